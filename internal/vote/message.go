@@ -1,0 +1,202 @@
+package vote
+
+import "time"
+
+// Kind says what a message is. Its zero value is no message.
+type Kind uint8
+
+// The words a requester speaks to a voter, then those a voter speaks to a requester.
+// Behind each stand the fields of Message that it uses; all but Ask and Tell use Stream too.
+const (
+	KindNone Kind = iota
+
+	// KindOpen begins a stream and its statement: TTL, RTT, Sent.
+	KindOpen
+	// KindStatement is one chunk of the statement: Entries, End.
+	KindStatement
+	// KindRequest asks for a key: Number, Key, Time, Bid, Mode, Try.
+	KindRequest
+	// KindConfirm names a ballot's token, or the lease's once it is won: Number, Serial, Token, Won.
+	// It is also the answer "held" to an inquiry.
+	KindConfirm
+	// KindYield gives a vote back that has not won: Number, Serial.
+	KindYield
+	// KindRelease ends a request, whatever became of it: Number.
+	KindRelease
+	// KindRefresh extends the session: Sent, Received, RTT. Refresh lane.
+	KindRefresh
+	// KindAlive answers a probe. Refresh lane.
+	KindAlive
+	// KindAsk asks a voter for the highest token it knows: Nonce. Refresh lane, bound to no stream.
+	KindAsk
+
+	// KindAnswer is one chunk of the answer to a statement: Entries (Number, Serial, Token of each vote that stands), End; with
+	// End also Sent (echo), Life, Generation, Quiet, Wall.
+	KindAnswer
+	// KindPromise gives a vote: Number, Serial, Token.
+	KindPromise
+	// KindConfirmed says that a vote now has the token named: Number, Serial, Token.
+	KindConfirmed
+	// KindInquire asks whether a tentative vote has won yet: Number, Serial.
+	KindInquire
+	// KindTaken tells a TryLock that another request has won its key: Number.
+	KindTaken
+	// KindReleased says that nothing of a request is left: Number.
+	KindReleased
+	// KindBusy says that a request was not taken in, since the voter is full: Number.
+	KindBusy
+	// KindUnknown says that the voter knows no such stream of this session. Refresh lane.
+	KindUnknown
+	// KindAck answers a refresh: Sent (echo), Life, Generation, Processed, Pushed, Count, Hash, Quiet, Wall. Refresh lane.
+	KindAck
+	// KindProbe asks a session's owner whether it lives, since another life of its name has come. Refresh lane.
+	KindProbe
+	// KindRefused turns a life away: Reason. Refresh lane.
+	KindRefused
+	// KindTell answers an Ask: Nonce, Token, Counting. Refresh lane, bound to no stream.
+	KindTell
+
+	kindEnd
+)
+
+// Valid reports whether this version knows the kind.
+func (k Kind) Valid() bool { return k > KindNone && k < kindEnd }
+
+// ToVoter reports whether the kind is spoken by a requester to a voter; the others go the other way.
+func (k Kind) ToVoter() bool { return k >= KindOpen && k <= KindAsk }
+
+// Urgent reports whether the kind travels in the refresh lane, which no lock traffic may delay. Messages of that lane may
+// overtake the others of their stream, and are not counted in it.
+func (k Kind) Urgent() bool {
+	switch k {
+	case KindRefresh, KindAlive, KindAsk, KindUnknown, KindAck, KindProbe, KindRefused, KindTell:
+		return true
+	}
+	return false
+}
+
+var kindNames = [...]string{
+	KindNone: "none", KindOpen: "open", KindStatement: "statement", KindRequest: "request", KindConfirm: "confirm",
+	KindYield: "yield", KindRelease: "release", KindRefresh: "refresh", KindAlive: "alive", KindAsk: "ask",
+	KindAnswer: "answer", KindPromise: "promise", KindConfirmed: "confirmed", KindInquire: "inquire", KindTaken: "taken",
+	KindReleased: "released", KindBusy: "busy", KindUnknown: "unknown", KindAck: "ack", KindProbe: "probe",
+	KindRefused: "refused", KindTell: "tell",
+}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "invalid"
+}
+
+// Message is any word of the protocol. Kind says which fields count; the others are zero. It is one flat struct, so that the
+// steady path allocates nothing.
+type Message struct {
+	Kind   Kind
+	Mode   Mode   // of a request
+	Reason Reason // of a refusal
+	Try    bool   // the request is a TryLock
+	Won    bool   // the ballot is decided, and this is its lease's token
+	End    bool   // the last chunk of a statement or an answer
+
+	Counting bool // the voter that tells a token isn't quiet
+
+	Stream Stream
+	Number Number
+	Serial Serial
+	Key    Key
+	Time   Micros // of the request's stamp
+	Bid    Token
+	Token  Token
+	Nonce  uint64
+
+	Sent Instant       // when the refresh or statement was sent, on the requester's clock; the voter only echoes it
+	TTL  time.Duration // of the session
+	RTT  time.Duration // the requester's round trip to the voters; zero when it doesn't know yet
+
+	Life       Life          // the voter's
+	Generation Generation    // the session's
+	Received   uint64        // pushes of this stream that the requester has received
+	Processed  uint64        // messages of this stream that the voter has processed
+	Pushed     uint64        // messages of this stream that the voter has sent
+	Count      uint64        // requests that the voter keeps for the session
+	Hash       uint64        // digest of those requests and of the votes they have; see Ledger
+	Quiet      time.Duration // how much longer the voter is quiet at least; zero when its votes count
+	Wall       Micros        // the voter's wall clock
+
+	Entries []Entry // of a statement or an answer
+}
+
+// Entry is one request in a statement, or one vote in the answer to it.
+type Entry struct {
+	Number  Number
+	Key     Key
+	Time    Micros
+	Bid     Token
+	Mode    Mode
+	Try     bool
+	Serial  Serial // the vote that the requester counts; zero for none. In an answer: the vote that stands
+	Yielded Serial // the newest vote that the requester has given back; it and all older ones are void
+	Token   Token  // the lease's token when the request has won, zero otherwise. In an answer: the vote's token
+}
+
+// Limits of what a message may carry. A peer that exceeds one is cut off.
+const (
+	// MaxKeyLen is the longest key in bytes. It keeps a request in one small packet; longer names belong in a hash of the caller's.
+	MaxKeyLen = 512
+	// MaxNameLen is the longest name of a node in bytes, as in memberlist's packets, whose header must leave room for it.
+	MaxNameLen = 128
+	// MaxEntries is how many entries a chunk may carry: with keys of full length a chunk stays below a frame of 64 KiB.
+	MaxEntries = 100
+	// MaxVoters is the largest electorate. Beyond a few dozen a majority only gets slower; a Set has 64 bits.
+	MaxVoters = 63
+)
+
+// Reason says why a voter turns a life away.
+type Reason uint8
+
+const (
+	// ReasonNone is no refusal.
+	ReasonNone Reason = iota
+	// ReasonNameTaken : another life of the same name answers probes, or has taken its place.
+	ReasonNameTaken
+	// ReasonNotVoter : the node asked isn't in the electorate.
+	ReasonNotVoter
+	// ReasonTTL : the session's TTL is outside what the voter can promise.
+	ReasonTTL
+	// ReasonTerms : the handshake found values that must be the same on both sides and aren't.
+	ReasonTerms
+	// ReasonSecret : one side couldn't prove that it knows the mesh's secret.
+	ReasonSecret
+
+	reasonEnd
+)
+
+// Valid reports whether this version knows the reason.
+func (r Reason) Valid() bool { return r < reasonEnd }
+
+func (r Reason) String() string {
+	switch r {
+	case ReasonNone:
+		return "not refused"
+	case ReasonNameTaken:
+		return "the name is taken by another live process"
+	case ReasonNotVoter:
+		return "the node asked is not a voter"
+	case ReasonTTL:
+		return "the TTL is outside what the voter can promise"
+	case ReasonTerms:
+		return "the configurations differ"
+	case ReasonSecret:
+		return "the secrets differ"
+	}
+	return "unknown reason"
+}
+
+// Outbound is what a state machine wants done with a connection: a message sent, or (Close) the connection ended.
+type Outbound struct {
+	Conn    Conn
+	Close   bool
+	Message Message
+}
