@@ -1,0 +1,104 @@
+package lease
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// entry is one request at this voter: in its key's queue, or (serial not zero) with the key's vote.
+type entry struct {
+	s      *session
+	key    *key
+	number vote.Number
+	stamp  vote.Stamp
+	bid    vote.Token
+	mode   vote.Mode
+	try    bool
+
+	held  bool       // its owner says that it has won; it goes before all that haven't
+	taken bool       // a TryLock that was told that another has won: it waits for nothing more
+	token vote.Token // of its vote, or of the lease that its owner says it holds
+
+	serial   vote.Serial // of its vote; zero without one
+	since    vote.Instant
+	inquired bool
+	tenured  bool // the end of its tenure stands in the heap
+
+	tenure time.Duration // how long its next promise may stay tentative
+	round  uint32        // who has let others pass at the end of a tenure goes after those it let pass
+}
+
+// precedes reports whether e comes before f. Holders come first: they only want back what is theirs. Then by rounds, then by age.
+func (e *entry) precedes(f *entry) bool { return e.compare(f) < 0 }
+
+func (e *entry) compare(f *entry) int {
+	if e.held != f.held {
+		if e.held {
+			return -1
+		}
+		return 1
+	}
+	if c := cmp.Compare(e.round, f.round); c != 0 {
+		return c
+	}
+	return e.stamp.Compare(f.stamp)
+}
+
+// key is one lock at this voter.
+type key struct {
+	name    vote.Key
+	vote    *entry     // whom it is promised to. Shared modes and permits will make this a set; whoever asks goes through vacant
+	queue   []*entry   // who waits, in order
+	highest vote.Token // the largest token proposed or confirmed here
+	idleAt  vote.Instant
+	listed  bool // stands in Voter.idle
+}
+
+// vacant reports whether a vote for the mode could be promised beside those that stand.
+func (k *key) vacant(vote.Mode) bool { return k.vote == nil }
+
+func (k *key) insert(e *entry) {
+	i, _ := slices.BinarySearchFunc(k.queue, e, (*entry).compare)
+	k.queue = slices.Insert(k.queue, i, e)
+}
+
+func (k *key) remove(e *entry) {
+	if i := slices.Index(k.queue, e); i >= 0 {
+		k.queue = slices.Delete(k.queue, i, i+1)
+	}
+}
+
+// next returns who is to have the key: the first of the queue that can hear of it and still wants it. A session may have
+// ended at this very instant and not be removed yet.
+func (k *key) next(now vote.Instant) *entry {
+	for _, e := range k.queue {
+		if e.s.ready() && e.s.deadline > now && !e.taken {
+			return e
+		}
+	}
+	return nil
+}
+
+// round returns the round in which a newcomer waits: with the last of those who wait already, so that it passes nobody who
+// has let others pass.
+func (k *key) round() uint32 {
+	var r uint32
+	for _, e := range k.queue {
+		r = max(r, e.round)
+	}
+	if k.vote != nil {
+		r = max(r, k.vote.round)
+	}
+	return r
+}
+
+// won reports whether some request is known to have won the key.
+func (k *key) won() bool {
+	return k.vote != nil && k.vote.held || len(k.queue) > 0 && k.queue[0].held
+}
+
+// idleNow reports whether nobody wants or holds the key.
+func (k *key) idleNow() bool { return k.vote == nil && len(k.queue) == 0 }

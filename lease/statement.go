@@ -1,0 +1,113 @@
+package lease
+
+import "github.com/lockmesh/lockmesh/internal/vote"
+
+// state collects a statement; at its end mark it takes effect.
+func (v *Voter) state(s *session, m *vote.Message) {
+	if !s.stating || s.complete {
+		return
+	}
+	if len(s.stated)+len(m.Entries) > MaxRequests {
+		v.closeConn(s.conn)
+		v.unlink(s)
+		return
+	}
+	s.stated = append(s.stated, m.Entries...)
+	if m.End {
+		s.complete = true
+		if !s.candidate {
+			v.apply(s)
+		}
+	}
+}
+
+// apply makes the voter's record of a session what its statement says, and answers with the votes that stand.
+//
+// What the statement doesn't list is dropped. A vote that the statement calls yielded is taken back and its request queued
+// again: the yield itself was lost in the break. What a holder states and the voter doesn't know is recorded, first in line and
+// under the lease's own token; while the voter is quiet it stays at that.
+func (v *Voter) apply(s *session) {
+	if v.broken {
+		return
+	}
+	v.count.Restated++
+	stated := s.stated
+	s.stated = nil
+	s.deadline = max(s.deadline, v.now.Slow.Add(s.ttl))
+
+	listed := make(map[vote.Number]*vote.Entry, len(stated))
+	for i := range stated {
+		listed[stated[i].Number] = &stated[i]
+	}
+	for _, e := range s.sorted() {
+		if st := listed[e.number]; st == nil || st.Key != e.key.name {
+			v.drop(e)
+		}
+	}
+
+	s.stating, s.muted = false, true
+	var refused []vote.Number
+	for i := range stated {
+		st := &stated[i]
+		if listed[st.Number] != st {
+			continue // named twice: the last counts
+		}
+		e := s.entries[st.Number]
+		if e == nil {
+			if e = v.enter(s, *st); e == nil {
+				refused = append(refused, st.Number)
+				continue
+			}
+		} else {
+			v.restate(e, st)
+		}
+		v.serve(e.key)
+	}
+	v.answer(s)
+	s.muted = false
+
+	for _, n := range refused {
+		v.push(s, vote.Message{Kind: vote.KindBusy, Number: n})
+	}
+	for _, e := range s.sorted() {
+		v.contend(e.key)
+		v.tellTaken(e.key)
+	}
+}
+
+// restate brings an entry that the voter knows in line with its owner's statement.
+func (v *Voter) restate(e *entry, st *vote.Entry) {
+	if e.serial != 0 && e.serial <= st.Yielded {
+		v.requeue(e)
+	}
+	e.inquired, e.taken = false, false
+	if st.Token == 0 {
+		return
+	}
+	if e.serial != 0 {
+		e.held, e.token = true, st.Token
+		v.raise(e.key, st.Token)
+		return
+	}
+	e.key.remove(e)
+	e.held, e.token = true, st.Token
+	e.key.insert(e)
+}
+
+// answer lists the votes that stand for the session.
+func (v *Voter) answer(s *session) {
+	m := vote.Message{Kind: vote.KindAnswer, Stream: s.stream}
+	for _, e := range s.sorted() {
+		if e.serial == 0 {
+			continue
+		}
+		if len(m.Entries) == vote.MaxEntries {
+			v.send(s.conn, m)
+			m.Entries = nil
+		}
+		m.Entries = append(m.Entries, vote.Entry{Number: e.number, Serial: e.serial, Token: e.token})
+	}
+	m.End, m.Sent, m.Life, m.Generation = true, s.statedSent, v.cfg.Self.Life, s.gen
+	m.Quiet, m.Wall = v.Quiet(), v.now.Wall
+	v.send(s.conn, m)
+}
