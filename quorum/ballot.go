@@ -1,0 +1,73 @@
+package quorum
+
+import "github.com/lockmesh/lockmesh/internal/vote"
+
+// ballot is the count of the votes for one request.
+type ballot struct {
+	votes []counted // one place for each voter
+}
+
+// counted is what a requester knows of one voter's vote for one request.
+type counted struct {
+	serial    vote.Serial // of the vote that counts; zero when none does
+	yielded   vote.Serial // the newest vote given back in this life of the voter: it and all older ones are void
+	token     vote.Token  // what the voter has proposed or confirmed
+	asking    vote.Token  // the token that it was asked to confirm
+	asked     bool        // the voter has heard of the request, on some stream
+	taken     bool        // it told that another request has won
+	busy      bool        // it is full
+	released  bool        // it has confirmed the release
+	relStream vote.Stream // the stream on which the release was sent; zero when the next statement will say it
+	relAt     uint64      // the release's number on that stream
+}
+
+// stands reports whether the vote counts.
+func (c *counted) stands() bool { return c.serial != 0 }
+
+// drop stops counting the vote.
+func (c *counted) drop() { c.serial, c.token, c.asking = 0, 0, 0 }
+
+// set returns the voters whose votes count.
+func (b *ballot) set() Set {
+	var s Set
+	for i := range b.votes {
+		if b.votes[i].stands() {
+			s = s.With(i)
+		}
+	}
+	return s
+}
+
+// token returns the largest token among the votes: the one that the ballot settles on.
+func (b *ballot) token() vote.Token {
+	var t vote.Token
+	for i := range b.votes {
+		if b.votes[i].stands() {
+			t = max(t, b.votes[i].token)
+		}
+	}
+	return t
+}
+
+// confirmed returns the voters whose votes have the token: a vote for another token doesn't count. Taking the largest proposal
+// without asking the others to confirm it would let a later majority, out of those that proposed less, propose less again.
+func (b *ballot) confirmed(t vote.Token) Set {
+	var s Set
+	for i := range b.votes {
+		if b.votes[i].stands() && b.votes[i].token == t {
+			s = s.With(i)
+		}
+	}
+	return s
+}
+
+// released returns the voters that have nothing of the request any more.
+func (b *ballot) released() Set {
+	var s Set
+	for i := range b.votes {
+		if b.votes[i].released {
+			s = s.With(i)
+		}
+	}
+	return s
+}

@@ -1,0 +1,69 @@
+package quorum
+
+import (
+	"errors"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// ErrBusy says that the node has as many requests under way as it may have. Try again when some have ended.
+var ErrBusy = errors.New("too many requests are under way")
+
+// EventKind says what has happened to a request.
+type EventKind uint8
+
+// What a requester tells its shell.
+const (
+	EventNone EventKind = iota
+	// EventGranted : the request has won. Number, Token, Group.
+	EventGranted
+	// EventFailed : the request can't be granted, and is gone. Number, Wait.
+	EventFailed
+	// EventLost : the lease's instant is about to pass. It is lost for ever, and the request is gone. Number.
+	EventLost
+	// EventReleased : the request was released and is gone. Number; Wait.Reason is WaitNone when a majority has confirmed it.
+	EventReleased
+	// EventMoved : the lease is now covered by another group of voters. Number, Group.
+	EventMoved
+	// EventCover : the leases of the group end at Until of the fast clock unless another EventCover comes. Group, Until.
+	EventCover
+	// EventAlarm : an operator should hear of it. Text.
+	EventAlarm
+)
+
+// GroupID names a set of voters that stands behind leases. All leases of a group end at one instant, so that extending a million
+// of them costs as much as extending one.
+type GroupID uint64
+
+// Event is one thing that a requester tells its shell.
+type Event struct {
+	Kind   EventKind
+	Number vote.Number
+	Token  vote.Token
+	Group  GroupID
+	Until  vote.Instant
+	Wait   Wait
+	Text   string
+}
+
+// WaitReason says what stands between a request and its grant.
+type WaitReason uint8
+
+const (
+	// WaitNone : nothing.
+	WaitNone WaitReason = iota
+	// WaitHeld : enough voters count, so somebody else has the key or is before us.
+	WaitHeld
+	// WaitNoQuorum : too few voters answer or count, so nobody can know.
+	WaitNoQuorum
+	// WaitRefused : so many voters refuse this node that no majority is left.
+	WaitRefused
+	// WaitBusy : so many voters are full that no majority is left.
+	WaitBusy
+)
+
+// Wait tells what stands between a request and its grant, with the numbers.
+type Wait struct {
+	Reason WaitReason
+	Text   string
+}

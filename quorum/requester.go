@@ -1,0 +1,409 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// MaxRequests is how many requests of one node may be under way, held leases included. It is a voter's limit for one session.
+const MaxRequests = 2 << 20
+
+// Config is what a requester must know.
+type Config struct {
+	Self       vote.SessionID
+	Electorate Electorate
+	TTL        time.Duration // of the session at each voter
+}
+
+// Requester asks for keys. Its zero value is not usable; see New.
+type Requester struct {
+	cfg       Config
+	now       vote.Now
+	out       []vote.Outbound
+	events    []Event
+	peers     []*peer // by place in the electorate
+	requests  map[vote.Number]*request
+	last      vote.Number
+	seen      vote.Token // the largest token seen on any key
+	median    vote.Micros
+	clocked   bool         // median is known
+	refreshAt vote.Instant // when the sessions are refreshed next, all together
+	groups    []*group     // in order of their sets
+	uncovered []*request   // ballots whose votes agree, while their sessions must be refreshed first
+	trying    []timed      // TryLocks, by when they end
+	ending    []timed      // releases, by when they are given up
+	nameTaken bool
+	count     Counters
+}
+
+// Counters count what a requester has done in its life.
+type Counters struct {
+	Requests, Wins, FirstRound, Confirmations, Yields, Losses, Restatements, Mismatches uint64
+}
+
+type requestState uint8
+
+const (
+	statePending requestState = iota
+	stateWon
+	stateEnding // released, lost, failed or abandoned: what is left is to hear that the voters know
+)
+
+// request is one wish of this node for a key.
+type request struct {
+	ballot
+	number    vote.Number
+	key       vote.Key
+	time      vote.Micros // of its stamp
+	bid       vote.Token
+	try       bool
+	state     requestState
+	token     vote.Token // of the lease
+	group     *group     // that covers the lease
+	waiting   bool       // stands in Requester.uncovered
+	confirmed bool       // a confirmation round was needed
+	tell      bool       // the end is told by EventReleased
+}
+
+// timed is a request with a time limit. All limits of a kind are equally long, so lists of them are in order of time.
+type timed struct {
+	at     vote.Instant
+	number vote.Number
+}
+
+// New returns a requester that knows no voter yet.
+func New(cfg Config, now vote.Now) *Requester {
+	q := &Requester{cfg: cfg, now: now, requests: make(map[vote.Number]*request)}
+	for i, name := range cfg.Electorate.Voters() {
+		q.peers = append(q.peers, &peer{place: i, name: name, refreshAt: vote.Never})
+	}
+	q.refreshAt = now.Fast.Add(q.every())
+	return q
+}
+
+// every is how long after one refresh the next is sent.
+func (q *Requester) every() time.Duration { return q.cfg.TTL / vote.RefreshesPerTTL }
+
+// Lock asks the voters for a key. The outcome comes as an event: granted, or (a TryLock, or when voters refuse) failed.
+func (q *Requester) Lock(now vote.Now, key vote.Key, try bool) (vote.Number, error) {
+	q.begin(now)
+	if len(q.requests) >= MaxRequests {
+		return 0, ErrBusy
+	}
+	q.last++
+	q.count.Requests++
+	r := &request{
+		ballot: ballot{votes: make([]counted, len(q.peers))},
+		number: q.last, key: key, time: q.stamp(), try: try,
+		bid: max(vote.TokenAt(q.now.Wall), q.seen.Next()),
+	}
+	q.requests[r.number] = r
+	if try {
+		q.trying = append(q.trying, timed{q.now.Fast.Add(q.cfg.TTL), r.number})
+	}
+	committee := q.cfg.Electorate.Committee(key)
+	for _, p := range q.peers {
+		if committee.Has(p.place) && p.up() {
+			r.votes[p.place].asked = true
+			q.say(p, vote.OfRequest(r.number), vote.Message{
+				Kind: vote.KindRequest, Number: r.number, Key: key, Time: r.time, Bid: r.bid, Mode: vote.Exclusive, Try: try,
+			})
+		}
+	}
+	q.judge(r)
+	return r.number, nil
+}
+
+// stamp returns the time of a new request's stamp: our wall clock, brought to within S of the median of the voters' clocks, so
+// that a node whose clock is slow doesn't overtake the others by more than that for ever.
+func (q *Requester) stamp() vote.Micros {
+	if !q.clocked {
+		return q.now.Wall
+	}
+	s := vote.Micros(vote.Skew.Microseconds())
+	mid := q.now.Wall + q.median
+	return min(max(q.now.Wall, mid-s), mid+s)
+}
+
+// Release ends a request, pending or won. EventReleased tells when a majority has confirmed, or that it hasn't within a TTL.
+func (q *Requester) Release(now vote.Now, n vote.Number) {
+	q.begin(now)
+	if r := q.requests[n]; r != nil && r.state != stateEnding {
+		r.tell = true
+		q.end(r)
+	}
+}
+
+// end stops counting the votes of a request and tells the voters that it is over.
+func (q *Requester) end(r *request) {
+	r.state = stateEnding
+	q.ungroup(r)
+	for _, p := range q.peers {
+		v := &r.votes[p.place]
+		if p.up() && v.asked {
+			gone := vote.OfRequest(r.number)
+			if v.stands() {
+				gone = gone.Plus(vote.OfVote(v.serial))
+			}
+			q.say(p, vote.Ledger{}.Minus(gone), vote.Message{Kind: vote.KindRelease, Number: r.number})
+			v.relStream, v.relAt = p.stream, p.said
+		}
+		v.drop()
+	}
+	q.ending = append(q.ending, timed{q.now.Fast.Add(q.cfg.TTL), r.number})
+}
+
+// hearReleased takes a voter's word that nothing of a request is left there.
+func (q *Requester) hearReleased(p *peer, r *request) {
+	r.votes[p.place].released = true
+	q.settleEnd(r)
+}
+
+// settleEnd tells of a release once a majority has confirmed, and forgets the request once every voter that heard of it has.
+func (q *Requester) settleEnd(r *request) {
+	done := r.released()
+	if r.tell && q.cfg.Electorate.Decides(done) {
+		r.tell = false
+		q.tell(Event{Kind: EventReleased, Number: r.number})
+	}
+	for i := range r.votes {
+		if r.votes[i].asked && !done.Has(i) {
+			return
+		}
+	}
+	if !r.tell {
+		delete(q.requests, r.number)
+	}
+}
+
+// giveUp stops waiting for confirmations. The sessions in which the request stood have ended by now, or end without it.
+func (q *Requester) giveUp(r *request) {
+	if r.tell {
+		done := r.released()
+		var missing []string
+		for _, p := range q.peers {
+			if !done.Has(p.place) {
+				missing = append(missing, p.state(q.now).String())
+			}
+		}
+		q.tell(Event{Kind: EventReleased, Number: r.number, Wait: Wait{WaitNoQuorum, fmt.Sprintf(
+			"%d of %d voters confirmed the release; not confirmed: %s", done.Len(), len(q.peers), strings.Join(missing, ", "))}})
+	}
+	delete(q.requests, r.number)
+}
+
+// fail ends a request that can't be granted.
+func (q *Requester) fail(r *request, why WaitReason) {
+	q.tell(Event{Kind: EventFailed, Number: r.number, Wait: Wait{why, q.census()}})
+	q.end(r)
+	q.settleEnd(r)
+}
+
+// begin notes the time; a clock never goes back.
+func (q *Requester) begin(now vote.Now) {
+	now.Fast = max(now.Fast, q.now.Fast)
+	q.now = now
+	q.expire()
+}
+
+func (q *Requester) tell(e Event) { q.events = append(q.events, e) }
+
+// say sends an ordered message on the voter's current stream and books what it does to the voter's ledger.
+func (q *Requester) say(p *peer, delta vote.Ledger, m vote.Message) {
+	m.Stream = p.stream
+	p.said++
+	if delta != (vote.Ledger{}) {
+		p.book.say(p.said, delta)
+	}
+	q.out = append(q.out, vote.Outbound{Conn: p.conn, Message: m})
+	if p.book.full() && p.answered {
+		p.refreshAt = min(p.refreshAt, p.refreshed.Add(bookEvery))
+	}
+}
+
+// urgent sends a message in the refresh lane.
+func (q *Requester) urgent(p *peer, m vote.Message) {
+	q.out = append(q.out, vote.Outbound{Conn: p.conn, Message: m})
+}
+
+// Drain appends what is to be sent and told, and forgets it.
+func (q *Requester) Drain(out []vote.Outbound, ev []Event) ([]vote.Outbound, []Event) {
+	out, ev = append(out, q.out...), append(ev, q.events...)
+	clear(q.out)
+	clear(q.events)
+	q.out, q.events = q.out[:0], q.events[:0]
+	return out, ev
+}
+
+// NameTaken reports whether a voter has said that another live process bears our name, and forgets it.
+func (q *Requester) NameTaken() bool {
+	t := q.nameTaken
+	q.nameTaken = false
+	return t
+}
+
+// Counters returns what the requester has done in its life.
+func (q *Requester) Counters() Counters { return q.count }
+
+// Tick lets time pass: sessions are refreshed, leases end, voters that are silent are called anew.
+func (q *Requester) Tick(now vote.Now) {
+	q.begin(now)
+	if q.now.Fast >= q.refreshAt {
+		q.refreshAt = q.now.Fast.Add(q.every())
+		for _, p := range q.peers {
+			q.refresh(p)
+		}
+	}
+	for _, p := range q.peers {
+		if p.refreshAt <= q.now.Fast {
+			q.refresh(p)
+		}
+		if p.up() && p.conn != vote.LocalConn && q.now.Fast >= p.lastWord.Add(silence(q.cfg.TTL)) {
+			q.hangUp(p, fmt.Sprintf("no answer for %v", q.now.Fast.Sub(p.lastWord).Round(time.Millisecond)))
+		}
+	}
+	for len(q.trying) > 0 && (q.trying[0].at <= q.now.Fast || !q.isPending(q.trying[0].number)) {
+		n := q.trying[0].number
+		q.trying = q.trying[1:]
+		if q.isPending(n) {
+			r := q.requests[n]
+			q.fail(r, q.why(r))
+		}
+	}
+	for len(q.ending) > 0 && (q.ending[0].at <= q.now.Fast || q.requests[q.ending[0].number] == nil) {
+		if r := q.requests[q.ending[0].number]; r != nil {
+			q.giveUp(r)
+		}
+		q.ending = q.ending[1:]
+	}
+}
+
+func (q *Requester) isPending(n vote.Number) bool {
+	r := q.requests[n]
+	return r != nil && r.state == statePending
+}
+
+// Next returns the instant of the fast clock at which Tick has something to do next.
+func (q *Requester) Next() vote.Instant {
+	next := q.refreshAt
+	for _, p := range q.peers {
+		next = min(next, p.refreshAt)
+		if p.up() && p.conn != vote.LocalConn {
+			next = min(next, p.lastWord.Add(silence(q.cfg.TTL)))
+		}
+	}
+	for _, g := range q.groups {
+		next = min(next, g.until)
+	}
+	if len(q.trying) > 0 {
+		next = min(next, q.trying[0].at)
+	}
+	if len(q.ending) > 0 {
+		next = min(next, q.ending[0].at)
+	}
+	return next
+}
+
+// Why tells what stands between a pending request and its grant.
+func (q *Requester) Why(now vote.Now, n vote.Number) Wait {
+	q.now.Fast = max(q.now.Fast, now.Fast)
+	r := q.requests[n]
+	if r == nil || r.state != statePending {
+		return Wait{}
+	}
+	return Wait{q.why(r), q.census()}
+}
+
+func (q *Requester) why(r *request) WaitReason {
+	var counting, refusing, busy Set
+	taken := false
+	for _, p := range q.peers {
+		taken = taken || r.votes[p.place].taken
+		if p.counts() {
+			counting = counting.With(p.place)
+		}
+		if p.refused != vote.ReasonNone {
+			refusing = refusing.With(p.place)
+		}
+		if r.votes[p.place].busy {
+			busy = busy.With(p.place)
+		}
+	}
+	e := q.cfg.Electorate
+	switch {
+	case !e.Decides(e.All() &^ refusing):
+		return WaitRefused
+	case taken:
+		return WaitHeld
+	case !e.Decides(e.All() &^ busy):
+		return WaitBusy
+	case e.Decides(counting):
+		return WaitHeld
+	default:
+		return WaitNoQuorum
+	}
+}
+
+// census says how many voters count and what is with the others.
+func (q *Requester) census() string {
+	var b strings.Builder
+	counting := 0
+	for _, p := range q.peers {
+		if p.counts() {
+			counting++
+		}
+	}
+	verb := "count"
+	if counting == 1 {
+		verb = "counts"
+	}
+	fmt.Fprintf(&b, "%d of %d voters %s", counting, len(q.peers), verb)
+	sep := ": "
+	for _, p := range q.peers {
+		if !p.counts() {
+			b.WriteString(sep)
+			b.WriteString(p.state(q.now).String())
+			sep = ", "
+		}
+	}
+	return b.String()
+}
+
+// Voters returns every voter as it looks from here, in order of names.
+func (q *Requester) Voters(now vote.Now) []VoterState {
+	all := make([]VoterState, 0, len(q.peers))
+	for _, p := range q.peers {
+		all = append(all, p.state(now))
+	}
+	return all
+}
+
+// Ready reports whether a majority of the voters answers and counts.
+func (q *Requester) Ready() bool {
+	var s Set
+	for _, p := range q.peers {
+		if p.counts() {
+			s = s.With(p.place)
+		}
+	}
+	return q.cfg.Electorate.Decides(s)
+}
+
+// sorted returns the requests in order of their numbers, so that nothing depends on the order of a map.
+func (q *Requester) sorted() []*request {
+	all := make([]*request, 0, len(q.requests))
+	for _, r := range q.requests {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *request) int {
+		if a.number < b.number {
+			return -1
+		}
+		return 1
+	})
+	return all
+}

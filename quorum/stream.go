@@ -1,0 +1,286 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+func (q *Requester) peerOf(name vote.NodeID) *peer {
+	i, ok := slices.BinarySearch(q.cfg.Electorate.Voters(), name)
+	if !ok {
+		return nil
+	}
+	return q.peers[i]
+}
+
+// Link says that a connection to a voter is up. The session's statement goes out at once.
+func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
+	q.begin(now)
+	p := q.peerOf(voter.Node)
+	if p == nil {
+		q.out = append(q.out, vote.Outbound{Conn: conn, Close: true})
+		return
+	}
+	if p.up() && p.conn != conn {
+		q.out = append(q.out, vote.Outbound{Conn: p.conn, Close: true})
+	}
+	if p.life != voter.Life {
+		// Serials of one life say nothing of another's.
+		for _, r := range q.requests {
+			r.votes[p.place].yielded = 0
+		}
+		p.life = voter.Life
+	}
+	p.link, p.conn, p.lastWord, p.text = linkUp, conn, q.now.Fast, ""
+	q.restate(p)
+}
+
+// Unlink says that a connection is gone. The votes stand as long as their session is covered.
+func (q *Requester) Unlink(now vote.Now, conn vote.Conn) {
+	q.begin(now)
+	for _, p := range q.peers {
+		if p.up() && p.conn == conn {
+			p.link, p.answered, p.refreshAt = linkConnecting, false, vote.Never
+			q.judgeAll()
+		}
+	}
+}
+
+// DialFailed says that a voter can't be reached for now. One that has refused us still counts as refusing: it is its last word.
+func (q *Requester) DialFailed(now vote.Now, voter vote.NodeID, text string) {
+	q.begin(now)
+	if p := q.peerOf(voter); p != nil && !p.up() {
+		p.link, p.text = linkUnreachable, text
+		q.judgeAll()
+	}
+}
+
+// Refused says that a voter's handshake turned us away; with ReasonNone, that it no longer does.
+func (q *Requester) Refused(now vote.Now, voter vote.NodeID, why vote.Reason, text string) {
+	q.begin(now)
+	if p := q.peerOf(voter); p != nil && !p.up() {
+		p.refused, p.text = why, text
+		if why == vote.ReasonNone {
+			p.link = linkConnecting
+		}
+		q.judgeAll()
+	}
+}
+
+// hangUp closes the stream to a voter; whoever owns the connections will dial again.
+func (q *Requester) hangUp(p *peer, text string) {
+	q.out = append(q.out, vote.Outbound{Conn: p.conn, Close: true})
+	p.link, p.answered, p.refreshAt, p.text = linkConnecting, false, vote.Never, text
+	q.judgeAll()
+}
+
+// restate begins a new stream with the statement of all that the session wants and holds at the voter.
+func (q *Requester) restate(p *peer) {
+	q.count.Restatements++
+	p.stream++
+	p.answered, p.ahead, p.listing, p.refreshAt = false, nil, nil, vote.Never
+	p.said, p.heard = 0, 0
+	p.book.reset()
+	p.stated, p.refreshed = q.now.Fast, q.now.Fast
+	q.urgent(p, vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast})
+	m := vote.Message{Kind: vote.KindStatement, Stream: p.stream}
+	for _, r := range q.sorted() {
+		if r.state == stateEnding || !q.cfg.Electorate.Committee(r.key).Has(p.place) {
+			continue
+		}
+		v := &r.votes[p.place]
+		v.asked, v.taken, v.busy, v.asking = true, false, false, 0
+		p.book.base = p.book.base.Plus(vote.OfRequest(r.number))
+		if len(m.Entries) == vote.MaxEntries {
+			q.urgent(p, m)
+			m.Entries = nil
+		}
+		m.Entries = append(m.Entries, vote.Entry{
+			Number: r.number, Key: r.key, Time: r.time, Bid: r.bid, Mode: vote.Exclusive, Try: r.try,
+			Serial: v.serial, Yielded: v.yielded, Token: r.token,
+		})
+	}
+	m.End = true
+	q.urgent(p, m)
+}
+
+// Deliver takes in one message of a voter that came over conn.
+func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	q.begin(now)
+	p := q.peerOf(from.Node)
+	if p == nil || !p.up() || p.conn != conn || p.stream != m.Stream || p.life != from.Life {
+		return // a word of an earlier stream or life
+	}
+	switch m.Kind {
+	case vote.KindUnknown:
+		q.restate(p)
+	case vote.KindProbe:
+		q.urgent(p, vote.Message{Kind: vote.KindAlive, Stream: p.stream})
+	case vote.KindRefused:
+		q.turnedAway(p, m.Reason)
+	case vote.KindAnswer:
+		q.hearAnswer(p, m)
+	case vote.KindAck:
+		if p.answered {
+			q.hearAck(p, m)
+		}
+	default:
+		if p.answered {
+			p.heard++
+			q.hear(p, m)
+			if p.ahead != nil && p.ahead.Pushed <= p.heard {
+				ack := p.ahead
+				p.ahead = nil
+				q.hearAck(p, ack)
+			}
+		}
+	}
+}
+
+// turnedAway takes a voter's refusal of our session.
+func (q *Requester) turnedAway(p *peer, why vote.Reason) {
+	p.refused = why
+	if why == vote.ReasonNameTaken {
+		q.nameTaken = true
+		if q.cfg.Self.Node != p.name {
+			q.tell(Event{Kind: EventAlarm, Text: fmt.Sprintf(
+				"%s refuses this process: another live process is called %q too; give one of them another name", p.name, q.cfg.Self.Node)})
+		}
+	}
+	q.hangUp(p, why.String())
+}
+
+// hearAnswer collects the answer to our statement. At its end the votes that it lists stand, and no others.
+func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
+	if p.answered || len(p.listing)+len(m.Entries) > MaxRequests {
+		return
+	}
+	p.listing = append(p.listing, m.Entries...)
+	if !m.End {
+		return
+	}
+	if m.Sent != p.stated || m.Life != p.life {
+		q.hangUp(p, "it answered what wasn't asked")
+		return
+	}
+	listed := make(map[vote.Number]vote.Entry, len(p.listing))
+	for _, e := range p.listing {
+		listed[e.Number] = e
+	}
+	p.listing = nil
+	p.answered, p.refused, p.text = true, vote.ReasonNone, ""
+	p.lastWord = q.now.Fast
+	if p.gen != m.Generation {
+		// Another session: what covered the old one's votes covers none of these.
+		p.gen, p.covered = m.Generation, 0
+	}
+	p.cover(m.Sent, q.cfg.TTL)
+	p.clock(q.now, m.Sent, m.Wall)
+	q.setMedian()
+	q.setQuiet(p, m)
+
+	for _, r := range q.sorted() {
+		v := &r.votes[p.place]
+		e, ok := listed[r.number]
+		if ok {
+			p.book.base = p.book.base.Plus(vote.OfVote(e.Serial))
+		}
+		switch {
+		case r.state == stateEnding:
+			if v.relStream != p.stream { // the statement didn't list it, so nothing of it is left
+				v.released = true
+				q.settleEnd(r)
+			} else if ok {
+				p.book.amend(v.relAt, vote.Ledger{}.Minus(vote.OfVote(e.Serial)))
+			}
+		case ok && e.Serial > v.yielded:
+			v.serial, v.token, v.asking = e.Serial, e.Token, 0
+		default:
+			v.drop()
+		}
+	}
+	q.reckon()
+	q.judgeAll()
+}
+
+// setQuiet notes whether the voter's votes count, and asks again when they should.
+func (q *Requester) setQuiet(p *peer, m *vote.Message) {
+	p.counting = m.Quiet <= 0
+	p.refreshAt = vote.Never
+	if !p.counting {
+		p.quiet = q.now.Fast.Add(m.Quiet)
+		p.refreshAt = q.now.Fast.Add(max(m.Quiet, quietPoll))
+	}
+}
+
+// refresh extends the session at a voter.
+func (q *Requester) refresh(p *peer) {
+	p.refreshAt = vote.Never
+	if !p.up() || !p.answered {
+		return
+	}
+	p.refreshed = q.now.Fast
+	q.urgent(p, vote.Message{Kind: vote.KindRefresh, Stream: p.stream, Sent: q.now.Fast, Received: p.heard, RTT: q.trip()})
+}
+
+// trip is the round trip to the slowest voter: what collecting a majority can take.
+func (q *Requester) trip() (rtt time.Duration) {
+	for _, p := range q.peers {
+		rtt = max(rtt, p.rtt)
+	}
+	return rtt
+}
+
+// hearAck takes the answer to a refresh. Only what both sides agree on is extended.
+func (q *Requester) hearAck(p *peer, m *vote.Message) {
+	if m.Pushed > p.heard {
+		ack := *m
+		p.ahead = &ack // it overtook what it speaks of
+		return
+	}
+	if m.Sent < p.stated || m.Sent > p.refreshed {
+		return // no refresh of ours on this stream
+	}
+	if m.Life != p.life || m.Generation != p.gen || p.book.settle(m.Processed, m.Pushed) != (vote.Ledger{Count: m.Count, Hash: m.Hash}) {
+		q.count.Mismatches++
+		q.restate(p)
+		return
+	}
+	p.lastWord = q.now.Fast
+	p.cover(m.Sent, q.cfg.TTL)
+	p.clock(q.now, m.Sent, m.Wall)
+	q.setMedian()
+	was := p.counting
+	q.setQuiet(p, m)
+	q.reckon()
+	if was != p.counting {
+		q.judgeAll()
+	}
+}
+
+// setMedian notes where the voters' wall clocks stand to ours.
+func (q *Requester) setMedian() {
+	var offsets [vote.MaxVoters]vote.Micros
+	n := 0
+	for _, p := range q.peers {
+		if p.clocked {
+			offsets[n] = p.offset
+			n++
+		}
+	}
+	slices.Sort(offsets[:n])
+	q.median, q.clocked = offsets[n/2], true
+}
+
+// Ask asks every voter that can be reached for the highest token it knows, on behalf of our own voter.
+func (q *Requester) Ask(now vote.Now, nonce uint64) {
+	q.begin(now)
+	for _, p := range q.peers {
+		if p.up() && p.name != q.cfg.Self.Node {
+			q.urgent(p, vote.Message{Kind: vote.KindAsk, Nonce: nonce})
+		}
+	}
+}
