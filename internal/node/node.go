@@ -1,0 +1,234 @@
+// Package node makes one deterministic node of a requester and a voter: it is told what happened and when, and returns what to
+// send and what to tell the application. Production and simulator run this same code.
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/lease"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// Config is what a node must know. All nodes of a mesh agree on Voters and MaxTTL.
+type Config struct {
+	Name   vote.NodeID
+	Life   vote.Life // new at each start, never zero
+	Voters []vote.NodeID
+	TTL    time.Duration // of this node's sessions
+	MaxTTL time.Duration
+}
+
+// Node is one node of the mesh. Its owner calls it from one goroutine at a time; it starts none, reads no clock and does no I/O.
+type Node struct {
+	self   vote.SessionID
+	req    *quorum.Requester
+	voter  *lease.Voter // nil on a node that isn't in the electorate
+	out    []vote.Outbound
+	events []quorum.Event
+	local  []vote.Message // what the requester and the voter of this node have to say to each other
+	spare  []vote.Outbound
+}
+
+// New returns a node that starts its life now; if it is a voter, quietly.
+func New(cfg Config, now vote.Now) (*Node, error) {
+	electorate, err := quorum.NewElectorate(cfg.Voters)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case cfg.Name == "":
+		return nil, fmt.Errorf("a node needs a name")
+	case cfg.Life == 0:
+		return nil, fmt.Errorf("life 0 of node %q: a life is a random number other than zero", cfg.Name)
+	case cfg.TTL < vote.MinTTL || cfg.TTL > cfg.MaxTTL:
+		return nil, fmt.Errorf("TTL %v: it must be at least %v and at most the mesh's maximum of %v", cfg.TTL, vote.MinTTL, cfg.MaxTTL)
+	}
+	n := &Node{self: vote.SessionID{Node: cfg.Name, Life: cfg.Life}}
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL}, now)
+	for _, v := range electorate.Voters() {
+		if v == cfg.Name {
+			n.voter = lease.New(lease.Config{Self: n.self, Voters: electorate.Voters(), MaxTTL: cfg.MaxTTL}, now)
+			n.req.Link(now, vote.LocalConn, n.self)
+		}
+	}
+	n.settle(now)
+	return n, nil
+}
+
+// Lock asks for a key. The outcome comes as an event with the number returned. It fails with quorum.ErrBusy only.
+func (n *Node) Lock(now vote.Now, key vote.Key, try bool) (vote.Number, error) {
+	num, err := n.req.Lock(now, key, try)
+	n.settle(now)
+	return num, err
+}
+
+// Release ends a request, granted or not. quorum.EventReleased follows, unless the request had ended before.
+func (n *Node) Release(now vote.Now, num vote.Number) {
+	n.req.Release(now, num)
+	n.settle(now)
+}
+
+// Link says that a connection which we opened to a voter is up; both sides know each other's name and life.
+func (n *Node) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
+	n.req.Link(now, conn, voter)
+	n.settle(now)
+}
+
+// Unlink says that a connection is gone, whoever opened it.
+func (n *Node) Unlink(now vote.Now, conn vote.Conn) {
+	n.req.Unlink(now, conn)
+	if n.voter != nil {
+		n.route(now, n.voter.Unlink(now, conn, n.spare[:0]))
+	}
+	n.settle(now)
+}
+
+// DialFailed says that no connection to a voter can be had for now.
+func (n *Node) DialFailed(now vote.Now, voter vote.NodeID, why string) {
+	n.req.DialFailed(now, voter, why)
+	n.settle(now)
+}
+
+// Refused says that a voter's handshake turned us away; ReasonNone takes it back.
+func (n *Node) Refused(now vote.Now, voter vote.NodeID, why vote.Reason, text string) {
+	n.req.Refused(now, voter, why, text)
+	n.settle(now)
+}
+
+// Deliver takes in a message that came over a connection from a peer.
+func (n *Node) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	n.deliver(now, conn, from, m)
+	n.settle(now)
+}
+
+func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	switch {
+	case m.Kind.ToVoter() && n.voter != nil:
+		n.route(now, n.voter.Step(now, conn, from, m, n.spare[:0]))
+	case m.Kind.ToVoter():
+		n.out = append(n.out, vote.Outbound{Conn: conn, Message: vote.Message{
+			Kind: vote.KindRefused, Stream: m.Stream, Reason: vote.ReasonNotVoter,
+		}})
+	case m.Kind == vote.KindTell:
+		if n.voter != nil {
+			n.route(now, n.voter.Told(now, from.Node, m, n.spare[:0]))
+		}
+	default:
+		n.req.Deliver(now, conn, from, m)
+	}
+}
+
+// Tick lets time pass.
+func (n *Node) Tick(now vote.Now) {
+	if n.voter != nil {
+		n.route(now, n.voter.Tick(now, n.spare[:0]))
+		if nonce, ask := n.voter.Asking(now); ask {
+			n.req.Ask(now, nonce)
+		}
+	}
+	n.req.Tick(now)
+	n.settle(now)
+}
+
+// Next returns how long from now Tick has something to do; zero or less means now.
+func (n *Node) Next(now vote.Now) time.Duration {
+	d := n.req.Next().Sub(now.Fast)
+	if n.voter != nil {
+		d = min(d, n.voter.Next().Sub(now.Slow))
+	}
+	return d
+}
+
+// Drain appends what is to be sent and what is to be told, in order, and forgets it.
+func (n *Node) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	out, ev = append(out, n.out...), append(ev, n.events...)
+	clear(n.out)
+	clear(n.events)
+	n.out, n.events = n.out[:0], n.events[:0]
+	return out, ev
+}
+
+// Why tells what stands between a pending request and its grant.
+func (n *Node) Why(now vote.Now, num vote.Number) quorum.Wait { return n.req.Why(now, num) }
+
+// Voters returns every voter as it looks from here, in order of names.
+func (n *Node) Voters(now vote.Now) []quorum.VoterState { return n.req.Voters(now) }
+
+// Ready reports whether a majority of the voters answers this node and counts.
+func (n *Node) Ready() bool { return n.req.Ready() }
+
+// Quiet returns for how much longer this node's own votes don't count; zero when they do, or when it has none.
+func (n *Node) Quiet() time.Duration {
+	if n.voter == nil {
+		return 0
+	}
+	return n.voter.Quiet()
+}
+
+// Requester returns the node's requester, for checks and figures.
+func (n *Node) Requester() *quorum.Requester { return n.req }
+
+// Voter returns the node's voter, for checks and figures; nil on a node that isn't in the electorate.
+func (n *Node) Voter() *lease.Voter { return n.voter }
+
+// route takes what the voter wants sent. What is meant for this node's own requester waits for its turn.
+func (n *Node) route(now vote.Now, out []vote.Outbound) {
+	for i := range out {
+		n.post(&out[i])
+	}
+	clear(out)
+	n.spare = out[:0]
+}
+
+func (n *Node) post(o *vote.Outbound) {
+	switch {
+	case o.Conn != vote.LocalConn:
+		n.out = append(n.out, *o)
+	case !o.Close: // the link to ourselves can't be closed
+		n.local = append(n.local, o.Message)
+	}
+}
+
+// settle delivers what this node's requester and voter have to say to each other, over the same path as everyone else's words,
+// until both are silent; then it collects what others are to be told. Each local exchange is a bounded conversation: a request
+// is promised, confirmed, inquired of or released once by each cause.
+func (n *Node) settle(now vote.Now) {
+	for {
+		n.collect()
+		if len(n.local) == 0 {
+			break
+		}
+		batch := n.local
+		n.local = nil
+		for i := range batch {
+			n.deliver(now, vote.LocalConn, n.self, &batch[i])
+			n.collect()
+		}
+		if n.local == nil {
+			clear(batch)
+			n.local = batch[:0]
+		}
+	}
+	if n.voter == nil {
+		return
+	}
+	if n.req.NameTaken() { // while two processes bear our name, neither may be sure that it is the voter
+		n.route(now, n.voter.Withdraw(now, n.spare[:0]))
+	}
+	for _, text := range n.voter.Alarms() {
+		n.events = append(n.events, quorum.Event{Kind: quorum.EventAlarm, Text: text})
+	}
+}
+
+// collect takes what the requester wants sent and told.
+func (n *Node) collect() {
+	out, events := n.req.Drain(n.spare[:0], n.events)
+	n.events = events
+	for i := range out {
+		n.post(&out[i])
+	}
+	clear(out)
+	n.spare = out[:0]
+}

@@ -1,0 +1,375 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// mesh is a few nodes joined by perfect links, for tests that want to read a conversation. Faults are the simulator's business.
+type mesh struct {
+	t      *testing.T
+	now    vote.Now
+	names  []vote.NodeID
+	nodes  map[vote.NodeID]*Node
+	lives  map[vote.NodeID]vote.Life
+	conns  map[vote.Conn]link
+	last   vote.Conn
+	events map[vote.NodeID][]quorum.Event
+	talk   []string // every message between two nodes
+}
+
+type link struct{ from, to vote.NodeID } // from dialed to
+
+const ttl = time.Second
+
+func newMesh(t *testing.T, n int) *mesh {
+	m := &mesh{
+		t: t, now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
+		nodes: map[vote.NodeID]*Node{}, lives: map[vote.NodeID]vote.Life{}, conns: map[vote.Conn]link{}, events: map[vote.NodeID][]quorum.Event{},
+	}
+	for i := range n {
+		m.names = append(m.names, vote.NodeID(rune('a'+i)))
+	}
+	for _, name := range m.names {
+		m.start(name)
+	}
+	return m
+}
+
+// start begins a new life of a node and links it with all others, both ways.
+func (m *mesh) start(name vote.NodeID) {
+	m.stop(name)
+	m.lives[name]++
+	n, err := New(Config{Name: name, Life: m.lives[name], Voters: m.names, TTL: ttl, MaxTTL: ttl}, m.now)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.nodes[name] = n
+	for _, other := range m.names {
+		if other != name && m.nodes[other] != nil {
+			m.link(name, other)
+			m.link(other, name)
+		}
+	}
+	m.run()
+}
+
+func (m *mesh) link(from, to vote.NodeID) {
+	m.last++
+	m.conns[m.last] = link{from, to}
+	m.nodes[from].Link(m.now, m.last, vote.SessionID{Node: to, Life: m.lives[to]})
+}
+
+// stop ends a node without a word; its peers see its connections break.
+func (m *mesh) stop(name vote.NodeID) {
+	if m.nodes[name] == nil {
+		return
+	}
+	delete(m.nodes, name)
+	m.cut(func(l link) bool { return l.from == name || l.to == name })
+}
+
+func (m *mesh) cut(which func(link) bool) {
+	for c := vote.Conn(1); c <= m.last; c++ {
+		l, ok := m.conns[c]
+		if !ok || !which(l) {
+			continue
+		}
+		delete(m.conns, c)
+		for _, end := range []vote.NodeID{l.from, l.to} {
+			if n := m.nodes[end]; n != nil {
+				n.Unlink(m.now, c)
+			}
+		}
+	}
+}
+
+// run delivers until nobody has anything to say.
+func (m *mesh) run() {
+	for busy := true; busy; {
+		busy = false
+		for _, name := range m.names {
+			n := m.nodes[name]
+			if n == nil {
+				continue
+			}
+			out, events := n.Drain(nil, nil)
+			m.events[name] = append(m.events[name], events...)
+			for _, o := range out {
+				l, ok := m.conns[o.Conn]
+				if !ok {
+					continue
+				}
+				if o.Close {
+					delete(m.conns, o.Conn)
+					continue
+				}
+				busy = true
+				to := l.to
+				if l.to == name {
+					to = l.from
+				}
+				m.talk = append(m.talk, fmt.Sprintf("%s>%s %s", name, to, o.Message.Kind))
+				if p := m.nodes[to]; p != nil {
+					p.Deliver(m.now, o.Conn, vote.SessionID{Node: name, Life: m.lives[name]}, &o.Message)
+				}
+			}
+		}
+	}
+}
+
+// pass lets time go by in steps of 10 ms.
+func (m *mesh) pass(d time.Duration) {
+	const step = 10 * time.Millisecond
+	for ; d > 0; d -= step {
+		m.now.Fast, m.now.Slow, m.now.Wall = m.now.Fast.Add(step), m.now.Slow.Add(step), m.now.Wall+vote.Micros(step.Microseconds())
+		for _, name := range m.names {
+			if n := m.nodes[name]; n != nil && n.Next(m.now) <= 0 {
+				n.Tick(m.now)
+			}
+		}
+		m.run()
+	}
+}
+
+func (m *mesh) lock(name vote.NodeID, key vote.Key, try bool) vote.Number {
+	n, err := m.nodes[name].Lock(m.now, key, try)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.run()
+	return n
+}
+
+func (m *mesh) release(name vote.NodeID, n vote.Number) {
+	m.nodes[name].Release(m.now, n)
+	m.run()
+}
+
+// last outcome of a request.
+func (m *mesh) outcome(name vote.NodeID, n vote.Number) quorum.Event {
+	for _, e := range slices.Backward(m.events[name]) {
+		switch e.Kind {
+		case quorum.EventGranted, quorum.EventFailed, quorum.EventLost, quorum.EventReleased:
+			if e.Number == n {
+				return e
+			}
+		}
+	}
+	return quorum.Event{}
+}
+
+func (m *mesh) want(name vote.NodeID, n vote.Number, kind quorum.EventKind) quorum.Event {
+	m.t.Helper()
+	e := m.outcome(name, n)
+	if e.Kind != kind {
+		m.t.Fatalf("%s's request %d: last event is %+v, want kind %d\n%s", name, n, e, kind, m.nodes[name].Why(m.now, n).Text)
+	}
+	return e
+}
+
+func awake(t *testing.T, n int) *mesh {
+	m := newMesh(t, n)
+	m.pass(ttl + vote.AskFor + 200*time.Millisecond)
+	for _, name := range m.names {
+		if !m.nodes[name].Ready() {
+			t.Fatalf("%s isn't ready: %v", name, m.nodes[name].Voters(m.now))
+		}
+	}
+	return m
+}
+
+func TestNothingIsGrantedWhileQuiet(t *testing.T) {
+	m := newMesh(t, 3)
+	n := m.lock("a", "k", false)
+	m.pass(ttl - 20*time.Millisecond)
+	m.want("a", n, quorum.EventNone)
+	if w := m.nodes["a"].Why(m.now, n); w.Reason != quorum.WaitNoQuorum || !strings.Contains(w.Text, "0 of 3 voters count: a quiet for") {
+		t.Fatalf("why: %+v", w)
+	}
+	m.pass(vote.AskFor + 100*time.Millisecond)
+	m.want("a", n, quorum.EventGranted)
+}
+
+func TestAFreeLockTakesOneRoundTrip(t *testing.T) {
+	m := awake(t, 3)
+	m.talk = nil
+	n := m.lock("a", "k", false)
+	m.want("a", n, quorum.EventGranted)
+	if m.talk[0] != "a>b request" || m.talk[1] != "a>c request" || m.talk[2] != "b>a promise" {
+		t.Fatalf("talk: %q", m.talk)
+	}
+	if c := m.nodes["a"].Requester().Counters(); c.FirstRound != 1 || c.Confirmations != 0 {
+		t.Fatalf("%+v", c)
+	}
+}
+
+func TestTheNextWaiterIsServedByOneRelease(t *testing.T) {
+	m := awake(t, 3)
+	a := m.lock("a", "k", false)
+	b := m.lock("b", "k", false)
+	c := m.lock("c", "k", false)
+	first := m.want("a", a, quorum.EventGranted)
+	m.want("b", b, quorum.EventNone)
+	if w := m.nodes["b"].Why(m.now, b); w.Reason != quorum.WaitHeld {
+		t.Fatalf("b waits for %+v", w)
+	}
+	m.release("a", a)
+	if e := m.want("a", a, quorum.EventReleased); e.Wait.Reason != quorum.WaitNone {
+		t.Fatalf("%+v", e)
+	}
+	second := m.want("b", b, quorum.EventGranted)
+	m.want("c", c, quorum.EventNone)
+	m.release("b", b)
+	third := m.want("c", c, quorum.EventGranted)
+	if !(first.Token < second.Token && second.Token < third.Token) {
+		t.Fatalf("tokens %d, %d, %d don't rise", first.Token, second.Token, third.Token)
+	}
+}
+
+func TestALeaseIsKeptUpForAsLongAsItsNodeLives(t *testing.T) {
+	m := awake(t, 3)
+	a := m.lock("a", "k", false)
+	b := m.lock("b", "k", false)
+	m.pass(10 * ttl)
+	m.want("a", a, quorum.EventGranted)
+	m.stop("a")
+	m.pass(ttl * 3 / 4)
+	m.want("b", b, quorum.EventNone)
+	m.pass(ttl / 2)
+	m.want("b", b, quorum.EventGranted)
+}
+
+func TestALeaseOutlivesARollingRestart(t *testing.T) {
+	m := awake(t, 3)
+	a := m.lock("a", "k", false)
+	for _, name := range []vote.NodeID{"b", "c", "b"} {
+		m.start(name)
+		m.pass(2*ttl + vote.AskFor)
+	}
+	m.want("a", a, quorum.EventGranted)
+	if n := m.lock("b", "k", true); m.outcome("b", n).Wait.Reason != quorum.WaitHeld {
+		t.Fatalf("TryLock of a held key: %+v", m.outcome("b", n))
+	}
+}
+
+func TestOfAllTryLocksAtOnceExactlyOneWins(t *testing.T) {
+	m := awake(t, 5)
+	nums := map[vote.NodeID]vote.Number{}
+	for _, name := range m.names {
+		n, _ := m.nodes[name].Lock(m.now, "k", true)
+		nums[name] = n
+	}
+	m.run()
+	won := 0
+	for _, name := range m.names {
+		switch e := m.outcome(name, nums[name]); {
+		case e.Kind == quorum.EventGranted:
+			won++
+		case e.Kind != quorum.EventFailed || e.Wait.Reason != quorum.WaitHeld:
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	if won != 1 {
+		t.Fatalf("%d of 5 TryLocks won", won)
+	}
+}
+
+func TestSplitVotesAreResolvedForTheOldest(t *testing.T) {
+	m := awake(t, 3)
+	nums := map[vote.NodeID]vote.Number{}
+	for _, name := range m.names {
+		nums[name], _ = m.nodes[name].Lock(m.now, "k", false) // each has its own vote first
+	}
+	m.run()
+	m.want("a", nums["a"], quorum.EventGranted)
+	m.release("a", nums["a"])
+	m.want("b", nums["b"], quorum.EventGranted)
+	m.release("b", nums["b"])
+	m.want("c", nums["c"], quorum.EventGranted)
+}
+
+func TestAMinorityGetsNoQuorumAtOnce(t *testing.T) {
+	m := awake(t, 3)
+	m.stop("b")
+	m.stop("c")
+	for _, v := range []vote.NodeID{"b", "c"} {
+		m.nodes["a"].DialFailed(m.now, v, "connection refused")
+	}
+	n := m.lock("a", "k", true)
+	e := m.want("a", n, quorum.EventFailed)
+	if e.Wait.Reason != quorum.WaitNoQuorum || e.Wait.Text != "1 of 3 voters counts: b unreachable (connection refused), c unreachable (connection refused)" {
+		t.Fatalf("%+v", e.Wait)
+	}
+}
+
+func TestUnlockWithoutAMajoritySaysWhatIsUnconfirmed(t *testing.T) {
+	m := awake(t, 3)
+	n := m.lock("a", "k", false)
+	m.cut(func(l link) bool { return l.from == "a" })
+	m.release("a", n)
+	m.want("a", n, quorum.EventGranted)
+	m.pass(ttl + 20*time.Millisecond)
+	e := m.want("a", n, quorum.EventReleased)
+	if e.Wait.Reason != quorum.WaitNoQuorum || !strings.Contains(e.Wait.Text, "1 of 3 voters confirmed the release") {
+		t.Fatalf("%+v", e.Wait)
+	}
+}
+
+func TestANewerLifeIsRefusedWhileTheOlderAnswers(t *testing.T) {
+	m := awake(t, 3)
+	other := vote.SessionID{Node: "c", Life: 77}
+	b := m.nodes["b"]
+	m.last++
+	conn := m.last
+	b.Deliver(m.now, conn, other, &vote.Message{Kind: vote.KindOpen, Stream: 1, TTL: ttl})
+	b.Deliver(m.now, conn, other, &vote.Message{Kind: vote.KindStatement, Stream: 1, End: true})
+	var got []vote.Kind
+	for range 3 {
+		out, _ := b.Drain(nil, nil)
+		for _, o := range out {
+			if o.Conn == conn {
+				got = append(got, o.Message.Kind)
+			} else if l := m.conns[o.Conn]; l.from == "c" {
+				m.nodes["c"].Deliver(m.now, o.Conn, vote.SessionID{Node: "b", Life: m.lives["b"]}, &o.Message)
+				back, _ := m.nodes["c"].Drain(nil, nil)
+				for _, o := range back {
+					b.Deliver(m.now, o.Conn, vote.SessionID{Node: "c", Life: m.lives["c"]}, &o.Message)
+				}
+			}
+		}
+	}
+	if !slices.Equal(got, []vote.Kind{vote.KindRefused}) {
+		t.Fatalf("the newer life was told %v", got)
+	}
+	m.run()
+	n := m.lock("c", "k", false)
+	m.want("c", n, quorum.EventGranted)
+}
+
+func TestNothingIsLeftWhenAllIsReleased(t *testing.T) {
+	m := awake(t, 3)
+	for range 3 {
+		a, b := m.lock("a", "k", false), m.lock("b", "k", false)
+		m.release("a", a)
+		m.release("b", b)
+	}
+	m.pass(3 * vote.Skew)
+	for _, name := range m.names {
+		if left := m.nodes[name].Requester().Open(); left != 0 {
+			t.Errorf("%s: %d requests are left", name, left)
+		}
+		if left := m.nodes[name].Voter().Keys(); left != 0 {
+			t.Errorf("%s: %d keys are left", name, left)
+		}
+		if c := m.nodes[name].Requester().Counters(); c.Mismatches != 0 {
+			t.Errorf("%s: %d acknowledgements didn't match", name, c.Mismatches)
+		}
+	}
+}
