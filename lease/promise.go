@@ -36,6 +36,9 @@ func (v *Voter) enter(s *session, st vote.Entry) *entry {
 	}
 	s.entries[e.number] = e
 	s.ledger = s.ledger.Plus(vote.OfRequest(e.number))
+	if e.try {
+		k.tries++
+	}
 	k.insert(e)
 	return e
 }
@@ -115,7 +118,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		return
 	}
 	switch {
-	case e.serial == 0 && m.Won: // it has won without us and wants our vote too, so that its cover doesn't erode
+	case e.serial == 0 && m.Serial == 0 && m.Won: // it has won without us and wants our vote too, so that its cover doesn't erode
 		k := e.key
 		k.remove(e)
 		e.held, e.taken, e.token = true, false, m.Token
@@ -149,7 +152,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 
 // tellTaken tells the TryLocks that wait that another has won.
 func (v *Voter) tellTaken(k *key) {
-	if !k.won() {
+	if k.tries == 0 || !k.won() {
 		return
 	}
 	for _, e := range k.queue {
@@ -200,6 +203,9 @@ func (v *Voter) drop(e *entry) {
 		v.unvote(e)
 	} else {
 		k.remove(e)
+	}
+	if e.try {
+		k.tries--
 	}
 	delete(e.s.entries, e.number)
 	e.s.ledger = e.s.ledger.Minus(vote.OfRequest(e.number))

@@ -52,6 +52,7 @@ type key struct {
 	name    vote.Key
 	vote    *entry     // whom it is promised to. Shared modes and permits will make this a set; whoever asks goes through vacant
 	queue   []*entry   // who waits, in order
+	tries   int        // TryLocks among all of them
 	highest vote.Token // the largest token proposed or confirmed here
 	idleAt  vote.Instant
 	listed  bool // stands in Voter.idle
@@ -66,7 +67,7 @@ func (k *key) insert(e *entry) {
 }
 
 func (k *key) remove(e *entry) {
-	if i := slices.Index(k.queue, e); i >= 0 {
+	if i, ok := slices.BinarySearchFunc(k.queue, e, (*entry).compare); ok {
 		k.queue = slices.Delete(k.queue, i, i+1)
 	}
 }
@@ -86,8 +87,8 @@ func (k *key) next(now vote.Instant) *entry {
 // has let others pass.
 func (k *key) round() uint32 {
 	var r uint32
-	for _, e := range k.queue {
-		r = max(r, e.round)
+	if n := len(k.queue); n > 0 {
+		r = k.queue[n-1].round // it is sorted by rounds, but for holders, who come first
 	}
 	if k.vote != nil {
 		r = max(r, k.vote.round)

@@ -12,10 +12,7 @@ func (q *Requester) hear(p *peer, m *vote.Message) {
 	case vote.KindPromise:
 		q.promised(p, r, m)
 	case vote.KindConfirmed:
-		if v := &r.votes[p.place]; v.stands() && v.serial == m.Serial && r.state != stateEnding {
-			v.token = m.Token
-			q.judge(r)
-		}
+		q.reconfirmed(p, r, m)
 	case vote.KindInquire:
 		q.inquired(p, r, m)
 	case vote.KindTaken:
@@ -53,6 +50,17 @@ func (q *Requester) promised(p *peer, r *request, m *vote.Message) {
 	}
 }
 
+// reconfirmed takes a voter's word that its vote has another token now. For a lease only the lease's own token matters: an answer
+// to an earlier round of the ballot may still be under way, and the voter's vote for the lease stands all the same.
+func (q *Requester) reconfirmed(p *peer, r *request, m *vote.Message) {
+	v := &r.votes[p.place]
+	if !v.stands() || v.serial != m.Serial || r.state == stateEnding || r.state == stateWon && m.Token != r.token {
+		return
+	}
+	v.token = m.Token
+	q.judge(r)
+}
+
 // inquired answers a voter that asks whether its vote has won: we yield it, or say that we hold.
 func (q *Requester) inquired(p *peer, r *request, m *vote.Message) {
 	v := &r.votes[p.place]
@@ -70,9 +78,16 @@ func (q *Requester) inquired(p *peer, r *request, m *vote.Message) {
 	}
 }
 
-// judgeAll judges every request anew, since a voter has changed.
+// judgeAll judges every request anew, since a voter's votes have changed.
 func (q *Requester) judgeAll() {
-	for _, r := range q.sorted() {
+	for _, r := range q.sorted(nil) {
+		q.judge(r)
+	}
+}
+
+// judgePending judges what waits anew, since a voter has come or gone. Leases don't feel that: they rest on time.
+func (q *Requester) judgePending() {
+	for _, r := range q.sorted(func(r *request) bool { return r.state == statePending }) {
 		q.judge(r)
 	}
 }

@@ -393,11 +393,13 @@ func (q *Requester) Ready() bool {
 	return q.cfg.Electorate.Decides(s)
 }
 
-// sorted returns the requests in order of their numbers, so that nothing depends on the order of a map.
-func (q *Requester) sorted() []*request {
-	all := make([]*request, 0, len(q.requests))
+// sorted returns the requests that are wanted (nil: all) in order of their numbers, so that nothing depends on the order of a map.
+func (q *Requester) sorted(wanted func(*request) bool) []*request {
+	var all []*request
 	for _, r := range q.requests {
-		all = append(all, r)
+		if wanted == nil || wanted(r) {
+			all = append(all, r)
+		}
 	}
 	slices.SortFunc(all, func(a, b *request) int {
 		if a.number < b.number {

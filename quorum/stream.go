@@ -44,7 +44,7 @@ func (q *Requester) Unlink(now vote.Now, conn vote.Conn) {
 	for _, p := range q.peers {
 		if p.up() && p.conn == conn {
 			p.link, p.answered, p.refreshAt = linkConnecting, false, vote.Never
-			q.judgeAll()
+			q.judgePending()
 		}
 	}
 }
@@ -54,7 +54,7 @@ func (q *Requester) DialFailed(now vote.Now, voter vote.NodeID, text string) {
 	q.begin(now)
 	if p := q.peerOf(voter); p != nil && !p.up() {
 		p.link, p.text = linkUnreachable, text
-		q.judgeAll()
+		q.judgePending()
 	}
 }
 
@@ -66,7 +66,7 @@ func (q *Requester) Refused(now vote.Now, voter vote.NodeID, why vote.Reason, te
 		if why == vote.ReasonNone {
 			p.link = linkConnecting
 		}
-		q.judgeAll()
+		q.judgePending()
 	}
 }
 
@@ -74,7 +74,7 @@ func (q *Requester) Refused(now vote.Now, voter vote.NodeID, why vote.Reason, te
 func (q *Requester) hangUp(p *peer, text string) {
 	q.out = append(q.out, vote.Outbound{Conn: p.conn, Close: true})
 	p.link, p.answered, p.refreshAt, p.text = linkConnecting, false, vote.Never, text
-	q.judgeAll()
+	q.judgePending()
 }
 
 // restate begins a new stream with the statement of all that the session wants and holds at the voter.
@@ -87,7 +87,7 @@ func (q *Requester) restate(p *peer) {
 	p.stated, p.refreshed = q.now.Fast, q.now.Fast
 	q.urgent(p, vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast})
 	m := vote.Message{Kind: vote.KindStatement, Stream: p.stream}
-	for _, r := range q.sorted() {
+	for _, r := range q.sorted(nil) {
 		if r.state == stateEnding || !q.cfg.Electorate.Committee(r.key).Has(p.place) {
 			continue
 		}
@@ -182,7 +182,7 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 	q.setMedian()
 	q.setQuiet(p, m)
 
-	for _, r := range q.sorted() {
+	for _, r := range q.sorted(nil) {
 		v := &r.votes[p.place]
 		e, ok := listed[r.number]
 		if ok {
@@ -196,6 +196,8 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 			} else if ok {
 				p.book.amend(v.relAt, vote.Ledger{}.Minus(vote.OfVote(e.Serial)))
 			}
+		case ok && r.state == stateWon && e.Serial == v.serial && v.token == r.token:
+			// It stands as it stood, even if an earlier round of the ballot has reached the voter since.
 		case ok && e.Serial > v.yielded:
 			v.serial, v.token, v.asking = e.Serial, e.Token, 0
 		default:
@@ -257,7 +259,7 @@ func (q *Requester) hearAck(p *peer, m *vote.Message) {
 	q.setQuiet(p, m)
 	q.reckon()
 	if was != p.counting {
-		q.judgeAll()
+		q.judgePending()
 	}
 }
 

@@ -1,0 +1,123 @@
+// Package arch holds the shape of the house: which package may import which, and what the pure core must not touch.
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lockmesh/lockmesh"
+
+// pure are the packages that decide. They may import these packages of our own and these of the standard library, and nothing
+// else: a clock, I/O, a random source or a lock in them would make a run impossible to replay from its seed.
+var pure = map[string][]string{
+	"internal/vote": nil,
+	"lease":         {"internal/vote"},
+	"quorum":        {"internal/vote"},
+	"internal/node": {"internal/vote", "lease", "quorum"},
+}
+
+var harmless = []string{"bytes", "cmp", "container/heap", "errors", "fmt", "math", "math/bits", "slices", "sort", "strconv", "strings", "time"}
+
+// clocks are the parts of package time that read or wait for one; durations are fine.
+var clocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Local"}
+
+func TestTheCoreIsPure(t *testing.T) {
+	for dir, own := range pure {
+		files := parse(t, dir)
+		if len(files) == 0 {
+			t.Errorf("%s: no files; has it moved?", dir)
+		}
+		for name, f := range files {
+			for _, imp := range f.Imports {
+				path := strings.Trim(imp.Path.Value, `"`)
+				if rest, ok := strings.CutPrefix(path, module+"/"); ok {
+					if !slices.Contains(own, rest) {
+						t.Errorf("%s imports %s: imports point inwards, %s may import only %v", name, path, dir, own)
+					}
+				} else if !slices.Contains(harmless, path) {
+					t.Errorf("%s imports %s: the core does no I/O, reads no clock and draws no random numbers, so that a seed replays a run", name, path)
+				}
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.GoStmt, *ast.SelectStmt, *ast.SendStmt, *ast.ChanType:
+					t.Errorf("%s has a goroutine or a channel at offset %d: the shell runs the core, the core runs nothing", name, n.Pos())
+				case *ast.SelectorExpr:
+					if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clocks, n.Sel.Name) {
+						t.Errorf("%s uses time.%s: the core is told the time", name, n.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// outside are packages of our own that know the words of the protocol and nothing of its decisions.
+var outside = map[string][]string{
+	"member":    {"internal/vote"},
+	"transport": {"internal/vote"},
+}
+
+func TestMemberAndTransportKnowOnlyTheWords(t *testing.T) {
+	for dir, own := range outside {
+		for name, f := range parse(t, dir) {
+			for _, imp := range f.Imports {
+				if rest, ok := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), module+"/"); ok && !slices.Contains(own, rest) {
+					t.Errorf("%s imports %s: it may import only %v", name, rest, own)
+				}
+			}
+		}
+	}
+}
+
+func TestNothingShippedImportsTheSimulator(t *testing.T) {
+	for _, dir := range []string{".", "internal/vote", "internal/node", "lease", "quorum", "member", "transport"} {
+		for name, f := range parse(t, dir) {
+			for _, imp := range f.Imports {
+				if strings.HasPrefix(strings.Trim(imp.Path.Value, `"`), module+"/sim") {
+					t.Errorf("%s imports the simulator; only tests, examples and commands may", name)
+				}
+			}
+		}
+	}
+}
+
+func TestOnlyOneFileImportsSerf(t *testing.T) {
+	for _, dir := range []string{".", "internal/vote", "internal/node", "lease", "quorum", "member", "transport"} {
+		for name, f := range parse(t, dir) {
+			for _, imp := range f.Imports {
+				if strings.HasPrefix(strings.Trim(imp.Path.Value, `"`), "github.com/hashicorp/serf") && filepath.ToSlash(name) != "member/serf.go" {
+					t.Errorf("%s imports serf; only member/serf.go does, so that it can be replaced", name)
+				}
+			}
+		}
+	}
+}
+
+// parse returns the files of a folder of the module that aren't tests.
+func parse(t *testing.T, dir string) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	entries, err := os.ReadDir(filepath.Join("..", "..", dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[filepath.Join(dir, name)] = f
+		}
+	}
+	return files
+}

@@ -1,0 +1,276 @@
+package lease
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+var update = flag.Bool("update", false, "write the conversations in testdata anew from what the voter says now")
+
+// TestConversations holds what a voter says against conversations written down in testdata: a change of behaviour is a change of
+// text. A line is a command; the indented lines below it are what the voter then sends.
+//
+//	start 3                     a voter that starts its life now, one of 3
+//	awake 3                     the same, after its quiet time
+//	pass 400ms                  time goes by
+//	a opens [ttl=1s]            a's next stream begins, with an empty statement; then a refresh is sent by "a refreshes"
+//	a states 1:k[:won=T][:yielded=S] ...   a's next stream begins, with a statement
+//	a asks 1:k [at=T] [bid=B] [try]
+//	a confirms 1 serial=S token=T [won]
+//	a yields 1 serial=S
+//	a releases 1
+//	a breaks                    a's connection is gone
+//	a tells N [quiet]           a answers the voter's question for the highest token
+func TestConversations(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no conversations: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := converse(t, string(want))
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if !bytes.Equal(got, want) {
+				t.Errorf("the voter says something else now (go test ./lease -update writes it down):\n%s", diff(string(want), string(got)))
+			}
+		})
+	}
+}
+
+// diff marks the first line in which two texts differ, with what stands around it.
+func diff(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range max(len(w), len(g)) {
+		if i >= len(w) || i >= len(g) || w[i] != g[i] {
+			at := func(s []string) string {
+				if i < len(s) {
+					return s[i]
+				}
+				return "(end)"
+			}
+			return fmt.Sprintf("line %d, after %q:\n  want %s\n  got  %s", i+1, strings.Join(w[max(0, i-3):min(i, len(w))], " / "), at(w), at(g))
+		}
+	}
+	return "no difference"
+}
+
+const wall = 1_000_000 // so that tokens are easy to read: one more microsecond for each that passes
+
+type talk struct {
+	v       *Voter
+	now     vote.Now
+	streams map[string]vote.Stream
+	buf     bytes.Buffer
+}
+
+func converse(t *testing.T, text string) []byte {
+	c := &talk{now: vote.Now{Fast: 1, Slow: 1, Wall: wall}, streams: map[string]vote.Stream{}}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "    "):
+			continue // what it said before
+		case line == "" || strings.HasPrefix(line, "#"):
+			fmt.Fprintln(&c.buf, line)
+			continue
+		}
+		fmt.Fprintln(&c.buf, line)
+		c.do(t, strings.Fields(line))
+	}
+	return c.buf.Bytes()
+}
+
+func (c *talk) do(t *testing.T, w []string) {
+	switch w[0] {
+	case "start", "awake":
+		n, _ := strconv.Atoi(w[1])
+		var voters []vote.NodeID
+		for i := range n {
+			voters = append(voters, vote.NodeID(fmt.Sprintf("v%d", i)))
+		}
+		c.v = New(Config{Self: vote.SessionID{Node: "v0", Life: 9}, Voters: voters, MaxTTL: time.Second}, c.now)
+		if w[0] == "awake" {
+			c.pass(time.Second)
+			for _, v := range voters[1:] {
+				c.hear(c.v.Told(c.now, v, &vote.Message{Kind: vote.KindTell, Nonce: 9, Counting: true}, nil))
+			}
+		}
+	case "pass":
+		d, err := time.ParseDuration(w[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.pass(d)
+	default:
+		c.speak(t, w[0], w[1], w[2:])
+	}
+}
+
+// pass lets time go by from one timer to the next.
+func (c *talk) pass(d time.Duration) {
+	end := c.now.Slow.Add(d)
+	for {
+		next := min(max(c.v.Next(), c.now.Slow+1), end)
+		by := next.Sub(c.now.Slow)
+		c.now.Slow, c.now.Fast = next, c.now.Fast.Add(by)
+		c.now.Wall = wall + vote.Micros(time.Duration(next).Microseconds())
+		c.hear(c.v.Tick(c.now, nil))
+		if _, ask := c.v.Asking(c.now); ask {
+			fmt.Fprintf(&c.buf, "    (asks the others)\n")
+		}
+		if next == end {
+			return
+		}
+	}
+}
+
+func (c *talk) hear(out []vote.Outbound) {
+	for _, o := range out {
+		who := string(rune('a' + o.Conn - 1))
+		if o.Close {
+			fmt.Fprintf(&c.buf, "    %s: connection closed\n", who)
+			continue
+		}
+		m := o.Message
+		fmt.Fprintf(&c.buf, "    %s: %s", who, m.Kind)
+		if m.Number != 0 {
+			fmt.Fprintf(&c.buf, " %d", m.Number)
+		}
+		if m.Serial != 0 {
+			fmt.Fprintf(&c.buf, " serial=%d", m.Serial)
+		}
+		if m.Token != 0 {
+			fmt.Fprintf(&c.buf, " token=%d", m.Token)
+		}
+		if m.Quiet != 0 {
+			fmt.Fprintf(&c.buf, " quiet=%v", m.Quiet)
+		}
+		if m.Generation != 0 {
+			fmt.Fprintf(&c.buf, " generation=%d", m.Generation)
+		}
+		if m.Reason != 0 {
+			fmt.Fprintf(&c.buf, " %q", m.Reason)
+		}
+		if m.Kind == vote.KindAck {
+			fmt.Fprintf(&c.buf, " processed=%d pushed=%d count=%d", m.Processed, m.Pushed, m.Count)
+		}
+		for _, e := range m.Entries {
+			fmt.Fprintf(&c.buf, " [%d serial=%d token=%d]", e.Number, e.Serial, e.Token)
+		}
+		fmt.Fprintln(&c.buf)
+	}
+	for _, a := range c.v.Alarms() {
+		fmt.Fprintf(&c.buf, "    ALARM %s\n", a)
+	}
+}
+
+// speak takes a requester's word. "c2" is the second life of c.
+func (c *talk) speak(t *testing.T, who, verb string, args []string) {
+	from := vote.SessionID{Node: vote.NodeID(who[:1]), Life: 1}
+	conn := vote.Conn(who[0]-'a') + 1
+	if len(who) > 1 {
+		from.Life = 2
+		conn += 10
+	}
+	opt := map[string]string{}
+	var words []string
+	for _, a := range args {
+		if k, v, ok := strings.Cut(a, "="); ok && !strings.Contains(k, ":") {
+			opt[k] = v
+		} else {
+			words = append(words, a)
+		}
+	}
+	num := func(s string) uint64 {
+		if s == "" {
+			return 0
+		}
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatalf("%s %s %q: %v", who, verb, args, err)
+		}
+		return n
+	}
+	has := func(word string) bool {
+		for _, w := range words {
+			if w == word {
+				return true
+			}
+		}
+		return false
+	}
+	m := vote.Message{Stream: c.streams[who], Serial: vote.Serial(num(opt["serial"])), Token: vote.Token(num(opt["token"])), Won: has("won")}
+	if len(words) > 0 && verb != "states" {
+		n, key, _ := strings.Cut(words[0], ":")
+		m.Number, m.Key = vote.Number(num(n)), vote.Key(key)
+	}
+	switch verb {
+	case "opens", "states":
+		c.streams[who]++
+		ttl := time.Second
+		if s := opt["ttl"]; s != "" {
+			ttl, _ = time.ParseDuration(s)
+		}
+		st := vote.Message{Kind: vote.KindStatement, Stream: c.streams[who], End: true}
+		for _, w := range words {
+			f := strings.Split(w, ":")
+			e := vote.Entry{Number: vote.Number(num(f[0])), Key: vote.Key(f[1]), Time: vote.Micros(num(f[0])), Mode: vote.Exclusive}
+			for _, o := range f[2:] {
+				k, v, _ := strings.Cut(o, "=")
+				switch k {
+				case "won":
+					e.Token = vote.Token(num(v))
+				case "yielded":
+					e.Yielded = vote.Serial(num(v))
+				case "try":
+					e.Try = true
+				default:
+					t.Fatalf("%q", w)
+				}
+			}
+			st.Entries = append(st.Entries, e)
+		}
+		c.hear(c.v.Step(c.now, conn, from, &vote.Message{Kind: vote.KindOpen, Stream: c.streams[who], TTL: ttl, Sent: c.now.Fast}, nil))
+		c.hear(c.v.Step(c.now, conn, from, &st, nil))
+		return
+	case "asks":
+		m.Kind, m.Time, m.Bid, m.Try, m.Mode = vote.KindRequest, vote.Micros(num(opt["at"])), vote.Token(num(opt["bid"])), has("try"), vote.Exclusive
+	case "confirms":
+		m.Kind = vote.KindConfirm
+	case "yields":
+		m.Kind = vote.KindYield
+	case "releases":
+		m.Kind = vote.KindRelease
+	case "refreshes":
+		m.Kind, m.Received = vote.KindRefresh, num(opt["received"])
+	case "lives":
+		m.Kind = vote.KindAlive
+	case "breaks":
+		c.hear(c.v.Unlink(c.now, conn, nil))
+		return
+	case "tells":
+		c.hear(c.v.Told(c.now, vote.NodeID("v"+who[1:]), &vote.Message{
+			Kind: vote.KindTell, Nonce: 9, Token: vote.Token(num(words[0])), Counting: !has("quiet"),
+		}, nil))
+		return
+	default:
+		t.Fatalf("what is %q?", verb)
+	}
+	c.hear(c.v.Step(c.now, conn, from, &m, nil))
+}
