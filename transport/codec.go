@@ -1,0 +1,168 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"unicode/utf8"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// ErrMalformed marks an error about bytes that are no message of this wire version, or about a message that can't be one. The
+// peer that sent such bytes is to be cut off; trying again doesn't help.
+var ErrMalformed = errors.New("malformed message")
+
+// fields is the set of a message's fields that travel for its kind. They travel in the order of the bits below, so encoder
+// and decoder can't disagree about it.
+type fields uint32
+
+const (
+	hasStream fields = 1 << iota
+	hasEnd
+	hasNumber
+	hasSerial
+	hasKey
+	hasTime
+	hasBid
+	hasToken
+	hasMode
+	hasTry
+	hasWon
+	hasReason
+	hasNonce
+	hasCounting
+	hasTTL
+	hasRTT
+	hasSent
+	hasLife
+	hasGeneration
+	hasReceived
+	hasProcessed
+	hasPushed
+	hasCount
+	hasHash
+	hasQuiet
+	hasWall
+	hasRequests // Entries, each with everything that a statement says of a request
+	hasVotes    // Entries, each with what an answer says of a vote: Number, Serial, Token
+)
+
+const (
+	requestWords = 9 // elements of an entry of a statement
+	voteWords    = 3 // elements of an entry of an answer
+)
+
+// layouts says which fields each kind carries: the comments of vote.Kind as a table.
+var layouts = [...]fields{
+	vote.KindOpen:      hasStream | hasTTL | hasRTT | hasSent,
+	vote.KindStatement: hasStream | hasEnd | hasRequests,
+	vote.KindRequest:   hasStream | hasNumber | hasKey | hasTime | hasBid | hasMode | hasTry,
+	vote.KindConfirm:   hasStream | hasNumber | hasSerial | hasToken | hasWon,
+	vote.KindYield:     hasStream | hasNumber | hasSerial,
+	vote.KindRelease:   hasStream | hasNumber,
+	vote.KindRefresh:   hasStream | hasSent | hasReceived | hasRTT,
+	vote.KindAlive:     hasStream,
+	vote.KindAsk:       hasNonce,
+
+	vote.KindAnswer:    hasStream | hasEnd | hasVotes,
+	vote.KindPromise:   hasStream | hasNumber | hasSerial | hasToken,
+	vote.KindConfirmed: hasStream | hasNumber | hasSerial | hasToken,
+	vote.KindInquire:   hasStream | hasNumber | hasSerial,
+	vote.KindTaken:     hasStream | hasNumber,
+	vote.KindReleased:  hasStream | hasNumber,
+	vote.KindBusy:      hasStream | hasNumber,
+	vote.KindUnknown:   hasStream,
+	vote.KindAck: hasStream | hasSent | hasLife | hasGeneration | hasProcessed | hasPushed | hasCount | hasHash |
+		hasQuiet | hasWall,
+	vote.KindProbe:   hasStream,
+	vote.KindRefused: hasStream | hasReason,
+	vote.KindTell:    hasNonce | hasToken | hasCounting,
+}
+
+// lastAnswer is what the last chunk of an answer carries on top.
+const lastAnswer = hasSent | hasLife | hasGeneration | hasQuiet | hasWall
+
+// layout returns the fields of a kind; end is whether the message is the last chunk.
+func layout(k vote.Kind, end bool) fields {
+	has := layouts[k]
+	if k == vote.KindAnswer && end {
+		has |= lastAnswer
+	}
+	return has
+}
+
+// words is the length of the array that carries these fields and, before them, the kind.
+func (f fields) words() int { return 1 + bits.OnesCount32(uint32(f)) }
+
+// known reports whether this version can carry the kind: every kind of ours has a field.
+func known(k vote.Kind) bool { return int(k) < len(layouts) && layouts[k] != 0 }
+
+// Append encodes m and appends it to dst, which the caller owns before and after. It allocates only to grow dst. A message
+// beyond the limits of package vote gives an error that wraps [ErrMalformed], and dst as it was. Fields that m's kind
+// doesn't use are not carried.
+func Append(dst []byte, m *vote.Message) ([]byte, error) {
+	if !known(m.Kind) {
+		return dst, fmt.Errorf("%w: kind %d can't be sent", ErrMalformed, m.Kind)
+	}
+	has := layout(m.Kind, m.End)
+	if err := check(m, has); err != nil {
+		return dst, err
+	}
+	return appendFields(dst, m, has), nil
+}
+
+// check holds an outgoing message to the limits that the receiver enforces, so that a mistake of ours is an error here and not
+// a broken connection there.
+func check(m *vote.Message, has fields) error {
+	switch {
+	case has&hasKey != 0 && !validKey(m.Key):
+		return badKey(m.Key)
+	case m.Bid > vote.MaxToken && has&hasBid != 0, m.Token > vote.MaxToken && has&hasToken != 0:
+		return fmt.Errorf("%w: token above 63 bits", ErrMalformed)
+	case has&hasMode != 0 && !validMode(m.Mode):
+		return fmt.Errorf("%w: mode %d is not spoken", ErrMalformed, m.Mode)
+	case has&hasReason != 0 && !m.Reason.Valid():
+		return fmt.Errorf("%w: reason %d is not known", ErrMalformed, m.Reason)
+	case has&hasTTL != 0 && m.TTL < 0, has&hasRTT != 0 && m.RTT < 0, has&hasQuiet != 0 && m.Quiet < 0:
+		return fmt.Errorf("%w: negative duration", ErrMalformed)
+	case has&(hasRequests|hasVotes) != 0:
+		return checkEntries(m.Entries, has)
+	}
+	return nil
+}
+
+func checkEntries(entries []vote.Entry, has fields) error {
+	if len(entries) > vote.MaxEntries {
+		return fmt.Errorf("%w: %d entries in one chunk, at most %d fit", ErrMalformed, len(entries), vote.MaxEntries)
+	}
+	for i := range entries {
+		e := &entries[i]
+		if e.Token > vote.MaxToken {
+			return fmt.Errorf("%w: token above 63 bits", ErrMalformed)
+		}
+		if has&hasVotes != 0 {
+			continue
+		}
+		switch {
+		case !validKey(e.Key):
+			return badKey(e.Key)
+		case e.Bid > vote.MaxToken:
+			return fmt.Errorf("%w: token above 63 bits", ErrMalformed)
+		case !validMode(e.Mode):
+			return fmt.Errorf("%w: mode %d is not spoken", ErrMalformed, e.Mode)
+		}
+	}
+	return nil
+}
+
+func validKey(k vote.Key) bool {
+	return len(k) > 0 && len(k) <= vote.MaxKeyLen && utf8.ValidString(string(k))
+}
+
+func badKey(k vote.Key) error {
+	return fmt.Errorf("%w: a key of %d bytes; it must be UTF-8 of 1 to %d bytes", ErrMalformed, len(k), vote.MaxKeyLen)
+}
+
+// validMode reports whether this version speaks the mode.
+func validMode(m vote.Mode) bool { return m == vote.Exclusive }

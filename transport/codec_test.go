@@ -1,0 +1,395 @@
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// carried lists the fields of Message that travel for each kind, as the comments of package vote have it. Kind always travels.
+var carried = map[vote.Kind]string{
+	vote.KindOpen:      "Stream TTL RTT Sent",
+	vote.KindStatement: "Stream Entries End",
+	vote.KindRequest:   "Stream Number Key Time Bid Mode Try",
+	vote.KindConfirm:   "Stream Number Serial Token Won",
+	vote.KindYield:     "Stream Number Serial",
+	vote.KindRelease:   "Stream Number",
+	vote.KindRefresh:   "Stream Sent Received RTT",
+	vote.KindAlive:     "Stream",
+	vote.KindAsk:       "Nonce",
+	vote.KindAnswer:    "Stream Entries End Sent Life Generation Quiet Wall",
+	vote.KindPromise:   "Stream Number Serial Token",
+	vote.KindConfirmed: "Stream Number Serial Token",
+	vote.KindInquire:   "Stream Number Serial",
+	vote.KindTaken:     "Stream Number",
+	vote.KindReleased:  "Stream Number",
+	vote.KindBusy:      "Stream Number",
+	vote.KindUnknown:   "Stream",
+	vote.KindAck:       "Stream Sent Life Generation Processed Pushed Count Hash Quiet Wall",
+	vote.KindProbe:     "Stream",
+	vote.KindRefused:   "Stream Reason",
+	vote.KindTell:      "Nonce Token Counting",
+}
+
+// full returns a message of the kind with every field set, the unused ones too.
+func full(k vote.Kind) vote.Message {
+	return vote.Message{
+		Kind: k, Mode: vote.Exclusive, Reason: vote.ReasonTTL, Try: true, Won: true, End: true, Counting: true,
+		Stream: 7, Number: 300, Serial: 70_000, Key: "billing/nächtlich", Time: 1_700_000_000_000_000, Bid: vote.MaxToken, Token: 1 << 50,
+		Nonce: math.MaxUint64, Sent: -5, TTL: 10 * time.Second, RTT: time.Millisecond, Life: 0xfedcba9876543210, Generation: 128,
+		Received: 1, Processed: 255, Pushed: 256, Count: 1 << 32, Hash: 1 << 63, Quiet: 3 * time.Second, Wall: -1 << 40,
+		Entries: []vote.Entry{
+			{Number: 1, Key: "k", Time: -1, Bid: 9, Mode: vote.Exclusive, Try: true, Serial: 4, Yielded: 3, Token: vote.MaxToken},
+			{Number: 2, Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Mode: vote.Exclusive},
+		},
+	}
+}
+
+// only returns m with nothing but its kind and the named fields.
+func only(m vote.Message, names string) vote.Message {
+	out := vote.Message{Kind: m.Kind}
+	for _, name := range strings.Fields(names) {
+		reflect.ValueOf(&out).Elem().FieldByName(name).Set(reflect.ValueOf(m).FieldByName(name))
+	}
+	if m.Kind == vote.KindAnswer {
+		out.Entries = slices.Clone(out.Entries)
+		for i, e := range out.Entries {
+			out.Entries[i] = vote.Entry{Number: e.Number, Serial: e.Serial, Token: e.Token}
+		}
+	}
+	return out
+}
+
+func encode(t testing.TB, m vote.Message) []byte {
+	t.Helper()
+	b, err := Append(nil, &m)
+	if err != nil {
+		t.Fatalf("Append(%v): %v", m.Kind, err)
+	}
+	return b
+}
+
+func TestEveryKindCarriesExactlyItsFields(t *testing.T) {
+	kinds := 0
+	for k := vote.Kind(0); k < math.MaxUint8; k++ {
+		if !k.Valid() {
+			continue
+		}
+		kinds++
+		t.Run(k.String(), func(t *testing.T) {
+			names, ok := carried[k]
+			if !ok {
+				t.Fatalf("kind %v isn't in this test's table", k)
+			}
+			sent := full(k)
+			want := only(sent, names)
+			got := full(vote.KindOpen) // what was there before must not shine through
+			if err := Decode(encode(t, sent), &got); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("got  %+v\nwant %+v", got, want)
+			}
+		})
+	}
+	if kinds != len(carried) {
+		t.Fatalf("%d kinds, the table has %d", kinds, len(carried))
+	}
+}
+
+func TestAnEarlierChunkOfAnAnswerCarriesNoMoreThanVotes(t *testing.T) {
+	sent := full(vote.KindAnswer)
+	sent.End = false
+	var got vote.Message
+	if err := Decode(encode(t, sent), &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := only(sent, "Stream Entries"); !reflect.DeepEqual(got, want) {
+		t.Fatalf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestNumbersOfEverySizeSurvive(t *testing.T) {
+	for _, v := range []int64{0, 1, 127, 128, 255, 256, 65535, 65536, math.MaxUint32, math.MaxUint32 + 1, math.MaxInt64,
+		-1, -32, -33, -128, -129, -32768, -32769, math.MinInt32, math.MinInt32 - 1, math.MinInt64} {
+		sent := vote.Message{Kind: vote.KindRefresh, Stream: vote.Stream(v), Sent: vote.Instant(v), Received: uint64(v)}
+		var got vote.Message
+		if err := Decode(encode(t, sent), &got); err != nil {
+			t.Fatalf("%d: %v", v, err)
+		}
+		if !reflect.DeepEqual(got, sent) {
+			t.Fatalf("%d became %+v", v, got)
+		}
+	}
+}
+
+func TestTheLargestChunkFitsAFrame(t *testing.T) {
+	m := vote.Message{Kind: vote.KindStatement, Stream: math.MaxUint64, End: true}
+	for range vote.MaxEntries {
+		m.Entries = append(m.Entries, vote.Entry{
+			Number: math.MaxUint64, Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Time: math.MinInt64, Bid: vote.MaxToken,
+			Mode: vote.Exclusive, Try: true, Serial: math.MaxUint64, Yielded: math.MaxUint64, Token: vote.MaxToken,
+		})
+	}
+	frame, err := appendMessage(nil, wireVersion, &m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got vote.Message
+	if err := Decode(frame[frameHeader:], &got); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, m) {
+		t.Fatal("the largest chunk came back different")
+	}
+}
+
+func TestOutgoingMessagesBeyondALimitAreErrors(t *testing.T) {
+	request, statement := full(vote.KindRequest), full(vote.KindStatement)
+	change := func(m vote.Message, f func(*vote.Message)) vote.Message {
+		m.Entries = slices.Clone(m.Entries)
+		f(&m)
+		return m
+	}
+	tests := []struct {
+		name string
+		m    vote.Message
+	}{
+		{"no kind", vote.Message{}},
+		{"a kind nobody knows", vote.Message{Kind: 200}},
+		{"an empty key", change(request, func(m *vote.Message) { m.Key = "" })},
+		{"a key too long", change(request, func(m *vote.Message) { m.Key = vote.Key(strings.Repeat("x", vote.MaxKeyLen+1)) })},
+		{"a key that isn't UTF-8", change(request, func(m *vote.Message) { m.Key = "\xff" })},
+		{"a mode nobody speaks", change(request, func(m *vote.Message) { m.Mode = 2 })},
+		{"no mode", change(request, func(m *vote.Message) { m.Mode = 0 })},
+		{"a bid beyond 63 bits", change(request, func(m *vote.Message) { m.Bid = vote.MaxToken + 1 })},
+		{"a token beyond 63 bits", change(full(vote.KindConfirm), func(m *vote.Message) { m.Token = vote.MaxToken + 1 })},
+		{"an unknown reason", change(full(vote.KindRefused), func(m *vote.Message) { m.Reason = 99 })},
+		{"a negative TTL", change(full(vote.KindOpen), func(m *vote.Message) { m.TTL = -1 })},
+		{"a negative round trip", change(full(vote.KindRefresh), func(m *vote.Message) { m.RTT = -1 })},
+		{"a negative quiet time", change(full(vote.KindAck), func(m *vote.Message) { m.Quiet = -1 })},
+		{"too many entries", change(statement, func(m *vote.Message) { m.Entries = make([]vote.Entry, vote.MaxEntries+1) })},
+		{"an entry without a key", change(statement, func(m *vote.Message) { m.Entries[1].Key = "" })},
+		{"an entry's bid beyond 63 bits", change(statement, func(m *vote.Message) { m.Entries[1].Bid = vote.MaxToken + 1 })},
+		{"an entry's token beyond 63 bits", change(statement, func(m *vote.Message) { m.Entries[1].Token = vote.MaxToken + 1 })},
+		{"an entry without a mode", change(statement, func(m *vote.Message) { m.Entries[1].Mode = 0 })},
+		{"a vote's token beyond 63 bits", change(full(vote.KindAnswer), func(m *vote.Message) { m.Entries[0].Token = vote.MaxToken + 1 })},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Append([]byte("before"), &tt.m)
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatalf("error %v", err)
+			}
+			if string(got) != "before" {
+				t.Fatalf("dst is %q afterwards", got)
+			}
+		})
+	}
+}
+
+// pack encodes with the library's own encoder, so that decoding isn't tested against our own encoding alone.
+func pack(t testing.TB, values ...any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	enc := msgpack.NewEncoder(&b)
+	enc.UseCompactInts(true)
+	if err := enc.Encode(values); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
+	frame := pack(t, int(vote.KindRequest), uint64(3), 17, "key", int64(-5), 100, 200, 1, true)
+	// Request: Stream Number Key Time Bid Mode Try; so 200 stands where the mode belongs.
+	var m vote.Message
+	if err := Decode(frame, &m); err == nil {
+		t.Fatal("a word too many was taken")
+	}
+	frame = pack(t, int(vote.KindRequest), uint64(3), 17, "key", int64(-5), 100, 1, true)
+	if err := Decode(frame, &m); err != nil {
+		t.Fatal(err)
+	}
+	want := vote.Message{Kind: vote.KindRequest, Stream: 3, Number: 17, Key: "key", Time: -5, Bid: 100, Mode: vote.Exclusive, Try: true}
+	if !reflect.DeepEqual(m, want) {
+		t.Fatalf("got %+v", m)
+	}
+}
+
+func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
+	const request, statement, answer = int(vote.KindRequest), int(vote.KindStatement), int(vote.KindAnswer)
+	entry := func(key any, bid, mode, token any) []any { return []any{1, key, 0, bid, mode, false, 0, 0, token} }
+	many := make([]any, vote.MaxEntries+1)
+	for i := range many {
+		many[i] = entry("k", 1, 1, 1)
+	}
+	tests := []struct {
+		name  string
+		frame []byte
+	}{
+		{"nothing", nil},
+		{"a lone number", []byte{1}},
+		{"an empty array", []byte{0x90}},
+		{"nil for the array", []byte{0xc0}},
+		{"a map", []byte{0x81, 1, 1}},
+		{"a huge array", []byte{0xdd, 0xff, 0xff, 0xff, 0xff}},
+		{"a large array of nothing", []byte{0xdc, 0xff, 0xff}},
+		{"kind zero", pack(t, 0, 1)},
+		{"a kind of a later version", pack(t, 100, 1)},
+		{"a kind that is nil", []byte{0x92, 0xc0, 1}},
+		{"a kind below zero", []byte{0x92, 0xff, 1}},
+		{"a kind beyond a byte", pack(t, 258, 1)},
+		{"a word too few", pack(t, int(vote.KindRelease), 1)},
+		{"a word too many", pack(t, int(vote.KindRelease), 1, 2, 3)},
+		{"bytes behind the message", append(pack(t, int(vote.KindRelease), 1, 2), 0)},
+		{"a stream that is nil", []byte{0x92, byte(vote.KindProbe), 0xc0}},
+		{"a stream below zero", pack(t, int(vote.KindProbe), -1)},
+		{"a stream that is a string", pack(t, int(vote.KindProbe), "1")},
+		{"a float", pack(t, int(vote.KindProbe), 1.5)},
+		{"a nested array", pack(t, int(vote.KindProbe), []any{[]any{1}})},
+		{"an empty key", pack(t, request, 1, 1, "", 0, 0, 1, false)},
+		{"a key too long", pack(t, request, 1, 1, strings.Repeat("x", vote.MaxKeyLen+1), 0, 0, 1, false)},
+		{"a key that isn't UTF-8", pack(t, request, 1, 1, "\xff\xfe", 0, 0, 1, false)},
+		{"a key that is nil", pack(t, request, 1, 1, nil, 0, 0, 1, false)},
+		{"a key that is bytes", pack(t, request, 1, 1, []byte("key"), 0, 0, 1, false)},
+		{"a key longer than the frame", []byte{0x98, byte(request), 1, 1, 0xda, 0x02, 0x00, 'x'}},
+		{"a key of four gigabytes", []byte{0x98, byte(request), 1, 1, 0xdb, 0xff, 0xff, 0xff, 0xff}},
+		{"a time beyond 63 bits", pack(t, request, 1, 1, "k", uint64(1<<63), 0, 1, false)},
+		{"a bid beyond 63 bits", pack(t, request, 1, 1, "k", 0, uint64(1<<63), 1, false)},
+		{"a mode nobody speaks", pack(t, request, 1, 1, "k", 0, 0, 2, false)},
+		{"a mode that wraps round to a known one", pack(t, request, 1, 1, "k", 0, 0, 257, false)},
+		{"a number for a bool", pack(t, request, 1, 1, "k", 0, 0, 1, 1)},
+		{"nil for a bool", pack(t, request, 1, 1, "k", 0, 0, 1, nil)},
+		{"a token beyond 63 bits", pack(t, int(vote.KindPromise), 1, 1, 1, uint64(1<<63))},
+		{"an unknown reason", pack(t, int(vote.KindRefused), 1, 77)},
+		{"a negative TTL", pack(t, int(vote.KindOpen), 1, -1, 0, 0)},
+		{"a TTL beyond 63 bits", pack(t, int(vote.KindOpen), 1, uint64(1<<63), 0, 0)},
+		{"a negative round trip", pack(t, int(vote.KindOpen), 1, 1, -1, 0)},
+		{"a negative count", pack(t, int(vote.KindAck), 1, 0, 1, 1, 1, 1, -1, 1, 0, 0)},
+		{"too many entries", pack(t, statement, 1, true, many)},
+		{"entries that are nil", pack(t, statement, 1, true, nil)},
+		{"more entries than bytes", []byte{0x94, byte(statement), 1, 0xc3, 0xdc, 0, 100, 0x99}},
+		{"an entry of too few words", pack(t, statement, 1, true, []any{[]any{1, "k"}})},
+		{"an entry of too many words", pack(t, statement, 1, true, []any{append(entry("k", 1, 1, 1), 1)})},
+		{"an entry that is no array", pack(t, statement, 1, true, []any{1, 1, 1})},
+		{"an entry without a key", pack(t, statement, 1, true, []any{entry("", 1, 1, 1)})},
+		{"an entry's bid beyond 63 bits", pack(t, statement, 1, true, []any{entry("k", uint64(1<<63), 1, 1)})},
+		{"an entry without a mode", pack(t, statement, 1, true, []any{entry("k", 1, 0, 1)})},
+		{"an entry's token beyond 63 bits", pack(t, statement, 1, true, []any{entry("k", 1, 1, uint64(1<<63))})},
+		{"a short answer that claims to be the last", pack(t, answer, 1, true, []any{})},
+		{"a long answer that claims more to come", pack(t, answer, 1, false, 1, 1, 1, 0, 0, []any{})},
+		{"a vote's token beyond 63 bits", pack(t, answer, 1, false, []any{[]any{1, 1, uint64(1 << 63)}})},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := full(vote.KindOpen)
+			if err := Decode(tt.frame, &m); !errors.Is(err, ErrMalformed) {
+				t.Fatalf("error %v, message %+v", err, m)
+			}
+			if !reflect.DeepEqual(m, vote.Message{}) {
+				t.Fatalf("left behind: %+v", m)
+			}
+		})
+	}
+}
+
+func TestATruncatedMessageIsAnError(t *testing.T) {
+	for k := range carried {
+		frame := encode(t, full(k))
+		for n := range frame {
+			var m vote.Message
+			if err := Decode(frame[:n], &m); !errors.Is(err, ErrMalformed) {
+				t.Fatalf("%v cut to %d of %d bytes: error %v", k, n, len(frame), err)
+			}
+		}
+	}
+}
+
+func TestSteadyKindsHardlyAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("under the race detector pools forget on purpose")
+	}
+	buf := make([]byte, 0, 1024)
+	for _, k := range steady {
+		sent := full(k)
+		if n := testing.AllocsPerRun(200, func() { buf, _ = Append(buf[:0], &sent) }); n != 0 {
+			t.Errorf("encoding %v allocates %v times", k, n)
+		}
+		most := 0.0
+		if k == vote.KindRequest {
+			most = 1
+		}
+		var got vote.Message
+		if n := testing.AllocsPerRun(200, func() { _ = Decode(buf, &got) }); n > most {
+			t.Errorf("decoding %v allocates %v times", k, n)
+		}
+	}
+}
+
+// steady are the kinds of the steady path.
+var steady = []vote.Kind{vote.KindRequest, vote.KindPromise, vote.KindConfirm, vote.KindRelease, vote.KindReleased,
+	vote.KindRefresh, vote.KindAck}
+
+func FuzzDecode(f *testing.F) {
+	for k := range carried {
+		f.Add(encode(f, full(k)))
+	}
+	f.Add([]byte{0xdd, 0xff, 0xff, 0xff, 0xff})
+	f.Add(bytes.Repeat([]byte{0x91}, 1000))
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		var m, again vote.Message
+		if err := Decode(frame, &m); err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatalf("error of another sort: %v", err)
+			}
+			return
+		}
+		b, err := Append(nil, &m)
+		if err != nil {
+			t.Fatalf("decoded but can't be encoded: %+v: %v", m, err)
+		}
+		if err := Decode(b, &again); err != nil {
+			t.Fatalf("encoded but can't be decoded: %v", err)
+		}
+		if !reflect.DeepEqual(m, again) {
+			t.Fatalf("%+v became %+v", m, again)
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, k := range steady {
+		b.Run(k.String(), func(b *testing.B) {
+			m, buf := full(k), make([]byte, 0, 1024)
+			b.ReportAllocs()
+			for b.Loop() {
+				buf, _ = Append(buf[:0], &m)
+			}
+		})
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, k := range steady {
+		b.Run(k.String(), func(b *testing.B) {
+			frame := encode(b, full(k))
+			var m vote.Message
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := Decode(frame, &m); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

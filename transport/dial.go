@@ -1,0 +1,283 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// errSlow : the whole handshake took too long.
+var errSlow = errors.New("the peer took too long to answer")
+
+// session is a connection on its way to become a link, or one of gossip. One goroutine owns it.
+type session struct {
+	socket   *net.TCPConn
+	early    *earlyConn
+	stream   net.Conn    // early, or TLS over it
+	certName vote.NodeID // what the peer's certificate says; "" without TLS
+	frames   *frameReader
+	peer     offer // once it has said it
+	version  uint8 // what both will speak
+}
+
+// say writes one frame of the handshake.
+func (s *session) say(fill func([]byte) []byte) error {
+	b, err := appendFrame(nil, handshakeVersion, func(b []byte) ([]byte, error) { return fill(b), nil })
+	if err != nil {
+		return err
+	}
+	_, err = s.stream.Write(b)
+	return err
+}
+
+// disguised says so when the peer gives itself another name than its certificate does.
+func (s *session) disguised() string {
+	if _, secured := s.stream.(*tls.Conn); !secured || s.certName == s.peer.self.Node {
+		return ""
+	}
+	return fmt.Sprintf("the name in the handshake is %s, and in the certificate %s", s.peer.self.Node, s.certName)
+}
+
+// settle ends the handshake's bounds on time and bytes.
+func (s *session) settle() {
+	s.early.trust()
+	_ = s.socket.SetDeadline(time.Time{})
+}
+
+// Dial connects to the voter want at addr, a host:port whose host may be a name with several addresses. When it returns without an
+// error, Linked was called for the connection. It ends with ctx, with the port, or after a few seconds.
+//
+// The error is or wraps a [RefusedError], a [WrongNodeError], [ErrSelf], [ErrNotLockmesh], [ErrClosed], ctx's error, or one of
+// the network.
+func (p *Port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Conn, error) {
+	if want == "" {
+		return 0, errors.New("dialing: whom? Greet is for addresses whose node isn't known")
+	}
+	if err := p.begin(); err != nil {
+		return 0, fmt.Errorf("dialing %s at %s: %w", want, addr, err)
+	}
+	defer p.running.Done()
+	s, err := p.approach(ctx, addr, want, roleStream)
+	if err != nil {
+		return 0, fmt.Errorf("dialing %s at %s: %w", want, addr, err)
+	}
+	l, err := p.newLink(s, true)
+	if err != nil {
+		p.forget(s.socket)
+		return 0, fmt.Errorf("dialing %s at %s: %w", want, addr, err)
+	}
+	p.count.dialed.Add(1)
+	p.handler.Linked(l.id, l.peer, true)
+	go l.run()
+	return l.id, nil
+}
+
+// Greet asks who is at addr, and whether it would link with us, and hangs up. Errors are those of Dial.
+func (p *Port) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
+	if err := p.begin(); err != nil {
+		return vote.SessionID{}, fmt.Errorf("greeting %s: %w", addr, err)
+	}
+	defer p.running.Done()
+	s, err := p.approach(ctx, addr, "", roleGreet)
+	if err != nil {
+		return vote.SessionID{}, fmt.Errorf("greeting %s: %w", addr, err)
+	}
+	p.forget(s.socket)
+	return s.peer.self, nil
+}
+
+// approach connects and does the whole handshake.
+func (p *Port) approach(ctx context.Context, addr string, want vote.NodeID, as role) (*session, error) {
+	s, err := p.within(ctx, p.build.handshakeTimeout, func(ctx context.Context) (*session, error) {
+		return p.connect(ctx, addr, protoLocks, func(s *session) error { return p.introduce(s, want, as) })
+	})
+	var no *RefusedError
+	if errors.As(err, &no) {
+		p.count.refused[no.Reason].Add(1)
+		p.log.warn(topicDialed, "a peer and this node can't be linked", "peer", no.Peer, "addr", addr, "reason", no.Text)
+	}
+	return s, err
+}
+
+// within runs f under a context that ends with ctx, with the port, and after d. If that is why f failed, the error says so.
+func (p *Port) within(ctx context.Context, d time.Duration, f func(context.Context) (*session, error)) (*session, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(p.ctx, func() { cancel(ErrClosed) })()
+	ctx, done := context.WithTimeoutCause(ctx, d, errSlow)
+	defer done()
+	s, err := f(ctx)
+	switch {
+	case err == nil:
+		return s, nil
+	case p.ctx.Err() != nil:
+		return nil, ErrClosed
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, err
+}
+
+// connect opens a connection for one of our protocols, proves itself to the peer and has the peer prove itself, and does what
+// follows. After an error the socket is closed.
+func (p *Port) connect(ctx context.Context, addr, proto string, then func(*session) error) (*session, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{socket: c.(*net.TCPConn), early: newEarlyConn(c)}
+	if err := p.keep(s.socket); err != nil {
+		return nil, err
+	}
+	keepOn := context.AfterFunc(ctx, func() { _ = s.socket.Close() })
+	if p.identity != nil {
+		err = p.proveTLS(ctx, s, proto)
+	} else {
+		err = announce(s, proto)
+	}
+	if err == nil {
+		err = then(s)
+	}
+	if !keepOn() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		p.forget(s.socket)
+		return nil, refusedBy(s, err)
+	}
+	s.settle()
+	return s, nil
+}
+
+// proveTLS does the handshake of TLS.
+func (p *Port) proveTLS(ctx context.Context, s *session, proto string) error {
+	t := tls.Client(s.early, p.identity.clientConfig(proto, &s.certName))
+	s.stream = t
+	if err := t.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	if t.ConnectionState().NegotiatedProtocol != proto {
+		return ErrNotLockmesh
+	}
+	return nil
+}
+
+// announce says without TLS what we want, and hears whether the peer agrees.
+func announce(s *session, proto string) error {
+	magic := magicLocks
+	if proto == protoGossip {
+		magic = magicGossip
+	}
+	s.stream = s.early
+	if _, err := io.WriteString(s.stream, magic); err != nil {
+		return err
+	}
+	var answer [magicBytes]byte
+	if _, err := io.ReadFull(s.stream, answer[:]); err != nil {
+		return err
+	}
+	switch string(answer[:]) {
+	case magic:
+		return nil
+	case magicLocks: // to one who asked for gossip: a refusal
+		_, no, err := hear(newFrameReader(s.stream))
+		if err == nil && no != nil {
+			return &RefusedError{Reason: no.reason, Text: no.text}
+		}
+	}
+	return ErrNotLockmesh
+}
+
+// introduce sends our hello and judges the answer.
+func (p *Port) introduce(s *session, want vote.NodeID, as role) error {
+	h := hello{offer: p.own, role: as, want: want}
+	if err := s.say(func(b []byte) []byte { return appendHello(b, &h) }); err != nil {
+		return err
+	}
+	s.frames = newFrameReader(s.stream)
+	yes, no, err := hear(s.frames)
+	switch {
+	case err != nil:
+		return err
+	case no != nil:
+		return p.turnedAway(s, no, want)
+	}
+	s.peer, s.version = yes.offer, yes.version
+	return p.accepts(s, want)
+}
+
+// hear reads the acceptor's word.
+func hear(f *frameReader) (*welcome, *refusal, error) {
+	version, frame, err := f.next(maxHandshake)
+	if err != nil {
+		return nil, nil, err
+	}
+	if version != handshakeVersion {
+		return nil, nil, ErrNotLockmesh
+	}
+	return decodeAnswer(frame)
+}
+
+// turnedAway makes an error of a refusal.
+func (p *Port) turnedAway(s *session, no *refusal, want vote.NodeID) error {
+	switch {
+	case no.self == p.own.self:
+		return ErrSelf
+	case no.reason == vote.ReasonNone && want != "" && no.self.Node != want:
+		return &WrongNodeError{Want: want, Got: no.self.Node}
+	}
+	return &RefusedError{Peer: no.self.Node, Reason: no.reason, Text: no.text}
+}
+
+// accepts checks on our side what the acceptor has checked on its own.
+func (p *Port) accepts(s *session, want vote.NodeID) error {
+	refuse := func(text string) error {
+		return &RefusedError{Peer: s.peer.self.Node, Reason: vote.ReasonTerms, Text: text}
+	}
+	if s.peer.self == p.own.self {
+		return ErrSelf
+	}
+	if text := s.disguised(); text != "" {
+		return refuse(text)
+	}
+	if want != "" && s.peer.self.Node != want {
+		return &WrongNodeError{Want: want, Got: s.peer.self.Node}
+	}
+	version, text := compare(&p.own, &s.peer)
+	if text != "" {
+		return refuse(text)
+	}
+	if version != s.version {
+		return refuse(fmt.Sprintf("the peer chose wire version %d where %d is the newest that both know", s.version, version))
+	}
+	return nil
+}
+
+// refusedBy finds out whether an error on the way means that one of the two sides doesn't know the secret.
+func refusedBy(s *session, err error) error {
+	var record tls.RecordHeaderError
+	switch {
+	case errors.Is(err, errStranger):
+		return &RefusedError{Peer: s.certName, Reason: vote.ReasonSecret, Text: "the peer's certificate comes from another secret than ours"}
+	case isBadCertificate(err):
+		return &RefusedError{Peer: s.certName, Reason: vote.ReasonSecret, Text: "the peer refuses our certificate: it comes from another secret than its own"}
+	case errors.As(err, &record):
+		if strings.HasPrefix(magicLocks, string(record.RecordHeader[:])) {
+			return &RefusedError{Reason: vote.ReasonSecret, Text: "the peer speaks plain text: it has no secret"}
+		}
+		return fmt.Errorf("%w: %v", ErrNotLockmesh, err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("the peer hung up during the handshake: %w", err)
+	case errors.Is(err, ErrMalformed), errors.Is(err, errTooMuch):
+		return fmt.Errorf("%w: %w", ErrNotLockmesh, err)
+	}
+	return err
+}

@@ -1,0 +1,187 @@
+package transport
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// appendFields writes the array: the kind, then the fields in the order of their bits.
+func appendFields(b []byte, m *vote.Message, has fields) []byte {
+	b = appendArray(b, has.words())
+	b = appendUint(b, uint64(m.Kind))
+	if has&hasStream != 0 {
+		b = appendUint(b, uint64(m.Stream))
+	}
+	if has&hasEnd != 0 {
+		b = appendBool(b, m.End)
+	}
+	if has&hasNumber != 0 {
+		b = appendUint(b, uint64(m.Number))
+	}
+	if has&hasSerial != 0 {
+		b = appendUint(b, uint64(m.Serial))
+	}
+	if has&hasKey != 0 {
+		b = appendString(b, string(m.Key))
+	}
+	if has&hasTime != 0 {
+		b = appendInt(b, int64(m.Time))
+	}
+	if has&hasBid != 0 {
+		b = appendUint(b, uint64(m.Bid))
+	}
+	if has&hasToken != 0 {
+		b = appendUint(b, uint64(m.Token))
+	}
+	if has&hasMode != 0 {
+		b = appendUint(b, uint64(m.Mode))
+	}
+	if has&hasTry != 0 {
+		b = appendBool(b, m.Try)
+	}
+	if has&hasWon != 0 {
+		b = appendBool(b, m.Won)
+	}
+	if has&hasReason != 0 {
+		b = appendUint(b, uint64(m.Reason))
+	}
+	if has&hasNonce != 0 {
+		b = appendUint(b, m.Nonce)
+	}
+	if has&hasCounting != 0 {
+		b = appendBool(b, m.Counting)
+	}
+	if has&hasTTL != 0 {
+		b = appendUint(b, uint64(m.TTL))
+	}
+	if has&hasRTT != 0 {
+		b = appendUint(b, uint64(m.RTT))
+	}
+	if has&hasSent != 0 {
+		b = appendInt(b, int64(m.Sent))
+	}
+	if has&hasLife != 0 {
+		b = appendUint(b, uint64(m.Life))
+	}
+	if has&hasGeneration != 0 {
+		b = appendUint(b, uint64(m.Generation))
+	}
+	if has&hasReceived != 0 {
+		b = appendUint(b, m.Received)
+	}
+	if has&hasProcessed != 0 {
+		b = appendUint(b, m.Processed)
+	}
+	if has&hasPushed != 0 {
+		b = appendUint(b, m.Pushed)
+	}
+	if has&hasCount != 0 {
+		b = appendUint(b, m.Count)
+	}
+	if has&hasHash != 0 {
+		b = appendUint(b, m.Hash)
+	}
+	if has&hasQuiet != 0 {
+		b = appendUint(b, uint64(m.Quiet))
+	}
+	if has&hasWall != 0 {
+		b = appendInt(b, int64(m.Wall))
+	}
+	if has&hasRequests != 0 {
+		b = appendArray(b, len(m.Entries))
+		for i := range m.Entries {
+			b = appendRequest(b, &m.Entries[i])
+		}
+	}
+	if has&hasVotes != 0 {
+		b = appendArray(b, len(m.Entries))
+		for i := range m.Entries {
+			b = appendVote(b, &m.Entries[i])
+		}
+	}
+	return b
+}
+
+func appendRequest(b []byte, e *vote.Entry) []byte {
+	b = appendArray(b, requestWords)
+	b = appendUint(b, uint64(e.Number))
+	b = appendString(b, string(e.Key))
+	b = appendInt(b, int64(e.Time))
+	b = appendUint(b, uint64(e.Bid))
+	b = appendUint(b, uint64(e.Mode))
+	b = appendBool(b, e.Try)
+	b = appendUint(b, uint64(e.Serial))
+	b = appendUint(b, uint64(e.Yielded))
+	return appendUint(b, uint64(e.Token))
+}
+
+func appendVote(b []byte, e *vote.Entry) []byte {
+	b = appendArray(b, voteWords)
+	b = appendUint(b, uint64(e.Number))
+	b = appendUint(b, uint64(e.Serial))
+	return appendUint(b, uint64(e.Token))
+}
+
+// The words of msgpack that we use, each in its shortest form.
+
+func appendUint(b []byte, v uint64) []byte {
+	switch {
+	case v <= math.MaxInt8:
+		return append(b, byte(v))
+	case v <= math.MaxUint8:
+		return append(b, msgpcode.Uint8, byte(v))
+	case v <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16(append(b, msgpcode.Uint16), uint16(v))
+	case v <= math.MaxUint32:
+		return binary.BigEndian.AppendUint32(append(b, msgpcode.Uint32), uint32(v))
+	}
+	return binary.BigEndian.AppendUint64(append(b, msgpcode.Uint64), v)
+}
+
+func appendInt(b []byte, v int64) []byte {
+	switch {
+	case v >= 0:
+		return appendUint(b, uint64(v))
+	case v >= -32:
+		return append(b, byte(v))
+	case v >= math.MinInt8:
+		return append(b, msgpcode.Int8, byte(v))
+	case v >= math.MinInt16:
+		return binary.BigEndian.AppendUint16(append(b, msgpcode.Int16), uint16(v))
+	case v >= math.MinInt32:
+		return binary.BigEndian.AppendUint32(append(b, msgpcode.Int32), uint32(v))
+	}
+	return binary.BigEndian.AppendUint64(append(b, msgpcode.Int64), uint64(v))
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, msgpcode.True)
+	}
+	return append(b, msgpcode.False)
+}
+
+// appendString expects at most 65,535 bytes; every string of ours has a lower bound.
+func appendString(b []byte, s string) []byte {
+	switch n := len(s); {
+	case n < 32:
+		b = append(b, msgpcode.FixedStrLow|byte(n))
+	case n <= math.MaxUint8:
+		b = append(b, msgpcode.Str8, byte(n))
+	default:
+		b = binary.BigEndian.AppendUint16(append(b, msgpcode.Str16), uint16(n))
+	}
+	return append(b, s...)
+}
+
+// appendArray writes the header of an array of at most 65,535 elements.
+func appendArray(b []byte, n int) []byte {
+	if n < 16 {
+		return append(b, msgpcode.FixedArrayLow|byte(n))
+	}
+	return binary.BigEndian.AppendUint16(append(b, msgpcode.Array16), uint16(n))
+}

@@ -1,0 +1,114 @@
+package transport
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A frame is a length of 4 bytes, big-endian, that counts what follows it; a byte that names the wire version of what the frame
+// carries; and the payload. Each message is a frame of its own, and any number of frames may share one write.
+
+const (
+	lengthBytes = 4
+	frameHeader = lengthBytes + 1
+
+	// maxFrame bounds what follows a frame's length: the version and the payload. A statement's chunk with as many and as long
+	// keys as there may be stays below it; a peer can make us hold no more than this before it is decoded.
+	maxFrame = 64 << 10
+
+	// readBuffer is what one read takes off a stream at most. Nearly every batch of messages fits; a longer frame gets a buffer
+	// of its own.
+	readBuffer = 16 << 10
+)
+
+// appendFrame appends a frame whose payload fill appends. On an error dst comes back as it was.
+func appendFrame(dst []byte, version uint8, fill func([]byte) ([]byte, error)) ([]byte, error) {
+	start := len(dst)
+	b, err := fill(append(dst, 0, 0, 0, 0, version))
+	if err != nil {
+		return dst[:start], err
+	}
+	return seal(b, start)
+}
+
+// appendMessage appends a frame that carries m. It is appendFrame without a closure, for the steady path.
+func appendMessage(dst []byte, version uint8, m *vote.Message) ([]byte, error) {
+	start := len(dst)
+	b, err := Append(append(dst, 0, 0, 0, 0, version), m)
+	if err != nil {
+		return dst[:start], err
+	}
+	return seal(b, start)
+}
+
+// seal writes the length of the frame that begins at start.
+func seal(b []byte, start int) ([]byte, error) {
+	n := len(b) - start - lengthBytes
+	if n > maxFrame {
+		return b[:start], fmt.Errorf("%w: a frame of %d bytes, at most %d are allowed", ErrMalformed, n, maxFrame)
+	}
+	binary.BigEndian.PutUint32(b[start:], uint32(n))
+	return b, nil
+}
+
+// frameReader cuts a stream into frames. Its owner is whoever reads the stream; it starts no goroutine.
+type frameReader struct {
+	from *bufio.Reader
+	long []byte // for frames that the bufio.Reader can't hold; reused
+	used int    // bytes of the last frame that are still in the bufio.Reader
+}
+
+func newFrameReader(r io.Reader) *frameReader {
+	return &frameReader{from: bufio.NewReaderSize(r, readBuffer)}
+}
+
+// next returns the next frame. The payload is valid until the following call. A frame longer than limit is an error before
+// anything is allocated for it. io.EOF means that the stream ended between frames.
+func (f *frameReader) next(limit int) (version uint8, payload []byte, err error) {
+	if _, err := f.from.Discard(f.used); err != nil {
+		return 0, nil, err
+	}
+	f.used = 0
+	head, err := f.from.Peek(lengthBytes)
+	if err != nil {
+		if err == io.EOF && len(head) > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		return 0, nil, err
+	}
+	n := binary.BigEndian.Uint32(head)
+	if n < 1 || uint64(n) > uint64(limit) {
+		return 0, nil, fmt.Errorf("%w: a frame of %d bytes; 1 to %d are allowed", ErrMalformed, n, limit)
+	}
+	body, err := f.body(int(n))
+	if err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return 0, nil, err
+	}
+	return body[0], body[1:], nil
+}
+
+func (f *frameReader) body(n int) ([]byte, error) {
+	if lengthBytes+n <= f.from.Size() {
+		b, err := f.from.Peek(lengthBytes + n)
+		if err != nil {
+			return nil, err
+		}
+		f.used = len(b)
+		return b[lengthBytes:], nil
+	}
+	if _, err := f.from.Discard(lengthBytes); err != nil {
+		return nil, err
+	}
+	if cap(f.long) < n {
+		f.long = make([]byte, n)
+	}
+	_, err := io.ReadFull(f.from, f.long[:n])
+	return f.long[:n], err
+}

@@ -1,0 +1,265 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+const (
+	// maxPacket is the longest packet of gossip taken in. memberlist sends 1,400 bytes at most, serf's own bounds allow some more.
+	maxPacket = 16 << 10
+	// maxPackets is how many packets may wait for memberlist, which takes them at once unless the machine is overloaded. With
+	// maxPacket it bounds the memory that strangers can make us use.
+	maxPackets = 256
+)
+
+// gossip is memberlist's transport: packets over the port's UDP socket, streams over its TCP listener.
+//
+// memberlist encrypts both by itself when it is given the GossipKey. Packets are handed over as they came; streams have TLS on
+// top, so that strangers don't reach memberlist's decoder.
+type gossip struct {
+	port    *Port
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+	down    chan struct{} // closed by Shutdown
+
+	mu     sync.Mutex
+	isDown bool
+	open   map[*gossipStream]struct{}
+}
+
+var _ memberlist.NodeAwareTransport = (*gossip)(nil)
+
+// Gossip returns the transport for memberlist, always the same one. It serves one memberlist, until that shuts it down; the port's
+// links don't mind. Until a memberlist takes packets and streams from it, they are dropped.
+func (p *Port) Gossip() memberlist.Transport { return p.gossip }
+
+func newGossip(p *Port) *gossip {
+	return &gossip{
+		port: p, packets: make(chan *memberlist.Packet, maxPackets), streams: make(chan net.Conn),
+		down: make(chan struct{}), open: map[*gossipStream]struct{}{},
+	}
+}
+
+// FinalAdvertiseAddr implements memberlist.Transport. Without an address it gives the port's own; a name is looked up.
+func (g *gossip) FinalAdvertiseAddr(host string, port int) (net.IP, int, error) {
+	if host == "" {
+		var number string
+		var err error
+		if host, number, err = net.SplitHostPort(g.port.advertise); err != nil {
+			return nil, 0, err
+		}
+		if port, err = strconv.Atoi(number); err != nil {
+			return nil, 0, err
+		}
+	}
+	if port == 0 {
+		port = int(g.port.addr.Port())
+	}
+	ip, err := g.lookup(host)
+	if err != nil {
+		return nil, 0, fmt.Errorf("the address to advertise: %w", err)
+	}
+	return ip, port, nil
+}
+
+// lookup returns an address of a host, IPv4 if it has one.
+func (g *gossip) lookup(host string) (net.IP, error) {
+	ctx, cancel := context.WithTimeout(g.port.ctx, handshakeTimeout)
+	defer cancel()
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	best := netip.Addr{}
+	for _, a := range addrs {
+		if a = a.Unmap(); !best.IsValid() || a.Is4() && !best.Is4() {
+			best = a
+		}
+	}
+	if !best.IsValid() {
+		return nil, fmt.Errorf("%q has no address", host)
+	}
+	return best.AsSlice(), nil
+}
+
+// WriteTo implements memberlist.Transport.
+func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
+	if g.isShut() {
+		return time.Time{}, ErrClosed
+	}
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		a, err := net.ResolveUDPAddr("udp", addr)
+		if err != nil {
+			return time.Time{}, err
+		}
+		to = a.AddrPort()
+	}
+	_, err = g.port.udp.WriteToUDPAddrPort(b, netip.AddrPortFrom(to.Addr().Unmap(), to.Port()))
+	if err == nil {
+		g.port.count.sentPackets.Add(1)
+	}
+	return time.Now(), err
+}
+
+// WriteToAddress implements memberlist.NodeAwareTransport.
+func (g *gossip) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	return g.WriteTo(b, a.Addr)
+}
+
+// PacketCh implements memberlist.Transport.
+func (g *gossip) PacketCh() <-chan *memberlist.Packet { return g.packets }
+
+// StreamCh implements memberlist.Transport.
+func (g *gossip) StreamCh() <-chan net.Conn { return g.streams }
+
+// DialTimeout implements memberlist.Transport.
+func (g *gossip) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	p := g.port
+	if g.isShut() {
+		return nil, ErrClosed
+	}
+	if err := p.begin(); err != nil {
+		return nil, err
+	}
+	defer p.running.Done()
+	s, err := p.within(context.Background(), min(timeout, p.build.handshakeTimeout), func(ctx context.Context) (*session, error) {
+		return p.connect(ctx, addr, protoGossip, func(*session) error { return nil })
+	})
+	if err != nil {
+		return nil, fmt.Errorf("gossip with %s: %w", addr, err)
+	}
+	return g.wrap(s)
+}
+
+// DialAddressTimeout implements memberlist.NodeAwareTransport.
+func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	return g.DialTimeout(a.Addr, timeout)
+}
+
+// Shutdown implements memberlist.Transport. It ends gossip: its streams are closed and its packets dropped. The sockets stay the
+// port's. memberlist shuts a transport down once; again does nothing.
+func (g *gossip) Shutdown() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.isDown {
+		g.isDown = true
+		close(g.down)
+	}
+	for s := range g.open {
+		_ = s.socket.Close()
+	}
+	return nil
+}
+
+func (g *gossip) isShut() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.isDown
+}
+
+// handOver gives memberlist a stream that came in. If nobody takes it in time it is dropped; that, too, is the end of it.
+func (g *gossip) handOver(s *session) bool {
+	s.settle()
+	stream, err := g.wrap(s)
+	if err != nil {
+		return true
+	}
+	patience := time.NewTimer(g.port.build.handshakeTimeout)
+	defer patience.Stop()
+	select {
+	case g.streams <- stream:
+		g.port.count.gossipStreams.Add(1)
+		return true
+	case <-g.down:
+	case <-g.port.ctx.Done():
+	case <-patience.C:
+	}
+	g.port.count.gossipStreamsDropped.Add(1)
+	_ = s.socket.Close()
+	_ = stream.Close()
+	return true
+}
+
+// gossipStream is a stream in memberlist's hands.
+type gossipStream struct {
+	net.Conn
+	socket *net.TCPConn
+	owner  *gossip
+}
+
+// wrap puts a stream into the care of gossip, so that Shutdown ends it.
+func (g *gossip) wrap(s *session) (net.Conn, error) {
+	stream := &gossipStream{Conn: s.stream, socket: s.socket, owner: g}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.isDown {
+		g.port.forget(s.socket)
+		return nil, ErrClosed
+	}
+	g.open[stream] = struct{}{}
+	return stream, nil
+}
+
+// Close implements net.Conn.
+func (s *gossipStream) Close() error {
+	err := s.Conn.Close()
+	s.owner.port.forget(s.socket)
+	s.owner.mu.Lock()
+	defer s.owner.mu.Unlock()
+	delete(s.owner.open, s)
+	return err
+}
+
+// readPackets hands packets to memberlist until the port closes. It never waits for memberlist.
+func (g *gossip) readPackets() {
+	p := g.port
+	defer p.running.Done()
+	buf := make([]byte, maxPacket+1)
+	pause := acceptPause
+	for {
+		n, from, err := p.udp.ReadFromUDPAddrPort(buf)
+		if p.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil && n == 0 {
+			// On some systems a packet of ours that found nobody comes back as an error of the next read.
+			p.log.warn(topicSocket, "can't read packets", "addr", p.addr, "error", err)
+			if !p.sleep(pause) {
+				return
+			}
+			pause = min(2*pause, acceptPauseMax)
+			continue
+		}
+		pause = acceptPause
+		if n > 0 {
+			g.deliver(buf[:n], netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
+		}
+	}
+}
+
+// deliver queues a packet, or drops it.
+func (g *gossip) deliver(b []byte, from netip.AddrPort) {
+	p := g.port
+	if g.isShut() {
+		p.count.dropped.Add(1)
+		return
+	}
+	if len(b) > maxPacket || len(g.packets) == cap(g.packets) {
+		p.count.dropped.Add(1)
+		p.log.warn(topicPackets, "dropped a packet of gossip", "from", from, "bytes", len(b))
+		return
+	}
+	packet := &memberlist.Packet{Buf: append([]byte(nil), b...), From: net.UDPAddrFromAddrPort(from), Timestamp: time.Now()}
+	p.count.receivedPackets.Add(1)
+	g.packets <- packet // this goroutine alone adds to it, so there is room
+}

@@ -1,0 +1,538 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// refused dials and expects to be refused.
+func refused(t *testing.T, from, to *side, want vote.NodeID) *RefusedError {
+	t.Helper()
+	c, err := from.Dial(t.Context(), to.at, want)
+	var no *RefusedError
+	if !errors.As(err, &no) {
+		t.Fatalf("conn %d, error %v", c, err)
+	}
+	if n := from.Stats().Links + to.Stats().Links; n != 0 {
+		t.Fatalf("%d links after a refusal", n)
+	}
+	return no
+}
+
+func TestASecretThatDiffersIsToldApartByEitherSide(t *testing.T) {
+	a, b := open(t, config("a", secretA)), open(t, config("b", secretB))
+	for _, d := range []struct {
+		from, to *side
+		want     vote.NodeID
+	}{{a, b, "b"}, {b, a, "a"}} {
+		no := refused(t, d.from, d.to, d.want)
+		if no.Reason != vote.ReasonSecret || no.Peer != d.want {
+			t.Fatalf("got %+v", no)
+		}
+		until(t, "the acceptor has counted and logged it", func() bool {
+			return d.to.Stats().Refused[vote.ReasonSecret] > 0 && d.to.log.has("another secret")
+		})
+		if !d.from.log.has("another secret", "peer="+string(d.want)) {
+			t.Fatalf("the dialer's log:\n%s", d.from.log)
+		}
+	}
+}
+
+func TestTLSToAPlainNodeAndPlainToASecuredOne(t *testing.T) {
+	secured, plain := open(t, config("a", secretA)), open(t, config("b", nil))
+	t.Run("TLS to plain", func(t *testing.T) {
+		no := refused(t, secured, plain, "b")
+		if no.Reason != vote.ReasonSecret || no.Text != "the peer speaks plain text: it has no secret" {
+			t.Fatalf("got %+v", no)
+		}
+		until(t, "the plain node has counted and logged it", func() bool {
+			return plain.Stats().Refused[vote.ReasonSecret] == 1 && plain.log.has("a peer speaks TLS")
+		})
+	})
+	t.Run("plain to TLS", func(t *testing.T) {
+		no := refused(t, plain, secured, "a")
+		if no.Reason != vote.ReasonSecret || !strings.Contains(no.Text, "TLS") || !strings.Contains(no.Text, "this node has none") {
+			t.Fatalf("got %+v", no)
+		}
+		until(t, "the secured node has counted and logged it", func() bool {
+			return secured.Stats().Refused[vote.ReasonSecret] > 0 && secured.log.has("a peer speaks plain text")
+		})
+	})
+	t.Run("gossip", func(t *testing.T) {
+		for _, d := range [][2]*side{{secured, plain}, {plain, secured}} {
+			_, err := d[0].Gossip().DialTimeout(d[1].at, patience)
+			var no *RefusedError
+			if !errors.As(err, &no) || no.Reason != vote.ReasonSecret {
+				t.Fatalf("error %v", err)
+			}
+		}
+	})
+}
+
+func TestTermsThatDifferAreNamedInBothLogs(t *testing.T) {
+	other := thisBuild
+	tests := []struct {
+		name   string
+		change func(*Config, *build)
+		words  []string
+	}{
+		{"mesh name", func(c *Config, _ *build) { c.Terms.Mesh = "test-bed" }, []string{"default", "test-bed"}},
+		{"MaxTTL", func(c *Config, _ *build) { c.Terms.MaxTTL = 7 * time.Second }, []string{"10s", "7s"}},
+		{"voters", func(c *Config, _ *build) { c.Terms.Voters = []vote.NodeID{"a", "b", "z"} }, []string{"[a b c]", "[a b z]"}},
+		{"rho", func(_ *Config, b *build) { b.rhoPerMille = 11 }, []string{"5 per mille", "11 per mille"}},
+		{"wire version", func(_ *Config, b *build) { b.low, b.high = 8, 9 }, []string{"version is", "8 to 9"}},
+	}
+	for _, m := range modes {
+		for _, tt := range tests {
+			t.Run(m.name+"/"+tt.name, func(t *testing.T) {
+				cfg, hers := config("b", m.secret), other
+				tt.change(&cfg, &hers)
+				a, b := open(t, config("a", m.secret)), openBuild(t, cfg, hers)
+				no := refused(t, a, b, "b")
+				if no.Reason != vote.ReasonTerms || no.Peer != "b" {
+					t.Fatalf("got %+v", no)
+				}
+				for _, w := range tt.words {
+					if !strings.Contains(no.Text, w) || !a.log.has(w) || !b.log.has(w) {
+						t.Fatalf("%q is missing in %q or one of the logs:\n%s%s", w, no.Text, a.log, b.log)
+					}
+				}
+				if a.Stats().Refused[vote.ReasonTerms] != 1 || b.Stats().Refused[vote.ReasonTerms] != 1 {
+					t.Fatalf("counted %v and %v", a.Stats().Refused, b.Stats().Refused)
+				}
+			})
+		}
+	}
+}
+
+func TestANewerBuildSpeaksTheOlderVersion(t *testing.T) {
+	newer := thisBuild
+	newer.high = wireVersion + 4
+	a, b := open(t, config("a", secretA)), openBuild(t, config("b", secretA), newer)
+	if _, err := a.Dial(t.Context(), b.at, "b"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Dial(t.Context(), a.at, "a"); err != nil {
+		t.Fatal(err)
+	}
+	c := get(t, b.linked, "the link")
+	b.Send(c.conn, &vote.Message{Kind: vote.KindProbe, Stream: 3})
+	if got := get(t, a.received, "a message"); got.m.Stream != 3 {
+		t.Fatalf("got %+v", got)
+	}
+}
+
+func TestAnotherNodeThanTheWantedOneIsAnErrorWithBothNames(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			a, b := open(t, config("a", m.secret)), open(t, config("b", m.secret))
+			_, err := a.Dial(t.Context(), b.at, "c")
+			var wrong *WrongNodeError
+			if !errors.As(err, &wrong) || wrong.Want != "c" || wrong.Got != "b" {
+				t.Fatalf("error %v", err)
+			}
+			if b.Stats().Accepted != 0 {
+				t.Fatal("the acceptor linked all the same")
+			}
+		})
+	}
+}
+
+func TestOurOwnAddressIsAnErrorOfItsOwn(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			a := open(t, config("a", m.secret))
+			for _, want := range []vote.NodeID{"a", "b"} {
+				if _, err := a.Dial(t.Context(), a.at, want); !errors.Is(err, ErrSelf) {
+					t.Fatalf("error %v", err)
+				}
+			}
+			if _, err := a.Greet(t.Context(), a.at); !errors.Is(err, ErrSelf) {
+				t.Fatalf("error %v", err)
+			}
+			if a.Stats().Links != 0 || len(a.linked) != 0 {
+				t.Fatal("it linked with itself")
+			}
+		})
+	}
+}
+
+func TestAGreetingTellsWhoIsThereAndLinksNothing(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			a, b := open(t, config("a", m.secret)), open(t, config("b", m.secret))
+			twin := config("b", m.secret)
+			twin.Self.Life++
+			b2 := open(t, twin)
+			for _, from := range []*side{a, b2} { // a second process of the same name may greet the first
+				who, err := from.Greet(t.Context(), b.at)
+				if err != nil || who != config("b", nil).Self {
+					t.Fatalf("got %v, error %v", who, err)
+				}
+			}
+			until(t, "both greetings are counted", func() bool { return b.Stats().Greeted == 2 })
+			if len(a.linked)+len(b.linked) != 0 {
+				t.Fatal("a greeting was linked")
+			}
+		})
+	}
+}
+
+func TestDialWantsToKnowWhom(t *testing.T) {
+	a := open(t, config("a", nil))
+	if _, err := a.Dial(t.Context(), a.at, ""); err == nil {
+		t.Fatal("it dialed")
+	}
+}
+
+func TestANameThatDiffersFromTheCertificatesIsRefused(t *testing.T) {
+	a, b := open(t, config("a", secretA)), open(t, config("b", secretA))
+	liar := open(t, config("c", secretA))
+	liar.own.self.Node = "a"
+	no := refused(t, liar, b, "b")
+	if no.Reason != vote.ReasonTerms || !strings.Contains(no.Text, "in the handshake is a, and in the certificate c") {
+		t.Fatalf("got %+v", no)
+	}
+	if _, err := b.Dial(t.Context(), liar.at, "a"); !errors.As(err, &no) || !strings.Contains(no.Text, "in the certificate c") {
+		t.Fatalf("error %v", err)
+	}
+	if _, err := a.Dial(t.Context(), b.at, "b"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// talk connects to a port, writes, and returns all that comes back until the port hangs up.
+func talk(t *testing.T, to *side, words []byte) string {
+	t.Helper()
+	c, err := net.Dial("tcp", to.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write(words); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		t.Fatal("the port never hung up")
+	}
+	return string(answer)
+}
+
+func TestGarbageIsDroppedAndCounted(t *testing.T) {
+	hello := func(version uint8, fill func([]byte) []byte) []byte {
+		b, err := appendFrame([]byte(magicLocks), version, func(b []byte) ([]byte, error) { return fill(b), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	ok := func(b []byte) []byte { h := largest(); return appendHello(b, &h) }
+	tests := []struct {
+		name   string
+		secret []byte
+		words  []byte
+	}{
+		{"HTTP to a plain node", nil, []byte("GET / HTTP/1.1\r\n\r\n")},
+		{"HTTP to a secured node", secretA, []byte("GET / HTTP/1.1\r\n\r\n")},
+		{"nearly our magic", nil, []byte("LOCKSMITH")},
+		{"zeroes", secretA, make([]byte, 100)},
+		{"a hello too long", nil, append([]byte(magicLocks), 0, 0, 0xff, 0xff, 0)},
+		{"a hello of four gigabytes", nil, append([]byte(magicLocks), 0xff, 0xff, 0xff, 0xff, 0)},
+		{"a hello of another form", nil, hello(1, ok)},
+		{"a hello that is none", nil, hello(0, func(b []byte) []byte { return append(b, 0xc0) })},
+		{"deeply nested", nil, hello(0, func(b []byte) []byte { return append(b, strings.Repeat("\x91", 10_000)...) })},
+		{"half of TLS", secretA, []byte("\x16\x03\x01\x00\x05hello\x16\x03\x01\x00\x05hello")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := open(t, config("a", tt.secret))
+			talk(t, p, tt.words)
+			until(t, "it is counted and logged", func() bool {
+				return p.Stats().Garbage == 1 && p.log.has("isn't lockmesh's")
+			})
+			if len(p.linked) != 0 {
+				t.Fatal("it was linked")
+			}
+		})
+	}
+	t.Run("TLS without our protocol", func(t *testing.T) {
+		p := open(t, config("a", secretA))
+		id := identityOf(t, secretA, "b", time.Now())
+		for _, proto := range []string{"h2", ""} {
+			var seen vote.NodeID
+			cfg := id.clientConfig(proto, &seen)
+			if proto == "" {
+				cfg.NextProtos = nil
+			}
+			c, err := tls.Dial("tcp", p.at, cfg)
+			if err == nil {
+				_, err = c.Read(make([]byte, 1))
+				_ = c.Close()
+			}
+			if err == nil {
+				t.Fatalf("protocol %q was served", proto)
+			}
+		}
+		until(t, "both are counted", func() bool { return p.Stats().Garbage == 2 })
+	})
+}
+
+func TestAFloodOfGarbageIsAFewLinesInTheLog(t *testing.T) {
+	p := open(t, config("a", nil))
+	now := time.Now()
+	p.log.mu.Lock() // the port's logger writes there; held so that the clock is changed before anything is logged
+	p.Port.log.now = func() time.Time { return now }
+	p.log.mu.Unlock()
+	for range 20 {
+		talk(t, p, []byte("GET / HTTP/1.1"))
+	}
+	until(t, "all are counted", func() bool { return p.Stats().Garbage == 20 })
+	if n := strings.Count(p.log.String(), "\n"); n != 1 {
+		t.Fatalf("%d lines:\n%s", n, p.log)
+	}
+}
+
+func TestAMuteConnectionIsDropped(t *testing.T) {
+	hasty := thisBuild
+	hasty.handshakeTimeout = 20 * time.Millisecond
+	for _, words := range []string{"", "L", magicLocks, "\x16\x03\x01"} {
+		for _, m := range modes {
+			t.Run(fmt.Sprintf("%s/%d bytes", m.name, len(words)), func(t *testing.T) {
+				p := openBuild(t, config("a", m.secret), hasty)
+				talk(t, p, []byte(words))
+			})
+		}
+	}
+}
+
+func TestMuteConnectionsDontShutHonestOnesOut(t *testing.T) {
+	hasty := thisBuild
+	hasty.handshakeTimeout = 50 * time.Millisecond
+	b := openBuild(t, config("b", secretA), hasty)
+	a := open(t, config("a", secretA))
+	for range maxHandshakes + 10 {
+		c, err := net.Dial("tcp", b.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	until(t, "an honest node is linked", func() bool { // on a slow machine the hasty one may cut it off as well
+		_, err := a.Dial(t.Context(), b.at, "b")
+		return err == nil
+	})
+}
+
+func TestTooManyBytesBeforeTheHandshakesEndAreAnError(t *testing.T) {
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	go func() { _, _ = there.Write(make([]byte, 2*earlyBytes)) }()
+	e := newEarlyConn(here)
+	if _, err := e.look(10); err != nil {
+		t.Fatal(err)
+	}
+	n, err := io.Copy(io.Discard, e)
+	if !errors.Is(err, errTooMuch) || n != earlyBytes+10 {
+		t.Fatalf("%d bytes, error %v", n, err)
+	}
+	e.trust()
+	if _, err := e.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listener is a server of a test that speaks nothing of ours: it hands over what connects.
+func listener(t *testing.T) (addr string, conns <-chan net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(chan net.Conn, 10)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out <- c
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-done
+		close(out)
+		for c := range out {
+			_ = c.Close()
+		}
+	})
+	return l.Addr().String(), out
+}
+
+func TestDialingSomethingElseIsAClearError(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			addr, conns := listener(t)
+			a := open(t, config("a", m.secret))
+			done := make(chan error, 1)
+			go func() {
+				_, err := a.Dial(t.Context(), addr, "b")
+				done <- err
+			}()
+			c := get(t, conns, "the connection")
+			_, _ = io.WriteString(c, "220 mail.example.org ESMTP\r\n")
+			if err := get(t, done, "Dial"); !errors.Is(err, ErrNotLockmesh) {
+				t.Fatalf("error %v", err)
+			}
+			_ = c.Close()
+			go func() {
+				_, err := a.Dial(t.Context(), addr, "b")
+				done <- err
+			}()
+			_ = get(t, conns, "the connection").Close()
+			if err := get(t, done, "Dial"); err == nil {
+				t.Fatal("linked with nobody")
+			}
+		})
+	}
+}
+
+func TestNobodyThereIsAnErrorThatNamesTheAddress(t *testing.T) {
+	a, b := open(t, config("a", nil)), open(t, config("b", nil))
+	_ = b.Close()
+	if _, err := a.Dial(t.Context(), b.at, "b"); err == nil || !strings.Contains(err.Error(), b.at) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestDialEndsWithItsContextWithThePortAndByItself(t *testing.T) {
+	for _, m := range modes {
+		start := func(t *testing.T, b build) (a *side, cancel func(), done chan error) {
+			addr, conns := listener(t)
+			a = openBuild(t, config("a", m.secret), b)
+			ctx, cancel := context.WithCancel(t.Context())
+			t.Cleanup(cancel)
+			done = make(chan error, 1)
+			go func() {
+				_, err := a.Dial(ctx, addr, "b")
+				done <- err
+			}()
+			c := get(t, conns, "the connection")
+			t.Cleanup(func() { _ = c.Close() })
+			return a, cancel, done
+		}
+		t.Run(m.name+"/context", func(t *testing.T) {
+			_, cancel, done := start(t, thisBuild)
+			cancel()
+			if err := get(t, done, "Dial"); !errors.Is(err, context.Canceled) {
+				t.Fatalf("error %v", err)
+			}
+		})
+		t.Run(m.name+"/port", func(t *testing.T) {
+			a, _, done := start(t, thisBuild)
+			_ = a.Close()
+			if err := get(t, done, "Dial"); !errors.Is(err, ErrClosed) {
+				t.Fatalf("error %v", err)
+			}
+			if _, err := a.Dial(t.Context(), a.at, "b"); !errors.Is(err, ErrClosed) {
+				t.Fatalf("error %v", err)
+			}
+		})
+		t.Run(m.name+"/timeout", func(t *testing.T) {
+			hasty := thisBuild
+			hasty.handshakeTimeout = 20 * time.Millisecond
+			_, _, done := start(t, hasty)
+			if err := get(t, done, "Dial"); !errors.Is(err, errSlow) {
+				t.Fatalf("error %v", err)
+			}
+		})
+	}
+}
+
+func TestCloseDoesntWaitForHandshakes(t *testing.T) {
+	lazy := thisBuild
+	lazy.handshakeTimeout = time.Hour
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			p := openBuild(t, config("a", m.secret), lazy)
+			c, err := net.Dial("tcp", p.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			until(t, "the connection is in its handshake", func() bool {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return len(p.sockets) == 1
+			})
+			done := make(chan error, 1)
+			go func() { done <- p.Close() }()
+			get(t, done, "Close")
+		})
+	}
+}
+
+func TestTheDialerChecksTheTermsToo(t *testing.T) {
+	a := open(t, config("a", nil))
+	tests := []struct {
+		name  string
+		spoil func(*welcome)
+		right func(error) bool
+	}{
+		{"other terms", func(w *welcome) { w.terms.MaxTTL = time.Second }, isTerms},
+		{"no version in common", func(w *welcome) { w.low, w.high, w.version = 7, 7, 7 }, isTerms},
+		{"a version that wasn't agreed", func(w *welcome) { w.version = 2 }, isTerms},
+		{"another name", func(w *welcome) { w.self.Node = "z" }, func(err error) bool {
+			var wrong *WrongNodeError
+			return errors.As(err, &wrong) && wrong.Got == "z" && wrong.Want == "b"
+		}},
+		{"our own life", func(w *welcome) { w.self = a.own.self }, func(err error) bool { return errors.Is(err, ErrSelf) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			addr, conns := listener(t)
+			done := make(chan error, 1)
+			go func() {
+				_, err := a.Dial(t.Context(), addr, "b")
+				done <- err
+			}()
+			w := welcome{offerOf("b"), wireVersion}
+			tt.spoil(&w)
+			b, err := appendFrame([]byte(magicLocks), handshakeVersion, func(b []byte) ([]byte, error) { return appendWelcome(b, &w), nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := get(t, conns, "the connection").Write(b); err != nil {
+				t.Fatal(err)
+			}
+			if err := get(t, done, "Dial"); !tt.right(err) {
+				t.Fatalf("error %v", err)
+			}
+		})
+	}
+	if len(a.linked) != 0 {
+		t.Fatal("it linked")
+	}
+}
+
+func isTerms(err error) bool {
+	var no *RefusedError
+	return errors.As(err, &no) && no.Reason == vote.ReasonTerms && no.Peer == "b"
+}

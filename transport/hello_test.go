@@ -1,0 +1,238 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+func offerOf(name string) offer {
+	c := config(name, nil)
+	return offer{self: c.Self, low: oldestVersion, high: wireVersion, terms: c.Terms.normal(), rhoPerMille: vote.RhoPerMille}
+}
+
+// largest is as long as a hello may be.
+func largest() hello {
+	long := func(i int) vote.NodeID {
+		return vote.NodeID(fmt.Sprintf("%0*d", vote.MaxNameLen, i))
+	}
+	h := hello{role: roleGreet, want: long(1), offer: offer{
+		self: vote.SessionID{Node: long(2), Life: math.MaxUint64}, low: 255, high: 255, rhoPerMille: 1000,
+		terms: Terms{Mesh: strings.Repeat("m", MaxMeshLen), MaxTTL: math.MaxInt64},
+	}}
+	for i := range vote.MaxVoters {
+		h.terms.Voters = append(h.terms.Voters, long(i))
+	}
+	return h
+}
+
+func TestTheHandshakeSurvivesTheWire(t *testing.T) {
+	for name, h := range map[string]hello{
+		"usual":   {offer: offerOf("a"), role: roleStream, want: "b"},
+		"largest": largest(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := appendHello(nil, &h)
+			if len(b) >= maxHandshake {
+				t.Fatalf("%d bytes don't fit", len(b))
+			}
+			got, err := decodeHello(b)
+			if err != nil || !reflect.DeepEqual(got, h) {
+				t.Fatalf("got %+v, error %v", got, err)
+			}
+			w := welcome{h.offer, 7}
+			yes, no, err := decodeAnswer(appendWelcome(nil, &w))
+			if err != nil || no != nil || !reflect.DeepEqual(*yes, w) {
+				t.Fatalf("got %+v, %v, error %v", yes, no, err)
+			}
+		})
+	}
+	r := refusal{self: vote.SessionID{Node: "b", Life: 5}, reason: vote.ReasonTerms, text: "because"}
+	yes, no, err := decodeAnswer(appendRefusal(nil, &r))
+	if err != nil || yes != nil || *no != r {
+		t.Fatalf("got %v, %+v, error %v", yes, no, err)
+	}
+}
+
+func TestALongRefusalIsCutBetweenCharacters(t *testing.T) {
+	for n := maxText - 3; n <= maxText+3; n++ {
+		_, no, err := decodeAnswer(appendRefusal(nil, &refusal{text: strings.Repeat("x", n%4) + strings.Repeat("é", n)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(no.text) > maxText || len(no.text) < maxText-8 || !utf8.ValidString(no.text) || !strings.HasSuffix(no.text, "...") {
+			t.Fatalf("%d bytes, the end %q", len(no.text), no.text[len(no.text)-8:])
+		}
+	}
+	if got := cut("short", maxText); got != "short" {
+		t.Fatalf("got %q", got)
+	}
+}
+
+// hello and its elements as the library writes them, so that tests can spoil each.
+func helloWords() []any {
+	return []any{tagHello, 1, 1, "a", uint64(7), "default", int64(time.Second), 5, []any{"a", "b"}, 1, "b"}
+}
+
+func TestLaterVersionsMayAddWords(t *testing.T) {
+	words := append(helloWords(), []any{"something", []any{"nested"}}, 17)
+	h, err := decodeHello(pack(t, words...))
+	if err != nil || h.self.Node != "a" || h.want != "b" || len(h.terms.Voters) != 2 {
+		t.Fatalf("got %+v, error %v", h, err)
+	}
+	_, no, err := decodeAnswer(pack(t, tagRefusal, "b", 1, 200, "for a reason of a later version", true))
+	if err != nil || no.reason != vote.ReasonTerms {
+		t.Fatalf("got %+v, error %v", no, err)
+	}
+}
+
+func TestBadHandshakesAreErrors(t *testing.T) {
+	spoil := func(i int, v any) []byte {
+		w := helloWords()
+		w[i] = v
+		return pack(t, w...)
+	}
+	tooMany := make([]any, vote.MaxVoters+1)
+	for i := range tooMany {
+		tooMany[i] = fmt.Sprintf("%03d", i)
+	}
+	long := strings.Repeat("n", 129)
+	tests := []struct {
+		name  string
+		frame []byte
+	}{
+		{"nothing", nil},
+		{"no array", []byte{1}},
+		{"a huge array", []byte{0xdd, 0xff, 0xff, 0xff, 0xff}},
+		{"more words than may be added", append([]byte{0xdc, 0, maxHandshakeWords + 1}, make([]byte, 200)...)},
+		{"an answer", spoil(0, tagWelcome)},
+		{"too few words", pack(t, helloWords()[:10]...)},
+		{"bytes behind it", append(pack(t, helloWords()...), 1)},
+		{"version zero", spoil(1, 0)},
+		{"versions the wrong way round", spoil(1, 2)},
+		{"a version beyond a byte", spoil(2, 256)},
+		{"no name", spoil(3, "")},
+		{"a name too long", spoil(3, long)},
+		{"a name that isn't UTF-8", spoil(3, "\xff")},
+		{"no mesh", spoil(5, "")},
+		{"a mesh too long", spoil(5, long)},
+		{"a negative MaxTTL", spoil(6, -1)},
+		{"rho beyond all", spoil(7, 1001)},
+		{"too many voters", spoil(8, tooMany)},
+		{"voters out of order", spoil(8, []any{"b", "a"})},
+		{"a voter twice", spoil(8, []any{"a", "a"})},
+		{"a voter without a name", spoil(8, []any{""})},
+		{"voters that are no list", spoil(8, "a")},
+		{"no role", spoil(9, 0)},
+		{"a role nobody knows", spoil(9, 3)},
+		{"a wanted name too long", spoil(10, long)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if h, err := decodeHello(tt.frame); !errors.Is(err, ErrMalformed) || !reflect.DeepEqual(h, hello{}) {
+				t.Fatalf("error %v, hello %+v", err, h)
+			}
+		})
+	}
+	for name, frame := range map[string][]byte{
+		"nothing":          nil,
+		"a hello":          pack(t, helloWords()...),
+		"a short welcome":  pack(t, tagWelcome, 1, 1),
+		"a short refusal":  pack(t, tagRefusal, "b", 1),
+		"a refusal's tail": append(pack(t, tagRefusal, "b", 1, 1, "x"), 0),
+		"a text too long":  pack(t, tagRefusal, "b", 1, 1, strings.Repeat("x", maxText+1)),
+	} {
+		t.Run("as an answer, "+name, func(t *testing.T) {
+			if yes, no, err := decodeAnswer(frame); !errors.Is(err, ErrMalformed) || yes != nil || no != nil {
+				t.Fatalf("error %v, %v, %v", err, yes, no)
+			}
+		})
+	}
+}
+
+func TestTermsAreComparedAndBothValuesNamed(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*offer)
+		words  []string
+	}{
+		{"mesh name", func(o *offer) { o.terms.Mesh = "other" }, []string{`"default" at a`, `"other" at b`}},
+		{"MaxTTL", func(o *offer) { o.terms.MaxTTL = 5 * time.Second }, []string{"10s at a", "5s at b"}},
+		{"rho", func(o *offer) { o.rhoPerMille = 9 }, []string{"5 per mille at a", "9 per mille at b"}},
+		{"voters", func(o *offer) { o.terms.Voters = []vote.NodeID{"a", "b"} }, []string{"[a b c] at a", "[a b] at b"}},
+		{"wire version", func(o *offer) { o.low, o.high = 2, 4 }, []string{"1 at a", "2 to 4 at b"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b := offerOf("a"), offerOf("b")
+			tt.change(&b)
+			_, text := compare(&a, &b)
+			for _, w := range append(tt.words, tt.name) {
+				if !strings.Contains(text, w) {
+					t.Fatalf("%q doesn't say %q", text, w)
+				}
+			}
+		})
+	}
+}
+
+func TestTheNewestVersionThatBothKnowIsSpoken(t *testing.T) {
+	tests := []struct{ aLow, aHigh, bLow, bHigh, want uint8 }{
+		{1, 1, 1, 1, 1}, {1, 3, 1, 2, 2}, {2, 3, 1, 2, 2}, {1, 9, 4, 5, 5}, {1, 2, 3, 4, 0}, {3, 4, 1, 2, 0},
+	}
+	for _, tt := range tests {
+		a, b := offerOf("a"), offerOf("b")
+		a.low, a.high, b.low, b.high = tt.aLow, tt.aHigh, tt.bLow, tt.bHigh
+		got, text := compare(&a, &b)
+		if agreed := text == ""; agreed != (tt.want != 0) || agreed && got != tt.want {
+			t.Errorf("%+v: version %d, text %q", tt, got, text)
+		}
+	}
+}
+
+func TestTheOrderOfVotersDoesntMatter(t *testing.T) {
+	t1 := Terms{Voters: []vote.NodeID{"c", "a", "b", "a"}}
+	if got := t1.normal().Voters; !slices.Equal(got, []vote.NodeID{"a", "b", "c"}) {
+		t.Fatalf("got %v", got)
+	}
+	if t1.Voters[0] != "c" {
+		t.Fatal("the caller's list was sorted")
+	}
+}
+
+func FuzzHandshake(f *testing.F) {
+	big := largest()
+	f.Add(appendHello(nil, &big))
+	f.Add(pack(f, helloWords()...))
+	f.Add(appendWelcome(nil, &welcome{offerOf("b"), 1}))
+	f.Add(appendRefusal(nil, &refusal{text: "no"}))
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		if h, err := decodeHello(frame); err == nil {
+			if again, err := decodeHello(appendHello(nil, &h)); err != nil || !reflect.DeepEqual(h, again) {
+				t.Fatalf("%+v became %+v, error %v", h, again, err)
+			}
+		}
+		yes, no, err := decodeAnswer(frame)
+		if err == nil && (yes == nil) == (no == nil) {
+			t.Fatalf("neither or both: %v, %v", yes, no)
+		}
+		if yes != nil {
+			if again, _, err := decodeAnswer(appendWelcome(nil, yes)); err != nil || !reflect.DeepEqual(yes, again) {
+				t.Fatalf("%+v became %+v, error %v", yes, again, err)
+			}
+		}
+		if no != nil {
+			if _, again, err := decodeAnswer(appendRefusal(nil, no)); err != nil || !reflect.DeepEqual(no, again) {
+				t.Fatalf("%+v became %+v, error %v", no, again, err)
+			}
+		}
+	})
+}
