@@ -1,0 +1,158 @@
+package member
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// errCut is what gossip gets for anything it sends after the end.
+var errCut = errors.New("gossip has ended")
+
+// A gate stands between memberlist and the transport, and can be shut at once.
+//
+// memberlist doesn't wait for its goroutines when it shuts down, and some of them read from streams for seconds. The gate knows
+// every stream and closes it, so that nothing outlives the end for long.
+type gate struct {
+	memberlist.Transport
+	dialMax time.Duration
+
+	streams chan net.Conn
+	done    chan struct{} // closed by cut
+	fed     chan struct{} // closed when feed has ended
+
+	mu    sync.Mutex
+	shut  bool
+	conns map[*gateConn]struct{}
+}
+
+var _ memberlist.Transport = (*gate)(nil)
+
+func newGate(inner memberlist.Transport, dialMax time.Duration) *gate {
+	g := &gate{
+		Transport: inner, dialMax: dialMax,
+		streams: make(chan net.Conn), done: make(chan struct{}), fed: make(chan struct{}),
+		conns: make(map[*gateConn]struct{}),
+	}
+	go g.feed()
+	return g
+}
+
+// feed hands accepted streams on until the gate is shut.
+func (g *gate) feed() {
+	defer close(g.fed)
+	for {
+		select {
+		case <-g.done:
+			return
+		case c, ok := <-g.Transport.StreamCh():
+			if !ok {
+				return
+			}
+			conn, err := g.keep(c)
+			if err != nil {
+				return
+			}
+			select {
+			case g.streams <- conn:
+			case <-g.done:
+				conn.Close()
+				return
+			}
+		}
+	}
+}
+
+// cut ends all traffic at once: to others it looks like a crash. It is safe to call again.
+func (g *gate) cut() {
+	g.mu.Lock()
+	if g.shut {
+		g.mu.Unlock()
+		return
+	}
+	g.shut = true
+	close(g.done)
+	conns := g.conns
+	g.conns = nil
+	g.mu.Unlock()
+	for c := range conns {
+		c.Conn.Close()
+	}
+}
+
+// Shutdown cuts, and shuts the transport.
+func (g *gate) Shutdown() error {
+	g.cut()
+	<-g.fed
+	return g.Transport.Shutdown()
+}
+
+// StreamCh returns the streams that others have opened.
+func (g *gate) StreamCh() <-chan net.Conn { return g.streams }
+
+// WriteTo sends a packet.
+func (g *gate) WriteTo(b []byte, addr string) (time.Time, error) {
+	select {
+	case <-g.done:
+		return time.Time{}, errCut
+	default:
+		return g.Transport.WriteTo(b, addr)
+	}
+}
+
+// DialTimeout opens a stream, in dialMax at most, and returns at once when the gate is shut meanwhile.
+func (g *gate) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	dialed := make(chan result, 1)
+	go func() { // ends with the dial, in dialMax at most
+		c, err := g.Transport.DialTimeout(addr, min(timeout, g.dialMax))
+		if err != nil {
+			dialed <- result{err: err}
+			return
+		}
+		conn, err := g.keep(c)
+		if err != nil {
+			dialed <- result{err: err}
+			return
+		}
+		dialed <- result{conn: conn}
+	}()
+	select {
+	case r := <-dialed:
+		return r.conn, r.err
+	case <-g.done:
+		return nil, errCut
+	}
+}
+
+// keep notes a stream, so that cut closes it. When the gate is shut it closes the stream instead.
+func (g *gate) keep(c net.Conn) (net.Conn, error) {
+	conn := &gateConn{Conn: c, gate: g}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut {
+		c.Close()
+		return nil, errCut
+	}
+	g.conns[conn] = struct{}{}
+	return conn, nil
+}
+
+// gateConn is a stream that its gate knows.
+type gateConn struct {
+	net.Conn
+	gate *gate
+}
+
+func (c *gateConn) Close() error {
+	c.gate.mu.Lock()
+	delete(c.gate.conns, c)
+	c.gate.mu.Unlock()
+	return c.Conn.Close()
+}

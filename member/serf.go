@@ -1,0 +1,476 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"github.com/hashicorp/serf/serf"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+const (
+	// dialMax bounds the opening of a stream. A TLS handshake takes three round trips; half a second each is a bad line.
+	dialMax = 1500 * time.Millisecond
+	// streamMax bounds a whole exchange of members on a stream.
+	streamMax = 5 * time.Second
+	// goodbyeMax bounds how long each of the two messages of a goodbye may take to be passed on, and propagateMax how long we stay to
+	// answer the last probes. So Leave takes 1.2 s at most, and about half of it usually.
+	goodbyeMax   = 500 * time.Millisecond
+	propagateMax = 100 * time.Millisecond
+	// reclaimAfter is how long after a failure the name may come back with another address: at once. memberlist takes zero for never.
+	reclaimAfter = time.Millisecond
+	// eventsMax is how many events of serf may wait for the goroutine that drains them, which does next to nothing for each. It is
+	// also the room in which serf can end: see drain.
+	eventsMax = 64
+	// forgetAfter is how long serf tries to reach a failed member again.
+	forgetAfter = 7 * 24 * time.Hour
+	// reconnectEvery is how often serf tries one of the failed members: those that are no configured peers come back by this.
+	reconnectEvery = 10 * time.Second
+	// rumourProbes is for how many probe intervals a rumour stands: gossip notices a death in 11.
+	rumourProbes = 16
+	// closeSlack is added to the wait for memberlist's last probe, whose goroutine still has a line to log when its time is over.
+	closeSlack = 10 * time.Millisecond
+)
+
+// refusedMark begins the text of every refusal, so that the adapter of the log knows it again.
+const refusedMark = "lockmesh refuses member "
+
+// Serf is a group held together by gossip. Its methods may be called from many goroutines.
+//
+// Its goroutines: drain (empties serf's channel of events), tell (calls the Handler), join (see joiner), look (see namesakes), watch
+// (serf ending by itself) and the gate's feed. All have ended when Close returns, and so have serf's and memberlist's.
+type Serf struct {
+	cfg  Config
+	log  *slog.Logger
+	tags map[string]string
+	own  netip.AddrPort
+	gate *gate
+	serf *serf.Serf
+
+	joiner    *joiner
+	namesakes *namesakes
+	rumours   rumours
+	lives     atomic.Pointer[map[vote.NodeID]vote.Life] // of the members told of, other than this one; never changed, only replaced
+
+	changed chan struct{} // capacity 1: some member changed
+	direct  chan Event    // to be told as it is
+	events  chan serf.Event
+
+	cancel context.CancelFunc // ends join, look and tell
+	down   chan struct{}      // closed when serf has shut down
+	work   sync.WaitGroup
+
+	refusals atomic.Uint64
+	sayMu    sync.Mutex
+	say      paces // about refused members
+
+	mu      sync.Mutex
+	closing bool
+	goodbye chan struct{} // nil until Leave begins its goodbye, closed at its end
+	ended   chan struct{} // closed when all has ended
+}
+
+var _ Group = (*Serf)(nil)
+
+// Start makes this node a member of the mesh and returns at once; peers are joined in the background, for ever. When it fails the
+// caller still owns the transport.
+func Start(cfg Config) (*Serf, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("member: %w", err)
+	}
+	peers, err := newPeers(cfg.Peers)
+	if err != nil {
+		return nil, fmt.Errorf("member: %w", err)
+	}
+	tags, err := cfg.Terms.tags(cfg.Self.Life)
+	if err != nil {
+		return nil, fmt.Errorf("member: %w", err)
+	}
+	own, err := ownAddr(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("member: %w", err)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Serf{
+		cfg: cfg, log: cfg.Logger, tags: tags, own: own, gate: newGate(cfg.Transport, dialMax), cancel: cancel,
+		changed: make(chan struct{}, 1), direct: make(chan Event), events: make(chan serf.Event, eventsMax),
+		down: make(chan struct{}), ended: make(chan struct{}), say: make(paces),
+		namesakes: newNamesakes(cfg.Self, cfg.Logger),
+	}
+	s.serf, err = serf.Create(s.serfConfig())
+	if err != nil {
+		cancel()
+		s.gate.cut()
+		<-s.gate.fed
+		return nil, fmt.Errorf("member: gossip can't start: %w", err)
+	}
+	s.joiner = &joiner{
+		peers: peers, resolve: cfg.Resolve, join: s.join, present: s.present, own: own,
+		jitter: cfg.Jitter, log: s.log, timing: cfg.Timing, announce: make(chan struct{}, 1),
+	}
+	s.namesakes.listed = s.listed
+	s.namesakes.answers = s.answers
+	s.namesakes.tell = func(e Event) { s.tellDirect(ctx, e) }
+	s.namesakes.stale = func() { poke(s.joiner.announce) }
+	s.namesakes.rumour = s.addRumour
+
+	s.work.Go(s.drain)
+	s.work.Go(func() { s.tell(ctx) })
+	s.work.Go(func() { s.joiner.run(ctx) })
+	s.work.Go(func() { s.namesakes.run(ctx) })
+	s.work.Go(func() { s.watch(ctx) })
+	return s, nil
+}
+
+// ownAddr returns the address that this node advertises.
+func ownAddr(cfg Config) (netip.AddrPort, error) {
+	ip, port, err := cfg.Transport.FinalAdvertiseAddr(cfg.AdvertiseHost, cfg.AdvertisePort)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("no address to advertise: %w", err)
+	}
+	addr, ok := netip.AddrFromSlice(ip)
+	addr = addr.Unmap()
+	if !ok || addr.IsUnspecified() || port <= 0 || port > 65535 {
+		return netip.AddrPort{}, fmt.Errorf("can't advertise %s:%d: others need an IP address and a port that reach this node; set an address to advertise", ip, port)
+	}
+	return netip.AddrPortFrom(addr, uint16(port)), nil
+}
+
+// serfConfig returns what serf and memberlist are created with. serf keeps and changes it.
+func (s *Serf) serfConfig() *serf.Config {
+	lines := newLineLogger(s.log)
+	timing := s.cfg.Timing
+
+	m := memberlist.DefaultLANConfig()
+	m.Transport = s.gate
+	m.Label = s.cfg.Mesh
+	m.SecretKey = s.cfg.Key
+	m.GossipVerifyIncoming, m.GossipVerifyOutgoing = true, true
+	m.AdvertiseAddr, m.AdvertisePort = s.own.Addr().String(), int(s.own.Port())
+	m.BindAddr, m.BindPort = m.AdvertiseAddr, m.AdvertisePort // unused: the transport is bound already
+	m.Logger, m.LogOutput = lines, nil
+	m.DeadNodeReclaimTime = reclaimAfter
+	m.TCPTimeout = streamMax
+	m.EnableCompression = false // packets are small, and there is less to attack
+	m.ProbeInterval, m.ProbeTimeout = timing.Probe, timing.ProbeTimeout
+	m.GossipInterval = timing.Gossip
+	m.PushPullInterval = timing.Sync
+	// A suspect has four probe intervals to object, and twice that where no second accuser is found. A false alarm does no harm:
+	// nothing rests on it.
+	m.SuspicionMult, m.SuspicionMaxTimeoutMult = 4, 2
+	// A node that doubts itself would probe more slowly, up to eight intervals for one probe, and Close waits for one.
+	m.AwarenessMaxMultiplier = 1
+
+	c := serf.DefaultConfig()
+	c.NodeName = string(s.cfg.Self.Node)
+	c.Tags = maps.Clone(s.tags)
+	c.MemberlistConfig = m
+	c.EventCh = s.events
+	c.Logger, c.LogOutput = lines, nil
+	c.Merge = &admission{s}
+	c.EnableNameConflictResolution = false // the loser would shut itself down
+	c.DisableCoordinates = true
+	c.BroadcastTimeout, c.LeavePropagateDelay = goodbyeMax, propagateMax
+	c.ReconnectTimeout, c.TombstoneTimeout = forgetAfter, forgetAfter
+	c.ReconnectInterval = reconnectEvery
+	return c
+}
+
+// Members returns all known members, this node among them, by name.
+func (s *Serf) Members() []Member {
+	all := s.serf.Members()
+	members := make([]Member, 0, len(all))
+	for i := range all {
+		members = append(members, memberOf(&all[i]))
+	}
+	s.rumours.apply(members, time.Now())
+	sortMembers(members)
+	return members
+}
+
+// listed returns what gossip itself lists under a name.
+func (s *Serf) listed(name vote.NodeID) (Member, bool) {
+	all := s.serf.Members()
+	for i := range all {
+		if all[i].Name == string(name) {
+			return memberOf(&all[i]), true
+		}
+	}
+	return Member{}, false
+}
+
+func (s *Serf) addRumour(m Member, instead vote.Life) {
+	stands := rumourProbes * s.cfg.Timing.Probe
+	s.rumours.add(m, instead, time.Now().Add(stands))
+	poke(s.changed)
+	time.AfterFunc(stands, func() { poke(s.changed) })
+}
+
+// Refusals returns how many times a member was refused, since its terms differ.
+func (s *Serf) Refusals() uint64 { return s.refusals.Load() }
+
+// Leave says goodbye as far as ctx allows, and then closes. When ctx ends first all traffic is cut at once, and Leave returns within
+// 1.2 s more (see goodbyeMax) plus the time of Close.
+func (s *Serf) Leave(ctx context.Context) error {
+	s.mu.Lock()
+	if s.goodbye == nil && !s.closing && ctx.Err() == nil {
+		said := make(chan struct{})
+		s.goodbye = said
+		s.cancel() // a join would undo the goodbye
+		go func() {
+			defer close(said)
+			if err := s.serf.Leave(); err != nil {
+				s.log.Warn("gossip couldn't say goodbye", "error", err)
+			}
+		}()
+	}
+	said, closing := s.goodbye, s.closing
+	s.mu.Unlock()
+
+	var err error
+	switch {
+	case said != nil:
+		select {
+		case <-said:
+		case <-ctx.Done():
+			err = fmt.Errorf("member: others may not have heard the goodbye: %w", context.Cause(ctx))
+		}
+	case !closing:
+		err = fmt.Errorf("member: no goodbye was said: %w", context.Cause(ctx))
+	}
+	return errors.Join(err, s.Close())
+}
+
+// Close ends at once, without a word. From its call on nothing is sent; it returns when all goroutines have ended, which takes up
+// to one probe interval where there are other members.
+func (s *Serf) Close() error {
+	s.gate.cut()
+	s.mu.Lock()
+	first := !s.closing
+	s.closing = true
+	said := s.goodbye
+	s.mu.Unlock()
+	if !first {
+		<-s.ended
+		return nil
+	}
+	defer close(s.ended)
+	if said != nil {
+		<-said // memberlist panics when it is shut down in the middle of a goodbye
+	}
+	return s.shutDown()
+}
+
+func (s *Serf) shutDown() error {
+	s.cancel()
+	alone := len(s.serf.Members()) <= 1
+	err := s.serf.Shutdown()
+	close(s.down)
+	s.work.Wait()
+	if !alone {
+		// memberlist doesn't wait for the probe that is under way, and it can't be cut short.
+		time.Sleep(s.cfg.Timing.Probe + closeSlack)
+	}
+	if err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	return nil
+}
+
+// drain empties serf's channel, since serf stops in its tracks when it is full. What the events say is looked up in Members.
+func (s *Serf) drain() {
+	for {
+		select {
+		case <-s.events:
+			poke(s.changed)
+		case <-s.down:
+			// serf's sender notices the end at its next event or, as select goes, at one soon after. An empty channel has room
+			// enough for those; nobody reads them.
+			for {
+				select {
+				case <-s.events:
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// tell calls the Handler.
+func (s *Serf) tell(ctx context.Context) {
+	known := make(map[vote.NodeID]Member)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.changed:
+			events := diff(known, s.Members(), s.cfg.Self.Node)
+			lives := make(map[vote.NodeID]vote.Life, len(known))
+			for name, m := range known {
+				lives[name] = m.Life
+			}
+			s.lives.Store(&lives)
+			for _, e := range events {
+				s.cfg.Handler(e)
+			}
+		case e := <-s.direct:
+			s.cfg.Handler(e)
+		}
+	}
+}
+
+func (s *Serf) tellDirect(ctx context.Context, e Event) {
+	select {
+	case s.direct <- e:
+	case <-ctx.Done():
+	}
+}
+
+// watch raises the alarm when serf ends by itself. By what we know of serf it doesn't, with name conflict resolution off.
+func (s *Serf) watch(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-s.serf.ShutdownCh():
+		if ctx.Err() != nil {
+			return
+		}
+		s.log.Error("gossip has ended by itself: this node hears no more of its peers; restart it")
+		s.tellDirect(ctx, Event{Member: Member{Name: s.cfg.Self.Node, Life: s.cfg.Self.Life, Addr: s.own.String(), State: Left}, Kind: Stopped})
+	}
+}
+
+// join exchanges members with whoever is at an address.
+func (s *Serf) join(addr netip.AddrPort) error {
+	_, err := s.serf.Join([]string{addr.String()}, true)
+	return err
+}
+
+// present returns the addresses of live members, this node's among them.
+func (s *Serf) present() map[netip.AddrPort]bool {
+	all := s.serf.Members()
+	addrs := make(map[netip.AddrPort]bool, len(all)+1)
+	for i := range all {
+		if all[i].Status == serf.StatusAlive {
+			addrs[addrOf(&all[i])] = true
+		}
+	}
+	addrs[s.own] = true
+	return addrs
+}
+
+// answers reports whether that very life is at its address.
+func (s *Serf) answers(ctx context.Context, m Member) bool {
+	if s.cfg.Greet != nil {
+		who, _ := s.cfg.Greet(ctx, m.Addr)
+		return who == idOf(m)
+	}
+	addr, err := netip.ParseAddrPort(m.Addr)
+	if err != nil {
+		return false
+	}
+	const tries = 2 // a packet may be lost
+	for range tries {
+		if _, err = s.serf.Memberlist().Ping(string(m.Name), net.UDPAddrFromAddrPort(addr)); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return err == nil
+}
+
+// admission decides who may be a member. serf asks it about every list of members in a join and about every single word that a
+// member is alive, while memberlist holds its lock: it must not block.
+type admission struct{ s *Serf }
+
+var _ serf.MergeDelegate = (*admission)(nil)
+
+// NotifyMerge refuses members with other terms, and takes note of other processes with our name.
+func (a *admission) NotifyMerge(members []*serf.Member) error {
+	s := a.s
+	var errs []error
+	for _, m := range members {
+		if m.Status == serf.StatusLeft {
+			continue // gone; memberlist doesn't take it in
+		}
+		if err := differs(s.tags, m.Tags); err != nil {
+			errs = append(errs, s.refuse(m, err))
+			continue
+		}
+		if !s.isNamesake(m) {
+			continue
+		}
+		s.namesakes.note(memberOf(m))
+		if m.Name == string(s.cfg.Self.Node) && len(members) == 1 {
+			// A word about us alone. memberlist would drop it too, but with two errors in the log.
+			errs = append(errs, fmt.Errorf("%s%s at %s: the name is ours", refusedMark, shown(m.Name), addrOf(m)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isNamesake reports whether a word that a member is alive may be of another process than the one that has the name.
+func (s *Serf) isNamesake(m *serf.Member) bool {
+	life := lifeOf(m.Tags)
+	if m.Name == string(s.cfg.Self.Node) {
+		// With our own address it is our last life: memberlist overrules it by itself.
+		return life != s.cfg.Self.Life && addrOf(m) != s.own
+	}
+	lives := s.lives.Load()
+	if lives == nil {
+		return false
+	}
+	listed, ok := (*lives)[vote.NodeID(m.Name)]
+	return ok && listed != life
+}
+
+// refuse counts a refusal, says so at a bounded rate, and returns the error for memberlist.
+func (s *Serf) refuse(m *serf.Member, why error) error {
+	s.refusals.Add(1)
+	addr := addrOf(m)
+	s.sayMu.Lock()
+	due := s.say.due(m.Name+"@"+addr.String(), time.Now())
+	s.sayMu.Unlock()
+	if due {
+		s.log.Warn("a member is refused: its configuration differs", "name", shown(m.Name), "addr", addr, "error", why)
+	}
+	return fmt.Errorf("%s%s at %s: %w", refusedMark, shown(m.Name), addr, why)
+}
+
+// memberOf translates serf's words. A member that is leaving is alive until it has left: the word may be an old one.
+func memberOf(m *serf.Member) Member {
+	state := Alive
+	switch m.Status {
+	case serf.StatusFailed:
+		state = Failed
+	case serf.StatusLeft:
+		state = Left
+	}
+	return Member{Name: vote.NodeID(m.Name), Life: lifeOf(m.Tags), Addr: addrOf(m).String(), State: state}
+}
+
+func addrOf(m *serf.Member) netip.AddrPort {
+	ip, _ := netip.AddrFromSlice(m.Addr)
+	return netip.AddrPortFrom(ip.Unmap(), m.Port)
+}
+
+func lifeText(life vote.Life) string { return strconv.FormatUint(uint64(life), 16) }
+
+// poke leaves a sign in a channel of capacity one.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,51 @@
+package member
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Static is a group that its owner changes by hand. It starts no goroutine. It is for tests, and for whatever knows its members
+// by other means.
+type Static struct {
+	mu      sync.Mutex
+	members []Member
+}
+
+var _ Group = (*Static)(nil)
+
+// NewStatic returns a group of exactly these members.
+func NewStatic(members ...Member) *Static {
+	s := &Static{}
+	s.Set(members...)
+	return s
+}
+
+// Set replaces the members.
+func (s *Static) Set(members ...Member) {
+	members = slices.Clone(members)
+	sortMembers(members)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.members = members
+}
+
+// Members returns the members by name.
+func (s *Static) Members() []Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.members)
+}
+
+// Leave does nothing.
+func (*Static) Leave(context.Context) error { return nil }
+
+// Close does nothing.
+func (*Static) Close() error { return nil }
+
+// sortMembers puts members in the order of their names, so that nothing depends on a map's order.
+func sortMembers(members []Member) {
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(string(a.Name), string(b.Name)) })
+}

@@ -1,0 +1,255 @@
+package member
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"github.com/hashicorp/serf/serf"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+func TestDiffTellsWhatChanged(t *testing.T) {
+	alive := Member{"b", 2, "b:1", Alive}
+	with := func(m Member, life vote.Life, addr string, s State) Member {
+		m.Life, m.Addr, m.State = life, addr, s
+		return m
+	}
+	for _, test := range []struct {
+		name string
+		old  []Member
+		now  Member
+		want EventKind
+	}{
+		{"a new member joins", nil, alive, Joined},
+		{"a member that stays is no news", []Member{alive}, alive, 0},
+		{"a new life is an update", []Member{alive}, with(alive, 3, "b:1", Alive), Updated},
+		{"a new address is an update", []Member{alive}, with(alive, 2, "b:2", Alive), Updated},
+		{"silence is a failure", []Member{alive}, with(alive, 2, "b:1", Failed), MemberFailed},
+		{"a goodbye is a leave", []Member{alive}, with(alive, 2, "b:1", Left), MemberLeft},
+		{"a goodbye may come after the failure", []Member{with(alive, 2, "b:1", Failed)}, with(alive, 2, "b:1", Left), MemberLeft},
+		{"coming back is joining", []Member{with(alive, 2, "b:1", Failed)}, alive, Joined},
+		{"one who was never seen alive is no news", nil, with(alive, 2, "b:1", Failed), 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			known := map[vote.NodeID]Member{}
+			diff(known, test.old, "a")
+			got := diff(known, []Member{{"a", 1, "a:1", Alive}, test.now}, "a")
+			var want []Event
+			if test.want != 0 {
+				want = []Event{{test.now, test.want}}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+			if again := diff(known, []Member{test.now}, "a"); again != nil {
+				t.Errorf("it was told twice: %v", again)
+			}
+		})
+	}
+}
+
+func TestARumourStandsUntilGossipKnowsBetterOrItIsOld(t *testing.T) {
+	now := time.Now()
+	old, fresh, third := Member{"c", 3, "c:1", Failed}, Member{"c", 33, "c:2", Alive}, Member{"c", 4, "c:3", Alive}
+	for _, test := range []struct {
+		name   string
+		listed Member
+		after  time.Duration
+		want   Member
+	}{
+		{"the old life is replaced", old, 0, fresh},
+		{"gossip agrees", fresh, 0, fresh},
+		{"gossip knows of yet another life", third, 0, third},
+		{"its time is over", old, time.Second, old},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var r rumours
+			r.add(fresh, 3, now.Add(time.Second))
+			members := []Member{{"a", 1, "a:1", Alive}, test.listed}
+			r.apply(members, now.Add(test.after))
+			if members[1] != test.want || members[0].Name != "a" {
+				t.Errorf("members are %v", members)
+			}
+			if stands := len(r.all) == 1; stands != (test.want == fresh && test.listed == old) {
+				t.Errorf("it stands: %v", stands)
+			}
+		})
+	}
+}
+
+func TestDiffForgetsWhoIsGone(t *testing.T) {
+	known := map[vote.NodeID]Member{}
+	diff(known, []Member{{"b", 2, "b:1", Left}}, "a")
+	diff(known, nil, "a")
+	if len(known) != 0 {
+		t.Errorf("still known: %v", known)
+	}
+}
+
+func TestTagsFitForTheLargestElectorate(t *testing.T) {
+	terms := Terms{VersionMin: 1, VersionMax: 1<<32 - 1, RhoPerMille: 1000, MaxTTL: 1<<63 - 1}
+	for range vote.MaxVoters {
+		terms.Voters = append(terms.Voters, vote.NodeID(strings.Repeat("v", vote.MaxNameLen)))
+	}
+	tags, err := terms.tags(1<<64 - 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lifeOf(tags) != 1<<64-1 {
+		t.Errorf("the life comes back as %x", lifeOf(tags))
+	}
+	if size := tagsSize(tags); size > metaMax/2 {
+		t.Errorf("they need %d bytes, which leaves little for later", size)
+	}
+}
+
+func TestTagsSizeIsNeverBelowSerfsOwn(t *testing.T) {
+	for _, n := range []int{0, 1, 15, 16, 31, 32, 255, 256, 480, 490, 495, 500, 505} {
+		tags := map[string]string{"k": strings.Repeat("x", n)}
+		if tagsSize(tags) > metaMax {
+			continue
+		}
+		cfg := serf.DefaultConfig()
+		cfg.NodeName, cfg.Tags, cfg.LogOutput, cfg.DisableCoordinates = "x", tags, &syncBuffer{}, true
+		cfg.MemberlistConfig = memberlist.DefaultLocalConfig()
+		cfg.MemberlistConfig.LogOutput = &syncBuffer{}
+		cfg.MemberlistConfig.Transport = newFakeNet().listen(addr(1))
+		cfg.MemberlistConfig.AdvertiseAddr = "10.0.0.1"
+		s, err := serf.Create(cfg)
+		if err != nil {
+			t.Fatalf("%d bytes counted as %d: %v", n, tagsSize(tags), err)
+		}
+		if err := s.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFingerprintIgnoresOrderOnly(t *testing.T) {
+	base := fingerprint([]vote.NodeID{"a", "bc"})
+	if base != fingerprint([]vote.NodeID{"bc", "a"}) {
+		t.Error("the order matters")
+	}
+	for _, other := range [][]vote.NodeID{{"ab", "c"}, {"a", "b", "c"}, {"a"}, nil} {
+		if base == fingerprint(other) {
+			t.Errorf("%v looks like [a bc]", other)
+		}
+	}
+}
+
+func TestVersionsAgreeWhenOneIsInCommon(t *testing.T) {
+	tags := func(lo, hi uint) map[string]string {
+		tags, err := Terms{VersionMin: lo, VersionMax: hi}.tags(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tags
+	}
+	for _, test := range []struct {
+		name   string
+		lo, hi uint
+		want   bool
+	}{
+		{"the same", 1, 2, true}, {"newer, still speaking ours", 2, 9, true}, {"too new", 3, 9, false}, {"none", 0, 0, false},
+	} {
+		if got := differs(tags(1, 2), tags(test.lo, test.hi)) == nil; got != test.want {
+			t.Errorf("%s: agree is %v", test.name, got)
+		}
+	}
+	if differs(tags(1, 1), nil) == nil {
+		t.Error("a member without tags agrees")
+	}
+}
+
+func TestLinesKeepTheirLevelAndLoseTheirPrefix(t *testing.T) {
+	for _, test := range []struct {
+		line, text string
+		level      slog.Level
+	}{
+		{"[DEBUG] memberlist: x", "memberlist: x", slog.LevelDebug},
+		{"[INFO] serf: x", "serf: x", slog.LevelInfo},
+		{"[WARN] serf: x\n", "serf: x", slog.LevelWarn},
+		{"[ERR] memberlist: x", "memberlist: x", slog.LevelError},
+		{"[ERROR] x", "x", slog.LevelError},
+		{"no level", "no level", slog.LevelInfo},
+		{"[OTHER] x", "[OTHER] x", slog.LevelInfo},
+		{"", "", slog.LevelInfo},
+		{"[WARN] memberlist: ignoring: " + refusedMark + "d: MaxTTL", "memberlist: ignoring: " + refusedMark + "d: MaxTTL", slog.LevelDebug},
+		{"[ERR] " + strings.Repeat("é", lineMax), strings.Repeat("é", lineMax/2) + "...", slog.LevelError},
+	} {
+		level, text := parseLine([]byte(test.line))
+		if level != test.level || text != test.text {
+			t.Errorf("%.40q became %v %.60q", test.line, level, text)
+		}
+	}
+}
+
+func TestAFloodOfLinesIsCutAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &syncBuffer{}
+		lines := newLineLogger(slog.New(slog.NewTextHandler(out, nil)))
+		for range 10_000 {
+			lines.Print("[ERR] flood")
+		}
+		if n := len(out.lines("flood")); n != linesBurst {
+			t.Errorf("%d lines went out, want %d", n, linesBurst)
+		}
+		time.Sleep(time.Second)
+		lines.Print("[WARN] after")
+		if len(out.lines("level=WARN", "msg=after", "suppressed=9900")) != 1 {
+			t.Errorf("said %q", out.lines("after"))
+		}
+	})
+}
+
+func TestALevelThatNobodyWantsCostsNoToken(t *testing.T) {
+	var out bytes.Buffer
+	w := &lineWriter{out: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError})), tokens: 1, filled: time.Now()}
+	for _, line := range []string{"[WARN] unwanted", "[ERR] wanted"} {
+		if _, err := w.Write([]byte(line)); err != nil {
+			t.Error(err)
+		}
+	}
+	if !strings.Contains(out.String(), "wanted") || strings.Contains(out.String(), "unwanted") {
+		t.Errorf("said %q", out.String())
+	}
+}
+
+func TestPacesAreBounded(t *testing.T) {
+	p := paces{}
+	now := time.Now()
+	for i := range 10 * pacesMax {
+		if !p.due(string(rune(i)), now) {
+			t.Fatalf("the first complaint %d isn't due", i)
+		}
+	}
+	if len(p) > pacesMax {
+		t.Errorf("%d are kept", len(p))
+	}
+	if p.due(string(rune(10*pacesMax-1)), now.Add(gapMin-1)) {
+		t.Error("the second complaint is due too early")
+	}
+}
+
+func TestStaticIsAGroup(t *testing.T) {
+	s := NewStatic(Member{Name: "b"}, Member{Name: "a"})
+	got := s.Members()
+	if len(got) != 2 || got[0].Name != "a" {
+		t.Errorf("members are %v", got)
+	}
+	got[0].Name = "x"
+	if s.Members()[0].Name != "a" {
+		t.Error("the caller changed it")
+	}
+	s.Set()
+	if len(s.Members()) != 0 || s.Leave(context.Background()) != nil || s.Close() != nil {
+		t.Error("it isn't empty, or doesn't end")
+	}
+}
