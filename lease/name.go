@@ -12,8 +12,10 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 		if s.id.Node != from.Node || s.superseded {
 			continue
 		}
-		if s.candidate { // a third one while two are being told apart
-			v.refuse(conn, stream, vote.ReasonNameTaken)
+		if s.candidate {
+			// A third one while two are being told apart. It may well be the only one that lives, so it isn't turned away: it
+			// will dial again.
+			v.closeConn(conn)
 			return false, false
 		}
 		older = s

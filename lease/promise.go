@@ -34,6 +34,9 @@ func (v *Voter) enter(s *session, st vote.Entry) *entry {
 		tenure: s.tenure,
 		round:  k.round(),
 	}
+	if e.round > 0 {
+		s.passed++
+	}
 	s.entries[e.number] = e
 	s.ledger = s.ledger.Plus(vote.OfRequest(e.number))
 	if e.try {
@@ -183,6 +186,7 @@ func (v *Voter) requeue(e *entry) {
 	if over && k.next(v.now.Slow) != nil {
 		v.count.Tenures++
 		e.round = k.round() + 1
+		e.s.passed++
 		e.tenure = min(2*e.tenure, e.s.ttl)
 	}
 	k.insert(e)

@@ -15,6 +15,7 @@ type session struct {
 	ttl      time.Duration
 	deadline vote.Instant // of the slow clock; rounded up by measuring from when the refresh arrived
 	tenure   time.Duration
+	passed   int // how many requests were put into a later round since they were last forgiven
 	entries  map[vote.Number]*entry
 	ledger   vote.Ledger
 
@@ -111,6 +112,9 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 	}
 	s.deadline = max(s.deadline, v.now.Slow.Add(s.ttl))
 	s.setTenure(m.RTT)
+	if m.RTT > 0 {
+		v.forgive(s)
+	}
 	s.received = max(s.received, m.Received)
 	if s.mark != 0 && s.received >= s.mark {
 		s.mark = 0

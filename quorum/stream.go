@@ -204,8 +204,8 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 			v.drop()
 		}
 	}
+	q.judgeAll() // first, so that this answer extends no vote that it doesn't list
 	q.reckon()
-	q.judgeAll()
 }
 
 // setQuiet notes whether the voter's votes count, and asks again when they should.
@@ -228,8 +228,11 @@ func (q *Requester) refresh(p *peer) {
 	q.urgent(p, vote.Message{Kind: vote.KindRefresh, Stream: p.stream, Sent: q.now.Fast, Received: p.heard, RTT: q.trip()})
 }
 
-// trip is the round trip to the slowest voter: what collecting a majority can take.
+// trip is the round trip to the slowest voter, what collecting a majority can take; zero while no majority answers and counts.
 func (q *Requester) trip() (rtt time.Duration) {
+	if !q.Ready() {
+		return 0
+	}
 	for _, p := range q.peers {
 		rtt = max(rtt, p.rtt)
 	}

@@ -29,6 +29,7 @@ type Node struct {
 	events []quorum.Event
 	local  []vote.Message // what the requester and the voter of this node have to say to each other
 	spare  []vote.Outbound
+	tap    func(vote.Conn, *vote.Message) // see Tap
 }
 
 // New returns a node that starts its life now; if it is a voter, quietly.
@@ -176,6 +177,9 @@ func (n *Node) Voter() *lease.Voter { return n.voter }
 // route takes what the voter wants sent. What is meant for this node's own requester waits for its turn.
 func (n *Node) route(now vote.Now, out []vote.Outbound) {
 	for i := range out {
+		if n.tap != nil && !out[i].Close {
+			n.tap(out[i].Conn, &out[i].Message)
+		}
 		n.post(&out[i])
 	}
 	clear(out)
@@ -203,6 +207,9 @@ func (n *Node) settle(now vote.Now) {
 		batch := n.local
 		n.local = nil
 		for i := range batch {
+			if n.tap != nil && batch[i].Kind.ToVoter() {
+				n.tap(vote.LocalConn, &batch[i])
+			}
 			n.deliver(now, vote.LocalConn, n.self, &batch[i])
 			n.collect()
 		}

@@ -1,0 +1,87 @@
+package lockmesh
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// call is one Lock or TryLock under way. Its owner is the loop, once it is fed; the caller waits on result.
+type call struct {
+	wish
+	op     string
+	ctx    context.Context
+	since  time.Time
+	number vote.Number // given by the node
+	result chan result // capacity 1: the loop writes once and never waits
+}
+
+type result struct {
+	lease *Lease
+	err   error
+}
+
+// fail answers the call with what kept it waiting.
+func (c *call) fail(w quorum.Wait) { c.result <- result{err: c.error(reasonOf(w.Reason), w.Text, nil)} }
+
+func (c *call) error(reason error, text string, err error) error {
+	return &Error{Op: c.op, Key: string(c.key), Reason: reason, Text: text, Err: err}
+}
+
+// reasonOf returns the sentinel for what stands between a request and its grant. Where nothing is known, too few voters have answered.
+func reasonOf(r quorum.WaitReason) error {
+	switch r {
+	case quorum.WaitHeld:
+		return ErrHeld
+	case quorum.WaitRefused:
+		return ErrRefused
+	case quorum.WaitBusy:
+		return ErrBusy
+	default:
+		return ErrNoQuorum
+	}
+}
+
+// acquire asks for a key and waits for the outcome, or for the end of ctx.
+func (m *Mesh) acquire(ctx context.Context, op string, w wish) (*Lease, error) {
+	if err := checkKey(op, string(w.key)); err != nil {
+		return nil, err
+	}
+	c := &call{wish: w, op: op, ctx: ctx, result: make(chan result, 1)}
+	if ctx.Err() != nil {
+		// Nobody was asked, so nobody knows.
+		return nil, c.error(ErrNoQuorum, "the context had ended before anyone was asked", ended(ctx))
+	}
+	if err := m.loop.box.call(func(now vote.Now) { m.loop.ask(now, c) }); err != nil {
+		return nil, c.error(err, "", nil)
+	}
+	select {
+	case r := <-c.result:
+		return r.lease, r.err
+	case <-m.loop.done:
+		return c.closed()
+	case <-ctx.Done():
+	}
+	// From here on only the loop knows whether the grant came first. It takes the call back either way, so no lease is left behind.
+	gave := make(chan error, 1)
+	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.abandon(now, c) }) {
+		select {
+		case err := <-gave:
+			return nil, err
+		case <-m.loop.done:
+		}
+	}
+	return c.closed()
+}
+
+// closed returns what the loop answered before it ended, if it did.
+func (c *call) closed() (*Lease, error) {
+	select {
+	case r := <-c.result:
+		return r.lease, r.err
+	default:
+		return nil, c.error(ErrClosed, "", nil)
+	}
+}

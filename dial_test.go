@@ -1,0 +1,78 @@
+package lockmesh
+
+import (
+	"testing"
+	"time"
+)
+
+func TestPausesDoubleUpToTheirBound(t *testing.T) {
+	b := backoff{least: 100 * time.Millisecond, most: time.Second}
+	for round := range 100 {
+		for _, full := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
+			full *= time.Millisecond
+			if d := b.pause(); d < full/2 || d > full {
+				t.Fatalf("round %d: %v, want %v to %v", round, d, full/2, full)
+			}
+		}
+		b.reset()
+	}
+}
+
+// A voter that is gone costs a dial a second; one that gossip says is back is dialed at once.
+func TestAVoterThatIsBackIsDialedAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.join("b", []string{"a", "b", "c"}, nil)
+		time.Sleep(time.Millisecond)
+		if v := a.Status().Electorate.Voters[1]; v.State != VoterQuiet {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+// Without gossip the greeter finds the voters, and a voter that comes back elsewhere.
+func TestGreetingsFindVotersWhereGossipIsDeaf(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		w.noGossip = true
+		a, b, _ := w.three()
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.join("b", []string{"a", "b", "c"}, nil)
+		time.Sleep(greetMost + time.Second)
+		if v := a.Status().Electorate.Voters[1]; v.State != VoterQuiet {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+// A dialer must not spin on a voter that takes links and drops them.
+func TestALinkThatEndsAtOnceIsNotDialedAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		dials := func() int {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return int(w.last)
+		}
+		before := dials()
+		for range 1000 { // 10 s of cutting a's links as soon as they are there
+			port := a.links.(*wirePort)
+			w.mu.Lock()
+			for c := range port.ends {
+				port.hangUp(c)
+			}
+			w.mu.Unlock()
+			time.Sleep(10 * time.Millisecond)
+		}
+		// Four connections are dialed in turn, a and the others doing half each; two ends have two numbers.
+		if n := (dials() - before) / 2; n > 4*40 || n < 4*8 {
+			t.Errorf("%d dials in 10 s", n)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package lockmesh_test
+
+import (
+	"context"
+	"errors"
+	"log"
+	"os"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// The README shows this function; a test holds both together.
+
+func nightly(ctx context.Context, secret []byte) error {
+	mesh, err := lockmesh.Join(ctx, lockmesh.Config{
+		Name:   "edge-1",                               // unique in the mesh
+		Bind:   "0.0.0.0:7950",                         // one port for everything, TCP and UDP
+		Peers:  []string{"edge-1:7950", "edge-2:7950"}, // where to find some others
+		Voters: []string{"edge-1", "edge-2", "edge-3"}, // who decides, by name
+		Secret: secret,                                 // 16 random bytes or more, the same everywhere
+	})
+	if err != nil {
+		return err
+	}
+	defer mesh.Leave(context.Background())
+
+	lease, err := mesh.Lock(ctx, "billing/nightly") // blocks until held or ctx ends
+	if err != nil {
+		return err
+	}
+	defer lease.Unlock(context.Background())
+	return write(lease.Context(), lease.Token()) // the context ends, with its cause, when the lease is lost
+}
+
+// write stands for what the lock protects. It should refuse a token smaller than the largest that it has seen.
+func write(ctx context.Context, token uint64) error {
+	log.Printf("writing by token %d", token)
+	return context.Cause(ctx)
+}
+
+func Example() {
+	if err := nightly(context.Background(), []byte(os.Getenv("LOCKMESH_SECRET"))); err != nil {
+		log.Print(err)
+	}
+}
+
+// Do releases the lock after the function has returned, never before.
+func ExampleMesh_Do() {
+	var mesh *lockmesh.Mesh // as Join returned it
+	err := mesh.Do(context.Background(), "billing/nightly", func(ctx context.Context, lease *lockmesh.Lease) error {
+		return write(ctx, lease.Token())
+	})
+	if errors.Is(err, lockmesh.ErrLost) {
+		log.Print("the lease was lost while writing; the next holder has a larger token")
+	}
+}
+
+// TryLock tells "somebody has it" and "nobody can know" apart.
+func ExampleMesh_TryLock() {
+	var mesh *lockmesh.Mesh // as Join returned it
+	lease, err := mesh.TryLock(context.Background(), "billing/nightly")
+	switch {
+	case err == nil:
+		defer lease.Unlock(context.Background())
+		log.Print(write(lease.Context(), lease.Token()))
+	case errors.Is(err, lockmesh.ErrHeld):
+		log.Print("another node is at it")
+	case errors.Is(err, lockmesh.ErrNoQuorum):
+		log.Printf("too few voters: %v", err)
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// obey carries out commands, one a line, until there are no more; then the node leaves. Waiting for a lock doesn't keep the next
+// command waiting.
+func (n *node) obey(ctx context.Context, in io.Reader) {
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		word, key, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		n.command(ctx, word, strings.TrimSpace(key))
+	}
+	n.end(errDone)
+}
+
+func (n *node) command(ctx context.Context, word, key string) {
+	switch word {
+	case "":
+	case "lock", "trylock":
+		go n.take(ctx, key, word == "trylock") //nolint:errcheck // what comes of it is printed; it ends with the program's context at the latest
+	case "unlock":
+		if l := n.held(word, key); l != nil {
+			go n.release(l) // an unlock never hangs
+		}
+	case "use":
+		if l := n.held(word, key); l != nil {
+			n.use(l)
+		}
+	case "status":
+		n.printStatus()
+	case "leave":
+		n.end(errDone)
+	case "close":
+		n.end(errClose)
+	default:
+		n.out.print(event{Event: "error", Op: word, Text: fmt.Sprintf("%q is no command; there are lock, trylock, unlock, use, status, leave and close", word)})
+	}
+}
+
+// keep remembers a lease, so that the next commands can name it by its key.
+func (n *node) keep(l *lockmesh.Lease) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.leases[l.Key()] = l
+}
+
+// held returns the newest lease on a key that was taken here; it may have ended. It says so when there was none.
+func (n *node) held(op, key string) *lockmesh.Lease {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.leases[key]
+	if l == nil {
+		n.out.print(event{Event: "error", Op: op, Key: key, Text: "no lease on this key was taken here"})
+	}
+	return l
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// oneLease takes note of the next lease and lets it be unlocked after a while.
+func (s *story) oneLease(ctx context.Context, d time.Duration) (grant, error) {
+	g, err := s.next(ctx)
+	if err != nil {
+		return g, err
+	}
+	return g, s.release(ctx, g, d)
+}
+
+// next waits for the next lease, prints it, and checks that the one before has ended and had a smaller token.
+func (s *story) next(ctx context.Context) (grant, error) {
+	select {
+	case g := <-s.grants:
+		s.say("lease", "node %s   token %d   until %s unless renewed", g.node.name, g.lease.Token(), clock(g.lease.Deadline()))
+		last := s.last
+		s.last = g.lease
+		switch {
+		case last == nil:
+		case last.Err() == nil:
+			return g, fmt.Errorf("node %s has got the lock while the lease with token %d is still held", g.node.name, last.Token())
+		case g.lease.Token() <= last.Token():
+			return g, fmt.Errorf("the token of node %s is not larger than %d, the one before", g.node.name, last.Token())
+		}
+		return g, nil
+	case <-ctx.Done():
+		return grant{}, context.Cause(ctx)
+	}
+}
+
+// release lets the worker unlock after a while, if its lease still holds by then.
+func (s *story) release(ctx context.Context, g grant, d time.Duration) error {
+	if err := pause(ctx, d); err != nil {
+		return err
+	}
+	if err := g.lease.Err(); err != nil {
+		return fmt.Errorf("node %s lost its lease though it is alive: %w", g.node.name, err)
+	}
+	close(g.goOn)
+	return nil
+}
+
+// pause waits, unless the story ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// say prints a line: the time since the start, a word that says what the line is about, and the rest.
+func (s *story) say(about, format string, args ...any) {
+	_, _ = fmt.Fprintf(s.out, "%6.2fs  %-9s %s\n", time.Since(s.start).Seconds(), about, fmt.Sprintf(format, args...))
+}
+
+func clock(t time.Time) string { return t.Format("15:04:05.000") }

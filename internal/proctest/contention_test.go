@@ -1,0 +1,113 @@
+package proctest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Workers on all nodes contend for one lock while holders are killed. Judged by what the holders wrote to a common file.
+func TestHoldersNeverOverlapWhileNodesAreKilled(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ledger")
+	m := startMesh(t, abc, "-lock", "k", "-hold", "100ms", "-pause", "1ms", "-ledger", file)
+	for _, name := range abc {
+		m.procs[name].forget()
+		m.procs[name].awaitEvent("working", "k")
+		m.procs[name].kill() // almost certainly while it holds the lock
+		p := m.start(name, m.addrs[name])
+		p.awaitVoter(name, "reachable") // a second one dead or quiet would leave no majority
+	}
+	for _, name := range abc {
+		m.procs[name].forget()
+		for range 3 {
+			m.procs[name].awaitEvent("granted", "k")
+		}
+	}
+	for _, name := range abc {
+		m.procs[name].tell("leave")
+	}
+	for _, name := range abc {
+		if code := m.procs[name].exitCode(); code != 0 {
+			t.Errorf("%s ends with code %d, want 0", name, code)
+		}
+		m.procs[name].none("lost")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases, cutShort, err := judge(string(text))
+	if err != nil {
+		t.Errorf("%v\nin:\n%s", err, text)
+	}
+	t.Logf("%d leases one after the other, %d of them cut short by a kill", leases, cutShort)
+	if err == nil && cutShort == 0 {
+		t.Error("no holder was killed while it held the lock; the test has shown nothing")
+	}
+}
+
+// judge reads a ledger in the order in which it was written. It returns the number of leases in it, and of those whose holder never wrote the end.
+func judge(text string) (leases, cutShort int, err error) {
+	var last struct {
+		token    uint64
+		ended    bool
+		deadline time.Time
+	}
+	last.ended = true
+	for entry := range strings.Lines(text) {
+		var (
+			at, deadline int64
+			word, name   string
+			token        uint64
+		)
+		if _, err := fmt.Sscan(entry, &at, &deadline, &word, &name, &token); err != nil {
+			return leases, cutShort, fmt.Errorf("unreadable line %q: %w", entry, err)
+		}
+		began, ends := time.Unix(0, at), time.Unix(0, deadline)
+		switch {
+		case word == "begin" && token <= last.token:
+			return leases, cutShort, fmt.Errorf("token %d of %s comes after %d", token, name, last.token)
+		case word == "begin" && !last.ended && began.Before(last.deadline):
+			return leases, cutShort, fmt.Errorf("%s began %v before the lease of the dead holder had ended, token %d", name, last.deadline.Sub(began), last.token)
+		case word == "begin":
+			if !last.ended {
+				cutShort++
+			}
+			leases++
+			last.token, last.ended, last.deadline = token, false, ends
+		case token != last.token:
+			return leases, cutShort, fmt.Errorf("%s wrote %q by token %d while %d had the lock", name, word, token, last.token)
+		case last.ended:
+			return leases, cutShort, fmt.Errorf("%s wrote %q by token %d after it had ended its lease", name, word, token)
+		default:
+			last.ended, last.deadline = word == "end", ends
+		}
+	}
+	return leases, cutShort, nil
+}
+
+func TestTheJudgeSeesOverlaps(t *testing.T) {
+	good := "100 900 begin a 1\n200 900 work a 1\n300 900 end a 1\n400 950 begin b 2\n950 1900 begin a 3\n"
+	if leases, cut, err := judge(good); leases != 3 || cut != 1 || err != nil {
+		t.Errorf("good ledger: %d leases, %d cut short, error %v; want 3, 1, none", leases, cut, err)
+	}
+	for name, bad := range map[string]string{
+		"a token that falls":                  "100 900 begin a 2\n300 900 end a 2\n400 950 begin b 1\n",
+		"a token that stays":                  "100 900 begin a 2\n300 900 end a 2\n400 950 begin b 2\n",
+		"a begin before the dead lease's end": "100 900 begin a 1\n800 950 begin b 2\n",
+		"an end that moved":                   "100 900 begin a 1\n500 1200 work a 1\n1000 1950 begin b 2\n",
+		"a late write":                        "100 900 begin a 1\n950 1800 begin b 2\n1000 1900 work a 1\n",
+		"a write after the end":               "100 900 begin a 1\n300 900 end a 1\n350 900 work a 1\n",
+		"half a line":                         "100 900 begin\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := judge(bad); err == nil {
+				t.Error("it passes")
+			}
+		})
+	}
+}

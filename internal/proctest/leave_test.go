@@ -1,0 +1,31 @@
+package proctest
+
+import (
+	"testing"
+	"time"
+)
+
+// A node that says goodbye gives its leases back at once, so that waiters elsewhere needn't wait for them to end.
+func TestAGoodbyeServesTheWaitersAtOnce(t *testing.T) {
+	t.Parallel()
+	m := startMesh(t, abc, "-max-ttl", "4s") // so that a lease that isn't given back ends far too late
+	a, b, c := m.procs["a"], m.procs["b"], m.procs["c"]
+	first, second := a.lock("first"), a.lock("second")
+	b.queued("first")
+	c.queued("second")
+	told := a.tell("leave")
+	for _, next := range []struct {
+		at     *process
+		before line
+	}{{b, first}, {c, second}} {
+		granted := next.at.awaitEvent("granted", next.before.Key)
+		larger(t, granted, next.before)
+		inTime(t, "a waiter is served, since the goodbye was asked for", granted.At.Sub(told), 100*time.Millisecond)
+	}
+	a.awaitEvent("left", "")
+	if code := a.exitCode(); code != 0 {
+		t.Errorf("a node that left ends with code %d, want 0", code)
+	}
+	b.none("lost")
+	c.none("lost")
+}

@@ -1,0 +1,116 @@
+package proctest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// ttl is the MaxTTL and TTL of all meshes here: short, so that the tests are, and long enough for a machine that is busy with them.
+const ttl = time.Second
+
+// farTooLate is added to a promised time before missing it fails a test.
+const farTooLate = 2 * time.Second
+
+const secret = "0123456789abcdef of these tests"
+
+// mesh is some processes that know each other's addresses.
+type mesh struct {
+	t     *testing.T
+	names []string
+	addrs map[string]string
+	procs map[string]*process
+	extra []string // further arguments of all
+}
+
+// startMesh starts a mesh of the named voters on ports of their own.
+func startMesh(t *testing.T, names []string, extra ...string) *mesh {
+	t.Helper()
+	m := &mesh{t: t, names: names, addrs: make(map[string]string), procs: make(map[string]*process), extra: extra}
+	for _, name := range names {
+		m.addrs[name] = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	}
+	for _, name := range names {
+		m.start(name, m.addrs[name])
+	}
+	for _, name := range names {
+		m.procs[name].awaitEvent("listening", "")
+	}
+	for _, name := range names {
+		m.procs[name].awaitEvent("ready", "")
+	}
+	return m
+}
+
+// args are the arguments that all nodes of the mesh agree on, and where the first ones listen.
+func (m *mesh) args() []string {
+	var peers []string
+	for _, name := range m.names {
+		peers = append(peers, m.addrs[name])
+	}
+	args := []string{"-voters", strings.Join(m.names, ","), "-peers", strings.Join(peers, ","), "-max-ttl", ttl.String()}
+	return append(args, m.extra...)
+}
+
+// start starts a process of a name, in the place of the one that had it before.
+func (m *mesh) start(name, bind string) *process {
+	m.t.Helper()
+	m.procs[name] = launch(m.t, name, secret, append(m.args(), "-bind", bind)...)
+	return m.procs[name]
+}
+
+var portsGiven atomic.Uint32
+
+// freePort returns a port that nobody on loopback listens on. A process that restarts must find its port free again, so it stays out
+// of the range from which systems take the ports of outgoing connections (on Linux 32768 and above), and is given out once.
+func freePort(t *testing.T) int {
+	t.Helper()
+	const low, count = 12_000, 18_000
+	for range count {
+		port := low + (os.Getpid()*97+int(portsGiven.Add(1)))%count // test processes start at different places
+		tcp, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		udp, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port))
+		_ = tcp.Close() // nothing was ever accepted
+		if err != nil {
+			continue
+		}
+		_ = udp.Close()
+		return port
+	}
+	t.Fatal("no free port")
+	return 0
+}
+
+// inTime reports a figure, and fails the test when it is out of all proportion.
+func inTime(t *testing.T, what string, took, promised time.Duration) {
+	t.Helper()
+	t.Logf("%s: %v (promised: %v)", what, took.Round(100*time.Microsecond), promised)
+	if took > promised+farTooLate {
+		t.Errorf("%s: %v, far more than the %v promised", what, took, promised)
+	}
+}
+
+// larger fails the test unless a later lease has the larger token.
+func larger(t *testing.T, later, earlier line) {
+	t.Helper()
+	if later.Token <= earlier.Token {
+		t.Errorf("the later lease has token %d, the earlier one %d; tokens must rise", later.Token, earlier.Token)
+	}
+}
+
+// notBefore fails the test when a lease began before a moment.
+func notBefore(t *testing.T, granted line, earliest time.Time, why string) {
+	t.Helper()
+	if granted.At.Before(earliest) {
+		t.Errorf("%s was granted %v too early: %s", granted.Key, earliest.Sub(granted.At), why)
+	}
+}
+
+var abc = []string{"a", "b", "c"}

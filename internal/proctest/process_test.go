@@ -1,0 +1,299 @@
+package proctest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait. Only what hangs takes so long, even under the race detector on a busy machine.
+const patience = 30 * time.Second
+
+// line is one event as locknode prints it. What the tests don't look at is left out.
+type line struct {
+	At       time.Time `json:"at"`
+	Event    string    `json:"event"`
+	Addr     string    `json:"addr"`
+	Op       string    `json:"op"`
+	Key      string    `json:"key"`
+	Token    uint64    `json:"token"`
+	Deadline time.Time `json:"deadline"`
+	Is       []string  `json:"is"`
+	Text     string    `json:"text"`
+
+	Voters map[string]string `json:"voters"`
+	Status struct {
+		Members []struct{ Name, Addr, State string }
+		Held    []struct{ Key string }
+	} `json:"status"`
+}
+
+// process is one locknode. Its methods are called by the test's goroutine.
+type process struct {
+	t     *testing.T
+	name  string
+	start time.Time // before the process existed
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	ended chan struct{} // closed when the process has ended and all that it printed is here
+
+	mu    sync.Mutex
+	lines []line
+	log   strings.Builder
+	news  chan struct{} // closed and replaced when something was printed
+	seen  int           // lines before this one have been taken by await
+}
+
+// launch starts a locknode that obeys commands and knows a secret; "" is none. The test ends it at its own end, if it hasn't by then.
+func launch(t *testing.T, name, secret string, args ...string) *process {
+	t.Helper()
+	args = append([]string{"-name", name, "-json", "-trace", "-commands", "-log", "info"}, args...)
+	p := &process{t: t, name: name, start: time.Now(), cmd: exec.Command(program, args...), ended: make(chan struct{}), news: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), "LOCKMESH_SECRET="+secret)
+	stdin, err := p.cmd.StdinPipe()
+	p.must(err)
+	stdout, err := p.cmd.StdoutPipe()
+	p.must(err)
+	stderr, err := p.cmd.StderrPipe()
+	p.must(err)
+	p.stdin = stdin
+	p.must(p.cmd.Start())
+	var readers sync.WaitGroup
+	readers.Go(func() { p.read(stdout, p.takeLine) })
+	readers.Go(func() { p.read(stderr, p.takeLog) })
+	go func() { // ends when the process has; cleanup waits for it
+		readers.Wait()
+		_ = p.cmd.Wait() // how it ended is read from ProcessState
+		close(p.ended)
+		p.stir(func() {})
+	}()
+	t.Cleanup(p.cleanup)
+	return p
+}
+
+func (p *process) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatalf("%s: %v", p.name, err)
+	}
+}
+
+func (p *process) read(r io.Reader, take func(string)) {
+	for s := bufio.NewScanner(r); s.Scan(); {
+		take(s.Text())
+	}
+	_, _ = io.Copy(io.Discard, r) // after a line too long for the scanner, so that the process isn't blocked
+}
+
+func (p *process) takeLine(text string) {
+	var l line
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		l = line{Event: "unreadable", Text: fmt.Sprintf("%v in %s", err, text)}
+	}
+	p.stir(func() { p.lines = append(p.lines, l) })
+}
+
+func (p *process) takeLog(text string) { p.stir(func() { p.log.WriteString(text + "\n") }) }
+
+// stir changes what is known of the process and wakes who waits for it.
+func (p *process) stir(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+	close(p.news)
+	p.news = make(chan struct{})
+}
+
+// cleanup ends the process, and tells what it printed if the test has failed.
+func (p *process) cleanup() {
+	_ = p.cmd.Process.Kill() // also one that is stopped; an error means that it has ended
+	<-p.ended
+	if !p.t.Failed() {
+		return
+	}
+	p.t.Logf("log of %s (process %d, %v):\n%s", p.name, p.cmd.Process.Pid, p.cmd.ProcessState, p.log.String())
+	for _, l := range p.lines {
+		if l.Event != "extended" {
+			p.t.Logf("%s %s %-9s %s %s %d %v %v %s", p.name, l.At.Format("15:04:05.000"), l.Event, l.Op, l.Key, l.Token, l.Is, l.Voters, l.Text)
+		}
+	}
+}
+
+// kill ends the process as kill -9 does, and returns when all that it printed has been read.
+func (p *process) kill() time.Time {
+	p.t.Helper()
+	p.must(p.cmd.Process.Kill())
+	at := time.Now()
+	<-p.ended
+	return at
+}
+
+// exitCode waits for the process to end by itself.
+func (p *process) exitCode() int {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		p.t.Fatalf("%s has not ended within %v", p.name, patience)
+		return -1
+	}
+}
+
+// tell gives the process a command, and returns when.
+func (p *process) tell(command string) time.Time {
+	p.t.Helper()
+	at := time.Now()
+	_, err := io.WriteString(p.stdin, command+"\n")
+	p.must(err)
+	return at
+}
+
+// until waits until check, called with the process locked and at each change, is true.
+func (p *process) until(what string, check func() bool) {
+	p.t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for {
+		p.mu.Lock()
+		ok, news := check(), p.news
+		p.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-p.ended:
+			// All is here by now; whoever looked before it was looks once more.
+			p.mu.Lock()
+			ok = check()
+			p.mu.Unlock()
+			if !ok {
+				p.t.Fatalf("%s has ended (%v); the test waited for: %s", p.name, p.cmd.ProcessState, what)
+			}
+			return
+		case <-news:
+		case <-limit.C:
+			p.t.Fatalf("%s: waited %v for: %s", p.name, patience, what)
+		}
+	}
+}
+
+// await returns the next line, after those that were awaited before, that is as wanted.
+func (p *process) await(what string, wanted func(line) bool) (found line) {
+	p.t.Helper()
+	p.until(what, func() bool {
+		i := slices.IndexFunc(p.lines[p.seen:], wanted)
+		if i < 0 {
+			return false
+		}
+		found = p.lines[p.seen+i]
+		p.seen += i + 1
+		return true
+	})
+	return found
+}
+
+// forget leaves out everything that the process has printed until now: what is awaited next is still to come.
+func (p *process) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = len(p.lines)
+}
+
+// awaitEvent returns the next event of a kind that is about key; "" is any.
+func (p *process) awaitEvent(event, key string) line {
+	p.t.Helper()
+	return p.await(fmt.Sprintf("event %q, key %q", event, key), func(l line) bool { return l.Event == event && (key == "" || l.Key == key) })
+}
+
+// awaitError returns the next error of an operation; "" is any.
+func (p *process) awaitError(op, is string) line {
+	p.t.Helper()
+	return p.await(fmt.Sprintf("error %q of %q", is, op), func(l line) bool {
+		return l.Event == "error" && (op == "" || l.Op == op) && slices.Contains(l.Is, is)
+	})
+}
+
+// awaitLog waits until one line of the log has all the words. Lines are looked at however old they are.
+func (p *process) awaitLog(words ...string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("a line with %q in the log", words), func() bool {
+		for text := range strings.Lines(p.log.String()) {
+			if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// awaitVoter waits until a voter looks so from this process. Lines are looked at however old they are; the newest one counts.
+func (p *process) awaitVoter(name, state string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("voter %s %s", name, state), func() bool {
+		for _, l := range slices.Backward(p.lines) {
+			if l.Event == "voters" {
+				return l.Voters[name] == state
+			}
+		}
+		return false
+	})
+}
+
+// lock takes a key that is about to be free.
+func (p *process) lock(key string) line {
+	p.t.Helper()
+	p.tell("lock " + key)
+	return p.awaitEvent("granted", key)
+}
+
+// queued asks for a key that somebody else holds, and returns when the voters know of it: they have told so to a TryLock that was
+// sent later over the same ordered streams.
+func (p *process) queued(key string) {
+	p.t.Helper()
+	p.tell("lock " + key)
+	p.awaitEvent("waiting", key)
+	p.tell("trylock " + key)
+	p.awaitError("trylock", "held")
+}
+
+// renewed waits until a lease taken after the last awaited line was extended a few times, and returns its deadline so far.
+func (p *process) renewed(key string, times int) (deadline time.Time) {
+	p.t.Helper()
+	for range times {
+		deadline = p.awaitEvent("extended", key).Deadline
+	}
+	return deadline
+}
+
+// lastDeadline returns the latest deadline that the process has told of a lease: the lease can't have ended before.
+func (p *process) lastDeadline(token uint64) (latest time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lines {
+		if l.Token == token && l.Deadline.After(latest) {
+			latest = l.Deadline
+		}
+	}
+	return latest
+}
+
+// none fails the test if the process has ever printed an event of a kind.
+func (p *process) none(event string) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lines {
+		if l.Event == event {
+			p.t.Errorf("%s printed %q for %s %q: %v %s", p.name, event, l.Op, l.Key, l.Is, l.Text)
+		}
+	}
+}

@@ -1,0 +1,421 @@
+package lockmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+const (
+	// batchMax is how many ordered inputs are taken in before the urgent lane is looked at again: well below a millisecond's work.
+	batchMax = 256
+
+	// idleMax is how many rounds in a row may find nothing to do while the node says that there is. Then the loop naps, so that a
+	// fault of the node's can't take a whole core.
+	idleMax = 3
+	napTime = time.Millisecond
+
+	// roomyMap is how many entries a map may have had and still be kept once it is empty; Go's maps never shrink.
+	roomyMap = 4096
+)
+
+// loop is the one owner of a node's state machines. It takes in what comes, lets the node decide, and hands out what the node says.
+// It never waits for anyone but its mailbox and its timer.
+type loop struct {
+	mesh   *Mesh
+	clocks clocks
+	log    *slog.Logger
+	box    *mailbox
+	done   chan struct{} // closed when the loop has ended and everyone has been told
+
+	// All below is the loop's alone.
+	node     *node.Node
+	links    links
+	calls    table[*call]  // not granted yet
+	held     table[*Lease] // granted
+	released table[*Lease] // given back, and not yet confirmed
+	covers   map[quorum.GroupID]*cover
+	awaiting map[*readyWait]struct{}
+	settled  []chan<- error // told once nothing is released and unconfirmed
+	leaving  bool
+	unheard  int    // releases that too few voters confirmed, since leaving
+	why      string // of the last of them
+	namesake string // another live process has our name, and we came later: why every call is refused
+	out      []vote.Outbound
+	events   []quorum.Event
+	lost     []*Lease // in this round
+	spareU   []input
+	spareO   []input
+	backlog  []input // taken from the ordered lane, not yet fed
+	timer    timer
+	idle     int
+}
+
+// table maps numbers of requests. Once it is empty it gives back the room that a crowd has taken.
+type table[V any] struct {
+	m    map[vote.Number]V
+	most int
+}
+
+func (t *table[V]) put(n vote.Number, v V) {
+	if t.m == nil {
+		t.m = make(map[vote.Number]V)
+	}
+	t.m[n] = v
+	t.most = max(t.most, len(t.m))
+}
+
+// take removes and returns an entry; the zero value when there is none.
+func (t *table[V]) take(n vote.Number) V {
+	v := t.m[n]
+	delete(t.m, n)
+	if len(t.m) == 0 && t.most > roomyMap {
+		t.m, t.most = nil, 0
+	}
+	return v
+}
+
+func newLoop(m *Mesh, n *node.Node) *loop {
+	return &loop{
+		mesh: m, clocks: m.clocks, log: m.log, node: n,
+		box: newMailbox(), done: make(chan struct{}),
+		covers: make(map[quorum.GroupID]*cover), awaiting: make(map[*readyWait]struct{}),
+	}
+}
+
+// run works until ctx ends.
+func (l *loop) run(ctx context.Context) {
+	defer l.end()
+	for ctx.Err() == nil {
+		if l.round() {
+			l.idle = 0
+		}
+		if len(l.backlog) > 0 {
+			continue
+		}
+		now := l.clocks.now()
+		d := l.node.Next(now)
+		if d <= 0 {
+			if l.idle++; l.idle <= idleMax {
+				continue
+			}
+			d = napTime
+		}
+		l.timer.set(l.clocks, now.Slow, d)
+		select {
+		case <-ctx.Done():
+		case <-l.box.wake:
+		case <-l.timer.c:
+			l.timer.c = nil
+		}
+	}
+}
+
+// timer wakes the loop. Each setting is a timer of its own, with a channel of its own, so that a late one can't be taken for a newer.
+type timer struct {
+	c    chan struct{}
+	due  vote.Instant // of the slow clock, by which timers run
+	stop func()
+}
+
+// set makes sure that the timer fires after d at the latest.
+func (t *timer) set(c clocks, now vote.Instant, d time.Duration) {
+	due := now.Add(d)
+	if t.c != nil {
+		if t.due <= due {
+			return // it fires early, and is then set anew
+		}
+		t.stop()
+	}
+	ch := make(chan struct{}, 1)
+	t.c, t.due = ch, due
+	t.stop = c.after(d, func() { kick(ch) })
+}
+
+// round takes in what waits, and hands out what comes of it. It reports whether there was anything.
+func (l *loop) round() bool {
+	urgent := l.box.takeUrgent(l.spareU)
+	if len(l.backlog) == 0 {
+		l.backlog = l.box.takeOrdered(l.spareO)
+		l.spareO = l.backlog
+	}
+	batch := l.backlog[:min(len(l.backlog), batchMax)]
+	l.backlog = l.backlog[len(batch):]
+
+	// The clock is read after the messages were taken: a voter that counts a session's time from before its refresh was sent
+	// would let it end too early.
+	now := l.clocks.now()
+	if l.node.Next(now) <= 0 {
+		l.node.Tick(now)
+	}
+	l.feed(now, urgent)
+	l.feed(now, batch)
+	l.spareU = reuse(urgent, l.spareU)
+	if len(l.backlog) == 0 {
+		l.spareO = reuse(l.spareO, nil)
+	}
+	spoke := l.handOut(now)
+	return spoke || len(urgent)+len(batch) > 0
+}
+
+// reuse returns the emptied slice for the next taking, unless it has grown for a crowd that may never come again.
+func reuse(used, spare []input) []input {
+	if used == nil {
+		return spare
+	}
+	if cap(used) > 2*laneMax {
+		return nil
+	}
+	return used[:0]
+}
+
+func (l *loop) feed(now vote.Now, inputs []input) {
+	for i := range inputs {
+		if in := &inputs[i]; in.msg != nil {
+			l.node.Deliver(now, in.conn, in.from, in.msg)
+		} else {
+			in.do(now)
+		}
+	}
+	clear(inputs)
+}
+
+// handOut sends what the node wants sent and tells what it wants told, until it has nothing more to say.
+func (l *loop) handOut(now vote.Now) (spoke bool) {
+	for {
+		l.out, l.events = l.node.Drain(l.out[:0], l.events[:0])
+		if len(l.out) == 0 && len(l.events) == 0 {
+			break
+		}
+		spoke = true
+		for i := range l.out {
+			if o := &l.out[i]; o.Close {
+				l.links.CloseConn(o.Conn)
+			} else {
+				l.links.Send(o.Conn, &o.Message)
+			}
+		}
+		clear(l.out)
+		for i := range l.events {
+			l.tell(now, &l.events[i])
+		}
+		clear(l.events)
+	}
+	l.tellLost(now)
+	l.tellReady(now)
+	if len(l.released.m) == 0 {
+		for _, c := range l.settled {
+			c <- l.leaveError()
+		}
+		l.settled = nil
+	}
+	// Only here the node and the loop agree about who is covered by what.
+	for id, c := range l.covers {
+		if c.leases == 0 {
+			delete(l.covers, id)
+		}
+	}
+	return spoke
+}
+
+// tell passes one event on.
+func (l *loop) tell(now vote.Now, e *quorum.Event) {
+	switch e.Kind {
+	case quorum.EventGranted:
+		c := l.calls.take(e.Number)
+		if c == nil { // it was taken back in the same round
+			l.node.Release(now, e.Number)
+			return
+		}
+		lease := newLease(l.mesh, c, e.Token, l.coverOf(e.Group))
+		l.held.put(e.Number, lease)
+		c.result <- result{lease: lease}
+	case quorum.EventFailed:
+		if c := l.calls.take(e.Number); c != nil {
+			c.fail(e.Wait)
+		}
+	case quorum.EventLost:
+		if lease := l.held.take(e.Number); lease != nil {
+			lease.move(nil)
+			lease.end(ErrLost)
+			lease.finish(lease.unlockError(ErrLost))
+			l.lost = append(l.lost, lease)
+		} else if lease := l.released.take(e.Number); lease != nil {
+			lease.finish(lease.unlockError(ErrLost))
+		}
+	case quorum.EventReleased:
+		if lease := l.released.take(e.Number); lease != nil {
+			if l.leaving && e.Wait.Reason != quorum.WaitNone {
+				l.unheard++
+				l.why = e.Wait.Text
+			}
+			lease.finish(lease.unconfirmed(e.Wait))
+		}
+	case quorum.EventMoved:
+		if lease := l.held.m[e.Number]; lease != nil {
+			lease.move(l.coverOf(e.Group))
+		}
+	case quorum.EventCover:
+		l.coverOf(e.Group).until.Store(int64(e.Until))
+	case quorum.EventAlarm:
+		l.log.Error("alarm: " + e.Text)
+	}
+}
+
+// coverOf returns the cover of a group. A new one covers nothing until the node says so.
+func (l *loop) coverOf(id quorum.GroupID) *cover {
+	c := l.covers[id]
+	if c == nil {
+		c = &cover{}
+		l.covers[id] = c
+	}
+	return c
+}
+
+// tellLost logs what was lost in this round, in one line however much it is.
+func (l *loop) tellLost(now vote.Now) {
+	if len(l.lost) == 0 {
+		return
+	}
+	first := l.lost[0]
+	l.log.Warn("leases lost: they could not be renewed in time",
+		"leases", len(l.lost), "key", first.key, "token", first.token, "voters", census(l.node.Voters(now)))
+	clear(l.lost)
+	l.lost = l.lost[:0]
+	if cap(l.lost) > roomyMap {
+		l.lost = nil
+	}
+}
+
+// ask feeds a call to the node.
+func (l *loop) ask(now vote.Now, c *call) {
+	if l.leaving {
+		c.result <- result{err: c.error(ErrClosed, "this node is leaving", nil)}
+		return
+	}
+	if l.namesake != "" {
+		c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: l.namesake})
+		return
+	}
+	c.since = time.UnixMicro(int64(now.Wall))
+	n, err := l.node.Lock(now, c.key, c.try)
+	switch {
+	case err == nil:
+		c.number = n
+		l.calls.put(n, c)
+	case errors.Is(err, quorum.ErrBusy):
+		c.result <- result{err: c.error(ErrBusy, fmt.Sprintf("this node holds or waits for %d keys", quorum.MaxRequests), nil)}
+	default:
+		c.result <- result{err: c.error(err, "", nil)}
+	}
+}
+
+// abandon takes a call back whose context has ended, and returns the error that says what it was waiting for. A lease that it was
+// granted meanwhile is given back.
+func (l *loop) abandon(now vote.Now, c *call) error {
+	late := quorum.Wait{Reason: quorum.WaitHeld, Text: "it was granted as the context ended, and has been given back"}
+	if l.calls.take(c.number) == c {
+		why := l.node.Why(now, c.number)
+		if why.Reason == quorum.WaitNone {
+			why = late // the grant is among what the node has yet to say
+		}
+		l.node.Release(now, c.number)
+		return c.error(reasonOf(why.Reason), why.Text, ended(c.ctx))
+	}
+	// It was answered before. Nobody else reads the answer any more.
+	r := <-c.result
+	if r.lease == nil {
+		return r.err
+	}
+	r.lease.end(ErrReleased)
+	l.release(now, r.lease)
+	return c.error(reasonOf(late.Reason), late.Text, ended(c.ctx))
+}
+
+// release gives a lease back that has ended here.
+func (l *loop) release(now vote.Now, lease *Lease) {
+	if l.held.take(lease.number) == nil {
+		return // lost before; finish was called
+	}
+	lease.move(nil)
+	l.released.put(lease.number, lease)
+	l.node.Release(now, lease.number)
+}
+
+// drop gives a lease back of which a reading of the clock has said that it is lost.
+func (l *loop) drop(now vote.Now, lease *Lease) {
+	if l.held.take(lease.number) == nil {
+		return
+	}
+	lease.move(nil)
+	lease.finish(lease.unlockError(ErrLost))
+	l.lost = append(l.lost, lease)
+	l.node.Release(now, lease.number)
+}
+
+// giveAllBack releases every lease and answers every call. gone, which must have room, hears once all releases are confirmed or given up.
+func (l *loop) giveAllBack(now vote.Now, gone chan<- error) {
+	l.leaving = true
+	for _, lease := range l.held.m {
+		lease.end(ErrReleased) // no matter if it has ended otherwise just now: it is over
+		l.release(now, lease)
+	}
+	l.failAll(now, func(c *call) { c.result <- result{err: c.error(ErrClosed, "this node is leaving", nil)} })
+	l.settled = append(l.settled, gone)
+}
+
+func (l *loop) leaveError() error {
+	if l.unheard == 0 {
+		return nil
+	}
+	return &Error{Op: "leave", Reason: ErrNoQuorum, Text: fmt.Sprintf("%d releases are unconfirmed; of the last, %s", l.unheard, l.why)}
+}
+
+// failAll takes all pending calls back and answers them.
+func (l *loop) failAll(now vote.Now, answer func(*call)) {
+	for n, c := range l.calls.m {
+		l.node.Release(now, n)
+		answer(c)
+	}
+	l.calls = table[*call]{}
+}
+
+// setNamesake says why every call is refused, or with "" that none is any more.
+func (l *loop) setNamesake(now vote.Now, text string) {
+	l.namesake = text
+	if text != "" {
+		l.failAll(now, func(c *call) { c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: text}) })
+	}
+}
+
+// errLostByClose is how leases end when their node is closed under them: nobody was told, so they lapse, and nobody renews them.
+var errLostByClose error = &Error{Op: "lease", Reason: ErrLost, Err: ErrClosed}
+
+// end tells everyone who waits that nothing more will come.
+func (l *loop) end() {
+	l.box.close()
+	if l.timer.c != nil {
+		l.timer.stop()
+	}
+	for _, lease := range l.held.m {
+		lease.end(errLostByClose)
+		lease.finish(lease.notReleased())
+	}
+	for _, lease := range l.released.m {
+		lease.finish(lease.notReleased())
+	}
+	for _, c := range l.calls.m {
+		c.result <- result{err: c.error(ErrClosed, "", nil)}
+	}
+	for w := range l.awaiting {
+		w.result <- &Error{Op: "ready", Reason: ErrClosed}
+	}
+	l.held, l.released, l.calls = table[*Lease]{}, table[*Lease]{}, table[*call]{}
+	close(l.done)
+}

@@ -1,0 +1,344 @@
+package lockmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// These tests run whole meshes over loopback, with real sockets, gossip and time. They wait for conditions; their bounds are far
+// above what is usual.
+
+const (
+	loopTTL  = 500 * time.Millisecond
+	patience = 20 * time.Second
+)
+
+var loopSecret = []byte("correct horse battery staple")
+
+// real is a mesh of real nodes.
+type real struct {
+	t      *testing.T
+	voters []string
+	peers  []string
+	nodes  []*Mesh
+}
+
+// loopback starts a mesh and waits until every node is ready.
+func loopback(t *testing.T, voters ...string) *real {
+	r := &real{t: t, voters: voters}
+	for _, v := range voters {
+		r.join(v, nil)
+	}
+	for _, m := range r.nodes {
+		r.ready(m)
+	}
+	return r
+}
+
+func (r *real) config(name string) Config {
+	return Config{
+		Name: name, Bind: "127.0.0.1:0", Peers: r.peers, Voters: r.voters, MaxTTL: loopTTL, Secret: loopSecret, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (r *real) join(name string, edit func(*Config)) *Mesh {
+	r.t.Helper()
+	cfg := r.config(name)
+	if edit != nil {
+		edit(&cfg)
+	}
+	m, err := Join(r.t.Context(), cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.nodes = append(r.nodes, m)
+	r.peers = append(r.peers, m.Addr())
+	r.t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			r.t.Errorf("closing %s: %v", name, err)
+		}
+	})
+	return m
+}
+
+func (r *real) ready(m *Mesh) {
+	r.t.Helper()
+	if err := m.Ready(within(r.t, patience)); err != nil {
+		r.t.Fatalf("%v\n%v", err, m.Status())
+	}
+}
+
+func (r *real) lock(m *Mesh, key string) *Lease {
+	r.t.Helper()
+	lease, err := m.Lock(within(r.t, patience), key)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return lease
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); {
+		if time.Now().After(end) {
+			t.Fatalf("never came: %s", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestThreeNodesNeverShareALock(t *testing.T) {
+	t.Parallel()
+	r := loopback(t, "a", "b", "c")
+	r.join("guest", nil) // no voter
+	var holders, turns atomic.Int64
+	var last atomic.Uint64
+	var work sync.WaitGroup
+	for i := range 12 {
+		m := r.nodes[i%len(r.nodes)]
+		work.Go(func() {
+			for range 10 {
+				err := m.Do(within(t, patience), "k", func(_ context.Context, l *Lease) error {
+					if n := holders.Add(1); n != 1 {
+						t.Errorf("%d hold the lock", n)
+					}
+					if before := last.Swap(l.Token()); before >= l.Token() {
+						t.Errorf("token %d follows %d", l.Token(), before)
+					}
+					turns.Add(1)
+					holders.Add(-1)
+					return l.Err()
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	if turns.Load() != 120 {
+		t.Errorf("%d of 120 had their turn", turns.Load())
+	}
+}
+
+func TestExactlyOneOfManyTryLocksWinsOverSockets(t *testing.T) {
+	t.Parallel()
+	r := loopback(t, "a", "b", "c")
+	for range 20 {
+		var work sync.WaitGroup
+		leases := make([]*Lease, 12)
+		for i := range leases {
+			work.Go(func() {
+				lease, err := r.nodes[i%3].TryLock(within(t, patience), "k")
+				if err != nil && !errors.Is(err, ErrHeld) {
+					t.Error(err)
+				}
+				leases[i] = lease
+			})
+		}
+		work.Wait()
+		won := 0
+		for _, lease := range leases {
+			if lease != nil {
+				won++
+				if err := lease.Unlock(within(t, patience)); err != nil && !errors.Is(err, ErrLost) { // a busy machine may lose it
+					t.Error(err)
+				}
+			}
+		}
+		if won != 1 {
+			t.Fatalf("%d of %d won", won, len(leases))
+		}
+	}
+}
+
+func TestTheNextWaiterFollowsAHolderThatCrashed(t *testing.T) {
+	t.Parallel()
+	r := loopback(t, "a", "b", "c")
+	a, b := r.nodes[0], r.nodes[1]
+	first := r.lock(a, "k")
+	served := make(chan *Lease, 1)
+	go func() {
+		lease, err := b.Lock(within(t, patience), "k")
+		if err != nil {
+			t.Error(err)
+		}
+		served <- lease
+	}()
+	eventually(t, "b waits", func() bool { return len(b.Status().Waiting) == 1 })
+	deadline := first.Deadline()
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantIs(t, first.Err(), ErrLost, ErrClosed)
+	second := <-served
+	if second == nil {
+		return
+	}
+	if late := time.Since(deadline); late < 0 || late > 5*time.Second {
+		t.Errorf("taken over %v after the deadline", late)
+	}
+	if second.Token() <= first.Token() {
+		t.Errorf("token %d follows %d", second.Token(), first.Token())
+	}
+	again := r.join("a", func(c *Config) { c.Peers = r.peers[1:] })
+	r.ready(again)
+	eventually(t, "b counts on the new life of a", func() bool {
+		s := b.Status()
+		for _, m := range s.Members {
+			if m.Name == "a" && m.Life == again.Status().Life {
+				return s.Electorate.Voters[0].State == VoterReachable
+			}
+		}
+		return false
+	})
+}
+
+func TestLeaveHandsOverAtOnceOverSockets(t *testing.T) {
+	t.Parallel()
+	r := loopback(t, "a", "b", "c")
+	a, b := r.nodes[0], r.nodes[1]
+	lease := r.lock(a, "k")
+	served := make(chan time.Time, 1)
+	go func() {
+		if _, err := b.Lock(within(t, patience), "k"); err != nil {
+			t.Error(err)
+		}
+		served <- time.Now()
+	}()
+	eventually(t, "b waits", func() bool { return len(b.Status().Waiting) == 1 })
+	began := time.Now()
+	if err := a.Leave(within(t, patience)); err != nil {
+		t.Error(err)
+	}
+	took := (<-served).Sub(began)
+	t.Logf("the waiter was served after %v", took)
+	if took > loopTTL/2 { // 100 ms is what it should be; a lapse would take a TTL
+		t.Errorf("the waiter was served after %v", took)
+	}
+	wantIs(t, lease.Err(), ErrReleased)
+	eventually(t, "b hears the goodbye", func() bool {
+		for _, m := range b.Status().Members {
+			if m.Name == "a" && m.State == "left" {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func TestARefusalNamesBothValuesOverSockets(t *testing.T) {
+	t.Parallel()
+	r := loopback(t, "a", "b", "c")
+	for _, row := range []struct {
+		name string
+		edit func(*Config)
+		says []string
+	}{
+		{"another MaxTTL", func(c *Config) { c.MaxTTL = 2 * loopTTL }, []string{"MaxTTL", "1s", "500ms"}},
+		{"other voters", func(c *Config) { c.Voters = []string{"a", "b", "d"} }, []string{"voters", "[a b c]", "[a b d]"}},
+		{"another mesh", func(c *Config) { c.Mesh = "other" }, []string{"mesh name", `"other"`, `"default"`}},
+		{"another secret", func(c *Config) { c.Secret = []byte("0123456789abcdef") }, []string{"secret"}},
+		{"no secret", func(c *Config) { c.Secret = nil }, []string{"secret"}},
+	} {
+		cfg := r.config("d")
+		row.edit(&cfg)
+		m, err := Join(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.Lock(within(t, patience), "k")
+		wantIs(t, err, ErrRefused)
+		for _, text := range row.says {
+			if err != nil && !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %q doesn't say %q", row.name, err, text)
+			}
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTheLaterOfTwoProcessesIsRefusedOverSockets(t *testing.T) {
+	t.Parallel()
+	r := loopback(t, "a", "b", "c")
+	first := r.lock(r.nodes[0], "k")
+	twin := r.join("a", nil)
+	eventually(t, "the twin is refused", func() bool {
+		lease, err := twin.TryLock(within(t, patience), "other")
+		if lease != nil {
+			_ = lease.Unlock(t.Context())
+		}
+		return errors.Is(err, ErrRefused)
+	})
+	for range 20 {
+		_, err := twin.TryLock(within(t, patience), "other")
+		wantIs(t, err, ErrRefused)
+	}
+	if err := first.Err(); err != nil {
+		t.Errorf("the first was disturbed: %v", err)
+	}
+}
+
+func TestBindTaken(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = Join(t.Context(), Config{Name: "a", Bind: l.Addr().String(), Voters: []string{"a"}})
+	wantIs(t, err, ErrConfig)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q is taken", l.Addr())) {
+		t.Errorf("%v doesn't name the address", err)
+	}
+}
+
+func TestPeersThatCantBeLookedUpAreTriedOn(t *testing.T) {
+	t.Parallel()
+	log := &lineCount{want: "can't be looked up"}
+	m, err := Join(t.Context(), Config{
+		Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a", "b"}, Peers: []string{"no.such.host.invalid:7950"}, MaxTTL: loopTTL, Logger: slog.New(log),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the log says so", func() bool { return log.n.Load() > 0 })
+	_, err = m.TryLock(within(t, patience), "k")
+	wantIs(t, err, ErrNoQuorum)
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := log.n.Load(); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+}
+
+// lineCount counts log lines that have a text.
+type lineCount struct {
+	want string
+	n    atomic.Int64
+}
+
+func (*lineCount) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *lineCount) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, l.want) {
+		l.n.Add(1)
+	}
+	return nil
+}
+
+func (l *lineCount) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l *lineCount) WithGroup(string) slog.Handler { return l }
