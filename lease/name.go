@@ -6,7 +6,7 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 // a candidate only, until the other has failed to answer a probe.
 //
 // Gossip isn't asked: after a kill -9 it takes seconds to notice, and the same name comes back in milliseconds.
-func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (candidate, ok bool) {
+func (v *Voter) admit(conn vote.Conn, from vote.SessionID) (candidate, ok bool) {
 	var older *session
 	for _, s := range v.listed {
 		if s.id.Node != from.Node || s.superseded {

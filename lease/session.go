@@ -61,7 +61,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 			v.closeConn(conn)
 			return
 		}
-		candidate, ok := v.admit(conn, from, m.Stream)
+		candidate, ok := v.admit(conn, from)
 		if !ok {
 			return
 		}

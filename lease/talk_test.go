@@ -28,6 +28,7 @@ var update = flag.Bool("update", false, "write the conversations in testdata ane
 //	a confirms 1 serial=S token=T [won]
 //	a yields 1 serial=S
 //	a releases 1
+//	a refreshes received=N [trip=T]   trip, in milliseconds, says that a reaches a majority
 //	a breaks                    a's connection is gone
 //	a tells N [quiet]           a answers the voter's question for the highest token
 func TestConversations(t *testing.T) {
@@ -258,7 +259,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	case "releases":
 		m.Kind = vote.KindRelease
 	case "refreshes":
-		m.Kind, m.Received = vote.KindRefresh, num(opt["received"])
+		m.Kind, m.Received, m.RTT = vote.KindRefresh, num(opt["received"]), time.Duration(num(opt["trip"]))*time.Millisecond
 	case "lives":
 		m.Kind = vote.KindAlive
 	case "breaks":

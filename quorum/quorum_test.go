@@ -19,7 +19,6 @@ type bench struct {
 	names  []vote.NodeID
 	heard  map[vote.NodeID][]vote.Message // what was sent to each voter and not looked at yet
 	events []Event
-	ledger map[vote.NodeID]*vote.Ledger
 	gen    vote.Generation
 }
 

@@ -208,7 +208,7 @@ func (p *Port) introduce(s *session, want vote.NodeID, as role) error {
 	case err != nil:
 		return err
 	case no != nil:
-		return p.turnedAway(s, no, want)
+		return p.turnedAway(no, want)
 	}
 	s.peer, s.version = yes.offer, yes.version
 	return p.accepts(s, want)
@@ -227,7 +227,7 @@ func hear(f *frameReader) (*welcome, *refusal, error) {
 }
 
 // turnedAway makes an error of a refusal.
-func (p *Port) turnedAway(s *session, no *refusal, want vote.NodeID) error {
+func (p *Port) turnedAway(no *refusal, want vote.NodeID) error {
 	switch {
 	case no.self == p.own.self:
 		return ErrSelf
@@ -273,7 +273,7 @@ func refusedBy(s *session, err error) error {
 		if strings.HasPrefix(magicLocks, string(record.RecordHeader[:])) {
 			return &RefusedError{Reason: vote.ReasonSecret, Text: "the peer speaks plain text: it has no secret"}
 		}
-		return fmt.Errorf("%w: %v", ErrNotLockmesh, err)
+		return fmt.Errorf("%w: %w", ErrNotLockmesh, err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("the peer hung up during the handshake: %w", err)
 	case errors.Is(err, ErrMalformed), errors.Is(err, errTooMuch):

@@ -174,7 +174,7 @@ func (id *identity) verify(state *tls.ConnectionState) (vote.NodeID, error) {
 		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	})
 	if err != nil {
-		return name, fmt.Errorf("%w: %v", errStranger, err)
+		return name, fmt.Errorf("%w: %w", errStranger, err)
 	}
 	if name == "" {
 		return "", fmt.Errorf("%w: it carries no name", errStranger)

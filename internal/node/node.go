@@ -81,7 +81,7 @@ func (n *Node) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 func (n *Node) Unlink(now vote.Now, conn vote.Conn) {
 	n.req.Unlink(now, conn)
 	if n.voter != nil {
-		n.route(now, n.voter.Unlink(now, conn, n.spare[:0]))
+		n.route(n.voter.Unlink(now, conn, n.spare[:0]))
 	}
 	n.settle(now)
 }
@@ -107,14 +107,14 @@ func (n *Node) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	switch {
 	case m.Kind.ToVoter() && n.voter != nil:
-		n.route(now, n.voter.Step(now, conn, from, m, n.spare[:0]))
+		n.route(n.voter.Step(now, conn, from, m, n.spare[:0]))
 	case m.Kind.ToVoter():
 		n.out = append(n.out, vote.Outbound{Conn: conn, Message: vote.Message{
 			Kind: vote.KindRefused, Stream: m.Stream, Reason: vote.ReasonNotVoter,
 		}})
 	case m.Kind == vote.KindTell:
 		if n.voter != nil {
-			n.route(now, n.voter.Told(now, from.Node, m, n.spare[:0]))
+			n.route(n.voter.Told(now, from.Node, m, n.spare[:0]))
 		}
 	default:
 		n.req.Deliver(now, conn, from, m)
@@ -124,7 +124,7 @@ func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 // Tick lets time pass.
 func (n *Node) Tick(now vote.Now) {
 	if n.voter != nil {
-		n.route(now, n.voter.Tick(now, n.spare[:0]))
+		n.route(n.voter.Tick(now, n.spare[:0]))
 		if nonce, ask := n.voter.Asking(now); ask {
 			n.req.Ask(now, nonce)
 		}
@@ -175,7 +175,7 @@ func (n *Node) Requester() *quorum.Requester { return n.req }
 func (n *Node) Voter() *lease.Voter { return n.voter }
 
 // route takes what the voter wants sent. What is meant for this node's own requester waits for its turn.
-func (n *Node) route(now vote.Now, out []vote.Outbound) {
+func (n *Node) route(out []vote.Outbound) {
 	for i := range out {
 		if n.tap != nil && !out[i].Close {
 			n.tap(out[i].Conn, &out[i].Message)
@@ -222,7 +222,7 @@ func (n *Node) settle(now vote.Now) {
 		return
 	}
 	if n.req.NameTaken() { // while two processes bear our name, neither may be sure that it is the voter
-		n.route(now, n.voter.Withdraw(now, n.spare[:0]))
+		n.route(n.voter.Withdraw(now, n.spare[:0]))
 	}
 	for _, text := range n.voter.Alarms() {
 		n.events = append(n.events, quorum.Event{Kind: quorum.EventAlarm, Text: text})

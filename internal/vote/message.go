@@ -113,7 +113,7 @@ type Message struct {
 
 	Sent Instant       // when the refresh or statement was sent, on the requester's clock; the voter only echoes it
 	TTL  time.Duration // of the session
-	RTT  time.Duration // the requester's round trip to the voters; zero when it doesn't know yet
+	RTT  time.Duration // the requester's round trip to the voters; zero while it reaches no majority that counts
 
 	Life       Life          // the voter's
 	Generation Generation    // the session's
