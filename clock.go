@@ -51,9 +51,9 @@ func (p *peak) of(n int64) int64 {
 
 // systemClock reads the clocks of the operating system.
 //
-// Voters measure with Go's monotonic clock, which may stop while the machine sleeps. Holders measure with a clock that doesn't, where there is
-// one (clock_linux.go, clock_other.go), and besides with the wall clock where that ran further. How much further is a running maximum,
-// so a wall clock that steps back and forth is not counted twice, and what holders read never goes back.
+// Voters measure with Go's monotonic clock, which may stop while the machine sleeps. Holders measure with a clock that doesn't,
+// where there is one (clock_linux.go, clock_other.go), and besides with the wall clock where that ran further. How much further is
+// a running maximum, so a wall clock that steps back and forth is not counted twice, and what holders read never goes back.
 type systemClock struct {
 	start time.Time    // with its monotonic part
 	awake sleeplessRef // what the clock that goes on in sleep showed at start

@@ -47,13 +47,14 @@ const (
 	MaxPeers = 256
 )
 
-// Config says who a node is and whom it trusts. The zero value of a field means its default where one is named, and is an error otherwise.
+// Config says who a node is and whom it trusts. The zero value of a field means its default where one is named, and is an error
+// otherwise.
 //
 // Mesh, Voters, MaxTTL and Secret must be the same on every node of a mesh; a node that differs is refused, and its log and the others'
 // name both values.
 type Config struct {
-	// Name is this node's name, unique in the mesh: up to 128 bytes of UTF-8 that can be printed, without spaces. A second live process of
-	// the same name is refused. Default: the host's name. Set it when several nodes share a host, or hosts are renamed.
+	// Name is this node's name, unique in the mesh: up to 128 bytes of UTF-8 that can be printed, without spaces. A second live
+	// process of the same name is refused. Default: the host's name. Set it when several nodes share a host, or hosts are renamed.
 	Name string
 
 	// Mesh is the name of the mesh, up to 128 bytes like Name. It keeps meshes apart that can reach each other. Default "default".
@@ -63,8 +64,9 @@ type Config struct {
 	// A host name or address limits it to one interface; an empty host is all of them. Default ":7950".
 	Bind string
 
-	// Advertise is the address at which others reach this node, host:port. Default: Bind, where an open host is replaced by an
-	// address of this machine. Set it behind address translation, or where a machine has several networks.
+	// Advertise is the address at which others reach this node: host:port, or a host alone for the port that is listened on.
+	// Default: what is listened on, where an open host is replaced by an address of this machine. Set it behind address
+	// translation, or where a machine has several networks.
 	Advertise string
 
 	// Peers are addresses, host:port, of some other nodes, at least one of which should be up when this one starts. A name may stand for
@@ -91,12 +93,12 @@ type Config struct {
 	// Raising it, or lowering it, is safe only with all nodes stopped for the old MaxTTL.
 	MaxTTL time.Duration
 
-	// TTL is for how long this node's leases outlive its last word, from MinTTL to MaxTTL. A node that should hand over fast after a crash
-	// sets it lower than the others, at the cost of more frequent refreshes, five per TTL. Default MaxTTL.
+	// TTL is for how long this node's leases outlive its last word, from MinTTL to MaxTTL. A node that should hand over fast after
+	// a crash sets it lower than the others, at the cost of more frequent refreshes, five per TTL. Default MaxTTL.
 	TTL time.Duration
 
-	// Secret is what the nodes of the mesh share: MinSecretLen bytes or more, random. Whoever knows it is a member. It encrypts all traffic.
-	// Empty, everything is plain text and anyone who can reach the port is a member; that is allowed only when Bind and
+	// Secret is what the nodes of the mesh share: MinSecretLen bytes or more, random. Whoever knows it is a member. It encrypts all
+	// traffic. Empty, everything is plain text and anyone who can reach the port is a member; that is allowed only when Bind and
 	// Advertise are loopback addresses, or with Insecure.
 	Secret []byte
 
@@ -167,7 +169,7 @@ func (c Config) check() error {
 	add("Bind", bindProblem)
 	advertiseHost, advertiseProblem := bindHost, ""
 	if c.Advertise != "" {
-		advertiseHost, advertiseProblem = splitAddr(c.Advertise, false)
+		advertiseHost, advertiseProblem = splitAdvertise(c.Advertise)
 		add("Advertise", advertiseProblem)
 	}
 	if len(c.Peers) > MaxPeers {
@@ -212,7 +214,8 @@ func (c Config) checkVoters() (errs []error) {
 		return []error{complaint("Voters", "nobody is named, and nobody has no majority; name the nodes that grant locks, such as three")}
 	}
 	if len(c.Voters) > MaxVoters {
-		errs = append(errs, complaint("Voters", "%d are named, at most %d can vote; a handful is enough, all other nodes still take locks", len(c.Voters), MaxVoters))
+		errs = append(errs, complaint("Voters", "%d are named, at most %d can vote; a handful is enough, all other nodes still take locks",
+			len(c.Voters), MaxVoters))
 	}
 	seen := make(map[string]int, len(c.Voters))
 	for _, v := range c.Voters {
@@ -223,8 +226,9 @@ func (c Config) checkVoters() (errs []error) {
 	}
 	for _, v := range slices.Compact(slices.Sorted(slices.Values(c.Voters))) {
 		if seen[v] > 1 {
-			errs = append(errs, complaint("Voters", "%q is named %d times, but one process can't vote twice: of %d voters a majority is %d, and there are only %d; name each once",
-				v, seen[v], len(c.Voters), len(c.Voters)/2+1, len(seen)))
+			errs = append(errs, complaint("Voters", "%q is named %d times, but one process can't vote twice: "+
+				"of %d voters a majority is %d, and there are only %d; name each once",
+				v, seen[v], len(c.Voters), majority(len(c.Voters)), len(seen)))
 		}
 	}
 	return errs
@@ -258,7 +262,8 @@ func badTTL(d time.Duration) string {
 	return ""
 }
 
-// splitAddr returns the host of an address, or says what is wrong with it. Only what is listened on may leave the host open and the port to the system.
+// splitAddr returns the host of an address, or says what is wrong with it. Only what is listened on may leave the host open and the
+// port to the system.
 func splitAddr(addr string, listen bool) (host, problem string) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -272,6 +277,19 @@ func splitAddr(addr string, listen bool) (host, problem string) {
 		return "", fmt.Sprintf("the port of %q must be known to others; zero is for Bind only", addr)
 	case host == "" && !listen:
 		return "", fmt.Sprintf("%q has no host; others need one", addr)
+	}
+	return host, ""
+}
+
+// splitAdvertise does the same with an address that may lack its port.
+func splitAdvertise(addr string) (host, problem string) {
+	if _, err := netip.ParseAddr(addr); err == nil || addr != "" && !strings.Contains(addr, ":") {
+		host = addr
+	} else if host, problem = splitAddr(addr, false); problem != "" {
+		return "", problem
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		return "", fmt.Sprintf("nobody can dial %q; name an address of this machine", addr)
 	}
 	return host, ""
 }

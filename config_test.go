@@ -49,6 +49,9 @@ func TestValidate(t *testing.T) {
 		{"a bad mesh name", func(c *Config) { c.Mesh = "\n" }, []string{"Mesh:"}},
 		{"Bind without a port", func(c *Config) { c.Bind = "127.0.0.1" }, []string{`Bind: "127.0.0.1" is not host:port`}},
 		{"Bind with a port out of range", func(c *Config) { c.Bind = "127.0.0.1:65536" }, []string{"Bind: the port"}},
+		{"Advertise without a port", func(c *Config) { c.Advertise = "localhost" }, nil},
+		{"Advertise without a port, IPv6", func(c *Config) { c.Advertise = "::1" }, nil},
+		{"Advertise nowhere", func(c *Config) { c.Advertise = "0.0.0.0:7950" }, []string{"Advertise: nobody can dial"}},
 		{"Advertise with an unknown port", func(c *Config) { c.Advertise = "127.0.0.1:0" }, []string{"Advertise: the port"}},
 		{"Advertise without a host", func(c *Config) { c.Advertise = ":7950" }, []string{"Advertise:", "no host"}},
 		{"a peer without a port", func(c *Config) { c.Peers = []string{"b:1", "c"} }, []string{`Peers: "c" is not host:port`}},
@@ -73,7 +76,7 @@ func TestValidate(t *testing.T) {
 		{"no secret on the default address", func(c *Config) { c.Bind = "" }, []string{`Secret: it is empty while Bind ":7950" can be reached`}},
 		{"no secret on an advertised address", func(c *Config) { c.Advertise = "10.0.0.1:7950" }, []string{`while Advertise "10.0.0.1:7950" can be reached`}},
 		{"everything at once", func(c *Config) {
-			*c = Config{Name: " ", Mesh: " ", Bind: "x", Advertise: "x", Peers: []string{"x"}, StateDir: "x", MaxTTL: 1, TTL: 2, Secret: []byte("x")}
+			*c = Config{Name: " ", Mesh: " ", Bind: "x", Advertise: ":x", Peers: []string{"x"}, StateDir: "x", MaxTTL: 1, TTL: 2, Secret: []byte("x")}
 		}, []string{"Name:", "Mesh:", "Bind:", "Advertise:", "Peers:", "Voters:", "StateDir:", "MaxTTL:", "\nlockmesh: the configuration is wrong: TTL:", "Secret:"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

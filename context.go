@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// Context returns a context that ends with the lease: its cause ([context.Cause]) is then what Err returns. Its Err and Cause read the
-// clock themselves, as [Lease.Err] does; those of contexts derived from it do once Done is closed. It has the values of the context that the lock was
-// asked with. It has no deadline, since the lease's moves.
+// Context returns a context that ends with the lease: its cause ([context.Cause]) is then what Err returns. Its Err and Cause read
+// the clock themselves, as [Lease.Err] does; those of contexts derived from it do once Done is closed. It has the values of the
+// context that the lock was asked with. It has no deadline, since the lease's moves.
 func (l *Lease) Context() context.Context { return &leaseContext{l.ctx, l, l.cancel} }
 
 // during returns a context that ends with the lease or with ctx, and the function that frees it.

@@ -48,7 +48,8 @@ func (h linkHandler) Received(c vote.Conn, peer vote.SessionID, msg *vote.Messag
 	h.m.loop.box.message(input{conn: c, from: peer, msg: msg})
 }
 
-// Closed : the word goes by the ordered lane, behind all that the connection has brought. The voter is dialed again only once the node knows.
+// Closed : the word goes by the ordered lane, behind all that the connection has brought. The voter is dialed again only once the
+// node knows.
 func (h linkHandler) Closed(c vote.Conn, peer vote.SessionID, _ error) {
 	h.m.loop.box.post(false, func(now vote.Now) {
 		h.m.loop.node.Unlink(now, c)
@@ -67,7 +68,7 @@ func (m *Mesh) onGossip(e member.Event) {
 			kick(d.wake)
 		}
 	case member.NameConflict:
-		m.greeter.suspect(e.Member.Addr)
+		m.greeter.suspect(e.Member)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 func TestPausesDoubleUpToTheirBound(t *testing.T) {
 	b := backoff{least: 100 * time.Millisecond, most: time.Second}
 	for round := range 100 {
-		for _, full := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
-			full *= time.Millisecond
+		for _, ms := range []int{100, 200, 400, 800, 1000, 1000} {
+			full := time.Duration(ms) * time.Millisecond
 			if d := b.pause(); d < full/2 || d > full {
 				t.Fatalf("round %d: %v, want %v to %v", round, d, full/2, full)
 			}
@@ -38,12 +38,19 @@ func TestAVoterThatIsBackIsDialedAtOnce(t *testing.T) {
 func TestGreetingsFindVotersWhereGossipIsDeaf(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		w.noGossip = true
-		a, b, _ := w.three()
+		const elsewhere = "10.0.0.99:7950"
+		voters := []string{"a", "b", "c"}
+		a := w.join("a", voters, func(c *Config) { c.Peers = append(c.Peers, elsewhere) })
+		b := w.join("b", voters, nil)
+		w.join("c", voters, nil)
+		if err := a.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.join("b", []string{"a", "b", "c"}, nil)
+		w.join("b", voters, func(c *Config) { c.Bind = elsewhere })
 		time.Sleep(greetMost + time.Second)
 		if v := a.Status().Electorate.Voters[1]; v.State != VoterQuiet {
 			t.Errorf("%+v", v)

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// The errors of this package, for [errors.Is]. Each tells the caller what to do next; the numbers behind it are in the [Error] that wraps it.
+// The errors of this package, for [errors.Is]. Each tells the caller what to do next; the numbers behind it are in the [Error] that
+// wraps it.
 var (
 	// ErrHeld : somebody has the key, or stands before this request in its queue. Wait longer, or come back later.
 	ErrHeld error = sentinel("somebody else has the key")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/member"
 	"github.com/lockmesh/lockmesh/quorum"
 	"github.com/lockmesh/lockmesh/transport"
 )
@@ -27,27 +28,35 @@ const (
 	greetAtOnce  = 16
 	addrsPerPeer = 16
 
-	// newcomerFor is how long after its start a process that no voter talks with takes itself for the later one of two that have one name. A start finds the
-	// other within seconds, if it can be found; whoever learns of it later was most likely there first, and the voters keep the other out.
+	// newcomerFor is how long after its start a process that no voter talks with takes itself for the later one of two that have
+	// one name. A start finds the other within seconds, if it can be found; whoever learns of it later was most likely there first,
+	// and the voters keep the other out.
 	newcomerFor = 10 * time.Second
 
-	// namesakeEvery is how often another process with our name is looked after, and namesakeMisses how many of these in a row it must miss to be gone.
+	// namesakeEvery is how often another process with our name is looked after, and namesakeMisses how many of these in a row it
+	// must miss to be gone.
 	namesakeEvery  = time.Second
 	namesakeMisses = 2
+
+	// accusedMax bounds for how many other processes with our name the log is told once. More than that means that something
+	// restarts in a loop.
+	accusedMax = 64
 )
 
-// greeter asks the configured addresses who is there. It finds what gossip can't tell: where the voters are as long as gossip hasn't met them, that this
-// node is refused (then gossip stays apart as well), and that another process has its name. One goroutine runs it.
+// greeter asks the configured addresses who is there. It finds what gossip can't tell: where the voters are as long as gossip
+// hasn't met them, that this node is refused (then gossip stays apart as well), and that another process has its name. One
+// goroutine runs it.
 type greeter struct {
 	m        *Mesh
-	wake     chan struct{} // capacity 1: a link to a voter is down
-	suspects chan string   // capacity 1: an address at which gossip has met another process with our name
+	wake     chan struct{}      // capacity 1: a link to a voter is down
+	suspects chan member.Member // capacity 1: another process with our name, as gossip has met it
 	pause    backoff
 	warned   map[string]string // by address: the refusal that was logged last
 	lost     map[string]bool   // peers whose names couldn't be looked up at the last try
 
-	rival  string // the address of another process with our name, while we give way to it
-	misses int    // how often in a row it hasn't answered
+	accused map[vote.Life]bool // other processes with our name of which the log has been told
+	rival   string             // the address of another process with our name, while we give way to it
+	misses  int                // how often in a row it hasn't answered
 }
 
 // greeting is what came of greeting one address.
@@ -59,16 +68,16 @@ type greeting struct {
 
 func newGreeter(m *Mesh) *greeter {
 	return &greeter{
-		m: m, wake: make(chan struct{}, 1), suspects: make(chan string, 1),
+		m: m, wake: make(chan struct{}, 1), suspects: make(chan member.Member, 1),
 		pause:  backoff{least: greetLeast, most: greetMost},
-		warned: make(map[string]string), lost: make(map[string]bool),
+		warned: make(map[string]string), lost: make(map[string]bool), accused: make(map[vote.Life]bool),
 	}
 }
 
-// suspect takes gossip's word that another process with our name is at an address. It never blocks.
-func (g *greeter) suspect(addr string) {
+// suspect takes gossip's word of another process with our name. It never blocks.
+func (g *greeter) suspect(m member.Member) {
 	select {
-	case g.suspects <- addr:
+	case g.suspects <- m:
 		kick(g.wake)
 	default:
 	}
@@ -93,10 +102,8 @@ func (g *greeter) run(ctx context.Context) {
 			}
 		}
 		select {
-		case addr := <-g.suspects:
-			if g.rival == "" {
-				g.giveWay(addr)
-			}
+		case m := <-g.suspects:
+			g.meet(m.Life, m.Addr)
 		default:
 		}
 	}
@@ -126,8 +133,8 @@ func (g *greeter) round(ctx context.Context) {
 		case r.err == nil:
 			accepted++
 			delete(g.warned, r.addr)
-			if r.who.Node == g.m.self.Node && r.who.Life != g.m.self.Life && g.rival == "" {
-				g.giveWay(r.addr)
+			if g.isNamesake(r) {
+				g.meet(r.who.Life, r.addr)
 			}
 			g.found(r.who.Node, r.addr)
 		case errors.As(r.err, &no):
@@ -229,19 +236,30 @@ func (g *greeter) greet(ctx context.Context, addr string) greeting {
 	return greeting{addr, who, err}
 }
 
-// giveWay has every call refused while another process with our name answers, if we are the one that came later.
-func (g *greeter) giveWay(addr string) {
-	late := g.cameLater()
-	g.m.log.Error("another live process has this node's name: stop one of the two, or rename it",
-		"name", g.m.self.Node, "addr", addr, "gives_way", late)
+func (g *greeter) isNamesake(r greeting) bool {
+	return r.who.Node == g.m.self.Node && r.who.Life != g.m.self.Life
+}
+
+// meet has every call refused while another process with our name answers, if we are the one that came later.
+func (g *greeter) meet(other vote.Life, addr string) {
+	late := g.rival == "" && g.cameLater()
+	if len(g.accused) >= accusedMax {
+		clear(g.accused)
+	}
+	if !g.accused[other] {
+		g.accused[other] = true
+		g.m.log.Error("another live process has this node's name: stop one of the two, or rename it",
+			"name", g.m.self.Node, "addr", addr, "other_life", lifeText(other), "gives_way", late)
+	}
 	if late {
 		g.rival, g.misses = addr, 0
-		g.refuse(fmt.Sprintf("another live process at %s is called %q too, and was there before; stop one of the two, or rename it", addr, g.m.self.Node))
+		g.refuse(fmt.Sprintf("another live process at %s is called %q too, and was there before; stop one of the two, or rename it",
+			addr, g.m.self.Node))
 	}
 }
 
-// cameLater guesses whether this process is the later one of two that have its name. It isn't if some other voter talks with it: voters
-// turn the later one away. A process that no voter talks with yet is taken for the later one while it is young.
+// cameLater guesses whether this process is the later one of two that have its name. It isn't if some other voter talks with it:
+// voters turn the later one away. A process that no voter talks with yet is taken for the later one while it is young.
 func (g *greeter) cameLater() bool {
 	if g.m.clocks.now().Slow.Sub(firstInstant) >= newcomerFor {
 		return false
@@ -265,7 +283,7 @@ func (g *greeter) look(ctx context.Context) {
 	r := g.greet(ctx, g.rival)
 	switch {
 	case ctx.Err() != nil:
-	case r.who.Node == g.m.self.Node && r.who.Life != g.m.self.Life:
+	case g.isNamesake(r):
 		g.misses = 0
 	default:
 		if g.misses++; g.misses >= namesakeMisses {

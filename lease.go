@@ -60,15 +60,16 @@ func (l *Lease) Key() string { return string(l.key) }
 // whatever the lock protects, which should refuse a token smaller than the largest it has seen.
 func (l *Lease) Token() uint64 { return uint64(l.token) }
 
-// Deadline returns when the lease ends unless it is renewed until then. It moves as the lease is renewed, several times per TTL. Ask Err, rather than
-// compare: the deadline is told by the wall clock and is measured by another.
+// Deadline returns when the lease ends unless it is renewed until then. It moves as the lease is renewed, several times per TTL.
+// Ask Err, rather than compare: the deadline is told by the wall clock and is measured by another.
 func (l *Lease) Deadline() time.Time { return l.mesh.clocks.wall(l.until()) }
 
 // Done returns a channel that is closed when the lease has ended; when it is lost, a little before another may get the key.
 func (l *Lease) Done() <-chan struct{} { return l.ctx.Done() }
 
-// Err returns nil while the lease is held, and then, for ever, [ErrLost] or [ErrReleased]. It reads the clock itself: a process that
-// was stopped or a machine that slept finds its leases lost at the first call, before any timer fires. When Err returns an error, Done is closed.
+// Err returns nil while the lease is held, and then, for ever, [ErrLost] or [ErrReleased]. It reads the clock itself: a process
+// that was stopped or a machine that slept finds its leases lost at the first call, before any timer fires. When Err returns an
+// error, Done is closed.
 //
 // After [Mesh.Close] a lease is lost, and the error is ErrLost and ErrClosed.
 func (l *Lease) Err() error {
@@ -120,9 +121,10 @@ func (l *Lease) finish(outcome error) {
 
 // Unlock gives the key back. It returns nil once a majority of the voters has confirmed; waiters elsewhere need not wait for that.
 //
-// The lease is over at once, whatever Unlock returns, and Unlock never hangs. If ctx ends first, or has ended before, the release is sent all the same, and the
-// error wraps ctx's. If too few voters confirm within the TTL, the error is ErrNoQuorum; by then the lease has lapsed at the others.
-// If the lease was lost before, the error is ErrLost, and after Close it is ErrClosed; if Unlock was called before, or Leave has given the lease back, ErrReleased.
+// The lease is over at once, whatever Unlock returns, and Unlock never hangs. If ctx ends first, or has ended before, the release
+// is sent all the same, and the error wraps ctx's. If too few voters confirm within the TTL, the error is ErrNoQuorum; by then the
+// lease has lapsed at the others. If the lease was lost before, the error is ErrLost, and after Close it is ErrClosed; if Unlock
+// was called before, or Leave has given the lease back, ErrReleased.
 func (l *Lease) Unlock(ctx context.Context) error {
 	if l.unlocked.Swap(true) {
 		if l.ctx.Err() == nil { // the other call hasn't come to it yet

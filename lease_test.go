@@ -223,6 +223,49 @@ func TestTheClockIsReadBeforeAnyTimerFires(t *testing.T) {
 	}
 }
 
+// A reading of the clock may come between a renewal in time and its being noted. The loss was told then, and stays.
+func TestALossThatOnlyTheReaderSawIsALossForAll(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		until := lease.until()
+		lease.cover.Load().until.Store(1)
+		wantIs(t, lease.Err(), ErrLost)
+		lease.cover.Load().until.Store(int64(until))
+		wantIs(t, lease.Err(), ErrLost)
+		if _, err := b.Lock(within(t, time.Second), "k"); err != nil {
+			t.Errorf("the key wasn't given back: %v", err)
+		}
+		synctest.Wait()
+		if held := a.Status().Held; len(held) != 0 {
+			t.Errorf("still held: %v", held)
+		}
+	})
+}
+
+func TestDosContextReadsTheClockToo(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		slept := &jumpy{Clock: clock.New()}
+		m := w.join("a", []string{"a"}, func(c *Config) { c.Clock = slept })
+		err := m.Do(t.Context(), "k", func(ctx context.Context, _ *Lease) error {
+			if ctx.Err() != nil {
+				t.Error(ctx.Err())
+			}
+			slept.jump(time.Hour)
+			if cause := context.Cause(ctx); !errors.Is(cause, ErrLost) {
+				t.Errorf("the cause is %v", cause)
+			}
+			select {
+			case <-ctx.Done():
+			default:
+				t.Error("Done is open though the loss was told")
+			}
+			return ctx.Err()
+		})
+		wantIs(t, err, ErrLost, context.Canceled)
+	})
+}
+
 func TestDo(t *testing.T) {
 	mine := errors.New("mine")
 	for _, row := range []struct {

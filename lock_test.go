@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // must is for calls that only fail when the test has.
@@ -213,13 +215,23 @@ func TestLockSaysWhatKeptItWaiting(t *testing.T) {
 				if !errors.As(err, &e) || e.Op != "lock" || e.Key != "k" {
 					t.Errorf("%#v has no operation and key", err)
 				}
-				synctest.Wait()
+				time.Sleep(DefaultMaxTTL + time.Second) // releases that nobody confirms are given up by then
 				if s := m.Status(); len(s.Waiting) != 0 || len(s.Held) != 0 {
 					t.Errorf("something is left: %v", s)
+				}
+				if n := requests(m); n != 0 {
+					t.Errorf("%d requests are left", n)
 				}
 			})
 		})
 	}
+}
+
+// requests returns how many requests the node has under way.
+func requests(m *Mesh) int {
+	n := make(chan int, 1)
+	m.loop.box.post(false, func(vote.Now) { n <- m.loop.node.Requester().Open() })
+	return <-n
 }
 
 func TestTryLockWithoutAMajorityIsNoQuorum(t *testing.T) {

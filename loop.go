@@ -142,8 +142,9 @@ func (t *timer) set(c clocks, now vote.Instant, d time.Duration) {
 func (l *loop) round() bool {
 	urgent := l.box.takeUrgent(l.spareU)
 	if len(l.backlog) == 0 {
-		l.backlog = l.box.takeOrdered(l.spareO)
-		l.spareO = l.backlog
+		if in := l.box.takeOrdered(l.spareO); in != nil {
+			l.backlog, l.spareO = in, in
+		}
 	}
 	batch := l.backlog[:min(len(l.backlog), batchMax)]
 	l.backlog = l.backlog[len(batch):]
@@ -158,7 +159,7 @@ func (l *loop) round() bool {
 	l.feed(now, batch)
 	l.spareU = reuse(urgent, l.spareU)
 	if len(l.backlog) == 0 {
-		l.spareO = reuse(l.spareO, nil)
+		l.spareO = reuse(l.spareO, l.spareO)
 	}
 	spoke := l.handOut(now)
 	return spoke || len(urgent)+len(batch) > 0

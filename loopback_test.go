@@ -23,8 +23,8 @@ const (
 
 var loopSecret = []byte("correct horse battery staple")
 
-// real is a mesh of real nodes.
-type real struct {
+// onLoopback is a mesh of real nodes.
+type onLoopback struct {
 	t      *testing.T
 	voters []string
 	peers  []string
@@ -32,8 +32,8 @@ type real struct {
 }
 
 // loopback starts a mesh and waits until every node is ready.
-func loopback(t *testing.T, voters ...string) *real {
-	r := &real{t: t, voters: voters}
+func loopback(t *testing.T, voters ...string) *onLoopback {
+	r := &onLoopback{t: t, voters: voters}
 	for _, v := range voters {
 		r.join(v, nil)
 	}
@@ -43,13 +43,13 @@ func loopback(t *testing.T, voters ...string) *real {
 	return r
 }
 
-func (r *real) config(name string) Config {
+func (r *onLoopback) config(name string) Config {
 	return Config{
 		Name: name, Bind: "127.0.0.1:0", Peers: r.peers, Voters: r.voters, MaxTTL: loopTTL, Secret: loopSecret, Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
-func (r *real) join(name string, edit func(*Config)) *Mesh {
+func (r *onLoopback) join(name string, edit func(*Config)) *Mesh {
 	r.t.Helper()
 	cfg := r.config(name)
 	if edit != nil {
@@ -69,14 +69,14 @@ func (r *real) join(name string, edit func(*Config)) *Mesh {
 	return m
 }
 
-func (r *real) ready(m *Mesh) {
+func (r *onLoopback) ready(m *Mesh) {
 	r.t.Helper()
 	if err := m.Ready(within(r.t, patience)); err != nil {
 		r.t.Fatalf("%v\n%v", err, m.Status())
 	}
 }
 
-func (r *real) lock(m *Mesh, key string) *Lease {
+func (r *onLoopback) lock(m *Mesh, key string) *Lease {
 	r.t.Helper()
 	lease, err := m.Lock(within(r.t, patience), key)
 	if err != nil {

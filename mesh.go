@@ -44,11 +44,11 @@ type Mesh struct {
 	closeErr error
 }
 
-// Join starts this process's node and returns as soon as it listens and, if it is a voter, votes; quietly at first. It waits for nobody else: use
-// [Mesh.Ready] for that. ctx bounds the call, not the mesh.
+// Join starts this process's node and returns as soon as it listens and, if it is a voter, votes; quietly at first. It waits for
+// nobody else: use [Mesh.Ready] for that. ctx bounds the call, not the mesh.
 //
-// The error is ErrConfig for a configuration that can't be used, an address that can't be listened on included. A node that the others refuse
-// learns of it later, as ErrRefused from its calls.
+// The error is ErrConfig for a configuration that can't be used, an address that can't be listened on included. A node that the
+// others refuse learns of it later, as ErrRefused from its calls.
 func Join(ctx context.Context, cfg Config) (*Mesh, error) { return join(ctx, cfg, realWorld) }
 
 func join(ctx context.Context, cfg Config, world world) (*Mesh, error) {
@@ -167,25 +167,26 @@ func (m *Mesh) Addr() string { return m.links.AdvertiseAddr() }
 
 // Lock waits until the key is held, or ctx ends. The oldest of the requests that wait gets it next.
 //
-// When ctx ends first, the error is ctx's and also says what kept the request waiting: [ErrHeld] or [ErrNoQuorum]. (With a ctx that has ended before,
-// nobody is asked, and it is ErrNoQuorum.) Other errors are [ErrKey], [ErrRefused], [ErrBusy] and [ErrClosed]. With an error there is no lease, and none is left
-// behind: a grant that comes too late is given back.
+// When ctx ends first, the error is ctx's and also says what kept the request waiting: [ErrHeld] or [ErrNoQuorum]. (With a ctx that
+// has ended before, nobody is asked, and it is ErrNoQuorum.) Other errors are [ErrKey], [ErrRefused], [ErrBusy] and [ErrClosed].
+// With an error there is no lease, and none is left behind: a grant that comes too late is given back.
 func (m *Mesh) Lock(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	return m.acquire(ctx, "lock", newWish(key, false, opts))
 }
 
-// TryLock asks for the key and doesn't wait behind others: it returns as soon as the outcome is known, or ctx ends. [ErrHeld] says that somebody else
-// has the key, or wins it at this moment; [ErrNoQuorum] that nobody can know, which is certain after one TTL at the latest. Of any number of TryLocks
-// on a free key exactly one wins, while a majority is up and nothing fails. Other errors are as with Lock.
+// TryLock asks for the key and doesn't wait behind others: it returns as soon as the outcome is known, or ctx ends. [ErrHeld] says
+// that somebody else has the key, or wins it at this moment; [ErrNoQuorum] that nobody can know, which is certain after one TTL at
+// the latest. Of any number of TryLocks on a free key exactly one wins, while a majority is up and nothing fails. Other errors are
+// as with Lock.
 func (m *Mesh) TryLock(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	return m.acquire(ctx, "trylock", newWish(key, true, opts))
 }
 
-// Do locks the key, calls f, and unlocks after f has returned, never before: not when ctx ends, and not when the lease is lost, though f's context
-// ends in both cases and f should return soon. It also unlocks when f panics or ends its goroutine.
+// Do locks the key, calls f, and unlocks after f has returned, never before: not when ctx ends, and not when the lease is lost,
+// though f's context ends in both cases and f should return soon. It also unlocks when f panics or ends its goroutine.
 //
-// The error joins that of f and that of Unlock: if the lease was lost while f ran, it is ErrLost even if f returned nil. Waiting for Unlock takes one TTL at most.
-// f may unlock by itself, earlier.
+// The error joins that of f and that of Unlock: if the lease was lost while f ran, it is ErrLost even if f returned nil. Waiting
+// for Unlock takes one TTL at most. f may unlock by itself, earlier.
 func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Lease) error, opts ...Option) (err error) {
 	lease, err := m.acquire(ctx, "lock", newWish(key, false, opts))
 	if err != nil {
@@ -204,8 +205,8 @@ func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Leas
 	return f(inner, lease)
 }
 
-// Leave says goodbye: it gives back every lease, so that waiters elsewhere go on at once, tells gossip that this node is gone for good, and closes.
-// Held leases end with ErrReleased, calls under way with ErrClosed.
+// Leave says goodbye: it gives back every lease, so that waiters elsewhere go on at once, tells gossip that this node is gone for
+// good, and closes. Held leases end with ErrReleased, calls under way with ErrClosed.
 //
 // The error says what is unconfirmed when it is ErrNoQuorum or ctx's; the mesh is closed all the same. Further calls wait for the first.
 func (m *Mesh) Leave(ctx context.Context) error {
@@ -248,9 +249,9 @@ func (m *Mesh) giveBack(ctx context.Context) error {
 	}
 }
 
-// Close stops the node at once, without a word; from outside it looks like a crash. Leases end here, with an error that is ErrLost and ErrClosed, and lapse at the
-// voters within a TTL; calls under way end with ErrClosed. When Close returns every goroutine of the node has ended, which takes a
-// few hundred milliseconds. Further calls wait for the first.
+// Close stops the node at once, without a word; from outside it looks like a crash. Leases end here, with an error that is ErrLost
+// and ErrClosed, and lapse at the voters within a TTL; calls under way end with ErrClosed. When Close returns every goroutine of
+// the node has ended, which takes a few hundred milliseconds. Further calls wait for the first.
 func (m *Mesh) Close() error {
 	m.closing.Do(func() {
 		m.stop()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/benbjohnson/clock"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 func TestReadyWaitsForTheQuietTime(t *testing.T) {
@@ -23,6 +25,11 @@ func TestReadyWaitsForTheQuietTime(t *testing.T) {
 		wantIs(t, err, context.DeadlineExceeded, ErrNoQuorum)
 		if !strings.Contains(err.Error(), "0 of 3 voters count: a quiet for 5.0s, b quiet for 5.0s, c unreachable") {
 			t.Errorf("%q has no numbers", err)
+		}
+		waits := make(chan int, 1)
+		a.loop.box.post(false, func(vote.Now) { waits <- len(a.loop.awaiting) })
+		if n := <-waits; n != 0 {
+			t.Errorf("%d calls of Ready that have ended are still waited for", n)
 		}
 		if err := a.Ready(t.Context()); err != nil {
 			t.Fatal(err)
@@ -94,7 +101,17 @@ func TestLeaveWithoutAMajorityEndsAndSaysSo(t *testing.T) {
 				must[*Lease](t)(a.Lock(t.Context(), "k"))
 				w.stall("a", true)
 				began := time.Now()
+				waited := make(chan time.Duration, 1)
+				go func() {
+					_, err := a.Lock(t.Context(), "k")
+					wantIs(t, err, ErrClosed)
+					waited <- time.Since(began)
+				}()
+				synctest.Wait()
 				wantIs(t, a.Leave(within(t, row.bound)), row.is)
+				if d := <-waited; d > time.Millisecond {
+					t.Errorf("a call under way ended after %v", d)
+				}
 				if took := time.Since(began); took > min(row.bound, DefaultMaxTTL)+time.Second {
 					t.Errorf("it took %v", took)
 				}
@@ -283,26 +300,26 @@ func TestTheLaterOfTwoProcessesWithOneNameGivesWay(t *testing.T) {
 		}
 		later := w.join("a", []string{"a"}, func(c *Config) { c.Bind = "10.0.0.9:7950" })
 		time.Sleep(20 * time.Second)
-		for _, err := range []error{lockOnce(later, t.Context()), later.Ready(t.Context())} {
+		for _, err := range []error{lockOnce(t.Context(), later), later.Ready(t.Context())} {
 			wantIs(t, err, ErrRefused)
 			if err != nil && !strings.Contains(err.Error(), `called "a" too`) {
 				t.Errorf("%q doesn't say why", err)
 			}
 		}
-		if err := lockOnce(first, t.Context()); err != nil {
+		if err := lockOnce(t.Context(), first); err != nil {
 			t.Errorf("the first is disturbed: %v", err)
 		}
 		if err := first.Close(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
-		if err := lockOnce(later, t.Context()); err != nil {
+		if err := lockOnce(t.Context(), later); err != nil {
 			t.Errorf("the first has gone, and the later is refused all the same: %v", err)
 		}
 	})
 }
 
-func lockOnce(m *Mesh, ctx context.Context) error {
+func lockOnce(ctx context.Context, m *Mesh) error {
 	lease, err := m.TryLock(ctx, "k")
 	if err == nil {
 		err = lease.Unlock(ctx)
@@ -382,5 +399,60 @@ func TestJoinFailsOnAnAddressThatIsTaken(t *testing.T) {
 		cancel()
 		_, err = join(cancelled, Config{Name: "b", Bind: wireAddr("b"), Voters: []string{"a"}, Insecure: true}, w.world())
 		wantIs(t, err, context.Canceled)
+	})
+}
+
+// The lease moves from one majority to another; if the shell didn't follow, it would end with the first.
+func TestALeaseOutlivesARollingRestart(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		for range 3 {
+			for _, m := range []**Mesh{&b, &c} {
+				if err := (*m).Close(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				*m = w.join((*m).Name(), []string{"a", "b", "c"}, nil)
+				if err := (*m).Ready(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(30 * time.Second)
+			}
+		}
+		if err := lease.Err(); err != nil {
+			t.Errorf("%v\n%v", err, a.Status())
+		}
+		if left := time.Until(lease.Deadline()); left <= 0 {
+			t.Errorf("its deadline passed %v ago", -left)
+		}
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhileTooManyCallsWaitFurtherOnesAreBusy(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		m := w.join("a", []string{"a"}, nil)
+		if err := m.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		hold, held := make(chan struct{}), make(chan struct{})
+		m.loop.box.post(true, func(vote.Now) { close(held); <-hold }) // a loop that is out of breath
+		<-held
+		for range callsMax {
+			if err := m.loop.box.call(func(vote.Now) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, lock := m.Lock(t.Context(), "k")
+		wantIs(t, lock, ErrBusy)
+		wantIs(t, m.Ready(t.Context()), ErrBusy)
+		close(hold)
+		synctest.Wait()
+		if err := lockOnce(t.Context(), m); err != nil {
+			t.Errorf("the crowd is gone: %v", err)
+		}
 	})
 }

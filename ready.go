@@ -12,7 +12,8 @@ type readyWait struct {
 	result chan error // capacity 1: the loop never waits
 }
 
-// Ready waits until a majority of the voters is reachable and counts, so that locks can be granted. It doesn't promise that this stays so.
+// Ready waits until a majority of the voters is reachable and counts, so that locks can be granted. It doesn't promise that this
+// stays so.
 //
 // When ctx ends first, the error is ctx's and ErrNoQuorum, with the numbers. ErrRefused and ErrClosed come at once.
 func (m *Mesh) Ready(ctx context.Context) error {
@@ -28,7 +29,7 @@ func (m *Mesh) Ready(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	gave := make(chan error, 1)
-	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.giveUp(now, w, ctx) }) {
+	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.giveUp(ctx, now, w) }) {
 		select {
 		case err := <-gave:
 			return err
@@ -93,7 +94,7 @@ func (l *loop) readiness(now vote.Now) (answer error, known bool) {
 }
 
 // giveUp ends a wait whose context has ended.
-func (l *loop) giveUp(now vote.Now, w *readyWait, ctx context.Context) error {
+func (l *loop) giveUp(ctx context.Context, now vote.Now, w *readyWait) error {
 	delete(l.awaiting, w)
 	select {
 	case err := <-w.result:

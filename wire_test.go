@@ -28,6 +28,7 @@ type wire struct {
 	ports   map[string]*wirePort
 	last    vote.Conn
 	stalled map[vote.NodeID]bool // whose messages are lost on the way, both ways
+	known   map[vote.NodeID]bool // to gossip, from an earlier life or this one
 	meshes  []*Mesh
 }
 
@@ -37,7 +38,7 @@ var errWireRefused = errors.New("connection refused")
 func inBubble(t *testing.T, f func(t *testing.T, w *wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{t: t, ports: make(map[string]*wirePort), stalled: make(map[vote.NodeID]bool)}
+		w := &wire{t: t, ports: make(map[string]*wirePort), stalled: make(map[vote.NodeID]bool), known: make(map[vote.NodeID]bool)}
 		defer func() {
 			for _, m := range w.meshes {
 				if err := m.Close(); err != nil {
@@ -279,18 +280,23 @@ func (w *wire) gossip(p *wirePort, c member.Config) *wireGroup {
 	var events []func()
 	w.mu.Lock()
 	p.gossip = g
+	back := w.known[g.self.Name]
+	w.known[g.self.Name] = true
 	for _, other := range w.ports {
 		o := other.gossip
 		if o == nil || other == p || w.noGossip || o.cfg.Terms.MaxTTL != c.Terms.MaxTTL {
 			continue
 		}
-		kind := member.Joined
-		if o.self.Name == g.self.Name {
-			kind = member.NameConflict
+		toThem, toUs := member.Joined, member.Joined
+		switch {
+		case o.self.Name == g.self.Name:
+			toThem, toUs = member.NameConflict, member.NameConflict
+		case back: // this gossip never notices a failure, only the new life
+			toThem = member.Updated
 		}
 		events = append(events,
-			func() { o.cfg.Handler(member.Event{Member: g.self, Kind: kind}) },
-			func() { g.cfg.Handler(member.Event{Member: o.self, Kind: kind}) })
+			func() { o.cfg.Handler(member.Event{Member: g.self, Kind: toThem}) },
+			func() { g.cfg.Handler(member.Event{Member: o.self, Kind: toUs}) })
 	}
 	w.mu.Unlock()
 	for _, tell := range events {
