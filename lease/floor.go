@@ -8,6 +8,10 @@ type floor struct {
 	top   vote.Token // no key, remembered or not, had a larger one here
 }
 
+// saneToken is the largest token that a voter takes from others. Clocks reach it in 146,000 years; whoever names a larger one is broken,
+// and must not use up the tokens of everyone.
+const saneToken = vote.MaxToken / 2
+
 // propose returns the token that a vote proposes: larger than all that the key had here. The bid comes first, cut to a little
 // above this voter's own clock, so that a requester whose clock stands at the year 2100 runs away with nothing.
 func (v *Voter) propose(k *key, bid vote.Token) vote.Token {

@@ -1,12 +1,22 @@
 package lease
 
-import "github.com/lockmesh/lockmesh/internal/vote"
+import (
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
 
 // admit decides what becomes of a life whose name another life may bear. It reports whether the life may go on, and whether as
 // a candidate only, until the other has failed to answer a probe.
 //
 // Gossip isn't asked: after a kill -9 it takes seconds to notice, and the same name comes back in milliseconds.
-func (v *Voter) admit(conn vote.Conn, from vote.SessionID) (candidate, ok bool) {
+func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (candidate, ok bool) {
+	if from.Node == v.cfg.Self.Node && from != v.cfg.Self {
+		// Somebody else bears our own name, and we are alive: no probe is needed, and none could find us dead.
+		v.alarmRival(v.cfg.Self, from)
+		v.refuse(conn, stream, vote.ReasonNameTaken)
+		return false, false
+	}
 	var older *session
 	for _, s := range v.listed {
 		if s.id.Node != from.Node || s.superseded {
@@ -32,12 +42,20 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID) (candidate, ok bool) 
 	}
 }
 
-// alive takes the answer to a probe: the older life of the name lives, so the candidate is turned away.
+// contested reports whether another life waits for the session's name.
+func (v *Voter) contested(s *session) bool {
+	return slices.ContainsFunc(v.listed, func(c *session) bool { return c != s && c.candidate && c.id.Node == s.id.Node })
+}
+
+// alive takes the answer to a probe. When the older life of the name lives, the candidate is turned away.
 func (v *Voter) alive(s *session) {
+	if s.candidate {
+		s.answered = true
+		return
+	}
 	for _, c := range v.listed {
 		if c.id.Node == s.id.Node && c.candidate && c != s {
-			v.alarm("two processes call themselves %q: life %x goes on, life %x is refused; give one of them another name",
-				s.id.Node, uint64(s.id.Life), uint64(c.id.Life))
+			v.alarmRival(s.id, c.id)
 			v.refuse(c.conn, c.stream, vote.ReasonNameTaken)
 			v.remove(c)
 			return
@@ -45,17 +63,36 @@ func (v *Voter) alive(s *session) {
 	}
 }
 
-// takeOver makes a candidate its name's session: the older life hasn't answered.
+// takeOver makes a candidate its name's session: the older life hasn't answered. The candidate must have: otherwise its words may be
+// those of a life that is dead by now, which came late, and the other may only have been stopped for a moment.
 func (v *Voter) takeOver(c *session) {
+	if !c.answered {
+		v.closeConn(c.conn)
+		v.remove(c)
+		return
+	}
 	for _, s := range v.listed {
 		if s.id.Node == c.id.Node && s != c && !s.superseded {
 			v.supersede(s)
 		}
 	}
 	c.candidate = false
-	if c.complete {
+	switch {
+	case c.spoke: // what it said after its statement was not taken in, so it states all anew
+		v.send(c.conn, vote.Message{Kind: vote.KindUnknown, Stream: c.stream})
+	case c.complete:
 		v.apply(c)
 	}
+}
+
+// alarmRival tells of two processes with one name, once for each life that is turned away.
+func (v *Voter) alarmRival(stays, goes vote.SessionID) {
+	if v.rival == goes {
+		return
+	}
+	v.rival = goes
+	v.alarm("two processes call themselves %q: life %x goes on, life %x is refused; give one of them another name",
+		stays.Node, uint64(stays.Life), uint64(goes.Life))
 }
 
 // supersede takes a life out of its name. Its votes stand until its deadline, since its holder may still count them; nothing is

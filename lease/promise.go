@@ -26,6 +26,9 @@ func (v *Voter) enter(s *session, st vote.Entry) *entry {
 		k = &key{name: st.Key}
 		v.keys[st.Key] = k
 	}
+	if st.Token > saneToken {
+		st.Token = 0 // no lease has that: it wants the key like any other
+	}
 	e := &entry{
 		s: s, key: k, number: st.Number, bid: st.Bid, mode: st.Mode, try: st.Try,
 		stamp:  vote.Stamp{Time: st.Time, Owner: s.id, Number: st.Number},
@@ -43,6 +46,9 @@ func (v *Voter) enter(s *session, st vote.Entry) *entry {
 		k.tries++
 	}
 	k.insert(e)
+	if e.held {
+		v.raise(k, e.token)
+	}
 	return e
 }
 
@@ -117,26 +123,30 @@ func (v *Voter) contend(k *key) {
 // confirm takes the token that a ballot has settled on. Won makes the vote a lease's: it moves only by its owner's word.
 func (v *Voter) confirm(s *session, m *vote.Message) {
 	e := s.entries[m.Number]
-	if e == nil || m.Token == 0 {
+	if e == nil || m.Token == 0 || m.Token > saneToken {
 		return
 	}
 	switch {
-	case e.serial == 0 && m.Serial == 0 && m.Won: // it has won without us and wants our vote too, so that its cover doesn't erode
+	case e.serial != 0 && e.serial == m.Serial:
+	case !m.Won:
+		return // a word about a vote that was given back
+	case e.serial == 0: // it has won without us and wants our vote too, so that its cover doesn't erode
 		k := e.key
 		k.remove(e)
 		e.held, e.taken, e.token = true, false, m.Token
 		k.insert(e)
+		v.raise(k, m.Token)
 		v.serve(k)
 		v.tellTaken(k)
 		return
-	case e.serial == 0:
-		return
-	case m.Serial == 0 && m.Won && m.Token == e.token: // the report crossed our promise, which already has the lease's token
-		e.held = true
-		v.tellTaken(e.key)
+	default: // the report crossed a promise of ours; if that has another token, the requester will say so when it hears of it
+		if m.Token == e.token {
+			e.held = true
+			v.tellTaken(e.key)
+		}
 		return
 	}
-	if e.serial != m.Serial || !m.Won && m.Token < e.token {
+	if !m.Won && m.Token < e.token {
 		return
 	}
 	changed := e.token != m.Token
@@ -207,6 +217,9 @@ func (v *Voter) drop(e *entry) {
 		v.unvote(e)
 	} else {
 		k.remove(e)
+	}
+	if e.held {
+		k.forgetTaken()
 	}
 	if e.try {
 		k.tries--

@@ -19,7 +19,7 @@ type entry struct {
 	try    bool
 
 	held  bool       // its owner says that it has won; it goes before all that haven't
-	taken bool       // a TryLock that was told that another has won: it waits for nothing more
+	taken bool       // a TryLock that was told that another has won, as long as that one has the key
 	token vote.Token // of its vote, or of the lease that its owner says it holds
 
 	serial   vote.Serial // of its vote; zero without one
@@ -99,6 +99,17 @@ func (k *key) round() uint32 {
 // won reports whether some request is known to have won the key.
 func (k *key) won() bool {
 	return k.vote != nil && k.vote.held || len(k.queue) > 0 && k.queue[0].held
+}
+
+// forgetTaken lets TryLocks that were told that another has won wait again, once nobody is known to have. One that needs this vote
+// still waits; the others are released by their owners.
+func (k *key) forgetTaken() {
+	if k.tries == 0 || k.won() {
+		return
+	}
+	for _, e := range k.queue {
+		e.taken = false
+	}
 }
 
 // idleNow reports whether nobody wants or holds the key.

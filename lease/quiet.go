@@ -78,7 +78,7 @@ func (v *Voter) nonce() uint64 { return uint64(v.cfg.Self.Life) }
 func (v *Voter) Told(now vote.Now, from vote.NodeID, m *vote.Message, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	if v.quiet.asking && m.Nonce == v.nonce() && from != v.cfg.Self.Node && slices.Contains(v.cfg.Voters, from) {
-		a := answer{from, m.Token, m.Counting}
+		a := answer{from, min(m.Token, saneToken), m.Counting}
 		i := slices.IndexFunc(v.quiet.answers, func(b answer) bool { return b.from == from })
 		if i < 0 {
 			v.quiet.answers = append(v.quiet.answers, a)

@@ -34,6 +34,8 @@ type session struct {
 	markAt                      vote.Instant // since when
 
 	candidate  bool         // another life of the name is being probed; this one waits
+	answered   bool         // the candidate has answered a probe, too
+	spoke      bool         // the candidate has said more than its statement
 	probeUntil vote.Instant // when the other is taken for dead
 	superseded bool         // another life of the name has taken over: its votes stand to its deadline, nothing is extended
 }
@@ -61,7 +63,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 			v.closeConn(conn)
 			return
 		}
-		candidate, ok := v.admit(conn, from)
+		candidate, ok := v.admit(conn, from, m.Stream)
 		if !ok {
 			return
 		}
@@ -84,9 +86,15 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	}
 	s.ttl = m.TTL
 	s.setTenure(m.RTT)
+	s.answered = s.answered && s.conn == conn
+	s.spoke = false
 	s.conn, s.stream, s.linked = conn, m.Stream, true
 	s.stating, s.complete, s.stated, s.statedSent = true, false, nil, m.Sent
 	s.processed, s.pushed, s.received, s.mark = 0, 0, 0, 0
+	if s.candidate || v.contested(s) {
+		// A probe that named an earlier stream is void.
+		v.send(conn, vote.Message{Kind: vote.KindProbe, Stream: s.stream})
+	}
 	v.at(s.deadline)
 }
 

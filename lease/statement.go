@@ -81,12 +81,12 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 		v.requeue(e)
 	}
 	e.inquired, e.taken = false, false
-	if st.Token == 0 {
+	if st.Token == 0 || st.Token > saneToken {
 		return
 	}
+	v.raise(e.key, st.Token)
 	if e.serial != 0 {
 		e.held, e.token = true, st.Token
-		v.raise(e.key, st.Token)
 		return
 	}
 	e.key.remove(e)

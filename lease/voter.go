@@ -42,7 +42,8 @@ type Voter struct {
 	now      vote.Now
 	out      []vote.Outbound // what the call under way wants sent
 	alarms   []string
-	broken   bool // an invariant failed: nothing is promised or extended any more
+	rival    vote.SessionID // the newest life that was turned away for its name
+	broken   bool           // an invariant failed: nothing is promised or extended any more
 	sessions map[vote.SessionID]*session
 	listed   []*session // the same, in order of creation, so that nothing depends on the order of a map
 	keys     map[vote.Key]*key
@@ -105,6 +106,10 @@ func (v *Voter) hear(s *session, m *vote.Message) {
 		return
 	case vote.KindAlive:
 		v.alive(s)
+		return
+	}
+	if s.candidate && s.complete {
+		s.spoke = true // it is told once it is known whether it may speak
 		return
 	}
 	if s.stating {

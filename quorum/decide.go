@@ -23,13 +23,26 @@ func (q *Requester) hear(p *peer, m *vote.Message) {
 			q.hearReleased(p, r)
 		}
 	case vote.KindBusy:
-		v := &r.votes[p.place]
-		if v.asked && !v.busy {
-			v.busy, v.asked = true, false
-			p.book.hear(p.heard, vote.Ledger{}.Minus(vote.OfRequest(r.number)))
-			q.judge(r)
-		}
+		q.turnedDown(p, r)
 	}
+}
+
+// turnedDown takes a voter's word that it is too full to take the request in. It has nothing of it, then.
+func (q *Requester) turnedDown(p *peer, r *request) {
+	v := &r.votes[p.place]
+	if !v.asked || v.busy {
+		return
+	}
+	v.busy, v.asked, v.released = true, false, true
+	p.book.hear(p.heard, vote.Ledger{}.Minus(vote.OfRequest(r.number)))
+	if r.state != stateEnding {
+		q.judge(r)
+		return
+	}
+	if v.relStream == p.stream { // it crossed our release, which we thought would take the request out
+		p.book.amend(v.relAt, vote.OfRequest(r.number))
+	}
+	q.settleEnd(r)
 }
 
 // promised takes in a vote.
@@ -45,7 +58,7 @@ func (q *Requester) promised(p *peer, r *request, m *vote.Message) {
 	case m.Serial <= v.yielded || m.Serial <= v.serial:
 		// A late word of a vote that we gave back. Counting it would count a vote that another has by now.
 	default:
-		v.serial, v.token, v.asking = m.Serial, m.Token, 0
+		v.serial, v.token, v.asking, v.taken = m.Serial, m.Token, 0, false
 		q.judge(r)
 	}
 }
@@ -159,10 +172,13 @@ func (q *Requester) report(p *peer, r *request) {
 	q.say(p, vote.Ledger{}, vote.Message{Kind: vote.KindConfirm, Number: r.number, Serial: v.serial, Token: r.token, Won: true})
 }
 
-// judgeHope ends a request that can't be granted: a TryLock as soon as too few voters may still vote for it, any request as soon
-// as so many refuse us, or are full, that no majority is left.
+// judgeHope ends a request that can't be granted: any request as soon as so many voters refuse us, or are full, that no majority
+// is left; a TryLock also as soon as so many can't be reached or don't count, or as so many say that another has won.
+//
+// One voter's word that another has won isn't enough: it may not have heard of a release yet that a majority has confirmed.
+// When it has, it serves the TryLock after all.
 func (q *Requester) judgeHope(r *request) {
-	var never, notNow Set
+	var never, notNow, taken Set
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
 		if v.stands() {
@@ -171,12 +187,15 @@ func (q *Requester) judgeHope(r *request) {
 		if p.refused != vote.ReasonNone || v.busy {
 			never = never.With(p.place)
 		}
-		if v.taken || p.hopeless() {
+		if p.hopeless() {
 			notNow = notNow.With(p.place)
+		}
+		if v.taken {
+			taken = taken.With(p.place)
 		}
 	}
 	e := q.cfg.Electorate
-	if !e.Decides(e.All()&^never) || r.try && !e.Decides(e.All()&^(never|notNow)) {
+	if !e.Decides(e.All()&^never) || r.try && (!e.Decides(e.All()&^(never|notNow)) || !e.Decides(e.All()&^taken)) {
 		q.fail(r, q.why(r))
 	}
 }

@@ -376,7 +376,12 @@ func TestATryLockKnowsWhenItHasLost(t *testing.T) {
 			b.say("v0", vote.Message{Kind: vote.KindTaken, Number: n})
 			b.q.Unlink(b.now, b.place("v1"))
 			b.q.DialFailed(b.now, "v1", "no route")
-		}, WaitHeld},
+		}, WaitNone},
+		{"two say taken, and one of them votes after all", func(b *bench, n vote.Number) {
+			b.say("v0", vote.Message{Kind: vote.KindTaken, Number: n})
+			b.promise("v0", n, 1, 100)
+			b.say("v1", vote.Message{Kind: vote.KindTaken, Number: n})
+		}, WaitNone},
 		{"two can't be reached", func(b *bench, n vote.Number) {
 			for _, v := range []vote.NodeID{"v1", "v2"} {
 				b.q.Unlink(b.now, b.place(v))

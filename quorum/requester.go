@@ -135,6 +135,7 @@ func (q *Requester) Release(now vote.Now, n vote.Number) {
 	if r := q.requests[n]; r != nil && r.state != stateEnding {
 		r.tell = true
 		q.end(r)
+		q.settleEnd(r)
 	}
 }
 
@@ -146,7 +147,7 @@ func (q *Requester) end(r *request) {
 		v := &r.votes[p.place]
 		if p.up() && v.asked {
 			gone := vote.OfRequest(r.number)
-			if v.stands() {
+			if v.stands() && p.answered { // before the answer the book has no votes in it
 				gone = gone.Plus(vote.OfVote(v.serial))
 			}
 			q.say(p, vote.Ledger{}.Minus(gone), vote.Message{Kind: vote.KindRelease, Number: r.number})
@@ -163,19 +164,18 @@ func (q *Requester) hearReleased(p *peer, r *request) {
 	q.settleEnd(r)
 }
 
-// settleEnd tells of a release once a majority has confirmed, and forgets the request once every voter that heard of it has.
+// settleEnd tells of a release once a majority has confirmed, or everyone that ever heard of the request, and forgets the
+// request once all those have.
 func (q *Requester) settleEnd(r *request) {
-	done := r.released()
-	if r.tell && q.cfg.Electorate.Decides(done) {
+	done, all := r.released(), true
+	for i := range r.votes {
+		all = all && (!r.votes[i].asked || done.Has(i))
+	}
+	if r.tell && (all || q.cfg.Electorate.Decides(done)) {
 		r.tell = false
 		q.tell(Event{Kind: EventReleased, Number: r.number})
 	}
-	for i := range r.votes {
-		if r.votes[i].asked && !done.Has(i) {
-			return
-		}
-	}
-	if !r.tell {
+	if all {
 		delete(q.requests, r.number)
 	}
 }
@@ -262,7 +262,7 @@ func (q *Requester) Tick(now vote.Now) {
 		if p.refreshAt <= q.now.Fast {
 			q.refresh(p)
 		}
-		if p.up() && p.conn != vote.LocalConn && q.now.Fast >= p.lastWord.Add(silence(q.cfg.TTL)) {
+		if p.up() && p.conn != vote.LocalConn && q.now.Fast >= p.lastWord.Add(q.patience(p)) {
 			q.hangUp(p, fmt.Sprintf("no answer for %v", q.now.Fast.Sub(p.lastWord).Round(time.Millisecond)))
 		}
 	}
@@ -282,6 +282,15 @@ func (q *Requester) Tick(now vote.Now) {
 	}
 }
 
+// patience is how long a voter may say nothing. A long statement takes a while to arrive, and a voter that must find out first which
+// of two processes bears our name takes a while to answer.
+func (q *Requester) patience(p *peer) time.Duration {
+	if !p.answered {
+		return q.cfg.TTL
+	}
+	return silence(q.cfg.TTL)
+}
+
 func (q *Requester) isPending(n vote.Number) bool {
 	r := q.requests[n]
 	return r != nil && r.state == statePending
@@ -293,7 +302,7 @@ func (q *Requester) Next() vote.Instant {
 	for _, p := range q.peers {
 		next = min(next, p.refreshAt)
 		if p.up() && p.conn != vote.LocalConn {
-			next = min(next, p.lastWord.Add(silence(q.cfg.TTL)))
+			next = min(next, p.lastWord.Add(q.patience(p)))
 		}
 	}
 	for _, g := range q.groups {
@@ -319,10 +328,11 @@ func (q *Requester) Why(now vote.Now, n vote.Number) Wait {
 }
 
 func (q *Requester) why(r *request) WaitReason {
-	var counting, refusing, busy Set
-	taken := false
+	var counting, refusing, busy, taken Set
 	for _, p := range q.peers {
-		taken = taken || r.votes[p.place].taken
+		if r.votes[p.place].taken {
+			taken = taken.With(p.place)
+		}
 		if p.counts() {
 			counting = counting.With(p.place)
 		}
@@ -337,7 +347,7 @@ func (q *Requester) why(r *request) WaitReason {
 	switch {
 	case !e.Decides(e.All() &^ refusing):
 		return WaitRefused
-	case taken:
+	case !e.Decides(e.All() &^ taken):
 		return WaitHeld
 	case !e.Decides(e.All() &^ busy):
 		return WaitBusy

@@ -11,6 +11,9 @@ import (
 // row are lost, and half the cover is left for another try.
 func silence(ttl time.Duration) time.Duration { return ttl / 2 }
 
+// aheadMax is how many acknowledgements may wait for what they speak of. It is more than fit into the silence that a voter may keep.
+const aheadMax = 2 * vote.RefreshesPerTTL
+
 // quietPoll bounds how often a quiet voter is asked out of turn whether it counts by now.
 const quietPoll = 50 * time.Millisecond
 
@@ -42,12 +45,12 @@ type peer struct {
 
 	said, heard uint64 // ordered messages of this stream, after the statement and its answer
 	book        book
-	ahead       *vote.Message // an acknowledgement that overtook what it speaks of
-	listing     []vote.Entry  // the answer, as far as it has come
-	stated      vote.Instant  // when the statement was sent
-	refreshed   vote.Instant  // when the newest refresh was sent
-	lastWord    vote.Instant  // when the voter last answered
-	refreshAt   vote.Instant  // when the next refresh is due, if before the node's
+	ahead       []vote.Message // acknowledgements that overtook what they speak of, in order
+	listing     []vote.Entry   // the answer, as far as it has come
+	stated      vote.Instant   // when the statement was sent
+	refreshed   vote.Instant   // when the newest refresh was sent
+	lastWord    vote.Instant   // when the voter last answered
+	refreshAt   vote.Instant   // when the next refresh is due, if before the node's
 
 	rtt     time.Duration // smoothed; zero when unknown
 	offset  vote.Micros   // of the voter's wall clock from ours
@@ -137,9 +140,13 @@ func (p *peer) cover(sent vote.Instant, ttl time.Duration) {
 	p.covered = max(p.covered, sent.Add(vote.Cover(ttl)))
 }
 
-// clock learns from an echo how far the voter is and how its wall clock stands to ours.
-func (p *peer) clock(now vote.Now, sent vote.Instant, wall vote.Micros) {
+// clock learns from an echo how far the voter is and how its wall clock stands to ours. An echo that took too long, since this
+// process was stopped before it read it, tells neither.
+func (p *peer) clock(now vote.Now, sent vote.Instant, wall vote.Micros, ttl time.Duration) {
 	trip := max(now.Fast.Sub(sent), 1)
+	if trip > silence(ttl) {
+		return
+	}
 	if p.rtt == 0 {
 		p.rtt = trip
 	} else {

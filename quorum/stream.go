@@ -131,10 +131,10 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 		if p.answered {
 			p.heard++
 			q.hear(p, m)
-			if p.ahead != nil && p.ahead.Pushed <= p.heard {
-				ack := p.ahead
-				p.ahead = nil
-				q.hearAck(p, ack)
+			for len(p.ahead) > 0 && p.ahead[0].Pushed <= p.heard {
+				ack := p.ahead[0]
+				p.ahead = p.ahead[1:]
+				q.settle(p, &ack)
 			}
 		}
 	}
@@ -159,6 +159,7 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 		return
 	}
 	p.listing = append(p.listing, m.Entries...)
+	p.lastWord = q.now.Fast
 	if !m.End {
 		return
 	}
@@ -172,13 +173,12 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 	}
 	p.listing = nil
 	p.answered, p.refused, p.text = true, vote.ReasonNone, ""
-	p.lastWord = q.now.Fast
 	if p.gen != m.Generation {
 		// Another session: what covered the old one's votes covers none of these.
 		p.gen, p.covered = m.Generation, 0
 	}
 	p.cover(m.Sent, q.cfg.TTL)
-	p.clock(q.now, m.Sent, m.Wall)
+	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)
 	q.setMedian()
 	q.setQuiet(p, m)
 
@@ -239,24 +239,29 @@ func (q *Requester) trip() (rtt time.Duration) {
 	return rtt
 }
 
-// hearAck takes the answer to a refresh. Only what both sides agree on is extended.
+// hearAck takes the answer to a refresh. One that overtook what it speaks of waits for that; the voter lives all the same.
 func (q *Requester) hearAck(p *peer, m *vote.Message) {
-	if m.Pushed > p.heard {
-		ack := *m
-		p.ahead = &ack // it overtook what it speaks of
-		return
-	}
 	if m.Sent < p.stated || m.Sent > p.refreshed {
 		return // no refresh of ours on this stream
 	}
+	p.lastWord = q.now.Fast
+	switch {
+	case m.Pushed <= p.heard && len(p.ahead) == 0:
+		q.settle(p, m)
+	case len(p.ahead) < aheadMax:
+		p.ahead = append(p.ahead, *m)
+	}
+}
+
+// settle extends the session by an acknowledgement. Only what both sides agree on is extended.
+func (q *Requester) settle(p *peer, m *vote.Message) {
 	if m.Life != p.life || m.Generation != p.gen || p.book.settle(m.Processed, m.Pushed) != (vote.Ledger{Count: m.Count, Hash: m.Hash}) {
 		q.count.Mismatches++
 		q.restate(p)
 		return
 	}
-	p.lastWord = q.now.Fast
 	p.cover(m.Sent, q.cfg.TTL)
-	p.clock(q.now, m.Sent, m.Wall)
+	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)
 	q.setMedian()
 	was := p.counting
 	q.setQuiet(p, m)
@@ -275,6 +280,9 @@ func (q *Requester) setMedian() {
 			offsets[n] = p.offset
 			n++
 		}
+	}
+	if n == 0 {
+		return
 	}
 	slices.Sort(offsets[:n])
 	q.median, q.clocked = offsets[n/2], true

@@ -201,6 +201,9 @@ func (n *Node) post(o *vote.Outbound) {
 func (n *Node) settle(now vote.Now) {
 	for {
 		n.collect()
+		if n.req.NameTaken() && n.voter != nil { // while two processes bear our name, neither may be sure that it is the voter
+			n.route(n.voter.Withdraw(now, n.spare[:0]))
+		}
 		if len(n.local) == 0 {
 			break
 		}
@@ -220,9 +223,6 @@ func (n *Node) settle(now vote.Now) {
 	}
 	if n.voter == nil {
 		return
-	}
-	if n.req.NameTaken() { // while two processes bear our name, neither may be sure that it is the voter
-		n.route(n.voter.Withdraw(now, n.spare[:0]))
 	}
 	for _, text := range n.voter.Alarms() {
 		n.events = append(n.events, quorum.Event{Kind: quorum.EventAlarm, Text: text})

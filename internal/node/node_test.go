@@ -345,7 +345,7 @@ func TestANewerLifeIsRefusedWhileTheOlderAnswers(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(got, []vote.Kind{vote.KindRefused}) {
+	if !slices.Equal(got, []vote.Kind{vote.KindProbe, vote.KindRefused}) {
 		t.Fatalf("the newer life was told %v", got)
 	}
 	m.run()

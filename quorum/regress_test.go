@@ -1,0 +1,166 @@
+package quorum
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// trueAck acknowledges with the ledger that an honest voter would have.
+func (b *bench) trueAck(v vote.NodeID, l vote.Ledger) {
+	p := b.q.peerOf(v)
+	b.say(v, vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Life: 5, Generation: b.gen, Processed: p.said, Pushed: p.heard, Count: l.Count, Hash: l.Hash, Wall: b.now.Wall})
+}
+
+func TestAReleaseBetweenAStatementAndItsAnswerKeepsTheBook(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.lock(false)
+	for _, v := range b.names {
+		b.promise(v, n, 1, 100)
+	}
+	b.granted(n, true)
+	b.q.Unlink(b.now, b.place("v0"))
+	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Life: 5}) // statement lists n
+	b.q.Release(b.now, n)                                               // before its answer
+	b.answer("v0", vote.Entry{Number: n, Serial: 1, Token: 100})
+	b.pass(ttl / 5)
+	b.trueAck("v0", vote.Ledger{}) // the voter has processed the release: it keeps nothing
+	if c := b.q.Counters().Mismatches; c != 0 {
+		t.Fatalf("%d mismatches", c)
+	}
+}
+
+func TestABusyThatCrossesAReleaseKeepsTheBook(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.lock(false)
+	b.q.Release(b.now, n)
+	b.say("v0", vote.Message{Kind: vote.KindBusy, Number: n})
+	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.pass(ttl / 5)
+	b.trueAck("v0", vote.Ledger{})
+	if c := b.q.Counters().Mismatches; c != 0 {
+		t.Fatalf("%d mismatches", c)
+	}
+}
+
+// Here the ordered lane lags behind the refresh lane by a quarter of a TTL, more than the time between refreshes.
+func TestAcknowledgementsThatAlwaysOvertakeStillExtend(t *testing.T) {
+	b := newBench(t, 1)
+	b.link("v0")
+	held := b.lock(false)
+	b.promise("v0", held, 1, 100)
+	b.granted(held, true)
+	type msg struct {
+		at vote.Instant
+		m  vote.Message
+	}
+	var lane []msg
+	p := b.q.peerOf("v0")
+	pushed, serial := p.heard, vote.Serial(1)
+	led := vote.OfRequest(held).Plus(vote.OfVote(1))
+	start := b.now.Fast
+	last := p.refreshed
+	for b.now.Fast < start.Add(2*ttl) {
+		// one lock each 10 ms, promised at once by the voter; the promise is on the way for 250 ms
+		n, _ := b.q.Lock(b.now, vote.Key("x"), false)
+		b.drain()
+		serial++
+		pushed++
+		led = led.Plus(vote.OfRequest(n)).Plus(vote.OfVote(serial))
+		lane = append(lane, msg{b.now.Fast.Add(ttl / 4), vote.Message{Kind: vote.KindPromise, Number: n, Serial: serial, Token: vote.Token(100 + serial)}})
+		if p.refreshed != last { // a refresh was sent: the voter acks at once
+			last = p.refreshed
+			b.say("v0", vote.Message{Kind: vote.KindAck, Sent: last, Life: 5, Generation: b.gen, Processed: p.said, Pushed: pushed, Count: led.Count, Hash: led.Hash, Wall: b.now.Wall})
+		}
+		for len(lane) > 0 && lane[0].at <= b.now.Fast {
+			b.say("v0", lane[0].m)
+			lane = lane[1:]
+		}
+		b.pass(10 * time.Millisecond)
+		if e := b.last(EventLost); e != nil {
+			t.Fatalf("lost after %v; mismatches %d; v0 %v", b.now.Fast.Sub(start), b.q.Counters().Mismatches, p.state(b.now))
+		}
+		for i, m := range b.heard["v0"] {
+			if m.Kind == vote.KindNone || m.Kind == vote.KindOpen && i > 0 {
+				t.Fatalf("hung up or restated after %v: %+v, mismatches %d text %q", b.now.Fast.Sub(start), m, b.q.Counters().Mismatches, p.text)
+			}
+		}
+	}
+}
+
+func TestAWinBetweenAStatementAndItsAnswerIsReported(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.lock(false)
+	b.promise("v0", n, 1, 100)
+	b.q.Unlink(b.now, b.place("v0"))
+	b.told("v0")
+	b.gen++
+	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Life: 5}) // the statement says: pending
+	b.gen--
+	b.promise("v1", n, 1, 100)
+	b.granted(n, true) // v0's old vote is still covered
+	b.promise("v2", n, 1, 100)
+	b.gen++
+	b.answer("v0") // v0 made a new session: the vote is gone, the request queues as if it hadn't won
+	b.drain()
+	ok := false
+	for _, m := range b.heard["v0"] {
+		ok = ok || m.Kind == vote.KindConfirm && m.Won
+	}
+	if !ok {
+		t.Fatal("v0 never learns that the request in its queue has won")
+	}
+}
+
+func TestAnAcknowledgementReadAfterAPauseMovesNoStamp(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	b.pass(ttl / 5)
+	wall := b.now.Wall
+	b.now.Fast, b.now.Slow, b.now.Wall = b.now.Fast.Add(time.Hour), b.now.Slow.Add(time.Hour), b.now.Wall+3600e6
+	for _, v := range b.names[:2] {
+		b.ack(v, func(m *vote.Message) { m.Wall = wall })
+	}
+	b.heard["v2"] = nil
+	b.lock(false)
+	for _, m := range b.heard["v2"] {
+		if off := time.Duration(m.Time-b.now.Wall) * time.Microsecond; m.Kind == vote.KindRequest && off.Abs() > vote.Skew {
+			t.Fatalf("stamped %v from its own (and the true) time", off)
+		}
+	}
+}
+
+func TestAVoterThatIsAnsweringIsNotSilent(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	b.q.Unlink(b.now, b.place("v0"))
+	b.told("v0")
+	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Life: 5})
+	for range 6 {
+		b.pass(ttl / 10)
+		b.say("v0", vote.Message{Kind: vote.KindAnswer, Entries: []vote.Entry{{Number: 99, Serial: 1}}})
+	}
+	if p := b.q.peerOf("v0"); !p.up() {
+		t.Fatalf("hung up while the answer was coming in: %s", p.text)
+	}
+}
+
+func TestABusyVoterHasNothingToRelease(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.lock(false)
+	b.say("v2", vote.Message{Kind: vote.KindBusy, Number: n})
+	b.promise("v0", n, 1, 100)
+	b.promise("v1", n, 1, 100)
+	b.granted(n, true)
+	b.q.Unlink(b.now, b.place("v1"))
+	b.q.Release(b.now, n)
+	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	if b.last(EventReleased) == nil {
+		t.Fatal("v0 has released, v2 never had it: a majority is free, yet Unlock hangs until the TTL and then fails")
+	}
+}
