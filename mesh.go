@@ -121,7 +121,7 @@ func (m *Mesh) startGossip(world world, voters []vote.NodeID) (member.Group, err
 	return world.gossip(m.links, member.Config{
 		Self: m.self, AdvertiseHost: host, AdvertisePort: number, Mesh: m.cfg.Mesh,
 		Terms: member.Terms{
-			VersionMin: gossipVersion, VersionMax: gossipVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: m.cfg.MaxTTL, Voters: voters,
+			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: m.cfg.MaxTTL, Voters: voters,
 		},
 		Peers: m.cfg.Peers, Logger: m.log, Handler: m.onGossip, Greet: m.links.Greet,
 	})
@@ -264,6 +264,3 @@ func (m *Mesh) Close() error {
 	})
 	return m.closeErr
 }
-
-// gossipVersion is the wire version that gossip's tags tell; it must be the transport's.
-const gossipVersion = 1

@@ -85,8 +85,15 @@ var linePrefixes = []struct {
 	{"[ERROR]", slog.LevelError},
 }
 
-// parseLine splits a line into its level and its text. A line without a level is taken for Info. What we said ourselves, and
-// memberlist repeats with every packet, goes to Debug.
+// everyday are lines that memberlist takes for trouble and that aren't, so that they go to Debug.
+var everyday = []string{
+	refusedMark,                 // what we said ourselves, repeated with every packet
+	"Conflicting address for",   // a node is back under another port; two live processes with one name are told by us
+	"Refuting an alive message", // this node is back under the same name, and an old word of it still goes round
+	errCut.Error(),              // a word to a peer after this node's gossip has ended
+}
+
+// parseLine splits a line into its level and its text. A line without a level is taken for Info.
 func parseLine(line []byte) (slog.Level, string) {
 	line = bytes.TrimSpace(line)
 	level := slog.LevelInfo
@@ -96,8 +103,10 @@ func parseLine(line []byte) (slog.Level, string) {
 			break
 		}
 	}
-	if bytes.Contains(line, []byte(refusedMark)) {
-		level = slog.LevelDebug
+	for _, p := range everyday {
+		if bytes.Contains(line, []byte(p)) {
+			level = slog.LevelDebug
+		}
 	}
 	if len(line) > lineMax {
 		return level, strings.ToValidUTF8(string(line[:lineMax]), "") + "..."

@@ -124,6 +124,9 @@ func (p *peer) state(now vote.Now) VoterState {
 func (s VoterState) String() string {
 	switch s.State {
 	case Quiet:
+		if s.Quiet <= time.Millisecond { // its time is over, but too few of the others have answered it
+			return fmt.Sprintf("%s quiet until it has heard from others how high tokens stand", s.Name)
+		}
 		return fmt.Sprintf("%s quiet for %.1fs", s.Name, s.Quiet.Seconds())
 	case Refused:
 		return fmt.Sprintf("%s refuses (%s)", s.Name, s.Text)

@@ -140,7 +140,7 @@ func TestTheLargestChunkFitsAFrame(t *testing.T) {
 			Mode: vote.Exclusive, Try: true, Serial: math.MaxUint64, Yielded: math.MaxUint64, Token: vote.MaxToken,
 		})
 	}
-	frame, err := appendMessage(nil, wireVersion, &m)
+	frame, err := appendMessage(nil, WireVersion, &m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 func frameOf(t testing.TB, payload []byte) []byte {
 	t.Helper()
-	b, err := appendFrame(nil, wireVersion, func(b []byte) ([]byte, error) { return append(b, payload...), nil })
+	b, err := appendFrame(nil, WireVersion, func(b []byte) ([]byte, error) { return append(b, payload...), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestFramesComeOutAsTheyWentIn(t *testing.T) {
 			f := newFrameReader(r)
 			for i, want := range payloads {
 				version, got, err := f.next(maxFrame)
-				if err != nil || version != wireVersion || !bytes.Equal(got, want) {
+				if err != nil || version != WireVersion || !bytes.Equal(got, want) {
 					t.Fatalf("frame %d: version %d, %d bytes, error %v", i, version, len(got), err)
 				}
 			}

@@ -116,7 +116,7 @@ func TestTermsThatDifferAreNamedInBothLogs(t *testing.T) {
 
 func TestANewerBuildSpeaksTheOlderVersion(t *testing.T) {
 	newer := thisBuild
-	newer.high = wireVersion + 4
+	newer.high = WireVersion + 4
 	a, b := open(t, config("a", secretA)), openBuild(t, config("b", secretA), newer)
 	if _, err := a.Dial(t.Context(), b.at, "b"); err != nil {
 		t.Fatal(err)
@@ -513,7 +513,7 @@ func TestTheDialerChecksTheTermsToo(t *testing.T) {
 				_, err := a.Dial(t.Context(), addr, "b")
 				done <- err
 			}()
-			w := welcome{offerOf("b"), wireVersion}
+			w := welcome{offerOf("b"), WireVersion}
 			tt.spoil(&w)
 			b, err := appendFrame([]byte(magicLocks), handshakeVersion, func(b []byte) ([]byte, error) { return appendWelcome(b, &w), nil })
 			if err != nil {

@@ -16,7 +16,7 @@ import (
 
 func offerOf(name string) offer {
 	c := config(name, nil)
-	return offer{self: c.Self, low: oldestVersion, high: wireVersion, terms: c.Terms.normal(), rhoPerMille: vote.RhoPerMille}
+	return offer{self: c.Self, low: OldestVersion, high: WireVersion, terms: c.Terms.normal(), rhoPerMille: vote.RhoPerMille}
 }
 
 // largest is as long as a hello may be.

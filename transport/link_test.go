@@ -192,8 +192,8 @@ func TestBadBytesAfterTheHandshakeEndTheLink(t *testing.T) {
 		want  error
 	}{
 		{"random bytes", []byte("GET / HTTP/1.1\r\n\r\n"), ErrMalformed},
-		{"a frame too long", []byte{0, 1, 0, 1, wireVersion}, ErrMalformed},
-		{"a frame of four gigabytes", []byte{0xff, 0xff, 0xff, 0xff, wireVersion}, ErrMalformed},
+		{"a frame too long", []byte{0, 1, 0, 1, WireVersion}, ErrMalformed},
+		{"a frame of four gigabytes", []byte{0xff, 0xff, 0xff, 0xff, WireVersion}, ErrMalformed},
 		{"a frame of nothing", []byte{0, 0, 0, 0}, ErrMalformed},
 		{"another version", func() []byte { b := good([]byte{0x92, byte(vote.KindProbe), 1}); b[lengthBytes]++; return b }(), ErrMalformed},
 		{"a payload of nothing", good(nil), ErrMalformed},

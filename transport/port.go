@@ -112,7 +112,7 @@ type build struct {
 }
 
 var thisBuild = build{
-	low: oldestVersion, high: wireVersion, rhoPerMille: vote.RhoPerMille,
+	low: OldestVersion, high: WireVersion, rhoPerMille: vote.RhoPerMille,
 	handshakeTimeout: handshakeTimeout, writeTimeout: writeTimeout, flushTime: flushTime,
 }
 

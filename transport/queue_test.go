@@ -47,7 +47,7 @@ func push(t testing.TB, q *sendQueue, m *vote.Message) {
 }
 
 func TestUrgentMessagesOvertakeWhatWaits(t *testing.T) {
-	q := newSendQueue(wireVersion)
+	q := newSendQueue(WireVersion)
 	for i := range 10 {
 		push(t, q, bulky(i))
 	}
@@ -63,7 +63,7 @@ func TestUrgentMessagesOvertakeWhatWaits(t *testing.T) {
 }
 
 func TestOrderedMessagesKeepTheirOrderAndBatchesTheirBound(t *testing.T) {
-	q := newSendQueue(wireVersion)
+	q := newSendQueue(WireVersion)
 	const n = 20_000
 	for i := range n {
 		push(t, q, &vote.Message{Kind: vote.KindRelease, Stream: 1, Number: vote.Number(i)})
@@ -96,7 +96,7 @@ func TestOrderedMessagesKeepTheirOrderAndBatchesTheirBound(t *testing.T) {
 }
 
 func TestMessagesQueuedTogetherAreOneBatch(t *testing.T) {
-	q := newSendQueue(wireVersion)
+	q := newSendQueue(WireVersion)
 	for i := range 100 {
 		push(t, q, &vote.Message{Kind: vote.KindRelease, Number: vote.Number(i)})
 	}
@@ -117,7 +117,7 @@ func TestAFullLaneIsAnErrorAndTheOtherLaneGoesOn(t *testing.T) {
 		return err
 	}
 	t.Run("urgent", func(t *testing.T) {
-		q := newSendQueue(wireVersion)
+		q := newSendQueue(WireVersion)
 		if err := fill(q, &vote.Message{Kind: vote.KindAck}); !errors.Is(err, ErrQueueFull) {
 			t.Fatalf("error %v", err)
 		}
@@ -127,7 +127,7 @@ func TestAFullLaneIsAnErrorAndTheOtherLaneGoesOn(t *testing.T) {
 		push(t, q, &vote.Message{Kind: vote.KindRelease})
 	})
 	t.Run("ordered", func(t *testing.T) {
-		q := newSendQueue(wireVersion)
+		q := newSendQueue(WireVersion)
 		if err := fill(q, bulky(1)); !errors.Is(err, ErrQueueFull) {
 			t.Fatalf("error %v", err)
 		}
@@ -139,7 +139,7 @@ func TestAFullLaneIsAnErrorAndTheOtherLaneGoesOn(t *testing.T) {
 }
 
 func TestAnEndedQueueGivesWhatWaitsAndTakesNothingIn(t *testing.T) {
-	q := newSendQueue(wireVersion)
+	q := newSendQueue(WireVersion)
 	push(t, q, &vote.Message{Kind: vote.KindRelease})
 	q.end()
 	push(t, q, &vote.Message{Kind: vote.KindRelease})
@@ -153,14 +153,14 @@ func TestAnEndedQueueGivesWhatWaitsAndTakesNothingIn(t *testing.T) {
 }
 
 func TestAMessageThatCannotBeSentIsAnError(t *testing.T) {
-	q := newSendQueue(wireVersion)
+	q := newSendQueue(WireVersion)
 	if err := q.push(&vote.Message{Kind: vote.KindRequest}); !errors.Is(err, ErrMalformed) {
 		t.Fatalf("error %v", err)
 	}
 }
 
 func TestSendingDoesNotAllocateInTheSteadyState(t *testing.T) {
-	q := newSendQueue(wireVersion)
+	q := newSendQueue(WireVersion)
 	m := full(vote.KindRequest)
 	var buf []byte
 	n := testing.AllocsPerRun(1000, func() {

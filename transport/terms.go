@@ -20,11 +20,11 @@ type Terms struct {
 // MaxMeshLen is the longest name of a mesh in bytes: memberlist's label, which carries it, has a length of one byte.
 const MaxMeshLen = 128
 
-// wireVersion is the newest version of the protocol that this code speaks, and oldestVersion the oldest. Version 0 marks the
+// WireVersion is the newest version of the protocol that this code speaks, and OldestVersion the oldest. Version 0 marks the
 // frames of the handshake itself, whose form never changes.
 const (
-	wireVersion   = 1
-	oldestVersion = 1
+	WireVersion   = 1
+	OldestVersion = 1
 )
 
 // offer is what a side brings to the handshake.
