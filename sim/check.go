@@ -1,0 +1,582 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// Violation is something that must never be.
+type Violation struct {
+	Check string // its name
+	At    time.Duration
+	Text  string
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%s violated at %v: %s", v.Check, v.At, v.Text)
+}
+
+// The checks, by name.
+const (
+	checkExclusion = "exclusion"       // at most one believes that it holds a key
+	checkTokens    = "tokens"          // tokens of a key rise by order of grant
+	checkLost      = "lost stays lost" // a lease whose instant has passed never comes back
+	checkTold      = "told in time"    // a holder is told of a loss before its lease's instant
+	checkCover     = "cover"           // a lease never outlasts the promises of a majority for this very lease
+	checkQuiet     = "quiet"           // nothing counts before a voter's quiet time has passed
+	checkWord      = "owner's word"    // before its session's deadline, only its owner's word moves a vote
+	checkSerial    = "serials"         // a voter's life gives each serial once
+	checkTry       = "try"             // a TryLock ends within a TTL
+	checkUnlock    = "unlock"          // a release is answered within a TTL
+	checkAlarm     = "alarm"           // no invariant of the node's own is broken
+	checkLiveness  = "liveness"        // once all is well, everyone is served
+	checkBaseline  = "baseline"        // and nothing is left behind
+	checkEvents    = "events"          // what a node tells its shell makes sense
+)
+
+// judge is what the world knows by itself: who believes what, and what voters have said.
+type judge struct {
+	lockKeys  []*lockKey
+	byName    map[vote.Key]*lockKey
+	bySession map[vote.SessionID]*process
+	twins     bool            // two processes bear one name, so alarms are to be
+	deaf      map[string]bool // checks that a test does without, to see whether the others notice
+}
+
+// lockKey is one key as the world sees it.
+type lockKey struct {
+	i       int
+	name    vote.Key
+	last    vote.Token // of the newest lease
+	holds   []*Request // that were granted and neither lost nor given back
+	excused bool       // since the newest lease a voter had to trust a clock that stood behind its token
+	lossAt  Moment     // when a lease was last lost
+}
+
+// said is what a voter's life has said, kept by someone who understands nothing of voting.
+type said struct {
+	votes  map[vote.Key]*spoken
+	until  map[vote.SessionID]vote.Instant // the voter acknowledged to keep the session until then, by its slow clock
+	newest vote.Serial                     // the newest promised
+	unsaid map[vote.Serial]bool            // older ones that haven't been heard of
+	gone   gone
+}
+
+// gone is the request whose release was heard last. A voter runs its timers before it heeds a word, so it may still promise something
+// to the request in that very moment.
+type gone struct {
+	at     Moment
+	owner  vote.SessionID
+	number vote.Number
+}
+
+// says notes a serial and reports whether it is new.
+func (s *said) says(n vote.Serial) bool {
+	if n <= s.newest {
+		isNew := s.unsaid[n]
+		delete(s.unsaid, n)
+		return isNew
+	}
+	for s.newest++; s.newest < n; s.newest++ {
+		s.unsaid[s.newest] = true
+	}
+	return true
+}
+
+// spoken is a vote as the world has heard of it.
+type spoken struct {
+	owner  vote.SessionID
+	number vote.Number
+	serial vote.Serial
+	ended  bool // its owner has given it back, or a statement may have
+}
+
+// will is a vote of a process that is dead.
+type will struct {
+	key    *lockKey
+	owner  vote.SessionID
+	number vote.Number
+	token  vote.Token
+	until  Moment
+}
+
+func (w *World) setUpJudge() {
+	w.byName = make(map[vote.Key]*lockKey)
+	w.bySession = make(map[vote.SessionID]*process)
+}
+
+// keyOf returns the world's record of a key.
+func (w *World) keyOf(name vote.Key) *lockKey {
+	k := w.byName[name]
+	if k == nil {
+		k = &lockKey{i: len(w.lockKeys), name: name}
+		w.lockKeys = append(w.lockKeys, k)
+		w.byName[name] = k
+	}
+	return k
+}
+
+// violate notes the first violation and ends the run.
+func (w *World) violate(check, format string, args ...any) {
+	if w.failed != nil || w.deaf != nil && w.deaf[check] {
+		return
+	}
+	w.failed = &Violation{check, w.Now(), fmt.Sprintf(format, args...)}
+	w.note(nil, "VIOLATION of %s: %s", check, w.failed.Text)
+}
+
+// told takes in what a node tells its shell.
+func (w *World) told(p *process, e *quorum.Event) {
+	w.mix(uint64(e.Kind) | uint64(e.Number)<<8)
+	switch e.Kind {
+	case quorum.EventCover:
+		w.covered(p, e)
+		return
+	case quorum.EventAlarm:
+		w.note(p.host, "alarm: %s", e.Text)
+		w.fig.Alarms++
+		// A word of a life that died long ago may arrive so late that a voter takes it for a second process, and says so. But no
+		// process may be told that it is the second.
+		if !w.twins && !strings.HasPrefix(e.Text, "two processes") {
+			w.violate(checkAlarm, "%s: %s", p.host.alias, e.Text)
+		}
+		return
+	}
+	r := p.requests[e.Number]
+	if r == nil {
+		w.violate(checkEvents, "%s tells %+v of a request that is gone", p.host.alias, *e)
+		return
+	}
+	switch e.Kind {
+	case quorum.EventGranted:
+		switch r.State {
+		case Waiting:
+			w.grant(p, r, e)
+		case Releasing: // given up as it was won: the shell gives it back, and so has the node
+		default:
+			w.violate(checkEvents, "%s is granted request %d, which is %v", p.host.alias, r.Number, r.State)
+		}
+	case quorum.EventMoved:
+		if r.State == Granted {
+			w.moved(r, e.Group)
+		}
+	case quorum.EventFailed:
+		w.note(p.host, "fails request %d: %s", r.Number, e.Wait.Text)
+		if r.State != Waiting && r.State != Releasing {
+			w.violate(checkEvents, "%s fails request %d, which is %v", p.host.alias, r.Number, r.State)
+			return
+		}
+		w.fig.Failures++
+		w.tryInTime(r)
+		r.Wait = e.Wait
+		w.finish(r, Failed)
+	case quorum.EventLost:
+		w.lost(p, r)
+	case quorum.EventReleased:
+		if r.State != Releasing {
+			w.violate(checkEvents, "%s releases request %d, which is %v", p.host.alias, r.Number, r.State)
+			return
+		}
+		r.Wait = e.Wait
+		if took, most := p.clock.fastAt(w.now).Sub(r.released), p.host.ttl+slack; took > most && r.stops == p.stops {
+			w.violate(checkUnlock, "%s took %v to end request %d", p.host.alias, took, r.Number)
+		}
+		w.note(p.host, "ends request %d", r.Number)
+		w.finish(r, Released)
+	default:
+		w.violate(checkEvents, "%s tells %+v", p.host.alias, *e)
+	}
+}
+
+// slack is how much later than promised something may be told, since timers fire late.
+const slack = 3 * maxLate
+
+func (w *World) tryInTime(r *Request) {
+	if took := r.p.clock.fastAt(w.now).Sub(r.asked); r.Try && took > r.p.host.ttl+slack && r.stops == r.p.stops {
+		w.violate(checkTry, "%s took %v to end TryLock %d", r.p.host.alias, took, r.Number)
+	}
+}
+
+// believes reports whether a request's node would tell its user, if asked now, that the lease is held. It is what Err does: it
+// reads the clock itself.
+func (w *World) believes(r *Request) bool {
+	return r.State == Granted && !r.p.dead && r.p.clock.fastAt(w.now) < r.end
+}
+
+// grant is the moment in which a user begins to believe.
+func (w *World) grant(p *process, r *Request, e *quorum.Event) {
+	k := r.key
+	w.waiting--
+	w.fig.Acquisitions++
+	w.tryInTime(r)
+	r.State, r.Token, r.Had = Granted, e.Token, w.Now()
+	w.note(p.host, "is granted request %d, %q with token %d", r.Number, k.name, e.Token)
+	if k.lossAt != 0 {
+		w.fig.Takeovers++
+		k.lossAt = 0
+	}
+	w.assign(r, e.Group)
+	if w.failed != nil {
+		return
+	}
+	if !w.believes(r) {
+		w.violate(checkEvents, "%s is granted request %d when its cover is over", p.host.alias, r.Number)
+	}
+	for _, o := range k.holds {
+		if w.believes(o) && !w.opt.TokensOnly {
+			w.violate(checkExclusion, "%s is granted %q with token %d while %s holds it with token %d, for %v more", p.host.alias, k.name,
+				r.Token, o.Node, o.Token, o.p.left(w.now, o.end))
+			return
+		}
+	}
+	if r.Token <= k.last {
+		if !k.excused {
+			w.violate(checkTokens, "%s is granted %q with token %d after %d", p.host.alias, k.name, r.Token, k.last)
+			return
+		}
+		w.fig.Excused++
+	}
+	// Every later majority has a member that confirmed this token, so the excuse is used up.
+	k.last, k.excused = r.Token, false
+	k.holds = append(k.holds, r)
+	w.checkCover(r)
+	w.granted(r)
+}
+
+// assign puts a lease into a group that the node has told the end of.
+func (w *World) assign(r *Request, g quorum.GroupID) {
+	end, ok := r.p.groups[g]
+	if !ok {
+		w.violate(checkEvents, "%s speaks of group %d before it has told its end", r.Node, g)
+		return
+	}
+	r.group = g
+	w.ends(r, end)
+}
+
+// ends notes when a lease ends.
+func (w *World) ends(r *Request, end vote.Instant) {
+	r.end, r.over = end, end
+	r.until = r.p.clock.whenFast(end.Add(vote.Guard(r.p.host.ttl)))
+}
+
+// covered moves the end of a group of leases. One whose end has passed is lost for ever.
+func (w *World) covered(p *process, e *quorum.Event) {
+	p.groups[e.Group] = e.Until
+	fast := p.clock.fastAt(w.now)
+	for _, k := range w.lockKeys {
+		for _, r := range k.holds {
+			if r.p == p && r.group == e.Group && r.State == Granted {
+				w.extend(r, fast, e.Until)
+			}
+		}
+	}
+}
+
+func (w *World) moved(r *Request, g quorum.GroupID) {
+	fast, old := r.p.clock.fastAt(w.now), r.end
+	w.assign(r, g)
+	if w.failed == nil {
+		end := r.end
+		r.end = old
+		w.extend(r, fast, end)
+	}
+}
+
+func (w *World) extend(r *Request, fast, end vote.Instant) {
+	if fast >= r.end && end > fast {
+		w.violate(checkLost, "%s's lease of %q with token %d has ended and is extended", r.Node, r.Key, r.Token)
+		return
+	}
+	if fast < r.end && end < r.end {
+		w.fig.Shortened++
+	}
+	w.ends(r, end)
+	r.over = max(end, fast)
+	if fast < end {
+		w.checkCover(r)
+	}
+}
+
+// lost is a node's word that a lease is over.
+func (w *World) lost(p *process, r *Request) {
+	if r.State == Releasing { // it ended before it was given back
+		w.finish(r, Released)
+		return
+	}
+	if r.State != Granted {
+		w.violate(checkEvents, "%s loses request %d, which is %v", p.host.alias, r.Number, r.State)
+		return
+	}
+	fast := p.clock.fastAt(w.now)
+	w.note(p.host, "loses request %d, %q with token %d", r.Number, r.Key, r.Token)
+	switch {
+	case fast < r.end:
+		w.violate(checkEvents, "%s gives up request %d %v before its end", p.host.alias, r.Number, r.end.Sub(fast))
+	case fast > r.over.Add(vote.Guard(p.host.ttl)) && !w.stoppedSince(p):
+		w.violate(checkTold, "%s is told of a loss %v after the lease's end", p.host.alias, fast.Sub(r.over))
+	}
+	w.fig.Losses++
+	r.key.lossAt = w.now
+	w.unhold(r)
+	w.finish(r, Lost)
+}
+
+// stoppedSince reports whether a process has only just gone on.
+func (w *World) stoppedSince(p *process) bool { return p.woke != 0 && w.now <= p.woke.add(slack) }
+
+// unhold ends the belief in a lease.
+func (w *World) unhold(r *Request) {
+	k := r.key
+	for i, o := range k.holds {
+		if o == r {
+			k.holds = append(k.holds[:i], k.holds[i+1:]...)
+			break
+		}
+	}
+}
+
+// buried ends what a dead process wanted and believed.
+func (w *World) buried(p *process) {
+	for n := 1; n < len(p.keys); n++ {
+		if r := p.requests[vote.Number(n)]; r != nil {
+			if r.State == Granted {
+				w.unhold(r)
+				r.key.lossAt = w.now
+			}
+			w.finish(r, Crashed)
+		}
+	}
+}
+
+// bequeath notes what a dying voter has promised: it stands until its sessions' deadlines, though nobody remembers it.
+func (w *World) bequeath(p *process) {
+	v := p.m.Voter()
+	if v == nil {
+		return
+	}
+	w.fig.Tenures += v.Counters().Tenures
+	kept := p.host.wills[:0]
+	for _, x := range p.host.wills {
+		if x.until > w.now {
+			kept = append(kept, x)
+		}
+	}
+	if !w.isQuiet(p) {
+		for _, k := range w.lockKeys {
+			if x, ok := v.Vote(k.name); ok {
+				kept = append(kept, will{k, x.Owner, x.Number, x.Token, p.clock.whenSlow(x.Deadline)})
+			}
+		}
+	}
+	p.host.wills = kept
+}
+
+// isQuiet reports whether a voter's life is younger than the maximum TTL by its own slow clock.
+func (w *World) isQuiet(p *process) bool {
+	return p.clock.slowAt(w.now).Sub(p.started) < w.opt.MaxTTL
+}
+
+// checkCover holds a lease against the voters' own records: at its end, guard included, a majority must still be bound to it.
+func (w *World) checkCover(r *Request) {
+	if w.opt.TokensOnly {
+		return
+	}
+	n := 0
+	for _, i := range w.route {
+		if w.binds(w.hosts[i], r) {
+			n++
+		}
+	}
+	if n < w.quorum {
+		w.violate(checkCover, "%s's lease of %q with token %d lasts for %v, but only %d of %d voters are bound to it for so long:%s", r.Node,
+			r.Key, r.Token, r.p.left(w.now, r.end), n, len(w.voters), w.bonds(r))
+	}
+}
+
+// binds reports whether a voter has promised a lease's key to it for as long as the lease lasts, in whatever life.
+// Its token may be larger than the lease's: a confirmation of an earlier count of the same ballot may have reached it since.
+func (w *World) binds(h *host, r *Request) bool {
+	if p := h.p; p != nil {
+		if x, ok := p.m.Voter().Vote(r.key.name); ok && x.Number == r.Number && x.Owner == r.p.id && x.Token >= r.Token &&
+			p.clock.whenSlow(x.Deadline) >= r.until && !w.isQuiet(p) {
+			return true
+		}
+	}
+	for i := range h.wills {
+		if x := &h.wills[i]; x.key == r.key && x.number == r.Number && x.owner == r.p.id && x.token >= r.Token && x.until >= r.until {
+			return true
+		}
+	}
+	return false
+}
+
+// bonds tells what each voter has to do with a lease's key.
+func (w *World) bonds(r *Request) string {
+	var b strings.Builder
+	tell := func(life string, owner vote.SessionID, n vote.Number, t vote.Token, until Moment) {
+		fmt.Fprintf(&b, " %s to request %d of %v with token %d until %v;", life, n, owner, t, time.Duration(until-w.now))
+	}
+	for _, i := range w.route {
+		h := w.hosts[i]
+		fmt.Fprintf(&b, " %s:", h.name)
+		if p := h.p; p != nil {
+			if x, ok := p.m.Voter().Vote(r.key.name); ok {
+				tell("bound", x.Owner, x.Number, x.Token, p.clock.whenSlow(x.Deadline))
+			}
+		}
+		for _, x := range h.wills {
+			if x.key == r.key {
+				tell("an earlier life", x.owner, x.number, x.token, x.until)
+			}
+		}
+	}
+	fmt.Fprintf(&b, " the lease, guard included, lasts for %v", time.Duration(r.until-w.now))
+	return b.String()
+}
+
+// check looks at the world after an event of a process.
+func (w *World) check(p *process) {
+	v := p.m.Voter()
+	if v == nil {
+		return
+	}
+	if n := v.Counters().LastResort; n != p.resorts {
+		w.fig.ByClock += n - p.resorts
+		p.resorts = n
+		for _, k := range w.lockKeys {
+			if v.Floor() < k.last {
+				k.excused = true
+			}
+		}
+	}
+	for _, k := range w.lockKeys {
+		for _, r := range k.holds {
+			if w.believes(r) {
+				w.checkCover(r)
+			}
+		}
+	}
+}
+
+// tapped listens to all that a node's voter says, and to what its own requester says to it.
+func (w *World) tapped(p *process, conn vote.Conn, m *vote.Message) {
+	to := p.id
+	if conn == vote.LocalConn {
+		w.fig.Local++
+		if w.trace != nil {
+			w.trace.message(w.now, p.host, p.host, m)
+		}
+		if m.Kind.ToVoter() {
+			w.deliveredTo(p, p.id, m)
+			return
+		}
+	} else if int(conn) >= len(p.conns) || p.conns[conn].l == nil {
+		return
+	} else {
+		c := p.conns[conn]
+		to = c.l.ends[1-c.side].p.id
+	}
+	w.saidBy(p, to, m)
+}
+
+// sent watches what leaves a node: nothing that counts while it is quiet.
+func (w *World) sent(p *process, m *vote.Message) {
+	counts := false
+	switch m.Kind {
+	case vote.KindPromise:
+		counts = true
+	case vote.KindAck, vote.KindAnswer:
+		counts = m.Quiet <= 0 && (m.End || m.Kind == vote.KindAck)
+	case vote.KindTell:
+		counts = m.Counting
+	}
+	if counts && w.isQuiet(p) {
+		w.violate(checkQuiet, "%s says %q as if it counted, %v after its start", p.host.alias, appendMessage(nil, m),
+			p.clock.slowAt(w.now).Sub(p.started))
+	}
+}
+
+// saidBy hears a voter's word to a session.
+func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
+	w.sent(p, m)
+	switch m.Kind {
+	case vote.KindPromise:
+		w.fig.Promises++
+		w.promised(p, to, m.Number, m.Serial, true)
+	case vote.KindAck, vote.KindAnswer:
+		if m.Kind == vote.KindAnswer {
+			for i := range m.Entries {
+				w.promised(p, to, m.Entries[i].Number, m.Entries[i].Serial, false)
+			}
+			if !m.End {
+				return
+			}
+		}
+		if owner := w.bySession[to]; owner != nil {
+			p.said.until[to] = max(p.said.until[to], p.clock.slowAt(w.now).Add(owner.host.ttl))
+		}
+	case vote.KindInquire:
+		w.fig.Inquiries++
+	case vote.KindConfirmed:
+		w.fig.Confirmed++
+	}
+}
+
+// promised hears that a voter has given a vote, or still stands by one.
+func (w *World) promised(p *process, to vote.SessionID, n vote.Number, s vote.Serial, fresh bool) {
+	owner := w.bySession[to]
+	if owner == nil || int(n) >= len(owner.keys) {
+		w.violate(checkEvents, "%s promises something to request %d of %v, which is unknown", p.host.alias, n, to)
+		return
+	}
+	slow := p.clock.slowAt(w.now)
+	if !p.said.says(s) && fresh {
+		w.violate(checkSerial, "%s promises serial %d again", p.host.alias, s)
+	}
+	k := owner.keys[n].name
+	old := p.said.votes[k]
+	switch {
+	case old == nil:
+		old = &spoken{}
+		p.said.votes[k] = old
+	case old.owner == to && old.number == n, old.ended:
+	case slow < p.said.until[old.owner]:
+		w.violate(checkWord, "%s promises %q to request %d of %v, while request %d of %v has it for %v more", p.host.alias, k, n, to,
+			old.number, old.owner, p.said.until[old.owner].Sub(slow))
+	}
+	*old = spoken{owner: to, number: n, serial: s, ended: p.said.gone == gone{w.now, to, n}}
+}
+
+// deliveredTo hears a requester's word as it reaches a process.
+func (w *World) deliveredTo(p *process, from vote.SessionID, m *vote.Message) {
+	switch m.Kind {
+	case vote.KindYield:
+		w.fig.Yields++
+		w.ended(p, from, func(s *spoken) bool { return s.number == m.Number && s.serial == m.Serial })
+	case vote.KindRelease:
+		p.said.gone = gone{w.now, from, m.Number}
+		w.ended(p, from, func(s *spoken) bool { return s.number == m.Number })
+	case vote.KindStatement:
+		if m.End {
+			w.fig.Statements++
+			w.ended(p, from, func(*spoken) bool { return true })
+		}
+	case vote.KindConfirm:
+		if !m.Won {
+			w.fig.Confirmations++
+		}
+	}
+}
+
+func (w *World) ended(p *process, owner vote.SessionID, which func(*spoken) bool) {
+	for _, k := range w.lockKeys {
+		if s := p.said.votes[k.name]; s != nil && s.owner == owner && which(s) {
+			s.ended = true
+		}
+	}
+}

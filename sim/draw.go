@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Draw draws a world from a seed: three to five voters, nodes that only lock, sessions of several lengths, a network from one rack to
+// far apart, a load, and a random choice of faults with random weights, so that each seed is bad in its own way.
+func Draw(seed uint64) Options {
+	r := rand.New(rand.NewPCG(seed, 0))
+	pick := func(of ...time.Duration) time.Duration { return of[r.IntN(len(of))] }
+	o := Options{Seed: seed, Voters: 3 + r.IntN(3), MaxTTL: pick(time.Second, 2*time.Second, 3*time.Second, 5*time.Second)}
+	if r.IntN(2) == 0 {
+		o.Clients = r.IntN(3)
+	}
+	if r.IntN(3) == 0 { // sessions shorter than the most that voters allow
+		for range o.Voters + o.Clients {
+			o.TTL = append(o.TTL, o.MaxTTL/time.Duration(1+r.IntN(3)))
+		}
+	}
+	least := o.MaxTTL // of all sessions
+	for _, ttl := range o.TTL {
+		least = min(least, ttl)
+	}
+	jitter := []int{10, 50, 200}[r.IntN(3)]
+	// A session can't be kept up over a link that takes longer than its TTL for a few round trips, so the slowest one way is a twelfth.
+	most := least / 12 * 100 / time.Duration(100+jitter)
+	switch r.IntN(4) {
+	case 0:
+		o.Net = Net{Least: 50 * time.Microsecond, Most: 500 * time.Microsecond, Spikes: pickInt(r, 0, 5, 50)}
+	case 1:
+		o.Net = Net{Least: 500 * time.Microsecond, Most: 5 * time.Millisecond, Spikes: pickInt(r, 0, 5, 50)}
+	case 2:
+		o.Net = Net{Least: most / 4, Most: most, Spikes: pickInt(r, 0, 5)}
+	default:
+		o.Net = Net{Least: 200 * time.Microsecond, Most: most, Spikes: pickInt(r, 0, 5)}
+	}
+	o.Net.Jitter = jitter
+	o.Clocks.Spread = pick(0, 100*time.Millisecond, 2*time.Second, 4*time.Hour)
+	o.Load = Load{
+		Clients:  1 + r.IntN(6),
+		Keys:     1 + r.IntN(4),
+		Think:    pick(20*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 2*time.Second),
+		Hold:     pick(10*time.Millisecond, 200*time.Millisecond, o.MaxTTL),
+		Patience: pick(o.MaxTTL/2, 3*o.MaxTTL),
+		Try:      pickInt(r, 0, 20, 50),
+		Forever:  pickInt(r, 0, 50, 90),
+		Long:     pickInt(r, 0, 10),
+	}
+	o.Faults.Every = pick(o.MaxTTL/4, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
+	o.Faults.WallSteps = o.Clocks.Spread
+	for f := range o.Faults.Weights {
+		if r.IntN(2) == 0 {
+			o.Faults.Weights[f] = 1 << r.IntN(4)
+		}
+	}
+	for _, f := range []Fault{FaultCrashAll, FaultRolling} { // after these a mesh is quiet for long
+		o.Faults.Weights[f] = min(o.Faults.Weights[f], 1)
+	}
+	o.Faults.Weights[FaultUnseen] = 0
+	return o
+}
+
+func pickInt(r *rand.Rand, of ...int) int { return of[r.IntN(len(of))] }

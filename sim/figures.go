@@ -1,0 +1,114 @@
+package sim
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Figures count what happened in a run, or in many.
+type Figures struct {
+	Events    uint64
+	Simulated time.Duration
+	Messages  uint64 // sent between nodes
+	Delivered uint64
+	Local     uint64 // within a node
+
+	Requests     uint64
+	Acquisitions uint64
+	Abandoned    uint64
+	Failures     uint64 // of TryLocks mostly
+	Losses       uint64
+	Shortened    uint64 // ends of leases that came nearer, as a voter had forgotten its vote
+	Takeovers    uint64 // acquisitions after a loss or a crash of the holder
+
+	Promises      uint64
+	Confirmations uint64 // asked for
+	Confirmed     uint64
+	Inquiries     uint64
+	Yields        uint64
+	Tenures       uint64
+	Statements    uint64
+	ByClock       uint64 // voters that had to learn the highest token from their clock
+	Excused       uint64 // tokens out of order since such a clock stood behind the last token
+
+	Crashes     uint64
+	Restarts    uint64
+	Pauses      uint64
+	Twins       uint64 // second processes of one name
+	Partitions  uint64
+	Connections uint64
+	Breaks      uint64
+	Closes      uint64 // of connections, by a node
+	Steps       uint64 // of wall clocks
+	Alarms      uint64
+
+	// Fired counts the faults that were drawn, by kind.
+	Fired [faultEnd]uint64
+
+	// Settling is the largest share of the time allowed that it took to serve everyone after the faults, in percent.
+	Settling int64
+}
+
+// Add adds another run's figures.
+func (f *Figures) Add(g Figures) {
+	f.Simulated += g.Simulated
+	for i := range f.Fired {
+		f.Fired[i] += g.Fired[i]
+	}
+	f.Settling = max(f.Settling, g.Settling)
+	a, b := reflect.ValueOf(f).Elem(), reflect.ValueOf(g)
+	for i := range a.NumField() {
+		if v := a.Field(i); v.Kind() == reflect.Uint64 {
+			v.SetUint(v.Uint() + b.Field(i).Uint())
+		}
+	}
+}
+
+// Table lists the figures, and how many events a second were worked through when they took busy, of one processor.
+func (f Figures) Table(busy time.Duration) string {
+	var b strings.Builder
+	if busy > 0 {
+		fmt.Fprintf(&b, "%-22s %14.0f\n", "events a second", float64(f.Events)/busy.Seconds())
+	}
+	fmt.Fprintf(&b, "%-22s %14.1f\n", "simulated hours", f.Simulated.Hours())
+	fmt.Fprintf(&b, "%-22s %13d%%\n", "slowest settling", f.Settling)
+	v := reflect.ValueOf(f)
+	for i := range v.NumField() {
+		if v.Field(i).Kind() == reflect.Uint64 {
+			fmt.Fprintf(&b, "%-22s %14d\n", words(v.Type().Field(i).Name), v.Field(i).Uint())
+		}
+	}
+	for i, n := range f.Fired {
+		fmt.Fprintf(&b, "%-22s %14d\n", "fault: "+Fault(i).String(), n)
+	}
+	return b.String()
+}
+
+// words splits a field's name into words.
+func words(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Figures returns what has happened so far.
+func (w *World) Figures() Figures {
+	f := w.fig
+	f.Simulated = w.Now()
+	for _, h := range w.hosts {
+		if h.p != nil && h.p.m.Voter() != nil {
+			f.Tenures += h.p.m.Voter().Counters().Tenures
+		}
+	}
+	return f
+}

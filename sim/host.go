@@ -1,0 +1,152 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// pause says what keeps a host's process from running.
+type pause uint8
+
+const (
+	pauseNone    pause = iota
+	pauseStopped       // a signal or a collection of garbage: clocks go on
+	pauseAsleep        // the machine is suspended: the slow clock stands still, the fast one goes on
+	pauseUnseen        // a virtual machine is paused: no clock shows it. Beyond what exclusion may assume
+)
+
+// ending says how the peers of a dead process hear of it.
+type ending uint8
+
+const (
+	endingAtOnce ending = iota // the kernel closes its connections
+	endingMixed                // each peer hears soon, late, or only when it sends something to a new life's machine, or never
+	endingSilent               // nobody hears anything
+)
+
+// crash ends a host's process with all its memory.
+func (w *World) crash(h *host, how ending, r *rand.Rand) {
+	p := h.p
+	if p == nil {
+		return
+	}
+	w.note(h, "dies")
+	w.fig.Crashes++
+	if h.hung != pauseNone {
+		w.wake(h)
+	}
+	w.bequeath(p)
+	p.dead = true
+	h.p = nil
+	for c := 1; c < len(p.conns); c++ {
+		l, side := p.conns[c].l, p.conns[c].side
+		if l == nil {
+			continue
+		}
+		if l.fate == fateStands {
+			l.fate = fateBroken
+		}
+		for i := range l.lanes[side] {
+			if a := &l.lanes[side][i]; a.len() > 0 && r != nil {
+				a.keep(r.IntN(a.len() + 1))
+			}
+		}
+		w.forget(l, side)
+		far := &l.ends[1-side]
+		if !far.open {
+			continue
+		}
+		fate := 0
+		if how == endingMixed {
+			fate = r.IntN(8)
+		}
+		switch {
+		case how == endingSilent || fate == 7:
+			l.fate = fateSilent
+		case fate == 6:
+		case fate == 5:
+			w.learnWithin(l, 1-side, 3*w.opt.MaxTTL)
+		default:
+			if w.isOpen(h, far.host) {
+				w.learnWithin(l, 1-side, 20*time.Millisecond)
+			}
+		}
+	}
+	w.buried(p)
+}
+
+// halt keeps a host's process from running until wake.
+func (w *World) halt(h *host, how pause) {
+	if h.p == nil || h.hung != pauseNone {
+		return
+	}
+	w.note(h, "stops (%s)", [...]string{"", "stopped", "suspended", "paused unseen"}[how])
+	h.hung = how
+	h.p.stops++
+	w.fig.Pauses++
+	for _, c := range []*clock{&h.clock, &h.p.clock} {
+		switch how {
+		case pauseAsleep:
+			c.suspend(w.now)
+		case pauseUnseen:
+			c.freeze(w.now)
+		}
+	}
+}
+
+// wake lets a host's process run again. What came meanwhile waits for it, and so do its timers; either may be first.
+func (w *World) wake(h *host) {
+	p := h.p
+	if p == nil || h.hung == pauseNone {
+		return
+	}
+	w.note(h, "goes on")
+	h.hung = pauseNone
+	h.clock.resume(w.now)
+	p.clock.resume(w.now)
+	p.stops++
+	p.woke = w.now
+	backlog := p.backlog
+	p.backlog = nil
+	tick := event{at: w.now, kind: eventTick, p: p}
+	p.tick = w.now
+	if w.netRnd.IntN(2) == 0 {
+		w.push(tick)
+		tick = event{}
+	}
+	for _, e := range backlog {
+		if e.kind == eventTick {
+			continue
+		}
+		e.at = w.now
+		w.push(e)
+	}
+	if tick.p != nil {
+		w.push(tick)
+	}
+}
+
+// stepWall moves a host's wall clock.
+func (w *World) stepWall(h *host, by time.Duration) {
+	w.note(h, "has its wall clock moved by %v", by)
+	w.fig.Steps++
+	h.clock.step(w.now, by)
+	if h.p != nil {
+		h.p.clock.step(w.now, by)
+	}
+}
+
+// retune changes the rate of a host's clocks.
+func (w *World) retune(h *host, ppm int64) {
+	w.note(h, "has clocks that err by %d ppm from now on", ppm)
+	h.clock.retune(w.now, ppm)
+	if h.p != nil {
+		h.p.clock.retune(w.now, ppm)
+		w.arm(h.p)
+	}
+}
+
+// duration of the fast clock left until an instant, for scenarios.
+func (p *process) left(g Moment, i vote.Instant) time.Duration { return i.Sub(p.clock.fastAt(g)) }

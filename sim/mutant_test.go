@@ -1,0 +1,659 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// A mutant is a node that breaks one rule of the protocol. It is the genuine node in a wrapper that tampers with what the node hears
+// and says; production code has no switch for it. Each must be found out.
+type mutant struct {
+	name  string
+	build Builder
+	// seeds is how many default seeds are tried, before the scenario is.
+	seeds uint64
+	// scenario makes the occasion.
+	scenario func(w *World)
+	options  Options // of the scenario
+}
+
+var mutants = []mutant{
+	{name: "no quiet time", build: hasty, seeds: 6, scenario: votesAgainAtOnce, options: Options{Clients: 2}},
+	{name: "quiet votes that count", build: quietCounts, scenario: oneVoterAcrossTwoLives, options: Options{Clients: 2}},
+	{name: "votes kept across a voter's lives", build: keepsVotes, seeds: 6, scenario: forgottenVote, options: Options{Clients: 2}},
+	{name: "session cover by any majority", build: anyMajority, seeds: 6, scenario: anotherMajority, options: Options{Clients: 2}},
+	{name: "late serials honoured", build: honoursLate, seeds: 6, scenario: confirmedAfterYield, options: Options{
+		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
+	}},
+	{name: "generations ignored", build: ignoresGenerations, scenario: sessionRenewed, options: Options{Clients: 2}},
+	{name: "no confirmation of tokens", build: confirmsNothing, seeds: 6, scenario: tokenOfOneVoter, options: Options{
+		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
+	}},
+	{name: "restarted voters that don't ask for the highest token", build: asksNobody, seeds: 6, scenario: tokenBeyondTheClocks, options: Options{
+		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
+	}},
+	{name: "majority of the peers that look alive", build: looksAlive, seeds: 6, scenario: bothSidesRestart},
+}
+
+const mutantLength = 20 * time.Second
+
+// run tries a default seed. It looks for safety alone: a mutant that merely gets stuck isn't found out.
+func (m *mutant) run(seed uint64, b Builder) error {
+	o := Draw(seed)
+	o.Build = b
+	w := New(o)
+	w.Run(mutantLength)
+	return w.Err()
+}
+
+// play plays the scenario, in a few worlds that differ in what is left to chance.
+func (m *mutant) play(b Builder, deaf map[string]bool) error {
+	for seed := uint64(1); seed <= 10; seed++ {
+		o := m.options
+		o.Seed = seed
+		o.Clocks.Exact = o.Clocks.Wall == nil
+		o.MaxTTL = sceneTTL
+		o.Build = b
+		w := New(o)
+		w.deaf = deaf
+		if w.Awake() {
+			m.scenario(w)
+		} else {
+			w.violate(checkLiveness, "the mesh isn't ready")
+		}
+		if w.Err() != nil {
+			return w.Err()
+		}
+	}
+	return nil
+}
+
+// outcomes leaves a world with what users see alone: two holders at once, and tokens out of order.
+var outcomes = map[string]bool{
+	checkCover: true, checkQuiet: true, checkWord: true, checkSerial: true, checkAlarm: true, checkEvents: true, checkTold: true,
+	checkTry: true, checkUnlock: true, checkLost: true, checkBaseline: true,
+}
+
+// TestEveryMutantIsFound finds each mutant twice: with all checks, by a default seed or else by its scenario; and in its scenario by what
+// users see alone. Each time the same seed, or scenario, is fine without the mutant.
+func TestEveryMutantIsFound(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(m.name+" by all checks", func(t *testing.T) {
+			t.Parallel()
+			for seed := uint64(1); seed <= m.seeds; seed++ {
+				err := m.run(seed, m.build)
+				if err == nil {
+					continue
+				}
+				t.Logf("%s, seed %d: %.200v", m.name, seed, err)
+				if err := m.run(seed, Genuine); err != nil {
+					t.Errorf("seed %d without the mutant: %v", seed, err)
+				}
+				return
+			}
+			m.found(t, nil)
+		})
+		t.Run(m.name+" by its outcome", func(t *testing.T) {
+			t.Parallel()
+			m.found(t, outcomes)
+		})
+	}
+}
+
+// found demands that the scenario finds the mutant.
+func (m *mutant) found(t *testing.T, deaf map[string]bool) {
+	t.Helper()
+	if err := m.play(m.build, deaf); err == nil {
+		t.Errorf("the scenario doesn't find it")
+	} else {
+		t.Logf("%s, its scenario: %.200v", m.name, err)
+	}
+	if err := m.play(Genuine, nil); err != nil {
+		t.Errorf("the scenario without the mutant: %v", err)
+	}
+}
+
+// hasty counts as soon as it knows the highest token: its clock leaps over the quiet time.
+func hasty(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	now.Slow = now.Slow.Add(-cfg.MaxTTL)
+	return node.New(cfg, now)
+}
+
+// votesAgainAtOnce has b restart and x2 ask it, while x1 still relies on b's earlier life.
+func votesAgainAtOnce(w *World) {
+	w.Cut("x1", "c")
+	w.Lock("x1", "k") // a and b
+	w.Run(500 * time.Millisecond)
+	w.Lock("x2", "k") // c
+	w.Cut("x1", "b")
+	w.Restart("b")
+	w.Run(2 * sceneTTL)
+}
+
+// forger believes that a voter stands by votes that its answer doesn't list: of those that the requester has stated, the ones for
+// which keep holds.
+type forger struct {
+	Machine
+	keep    func(e *vote.Entry, from vote.SessionID, answer *vote.Message) bool
+	streams map[vote.Conn]*forgedStream
+	lives   map[vote.NodeID]vote.Life // that answered last
+	tokens  map[votedFor]vote.Token   // that voters have named
+}
+
+type votedFor struct {
+	voter  vote.NodeID
+	number vote.Number
+}
+
+type forgedStream struct {
+	stream vote.Stream
+	stated []vote.Entry
+	said   uint64 // ordered messages after the statement
+	forged []forgedVote
+}
+
+// forgedVote is a vote that the voter doesn't know of. Acknowledgements are made to include it.
+type forgedVote struct {
+	number vote.Number
+	serial vote.Serial
+	until  uint64 // the ordered message that takes it back; zero while none has
+}
+
+func (f *forger) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	out, ev = f.Machine.Drain(out, ev)
+	for i := range out {
+		m := &out[i].Message
+		if out[i].Close || !m.Kind.ToVoter() || m.Kind == vote.KindAsk {
+			continue
+		}
+		s := f.streams[out[i].Conn]
+		if m.Kind == vote.KindOpen {
+			s = &forgedStream{stream: m.Stream}
+			f.streams[out[i].Conn] = s
+		}
+		switch {
+		case s == nil || s.stream != m.Stream || m.Kind == vote.KindOpen || m.Kind.Urgent():
+			continue
+		case m.Kind == vote.KindStatement:
+			s.stated = append(s.stated, m.Entries...)
+			continue
+		}
+		s.said++
+		for j := range s.forged {
+			v := &s.forged[j]
+			if v.number == m.Number && v.until == 0 && (m.Kind == vote.KindRelease || m.Kind == vote.KindYield && v.serial == m.Serial) {
+				v.until = s.said
+			}
+		}
+	}
+	return out, ev
+}
+
+func (f *forger) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	s := f.streams[conn]
+	if s == nil || s.stream != m.Stream {
+		f.Machine.Deliver(now, conn, from, m)
+		return
+	}
+	switch m.Kind {
+	case vote.KindPromise, vote.KindConfirmed:
+		f.tokens[votedFor{from.Node, m.Number}] = m.Token
+	case vote.KindAnswer:
+		if !m.End {
+			break
+		}
+		for i := range s.stated {
+			e := &s.stated[i]
+			listed := slices.ContainsFunc(m.Entries, func(x vote.Entry) bool { return x.Number == e.Number })
+			if listed || !f.keep(e, from, m) {
+				continue
+			}
+			serial, token := max(e.Serial, 1), e.Token
+			if token == 0 {
+				token = f.tokens[votedFor{from.Node, e.Number}]
+			}
+			m.Entries = append(m.Entries, vote.Entry{Number: e.Number, Serial: serial, Token: token})
+			s.forged = append(s.forged, forgedVote{number: e.Number, serial: serial})
+		}
+		m.Quiet = 0
+		f.lives[from.Node] = from.Life
+	case vote.KindAck:
+		for _, v := range s.forged {
+			if v.until == 0 || m.Processed < v.until {
+				m.Hash += vote.OfVote(v.serial).Hash
+			}
+		}
+	}
+	f.Machine.Deliver(now, conn, from, m)
+}
+
+func newForger(cfg node.Config, now vote.Now) (*forger, error) {
+	n, err := node.New(cfg, now)
+	return &forger{
+		Machine: n, streams: make(map[vote.Conn]*forgedStream), lives: make(map[vote.NodeID]vote.Life), tokens: make(map[votedFor]vote.Token),
+	}, err
+}
+
+// quietCounts counts what a quiet voter has only recorded.
+func quietCounts(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	f, err := newForger(cfg, now)
+	f.keep = func(e *vote.Entry, _ vote.SessionID, answer *vote.Message) bool {
+		return e.Token != 0 && answer.Quiet > 0
+	}
+	return f, err
+}
+
+// oneVoterAcrossTwoLives has b vote for x2 in one life, while x1 re-states its lease to b's next.
+func oneVoterAcrossTwoLives(w *World) {
+	x1 := w.Lock("x1", "k")
+	w.Run(100 * time.Millisecond)
+	x2 := w.Lock("x2", "k")
+	w.Run(100 * time.Millisecond)
+	w.Cut("x1", "b")
+	w.Run(1300 * time.Millisecond)
+	w.Cut("x1", "c")
+	w.RunUntil(sceneTTL, func() bool { return w.binding("b", x2) }) // x1's session ends at b; c's is to last a while yet
+	w.Run(50 * time.Millisecond)
+	w.CutOneWay("b", "x2") // x2 doesn't hear that b's life has ended
+	w.Restart("b")
+	w.Mend("x1", "b")
+	w.Run(2 * sceneTTL)
+	_ = x1
+}
+
+// binding reports whether a voter has promised a request's key to it.
+func (w *World) binding(voter string, r *Request) bool {
+	p := w.host(voter).p
+	if p == nil {
+		return false
+	}
+	v, ok := p.m.Voter().Vote(r.key.name)
+	return ok && v.Owner == r.p.id && v.Number == r.Number
+}
+
+// keepsVotes goes on counting the votes of a voter that has restarted since.
+func keepsVotes(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	f, err := newForger(cfg, now)
+	f.keep = func(e *vote.Entry, from vote.SessionID, _ *vote.Message) bool {
+		return e.Serial != 0 && f.lives[from.Node] != 0 && f.lives[from.Node] != from.Life
+	}
+	return f, err
+}
+
+// forgottenVote has b vote for x1, who hasn't won, forget it in a restart, and vote for x2, who is older.
+func forgottenVote(w *World) {
+	w.Cut("x2", "a", "b")
+	w.Cut("x1", "a", "c")
+	w.Run(2 * sceneTTL)
+	w.Lock("x2", "k") // c
+	w.Run(50 * time.Millisecond)
+	w.Lock("x1", "k") // b
+	w.Run(50 * time.Millisecond)
+	w.Restart("b")
+	w.Mend("x2", "b")
+	w.Run(2 * sceneTTL)
+	w.Mend("x1", "a")
+	w.Run(2 * sceneTTL)
+}
+
+// anotherMajority has x1 lose b's vote to x2, while c, which is quiet and hasn't voted for x1, acknowledges its refreshes.
+func anotherMajority(w *World) {
+	w.Cut("x1", "c")
+	w.Run(2 * sceneTTL)
+	w.Lock("x1", "k") // a and b
+	w.Run(50 * time.Millisecond)
+	w.Lock("x2", "k") // c
+	w.Run(50 * time.Millisecond)
+	w.Cut("x1", "b")
+	w.Run(100 * time.Millisecond)
+	w.Restart("c")
+	w.Mend("x1", "c")
+	w.Run(2 * sceneTTL)
+}
+
+// anyone takes its sessions' cover from whatever voters acknowledge, whether they have voted for a lease or not.
+type anyone struct {
+	Machine
+	ttl    time.Duration
+	quorum int
+	acked  map[vote.NodeID]vote.Instant
+	groups map[quorum.GroupID]vote.Instant // as last told
+	order  []quorum.GroupID
+	stale  []vote.Number // lost, really
+	now    vote.Now
+}
+
+func anyMajority(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &anyone{
+		Machine: n, ttl: cfg.TTL, quorum: len(cfg.Voters)/2 + 1, acked: make(map[vote.NodeID]vote.Instant),
+		groups: make(map[quorum.GroupID]vote.Instant), now: now,
+	}, err
+}
+
+func (a *anyone) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if m.Kind == vote.KindAck {
+		a.acked[from.Node] = max(a.acked[from.Node], m.Sent.Add(vote.Cover(a.ttl)))
+	}
+	a.now = now
+	a.Machine.Deliver(now, conn, from, m)
+}
+
+func (a *anyone) Tick(now vote.Now) { a.now = now; a.Machine.Tick(now) }
+
+func (a *anyone) Release(now vote.Now, n vote.Number) {
+	a.now = now
+	a.Machine.Release(now, n)
+}
+
+// until is the q-th largest cover of all.
+func (a *anyone) until() vote.Instant {
+	all := make([]vote.Instant, 0, len(a.acked))
+	for _, i := range a.acked {
+		all = append(all, i)
+	}
+	if len(all) < a.quorum {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)-a.quorum].Add(-vote.Guard(a.ttl))
+}
+
+func (a *anyone) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(ev)
+	out, ev = a.Machine.Drain(out, ev)
+	inner := slices.Clone(ev[first:])
+	ev = ev[:first]
+	until := a.until()
+	for _, g := range a.order {
+		if until > a.groups[g] {
+			a.groups[g] = until
+			ev = append(ev, quorum.Event{Kind: quorum.EventCover, Group: g, Until: until})
+		}
+	}
+	for _, e := range inner {
+		switch e.Kind {
+		case quorum.EventCover:
+			if _, ok := a.groups[e.Group]; !ok {
+				a.order = append(a.order, e.Group)
+			}
+			e.Until = max(e.Until, until)
+			a.groups[e.Group] = e.Until
+		case quorum.EventLost:
+			if until > a.now.Fast {
+				a.stale = append(a.stale, e.Number)
+				continue
+			}
+		}
+		ev = append(ev, e)
+	}
+	if until <= a.now.Fast {
+		for _, n := range a.stale {
+			ev = append(ev, quorum.Event{Kind: quorum.EventLost, Number: n})
+		}
+		a.stale = nil
+	}
+	return out, ev
+}
+
+// confirmedAfterYield has x1 yield b's vote to x2 when it has asked b to confirm that vote, which it must since a, whose clock stands an
+// hour ahead like its own, proposes more. The confirmation comes when x2 has won.
+func confirmedAfterYield(w *World) {
+	w.Cut("x1", "c")
+	w.Cut("x2", "a")
+	w.CutOneWay("a", "x1")
+	w.Lock("x1", "k")
+	w.Run(20 * time.Millisecond) // x1 has b's vote
+	w.CutOneWay("x1", "b")
+	w.MendOneWay("a", "x1")
+	w.Run(300 * time.Millisecond) // and a's, and asks b to confirm
+	w.Lock("x2", "k")             // older, by the voters' clocks: b inquires, and x1 yields
+	w.Run(20 * time.Millisecond)
+	w.CutOneWay("b", "x1")
+	w.MendOneWay("x1", "b")
+	w.Run(300 * time.Millisecond) // b confirms, then takes its vote back and gives it to x2
+	w.MendOneWay("b", "x1")
+	w.Run(2 * sceneTTL)
+}
+
+// late counts a vote that it has given back when another word of the vote's serial comes.
+type late struct {
+	Machine
+	yielded map[lateVote]bool
+}
+
+type lateVote struct {
+	conn   vote.Conn
+	stream vote.Stream
+	number vote.Number
+	serial vote.Serial
+}
+
+// honoursLate wraps.
+func honoursLate(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &late{Machine: n, yielded: make(map[lateVote]bool)}, err
+}
+
+func (l *late) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(out)
+	out, ev = l.Machine.Drain(out, ev)
+	for _, o := range out[first:] {
+		if m := &o.Message; m.Kind == vote.KindYield {
+			l.yielded[lateVote{o.Conn, m.Stream, m.Number, m.Serial}] = true
+		}
+	}
+	return out, ev
+}
+
+func (l *late) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if m.Kind == vote.KindConfirmed && l.yielded[lateVote{conn, m.Stream, m.Number, m.Serial}] {
+		m.Kind = vote.KindPromise
+		m.Serial += 1 << 40 // to the genuine node the word is new
+	}
+	l.Machine.Deliver(now, conn, from, m)
+}
+
+// renewing is a voter that makes a session anew by a refresh when it has ended, in whatever generation.
+type renewing struct {
+	Machine
+	acks map[vote.Conn]vote.Message
+}
+
+func ignoresGenerations(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &renewing{Machine: n, acks: make(map[vote.Conn]vote.Message)}, err
+}
+
+func (r *renewing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if a, ok := r.acks[conn]; ok && m.Kind == vote.KindRefresh && a.Stream == m.Stream {
+		a.Sent = m.Sent
+		r.acks[conn] = a
+	}
+	r.Machine.Deliver(now, conn, from, m)
+}
+
+func (r *renewing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(out)
+	out, ev = r.Machine.Drain(out, ev)
+	for i := first; i < len(out); i++ {
+		switch o := &out[i]; o.Message.Kind {
+		case vote.KindAck:
+			r.acks[o.Conn] = o.Message
+		case vote.KindUnknown:
+			if a, ok := r.acks[o.Conn]; ok && a.Stream == o.Message.Stream {
+				o.Message = a
+			}
+		}
+	}
+	return out, ev
+}
+
+// sessionRenewed has x1's session end at b, unseen by x1, and b's vote go to x2.
+func sessionRenewed(w *World) {
+	w.Lock("x1", "k")
+	w.Run(100 * time.Millisecond)
+	w.Lock("x2", "k")
+	w.Run(500 * time.Millisecond)
+	there, back := w.Stall("x1", "b", false), w.Stall("x1", "b", true) // an acknowledgement, too, is on its way
+	w.Run(400 * time.Millisecond)
+	w.Stop("x1")
+	w.Cut("x1", "c")
+	w.Run(sceneTTL/2 - 200*time.Millisecond)
+	back()
+	w.RunUntil(sceneTTL, func() bool { v, ok := w.host("b").p.m.Voter().Vote("k"); return ok && v.Owner.Node == "x2" })
+	there()
+	w.Run(10 * time.Millisecond)
+	w.Continue("x1")
+	w.Run(2 * sceneTTL)
+}
+
+// trusting takes a token for confirmed as soon as it has asked for that.
+type trusting struct {
+	Machine
+	now   vote.Now
+	owed  map[lateVote]bool
+	peers map[vote.Conn]vote.SessionID
+}
+
+func confirmsNothing(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &trusting{Machine: n, now: now, owed: make(map[lateVote]bool), peers: make(map[vote.Conn]vote.SessionID)}, err
+}
+
+func (c *trusting) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
+	c.peers[conn] = voter
+	c.Machine.Link(now, conn, voter)
+}
+
+func (c *trusting) Tick(now vote.Now) { c.now = now; c.Machine.Tick(now) }
+
+func (c *trusting) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	for {
+		first := len(out)
+		out, ev = c.Machine.Drain(out, ev)
+		if len(out) == first {
+			return out, ev
+		}
+		for _, o := range out[first:] {
+			if m := o.Message; m.Kind == vote.KindConfirm && !m.Won {
+				c.owed[lateVote{o.Conn, m.Stream, m.Number, m.Serial}] = true
+				m.Kind = vote.KindConfirmed
+				c.Machine.Deliver(c.now, o.Conn, c.peers[o.Conn], &m)
+			}
+		}
+	}
+}
+
+func (c *trusting) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	c.now = now
+	if v := (lateVote{conn, m.Stream, m.Number, m.Serial}); m.Kind == vote.KindConfirmed && c.owed[v] {
+		delete(c.owed, v)
+		return
+	}
+	c.Machine.Deliver(now, conn, from, m)
+}
+
+// tokenOfOneVoter has x1 take its token from a, whose clock stands an hour ahead. b, which proposed less, doesn't hear of it; then only
+// b and c are left.
+func tokenOfOneVoter(w *World) {
+	w.Cut("x1", "c")
+	w.Run(2 * sceneTTL)
+	w.CutOneWay("a", "x1")
+	w.Lock("x1", "k")
+	w.Run(100 * time.Millisecond) // b has voted
+	w.CutOneWay("x1", "b")
+	w.MendOneWay("a", "x1")
+	w.Run(400 * time.Millisecond)
+	w.PowerOff("x1")
+	w.Run(2 * sceneTTL)
+	w.PowerOff("a")
+	w.Lock("x2", "k")
+	w.Run(2 * sceneTTL)
+}
+
+// silent is a restarted voter that asks nobody and takes it that nobody knows of a token.
+type silent struct {
+	Machine
+	now    vote.Now
+	voters []vote.NodeID
+}
+
+func asksNobody(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &silent{Machine: n, now: now, voters: cfg.Voters}, err
+}
+
+func (s *silent) Tick(now vote.Now) { s.now = now; s.Machine.Tick(now) }
+
+func (s *silent) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	s.now = now
+	if m.Kind != vote.KindTell {
+		s.Machine.Deliver(now, conn, from, m)
+	}
+}
+
+func (s *silent) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(out)
+	out, ev = s.Machine.Drain(out, ev)
+	asked := false
+	for i := first; i < len(out); i++ {
+		m := out[i].Message
+		if m.Kind != vote.KindAsk || asked {
+			continue
+		}
+		asked = true
+		for _, v := range s.voters {
+			s.Machine.Deliver(s.now, 0, vote.SessionID{Node: v}, &vote.Message{Kind: vote.KindTell, Nonce: m.Nonce, Counting: true})
+		}
+	}
+	if asked {
+		out, ev = s.Machine.Drain(out, ev)
+	}
+	return out, ev
+}
+
+// tokenBeyondTheClocks has a lease's token stand an hour ahead of b's and c's clocks; then the voters restart, one at a time.
+func tokenBeyondTheClocks(w *World) {
+	r := w.Lock("x1", "k")
+	w.Run(100 * time.Millisecond)
+	w.Release(r)
+	for _, v := range []string{"a", "b", "c"} {
+		w.Restart(v)
+		w.Run(2 * sceneTTL)
+	}
+	w.Lock("x2", "k")
+	w.Run(sceneTTL)
+}
+
+// bothSidesRestart has each side of a partition start without the other.
+func bothSidesRestart(w *World) {
+	w.Cut("a", "b", "c")
+	for _, v := range []string{"a", "b", "c"} {
+		w.Restart(v)
+	}
+	w.Run(3 * sceneTTL)
+	w.Lock("a", "k")
+	w.Lock("b", "k")
+	w.Run(sceneTTL)
+}
+
+// looksAlive takes for the voters those that it can reach as it starts.
+func looksAlive(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+	self := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
+	var alive []vote.NodeID
+	for _, v := range cfg.Voters {
+		if h := w.voterAt(v); h == self || w.isOpen(h, self) && w.isOpen(self, h) && (h.p != nil || w.now == 0) {
+			alive = append(alive, v)
+		}
+	}
+	if len(alive) > 0 {
+		cfg.Voters = alive
+	}
+	return node.New(cfg, now)
+}

@@ -1,0 +1,499 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/transport"
+)
+
+// Net says how long messages travel. Each ordered pair of hosts draws a base between Least and Most; each message takes the base,
+// up to Jitter of it more, and, Spikes times out of a thousand, up to ten times as long.
+type Net struct {
+	Least, Most time.Duration // default 200 µs and 1 ms
+	Jitter      int           // percent of the base; default 50
+	Spikes      int           // of a thousand messages
+}
+
+// Times of the connections' care-taker, which production has too.
+const (
+	dialTimeout  = 3 * time.Second // after which a dial without an answer has failed
+	synAgain     = time.Second     // after which TCP repeats a dial that wasn't answered
+	redialAtOnce = time.Millisecond
+	redialLeast  = 50 * time.Millisecond  // the first pause before a redial; it doubles
+	redialMost   = time.Second            // and stays there
+	steadyAfter  = time.Second            // a connection that lasts less counts as a failed dial
+	noticeMost   = 100 * time.Millisecond // how soon gossip, if it notices at all, tells of a node that is back
+)
+
+// network is the part of the world between the hosts.
+type network struct {
+	bases [][]time.Duration // from, to
+	slow  [][]time.Duration // what faults add
+	cut   [][]int           // how many faults cut the way; messages on it wait
+	links []*link           // those that somebody still believes in, in order of creation
+	lastN uint64
+	route []int // by place in World.voters: the host that answers to the name
+	spare [][]byte
+	heard vote.Message
+}
+
+// link is a connection, from the dial on. Side 0 has dialed, side 1 was dialed.
+type link struct {
+	n     uint64
+	voter int
+	since Moment // when it came up
+	state linkState
+	ends  [2]end
+	lanes [2][2]lane // by the side that sends, then ordered and urgent
+	stall [2]int     // how many faults hold up what the side sends
+	fate  fate
+}
+
+type linkState uint8
+
+const (
+	linkDialing linkState = iota
+	linkUp
+	linkFailed
+)
+
+// fate says what becomes of a link in the network.
+type fate uint8
+
+const (
+	fateStands fate = iota
+	fateBroken      // nothing sent from now on arrives; a machine that has forgotten the connection says so when it is sent something
+	fateSilent      // nor does anybody say so
+)
+
+// end is one side's view of a link.
+type end struct {
+	host *host
+	p    *process // nil on a dialed side that hasn't answered
+	conn vote.Conn
+	open bool // the process believes in it
+}
+
+// connection finds a link's end by the process's own number of it.
+type connection struct {
+	l    *link
+	side uint8
+}
+
+// dial is a process's care for its connection to one voter.
+type dial struct {
+	l     *link // under way or up
+	fails int
+}
+
+// lane carries messages of one side in order. The urgent one may overtake the ordered one, never the other way round.
+type lane struct {
+	frames [][]byte // nil: the sender has closed the connection
+	first  int
+	last   Moment // when the newest arrives
+	hung   int    // how many have come to a cut and wait for it to heal
+}
+
+const ordered, urgent = 0, 1
+
+func (a *lane) push(f []byte) { a.frames = append(a.frames, f) }
+
+func (a *lane) pop() ([]byte, bool) {
+	if a.first == len(a.frames) {
+		return nil, false
+	}
+	f := a.frames[a.first]
+	a.frames[a.first] = nil
+	a.first++
+	if a.first == len(a.frames) {
+		a.frames, a.first = a.frames[:0], 0
+	}
+	return f, true
+}
+
+// keep loses all but the first n frames.
+func (a *lane) keep(n int) { a.frames = a.frames[:a.first+n] }
+
+func (a *lane) len() int { return len(a.frames) - a.first }
+
+func (w *World) setUpNetwork() {
+	n := w.opt.Net
+	if n.Least == 0 {
+		n.Least = 200 * time.Microsecond
+	}
+	if n.Most == 0 {
+		n.Most = max(time.Millisecond, n.Least)
+	}
+	if n.Jitter == 0 {
+		n.Jitter = 50
+	}
+	w.opt.Net = n
+	for range w.hosts {
+		bases := make([]time.Duration, len(w.hosts))
+		for j := range bases {
+			bases[j] = n.Least + w.within(n.Most-n.Least+1)
+		}
+		w.bases = append(w.bases, bases)
+		w.slow = append(w.slow, make([]time.Duration, len(w.hosts)))
+		w.cut = append(w.cut, make([]int, len(w.hosts)))
+	}
+	for i := range w.voters {
+		w.route = append(w.route, i)
+	}
+}
+
+// latency draws how long a packet travels.
+func (w *World) latency(from, to *host) time.Duration {
+	base := w.bases[from.i][to.i] + w.slow[from.i][to.i]
+	r := w.netRnd.Uint64()
+	d := base + base*time.Duration(r>>40%uint64(w.opt.Net.Jitter+1))/100
+	if int(r%1000) < w.opt.Net.Spikes {
+		d += base * time.Duration(r>>20%10)
+	}
+	return d
+}
+
+// open reports whether packets go from one host to another.
+func (w *World) isOpen(from, to *host) bool { return w.cut[from.i][to.i] == 0 }
+
+// voterPlace returns a voter's place in World.voters, or -1.
+func (w *World) voterPlace(name vote.NodeID) int { return slices.Index(w.voters, name) }
+
+// dial starts a connection to a voter, unless there is one.
+func (w *World) dial(p *process, voter int) {
+	d := &p.dials[voter]
+	if d.l != nil || w.voters[voter] == p.host.name {
+		return
+	}
+	w.lastN++
+	l := &link{n: w.lastN, voter: voter}
+	l.ends[0] = end{host: p.host, p: p}
+	l.ends[1] = end{host: w.hosts[w.route[voter]]}
+	d.l = l
+	w.push(event{at: w.now.add(w.latency(p.host, l.ends[1].host)), kind: eventSyn, l: l})
+	w.push(event{at: w.now.add(dialTimeout), kind: eventDialTimeout, p: p, l: l})
+}
+
+// accept is a dial that reaches the voter's machine. The handshake tells both processes who the other is.
+func (w *World) accept(e event) {
+	l := e.l
+	from, to := l.ends[0].host, l.ends[1].host
+	if l.state != linkDialing || l.ends[1].p != nil {
+		return
+	}
+	if !w.isOpen(from, to) && e.n == 0 {
+		e.at = w.now.add(synAgain)
+		w.push(e)
+		return
+	}
+	back := w.now.add(w.latency(to, from))
+	switch p := to.p; {
+	case p == nil:
+		if w.isOpen(to, from) {
+			w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l})
+		}
+	case to.hung != pauseNone:
+		e.n = 1 // it has come, and waits in the machine for the process
+		p.backlog = append(p.backlog, e)
+	default:
+		w.join(l, 1, p)
+		w.links = append(w.links, l)
+		if w.isOpen(to, from) {
+			w.push(event{at: back, kind: eventUp, p: l.ends[0].p, l: l})
+		} else {
+			w.learnWithin(l, 1, 2*w.opt.MaxTTL)
+		}
+	}
+}
+
+// join gives a process its end of a link.
+func (w *World) join(l *link, side uint8, p *process) {
+	l.ends[side] = end{host: p.host, p: p, conn: vote.Conn(len(p.conns)), open: true}
+	p.conns = append(p.conns, connection{l, side})
+}
+
+// up ends a dial well.
+func (w *World) up(p *process, l *link) {
+	far := &l.ends[1]
+	if l.state != linkDialing {
+		return
+	}
+	if !far.open || far.p.dead {
+		w.dialFailed(p, l, "connection reset")
+		return
+	}
+	l.state = linkUp
+	l.since = w.now
+	w.join(l, 0, p)
+	w.fig.Connections++
+	w.note(p.host, "is connected to %v", far.p.id)
+	p.m.Link(p.read(w.now), l.ends[0].conn, far.p.id)
+	w.settle(p)
+}
+
+// dialFailed ends a dial in vain and arranges the next.
+func (w *World) dialFailed(p *process, l *link, why string) {
+	if l.state != linkDialing {
+		return
+	}
+	l.state = linkFailed
+	if l.ends[1].open {
+		w.learnWithin(l, 1, 2*w.opt.MaxTTL)
+	}
+	d := &p.dials[l.voter]
+	d.l = nil
+	d.fails++
+	w.redial(p, l.voter)
+	p.m.DialFailed(p.read(w.now), w.voters[l.voter], why)
+	w.settle(p)
+}
+
+// redial arranges the next dial: at once after an accident, later the more dials have failed.
+func (w *World) redial(p *process, voter int) {
+	pause := w.within(redialAtOnce)
+	if fails := p.dials[voter].fails; fails > 0 {
+		most := min(redialLeast<<min(fails-1, 10), redialMost)
+		pause = most/2 + w.within(most/2)
+	}
+	w.push(event{at: w.now.add(pause), kind: eventDial, p: p, n: uint64(voter)})
+}
+
+// herald lets gossip tell others that a node is back, so that they dial it at once. It may not notice.
+func (w *World) herald(h *host) {
+	voter := w.voterPlace(h.name)
+	if voter < 0 {
+		return
+	}
+	for _, o := range w.hosts {
+		if o.p != nil && o != h && w.netRnd.IntN(2) == 0 && w.isOpen(h, o) {
+			w.push(event{at: w.now.add(w.within(noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
+		}
+	}
+}
+
+// send puts a message on its way. Every message passes through the codec, as on a wire.
+func (w *World) send(p *process, o *vote.Outbound) {
+	w.sent(p, &o.Message)
+	if o.Conn == vote.LocalConn || int(o.Conn) >= len(p.conns) || p.conns[o.Conn].l == nil {
+		return // a connection that is gone
+	}
+	c := p.conns[o.Conn]
+	l := c.l
+	var buf []byte
+	if n := len(w.spare); n > 0 {
+		buf = w.spare[n-1][:0]
+		w.spare = w.spare[:n-1]
+	}
+	f, err := transport.Append(buf, &o.Message)
+	if err != nil {
+		w.violate("codec", "%s can't send %+v: %v", p.host.name, o.Message, err)
+		return
+	}
+	w.fig.Messages++
+	if l.fate != fateStands {
+		w.spare = append(w.spare, f)
+		w.reset(l, c.side)
+		return
+	}
+	which := ordered
+	if o.Message.Kind.Urgent() {
+		which = urgent
+	}
+	w.dispatch(l, c.side, uint8(which), f)
+}
+
+// dispatch puts a frame into a lane.
+func (w *World) dispatch(l *link, side, which uint8, f []byte) {
+	lanes := &l.lanes[side]
+	a := &lanes[which]
+	at := max(w.now.add(w.latency(l.ends[side].host, l.ends[1-side].host)), a.last)
+	if which == ordered {
+		at = max(at, lanes[urgent].last)
+	}
+	a.last = at
+	a.push(f)
+	w.push(event{at: at, kind: eventArrive, p: l.ends[1-side].p, l: l, side: side, lane: which})
+}
+
+// reset lets the sender on a broken link learn of it, where the other machine answers and has forgotten the connection.
+func (w *World) reset(l *link, side uint8) {
+	a, b := l.ends[side].host, l.ends[1-side].host
+	if l.fate == fateBroken && !l.ends[1-side].open && w.isOpen(a, b) && w.isOpen(b, a) {
+		w.push(event{at: w.now.add(w.latency(a, b) + w.latency(b, a)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
+	}
+}
+
+// hang reports whether a frame that would arrive is held up on its way; it will be sent again when the way is free.
+func (w *World) hang(l *link, side, which uint8) bool {
+	if l.stall[side] == 0 && w.cut[l.ends[side].host.i][l.ends[1-side].host.i] == 0 {
+		return false
+	}
+	l.lanes[side][which].hung++
+	return true
+}
+
+// unhang sends again what hung on a link's way.
+func (w *World) unhang(l *link, side uint8) {
+	from, to := l.ends[side].host, l.ends[1-side].host
+	if l.stall[side] > 0 || w.cut[from.i][to.i] > 0 {
+		return
+	}
+	at := w.now.add(w.latency(from, to) + w.within(200*time.Millisecond)) // senders try again at growing intervals
+	for _, which := range []uint8{urgent, ordered} {
+		a := &l.lanes[side][which]
+		for ; a.hung > 0; a.hung-- {
+			w.push(event{at: at, kind: eventArrive, p: l.ends[1-side].p, l: l, side: side, lane: which})
+		}
+		a.last = max(a.last, at)
+	}
+}
+
+// receive gives the head of a lane to the process that it is for.
+func (w *World) receive(l *link, side, which uint8) {
+	f, ok := l.lanes[side][which].pop()
+	to := &l.ends[1-side]
+	switch {
+	case !ok || !to.open:
+		if f != nil {
+			w.spare = append(w.spare, f)
+		}
+		if ok && f != nil && !to.open && l.ends[side].open {
+			w.reset(l, side)
+			if l.fate == fateStands && l.state == linkUp {
+				l.fate = fateBroken
+			}
+		}
+		return
+	case f == nil:
+		w.learn(l, 1-side)
+		return
+	}
+	m := &w.heard
+	if err := transport.Decode(f, m); err != nil {
+		w.violate("codec", "%s can't read what %s sent: %v", to.host.name, l.ends[side].host.name, err)
+		return
+	}
+	for i := 0; i+8 <= len(f); i += 8 {
+		w.mix(uint64(f[i]) | uint64(f[i+1])<<8 | uint64(f[i+2])<<16 | uint64(f[i+3])<<24 |
+			uint64(f[i+4])<<32 | uint64(f[i+5])<<40 | uint64(f[i+6])<<48 | uint64(f[i+7])<<56)
+	}
+	w.mix(uint64(len(f))<<8 | uint64(f[len(f)-1]))
+	w.spare = append(w.spare, f)
+	w.deliver(to.p, to.conn, l.ends[side].p, m)
+}
+
+// deliver gives a message to a process.
+func (w *World) deliver(p *process, conn vote.Conn, from *process, m *vote.Message) {
+	w.fig.Delivered++
+	if w.trace != nil {
+		w.trace.message(w.now, from.host, p.host, m)
+	}
+	w.deliveredTo(p, from.id, m)
+	p.m.Deliver(p.read(w.now), conn, from.id, m)
+	w.settle(p)
+}
+
+// learn lets one end know that a link is gone.
+func (w *World) learn(l *link, side uint8) {
+	e := &l.ends[side]
+	if !e.open {
+		return
+	}
+	if l.fate == fateStands {
+		l.fate = fateBroken
+	}
+	p := w.forget(l, side)
+	w.note(p.host, "loses the connection to %s", l.ends[1-side].host.name)
+	p.m.Unlink(p.read(w.now), e.conn)
+	w.settle(p)
+}
+
+// forget closes one end of a link.
+func (w *World) forget(l *link, side uint8) *process {
+	e := &l.ends[side]
+	p := e.p
+	e.open = false
+	p.conns[e.conn] = connection{}
+	if side == 0 && !p.dead {
+		d := &p.dials[l.voter]
+		d.l = nil
+		if d.fails++; w.now >= l.since.add(steadyAfter) {
+			d.fails = 0
+		}
+		w.redial(p, l.voter)
+	}
+	if !l.ends[1-side].open {
+		w.links = slices.DeleteFunc(w.links, func(m *link) bool { return m == l })
+	}
+	return p
+}
+
+// close ends a connection as its process wants. What it had sent goes on, and then the other side learns.
+func (w *World) close(p *process, conn vote.Conn) {
+	if conn == vote.LocalConn || int(conn) >= len(p.conns) || p.conns[conn].l == nil {
+		return
+	}
+	c := p.conns[conn]
+	w.fig.Closes++
+	w.note(p.host, "closes the connection to %s", c.l.ends[1-c.side].host.name)
+	if c.l.fate == fateStands {
+		w.dispatch(c.l, c.side, ordered, nil)
+	}
+	w.forget(c.l, c.side)
+	p.m.Unlink(p.read(w.now), conn)
+}
+
+func (w *World) learnWithin(l *link, side uint8, d time.Duration) {
+	w.push(event{at: w.now.add(w.within(d)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
+}
+
+// breakLink breaks a connection somewhere on its way. Of what is under way a part still arrives; each side learns in its own time.
+func (w *World) breakLink(l *link, r *rand.Rand) {
+	l.fate = fateBroken
+	w.fig.Breaks++
+	for side := range uint8(2) {
+		for i := range l.lanes[side] {
+			if a := &l.lanes[side][i]; a.len() > 0 {
+				a.keep(r.IntN(a.len() + 1))
+			}
+		}
+		if l.ends[side].open {
+			switch r.IntN(4) {
+			case 0, 1:
+				w.learnWithin(l, side, 50*time.Millisecond)
+			case 2:
+				w.learnWithin(l, side, 3*w.opt.MaxTTL)
+			default: // when it sends something, or notices by itself
+			}
+		}
+	}
+}
+
+// setCut adds to (or takes from) the cuts of the way between two hosts.
+func (w *World) setCut(from, to *host, by int) {
+	w.cut[from.i][to.i] += by
+	if w.cut[from.i][to.i] > 0 {
+		return
+	}
+	for _, l := range w.links {
+		for side := range uint8(2) {
+			if l.ends[side].host == from && l.ends[1-side].host == to {
+				w.unhang(l, side)
+			}
+		}
+	}
+}
+
+// setStall holds up (or lets go) what one side of a link sends.
+func (w *World) setStall(l *link, side uint8, by int) {
+	l.stall[side] += by
+	w.unhang(l, side)
+}
+
+func (l *link) String() string {
+	return fmt.Sprintf("connection %d from %s to %s", l.n, l.ends[0].host.name, l.ends[1].host.name)
+}

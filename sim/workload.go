@@ -1,0 +1,249 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// Load says what the clients on each node want. All durations are means.
+type Load struct {
+	Clients  int // on each node; zero for none
+	Keys     int // that they contend for
+	Think    time.Duration
+	Hold     time.Duration
+	Patience time.Duration // after which a waiting client gives up
+	Try      int           // percent of requests that are TryLocks
+	Forever  int           // percent of requests that wait however long it takes
+	Long     int           // percent of leases that are held ten times as long
+}
+
+// State is what has become of a request.
+type State uint8
+
+// A request goes from Waiting to Granted or an end, and from Granted to Lost or Released.
+const (
+	Waiting State = iota
+	Granted
+	Failed    // a TryLock lost, or the voters refuse
+	Lost      // the lease's instant has passed
+	Releasing // given back, and not confirmed yet
+	Released
+	Crashed // its process is dead
+)
+
+func (s State) String() string {
+	return [...]string{"waiting", "granted", "failed", "lost", "releasing", "released", "crashed"}[s]
+}
+
+// Request is one wish for a key, as its client sees it.
+type Request struct {
+	Node   string
+	Key    string
+	Try    bool
+	Number vote.Number
+	State  State
+	Token  vote.Token
+	Wait   quorum.Wait // why it failed, or what its release lacks
+	Asked  time.Duration
+	Had    time.Duration // when it was granted
+	Ended  time.Duration
+
+	p        *process
+	key      *lockKey
+	group    quorum.GroupID
+	client   int          // of its process; -1 when a scenario has asked
+	asked    vote.Instant // on the fast clock
+	released vote.Instant
+	stops    int          // of its process when it was asked or released
+	until    Moment       // when its cover ends in the world's time, guard included
+	end      vote.Instant // the same on its node's fast clock, without the guard
+	over     vote.Instant // when its node could know at the soonest that it ends
+}
+
+// load is the part of the world that wants locks.
+type load struct {
+	draining bool // nobody asks for anything new, and what is had is given back soon
+	waiting  int  // requests that are waiting
+}
+
+// client is one user on a node.
+type client struct {
+	r   *Request
+	due Moment // when it acts next; a client event for another time is void
+}
+
+func (w *World) setUpLoad() {
+	l := &w.opt.Load
+	l.Keys = max(l.Keys, 1)
+	for i := range l.Keys {
+		w.keyOf(vote.Key(fmt.Sprintf("key-%d", i)))
+	}
+}
+
+func (w *World) startClients(p *process) {
+	if w.draining {
+		return
+	}
+	p.clients = make([]client, w.opt.Load.Clients)
+	for i := range p.clients {
+		w.plan(p, i, w.mean(w.opt.Load.Think))
+	}
+}
+
+// mean draws a duration between nothing and twice the mean.
+func (w *World) mean(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(w.wlRnd.Int64N(2 * int64(d)))
+}
+
+func (w *World) percent(n int) bool { return w.wlRnd.IntN(100) < n }
+
+// plan has a client act in d, unless something happens to it before.
+func (w *World) plan(p *process, i int, d time.Duration) {
+	at := w.now.add(d) + 1
+	p.clients[i].due = at
+	w.push(event{at: at, kind: eventClient, p: p, n: uint64(i)})
+}
+
+// act is a client's next step: ask, give up, or give back.
+func (w *World) act(p *process, i int) {
+	c := &p.clients[i]
+	if c.due > w.now {
+		return // it has other plans by now
+	}
+	l := &w.opt.Load
+	switch r := c.r; {
+	case r == nil:
+		if w.draining {
+			return
+		}
+		k := w.lockKeys[w.wlRnd.IntN(l.Keys)]
+		r = w.ask(p, k, w.percent(l.Try))
+		if r == nil {
+			w.plan(p, i, w.mean(l.Think))
+			return
+		}
+		r.client, c.r = i, r
+		if !w.percent(l.Forever) {
+			w.plan(p, i, w.mean(l.Patience)) // it may be granted before: then this becomes the time to give back
+		} else {
+			c.due = never
+		}
+		w.settle(p)
+	case r.State == Waiting && w.draining:
+	case r.State == Waiting || r.State == Granted:
+		w.release(r)
+	}
+}
+
+// ask asks for a key; nil when the node is too busy. The caller settles.
+func (w *World) ask(p *process, k *lockKey, try bool) *Request {
+	now := p.read(w.now)
+	p.keys = append(p.keys, k) // before, as the node's own voter may promise it at once
+	n, err := p.m.Lock(now, k.name, try)
+	if err != nil {
+		p.keys = p.keys[:len(p.keys)-1]
+		w.note(p.host, "is refused %q: %v", k.name, err)
+		return nil
+	}
+	if int(n) != len(p.keys)-1 {
+		w.violate("requests", "%s numbers a request %d after %d", p.host.name, n, len(p.keys)-2)
+		return nil
+	}
+	r := &Request{
+		Node: p.host.alias, Key: string(k.name), Try: try, Number: n, Asked: w.Now(),
+		p: p, key: k, client: -1, asked: now.Fast, stops: p.stops,
+	}
+	p.requests[n] = r
+	w.waiting++
+	w.fig.Requests++
+	w.mix(uint64(n)<<8 | uint64(k.i))
+	if w.trace != nil {
+		verb := "Lock"
+		if try {
+			verb = "TryLock"
+		}
+		w.note(p.host, "%s(%q) is request %d", verb, k.name, n)
+	}
+	return r
+}
+
+// release gives a lease back, or gives a waiting request up.
+func (w *World) release(r *Request) {
+	p := r.p
+	switch r.State {
+	case Waiting:
+		w.waiting--
+		w.fig.Abandoned++
+	case Granted:
+		w.unhold(r)
+	default:
+		return
+	}
+	now := p.read(w.now)
+	r.State, r.released, r.stops = Releasing, now.Fast, p.stops
+	w.note(p.host, "releases request %d", r.Number)
+	p.m.Release(now, r.Number)
+	w.settle(p)
+}
+
+// finish ends a request, and frees its client for the next.
+func (w *World) finish(r *Request, s State) {
+	if r.State == Waiting {
+		w.waiting--
+	}
+	r.State, r.Ended = s, w.Now()
+	delete(r.p.requests, r.Number)
+	if r.client >= 0 && s != Crashed {
+		r.p.clients[r.client].r = nil
+		w.plan(r.p, r.client, w.mean(w.opt.Load.Think))
+	}
+}
+
+// granted plans how long a client holds.
+func (w *World) granted(r *Request) {
+	if r.client < 0 {
+		if w.draining {
+			w.At(5*time.Millisecond, func() { w.release(r) })
+		}
+		return
+	}
+	d := w.mean(w.opt.Load.Hold)
+	if w.percent(w.opt.Load.Long) {
+		d *= 10
+	}
+	if w.draining {
+		d = w.mean(5 * time.Millisecond)
+	}
+	w.plan(r.p, r.client, d)
+}
+
+// drain lets clients ask for nothing more and give back what they hold. Those that wait go on waiting, however long.
+func (w *World) drain() {
+	w.draining = true
+	for _, h := range w.hosts {
+		if h.p == nil {
+			continue
+		}
+		for _, k := range w.lockKeys {
+			for _, r := range k.holds {
+				if r.p == h.p && r.client < 0 {
+					w.granted(r)
+				}
+			}
+		}
+		for i := range h.p.clients {
+			switch r := h.p.clients[i].r; {
+			case r == nil, r.State == Waiting:
+				h.p.clients[i].due = never
+			case r.State == Granted:
+				w.plan(h.p, i, w.mean(100*time.Millisecond))
+			}
+		}
+	}
+}

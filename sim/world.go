@@ -1,0 +1,433 @@
+// Package sim runs whole nodes, the very code of production, in a world of its own making: clocks that err, a network that delays,
+// stalls and breaks, machines that stop and restart. One seed decides everything, so a failure can be had again.
+//
+// After each event the world checks what must always hold (see check.go); after the faults it heals and demands that everyone be
+// served (see [World.Settle]). A world has no goroutine and reads no clock; one goroutine at a time may use it.
+package sim
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// Options say what a world is made of. [Draw] draws them from a seed; a scenario writes its own.
+type Options struct {
+	Seed    uint64
+	Voters  int             // nodes that vote and lock, named a, b, c…; 3 by default
+	Clients int             // nodes that only lock, named x1, x2…
+	MaxTTL  time.Duration   // default 2 s
+	TTL     []time.Duration // of each node's sessions, voters first; MaxTTL where it is missing or zero
+
+	Net    Net
+	Clocks Clocks
+	Load   Load
+	Faults Faults
+
+	// TokensOnly is for runs beyond what exclusion may assume (clock rates beyond the bound, pauses that no clock shows): only that
+	// tokens rise is checked.
+	TokensOnly bool
+
+	Build Builder   // Genuine by default
+	Trace io.Writer // where each event is told in a line; nil for nowhere
+}
+
+// Clocks say how wrong the hosts' clocks are at the start.
+type Clocks struct {
+	PPM  []int64         // rate errors in parts per million, by host; drawn within the bound where missing
+	Wall []time.Duration // offsets of the wall clocks; drawn within Spread where missing
+	// Spread is how far apart wall clocks may be.
+	Spread time.Duration
+	// Exact makes all rates and wall clocks right where they aren't given.
+	Exact bool
+}
+
+// World is one run. See the package's documentation.
+type World struct {
+	opt    Options
+	now    Moment
+	queue  queue
+	hosts  []*host
+	voters []vote.NodeID
+	quorum int
+
+	lives  *rand.Rand // each concern draws from a stream of its own, so that taking a fault out leaves the rest as it was
+	netRnd *rand.Rand
+	wlRnd  *rand.Rand
+	fltRnd *rand.Rand
+
+	network
+	judge
+	load
+	faults
+
+	trace  *tracer
+	hash   uint64
+	fig    Figures
+	failed *Violation
+	out    []vote.Outbound
+	ev     []quorum.Event
+	closes []vote.Conn
+}
+
+// host is a machine with a name. Processes run on it, one life after the other.
+type host struct {
+	i       int
+	name    vote.NodeID
+	alias   string // what scenarios call it; the name, but for twins
+	voter   bool
+	ttl     time.Duration
+	clock   clock // what the machine shows; the process under way has its own copy with other offsets
+	p       *process
+	lives   int
+	twinned bool   // another host has its name, too
+	retired bool   // nothing is started on it any more
+	wills   []will // what earlier lives have promised and not outlived
+	hung    pause  // what keeps the process from running
+}
+
+// process is one life of a node.
+type process struct {
+	host    *host
+	id      vote.SessionID
+	m       Machine
+	clock   clock
+	started vote.Instant // on its slow clock
+	dead    bool
+	backlog []event // inputs that came while it was stopped
+	stops   int     // how often it was stopped, and went on
+	woke    Moment  // when it last went on
+
+	conns []connection // by vote.Conn
+	dials []dial       // by place in World.voters
+	tick  Moment       // when the next tick is due; never when none is
+
+	requests map[vote.Number]*Request
+	keys     []*lockKey // of each request, by number; also of those that are gone
+	groups   map[quorum.GroupID]vote.Instant
+	said     said
+	clients  []client
+	resorts  uint64 // tokens taken from the clock, as last seen
+}
+
+type eventKind uint8
+
+const (
+	eventNone        eventKind = iota
+	eventRun                   // f
+	eventTick                  // p
+	eventArrive                // l, side (the sender's), lane: the head of the lane reaches the other machine
+	eventRead                  // the same, but it had arrived while the process was stopped
+	eventLearn                 // l, side: that end learns that the connection is gone
+	eventDial                  // p, n: a voter is to be dialed
+	eventSyn                   // l: a dial reaches the voter's machine
+	eventUp                    // p, l: the voter's answer to a dial
+	eventDialFail              // p, l
+	eventDialTimeout           // p, l
+	eventClient                // p, n: a client does its next thing
+)
+
+// event is something that is to happen. Those with p are lost when the process dies, and wait while it is stopped.
+type event struct {
+	at   Moment
+	kind eventKind
+	side uint8
+	lane uint8
+	n    uint64
+	p    *process
+	l    *link
+	f    func()
+}
+
+// New makes a world and starts its nodes.
+func New(opt Options) *World {
+	if opt.Voters == 0 {
+		opt.Voters = 3
+	}
+	if opt.MaxTTL == 0 {
+		opt.MaxTTL = 2 * time.Second
+	}
+	if opt.Build == nil {
+		opt.Build = Genuine
+	}
+	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(opt.Seed, n)) }
+	w := &World{
+		opt: opt, lives: stream(1), netRnd: stream(2), wlRnd: stream(3), fltRnd: stream(4),
+		quorum: opt.Voters/2 + 1,
+	}
+	if opt.Trace != nil {
+		w.trace = &tracer{w: opt.Trace}
+	}
+	clocks := stream(5)
+	for i := range opt.Voters + opt.Clients {
+		h := &host{i: i, voter: i < opt.Voters, ttl: opt.MaxTTL}
+		if h.voter {
+			h.name = vote.NodeID(rune('a' + i))
+			w.voters = append(w.voters, h.name)
+		} else {
+			h.name = vote.NodeID(fmt.Sprintf("x%d", i-opt.Voters+1))
+		}
+		h.alias = string(h.name)
+		if i < len(opt.TTL) && opt.TTL[i] != 0 {
+			h.ttl = opt.TTL[i]
+		}
+		h.clock = opt.Clocks.draw(clocks, i)
+		w.hosts = append(w.hosts, h)
+	}
+	w.setUpNetwork()
+	w.setUpJudge()
+	w.setUpLoad()
+	for _, h := range w.hosts {
+		w.start(h)
+	}
+	w.setUpFaults()
+	return w
+}
+
+func (c *Clocks) draw(r *rand.Rand, i int) clock {
+	k := clock{wall: epoch}
+	ppm, off := r.Int64N(3*MaxPPM)-3*MaxPPM/2, r.Int64N(int64(c.Spread)+1)-int64(c.Spread)/2
+	if !c.Exact {
+		k.ppm = min(max(ppm, -MaxPPM), MaxPPM) // a third of all clocks run at the very bound
+		k.wall += off
+	}
+	if i < len(c.PPM) {
+		k.ppm = c.PPM[i]
+	}
+	if i < len(c.Wall) {
+		k.wall = epoch + int64(c.Wall[i])
+	}
+	return k
+}
+
+// start begins a new life on a host.
+func (w *World) start(h *host) {
+	if h.p != nil {
+		return
+	}
+	h.clock.rebase(w.now)
+	p := &process{
+		host: h, id: vote.SessionID{Node: h.name, Life: vote.Life(w.lives.Uint64() | 1)}, clock: h.clock,
+		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,
+		requests: make(map[vote.Number]*Request), keys: make([]*lockKey, 1), groups: make(map[quorum.GroupID]vote.Instant),
+	}
+	p.clock.frozen, p.clock.suspended = false, false
+	p.clock.fast = vote.Instant(w.lives.Int64N(1e15))
+	p.clock.slow = vote.Instant(w.lives.Int64N(1e15))
+	p.started = p.clock.slowAt(w.now)
+	p.said = said{
+		votes: make(map[vote.Key]*spoken), until: make(map[vote.SessionID]vote.Instant), unsaid: make(map[vote.Serial]bool),
+	}
+	h.p = p
+	h.lives++
+	if h.lives > 1 {
+		w.fig.Restarts++
+	}
+	w.bySession[p.id] = p
+	m, err := w.opt.Build(w, node.Config{Name: h.name, Life: p.id.Life, Voters: w.voters, TTL: h.ttl, MaxTTL: w.opt.MaxTTL}, p.read(w.now))
+	if err != nil {
+		panic(fmt.Sprintf("sim: a node can't be built: %v", err))
+	}
+	p.m = m
+	m.Tap(func(c vote.Conn, m *vote.Message) { w.tapped(p, c, m) })
+	w.note(h, "starts as %v", p.id)
+	w.settle(p)
+	for v, name := range w.voters {
+		if name != h.name {
+			w.push(event{at: w.now.add(w.within(20 * time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
+		}
+	}
+	w.startClients(p)
+}
+
+// read is what the process reads on its clocks.
+func (p *process) read(g Moment) vote.Now { return p.clock.at(g) }
+
+func (w *World) push(e event) { w.queue.push(e) }
+
+// At has f called at a time from now.
+func (w *World) At(d time.Duration, f func()) { w.push(event{at: w.now.add(d), kind: eventRun, f: f}) }
+
+// Now returns how long the world has lasted.
+func (w *World) Now() time.Duration { return time.Duration(w.now) }
+
+// Err returns the first violation, or nil.
+func (w *World) Err() error {
+	if w.failed == nil {
+		return nil
+	}
+	return w.failed
+}
+
+// Hash returns a digest of all that has happened. Equal options give equal digests.
+func (w *World) Hash() uint64 { return w.hash }
+
+// Run lets d pass, or less if something is violated.
+func (w *World) Run(d time.Duration) {
+	w.run(w.now.add(d), nil)
+}
+
+// RunUntil lets time pass until the condition holds, d at most. It reports whether it holds.
+func (w *World) RunUntil(d time.Duration, holds func() bool) bool {
+	if holds() {
+		return true
+	}
+	return w.run(w.now.add(d), holds)
+}
+
+// run works through the queue. A panic of a node is a violation like any other.
+func (w *World) run(end Moment, holds func() bool) (held bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if w.failed != nil {
+				panic(r)
+			}
+			w.violate("panic", "%v\n%s", r, debug.Stack())
+		}
+	}()
+	for w.failed == nil && w.queue.next() <= end {
+		w.step(w.queue.pop())
+		if holds != nil && holds() {
+			return true
+		}
+	}
+	if w.failed == nil {
+		w.now = max(w.now, end)
+	}
+	return false
+}
+
+// step makes one event happen.
+func (w *World) step(e event) {
+	w.now = e.at
+	w.fig.Events++
+	w.mix(uint64(e.at)<<4 | uint64(e.kind))
+	if p := e.p; p != nil {
+		if p.dead {
+			return
+		}
+		if p.host.hung != pauseNone {
+			if e.kind == eventArrive {
+				if w.hang(e.l, e.side, e.lane) {
+					return
+				}
+				e.kind = eventRead
+			}
+			p.backlog = append(p.backlog, e)
+			return
+		}
+	}
+	switch e.kind {
+	case eventRun:
+		e.f()
+	case eventTick:
+		w.tick(e)
+	case eventArrive:
+		if !w.hang(e.l, e.side, e.lane) {
+			w.receive(e.l, e.side, e.lane)
+		}
+	case eventRead:
+		w.receive(e.l, e.side, e.lane)
+	case eventLearn:
+		w.learn(e.l, e.side)
+	case eventDial:
+		w.dial(e.p, int(e.n))
+	case eventSyn:
+		w.accept(e)
+	case eventUp:
+		w.up(e.p, e.l)
+	case eventDialFail:
+		w.dialFailed(e.p, e.l, "connection refused")
+	case eventDialTimeout:
+		w.dialFailed(e.p, e.l, "no answer")
+	case eventClient:
+		w.act(e.p, int(e.n))
+	}
+}
+
+// maxLate is how late a timer fires at most while the process runs. It is less than the guard of the least TTL.
+const maxLate = time.Millisecond
+
+// longest is how long a process sleeps at most: more than any run needs, and far from where numbers overflow.
+const longest = time.Hour
+
+// arm makes sure that the process ticks when it wants to.
+func (w *World) arm(p *process) {
+	d := min(max(p.m.Next(p.read(w.now)), 0), longest)
+	due := w.now + p.clock.duration(int64(d))
+	if p.tick >= due && p.tick <= due.add(maxLate) {
+		return
+	}
+	p.tick = due.add(w.within(maxLate)) + 1
+	w.push(event{at: p.tick, kind: eventTick, p: p})
+}
+
+func (w *World) tick(e event) {
+	if p := e.p; p.tick == e.at || p.tick < w.now {
+		p.tick = never
+		p.m.Tick(p.read(w.now))
+		w.settle(p)
+	}
+}
+
+// settle takes what a process has to say after an input, and checks the world.
+func (w *World) settle(p *process) {
+	for {
+		w.out, w.ev = p.m.Drain(w.out[:0], w.ev[:0])
+		for i := range w.ev {
+			w.told(p, &w.ev[i])
+		}
+		w.closes = w.closes[:0]
+		for i := range w.out {
+			o := &w.out[i]
+			if o.Close {
+				w.closes = append(w.closes, o.Conn)
+			} else {
+				w.send(p, o)
+			}
+		}
+		clear(w.out)
+		clear(w.ev)
+		if len(w.closes) == 0 {
+			break
+		}
+		closes := slices.Clone(w.closes)
+		for _, c := range closes {
+			w.close(p, c)
+		}
+	}
+	w.arm(p)
+	w.check(p)
+}
+
+// within draws a duration below d for the network and the timers.
+func (w *World) within(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(w.netRnd.Int64N(int64(d)))
+}
+
+// mix adds a number to the run's digest.
+func (w *World) mix(x uint64) {
+	h := w.hash ^ x
+	h = (h ^ h>>32) * 0xd6e8feb86659fd93
+	w.hash = h ^ h>>29
+}
+
+// host returns the host of a name. A scenario that names another is a mistake of its author.
+func (w *World) host(name string) *host {
+	for _, h := range w.hosts {
+		if h.alias == name {
+			return h
+		}
+	}
+	panic(fmt.Sprintf("sim: no host is called %q", name))
+}
