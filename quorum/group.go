@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -10,7 +11,8 @@ import (
 type group struct {
 	id      GroupID
 	set     Set
-	until   vote.Instant // the guard before the set's cover ends
+	floor   vote.Instant // what its leases were covered until before a voter lost their votes; zero if none did
+	until   vote.Instant // the later of the floor and of the guard before the set's cover ends
 	members map[vote.Number]*request
 }
 
@@ -22,32 +24,42 @@ func (q *Requester) deadline(s Set) vote.Instant {
 }
 
 // regroup moves a lease to the group of those voters that have voted for it, under its token.
+//
+// A voter that has restarted has lost the vote, but its earlier life's promise stands all the same: its new life is quiet for longer.
+// So the lease keeps the instant that it had, and whoever still votes for it has until then to be joined by others.
 func (q *Requester) regroup(r *request) {
 	s := r.ballot.confirmed(r.token)
-	if r.group != nil && r.group.set == s {
-		return
-	}
+	var floor vote.Instant
 	held := r.group != nil
-	q.ungroup(r)
-	i, ok := slices.BinarySearchFunc(q.groups, s, func(g *group, s Set) int {
-		switch {
-		case g.set < s:
-			return -1
-		case g.set > s:
-			return 1
+	if held {
+		if r.group.set == s {
+			return
 		}
-		return 0
-	})
-	if !ok {
-		g := &group{id: GroupID(s), set: s, until: q.deadline(s), members: make(map[vote.Number]*request)}
-		q.groups = slices.Insert(q.groups, i, g)
-		q.tell(Event{Kind: EventCover, Group: g.id, Until: g.until})
+		if r.group.until > q.deadline(s) {
+			floor = r.group.until
+		}
 	}
-	r.group = q.groups[i]
+	q.ungroup(r)
+	r.group = q.groupOf(s, floor)
 	r.group.members[r.number] = r
 	if held {
 		q.tell(Event{Kind: EventMoved, Number: r.number, Group: r.group.id})
 	}
+}
+
+// groupOf returns the group of a set and a floor. A new one is told to the shell before any lease of it.
+func (q *Requester) groupOf(s Set, floor vote.Instant) *group {
+	i, ok := slices.BinarySearchFunc(q.groups, s, func(g *group, s Set) int {
+		return cmp.Or(cmp.Compare(g.set, s), cmp.Compare(g.floor, floor))
+	})
+	if !ok {
+		q.lastGroup++
+		g := &group{id: q.lastGroup, set: s, floor: floor, members: make(map[vote.Number]*request)}
+		g.until = max(q.deadline(s), floor)
+		q.groups = slices.Insert(q.groups, i, g)
+		q.tell(Event{Kind: EventCover, Group: g.id, Until: g.until})
+	}
+	return q.groups[i]
 }
 
 func (q *Requester) ungroup(r *request) {
@@ -65,7 +77,7 @@ func (q *Requester) ungroup(r *request) {
 // reckon works out anew until when each group is covered, and grants what waited for cover.
 func (q *Requester) reckon() {
 	for _, g := range q.groups {
-		if until := q.deadline(g.set); until != g.until {
+		if until := max(q.deadline(g.set), g.floor); until != g.until {
 			g.until = until
 			q.tell(Event{Kind: EventCover, Group: g.id, Until: until})
 		}

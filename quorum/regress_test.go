@@ -164,3 +164,41 @@ func TestABusyVoterHasNothingToRelease(t *testing.T) {
 		t.Fatal("v0 has released, v2 never had it: a majority is free, yet Unlock hangs until the TTL and then fails")
 	}
 }
+
+func TestALeaseKeepsItsInstantWhenAVoterForgets(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		joins  bool // another voter votes for the lease in time
+		passed time.Duration
+		lost   bool
+	}{
+		{"what the earlier life promised stands", false, ttl * 3 / 4, false},
+		{"and ends when it was to end", false, ttl, true},
+		{"unless another voter joins by then", true, ttl * 5 / 4, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, 3)
+			b.all()
+			n := b.lock(false)
+			b.promise("v0", n, 1, 100)
+			b.promise("v1", n, 1, 100)
+			b.granted(n, true)
+			b.q.Unlink(b.now, b.place("v1"))
+			b.q.Link(b.now, b.place("v1"), vote.SessionID{Node: "v1", Life: 6})
+			b.q.Deliver(b.now, b.place("v1"), vote.SessionID{Node: "v1", Life: 6}, &vote.Message{
+				Kind: vote.KindAnswer, Stream: 2, End: true, Sent: b.q.peerOf("v1").stated, Life: 6, Generation: 1, Quiet: ttl, Wall: b.now.Wall,
+			})
+			if c.joins {
+				b.promise("v2", n, 1, 100)
+			}
+			for passed := time.Duration(0); passed < c.passed; passed += ttl / 20 {
+				b.pass(ttl / 20)
+				b.ack("v0", nil)
+				b.ack("v2", nil)
+			}
+			if lost := b.last(EventLost) != nil; lost != c.lost {
+				t.Fatalf("lost: %v after %v", lost, c.passed)
+			}
+		})
+	}
+}

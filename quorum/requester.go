@@ -32,10 +32,11 @@ type Requester struct {
 	median    vote.Micros
 	clocked   bool         // median is known
 	refreshAt vote.Instant // when the sessions are refreshed next, all together
-	groups    []*group     // in order of their sets
-	uncovered []*request   // ballots whose votes agree, while their sessions must be refreshed first
-	trying    []timed      // TryLocks, by when they end
-	ending    []timed      // releases, by when they are given up
+	groups    []*group     // in order of their sets and floors
+	lastGroup GroupID
+	uncovered []*request // ballots whose votes agree, while their sessions must be refreshed first
+	trying    []timed    // TryLocks, by when they end
+	ending    []timed    // releases, by when they are given up
 	nameTaken bool
 	count     Counters
 }
