@@ -9,8 +9,8 @@ import "time"
 const RhoPerMille = 5
 
 // Skew is S of the protocol: how far a stamp may stand from the median of the voters' clocks, how far ahead of a voter's clock a
-// bid may be, and how long a key that nobody wants is remembered by itself. One second is above what unsynchronised edge
-// machines drift apart in a day, and short enough to bound how often a node with a slow clock overtakes.
+// bid may be, and how long a key that nobody wants is remembered by itself. One second is far above what synchronised clocks differ
+// by, and short enough to bound how often a node with a slow clock overtakes.
 const Skew = time.Second
 
 // AskFor is how long a restarted voter asks the others for the highest token before it trusts its own clock.
