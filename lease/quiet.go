@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -156,15 +157,8 @@ func (v *Voter) wake() {
 			waiting = append(waiting, k)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *key) int { return cmpKey(a.name, b.name) })
+	slices.SortFunc(waiting, func(a, b *key) int { return cmp.Compare(a.name, b.name) })
 	for _, k := range waiting {
 		v.serve(k)
 	}
-}
-
-func cmpKey(a, b vote.Key) int {
-	if a < b {
-		return -1
-	}
-	return 1
 }

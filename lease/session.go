@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -209,11 +210,6 @@ func (s *session) sorted() []*entry {
 	for _, e := range s.entries {
 		all = append(all, e)
 	}
-	slices.SortFunc(all, func(a, b *entry) int {
-		if a.number < b.number {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.number, b.number) })
 	return all
 }

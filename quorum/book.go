@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -38,15 +39,7 @@ func (b *book) hear(at uint64, delta vote.Ledger) { b.heard = append(b.heard, ch
 
 // amend changes what we said at a point. A promise may cross a release: the release takes back a vote that we learn of later.
 func (b *book) amend(at uint64, delta vote.Ledger) {
-	i, ok := slices.BinarySearchFunc(b.said, at, func(c change, at uint64) int {
-		switch {
-		case c.at < at:
-			return -1
-		case c.at > at:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(b.said, at, func(c change, at uint64) int { return cmp.Compare(c.at, at) })
 	if ok {
 		b.said[i].delta = b.said[i].delta.Plus(delta)
 	} else {

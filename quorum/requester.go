@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -412,11 +413,6 @@ func (q *Requester) sorted(wanted func(*request) bool) []*request {
 			all = append(all, r)
 		}
 	}
-	slices.SortFunc(all, func(a, b *request) int {
-		if a.number < b.number {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
 	return all
 }
