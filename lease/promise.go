@@ -66,7 +66,7 @@ func (v *Voter) serve(k *key) {
 // promise gives the key's vote to an entry of its queue.
 func (v *Voter) promise(e *entry) {
 	k := e.key
-	if !v.must(k.vote == nil, "key %q is promised to %v and %v at once", k.name, k.vote, e.stamp) ||
+	if !v.must(k.vote == nil, "key %q is promised to %v and to %v at once", k.name, k.owner(), e.s.id) ||
 		!v.must(v.counting(), "a promise of %q while quiet", k.name) ||
 		!v.must(e.s.deadline > v.now.Slow, "a promise of %q to session %v that has ended", k.name, e.s.id) ||
 		!v.must(k.highest < vote.MaxToken && v.tokens.floor < vote.MaxToken, "tokens of %q have run out", k.name) {

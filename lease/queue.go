@@ -58,6 +58,14 @@ type key struct {
 	listed  bool // stands in Voter.idle
 }
 
+// owner returns whose request the key is promised to; nobody's is the zero session.
+func (k *key) owner() vote.SessionID {
+	if k.vote == nil {
+		return vote.SessionID{}
+	}
+	return k.vote.s.id
+}
+
 // vacant reports whether a vote for the mode could be promised beside those that stand.
 func (k *key) vacant(vote.Mode) bool { return k.vote == nil }
 

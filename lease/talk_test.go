@@ -80,8 +80,19 @@ type talk struct {
 	buf     bytes.Buffer
 }
 
+func newTalk() *talk {
+	return &talk{now: vote.Now{Fast: 1, Slow: 1, Wall: wall}, streams: map[string]vote.Stream{}}
+}
+
+// all says some lines.
+func (c *talk) all(t *testing.T, lines ...string) {
+	for _, l := range lines {
+		c.do(t, strings.Fields(l))
+	}
+}
+
 func converse(t *testing.T, text string) []byte {
-	c := &talk{now: vote.Now{Fast: 1, Slow: 1, Wall: wall}, streams: map[string]vote.Stream{}}
+	c := newTalk()
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		switch {

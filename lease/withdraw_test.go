@@ -1,0 +1,33 @@
+package lease
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// An invariant of our own that fails must not take the application with it, and must not let a vote be counted that we no longer
+// understand: what was promised ends by itself.
+func TestAVoterWithABrokenInvariantWithdraws(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "b opens", "b asks 1:k at=20")
+	c.buf.Reset()
+	k := c.v.keys["k"]
+	c.v.promise(k.queue[0]) // as if serve had overlooked that the key is promised
+	if !c.v.broken || k.owner().Node != "a" {
+		t.Fatalf("broken: %v, promised to %v", c.v.broken, k.owner())
+	}
+	c.all(t, "a refreshes received=1", "b refreshes", "a asks 2:other at=30")
+	c.pass(2 * time.Second)
+	for _, word := range []string{": promise", ": ack"} {
+		if strings.Contains(c.buf.String(), word) {
+			t.Errorf("a voter that has withdrawn says %q:\n%s", word, c.buf.String())
+		}
+	}
+	if !strings.Contains(c.buf.String(), `ALARM broken invariant, this voter withdraws: key "k" is promised to a/1 and to b/1`) {
+		t.Errorf("nobody is told:\n%s", c.buf.String())
+	}
+	if c.v.Size().Sessions != 0 {
+		t.Errorf("sessions are extended: %+v", c.v.Size())
+	}
+}
