@@ -66,10 +66,7 @@ func (v *Voter) serve(k *key) {
 // promise gives the key's vote to an entry of its queue.
 func (v *Voter) promise(e *entry) {
 	k := e.key
-	if !v.must(k.vote == nil, "key %q is promised to %v and to %v at once", k.name, k.owner(), e.s.id) ||
-		!v.must(v.counting(), "a promise of %q while quiet", k.name) ||
-		!v.must(e.s.deadline > v.now.Slow, "a promise of %q to session %v that has ended", k.name, e.s.id) ||
-		!v.must(k.highest < vote.MaxToken && v.tokens.floor < vote.MaxToken, "tokens of %q have run out", k.name) {
+	if !v.fit(e) {
 		return
 	}
 	k.remove(e)
@@ -86,6 +83,24 @@ func (v *Voter) promise(e *entry) {
 	if e.held {
 		v.tellTaken(k)
 	}
+}
+
+// fit holds the invariants of a promise.
+func (v *Voter) fit(e *entry) bool {
+	k := e.key
+	switch {
+	case k.vote != nil:
+		v.violated("key %q is promised to %v and to %v at once", k.name, k.owner(), e.s.id)
+	case !v.counting():
+		v.violated("key %q is promised while quiet", k.name)
+	case e.s.deadline <= v.now.Slow:
+		v.violated("key %q is promised to session %v, which has ended", k.name, e.s.id)
+	case max(k.highest, v.tokens.floor) >= vote.MaxToken:
+		v.violated("the tokens of key %q have run out", k.name)
+	default:
+		return true
+	}
+	return false
 }
 
 // unvote takes a vote back, on its owner's word.

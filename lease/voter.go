@@ -205,12 +205,11 @@ func (v *Voter) alarm(format string, args ...any) {
 	v.alarms = append(v.alarms, fmt.Sprintf(format, args...))
 }
 
-// must holds an invariant of our own. Where it fails the voter withdraws: it promises and extends nothing more, so that what it
-// has promised ends by itself, and the application goes on.
-func (v *Voter) must(holds bool, format string, args ...any) bool {
-	if !holds && !v.broken {
+// violated says that an invariant of our own doesn't hold. The voter then withdraws: it promises and extends nothing more, so that what
+// it has promised ends by itself, and the application goes on.
+func (v *Voter) violated(format string, args ...any) {
+	if !v.broken {
 		v.broken = true
 		v.alarm("broken invariant, this voter withdraws: "+format, args...)
 	}
-	return holds
 }
