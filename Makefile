@@ -10,7 +10,7 @@ SECONDS  ?= 300
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fmt fuzz sim chaos bench cross ci quickstart
+.PHONY: help test race lint fmt fuzz sim mutants chaos bench cross ci quickstart
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ fuzz: ## fuzzes every target for FUZZTIME (60s)
 sim: ## runs SEEDS (2000) simulated meshes of SECONDS (300) each with all faults, from SEED (1) on
 	LOCKMESH_SIM_SEED=$(SEED) LOCKMESH_SIM_SEEDS=$(SEEDS) LOCKMESH_SIM_SECONDS=$(SECONDS) \
 		$(GO) test ./sim -run '^TestSwarm$$' -count=1 -timeout 0 -v
+
+mutants: ## breaks each rule of the protocol in turn, and tells which check finds it out
+	$(GO) test ./sim -run Mutant -count=1 -v
 
 chaos: ## kills, stops and restarts real processes, three times over
 	$(GO) test ./internal/proctest -count=3 -timeout 30m -v

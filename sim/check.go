@@ -24,6 +24,7 @@ func (v *Violation) Error() string {
 const (
 	checkExclusion = "exclusion"       // at most one believes that it holds a key
 	checkTokens    = "tokens"          // tokens of a key rise by order of grant
+	checkBids      = "bids"            // no token runs ahead of all voters' clocks
 	checkLost      = "lost stays lost" // a lease whose instant has passed never comes back
 	checkTold      = "told in time"    // a holder is told of a loss before its lease's instant
 	checkCover     = "cover"           // a lease never outlasts the promises of a majority for this very lease
@@ -215,6 +216,7 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	w.tryInTime(r)
 	r.State, r.Token, r.Had = Granted, e.Token, w.Now()
 	w.note(p.host, "is granted request %d, %q with token %d", r.Number, k.name, e.Token)
+	w.pic.granted(w, r)
 	if k.lossAt != 0 {
 		w.fig.Takeovers++
 		k.lossAt = 0
@@ -243,8 +245,24 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	// Every later majority has a member that confirmed this token, so the excuse is used up.
 	k.last, k.excused = r.Token, false
 	k.holds = append(k.holds, r)
+	w.checkBid(r)
 	w.checkCover(r)
 	w.granted(r)
+}
+
+// checkBid holds a lease's token against the voters' clocks. A voter cuts bids to its own clock plus S, and each promise adds one to
+// what is known at most; so no requester's clock can drive tokens further than the foremost voter's clock has ever shown.
+func (w *World) checkBid(r *Request) {
+	var foremost vote.Micros
+	for _, i := range w.route {
+		h := w.hosts[i]
+		foremost = max(foremost, h.foremost, h.clock.at(w.now).Wall)
+	}
+	most := vote.TokenAt(foremost+vote.Micros(vote.Skew.Microseconds())) + vote.Token(w.fig.Promises) + 1
+	if r.Token > most {
+		w.violate(checkBids, "%s is granted %q with token %d, %v above what any voter's clock allows", r.Node, r.Key, r.Token,
+			time.Duration(r.Token-most)*time.Microsecond)
+	}
 }
 
 // assign puts a lease into a group that the node has told the end of.
@@ -290,7 +308,9 @@ func (w *World) moved(r *Request, g quorum.GroupID) {
 func (w *World) extend(r *Request, fast, end vote.Instant) {
 	if fast >= r.end && end > fast {
 		w.violate(checkLost, "%s's lease of %q with token %d has ended and is extended", r.Node, r.Key, r.Token)
-		return
+		if w.failed != nil {
+			return
+		}
 	}
 	if fast < r.end && end < r.end {
 		w.fig.Shortened++

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -16,6 +17,8 @@ const (
 	pauseAsleep        // the machine is suspended: the slow clock stands still, the fast one goes on
 	pauseUnseen        // a virtual machine is paused: no clock shows it. Beyond what exclusion may assume
 )
+
+var pauseNames = [...]string{"", "stopped", "suspended", "paused unseen"}
 
 // ending says how the peers of a dead process hear of it.
 type ending uint8
@@ -33,6 +36,7 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) {
 		return
 	}
 	w.note(h, "dies")
+	w.pic.died(w, h)
 	w.fig.Crashes++
 	if h.hung != pauseNone {
 		w.wake(h)
@@ -82,7 +86,8 @@ func (w *World) halt(h *host, how pause) {
 	if h.p == nil || h.hung != pauseNone {
 		return
 	}
-	w.note(h, "stops (%s)", [...]string{"", "stopped", "suspended", "paused unseen"}[how])
+	w.note(h, "stops (%s)", pauseNames[how])
+	w.pic.paused(w, h, pauseNames[how])
 	h.hung = how
 	h.p.stops++
 	w.fig.Pauses++
@@ -103,6 +108,7 @@ func (w *World) wake(h *host) {
 		return
 	}
 	w.note(h, "goes on")
+	w.pic.resumed(w, h)
 	h.hung = pauseNone
 	h.clock.resume(w.now)
 	p.clock.resume(w.now)
@@ -131,7 +137,11 @@ func (w *World) wake(h *host) {
 // stepWall moves a host's wall clock.
 func (w *World) stepWall(h *host, by time.Duration) {
 	w.note(h, "has its wall clock moved by %v", by)
+	if w.pic != nil {
+		w.pic.clockChanged(w, h, fmt.Sprintf("wall clock moved by %v", by))
+	}
 	w.fig.Steps++
+	h.foremost = max(h.foremost, h.clock.at(w.now).Wall)
 	h.clock.step(w.now, by)
 	if h.p != nil {
 		h.p.clock.step(w.now, by)
@@ -141,6 +151,9 @@ func (w *World) stepWall(h *host, by time.Duration) {
 // retune changes the rate of a host's clocks.
 func (w *World) retune(h *host, ppm int64) {
 	w.note(h, "has clocks that err by %d ppm from now on", ppm)
+	if w.pic != nil {
+		w.pic.clockChanged(w, h, fmt.Sprintf("clocks err by %d ppm from here on", ppm))
+	}
 	h.clock.retune(w.now, ppm)
 	if h.p != nil {
 		h.p.clock.retune(w.now, ppm)

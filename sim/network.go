@@ -316,6 +316,9 @@ func (w *World) dispatch(l *link, side, which uint8, f []byte) {
 	}
 	a.last = at
 	a.push(f)
+	if w.pic != nil {
+		w.pic.dispatched(w, f)
+	}
 	w.push(event{at: at, kind: eventArrive, p: l.ends[1-side].p, l: l, side: side, lane: which})
 }
 
@@ -382,6 +385,9 @@ func (w *World) receive(l *link, side, which uint8) {
 			uint64(f[i+4])<<32 | uint64(f[i+5])<<40 | uint64(f[i+6])<<48 | uint64(f[i+7])<<56)
 	}
 	w.mix(uint64(len(f))<<8 | uint64(f[len(f)-1]))
+	if w.pic != nil {
+		w.pic.arrived(w, l.ends[side].host, to.host, f, m)
+	}
 	w.spare = append(w.spare, f)
 	w.deliver(to.p, to.conn, l.ends[side].p, m)
 }
@@ -454,6 +460,7 @@ func (w *World) learnWithin(l *link, side uint8, d time.Duration) {
 // breakLink breaks a connection somewhere on its way. Of what is under way a part still arrives; each side learns in its own time.
 func (w *World) breakLink(l *link, r *rand.Rand) {
 	l.fate = fateBroken
+	w.pic.broke(w, l)
 	w.fig.Breaks++
 	for side := range uint8(2) {
 		for i := range l.lanes[side] {
@@ -476,6 +483,7 @@ func (w *World) breakLink(l *link, r *rand.Rand) {
 // setCut adds to (or takes from) the cuts of the way between two hosts.
 func (w *World) setCut(from, to *host, by int) {
 	w.cut[from.i][to.i] += by
+	w.pic.cutting(w, from, to, w.cut[from.i][to.i])
 	if w.cut[from.i][to.i] > 0 {
 		return
 	}
@@ -491,6 +499,7 @@ func (w *World) setCut(from, to *host, by int) {
 // setStall holds up (or lets go) what one side of a link sends.
 func (w *World) setStall(l *link, side uint8, by int) {
 	l.stall[side] += by
+	w.pic.stalling(w, l, side, l.stall[side])
 	w.unhang(l, side)
 }
 

@@ -101,6 +101,7 @@ func (w *World) Join(one, other []string) {
 func (w *World) Break(node, voter string) {
 	if l := w.linkOf(node, voter); l != nil {
 		w.fig.Breaks++
+		w.pic.broke(w, l)
 		for side := range uint8(2) {
 			for i := range l.lanes[side] {
 				l.lanes[side][i].keep(0)

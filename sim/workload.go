@@ -160,6 +160,7 @@ func (w *World) ask(p *process, k *lockKey, try bool) *Request {
 		p: p, key: k, client: -1, asked: now.Fast, stops: p.stops,
 	}
 	p.requests[n] = r
+	w.pic.asked(r)
 	w.waiting++
 	w.fig.Requests++
 	w.mix(uint64(n)<<8 | uint64(k.i))
@@ -187,6 +188,7 @@ func (w *World) release(r *Request) {
 	}
 	now := p.read(w.now)
 	r.State, r.released, r.stops = Releasing, now.Fast, p.stops
+	w.pic.ended(w, r, Released)
 	w.note(p.host, "releases request %d", r.Number)
 	p.m.Release(now, r.Number)
 	w.settle(p)
@@ -198,6 +200,7 @@ func (w *World) finish(r *Request, s State) {
 		w.waiting--
 	}
 	r.State, r.Ended = s, w.Now()
+	w.pic.ended(w, r, s)
 	delete(r.p.requests, r.Number)
 	if r.client >= 0 && s != Crashed {
 		r.p.clients[r.client].r = nil

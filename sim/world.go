@@ -37,6 +37,9 @@ type Options struct {
 
 	Build Builder   // Genuine by default
 	Trace io.Writer // where each event is told in a line; nil for nowhere
+
+	// Picture, if set, records the run for [World.WritePicture].
+	Picture *Picture
 }
 
 // Clocks say how wrong the hosts' clocks are at the start.
@@ -69,6 +72,7 @@ type World struct {
 	faults
 
 	trace  *tracer
+	pic    *Picture // nil when none is wanted; its methods that are called seldom may be called on nil
 	hash   uint64
 	fig    Figures
 	failed *Violation
@@ -91,6 +95,8 @@ type host struct {
 	retired bool   // nothing is started on it any more
 	wills   []will // what earlier lives have promised and not outlived
 	hung    pause  // what keeps the process from running
+
+	foremost vote.Micros // what the wall clock showed at most when it was stepped back
 }
 
 // process is one life of a node.
@@ -165,6 +171,9 @@ func New(opt Options) *World {
 	if opt.Trace != nil {
 		w.trace = &tracer{w: opt.Trace}
 	}
+	if w.pic = opt.Picture; w.pic != nil {
+		w.pic.setUp()
+	}
 	clocks := stream(5)
 	for i := range opt.Voters + opt.Clients {
 		h := &host{i: i, voter: i < opt.Voters, ttl: opt.MaxTTL}
@@ -238,6 +247,7 @@ func (w *World) start(h *host) {
 	p.m = m
 	m.Tap(func(c vote.Conn, m *vote.Message) { w.tapped(p, c, m) })
 	w.note(h, "starts as %v", p.id)
+	w.pic.started(w, h)
 	w.settle(p)
 	for v, name := range w.voters {
 		if name != h.name {
@@ -404,6 +414,9 @@ func (w *World) settle(p *process) {
 		}
 	}
 	w.arm(p)
+	if w.pic != nil {
+		w.pic.settled(w, p)
+	}
 	w.check(p)
 }
 

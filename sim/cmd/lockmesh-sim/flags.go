@@ -1,0 +1,153 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/sim"
+)
+
+// Bounds of the flags.
+const (
+	nodesMost   = 26        // they are named by letters
+	secondsMost = 1_000_000 // 11 days of one world; more is better had with more seeds
+)
+
+// By default a picture shows the first seconds, or the last ones before a violation: as much as one can read.
+const (
+	shownFirst  = 30 * time.Second
+	shownBefore = 10 * time.Second
+)
+
+// settings are what the flags say.
+type settings struct {
+	seed, seeds uint64
+	nodes       int
+	seconds     float64
+	svg, trace  string
+	from, to    float64
+
+	given map[string]bool    // the flags that are there
+	alter func(*sim.Options) // for tests: breaks the nodes
+}
+
+const usage = `lockmesh-sim runs lockmesh's nodes, the very code of production, in a simulated world: clocks that err, a network that
+delays, stalls and breaks, nodes that crash and pause. One seed decides everything, so the same command does the same again.
+After every event it checks that no two nodes hold one lock, that tokens rise, and much else; at the end all faults are
+healed, and everyone must be served.
+
+Examples:
+  go run ./sim/cmd/lockmesh-sim -seed 7 -nodes 5 -svg run.svg    one world, and a picture of its first 30 s
+  go run ./sim/cmd/lockmesh-sim -seed 7 -svg run.svg -from 12.5 -to 12.9   half a second close up, with each message
+  go run ./sim/cmd/lockmesh-sim -seeds 500 -seconds 300          many worlds, on all processors
+
+Exit status: 0 if nothing was violated, 1 after a violation, 2 if a flag is wrong or a file can't be written.
+
+Flags:
+`
+
+// parse reads the flags. It returns flag.ErrHelp after -h.
+func parse(args []string, stderr io.Writer) (*settings, error) {
+	s := &settings{given: make(map[string]bool)}
+	f := flag.NewFlagSet("lockmesh-sim", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Uint64Var(&s.seed, "seed", 1, "the world's `number`, or the first one's")
+	f.Uint64Var(&s.seeds, "seeds", 1, "how `many` worlds to run: seed, seed+1, …")
+	f.IntVar(&s.nodes, "nodes", 0, fmt.Sprintf("how `many` nodes, all of them voters, 1 to %d (default: as the seed draws, 3 to 5 voters and up to 2 nodes that only lock)", nodesMost))
+	f.Float64Var(&s.seconds, "seconds", 30, "how many simulated `seconds` the faults last; healing comes on top")
+	f.StringVar(&s.svg, "svg", "", "write a picture to this `file`: of the first 30 s, or of the last 10 s before a violation; with -seeds, of the first world that fails, or else of the first")
+	f.Float64Var(&s.from, "from", 0, "where the picture begins, in simulated `seconds` (default: at most 30 s before -to)")
+	f.Float64Var(&s.to, "to", 0, "where the picture ends, in simulated `seconds` (default: 30 s after -from, or the run's end)")
+	f.StringVar(&s.trace, "trace", "", "write every event and message, a line each, to this `file`; for one world")
+	switch err := f.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		_, _ = fmt.Fprint(stderr, usage)
+		f.SetOutput(stderr)
+		f.PrintDefaults()
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w; -h lists the flags", err)
+	case f.NArg() > 0:
+		return nil, fmt.Errorf("%q isn't a flag; all settings are flags, and -h lists them", strings.Join(f.Args(), " "))
+	}
+	f.Visit(func(x *flag.Flag) { s.given[x.Name] = true })
+	return s, s.check()
+}
+
+// check refuses what can't be done, and says what can.
+func (s *settings) check() error {
+	switch {
+	case s.given["nodes"] && (s.nodes < 1 || s.nodes > nodesMost):
+		return fmt.Errorf("-nodes %d: it must be in 1..%d", s.nodes, nodesMost)
+	case s.seeds < 1:
+		return errors.New("-seeds 0: it must be at least 1")
+	case s.seeds-1 > math.MaxUint64-s.seed:
+		return fmt.Errorf("-seeds %d from -seed %d: there are only 2^64 seeds", s.seeds, s.seed)
+	case !(s.seconds > 0 && s.seconds <= secondsMost):
+		return fmt.Errorf("-seconds %v: it must be above 0 and at most %d; for more, run more -seeds", s.seconds, secondsMost)
+	case s.trace != "" && s.seeds > 1:
+		return errors.New("-trace is for one world: leave -seeds out and choose it by -seed")
+	case (s.given["from"] || s.given["to"]) && s.svg == "":
+		return errors.New("-from and -to choose what a picture shows: name its file with -svg")
+	case !(s.from >= 0 && s.from <= 2*secondsMost):
+		return fmt.Errorf("-from %v: it must be in 0..%d", s.from, 2*secondsMost)
+	case s.given["to"] && !(s.to > s.from && s.to <= 2*secondsMost):
+		return fmt.Errorf("-to %v: it must be after -from, %v, and at most %d", s.to, s.from, 2*secondsMost)
+	case s.svg != "" && s.svg == s.trace:
+		return fmt.Errorf("-svg and -trace both write %s: name two files", s.svg)
+	}
+	return nil
+}
+
+func duration(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }
+
+// options are one world's.
+func (s *settings) options(seed uint64) sim.Options {
+	o := sim.Draw(seed)
+	if s.nodes > 0 {
+		o.Voters, o.Clients = s.nodes, 0
+	}
+	if s.alter != nil {
+		s.alter(&o)
+	}
+	return o
+}
+
+// replay is the command that runs a seed again.
+func (s *settings) replay(seed uint64) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "go run ./sim/cmd/lockmesh-sim -seed %d", seed)
+	if s.nodes > 0 {
+		fmt.Fprintf(&b, " -nodes %d", s.nodes)
+	}
+	fmt.Fprintf(&b, " -seconds %v", s.seconds)
+	if s.svg == "" || strings.ContainsAny(s.svg, " '\"$`\\") { // a name that a shell would take apart
+		b.WriteString(" -svg run.svg")
+	} else {
+		fmt.Fprintf(&b, " -svg %s", s.svg)
+	}
+	return b.String()
+}
+
+// window is what the picture shows of a run that lasted so long; violated is when it failed, or negative.
+func (s *settings) window(lasted, violated time.Duration) (from, to time.Duration) {
+	from, to = duration(s.from), duration(s.to)
+	switch {
+	case s.given["to"]:
+	case s.given["from"]:
+		to = min(from+shownFirst, lasted)
+	case violated >= 0:
+		return max(0, violated-shownBefore), lasted
+	default:
+		to = min(shownFirst, lasted)
+	}
+	if !s.given["from"] && to > shownFirst {
+		from = to - shownFirst
+	}
+	return from, to
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim"
+)
+
+func TestBadFlagsAreRefused(t *testing.T) {
+	for _, row := range []struct{ flags, want string }{
+		{"-nodes 0", "1..26"},
+		{"-nodes -3", "1..26"},
+		{"-nodes 27", "1..26"},
+		{"-nodes five", "-nodes"},
+		{"-seed -1", "-seed"},
+		{"-seeds 0", "at least 1"},
+		{"-seed 18446744073709551615 -seeds 2", "2^64"},
+		{"-seconds 0", "above 0"},
+		{"-seconds NaN", "above 0"},
+		{"-seconds Inf", "above 0"},
+		{"-seeds 2 -trace t", "-trace is for one world"},
+		{"-from 3", "-svg"},
+		{"-to 3", "-svg"},
+		{"-svg x -from -1", "-from -1"},
+		{"-svg x -from 3 -to 3", "after -from"},
+		{"-svg x -to 0", "after -from"},
+		{"-svg x -trace x", "two files"},
+		{"-what", "-h lists"},
+		{"run.svg", "isn't a flag"},
+	} {
+		err := run(strings.Fields(row.flags), io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v; want something with %q", row.flags, err, row.want)
+		}
+	}
+}
+
+func TestHelpHelps(t *testing.T) {
+	var b bytes.Buffer
+	if err := run([]string{"-h"}, io.Discard, &b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "Exit status"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the help doesn't mention %s", want)
+		}
+	}
+}
+
+func TestAFileThatCannotBeWritten(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "no", "file")
+	for _, name := range []string{"-svg", "-trace"} {
+		if err := run([]string{"-seconds", "1", name, nowhere}, io.Discard, io.Discard); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := run([]string{"-seconds", "1", "-svg", nowhere, "-from", "500"}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "lasted only") {
+		t.Errorf("a window after the end: %v", err)
+	}
+}
+
+func wellFormed(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := xml.NewDecoder(bytes.NewReader(b)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return b
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestARunWithAPictureAndATrace(t *testing.T) {
+	dir := t.TempDir()
+	var pictures [2][]byte
+	for i := range pictures {
+		svg, trace := filepath.Join(dir, "run.svg"), filepath.Join(dir, "trace")
+		var out bytes.Buffer
+		if err := run([]string{"-seed", "7", "-nodes", "5", "-seconds", "10", "-svg", svg, "-trace", trace}, &out, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"simulated hours", "events a second", "fault: one-way cut", "acquisitions", "no violation in 1 worlds"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("the summary lacks %q", want)
+			}
+		}
+		pictures[i] = wellFormed(t, svg)
+		if b, err := os.ReadFile(trace); err != nil || bytes.Count(b, []byte("\n")) < 1000 {
+			t.Errorf("a trace of %d bytes: %v", len(b), err)
+		}
+	}
+	if !bytes.Equal(pictures[0], pictures[1]) {
+		t.Error("two runs give two pictures")
+	}
+	if !bytes.Contains(pictures[0], []byte("seed 7, 5 voters")) {
+		t.Error("the picture doesn't say what it shows")
+	}
+}
+
+// early makes voters count without a quiet time, in worlds where it is long.
+func early(o *sim.Options) {
+	o.MaxTTL, o.TTL = 5*time.Second, nil
+	o.Build = func(_ *sim.World, cfg node.Config, now vote.Now) (sim.Machine, error) {
+		now.Slow = now.Slow.Add(-cfg.MaxTTL)
+		return node.New(cfg, now)
+	}
+}
+
+func TestAViolationIsReported(t *testing.T) {
+	svg := filepath.Join(t.TempDir(), "run.svg")
+	s, err := parse([]string{"-seed", "3", "-seeds", "4", "-nodes", "3", "-seconds", "12.5", "-svg", svg}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.alter = early
+	var out bytes.Buffer
+	if err := s.run(&out, io.Discard); !errors.Is(err, errViolated) {
+		t.Fatalf("it ends with %v\n%s", err, out.String())
+	}
+	for _, want := range []string{"VIOLATION in seed 3: quiet violated", "go run ./sim/cmd/lockmesh-sim -seed 3 -nodes 3 -seconds 12.5 -svg " + svg} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
+	}
+	if !bytes.Contains(wellFormed(t, svg), []byte("VIOLATION")) {
+		t.Error("the picture doesn't show it")
+	}
+}
+
+func TestTheWindow(t *testing.T) {
+	const none = time.Duration(-1)
+	for _, row := range []struct {
+		flags                              string
+		lasted, violated, wantFrom, wantTo time.Duration
+	}{
+		{"", time.Hour, none, 0, shownFirst},
+		{"", time.Second, none, 0, time.Second},
+		{"", time.Hour, time.Hour, time.Hour - shownBefore, time.Hour},
+		{"", time.Second, time.Second, 0, time.Second},
+		{"-from 5", time.Hour, none, 5 * time.Second, 5*time.Second + shownFirst},
+		{"-from 5 -to 6.5", time.Hour, time.Hour, 5 * time.Second, 6500 * time.Millisecond},
+		{"-to 100", time.Hour, none, 70 * time.Second, 100 * time.Second},
+		{"-to 3", time.Hour, none, 0, 3 * time.Second},
+	} {
+		s, err := parse(append([]string{"-svg", "x"}, strings.Fields(row.flags)...), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from, to := s.window(row.lasted, row.violated); from != row.wantFrom || to != row.wantTo {
+			t.Errorf("%q shows %v to %v, want %v to %v", row.flags, from, to, row.wantFrom, row.wantTo)
+		}
+	}
+}

@@ -1,0 +1,730 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// hourAhead has the clocks of a and x1 stand an hour ahead of the others'.
+var hourAhead = Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}}
+
+var moreMutants = []mutant{
+	{
+		name: "quiet time one tick short", build: hurried(maxLate), scenario: promisesAsQuietEnds, options: Options{Voters: 1},
+		unseen: "a tick is less than the guard by which holders are told early",
+	},
+	{name: "quiet time one refresh short", build: hurried(sceneTTL / vote.RefreshesPerTTL), scenario: votesAgainAtOnce, options: Options{Clients: 2}},
+	{name: "the voter's life ignored", build: ignoresLives, scenario: sameSerialInTwoLives, options: Options{Clients: 2}},
+	{name: "a lost lease comes back", build: resurrects, seeds: 6, scenario: backAfterALoss, options: Options{Clients: 2}},
+	{name: "bids not cut to the voter's clock", build: cutsNoBid, scenario: bidFromAFarFuture, options: Options{
+		Clients: 1, Clocks: Clocks{PPM: []int64{0, 0, 0, 0}, Wall: []time.Duration{0, 0, 0, 75 * 365 * 24 * time.Hour}},
+	}},
+	{name: "highest token asked for at the start of the quiet time", build: asksEarly, scenario: tokenConfirmedInQuiet, options: Options{
+		Clients: 2, Clocks: hourAhead,
+	}},
+	{name: "an acknowledgement covers votes of another generation", build: coversGenerations, scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
+	{name: "a superseded life's votes dropped at once", build: dropsSuperseded, scenario: supersededHolder, options: Options{Clients: 1}},
+	{name: "expiry on wall clocks", build: expiresByWall, scenario: wallsOfVotersStep, options: Options{Clients: 2}},
+	{name: "hearsay of a death ends a session", build: buriesAlive, seeds: 6, scenario: brokenConnections, options: Options{Clients: 2}},
+	{name: "yield before uncounting", build: yieldsFirst, seeds: 6, scenario: promiseAfterYield, options: Options{
+		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{0, 0, 0, 900 * time.Millisecond, 0}},
+	}},
+	{name: "release without owner check", build: releasesAnyones, seeds: 6, scenario: releaseOfAWaiter, options: Options{Clients: 3}},
+	{name: "an answer that only adds", build: onlyAdds, seeds: 6, scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
+	{name: "a tenure that revokes without the owner's word", build: revokes, seeds: 6, scenario: wonInItsTenure, options: Options{Clients: 2}},
+	{
+		name: "drift allowance forgotten", build: forgetsDrift, scenario: holdsAlone, options: Options{
+			Clients: 1, Clocks: Clocks{PPM: []int64{MaxPPM, MaxPPM, MaxPPM, -MaxPPM}},
+		},
+		unseen: "the guard of TTL/64 is more than the 1 % of TTL that the clocks can differ by",
+	},
+	{name: "one vote for two keys of one hash", build: mixesKeys, scenario: twoKeysAtOnce, options: Options{Clients: 2}},
+}
+
+// TestWrappersThatTamperWithNothingAreFine shows that what is found is the mutants' doing and not their wrappers'.
+func TestWrappersThatTamperWithNothingAreFine(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		build Builder
+	}{
+		{"forger", func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+			f, err := newForger(cfg, now)
+			f.keep = func(*vote.Entry, vote.SessionID, *vote.Message) bool { return false }
+			return f, err
+		}},
+		{"meddler", func(_ *World, cfg node.Config, now vote.Now) (Machine, error) { return newMeddler(cfg, now) }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			EachSeed(t, 4, func(t *testing.T, seed uint64) {
+				if err := (&mutant{}).run(seed, row.build); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// hurried counts its quiet time from so much earlier.
+func hurried(by time.Duration) Builder {
+	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		now.Slow = now.Slow.Add(-by)
+		return node.New(cfg, now)
+	}
+}
+
+// promisesAsQuietEnds has somebody wait for a voter that needs no other.
+func promisesAsQuietEnds(w *World) {
+	w.Restart("a")
+	w.Lock("a", "k")
+	w.Run(2 * sceneTTL)
+}
+
+// expect demands what becomes of a request, as a user would.
+func (w *World) expect(r *Request, want State, d time.Duration) {
+	if !w.RunUntil(d, func() bool { return r.State == want }) && w.failed == nil {
+		w.violate(checkLiveness, "%s's request of %q is %v after %v, not %v", r.Node, r.Key, r.State, d, want)
+	}
+}
+
+// lifeless takes every life of a voter for the first one that it met.
+type lifeless struct {
+	Machine
+	first map[vote.NodeID]vote.Life
+}
+
+func ignoresLives(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &lifeless{n, make(map[vote.NodeID]vote.Life)}, err
+}
+
+func (l *lifeless) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
+	if l.first[voter.Node] == 0 {
+		l.first[voter.Node] = voter.Life
+	}
+	voter.Life = l.first[voter.Node]
+	l.Machine.Link(now, conn, voter)
+}
+
+func (l *lifeless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if life := l.first[from.Node]; !m.Kind.ToVoter() && life != 0 {
+		if m.Life == from.Life {
+			m.Life = life
+		}
+		from.Life = life
+	}
+	l.Machine.Deliver(now, conn, from, m)
+}
+
+// sameSerialInTwoLives has x1 give back a vote of b, whose next life then gives it one with the same serial.
+func sameSerialInTwoLives(w *World) {
+	w.Cut("x1", "a", "c")
+	w.Run(2 * sceneTTL)
+	x1 := w.Lock("x1", "k") // b
+	w.Run(50 * time.Millisecond)
+	x2 := w.Lock("x2", "k")
+	w.expect(x2, Granted, 2*sceneTTL) // x1 yields when its tenure is over
+	w.Release(x2)
+	w.Run(100 * time.Millisecond)
+	w.Restart("b")
+	w.Run(2 * sceneTTL)
+	w.Mend("x1", "c")
+	w.expect(x1, Granted, 2*sceneTTL)
+}
+
+// revenant believes in a lost lease again when a voter acknowledges a refresh.
+type revenant struct {
+	Machine
+	ttl    time.Duration
+	groups map[vote.Number]quorum.GroupID
+	lost   []vote.Number
+	gone   []vote.Number // given back by users who weren't told of the loss
+	until  vote.Instant
+}
+
+func resurrects(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &revenant{Machine: n, ttl: cfg.TTL, groups: make(map[vote.Number]quorum.GroupID)}, err
+}
+
+func (r *revenant) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if m.Kind == vote.KindAck && len(r.lost) > 0 {
+		r.until = now.Fast.Add(vote.Cover(r.ttl) / 2)
+	}
+	r.Machine.Deliver(now, conn, from, m)
+}
+
+func (r *revenant) Release(now vote.Now, n vote.Number) {
+	if slices.Contains(r.lost, n) {
+		r.gone = append(r.gone, n)
+	}
+	r.Machine.Release(now, n)
+}
+
+func (r *revenant) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(ev)
+	out, ev = r.Machine.Drain(out, ev)
+	for _, e := range ev[first:] {
+		switch e.Kind {
+		case quorum.EventGranted, quorum.EventMoved:
+			r.groups[e.Number] = e.Group
+		case quorum.EventLost:
+			r.lost = append(r.lost, e.Number)
+		}
+	}
+	ev = append(ev[:first], slices.DeleteFunc(slices.Clone(ev[first:]), func(e quorum.Event) bool { return e.Kind == quorum.EventLost })...)
+	for _, n := range r.gone {
+		ev = append(ev, quorum.Event{Kind: quorum.EventReleased, Number: n})
+		r.lost = slices.DeleteFunc(r.lost, func(l vote.Number) bool { return l == n })
+	}
+	r.gone = nil
+	if r.until != 0 {
+		for _, n := range r.lost {
+			ev = append(ev, quorum.Event{Kind: quorum.EventCover, Group: r.groups[n], Until: r.until})
+		}
+		r.until = 0
+	}
+	return out, ev
+}
+
+// backAfterALoss has x1 lose its lease, and be reached again when others have had the key.
+func backAfterALoss(w *World) {
+	w.Lock("x1", "k")
+	w.Run(100 * time.Millisecond)
+	w.Cut("x1", "a", "b", "c")
+	x2 := w.Lock("x2", "k")
+	w.expect(x2, Granted, 2*sceneTTL)
+	w.Mend("x1", "a", "b", "c")
+	w.Run(sceneTTL)
+	w.Release(x2)
+	w.expect(w.Lock("x2", "k"), Granted, sceneTTL)
+}
+
+// credulous is a voter that believes any bid: whenever it might promise something, its wall clock shows the largest bid that it has heard.
+type credulous struct {
+	Machine
+	bid vote.Token
+}
+
+func cutsNoBid(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &credulous{Machine: n}, err
+}
+
+func (c *credulous) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	switch m.Kind {
+	case vote.KindRequest:
+		c.bid = max(c.bid, m.Bid)
+		fallthrough
+	case vote.KindRelease, vote.KindYield, vote.KindConfirm:
+		now.Wall = max(now.Wall, vote.Micros(c.bid))
+	}
+	c.Machine.Deliver(now, conn, from, m)
+}
+
+// bidFromAFarFuture has x1, whose clock shows the year 2100, take a key.
+func bidFromAFarFuture(w *World) {
+	w.Release(w.Lock("x1", "other")) // a request given up at once does no harm either
+	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
+}
+
+// early asks the others for the highest token as soon as it reaches them, and believes what they say then.
+type early struct {
+	Machine
+	now    vote.Now
+	nonce  uint64
+	told   map[vote.NodeID]heard
+	asking bool
+	out    []vote.Outbound
+}
+
+func asksEarly(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &early{Machine: n, now: now, nonce: uint64(cfg.Life), told: make(map[vote.NodeID]heard)}, err
+}
+
+func (e *early) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
+	if e.Voter() != nil && !e.asking {
+		e.out = append(e.out, vote.Outbound{Conn: conn, Message: vote.Message{Kind: vote.KindAsk, Nonce: e.nonce}})
+	}
+	e.Machine.Link(now, conn, voter)
+}
+
+func (e *early) Tick(now vote.Now) { e.now = now; e.Machine.Tick(now) }
+
+func (e *early) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	e.now = now
+	if m.Kind == vote.KindTell {
+		if _, ok := e.told[from.Node]; ok {
+			return
+		}
+		e.told[from.Node] = heard{from.Node, *m}
+	}
+	e.Machine.Deliver(now, conn, from, m)
+}
+
+func (e *early) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	out = append(out, e.out...)
+	e.out = nil
+	first := len(out)
+	out, ev = e.Machine.Drain(out, ev)
+	if !slices.ContainsFunc(out[first:], func(o vote.Outbound) bool { return o.Message.Kind == vote.KindAsk }) || e.asking {
+		return out, ev
+	}
+	e.asking = true
+	for _, from := range slices.Sorted(maps.Keys(e.told)) {
+		m := e.told[from].m
+		e.Machine.Deliver(e.now, 0, vote.SessionID{Node: from}, &m)
+	}
+	return e.Machine.Drain(out, ev)
+}
+
+// tokenConfirmedInQuiet has x1 take its token from a, whose clock stands an hour ahead, and b confirm it when a is already in its next life.
+func tokenConfirmedInQuiet(w *World) {
+	w.Cut("x1", "c")
+	w.Run(2 * sceneTTL)
+	w.CutOneWay("a", "x1")
+	w.Lock("x1", "k")
+	w.Run(20 * time.Millisecond) // b has voted
+	w.CutOneWay("x1", "b")
+	w.MendOneWay("a", "x1")
+	w.Run(300 * time.Millisecond) // a has, too, and b is to confirm the token
+	w.Cut("x1", "a")
+	w.Restart("a")
+	w.Run(150 * time.Millisecond)
+	w.MendOneWay("x1", "b")
+	w.Run(300 * time.Millisecond)
+	w.PowerOff("x1")
+	w.Run(2 * sceneTTL)
+	w.PowerOff("b")
+	w.expect(w.Lock("x2", "k"), Granted, 2*sceneTTL)
+}
+
+// coversGenerations goes on counting the votes of a session that has ended at the voter and was made anew.
+func coversGenerations(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	f, err := newForger(cfg, now)
+	f.keep = func(e *vote.Entry, from vote.SessionID, answer *vote.Message) bool {
+		return e.Serial != 0 && f.gens[from] != 0 && f.gens[from] != answer.Generation
+	}
+	return f, err
+}
+
+// onlyAdds goes on counting votes that the answer to its statement doesn't list.
+func onlyAdds(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	f, err := newForger(cfg, now)
+	f.keep = func(e *vote.Entry, _ vote.SessionID, _ *vote.Message) bool { return e.Serial != 0 }
+	return f, err
+}
+
+// voteOfAnEndedSession has x1's session end at b, who gives its vote to x2, before x1 reaches b again.
+func voteOfAnEndedSession(w *World) {
+	w.Cut("x2", "a", "b")
+	w.Cut("x1", "a", "c")
+	w.Run(2 * sceneTTL)
+	x2 := w.Lock("x2", "k") // c
+	w.Run(50 * time.Millisecond)
+	w.Lock("x1", "k") // b
+	w.Run(50 * time.Millisecond)
+	w.Cut("x1", "b")
+	w.Mend("x2", "b")
+	w.expect(x2, Granted, 3*sceneTTL)
+	w.Mend("x1", "b")
+	w.Run(sceneTTL)
+	w.Mend("x1", "a")
+	w.Run(2 * sceneTTL)
+}
+
+// meddler is a voter in whose sessions words turn up that their owners haven't said.
+type meddler struct {
+	Machine
+	now      vote.Now
+	sessions map[vote.SessionID]*accepted
+	hears    func(d *meddler, from vote.SessionID, m *vote.Message)
+	unlinked func(d *meddler, conn vote.Conn)
+	says     func(d *meddler, o *vote.Outbound) // reports what it did by d.said
+	said     bool
+}
+
+// accepted is a session of a remote requester.
+type accepted struct {
+	conn   vote.Conn
+	stream vote.Stream
+	keys   map[vote.Number]vote.Key
+}
+
+func newMeddler(cfg node.Config, now vote.Now) (*meddler, error) {
+	n, err := node.New(cfg, now)
+	return &meddler{Machine: n, now: now, sessions: make(map[vote.SessionID]*accepted)}, err
+}
+
+func (d *meddler) Tick(now vote.Now) { d.now = now; d.Machine.Tick(now) }
+
+func (d *meddler) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	d.now = now
+	s := d.sessions[from]
+	switch {
+	case m.Kind == vote.KindOpen:
+		s = &accepted{conn, m.Stream, make(map[vote.Number]vote.Key)}
+		d.sessions[from] = s
+	case s == nil:
+	case m.Kind == vote.KindRequest:
+		s.keys[m.Number] = m.Key
+	case m.Kind == vote.KindStatement:
+		for _, e := range m.Entries {
+			s.keys[e.Number] = e.Key
+		}
+	}
+	if d.hears != nil {
+		d.hears(d, from, m)
+	}
+	d.Machine.Deliver(now, conn, from, m)
+}
+
+func (d *meddler) Unlink(now vote.Now, conn vote.Conn) {
+	d.now = now
+	if d.unlinked != nil {
+		d.unlinked(d, conn)
+	}
+	d.Machine.Unlink(now, conn)
+}
+
+func (d *meddler) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	for {
+		first := len(out)
+		out, ev = d.Machine.Drain(out, ev)
+		d.said = false
+		for i := first; i < len(out) && d.says != nil; i++ {
+			d.says(d, &out[i])
+		}
+		if !d.said {
+			return out, ev
+		}
+	}
+}
+
+// speak says something in a session's name.
+func (d *meddler) speak(id vote.SessionID, m vote.Message) {
+	if s := d.sessions[id]; s != nil {
+		m.Stream = s.stream
+		d.Machine.Deliver(d.now, s.conn, id, &m)
+		d.said = true
+	}
+}
+
+// releaseAll gives back all that a session has.
+func (d *meddler) releaseAll(id vote.SessionID) {
+	for _, n := range slices.Sorted(maps.Keys(d.sessions[id].keys)) {
+		d.speak(id, vote.Message{Kind: vote.KindRelease, Number: n})
+	}
+}
+
+// sorted returns the sessions in an order that doesn't depend on a map's.
+func (d *meddler) sorted() []vote.SessionID {
+	all := slices.Collect(maps.Keys(d.sessions))
+	slices.SortFunc(all, func(a, b vote.SessionID) int { return vote.Stamp{Owner: a}.Compare(vote.Stamp{Owner: b}) })
+	return all
+}
+
+// dropsSuperseded drops the votes of a life when another of its name comes.
+func dropsSuperseded(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	d, err := newMeddler(cfg, now)
+	d.hears = func(d *meddler, from vote.SessionID, m *vote.Message) {
+		if m.Kind != vote.KindOpen {
+			return
+		}
+		for _, id := range d.sorted() {
+			if id.Node == from.Node && id.Life != from.Life {
+				d.releaseAll(id)
+			}
+		}
+	}
+	return d, err
+}
+
+// supersededHolder has a second process take the name of x1, which is stopped and holds a lease.
+func supersededHolder(w *World) {
+	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
+	w.Lock("b", "k")
+	w.Run(sceneTTL / 5)
+	w.Stop("x1")
+	twin := w.Twin("x1")
+	w.Run(2 * sceneTTL)
+	w.Continue("x1")
+	w.Crash(twin)
+}
+
+// buriesAlive takes the end of a connection for its owner's death, and a dead one's votes for free. It stands for gossip's word as well:
+// a node has no ear for gossip, so this is the nearest thing to hearsay that reaches it.
+func buriesAlive(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	d, err := newMeddler(cfg, now)
+	d.unlinked = func(d *meddler, conn vote.Conn) {
+		for _, id := range d.sorted() {
+			if d.sessions[id].conn == conn {
+				d.releaseAll(id)
+			}
+		}
+	}
+	return d, err
+}
+
+// brokenConnections has x1 be cut off and its connections break.
+func brokenConnections(w *World) {
+	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
+	w.Lock("x2", "k")
+	w.Run(100 * time.Millisecond)
+	w.Cut("x1", "a", "b", "c")
+	for _, v := range []string{"a", "b", "c"} {
+		w.Break("x1", v)
+	}
+	w.Run(2 * sceneTTL)
+}
+
+// releasesAnyones lets a release end whatever vote stands for the key, whoever has it.
+func releasesAnyones(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	d, err := newMeddler(cfg, now)
+	keys := make(map[vote.SessionID]map[vote.Number]vote.Key) // of all streams: a late release speaks of an earlier one
+	d.hears = func(d *meddler, from vote.SessionID, m *vote.Message) {
+		s := d.sessions[from]
+		if s == nil {
+			return
+		}
+		if keys[from] == nil {
+			keys[from] = make(map[vote.Number]vote.Key)
+		}
+		maps.Copy(keys[from], s.keys)
+		if m.Kind != vote.KindRelease {
+			return
+		}
+		if v, ok := d.Voter().Vote(keys[from][m.Number]); ok && v.Owner != from {
+			d.speak(v.Owner, vote.Message{Kind: vote.KindRelease, Number: v.Number})
+		}
+	}
+	return d, err
+}
+
+// releaseOfAWaiter has x3 give up while x1 has the key and x2 waits.
+func releaseOfAWaiter(w *World) {
+	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
+	x3 := w.Lock("x3", "k")
+	w.Lock("x2", "k")
+	w.Run(100 * time.Millisecond)
+	w.Release(x3)
+	w.Run(sceneTTL)
+}
+
+// revokes takes a vote back whose owner it should only ask.
+func revokes(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	d, err := newMeddler(cfg, now)
+	d.says = func(d *meddler, o *vote.Outbound) {
+		if o.Close || o.Message.Kind != vote.KindInquire {
+			return
+		}
+		for _, id := range d.sorted() {
+			if s := d.sessions[id]; s.conn == o.Conn && s.stream == o.Message.Stream {
+				d.speak(id, vote.Message{Kind: vote.KindYield, Number: o.Message.Number, Serial: o.Message.Serial})
+			}
+		}
+	}
+	return d, err
+}
+
+// wonInItsTenure has x1 win with b's vote, while b doesn't hear of that and x2 waits for the end of the tenure.
+func wonInItsTenure(w *World) {
+	w.Cut("x1", "c")
+	w.Cut("x2", "a")
+	w.Run(2 * sceneTTL)
+	w.CutOneWay("b", "x1")
+	x1 := w.Lock("x1", "k")
+	w.Run(20 * time.Millisecond)
+	w.CutOneWay("x1", "b")
+	w.MendOneWay("b", "x1")
+	w.expect(x1, Granted, sceneTTL)
+	w.Lock("x2", "k")
+	w.Run(2 * sceneTTL)
+}
+
+// walled is a node whose voter measures with the wall clock.
+type walled struct {
+	Machine
+	slow vote.Instant
+	wall vote.Micros
+}
+
+func expiresByWall(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &walled{n, now.Slow, now.Wall}, err
+}
+
+func (c *walled) at(now vote.Now) vote.Now {
+	now.Slow = c.slow.Add(time.Duration(now.Wall-c.wall) * time.Microsecond)
+	return now
+}
+
+func (c *walled) Lock(now vote.Now, key vote.Key, try bool) (vote.Number, error) {
+	return c.Machine.Lock(c.at(now), key, try)
+}
+func (c *walled) Release(now vote.Now, n vote.Number) { c.Machine.Release(c.at(now), n) }
+func (c *walled) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
+	c.Machine.Link(c.at(now), conn, voter)
+}
+func (c *walled) Unlink(now vote.Now, conn vote.Conn) { c.Machine.Unlink(c.at(now), conn) }
+func (c *walled) DialFailed(now vote.Now, voter vote.NodeID, why string) {
+	c.Machine.DialFailed(c.at(now), voter, why)
+}
+func (c *walled) Refused(now vote.Now, voter vote.NodeID, why vote.Reason, text string) {
+	c.Machine.Refused(c.at(now), voter, why, text)
+}
+func (c *walled) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	c.Machine.Deliver(c.at(now), conn, from, m)
+}
+func (c *walled) Tick(now vote.Now)               { c.Machine.Tick(c.at(now)) }
+func (c *walled) Next(now vote.Now) time.Duration { return c.Machine.Next(c.at(now)) }
+
+// wallsOfVotersStep has the wall clocks of two voters be set forward by an hour.
+func wallsOfVotersStep(w *World) {
+	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
+	w.Lock("x2", "k")
+	w.Run(100 * time.Millisecond)
+	w.StepWall("a", time.Hour)
+	w.StepWall("b", time.Hour)
+	w.Run(2 * sceneTTL)
+}
+
+// glib is hasty with its word: it says that it yields, and stops counting the vote only when it is next awake.
+type glib struct {
+	Machine
+	won   map[vote.Number]bool
+	later []inquiry
+	owed  map[lateVote]bool // yields that were said before
+	out   []vote.Outbound
+}
+
+type inquiry struct {
+	conn vote.Conn
+	from vote.SessionID
+	m    vote.Message
+}
+
+func yieldsFirst(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &glib{Machine: n, won: make(map[vote.Number]bool), owed: make(map[lateVote]bool)}, err
+}
+
+func (g *glib) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if m.Kind != vote.KindInquire || g.won[m.Number] {
+		g.Machine.Deliver(now, conn, from, m)
+		return
+	}
+	g.later = append(g.later, inquiry{conn, from, *m})
+	g.owed[lateVote{conn, m.Stream, m.Number, m.Serial}] = true
+	g.out = append(g.out, vote.Outbound{Conn: conn, Message: vote.Message{
+		Kind: vote.KindYield, Stream: m.Stream, Number: m.Number, Serial: m.Serial,
+	}})
+}
+
+func (g *glib) Tick(now vote.Now) {
+	for i := range g.later {
+		l := &g.later[i]
+		g.Machine.Deliver(now, l.conn, l.from, &l.m)
+	}
+	g.later = nil
+	g.Machine.Tick(now)
+}
+
+func (g *glib) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	out = append(out, g.out...)
+	g.out = nil
+	first, told := len(out), len(ev)
+	out, ev = g.Machine.Drain(out, ev)
+	for _, e := range ev[told:] {
+		if e.Kind == quorum.EventGranted {
+			g.won[e.Number] = true
+		}
+	}
+	kept := slices.DeleteFunc(slices.Clone(out[first:]), func(o vote.Outbound) bool {
+		v := lateVote{o.Conn, o.Message.Stream, o.Message.Number, o.Message.Serial}
+		return o.Message.Kind == vote.KindYield && g.owed[v]
+	})
+	return append(out[:first], kept...), ev
+}
+
+// promiseAfterYield has x1, whose clock makes it the younger one, yield b's vote to x2 just before it hears that a votes for it.
+func promiseAfterYield(w *World) {
+	w.Cut("x1", "c")
+	w.Cut("x2", "a")
+	w.Run(2 * sceneTTL)
+	let := w.Stall("x1", "a", true)
+	w.Lock("x1", "k") // b
+	w.Run(20 * time.Millisecond)
+	w.Lock("x2", "k") // older
+	w.Run(5 * time.Millisecond)
+	let()
+	w.Run(2 * sceneTTL)
+}
+
+// driftless keeps its sessions for a TTL, and believes in them for as long by its own clock.
+type driftless struct {
+	Machine
+	ttl time.Duration
+}
+
+// forgetsDrift stretches the TTL that the requester reckons with by what the allowance takes off it. What it asks of voters stays.
+func forgetsDrift(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	if slices.Contains(cfg.Voters, cfg.Name) {
+		return node.New(cfg, now)
+	}
+	ttl := cfg.TTL
+	cfg.TTL = ttl * (1000 + vote.RhoPerMille) / (1000 - vote.RhoPerMille)
+	cfg.MaxTTL = max(cfg.MaxTTL, cfg.TTL)
+	n, err := node.New(cfg, now)
+	return &driftless{n, ttl}, err
+}
+
+func (d *driftless) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(out)
+	out, ev = d.Machine.Drain(out, ev)
+	for i := first; i < len(out); i++ {
+		if m := &out[i].Message; m.Kind == vote.KindOpen {
+			m.TTL = d.ttl
+		}
+	}
+	return out, ev
+}
+
+// holdsAlone has x1, whose clock is slow, hold a lease of voters whose clocks are fast.
+func holdsAlone(w *World) {
+	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
+	w.Run(sceneTTL)
+}
+
+// hashing is a voter that keeps its votes by a hash of the key, and takes keys of one hash for one key. Here all have one.
+type hashing struct{ Machine }
+
+func mixesKeys(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return hashing{n}, err
+}
+
+func (h hashing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	const hash = "#"
+	switch m.Kind {
+	case vote.KindRequest:
+		m.Key = hash
+	case vote.KindStatement:
+		for i := range m.Entries {
+			m.Entries[i].Key = hash
+		}
+	}
+	h.Machine.Deliver(now, conn, from, m)
+}
+
+// twoKeysAtOnce has two nodes take two keys.
+func twoKeysAtOnce(w *World) {
+	w.expect(w.Lock("x1", "one"), Granted, sceneTTL)
+	w.expect(w.Lock("x2", "two"), Granted, sceneTTL)
+}
