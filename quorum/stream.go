@@ -32,7 +32,8 @@ func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 		for _, r := range q.requests {
 			r.votes[p.place].yielded = 0
 		}
-		p.life = voter.Life
+		// Nor do generations: zero is none, so the answer begins anew what is covered.
+		p.life, p.gen = voter.Life, 0
 	}
 	p.link, p.conn, p.lastWord, p.text = linkUp, conn, q.now.Fast, ""
 	q.restate(p)
