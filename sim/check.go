@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -37,6 +38,9 @@ const (
 	checkLiveness  = "liveness"        // once all is well, everyone is served
 	checkBaseline  = "baseline"        // and nothing is left behind
 	checkEvents    = "events"          // what a node tells its shell makes sense
+	checkHistory   = "history"         // one fenced lock explains all that users saw
+	checkResource  = "resource"        // a resource that heeds tokens takes nothing out of order, and refuses no rightful holder
+	checkOrder     = "order"           // who asked first is served first
 )
 
 // judge is what the world knows by itself: who believes what, and what voters have said.
@@ -46,6 +50,8 @@ type judge struct {
 	bySession map[vote.SessionID]*process
 	twins     bool            // two processes bear one name, so alarms are to be
 	deaf      map[string]bool // checks that a test does without, to see whether the others notice
+	hist      *history        // nil when none is wanted
+	res       resources
 }
 
 // lockKey is one key as the world sees it.
@@ -54,8 +60,13 @@ type lockKey struct {
 	name    vote.Key
 	last    vote.Token // of the newest lease
 	holds   []*Request // that were granted and neither lost nor given back
+	waits   []*Request // that wait, in the order in which they were asked for
 	excused bool       // since the newest lease a voter had to trust a clock that stood behind its token
 	lossAt  Moment     // when a lease was last lost
+	died    bool       // its holder died, and nobody has been granted it since
+
+	tops    []*Request // leases whose token was above all before, in order of grant
+	written *Request   // whose write its resource took last
 }
 
 // said is what a voter's life has said, kept by someone who understands nothing of voting.
@@ -106,6 +117,10 @@ type will struct {
 }
 
 func (w *World) setUpJudge() {
+	if w.opt.History {
+		w.hist = &history{}
+	}
+	w.res.rnd = rand.New(rand.NewPCG(w.opt.Seed, 6))
 	w.byName = make(map[vote.Key]*lockKey)
 	w.bySession = make(map[vote.SessionID]*process)
 }
@@ -158,6 +173,7 @@ func (w *World) told(p *process, e *quorum.Event) {
 		case Waiting:
 			w.grant(p, r, e)
 		case Releasing: // given up as it was won: the shell gives it back, and so has the node
+			w.mark(MarkGivenUpAndWon)
 		default:
 			w.violate(checkEvents, "%s is granted request %d, which is %v", p.host.alias, r.Number, r.State)
 		}
@@ -211,7 +227,7 @@ func (w *World) believes(r *Request) bool {
 // grant is the moment in which a user begins to believe.
 func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	k := r.key
-	w.waiting--
+	w.unwait(r)
 	w.fig.Acquisitions++
 	w.tryInTime(r)
 	r.State, r.Token, r.Had = Granted, e.Token, w.Now()
@@ -220,6 +236,10 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	if k.lossAt != 0 {
 		w.fig.Takeovers++
 		k.lossAt = 0
+	}
+	if k.died {
+		w.mark(MarkHolderDied)
+		k.died = false
 	}
 	w.assign(r, e.Group)
 	if w.failed != nil {
@@ -235,19 +255,43 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 			return
 		}
 	}
-	if r.Token <= k.last {
+	excused := w.checkToken(r)
+	if w.failed != nil {
+		return
+	}
+	w.hist.granted(w, r, excused)
+	k.holds = append(k.holds, r)
+	w.checkBid(r)
+	w.checkCover(r)
+	w.checkOrder(r)
+	w.marksOfGrant(r)
+	w.writes(r)
+	w.granted(r)
+}
+
+// checkToken demands that a new lease's token be larger than that of each lease before, but for the last resort of protocol.md. Beyond
+// what exclusion may assume, a node may learn long after that it has won, so there only leases count that were granted before
+// this one was asked for.
+func (w *World) checkToken(r *Request) (excused bool) {
+	k, before := r.key, r.key.last
+	behind := r.Token <= before
+	if w.opt.TokensOnly {
+		o := k.outOfOrder(r)
+		if behind = o != nil; behind {
+			before = o.Token
+		}
+	}
+	if behind {
 		if !k.excused {
-			w.violate(checkTokens, "%s is granted %q with token %d after %d", p.host.alias, k.name, r.Token, k.last)
-			return
+			w.violate(checkTokens, "%s is granted %q with token %d after %d", r.Node, k.name, r.Token, before)
+			return false
 		}
 		w.fig.Excused++
 	}
 	// Every later majority has a member that confirmed this token, so the excuse is used up.
 	k.last, k.excused = r.Token, false
-	k.holds = append(k.holds, r)
-	w.checkBid(r)
-	w.checkCover(r)
-	w.granted(r)
+	k.topped(r)
+	return behind
 }
 
 // checkBid holds a lease's token against the voters' clocks. A voter cuts bids to its own clock plus S, and each promise adds one to
@@ -280,6 +324,7 @@ func (w *World) assign(r *Request, g quorum.GroupID) {
 func (w *World) ends(r *Request, end vote.Instant) {
 	r.end, r.over = end, end
 	r.until = r.p.clock.whenFast(end.Add(vote.Guard(r.p.host.ttl)))
+	r.endAt = r.p.clock.whenFast(end)
 }
 
 // covered moves the end of a group of leases. One whose end has passed is lost for ever.
@@ -312,8 +357,11 @@ func (w *World) extend(r *Request, fast, end vote.Instant) {
 			return
 		}
 	}
-	if fast < r.end && end < r.end {
-		w.fig.Shortened++
+	switch {
+	case fast < r.end && end < r.end:
+		w.mark(MarkShortened)
+	case end > r.end:
+		w.marksOfMore(r)
 	}
 	w.ends(r, end)
 	r.over = max(end, fast)
@@ -325,6 +373,7 @@ func (w *World) extend(r *Request, fast, end vote.Instant) {
 // lost is a node's word that a lease is over.
 func (w *World) lost(p *process, r *Request) {
 	if r.State == Releasing { // it ended before it was given back
+		r.expired = true
 		w.finish(r, Released)
 		return
 	}
@@ -466,6 +515,7 @@ func (w *World) check(p *process) {
 		return
 	}
 	if n := v.Counters().LastResort; n != p.resorts {
+		w.mark(MarkLastResort)
 		w.fig.ByClock += n - p.resorts
 		p.resorts = n
 		for _, k := range w.lockKeys {
@@ -524,6 +574,7 @@ func (w *World) sent(p *process, m *vote.Message) {
 // saidBy hears a voter's word to a session.
 func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 	w.sent(p, m)
+	w.marksOfWord(p, to, m)
 	switch m.Kind {
 	case vote.KindPromise:
 		w.fig.Promises++
@@ -574,6 +625,7 @@ func (w *World) promised(p *process, to vote.SessionID, n vote.Number, s vote.Se
 
 // deliveredTo hears a requester's word as it reaches a process.
 func (w *World) deliveredTo(p *process, from vote.SessionID, m *vote.Message) {
+	w.marksOfReply(p, from, m)
 	switch m.Kind {
 	case vote.KindYield:
 		w.fig.Yields++

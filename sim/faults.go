@@ -214,8 +214,8 @@ func (w *World) fault(f Fault) {
 	case FaultSlow:
 		a, b := w.someHost(), w.someHost()
 		d := time.Duration(r.Int64N(int64(w.opt.MaxTTL / 4)))
-		w.slow[a.i][b.i] += d
-		w.lasting(func() { w.slow[a.i][b.i] -= d })
+		w.setSlow(a, b, d)
+		w.lasting(func() { w.setSlow(a, b, -d) })
 	case FaultWall:
 		most := int64(w.opt.Faults.WallSteps)
 		most >>= r.IntN(20) // small steps are as interesting as large ones

@@ -36,6 +36,7 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) {
 		return
 	}
 	w.note(h, "dies")
+	w.disturb()
 	w.pic.died(w, h)
 	w.fig.Crashes++
 	if h.hung != pauseNone {
@@ -87,6 +88,7 @@ func (w *World) halt(h *host, how pause) {
 		return
 	}
 	w.note(h, "stops (%s)", pauseNames[how])
+	w.disturb()
 	w.pic.paused(w, h, pauseNames[how])
 	h.hung = how
 	h.p.stops++
@@ -108,6 +110,7 @@ func (w *World) wake(h *host) {
 		return
 	}
 	w.note(h, "goes on")
+	w.disturb()
 	w.pic.resumed(w, h)
 	h.hung = pauseNone
 	h.clock.resume(w.now)
@@ -137,6 +140,7 @@ func (w *World) wake(h *host) {
 // stepWall moves a host's wall clock.
 func (w *World) stepWall(h *host, by time.Duration) {
 	w.note(h, "has its wall clock moved by %v", by)
+	w.disturb()
 	if w.pic != nil {
 		w.pic.clockChanged(w, h, fmt.Sprintf("wall clock moved by %v", by))
 	}

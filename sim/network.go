@@ -43,14 +43,15 @@ type network struct {
 
 // link is a connection, from the dial on. Side 0 has dialed, side 1 was dialed.
 type link struct {
-	n     uint64
-	voter int
-	since Moment // when it came up
-	state linkState
-	ends  [2]end
-	lanes [2][2]lane // by the side that sends, then ordered and urgent
-	stall [2]int     // how many faults hold up what the side sends
-	fate  fate
+	n      uint64
+	voter  int
+	since  Moment // when it came up
+	state  linkState
+	opened bool // a stream was begun on it
+	ends   [2]end
+	lanes  [2][2]lane // by the side that sends, then ordered and urgent
+	stall  [2]int     // how many faults hold up what the side sends
+	fate   fate
 }
 
 type linkState uint8
@@ -294,6 +295,12 @@ func (w *World) send(p *process, o *vote.Outbound) {
 		return
 	}
 	w.fig.Messages++
+	if o.Message.Kind == vote.KindOpen {
+		if l.opened {
+			w.mark(MarkMismatch)
+		}
+		l.opened = true
+	}
 	if l.fate != fateStands {
 		w.spare = append(w.spare, f)
 		w.reset(l, c.side)
@@ -413,6 +420,8 @@ func (w *World) learn(l *link, side uint8) {
 		l.fate = fateBroken
 	}
 	p := w.forget(l, side)
+	w.disturb()
+	p.marksOfUnlink()
 	w.note(p.host, "loses the connection to %s", l.ends[1-side].host.name)
 	p.m.Unlink(p.read(w.now), e.conn)
 	w.settle(p)
@@ -445,6 +454,8 @@ func (w *World) close(p *process, conn vote.Conn) {
 	}
 	c := p.conns[conn]
 	w.fig.Closes++
+	w.mark(MarkPushesUnanswered)
+	w.disturb()
 	w.note(p.host, "closes the connection to %s", c.l.ends[1-c.side].host.name)
 	if c.l.fate == fateStands {
 		w.dispatch(c.l, c.side, ordered, nil)
@@ -462,6 +473,7 @@ func (w *World) breakLink(l *link, r *rand.Rand) {
 	l.fate = fateBroken
 	w.pic.broke(w, l)
 	w.fig.Breaks++
+	w.disturb()
 	for side := range uint8(2) {
 		for i := range l.lanes[side] {
 			if a := &l.lanes[side][i]; a.len() > 0 {
@@ -482,6 +494,7 @@ func (w *World) breakLink(l *link, r *rand.Rand) {
 
 // setCut adds to (or takes from) the cuts of the way between two hosts.
 func (w *World) setCut(from, to *host, by int) {
+	w.disturb()
 	w.cut[from.i][to.i] += by
 	w.pic.cutting(w, from, to, w.cut[from.i][to.i])
 	if w.cut[from.i][to.i] > 0 {
@@ -496,8 +509,15 @@ func (w *World) setCut(from, to *host, by int) {
 	}
 }
 
+// setSlow makes the way between two hosts take longer, or as before.
+func (w *World) setSlow(from, to *host, by time.Duration) {
+	w.disturb()
+	w.slow[from.i][to.i] += by
+}
+
 // setStall holds up (or lets go) what one side of a link sends.
 func (w *World) setStall(l *link, side uint8, by int) {
+	w.disturb()
 	l.stall[side] += by
 	w.pic.stalling(w, l, side, l.stall[side])
 	w.unhang(l, side)

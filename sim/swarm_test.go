@@ -15,6 +15,7 @@ func TestSwarm(t *testing.T) {
 			start := time.Now()
 			o := Draw(seed)
 			o.Trace = TraceFile(t)
+			o.History = true
 			w := New(o)
 			w.Run(length)
 			if err := w.Settle(); err != nil {

@@ -35,6 +35,9 @@ type Options struct {
 	// tokens rise is checked.
 	TokensOnly bool
 
+	// History has all calls and returns written down; Settle then looks for an order of them that explains each result.
+	History bool
+
 	Build Builder   // Genuine by default
 	Trace io.Writer // where each event is told in a line; nil for nowhere
 
@@ -71,11 +74,13 @@ type World struct {
 	load
 	faults
 
-	trace  *tracer
-	pic    *Picture // nil when none is wanted; its methods that are called seldom may be called on nil
-	hash   uint64
-	fig    Figures
-	failed *Violation
+	trace     *tracer
+	pic       *Picture // nil when none is wanted; its methods that are called seldom may be called on nil
+	hash      uint64
+	fig       Figures
+	failed    *Violation
+	disturbed Moment // when something last went wrong, or ended doing so; see order.go
+
 	out    []vote.Outbound
 	ev     []quorum.Event
 	closes []vote.Conn
@@ -246,6 +251,8 @@ func (w *World) start(h *host) {
 	}
 	p.m = m
 	m.Tap(func(c vote.Conn, m *vote.Message) { w.tapped(p, c, m) })
+	w.disturb()
+	w.marksOfStart(h)
 	w.note(h, "starts as %v", p.id)
 	w.pic.started(w, h)
 	w.settle(p)
