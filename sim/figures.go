@@ -44,7 +44,7 @@ type Figures struct {
 	Steps       uint64 // of wall clocks
 	Alarms      uint64
 
-	// Fired counts the faults that were drawn, by kind.
+	// Fired counts the faults that did something, by kind.
 	Fired [faultEnd]uint64
 
 	// Settling is the largest share of the time allowed that it took to serve everyone after the faults, in percent.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -57,10 +58,11 @@ type Request struct {
 	client   int          // of its process; -1 when a scenario has asked
 	asked    vote.Instant // on the fast clock
 	released vote.Instant
-	stops    int          // of its process when it was asked or released
-	until    Moment       // when its cover ends in the world's time, guard included
-	end      vote.Instant // the same on its node's fast clock, without the guard
-	over     vote.Instant // when its node could know at the soonest that it ends
+	stops    int           // of its process when it was asked or released
+	hold     time.Duration // for how long its client wants it
+	until    Moment        // when its cover ends in the world's time, guard included
+	end      vote.Instant  // the same on its node's fast clock, without the guard
+	over     vote.Instant  // when its node could know at the soonest that it ends
 }
 
 // load is the part of the world that wants locks.
@@ -71,8 +73,9 @@ type load struct {
 
 // client is one user on a node.
 type client struct {
-	r   *Request
-	due Moment // when it acts next; a client event for another time is void
+	r    *Request
+	due  Moment // when it acts next; a client event for another time is void
+	luck *rand.Rand
 }
 
 func (w *World) setUpLoad() {
@@ -89,19 +92,16 @@ func (w *World) startClients(p *process) {
 	}
 	p.clients = make([]client, w.opt.Load.Clients)
 	for i := range p.clients {
-		w.plan(p, i, w.mean(w.opt.Load.Think))
+		c := &p.clients[i]
+		c.luck = rand.New(w.chance("client", p.host.alias, p.host.lives, i))
+		w.plan(p, i, c.mean(w.opt.Load.Think))
 	}
 }
 
 // mean draws a duration between nothing and twice the mean.
-func (w *World) mean(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return time.Duration(w.wlRnd.Int64N(2 * int64(d)))
-}
+func (c *client) mean(d time.Duration) time.Duration { return within(c.luck, 2*d) }
 
-func (w *World) percent(n int) bool { return w.wlRnd.IntN(100) < n }
+func (c *client) percent(n int) bool { return c.luck.IntN(100) < n }
 
 // plan has a client act in d, unless something happens to it before.
 func (w *World) plan(p *process, i int, d time.Duration) {
@@ -122,15 +122,19 @@ func (w *World) act(p *process, i int) {
 		if w.draining {
 			return
 		}
-		k := w.lockKeys[w.wlRnd.IntN(l.Keys)]
-		r = w.ask(p, k, w.percent(l.Try))
+		k := w.lockKeys[c.luck.IntN(l.Keys)]
+		r = w.ask(p, k, c.percent(l.Try))
 		if r == nil {
-			w.plan(p, i, w.mean(l.Think))
+			w.plan(p, i, c.mean(l.Think))
 			return
 		}
 		r.client, c.r = i, r
-		if !w.percent(l.Forever) {
-			w.plan(p, i, w.mean(l.Patience)) // it may be granted before: then this becomes the time to give back
+		r.hold = c.mean(l.Hold)
+		if c.percent(l.Long) {
+			r.hold *= 10
+		}
+		if !c.percent(l.Forever) {
+			w.plan(p, i, c.mean(l.Patience)) // it may be granted before: then this becomes the time to give back
 		} else {
 			c.due = never
 		}
@@ -204,7 +208,7 @@ func (w *World) finish(r *Request, s State) {
 	delete(r.p.requests, r.Number)
 	if r.client >= 0 && s != Crashed {
 		r.p.clients[r.client].r = nil
-		w.plan(r.p, r.client, w.mean(w.opt.Load.Think))
+		w.plan(r.p, r.client, r.p.clients[r.client].mean(w.opt.Load.Think))
 	}
 }
 
@@ -216,12 +220,9 @@ func (w *World) granted(r *Request) {
 		}
 		return
 	}
-	d := w.mean(w.opt.Load.Hold)
-	if w.percent(w.opt.Load.Long) {
-		d *= 10
-	}
+	d := r.hold
 	if w.draining {
-		d = w.mean(5 * time.Millisecond)
+		d = r.p.clients[r.client].mean(5 * time.Millisecond)
 	}
 	w.plan(r.p, r.client, d)
 }
@@ -245,7 +246,7 @@ func (w *World) drain() {
 			case r == nil, r.State == Waiting:
 				h.p.clients[i].due = never
 			case r.State == Granted:
-				w.plan(h.p, i, w.mean(100*time.Millisecond))
+				w.plan(h.p, i, h.p.clients[i].mean(100*time.Millisecond))
 			}
 		}
 	}
