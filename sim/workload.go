@@ -19,6 +19,9 @@ type Load struct {
 	Try      int           // percent of requests that are TryLocks
 	Forever  int           // percent of requests that wait however long it takes
 	Long     int           // percent of leases that are held ten times as long
+
+	// Asks, if not nil, are the clients' requests, and none is drawn. [World.Asks] returns those of a run.
+	Asks []Ask
 }
 
 // State is what has become of a request.
@@ -69,6 +72,7 @@ type Request struct {
 type load struct {
 	draining bool // nobody asks for anything new, and what is had is given back soon
 	waiting  int  // requests that are waiting
+	asks     []Ask
 }
 
 // client is one user on a node.
@@ -76,6 +80,7 @@ type client struct {
 	r    *Request
 	due  Moment // when it acts next; a client event for another time is void
 	luck *rand.Rand
+	once bool // it has come for one request
 }
 
 func (w *World) setUpLoad() {
@@ -84,10 +89,11 @@ func (w *World) setUpLoad() {
 	for i := range l.Keys {
 		w.keyOf(vote.Key(fmt.Sprintf("key-%d", i)))
 	}
+	w.setUpAsks()
 }
 
 func (w *World) startClients(p *process) {
-	if w.draining {
+	if w.draining || w.opt.Load.Asks != nil {
 		return
 	}
 	p.clients = make([]client, w.opt.Load.Clients)
@@ -123,22 +129,16 @@ func (w *World) act(p *process, i int) {
 			return
 		}
 		k := w.lockKeys[c.luck.IntN(l.Keys)]
-		r = w.ask(p, k, c.percent(l.Try))
-		if r == nil {
-			w.plan(p, i, c.mean(l.Think))
-			return
-		}
-		r.client, c.r = i, r
-		r.hold = c.mean(l.Hold)
+		a := Ask{At: w.Now(), Node: p.host.alias, Key: string(k.name), Try: c.percent(l.Try), Hold: c.mean(l.Hold)}
 		if c.percent(l.Long) {
-			r.hold *= 10
+			a.Hold *= 10
 		}
 		if !c.percent(l.Forever) {
-			w.plan(p, i, c.mean(l.Patience)) // it may be granted before: then this becomes the time to give back
-		} else {
-			c.due = never
+			a.Patience = c.mean(l.Patience) + 1
 		}
-		w.settle(p)
+		if !w.want(p, i, a) {
+			w.plan(p, i, c.mean(l.Think))
+		}
 	case r.State == Waiting && w.draining:
 	case r.State == Waiting || r.State == Granted:
 		w.release(r)
@@ -207,8 +207,11 @@ func (w *World) finish(r *Request, s State) {
 	w.pic.ended(w, r, s)
 	delete(r.p.requests, r.Number)
 	if r.client >= 0 && s != Crashed {
-		r.p.clients[r.client].r = nil
-		w.plan(r.p, r.client, r.p.clients[r.client].mean(w.opt.Load.Think))
+		c := &r.p.clients[r.client]
+		c.r, c.due = nil, never
+		if !c.once {
+			w.plan(r.p, r.client, c.mean(w.opt.Load.Think))
+		}
 	}
 }
 

@@ -139,6 +139,7 @@ const (
 	eventDialFail              // p, l
 	eventDialTimeout           // p, l
 	eventClient                // p, n: a client does its next thing
+	eventAsk                   // p, n: a client comes for one of the requests that are given
 )
 
 // event is something that is to happen. Those with p are lost when the process dies, and wait while it is stopped.
@@ -369,6 +370,8 @@ func (w *World) step(e event) {
 		w.dialFailed(e.p, e.l, "no answer")
 	case eventClient:
 		w.act(e.p, int(e.n))
+	case eventAsk:
+		w.askOnce(e.p, int(e.n))
 	}
 }
 
