@@ -120,7 +120,7 @@ func (w *World) setUpJudge() {
 	if w.opt.History {
 		w.hist = &history{}
 	}
-	w.res.rnd = rand.New(rand.NewPCG(w.opt.Seed, 6))
+	w.res.rnd = rand.New(w.chance("resource"))
 	w.byName = make(map[vote.Key]*lockKey)
 	w.bySession = make(map[vote.SessionID]*process)
 }

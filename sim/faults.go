@@ -1,16 +1,15 @@
 package sim
 
 import (
-	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Fault is one kind of thing that goes wrong.
 type Fault uint8
 
-// What may go wrong. Where a fault lasts, its end is drawn with it.
+// What may go wrong.
 const (
 	// FaultCrash : a process dies and comes back at once, soon or late.
 	FaultCrash Fault = iota
@@ -51,12 +50,28 @@ const (
 	faultEnd
 )
 
-var faultNames = [...]string{
-	"crash", "crash all", "rolling restart", "stop", "suspend", "pause unseen", "split", "one-way cut", "bridge", "isolate", "cut link",
-	"break", "stall", "slow link", "wall step", "twin", "rate change",
+// faultNames are each fault's words, and its name in Go.
+var faultNames = [faultEnd]struct{ words, ident string }{
+	{"crash", "FaultCrash"},
+	{"crash all", "FaultCrashAll"},
+	{"rolling restart", "FaultRolling"},
+	{"stop", "FaultStop"},
+	{"suspend", "FaultSuspend"},
+	{"pause unseen", "FaultUnseen"},
+	{"split", "FaultSplit"},
+	{"one-way cut", "FaultOneWay"},
+	{"bridge", "FaultBridge"},
+	{"isolate", "FaultIsolate"},
+	{"cut link", "FaultLink"},
+	{"break", "FaultBreak"},
+	{"stall", "FaultStall"},
+	{"slow link", "FaultSlow"},
+	{"wall step", "FaultWall"},
+	{"twin", "FaultTwin"},
+	{"rate change", "FaultRate"},
 }
 
-func (f Fault) String() string { return faultNames[f] }
+func (f Fault) String() string { return faultNames[f].words }
 
 // Faults say what goes wrong at random, and how often.
 type Faults struct {
@@ -68,292 +83,125 @@ type Faults struct {
 	WallSteps time.Duration
 }
 
-// faults is the part of the world that does harm.
-type faults struct {
-	calm   bool // the faults are over
-	undo   []undo
-	undoN  uint64
-	total  int            // of the weights
-	wanted map[*host]bool // hosts that a fault will restart
+// dice draw one act. They know what a world is made of, and nothing of what happens in it, so that each act is drawn by itself.
+type dice struct {
+	*rand.Rand
+	ttl   time.Duration
+	names []string // of the hosts, twins that there may be included
+	locks []string // those of them that don't vote
+	votes []string
 }
 
-// undo ends a fault that lasts.
-type undo struct {
-	n uint64
-	f func()
-}
-
-func (w *World) setUpFaults() {
-	w.wanted = make(map[*host]bool)
-	for _, n := range w.opt.Faults.Weights {
-		w.total += n
-	}
-	if w.opt.Faults.Every > 0 && w.total > 0 {
-		w.nextFault()
-	}
-}
-
-func (w *World) nextFault() {
-	w.At(time.Duration(w.fltRnd.Int64N(2*int64(w.opt.Faults.Every))), func() {
-		if w.calm {
-			return
+// drawAct draws the n-th act, which comes some time after the one before.
+func (o *Options) drawAct(n int, before time.Duration) Act {
+	r := rand.New(chance(o.Seed, "fault", n))
+	d := dice{Rand: r, ttl: o.MaxTTL, names: o.names()}
+	d.votes, d.locks = d.names[:o.Voters], slices.Clone(d.names[o.Voters:])
+	if o.Faults.Weights[FaultTwin] > 0 {
+		for _, name := range d.names[o.Voters:] {
+			d.names = append(d.names, name+"'")
+			d.locks = append(d.locks, name+"'")
 		}
-		n := w.fltRnd.IntN(w.total)
-		for f, weight := range w.opt.Faults.Weights {
-			if n -= weight; n < 0 {
-				w.fault(Fault(f))
-				break
-			}
-		}
-		w.nextFault()
-	})
-}
-
-// span draws how long a fault lasts: mostly less than a TTL, sometimes several.
-func (w *World) span() time.Duration {
-	ttl := int64(w.opt.MaxTTL)
-	switch w.fltRnd.IntN(5) {
-	case 0, 1:
-		return time.Duration(w.fltRnd.Int64N(ttl/2 + 1))
-	case 2, 3:
-		return time.Duration(w.fltRnd.Int64N(3*ttl/2) + ttl/4)
-	default:
-		return time.Duration(w.fltRnd.Int64N(4*ttl) + ttl)
 	}
-}
-
-func (w *World) someHost() *host { return w.hosts[w.fltRnd.IntN(len(w.hosts))] }
-
-// lasting begins something that ends after a span, or when the faults are over.
-func (w *World) lasting(end func()) {
-	w.undoN++
-	n := w.undoN
-	w.undo = append(w.undo, undo{n, end})
-	w.At(w.span(), func() {
-		for i, u := range w.undo {
-			if u.n == n {
-				w.undo = append(w.undo[:i:i], w.undo[i+1:]...)
-				u.f()
-				return
-			}
+	a := Act{At: before + within(r, 2*o.Faults.Every), Luck: r.Uint64()}
+	total := 0
+	for _, weight := range o.Faults.Weights {
+		total += weight
+	}
+	k := r.IntN(total)
+	for f, weight := range o.Faults.Weights {
+		if k -= weight; k < 0 {
+			a.Fault = Fault(f)
+			break
 		}
-	})
+	}
+	d.draw(&a, &o.Faults)
+	return a
 }
 
-// fault makes one thing go wrong.
-func (w *World) fault(f Fault) {
-	w.fig.Fired[f]++
-	w.mix(uint64(f))
-	switch r := w.fltRnd; f {
+// draw draws what a kind of act needs.
+func (d *dice) draw(a *Act, of *Faults) {
+	switch a.Fault {
 	case FaultCrash:
-		h := w.someHost()
-		w.crash(h, endingMixed, r)
-		w.comeBack(h)
+		a.Hosts = d.one(d.names)
+		switch d.IntN(3) { // at once, before anybody has noticed, soon or late
+		case 0:
+			a.For = d.span()
+		case 1:
+			a.For = within(d.Rand, d.ttl/4)
+		}
 	case FaultCrashAll:
-		together := r.IntN(2) == 0
-		for _, h := range w.hosts {
-			w.crash(h, endingMixed, r)
-			if together {
-				w.bringBack(h, w.within(10*time.Millisecond))
-			} else {
-				w.comeBack(h)
-			}
+		a.Hosts = d.names
+		if d.IntN(2) == 0 {
+			a.For = d.span()
 		}
 	case FaultRolling:
-		step := w.opt.MaxTTL/4 + time.Duration(r.Int64N(int64(2*w.opt.MaxTTL)))
-		for i, j := range r.Perm(len(w.hosts)) {
-			h := w.hosts[j]
-			w.At(time.Duration(i)*step, func() {
-				if !w.calm {
-					w.crash(h, endingAtOnce, r)
-					w.bringBack(h, w.within(step/4))
-				}
-			})
-		}
+		a.Hosts = d.names
+		d.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
+		a.By = d.ttl/4 + within(d.Rand, 2*d.ttl)
 	case FaultStop, FaultSuspend, FaultUnseen:
-		h := w.someHost()
-		if h.p == nil || h.hung != pauseNone {
-			return
-		}
-		p := h.p
-		w.halt(h, [...]pause{FaultStop: pauseStopped, FaultSuspend: pauseAsleep, FaultUnseen: pauseUnseen}[f])
-		w.lasting(func() {
-			if h.p == p {
-				w.wake(h)
-			}
-		})
+		a.Hosts, a.For = d.one(d.names), d.span()
 	case FaultSplit, FaultOneWay, FaultBridge:
-		side := make([]bool, len(w.hosts))
-		for i := range side {
-			side[i] = r.IntN(2) == 0
+		a.OneWay, a.For = a.Fault == FaultOneWay, d.span()
+		names := d.names
+		if a.Fault == FaultBridge {
+			bridge := d.IntN(len(names))
+			names = slices.Delete(names, bridge, bridge+1)
 		}
-		bridge := -1
-		if f == FaultBridge {
-			bridge = r.IntN(len(w.hosts))
+		for _, name := range names {
+			if d.IntN(2) == 0 {
+				a.Hosts = append(a.Hosts, name)
+			} else {
+				a.Far = append(a.Far, name)
+			}
 		}
-		w.partition(f.String(), func(from, to *host) bool {
-			return from.i != bridge && to.i != bridge && side[from.i] != side[to.i] && (f != FaultOneWay || side[from.i])
-		})
 	case FaultIsolate:
-		h := w.someHost()
-		w.partition(f.String(), func(from, to *host) bool { return from == h || to == h })
+		a.Hosts, a.For = d.one(d.names), d.span()
+		a.Far = without(d.names, a.Hosts)
 	case FaultLink:
-		a, b, both := w.someHost(), w.someHost(), r.IntN(2) == 0
-		w.partition(f.String(), func(from, to *host) bool { return from == a && to == b || both && from == b && to == a })
+		a.Hosts, a.For, a.OneWay = d.one(d.names), d.span(), d.IntN(2) == 0
+		a.Far = d.one(without(d.names, a.Hosts))
 	case FaultBreak:
-		if len(w.links) > 0 {
-			w.breakLink(w.links[r.IntN(len(w.links))], r)
-		}
+		a.Hosts = d.one(d.names)
+		a.Far = d.one(without(d.votes, a.Hosts))
 	case FaultStall:
-		if len(w.links) > 0 {
-			l, side := w.links[r.IntN(len(w.links))], uint8(r.IntN(2))
-			w.note(nil, "%v stalls", l)
-			w.setStall(l, side, 1)
-			w.lasting(func() { w.setStall(l, side, -1) })
-		}
+		a.Hosts, a.For, a.Back = d.one(d.names), d.span(), d.IntN(2) == 0
+		a.Far = d.one(without(d.votes, a.Hosts))
 	case FaultSlow:
-		a, b := w.someHost(), w.someHost()
-		d := time.Duration(r.Int64N(int64(w.opt.MaxTTL / 4)))
-		w.setSlow(a, b, d)
-		w.lasting(func() { w.setSlow(a, b, -d) })
+		a.Hosts, a.For, a.By = d.one(d.names), d.span(), within(d.Rand, d.ttl/4)
+		a.Far = d.one(without(d.names, a.Hosts))
 	case FaultWall:
-		most := int64(w.opt.Faults.WallSteps)
-		most >>= r.IntN(20) // small steps are as interesting as large ones
-		w.stepWall(w.someHost(), time.Duration(r.Int64N(2*most+1)-most))
+		most := of.WallSteps >> d.IntN(20) // small steps are as interesting as large ones
+		a.Hosts, a.By = d.one(d.names), within(d.Rand, 2*most+1)-most
 	case FaultTwin:
-		w.twinFault()
+		a.Hosts, a.For = d.one(d.locks), d.span()
 	case FaultRate:
-		ppm := r.Int64N(3*MaxPPM) - 3*MaxPPM/2
-		w.retune(w.someHost(), min(max(ppm, -MaxPPM), MaxPPM))
+		a.Hosts, a.PPM = d.one(d.names), min(max(d.Int64N(3*MaxPPM)-3*MaxPPM/2, -MaxPPM), MaxPPM)
 	}
 }
 
-// twinsMost bounds how many twins a run may have: each is a host more.
-const twinsMost = 8
-
-// twinFault starts a second process with the name of one that seems dead. Later the first goes on, and later still one of the two ends
-// for good.
-func (w *World) twinFault() {
-	h := w.someHost()
-	if h.voter || h.p == nil || h.hung != pauseNone || h.twinned || len(w.hosts) >= w.opt.Voters+w.opt.Clients+twinsMost {
-		return
+// one draws one of some hosts; none if there is none.
+func (d *dice) one(of []string) []string {
+	if len(of) == 0 {
+		return nil
 	}
-	w.halt(h, pauseStopped)
-	first, t := h.p, w.twin(h)
-	h.twinned, t.twinned = true, true
-	end := func() {
-		victim := []*host{h, t}[w.fltRnd.IntN(2)]
-		h.twinned, t.twinned, victim.retired = false, false, true
-		w.crash(victim, endingMixed, w.fltRnd)
-	}
-	w.lasting(func() {
-		if h.p == first {
-			w.wake(h)
-		}
-		if w.calm {
-			end()
-		} else {
-			w.lasting(end)
-		}
-	})
+	return []string{of[d.IntN(len(of))]}
 }
 
-// comeBack arranges a new life: at once (before anybody has noticed), soon or late.
-func (w *World) comeBack(h *host) {
-	d := time.Duration(0)
-	switch w.fltRnd.IntN(3) {
-	case 0:
-		d = w.span()
-	case 1:
-		d = time.Duration(w.fltRnd.Int64N(int64(w.opt.MaxTTL / 4)))
-	}
-	w.bringBack(h, d)
+func without(names, those []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(those, name) })
 }
 
-func (w *World) bringBack(h *host, d time.Duration) {
-	if w.wanted[h] {
-		return
-	}
-	w.wanted[h] = true
-	w.At(d, func() {
-		delete(w.wanted, h)
-		if h.p == nil && !h.retired {
-			w.start(h)
-			w.herald(h)
-		}
-	})
-}
+// span draws how long something lasts: mostly less than a TTL, sometimes several.
+func (d *dice) span() time.Duration { return span(d.Rand, d.ttl) }
 
-// partition cuts ways between hosts for a while. Connections across may break for it, at once or when it heals.
-func (w *World) partition(what string, cuts func(from, to *host) bool) {
-	w.fig.Partitions++
-	var ways [][2]*host
-	for _, from := range w.hosts {
-		for _, to := range w.hosts {
-			if from != to && cuts(from, to) {
-				ways = append(ways, [2]*host{from, to})
-				w.setCut(from, to, 1)
-			}
-		}
-	}
-	if w.trace != nil {
-		names := ""
-		for _, way := range ways {
-			names += fmt.Sprintf(" %s>%s", way[0].name, way[1].name)
-		}
-		w.note(nil, "%s:%s", what, names)
-	}
-	if w.fltRnd.IntN(3) == 0 {
-		w.breakAcross(ways)
-	}
-	w.lasting(func() {
-		if w.fltRnd.IntN(3) == 0 {
-			w.breakAcross(ways)
-		}
-		for _, way := range ways {
-			w.setCut(way[0], way[1], -1)
-		}
-		w.note(nil, "%s is over", what)
-	})
-}
-
-func (w *World) breakAcross(ways [][2]*host) {
-	for i := len(w.links) - 1; i >= 0; i-- {
-		l := w.links[i]
-		for _, way := range ways {
-			a, b := l.ends[0].host, l.ends[1].host
-			if l.fate == fateStands && (a == way[0] && b == way[1] || a == way[1] && b == way[0]) {
-				w.breakLink(l, w.fltRnd)
-			}
-		}
+func span(r *rand.Rand, ttl time.Duration) time.Duration {
+	switch r.IntN(5) {
+	case 0, 1:
+		return within(r, ttl/2+1)
+	case 2, 3:
+		return ttl/4 + within(r, 3*ttl/2)
+	default:
+		return ttl + within(r, 4*ttl)
 	}
 }
-
-// Heal ends all faults: everything runs, everyone reaches everyone.
-func (w *World) Heal() {
-	w.calm = true
-	w.note(nil, "the faults are over")
-	for len(w.undo) > 0 {
-		u := w.undo[0]
-		w.undo = w.undo[1:]
-		u.f()
-	}
-	for i := range w.hosts {
-		for j := range w.hosts {
-			w.slow[i][j] = 0
-			if n := w.cut[i][j]; n > 0 {
-				w.setCut(w.hosts[i], w.hosts[j], -n)
-			}
-		}
-	}
-	for _, h := range w.hosts {
-		w.wake(h)
-		if h.p == nil && !h.retired {
-			w.start(h)
-			w.herald(h)
-		}
-	}
-}
-
-// voterAt returns the host that answers to a voter's name.
-func (w *World) voterAt(name vote.NodeID) *host { return w.hosts[w.route[w.voterPlace(name)]] }

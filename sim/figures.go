@@ -50,7 +50,7 @@ type Figures struct {
 	Steps       uint64 // of wall clocks
 	Alarms      uint64
 
-	// Fired counts the faults that were drawn, by kind.
+	// Fired counts the faults that did something, by kind.
 	Fired [faultEnd]uint64
 
 	// Marks counts the rare paths that were reached.

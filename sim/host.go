@@ -29,11 +29,15 @@ const (
 	endingSilent               // nobody hears anything
 )
 
-// crash ends a host's process with all its memory.
-func (w *World) crash(h *host, how ending, r *rand.Rand) {
+// crash ends a host's process with all its memory, unless there is none. Where r is given, a part of what it has sent is lost.
+func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 	p := h.p
 	if p == nil {
-		return
+		return false
+	}
+	luck := r
+	if luck == nil {
+		luck = h.luck
 	}
 	w.note(h, "dies")
 	w.disturb()
@@ -65,27 +69,28 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) {
 		}
 		fate := 0
 		if how == endingMixed {
-			fate = r.IntN(8)
+			fate = luck.IntN(8)
 		}
 		switch {
 		case how == endingSilent || fate == 7:
 			l.fate = fateSilent
 		case fate == 6:
 		case fate == 5:
-			w.learnWithin(l, 1-side, 3*w.opt.MaxTTL)
+			w.learnWithin(l, 1-side, 3*w.opt.MaxTTL, luck)
 		default:
 			if w.isOpen(h, far.host) {
-				w.learnWithin(l, 1-side, 20*time.Millisecond)
+				w.learnWithin(l, 1-side, 20*time.Millisecond, luck)
 			}
 		}
 	}
 	w.buried(p)
+	return true
 }
 
-// halt keeps a host's process from running until wake.
-func (w *World) halt(h *host, how pause) {
+// halt keeps a host's process from running until wake, unless something does already.
+func (w *World) halt(h *host, how pause) bool {
 	if h.p == nil || h.hung != pauseNone {
-		return
+		return false
 	}
 	w.note(h, "stops (%s)", pauseNames[how])
 	w.disturb()
@@ -101,6 +106,7 @@ func (w *World) halt(h *host, how pause) {
 			c.freeze(w.now)
 		}
 	}
+	return true
 }
 
 // wake lets a host's process run again. What came meanwhile waits for it, and so do its timers; either may be first.
@@ -121,7 +127,7 @@ func (w *World) wake(h *host) {
 	p.backlog = nil
 	tick := event{at: w.now, kind: eventTick, p: p}
 	p.tick = w.now
-	if w.netRnd.IntN(2) == 0 {
+	if h.luck.IntN(2) == 0 {
 		w.push(tick)
 		tick = event{}
 	}

@@ -585,11 +585,13 @@ func (c *walled) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *v
 func (c *walled) Tick(now vote.Now)               { c.Machine.Tick(c.at(now)) }
 func (c *walled) Next(now vote.Now) time.Duration { return c.Machine.Next(c.at(now)) }
 
-// wallsOfVotersStep has the wall clocks of two voters be set forward by an hour.
+// wallsOfVotersStep has the wall clocks of two voters be set forward by an hour while x1 hears nothing from them.
 func wallsOfVotersStep(w *World) {
 	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
 	w.Lock("x2", "k")
 	w.Run(100 * time.Millisecond)
+	w.CutOneWay("a", "x1")
+	w.CutOneWay("b", "x1")
 	w.StepWall("a", time.Hour)
 	w.StepWall("b", time.Hour)
 	w.Run(2 * sceneTTL)

@@ -33,6 +33,7 @@ const (
 type network struct {
 	bases [][]time.Duration // from, to
 	slow  [][]time.Duration // what faults add
+	luck  [][]rand.PCG      // of the packets on each way
 	cut   [][]int           // how many faults cut the way; messages on it wait
 	links []*link           // those that somebody still believes in, in order of creation
 	lastN uint64
@@ -133,12 +134,14 @@ func (w *World) setUpNetwork() {
 		n.Jitter = 50
 	}
 	w.opt.Net = n
-	for range w.hosts {
-		bases := make([]time.Duration, len(w.hosts))
-		for j := range bases {
-			bases[j] = n.Least + w.within(n.Most-n.Least+1)
+	for _, from := range w.hosts {
+		bases, luck := make([]time.Duration, len(w.hosts)), make([]rand.PCG, len(w.hosts))
+		for j, to := range w.hosts {
+			luck[j] = *w.chance("way", from.alias, to.alias)
+			bases[j] = n.Least + within(rand.New(&luck[j]), n.Most-n.Least+1)
 		}
 		w.bases = append(w.bases, bases)
+		w.luck = append(w.luck, luck)
 		w.slow = append(w.slow, make([]time.Duration, len(w.hosts)))
 		w.cut = append(w.cut, make([]int, len(w.hosts)))
 	}
@@ -150,7 +153,7 @@ func (w *World) setUpNetwork() {
 // latency draws how long a packet travels.
 func (w *World) latency(from, to *host) time.Duration {
 	base := w.bases[from.i][to.i] + w.slow[from.i][to.i]
-	r := w.netRnd.Uint64()
+	r := w.luck[from.i][to.i].Uint64()
 	d := base + base*time.Duration(r>>40%uint64(w.opt.Net.Jitter+1))/100
 	if int(r%1000) < w.opt.Net.Spikes {
 		d += base * time.Duration(r>>20%10)
@@ -206,7 +209,7 @@ func (w *World) accept(e event) {
 		if w.isOpen(to, from) {
 			w.push(event{at: back, kind: eventUp, p: l.ends[0].p, l: l})
 		} else {
-			w.learnWithin(l, 1, 2*w.opt.MaxTTL)
+			w.learnWithin(l, 1, 2*w.opt.MaxTTL, to.luck)
 		}
 	}
 }
@@ -243,7 +246,7 @@ func (w *World) dialFailed(p *process, l *link, why string) {
 	}
 	l.state = linkFailed
 	if l.ends[1].open {
-		w.learnWithin(l, 1, 2*w.opt.MaxTTL)
+		w.learnWithin(l, 1, 2*w.opt.MaxTTL, l.ends[1].host.luck)
 	}
 	d := &p.dials[l.voter]
 	d.l = nil
@@ -255,10 +258,10 @@ func (w *World) dialFailed(p *process, l *link, why string) {
 
 // redial arranges the next dial: at once after an accident, later the more dials have failed.
 func (w *World) redial(p *process, voter int) {
-	pause := w.within(redialAtOnce)
+	pause := within(p.host.luck, redialAtOnce)
 	if fails := p.dials[voter].fails; fails > 0 {
 		most := min(redialLeast<<min(fails-1, 10), redialMost)
-		pause = most/2 + w.within(most/2)
+		pause = most/2 + within(p.host.luck, most/2)
 	}
 	w.push(event{at: w.now.add(pause), kind: eventDial, p: p, n: uint64(voter)})
 }
@@ -270,8 +273,8 @@ func (w *World) herald(h *host) {
 		return
 	}
 	for _, o := range w.hosts {
-		if o.p != nil && o != h && w.netRnd.IntN(2) == 0 && w.isOpen(h, o) {
-			w.push(event{at: w.now.add(w.within(noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
+		if o.p != nil && o != h && o.luck.IntN(2) == 0 && w.isOpen(h, o) {
+			w.push(event{at: w.now.add(within(o.luck, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
 		}
 	}
 }
@@ -352,7 +355,7 @@ func (w *World) unhang(l *link, side uint8) {
 	if l.stall[side] > 0 || w.cut[from.i][to.i] > 0 {
 		return
 	}
-	at := w.now.add(w.latency(from, to) + w.within(200*time.Millisecond)) // senders try again at growing intervals
+	at := w.now.add(w.latency(from, to) + within(from.luck, 200*time.Millisecond)) // senders try again at growing intervals
 	for _, which := range []uint8{urgent, ordered} {
 		a := &l.lanes[side][which]
 		for ; a.hung > 0; a.hung-- {
@@ -464,8 +467,8 @@ func (w *World) close(p *process, conn vote.Conn) {
 	p.m.Unlink(p.read(w.now), conn)
 }
 
-func (w *World) learnWithin(l *link, side uint8, d time.Duration) {
-	w.push(event{at: w.now.add(w.within(d)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
+func (w *World) learnWithin(l *link, side uint8, d time.Duration, r *rand.Rand) {
+	w.push(event{at: w.now.add(within(r, d)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
 }
 
 // breakLink breaks a connection somewhere on its way. Of what is under way a part still arrives; each side learns in its own time.
@@ -483,9 +486,9 @@ func (w *World) breakLink(l *link, r *rand.Rand) {
 		if l.ends[side].open {
 			switch r.IntN(4) {
 			case 0, 1:
-				w.learnWithin(l, side, 50*time.Millisecond)
+				w.learnWithin(l, side, 50*time.Millisecond, r)
 			case 2:
-				w.learnWithin(l, side, 3*w.opt.MaxTTL)
+				w.learnWithin(l, side, 3*w.opt.MaxTTL, r)
 			default: // when it sends something, or notices by itself
 			}
 		}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -19,6 +20,9 @@ type Load struct {
 	Try      int           // percent of requests that are TryLocks
 	Forever  int           // percent of requests that wait however long it takes
 	Long     int           // percent of leases that are held ten times as long
+
+	// Asks, if not nil, are the clients' requests, and none is drawn. [World.Asks] returns those of a run.
+	Asks []Ask
 }
 
 // State is what has become of a request.
@@ -58,11 +62,12 @@ type Request struct {
 	client   int          // of its process; -1 when a scenario has asked
 	asked    vote.Instant // on the fast clock
 	released vote.Instant
-	stops    int          // of its process when it was asked or released
-	until    Moment       // when its cover ends in the world's time, guard included
-	end      vote.Instant // the same on its node's fast clock, without the guard
-	over     vote.Instant // when its node could know at the soonest that it ends
-	endAt    Moment       // when end is, in the world's time
+	stops    int           // of its process when it was asked or released
+	hold     time.Duration // for how long its client wants it
+	until    Moment        // when its cover ends in the world's time, guard included
+	end      vote.Instant  // the same on its node's fast clock, without the guard
+	over     vote.Instant  // when its node could know at the soonest that it ends
+	endAt    Moment        // when end is, in the world's time
 	gaveBack Moment
 	expired  bool // its lease ended before its release was confirmed
 	was      been
@@ -75,12 +80,15 @@ type Request struct {
 type load struct {
 	draining bool // nobody asks for anything new, and what is had is given back soon
 	waiting  int  // requests that are waiting
+	asks     []Ask
 }
 
 // client is one user on a node.
 type client struct {
-	r   *Request
-	due Moment // when it acts next; a client event for another time is void
+	r    *Request
+	due  Moment // when it acts next; a client event for another time is void
+	luck *rand.Rand
+	once bool // it has come for one request
 }
 
 func (w *World) setUpLoad() {
@@ -89,27 +97,25 @@ func (w *World) setUpLoad() {
 	for i := range l.Keys {
 		w.keyOf(vote.Key(fmt.Sprintf("key-%d", i)))
 	}
+	w.setUpAsks()
 }
 
 func (w *World) startClients(p *process) {
-	if w.draining {
+	if w.draining || w.opt.Load.Asks != nil {
 		return
 	}
 	p.clients = make([]client, w.opt.Load.Clients)
 	for i := range p.clients {
-		w.plan(p, i, w.mean(w.opt.Load.Think))
+		c := &p.clients[i]
+		c.luck = rand.New(w.chance("client", p.host.alias, p.host.lives, i))
+		w.plan(p, i, c.mean(w.opt.Load.Think))
 	}
 }
 
 // mean draws a duration between nothing and twice the mean.
-func (w *World) mean(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return time.Duration(w.wlRnd.Int64N(2 * int64(d)))
-}
+func (c *client) mean(d time.Duration) time.Duration { return within(c.luck, 2*d) }
 
-func (w *World) percent(n int) bool { return w.wlRnd.IntN(100) < n }
+func (c *client) percent(n int) bool { return c.luck.IntN(100) < n }
 
 // plan has a client act in d, unless something happens to it before.
 func (w *World) plan(p *process, i int, d time.Duration) {
@@ -130,19 +136,17 @@ func (w *World) act(p *process, i int) {
 		if w.draining {
 			return
 		}
-		k := w.lockKeys[w.wlRnd.IntN(l.Keys)]
-		r = w.ask(p, k, w.percent(l.Try))
-		if r == nil {
-			w.plan(p, i, w.mean(l.Think))
-			return
+		k := w.lockKeys[c.luck.IntN(l.Keys)]
+		a := Ask{At: w.Now(), Node: p.host.alias, Key: string(k.name), Try: c.percent(l.Try), Hold: c.mean(l.Hold)}
+		if c.percent(l.Long) {
+			a.Hold *= 10
 		}
-		r.client, c.r = i, r
-		if !w.percent(l.Forever) {
-			w.plan(p, i, w.mean(l.Patience)) // it may be granted before: then this becomes the time to give back
-		} else {
-			c.due = never
+		if !c.percent(l.Forever) {
+			a.Patience = c.mean(l.Patience) + 1
 		}
-		w.settle(p)
+		if !w.want(p, i, a) {
+			w.plan(p, i, c.mean(l.Think))
+		}
 	case r.State == Waiting && w.draining:
 	case r.State == Waiting || r.State == Granted:
 		w.release(r)
@@ -214,8 +218,11 @@ func (w *World) finish(r *Request, s State) {
 	w.pic.ended(w, r, s)
 	delete(r.p.requests, r.Number)
 	if r.client >= 0 && s != Crashed {
-		r.p.clients[r.client].r = nil
-		w.plan(r.p, r.client, w.mean(w.opt.Load.Think))
+		c := &r.p.clients[r.client]
+		c.r, c.due = nil, never
+		if !c.once {
+			w.plan(r.p, r.client, c.mean(w.opt.Load.Think))
+		}
 	}
 }
 
@@ -233,12 +240,9 @@ func (w *World) granted(r *Request) {
 		}
 		return
 	}
-	d := w.mean(w.opt.Load.Hold)
-	if w.percent(w.opt.Load.Long) {
-		d *= 10
-	}
+	d := r.hold
 	if w.draining {
-		d = w.mean(5 * time.Millisecond)
+		d = r.p.clients[r.client].mean(5 * time.Millisecond)
 	}
 	w.plan(r.p, r.client, d)
 }
@@ -262,7 +266,7 @@ func (w *World) drain() {
 			case r == nil, r.State == Waiting:
 				h.p.clients[i].due = never
 			case r.State == Granted:
-				w.plan(h.p, i, w.mean(100*time.Millisecond))
+				w.plan(h.p, i, h.p.clients[i].mean(100*time.Millisecond))
 			}
 		}
 	}

@@ -23,6 +23,7 @@ type Options struct {
 	Seed    uint64
 	Voters  int             // nodes that vote and lock, named a, b, c…; 3 by default
 	Clients int             // nodes that only lock, named x1, x2…
+	Names   []string        // of the nodes, voters first, where they aren't to have these
 	MaxTTL  time.Duration   // default 2 s
 	TTL     []time.Duration // of each node's sessions, voters first; MaxTTL where it is missing or zero
 
@@ -30,6 +31,9 @@ type Options struct {
 	Clocks Clocks
 	Load   Load
 	Faults Faults
+
+	// Acts, if not nil, are the faults that happen, and none is drawn. [World.Acts] returns those of a run, which replay it exactly.
+	Acts []Act
 
 	// TokensOnly is for runs beyond what exclusion may assume (clock rates beyond the bound, pauses that no clock shows): only that
 	// tokens rise is checked.
@@ -64,11 +68,6 @@ type World struct {
 	voters []vote.NodeID
 	quorum int
 
-	lives  *rand.Rand // each concern draws from a stream of its own, so that taking a fault out leaves the rest as it was
-	netRnd *rand.Rand
-	wlRnd  *rand.Rand
-	fltRnd *rand.Rand
-
 	network
 	judge
 	load
@@ -102,6 +101,8 @@ type host struct {
 	hung    pause  // what keeps the process from running
 
 	foremost vote.Micros // what the wall clock showed at most when it was stepped back
+
+	luck *rand.Rand // for the machine's timers and connections
 }
 
 // process is one life of a node.
@@ -143,6 +144,7 @@ const (
 	eventDialFail              // p, l
 	eventDialTimeout           // p, l
 	eventClient                // p, n: a client does its next thing
+	eventAsk                   // p, n: a client comes for one of the requests that are given
 )
 
 // event is something that is to happen. Those with p are lost when the process dies, and wait while it is stopped.
@@ -168,31 +170,23 @@ func New(opt Options) *World {
 	if opt.Build == nil {
 		opt.Build = Genuine
 	}
-	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(opt.Seed, n)) }
-	w := &World{
-		opt: opt, lives: stream(1), netRnd: stream(2), wlRnd: stream(3), fltRnd: stream(4),
-		quorum: opt.Voters/2 + 1,
-	}
+	w := &World{opt: opt, quorum: opt.Voters/2 + 1}
 	if opt.Trace != nil {
 		w.trace = &tracer{w: opt.Trace}
 	}
 	if w.pic = opt.Picture; w.pic != nil {
 		w.pic.setUp()
 	}
-	clocks := stream(5)
-	for i := range opt.Voters + opt.Clients {
-		h := &host{i: i, voter: i < opt.Voters, ttl: opt.MaxTTL}
+	for i, name := range opt.names() {
+		h := &host{i: i, name: vote.NodeID(name), alias: name, voter: i < opt.Voters, ttl: opt.MaxTTL}
 		if h.voter {
-			h.name = vote.NodeID(rune('a' + i))
 			w.voters = append(w.voters, h.name)
-		} else {
-			h.name = vote.NodeID(fmt.Sprintf("x%d", i-opt.Voters+1))
 		}
-		h.alias = string(h.name)
+		h.luck = rand.New(w.chance("host", name))
 		if i < len(opt.TTL) && opt.TTL[i] != 0 {
 			h.ttl = opt.TTL[i]
 		}
-		h.clock = opt.Clocks.draw(clocks, i)
+		h.clock = opt.Clocks.draw(rand.New(w.chance("clock", name)), i)
 		w.hosts = append(w.hosts, h)
 	}
 	w.setUpNetwork()
@@ -203,6 +197,22 @@ func New(opt Options) *World {
 	}
 	w.setUpFaults()
 	return w
+}
+
+// names are the nodes' names, voters first.
+func (o *Options) names() []string {
+	names := make([]string, 0, o.Voters+o.Clients)
+	for i := range o.Voters + o.Clients {
+		switch {
+		case i < len(o.Names):
+			names = append(names, o.Names[i])
+		case i < o.Voters:
+			names = append(names, string(rune('a'+i)))
+		default:
+			names = append(names, fmt.Sprintf("x%d", i-o.Voters+1))
+		}
+	}
+	return names
 }
 
 func (c *Clocks) draw(r *rand.Rand, i int) clock {
@@ -227,14 +237,15 @@ func (w *World) start(h *host) {
 		return
 	}
 	h.clock.rebase(w.now)
+	luck := rand.New(w.chance("life", h.alias, h.lives))
 	p := &process{
-		host: h, id: vote.SessionID{Node: h.name, Life: vote.Life(w.lives.Uint64() | 1)}, clock: h.clock,
+		host: h, id: vote.SessionID{Node: h.name, Life: vote.Life(luck.Uint64() | 1)}, clock: h.clock,
 		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,
 		requests: make(map[vote.Number]*Request), keys: make([]*lockKey, 1), groups: make(map[quorum.GroupID]vote.Instant),
 	}
 	p.clock.frozen, p.clock.suspended = false, false
-	p.clock.fast = vote.Instant(w.lives.Int64N(1e15))
-	p.clock.slow = vote.Instant(w.lives.Int64N(1e15))
+	p.clock.fast = vote.Instant(luck.Int64N(1e15))
+	p.clock.slow = vote.Instant(luck.Int64N(1e15))
 	p.started = p.clock.slowAt(w.now)
 	p.said = said{
 		votes: make(map[vote.Key]*spoken), until: make(map[vote.SessionID]vote.Instant), unsaid: make(map[vote.Serial]bool),
@@ -258,7 +269,7 @@ func (w *World) start(h *host) {
 	w.settle(p)
 	for v, name := range w.voters {
 		if name != h.name {
-			w.push(event{at: w.now.add(w.within(20 * time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
+			w.push(event{at: w.now.add(within(h.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
 		}
 	}
 	w.startClients(p)
@@ -366,6 +377,8 @@ func (w *World) step(e event) {
 		w.dialFailed(e.p, e.l, "no answer")
 	case eventClient:
 		w.act(e.p, int(e.n))
+	case eventAsk:
+		w.askOnce(e.p, int(e.n))
 	}
 }
 
@@ -382,7 +395,7 @@ func (w *World) arm(p *process) {
 	if p.tick >= due && p.tick <= due.add(maxLate) {
 		return
 	}
-	p.tick = due.add(w.within(maxLate)) + 1
+	p.tick = due.add(within(p.host.luck, maxLate)) + 1
 	w.push(event{at: p.tick, kind: eventTick, p: p})
 }
 
@@ -425,14 +438,6 @@ func (w *World) settle(p *process) {
 		w.pic.settled(w, p)
 	}
 	w.check(p)
-}
-
-// within draws a duration below d for the network and the timers.
-func (w *World) within(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return time.Duration(w.netRnd.Int64N(int64(d)))
 }
 
 // mix adds a number to the run's digest.

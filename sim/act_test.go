@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestARecordedRunReplays gives a world the acts of an earlier one.
+func TestARecordedRunReplays(t *testing.T) {
+	EachSeed(t, 6, func(t *testing.T, seed uint64) {
+		o := Draw(seed)
+		drawn := New(o)
+		drawn.Run(10 * time.Second)
+		_ = drawn.Settle()
+		o.Acts = drawn.Acts()
+		o.Faults = Faults{}
+		slices.Reverse(o.Acts) // they needn't be in order
+		given := New(o)
+		given.Run(10 * time.Second)
+		_ = given.Settle()
+		if drawn.Hash() != given.Hash() || drawn.Figures() != given.Figures() {
+			t.Errorf("the run with the acts given differs from the one that drew them: digests %x and %x", given.Hash(), drawn.Hash())
+		}
+		if len(drawn.Acts()) == 0 || !reflect.DeepEqual(drawn.Acts(), given.Acts()) {
+			t.Errorf("%d acts were drawn, %d done", len(drawn.Acts()), len(given.Acts()))
+		}
+	})
+}
+
+// TestActsAreDrawnByThemselves has a world with other luck in all else draw the same acts.
+func TestActsAreDrawnByThemselves(t *testing.T) {
+	var acts [2][]Act
+	for i := range acts {
+		o := Draw(3)
+		o.Load.Clients, o.Net.Jitter = 3*i, 10+40*i
+		w := New(o)
+		w.Run(20 * time.Second)
+		acts[i] = w.Acts()
+	}
+	if len(acts[0]) < 3 || !reflect.DeepEqual(acts[0], acts[1]) {
+		t.Errorf("the acts differ:\n%+v\n%+v", acts[0], acts[1])
+	}
+}
+
+// TestOnlyWhatDidHarmCounts does acts that find nobody to harm.
+func TestOnlyWhatDidHarmCounts(t *testing.T) {
+	w := New(Options{Clients: 1, Clocks: Clocks{Exact: true}})
+	w.PowerOff("c")
+	w.Run(time.Second)
+	some, none := []string{"c"}, []string{"z"}
+	for f := range faultEnd {
+		for _, a := range []Act{
+			{Fault: f}, {Fault: f, Hosts: none, Far: none, By: 1, PPM: 1}, {Fault: f, Hosts: none, Far: some, By: 1}, {Fault: f, Hosts: some, Far: none},
+		} {
+			w.Do(a)
+		}
+	}
+	if got := w.Figures().Fired; got != [faultEnd]uint64{} {
+		t.Errorf("fired: %v", got)
+	}
+	w.Start("c")
+	w.Run(time.Second)
+	for f := range faultEnd {
+		a := Act{Fault: f, Hosts: []string{"x1"}, Far: []string{"a", "b"}, For: time.Millisecond, By: time.Millisecond, PPM: 1234}
+		w.Do(a)
+		if w.Figures().Fired[f] != 1 {
+			t.Errorf("%v did nothing", f)
+		}
+		w.Run(2 * time.Second)
+	}
+	if err := w.Settle(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFaultsHaveNames(t *testing.T) {
+	for f := range faultEnd {
+		if n := faultNames[f]; n.words == "" || n.ident == "" {
+			t.Errorf("fault %d has the names %q and %q", f, n.words, n.ident)
+		}
+	}
+}
