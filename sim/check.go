@@ -173,7 +173,6 @@ func (w *World) told(p *process, e *quorum.Event) {
 		case Waiting:
 			w.grant(p, r, e)
 		case Releasing: // given up as it was won: the shell gives it back, and so has the node
-			w.mark(MarkGivenUpAndWon)
 		default:
 			w.violate(checkEvents, "%s is granted request %d, which is %v", p.host.alias, r.Number, r.State)
 		}
@@ -249,7 +248,11 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 		w.violate(checkEvents, "%s is granted request %d when its cover is over", p.host.alias, r.Number)
 	}
 	for _, o := range k.holds {
-		if w.believes(o) && !w.opt.TokensOnly {
+		if w.believes(o) {
+			w.fig.Overlaps++
+			if w.opt.TokensOnly {
+				continue
+			}
 			w.violate(checkExclusion, "%s is granted %q with token %d while %s holds it with token %d, for %v more", p.host.alias, k.name,
 				r.Token, o.Node, o.Token, o.p.left(w.now, o.end))
 			return
@@ -357,10 +360,7 @@ func (w *World) extend(r *Request, fast, end vote.Instant) {
 			return
 		}
 	}
-	switch {
-	case fast < r.end && end < r.end:
-		w.mark(MarkShortened)
-	case end > r.end:
+	if end > r.end {
 		w.marksOfMore(r)
 	}
 	w.ends(r, end)

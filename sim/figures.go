@@ -20,6 +20,7 @@ type Figures struct {
 	Abandoned    uint64
 	Failures     uint64 // of TryLocks mostly
 	Losses       uint64
+	Overlaps     uint64 // grants of a key that another believed to hold
 	Writes       uint64 // that resources took
 	Fenced       uint64 // that they refused
 	Calls        uint64 // that were held against one fenced lock
@@ -46,6 +47,7 @@ type Figures struct {
 	Partitions  uint64
 	Connections uint64
 	Breaks      uint64
+	Overflows   uint64 // connections that ended as a queue was full
 	Closes      uint64 // of connections, by a node
 	Steps       uint64 // of wall clocks
 	Alarms      uint64

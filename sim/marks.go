@@ -22,8 +22,6 @@ const (
 	MarkRestated
 	// MarkOutlived : a lease went on after every voter had been restarted under it.
 	MarkOutlived
-	// MarkShortened : a voter forgot its vote for a lease that went on.
-	MarkShortened
 	// MarkVoteBack : a voter gave its vote to a lease that was held already.
 	MarkVoteBack
 	// MarkConfirmed : a lease needed a round of confirmations.
@@ -32,8 +30,6 @@ const (
 	MarkTenure
 	// MarkGrantedLate : a request was granted after it had waited for more than the maximum TTL, with no connection broken.
 	MarkGrantedLate
-	// MarkGivenUpAndWon : a request was granted in the moment in which it was given up.
-	MarkGivenUpAndWon
 	// MarkTooLate : a vote arrived for a request that was gone.
 	MarkTooLate
 	// MarkTaken : a TryLock lost to a lease.
@@ -58,8 +54,8 @@ const (
 	MarkTurnedAway
 	// MarkLastResort : a voter took its clock for the highest token.
 	MarkLastResort
-	// MarkPushesUnanswered : a node closed a connection on which it heard nothing.
-	MarkPushesUnanswered
+	// MarkSilence : a node closed a connection on which it wasn't answered for half a TTL.
+	MarkSilence
 	// MarkFenced : a resource refused a write that came too late.
 	MarkFenced
 
@@ -68,13 +64,13 @@ const (
 
 var markNames = [...]string{
 	MarkYieldWon: "a request that had yielded won", MarkHeldOn: "an inquiry met a winner", MarkRestated: "a lease was stated in a quiet time",
-	MarkOutlived: "a lease outlived a restart of all voters", MarkShortened: "a lease was shortened", MarkVoteBack: "a lease got a vote back",
+	MarkOutlived: "a lease outlived a restart of all voters", MarkVoteBack: "a lease got a vote back",
 	MarkConfirmed: "a token needed confirmation", MarkTenure: "a tenure ended", MarkGrantedLate: "a grant came a TTL later with no word in between",
-	MarkGivenUpAndWon: "a request was won as it was given up", MarkTooLate: "a vote came too late", MarkTaken: "a TryLock met a lease",
+	MarkTooLate: "a vote came too late", MarkTaken: "a TryLock met a lease",
 	MarkNoQuorum: "a TryLock met no quorum", MarkSurvivedBreak: "a lease survived a broken connection", MarkUnknown: "a session was unknown",
 	MarkMismatch: "a stream began anew on its connection", MarkWokeUpLost: "a stopped holder woke up to a loss", MarkHolderDied: "a dead holder's key was taken over",
 	MarkUnconfirmed: "a release stayed unconfirmed", MarkProbe: "a process was asked whether it lives", MarkTurnedAway: "a superseded life was turned away",
-	MarkLastResort: "a voter trusted its clock", MarkPushesUnanswered: "a silent connection was closed", MarkFenced: "a late write was fenced off",
+	MarkLastResort: "a voter trusted its clock", MarkSilence: "a silent connection was closed", MarkFenced: "a late write was fenced off",
 }
 
 func (m Mark) String() string { return markNames[m] }

@@ -100,6 +100,8 @@ type host struct {
 	wills   []will // what earlier lives have promised and not outlived
 	hung    pause  // what keeps the process from running
 
+	ambush *ambush // nil as a rule
+
 	foremost vote.Micros // what the wall clock showed at most when it was stepped back
 
 	luck *rand.Rand // for the machine's timers and connections
@@ -372,7 +374,7 @@ func (w *World) step(e event) {
 	case eventUp:
 		w.up(e.p, e.l)
 	case eventDialFail:
-		w.dialFailed(e.p, e.l, "connection refused")
+		w.dialFailed(e.p, e.l, dialTexts[e.n])
 	case eventDialTimeout:
 		w.dialFailed(e.p, e.l, "no answer")
 	case eventClient:
