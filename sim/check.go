@@ -65,7 +65,8 @@ type lockKey struct {
 	lossAt  Moment     // when a lease was last lost
 	died    bool       // its holder died, and nobody has been granted it since
 
-	tops    []*Request // leases whose token was above all before, in order of grant
+	tops    []*Request // leases of this era whose token was above all before, in order of grant
+	era     int        // how often tokens had to begin anew
 	written *Request   // whose write its resource took last
 }
 
@@ -291,9 +292,10 @@ func (w *World) checkToken(r *Request) (excused bool) {
 		}
 		w.fig.Excused++
 	}
-	// Every later majority has a member that confirmed this token, so the excuse is used up.
-	k.last, k.excused = r.Token, false
-	k.topped(r)
+	k.last = r.Token
+	if k.topped(r, behind) {
+		k.excused = false // every later majority has a member that confirmed this token, so the excuse is used up
+	}
 	return behind
 }
 

@@ -82,6 +82,7 @@ func DrawBeyond(seed uint64) Options {
 // this is rare.
 func (o *Options) careful() {
 	o.MaxTTL, o.TTL = time.Second, nil
+	o.Net.Least, o.Net.Most = 200*time.Microsecond, 20*time.Millisecond // short for the TTL
 	o.Clients = max(o.Clients, 1)
 	o.Load.Hold, o.Load.Long, o.Load.Forever = 2*o.MaxTTL, 50, 90
 	o.Faults.Every = 8 * o.MaxTTL

@@ -47,7 +47,7 @@ func (w *World) written(r *Request) {
 	case last == nil || r.Token > last.Token:
 		k.written = r
 		w.fig.Writes++
-		if last != nil && r.before(last) && !r.behind && !last.behind {
+		if last != nil && r.before(last) && r.era == last.era {
 			w.violate(checkResource, "%q takes %s's write with token %d after one of %s with %d, who asked when %s had been granted it", k.name, r.Node,
 				r.Token, last.Node, last.Token, r.Node)
 		}
@@ -58,10 +58,10 @@ func (w *World) written(r *Request) {
 	default:
 		w.fig.Fenced++
 		w.mark(MarkFenced)
-		if last.before(r) && !r.behind && !last.behind {
+		if last.before(r) && r.era == last.era {
 			w.violate(checkResource, "%q refuses a write of %s with token %d after one of %s with %d, whose lease is the older one", k.name, r.Node,
 				r.Token, last.Node, last.Token)
-		} else if !w.opt.TokensOnly && w.believes(r) && !r.behind && !last.behind {
+		} else if !w.opt.TokensOnly && w.believes(r) && r.era == last.era {
 			w.violate(checkResource, "%q refuses a write of %s, which holds it with token %d, as %s wrote with %d", k.name, r.Node, r.Token,
 				last.Node, last.Token)
 		}
@@ -81,11 +81,17 @@ func (k *lockKey) outOfOrder(r *Request) *Request {
 	return nil
 }
 
-// topped notes a new lease's token, and whether it is above all before.
-func (k *lockKey) topped(r *Request) {
-	if n := len(k.tops); n == 0 || r.Token > k.tops[n-1].Token {
-		k.tops = append(k.tops, r)
-	} else {
-		r.behind = true
+// topped notes a new lease's token, and reports whether it is above all before. One that is excused for being behind begins a new era: only
+// within one do tokens rise.
+func (k *lockKey) topped(r *Request, excused bool) bool {
+	if excused {
+		k.tops = nil
+		k.era++
 	}
+	r.era = k.era
+	if n := len(k.tops); n > 0 && r.Token <= k.tops[n-1].Token {
+		return false
+	}
+	k.tops = append(k.tops, r)
+	return true
 }

@@ -71,7 +71,7 @@ type Request struct {
 	gaveBack Moment
 	expired  bool // its lease ended before its release was confirmed
 	was      been
-	behind   bool // its token was excused for being behind, or follows such a one
+	era      int // of tokens; see lockKey.topped
 
 	overtaken int // by how many younger requests
 }

@@ -239,7 +239,7 @@ func (w *World) start(h *host) {
 		return
 	}
 	h.clock.rebase(w.now)
-	luck := rand.New(w.chance("life", h.alias, h.lives))
+	luck := rand.New(w.chance("life", h.alias, h.i, h.lives))
 	p := &process{
 		host: h, id: vote.SessionID{Node: h.name, Life: vote.Life(luck.Uint64() | 1)}, clock: h.clock,
 		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,
