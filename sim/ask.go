@@ -9,7 +9,7 @@ import (
 
 // Ask is one request of a client, with all that is drawn for it.
 type Ask struct {
-	At       time.Duration // when, in the world's time
+	At       time.Duration // when the client comes, in the world's time; it waits while its process is stopped, and gives up if that is dead
 	Node     string
 	Key      string
 	Try      bool

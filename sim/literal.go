@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// literal writes a value of this package as Go code outside of it writes it. Fields that are zero are left out, and so are functions,
-// pointers and interfaces, which a literal can't hold. The fields of the outermost struct and the structs in a slice have a line each.
+// literal writes a value of this package as Go code outside of it writes it. Fields that are zero or empty are left out, and so are
+// functions, pointers and interfaces, which a literal can't hold. The fields of the outermost struct and the structs in a slice have a line each.
 func literal(v any) string {
 	var b strings.Builder
 	writeLiteral(&b, reflect.ValueOf(v), true, "\n")
@@ -37,7 +37,7 @@ func writeLiteral(b *strings.Builder, v reflect.Value, typed bool, end string) {
 		b.WriteString("{" + end)
 		for i := range v.NumField() {
 			f, t := v.Field(i), v.Type().Field(i)
-			if !t.IsExported() || f.IsZero() || f.Kind() == reflect.Func || f.Kind() == reflect.Pointer || f.Kind() == reflect.Interface {
+			if !t.IsExported() || !isSaid(f) {
 				continue
 			}
 			fmt.Fprintf(b, "%s: ", t.Name)
@@ -75,6 +75,17 @@ func writeLiteral(b *strings.Builder, v reflect.Value, typed bool, end string) {
 	}
 }
 
+// isSaid reports whether a field is written. A crash is the first kind of fault, and yet no act goes without its kind.
+func isSaid(f reflect.Value) bool {
+	switch f.Kind() {
+	case reflect.Func, reflect.Pointer, reflect.Interface:
+		return false
+	case reflect.Slice:
+		return f.Len() > 0
+	}
+	return !f.IsZero() || f.Type() == reflect.TypeFor[Fault]()
+}
+
 // durationLiteral writes a duration in the largest unit that leaves it whole.
 func durationLiteral(d time.Duration) string {
 	for _, unit := range []struct {
@@ -89,6 +100,8 @@ func durationLiteral(d time.Duration) string {
 			return "0"
 		case 1:
 			return "time." + unit.name
+		case -1:
+			return "-time." + unit.name
 		default:
 			return fmt.Sprintf("%d * time.%s", n, unit.name)
 		}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -33,7 +34,9 @@ type Shrunk struct {
 	Runs      int  // how many it took
 	Early     bool // the number of runs, or the context, put an end to it
 
+	seed  uint64 // before
 	check string
+	most  time.Duration // how long a run may be
 	how   Shrinking
 }
 
@@ -43,6 +46,8 @@ var errHolds = errors.New("nothing is violated, so there is nothing to shrink")
 const (
 	shrinkRuns   = 5000 // by default: some ten seconds
 	shrinkRounds = 4    // what one step takes out may let another go further, but seldom for long
+	fewLeft      = 8    // acts and requests: runs that are quick
+	otherLuck    = 3    // seeds that such a run is tried with, besides its own
 	fewestVoters = 3    // fewer don't make a run easier to read
 )
 
@@ -59,7 +64,7 @@ func Shrink(ctx context.Context, o Options, length time.Duration, how Shrinking)
 	if v == nil {
 		return nil, errors.Join(errHolds, ctx.Err())
 	}
-	s.check = v.Check
+	s.seed, s.check, s.most = o.Seed, v.Check, s.Length
 	s.pin(ctx, w, v)
 	for range shrinkRounds {
 		before := s.After
@@ -72,11 +77,16 @@ func Shrink(ctx context.Context, o Options, length time.Duration, how Shrinking)
 			break
 		}
 	}
-	if s.Violation.At <= s.Length { // nothing happens after it, so the length may be a round one
+	if s.during() { // nothing happens after it, so the length may be a round one
 		s.Length = roundUp(s.Violation.At)
+	} else {
+		s.try(ctx, s.Options, roundUp(s.Length))
 	}
 	return s, nil
 }
+
+// during reports whether the violation comes before all is made well.
+func (s *Shrunk) during() bool { return s.Violation.At <= s.Length }
 
 // roundUp makes a length easy to read.
 func roundUp(d time.Duration) time.Duration {
@@ -97,12 +107,35 @@ func (s *Shrunk) run(ctx context.Context, o Options, length time.Duration) (*Wor
 	return w, w.failed
 }
 
-// try runs a smaller world, and takes it if it violates the same check.
+// try runs a smaller world, and takes it if it violates the same check. Where little is left it tries some other luck, too: which luck it was
+// doesn't matter, and often a smaller run needs another.
 func (s *Shrunk) try(ctx context.Context, o Options, length time.Duration) bool {
+	if s.once(ctx, o, length) {
+		return true
+	}
+	if o.Acts == nil || o.Load.Asks == nil || len(o.Acts)+len(o.Load.Asks) > fewLeft {
+		return false
+	}
+	was := o.Seed
+	for o.Seed = 1; o.Seed <= otherLuck; o.Seed++ {
+		if o.Seed != was && s.once(ctx, o, length) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Shrunk) once(ctx context.Context, o Options, length time.Duration) bool {
 	if s.Runs >= s.how.Runs || ctx.Err() != nil {
 		s.Early = true
 		return false
 	}
+	if s.during() {
+		length = min(length+o.MaxTTL, s.most) // it may come later with less to cause it
+	}
+	o.Acts, o.Load.Asks = slices.Clone(o.Acts), slices.Clone(o.Load.Asks)
+	slices.SortStableFunc(o.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(o.Load.Asks, func(a, b Ask) int { return cmp.Compare(a.At, b.At) })
 	_, v := s.run(ctx, o, length)
 	if v == nil || v.Check != s.check {
 		return false
@@ -149,7 +182,7 @@ func (s *Shrunk) pin(ctx context.Context, w *World, v *Violation) {
 
 // shorten cuts the length of a run that fails after it, when all is well again and should come right.
 func (s *Shrunk) shorten(ctx context.Context) {
-	for step := s.Length / 2; step >= 10*time.Millisecond && s.Violation.At > s.Length; step /= 2 {
+	for step := s.Length / 2; step >= 10*time.Millisecond && !s.during(); step /= 2 {
 		s.try(ctx, s.Options, s.Length-step)
 	}
 }

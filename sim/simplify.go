@@ -28,6 +28,8 @@ func (s *Shrunk) simplify(ctx context.Context) {
 			}
 		},
 	})
+	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &o.Net.Least })
+	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &o.Net.Most })
 	for i := range s.Options.Clocks.PPM {
 		s.changeAll(ctx, []func(o *Options){func(o *Options) { o.Clocks.PPM = slices.Clone(o.Clocks.PPM); o.Clocks.PPM[i] = 0 }})
 	}

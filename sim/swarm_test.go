@@ -18,7 +18,7 @@ func TestSwarm(t *testing.T) {
 			w := New(o)
 			w.Run(length)
 			if err := w.Settle(); err != nil {
-				t.Errorf("%v", err)
+				t.Errorf("%v\nto shrink it: %s", err, ShrinkCommand(seed, 0, length))
 			}
 			tally.Add(w.Figures(), time.Since(start))
 		})
