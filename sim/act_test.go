@@ -93,6 +93,7 @@ func TestARunWithItsRequestsGivenIsTheSame(t *testing.T) {
 			o.Trace = &traces[i]
 			w := New(o)
 			w.Run(20 * time.Second)
+			_ = w.Settle()
 			if n := len(w.Asks()); n < 10 {
 				t.Errorf("only %d requests", n)
 			}

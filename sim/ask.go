@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -37,7 +36,7 @@ func (w *World) askOnce(p *process, n int) {
 		return
 	}
 	i := len(p.clients)
-	p.clients = append(p.clients, client{once: true, due: never, luck: rand.New(w.chance("ask", n))})
+	p.clients = append(p.clients, client{once: true, due: never})
 	w.want(p, i, w.opt.Load.Asks[n])
 }
 

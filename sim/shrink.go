@@ -136,21 +136,24 @@ func (s *Shrunk) once(ctx context.Context, o Options, length time.Duration) bool
 	o.Acts, o.Load.Asks = slices.Clone(o.Acts), slices.Clone(o.Load.Asks)
 	slices.SortStableFunc(o.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(o.Load.Asks, func(a, b Ask) int { return cmp.Compare(a.At, b.At) })
-	_, v := s.run(ctx, o, length)
+	w, v := s.run(ctx, o, length)
 	if v == nil || v.Check != s.check {
 		return false
 	}
-	s.take(o, length, v)
+	s.take(o, length, w, v)
 	return true
 }
 
 // take makes a run the smallest so far. What comes after the violation, or after the length, has no part in it.
-func (s *Shrunk) take(o Options, length time.Duration, v *Violation) {
+func (s *Shrunk) take(o Options, length time.Duration, w *World, v *Violation) {
 	length = min(length, v.At)
 	o.Acts = slices.DeleteFunc(slices.Clone(o.Acts), func(a Act) bool { return a.At > length })
 	o.Load.Asks = slices.DeleteFunc(slices.Clone(o.Load.Asks), func(a Ask) bool { return a.At > length })
 	s.Options, s.Length, s.Violation = o, length, v
 	s.After = Size{Acts: len(o.Acts), Nodes: o.Voters + o.Clients, Requests: len(o.Load.Asks), Lasted: v.At}
+	if o.Load.Asks == nil { // what clients draw can't be taken apart
+		s.After.Requests = len(w.asks)
+	}
 	if s.how.Progress != nil {
 		s.how.Progress(s.Runs, s.After)
 	}
@@ -170,9 +173,9 @@ func (s *Shrunk) pin(ctx context.Context, w *World, v *Violation) {
 		o.Clocks.Wall = append(o.Clocks.Wall, time.Duration(c.wall-epoch))
 	}
 	was, length := s.Options, s.Length
-	s.take(o, length, v) // for its size
+	s.take(o, length, w, v) // for its size
 	s.Before = s.After
-	s.take(was, length, v)
+	s.take(was, length, w, v)
 	if s.try(ctx, o, length) {
 		return
 	}

@@ -228,7 +228,7 @@ func (w *World) granted(r *Request) {
 	}
 	d := r.hold
 	if w.draining {
-		d = r.p.clients[r.client].mean(5 * time.Millisecond)
+		d = w.soon(r, 10*time.Millisecond)
 	}
 	w.plan(r.p, r.client, d)
 }
@@ -252,8 +252,13 @@ func (w *World) drain() {
 			case r == nil, r.State == Waiting:
 				h.p.clients[i].due = never
 			case r.State == Granted:
-				w.plan(h.p, i, h.p.clients[i].mean(100*time.Millisecond))
+				w.plan(h.p, i, w.soon(r, 200*time.Millisecond))
 			}
 		}
 	}
+}
+
+// soon draws when a client gives back at the end. It depends on the request alone, so it doesn't matter who has drawn that.
+func (w *World) soon(r *Request, most time.Duration) time.Duration {
+	return within(rand.New(w.chance("soon", r.p.host.alias, r.p.host.lives, r.Number)), most)
 }
