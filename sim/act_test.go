@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"reflect"
 	"slices"
 	"testing"
@@ -90,4 +91,26 @@ func TestFaultsHaveNames(t *testing.T) {
 			t.Errorf("fault %d has the names %q and %q", f, n.words, n.ident)
 		}
 	}
+}
+
+// TestARunWithItsRequestsGivenIsTheSame has the requests of an earlier run made again, one by one and not by clients who draw them.
+func TestARunWithItsRequestsGivenIsTheSame(t *testing.T) {
+	EachSeed(t, 8, func(t *testing.T, seed uint64) {
+		var traces [2]bytes.Buffer
+		o := Draw(seed)
+		for i := range traces {
+			o.Trace = &traces[i]
+			w := New(o)
+			w.Run(20 * time.Second)
+			_ = w.Settle()
+			if n := len(w.Asks()); n < 10 {
+				t.Errorf("only %d requests", n)
+			}
+			o.Load = Load{Keys: o.Load.Keys, Asks: w.Asks()}
+			o.Acts = w.Acts()
+		}
+		if traces[0].String() != traces[1].String() {
+			t.Error("the run with the requests given differs from the one that drew them")
+		}
+	})
 }

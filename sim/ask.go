@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -9,7 +8,7 @@ import (
 
 // Ask is one request of a client, with all that is drawn for it.
 type Ask struct {
-	At       time.Duration // when, in the world's time
+	At       time.Duration // when the client comes, in the world's time; it waits while its process is stopped, and gives up if that is dead
 	Node     string
 	Key      string
 	Try      bool
@@ -37,7 +36,7 @@ func (w *World) askOnce(p *process, n int) {
 		return
 	}
 	i := len(p.clients)
-	p.clients = append(p.clients, client{once: true, due: never, luck: rand.New(w.chance("ask", n))})
+	p.clients = append(p.clients, client{once: true, due: never})
 	w.want(p, i, w.opt.Load.Asks[n])
 }
 

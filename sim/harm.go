@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -29,7 +30,7 @@ func (w *World) setUpFaults() {
 	w.wanted = make(map[*host]bool)
 	w.misled = make(map[[2]*host]*misled)
 	given := slices.Clone(w.opt.Acts)
-	slices.SortStableFunc(given, func(a, b Act) int { return compareAll(int64(a.At - b.At)) })
+	slices.SortStableFunc(given, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	total := 0
 	for _, n := range w.opt.Faults.Weights {
 		total += n

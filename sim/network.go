@@ -14,7 +14,7 @@ import (
 // up to Jitter of it more, and, Spikes times out of a thousand, up to ten times as long.
 type Net struct {
 	Least, Most time.Duration // default 200 µs and 1 ms
-	Jitter      int           // percent of the base; default 50
+	Jitter      int           // percent of the base; default 50, and -1 for none
 	Spikes      int           // of a thousand messages
 }
 
@@ -131,8 +131,11 @@ func (w *World) setUpNetwork() {
 	if n.Most == 0 {
 		n.Most = max(time.Millisecond, n.Least)
 	}
-	if n.Jitter == 0 {
+	switch {
+	case n.Jitter == 0:
 		n.Jitter = 50
+	case n.Jitter < 0:
+		n.Jitter = 0
 	}
 	w.opt.Net = n
 	for _, from := range w.hosts {

@@ -20,7 +20,7 @@ func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*
 			w := New(o)
 			w.Run(length)
 			if err := w.Settle(); err != nil {
-				t.Errorf("%v", err)
+				t.Errorf("%v\nto shrink it: %s", err, ShrinkCommand(seed, 0, length))
 			}
 			tally.Add(w.Figures(), time.Since(start))
 		})

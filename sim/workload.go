@@ -86,7 +86,8 @@ type load struct {
 // client is one user on a node.
 type client struct {
 	r    *Request
-	due  Moment // when it acts next; a client event for another time is void
+	due  Moment // when it acts next
+	plan uint32 // the plan that counts; events of earlier ones are void
 	luck *rand.Rand
 	once bool // it has come for one request
 }
@@ -119,15 +120,17 @@ func (c *client) percent(n int) bool { return c.luck.IntN(100) < n }
 
 // plan has a client act in d, unless something happens to it before.
 func (w *World) plan(p *process, i int, d time.Duration) {
-	at := w.now.add(d) + 1
-	p.clients[i].due = at
-	w.push(event{at: at, kind: eventClient, p: p, n: uint64(i)})
+	c := &p.clients[i]
+	c.due = w.now.add(d) + 1
+	c.plan++
+	w.push(event{at: c.due, kind: eventClient, p: p, n: uint64(c.plan)<<32 | uint64(i)})
 }
 
 // act is a client's next step: ask, give up, or give back.
-func (w *World) act(p *process, i int) {
+func (w *World) act(p *process, n uint64) {
+	i := int(uint32(n))
 	c := &p.clients[i]
-	if c.due > w.now {
+	if c.plan != uint32(n>>32) || c.due > w.now {
 		return // it has other plans by now
 	}
 	l := &w.opt.Load
@@ -137,7 +140,7 @@ func (w *World) act(p *process, i int) {
 			return
 		}
 		k := w.lockKeys[c.luck.IntN(l.Keys)]
-		a := Ask{At: w.Now(), Node: p.host.alias, Key: string(k.name), Try: c.percent(l.Try), Hold: c.mean(l.Hold)}
+		a := Ask{At: time.Duration(c.due), Node: p.host.alias, Key: string(k.name), Try: c.percent(l.Try), Hold: c.mean(l.Hold)}
 		if c.percent(l.Long) {
 			a.Hold *= 10
 		}
@@ -242,7 +245,7 @@ func (w *World) granted(r *Request) {
 	}
 	d := r.hold
 	if w.draining {
-		d = r.p.clients[r.client].mean(5 * time.Millisecond)
+		d = w.soon(r, 10*time.Millisecond)
 	}
 	w.plan(r.p, r.client, d)
 }
@@ -266,8 +269,13 @@ func (w *World) drain() {
 			case r == nil, r.State == Waiting:
 				h.p.clients[i].due = never
 			case r.State == Granted:
-				w.plan(h.p, i, h.p.clients[i].mean(100*time.Millisecond))
+				w.plan(h.p, i, w.soon(r, 200*time.Millisecond))
 			}
 		}
 	}
+}
+
+// soon draws when a client gives back at the end. It depends on the request alone, so it doesn't matter who has drawn that.
+func (w *World) soon(r *Request, most time.Duration) time.Duration {
+	return within(rand.New(w.chance("soon", r.p.host.alias, r.p.host.lives, r.Number)), most)
 }

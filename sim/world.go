@@ -145,7 +145,7 @@ const (
 	eventUp                    // p, l: the voter's answer to a dial
 	eventDialFail              // p, l
 	eventDialTimeout           // p, l
-	eventClient                // p, n: a client does its next thing
+	eventClient                // p, n: a client does what it has planned; the plan's number and the client's
 	eventAsk                   // p, n: a client comes for one of the requests that are given
 )
 
@@ -378,7 +378,7 @@ func (w *World) step(e event) {
 	case eventDialTimeout:
 		w.dialFailed(e.p, e.l, "no answer")
 	case eventClient:
-		w.act(e.p, int(e.n))
+		w.act(e.p, e.n)
 	case eventAsk:
 		w.askOnce(e.p, int(e.n))
 	}

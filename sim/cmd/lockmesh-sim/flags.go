@@ -30,6 +30,7 @@ type settings struct {
 	nodes       int
 	seconds     float64
 	svg, trace  string
+	shrink      string // a folder
 	from, to    float64
 
 	given map[string]bool    // the flags that are there
@@ -45,6 +46,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -seed 7 -nodes 5 -svg run.svg    one world, and a picture of its first 30 s
   go run ./sim/cmd/lockmesh-sim -seed 7 -svg run.svg -from 12.5 -to 12.9   half a second close up, with each message
   go run ./sim/cmd/lockmesh-sim -seeds 500 -seconds 300          many worlds, on all processors
+  go run ./sim/cmd/lockmesh-sim -seed 7 -shrink shrunk           make a world that fails as small as can be
 
 Exit status: 0 if nothing was violated, 1 after a violation, 2 if a flag is wrong or a file can't be written.
 
@@ -64,6 +66,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.Float64Var(&s.from, "from", 0, "where the picture begins, in simulated `seconds` (default: at most 30 s before -to)")
 	f.Float64Var(&s.to, "to", 0, "where the picture ends, in simulated `seconds` (default: 30 s after -from, or the run's end)")
 	f.StringVar(&s.trace, "trace", "", "write every event and message, a line each, to this `file`; for one world")
+	f.StringVar(&s.shrink, "shrink", "", "if a world fails, take out of it what the failure can do without, and write a Go test and a picture of the rest to this `folder`")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		_, _ = fmt.Fprint(stderr, usage)

@@ -76,7 +76,7 @@ func (s *settings) run(stdout, stderr io.Writer) error {
 	if r.err != nil {
 		return r.err
 	}
-	return r.report(stdout, time.Since(start))
+	return r.report(stdout, stderr, time.Since(start))
 }
 
 // work runs seeds until none is left or one has failed. Seeds are begun in order, so the least that fails is always found.
@@ -154,7 +154,7 @@ func (r *session) progress(stderr io.Writer, start time.Time, finished <-chan st
 }
 
 // report sums up, draws, and tells how to see a failure again.
-func (r *session) report(stdout io.Writer, took time.Duration) error {
+func (r *session) report(stdout, stderr io.Writer, took time.Duration) error {
 	var b strings.Builder
 	b.WriteString(r.tally.String())
 	fmt.Fprintf(&b, "%-22s %14.1f\n", "seconds it took", took.Seconds())
@@ -176,12 +176,23 @@ func (r *session) report(stdout io.Writer, took time.Duration) error {
 	verdict := error(nil)
 	if f := r.failed; f != nil {
 		fmt.Fprintf(&b, "\nVIOLATION in seed %d: %v\nto see it again: %s\n", f.seed, f.err, r.replay(f.seed))
+		if r.shrink == "" {
+			fmt.Fprintf(&b, "to shrink it:    %s\n", sim.ShrinkCommand(f.seed, r.nodes, duration(r.seconds)))
+		}
 		verdict = errViolated
 	} else {
 		fmt.Fprintf(&b, "no violation in %d worlds, from seed %d on\n", r.seeds, r.seed)
+		if r.shrink != "" {
+			b.WriteString("there is nothing to shrink\n")
+		}
 	}
 	if _, err := io.WriteString(stdout, b.String()); err != nil {
 		return err
+	}
+	if r.failed != nil && r.shrink != "" {
+		if err := r.reduce(stdout, stderr, r.failed); err != nil {
+			return err
+		}
 	}
 	return verdict
 }

@@ -50,7 +50,7 @@ func TestHelpHelps(t *testing.T) {
 	if err := run([]string{"-h"}, io.Discard, &b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "Exit status"} {
+	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "Exit status"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the help doesn't mention %s", want)
 		}
@@ -131,7 +131,8 @@ func TestAViolationIsReported(t *testing.T) {
 	if err := s.run(&out, io.Discard); !errors.Is(err, errViolated) {
 		t.Fatalf("it ends with %v\n%s", err, out.String())
 	}
-	for _, want := range []string{"VIOLATION in seed 3: quiet violated", "go run ./sim/cmd/lockmesh-sim -seed 3 -nodes 3 -seconds 12.5 -svg " + svg} {
+	for _, want := range []string{"VIOLATION in seed 3: quiet violated", "go run ./sim/cmd/lockmesh-sim -seed 3 -nodes 3 -seconds 12.5 -svg " + svg,
+		"go run ./sim/cmd/lockmesh-sim -seed 3 -nodes 3 -seconds 12.5 -shrink shrunk"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, out.String())
 		}

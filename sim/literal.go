@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// literal writes a value of this package as Go code outside of it writes it. Fields that are zero or empty are left out, and so are
+// functions, pointers and interfaces, which a literal can't hold. The fields of the outermost struct and the structs in a slice have a line each.
+func literal(v any) string {
+	var b strings.Builder
+	writeLiteral(&b, reflect.ValueOf(v), true, "\n")
+	return b.String()
+}
+
+// writeLiteral writes a value, with its type if that isn't known from what is around it. Fields end in the text that is given.
+func writeLiteral(b *strings.Builder, v reflect.Value, typed bool, end string) {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		b.WriteString(durationLiteral(x))
+		return
+	case Fault:
+		b.WriteString("sim." + faultNames[x].ident)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct, reflect.Slice, reflect.Array:
+		if typed {
+			b.WriteString(v.Type().String())
+		}
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		b.WriteString("{" + end)
+		for i := range v.NumField() {
+			f, t := v.Field(i), v.Type().Field(i)
+			if !t.IsExported() || !isSaid(f) {
+				continue
+			}
+			fmt.Fprintf(b, "%s: ", t.Name)
+			writeLiteral(b, f, true, "")
+			b.WriteString("," + end)
+		}
+		b.WriteByte('}')
+	case reflect.Slice, reflect.Array:
+		b.WriteByte('{')
+		for i := range v.Len() {
+			if v.Type().Elem().Kind() == reflect.Struct {
+				b.WriteByte('\n')
+			}
+			writeLiteral(b, v.Index(i), false, "")
+			b.WriteString(", ")
+		}
+		if v.Len() > 0 && v.Type().Elem().Kind() == reflect.Struct {
+			b.WriteByte('\n')
+		}
+		b.WriteByte('}')
+	case reflect.String:
+		b.WriteString(strconv.Quote(v.String()))
+	case reflect.Bool:
+		b.WriteString(strconv.FormatBool(v.Bool()))
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		b.WriteString(strconv.FormatInt(v.Int(), 10))
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if n := v.Uint(); n < million {
+			b.WriteString(strconv.FormatUint(n, 10))
+		} else {
+			fmt.Fprintf(b, "%#x", n)
+		}
+	default:
+		panic(fmt.Sprintf("sim: there is no literal of a %v yet", v.Type()))
+	}
+}
+
+// isSaid reports whether a field is written. A crash is the first kind of fault, and yet no act goes without its kind.
+func isSaid(f reflect.Value) bool {
+	switch f.Kind() {
+	case reflect.Func, reflect.Pointer, reflect.Interface:
+		return false
+	case reflect.Slice:
+		return f.Len() > 0
+	}
+	return !f.IsZero() || f.Type() == reflect.TypeFor[Fault]()
+}
+
+// durationLiteral writes a duration in the largest unit that leaves it whole.
+func durationLiteral(d time.Duration) string {
+	for _, unit := range []struct {
+		d    time.Duration
+		name string
+	}{{time.Hour, "Hour"}, {time.Second, "Second"}, {time.Millisecond, "Millisecond"}, {time.Microsecond, "Microsecond"}, {1, "Nanosecond"}} {
+		if d%unit.d != 0 {
+			continue
+		}
+		switch n := int64(d / unit.d); n {
+		case 0:
+			return "0"
+		case 1:
+			return "time." + unit.name
+		case -1:
+			return "-time." + unit.name
+		default:
+			return fmt.Sprintf("%d * time.%s", n, unit.name)
+		}
+	}
+	panic("sim: a nanosecond divides every duration")
+}

@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"fmt"
+	"go/format"
+	"io"
+	"strings"
+	"time"
+)
+
+// Test returns the name of the test that WriteTest writes.
+func (s *Shrunk) Test() string { return fmt.Sprintf("TestShrunkSeed%d", s.seed) }
+
+// testFormat is a Go file, but for its layout.
+const testFormat = `package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/sim"
+)
+
+// %[1]s plays what is left of seed %[2]d without all that its failure can do without. It failed with
+//
+//	%[3]s
+//
+// and passes once that is mended. Put it into the folder sim and give it the name of what it shows.
+func %[1]s(t *testing.T) {
+	w := sim.New(%[4]s)
+	w.Run(%[5]s)
+	if err := w.Settle(); err != nil {
+		t.Error(err)
+	}
+}
+`
+
+// textMost is how much of what a check says a comment repeats, in bytes.
+const textMost = 300
+
+// WriteTest writes a Go file with a test that plays the run: it fails while the fault is there, and passes afterwards. It says nothing of
+// Options.Build, which only the simulator's own tests set.
+func (s *Shrunk) WriteTest(out io.Writer) error {
+	text, _, _ := strings.Cut(s.Violation.Error(), "\n")
+	if len(text) > textMost {
+		text = strings.ToValidUTF8(text[:textMost], "") + "…"
+	}
+	code := fmt.Sprintf(testFormat, s.Test(), s.seed, text, literal(s.Options), durationLiteral(s.Length))
+	b, err := format.Source([]byte(code))
+	if err != nil {
+		return fmt.Errorf("the test that was written isn't Go: %w", err)
+	}
+	_, err = out.Write(b)
+	return err
+}
+
+// pictured is how much of a run a picture shows before the violation.
+const pictured = 10 * time.Second
+
+// WritePicture runs the world once more and draws what leads to the violation, as [World.WritePicture] does.
+func (s *Shrunk) WritePicture(out io.Writer) error {
+	o := s.Options
+	o.Picture = &Picture{From: max(0, s.Violation.At-pictured)}
+	w := New(o)
+	w.Run(s.Length)
+	_ = w.Settle() // its violation is known
+	return w.WritePicture(out)
+}

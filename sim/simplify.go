@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// simplify makes what is left of a run simple: first the network and the clocks, then each act and each request, then the time between them.
+func (s *Shrunk) simplify(ctx context.Context) {
+	s.changeAll(ctx, []func(o *Options){
+		func(o *Options) { o.Names = nil; o.rename(s.Options.names()) },
+		func(o *Options) { o.TTL = nil },
+		func(o *Options) { o.Net = Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1} },
+		func(o *Options) { o.Net.Spikes = 0 },
+		func(o *Options) { o.Net.Jitter = -1 },
+		func(o *Options) { o.Net.Least = o.Net.Most },
+		func(o *Options) { o.Net.Most = o.Net.Least },
+		func(o *Options) { o.Clocks = Clocks{Exact: true} },
+		func(o *Options) { o.Clocks.PPM = nil; o.Clocks.Exact = true },
+		func(o *Options) { o.Clocks.Wall = nil; o.Clocks.Exact = true },
+		func(o *Options) { o.Load.Keys = 0 },
+		func(o *Options) {
+			o.Load.Asks = slices.Clone(o.Load.Asks)
+			for i := range o.Load.Asks {
+				o.Load.Asks[i].Key = "key-0"
+			}
+		},
+	})
+	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &o.Net.Least })
+	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &o.Net.Most })
+	for i := range s.Options.Clocks.PPM {
+		s.changeAll(ctx, []func(o *Options){func(o *Options) { o.Clocks.PPM = slices.Clone(o.Clocks.PPM); o.Clocks.PPM[i] = 0 }})
+	}
+	for i := range s.Options.Clocks.Wall {
+		wall := func(o *Options) *time.Duration {
+			o.Clocks.Wall = slices.Clone(o.Clocks.Wall)
+			return &o.Clocks.Wall[i]
+		}
+		s.changeTime(ctx, true, wall)
+	}
+	s.closeGaps(ctx)
+	// What is changed may violate the check before the rest comes, so the lists may shrink meanwhile.
+	for i := 0; i < len(s.Options.Acts); i++ {
+		s.simplifyAct(ctx, i)
+	}
+	for i := 0; i < len(s.Options.Load.Asks); i++ {
+		s.simplifyAsk(ctx, i)
+	}
+}
+
+// change tries one simplification.
+func (s *Shrunk) change(ctx context.Context, f func(o *Options)) bool {
+	o := s.Options
+	f(&o)
+	return literal(o) != literal(s.Options) && s.try(ctx, o, s.Length)
+}
+
+func (s *Shrunk) changeAll(ctx context.Context, all []func(o *Options)) {
+	for _, f := range all {
+		s.change(ctx, f)
+	}
+}
+
+// changeTime makes one duration simple: nothing at all, or else as round as can be. The function finds it in options of its own.
+func (s *Shrunk) changeTime(ctx context.Context, zero bool, of func(o *Options) *time.Duration) {
+	if zero && s.change(ctx, func(o *Options) { *of(o) = 0 }) {
+		return
+	}
+	for _, unit := range []time.Duration{time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond, 100 * time.Microsecond} {
+		if s.change(ctx, func(o *Options) {
+			if d := of(o); d.Round(unit) != 0 {
+				*d = d.Round(unit)
+			}
+		}) {
+			return
+		}
+	}
+}
+
+func (s *Shrunk) simplifyAct(ctx context.Context, i int) {
+	act := func(o *Options) *Act {
+		o.Acts = slices.Clone(o.Acts)
+		return &o.Acts[min(i, len(o.Acts)-1)]
+	}
+	for _, far := range []bool{false, true} {
+		for j := 0; ; {
+			names := s.Options.Acts[min(i, len(s.Options.Acts)-1)].Hosts
+			if far {
+				names = s.Options.Acts[min(i, len(s.Options.Acts)-1)].Far
+			}
+			if j >= len(names) || len(names) == 1 {
+				break
+			}
+			if !s.change(ctx, func(o *Options) {
+				if a := act(o); far {
+					a.Far = withoutItem(a.Far, j)
+				} else {
+					a.Hosts = withoutItem(a.Hosts, j)
+				}
+			}) {
+				j++
+			}
+		}
+	}
+	s.change(ctx, func(o *Options) { act(o).Luck = 0 })
+	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &act(o).For })
+	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &act(o).By })
+	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &act(o).At })
+}
+
+func (s *Shrunk) simplifyAsk(ctx context.Context, i int) {
+	ask := func(o *Options) *Ask {
+		o.Load.Asks = slices.Clone(o.Load.Asks)
+		return &o.Load.Asks[min(i, len(o.Load.Asks)-1)]
+	}
+	s.change(ctx, func(o *Options) { ask(o).Try = false })
+	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).Patience })
+	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).Hold })
+	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &ask(o).At })
+}
+
+// gapLeast is the least time between two acts or requests that is worth closing.
+const gapLeast = 50 * time.Millisecond
+
+// closeGaps takes out time in which neither an act nor a request comes.
+func (s *Shrunk) closeGaps(ctx context.Context) {
+	for n, before := 0, time.Duration(0); ; n++ {
+		times := s.Options.times()
+		if n >= len(times) {
+			return
+		}
+		gap, at := times[n]-before, times[n]
+		for _, cut := range []time.Duration{gap, gap * 3 / 4, gap / 2, gap / 4} {
+			if gap >= gapLeast && s.change(ctx, func(o *Options) { o.sooner(at, cut) }) {
+				at -= cut
+				break
+			}
+		}
+		before = at
+	}
+}
+
+// times are when acts and requests come, in order.
+func (o *Options) times() []time.Duration {
+	times := make([]time.Duration, 0, len(o.Acts)+len(o.Load.Asks))
+	for _, a := range o.Acts {
+		times = append(times, a.At)
+	}
+	for _, a := range o.Load.Asks {
+		times = append(times, a.At)
+	}
+	slices.Sort(times)
+	return slices.Compact(times)
+}
+
+// sooner moves all that comes at a time or later.
+func (o *Options) sooner(from, by time.Duration) {
+	o.Acts, o.Load.Asks = slices.Clone(o.Acts), slices.Clone(o.Load.Asks)
+	for i := range o.Acts {
+		if a := &o.Acts[i]; a.At >= from {
+			a.At -= by
+		}
+	}
+	for i := range o.Load.Asks {
+		if a := &o.Load.Asks[i]; a.At >= from {
+			a.At -= by
+		}
+	}
+}
+
+// rename gives the nodes of old names the names that they have now.
+func (o *Options) rename(old []string) {
+	names := o.names()
+	is := func(name string) string {
+		base := strings.TrimRight(name, "'")
+		if i := slices.Index(old, base); i >= 0 {
+			return names[i] + name[len(base):]
+		}
+		return name
+	}
+	o.Acts, o.Load.Asks = slices.Clone(o.Acts), slices.Clone(o.Load.Asks)
+	for i := range o.Acts {
+		a := &o.Acts[i]
+		a.Hosts, a.Far = slices.Clone(a.Hosts), slices.Clone(a.Far)
+		for j := range a.Hosts {
+			a.Hosts[j] = is(a.Hosts[j])
+		}
+		for j := range a.Far {
+			a.Far[j] = is(a.Far[j])
+		}
+	}
+	for i := range o.Load.Asks {
+		o.Load.Asks[i].Node = is(o.Load.Asks[i].Node)
+	}
+}
