@@ -256,7 +256,9 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 			}
 			w.violate(checkExclusion, "%s is granted %q with token %d while %s holds it with token %d, for %v more", p.host.alias, k.name,
 				r.Token, o.Node, o.Token, o.p.left(w.now, o.end))
-			return
+			if w.failed != nil {
+				return
+			}
 		}
 	}
 	excused := w.checkToken(r)
