@@ -40,6 +40,7 @@ const (
 	checkEvents    = "events"          // what a node tells its shell makes sense
 	checkHistory   = "history"         // one fenced lock explains all that users saw
 	checkResource  = "resource"        // a resource that heeds tokens takes nothing out of order, and refuses no rightful holder
+	checkDrift     = "drift"           // no clock is reported that keeps to its bound
 	checkOrder     = "order"           // who asked first is served first
 )
 
@@ -152,6 +153,13 @@ func (w *World) told(p *process, e *quorum.Event) {
 	switch e.Kind {
 	case quorum.EventCover:
 		w.covered(p, e)
+		return
+	case quorum.EventDrift:
+		w.note(p.host, "finds drift: %s", e.Text)
+		w.fig.Drifts++
+		if !w.opt.TokensOnly {
+			w.violate(checkDrift, "%s: %s", p.host.alias, e.Text)
+		}
 		return
 	case quorum.EventAlarm:
 		w.note(p.host, "alarm: %s", e.Text)

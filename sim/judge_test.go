@@ -17,7 +17,7 @@ func allBut(check string) map[string]bool {
 	deaf := make(map[string]bool)
 	for _, c := range []string{
 		checkExclusion, checkTokens, checkBids, checkLost, checkTold, checkCover, checkQuiet, checkWord, checkSerial, checkTry, checkUnlock,
-		checkAlarm, checkLiveness, checkBaseline, checkEvents, checkHistory, checkResource, checkOrder,
+		checkAlarm, checkLiveness, checkBaseline, checkEvents, checkHistory, checkResource, checkOrder, checkDrift,
 	} {
 		deaf[c] = c != check
 	}
