@@ -63,7 +63,7 @@ func TestAFailureShrinks(t *testing.T) {
 		{"no quiet time", Size{Acts: 1, Nodes: 3, Requests: 0}},
 		{"votes kept across a voter's lives", Size{Acts: 1, Nodes: 3, Requests: 2}},
 		{"majority of the peers that look alive", Size{Acts: 4, Nodes: 4, Requests: 1}},
-		{"a lost lease comes back", Size{Acts: 4, Nodes: 4, Requests: 1}},
+		{"a lost lease comes back", Size{Acts: 4, Nodes: 4, Requests: 2}},
 		{"hearsay of a death ends a session", Size{Acts: 2, Nodes: 4, Requests: 3}},
 		{"yield before uncounting", Size{Acts: 2, Nodes: 5, Requests: 6}},
 	} {
@@ -90,7 +90,7 @@ func TestAFailureShrinks(t *testing.T) {
 // TestAFailureAfterTheFaultsShrinks has somebody wait for ever. It takes many long runs, so there's a limit.
 func TestAFailureAfterTheFaultsShrinks(t *testing.T) {
 	t.Parallel()
-	const most = 120
+	const most = 60
 	s, err := Shrink(t.Context(), mutated(t, "the voter's life ignored", 83), 25*time.Second, Shrinking{Runs: most})
 	if err != nil {
 		t.Fatal(err)
