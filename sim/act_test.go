@@ -47,7 +47,7 @@ func TestActsAreDrawnByThemselves(t *testing.T) {
 
 // TestOnlyWhatDidHarmCounts does acts that find nobody to harm.
 func TestOnlyWhatDidHarmCounts(t *testing.T) {
-	w := New(Options{Clients: 1, Clocks: Clocks{Exact: true}})
+	w := New(Options{Clients: 1, Clocks: Clocks{Exact: true}, TokensOnly: true, Load: Load{Clients: 1, Think: time.Millisecond, Forever: 100}})
 	w.PowerOff("c")
 	w.Run(time.Second)
 	some, none := []string{"c"}, []string{"z"}
@@ -64,12 +64,21 @@ func TestOnlyWhatDidHarmCounts(t *testing.T) {
 	w.Start("c")
 	w.Run(time.Second)
 	for f := range faultEnd {
-		a := Act{Fault: f, Hosts: []string{"x1"}, Far: []string{"a", "b"}, For: time.Millisecond, By: time.Millisecond, PPM: 1234}
-		w.Do(a)
-		if w.Figures().Fired[f] != 1 {
-			t.Errorf("%v did nothing", f)
+		a := Act{Fault: f, Hosts: []string{"x1"}, Far: []string{"a", "b"}, For: time.Millisecond, By: time.Millisecond, PPM: 1234 + int64(f)}
+		tries := uint64(1)
+		switch f {
+		case FaultRing:
+			a.Hosts = []string{"x1", "a", "b", "c"}
+		case FaultFull, FaultRefuse, FaultGossip, FaultAmbush: // it depends on their luck whether an occasion comes
+			a.For, tries = 100*time.Millisecond, 20
 		}
-		w.Run(2 * time.Second)
+		for ; a.Luck < tries && w.Figures().Fired[f] == 0; a.Luck++ {
+			w.Do(a)
+			w.Run(2 * time.Second)
+		}
+		if w.Figures().Fired[f] != 1 {
+			t.Errorf("%v fired %d times", f, w.Figures().Fired[f])
+		}
 	}
 	if err := w.Settle(); err != nil {
 		t.Error(err)

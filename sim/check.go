@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -37,6 +38,9 @@ const (
 	checkLiveness  = "liveness"        // once all is well, everyone is served
 	checkBaseline  = "baseline"        // and nothing is left behind
 	checkEvents    = "events"          // what a node tells its shell makes sense
+	checkHistory   = "history"         // one fenced lock explains all that users saw
+	checkResource  = "resource"        // a resource that heeds tokens takes nothing out of order, and refuses no rightful holder
+	checkOrder     = "order"           // who asked first is served first
 )
 
 // judge is what the world knows by itself: who believes what, and what voters have said.
@@ -46,6 +50,8 @@ type judge struct {
 	bySession map[vote.SessionID]*process
 	twins     bool            // two processes bear one name, so alarms are to be
 	deaf      map[string]bool // checks that a test does without, to see whether the others notice
+	hist      *history        // nil when none is wanted
+	res       resources
 }
 
 // lockKey is one key as the world sees it.
@@ -54,8 +60,14 @@ type lockKey struct {
 	name    vote.Key
 	last    vote.Token // of the newest lease
 	holds   []*Request // that were granted and neither lost nor given back
+	waits   []*Request // that wait, in the order in which they were asked for
 	excused bool       // since the newest lease a voter had to trust a clock that stood behind its token
 	lossAt  Moment     // when a lease was last lost
+	died    bool       // its holder died, and nobody has been granted it since
+
+	tops    []*Request // leases of this era whose token was above all before, in order of grant
+	era     int        // how often tokens had to begin anew
+	written *Request   // whose write its resource took last
 }
 
 // said is what a voter's life has said, kept by someone who understands nothing of voting.
@@ -106,6 +118,10 @@ type will struct {
 }
 
 func (w *World) setUpJudge() {
+	if w.opt.History {
+		w.hist = &history{}
+	}
+	w.res.rnd = rand.New(w.chance("resource"))
 	w.byName = make(map[vote.Key]*lockKey)
 	w.bySession = make(map[vote.SessionID]*process)
 }
@@ -211,7 +227,7 @@ func (w *World) believes(r *Request) bool {
 // grant is the moment in which a user begins to believe.
 func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	k := r.key
-	w.waiting--
+	w.unwait(r)
 	w.fig.Acquisitions++
 	w.tryInTime(r)
 	r.State, r.Token, r.Had = Granted, e.Token, w.Now()
@@ -221,6 +237,10 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 		w.fig.Takeovers++
 		k.lossAt = 0
 	}
+	if k.died {
+		w.mark(MarkHolderDied)
+		k.died = false
+	}
 	w.assign(r, e.Group)
 	if w.failed != nil {
 		return
@@ -229,25 +249,54 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 		w.violate(checkEvents, "%s is granted request %d when its cover is over", p.host.alias, r.Number)
 	}
 	for _, o := range k.holds {
-		if w.believes(o) && !w.opt.TokensOnly {
+		if w.believes(o) {
+			w.fig.Overlaps++
+			if w.opt.TokensOnly {
+				continue
+			}
 			w.violate(checkExclusion, "%s is granted %q with token %d while %s holds it with token %d, for %v more", p.host.alias, k.name,
 				r.Token, o.Node, o.Token, o.p.left(w.now, o.end))
 			return
 		}
 	}
-	if r.Token <= k.last {
-		if !k.excused {
-			w.violate(checkTokens, "%s is granted %q with token %d after %d", p.host.alias, k.name, r.Token, k.last)
-			return
-		}
-		w.fig.Excused++
+	excused := w.checkToken(r)
+	if w.failed != nil {
+		return
 	}
-	// Every later majority has a member that confirmed this token, so the excuse is used up.
-	k.last, k.excused = r.Token, false
+	w.hist.granted(w, r, excused)
 	k.holds = append(k.holds, r)
 	w.checkBid(r)
 	w.checkCover(r)
+	w.checkOrder(r)
+	w.marksOfGrant(r)
+	w.writes(r)
 	w.granted(r)
+}
+
+// checkToken demands that a new lease's token be larger than that of each lease before, but for the last resort of protocol.md. Beyond
+// what exclusion may assume, a node may learn long after that it has won, so there only leases count that were granted before
+// this one was asked for.
+func (w *World) checkToken(r *Request) (excused bool) {
+	k, before := r.key, r.key.last
+	behind := r.Token <= before
+	if w.opt.TokensOnly {
+		o := k.outOfOrder(r)
+		if behind = o != nil; behind {
+			before = o.Token
+		}
+	}
+	if behind {
+		if !k.excused {
+			w.violate(checkTokens, "%s is granted %q with token %d after %d", r.Node, k.name, r.Token, before)
+			return false
+		}
+		w.fig.Excused++
+	}
+	k.last = r.Token
+	if k.topped(r, behind) {
+		k.excused = false // every later majority has a member that confirmed this token, so the excuse is used up
+	}
+	return behind
 }
 
 // checkBid holds a lease's token against the voters' clocks. A voter cuts bids to its own clock plus S, and each promise adds one to
@@ -280,6 +329,7 @@ func (w *World) assign(r *Request, g quorum.GroupID) {
 func (w *World) ends(r *Request, end vote.Instant) {
 	r.end, r.over = end, end
 	r.until = r.p.clock.whenFast(end.Add(vote.Guard(r.p.host.ttl)))
+	r.endAt = r.p.clock.whenFast(end)
 }
 
 // covered moves the end of a group of leases. One whose end has passed is lost for ever.
@@ -312,8 +362,8 @@ func (w *World) extend(r *Request, fast, end vote.Instant) {
 			return
 		}
 	}
-	if fast < r.end && end < r.end {
-		w.fig.Shortened++
+	if end > r.end {
+		w.marksOfMore(r)
 	}
 	w.ends(r, end)
 	r.over = max(end, fast)
@@ -325,6 +375,7 @@ func (w *World) extend(r *Request, fast, end vote.Instant) {
 // lost is a node's word that a lease is over.
 func (w *World) lost(p *process, r *Request) {
 	if r.State == Releasing { // it ended before it was given back
+		r.expired = true
 		w.finish(r, Released)
 		return
 	}
@@ -466,6 +517,7 @@ func (w *World) check(p *process) {
 		return
 	}
 	if n := v.Counters().LastResort; n != p.resorts {
+		w.mark(MarkLastResort)
 		w.fig.ByClock += n - p.resorts
 		p.resorts = n
 		for _, k := range w.lockKeys {
@@ -524,6 +576,7 @@ func (w *World) sent(p *process, m *vote.Message) {
 // saidBy hears a voter's word to a session.
 func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 	w.sent(p, m)
+	w.marksOfWord(p, to, m)
 	switch m.Kind {
 	case vote.KindPromise:
 		w.fig.Promises++
@@ -574,6 +627,7 @@ func (w *World) promised(p *process, to vote.SessionID, n vote.Number, s vote.Se
 
 // deliveredTo hears a requester's word as it reaches a process.
 func (w *World) deliveredTo(p *process, from vote.SessionID, m *vote.Message) {
+	w.marksOfReply(p, from, m)
 	switch m.Kind {
 	case vote.KindYield:
 		w.fig.Yields++

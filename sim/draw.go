@@ -58,8 +58,35 @@ func Draw(seed uint64) Options {
 	for _, f := range []Fault{FaultCrashAll, FaultRolling} { // after these a mesh is quiet for long
 		o.Faults.Weights[f] = min(o.Faults.Weights[f], 1)
 	}
-	o.Faults.Weights[FaultUnseen] = 0
+	o.Faults.Weights[FaultUnseen], o.Faults.Weights[FaultBeyond] = 0, 0
+	if r.IntN(8) == 0 {
+		o.careful()
+	}
 	return o
+}
+
+// DrawBeyond draws a world like [Draw], in which clocks err by up to a fifth, machines are paused unseen, and only that tokens rise
+// is checked.
+func DrawBeyond(seed uint64) Options {
+	o := Draw(seed)
+	o.TokensOnly = true
+	r := rand.New(rand.NewPCG(seed, 1))
+	for range o.Voters + o.Clients {
+		o.Clocks.PPM = append(o.Clocks.PPM, r.Int64N(2*beyondPPM)-beyondPPM)
+	}
+	o.Faults.Weights[FaultUnseen], o.Faults.Weights[FaultBeyond] = 8, 8
+	return o
+}
+
+// careful makes a mesh whose voters are restarted one by one, so slowly that leases, which last for long, can live on. By chance alone
+// this is rare.
+func (o *Options) careful() {
+	o.MaxTTL, o.TTL = time.Second, nil
+	o.Net.Least, o.Net.Most = 200*time.Microsecond, 20*time.Millisecond // short for the TTL
+	o.Clients = max(o.Clients, 1)
+	o.Load.Hold, o.Load.Long, o.Load.Forever = 2*o.MaxTTL, 50, 90
+	o.Faults.Every = 8 * o.MaxTTL
+	o.Faults.Weights = [faultEnd]int{FaultRolling: 6, FaultBreak: 1, FaultRefuse: 1}
 }
 
 func pickInt(r *rand.Rand, of ...int) int { return of[r.IntN(len(of))] }

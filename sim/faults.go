@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Fault is one kind of thing that goes wrong.
@@ -46,6 +48,21 @@ const (
 	FaultTwin
 	// FaultRate : the rate of a machine's clocks changes, within the bound.
 	FaultRate
+	// FaultBeyond : the same, far beyond the bound. For runs with Options.TokensOnly.
+	FaultBeyond
+	// FaultRing : each node reaches its two neighbours in a ring only.
+	FaultRing
+	// FaultFlap : a partition in two that comes and goes.
+	FaultFlap
+	// FaultFull : one side of a connection reads nothing, and the other's queue for it overflows, so that the connection ends.
+	FaultFull
+	// FaultRefuse : a voter turns a node's dials away, as if their configurations differed.
+	FaultRefuse
+	// FaultGossip : gossip lies to a node about a voter: it says that one is back that isn't, names another machine's address, and is
+	// silent when the voter does come back. It can't say anything worse: a death that it tells of changes nothing (see protocol.md).
+	FaultGossip
+	// FaultAmbush : a process dies when it next says or hears a certain word, before or after it has heeded it.
+	FaultAmbush
 
 	faultEnd
 )
@@ -69,6 +86,13 @@ var faultNames = [faultEnd]struct{ words, ident string }{
 	{"wall step", "FaultWall"},
 	{"twin", "FaultTwin"},
 	{"rate change", "FaultRate"},
+	{"rate beyond", "FaultBeyond"},
+	{"ring", "FaultRing"},
+	{"flapping split", "FaultFlap"},
+	{"full queue", "FaultFull"},
+	{"refused dial", "FaultRefuse"},
+	{"gossip lies", "FaultGossip"},
+	{"ambush", "FaultAmbush"},
 }
 
 func (f Fault) String() string { return faultNames[f].words }
@@ -82,6 +106,9 @@ type Faults struct {
 	// WallSteps is how far a wall clock may be stepped.
 	WallSteps time.Duration
 }
+
+// beyondPPM is how far clocks err in FaultBeyond: by a fifth, as bad virtual machines have been seen to.
+const beyondPPM = 200_000
 
 // dice draw one act. They know what a world is made of, and nothing of what happens in it, so that each act is drawn by itself.
 type dice struct {
@@ -137,12 +164,25 @@ func (d *dice) draw(a *Act, of *Faults) {
 		}
 	case FaultRolling:
 		a.Hosts = d.names
+		if d.IntN(2) == 0 { // the voters alone, so slowly that leases live on
+			a.Hosts, a.By = d.votes, d.ttl+d.ttl/2+vote.AskFor
+		} else {
+			a.By = d.ttl/4 + within(d.Rand, 2*d.ttl)
+		}
 		d.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
-		a.By = d.ttl/4 + within(d.Rand, 2*d.ttl)
 	case FaultStop, FaultSuspend, FaultUnseen:
 		a.Hosts, a.For = d.one(d.names), d.span()
-	case FaultSplit, FaultOneWay, FaultBridge:
-		a.OneWay, a.For = a.Fault == FaultOneWay, d.span()
+		if d.IntN(8) == 0 {
+			a.Hosts = d.names
+		}
+	case FaultRing:
+		a.Hosts, a.For = d.names, d.span()
+		d.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
+	case FaultSplit, FaultOneWay, FaultBridge, FaultFlap:
+		a.OneWay, a.For = a.Fault == FaultOneWay || a.Fault == FaultFlap && d.IntN(2) == 0, d.span()
+		if a.Fault == FaultFlap {
+			a.By = d.ttl/50 + within(d.Rand, d.ttl/2)
+		}
 		names := d.names
 		if a.Fault == FaultBridge {
 			bridge := d.IntN(len(names))
@@ -164,7 +204,7 @@ func (d *dice) draw(a *Act, of *Faults) {
 	case FaultBreak:
 		a.Hosts = d.one(d.names)
 		a.Far = d.one(without(d.votes, a.Hosts))
-	case FaultStall:
+	case FaultStall, FaultFull:
 		a.Hosts, a.For, a.Back = d.one(d.names), d.span(), d.IntN(2) == 0
 		a.Far = d.one(without(d.votes, a.Hosts))
 	case FaultSlow:
@@ -175,6 +215,13 @@ func (d *dice) draw(a *Act, of *Faults) {
 		a.Hosts, a.By = d.one(d.names), within(d.Rand, 2*most+1)-most
 	case FaultTwin:
 		a.Hosts, a.For = d.one(d.locks), d.span()
+	case FaultRefuse, FaultGossip:
+		a.Hosts, a.For = d.one(d.names), d.span()
+		a.Far = d.one(without(d.votes, a.Hosts))
+	case FaultAmbush:
+		a.Hosts, a.For = d.one(d.names), within(d.Rand, d.ttl)/time.Duration(1+d.IntN(10))
+	case FaultBeyond:
+		a.Hosts, a.PPM = d.one(d.names), d.Int64N(2*beyondPPM)-beyondPPM
 	case FaultRate:
 		a.Hosts, a.PPM = d.one(d.names), min(max(d.Int64N(3*MaxPPM)-3*MaxPPM/2, -MaxPPM), MaxPPM)
 	}

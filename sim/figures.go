@@ -20,8 +20,15 @@ type Figures struct {
 	Abandoned    uint64
 	Failures     uint64 // of TryLocks mostly
 	Losses       uint64
-	Shortened    uint64 // ends of leases that came nearer, as a voter had forgotten its vote
+	Overlaps     uint64 // grants of a key that another believed to hold
+	Writes       uint64 // that resources took
+	Fenced       uint64 // that they refused
+	Calls        uint64 // that were held against one fenced lock
+	Undecided    uint64 // histories of a key for which no order was found in time, nor that there is none
 	Takeovers    uint64 // acquisitions after a loss or a crash of the holder
+
+	Overtakings        uint64 // how often a request was granted before an older one for the same key
+	OvertakenInTrouble uint64 // by more than clocks explain, as something was wrong
 
 	Promises      uint64
 	Confirmations uint64 // asked for
@@ -40,12 +47,19 @@ type Figures struct {
 	Partitions  uint64
 	Connections uint64
 	Breaks      uint64
+	Overflows   uint64 // connections that ended as a queue was full
 	Closes      uint64 // of connections, by a node
 	Steps       uint64 // of wall clocks
 	Alarms      uint64
 
 	// Fired counts the faults that did something, by kind.
 	Fired [faultEnd]uint64
+
+	// Marks counts the rare paths that were reached.
+	Marks [markEnd]uint64
+
+	// MostOvertaken is by how many younger requests one was overtaken at most.
+	MostOvertaken int64
 
 	// Settling is the largest share of the time allowed that it took to serve everyone after the faults, in percent.
 	Settling int64
@@ -57,6 +71,10 @@ func (f *Figures) Add(g Figures) {
 	for i := range f.Fired {
 		f.Fired[i] += g.Fired[i]
 	}
+	for i := range f.Marks {
+		f.Marks[i] += g.Marks[i]
+	}
+	f.MostOvertaken = max(f.MostOvertaken, g.MostOvertaken)
 	f.Settling = max(f.Settling, g.Settling)
 	a, b := reflect.ValueOf(f).Elem(), reflect.ValueOf(g)
 	for i := range a.NumField() {
@@ -74,6 +92,7 @@ func (f Figures) Table(busy time.Duration) string {
 	}
 	fmt.Fprintf(&b, "%-22s %14.1f\n", "simulated hours", f.Simulated.Hours())
 	fmt.Fprintf(&b, "%-22s %13d%%\n", "slowest settling", f.Settling)
+	fmt.Fprintf(&b, "%-22s %14d\n", "most overtaken", f.MostOvertaken)
 	v := reflect.ValueOf(f)
 	for i := range v.NumField() {
 		if v.Field(i).Kind() == reflect.Uint64 {
@@ -83,6 +102,7 @@ func (f Figures) Table(busy time.Duration) string {
 	for i, n := range f.Fired {
 		fmt.Fprintf(&b, "%-22s %14d\n", "fault: "+Fault(i).String(), n)
 	}
+	b.WriteString(f.marksTable())
 	return b.String()
 }
 
@@ -110,5 +130,6 @@ func (w *World) Figures() Figures {
 			f.Tenures += h.p.m.Voter().Counters().Tenures
 		}
 	}
+	f.Marks[MarkTenure] = f.Tenures
 	return f
 }

@@ -16,7 +16,8 @@ type faults struct {
 	acts   []Act
 	undo   []undo
 	undoN  uint64
-	wanted map[*host]bool // hosts that a fault will restart
+	wanted map[*host]bool       // hosts that a fault will restart
+	misled map[[2]*host]*misled // a node and a voter
 }
 
 // undo ends a fault that lasts.
@@ -27,6 +28,7 @@ type undo struct {
 
 func (w *World) setUpFaults() {
 	w.wanted = make(map[*host]bool)
+	w.misled = make(map[[2]*host]*misled)
 	given := slices.Clone(w.opt.Acts)
 	slices.SortStableFunc(given, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	total := 0
@@ -99,13 +101,25 @@ func (w *World) Do(a Act) {
 				}
 			})
 		}
-	case FaultStop:
-		did(w.haltFor(h, pauseStopped, a.For))
-	case FaultSuspend:
-		did(w.haltFor(h, pauseAsleep, a.For))
-	case FaultUnseen:
-		did(w.haltFor(h, pauseUnseen, a.For))
-	case FaultSplit, FaultOneWay, FaultBridge, FaultIsolate, FaultLink:
+	case FaultStop, FaultSuspend, FaultUnseen:
+		for _, h := range w.hostsOf(a.Hosts) {
+			did(w.haltFor(h, [...]pause{FaultStop: pauseStopped, FaultSuspend: pauseAsleep, FaultUnseen: pauseUnseen}[a.Fault], a.For))
+		}
+	case FaultFlap:
+		did(w.flap(&a))
+	case FaultFull:
+		if l := w.linkBetween(a.Hosts, a.Far); l != nil {
+			w.chokeFor(l, uint8(bit(a.Back)), a.For, r, did)
+		}
+	case FaultRefuse, FaultGossip:
+		if far := w.hostOf(a.Far); h != nil && far != nil {
+			w.misleadFor(h, far, &a, r, did)
+		}
+	case FaultAmbush:
+		if h != nil && h.ambush == nil {
+			w.lieInWait(h, a.For, r, did)
+		}
+	case FaultSplit, FaultOneWay, FaultBridge, FaultIsolate, FaultLink, FaultRing:
 		did(w.partition(&a, r))
 	case FaultBreak:
 		if l := w.linkBetween(a.Hosts, a.Far); l != nil {
@@ -122,8 +136,8 @@ func (w *World) Do(a Act) {
 		}
 	case FaultSlow:
 		if far := w.hostOf(a.Far); h != nil && far != nil {
-			w.slow[h.i][far.i] += a.By
-			w.lasting(a.For, func() { w.slow[h.i][far.i] -= a.By })
+			w.setSlow(h, far, a.By)
+			w.lasting(a.For, func() { w.setSlow(h, far, -a.By) })
 			did(a.By > 0)
 		}
 	case FaultWall:
@@ -133,7 +147,7 @@ func (w *World) Do(a Act) {
 		}
 	case FaultTwin:
 		did(w.twinFault(h, a.For, r))
-	case FaultRate:
+	case FaultRate, FaultBeyond:
 		if h != nil && h.clock.ppm != a.PPM {
 			w.retune(h, a.PPM)
 			did(true)
@@ -255,9 +269,20 @@ func (w *World) bringBack(h *host, d time.Duration) {
 	})
 }
 
-// partition cuts ways between hosts for a while. Connections across may break for it, at once or when it heals.
-func (w *World) partition(a *Act, r *rand.Rand) bool {
+// ways returns the ways between hosts that an act cuts.
+func (w *World) ways(a *Act) [][2]*host {
 	var ways [][2]*host
+	if a.Fault == FaultRing {
+		ring := w.hostsOf(a.Hosts)
+		for i, from := range ring {
+			for j, to := range ring {
+				if apart := (i - j + len(ring)) % len(ring); apart > 1 && apart < len(ring)-1 {
+					ways = append(ways, [2]*host{from, to})
+				}
+			}
+		}
+		return ways
+	}
 	for _, from := range w.hostsOf(a.Hosts) {
 		for _, to := range w.hostsOf(a.Far) {
 			ways = append(ways, [2]*host{from, to})
@@ -266,6 +291,12 @@ func (w *World) partition(a *Act, r *rand.Rand) bool {
 			}
 		}
 	}
+	return ways
+}
+
+// partition cuts ways between hosts for a while. Connections across may break for it, at once or when it heals.
+func (w *World) partition(a *Act, r *rand.Rand) bool {
+	ways := w.ways(a)
 	if len(ways) == 0 {
 		return false
 	}
@@ -325,6 +356,7 @@ func (w *World) Heal() {
 		}
 	}
 	for _, h := range w.hosts {
+		h.ambush = nil
 		w.wake(h)
 		if h.p == nil && !h.retired {
 			w.start(h)

@@ -40,6 +40,7 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 		luck = h.luck
 	}
 	w.note(h, "dies")
+	w.disturb()
 	w.pic.died(w, h)
 	w.fig.Crashes++
 	if h.hung != pauseNone {
@@ -92,6 +93,7 @@ func (w *World) halt(h *host, how pause) bool {
 		return false
 	}
 	w.note(h, "stops (%s)", pauseNames[how])
+	w.disturb()
 	w.pic.paused(w, h, pauseNames[how])
 	h.hung = how
 	h.p.stops++
@@ -114,6 +116,7 @@ func (w *World) wake(h *host) {
 		return
 	}
 	w.note(h, "goes on")
+	w.disturb()
 	w.pic.resumed(w, h)
 	h.hung = pauseNone
 	h.clock.resume(w.now)
@@ -143,6 +146,7 @@ func (w *World) wake(h *host) {
 // stepWall moves a host's wall clock.
 func (w *World) stepWall(h *host, by time.Duration) {
 	w.note(h, "has its wall clock moved by %v", by)
+	w.disturb()
 	if w.pic != nil {
 		w.pic.clockChanged(w, h, fmt.Sprintf("wall clock moved by %v", by))
 	}

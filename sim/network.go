@@ -44,14 +44,16 @@ type network struct {
 
 // link is a connection, from the dial on. Side 0 has dialed, side 1 was dialed.
 type link struct {
-	n     uint64
-	voter int
-	since Moment // when it came up
-	state linkState
-	ends  [2]end
-	lanes [2][2]lane // by the side that sends, then ordered and urgent
-	stall [2]int     // how many faults hold up what the side sends
-	fate  fate
+	n      uint64
+	voter  int
+	since  Moment // when it came up
+	state  linkState
+	opened bool // a stream was begun on it
+	ends   [2]end
+	lanes  [2][2]lane     // by the side that sends, then ordered and urgent
+	stall  [2]int         // how many faults hold up what the side sends
+	full   [2]func() bool // reports, and sees to it, that the queue of what the side sends overflows; nil as a rule
+	fate   fate
 }
 
 type linkState uint8
@@ -180,6 +182,11 @@ func (w *World) dial(p *process, voter int) {
 	l.ends[0] = end{host: p.host, p: p}
 	l.ends[1] = end{host: w.hosts[w.route[voter]]}
 	d.l = l
+	if m := w.misled[[2]*host{p.host, l.ends[1].host}]; m != nil && !m.refused {
+		m.did(true)
+		w.push(event{at: w.now.add(2 * w.latency(p.host, l.ends[1].host)), kind: eventDialFail, p: p, l: l, n: dialMisled})
+		return
+	}
 	w.push(event{at: w.now.add(w.latency(p.host, l.ends[1].host)), kind: eventSyn, l: l})
 	w.push(event{at: w.now.add(dialTimeout), kind: eventDialTimeout, p: p, l: l})
 }
@@ -201,6 +208,11 @@ func (w *World) accept(e event) {
 	case p == nil:
 		if w.isOpen(to, from) {
 			w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l})
+		}
+	case w.misled[[2]*host{from, to}] != nil && w.misled[[2]*host{from, to}].refused:
+		w.misled[[2]*host{from, to}].did(true)
+		if w.isOpen(to, from) {
+			w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
 		}
 	case to.hung != pauseNone:
 		e.n = 1 // it has come, and waits in the machine for the process
@@ -241,6 +253,15 @@ func (w *World) up(p *process, l *link) {
 	w.settle(p)
 }
 
+// How a dial may fail, for eventDialFail.
+const (
+	dialReset = iota
+	dialMisled
+	dialRefused
+)
+
+var dialTexts = [...]string{"connection refused", "another node answers at its address", "the maximum TTL is 1 s there and 2 s here"}
+
 // dialFailed ends a dial in vain and arranges the next.
 func (w *World) dialFailed(p *process, l *link, why string) {
 	if l.state != linkDialing {
@@ -254,7 +275,11 @@ func (w *World) dialFailed(p *process, l *link, why string) {
 	d.l = nil
 	d.fails++
 	w.redial(p, l.voter)
-	p.m.DialFailed(p.read(w.now), w.voters[l.voter], why)
+	if why == dialTexts[dialRefused] {
+		p.m.Refused(p.read(w.now), w.voters[l.voter], vote.ReasonTerms, why)
+	} else {
+		p.m.DialFailed(p.read(w.now), w.voters[l.voter], why)
+	}
 	w.settle(p)
 }
 
@@ -275,7 +300,7 @@ func (w *World) herald(h *host) {
 		return
 	}
 	for _, o := range w.hosts {
-		if o.p != nil && o != h && o.luck.IntN(2) == 0 && w.isOpen(h, o) {
+		if o.p != nil && o != h && w.misled[[2]*host{o, h}] == nil && o.luck.IntN(2) == 0 && w.isOpen(h, o) {
 			w.push(event{at: w.now.add(within(o.luck, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
 		}
 	}
@@ -300,6 +325,12 @@ func (w *World) send(p *process, o *vote.Outbound) {
 		return
 	}
 	w.fig.Messages++
+	if o.Message.Kind == vote.KindOpen {
+		if l.opened {
+			w.mark(MarkMismatch)
+		}
+		l.opened = true
+	}
 	if l.fate != fateStands {
 		w.spare = append(w.spare, f)
 		w.reset(l, c.side)
@@ -308,7 +339,11 @@ func (w *World) send(p *process, o *vote.Outbound) {
 	which := ordered
 	if o.Message.Kind.Urgent() {
 		which = urgent
+	} else if full := l.full[c.side]; full != nil && full() {
+		w.spare = append(w.spare, f)
+		return
 	}
+	w.springs(p.host, o.Message.Kind, true)
 	w.dispatch(l, c.side, uint8(which), f)
 }
 
@@ -404,6 +439,9 @@ func (w *World) deliver(p *process, conn vote.Conn, from *process, m *vote.Messa
 	if w.trace != nil {
 		w.trace.message(w.now, from.host, p.host, m)
 	}
+	if w.springs(p.host, m.Kind, false) {
+		return
+	}
 	w.deliveredTo(p, from.id, m)
 	p.m.Deliver(p.read(w.now), conn, from.id, m)
 	w.settle(p)
@@ -419,6 +457,8 @@ func (w *World) learn(l *link, side uint8) {
 		l.fate = fateBroken
 	}
 	p := w.forget(l, side)
+	w.disturb()
+	p.marksOfUnlink()
 	w.note(p.host, "loses the connection to %s", l.ends[1-side].host.name)
 	p.m.Unlink(p.read(w.now), e.conn)
 	w.settle(p)
@@ -451,6 +491,8 @@ func (w *World) close(p *process, conn vote.Conn) {
 	}
 	c := p.conns[conn]
 	w.fig.Closes++
+	w.mark(MarkSilence)
+	w.disturb()
 	w.note(p.host, "closes the connection to %s", c.l.ends[1-c.side].host.name)
 	if c.l.fate == fateStands {
 		w.dispatch(c.l, c.side, ordered, nil)
@@ -468,6 +510,7 @@ func (w *World) breakLink(l *link, r *rand.Rand) {
 	l.fate = fateBroken
 	w.pic.broke(w, l)
 	w.fig.Breaks++
+	w.disturb()
 	for side := range uint8(2) {
 		for i := range l.lanes[side] {
 			if a := &l.lanes[side][i]; a.len() > 0 {
@@ -488,6 +531,7 @@ func (w *World) breakLink(l *link, r *rand.Rand) {
 
 // setCut adds to (or takes from) the cuts of the way between two hosts.
 func (w *World) setCut(from, to *host, by int) {
+	w.disturb()
 	w.cut[from.i][to.i] += by
 	w.pic.cutting(w, from, to, w.cut[from.i][to.i])
 	if w.cut[from.i][to.i] > 0 {
@@ -502,8 +546,15 @@ func (w *World) setCut(from, to *host, by int) {
 	}
 }
 
+// setSlow makes the way between two hosts take longer, or as before.
+func (w *World) setSlow(from, to *host, by time.Duration) {
+	w.disturb()
+	w.slow[from.i][to.i] += by
+}
+
 // setStall holds up (or lets go) what one side of a link sends.
 func (w *World) setStall(l *link, side uint8, by int) {
+	w.disturb()
 	l.stall[side] += by
 	w.pic.stalling(w, l, side, l.stall[side])
 	w.unhang(l, side)

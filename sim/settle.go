@@ -54,6 +54,9 @@ func (w *World) Settle() error {
 	if w.failed == nil {
 		w.baseline()
 	}
+	if w.failed == nil {
+		w.checkHistory()
+	}
 	return w.Err()
 }
 

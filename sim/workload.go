@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -66,6 +67,13 @@ type Request struct {
 	until    Moment        // when its cover ends in the world's time, guard included
 	end      vote.Instant  // the same on its node's fast clock, without the guard
 	over     vote.Instant  // when its node could know at the soonest that it ends
+	endAt    Moment        // when end is, in the world's time
+	gaveBack Moment
+	expired  bool // its lease ended before its release was confirmed
+	was      been
+	era      int // of tokens; see lockKey.topped
+
+	overtaken int // by how many younger requests
 }
 
 // load is the part of the world that wants locks.
@@ -169,6 +177,7 @@ func (w *World) ask(p *process, k *lockKey, try bool) *Request {
 	p.requests[n] = r
 	w.pic.asked(r)
 	w.waiting++
+	k.waits = append(k.waits, r)
 	w.fig.Requests++
 	w.mix(uint64(n)<<8 | uint64(k.i))
 	if w.trace != nil {
@@ -186,7 +195,7 @@ func (w *World) release(r *Request) {
 	p := r.p
 	switch r.State {
 	case Waiting:
-		w.waiting--
+		w.unwait(r)
 		w.fig.Abandoned++
 	case Granted:
 		w.unhold(r)
@@ -194,7 +203,7 @@ func (w *World) release(r *Request) {
 		return
 	}
 	now := p.read(w.now)
-	r.State, r.released, r.stops = Releasing, now.Fast, p.stops
+	r.State, r.released, r.gaveBack, r.stops = Releasing, now.Fast, w.now, p.stops
 	w.pic.ended(w, r, Released)
 	w.note(p.host, "releases request %d", r.Number)
 	p.m.Release(now, r.Number)
@@ -203,8 +212,10 @@ func (w *World) release(r *Request) {
 
 // finish ends a request, and frees its client for the next.
 func (w *World) finish(r *Request, s State) {
+	w.hist.over(w, r, s)
+	w.marksOfEnd(r, s)
 	if r.State == Waiting {
-		w.waiting--
+		w.unwait(r)
 	}
 	r.State, r.Ended = s, w.Now()
 	w.pic.ended(w, r, s)
@@ -216,6 +227,12 @@ func (w *World) finish(r *Request, s State) {
 			w.plan(r.p, r.client, c.mean(w.opt.Load.Think))
 		}
 	}
+}
+
+// unwait takes a request from those that wait.
+func (w *World) unwait(r *Request) {
+	w.waiting--
+	r.key.waits = slices.DeleteFunc(r.key.waits, func(o *Request) bool { return o == r })
 }
 
 // granted plans how long a client holds.

@@ -39,6 +39,9 @@ type Options struct {
 	// tokens rise is checked.
 	TokensOnly bool
 
+	// History has all calls and returns written down; Settle then looks for an order of them that explains each result.
+	History bool
+
 	Build Builder   // Genuine by default
 	Trace io.Writer // where each event is told in a line; nil for nowhere
 
@@ -70,11 +73,13 @@ type World struct {
 	load
 	faults
 
-	trace  *tracer
-	pic    *Picture // nil when none is wanted; its methods that are called seldom may be called on nil
-	hash   uint64
-	fig    Figures
-	failed *Violation
+	trace     *tracer
+	pic       *Picture // nil when none is wanted; its methods that are called seldom may be called on nil
+	hash      uint64
+	fig       Figures
+	failed    *Violation
+	disturbed Moment // when something last went wrong, or ended doing so; see order.go
+
 	out    []vote.Outbound
 	ev     []quorum.Event
 	closes []vote.Conn
@@ -94,6 +99,8 @@ type host struct {
 	retired bool   // nothing is started on it any more
 	wills   []will // what earlier lives have promised and not outlived
 	hung    pause  // what keeps the process from running
+
+	ambush *ambush // nil as a rule
 
 	foremost vote.Micros // what the wall clock showed at most when it was stepped back
 
@@ -232,7 +239,7 @@ func (w *World) start(h *host) {
 		return
 	}
 	h.clock.rebase(w.now)
-	luck := rand.New(w.chance("life", h.alias, h.lives))
+	luck := rand.New(w.chance("life", h.alias, h.i, h.lives))
 	p := &process{
 		host: h, id: vote.SessionID{Node: h.name, Life: vote.Life(luck.Uint64() | 1)}, clock: h.clock,
 		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,
@@ -257,6 +264,8 @@ func (w *World) start(h *host) {
 	}
 	p.m = m
 	m.Tap(func(c vote.Conn, m *vote.Message) { w.tapped(p, c, m) })
+	w.disturb()
+	w.marksOfStart(h)
 	w.note(h, "starts as %v", p.id)
 	w.pic.started(w, h)
 	w.settle(p)
@@ -365,7 +374,7 @@ func (w *World) step(e event) {
 	case eventUp:
 		w.up(e.p, e.l)
 	case eventDialFail:
-		w.dialFailed(e.p, e.l, "connection refused")
+		w.dialFailed(e.p, e.l, dialTexts[e.n])
 	case eventDialTimeout:
 		w.dialFailed(e.p, e.l, "no answer")
 	case eventClient:

@@ -1,0 +1,229 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// history is what users could write down themselves: what they called, when, and what came back. Porcupine (Athalye 2017, after
+// Horn and Kroening, "Faster linearizability checking via P-compositionality", 2015) looks for an order of the calls, each at an instant
+// between call and return, in which a single fenced lock without nodes, voters or messages gives the same answers. The judge's other
+// checks look inside of the mesh; this one knows nothing of it.
+//
+// Two things that aren't calls are in it, too. The end of a lease that nobody gave back is an event of its own, at some time after its
+// holder stopped believing in it. And a call whose outcome nobody knows, since its process died or gave up, may have had an
+// effect or none.
+type history struct {
+	ops  []porcupine.Operation
+	open map[*lockKey][]int // operations that nobody has confirmed: they have come about before the key's next grant
+}
+
+type opKind uint8
+
+const (
+	opLock    opKind = iota // returned a token
+	opTaken                 // a TryLock to which another's lease was named
+	opUnknown               // a lock whose outcome nobody knows
+	opUnlock
+	opExpire
+)
+
+var opNames = [...]string{"lock", "trylock", "lock of unknown outcome", "unlock", "expiry"}
+
+// op is one operation, input and output together.
+type op struct {
+	kind  opKind
+	r     *Request
+	token vote.Token
+	// excused : a voter had to take tokens from its clock, which stood behind the last one; see protocol.md, "Tokens".
+	excused bool
+}
+
+func (o op) String() string {
+	if o.kind == opLock {
+		return fmt.Sprintf("%s by %s's request %d: token %d", opNames[o.kind], o.r.Node, o.r.Number, o.token)
+	}
+	return fmt.Sprintf("%s by %s's request %d", opNames[o.kind], o.r.Node, o.r.Number)
+}
+
+// fenced is the state of one fenced lock.
+type fenced struct {
+	by   *Request // nil when it is free
+	last vote.Token
+}
+
+// next returns the states in which an operation may leave a lock; none if it can't have taken place. Which of two states an
+// operation of unknown outcome left isn't known either, so Porcupine goes on with both.
+func (s fenced) next(o op) []any {
+	switch o.kind {
+	case opLock:
+		if s.by == nil && (o.token > s.last || o.excused) {
+			return []any{fenced{o.r, o.token}}
+		}
+		return nil
+	case opTaken:
+		if s.by != nil {
+			return []any{s}
+		}
+		return nil
+	case opUnknown:
+		if s.by == nil {
+			return []any{s, fenced{o.r, s.last}}
+		}
+	case opUnlock, opExpire: // they end their own lease only
+		if s.by == o.r {
+			s.by = nil
+		}
+	}
+	return []any{s}
+}
+
+// fencedLock is what a history is held against: a lock that one request has at a time, each with a token above all before.
+var fencedLock = (&porcupine.NondeterministicModel{
+	Init:              func() []any { return []any{fenced{}} },
+	Step:              func(s, in, _ any) []any { return s.(fenced).next(in.(op)) },
+	DescribeOperation: func(in, _ any) string { return in.(op).String() },
+}).ToModel()
+
+// add notes an operation. One that nobody has confirmed stays open until its key is granted again.
+func (h *history) add(o op, call, back Moment, confirmed bool) {
+	if h == nil {
+		return
+	}
+	if !confirmed {
+		if h.open == nil {
+			h.open = make(map[*lockKey][]int)
+		}
+		h.open[o.r.key] = append(h.open[o.r.key], len(h.ops))
+	}
+	h.ops = append(h.ops, porcupine.Operation{ClientId: o.r.p.host.i, Input: o, Call: int64(min(call, back)), Return: int64(back)})
+}
+
+// granted notes a lock that has returned.
+func (h *history) granted(w *World, r *Request, excused bool) {
+	if h == nil {
+		return
+	}
+	for _, i := range h.open[r.key] {
+		h.ops[i].Return = int64(w.now)
+	}
+	delete(h.open, r.key)
+	h.add(op{kind: opLock, r: r, token: r.Token, excused: excused}, Moment(r.Asked), w.now, true)
+}
+
+// over notes how a request ended, before its state says so.
+func (h *history) over(w *World, r *Request, s State) {
+	if h == nil {
+		return
+	}
+	if r.Had == 0 && (s == Crashed || s == Released) {
+		h.add(op{kind: opUnknown, r: r}, Moment(r.Asked), w.now, true)
+	}
+	switch {
+	case r.State == Releasing:
+		confirmed := s == Released && r.Wait.Reason == quorum.WaitNone && !r.expired
+		if r.Had != 0 && r.endAt < r.gaveBack { // by a process that hadn't noticed that it was over
+			h.add(op{kind: opExpire, r: r}, r.endAt, w.now, confirmed)
+		} else {
+			h.add(op{kind: opUnlock, r: r}, r.gaveBack, w.now, confirmed)
+		}
+	case s == Lost, s == Crashed:
+		end := w.now
+		if r.Had != 0 {
+			end = min(r.endAt, end)
+		}
+		h.add(op{kind: opExpire, r: r}, end, w.now, false)
+	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitHeld && r.p.clock.fastAt(w.now).Sub(r.asked) < r.p.host.ttl:
+		// One that has used up its time may have met others that wait, as it did.
+		h.add(op{kind: opTaken, r: r}, Moment(r.Asked), w.now, true)
+	}
+}
+
+// historyPatience bounds the search for an order, which takes milliseconds as a rule and can take for ever. A search that is given up is
+// counted, and is no violation: how fast a machine is must not decide what a seed means.
+const historyPatience = 2 * time.Second
+
+// needed leaves out locks of unknown outcome, with their ends, that no TryLock overlaps which another's lease was named to. What
+// nobody can have seen may always have been without effect, so an order without them is one with them; and each more doubles the search.
+func needed(ops []porcupine.Operation) []porcupine.Operation {
+	var met []porcupine.Operation
+	till := make(map[*Request]int64)
+	unknown := make(map[*Request]bool)
+	for _, o := range ops {
+		r := o.Input.(op).r
+		till[r] = max(till[r], o.Return)
+		switch o.Input.(op).kind {
+		case opUnknown:
+			unknown[r] = true
+		case opTaken:
+			met = append(met, o)
+		}
+	}
+	return slices.DeleteFunc(ops, func(o porcupine.Operation) bool {
+		r := o.Input.(op).r
+		return unknown[r] && !slices.ContainsFunc(met, func(m porcupine.Operation) bool { return m.Return >= int64(r.Asked) && m.Call <= till[r] })
+	})
+}
+
+// checkHistory looks for an order of all that was called on each key.
+func (w *World) checkHistory() {
+	h := w.hist
+	if h == nil || w.opt.TokensOnly {
+		return
+	}
+	for _, open := range h.open {
+		for _, i := range open {
+			h.ops[i].Return = int64(w.now)
+		}
+	}
+	byKey := make([][]porcupine.Operation, len(w.lockKeys))
+	for _, o := range h.ops {
+		k := o.Input.(op).r.key.i
+		byKey[k] = append(byKey[k], o)
+	}
+	for k, ops := range byKey {
+		w.fig.Calls += uint64(len(ops))
+		ops = needed(ops)
+		switch result, info := porcupine.CheckOperationsVerbose(fencedLock, ops, historyPatience); result {
+		case porcupine.Ok:
+		case porcupine.Unknown:
+			w.fig.Undecided++
+		default:
+			w.violate(checkHistory, "no order of the %d calls on %q explains their results:%s", len(ops), w.lockKeys[k].name, firstUnexplained(ops, info))
+		}
+	}
+}
+
+// firstUnexplained names the first operation to return that is in no order that Porcupine could begin, with those around it.
+func firstUnexplained(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
+	explained := make(map[string]bool)
+	for _, orders := range info.PartialLinearizationsOperations() {
+		for _, order := range orders {
+			for _, o := range order {
+				explained[fmt.Sprint(o.Input, o.Call)] = true
+			}
+		}
+	}
+	var first *porcupine.Operation
+	for i := range ops {
+		if o := &ops[i]; !explained[fmt.Sprint(o.Input, o.Call)] && (first == nil || o.Return < first.Return) {
+			first = o
+		}
+	}
+	if first == nil {
+		return " each by itself could be"
+	}
+	text := fmt.Sprintf(" %v, from %v to %v; meanwhile", first.Input, time.Duration(first.Call), time.Duration(first.Return))
+	for i := range ops {
+		if o := &ops[i]; o != first && o.Return >= first.Call && o.Call <= first.Return {
+			text += fmt.Sprintf(" %v, from %v to %v;", o.Input, time.Duration(o.Call), time.Duration(o.Return))
+		}
+	}
+	return text
+}

@@ -1,0 +1,227 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// Mark is a rare path of the protocol that a run should reach now and then ("sometimes" assertions, as FoundationDB's and Antithesis's
+// testers use them). A check that holds since nothing ever got there proves nothing.
+type Mark uint8
+
+// The marks.
+const (
+	// MarkYieldWon : a request that had given a vote back was granted later.
+	MarkYieldWon Mark = iota
+	// MarkHeldOn : a voter inquired of a request that had won.
+	MarkHeldOn
+	// MarkRestated : a holder stated its lease to a voter in its quiet time.
+	MarkRestated
+	// MarkOutlived : a lease went on after every voter had been restarted under it.
+	MarkOutlived
+	// MarkVoteBack : a voter gave its vote to a lease that was held already.
+	MarkVoteBack
+	// MarkConfirmed : a lease needed a round of confirmations.
+	MarkConfirmed
+	// MarkTenure : a tenure ended.
+	MarkTenure
+	// MarkGrantedLate : a request was granted after it had waited for more than the maximum TTL, with no connection broken.
+	MarkGrantedLate
+	// MarkTooLate : a vote arrived for a request that was gone.
+	MarkTooLate
+	// MarkTaken : a TryLock lost to a lease.
+	MarkTaken
+	// MarkNoQuorum : a TryLock lost as too few voters counted.
+	MarkNoQuorum
+	// MarkSurvivedBreak : a lease was extended after a connection to one of its voters had broken.
+	MarkSurvivedBreak
+	// MarkUnknown : a voter was spoken to by a session that it didn't know any more.
+	MarkUnknown
+	// MarkMismatch : a node began a stream anew on a connection that stood.
+	MarkMismatch
+	// MarkWokeUpLost : a process that had been stopped found its lease lost.
+	MarkWokeUpLost
+	// MarkHolderDied : a lease was granted after its holder had died.
+	MarkHolderDied
+	// MarkUnconfirmed : a release was given up before it was confirmed.
+	MarkUnconfirmed
+	// MarkProbe : a voter asked a process whether it lives, as another had come with its name.
+	MarkProbe
+	// MarkTurnedAway : a voter turned a life away for good, as it was superseded.
+	MarkTurnedAway
+	// MarkLastResort : a voter took its clock for the highest token.
+	MarkLastResort
+	// MarkSilence : a node closed a connection on which it wasn't answered for half a TTL.
+	MarkSilence
+	// MarkFenced : a resource refused a write that came too late.
+	MarkFenced
+
+	markEnd
+)
+
+var markNames = [...]string{
+	MarkYieldWon: "a request that had yielded won", MarkHeldOn: "an inquiry met a winner", MarkRestated: "a lease was stated in a quiet time",
+	MarkOutlived: "a lease outlived a restart of all voters", MarkVoteBack: "a lease got a vote back",
+	MarkConfirmed: "a token needed confirmation", MarkTenure: "a tenure ended", MarkGrantedLate: "a grant came a TTL later with no word in between",
+	MarkTooLate: "a vote came too late", MarkTaken: "a TryLock met a lease",
+	MarkNoQuorum: "a TryLock met no quorum", MarkSurvivedBreak: "a lease survived a broken connection", MarkUnknown: "a session was unknown",
+	MarkMismatch: "a stream began anew on its connection", MarkWokeUpLost: "a stopped holder woke up to a loss", MarkHolderDied: "a dead holder's key was taken over",
+	MarkUnconfirmed: "a release stayed unconfirmed", MarkProbe: "a process was asked whether it lives", MarkTurnedAway: "a superseded life was turned away",
+	MarkLastResort: "a voter trusted its clock", MarkSilence: "a silent connection was closed", MarkFenced: "a late write was fenced off",
+}
+
+func (m Mark) String() string { return markNames[m] }
+
+// been is what a request has been through, for the marks.
+type been struct {
+	yielded   bool
+	confirmed bool
+	broken    bool   // a connection of its node broke since it was asked for
+	restarted uint32 // voters that were restarted under the lease, by place
+}
+
+func (w *World) mark(m Mark) { w.fig.Marks[m]++ }
+
+// Missing returns the marks that weren't reached.
+func (f *Figures) Missing() []Mark {
+	var missing []Mark
+	for m, n := range f.Marks {
+		if n == 0 {
+			missing = append(missing, Mark(m))
+		}
+	}
+	return missing
+}
+
+// NotFired returns the faults that never did any harm.
+func (f *Figures) NotFired() []Fault {
+	var missing []Fault
+	for k, n := range f.Fired {
+		if n == 0 {
+			missing = append(missing, Fault(k))
+		}
+	}
+	return missing
+}
+
+func (w *World) marksOfGrant(r *Request) {
+	b := &r.was
+	if b.yielded {
+		w.mark(MarkYieldWon)
+	}
+	if b.confirmed {
+		w.mark(MarkConfirmed)
+	}
+	if !b.broken && r.Had-r.Asked > w.opt.MaxTTL {
+		w.mark(MarkGrantedLate)
+	}
+	b.broken = false
+}
+
+// marksOfMore looks at a lease that was extended.
+func (w *World) marksOfMore(r *Request) {
+	if r.was.broken {
+		r.was.broken = false
+		w.mark(MarkSurvivedBreak)
+	}
+	if r.was.restarted == 1<<len(w.voters)-1 {
+		r.was.restarted = 0
+		w.mark(MarkOutlived)
+	}
+}
+
+// marksOfStart notes that a voter has forgotten the leases that are held.
+func (w *World) marksOfStart(h *host) {
+	if v := w.voterPlace(h.name); v >= 0 && h.voter {
+		for _, k := range w.lockKeys {
+			for _, r := range k.holds {
+				r.was.restarted |= 1 << v
+			}
+		}
+	}
+}
+
+// marksOfUnlink notes that a process has lost a connection.
+func (p *process) marksOfUnlink() {
+	for _, r := range p.requests {
+		r.was.broken = true
+	}
+}
+
+// marksOfEnd looks at how a request ends, before its state says so.
+func (w *World) marksOfEnd(r *Request, s State) {
+	switch {
+	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitHeld:
+		w.mark(MarkTaken)
+	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitNoQuorum:
+		w.mark(MarkNoQuorum)
+	case s == Lost && w.stoppedSince(r.p):
+		w.mark(MarkWokeUpLost)
+	case s == Released && (r.expired || r.Wait.Reason != quorum.WaitNone):
+		w.mark(MarkUnconfirmed)
+	case s == Crashed && r.State == Granted:
+		r.key.died = true
+	}
+}
+
+// marksOfWord listens to a voter's word.
+func (w *World) marksOfWord(p *process, to vote.SessionID, m *vote.Message) {
+	switch m.Kind {
+	case vote.KindPromise:
+		o := w.bySession[to]
+		if o == nil || o.dead {
+			return
+		}
+		switch r := o.requests[m.Number]; {
+		case r == nil:
+			w.mark(MarkTooLate)
+		case r.State == Granted:
+			w.mark(MarkVoteBack)
+		}
+	case vote.KindUnknown:
+		w.mark(MarkUnknown)
+	case vote.KindProbe:
+		w.mark(MarkProbe)
+	case vote.KindRefused:
+		if m.Reason == vote.ReasonNameTaken {
+			w.mark(MarkTurnedAway)
+		}
+	case vote.KindInquire:
+		if o := w.bySession[to]; o != nil && !o.dead {
+			if r := o.requests[m.Number]; r != nil && r.State == Granted {
+				w.mark(MarkHeldOn)
+			}
+		}
+	}
+}
+
+// marksOfReply listens to a requester's word as it reaches a voter.
+func (w *World) marksOfReply(p *process, from vote.SessionID, m *vote.Message) {
+	switch m.Kind {
+	case vote.KindYield, vote.KindConfirm:
+		if o := w.bySession[from]; o != nil && !o.dead {
+			if r := o.requests[m.Number]; r != nil && r.State == Waiting {
+				r.was.yielded = r.was.yielded || m.Kind == vote.KindYield
+				r.was.confirmed = r.was.confirmed || m.Kind == vote.KindConfirm && !m.Won
+			}
+		}
+	case vote.KindStatement:
+		for i := range m.Entries {
+			if m.Entries[i].Token != 0 && w.isQuiet(p) {
+				w.mark(MarkRestated)
+			}
+		}
+	}
+}
+
+// marksTable lists how often each mark was reached.
+func (f *Figures) marksTable() string {
+	var b strings.Builder
+	for m, n := range f.Marks {
+		fmt.Fprintf(&b, "%-46s %10d\n", Mark(m).String(), n)
+	}
+	return b.String()
+}

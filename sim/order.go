@@ -1,0 +1,70 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Order of service: who asked first is served first. Stamps stand within S of the median of the voters' clocks, so of two requests
+// that reach all voters the later one is served first only if they were asked for within 2 S, and what nodes may err in that median: the
+// time that news takes, and how far clocks drift between two refreshes. While
+// something is wrong, other rules go first (who reaches a minority only is passed over), so this is demanded of requests made after the
+// mesh has been well for a while.
+
+// calmTTLs is for how many maximum TTLs nothing must have gone wrong: a quiet time, and the sessions of those that are gone.
+const calmTTLs = 3
+
+// disturb notes that something goes wrong now, or ends doing so.
+func (w *World) disturb() { w.disturbed = w.now }
+
+// wellSince returns since when nothing has gone wrong; never if something is wrong now.
+func (w *World) wellSince() Moment {
+	for i, h := range w.hosts {
+		if h.p == nil && !h.retired || h.hung != pauseNone {
+			return never
+		}
+		for j := range w.hosts {
+			if w.cut[i][j] > 0 || w.slow[i][j] > 0 {
+				return never
+			}
+		}
+	}
+	for _, l := range w.links {
+		if l.fate != fateStands || l.stall[0]+l.stall[1] > 0 {
+			return never
+		}
+	}
+	return w.disturbed
+}
+
+// slowestTrip is the longest time that a message and its answer take when nothing holds them up.
+func (w *World) slowestTrip() time.Duration {
+	way := w.opt.Net.Most * time.Duration(100+w.opt.Net.Jitter) / 100
+	if w.opt.Net.Spikes > 0 {
+		way += 10 * w.opt.Net.Most
+	}
+	return 2 * way
+}
+
+// checkOrder demands that a request that is granted was made at most so much later than each one that waits.
+func (w *World) checkOrder(r *Request) {
+	waits := r.key.waits
+	for _, o := range waits {
+		if o.Asked >= r.Asked {
+			break
+		}
+		w.fig.Overtakings++
+		o.overtaken++
+		w.fig.MostOvertaken = max(w.fig.MostOvertaken, int64(o.overtaken))
+		if r.Asked-o.Asked <= 2*vote.Skew+w.slowestTrip()+w.opt.MaxTTL/100 || w.opt.TokensOnly || w.twins {
+			continue
+		}
+		if since := w.wellSince(); since != never && o.Asked > time.Duration(since)+calmTTLs*w.opt.MaxTTL+servedFixed {
+			w.violate(checkOrder, "%s is granted %q, asked for at %v, while %s's request of %v waits and nothing has been wrong since %v", r.Node, r.Key,
+				r.Asked, o.Node, o.Asked, time.Duration(since))
+			return
+		}
+		w.fig.OvertakenInTrouble++
+	}
+}

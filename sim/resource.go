@@ -1,0 +1,97 @@
+package sim
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Each key protects a resource, which takes a write unless it has seen a larger token than the write's. Holders check that they still
+// hold, and write; between the two they may be paused for as long as it takes to make the write come far too late. That is what
+// the token is for, so this is checked whatever the clocks do.
+//
+// resources draws when holders write. It has chance of its own, and what it does changes nothing for the mesh.
+type resources struct {
+	rnd *rand.Rand
+}
+
+// lateWrites is how many writes of a hundred are held up between check and arrival, for up to lateTTLs maximum TTLs.
+const (
+	lateWrites = 20
+	lateTTLs   = 3
+)
+
+// writes arranges that a holder writes twice while it holds.
+func (w *World) writes(r *Request) {
+	for range 2 {
+		at := time.Duration(w.res.rnd.Int64N(int64(2*w.opt.Load.Hold + time.Millisecond)))
+		travel := time.Duration(w.res.rnd.Int64N(int64(2 * time.Millisecond)))
+		if w.res.rnd.IntN(100) < lateWrites {
+			travel = time.Duration(w.res.rnd.Int64N(int64(lateTTLs * w.opt.MaxTTL)))
+		}
+		w.At(at, func() {
+			if !w.believes(r) || r.p.host.hung != pauseNone {
+				return
+			}
+			w.At(travel, func() { w.written(r) })
+		})
+	}
+}
+
+// written is a write's arrival at the resource.
+func (w *World) written(r *Request) {
+	k := r.key
+	last := k.written
+	switch {
+	case last == nil || r.Token > last.Token:
+		k.written = r
+		w.fig.Writes++
+		if last != nil && r.before(last) && r.era == last.era {
+			w.violate(checkResource, "%q takes %s's write with token %d after one of %s with %d, who asked when %s had been granted it", k.name, r.Node,
+				r.Token, last.Node, last.Token, r.Node)
+		}
+	case r == last:
+		w.fig.Writes++
+	case r.Token == last.Token:
+		w.violate(checkResource, "%q takes writes of %s and of %s, whose tokens are both %d", k.name, r.Node, last.Node, r.Token)
+	default:
+		w.fig.Fenced++
+		w.mark(MarkFenced)
+		if last.before(r) && r.era == last.era {
+			w.violate(checkResource, "%q refuses a write of %s with token %d after one of %s with %d, whose lease is the older one", k.name, r.Node,
+				r.Token, last.Node, last.Token)
+		} else if !w.opt.TokensOnly && w.believes(r) && r.era == last.era {
+			w.violate(checkResource, "%q refuses a write of %s, which holds it with token %d, as %s wrote with %d", k.name, r.Node, r.Token,
+				last.Node, last.Token)
+		}
+	}
+}
+
+// before reports whether a lease was granted before the other was asked for. Then its token has to be smaller, however late either
+// node came to know of its luck.
+func (r *Request) before(o *Request) bool { return r.Had < o.Asked }
+
+// outOfOrder returns a lease that was granted before a new one was asked for and yet has a token as large; nil if there is none.
+func (k *lockKey) outOfOrder(r *Request) *Request {
+	i, _ := slices.BinarySearchFunc(k.tops, r.Asked, func(top *Request, at time.Duration) int { return cmp.Compare(top.Had, at) })
+	if i > 0 && k.tops[i-1].Token >= r.Token {
+		return k.tops[i-1]
+	}
+	return nil
+}
+
+// topped notes a new lease's token, and reports whether it is above all before. One that is excused for being behind begins a new era: only
+// within one do tokens rise.
+func (k *lockKey) topped(r *Request, excused bool) bool {
+	if excused {
+		k.tops = nil
+		k.era++
+	}
+	r.era = k.era
+	if n := len(k.tops); n > 0 && r.Token <= k.tops[n-1].Token {
+		return false
+	}
+	k.tops = append(k.tops, r)
+	return true
+}
