@@ -170,6 +170,7 @@ func (s *Shrunk) pin(ctx context.Context, w *World, v *Violation) {
 	o.Voters, o.MaxTTL = w.opt.Voters, w.opt.MaxTTL
 	o.Acts, o.Faults = w.Acts(), Faults{}
 	o.Load = Load{Keys: o.Load.Keys, Asks: w.Asks()}
+	o.History = o.History && s.check == checkHistory // it takes time, and changes nothing else
 	o.Clocks = Clocks{}
 	for i, name := range o.names() {
 		c := s.Options.Clocks.draw(rand.New(w.chance("clock", name)), i)
