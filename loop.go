@@ -266,6 +266,8 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 		l.coverOf(e.Group).until.Store(int64(e.Until))
 	case quorum.EventAlarm:
 		l.log.Error("alarm: " + e.Text)
+	case quorum.EventDrift:
+		l.log.Error("drift: " + e.Text)
 	}
 }
 

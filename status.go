@@ -80,6 +80,9 @@ type VoterStatus struct {
 	Quiet time.Duration
 	// Text says in a few words what its state is and why.
 	Text string
+	// Drift tells how its clock was seen to gain on this node's by more than exclusion may assume, or that this machine was paused unseen.
+	// Empty as long as all is well.
+	Drift string
 }
 
 // LeaseStatus is one lease that this node holds.
@@ -125,7 +128,7 @@ func (l *loop) status(now vote.Now) Status {
 		if state == VoterReachable {
 			s.Electorate.Counting++
 		}
-		s.Electorate.Voters = append(s.Electorate.Voters, VoterStatus{Name: string(v.Name), State: state, Quiet: v.Quiet, Text: v.String()})
+		s.Electorate.Voters = append(s.Electorate.Voters, VoterStatus{Name: string(v.Name), State: state, Quiet: v.Quiet, Text: v.String(), Drift: v.Drift})
 	}
 	for _, lease := range l.held.m {
 		s.Held = append(s.Held, LeaseStatus{Key: lease.Key(), Token: lease.Token(), Deadline: lease.Deadline()})

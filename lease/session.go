@@ -132,7 +132,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 	v.send(s.conn, vote.Message{
 		Kind: vote.KindAck, Stream: s.stream, Sent: m.Sent, Life: v.cfg.Self.Life, Generation: s.gen,
 		Processed: s.processed, Pushed: s.pushed, Count: s.ledger.Count, Hash: s.ledger.Hash,
-		Quiet: v.Quiet(), Wall: v.now.Wall,
+		Quiet: v.Quiet(), Wall: v.now.Wall, Clock: v.now.Slow,
 	})
 }
 

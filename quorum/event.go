@@ -29,6 +29,9 @@ const (
 	EventCover
 	// EventAlarm : an operator should hear of it. Text.
 	EventAlarm
+	// EventDrift : a voter's clock and this node's differ in rate by more than exclusion may assume. Text. Told once for each life of a
+	// voter.
+	EventDrift
 )
 
 // GroupID names a set of voters that stands behind leases. All leases of a group end at one instant, so that extending a million

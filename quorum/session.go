@@ -55,6 +55,7 @@ type peer struct {
 	rtt     time.Duration // smoothed; zero when unknown
 	offset  vote.Micros   // of the voter's wall clock from ours
 	clocked bool          // offset is known
+	drift   drift
 }
 
 // up reports whether a message can be sent to the voter on the current stream: the statement has been said.
@@ -98,10 +99,14 @@ type VoterState struct {
 	Quiet time.Duration // for how much longer it is quiet, at least
 	Life  vote.Life     // zero while unknown
 	Text  string        // why it is unreachable or refuses
+	Drift string        // how its clock was seen to gain on this node's by more than may be; empty as a rule
 }
 
 func (p *peer) state(now vote.Now) VoterState {
 	s := VoterState{Name: p.name, Life: p.life}
+	if p.drift.life == p.life {
+		s.Drift = p.drift.text
+	}
 	switch {
 	case p.refused != vote.ReasonNone:
 		s.State, s.Text = Refused, p.text

@@ -246,6 +246,9 @@ func (q *Requester) hearAck(p *peer, m *vote.Message) {
 		return // no refresh of ours on this stream
 	}
 	p.lastWord = q.now.Fast
+	if m.Life == p.life {
+		q.watch(p, m)
+	}
 	switch {
 	case m.Pushed <= p.heard && len(p.ahead) == 0:
 		q.settle(p, m)

@@ -40,6 +40,7 @@ const (
 	checkEvents    = "events"          // what a node tells its shell makes sense
 	checkHistory   = "history"         // one fenced lock explains all that users saw
 	checkResource  = "resource"        // a resource that heeds tokens takes nothing out of order, and refuses no rightful holder
+	checkDrift     = "drift"           // no clock is reported that keeps to its bound
 	checkOrder     = "order"           // who asked first is served first
 )
 
@@ -153,6 +154,13 @@ func (w *World) told(p *process, e *quorum.Event) {
 	case quorum.EventCover:
 		w.covered(p, e)
 		return
+	case quorum.EventDrift:
+		w.note(p.host, "finds drift: %s", e.Text)
+		w.fig.Drifts++
+		if !w.opt.TokensOnly {
+			w.violate(checkDrift, "%s: %s", p.host.alias, e.Text)
+		}
+		return
 	case quorum.EventAlarm:
 		w.note(p.host, "alarm: %s", e.Text)
 		w.fig.Alarms++
@@ -256,7 +264,9 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 			}
 			w.violate(checkExclusion, "%s is granted %q with token %d while %s holds it with token %d, for %v more", p.host.alias, k.name,
 				r.Token, o.Node, o.Token, o.p.left(w.now, o.end))
-			return
+			if w.failed != nil {
+				return
+			}
 		}
 	}
 	excused := w.checkToken(r)

@@ -51,6 +51,7 @@ type Figures struct {
 	Closes      uint64 // of connections, by a node
 	Steps       uint64 // of wall clocks
 	Alarms      uint64
+	Drifts      uint64 // clocks that nodes found to differ by too much
 
 	// Fired counts the faults that did something, by kind.
 	Fired [faultEnd]uint64

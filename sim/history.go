@@ -145,6 +145,19 @@ func (h *history) over(w *World, r *Request, s State) {
 	}
 }
 
+// pending notes a call that hasn't returned as the run ends, or a lease that has ended and nobody was told of it yet.
+func (h *history) pending(w *World, r *Request) {
+	if r.Had == 0 {
+		h.add(op{kind: opUnknown, r: r}, Moment(r.Asked), w.now, true)
+	}
+	switch {
+	case r.Had != 0 && r.endAt < w.now:
+		h.add(op{kind: opExpire, r: r}, r.endAt, w.now, true)
+	case r.State == Releasing:
+		h.add(op{kind: opUnlock, r: r}, r.gaveBack, w.now, true)
+	}
+}
+
 // historyPatience bounds the search for an order, which takes milliseconds as a rule and can take for ever. A search that is given up is
 // counted, and is no violation: how fast a machine is must not decide what a seed means.
 const historyPatience = 2 * time.Second
@@ -182,6 +195,15 @@ func (w *World) checkHistory() {
 			h.ops[i].Return = int64(w.now)
 		}
 	}
+	for _, host := range w.hosts {
+		if host.p != nil {
+			for n := range host.p.keys {
+				if r := host.p.requests[vote.Number(n)]; r != nil {
+					h.pending(w, r)
+				}
+			}
+		}
+	}
 	byKey := make([][]porcupine.Operation, len(w.lockKeys))
 	for _, o := range h.ops {
 		k := o.Input.(op).r.key.i
@@ -200,29 +222,34 @@ func (w *World) checkHistory() {
 	}
 }
 
-// firstUnexplained names the first operation to return that is in no order that Porcupine could begin, with those around it.
+// firstUnexplained names the operation at which the longest order that Porcupine could begin ends, with those around it.
 func firstUnexplained(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
-	explained := make(map[string]bool)
+	var longest []porcupine.Operation
 	for _, orders := range info.PartialLinearizationsOperations() {
 		for _, order := range orders {
-			for _, o := range order {
-				explained[fmt.Sprint(o.Input, o.Call)] = true
+			if len(order) > len(longest) {
+				longest = order
 			}
 		}
 	}
 	var first *porcupine.Operation
 	for i := range ops {
-		if o := &ops[i]; !explained[fmt.Sprint(o.Input, o.Call)] && (first == nil || o.Return < first.Return) {
+		o := &ops[i]
+		explained := slices.ContainsFunc(longest, func(l porcupine.Operation) bool { return l.Input == o.Input })
+		if !explained && (first == nil || o.Return < first.Return) {
 			first = o
 		}
 	}
 	if first == nil {
-		return " each by itself could be"
+		return ""
 	}
-	text := fmt.Sprintf(" %v, from %v to %v; meanwhile", first.Input, time.Duration(first.Call), time.Duration(first.Return))
+	tell := func(o *porcupine.Operation) string {
+		return fmt.Sprintf(" %v, from %v to %v", o.Input, time.Duration(o.Call), time.Duration(o.Return))
+	}
+	text := tell(first)
 	for i := range ops {
 		if o := &ops[i]; o != first && o.Return >= first.Call && o.Call <= first.Return {
-			text += fmt.Sprintf(" %v, from %v to %v;", o.Input, time.Duration(o.Call), time.Duration(o.Return))
+			text += ";" + tell(o)
 		}
 	}
 	return text

@@ -44,6 +44,7 @@ var moreMutants = []mutant{
 		},
 		unseen: "the guard of TTL/64 is more than the 1 % of TTL that the clocks can differ by",
 	},
+	{name: "the youngest is served first", build: youngestFirst, scenario: threeWait, options: Options{Clients: 3}},
 	{name: "one vote for two keys of one hash", build: mixesKeys, scenario: twoKeysAtOnce, options: Options{Clients: 2}},
 }
 

@@ -63,12 +63,16 @@ func (m *mutant) play(b Builder, deaf map[string]bool) error {
 		o.Clocks.Exact = o.Clocks.Wall == nil
 		o.MaxTTL = sceneTTL
 		o.Build = b
+		o.History = true
 		w := New(o)
 		w.deaf = deaf
 		if w.Awake() {
 			m.scenario(w)
 		} else {
 			w.violate(checkLiveness, "the mesh isn't ready")
+		}
+		if w.failed == nil {
+			w.checkHistory()
 		}
 		if w.Err() != nil {
 			return w.Err()

@@ -54,9 +54,9 @@ func TestSwarm(t *testing.T) {
 // they hold a key; what must hold is that a resource which heeds tokens takes nothing out of order.
 func TestSwarmBeyondTheAssumptions(t *testing.T) {
 	swarm(t, 24, DrawBeyond, func(f *Figures) {
-		if f.Fired[FaultUnseen] == 0 || f.Fired[FaultBeyond] == 0 || f.Fenced == 0 || f.Overlaps == 0 {
-			t.Errorf("%d unseen pauses, %d rates beyond the bound, %d refused writes, %d times two held a key: it has shown nothing",
-				f.Fired[FaultUnseen], f.Fired[FaultBeyond], f.Fenced, f.Overlaps)
+		if f.Fired[FaultUnseen] == 0 || f.Fired[FaultBeyond] == 0 || f.Fenced == 0 || f.Overlaps == 0 || f.Drifts == 0 {
+			t.Errorf("%d unseen pauses, %d rates beyond the bound, %d refused writes, %d times two held a key, %d reports of drift: it has shown nothing",
+				f.Fired[FaultUnseen], f.Fired[FaultBeyond], f.Fenced, f.Overlaps, f.Drifts)
 		}
 	}, "-beyond")
 }

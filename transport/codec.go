@@ -44,6 +44,7 @@ const (
 	hasHash
 	hasQuiet
 	hasWall
+	hasClock
 	hasRequests // Entries, each with everything that a statement says of a request
 	hasVotes    // Entries, each with what an answer says of a vote: Number, Serial, Token
 )
@@ -74,7 +75,7 @@ var layouts = [...]fields{
 	vote.KindBusy:      hasStream | hasNumber,
 	vote.KindUnknown:   hasStream,
 	vote.KindAck: hasStream | hasSent | hasLife | hasGeneration | hasProcessed | hasPushed | hasCount | hasHash |
-		hasQuiet | hasWall,
+		hasQuiet | hasWall | hasClock,
 	vote.KindProbe:   hasStream,
 	vote.KindRefused: hasStream | hasReason,
 	vote.KindTell:    hasNonce | hasToken | hasCounting,

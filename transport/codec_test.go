@@ -34,7 +34,7 @@ var carried = map[vote.Kind]string{
 	vote.KindReleased:  "Stream Number",
 	vote.KindBusy:      "Stream Number",
 	vote.KindUnknown:   "Stream",
-	vote.KindAck:       "Stream Sent Life Generation Processed Pushed Count Hash Quiet Wall",
+	vote.KindAck:       "Stream Sent Life Generation Processed Pushed Count Hash Quiet Wall Clock",
 	vote.KindProbe:     "Stream",
 	vote.KindRefused:   "Stream Reason",
 	vote.KindTell:      "Nonce Token Counting",
@@ -46,7 +46,7 @@ func full(k vote.Kind) vote.Message {
 		Kind: k, Mode: vote.Exclusive, Reason: vote.ReasonTTL, Try: true, Won: true, End: true, Counting: true,
 		Stream: 7, Number: 300, Serial: 70_000, Key: "billing/nächtlich", Time: 1_700_000_000_000_000, Bid: vote.MaxToken, Token: 1 << 50,
 		Nonce: math.MaxUint64, Sent: -5, TTL: 10 * time.Second, RTT: time.Millisecond, Life: 0xfedcba9876543210, Generation: 128,
-		Received: 1, Processed: 255, Pushed: 256, Count: 1 << 32, Hash: 1 << 63, Quiet: 3 * time.Second, Wall: -1 << 40,
+		Received: 1, Processed: 255, Pushed: 256, Count: 1 << 32, Hash: 1 << 63, Quiet: 3 * time.Second, Wall: -1 << 40, Clock: 1 << 50,
 		Entries: []vote.Entry{
 			{Number: 1, Key: "k", Time: -1, Bid: 9, Mode: vote.Exclusive, Try: true, Serial: 4, Yielded: 3, Token: vote.MaxToken},
 			{Number: 2, Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Mode: vote.Exclusive},

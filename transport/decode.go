@@ -131,6 +131,9 @@ func (p *parser) fields(m *vote.Message, has fields) {
 	if has&hasWall != 0 {
 		m.Wall = vote.Micros(p.int())
 	}
+	if has&hasClock != 0 {
+		m.Clock = vote.Instant(p.int())
+	}
 	if has&hasRequests != 0 {
 		m.Entries = p.entries((*parser).request)
 	}

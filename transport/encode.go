@@ -91,6 +91,9 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 	if has&hasWall != 0 {
 		b = appendInt(b, int64(m.Wall))
 	}
+	if has&hasClock != 0 {
+		b = appendInt(b, int64(m.Clock))
+	}
 	if has&hasRequests != 0 {
 		b = appendArray(b, len(m.Entries))
 		for i := range m.Entries {

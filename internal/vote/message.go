@@ -47,7 +47,8 @@ const (
 	KindBusy
 	// KindUnknown says that the voter knows no such stream of this session. Refresh lane.
 	KindUnknown
-	// KindAck answers a refresh: Sent (echo), Life, Generation, Processed, Pushed, Count, Hash, Quiet, Wall. Refresh lane.
+	// KindAck answers a refresh: Sent (echo), Life, Generation, Processed, Pushed, Count, Hash, Quiet, Wall, Clock.
+	// Refresh lane.
 	KindAck
 	// KindProbe asks a session's owner whether it lives, since another life of its name has come. Refresh lane.
 	KindProbe
@@ -124,6 +125,7 @@ type Message struct {
 	Hash       uint64        // digest of those requests and of the votes they have; see Ledger
 	Quiet      time.Duration // how much longer the voter is quiet at least; zero when its votes count
 	Wall       Micros        // the voter's wall clock
+	Clock      Instant       // the voter's slow clock, by which it measures its promises; only differences mean anything
 
 	Entries []Entry // of a statement or an answer
 }

@@ -30,6 +30,11 @@ func Cover(ttl time.Duration) time.Duration {
 	return mulDiv(ttl, 1000-RhoPerMille, 1000+RhoPerMille)
 }
 
+// Drift returns by how much more another clock may run while this one runs for d, when both keep to rho: d*2*rho/(1-rho), rounded up.
+func Drift(d time.Duration) time.Duration {
+	return mulDiv(d, 2*RhoPerMille, 1000-RhoPerMille) + 1
+}
+
 // mulDiv returns d*num/den rounded down, without overflow for any non-negative d.
 func mulDiv(d time.Duration, num, den int64) time.Duration {
 	whole, rest := int64(d)/den, int64(d)%den

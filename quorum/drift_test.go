@@ -1,0 +1,65 @@
+package quorum
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// TestDriftIsFound runs a voter's clock beside this node's, with a refresh every 400 ms that takes up to 40 ms there and back.
+func TestDriftIsFound(t *testing.T) {
+	const step, trip = 400 * time.Millisecond, 40 * time.Millisecond
+	for _, row := range []struct {
+		name   string
+		ppm    int64                     // by how much the voter's clock runs faster
+		jump   func(i int) time.Duration // what it gains besides, at a step
+		within int                       // steps after which it must be found; 0: it must not
+	}{
+		{"equal", 0, nil, 0},
+		{"at the very bound", 10_050, nil, 0},
+		{"slower by a fifth", -200_000, nil, 0},
+		{"faster by a fifth", 200_000, nil, 2},
+		{"faster by 2 %", 20_000, nil, 25},
+		{"faster by 1.1 %", 11_000, nil, 250},
+		{"this machine stands still for 200 ms", 0, func(i int) time.Duration { return at(i == 50, 200*time.Millisecond) }, 52},
+		{"the voter's machine is suspended for a minute", 0, func(i int) time.Duration { return at(i == 50, -time.Minute) }, 0},
+		{"it is suspended, and then runs too fast", 0, func(i int) time.Duration {
+			return at(i == 50, -time.Minute) + at(i > 50, step/5)
+		}, 54},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var d drift
+			own, voter := vote.Instant(12345), vote.Instant(1<<60)
+			found := 0
+			for i := 1; i <= 1000 && found == 0; i++ {
+				gain := time.Duration(0)
+				if row.jump != nil {
+					gain = row.jump(i)
+				}
+				own = own.Add(step)
+				voter = voter.Add(step + time.Duration(int64(step)*row.ppm/1_000_000) + gain)
+				there := trip * time.Duration(i%4) / 4
+				if d.heard(1, voter.Add(there), own, own.Add(trip)) {
+					found = i
+				}
+			}
+			if row.within == 0 && found != 0 || row.within != 0 && (found == 0 || found > row.within) {
+				t.Errorf("found at step %d (%s), want within %d", found, d.text, row.within)
+			}
+			if found != 0 && d.heard(1, voter.Add(time.Hour), own, own) {
+				t.Error("it is told twice for one life")
+			}
+			if found != 0 && d.heard(2, voter.Add(2*time.Hour), own, own) {
+				t.Error("a new life begins with the old one's reading")
+			}
+		})
+	}
+}
+
+func at(now bool, d time.Duration) time.Duration {
+	if now {
+		return d
+	}
+	return 0
+}

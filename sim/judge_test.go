@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// allBut leaves a world with a single check.
+func allBut(check string) map[string]bool {
+	deaf := make(map[string]bool)
+	for _, c := range []string{
+		checkExclusion, checkTokens, checkBids, checkLost, checkTold, checkCover, checkQuiet, checkWord, checkSerial, checkTry, checkUnlock,
+		checkAlarm, checkLiveness, checkBaseline, checkEvents, checkHistory, checkResource, checkOrder, checkDrift,
+	} {
+		deaf[c] = c != check
+	}
+	return deaf
+}
+
+// TestOneCheckAloneFindsMutants has a check find mutants without any other: those whose harm it exists for.
+func TestOneCheckAloneFindsMutants(t *testing.T) {
+	for _, row := range []struct{ check, mutant string }{
+		{checkHistory, "no quiet time"},
+		{checkHistory, "quiet votes that count"},
+		{checkHistory, "votes kept across a voter's lives"},
+		{checkHistory, "session cover by any majority"},
+		{checkHistory, "late serials honoured"},
+		{checkHistory, "generations ignored"},
+		{checkHistory, "no confirmation of tokens"},
+		{checkHistory, "restarted voters that don't ask for the highest token"},
+		{checkHistory, "majority of the peers that look alive"},
+		{checkHistory, "a lost lease comes back"},
+		{checkHistory, "highest token asked for at the start of the quiet time"},
+		{checkHistory, "an acknowledgement covers votes of another generation"},
+		{checkHistory, "a superseded life's votes dropped at once"},
+		{checkHistory, "expiry on wall clocks"},
+		{checkHistory, "hearsay of a death ends a session"},
+		{checkHistory, "release without owner check"},
+		{checkHistory, "an answer that only adds"},
+		{checkHistory, "a tenure that revokes without the owner's word"},
+		{checkResource, "no confirmation of tokens"},
+		{checkResource, "restarted voters that don't ask for the highest token"},
+		{checkOrder, "the youngest is served first"},
+	} {
+		t.Run(row.check+" finds "+row.mutant, func(t *testing.T) {
+			t.Parallel()
+			for _, m := range mutants {
+				if m.name != row.mutant {
+					continue
+				}
+				if err := m.play(m.build, allBut(row.check)); err == nil {
+					t.Error("it doesn't")
+				} else {
+					t.Logf("%.300v", err)
+				}
+				return
+			}
+			t.Error("there is no such mutant")
+		})
+	}
+}
+
+// eldest turns the order of stamps round for the voters: who asked last comes first.
+type eldest struct{ Machine }
+
+func youngestFirst(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return eldest{n}, err
+}
+
+func (e eldest) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	const turn = 2 * epoch / 1000
+	switch m.Kind {
+	case vote.KindRequest:
+		m.Time = turn - m.Time
+	case vote.KindStatement:
+		for i := range m.Entries {
+			m.Entries[i].Time = turn - m.Entries[i].Time
+		}
+	}
+	e.Machine.Deliver(now, conn, from, m)
+}
+
+// threeWait has one hold, and two wait for more than clocks can explain one after the other.
+func threeWait(w *World) {
+	w.Run(calmTTLs*sceneTTL + servedFixed)
+	held := w.Lock("x1", "k")
+	w.Run(time.Second)
+	first := w.Lock("x2", "k")
+	w.Run(3 * time.Second)
+	second := w.Lock("x3", "k")
+	w.Run(time.Second)
+	w.Release(held)
+	w.RunUntil(sceneTTL, func() bool { return first.State == Granted || second.State == Granted })
+}
+
+// TestHistories gives the model histories by hand.
+func TestHistories(t *testing.T) {
+	var a, b, c Request
+	lock := func(r *Request, token vote.Token, call, back int64) porcupine.Operation {
+		return porcupine.Operation{Input: op{kind: opLock, r: r, token: token}, Call: call, Return: back}
+	}
+	does := func(k opKind, r *Request, call, back int64) porcupine.Operation {
+		return porcupine.Operation{Input: op{kind: k, r: r}, Call: call, Return: back}
+	}
+	for _, row := range []struct {
+		name string
+		ops  []porcupine.Operation
+		want bool
+	}{
+		{"nothing", nil, true},
+		{"one after the other", []porcupine.Operation{lock(&a, 1, 0, 1), does(opUnlock, &a, 2, 3), lock(&b, 2, 4, 5)}, true},
+		{"a token that doesn't rise", []porcupine.Operation{lock(&a, 2, 0, 1), does(opUnlock, &a, 2, 3), lock(&b, 2, 4, 5)}, false},
+		{"two at once", []porcupine.Operation{lock(&a, 1, 0, 1), lock(&b, 2, 2, 3), does(opUnlock, &a, 4, 5)}, false},
+		{"as the first gives back", []porcupine.Operation{lock(&a, 1, 0, 1), lock(&b, 2, 2, 5), does(opUnlock, &a, 4, 6)}, true},
+		{"after an expiry", []porcupine.Operation{lock(&a, 1, 0, 1), does(opExpire, &a, 2, 9), lock(&b, 2, 3, 9)}, true},
+		{"before an expiry", []porcupine.Operation{lock(&a, 1, 0, 1), lock(&b, 2, 2, 3), does(opExpire, &a, 4, 9)}, false},
+		{"another's unlock frees nothing", []porcupine.Operation{lock(&a, 1, 0, 1), does(opUnlock, &c, 2, 3), lock(&b, 2, 4, 5)}, false},
+		{"taken by a holder", []porcupine.Operation{lock(&a, 1, 0, 1), does(opTaken, &b, 2, 3)}, true},
+		{"taken by nobody", []porcupine.Operation{lock(&a, 1, 0, 1), does(opUnlock, &a, 2, 3), does(opTaken, &b, 4, 5)}, false},
+		{"taken by one of unknown outcome", []porcupine.Operation{
+			does(opUnknown, &a, 0, 2), does(opExpire, &a, 2, 9), does(opTaken, &b, 4, 5), lock(&c, 1, 6, 9),
+		}, true},
+		{"one of unknown outcome that must have ended", []porcupine.Operation{
+			does(opUnknown, &a, 0, 1), does(opExpire, &a, 2, 3), does(opTaken, &b, 4, 5),
+		}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if got := porcupine.CheckOperations(fencedLock, row.ops); got != row.want {
+				t.Errorf("explained: %v, want %v", got, row.want)
+			}
+			if got := porcupine.CheckOperations(fencedLock, needed(row.ops)); got != row.want {
+				t.Errorf("explained without those of no effect: %v, want %v", got, row.want)
+			}
+		})
+	}
+}
+
+// TestAnUnexplainedCallIsNamed has a history whose fault is plain to see.
+func TestAnUnexplainedCallIsNamed(t *testing.T) {
+	w := New(Options{History: true, Clocks: Clocks{Exact: true}})
+	w.Awake()
+	a, b := w.Lock("a", "k"), w.Lock("b", "k")
+	w.Run(time.Second)
+	if a.State != Granted || b.State != Waiting {
+		t.Fatalf("%v, %v", a.State, b.State)
+	}
+	b.Token, b.Asked, b.Had = a.Token+1, w.Now(), w.Now()
+	w.hist.granted(w, b, false) // it isn't so
+	w.checkHistory()
+	want := fmt.Sprintf("lock by b's request %d: token %d", b.Number, b.Token)
+	if err := w.Err(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v; want %q named", err, want)
+	}
+}
