@@ -176,7 +176,10 @@ func (w *World) Twin(node string) string {
 
 func (w *World) twin(h *host) *host {
 	t := &host{i: len(w.hosts), name: h.name, alias: h.alias + "'", ttl: h.ttl, clock: h.clock}
-	t.luck = rand.New(w.chance("host", t.alias, t.i))
+	for _, o := range w.hosts {
+		t.nth += bit(o.alias == t.alias)
+	}
+	t.luck = rand.New(w.chance("host", t.alias, t.nth))
 	t.clock.resume(w.now)
 	w.twins = true
 	w.hosts = append(w.hosts, t)
@@ -184,11 +187,11 @@ func (w *World) twin(h *host) *host {
 		w.bases[i] = append(row, w.opt.Net.Least)
 		w.slow[i] = append(w.slow[i], 0)
 		w.cut[i] = append(w.cut[i], 0)
-		w.luck[i] = append(w.luck[i], *w.chance("way", w.hosts[i].alias, t.alias, t.i))
+		w.luck[i] = append(w.luck[i], *w.chance("way", w.hosts[i].alias, t.alias, t.nth))
 	}
 	luck := make([]rand.PCG, len(w.hosts))
 	for i, o := range w.hosts {
-		luck[i] = *w.chance("way", t.alias, t.i, o.alias)
+		luck[i] = *w.chance("way", t.alias, t.nth, o.alias)
 	}
 	w.luck = append(w.luck, luck)
 	w.bases = append(w.bases, make([]time.Duration, len(w.hosts)))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -86,14 +87,10 @@ func Replay(test string, seed uint64) string {
 	return fmt.Sprintf("%s%s=%d %s=1 go test ./sim -run '^%s$'", extra, envSeed, seed, envSeeds, test)
 }
 
-// ShrinkCommand returns the command that runs a seed as [Draw] draws it and shrinks it if it fails; with all of its nodes voters, if nodes
-// isn't zero.
-func ShrinkCommand(seed uint64, nodes int, length time.Duration) string {
-	extra := ""
-	if nodes > 0 {
-		extra = fmt.Sprintf(" -nodes %d", nodes)
-	}
-	return fmt.Sprintf("go run ./sim/cmd/lockmesh-sim -seed %d%s -seconds %v -shrink shrunk", seed, extra, length.Seconds())
+// ShrinkCommand returns the command that runs a seed as [Draw] draws it, or as further flags say, and shrinks it if it fails.
+func ShrinkCommand(seed uint64, length time.Duration, flags ...string) string {
+	all := append([]string{fmt.Sprintf("go run ./sim/cmd/lockmesh-sim -seed %d", seed)}, flags...)
+	return fmt.Sprintf("%s -seconds %v -shrink shrunk", strings.Join(all, " "), length.Seconds())
 }
 
 // Tally sums up the figures of runs that go on at once.

@@ -61,8 +61,12 @@ func Shrink(ctx context.Context, o Options, length time.Duration, how Shrinking)
 	o.Trace, o.Picture = nil, nil
 	s := &Shrunk{Options: o, Length: length, how: how}
 	w, v := s.run(ctx, o, length)
-	if v == nil {
-		return nil, errors.Join(errHolds, ctx.Err())
+	switch {
+	case v != nil:
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	default:
+		return nil, errHolds
 	}
 	s.seed, s.check, s.most = o.Seed, v.Check, s.Length
 	s.pin(ctx, w, v)
@@ -91,7 +95,7 @@ func (s *Shrunk) during() bool { return s.Violation.At <= s.Length }
 // roundUp makes a length easy to read.
 func roundUp(d time.Duration) time.Duration {
 	const unit = 100 * time.Millisecond
-	return (d + unit - 1) / unit * unit
+	return (d + unit - 1).Truncate(unit)
 }
 
 // run makes one run and returns its violation, if any.
@@ -166,6 +170,7 @@ func (s *Shrunk) pin(ctx context.Context, w *World, v *Violation) {
 	o.Voters, o.MaxTTL = w.opt.Voters, w.opt.MaxTTL
 	o.Acts, o.Faults = w.Acts(), Faults{}
 	o.Load = Load{Keys: o.Load.Keys, Asks: w.Asks()}
+	o.History = o.History && s.check == checkHistory // it takes time, and changes nothing else
 	o.Clocks = Clocks{}
 	for i, name := range o.names() {
 		c := s.Options.Clocks.draw(rand.New(w.chance("clock", name)), i)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// swarm runs seeds, and prints their figures at the end. The figures of a run of at least the default size are checked, too.
-func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*Figures)) {
+// swarm runs seeds, and prints their figures at the end. The figures of a run of at least the default size are checked, too. The flags have
+// lockmesh-sim draw the same worlds.
+func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*Figures), flags ...string) {
 	var tally Tally
 	const usual = 30 * time.Second
 	length, began := Length(t, usual), 0
@@ -20,7 +21,7 @@ func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*
 			w := New(o)
 			w.Run(length)
 			if err := w.Settle(); err != nil {
-				t.Errorf("%v\nto shrink it: %s", err, ShrinkCommand(seed, 0, length))
+				t.Errorf("%v\nto shrink it: %s", err, ShrinkCommand(seed, length, flags...))
 			}
 			tally.Add(w.Figures(), time.Since(start))
 		})
@@ -57,7 +58,7 @@ func TestSwarmBeyondTheAssumptions(t *testing.T) {
 			t.Errorf("%d unseen pauses, %d rates beyond the bound, %d refused writes, %d times two held a key, %d reports of drift: it has shown nothing",
 				f.Fired[FaultUnseen], f.Fired[FaultBeyond], f.Fenced, f.Overlaps, f.Drifts)
 		}
-	})
+	}, "-beyond")
 }
 
 func traced(seed uint64, length time.Duration) (string, uint64) {

@@ -90,6 +90,7 @@ type host struct {
 	i       int
 	name    vote.NodeID
 	alias   string // what scenarios call it; the name, but for twins
+	nth     int    // how many twins have had the alias before
 	voter   bool
 	ttl     time.Duration
 	clock   clock // what the machine shows; the process under way has its own copy with other offsets
@@ -239,7 +240,7 @@ func (w *World) start(h *host) {
 		return
 	}
 	h.clock.rebase(w.now)
-	luck := rand.New(w.chance("life", h.alias, h.i, h.lives))
+	luck := rand.New(w.chance("life", h.alias, h.nth, h.lives))
 	p := &process{
 		host: h, id: vote.SessionID{Node: h.name, Life: vote.Life(luck.Uint64() | 1)}, clock: h.clock,
 		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,

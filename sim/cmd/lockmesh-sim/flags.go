@@ -28,6 +28,7 @@ const (
 type settings struct {
 	seed, seeds uint64
 	nodes       int
+	beyond      bool
 	seconds     float64
 	svg, trace  string
 	shrink      string // a folder
@@ -61,6 +62,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.Uint64Var(&s.seed, "seed", 1, "the world's `number`, or the first one's")
 	f.Uint64Var(&s.seeds, "seeds", 1, "how `many` worlds to run: seed, seed+1, …")
 	f.IntVar(&s.nodes, "nodes", 0, fmt.Sprintf("how `many` nodes, all of them voters, 1 to %d (default: as the seed draws, 3 to 5 voters and up to 2 nodes that only lock)", nodesMost))
+	f.BoolVar(&s.beyond, "beyond", false, "go beyond the protocol's assumptions: clocks that err by up to a fifth and pauses that no clock shows; then only tokens are checked")
 	f.Float64Var(&s.seconds, "seconds", 30, "how many simulated `seconds` the faults last; healing comes on top")
 	f.StringVar(&s.svg, "svg", "", "write a picture to this `file`: of the first 30 s, or of the last 10 s before a violation; with -seeds, of the first world that fails, or else of the first")
 	f.Float64Var(&s.from, "from", 0, "where the picture begins, in simulated `seconds` (default: at most 30 s before -to)")
@@ -111,22 +113,39 @@ func duration(seconds float64) time.Duration { return time.Duration(math.Round(s
 
 // options are one world's.
 func (s *settings) options(seed uint64) sim.Options {
-	o := sim.Draw(seed)
+	draw := sim.Draw
+	if s.beyond {
+		draw = sim.DrawBeyond
+	}
+	o := draw(seed)
 	if s.nodes > 0 {
 		o.Voters, o.Clients = s.nodes, 0
 	}
+	o.History = true
 	if s.alter != nil {
 		s.alter(&o)
 	}
 	return o
 }
 
+// drawing are the flags that say how worlds are drawn.
+func (s *settings) drawing() []string {
+	var flags []string
+	if s.nodes > 0 {
+		flags = append(flags, fmt.Sprintf("-nodes %d", s.nodes))
+	}
+	if s.beyond {
+		flags = append(flags, "-beyond")
+	}
+	return flags
+}
+
 // replay is the command that runs a seed again.
 func (s *settings) replay(seed uint64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "go run ./sim/cmd/lockmesh-sim -seed %d", seed)
-	if s.nodes > 0 {
-		fmt.Fprintf(&b, " -nodes %d", s.nodes)
+	for _, flag := range s.drawing() {
+		fmt.Fprintf(&b, " %s", flag)
 	}
 	fmt.Fprintf(&b, " -seconds %v", s.seconds)
 	if s.svg == "" || strings.ContainsAny(s.svg, " '\"$`\\") { // a name that a shell would take apart

@@ -177,7 +177,7 @@ func (r *session) report(stdout, stderr io.Writer, took time.Duration) error {
 	if f := r.failed; f != nil {
 		fmt.Fprintf(&b, "\nVIOLATION in seed %d: %v\nto see it again: %s\n", f.seed, f.err, r.replay(f.seed))
 		if r.shrink == "" {
-			fmt.Fprintf(&b, "to shrink it:    %s\n", sim.ShrinkCommand(f.seed, r.nodes, duration(r.seconds)))
+			fmt.Fprintf(&b, "to shrink it:    %s\n", sim.ShrinkCommand(f.seed, duration(r.seconds), r.drawing()...))
 		}
 		verdict = errViolated
 	} else {
