@@ -25,6 +25,7 @@ type Options struct {
 	Clients int             // nodes that only lock, named x1, x2…
 	MaxTTL  time.Duration   // default 2 s
 	TTL     []time.Duration // of each node's sessions, voters first; MaxTTL where it is missing or zero
+	Names   []string        // of the nodes, voters first, all different; as above where missing
 
 	Net    Net
 	Clocks Clocks
@@ -37,6 +38,9 @@ type Options struct {
 
 	Build Builder   // Genuine by default
 	Trace io.Writer // where each event is told in a line; nil for nowhere
+
+	// Observe, if set, is told what happens.
+	Observe Observer
 
 	// Picture, if set, records the run for [World.WritePicture].
 	Picture *Picture
@@ -176,12 +180,9 @@ func New(opt Options) *World {
 	}
 	clocks := stream(5)
 	for i := range opt.Voters + opt.Clients {
-		h := &host{i: i, voter: i < opt.Voters, ttl: opt.MaxTTL}
+		h := &host{i: i, name: opt.nameOf(i), voter: i < opt.Voters, ttl: opt.MaxTTL}
 		if h.voter {
-			h.name = vote.NodeID(rune('a' + i))
 			w.voters = append(w.voters, h.name)
-		} else {
-			h.name = vote.NodeID(fmt.Sprintf("x%d", i-opt.Voters+1))
 		}
 		h.alias = string(h.name)
 		if i < len(opt.TTL) && opt.TTL[i] != 0 {
@@ -245,7 +246,10 @@ func (w *World) start(h *host) {
 		panic(fmt.Sprintf("sim: a node can't be built: %v", err))
 	}
 	p.m = m
-	m.Tap(func(c vote.Conn, m *vote.Message) { w.tapped(p, c, m) })
+	m.Tap(func(c vote.Conn, m *vote.Message) {
+		w.observeLocal(p, c, m)
+		w.tapped(p, c, m)
+	})
 	w.note(h, "starts as %v", p.id)
 	w.pic.started(w, h)
 	w.settle(p)
