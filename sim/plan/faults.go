@@ -1,6 +1,20 @@
 package plan
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// setEvery is how often a machine sets its wall clock by a better one, as NTP does. Between two the clock strays by its rate's error.
+const setEvery = 64 * time.Second
+
+// keepTime keeps a node's wall clock as far from true time as it was drawn.
+func (x *world) keepTime(n *nodeState, ppm int64) {
+	x.w.At(setEvery, func() {
+		x.w.StepWall(n.name, -time.Duration(int64(setEvery)*ppm/1_000_000))
+		x.keepTime(n, ppm)
+	})
+}
 
 // crashing has a node die and come back, for ever.
 func (x *world) crashing(n *nodeState) {

@@ -210,7 +210,7 @@ func (t Times) note(of string) string {
 func short(s Seconds) string {
 	d := time.Duration(s)
 	unit := time.Duration(1)
-	for d >= 1000*unit && unit < time.Second/100 {
+	for d >= 1000*unit && unit < time.Second {
 		unit *= 10
 	}
 	text := d.Round(unit).String()

@@ -61,7 +61,7 @@ type Outage struct {
 // Clocks says how wrong the clocks are.
 type Clocks struct {
 	PPM  int      `json:"ppm" min:"0" max:"5000" default:"50" doc:"by how much a clock's rate errs at most, in parts per million; each node's is drawn. Beyond 5000 (0.5 %) exclusion isn't promised"`
-	Wall Duration `json:"wall" min:"0s" max:"24h" default:"10ms" doc:"how far a wall clock stands from true time at most, either way; each node's is drawn"`
+	Wall Duration `json:"wall" min:"0s" max:"24h" default:"10ms" doc:"how far a wall clock stands from true time at most, either way; each node's is drawn. Between two corrections, every 64 s, it also strays by its rate's error"`
 }
 
 // Crashes says how often processes die.

@@ -160,6 +160,7 @@ func newWorld(s *Scenario, seed uint64, alter func(*sim.Options)) *world {
 	x.w.Awake()
 	x.ready, x.since = true, x.w.Now()
 	for _, n := range x.nodes {
+		x.keepTime(n, o.Clocks.PPM[n.i])
 		x.begin(n)
 		x.probing(n)
 		x.crashing(n)

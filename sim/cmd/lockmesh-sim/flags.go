@@ -32,6 +32,8 @@ type settings struct {
 	svg, trace  string
 	from, to    float64
 
+	planning
+
 	given map[string]bool    // the flags that are there
 	alter func(*sim.Options) // for tests: breaks the nodes
 }
@@ -46,6 +48,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -seed 7 -svg run.svg -from 12.5 -to 12.9   half a second close up, with each message
   go run ./sim/cmd/lockmesh-sim -seeds 500 -seconds 300          many worlds, on all processors
 
+` + planUsage + `
 Exit status: 0 if nothing was violated, 1 after a violation, 2 if a flag is wrong or a file can't be written.
 
 Flags:
@@ -64,6 +67,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.Float64Var(&s.from, "from", 0, "where the picture begins, in simulated `seconds` (default: at most 30 s before -to)")
 	f.Float64Var(&s.to, "to", 0, "where the picture ends, in simulated `seconds` (default: 30 s after -from, or the run's end)")
 	f.StringVar(&s.trace, "trace", "", "write every event and message, a line each, to this `file`; for one world")
+	s.planning.flags(f)
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		_, _ = fmt.Fprint(stderr, usage)
@@ -76,6 +80,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 		return nil, fmt.Errorf("%q isn't a flag; all settings are flags, and -h lists them", strings.Join(f.Args(), " "))
 	}
 	f.Visit(func(x *flag.Flag) { s.given[x.Name] = true })
+	if err := s.checkPlan(); err != nil || s.plan != "" {
+		return s, err
+	}
 	return s, s.check()
 }
 
