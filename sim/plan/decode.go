@@ -91,20 +91,14 @@ func override(tree map[string]any, o string) error {
 		last := i == len(steps)-1
 		switch at := here.(type) {
 		case map[string]any:
-			name := step
-			for k := range at {
-				if strings.EqualFold(k, step) {
-					name = k
-				}
-			}
 			if last {
-				at[name] = value
+				at[step] = value
 				return nil
 			}
-			if at[name] == nil {
-				at[name] = map[string]any{}
+			if at[step] == nil {
+				at[step] = map[string]any{}
 			}
-			here = at[name]
+			here = at[step]
 		case []any:
 			n := slices.IndexFunc(at, func(e any) bool {
 				m, ok := e.(map[string]any)

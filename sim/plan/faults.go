@@ -23,6 +23,9 @@ func (x *world) crashing(n *nodeState) {
 		return
 	}
 	x.w.At(x.exp(n.luck, c.Every), func() {
+		if n.safe {
+			return
+		}
 		x.crashes++
 		x.pass()
 		x.up--

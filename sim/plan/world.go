@@ -41,6 +41,7 @@ type nodeState struct {
 	place
 	i    int
 	life *life // nil while it is down
+	safe bool  // it doesn't crash; for tests
 	n    int   // lives so far
 
 	users *rand.Rand // each concern draws from a stream of its own, so that taking one out leaves the others as they were
