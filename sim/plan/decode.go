@@ -291,7 +291,7 @@ func (p *problems) number(v reflect.Value, tag reflect.StructTag, value any, giv
 		return
 	}
 	whole := " whole"
-	ok := false
+	var ok bool
 	switch v.Kind() {
 	case reflect.Int:
 		i, err := strconv.ParseInt(n.String(), 10, 64)

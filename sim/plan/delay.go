@@ -53,8 +53,8 @@ func normal(q float64) float64 { return math.Sqrt2 * math.Erfinv(2*q-1) }
 // of makes a delay of a random number.
 func (d *delays) of(draw uint64) time.Duration {
 	part := draw & (1<<20 - 1) * bins
-	i, rest := part>>20, time.Duration(part>>10&1023)
-	x := d.at[i] + (d.at[i+1]-d.at[i])*rest/1024
+	i, rest := part>>20, int64(part>>10&1023)
+	x := d.at[i] + time.Duration(int64(d.at[i+1]-d.at[i])*rest/1024)
 	if d.lost > 0 {
 		wait := d.again
 		for range againMost {

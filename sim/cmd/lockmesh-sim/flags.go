@@ -67,7 +67,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.Float64Var(&s.from, "from", 0, "where the picture begins, in simulated `seconds` (default: at most 30 s before -to)")
 	f.Float64Var(&s.to, "to", 0, "where the picture ends, in simulated `seconds` (default: 30 s after -from, or the run's end)")
 	f.StringVar(&s.trace, "trace", "", "write every event and message, a line each, to this `file`; for one world")
-	s.planning.flags(f)
+	s.planFlags(f)
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		_, _ = fmt.Fprint(stderr, usage)

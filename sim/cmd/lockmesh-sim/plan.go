@@ -39,7 +39,7 @@ func (s *sets) Set(v string) error {
 	return nil
 }
 
-func (p *planning) flags(f *flag.FlagSet) {
+func (p *planning) planFlags(f *flag.FlagSet) {
 	f.StringVar(&p.plan, "plan", "", "simulate the scenario in this `file`, and print figures to plan with; -seed, -set and -json go with it")
 	f.Var(&p.sets, "set", "with -plan: have a `field=value` instead of the file's, such as ttl=5s or groups.west.voters=5; may stand several times")
 	f.BoolVar(&p.json, "json", false, "with -plan: print the figures as JSON")
