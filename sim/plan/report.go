@@ -144,7 +144,7 @@ func (r *Report) String() string {
 	}
 	line("nodes (voters: *)", r.Nodes, "")
 	line("TTL, maximum TTL", short(r.TTL)+", "+short(r.MaxTTL), "")
-	line("simulated", fmt.Sprintf("%s in %d worlds, seed %d", short(r.Simulated), r.Worlds, r.Seed), "")
+	line("simulated", fmt.Sprintf("%s in %s, seed %d", short(r.Simulated), count(uint64(r.Worlds), "world", "worlds"), r.Seed), "")
 	line("what happened", fmt.Sprintf("%s, %s, %s, %s", count(r.Happened.Crashes, "crash", "crashes"),
 		count(r.Happened.Partitions, "partition", "partitions"), count(r.Happened.Outages, "outage", "outages"),
 		count(r.Happened.Pauses, "pause", "pauses")), "")
@@ -164,9 +164,9 @@ func (r *Report) String() string {
 		line("  worst node", percent(r.ByNode[worst].Share), r.ByNode[worst].Node)
 	}
 	line("  majority somewhere", percent(r.Majority), "of the time a node could reach voters enough")
-	line("free lock", r.Free.text(), r.Free.note("probes"))
-	line("hand-over", r.HandOver.text(), r.HandOver.note("releases"))
-	note := r.TakeOver.note("deaths of holders")
+	line("free lock", r.Free.text(), r.Free.note("probe", "probes"))
+	line("hand-over", r.HandOver.text(), r.HandOver.note("release", "releases"))
+	note := r.TakeOver.note("death of a holder", "deaths of holders")
 	if r.NotTakenOver > 0 {
 		note += fmt.Sprintf("; %d more not taken over by the end", r.NotTakenOver)
 	}
@@ -175,7 +175,7 @@ func (r *Report) String() string {
 		fmt.Sprintf("%d and %d locks", r.FreeLocks.Locks, r.LoadLocks.Locks))
 	line("upkeep", number(r.Upkeep)+" messages/s for each node", "")
 	line("in one round", percent(r.FreeLocks.OneRoundShare)+" free, "+percent(r.LoadLocks.OneRoundShare)+" under load", "")
-	line("split votes", number(r.SplitPerMille)+" for 1000 locks", fmt.Sprintf("%d votes given back under load", r.SplitVotes))
+	line("split votes", number(r.SplitPerMille)+" for 1000 locks", count(r.SplitVotes, "vote", "votes")+" given back under load")
 	line("leases lost", number(r.LostPerDay)+" for a day held", fmt.Sprintf("%d in %.1f days held", r.Lost, r.DaysHeld))
 	b.WriteByte('\n')
 	if r.Violation != nil {
@@ -195,14 +195,14 @@ func (t Times) text() string {
 	return fmt.Sprintf("median %s, 99th %s, max %s", short(*t.Median), short(*t.P99), short(*t.Most))
 }
 
-func (t Times) note(of string) string {
+func (t Times) note(one, many string) string {
 	switch {
 	case t.Count == 0:
 		return ""
 	case t.Count < few:
-		return fmt.Sprintf("%d %s: too few for a 99th percentile", t.Count, of)
+		return count(uint64(t.Count), one, many) + ": too few for a 99th percentile"
 	default:
-		return fmt.Sprintf("%d %s", t.Count, of)
+		return count(uint64(t.Count), one, many)
 	}
 }
 

@@ -32,10 +32,10 @@ func TestFiguresWithoutASampleSaySo(t *testing.T) {
 
 func TestAPercentileOfFewSamplesSaysSo(t *testing.T) {
 	samples := make([]time.Duration, few)
-	if got := times(samples[:few-1]).note("of them"); got != "99 of them: too few for a 99th percentile" {
+	if got := times(samples[:few-1]).note("sample", "samples"); got != "99 samples: too few for a 99th percentile" {
 		t.Errorf("99 samples: %q", got)
 	}
-	if got := times(samples).note("of them"); got != "100 of them" {
+	if got := times(samples).note("sample", "samples"); got != "100 samples" {
 		t.Errorf("100 samples: %q", got)
 	}
 }

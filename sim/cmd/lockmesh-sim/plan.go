@@ -26,6 +26,8 @@ type planning struct {
 	plan string
 	sets sets
 	json bool
+
+	simulate func(*plan.Scenario, plan.Progress) *plan.Report // plan.Run, but for tests
 }
 
 // sets are the values of a flag that may stand several times.
@@ -40,6 +42,7 @@ func (s *sets) Set(v string) error {
 }
 
 func (p *planning) planFlags(f *flag.FlagSet) {
+	p.simulate = plan.Run
 	f.StringVar(&p.plan, "plan", "", "simulate the scenario in this `file`, and print figures to plan with; -seed, -set and -json go with it")
 	f.Var(&p.sets, "set", "with -plan: have a `field=value` instead of the file's, such as ttl=5s or groups.west.voters=5; may stand several times")
 	f.BoolVar(&p.json, "json", false, "with -plan: print the figures as JSON")
@@ -83,7 +86,7 @@ func (s *settings) runPlan(stdout, stderr io.Writer) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("%s:\n%w", s.plan, err)
 	}
-	r := plan.Run(scenario, s.planProgress(stderr))
+	r := s.simulate(scenario, s.planProgress(stderr))
 	text := []byte(r.String())
 	if s.json {
 		if text, err = r.JSON(); err != nil {
