@@ -205,6 +205,23 @@ func TestThePlanningPageShowsTheExamples(t *testing.T) {
 			t.Errorf("the page shows a scenario that is refused: %v\n%s", err, m[1])
 		}
 	}
+	// What a table repeats of the outputs must be in them.
+	outputs := ""
+	for _, m := range consoles.FindAllStringSubmatch(page, -1) {
+		outputs += m[2]
+	}
+	rows := regexp.MustCompile(`(?m)^\| \d+ s \|(.*)\|$`).FindAllStringSubmatch(page, -1)
+	for _, row := range rows {
+		for cell := range strings.SplitSeq(row[1], "|") {
+			figure := strings.ReplaceAll(strings.TrimSpace(cell), " s", "s")
+			if !regexp.MustCompile(`[ ]` + regexp.QuoteMeta(figure) + `[ ,]`).MatchString(outputs) {
+				t.Errorf("the page's table says %s, which none of its outputs does", figure)
+			}
+		}
+	}
+	if len(rows) < 3 {
+		t.Errorf("the page's table of TTLs has %d rows", len(rows))
+	}
 	for _, m := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(page, -1) {
 		if _, err := os.Stat(filepath.Join("docs", m[1])); err != nil {
 			t.Errorf("the page links to %s: %v", m[1], err)
