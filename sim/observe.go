@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -43,6 +44,13 @@ func (w *World) observeSent(l *link, side uint8, m *vote.Message) {
 	if w.opt.Observe != nil {
 		w.opt.Observe.Sent(l.ends[side].p.id, l.ends[1-side].p.id, m, true)
 	}
+}
+
+// mayBeLate reports whether an alarm is one that late words alone bring about. A new life of a name is turned away while the old one
+// answers a probe, and voters wait a quarter of a TTL for that. Where messages take as long, what the old life had said before it died
+// passes for an answer. It costs time, and nobody's lock.
+func (w *World) mayBeLate(alarm string) bool {
+	return w.opt.LateWords && strings.Contains(alarm, "another live process is called")
 }
 
 // AtNode has f called at a time from now by the process that runs on a node: never if it is dead by then, and later if it is stopped.

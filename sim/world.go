@@ -39,6 +39,9 @@ type Options struct {
 	Build Builder   // Genuine by default
 	Trace io.Writer // where each event is told in a line; nil for nowhere
 
+	// LateWords is for runs whose messages may take longer than a voter waits for an old life's answer: see [World.mayBeLate].
+	LateWords bool
+
 	// Observe, if set, is told what happens.
 	Observe Observer
 

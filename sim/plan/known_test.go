@@ -154,6 +154,12 @@ func TestAvailabilityOfASingleVoter(t *testing.T) {
 	if got := *r.Majority; math.Abs(got-want) > 0.02 {
 		t.Errorf("it is a majority for %.4f of the time, want %.4f", got, want)
 	}
+	// A machine that is lost and replaced is away as long as a process that returns in the same time.
+	_, away := measured(t, `{"voters": 1, "max_ttl": "10s", "link": {"median": "1ms"}, "crashes": {"every": "100s", "return": "0s", "stays_down": 1,
+		"replaced": "20s"}, "load": {"clients": 0}, "posts": {"count": 0}, "probe": {"every": "5s"}, "simulate": {"for": "40h"}}`)
+	if got := *away.Majority; math.Abs(got-want) > 0.02 {
+		t.Errorf("it is a majority for %.4f of the time, want %.4f, when machines are replaced", got, want)
+	}
 	if lives := float64(r.Simulated) / 1e9 / 120; math.Abs(float64(r.Happened.Crashes)/lives-1) > 0.1 {
 		t.Errorf("%d crashes, want about %.0f", r.Happened.Crashes, lives)
 	}

@@ -21,7 +21,7 @@ type measures struct {
 	looks      uint64
 	majorities uint64
 
-	crashes, partitions, pauses, cuts uint64
+	crashes, partitions, pauses, cuts, alarms uint64
 }
 
 // probes are a node's.
@@ -74,6 +74,7 @@ func (m *measures) add(o *measures) {
 	m.partitions += o.partitions
 	m.pauses += o.pauses
 	m.cuts += o.cuts
+	m.alarms += o.alarms
 }
 
 // rank returns the least of the sorted samples that at least a share q of them doesn't exceed.

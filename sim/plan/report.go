@@ -35,6 +35,7 @@ type Report struct {
 	LostPerDay    *float64       `json:"leases_lost_per_day_held"`
 	SplitVotes    uint64         `json:"split_votes"`
 	SplitPerMille *float64       `json:"split_votes_per_1000_locks"`
+	Alarms        uint64         `json:"alarms"`
 
 	Violation  *string `json:"violation"`
 	ViolatedIn int     `json:"violation_in_world,omitempty"`
@@ -90,7 +91,7 @@ func (s *Scenario) report(m *measures, simulated time.Duration) *Report {
 		Majority: share(float64(m.majorities), float64(m.looks)),
 		Upkeep:   share(float64(m.upkeep), m.upFor.Seconds()),
 		Lost:     m.lost, DaysHeld: m.heldFor.Hours() / 24,
-		SplitVotes: m.of[forLoad].yields,
+		SplitVotes: m.of[forLoad].yields, Alarms: m.alarms,
 	}
 	r.LostPerDay = share(float64(m.lost), r.DaysHeld)
 	r.SplitPerMille = share(1000*float64(r.SplitVotes), float64(m.of[forLoad].grants))
@@ -177,6 +178,9 @@ func (r *Report) String() string {
 	line("in one round", percent(r.FreeLocks.OneRoundShare)+" free, "+percent(r.LoadLocks.OneRoundShare)+" under load", "")
 	line("split votes", number(r.SplitPerMille)+" for 1000 locks", count(r.SplitVotes, "vote", "votes")+" given back under load")
 	line("leases lost", number(r.LostPerDay)+" for a day held", fmt.Sprintf("%d in %.1f days held", r.Lost, r.DaysHeld))
+	if r.Alarms > 0 {
+		line("alarms", strconv.FormatUint(r.Alarms, 10), "a restarted node was taken for a second process of its name")
+	}
 	b.WriteByte('\n')
 	if r.Violation != nil {
 		fmt.Fprintf(&b, "VIOLATION in world %d of %d, seed %d: %s\n", r.ViolatedIn, r.Worlds, r.Seed, *r.Violation)

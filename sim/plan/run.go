@@ -65,6 +65,7 @@ func run(s *Scenario, p Progress, workers int, alter func(*sim.Options)) *Report
 // finish counts what has not ended.
 func (x *world) finish() {
 	x.pass()
+	x.alarms = x.w.Figures().Alarms
 	for _, k := range x.posts {
 		if k.gap == gapDeath {
 			x.orphaned++
