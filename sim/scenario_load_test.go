@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestFault34And35GossipLiesAboutALiveHolder has every node be lied to about every voter, again and again.
+func TestFault34And35GossipLiesAboutALiveHolder(t *testing.T) {
+	s := awake(t, Options{Clients: 2})
+	held, waits := s.holds("x1", "k"), s.Lock("x2", "k")
+	lies := uint64(0)
+	for round := range 20 {
+		for _, n := range []string{"a", "b", "c", "x1", "x2"} {
+			for _, v := range []string{"a", "b", "c"} {
+				if n != v {
+					lies++
+					s.Do(Act{Fault: FaultGossip, Hosts: []string{n}, Far: []string{v}, For: sceneTTL / 4, Luck: 3*uint64(round) + 1})
+				}
+			}
+		}
+		s.stays(held, Granted, sceneTTL/2)
+		s.is(waits, Waiting)
+	}
+	if fired := s.Figures().Fired[FaultGossip]; fired == 0 {
+		t.Errorf("none of %d lies did any harm", lies)
+	}
+	s.Release(held)
+	s.becomes(waits, Granted, sceneTTL)
+}
+
+// TestFault47ASlowVoterHoldsNobodyUp has the ways to and from one voter of three take 150 times as long as the others. The first majority
+// answers, also where the slow voter has a hundred requests before it.
+func TestFault47ASlowVoterHoldsNobodyUp(t *testing.T) {
+	const way = time.Millisecond
+	s := awake(t, Options{Clients: 2, Net: Net{Least: way, Most: way, Jitter: -1}})
+	for _, n := range []string{"a", "b", "x1", "x2"} {
+		s.setSlow(s.host(n), s.host("c"), 149*way)
+		s.setSlow(s.host("c"), s.host(n), 149*way)
+	}
+	s.Run(sceneTTL)
+	for i := range 100 {
+		s.becomes(s.Lock("x2", fmt.Sprintf("other %d", i)), Granted, 2*way+100*time.Microsecond)
+	}
+	for i := range 20 {
+		r := s.Lock("x1", "k")
+		s.becomes(r, Granted, 2*way+100*time.Microsecond)
+		s.Release(r)
+		s.becomes(r, Released, 2*way+100*time.Microsecond)
+		if i%5 == 0 {
+			s.Run(sceneTTL / 4)
+		}
+	}
+}
+
+// TestFault49AFloodOfRequestsLeavesLeasesAlone has one node ask for hundreds of keys at once, over and over, while another holds a lease.
+func TestFault49AFloodOfRequestsLeavesLeasesAlone(t *testing.T) {
+	s := awake(t, Options{Clients: 2})
+	held := s.holds("x1", "k")
+	for range 3 {
+		var flood []*Request
+		for i := range 300 {
+			flood = append(flood, s.Lock("x2", fmt.Sprintf("flood %d", i)))
+		}
+		s.stays(held, Granted, sceneTTL)
+		for _, r := range flood {
+			s.is(r, Granted)
+			s.Release(r)
+		}
+	}
+	s.stays(held, Granted, sceneTTL)
+}
