@@ -148,7 +148,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	case e.serial == 0: // it has won without us and wants our vote too, so that its cover doesn't erode
 		k := e.key
 		k.remove(e)
-		e.held, e.taken, e.token = true, false, m.Token
+		e.held, e.taken, e.token = true, 0, m.Token
 		k.insert(e)
 		v.raise(k, m.Token)
 		v.serve(k)
@@ -178,15 +178,16 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	}
 }
 
-// tellTaken tells the TryLocks that wait that another has won.
+// tellTaken tells the TryLocks that wait which lease has won, and again when that is a newer one.
 func (v *Voter) tellTaken(k *key) {
-	if k.tries == 0 || !k.won() {
+	if k.tries == 0 {
 		return
 	}
+	token := k.won()
 	for _, e := range k.queue {
-		if e.try && !e.taken && !e.held && e.s.ready() && !e.s.muted {
-			e.taken = true
-			v.push(e.s, vote.Message{Kind: vote.KindTaken, Number: e.number})
+		if e.try && e.taken < token && !e.held && e.s.ready() && !e.s.muted {
+			e.taken = token
+			v.push(e.s, vote.Message{Kind: vote.KindTaken, Number: e.number, Token: token})
 		}
 	}
 }

@@ -19,7 +19,7 @@ type entry struct {
 	try    bool
 
 	held  bool       // its owner says that it has won; it goes before all that haven't
-	taken bool       // a TryLock that was told that another has won, as long as that one has the key
+	taken vote.Token // of the lease that a TryLock was told of, as long as somebody has the key; zero for none
 	token vote.Token // of its vote, or of the lease that its owner says it holds
 
 	serial   vote.Serial // of its vote; zero without one
@@ -84,7 +84,7 @@ func (k *key) remove(e *entry) {
 // ended at this very instant and not be removed yet.
 func (k *key) next(now vote.Instant) *entry {
 	for _, e := range k.queue {
-		if e.s.ready() && e.s.deadline > now && !e.taken {
+		if e.s.ready() && e.s.deadline > now && e.taken == 0 {
 			return e
 		}
 	}
@@ -104,19 +104,29 @@ func (k *key) round() uint32 {
 	return r
 }
 
-// won reports whether some request is known to have won the key.
-func (k *key) won() bool {
-	return k.vote != nil && k.vote.held || len(k.queue) > 0 && k.queue[0].held
+// won returns the newest lease's token among those that are known to have won the key; zero when nobody is. There may be several: whose
+// release hasn't come yet, and who has won since without this voter.
+func (k *key) won() (t vote.Token) {
+	if k.vote != nil && k.vote.held {
+		t = k.vote.token
+	}
+	for _, e := range k.queue {
+		if !e.held {
+			break // holders come first
+		}
+		t = max(t, e.token)
+	}
+	return t
 }
 
 // forgetTaken lets TryLocks that were told that another has won wait again, once nobody is known to have. One that needs this vote
 // still waits; the others are released by their owners.
 func (k *key) forgetTaken() {
-	if k.tries == 0 || k.won() {
+	if k.tries == 0 || k.won() != 0 {
 		return
 	}
 	for _, e := range k.queue {
-		e.taken = false
+		e.taken = 0
 	}
 }
 

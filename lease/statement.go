@@ -80,7 +80,7 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 	if e.serial != 0 && e.serial <= st.Yielded {
 		v.requeue(e)
 	}
-	e.inquired, e.taken = false, false
+	e.inquired, e.taken = false, 0
 	if st.Token == 0 || st.Token > saneToken {
 		return
 	}

@@ -14,7 +14,7 @@ type counted struct {
 	token     vote.Token  // what the voter has proposed or confirmed
 	asking    vote.Token  // the token that it was asked to confirm
 	asked     bool        // the voter has heard of the request, on some stream
-	taken     bool        // it told that another request has won
+	taken     vote.Token  // of the newest lease that it told has won; zero for none
 	busy      bool        // it is full
 	released  bool        // it has confirmed the release
 	relStream vote.Stream // the stream on which the release was sent; zero when the next statement will say it
@@ -47,6 +47,23 @@ func (b *ballot) token() vote.Token {
 		}
 	}
 	return t
+}
+
+// taken returns the voters that told of the newest lease that any of them told of. Those that told of an older one haven't heard yet
+// that it is over, so their words don't add up with the others'.
+func (b *ballot) taken() (s Set) {
+	var newest vote.Token
+	for i := range b.votes {
+		if !b.votes[i].stands() {
+			newest = max(newest, b.votes[i].taken)
+		}
+	}
+	for i := range b.votes {
+		if newest != 0 && b.votes[i].taken == newest && !b.votes[i].stands() {
+			s = s.With(i)
+		}
+	}
+	return s
 }
 
 // confirmed returns the voters whose votes have the token: a vote for another token doesn't count. Taking the largest proposal

@@ -16,7 +16,7 @@ func (q *Requester) hear(p *peer, m *vote.Message) {
 	case vote.KindInquire:
 		q.inquired(p, r, m)
 	case vote.KindTaken:
-		r.votes[p.place].taken = true
+		r.votes[p.place].taken = m.Token
 		q.judge(r)
 	case vote.KindReleased:
 		if r.state == stateEnding {
@@ -58,7 +58,7 @@ func (q *Requester) promised(p *peer, r *request, m *vote.Message) {
 	case m.Serial <= v.yielded || m.Serial <= v.serial:
 		// A late word of a vote that we gave back. Counting it would count a vote that another has by now.
 	default:
-		v.serial, v.token, v.asking, v.taken = m.Serial, m.Token, 0, false
+		v.serial, v.token, v.asking, v.taken = m.Serial, m.Token, 0, 0
 		q.judge(r)
 	}
 }
@@ -176,9 +176,9 @@ func (q *Requester) report(p *peer, r *request) {
 // is left; a TryLock also as soon as so many can't be reached or don't count, or as so many say that another has won.
 //
 // One voter's word that another has won isn't enough: it may not have heard of a release yet that a majority has confirmed.
-// When it has, it serves the TryLock after all.
+// When it has, it serves the TryLock after all. Nor do such words about several leases add up.
 func (q *Requester) judgeHope(r *request) {
-	var never, notNow, taken Set
+	var never, notNow Set
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
 		if v.stands() {
@@ -190,12 +190,9 @@ func (q *Requester) judgeHope(r *request) {
 		if p.hopeless() {
 			notNow = notNow.With(p.place)
 		}
-		if v.taken {
-			taken = taken.With(p.place)
-		}
 	}
 	e := q.cfg.Electorate
-	if !e.Decides(e.All()&^never) || r.try && (!e.Decides(e.All()&^(never|notNow)) || !e.Decides(e.All()&^taken)) {
+	if !e.Decides(e.All()&^never) || r.try && (!e.Decides(e.All()&^(never|notNow)) || !e.Decides(e.All()&^r.taken())) {
 		q.fail(r, q.why(r))
 	}
 }

@@ -330,11 +330,8 @@ func (q *Requester) Why(now vote.Now, n vote.Number) Wait {
 }
 
 func (q *Requester) why(r *request) WaitReason {
-	var counting, refusing, busy, taken Set
+	var counting, refusing, busy Set
 	for _, p := range q.peers {
-		if r.votes[p.place].taken {
-			taken = taken.With(p.place)
-		}
 		if p.counts() {
 			counting = counting.With(p.place)
 		}
@@ -349,7 +346,7 @@ func (q *Requester) why(r *request) WaitReason {
 	switch {
 	case !e.Decides(e.All() &^ refusing):
 		return WaitRefused
-	case !e.Decides(e.All() &^ taken):
+	case !e.Decides(e.All() &^ r.taken()):
 		return WaitHeld
 	case !e.Decides(e.All() &^ busy):
 		return WaitBusy

@@ -93,7 +93,7 @@ func (q *Requester) restate(p *peer) {
 			continue
 		}
 		v := &r.votes[p.place]
-		v.asked, v.taken, v.busy, v.asking = true, false, false, 0
+		v.asked, v.taken, v.busy, v.asking = true, 0, false, 0
 		p.book.base = p.book.base.Plus(vote.OfRequest(r.number))
 		if len(m.Entries) == vote.MaxEntries {
 			q.urgent(p, m)

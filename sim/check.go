@@ -166,7 +166,7 @@ func (w *World) told(p *process, e *quorum.Event) {
 		w.fig.Alarms++
 		// A word of a life that died long ago may arrive so late that a voter takes it for a second process, and says so. But no
 		// process may be told that it is the second.
-		if !w.twins && !strings.HasPrefix(e.Text, "two processes") {
+		if !w.twins && !strings.HasPrefix(e.Text, "two processes") && !w.mayBeLate(e.Text) {
 			w.violate(checkAlarm, "%s: %s", p.host.alias, e.Text)
 		}
 		return

@@ -16,6 +16,10 @@ type Net struct {
 	Least, Most time.Duration // default 200 µs and 1 ms
 	Jitter      int           // percent of the base; default 50, and -1 for none
 	Spikes      int           // of a thousand messages
+
+	// Delay, if set, says instead of all that how long a message travels from one host to another (by their places, voters first).
+	// It must make of each draw, a random number, always the same. Most then only bounds what [World.Settle] waits for.
+	Delay func(from, to int, draw uint64) time.Duration
 }
 
 // Times of the connections' care-taker, which production has too.
@@ -158,6 +162,9 @@ func (w *World) setUpNetwork() {
 func (w *World) latency(from, to *host) time.Duration {
 	base := w.bases[from.i][to.i] + w.slow[from.i][to.i]
 	r := w.luck[from.i][to.i].Uint64()
+	if f := w.opt.Net.Delay; f != nil {
+		return f(from.i, to.i, r) + w.slow[from.i][to.i]
+	}
 	d := base + base*time.Duration(r>>40%uint64(w.opt.Net.Jitter+1))/100
 	if int(r%1000) < w.opt.Net.Spikes {
 		d += base * time.Duration(r>>20%10)
@@ -331,6 +338,7 @@ func (w *World) send(p *process, o *vote.Outbound) {
 		}
 		l.opened = true
 	}
+	w.observeSent(l, c.side, &o.Message)
 	if l.fate != fateStands {
 		w.spare = append(w.spare, f)
 		w.reset(l, c.side)

@@ -218,6 +218,9 @@ func (w *World) finish(r *Request, s State) {
 		w.unwait(r)
 	}
 	r.State, r.Ended = s, w.Now()
+	if w.opt.Observe != nil {
+		w.opt.Observe.Ended(r)
+	}
 	w.pic.ended(w, r, s)
 	delete(r.p.requests, r.Number)
 	if r.client >= 0 && s != Crashed {
@@ -237,6 +240,9 @@ func (w *World) unwait(r *Request) {
 
 // granted plans how long a client holds.
 func (w *World) granted(r *Request) {
+	if w.opt.Observe != nil {
+		w.opt.Observe.Granted(r)
+	}
 	if r.client < 0 {
 		if w.draining {
 			w.At(5*time.Millisecond, func() { w.release(r) })

@@ -45,6 +45,12 @@ type Options struct {
 	Build Builder   // Genuine by default
 	Trace io.Writer // where each event is told in a line; nil for nowhere
 
+	// LateWords is for runs whose messages may take longer than a voter waits for an old life's answer: see [World.mayBeLate].
+	LateWords bool
+
+	// Observe, if set, is told what happens.
+	Observe Observer
+
 	// Picture, if set, records the run for [World.WritePicture].
 	Picture *Picture
 }
@@ -264,7 +270,10 @@ func (w *World) start(h *host) {
 		panic(fmt.Sprintf("sim: a node can't be built: %v", err))
 	}
 	p.m = m
-	m.Tap(func(c vote.Conn, m *vote.Message) { w.tapped(p, c, m) })
+	m.Tap(func(c vote.Conn, m *vote.Message) {
+		w.observeLocal(p, c, m)
+		w.tapped(p, c, m)
+	})
 	w.disturb()
 	w.marksOfStart(h)
 	w.note(h, "starts as %v", p.id)

@@ -70,7 +70,7 @@ var layouts = [...]fields{
 	vote.KindPromise:   hasStream | hasNumber | hasSerial | hasToken,
 	vote.KindConfirmed: hasStream | hasNumber | hasSerial | hasToken,
 	vote.KindInquire:   hasStream | hasNumber | hasSerial,
-	vote.KindTaken:     hasStream | hasNumber,
+	vote.KindTaken:     hasStream | hasNumber | hasToken,
 	vote.KindReleased:  hasStream | hasNumber,
 	vote.KindBusy:      hasStream | hasNumber,
 	vote.KindUnknown:   hasStream,

@@ -30,7 +30,7 @@ var carried = map[vote.Kind]string{
 	vote.KindPromise:   "Stream Number Serial Token",
 	vote.KindConfirmed: "Stream Number Serial Token",
 	vote.KindInquire:   "Stream Number Serial",
-	vote.KindTaken:     "Stream Number",
+	vote.KindTaken:     "Stream Number Token",
 	vote.KindReleased:  "Stream Number",
 	vote.KindBusy:      "Stream Number",
 	vote.KindUnknown:   "Stream",

@@ -39,7 +39,7 @@ const (
 	KindConfirmed
 	// KindInquire asks whether a tentative vote has won yet: Number, Serial.
 	KindInquire
-	// KindTaken tells a TryLock that another request has won its key: Number.
+	// KindTaken tells a TryLock that another request has won its key: Number, and Token of the newest lease that the voter knows of.
 	KindTaken
 	// KindReleased says that nothing of a request is left: Number.
 	KindReleased

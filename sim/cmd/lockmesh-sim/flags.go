@@ -34,6 +34,8 @@ type settings struct {
 	shrink      string // a folder
 	from, to    float64
 
+	planning
+
 	given map[string]bool    // the flags that are there
 	alter func(*sim.Options) // for tests: breaks the nodes
 }
@@ -49,6 +51,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -seeds 500 -seconds 300          many worlds, on all processors
   go run ./sim/cmd/lockmesh-sim -seed 7 -shrink shrunk           make a world that fails as small as can be
 
+` + planUsage + `
 Exit status: 0 if nothing was violated, 1 after a violation, 2 if a flag is wrong or a file can't be written.
 
 Flags:
@@ -69,6 +72,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.Float64Var(&s.to, "to", 0, "where the picture ends, in simulated `seconds` (default: 30 s after -from, or the run's end)")
 	f.StringVar(&s.trace, "trace", "", "write every event and message, a line each, to this `file`; for one world")
 	f.StringVar(&s.shrink, "shrink", "", "if a world fails, take out of it what the failure can do without, and write a Go test and a picture of the rest to this `folder`")
+	s.planFlags(f)
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		_, _ = fmt.Fprint(stderr, usage)
@@ -81,6 +85,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 		return nil, fmt.Errorf("%q isn't a flag; all settings are flags, and -h lists them", strings.Join(f.Args(), " "))
 	}
 	f.Visit(func(x *flag.Flag) { s.given[x.Name] = true })
+	if err := s.checkPlan(); err != nil || s.plan != "" {
+		return s, err
+	}
 	return s, s.check()
 }
 

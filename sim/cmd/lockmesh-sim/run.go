@@ -33,6 +33,9 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if s.plan != "" {
+		return s.runPlan(stdout, stderr)
+	}
 	return s.run(stdout, stderr)
 }
 

@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// witness counts what an observer is told.
+type witness struct {
+	granted, sent, local uint64
+	ended                map[State]uint64
+}
+
+func (o *witness) Granted(r *Request) {
+	if r.State == Granted {
+		o.granted++
+	}
+}
+
+func (o *witness) Ended(r *Request) { o.ended[r.State]++ }
+
+func (o *witness) Sent(_, _ vote.SessionID, _ *vote.Message, between bool) {
+	if between {
+		o.sent++
+	} else {
+		o.local++
+	}
+}
+
+// TestAnObserverChangesNothing and is told all that the figures count.
+func TestAnObserverChangesNothing(t *testing.T) {
+	EachSeed(t, 6, func(t *testing.T, seed uint64) {
+		const length = 20 * time.Second
+		plain := New(Draw(seed))
+		plain.Run(length)
+		o, see := Draw(seed), &witness{ended: make(map[State]uint64)}
+		o.Observe = see
+		w := New(o)
+		w.Run(length)
+		if w.Hash() != plain.Hash() {
+			t.Error("the world with an observer is another one")
+		}
+		f := w.Figures()
+		// A node that starts speaks to its own voter before anybody listens, so local words may be more than are told.
+		if see.granted != f.Acquisitions || see.sent != f.Messages || see.local == 0 || see.local > f.Local ||
+			see.ended[Lost] != f.Losses || see.ended[Failed] != f.Failures || f.Acquisitions == 0 {
+			t.Errorf("it was told of %+v, and the figures are %+v", see, f)
+		}
+	})
+}
+
+func TestAtNodeRunsInTheNodesProcess(t *testing.T) {
+	w := New(Options{MaxTTL: time.Second, Names: []string{"left", "right", "top"}, Clients: 1})
+	w.Awake()
+	start := w.Now()
+	var told []string
+	tell := func(what string) func() {
+		return func() { told = append(told, what+" "+(w.Now()-start).String()) }
+	}
+	w.AtNode("left", time.Second, tell("runs"))
+	w.AtNode("right", time.Second, tell("stopped"))
+	w.AtNode("top", time.Second, tell("dead"))
+	w.AtNode("x1", 0, tell("at once"))
+	w.Stop("right")
+	if id := w.Session("top"); id.Node != "top" || id.Life == 0 {
+		t.Errorf("top's session is %v", id)
+	}
+	w.Crash("top")
+	if id := w.Session("top"); id != (vote.SessionID{}) || !w.Stopped("right") || w.Stopped("left") {
+		t.Errorf("top is dead and has the session %v, and only right is stopped", id)
+	}
+	if w.ReachesMajority("left") || w.ReachesMajority("top") {
+		t.Error("left alone is a majority")
+	}
+	w.Run(2 * time.Second)
+	w.Continue("right")
+	w.Start("top")
+	w.Run(100 * time.Millisecond)
+	if want := []string{"at once 0s", "runs 1s", "stopped 2s"}; !slices.Equal(told, want) {
+		t.Errorf("it went %q, want %q", told, want)
+	}
+	if !w.ReachesMajority("left") || !w.ReachesMajority("x1") {
+		t.Error("left and right are no majority")
+	}
+	w.Cut("x1", "left", "top")
+	if w.ReachesMajority("x1") || !w.ReachesMajority("left") {
+		t.Error("who reaches right only reaches a majority, or left doesn't")
+	}
+}
+
+func TestDelayDecidesHowLongMessagesTravel(t *testing.T) {
+	w := New(Options{Voters: 1, Clients: 2, MaxTTL: time.Second, Clocks: Clocks{Exact: true}, Net: Net{
+		Delay: func(from, to int, _ uint64) time.Duration { return time.Duration(1+from+2*to) * time.Millisecond },
+	}})
+	w.Awake()
+	for node, want := range map[string]time.Duration{"x1": (1 + 1 + 1 + 2) * time.Millisecond, "x2": (1 + 2 + 1 + 4) * time.Millisecond} {
+		r := w.Lock(node, node)
+		w.Run(100 * time.Millisecond)
+		if r.Had-r.Asked != want {
+			t.Errorf("%s's lock took %v, want %v", node, r.Had-r.Asked, want)
+		}
+	}
+}
