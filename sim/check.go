@@ -586,7 +586,7 @@ func (w *World) sent(p *process, m *vote.Message) {
 // saidBy hears a voter's word to a session.
 func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 	w.sent(p, m)
-	w.marksOfWord(p, to, m)
+	w.marksOfWord(to, m)
 	switch m.Kind {
 	case vote.KindPromise:
 		w.fig.Promises++

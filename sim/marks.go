@@ -168,7 +168,7 @@ func (w *World) marksOfEnd(r *Request, s State) {
 }
 
 // marksOfWord listens to a voter's word.
-func (w *World) marksOfWord(p *process, to vote.SessionID, m *vote.Message) {
+func (w *World) marksOfWord(to vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindPromise:
 		o := w.bySession[to]

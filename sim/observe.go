@@ -20,18 +20,6 @@ type Observer interface {
 	Sent(from, to vote.SessionID, m *vote.Message, between bool)
 }
 
-// nameOf returns the name of a host: the one given, or the next letter, or for a node that only locks x1, x2…
-func (o *Options) nameOf(i int) vote.NodeID {
-	switch {
-	case i < len(o.Names):
-		return vote.NodeID(o.Names[i])
-	case i < o.Voters:
-		return vote.NodeID(rune('a' + i))
-	default:
-		return vote.NodeID(fmt.Sprintf("x%d", i-o.Voters+1))
-	}
-}
-
 // observeLocal tells of a word between a node's requester and its own voter.
 func (w *World) observeLocal(p *process, conn vote.Conn, m *vote.Message) {
 	if w.opt.Observe != nil && conn == vote.LocalConn {
