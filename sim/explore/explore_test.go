@@ -14,8 +14,8 @@ func TestGenuineNodesAreFine(t *testing.T) {
 		"prompt":        {Locks: [2]int{1, 1}, Ticks: 4, Crashes: 1, Prompt: true, Crash: []string{"b"}},
 		"late":          {Locks: [2]int{1, 1}, Ticks: 2, Late: 1, Prompt: true},
 		"first start":   {Locks: [2]int{1, 1}, Ticks: 4, Prompt: true, Cold: true},
-		"five voters":   {Voters: 5, Locks: [2]int{1, 1}, Ticks: 4, Breaks: 1, Prompt: true, Break: []string{"a-b", "a-c"}},
-		"two keys":      {Keys: 2, Locks: [2]int{2, 2}, Prompt: true},
+		"five voters":   {Voters: 5, Locks: [2]int{1, 1}, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"a-b", "a-c"}},
+		"two keys":      {Keys: 2, Locks: [2]int{2, 1}, Ticks: 1, Prompt: true},
 		"five, two":     {Voters: 5, Keys: 2, Locks: [2]int{1, 1}, Ticks: 1, Prompt: true},
 		"clients apart": {Apart: true, Locks: [2]int{1, 1}, Ticks: 4, Breaks: 1, Prompt: true, Break: []string{"x-a", "y-a"}},
 	} {

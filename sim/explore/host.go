@@ -92,11 +92,11 @@ const roundTrip = ttl / lease.RTTGuess / 4
 func evenTrips(m Machine) {
 	v := reflect.ValueOf(m).Elem()
 	for v.Type() != reflect.TypeFor[node.Node]() {
-		v = v.FieldByName("Machine").Elem().Elem() // of a wrapper
+		v = get(v, "Machine").Elem().Elem() // of a wrapper
 	}
-	peers := v.FieldByName("req").Elem().FieldByName("peers")
+	peers := get(get(v, "req").Elem(), "peers")
 	for i := range peers.Len() {
-		rtt := (*time.Duration)(peers.Index(i).Elem().FieldByName("rtt").Addr().UnsafePointer())
+		rtt := (*time.Duration)(get(peers.Index(i).Elem(), "rtt").Addr().UnsafePointer())
 		if *rtt > 0 {
 			*rtt = roundTrip
 		}

@@ -45,19 +45,6 @@ func buriesAlive(cfg node.Config, now vote.Now) (Machine, error) {
 	return d, err
 }
 
-// dropsSuperseded drops the votes of a life when another of its name comes.
-func dropsSuperseded(cfg node.Config, now vote.Now) (Machine, error) {
-	d, err := newMeddler(cfg, now)
-	d.hears = func(d *meddler, from vote.SessionID, m *vote.Message) {
-		for _, id := range d.sorted() {
-			if m.Kind == vote.KindOpen && id.Node == from.Node && id.Life != from.Life {
-				d.releaseAll(id)
-			}
-		}
-	}
-	return d, err
-}
-
 // releasesAnyones lets a release end whatever vote stands for the key, whoever has it.
 func releasesAnyones(cfg node.Config, now vote.Now) (Machine, error) {
 	d, err := newMeddler(cfg, now)
@@ -158,41 +145,6 @@ func (d *meddler) sorted() []vote.SessionID {
 	return slices.SortedFunc(maps.Keys(d.sessions), func(a, b vote.SessionID) int {
 		return vote.Stamp{Owner: a}.Compare(vote.Stamp{Owner: b})
 	})
-}
-
-// renewing is a voter that makes a session anew by a refresh when it has ended, in whatever generation.
-type renewing struct {
-	Machine
-	acks map[vote.Conn]vote.Message
-}
-
-func ignoresGenerations(cfg node.Config, now vote.Now) (Machine, error) {
-	n, err := node.New(cfg, now)
-	return &renewing{Machine: n, acks: map[vote.Conn]vote.Message{}}, err
-}
-
-func (r *renewing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	if a, ok := r.acks[conn]; ok && m.Kind == vote.KindRefresh && a.Stream == m.Stream {
-		a.Sent = m.Sent
-		r.acks[conn] = a
-	}
-	r.Machine.Deliver(now, conn, from, m)
-}
-
-func (r *renewing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	first := len(out)
-	out, ev = r.Machine.Drain(out, ev)
-	for i := first; i < len(out); i++ {
-		switch o := &out[i]; o.Message.Kind {
-		case vote.KindAck:
-			r.acks[o.Conn] = o.Message
-		case vote.KindUnknown:
-			if a, ok := r.acks[o.Conn]; ok && a.Stream == o.Message.Stream {
-				o.Message = a
-			}
-		}
-	}
-	return out, ev
 }
 
 // silent is a restarted voter that asks nobody and takes it that nobody knows of a token.

@@ -27,7 +27,7 @@ var mutants = []struct {
 		Locks: [2]int{1, 1}, Ticks: 4, Breaks: 2, Crashes: 1, Late: 1, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}, Crash: []string{"c"},
 	}, []string{"lock a k", "lock b k", "break a c, a knows", "tick", "break a b, a knows"}},
 	{"votes kept across a voter's lives", keepsVotes, Options{
-		Apart: true, Locks: [2]int{1, 1}, Ticks: 5, Breaks: 4, Crashes: 1, Prompt: true, Keep: true, Crash: []string{"b"}, Begin: acrossCuts,
+		Apart: true, Locks: [2]int{1, 1}, Ticks: 4, Breaks: 4, Crashes: 1, Prompt: true, Keep: true, Crash: []string{"b"}, Begin: acrossCuts,
 	}, []string{"lock y k", "tick", "lock x k"}},
 	{"an acknowledgement covers votes of another generation", coversGenerations, Options{
 		Apart: true, Locks: [2]int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
@@ -45,9 +45,9 @@ var mutants = []struct {
 	{"no confirmation of tokens", newTrusting, Options{
 		Apart: true, Locks: [2]int{1, 1}, Ticks: 3, Breaks: 3, Late: 1, Prompt: true, Keep: true, Break: []string{"x-a", "x-c", "y-b"}, Crash: []string{},
 		Wall: map[string]time.Duration{"x": ahead, "b": ahead}, Begin: []string{"break x a, x knows", "break y b, y knows"},
-	}, []string{"lock x k", "late x > c  [confirm #1 serial 1 token 1700000015000000]"}},
+	}, []string{"lock x k", "late x > c  [confirm #1 serial 1 token 1700000015000000]", "break x c, x knows"}},
 	{"late serials honoured", honoursLate, Options{
-		Apart: true, Locks: [2]int{1, 1}, Ticks: 1, Breaks: 2, Late: 3, Prompt: true, Keep: true, Break: []string{"x-c", "y-a"}, Crash: []string{},
+		Apart: true, Locks: [2]int{1, 1}, Ticks: 1, Breaks: 2, Late: 1, Prompt: true, Keep: true, Break: []string{"x-c", "y-a"}, Crash: []string{},
 		Wall: map[string]time.Duration{"x": ahead, "a": ahead}, Begin: []string{"break x c, x knows", "break y a, y knows"},
 	}, []string{"lock x k", "late x > b  [confirm #1 serial 1 token 1700000015000000]"}},
 	{"restarted voters that don't ask for the highest token", asksNobody, Options{

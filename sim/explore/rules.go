@@ -90,7 +90,25 @@ func when(holds func(e *encoder, in reflect.Value) bool) rule {
 	}
 }
 
-func get(v reflect.Value, name string) reflect.Value { return v.FieldByName(name) }
+var fieldsOf sync.Map // of reflect.Type: map[string]int
+
+// get returns a field by its name, which reflect takes long for.
+func get(v reflect.Value, name string) reflect.Value {
+	t := v.Type()
+	fields, ok := fieldsOf.Load(t)
+	if !ok {
+		all := make(map[string]int, t.NumField())
+		for i := range t.NumField() {
+			all[t.Field(i).Name] = i
+		}
+		fields, _ = fieldsOf.LoadOrStore(t, all)
+	}
+	i, ok := fields.(map[string]int)[name]
+	if !ok {
+		panic("explore: " + t.String() + " has no field " + name)
+	}
+	return v.Field(i)
+}
 
 func is(in reflect.Value, name string) bool { return get(in, name).Bool() }
 

@@ -99,12 +99,12 @@ var spaces = map[string]Options{
 	"apart":         {Apart: true, Locks: [2]int{1, 0}, Ticks: 1, Late: 1},
 	"apart, breaks": {Apart: true, Locks: [2]int{1, 1}, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"x-a", "x-b", "x-c"}},
 	"apart, late":   {Apart: true, Locks: [2]int{1, 1}, Ticks: 1, Late: 1, Prompt: true},
-	"crashes":       {Apart: true, Locks: [2]int{1, 1}, Ticks: 2, Crashes: 1, Prompt: true},
+	"crashes":       {Apart: true, Locks: [2]int{1, 1}, Ticks: 1, Crashes: 1, Prompt: true},
 	"restarts":      {Apart: true, Locks: [2]int{1, 0}, Ticks: 5, Crashes: 1, Prompt: true, Crash: []string{"a", "b", "c"}},
 	"clocks":        {Locks: [2]int{1, 0}, Ticks: 5, Crashes: 1, Prompt: true, Crash: []string{"c"}, Wall: map[string]time.Duration{"a": ahead}},
-	"two keys":      {Keys: 2, Locks: [2]int{1, 1}, Ticks: 2, Breaks: 1, Prompt: true, Keep: true, Crash: []string{}, Break: []string{"a-b", "a-c"}},
+	"two keys":      {Keys: 2, Locks: [2]int{1, 1}, Ticks: 1, Breaks: 1, Prompt: true, Keep: true, Crash: []string{}, Break: []string{"a-b", "a-c"}},
 	"tries":         {Locks: [2]int{1, 1}, Ticks: 3, Prompt: true, Abandon: true, Try: true},
-	"five":          {Voters: 5, Locks: [2]int{1, 1}, Ticks: 1, Crashes: 1, Prompt: true, Crash: []string{"c", "d", "e"}},
+	"five":          {Voters: 5, Locks: [2]int{1, 1}, Crashes: 1, Prompt: true, Crash: []string{"c", "d", "e"}},
 }
 
 // TestReductionLosesNothing visits spaces twice: once as always, and once with voters never exchanged and every field of every node

@@ -30,8 +30,7 @@ func (x *explorer) walk(s state, n int, choose func(s *state, i int, among []Ste
 				break
 			}
 			if s.late > 0 {
-				if st, ok := choose(&s, i, []Step{x.delay(&s, p)}); ok {
-					p = st
+				if _, late := choose(&s, i, []Step{x.delay(&s, p)}); late {
 					break
 				}
 			}
