@@ -19,6 +19,9 @@ func TestGenuineNodesAreFine(t *testing.T) {
 		"five, two":     {Voters: 5, Keys: 2, Locks: [2]int{1, 1}, Ticks: 1, Prompt: true},
 		"clients apart": {Apart: true, Locks: [2]int{1, 1}, Ticks: 4, Breaks: 1, Prompt: true, Break: []string{"x-a", "y-a"}},
 	} {
+		if raced && !slices.Contains([]string{"first start", "two keys", "five, two"}, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := run(t, o)
@@ -97,7 +100,7 @@ func TestLimitsAreChecked(t *testing.T) {
 func TestPackedStatesComeBack(t *testing.T) {
 	x, first := beginning(t, Options{Keys: 2, Apart: true, Locks: [2]int{2, 2}, Ticks: 5, Breaks: 3, Crashes: 2, Late: 4})
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 30 {
+	for range 10 {
 		s := first
 		for range 100 {
 			todo := x.steps(&s, nil)
