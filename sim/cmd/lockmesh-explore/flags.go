@@ -14,8 +14,7 @@ import (
 // defaultFor leaves a default run, with building it, within a minute.
 const defaultFor = 50 * time.Second
 
-// defaultStates keeps the memory of a run below 4 GB. The widest scopes measured took 270 bytes for each state and 4 KB for each state of
-// a single node.
+// defaultStates keeps the memory of a run below 4 GB: ten million states of the widest scope that was measured took 3.1 GB.
 const defaultStates = 10_000_000
 
 // limitMost is what a limit may be. The space grows by an order of magnitude with every one or two, so nobody gets that far.

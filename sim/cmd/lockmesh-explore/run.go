@@ -22,7 +22,7 @@ const (
 	progressEvery = 3 * time.Second
 	// memoryLimit is where the collector of garbage begins to work harder, and memoryMost where a scope is given up.
 	memoryLimit = 3 << 30
-	memoryMost  = 4 << 30
+	memoryMost  = 7 << 29
 )
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
