@@ -55,15 +55,15 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	s := &settings{given: make(flags)}
 	f := flag.NewFlagSet("lockmesh-explore", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
-	f.IntVar(&s.scope.voters, "voters", 3, "how `many` voters, 3 to 5")
-	f.IntVar(&s.scope.keys, "keys", 1, "how `many` keys, 1 or 2")
-	f.IntVar(&s.scope.locks, "locks", 1, "how `many` times each client asks for a key")
+	f.IntVar(&s.scope.voters, "voters", 0, "how `many` voters, 3 to 5; if not given, 3 and 5")
+	f.IntVar(&s.scope.keys, "keys", 0, "how `many` keys, 1 or 2; if not given, both")
+	f.IntVar(&s.scope.locks, "locks", 0, "how `many` times each client asks for a key")
 	f.IntVar(&s.scope.ticks, "ticks", 0, "how `many` times the clock ticks; a TTL is three ticks, and a voter's quiet time four")
 	f.IntVar(&s.scope.breaks, "breaks", 0, "how `many` connections break")
 	f.IntVar(&s.scope.crashes, "crashes", 0, "how `many` nodes crash; they start again at any time, or never")
 	f.IntVar(&s.scope.late, "late", 0, "how `many` times what should be prompt is late by any time: messages, news that a connection is gone, new connections")
-	f.BoolVar(&s.scope.apart, "apart", false, "the clients are nodes of their own; otherwise two of the voters")
-	f.BoolVar(&s.scope.every, "every", false, "messages arrive in every order; otherwise at once, unless late. Refreshes and their answers are prompt in either case")
+	f.BoolVar(&s.scope.apart, "apart", false, "the clients are nodes of their own; with =false, two of the voters; if not given, both")
+	f.BoolVar(&s.scope.every, "every", false, "messages arrive in every order; with =false, at once unless late; if not given, both. Refreshes and their answers are prompt in either case")
 	f.DurationVar(&s.length, "for", defaultFor, "how `long` to go on with wider scopes")
 	f.IntVar(&s.states, "states", defaultStates, "how `many` states of one scope to keep at most; ten million fit into 4 GB")
 	err := f.Parse(args)
@@ -96,7 +96,7 @@ func (s *settings) check() error {
 		{"crashes", s.scope.crashes, 0, limitMost},
 		{"late", s.scope.late, 0, limitMost},
 	} {
-		if l.n < l.lo || l.n > l.hi {
+		if s.given[l.name] && (l.n < l.lo || l.n > l.hi) {
 			return fmt.Errorf("-%s %d: it must be in %d..%d", l.name, l.n, l.lo, l.hi)
 		}
 	}
