@@ -25,7 +25,8 @@ var mutants = []struct {
 	{"no quiet time", hasty, Options{Locks: [2]int{1, 1}, Breaks: 2, Crashes: 1, Prompt: true, Crash: []string{"c"}}, []string{"break a b, a knows"}},
 	{"quiet votes that count", quietCounts, Options{
 		Locks: [2]int{1, 1}, Ticks: 4, Breaks: 2, Crashes: 1, Late: 1, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}, Crash: []string{"c"},
-	}, []string{"lock a k", "lock b k", "break a c, a knows", "tick", "break a b, a knows"}},
+		Begin: []string{"lock a k", "lock b k", "break a c, a knows"}, // without, it is found as well, but to exhaust the control takes many minutes
+	}, []string{"tick", "break a b, a knows"}},
 	{"votes kept across a voter's lives", keepsVotes, Options{
 		Apart: true, Locks: [2]int{1, 1}, Ticks: 4, Breaks: 4, Crashes: 1, Prompt: true, Keep: true, Crash: []string{"b"}, Begin: acrossCuts,
 	}, []string{"lock y k", "tick", "lock x k"}},
