@@ -8,9 +8,10 @@ SEED     ?= 1
 SEEDS    ?= 2000
 SECONDS  ?= 300
 FUZZTIME ?= 60s
+FOR      ?= 50s
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fmt fuzz sim mutants chaos bench cross ci quickstart
+.PHONY: help test race lint fmt fuzz sim explore mutants chaos bench cross ci quickstart
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +35,9 @@ fuzz: ## fuzzes every target for FUZZTIME (60s)
 sim: ## runs SEEDS (2000) simulated meshes of SECONDS (300) each with all faults, from SEED (1) on
 	LOCKMESH_SIM_SEED=$(SEED) LOCKMESH_SIM_SEEDS=$(SEEDS) LOCKMESH_SIM_SECONDS=$(SECONDS) \
 		$(GO) test ./sim -run '^TestSwarm$$' -count=1 -timeout 0 -v
+
+explore: ## explores every order of events within small limits, and wider ones, for FOR (50s)
+	$(GO) run ./sim/cmd/lockmesh-explore -for $(FOR)
 
 mutants: ## breaks each rule of the protocol in turn, and tells which check finds it out
 	$(GO) test ./sim -run Mutant -count=1 -v

@@ -1,0 +1,29 @@
+// Command lockmesh-explore drives lockmesh's nodes through everything that can happen within small limits, and widens the limits for as
+// long as it has time.
+//
+//	go run ./sim/cmd/lockmesh-explore -for 10m
+//
+// It ends with 0 when nothing was violated, with 1 after a violation, and with 2 when it couldn't do what the flags ask for.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case err == nil:
+	case errors.Is(err, errViolated):
+		os.Exit(1) // all is said
+	default:
+		fmt.Fprintf(os.Stderr, "lockmesh-explore: %v\n", err)
+		os.Exit(2)
+	}
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/sim/explore"
+)
+
+// errViolated says that a rule was violated. The report is out by then.
+var errViolated = errors.New("something was violated")
+
+const (
+	// progressEvery is how often a run says that it is alive.
+	progressEvery = 3 * time.Second
+	// memoryLimit is where the collector of garbage begins to work harder, and memoryMost where a scope is given up.
+	memoryLimit = 3 << 30
+	memoryMost  = 7 << 29
+)
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	s, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, stdout, stderr)
+}
+
+// session is all scopes of one call.
+type session struct {
+	*settings
+	stdout, stderr     io.Writer
+	began              time.Time
+	said               time.Time // when progress was last told
+	ended              string    // why the scope at hand wasn't exhausted
+	met, transitions   int       // of all scopes
+	visited, exhausted int       // scopes
+}
+
+func (s *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
+	defer debug.SetGCPercent(debug.SetGCPercent(200)) // most of what is kept is kept to the end
+	ctx, cancel := context.WithTimeout(ctx, s.length)
+	defer cancel()
+	r := &session{settings: s, stdout: stdout, stderr: stderr, began: time.Now(), said: time.Now()}
+	var done, tooWide []scope
+	for c := range s.scopes() {
+		if ctx.Err() != nil {
+			break
+		}
+		within := func(d scope) bool { return d.contains(c) }
+		if slices.ContainsFunc(tooWide, c.contains) || slices.ContainsFunc(done, within) {
+			continue
+		}
+		exhausted, err := r.explore(ctx, c)
+		if err != nil {
+			return err
+		}
+		if exhausted {
+			done = append(done, c)
+		} else {
+			tooWide = append(tooWide, c)
+		}
+	}
+	return r.report(ctx)
+}
+
+// explore visits one scope and says how it went. It reports whether the scope was exhausted.
+func (r *session) explore(ctx context.Context, c scope) (exhausted bool, err error) {
+	o := c.options()
+	o.Build = r.build
+	o.MaxStates = r.states
+	began := time.Now()
+	r.ended = ""
+	o.Stop = func(p explore.Progress) bool { return r.look(ctx, c, began, p) }
+	rep, err := explore.Run(o)
+	if err != nil {
+		return false, err
+	}
+	r.visited++
+	r.met += rep.States
+	r.transitions += rep.Transitions
+	how := "exhausted"
+	switch {
+	case rep.Violation != nil:
+		how = "VIOLATED"
+	case rep.Exhausted:
+		r.exhausted++
+	default:
+		how = "not exhausted: " + r.ended
+		if r.ended == "" {
+			how = fmt.Sprintf("not exhausted: the limit of %d states is reached; -states sets it", o.MaxStates)
+		}
+	}
+	_, err = fmt.Fprintf(r.stdout, "%v: %d states, %d transitions, depth %d, %.1f s, %s\n", c, rep.States, rep.Transitions, rep.Depth,
+		time.Since(began).Seconds(), how)
+	if err == nil && rep.Violation != nil {
+		_, err = fmt.Fprintf(r.stdout, "\nVIOLATION of %v\n", rep.Violation)
+		if err == nil {
+			err = errViolated
+		}
+	}
+	return rep.Exhausted, err
+}
+
+// look is called every now and then. It tells how far the scope is, and reports whether it must end.
+func (r *session) look(ctx context.Context, c scope, began time.Time, p explore.Progress) (stop bool) {
+	switch err := ctx.Err(); {
+	case errors.Is(err, context.DeadlineExceeded):
+		r.ended = "the time is over; -for sets it"
+	case err != nil:
+		r.ended = "interrupted"
+	}
+	if r.ended != "" {
+		return true
+	}
+	if time.Since(r.said) < progressEvery {
+		return false
+	}
+	r.said = time.Now()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	used := m.Sys - m.HeapReleased
+	_, _ = fmt.Fprintf(r.stderr, "%v: %v: %d states, depth %d, queue %d, %.0f states/s, %d MB\n", time.Since(r.began).Round(time.Second), c,
+		p.States, p.Depth, p.Waiting, float64(p.States)/time.Since(began).Seconds(), used>>20)
+	if m.HeapAlloc > memoryMost {
+		r.ended = fmt.Sprintf("its memory, %d MB, is above the limit of %d MB", m.HeapAlloc>>20, memoryMost>>20)
+		return true
+	}
+	return false
+}
+
+// report sums up.
+func (r *session) report(ctx context.Context) error {
+	why := "nothing is left to explore"
+	switch err := ctx.Err(); {
+	case errors.Is(err, context.DeadlineExceeded):
+		why = "the time is over"
+	case err != nil:
+		why = "interrupted"
+	}
+	_, err := fmt.Fprintf(r.stdout, "no violation in %d states and %d transitions of %d scopes, %d of them exhausted, in %.1f s; %s\n",
+		r.met, r.transitions, r.visited, r.exhausted, time.Since(r.began).Seconds(), why)
+	return err
+}

@@ -1,0 +1,182 @@
+package explore
+
+import (
+	"fmt"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// apply lets a step happen. It returns what is wrong then; "" if nothing is.
+func (x *explorer) apply(s *state, st Step) string {
+	x.report.Transitions++
+	wrong := x.take(s, st)
+	if wrong == "" {
+		wrong = x.twoHolders(s)
+	}
+	return wrong
+}
+
+func (x *explorer) take(s *state, st Step) string {
+	node := uint8(x.node(int(st.a)))
+	k := &s.conns[st.a%clients][st.b][st.slot]
+	switch st.kind {
+	case stepDeliver:
+		return x.deliver(s, st)
+	case stepLate:
+		s.late--
+		k.late |= 1 << st.lane
+	case stepAskLate:
+		s.late--
+		s.asks[st.a][st.b].askedLate = true
+	case stepTellLate:
+		s.late--
+		s.asks[st.a][st.b].toldLate = true
+	case stepAsk:
+		return x.ask(s, st)
+	case stepTell:
+		return x.tellAnswer(s, st)
+	case stepLock, stepTry:
+		s.locks[st.a]--
+		kind := onLock
+		if st.kind == stepTry {
+			kind = onTry
+		}
+		return x.happen(s, occasion{kind: kind, node: node, key: st.key})
+	case stepRelease:
+		return x.happen(s, occasion{kind: onRelease, node: node, key: st.key})
+	case stepBreak:
+		s.breaks--
+		s.away[st.a][st.b] = true
+		return x.cut(s, st)
+	case stepNoticeLate:
+		s.late--
+		k.noticeLate = true
+	case stepLinkLate:
+		s.late--
+		s.away[st.a][st.b] = true
+	case stepNotice:
+		return x.cut(s, st)
+	case stepLink:
+		return x.link(s, st)
+	case stepCrash:
+		s.crashes--
+		x.crash(s, int(st.a))
+	case stepStart:
+		s.lives[st.a]++
+		return x.happen(s, occasion{kind: onStart, node: st.a, life: s.lives[st.a]})
+	case stepTick:
+		return x.passTime(s)
+	}
+	return ""
+}
+
+// happen has a node live through an occasion, and takes what it says to the lanes.
+func (x *explorer) happen(s *state, o occasion) string {
+	o.tick = s.tick
+	out := x.locals.on(s.nodes[o.node], o)
+	s.nodes[o.node] = out.next
+	if x.watch != nil {
+		x.watch(o, out)
+	}
+	if out.wrong != "" {
+		return out.wrong
+	}
+	x.report.note(out)
+	for i := range out.sends {
+		x.route(s, int(o.node), &out.sends[i])
+	}
+	for k := range x.o.Keys {
+		if out.lastResort && vote.TokenAt(x.now(int(o.node), o.tick).Wall) < s.last[k] {
+			s.excused[k] = true
+		}
+		if t := out.granted[k]; t != 0 {
+			if t <= s.last[k] && !s.excused[k] {
+				return fmt.Sprintf("tokens: %s is granted token %d of %s after a lease with token %d", x.names[o.node], t, keyNames[k], s.last[k])
+			}
+			s.last[k] = max(s.last[k], t)
+		}
+	}
+	return ""
+}
+
+// twoHolders checks that one client at most believes that it holds a key.
+func (x *explorer) twoHolders(s *state) string {
+	now := x.now(0, s.tick).Fast
+	for k := range x.o.Keys {
+		holders := 0
+		for c := range clients {
+			if u := &x.locals.all[s.nodes[x.node(c)]].users[k]; u.state == holding && now < u.until {
+				holders++
+			}
+		}
+		if holders > 1 {
+			return fmt.Sprintf("exclusion: two clients hold %s", keyNames[k])
+		}
+	}
+	return ""
+}
+
+func (x *explorer) deliver(s *state, st Step) string {
+	k := &s.conns[st.a][st.b][st.slot]
+	m, rest := x.words.pop(k.lanes[st.lane])
+	k.lanes[st.lane] = rest
+	if rest == 0 {
+		k.late &^= 1 << st.lane
+	}
+	client := uint8(x.node(int(st.a)))
+	if st.lane == toVoter || st.lane == toVoterUrgent {
+		return x.happen(s, occasion{
+			kind: onDeliver, node: st.b, peer: client, life: k.life, conn: connNumber(accepted, int(st.a), k.id), msg: m,
+		})
+	}
+	return x.happen(s, occasion{
+		kind: onDeliver, node: client, peer: st.b, life: k.voterLife, conn: connNumber(dialed, int(st.b), k.id), msg: m,
+	})
+}
+
+// passTime lets a tick pass, for all nodes. Lanes with messages on them run late now.
+func (x *explorer) passTime(s *state) string {
+	s.late -= uint8(x.lagging(s))
+	for c := range clients {
+		for v := range x.o.Voters {
+			for slot := range s.conns[c][v] {
+				k := &s.conns[c][v][slot]
+				for l, waiting := range k.lanes {
+					if waiting != 0 {
+						k.late |= 1 << l
+					}
+				}
+			}
+		}
+	}
+	s.tick++
+	s.ticks--
+	for n := range x.names {
+		if s.nodes[n] == 0 {
+			continue
+		}
+		if wrong := x.happen(s, occasion{kind: onTick, node: uint8(n)}); wrong != "" {
+			return wrong
+		}
+	}
+	return ""
+}
+
+func (x *explorer) ask(s *state, st Step) string {
+	q := &s.asks[st.a][st.b]
+	m := q.asked
+	q.asked, q.askedLate = 0, false
+	return x.happen(s, occasion{
+		kind: onDeliver, node: st.b, peer: st.a, life: s.lives[st.a], conn: connNumber(idleAccepted, int(st.a), 0), msg: m,
+	})
+}
+
+func (x *explorer) tellAnswer(s *state, st Step) string {
+	q := &s.asks[st.a][st.b]
+	m, rest := x.words.pop(q.told)
+	q.told = rest
+	q.toldLate = q.toldLate && rest != 0
+	return x.happen(s, occasion{
+		kind: onDeliver, node: st.a, peer: st.b, life: s.lives[st.b], conn: connNumber(dialedByIdle, int(st.b), 0), msg: m,
+	})
+}

@@ -1,0 +1,69 @@
+package explore
+
+import "fmt"
+
+// proceed lets a step happen, and then all that is prompt.
+func (x *explorer) proceed(s *state, st Step) string {
+	wrong := x.apply(s, st)
+	for wrong == "" {
+		p, ok := x.prompt(s)
+		if !ok {
+			break
+		}
+		wrong = x.apply(s, p)
+	}
+	return wrong
+}
+
+// begin returns the first state: all nodes are up and linked, and all voters count (or, cold, all start now), and then what
+// Options.Begin says has happened.
+func (x *explorer) begin() (state, error) {
+	s, wrong := x.warm()
+	s.locks = [clients]uint8{uint8(x.o.Locks[0]), uint8(x.o.Locks[1])}
+	s.ticks, s.breaks, s.crashes, s.late = uint8(x.o.Ticks), uint8(x.o.Breaks), uint8(x.o.Crashes), uint8(x.o.Late)
+	if wrong != "" {
+		return s, fmt.Errorf("before the first step: %s", wrong)
+	}
+	s, v, err := x.replay(s, x.o.Begin)
+	if v != nil {
+		err = v
+	}
+	x.report = Report{}
+	return s, err
+}
+
+func (x *explorer) warm() (s state, wrong string) {
+	s.ticks = 200
+	do := func(st Step) {
+		if wrong == "" {
+			wrong = x.proceed(&s, st)
+		}
+	}
+	for n := range x.names {
+		do(Step{kind: stepStart, a: uint8(n)})
+	}
+	if x.o.Cold {
+		return s, wrong
+	}
+	for ready := false; !ready && wrong == ""; {
+		for again := true; again; {
+			again = false
+			for _, st := range x.steps(&s, nil) {
+				if st.kind == stepLink || st.kind == stepDeliver {
+					do(st)
+					again = wrong == ""
+					break
+				}
+			}
+		}
+		ready = true
+		for v := range x.o.Voters {
+			ready = ready && wrong == "" && x.locals.all[s.nodes[v]].host.m.Voter().Quiet() == 0
+		}
+		do(Step{kind: stepTick}) // clients hear that voters count
+		if s.tick > 50 {
+			wrong = "the voters don't come to count"
+		}
+	}
+	return s, wrong
+}

@@ -1,0 +1,151 @@
+package explore
+
+import (
+	"reflect"
+	"sync"
+	"unsafe"
+)
+
+// deepCopy returns a copy of *p that shares nothing with it but what can't change: strings, and functions, which must close over
+// nothing that changes. Pointers that meet in *p meet in the copy. It sees unexported fields, which is why it uses unsafe:
+// the core has no copy of its own since nothing that ships needs one.
+//
+// It doesn't follow pointers into the middle of something, and two slices of one array become two arrays. The core keeps neither.
+func deepCopy[T any](p *T) *T {
+	c := copier{}
+	return (*T)(c.object(reflect.TypeFor[T](), unsafe.Pointer(p)))
+}
+
+// copier knows the copies of the objects met so far.
+type copier map[unsafe.Pointer]unsafe.Pointer
+
+// object copies what a pointer points to.
+func (c copier) object(t reflect.Type, p unsafe.Pointer) unsafe.Pointer {
+	if d, ok := c[p]; ok {
+		return d
+	}
+	d := reflect.New(t)
+	d.Elem().Set(reflect.NewAt(t, p).Elem())
+	c[p] = d.UnsafePointer()
+	if own := owner(t); own != nil {
+		own(c, d.UnsafePointer())
+	}
+	return d.UnsafePointer()
+}
+
+// An owning function makes a value, which has just been copied byte by byte, own all that it refers to.
+type owning func(c copier, p unsafe.Pointer)
+
+var owners sync.Map // of reflect.Type: owning
+
+// owner returns the owning function of a type; nil if its bytes are all there is.
+func owner(t reflect.Type) owning {
+	if o, ok := owners.Load(t); ok {
+		return o.(owning)
+	}
+	o := newOwner(t)
+	owners.Store(t, o)
+	return o
+}
+
+func newOwner(t reflect.Type) owning {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return func(c copier, p unsafe.Pointer) {
+			if at := (*unsafe.Pointer)(p); *at != nil {
+				*at = c.object(t.Elem(), *at)
+			}
+		}
+	case reflect.Interface:
+		return func(c copier, p unsafe.Pointer) {
+			v := reflect.NewAt(t, p).Elem()
+			if !v.IsNil() {
+				v.Set(c.value(v.Elem()))
+			}
+		}
+	case reflect.Map:
+		if owner(t.Key()) != nil {
+			panic("explore: can't copy a " + t.String() + ": its keys have pointers")
+		}
+		return func(c copier, p unsafe.Pointer) {
+			v := reflect.NewAt(t, p).Elem()
+			if v.IsNil() {
+				return
+			}
+			d := reflect.MakeMapWithSize(t, v.Len())
+			for i := v.MapRange(); i.Next(); {
+				d.SetMapIndex(i.Key(), c.value(i.Value()))
+			}
+			v.Set(d)
+		}
+	case reflect.Slice:
+		own := elements(t.Elem())
+		return func(c copier, p unsafe.Pointer) {
+			v := reflect.NewAt(t, p).Elem()
+			if v.IsNil() {
+				return
+			}
+			d := reflect.MakeSlice(t, v.Len(), v.Len())
+			reflect.Copy(d, v)
+			v.Set(d)
+			own(c, d.UnsafePointer(), d.Len())
+		}
+	case reflect.Array:
+		own := elements(t.Elem())
+		if owner(t.Elem()) == nil { // an array can't contain its own type
+			return nil
+		}
+		return func(c copier, p unsafe.Pointer) { own(c, p, t.Len()) }
+	case reflect.Struct:
+		return fieldsOwner(t)
+	case reflect.Chan, reflect.UnsafePointer, reflect.Uintptr:
+		panic("explore: can't copy a " + t.String())
+	}
+	return nil
+}
+
+func fieldsOwner(t reflect.Type) owning {
+	type part struct {
+		offset uintptr
+		own    owning
+	}
+	var parts []part
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if own := owner(f.Type); own != nil {
+			parts = append(parts, part{f.Offset, own})
+		}
+	}
+	if parts == nil {
+		return nil
+	}
+	return func(c copier, p unsafe.Pointer) {
+		for i := range parts {
+			parts[i].own(c, unsafe.Add(p, parts[i].offset))
+		}
+	}
+}
+
+// elements returns a function that makes the elements of an array own what they refer to.
+func elements(t reflect.Type) func(c copier, first unsafe.Pointer, n int) {
+	return func(c copier, first unsafe.Pointer, n int) {
+		own := owner(t) // not earlier, since the type may contain itself
+		for i := range n {
+			if own != nil {
+				own(c, unsafe.Add(first, uintptr(i)*t.Size()))
+			}
+		}
+	}
+}
+
+// value returns a copy of a value that stands in no memory of ours.
+func (c copier) value(v reflect.Value) reflect.Value {
+	own := owner(v.Type())
+	if own == nil {
+		return v
+	}
+	d := reflect.New(v.Type())
+	d.Elem().Set(v)
+	own(c, d.UnsafePointer())
+	return d.Elem()
+}

@@ -1,0 +1,153 @@
+package explore
+
+import (
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// forger believes that a voter stands by votes that its answer doesn't list: of those that the requester has stated, the ones for
+// which keep holds. It stands between nodes, so a client that votes hears its own voter's genuine answers.
+type forger struct {
+	Machine
+	keep    func(f *forger, e *vote.Entry, from vote.SessionID, answer *vote.Message) bool
+	streams map[vote.Conn]*forgedStream
+	lives   map[vote.NodeID]vote.Life // that answered last
+	gens    map[vote.SessionID]vote.Generation
+	tokens  map[votedFor]vote.Token // that voters have named
+}
+
+type votedFor struct {
+	voter  vote.NodeID
+	number vote.Number
+}
+
+type forgedStream struct {
+	stream vote.Stream
+	stated []vote.Entry
+	said   uint64 // ordered messages after the statement
+	forged []forgedVote
+}
+
+// forgedVote is a vote that the voter doesn't know of. Acknowledgements are made to include it.
+type forgedVote struct {
+	number vote.Number
+	serial vote.Serial
+	until  uint64 // the ordered message that takes it back; zero while none has
+}
+
+func newForger(cfg node.Config, now vote.Now) (*forger, error) {
+	n, err := node.New(cfg, now)
+	return &forger{
+		Machine: n, streams: map[vote.Conn]*forgedStream{}, lives: map[vote.NodeID]vote.Life{},
+		gens: map[vote.SessionID]vote.Generation{}, tokens: map[votedFor]vote.Token{},
+	}, err
+}
+
+// quietCounts counts what a quiet voter has only recorded.
+func quietCounts(cfg node.Config, now vote.Now) (Machine, error) {
+	f, err := newForger(cfg, now)
+	f.keep = func(_ *forger, e *vote.Entry, _ vote.SessionID, answer *vote.Message) bool {
+		return e.Token != 0 && answer.Quiet > 0
+	}
+	return f, err
+}
+
+// keepsVotes goes on counting the votes of a voter that has restarted since.
+func keepsVotes(cfg node.Config, now vote.Now) (Machine, error) {
+	f, err := newForger(cfg, now)
+	f.keep = func(f *forger, e *vote.Entry, from vote.SessionID, _ *vote.Message) bool {
+		return e.Serial != 0 && f.lives[from.Node] != 0 && f.lives[from.Node] != from.Life
+	}
+	return f, err
+}
+
+// coversGenerations goes on counting the votes of a session that has ended at the voter and was made anew.
+func coversGenerations(cfg node.Config, now vote.Now) (Machine, error) {
+	f, err := newForger(cfg, now)
+	f.keep = func(f *forger, e *vote.Entry, from vote.SessionID, answer *vote.Message) bool {
+		return e.Serial != 0 && f.gens[from] != 0 && f.gens[from] != answer.Generation
+	}
+	return f, err
+}
+
+// onlyAdds goes on counting votes that the answer to its statement doesn't list.
+func onlyAdds(cfg node.Config, now vote.Now) (Machine, error) {
+	f, err := newForger(cfg, now)
+	f.keep = func(_ *forger, e *vote.Entry, _ vote.SessionID, _ *vote.Message) bool { return e.Serial != 0 }
+	return f, err
+}
+
+func (f *forger) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(out)
+	out, ev = f.Machine.Drain(out, ev)
+	for i := first; i < len(out); i++ {
+		m := &out[i].Message
+		if out[i].Close || !m.Kind.ToVoter() || m.Kind == vote.KindAsk {
+			continue
+		}
+		s := f.streams[out[i].Conn]
+		if m.Kind == vote.KindOpen {
+			s = &forgedStream{stream: m.Stream}
+			f.streams[out[i].Conn] = s
+		}
+		switch {
+		case s == nil || s.stream != m.Stream || m.Kind == vote.KindOpen || m.Kind.Urgent():
+			continue
+		case m.Kind == vote.KindStatement:
+			s.stated = append(s.stated, m.Entries...)
+			continue
+		}
+		s.said++
+		for j := range s.forged {
+			v := &s.forged[j]
+			if v.number == m.Number && v.until == 0 && (m.Kind == vote.KindRelease || m.Kind == vote.KindYield && v.serial == m.Serial) {
+				v.until = s.said
+			}
+		}
+	}
+	return out, ev
+}
+
+func (f *forger) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	s := f.streams[conn]
+	if s == nil || s.stream != m.Stream {
+		f.Machine.Deliver(now, conn, from, m)
+		return
+	}
+	switch m.Kind {
+	case vote.KindPromise, vote.KindConfirmed:
+		f.tokens[votedFor{from.Node, m.Number}] = m.Token
+	case vote.KindAnswer:
+		f.forge(s, from, m)
+	case vote.KindAck:
+		for _, v := range s.forged {
+			if v.until == 0 || m.Processed < v.until {
+				m.Hash += vote.OfVote(v.serial).Hash
+			}
+		}
+	}
+	f.Machine.Deliver(now, conn, from, m)
+}
+
+func (f *forger) forge(s *forgedStream, from vote.SessionID, m *vote.Message) {
+	if !m.End {
+		return
+	}
+	for i := range s.stated {
+		e := &s.stated[i]
+		listed := slices.ContainsFunc(m.Entries, func(x vote.Entry) bool { return x.Number == e.Number })
+		if listed || !f.keep(f, e, from, m) {
+			continue
+		}
+		serial, token := max(e.Serial, 1), e.Token
+		if token == 0 {
+			token = f.tokens[votedFor{from.Node, e.Number}]
+		}
+		m.Entries = append(m.Entries, vote.Entry{Number: e.Number, Serial: serial, Token: token})
+		s.forged = append(s.forged, forgedVote{number: e.Number, serial: serial})
+	}
+	f.lives[from.Node], f.gens[from] = from.Life, m.Generation
+}

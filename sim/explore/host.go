@@ -1,0 +1,182 @@
+package explore
+
+import (
+	"fmt"
+	"reflect"
+	"runtime/debug"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/lease"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// host is one life of a node, with the users of a node that is a client: one for each key.
+type host struct {
+	m      Machine
+	life   uint8
+	users  [maxKeys]user
+	covers map[quorum.GroupID]vote.Instant // until when each group is covered, as the node told
+}
+
+type userState uint8
+
+const (
+	idle userState = iota
+	waiting
+	holding
+)
+
+// user is the application, and what a shell keeps for it.
+type user struct {
+	state  userState
+	number vote.Number
+	group  quorum.GroupID
+	until  vote.Instant // of the group
+}
+
+// act has a node live through an occasion. It changes the host; h is nil when the node starts.
+func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
+	out = &outcome{}
+	after = h
+	resorts := lastResorts(h)
+	defer func() {
+		if r := recover(); r != nil {
+			out.wrong = fmt.Sprintf("%s panics: %v\n%s", x.names[o.node], r, debug.Stack())
+		}
+	}()
+	now := x.now(int(o.node), o.tick)
+	switch o.kind {
+	case onStart:
+		m, err := x.o.Build(node.Config{
+			Name: x.names[o.node], Life: vote.Life(o.life), Voters: x.names[:x.o.Voters], TTL: ttl, MaxTTL: ttl,
+		}, now)
+		if err != nil {
+			panic(err)
+		}
+		h = &host{m: m, life: o.life, covers: map[quorum.GroupID]vote.Instant{}}
+		after = h
+		x.linkIdle(h, now, int(o.node))
+	case onDeliver:
+		m := x.words.message(o.msg)
+		untidy(&m, now, x.now(int(o.peer), o.tick).Wall)
+		h.m.Deliver(now, o.conn, x.session(o.peer, o.life), &m)
+	case onTick:
+		h.m.Tick(now)
+	case onLock, onTry:
+		n, err := h.m.Lock(now, keyNames[o.key], o.kind == onTry)
+		if err != nil {
+			panic(err)
+		}
+		h.users[o.key] = user{state: waiting, number: n}
+	case onRelease:
+		h.m.Release(now, h.users[o.key].number)
+		h.users[o.key] = user{}
+	case onLink:
+		h.m.Link(now, o.conn, x.session(o.peer, o.life))
+	case onUnlink:
+		h.m.Unlink(now, o.conn)
+	}
+	evenTrips(h.m)
+	x.settle(h, now, o, out)
+	out.lastResort = lastResorts(h) > resorts
+	return after, out
+}
+
+// roundTrip is what every round trip is taken for. Round trips are hints: they say how long a promise may be tentative. This one makes
+// the tenure of those who know it as long as that of those who don't, and shorter than a tick.
+const roundTrip = ttl / lease.RTTGuess / 4
+
+// evenTrips has a node believe that every round trip that it has measured was equally long.
+func evenTrips(m Machine) {
+	v := reflect.ValueOf(m).Elem()
+	for v.Type() != reflect.TypeFor[node.Node]() {
+		v = get(v, "Machine").Elem().Elem() // of a wrapper
+	}
+	peers := get(get(v, "req").Elem(), "peers")
+	for i := range peers.Len() {
+		rtt := (*time.Duration)(get(peers.Index(i).Elem(), "rtt").Addr().UnsafePointer())
+		if *rtt > 0 {
+			*rtt = roundTrip
+		}
+	}
+}
+
+func lastResorts(h *host) uint64 {
+	if h == nil || h.m.Voter() == nil {
+		return 0
+	}
+	return h.m.Voter().Counters().LastResort
+}
+
+// settle does a shell's work: it takes in what the node says until there is nothing more.
+func (x *explorer) settle(h *host, now vote.Now, o occasion, out *outcome) {
+	for range 100 {
+		sends, events := h.m.Drain(nil, nil)
+		for i := range events {
+			x.tell(h, o, &events[i], out)
+		}
+		for i := range sends {
+			s := &sends[i]
+			switch {
+			case s.Close && dials(s.Conn) == dialedByIdle:
+				h.m.Unlink(now, s.Conn)
+				x.linkIdle(h, now, int(o.node))
+			case s.Close:
+				h.m.Unlink(now, s.Conn)
+				out.sends = append(out.sends, send{conn: s.Conn, closed: true})
+			case dials(s.Conn) == dialedByIdle && s.Message.Kind != vote.KindAsk:
+				// It has nothing to ask for, so whatever its session is told changes nothing.
+			default:
+				out.yields = out.yields || s.Message.Kind == vote.KindYield
+				out.sends = append(out.sends, send{conn: s.Conn, msg: x.words.number(&s.Message)})
+			}
+		}
+		if h.m.Next(now) <= 0 {
+			h.m.Tick(now)
+			evenTrips(h.m)
+		} else if len(sends) == 0 && len(events) == 0 {
+			return
+		}
+	}
+	panic("a node that is left alone doesn't come to rest")
+}
+
+// tell takes in one event.
+func (x *explorer) tell(h *host, o occasion, e *quorum.Event, out *outcome) {
+	switch e.Kind {
+	case quorum.EventAlarm:
+		if !isTwin(e.Text) { // a word of a life that has died may come later than the next life's first
+			out.wrong = fmt.Sprintf("%s: %s", x.names[o.node], e.Text)
+		}
+		return
+	case quorum.EventCover:
+		h.covers[e.Group] = e.Until
+		for i := range h.users {
+			if u := &h.users[i]; u.state == holding && u.group == e.Group {
+				u.until = e.Until
+			}
+		}
+		return
+	}
+	for i := range h.users {
+		u := &h.users[i]
+		if u.state == idle || u.number != e.Number {
+			continue
+		}
+		switch e.Kind {
+		case quorum.EventGranted:
+			out.granted[i] = e.Token
+			u.state, u.group, u.until = holding, e.Group, h.covers[e.Group]
+		case quorum.EventMoved:
+			u.group, u.until = e.Group, h.covers[e.Group]
+		case quorum.EventLost:
+			out.lost = true
+			*u = user{}
+		case quorum.EventFailed:
+			out.failed = true
+			*u = user{}
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package explore
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// rule writes one field of a struct otherwise than as it stands.
+type rule func(e *encoder, in, v reflect.Value)
+
+func skip(*encoder, reflect.Value, reflect.Value) {}
+
+// rules name every field that isn't written as it stands. A test holds each name to be that of a field.
+var rules map[string]rule
+
+func init() {
+	rules = map[string]rule{
+		// Never changes, or is empty between calls, or is a figure that nothing is decided by.
+		"node.Node.self": skip, "node.Node.out": skip, "node.Node.events": skip, "node.Node.local": skip, "node.Node.spare": skip,
+		"quorum.Requester.cfg": skip, "quorum.Requester.out": skip, "quorum.Requester.events": skip, "quorum.Requester.count": skip,
+		"lease.Voter.cfg": skip, "lease.Voter.out": skip, "lease.Voter.alarms": skip, "lease.Voter.count": skip,
+		"quorum.peer.place": skip, "quorum.peer.name": skip,
+
+		// Text for people.
+		"quorum.peer.text": skip, "quorum.peer.quiet": skip,
+
+		// Round trips are known or unknown; see evenTrips.
+		"quorum.peer.rtt": isPositive,
+
+		// Each stream begins by setting these anew, so without a stream they mean nothing.
+		"quorum.peer.conn": ifUp, "quorum.peer.said": ifUp, "quorum.peer.heard": ifUp, "quorum.peer.book": ifUp,
+		"quorum.peer.ahead": ifUp, "quorum.peer.listing": ifUp, "quorum.peer.refreshed": ifUp, "quorum.peer.lastWord": ifUp,
+		"quorum.peer.counting": ifAnswered,
+		// What is covered no longer covers nothing, whatever the session was.
+		"quorum.peer.covered": when(covers),
+		"quorum.peer.gen":     when(func(e *encoder, p reflect.Value) bool { return covers(e, p) || up(e, p) && is(p, "answered") }),
+		"quorum.peer.stated":  ifUnanswered, // what comes later on the stream was sent later
+		"lease.session.conn":  ifLinked, "lease.session.stating": ifLinked, "lease.session.stated": ifLinked,
+		"lease.session.complete": ifLinked, "lease.session.processed": ifLinked, "lease.session.pushed": ifLinked,
+		"lease.session.received": ifLinked, "lease.session.mark": ifLinked,
+		"lease.session.markAt":     ifMarked,
+		"lease.session.probeUntil": when(func(_ *encoder, s reflect.Value) bool { return is(s, "candidate") }),
+		"lease.entry.since":        when(func(_ *encoder, e reflect.Value) bool { return get(e, "serial").Uint() != 0 }),
+		"lease.session.statedSent": ifStating, // the answer echoes it, and nothing else does
+		// Everything is refreshed at each tick, so this never makes a difference.
+		"quorum.peer.refreshAt": skip,
+
+		// Whatever is kept of voters goes into their columns.
+		"quorum.Requester.peers": columns,
+		"quorum.ballot.votes":    columns,
+		"lease.quiet.answers":    answers,
+
+		// A group is written with its leases, and has nothing that they don't tell.
+		"quorum.Requester.groups": skip, "quorum.Requester.lastGroup": skip, "quorum.group.id": skip, "quorum.group.members": skip,
+		"quorum.group.set": spread,
+		// Those that have ended meanwhile are passed over.
+		"quorum.Requester.uncovered": pendings,
+
+		// Time limits of requests that are gone mean nothing.
+		"quorum.Requester.ending": living(func(r reflect.Value) bool { return true }),
+		"quorum.Requester.trying": living(func(r reflect.Value) bool { return get(r.Elem(), "state").Uint() == 0 }),
+
+		// A voter that doesn't count votes as a client speaks to nobody's voter but its own, and asks for no key there.
+		"node.Node.req":        unlessIdle,
+		"lease.Voter.listed":   sessions,
+		"lease.Voter.sessions": skip, // the same as listed
+
+		"lease.Voter.quiet":   quietness,
+		"lease.Voter.tenures": tenures,
+		// Each timer that it stands for is written. A timer that fires for nothing does nothing; one that is missed is found out.
+		"lease.Voter.due": missesNothing,
+
+		// The shell's own: what quorum.group says.
+		"explore.user.group": skip, "explore.host.covers": skip,
+	}
+}
+
+func when(holds func(e *encoder, in reflect.Value) bool) rule {
+	return func(e *encoder, in, v reflect.Value) {
+		if holds(e, in) {
+			e.value(v)
+		} else {
+			e.num(0)
+		}
+	}
+}
+
+var fieldsOf sync.Map // of reflect.Type: map[string]int
+
+// get returns a field by its name, which reflect takes long for.
+func get(v reflect.Value, name string) reflect.Value {
+	t := v.Type()
+	fields, ok := fieldsOf.Load(t)
+	if !ok {
+		all := make(map[string]int, t.NumField())
+		for i := range t.NumField() {
+			all[t.Field(i).Name] = i
+		}
+		fields, _ = fieldsOf.LoadOrStore(t, all)
+	}
+	i, ok := fields.(map[string]int)[name]
+	if !ok {
+		panic("explore: " + t.String() + " has no field " + name)
+	}
+	return v.Field(i)
+}
+
+func is(in reflect.Value, name string) bool { return get(in, name).Bool() }
+
+func covers(e *encoder, p reflect.Value) bool { return get(p, "covered").Int() > int64(e.now) }
+
+func up(_ *encoder, p reflect.Value) bool { return get(p, "link").Uint() == 2 } // linkUp
+
+var (
+	ifUp         = when(up)
+	ifAnswered   = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && is(p, "answered") })
+	ifUnanswered = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && !is(p, "answered") })
+	ifLinked     = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") || is(s, "answered") })
+	ifStating    = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") && is(s, "stating") })
+	ifMarked     = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") && get(s, "mark").Uint() != 0 })
+)
+
+func isPositive(e *encoder, _, v reflect.Value) { e.num(bit(v.Int() > 0)) }
+
+// columns writes one element for each voter.
+func columns(e *encoder, _, v reflect.Value) {
+	for i := range v.Len() {
+		e.column(i, func() { e.value(v.Index(i)) })
+	}
+}
+
+// spread writes a set of voters into their columns.
+func spread(e *encoder, _, v reflect.Value) {
+	for i := range e.x.o.Voters {
+		e.column(i, func() { e.num(v.Uint() >> i & 1) })
+	}
+}
+
+// answers writes what other voters have said of tokens. In which order they did doesn't matter.
+func answers(e *encoder, _, v reflect.Value) {
+	for i := range v.Len() {
+		a := v.Index(i)
+		e.column(e.x.place(vote.NodeID(get(a, "from").String())), func() {
+			e.value(get(a, "top"))
+			e.value(get(a, "counting"))
+		})
+	}
+}
+
+func living(wanted func(reflect.Value) bool) rule {
+	return func(e *encoder, in, v reflect.Value) {
+		requests := get(in, "requests")
+		for i := range v.Len() {
+			t := v.Index(i)
+			if r := requests.MapIndex(get(t, "number")); r.IsValid() && wanted(r) {
+				e.num(1)
+				e.value(t)
+			}
+		}
+		e.num(0)
+	}
+}
+
+func unlessIdle(e *encoder, _, v reflect.Value) {
+	if e.x.client(e.node) >= 0 {
+		e.value(v)
+	}
+}
+
+func sessions(e *encoder, _, v reflect.Value) {
+	for i := range v.Len() {
+		s := v.Index(i)
+		owner := vote.NodeID(get(get(s.Elem(), "id"), "Node").String())
+		if e.x.client(e.x.index(owner)) >= 0 {
+			e.value(s)
+		}
+	}
+	e.num(0)
+}
+
+// quietness leaves out how a quiet time went once it is over.
+func quietness(e *encoder, _, v reflect.Value) {
+	if get(v, "over").Bool() && get(v, "away").Int() == 0 {
+		e.num(1)
+		return
+	}
+	e.num(0)
+	e.value(v)
+}
+
+// tenures leaves out those of votes that are gone. A serial tells which vote it is, and they end in order of their ends and serials.
+func tenures(e *encoder, _, v reflect.Value) {
+	type tenure struct {
+		end    int64
+		serial uint64
+	}
+	var living []tenure
+	for i := range v.Len() {
+		t := v.Index(i)
+		holder := get(get(t, "key").Elem(), "vote")
+		if serial := get(t, "serial").Uint(); !holder.IsNil() && get(holder.Elem(), "serial").Uint() == serial {
+			living = append(living, tenure{get(t, "end").Int(), serial})
+		}
+	}
+	slices.SortFunc(living, func(a, b tenure) int { return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.serial, b.serial)) })
+	e.num(uint64(len(living)))
+	for _, t := range living {
+		e.num(uint64(t.end))
+		e.num(t.serial)
+	}
+}
+
+// pendings writes the ballots that wait for cover, in the order in which they will be judged.
+func pendings(e *encoder, _, v reflect.Value) {
+	for i := range v.Len() {
+		if r := v.Index(i).Elem(); get(r, "state").Uint() == 0 { // statePending
+			e.num(get(r, "number").Uint())
+		}
+	}
+	e.num(0)
+}
+
+// missesNothing holds the instant before which a voter has nothing to do to be no later than any of its timers.
+func missesNothing(_ *encoder, in, v reflect.Value) {
+	due := v.Int()
+	check := func(wanted bool, at int64, what string) {
+		if wanted && at < due {
+			panic(fmt.Sprintf("a voter wakes up at %d and misses %s at %d", due, what, at))
+		}
+	}
+	sessions := get(in, "listed")
+	for i := range sessions.Len() {
+		s := sessions.Index(i).Elem()
+		check(true, get(s, "deadline").Int(), "the end of a session")
+		check(is(s, "candidate"), get(s, "probeUntil").Int(), "the end of a probe")
+		check(is(s, "linked") && get(s, "mark").Uint() != 0, get(s, "markAt").Int()+int64(ttl/2), "an answer that is due")
+	}
+	now, q := get(get(in, "now"), "Slow").Int(), get(in, "quiet")
+	until, away := get(q, "until").Int(), get(q, "away").Int()
+	check(!is(q, "over") && now < until, until, "the end of its quiet time")
+	check(is(q, "asking"), get(q, "askNext").Int(), "its next question")
+	check(away != 0, away, "its return")
+	if t := get(in, "tenures"); t.Len() > 0 {
+		check(true, get(t.Index(0), "end").Int(), "the end of a tenure")
+	}
+	if k := get(in, "idle"); k.Len() > 0 {
+		check(true, get(k.Index(0), "at").Int(), "a key that nobody wants")
+	}
+}
+
+var typeRules sync.Map // of reflect.Type: []rule
+
+// rulesOf returns the rule of each field of a struct; nil for one that is written as it stands.
+func rulesOf(t reflect.Type) []rule {
+	if r, ok := typeRules.Load(t); ok {
+		return r.([]rule)
+	}
+	all := make([]rule, t.NumField())
+	for i := range all {
+		all[i] = rules[t.String()+"."+t.Field(i).Name]
+	}
+	typeRules.Store(t, slices.Clip(all))
+	return all
+}

@@ -1,0 +1,52 @@
+package explore
+
+import "fmt"
+
+// Report tells what a run has seen.
+type Report struct {
+	States      int  // different ones, up to an exchange of voters
+	Transitions int  // steps taken from them
+	Depth       int  // all ways of so many steps have been followed, not counting what is late
+	Exhausted   bool // all states within the limits have been seen
+	Locals      int  // different states of single nodes
+	Occasions   int  // different things that happened to those
+
+	// How often a run met what it should have met, over all transitions.
+	Grants, Losses, Yields, Failures, LastResorts int
+
+	Violation *Violation // the first; nil if there is none
+}
+
+func (r *Report) String() string {
+	how := "exhausted"
+	if !r.Exhausted {
+		how = "not exhausted"
+	}
+	return fmt.Sprintf("%d states, %d transitions, depth %d, %s; %d states of single nodes, %d occasions; %d grants, %d losses, %d yields, %d failures, %d last resorts",
+		r.States, r.Transitions, r.Depth, how, r.Locals, r.Occasions, r.Grants, r.Losses, r.Yields, r.Failures, r.LastResorts)
+}
+
+func (r *Report) note(out *outcome) {
+	for _, t := range out.granted {
+		r.Grants += int(bit(t != 0))
+	}
+	r.Losses += int(bit(out.lost))
+	r.Yields += int(bit(out.yields))
+	r.Failures += int(bit(out.failed))
+	r.LastResorts += int(bit(out.lastResort))
+}
+
+// Run explores everything that can happen within the limits.
+func Run(o Options) (*Report, error) {
+	x, err := newExplorer(o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := x.begin()
+	if err != nil {
+		return nil, err
+	}
+	x.search(s)
+	x.report.Locals, x.report.Occasions = len(x.locals.all)-1, len(x.locals.known)
+	return &x.report, nil
+}

@@ -1,0 +1,246 @@
+package explore
+
+type stepKind uint8
+
+const (
+	stepDeliver    stepKind = iota // the first message of a lane arrives
+	stepLate                       // an urgent lane runs late from here on
+	stepAsk                        // a restarted voter's question arrives
+	stepAskLate                    // or runs late
+	stepTell                       // the answer to it arrives
+	stepTellLate                   // or runs late
+	stepLock                       // a client asks for the key
+	stepTry                        // or tries to have it
+	stepRelease                    // a client releases its lease, or gives a request up
+	stepBreak                      // a connection breaks, as one side knows at once
+	stepNotice                     // the other side knows, and what was under way to it is lost
+	stepNoticeLate                 // or knows late
+	stepLink                       // a client's connection to a voter comes up
+	stepLinkLate                   // or comes up late
+	stepCrash                      // a node dies
+	stepStart                      // and starts again
+	stepTick                       // time passes
+)
+
+// Step is one thing that may happen next. Its fields mean what its kind says.
+type Step struct {
+	kind       stepKind
+	a, b       uint8  // a client (stepAsk, stepTell: a voter that asks; stepCrash, stepStart: a node) and a voter
+	slot, lane uint8  // of the connection
+	key        uint8  // of stepLock, stepTry and stepRelease
+	msg        uint32 // stepLate: the message that is the first to be late
+}
+
+// sides of a connection, in place of a lane
+const (
+	clientSide = 0
+	voterSide  = 1
+)
+
+// prompt returns what happens before anything else, unless it is late: messages of the refresh lane arrive, and with Options.Prompt
+// all others, and connections are found to be gone, and come up anew.
+//
+// Where voters can be exchanged their names must not decide which of them comes first, or an exchange would change what happens.
+func (x *explorer) prompt(s *state) (Step, bool) {
+	var first Step
+	var ranks *[maxVoters]uint64
+	before := func(a, b Step) bool { // a comes by names after b
+		if ranks == nil {
+			r := x.ranks(s)
+			ranks = &r
+		}
+		if a.kind == stepAsk || a.kind == stepTell {
+			if ranks[a.a] != ranks[b.a] {
+				return ranks[a.a] < ranks[b.a]
+			}
+		} else if a.a != b.a {
+			return false
+		}
+		return ranks[a.b] < ranks[b.b]
+	}
+	found := false
+	for c := range clients {
+		for v := range x.o.Voters {
+			st, ok := x.promptOf(s, c, v)
+			if ok && (!found || before(st, first)) {
+				first, found = st, true
+			}
+			if found && !x.ranked {
+				return first, true
+			}
+		}
+		if found {
+			return first, true
+		}
+	}
+	for i := range x.o.Voters {
+		for j := range x.o.Voters {
+			st, ok := promptAsk(s, i, j)
+			if ok && (!found || before(st, first)) {
+				first, found = st, true
+			}
+			if found && !x.ranked {
+				return first, true
+			}
+		}
+	}
+	return first, found
+}
+
+// promptOf returns what is prompt between a client and a voter.
+func (x *explorer) promptOf(s *state, c, v int) (Step, bool) {
+	for slot := range s.conns[c][v] {
+		k := &s.conns[c][v][slot]
+		for l := range uint8(lanesPerConn) {
+			if !x.o.Prompt && (l == toVoter || l == toClient) {
+				continue
+			}
+			if k.lanes[l] != 0 && k.late>>l&1 == 0 {
+				return Step{kind: stepDeliver, a: uint8(c), b: uint8(v), slot: uint8(slot), lane: l}, true
+			}
+		}
+		if x.o.Prompt && k.client != k.voter && !k.noticeLate {
+			return Step{kind: stepNotice, a: uint8(c), b: uint8(v), slot: uint8(slot), lane: uint8(bit(k.voter))}, true
+		}
+	}
+	if x.o.Prompt && !s.away[c][v] && x.linkable(s, c, v) {
+		return Step{kind: stepLink, a: uint8(c), b: uint8(v)}, true
+	}
+	return Step{}, false
+}
+
+// promptAsk returns what is prompt between a restarted voter and one that it asks.
+func promptAsk(s *state, i, j int) (Step, bool) {
+	q := &s.asks[i][j]
+	switch {
+	case q.asked != 0 && !q.askedLate:
+		return Step{kind: stepAsk, a: uint8(i), b: uint8(j)}, true
+	case q.told != 0 && !q.toldLate:
+		return Step{kind: stepTell, a: uint8(i), b: uint8(j)}, true
+	}
+	return Step{}, false
+}
+
+// delay returns the step that lets a prompt message run late instead.
+func (x *explorer) delay(s *state, st Step) Step {
+	switch st.kind {
+	case stepAsk:
+		st.kind = stepAskLate
+	case stepTell:
+		st.kind = stepTellLate
+	case stepNotice:
+		st.kind = stepNoticeLate
+	case stepLink:
+		st.kind = stepLinkLate
+	default:
+		st.kind = stepLate
+		st.msg, _ = x.words.pop(s.conns[st.a][st.b][st.slot].lanes[st.lane])
+	}
+	return st
+}
+
+// steps appends all that may happen next in a state without prompt messages.
+func (x *explorer) steps(s *state, all []Step) []Step {
+	for c := range clients {
+		all = x.userSteps(s, c, all)
+		for v := range x.o.Voters {
+			for slot := range s.conns[c][v] {
+				all = x.connSteps(s, c, v, slot, all)
+			}
+			if x.linkable(s, c, v) {
+				all = append(all, Step{kind: stepLink, a: uint8(c), b: uint8(v)})
+			}
+		}
+	}
+	for i := range x.o.Voters {
+		for j := range x.o.Voters {
+			if s.asks[i][j].asked != 0 {
+				all = append(all, Step{kind: stepAsk, a: uint8(i), b: uint8(j)})
+			}
+			if s.asks[i][j].told != 0 {
+				all = append(all, Step{kind: stepTell, a: uint8(i), b: uint8(j)})
+			}
+		}
+	}
+	for n := range x.names {
+		switch {
+		case s.nodes[n] == 0:
+			all = append(all, Step{kind: stepStart, a: uint8(n)})
+		case s.crashes > 0 && x.crashes[n]:
+			all = append(all, Step{kind: stepCrash, a: uint8(n)})
+		}
+	}
+	if s.ticks > 0 && x.lagging(s) <= int(s.late) {
+		all = append(all, Step{kind: stepTick})
+	}
+	return all
+}
+
+// linkable reports whether a client can connect to a voter.
+func (x *explorer) linkable(s *state, c, v int) bool {
+	k := &s.conns[c][v][0]
+	return s.nodes[x.node(c)] != 0 && s.nodes[v] != 0 && v != x.node(c) && !k.client && !k.voter
+}
+
+func (x *explorer) userSteps(s *state, c int, all []Step) []Step {
+	n := s.nodes[x.node(c)]
+	if n == 0 {
+		return all
+	}
+	for k := range x.o.Keys {
+		switch state := x.locals.all[n].users[k].state; {
+		case state == idle && s.locks[c] > 0:
+			all = append(all, Step{kind: stepLock, a: uint8(c), key: uint8(k)})
+			if x.o.Try {
+				all = append(all, Step{kind: stepTry, a: uint8(c), key: uint8(k)})
+			}
+		case state == holding && !x.o.Keep || state == waiting && x.o.Abandon:
+			all = append(all, Step{kind: stepRelease, a: uint8(c), key: uint8(k)})
+		}
+	}
+	return all
+}
+
+func (x *explorer) connSteps(s *state, c, v, slot int, all []Step) []Step {
+	k := &s.conns[c][v][slot]
+	at := Step{a: uint8(c), b: uint8(v), slot: uint8(slot)}
+	add := func(kind stepKind, lane uint8) {
+		at.kind, at.lane = kind, lane
+		all = append(all, at)
+	}
+	for l, waiting := range k.lanes {
+		if waiting != 0 {
+			add(stepDeliver, uint8(l))
+		}
+	}
+	switch {
+	case k.client && k.voter:
+		if s.breaks == 0 || !x.breaks[c][v] {
+			break
+		}
+		add(stepBreak, clientSide)
+		add(stepBreak, voterSide)
+	case k.client && !k.voter:
+		add(stepNotice, clientSide)
+	case k.voter && !k.client:
+		add(stepNotice, voterSide)
+	}
+	return all
+}
+
+// lagging returns how many more lanes run late if time passes now.
+func (x *explorer) lagging(s *state) (n int) {
+	for c := range clients {
+		for v := range x.o.Voters {
+			for slot := range s.conns[c][v] {
+				k := &s.conns[c][v][slot]
+				for l, waiting := range k.lanes {
+					if waiting != 0 && k.late>>l&1 == 0 {
+						n++
+					}
+				}
+			}
+		}
+	}
+	return n
+}

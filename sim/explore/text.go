@@ -1,0 +1,97 @@
+package explore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+var laneNames = [lanesPerConn]string{"refresh>", ">", "<refresh", "<"}
+
+// describe tells a step in words. The first part is what [explorer.parse] reads; the message that a delivery is about stands in brackets.
+func (x *explorer) describe(s *state, st Step) string {
+	client := func() vote.NodeID { return x.names[x.node(int(st.a))] }
+	voter := func() vote.NodeID { return x.names[st.b] }
+	old := [...]string{"", " old"}[st.slot]
+	side := func() vote.NodeID {
+		if st.lane == clientSide {
+			return client()
+		}
+		return voter()
+	}
+	switch st.kind {
+	case stepDeliver, stepLate:
+		verb := map[stepKind]string{stepDeliver: "deliver", stepLate: "late"}[st.kind]
+		text := fmt.Sprintf("%s %s %s %s%s", verb, client(), laneNames[st.lane], voter(), old)
+		if m := s.conns[st.a][st.b][st.slot].lanes[st.lane]; m != 0 {
+			m, _ = x.words.pop(m)
+			text += "  [" + brief(&x.words.messages[m]) + "]"
+		}
+		return text
+	case stepAsk, stepAskLate, stepTell, stepTellLate:
+		verb := map[stepKind]string{stepAsk: "ask", stepAskLate: "ask-late", stepTell: "tell", stepTellLate: "tell-late"}[st.kind]
+		return fmt.Sprintf("%s %s %s", verb, x.names[st.a], voter())
+	case stepLock:
+		return fmt.Sprintf("lock %s %s", client(), keyNames[st.key])
+	case stepTry:
+		return fmt.Sprintf("try %s %s", client(), keyNames[st.key])
+	case stepRelease:
+		return fmt.Sprintf("release %s %s", client(), keyNames[st.key])
+	case stepNoticeLate:
+		return fmt.Sprintf("notice-late %s %s%s, %s doesn't know", client(), voter(), old, side())
+	case stepLinkLate:
+		return fmt.Sprintf("link-late %s %s", client(), voter())
+	case stepBreak:
+		return fmt.Sprintf("break %s %s%s, %s knows", client(), voter(), old, side())
+	case stepNotice:
+		return fmt.Sprintf("notice %s %s%s, %s knows", client(), voter(), old, side())
+	case stepLink:
+		return fmt.Sprintf("link %s %s", client(), voter())
+	case stepCrash:
+		return fmt.Sprintf("crash %s", x.names[st.a])
+	case stepStart:
+		return fmt.Sprintf("start %s", x.names[st.a])
+	case stepTick:
+		return "tick"
+	}
+	return "?"
+}
+
+// brief tells a message in words.
+func brief(m *vote.Message) string {
+	var b strings.Builder
+	b.WriteString(m.Kind.String())
+	if m.Number != 0 {
+		fmt.Fprintf(&b, " #%d", m.Number)
+	}
+	if m.Serial != 0 {
+		fmt.Fprintf(&b, " serial %d", m.Serial)
+	}
+	if m.Token != 0 {
+		fmt.Fprintf(&b, " token %d", m.Token)
+	}
+	if m.Won {
+		b.WriteString(" won")
+	}
+	for _, e := range m.Entries {
+		fmt.Fprintf(&b, " (#%d serial %d token %d)", e.Number, e.Serial, e.Token)
+	}
+	return b.String()
+}
+
+// parse finds the step that a line describes among those that a state allows. What stands in brackets only counts where a lane
+// begins to run late, since it tells from which message on.
+func (x *explorer) parse(s *state, line string, among []Step) (Step, bool) {
+	for _, st := range among {
+		is, want := x.describe(s, st), strings.TrimSpace(line)
+		if st.kind != stepLate {
+			is, _, _ = strings.Cut(is, "  [")
+			want, _, _ = strings.Cut(want, "  [")
+		}
+		if is == want {
+			return st, true
+		}
+	}
+	return Step{}, false
+}

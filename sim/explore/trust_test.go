@@ -1,0 +1,133 @@
+package explore
+
+import (
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// trusting takes the largest token that is proposed to it and doesn't wait until the others have confirmed it.
+type trusting struct {
+	Machine
+	now   vote.Now
+	peers map[vote.Conn]vote.SessionID
+	owed  map[promise]bool // confirmations that will come, and were counted already
+}
+
+type promise struct {
+	conn   vote.Conn
+	stream vote.Stream
+	number vote.Number
+	serial vote.Serial
+	token  vote.Token
+}
+
+func promiseIn(conn vote.Conn, m *vote.Message) promise {
+	return promise{conn, m.Stream, m.Number, m.Serial, m.Token}
+}
+
+func newTrusting(cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &trusting{n, now, map[vote.Conn]vote.SessionID{}, map[promise]bool{}}, err
+}
+
+func (c *trusting) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
+	c.now, c.peers[conn] = now, voter
+	c.Machine.Link(now, conn, voter)
+}
+
+func (c *trusting) Tick(now vote.Now) {
+	c.now = now
+	c.Machine.Tick(now)
+}
+
+func (c *trusting) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	for {
+		first := len(out)
+		out, ev = c.Machine.Drain(out, ev)
+		if len(out) == first {
+			return out, ev
+		}
+		for _, o := range slices.Clone(out[first:]) {
+			if m := o.Message; m.Kind == vote.KindConfirm && !m.Won {
+				c.owed[promiseIn(o.Conn, &m)] = true
+				m.Kind = vote.KindConfirmed
+				c.Machine.Deliver(c.now, o.Conn, c.peers[o.Conn], &m)
+			}
+		}
+	}
+}
+
+func (c *trusting) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	c.now = now
+	if p := promiseIn(conn, m); m.Kind == vote.KindConfirmed && c.owed[p] {
+		delete(c.owed, p)
+		return
+	}
+	c.Machine.Deliver(now, conn, from, m)
+}
+
+// early asks for the highest token at the start of its quiet time, and is content with that at its end.
+type early struct {
+	Machine
+	life  vote.Life
+	asked map[vote.Conn]bool
+	told  []told
+	out   []vote.Outbound
+	ev    []quorum.Event
+}
+
+type told struct {
+	conn vote.Conn
+	from vote.SessionID
+	m    vote.Message
+}
+
+func newEarly(cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &early{Machine: n, life: cfg.Life, asked: map[vote.Conn]bool{}}, err
+}
+
+func (e *early) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
+	if e.Voter() != nil && !e.asked[conn] {
+		e.asked[conn] = true
+		e.out = append(e.out, vote.Outbound{Conn: conn, Message: vote.Message{Kind: vote.KindAsk, Nonce: uint64(e.life)}})
+	}
+	e.Machine.Link(now, conn, voter)
+}
+
+func (e *early) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if m.Kind == vote.KindTell && m.Counting && !slices.ContainsFunc(e.told, func(t told) bool { return t.from.Node == from.Node }) {
+		e.told = append(e.told, told{conn, from, *m})
+	}
+	e.Machine.Deliver(now, conn, from, m) // it isn't asking yet, or was answered already
+}
+
+func (e *early) Tick(now vote.Now) {
+	e.Machine.Tick(now)
+	out, ev := e.Machine.Drain(nil, nil)
+	e.ev = append(e.ev, ev...)
+	for _, o := range out {
+		if o.Message.Kind == vote.KindAsk && len(e.told) >= 2 {
+			continue
+		}
+		e.out = append(e.out, o)
+	}
+	if e.Voter() == nil {
+		return
+	}
+	if _, asking := e.Voter().Asking(now); len(e.told) >= 2 && (asking || len(out) > 0) {
+		for i := range e.told {
+			m := e.told[i].m
+			e.Machine.Deliver(now, e.told[i].conn, e.told[i].from, &m)
+		}
+	}
+}
+
+func (e *early) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	out, ev = append(out, e.out...), append(ev, e.ev...)
+	e.out, e.ev = nil, nil
+	return e.Machine.Drain(out, ev)
+}

@@ -1,0 +1,91 @@
+package explore
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// words keeps every message, and every row of messages under way on a lane, once, under a number.
+type words struct {
+	x        *explorer
+	messages []vote.Message
+	numbers  map[string]uint32
+	lanes    []lane // 0 is the empty one
+	longer   map[lane]uint32
+}
+
+// lane is a row of messages in one direction of a connection: all but the last, and the last.
+type lane struct {
+	before uint32 // of the lane without the last
+	last   uint32
+}
+
+func newWords(x *explorer) *words {
+	return &words{x: x, messages: make([]vote.Message, 1), numbers: map[string]uint32{}, lanes: make([]lane, 1), longer: map[lane]uint32{}}
+}
+
+// number returns a message's number, which is never zero.
+func (w *words) number(m *vote.Message) uint32 {
+	tidy(m)
+	e := newEncoder(w.x, 0)
+	e.value(reflect.ValueOf(m).Elem())
+	n, ok := w.numbers[string(e.main)]
+	if !ok {
+		n = uint32(len(w.messages))
+		kept := *m
+		kept.Entries = slices.Clone(m.Entries)
+		w.messages = append(w.messages, kept)
+		w.numbers[string(e.main)] = n
+	}
+	return n
+}
+
+// message returns a copy of a message.
+func (w *words) message(n uint32) vote.Message {
+	m := w.messages[n]
+	m.Entries = slices.Clone(m.Entries)
+	return m
+}
+
+// push returns the lane with one more message.
+func (w *words) push(l, m uint32) uint32 {
+	key := lane{l, m}
+	n, ok := w.longer[key]
+	if !ok {
+		n = uint32(len(w.lanes))
+		w.lanes = append(w.lanes, key)
+		w.longer[key] = n
+	}
+	return n
+}
+
+// pop returns the first message of a lane that isn't empty, and the lane without it.
+func (w *words) pop(l uint32) (m, rest uint32) {
+	at := w.lanes[l]
+	if at.before == 0 {
+		return at.last, 0
+	}
+	m, rest = w.pop(at.before)
+	return m, w.push(rest, at.last)
+}
+
+// tidy makes words equal that differ only in what makes no difference: for how much longer a voter is quiet, since it is asked at every
+// tick, and what its wall clock shows, since the requester would find out how that stands to its own. See untidy.
+func tidy(m *vote.Message) {
+	m.Quiet = min(m.Quiet, 1)
+	if m.Kind == vote.KindAck || m.Kind == vote.KindAnswer {
+		m.Wall = 0
+	}
+}
+
+// untidy puts the voter's wall clock back, as if its offset had been estimated without an error. Stamps depend on it and
+// nothing else does.
+func untidy(m *vote.Message, now vote.Now, speaker vote.Micros) {
+	if m.Kind == vote.KindAck || m.Kind == vote.KindAnswer {
+		trip := now.Fast.Sub(m.Sent)
+		m.Wall = speaker - vote.Micros(max(trip, 1)/time.Microsecond)/2
+	}
+}

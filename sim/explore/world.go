@@ -1,0 +1,231 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// The directions and lanes of a connection.
+const (
+	toVoterUrgent = iota
+	toVoter
+	toClientUrgent
+	toClient
+	lanesPerConn
+)
+
+// conn is a connection that a client dialed to a voter. When it breaks one side knows first; until the other does, that one
+// still hears what is under way to it.
+type conn struct {
+	client, voter bool  // whose side is up
+	id            uint8 // tells it from the other connection of the pair
+	life          uint8 // of the client
+	voterLife     uint8
+	late          uint8 // the lanes that run late, as bits
+	noticeLate    bool  // the side that is up doesn't know yet that the other is gone
+	lanes         [lanesPerConn]uint32
+}
+
+// question is what a restarted voter and one that it asks say to each other.
+type question struct {
+	asked, told         uint32
+	askedLate, toldLate bool
+}
+
+// state is one state of the world. It can be compared.
+type state struct {
+	nodes [maxNodes]uint32
+	lives [maxNodes]uint8
+	conns [clients][maxVoters][2]conn // the newest, and one of which only the voter doesn't know yet that it is gone
+	away  [clients][maxVoters]bool    // the pair can't connect, for as long as it pleases the adversary
+	asks  [maxVoters][maxVoters]question
+
+	tick    uint8
+	locks   [clients]uint8 // what is left of each limit
+	ticks   uint8
+	breaks  uint8
+	crashes uint8
+	late    uint8
+
+	last    [maxKeys]vote.Token // of the newest lease
+	excused [maxKeys]bool       // a voter had to trust a clock that stands behind the newest lease
+}
+
+// explorer is a run.
+type explorer struct {
+	o       Options
+	names   []vote.NodeID            // voters first
+	crashes [maxNodes]bool           // who may crash
+	breaks  [clients][maxVoters]bool // what may break
+	perms   [][]uint8                // the ways in which voters can be exchanged
+	ranked  bool                     // what is prompt goes by ranks, since there are several
+	words   *words
+	locals  *locals
+	report  Report
+	watch   func(occasion, *outcome) // of a test that wants to see what happens to nodes
+	reached func(*state)             // of a test that wants to see all states
+}
+
+func newExplorer(o Options) (*explorer, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	x := &explorer{o: o}
+	for i := range o.Voters {
+		x.names = append(x.names, vote.NodeID(rune('a'+i)))
+	}
+	if o.Apart {
+		x.names = append(x.names, "x", "y")
+	}
+	for n, name := range x.names {
+		x.crashes[n] = o.Crash == nil || slices.Contains(o.Crash, string(name))
+	}
+	for c := range clients {
+		for v := range o.Voters {
+			x.breaks[c][v] = o.Break == nil || slices.Contains(o.Break, string(x.names[x.node(c)]+"-"+x.names[v]))
+		}
+	}
+	if err := x.known(); err != nil {
+		return nil, err
+	}
+	x.perms = x.symmetries()
+	x.ranked = len(x.perms) > 1
+	x.words = newWords(x)
+	x.locals = newLocals(x)
+	return x, nil
+}
+
+// known checks that what the options name exists.
+func (x *explorer) known() error {
+	for _, name := range x.o.Crash {
+		if x.index(vote.NodeID(name)) < 0 {
+			return fmt.Errorf("no node is called %s", name)
+		}
+	}
+	for _, pair := range x.o.Break {
+		from, to, _ := strings.Cut(pair, "-")
+		if c := x.index(vote.NodeID(from)); c < 0 || x.client(c) < 0 || x.place(vote.NodeID(to)) < 0 || from == to {
+			return fmt.Errorf("no connection is called %s", pair)
+		}
+	}
+	return nil
+}
+
+// place returns a voter's place; -1 if the name is no voter's.
+func (x *explorer) place(name vote.NodeID) int { return slices.Index(x.names[:x.o.Voters], name) }
+
+func (x *explorer) index(name vote.NodeID) int { return slices.Index(x.names, name) }
+
+// client returns which client a node is; -1 if it is none.
+func (x *explorer) client(node int) int {
+	if x.o.Apart {
+		return max(node-x.o.Voters, -1)
+	}
+	if node < clients {
+		return node
+	}
+	return -1
+}
+
+// node returns which node a client is.
+func (x *explorer) node(client int) int {
+	if x.o.Apart {
+		return x.o.Voters + client
+	}
+	return client
+}
+
+func (x *explorer) session(node, life uint8) vote.SessionID {
+	return vote.SessionID{Node: x.names[node], Life: vote.Life(life)}
+}
+
+// now returns a node's clocks. All run at one rate and are read at ticks only.
+func (x *explorer) now(node int, tick uint8) vote.Now {
+	at := epoch.Add(time.Duration(tick) * Tick)
+	wall := wall0 + vote.Micros(tick)*tickLen
+	if off, ok := x.o.Wall[string(x.names[node])]; ok {
+		wall += vote.Micros(off / time.Microsecond)
+	}
+	return vote.Now{Fast: at, Slow: at, Wall: wall}
+}
+
+// Numbers of connections, in the nodes that know them. They tell who dialed, the peer, and which of the pair's connections it is.
+const (
+	dialed       vote.Conn = 1 // by this node, as a client
+	accepted     vote.Conn = 2 // from a client
+	dialedByIdle vote.Conn = 3 // by this voter, which isn't a client, to ask for tokens
+	idleAccepted vote.Conn = 4
+)
+
+func connNumber(kind vote.Conn, peer int, id uint8) vote.Conn {
+	return kind*1000 + vote.Conn(peer+1)*10 + vote.Conn(id)
+}
+
+func dials(c vote.Conn) vote.Conn     { return c / 1000 }
+func peerIn(c vote.Conn) int          { return int(c/10%100) - 1 }
+func idIn(c vote.Conn) uint8          { return uint8(c % 10) }
+func anonymous(c vote.Conn) vote.Conn { return c - c/10%100*10 } // the peer stands elsewhere
+
+// linkIdle lets a voter that is no client reach the others at any time. Only its questions and their answers travel; they may
+// run late, and so be lost.
+func (x *explorer) linkIdle(h *host, now vote.Now, node int) {
+	if x.client(node) >= 0 {
+		return
+	}
+	for w := range x.o.Voters {
+		if w != node && node < x.o.Voters {
+			h.m.Link(now, connNumber(dialedByIdle, w, 0), x.session(uint8(w), 1))
+		}
+	}
+}
+
+func isTwin(alarm string) bool { return strings.HasPrefix(alarm, "two processes") }
+
+// symmetries returns the permutations of voters that leave clients where they are.
+func (x *explorer) symmetries() [][]uint8 {
+	identity := make([]uint8, x.o.Voters)
+	for i := range identity {
+		identity[i] = uint8(i)
+	}
+	if x.o.plain {
+		return [][]uint8{identity}
+	}
+	var all [][]uint8
+	var permute func(p []uint8, from int)
+	permute = func(p []uint8, from int) {
+		if from == len(p) {
+			all = append(all, slices.Clone(p))
+			return
+		}
+		for i := from; i < len(p); i++ {
+			if i != from && !x.alike(p[i], p[from]) {
+				continue
+			}
+			p[i], p[from] = p[from], p[i]
+			permute(p, from+1)
+			p[i], p[from] = p[from], p[i]
+		}
+	}
+	permute(identity, 0)
+	return all
+}
+
+// alike reports whether two voters differ in nothing but their names.
+func (x *explorer) alike(v, w uint8) bool {
+	for c := range clients {
+		if x.client(int(v)) == c || x.client(int(w)) == c || x.breaks[c][v] != x.breaks[c][w] {
+			return false
+		}
+	}
+	return x.crashes[v] == x.crashes[w] && x.o.Wall[string(x.names[v])] == x.o.Wall[string(x.names[w])]
+}
+
+// moves reports whether a node is a voter that can be exchanged for another.
+func (x *explorer) moves(name vote.NodeID) bool {
+	v := x.place(name)
+	return v >= 0 && slices.ContainsFunc(x.perms, func(p []uint8) bool { return int(p[v]) != v })
+}
