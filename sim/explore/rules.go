@@ -27,7 +27,7 @@ func init() {
 		"quorum.peer.place": skip, "quorum.peer.name": skip,
 
 		// Text for people.
-		"quorum.peer.text": skip, "quorum.peer.quiet": skip,
+		"quorum.peer.text": skip, "quorum.peer.quiet": skip, "quorum.peer.drift": skip,
 
 		// Round trips are known or unknown; see evenTrips.
 		"quorum.peer.rtt": isPositive,

@@ -73,11 +73,12 @@ func (w *words) pop(l uint32) (m, rest uint32) {
 }
 
 // tidy makes words equal that differ only in what makes no difference: for how much longer a voter is quiet, since it is asked at every
-// tick, and what its wall clock shows, since the requester would find out how that stands to its own. See untidy.
+// tick, what its wall clock shows, since the requester would find out how that stands to its own (see untidy), and what its slow clock
+// shows, which no decision rests on.
 func tidy(m *vote.Message) {
 	m.Quiet = min(m.Quiet, 1)
 	if m.Kind == vote.KindAck || m.Kind == vote.KindAnswer {
-		m.Wall = 0
+		m.Wall, m.Clock = 0, 0
 	}
 }
 
