@@ -5,13 +5,15 @@ LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # How much a longer run does; for example: make sim SEEDS=100 SEED=4711
 SEED     ?= 1
-SEEDS    ?= 2000
-SECONDS  ?= 300
+SEEDS    ?= 1000
+SECONDS  ?= 60
+SOAK     ?= 4h
+KEYS     ?= 5000000
 FUZZTIME ?= 60s
 FOR      ?= 50s
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fmt fuzz sim explore mutants chaos bench cross ci quickstart
+.PHONY: help test race lint fmt fuzz sim soak pages explore mutants chaos bench cross ci quickstart
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,15 +34,23 @@ fmt: ## formats all code
 fuzz: ## fuzzes every target for FUZZTIME (60s)
 	./.ci/fuzz $(FUZZTIME)
 
-sim: ## runs SEEDS (2000) simulated meshes of SECONDS (300) each with all faults, from SEED (1) on
+sim: ## runs SEEDS (1000) simulated meshes of SECONDS (60) each with all faults, from SEED (1) on: a minute
 	LOCKMESH_SIM_SEED=$(SEED) LOCKMESH_SIM_SEEDS=$(SEEDS) LOCKMESH_SIM_SECONDS=$(SECONDS) \
-		$(GO) test ./sim -run '^TestSwarm$$' -count=1 -timeout 0 -v
+		$(GO) test ./sim -run '^TestSwarm' -count=1 -timeout 0 -v
+
+soak: ## runs simulated meshes for SOAK (4h) from SEED on, within the assumptions and again beyond them; and uses KEYS keys once
+	LOCKMESH_KEYS=$(KEYS) $(GO) test ./internal/node -run KeysUsedOnce -count=1 -timeout 0 -v
+	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK)
+	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -beyond
 
 explore: ## explores every order of events within small limits, and wider ones, for FOR (50s)
 	$(GO) run ./sim/cmd/lockmesh-explore -for $(FOR)
 
-mutants: ## breaks each rule of the protocol in turn, and tells which check finds it out
-	$(GO) test ./sim -run Mutant -count=1 -v
+pages: ## holds every output in docs/planning.md against what the command prints
+	LOCKMESH_PAGES=1 $(GO) test ./sim/cmd/lockmesh-sim -run PlanningPage -count=1
+
+mutants: ## breaks each rule of the protocol in turn, and tells which check finds it out, by seeds, by scenarios and by exploring
+	$(GO) test ./sim ./sim/explore -run Mutant -count=1 -v
 
 chaos: ## kills, stops and restarts real processes, three times over
 	$(GO) test ./internal/proctest -count=3 -timeout 30m -v

@@ -27,6 +27,7 @@ const (
 // settings are what the flags say.
 type settings struct {
 	seed, seeds uint64
+	long        time.Duration // go on with further seeds for so long
 	nodes       int
 	beyond      bool
 	seconds     float64
@@ -49,6 +50,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -seed 7 -nodes 5 -svg run.svg    one world, and a picture of its first 30 s
   go run ./sim/cmd/lockmesh-sim -seed 7 -svg run.svg -from 12.5 -to 12.9   half a second close up, with each message
   go run ./sim/cmd/lockmesh-sim -seeds 500 -seconds 300          many worlds, on all processors
+  go run ./sim/cmd/lockmesh-sim -for 4h -seed 1000000            for as long as that
   go run ./sim/cmd/lockmesh-sim -seed 7 -shrink shrunk           make a world that fails as small as can be
 
 ` + planUsage + `
@@ -64,6 +66,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.SetOutput(io.Discard)
 	f.Uint64Var(&s.seed, "seed", 1, "the world's `number`, or the first one's")
 	f.Uint64Var(&s.seeds, "seeds", 1, "how `many` worlds to run: seed, seed+1, …")
+	f.DurationVar(&s.long, "for", 0, "run seed, seed+1, … for so long, such as 4h, instead of so many; an interrupt ends it with its report, too")
 	f.IntVar(&s.nodes, "nodes", 0, fmt.Sprintf("how `many` nodes, all of them voters, 1 to %d (default: as the seed draws, 3 to 5 voters and up to 2 nodes that only lock)", nodesMost))
 	f.BoolVar(&s.beyond, "beyond", false, "go beyond the protocol's assumptions: clocks that err by up to a fifth and pauses that no clock shows; then only tokens are checked")
 	f.Float64Var(&s.seconds, "seconds", 30, "how many simulated `seconds` the faults last; healing comes on top")
@@ -96,14 +99,18 @@ func (s *settings) check() error {
 	switch {
 	case s.given["nodes"] && (s.nodes < 1 || s.nodes > nodesMost):
 		return fmt.Errorf("-nodes %d: it must be in 1..%d", s.nodes, nodesMost)
+	case s.given["for"] && s.long <= 0:
+		return fmt.Errorf("-for %v: it must be above 0", s.long)
+	case s.long > 0 && s.given["seeds"]:
+		return errors.New("-for and -seeds both say when to end: leave one out")
 	case s.seeds < 1:
 		return errors.New("-seeds 0: it must be at least 1")
 	case s.seeds-1 > math.MaxUint64-s.seed:
 		return fmt.Errorf("-seeds %d from -seed %d: there are only 2^64 seeds", s.seeds, s.seed)
 	case !(s.seconds > 0 && s.seconds <= secondsMost):
 		return fmt.Errorf("-seconds %v: it must be above 0 and at most %d; for more, run more -seeds", s.seconds, secondsMost)
-	case s.trace != "" && s.seeds > 1:
-		return errors.New("-trace is for one world: leave -seeds out and choose it by -seed")
+	case s.trace != "" && (s.seeds > 1 || s.long > 0):
+		return errors.New("-trace is for one world: leave -seeds and -for out and choose it by -seed")
 	case (s.given["from"] || s.given["to"]) && s.svg == "":
 		return errors.New("-from and -to choose what a picture shows: name its file with -svg")
 	case !(s.from >= 0 && s.from <= 2*secondsMost):

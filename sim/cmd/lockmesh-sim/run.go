@@ -2,11 +2,14 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"os/signal"
 	"runtime"
 	"strings"
 	"sync"
@@ -64,6 +67,14 @@ type session struct {
 func (s *settings) run(stdout, stderr io.Writer) error {
 	r := &session{settings: s}
 	start := time.Now()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	if s.long > 0 {
+		s.seeds = math.MaxUint64 - s.seed
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, s.long)
+		defer end()
+	}
 	finished, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -71,7 +82,7 @@ func (s *settings) run(stdout, stderr io.Writer) error {
 	}()
 	var workers sync.WaitGroup
 	for range min(s.seeds, uint64(runtime.GOMAXPROCS(0))) {
-		workers.Go(r.work)
+		workers.Go(func() { r.work(ctx) })
 	}
 	workers.Wait()
 	close(finished)
@@ -82,9 +93,9 @@ func (s *settings) run(stdout, stderr io.Writer) error {
 	return r.report(stdout, stderr, time.Since(start))
 }
 
-// work runs seeds until none is left or one has failed. Seeds are begun in order, so the least that fails is always found.
-func (r *session) work() {
-	for {
+// work runs seeds until none is left, one has failed or ctx ends. Seeds are begun in order, so the least that fails is always found.
+func (r *session) work(ctx context.Context) {
+	for ctx.Err() == nil {
 		n := r.next.Add(1) - 1
 		r.mu.Lock()
 		over := n >= r.seeds || r.failed != nil || r.err != nil
@@ -150,8 +161,12 @@ func (r *session) progress(stderr io.Writer, start time.Time, finished <-chan st
 			return
 		case <-tick.C:
 			simulated := time.Duration(r.nanos.Load())
-			_, _ = fmt.Fprintf(stderr, "%v: %d of %d worlds done, %.2f simulated hours, %.0f events a second\n", time.Since(start).Round(time.Second),
-				r.done.Load(), r.seeds, simulated.Hours(), float64(r.events.Load())/time.Since(start).Seconds())
+			of := ""
+			if r.long == 0 {
+				of = fmt.Sprintf(" of %d", r.seeds)
+			}
+			_, _ = fmt.Fprintf(stderr, "%v: %d%s worlds done, %.2f simulated hours, %.0f events a second\n", time.Since(start).Round(time.Second),
+				r.done.Load(), of, simulated.Hours(), float64(r.events.Load())/time.Since(start).Seconds())
 		}
 	}
 }
@@ -184,7 +199,7 @@ func (r *session) report(stdout, stderr io.Writer, took time.Duration) error {
 		}
 		verdict = errViolated
 	} else {
-		fmt.Fprintf(&b, "no violation in %d worlds, from seed %d on\n", r.seeds, r.seed)
+		fmt.Fprintf(&b, "no violation in %d worlds, from seed %d on\n", r.done.Load(), r.seed)
 		if r.shrink != "" {
 			b.WriteString("there is nothing to shrink\n")
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,10 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		{"-seed -1", "-seed"},
 		{"-seeds 0", "at least 1"},
 		{"-seed 18446744073709551615 -seeds 2", "2^64"},
+		{"-for 0s", "-for"},
+		{"-for -1s", "-for"},
+		{"-for 1s -seeds 3", "leave one out"},
+		{"-for 1s -trace t", "-trace is for one world"},
 		{"-seconds 0", "above 0"},
 		{"-seconds NaN", "above 0"},
 		{"-seconds Inf", "above 0"},
@@ -54,6 +59,17 @@ func TestHelpHelps(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the help doesn't mention %s", want)
 		}
+	}
+}
+
+func TestARunForAWhile(t *testing.T) {
+	var out bytes.Buffer
+	if err := run([]string{"-for", "200ms", "-seconds", "1", "-seed", "77"}, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`no violation in (\d+) worlds, from seed 77 on`).FindStringSubmatch(out.String())
+	if m == nil || m[1] == "0" || m[1] == "1" {
+		t.Errorf("it says\n%s", out.String())
 	}
 }
 
