@@ -50,7 +50,7 @@ pages: ## holds every output in docs/planning.md against what the command prints
 	LOCKMESH_PAGES=1 $(GO) test ./sim/cmd/lockmesh-sim -run PlanningPage -count=1
 
 mutants: ## breaks each rule of the protocol in turn, and tells which check finds it out, by seeds, by scenarios and by exploring
-	$(GO) test ./sim ./sim/explore -run Mutant -count=1 -v
+	LOCKMESH_MUTANTS=1 $(GO) test ./sim ./sim/explore -run Mutant -count=1 -timeout 30m -v
 
 chaos: ## kills, stops and restarts real processes, three times over
 	$(GO) test ./internal/proctest -count=3 -timeout 30m -v

@@ -51,7 +51,7 @@ func (w *World) written(r *Request) {
 			w.violate(checkResource, "%q takes %s's write with token %d after one of %s with %d, who asked when %s had been granted it", k.name, r.Node,
 				r.Token, last.Node, last.Token, r.Node)
 		}
-	case r == last:
+	case r == last, r.Token == last.Token && r.era != last.era:
 		w.fig.Writes++
 	case r.Token == last.Token:
 		w.violate(checkResource, "%q takes writes of %s and of %s, whose tokens are both %d", k.name, r.Node, last.Node, r.Token)
