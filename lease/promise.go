@@ -235,6 +235,7 @@ func (v *Voter) drop(e *entry) {
 		k.remove(e)
 	}
 	if e.held {
+		k.over = max(k.over, e.token)
 		k.forgetTaken()
 	}
 	if e.try {

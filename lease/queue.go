@@ -54,6 +54,7 @@ type key struct {
 	queue   []*entry   // who waits, in order
 	tries   int        // TryLocks among all of them
 	highest vote.Token // the largest token proposed or confirmed here
+	over    vote.Token // the largest token of a lease that was given back here
 	idleAt  vote.Instant
 	listed  bool // stands in Voter.idle
 }
@@ -104,8 +105,11 @@ func (k *key) round() uint32 {
 	return r
 }
 
-// won returns the newest lease's token among those that are known to have won the key; zero when nobody is. There may be several: whose
-// release hasn't come yet, and who has won since without this voter.
+// won returns the largest token among the leases that are known to have won the key and may not be over; zero when there is none.
+//
+// There may be several: whose release hasn't come yet, and who has won since without this voter. One whose token is below that of a lease that was
+// given back here is over, since that one was granted later; only its owner's word that it is over is still on its way. (Where tokens had to begin anew,
+// below those that are remembered, a lease may be taken for over that isn't. Then a TryLock hears of it after its TTL rather than at once.)
 func (k *key) won() (t vote.Token) {
 	if k.vote != nil && k.vote.held {
 		t = k.vote.token
@@ -115,6 +119,9 @@ func (k *key) won() (t vote.Token) {
 			break // holders come first
 		}
 		t = max(t, e.token)
+	}
+	if t <= k.over {
+		return 0
 	}
 	return t
 }

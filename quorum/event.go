@@ -29,8 +29,8 @@ const (
 	EventCover
 	// EventAlarm : an operator should hear of it. Text.
 	EventAlarm
-	// EventDrift : a voter's clock and this node's differ in rate by more than exclusion may assume. Text. Told once for each life of a
-	// voter.
+	// EventDrift : a voter's clock and this node's differ in rate by more than exclusion may assume. Text. Not told again for a while
+	// if it goes on.
 	EventDrift
 )
 

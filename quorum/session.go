@@ -104,9 +104,7 @@ type VoterState struct {
 
 func (p *peer) state(now vote.Now) VoterState {
 	s := VoterState{Name: p.name, Life: p.life}
-	if p.drift.life == p.life {
-		s.Drift = p.drift.text
-	}
+	s.Drift = p.drift.text
 	switch {
 	case p.refused != vote.ReasonNone:
 		s.State, s.Text = Refused, p.text

@@ -40,6 +40,9 @@ const (
 	checkEvents    = "events"          // what a node tells its shell makes sense
 	checkHistory   = "history"         // one fenced lock explains all that users saw
 	checkResource  = "resource"        // a resource that heeds tokens takes nothing out of order, and refuses no rightful holder
+	checkPanic     = "panic"           // no node panics
+	checkCodec     = "codec"           // what a node says can be written and read
+	checkNumbers   = "numbers"         // a node numbers its requests one by one
 	checkDrift     = "drift"           // no clock is reported that keeps to its bound
 	checkOrder     = "order"           // who asked first is served first
 )
@@ -338,6 +341,12 @@ func (w *World) assign(r *Request, g quorum.GroupID) {
 // ends notes when a lease ends.
 func (w *World) ends(r *Request, end vote.Instant) {
 	r.end, r.over = end, end
+	w.place(r)
+}
+
+// place reckons when a lease ends in the world's time, as its node's clock runs now.
+func (w *World) place(r *Request) {
+	end := r.end
 	r.until = r.p.clock.whenFast(end.Add(vote.Guard(r.p.host.ttl)))
 	r.endAt = r.p.clock.whenFast(end)
 }

@@ -59,8 +59,14 @@ func Draw(seed uint64) Options {
 		o.Faults.Weights[f] = min(o.Faults.Weights[f], 1)
 	}
 	o.Faults.Weights[FaultUnseen], o.Faults.Weights[FaultBeyond] = 0, 0
-	if r.IntN(8) == 0 {
+	if o.Clients > 0 && o.Faults.Weights[FaultTwin] > 0 {
+		o.Faults.Weights[FaultTwin] = 8 // most draws of it find no node that it can befall
+	}
+	switch r.IntN(10) {
+	case 0, 1:
 		o.careful()
+	case 2:
+		o.calm()
 	}
 	return o
 }
@@ -87,6 +93,15 @@ func (o *Options) careful() {
 	o.Load.Hold, o.Load.Long, o.Load.Forever = 2*o.MaxTTL, 50, 90
 	o.Faults.Every = 8 * o.MaxTTL
 	o.Faults.Weights = [faultEnd]int{FaultRolling: 6, FaultBreak: 1, FaultRefuse: 1}
+}
+
+// calm makes a mesh where nothing goes wrong and many wait for long, so that who is served first can be judged: see order.go.
+func (o *Options) calm() {
+	o.MaxTTL, o.TTL = time.Second, nil
+	o.Net.Most = min(o.Net.Most, 20*time.Millisecond)
+	o.Net.Least = min(o.Net.Least, o.Net.Most)
+	o.Faults.Every = 0
+	o.Load = Load{Clients: 3, Keys: 2, Think: 2 * time.Second, Hold: 300 * time.Millisecond, Try: o.Load.Try / 4, Forever: 100}
 }
 
 func pickInt(r *rand.Rand, of ...int) int { return of[r.IntN(len(of))] }

@@ -188,7 +188,7 @@ func (w *World) hostsOf(names []string) []*host {
 func (w *World) linkBetween(from, voter []string) *link {
 	a, b := w.hostOf(from), w.hostOf(voter)
 	for _, l := range w.links {
-		if l.ends[0].host == a && l.ends[1].host == b {
+		if l.ends[0].host == a && l.ends[1].host == b && l.fate == fateStands {
 			return l
 		}
 	}

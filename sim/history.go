@@ -110,11 +110,22 @@ func (h *history) granted(w *World, r *Request, excused bool) {
 	if h == nil {
 		return
 	}
-	for _, i := range h.open[r.key] {
-		h.ops[i].Return = int64(w.now)
-	}
-	delete(h.open, r.key)
+	w.closeOpen(r.key)
 	h.add(op{kind: opLock, r: r, token: r.Token, excused: excused}, Moment(r.Asked), w.now, true)
+}
+
+// closeOpen says when the operations on a key that nobody has confirmed came about at the latest: by now, and where nothing has been wrong for
+// long, before the sessions of those that are gone had ended at all voters.
+func (w *World) closeOpen(k *lockKey) {
+	latest := w.now
+	if since := w.wellSince(); since != never {
+		latest = min(latest, since.add(2*w.opt.MaxTTL+servedFixed))
+	}
+	for _, i := range w.hist.open[k] {
+		o := &w.hist.ops[i]
+		o.Return = max(o.Return, min(int64(w.now), max(int64(latest), o.Call+int64(2*w.opt.MaxTTL+servedFixed))))
+	}
+	delete(w.hist.open, k)
 }
 
 // over notes how a request ended, before its state says so.
@@ -122,8 +133,14 @@ func (h *history) over(w *World, r *Request, s State) {
 	if h == nil {
 		return
 	}
+	later := Moment(0)
 	if r.Had == 0 && (s == Crashed || s == Released) {
-		h.add(op{kind: opUnknown, r: r}, Moment(r.Asked), w.now, true)
+		until := w.now // whoever is dead, or has given up, wins nothing any more
+		if r.State == Releasing {
+			until = r.gaveBack
+		}
+		h.add(op{kind: opUnknown, r: r}, Moment(r.Asked), until, true)
+		later = 1 // its end comes after what may have been its beginning, if only by a nanosecond
 	}
 	switch {
 	case r.State == Releasing:
@@ -131,14 +148,14 @@ func (h *history) over(w *World, r *Request, s State) {
 		if r.Had != 0 && r.endAt < r.gaveBack { // by a process that hadn't noticed that it was over
 			h.add(op{kind: opExpire, r: r}, r.endAt, w.now, confirmed)
 		} else {
-			h.add(op{kind: opUnlock, r: r}, r.gaveBack, w.now, confirmed)
+			h.add(op{kind: opUnlock, r: r}, r.gaveBack+later, w.now+later, confirmed)
 		}
 	case s == Lost, s == Crashed:
-		end := w.now
+		end := w.now + later
 		if r.Had != 0 {
 			end = min(r.endAt, end)
 		}
-		h.add(op{kind: opExpire, r: r}, end, w.now, false)
+		h.add(op{kind: opExpire, r: r}, end, w.now+later, false)
 	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitHeld && r.p.clock.fastAt(w.now).Sub(r.asked) < r.p.host.ttl:
 		// One that has used up its time may have met others that wait, as it did.
 		h.add(op{kind: opTaken, r: r}, Moment(r.Asked), w.now, true)
@@ -190,10 +207,8 @@ func (w *World) checkHistory() {
 	if h == nil || w.opt.TokensOnly {
 		return
 	}
-	for _, open := range h.open {
-		for _, i := range open {
-			h.ops[i].Return = int64(w.now)
-		}
+	for _, k := range w.lockKeys {
+		w.closeOpen(k)
 	}
 	for _, host := range w.hosts {
 		if host.p != nil {

@@ -165,9 +165,17 @@ func (w *World) retune(h *host, ppm int64) {
 		w.pic.clockChanged(w, h, fmt.Sprintf("clocks err by %d ppm from here on", ppm))
 	}
 	h.clock.retune(w.now, ppm)
-	if h.p != nil {
-		h.p.clock.retune(w.now, ppm)
-		w.arm(h.p)
+	if h.p == nil {
+		return
+	}
+	h.p.clock.retune(w.now, ppm)
+	w.arm(h.p)
+	for _, k := range w.lockKeys {
+		for _, r := range k.holds {
+			if r.p == h.p && w.believes(r) {
+				w.place(r)
+			}
+		}
 	}
 }
 

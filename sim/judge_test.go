@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,57 @@ func TestOneCheckAloneFindsMutants(t *testing.T) {
 				return
 			}
 			t.Error("there is no such mutant")
+		})
+	}
+}
+
+// TestTheJudgeBeyondTheAssumptionsIsJudged has runs in which only tokens are checked find mutants that break the promise about them: by the first
+// seed beyond the assumptions that does, of 200, or by their scenarios.
+func TestTheJudgeBeyondTheAssumptionsIsJudged(t *testing.T) {
+	for _, row := range []struct {
+		mutant string
+		seed   uint64
+	}{
+		{"restarted voters that don't ask for the highest token", 53},
+		{"majority of the peers that look alive", 25},
+		{"no confirmation of tokens", 0},
+		{"highest token asked for at the start of the quiet time", 0},
+	} {
+		t.Run(row.mutant, func(t *testing.T) {
+			t.Parallel()
+			i := slices.IndexFunc(mutants, func(m mutant) bool { return m.name == row.mutant })
+			if i < 0 {
+				t.Fatal("there is no such mutant")
+			}
+			m := mutants[i]
+			if row.seed != 0 {
+				beyond := func(b Builder) error {
+					o := DrawBeyond(row.seed)
+					o.Build = b
+					w := New(o)
+					w.deaf = outcomes
+					w.Run(mutantLength)
+					return w.Err()
+				}
+				if err := beyond(m.build); err == nil {
+					t.Errorf("seed %d doesn't find it", row.seed)
+				} else {
+					t.Logf("%.200v", err)
+				}
+				if err := beyond(Genuine); err != nil {
+					t.Errorf("seed %d without it: %v", row.seed, err)
+				}
+				return
+			}
+			m.options.TokensOnly = true
+			if err := m.play(m.build, outcomes); err == nil {
+				t.Error("its scenario doesn't find it")
+			} else {
+				t.Logf("%.200v", err)
+			}
+			if err := m.play(Genuine, nil); err != nil {
+				t.Errorf("its scenario without it: %v", err)
+			}
 		})
 	}
 }

@@ -28,7 +28,7 @@ const (
 	MarkConfirmed
 	// MarkTenure : a tenure ended.
 	MarkTenure
-	// MarkGrantedLate : a request was granted after it had waited for more than the maximum TTL, with no connection broken.
+	// MarkGrantedLate : a request was granted after it had waited for more than the maximum TTL, while none of its connections broke.
 	MarkGrantedLate
 	// MarkTooLate : a vote arrived for a request that was gone.
 	MarkTooLate
@@ -54,8 +54,10 @@ const (
 	MarkTurnedAway
 	// MarkLastResort : a voter took its clock for the highest token.
 	MarkLastResort
-	// MarkSilence : a node closed a connection on which it wasn't answered for half a TTL.
-	MarkSilence
+	// MarkClosed : a node closed a connection: it wasn't answered for half a TTL, or was turned away.
+	MarkClosed
+	// MarkOrder : of two that waited for long enough to be told apart the older one was granted while all was well.
+	MarkOrder
 	// MarkFenced : a resource refused a write that came too late.
 	MarkFenced
 
@@ -70,7 +72,7 @@ var markNames = [...]string{
 	MarkNoQuorum: "a TryLock met no quorum", MarkSurvivedBreak: "a lease survived a broken connection", MarkUnknown: "a session was unknown",
 	MarkMismatch: "a stream began anew on its connection", MarkWokeUpLost: "a stopped holder woke up to a loss", MarkHolderDied: "a dead holder's key was taken over",
 	MarkUnconfirmed: "a release stayed unconfirmed", MarkProbe: "a process was asked whether it lives", MarkTurnedAway: "a superseded life was turned away",
-	MarkLastResort: "a voter trusted its clock", MarkSilence: "a silent connection was closed", MarkFenced: "a late write was fenced off",
+	MarkLastResort: "a voter trusted its clock", MarkClosed: "a node closed a connection", MarkFenced: "a late write was fenced off", MarkOrder: "the older of two was served first",
 }
 
 func (m Mark) String() string { return markNames[m] }
@@ -79,7 +81,7 @@ func (m Mark) String() string { return markNames[m] }
 type been struct {
 	yielded   bool
 	confirmed bool
-	broken    bool   // a connection of its node broke since it was asked for
+	broken    bool   // a connection to a voter broke since it was asked for, or extended last
 	restarted uint32 // voters that were restarted under the lease, by place
 }
 
@@ -144,7 +146,7 @@ func (w *World) marksOfStart(h *host) {
 	}
 }
 
-// marksOfUnlink notes that a process has lost a connection.
+// marksOfUnlink notes that a process has lost a connection to a voter.
 func (p *process) marksOfUnlink() {
 	for _, r := range p.requests {
 		r.was.broken = true

@@ -328,7 +328,7 @@ func (w *World) send(p *process, o *vote.Outbound) {
 	}
 	f, err := transport.Append(buf, &o.Message)
 	if err != nil {
-		w.violate("codec", "%s can't send %+v: %v", p.host.name, o.Message, err)
+		w.violate(checkCodec, "%s can't send %+v: %v", p.host.name, o.Message, err)
 		return
 	}
 	w.fig.Messages++
@@ -426,7 +426,7 @@ func (w *World) receive(l *link, side, which uint8) {
 	}
 	m := &w.heard
 	if err := transport.Decode(f, m); err != nil {
-		w.violate("codec", "%s can't read what %s sent: %v", to.host.name, l.ends[side].host.name, err)
+		w.violate(checkCodec, "%s can't read what %s sent: %v", to.host.name, l.ends[side].host.name, err)
 		return
 	}
 	for i := 0; i+8 <= len(f); i += 8 {
@@ -466,7 +466,9 @@ func (w *World) learn(l *link, side uint8) {
 	}
 	p := w.forget(l, side)
 	w.disturb()
-	p.marksOfUnlink()
+	if side == 0 {
+		p.marksOfUnlink()
+	}
 	w.note(p.host, "loses the connection to %s", l.ends[1-side].host.name)
 	p.m.Unlink(p.read(w.now), e.conn)
 	w.settle(p)
@@ -499,13 +501,16 @@ func (w *World) close(p *process, conn vote.Conn) {
 	}
 	c := p.conns[conn]
 	w.fig.Closes++
-	w.mark(MarkSilence)
+	w.mark(MarkClosed)
 	w.disturb()
 	w.note(p.host, "closes the connection to %s", c.l.ends[1-c.side].host.name)
 	if c.l.fate == fateStands {
 		w.dispatch(c.l, c.side, ordered, nil)
 	}
 	w.forget(c.l, c.side)
+	if c.side == 0 {
+		p.marksOfUnlink()
+	}
 	p.m.Unlink(p.read(w.now), conn)
 }
 

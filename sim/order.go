@@ -50,6 +50,14 @@ func (w *World) slowestTrip() time.Duration {
 // checkOrder demands that a request that is granted was made at most so much later than each one that waits.
 func (w *World) checkOrder(r *Request) {
 	waits := r.key.waits
+	apart := 2*vote.Skew + w.slowestTrip() + w.opt.MaxTTL/100
+	calm := func(since time.Duration) bool {
+		well := w.wellSince()
+		return well != never && since > time.Duration(well)+calmTTLs*w.opt.MaxTTL+servedFixed
+	}
+	if n := len(waits); n > 0 && waits[n-1].Asked-r.Asked > apart && !w.opt.TokensOnly && !w.twins && calm(r.Asked) {
+		w.mark(MarkOrder)
+	}
 	for _, o := range waits {
 		if o.Asked >= r.Asked {
 			break
@@ -57,12 +65,12 @@ func (w *World) checkOrder(r *Request) {
 		w.fig.Overtakings++
 		o.overtaken++
 		w.fig.MostOvertaken = max(w.fig.MostOvertaken, int64(o.overtaken))
-		if r.Asked-o.Asked <= 2*vote.Skew+w.slowestTrip()+w.opt.MaxTTL/100 || w.opt.TokensOnly || w.twins {
+		if r.Asked-o.Asked <= apart || w.opt.TokensOnly || w.twins {
 			continue
 		}
-		if since := w.wellSince(); since != never && o.Asked > time.Duration(since)+calmTTLs*w.opt.MaxTTL+servedFixed {
+		if calm(o.Asked) {
 			w.violate(checkOrder, "%s is granted %q, asked for at %v, while %s's request of %v waits and nothing has been wrong since %v", r.Node, r.Key,
-				r.Asked, o.Node, o.Asked, time.Duration(since))
+				r.Asked, o.Node, o.Asked, time.Duration(w.wellSince()))
 			return
 		}
 		w.fig.OvertakenInTrouble++

@@ -167,7 +167,7 @@ func (w *World) ask(p *process, k *lockKey, try bool) *Request {
 		return nil
 	}
 	if int(n) != len(p.keys)-1 {
-		w.violate("requests", "%s numbers a request %d after %d", p.host.name, n, len(p.keys)-2)
+		w.violate(checkNumbers, "%s numbers a request %d after %d", p.host.name, n, len(p.keys)-2)
 		return nil
 	}
 	r := &Request{

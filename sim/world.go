@@ -329,7 +329,7 @@ func (w *World) run(end Moment, holds func() bool) (held bool) {
 			if w.failed != nil {
 				panic(r)
 			}
-			w.violate("panic", "%v\n%s", r, debug.Stack())
+			w.violate(checkPanic, "%v\n%s", r, debug.Stack())
 		}
 	}()
 	for w.failed == nil && w.queue.next() <= end {

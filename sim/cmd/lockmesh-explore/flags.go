@@ -58,7 +58,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntVar(&s.scope.voters, "voters", 0, "how `many` voters, 3 to 5; if not given, 3 and 5")
 	f.IntVar(&s.scope.keys, "keys", 0, "how `many` keys, 1 or 2; if not given, both")
 	f.IntVar(&s.scope.locks, "locks", 0, "how `many` times each client asks for a key")
-	f.IntVar(&s.scope.ticks, "ticks", 0, "how `many` times the clock ticks; a TTL is three ticks, and a voter's quiet time four")
+	f.IntVar(&s.scope.ticks, "ticks", 0, "how `many` times the clock ticks; a TTL is three ticks, and so is a voter's quiet time")
 	f.IntVar(&s.scope.breaks, "breaks", 0, "how `many` connections break")
 	f.IntVar(&s.scope.crashes, "crashes", 0, "how `many` nodes crash; they start again at any time, or never")
 	f.IntVar(&s.scope.late, "late", 0, "how `many` times what should be prompt is late by any time: messages, news that a connection is gone, new connections")

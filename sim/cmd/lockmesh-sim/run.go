@@ -70,7 +70,7 @@ func (s *settings) run(stdout, stderr io.Writer) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
 	if s.long > 0 {
-		s.seeds = math.MaxUint64 - s.seed
+		s.seeds = max(math.MaxUint64-s.seed, 1)
 		var end context.CancelFunc
 		ctx, end = context.WithTimeout(ctx, s.long)
 		defer end()
