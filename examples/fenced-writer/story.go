@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -153,12 +152,12 @@ func (s *story) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }() // nothing is left to be written
 	rows, err := db.QueryContext(ctx, "SELECT writer, token, text FROM entries ORDER BY id")
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err tells what went wrong
 	s.say("", "ledger", "what the database has in the end:")
 	var last int64
 	var all []string
@@ -175,7 +174,7 @@ func (s *story) show(ctx context.Context) error {
 		last = token
 		all = append(all, writer+" "+text)
 	}
-	if err := rows.Err(); err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err := rows.Err(); err != nil {
 		return err
 	}
 	if got, want := strings.Join(all, ", "), "first 1 of 2, second 1 of 2, second 2 of 2, first 2 of 2"; got != want {
@@ -200,7 +199,7 @@ func (s *story) hear(ctx context.Context, p *process, expected ...string) error 
 		select {
 		case line, more := <-p.lines:
 			if !more {
-				return fmt.Errorf("the %s writer has ended (%v); next was: %s", p.name, p.result, want)
+				return errors.Join(fmt.Errorf("the %s writer has ended; next was: %s", p.name, want), p.result)
 			}
 			what, text, _ := strings.Cut(line, "\t")
 			s.say(p.name, what, "%s", text)

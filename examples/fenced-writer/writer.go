@@ -117,7 +117,7 @@ func runWriter(ctx context.Context, name, database string, peers []string) error
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }() // nothing is left to be written
 	table, err := openTable(ctx, db)
 	if err != nil {
 		return err
