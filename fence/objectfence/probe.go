@@ -29,7 +29,7 @@ func Probe(ctx context.Context, store Store, name string) error {
 		return fmt.Errorf("objectfence: probing: token %d comes back as %d", uint64(probeToken), first.Token)
 	}
 	// The same content by another token: where that gives no new version, a late write would find the one that it knows.
-	if err := store.Put(ctx, name, Object{Token: probeToken + 1, Data: []byte(begin.Data), Version: first.Version}); err != nil {
+	if err := store.Put(ctx, name, Object{Token: probeToken + 1, Data: begin.Data, Version: first.Version}); err != nil {
 		return fmt.Errorf("objectfence: probing: a write on a condition that holds: %w", err)
 	}
 	second, err := store.Get(ctx, name)
