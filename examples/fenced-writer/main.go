@@ -21,7 +21,7 @@ const (
 	maxTTL = 2 * time.Second
 	// key is the lock, and the name of the fenced resource.
 	key = "billing/ledger"
-	// enough is how long the story may take. It takes about half of it.
+	// enough is how long the story may take. It takes less than half of it.
 	enough = 18 * time.Second
 )
 
@@ -30,7 +30,7 @@ var voters = []string{"a", "b", "c"}
 
 const usage = `fenced-writer shows how a paused holder of a lock is refused: two processes write to one SQLite
 database; the first is stopped until the second has taken over, and then writes late.
-It ends by itself in about ten seconds, and leaves nothing behind.
+It ends by itself in less than ten seconds, and leaves nothing behind.
 
     go run . [-pause stop|cut]
 
