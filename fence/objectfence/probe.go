@@ -1,0 +1,55 @@
+package objectfence
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+)
+
+// Probe finds out whether a storage can be fenced, by writing to an object of that name, which should be used for nothing
+// else. It returns nil if tokens come back as they were written and each Put heeds its condition. Run it once for a new storage,
+// before you rely on it. What it can't tell is whether the conditions also hold between requests that arrive at the same moment.
+func Probe(ctx context.Context, store Store, name string) error {
+	start, err := store.Get(ctx, name)
+	if err != nil {
+		return fmt.Errorf("objectfence: probing: %w", err)
+	}
+	begin := Object{Token: probeToken, Data: []byte(rand.Text()), Version: start.Version}
+	if err := store.Put(ctx, name, begin); err != nil {
+		return fmt.Errorf("objectfence: probing: a write on a condition that holds: %w", err)
+	}
+	first, err := store.Get(ctx, name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("objectfence: probing: %w", err)
+	case first.Version == "" || string(first.Data) != string(begin.Data):
+		return errors.New("objectfence: probing: what was written doesn't come back")
+	case first.Token != probeToken:
+		return fmt.Errorf("objectfence: probing: token %d comes back as %d", uint64(probeToken), first.Token)
+	}
+	// The same content by another token: where that gives no new version, a late write would find the one that it knows.
+	if err := store.Put(ctx, name, Object{Token: probeToken + 1, Data: begin.Data, Version: first.Version}); err != nil {
+		return fmt.Errorf("objectfence: probing: a write on a condition that holds: %w", err)
+	}
+	second, err := store.Get(ctx, name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("objectfence: probing: %w", err)
+	case second.Version == first.Version:
+		return errors.New("objectfence: probing: the version stays the same when only the token changes")
+	}
+	for what, old := range map[string]Version{"another version is there": first.Version, "the object is there": ""} {
+		err := store.Put(ctx, name, Object{Token: 1, Data: []byte("probe"), Version: old})
+		if err == nil {
+			return fmt.Errorf("objectfence: probing: the storage has written though %s: it doesn't heed conditions", what)
+		}
+		if !errors.Is(err, ErrChanged) {
+			return fmt.Errorf("objectfence: probing: a write though %s should be refused as changed: %w", what, err)
+		}
+	}
+	return nil
+}
+
+// probeToken is a token that shows whether one comes back in full: it has 63 bits, and the last of them counts.
+const probeToken = 1<<62 + 1
