@@ -10,7 +10,7 @@ SECONDS  ?= 300
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fmt fuzz sim mutants chaos bench cross ci quickstart
+.PHONY: help test race contrib lint fmt fuzz sim mutants chaos bench cross ci quickstart
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,11 @@ test: ## runs all tests, real processes included
 
 race: ## runs all tests under the race detector
 	$(GO) test -race ./...
+
+contrib: ## tests the adapters in contrib under the race detector, each a module of its own
+	@for mod in contrib/*/go.mod; do \
+		echo "-- $${mod%/go.mod}"; (cd "$${mod%/go.mod}" && $(GO) test -race ./...) || exit 1; \
+	done
 
 lint: ## vets and lints; the first time builds golangci-lint, which takes minutes
 	$(GO) vet ./...
