@@ -1,0 +1,85 @@
+package gocronlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/jonboulle/clockwork"
+)
+
+// cron is one gocron scheduler for each node, all on one clock that the test turns.
+type cron struct {
+	t          *testing.T
+	clock      *clockwork.FakeClock
+	schedulers []gocron.Scheduler
+	jobs       int // of all schedulers
+}
+
+func newCron(t *testing.T, n int, opt func(i int) gocron.SchedulerOption) *cron {
+	t.Helper()
+	c := &cron{t: t, clock: clockwork.NewFakeClock()}
+	for i := range n {
+		s, err := gocron.NewScheduler(gocron.WithClock(c.clock), opt(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.schedulers = append(c.schedulers, s)
+		t.Cleanup(func() {
+			if err := s.Shutdown(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return c
+}
+
+// every gives each scheduler a job that is due each minute, as a deployment of the same program would.
+func (c *cron) every(name string, job func(ctx context.Context, node int), opts ...gocron.JobOption) {
+	c.t.Helper()
+	for i, s := range c.schedulers {
+		_, err := s.NewJob(gocron.DurationJob(time.Minute), gocron.NewTask(func(ctx context.Context) { job(ctx, i) }),
+			append(opts, gocron.WithName(name))...)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.jobs++
+	}
+}
+
+func (c *cron) start() {
+	for _, s := range c.schedulers {
+		s.Start()
+	}
+}
+
+// tick turns the clock by a minute, once all jobs are scheduled again.
+func (c *cron) tick() {
+	c.t.Helper()
+	c.scheduled()
+	c.clock.Advance(time.Minute)
+}
+
+// scheduled waits until every job of every scheduler has a next run. By then each has decided about the one before.
+func (c *cron) scheduled() {
+	c.t.Helper()
+	if err := c.clock.BlockUntilContext(within(c.t), c.jobs); err != nil {
+		c.t.Fatal("the schedulers don't come to rest")
+	}
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx := within(t)
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for !holds() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package gocronlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
+
+	"github.com/lockmesh/lockmesh"
+	gocronlock "github.com/lockmesh/lockmesh/contrib/gocron"
+)
+
+// tally counts what the schedulers do with the runs of each job.
+type tally struct {
+	mu   sync.Mutex
+	ran  map[string][]int   // nodes, by job
+	errs map[string][]error // of Lock, by job
+
+	skipped chan struct{} // one for each skip, of any job
+}
+
+func newTally() *tally {
+	return &tally{ran: map[string][]int{}, errs: map[string][]error{}, skipped: make(chan struct{}, 1000)}
+}
+
+func (y *tally) run(job string, node int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.ran[job] = append(y.ran[job], node)
+}
+
+// skips listens for the runs that a scheduler skips.
+func (y *tally) skips() gocron.JobOption {
+	return gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, job string, err error) {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		y.errs[job] = append(y.errs[job], err)
+		y.skipped <- struct{}{}
+	}))
+}
+
+func (y *tally) of(job string) (ran, skipped int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return len(y.ran[job]), len(y.errs[job])
+}
+
+func lockers(nodes []*lockmesh.Mesh, opts ...gocronlock.LockerOption) func(int) gocron.SchedulerOption {
+	return func(i int) gocron.SchedulerOption {
+		return gocron.WithDistributedLocker(gocronlock.NewLocker(nodes[i], opts...))
+	}
+}
+
+// Every job is quick, so only the splay keeps a second scheduler from finding its lock free.
+func TestEachQuickJobIsRunOnceBySomeScheduler(t *testing.T) {
+	nodes := startMesh(t, "a", "b", "c")
+	c := newCron(t, 3, lockers(nodes, gocronlock.WithSplay(patience)))
+	y := newTally()
+	const jobs = 20
+	for j := range jobs {
+		name := fmt.Sprint("job ", j)
+		c.every(name, func(_ context.Context, node int) { y.run(name, node) }, y.skips())
+	}
+	c.start()
+	c.tick()
+	for j := range jobs {
+		name := fmt.Sprint("job ", j)
+		eventually(t, name+" is settled", func() bool {
+			ran, skipped := y.of(name)
+			return ran+skipped >= 3
+		})
+		if ran, skipped := y.of(name); ran != 1 || skipped != 2 {
+			t.Errorf("%s was run by %v and skipped %d times", name, y.ran[name], skipped)
+		}
+		for _, err := range y.errs[name] {
+			if !errors.Is(err, lockmesh.ErrHeld) {
+				t.Errorf("%s was skipped for %v", name, err)
+			}
+		}
+	}
+}
+
+// The control: without a splay a quick job's lock is free again before the next scheduler comes.
+func TestWithoutASplayAQuickJobMayBeRunTwice(t *testing.T) {
+	nodes := startMesh(t, "a")
+	l := gocronlock.NewLocker(nodes[0], gocronlock.WithSplay(0))
+	for range 2 {
+		lock, err := l.Lock(within(t), "quick")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A job holds its lock for as long as it runs, and is run again at each tick, by anyone.
+func TestEachRunOfALongJobIsOneSchedulers(t *testing.T) {
+	nodes := startMesh(t, "a", "b", "c")
+	c := newCron(t, 3, lockers(nodes, gocronlock.WithSplay(0)))
+	y := newTally()
+	const ticks = 10
+	var running atomic.Int32
+	c.every("nightly", func(ctx context.Context, node int) {
+		if running.Add(1) != 1 {
+			t.Error("two run at a time")
+		}
+		defer running.Add(-1)
+		y.run("nightly", node)
+		for range 2 { // until the others have given up
+			select {
+			case <-y.skipped:
+			case <-ctx.Done():
+			}
+		}
+	}, y.skips())
+	c.start()
+	for n := 1; n <= ticks; n++ {
+		c.tick()
+		eventually(t, "the tick is settled", func() bool {
+			ran, skipped := y.of("nightly")
+			return ran == n && skipped == 2*n && running.Load() == 0
+		})
+		eventually(t, "the lock is free", func() bool {
+			lease, err := nodes[0].TryLock(within(t), "gocron/nightly")
+			return err == nil && lease.Unlock(t.Context()) == nil
+		})
+	}
+}
+
+func TestALostLeaseReachesTheJobAndAnotherRunsTheNext(t *testing.T) {
+	nodes := startMesh(t, "a", "b", "c")
+	lost := make(chan error, 1)
+	first := gocronlock.NewLocker(nodes[0], gocronlock.WithSplay(0), gocronlock.WithLost(func(job string, err error) {
+		if job != "nightly" {
+			t.Errorf("lost %q", job)
+		}
+		lost <- err
+	}))
+	began, ended, free := make(chan uint64, 1), make(chan error, 1), make(chan struct{})
+	c := newCron(t, 1, func(int) gocron.SchedulerOption { return gocron.WithDistributedLocker(first) })
+	y := newTally()
+	c.every("nightly", func(ctx context.Context, _ int) {
+		began <- first.Lease("nightly").Token()
+		ctx, done := first.Guard(ctx, "nightly")
+		defer done()
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		<-free
+	}, y.skips())
+	c.start()
+	c.tick()
+	token := <-began
+	if err := nodes[0].Close(); err != nil {
+		t.Error(err)
+	}
+	for what, got := range map[string]error{"the job's context": <-ended, "WithLost": <-lost} {
+		if !errors.Is(got, lockmesh.ErrLost) {
+			t.Errorf("%s says %v", what, got)
+		}
+	}
+
+	// While the job that has lost its lock still runs, its own process doesn't start another.
+	c.tick()
+	eventually(t, "the next run is skipped", func() bool {
+		_, skipped := y.of("nightly")
+		return skipped == 1
+	})
+	if err := y.errs["nightly"][0]; !errors.Is(err, gocronlock.ErrRunning) {
+		t.Errorf("skipped for %v", err)
+	}
+
+	// Another process does, as soon as the lease has lapsed at the voters.
+	tokens := make(chan uint64, 1)
+	second := gocronlock.NewLocker(nodes[1])
+	other := newCron(t, 1, func(int) gocron.SchedulerOption { return gocron.WithDistributedLocker(second) })
+	other.every("nightly", func(context.Context, int) {
+		select {
+		case tokens <- second.Lease("nightly").Token():
+		default:
+		}
+	})
+	other.start()
+	var next uint64
+	eventually(t, "another scheduler runs it", func() bool {
+		other.tick()
+		select {
+		case next = <-tokens:
+			return true
+		default:
+			return false
+		}
+	})
+	if next <= token {
+		t.Errorf("token %d follows %d", next, token)
+	}
+	close(free)
+}
+
+func TestErrorsOfALocker(t *testing.T) {
+	nodes := startMesh(t, "a")
+	l := gocronlock.NewLocker(nodes[0], gocronlock.WithPrefix("cron:"), gocronlock.WithSplay(patience))
+	lock, err := l.Lock(within(t), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Lease("job").Key(); got != "cron:job" {
+		t.Errorf("the key is %q", got)
+	}
+	for range 2 { // gocron unlocks once, but a second time must do no harm
+		if err := lock.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := l.Lock(within(t), "job"); !errors.Is(err, gocronlock.ErrRunning) {
+		t.Errorf("during the splay: %v", err)
+	}
+	if _, err := l.Lock(within(t), "a\nb"); !errors.Is(err, lockmesh.ErrKey) {
+		t.Errorf("a name that is no key: %v", err)
+	}
+	if l.Lease("other") != nil {
+		t.Error("a job that doesn't run has a lease")
+	}
+	ctx, done := l.Guard(t.Context(), "other")
+	defer done()
+	if ctx.Err() == nil {
+		t.Error("a job that doesn't run may go on")
+	}
+	if err := nodes[0].Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Lock(within(t), "another"); !errors.Is(err, lockmesh.ErrClosed) {
+		t.Errorf("after the mesh has ended: %v", err)
+	}
+}
