@@ -73,7 +73,7 @@ func TestDriftIsFound(t *testing.T) {
 // TestCoarseClocksAreNoDrift has both clocks tick as seldom as Windows's may, out of step.
 func TestCoarseClocksAreNoDrift(t *testing.T) {
 	const tick, trip = time.Second / 64, 200 * time.Microsecond
-	coarse := func(at, phase time.Duration) vote.Instant { return vote.Instant((at + phase) / tick * tick) }
+	coarse := func(at, phase time.Duration) vote.Instant { return vote.Instant((at + phase).Truncate(tick)) }
 	for _, ttl := range []time.Duration{vote.MinTTL, 2 * time.Second, 10 * time.Second} {
 		for phase := time.Duration(0); phase < tick; phase += tick / 17 {
 			var d drift
