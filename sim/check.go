@@ -529,8 +529,8 @@ func (w *World) bonds(r *Request) string {
 	return b.String()
 }
 
-// check looks at the world after an event of a process.
-func (w *World) check(p *process) {
+// resorted notes that a voter took its clock for the highest token, before anything that follows from it is judged: a lease may be granted in the same event.
+func (w *World) resorted(p *process) {
 	v := p.m.Voter()
 	if v == nil {
 		return
@@ -544,6 +544,13 @@ func (w *World) check(p *process) {
 				k.excused = true
 			}
 		}
+	}
+}
+
+// check looks at the world after an event of a process.
+func (w *World) check(p *process) {
+	if p.m.Voter() == nil {
+		return
 	}
 	for _, k := range w.lockKeys {
 		for _, r := range k.holds {

@@ -421,6 +421,7 @@ func (w *World) tick(e event) {
 
 // settle takes what a process has to say after an input, and checks the world.
 func (w *World) settle(p *process) {
+	w.resorted(p)
 	for {
 		w.out, w.ev = p.m.Drain(w.out[:0], w.ev[:0])
 		for i := range w.ev {
