@@ -36,8 +36,8 @@ const (
 	driftForget = 10 * time.Minute
 )
 
-// slack is by how much a voter's clock may lead: its coarseness, and what a holder is told of a loss too early anyway.
-func (d *drift) slack(ttl time.Duration) time.Duration { return max(driftTick, vote.Guard(ttl)) }
+// driftSlack is by how much a voter's clock may lead: its coarseness, and what a holder is told of a loss too early anyway.
+func driftSlack(ttl time.Duration) time.Duration { return max(driftTick, vote.Guard(ttl)) }
 
 // ahead returns by how much more the voter's clock ran since the first reading than the bound allows for what this node's ran.
 func (d *drift) ahead(voter, own vote.Instant) time.Duration {
@@ -55,7 +55,7 @@ func (d *drift) heard(life vote.Life, voter, sent, now vote.Instant, ttl time.Du
 		d.life, d.first, d.least, d.lead = life, r, r, 0
 		return false
 	}
-	if d.ahead(voter, now) > d.lead+d.slack(ttl) {
+	if d.ahead(voter, now) > d.lead+driftSlack(ttl) {
 		isNew := d.text == ""
 		d.text = fmt.Sprintf("its clock ran for %v while this node's ran for at most %v", voter.Sub(d.least.voter), now.Sub(d.least.own))
 		d.found, d.first, d.least, d.lead = now, r, r, 0
