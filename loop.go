@@ -307,7 +307,7 @@ func (l *loop) ask(now vote.Now, c *call) {
 		return
 	}
 	c.since = time.UnixMicro(int64(now.Wall))
-	n, err := l.node.Lock(now, c.key, c.try)
+	n, err := l.node.Lock(now, quorum.Exclusive(c.key, c.try))
 	switch {
 	case err == nil:
 		c.number = n

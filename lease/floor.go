@@ -1,6 +1,10 @@
 package lease
 
-import "github.com/lockmesh/lockmesh/internal/vote"
+import (
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
 
 // floor is what a voter knows of tokens beyond the keys it remembers.
 type floor struct {
@@ -12,11 +16,59 @@ type floor struct {
 // and must not use up the tokens of everyone.
 const saneToken = vote.MaxToken / 2
 
-// propose returns the token that a vote proposes: larger than all that the key had here. The bid comes first, cut to a little
+// propose returns the token that a vote proposes: the end of a run that is above all that the key had here. The bid comes first, cut to a little
 // above this voter's own clock, so that a requester whose clock stands at the year 2100 runs away with nothing.
 func (v *Voter) propose(k *key, bid vote.Token) vote.Token {
 	bid = min(bid, vote.TokenAt(v.now.Wall+vote.Micros(vote.Skew.Microseconds())))
-	return max(bid, k.highest.Next(), v.tokens.floor.Next())
+	return max(bid, k.highest.Above(), v.tokens.floor.Above())
+}
+
+// unique returns the token that an entry's vote gets when its ballot has settled on t. Shared leases are won side by side, so two ballots may settle
+// on tokens whose runs overlap: each on what a voter proposed for it that the other hasn't asked. Any two such leases have a voter in
+// common; the second that asks it is given a run above all others.
+func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
+	if e.Mode == vote.Exclusive || t == e.token {
+		return t
+	}
+	k := e.key
+	// Each is given another distance, so that two that meet at several voters at once don't go on meeting.
+	apart := func() vote.Token {
+		return v.propose(k, t) + vote.Run*vote.Token(vote.Scatter(e.stamp.Owner, e.number)%spread)
+	}
+	clashes := func(o vote.Token) bool { return t < o.Above() && o < t.Above() }
+	for _, f := range k.votes {
+		if f != e && clashes(f.token) {
+			return apart()
+		}
+	}
+	for _, f := range k.queue {
+		if !f.held {
+			break
+		}
+		if clashes(f.token) {
+			return apart()
+		}
+	}
+	if slices.ContainsFunc(k.spent, clashes) || len(k.spent) >= spentMax && t < k.spent[0].Above() {
+		return apart()
+	}
+	return t
+}
+
+// spread is out of how many distances one is drawn where two runs overlap: enough that it is seldom drawn twice, in few milliseconds.
+const spread = 64
+
+// spentMax is how many tokens of shared leases that are over a key remembers while others go on. With more, the oldest half
+// stands for all below.
+const spentMax = 256
+
+// spend remembers the token of a shared lease that is over while others aren't.
+func (k *key) spend(t vote.Token) {
+	i, _ := slices.BinarySearch(k.spent, t)
+	k.spent = slices.Insert(k.spent, i, t)
+	if len(k.spent) > spentMax {
+		k.spent = slices.Delete(k.spent, 0, len(k.spent)-spentMax)
+	}
 }
 
 // raise notes a token that was proposed, confirmed or re-stated.

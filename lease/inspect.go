@@ -9,21 +9,40 @@ func (v *Voter) Keys() int { return len(v.keys) }
 type Vote struct {
 	Owner      vote.SessionID
 	Number     vote.Number
+	Mode       vote.Mode
 	Serial     vote.Serial
+	Slot       vote.Slot
 	Token      vote.Token
 	Held       bool // its owner has reported that it has won
+	Ghost      bool // its request is gone, or its session
 	Generation vote.Generation
-	Deadline   vote.Instant // of the owner's session, on the voter's slow clock
+	Deadline   vote.Instant // of the vote, or of the owner's session, on the voter's slow clock
 }
 
-// Vote returns whom the key is promised to; false when it is promised to nobody.
-func (v *Voter) Vote(name vote.Key) (Vote, bool) {
+// Votes returns whom the key is promised to, in order of the promises.
+func (v *Voter) Votes(name vote.Key) []Vote {
 	k := v.keys[name]
-	if k == nil || k.vote == nil {
+	if k == nil {
+		return nil
+	}
+	votes := make([]Vote, 0, len(k.votes))
+	for _, e := range k.votes {
+		deadline := e.s.deadline
+		if e.until != 0 {
+			deadline = e.until
+		}
+		votes = append(votes, Vote{e.stamp.Owner, e.number, e.Mode, e.serial, e.slot, e.token, e.held, e.ghost, e.s.gen, deadline})
+	}
+	return votes
+}
+
+// Vote returns the first of the key's votes; false when it is promised to nobody.
+func (v *Voter) Vote(name vote.Key) (Vote, bool) {
+	votes := v.Votes(name)
+	if len(votes) == 0 {
 		return Vote{}, false
 	}
-	e := k.vote
-	return Vote{e.s.id, e.number, e.serial, e.token, e.held, e.s.gen, e.s.deadline}, true
+	return votes[0], true
 }
 
 // Size is how much a voter keeps.

@@ -106,7 +106,7 @@ func (v *Voter) supersede(s *session) {
 	}
 	for _, e := range s.sorted() {
 		if e.serial == 0 {
-			v.drop(e)
+			v.drop(e, true)
 		}
 	}
 }

@@ -1,101 +1,166 @@
 package lease
 
-import "github.com/lockmesh/lockmesh/internal/vote"
+import (
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
 
 // request takes a wish into its key's queue and serves the key.
 func (v *Voter) request(s *session, m *vote.Message) {
 	if s.entries[m.Number] != nil {
 		return
 	}
-	e := v.enter(s, vote.Entry{Number: m.Number, Key: m.Key, Time: m.Time, Bid: m.Bid, Mode: m.Mode, Try: m.Try})
+	e, why := v.enter(s, &vote.Entry{Number: m.Number, Wish: m.Wish, Time: m.Time, Bid: m.Bid})
 	if e == nil {
-		v.push(s, vote.Message{Kind: vote.KindBusy, Number: m.Number})
+		v.push(s, why)
 		return
 	}
-	v.serve(e.key)
-	v.tellTaken(e.key)
+	k := e.key
+	v.serve(k)
+	v.tellTaken(k)
+	if e.serial == 0 && !e.Try && s.entries[e.number] == e {
+		v.report(vote.Waiting, e)
+	}
 }
 
-// enter puts a new entry into its key's queue; nil means that the session has too many.
-func (v *Voter) enter(s *session, st vote.Entry) *entry {
+// enter puts a new entry into its key's queue. If it can't, it returns the message that says why.
+func (v *Voter) enter(s *session, st *vote.Entry) (*entry, vote.Message) {
 	if len(s.entries) >= MaxRequests {
-		return nil
+		return nil, vote.Message{Kind: vote.KindBusy, Number: st.Number}
 	}
 	k := v.keys[st.Key]
 	if k == nil {
 		k = &key{name: st.Key}
 		v.keys[st.Key] = k
 	}
-	if st.Token > saneToken {
-		st.Token = 0 // no lease has that: it wants the key like any other
+	token := st.Token
+	if token > saneToken {
+		token = 0 // no lease has that: it wants the key like any other
+	}
+	if !k.suits(&st.Wish) && token == 0 {
+		return nil, vote.Message{Kind: vote.KindUnfit, Number: st.Number, Wish: vote.Wish{Permits: k.permits}}
 	}
 	e := &entry{
-		s: s, key: k, number: st.Number, bid: st.Bid, mode: st.Mode, try: st.Try,
+		Wish: st.Wish, s: s, key: k, number: st.Number, bid: st.Bid,
 		stamp:  vote.Stamp{Time: st.Time, Owner: s.id, Number: st.Number},
-		held:   st.Token != 0,
-		token:  st.Token,
+		held:   token != 0,
+		token:  token,
+		want:   st.Slot,
+		from:   v.now.Slow,
 		tenure: s.tenure,
 		round:  k.round(),
+	}
+	e.Delay, e.MinHold, e.Length = v.within(e.Delay), v.within(e.MinHold), v.within(e.Length)
+	if e.held {
+		e.wonAt = v.now.Slow
 	}
 	if e.round > 0 {
 		s.passed++
 	}
 	s.entries[e.number] = e
 	s.ledger = s.ledger.Plus(vote.OfRequest(e.number))
-	if e.try {
+	if e.Try {
 		k.tries++
 	}
-	k.insert(e)
+	if !v.adopt(e, st.Yielded) {
+		k.insert(e)
+	}
 	if e.held {
 		v.raise(k, e.token)
+		v.report(vote.Holding, e)
 	}
-	return e
+	if e.Beside != 0 {
+		v.settleClash(k)
+	}
+	return e, vote.Message{}
 }
 
-// serve promises a free key to the next in line, or asks the one who has it whether it must.
+// settleClash turns away all upgrades of a key but the oldest: each waits for what the others hold, so they would wait for ever.
+func (v *Voter) settleClash(k *key) {
+	var upgrades []*entry
+	for _, e := range slices.Concat(k.votes, k.queue) {
+		if e.Beside != 0 && !e.held && !e.ghost {
+			upgrades = append(upgrades, e)
+		}
+	}
+	if len(upgrades) < 2 {
+		return
+	}
+	first := slices.MinFunc(upgrades, func(e, f *entry) int { return e.stamp.Compare(f.stamp) })
+	for _, e := range upgrades {
+		if e != first && e.s.id != first.s.id {
+			v.push(e.s, vote.Message{Kind: vote.KindClash, Number: e.number})
+		}
+	}
+}
+
+// serve promises a key to those next in line for whom there is room, and asks those who keep the first of the others from it whether they must.
 func (v *Voter) serve(k *key) {
 	if !v.counting() {
 		return
 	}
-	if e := k.next(v.now.Slow); e != nil && k.vacant(e.mode) {
-		v.promise(e)
+	var spokenFor slots
+	for i := 0; i < len(k.queue); {
+		e := k.queue[i]
+		if !e.hears(v.now.Slow) {
+			i++
+			continue
+		}
+		if slot, ok := k.room(e, &spokenFor); ok {
+			if !v.promise(e, slot) {
+				return
+			}
+			continue
+		}
+		v.contend(k, e)
+		if e.want == 0 {
+			return // nobody passes it
+		}
+		spokenFor.add(e.want) // others may have the other slots
+		i++
 	}
-	v.contend(k)
 }
 
-// promise gives the key's vote to an entry of its queue.
-func (v *Voter) promise(e *entry) {
+// promise gives a vote of the key to an entry of its queue.
+func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	k := e.key
-	if !v.fit(e) {
-		return
+	if !v.fit(e, slot) {
+		return false
 	}
 	k.remove(e)
 	v.serial++
-	e.serial, e.since, e.inquired, e.tenured = v.serial, v.now.Slow, false, false
+	e.serial, e.slot, e.want, e.since, e.until = v.serial, slot, 0, v.now.Slow, 0
+	e.inquired, e.wanted, e.urged, e.timed = false, false, false, 0
 	if !e.held {
 		e.token = v.propose(k, e.bid)
 	}
 	v.raise(k, e.token)
-	k.vote = e
+	k.votes = append(k.votes, e)
 	e.s.ledger = e.s.ledger.Plus(vote.OfVote(e.serial))
 	v.count.Promises++
-	v.push(e.s, vote.Message{Kind: vote.KindPromise, Number: e.number, Serial: e.serial, Token: e.token})
+	v.push(e.s, vote.Message{Kind: vote.KindPromise, Number: e.number, Serial: e.serial, Slot: slot, Token: e.token})
 	if e.held {
 		v.tellTaken(k)
 	}
+	return true
 }
 
 // fit holds the invariants of a promise.
-func (v *Voter) fit(e *entry) bool {
+func (v *Voter) fit(e *entry, slot vote.Slot) bool {
 	k := e.key
+	for _, f := range k.votes {
+		if !e.bears(f) || slot != 0 && f.slot == slot {
+			v.violated("key %q is promised to %v and to %v at once", k.name, f.stamp.Owner, e.s.id)
+			return false
+		}
+	}
 	switch {
-	case k.vote != nil:
-		v.violated("key %q is promised to %v and to %v at once", k.name, k.owner(), e.s.id)
 	case !v.counting():
 		v.violated("key %q is promised while quiet", k.name)
 	case e.s.deadline <= v.now.Slow:
 		v.violated("key %q is promised to session %v, which has ended", k.name, e.s.id)
-	case max(k.highest, v.tokens.floor) >= vote.MaxToken:
+	case max(k.highest, v.tokens.floor) >= vote.MaxToken-vote.Run:
 		v.violated("the tokens of key %q have run out", k.name)
 	default:
 		return true
@@ -103,36 +168,19 @@ func (v *Voter) fit(e *entry) bool {
 	return false
 }
 
-// unvote takes a vote back, on its owner's word.
+// unvote takes a vote back.
 func (v *Voter) unvote(e *entry) {
-	e.s.ledger = e.s.ledger.Minus(vote.OfVote(e.serial))
-	e.serial = 0
-	e.key.vote = nil
-}
-
-// contend asks the owner of a tentative promise whether it has won, when somebody older waits behind it or its tenure is over.
-// (Inquire and yield: Maekawa 1985, as mended by Sanders 1987.)
-func (v *Voter) contend(k *key) {
-	e := k.vote
-	if e == nil || e.held || e.inquired {
-		return
+	k := e.key
+	if !e.ghost {
+		e.s.ledger = e.s.ledger.Minus(vote.OfVote(e.serial))
 	}
-	w := k.next(v.now.Slow)
-	if w == nil {
-		return
+	k.votes = slices.DeleteFunc(k.votes, func(f *entry) bool { return f == e })
+	if len(k.votes) == 0 {
+		k.spent = nil
+	} else if e.Mode != vote.Exclusive {
+		k.spend(e.token)
 	}
-	end := e.since.Add(e.tenure)
-	if !w.precedes(e) && v.now.Slow < end {
-		v.tenures.add(tenure{end, e.serial, k})
-		v.at(end)
-		return
-	}
-	if !e.s.ready() || e.s.muted {
-		return // it is asked after its next statement
-	}
-	e.inquired = true
-	v.count.Inquiries++
-	v.push(e.s, vote.Message{Kind: vote.KindInquire, Number: e.number, Serial: e.serial})
+	e.serial, e.slot, e.until = 0, 0, 0
 }
 
 // confirm takes the token that a ballot has settled on. Won makes the vote a lease's: it moves only by its owner's word.
@@ -141,75 +189,101 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	if e == nil || m.Token == 0 || m.Token > saneToken {
 		return
 	}
+	k := e.key
 	switch {
 	case e.serial != 0 && e.serial == m.Serial:
 	case !m.Won:
 		return // a word about a vote that was given back
 	case e.serial == 0: // it has won without us and wants our vote too, so that its cover doesn't erode
-		k := e.key
 		k.remove(e)
-		e.held, e.taken, e.token = true, 0, m.Token
+		v.wins(e)
+		e.taken, e.dormant, e.token, e.want = 0, false, m.Token, m.Slot
 		k.insert(e)
 		v.raise(k, m.Token)
 		v.serve(k)
 		v.tellTaken(k)
 		return
-	default: // the report crossed a promise of ours; if that has another token, the requester will say so when it hears of it
-		if m.Token == e.token {
-			e.held = true
-			v.tellTaken(e.key)
+	default: // the report crossed a promise of ours; if that has another token or slot, the requester will say so when it hears of it
+		if m.Token == e.token && m.Slot == e.slot {
+			v.wins(e)
+			v.tellTaken(k)
 		}
 		return
 	}
 	if !m.Won && m.Token < e.token {
 		return
 	}
-	changed := e.token != m.Token
-	e.token = m.Token
-	v.raise(e.key, m.Token)
-	won := m.Won && !e.held
-	e.held = e.held || m.Won
+	t := m.Token
+	if !m.Won {
+		t = v.unique(e, t)
+	}
+	changed := e.token != t
+	e.token = t
+	v.raise(k, t)
 	if changed {
 		v.count.Confirms++
 		v.push(s, vote.Message{Kind: vote.KindConfirmed, Number: e.number, Serial: e.serial, Token: e.token})
 	}
-	if won {
-		v.tellTaken(e.key)
+	if m.Won && !e.held {
+		v.wins(e)
+		v.tellTaken(k)
+		if w := k.next(v.now.Slow); w != nil {
+			v.contend(k, w) // it may have to be told that it is waited for
+		}
 	}
 }
 
-// tellTaken tells the TryLocks that wait which lease has won, and again when that is a newer one.
+// wins notes that an entry's owner says that it has won.
+func (v *Voter) wins(e *entry) {
+	if !e.held {
+		e.held, e.wonAt = true, v.now.Slow
+		v.report(vote.Holding, e)
+	}
+}
+
+// tellTaken tells the TryLocks that wait which lease keeps them from the key, and again when that is a newer one.
 func (v *Voter) tellTaken(k *key) {
 	if k.tries == 0 {
 		return
 	}
-	token := k.won()
-	for _, e := range k.queue {
-		if e.try && e.taken < token && !e.held && e.s.ready() && !e.s.muted {
+	for _, e := range slices.Clone(k.queue) {
+		if !e.Try || e.held || !e.s.ready() || e.s.muted {
+			continue
+		}
+		token := k.won(e)
+		if token == 0 && e.Mode == vote.Shared && k.queue[0] != e {
+			token = k.won(nil) // a reader that would have to pass a writer, who waits for readers
+		}
+		if e.taken < token {
 			e.taken = token
 			v.push(e.s, vote.Message{Kind: vote.KindTaken, Number: e.number, Token: token})
 		}
 	}
 }
 
-// yield takes a vote back from a request that hasn't won, and queues the request again under its old stamp.
+// yield takes a vote back from a request that hasn't won, or has won another slot, and queues the request again under its old stamp.
 func (v *Voter) yield(s *session, m *vote.Message) {
 	e := s.entries[m.Number]
 	if e == nil || e.serial == 0 || e.serial != m.Serial {
 		return
 	}
 	v.count.Yields++
-	v.requeue(e)
+	v.requeue(e, m.Slot)
 	v.serve(e.key)
+	v.tellTaken(e.key)
 }
 
 // requeue puts the owner of a vote back into the queue. One that had its tenure goes behind all who wait, once.
-func (v *Voter) requeue(e *entry) {
+func (v *Voter) requeue(e *entry, want vote.Slot) {
 	k := e.key
 	over := v.now.Slow >= e.since.Add(e.tenure)
 	v.unvote(e)
-	e.held = false
-	if over && k.next(v.now.Slow) != nil {
+	e.want = want
+	if e.want == 0 || e.want > vote.Slot(e.Permits) {
+		e.want = 0
+		e.held = false
+	}
+	if over && !e.held && e.want == 0 && k.next(v.now.Slow) != nil {
 		v.count.Tenures++
 		e.round = k.round() + 1
 		e.s.passed++
@@ -218,32 +292,58 @@ func (v *Voter) requeue(e *entry) {
 	k.insert(e)
 }
 
+// share turns an exclusive lease into a shared one, on its owner's word, and lets others in beside it.
+func (v *Voter) share(s *session, m *vote.Message) {
+	if e := s.entries[m.Number]; e != nil && e.Mode == vote.Exclusive {
+		e.Mode = vote.Shared
+		if e.held {
+			v.report(vote.Changed, e)
+		}
+		e.key.forgetTaken()
+		v.serve(e.key)
+	}
+}
+
 // release ends a request. It can't touch another's vote: it names a request of the session that speaks.
 func (v *Voter) release(s *session, m *vote.Message) {
 	if e := s.entries[m.Number]; e != nil {
-		v.drop(e)
+		v.drop(e, m.Lost)
 	}
 	v.push(s, vote.Message{Kind: vote.KindReleased, Number: m.Number})
 }
 
-// drop takes an entry out, with its vote if it has one, and serves the key to the next.
-func (v *Voter) drop(e *entry) {
+// drop takes an entry out, with its vote if it has one, and serves the key to the next. Lapsed says that its owner didn't give
+// it back. Then, or if it was won too short a time ago, the vote may have to stand for a while.
+func (v *Voter) drop(e *entry, lapsed bool) {
 	k := e.key
-	if e.serial != 0 {
-		v.unvote(e)
-	} else {
-		k.remove(e)
-	}
 	if e.held {
-		k.over = max(k.over, e.token)
-		k.forgetTaken()
+		what := vote.Freed
+		if lapsed {
+			what = vote.Ended
+		}
+		v.report(what, e)
 	}
-	if e.try {
+	switch until := v.stays(e, lapsed); {
+	case e.serial == 0:
+		k.remove(e)
+	case until > v.now.Slow:
+		v.leaveGhost(e, until)
+	default:
+		v.unvote(e)
+	}
+	if e.held && e.Mode == vote.Exclusive {
+		k.over = max(k.over, e.token)
+	}
+	if e.Try {
 		k.tries--
 	}
 	delete(e.s.entries, e.number)
 	e.s.ledger = e.s.ledger.Minus(vote.OfRequest(e.number))
+	if e.held {
+		k.forgetTaken()
+	}
 	v.serve(k)
+	v.tellTaken(k)
 	if k.idleNow() {
 		v.rest(k)
 	}

@@ -8,38 +8,64 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// entry is one request at this voter: in its key's queue, or (serial not zero) with the key's vote.
+// entry is one request at this voter: in its key's queue, or (serial not zero) with a vote of the key's.
 type entry struct {
+	vote.Wish
 	s      *session
 	key    *key
 	number vote.Number
 	stamp  vote.Stamp
 	bid    vote.Token
-	mode   vote.Mode
-	try    bool
 
 	held  bool       // its owner says that it has won; it goes before all that haven't
-	taken vote.Token // of the lease that a TryLock was told of, as long as somebody has the key; zero for none
+	taken vote.Token // of the lease that a TryLock was told of, as long as that keeps it from the key; zero for none
 	token vote.Token // of its vote, or of the lease that its owner says it holds
+	wonAt vote.Instant
+	from  vote.Instant // since when it is here
 
 	serial   vote.Serial // of its vote; zero without one
+	slot     vote.Slot   // of its vote
+	want     vote.Slot   // the only slot of use to it; zero for any
 	since    vote.Instant
+	until    vote.Instant // when its vote ends, if that has a time of its own
 	inquired bool
-	tenured  bool // the end of its tenure stands in the heap
+	timed    vote.Instant // the earliest time at which it stands in the voter's timers
+	dormant  bool         // its vote outlasted its length; it gets none before its owner's word
+	ghost    bool         // its request is gone, or its session; the vote stands to its end
+	wanted   bool         // its owner was told that somebody waits
+	urged    bool         // and that it is asked to give the key back
 
 	tenure time.Duration // how long its next promise may stay tentative
 	round  uint32        // who has let others pass at the end of a tenure goes after those it let pass
+
+	extras *extras // what few requests have
 }
 
-// precedes reports whether e comes before f. Holders come first: they only want back what is theirs. Then by rounds, then by age.
+// extras is what few requests have: a value, and a reason to ask the holder for the key.
+type extras struct {
+	version uint64
+	value   []byte
+	urge    bool
+	why     string
+}
+
+// extra returns the entry's extras, to be written.
+func (e *entry) extra() *extras {
+	if e.extras == nil {
+		e.extras = &extras{}
+	}
+	return e.extras
+}
+
+func (e *entry) urges() bool { return e.extras != nil && e.extras.urge }
+
+// precedes reports whether e comes before f. Holders come first: they only want back what is theirs. Then upgrades, since whoever stands before
+// them waits for what they still hold. Then by rounds, then by age.
 func (e *entry) precedes(f *entry) bool { return e.compare(f) < 0 }
 
 func (e *entry) compare(f *entry) int {
-	if e.held != f.held {
-		if e.held {
-			return -1
-		}
-		return 1
+	if c := cmp.Compare(e.rank(), f.rank()); c != 0 {
+		return c
 	}
 	if c := cmp.Compare(e.round, f.round); c != 0 {
 		return c
@@ -47,28 +73,47 @@ func (e *entry) compare(f *entry) int {
 	return e.stamp.Compare(f.stamp)
 }
 
+func (e *entry) rank() int {
+	switch {
+	case e.held:
+		return 0
+	case e.Beside != 0:
+		return 1
+	}
+	return 2
+}
+
+// bears reports whether e and f may have votes at the same time, slots aside.
+func (e *entry) bears(f *entry) bool {
+	if e.upgrades(f) || f.upgrades(e) {
+		return true
+	}
+	return e.Mode == f.Mode && e.Mode != vote.Exclusive
+}
+
+// upgrades reports whether e is to take the place of f, which its own node holds.
+func (e *entry) upgrades(f *entry) bool {
+	return e.Beside != 0 && e.Beside == f.number && e.s.id == f.s.id && e.Mode == vote.Exclusive && f.Mode == vote.Shared
+}
+
+// hears reports whether a vote could be given to e now. A session may have ended at this very instant and not be removed yet.
+func (e *entry) hears(now vote.Instant) bool {
+	return e.s.ready() && e.s.deadline > now && e.taken == 0 && !e.dormant
+}
+
 // key is one lock at this voter.
 type key struct {
 	name    vote.Key
-	vote    *entry     // whom it is promised to. Shared modes and permits will make this a set; whoever asks goes through vacant
-	queue   []*entry   // who waits, in order
-	tries   int        // TryLocks among all of them
-	highest vote.Token // the largest token proposed or confirmed here
-	over    vote.Token // the largest token of a lease that was given back here
+	votes   []*entry     // to whom it is promised, in order of serials. They all bear each other and have different slots
+	queue   []*entry     // who waits, in order
+	permits uint16       // that its users agree on; it means something while there are any
+	tries   int          // TryLocks among all of them
+	highest vote.Token   // the largest token proposed or confirmed here
+	over    vote.Token   // the largest token of an exclusive lease that was given back here
+	spent   []vote.Token // of shared leases that are over, while others aren't; see unique
 	idleAt  vote.Instant
 	listed  bool // stands in Voter.idle
 }
-
-// owner returns whose request the key is promised to; nobody's is the zero session.
-func (k *key) owner() vote.SessionID {
-	if k.vote == nil {
-		return vote.SessionID{}
-	}
-	return k.vote.s.id
-}
-
-// vacant reports whether a vote for the mode could be promised beside those that stand.
-func (k *key) vacant(vote.Mode) bool { return k.vote == nil }
 
 func (k *key) insert(e *entry) {
 	i, _ := slices.BinarySearchFunc(k.queue, e, (*entry).compare)
@@ -81,11 +126,20 @@ func (k *key) remove(e *entry) {
 	}
 }
 
-// next returns who is to have the key: the first of the queue that can hear of it and still wants it. A session may have
-// ended at this very instant and not be removed yet.
+// next returns the first of the queue that could be given a vote.
 func (k *key) next(now vote.Instant) *entry {
 	for _, e := range k.queue {
-		if e.s.ready() && e.s.deadline > now && e.taken == 0 {
+		if e.hears(now) {
+			return e
+		}
+	}
+	return nil
+}
+
+// voteOf returns who has the vote of a serial.
+func (k *key) voteOf(s vote.Serial) *entry {
+	for _, e := range k.votes {
+		if e.serial == s {
 			return e
 		}
 	}
@@ -97,28 +151,47 @@ func (k *key) next(now vote.Instant) *entry {
 func (k *key) round() uint32 {
 	var r uint32
 	if n := len(k.queue); n > 0 {
-		r = k.queue[n-1].round // it is sorted by rounds, but for holders, who come first
+		r = k.queue[n-1].round // it is sorted by rounds, but for holders and upgrades, who come first
 	}
-	if k.vote != nil {
-		r = max(r, k.vote.round)
+	for _, e := range k.votes {
+		r = max(r, e.round)
 	}
 	return r
 }
 
-// won returns the largest token among the leases that are known to have won the key and may not be over; zero when there is none.
+// won returns the largest token among the leases that are known to have won the key and may not be over, and which keep e from it (nil: any);
+// zero when there is none.
 //
-// There may be several: whose release hasn't come yet, and who has won since without this voter. One whose token is below that of a lease that was
-// given back here is over, since that one was granted later; only its owner's word that it is over is still on its way. (Where tokens had to begin anew,
+// There may be several: whose release hasn't come yet, and who has won since without this voter. One whose token is below that of an exclusive lease that
+// was given back here is over, since that one was granted later; only its owner's word that it is over is still on its way. (Where tokens had to begin anew,
 // below those that are remembered, a lease may be taken for over that isn't. Then a TryLock hears of it after its TTL rather than at once.)
-func (k *key) won() (t vote.Token) {
-	if k.vote != nil && k.vote.held {
-		t = k.vote.token
+func (k *key) won(e *entry) (t vote.Token) {
+	slots := 0
+	against := func(f *entry) {
+		if !f.held || f == e {
+			return
+		}
+		if e != nil && e.bears(f) {
+			if f.Mode == vote.Permit {
+				slots++ // it keeps e from the key only together with all others
+			}
+			return
+		}
+		t = max(t, f.token)
 	}
-	for _, e := range k.queue {
-		if !e.held {
+	for _, f := range k.votes {
+		against(f)
+	}
+	for _, f := range k.queue {
+		if !f.held {
 			break // holders come first
 		}
-		t = max(t, e.token)
+		against(f)
+	}
+	if t == 0 && slots > 0 && slots >= int(k.permits) {
+		for _, f := range k.votes {
+			t = max(t, f.token)
+		}
 	}
 	if t <= k.over {
 		return 0
@@ -126,16 +199,32 @@ func (k *key) won() (t vote.Token) {
 	return t
 }
 
-// forgetTaken lets TryLocks that were told that another has won wait again, once nobody is known to have. One that needs this vote
-// still waits; the others are released by their owners.
+// forgetTaken lets TryLocks that were told that another has won wait again, once that doesn't keep them from the key any more. One that
+// needs this vote still waits; the others are released by their owners.
 func (k *key) forgetTaken() {
-	if k.tries == 0 || k.won() != 0 {
+	if k.tries == 0 {
 		return
 	}
 	for _, e := range k.queue {
-		e.taken = 0
+		if e.taken != 0 && k.won(e) == 0 {
+			e.taken = 0
+		}
 	}
 }
 
 // idleNow reports whether nobody wants or holds the key.
-func (k *key) idleNow() bool { return k.vote == nil && len(k.queue) == 0 }
+func (k *key) idleNow() bool { return len(k.votes) == 0 && len(k.queue) == 0 }
+
+// suits reports whether a request may be taken in beside those that are there: all must agree on the number of permits. The first
+// one sets it.
+func (k *key) suits(w *vote.Wish) bool {
+	if w.Mode != vote.Permit || k.permits == w.Permits {
+		return true
+	}
+	uses := func(e *entry) bool { return e.Mode == vote.Permit }
+	if slices.ContainsFunc(k.votes, uses) || slices.ContainsFunc(k.queue, uses) {
+		return false
+	}
+	k.permits = w.Permits
+	return true
+}

@@ -200,7 +200,7 @@ func (v *Voter) remove(s *session) {
 	v.listed = slices.DeleteFunc(v.listed, func(t *session) bool { return t == s })
 	s.linked = false
 	for _, e := range s.sorted() {
-		v.drop(e)
+		v.drop(e, true)
 	}
 }
 

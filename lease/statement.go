@@ -41,12 +41,12 @@ func (v *Voter) apply(s *session) {
 	}
 	for _, e := range s.sorted() {
 		if st := listed[e.number]; st == nil || st.Key != e.key.name {
-			v.drop(e)
+			v.drop(e, true)
 		}
 	}
 
 	s.stating, s.muted = false, true
-	var refused []vote.Number
+	var refused []vote.Message
 	for i := range stated {
 		st := &stated[i]
 		if listed[st.Number] != st {
@@ -54,8 +54,9 @@ func (v *Voter) apply(s *session) {
 		}
 		e := s.entries[st.Number]
 		if e == nil {
-			if e = v.enter(s, *st); e == nil {
-				refused = append(refused, st.Number)
+			var why vote.Message
+			if e, why = v.enter(s, st); e == nil {
+				refused = append(refused, why)
 				continue
 			}
 		} else {
@@ -63,35 +64,42 @@ func (v *Voter) apply(s *session) {
 		}
 		v.serve(e.key)
 	}
+	v.unstated(s)
 	v.answer(s)
 	s.muted = false
 
-	for _, n := range refused {
-		v.push(s, vote.Message{Kind: vote.KindBusy, Number: n})
+	for _, why := range refused {
+		v.push(s, why)
 	}
 	for _, e := range s.sorted() {
-		v.contend(e.key)
+		v.serve(e.key)
 		v.tellTaken(e.key)
+		v.settleClash(e.key)
 	}
 }
 
 // restate brings an entry that the voter knows in line with its owner's statement.
 func (v *Voter) restate(e *entry, st *vote.Entry) {
-	if e.serial != 0 && e.serial <= st.Yielded {
-		v.requeue(e)
+	k := e.key
+	won := st.Token != 0 && st.Token <= saneToken
+	if e.serial != 0 && (e.serial <= st.Yielded || won && st.Slot != 0 && st.Slot != e.slot) {
+		v.requeue(e, st.Slot)
 	}
-	e.inquired, e.taken = false, 0
-	if st.Token == 0 || st.Token > saneToken {
+	e.inquired, e.taken, e.wanted, e.urged, e.dormant = false, 0, false, false, false
+	if e.Mode == vote.Exclusive && st.Mode == vote.Shared {
+		e.Mode = vote.Shared
+	}
+	if e.serial == 0 {
+		k.remove(e)
+		defer k.insert(e)
+		e.want = st.Slot
+	}
+	if !won {
 		return
 	}
-	v.raise(e.key, st.Token)
-	if e.serial != 0 {
-		e.held, e.token = true, st.Token
-		return
-	}
-	e.key.remove(e)
-	e.held, e.token = true, st.Token
-	e.key.insert(e)
+	v.raise(k, st.Token)
+	v.wins(e)
+	e.token = st.Token
 }
 
 // answer lists the votes that stand for the session.
@@ -105,7 +113,7 @@ func (v *Voter) answer(s *session) {
 			v.send(s.conn, m)
 			m.Entries = nil
 		}
-		m.Entries = append(m.Entries, vote.Entry{Number: e.number, Serial: e.serial, Token: e.token})
+		m.Entries = append(m.Entries, vote.Entry{Number: e.number, Serial: e.serial, Slot: e.slot, Token: e.token})
 	}
 	m.End, m.Sent, m.Life, m.Generation = true, s.statedSent, v.cfg.Self.Life, s.gen
 	m.Quiet, m.Wall = v.Quiet(), v.now.Wall

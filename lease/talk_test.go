@@ -227,7 +227,10 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		}
 		return false
 	}
-	m := vote.Message{Stream: c.streams[who], Serial: vote.Serial(num(opt["serial"])), Token: vote.Token(num(opt["token"])), Won: has("won")}
+	m := vote.Message{
+		Stream: c.streams[who], Serial: vote.Serial(num(opt["serial"])), Token: vote.Token(num(opt["token"])), Won: has("won"), Lost: has("lost"),
+		Slot: vote.Slot(num(opt["slot"])),
+	}
 	if len(words) > 0 && verb != "states" {
 		n, key, _ := strings.Cut(words[0], ":")
 		m.Number, m.Key = vote.Number(num(n)), vote.Key(key)
@@ -242,7 +245,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		st := vote.Message{Kind: vote.KindStatement, Stream: c.streams[who], End: true}
 		for _, w := range words {
 			f := strings.Split(w, ":")
-			e := vote.Entry{Number: vote.Number(num(f[0])), Key: vote.Key(f[1]), Time: vote.Micros(num(f[0])), Mode: vote.Exclusive}
+			e := vote.Entry{Number: vote.Number(num(f[0])), Wish: vote.Wish{Key: vote.Key(f[1]), Mode: vote.Exclusive}, Time: vote.Micros(num(f[0]))}
 			for _, o := range f[2:] {
 				k, v, _ := strings.Cut(o, "=")
 				switch k {
@@ -250,9 +253,12 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 					e.Token = vote.Token(num(v))
 				case "yielded":
 					e.Yielded = vote.Serial(num(v))
-				case "try":
-					e.Try = true
+				case "slot":
+					e.Slot = vote.Slot(num(v))
 				default:
+					if wish(&e.Wish, k, v) {
+						continue
+					}
 					t.Fatalf("%q", w)
 				}
 			}
@@ -262,7 +268,28 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		c.hear(c.v.Step(c.now, conn, from, &st, nil))
 		return
 	case "asks":
-		m.Kind, m.Time, m.Bid, m.Try, m.Mode = vote.KindRequest, vote.Micros(num(opt["at"])), vote.Token(num(opt["bid"])), has("try"), vote.Exclusive
+		m.Kind, m.Time, m.Bid, m.Mode = vote.KindRequest, vote.Micros(num(opt["at"])), vote.Token(num(opt["bid"])), vote.Exclusive
+		for k, v := range opt {
+			wish(&m.Wish, k, v)
+		}
+		for _, w := range words {
+			wish(&m.Wish, w, "")
+		}
+	case "extends":
+		m.Kind = vote.KindExtend
+	case "shares":
+		m.Kind = vote.KindShare
+	case "sets":
+		m.Kind, m.Version, m.Value = vote.KindSet, num(opt["version"]), []byte(opt["value"])
+	case "urges":
+		m.Kind, m.Text = vote.KindUrge, opt["why"]
+	case "looks", "watches", "revokes":
+		m.Kind = map[string]vote.Kind{"looks": vote.KindLook, "watches": vote.KindWatch, "revokes": vote.KindRevoke}[verb]
+		m.Nonce, m.Key, m.Prefix = uint64(m.Number), vote.Key(strings.TrimSuffix(string(m.Key), "*")), strings.HasSuffix(string(m.Key), "*")
+		m.Seq, m.Text = num(opt["seq"]), opt["why"]
+		if has("again") {
+			m.Life = 9
+		}
 	case "confirms":
 		m.Kind = vote.KindConfirm
 	case "yields":
@@ -285,4 +312,29 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		t.Fatalf("what is %q?", verb)
 	}
 	c.hear(c.v.Step(c.now, conn, from, &m, nil))
+}
+
+// wish reads what a request asks for; false when that is something else.
+func wish(w *vote.Wish, k, v string) bool {
+	n := func() uint64 { n, _ := strconv.ParseUint(v, 10, 64); return n }
+	d := func() time.Duration { d, _ := time.ParseDuration(v); return d }
+	switch k {
+	case "try":
+		w.Try = true
+	case "shared":
+		w.Mode = vote.Shared
+	case "permits":
+		w.Mode, w.Permits = vote.Permit, uint16(n())
+	case "beside":
+		w.Beside = vote.Number(n())
+	case "length":
+		w.Length = d()
+	case "delay":
+		w.Delay = d()
+	case "minhold":
+		w.MinHold = d()
+	default:
+		return false
+	}
+	return true
 }

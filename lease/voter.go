@@ -38,23 +38,25 @@ type Config struct {
 
 // Voter grants votes. Its zero value is not usable; see New.
 type Voter struct {
-	cfg      Config
-	now      vote.Now
-	out      []vote.Outbound // what the call under way wants sent
-	alarms   []string
-	rival    vote.SessionID // the newest life that was turned away for its name
-	broken   bool           // an invariant failed: nothing is promised or extended any more
-	sessions map[vote.SessionID]*session
-	listed   []*session // the same, in order of creation, so that nothing depends on the order of a map
-	keys     map[vote.Key]*key
-	serial   vote.Serial
-	lastGen  vote.Generation
-	quiet    quiet
-	tokens   floor
-	tenures  tenureHeap
-	idle     []resting    // keys that nobody wants or holds, about in order of the time at which they are looked at again
-	due      vote.Instant // no timer fires before this instant of the slow clock
-	count    Counters
+	cfg       Config
+	now       vote.Now
+	out       []vote.Outbound // what the call under way wants sent
+	alarms    []string
+	rival     vote.SessionID // the newest life that was turned away for its name
+	broken    bool           // an invariant failed: nothing is promised or extended any more
+	sessions  map[vote.SessionID]*session
+	listed    []*session // the same, in order of creation, so that nothing depends on the order of a map
+	keys      map[vote.Key]*key
+	serial    vote.Serial
+	lastGen   vote.Generation
+	quiet     quiet
+	tokens    floor
+	ghosts    []*entry
+	reminders reminders
+	news      news
+	idle      []resting    // keys that nobody wants or holds, about in order of the time at which they are looked at again
+	due       vote.Instant // no timer fires before this instant of the slow clock
+	count     Counters
 }
 
 // Counters count what a voter has done in its life, for figures and for tests that want to see a rare path reached.
@@ -84,6 +86,12 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 		v.open(conn, from, m)
 	case vote.KindAsk:
 		v.send(conn, vote.Message{Kind: vote.KindTell, Nonce: m.Nonce, Token: v.tokens.top, Counting: v.counting()})
+	case vote.KindLook:
+		v.look(conn, m)
+	case vote.KindWatch:
+		v.watch(conn, m)
+	case vote.KindRevoke:
+		v.revoke(conn, from, m)
 	default:
 		s := v.sessions[from]
 		if s == nil || s.stream != m.Stream || s.conn != conn || !s.linked || s.superseded {
@@ -127,6 +135,14 @@ func (v *Voter) hear(s *session, m *vote.Message) {
 		v.yield(s, m)
 	case vote.KindRelease:
 		v.release(s, m)
+	case vote.KindExtend:
+		v.extend(s, m)
+	case vote.KindShare:
+		v.share(s, m)
+	case vote.KindSet:
+		v.set(s, m)
+	case vote.KindUrge:
+		v.urge(s, m)
 	}
 }
 
@@ -140,6 +156,7 @@ func (v *Voter) Tick(now vote.Now, out []vote.Outbound) []vote.Outbound {
 // given to one that can't hear of it.
 func (v *Voter) Unlink(now vote.Now, conn vote.Conn, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
+	v.news.unlink(conn)
 	for _, s := range slices.Clone(v.listed) {
 		if s.linked && s.conn == conn {
 			v.unlink(s)
@@ -182,7 +199,7 @@ func (v *Voter) advance() {
 	v.due = vote.Never
 	v.advanceSessions()
 	v.advanceQuiet()
-	v.advanceTenures()
+	v.advanceReminders()
 	v.advanceIdle()
 }
 

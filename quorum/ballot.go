@@ -9,23 +9,34 @@ type ballot struct {
 
 // counted is what a requester knows of one voter's vote for one request.
 type counted struct {
-	serial    vote.Serial // of the vote that counts; zero when none does
-	yielded   vote.Serial // the newest vote given back in this life of the voter: it and all older ones are void
-	token     vote.Token  // what the voter has proposed or confirmed
-	asking    vote.Token  // the token that it was asked to confirm
-	asked     bool        // the voter has heard of the request, on some stream
-	taken     vote.Token  // of the newest lease that it told has won; zero for none
-	busy      bool        // it is full
-	released  bool        // it has confirmed the release
-	relStream vote.Stream // the stream on which the release was sent; zero when the next statement will say it
-	relAt     uint64      // the release's number on that stream
+	serial    vote.Serial  // of the vote that counts; zero when none does
+	yielded   vote.Serial  // the newest vote given back in this life of the voter: it and all older ones are void
+	slot      vote.Slot    // of the vote
+	want      vote.Slot    // the slot that the voter was asked for instead of another; zero for none
+	barred    []vote.Slot  // that it was asked for and didn't give
+	token     vote.Token   // what the voter has proposed or confirmed
+	asking    vote.Token   // the token that it was asked to confirm
+	covered   vote.Instant // until when the vote stands, if the request has a length of its own
+	extending bool         // the voter was asked to extend it
+	asked     bool         // the voter has heard of the request, on some stream
+	taken     vote.Token   // of the newest lease that it told has won; zero for none
+	busy      bool         // it is full
+	unfit     uint16       // it knows the key with so many permits; zero when that is none of its complaints
+	noted     uint64       // the newest version of the value that it has
+	urges     uint32       // how often it has passed on that the key is wanted back
+	released  bool         // it has confirmed the release
+	relStream vote.Stream  // the stream on which the release was sent; zero when the next statement will say it
+	relAt     uint64       // the release's number on that stream
+	relSerial vote.Serial  // the vote that it gave back
 }
 
 // stands reports whether the vote counts.
 func (c *counted) stands() bool { return c.serial != 0 }
 
 // drop stops counting the vote.
-func (c *counted) drop() { c.serial, c.token, c.asking = 0, 0, 0 }
+func (c *counted) drop() {
+	c.serial, c.slot, c.token, c.asking, c.covered, c.extending = 0, 0, 0, 0, 0, false
+}
 
 // set returns the voters whose votes count.
 func (b *ballot) set() Set {
@@ -38,20 +49,32 @@ func (b *ballot) set() Set {
 	return s
 }
 
-// token returns the largest token among the votes: the one that the ballot settles on.
-func (b *ballot) token() vote.Token {
+// token returns the largest token among the votes for a slot: the one that the ballot settles on.
+func (b *ballot) token(slot vote.Slot) vote.Token {
 	var t vote.Token
 	for i := range b.votes {
-		if b.votes[i].stands() {
+		if b.votes[i].stands() && b.votes[i].slot == slot {
 			t = max(t, b.votes[i].token)
 		}
 	}
 	return t
 }
 
+// inSlot returns the voters whose votes are for a slot.
+func (b *ballot) inSlot(slot vote.Slot) Set {
+	var s Set
+	for i := range b.votes {
+		if b.votes[i].stands() && b.votes[i].slot == slot {
+			s = s.With(i)
+		}
+	}
+	return s
+}
+
 // taken returns the voters that told of the newest lease that any of them told of. Those that told of an older one haven't heard yet
-// that it is over, so their words don't add up with the others'.
-func (b *ballot) taken() (s Set) {
+// that it is over, so their words don't add up with the others'. Several leases together may keep a request from a shared key or from all permits, so
+// there all words count; a TryLock may then fail though something was free for a moment.
+func (b *ballot) taken(m vote.Mode) (s Set) {
 	var newest vote.Token
 	for i := range b.votes {
 		if !b.votes[i].stands() {
@@ -59,19 +82,19 @@ func (b *ballot) taken() (s Set) {
 		}
 	}
 	for i := range b.votes {
-		if newest != 0 && b.votes[i].taken == newest && !b.votes[i].stands() {
+		if newest != 0 && (b.votes[i].taken == newest || m != vote.Exclusive && b.votes[i].taken != 0) && !b.votes[i].stands() {
 			s = s.With(i)
 		}
 	}
 	return s
 }
 
-// confirmed returns the voters whose votes have the token: a vote for another token doesn't count. Taking the largest proposal
+// confirmed returns the voters whose votes for the slot have the token: a vote for another token doesn't count. Taking the largest proposal
 // without asking the others to confirm it would let a later majority, out of those that proposed less, propose less again.
-func (b *ballot) confirmed(t vote.Token) Set {
+func (b *ballot) confirmed(t vote.Token, slot vote.Slot) Set {
 	var s Set
 	for i := range b.votes {
-		if b.votes[i].stands() && b.votes[i].token == t {
+		if v := &b.votes[i]; v.stands() && v.token == t && v.slot == slot {
 			s = s.With(i)
 		}
 	}

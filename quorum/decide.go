@@ -22,18 +22,30 @@ func (q *Requester) hear(p *peer, m *vote.Message) {
 		if r.state == stateEnding {
 			q.hearReleased(p, r)
 		}
-	case vote.KindBusy:
-		q.turnedDown(p, r)
+	case vote.KindBusy, vote.KindUnfit:
+		q.turnedDown(p, r, m.Permits)
+	case vote.KindClash:
+		if r.state == statePending {
+			q.fail(r, WaitClash)
+		}
+	case vote.KindExtended:
+		q.extended(p, r, m)
+	case vote.KindLapsed:
+		q.lapsed(p, r, m)
+	case vote.KindNoted:
+		q.noted(p, r, m)
+	case vote.KindWanted:
+		q.wanted(p, r, m)
 	}
 }
 
-// turnedDown takes a voter's word that it is too full to take the request in. It has nothing of it, then.
-func (q *Requester) turnedDown(p *peer, r *request) {
+// turnedDown takes a voter's word that it doesn't take the request in: it is too full, or knows the key with other permits. It has nothing of it, then.
+func (q *Requester) turnedDown(p *peer, r *request, permits uint16) {
 	v := &r.votes[p.place]
-	if !v.asked || v.busy {
+	if !v.asked || v.busy || v.unfit != 0 {
 		return
 	}
-	v.busy, v.asked, v.released = true, false, true
+	v.busy, v.unfit, v.asked, v.released = permits == 0, permits, false, true
 	p.book.hear(p.heard, vote.Ledger{}.Minus(vote.OfRequest(r.number)))
 	if r.state != stateEnding {
 		q.judge(r)
@@ -58,7 +70,9 @@ func (q *Requester) promised(p *peer, r *request, m *vote.Message) {
 	case m.Serial <= v.yielded || m.Serial <= v.serial:
 		// A late word of a vote that we gave back. Counting it would count a vote that another has by now.
 	default:
-		v.serial, v.token, v.asking, v.taken = m.Serial, m.Token, 0, 0
+		v.drop()
+		v.serial, v.slot, v.token, v.taken = m.Serial, m.Slot, m.Token, 0
+		v.settleWant()
 		q.judge(r)
 	}
 }
@@ -84,11 +98,18 @@ func (q *Requester) inquired(p *peer, r *request, m *vote.Message) {
 	case stateWon:
 		q.report(p, r)
 	case statePending:
-		q.count.Yields++
-		v.drop() // before the voter may give it to another
-		v.yielded = m.Serial
-		q.say(p, vote.Ledger{}.Minus(vote.OfVote(m.Serial)), vote.Message{Kind: vote.KindYield, Number: r.number, Serial: m.Serial})
+		q.yield(p, r, 0)
 	}
+}
+
+// yield gives a voter's vote back; with a slot, since only that one is of use.
+func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
+	v := &r.votes[p.place]
+	q.count.Yields++
+	serial := v.serial
+	v.drop() // before the voter may give it to another
+	v.yielded, v.want = serial, want
+	q.say(p, vote.Ledger{}.Minus(vote.OfVote(serial)), vote.Message{Kind: vote.KindYield, Number: r.number, Serial: serial, Slot: want})
 }
 
 // judgeAll judges every request anew, since a voter's votes have changed.
@@ -109,26 +130,36 @@ func (q *Requester) judgePending() {
 func (q *Requester) judge(r *request) {
 	switch r.state {
 	case stateWon:
+		q.moveTo(r, r.slot)
 		q.confirm(r, r.token)
+		q.extendNew(r)
 		q.regroup(r)
 	case statePending:
-		e := q.cfg.Electorate
-		if e.Decides(r.set()) {
-			t := r.ballot.token()
+		if slot, ok := q.elected(r); ok {
+			t := r.ballot.token(slot)
 			q.confirm(r, t)
-			if set := r.ballot.confirmed(t); e.Decides(set) {
-				if q.deadline(set) > q.now.Fast {
-					q.win(r, t)
-					return
-				}
-				if !r.waiting {
-					r.waiting = true
-					q.uncovered = append(q.uncovered, r)
-				}
+			if set := r.ballot.confirmed(t, slot); q.cfg.Electorate.Decides(set) && q.covers(r, set) {
+				q.win(r, t, slot)
+				return
 			}
 		}
 		q.judgeHope(r)
 	}
+}
+
+// covers reports whether a majority of the voters of a set is covered, and sees to it that it will be.
+func (q *Requester) covers(r *request, set Set) bool {
+	if q.deadlineOf(r, set) > q.now.Fast {
+		return true
+	}
+	switch {
+	case r.Length > 0:
+		q.extend(r, set)
+	case !r.waiting:
+		r.waiting = true
+		q.uncovered = append(q.uncovered, r)
+	}
+	return false
 }
 
 // confirm asks those voters whose votes have another token to take the ballot's.
@@ -140,22 +171,27 @@ func (q *Requester) confirm(r *request, t vote.Token) {
 			r.confirmed = true
 			q.count.Confirmations++
 			q.say(p, vote.Ledger{}, vote.Message{
-				Kind: vote.KindConfirm, Number: r.number, Serial: v.serial, Token: t, Won: r.state == stateWon,
+				Kind: vote.KindConfirm, Number: r.number, Serial: v.serial, Token: t, Slot: v.slot, Won: r.state == stateWon,
 			})
 		}
 	}
 }
 
 // win makes a lease of a request: a majority has voted for its token and is covered.
-func (q *Requester) win(r *request, t vote.Token) {
-	r.state, r.token = stateWon, t
+func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
+	r.state, r.token, r.slot = stateWon, t, slot
 	q.seen = max(q.seen, t)
 	q.count.Wins++
 	if !r.confirmed {
 		q.count.FirstRound++
 	}
 	q.regroup(r)
-	q.tell(Event{Kind: EventGranted, Number: r.number, Token: t, Group: r.group.id})
+	if r.Length > 0 && !r.Fixed {
+		r.extendAt = q.now.Fast.Add(r.Length / vote.RefreshesPerTTL)
+		q.lengths = append(q.lengths, r)
+	}
+	q.tell(Event{Kind: EventGranted, Number: r.number, Token: t.First(), Group: r.group.id, Slot: slot})
+	q.moveTo(r, slot)
 	for _, p := range q.peers {
 		if p.up() && r.votes[p.place].asked {
 			q.report(p, r)
@@ -169,7 +205,7 @@ func (q *Requester) report(p *peer, r *request) {
 	if v.stands() {
 		v.asking = r.token
 	}
-	q.say(p, vote.Ledger{}, vote.Message{Kind: vote.KindConfirm, Number: r.number, Serial: v.serial, Token: r.token, Won: true})
+	q.say(p, vote.Ledger{}, vote.Message{Kind: vote.KindConfirm, Number: r.number, Serial: v.serial, Token: r.token, Slot: r.slot, Won: true})
 }
 
 // judgeHope ends a request that can't be granted: any request as soon as so many voters refuse us, or are full, that no majority
@@ -184,7 +220,7 @@ func (q *Requester) judgeHope(r *request) {
 		if v.stands() {
 			continue
 		}
-		if p.refused != vote.ReasonNone || v.busy {
+		if p.refused != vote.ReasonNone || v.busy || v.unfit != 0 {
 			never = never.With(p.place)
 		}
 		if p.hopeless() {
@@ -192,7 +228,7 @@ func (q *Requester) judgeHope(r *request) {
 		}
 	}
 	e := q.cfg.Electorate
-	if !e.Decides(e.All()&^never) || r.try && (!e.Decides(e.All()&^(never|notNow)) || !e.Decides(e.All()&^r.taken())) {
+	if !e.Decides(e.All()&^never) || r.Try && (!e.Decides(e.All()&^(never|notNow)) || !e.Decides(e.All()&^r.taken(r.Mode))) {
 		q.fail(r, q.why(r))
 	}
 }

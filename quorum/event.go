@@ -15,7 +15,7 @@ type EventKind uint8
 // What a requester tells its shell.
 const (
 	EventNone EventKind = iota
-	// EventGranted : the request has won. Number, Token, Group.
+	// EventGranted : the request has won. Number, Token (the first of the lease's run), Group, Slot.
 	EventGranted
 	// EventFailed : the request can't be granted, and is gone. Number, Wait.
 	EventFailed
@@ -27,6 +27,16 @@ const (
 	EventMoved
 	// EventCover : the leases of the group end at Until of the fast clock unless another EventCover comes. Group, Until.
 	EventCover
+	// EventWanted : somebody waits for the lease's key. Number. With Urge the holder is asked to give it back: Who, Text.
+	EventWanted
+	// EventNoted : a majority has the value. Number, Version.
+	EventNoted
+	// EventShown : a look is over. Nonce; Shown, or Wait if no majority has answered in time.
+	EventShown
+	// EventNews : something has happened to what is watched, as one voter saw it. Nonce, Place, Gap, Sights.
+	EventNews
+	// EventPassed : a revocation was passed on by a majority. Nonce, Count of holders; or Wait.
+	EventPassed
 	// EventAlarm : an operator should hear of it. Text.
 	EventAlarm
 	// EventDrift : a voter's clock and this node's differ in rate by more than exclusion may assume. Text. Not told again for a while
@@ -47,6 +57,17 @@ type Event struct {
 	Until  vote.Instant
 	Wait   Wait
 	Text   string
+
+	Slot    vote.Slot
+	Who     vote.NodeID
+	Urge    bool
+	Gap     bool
+	Version uint64
+	Nonce   uint64
+	Count   uint64
+	Place   int
+	Sights  []vote.Sight
+	Shown   *Shown
 }
 
 // WaitReason says what stands between a request and its grant.
@@ -63,6 +84,10 @@ const (
 	WaitRefused
 	// WaitBusy : so many voters are full that no majority is left.
 	WaitBusy
+	// WaitUnfit : so many voters know the key with another number of permits that no majority is left.
+	WaitUnfit
+	// WaitClash : an older upgrade waits for what this one's lease keeps from it.
+	WaitClash
 )
 
 // Wait tells what stands between a request and its grant, with the numbers.

@@ -11,6 +11,7 @@ import (
 type group struct {
 	id      GroupID
 	set     Set
+	own     *request     // the one lease of a group that has a length of its own; nil for the others
 	floor   vote.Instant // what its leases were covered until before a voter lost their votes; zero if none did
 	until   vote.Instant // the later of the floor and of the guard before the set's cover ends
 	members map[vote.Number]*request
@@ -23,24 +24,41 @@ func (q *Requester) deadline(s Set) vote.Instant {
 	return until.Add(-vote.Guard(q.cfg.TTL))
 }
 
+// deadlineOf is deadline for one request, whose votes may have a time of their own.
+func (q *Requester) deadlineOf(r *request, s Set) vote.Instant {
+	if r.Length == 0 {
+		return q.deadline(s)
+	}
+	until := q.cfg.Electorate.Until(s, func(i int) vote.Instant { return r.votes[i].covered })
+	return until.Add(-vote.Guard(r.Length))
+}
+
+// ends returns until when a group's leases may be used.
+func (q *Requester) ends(g *group) vote.Instant {
+	if g.own != nil {
+		return max(q.deadlineOf(g.own, g.set), g.floor)
+	}
+	return max(q.deadline(g.set), g.floor)
+}
+
 // regroup moves a lease to the group of those voters that have voted for it, under its token.
 //
 // A voter that has restarted has lost the vote, but its earlier life's promise stands all the same: its new life is quiet for longer.
 // So the lease keeps the instant that it had, and whoever still votes for it has until then to be joined by others.
 func (q *Requester) regroup(r *request) {
-	s := r.ballot.confirmed(r.token)
+	s := r.ballot.confirmed(r.token, r.slot)
 	var floor vote.Instant
 	held := r.group != nil
 	if held {
 		if r.group.set == s {
 			return
 		}
-		if r.group.until > q.deadline(s) {
+		if r.group.until > q.deadlineOf(r, s) {
 			floor = r.group.until
 		}
 	}
 	q.ungroup(r)
-	r.group = q.groupOf(s, floor)
+	r.group = q.groupOf(r, s, floor)
 	r.group.members[r.number] = r
 	if held {
 		q.tell(Event{Kind: EventMoved, Number: r.number, Group: r.group.id})
@@ -48,18 +66,32 @@ func (q *Requester) regroup(r *request) {
 }
 
 // groupOf returns the group of a set and a floor. A new one is told to the shell before any lease of it.
-func (q *Requester) groupOf(s Set, floor vote.Instant) *group {
+func (q *Requester) groupOf(r *request, s Set, floor vote.Instant) *group {
+	var own *request
+	if r.Length > 0 {
+		own = r
+	}
 	i, ok := slices.BinarySearchFunc(q.groups, s, func(g *group, s Set) int {
-		return cmp.Or(cmp.Compare(g.set, s), cmp.Compare(g.floor, floor))
+		return cmp.Or(cmp.Compare(g.set, s), cmp.Compare(g.floor, floor), cmp.Compare(g.of(), own.ofOwn()))
 	})
 	if !ok {
 		q.lastGroup++
-		g := &group{id: q.lastGroup, set: s, floor: floor, members: make(map[vote.Number]*request)}
-		g.until = max(q.deadline(s), floor)
+		g := &group{id: q.lastGroup, set: s, floor: floor, own: own, members: make(map[vote.Number]*request)}
+		g.until = q.ends(g)
 		q.groups = slices.Insert(q.groups, i, g)
 		q.tell(Event{Kind: EventCover, Group: g.id, Until: g.until})
 	}
 	return q.groups[i]
+}
+
+// of returns the number of the one lease that the group is for; zero when it is for all that the same voters stand behind.
+func (g *group) of() vote.Number { return g.own.ofOwn() }
+
+func (r *request) ofOwn() vote.Number {
+	if r == nil {
+		return 0
+	}
+	return r.number
 }
 
 func (q *Requester) ungroup(r *request) {
@@ -77,10 +109,7 @@ func (q *Requester) ungroup(r *request) {
 // reckon works out anew until when each group is covered, and grants what waited for cover.
 func (q *Requester) reckon() {
 	for _, g := range q.groups {
-		if until := max(q.deadline(g.set), g.floor); until != g.until {
-			g.until = until
-			q.tell(Event{Kind: EventCover, Group: g.id, Until: until})
-		}
+		q.reckonGroup(g)
 	}
 	q.expire()
 	waiting := q.uncovered
@@ -90,6 +119,13 @@ func (q *Requester) reckon() {
 		if r.state == statePending {
 			q.judge(r)
 		}
+	}
+}
+
+func (q *Requester) reckonGroup(g *group) {
+	if until := q.ends(g); until != g.until {
+		g.until = until
+		q.tell(Event{Kind: EventCover, Group: g.id, Until: until})
 	}
 }
 
@@ -109,7 +145,7 @@ func (q *Requester) expire() {
 			r := q.requests[n]
 			q.count.Losses++
 			q.tell(Event{Kind: EventLost, Number: n})
-			q.end(r)
+			q.end(r, true)
 		}
 		i = -1 // the groups have changed
 	}

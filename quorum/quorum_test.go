@@ -87,7 +87,7 @@ func (b *bench) all(votes ...vote.Entry) {
 }
 
 func (b *bench) lock(try bool) vote.Number {
-	n, err := b.q.Lock(b.now, "k", try)
+	n, err := b.q.Lock(b.now, Exclusive("k", try))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestAMajorityForOneTokenWins(t *testing.T) {
 	b.granted(n, false)
 	b.promise("v1", n, 1, 100)
 	b.granted(n, true)
-	if e := b.last(EventGranted); e.Token != 100 {
+	if e := b.last(EventGranted); e.Token != vote.Token(100).First() {
 		t.Fatalf("token %d", e.Token)
 	}
 }
@@ -153,7 +153,7 @@ func TestVotesForDifferentTokensDontAddUpBeforeTheyAreConfirmed(t *testing.T) {
 	}
 	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 105})
 	b.granted(n, true)
-	if e := b.last(EventGranted); e.Token != 105 {
+	if e := b.last(EventGranted); e.Token != vote.Token(105).First() {
 		t.Fatalf("token %d", e.Token)
 	}
 }

@@ -38,6 +38,11 @@ type Requester struct {
 	uncovered []*request // ballots whose votes agree, while their sessions must be refreshed first
 	trying    []timed    // TryLocks, by when they end
 	ending    []timed    // releases, by when they are given up
+	lengths   []*request // leases with a length of their own that are to be extended
+	barred    bool       // some voter didn't give some request the slot that it was asked for
+	looks     []*look    // that are under way
+	watches   []*watch
+	nonce     uint64
 	nameTaken bool
 	count     Counters
 }
@@ -58,17 +63,36 @@ const (
 // request is one wish of this node for a key.
 type request struct {
 	ballot
+	Ask
 	number    vote.Number
-	key       vote.Key
 	time      vote.Micros // of its stamp
 	bid       vote.Token
-	try       bool
 	state     requestState
-	token     vote.Token // of the lease
-	group     *group     // that covers the lease
-	waiting   bool       // stands in Requester.uncovered
-	confirmed bool       // a confirmation round was needed
-	tell      bool       // the end is told by EventReleased
+	token     vote.Token   // of the lease: the last of its run
+	slot      vote.Slot    // of the lease
+	group     *group       // that covers the lease
+	extendAt  vote.Instant // when the votes of a lease with a length of its own are extended next
+	version   uint64       // of the value
+	heard     uint64       // the newest version that a majority has noted
+	urges     uint32       // how often the key was wanted back, as far as was told
+	wanted    bool         // somebody waits at some voter
+	waiting   bool         // stands in Requester.uncovered
+	confirmed bool         // a confirmation round was needed
+	tell      bool         // the end is told by EventReleased
+}
+
+// Ask is a wish and what concerns the requester alone.
+type Ask struct {
+	vote.Wish
+	Fixed bool   // a wish with a length of its own isn't extended: the lease ends by its time
+	Value []byte // for others to see; not changed any more by whoever gave it
+	Urge  bool   // whoever holds the key is to be asked for it
+	Why   string // the reason to give
+}
+
+// Exclusive is an ask for a key for oneself alone.
+func Exclusive(key vote.Key, try bool) Ask {
+	return Ask{Wish: vote.Wish{Key: key, Mode: vote.Exclusive, Try: try}}
 }
 
 // timed is a request with a time limit. All limits of a kind are equally long, so lists of them are in order of time.
@@ -91,7 +115,7 @@ func New(cfg Config, now vote.Now) *Requester {
 func (q *Requester) every() time.Duration { return q.cfg.TTL / vote.RefreshesPerTTL }
 
 // Lock asks the voters for a key. The outcome comes as an event: granted, or (a TryLock, or when voters refuse) failed.
-func (q *Requester) Lock(now vote.Now, key vote.Key, try bool) (vote.Number, error) {
+func (q *Requester) Lock(now vote.Now, ask Ask) (vote.Number, error) {
 	q.begin(now)
 	if len(q.requests) >= MaxRequests {
 		return 0, ErrBusy
@@ -100,20 +124,25 @@ func (q *Requester) Lock(now vote.Now, key vote.Key, try bool) (vote.Number, err
 	q.count.Requests++
 	r := &request{
 		ballot: ballot{votes: make([]counted, len(q.peers))},
-		number: q.last, key: key, time: q.stamp(), try: try,
+		Ask:    ask, number: q.last, time: q.stamp(),
 		bid: max(vote.TokenAt(q.now.Wall), q.seen.Next()),
 	}
+	if r.Mode == 0 {
+		r.Mode = vote.Exclusive
+	}
+	if len(r.Value) > 0 {
+		r.version = 1
+	}
 	q.requests[r.number] = r
-	if try {
+	if r.Try {
 		q.trying = append(q.trying, timed{q.now.Fast.Add(q.cfg.TTL), r.number})
 	}
-	committee := q.cfg.Electorate.Committee(key)
+	committee := q.cfg.Electorate.Committee(r.Key)
 	for _, p := range q.peers {
 		if committee.Has(p.place) && p.up() {
 			r.votes[p.place].asked = true
-			q.say(p, vote.OfRequest(r.number), vote.Message{
-				Kind: vote.KindRequest, Number: r.number, Key: key, Time: r.time, Bid: r.bid, Mode: vote.Exclusive, Try: try,
-			})
+			q.say(p, vote.OfRequest(r.number), vote.Message{Kind: vote.KindRequest, Number: r.number, Wish: r.Wish, Time: r.time, Bid: r.bid})
+			q.sayExtras(p, r)
 		}
 	}
 	q.judge(r)
@@ -136,23 +165,26 @@ func (q *Requester) Release(now vote.Now, n vote.Number) {
 	q.begin(now)
 	if r := q.requests[n]; r != nil && r.state != stateEnding {
 		r.tell = true
-		q.end(r)
+		q.end(r, false)
 		q.settleEnd(r)
 	}
 }
 
-// end stops counting the votes of a request and tells the voters that it is over.
-func (q *Requester) end(r *request) {
+// end stops counting the votes of a request and tells the voters that it is over; lost, if it was a lease that nobody gave back.
+func (q *Requester) end(r *request, lost bool) {
 	r.state = stateEnding
+	q.lengths = slices.DeleteFunc(q.lengths, func(o *request) bool { return o == r })
 	q.ungroup(r)
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
 		if p.up() && v.asked {
 			gone := vote.OfRequest(r.number)
+			v.relSerial = 0
 			if v.stands() && p.answered { // before the answer the book has no votes in it
 				gone = gone.Plus(vote.OfVote(v.serial))
+				v.relSerial = v.serial
 			}
-			q.say(p, vote.Ledger{}.Minus(gone), vote.Message{Kind: vote.KindRelease, Number: r.number})
+			q.say(p, vote.Ledger{}.Minus(gone), vote.Message{Kind: vote.KindRelease, Number: r.number, Lost: lost})
 			v.relStream, v.relAt = p.stream, p.said
 		}
 		v.drop()
@@ -200,8 +232,8 @@ func (q *Requester) giveUp(r *request) {
 
 // fail ends a request that can't be granted.
 func (q *Requester) fail(r *request, why WaitReason) {
-	q.tell(Event{Kind: EventFailed, Number: r.number, Wait: Wait{why, q.census()}})
-	q.end(r)
+	q.tell(Event{Kind: EventFailed, Number: r.number, Wait: q.wait(r, why)})
+	q.end(r, false)
 	q.settleEnd(r)
 }
 
@@ -259,7 +291,10 @@ func (q *Requester) Tick(now vote.Now) {
 		for _, p := range q.peers {
 			q.refresh(p)
 		}
+		q.unbar()
 	}
+	q.extendDue()
+	q.endLooks()
 	for _, p := range q.peers {
 		if p.refreshAt <= q.now.Fast {
 			q.refresh(p)
@@ -310,6 +345,12 @@ func (q *Requester) Next() vote.Instant {
 	for _, g := range q.groups {
 		next = min(next, g.until)
 	}
+	for _, r := range q.lengths {
+		next = min(next, r.extendAt)
+	}
+	if len(q.looks) > 0 {
+		next = min(next, q.looks[0].at)
+	}
 	if len(q.trying) > 0 {
 		next = min(next, q.trying[0].at)
 	}
@@ -326,11 +367,26 @@ func (q *Requester) Why(now vote.Now, n vote.Number) Wait {
 	if r == nil || r.state != statePending {
 		return Wait{}
 	}
-	return Wait{q.why(r), q.census()}
+	return q.wait(r, q.why(r))
+}
+
+// wait tells why a request waits or fails, in numbers.
+func (q *Requester) wait(r *request, why WaitReason) Wait {
+	switch why {
+	case WaitUnfit:
+		others := uint16(0)
+		for i := range r.votes {
+			others = max(others, r.votes[i].unfit)
+		}
+		return Wait{why, fmt.Sprintf("%d permits are asked for here, while others use %d; all must agree", r.Permits, others)}
+	case WaitClash:
+		return Wait{why, "an older upgrade of the same key waits for this lease to end"}
+	}
+	return Wait{why, q.census()}
 }
 
 func (q *Requester) why(r *request) WaitReason {
-	var counting, refusing, busy Set
+	var counting, refusing, busy, unfit Set
 	for _, p := range q.peers {
 		if p.counts() {
 			counting = counting.With(p.place)
@@ -341,13 +397,18 @@ func (q *Requester) why(r *request) WaitReason {
 		if r.votes[p.place].busy {
 			busy = busy.With(p.place)
 		}
+		if r.votes[p.place].unfit != 0 {
+			unfit = unfit.With(p.place)
+		}
 	}
 	e := q.cfg.Electorate
 	switch {
 	case !e.Decides(e.All() &^ refusing):
 		return WaitRefused
-	case !e.Decides(e.All() &^ r.taken()):
+	case !e.Decides(e.All() &^ r.taken(r.Mode)):
 		return WaitHeld
+	case !e.Decides(e.All() &^ unfit):
+		return WaitUnfit
 	case !e.Decides(e.All() &^ busy):
 		return WaitBusy
 	case e.Decides(counting):

@@ -30,7 +30,8 @@ func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	if p.life != voter.Life {
 		// Serials of one life say nothing of another's.
 		for _, r := range q.requests {
-			r.votes[p.place].yielded = 0
+			v := &r.votes[p.place]
+			v.yielded, v.noted, v.urges, v.barred = 0, 0, 0, nil
 		}
 		// Nor do generations: zero is none, so the answer begins anew what is covered.
 		p.life, p.gen = voter.Life, 0
@@ -89,19 +90,22 @@ func (q *Requester) restate(p *peer) {
 	q.urgent(p, vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast})
 	m := vote.Message{Kind: vote.KindStatement, Stream: p.stream}
 	for _, r := range q.sorted(nil) {
-		if r.state == stateEnding || !q.cfg.Electorate.Committee(r.key).Has(p.place) {
+		if r.state == stateEnding || !q.cfg.Electorate.Committee(r.Key).Has(p.place) {
 			continue
 		}
 		v := &r.votes[p.place]
-		v.asked, v.taken, v.busy, v.asking = true, 0, false, 0
+		v.asked, v.taken, v.busy, v.unfit, v.asking, v.extending, v.released = true, 0, false, 0, 0, false, false
 		p.book.base = p.book.base.Plus(vote.OfRequest(r.number))
 		if len(m.Entries) == vote.MaxEntries {
 			q.urgent(p, m)
 			m.Entries = nil
 		}
+		slot := r.slot
+		if slot == 0 {
+			slot = v.want
+		}
 		m.Entries = append(m.Entries, vote.Entry{
-			Number: r.number, Key: r.key, Time: r.time, Bid: r.bid, Mode: vote.Exclusive, Try: r.try,
-			Serial: v.serial, Yielded: v.yielded, Token: r.token,
+			Wish: r.Wish, Number: r.number, Time: r.time, Bid: r.bid, Serial: v.serial, Yielded: v.yielded, Slot: slot, Token: r.token,
 		})
 	}
 	m.End = true
@@ -112,8 +116,19 @@ func (q *Requester) restate(p *peer) {
 func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	q.begin(now)
 	p := q.peerOf(from.Node)
-	if p == nil || !p.up() || p.conn != conn || p.stream != m.Stream || p.life != from.Life {
-		return // a word of an earlier stream or life
+	if p == nil || !p.up() || p.conn != conn || p.life != from.Life {
+		return // a word of an earlier connection or life
+	}
+	switch m.Kind {
+	case vote.KindShow, vote.KindPassed:
+		q.hearShow(p, m)
+		return
+	case vote.KindNews:
+		q.hearNews(p, m)
+		return
+	}
+	if p.stream != m.Stream {
+		return // a word of an earlier stream
 	}
 	switch m.Kind {
 	case vote.KindUnknown:
@@ -199,12 +214,20 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 			}
 		case ok && r.state == stateWon && e.Serial == v.serial && v.token == r.token:
 			// It stands as it stood, even if an earlier round of the ballot has reached the voter since.
+		case ok && e.Serial == v.serial:
+			v.slot, v.token, v.asking = e.Slot, e.Token, 0
 		case ok && e.Serial > v.yielded:
-			v.serial, v.token, v.asking = e.Serial, e.Token, 0
+			v.drop()
+			v.serial, v.slot, v.token = e.Serial, e.Slot, e.Token
+			v.settleWant()
 		default:
 			v.drop()
 		}
+		if r.state != stateEnding && v.asked {
+			q.sayExtras(p, r)
+		}
 	}
+	q.watchAgain(p)
 	q.judgeAll() // first, so that this answer extends no vote that it doesn't list
 	q.reckon()
 }

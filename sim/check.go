@@ -157,6 +157,8 @@ func (w *World) told(p *process, e *quorum.Event) {
 	case quorum.EventCover:
 		w.covered(p, e)
 		return
+	case quorum.EventWanted, quorum.EventNoted, quorum.EventShown, quorum.EventNews, quorum.EventPassed:
+		return // what is wanted, seen or told decides nothing
 	case quorum.EventDrift:
 		w.note(p.host, "finds drift: %s", e.Text)
 		w.fig.Drifts++
@@ -320,7 +322,7 @@ func (w *World) checkBid(r *Request) {
 		h := w.hosts[i]
 		foremost = max(foremost, h.foremost, h.clock.at(w.now).Wall)
 	}
-	most := vote.TokenAt(foremost+vote.Micros(vote.Skew.Microseconds())) + vote.Token(w.fig.Promises) + 1
+	most := vote.TokenAt(foremost+vote.Micros(vote.Skew.Microseconds())) + vote.Run*vote.Token(w.fig.Promises) + 1
 	if r.Token > most {
 		w.violate(checkBids, "%s is granted %q with token %d, %v above what any voter's clock allows", r.Node, r.Key, r.Token,
 			time.Duration(r.Token-most)*time.Microsecond)
@@ -458,7 +460,7 @@ func (w *World) bequeath(p *process) {
 	}
 	if !w.isQuiet(p) {
 		for _, k := range w.lockKeys {
-			if x, ok := v.Vote(k.name); ok {
+			for _, x := range v.Votes(k.name) {
 				kept = append(kept, will{k, x.Owner, x.Number, x.Token, p.clock.whenSlow(x.Deadline)})
 			}
 		}
@@ -492,9 +494,10 @@ func (w *World) checkCover(r *Request) {
 // Its token may be larger than the lease's: a confirmation of an earlier count of the same ballot may have reached it since.
 func (w *World) binds(h *host, r *Request) bool {
 	if p := h.p; p != nil {
-		if x, ok := p.m.Voter().Vote(r.key.name); ok && x.Number == r.Number && x.Owner == r.p.id && x.Token >= r.Token &&
-			p.clock.whenSlow(x.Deadline) >= r.until && !w.isQuiet(p) {
-			return true
+		for _, x := range p.m.Voter().Votes(r.key.name) {
+			if x.Number == r.Number && x.Owner == r.p.id && x.Token >= r.Token && p.clock.whenSlow(x.Deadline) >= r.until && !w.isQuiet(p) {
+				return true
+			}
 		}
 	}
 	for i := range h.wills {
@@ -515,7 +518,7 @@ func (w *World) bonds(r *Request) string {
 		h := w.hosts[i]
 		fmt.Fprintf(&b, " %s:", h.name)
 		if p := h.p; p != nil {
-			if x, ok := p.m.Voter().Vote(r.key.name); ok {
+			for _, x := range p.m.Voter().Votes(r.key.name) {
 				tell("bound", x.Owner, x.Number, x.Token, p.clock.whenSlow(x.Deadline))
 			}
 		}

@@ -12,7 +12,9 @@ import (
 // Machine is what a world runs on each of its hosts: a *node.Node as in production, or one in a wrapper that breaks a rule to see
 // whether the world notices. The world is its shell: it reads the clocks, moves the messages and decides nothing.
 type Machine interface {
-	Lock(now vote.Now, key vote.Key, try bool) (vote.Number, error)
+	Lock(now vote.Now, ask quorum.Ask) (vote.Number, error)
+	Share(now vote.Now, n vote.Number) bool
+	Set(now vote.Now, n vote.Number, value []byte) uint64
 	Release(now vote.Now, num vote.Number)
 	Link(now vote.Now, conn vote.Conn, voter vote.SessionID)
 	Unlink(now vote.Now, conn vote.Conn)

@@ -567,8 +567,8 @@ func (c *walled) at(now vote.Now) vote.Now {
 	return now
 }
 
-func (c *walled) Lock(now vote.Now, key vote.Key, try bool) (vote.Number, error) {
-	return c.Machine.Lock(c.at(now), key, try)
+func (c *walled) Lock(now vote.Now, ask quorum.Ask) (vote.Number, error) {
+	return c.Machine.Lock(c.at(now), ask)
 }
 func (c *walled) Release(now vote.Now, n vote.Number) { c.Machine.Release(c.at(now), n) }
 func (c *walled) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {

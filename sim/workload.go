@@ -160,7 +160,7 @@ func (w *World) act(p *process, n uint64) {
 func (w *World) ask(p *process, k *lockKey, try bool) *Request {
 	now := p.read(w.now)
 	p.keys = append(p.keys, k) // before, as the node's own voter may promise it at once
-	n, err := p.m.Lock(now, k.name, try)
+	n, err := p.m.Lock(now, quorum.Exclusive(k.name, try))
 	if err != nil {
 		p.keys = p.keys[:len(p.keys)-1]
 		w.note(p.host, "is refused %q: %v", k.name, err)

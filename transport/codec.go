@@ -15,7 +15,7 @@ var ErrMalformed = errors.New("malformed message")
 
 // fields is the set of a message's fields that travel for its kind. They travel in the order of the bits below, so encoder
 // and decoder can't disagree about it.
-type fields uint32
+type fields uint64
 
 const (
 	hasStream fields = 1 << iota
@@ -26,9 +26,19 @@ const (
 	hasTime
 	hasBid
 	hasToken
-	hasMode
-	hasTry
+	hasWish
+	hasSlot
 	hasWon
+	hasLost
+	hasPermits
+	hasPrefix
+	hasUrge
+	hasGap
+	hasWho
+	hasText
+	hasVersion
+	hasSeq
+	hasValue
 	hasReason
 	hasNonce
 	hasCounting
@@ -46,33 +56,52 @@ const (
 	hasWall
 	hasClock
 	hasRequests // Entries, each with everything that a statement says of a request
-	hasVotes    // Entries, each with what an answer says of a vote: Number, Serial, Token
+	hasVotes    // Entries, each with what an answer says of a vote: Number, Serial, Slot, Token
+	hasSights
 )
 
 const (
-	requestWords = 9 // elements of an entry of a statement
-	voteWords    = 3 // elements of an entry of an answer
+	wishWords    = 8  // elements of a wish
+	requestWords = 8  // elements of an entry of a statement
+	voteWords    = 4  // elements of an entry of an answer
+	sightWords   = 15 // elements of a sight
 )
 
 // layouts says which fields each kind carries: the comments of vote.Kind as a table.
 var layouts = [...]fields{
 	vote.KindOpen:      hasStream | hasTTL | hasRTT | hasSent,
 	vote.KindStatement: hasStream | hasEnd | hasRequests,
-	vote.KindRequest:   hasStream | hasNumber | hasKey | hasTime | hasBid | hasMode | hasTry,
-	vote.KindConfirm:   hasStream | hasNumber | hasSerial | hasToken | hasWon,
-	vote.KindYield:     hasStream | hasNumber | hasSerial,
-	vote.KindRelease:   hasStream | hasNumber,
+	vote.KindRequest:   hasStream | hasNumber | hasWish | hasTime | hasBid,
+	vote.KindConfirm:   hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasWon,
+	vote.KindYield:     hasStream | hasNumber | hasSerial | hasSlot,
+	vote.KindRelease:   hasStream | hasNumber | hasLost,
+	vote.KindExtend:    hasStream | hasNumber | hasSerial | hasSent,
+	vote.KindShare:     hasStream | hasNumber,
+	vote.KindSet:       hasStream | hasNumber | hasVersion | hasValue,
+	vote.KindUrge:      hasStream | hasNumber | hasText,
+	vote.KindLook:      hasNonce | hasKey,
+	vote.KindWatch:     hasNonce | hasKey | hasPrefix | hasLife | hasSeq,
+	vote.KindRevoke:    hasNonce | hasKey | hasText,
 	vote.KindRefresh:   hasStream | hasSent | hasReceived | hasRTT,
 	vote.KindAlive:     hasStream,
 	vote.KindAsk:       hasNonce,
 
 	vote.KindAnswer:    hasStream | hasEnd | hasVotes,
-	vote.KindPromise:   hasStream | hasNumber | hasSerial | hasToken,
+	vote.KindPromise:   hasStream | hasNumber | hasSerial | hasToken | hasSlot,
 	vote.KindConfirmed: hasStream | hasNumber | hasSerial | hasToken,
 	vote.KindInquire:   hasStream | hasNumber | hasSerial,
 	vote.KindTaken:     hasStream | hasNumber | hasToken,
 	vote.KindReleased:  hasStream | hasNumber,
 	vote.KindBusy:      hasStream | hasNumber,
+	vote.KindUnfit:     hasStream | hasNumber | hasPermits,
+	vote.KindClash:     hasStream | hasNumber,
+	vote.KindExtended:  hasStream | hasNumber | hasSerial | hasSent,
+	vote.KindLapsed:    hasStream | hasNumber | hasSerial,
+	vote.KindNoted:     hasStream | hasNumber | hasVersion,
+	vote.KindWanted:    hasStream | hasNumber | hasWho | hasText | hasUrge,
+	vote.KindShow:      hasNonce | hasEnd | hasPermits | hasSights,
+	vote.KindNews:      hasNonce | hasLife | hasSeq | hasGap | hasSights,
+	vote.KindPassed:    hasNonce | hasCount,
 	vote.KindUnknown:   hasStream,
 	vote.KindAck: hasStream | hasSent | hasLife | hasGeneration | hasProcessed | hasPushed | hasCount | hasHash |
 		hasQuiet | hasWall | hasClock,
@@ -94,7 +123,7 @@ func layout(k vote.Kind, end bool) fields {
 }
 
 // words is the length of the array that carries these fields and, before them, the kind.
-func (f fields) words() int { return 1 + bits.OnesCount32(uint32(f)) }
+func (f fields) words() int { return 1 + bits.OnesCount64(uint64(f)) }
 
 // known reports whether this version can carry the kind: every kind of ours has a field.
 func known(k vote.Kind) bool { return int(k) < len(layouts) && layouts[k] != 0 }
@@ -117,18 +146,42 @@ func Append(dst []byte, m *vote.Message) ([]byte, error) {
 // a broken connection there.
 func check(m *vote.Message, has fields) error {
 	switch {
-	case has&hasKey != 0 && !validKey(m.Key):
+	case has&hasKey != 0 && !validKey(m.Key) && (!m.Prefix || m.Key != ""):
 		return badKey(m.Key)
 	case m.Bid > vote.MaxToken && has&hasBid != 0, m.Token > vote.MaxToken && has&hasToken != 0:
 		return fmt.Errorf("%w: token above 63 bits", ErrMalformed)
-	case has&hasMode != 0 && !validMode(m.Mode):
-		return fmt.Errorf("%w: mode %d is not spoken", ErrMalformed, m.Mode)
 	case has&hasReason != 0 && !m.Reason.Valid():
 		return fmt.Errorf("%w: reason %d is not known", ErrMalformed, m.Reason)
 	case has&hasTTL != 0 && m.TTL < 0, has&hasRTT != 0 && m.RTT < 0, has&hasQuiet != 0 && m.Quiet < 0:
 		return fmt.Errorf("%w: negative duration", ErrMalformed)
+	case has&hasSlot != 0 && m.Slot > vote.MaxPermits, has&hasPermits != 0 && m.Permits > vote.MaxPermits:
+		return fmt.Errorf("%w: more than %d permits", ErrMalformed, vote.MaxPermits)
+	case has&hasValue != 0 && len(m.Value) > vote.MaxValueLen:
+		return fmt.Errorf("%w: a value of %d bytes, more than %d", ErrMalformed, len(m.Value), vote.MaxValueLen)
+	case has&hasText != 0 && (len(m.Text) > vote.MaxTextLen || !utf8.ValidString(m.Text)):
+		return fmt.Errorf("%w: a text of %d bytes; it must be UTF-8 of at most %d", ErrMalformed, len(m.Text), vote.MaxTextLen)
+	case has&hasWho != 0 && !validName(m.Who):
+		return fmt.Errorf("%w: a node name of %d bytes", ErrMalformed, len(m.Who))
+	case has&hasWish != 0:
+		return checkWish(&m.Wish)
 	case has&(hasRequests|hasVotes) != 0:
 		return checkEntries(m.Entries, has)
+	case has&hasSights != 0:
+		return checkSights(m.Sights)
+	}
+	return nil
+}
+
+func checkWish(w *vote.Wish) error {
+	switch {
+	case !validKey(w.Key):
+		return badKey(w.Key)
+	case !w.Mode.Valid():
+		return fmt.Errorf("%w: mode %d is not spoken", ErrMalformed, w.Mode)
+	case w.Permits > vote.MaxPermits, (w.Mode == vote.Permit) != (w.Permits > 0):
+		return fmt.Errorf("%w: %d permits with mode %v", ErrMalformed, w.Permits, w.Mode)
+	case w.Length < 0, w.Delay < 0, w.MinHold < 0:
+		return fmt.Errorf("%w: negative duration", ErrMalformed)
 	}
 	return nil
 }
@@ -139,19 +192,45 @@ func checkEntries(entries []vote.Entry, has fields) error {
 	}
 	for i := range entries {
 		e := &entries[i]
-		if e.Token > vote.MaxToken {
+		if e.Token > vote.MaxToken || e.Bid > vote.MaxToken && has&hasVotes == 0 {
 			return fmt.Errorf("%w: token above 63 bits", ErrMalformed)
+		}
+		if e.Slot > vote.MaxPermits {
+			return fmt.Errorf("%w: more than %d permits", ErrMalformed, vote.MaxPermits)
 		}
 		if has&hasVotes != 0 {
 			continue
 		}
+		if err := checkWish(&e.Wish); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSights(sights []vote.Sight) error {
+	if len(sights) > vote.MaxSights {
+		return fmt.Errorf("%w: %d sights in one chunk, at most %d fit", ErrMalformed, len(sights), vote.MaxSights)
+	}
+	for i := range sights {
+		s := &sights[i]
 		switch {
-		case !validKey(e.Key):
-			return badKey(e.Key)
-		case e.Bid > vote.MaxToken:
+		case !s.What.Valid():
+			return fmt.Errorf("%w: %d is nothing that is seen", ErrMalformed, s.What)
+		case !validKey(s.Key):
+			return badKey(s.Key)
+		case !validName(s.Owner.Node):
+			return fmt.Errorf("%w: a node name of %d bytes", ErrMalformed, len(s.Owner.Node))
+		case !s.Mode.Valid():
+			return fmt.Errorf("%w: mode %d is not spoken", ErrMalformed, s.Mode)
+		case s.Permits > vote.MaxPermits, s.Slot > vote.MaxPermits:
+			return fmt.Errorf("%w: more than %d permits", ErrMalformed, vote.MaxPermits)
+		case s.Token > vote.MaxToken:
 			return fmt.Errorf("%w: token above 63 bits", ErrMalformed)
-		case !validMode(e.Mode):
-			return fmt.Errorf("%w: mode %d is not spoken", ErrMalformed, e.Mode)
+		case s.For < 0, s.Left < 0:
+			return fmt.Errorf("%w: negative duration", ErrMalformed)
+		case len(s.Value) > vote.MaxValueLen:
+			return fmt.Errorf("%w: a value of %d bytes, more than %d", ErrMalformed, len(s.Value), vote.MaxValueLen)
 		}
 	}
 	return nil
@@ -164,6 +243,3 @@ func validKey(k vote.Key) bool {
 func badKey(k vote.Key) error {
 	return fmt.Errorf("%w: a key of %d bytes; it must be UTF-8 of 1 to %d bytes", ErrMalformed, len(k), vote.MaxKeyLen)
 }
-
-// validMode reports whether this version speaks the mode.
-func validMode(m vote.Mode) bool { return m == vote.Exclusive }

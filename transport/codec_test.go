@@ -19,15 +19,31 @@ import (
 var carried = map[vote.Kind]string{
 	vote.KindOpen:      "Stream TTL RTT Sent",
 	vote.KindStatement: "Stream Entries End",
-	vote.KindRequest:   "Stream Number Key Time Bid Mode Try",
-	vote.KindConfirm:   "Stream Number Serial Token Won",
-	vote.KindYield:     "Stream Number Serial",
-	vote.KindRelease:   "Stream Number",
+	vote.KindRequest:   "Stream Number Wish Time Bid",
+	vote.KindConfirm:   "Stream Number Serial Token Slot Won",
+	vote.KindYield:     "Stream Number Serial Slot",
+	vote.KindRelease:   "Stream Number Lost",
+	vote.KindExtend:    "Stream Number Serial Sent",
+	vote.KindShare:     "Stream Number",
+	vote.KindSet:       "Stream Number Version Value",
+	vote.KindUrge:      "Stream Number Text",
+	vote.KindLook:      "Nonce Key",
+	vote.KindWatch:     "Nonce Key Prefix Life Seq",
+	vote.KindRevoke:    "Nonce Key Text",
+	vote.KindUnfit:     "Stream Number Permits",
+	vote.KindClash:     "Stream Number",
+	vote.KindExtended:  "Stream Number Serial Sent",
+	vote.KindLapsed:    "Stream Number Serial",
+	vote.KindNoted:     "Stream Number Version",
+	vote.KindWanted:    "Stream Number Who Text Urge",
+	vote.KindShow:      "Nonce End Permits Sights",
+	vote.KindNews:      "Nonce Life Seq Gap Sights",
+	vote.KindPassed:    "Nonce Count",
 	vote.KindRefresh:   "Stream Sent Received RTT",
 	vote.KindAlive:     "Stream",
 	vote.KindAsk:       "Nonce",
 	vote.KindAnswer:    "Stream Entries End Sent Life Generation Quiet Wall",
-	vote.KindPromise:   "Stream Number Serial Token",
+	vote.KindPromise:   "Stream Number Serial Token Slot",
 	vote.KindConfirmed: "Stream Number Serial Token",
 	vote.KindInquire:   "Stream Number Serial",
 	vote.KindTaken:     "Stream Number Token",
@@ -43,13 +59,27 @@ var carried = map[vote.Kind]string{
 // full returns a message of the kind with every field set, the unused ones too.
 func full(k vote.Kind) vote.Message {
 	return vote.Message{
-		Kind: k, Mode: vote.Exclusive, Reason: vote.ReasonTTL, Try: true, Won: true, End: true, Counting: true,
-		Stream: 7, Number: 300, Serial: 70_000, Key: "billing/nächtlich", Time: 1_700_000_000_000_000, Bid: vote.MaxToken, Token: 1 << 50,
+		Kind: k, Reason: vote.ReasonTTL, Won: true, Lost: true, Prefix: true, Gap: true, Urge: true,
+		Wish: vote.Wish{
+			Key: "billing/nächtlich", Mode: vote.Permit, Permits: 1024, Try: true, Beside: 9, Length: time.Second, Delay: time.Minute, MinHold: time.Hour,
+		},
+		Slot: 1024, Version: 3, Seq: 1 << 40, Value: []byte{0, 255}, Who: "ä", Text: "warum", End: true, Counting: true,
+		Stream: 7, Number: 300, Serial: 70_000, Time: 1_700_000_000_000_000, Bid: vote.MaxToken, Token: 1 << 50,
 		Nonce: math.MaxUint64, Sent: -5, TTL: 10 * time.Second, RTT: time.Millisecond, Life: 0xfedcba9876543210, Generation: 128,
 		Received: 1, Processed: 255, Pushed: 256, Count: 1 << 32, Hash: 1 << 63, Quiet: 3 * time.Second, Wall: -1 << 40, Clock: 1 << 50,
 		Entries: []vote.Entry{
-			{Number: 1, Key: "k", Time: -1, Bid: 9, Mode: vote.Exclusive, Try: true, Serial: 4, Yielded: 3, Token: vote.MaxToken},
-			{Number: 2, Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Mode: vote.Exclusive},
+			{
+				Number: 1, Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Try: true, Delay: 5}, Time: -1, Bid: 9, Serial: 4, Yielded: 3, Slot: 7,
+				Token: vote.MaxToken,
+			},
+			{Number: 2, Wish: vote.Wish{Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Mode: vote.Shared}},
+		},
+		Sights: []vote.Sight{
+			{
+				What: vote.Resting, Key: "k", Owner: vote.SessionID{Node: "a", Life: 1 << 63}, Number: 4, Mode: vote.Permit, Permits: 5, Slot: 3, Try: true,
+				Token: vote.MaxToken, Time: -3, For: 1, Left: 2, Version: 9, Value: []byte("v"),
+			},
+			{What: vote.Waiting, Key: "k", Owner: vote.SessionID{Node: "b"}, Mode: vote.Shared},
 		},
 	}
 }
@@ -63,7 +93,7 @@ func only(m vote.Message, names string) vote.Message {
 	if m.Kind == vote.KindAnswer {
 		out.Entries = slices.Clone(out.Entries)
 		for i, e := range out.Entries {
-			out.Entries[i] = vote.Entry{Number: e.Number, Serial: e.Serial, Token: e.Token}
+			out.Entries[i] = vote.Entry{Number: e.Number, Serial: e.Serial, Slot: e.Slot, Token: e.Token}
 		}
 	}
 	return out
@@ -136,8 +166,12 @@ func TestTheLargestChunkFitsAFrame(t *testing.T) {
 	m := vote.Message{Kind: vote.KindStatement, Stream: math.MaxUint64, End: true}
 	for range vote.MaxEntries {
 		m.Entries = append(m.Entries, vote.Entry{
-			Number: math.MaxUint64, Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Time: math.MinInt64, Bid: vote.MaxToken,
-			Mode: vote.Exclusive, Try: true, Serial: math.MaxUint64, Yielded: math.MaxUint64, Token: vote.MaxToken,
+			Wish: vote.Wish{
+				Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Mode: vote.Permit, Permits: vote.MaxPermits, Try: true, Beside: math.MaxUint64,
+				Length: math.MaxInt64, Delay: math.MaxInt64, MinHold: math.MaxInt64,
+			},
+			Number: math.MaxUint64, Time: math.MinInt64, Bid: vote.MaxToken, Slot: vote.MaxPermits,
+			Serial: math.MaxUint64, Yielded: math.MaxUint64, Token: vote.MaxToken,
 		})
 	}
 	frame, err := appendMessage(nil, WireVersion, &m)
@@ -209,18 +243,23 @@ func pack(t testing.TB, values ...any) []byte {
 	return b.Bytes()
 }
 
+// wishOf is a wish as the library encodes it: Key Mode Try Permits Beside Length Delay MinHold.
+func wishOf(key, mode any) []any { return []any{key, mode, false, 0, 0, 7, 0, 0} }
+
 func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
-	frame := pack(t, int(vote.KindRequest), uint64(3), 17, "key", int64(-5), 100, 200, 1, true)
-	// Request: Stream Number Key Time Bid Mode Try; so 200 stands where the mode belongs.
+	frame := pack(t, int(vote.KindRequest), uint64(3), 17, int64(-5), 100, 200, wishOf("key", 1))
+	// Request: Stream Number Time Bid Wish; so 200 stands where the wish belongs.
 	var m vote.Message
 	if err := Decode(frame, &m); err == nil {
 		t.Fatal("a word too many was taken")
 	}
-	frame = pack(t, int(vote.KindRequest), uint64(3), 17, "key", int64(-5), 100, 1, true)
+	frame = pack(t, int(vote.KindRequest), uint64(3), 17, int64(-5), 100, wishOf("key", 1))
 	if err := Decode(frame, &m); err != nil {
 		t.Fatal(err)
 	}
-	want := vote.Message{Kind: vote.KindRequest, Stream: 3, Number: 17, Key: "key", Time: -5, Bid: 100, Mode: vote.Exclusive, Try: true}
+	want := vote.Message{
+		Kind: vote.KindRequest, Stream: 3, Number: 17, Time: -5, Bid: 100, Wish: vote.Wish{Key: "key", Mode: vote.Exclusive, Length: 7},
+	}
 	if !reflect.DeepEqual(m, want) {
 		t.Fatalf("got %+v", m)
 	}
@@ -228,7 +267,7 @@ func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
 
 func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 	const request, statement, answer = int(vote.KindRequest), int(vote.KindStatement), int(vote.KindAnswer)
-	entry := func(key any, bid, mode, token any) []any { return []any{1, key, 0, bid, mode, false, 0, 0, token} }
+	entry := func(key any, bid, mode, token any) []any { return []any{wishOf(key, mode), 1, 0, bid, 0, 0, 0, token} }
 	many := make([]any, vote.MaxEntries+1)
 	for i := range many {
 		many[i] = entry("k", 1, 1, 1)
@@ -250,27 +289,39 @@ func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 		{"a kind below zero", []byte{0x92, 0xff, 1}},
 		{"a kind beyond a byte", pack(t, 258, 1)},
 		{"a word too few", pack(t, int(vote.KindRelease), 1)},
-		{"a word too many", pack(t, int(vote.KindRelease), 1, 2, 3)},
-		{"bytes behind the message", append(pack(t, int(vote.KindRelease), 1, 2), 0)},
+		{"a word too many", pack(t, int(vote.KindRelease), 1, 2, false, 3)},
+		{"bytes behind the message", append(pack(t, int(vote.KindRelease), 1, 2, false), 0)},
 		{"a stream that is nil", []byte{0x92, byte(vote.KindProbe), 0xc0}},
 		{"a stream below zero", pack(t, int(vote.KindProbe), -1)},
 		{"a stream that is a string", pack(t, int(vote.KindProbe), "1")},
 		{"a float", pack(t, int(vote.KindProbe), 1.5)},
 		{"a nested array", pack(t, int(vote.KindProbe), []any{[]any{1}})},
-		{"an empty key", pack(t, request, 1, 1, "", 0, 0, 1, false)},
-		{"a key too long", pack(t, request, 1, 1, strings.Repeat("x", vote.MaxKeyLen+1), 0, 0, 1, false)},
-		{"a key that isn't UTF-8", pack(t, request, 1, 1, "\xff\xfe", 0, 0, 1, false)},
-		{"a key that is nil", pack(t, request, 1, 1, nil, 0, 0, 1, false)},
-		{"a key that is bytes", pack(t, request, 1, 1, []byte("key"), 0, 0, 1, false)},
-		{"a key longer than the frame", []byte{0x98, byte(request), 1, 1, 0xda, 0x02, 0x00, 'x'}},
-		{"a key of four gigabytes", []byte{0x98, byte(request), 1, 1, 0xdb, 0xff, 0xff, 0xff, 0xff}},
-		{"a time beyond 63 bits", pack(t, request, 1, 1, "k", uint64(1<<63), 0, 1, false)},
-		{"a bid beyond 63 bits", pack(t, request, 1, 1, "k", 0, uint64(1<<63), 1, false)},
-		{"a mode nobody speaks", pack(t, request, 1, 1, "k", 0, 0, 2, false)},
-		{"a mode that wraps round to a known one", pack(t, request, 1, 1, "k", 0, 0, 257, false)},
-		{"a number for a bool", pack(t, request, 1, 1, "k", 0, 0, 1, 1)},
-		{"nil for a bool", pack(t, request, 1, 1, "k", 0, 0, 1, nil)},
-		{"a token beyond 63 bits", pack(t, int(vote.KindPromise), 1, 1, 1, uint64(1<<63))},
+		{"an empty key", pack(t, request, 1, 1, 0, 0, wishOf("", 1))},
+		{"a key too long", pack(t, request, 1, 1, 0, 0, wishOf(strings.Repeat("x", vote.MaxKeyLen+1), 1))},
+		{"a key that isn't UTF-8", pack(t, request, 1, 1, 0, 0, wishOf("\xff\xfe", 1))},
+		{"a key that is nil", pack(t, request, 1, 1, 0, 0, wishOf(nil, 1))},
+		{"a key that is bytes", pack(t, request, 1, 1, 0, 0, wishOf([]byte("key"), 1))},
+		{"a key longer than the frame", []byte{0x96, byte(request), 1, 1, 0, 0, 0x98, 0xda, 0x02, 0x00, 'x'}},
+		{"a key of four gigabytes", []byte{0x96, byte(request), 1, 1, 0, 0, 0x98, 0xdb, 0xff, 0xff, 0xff, 0xff}},
+		{"a time beyond 63 bits", pack(t, request, 1, 1, uint64(1<<63), 0, wishOf("k", 1))},
+		{"a bid beyond 63 bits", pack(t, request, 1, 1, 0, uint64(1<<63), wishOf("k", 1))},
+		{"a mode nobody speaks", pack(t, request, 1, 1, 0, 0, wishOf("k", 4))},
+		{"a mode that wraps round to a known one", pack(t, request, 1, 1, 0, 0, wishOf("k", 257))},
+		{"permits of a lock", pack(t, request, 1, 1, 0, 0, []any{"k", 1, false, 3, 0, 0, 0, 0})},
+		{"a semaphore without permits", pack(t, request, 1, 1, 0, 0, []any{"k", 3, false, 0, 0, 0, 0, 0})},
+		{"too many permits", pack(t, request, 1, 1, 0, 0, []any{"k", 3, false, 1025, 0, 0, 0, 0})},
+		{"a wish of too few words", pack(t, request, 1, 1, 0, 0, []any{"k", 1, false, 0, 0, 0, 0})},
+		{"a negative delay", pack(t, request, 1, 1, 0, 0, []any{"k", 1, false, 0, 0, 0, -1, 0})},
+		{"a value too long", pack(t, int(vote.KindSet), 1, 1, 1, make([]byte, vote.MaxValueLen+1))},
+		{"a value that is a string", pack(t, int(vote.KindSet), 1, 1, 1, "v")},
+		{"a text too long", pack(t, int(vote.KindUrge), 1, 1, strings.Repeat("x", vote.MaxTextLen+1))},
+		{"a slot beyond all permits", pack(t, int(vote.KindYield), 1, 1, 1, 1025)},
+		{"a watch of nothing that isn't all", pack(t, int(vote.KindWatch), 1, "", false, 1, 1)},
+		{"something that is never seen", pack(t, int(vote.KindShow), 1, true, 0, []any{[]any{99, "k", "a", 1, 1, 1, 0, 0, false, 1, 0, 0, 0, 0, []byte{}}})},
+		{"a sight of nobody", pack(t, int(vote.KindShow), 1, true, 0, []any{[]any{1, "k", "", 1, 1, 1, 0, 0, false, 1, 0, 0, 0, 0, []byte{}}})},
+		{"a number for a bool", pack(t, request, 1, 1, 0, 0, []any{"k", 1, 1, 0, 0, 0, 0, 0})},
+		{"nil for a bool", pack(t, request, 1, 1, 0, 0, []any{"k", 1, nil, 0, 0, 0, 0, 0})},
+		{"a token beyond 63 bits", pack(t, int(vote.KindPromise), 1, 1, 1, uint64(1<<63), 0)},
 		{"an unknown reason", pack(t, int(vote.KindRefused), 1, 77)},
 		{"a negative TTL", pack(t, int(vote.KindOpen), 1, -1, 0, 0)},
 		{"a TTL beyond 63 bits", pack(t, int(vote.KindOpen), 1, uint64(1<<63), 0, 0)},
@@ -288,7 +339,7 @@ func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 		{"an entry's token beyond 63 bits", pack(t, statement, 1, true, []any{entry("k", 1, 1, uint64(1<<63))})},
 		{"a short answer that claims to be the last", pack(t, answer, 1, true, []any{})},
 		{"a long answer that claims more to come", pack(t, answer, 1, false, 1, 1, 1, 0, 0, []any{})},
-		{"a vote's token beyond 63 bits", pack(t, answer, 1, false, []any{[]any{1, 1, uint64(1 << 63)}})},
+		{"a vote's token beyond 63 bits", pack(t, answer, 1, false, []any{[]any{1, 1, 0, uint64(1 << 63)}})},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

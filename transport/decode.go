@@ -66,7 +66,11 @@ func (p *parser) fields(m *vote.Message, has fields) {
 		m.Serial = vote.Serial(p.uint())
 	}
 	if has&hasKey != 0 {
-		m.Key = p.key()
+		least := 1
+		if has&hasPrefix != 0 {
+			least = 0 // every key begins with nothing
+		}
+		m.Key = vote.Key(p.string(least, vote.MaxKeyLen, "key"))
 	}
 	if has&hasTime != 0 {
 		m.Time = vote.Micros(p.int())
@@ -77,14 +81,47 @@ func (p *parser) fields(m *vote.Message, has fields) {
 	if has&hasToken != 0 {
 		m.Token = p.token()
 	}
-	if has&hasMode != 0 {
-		m.Mode = p.mode()
+	if has&hasWish != 0 {
+		p.wish(&m.Wish)
 	}
-	if has&hasTry != 0 {
-		m.Try = p.bool()
+	if has&hasSlot != 0 {
+		m.Slot = p.slot()
 	}
 	if has&hasWon != 0 {
 		m.Won = p.bool()
+	}
+	if has&hasLost != 0 {
+		m.Lost = p.bool()
+	}
+	if has&hasPermits != 0 {
+		m.Permits = uint16(p.slot())
+	}
+	if has&hasPrefix != 0 {
+		m.Prefix = p.bool()
+		if m.Key == "" && !m.Prefix {
+			p.fail("an empty key")
+		}
+	}
+	if has&hasUrge != 0 {
+		m.Urge = p.bool()
+	}
+	if has&hasGap != 0 {
+		m.Gap = p.bool()
+	}
+	if has&hasWho != 0 {
+		m.Who = p.name()
+	}
+	if has&hasText != 0 {
+		m.Text = p.string(0, vote.MaxTextLen, "text")
+	}
+	if has&hasVersion != 0 {
+		m.Version = p.uint()
+	}
+	if has&hasSeq != 0 {
+		m.Seq = p.uint()
+	}
+	if has&hasValue != 0 {
+		m.Value = p.bytes(vote.MaxValueLen)
 	}
 	if has&hasReason != 0 {
 		m.Reason = p.reason()
@@ -140,6 +177,9 @@ func (p *parser) fields(m *vote.Message, has fields) {
 	if has&hasVotes != 0 {
 		m.Entries = p.entries((*parser).vote)
 	}
+	if has&hasSights != 0 {
+		m.Sights = p.sights()
+	}
 }
 
 func (p *parser) entries(one func(*parser, *vote.Entry)) []vote.Entry {
@@ -156,16 +196,30 @@ func (p *parser) entries(one func(*parser, *vote.Entry)) []vote.Entry {
 	return entries
 }
 
+func (p *parser) wish(w *vote.Wish) {
+	p.exactly(wishWords)
+	w.Key = p.key()
+	w.Mode = p.mode()
+	w.Try = p.bool()
+	w.Permits = uint16(p.slot())
+	w.Beside = vote.Number(p.uint())
+	w.Length = p.duration()
+	w.Delay = p.duration()
+	w.MinHold = p.duration()
+	if p.err == nil && (w.Mode == vote.Permit) != (w.Permits > 0) {
+		p.fail("%d permits with mode %v", w.Permits, w.Mode)
+	}
+}
+
 func (p *parser) request(e *vote.Entry) {
 	p.exactly(requestWords)
+	p.wish(&e.Wish)
 	e.Number = vote.Number(p.uint())
-	e.Key = p.key()
 	e.Time = vote.Micros(p.int())
 	e.Bid = p.token()
-	e.Mode = p.mode()
-	e.Try = p.bool()
 	e.Serial = vote.Serial(p.uint())
 	e.Yielded = vote.Serial(p.uint())
+	e.Slot = p.slot()
 	e.Token = p.token()
 }
 
@@ -173,5 +227,42 @@ func (p *parser) vote(e *vote.Entry) {
 	p.exactly(voteWords)
 	e.Number = vote.Number(p.uint())
 	e.Serial = vote.Serial(p.uint())
+	e.Slot = p.slot()
 	e.Token = p.token()
+}
+
+func (p *parser) sights() []vote.Sight {
+	n := p.array(vote.MaxSights)
+	if p.err != nil || n == 0 {
+		return nil
+	}
+	sights := make([]vote.Sight, n)
+	for i := range sights {
+		if p.sight(&sights[i]); p.err != nil {
+			return nil
+		}
+	}
+	return sights
+}
+
+func (p *parser) sight(s *vote.Sight) {
+	p.exactly(sightWords)
+	s.What = vote.What(p.upTo(math.MaxUint8, "sight"))
+	if p.err == nil && !s.What.Valid() {
+		p.fail("%d is nothing that is seen", s.What)
+	}
+	s.Key = p.key()
+	s.Owner.Node = p.name()
+	s.Owner.Life = vote.Life(p.uint())
+	s.Number = vote.Number(p.uint())
+	s.Mode = p.mode()
+	s.Permits = uint16(p.slot())
+	s.Slot = p.slot()
+	s.Try = p.bool()
+	s.Token = p.token()
+	s.Time = vote.Micros(p.int())
+	s.For = p.duration()
+	s.Left = p.duration()
+	s.Version = p.uint()
+	s.Value = p.bytes(vote.MaxValueLen)
 }

@@ -37,14 +37,44 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 	if has&hasToken != 0 {
 		b = appendUint(b, uint64(m.Token))
 	}
-	if has&hasMode != 0 {
-		b = appendUint(b, uint64(m.Mode))
+	if has&hasWish != 0 {
+		b = appendWish(b, &m.Wish)
 	}
-	if has&hasTry != 0 {
-		b = appendBool(b, m.Try)
+	if has&hasSlot != 0 {
+		b = appendUint(b, uint64(m.Slot))
 	}
 	if has&hasWon != 0 {
 		b = appendBool(b, m.Won)
+	}
+	if has&hasLost != 0 {
+		b = appendBool(b, m.Lost)
+	}
+	if has&hasPermits != 0 {
+		b = appendUint(b, uint64(m.Permits))
+	}
+	if has&hasPrefix != 0 {
+		b = appendBool(b, m.Prefix)
+	}
+	if has&hasUrge != 0 {
+		b = appendBool(b, m.Urge)
+	}
+	if has&hasGap != 0 {
+		b = appendBool(b, m.Gap)
+	}
+	if has&hasWho != 0 {
+		b = appendString(b, string(m.Who))
+	}
+	if has&hasText != 0 {
+		b = appendString(b, m.Text)
+	}
+	if has&hasVersion != 0 {
+		b = appendUint(b, m.Version)
+	}
+	if has&hasSeq != 0 {
+		b = appendUint(b, m.Seq)
+	}
+	if has&hasValue != 0 {
+		b = appendBytes(b, m.Value)
 	}
 	if has&hasReason != 0 {
 		b = appendUint(b, uint64(m.Reason))
@@ -106,19 +136,36 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 			b = appendVote(b, &m.Entries[i])
 		}
 	}
+	if has&hasSights != 0 {
+		b = appendArray(b, len(m.Sights))
+		for i := range m.Sights {
+			b = appendSight(b, &m.Sights[i])
+		}
+	}
 	return b
+}
+
+func appendWish(b []byte, w *vote.Wish) []byte {
+	b = appendArray(b, wishWords)
+	b = appendString(b, string(w.Key))
+	b = appendUint(b, uint64(w.Mode))
+	b = appendBool(b, w.Try)
+	b = appendUint(b, uint64(w.Permits))
+	b = appendUint(b, uint64(w.Beside))
+	b = appendUint(b, uint64(w.Length))
+	b = appendUint(b, uint64(w.Delay))
+	return appendUint(b, uint64(w.MinHold))
 }
 
 func appendRequest(b []byte, e *vote.Entry) []byte {
 	b = appendArray(b, requestWords)
+	b = appendWish(b, &e.Wish)
 	b = appendUint(b, uint64(e.Number))
-	b = appendString(b, string(e.Key))
 	b = appendInt(b, int64(e.Time))
 	b = appendUint(b, uint64(e.Bid))
-	b = appendUint(b, uint64(e.Mode))
-	b = appendBool(b, e.Try)
 	b = appendUint(b, uint64(e.Serial))
 	b = appendUint(b, uint64(e.Yielded))
+	b = appendUint(b, uint64(e.Slot))
 	return appendUint(b, uint64(e.Token))
 }
 
@@ -126,7 +173,27 @@ func appendVote(b []byte, e *vote.Entry) []byte {
 	b = appendArray(b, voteWords)
 	b = appendUint(b, uint64(e.Number))
 	b = appendUint(b, uint64(e.Serial))
+	b = appendUint(b, uint64(e.Slot))
 	return appendUint(b, uint64(e.Token))
+}
+
+func appendSight(b []byte, s *vote.Sight) []byte {
+	b = appendArray(b, sightWords)
+	b = appendUint(b, uint64(s.What))
+	b = appendString(b, string(s.Key))
+	b = appendString(b, string(s.Owner.Node))
+	b = appendUint(b, uint64(s.Owner.Life))
+	b = appendUint(b, uint64(s.Number))
+	b = appendUint(b, uint64(s.Mode))
+	b = appendUint(b, uint64(s.Permits))
+	b = appendUint(b, uint64(s.Slot))
+	b = appendBool(b, s.Try)
+	b = appendUint(b, uint64(s.Token))
+	b = appendInt(b, int64(s.Time))
+	b = appendUint(b, uint64(s.For))
+	b = appendUint(b, uint64(s.Left))
+	b = appendUint(b, s.Version)
+	return appendBytes(b, s.Value)
 }
 
 // The words of msgpack that we use, each in its shortest form.
@@ -179,6 +246,17 @@ func appendString(b []byte, s string) []byte {
 		b = binary.BigEndian.AppendUint16(append(b, msgpcode.Str16), uint16(n))
 	}
 	return append(b, s...)
+}
+
+// appendBytes expects at most 65,535 bytes, too.
+func appendBytes(b, v []byte) []byte {
+	switch n := len(v); {
+	case n <= math.MaxUint8:
+		b = append(b, msgpcode.Bin8, byte(n))
+	default:
+		b = binary.BigEndian.AppendUint16(append(b, msgpcode.Bin16), uint16(n))
+	}
+	return append(b, v...)
 }
 
 // appendArray writes the header of an array of at most 65,535 elements.

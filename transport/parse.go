@@ -131,11 +131,13 @@ func (p *parser) token() vote.Token { return vote.Token(p.upTo(uint64(vote.MaxTo
 
 func (p *parser) mode() vote.Mode {
 	m := vote.Mode(p.upTo(math.MaxUint8, "mode"))
-	if p.err == nil && !validMode(m) {
+	if p.err == nil && !m.Valid() {
 		p.fail("mode %d is not spoken", m)
 	}
 	return m
 }
+
+func (p *parser) slot() vote.Slot { return vote.Slot(p.upTo(vote.MaxPermits, "slot")) }
 
 func (p *parser) reason() vote.Reason {
 	r := vote.Reason(p.upTo(math.MaxUint8, "reason"))
@@ -172,29 +174,50 @@ func (p *parser) string(least, most int, what string) string {
 		p.fail("byte %#x where a string belongs", c)
 		return ""
 	}
-	n, err := p.dec.DecodeBytesLen()
-	switch {
-	case err != nil:
-		p.fail("%v", err)
-		return ""
-	case n < least || n > most:
-		p.fail("%s of %d bytes; %d to %d are allowed", what, n, least, most)
-		return ""
-	case n > p.rest.Len():
-		p.fail("it ends within the %s", what)
-		return ""
-	}
-	at := len(p.frame) - p.rest.Len()
-	s := p.frame[at : at+n]
+	s := p.run(least, most, what)
 	if !utf8.Valid(s) {
 		p.fail("%s is not UTF-8", what)
 		return ""
 	}
+	return string(s)
+}
+
+// bytes reads at most so many bytes, copied out of the frame; nil for none.
+func (p *parser) bytes(most int) []byte {
+	c, ok := p.code()
+	if !ok {
+		return nil
+	}
+	if c != msgpcode.Bin8 && c != msgpcode.Bin16 {
+		p.fail("byte %#x where bytes belong", c)
+		return nil
+	}
+	return bytes.Clone(p.run(0, most, "value"))
+}
+
+// run reads the length of a string or of bytes, and what follows. It belongs to the frame.
+func (p *parser) run(least, most int, what string) []byte {
+	n, err := p.dec.DecodeBytesLen()
+	switch {
+	case err != nil:
+		p.fail("%v", err)
+		return nil
+	case n < least || n > most:
+		p.fail("%s of %d bytes; %d to %d are allowed", what, n, least, most)
+		return nil
+	case n > p.rest.Len():
+		p.fail("it ends within the %s", what)
+		return nil
+	case n == 0:
+		return nil
+	}
+	at := len(p.frame) - p.rest.Len()
+	s := p.frame[at : at+n]
 	if _, err := p.rest.Seek(int64(n), io.SeekCurrent); err != nil {
 		p.fail("%v", err)
-		return ""
+		return nil
 	}
-	return string(s)
+	return s
 }
 
 func (p *parser) key() vote.Key { return vote.Key(p.string(1, vote.MaxKeyLen, "key")) }

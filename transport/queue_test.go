@@ -34,7 +34,7 @@ func messages(t testing.TB, batch []byte) []vote.Message {
 func bulky(n int) *vote.Message {
 	m := &vote.Message{Kind: vote.KindStatement, Stream: vote.Stream(n)}
 	for range vote.MaxEntries {
-		m.Entries = append(m.Entries, vote.Entry{Key: vote.Key(strings.Repeat("k", vote.MaxKeyLen)), Mode: vote.Exclusive})
+		m.Entries = append(m.Entries, vote.Entry{Wish: vote.Wish{Key: vote.Key(strings.Repeat("k", vote.MaxKeyLen)), Mode: vote.Exclusive}})
 	}
 	return m
 }

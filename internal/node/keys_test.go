@@ -39,7 +39,7 @@ func TestKeysUsedOnceLeaveNothing(t *testing.T) {
 		name := m.names[i/together%len(m.names)]
 		numbers := make([]vote.Number, together)
 		for j := range numbers {
-			n, err := m.nodes[name].Lock(m.now, vote.Key(fmt.Sprintf("key %d", i+j)), false)
+			n, err := m.nodes[name].Lock(m.now, quorum.Exclusive(vote.Key(fmt.Sprintf("key %d", i+j)), false))
 			if err != nil {
 				t.Fatal(err)
 			}

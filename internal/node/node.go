@@ -59,11 +59,49 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 }
 
 // Lock asks for a key. The outcome comes as an event with the number returned. It fails with quorum.ErrBusy only.
-func (n *Node) Lock(now vote.Now, key vote.Key, try bool) (vote.Number, error) {
-	num, err := n.req.Lock(now, key, try)
+func (n *Node) Lock(now vote.Now, ask quorum.Ask) (vote.Number, error) {
+	num, err := n.req.Lock(now, ask)
 	n.settle(now)
 	return num, err
 }
+
+// Share turns an exclusive lease into a shared one; see [quorum.Requester.Share].
+func (n *Node) Share(now vote.Now, num vote.Number) bool {
+	ok := n.req.Share(now, num)
+	n.settle(now)
+	return ok
+}
+
+// Set gives a request or lease a value; see [quorum.Requester.Set].
+func (n *Node) Set(now vote.Now, num vote.Number, value []byte) uint64 {
+	version := n.req.Set(now, num, value)
+	n.settle(now)
+	return version
+}
+
+// Look asks who holds a key and who waits for it; see [quorum.Requester.Look].
+func (n *Node) Look(now vote.Now, key vote.Key) uint64 {
+	nonce := n.req.Look(now, key)
+	n.settle(now)
+	return nonce
+}
+
+// Revoke has whoever holds a key asked to give it back; see [quorum.Requester.Revoke].
+func (n *Node) Revoke(now vote.Now, key vote.Key, why string) uint64 {
+	nonce := n.req.Revoke(now, key, why)
+	n.settle(now)
+	return nonce
+}
+
+// Watch has voters tell what happens to keys; see [quorum.Requester.Watch].
+func (n *Node) Watch(now vote.Now, key vote.Key, prefix bool) uint64 {
+	nonce := n.req.Watch(now, key, prefix)
+	n.settle(now)
+	return nonce
+}
+
+// Unwatch ends a watch.
+func (n *Node) Unwatch(nonce uint64) { n.req.Unwatch(nonce) }
 
 // Release ends a request, granted or not. quorum.EventReleased follows, unless the request had ended before.
 func (n *Node) Release(now vote.Now, num vote.Number) {

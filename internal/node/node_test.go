@@ -139,7 +139,7 @@ func (m *mesh) pass(d time.Duration) {
 }
 
 func (m *mesh) lock(name vote.NodeID, key vote.Key, try bool) vote.Number {
-	n, err := m.nodes[name].Lock(m.now, key, try)
+	n, err := m.nodes[name].Lock(m.now, quorum.Exclusive(key, try))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestOfAllTryLocksAtOnceExactlyOneWins(t *testing.T) {
 	m := awake(t, 5)
 	nums := map[vote.NodeID]vote.Number{}
 	for _, name := range m.names {
-		n, _ := m.nodes[name].Lock(m.now, "k", true)
+		n, _ := m.nodes[name].Lock(m.now, quorum.Exclusive("k", true))
 		nums[name] = n
 	}
 	m.run()
@@ -285,7 +285,7 @@ func TestSplitVotesAreResolvedForTheOldest(t *testing.T) {
 	m := awake(t, 3)
 	nums := map[vote.NodeID]vote.Number{}
 	for _, name := range m.names {
-		nums[name], _ = m.nodes[name].Lock(m.now, "k", false) // each has its own vote first
+		nums[name], _ = m.nodes[name].Lock(m.now, quorum.Exclusive("k", false)) // each has its own vote first
 	}
 	m.run()
 	m.want("a", nums["a"], quorum.EventGranted)

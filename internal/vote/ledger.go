@@ -28,3 +28,6 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
+
+// Scatter is a number that is the same everywhere for one request, and looks random from one request to the next.
+func Scatter(s SessionID, n Number) uint64 { return mix(uint64(s.Life) ^ mix(uint64(n))) }

@@ -6,7 +6,7 @@ import "time"
 type Kind uint8
 
 // The words a requester speaks to a voter, then those a voter speaks to a requester.
-// Behind each stand the fields of Message that it uses; all but Ask and Tell use Stream too.
+// Behind each stand the fields of Message that it uses; all that aren't said to be bound to no stream use Stream too.
 const (
 	KindNone Kind = iota
 
@@ -14,26 +14,41 @@ const (
 	KindOpen
 	// KindStatement is one chunk of the statement: Entries, End.
 	KindStatement
-	// KindRequest asks for a key: Number, Key, Time, Bid, Mode, Try.
+	// KindRequest asks for a key: Number, Wish, Time, Bid.
 	KindRequest
-	// KindConfirm names a ballot's token, or the lease's once it is won: Number, Serial, Token, Won.
+	// KindConfirm names a ballot's token, or the lease's once it is won: Number, Serial, Token, Slot, Won.
 	// It is also the answer "held" to an inquiry.
 	KindConfirm
-	// KindYield gives a vote back that has not won: Number, Serial.
+	// KindYield gives a vote back that has not won, or is for the wrong slot: Number, Serial, and Slot if only that one is of use.
 	KindYield
-	// KindRelease ends a request, whatever became of it: Number.
+	// KindRelease ends a request, whatever became of it: Number, Lost.
 	KindRelease
+	// KindExtend has a vote last for its request's length from now: Number, Serial, Sent.
+	KindExtend
+	// KindShare turns an exclusive lease into a shared one: Number.
+	KindShare
+	// KindSet gives a request a value for others to see: Number, Version, Value.
+	KindSet
+	// KindUrge has whoever holds the key asked to give it back, as long as the request waits: Number, Text.
+	KindUrge
 	// KindRefresh extends the session: Sent, Received, RTT. Refresh lane.
 	KindRefresh
 	// KindAlive answers a probe. Refresh lane.
 	KindAlive
+	// KindLook asks who holds a key and who waits for it: Nonce, Key. Bound to no stream.
+	KindLook
+	// KindWatch asks what has happened to a key, or to all keys with a prefix, since the point that an earlier answer named: Nonce, Key,
+	// Prefix, Life, Seq. It is answered as soon as there is something to tell. Bound to no stream.
+	KindWatch
+	// KindRevoke has whoever holds a key asked to give it back: Nonce, Key, Text. Bound to no stream.
+	KindRevoke
 	// KindAsk asks a voter for the highest token it knows: Nonce. Refresh lane, bound to no stream.
 	KindAsk
 
-	// KindAnswer is one chunk of the answer to a statement: Entries (Number, Serial, Token of each vote that stands), End; with
+	// KindAnswer is one chunk of the answer to a statement: Entries (Number, Serial, Slot, Token of each vote that stands), End; with
 	// End also Sent (echo), Life, Generation, Quiet, Wall.
 	KindAnswer
-	// KindPromise gives a vote: Number, Serial, Token.
+	// KindPromise gives a vote: Number, Serial, Slot, Token.
 	KindPromise
 	// KindConfirmed says that a vote now has the token named: Number, Serial, Token.
 	KindConfirmed
@@ -45,6 +60,24 @@ const (
 	KindReleased
 	// KindBusy says that a request was not taken in, since the voter is full: Number.
 	KindBusy
+	// KindUnfit says that a request was not taken in, since others use the key with another number of permits: Number, Permits.
+	KindUnfit
+	// KindClash says that an upgrade was not taken in, since an older one waits for the same key: Number.
+	KindClash
+	// KindExtended says that a vote was extended: Number, Serial, Sent (echo).
+	KindExtended
+	// KindLapsed says that a vote has outlasted its request's length and is void: Number, Serial.
+	KindLapsed
+	// KindNoted says that a value was taken in: Number, Version.
+	KindNoted
+	// KindWanted tells a holder that somebody waits for its key, and with Urge that it is asked to give it back: Number, Who, Text, Urge.
+	KindWanted
+	// KindShow is one chunk of the answer to a look: Nonce, Sights, End; with End also Permits.
+	KindShow
+	// KindNews answers a watch: Nonce, Life, Seq, Gap, Sights.
+	KindNews
+	// KindPassed says to how many holders a revocation was passed on: Nonce, Count.
+	KindPassed
 	// KindUnknown says that the voter knows no such stream of this session. Refresh lane.
 	KindUnknown
 	// KindAck answers a refresh: Sent (echo), Life, Generation, Processed, Pushed, Count, Hash, Quiet, Wall, Clock.
@@ -78,9 +111,11 @@ func (k Kind) Urgent() bool {
 
 var kindNames = [...]string{
 	KindNone: "none", KindOpen: "open", KindStatement: "statement", KindRequest: "request", KindConfirm: "confirm",
-	KindYield: "yield", KindRelease: "release", KindRefresh: "refresh", KindAlive: "alive", KindAsk: "ask",
+	KindYield: "yield", KindRelease: "release", KindExtend: "extend", KindShare: "share", KindSet: "set", KindUrge: "urge",
+	KindLook: "look", KindWatch: "watch", KindRevoke: "revoke", KindRefresh: "refresh", KindAlive: "alive", KindAsk: "ask",
 	KindAnswer: "answer", KindPromise: "promise", KindConfirmed: "confirmed", KindInquire: "inquire", KindTaken: "taken",
-	KindReleased: "released", KindBusy: "busy", KindUnknown: "unknown", KindAck: "ack", KindProbe: "probe",
+	KindReleased: "released", KindBusy: "busy", KindUnfit: "unfit", KindClash: "clash", KindExtended: "extended", KindLapsed: "lapsed",
+	KindNoted: "noted", KindWanted: "wanted", KindShow: "show", KindNews: "news", KindPassed: "passed", KindUnknown: "unknown", KindAck: "ack", KindProbe: "probe",
 	KindRefused: "refused", KindTell: "tell",
 }
 
@@ -94,19 +129,23 @@ func (k Kind) String() string {
 // Message is any word of the protocol. Kind says which fields count; the others are zero. It is one flat struct, so that the
 // steady path allocates nothing.
 type Message struct {
+	Wish // of a request; its Key is also the key looked at, watched or revoked, and its Permits those that others use it with
+
 	Kind   Kind
-	Mode   Mode   // of a request
 	Reason Reason // of a refusal
-	Try    bool   // the request is a TryLock
 	Won    bool   // the ballot is decided, and this is its lease's token
+	Lost   bool   // the lease ended before it was given back
 	End    bool   // the last chunk of a statement or an answer
+	Prefix bool   // all keys that begin with Key are meant
+	Gap    bool   // what happened before what is told here isn't known any more
+	Urge   bool   // the holder is asked to give the key back
 
 	Counting bool // the voter that tells a token isn't quiet
 
+	Slot   Slot
 	Stream Stream
 	Number Number
 	Serial Serial
-	Key    Key
 	Time   Micros // of the request's stamp
 	Bid    Token
 	Token  Token
@@ -127,19 +166,25 @@ type Message struct {
 	Wall       Micros        // the voter's wall clock
 	Clock      Instant       // the voter's slow clock, by which it measures its promises; only differences mean anything
 
+	Version uint64 // of a value, from 1
+	Seq     uint64 // how much of the voter's news has been told
+	Value   []byte
+	Who     NodeID // who wants the key
+	Text    string // why
+
 	Entries []Entry // of a statement or an answer
+	Sights  []Sight // of what is shown or told
 }
 
 // Entry is one request in a statement, or one vote in the answer to it.
 type Entry struct {
+	Wish
 	Number  Number
-	Key     Key
 	Time    Micros
 	Bid     Token
-	Mode    Mode
-	Try     bool
 	Serial  Serial // the vote that the requester counts; zero for none. In an answer: the vote that stands
 	Yielded Serial // the newest vote that the requester has given back; it and all older ones are void
+	Slot    Slot   // the lease's, or the only one of use to the request. In an answer: the vote's
 	Token   Token  // the lease's token when the request has won, zero otherwise. In an answer: the vote's token
 }
 
@@ -150,7 +195,15 @@ const (
 	// MaxNameLen is the longest name of a node in bytes, as in memberlist's packets, whose header must leave room for it.
 	MaxNameLen = 128
 	// MaxEntries is how many entries a chunk may carry: with keys of full length a chunk stays below a frame of 64 KiB.
-	MaxEntries = 100
+	MaxEntries = 80
+	// MaxValueLen is the longest value of a lease in bytes. Values are for an address or a few words; every voter keeps them in memory.
+	MaxValueLen = 4096
+	// MaxTextLen is the longest reason in bytes that one who wants a key may give.
+	MaxTextLen = 256
+	// MaxSights is how many sights a chunk may carry, and MaxSightBytes how many bytes their values may have together, so that a chunk
+	// stays below a frame of 64 KiB however long the keys are.
+	MaxSights     = 40
+	MaxSightBytes = 16 << 10
 	// MaxVoters is the largest electorate. Beyond a few dozen a majority only gets slower; a Set has 64 bits.
 	MaxVoters = 63
 )

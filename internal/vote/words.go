@@ -106,11 +106,74 @@ func (s Stamp) Compare(t Stamp) int {
 	return cmp.Compare(s.Owner.Life, t.Owner.Life)
 }
 
-// Mode says how a request shares its key. Modes other than Exclusive are not spoken by this version.
+// Mode says how a request shares its key.
 type Mode uint8
 
-// Exclusive is the mode of a request that shares its key with nobody.
-const Exclusive Mode = 1
+// The modes. Requests of different modes never have votes of one voter at the same time, but for an upgrade and what it replaces.
+const (
+	// Exclusive : it shares its key with nobody.
+	Exclusive Mode = 1
+	// Shared : it shares its key with any number of others of this mode.
+	Shared Mode = 2
+	// Permit : it takes one of the key's slots, of which there are as many as permits.
+	Permit Mode = 3
+)
+
+// Valid reports whether this version knows the mode.
+func (m Mode) Valid() bool { return m >= Exclusive && m <= Permit }
+
+func (m Mode) String() string {
+	switch m {
+	case Exclusive:
+		return "exclusive"
+	case Shared:
+		return "shared"
+	case Permit:
+		return "permit"
+	}
+	return "unknown mode"
+}
+
+// MaxPermits is how many permits a key may have. A voter looks at all of them at each promise.
+const MaxPermits = 1024
+
+// Slot is one of a key's permits, from 1. Zero is none, or any.
+//
+// Permits are counted by slots since counting votes isn't enough: three voters that give two votes each elect three holders. A slot
+// is an exclusive lock of its own: two majorities for it share a voter, and that gives it to one of them.
+type Slot uint16
+
+// Wish is what a request asks for.
+type Wish struct {
+	Key     Key
+	Mode    Mode
+	Permits uint16 // of the key, that all its users must agree on; with mode Permit only
+	Try     bool   // it is not to wait behind others
+	Beside  Number // an upgrade: the session's shared request beside which this exclusive one may have its votes
+
+	// Length is how long a vote lasts without its owner's word, if not as long as its session: at most the maximum TTL.
+	Length time.Duration
+	// Delay is for how long nobody gets the key after the lease has ended without being given back.
+	Delay time.Duration
+	// MinHold is how long after it was won nobody else gets the key, even if it was given back.
+	MinHold time.Duration
+}
+
+// Run is how many tokens belong to one lease: the one it was granted with and those before it. The node that holds the lease may pass the key on
+// among its own callers, and each of them has a token of its own. All of them are above every token of an earlier lease, since voters propose
+// that much more than they know of. It bounds how often a key is passed on before others are asked again.
+const Run = 16
+
+// First returns the smallest token of the run that ends at t.
+func (t Token) First() Token { return t - min(t, Run-1) }
+
+// Above returns the smallest token whose run is above t.
+func (t Token) Above() Token {
+	if t >= MaxToken-Run {
+		return MaxToken
+	}
+	return t + Run
+}
 
 // Next returns the smallest token above t. At MaxToken, which no clock reaches for 292,000 years, it stays there.
 func (t Token) Next() Token {

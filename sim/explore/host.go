@@ -65,7 +65,7 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	case onTick:
 		h.m.Tick(now)
 	case onLock, onTry:
-		n, err := h.m.Lock(now, keyNames[o.key], o.kind == onTry)
+		n, err := h.m.Lock(now, quorum.Exclusive(keyNames[o.key], o.kind == onTry))
 		if err != nil {
 			panic(err)
 		}

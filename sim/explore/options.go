@@ -78,7 +78,7 @@ type Progress struct {
 
 // Machine is what runs on a node: a *node.Node, or one in a wrapper that breaks a rule. It is copied by reflection; see [deepCopy].
 type Machine interface {
-	Lock(now vote.Now, key vote.Key, try bool) (vote.Number, error)
+	Lock(now vote.Now, ask quorum.Ask) (vote.Number, error)
 	Release(now vote.Now, num vote.Number)
 	Link(now vote.Now, conn vote.Conn, voter vote.SessionID)
 	Unlink(now vote.Now, conn vote.Conn)

@@ -1,0 +1,126 @@
+package lease
+
+import (
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// slots is a set of a key's slots.
+type slots [(vote.MaxPermits + 64) / 64]uint64
+
+func (s *slots) add(i vote.Slot) {
+	if int(i) <= vote.MaxPermits {
+		s[i/64] |= 1 << (i % 64)
+	}
+}
+
+func (s *slots) has(i vote.Slot) bool { return s[i/64]>>(i%64)&1 != 0 }
+
+// room reports whether a vote could be promised to e beside those that stand, and in which slot. Slots that are spoken for stay free.
+func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
+	for _, f := range k.votes {
+		if !e.bears(f) {
+			return 0, false
+		}
+	}
+	if e.Mode != vote.Permit {
+		return 0, true
+	}
+	used := *spokenFor
+	for _, f := range k.votes {
+		used.add(f.slot)
+	}
+	if e.want != 0 {
+		switch f := k.inSlot(e.want); {
+		case f == nil && !spokenFor.has(e.want):
+			return e.want, true
+		case f != nil && !f.held:
+			return 0, false // it may have to give way
+		}
+		// A lease has that slot, so it is of no use: any other will do, and tells e's owner.
+	}
+	n := vote.Slot(k.permits)
+	first := vote.Slot(vote.Scatter(e.stamp.Owner, e.number) % uint64(n))
+	for i := range n {
+		// All voters try a request's slots in the same order, so that they give it the same one where they can.
+		if slot := 1 + (first+i)%n; !used.has(slot) {
+			return slot, true
+		}
+	}
+	return 0, false
+}
+
+// inSlot returns who has the vote of a slot.
+func (k *key) inSlot(s vote.Slot) *entry {
+	for _, e := range k.votes {
+		if e.slot == s {
+			return e
+		}
+	}
+	return nil
+}
+
+// contend asks those whose votes keep w from the key whether they must have them.
+func (v *Voter) contend(k *key, w *entry) {
+	if w.Mode == vote.Permit && w.want != 0 {
+		if f := k.inSlot(w.want); f != nil && w.bears(f) {
+			v.press(f, w)
+			return
+		}
+	}
+	var youngest *entry
+	for _, f := range k.votes {
+		switch {
+		case !w.bears(f) || f.held:
+			v.press(f, w)
+		case f.inquired:
+			return // a slot comes free, or will be known not to
+		case youngest == nil || youngest.precedes(f):
+			youngest = f
+		}
+	}
+	for _, f := range k.votes {
+		// Of the slots that haven't been won one is enough. But each may be pinned by a request that reaches a minority only.
+		if w.bears(f) && !f.held && (f == youngest || v.now.Slow >= f.since.Add(f.tenure)) {
+			v.press(f, w)
+		}
+	}
+}
+
+// press asks the owner of a tentative vote whether it has won, when w is older or its tenure is over. (Inquire and yield: Maekawa 1985, as
+// mended by Sanders 1987.) A holder is told that it is waited for.
+func (v *Voter) press(f, w *entry) {
+	if f.ghost {
+		return
+	}
+	if f.held {
+		v.tellWanted(f, w)
+		return
+	}
+	if f.inquired {
+		return
+	}
+	if end := f.since.Add(f.tenure); !w.precedes(f) && v.now.Slow < end {
+		v.remind(f, end)
+		return
+	}
+	if !f.s.ready() || f.s.muted {
+		return // it is asked after its next statement
+	}
+	f.inquired = true
+	v.count.Inquiries++
+	v.push(f.s, vote.Message{Kind: vote.KindInquire, Number: f.number, Serial: f.serial})
+}
+
+// tellWanted tells a holder that somebody waits, once; and once that it is asked to give the key back.
+func (v *Voter) tellWanted(f, w *entry) {
+	urge := w.urges() && !f.urged
+	if w.Try || f.wanted && !urge || w.Mode == vote.Permit && !urge || !f.s.ready() || f.s.muted || w.s == f.s && !urge {
+		return
+	}
+	m := vote.Message{Kind: vote.KindWanted, Number: f.number, Who: w.stamp.Owner.Node}
+	if urge {
+		f.urged, m.Urge, m.Text = true, true, w.extras.why
+	}
+	f.wanted = true
+	v.push(f.s, m)
+}

@@ -1,0 +1,217 @@
+package quorum
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Shown is what a majority of the voters sees of a key.
+type Shown struct {
+	Permits uint16
+	Sights  []vote.Sight // holders by token, then who waits by stamp
+}
+
+// look is a question about a key that is put to all voters: who holds it, or the request to give it back.
+type look struct {
+	nonce uint64
+	key   vote.Key
+	at    vote.Instant // when it ends without an answer
+	shown []vote.Message
+	ends  Set    // who has answered to the end
+	told  uint64 // to how many holders a revocation was passed on, by the voter that knows most
+}
+
+// Look asks the voters who holds a key and who waits for it. EventShown has the answer, with the number returned, within a TTL.
+func (q *Requester) Look(now vote.Now, key vote.Key) uint64 {
+	return q.askAll(now, vote.Message{Kind: vote.KindLook, Wish: vote.Wish{Key: key}})
+}
+
+// Revoke has whoever holds a key asked to give it back. EventPassed tells when a majority of the voters has passed that on, within a TTL.
+func (q *Requester) Revoke(now vote.Now, key vote.Key, why string) uint64 {
+	return q.askAll(now, vote.Message{Kind: vote.KindRevoke, Wish: vote.Wish{Key: key}, Text: why})
+}
+
+func (q *Requester) askAll(now vote.Now, m vote.Message) uint64 {
+	q.begin(now)
+	q.nonce++
+	m.Nonce = q.nonce
+	l := &look{nonce: q.nonce, key: m.Key, at: q.now.Fast.Add(q.cfg.TTL)}
+	l.shown = make([]vote.Message, len(q.peers))
+	q.looks = append(q.looks, l)
+	committee := q.cfg.Electorate.Committee(m.Key)
+	for _, p := range q.peers {
+		if committee.Has(p.place) && p.up() {
+			q.urgent(p, m)
+		}
+	}
+	return q.nonce
+}
+
+// hearShow takes in a voter's answer to a look or a revocation.
+func (q *Requester) hearShow(p *peer, m *vote.Message) {
+	i, ok := slices.BinarySearchFunc(q.looks, m.Nonce, func(l *look, n uint64) int { return cmp.Compare(l.nonce, n) })
+	if !ok {
+		return
+	}
+	l := q.looks[i]
+	if l.ends.Has(p.place) || len(l.shown[p.place].Sights)+len(m.Sights) > MaxRequests {
+		return
+	}
+	l.shown[p.place].Sights = append(l.shown[p.place].Sights, m.Sights...)
+	if m.Kind == vote.KindShow && !m.End {
+		return
+	}
+	l.shown[p.place].Permits = m.Permits
+	l.told = max(l.told, m.Count)
+	l.ends = l.ends.With(p.place)
+	if !q.cfg.Electorate.Decides(l.ends) {
+		return
+	}
+	q.looks = slices.Delete(q.looks, i, i+1)
+	if m.Kind == vote.KindPassed {
+		q.tell(Event{Kind: EventPassed, Nonce: l.nonce, Count: l.told})
+		return
+	}
+	q.tell(Event{Kind: EventShown, Nonce: l.nonce, Shown: l.merge()})
+}
+
+// endLooks ends those that no majority has answered in time.
+func (q *Requester) endLooks() {
+	for len(q.looks) > 0 && q.looks[0].at <= q.now.Fast {
+		q.tell(Event{Kind: EventShown, Nonce: q.looks[0].nonce, Wait: Wait{WaitNoQuorum, q.census()}})
+		q.looks = q.looks[1:]
+	}
+}
+
+// merge makes one picture of what several voters see. A lease is held if one of them has heard so from its owner; of an exclusive one whose
+// release some haven't heard of, the token of the next tells that it is over.
+func (l *look) merge() *Shown {
+	all := &Shown{}
+	type id struct {
+		owner  vote.SessionID
+		number vote.Number
+	}
+	seen := make(map[id]int)
+	var exclusive vote.Token // the newest such lease
+	for i := range l.shown {
+		all.Permits = max(all.Permits, l.shown[i].Permits)
+		for _, s := range l.shown[i].Sights {
+			if s.What == vote.Promised {
+				s.What = vote.Waiting
+			}
+			if s.What == vote.Waiting {
+				s.Token = 0
+			} else {
+				s.Token = s.Token.First()
+			}
+			if s.What == vote.Holding && s.Mode == vote.Exclusive {
+				exclusive = max(exclusive, s.Token)
+			}
+			at, ok := seen[id{s.Owner, s.Number}]
+			if !ok {
+				seen[id{s.Owner, s.Number}] = len(all.Sights)
+				all.Sights = append(all.Sights, s)
+				continue
+			}
+			o := &all.Sights[at]
+			if s.Version > o.Version {
+				o.Version, o.Value = s.Version, s.Value
+			}
+			left, since := max(s.Left, o.Left), max(s.For, o.For)
+			if s.What == vote.Holding && o.What != vote.Holding {
+				version, value := o.Version, o.Value
+				*o = s
+				o.Version, o.Value, since = version, value, s.For
+			}
+			o.Left, o.For = left, since
+			if s.Mode == vote.Shared {
+				o.Mode = vote.Shared
+			}
+		}
+	}
+	all.Sights = slices.DeleteFunc(all.Sights, func(s vote.Sight) bool { return s.What == vote.Holding && s.Token < exclusive })
+	slices.SortFunc(all.Sights, func(a, b vote.Sight) int {
+		return cmp.Or(cmp.Compare(group4(a.What), group4(b.What)), cmp.Compare(a.Token, b.Token),
+			vote.Stamp{Time: a.Time, Owner: a.Owner, Number: a.Number}.Compare(vote.Stamp{Time: b.Time, Owner: b.Owner, Number: b.Number}))
+	})
+	return all
+}
+
+// group4 is where what is seen stands in the list: holders first, then what rests, then who waits.
+func group4(w vote.What) int {
+	switch w {
+	case vote.Holding:
+		return 0
+	case vote.Resting:
+		return 1
+	}
+	return 2
+}
+
+// watch is a question that stays: what happens to a key, or to all keys with a prefix.
+type watch struct {
+	nonce  uint64
+	key    vote.Key
+	prefix bool
+	at     []watched // by place
+}
+
+// watched is how far one voter has told.
+type watched struct {
+	life vote.Life
+	seq  uint64
+}
+
+// Watch has every voter tell what happens to a key, or to all keys that begin with it, from now on. EventNews has what each of them
+// tells, as hearsay, with the number returned; Gap says that the voter told nothing before, or forgot what was in between.
+func (q *Requester) Watch(now vote.Now, key vote.Key, prefix bool) uint64 {
+	q.begin(now)
+	q.nonce++
+	w := &watch{nonce: q.nonce, key: key, prefix: prefix, at: make([]watched, len(q.peers))}
+	q.watches = append(q.watches, w)
+	for _, p := range q.peers {
+		q.watchAt(w, p)
+	}
+	return w.nonce
+}
+
+// Unwatch ends a watch.
+func (q *Requester) Unwatch(nonce uint64) {
+	q.watches = slices.DeleteFunc(q.watches, func(w *watch) bool { return w.nonce == nonce })
+}
+
+func (q *Requester) watchAt(w *watch, p *peer) {
+	if p.up() {
+		at := &w.at[p.place]
+		q.urgent(p, vote.Message{
+			Kind: vote.KindWatch, Nonce: w.nonce, Wish: vote.Wish{Key: w.key}, Prefix: w.prefix, Life: at.life, Seq: at.seq,
+		})
+	}
+}
+
+// watchAgain asks a voter anew that may have forgotten, with its connection, that it was asked.
+func (q *Requester) watchAgain(p *peer) {
+	for _, w := range q.watches {
+		q.watchAt(w, p)
+	}
+}
+
+// hearNews takes in what a voter tells, and asks for what comes next.
+func (q *Requester) hearNews(p *peer, m *vote.Message) {
+	i, ok := slices.BinarySearchFunc(q.watches, m.Nonce, func(w *watch, n uint64) int { return cmp.Compare(w.nonce, n) })
+	if !ok {
+		return
+	}
+	w := q.watches[i]
+	at := &w.at[p.place]
+	if at.life == m.Life && m.Seq <= at.seq && !m.Gap {
+		return // asked twice, answered twice
+	}
+	at.life, at.seq = m.Life, m.Seq
+	q.watchAt(w, p)
+	if m.Gap || len(m.Sights) > 0 {
+		q.tell(Event{Kind: EventNews, Nonce: w.nonce, Place: p.place, Gap: m.Gap, Sights: m.Sights})
+	}
+}

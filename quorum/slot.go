@@ -1,0 +1,86 @@
+package quorum
+
+import (
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A permit is one of a key's slots, and a slot is an exclusive lock of its own: a request wins one for which a majority votes. Voters try a
+// request's slots in the same order, so as a rule all votes are for one slot. Where they aren't, since slots came free in another order here
+// than there, the request settles on one and asks the other voters to move their votes: it gives them back and says which slot
+// is of use. A voter moves if that slot is free, or as soon as a younger request that hasn't won has given way; if a lease has it, the
+// voter gives another, and the requester knows that it is barred there.
+
+// elected returns the slot for which a majority has voted (zero for all modes but permits). If there is none though
+// there are votes enough, it has votes moved.
+func (q *Requester) elected(r *request) (vote.Slot, bool) {
+	e := q.cfg.Electorate
+	votes := r.set()
+	if !e.Decides(votes) {
+		return 0, false
+	}
+	if r.Mode != vote.Permit {
+		return 0, true
+	}
+	var best vote.Slot
+	var most int
+	for i := range r.votes {
+		slot := r.votes[i].slot
+		if !r.votes[i].stands() {
+			continue
+		}
+		in := r.inSlot(slot)
+		if e.Decides(in) {
+			return slot, true
+		}
+		could := in
+		for j := range r.votes {
+			if r.votes[j].stands() && q.peers[j].up() && !slices.Contains(r.votes[j].barred, slot) {
+				could = could.With(j)
+			}
+		}
+		if n := in.Len(); e.Decides(could) && (n > most || n == most && slot < best) {
+			best, most = slot, n
+		}
+	}
+	if best != 0 {
+		q.moveTo(r, best)
+	}
+	return 0, false
+}
+
+// moveTo has the votes for other slots moved to one, where it isn't barred.
+func (q *Requester) moveTo(r *request, slot vote.Slot) {
+	if slot == 0 {
+		return
+	}
+	for _, p := range q.peers {
+		v := &r.votes[p.place]
+		if v.stands() && v.slot != slot && p.up() && p.answered && !slices.Contains(v.barred, slot) {
+			q.yield(p, r, slot)
+		}
+	}
+}
+
+// settleWant notes whether a vote that has come is for the slot that was asked for.
+func (c *counted) settleWant() {
+	if c.want != 0 && c.want != c.slot {
+		c.barred = append(c.barred, c.want)
+	}
+	c.want = 0
+}
+
+// unbar forgets which slots were barred where, once in a while: leases that had them may be over, and nothing else would say so.
+func (q *Requester) unbar() {
+	for _, r := range q.sorted(func(r *request) bool { return r.Mode == vote.Permit && r.state != stateEnding }) {
+		barred := false
+		for i := range r.votes {
+			barred = barred || len(r.votes[i].barred) > 0
+			r.votes[i].barred = nil
+		}
+		if barred {
+			q.judge(r)
+		}
+	}
+}
