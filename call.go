@@ -27,7 +27,7 @@ type result struct {
 func (c *call) fail(w quorum.Wait) { c.result <- result{err: c.error(reasonOf(w.Reason), w.Text, nil)} }
 
 func (c *call) error(reason error, text string, err error) error {
-	return &Error{Op: c.op, Key: string(c.key), Reason: reason, Text: text, Err: err}
+	return &Error{Op: c.op, Key: string(c.Key), Reason: reason, Text: text, Err: err}
 }
 
 // reasonOf returns the sentinel for what stands between a request and its grant. Where nothing is known, too few voters have answered.
@@ -39,16 +39,57 @@ func reasonOf(r quorum.WaitReason) error {
 		return ErrRefused
 	case quorum.WaitBusy:
 		return ErrBusy
+	case quorum.WaitUnfit:
+		return ErrPermits
+	case quorum.WaitClash:
+		return ErrClash
 	default:
 		return ErrNoQuorum
 	}
 }
 
-// acquire asks for a key and waits for the outcome, or for the end of ctx.
+// acquire asks for a key, unless ctx holds it already, and waits for the outcome, or for the end of ctx.
 func (m *Mesh) acquire(ctx context.Context, op string, w wish) (*Lease, error) {
-	if err := checkKey(op, string(w.key)); err != nil {
+	if err := checkKey(op, string(w.Key)); err != nil {
 		return nil, err
 	}
+	if err := w.complete(&m.cfg); err != nil {
+		return nil, withOp(err, op)
+	}
+	if w.waitSet && w.wait > 0 {
+		limited, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer m.clocks.after(w.wait, func() { cancel(errWaited) })()
+		ctx = limited
+	}
+	if ctx.Err() == nil {
+		if lease, err := m.reenter(ctx, op, &w); lease != nil || err != nil {
+			return lease, err
+		}
+	}
+	return m.ask(ctx, op, w)
+}
+
+// errWaited is the cause of the end of a call that has waited for as long as WithWait allows.
+var errWaited error = waited{}
+
+type waited struct{}
+
+func (waited) Error() string { return "WithWait's time is over" }
+
+// Is makes it a deadline that was exceeded, as that of a context.
+func (waited) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// withOp names the call that has failed.
+func withOp(err error, op string) error {
+	if e, ok := err.(*Error); ok {
+		e.Op = op
+	}
+	return err
+}
+
+// ask asks for a key and waits for the outcome, or for the end of ctx.
+func (m *Mesh) ask(ctx context.Context, op string, w wish) (*Lease, error) {
 	c := &call{wish: w, op: op, ctx: ctx, result: make(chan result, 1)}
 	if ctx.Err() != nil {
 		// Nobody was asked, so nobody knows.

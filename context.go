@@ -8,6 +8,9 @@ import (
 // Context returns a context that ends with the lease: its cause ([context.Cause]) is then what Err returns. Its Err and Cause read
 // the clock themselves, as [Lease.Err] does; those of contexts derived from it do once Done is closed. It has the values of the
 // context that the lock was asked with. It has no deadline, since the lease's moves.
+//
+// A Lock or RLock of the same key that is given this context, or one derived from it, succeeds at once: it is this lease once more, with the same token,
+// until the outermost is unlocked. So a function that locks may call another that locks the same. Options of such a call count for nothing.
 func (l *Lease) Context() context.Context { return &leaseContext{l.ctx, l, l.cancel} }
 
 // during returns a context that ends with the lease or with ctx, and the function that frees it.

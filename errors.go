@@ -34,6 +34,16 @@ var (
 	// ErrKey : the key is empty, longer than 512 bytes, not UTF-8, or has control characters. Nothing was sent.
 	ErrKey error = sentinel("the key can't be used")
 
+	// ErrPermits : others use the semaphore with another number of permits, which the text names, or the number is out of range. Agree on one.
+	ErrPermits error = sentinel("the numbers of permits differ")
+
+	// ErrClash : the call would wait for itself: another reader waits to upgrade, and for this one to end; or the context holds the key as a reader. Unlock,
+	// then lock anew.
+	ErrClash error = sentinel("the call would wait for itself")
+
+	// ErrOption : an option's value can't be used, or not with the others. The text says what to change. Nothing was sent.
+	ErrOption error = sentinel("the options can't be used")
+
 	// ErrBusy : this node has so many calls open that it takes no more. Nothing was sent. Slow down, then try again.
 	ErrBusy error = sentinel("too many calls are open")
 )
@@ -47,7 +57,7 @@ func (s sentinel) Error() string { return "lockmesh: " + string(s) }
 //
 // [errors.Is] finds the sentinel and, when a context ended the call, the context's error and its cause.
 type Error struct {
-	// Op is the call that failed: "lock", "trylock", "unlock", "ready", "leave", "join"; "lease" when a lease itself ended.
+	// Op is the call that failed: "lock", "trylock", "unlock", "ready" and so on; "lease" when a lease itself ended.
 	Op string
 	// Key is the key of the lock; empty when the call is about none.
 	Key string

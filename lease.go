@@ -13,11 +13,25 @@ import (
 // Lease is a lock that is held. It renews itself until Unlock, or until it is lost. Its methods may be called from any goroutine.
 //
 // A lease that has ended stays ended, and the first end decides: lost for ever, or released.
+//
+// A lock that was asked for with a context of another lease on the same key is that lease once more: see [Lease.Context].
 type Lease struct {
 	mesh   *Mesh
 	key    vote.Key
-	token  vote.Token
-	number vote.Number
+	outer  *Lease // that it has re-entered; nil for most. Then only ctx, cancel and unlocked of its own count
+	depth  int
+	wish   wish
+	slot   vote.Slot
+	token  atomic.Uint64
+	mode   atomic.Uint32
+	number vote.Number // this and what follows up to cover is the loop's
+
+	upgrading *call
+	setting   []setWait
+	ending    func() // stops the timer that ends a lease of a set length, or lets go of a key that is kept from others
+
+	granted vote.Instant // on the slow clock
+	revoked chan Revocation
 
 	cover  atomic.Pointer[cover]
 	ctx    context.Context // its end is the lease's end, and its cause is what Err returns
@@ -35,8 +49,12 @@ type cover struct {
 	leases int
 }
 
-func newLease(m *Mesh, c *call, token vote.Token, cov *cover) *Lease {
-	l := &Lease{mesh: m, key: c.key, token: token, number: c.number, gone: make(chan struct{})}
+func newLease(m *Mesh, c *call, e *quorum.Event, cov *cover) *Lease {
+	l := &Lease{
+		mesh: m, key: c.Key, depth: 1, wish: c.wish, slot: e.Slot, number: c.number, gone: make(chan struct{}), revoked: make(chan Revocation, revokedMax),
+	}
+	l.token.Store(uint64(e.Token))
+	l.mode.Store(uint32(c.Mode))
 	// The values of the call's context go along, its end doesn't: it bounds the wait for the lock only.
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(c.ctx))
 	l.cover.Store(cov)
@@ -57,8 +75,14 @@ func (l *Lease) move(to *cover) {
 func (l *Lease) Key() string { return string(l.key) }
 
 // Token returns the fencing number of the lease, larger than that of every earlier lease on the key; it fits 63 bits. Hand it to
-// whatever the lock protects, which should refuse a token smaller than the largest it has seen.
-func (l *Lease) Token() uint64 { return uint64(l.token) }
+// whatever the lock protects, which should refuse a token smaller than the largest it has seen. It changes only with [Lease.Upgrade].
+func (l *Lease) Token() uint64 { return l.root().token.Load() }
+
+// Mode returns how the lease shares its key. It changes with Downgrade and Upgrade.
+func (l *Lease) Mode() Mode { return Mode(l.root().mode.Load()) }
+
+// Slot returns which of a semaphore's permits the lease has, from 1; zero for other modes. No two leases have the same at one time.
+func (l *Lease) Slot() int { return int(l.root().slot) }
 
 // Deadline returns when the lease ends unless it is renewed until then. It moves as the lease is renewed, several times per TTL.
 // Ask Err, rather than compare: the deadline is told by the wall clock and is measured by another.
@@ -74,6 +98,10 @@ func (l *Lease) Done() <-chan struct{} { return l.ctx.Done() }
 // After [Mesh.Close] a lease is lost, and the error is ErrLost and ErrClosed.
 func (l *Lease) Err() error {
 	if l.ctx.Err() == nil {
+		if l.outer != nil {
+			_ = l.outer.Err() // if that has ended, so has this
+			return context.Cause(l.ctx)
+		}
 		if !l.past() {
 			return nil
 		}
@@ -85,7 +113,7 @@ func (l *Lease) Err() error {
 	return context.Cause(l.ctx)
 }
 
-func (l *Lease) until() vote.Instant { return vote.Instant(l.cover.Load().until.Load()) }
+func (l *Lease) until() vote.Instant { return vote.Instant(l.root().cover.Load().until.Load()) }
 
 // past reports whether the lease's instant has passed.
 func (l *Lease) past() bool {
@@ -125,6 +153,9 @@ func (l *Lease) finish(outcome error) {
 // is sent all the same, and the error wraps ctx's. If too few voters confirm within the TTL, the error is ErrNoQuorum; by then the
 // lease has lapsed at the others. If the lease was lost before, the error is ErrLost, and after Close it is ErrClosed; if Unlock
 // was called before, or Leave has given the lease back, ErrReleased.
+//
+// A lease that has re-entered another ends, and the other goes on: the key is given back when the outermost is unlocked, with which all
+// within it end.
 func (l *Lease) Unlock(ctx context.Context) error {
 	if l.unlocked.Swap(true) {
 		if l.ctx.Err() == nil { // the other call hasn't come to it yet
@@ -134,6 +165,9 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	}
 	if l.Err() != nil || !l.end(ErrReleased) {
 		return l.unlockError(context.Cause(l.ctx))
+	}
+	if l.outer != nil {
+		return nil // the key is given back with the outermost
 	}
 	loop := l.mesh.loop
 	loop.box.post(false, func(now vote.Now) { loop.release(now, l) })

@@ -40,9 +40,11 @@ type loop struct {
 	calls    table[*call]  // not granted yet
 	held     table[*Lease] // granted
 	released table[*Lease] // given back, and not yet confirmed
+	kept     table[*Lease] // given back by its user, and kept from others for a while
 	covers   map[quorum.GroupID]*cover
 	awaiting map[*readyWait]struct{}
-	settled  []chan<- error // told once nothing is released and unconfirmed
+	looks    map[uint64]chan<- *quorum.Event // by nonce; each has room for its answer
+	settled  []chan<- error                  // told once nothing is released and unconfirmed
 	leaving  bool
 	unheard  int    // releases that too few voters confirmed, since leaving
 	why      string // of the last of them
@@ -85,7 +87,7 @@ func newLoop(m *Mesh, n *node.Node) *loop {
 	return &loop{
 		mesh: m, clocks: m.clocks, log: m.log, node: n,
 		box: newMailbox(), done: make(chan struct{}),
-		covers: make(map[quorum.GroupID]*cover), awaiting: make(map[*readyWait]struct{}),
+		covers: make(map[quorum.GroupID]*cover), awaiting: make(map[*readyWait]struct{}), looks: make(map[uint64]chan<- *quorum.Event),
 	}
 }
 
@@ -234,19 +236,33 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 			l.node.Release(now, e.Number)
 			return
 		}
-		lease := newLease(l.mesh, c, e.Token, l.coverOf(e.Group))
+		if c.raises != nil {
+			l.raise(now, c, e.Token, l.coverOf(e.Group))
+			return
+		}
+		lease := newLease(l.mesh, c, e, l.coverOf(e.Group))
+		lease.granted = now.Slow
 		l.held.put(e.Number, lease)
+		if c.ends > 0 {
+			lease.ending = l.clocks.after(c.ends, func() { l.box.post(false, func(now vote.Now) { l.outlived(now, lease) }) })
+		}
 		c.result <- result{lease: lease}
 	case quorum.EventFailed:
 		if c := l.calls.take(e.Number); c != nil {
+			if c.raises != nil {
+				c.raises.upgrading = nil
+			}
 			c.fail(e.Wait)
 		}
 	case quorum.EventLost:
 		if lease := l.held.take(e.Number); lease != nil {
 			lease.move(nil)
 			lease.end(ErrLost)
+			l.over(now, lease)
 			lease.finish(lease.unlockError(ErrLost))
-			l.lost = append(l.lost, lease)
+			if !lease.wish.Fixed { // it was to end by itself
+				l.lost = append(l.lost, lease)
+			}
 		} else if lease := l.released.take(e.Number); lease != nil {
 			lease.finish(lease.unlockError(ErrLost))
 		}
@@ -264,6 +280,20 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 		}
 	case quorum.EventCover:
 		l.coverOf(e.Group).until.Store(int64(e.Until))
+	case quorum.EventWanted:
+		if lease := l.held.m[e.Number]; lease != nil && e.Urge {
+			lease.revoke(Revocation{Node: string(e.Who), Why: e.Text})
+		}
+	case quorum.EventNoted:
+		if lease := l.held.m[e.Number]; lease != nil {
+			lease.noted(e.Version)
+		}
+	case quorum.EventShown, quorum.EventPassed:
+		if answer := l.looks[e.Nonce]; answer != nil {
+			delete(l.looks, e.Nonce)
+			event := *e
+			answer <- &event
+		}
 	case quorum.EventAlarm:
 		l.log.Error("alarm: " + e.Text)
 	case quorum.EventDrift:
@@ -288,7 +318,7 @@ func (l *loop) tellLost(now vote.Now) {
 	}
 	first := l.lost[0]
 	l.log.Warn("leases lost: they could not be renewed in time",
-		"leases", len(l.lost), "key", first.key, "token", first.token, "voters", census(l.node.Voters(now)))
+		"leases", len(l.lost), "key", first.key, "token", first.token.Load(), "voters", census(l.node.Voters(now)))
 	clear(l.lost)
 	l.lost = l.lost[:0]
 	if cap(l.lost) > roomyMap {
@@ -307,7 +337,23 @@ func (l *loop) ask(now vote.Now, c *call) {
 		return
 	}
 	c.since = time.UnixMicro(int64(now.Wall))
-	n, err := l.node.Lock(now, quorum.Exclusive(c.key, c.try))
+	ask := c.Ask
+	if lease := c.raises; lease != nil {
+		if l.held.m[lease.number] != lease || lease.Err() != nil {
+			c.result <- result{err: c.error(ErrLost, "", nil)}
+			return
+		}
+		if lease.upgrading != nil {
+			c.result <- result{err: c.error(ErrClash, "another call of Upgrade is under way", nil)}
+			return
+		}
+		ask.Beside = lease.number
+		lease.upgrading = c
+	}
+	n, err := l.node.Lock(now, ask)
+	if err != nil && c.raises != nil {
+		c.raises.upgrading = nil
+	}
 	switch {
 	case err == nil:
 		c.number = n
@@ -329,12 +375,15 @@ func (l *loop) abandon(now vote.Now, c *call) error {
 			why = late // the grant is among what the node has yet to say
 		}
 		l.node.Release(now, c.number)
+		if c.raises != nil {
+			c.raises.upgrading = nil
+		}
 		return c.error(reasonOf(why.Reason), why.Text, ended(c.ctx))
 	}
 	// It was answered before. Nobody else reads the answer any more.
 	r := <-c.result
-	if r.lease == nil {
-		return r.err
+	if r.lease == nil || c.raises != nil {
+		return r.err // an upgrade that came in time stays
 	}
 	r.lease.end(ErrReleased)
 	l.release(now, r.lease)
@@ -347,8 +396,44 @@ func (l *loop) release(now vote.Now, lease *Lease) {
 		return // lost before; finish was called
 	}
 	lease.move(nil)
+	l.over(now, lease)
+	if left := lease.wish.lasts - now.Slow.Sub(lease.granted); left > 0 {
+		// The key is to be kept from others for longer than voters can promise, so the request goes on until then.
+		lease.finish(nil)
+		l.kept.put(lease.number, lease)
+		lease.ending = l.clocks.after(left, func() { l.box.post(false, func(now vote.Now) { l.letGo(now, lease) }) })
+		return
+	}
 	l.released.put(lease.number, lease)
 	l.node.Release(now, lease.number)
+}
+
+// letGo gives back a key that was kept from others for its time.
+func (l *loop) letGo(now vote.Now, lease *Lease) {
+	if l.kept.take(lease.number) != nil {
+		l.node.Release(now, lease.number)
+	}
+}
+
+// outlived ends a lease whose set length is over, and which the node has kept up until then.
+func (l *loop) outlived(now vote.Now, lease *Lease) {
+	if l.held.take(lease.number) == nil {
+		return
+	}
+	lease.move(nil)
+	lease.end(ErrLost)
+	l.over(now, lease)
+	lease.finish(lease.unlockError(ErrLost))
+	l.node.Lapse(now, lease.number)
+}
+
+// over stops what goes on about a lease that has ended.
+func (l *loop) over(now vote.Now, lease *Lease) {
+	if lease.ending != nil {
+		lease.ending()
+		lease.ending = nil
+	}
+	l.forgetUpgrade(now, lease, causeOf(context.Cause(lease.ctx)))
 }
 
 // drop gives a lease back of which a reading of the clock has said that it is lost.
@@ -357,9 +442,12 @@ func (l *loop) drop(now vote.Now, lease *Lease) {
 		return
 	}
 	lease.move(nil)
+	l.over(now, lease)
 	lease.finish(lease.unlockError(ErrLost))
-	l.lost = append(l.lost, lease)
-	l.node.Release(now, lease.number)
+	if !lease.wish.Fixed {
+		l.lost = append(l.lost, lease)
+	}
+	l.node.Lapse(now, lease.number)
 }
 
 // giveAllBack releases every lease and answers every call. gone, which must have room, hears once all releases are confirmed or given up.
@@ -408,7 +496,16 @@ func (l *loop) end() {
 	}
 	for _, lease := range l.held.m {
 		lease.end(errLostByClose)
+		if lease.ending != nil {
+			lease.ending()
+		}
+		for _, w := range lease.setting {
+			w.done <- &Error{Op: "setvalue", Key: lease.Key(), Reason: ErrClosed}
+		}
 		lease.finish(lease.notReleased())
+	}
+	for _, lease := range l.kept.m {
+		lease.ending()
 	}
 	for _, lease := range l.released.m {
 		lease.finish(lease.notReleased())

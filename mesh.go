@@ -171,7 +171,7 @@ func (m *Mesh) Addr() string { return m.links.AdvertiseAddr() }
 // has ended before, nobody is asked, and it is ErrNoQuorum.) Other errors are [ErrKey], [ErrRefused], [ErrBusy] and [ErrClosed].
 // With an error there is no lease, and none is left behind: a grant that comes too late is given back.
 func (m *Mesh) Lock(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	return m.acquire(ctx, "lock", newWish(key, false, opts))
+	return m.acquire(ctx, "lock", newWish(key, vote.Exclusive, false, opts))
 }
 
 // TryLock asks for the key and doesn't wait behind others: it returns as soon as the outcome is known, or ctx ends. [ErrHeld] says
@@ -179,7 +179,7 @@ func (m *Mesh) Lock(ctx context.Context, key string, opts ...Option) (*Lease, er
 // the latest. Of any number of TryLocks on a free key exactly one wins, while a majority is up and nothing fails. Other errors are
 // as with Lock.
 func (m *Mesh) TryLock(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	return m.acquire(ctx, "trylock", newWish(key, true, opts))
+	return m.acquire(ctx, "trylock", newWish(key, vote.Exclusive, true, opts))
 }
 
 // Do locks the key, calls f, and unlocks after f has returned, never before: not when ctx ends, and not when the lease is lost,
@@ -188,7 +188,7 @@ func (m *Mesh) TryLock(ctx context.Context, key string, opts ...Option) (*Lease,
 // The error joins that of f and that of Unlock: if the lease was lost while f ran, it is ErrLost even if f returned nil. Waiting
 // for Unlock takes one TTL at most. f may unlock by itself, earlier.
 func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Lease) error, opts ...Option) (err error) {
-	lease, err := m.acquire(ctx, "lock", newWish(key, false, opts))
+	lease, err := m.acquire(ctx, "lock", newWish(key, vote.Exclusive, false, opts))
 	if err != nil {
 		return err
 	}

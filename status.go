@@ -144,7 +144,7 @@ func (l *loop) status(now vote.Now) Status {
 		if why.Reason == quorum.WaitHeld {
 			text = string(ErrHeld.(sentinel)) + "; " + text
 		}
-		s.Waiting = append(s.Waiting, WaitStatus{Key: string(c.key), Since: c.since, Text: text})
+		s.Waiting = append(s.Waiting, WaitStatus{Key: string(c.Key), Since: c.since, Text: text})
 	}
 	return s
 }

@@ -323,7 +323,8 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 		}
 		v.report(what, e)
 	}
-	switch until := v.stays(e, lapsed); {
+	until := v.stays(e, lapsed)
+	switch {
 	case e.serial == 0:
 		k.remove(e)
 	case until > v.now.Slow:
@@ -331,7 +332,7 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 	default:
 		v.unvote(e)
 	}
-	if e.held && e.Mode == vote.Exclusive {
+	if e.held && e.Mode == vote.Exclusive && until <= v.now.Slow {
 		k.over = max(k.over, e.token)
 	}
 	if e.Try {

@@ -154,6 +154,11 @@ func (q *Requester) covers(r *request, set Set) bool {
 	}
 	switch {
 	case r.Length > 0:
+		for i := range r.votes {
+			if r.votes[i].covered.Add(-vote.Guard(r.Length)) > q.now.Fast {
+				set = set.Without(i)
+			}
+		}
 		q.extend(r, set)
 	case !r.waiting:
 		r.waiting = true

@@ -161,11 +161,16 @@ func (q *Requester) stamp() vote.Micros {
 }
 
 // Release ends a request, pending or won. EventReleased tells when a majority has confirmed, or that it hasn't within a TTL.
-func (q *Requester) Release(now vote.Now, n vote.Number) {
+func (q *Requester) Release(now vote.Now, n vote.Number) { q.giveBack(now, n, false) }
+
+// Lapse is Release for a lease that its holder has lost, as far as the holder knows: whatever was to follow upon that follows.
+func (q *Requester) Lapse(now vote.Now, n vote.Number) { q.giveBack(now, n, true) }
+
+func (q *Requester) giveBack(now vote.Now, n vote.Number, lost bool) {
 	q.begin(now)
 	if r := q.requests[n]; r != nil && r.state != stateEnding {
 		r.tell = true
-		q.end(r, false)
+		q.end(r, lost)
 		q.settleEnd(r)
 	}
 }

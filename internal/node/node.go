@@ -65,6 +65,12 @@ func (n *Node) Lock(now vote.Now, ask quorum.Ask) (vote.Number, error) {
 	return num, err
 }
 
+// Lapse is Release for a lease that its holder has lost; see [quorum.Requester.Lapse].
+func (n *Node) Lapse(now vote.Now, num vote.Number) {
+	n.req.Lapse(now, num)
+	n.settle(now)
+}
+
 // Share turns an exclusive lease into a shared one; see [quorum.Requester.Share].
 func (n *Node) Share(now vote.Now, num vote.Number) bool {
 	ok := n.req.Share(now, num)
