@@ -453,11 +453,12 @@ func (l *loop) drop(now vote.Now, lease *Lease) {
 // giveAllBack releases every lease and answers every call. gone, which must have room, hears once all releases are confirmed or given up.
 func (l *loop) giveAllBack(now vote.Now, gone chan<- error) {
 	l.leaving = true
+	// The calls first: a lease is passed on to whoever waits for it here.
+	l.failAll(now, func(c *call) { c.result <- result{err: c.error(ErrClosed, "this node is leaving", nil)} })
 	for _, lease := range l.held.m {
 		lease.end(ErrReleased) // no matter if it has ended otherwise just now: it is over
 		l.release(now, lease)
 	}
-	l.failAll(now, func(c *call) { c.result <- result{err: c.error(ErrClosed, "this node is leaving", nil)} })
 	l.settled = append(l.settled, gone)
 }
 

@@ -114,7 +114,7 @@ func (v *Voter) press(f, w *entry) {
 // tellWanted tells a holder that somebody waits, once; and once that it is asked to give the key back.
 func (v *Voter) tellWanted(f, w *entry) {
 	urge := w.urges() && !f.urged
-	if w.Try || f.wanted && !urge || w.Mode == vote.Permit && !urge || !f.s.ready() || f.s.muted || w.s == f.s && !urge {
+	if w.Try || f.wanted && !urge || w.Mode == vote.Permit && !urge || !f.s.ready() || f.s.muted {
 		return
 	}
 	m := vote.Message{Kind: vote.KindWanted, Number: f.number, Who: w.stamp.Owner.Node}

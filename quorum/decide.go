@@ -195,7 +195,7 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 		r.extendAt = q.now.Fast.Add(r.Length / vote.RefreshesPerTTL)
 		q.lengths = append(q.lengths, r)
 	}
-	q.tell(Event{Kind: EventGranted, Number: r.number, Token: t.First(), Group: r.group.id, Slot: slot})
+	q.tell(Event{Kind: EventGranted, Number: r.user, Token: t.First(), Group: r.group.id, Slot: slot})
 	q.moveTo(r, slot)
 	for _, p := range q.peers {
 		if p.up() && r.votes[p.place].asked {

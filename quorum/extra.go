@@ -17,10 +17,14 @@ func (q *Requester) sayExtras(p *peer, r *request) {
 // means that there is no such request any more.
 func (q *Requester) Set(now vote.Now, n vote.Number, value []byte) uint64 {
 	q.begin(now)
-	r := q.requests[n]
+	r := q.find(n)
 	if r == nil || r.state == stateEnding {
 		return 0
 	}
+	return q.setValue(r, value)
+}
+
+func (q *Requester) setValue(r *request, value []byte) uint64 {
 	r.Value = value
 	r.version++
 	for _, p := range q.peers {
@@ -43,7 +47,7 @@ func (q *Requester) noted(p *peer, r *request, m *vote.Message) {
 	}
 	if r.state != stateEnding && r.heard < r.version && q.cfg.Electorate.Decides(all) {
 		r.heard = r.version
-		q.tell(Event{Kind: EventNoted, Number: r.number, Version: r.version})
+		q.tell(Event{Kind: EventNoted, Number: r.user, Version: r.version})
 	}
 }
 
@@ -63,17 +67,18 @@ func (q *Requester) wanted(p *peer, r *request, m *vote.Message) {
 		return
 	}
 	r.wanted = true
-	q.tell(Event{Kind: EventWanted, Number: r.number, Who: m.Who, Text: m.Text, Urge: m.Urge})
+	q.tell(Event{Kind: EventWanted, Number: r.user, Who: m.Who, Text: m.Text, Urge: m.Urge})
 }
 
 // Share turns an exclusive lease into a shared one, at once: others may come in beside it as soon as voters have heard. It reports
 // whether there was such a lease.
 func (q *Requester) Share(now vote.Now, n vote.Number) bool {
 	q.begin(now)
-	r := q.requests[n]
+	r := q.find(n)
 	if r == nil || r.state != stateWon || r.Mode != vote.Exclusive {
 		return false
 	}
+	q.leaveLine(r) // whoever waits behind it must be known to the voters, or readers might pass it for ever
 	r.Mode, r.Beside = vote.Shared, 0
 	for _, p := range q.peers {
 		if p.up() && r.votes[p.place].asked {

@@ -61,7 +61,7 @@ func (q *Requester) regroup(r *request) {
 	r.group = q.groupOf(r, s, floor)
 	r.group.members[r.number] = r
 	if held {
-		q.tell(Event{Kind: EventMoved, Number: r.number, Group: r.group.id})
+		q.tell(Event{Kind: EventMoved, Number: r.user, Group: r.group.id})
 	}
 }
 
@@ -144,7 +144,7 @@ func (q *Requester) expire() {
 		for _, n := range lost {
 			r := q.requests[n]
 			q.count.Losses++
-			q.tell(Event{Kind: EventLost, Number: n})
+			q.tell(Event{Kind: EventLost, Number: r.user})
 			q.end(r, true)
 		}
 		i = -1 // the groups have changed

@@ -74,7 +74,7 @@ func (q *Requester) hearShow(p *peer, m *vote.Message) {
 		q.tell(Event{Kind: EventPassed, Nonce: l.nonce, Count: l.told})
 		return
 	}
-	q.tell(Event{Kind: EventShown, Nonce: l.nonce, Shown: l.merge()})
+	q.tell(Event{Kind: EventShown, Nonce: l.nonce, Shown: q.merge(l)})
 }
 
 // endLooks ends those that no majority has answered in time.
@@ -86,8 +86,9 @@ func (q *Requester) endLooks() {
 }
 
 // merge makes one picture of what several voters see. A lease is held if one of them has heard so from its owner; of an exclusive one whose
-// release some haven't heard of, the token of the next tells that it is over.
-func (l *look) merge() *Shown {
+// release some haven't heard of, the token of the next tells that it is over. Of this node's own callers all are shown; of those that stand in line on
+// another node only the first, since voters know of no other.
+func (q *Requester) merge(l *look) *Shown {
 	all := &Shown{}
 	type id struct {
 		owner  vote.SessionID
@@ -129,6 +130,13 @@ func (l *look) merge() *Shown {
 			if s.Mode == vote.Shared {
 				o.Mode = vote.Shared
 			}
+		}
+	}
+	if line := q.lines[l.key]; line != nil {
+		for _, r := range line.waits {
+			all.Sights = append(all.Sights, vote.Sight{
+				What: vote.Waiting, Key: r.Key, Owner: q.cfg.Self, Number: r.number, Mode: r.Mode, Time: r.time, For: max(q.now.Fast.Sub(r.since), 0),
+			})
 		}
 	}
 	all.Sights = slices.DeleteFunc(all.Sights, func(s vote.Sight) bool { return s.What == vote.Holding && s.Token < exclusive })

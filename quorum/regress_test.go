@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func TestAcknowledgementsThatAlwaysOvertakeStillExtend(t *testing.T) {
 	last := p.refreshed
 	for b.now.Fast < start.Add(2*ttl) {
 		// one lock each 10 ms, promised at once by the voter; the promise is on the way for 250 ms
-		n, _ := b.q.Lock(b.now, Exclusive(vote.Key("x"), false))
+		n, _ := b.q.Lock(b.now, Exclusive(vote.Key(fmt.Sprint("x", serial)), false))
 		b.drain()
 		serial++
 		pushed++

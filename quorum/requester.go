@@ -18,6 +18,7 @@ type Config struct {
 	Self       vote.SessionID
 	Electorate Electorate
 	TTL        time.Duration // of the session at each voter
+	Alone      bool          // each request is put to the voters, and no lease is passed on; to compare with
 }
 
 // Requester asks for keys. Its zero value is not usable; see New.
@@ -28,6 +29,8 @@ type Requester struct {
 	events    []Event
 	peers     []*peer // by place in the electorate
 	requests  map[vote.Number]*request
+	seats     map[vote.Number]*request // leases that were passed on, by the numbers of those who have them
+	lines     map[vote.Key]*line
 	last      vote.Number
 	seen      vote.Token // the largest token seen on any key
 	median    vote.Micros
@@ -49,7 +52,7 @@ type Requester struct {
 
 // Counters count what a requester has done in its life.
 type Counters struct {
-	Requests, Wins, FirstRound, Confirmations, Yields, Losses, Restatements, Mismatches uint64
+	Requests, Wins, FirstRound, Confirmations, Yields, Losses, Restatements, Mismatches, Passed uint64
 }
 
 type requestState uint8
@@ -65,7 +68,11 @@ type request struct {
 	ballot
 	Ask
 	number    vote.Number
+	user      vote.Number // the number of whom it serves: its own, but for a lease that was passed on
+	line      *line       // that it stands in; nil for none
+	parked    bool        // the voters don't know of it
 	time      vote.Micros // of its stamp
+	since     vote.Instant
 	bid       vote.Token
 	state     requestState
 	token     vote.Token   // of the lease: the last of its run
@@ -103,7 +110,7 @@ type timed struct {
 
 // New returns a requester that knows no voter yet.
 func New(cfg Config, now vote.Now) *Requester {
-	q := &Requester{cfg: cfg, now: now, requests: make(map[vote.Number]*request)}
+	q := &Requester{cfg: cfg, now: now, requests: make(map[vote.Number]*request), seats: make(map[vote.Number]*request), lines: make(map[vote.Key]*line)}
 	for i, name := range cfg.Electorate.Voters() {
 		q.peers = append(q.peers, &peer{place: i, name: name, refreshAt: vote.Never})
 	}
@@ -124,19 +131,41 @@ func (q *Requester) Lock(now vote.Now, ask Ask) (vote.Number, error) {
 	q.count.Requests++
 	r := &request{
 		ballot: ballot{votes: make([]counted, len(q.peers))},
-		Ask:    ask, number: q.last, time: q.stamp(),
+		Ask:    ask, number: q.last, time: q.stamp(), since: q.now.Fast,
 		bid: max(vote.TokenAt(q.now.Wall), q.seen.Next()),
 	}
 	if r.Mode == 0 {
 		r.Mode = vote.Exclusive
 	}
+	if s := q.seats[r.Beside]; s != nil {
+		r.Beside = s.number
+	}
+	r.user = r.number
 	if len(r.Value) > 0 {
 		r.version = 1
 	}
 	q.requests[r.number] = r
+	if q.standInLine(r) {
+		q.judgeParked(r)
+		return r.number, nil
+	}
 	if r.Try {
 		q.trying = append(q.trying, timed{q.now.Fast.Add(q.cfg.TTL), r.number})
 	}
+	q.speak(r)
+	q.judge(r)
+	return r.number, nil
+}
+
+// judgeParked ends a request at once that waits in line while so many voters refuse us that no majority is left.
+func (q *Requester) judgeParked(r *request) {
+	if r.parked {
+		q.judge(r)
+	}
+}
+
+// speak puts a request to the voters.
+func (q *Requester) speak(r *request) {
 	committee := q.cfg.Electorate.Committee(r.Key)
 	for _, p := range q.peers {
 		if committee.Has(p.place) && p.up() {
@@ -145,8 +174,6 @@ func (q *Requester) Lock(now vote.Now, ask Ask) (vote.Number, error) {
 			q.sayExtras(p, r)
 		}
 	}
-	q.judge(r)
-	return r.number, nil
 }
 
 // stamp returns the time of a new request's stamp: our wall clock, brought to within S of the median of the voters' clocks, so
@@ -168,15 +195,18 @@ func (q *Requester) Lapse(now vote.Now, n vote.Number) { q.giveBack(now, n, true
 
 func (q *Requester) giveBack(now vote.Now, n vote.Number, lost bool) {
 	q.begin(now)
-	if r := q.requests[n]; r != nil && r.state != stateEnding {
-		r.tell = true
-		q.end(r, lost)
-		q.settleEnd(r)
+	r := q.find(n)
+	if r == nil || r.state == stateEnding || !lost && q.passOn(r) {
+		return
 	}
+	r.tell = true
+	q.end(r, lost)
+	q.settleEnd(r)
 }
 
 // end stops counting the votes of a request and tells the voters that it is over; lost, if it was a lease that nobody gave back.
 func (q *Requester) end(r *request, lost bool) {
+	q.leaveLine(r)
 	r.state = stateEnding
 	q.lengths = slices.DeleteFunc(q.lengths, func(o *request) bool { return o == r })
 	q.ungroup(r)
@@ -212,11 +242,17 @@ func (q *Requester) settleEnd(r *request) {
 	}
 	if r.tell && (all || q.cfg.Electorate.Decides(done)) {
 		r.tell = false
-		q.tell(Event{Kind: EventReleased, Number: r.number})
+		q.tell(Event{Kind: EventReleased, Number: r.user})
 	}
 	if all {
-		delete(q.requests, r.number)
+		q.forget(r)
 	}
+}
+
+// forget drops a request of which nothing is left.
+func (q *Requester) forget(r *request) {
+	delete(q.requests, r.number)
+	delete(q.seats, r.user)
 }
 
 // giveUp stops waiting for confirmations. The sessions in which the request stood have ended by now, or end without it.
@@ -229,15 +265,15 @@ func (q *Requester) giveUp(r *request) {
 				missing = append(missing, p.state(q.now).String())
 			}
 		}
-		q.tell(Event{Kind: EventReleased, Number: r.number, Wait: Wait{WaitNoQuorum, fmt.Sprintf(
+		q.tell(Event{Kind: EventReleased, Number: r.user, Wait: Wait{WaitNoQuorum, fmt.Sprintf(
 			"%d of %d voters confirmed the release; not confirmed: %s", done.Len(), len(q.peers), strings.Join(missing, ", "))}})
 	}
-	delete(q.requests, r.number)
+	q.forget(r)
 }
 
 // fail ends a request that can't be granted.
 func (q *Requester) fail(r *request, why WaitReason) {
-	q.tell(Event{Kind: EventFailed, Number: r.number, Wait: q.wait(r, why)})
+	q.tell(Event{Kind: EventFailed, Number: r.user, Wait: q.wait(r, why)})
 	q.end(r, false)
 	q.settleEnd(r)
 }
@@ -368,7 +404,7 @@ func (q *Requester) Next() vote.Instant {
 // Why tells what stands between a pending request and its grant.
 func (q *Requester) Why(now vote.Now, n vote.Number) Wait {
 	q.now.Fast = max(q.now.Fast, now.Fast)
-	r := q.requests[n]
+	r := q.find(n)
 	if r == nil || r.state != statePending {
 		return Wait{}
 	}

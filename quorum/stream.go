@@ -90,7 +90,7 @@ func (q *Requester) restate(p *peer) {
 	q.urgent(p, vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast})
 	m := vote.Message{Kind: vote.KindStatement, Stream: p.stream}
 	for _, r := range q.sorted(nil) {
-		if r.state == stateEnding || !q.cfg.Electorate.Committee(r.Key).Has(p.place) {
+		if r.state == stateEnding || r.parked || !q.cfg.Electorate.Committee(r.Key).Has(p.place) {
 			continue
 		}
 		v := &r.votes[p.place]

@@ -243,7 +243,7 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	w.unwait(r)
 	w.fig.Acquisitions++
 	w.tryInTime(r)
-	r.State, r.Token, r.Had = Granted, e.Token, w.Now()
+	r.State, r.Token, r.Had, r.seat = Granted, e.Token, w.Now(), p.m.Seat(r.Number)
 	w.note(p.host, "is granted request %d, %q with token %d", r.Number, k.name, e.Token)
 	w.pic.granted(w, r)
 	if k.lossAt != 0 {
@@ -495,13 +495,13 @@ func (w *World) checkCover(r *Request) {
 func (w *World) binds(h *host, r *Request) bool {
 	if p := h.p; p != nil {
 		for _, x := range p.m.Voter().Votes(r.key.name) {
-			if x.Number == r.Number && x.Owner == r.p.id && x.Token >= r.Token && p.clock.whenSlow(x.Deadline) >= r.until && !w.isQuiet(p) {
+			if x.Number == r.seat && x.Owner == r.p.id && x.Token >= r.Token && p.clock.whenSlow(x.Deadline) >= r.until && !w.isQuiet(p) {
 				return true
 			}
 		}
 	}
 	for i := range h.wills {
-		if x := &h.wills[i]; x.key == r.key && x.number == r.Number && x.owner == r.p.id && x.token >= r.Token && x.until >= r.until {
+		if x := &h.wills[i]; x.key == r.key && x.number == r.seat && x.owner == r.p.id && x.token >= r.Token && x.until >= r.until {
 			return true
 		}
 	}

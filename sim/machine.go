@@ -13,6 +13,7 @@ import (
 // whether the world notices. The world is its shell: it reads the clocks, moves the messages and decides nothing.
 type Machine interface {
 	Lock(now vote.Now, ask quorum.Ask) (vote.Number, error)
+	Seat(n vote.Number) vote.Number
 	Share(now vote.Now, n vote.Number) bool
 	Set(now vote.Now, n vote.Number, value []byte) uint64
 	Release(now vote.Now, num vote.Number)

@@ -58,6 +58,7 @@ type Request struct {
 
 	p        *process
 	key      *lockKey
+	seat     vote.Number // by which voters know its lease
 	group    quorum.GroupID
 	client   int          // of its process; -1 when a scenario has asked
 	asked    vote.Instant // on the fast clock

@@ -18,6 +18,7 @@ type Config struct {
 	Voters []vote.NodeID
 	TTL    time.Duration // of this node's sessions
 	MaxTTL time.Duration
+	Alone  bool // no lease is passed on among the callers of this node; to compare with
 }
 
 // Node is one node of the mesh. Its owner calls it from one goroutine at a time; it starts none, reads no clock and does no I/O.
@@ -47,7 +48,7 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 		return nil, fmt.Errorf("TTL %v: it must be at least %v and at most the mesh's maximum of %v", cfg.TTL, vote.MinTTL, cfg.MaxTTL)
 	}
 	n := &Node{self: vote.SessionID{Node: cfg.Name, Life: cfg.Life}}
-	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL}, now)
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, Alone: cfg.Alone}, now)
 	for _, v := range electorate.Voters() {
 		if v == cfg.Name {
 			n.voter = lease.New(lease.Config{Self: n.self, Voters: electorate.Voters(), MaxTTL: cfg.MaxTTL}, now)
@@ -211,6 +212,9 @@ func (n *Node) Quiet() time.Duration {
 	}
 	return n.voter.Quiet()
 }
+
+// Seat returns the number by which voters know what a caller's number stands for; see [quorum.Requester.Seat].
+func (n *Node) Seat(num vote.Number) vote.Number { return n.req.Seat(num) }
 
 // Requester returns the node's requester, for checks and figures.
 func (n *Node) Requester() *quorum.Requester { return n.req }
