@@ -132,7 +132,9 @@ func (q *Requester) judge(r *request) {
 	case stateWon:
 		q.moveTo(r, r.slot)
 		q.confirm(r, r.token)
-		q.extendNew(r)
+		if r.Length > 0 && !r.Fixed {
+			q.extendNew(r, q.cfg.Electorate.All())
+		}
 		q.regroup(r)
 	case statePending:
 		if slot, ok := q.elected(r); ok {
@@ -154,7 +156,8 @@ func (q *Requester) covers(r *request, set Set) bool {
 	}
 	switch {
 	case r.Length > 0:
-		q.extend(r, set)
+		q.extendNew(r, set)
+		q.keepUp(r)
 	case !r.waiting:
 		r.waiting = true
 		q.uncovered = append(q.uncovered, r)
@@ -186,9 +189,10 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 		q.count.FirstRound++
 	}
 	q.regroup(r)
-	if r.Length > 0 && !r.Fixed {
-		r.extendAt = q.now.Fast.Add(r.Length / vote.RefreshesPerTTL)
-		q.lengths = append(q.lengths, r)
+	if r.Fixed {
+		q.letGo(r)
+	} else if r.Length > 0 {
+		q.keepUp(r)
 	}
 	q.tell(Event{Kind: EventGranted, Number: r.number, Token: t.First(), Group: r.group.id, Slot: slot})
 	q.moveTo(r, slot)
