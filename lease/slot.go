@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"slices"
+
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -15,12 +17,15 @@ func (s *slots) add(i vote.Slot) {
 
 func (s *slots) has(i vote.Slot) bool { return s[i/64]>>(i%64)&1 != 0 }
 
+// bearsAll reports whether e may have a vote beside all that stand, slots aside.
+func (k *key) bearsAll(e *entry) bool {
+	return !slices.ContainsFunc(k.votes, func(f *entry) bool { return !e.bears(f) })
+}
+
 // room reports whether a vote could be promised to e beside those that stand, and in which slot. Slots that are spoken for stay free.
 func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
-	for _, f := range k.votes {
-		if !e.bears(f) {
-			return 0, false
-		}
+	if !k.bearsAll(e) {
+		return 0, false
 	}
 	if e.Mode != vote.Permit {
 		return 0, true
