@@ -110,6 +110,7 @@ func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
 	v.drop() // before the voter may give it to another
 	v.yielded, v.want = serial, want
 	q.say(p, vote.Ledger{}.Minus(vote.OfVote(serial)), vote.Message{Kind: vote.KindYield, Number: r.number, Serial: serial, Slot: want})
+	v.yieldStream, v.yieldAt = p.stream, p.said
 }
 
 // judgeAll judges every request anew, since a voter's votes have changed.

@@ -90,13 +90,13 @@ func (q *Requester) extendDue() {
 func (q *Requester) lapsed(p *peer, r *request, m *vote.Message) {
 	p.book.hear(p.heard, vote.Ledger{}.Minus(vote.OfVote(m.Serial)))
 	v := &r.votes[p.place]
-	if r.state == stateEnding {
-		if v.relStream == p.stream && v.relSerial == m.Serial { // it crossed our release, which we thought would take it back
-			p.book.amend(v.relAt, vote.OfVote(m.Serial))
-		}
-		return
-	}
-	if v.serial == m.Serial {
+	// Its word may cross ours that gives the vote back, which we thought would take it out of the voter's ledger.
+	switch {
+	case v.yielded == m.Serial && v.yieldStream == p.stream:
+		p.book.amend(v.yieldAt, vote.OfVote(m.Serial))
+	case r.state == stateEnding && v.relStream == p.stream && v.relSerial == m.Serial:
+		p.book.amend(v.relAt, vote.OfVote(m.Serial))
+	case v.serial == m.Serial:
 		v.drop()
 		q.judge(r)
 	}

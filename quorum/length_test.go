@@ -51,3 +51,72 @@ func TestAVoteIsNotExtendedAgainForItsAnswer(t *testing.T) {
 	b.extended("v1", n, 1, b.now.Fast)
 	b.granted(n, true)
 }
+
+// settles has a voter acknowledge with the ledger that it has in truth, and asks for no new statement.
+func (b *bench) settles(v vote.NodeID, keeps vote.Ledger, processed uint64) {
+	b.t.Helper()
+	b.told(v)
+	mismatches := b.q.Counters().Mismatches
+	b.ack(v, func(m *vote.Message) { m.Processed, m.Count, m.Hash = processed, keeps.Count, keeps.Hash })
+	if b.q.Counters().Mismatches != mismatches {
+		b.t.Fatalf("%s keeps %+v, and that isn't what was expected", v, keeps)
+	}
+}
+
+// A vote that its voter has ended already can't be given back once more.
+func TestTheLedgerWhenAVoteLapsesThatIsGivenBack(t *testing.T) {
+	lapse := func(n vote.Number, s vote.Serial) vote.Message {
+		return vote.Message{Kind: vote.KindLapsed, Number: n, Serial: s}
+	}
+	// Each is done to v0's vote, serial 7; both sides then keep what is returned. The voter has ended the vote before it hears of it.
+	for name, do := range map[string]func(b *bench, n vote.Number) vote.Ledger{
+		"by itself": func(b *bench, n vote.Number) vote.Ledger {
+			b.say("v0", lapse(n, 7))
+			return vote.OfRequest(n)
+		},
+		"yielded": func(b *bench, n vote.Number) vote.Ledger {
+			b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
+			b.say("v0", lapse(n, 7))
+			return vote.OfRequest(n)
+		},
+		"yielded, and promised anew": func(b *bench, n vote.Number) vote.Ledger {
+			b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
+			b.say("v0", lapse(n, 7))
+			b.promise("v0", n, 8, 100)
+			return vote.OfRequest(n).Plus(vote.OfVote(8))
+		},
+		"yielded and released": func(b *bench, n vote.Number) vote.Ledger {
+			b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
+			b.q.Release(b.now, n)
+			b.say("v0", lapse(n, 7))
+			return vote.Ledger{}
+		},
+		"released": func(b *bench, n vote.Number) vote.Ledger {
+			b.q.Release(b.now, n)
+			b.say("v0", lapse(n, 7))
+			return vote.Ledger{}
+		},
+		"released, and promised anew meanwhile": func(b *bench, n vote.Number) vote.Ledger {
+			b.q.Release(b.now, n)
+			b.say("v0", lapse(n, 7))
+			b.promise("v0", n, 8, 100)
+			return vote.Ledger{}
+		},
+		"released while it was listed": func(b *bench, n vote.Number) vote.Ledger {
+			b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Life: 5})
+			b.q.Release(b.now, n)
+			b.answer("v0", vote.Entry{Number: n, Serial: 7, Token: 100})
+			b.say("v0", lapse(n, 7))
+			return vote.Ledger{}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 3)
+			b.all()
+			n := b.short(100*time.Millisecond, false)
+			b.promise("v0", n, 7, 100)
+			keeps := do(b, n)
+			b.settles("v0", keeps, b.q.peerOf("v0").said)
+		})
+	}
+}
