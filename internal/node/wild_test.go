@@ -1,6 +1,7 @@
 package node
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -31,6 +32,7 @@ type wild struct {
 	noise  []string
 	calls  int      // messages that voters said or heard at this instant
 	tail   []string // the newest of them
+	kinds  map[vote.Kind]int
 }
 
 type wishID struct {
@@ -57,13 +59,17 @@ type posted struct {
 	m  vote.Message
 }
 
+var wildSeeds = flag.Int("wild.seeds", 20, "how many seeds")
+var wildSteps = flag.Int("wild.steps", 300, "how many steps")
+
 const wildTTL = 10 * time.Second
 
 func newWild(t *testing.T, seed uint64, voters, nodes int) *wild {
 	w := &wild{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
-		nodes: map[vote.NodeID]*Node{}, conns: map[vote.Conn]link{}, slow: 30 * time.Millisecond,
+		nodes: map[vote.NodeID]*Node{}, conns: map[vote.Conn]link{}, slow: []time.Duration{30, 100, 300, 3}[seed%4] * time.Millisecond,
 		wishes: map[wishID]quorum.Ask{}, served: map[wishID]quorum.Event{}, past: map[vote.Key][]*held{},
+		kinds: map[vote.Kind]int{},
 	}
 	for i := range nodes {
 		w.names = append(w.names, vote.NodeID(rune('a'+i)))
@@ -96,6 +102,7 @@ func newWild(t *testing.T, seed uint64, voters, nodes int) *wild {
 // heard finds a node that goes on talking to its own voter and never comes to an end.
 func (w *wild) heard(name vote.NodeID, c vote.Conn, m *vote.Message) {
 	w.calls++
+	w.kinds[m.Kind]++
 	if w.calls > 100_000 {
 		w.tail = append(w.tail, fmt.Sprintf("%s (conn %d) %+v", name, c, *m))
 		if len(w.tail) > 12 {
@@ -294,7 +301,7 @@ func (w *wild) quiescent(calm bool) {
 			w.t.Errorf("%s: %d requests are left", name, left)
 		}
 		c := n.Requester().Counters()
-		if calm && (c.Mismatches != 0 || int(c.Restatements) != len(w.voters)) {
+		if c.Mismatches != 0 || calm && int(c.Restatements) != len(w.voters) {
 			w.t.Errorf("%s: %d acknowledgements didn't match, %d statements of %d voters", name, c.Mismatches, c.Restatements, len(w.voters))
 		}
 		if v := n.Voter(); v != nil {
@@ -392,7 +399,7 @@ func (w *wild) monkey(steps int, calm bool, asks func(name vote.NodeID) (quorum.
 				w.cut(conns[w.rng.IntN(len(conns))])
 			}
 		}
-		for range w.rng.IntN(30) {
+		for range w.rng.IntN(1 + 1000*int(time.Millisecond)/int(w.slow)) {
 			w.deliver()
 		}
 		for range w.rng.IntN(5) {
@@ -450,17 +457,22 @@ func (w *wild) anything(vote.NodeID) (quorum.Ask, bool) {
 }
 
 func TestAnythingInAnyOrder(t *testing.T) {
+	kinds := map[vote.Kind]int{}
 	for _, calm := range []bool{true, false} {
-		for seed := range uint64(40) {
-			t.Run(fmt.Sprintf("calm=%v/%d", calm, seed), func(t *testing.T) {
+		for seed := range uint64(*wildSeeds) {
+			t.Run(fmt.Sprintf("calm=%v/seed=%d", calm, seed), func(t *testing.T) {
 				w := newWild(t, seed, 3, 5)
-				w.monkey(300, calm, w.anything)
+				w.monkey(*wildSteps, calm, w.anything)
 				if t.Failed() {
 					return
 				}
 				w.pass(wildTTL + 4*time.Second)
 				w.quiescent(calm)
+				for k, n := range w.kinds {
+					kinds[k] += n
+				}
 			})
 		}
 	}
+	t.Log(kinds)
 }
