@@ -75,6 +75,7 @@ func (v *Voter) contend(k *key, w *entry) {
 	var youngest *entry
 	for _, f := range k.votes {
 		switch {
+		case w.upgrades(f): // it takes the place of that one
 		case !w.bears(f) || f.held:
 			v.press(f, w)
 		case f.inquired:
@@ -85,7 +86,7 @@ func (v *Voter) contend(k *key, w *entry) {
 	}
 	for _, f := range k.votes {
 		// Of the slots that haven't been won one is enough. But each may be pinned by a request that reaches a minority only.
-		if w.bears(f) && !f.held && (f == youngest || v.now.Slow >= f.since.Add(f.tenure)) {
+		if w.bears(f) && !w.upgrades(f) && !f.held && (f == youngest || v.now.Slow >= f.since.Add(f.tenure)) {
 			v.press(f, w)
 		}
 	}
