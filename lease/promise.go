@@ -76,7 +76,8 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, vote.Message) {
 	return e, vote.Message{}
 }
 
-// settleClash turns away all upgrades of a key but the oldest: each waits for what the others hold, so they would wait for ever.
+// settleClash turns away all upgrades of a key but the oldest: each waits for what the others hold, so they would wait for ever. Two beside
+// the same request hold nothing more than that, and follow upon each other.
 func (v *Voter) settleClash(k *key) {
 	var upgrades []*entry
 	for _, e := range slices.Concat(k.votes, k.queue) {
@@ -89,7 +90,7 @@ func (v *Voter) settleClash(k *key) {
 	}
 	first := slices.MinFunc(upgrades, func(e, f *entry) int { return e.stamp.Compare(f.stamp) })
 	for _, e := range upgrades {
-		if e != first && e.s.id != first.s.id {
+		if e != first && (e.s.id != first.s.id || e.Beside != first.Beside) {
 			v.push(e.s, vote.Message{Kind: vote.KindClash, Number: e.number})
 		}
 	}
@@ -114,7 +115,7 @@ func (v *Voter) serve(k *key) {
 			continue
 		}
 		v.contend(k, e)
-		if e.want == 0 {
+		if e.want == 0 || !k.bearsAll(e) {
 			return // nobody passes it
 		}
 		spokenFor.add(e.want) // others may have the other slots

@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"slices"
+
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -15,12 +17,15 @@ func (s *slots) add(i vote.Slot) {
 
 func (s *slots) has(i vote.Slot) bool { return s[i/64]>>(i%64)&1 != 0 }
 
+// bearsAll reports whether e may have a vote beside all that stand, slots aside.
+func (k *key) bearsAll(e *entry) bool {
+	return !slices.ContainsFunc(k.votes, func(f *entry) bool { return !e.bears(f) })
+}
+
 // room reports whether a vote could be promised to e beside those that stand, and in which slot. Slots that are spoken for stay free.
 func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
-	for _, f := range k.votes {
-		if !e.bears(f) {
-			return 0, false
-		}
+	if !k.bearsAll(e) {
+		return 0, false
 	}
 	if e.Mode != vote.Permit {
 		return 0, true
@@ -70,6 +75,7 @@ func (v *Voter) contend(k *key, w *entry) {
 	var youngest *entry
 	for _, f := range k.votes {
 		switch {
+		case w.upgrades(f): // it takes the place of that one
 		case !w.bears(f) || f.held:
 			v.press(f, w)
 		case f.inquired:
@@ -80,7 +86,7 @@ func (v *Voter) contend(k *key, w *entry) {
 	}
 	for _, f := range k.votes {
 		// Of the slots that haven't been won one is enough. But each may be pinned by a request that reaches a minority only.
-		if w.bears(f) && !f.held && (f == youngest || v.now.Slow >= f.since.Add(f.tenure)) {
+		if w.bears(f) && !w.upgrades(f) && !f.held && (f == youngest || v.now.Slow >= f.since.Add(f.tenure)) {
 			v.press(f, w)
 		}
 	}

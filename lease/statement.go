@@ -74,7 +74,9 @@ func (v *Voter) apply(s *session) {
 	for _, e := range s.sorted() {
 		v.serve(e.key)
 		v.tellTaken(e.key)
-		v.settleClash(e.key)
+		if e.Beside != 0 {
+			v.settleClash(e.key)
+		}
 	}
 }
 

@@ -22,15 +22,23 @@ var update = flag.Bool("update", false, "write the conversations in testdata ane
 //	start 3                     a voter that starts its life now, one of 3
 //	awake 3                     the same, after its quiet time
 //	pass 400ms                  time goes by
-//	a opens [ttl=1s]            a's next stream begins, with an empty statement; then a refresh is sent by "a refreshes"
-//	a states 1:k[:won=T][:yielded=S] ...   a's next stream begins, with a statement
-//	a asks 1:k [at=T] [bid=B] [try]
-//	a confirms 1 serial=S token=T [won]
-//	a yields 1 serial=S
-//	a releases 1
+//	a opens [ttl=1s]            a's next stream begins, with an empty statement
+//	a states 1:k[:won=T][:yielded=S][:slot=N][:shared ...] ...   a's next stream begins, with a statement
+//	a asks 1:k [at=T] [bid=B] [try] [shared | permits=N] [beside=1] [length=400ms] [delay=1s] [minhold=1s]
+//	a confirms 1 serial=S token=T [slot=N] [won]
+//	a yields 1 serial=S [slot=N]   with a slot, since only that one is of use
+//	a releases 1 [lost]         lost: the lease was over before it was given back
+//	a extends 1 serial=S        the vote is to last for the request's length from now
+//	a shares 1                  from exclusive to shared
+//	a sets 1 version=V value=TEXT
+//	a urges 1 [why=TEXT]        the holder is to be asked for the key
+//	a looks 7:k                 who holds the key, who waits; 7 is the number that the answer carries
+//	a watches 7:k [again seq=N] what happens to k, from now on or (again) since N. k* are all keys that begin with k, * is every key
+//	a revokes 7:k [why=TEXT]
 //	a refreshes received=N [trip=T]   trip, in milliseconds, says that a reaches a majority
 //	a breaks                    a's connection is gone
 //	a tells N [quiet]           a answers the voter's question for the highest token
+//	repeat N a asks 1:k ...      the same N times over, with numbers that rise from the one named
 func TestConversations(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -129,6 +137,20 @@ func (c *talk) do(t *testing.T, w []string) {
 			t.Fatal(err)
 		}
 		c.pass(d)
+	case "repeat":
+		times, err := strconv.Atoi(w[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, rest, _ := strings.Cut(w[4], ":")
+		first, err := strconv.Atoi(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range times {
+			args := append([]string{strings.TrimSuffix(fmt.Sprintf("%d:%s", first+i, rest), ":")}, w[5:]...)
+			c.speak(t, w[2], w[3], args)
+		}
 	default:
 		c.speak(t, w[0], w[1], w[2:])
 	}
@@ -161,35 +183,69 @@ func (c *talk) hear(out []vote.Outbound) {
 		}
 		m := o.Message
 		fmt.Fprintf(&c.buf, "    %s: %s", who, m.Kind)
-		if m.Number != 0 {
-			fmt.Fprintf(&c.buf, " %d", m.Number)
+		show := func(set bool, format string, args ...any) {
+			if set {
+				fmt.Fprintf(&c.buf, " "+format, args...)
+			}
 		}
-		if m.Serial != 0 {
-			fmt.Fprintf(&c.buf, " serial=%d", m.Serial)
-		}
-		if m.Token != 0 {
-			fmt.Fprintf(&c.buf, " token=%d", m.Token)
-		}
-		if m.Quiet != 0 {
-			fmt.Fprintf(&c.buf, " quiet=%v", m.Quiet)
-		}
-		if m.Generation != 0 {
-			fmt.Fprintf(&c.buf, " generation=%d", m.Generation)
-		}
-		if m.Reason != 0 {
-			fmt.Fprintf(&c.buf, " %q", m.Reason)
-		}
-		if m.Kind == vote.KindAck {
-			fmt.Fprintf(&c.buf, " processed=%d pushed=%d count=%d", m.Processed, m.Pushed, m.Count)
-		}
+		show(m.Number != 0, "%d", m.Number)
+		show(m.Nonce != 0, "nonce=%d", m.Nonce)
+		show(m.Serial != 0, "serial=%d", m.Serial)
+		show(m.Slot != 0, "slot=%d", m.Slot)
+		show(m.Token != 0, "token=%d", m.Token)
+		show(m.Permits != 0, "permits=%d", m.Permits)
+		show(m.Version != 0, "version=%d", m.Version)
+		show(m.Quiet != 0, "quiet=%v", m.Quiet)
+		show(m.Generation != 0, "generation=%d", m.Generation)
+		show(m.Reason != 0, "%q", m.Reason)
+		show(m.Urge, "urge")
+		show(m.Who != "", "who=%s", m.Who)
+		show(m.Text != "", "%q", m.Text)
+		show(m.Kind == vote.KindPassed, "to %d", m.Count)
+		show(m.Kind == vote.KindNews, "seq=%d", m.Seq)
+		show(m.Gap, "gap")
+		show(m.Kind == vote.KindShow && !m.End, "more")
+		show(m.Kind == vote.KindAck, "processed=%d pushed=%d count=%d", m.Processed, m.Pushed, m.Count)
 		for _, e := range m.Entries {
-			fmt.Fprintf(&c.buf, " [%d serial=%d token=%d]", e.Number, e.Serial, e.Token)
+			fmt.Fprintf(&c.buf, " [%d serial=%d", e.Number, e.Serial)
+			show(e.Slot != 0, "slot=%d", e.Slot)
+			fmt.Fprintf(&c.buf, " token=%d]", e.Token)
+		}
+		if len(m.Sights) > 8 {
+			fmt.Fprintf(&c.buf, " %d sights", len(m.Sights))
+		} else {
+			for _, s := range m.Sights {
+				fmt.Fprintf(&c.buf, "\n        %s", sightText(s))
+			}
 		}
 		fmt.Fprintln(&c.buf)
 	}
 	for _, a := range c.v.Alarms() {
 		fmt.Fprintf(&c.buf, "    ALARM %s\n", a)
 	}
+}
+
+// sightText is what is seen, in words.
+func sightText(s vote.Sight) string {
+	what := map[vote.What]string{
+		vote.Holding: "holding", vote.Promised: "promised", vote.Waiting: "waiting", vote.Resting: "resting",
+		vote.Freed: "freed", vote.Ended: "ended", vote.Changed: "changed",
+	}[s.What]
+	text := fmt.Sprintf("%s: %s %d %s %s", s.Key, s.Owner.Node, s.Number, s.Mode, what)
+	if s.Permits != 0 {
+		text += fmt.Sprintf(" permits=%d", s.Permits)
+	}
+	if s.Slot != 0 {
+		text += fmt.Sprintf(" slot=%d", s.Slot)
+	}
+	if s.Try {
+		text += " try"
+	}
+	text += fmt.Sprintf(" token=%d for=%v left=%v", s.Token, s.For, s.Left)
+	if s.Version != 0 {
+		text += fmt.Sprintf(" version=%d %q", s.Version, s.Value)
+	}
+	return text
 }
 
 // speak takes a requester's word. "c2" is the second life of c.

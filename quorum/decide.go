@@ -110,6 +110,7 @@ func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
 	v.drop() // before the voter may give it to another
 	v.yielded, v.want = serial, want
 	q.say(p, vote.Ledger{}.Minus(vote.OfVote(serial)), vote.Message{Kind: vote.KindYield, Number: r.number, Serial: serial, Slot: want})
+	v.yieldStream, v.yieldAt = p.stream, p.said
 }
 
 // judgeAll judges every request anew, since a voter's votes have changed.
@@ -132,7 +133,9 @@ func (q *Requester) judge(r *request) {
 	case stateWon:
 		q.moveTo(r, r.slot)
 		q.confirm(r, r.token)
-		q.extendNew(r)
+		if r.Length > 0 && !r.Fixed {
+			q.extendNew(r, q.cfg.Electorate.All())
+		}
 		q.regroup(r)
 	case statePending:
 		if slot, ok := q.elected(r); ok {
@@ -154,12 +157,8 @@ func (q *Requester) covers(r *request, set Set) bool {
 	}
 	switch {
 	case r.Length > 0:
-		for i := range r.votes {
-			if r.votes[i].covered.Add(-vote.Guard(r.Length)) > q.now.Fast {
-				set = set.Without(i)
-			}
-		}
-		q.extend(r, set)
+		q.extendNew(r, set)
+		q.keepUp(r)
 	case !r.waiting:
 		r.waiting = true
 		q.uncovered = append(q.uncovered, r)
@@ -191,9 +190,10 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 		q.count.FirstRound++
 	}
 	q.regroup(r)
-	if r.Length > 0 && !r.Fixed {
-		r.extendAt = q.now.Fast.Add(r.Length / vote.RefreshesPerTTL)
-		q.lengths = append(q.lengths, r)
+	if r.Fixed {
+		q.letGo(r)
+	} else if r.Length > 0 {
+		q.keepUp(r)
 	}
 	q.tell(Event{Kind: EventGranted, Number: r.user, Token: t.First(), Group: r.group.id, Slot: slot})
 	q.moveTo(r, slot)

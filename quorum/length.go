@@ -1,6 +1,11 @@
 package quorum
 
-import "github.com/lockmesh/lockmesh/internal/vote"
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
 
 // A lease may have a length of its own, shorter or longer than its node's session. Then time lives in its votes: each is extended by itself, and
 // covers the lease by itself. They cost a message for each lease and voter, so this is for the few; all others live by their session.
@@ -32,14 +37,12 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 	}
 }
 
-// extendNew extends the votes of a lease that have never been: they came after it was won.
-func (q *Requester) extendNew(r *request) {
-	if r.Length == 0 || r.Fixed {
-		return
-	}
+// extendNew extends those votes of a set that have never been: they have just come. All others wait for their time; an answer that says that one
+// is extended is no reason to extend it again.
+func (q *Requester) extendNew(r *request, set Set) {
 	var fresh Set
 	for i := range r.votes {
-		if v := &r.votes[i]; v.stands() && v.covered == 0 {
+		if v := &r.votes[i]; set.Has(i) && v.stands() && v.covered == 0 {
 			fresh = fresh.With(i)
 		}
 	}
@@ -48,13 +51,34 @@ func (q *Requester) extendNew(r *request) {
 	}
 }
 
-// extendDue extends the leases that have a length of their own as often as sessions are refreshed.
+// extendEvery is how long after one extension the next is sent: as sessions are refreshed, but never without a pause.
+func extendEvery(r *request) time.Duration {
+	return max(r.Length/vote.RefreshesPerTTL, time.Millisecond)
+}
+
+// keepUp has the votes of a request extended from time to time.
+func (q *Requester) keepUp(r *request) {
+	if r.extendAt == 0 {
+		r.extendAt = q.now.Fast.Add(extendEvery(r))
+		q.lengths = append(q.lengths, r)
+	}
+}
+
+// letGo ends that.
+func (q *Requester) letGo(r *request) {
+	if r.extendAt != 0 {
+		r.extendAt = 0
+		q.lengths = slices.DeleteFunc(q.lengths, func(o *request) bool { return o == r })
+	}
+}
+
+// extendDue extends the votes whose time has come.
 func (q *Requester) extendDue() {
 	for _, r := range q.lengths {
 		if r.extendAt > q.now.Fast {
 			continue
 		}
-		r.extendAt = q.now.Fast.Add(r.Length / vote.RefreshesPerTTL)
+		r.extendAt = q.now.Fast.Add(extendEvery(r))
 		for i := range r.votes {
 			r.votes[i].extending = false // an answer that hasn't come by now may be lost with its stream
 		}
@@ -66,13 +90,13 @@ func (q *Requester) extendDue() {
 func (q *Requester) lapsed(p *peer, r *request, m *vote.Message) {
 	p.book.hear(p.heard, vote.Ledger{}.Minus(vote.OfVote(m.Serial)))
 	v := &r.votes[p.place]
-	if r.state == stateEnding {
-		if v.relStream == p.stream && v.relSerial == m.Serial { // it crossed our release, which we thought would take it back
-			p.book.amend(v.relAt, vote.OfVote(m.Serial))
-		}
-		return
-	}
-	if v.serial == m.Serial {
+	// Its word may cross ours that gives the vote back, which we thought would take it out of the voter's ledger.
+	switch {
+	case v.yielded == m.Serial && v.yieldStream == p.stream:
+		p.book.amend(v.yieldAt, vote.OfVote(m.Serial))
+	case r.state == stateEnding && v.relStream == p.stream && v.relSerial == m.Serial:
+		p.book.amend(v.relAt, vote.OfVote(m.Serial))
+	case v.serial == m.Serial:
 		v.drop()
 		q.judge(r)
 	}

@@ -41,7 +41,7 @@ type Requester struct {
 	uncovered []*request // ballots whose votes agree, while their sessions must be refreshed first
 	trying    []timed    // TryLocks, by when they end
 	ending    []timed    // releases, by when they are given up
-	lengths   []*request // leases with a length of their own that are to be extended
+	lengths   []*request // those with a length of their own whose votes are to be extended
 	barred    bool       // some voter didn't give some request the slot that it was asked for
 	looks     []*look    // that are under way
 	watches   []*watch
@@ -78,7 +78,7 @@ type request struct {
 	token     vote.Token   // of the lease: the last of its run
 	slot      vote.Slot    // of the lease
 	group     *group       // that covers the lease
-	extendAt  vote.Instant // when the votes of a lease with a length of its own are extended next
+	extendAt  vote.Instant // when the votes of a request with a length of its own are extended next; zero if they aren't
 	version   uint64       // of the value
 	heard     uint64       // the newest version that a majority has noted
 	urges     uint32       // how often the key was wanted back, as far as was told
@@ -208,7 +208,7 @@ func (q *Requester) giveBack(now vote.Now, n vote.Number, lost bool) {
 func (q *Requester) end(r *request, lost bool) {
 	q.leaveLine(r)
 	r.state = stateEnding
-	q.lengths = slices.DeleteFunc(q.lengths, func(o *request) bool { return o == r })
+	q.letGo(r)
 	q.ungroup(r)
 	for _, p := range q.peers {
 		v := &r.votes[p.place]

@@ -210,6 +210,7 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 				v.released = true
 				q.settleEnd(r)
 			} else if ok {
+				v.relSerial = e.Serial
 				p.book.amend(v.relAt, vote.Ledger{}.Minus(vote.OfVote(e.Serial)))
 			}
 		case ok && r.state == stateWon && e.Serial == v.serial && v.token == r.token:

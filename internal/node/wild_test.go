@@ -1,0 +1,478 @@
+package node
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// wild is a few nodes whose messages arrive in an order drawn at random: each direction of each connection keeps its own order, with the
+// refresh lane beside it, and nothing else does. It holds every grant against those that stand.
+type wild struct {
+	t      *testing.T
+	rng    *rand.Rand
+	now    vote.Now
+	names  []vote.NodeID
+	voters []vote.NodeID
+	nodes  map[vote.NodeID]*Node
+	conns  map[vote.Conn]link
+	last   vote.Conn
+	under  []*lane
+	slow   time.Duration // how long a message may be under way
+	leases []*held       // that stand
+	wishes map[wishID]quorum.Ask
+	served map[wishID]quorum.Event // the outcome of each wish
+	past   map[vote.Key][]*held    // every lease that there was
+	noise  []string
+	calls  int      // messages that voters said or heard at this instant
+	tail   []string // the newest of them
+	kinds  map[vote.Kind]int
+}
+
+type wishID struct {
+	node   vote.NodeID
+	number vote.Number
+}
+
+type held struct {
+	wishID
+	vote.Wish
+	slot  vote.Slot
+	token vote.Token // the first of its run
+}
+
+type lane struct {
+	conn     vote.Conn
+	from, to vote.NodeID
+	urgent   bool
+	queue    []posted
+}
+
+type posted struct {
+	at vote.Instant
+	m  vote.Message
+}
+
+var wildSeeds = flag.Int("wild.seeds", 20, "how many seeds")
+var wildSteps = flag.Int("wild.steps", 300, "how many steps")
+
+const wildTTL = 10 * time.Second
+
+func newWild(t *testing.T, seed uint64, voters, nodes int) *wild {
+	w := &wild{
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
+		nodes: map[vote.NodeID]*Node{}, conns: map[vote.Conn]link{}, slow: []time.Duration{30, 100, 300, 3}[seed%4] * time.Millisecond,
+		wishes: map[wishID]quorum.Ask{}, served: map[wishID]quorum.Event{}, past: map[vote.Key][]*held{},
+		kinds: map[vote.Kind]int{},
+	}
+	for i := range nodes {
+		w.names = append(w.names, vote.NodeID(rune('a'+i)))
+	}
+	w.voters = w.names[:voters]
+	for _, name := range w.names {
+		n, err := New(Config{Name: name, Life: 1, Voters: w.voters, TTL: wildTTL, MaxTTL: wildTTL}, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes[name] = n
+		n.Tap(func(c vote.Conn, m *vote.Message) { w.heard(name, c, m) })
+	}
+	for _, from := range w.names {
+		for _, to := range w.voters {
+			if from != to {
+				w.link(from, to)
+			}
+		}
+	}
+	w.pass(wildTTL + 2*vote.AskFor)
+	for _, name := range w.names {
+		if !w.nodes[name].Ready() {
+			t.Fatalf("%s isn't ready: %v", name, w.nodes[name].Voters(w.now))
+		}
+	}
+	return w
+}
+
+// heard finds a node that goes on talking to its own voter and never comes to an end.
+func (w *wild) heard(name vote.NodeID, c vote.Conn, m *vote.Message) {
+	w.calls++
+	w.kinds[m.Kind]++
+	if w.calls > 100_000 {
+		w.tail = append(w.tail, fmt.Sprintf("%s (conn %d) %+v", name, c, *m))
+		if len(w.tail) > 12 {
+			for _, l := range w.tail {
+				w.t.Log(l)
+			}
+			panic("no end of it")
+		}
+	}
+}
+
+func (w *wild) link(from, to vote.NodeID) {
+	w.last++
+	w.conns[w.last] = link{from, to}
+	w.nodes[from].Link(w.now, w.last, vote.SessionID{Node: to, Life: 1})
+	w.collect(from)
+}
+
+// cut ends a connection with all that is under way on it, and opens it anew.
+func (w *wild) cut(c vote.Conn) {
+	l, ok := w.conns[c]
+	if !ok {
+		return
+	}
+	delete(w.conns, c)
+	w.under = slices.DeleteFunc(w.under, func(q *lane) bool { return q.conn == c })
+	for _, end := range []vote.NodeID{l.from, l.to} {
+		w.nodes[end].Unlink(w.now, c)
+		w.collect(end)
+	}
+	w.link(l.from, l.to)
+}
+
+// collect takes what a node has to say and to tell.
+func (w *wild) collect(name vote.NodeID) {
+	out, events := w.nodes[name].Drain(nil, nil)
+	for _, o := range out {
+		l, ok := w.conns[o.Conn]
+		if !ok {
+			continue
+		}
+		if o.Close {
+			w.noise = append(w.noise, fmt.Sprintf("%s closes its connection with %v", name, l))
+			w.cut(o.Conn)
+			continue
+		}
+		to := l.to
+		if to == name {
+			to = l.from
+		}
+		urgent := o.Message.Kind.Urgent()
+		i := slices.IndexFunc(w.under, func(q *lane) bool { return q.conn == o.Conn && q.from == name && q.urgent == urgent })
+		if i < 0 {
+			i = len(w.under)
+			w.under = append(w.under, &lane{conn: o.Conn, from: name, to: to, urgent: urgent})
+		}
+		w.under[i].queue = append(w.under[i].queue, posted{w.now.Fast, o.Message})
+	}
+	for _, e := range events {
+		w.happened(name, e)
+	}
+}
+
+func (w *wild) happened(name vote.NodeID, e quorum.Event) {
+	id := wishID{name, e.Number}
+	switch e.Kind {
+	case quorum.EventAlarm, quorum.EventDrift:
+		w.t.Errorf("%s: %s", name, e.Text)
+	case quorum.EventGranted:
+		w.granted(id, e)
+	case quorum.EventLost:
+		w.over(id)
+	}
+	switch e.Kind {
+	case quorum.EventGranted, quorum.EventLost, quorum.EventFailed, quorum.EventReleased:
+		w.served[id] = e
+	}
+}
+
+func (w *wild) over(id wishID) {
+	w.leases = slices.DeleteFunc(w.leases, func(h *held) bool { return h.wishID == id })
+}
+
+// granted holds a new lease against all others.
+func (w *wild) granted(id wishID, e quorum.Event) {
+	ask, ok := w.wishes[id]
+	if !ok {
+		w.t.Fatalf("%v is granted and wasn't asked for", id)
+	}
+	g := &held{id, ask.Wish, e.Slot, e.Token}
+	holders := 0
+	for _, h := range w.leases {
+		if h.Key != g.Key {
+			continue
+		}
+		holders++
+		switch {
+		case g.Mode == vote.Shared && h.Mode == vote.Shared:
+		case g.Mode == vote.Permit && h.Mode == vote.Permit && g.slot != h.slot:
+		case g.Beside != 0 && h.number == g.Beside && h.node == g.node && h.Mode == vote.Shared:
+		default:
+			w.t.Fatalf("%v %+v is granted (slot %d) while %v %+v stands (slot %d)", g.wishID, g.Wish, g.slot, h.wishID, h.Wish, h.slot)
+		}
+	}
+	if g.Mode == vote.Permit && (holders >= int(g.Permits) || g.slot == 0 || int(g.slot) > int(g.Permits)) {
+		w.t.Fatalf("%v is granted slot %d of %d beside %d holders", g.wishID, g.slot, g.Permits, holders)
+	}
+	for _, h := range w.past[g.Key] {
+		if g.token < h.token+vote.Run && h.token < g.token+vote.Run {
+			w.t.Fatalf("%v has tokens from %d on, and %v from %d", g.wishID, g.token, h.wishID, h.token)
+		}
+		if g.token < h.token && (g.Mode == vote.Exclusive || h.Mode == vote.Exclusive) && h.Beside == 0 {
+			w.t.Fatalf("%v %v has tokens from %d on, the earlier %v %v from %d", g.wishID, g.Mode, g.token, h.wishID, h.Mode, h.token)
+		}
+	}
+	w.leases = append(w.leases, g)
+	w.past[g.Key] = append(w.past[g.Key], g)
+}
+
+func (w *wild) lock(name vote.NodeID, ask quorum.Ask) vote.Number {
+	// A node may be granted a key while it asks for it, so what it asks for is noted first.
+	next := vote.Number(w.nodes[name].Requester().Counters().Requests + 1)
+	w.wishes[wishID{name, next}] = ask
+	n, err := w.nodes[name].Lock(w.now, ask)
+	if err != nil || n != next {
+		w.t.Fatalf("number %d, %v", n, err)
+	}
+	w.collect(name)
+	return n
+}
+
+func (w *wild) release(id wishID) {
+	w.over(id)
+	w.nodes[id.node].Release(w.now, id.number)
+	w.collect(id.node)
+}
+
+// deliver takes one message from a lane drawn at random; false if none is under way.
+func (w *wild) deliver() bool {
+	w.under = slices.DeleteFunc(w.under, func(q *lane) bool { return len(q.queue) == 0 })
+	if len(w.under) == 0 {
+		return false
+	}
+	w.arrive(w.under[w.rng.IntN(len(w.under))])
+	return true
+}
+
+func (w *wild) arrive(q *lane) {
+	p := q.queue[0]
+	q.queue = q.queue[1:]
+	if _, ok := w.conns[q.conn]; !ok {
+		return
+	}
+	w.nodes[q.to].Deliver(w.now, q.conn, vote.SessionID{Node: q.from, Life: 1}, &p.m)
+	w.collect(q.to)
+}
+
+// step lets a millisecond pass, once all that is under way for too long has arrived.
+func (w *wild) step() {
+	for again := true; again; {
+		again = false
+		for _, q := range slices.Clone(w.under) {
+			for len(q.queue) > 0 && w.now.Fast.Sub(q.queue[0].at) >= w.slow {
+				w.arrive(q)
+				again = true
+			}
+		}
+	}
+	w.calls = 0
+	d := time.Millisecond
+	w.now.Fast, w.now.Slow, w.now.Wall = w.now.Fast.Add(d), w.now.Slow.Add(d), w.now.Wall+vote.Micros(d.Microseconds())
+	for _, name := range w.names {
+		if w.nodes[name].Next(w.now) <= 0 {
+			w.nodes[name].Tick(w.now)
+			w.collect(name)
+		}
+	}
+}
+
+// pass lets time pass while messages arrive.
+func (w *wild) pass(d time.Duration) {
+	for ; d > 0; d -= time.Millisecond {
+		for range w.rng.IntN(40) {
+			w.deliver()
+		}
+		w.step()
+	}
+}
+
+// quiescent asks for everything to be as if nothing had ever been asked for.
+func (w *wild) quiescent(calm bool) {
+	w.t.Helper()
+	for _, name := range w.names {
+		n := w.nodes[name]
+		if left := n.Requester().Open(); left != 0 {
+			w.t.Errorf("%s: %d requests are left", name, left)
+		}
+		c := n.Requester().Counters()
+		if c.Mismatches != 0 || calm && int(c.Restatements) != len(w.voters) {
+			w.t.Errorf("%s: %d acknowledgements didn't match, %d statements of %d voters", name, c.Mismatches, c.Restatements, len(w.voters))
+		}
+		if v := n.Voter(); v != nil {
+			if s := v.Size(); s.Keys != 0 || s.Requests != 0 {
+				w.t.Errorf("%s keeps %+v", name, s)
+				for _, k := range wildKeys {
+					if votes := v.Votes(k); len(votes) > 0 {
+						w.t.Errorf("%s: %q is promised: %+v", name, k, votes)
+					}
+				}
+			}
+		}
+	}
+	if calm && len(w.noise) > 0 {
+		w.t.Errorf("%q", w.noise)
+	}
+}
+
+var wildKeys = []vote.Key{"k", "s", "p", "l"}
+
+// monkey does things at random for so many steps.
+func (w *wild) monkey(steps int, calm bool, asks func(name vote.NodeID) (quorum.Ask, bool)) {
+	open := func() []wishID { // in an order that depends on nothing but the seed
+		var all []wishID
+		for id := range w.wishes {
+			if k := w.served[id].Kind; k == quorum.EventNone || k == quorum.EventGranted {
+				all = append(all, id)
+			}
+		}
+		slices.SortFunc(all, func(a, b wishID) int {
+			if a.node != b.node {
+				return int(a.node[0]) - int(b.node[0])
+			}
+			return int(a.number) - int(b.number)
+		})
+		return all
+	}
+	for range steps {
+		name := w.names[w.rng.IntN(len(w.names))]
+		n := w.nodes[name]
+		ids := open()
+		switch w.rng.IntN(16) {
+		case 0, 1, 2, 3:
+			if ask, ok := asks(name); ok && len(ids) < 14 {
+				w.lock(name, ask)
+			}
+		case 4, 5, 6, 7, 8:
+			if len(ids) > 0 {
+				id := ids[w.rng.IntN(len(ids))]
+				if w.served[id].Kind == quorum.EventGranted || w.rng.IntN(6) == 0 {
+					w.release(id)
+				}
+			}
+		case 9:
+			for _, h := range w.leases {
+				if h.node == name && h.Mode == vote.Exclusive && w.rng.IntN(2) == 0 {
+					if n.Share(w.now, h.number) {
+						h.Mode, h.Beside = vote.Shared, 0
+					}
+					w.collect(name)
+					break
+				}
+			}
+		case 10:
+			for _, h := range w.leases {
+				if h.node == name && h.Mode == vote.Shared && w.rng.IntN(2) == 0 {
+					w.lock(name, quorum.Ask{Wish: vote.Wish{Key: h.Key, Mode: vote.Exclusive, Beside: h.number, Try: w.rng.IntN(4) == 0}})
+					break
+				}
+			}
+		case 11:
+			if len(ids) > 0 {
+				id := ids[w.rng.IntN(len(ids))]
+				w.nodes[id.node].Set(w.now, id.number, []byte(fmt.Sprint(w.rng.IntN(100))))
+				w.collect(id.node)
+			}
+		case 12:
+			n.Look(w.now, wildKeys[w.rng.IntN(len(wildKeys))])
+			w.collect(name)
+		case 13:
+			n.Revoke(w.now, wildKeys[w.rng.IntN(len(wildKeys))], "please")
+			w.collect(name)
+		case 14:
+			if w.rng.IntN(10) == 0 {
+				n.Watch(w.now, "", true)
+				w.collect(name)
+			}
+		case 15:
+			if !calm && w.rng.IntN(3) == 0 && len(w.conns) > 0 {
+				conns := make([]vote.Conn, 0, len(w.conns))
+				for c := range w.conns {
+					conns = append(conns, c)
+				}
+				slices.Sort(conns)
+				w.cut(conns[w.rng.IntN(len(conns))])
+			}
+		}
+		for range w.rng.IntN(1 + 1000*int(time.Millisecond)/int(w.slow)) {
+			w.deliver()
+		}
+		for range w.rng.IntN(5) {
+			w.step()
+		}
+		if w.t.Failed() {
+			return
+		}
+		// An upgrade takes the place of what it stands beside.
+		for _, h := range slices.Clone(w.leases) {
+			if h.Beside != 0 && w.served[wishID{h.node, h.Beside}].Kind == quorum.EventGranted {
+				w.release(wishID{h.node, h.Beside})
+			}
+		}
+	}
+	for _, id := range open() {
+		w.release(id)
+	}
+}
+
+// anything is any sort of ask.
+func (w *wild) anything(vote.NodeID) (quorum.Ask, bool) {
+	ask := quorum.Ask{Wish: vote.Wish{Key: wildKeys[w.rng.IntN(len(wildKeys))], Mode: vote.Exclusive, Try: w.rng.IntN(5) == 0}}
+	switch ask.Key {
+	case "s":
+		if w.rng.IntN(3) > 0 {
+			ask.Mode = vote.Shared
+		}
+	case "p":
+		ask.Mode, ask.Permits = vote.Permit, 2
+		if w.rng.IntN(8) == 0 {
+			ask.Permits = 3
+		}
+	case "l":
+		ask.Length = time.Duration(60+w.rng.IntN(400)) * time.Millisecond
+		ask.Fixed = w.rng.IntN(3) == 0
+		switch w.rng.IntN(3) {
+		case 0:
+			ask.Mode = vote.Shared
+		case 1:
+			ask.Mode, ask.Permits = vote.Permit, 2
+		}
+	}
+	if w.rng.IntN(6) == 0 {
+		ask.MinHold = time.Duration(w.rng.IntN(200)) * time.Millisecond
+	}
+	if w.rng.IntN(6) == 0 {
+		ask.Delay = time.Duration(w.rng.IntN(200)) * time.Millisecond
+	}
+	if w.rng.IntN(4) == 0 {
+		ask.Value = []byte("v")
+	}
+	ask.Urge = w.rng.IntN(5) == 0
+	return ask, true
+}
+
+func TestAnythingInAnyOrder(t *testing.T) {
+	kinds := map[vote.Kind]int{}
+	for _, calm := range []bool{true, false} {
+		for seed := range uint64(*wildSeeds) {
+			t.Run(fmt.Sprintf("calm=%v/seed=%d", calm, seed), func(t *testing.T) {
+				w := newWild(t, seed, 3, 5)
+				w.monkey(*wildSteps, calm, w.anything)
+				if t.Failed() {
+					return
+				}
+				w.pass(wildTTL + 4*time.Second)
+				w.quiescent(calm)
+				for k, n := range w.kinds {
+					kinds[k] += n
+				}
+			})
+		}
+	}
+	t.Log(kinds)
+}
