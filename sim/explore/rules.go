@@ -88,7 +88,7 @@ func init() {
 		"quorum.request.wanted": skip,
 
 		// The shell's own: what quorum.group says.
-		"explore.user.group": skip, "explore.host.covers": skip,
+		"explore.claim.group": skip, "explore.host.covers": skip,
 	}
 }
 

@@ -125,7 +125,7 @@ func TestMessagesPerLock(t *testing.T) {
 	}
 	// While somebody waits for a lock, each voter tells its holder so, once; unless votes split, that is all that waiting costs.
 	for think, row := range map[string]struct{ least, most float64 }{
-		"500ms": {words, words + 1},        // some locks are waited for
+		"500ms": {words, words + 1},       // some locks are waited for
 		"1ms":   {words + 0.8, words + 1}, // and here nearly all
 	} {
 		_, r := measured(t, exact, "load.keys=1", "load.clients=1", "load.think="+think, "load.hold=100ms")
