@@ -1,24 +1,18 @@
 package explore
 
-import (
-	"fmt"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
-)
-
 // apply lets a step happen. It returns what is wrong then; "" if nothing is.
 func (x *explorer) apply(s *state, st Step) string {
 	x.report.Transitions++
 	wrong := x.take(s, st)
 	if wrong == "" {
-		wrong = x.twoHolders(s)
+		wrong = x.judge(s)
 	}
 	return wrong
 }
 
 func (x *explorer) take(s *state, st Step) string {
 	node := uint8(x.node(int(st.a)))
-	k := &s.conns[st.a%clients][st.b][st.slot]
+	k := &s.conns[st.a%maxClients][st.b][st.slot]
 	switch st.kind {
 	case stepDeliver:
 		return x.deliver(s, st)
@@ -42,6 +36,13 @@ func (x *explorer) take(s *state, st Step) string {
 			kind = onTry
 		}
 		return x.happen(s, occasion{kind: kind, node: node, key: st.key})
+	case stepUpgrade:
+		s.locks[st.a]--
+		return x.happen(s, occasion{kind: onUpgrade, node: node, key: st.key})
+	case stepShare:
+		return x.happen(s, occasion{kind: onShare, node: node, key: st.key})
+	case stepCalm:
+		return x.served(*s)
 	case stepRelease:
 		return x.happen(s, occasion{kind: onRelease, node: node, key: st.key})
 	case stepBreak:
@@ -85,35 +86,7 @@ func (x *explorer) happen(s *state, o occasion) string {
 	for i := range out.sends {
 		x.route(s, int(o.node), &out.sends[i])
 	}
-	for k := range x.o.Keys {
-		if out.lastResort && vote.TokenAt(x.now(int(o.node), o.tick).Wall) < s.last[k] {
-			s.excused[k] = true
-		}
-		if t := out.granted[k]; t != 0 {
-			if t <= s.last[k] && !s.excused[k] {
-				return fmt.Sprintf("tokens: %s is granted token %d of %s after a lease with token %d", x.names[o.node], t, keyNames[k], s.last[k])
-			}
-			s.last[k] = max(s.last[k], t)
-		}
-	}
-	return ""
-}
-
-// twoHolders checks that one client at most believes that it holds a key.
-func (x *explorer) twoHolders(s *state) string {
-	now := x.now(0, s.tick).Fast
-	for k := range x.o.Keys {
-		holders := 0
-		for c := range clients {
-			if u := &x.locals.all[s.nodes[x.node(c)]].users[k]; u.state == holding && now < u.until {
-				holders++
-			}
-		}
-		if holders > 1 {
-			return fmt.Sprintf("exclusion: two clients hold %s", keyNames[k])
-		}
-	}
-	return ""
+	return x.judgeTokens(s, &o, out)
 }
 
 func (x *explorer) deliver(s *state, st Step) string {
@@ -137,7 +110,7 @@ func (x *explorer) deliver(s *state, st Step) string {
 // passTime lets a tick pass, for all nodes. Lanes with messages on them run late now.
 func (x *explorer) passTime(s *state) string {
 	s.late -= uint8(x.lagging(s))
-	for c := range clients {
+	for c := range x.clients {
 		for v := range x.o.Voters {
 			for slot := range s.conns[c][v] {
 				k := &s.conns[c][v][slot]

@@ -19,7 +19,9 @@ func (x *explorer) proceed(s *state, st Step) string {
 // Options.Begin says has happened.
 func (x *explorer) begin() (state, error) {
 	s, wrong := x.warm()
-	s.locks = [clients]uint8{uint8(x.o.Locks[0]), uint8(x.o.Locks[1])}
+	for c, n := range x.o.Locks {
+		s.locks[c] = uint8(n)
+	}
 	s.ticks, s.breaks, s.crashes, s.late = uint8(x.o.Ticks), uint8(x.o.Breaks), uint8(x.o.Crashes), uint8(x.o.Late)
 	if wrong != "" {
 		return s, fmt.Errorf("before the first step: %s", wrong)

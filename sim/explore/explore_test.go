@@ -5,19 +5,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // TestGenuineNodesAreFine exhausts a small space of each kind.
 func TestGenuineNodesAreFine(t *testing.T) {
 	for name, o := range map[string]Options{
-		"every order":   {Locks: [2]int{1, 1}, Ticks: 1},
-		"prompt":        {Locks: [2]int{1, 1}, Ticks: 4, Crashes: 1, Prompt: true, Crash: []string{"b"}},
-		"late":          {Locks: [2]int{1, 1}, Ticks: 2, Late: 1, Prompt: true},
-		"first start":   {Locks: [2]int{1, 1}, Ticks: 4, Prompt: true, Cold: true},
-		"five voters":   {Voters: 5, Locks: [2]int{1, 1}, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"a-b", "a-c"}},
-		"two keys":      {Keys: 2, Locks: [2]int{2, 1}, Ticks: 1, Prompt: true},
-		"five, two":     {Voters: 5, Keys: 2, Locks: [2]int{1, 1}, Ticks: 1, Prompt: true},
-		"clients apart": {Apart: true, Locks: [2]int{1, 1}, Ticks: 4, Breaks: 1, Prompt: true, Break: []string{"x-a", "y-a"}},
+		"every order":   {Locks: []int{1, 1}, Ticks: 1},
+		"prompt":        {Locks: []int{1, 1}, Ticks: 4, Crashes: 1, Prompt: true, Crash: []string{"b"}},
+		"late":          {Locks: []int{1, 1}, Ticks: 2, Late: 1, Prompt: true},
+		"first start":   {Locks: []int{1, 1}, Ticks: 4, Prompt: true, Cold: true},
+		"five voters":   {Voters: 5, Locks: []int{1, 1}, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"a-b", "a-c"}},
+		"two keys":      {Keys: 2, Locks: []int{2, 1}, Ticks: 1, Prompt: true},
+		"five, two":     {Voters: 5, Keys: 2, Locks: []int{1, 1}, Ticks: 1, Prompt: true},
+		"clients apart": {Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 1, Prompt: true, Break: []string{"x-a", "y-a"}},
 	} {
 		if raced && !slices.Contains([]string{"first start", "two keys", "five, two"}, name) {
 			continue
@@ -38,7 +40,7 @@ func TestGenuineNodesAreFine(t *testing.T) {
 
 // TestAUsersTwoKeysAreHeldAtOnce shows that two keys don't stand in each other's way.
 func TestAUsersTwoKeysAreHeldAtOnce(t *testing.T) {
-	x, s := beginning(t, Options{Keys: 2, Locks: [2]int{2, 2}, Prompt: true, Keep: true})
+	x, s := beginning(t, Options{Keys: 2, Locks: []int{2, 2}, Prompt: true, Keep: true})
 	s, v, err := x.replay(s, []string{"lock a k", "lock b l", "lock b k", "lock a l"})
 	if v != nil || err != nil {
 		t.Fatal(v, err)
@@ -66,7 +68,7 @@ func beginning(t *testing.T, o Options) (*explorer, state) {
 }
 
 func TestARunCanBeStopped(t *testing.T) {
-	o := Options{Locks: [2]int{1, 1}, MaxStates: 500}
+	o := Options{Locks: []int{1, 1}, MaxStates: 500}
 	if r := run(t, o); r.Exhausted || r.States < 500 || r.States > 1000 {
 		t.Errorf("with a limit of 500 states: %v", r)
 	}
@@ -98,7 +100,7 @@ func TestLimitsAreChecked(t *testing.T) {
 }
 
 func TestPackedStatesComeBack(t *testing.T) {
-	x, first := beginning(t, Options{Keys: 2, Apart: true, Locks: [2]int{2, 2}, Ticks: 5, Breaks: 3, Crashes: 2, Late: 4})
+	x, first := beginning(t, Options{Keys: 2, Apart: true, Locks: []int{2, 2}, Ticks: 5, Breaks: 3, Crashes: 2, Late: 4})
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 10 {
 		s := first
@@ -109,9 +111,9 @@ func TestPackedStatesComeBack(t *testing.T) {
 			}
 			x.apply(&s, todo[rng.IntN(len(todo))])
 			p := packer{}
-			p.state(&s, len(x.names), x.o.Voters)
+			p.state(&s, x)
 			var back state
-			(&packer{buf: slices.Clone(p.buf), reading: true}).state(&back, len(x.names), x.o.Voters)
+			(&packer{buf: slices.Clone(p.buf), reading: true}).state(&back, x)
 			if back != s {
 				t.Fatalf("%+v came back as %+v", s, back)
 			}
@@ -139,5 +141,29 @@ func TestSeenRemembersEveryHash(t *testing.T) {
 	}
 	if !s.add(0) || s.add(0) || s.n != len(all)+1 {
 		t.Error("zero is counted wrongly")
+	}
+}
+
+// shared are small spaces in which clients share keys.
+var shared = map[string]Options{
+	"readers":   {Locks: []int{1, 1, 1}, Modes: []vote.Mode{vote.Shared, vote.Shared, vote.Exclusive}, Ticks: 1, Prompt: true},
+	"permits":   {Locks: []int{1, 1, 1}, Modes: []vote.Mode{vote.Permit, vote.Permit, vote.Permit}, Permits: 2, Ticks: 1, Prompt: true},
+	"permit":    {Locks: []int{1, 1, 1}, Modes: []vote.Mode{vote.Permit, vote.Permit, vote.Permit}, Permits: 1, Ticks: 1, Prompt: true},
+	"upgrade":   {Locks: []int{2, 1}, Modes: []vote.Mode{vote.Shared, vote.Shared}, Upgrade: true, Ticks: 1, Prompt: true},
+	"upgrades":  {Locks: []int{2, 2}, Modes: []vote.Mode{vote.Shared, vote.Shared}, Upgrade: true, Ticks: 1, Prompt: true},
+	"downgrade": {Locks: []int{1, 1}, Modes: []vote.Mode{vote.Exclusive, vote.Shared}, Downgrade: true, Ticks: 1, Prompt: true},
+}
+
+func TestSharedKeys(t *testing.T) {
+	for name, o := range shared {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o.Cover, o.Served = true, true
+			r := run(t, o)
+			t.Log(r)
+			if r.Violation != nil {
+				t.Fatal(r.Violation)
+			}
+		})
 	}
 }

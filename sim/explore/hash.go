@@ -6,7 +6,7 @@ func (x *explorer) identity(s *state) uint64 {
 		return x.hash(s)
 	}
 	p := packer{}
-	p.state(s, len(x.names), x.o.Voters)
+	p.state(s, x)
 	return digest(p.buf)
 }
 
@@ -21,7 +21,7 @@ func (x *explorer) features(s *state) (f features) {
 	for v := range n {
 		l := &x.locals.all[s.nodes[v]]
 		h := mix(l.main, uint64(s.lives[v]))
-		for c := range clients {
+		for c := range x.clients {
 			h = mix(h, x.locals.all[s.nodes[x.node(c)]].cols[v])
 			for slot := range s.conns[c][v] {
 				h = s.conns[c][v][slot].hash(h)
@@ -45,9 +45,9 @@ func (x *explorer) hash(s *state) uint64 {
 	f := x.features(s)
 	all := mix(0, uint64(s.tick)<<32|uint64(s.late)<<24|uint64(s.crashes)<<16|uint64(s.breaks)<<8|uint64(s.ticks))
 	for k := range x.o.Keys {
-		all = mix(all, uint64(s.last[k])<<1|bit(s.excused[k]))
+		all = s.tokens[k].hash(all, x.sharing)
 	}
-	for c := range clients {
+	for c := range x.clients {
 		node := x.node(c)
 		all = mix(mix(all, x.locals.all[s.nodes[node]].main), uint64(s.lives[node])<<8|uint64(s.locks[c]))
 	}

@@ -28,13 +28,22 @@ const (
 	holding
 )
 
-// user is the application, and what a shell keeps for it.
+// user is the application, and what a shell keeps for it: what it has asked for or holds, and an upgrade of that which it waits for.
 type user struct {
+	claim
+	up claim
+}
+
+type claim struct {
 	state  userState
+	mode   vote.Mode
+	slot   vote.Slot
 	number vote.Number
 	group  quorum.GroupID
 	until  vote.Instant // of the group
 }
+
+func (u user) waits() bool { return u.state == waiting || u.up.state == waiting }
 
 // act has a node live through an occasion. It changes the host; h is nil when the node starts.
 func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
@@ -65,14 +74,26 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	case onTick:
 		h.m.Tick(now)
 	case onLock, onTry:
-		n, err := h.m.Lock(now, quorum.Exclusive(keyNames[o.key], o.kind == onTry))
-		if err != nil {
-			panic(err)
+		wish := vote.Wish{Key: keyNames[o.key], Mode: x.o.Modes[x.client(int(o.node))], Try: o.kind == onTry}
+		if wish.Mode == vote.Permit {
+			wish.Permits = uint16(x.o.Permits)
 		}
-		h.users[o.key] = user{state: waiting, number: n}
+		h.users[o.key].claim = h.lock(now, wish)
+	case onUpgrade:
+		u := &h.users[o.key]
+		u.up = h.lock(now, vote.Wish{Key: keyNames[o.key], Mode: vote.Exclusive, Beside: u.number})
+	case onShare:
+		if u := &h.users[o.key]; h.m.Share(now, u.number) {
+			u.mode = vote.Shared
+		}
 	case onRelease:
-		h.m.Release(now, h.users[o.key].number)
-		h.users[o.key] = user{}
+		u := &h.users[o.key]
+		ends := &u.claim
+		if u.up.state == waiting {
+			ends = &u.up
+		}
+		h.m.Release(now, ends.number)
+		*ends = claim{}
 	case onLink:
 		h.m.Link(now, o.conn, x.session(o.peer, o.life))
 	case onUnlink:
@@ -82,6 +103,14 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	x.settle(h, now, o, out)
 	out.lastResort = lastResorts(h) > resorts
 	return after, out
+}
+
+func (h *host) lock(now vote.Now, wish vote.Wish) claim {
+	n, err := h.m.Lock(now, quorum.Ask{Wish: wish})
+	if err != nil {
+		panic(err)
+	}
+	return claim{state: waiting, mode: wish.Mode, number: n}
 }
 
 // roundTrip is what every round trip is taken for. Round trips are hints: they say how long a promise may be tentative. This one makes
@@ -115,7 +144,7 @@ func (x *explorer) settle(h *host, now vote.Now, o occasion, out *outcome) {
 	for range 100 {
 		sends, events := h.m.Drain(nil, nil)
 		for i := range events {
-			x.tell(h, o, &events[i], out)
+			x.tell(h, now, o, &events[i], out)
 		}
 		for i := range sends {
 			s := &sends[i]
@@ -144,7 +173,7 @@ func (x *explorer) settle(h *host, now vote.Now, o occasion, out *outcome) {
 }
 
 // tell takes in one event.
-func (x *explorer) tell(h *host, o occasion, e *quorum.Event, out *outcome) {
+func (x *explorer) tell(h *host, now vote.Now, o occasion, e *quorum.Event, out *outcome) {
 	switch e.Kind {
 	case quorum.EventAlarm:
 		if !isTwin(e.Text) { // a word of a life that has died may come later than the next life's first
@@ -162,21 +191,30 @@ func (x *explorer) tell(h *host, o occasion, e *quorum.Event, out *outcome) {
 	}
 	for i := range h.users {
 		u := &h.users[i]
-		if u.state == idle || u.number != e.Number {
-			continue
-		}
-		switch e.Kind {
-		case quorum.EventGranted:
-			out.granted[i] = e.Token
-			u.state, u.group, u.until = holding, e.Group, h.covers[e.Group]
-		case quorum.EventMoved:
-			u.group, u.until = e.Group, h.covers[e.Group]
-		case quorum.EventLost:
-			out.lost = true
-			*u = user{}
-		case quorum.EventFailed:
-			out.failed = true
-			*u = user{}
+		for _, c := range []*claim{&u.claim, &u.up} {
+			if c.state == idle || c.number != e.Number {
+				continue
+			}
+			switch e.Kind {
+			case quorum.EventGranted:
+				out.granted[i] = grant{e.Token, c == &u.up}
+				c.state, c.slot, c.group, c.until = holding, e.Slot, e.Group, h.covers[e.Group]
+				if c == &u.up { // it takes the place of the other
+					if u.state == holding {
+						h.m.Release(now, u.number)
+					}
+					*u = user{claim: *c}
+				}
+			case quorum.EventMoved:
+				c.group, c.until = e.Group, h.covers[e.Group]
+			case quorum.EventLost:
+				out.lost = true
+				*c = claim{}
+			case quorum.EventFailed:
+				out.failed = true
+				*c = claim{}
+			}
+			break
 		}
 	}
 }

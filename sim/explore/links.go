@@ -116,7 +116,7 @@ func (x *explorer) crash(s *state, node int) {
 	if node >= x.o.Voters {
 		return
 	}
-	for c := range clients {
+	for c := range x.clients {
 		pair := &s.conns[c][node]
 		for slot := range pair {
 			pair[slot].hangUp(voterSide)

@@ -19,6 +19,8 @@ type local struct {
 	main  uint64            // hash of what isn't about one voter
 	cols  [maxVoters]uint64 // and of what is
 	users [maxKeys]user     // of a client
+	votes [maxKeys][]bond   // of a voter; see Options.Cover
+	quiet vote.Instant      // and until when it promises nothing, at least
 }
 
 type occasionKind uint8
@@ -30,6 +32,8 @@ const (
 	onLock
 	onTry
 	onRelease
+	onUpgrade
+	onShare
 	onLink
 	onUnlink
 )
@@ -50,12 +54,18 @@ type occasion struct {
 type outcome struct {
 	next       uint32
 	sends      []send
-	granted    [maxKeys]vote.Token // zero: no grant
-	lastResort bool                // the voter took its clock for want of memory
-	wrong      string              // a panic or an alarm
+	granted    [maxKeys]grant
+	lastResort bool   // the voter took its clock for want of memory
+	wrong      string // a panic or an alarm
 	yields     bool
 	lost       bool
 	failed     bool
+}
+
+// grant is a lease's first token; zero when there is none.
+type grant struct {
+	token vote.Token
+	up    bool // of an upgrade
 }
 
 // send is a message that a node wants sent (or a connection that it has ended).
@@ -124,6 +134,7 @@ func (l *locals) intern(h *host, after occurrence) uint32 {
 	node := int(after.on.node)
 	e := l.x.encode(h, node, after.on.tick)
 	st := local{host: h, after: after, users: h.users, main: digest(e.main)}
+	l.x.look(h, &st)
 	key := make([]byte, 0, 8*(maxVoters+1))
 	key = append(key, byte(node))
 	for i := range l.x.o.Voters {

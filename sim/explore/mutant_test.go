@@ -22,48 +22,48 @@ var mutants = []struct {
 	// hint is what happens next in the short version of the test. LOCKMESH_EXPLORE_LONG leaves it to the search, too.
 	hint []string
 }{
-	{"no quiet time", hasty, Options{Locks: [2]int{1, 1}, Breaks: 2, Crashes: 1, Prompt: true, Crash: []string{"c"}}, []string{"break a b, a knows"}},
+	{"no quiet time", hasty, Options{Locks: []int{1, 1}, Breaks: 2, Crashes: 1, Prompt: true, Crash: []string{"c"}}, []string{"break a b, a knows"}},
 	{"quiet votes that count", quietCounts, Options{
-		Locks: [2]int{1, 1}, Ticks: 4, Breaks: 2, Crashes: 1, Late: 1, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}, Crash: []string{"c"},
+		Locks: []int{1, 1}, Ticks: 4, Breaks: 2, Crashes: 1, Late: 1, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}, Crash: []string{"c"},
 		Begin: []string{"lock a k", "lock b k", "break a c, a knows"}, // without, it is found as well, but to exhaust the control takes many minutes
 	}, []string{"tick", "break a b, a knows"}},
 	{"votes kept across a voter's lives", keepsVotes, Options{
-		Apart: true, Locks: [2]int{1, 1}, Ticks: 4, Breaks: 4, Crashes: 1, Prompt: true, Keep: true, Crash: []string{"b"}, Begin: acrossCuts,
+		Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 4, Crashes: 1, Prompt: true, Keep: true, Crash: []string{"b"}, Begin: acrossCuts,
 	}, []string{"lock y k", "tick", "lock x k"}},
 	{"an acknowledgement covers votes of another generation", coversGenerations, Options{
-		Apart: true, Locks: [2]int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
+		Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
 	}, []string{"lock x k", "break x b, x knows", "lock y k"}},
 	{"an answer that only adds", onlyAdds, Options{
-		Apart: true, Locks: [2]int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
+		Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
 	}, []string{"lock x k", "break x b, x knows", "lock y k"}},
 	{"session cover by any majority", anyMajority, Options{
-		Apart: true, Locks: [2]int{1, 1}, Ticks: 5, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Break: []string{"x-b", "x-c"}, Crash: []string{"c"},
+		Apart: true, Locks: []int{1, 1}, Ticks: 5, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Break: []string{"x-b", "x-c"}, Crash: []string{"c"},
 		Begin: []string{"break x c, x knows"},
 	}, []string{"lock x k", "lock y k"}},
 	{"a lost lease comes back", resurrects, Options{
-		Locks: [2]int{1, 1}, Ticks: 4, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"},
+		Locks: []int{1, 1}, Ticks: 4, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"},
 	}, []string{"lock a k"}},
 	{"no confirmation of tokens", newTrusting, Options{
-		Apart: true, Locks: [2]int{1, 1}, Ticks: 3, Breaks: 3, Late: 1, Prompt: true, Keep: true, Break: []string{"x-a", "x-c", "y-b"}, Crash: []string{},
+		Apart: true, Locks: []int{1, 1}, Ticks: 3, Breaks: 3, Late: 1, Prompt: true, Keep: true, Break: []string{"x-a", "x-c", "y-b"}, Crash: []string{},
 		Wall: map[string]time.Duration{"x": ahead, "b": ahead}, Begin: []string{"break x a, x knows", "break y b, y knows"},
 	}, []string{"lock x k", "late x > c  [confirm #1 serial 1 token 1700000015000000]", "break x c, x knows"}},
 	{"late serials honoured", honoursLate, Options{
-		Apart: true, Locks: [2]int{1, 1}, Ticks: 1, Breaks: 2, Late: 1, Prompt: true, Keep: true, Break: []string{"x-c", "y-a"}, Crash: []string{},
+		Apart: true, Locks: []int{1, 1}, Ticks: 1, Breaks: 2, Late: 1, Prompt: true, Keep: true, Break: []string{"x-c", "y-a"}, Crash: []string{},
 		Wall: map[string]time.Duration{"x": ahead, "a": ahead}, Begin: []string{"break x c, x knows", "break y a, y knows"},
 	}, []string{"lock x k", "late x > b  [confirm #1 serial 1 token 1700000015000000]"}},
 	{"restarted voters that don't ask for the highest token", asksNobody, Options{
-		Locks: [2]int{1, 1}, Ticks: 5, Breaks: 2, Crashes: 1, Prompt: true, Break: []string{"a-b", "b-a"}, Crash: []string{"c"},
+		Locks: []int{1, 1}, Ticks: 5, Breaks: 2, Crashes: 1, Prompt: true, Break: []string{"a-b", "b-a"}, Crash: []string{"c"},
 		Wall: map[string]time.Duration{"a": ahead}, Begin: []string{"break a b, a knows", "break b a, b knows"},
 	}, []string{"lock a k", "release a k"}},
 	{"highest token asked for at the start of the quiet time", newEarly, Options{
-		Apart: true, Locks: [2]int{1, 1}, Ticks: 3, Breaks: 2, Crashes: 1, Late: 2, Prompt: true, Keep: true, Break: []string{"x-c", "y-b"}, Crash: []string{"a"},
+		Apart: true, Locks: []int{1, 1}, Ticks: 3, Breaks: 2, Crashes: 1, Late: 2, Prompt: true, Keep: true, Break: []string{"x-c", "y-b"}, Crash: []string{"a"},
 		Wall:  map[string]time.Duration{"x": ahead, "a": ahead},
 		Begin: []string{"break x c, x knows", "break y b, y knows", "lock x k", "late x > b  [confirm #1 serial 1 token 1700000015000000]", "crash a"},
 	}, []string{"lock y k", "start a", "link-late x a"}},
-	{"yield before uncounting", yieldsFirst, Options{Locks: [2]int{1, 1}}, nil},
-	{"a tenure that revokes without the owner's word", revokes, Options{Locks: [2]int{1, 1}}, nil},
-	{"hearsay of a death ends a session", buriesAlive, Options{Locks: [2]int{1, 1}, Ticks: 1, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}}, nil},
-	{"release without owner check", releasesAnyones, Options{Apart: true, Locks: [2]int{1, 2}, Prompt: true, Abandon: true}, nil},
+	{"yield before uncounting", yieldsFirst, Options{Locks: []int{1, 1}}, nil},
+	{"a tenure that revokes without the owner's word", revokes, Options{Locks: []int{1, 1}}, nil},
+	{"hearsay of a death ends a session", buriesAlive, Options{Locks: []int{1, 1}, Ticks: 1, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}}, nil},
+	{"release without owner check", releasesAnyones, Options{Apart: true, Locks: []int{1, 2}, Prompt: true, Abandon: true}, nil},
 }
 
 // acrossCuts leaves x with b, and y with c.

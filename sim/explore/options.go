@@ -3,6 +3,7 @@ package explore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
@@ -12,10 +13,12 @@ import (
 )
 
 const (
-	clients   = 2
-	maxVoters = 5
-	maxNodes  = maxVoters + clients
-	maxKeys   = 2
+	minClients = 2
+	maxClients = 3
+	maxVoters  = 5
+	maxNodes   = maxVoters + maxClients
+	maxKeys    = 2
+	maxPermits = 2
 
 	// Tick is by how much time passes at once. The voters' time to ask for tokens and to forget a key is one tick.
 	Tick = vote.AskFor
@@ -37,13 +40,13 @@ const (
 type Options struct {
 	Voters int  // 3 (the default) or more, named a, b, c...
 	Keys   int  // 1 (the default) or 2, named k and l; a client may want both at once
-	Apart  bool // the two clients are nodes of their own, x and y; otherwise they are the voters a and b
+	Apart  bool // the clients are nodes of their own, x, y and z; otherwise they are the voters a, b and c
 
-	Locks   [clients]int // how many requests each client makes, for all keys together
-	Ticks   int          // how many ticks pass
-	Breaks  int          // how many connections break; they come back whenever it pleases the adversary
-	Crashes int          // how many times a node crashes; it starts again whenever it pleases the adversary
-	Late    int          // how often a lane of a connection runs late: what is on it waits for as long as it pleases the adversary
+	Locks   []int // how many requests each client makes, for all keys together; there are two clients, or three if it names three
+	Ticks   int   // how many ticks pass
+	Breaks  int   // how many connections break; they come back whenever it pleases the adversary
+	Crashes int   // how many times a node crashes; it starts again whenever it pleases the adversary
+	Late    int   // how often a lane of a connection runs late: what is on it waits for as long as it pleases the adversary
 
 	// Prompt has every message arrive at once, those of either client's lanes in a fixed order, unless its lane runs late. Otherwise that
 	// holds for the refresh lane alone, and the others are delivered in every order.
@@ -52,10 +55,22 @@ type Options struct {
 	Crash []string // which nodes may crash; nil: all
 	Break []string // which connections may break, as "x-a"; nil: all
 
+	Modes     []vote.Mode // of the clients' requests; nil: exclusive
+	Permits   int         // how many each key has, 1 or 2, if requests are for permits
+	Upgrade   bool        // whoever holds a shared lease may ask for an exclusive one beside it, which takes its place
+	Downgrade bool        // exclusive leases may be made shared
+
 	Keep    bool // leases aren't released
 	Abandon bool // requests are given up while they wait
 	Try     bool // requests may be TryLocks
 	Cold    bool // begin at the first start of all, rather than when all voters count
+
+	// Cover has the judge look into the voters, too: those behind a lease must stand by it for as long as its holder believes in it. Two
+	// readers whose leases nobody covers harm nobody, so users alone wouldn't see that.
+	Cover bool
+	// Served has whoever waits be served, or turned away, if nothing goes wrong from there on: all that is late arrives, who is down starts, holders
+	// give back what they have, and time passes.
+	Served bool
 
 	Begin []string // steps that happen first, as [Violation] tells them; they take from the limits above
 
@@ -79,6 +94,7 @@ type Progress struct {
 // Machine is what runs on a node: a *node.Node, or one in a wrapper that breaks a rule. It is copied by reflection; see [deepCopy].
 type Machine interface {
 	Lock(now vote.Now, ask quorum.Ask) (vote.Number, error)
+	Share(now vote.Now, num vote.Number) bool
 	Release(now vote.Now, num vote.Number)
 	Link(now vote.Now, conn vote.Conn, voter vote.SessionID)
 	Unlink(now vote.Now, conn vote.Conn)
@@ -99,8 +115,18 @@ func (o *Options) check() error {
 	if o.Voters == 0 {
 		o.Voters = 3
 	}
-	if o.Voters < clients || o.Voters > maxVoters {
-		return fmt.Errorf("%d voters: it can be %d to %d", o.Voters, clients, maxVoters)
+	if o.Voters < minClients || o.Voters > maxVoters {
+		return fmt.Errorf("%d voters: it can be %d to %d", o.Voters, minClients, maxVoters)
+	}
+	o.Locks = slices.Clone(o.Locks)
+	for len(o.Locks) < minClients {
+		o.Locks = append(o.Locks, 0)
+	}
+	if len(o.Locks) > maxClients || !o.Apart && len(o.Locks) > o.Voters {
+		return fmt.Errorf("%d clients: it can be %d to %d, and no more than voters unless they are apart", len(o.Locks), minClients, maxClients)
+	}
+	if err := o.checkModes(); err != nil {
+		return err
 	}
 	if o.Keys == 0 {
 		o.Keys = 1
@@ -108,7 +134,7 @@ func (o *Options) check() error {
 	if o.Keys < 1 || o.Keys > maxKeys {
 		return fmt.Errorf("%d keys: it can be 1 to %d", o.Keys, maxKeys)
 	}
-	for _, n := range []int{o.Locks[0], o.Locks[1], o.Ticks, o.Breaks, o.Crashes, o.Late} {
+	for _, n := range append([]int{o.Ticks, o.Breaks, o.Crashes, o.Late}, o.Locks...) {
 		if n < 0 || n > 200 {
 			return errors.New("a limit is negative or above 200")
 		}
@@ -122,4 +148,30 @@ func (o *Options) check() error {
 		o.plain = true // a requester ends leases on several keys in an order in which the names of voters play a part
 	}
 	return nil
+}
+
+// checkModes has every client have a mode.
+func (o *Options) checkModes() error {
+	if len(o.Modes) > len(o.Locks) {
+		return fmt.Errorf("%d modes for %d clients", len(o.Modes), len(o.Locks))
+	}
+	o.Modes = slices.Clone(o.Modes)
+	for len(o.Modes) < len(o.Locks) {
+		o.Modes = append(o.Modes, vote.Exclusive)
+	}
+	permits := slices.Contains(o.Modes, vote.Permit)
+	switch {
+	case slices.ContainsFunc(o.Modes, func(m vote.Mode) bool { return !m.Valid() }):
+		return fmt.Errorf("modes %v: there is an unknown one", o.Modes)
+	case o.Permits < 0 || o.Permits > maxPermits || permits != (o.Permits > 0):
+		return fmt.Errorf("%d permits: it can be 1 to %d if requests are for permits, and else 0", o.Permits, maxPermits)
+	case o.Served && o.Keep:
+		return errors.New("nobody can be served while leases are kept")
+	}
+	return nil
+}
+
+// sharing reports whether two clients may hold a key at once.
+func (o *Options) sharing() bool {
+	return o.Downgrade || slices.ContainsFunc(o.Modes, func(m vote.Mode) bool { return m != vote.Exclusive })
 }

@@ -38,13 +38,14 @@ func (p *packer) flags(all ...*bool) {
 	}
 }
 
-// state packs or unpacks a state of so many nodes, the first of which are voters.
-func (p *packer) state(s *state, nodes, voters int) {
+// state packs or unpacks a state of an explorer.
+func (p *packer) state(s *state, x *explorer) {
+	nodes, voters := len(x.names), x.o.Voters
 	for i := range nodes {
 		number(p, &s.nodes[i])
 		number(p, &s.lives[i])
 	}
-	for c := range clients {
+	for c := range x.clients {
 		number(p, &s.locks[c])
 		for v := range voters {
 			p.flags(&s.away[c][v])
@@ -61,9 +62,8 @@ func (p *packer) state(s *state, nodes, voters int) {
 	for _, n := range []*uint8{&s.tick, &s.ticks, &s.breaks, &s.crashes, &s.late} {
 		number(p, n)
 	}
-	for k := range s.last {
-		number[vote.Token](p, &s.last[k])
-		p.flags(&s.excused[k])
+	for k := range x.o.Keys {
+		p.tokens(&s.tokens[k], x.sharing)
 	}
 }
 
@@ -87,4 +87,13 @@ func (p *packer) question(q *question) {
 		number(p, &q.asked)
 		number(p, &q.told)
 	}
+}
+
+func (p *packer) tokens(t *tokens, sharing bool) {
+	number(p, &t.last)
+	p.flags(&t.excused)
+	if !sharing {
+		return
+	}
+	t.each(func(n *vote.Token) { number(p, n) })
 }

@@ -45,8 +45,12 @@ func init() {
 		"lease.session.received": ifLinked, "lease.session.mark": ifLinked,
 		"lease.session.markAt":     ifMarked,
 		"lease.session.probeUntil": when(func(_ *encoder, s reflect.Value) bool { return is(s, "candidate") }),
-		"lease.entry.since":        when(func(_ *encoder, e reflect.Value) bool { return get(e, "serial").Uint() != 0 }),
 		"lease.session.statedSent": ifStating, // the answer echoes it, and nothing else does
+		// A promise begins by setting these anew. Once a reminder's time is over it is the same as none.
+		"lease.entry.since": ifVoted, "lease.entry.inquired": ifVoted, "lease.entry.wanted": ifVoted, "lease.entry.urged": ifVoted,
+		"lease.entry.timed": when(func(e *encoder, in reflect.Value) bool {
+			return voted(e, in) && get(in, "timed").Int() > int64(e.now)
+		}),
 		// Everything is refreshed at each tick, so this never makes a difference.
 		"quorum.peer.refreshAt": skip,
 
@@ -70,13 +74,21 @@ func init() {
 		"lease.Voter.listed":   sessions,
 		"lease.Voter.sessions": skip, // the same as listed
 
-		"lease.Voter.quiet":   quietness,
-		"lease.Voter.tenures": tenures,
+		"lease.Voter.quiet":     quietness,
+		"lease.Voter.reminders": reminders,
 		// Each timer that it stands for is written. A timer that fires for nothing does nothing; one that is missed is found out.
 		"lease.Voter.due": missesNothing,
 
+		// How long something has been so is for those who look and watch, of whom there are none here; a least time to hold and a length of
+		// its own, for which the others matter, no request has.
+		"lease.entry.from": skip, "lease.entry.wonAt": skip, "quorum.counted.relSerial": skip,
+		"lease.Voter.news": none, "quorum.Requester.looks": none, "quorum.Requester.watches": none,
+		"vote.Wish.Length": none, "vote.Wish.Delay": none, "vote.Wish.MinHold": none,
+		// Whether a holder was told that somebody waits decides whether it is told again, and it does nothing about it.
+		"quorum.request.wanted": skip,
+
 		// The shell's own: what quorum.group says.
-		"explore.user.group": skip, "explore.host.covers": skip,
+		"explore.claim.group": skip, "explore.host.covers": skip,
 	}
 }
 
@@ -87,6 +99,13 @@ func when(holds func(e *encoder, in reflect.Value) bool) rule {
 		} else {
 			e.num(0)
 		}
+	}
+}
+
+// none holds a field to have nothing in it, since other rules rest on that.
+func none(_ *encoder, in, v reflect.Value) {
+	if !v.IsZero() {
+		panic(fmt.Sprintf("explore: a %s has %v, which the rules don't provide for", in.Type(), v))
 	}
 }
 
@@ -116,7 +135,10 @@ func covers(e *encoder, p reflect.Value) bool { return get(p, "covered").Int() >
 
 func up(_ *encoder, p reflect.Value) bool { return get(p, "link").Uint() == 2 } // linkUp
 
+func voted(_ *encoder, e reflect.Value) bool { return get(e, "serial").Uint() != 0 }
+
 var (
+	ifVoted      = when(voted)
 	ifUp         = when(up)
 	ifAnswered   = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && is(p, "answered") })
 	ifUnanswered = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && !is(p, "answered") })
@@ -193,25 +215,28 @@ func quietness(e *encoder, _, v reflect.Value) {
 	e.value(v)
 }
 
-// tenures leaves out those of votes that are gone. A serial tells which vote it is, and they end in order of their ends and serials.
-func tenures(e *encoder, _, v reflect.Value) {
-	type tenure struct {
-		end    int64
+// reminders leaves out those of votes that are gone. A serial tells which vote it is, and they come in order of their times and serials.
+func reminders(e *encoder, _, v reflect.Value) {
+	type reminder struct {
+		at     int64
 		serial uint64
 	}
-	var living []tenure
+	var living []reminder
 	for i := range v.Len() {
-		t := v.Index(i)
-		holder := get(get(t, "key").Elem(), "vote")
-		if serial := get(t, "serial").Uint(); !holder.IsNil() && get(holder.Elem(), "serial").Uint() == serial {
-			living = append(living, tenure{get(t, "end").Int(), serial})
+		r := v.Index(i)
+		serial := get(r, "serial").Uint()
+		votes := get(get(r, "key").Elem(), "votes")
+		for j := range votes.Len() {
+			if get(votes.Index(j).Elem(), "serial").Uint() == serial {
+				living = append(living, reminder{get(r, "at").Int(), serial})
+			}
 		}
 	}
-	slices.SortFunc(living, func(a, b tenure) int { return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.serial, b.serial)) })
+	slices.SortFunc(living, func(a, b reminder) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.serial, b.serial)) })
 	e.num(uint64(len(living)))
-	for _, t := range living {
-		e.num(uint64(t.end))
-		e.num(t.serial)
+	for _, r := range living {
+		e.num(uint64(r.at))
+		e.num(r.serial)
 	}
 }
 
@@ -245,8 +270,8 @@ func missesNothing(_ *encoder, in, v reflect.Value) {
 	check(!is(q, "over") && now < until, until, "the end of its quiet time")
 	check(is(q, "asking"), get(q, "askNext").Int(), "its next question")
 	check(away != 0, away, "its return")
-	if t := get(in, "tenures"); t.Len() > 0 {
-		check(true, get(t.Index(0), "end").Int(), "the end of a tenure")
+	if r := get(in, "reminders"); r.Len() > 0 {
+		check(true, get(r.Index(0), "at").Int(), "a vote that is to be looked at again")
 	}
 	if k := get(in, "idle"); k.Len() > 0 {
 		check(true, get(k.Index(0), "at").Int(), "a key that nobody wants")

@@ -27,8 +27,8 @@ func (r *Report) String() string {
 }
 
 func (r *Report) note(out *outcome) {
-	for _, t := range out.granted {
-		r.Grants += int(bit(t != 0))
+	for _, g := range out.granted {
+		r.Grants += int(bit(g.token != 0))
 	}
 	r.Losses += int(bit(out.lost))
 	r.Yields += int(bit(out.yields))

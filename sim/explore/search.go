@@ -102,7 +102,7 @@ func (r *search) reach(s *state) {
 	}
 	p := packer{buf: make([]byte, 0, 96)}
 	number(&p, ptr(uint32(at)))
-	p.state(s, len(r.x.names), r.x.o.Voters)
+	p.state(s, r.x)
 	r.next = append(r.next, p.buf)
 }
 
@@ -130,7 +130,7 @@ func (r *search) unpack(packed []byte, s *state) (at int32) {
 	p := packer{buf: packed, reading: true}
 	var n uint32
 	number(&p, &n)
-	p.state(s, len(r.x.names), r.x.o.Voters)
+	p.state(s, r.x)
 	return int32(n)
 }
 
@@ -145,11 +145,20 @@ func (r *search) violated(what string) {
 
 // over reports whether nothing can be granted any more, so that neither exclusion nor the order of tokens can be violated.
 func (x *explorer) over(s *state) bool {
-	for c := range clients {
-		wants := func(u user) bool { return u.state == waiting }
-		if s.locks[c] > 0 || slices.ContainsFunc(x.locals.all[s.nodes[x.node(c)]].users[:], wants) {
+	for c := range x.clients {
+		if s.locks[c] > 0 {
 			return false
 		}
 	}
-	return true
+	return !x.waits(s)
+}
+
+// waits reports whether somebody waits.
+func (x *explorer) waits(s *state) bool {
+	for c := range x.clients {
+		if slices.ContainsFunc(x.locals.all[s.nodes[x.node(c)]].users[:], user.waits) {
+			return true
+		}
+	}
+	return false
 }

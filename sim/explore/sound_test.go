@@ -16,12 +16,12 @@ import (
 func TestLookingUpIsLivingThrough(t *testing.T) {
 	clocks := map[string]time.Duration{"a": ahead}
 	for name, o := range map[string]Options{
-		"apart":      {Locks: [2]int{2, 1}, Ticks: 8, Breaks: 3, Crashes: 2, Late: 4, Apart: true, Crash: []string{"a", "b", "x"}, Abandon: true, Try: true},
-		"prompt":     {Locks: [2]int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Crash: []string{"a", "b", "c"}, Abandon: true, Try: true},
-		"clocks":     {Locks: [2]int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Apart: true, Wall: clocks},
-		"two keys":   {Keys: 2, Locks: [2]int{2, 3}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Abandon: true, Try: true},
-		"five":       {Voters: 5, Locks: [2]int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true},
-		"from birth": {Locks: [2]int{1, 1}, Ticks: 9, Breaks: 2, Crashes: 1, Late: 3, Prompt: true, Cold: true},
+		"apart":      {Locks: []int{2, 1}, Ticks: 8, Breaks: 3, Crashes: 2, Late: 4, Apart: true, Crash: []string{"a", "b", "x"}, Abandon: true, Try: true},
+		"prompt":     {Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Crash: []string{"a", "b", "c"}, Abandon: true, Try: true},
+		"clocks":     {Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Apart: true, Wall: clocks},
+		"two keys":   {Keys: 2, Locks: []int{2, 3}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Abandon: true, Try: true},
+		"five":       {Voters: 5, Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true},
+		"from birth": {Locks: []int{1, 1}, Ticks: 9, Breaks: 2, Crashes: 1, Late: 3, Prompt: true, Cold: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			walks := 40
@@ -99,16 +99,16 @@ func (x *explorer) walkWithShadows(t *testing.T, s state, rng *rand.Rand, length
 
 // spaces are small, and between them everything happens.
 var spaces = map[string]Options{
-	"orders":        {Locks: [2]int{1, 1}},
-	"apart":         {Apart: true, Locks: [2]int{1, 0}, Ticks: 1, Late: 1},
-	"apart, breaks": {Apart: true, Locks: [2]int{1, 1}, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"x-a", "x-b", "x-c"}},
-	"apart, late":   {Apart: true, Locks: [2]int{1, 1}, Ticks: 1, Late: 1, Prompt: true},
-	"crashes":       {Apart: true, Locks: [2]int{1, 1}, Ticks: 1, Crashes: 1, Prompt: true},
-	"restarts":      {Apart: true, Locks: [2]int{1, 0}, Ticks: 5, Crashes: 1, Prompt: true, Crash: []string{"a", "b", "c"}},
-	"clocks":        {Locks: [2]int{1, 0}, Ticks: 5, Crashes: 1, Prompt: true, Crash: []string{"c"}, Wall: map[string]time.Duration{"a": ahead}},
-	"two keys":      {Keys: 2, Locks: [2]int{1, 1}, Ticks: 1, Breaks: 1, Prompt: true, Keep: true, Crash: []string{}, Break: []string{"a-b", "a-c"}},
-	"tries":         {Locks: [2]int{1, 1}, Ticks: 3, Prompt: true, Abandon: true, Try: true},
-	"five":          {Voters: 5, Locks: [2]int{1, 1}, Crashes: 1, Prompt: true, Crash: []string{"c", "d", "e"}},
+	"orders":        {Locks: []int{1, 1}},
+	"apart":         {Apart: true, Locks: []int{1, 0}, Ticks: 1, Late: 1},
+	"apart, breaks": {Apart: true, Locks: []int{1, 1}, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"x-a", "x-b", "x-c"}},
+	"apart, late":   {Apart: true, Locks: []int{1, 1}, Ticks: 1, Late: 1, Prompt: true},
+	"crashes":       {Apart: true, Locks: []int{1, 1}, Ticks: 1, Crashes: 1, Prompt: true},
+	"restarts":      {Apart: true, Locks: []int{1, 0}, Ticks: 5, Crashes: 1, Prompt: true, Crash: []string{"a", "b", "c"}},
+	"clocks":        {Locks: []int{1, 0}, Ticks: 5, Crashes: 1, Prompt: true, Crash: []string{"c"}, Wall: map[string]time.Duration{"a": ahead}},
+	"two keys":      {Keys: 2, Locks: []int{1, 1}, Ticks: 1, Breaks: 1, Prompt: true, Keep: true, Crash: []string{}, Break: []string{"a-b", "a-c"}},
+	"tries":         {Locks: []int{1, 1}, Ticks: 3, Prompt: true, Abandon: true, Try: true},
+	"five":          {Voters: 5, Locks: []int{1, 1}, Crashes: 1, Prompt: true, Crash: []string{"c", "d", "e"}},
 }
 
 // TestReductionLosesNothing visits spaces twice: once as always, and once with voters never exchanged and every field of every node
@@ -172,9 +172,9 @@ func (x *explorer) collect(t *testing.T, hash func(*state) uint64) map[uint64]bo
 // happen next at all times, up to an exchange.
 func TestExchangedVotersDoTheSame(t *testing.T) {
 	for name, o := range map[string]Options{
-		"every order": {Apart: true, Locks: [2]int{2, 2}, Ticks: 6, Breaks: 3, Crashes: 3, Late: 4, Abandon: true, Try: true},
-		"prompt":      {Apart: true, Locks: [2]int{2, 2}, Ticks: 8, Breaks: 4, Crashes: 3, Late: 3, Prompt: true},
-		"five":        {Voters: 5, Locks: [2]int{2, 2}, Ticks: 8, Breaks: 4, Crashes: 3, Late: 2, Prompt: true},
+		"every order": {Apart: true, Locks: []int{2, 2}, Ticks: 6, Breaks: 3, Crashes: 3, Late: 4, Abandon: true, Try: true},
+		"prompt":      {Apart: true, Locks: []int{2, 2}, Ticks: 8, Breaks: 4, Crashes: 3, Late: 3, Prompt: true},
+		"five":        {Voters: 5, Locks: []int{2, 2}, Ticks: 8, Breaks: 4, Crashes: 3, Late: 2, Prompt: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,5 +1,7 @@
 package explore
 
+import "github.com/lockmesh/lockmesh/internal/vote"
+
 type stepKind uint8
 
 const (
@@ -12,6 +14,8 @@ const (
 	stepLock                       // a client asks for the key
 	stepTry                        // or tries to have it
 	stepRelease                    // a client releases its lease, or gives a request up
+	stepUpgrade                    // a client with a shared lease asks for an exclusive one
+	stepShare                      // a client makes its exclusive lease a shared one
 	stepBreak                      // a connection breaks, as one side knows at once
 	stepNotice                     // the other side knows, and what was under way to it is lost
 	stepNoticeLate                 // or knows late
@@ -20,6 +24,7 @@ const (
 	stepCrash                      // a node dies
 	stepStart                      // and starts again
 	stepTick                       // time passes
+	stepCalm                       // nothing goes wrong any more
 )
 
 // Step is one thing that may happen next. Its fields mean what its kind says.
@@ -27,7 +32,7 @@ type Step struct {
 	kind       stepKind
 	a, b       uint8  // a client (stepAsk, stepTell: a voter that asks; stepCrash, stepStart: a node) and a voter
 	slot, lane uint8  // of the connection
-	key        uint8  // of stepLock, stepTry and stepRelease
+	key        uint8  // of what clients do
 	msg        uint32 // stepLate: the message that is the first to be late
 }
 
@@ -59,7 +64,7 @@ func (x *explorer) prompt(s *state) (Step, bool) {
 		return ranks[a.b] < ranks[b.b]
 	}
 	found := false
-	for c := range clients {
+	for c := range x.clients {
 		for v := range x.o.Voters {
 			st, ok := x.promptOf(s, c, v)
 			if ok && (!found || before(st, first)) {
@@ -141,7 +146,7 @@ func (x *explorer) delay(s *state, st Step) Step {
 
 // steps appends all that may happen next in a state without prompt messages.
 func (x *explorer) steps(s *state, all []Step) []Step {
-	for c := range clients {
+	for c := range x.clients {
 		all = x.userSteps(s, c, all)
 		for v := range x.o.Voters {
 			for slot := range s.conns[c][v] {
@@ -173,6 +178,9 @@ func (x *explorer) steps(s *state, all []Step) []Step {
 	if s.ticks > 0 && x.lagging(s) <= int(s.late) {
 		all = append(all, Step{kind: stepTick})
 	}
+	if x.o.Served && x.waits(s) {
+		all = append(all, Step{kind: stepCalm})
+	}
 	return all
 }
 
@@ -188,14 +196,28 @@ func (x *explorer) userSteps(s *state, c int, all []Step) []Step {
 		return all
 	}
 	for k := range x.o.Keys {
-		switch state := x.locals.all[n].users[k].state; {
-		case state == idle && s.locks[c] > 0:
-			all = append(all, Step{kind: stepLock, a: uint8(c), key: uint8(k)})
-			if x.o.Try {
-				all = append(all, Step{kind: stepTry, a: uint8(c), key: uint8(k)})
+		u := &x.locals.all[n].users[k]
+		add := func(kind stepKind) { all = append(all, Step{kind: kind, a: uint8(c), key: uint8(k)}) }
+		switch {
+		case u.waits():
+			if x.o.Abandon {
+				add(stepRelease)
 			}
-		case state == holding && !x.o.Keep || state == waiting && x.o.Abandon:
-			all = append(all, Step{kind: stepRelease, a: uint8(c), key: uint8(k)})
+		case u.state == idle && s.locks[c] > 0:
+			add(stepLock)
+			if x.o.Try {
+				add(stepTry)
+			}
+		case u.state == holding:
+			if !x.o.Keep {
+				add(stepRelease)
+			}
+			if x.o.Upgrade && u.mode == vote.Shared && s.locks[c] > 0 {
+				add(stepUpgrade)
+			}
+			if x.o.Downgrade && u.mode == vote.Exclusive {
+				add(stepShare)
+			}
 		}
 	}
 	return all
@@ -230,7 +252,7 @@ func (x *explorer) connSteps(s *state, c, v, slot int, all []Step) []Step {
 
 // lagging returns how many more lanes run late if time passes now.
 func (x *explorer) lagging(s *state) (n int) {
-	for c := range clients {
+	for c := range x.clients {
 		for v := range x.o.Voters {
 			for slot := range s.conns[c][v] {
 				k := &s.conns[c][v][slot]

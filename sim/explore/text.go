@@ -38,6 +38,12 @@ func (x *explorer) describe(s *state, st Step) string {
 		return fmt.Sprintf("try %s %s", client(), keyNames[st.key])
 	case stepRelease:
 		return fmt.Sprintf("release %s %s", client(), keyNames[st.key])
+	case stepUpgrade:
+		return fmt.Sprintf("upgrade %s %s", client(), keyNames[st.key])
+	case stepShare:
+		return fmt.Sprintf("share %s %s", client(), keyNames[st.key])
+	case stepCalm:
+		return "calm"
 	case stepNoticeLate:
 		return fmt.Sprintf("notice-late %s %s%s, %s doesn't know", client(), voter(), old, side())
 	case stepLinkLate:
@@ -67,6 +73,9 @@ func brief(m *vote.Message) string {
 	}
 	if m.Serial != 0 {
 		fmt.Fprintf(&b, " serial %d", m.Serial)
+	}
+	if m.Slot != 0 {
+		fmt.Fprintf(&b, " slot %d", m.Slot)
 	}
 	if m.Token != 0 {
 		fmt.Fprintf(&b, " token %d", m.Token)

@@ -40,32 +40,34 @@ type question struct {
 type state struct {
 	nodes [maxNodes]uint32
 	lives [maxNodes]uint8
-	conns [clients][maxVoters][2]conn // the newest, and one of which only the voter doesn't know yet that it is gone
-	away  [clients][maxVoters]bool    // the pair can't connect, for as long as it pleases the adversary
+	conns [maxClients][maxVoters][2]conn // the newest, and one of which only the voter doesn't know yet that it is gone
+	away  [maxClients][maxVoters]bool    // the pair can't connect, for as long as it pleases the adversary
 	asks  [maxVoters][maxVoters]question
 
 	tick    uint8
-	locks   [clients]uint8 // what is left of each limit
+	locks   [maxClients]uint8 // what is left of each limit
 	ticks   uint8
 	breaks  uint8
 	crashes uint8
 	late    uint8
 
-	last    [maxKeys]vote.Token // of the newest lease
-	excused [maxKeys]bool       // a voter had to trust a clock that stands behind the newest lease
+	tokens [maxKeys]tokens
 }
 
 // explorer is a run.
 type explorer struct {
 	o       Options
-	names   []vote.NodeID            // voters first
-	crashes [maxNodes]bool           // who may crash
-	breaks  [clients][maxVoters]bool // what may break
-	perms   [][]uint8                // the ways in which voters can be exchanged
-	ranked  bool                     // what is prompt goes by ranks, since there are several
+	clients int
+	sharing bool                        // two clients may hold a key at once
+	names   []vote.NodeID               // voters first
+	crashes [maxNodes]bool              // who may crash
+	breaks  [maxClients][maxVoters]bool // what may break
+	perms   [][]uint8                   // the ways in which voters can be exchanged
+	ranked  bool                        // what is prompt goes by ranks, since there are several
 	words   *words
 	locals  *locals
 	report  Report
+	calm    map[uint64]bool          // states, limits aside, from which everyone is served
 	watch   func(occasion, *outcome) // of a test that wants to see what happens to nodes
 	reached func(*state)             // of a test that wants to see all states
 }
@@ -74,17 +76,19 @@ func newExplorer(o Options) (*explorer, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	x := &explorer{o: o}
+	x := &explorer{o: o, clients: len(o.Locks), sharing: o.sharing(), calm: map[uint64]bool{}}
 	for i := range o.Voters {
 		x.names = append(x.names, vote.NodeID(rune('a'+i)))
 	}
 	if o.Apart {
-		x.names = append(x.names, "x", "y")
+		for i := range x.clients {
+			x.names = append(x.names, vote.NodeID(rune('x'+i)))
+		}
 	}
 	for n, name := range x.names {
 		x.crashes[n] = o.Crash == nil || slices.Contains(o.Crash, string(name))
 	}
-	for c := range clients {
+	for c := range x.clients {
 		for v := range o.Voters {
 			x.breaks[c][v] = o.Break == nil || slices.Contains(o.Break, string(x.names[x.node(c)]+"-"+x.names[v]))
 		}
@@ -125,7 +129,7 @@ func (x *explorer) client(node int) int {
 	if x.o.Apart {
 		return max(node-x.o.Voters, -1)
 	}
-	if node < clients {
+	if node < x.clients {
 		return node
 	}
 	return -1
@@ -216,7 +220,7 @@ func (x *explorer) symmetries() [][]uint8 {
 
 // alike reports whether two voters differ in nothing but their names.
 func (x *explorer) alike(v, w uint8) bool {
-	for c := range clients {
+	for c := range x.clients {
 		if x.client(int(v)) == c || x.client(int(w)) == c || x.breaks[c][v] != x.breaks[c][w] {
 			return false
 		}

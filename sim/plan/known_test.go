@@ -123,10 +123,15 @@ func TestMessagesPerLock(t *testing.T) {
 			}
 		}
 	}
-	// A lock that is waited for costs no more than a free one, unless votes split.
-	_, r := measured(t, exact, "load.keys=1", "load.clients=1", "load.think=500ms", "load.hold=100ms")
-	if r.SplitVotes == 0 && *r.LoadLocks.Messages > words*3+0.05 || *r.LoadLocks.Messages < words*3-0.05 {
-		t.Errorf("under load:\n%v", r)
+	// While somebody waits for a lock, each voter tells its holder so, once; unless votes split, that is all that waiting costs.
+	for think, row := range map[string]struct{ least, most float64 }{
+		"500ms": {words, words + 1},       // some locks are waited for
+		"1ms":   {words + 0.8, words + 1}, // and here nearly all
+	} {
+		_, r := measured(t, exact, "load.keys=1", "load.clients=1", "load.think="+think, "load.hold=100ms")
+		if got := *r.LoadLocks.Messages; r.SplitVotes != 0 || got < row.least*3-0.05 || got > row.most*3+0.05 {
+			t.Errorf("under load, with %s between locks:\n%v", think, r)
+		}
 	}
 }
 

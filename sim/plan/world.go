@@ -318,10 +318,13 @@ func (x *world) Ended(r *sim.Request) {
 func (x *world) Sent(from, to vote.SessionID, m *vote.Message, between bool) {
 	asker := to
 	switch m.Kind {
-	case vote.KindRequest, vote.KindConfirm, vote.KindYield, vote.KindRelease:
+	case vote.KindRequest, vote.KindConfirm, vote.KindYield, vote.KindRelease, vote.KindShare, vote.KindSet, vote.KindUrge:
 		asker = from
-	case vote.KindPromise, vote.KindConfirmed, vote.KindInquire, vote.KindTaken, vote.KindReleased, vote.KindBusy:
-	default:
+	case vote.KindPromise, vote.KindConfirmed, vote.KindInquire, vote.KindTaken, vote.KindReleased, vote.KindBusy, vote.KindUnfit, vote.KindClash,
+		vote.KindLapsed, vote.KindNoted, vote.KindWanted:
+	case vote.KindLook, vote.KindWatch, vote.KindRevoke, vote.KindShow, vote.KindNews, vote.KindPassed:
+		return // they are about keys, and belong to no lock
+	default: // sessions, and leases of a length of their own, are kept up
 		if between && x.ready {
 			x.upkeep++
 		}

@@ -36,7 +36,7 @@ func (c scope) String() string {
 
 func (c scope) options() explore.Options {
 	return explore.Options{
-		Voters: c.voters, Keys: c.keys, Apart: c.apart, Locks: [2]int{c.locks, c.locks}, Ticks: c.ticks, Breaks: c.breaks,
+		Voters: c.voters, Keys: c.keys, Apart: c.apart, Locks: []int{c.locks, c.locks}, Ticks: c.ticks, Breaks: c.breaks,
 		Crashes: c.crashes, Late: c.late, Prompt: !c.every,
 	}
 }
