@@ -24,6 +24,9 @@ func (v *Voter) urge(s *session, m *vote.Message) {
 		return
 	}
 	x := e.extra()
+	if !x.urge {
+		e.key.urging++
+	}
 	x.urge, x.why = true, m.Text
 	if e.serial == 0 && !e.held {
 		v.serve(e.key)
@@ -35,13 +38,29 @@ func (v *Voter) urge(s *session, m *vote.Message) {
 	}
 }
 
-// revoke passes on that somebody wants a key to be given back.
+// passOnUrge asks a new holder for the key on behalf of whoever waits and urges, wherever in line.
+func (v *Voter) passOnUrge(f *entry) {
+	if f.key.urging == 0 {
+		return
+	}
+	for _, w := range f.key.queue {
+		if w.urges() && !w.held {
+			v.tellWanted(f, w)
+			return
+		}
+	}
+}
+
+// revoke passes on that somebody wants a key to be given back. Whoever hasn't won yet, as far as this voter knows, hears of it, too: its word may be
+// on its way.
 func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	told := uint64(0)
 	if k := v.keys[m.Key]; k != nil {
 		for _, e := range k.votes {
 			if !e.ghost && e.s.ready() {
-				told++
+				if e.held {
+					told++
+				}
 				v.push(e.s, vote.Message{Kind: vote.KindWanted, Number: e.number, Who: from.Node, Text: m.Text, Urge: true})
 			}
 		}
@@ -91,6 +110,8 @@ func (v *Voter) sight(e *entry) vote.Sight {
 		s.Version, s.Value = x.version, x.value
 	}
 	switch {
+	case e.ghost && e.wonAt == 0:
+		s.What, s.For = vote.Resting, v.now.Slow.Sub(e.since)
 	case e.ghost && e.Length == 0:
 		s.What, s.For = vote.Resting, v.now.Slow.Sub(e.wonAt)
 	case e.held:

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"container/heap"
 	"slices"
 	"time"
@@ -38,31 +39,75 @@ func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
 	return until
 }
 
-// leaveGhost puts a ghost in the place of an entry's vote.
-func (v *Voter) leaveGhost(e *entry, until vote.Instant) {
+// ghosts are kept by whose they were, so that none has to be searched for among a million of them. Of a shared key a request may have left several,
+// one after the other.
+type ghosts map[vote.SessionID]map[vote.Number][]*entry
+
+func (h ghosts) add(g *entry) {
+	of := h[g.stamp.Owner]
+	if of == nil {
+		of = make(map[vote.Number][]*entry)
+		h[g.stamp.Owner] = of
+	}
+	of[g.number] = append(of[g.number], g)
+}
+
+func (h ghosts) remove(g *entry) {
+	of := h[g.stamp.Owner]
+	left := slices.DeleteFunc(of[g.number], func(o *entry) bool { return o == g })
+	if of[g.number] = left; len(left) > 0 {
+		return
+	}
+	if delete(of, g.number); len(of) == 0 {
+		delete(h, g.stamp.Owner)
+	}
+}
+
+// outliving returns the ghosts of a session whose own length isn't over, in order of their serials.
+func (h ghosts) outliving(s vote.SessionID) []*entry {
+	var all []*entry
+	for _, of := range h[s] {
+		for _, g := range of {
+			if g.Length > 0 {
+				all = append(all, g)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.serial, b.serial) })
+	return all
+}
+
+// leaveGhost puts a ghost in the place of an entry's vote. If the lease was given back, or its own length is over, only the key rests; otherwise the
+// lease may well go on.
+func (v *Voter) leaveGhost(e *entry, until vote.Instant, lapsed bool) {
 	g := *e
 	g.ghost, g.held, g.until, g.timed = true, true, until, 0
+	if !lapsed || e.until <= v.now.Slow {
+		g.Length = 0
+	}
 	e.key.votes[slices.Index(e.key.votes, e)] = &g
 	e.s.ledger = e.s.ledger.Minus(vote.OfVote(e.serial))
 	e.serial, e.slot, e.until = 0, 0, 0
-	v.ghosts = append(v.ghosts, &g)
+	v.ghosts.add(&g)
 	v.remind(&g, until)
 }
 
 // adopt gives a request that is stated anew the vote that it had, if that still stands as a ghost. One that its owner has given back
 // meanwhile ends.
 func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
-	for _, g := range v.ghosts {
-		if g.key != e.key || g.number != e.number || g.stamp.Owner != e.s.id {
+	for _, g := range slices.Clone(v.ghosts[e.s.id][e.number]) {
+		if g.key != e.key {
 			continue
 		}
 		if g.serial <= yielded {
 			v.exorcise(g)
-			return false
+			continue
 		}
-		v.ghosts = slices.DeleteFunc(v.ghosts, func(o *entry) bool { return o == g })
+		v.ghosts.remove(g)
 		e.serial, e.slot, e.want, e.since, e.until = g.serial, g.slot, 0, g.since, g.until
-		e.wonAt = min(g.wonAt, e.wonAt)
+		if g.wonAt != 0 {
+			e.wonAt = min(g.wonAt, e.wonAt)
+		}
 		if !e.held {
 			e.token = g.token
 		}
@@ -82,8 +127,8 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 // unstated ends what is left of a session's leases of their own length that its newest statement doesn't list: their owner has given them
 // back, or may have lost them; what is to follow upon that follows now.
 func (v *Voter) unstated(s *session) {
-	for _, g := range slices.Clone(v.ghosts) {
-		if g.stamp.Owner != s.id || g.Length == 0 || s.entries[g.number] != nil {
+	for _, g := range v.ghosts.outliving(s.id) {
+		if s.entries[g.number] != nil {
 			continue
 		}
 		g.Length, g.until = 0, 0 // what is left of the lease itself
@@ -98,8 +143,8 @@ func (v *Voter) unstated(s *session) {
 // exorcise ends a ghost.
 func (v *Voter) exorcise(g *entry) {
 	k := g.key
-	v.ghosts = slices.DeleteFunc(v.ghosts, func(o *entry) bool { return o == g })
-	token, exclusive := g.token, g.Mode == vote.Exclusive
+	v.ghosts.remove(g)
+	token, exclusive := g.token, g.Mode == vote.Exclusive && g.wonAt != 0
 	v.unvote(g)
 	if exclusive {
 		k.over = max(k.over, token)
@@ -139,8 +184,9 @@ func (v *Voter) outlasted(e *entry) {
 	k := e.key
 	v.push(e.s, vote.Message{Kind: vote.KindLapsed, Number: e.number, Serial: e.serial})
 	e.until = 0
-	if until := v.stays(e, true); e.held && until > v.now.Slow {
-		v.leaveGhost(e, until)
+	// One that hasn't won needs nothing to follow upon it; but it may have won, and not be able to say so.
+	if until := v.stays(e, true); (e.held || !e.s.ready()) && until > v.now.Slow {
+		v.leaveGhost(e, until, true)
 	} else {
 		v.unvote(e)
 	}

@@ -50,6 +50,7 @@ type Size struct {
 	Sessions int
 	Keys     int // remembered
 	Requests int // waiting or with a vote
+	Ghosts   int // votes that stand though their request or session is gone
 }
 
 // Size returns how much the voter keeps.
@@ -57,6 +58,11 @@ func (v *Voter) Size() Size {
 	s := Size{Sessions: len(v.listed), Keys: len(v.keys)}
 	for _, l := range v.listed {
 		s.Requests += len(l.entries)
+	}
+	for _, of := range v.ghosts {
+		for _, ghosts := range of {
+			s.Ghosts += len(ghosts)
+		}
 	}
 	return s
 }

@@ -95,6 +95,9 @@ func (v *Voter) watch(conn vote.Conn, m *vote.Message) {
 		v.tellNews(&w, found, n.seq, false)
 		return
 	}
+	if slices.Contains(n.watchers, w) {
+		return // it was asked on this connection before
+	}
 	if len(n.watchers) >= watchersMax {
 		v.tellNews(&n.watchers[0], nil, n.seq, false) // it will ask again
 		n.watchers = slices.Delete(n.watchers, 0, 1)

@@ -26,7 +26,7 @@ func (v *Voter) request(s *session, m *vote.Message) {
 
 // enter puts a new entry into its key's queue. If it can't, it returns the message that says why.
 func (v *Voter) enter(s *session, st *vote.Entry) (*entry, vote.Message) {
-	if len(s.entries) >= MaxRequests {
+	if len(s.entries) >= MaxRequests || st.Mode == vote.Permit && (st.Permits == 0 || st.Permits > vote.MaxPermits) {
 		return nil, vote.Message{Kind: vote.KindBusy, Number: st.Number}
 	}
 	k := v.keys[st.Key]
@@ -46,7 +46,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, vote.Message) {
 		stamp:  vote.Stamp{Time: st.Time, Owner: s.id, Number: st.Number},
 		held:   token != 0,
 		token:  token,
-		want:   st.Slot,
+		want:   useful(st.Slot, st.Permits),
 		from:   v.now.Slow,
 		tenure: s.tenure,
 		round:  k.round(),
@@ -231,6 +231,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		if w := k.next(v.now.Slow); w != nil {
 			v.contend(k, w) // it may have to be told that it is waited for
 		}
+		v.passOnUrge(e)
 	}
 }
 
@@ -244,22 +245,12 @@ func (v *Voter) wins(e *entry) {
 
 // tellTaken tells the TryLocks that wait which lease keeps them from the key, and again when that is a newer one.
 func (v *Voter) tellTaken(k *key) {
-	if k.tries == 0 {
-		return
-	}
-	for _, e := range slices.Clone(k.queue) {
-		if !e.Try || e.held || !e.s.ready() || e.s.muted {
-			continue
+	k.eachTry(func(e *entry, t vote.Token) {
+		if e.taken < t && e.s.ready() && !e.s.muted {
+			e.taken = t
+			v.push(e.s, vote.Message{Kind: vote.KindTaken, Number: e.number, Token: t})
 		}
-		token := k.won(e)
-		if token == 0 && e.Mode == vote.Shared && k.queue[0] != e {
-			token = k.won(nil) // a reader that would have to pass a writer, who waits for readers
-		}
-		if e.taken < token {
-			e.taken = token
-			v.push(e.s, vote.Message{Kind: vote.KindTaken, Number: e.number, Token: token})
-		}
-	}
+	})
 }
 
 // yield takes a vote back from a request that hasn't won, or has won another slot, and queues the request again under its old stamp.
@@ -279,9 +270,8 @@ func (v *Voter) requeue(e *entry, want vote.Slot) {
 	k := e.key
 	over := v.now.Slow >= e.since.Add(e.tenure)
 	v.unvote(e)
-	e.want = want
-	if e.want == 0 || e.want > vote.Slot(e.Permits) {
-		e.want = 0
+	e.want = useful(want, e.Permits)
+	if e.want == 0 {
 		e.held = false
 	}
 	if over && !e.held && e.want == 0 && k.next(v.now.Slow) != nil {
@@ -324,26 +314,28 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 		}
 		v.report(what, e)
 	}
-	until := v.stays(e, lapsed)
-	switch {
+	over := true
+	switch until := v.stays(e, lapsed); {
 	case e.serial == 0:
 		k.remove(e)
 	case until > v.now.Slow:
-		v.leaveGhost(e, until)
+		v.leaveGhost(e, until, lapsed)
+		over = false
 	default:
 		v.unvote(e)
 	}
-	if e.held && e.Mode == vote.Exclusive && until <= v.now.Slow {
+	if over && e.held && e.Mode == vote.Exclusive {
 		k.over = max(k.over, e.token)
 	}
 	if e.Try {
 		k.tries--
 	}
+	if e.urges() {
+		k.urging--
+	}
 	delete(e.s.entries, e.number)
 	e.s.ledger = e.s.ledger.Minus(vote.OfRequest(e.number))
-	if e.held {
-		k.forgetTaken()
-	}
+	k.forgetTaken()
 	v.serve(k)
 	v.tellTaken(k)
 	if k.idleNow() {

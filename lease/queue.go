@@ -20,7 +20,7 @@ type entry struct {
 	held  bool       // its owner says that it has won; it goes before all that haven't
 	taken vote.Token // of the lease that a TryLock was told of, as long as that keeps it from the key; zero for none
 	token vote.Token // of its vote, or of the lease that its owner says it holds
-	wonAt vote.Instant
+	wonAt vote.Instant // zero if it hasn't, as far as is known here
 	from  vote.Instant // since when it is here
 
 	serial   vote.Serial // of its vote; zero without one
@@ -108,6 +108,7 @@ type key struct {
 	queue   []*entry     // who waits, in order
 	permits uint16       // that its users agree on; it means something while there are any
 	tries   int          // TryLocks among all of them
+	urging  int          // how many of them urge the holder
 	highest vote.Token   // the largest token proposed or confirmed here
 	over    vote.Token   // the largest token of an exclusive lease that was given back here
 	spent   []vote.Token // of shared leases that are over, while others aren't; see unique
@@ -199,17 +200,32 @@ func (k *key) won(e *entry) (t vote.Token) {
 	return t
 }
 
-// forgetTaken lets TryLocks that were told that another has won wait again, once that doesn't keep them from the key any more. One that
-// needs this vote still waits; the others are released by their owners.
-func (k *key) forgetTaken() {
+// eachTry calls f with every TryLock that waits, and with the token of the newest lease that keeps it from the key; zero when none does.
+func (k *key) eachTry(f func(e *entry, t vote.Token)) {
 	if k.tries == 0 {
 		return
 	}
-	for _, e := range k.queue {
-		if e.taken != 0 && k.won(e) == 0 {
+	writer := false // one waits who doesn't share the key
+	for _, e := range slices.Clone(k.queue) {
+		if e.Try && !e.held {
+			t := k.won(e)
+			if t == 0 && writer && e.Mode == vote.Shared {
+				t = k.won(nil) // it would have to pass the writer, who waits for readers
+			}
+			f(e, t)
+		}
+		writer = writer || e.Mode != vote.Shared
+	}
+}
+
+// forgetTaken lets TryLocks that were told that another has won wait again, once that doesn't keep them from the key any more. One that
+// needs this vote still waits; the others are released by their owners.
+func (k *key) forgetTaken() {
+	k.eachTry(func(e *entry, t vote.Token) {
+		if t == 0 {
 			e.taken = 0
 		}
-	}
+	})
 }
 
 // idleNow reports whether nobody wants or holds the key.

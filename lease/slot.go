@@ -17,6 +17,14 @@ func (s *slots) add(i vote.Slot) {
 
 func (s *slots) has(i vote.Slot) bool { return s[i/64]>>(i%64)&1 != 0 }
 
+// useful returns the slot that a request wants, if its key has such a one; zero for any.
+func useful(want vote.Slot, permits uint16) vote.Slot {
+	if want > vote.Slot(permits) {
+		return 0
+	}
+	return want
+}
+
 // bearsAll reports whether e may have a vote beside all that stand, slots aside.
 func (k *key) bearsAll(e *entry) bool {
 	return !slices.ContainsFunc(k.votes, func(f *entry) bool { return !e.bears(f) })

@@ -74,6 +74,9 @@ func (v *Voter) apply(s *session) {
 	for _, e := range s.sorted() {
 		v.serve(e.key)
 		v.tellTaken(e.key)
+		if e.held && e.serial != 0 {
+			v.passOnUrge(e)
+		}
 		if e.Beside != 0 {
 			v.settleClash(e.key)
 		}
@@ -90,11 +93,12 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 	e.inquired, e.taken, e.wanted, e.urged, e.dormant = false, 0, false, false, false
 	if e.Mode == vote.Exclusive && st.Mode == vote.Shared {
 		e.Mode = vote.Shared
+		k.forgetTaken()
 	}
 	if e.serial == 0 {
 		k.remove(e)
 		defer k.insert(e)
-		e.want = st.Slot
+		e.want = useful(st.Slot, e.Permits)
 	}
 	if !won {
 		return

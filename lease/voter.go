@@ -51,7 +51,7 @@ type Voter struct {
 	lastGen   vote.Generation
 	quiet     quiet
 	tokens    floor
-	ghosts    []*entry
+	ghosts    ghosts
 	reminders reminders
 	news      news
 	idle      []resting    // keys that nobody wants or holds, about in order of the time at which they are looked at again
@@ -71,6 +71,7 @@ func New(cfg Config, now vote.Now) *Voter {
 		now:      now,
 		sessions: make(map[vote.SessionID]*session),
 		keys:     make(map[vote.Key]*key),
+		ghosts:   make(ghosts),
 	}
 	v.quiet.until = now.Slow.Add(cfg.MaxTTL)
 	v.due = v.quiet.until

@@ -220,7 +220,7 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 		case ok && e.Serial > v.yielded:
 			v.drop()
 			v.serial, v.slot, v.token = e.Serial, e.Slot, e.Token
-			v.settleWant()
+			q.settleWant(v)
 		default:
 			v.drop()
 		}

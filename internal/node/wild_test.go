@@ -305,7 +305,7 @@ func (w *wild) quiescent(calm bool) {
 			w.t.Errorf("%s: %d acknowledgements didn't match, %d statements of %d voters", name, c.Mismatches, c.Restatements, len(w.voters))
 		}
 		if v := n.Voter(); v != nil {
-			if s := v.Size(); s.Keys != 0 || s.Requests != 0 {
+			if s := v.Size(); s.Keys != 0 || s.Requests != 0 || s.Ghosts != 0 {
 				w.t.Errorf("%s keeps %+v", name, s)
 				for _, k := range wildKeys {
 					if votes := v.Votes(k); len(votes) > 0 {
