@@ -44,7 +44,8 @@ type held struct {
 	wishID
 	vote.Wish
 	slot  vote.Slot
-	token vote.Token // the first of its run
+	token vote.Token  // the first of its run
+	seat  vote.Number // by which voters know it
 }
 
 type lane struct {
@@ -192,7 +193,7 @@ func (w *wild) granted(id wishID, e quorum.Event) {
 	if !ok {
 		w.t.Fatalf("%v is granted and wasn't asked for", id)
 	}
-	g := &held{id, ask.Wish, e.Slot, e.Token}
+	g := &held{id, ask.Wish, e.Slot, e.Token, w.nodes[id.node].Seat(id.number)}
 	holders := 0
 	for _, h := range w.leases {
 		if h.Key != g.Key {
@@ -211,7 +212,8 @@ func (w *wild) granted(id wishID, e quorum.Event) {
 		w.t.Fatalf("%v is granted slot %d of %d beside %d holders", g.wishID, g.slot, g.Permits, holders)
 	}
 	for _, h := range w.past[g.Key] {
-		if g.token < h.token+vote.Run && h.token < g.token+vote.Run {
+		sameRun := g.node == h.node && g.seat == h.seat // it was passed on
+		if g.token == h.token || !sameRun && g.token < h.token+vote.Run && h.token < g.token+vote.Run {
 			w.t.Fatalf("%v has tokens from %d on, and %v from %d", g.wishID, g.token, h.wishID, h.token)
 		}
 		if g.token < h.token && (g.Mode == vote.Exclusive || h.Mode == vote.Exclusive) && h.Beside == 0 {
