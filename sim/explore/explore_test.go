@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // TestGenuineNodesAreFine exhausts a small space of each kind.
@@ -144,18 +142,24 @@ func TestSeenRemembersEveryHash(t *testing.T) {
 	}
 }
 
-// shared are small spaces in which clients share keys.
-var shared = map[string]Options{
-	"readers":   {Locks: []int{1, 1, 1}, Modes: []vote.Mode{vote.Shared, vote.Shared, vote.Exclusive}, Ticks: 1, Prompt: true},
-	"permits":   {Locks: []int{1, 1, 1}, Modes: []vote.Mode{vote.Permit, vote.Permit, vote.Permit}, Permits: 2, Ticks: 1, Prompt: true},
-	"permit":    {Locks: []int{1, 1, 1}, Modes: []vote.Mode{vote.Permit, vote.Permit, vote.Permit}, Permits: 1, Ticks: 1, Prompt: true},
-	"upgrade":   {Locks: []int{2, 1}, Modes: []vote.Mode{vote.Shared, vote.Shared}, Upgrade: true, Ticks: 1, Prompt: true},
-	"upgrades":  {Locks: []int{2, 2}, Modes: []vote.Mode{vote.Shared, vote.Shared}, Upgrade: true, Ticks: 1, Prompt: true},
-	"downgrade": {Locks: []int{1, 1}, Modes: []vote.Mode{vote.Exclusive, vote.Shared}, Downgrade: true, Ticks: 1, Prompt: true},
+// sharing are small spaces in which clients share keys.
+var sharing = map[string]Options{
+	"readers and a writer": {Locks: []int{1, 1, 1}, Modes: readers, Ticks: 1, Prompt: true},
+	"readers, every order": {Locks: []int{1, 1}, Modes: readers[:2]},
+	"two permits":          {Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Ticks: 1, Prompt: true},
+	"two permits, cut":     {Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Breaks: 1, Prompt: true},
+	"one permit":           {Locks: []int{1, 1, 1}, Modes: permits, Permits: 1, Ticks: 1, Prompt: true},
+	"an upgrade":           {Locks: []int{2, 1}, Modes: readers[:2], Upgrade: true, Ticks: 1, Prompt: true},
+	"two upgrades":         {Locks: []int{2, 2}, Modes: readers[:2], Upgrade: true, Ticks: 1, Prompt: true},
+	"a downgrade":          {Locks: []int{1, 1}, Modes: readers[1:], Downgrade: true, Ticks: 1, Late: 1, Prompt: true, Apart: true},
 }
 
+// TestSharedKeys exhausts them, looks into voters, and has everyone served.
 func TestSharedKeys(t *testing.T) {
-	for name, o := range shared {
+	for name, o := range sharing {
+		if raced && name != "two permits" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o.Cover, o.Served = true, true
@@ -163,6 +167,9 @@ func TestSharedKeys(t *testing.T) {
 			t.Log(r)
 			if r.Violation != nil {
 				t.Fatal(r.Violation)
+			}
+			if !r.Exhausted || r.Grants == 0 || (r.Failures > 0) != (name == "two upgrades") {
+				t.Error("not exhausted, or nothing was granted, or an upgrade failed without another, or none did with another")
 			}
 		})
 	}

@@ -63,8 +63,40 @@ var mutants = []struct {
 	{"yield before uncounting", yieldsFirst, Options{Locks: []int{1, 1}}, nil},
 	{"a tenure that revokes without the owner's word", revokes, Options{Locks: []int{1, 1}}, nil},
 	{"hearsay of a death ends a session", buriesAlive, Options{Locks: []int{1, 1}, Ticks: 1, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}}, nil},
+	{"a voter that ignores modes", modeless, Options{
+		Apart: true, Locks: []int{1, 1, 1}, Modes: readers, Prompt: true, Served: true,
+	}, nil},
+	{"a voter that counts permits without slots", slotless, Options{
+		Apart: true, Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Prompt: true, Breaks: 1, Served: true,
+	}, nil},
+	{"votes for different slots that count together", lumps, Options{
+		Apart: true, Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Breaks: 3, Prompt: true, Served: true,
+		Break: []string{"x-c", "y-b", "z-a"}, Begin: []string{"break x c, x knows", "break y b, y knows", "break z a, z knows"},
+	}, nil},
+	{"an upgrade that doesn't wait for others", impatient, Options{
+		Apart: true, Locks: []int{2, 1}, Modes: readers[:2], Upgrade: true, Ticks: 1, Prompt: true, Served: true,
+	}, nil},
+	{"upgrades that all wait", polite, Options{
+		Apart: true, Locks: []int{2, 2}, Modes: readers[:2], Upgrade: true, Prompt: true, Served: true,
+	}, nil},
+	{"a downgrade without the owner's word", opens, Options{
+		Apart: true, Locks: []int{1, 1}, Modes: []vote.Mode{vote.Exclusive, vote.Shared}, Downgrade: true, Prompt: true, Served: true,
+	}, nil},
+	{"one token for two readers", isDeaf, Options{
+		Apart: true, Locks: []int{1, 1}, Modes: readers[:2], Breaks: 2, Late: 2, Prompt: true, Break: []string{"x-c", "y-c"},
+		Begin: []string{"break x c, x knows", "break y c, y knows"},
+	}, nil},
+	{"session cover by any majority, of readers", anyMajority, Options{
+		Apart: true, Locks: []int{1, 1}, Modes: readers[:2], Ticks: 3, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Cover: true, Break: []string{"x-b", "x-c"},
+		Crash: []string{"c"}, Begin: []string{"break x c, x knows"},
+	}, []string{"lock x k"}},
 	{"release without owner check", releasesAnyones, Options{Apart: true, Locks: []int{1, 2}, Prompt: true, Abandon: true}, nil},
 }
+
+var (
+	readers = []vote.Mode{vote.Shared, vote.Shared, vote.Exclusive}
+	permits = []vote.Mode{vote.Permit, vote.Permit, vote.Permit}
+)
 
 // acrossCuts leaves x with b, and y with c.
 var acrossCuts = []string{"break y a, y knows", "break y b, y knows", "break x a, x knows", "break x c, x knows"}

@@ -16,11 +16,15 @@ import (
 func TestLookingUpIsLivingThrough(t *testing.T) {
 	clocks := map[string]time.Duration{"a": ahead}
 	for name, o := range map[string]Options{
-		"apart":      {Locks: []int{2, 1}, Ticks: 8, Breaks: 3, Crashes: 2, Late: 4, Apart: true, Crash: []string{"a", "b", "x"}, Abandon: true, Try: true},
-		"prompt":     {Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Crash: []string{"a", "b", "c"}, Abandon: true, Try: true},
-		"clocks":     {Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Apart: true, Wall: clocks},
-		"two keys":   {Keys: 2, Locks: []int{2, 3}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Abandon: true, Try: true},
-		"five":       {Voters: 5, Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true},
+		"apart":    {Locks: []int{2, 1}, Ticks: 8, Breaks: 3, Crashes: 2, Late: 4, Apart: true, Crash: []string{"a", "b", "x"}, Abandon: true, Try: true},
+		"prompt":   {Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Crash: []string{"a", "b", "c"}, Abandon: true, Try: true},
+		"clocks":   {Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Apart: true, Wall: clocks},
+		"two keys": {Keys: 2, Locks: []int{2, 3}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Abandon: true, Try: true},
+		"five":     {Voters: 5, Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true},
+		"shared": {
+			Locks: []int{3, 3, 2}, Modes: readers, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Abandon: true, Try: true, Upgrade: true, Downgrade: true,
+		},
+		"permits":    {Locks: []int{2, 2, 2}, Modes: permits, Permits: 2, Ticks: 9, Breaks: 3, Crashes: 2, Late: 4, Abandon: true, Try: true, Apart: true},
 		"from birth": {Locks: []int{1, 1}, Ticks: 9, Breaks: 2, Crashes: 1, Late: 3, Prompt: true, Cold: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,6 +113,11 @@ var spaces = map[string]Options{
 	"two keys":      {Keys: 2, Locks: []int{1, 1}, Ticks: 1, Breaks: 1, Prompt: true, Keep: true, Crash: []string{}, Break: []string{"a-b", "a-c"}},
 	"tries":         {Locks: []int{1, 1}, Ticks: 3, Prompt: true, Abandon: true, Try: true},
 	"five":          {Voters: 5, Locks: []int{1, 1}, Crashes: 1, Prompt: true, Crash: []string{"c", "d", "e"}},
+	"readers":       {Locks: []int{1, 1, 1}, Modes: readers, Breaks: 1, Prompt: true, Break: []string{"a-b", "c-a"}, Crash: []string{}},
+	"permits":       {Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Apart: true, Breaks: 1, Prompt: true, Break: []string{"x-a", "x-b", "x-c"}},
+	"permits, late": {Locks: []int{1, 1}, Modes: permits[:2], Permits: 1, Apart: true, Ticks: 1, Late: 1, Prompt: true},
+	"upgrades":      {Locks: []int{2, 2}, Modes: readers[:2], Upgrade: true, Apart: true, Prompt: true},
+	"downgrade":     {Locks: []int{1, 1}, Modes: readers[1:], Downgrade: true, Ticks: 1, Crashes: 1, Prompt: true, Crash: []string{"a", "c"}},
 }
 
 // TestReductionLosesNothing visits spaces twice: once as always, and once with voters never exchanged and every field of every node
@@ -175,6 +184,8 @@ func TestExchangedVotersDoTheSame(t *testing.T) {
 		"every order": {Apart: true, Locks: []int{2, 2}, Ticks: 6, Breaks: 3, Crashes: 3, Late: 4, Abandon: true, Try: true},
 		"prompt":      {Apart: true, Locks: []int{2, 2}, Ticks: 8, Breaks: 4, Crashes: 3, Late: 3, Prompt: true},
 		"five":        {Voters: 5, Locks: []int{2, 2}, Ticks: 8, Breaks: 4, Crashes: 3, Late: 2, Prompt: true},
+		"readers":     {Apart: true, Locks: []int{3, 3}, Modes: readers[1:], Upgrade: true, Downgrade: true, Ticks: 8, Breaks: 4, Crashes: 3, Late: 2, Prompt: true},
+		"permits":     {Apart: true, Locks: []int{2, 2, 2}, Modes: permits, Permits: 2, Ticks: 8, Breaks: 4, Crashes: 2, Late: 2, Prompt: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -122,7 +122,7 @@ func (x *explorer) asked(s *state, k int) {
 			case w.state != waiting:
 				*at = 0
 			case *at == 0:
-				*at = t.last
+				*at = max(t.last, 1) // zero is for who doesn't wait
 				least = min(least, *at)
 			default:
 				least = min(least, *at)

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,6 +57,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	s := &settings{given: make(flags)}
 	f := flag.NewFlagSet("lockmesh-explore", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
+	f.StringVar(&s.scope.want, "want", "", "`what` clients want of their keys: "+wantNames()+"; if not given, each of them")
 	f.IntVar(&s.scope.voters, "voters", 0, "how `many` voters, 3 to 5; if not given, 3 and 5")
 	f.IntVar(&s.scope.keys, "keys", 0, "how `many` keys, 1 or 2; if not given, both")
 	f.IntVar(&s.scope.locks, "locks", 0, "how `many` times each client asks for a key")
@@ -84,6 +87,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 
 // check refuses what can't be done, and says what can.
 func (s *settings) check() error {
+	if _, ok := wants[s.scope.want]; s.given["want"] && !ok {
+		return fmt.Errorf("-want %s: it must be one of %s", s.scope.want, wantNames())
+	}
 	for _, l := range []struct {
 		name      string
 		n, lo, hi int
@@ -108,3 +114,5 @@ func (s *settings) check() error {
 	}
 	return nil
 }
+
+func wantNames() string { return strings.Join(slices.Sorted(maps.Keys(wants)), ", ") }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim/explore"
 )
 
@@ -15,12 +16,38 @@ type scope struct {
 
 // kind is what two scopes must have in common for one to contain the other.
 type kind struct {
+	want         string // what clients want of their keys: one of wants
 	voters, keys int
 	apart, every bool
 }
 
+// want is what clients want of their keys.
+type want struct {
+	modes              []vote.Mode
+	times              []int // how many requests each client makes for one of the limit
+	permits            int
+	upgrade, downgrade bool
+}
+
+// alone is the want of two clients that lock their keys for themselves.
+const alone = "locks"
+
+// wants are all there are.
+var wants = map[string]want{
+	alone:       {modes: []vote.Mode{vote.Exclusive, vote.Exclusive}, times: []int{1, 1}},
+	"readers":   {modes: []vote.Mode{vote.Shared, vote.Shared, vote.Exclusive}, times: []int{1, 1, 1}},
+	"permits":   {modes: []vote.Mode{vote.Permit, vote.Permit, vote.Permit}, times: []int{1, 1, 1}, permits: 2},
+	"permit":    {modes: []vote.Mode{vote.Permit, vote.Permit, vote.Permit}, times: []int{1, 1, 1}, permits: 1},
+	"upgrade":   {modes: []vote.Mode{vote.Shared, vote.Shared}, times: []int{2, 1}, upgrade: true},
+	"upgrades":  {modes: []vote.Mode{vote.Shared, vote.Shared}, times: []int{2, 2}, upgrade: true},
+	"downgrade": {modes: []vote.Mode{vote.Exclusive, vote.Shared}, times: []int{1, 1}, downgrade: true},
+}
+
 func (k kind) String() string {
 	text := fmt.Sprintf("%d voters, %d keys", k.voters, k.keys)
+	if k.want != alone {
+		text += ", " + k.want
+	}
 	if k.apart {
 		text += ", apart"
 	}
@@ -35,9 +62,14 @@ func (c scope) String() string {
 }
 
 func (c scope) options() explore.Options {
+	w := wants[c.want]
+	locks := make([]int, len(w.times))
+	for i, n := range w.times {
+		locks[i] = n * c.locks
+	}
 	return explore.Options{
-		Voters: c.voters, Keys: c.keys, Apart: c.apart, Locks: []int{c.locks, c.locks}, Ticks: c.ticks, Breaks: c.breaks,
-		Crashes: c.crashes, Late: c.late, Prompt: !c.every,
+		Voters: c.voters, Keys: c.keys, Apart: c.apart, Locks: locks, Ticks: c.ticks, Breaks: c.breaks, Crashes: c.crashes, Late: c.late,
+		Prompt: !c.every, Modes: w.modes, Permits: w.permits, Upgrade: w.upgrade, Downgrade: w.downgrade, Cover: true, Served: c.want != alone,
 	}
 }
 
@@ -57,12 +89,18 @@ var rows = []struct {
 	begins int // at which level it begins
 	ticks  int // in its first scopes
 }{
-	{kind{3, 1, false, true}, 0, 0},
-	{kind{3, 1, false, false}, 0, restart},
-	{kind{3, 1, true, false}, 0, restart},
-	{kind{5, 1, false, false}, 0, restart},
-	{kind{3, 2, false, false}, 0, restart},
-	{kind{5, 2, false, false}, 1, restart},
+	{kind{alone, 3, 1, false, true}, 0, 0},
+	{kind{alone, 3, 1, false, false}, 0, restart},
+	{kind{alone, 3, 1, true, false}, 0, restart},
+	{kind{"readers", 3, 1, false, false}, 0, restart},
+	{kind{"permits", 3, 1, false, false}, 0, restart},
+	{kind{"permit", 3, 1, false, false}, 0, restart},
+	{kind{"upgrade", 3, 1, false, false}, 0, restart},
+	{kind{"upgrades", 3, 1, false, false}, 0, restart},
+	{kind{"downgrade", 3, 1, false, false}, 0, restart},
+	{kind{alone, 5, 1, false, false}, 0, restart},
+	{kind{alone, 3, 2, false, false}, 0, restart},
+	{kind{alone, 5, 2, false, false}, 1, restart},
 }
 
 // restart is how many ticks it takes until a voter that restarts at once counts again.
@@ -110,6 +148,7 @@ type flags map[string]bool
 // apply takes over from a scope what flags have set.
 func (f flags) apply(c, from scope) scope {
 	for name, set := range map[string]func(){
+		"want":    func() { c.want = from.want },
 		"voters":  func() { c.voters = from.voters },
 		"keys":    func() { c.keys = from.keys },
 		"apart":   func() { c.apart = from.apart },

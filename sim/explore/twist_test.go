@@ -1,0 +1,164 @@
+package explore
+
+import (
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// twister changes words on their way into a node and out of it. The functions keep nothing.
+type twister struct {
+	Machine
+	in, out func(m *vote.Message)
+}
+
+func twists(in, out func(m *vote.Message)) Builder {
+	return func(cfg node.Config, now vote.Now) (Machine, error) {
+		n, err := node.New(cfg, now)
+		return &twister{n, in, out}, err
+	}
+}
+
+func (w *twister) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if w.in != nil {
+		w.in(m)
+	}
+	w.Machine.Deliver(now, conn, from, m)
+}
+
+func (w *twister) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(out)
+	out, ev = w.Machine.Drain(out, ev)
+	for i := first; i < len(out) && w.out != nil; i++ {
+		w.out(&out[i].Message)
+	}
+	return out, ev
+}
+
+// wishes has f see every wish that a voter hears of.
+func wishes(f func(w *vote.Wish)) func(m *vote.Message) {
+	return func(m *vote.Message) {
+		switch m.Kind {
+		case vote.KindRequest:
+			f(&m.Wish)
+		case vote.KindStatement:
+			for i := range m.Entries {
+				f(&m.Entries[i].Wish)
+			}
+		}
+	}
+}
+
+// modeless is a voter to which whoever wants a key for itself is one more reader.
+var modeless = twists(wishes(func(w *vote.Wish) {
+	if w.Mode == vote.Exclusive {
+		w.Mode = vote.Shared
+	}
+}), nil)
+
+// slotless is a voter that counts how many votes it gives, and calls each the vote of the first slot.
+var slotless = twists(func(m *vote.Message) {
+	if m.Kind.ToVoter() {
+		m.Slot = 0
+		for i := range m.Entries {
+			m.Entries[i].Slot = 0
+		}
+	}
+}, func(m *vote.Message) {
+	if m.Kind == vote.KindPromise {
+		m.Slot = 1
+	}
+	for i := range m.Entries {
+		if m.Kind == vote.KindAnswer {
+			m.Entries[i].Slot = 1
+		}
+	}
+})
+
+// impatient is a voter to which an upgrade is one more reader, beside which others may stay.
+var impatient = twists(wishes(func(w *vote.Wish) {
+	if w.Beside != 0 {
+		w.Mode, w.Beside = vote.Shared, 0
+	}
+}), nil)
+
+// polite is a voter that turns no upgrade away.
+var polite = twists(nil, func(m *vote.Message) {
+	if m.Kind == vote.KindClash {
+		m.Kind, m.Serial = vote.KindInquire, 1<<40 // of a vote that nobody has
+	}
+})
+
+// lumper takes all votes of a ballot for votes for the slot that the first of them is for.
+type lumper struct {
+	Machine
+	slots map[vote.Number]vote.Slot
+}
+
+func lumps(cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &lumper{n, map[vote.Number]vote.Slot{}}, err
+}
+
+func (l *lumper) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	lump := func(n vote.Number, s *vote.Slot) {
+		if l.slots[n] == 0 {
+			l.slots[n] = *s
+		}
+		*s = l.slots[n]
+	}
+	switch m.Kind {
+	case vote.KindPromise:
+		lump(m.Number, &m.Slot)
+	case vote.KindAnswer:
+		for i := range m.Entries {
+			lump(m.Entries[i].Number, &m.Entries[i].Slot)
+		}
+	}
+	l.Machine.Deliver(now, conn, from, m)
+}
+
+// deaf takes it that a voter confirms the token that it was asked to confirm, whichever it names.
+type deaf struct {
+	Machine
+	asked map[promise]vote.Token
+}
+
+func isDeaf(cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &deaf{n, map[promise]vote.Token{}}, err
+}
+
+func (d *deaf) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(out)
+	out, ev = d.Machine.Drain(out, ev)
+	for _, o := range out[first:] {
+		if m := &o.Message; m.Kind == vote.KindConfirm {
+			d.asked[promise{o.Conn, m.Stream, m.Number, m.Serial, 0}] = m.Token
+		}
+	}
+	return out, ev
+}
+
+func (d *deaf) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if t := d.asked[promise{conn, m.Stream, m.Number, m.Serial, 0}]; m.Kind == vote.KindConfirmed && t != 0 {
+		m.Token = t
+	}
+	d.Machine.Deliver(now, conn, from, m)
+}
+
+// opens makes a lease a shared one whose owner it should only tell that somebody waits.
+func opens(cfg node.Config, now vote.Now) (Machine, error) {
+	d, err := newMeddler(cfg, now)
+	d.says = func(d *meddler, o *vote.Outbound) {
+		if o.Close || o.Message.Kind != vote.KindWanted {
+			return
+		}
+		for _, id := range d.sorted() {
+			if s := d.sessions[id]; s.conn == o.Conn && s.stream == o.Message.Stream {
+				d.speak(id, vote.Message{Kind: vote.KindShare, Number: o.Message.Number})
+			}
+		}
+	}
+	return d, err
+}
