@@ -89,7 +89,7 @@ func (v *Voter) settleClash(k *key) {
 	}
 	first := slices.MinFunc(upgrades, func(e, f *entry) int { return e.stamp.Compare(f.stamp) })
 	for _, e := range upgrades {
-		if e != first && e.s.id != first.s.id {
+		if e != first && (e.s.id != first.s.id || e.Beside != first.Beside) {
 			v.push(e.s, vote.Message{Kind: vote.KindClash, Number: e.number})
 		}
 	}
