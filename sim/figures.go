@@ -22,6 +22,7 @@ type Figures struct {
 	Losses       uint64
 	Overlaps     uint64 // grants of a key that another believed to hold
 	Writes       uint64 // that resources took
+	Reads        uint64 // that they let pass
 	Fenced       uint64 // that they refused
 	Calls        uint64 // that were held against one fenced lock
 	Undecided    uint64 // histories of a key for which no order was found in time, nor that there is none

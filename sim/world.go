@@ -131,7 +131,7 @@ type process struct {
 	tick  Moment       // when the next tick is due; never when none is
 
 	requests map[vote.Number]*Request
-	keys     []*lockKey // of each request, by number; also of those that are gone
+	asked    []*Request // by number; also those that are gone
 	groups   map[quorum.GroupID]vote.Instant
 	said     said
 	clients  []client
@@ -250,14 +250,14 @@ func (w *World) start(h *host) {
 	p := &process{
 		host: h, id: vote.SessionID{Node: h.name, Life: vote.Life(luck.Uint64() | 1)}, clock: h.clock,
 		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,
-		requests: make(map[vote.Number]*Request), keys: make([]*lockKey, 1), groups: make(map[quorum.GroupID]vote.Instant),
+		requests: make(map[vote.Number]*Request), asked: make([]*Request, 1), groups: make(map[quorum.GroupID]vote.Instant),
 	}
 	p.clock.frozen, p.clock.suspended = false, false
 	p.clock.fast = vote.Instant(luck.Int64N(1e15))
 	p.clock.slow = vote.Instant(luck.Int64N(1e15))
 	p.started = p.clock.slowAt(w.now)
 	p.said = said{
-		votes: make(map[vote.Key]*spoken), until: make(map[vote.SessionID]vote.Instant), unsaid: make(map[vote.Serial]bool),
+		votes: make(map[vote.Key][]*spoken), until: make(map[vote.SessionID]vote.Instant), unsaid: make(map[vote.Serial]bool),
 	}
 	h.p = p
 	h.lives++
