@@ -23,7 +23,7 @@ func (v *Violation) Error() string {
 
 // The checks, by name.
 const (
-	checkExclusion = "exclusion"       // at most one believes that it holds a key
+	checkExclusion = "exclusion"       // whoever believes that it holds a key may hold it beside all others who do
 	checkTokens    = "tokens"          // tokens of a key rise by order of grant
 	checkBids      = "bids"            // no token runs ahead of all voters' clocks
 	checkLost      = "lost stays lost" // a lease whose instant has passed never comes back
@@ -45,6 +45,10 @@ const (
 	checkNumbers   = "numbers"         // a node numbers its requests one by one
 	checkDrift     = "drift"           // no clock is reported that keeps to its bound
 	checkOrder     = "order"           // who asked first is served first
+	checkRest      = "rest"            // what a lease keeps from others after its end is kept
+	checkLength    = "length"          // no lease lasts longer than it was to
+	checkIdle      = "idle"            // what is free is given to those who wait
+	checkRefusal   = "refusal"         // a request is turned down for a reason only
 )
 
 // judge is what the world knows by itself: who believes what, and what voters have said.
@@ -62,21 +66,29 @@ type judge struct {
 type lockKey struct {
 	i       int
 	name    vote.Key
-	last    vote.Token // of the newest lease
-	holds   []*Request // that were granted and neither lost nor given back
-	waits   []*Request // that wait, in the order in which they were asked for
-	excused bool       // since the newest lease a voter had to trust a clock that stood behind its token
-	lossAt  Moment     // when a lease was last lost
-	died    bool       // its holder died, and nobody has been granted it since
+	last    vote.Token               // the largest of any lease
+	passed  *Request                 // the newest lease
+	alone   vote.Token               // the largest of any exclusive lease
+	slots   map[vote.Slot]vote.Token // the largest of any lease in a slot
+	runs    []vote.Token             // the last tokens of all leases of this era, sorted
+	holds   []*Request               // that were granted and neither lost nor given back
+	past    []*Request               // that keep the key from others though they are over
+	kept    *Request                 // the last of them, until somebody is granted the key
+	waits   []*Request               // that wait, in the order in which they were asked for
+	changed Moment                   // when anything last became of any request
+	mixed   bool                     // it isn't used by exclusive requests alone
+	excused bool                     // since the newest lease a voter had to trust a clock that stood behind its token
+	lossAt  Moment                   // when a lease was last lost
+	died    bool                     // its holder died, and nobody has been granted it since
 
-	tops    []*Request // leases of this era whose token was above all before, in order of grant
-	era     int        // how often tokens had to begin anew
-	written *Request   // whose write its resource took last
+	tops    []*Request             // leases of this era whose token was above all before, in order of grant
+	era     int                    // how often tokens had to begin anew
+	written map[vote.Slot]*Request // whose write its resource took last
 }
 
 // said is what a voter's life has said, kept by someone who understands nothing of voting.
 type said struct {
-	votes  map[vote.Key]*spoken
+	votes  map[vote.Key][]*spoken
 	until  map[vote.SessionID]vote.Instant // the voter acknowledged to keep the session until then, by its slow clock
 	newest vote.Serial                     // the newest promised
 	unsaid map[vote.Serial]bool            // older ones that haven't been heard of
@@ -109,7 +121,10 @@ type spoken struct {
 	owner  vote.SessionID
 	number vote.Number
 	serial vote.Serial
-	ended  bool // its owner has given it back, or a statement may have
+	slot   vote.Slot
+	r      *Request
+	ended  bool         // its owner has given it back, or a statement may have
+	until  vote.Instant // when it ends if its lease has a length of its own; zero while that isn't said
 }
 
 // will is a vote of a process that is dead.
@@ -117,6 +132,8 @@ type will struct {
 	key    *lockKey
 	owner  vote.SessionID
 	number vote.Number
+	mode   vote.Mode
+	slot   vote.Slot
 	token  vote.Token
 	until  Moment
 }
@@ -134,7 +151,7 @@ func (w *World) setUpJudge() {
 func (w *World) keyOf(name vote.Key) *lockKey {
 	k := w.byName[name]
 	if k == nil {
-		k = &lockKey{i: len(w.lockKeys), name: name}
+		k = &lockKey{i: len(w.lockKeys), name: name, slots: make(map[vote.Slot]vote.Token), written: make(map[vote.Slot]*Request)}
 		w.lockKeys = append(w.lockKeys, k)
 		w.byName[name] = k
 	}
@@ -203,6 +220,7 @@ func (w *World) told(p *process, e *quorum.Event) {
 		w.fig.Failures++
 		w.tryInTime(r)
 		r.Wait = e.Wait
+		w.checkRefusal(r)
 		w.finish(r, Failed)
 	case quorum.EventLost:
 		w.lost(p, r)
@@ -243,7 +261,10 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	w.unwait(r)
 	w.fig.Acquisitions++
 	w.tryInTime(r)
-	r.State, r.Token, r.Had, r.seat = Granted, e.Token, w.Now(), p.m.Seat(r.Number)
+	r.State, r.Token, r.Slot, r.Had = Granted, e.Token, e.Slot, w.Now()
+	w.seats(r)
+	r.fixed = p.clock.fastAt(w.now).Add(r.Ask.Length)
+	k.changed = w.now
 	w.note(p.host, "is granted request %d, %q with token %d", r.Number, k.name, e.Token)
 	w.pic.granted(w, r)
 	if k.lossAt != 0 {
@@ -261,18 +282,9 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	if !w.believes(r) {
 		w.violate(checkEvents, "%s is granted request %d when its cover is over", p.host.alias, r.Number)
 	}
-	for _, o := range k.holds {
-		if w.believes(o) {
-			w.fig.Overlaps++
-			if w.opt.TokensOnly {
-				continue
-			}
-			w.violate(checkExclusion, "%s is granted %q with token %d while %s holds it with token %d, for %v more", p.host.alias, k.name,
-				r.Token, o.Node, o.Token, o.p.left(w.now, o.end))
-			if w.failed != nil {
-				return
-			}
-		}
+	w.checkExclusion(r)
+	if w.failed != nil {
+		return
 	}
 	excused := w.checkToken(r)
 	if w.failed != nil {
@@ -286,33 +298,16 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	w.marksOfGrant(r)
 	w.writes(r)
 	w.granted(r)
+	if r.Ask.Value {
+		w.values(r)
+	}
+	if r.base != nil {
+		w.upgraded(r)
+	}
 }
 
-// checkToken demands that a new lease's token be larger than that of each lease before, but for the last resort of protocol.md. Beyond
-// what exclusion may assume, a node may learn long after that it has won, so there only leases count that were granted before
-// this one was asked for.
-func (w *World) checkToken(r *Request) (excused bool) {
-	k, before := r.key, r.key.last
-	behind := r.Token <= before
-	if w.opt.TokensOnly {
-		o := k.outOfOrder(r)
-		if behind = o != nil; behind {
-			before = o.Token
-		}
-	}
-	if behind {
-		if !k.excused {
-			w.violate(checkTokens, "%s is granted %q with token %d after %d", r.Node, k.name, r.Token, before)
-			return false
-		}
-		w.fig.Excused++
-	}
-	k.last = r.Token
-	if k.topped(r, behind) {
-		k.excused = false // every later majority has a member that confirmed this token, so the excuse is used up
-	}
-	return behind
-}
+// runsApart is how many runs a voter may skip when it tells the tokens of two shared leases apart (package lease).
+const runsApart = 64
 
 // checkBid holds a lease's token against the voters' clocks. A voter cuts bids to its own clock plus S, and each promise adds one to
 // what is known at most; so no requester's clock can drive tokens further than the foremost voter's clock has ever shown.
@@ -322,7 +317,7 @@ func (w *World) checkBid(r *Request) {
 		h := w.hosts[i]
 		foremost = max(foremost, h.foremost, h.clock.at(w.now).Wall)
 	}
-	most := vote.TokenAt(foremost+vote.Micros(vote.Skew.Microseconds())) + vote.Run*vote.Token(w.fig.Promises) + 1
+	most := vote.TokenAt(foremost+vote.Micros(vote.Skew.Microseconds())) + vote.Run*vote.Token(w.fig.Promises+runsApart*w.fig.Confirmed) + 1
 	if r.Token > most {
 		w.violate(checkBids, "%s is granted %q with token %d, %v above what any voter's clock allows", r.Node, r.Key, r.Token,
 			time.Duration(r.Token-most)*time.Microsecond)
@@ -344,12 +339,13 @@ func (w *World) assign(r *Request, g quorum.GroupID) {
 func (w *World) ends(r *Request, end vote.Instant) {
 	r.end, r.over = end, end
 	w.place(r)
+	w.checkLength(r)
 }
 
 // place reckons when a lease ends in the world's time, as its node's clock runs now.
 func (w *World) place(r *Request) {
 	end := r.end
-	r.until = r.p.clock.whenFast(end.Add(vote.Guard(r.p.host.ttl)))
+	r.until = r.p.clock.whenFast(end.Add(r.guard()))
 	r.endAt = r.p.clock.whenFast(end)
 }
 
@@ -409,7 +405,7 @@ func (w *World) lost(p *process, r *Request) {
 	switch {
 	case fast < r.end:
 		w.violate(checkEvents, "%s gives up request %d %v before its end", p.host.alias, r.Number, r.end.Sub(fast))
-	case fast > r.over.Add(vote.Guard(p.host.ttl)) && !w.stoppedSince(p):
+	case fast > r.over.Add(r.guard()) && !w.stoppedSince(p):
 		w.violate(checkTold, "%s is told of a loss %v after the lease's end", p.host.alias, fast.Sub(r.over))
 	}
 	w.fig.Losses++
@@ -430,11 +426,15 @@ func (w *World) unhold(r *Request) {
 			break
 		}
 	}
+	if r.keptUntil() > w.now {
+		k.past = append(k.past, r)
+		r.overAt, k.kept = w.now, r
+	}
 }
 
 // buried ends what a dead process wanted and believed.
 func (w *World) buried(p *process) {
-	for n := 1; n < len(p.keys); n++ {
+	for n := 1; n < len(p.asked); n++ {
 		if r := p.requests[vote.Number(n)]; r != nil {
 			if r.State == Granted {
 				w.unhold(r)
@@ -461,7 +461,7 @@ func (w *World) bequeath(p *process) {
 	if !w.isQuiet(p) {
 		for _, k := range w.lockKeys {
 			for _, x := range v.Votes(k.name) {
-				kept = append(kept, will{k, x.Owner, x.Number, x.Token, p.clock.whenSlow(x.Deadline)})
+				kept = append(kept, will{k, x.Owner, x.Number, x.Mode, x.Slot, x.Token, p.clock.whenSlow(x.Deadline)})
 			}
 		}
 	}
@@ -495,13 +495,13 @@ func (w *World) checkCover(r *Request) {
 func (w *World) binds(h *host, r *Request) bool {
 	if p := h.p; p != nil {
 		for _, x := range p.m.Voter().Votes(r.key.name) {
-			if x.Number == r.seat && x.Owner == r.p.id && x.Token >= r.Token && p.clock.whenSlow(x.Deadline) >= r.until && !w.isQuiet(p) {
+			if x.Number == r.seat && x.Owner == r.p.id && r.isVoted(x.Mode, x.Slot, x.Token) && p.clock.whenSlow(x.Deadline) >= r.until && !w.isQuiet(p) {
 				return true
 			}
 		}
 	}
 	for i := range h.wills {
-		if x := &h.wills[i]; x.key == r.key && x.number == r.seat && x.owner == r.p.id && x.token >= r.Token && x.until >= r.until {
+		if x := &h.wills[i]; x.key == r.key && x.number == r.seat && x.owner == r.p.id && r.isVoted(x.mode, x.slot, x.token) && x.until >= r.until {
 			return true
 		}
 	}
@@ -511,20 +511,20 @@ func (w *World) binds(h *host, r *Request) bool {
 // bonds tells what each voter has to do with a lease's key.
 func (w *World) bonds(r *Request) string {
 	var b strings.Builder
-	tell := func(life string, owner vote.SessionID, n vote.Number, t vote.Token, until Moment) {
-		fmt.Fprintf(&b, " %s to request %d of %v with token %d until %v;", life, n, owner, t, time.Duration(until-w.now))
+	tell := func(life string, owner vote.SessionID, n vote.Number, m vote.Mode, s vote.Slot, t vote.Token, until Moment) {
+		fmt.Fprintf(&b, " %s to request %d of %v (%v, slot %d) with token %d until %v;", life, n, owner, m, s, t, time.Duration(until-w.now))
 	}
 	for _, i := range w.route {
 		h := w.hosts[i]
 		fmt.Fprintf(&b, " %s:", h.name)
 		if p := h.p; p != nil {
 			for _, x := range p.m.Voter().Votes(r.key.name) {
-				tell("bound", x.Owner, x.Number, x.Token, p.clock.whenSlow(x.Deadline))
+				tell("bound", x.Owner, x.Number, x.Mode, x.Slot, x.Token, p.clock.whenSlow(x.Deadline))
 			}
 		}
 		for _, x := range h.wills {
 			if x.key == r.key {
-				tell("an earlier life", x.owner, x.number, x.token, x.until)
+				tell("an earlier life", x.owner, x.number, x.mode, x.slot, x.token, x.until)
 			}
 		}
 	}
@@ -561,6 +561,7 @@ func (w *World) check(p *process) {
 				w.checkCover(r)
 			}
 		}
+		w.checkIdle(k)
 	}
 }
 
@@ -609,11 +610,11 @@ func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindPromise:
 		w.fig.Promises++
-		w.promised(p, to, m.Number, m.Serial, true)
+		w.promised(p, to, m.Number, m.Serial, m.Slot, true)
 	case vote.KindAck, vote.KindAnswer:
 		if m.Kind == vote.KindAnswer {
 			for i := range m.Entries {
-				w.promised(p, to, m.Entries[i].Number, m.Entries[i].Serial, false)
+				w.promised(p, to, m.Entries[i].Number, m.Entries[i].Serial, m.Entries[i].Slot, false)
 			}
 			if !m.End {
 				return
@@ -622,6 +623,8 @@ func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 		if owner := w.bySession[to]; owner != nil {
 			p.said.until[to] = max(p.said.until[to], p.clock.slowAt(w.now).Add(owner.host.ttl))
 		}
+	case vote.KindExtended, vote.KindLapsed:
+		w.lasts(p, to, m)
 	case vote.KindInquire:
 		w.fig.Inquiries++
 	case vote.KindConfirmed:
@@ -630,9 +633,9 @@ func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 }
 
 // promised hears that a voter has given a vote, or still stands by one.
-func (w *World) promised(p *process, to vote.SessionID, n vote.Number, s vote.Serial, fresh bool) {
+func (w *World) promised(p *process, to vote.SessionID, n vote.Number, s vote.Serial, slot vote.Slot, fresh bool) {
 	owner := w.bySession[to]
-	if owner == nil || int(n) >= len(owner.keys) {
+	if owner == nil || int(n) >= len(owner.asked) {
 		w.violate(checkEvents, "%s promises something to request %d of %v, which is unknown", p.host.alias, n, to)
 		return
 	}
@@ -640,18 +643,27 @@ func (w *World) promised(p *process, to vote.SessionID, n vote.Number, s vote.Se
 	if !p.said.says(s) && fresh {
 		w.violate(checkSerial, "%s promises serial %d again", p.host.alias, s)
 	}
-	k := owner.keys[n].name
-	old := p.said.votes[k]
-	switch {
-	case old == nil:
-		old = &spoken{}
-		p.said.votes[k] = old
-	case old.owner == to && old.number == n, old.ended:
-	case slow < p.said.until[old.owner]:
-		w.violate(checkWord, "%s promises %q to request %d of %v, while request %d of %v has it for %v more", p.host.alias, k, n, to,
-			old.number, old.owner, p.said.until[old.owner].Sub(slow))
+	r := owner.asked[n]
+	k := r.key.name
+	fits := &spoken{owner: to, number: n, serial: s, slot: slot, r: r, ended: p.said.gone == gone{w.now, to, n}}
+	kept := p.said.votes[k][:0]
+	for _, old := range p.said.votes[k] {
+		switch until := p.said.stands(old); {
+		case old.ended, slow >= until:
+			continue
+		case old.owner == to && old.number == n:
+			if !fresh || old.serial == s {
+				fits.until = old.until
+			}
+			continue
+		case r.barsIn(slot, old.r, old.slot):
+			w.violate(checkWord, "%s promises %q to request %d of %v, while request %d of %v has it for %v more", p.host.alias, k, n, to,
+				old.number, old.owner, until.Sub(slow))
+		}
+		kept = append(kept, old)
 	}
-	*old = spoken{owner: to, number: n, serial: s, ended: p.said.gone == gone{w.now, to, n}}
+	clear(p.said.votes[k][len(kept):])
+	p.said.votes[k] = append(kept, fits)
 }
 
 // deliveredTo hears a requester's word as it reaches a process.
@@ -678,8 +690,10 @@ func (w *World) deliveredTo(p *process, from vote.SessionID, m *vote.Message) {
 
 func (w *World) ended(p *process, owner vote.SessionID, which func(*spoken) bool) {
 	for _, k := range w.lockKeys {
-		if s := p.said.votes[k.name]; s != nil && s.owner == owner && which(s) {
-			s.ended = true
+		for _, s := range p.said.votes[k.name] {
+			if s.owner == owner && which(s) {
+				s.ended = true
+			}
 		}
 	}
 }

@@ -68,6 +68,7 @@ func Draw(seed uint64) Options {
 	case 2:
 		o.calm()
 	}
+	o.drawKinds()
 	return o
 }
 

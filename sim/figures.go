@@ -20,8 +20,10 @@ type Figures struct {
 	Abandoned    uint64
 	Failures     uint64 // of TryLocks mostly
 	Losses       uint64
+	PassedOn     uint64 // leases that were passed on among the callers of a node
 	Overlaps     uint64 // grants of a key that another believed to hold
 	Writes       uint64 // that resources took
+	Reads        uint64 // that they let pass
 	Fenced       uint64 // that they refused
 	Calls        uint64 // that were held against one fenced lock
 	Undecided    uint64 // histories of a key for which no order was found in time, nor that there is none

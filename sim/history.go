@@ -16,13 +16,26 @@ import (
 // between call and return, in which a single fenced lock without nodes, voters or messages gives the same answers. The judge's other
 // checks look inside of the mesh; this one knows nothing of it.
 //
+// Of keys that aren't used by exclusive requests alone, what Porcupine is given are the histories of those leases that exclude each other: of a
+// semaphore's each slot is such a lock, and so are the writers of a key with readers. That readers never meet a writer needs no search: it is an
+// overlap of intervals, which the check of exclusion finds whenever a lease is granted. Nor does what a TryLock was told there: see taken.
+//
 // Two things that aren't calls are in it, too. The end of a lease that nobody gave back is an event of its own, at some time after its
 // holder stopped believing in it. And a call whose outcome nobody knows, since its process died or gave up, may have had an
 // effect or none.
 type history struct {
-	ops  []porcupine.Operation
-	open map[*lockKey][]int // operations that nobody has confirmed: they have come about before the key's next grant
+	ops   []porcupine.Operation
+	open  map[one][]int         // operations that nobody has confirmed: they have come about before the next grant that they would exclude
+	taken []porcupine.Operation // of TryLocks for keys that aren't used by exclusive requests alone
 }
+
+// one is what one lease has at a time: a key, or a slot of it.
+type one struct {
+	key  *lockKey
+	slot vote.Slot
+}
+
+func (r *Request) one() one { return one{r.key, r.Slot} }
 
 type opKind uint8
 
@@ -98,9 +111,9 @@ func (h *history) add(o op, call, back Moment, confirmed bool) {
 	}
 	if !confirmed {
 		if h.open == nil {
-			h.open = make(map[*lockKey][]int)
+			h.open = make(map[one][]int)
 		}
-		h.open[o.r.key] = append(h.open[o.r.key], len(h.ops))
+		h.open[o.r.one()] = append(h.open[o.r.one()], len(h.ops))
 	}
 	h.ops = append(h.ops, porcupine.Operation{ClientId: o.r.p.host.i, Input: o, Call: int64(min(call, back)), Return: int64(back)})
 }
@@ -110,13 +123,16 @@ func (h *history) granted(w *World, r *Request, excused bool) {
 	if h == nil {
 		return
 	}
-	w.closeOpen(r.key)
+	w.closeOpen(r.one())
+	if r.Mode == vote.Shared {
+		return
+	}
 	h.add(op{kind: opLock, r: r, token: r.Token, excused: excused}, Moment(r.Asked), w.now, true)
 }
 
 // closeOpen says when the operations on a key that nobody has confirmed came about at the latest: by now, and where nothing has been wrong for
 // long, before the sessions of those that are gone had ended at all voters.
-func (w *World) closeOpen(k *lockKey) {
+func (w *World) closeOpen(k one) {
 	latest := w.now
 	if since := w.wellSince(); since != never {
 		latest = min(latest, since.add(2*w.opt.MaxTTL+servedFixed))
@@ -131,6 +147,9 @@ func (w *World) closeOpen(k *lockKey) {
 // over notes how a request ended, before its state says so.
 func (h *history) over(w *World, r *Request, s State) {
 	if h == nil {
+		return
+	}
+	if r.Mode == vote.Shared && s != Failed {
 		return
 	}
 	later := Moment(0)
@@ -164,6 +183,9 @@ func (h *history) over(w *World, r *Request, s State) {
 
 // pending notes a call that hasn't returned as the run ends, or a lease that has ended and nobody was told of it yet.
 func (h *history) pending(w *World, r *Request) {
+	if r.Mode == vote.Shared {
+		return
+	}
 	if r.Had == 0 {
 		h.add(op{kind: opUnknown, r: r}, Moment(r.Asked), w.now, true)
 	}
@@ -207,33 +229,76 @@ func (w *World) checkHistory() {
 	if h == nil || w.opt.TokensOnly {
 		return
 	}
-	for _, k := range w.lockKeys {
+	for k := range h.open { // in any order
 		w.closeOpen(k)
 	}
 	for _, host := range w.hosts {
 		if host.p != nil {
-			for n := range host.p.keys {
+			for n := range host.p.asked {
 				if r := host.p.requests[vote.Number(n)]; r != nil {
 					h.pending(w, r)
 				}
 			}
 		}
 	}
-	byKey := make([][]porcupine.Operation, len(w.lockKeys))
+	w.hist.taken = nil
+	var all []one
+	by := make(map[one][]porcupine.Operation)
 	for _, o := range h.ops {
-		k := o.Input.(op).r.key.i
-		byKey[k] = append(byKey[k], o)
+		k := o.Input.(op).r.one()
+		if k.key.mixed && o.Input.(op).kind == opTaken {
+			h.taken = append(h.taken, o)
+			continue
+		}
+		if by[k] == nil {
+			all = append(all, k)
+		}
+		by[k] = append(by[k], o)
 	}
-	for k, ops := range byKey {
-		w.fig.Calls += uint64(len(ops))
-		ops = needed(ops)
+	w.checkTaken()
+	for _, k := range all {
+		w.fig.Calls += uint64(len(by[k]))
+		ops := needed(by[k])
 		switch result, info := porcupine.CheckOperationsVerbose(fencedLock, ops, historyPatience); result {
 		case porcupine.Ok:
 		case porcupine.Unknown:
 			w.fig.Undecided++
 		default:
-			w.violate(checkHistory, "no order of the %d calls on %q explains their results:%s", len(ops), w.lockKeys[k].name, firstUnexplained(ops, info))
+			w.violate(checkHistory, "no order of the %d calls on %q explains their results:%s", len(ops), k.key.name, firstUnexplained(ops, info))
 		}
+	}
+}
+
+// checkTaken demands that there was somebody to whom a TryLock for a key of several kinds can have lost: who held it then or may have, as
+// far as users can know; for a reader's TryLock, or one for a permit, also somebody who waited.
+func (w *World) checkTaken() {
+	linger := 4*w.opt.MaxTTL + servedFixed // for which a voter may know what is over: a session, a delay, and what was on its way
+	for _, t := range w.hist.taken {
+		r := t.Input.(op).r
+		somebody := false
+		for _, p := range w.bySession {
+			somebody = somebody || slices.ContainsFunc(p.asked[1:], func(o *Request) bool {
+				if o.key != r.key || o == r || int64(o.Asked) > t.Return || r.Mode == vote.Exclusive && o.Had == 0 && o.State == Failed {
+					return false
+				}
+				end := o.Ended
+				if o.State != Released || o.Wait.Reason != quorum.WaitNone || o.expired || o.Ask.MinHold > 0 {
+					end += linger
+				}
+				return o.State < Failed || o.State == Releasing || int64(end) >= t.Call
+			})
+		}
+		if !somebody {
+			w.violate(checkHistory, "%s's TryLock of %q (%v), from %v to %v, is told that it is taken, and nobody has it", r.Node, r.Key, r.Mode,
+				time.Duration(t.Call), time.Duration(t.Return))
+		}
+	}
+}
+
+// shared notes that an exclusive lease is one no more.
+func (h *history) shared(w *World, r *Request) {
+	if h != nil {
+		h.add(op{kind: opUnlock, r: r}, w.now, w.now+1, true)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // literal writes a value of this package as Go code outside of it writes it. Fields that are zero or empty are left out, and so are
@@ -24,6 +26,9 @@ func writeLiteral(b *strings.Builder, v reflect.Value, typed bool, end string) {
 		return
 	case Fault:
 		b.WriteString("sim." + faultNames[x].ident)
+		return
+	case vote.Mode:
+		b.WriteString("sim." + [...]string{"Exclusive", "Exclusive", "Shared", "Permit"}[x])
 		return
 	}
 	switch v.Kind() {

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -60,6 +61,30 @@ const (
 	MarkOrder
 	// MarkFenced : a resource refused a write that came too late.
 	MarkFenced
+	// MarkUpgraded : a reader was granted the key alone.
+	MarkUpgraded
+	// MarkClash : of two upgrades the younger was turned away.
+	MarkClash
+	// MarkBeside : a reader was granted a key beside another.
+	MarkBeside
+	// MarkLetIn : a reader was granted a key beside what had been a writer.
+	MarkLetIn
+	// MarkFull : all permits of a semaphore were held.
+	MarkFull
+	// MarkMoved : a voter was asked to give its vote for another slot, and did.
+	MarkMoved
+	// MarkUnfit : a request was turned down for its number of permits.
+	MarkUnfit
+	// MarkApart : a voter gave a shared lease another token, since the one that its ballot had settled on was taken.
+	MarkApart
+	// MarkDelayed : a lease was granted to one who had waited while the key was kept from it after a lapse.
+	MarkDelayed
+	// MarkHeldLeast : the same, when the lease before had been given back.
+	MarkHeldLeast
+	// MarkFixed : a lease that isn't extended ended by itself.
+	MarkFixed
+	// MarkOutlivedNode : a lease with a length of its own kept the key from others for a while after its node had died.
+	MarkOutlivedNode
 
 	markEnd
 )
@@ -73,6 +98,10 @@ var markNames = [...]string{
 	MarkMismatch: "a stream began anew on its connection", MarkWokeUpLost: "a stopped holder woke up to a loss", MarkHolderDied: "a dead holder's key was taken over",
 	MarkUnconfirmed: "a release stayed unconfirmed", MarkProbe: "a process was asked whether it lives", MarkTurnedAway: "a superseded life was turned away",
 	MarkLastResort: "a voter trusted its clock", MarkClosed: "a node closed a connection", MarkFenced: "a late write was fenced off", MarkOrder: "the older of two was served first",
+	MarkUpgraded: "a reader became the writer", MarkClash: "two upgrades clashed", MarkBeside: "a reader came beside another", MarkLetIn: "a writer let a reader in",
+	MarkFull: "all permits were held", MarkMoved: "a vote was moved to another slot", MarkUnfit: "a number of permits was unfit",
+	MarkApart: "tokens of shared leases were told apart", MarkDelayed: "a key was kept after a lapse", MarkHeldLeast: "a key was kept though given back",
+	MarkFixed: "a fixed lease ended by itself", MarkOutlivedNode: "a lease of its own length outlived its node",
 }
 
 func (m Mark) String() string { return markNames[m] }
@@ -81,8 +110,10 @@ func (m Mark) String() string { return markNames[m] }
 type been struct {
 	yielded   bool
 	confirmed bool
-	broken    bool   // a connection to a voter broke since it was asked for, or extended last
-	restarted uint32 // voters that were restarted under the lease, by place
+	broken    bool       // a connection to a voter broke since it was asked for, or extended last
+	restarted uint32     // voters that were restarted under the lease, by place
+	want      vote.Slot  // that a voter was last asked to vote for instead of another
+	confirm   vote.Token // that a voter was last asked to confirm
 }
 
 func (w *World) mark(m Mark) { w.fig.Marks[m]++ }
@@ -121,6 +152,39 @@ func (w *World) marksOfGrant(r *Request) {
 		w.mark(MarkGrantedLate)
 	}
 	b.broken = false
+	w.marksOfKind(r)
+}
+
+// marksOfKind looks at a grant of one who isn't alone.
+func (w *World) marksOfKind(r *Request) {
+	held := vote.Slot(0)
+	for _, o := range r.key.holds {
+		if o == r || !w.believes(o) {
+			continue
+		}
+		switch {
+		case r.Mode == vote.Permit:
+			held++
+		case r.Mode == vote.Shared && o.shared != 0:
+			w.mark(MarkLetIn)
+		case r.Mode == vote.Shared:
+			w.mark(MarkBeside)
+		}
+	}
+	if r.Mode == vote.Permit && held+1 == vote.Slot(r.Ask.Permits) {
+		w.mark(MarkFull)
+	}
+	if o := r.key.kept; o != nil && o != r.base && time.Duration(o.overAt) > r.Asked {
+		switch {
+		case o.given:
+			w.mark(MarkHeldLeast)
+		case o.State == Crashed && o.Ask.Length > 0:
+			w.mark(MarkOutlivedNode)
+		case o.Ask.Delay > 0:
+			w.mark(MarkDelayed)
+		}
+	}
+	r.key.kept = nil
 }
 
 // marksOfMore looks at a lease that was extended.
@@ -160,6 +224,8 @@ func (w *World) marksOfEnd(r *Request, s State) {
 		w.mark(MarkTaken)
 	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitNoQuorum:
 		w.mark(MarkNoQuorum)
+	case s == Lost && r.Ask.Fixed && r.Ask.Length > 0:
+		w.mark(MarkFixed)
 	case s == Lost && w.stoppedSince(r.p):
 		w.mark(MarkWokeUpLost)
 	case s == Released && (r.expired || r.Wait.Reason != quorum.WaitNone):
@@ -182,6 +248,14 @@ func (w *World) marksOfWord(to vote.SessionID, m *vote.Message) {
 			w.mark(MarkTooLate)
 		case r.State == Granted:
 			w.mark(MarkVoteBack)
+		case m.Slot != 0 && m.Slot == r.was.want:
+			w.mark(MarkMoved)
+		}
+	case vote.KindConfirmed:
+		if o := w.bySession[to]; o != nil && !o.dead {
+			if r := o.requests[m.Number]; r != nil && r.State == Waiting && m.Token > r.was.confirm {
+				w.mark(MarkApart)
+			}
 		}
 	case vote.KindUnknown:
 		w.mark(MarkUnknown)
@@ -206,6 +280,11 @@ func (w *World) marksOfReply(p *process, from vote.SessionID, m *vote.Message) {
 	case vote.KindYield, vote.KindConfirm:
 		if o := w.bySession[from]; o != nil && !o.dead {
 			if r := o.requests[m.Number]; r != nil && r.State == Waiting {
+				if m.Kind == vote.KindYield {
+					r.was.want = m.Slot
+				} else {
+					r.was.confirm = m.Token
+				}
 				r.was.yielded = r.was.yielded || m.Kind == vote.KindYield
 				r.was.confirmed = r.was.confirmed || m.Kind == vote.KindConfirm && !m.Won
 			}

@@ -58,9 +58,15 @@ func (w *World) checkOrder(r *Request) {
 	if n := len(waits); n > 0 && waits[n-1].Asked-r.Asked > apart && !w.opt.TokensOnly && !w.twins && calm(r.Asked) {
 		w.mark(MarkOrder)
 	}
+	if r.base != nil {
+		return // an upgrade goes before all who wait, since they wait for what it stands beside
+	}
 	for _, o := range waits {
 		if o.Asked >= r.Asked {
 			break
+		}
+		if r.Mode == vote.Permit && o.Mode == vote.Permit && o.Ask.Permits != r.Ask.Permits {
+			continue // it is to be turned down
 		}
 		w.fig.Overtakings++
 		o.overtaken++

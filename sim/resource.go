@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Each key protects a resource, which takes a write unless it has seen a larger token than the write's. Holders check that they still
@@ -22,7 +24,8 @@ const (
 	lateTTLs   = 3
 )
 
-// writes arranges that a holder writes twice while it holds.
+// writes arranges that a holder writes twice while it holds. Readers read, which the resource refuses after a write with a larger token. A
+// semaphore stands for as many resources as it has permits.
 func (w *World) writes(r *Request) {
 	for range 2 {
 		at := time.Duration(w.res.rnd.Int64N(int64(2*w.opt.Load.Hold + time.Millisecond)))
@@ -34,18 +37,35 @@ func (w *World) writes(r *Request) {
 			if !w.believes(r) || r.p.host.hung != pauseNone {
 				return
 			}
-			w.At(travel, func() { w.written(r) })
+			if reads := r.Mode == vote.Shared; reads {
+				w.At(travel, func() { w.read(r) })
+			} else {
+				w.At(travel, func() { w.written(r) })
+			}
 		})
+	}
+}
+
+// read is a reader's arrival at the resource.
+func (w *World) read(r *Request) {
+	switch last := r.key.written[0]; {
+	case last == nil || r.last() >= last.Token || r.era != last.era:
+		w.fig.Reads++
+	case !w.opt.TokensOnly && w.believes(r):
+		w.violate(checkResource, "%q refuses to be read by %s, which holds it with token %d, as %s wrote with %d", r.Key, r.Node, r.Token,
+			last.Node, last.Token)
+	default:
+		w.fig.Fenced++
 	}
 }
 
 // written is a write's arrival at the resource.
 func (w *World) written(r *Request) {
 	k := r.key
-	last := k.written
+	last := k.written[r.Slot]
 	switch {
 	case last == nil || r.Token > last.Token:
-		k.written = r
+		k.written[r.Slot] = r
 		w.fig.Writes++
 		if last != nil && r.before(last) && r.era == last.era {
 			w.violate(checkResource, "%q takes %s's write with token %d after one of %s with %d, who asked when %s had been granted it", k.name, r.Node,
@@ -75,7 +95,7 @@ func (r *Request) before(o *Request) bool { return r.Had < o.Asked }
 // outOfOrder returns a lease that was granted before a new one was asked for and yet has a token as large; nil if there is none.
 func (k *lockKey) outOfOrder(r *Request) *Request {
 	i, _ := slices.BinarySearchFunc(k.tops, r.Asked, func(top *Request, at time.Duration) int { return cmp.Compare(top.Had, at) })
-	if i > 0 && k.tops[i-1].Token >= r.Token {
+	if i > 0 && k.tops[i-1].last() >= r.Token {
 		return k.tops[i-1]
 	}
 	return nil
@@ -85,11 +105,22 @@ func (k *lockKey) outOfOrder(r *Request) *Request {
 // within one do tokens rise.
 func (k *lockKey) topped(r *Request, excused bool) bool {
 	if excused {
-		k.tops = nil
+		k.tops, k.runs, k.last, k.alone = nil, nil, 0, 0
+		clear(k.slots)
 		k.era++
 	}
 	r.era = k.era
-	if n := len(k.tops); n > 0 && r.Token <= k.tops[n-1].Token {
+	last := r.last()
+	i, _ := slices.BinarySearch(k.runs, last)
+	k.runs = slices.Insert(k.runs, i, last)
+	k.last = max(k.last, last)
+	switch r.Mode {
+	case vote.Exclusive:
+		k.alone = max(k.alone, last)
+	case vote.Permit:
+		k.slots[r.Slot] = max(k.slots[r.Slot], last)
+	}
+	if n := len(k.tops); n > 0 && last <= k.tops[n-1].last() {
 		return false
 	}
 	k.tops = append(k.tops, r)

@@ -551,7 +551,7 @@ func TestFault30ManyAtTheSameInstant(t *testing.T) {
 			var all []*Request
 			for range 4 {
 				for _, h := range s.hosts {
-					all = append(all, s.request(h.alias, "k", try))
+					all = append(all, s.Ask(Ask{Node: h.alias, Key: "k", Try: try}))
 				}
 			}
 			s.Run(200 * time.Millisecond) // many round trips

@@ -4,26 +4,38 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // What a scenario does to a world by hand. Names of nodes that don't exist are mistakes of its author, and panic.
 
 // Lock has a node ask for a key.
-func (w *World) Lock(node, key string) *Request { return w.request(node, key, false) }
+func (w *World) Lock(node, key string) *Request { return w.Ask(Ask{Node: node, Key: key}) }
 
 // TryLock has a node ask for a key that it wants now or not at all.
-func (w *World) TryLock(node, key string) *Request { return w.request(node, key, true) }
+func (w *World) TryLock(node, key string) *Request {
+	return w.Ask(Ask{Node: node, Key: key, Try: true})
+}
 
-func (w *World) request(node, key string, try bool) *Request {
-	p := w.host(node).p
+// Ask has a node ask for a key in whatever manner. When it comes, how long it has patience and holds, and whether it turns, is the scenario's business.
+func (w *World) Ask(a Ask) *Request { return w.request(a, nil) }
+
+// Upgrade has a reader's node ask for the key alone. When that is granted, the reader's lease is given back.
+func (w *World) Upgrade(r *Request) *Request { return w.request(r.Ask.upgrade(), r) }
+
+// Share has a writer let others in beside it.
+func (w *World) Share(r *Request) {
+	w.share(r)
+	w.settle(r.p)
+}
+
+func (w *World) request(a Ask, base *Request) *Request {
+	p := w.host(a.Node).p
 	if p == nil {
-		panic(fmt.Sprintf("sim: %s isn't running", node))
+		panic(fmt.Sprintf("sim: %s isn't running", a.Node))
 	}
-	r := w.ask(p, w.keyOf(vote.Key(key)), try)
+	r := w.ask(p, a, base)
 	if r == nil {
-		panic(fmt.Sprintf("sim: %s takes no request", node))
+		panic(fmt.Sprintf("sim: %s takes no request", a.Node))
 	}
 	w.settle(p)
 	return r

@@ -115,7 +115,18 @@ func (s *Shrunk) simplifyAsk(ctx context.Context, i int) {
 		o.Load.Asks = slices.Clone(o.Load.Asks)
 		return &o.Load.Asks[min(i, len(o.Load.Asks)-1)]
 	}
-	s.change(ctx, func(o *Options) { ask(o).Try = false })
+	s.changeAll(ctx, []func(o *Options){
+		func(o *Options) { ask(o).Try = false },
+		func(o *Options) { ask(o).Value = false },
+		func(o *Options) { ask(o).Urge = false },
+		func(o *Options) { ask(o).Fixed = false },
+		func(o *Options) { a := ask(o); a.Length, a.Fixed = 0, false },
+		func(o *Options) { a := ask(o); a.Mode, a.Permits = 0, 0 },
+	})
+	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).Turn })
+	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).Delay })
+	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).MinHold })
+	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &ask(o).Length })
 	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).Patience })
 	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).Hold })
 	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &ask(o).At })

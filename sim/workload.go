@@ -21,6 +21,9 @@ type Load struct {
 	Forever  int           // percent of requests that wait however long it takes
 	Long     int           // percent of leases that are held ten times as long
 
+	Kinds []Kind // what the keys are to their users, by place; all locks where it is empty
+	Mix   Mix
+
 	// Asks, if not nil, are the clients' requests, and none is drawn. [World.Asks] returns those of a run.
 	Asks []Ask
 }
@@ -47,6 +50,9 @@ func (s State) String() string {
 type Request struct {
 	Node   string
 	Key    string
+	Ask    Ask       // what was asked for
+	Mode   vote.Mode // now: a writer may let others in beside it
+	Slot   vote.Slot // of a permit
 	Try    bool
 	Number vote.Number
 	State  State
@@ -59,6 +65,7 @@ type Request struct {
 	p        *process
 	key      *lockKey
 	seat     vote.Number // by which voters know its lease
+	top      vote.Token  // the last of its run
 	group    quorum.GroupID
 	client   int          // of its process; -1 when a scenario has asked
 	asked    vote.Instant // on the fast clock
@@ -70,7 +77,14 @@ type Request struct {
 	over     vote.Instant  // when its node could know at the soonest that it ends
 	endAt    Moment        // when end is, in the world's time
 	gaveBack Moment
-	expired  bool // its lease ended before its release was confirmed
+	expired  bool          // its lease ended before its release was confirmed
+	given    bool          // back, while it was held
+	turn     time.Duration // see Ask
+	base     *Request      // which an upgrade is to take the place of
+	up       *Request      // the upgrade that waits beside it
+	fixed    vote.Instant  // the latest end of a lease that isn't extended
+	shared   Moment        // when it let others in beside it
+	overAt   Moment        // when nobody believed in it any more
 	was      been
 	era      int // of tokens; see lockKey.topped
 
@@ -148,34 +162,51 @@ func (w *World) act(p *process, n uint64) {
 		if !c.percent(l.Forever) {
 			a.Patience = c.mean(l.Patience) + 1
 		}
+		w.drawKind(p.host, c, k, &a)
 		if !w.want(p, i, a) {
 			w.plan(p, i, c.mean(l.Think))
 		}
 	case r.State == Waiting && w.draining:
+	case r.up != nil && r.up.State == Waiting:
+		if !w.draining { // enough of waiting for the others to go
+			w.plan(p, i, r.hold)
+			w.release(r.up)
+		}
+	case r.State == Granted && r.turn > 0 && !w.draining:
+		r.turn = 0
+		w.turns(r)
 	case r.State == Waiting || r.State == Granted:
 		w.release(r)
 	}
 }
 
-// ask asks for a key; nil when the node is too busy. The caller settles.
-func (w *World) ask(p *process, k *lockKey, try bool) *Request {
+// ask asks for a key, beside what is held of it if that is given; nil when the node is too busy. The caller settles.
+func (w *World) ask(p *process, a Ask, base *Request) *Request {
 	now := p.read(w.now)
-	p.keys = append(p.keys, k) // before, as the node's own voter may promise it at once
-	n, err := p.m.Lock(now, quorum.Exclusive(k.name, try))
+	k := w.keyOf(vote.Key(a.Key))
+	beside := vote.Number(0)
+	if base != nil {
+		beside = base.Number
+	}
+	wish := a.wish(beside)
+	r := &Request{
+		Node: p.host.alias, Key: a.Key, Ask: a, Mode: wish.Mode, Try: a.Try, Number: vote.Number(len(p.asked)), Asked: w.Now(),
+		p: p, key: k, client: -1, asked: now.Fast, stops: p.stops, base: base,
+	}
+	p.asked = append(p.asked, r) // before, as the node's own voter may promise it at once
+	n, err := p.m.Lock(now, wish)
 	if err != nil {
-		p.keys = p.keys[:len(p.keys)-1]
+		p.asked = p.asked[:len(p.asked)-1]
 		w.note(p.host, "is refused %q: %v", k.name, err)
 		return nil
 	}
-	if int(n) != len(p.keys)-1 {
-		w.violate(checkNumbers, "%s numbers a request %d after %d", p.host.name, n, len(p.keys)-2)
+	if n != r.Number {
+		w.violate(checkNumbers, "%s numbers a request %d after %d", p.host.name, n, r.Number-1)
 		return nil
 	}
-	r := &Request{
-		Node: p.host.alias, Key: string(k.name), Try: try, Number: n, Asked: w.Now(),
-		p: p, key: k, client: -1, asked: now.Fast, stops: p.stops,
-	}
 	p.requests[n] = r
+	k.changed = w.now
+	k.mixed = k.mixed || r.Mode != vote.Exclusive
 	w.pic.asked(r)
 	w.waiting++
 	k.waits = append(k.waits, r)
@@ -183,10 +214,10 @@ func (w *World) ask(p *process, k *lockKey, try bool) *Request {
 	w.mix(uint64(n)<<8 | uint64(k.i))
 	if w.trace != nil {
 		verb := "Lock"
-		if try {
+		if a.Try {
 			verb = "TryLock"
 		}
-		w.note(p.host, "%s(%q) is request %d", verb, k.name, n)
+		w.note(p.host, "%s(%q) is request %d%s", verb, k.name, n, r.manner())
 	}
 	return r
 }
@@ -199,11 +230,13 @@ func (w *World) release(r *Request) {
 		w.unwait(r)
 		w.fig.Abandoned++
 	case Granted:
+		r.given = w.believes(r)
 		w.unhold(r)
 	default:
 		return
 	}
 	now := p.read(w.now)
+	r.key.changed = w.now
 	r.State, r.released, r.gaveBack, r.stops = Releasing, now.Fast, w.now, p.stops
 	w.pic.ended(w, r, Released)
 	w.note(p.host, "releases request %d", r.Number)
@@ -224,7 +257,11 @@ func (w *World) finish(r *Request, s State) {
 	}
 	w.pic.ended(w, r, s)
 	delete(r.p.requests, r.Number)
-	if r.client >= 0 && s != Crashed {
+	r.key.changed = w.now
+	if s != Crashed {
+		w.turned(r)
+	}
+	if r.client >= 0 && s != Crashed && r.p.clients[r.client].r == r {
 		c := &r.p.clients[r.client]
 		c.r, c.due = nil, never
 		if !c.once {
@@ -251,8 +288,14 @@ func (w *World) granted(r *Request) {
 		return
 	}
 	d := r.hold
-	if w.draining {
+	switch {
+	case w.draining:
 		d = w.soon(r, 10*time.Millisecond)
+	case r.turn > 0 && r.turn < d:
+		d = r.turn
+		r.hold -= d
+	default:
+		r.turn = 0
 	}
 	w.plan(r.p, r.client, d)
 }

@@ -131,8 +131,9 @@ type process struct {
 	tick  Moment       // when the next tick is due; never when none is
 
 	requests map[vote.Number]*Request
-	keys     []*lockKey // of each request, by number; also of those that are gone
+	asked    []*Request // by number; also those that are gone
 	groups   map[quorum.GroupID]vote.Instant
+	runs     map[vote.Number]vote.Token // the last token of each lease, by seat
 	said     said
 	clients  []client
 	resorts  uint64 // tokens taken from the clock, as last seen
@@ -250,14 +251,15 @@ func (w *World) start(h *host) {
 	p := &process{
 		host: h, id: vote.SessionID{Node: h.name, Life: vote.Life(luck.Uint64() | 1)}, clock: h.clock,
 		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,
-		requests: make(map[vote.Number]*Request), keys: make([]*lockKey, 1), groups: make(map[quorum.GroupID]vote.Instant),
+		requests: make(map[vote.Number]*Request), asked: make([]*Request, 1), groups: make(map[quorum.GroupID]vote.Instant),
+		runs: make(map[vote.Number]vote.Token),
 	}
 	p.clock.frozen, p.clock.suspended = false, false
 	p.clock.fast = vote.Instant(luck.Int64N(1e15))
 	p.clock.slow = vote.Instant(luck.Int64N(1e15))
 	p.started = p.clock.slowAt(w.now)
 	p.said = said{
-		votes: make(map[vote.Key]*spoken), until: make(map[vote.SessionID]vote.Instant), unsaid: make(map[vote.Serial]bool),
+		votes: make(map[vote.Key][]*spoken), until: make(map[vote.SessionID]vote.Instant), unsaid: make(map[vote.Serial]bool),
 	}
 	h.p = p
 	h.lives++
