@@ -140,7 +140,10 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	k.votes = append(k.votes, e)
 	e.s.ledger = e.s.ledger.Plus(vote.OfVote(e.serial))
 	v.count.Promises++
-	v.push(e.s, vote.Message{Kind: vote.KindPromise, Number: e.number, Serial: e.serial, Slot: slot, Token: e.token})
+	if e.s.ready() && !e.s.muted {
+		e.wanted = k.isWanted()
+	}
+	v.push(e.s, vote.Message{Kind: vote.KindPromise, Number: e.number, Serial: e.serial, Slot: slot, Token: e.token, Urge: e.wanted})
 	if e.held {
 		v.tellTaken(k)
 	}

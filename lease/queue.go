@@ -137,6 +137,11 @@ func (k *key) next(now vote.Instant) *entry {
 	return nil
 }
 
+// isWanted reports whether anybody waits who can wait, which a TryLock can't.
+func (k *key) isWanted() bool {
+	return slices.ContainsFunc(k.queue, func(e *entry) bool { return !e.Try })
+}
+
 // voteOf returns who has the vote of a serial.
 func (k *key) voteOf(s vote.Serial) *entry {
 	for _, e := range k.votes {

@@ -61,6 +61,7 @@ func (q *Requester) turnedDown(p *peer, r *request, permits uint16) {
 func (q *Requester) promised(p *peer, r *request, m *vote.Message) {
 	p.book.hear(p.heard, vote.OfVote(m.Serial))
 	q.seen = max(q.seen, m.Token)
+	r.wanted = r.wanted || m.Urge
 	v := &r.votes[p.place]
 	switch {
 	case r.state == stateEnding:

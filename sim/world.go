@@ -39,6 +39,9 @@ type Options struct {
 	// tokens rise is checked.
 	TokensOnly bool
 
+	// Alone has nodes put each request to the voters and pass no lease on among their callers; to compare with.
+	Alone bool
+
 	// History has all calls and returns written down; Settle then looks for an order of them that explains each result.
 	History bool
 
@@ -267,7 +270,7 @@ func (w *World) start(h *host) {
 		w.fig.Restarts++
 	}
 	w.bySession[p.id] = p
-	m, err := w.opt.Build(w, node.Config{Name: h.name, Life: p.id.Life, Voters: w.voters, TTL: h.ttl, MaxTTL: w.opt.MaxTTL}, p.read(w.now))
+	m, err := w.opt.Build(w, node.Config{Name: h.name, Life: p.id.Life, Voters: w.voters, TTL: h.ttl, MaxTTL: w.opt.MaxTTL, Alone: w.opt.Alone}, p.read(w.now))
 	if err != nil {
 		panic(fmt.Sprintf("sim: a node can't be built: %v", err))
 	}

@@ -87,7 +87,7 @@ var layouts = [...]fields{
 	vote.KindAsk:       hasNonce,
 
 	vote.KindAnswer:    hasStream | hasEnd | hasVotes,
-	vote.KindPromise:   hasStream | hasNumber | hasSerial | hasToken | hasSlot,
+	vote.KindPromise:   hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasUrge,
 	vote.KindConfirmed: hasStream | hasNumber | hasSerial | hasToken,
 	vote.KindInquire:   hasStream | hasNumber | hasSerial,
 	vote.KindTaken:     hasStream | hasNumber | hasToken,

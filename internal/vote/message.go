@@ -48,7 +48,7 @@ const (
 	// KindAnswer is one chunk of the answer to a statement: Entries (Number, Serial, Slot, Token of each vote that stands), End; with
 	// End also Sent (echo), Life, Generation, Quiet, Wall.
 	KindAnswer
-	// KindPromise gives a vote: Number, Serial, Slot, Token.
+	// KindPromise gives a vote: Number, Serial, Slot, Token; with Urge, somebody else waits already.
 	KindPromise
 	// KindConfirmed says that a vote now has the token named: Number, Serial, Token.
 	KindConfirmed
