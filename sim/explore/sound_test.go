@@ -103,7 +103,7 @@ func (x *explorer) walkWithShadows(t *testing.T, s state, rng *rand.Rand, length
 
 // spaces are small, and between them everything happens.
 var spaces = map[string]Options{
-	"orders":        {Locks: []int{1, 1}},
+	"orders":        {Locks: []int{1, 1}, Begin: []string{"lock a k"}},
 	"apart":         {Apart: true, Locks: []int{1, 0}, Ticks: 1, Late: 1},
 	"apart, breaks": {Apart: true, Locks: []int{1, 1}, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"x-a", "x-b", "x-c"}},
 	"apart, late":   {Apart: true, Locks: []int{1, 1}, Ticks: 1, Late: 1, Prompt: true},

@@ -33,18 +33,22 @@ type settings struct {
 }
 
 const usage = `lockmesh-explore drives lockmesh's nodes, the very code of production, through everything that can happen within small limits:
-every order of messages, breaks of connections, crashes and ticks of the clock, for two clients that contend. After each step it
-checks that no two clients hold one key, that tokens rise, and that no node panics or finds an invariant of its own broken.
+every order of messages, breaks of connections, crashes and ticks of the clock, for two or three clients that contend. After each step it
+checks that nobody holds a key beside somebody who must not, that voters stand by what clients believe they hold, that tokens rise, and that no
+node panics or finds an invariant of its own broken; where keys are shared, also that nobody waits for ever.
 
-The limits together make a scope. Scopes come in kinds: two voters are the clients, or nodes apart are; messages arrive in every order, or
-at once but for some that run late; three voters or five, one key or two. It explores small scopes of each kind, then wider ones, until
-its time is over. What a flag sets stays as it is; the rest grows.
+The limits together make a scope. Scopes come in kinds. Clients want different things: two lock keys for themselves (locks), two read and one
+writes (readers), three want the two permits of a key (permits) or its only one (permit), one of two readers wants to write (upgrade), both do
+(upgrades), or one that writes is content with reading from then on (downgrade). Two or three voters are the clients, or nodes apart are; messages
+arrive in every order, or at once but for some that run late; three voters or five, one key or two. It explores small scopes of each kind, then
+wider ones, until its time is over. What a flag sets stays as it is; the rest grows.
 
 Examples:
   go run ./sim/cmd/lockmesh-explore                          the default: small scopes, in less than a minute
   go run ./sim/cmd/lockmesh-explore -for 1h                  wider and wider ones
+  go run ./sim/cmd/lockmesh-explore -want readers -for 10m   readers and a writer
   go run ./sim/cmd/lockmesh-explore -voters 5 -crashes 2     five voters, of which two may crash; the other limits grow
-  go run ./sim/cmd/lockmesh-explore -every -voters 3 -keys 1 -locks 1 -ticks 1 -breaks 0 -crashes 0 -late 1 -apart=false
+  go run ./sim/cmd/lockmesh-explore -want locks -every -voters 3 -keys 1 -locks 1 -ticks 1 -breaks 0 -crashes 0 -late 1 -apart=false
                                                              this one scope
 
 Exit status: 0 if nothing was violated, 1 after a violation, 2 if a flag is wrong. An interrupt ends it with the report.

@@ -15,10 +15,11 @@ import (
 )
 
 // one names every limit, so that there is one scope.
-const one = "-voters 3 -keys 1 -apart=false -every=false -locks 1 -ticks 1 -breaks 0 -crashes 0 -late 0 "
+const one = "-want locks -voters 3 -keys 1 -apart=false -every=false -locks 1 -ticks 1 -breaks 0 -crashes 0 -late 0 "
 
 func TestBadFlagsAreRefused(t *testing.T) {
 	for _, row := range []struct{ flags, want string }{
+		{"-want everything", "-want everything: it must be one of downgrade, locks, permit, permits, readers, upgrade, upgrades"},
 		{"-voters 2", "-voters 2: it must be in 3..5"},
 		{"-voters 6", "3..5"},
 		{"-keys 3", "1..2"},
@@ -47,7 +48,7 @@ func TestHelpHelps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Examples", "-voters", "-keys", "-ticks", "-crashes", "-breaks", "-late", "-locks", "-apart", "-every", "-for", "-states", "Exit status", "50s",
+		"Examples", "-want", "readers", "-voters", "-keys", "-ticks", "-crashes", "-breaks", "-late", "-locks", "-apart", "-every", "-for", "-states", "Exit status", "50s",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the help doesn't mention %s", want)
@@ -122,7 +123,7 @@ func TestAViolationIsReported(t *testing.T) {
 	if err := s.run(t.Context(), &out, io.Discard); !errors.Is(err, errViolated) {
 		t.Fatalf("it ends with %v\n%s", err, out.String())
 	}
-	for _, want := range []string{"VIOLATED", "VIOLATION of exclusion: two clients hold k\n  1  ", "crash ", "start "} {
+	for _, want := range []string{"VIOLATED", "VIOLATION of cover: a believes that it holds k, and 1 of 3 voters stand by that\n  1  ", "crash ", "start "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, out.String())
 		}
@@ -159,7 +160,7 @@ func TestScopesGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	var widest scope
-	seen := map[scope]bool{}
+	seen, met := map[scope]bool{}, map[string]bool{}
 	for c := range s.scopes() {
 		switch {
 		case c.voters != 5 || c.crashes != 2:
@@ -167,14 +168,14 @@ func TestScopesGrow(t *testing.T) {
 		case seen[c]:
 			t.Fatalf("%v comes twice", c)
 		}
-		seen[c] = true
+		seen[c], met[c.want] = true, true
 		widest.locks, widest.ticks = max(widest.locks, c.locks), max(widest.ticks, c.ticks)
 		widest.breaks, widest.late, widest.keys = max(widest.breaks, c.breaks), max(widest.late, c.late), max(widest.keys, c.keys)
-		if len(seen) == 300 {
+		if len(seen) == 1000 {
 			break
 		}
 	}
-	if widest.locks < 2 || widest.ticks < 6 || widest.breaks < 3 || widest.late < 3 || widest.keys != 2 {
+	if widest.locks < 2 || widest.ticks < 6 || widest.breaks < 3 || widest.late < 3 || widest.keys != 2 || len(met) != len(wants) {
 		t.Errorf("after %d scopes they are no wider than %v", len(seen), widest)
 	}
 }
