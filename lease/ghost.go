@@ -139,7 +139,7 @@ func (v *Voter) outlasted(e *entry) {
 	k := e.key
 	v.push(e.s, vote.Message{Kind: vote.KindLapsed, Number: e.number, Serial: e.serial})
 	e.until = 0
-	if until := v.stays(e, true); e.held && until > v.now.Slow {
+	if until := v.stays(e, true); until > v.now.Slow { // held or not: it may have won, and the news of it may be lost
 		v.leaveGhost(e, until)
 	} else {
 		v.unvote(e)
