@@ -184,8 +184,7 @@ func (v *Voter) outlasted(e *entry) {
 	k := e.key
 	v.push(e.s, vote.Message{Kind: vote.KindLapsed, Number: e.number, Serial: e.serial})
 	e.until = 0
-	// One that hasn't won needs nothing to follow upon it; but it may have won, and not be able to say so.
-	if until := v.stays(e, true); (e.held || !e.s.ready()) && until > v.now.Slow {
+	if until := v.stays(e, true); until > v.now.Slow { // held or not: it may have won, and the news of it may be lost
 		v.leaveGhost(e, until, true)
 	} else {
 		v.unvote(e)

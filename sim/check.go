@@ -83,6 +83,7 @@ type lockKey struct {
 
 	tops    []*Request             // leases of this era whose token was above all before, in order of grant
 	era     int                    // how often tokens had to begin anew
+	eras    map[vote.Slot]int      // of the newest lease in a slot
 	written map[vote.Slot]*Request // whose write its resource took last
 }
 
@@ -151,7 +152,7 @@ func (w *World) setUpJudge() {
 func (w *World) keyOf(name vote.Key) *lockKey {
 	k := w.byName[name]
 	if k == nil {
-		k = &lockKey{i: len(w.lockKeys), name: name, slots: make(map[vote.Slot]vote.Token), written: make(map[vote.Slot]*Request)}
+		k = &lockKey{i: len(w.lockKeys), name: name, slots: make(map[vote.Slot]vote.Token), eras: make(map[vote.Slot]int), written: make(map[vote.Slot]*Request)}
 		w.lockKeys = append(w.lockKeys, k)
 		w.byName[name] = k
 	}
@@ -289,6 +290,9 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	excused := w.checkToken(r)
 	if w.failed != nil {
 		return
+	}
+	if r.Mode != vote.Shared && k.eras[r.Slot] != r.era { // tokens have begun anew since a lease in the same slot
+		k.eras[r.Slot], excused = r.era, true
 	}
 	w.hist.granted(w, r, excused)
 	k.holds = append(k.holds, r)
@@ -649,12 +653,12 @@ func (w *World) promised(p *process, to vote.SessionID, n vote.Number, s vote.Se
 	kept := p.said.votes[k][:0]
 	for _, old := range p.said.votes[k] {
 		switch until := p.said.stands(old); {
-		case old.ended, slow >= until:
-			continue
 		case old.owner == to && old.number == n:
-			if !fresh || old.serial == s {
+			if old.serial == s { // what it has said of it before stands, even if it was to forget it meanwhile
 				fits.until = old.until
 			}
+			continue
+		case old.ended, slow >= until:
 			continue
 		case r.barsIn(slot, old.r, old.slot):
 			w.violate(checkWord, "%s promises %q to request %d of %v, while request %d of %v has it for %v more", p.host.alias, k, n, to,

@@ -74,6 +74,15 @@ func (w *World) checkOrder(r *Request) {
 		if r.Asked-o.Asked <= apart || w.opt.TokensOnly || w.twins {
 			continue
 		}
+		if calm(o.Asked) && !r.bars(o) && o.Mode == r.Mode {
+			// Both may be granted, and the younger sooner only since the other's votes must be extended or moved first.
+			w.At(w.idleAtMost(), func() {
+				if o.State == Waiting && calm(o.Asked) {
+					w.violate(checkOrder, "%s was granted %q, asked for at %v, and %s's request of %v waits still", r.Node, r.Key, r.Asked, o.Node, o.Asked)
+				}
+			})
+			continue
+		}
 		if calm(o.Asked) {
 			w.violate(checkOrder, "%s is granted %q, asked for at %v, while %s's request of %v waits and nothing has been wrong since %v", r.Node, r.Key,
 				r.Asked, o.Node, o.Asked, time.Duration(w.wellSince()))

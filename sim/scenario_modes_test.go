@@ -26,3 +26,18 @@ func TestTwoReadersOfOneNodeCanBothWantTheKeyAlone(t *testing.T) {
 	s.Release(r2)
 	s.becomes(u1, Granted, time.Second)
 }
+
+// TestADelayIsKeptByVotersThatHaveNotHeardOfTheLease once failed: a vote that had outlasted its length was free at once where the news that it had won
+// was lost.
+func TestADelayIsKeptByVotersThatHaveNotHeardOfTheLease(t *testing.T) {
+	s := awake(t, Options{Clients: 2})
+	s.Cut("x1", "a")
+	s.Run(2 * sceneTTL)
+	x1 := s.Ask(Ask{Node: "x1", Key: "k", Length: 500 * time.Millisecond, Delay: time.Second})
+	s.becomes(x1, Granted, time.Second)
+	s.CutOneWay("x1", "b")
+	s.CutOneWay("x1", "c")
+	s.PowerOff("x1")
+	x2 := s.Lock("x2", "k")
+	s.between("the way to the key", s.becomes(x2, Granted, 3*sceneTTL), 1400*time.Millisecond, 1800*time.Millisecond)
+}
