@@ -31,6 +31,7 @@ type Lease struct {
 	ending    func() // stops the timer that ends a lease of a set length, or lets go of a key that is kept from others
 
 	granted vote.Instant // on the slow clock
+	last    vote.Instant // on the fast clock: it is over then, however it is covered; Never for most
 	revoked chan Revocation
 
 	cover  atomic.Pointer[cover]
@@ -51,7 +52,7 @@ type cover struct {
 
 func newLease(m *Mesh, c *call, e *quorum.Event, cov *cover) *Lease {
 	l := &Lease{
-		mesh: m, key: c.Key, depth: 1, wish: c.wish, slot: e.Slot, number: c.number, gone: make(chan struct{}), revoked: make(chan Revocation, revokedMax),
+		mesh: m, key: c.Key, depth: 1, wish: c.wish, slot: e.Slot, number: c.number, gone: make(chan struct{}), revoked: make(chan Revocation, revokedMax), last: vote.Never,
 	}
 	l.token.Store(uint64(e.Token))
 	l.mode.Store(uint32(c.Mode))
@@ -113,7 +114,10 @@ func (l *Lease) Err() error {
 	return context.Cause(l.ctx)
 }
 
-func (l *Lease) until() vote.Instant { return vote.Instant(l.root().cover.Load().until.Load()) }
+func (l *Lease) until() vote.Instant {
+	l = l.root()
+	return min(vote.Instant(l.cover.Load().until.Load()), l.last)
+}
 
 // past reports whether the lease's instant has passed.
 func (l *Lease) past() bool {

@@ -244,6 +244,7 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 		lease.granted = now.Slow
 		l.held.put(e.Number, lease)
 		if c.ends > 0 {
+			lease.last = now.Fast.Add(c.ends)
 			lease.ending = l.clocks.after(c.ends, func() { l.box.post(false, func(now vote.Now) { l.outlived(now, lease) }) })
 		}
 		c.result <- result{lease: lease}
