@@ -72,7 +72,7 @@ func (q *Requester) promised(p *peer, r *request, m *vote.Message) {
 	default:
 		v.drop()
 		v.serial, v.slot, v.token, v.taken = m.Serial, m.Slot, m.Token, 0
-		v.settleWant()
+		q.settleWant(v)
 		q.judge(r)
 	}
 }

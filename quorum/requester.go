@@ -292,6 +292,7 @@ func (q *Requester) Tick(now vote.Now) {
 			q.refresh(p)
 		}
 		q.unbar()
+		q.watchOn()
 	}
 	q.extendDue()
 	q.endLooks()

@@ -64,15 +64,20 @@ func (q *Requester) moveTo(r *request, slot vote.Slot) {
 }
 
 // settleWant notes whether a vote that has come is for the slot that was asked for.
-func (c *counted) settleWant() {
+func (q *Requester) settleWant(c *counted) {
 	if c.want != 0 && c.want != c.slot {
 		c.barred = append(c.barred, c.want)
+		q.barred = true
 	}
 	c.want = 0
 }
 
 // unbar forgets which slots were barred where, once in a while: leases that had them may be over, and nothing else would say so.
 func (q *Requester) unbar() {
+	if !q.barred {
+		return // a refresh costs the same however many requests there are
+	}
+	q.barred = false
 	for _, r := range q.sorted(func(r *request) bool { return r.Mode == vote.Permit && r.state != stateEnding }) {
 		barred := false
 		for i := range r.votes {
