@@ -17,9 +17,9 @@ type entry struct {
 	stamp  vote.Stamp
 	bid    vote.Token
 
-	held  bool       // its owner says that it has won; it goes before all that haven't
-	taken vote.Token // of the lease that a TryLock was told of, as long as that keeps it from the key; zero for none
-	token vote.Token // of its vote, or of the lease that its owner says it holds
+	held  bool         // its owner says that it has won; it goes before all that haven't
+	taken vote.Token   // of the lease that a TryLock was told of, as long as that keeps it from the key; zero for none
+	token vote.Token   // of its vote, or of the lease that its owner says it holds
 	wonAt vote.Instant // zero if it hasn't, as far as is known here
 	from  vote.Instant // since when it is here
 

@@ -118,7 +118,7 @@ func TestASemaphoreInAnyOrder(t *testing.T) {
 	for permits := uint16(1); permits <= 3; permits++ {
 		for seed := range uint64(16) {
 			t.Run(fmt.Sprintf("%d/seed=%d", permits, seed), func(t *testing.T) {
-				w := newWild(t, seed, 3, 5)
+				w := newWild(t, calm, seed, 3, 5)
 				var asked []wishID
 				for round := range 4 {
 					for _, name := range w.names {
@@ -159,7 +159,7 @@ func TestASemaphoreInAnyOrder(t *testing.T) {
 				}
 				w.pass(time.Second)
 				w.idle(4 * time.Second)
-				w.quiescent(true)
+				w.quiescent()
 			})
 		}
 	}

@@ -33,6 +33,8 @@ type wild struct {
 	calls  int      // messages that voters said or heard at this instant
 	tail   []string // the newest of them
 	kinds  map[vote.Kind]int
+	how    manner
+	lives  map[vote.NodeID]vote.Life
 }
 
 type wishID struct {
@@ -61,30 +63,42 @@ type posted struct {
 
 // More of both find more: go test ./internal/node -run Anything -wild.seeds 4000 -wild.steps 1000 takes minutes.
 var (
-	wildSeeds = flag.Int("wild.seeds", 16, "how many orders TestAnythingInAnyOrder draws, calm and with breaks each")
+	wildSeeds = flag.Int("wild.seeds", 16, "how many orders TestAnythingInAnyOrder draws in each manner")
 	wildSteps = flag.Int("wild.steps", 300, "how many things are done in each")
 )
 
-const wildTTL = 10 * time.Second
+// manner is what a mesh must bear besides messages that arrive in any order.
+type manner string
 
-func newWild(t *testing.T, seed uint64, voters, nodes int) *wild {
+const (
+	calm     manner = "calm"
+	breaks   manner = "breaks"   // connections break and come back, and what is under way on them is lost
+	restarts manner = "restarts" // nodes stop without a word and start anew, voters among them
+)
+
+func (m manner) ttl() time.Duration {
+	if m == restarts {
+		return time.Second // so that a voter that starts anew isn't quiet for most of the test
+	}
+	return 10 * time.Second
+}
+
+func newWild(t *testing.T, how manner, seed uint64, voters, nodes int) *wild {
 	w := &wild{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
-		nodes: map[vote.NodeID]*Node{}, conns: map[vote.Conn]link{}, slow: []time.Duration{30, 100, 300, 3}[seed%4] * time.Millisecond,
+		nodes: map[vote.NodeID]*Node{}, conns: map[vote.Conn]link{}, slow: []time.Duration{30e6, 100e6, 300e6, 3e6}[seed%4],
 		wishes: map[wishID]quorum.Ask{}, served: map[wishID]quorum.Event{}, past: map[vote.Key][]*held{},
-		kinds: map[vote.Kind]int{},
+		kinds: map[vote.Kind]int{}, how: how, lives: map[vote.NodeID]vote.Life{},
+	}
+	if how == restarts {
+		w.slow = min(w.slow, 30*time.Millisecond)
 	}
 	for i := range nodes {
 		w.names = append(w.names, vote.NodeID(rune('a'+i)))
 	}
 	w.voters = w.names[:voters]
 	for _, name := range w.names {
-		n, err := New(Config{Name: name, Life: 1, Voters: w.voters, TTL: wildTTL, MaxTTL: wildTTL}, w.now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.nodes[name] = n
-		n.Tap(func(c vote.Conn, m *vote.Message) { w.heard(name, c, m) })
+		w.begin(name)
 	}
 	for _, from := range w.names {
 		for _, to := range w.voters {
@@ -93,13 +107,66 @@ func newWild(t *testing.T, seed uint64, voters, nodes int) *wild {
 			}
 		}
 	}
-	w.idle(wildTTL + 2*vote.AskFor)
+	w.idle(how.ttl() + 2*vote.AskFor)
 	for _, name := range w.names {
 		if !w.nodes[name].Ready() {
 			t.Fatalf("%s isn't ready: %v", name, w.nodes[name].Voters(w.now))
 		}
 	}
 	return w
+}
+
+// begin starts a life of a node.
+func (w *wild) begin(name vote.NodeID) {
+	w.lives[name]++
+	n, err := New(Config{Name: name, Life: w.lives[name], Voters: w.voters, TTL: w.how.ttl(), MaxTTL: w.how.ttl()}, w.now)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.nodes[name] = n
+	n.Tap(func(c vote.Conn, m *vote.Message) { w.heard(name, c, m) })
+}
+
+// restart ends a node's life without a word, with all that it asked for and held, and begins another.
+func (w *wild) restart(name vote.NodeID) {
+	w.leases = slices.DeleteFunc(w.leases, func(h *held) bool { return h.node == name })
+	for id := range w.wishes {
+		if id.node == name {
+			delete(w.wishes, id)
+			delete(w.served, id)
+		}
+	}
+	var ends []link
+	for _, c := range w.open() {
+		l := w.conns[c]
+		if l.from != name && l.to != name {
+			continue
+		}
+		ends = append(ends, l)
+		delete(w.conns, c)
+		w.under = slices.DeleteFunc(w.under, func(q *lane) bool { return q.conn == c })
+		other := l.from
+		if other == name {
+			other = l.to
+		}
+		w.nodes[other].Unlink(w.now, c)
+		w.collect(other)
+	}
+	w.begin(name)
+	for _, l := range ends {
+		w.link(l.from, l.to)
+	}
+	w.collect(name)
+}
+
+// open lists the connections in an order that depends on nothing but the seed.
+func (w *wild) open() []vote.Conn {
+	conns := make([]vote.Conn, 0, len(w.conns))
+	for c := range w.conns {
+		conns = append(conns, c)
+	}
+	slices.Sort(conns)
+	return conns
 }
 
 // heard finds a node that goes on talking to its own voter and never comes to an end.
@@ -120,7 +187,7 @@ func (w *wild) heard(name vote.NodeID, c vote.Conn, m *vote.Message) {
 func (w *wild) link(from, to vote.NodeID) {
 	w.last++
 	w.conns[w.last] = link{from, to}
-	w.nodes[from].Link(w.now, w.last, vote.SessionID{Node: to, Life: 1})
+	w.nodes[from].Link(w.now, w.last, vote.SessionID{Node: to, Life: w.lives[to]})
 	w.collect(from)
 }
 
@@ -259,7 +326,7 @@ func (w *wild) arrive(q *lane) {
 	if _, ok := w.conns[q.conn]; !ok {
 		return
 	}
-	w.nodes[q.to].Deliver(w.now, q.conn, vote.SessionID{Node: q.from, Life: 1}, &p.m)
+	w.nodes[q.to].Deliver(w.now, q.conn, vote.SessionID{Node: q.from, Life: w.lives[q.from]}, &p.m)
 	w.collect(q.to)
 }
 
@@ -305,7 +372,7 @@ func (w *wild) idle(d time.Duration) {
 }
 
 // quiescent asks for everything to be as if nothing had ever been asked for.
-func (w *wild) quiescent(calm bool) {
+func (w *wild) quiescent() {
 	w.t.Helper()
 	for _, name := range w.names {
 		n := w.nodes[name]
@@ -313,7 +380,7 @@ func (w *wild) quiescent(calm bool) {
 			w.t.Errorf("%s: %d requests are left", name, left)
 		}
 		c := n.Requester().Counters()
-		if c.Mismatches != 0 || calm && int(c.Restatements) != len(w.voters) {
+		if c.Mismatches != 0 || w.how == calm && int(c.Restatements) != len(w.voters) {
 			w.t.Errorf("%s: %d acknowledgements didn't match, %d statements of %d voters", name, c.Mismatches, c.Restatements, len(w.voters))
 		}
 		if v := n.Voter(); v != nil {
@@ -327,7 +394,7 @@ func (w *wild) quiescent(calm bool) {
 			}
 		}
 	}
-	if calm && len(w.noise) > 0 {
+	if w.how == calm && len(w.noise) > 0 {
 		w.t.Errorf("%q", w.noise)
 	}
 }
@@ -335,7 +402,7 @@ func (w *wild) quiescent(calm bool) {
 var wildKeys = []vote.Key{"k", "s", "p", "l"}
 
 // monkey does things at random for so many steps.
-func (w *wild) monkey(steps int, calm bool, asks func(name vote.NodeID) (quorum.Ask, bool)) {
+func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.Ask, bool)) {
 	open := func() []wishID { // in an order that depends on nothing but the seed
 		var all []wishID
 		for id := range w.wishes {
@@ -401,14 +468,16 @@ func (w *wild) monkey(steps int, calm bool, asks func(name vote.NodeID) (quorum.
 				w.collect(name)
 			}
 		case 15:
-			if !calm && w.rng.IntN(3) == 0 && len(w.conns) > 0 {
-				conns := make([]vote.Conn, 0, len(w.conns))
-				for c := range w.conns {
-					conns = append(conns, c)
-				}
-				slices.Sort(conns)
+			switch {
+			case w.how == breaks && w.rng.IntN(3) == 0:
+				conns := w.open()
 				w.cut(conns[w.rng.IntN(len(conns))])
+			case w.how == restarts && w.rng.IntN(3) == 0 && w.counting(name):
+				w.restart(name)
 			}
+		}
+		if w.how == restarts {
+			w.pass(time.Duration(w.rng.IntN(20)) * time.Millisecond)
 		}
 		for range w.rng.IntN(1 + 1000*int(time.Millisecond)/int(w.slow)) {
 			w.deliver()
@@ -429,6 +498,16 @@ func (w *wild) monkey(steps int, calm bool, asks func(name vote.NodeID) (quorum.
 	for _, id := range open() {
 		w.release(id)
 	}
+}
+
+// counting reports whether all other voters count, so that one may be taken away.
+func (w *wild) counting(but vote.NodeID) bool {
+	for _, name := range w.voters {
+		if name != but && w.nodes[name].Quiet() > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // anything is any sort of ask.
@@ -470,17 +549,17 @@ func (w *wild) anything(vote.NodeID) (quorum.Ask, bool) {
 func TestAnythingInAnyOrder(t *testing.T) {
 	var ran []uint64
 	kinds := map[vote.Kind]int{}
-	for _, calm := range []bool{true, false} {
+	for _, how := range []manner{calm, breaks, restarts} {
 		for seed := range uint64(*wildSeeds) {
-			t.Run(fmt.Sprintf("calm=%v/seed=%d", calm, seed), func(t *testing.T) {
-				w := newWild(t, seed, 3, 5)
-				w.monkey(*wildSteps, calm, w.anything)
+			t.Run(fmt.Sprintf("%s/seed=%d", how, seed), func(t *testing.T) {
+				w := newWild(t, how, seed, 3, 5)
+				w.monkey(*wildSteps, w.anything)
 				if t.Failed() {
 					return
 				}
 				w.pass(time.Second)
-				w.idle(wildTTL + 4*time.Second)
-				w.quiescent(calm)
+				w.idle(how.ttl() + 4*time.Second)
+				w.quiescent()
 				ran = append(ran, seed)
 				for k, n := range w.kinds {
 					kinds[k] += n
@@ -488,7 +567,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 			})
 		}
 	}
-	if len(ran) < 2**wildSeeds {
+	if len(ran) < 3**wildSeeds {
 		return // some were picked out
 	}
 	for k := vote.KindNone + 1; k.Valid(); k++ {
