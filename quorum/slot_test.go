@@ -115,3 +115,18 @@ func TestAnInquiryThatCrossesAMoveIsAnsweredByTheMove(t *testing.T) {
 	}
 	b.settles("v1", vote.OfRequest(n), b.q.peerOf("v1").said)
 }
+
+func TestAVoteForAnotherSlotStandsBehindNothing(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.permit(3)
+	b.slot("v0", n, 1, 1)
+	b.slot("v1", n, 1, 1)
+	b.granted(n, true)
+	b.slot("v2", n, 1, 2)
+	b.slot("v2", n, 2, 3) // a lease has slot 1 there
+	b.say("v2", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 2, Token: 100})
+	if set := b.q.requests[n].group.set; set != Set(0).With(0).With(1) {
+		t.Fatalf("the voters %b stand behind a lease of slot 1", set)
+	}
+}

@@ -164,3 +164,35 @@ func TestASemaphoreInAnyOrder(t *testing.T) {
 		}
 	}
 }
+
+// Readers that come at the same time are promised the key by different voters in different orders, so their ballots settle on tokens that lie close
+// together. Each has a run of its own all the same: the harness holds every grant against all before.
+func TestReadersAtOnceHaveTokensOfTheirOwn(t *testing.T) {
+	confirmed := 0
+	for seed := range uint64(24) {
+		w := newWild(t, calm, seed, 3, 5)
+		var asked []wishID
+		for range 4 {
+			for _, name := range w.names {
+				asked = append(asked, wishID{name, w.lock(name, shared("s"))})
+			}
+			for range w.rng.IntN(30) {
+				w.deliver()
+			}
+		}
+		w.pass(time.Second)
+		for _, id := range asked {
+			if w.served[id].Kind != quorum.EventGranted {
+				t.Errorf("seed %d: %v isn't granted: %+v", seed, id, w.served[id])
+			}
+			w.release(id)
+		}
+		confirmed += w.kinds[vote.KindConfirmed]
+		w.pass(time.Second)
+		w.idle(4 * time.Second)
+		w.quiescent()
+	}
+	if confirmed == 0 {
+		t.Error("no voter was ever asked to confirm a token")
+	}
+}
