@@ -11,8 +11,9 @@ import (
 
 // A ghost is a vote whose request is gone, or whose session is, and which stands to an instant of its own all the same: the key is kept
 // from others for a while after a lease (lock-delay, and a least time to hold), or the lease has a length of its own and outlives its
-// node. Ghosts are promises like any other: none lasts longer than the maximum TTL after its owner's last word, so that the
-// quiet time of a voter that has forgotten them outlasts them.
+// node. The latter are promises like any other: none lasts longer than the maximum TTL after its owner's last word, so that the quiet time
+// of a voter that has forgotten them outlasts them. A delay begins only where a lease ends, so it may end later than that; of voters that
+// restart meanwhile it isn't remembered, and it may be cut short. Nobody holds the key then.
 
 // within cuts a duration to what a voter can promise.
 func (v *Voter) within(d time.Duration) time.Duration { return min(max(d, 0), v.cfg.MaxTTL) }

@@ -26,7 +26,7 @@ func (v *Voter) request(s *session, m *vote.Message) {
 
 // enter puts a new entry into its key's queue. If it can't, it returns the message that says why.
 func (v *Voter) enter(s *session, st *vote.Entry) (*entry, vote.Message) {
-	if len(s.entries) >= MaxRequests || st.Mode == vote.Permit && (st.Permits == 0 || st.Permits > vote.MaxPermits) {
+	if len(s.entries) >= MaxRequests || !v.serves(&st.Wish) {
 		return nil, vote.Message{Kind: vote.KindBusy, Number: st.Number}
 	}
 	k := v.keys[st.Key]
@@ -74,6 +74,11 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, vote.Message) {
 		v.settleClash(k)
 	}
 	return e, vote.Message{}
+}
+
+// serves reports whether a wish is one that a voter can serve at all. A length beyond what it may promise isn't cut: its owner would count on the rest.
+func (v *Voter) serves(w *vote.Wish) bool {
+	return w.Length <= v.cfg.MaxTTL && (w.Mode != vote.Permit || w.Permits > 0 && w.Permits <= vote.MaxPermits)
 }
 
 // settleClash turns away all upgrades of a key but the oldest: each waits for what the others hold, so they would wait for ever. Two beside

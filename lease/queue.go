@@ -172,14 +172,14 @@ func (k *key) round() uint32 {
 // was given back here is over, since that one was granted later; only its owner's word that it is over is still on its way. (Where tokens had to begin anew,
 // below those that are remembered, a lease may be taken for over that isn't. Then a TryLock hears of it after its TTL rather than at once.)
 func (k *key) won(e *entry) (t vote.Token) {
-	slots := 0
+	slots, all := 0, vote.Token(0) // of permits that keep e from the key only together
 	against := func(f *entry) {
 		if !f.held || f == e {
 			return
 		}
 		if e != nil && e.bears(f) {
 			if f.Mode == vote.Permit {
-				slots++ // it keeps e from the key only together with all others
+				slots, all = slots+1, max(all, f.token)
 			}
 			return
 		}
@@ -195,9 +195,7 @@ func (k *key) won(e *entry) (t vote.Token) {
 		against(f)
 	}
 	if t == 0 && slots > 0 && slots >= int(k.permits) {
-		for _, f := range k.votes {
-			t = max(t, f.token)
-		}
+		t = all
 	}
 	if t <= k.over {
 		return 0

@@ -110,6 +110,9 @@ func (q *Requester) lapsed(p *peer, r *request, m *vote.Message) {
 		p.book.amend(v.relAt, vote.OfVote(m.Serial))
 	case v.serial == m.Serial:
 		v.drop()
+		if r.state == stateWon && !r.Fixed {
+			q.report(p, r) // it goes on, and wants the vote again
+		}
 		q.judge(r)
 	}
 }

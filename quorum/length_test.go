@@ -120,3 +120,118 @@ func TestTheLedgerWhenAVoteLapsesThatIsGivenBack(t *testing.T) {
 		})
 	}
 }
+
+func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		b := newBench(t, 3)
+		b.all()
+		n := b.short(500*time.Millisecond, fixed)
+		start := b.now.Fast
+		b.promise("v0", n, 1, 100)
+		b.promise("v1", n, 1, 100)
+		b.extended("v0", n, 1, start)
+		b.granted(n, false)
+		b.pass(50 * time.Millisecond)
+		b.extended("v1", n, 1, start)
+		b.granted(n, true)
+		want := start.Add(vote.Cover(500 * time.Millisecond)).Add(-vote.Guard(500 * time.Millisecond))
+		if e := b.last(EventCover); e.Until != want {
+			t.Fatalf("until %d, want %d", e.Until, want)
+		}
+		b.told("v0")
+		b.promise("v2", n, 1, 100) // it came after it was won
+		if got := b.told("v2"); (got == "request confirm extend") != !fixed {
+			t.Fatalf("fixed %v: v2 was told %q", fixed, got)
+		}
+		b.pass(50 * time.Millisecond)
+		if got := b.told("v0"); (got == "extend") != !fixed {
+			t.Fatalf("fixed %v: v0 was told %q", fixed, got)
+		}
+		if !fixed {
+			b.extended("v0", n, 1, b.now.Fast)
+			b.extended("v2", n, 1, b.now.Fast)
+			want = want.Add(100 * time.Millisecond)
+			if e := b.last(EventCover); e.Until != want {
+				t.Fatalf("until %d, want %d", e.Until, want)
+			}
+		}
+		// Sessions go on all the time; that proves nothing.
+		for b.now.Fast < want-1 {
+			b.pass(min(want.Sub(b.now.Fast)-1, ttl/5))
+			for _, v := range b.names {
+				b.ack(v, nil)
+			}
+		}
+		if e := b.last(EventLost); e != nil {
+			t.Fatalf("fixed %v: lost too early", fixed)
+		}
+		b.pass(1)
+		if e := b.last(EventLost); e == nil || e.Number != n {
+			t.Fatalf("fixed %v: it goes on", fixed)
+		}
+		var lost bool
+		b.drain()
+		for _, m := range b.heard["v0"] {
+			lost = lost || m.Kind == vote.KindRelease && m.Lost
+		}
+		if !lost {
+			t.Fatalf("fixed %v: v0 wasn't told that it is over", fixed)
+		}
+	}
+}
+
+func TestWhatCoversAVoteOutlivesItsConnection(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.short(2*time.Second, false)
+	start := b.now.Fast
+	for _, v := range []vote.NodeID{"v0", "v1"} {
+		b.promise(v, n, 1, 100)
+		b.extended(v, n, 1, start)
+	}
+	b.granted(n, true)
+	until := b.last(EventCover).Until
+	b.gen++ // the session has ended, the vote stands all the same
+	b.link("v0", vote.Entry{Number: n, Serial: 1, Token: 100})
+	if e := b.last(EventCover); e.Until != until {
+		t.Fatalf("until %d, before %d", e.Until, until)
+	}
+	b.told("v0")
+	b.pass(400 * time.Millisecond)
+	if got := b.told("v0"); got != "refresh extend" {
+		t.Fatalf("v0 was told %q", got)
+	}
+	// The vote is lost with its voter's life, and what it promised stands all the same.
+	b.link("v0")
+	if e := b.last(EventLost); e != nil {
+		t.Fatal("lost at once")
+	}
+	b.pass(until.Sub(b.now.Fast))
+	if e := b.last(EventLost); e == nil {
+		t.Fatal("it goes on without a majority")
+	}
+}
+
+// A voter that has ended the vote gives it to its owner again only if that says so.
+func TestALeaseThatGoesOnAsksForALapsedVoteAgain(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.short(500*time.Millisecond, false)
+	for _, v := range b.names {
+		b.promise(v, n, 1, 100)
+		b.extended(v, n, 1, b.now.Fast)
+	}
+	b.granted(n, true)
+	b.told("v0")
+	b.say("v0", vote.Message{Kind: vote.KindLapsed, Number: n, Serial: 1})
+	if got := b.told("v0"); got != "confirm" {
+		t.Fatalf("v0 was told %q", got)
+	}
+	if e := b.last(EventLost); e != nil {
+		t.Fatal("two others stand behind it")
+	}
+	b.promise("v0", n, 2, 100)
+	if got := b.told("v0"); got != "extend" {
+		t.Fatalf("v0 was told %q", got)
+	}
+}

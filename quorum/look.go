@@ -17,6 +17,7 @@ type Shown struct {
 type look struct {
 	nonce uint64
 	key   vote.Key
+	kind  EventKind    // of the answer
 	at    vote.Instant // when it ends without an answer
 	shown []vote.Message
 	ends  Set    // who has answered to the end
@@ -25,19 +26,19 @@ type look struct {
 
 // Look asks the voters who holds a key and who waits for it. EventShown has the answer, with the number returned, within a TTL.
 func (q *Requester) Look(now vote.Now, key vote.Key) uint64 {
-	return q.askAll(now, vote.Message{Kind: vote.KindLook, Wish: vote.Wish{Key: key}})
+	return q.askAll(now, EventShown, vote.Message{Kind: vote.KindLook, Wish: vote.Wish{Key: key}})
 }
 
 // Revoke has whoever holds a key asked to give it back. EventPassed tells when a majority of the voters has passed that on, within a TTL.
 func (q *Requester) Revoke(now vote.Now, key vote.Key, why string) uint64 {
-	return q.askAll(now, vote.Message{Kind: vote.KindRevoke, Wish: vote.Wish{Key: key}, Text: why})
+	return q.askAll(now, EventPassed, vote.Message{Kind: vote.KindRevoke, Wish: vote.Wish{Key: key}, Text: why})
 }
 
-func (q *Requester) askAll(now vote.Now, m vote.Message) uint64 {
+func (q *Requester) askAll(now vote.Now, kind EventKind, m vote.Message) uint64 {
 	q.begin(now)
 	q.nonce++
 	m.Nonce = q.nonce
-	l := &look{nonce: q.nonce, key: m.Key, at: q.now.Fast.Add(q.cfg.TTL)}
+	l := &look{nonce: q.nonce, key: m.Key, kind: kind, at: q.now.Fast.Add(q.cfg.TTL)}
 	l.shown = make([]vote.Message, len(q.peers))
 	q.looks = append(q.looks, l)
 	committee := q.cfg.Electorate.Committee(m.Key)
@@ -56,7 +57,7 @@ func (q *Requester) hearShow(p *peer, m *vote.Message) {
 		return
 	}
 	l := q.looks[i]
-	if l.ends.Has(p.place) || len(l.shown[p.place].Sights)+len(m.Sights) > MaxRequests {
+	if (m.Kind == vote.KindPassed) != (l.kind == EventPassed) || l.ends.Has(p.place) || len(l.shown[p.place].Sights)+len(m.Sights) > MaxRequests {
 		return
 	}
 	l.shown[p.place].Sights = append(l.shown[p.place].Sights, m.Sights...)
@@ -70,7 +71,7 @@ func (q *Requester) hearShow(p *peer, m *vote.Message) {
 		return
 	}
 	q.looks = slices.Delete(q.looks, i, i+1)
-	if m.Kind == vote.KindPassed {
+	if l.kind == EventPassed {
 		q.tell(Event{Kind: EventPassed, Nonce: l.nonce, Count: l.told})
 		return
 	}
@@ -80,14 +81,14 @@ func (q *Requester) hearShow(p *peer, m *vote.Message) {
 // endLooks ends those that no majority has answered in time.
 func (q *Requester) endLooks() {
 	for len(q.looks) > 0 && q.looks[0].at <= q.now.Fast {
-		q.tell(Event{Kind: EventShown, Nonce: q.looks[0].nonce, Wait: Wait{WaitNoQuorum, q.census()}})
+		q.tell(Event{Kind: q.looks[0].kind, Nonce: q.looks[0].nonce, Wait: Wait{WaitNoQuorum, q.census()}})
 		q.looks = q.looks[1:]
 	}
 }
 
-// merge makes one picture of what several voters see. A lease is held if one of them has heard so from its owner; of an exclusive one whose
-// release some haven't heard of, the token of the next tells that it is over. Of this node's own callers all are shown; of those that stand in line on
-// another node only the first, since voters know of no other.
+// merge makes one picture of what several voters see. A lease is held if one of them has heard so from its owner. Of those whose release some
+// haven't heard of, the tokens tell: whatever is older than an exclusive lease is over, and so is an exclusive one that is older than any other.
+// Of this node's own callers all are shown; of those that stand in line on another node only the first, since voters know of no other.
 func (q *Requester) merge(l *look) *Shown {
 	all := &Shown{}
 	type id struct {
@@ -95,7 +96,6 @@ func (q *Requester) merge(l *look) *Shown {
 		number vote.Number
 	}
 	seen := make(map[id]int)
-	var exclusive vote.Token // the newest such lease
 	for i := range l.shown {
 		all.Permits = max(all.Permits, l.shown[i].Permits)
 		for _, s := range l.shown[i].Sights {
@@ -106,9 +106,6 @@ func (q *Requester) merge(l *look) *Shown {
 				s.Token = 0
 			} else {
 				s.Token = s.Token.First()
-			}
-			if s.What == vote.Holding && s.Mode == vote.Exclusive {
-				exclusive = max(exclusive, s.Token)
 			}
 			at, ok := seen[id{s.Owner, s.Number}]
 			if !ok {
@@ -132,6 +129,18 @@ func (q *Requester) merge(l *look) *Shown {
 			}
 		}
 	}
+	var newest, exclusive vote.Token // of those that are held
+	for _, s := range all.Sights {
+		if s.What == vote.Holding {
+			newest = max(newest, s.Token)
+			if s.Mode == vote.Exclusive {
+				exclusive = max(exclusive, s.Token)
+			}
+		}
+	}
+	all.Sights = slices.DeleteFunc(all.Sights, func(s vote.Sight) bool {
+		return s.What == vote.Holding && (s.Token < exclusive || s.Mode == vote.Exclusive && s.Token < newest)
+	})
 	if line := q.lines[l.key]; line != nil {
 		for _, r := range line.waits {
 			all.Sights = append(all.Sights, vote.Sight{
@@ -139,7 +148,6 @@ func (q *Requester) merge(l *look) *Shown {
 			})
 		}
 	}
-	all.Sights = slices.DeleteFunc(all.Sights, func(s vote.Sight) bool { return s.What == vote.Holding && s.Token < exclusive })
 	slices.SortFunc(all.Sights, func(a, b vote.Sight) int {
 		return cmp.Or(cmp.Compare(group4(a.What), group4(b.What)), cmp.Compare(a.Token, b.Token),
 			vote.Stamp{Time: a.Time, Owner: a.Owner, Number: a.Number}.Compare(vote.Stamp{Time: b.Time, Owner: b.Owner, Number: b.Number}))
@@ -168,8 +176,9 @@ type watch struct {
 
 // watched is how far one voter has told.
 type watched struct {
-	life vote.Life
-	seq  uint64
+	life  vote.Life
+	seq   uint64
+	again bool // it waits no more, and is to be asked anew
 }
 
 // Watch has every voter tell what happens to a key, or to all keys that begin with it, from now on. EventNews has what each of them
@@ -193,6 +202,7 @@ func (q *Requester) Unwatch(nonce uint64) {
 func (q *Requester) watchAt(w *watch, p *peer) {
 	if p.up() {
 		at := &w.at[p.place]
+		at.again = false
 		q.urgent(p, vote.Message{
 			Kind: vote.KindWatch, Nonce: w.nonce, Wish: vote.Wish{Key: w.key}, Prefix: w.prefix, Life: at.life, Seq: at.seq,
 		})
@@ -206,6 +216,17 @@ func (q *Requester) watchAgain(p *peer) {
 	}
 }
 
+// watchOn asks the voters that have let go of watches.
+func (q *Requester) watchOn() {
+	for _, w := range q.watches {
+		for _, p := range q.peers {
+			if w.at[p.place].again {
+				q.watchAt(w, p)
+			}
+		}
+	}
+}
+
 // hearNews takes in what a voter tells, and asks for what comes next.
 func (q *Requester) hearNews(p *peer, m *vote.Message) {
 	i, ok := slices.BinarySearchFunc(q.watches, m.Nonce, func(w *watch, n uint64) int { return cmp.Compare(w.nonce, n) })
@@ -215,7 +236,10 @@ func (q *Requester) hearNews(p *peer, m *vote.Message) {
 	w := q.watches[i]
 	at := &w.at[p.place]
 	if at.life == m.Life && m.Seq <= at.seq && !m.Gap {
-		return // asked twice, answered twice
+		// Asked twice, answered twice. If there is nothing to tell, the voter has too many watches and has let this one go; asking it at once would
+		// have it let go of another, and so on.
+		at.again = at.again || len(m.Sights) == 0
+		return
 	}
 	at.life, at.seq = m.Life, m.Seq
 	q.watchAt(w, p)

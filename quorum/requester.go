@@ -333,6 +333,7 @@ func (q *Requester) Tick(now vote.Now) {
 			q.refresh(p)
 		}
 		q.unbar()
+		q.watchOn()
 	}
 	q.extendDue()
 	q.endLooks()

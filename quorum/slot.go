@@ -75,7 +75,7 @@ func (q *Requester) settleWant(c *counted) {
 // unbar forgets which slots were barred where, once in a while: leases that had them may be over, and nothing else would say so.
 func (q *Requester) unbar() {
 	if !q.barred {
-		return
+		return // a refresh costs the same however many requests there are
 	}
 	q.barred = false
 	for _, r := range q.sorted(func(r *request) bool { return r.Mode == vote.Permit && r.state != stateEnding }) {

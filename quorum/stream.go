@@ -192,6 +192,9 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 	if p.gen != m.Generation {
 		// Another session: what covered the old one's votes covers none of these.
 		p.gen, p.covered = m.Generation, 0
+		for _, r := range q.requests {
+			r.votes[p.place].noted = 0
+		}
 	}
 	p.cover(m.Sent, q.cfg.TTL)
 	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)

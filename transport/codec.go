@@ -146,7 +146,7 @@ func Append(dst []byte, m *vote.Message) ([]byte, error) {
 // a broken connection there.
 func check(m *vote.Message, has fields) error {
 	switch {
-	case has&hasKey != 0 && !validKey(m.Key) && (!m.Prefix || m.Key != ""):
+	case has&hasKey != 0 && !validKey(m.Key) && (has&hasPrefix == 0 || !m.Prefix || m.Key != ""):
 		return badKey(m.Key)
 	case m.Bid > vote.MaxToken && has&hasBid != 0, m.Token > vote.MaxToken && has&hasToken != 0:
 		return fmt.Errorf("%w: token above 63 bits", ErrMalformed)

@@ -185,6 +185,121 @@ func TestTheLargestChunkFitsAFrame(t *testing.T) {
 	if !reflect.DeepEqual(got, m) {
 		t.Fatal("the largest chunk came back different")
 	}
+	// Two more words of nine bytes in each entry would still fit.
+	if room := maxFrame - len(frame); room < vote.MaxEntries*2*9 {
+		t.Fatalf("a frame has room for %d bytes more", room)
+	}
+}
+
+// longSight is what is seen with everything as long as it may be, but for the value.
+func longSight(value int) vote.Sight {
+	s := vote.Sight{
+		What: vote.Changed, Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)),
+		Owner:  vote.SessionID{Node: vote.NodeID(strings.Repeat("n", vote.MaxNameLen)), Life: math.MaxUint64},
+		Number: math.MaxUint64, Mode: vote.Permit, Permits: vote.MaxPermits, Slot: vote.MaxPermits, Try: true, Token: vote.MaxToken,
+		Time: math.MinInt64, For: math.MaxInt64, Left: math.MaxInt64, Version: math.MaxUint64,
+	}
+	if value > 0 {
+		s.Value = bytes.Repeat([]byte{255}, value)
+	}
+	return s
+}
+
+func TestTheLargestChunksOfWhatIsSeenFitAFrame(t *testing.T) {
+	for name, values := range map[string][]int{
+		"the longest values": {vote.MaxValueLen, vote.MaxValueLen, vote.MaxValueLen, vote.MaxSightBytes - 3*vote.MaxValueLen},
+		"many short values":  slices.Repeat([]int{vote.MaxSightBytes / vote.MaxSights}, vote.MaxSights),
+	} {
+		for _, m := range []vote.Message{
+			{Kind: vote.KindShow, Nonce: math.MaxUint64, End: true, Wish: vote.Wish{Permits: vote.MaxPermits}},
+			{Kind: vote.KindNews, Nonce: math.MaxUint64, Life: math.MaxUint64, Seq: math.MaxUint64, Gap: true},
+		} {
+			bytes := 0
+			for i := range vote.MaxSights {
+				value := 0
+				if i < len(values) {
+					value = values[i]
+				}
+				bytes += value
+				m.Sights = append(m.Sights, longSight(value))
+			}
+			if bytes > vote.MaxSightBytes || bytes < vote.MaxSightBytes-vote.MaxSights {
+				t.Fatalf("%s: %d bytes of values", name, bytes)
+			}
+			frame, err := appendMessage(nil, WireVersion, &m)
+			if err != nil {
+				t.Fatalf("%s, %v: %v", name, m.Kind, err)
+			}
+			var got vote.Message
+			if err := Decode(frame[frameHeader:], &got); err != nil {
+				t.Fatalf("%s, %v: %v", name, m.Kind, err)
+			}
+			if !reflect.DeepEqual(got, m) {
+				t.Fatalf("%s, %v: the largest chunk came back different", name, m.Kind)
+			}
+		}
+	}
+}
+
+// A message of ours that the other side wouldn't take must be an error here: there it would break the connection.
+func TestWhatCanBeSentCanBeRead(t *testing.T) {
+	change := map[string]func(*vote.Message){
+		"as it is":               func(*vote.Message) {},
+		"no key":                 func(m *vote.Message) { m.Key = "" },
+		"no key and no prefix":   func(m *vote.Message) { m.Key, m.Prefix = "", false },
+		"no value":               func(m *vote.Message) { m.Value = nil },
+		"an empty value":         func(m *vote.Message) { m.Value = []byte{} },
+		"the longest value":      func(m *vote.Message) { m.Value = make([]byte, vote.MaxValueLen) },
+		"too long a value":       func(m *vote.Message) { m.Value = make([]byte, vote.MaxValueLen+1) },
+		"no text":                func(m *vote.Message) { m.Text = "" },
+		"the longest text":       func(m *vote.Message) { m.Text = strings.Repeat("x", vote.MaxTextLen) },
+		"too long a text":        func(m *vote.Message) { m.Text = strings.Repeat("x", vote.MaxTextLen+1) },
+		"a text that isn't UTF8": func(m *vote.Message) { m.Text = "\xff" },
+		"nobody":                 func(m *vote.Message) { m.Who = "" },
+		"too long a name":        func(m *vote.Message) { m.Who = vote.NodeID(strings.Repeat("x", vote.MaxNameLen+1)) },
+		"no slot":                func(m *vote.Message) { m.Slot = 0 },
+		"a slot beyond all":      func(m *vote.Message) { m.Slot = vote.MaxPermits + 1 },
+		"permits beyond all":     func(m *vote.Message) { m.Permits = vote.MaxPermits + 1 },
+		"no permits":             func(m *vote.Message) { m.Permits = 0 },
+		"a reader with permits":  func(m *vote.Message) { m.Mode = vote.Shared },
+		"a mode nobody speaks":   func(m *vote.Message) { m.Mode = 4 },
+		"a negative length":      func(m *vote.Message) { m.Length = -1 },
+		"a negative delay":       func(m *vote.Message) { m.Delay = -1 },
+		"a negative hold":        func(m *vote.Message) { m.MinHold = -1 },
+		"a negative echo":        func(m *vote.Message) { m.Sent = math.MinInt64 },
+		"nothing seen":           func(m *vote.Message) { m.Sights = nil },
+		"too much seen":          func(m *vote.Message) { m.Sights = make([]vote.Sight, vote.MaxSights+1) },
+		"a sight of nobody":      func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].Owner.Node = "" },
+		"a sight of no key":      func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].Key = "" },
+		"a sight of nothing":     func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].What = 0 },
+		"a sight of no mode":     func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].Mode = 0 },
+		"a sight in the future":  func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].For = -1 },
+		"a sight that is over":   func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].Left = -1 },
+		"an entry's slot":        func(m *vote.Message) { m.Entries = slices.Clone(m.Entries); m.Entries[0].Slot = vote.MaxPermits + 1 },
+		"an entry's permits":     func(m *vote.Message) { m.Entries = slices.Clone(m.Entries); m.Entries[0].Permits = 1 },
+		"no end":                 func(m *vote.Message) { m.End = false },
+	}
+	for k := range carried {
+		for name, f := range change {
+			m := full(k)
+			f(&m)
+			frame, err := Append(nil, &m)
+			if err != nil {
+				if !errors.Is(err, ErrMalformed) {
+					t.Errorf("%v, %s: error of another sort: %v", k, name, err)
+				}
+				continue
+			}
+			var got vote.Message
+			if err := Decode(frame, &got); err != nil {
+				t.Errorf("%v, %s: sent, and can't be read: %v", k, name, err)
+				continue
+			}
+			if again := encode(t, got); !bytes.Equal(again, frame) {
+				t.Errorf("%v, %s: read, and sent otherwise: %x, %x", k, name, frame, again)
+			}
+		}
+	}
 }
 
 func TestOutgoingMessagesBeyondALimitAreErrors(t *testing.T) {
@@ -395,6 +510,17 @@ func FuzzDecode(f *testing.F) {
 	for k := range carried {
 		f.Add(encode(f, full(k)))
 	}
+	for _, m := range []vote.Message{
+		{Kind: vote.KindWatch, Prefix: true},
+		{Kind: vote.KindSet, Value: make([]byte, 300)},
+		{Kind: vote.KindShow, End: true},
+		{Kind: vote.KindShow, Sights: []vote.Sight{longSight(256), longSight(0)}},
+		{Kind: vote.KindNews, Gap: true},
+		{Kind: vote.KindWanted, Who: "n", Urge: true},
+		{Kind: vote.KindAnswer, Entries: []vote.Entry{{Number: 1, Serial: 2, Slot: vote.MaxPermits}}},
+	} {
+		f.Add(encode(f, m))
+	}
 	f.Add([]byte{0xdd, 0xff, 0xff, 0xff, 0xff})
 	f.Add(bytes.Repeat([]byte{0x91}, 1000))
 	f.Fuzz(func(t *testing.T, frame []byte) {
@@ -414,6 +540,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		if !reflect.DeepEqual(m, again) {
 			t.Fatalf("%+v became %+v", m, again)
+		}
+		if c, err := Append(nil, &again); err != nil || !bytes.Equal(b, c) {
+			t.Fatalf("%x became %x (%v)", b, c, err)
 		}
 	})
 }

@@ -1,0 +1,132 @@
+package quorum
+
+import (
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+func (b *bench) permit(permits uint16) vote.Number {
+	return b.ask(Ask{Wish: vote.Wish{Key: "k", Mode: vote.Permit, Permits: permits}})
+}
+
+func (b *bench) slot(v vote.NodeID, n vote.Number, s vote.Serial, slot vote.Slot) {
+	b.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Slot: slot, Token: 100})
+}
+
+// yielded returns the slots that a voter was asked for instead of what it gave, and forgets all that it was told.
+func (b *bench) yielded(v vote.NodeID) (slots []vote.Slot) {
+	b.drain()
+	for _, m := range b.heard[v] {
+		if m.Kind == vote.KindYield {
+			slots = append(slots, m.Slot)
+		}
+	}
+	b.heard[v] = nil
+	return slots
+}
+
+func TestAPermitIsWonByAMajorityForOneSlot(t *testing.T) {
+	b := newBench(t, 5)
+	b.all()
+	n := b.permit(4)
+	b.slot("v0", n, 1, 1)
+	b.slot("v1", n, 1, 2)
+	b.slot("v2", n, 1, 2)
+	b.granted(n, false)
+	// Three votes decide, and two of them are for slot 2: the third is moved there.
+	if got := b.yielded("v0"); len(got) != 1 || got[0] != 2 {
+		t.Fatalf("v0 was asked for %v", got)
+	}
+	b.slot("v3", n, 1, 3)
+	b.granted(n, false)
+	b.slot("v0", n, 2, 2)
+	b.granted(n, true)
+	if e := b.last(EventGranted); e.Slot != 2 {
+		t.Fatalf("slot %d", e.Slot)
+	}
+	// What came for another slot is moved, too, so that the lease rests on more than the least.
+	if got := b.yielded("v3"); len(got) != 1 || got[0] != 2 {
+		t.Fatalf("v3 was asked for %v", got)
+	}
+	b.slot("v4", n, 1, 4)
+	if got := b.yielded("v4"); len(got) != 1 || got[0] != 2 {
+		t.Fatalf("v4 was asked for %v", got)
+	}
+}
+
+func TestASlotThatIsNotGivenIsBarredForAWhile(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.permit(2)
+	b.slot("v0", n, 1, 1)
+	b.slot("v1", n, 1, 2)
+	if got := b.yielded("v1"); len(got) != 1 || got[0] != 1 {
+		t.Fatalf("v1 was asked for %v", got)
+	}
+	b.slot("v1", n, 2, 2) // a lease has slot 1 there
+	if got := b.yielded("v1"); len(got) != 0 {
+		t.Fatalf("v1 was asked for %v again", got)
+	}
+	// So v0 is asked for slot 2.
+	if got := b.yielded("v0"); len(got) != 1 || got[0] != 2 {
+		t.Fatalf("v0 was asked for %v", got)
+	}
+	b.slot("v0", n, 2, 1) // a lease has that slot there, too: neither can be moved for now
+	if a, c := b.yielded("v0"), b.yielded("v1"); len(a)+len(c) != 0 {
+		t.Fatalf("asked for %v and %v", a, c)
+	}
+	// The leases may be over by the next refresh.
+	b.pass(ttl / 5)
+	if a, c := b.yielded("v0"), b.yielded("v1"); len(a)+len(c) != 1 {
+		t.Fatalf("asked for %v and %v", a, c)
+	}
+	b.slot("v1", n, 3, 1)
+	b.granted(n, true)
+}
+
+func TestAWishForASlotIsStated(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.permit(2)
+	b.slot("v0", n, 1, 1)
+	b.slot("v1", n, 1, 2)
+	b.q.Link(b.now, b.place("v1"), vote.SessionID{Node: "v1", Life: 5})
+	b.drain()
+	m := b.heard["v1"]
+	if e := m[len(m)-1].Entries; len(e) != 1 || e[0].Slot != 1 || e[0].Yielded != 1 || e[0].Serial != 0 {
+		t.Fatalf("stated %+v", e)
+	}
+	b.answer("v1", vote.Entry{Number: n, Serial: 2, Slot: 1, Token: 100})
+	b.granted(n, true)
+}
+
+// A yield for a slot's sake and the voter's inquiry may cross; the vote is given back once.
+func TestAnInquiryThatCrossesAMoveIsAnsweredByTheMove(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.permit(2)
+	b.slot("v0", n, 1, 1)
+	b.slot("v1", n, 1, 2)
+	b.told("v1")
+	b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+	if got := b.told("v1"); got != "" {
+		t.Fatalf("told %q", got)
+	}
+	b.settles("v1", vote.OfRequest(n), b.q.peerOf("v1").said)
+}
+
+func TestAVoteForAnotherSlotStandsBehindNothing(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.permit(3)
+	b.slot("v0", n, 1, 1)
+	b.slot("v1", n, 1, 1)
+	b.granted(n, true)
+	b.slot("v2", n, 1, 2)
+	b.slot("v2", n, 2, 3) // a lease has slot 1 there
+	b.say("v2", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 2, Token: 100})
+	if set := b.q.requests[n].group.set; set != Set(0).With(0).With(1) {
+		t.Fatalf("the voters %b stand behind a lease of slot 1", set)
+	}
+}
