@@ -31,9 +31,10 @@ func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
 		return t
 	}
 	k := e.key
-	// Each is given another distance, so that two that meet at several voters at once don't go on meeting.
+	// Each is given another distance, so that two that meet at several voters at once don't go on meeting; and another each time, since two may
+	// have the same.
 	apart := func() vote.Token {
-		return v.propose(k, t) + vote.Run*vote.Token(vote.Scatter(e.stamp.Owner, e.number)%spread)
+		return v.propose(k, t) + vote.Run*vote.Token(vote.Scatter(e.stamp.Owner, e.number+vote.Number(t))%spread)
 	}
 	clashes := func(o vote.Token) bool { return t < o.Above() && o < t.Above() }
 	for _, f := range k.votes {
