@@ -114,7 +114,7 @@ func (v *Voter) serve(k *key) {
 			continue
 		}
 		v.contend(k, e)
-		if e.want == 0 {
+		if e.want == 0 || !k.bearsAll(e) {
 			return // nobody passes it
 		}
 		spokenFor.add(e.want) // others may have the other slots

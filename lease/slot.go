@@ -17,10 +17,8 @@ func (s *slots) has(i vote.Slot) bool { return s[i/64]>>(i%64)&1 != 0 }
 
 // room reports whether a vote could be promised to e beside those that stand, and in which slot. Slots that are spoken for stay free.
 func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
-	for _, f := range k.votes {
-		if !e.bears(f) {
-			return 0, false
-		}
+	if !k.bearsAll(e) {
+		return 0, false
 	}
 	if e.Mode != vote.Permit {
 		return 0, true
@@ -47,6 +45,16 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// bearsAll reports whether e may have a vote beside all that stand, slots aside. Whoever passed one that may not would be asked for the vote at once.
+func (k *key) bearsAll(e *entry) bool {
+	for _, f := range k.votes {
+		if !e.bears(f) {
+			return false
+		}
+	}
+	return true
 }
 
 // inSlot returns who has the vote of a slot.
