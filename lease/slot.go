@@ -36,7 +36,7 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 		}
 		// A lease has that slot, so it is of no use: any other will do, and tells e's owner.
 	}
-	n := vote.Slot(k.permits)
+	n := vote.Slot(e.Permits)
 	first := vote.Slot(vote.Scatter(e.stamp.Owner, e.number) % uint64(n))
 	for i := range n {
 		// All voters try a request's slots in the same order, so that they give it the same one where they can.
