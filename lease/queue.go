@@ -88,7 +88,7 @@ func (e *entry) bears(f *entry) bool {
 	if e.upgrades(f) || f.upgrades(e) {
 		return true
 	}
-	return e.Mode == f.Mode && e.Mode != vote.Exclusive
+	return e.Mode == f.Mode && e.Mode != vote.Exclusive && e.Permits == f.Permits // else they would count on different numbers
 }
 
 // upgrades reports whether e is to take the place of f, which its own node holds.

@@ -51,7 +51,7 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 		}
 		// A lease has that slot, so it is of no use: any other will do, and tells e's owner.
 	}
-	n := vote.Slot(k.permits)
+	n := vote.Slot(e.Permits)
 	first := vote.Slot(vote.Scatter(e.stamp.Owner, e.number) % uint64(n))
 	for i := range n {
 		// All voters try a request's slots in the same order, so that they give it the same one where they can.
@@ -60,6 +60,16 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// bearsAll reports whether e may have a vote beside all that stand, slots aside. Whoever passed one that may not would be asked for the vote at once.
+func (k *key) bearsAll(e *entry) bool {
+	for _, f := range k.votes {
+		if !e.bears(f) {
+			return false
+		}
+	}
+	return true
 }
 
 // inSlot returns who has the vote of a slot.

@@ -124,7 +124,8 @@ type spoken struct {
 	serial vote.Serial
 	slot   vote.Slot
 	r      *Request
-	ended  bool         // its owner has given it back, or a statement may have
+	ended  bool         // its owner has given it back
+	unsure bool         // or a statement may have, unless the answer lists it
 	until  vote.Instant // when it ends if its lease has a length of its own; zero while that isn't said
 }
 
@@ -623,6 +624,7 @@ func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 			if !m.End {
 				return
 			}
+			w.each(p, to, func(s *spoken) { s.ended = s.ended || s.unsure })
 		}
 		if owner := w.bySession[to]; owner != nil {
 			p.said.until[to] = max(p.said.until[to], p.clock.slowAt(w.now).Add(owner.host.ttl))
@@ -660,6 +662,7 @@ func (w *World) promised(p *process, to vote.SessionID, n vote.Number, s vote.Se
 			continue
 		case old.ended, slow >= until:
 			continue
+		case old.unsure:
 		case r.barsIn(slot, old.r, old.slot):
 			w.violate(checkWord, "%s promises %q to request %d of %v, while request %d of %v has it for %v more", p.host.alias, k, n, to,
 				old.number, old.owner, until.Sub(slow))
@@ -676,14 +679,14 @@ func (w *World) deliveredTo(p *process, from vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindYield:
 		w.fig.Yields++
-		w.ended(p, from, func(s *spoken) bool { return s.number == m.Number && s.serial == m.Serial })
+		w.each(p, from, func(s *spoken) { s.ended = s.ended || s.number == m.Number && s.serial == m.Serial })
 	case vote.KindRelease:
 		p.said.gone = gone{w.now, from, m.Number}
-		w.ended(p, from, func(s *spoken) bool { return s.number == m.Number })
+		w.each(p, from, func(s *spoken) { s.ended = s.ended || s.number == m.Number })
 	case vote.KindStatement:
 		if m.End {
 			w.fig.Statements++
-			w.ended(p, from, func(*spoken) bool { return true })
+			w.each(p, from, func(s *spoken) { s.unsure = true })
 		}
 	case vote.KindConfirm:
 		if !m.Won {
@@ -692,11 +695,12 @@ func (w *World) deliveredTo(p *process, from vote.SessionID, m *vote.Message) {
 	}
 }
 
-func (w *World) ended(p *process, owner vote.SessionID, which func(*spoken) bool) {
+// each looks at the votes that a voter has given to a session.
+func (w *World) each(p *process, owner vote.SessionID, f func(*spoken)) {
 	for _, k := range w.lockKeys {
 		for _, s := range p.said.votes[k.name] {
-			if s.owner == owner && which(s) {
-				s.ended = true
+			if s.owner == owner {
+				f(s)
 			}
 		}
 	}

@@ -35,9 +35,31 @@ func TestADelayIsKeptByVotersThatHaveNotHeardOfTheLease(t *testing.T) {
 	s.Run(2 * sceneTTL)
 	x1 := s.Ask(Ask{Node: "x1", Key: "k", Length: 500 * time.Millisecond, Delay: time.Second})
 	s.becomes(x1, Granted, time.Second)
-	s.CutOneWay("x1", "b")
-	s.CutOneWay("x1", "c")
+	s.Break("x1", "b")
+	s.Break("x1", "c")
 	s.PowerOff("x1")
 	x2 := s.Lock("x2", "k")
 	s.between("the way to the key", s.becomes(x2, Granted, 3*sceneTTL), 1400*time.Millisecond, 1800*time.Millisecond)
+}
+
+// TestHoldersAgreeOnTheNumberOfPermits once failed: voters that were restarted one by one took in a request for one of five first, and then the holder of
+// one of three.
+func TestHoldersAgreeOnTheNumberOfPermits(t *testing.T) {
+	s := awake(t, Options{Clients: 2})
+	x1 := s.Ask(takes("x1", 3))
+	s.becomes(x1, Granted, time.Second)
+	s.Cut("x2", "a", "b", "c")
+	s.Run(2 * sceneTTL)
+	x2 := s.Ask(takes("x2", 5))
+	for _, v := range []string{"a", "b"} {
+		s.Cut("x1", v)
+		s.Restart(v)
+		s.Mend("x2", v)
+		s.Run(sceneTTL / 2)
+		s.Mend("x1", v)
+		s.stays(x2, Waiting, 2*sceneTTL)
+	}
+	s.is(x1, Granted)
+	s.Release(x1)
+	s.becomes(x2, Granted, sceneTTL)
 }
