@@ -25,7 +25,7 @@ func useful(want vote.Slot, permits uint16) vote.Slot {
 	return want
 }
 
-// bearsAll reports whether e may have a vote beside all that stand, slots aside.
+// bearsAll reports whether e may have a vote beside all that stand, slots aside. Whoever passed one that may not would be asked for the vote at once.
 func (k *key) bearsAll(e *entry) bool {
 	return !slices.ContainsFunc(k.votes, func(f *entry) bool { return !e.bears(f) })
 }
@@ -60,16 +60,6 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// bearsAll reports whether e may have a vote beside all that stand, slots aside. Whoever passed one that may not would be asked for the vote at once.
-func (k *key) bearsAll(e *entry) bool {
-	for _, f := range k.votes {
-		if !e.bears(f) {
-			return false
-		}
-	}
-	return true
 }
 
 // inSlot returns who has the vote of a slot.
