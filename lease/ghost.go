@@ -38,9 +38,12 @@ func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
 	return until
 }
 
-// leaveGhost puts a ghost in the place of an entry's vote.
-func (v *Voter) leaveGhost(e *entry, until vote.Instant) {
+// leaveGhost puts a ghost in the place of an entry's vote. One that was given back is no lease any more, whatever its length.
+func (v *Voter) leaveGhost(e *entry, until vote.Instant, lapsed bool) {
 	g := *e
+	if !lapsed {
+		g.Length = 0
+	}
 	g.ghost, g.held, g.until, g.timed = true, true, until, 0
 	e.key.votes[slices.Index(e.key.votes, e)] = &g
 	e.s.ledger = e.s.ledger.Minus(vote.OfVote(e.serial))
@@ -86,6 +89,7 @@ func (v *Voter) unstated(s *session) {
 		if g.stamp.Owner != s.id || g.Length == 0 || s.entries[g.number] != nil {
 			continue
 		}
+		v.report(vote.Ended, g)
 		g.Length, g.until = 0, 0 // what is left of the lease itself
 		if g.until = v.stays(g, true); g.until <= v.now.Slow {
 			v.exorcise(g)
@@ -99,6 +103,9 @@ func (v *Voter) unstated(s *session) {
 func (v *Voter) exorcise(g *entry) {
 	k := g.key
 	v.ghosts = slices.DeleteFunc(v.ghosts, func(o *entry) bool { return o == g })
+	if g.Length > 0 {
+		v.report(vote.Ended, g)
+	}
 	token, exclusive := g.token, g.Mode == vote.Exclusive
 	v.unvote(g)
 	if exclusive {
@@ -140,7 +147,7 @@ func (v *Voter) outlasted(e *entry) {
 	v.push(e.s, vote.Message{Kind: vote.KindLapsed, Number: e.number, Serial: e.serial})
 	e.until = 0
 	if until := v.stays(e, true); e.held && until > v.now.Slow {
-		v.leaveGhost(e, until)
+		v.leaveGhost(e, until, true)
 	} else {
 		v.unvote(e)
 	}

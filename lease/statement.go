@@ -75,6 +75,7 @@ func (v *Voter) apply(s *session) {
 		v.serve(e.key)
 		v.tellTaken(e.key)
 		v.settleClash(e.key)
+		v.reportWait(e)
 	}
 }
 
@@ -88,6 +89,9 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 	e.inquired, e.taken, e.wanted, e.urged, e.dormant = false, 0, false, false, false
 	if e.Mode == vote.Exclusive && st.Mode == vote.Shared {
 		e.Mode = vote.Shared
+		if e.held {
+			v.report(vote.Changed, e)
+		}
 	}
 	if e.serial == 0 {
 		k.remove(e)
@@ -98,8 +102,8 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 		return
 	}
 	v.raise(k, st.Token)
-	v.wins(e)
 	e.token = st.Token
+	v.wins(e)
 }
 
 // answer lists the votes that stand for the session.

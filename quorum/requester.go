@@ -297,6 +297,7 @@ func (q *Requester) Tick(now vote.Now) {
 			q.refresh(p)
 		}
 		q.unbar()
+		q.watchLater()
 	}
 	q.extendDue()
 	q.endLooks()
