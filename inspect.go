@@ -41,7 +41,8 @@ type Waiter struct {
 }
 
 // Inspect tells who holds a key and who waits for it, without asking for it. A majority of the voters answers: a lease that was granted, a value that was set, or a
-// release that was confirmed before Inspect was called is seen; what happens meanwhile may be seen or not. A key that nobody uses
+// release that was confirmed before Inspect was called is seen, though a lease of which no voter has
+// heard yet that it was granted is seen as a waiter; what happens meanwhile may be seen or not. A key that nobody uses
 // is no error: there are no holders and no waiters. For decisions use a lock; this is for people and for pages.
 //
 // Errors: ErrKey, ErrNoQuorum if too few voters answer within a TTL, ErrClosed, ErrBusy, or ctx's.

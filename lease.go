@@ -161,20 +161,33 @@ func (l *Lease) finish(outcome error) {
 // A lease that has re-entered another ends, and the other goes on: the key is given back when the outermost is unlocked, with which all
 // within it end.
 func (l *Lease) Unlock(ctx context.Context) error {
+	if over, err := l.giveUp(); over {
+		return err
+	}
+	return l.confirmed(ctx)
+}
+
+// giveUp ends the lease and has the loop release it. It reports whether Unlock has nothing to wait for, and what it then returns.
+func (l *Lease) giveUp() (over bool, err error) {
 	if l.unlocked.Swap(true) {
 		if l.ctx.Err() == nil { // the other call hasn't come to it yet
-			return l.unlockError(ErrReleased)
+			return true, l.unlockError(ErrReleased)
 		}
-		return l.unlockError(context.Cause(l.ctx))
+		return true, l.unlockError(context.Cause(l.ctx))
 	}
 	if l.Err() != nil || !l.end(ErrReleased) {
-		return l.unlockError(context.Cause(l.ctx))
+		return true, l.unlockError(context.Cause(l.ctx))
 	}
 	if l.outer != nil {
-		return nil // the key is given back with the outermost
+		return true, nil // the key is given back with the outermost
 	}
+	l.mesh.loop.box.post(false, func(now vote.Now) { l.mesh.loop.release(now, l) })
+	return false, nil
+}
+
+// confirmed waits until a majority has confirmed the release, or nothing is left to wait for.
+func (l *Lease) confirmed(ctx context.Context) error {
 	loop := l.mesh.loop
-	loop.box.post(false, func(now vote.Now) { loop.release(now, l) })
 	select {
 	case <-l.gone:
 		return l.outcome

@@ -44,6 +44,8 @@ type loop struct {
 	covers   map[quorum.GroupID]*cover
 	awaiting map[*readyWait]struct{}
 	looks    map[uint64]chan<- *quorum.Event // by nonce; each has room for its answer
+	watches  map[uint64]*Watch               // by nonce
+	pictures map[uint64]*Watch               // that wait for a look, by its nonce
 	settled  []chan<- error                  // told once nothing is released and unconfirmed
 	leaving  bool
 	unheard  int    // releases that too few voters confirmed, since leaving
@@ -52,6 +54,7 @@ type loop struct {
 	out      []vote.Outbound
 	events   []quorum.Event
 	lost     []*Lease // in this round
+	told     []quorum.Told
 	spareU   []input
 	spareO   []input
 	backlog  []input // taken from the ordered lane, not yet fed
@@ -88,6 +91,7 @@ func newLoop(m *Mesh, n *node.Node) *loop {
 		mesh: m, clocks: m.clocks, log: m.log, node: n,
 		box: newMailbox(), done: make(chan struct{}),
 		covers: make(map[quorum.GroupID]*cover), awaiting: make(map[*readyWait]struct{}), looks: make(map[uint64]chan<- *quorum.Event),
+		watches: make(map[uint64]*Watch), pictures: make(map[uint64]*Watch),
 	}
 }
 
@@ -289,7 +293,10 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 		if lease := l.held.m[e.Number]; lease != nil {
 			lease.noted(e.Version)
 		}
+	case quorum.EventNews:
+		l.hearNews(now, e)
 	case quorum.EventShown, quorum.EventPassed:
+		l.hearPicture(now, e)
 		if answer := l.looks[e.Nonce]; answer != nil {
 			delete(l.looks, e.Nonce)
 			event := *e

@@ -1,6 +1,11 @@
 package lease
 
-import "github.com/lockmesh/lockmesh/internal/vote"
+import (
+	"slices"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
 
 // set gives a request a value for others to see. Newer versions replace older ones, so it may come twice.
 func (v *Voter) set(s *session, m *vote.Message) {
@@ -68,27 +73,45 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	v.send(conn, vote.Message{Kind: vote.KindPassed, Nonce: m.Nonce, Count: told})
 }
 
-// look tells who holds a key and who waits for it.
+// look tells who holds a key and who waits for it, or all keys with a prefix, in order of their names.
 func (v *Voter) look(conn vote.Conn, m *vote.Message) {
 	show := vote.Message{Kind: vote.KindShow, Nonce: m.Nonce}
-	bytes := 0
-	if k := v.keys[m.Key]; k != nil {
-		add := func(e *entry) {
-			s := v.sight(e)
-			if len(show.Sights) == vote.MaxSights || bytes+len(s.Value) > vote.MaxSightBytes {
-				v.send(conn, show)
-				show.Sights, bytes = nil, 0
+	names := []vote.Key{m.Key}
+	if m.Prefix {
+		names = names[:0]
+		for name := range v.keys {
+			if strings.HasPrefix(string(name), string(m.Key)) {
+				names = append(names, name)
 			}
-			bytes += len(s.Value)
-			show.Sights = append(show.Sights, s)
+		}
+		slices.Sort(names)
+	}
+	bytes, shown, all := 0, 0, 0
+	add := func(e *entry) {
+		s := v.sight(e)
+		if len(show.Sights) == vote.MaxSights || bytes+len(s.Value) > vote.MaxSightBytes {
+			v.send(conn, show)
+			show.Sights, bytes = nil, 0
+		}
+		bytes += len(s.Value)
+		all += len(s.Value)
+		shown++
+		show.Sights = append(show.Sights, s)
+	}
+	for _, name := range names {
+		k := v.keys[name]
+		if k == nil {
+			break
+		}
+		waiting := k.queue[:min(len(k.queue), shownMax)]
+		if shown > 0 && (shown+len(k.votes)+len(waiting) > vote.MaxShown || all > vote.MaxShownBytes) {
+			show.Gap = true
+			break
 		}
 		for _, e := range k.votes {
 			add(e)
 		}
-		for i, e := range k.queue {
-			if i == shownMax {
-				break
-			}
+		for _, e := range waiting {
 			add(e)
 		}
 		show.Permits = k.permits
@@ -103,11 +126,14 @@ const shownMax = 1024
 // sight is what there is to see of an entry.
 func (v *Voter) sight(e *entry) vote.Sight {
 	s := vote.Sight{
-		Key: e.key.name, Owner: e.stamp.Owner, Number: e.number, Mode: e.Mode, Permits: e.Permits, Slot: e.slot, Try: e.Try,
+		Key: e.key.name, Owner: e.stamp.Owner, Number: e.number, Mode: e.Mode, Permits: e.Permits, Slot: e.slot, Try: e.Try, Beside: e.Beside,
 		Token: e.token, Time: e.stamp.Time,
 	}
 	if x := e.extras; x != nil {
 		s.Version, s.Value = x.version, x.value
+	}
+	if s.Slot == 0 && e.held {
+		s.Slot = e.want // it has won without this voter
 	}
 	switch {
 	case e.ghost && e.wonAt == 0:

@@ -132,6 +132,7 @@ func (v *Voter) unstated(s *session) {
 		if s.entries[g.number] != nil {
 			continue
 		}
+		v.report(vote.Ended, g)
 		g.Length, g.until = 0, 0 // what is left of the lease itself
 		if g.until = v.stays(g, true); g.until <= v.now.Slow {
 			v.exorcise(g)
@@ -145,6 +146,9 @@ func (v *Voter) unstated(s *session) {
 func (v *Voter) exorcise(g *entry) {
 	k := g.key
 	v.ghosts.remove(g)
+	if g.Length > 0 {
+		v.report(vote.Ended, g)
+	}
 	token, exclusive := g.token, g.Mode == vote.Exclusive && g.wonAt != 0
 	v.unvote(g)
 	if exclusive {

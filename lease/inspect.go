@@ -69,3 +69,6 @@ func (v *Voter) Size() Size {
 
 // Floor returns the token above which every key stands that the voter doesn't remember.
 func (v *Voter) Floor() vote.Token { return v.tokens.floor }
+
+// Watchers returns how many watches wait for something to happen.
+func (v *Voter) Watchers() int { return len(v.news.watchers) }

@@ -11,8 +11,8 @@ import (
 // told so. At about 200 bytes each this is under a megabyte.
 const newsMax = 4096
 
-// watchersMax bounds how many watches may wait at a voter. A node needs one for all that its application watches with one prefix.
-const watchersMax = 4096
+// watchersMax bounds how many watches may wait at a voter, at about 100 bytes each. Those beyond ask again from time to time.
+const watchersMax = 1 << 14
 
 // news is what has happened at a voter of late. It remembers a bounded number of events, whoever reads them or doesn't; nobody who is slow
 // can hold up anyone. Before the first watch comes nothing is remembered.
@@ -70,6 +70,10 @@ func (v *Voter) tellNews(w *watcher, sights []vote.Sight, seq uint64, gap bool) 
 // see now its owner can ask for.
 func (v *Voter) watch(conn vote.Conn, m *vote.Message) {
 	n := &v.news
+	if m.End {
+		n.watchers = slices.DeleteFunc(n.watchers, func(w watcher) bool { return w.conn == conn && w.nonce == m.Nonce })
+		return
+	}
 	n.on = true
 	w := watcher{conn, m.Nonce, m.Key, m.Prefix}
 	first := n.seq - uint64(len(n.events)) // the newest that isn't remembered
@@ -99,10 +103,30 @@ func (v *Voter) watch(conn vote.Conn, m *vote.Message) {
 		return // it was asked on this connection before
 	}
 	if len(n.watchers) >= watchersMax {
-		v.tellNews(&n.watchers[0], nil, n.seq, false) // it will ask again
-		n.watchers = slices.Delete(n.watchers, 0, 1)
+		v.tellNews(&w, nil, n.seq, false) // it asks again in a while
+		return
 	}
 	n.watchers = append(n.watchers, w)
+}
+
+// reportWait reports that a request waits, if it does. One that only tries doesn't mean to, and at a quiet voter it waits for nobody.
+func (v *Voter) reportWait(e *entry) {
+	if e.serial == 0 && !e.held && !e.Try && v.counting() {
+		e.told = true
+		v.report(vote.Waiting, e)
+	}
+}
+
+// reportEnd reports that a lease is over, or a request that was reported to wait, or what may have been a lease: of a vote that its owner
+// can't speak for any more nobody knows whether it was part of one. A lease of a length of its own that outlives its session isn't over yet.
+func (v *Voter) reportEnd(e *entry, lapsed bool, until vote.Instant) {
+	switch {
+	case !lapsed && (e.held || e.told):
+		v.report(vote.Freed, e)
+	case e.Length > 0 && e.serial != 0 && until > v.now.Slow:
+	case lapsed && (e.held || e.told || e.serial != 0):
+		v.report(vote.Ended, e)
+	}
 }
 
 // unlink forgets the watches that came over a connection that is gone.

@@ -19,8 +19,8 @@ func (v *Voter) request(s *session, m *vote.Message) {
 	k := e.key
 	v.serve(k)
 	v.tellTaken(k)
-	if e.serial == 0 && !e.Try && s.entries[e.number] == e {
-		v.report(vote.Waiting, e)
+	if s.entries[e.number] == e {
+		v.reportWait(e)
 	}
 }
 
@@ -205,8 +205,8 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		return // a word about a vote that was given back
 	case e.serial == 0: // it has won without us and wants our vote too, so that its cover doesn't erode
 		k.remove(e)
-		v.wins(e)
 		e.taken, e.dormant, e.token, e.want = 0, false, m.Token, m.Slot
+		v.wins(e)
 		k.insert(e)
 		v.raise(k, m.Token)
 		v.serve(k)
@@ -289,6 +289,9 @@ func (v *Voter) requeue(e *entry, want vote.Slot) {
 		e.tenure = min(2*e.tenure, e.s.ttl)
 	}
 	k.insert(e)
+	if e.want == 0 {
+		v.reportWait(e)
+	}
 }
 
 // share turns an exclusive lease into a shared one, on its owner's word, and lets others in beside it.
@@ -315,15 +318,10 @@ func (v *Voter) release(s *session, m *vote.Message) {
 // it back. Then, or if it was won too short a time ago, the vote may have to stand for a while.
 func (v *Voter) drop(e *entry, lapsed bool) {
 	k := e.key
-	if e.held {
-		what := vote.Freed
-		if lapsed {
-			what = vote.Ended
-		}
-		v.report(what, e)
-	}
 	over := true
-	switch until := v.stays(e, lapsed); {
+	until := v.stays(e, lapsed)
+	v.reportEnd(e, lapsed, until)
+	switch {
 	case e.serial == 0:
 		k.remove(e)
 	case until > v.now.Slow:

@@ -33,6 +33,7 @@ type entry struct {
 	dormant  bool         // its vote outlasted its length; it gets none before its owner's word
 	ghost    bool         // its request is gone, or its session; the vote stands to its end
 	wanted   bool         // its owner was told that somebody waits
+	told     bool         // those who watch were told that it waits
 	urged    bool         // and that it is asked to give the key back
 
 	tenure time.Duration // how long its next promise may stay tentative

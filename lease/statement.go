@@ -80,6 +80,7 @@ func (v *Voter) apply(s *session) {
 		if e.Beside != 0 {
 			v.settleClash(e.key)
 		}
+		v.reportWait(e)
 	}
 }
 
@@ -94,6 +95,9 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 	if e.Mode == vote.Exclusive && st.Mode == vote.Shared {
 		e.Mode = vote.Shared
 		k.forgetTaken()
+		if e.held {
+			v.report(vote.Changed, e)
+		}
 	}
 	if e.serial == 0 {
 		k.remove(e)
@@ -104,8 +108,8 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 		return
 	}
 	v.raise(k, st.Token)
-	v.wins(e)
 	e.token = st.Token
+	v.wins(e)
 }
 
 // answer lists the votes that stand for the session.

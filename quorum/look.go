@@ -7,26 +7,37 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Shown is what a majority of the voters sees of a key.
+// Shown is what a majority of the voters sees of a key, or of all keys with a prefix.
 type Shown struct {
 	Permits uint16
-	Sights  []vote.Sight // holders by token, then who waits by stamp
+	Sights  []vote.Sight // of each key, in order of the keys' names: holders by token, then who waits or is about to win by stamp
+	Cut     bool         // there are more keys than are shown: nothing is known of those beyond Last
+	Last    vote.Key
 }
 
 // look is a question about a key that is put to all voters: who holds it, or the request to give it back.
 type look struct {
 	nonce uint64
-	key   vote.Key
+	ask   vote.Message
 	kind  EventKind    // of the answer
 	at    vote.Instant // when it ends without an answer
 	shown []vote.Message
+	asked Set
 	ends  Set    // who has answered to the end
 	told  uint64 // to how many holders a revocation was passed on, by the voter that knows most
 }
 
+// Electorate returns who votes.
+func (q *Requester) Electorate() Electorate { return q.cfg.Electorate }
+
 // Look asks the voters who holds a key and who waits for it. EventShown has the answer, with the number returned, within a TTL.
 func (q *Requester) Look(now vote.Now, key vote.Key) uint64 {
 	return q.askAll(now, EventShown, vote.Message{Kind: vote.KindLook, Wish: vote.Wish{Key: key}})
+}
+
+// LookAll is Look for all keys that begin with a prefix.
+func (q *Requester) LookAll(now vote.Now, prefix vote.Key) uint64 {
+	return q.askAll(now, EventShown, vote.Message{Kind: vote.KindLook, Wish: vote.Wish{Key: prefix}, Prefix: true})
 }
 
 // Revoke has whoever holds a key asked to give it back. EventPassed tells when a majority of the voters has passed that on, within a TTL.
@@ -38,33 +49,48 @@ func (q *Requester) askAll(now vote.Now, kind EventKind, m vote.Message) uint64 
 	q.begin(now)
 	q.nonce++
 	m.Nonce = q.nonce
-	l := &look{nonce: q.nonce, key: m.Key, kind: kind, at: q.now.Fast.Add(q.cfg.TTL)}
+	l := &look{nonce: q.nonce, ask: m, kind: kind, at: q.now.Fast.Add(q.cfg.TTL)}
 	l.shown = make([]vote.Message, len(q.peers))
 	q.looks = append(q.looks, l)
 	committee := q.cfg.Electorate.Committee(m.Key)
 	for _, p := range q.peers {
-		if committee.Has(p.place) && p.up() {
+		if committee.Has(p.place) && p.reachable() {
+			l.asked = l.asked.With(p.place)
 			q.urgent(p, m)
 		}
 	}
 	return q.nonce
 }
 
-// hearShow takes in a voter's answer to a look or a revocation.
+// lookAgain asks a voter that hasn't answered, wasn't there, or may have forgotten with its connection that it was asked. What a revocation has told to
+// holders isn't told twice.
+func (q *Requester) lookAgain(p *peer) {
+	for _, l := range q.looks {
+		if (l.ask.Kind == vote.KindLook || !l.asked.Has(p.place)) && !l.ends.Has(p.place) && q.cfg.Electorate.Committee(l.ask.Key).Has(p.place) {
+			l.asked = l.asked.With(p.place)
+			l.shown[p.place] = vote.Message{}
+			q.urgent(p, l.ask)
+		}
+	}
+}
+
+// hearShow takes in a voter's answer to a look or a revocation. One that is quiet may have forgotten what it has promised, and so can't
+// speak for it.
 func (q *Requester) hearShow(p *peer, m *vote.Message) {
 	i, ok := slices.BinarySearchFunc(q.looks, m.Nonce, func(l *look, n uint64) int { return cmp.Compare(l.nonce, n) })
 	if !ok {
 		return
 	}
 	l := q.looks[i]
-	if (m.Kind == vote.KindPassed) != (l.kind == EventPassed) || l.ends.Has(p.place) || len(l.shown[p.place].Sights)+len(m.Sights) > MaxRequests {
+	if !p.counts() || (m.Kind == vote.KindPassed) != (l.kind == EventPassed) || l.ends.Has(p.place) ||
+		len(l.shown[p.place].Sights)+len(m.Sights) > MaxRequests {
 		return
 	}
 	l.shown[p.place].Sights = append(l.shown[p.place].Sights, m.Sights...)
 	if m.Kind == vote.KindShow && !m.End {
 		return
 	}
-	l.shown[p.place].Permits = m.Permits
+	l.shown[p.place].Permits, l.shown[p.place].Gap = m.Permits, m.Gap
 	l.told = max(l.told, m.Count)
 	l.ends = l.ends.With(p.place)
 	if !q.cfg.Electorate.Decides(l.ends) {
@@ -98,11 +124,13 @@ func (q *Requester) merge(l *look) *Shown {
 	seen := make(map[id]int)
 	for i := range l.shown {
 		all.Permits = max(all.Permits, l.shown[i].Permits)
-		for _, s := range l.shown[i].Sights {
-			if s.What == vote.Promised {
-				s.What = vote.Waiting
+		if n := len(l.shown[i].Sights); l.shown[i].Gap && n > 0 {
+			if last := l.shown[i].Sights[n-1].Key; !all.Cut || last < all.Last {
+				all.Cut, all.Last = true, last
 			}
-			if s.What == vote.Waiting {
+		}
+		for _, s := range l.shown[i].Sights {
+			if s.What == vote.Waiting || s.What == vote.Promised {
 				s.Token = 0
 			} else {
 				s.Token = s.Token.First()
@@ -123,25 +151,29 @@ func (q *Requester) merge(l *look) *Shown {
 				*o = s
 				o.Version, o.Value, since = version, value, s.For
 			}
+			if s.What == vote.Waiting && o.What == vote.Promised {
+				o.What = s.What
+			}
 			o.Left, o.For = left, since
 			if s.Mode == vote.Shared {
 				o.Mode = vote.Shared
 			}
 		}
 	}
-	var newest, exclusive vote.Token // of those that are held
+	newest, exclusive := make(map[vote.Key]vote.Token), make(map[vote.Key]vote.Token) // of those that are held
 	for _, s := range all.Sights {
 		if s.What == vote.Holding {
-			newest = max(newest, s.Token)
+			newest[s.Key] = max(newest[s.Key], s.Token)
 			if s.Mode == vote.Exclusive {
-				exclusive = max(exclusive, s.Token)
+				exclusive[s.Key] = max(exclusive[s.Key], s.Token)
 			}
 		}
 	}
 	all.Sights = slices.DeleteFunc(all.Sights, func(s vote.Sight) bool {
-		return s.What == vote.Holding && (s.Token < exclusive || s.Mode == vote.Exclusive && s.Token < newest)
+		over := s.What == vote.Holding && (s.Token < exclusive[s.Key] || s.Mode == vote.Exclusive && s.Token < newest[s.Key])
+		return over || all.Cut && s.Key > all.Last
 	})
-	if line := q.lines[l.key]; line != nil {
+	if line := q.lines[l.ask.Key]; line != nil && !l.ask.Prefix {
 		for _, r := range line.waits {
 			all.Sights = append(all.Sights, vote.Sight{
 				What: vote.Waiting, Key: r.Key, Owner: q.cfg.Self, Number: r.number, Mode: r.Mode, Time: r.time, For: max(q.now.Fast.Sub(r.since), 0),
@@ -149,7 +181,7 @@ func (q *Requester) merge(l *look) *Shown {
 		}
 	}
 	slices.SortFunc(all.Sights, func(a, b vote.Sight) int {
-		return cmp.Or(cmp.Compare(group4(a.What), group4(b.What)), cmp.Compare(a.Token, b.Token),
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(group4(a.What), group4(b.What)), cmp.Compare(a.Token, b.Token),
 			vote.Stamp{Time: a.Time, Owner: a.Owner, Number: a.Number}.Compare(vote.Stamp{Time: b.Time, Owner: b.Owner, Number: b.Number}))
 	})
 	return all
@@ -178,7 +210,7 @@ type watch struct {
 type watched struct {
 	life  vote.Life
 	seq   uint64
-	again bool // it waits no more, and is to be asked anew
+	later bool // too many watch there: it is to be asked again with the next refresh
 }
 
 // Watch has every voter tell what happens to a key, or to all keys that begin with it, from now on. EventNews has what each of them
@@ -194,15 +226,26 @@ func (q *Requester) Watch(now vote.Now, key vote.Key, prefix bool) uint64 {
 	return w.nonce
 }
 
-// Unwatch ends a watch.
-func (q *Requester) Unwatch(nonce uint64) {
-	q.watches = slices.DeleteFunc(q.watches, func(w *watch) bool { return w.nonce == nonce })
+// Unwatch ends a watch. A voter that doesn't hear of that has an event to tell nobody, once.
+func (q *Requester) Unwatch(now vote.Now, nonce uint64) {
+	q.begin(now)
+	i, ok := slices.BinarySearchFunc(q.watches, nonce, func(w *watch, n uint64) int { return cmp.Compare(w.nonce, n) })
+	if !ok {
+		return
+	}
+	w := q.watches[i]
+	q.watches = slices.Delete(q.watches, i, i+1)
+	for _, p := range q.peers {
+		if p.up() {
+			q.urgent(p, vote.Message{Kind: vote.KindWatch, Nonce: nonce, End: true, Wish: vote.Wish{Key: w.key}, Prefix: w.prefix})
+		}
+	}
 }
 
 func (q *Requester) watchAt(w *watch, p *peer) {
-	if p.up() {
+	if p.reachable() { // else it is asked as soon as it is
 		at := &w.at[p.place]
-		at.again = false
+		at.later = false
 		q.urgent(p, vote.Message{
 			Kind: vote.KindWatch, Nonce: w.nonce, Wish: vote.Wish{Key: w.key}, Prefix: w.prefix, Life: at.life, Seq: at.seq,
 		})
@@ -216,17 +259,6 @@ func (q *Requester) watchAgain(p *peer) {
 	}
 }
 
-// watchOn asks the voters that have let go of watches.
-func (q *Requester) watchOn() {
-	for _, w := range q.watches {
-		for _, p := range q.peers {
-			if w.at[p.place].again {
-				q.watchAt(w, p)
-			}
-		}
-	}
-}
-
 // hearNews takes in what a voter tells, and asks for what comes next.
 func (q *Requester) hearNews(p *peer, m *vote.Message) {
 	i, ok := slices.BinarySearchFunc(q.watches, m.Nonce, func(w *watch, n uint64) int { return cmp.Compare(w.nonce, n) })
@@ -236,14 +268,25 @@ func (q *Requester) hearNews(p *peer, m *vote.Message) {
 	w := q.watches[i]
 	at := &w.at[p.place]
 	if at.life == m.Life && m.Seq <= at.seq && !m.Gap {
-		// Asked twice, answered twice. If there is nothing to tell, the voter has too many watches and has let this one go; asking it at once would
-		// have it let go of another, and so on.
-		at.again = at.again || len(m.Sights) == 0
-		return
+		at.later = at.later || len(m.Sights) == 0
+		return // asked twice, answered twice
 	}
 	at.life, at.seq = m.Life, m.Seq
+	if !m.Gap && len(m.Sights) == 0 {
+		at.later = true
+		return
+	}
 	q.watchAt(w, p)
-	if m.Gap || len(m.Sights) > 0 {
-		q.tell(Event{Kind: EventNews, Nonce: w.nonce, Place: p.place, Gap: m.Gap, Sights: m.Sights})
+	q.tell(Event{Kind: EventNews, Nonce: w.nonce, Place: p.place, Gap: m.Gap, Sights: m.Sights})
+}
+
+// watchLater asks voters again that had no room for a watch.
+func (q *Requester) watchLater() {
+	for _, w := range q.watches {
+		for _, p := range q.peers {
+			if w.at[p.place].later {
+				q.watchAt(w, p)
+			}
+		}
 	}
 }

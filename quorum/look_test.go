@@ -25,7 +25,7 @@ func (b *bench) seen() string {
 	}
 	text := ""
 	for _, s := range e.Shown.Sights {
-		text += string(s.Owner.Node) + map[vote.What]string{vote.Holding: "!", vote.Waiting: "?", vote.Resting: "~"}[s.What]
+		text += string(s.Owner.Node) + map[vote.What]string{vote.Holding: "!", vote.Promised: "+", vote.Waiting: "?", vote.Resting: "~"}[s.What]
 		if s.Mode == vote.Shared {
 			text += "s"
 		}
@@ -44,7 +44,7 @@ func TestALookNeedsAMajorityAndMergesWhatItSees(t *testing.T) {
 		{"nothing", nil, nil, ""},
 		{"one holds, the other hasn't heard of it yet",
 			[]vote.Sight{sight(vote.Holding, "a", 1, x, 100)}, []vote.Sight{sight(vote.Promised, "a", 1, x, 100), sight(vote.Waiting, "b", 2, x, 0)}, "a! b? "},
-		{"a promise is no more than waiting", []vote.Sight{sight(vote.Promised, "a", 1, x, 100)}, nil, "a? "},
+		{"a promise is neither a lease nor a wait", []vote.Sight{sight(vote.Promised, "a", 1, x, 100)}, nil, "a+ "},
 		{"a release that one hasn't heard of: the next exclusive lease is newer",
 			[]vote.Sight{sight(vote.Holding, "a", 1, x, 100)}, []vote.Sight{sight(vote.Holding, "b", 2, x, 200)}, "b! "},
 		{"the same, and readers are the next",
@@ -188,7 +188,10 @@ func TestAWatchGoesOn(t *testing.T) {
 	if got := b.told("v0"); got != "refresh watch" {
 		t.Fatalf("told %q at the next refresh", got)
 	}
-	b.q.Unwatch(n)
+	b.q.Unwatch(b.now, n)
+	if got := b.told("v0"); got != "watch" { // which says that it ends
+		t.Fatalf("told %q at the end", got)
+	}
 	b.news("v0", n, 9, false, held)
 	if got := b.told("v0"); got != "" {
 		t.Fatalf("told %q when the watch was over", got)

@@ -333,7 +333,7 @@ func (q *Requester) Tick(now vote.Now) {
 			q.refresh(p)
 		}
 		q.unbar()
-		q.watchOn()
+		q.watchLater()
 	}
 	q.extendDue()
 	q.endLooks()

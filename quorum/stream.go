@@ -232,6 +232,7 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 		}
 	}
 	q.watchAgain(p)
+	q.lookAgain(p)
 	q.judgeAll() // first, so that this answer extends no vote that it doesn't list
 	q.reckon()
 }
@@ -299,6 +300,9 @@ func (q *Requester) settle(p *peer, m *vote.Message) {
 	q.reckon()
 	if was != p.counting {
 		q.judgePending()
+		if p.counting {
+			q.lookAgain(p) // what it said while it was quiet didn't count
+		}
 	}
 }
 

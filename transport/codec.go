@@ -64,7 +64,7 @@ const (
 	wishWords    = 8  // elements of a wish
 	requestWords = 8  // elements of an entry of a statement
 	voteWords    = 4  // elements of an entry of an answer
-	sightWords   = 15 // elements of a sight
+	sightWords   = 16 // elements of a sight
 )
 
 // layouts says which fields each kind carries: the comments of vote.Kind as a table.
@@ -79,8 +79,8 @@ var layouts = [...]fields{
 	vote.KindShare:     hasStream | hasNumber,
 	vote.KindSet:       hasStream | hasNumber | hasVersion | hasValue,
 	vote.KindUrge:      hasStream | hasNumber | hasText,
-	vote.KindLook:      hasNonce | hasKey,
-	vote.KindWatch:     hasNonce | hasKey | hasPrefix | hasLife | hasSeq,
+	vote.KindLook:      hasNonce | hasKey | hasPrefix,
+	vote.KindWatch:     hasNonce | hasEnd | hasKey | hasPrefix | hasLife | hasSeq,
 	vote.KindRevoke:    hasNonce | hasKey | hasText,
 	vote.KindRefresh:   hasStream | hasSent | hasReceived | hasRTT,
 	vote.KindAlive:     hasStream,
@@ -99,7 +99,7 @@ var layouts = [...]fields{
 	vote.KindLapsed:    hasStream | hasNumber | hasSerial,
 	vote.KindNoted:     hasStream | hasNumber | hasVersion,
 	vote.KindWanted:    hasStream | hasNumber | hasWho | hasText | hasUrge,
-	vote.KindShow:      hasNonce | hasEnd | hasPermits | hasSights,
+	vote.KindShow:      hasNonce | hasEnd | hasPermits | hasGap | hasSights,
 	vote.KindNews:      hasNonce | hasLife | hasSeq | hasGap | hasSights,
 	vote.KindPassed:    hasNonce | hasCount,
 	vote.KindUnknown:   hasStream,

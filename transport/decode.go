@@ -259,6 +259,7 @@ func (p *parser) sight(s *vote.Sight) {
 	s.Permits = uint16(p.slot())
 	s.Slot = p.slot()
 	s.Try = p.bool()
+	s.Beside = vote.Number(p.uint())
 	s.Token = p.token()
 	s.Time = vote.Micros(p.int())
 	s.For = p.duration()

@@ -188,6 +188,7 @@ func appendSight(b []byte, s *vote.Sight) []byte {
 	b = appendUint(b, uint64(s.Permits))
 	b = appendUint(b, uint64(s.Slot))
 	b = appendBool(b, s.Try)
+	b = appendUint(b, uint64(s.Beside))
 	b = appendUint(b, uint64(s.Token))
 	b = appendInt(b, int64(s.Time))
 	b = appendUint(b, uint64(s.For))

@@ -93,6 +93,13 @@ func (n *Node) Look(now vote.Now, key vote.Key) uint64 {
 	return nonce
 }
 
+// LookAll asks the same of all keys that begin with a prefix; see [quorum.Requester.LookAll].
+func (n *Node) LookAll(now vote.Now, prefix vote.Key) uint64 {
+	nonce := n.req.LookAll(now, prefix)
+	n.settle(now)
+	return nonce
+}
+
 // Revoke has whoever holds a key asked to give it back; see [quorum.Requester.Revoke].
 func (n *Node) Revoke(now vote.Now, key vote.Key, why string) uint64 {
 	nonce := n.req.Revoke(now, key, why)
@@ -107,8 +114,14 @@ func (n *Node) Watch(now vote.Now, key vote.Key, prefix bool) uint64 {
 	return nonce
 }
 
+// Electorate returns who votes.
+func (n *Node) Electorate() quorum.Electorate { return n.req.Electorate() }
+
 // Unwatch ends a watch.
-func (n *Node) Unwatch(nonce uint64) { n.req.Unwatch(nonce) }
+func (n *Node) Unwatch(now vote.Now, nonce uint64) {
+	n.req.Unwatch(now, nonce)
+	n.settle(now)
+}
 
 // Release ends a request, granted or not. quorum.EventReleased follows, unless the request had ended before.
 func (n *Node) Release(now vote.Now, num vote.Number) {

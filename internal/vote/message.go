@@ -35,10 +35,10 @@ const (
 	KindRefresh
 	// KindAlive answers a probe. Refresh lane.
 	KindAlive
-	// KindLook asks who holds a key and who waits for it: Nonce, Key. Bound to no stream.
+	// KindLook asks who holds a key and who waits for it, or all keys with a prefix: Nonce, Key, Prefix. Bound to no stream.
 	KindLook
 	// KindWatch asks what has happened to a key, or to all keys with a prefix, since the point that an earlier answer named: Nonce, Key,
-	// Prefix, Life, Seq. It is answered as soon as there is something to tell. Bound to no stream.
+	// Prefix, Life, Seq. It is answered as soon as there is something to tell; with End nothing is to be told any more. Bound to no stream.
 	KindWatch
 	// KindRevoke has whoever holds a key asked to give it back: Nonce, Key, Text. Bound to no stream.
 	KindRevoke
@@ -72,7 +72,7 @@ const (
 	KindNoted
 	// KindWanted tells a holder that somebody waits for its key, and with Urge that it is asked to give it back: Number, Who, Text, Urge.
 	KindWanted
-	// KindShow is one chunk of the answer to a look: Nonce, Sights, End; with End also Permits.
+	// KindShow is one chunk of the answer to a look: Nonce, Sights, End; with End also Permits, and Gap if there is more than is shown.
 	KindShow
 	// KindNews answers a watch: Nonce, Life, Seq, Gap, Sights.
 	KindNews
@@ -135,9 +135,9 @@ type Message struct {
 	Reason Reason // of a refusal
 	Won    bool   // the ballot is decided, and this is its lease's token
 	Lost   bool   // the lease ended before it was given back
-	End    bool   // the last chunk of a statement or an answer
+	End    bool   // the last chunk of a statement or an answer; or of what is asked
 	Prefix bool   // all keys that begin with Key are meant
-	Gap    bool   // what happened before what is told here isn't known any more
+	Gap    bool   // what happened before what is told here isn't known any more; or there is more than is shown
 	Urge   bool   // the holder is asked to give the key back
 
 	Counting bool // the voter that tells a token isn't quiet
@@ -204,6 +204,9 @@ const (
 	// stays below a frame of 64 KiB however long the keys are.
 	MaxSights     = 40
 	MaxSightBytes = 16 << 10
+	// MaxShown is about how many sights the answer to one look has: of a prefix with more, those of the first names. A voter sends them all at once.
+	MaxShown      = 1 << 16
+	MaxShownBytes = 16 << 20 // of their values
 	// MaxVoters is the largest electorate. Beyond a few dozen a majority only gets slower; a Set has 64 bits.
 	MaxVoters = 63
 )

@@ -15,9 +15,9 @@ const (
 	Waiting
 	// Resting : the lease is over, and the key is kept from others a little longer. Not in news.
 	Resting
-	// Freed : the lease was given back. In news only.
+	// Freed : the lease was given back, or a request that waited was taken back. In news only.
 	Freed
-	// Ended : the lease ended without being given back. In news only.
+	// Ended : a lease, or what may have been one, ended without being given back. In news only.
 	Ended
 	// Changed : a lease's value or mode has changed. In news only.
 	Changed
@@ -38,6 +38,7 @@ type Sight struct {
 	Permits uint16
 	Slot    Slot
 	Try     bool
+	Beside  Number // of an upgrade: the shared lease that it takes the place of
 	Token   Token
 	Time    Micros        // of the request's stamp
 	For     time.Duration // how long it has been so, as far as the voter knows
