@@ -7,6 +7,7 @@ import (
 	"github.com/benbjohnson/clock"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/world"
 )
 
 // clocks is all that the shell knows of time. Its methods may be called from any goroutine, and a reading that begins after another has
@@ -28,7 +29,7 @@ const firstInstant = vote.Instant(time.Second)
 
 func newClocks(c clock.Clock) clocks {
 	if c != nil {
-		return &givenClock{clock: c, start: c.Now()}
+		return newGivenClock(c)
 	}
 	return newSystemClock()
 }
@@ -104,26 +105,46 @@ type givenClock struct {
 	clock clock.Clock
 	start time.Time
 	most  peak // a clock that is set back stands still until it has caught up
+
+	// A clock that knows how much time has passed, however it was set, is read as systemClock reads the system's.
+	steady world.SteadyClock // nil for any other
+	began  vote.Instant
+	ahead  peak
 }
 
-func (c *givenClock) read() (time.Time, vote.Instant) {
-	t := c.clock.Now()
-	return t, firstInstant.Add(time.Duration(c.most.of(int64(t.Sub(c.start)))))
+func newGivenClock(c clock.Clock) *givenClock {
+	g := &givenClock{clock: c, start: c.Now()}
+	if s, ok := c.(world.SteadyClock); ok {
+		g.steady, g.began = s, s.Steady()
+	}
+	return g
+}
+
+func (c *givenClock) read() (t time.Time, slow, fast vote.Instant) {
+	t = c.clock.Now()
+	wall := t.Sub(c.start)
+	if c.steady == nil {
+		at := firstInstant.Add(time.Duration(c.most.of(int64(wall))))
+		return t, at, at
+	}
+	passed := c.steady.Steady().Sub(c.began)
+	slow = firstInstant.Add(passed)
+	return t, slow, slow.Add(time.Duration(c.ahead.of(int64(wall - passed))))
 }
 
 func (c *givenClock) now() vote.Now {
-	t, at := c.read()
-	return vote.Now{Fast: at, Slow: at, Wall: vote.Micros(t.UnixMicro())}
+	t, slow, fast := c.read()
+	return vote.Now{Fast: fast, Slow: slow, Wall: vote.Micros(t.UnixMicro())}
 }
 
 func (c *givenClock) fast() vote.Instant {
-	_, at := c.read()
-	return at
+	_, _, fast := c.read()
+	return fast
 }
 
 func (c *givenClock) wall(at vote.Instant) time.Time {
-	t, now := c.read()
-	return t.Add(at.Sub(now))
+	t, _, fast := c.read()
+	return t.Add(at.Sub(fast))
 }
 
 // after makes a new timer each time, and none with a channel: a mock clock can block for ever on the channel of a timer that is due

@@ -3,10 +3,12 @@ package lockmesh
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/benbjohnson/clock"
 
+	"github.com/lockmesh/lockmesh/internal/memnet"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -34,6 +36,7 @@ func TestHoldersMeasureWithTheFastestClock(t *testing.T) {
 
 func TestReadingsNeverGoBack(t *testing.T) {
 	mock := clock.NewMock()
+	steady := memnet.New(0).Start().Clock()
 	for _, row := range []struct {
 		name   string
 		c      clocks
@@ -43,6 +46,11 @@ func TestReadingsNeverGoBack(t *testing.T) {
 		{"a given clock that is set back and forth", newClocks(mock), func(i int) {
 			if i%100 == 0 {
 				mock.Set(time.Unix(int64(i%700), 0))
+			}
+		}},
+		{"a given clock that is set back and forth, and knows how much time has passed", newClocks(steady), func(i int) {
+			if i%100 == 0 {
+				steady.Set(time.Duration(i%700) * time.Second)
 			}
 		}},
 	} {
@@ -74,6 +82,36 @@ func TestReadingsNeverGoBack(t *testing.T) {
 			work.Wait()
 		})
 	}
+}
+
+// As with the system's clocks, a given clock that is set must not end what a voter has promised.
+func TestVotersMeasureWithHowMuchTimeHasPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		given := memnet.New(0).Start().Clock()
+		given.Set(-time.Hour)
+		c := newClocks(given)
+		for _, row := range []struct {
+			name       string
+			ahead      time.Duration
+			slow, fast time.Duration // since the start, a second each time
+		}{
+			{"it isn't set", -time.Hour, 1 * time.Second, 1 * time.Second},
+			{"it is set ahead", 0, 2 * time.Second, time.Hour + 2*time.Second},
+			{"it is set back, which takes nothing back", -2 * time.Hour, 3 * time.Second, time.Hour + 3*time.Second},
+			{"it is set ahead again, and is not counted twice", 0, 4 * time.Second, time.Hour + 4*time.Second},
+			{"further still", time.Hour, 5 * time.Second, 2*time.Hour + 5*time.Second},
+		} {
+			time.Sleep(time.Second)
+			given.Set(row.ahead)
+			now := c.now()
+			if slow, fast := now.Slow.Sub(firstInstant), now.Fast.Sub(firstInstant); slow != row.slow || fast != row.fast || c.fast() != now.Fast {
+				t.Errorf("%s: %v and %v, want %v and %v", row.name, slow, fast, row.slow, row.fast)
+			}
+			if want := time.Now().Add(row.ahead); now.Wall != vote.Micros(want.UnixMicro()) || !c.wall(now.Fast).Equal(want) {
+				t.Errorf("%s: it shows %v, want %v", row.name, c.wall(now.Fast), want)
+			}
+		}
+	})
 }
 
 func TestInstantsAreToldByTheWallClock(t *testing.T) {

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/benbjohnson/clock"
 )
 
 func TestUnlock(t *testing.T) {
@@ -192,15 +190,11 @@ func TestTheClockIsReadBeforeAnyTimerFires(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *wire) {
-				slept := &jumpy{Clock: clock.New()}
-				voters := []string{"a", "b", "c"}
-				a := w.join("a", voters, func(c *Config) { c.Clock = slept })
-				b := w.join("b", voters, nil)
-				w.join("c", voters, nil)
+				a, b, _ := w.three()
 				lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
 				ctx := lease.Context()
 				synctest.Wait()
-				slept.jump(time.Hour)
+				w.clocks[a].Set(time.Hour)
 				wantIs(t, row.ask(lease, ctx), row.want)
 				select {
 				case <-lease.Done():
@@ -212,7 +206,7 @@ func TestTheClockIsReadBeforeAnyTimerFires(t *testing.T) {
 				default:
 					t.Error("the context's Done is open though the loss was told")
 				}
-				slept.jump(-time.Hour) // as if a renewal had come after all
+				w.clocks[a].Set(0) // as if a renewal had come after all
 				wantIs(t, lease.Err(), ErrLost)
 				// The loss was this side's opinion alone, so the key is given back and not left to lapse.
 				if _, err := b.Lock(within(t, time.Second), "k"); err != nil {
@@ -245,13 +239,12 @@ func TestALossThatOnlyTheReaderSawIsALossForAll(t *testing.T) {
 
 func TestDosContextReadsTheClockToo(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
-		slept := &jumpy{Clock: clock.New()}
-		m := w.join("a", []string{"a"}, func(c *Config) { c.Clock = slept })
-		err := m.Do(t.Context(), "k", func(ctx context.Context, _ *Lease) error {
+		a := w.join("a", []string{"a"}, nil)
+		err := a.Do(t.Context(), "k", func(ctx context.Context, _ *Lease) error {
 			if ctx.Err() != nil {
 				t.Error(ctx.Err())
 			}
-			slept.jump(time.Hour)
+			w.clocks[a].Set(time.Hour)
 			if cause := context.Cause(ctx); !errors.Is(cause, ErrLost) {
 				t.Errorf("the cause is %v", cause)
 			}

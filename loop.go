@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
@@ -36,7 +37,7 @@ type loop struct {
 
 	// All below is the loop's alone.
 	node     *node.Node
-	links    links
+	links    world.Links
 	calls    table[*call]  // not granted yet
 	held     table[*Lease] // granted
 	released table[*Lease] // given back, and not yet confirmed

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/member"
 	"github.com/lockmesh/lockmesh/transport"
 )
@@ -27,7 +28,7 @@ type Mesh struct {
 	lines  *journal
 
 	loop    *loop
-	links   links
+	links   world.Links
 	group   member.Group
 	book    *book
 	dialers map[vote.NodeID]*dialer // by voter; not changed after Join
@@ -51,7 +52,8 @@ type Mesh struct {
 // others refuse learns of it later, as ErrRefused from its calls.
 func Join(ctx context.Context, cfg Config) (*Mesh, error) { return join(ctx, cfg, realWorld) }
 
-func join(ctx context.Context, cfg Config, world world) (*Mesh, error) {
+// join is Join in any world; see [world.Join].
+func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func join(ctx context.Context, cfg Config, world world) (*Mesh, error) {
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.lines = newJournal()
 	m.log = slog.New(m.lines.handler(cfg.Logger.Handler()))
-	if err := m.open(world, voters); err != nil {
+	if err := m.open(w, voters); err != nil {
 		m.stop()
 		m.lines.close()
 		return nil, &Error{Op: "join", Reason: ErrConfig, Err: err}
@@ -83,7 +85,7 @@ func join(ctx context.Context, cfg Config, world world) (*Mesh, error) {
 }
 
 // open makes the parts of the node, and listens. Nothing but the parts' own goroutines runs yet: what comes in waits in the mailbox.
-func (m *Mesh) open(world world, voters []vote.NodeID) error {
+func (m *Mesh) open(w world.World, voters []vote.NodeID) error {
 	core, err := node.New(node.Config{
 		Name: m.self.Node, Life: m.self.Life, Voters: voters, TTL: m.cfg.TTL, MaxTTL: m.cfg.MaxTTL,
 	}, m.clocks.now())
@@ -94,7 +96,7 @@ func (m *Mesh) open(world world, voters []vote.NodeID) error {
 	m.book = newBook(voters)
 	m.dialers = newDialers(m, voters)
 	m.greeter = newGreeter(m)
-	m.links, err = world.listen(transport.Config{
+	m.links, err = w.Listen(transport.Config{
 		Bind: m.cfg.Bind, Advertise: m.cfg.Advertise, Secret: m.cfg.Secret, Self: m.self, Logger: m.log,
 		Terms:   transport.Terms{Mesh: m.cfg.Mesh, MaxTTL: m.cfg.MaxTTL, Voters: voters},
 		Handler: linkHandler{m},
@@ -103,13 +105,13 @@ func (m *Mesh) open(world world, voters []vote.NodeID) error {
 		return err
 	}
 	m.loop.links = m.links
-	if m.group, err = m.startGossip(world, voters); err != nil {
+	if m.group, err = m.startGossip(w, voters); err != nil {
 		return errors.Join(err, m.links.Close())
 	}
 	return nil
 }
 
-func (m *Mesh) startGossip(world world, voters []vote.NodeID) (member.Group, error) {
+func (m *Mesh) startGossip(w world.World, voters []vote.NodeID) (member.Group, error) {
 	host, port, err := net.SplitHostPort(m.links.AdvertiseAddr())
 	if err != nil {
 		return nil, err
@@ -118,7 +120,7 @@ func (m *Mesh) startGossip(world world, voters []vote.NodeID) (member.Group, err
 	if err != nil {
 		return nil, err
 	}
-	return world.gossip(m.links, member.Config{
+	return w.Gossip(m.links, member.Config{
 		Self: m.self, AdvertiseHost: host, AdvertisePort: number, Mesh: m.cfg.Mesh,
 		Terms: member.Terms{
 			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: m.cfg.MaxTTL, Voters: voters,

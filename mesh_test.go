@@ -245,7 +245,7 @@ func TestANodeThatNoMajorityAcceptsIsRefused(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *wire) {
-				w.noGossip = true // refused in gossip as well
+				w.SilenceGossip() // refused in gossip as well
 				voters := []string{"a", "b", "c"}
 				w.join("a", voters, nil)
 				w.join("b", voters, nil)
@@ -271,7 +271,7 @@ func TestANodeThatNoMajorityAcceptsIsRefused(t *testing.T) {
 // While one voter refuses and another accepts, it is no refusal but a matter of who is up.
 func TestARefusalEndsWhenItsCauseDoes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
-		w.noGossip = true
+		w.SilenceGossip()
 		voters := []string{"a", "b", "c"}
 		other := func(c *Config) { c.MaxTTL = 20 * time.Second }
 		a, b := w.join("a", voters, other), w.join("b", voters, other)
@@ -390,14 +390,14 @@ func TestAMeshRunsByAMockClock(t *testing.T) {
 func TestJoinFailsOnAnAddressThatIsTaken(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		w.join("a", []string{"a"}, nil)
-		_, err := join(t.Context(), Config{Name: "b", Bind: wireAddr("a"), Voters: []string{"a"}, Insecure: true}, w.world())
+		_, err := join(t.Context(), Config{Name: "b", Bind: wireAddr("a"), Voters: []string{"a"}, Insecure: true}, w.Start().World())
 		wantIs(t, err, ErrConfig)
 		if err == nil || !strings.Contains(err.Error(), wireAddr("a")) {
 			t.Errorf("%v doesn't name the address", err)
 		}
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = join(cancelled, Config{Name: "b", Bind: wireAddr("b"), Voters: []string{"a"}, Insecure: true}, w.world())
+		_, err = join(cancelled, Config{Name: "b", Bind: wireAddr("b"), Voters: []string{"a"}, Insecure: true}, w.Start().World())
 		wantIs(t, err, context.Canceled)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	certmagiclock "github.com/lockmesh/lockmesh/contrib/certmagic"
+	"github.com/lockmesh/lockmesh/meshtest"
 )
 
 // eventually waits until a condition holds. It may be called from any goroutine.
@@ -184,10 +184,10 @@ func TestAServerThatDiesIsFollowedByAnother(t *testing.T) {
 
 func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
 	const name = "issue_cert_site.example.com"
-	names := []string{"a", "b", "c"}
-	nodes := startMesh(t, names...)
+	m := meshtest.New(t, 3, meshtest.MaxTTL(ttl))
+	m.Ready()
 	lost := make(chan string, 10)
-	s := newServer(t, nodes[0], t.TempDir(), newIssuer(t), certmagiclock.WithLost(func(name string, _ error) { lost <- name })).storage
+	s := newServer(t, m.Node("a"), t.TempDir(), newIssuer(t), certmagiclock.WithLost(func(name string, _ error) { lost <- name })).storage
 	if err := s.Lock(within(t), name); err != nil {
 		t.Fatal(err)
 	}
@@ -196,37 +196,20 @@ func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
 	}
 
 	// The majority goes away, and comes back with the next lives of two nodes.
-	for _, node := range nodes[1:] {
-		if err := node.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	m.Crash("b")
+	m.Crash("c")
 	if got := <-lost; got != name {
 		t.Errorf("lost %q", got)
 	}
 	if err := s.RenewLockLease(within(t), name, time.Hour); !errors.Is(err, lockmesh.ErrLost) || !errors.Is(err, lockmesh.ErrNoQuorum) {
 		t.Errorf("without a majority: %v", err)
 	}
-	var again []*lockmesh.Mesh
-	for _, name := range names[1:] {
-		node, err := lockmesh.Join(t.Context(), lockmesh.Config{
-			Name: name, Bind: "127.0.0.1:0", Peers: []string{nodes[0].Addr()}, Voters: names, MaxTTL: ttl, Secret: []byte("sixteen or more bytes"),
-			Logger: slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = node.Close() })
-		again = append(again, node)
-	}
-	for _, node := range append(again, nodes[0]) {
-		if err := node.Ready(within(t)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	m.Restart("b")
+	m.Restart("c")
+	m.Ready()
 
 	// Another has it first.
-	lease, err := again[0].Lock(within(t), "certmagic/"+name)
+	lease, err := m.Node("b").Lock(within(t), "certmagic/"+name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +222,7 @@ func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
 	if err := s.RenewLockLease(within(t), name, time.Hour); err != nil {
 		t.Errorf("a lock that is free again: %v", err)
 	}
-	if ok, err := newServer(t, again[0], t.TempDir(), newIssuer(t)).storage.TryLock(within(t), name); ok || err != nil {
+	if ok, err := newServer(t, m.Node("b"), t.TempDir(), newIssuer(t)).storage.TryLock(within(t), name); ok || err != nil {
 		t.Errorf("the renewed lock doesn't lock others out: %v, %v", ok, err)
 	}
 	if err := s.Unlock(within(t), name); err != nil {

@@ -2,13 +2,13 @@ package gocronlock_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/meshtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -18,28 +18,12 @@ const (
 	patience = 30 * time.Second // far above what anything here takes
 )
 
-// startMesh starts a mesh of real nodes on loopback, all of them voters, and waits until locks are granted.
+// startMesh starts a mesh in memory, all nodes voters, and waits until locks are granted. Time is real, as the other program's is.
 func startMesh(t *testing.T, names ...string) []*lockmesh.Mesh {
 	t.Helper()
-	var nodes []*lockmesh.Mesh
-	var peers []string
-	for _, name := range names {
-		node, err := lockmesh.Join(t.Context(), lockmesh.Config{
-			Name: name, Bind: "127.0.0.1:0", Peers: peers, Voters: names, MaxTTL: ttl, Secret: []byte("sixteen or more bytes"),
-			Logger: slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = node.Close() })
-		nodes, peers = append(nodes, node), append(peers, node.Addr())
-	}
-	for _, node := range nodes {
-		if err := node.Ready(within(t)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return nodes
+	m := meshtest.New(t, len(names), meshtest.Names(names...), meshtest.MaxTTL(ttl))
+	m.Ready()
+	return m.Nodes()
 }
 
 // within returns a context that ends when a test has waited for too long.

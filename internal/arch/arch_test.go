@@ -62,13 +62,19 @@ func TestTheCoreIsPure(t *testing.T) {
 
 // outside are packages of our own that know the words of the protocol and nothing of its decisions.
 var outside = map[string][]string{
-	"member":    {"internal/vote"},
-	"transport": {"internal/vote"},
+	"member":          {"internal/vote"},
+	"transport":       {"internal/vote"},
+	"internal/world":  {"internal/vote", "member", "transport"},
+	"internal/memnet": {"internal/vote", "internal/world", "member", "transport"},
 }
 
-func TestMemberAndTransportKnowOnlyTheWords(t *testing.T) {
+func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
 	for dir, own := range outside {
-		for name, f := range parse(t, dir) {
+		files := parse(t, dir)
+		if len(files) == 0 {
+			t.Errorf("%s: no files; has it moved?", dir)
+		}
+		for name, f := range files {
 			for _, imp := range f.Imports {
 				if rest, ok := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), module+"/"); ok && !slices.Contains(own, rest) {
 					t.Errorf("%s imports %s: it may import only %v", name, rest, own)
@@ -78,20 +84,41 @@ func TestMemberAndTransportKnowOnlyTheWords(t *testing.T) {
 	}
 }
 
-func TestNothingShippedImportsTheSimulator(t *testing.T) {
-	for _, dir := range []string{".", "internal/vote", "internal/node", "lease", "quorum", "member", "transport"} {
+// shipped are the packages that a program gets which imports lockmesh.
+var shipped = []string{".", "internal/vote", "internal/node", "internal/world", "lease", "quorum", "member", "transport"}
+
+func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
+	for _, dir := range shipped {
 		for name, f := range parse(t, dir) {
 			for _, imp := range f.Imports {
-				if strings.HasPrefix(strings.Trim(imp.Path.Value, `"`), module+"/sim") {
-					t.Errorf("%s imports the simulator; only tests, examples and commands may", name)
+				path := strings.Trim(imp.Path.Value, `"`)
+				if slices.Contains([]string{"testing", module + "/internal/memnet", module + "/meshtest"}, path) ||
+					strings.HasPrefix(path, "testing/") || strings.HasPrefix(path, module+"/sim") {
+					t.Errorf("%s imports %s; only tests, and what is made for them, may", name, path)
 				}
 			}
 		}
 	}
 }
 
+// What an application's tests use must be what an application uses; so meshtest sees of lockmesh what is exported, and the seam.
+func TestMeshtestSeesTheMeshFromOutside(t *testing.T) {
+	own := []string{"internal/memnet", "internal/world"}
+	files := parse(t, "meshtest")
+	if len(files) == 0 {
+		t.Error("meshtest: no files; has it moved?")
+	}
+	for name, f := range files {
+		for _, imp := range f.Imports {
+			if rest, ok := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), module+"/"); ok && !slices.Contains(own, rest) {
+				t.Errorf("%s imports %s: besides lockmesh itself it may import only %v", name, rest, own)
+			}
+		}
+	}
+}
+
 func TestOnlyOneFileImportsSerf(t *testing.T) {
-	for _, dir := range []string{".", "internal/vote", "internal/node", "lease", "quorum", "member", "transport"} {
+	for _, dir := range shipped {
 		for name, f := range parse(t, dir) {
 			for _, imp := range f.Imports {
 				if strings.HasPrefix(strings.Trim(imp.Path.Value, `"`), "github.com/hashicorp/serf") && filepath.ToSlash(name) != "member/serf.go" {

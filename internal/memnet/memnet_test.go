@@ -1,0 +1,396 @@
+package memnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// box is a node that only notes what its links report.
+type box struct {
+	*port
+	process *Process
+	began   time.Time
+
+	mu   sync.Mutex
+	said []string
+}
+
+func (b *box) note(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.said = append(b.said, fmt.Sprintf("%v: ", time.Since(b.began))+fmt.Sprintf(format, args...))
+}
+
+func (b *box) Linked(_ vote.Conn, peer vote.SessionID, dialed bool) {
+	b.note("linked %s %v", peer.Node, dialed)
+}
+
+func (b *box) Received(_ vote.Conn, peer vote.SessionID, m *vote.Message) {
+	b.note("%d of %s", m.Number, peer.Node)
+}
+
+func (b *box) Closed(_ vote.Conn, peer vote.SessionID, err error) {
+	b.note("closed %s %v", peer.Node, err)
+}
+
+// heard waits until all that can happen now has happened, and returns what was noted since the last time.
+func (b *box) heard() string {
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	said := strings.Join(b.said, "; ")
+	b.said = nil
+	return said
+}
+
+func (b *box) want(t *testing.T, want string) {
+	t.Helper()
+	if got := b.heard(); got != want {
+		t.Errorf("%s heard %q, want %q", b.name(), got, want)
+	}
+}
+
+// run runs a test with nodes a and b, of which a has dialed b; what is heard of that is forgotten, and the time begins.
+func run(t *testing.T, latency time.Duration, f func(t *testing.T, n *Network, a, b *box, c vote.Conn)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := New(latency)
+		a, b := listen(t, n, "a", nil), listen(t, n, "b", nil)
+		c, err := a.Dial(t.Context(), "b:1", "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range []*box{a, b} {
+			b.heard()
+			b.began = time.Now()
+		}
+		f(t, n, a, b, c)
+	})
+}
+
+func listen(t *testing.T, n *Network, name string, edit func(*transport.Config)) *box {
+	t.Helper()
+	b := &box{process: n.Start(), began: time.Now()}
+	cfg := transport.Config{
+		Bind: name + ":1", Self: vote.SessionID{Node: vote.NodeID(name), Life: 1}, Handler: b,
+		Terms: transport.Terms{Mesh: "m", MaxTTL: time.Second, Voters: []vote.NodeID{"b", "a"}},
+	}
+	if edit != nil {
+		edit(&cfg)
+	}
+	links, err := b.process.World().Listen(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.port = links.(*port)
+	t.Cleanup(func() {
+		b.process.Kill()
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func number(n vote.Number) *vote.Message {
+	return &vote.Message{Kind: vote.KindRelease, Stream: 1, Number: n}
+}
+
+func cutting(from, to string) func(string, string) bool {
+	return func(f, t string) bool { return f == from && t == to }
+}
+
+func TestMessagesArriveInOrderAfterTheLatency(t *testing.T) {
+	run(t, 3*time.Millisecond, func(t *testing.T, _ *Network, a, b *box, c vote.Conn) {
+		a.Send(c, number(1))
+		a.Send(c, number(2))
+		time.Sleep(time.Millisecond)
+		a.Send(c, number(3))
+		time.Sleep(time.Second)
+		b.want(t, "3ms: 1 of a; 3ms: 2 of a; 4ms: 3 of a")
+		a.want(t, "")
+	})
+}
+
+func TestACutHoldsBackWhatIsSentAndNothingElse(t *testing.T) {
+	run(t, time.Millisecond, func(t *testing.T, n *Network, a, b *box, c vote.Conn) {
+		n.Cut(cutting("a", "b"))
+		a.Send(c, number(1))
+		b.Send(c+1, number(7)) // its end has the next number
+		time.Sleep(time.Second)
+		b.want(t, "")
+		a.want(t, "1ms: 7 of b")
+		a.CloseConn(c)
+		n.Cut(cutting("b", "a"))
+		time.Sleep(time.Second)
+		b.want(t, "1s: 1 of a; 1.001s: closed a EOF")
+		a.want(t, "1s: closed b transport closed")
+	})
+}
+
+func TestAClosedConnectionTakesAnythingAndForgetsIt(t *testing.T) {
+	run(t, time.Millisecond, func(t *testing.T, _ *Network, a, b *box, c vote.Conn) {
+		a.Send(c, number(1))
+		a.CloseConn(c)
+		a.CloseConn(c)
+		a.Send(c, number(2))
+		time.Sleep(time.Second)
+		b.want(t, "1ms: 1 of a; 1ms: closed a EOF")
+		a.want(t, "0s: closed b transport closed")
+	})
+}
+
+func TestBothSidesSeeABrokenConnectionAtOnce(t *testing.T) {
+	run(t, time.Millisecond, func(t *testing.T, n *Network, a, b *box, c vote.Conn) {
+		a.Send(c, number(1))
+		n.HangUp("b")
+		a.want(t, "0s: closed b EOF")
+		b.want(t, "0s: closed a EOF")
+		if n.Connections() != 1 {
+			t.Errorf("%d connections", n.Connections())
+		}
+	})
+}
+
+func TestAQueueThatIsFullBreaksTheConnection(t *testing.T) {
+	run(t, 0, func(t *testing.T, n *Network, a, b *box, c vote.Conn) {
+		n.Cut(cutting("a", "b"))
+		n.queueMax = 1000
+		for i := range vote.Number(1000) {
+			a.Send(c, number(i))
+		}
+		a.want(t, "0s: closed b "+transport.ErrQueueFull.Error())
+	})
+}
+
+func TestWhatAPausedProcessDoesWaits(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		do   func(a *box, c vote.Conn)
+	}{
+		{"it reads what its clock shows", func(a *box, _ vote.Conn) { a.process.Clock().Now() }},
+		{"it reads how much time has passed", func(a *box, _ vote.Conn) { a.process.Clock().Steady() }},
+		{"it sends", func(a *box, c vote.Conn) { a.Send(c, number(1)) }},
+		{"it hangs up", func(a *box, c vote.Conn) { a.CloseConn(c) }},
+		{"it closes", func(a *box, _ vote.Conn) { _ = a.Close() }},
+		{"it dials", func(a *box, _ vote.Conn) { _, _ = a.Dial(context.Background(), "b:1", "b") }},
+		{"it greets", func(a *box, _ vote.Conn) { _, _ = a.Greet(context.Background(), "b:1") }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			run(t, 0, func(t *testing.T, _ *Network, a, b *box, c vote.Conn) {
+				a.process.Pause()
+				done := make(chan time.Time, 1)
+				go func() {
+					row.do(a, c)
+					done <- time.Now()
+				}()
+				time.Sleep(time.Hour)
+				b.want(t, "")
+				a.process.Resume()
+				if waited := (<-done).Sub(a.began); waited != time.Hour {
+					t.Errorf("it waited for %v", waited)
+				}
+			})
+		})
+	}
+}
+
+func TestNothingComesToAPausedProcess(t *testing.T) {
+	run(t, 0, func(t *testing.T, _ *Network, a, b *box, c vote.Conn) {
+		b.process.Pause()
+		fired := make(chan time.Time, 1)
+		b.process.Clock().AfterFunc(time.Second, func() { fired <- time.Now() })
+		a.Send(c, number(1))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, dial := range []func() error{
+			func() error { _, err := a.Dial(ctx, "b:1", "b"); return err },
+			func() error { _, err := a.Greet(ctx, "b:1"); return err },
+		} {
+			if err := dial(); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		}
+		b.want(t, "")
+		b.process.Resume()
+		b.want(t, "1m0s: 1 of a")
+		if late := (<-fired).Sub(b.began); late != time.Minute {
+			t.Errorf("a timer fired after %v", late)
+		}
+	})
+}
+
+func TestNothingLeavesAProcessThatWasKilled(t *testing.T) {
+	run(t, 0, func(t *testing.T, _ *Network, a, b *box, c vote.Conn) {
+		a.process.Pause()
+		go func() {
+			a.Send(c, number(1))
+			a.CloseConn(c)
+		}()
+		synctest.Wait()
+		a.process.Kill()
+		b.want(t, "")
+		if _, err := a.Dial(t.Context(), "b:1", "b"); !errors.Is(err, transport.ErrClosed) {
+			t.Errorf("it dials: %v", err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		b.want(t, "0s: closed a EOF")
+	})
+}
+
+func TestAClockThatIsSetChangesWhatItShowsAndNothingElse(t *testing.T) {
+	run(t, 0, func(t *testing.T, _ *Network, a, _ *box, _ vote.Conn) {
+		c := a.process.Clock()
+		began := c.Steady()
+		fired := make(chan time.Time, 1)
+		c.AfterFunc(time.Second, func() { fired <- time.Now() })
+		for _, ahead := range []time.Duration{time.Hour, -time.Hour, 0} {
+			c.Set(ahead)
+			if off := time.Until(c.Now()); off != ahead {
+				t.Errorf("it is %v ahead, not %v", off, ahead)
+			}
+		}
+		c.Set(time.Hour)
+		if late := (<-fired).Sub(a.began); late != time.Second {
+			t.Errorf("a timer fired after %v", late)
+		}
+		if passed := c.Steady().Sub(began); passed != time.Second {
+			t.Errorf("%v have passed", passed)
+		}
+	})
+}
+
+func TestDialing(t *testing.T) {
+	const latency = time.Millisecond
+	for _, row := range []struct {
+		name    string
+		prepare func(t *testing.T, n *Network, b *box)
+		addr    string
+		want    vote.NodeID
+		says    string
+		after   time.Duration
+	}{
+		{"somebody is there", func(*testing.T, *Network, *box) {}, "b:1", "b", "<nil>", 2 * latency},
+		{"nobody is there", func(*testing.T, *Network, *box) {}, "x:1", "x", "connection refused", 2 * latency},
+		{"somebody was there", func(_ *testing.T, _ *Network, b *box) { _ = b.Close() }, "b:1", "b", "connection refused", 2 * latency},
+		{"somebody else is there", func(*testing.T, *Network, *box) {}, "b:1", "c", "belongs to b, not to c", 2 * latency},
+		{"it is ourselves", func(*testing.T, *Network, *box) {}, "a:1", "a", transport.ErrSelf.Error(), 2 * latency},
+		{"the way is cut", func(_ *testing.T, n *Network, _ *box) { n.Cut(cutting("a", "b")) }, "b:1", "b", "deadline exceeded", time.Minute},
+		{"the way back is cut", func(_ *testing.T, n *Network, _ *box) { n.Cut(cutting("b", "a")) }, "b:1", "b", "deadline exceeded", time.Minute},
+		{
+			"the way is cut, and nobody is there any more",
+			func(_ *testing.T, n *Network, b *box) { n.Cut(cutting("a", "b")); _ = b.Close() }, "b:1", "b", "deadline exceeded", time.Minute,
+		},
+		{
+			"the way heals",
+			func(_ *testing.T, n *Network, _ *box) {
+				n.Cut(cutting("a", "b"))
+				time.AfterFunc(time.Second, func() { n.Cut(cutting("c", "b")) })
+			}, "b:1", "b", "<nil>", time.Second + 2*latency,
+		},
+		{
+			"they have another MaxTTL and other voters",
+			func(t *testing.T, n *Network, _ *box) {
+				listen(t, n, "c", func(c *transport.Config) {
+					c.Terms.MaxTTL *= 2
+					c.Terms.Voters = []vote.NodeID{"c"}
+					c.Terms.Mesh = "n"
+				})
+			}, "c:1", "c", "mesh name is m here and n there; MaxTTL is 1s here and 2s there; the list of voters is [a b] here and [c] there", 2 * latency,
+		},
+		{
+			"they have another secret",
+			func(t *testing.T, n *Network, _ *box) {
+				listen(t, n, "c", func(c *transport.Config) { c.Secret = []byte("x") })
+			},
+			"c:1", "c", "the secrets differ", 2 * latency,
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			run(t, latency, func(t *testing.T, n *Network, a, b *box, _ vote.Conn) {
+				row.prepare(t, n, b)
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, err := a.Dial(ctx, row.addr, row.want)
+				if took := time.Since(began); !strings.Contains(fmt.Sprint(err), row.says) || took != row.after {
+					t.Errorf("%v after %v; want %q after %v", err, took, row.says, row.after)
+				}
+			})
+		})
+	}
+}
+
+func TestAPortThatClosesEndsItsDials(t *testing.T) {
+	run(t, 0, func(t *testing.T, n *Network, a, b *box, _ vote.Conn) {
+		n.Cut(cutting("a", "b"))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := a.Dial(context.Background(), "b:1", "b")
+			ended <- err
+		}()
+		synctest.Wait()
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, transport.ErrClosed) {
+			t.Error(err)
+		}
+		if _, err := a.Dial(t.Context(), "b:1", "b"); !errors.Is(err, transport.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnAddressIsTakenWhileSomebodyListens(t *testing.T) {
+	run(t, 0, func(t *testing.T, n *Network, a, b *box, _ vote.Conn) {
+		cfg := b.cfg
+		if _, err := n.Start().World().Listen(cfg); err == nil || !strings.Contains(err.Error(), `"b:1" is taken`) {
+			t.Error(err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		listen(t, n, "b", nil)
+		if _, err := a.Greet(t.Context(), "b:1"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAConnectionEndsOnceWhateverHappens(t *testing.T) {
+	run(t, 0, func(t *testing.T, n *Network, a, b *box, c vote.Conn) {
+		var work sync.WaitGroup
+		for _, end := range []func(){
+			func() { a.CloseConn(c) }, func() { n.HangUp("a") }, func() { n.HangUp("b") }, func() { _ = a.Close() }, func() { _ = b.Close() },
+		} {
+			work.Go(end)
+		}
+		work.Wait()
+		for _, b := range []*box{a, b} {
+			said := b.heard()
+			if strings.Count(said, ": closed ") != 1 || !slices.ContainsFunc([]error{io.EOF, transport.ErrClosed}, func(err error) bool {
+				return strings.HasSuffix(said, err.Error())
+			}) {
+				t.Errorf("%s heard %q", b.name(), said)
+			}
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package memnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/world"
+	"github.com/lockmesh/lockmesh/transport"
+)
+
+// errRefused is what an address answers at which nobody listens. The words are TCP's.
+var errRefused = errors.New("connection refused")
+
+// port is one node's place on a network.
+type port struct {
+	net     *Network
+	process *Process
+	cfg     transport.Config
+	readers sync.WaitGroup
+
+	ctx  context.Context // ends when the port closes
+	stop context.CancelFunc
+
+	ends map[vote.Conn]*end // guarded by net.mu
+}
+
+var _ world.Links = (*port)(nil)
+
+func (p *Process) listen(c transport.Config) (*port, error) {
+	l := &port{net: p.net, process: p, cfg: c, ends: make(map[vote.Conn]*end)}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.cfg.Terms.Voters = slices.Sorted(slices.Values(c.Terms.Voters))
+	p.lock()
+	defer p.net.mu.Unlock()
+	if p.net.ports[c.Bind] != nil {
+		l.stop()
+		return nil, fmt.Errorf("Bind %q is taken", c.Bind)
+	}
+	p.net.ports[c.Bind], p.net.names[c.Bind] = l, l.name()
+	return l, nil
+}
+
+func (p *port) name() vote.NodeID { return p.cfg.Self.Node }
+
+func (p *port) AdvertiseAddr() string { return p.cfg.Bind }
+
+// Dial takes a round trip, as a handshake does.
+func (p *port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Conn, error) {
+	ctx, free := p.during(ctx)
+	defer free()
+	them, err := p.reach(ctx, addr)
+	if err != nil {
+		return 0, err
+	}
+	if got := them.name(); got != want {
+		p.net.mu.Unlock()
+		return 0, &transport.WrongNodeError{Want: want, Got: got}
+	}
+	mine, theirs := p.newEnd(them.cfg.Self), them.newEnd(p.cfg.Self)
+	mine.other, theirs.other = theirs, mine
+	p.net.mu.Unlock()
+	them.cfg.Handler.Linked(theirs.id, theirs.peer, false)
+	p.cfg.Handler.Linked(mine.id, mine.peer, true)
+	go theirs.read()
+	go mine.read()
+	return mine.id, nil
+}
+
+// Greet takes a round trip, too.
+func (p *port) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
+	ctx, free := p.during(ctx)
+	defer free()
+	them, err := p.reach(ctx, addr)
+	if err != nil {
+		return vote.SessionID{}, err
+	}
+	defer p.net.mu.Unlock()
+	return them.cfg.Self, nil
+}
+
+// during returns a context that ends with ctx or with the port, and the function that frees it.
+func (p *port) during(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(p.ctx, func() { cancel(transport.ErrClosed) })
+	return ctx, func() { unhook(); cancel(nil) }
+}
+
+// reach waits until there and back is open, for a round trip and until the answer can come; it returns with net.mu held unless it fails. A node
+// that is cut off or paused doesn't answer. A process that is gone refuses, since its machine still answers.
+func (p *port) reach(ctx context.Context, addr string) (them *port, err error) {
+	n := p.net
+	open := func() bool {
+		name, ok := n.names[addr]
+		if p.process.paused || ok && (n.isCut(p.name(), name) || n.isCut(name, p.name())) {
+			return false
+		}
+		them = n.ports[addr]
+		return them == nil || !them.process.paused
+	}
+	if !n.await(ctx.Done(), open) {
+		return nil, context.Cause(ctx)
+	}
+	if n.latency > 0 {
+		n.mu.Unlock()
+		if !sleep(ctx.Done(), 2*n.latency) || !n.await(ctx.Done(), open) {
+			return nil, context.Cause(ctx)
+		}
+	}
+	if err := p.greet(ctx, them); err != nil {
+		n.mu.Unlock()
+		return nil, err
+	}
+	return them, nil
+}
+
+// greet is what the handshake finds; net.mu is held.
+func (p *port) greet(ctx context.Context, them *port) error {
+	switch {
+	case p.ctx.Err() != nil, p.process.dead:
+		return transport.ErrClosed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case them == nil:
+		return errRefused
+	case them == p:
+		return transport.ErrSelf
+	case string(them.cfg.Secret) != string(p.cfg.Secret):
+		return &transport.RefusedError{Reason: vote.ReasonSecret, Text: "the secrets differ"}
+	}
+	if text := differences(p.cfg.Terms, them.cfg.Terms); text != "" {
+		return &transport.RefusedError{Peer: them.name(), Reason: vote.ReasonTerms, Text: text}
+	}
+	return nil
+}
+
+// differences says what keeps two nodes apart, with both values; empty if nothing does.
+func differences(here, there transport.Terms) string {
+	var points []string
+	differ := func(what string, x, y any) {
+		points = append(points, fmt.Sprintf("%s is %v here and %v there", what, x, y))
+	}
+	if here.Mesh != there.Mesh {
+		differ("mesh name", here.Mesh, there.Mesh)
+	}
+	if here.MaxTTL != there.MaxTTL {
+		differ("MaxTTL", here.MaxTTL, there.MaxTTL)
+	}
+	if !slices.Equal(here.Voters, there.Voters) {
+		differ("the list of voters", here.Voters, there.Voters)
+	}
+	return strings.Join(points, "; ")
+}
+
+// Send encodes m at once, so that it is the caller's again.
+func (p *port) Send(c vote.Conn, m *vote.Message) {
+	p.process.lock()
+	defer p.net.mu.Unlock()
+	if e := p.ends[c]; e != nil && !p.process.dead {
+		e.send(m)
+	}
+}
+
+func (p *port) CloseConn(c vote.Conn) {
+	p.process.lock()
+	defer p.net.mu.Unlock()
+	if e := p.ends[c]; e != nil && !p.process.dead {
+		e.close()
+	}
+}
+
+// Close ends all connections. Others see it as soon as they hear from here.
+func (p *port) Close() error {
+	p.process.lock()
+	p.net.mu.Unlock()
+	p.stop()
+	p.net.change(func() {
+		for _, e := range p.ends {
+			e.close()
+		}
+		if p.net.ports[p.cfg.Bind] == p {
+			delete(p.net.ports, p.cfg.Bind)
+		}
+	})
+	p.readers.Wait()
+	return nil
+}
