@@ -23,7 +23,7 @@ var pure = map[string][]string{
 	"internal/node": {"internal/vote", "lease", "quorum"},
 }
 
-var harmless = []string{"bytes", "cmp", "container/heap", "errors", "fmt", "math", "math/bits", "slices", "sort", "strconv", "strings", "time"}
+var harmless = []string{"bytes", "cmp", "container/heap", "errors", "fmt", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time"}
 
 // clocks are the parts of package time that read or wait for one; durations are fine.
 var clocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Local"}
