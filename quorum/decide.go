@@ -154,7 +154,7 @@ func (q *Requester) covers(r *request, set Set) bool {
 	}
 	switch {
 	case r.Length > 0:
-		q.extend(r, set)
+		q.extend(r, set&^q.lasting(r))
 	case !r.waiting:
 		r.waiting = true
 		q.uncovered = append(q.uncovered, r)

@@ -16,6 +16,18 @@ func (q *Requester) extend(r *request, set Set) {
 	}
 }
 
+// lasting returns the voters whose votes for a request last for now. They aren't asked to extend them while others are: this node's own voter would
+// answer, and be asked again, for ever.
+func (q *Requester) lasting(r *request) Set {
+	var s Set
+	for i := range r.votes {
+		if r.votes[i].covered.Add(-vote.Guard(r.Length)) > q.now.Fast {
+			s = s.With(i)
+		}
+	}
+	return s
+}
+
 // extended takes a voter's word that it has extended a vote.
 func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 	v := &r.votes[p.place]
