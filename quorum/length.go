@@ -21,18 +21,6 @@ func (q *Requester) extend(r *request, set Set) {
 	}
 }
 
-// stale returns those voters of a set whose votes for a request cover nothing any more. The others are not to be asked again for as long as some are
-// missing: a node's own voter answers at once, and would be asked again at once.
-func (q *Requester) stale(r *request, set Set) (s Set) {
-	for i := range r.votes {
-		c := r.votes[i].covered
-		if set.Has(i) && c <= q.now.Fast.Add(vote.Guard(r.Length)) && c < q.now.Fast.Add(vote.Cover(r.Length)) {
-			s = s.With(i)
-		}
-	}
-	return s
-}
-
 // extended takes a voter's word that it has extended a vote.
 func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 	v := &r.votes[p.place]
