@@ -58,6 +58,9 @@ type Figures struct {
 	// Fired counts the faults that did something, by kind.
 	Fired [faultEnd]uint64
 
+	// Under counts them again, by what was held or wanted then.
+	Under [usedEnd][faultEnd]uint64
+
 	// Marks counts the rare paths that were reached.
 	Marks [markEnd]uint64
 
@@ -73,6 +76,11 @@ func (f *Figures) Add(g Figures) {
 	f.Simulated += g.Simulated
 	for i := range f.Fired {
 		f.Fired[i] += g.Fired[i]
+	}
+	for u := range f.Under {
+		for i := range f.Under[u] {
+			f.Under[u][i] += g.Under[u][i]
+		}
 	}
 	for i := range f.Marks {
 		f.Marks[i] += g.Marks[i]

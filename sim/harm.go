@@ -76,6 +76,7 @@ func (w *World) Do(a Act) {
 		if harm && !fired {
 			fired = true
 			w.fig.Fired[a.Fault]++
+			w.firedUnder(a.Fault)
 			w.mix(uint64(a.Fault))
 		}
 	}

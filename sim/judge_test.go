@@ -18,7 +18,7 @@ func allBut(check string) map[string]bool {
 	deaf := make(map[string]bool)
 	for _, c := range []string{
 		checkExclusion, checkTokens, checkBids, checkLost, checkTold, checkCover, checkQuiet, checkWord, checkSerial, checkTry, checkUnlock,
-		checkAlarm, checkLiveness, checkBaseline, checkEvents, checkHistory, checkResource, checkOrder, checkDrift,
+		checkAlarm, checkLiveness, checkBaseline, checkEvents, checkHistory, checkResource, checkOrder, checkDrift, checkRest, checkLength, checkIdle, checkRefusal,
 	} {
 		deaf[c] = c != check
 	}
@@ -75,7 +75,7 @@ func TestTheJudgeBeyondTheAssumptionsIsJudged(t *testing.T) {
 		mutant string
 		seed   uint64
 	}{
-		{"restarted voters that don't ask for the highest token", 53},
+		{"restarted voters that don't ask for the highest token", 82},
 		{"majority of the peers that look alive", 25},
 		{"no confirmation of tokens", 0},
 		{"highest token asked for at the start of the quiet time", 0},

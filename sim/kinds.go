@@ -56,7 +56,7 @@ func (o *Options) drawKinds() {
 	}
 	o.Load.Mix = Mix{
 		Shared: pickInt(r, 40, 80), Upgrade: pickInt(r, 0, 20, 50), Downgrade: pickInt(r, 0, 30),
-		Length: pickInt(r, 0, 20, 50), Fixed: pickInt(r, 20, 50), Delay: pickInt(r, 0, 0, 30), MinHold: pickInt(r, 0, 0, 30),
+		Length: pickInt(r, 0, 20, 50), Fixed: pickInt(r, 20, 50), Delay: pickInt(r, 0, 30), MinHold: pickInt(r, 0, 0, 30),
 		Value: pickInt(r, 0, 20), Urge: pickInt(r, 0, 20), Unfit: pickInt(r, 0, 0, 10),
 		// Sessions have twelve times the slowest way, too.
 		LengthLeast: min(o.MaxTTL, max(vote.MinTTL, 12*o.Net.Most*time.Duration(100+o.Net.Jitter)/100)),

@@ -25,7 +25,7 @@ type mutant struct {
 	unseen string
 }
 
-var mutants = slices.Concat(firstMutants, moreMutants)
+var mutants = slices.Concat(firstMutants, moreMutants, modeMutants)
 
 var firstMutants = []mutant{
 	{name: "no quiet time", build: hasty, seed: 1, scenario: votesAgainAtOnce, options: Options{Clients: 2}},

@@ -3,6 +3,8 @@ package sim
 import (
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // TestALengthIsWonByANodeThatVotes once hung: a voter's own vote covers a lease at once, and as long as no majority did, it was asked for that again and again.
@@ -62,4 +64,75 @@ func TestHoldersAgreeOnTheNumberOfPermits(t *testing.T) {
 	s.is(x1, Granted)
 	s.Release(x1)
 	s.becomes(x2, Granted, sceneTTL)
+}
+
+// TestAllPermitsCanBeHeldAtOnce takes one permit more than there are; whoever waits gets the one that comes free.
+func TestAllPermitsCanBeHeldAtOnce(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 16, 128} {
+		s := awake(t, Options{Clients: 3})
+		var all []*Request
+		for i := range n {
+			all = append(all, s.Ask(takes([]string{"x1", "x2", "x3"}[i%3], uint16(n))))
+		}
+		took := s.Now()
+		for _, r := range all {
+			s.becomes(r, Granted, 3*sceneTTL)
+		}
+		s.between("to be granted all", s.Now()-took, 0, sceneTTL)
+		late := s.Ask(takes("a", uint16(n)))
+		s.stays(late, Waiting, sceneTTL)
+		s.Release(all[n/2])
+		s.becomes(late, Granted, sceneTTL/vote.RefreshesPerTTL)
+		if late.Slot != all[n/2].Slot {
+			t.Errorf("slot %d of %d came free, and %d is granted", all[n/2].Slot, n, late.Slot)
+		}
+	}
+}
+
+// TestAReleaseWithoutAMinHoldFreesTheKeyAtOnce is the other side of the delays.
+func TestAReleaseWithoutAMinHoldFreesTheKeyAtOnce(t *testing.T) {
+	s := awake(t, Options{Clients: 2})
+	x1 := s.Ask(Ask{Node: "x1", Key: "k", Delay: time.Second, Length: time.Second})
+	s.becomes(x1, Granted, time.Second)
+	s.Run(100 * time.Millisecond)
+	s.Release(x1)
+	s.becomes(s.Lock("x2", "k"), Granted, 50*time.Millisecond)
+}
+
+// TestALengthDecidesWhenADeadNodesKeyIsFree, whether it is shorter than the node's session or longer.
+func TestALengthDecidesWhenADeadNodesKeyIsFree(t *testing.T) {
+	for _, length := range []time.Duration{400 * time.Millisecond, 1900 * time.Millisecond} {
+		s := awake(t, Options{Clients: 2, TTL: []time.Duration{0, 0, 0, sceneTTL / 2, 0}})
+		x1 := s.Ask(Ask{Node: "x1", Key: "k", Length: length})
+		s.becomes(x1, Granted, time.Second)
+		s.Run(3 * time.Second)
+		s.is(x1, Granted)
+		s.PowerOff("x1")
+		end := x1.endAt
+		x2 := s.Lock("x2", "k")
+		s.becomes(x2, Granted, 3*sceneTTL)
+		s.between("the key", time.Duration(s.now-end), 0, length/50+vote.Guard(length)+50*time.Millisecond)
+	}
+}
+
+// TestReadersAndWritersAreServedInOrder has readers come and go so that a writer would starve if they could pass it.
+func TestReadersAndWritersAreServedInOrder(t *testing.T) {
+	s := awake(t, Options{Clients: 3})
+	s.Run(calmTTLs*sceneTTL + servedFixed)
+	first, writer := s.Ask(reads("x1")), (*Request)(nil)
+	for range 10 {
+		s.Run(500 * time.Millisecond)
+		if writer == nil {
+			writer = s.Lock("x2", "k")
+			s.Run(500 * time.Millisecond)
+		}
+		next := s.Ask(reads("x3"))
+		s.Run(100 * time.Millisecond)
+		if next.State == Granted && writer.State == Waiting {
+			t.Fatalf("at %v a reader passes a writer that waits since %v", s.Now(), writer.Asked)
+		}
+		s.Release(first)
+		first = next
+	}
+	s.is(writer, Granted)
 }

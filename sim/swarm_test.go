@@ -33,6 +33,9 @@ func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*
 	}
 }
 
+// manyRequests is from how many on a run must have had every fault under every way in which keys are used; smaller ones see the common ways.
+const manyRequests = 500_000
+
 // TestSwarm runs seeds with all faults within what exclusion assumes.
 func TestSwarm(t *testing.T) {
 	swarm(t, 72, Draw, func(f *Figures) {
@@ -44,6 +47,15 @@ func TestSwarm(t *testing.T) {
 				t.Errorf("no run had this fault: %v", k)
 			}
 		}
+		for u := range usedEnd {
+			for k := range faultEnd {
+				often := u != UsedByUpgrade && u != UsedByDowngraded && u != UsedWithDelay && u != UsedWithMinHold
+				if f.Under[u][k] == 0 && k != FaultUnseen && k != FaultBeyond && (often || f.Requests > manyRequests) {
+					t.Errorf("no run had a fault of this kind while a key was held or wanted so: %v, %v", k, u)
+				}
+			}
+		}
+		t.Log("\n" + f.UnderTable())
 		if f.Undecided > 5+f.Acquisitions/10_000 {
 			t.Errorf("%d histories are undecided", f.Undecided)
 		}

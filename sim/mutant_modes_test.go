@@ -1,0 +1,384 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// modeMutants break the rules of keys that several may hold, and of leases that end at a time of their own.
+var modeMutants = []mutant{
+	{name: "a voter takes writers for readers", build: mistakes(func(x *vote.Wish) {
+		if x.Beside == 0 && x.Mode == vote.Exclusive {
+			x.Mode = vote.Shared
+		}
+	}), seed: 1, scenario: writerMeetsReader, options: Options{Clients: 2}},
+	{name: "an upgrade that doesn't wait for other readers", build: mistakes(func(x *vote.Wish) {
+		if x.Beside != 0 {
+			x.Mode = vote.Shared
+		}
+	}), seed: 3, scenario: upgradeMeetsReader, options: Options{Clients: 2}},
+	{name: "a reader passes a waiting writer", build: hurries, seed: 208, scenario: readerAfterWriter, options: Options{Clients: 3}},
+	{name: "permits counted without slots", build: countsAnySlot, seed: 11, scenario: threeForTwoPermits, options: Options{Clients: 3}},
+	{name: "a vote counted as moved before the voter has moved it", build: movesFirst, seed: 11, scenario: slotsCrossed, options: Options{Clients: 2}},
+	{name: "a delay forgotten", build: mistakes(func(x *vote.Wish) { x.Delay = 0 }), seed: 19, scenario: lapseWithDelay, options: Options{Clients: 2}},
+	{name: "a least time to hold forgotten", build: mistakes(func(x *vote.Wish) { x.MinHold = 0 }), seed: 10, scenario: backTooSoon, options: Options{Clients: 2}},
+	{name: "a lease that isn't to be extended is", build: extendsAll, seed: 5, scenario: fixedLease, options: Options{Clients: 1}},
+	{name: "a vote of its own length counted as covered by the session", build: coversLengths, seed: 6, scenario: shortLease, options: Options{Clients: 2}},
+	{name: "upgrades that don't clash", build: hearsNoClash, scenario: twoUpgrades, options: Options{Clients: 2}},
+	{name: "a downgrade that keeps others out", build: hearsNoShare, scenario: downgradeLetsIn, options: Options{Clients: 2}},
+	{name: "tokens of shared leases not told apart", build: hearsNoOtherToken, seed: 8, scenario: manyReadersAtOnce, options: Options{Clients: 3}},
+}
+
+// wishful is a voter that mistakes what requests of other nodes are for.
+type wishful struct {
+	Machine
+	change func(x *vote.Wish)
+}
+
+func mistakes(change func(x *vote.Wish)) Builder {
+	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		n, err := node.New(cfg, now)
+		return wishful{n, change}, err
+	}
+}
+
+func (x wishful) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	switch m.Kind {
+	case vote.KindRequest:
+		x.change(&m.Wish)
+	case vote.KindStatement:
+		for i := range m.Entries {
+			x.change(&m.Entries[i].Wish)
+		}
+	}
+	x.Machine.Deliver(now, conn, from, m)
+}
+
+func reads(node string) Ask { return Ask{Node: node, Key: "k", Mode: Shared} }
+
+func writerMeetsReader(w *World) {
+	w.Ask(reads("x1"))
+	w.Run(100 * time.Millisecond)
+	w.Lock("x2", "k")
+	w.Run(sceneTTL)
+}
+
+func upgradeMeetsReader(w *World) {
+	r := w.Ask(reads("x1"))
+	w.Ask(reads("x2"))
+	w.Run(100 * time.Millisecond)
+	w.Upgrade(r)
+	w.Run(sceneTTL)
+}
+
+// hasty readers come first.
+type hastyReaders struct{ Machine }
+
+func hurries(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return hastyReaders{n}, err
+}
+
+func (h hastyReaders) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	switch m.Kind {
+	case vote.KindRequest:
+		if m.Mode == vote.Shared {
+			m.Time -= 1e7
+		}
+	case vote.KindStatement:
+		for i := range m.Entries {
+			if m.Entries[i].Mode == vote.Shared {
+				m.Entries[i].Time -= 1e7
+			}
+		}
+	}
+	h.Machine.Deliver(now, conn, from, m)
+}
+
+// readerAfterWriter has a reader come when a writer waits for another reader.
+func readerAfterWriter(w *World) {
+	w.Run(calmTTLs*sceneTTL + servedFixed)
+	first := w.Ask(reads("x1"))
+	w.Run(time.Second)
+	writer := w.Lock("x2", "k")
+	w.Run(3 * time.Second)
+	second := w.Ask(reads("x3"))
+	w.Run(time.Second)
+	w.Release(first)
+	w.RunUntil(sceneTTL, func() bool { return writer.State == Granted || second.State == Granted })
+}
+
+// countless takes all votes of a request for votes for the slot that the first was for.
+type countless struct {
+	Machine
+	slots map[vote.Number]vote.Slot
+}
+
+func countsAnySlot(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return countless{n, make(map[vote.Number]vote.Slot)}, err
+}
+
+func (c countless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	same := func(n vote.Number, s *vote.Slot) {
+		if c.slots[n] == 0 {
+			c.slots[n] = *s
+		}
+		*s = c.slots[n]
+	}
+	switch m.Kind {
+	case vote.KindPromise:
+		same(m.Number, &m.Slot)
+	case vote.KindAnswer:
+		for i := range m.Entries {
+			same(m.Entries[i].Number, &m.Entries[i].Slot)
+		}
+	}
+	c.Machine.Deliver(now, conn, from, m)
+}
+
+func takes(node string, of uint16) Ask {
+	return Ask{Node: node, Key: "k", Mode: Permit, Permits: of}
+}
+
+// threeForTwoPermits has each of three reach another majority.
+func threeForTwoPermits(w *World) {
+	w.Cut("x1", "c")
+	w.Cut("x2", "a")
+	w.Cut("x3", "b")
+	w.Run(2 * sceneTTL)
+	for _, x := range []string{"x1", "x2", "x3"} {
+		w.Ask(takes(x, 2))
+		w.Run(50 * time.Millisecond)
+	}
+	w.Run(sceneTTL)
+}
+
+// mover counts a vote for the slot that it asks a voter to move it to.
+type mover struct {
+	Machine
+	now    vote.Now
+	from   map[vote.Conn]vote.SessionID
+	tokens map[votedFor]vote.Token
+}
+
+func movesFirst(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &mover{Machine: n, now: now, from: make(map[vote.Conn]vote.SessionID), tokens: make(map[votedFor]vote.Token)}, err
+}
+
+func (v *mover) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	v.now, v.from[conn] = now, from
+	if m.Kind == vote.KindPromise || m.Kind == vote.KindConfirmed {
+		v.tokens[votedFor{from.Node, m.Number}] = m.Token
+	}
+	v.Machine.Deliver(now, conn, from, m)
+}
+
+func (v *mover) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(out)
+	out, ev = v.Machine.Drain(out, ev)
+	forged := false
+	for _, o := range out[first:] {
+		m, from := &o.Message, v.from[o.Conn]
+		if o.Close || m.Kind != vote.KindYield || m.Slot == 0 || m.Serial > 1<<40 || from.Node == "" {
+			continue
+		}
+		forged = true
+		v.Machine.Deliver(v.now, o.Conn, from, &vote.Message{
+			Kind: vote.KindPromise, Stream: m.Stream, Number: m.Number, Serial: m.Serial + 1<<40, Slot: m.Slot, Token: v.tokens[votedFor{from.Node, m.Number}],
+		})
+	}
+	if forged {
+		return v.Machine.Drain(out, ev)
+	}
+	return out, ev
+}
+
+// slotsCrossed has x1 meet voters that know another holder, or don't.
+func slotsCrossed(w *World) {
+	w.Cut("x2", "a")
+	w.Cut("x1", "c")
+	w.Run(2 * sceneTTL)
+	w.Ask(takes("x2", 2))
+	w.Run(100 * time.Millisecond)
+	w.Ask(takes("x1", 2))
+	w.Run(sceneTTL)
+}
+
+func lapseWithDelay(w *World) {
+	w.Ask(Ask{Node: "x1", Key: "k", Length: 500 * time.Millisecond, Delay: time.Second})
+	w.Run(100 * time.Millisecond)
+	w.PowerOff("x1")
+	w.Lock("x2", "k")
+	w.Run(2 * sceneTTL)
+}
+
+func backTooSoon(w *World) {
+	r := w.Ask(Ask{Node: "x1", Key: "k", MinHold: time.Second})
+	w.expect(r, Granted, sceneTTL)
+	w.Run(100 * time.Millisecond)
+	w.Release(r)
+	w.expect(w.Lock("x2", "k"), Granted, sceneTTL)
+}
+
+// extender goes on extending what isn't to be extended.
+type extender struct{ Machine }
+
+func extendsAll(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return extender{n}, err
+}
+
+func (e extender) Lock(now vote.Now, ask quorum.Ask) (vote.Number, error) {
+	ask.Fixed = false
+	return e.Machine.Lock(now, ask)
+}
+
+func fixedLease(w *World) {
+	r := w.Ask(Ask{Node: "x1", Key: "k", Length: 500 * time.Millisecond, Fixed: true})
+	w.expect(r, Granted, sceneTTL)
+	w.expect(r, Lost, time.Second)
+}
+
+// coversLengths believes in leases of their own length for as long as the session is covered.
+func coversLengths(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+	m, err := anyMajority(w, cfg, now)
+	return &lengthless{anyone: m.(*anyone), own: make(map[vote.Number]bool), groups: make(map[quorum.GroupID]bool)}, err
+}
+
+type lengthless struct {
+	*anyone
+	own    map[vote.Number]bool
+	groups map[quorum.GroupID]bool
+}
+
+func (l *lengthless) Lock(now vote.Now, ask quorum.Ask) (vote.Number, error) {
+	n, err := l.Machine.Lock(now, ask)
+	l.own[n] = err == nil && ask.Length > 0
+	return n, err
+}
+
+func (l *lengthless) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(ev)
+	out, ev = l.Machine.Drain(out, ev)
+	inner := append([]quorum.Event{}, ev[first:]...)
+	ev = ev[:first]
+	for _, e := range inner {
+		if e.Kind == quorum.EventGranted || e.Kind == quorum.EventMoved {
+			l.groups[e.Group] = l.groups[e.Group] || l.own[e.Number]
+		}
+	}
+	until := l.until()
+	for _, e := range inner {
+		switch e.Kind {
+		case quorum.EventCover:
+			if l.groups[e.Group] {
+				e.Until = max(e.Until, until)
+			}
+		case quorum.EventLost:
+			if l.own[e.Number] && until > l.now.Fast {
+				continue
+			}
+		}
+		ev = append(ev, e)
+	}
+	return out, ev
+}
+
+// shortLease has a holder cut off for longer than its lease lasts, and shorter than its session.
+func shortLease(w *World) {
+	w.Ask(Ask{Node: "x1", Key: "k", Length: 300 * time.Millisecond})
+	w.Run(100 * time.Millisecond)
+	w.Lock("x2", "k")
+	w.Cut("x1", "a", "b", "c")
+	w.Run(2 * sceneTTL)
+}
+
+// deafTo doesn't hear words of a kind, which goes on as a word about nothing.
+type deafTo struct {
+	Machine
+	kind vote.Kind
+}
+
+func (d deafTo) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if m.Kind == d.kind {
+		m.Number = 0
+	}
+	d.Machine.Deliver(now, conn, from, m)
+}
+
+func hearsNoClash(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return deafTo{n, vote.KindClash}, err
+}
+
+func hearsNoShare(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return deafTo{n, vote.KindShare}, err
+}
+
+func twoUpgrades(w *World) {
+	r1, r2 := w.Ask(reads("x1")), w.Ask(reads("x2"))
+	w.expect(r1, Granted, sceneTTL)
+	w.expect(r2, Granted, sceneTTL)
+	u1 := w.Upgrade(r1)
+	w.Run(100 * time.Millisecond)
+	u2 := w.Upgrade(r2)
+	w.expect(u2, Failed, sceneTTL)
+	w.Release(r2)
+	w.expect(u1, Granted, sceneTTL)
+}
+
+func downgradeLetsIn(w *World) {
+	r := w.Lock("x1", "k")
+	w.expect(r, Granted, sceneTTL)
+	w.Share(r)
+	w.expect(w.Ask(reads("x2")), Granted, sceneTTL)
+}
+
+// sameToken believes that voters confirm what they were asked to.
+type sameToken struct {
+	Machine
+	asked map[lateVote]vote.Token
+}
+
+func hearsNoOtherToken(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return sameToken{n, make(map[lateVote]vote.Token)}, err
+}
+
+func (s sameToken) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(out)
+	out, ev = s.Machine.Drain(out, ev)
+	for _, o := range out[first:] {
+		if m := &o.Message; m.Kind == vote.KindConfirm {
+			s.asked[lateVote{o.Conn, m.Stream, m.Number, m.Serial}] = m.Token
+		}
+	}
+	return out, ev
+}
+
+func (s sameToken) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if t := s.asked[lateVote{conn, m.Stream, m.Number, m.Serial}]; m.Kind == vote.KindConfirmed && t != 0 {
+		m.Token = t
+	}
+	s.Machine.Deliver(now, conn, from, m)
+}
+
+func manyReadersAtOnce(w *World) {
+	for range 5 {
+		var all []*Request
+		for _, x := range []string{"x1", "x2", "x3", "x1", "x2", "x3"} {
+			all = append(all, w.Ask(reads(x)))
+		}
+		w.Run(100 * time.Millisecond)
+		for _, r := range all {
+			w.Release(r)
+		}
+		w.Run(100 * time.Millisecond)
+	}
+}

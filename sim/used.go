@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Used is a way in which a key is held or wanted. One request may be of several.
+type Used uint8
+
+// The ways.
+const (
+	UsedAlone Used = iota
+	UsedByReaders
+	UsedByUpgrade
+	UsedByDowngraded
+	UsedByPermits
+	UsedForLength // of its own, and extended
+	UsedFixed
+	UsedWithDelay
+	UsedWithMinHold
+
+	usedEnd
+)
+
+var usedNames = [...]string{
+	"exclusive", "shared", "upgrade", "downgraded", "permit", "own length", "fixed", "delay", "least hold",
+}
+
+func (u Used) String() string { return usedNames[u] }
+
+// uses are the ways in which a request uses its key.
+func (r *Request) uses(f func(Used)) {
+	a := &r.Ask
+	for _, x := range []struct {
+		is bool
+		u  Used
+	}{
+		{r.Mode == vote.Exclusive && r.base == nil, UsedAlone}, {r.Mode == vote.Shared && r.shared == 0, UsedByReaders}, {r.base != nil, UsedByUpgrade},
+		{r.shared != 0, UsedByDowngraded}, {r.Mode == vote.Permit, UsedByPermits}, {a.Length > 0 && !a.Fixed, UsedForLength},
+		{a.Length > 0 && a.Fixed, UsedFixed}, {a.Delay > 0, UsedWithDelay}, {a.MinHold > 0, UsedWithMinHold},
+	} {
+		if x.is {
+			f(x.u)
+		}
+	}
+}
+
+// firedUnder counts a fault that has fired under all that is held or wanted.
+func (w *World) firedUnder(f Fault) {
+	var under [usedEnd]bool
+	for _, k := range w.lockKeys {
+		for _, list := range [][]*Request{k.holds, k.waits} {
+			for _, r := range list {
+				r.uses(func(u Used) { under[u] = true })
+			}
+		}
+	}
+	for u, is := range under {
+		if is {
+			w.fig.Under[u][f]++
+		}
+	}
+}
+
+// UnderTable lists how often each fault fired under each way in which keys are used, in Markdown.
+func (f *Figures) UnderTable() string {
+	var b strings.Builder
+	b.WriteString("| fault |")
+	for u := range usedEnd {
+		fmt.Fprintf(&b, " %v |", u)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("--:|", int(usedEnd)) + "\n")
+	for i := range faultEnd {
+		if i == FaultUnseen || i == FaultBeyond {
+			continue // beyond the assumptions
+		}
+		fmt.Fprintf(&b, "| %v |", i)
+		for u := range usedEnd {
+			fmt.Fprintf(&b, " %d |", f.Under[u][i])
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
