@@ -44,6 +44,9 @@ var (
 	// ErrOption : an option's value can't be used, or not with the others. The text says what to change. Nothing was sent.
 	ErrOption error = sentinel("the options can't be used")
 
+	// ErrNoLeader : nobody leads the election at this moment. Wait with Observe, or campaign.
+	ErrNoLeader error = sentinel("nobody leads")
+
 	// ErrBusy : this node has so many calls open that it takes no more. Nothing was sent. Slow down, then try again.
 	ErrBusy error = sentinel("too many calls are open")
 )

@@ -38,6 +38,7 @@ type Mesh struct {
 	stop context.CancelFunc
 	work sync.WaitGroup // the node's own goroutines
 
+	marks    atomic.Uint64
 	leaving  atomic.Bool
 	left     chan struct{} // closed when Leave has ended
 	leaveErr error         // written before left is closed

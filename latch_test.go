@@ -1,0 +1,123 @@
+package lockmesh
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestALatchOpensAtTheLastCountAndStaysOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		la, lb, lc := a.CountDownLatch("l", 3), b.CountDownLatch("l", 3), c.CountDownLatch("l", 3)
+		awaits := make(chan error, 1)
+		go func() { awaits <- lc.Await(t.Context()) }()
+		must[*Count](t)(la.CountDown(t.Context()))
+		second := must[*Count](t)(la.CountDown(t.Context()))
+		synctest.Wait()
+		if n := must[int](t)(lc.Count(t.Context())); n != 1 || open(awaits) {
+			t.Fatalf("%d are missing", n)
+		}
+		if err := second.TakeBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantIs(t, second.Err(), ErrReleased)
+		<-second.Done()
+		must[*Count](t)(lb.CountDown(t.Context()))
+		if open(awaits) {
+			t.Fatal("it is open with two of three counts")
+		}
+		err := lb.Await(within(t, time.Second))
+		wantIs(t, err, context.DeadlineExceeded)
+		if !contains(fmt.Sprint(err), "2 of 3") {
+			t.Error(err)
+		}
+		must[*Count](t)(lb.CountDown(t.Context()))
+		if err := <-awaits; err != nil {
+			t.Fatal(err)
+		}
+		<-lc.Opened()
+		_, err = lc.CountDown(t.Context())
+		wantIs(t, err, ErrHeld)
+		synctest.Wait()
+		if err := a.Close(); err != nil { // one count goes with it
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		late := c.CountDownLatch("l", 3)
+		if err := late.Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := must[int](t)(c.CountDownLatch("l", 3).Count(t.Context())); n != 0 {
+			t.Errorf("%d are missing", n)
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := late.Await(t.Context()); err != nil { // it has seen it open
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestACountThatDiesBeforeTheLatchOpensIsGone(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		count := must[*Count](t)(a.CountDownLatch("l", 2).CountDown(t.Context()))
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wantIs(t, count.Err(), ErrLost)
+		time.Sleep(20 * time.Second)
+		must[*Count](t)(b.CountDownLatch("l", 2).CountDown(t.Context()))
+		wantIs(t, c.CountDownLatch("l", 2).Await(within(t, 30*time.Second)), context.DeadlineExceeded)
+		must[*Count](t)(b.CountDownLatch("l", 2).CountDown(t.Context()))
+		if err := c.CountDownLatch("l", 2).Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestUsersOfALatchAgreeOnItsNumber(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		must[*Count](t)(a.CountDownLatch("l", 2).CountDown(t.Context()))
+		_, err := b.CountDownLatch("l", 3).CountDown(t.Context())
+		wantIs(t, err, ErrPermits)
+		_, err = b.CountDownLatch("l", 3).Count(t.Context())
+		wantIs(t, err, ErrPermits)
+		wantIs(t, b.CountDownLatch("l", 0).Await(t.Context()), ErrPermits)
+		wantIs(t, b.CountDownLatch("", 1).Await(t.Context()), ErrKey)
+	})
+}
+
+func TestManyCountAtOnceAndNoneMoreThanNeeded(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		const n = 20
+		got := make(chan error, 3*n)
+		for i := range 3 * n {
+			go func() {
+				_, err := []*Mesh{a, b, c}[i%3].CountDownLatch("l", n).CountDown(t.Context())
+				got <- err
+			}()
+		}
+		time.Sleep(time.Minute)
+		made := 0
+		for range 3 * n {
+			if err := <-got; err == nil {
+				made++
+			} else {
+				wantIs(t, err, ErrHeld)
+			}
+		}
+		if made != n {
+			t.Errorf("%d counts were made", made)
+		}
+		if err := a.CountDownLatch("l", n).Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

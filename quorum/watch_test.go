@@ -1,0 +1,129 @@
+package quorum
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+func (b *bench) quiet(v vote.NodeID, d time.Duration) {
+	b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Life: 5})
+	b.say(v, vote.Message{Kind: vote.KindAnswer, End: true, Sent: b.q.peerOf(v).stated, Life: 5, Generation: b.gen, Wall: b.now.Wall, Quiet: d})
+}
+
+// asked returns the messages of a kind that a voter was sent since the last time.
+func (b *bench) asked(v vote.NodeID, kind vote.Kind) (all []vote.Message) {
+	b.drain()
+	for _, m := range b.heard[v] {
+		if m.Kind == kind {
+			all = append(all, m)
+		}
+	}
+	b.heard[v] = nil
+	return all
+}
+
+func (b *bench) shows(v vote.NodeID, nonce uint64, sights ...vote.Sight) {
+	b.say(v, vote.Message{Kind: vote.KindShow, Nonce: nonce, End: true, Sights: sights})
+}
+
+func TestAQuietVotersAnswerDoesntCountInALook(t *testing.T) {
+	b := newBench(t, 3)
+	b.link("v0")
+	b.quiet("v1", 100*time.Millisecond)
+	nonce := b.q.Look(b.now, "k")
+	b.shows("v0", nonce)
+	b.shows("v1", nonce) // it may have forgotten a lease that stands
+	if b.last(EventShown) != nil {
+		t.Fatal("a quiet voter was counted")
+	}
+	b.asked("v1", vote.KindLook)
+	b.pass(150 * time.Millisecond)
+	b.say("v1", vote.Message{Kind: vote.KindAck, Sent: b.q.peerOf("v1").refreshed, Life: 5, Generation: b.gen, Wall: b.now.Wall})
+	if again := b.asked("v1", vote.KindLook); len(again) != 1 || again[0].Nonce != nonce {
+		t.Fatalf("it isn't asked again when it counts: %v", again)
+	}
+	b.shows("v1", nonce, vote.Sight{What: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "x", Life: 1}, Number: 1, Mode: vote.Exclusive, Token: 99})
+	if e := b.last(EventShown); e == nil || e.Wait.Reason != WaitNone || len(e.Shown.Sights) != 1 || e.Shown.Sights[0].Token != vote.Token(99).First() {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
+	b := newBench(t, 3)
+	b.link("v0")
+	look := b.q.Look(b.now, "k")
+	revoke := b.q.Revoke(b.now, "k", "why")
+	b.shows("v0", look)
+	b.say("v0", vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
+	b.link("v1")
+	if n := len(b.asked("v1", vote.KindLook)); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	b.q.Unlink(b.now, b.place("v1"))
+	b.link("v1")
+	b.drain()
+	if l, r := 0, 0; true {
+		for _, m := range b.heard["v1"] {
+			if m.Kind == vote.KindLook {
+				l++
+			}
+			if m.Kind == vote.KindRevoke {
+				r++
+			}
+		}
+		if l != 1 || r != 0 { // holders aren't told twice
+			t.Errorf("after a break asked %d times to show, %d times to revoke", l, r)
+		}
+	}
+	b.shows("v1", look)
+	if e := b.last(EventShown); e == nil || e.Wait.Reason != WaitNone {
+		t.Errorf("%+v", e)
+	}
+	b.pass(2 * ttl)
+	if e := b.last(EventShown); e.Nonce != revoke || e.Wait.Reason != WaitNoQuorum {
+		t.Errorf("the revocation ended with %+v", e)
+	}
+}
+
+func TestALookIsCutWhereAVoterShowedNoMore(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	nonce := b.q.LookAll(b.now, "")
+	sight := func(key vote.Key, number vote.Number) vote.Sight {
+		return vote.Sight{What: vote.Holding, Key: key, Owner: vote.SessionID{Node: "x", Life: 1}, Number: number, Mode: vote.Exclusive, Token: 100}
+	}
+	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Sights: []vote.Sight{sight("a", 1)}})
+	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Sights: []vote.Sight{sight("b", 2)}, End: true, Gap: true})
+	b.shows("v1", nonce, sight("a", 1), sight("b", 2), sight("c", 3))
+	e := b.last(EventShown)
+	if e == nil || !e.Shown.Cut || e.Shown.Last != "b" || len(e.Shown.Sights) != 2 {
+		t.Errorf("%+v", e.Shown)
+	}
+}
+
+func TestAWatchIsAskedAgainWhereThereWasNoRoom(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	nonce := b.q.Watch(b.now, "k", false)
+	b.asked("v0", vote.KindWatch)
+	b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Life: 5, Seq: 7, Gap: true})
+	if w := b.asked("v0", vote.KindWatch); len(w) != 1 || w[0].Seq != 7 || w[0].Life != 5 {
+		t.Fatalf("%+v", w)
+	}
+	for range 2 { // before it is given up as silent
+		b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Life: 5, Seq: 7})
+		if w := b.asked("v0", vote.KindWatch); len(w) != 0 {
+			t.Fatalf("asked again at once: %+v", w)
+		}
+		b.pass(ttl / 5)
+		if w := b.asked("v0", vote.KindWatch); len(w) != 1 {
+			t.Fatalf("asked %d times with the refresh", len(w))
+		}
+	}
+	b.q.Unwatch(b.now, nonce)
+	if w := b.asked("v0", vote.KindWatch); len(w) != 1 || !w[0].End {
+		t.Errorf("%+v", w)
+	}
+}
