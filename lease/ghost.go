@@ -26,7 +26,7 @@ func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
 	if e.MinHold > 0 && (e.held || lapsed) {
 		won := e.wonAt
 		if !e.held {
-			won = e.since // it may have won, and died before it could say so
+			won = v.now.Slow // it may have won just now, and died before it could say so
 		}
 		until = won.Add(e.MinHold + vote.Drift(e.MinHold))
 	}

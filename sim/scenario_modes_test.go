@@ -136,3 +136,20 @@ func TestReadersAndWritersAreServedInOrder(t *testing.T) {
 	}
 	s.is(writer, Granted)
 }
+
+// TestALeastHoldIsKeptByVotersThatHaveNotHeardOfTheLease once failed: such a voter counted from its vote, which may have come long before the lease.
+func TestALeastHoldIsKeptByVotersThatHaveNotHeardOfTheLease(t *testing.T) {
+	s := awake(t, Options{Clients: 2})
+	s.Cut("x1", "a")
+	s.Run(2 * sceneTTL)
+	s.CutOneWay("b", "x1")
+	x1 := s.Ask(Ask{Node: "x1", Key: "k", MinHold: time.Second})
+	s.Run(700 * time.Millisecond)
+	s.MendOneWay("b", "x1")
+	s.becomes(x1, Granted, time.Second)
+	s.Break("x1", "c")
+	s.Release(x1)
+	x2 := s.Lock("x2", "k")
+	s.becomes(x2, Granted, 2*sceneTTL)
+	s.between("the way to the key", x2.Had-x1.Had, 990*time.Millisecond, 1300*time.Millisecond)
+}
