@@ -76,7 +76,7 @@ type lockKey struct {
 	kept    *Request                 // the last of them, until somebody is granted the key
 	waits   []*Request               // that wait, in the order in which they were asked for
 	changed Moment                   // when anything last became of any request
-	mixed   bool                     // it isn't used by exclusive requests alone
+	mixed   bool                     // it isn't used by plain exclusive requests alone
 	excused bool                     // since the newest lease a voter had to trust a clock that stood behind its token
 	lossAt  Moment                   // when a lease was last lost
 	died    bool                     // its holder died, and nobody has been granted it since

@@ -206,7 +206,7 @@ func (w *World) ask(p *process, a Ask, base *Request) *Request {
 	}
 	p.requests[n] = r
 	k.changed = w.now
-	k.mixed = k.mixed || r.Mode != vote.Exclusive
+	k.mixed = k.mixed || r.Mode != vote.Exclusive || r.Ask.Delay > 0 || r.Ask.MinHold > 0 || r.Ask.Length > 0
 	w.pic.asked(r)
 	w.waiting++
 	k.waits = append(k.waits, r)
