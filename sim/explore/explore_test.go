@@ -142,10 +142,12 @@ func TestSeenRemembersEveryHash(t *testing.T) {
 	}
 }
 
-// sharing are small spaces in which clients share keys.
+// sharing are small spaces in which clients share keys, or their votes have times of their own.
 var sharing = map[string]Options{
+	"lengths":              {Locks: []int{1, 1}, Length: 2 * Tick, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"a-b", "b-c"}},
+	"delays":               {Locks: []int{1, 1}, Delay: Tick, MinHold: Tick, Ticks: 2, Crashes: 1, Prompt: true, Crash: []string{"a"}},
 	"readers and a writer": {Locks: []int{1, 1, 1}, Modes: readers, Ticks: 1, Prompt: true},
-	"readers, every order": {Locks: []int{1, 1}, Modes: readers[:2]},
+	"readers, every order": {Locks: []int{1, 1}, Modes: readers[:2], Begin: []string{"lock a k"}},
 	"two permits":          {Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Ticks: 1, Prompt: true},
 	"two permits, cut":     {Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Breaks: 1, Prompt: true},
 	"one permit":           {Locks: []int{1, 1, 1}, Modes: permits, Permits: 1, Ticks: 1, Prompt: true},
