@@ -202,6 +202,9 @@ func TestExchangedVotersDoTheSame(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			compared, apart := 0, 0
 			walks := 8
+			if len(o.Modes) > 0 {
+				walks = 4
+			}
 			if raced {
 				walks = 1
 			}
