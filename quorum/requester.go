@@ -39,7 +39,6 @@ type Requester struct {
 	trying    []timed    // TryLocks, by when they end
 	ending    []timed    // releases, by when they are given up
 	lengths   []*request // leases with a length of their own that are to be extended
-	barred    bool       // some voter didn't give some request the slot that it was asked for
 	looks     []*look    // that are under way
 	watches   []*watch
 	nonce     uint64
