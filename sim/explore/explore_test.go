@@ -10,7 +10,7 @@ import (
 // TestGenuineNodesAreFine exhausts a small space of each kind.
 func TestGenuineNodesAreFine(t *testing.T) {
 	for name, o := range map[string]Options{
-		"every order":   {Locks: []int{1, 1}, Ticks: 1},
+		"every order":   {Locks: []int{1, 1}, Ticks: 1, Begin: []string{"lock a k"}},
 		"prompt":        {Locks: []int{1, 1}, Ticks: 4, Crashes: 1, Prompt: true, Crash: []string{"b"}},
 		"late":          {Locks: []int{1, 1}, Ticks: 2, Late: 1, Prompt: true},
 		"first start":   {Locks: []int{1, 1}, Ticks: 4, Prompt: true, Cold: true},
@@ -142,12 +142,14 @@ func TestSeenRemembersEveryHash(t *testing.T) {
 	}
 }
 
-// sharing are small spaces in which clients share keys.
+// sharing are small spaces in which clients share keys, or their votes have times of their own.
 var sharing = map[string]Options{
+	"lengths":              {Locks: []int{1, 1}, Length: 2 * Tick, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"a-b", "b-c"}},
+	"delays":               {Locks: []int{1, 1}, Delay: Tick, MinHold: Tick, Ticks: 2, Crashes: 1, Prompt: true, Crash: []string{"a"}},
 	"readers and a writer": {Locks: []int{1, 1, 1}, Modes: readers, Ticks: 1, Prompt: true},
-	"readers, every order": {Locks: []int{1, 1}, Modes: readers[:2]},
+	"readers, every order": {Locks: []int{1, 1}, Modes: readers[:2], Begin: []string{"lock a k"}},
 	"two permits":          {Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Ticks: 1, Prompt: true},
-	"two permits, cut":     {Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Breaks: 1, Prompt: true},
+	"two permits, cut":     {Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Breaks: 1, Prompt: true, Break: []string{"a-b", "c-b"}},
 	"one permit":           {Locks: []int{1, 1, 1}, Modes: permits, Permits: 1, Ticks: 1, Prompt: true},
 	"an upgrade":           {Locks: []int{2, 1}, Modes: readers[:2], Upgrade: true, Ticks: 1, Prompt: true},
 	"two upgrades":         {Locks: []int{2, 2}, Modes: readers[:2], Upgrade: true, Ticks: 1, Prompt: true},

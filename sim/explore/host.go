@@ -78,10 +78,10 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 		if wish.Mode == vote.Permit {
 			wish.Permits = uint16(x.o.Permits)
 		}
-		h.users[o.key].claim = h.lock(now, wish)
+		h.users[o.key].claim = x.lock(h, now, wish)
 	case onUpgrade:
 		u := &h.users[o.key]
-		u.up = h.lock(now, vote.Wish{Key: keyNames[o.key], Mode: vote.Exclusive, Beside: u.number})
+		u.up = x.lock(h, now, vote.Wish{Key: keyNames[o.key], Mode: vote.Exclusive, Beside: u.number})
 	case onShare:
 		if u := &h.users[o.key]; h.m.Share(now, u.number) {
 			u.mode = vote.Shared
@@ -105,7 +105,8 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	return after, out
 }
 
-func (h *host) lock(now vote.Now, wish vote.Wish) claim {
+func (x *explorer) lock(h *host, now vote.Now, wish vote.Wish) claim {
+	wish.Length, wish.Delay, wish.MinHold = x.o.Length, x.o.Delay, x.o.MinHold
 	n, err := h.m.Lock(now, quorum.Ask{Wish: wish})
 	if err != nil {
 		panic(err)

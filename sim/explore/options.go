@@ -60,6 +60,9 @@ type Options struct {
 	Upgrade   bool        // whoever holds a shared lease may ask for an exclusive one beside it, which takes its place
 	Downgrade bool        // exclusive leases may be made shared
 
+	// What all requests have of these; see vote.Wish. Each is at most three ticks.
+	Length, Delay, MinHold time.Duration
+
 	Keep    bool // leases aren't released
 	Abandon bool // requests are given up while they wait
 	Try     bool // requests may be TryLocks
@@ -165,11 +168,16 @@ func (o *Options) checkModes() error {
 		return fmt.Errorf("modes %v: there is an unknown one", o.Modes)
 	case o.Permits < 0 || o.Permits > maxPermits || permits != (o.Permits > 0):
 		return fmt.Errorf("%d permits: it can be 1 to %d if requests are for permits, and else 0", o.Permits, maxPermits)
+	case min(o.Length, o.Delay, o.MinHold) < 0 || max(o.Length, o.Delay, o.MinHold) > ttl:
+		return fmt.Errorf("a length, a delay or a least time to hold is negative or above %v", ttl)
 	case o.Served && o.Keep:
 		return errors.New("nobody can be served while leases are kept")
 	}
 	return nil
 }
+
+// timed reports whether votes may have a time of their own.
+func (o *Options) timed() bool { return o.Length != 0 || o.Delay != 0 || o.MinHold != 0 }
 
 // sharing reports whether two clients may hold a key at once.
 func (o *Options) sharing() bool {

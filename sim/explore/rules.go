@@ -79,11 +79,10 @@ func init() {
 		// Each timer that it stands for is written. A timer that fires for nothing does nothing; one that is missed is found out.
 		"lease.Voter.due": missesNothing,
 
-		// How long something has been so is for those who look and watch, of whom there are none here; a least time to hold and a length of
-		// its own, for which the others matter, no request has.
-		"lease.entry.from": skip, "lease.entry.wonAt": skip, "quorum.counted.relSerial": skip,
-		"lease.Voter.news": none, "quorum.Requester.looks": none, "quorum.Requester.watches": none,
-		"vote.Wish.Length": none, "vote.Wish.Delay": none, "vote.Wish.MinHold": none,
+		// How long something has been so is for those who look and watch, of whom there are none here.
+		"lease.entry.from": skip, "lease.Voter.news": none, "quorum.Requester.looks": none, "quorum.Requester.watches": none,
+		// These matter for leases with a length of their own, or a least time to hold.
+		"lease.entry.wonAt": ifTimed, "quorum.counted.relSerial": ifTimed,
 		// Whether a holder was told that somebody waits decides whether it is told again, and it does nothing about it.
 		"quorum.request.wanted": skip,
 
@@ -139,6 +138,7 @@ func voted(_ *encoder, e reflect.Value) bool { return get(e, "serial").Uint() !=
 
 var (
 	ifVoted      = when(voted)
+	ifTimed      = when(func(e *encoder, _ reflect.Value) bool { return e.x.o.timed() })
 	ifUp         = when(up)
 	ifAnswered   = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && is(p, "answered") })
 	ifUnanswered = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && !is(p, "answered") })

@@ -25,6 +25,7 @@ func TestLookingUpIsLivingThrough(t *testing.T) {
 			Locks: []int{3, 3, 2}, Modes: readers, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Abandon: true, Try: true, Upgrade: true, Downgrade: true,
 		},
 		"permits":    {Locks: []int{2, 2, 2}, Modes: permits, Permits: 2, Ticks: 9, Breaks: 3, Crashes: 2, Late: 4, Abandon: true, Try: true, Apart: true},
+		"lengths":    {Locks: []int{2, 2}, Length: 2 * Tick, Delay: Tick, MinHold: Tick, Ticks: 9, Breaks: 3, Crashes: 2, Late: 4, Prompt: true},
 		"from birth": {Locks: []int{1, 1}, Ticks: 9, Breaks: 2, Crashes: 1, Late: 3, Prompt: true, Cold: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,6 +118,7 @@ var spaces = map[string]Options{
 	"permits":       {Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Apart: true, Breaks: 1, Prompt: true, Break: []string{"x-a", "x-b", "x-c"}},
 	"permits, late": {Locks: []int{1, 1}, Modes: permits[:2], Permits: 1, Apart: true, Ticks: 1, Late: 1, Prompt: true},
 	"upgrades":      {Locks: []int{2, 2}, Modes: readers[:2], Upgrade: true, Apart: true, Prompt: true},
+	"lengths":       {Locks: []int{1, 1}, Length: 2 * Tick, Delay: Tick, MinHold: Tick, Ticks: 1, Breaks: 1, Prompt: true, Crash: []string{}, Break: []string{"a-b", "b-c"}},
 	"downgrade":     {Locks: []int{1, 1}, Modes: readers[1:], Downgrade: true, Ticks: 1, Crashes: 1, Prompt: true, Crash: []string{"a", "c"}},
 }
 
@@ -200,6 +202,9 @@ func TestExchangedVotersDoTheSame(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			compared, apart := 0, 0
 			walks := 8
+			if len(o.Modes) > 0 {
+				walks = 4
+			}
 			if raced {
 				walks = 1
 			}
