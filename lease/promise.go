@@ -49,8 +49,8 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, vote.Message) {
 		want:   useful(st.Slot, st.Permits),
 		from:   v.now.Slow,
 		tenure: s.tenure,
-		round:  k.round(),
 	}
+	e.round = k.roundOf(s, e.stamp)
 	e.Delay, e.MinHold, e.Length = v.within(e.Delay), v.within(e.MinHold), v.within(e.Length)
 	if e.held {
 		e.wonAt = v.now.Slow

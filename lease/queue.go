@@ -153,8 +153,7 @@ func (k *key) voteOf(s vote.Serial) *entry {
 	return nil
 }
 
-// round returns the round in which a newcomer waits: with the last of those who wait already, so that it passes nobody who
-// has let others pass.
+// round returns the last round in which anybody waits.
 func (k *key) round() uint32 {
 	var r uint32
 	if n := len(k.queue); n > 0 {
@@ -162,6 +161,21 @@ func (k *key) round() uint32 {
 	}
 	for _, e := range k.votes {
 		r = max(r, e.round)
+	}
+	return r
+}
+
+// roundOf returns the round in which a newcomer waits. One whose node reaches a majority waits by its age alone, as it would from its node's next
+// refresh on (see forgive). Others wait with the last of those that are older, so that they pass nobody who has let others pass.
+func (k *key) roundOf(s *session, stamp vote.Stamp) uint32 {
+	if s.reaches {
+		return 0
+	}
+	var r uint32
+	for _, e := range slices.Concat(k.votes, k.queue) {
+		if e.round > r && e.stamp.Compare(stamp) < 0 {
+			r = e.round
+		}
 	}
 	return r
 }

@@ -16,7 +16,8 @@ type session struct {
 	ttl      time.Duration
 	deadline vote.Instant // of the slow clock; rounded up by measuring from when the refresh arrived
 	tenure   time.Duration
-	passed   int // how many requests were put into a later round since they were last forgiven
+	reaches  bool // its node says that it reaches a majority
+	passed   int  // how many requests were put into a later round since they were last forgiven
 	entries  map[vote.Number]*entry
 	ledger   vote.Ledger
 
@@ -87,6 +88,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	}
 	s.ttl = m.TTL
 	s.setTenure(m.RTT)
+	s.reaches = m.RTT > 0
 	s.answered = s.answered && s.conn == conn
 	s.spoke = false
 	s.conn, s.stream, s.linked = conn, m.Stream, true
@@ -121,7 +123,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 	}
 	s.deadline = max(s.deadline, v.now.Slow.Add(s.ttl))
 	s.setTenure(m.RTT)
-	if m.RTT > 0 {
+	if s.reaches = m.RTT > 0; s.reaches {
 		v.forgive(s)
 	}
 	s.received = max(s.received, m.Received)
