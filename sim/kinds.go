@@ -198,9 +198,10 @@ func (w *World) share(r *Request) {
 		return
 	}
 	w.note(r.p.host, "lets others in beside request %d", r.Number)
-	r.Mode = vote.Shared // before, as the node's own voter may let others in at once
+	seat := r.p.asked[r.seat]                    // whose vote it is, if the lease was passed on
+	r.Mode, seat.Mode = vote.Shared, vote.Shared // before, as the node's own voter may let others in at once
 	if !r.p.m.Share(now, r.Number) {
-		r.Mode = vote.Exclusive // it has just ended, which is told by an event
+		r.Mode, seat.Mode = vote.Exclusive, vote.Exclusive // it has just ended, which is told by an event
 		return
 	}
 	w.hist.shared(w, r)
