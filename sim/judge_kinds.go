@@ -133,7 +133,7 @@ func (w *World) checkToken(r *Request) (excused bool) {
 	meets := !behind && i < len(k.runs) && k.runs[i] < r.Token+2*vote.Run-1
 	if behind || meets {
 		switch {
-		case k.excused:
+		case k.excused, r.Mode != vote.Exclusive && r.Asked < k.forgiven:
 			w.fig.Excused++
 		case meets && w.opt.TokensOnly:
 		case meets:
@@ -144,8 +144,10 @@ func (w *World) checkToken(r *Request) (excused bool) {
 			return false
 		}
 	}
-	if k.topped(r, behind) {
-		k.excused = false // every later majority has a member that confirmed this token, so the excuse is used up
+	if k.topped(r, behind) && k.excused {
+		// Every later majority has a member that confirmed this token, so the excuse is used up; but for what shares the key and was
+		// asked for before: its votes may be older.
+		k.excused, k.forgiven = false, w.Now()
 	}
 	return behind
 }
