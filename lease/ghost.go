@@ -78,6 +78,16 @@ func (h ghosts) outliving(s vote.SessionID) []*entry {
 	return all
 }
 
+// stream returns the newest stream on which a life has spoken whose ghosts are left; zero if none are. With a session goes the memory of its streams.
+func (h ghosts) stream(s vote.SessionID) (newest vote.Stream) {
+	for _, of := range h[s] {
+		for _, g := range of {
+			newest = max(newest, g.s.stream)
+		}
+	}
+	return newest
+}
+
 // leaveGhost puts a ghost in the place of an entry's vote. If the lease was given back, or its own length is over, only the key rests; otherwise the
 // lease may well go on.
 func (v *Voter) leaveGhost(e *entry, until vote.Instant, lapsed bool) {
