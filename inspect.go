@@ -40,9 +40,10 @@ type Waiter struct {
 	Since time.Time // about when it came, by this node's clock
 }
 
-// Inspect tells who holds a key and who waits for it, without asking for it. A majority of the voters answers: a lease that was granted, a value that was set, or a
-// release that was confirmed before Inspect was called is seen, though a lease of which no voter has
-// heard yet that it was granted is seen as a waiter; what happens meanwhile may be seen or not. A key that nobody uses
+// Inspect tells who holds a key and who waits for it, without asking for it. A majority of the voters that count answers: a lease that was granted or a
+// value that was set before Inspect was called is seen, though a lease of which no voter has
+// heard yet that it was granted is seen as a waiter, and one that was given back may be seen as held as long as some voter hasn't heard of that, for a TTL at most. What
+// happens meanwhile may be seen or not. A key that nobody uses
 // is no error: there are no holders and no waiters. For decisions use a lock; this is for people and for pages.
 //
 // Errors: ErrKey, ErrNoQuorum if too few voters answer within a TTL, ErrClosed, ErrBusy, or ctx's.

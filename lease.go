@@ -20,13 +20,14 @@ type Lease struct {
 	key    vote.Key
 	outer  *Lease // that it has re-entered; nil for most. Then only ctx, cancel and unlocked of its own count
 	depth  int
-	wish   wish
+	wish   wish // not changed any more
 	slot   vote.Slot
 	token  atomic.Uint64
 	mode   atomic.Uint32
 	number vote.Number // this and what follows up to cover is the loop's
 
 	upgrading *call
+	value     []byte // the newest
 	setting   []setWait
 	ending    func() // stops the timer that ends a lease of a set length, or lets go of a key that is kept from others
 
@@ -52,7 +53,7 @@ type cover struct {
 
 func newLease(m *Mesh, c *call, e *quorum.Event, cov *cover) *Lease {
 	l := &Lease{
-		mesh: m, key: c.Key, depth: 1, wish: c.wish, slot: e.Slot, number: c.number, gone: make(chan struct{}), revoked: make(chan Revocation, revokedMax), last: vote.Never,
+		mesh: m, key: c.Key, depth: 1, wish: c.wish, value: c.Value, slot: e.Slot, number: c.number, gone: make(chan struct{}), revoked: make(chan Revocation, revokedMax), last: vote.Never,
 	}
 	l.token.Store(uint64(e.Token))
 	l.mode.Store(uint32(c.Mode))

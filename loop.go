@@ -356,7 +356,8 @@ func (l *loop) ask(now vote.Now, c *call) {
 			c.result <- result{err: c.error(ErrClash, "another call of Upgrade is under way", nil)}
 			return
 		}
-		ask.Beside = lease.number
+		c.Value = lease.value
+		ask.Beside, ask.Value = lease.number, c.Value
 		lease.upgrading = c
 	}
 	n, err := l.node.Lock(now, ask)
@@ -482,6 +483,9 @@ func (l *loop) leaveError() error {
 func (l *loop) failAll(now vote.Now, answer func(*call)) {
 	for n, c := range l.calls.m {
 		l.node.Release(now, n)
+		if c.raises != nil {
+			c.raises.upgrading = nil
+		}
 		answer(c)
 	}
 	l.calls = table[*call]{}

@@ -125,7 +125,7 @@ func (w *wish) complete(cfg *Config) error {
 	w.MinHold = min(w.minHold, cfg.MaxTTL)
 	if w.Delay < 0 {
 		complain("WithDelay(%v) is negative", w.Delay)
-	} else if promised := min(ttl, cfg.MaxTTL); w.Delay > 0 && promised+w.Delay > cfg.MaxTTL {
+	} else if promised := min(ttl, cfg.MaxTTL); w.Delay > 0 && w.Delay > cfg.MaxTTL-promised {
 		complain("WithDelay(%v) and the TTL of %v are together longer than MaxTTL, %v, beyond which a voter can promise nothing; "+
 			"shorten one of them, the TTL by WithTTL for example", w.Delay, promised, cfg.MaxTTL)
 	}

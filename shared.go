@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -110,6 +111,13 @@ func (l *loop) raise(now vote.Now, c *call, token vote.Token, cov *cover) {
 	lease.mode.Store(uint32(Exclusive))
 	lease.move(cov)
 	l.held.put(lease.number, lease)
+	if len(lease.setting) > 0 || !bytes.Equal(lease.value, c.Value) {
+		// It was set since the upgrade was asked for; the voters know the lease by another number now.
+		version := l.node.Set(now, lease.number, lease.value)
+		for i := range lease.setting {
+			lease.setting[i].version = version
+		}
+	}
 	l.node.Release(now, old)
 	c.result <- result{lease: lease}
 }

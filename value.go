@@ -30,7 +30,7 @@ func (l *Lease) SetValue(ctx context.Context, value []byte) error {
 			done <- &Error{Op: "setvalue", Key: l.Key(), Reason: ErrLost}
 			return
 		}
-		l.wish.Value = value
+		l.value = value
 		l.setting = append(l.setting, setWait{version, done})
 	})
 }

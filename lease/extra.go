@@ -138,7 +138,7 @@ func (v *Voter) sight(e *entry) vote.Sight {
 	switch {
 	case e.ghost && e.wonAt == 0:
 		s.What, s.For = vote.Resting, v.now.Slow.Sub(e.since)
-	case e.ghost && e.Length == 0:
+	case e.ghost && (e.Length == 0 || e.ends <= v.now.Slow):
 		s.What, s.For = vote.Resting, v.now.Slow.Sub(e.wonAt)
 	case e.held:
 		s.What, s.For = vote.Holding, v.now.Slow.Sub(e.wonAt)

@@ -25,7 +25,7 @@ func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
 	}
 	if e.MinHold > 0 && (e.held || lapsed) {
 		won := e.wonAt
-		if !e.held {
+		if !e.held || won == 0 {
 			won = v.now.Slow // it may have won just now, and died before it could say so
 		}
 		until = won.Add(e.MinHold + vote.Drift(e.MinHold))
@@ -78,11 +78,21 @@ func (h ghosts) outliving(s vote.SessionID) []*entry {
 	return all
 }
 
+// stream returns the newest stream on which a life has spoken whose ghosts are left; zero if none are. With a session goes the memory of its streams.
+func (h ghosts) stream(s vote.SessionID) (newest vote.Stream) {
+	for _, of := range h[s] {
+		for _, g := range of {
+			newest = max(newest, g.s.stream)
+		}
+	}
+	return newest
+}
+
 // leaveGhost puts a ghost in the place of an entry's vote. If the lease was given back, or its own length is over, only the key rests; otherwise the
 // lease may well go on.
 func (v *Voter) leaveGhost(e *entry, until vote.Instant, lapsed bool) {
 	g := *e
-	g.ghost, g.held, g.until, g.timed = true, true, until, 0
+	g.ghost, g.held, g.ends, g.until, g.timed = true, true, e.until, until, 0
 	if !lapsed || e.until <= v.now.Slow {
 		g.Length = 0
 	}
@@ -114,6 +124,8 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 		}
 		if e.Length == 0 {
 			e.until = 0
+		} else if g.ends > v.now.Slow {
+			e.until = g.ends // what was to follow upon the end doesn't follow yet
 		}
 		g.key.votes[slices.Index(g.key.votes, g)] = e
 		e.s.ledger = e.s.ledger.Plus(vote.OfVote(e.serial))
@@ -165,7 +177,7 @@ func (v *Voter) exorcise(g *entry) {
 // extend has a vote last for its request's length from now.
 func (v *Voter) extend(s *session, m *vote.Message) {
 	e := s.entries[m.Number]
-	if e == nil || e.Length == 0 {
+	if e == nil || e.Length == 0 || v.broken {
 		return
 	}
 	if e.serial == 0 || e.serial != m.Serial {

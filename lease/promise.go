@@ -205,7 +205,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		return // a word about a vote that was given back
 	case e.serial == 0: // it has won without us and wants our vote too, so that its cover doesn't erode
 		k.remove(e)
-		e.taken, e.dormant, e.token, e.want = 0, false, m.Token, m.Slot
+		e.taken, e.dormant, e.token, e.want = 0, false, m.Token, useful(m.Slot, e.Permits)
 		v.wins(e)
 		k.insert(e)
 		v.raise(k, m.Token)
@@ -216,6 +216,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		if m.Token == e.token && m.Slot == e.slot {
 			v.wins(e)
 			v.tellTaken(k)
+			v.serve(k)
 		}
 		return
 	}
@@ -236,9 +237,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	if m.Won && !e.held {
 		v.wins(e)
 		v.tellTaken(k)
-		if w := k.next(v.now.Slow); w != nil {
-			v.contend(k, w) // it may have to be told that it is waited for
-		}
+		v.serve(k) // it may have to be told that it is waited for, and who waits for its slot hears that this is a lease's
 		v.passOnUrge(e)
 	}
 }

@@ -28,6 +28,7 @@ type entry struct {
 	want     vote.Slot   // the only slot of use to it; zero for any
 	since    vote.Instant
 	until    vote.Instant // when its vote ends, if that has a time of its own
+	ends     vote.Instant // of a ghost: when its lease's own length is over; zero if that is over, or there is none
 	inquired bool
 	timed    vote.Instant // the earliest time at which it stands in the voter's timers
 	dormant  bool         // its vote outlasted its length; it gets none before its owner's word

@@ -65,6 +65,9 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 			v.closeConn(conn)
 			return
 		}
+		if m.Stream <= v.ghosts.stream(from) {
+			return // a word of an earlier stream, of a session that has ended; what it doesn't list may be what was promised since
+		}
 		candidate, ok := v.admit(conn, from, m.Stream)
 		if !ok {
 			return

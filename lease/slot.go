@@ -75,7 +75,7 @@ func (k *key) inSlot(s vote.Slot) *entry {
 // contend asks those whose votes keep w from the key whether they must have them.
 func (v *Voter) contend(k *key, w *entry) {
 	if w.Mode == vote.Permit && w.want != 0 {
-		if f := k.inSlot(w.want); f != nil && w.bears(f) {
+		if f := k.inSlot(w.want); f != nil && w.bears(f) && !f.held { // if a lease has it, any other will do
 			v.press(f, w)
 			return
 		}
@@ -128,7 +128,7 @@ func (v *Voter) press(f, w *entry) {
 // tellWanted tells a holder that somebody waits, once; and once that it is asked to give the key back.
 func (v *Voter) tellWanted(f, w *entry) {
 	urge := w.urges() && !f.urged
-	if w.Try || f.wanted && !urge || w.Mode == vote.Permit && !urge || !f.s.ready() || f.s.muted {
+	if w.Try || f.wanted && !urge || f.Mode == vote.Permit && !urge || !f.s.ready() || f.s.muted {
 		return
 	}
 	m := vote.Message{Kind: vote.KindWanted, Number: f.number, Who: w.stamp.Owner.Node}

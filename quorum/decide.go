@@ -46,6 +46,7 @@ func (q *Requester) turnedDown(p *peer, r *request, permits uint16) {
 		return
 	}
 	v.busy, v.unfit, v.asked, v.released = permits == 0, permits, false, true
+	q.turned = true
 	p.book.hear(p.heard, vote.Ledger{}.Minus(vote.OfRequest(r.number)))
 	if r.state != stateEnding {
 		q.judge(r)

@@ -43,6 +43,7 @@ type Requester struct {
 	ending    []timed    // releases, by when they are given up
 	lengths   []*request // those with a length of their own whose votes are to be extended
 	barred    bool       // some voter didn't give some request the slot that it was asked for
+	turned    bool       // some voter has turned some request down
 	looks     []*look    // that are under way
 	watches   []*watch
 	nonce     uint64
@@ -169,9 +170,7 @@ func (q *Requester) speak(r *request) {
 	committee := q.cfg.Electorate.Committee(r.Key)
 	for _, p := range q.peers {
 		if committee.Has(p.place) && p.up() {
-			r.votes[p.place].asked = true
-			q.say(p, vote.OfRequest(r.number), vote.Message{Kind: vote.KindRequest, Number: r.number, Wish: r.Wish, Time: r.time, Bid: r.bid})
-			q.sayExtras(p, r)
+			q.askFor(p, r)
 		}
 	}
 }
@@ -333,6 +332,7 @@ func (q *Requester) Tick(now vote.Now) {
 			q.refresh(p)
 		}
 		q.unbar()
+		q.askAgain()
 		q.watchLater()
 	}
 	q.extendDue()

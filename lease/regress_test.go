@@ -1,0 +1,81 @@
+package lease
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// said returns what the voter says to some lines.
+func (c *talk) said(t *testing.T, lines ...string) string {
+	t.Helper()
+	c.buf.Reset()
+	c.all(t, lines...)
+	return c.buf.String()
+}
+
+// wants fails unless what was said has all of the words.
+func wants(t *testing.T, said string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(said, w) {
+			t.Fatalf("%q is missing:\n%s", w, said)
+		}
+	}
+}
+
+// A connection that was given up long ago may still bring its statement after the session has ended, and with it the memory of the streams. What
+// a lease of its own length was promised must not end by that: its owner counts it.
+func TestALateStatementEndsNoLeaseThatOutlivesItsSession(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "b opens")
+	c.streams["a"] = 3
+	c.all(t, "a opens ttl=200ms", "a asks 1:k at=10 length=900ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
+	c.all(t, "b asks 1:k at=20", "a breaks", "pass 300ms", "b refreshes received=1")
+	conn, from := vote.Conn(20), vote.SessionID{Node: "a", Life: 1}
+	c.buf.Reset()
+	for _, m := range []vote.Message{{Kind: vote.KindOpen, Stream: 2, TTL: ttlMin}, {Kind: vote.KindStatement, Stream: 2, End: true}} {
+		c.hear(c.v.Step(c.now, conn, from, &m, nil))
+	}
+	if strings.Contains(c.buf.String(), "b: promise") {
+		t.Fatalf("the key was given to another 300ms after it was promised for 900ms:\n%s", c.buf.String())
+	}
+	wants(t, c.said(t, "a states 1:k:won=2000001:length=900ms"), "[1 serial=1 token=2000001]")
+}
+
+const ttlMin = vote.MinTTL
+
+// Nobody knows here whether and when it was won, so its least time to hold counts from its owner's last word; also if its session had ended before.
+func TestTheLeastTimeToHoldOfALeaseThatWasNeverReported(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 length=300ms minhold=800ms", "a extends 1 serial=1", "b asks 1:k at=20")
+	c.all(t, "a breaks", "pass 250ms", "b refreshes received=0")
+	// It was won and given back, and neither word has come.
+	if said := c.said(t, "a opens ttl=200ms"); strings.Contains(said, "b: promise") {
+		t.Fatalf("the key is free 250ms after it may have been won for at least 800ms:\n%s", said)
+	}
+	if said := c.said(t, "pass 500ms", "b refreshes received=0"); strings.Contains(said, "b: promise") {
+		t.Fatalf("the key is free 750ms after it may have been won for at least 800ms:\n%s", said)
+	}
+	wants(t, c.said(t, "pass 320ms"), "b: promise 1 serial=2")
+}
+
+// A lease that was taken up again after its session had ended: the delay counts from the end of its length, once.
+func TestTheDelayOfALeaseThatWasTakenUpAgain(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 length=300ms delay=300ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
+	c.all(t, "b asks 1:k at=20", "a breaks", "pass 250ms", "b refreshes received=1")
+	c.all(t, "a states 1:k:won=2000001:length=300ms:delay=300ms") // and its node dies
+	wants(t, c.said(t, "pass 100ms", "b looks 1:k"), "a 1 exclusive resting")
+	c.all(t, "pass 200ms", "b refreshes received=1")
+	wants(t, c.said(t, "pass 60ms"), "b: promise 1 serial=2")
+}
+
+// A lease whose node has died, and whose length is over, isn't held any more while its delay lasts.
+func TestADelayIsNotShownAsALease(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 length=300ms delay=300ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
+	wants(t, c.said(t, "a breaks", "pass 250ms", "b looks 1:k"), "a 1 exclusive holding")
+	wants(t, c.said(t, "pass 100ms", "b looks 1:k"), "a 1 exclusive resting")
+}

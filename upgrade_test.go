@@ -1,0 +1,107 @@
+package lockmesh
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// upgrading has a reader wait for another one, to whom it returns the key.
+func upgrading(t *testing.T, a, b *Mesh, opts ...Option) (l, other *Lease, upgrade <-chan result) {
+	t.Helper()
+	l = must[*Lease](t)(a.RLock(t.Context(), "k", opts...))
+	other = must[*Lease](t)(b.RLock(t.Context(), "k"))
+	upgrade = later(func() (*Lease, error) { return nil, l.Upgrade(t.Context()) })
+	stillWaits(t, upgrade)
+	return l, other, upgrade
+}
+
+func TestAValueThatIsSetDuringAnUpgradeGoesAlong(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		l, other, upgrade := upgrading(t, a, b, WithValue([]byte("old")))
+		if err := l.SetValue(t.Context(), []byte("new")); err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, other)
+		if r := <-upgrade; r.err != nil {
+			t.Fatal(r.err)
+		}
+		synctest.Wait()
+		info := must[Info](t)(c.Inspect(t.Context(), "k"))
+		if len(info.Holders) != 1 || string(info.Holders[0].Value) != "new" {
+			t.Errorf("%+v", info)
+		}
+		unlock(t, l)
+	})
+}
+
+// The voters know the upgraded lease by another number, so they say nothing more of the one with which the value was set.
+func TestAValueThatNoMajorityHasWhenTheUpgradeIsGranted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		l, other, upgrade := upgrading(t, a, b)
+		done := make(chan error, 1)
+		if err := a.loop.box.call(func(now vote.Now) {
+			l.value = []byte("new")
+			l.setting = append(l.setting, setWait{2, done}) // as if nobody had noted it yet
+		}); err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, other)
+		if r := <-upgrade; r.err != nil {
+			t.Fatal(r.err)
+		}
+		synctest.Wait()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("SetValue waits for ever")
+		}
+		if info := must[Info](t)(c.Inspect(t.Context(), "k")); len(info.Holders) != 1 || string(info.Holders[0].Value) != "new" {
+			t.Errorf("%+v", info)
+		}
+		unlock(t, l)
+	})
+}
+
+func TestValuesAndUpgradesMayBeAskedForAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		l := must[*Lease](t)(a.RLock(t.Context(), "k"))
+		var both sync.WaitGroup
+		both.Go(func() {
+			if err := l.SetValue(t.Context(), []byte("here")); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			if err := l.Upgrade(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+		unlock(t, l)
+	})
+}
+
+func TestAnUpgradeThatWasRefusedMayBeAskedForAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		l, other, upgrade := upgrading(t, a, b)
+		for _, text := range []string{"another process has this name", ""} {
+			a.loop.box.post(false, func(now vote.Now) { a.loop.setNamesake(now, text) })
+		}
+		wantIs(t, (<-upgrade).err, ErrRefused)
+		unlock(t, other)
+		if err := l.Upgrade(t.Context()); err != nil {
+			t.Error(err)
+		}
+		unlock(t, l)
+	})
+}
