@@ -129,7 +129,7 @@ func TestANewerLeaseWaitsForTheEndOfTheOlder(t *testing.T) {
 	r.hear(1, see(vote.Holding, vote.Exclusive, "c", 60)) // nobody tells of b's end, but a majority of the newer
 	r.want("lost b40@40", "granted c60@60")
 	r.hear(1, see(vote.Holding, vote.Exclusive, "x", 50)) // never told, and over by now
-	r.want()
+	r.want("gap", "granted! c60@60", "synced")
 }
 
 func TestReadersAndPermitsStandBesideEachOther(t *testing.T) {
