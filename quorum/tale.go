@@ -55,7 +55,7 @@ type Tale struct {
 	telling    Set // voters that tell, as far as is known
 	whole      Set // those that have told without a gap since the picture that the tale rests on
 	synced     bool
-	lapsed     bool // a lease was left out
+	lapsed     bool        // a lease was left out
 	now        vote.Micros // of the call under way
 
 	keys  map[vote.Key]*plot
