@@ -19,7 +19,10 @@
 //
 // [Mesh.Do] is the shortest way to be right: it releases after the function has returned, never before.
 //
-// What is promised: at most one lease on a key is held at a time, while clock rates stay within half a percent and no holder is
+// Besides there are shared locks, semaphores, several keys at once, elections, watches, barriers and latches; docs/locks.md has them all in
+// one table.
+//
+// What is promised: at most one exclusive lease on a key is held at a time, and none beside it, while clock rates stay within half a percent and no holder is
 // paused unseen; and tokens rise strictly, whatever is paused or delayed, as long as a majority of voters doesn't forget at once,
 // and even then if no clock stands behind the last token. What isn't: while a majority of voters is unreachable there are no new
 // leases, and those that are held end at their deadlines; and a holder that stops between its last check and its write can write
