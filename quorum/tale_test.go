@@ -10,11 +10,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// teller is a tale under test, and what it has told so far in short words.
+// teller is a tale under test.
 type teller struct {
 	t    *testing.T
 	tale *Tale
-	said []string
 }
 
 func newTeller(t *testing.T, voters int) *teller {
