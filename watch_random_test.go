@@ -84,7 +84,10 @@ func turbulent(t *testing.T, w *wire, seed uint64) {
 			}
 		}
 	}
-	start := func(name string) { work.Go(func() { client(nodes[name], random.Uint64()) }) }
+	start := func(name string) {
+		m, seed := nodes[name], random.Uint64()
+		work.Go(func() { client(m, seed) })
+	}
 	for _, name := range names {
 		start(name)
 	}
