@@ -20,10 +20,10 @@
 // [Mesh.Do] is the shortest way to be right: it releases after the function has returned, never before.
 //
 // [Mesh.RLock] shares a key among readers, [Mesh.Semaphore] has as many holders as permits, [Mesh.LockAll] takes several keys, [Mesh.Election] elects a leader, and
-// [Mesh.Watch] and [Mesh.Inspect] show what happens; all of it rests on the same votes, and each acquisition is a Lease with a token, a deadline, a Done channel
-// and a context. docs/locks.md has the whole family, each with its promise.
+// [Mesh.Watch] and [Mesh.Inspect] show what happens. All of it rests on the same votes, and each acquisition is a Lease with a token, a deadline, a Done channel
+// and a context. docs/locks.md has the whole family in one table.
 //
-// What is promised: at most one lease on a key is held at a time (or readers only, or no more than there are permits), while clock rates stay within half a percent and no holder is
+// What is promised: at most one exclusive lease on a key is held at a time, and none beside it, while clock rates stay within half a percent and no holder is
 // paused unseen; and tokens rise strictly, whatever is paused or delayed, as long as a majority of voters doesn't forget at once,
 // and even then if no clock stands behind the last token. What isn't: while a majority of voters is unreachable there are no new
 // leases, and those that are held end at their deadlines; and a holder that stops between its last check and its write can write

@@ -6,4 +6,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// AtExit ends what examples share, before leaks are looked for.
+var AtExit = func() {}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(suite{m}) }
+
+type suite struct{ *testing.M }
+
+func (s suite) Run() int {
+	code := s.M.Run()
+	AtExit()
+	return code
+}

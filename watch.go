@@ -80,10 +80,10 @@ type Event struct {
 
 // String tells the event in a few words.
 func (e Event) String() string {
-	switch {
-	case e.Kind == Gap, e.Kind == Synced:
+	switch e.Kind {
+	case Gap, Synced:
 		return e.Kind.String()
-	case e.Kind == Waiting:
+	case Waiting:
 		return fmt.Sprintf("%q: %s waits", e.Key, e.Node)
 	}
 	return fmt.Sprintf("%q: %s by %s, token %d", e.Key, e.Kind, e.Node, e.Token)

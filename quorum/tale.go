@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -49,13 +48,14 @@ type Told struct {
 // one has to say either comes, or a gap comes in its stead, and it leaves W. So whatever isn't told either comes later, or leaves a W
 // that is no majority; and that is when the tale tells of a gap. What a single voter has missed is made good by a look, without a word.
 //
-// The order of a key's leases goes before completeness: a lease of which all words come later than a word of a newer one that stands against it is left
-// out. It takes that no majority of the voters is heard of sooner than the key has changed hands twice.
+// The order of a key's leases goes before completeness: a lease of which the first word comes after a newer one was told that stands against it is left
+// out, and that, too, is a gap. It happens to one who was cut off, and hears of what happened meanwhile from one voter after the other.
 type Tale struct {
 	electorate Electorate
 	telling    Set // voters that tell, as far as is known
 	whole      Set // those that have told without a gap since the picture that the tale rests on
 	synced     bool
+	lapsed     bool        // a lease was left out
 	now        vote.Micros // of the call under way
 
 	keys  map[vote.Key]*plot
@@ -139,22 +139,33 @@ func (t *Tale) state(out []Told) []Told {
 	if !t.synced {
 		return out // ToldSynced comes with the state, as soon as it is known
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.keys)) {
+	for _, name := range t.names() {
 		p := t.keys[name]
 		for _, c := range p.held {
 			out = append(out, Told{Kind: ToldGranted, Current: true, At: c.since, Sight: c.sight})
 		}
-		waiting := slices.SortedFunc(maps.Values(p.waiting), func(a, b *wait) int {
-			return stampOf(&a.sight).Compare(stampOf(&b.sight))
-		})
-		for _, w := range waiting {
-			if !w.told {
-				continue
+		var waiting []*wait
+		for _, w := range p.waiting {
+			if w.told {
+				waiting = append(waiting, w)
 			}
+		}
+		slices.SortFunc(waiting, func(a, b *wait) int { return stampOf(&a.sight).Compare(stampOf(&b.sight)) })
+		for _, w := range waiting {
 			out = append(out, Told{Kind: ToldWaiting, Current: true, At: w.since, Sight: w.sight})
 		}
 	}
 	return append(out, Told{Kind: ToldSynced})
+}
+
+// names returns the keys that are known, in order, so that nothing depends on the order of a map.
+func (t *Tale) names() []vote.Key {
+	names := make([]vote.Key, 0, len(t.keys))
+	for name := range t.keys {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Hear takes in what the voter at a place tells. now is by a wall clock, and only told on.
@@ -168,6 +179,15 @@ func (t *Tale) Hear(now vote.Micros, place int, gap bool, sights []vote.Sight) {
 		s.Token = s.Token.First()
 		t.word(place, &s)
 	}
+	t.confess()
+}
+
+// confess tells of a gap if a lease was left out.
+func (t *Tale) confess() {
+	if t.lapsed && t.synced {
+		t.out = t.state(append(t.out, Told{Kind: ToldGap, At: t.now}))
+	}
+	t.lapsed = false
 }
 
 // gap notes that a voter has missed something, or tells for the first time.
@@ -223,9 +243,10 @@ func (t *Tale) Show(now vote.Micros, shown *Shown) {
 	}
 	t.compare(shown)
 	if !t.synced {
-		t.synced = true
+		t.synced, t.lapsed = true, false
 		t.out = t.state(t.out)
 	}
+	t.confess()
 }
 
 // compare brings the tale in line with a picture. What was said since the look began is newer than the picture.
@@ -236,7 +257,7 @@ func (t *Tale) compare(shown *Shown) {
 			seen[whose(s)] = true
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.keys)) {
+	for _, name := range t.names() {
 		p := t.keys[name]
 		if shown.Cut && name > shown.Last {
 			continue
@@ -344,6 +365,7 @@ func (t *Tale) holding(place int, p *plot, s *vote.Sight) {
 	if c == nil {
 		if p.late(s) {
 			t.bury(s.Key, p, id)
+			t.lapsed = true
 			return
 		}
 		c = &chapter{sight: *s, since: t.before(s)}

@@ -10,11 +10,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// teller is a tale under test, and what it has told so far in short words.
+// teller is a tale under test.
 type teller struct {
 	t    *testing.T
 	tale *Tale
-	said []string
 }
 
 func newTeller(t *testing.T, voters int) *teller {
@@ -129,7 +128,7 @@ func TestANewerLeaseWaitsForTheEndOfTheOlder(t *testing.T) {
 	r.hear(1, see(vote.Holding, vote.Exclusive, "c", 60)) // nobody tells of b's end, but a majority of the newer
 	r.want("lost b40@40", "granted c60@60")
 	r.hear(1, see(vote.Holding, vote.Exclusive, "x", 50)) // never told, and over by now
-	r.want()
+	r.want("gap", "granted! c60@60", "synced")
 }
 
 func TestReadersAndPermitsStandBesideEachOther(t *testing.T) {

@@ -1,0 +1,188 @@
+package lockmesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// alone is a mesh of one node that is its own majority, so that examples run fast. They hold for any mesh.
+var alone = sync.OnceValue(func() *lockmesh.Mesh {
+	mesh, err := lockmesh.Join(context.Background(), lockmesh.Config{
+		Name: "edge-1", Bind: "127.0.0.1:0", Voters: []string{"edge-1"}, Logger: slog.New(slog.DiscardHandler),
+		MaxTTL: 2 * time.Second, TTL: time.Second,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := mesh.Ready(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	lockmesh.AtExit = func() { _ = mesh.Close() }
+	return mesh
+})
+
+// Readers share the key; a writer has it alone.
+func ExampleMesh_RLock() {
+	ctx, mesh := context.Background(), alone()
+	one, _ := mesh.RLock(ctx, "catalogue")
+	two, _ := mesh.RLock(ctx, "catalogue")
+	fmt.Println(one.Mode(), two.Mode())
+	_, err := mesh.TryLock(ctx, "catalogue")
+	fmt.Println(errors.Is(err, lockmesh.ErrHeld))
+	_ = two.Unlock(ctx)
+	_ = one.Unlock(ctx)
+	// Output:
+	// shared shared
+	// true
+}
+
+// At most two at a time, in all processes together.
+func ExampleMesh_Semaphore() {
+	ctx, mesh := context.Background(), alone()
+	uploads := mesh.Semaphore("uploads", 2)
+	one, _ := uploads.Acquire(ctx)
+	two, _ := uploads.Acquire(ctx)
+	_, err := uploads.TryAcquire(ctx)
+	fmt.Println(one.Slot() != two.Slot(), errors.Is(err, lockmesh.ErrHeld))
+	_ = one.Unlock(ctx)
+	_ = two.Unlock(ctx)
+	// Output: true true
+}
+
+// Two accounts are locked, whoever transfers in which direction at the same time.
+func ExampleMesh_LockAll() {
+	ctx, mesh := context.Background(), alone()
+	all, err := mesh.LockAll(ctx, "account/b", "account/a")
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	for _, lease := range all.Leases() {
+		fmt.Println(lease.Key(), lease.Token() == all.Token(lease.Key()))
+	}
+	_ = all.Unlock(ctx)
+	// Output:
+	// account/a true
+	// account/b true
+}
+
+// A function that locks may be called by one that has locked the same key, with the lease's context.
+func ExampleLease_Context() {
+	mesh := alone()
+	charge := func(ctx context.Context) {
+		lease, _ := mesh.Lock(ctx, "invoice/7")
+		defer lease.Unlock(context.Background())
+		fmt.Println("depth", lease.Depth())
+	}
+	outer, _ := mesh.Lock(context.Background(), "invoice/7")
+	charge(outer.Context())
+	_ = outer.Unlock(context.Background())
+	charge(context.Background())
+	// Output:
+	// depth 2
+	// depth 1
+}
+
+// This lease ends sooner than others of its node if that dies.
+func ExampleWithTTL() {
+	ctx := context.Background()
+	lease, _ := alone().Lock(ctx, "worker/7", lockmesh.WithTTL(300*time.Millisecond))
+	fmt.Println(time.Until(lease.Deadline()) <= 300*time.Millisecond)
+	_ = lease.Unlock(ctx)
+	// Output: true
+}
+
+// A lease that ends by itself: whoever forgets to unlock, or hangs, holds up nobody for longer.
+func ExampleWithoutRenewal() {
+	lease, _ := alone().Lock(context.Background(), "report", lockmesh.WithTTL(300*time.Millisecond), lockmesh.WithoutRenewal())
+	<-lease.Done()
+	fmt.Println(errors.Is(lease.Err(), lockmesh.ErrLost))
+	// Output: true
+}
+
+// A job that many nodes start on the hour runs once, though it takes no time.
+func ExampleWithMinHold() {
+	ctx, mesh := context.Background(), alone()
+	lease, _ := mesh.Lock(ctx, "hourly/12:00", lockmesh.WithMinHold(time.Second))
+	_ = lease.Unlock(ctx) // the job is done
+	_, err := mesh.TryLock(ctx, "hourly/12:00")
+	fmt.Println(errors.Is(err, lockmesh.ErrHeld))
+	// Output: true
+}
+
+// After a crash of the holder the key rests, so that what it had under way may arrive; after an Unlock it is free at once.
+func ExampleWithDelay() {
+	ctx, mesh := context.Background(), alone()
+	lease, _ := mesh.Lock(ctx, "disk", lockmesh.WithDelay(500*time.Millisecond))
+	_ = lease.Unlock(ctx)
+	lease, err := mesh.TryLock(ctx, "disk")
+	fmt.Println(err)
+	_ = lease.Unlock(ctx)
+	// Output: <nil>
+}
+
+// A call that gives up after a while, whatever its context says.
+func ExampleWithWait() {
+	ctx, mesh := context.Background(), alone()
+	lease, _ := mesh.Lock(ctx, "door")
+	_, err := mesh.Lock(ctx, "door", lockmesh.WithWait(50*time.Millisecond))
+	fmt.Println(errors.Is(err, lockmesh.ErrHeld), errors.Is(err, context.DeadlineExceeded))
+	_ = lease.Unlock(ctx)
+	// Output: true true
+}
+
+// Who has it, and what do they say of themselves?
+func ExampleMesh_Inspect() {
+	ctx, mesh := context.Background(), alone()
+	lease, _ := mesh.Lock(ctx, "shard/3", lockmesh.WithValue([]byte("10.0.0.7:80")))
+	_ = lease.SetValue(ctx, []byte("10.0.0.7:443"))
+	info, _ := mesh.Inspect(ctx, "shard/3")
+	for _, h := range info.Holders {
+		fmt.Printf("%s, %s, %s\n", h.Node, h.Mode, h.Value)
+	}
+	_ = lease.Unlock(ctx)
+	// Output: edge-1, exclusive, 10.0.0.7:443
+}
+
+// A holder that can stop is asked to.
+func ExampleMesh_Revoke() {
+	ctx, mesh := context.Background(), alone()
+	lease, _ := mesh.Lock(ctx, "batch")
+	_ = mesh.Revoke(ctx, "batch", lockmesh.WithWhy("a deploy"))
+	wish := <-lease.Revoked()
+	fmt.Printf("%s wants it back: %s\n", wish.Node, wish.Why)
+	_ = lease.Unlock(ctx)
+	// Output: edge-1 wants it back: a deploy
+}
+
+// A reader that finds something to write becomes the writer, without letting go in between.
+func ExampleLease_Upgrade() {
+	ctx := context.Background()
+	lease, _ := alone().RLock(ctx, "index")
+	token := lease.Token()
+	if err := lease.Upgrade(ctx); errors.Is(err, lockmesh.ErrClash) {
+		log.Print("another reader upgrades; unlock, and lock anew")
+	}
+	fmt.Println(lease.Mode(), lease.Token() > token)
+	_ = lease.Unlock(ctx)
+	// Output: exclusive true
+}
+
+// A writer that is done lets readers in, and goes on reading.
+func ExampleLease_Downgrade() {
+	ctx, mesh := context.Background(), alone()
+	lease, _ := mesh.Lock(ctx, "index")
+	_ = lease.Downgrade(ctx)
+	other, err := mesh.TryRLock(ctx, "index")
+	fmt.Println(lease.Mode(), err)
+	_ = other.Unlock(ctx)
+	_ = lease.Unlock(ctx)
+	// Output: shared <nil>
+}

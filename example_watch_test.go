@@ -1,0 +1,161 @@
+package lockmesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// What happens to a key is told, not asked for again and again.
+func ExampleMesh_Watch() {
+	mesh := alone()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	watch, err := mesh.Watch(ctx, "job/5")
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	next := func() { fmt.Println((<-watch.Events()).Kind) }
+	next() // nobody has it so far
+	lease, _ := mesh.Lock(ctx, "job/5")
+	next()
+	_ = lease.Unlock(ctx)
+	next()
+	cancel()
+	for range watch.Events() {
+	}
+	fmt.Println(errors.Is(watch.Err(), context.Canceled))
+	// Output:
+	// synced
+	// granted
+	// released
+	// true
+}
+
+// A page that shows all jobs: what there is, and then what happens.
+func ExampleMesh_WatchPrefix() {
+	mesh := alone()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	lease, _ := mesh.Lock(ctx, "jobs/7", lockmesh.WithValue([]byte("resizing")))
+	defer lease.Unlock(context.Background())
+	watch, _ := mesh.WatchPrefix(ctx, "jobs/")
+	holders := make(map[string]string)
+	for e := range watch.Events() {
+		switch e.Kind {
+		case lockmesh.Gap:
+			clear(holders) // what there is follows
+		case lockmesh.Granted, lockmesh.Changed:
+			holders[e.Key] = e.Node + " " + string(e.Value)
+		case lockmesh.Released, lockmesh.Lost:
+			delete(holders, e.Key)
+		case lockmesh.Synced:
+			fmt.Println(holders)
+			return
+		}
+	}
+	// Output: map[jobs/7:edge-1 resizing]
+}
+
+// One of many leads, and the others know whom to ask.
+func ExampleElection_Campaign() {
+	ctx := context.Background()
+	election := alone().Election("scheduler")
+	if _, err := election.Leader(ctx); errors.Is(err, lockmesh.ErrNoLeader) {
+		fmt.Println("nobody leads")
+	}
+	leadership, err := election.Campaign(ctx, []byte("10.0.0.7:80")) // blocks until this node leads
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	_ = leadership.Proclaim(ctx, []byte("10.0.0.7:443"))
+	leader, _ := election.Leader(ctx)
+	fmt.Println(leader.Node, string(leader.Value), leader.Token == leadership.Token())
+	_ = leadership.Resign(ctx)
+	// Output:
+	// nobody leads
+	// edge-1 10.0.0.7:443 true
+}
+
+// Clients follow the leader.
+func ExampleElection_Observe() {
+	election := alone().Election("primary")
+	var leadership *lockmesh.Leadership
+	for leader, err := range election.Observe(context.Background()) {
+		switch {
+		case err != nil:
+			log.Print(err)
+		case leader.None && leadership == nil:
+			fmt.Println("nobody leads yet")
+			leadership, _ = election.Campaign(context.Background(), []byte("here"))
+			continue
+		case leader.None:
+			fmt.Println("it has resigned")
+		default:
+			fmt.Println("it is", string(leader.Value))
+			_ = leadership.Resign(context.Background())
+			continue
+		}
+		break
+	}
+	// Output:
+	// nobody leads yet
+	// it is here
+	// it has resigned
+}
+
+// The function runs while this node leads; the next leads after it has returned.
+func ExampleMesh_Lead() {
+	err := alone().Lead(context.Background(), "janitor", func(ctx context.Context) error {
+		fmt.Println("leading:", ctx.Err() == nil)
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// leading: true
+	// <nil>
+}
+
+// A deploy goes on once three workers are ready.
+func ExampleMesh_CountDownLatch() {
+	ctx, mesh := context.Background(), alone()
+	ready := mesh.CountDownLatch("deploy/42/ready", 3)
+	for range 3 { // each worker, in its own process
+		count, err := ready.CountDown(ctx)
+		if err != nil {
+			log.Print(err)
+			return
+		}
+		defer count.TakeBack(ctx) // it stands as long as the worker lives
+	}
+	if err := mesh.CountDownLatch("deploy/42/ready", 3).Await(ctx); err != nil {
+		log.Print(err)
+	}
+	missing, _ := ready.Count(ctx)
+	fmt.Println("missing:", missing)
+	// Output: missing: 0
+}
+
+// Two workers go through each phase together.
+func ExampleMesh_DoubleBarrier() {
+	ctx, mesh := context.Background(), alone()
+	done := make(chan error)
+	for range 2 { // each worker, in its own process
+		go func() {
+			phase := mesh.DoubleBarrier("phase", 2)
+			if err := phase.Enter(ctx); err != nil {
+				done <- err
+				return
+			}
+			// Both are here.
+			done <- phase.Leave(ctx)
+		}()
+	}
+	fmt.Println(<-done, <-done)
+	// Output: <nil> <nil>
+}

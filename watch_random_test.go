@@ -1,0 +1,238 @@
+package lockmesh
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// TestAWatchOfATurbulentMesh holds what a watch tells against what holders know, while nodes crash, restart and are cut off.
+func TestAWatchOfATurbulentMesh(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) { turbulent(t, w, seed) })
+		})
+	}
+}
+
+// cut is long enough for a connection to be given up: within one nothing is lost.
+const cut = 1500 * time.Millisecond
+
+func turbulent(t *testing.T, w *wire, seed uint64) {
+	voters := []string{"a", "b", "c"}
+	random := rand.New(rand.NewPCG(seed, 9))
+	short := func(c *Config) { c.MaxTTL = 2 * time.Second }
+	nodes := make(map[string]*Mesh)
+	names := []string{"a", "b", "c", "d", "e"}
+	for _, name := range append(names, "w") {
+		nodes[name] = w.join(name, voters, short)
+	}
+	var mu sync.Mutex
+	granted := make(map[string]map[uint64]time.Time) // by key and token: of those that were given back, as a majority has confirmed
+	var work sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	client := func(m *Mesh, seed uint64) {
+		random := rand.New(rand.NewPCG(seed, 10))
+		for ctx.Err() == nil {
+			key := fmt.Sprintf("%c%d", "xrs"[random.IntN(3)], random.IntN(2))
+			limited, free := context.WithTimeout(ctx, time.Second)
+			var l *Lease
+			var err error
+			switch {
+			case key[0] == 's':
+				l, err = m.Semaphore(key, 2).Acquire(limited)
+			case key[0] == 'r' && random.IntN(3) > 0:
+				l, err = m.RLock(limited, key)
+			default:
+				l, err = m.Lock(limited, key)
+			}
+			free()
+			if err != nil {
+				if m.ctx.Err() != nil {
+					return
+				}
+				continue
+			}
+			token, at := l.Token(), time.Now()
+			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+			if key[0] == 'r' && random.IntN(2) == 0 {
+				limited, free := context.WithTimeout(ctx, time.Second)
+				if l.Mode() == Shared {
+					_ = l.Upgrade(limited)
+				} else {
+					_ = l.Downgrade(limited)
+				}
+				free()
+				time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+			}
+			if random.IntN(10) > 0 && l.Unlock(ctx) == nil {
+				mu.Lock()
+				if granted[key] == nil {
+					granted[key] = make(map[uint64]time.Time)
+				}
+				granted[key][token] = at
+				mu.Unlock()
+			}
+			if l.Err() == nil && random.IntN(3) == 0 {
+				_ = l.SetValue(ctx, []byte("v"))
+			}
+		}
+	}
+	start := func(name string) {
+		m, seed := nodes[name], random.Uint64()
+		work.Go(func() { client(m, seed) })
+	}
+	for _, name := range names {
+		start(name)
+	}
+	watch := must[*Watch](t)(nodes["w"].WatchPrefix(ctx, ""))
+	views := make(map[string]*view) // by key
+	last := make(map[string]uint64)
+	told, gaps, synced := 0, 0, false
+	var since time.Time
+	heard := make(map[string]map[uint64]bool)
+	events := make(chan struct{})
+	var seenMu sync.Mutex
+	go func() {
+		defer close(events)
+		for e := range watch.Events() {
+			seenMu.Lock()
+			told++
+			if e.Kind == Gap || e.Kind == Synced {
+				for _, v := range views {
+					v.take(e)
+				}
+				if synced = e.Kind == Synced; !synced {
+					gaps++
+				} else if since.IsZero() {
+					since = time.Now()
+				}
+				seenMu.Unlock()
+				continue
+			}
+			v := views[e.Key]
+			if v == nil {
+				heard[e.Key] = make(map[uint64]bool)
+				v = &view{held: make(map[uint64]Event)}
+				views[e.Key] = v
+			}
+			heard[e.Key][e.Token] = true
+			switch e.Kind {
+			case Granted:
+				if _, twice := v.held[e.Token]; twice {
+					t.Errorf("told twice: %v", e)
+				}
+				for _, h := range v.held {
+					if h.Mode != e.Mode || h.Mode == Exclusive || h.Mode == Permit && h.Slot == e.Slot {
+						t.Errorf("%v, while %v", e, h)
+					}
+				}
+				if e.Mode == Exclusive && e.Token <= last[e.Key] && !e.Current {
+					t.Errorf("%v, after token %d", e, last[e.Key])
+				}
+				if e.Mode == Exclusive {
+					last[e.Key] = e.Token
+				}
+			case Released, Lost, Changed:
+				token := e.Token
+				if e.Was != 0 {
+					token = e.Was
+				}
+				if _, ok := v.held[token]; !ok {
+					t.Errorf("%v, which isn't held", e)
+				}
+			}
+			v.take(e)
+			seenMu.Unlock()
+		}
+	}()
+	for range 40 {
+		time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
+		name := names[random.IntN(len(names))]
+		switch random.IntN(4) {
+		case 0:
+			if err := nodes[name].Close(); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
+			nodes[name] = w.join(name, voters, short)
+			start(name)
+		case 1:
+			w.stall(vote.NodeID(name), true)
+			time.Sleep(cut + time.Duration(random.IntN(3000))*time.Millisecond)
+			w.stall(vote.NodeID(name), false)
+		case 2:
+			w.stall("w", true)
+			time.Sleep(cut + time.Duration(random.IntN(3000))*time.Millisecond)
+			w.stall("w", false)
+		}
+	}
+	mu.Lock()
+	before := len(granted)
+	mu.Unlock()
+	if before != 6 {
+		t.Errorf("only %d keys were used", before)
+	}
+	holders := func() []string {
+		var all []string
+		for _, key := range []string{"x0", "x1", "r0", "r1", "s0", "s1"} {
+			for _, h := range must[Info](t)(nodes["w"].Inspect(t.Context(), key)).Holders {
+				all = append(all, fmt.Sprintf("%s %s %d %s", key, h.Node, h.Token, h.Value))
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	time.Sleep(10 * time.Second) // what is late comes
+	seenMu.Lock()
+	if gaps == 0 {
+		mu.Lock()
+		for key, tokens := range granted {
+			for token, at := range tokens {
+				if at.After(since) && !heard[key][token] {
+					t.Errorf("%s with token %d was held at %v, and nothing was told", key, token, at)
+				}
+			}
+		}
+		mu.Unlock()
+	}
+	seenMu.Unlock()
+	for _, name := range names { // the clients end, the watch goes on
+		if err := nodes[name].Close(); err != nil {
+			t.Error(err)
+		}
+		nodes[name] = w.join(name, voters, short)
+	}
+	work.Wait()
+	if err := nodes["w"].Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range []string{"x0", "r0"} {
+		must[*Lease](t)(nodes[names[i]].Lock(t.Context(), key))
+	}
+	time.Sleep(10 * time.Second)
+	want := holders()
+	seenMu.Lock()
+	var got []string
+	for _, v := range views {
+		for _, e := range v.held {
+			got = append(got, fmt.Sprintf("%s %s %d %s", e.Key, e.Node, e.Token, e.Value))
+		}
+	}
+	slices.Sort(got)
+	if !synced || !slices.Equal(got, want) || len(got) < 2 {
+		t.Errorf("in the end %q was told, and is %q (synced: %v)", got, want, synced)
+	}
+	if told < 200 {
+		t.Errorf("only %d events were told", told)
+	}
+	seenMu.Unlock()
+	stop()
+	<-events
+}
