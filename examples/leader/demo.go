@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// patience is how long somebody may take to lead, besides a few MaxTTL.
+	patience = 30 * time.Second
+	// reignTime is how long the leader leads before it is killed, so that its page can be seen.
+	reignTime = time.Second
+)
+
+var names = []string{"a", "b", "c"}
+
+// show is three nodes, of which one may be killed.
+type show struct {
+	nodes []*node // those that are alive
+	say   func(about, format string, args ...any)
+	limit time.Duration
+}
+
+// three runs three nodes until it is interrupted or -for has passed; with -demo it kills the leader once.
+func three(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
+	began := time.Now()
+	s := &show{say: teller(stdout), limit: patience + 5*o.config.MaxTTL}
+	var log strings.Builder // a node may die here, and the others log it; that is of interest only if something fails
+	defer func() {
+		err = errors.Join(err, s.end())
+		if ctx.Err() != nil {
+			s.say("stop", "interrupted")
+			err = nil
+		}
+		if err != nil {
+			_, _ = io.WriteString(stderr, log.String())
+		}
+	}()
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	s.say("start", "three nodes, of which one leads; each has a page that shows which")
+	for _, name := range names {
+		cfg := o.config
+		cfg.Name, cfg.Bind, cfg.Voters, cfg.Logger = name, "127.0.0.1:0", names, logger
+		for _, other := range s.nodes {
+			cfg.Peers = append(cfg.Peers, other.mesh.Addr())
+		}
+		n, err := open(ctx, cfg, "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		s.nodes = append(s.nodes, n)
+		s.say(name, "shows %s", n.page.url())
+	}
+	first, err := s.after(ctx, 0)
+	if err != nil {
+		return err
+	}
+	s.say("leader", "node %s leads by token %d", first.Node, first.Token)
+	if o.kill {
+		if err := s.depose(ctx, first); err != nil {
+			return err
+		}
+	}
+	if o.runFor > 0 {
+		err = pause(ctx, time.Until(began.Add(o.runFor)))
+	} else {
+		s.say("", "Ctrl-C ends it")
+		<-ctx.Done()
+	}
+	return err
+}
+
+// depose kills the leader, and waits until another leads.
+func (s *show) depose(ctx context.Context, leader reign) error {
+	if err := pause(ctx, reignTime); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.name == leader.Node })
+	n := s.nodes[i]
+	s.nodes = slices.Delete(s.nodes, i, i+1)
+	s.say("crash", "node %s is killed; its page is gone with it", n.name)
+	killed := time.Now()
+	if err := n.kill(); err != nil {
+		return err
+	}
+	next, err := s.after(ctx, leader.Token)
+	switch {
+	case err != nil:
+		return err
+	case next.Node == leader.Node:
+		return fmt.Errorf("node %s is said to lead by token %d after its death", next.Node, next.Token)
+	}
+	s.say("takeover", "node %s leads by token %d, %v after the crash", next.Node, next.Token, time.Since(killed).Round(time.Millisecond))
+	return nil
+}
+
+// after waits until all nodes see the same node lead, by a larger token.
+func (s *show) after(ctx context.Context, token uint64) (reign, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("nobody has been seen to lead within %v", s.limit))
+	defer cancel()
+	var found reign
+	for _, n := range s.nodes {
+		for {
+			view, change := n.board.look()
+			if view.Leader != nil && view.Leader.Token > token {
+				found, token = *view.Leader, max(token, view.Leader.Token-1)
+				break
+			}
+			select {
+			case <-change:
+			case <-n.ended:
+				return reign{}, fmt.Errorf("node %s can't go on: %w", n.name, n.err)
+			case <-ctx.Done():
+				return reign{}, context.Cause(ctx)
+			}
+		}
+	}
+	return found, nil
+}
+
+// end has all nodes leave.
+func (s *show) end() error {
+	var ending sync.WaitGroup
+	errs := make([]error, len(s.nodes))
+	for i, n := range s.nodes {
+		ending.Go(func() { errs[i] = n.leave() })
+	}
+	ending.Wait()
+	return errors.Join(errs...)
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

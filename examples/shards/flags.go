@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// secretVariable names the variable of the environment that has the secret. There is no flag for it: everyone on the machine can read the
+// arguments of a process.
+const secretVariable = "LOCKMESH_SECRET"
+
+// options are what the command line says.
+type options struct {
+	config lockmesh.Config
+	runFor time.Duration // 0: until it is interrupted
+	demo   bool
+}
+
+const usage = `Shards is a pool of workers that share 64 partitions evenly, each worked on by one node at a time, without a coordinator.
+
+Usage: shards [-for 0s]                                              nodes come and go in one process; it ends by itself
+       shards -name a -voters a,b,c [-bind host:port] [-peers host:port,...] [flags]   one node; Ctrl-C ends it
+
+The secret that all nodes share is read from $` + secretVariable + `. Without one, only loopback addresses are allowed.
+-voters, -max-ttl and the secret must be the same on all nodes.
+
+Flags:
+`
+
+// parse reads the command line. What is wrong with it has been written to stderr when it returns an error.
+func parse(args []string, env func(string) string, stderr io.Writer) (*options, error) {
+	var (
+		o             options
+		peers, voters string
+	)
+	f := flag.NewFlagSet("shards", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() { _, _ = io.WriteString(stderr, usage); f.PrintDefaults() }
+	f.StringVar(&o.config.Name, "name", "", "`name` of this node, unique in the mesh; without it, several nodes are started here")
+	f.StringVar(&o.config.Bind, "bind", "127.0.0.1:0", "`host:port` to listen on, TCP and UDP; port 0 lets the system choose")
+	f.StringVar(&peers, "peers", "", "addresses of some other nodes, `host:port,...`")
+	f.StringVar(&voters, "voters", "", "`names` of the nodes that vote, with commas between them")
+	f.DurationVar(&o.config.MaxTTL, "max-ttl", 2*time.Second, "for how long a dead node keeps its partitions from others, and a node that starts doesn't vote")
+	f.DurationVar(&o.runFor, "for", 0, "end after so long, though not before the demo has shown everything (default: then, or never)")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	o.demo = o.config.Name == ""
+	o.config.Peers, o.config.Voters, o.config.Secret = list(peers), list(voters), []byte(env(secretVariable))
+	o.config.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if err := o.check(f); err != nil {
+		_, _ = fmt.Fprintf(stderr, "shards: the command line can't be used:\n%v\nTry -h.\n", err)
+		return nil, err
+	}
+	return &o, nil
+}
+
+func (o *options) check(f *flag.FlagSet) error {
+	var errs []error
+	if f.NArg() > 0 {
+		errs = append(errs, fmt.Errorf("%q is no flag", f.Arg(0)))
+	}
+	if o.runFor < 0 {
+		errs = append(errs, fmt.Errorf("-for %v is negative; 0 sets no end", o.runFor))
+	}
+	if !o.demo {
+		return errors.Join(append(errs, o.config.Validate())...)
+	}
+	f.Visit(func(set *flag.Flag) {
+		switch set.Name {
+		case "bind", "peers", "voters":
+			errs = append(errs, fmt.Errorf("-%s is for one node: give it a -name", set.Name))
+		}
+	})
+	sample := lockmesh.Config{Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a"}, MaxTTL: o.config.MaxTTL}
+	return errors.Join(append(errs, sample.Validate())...)
+}
+
+// list splits at commas and leaves out what is empty.
+func list(s string) []string {
+	var all []string
+	for item := range strings.SplitSeq(s, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			all = append(all, item)
+		}
+	}
+	return all
+}

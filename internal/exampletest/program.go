@@ -1,0 +1,167 @@
+// Package exampletest runs the programs in examples as processes of their own, for their tests: it types what a reader would type, and waits for what
+// they print.
+package exampletest
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// Patience bounds every wait. Only what hangs takes so long, even under the race detector on a busy machine.
+const Patience = 60 * time.Second
+
+// asProgram makes a test's binary the program itself.
+const asProgram = "LOCKMESH_EXAMPLE_TEST_RUNS_MAIN"
+
+// Main is what TestMain calls: it runs the tests and looks for goroutines that they have left behind, or is the program if Start has started it.
+func Main(m *testing.M, program func()) {
+	if os.Getenv(asProgram) != "" {
+		program()
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// Program is a process of the example under test. The test ends it at its own end, if it hasn't ended by then.
+type Program struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the process has ended and all that it printed is here
+
+	mu       sync.Mutex
+	out, log bytes.Buffer
+	news     chan struct{} // closed and replaced when something was printed
+}
+
+// Start starts the example with these arguments.
+func Start(t *testing.T, args ...string) *Program {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Program{t: t, cmd: exec.Command(self, args...), ended: make(chan struct{}), news: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), asProgram+"=1", "LOCKMESH_SECRET=")
+	p.cmd.Stdout, p.cmd.Stderr = &sink{p, &p.out}, &sink{p, &p.log}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // ends with the process, for which the cleanup waits
+		_ = p.cmd.Wait() // how it ended is read from ProcessState
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("%q (%v) printed:\n%s\nand logged:\n%s", args, p.cmd.ProcessState, p.out.String(), p.log.String())
+		}
+	})
+	return p
+}
+
+// sink is where the process prints to.
+type sink struct {
+	p    *Program
+	text *bytes.Buffer
+}
+
+func (s *sink) Write(b []byte) (int, error) {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	close(s.p.news)
+	s.p.news = make(chan struct{})
+	return s.text.Write(b)
+}
+
+// Out returns what the process has printed until now.
+func (p *Program) Out() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// Await waits until what the process has printed matches, and returns the match and its groups.
+func (p *Program) Await(pattern string) []string {
+	p.t.Helper()
+	wanted := regexp.MustCompile(pattern)
+	var found []string
+	p.Until(pattern, func(out string) bool {
+		found = wanted.FindStringSubmatch(out)
+		return found != nil
+	})
+	return found
+}
+
+// Until waits until ok says that the process has printed enough.
+func (p *Program) Until(what string, ok func(out string) bool) {
+	p.t.Helper()
+	limit := time.NewTimer(Patience)
+	defer limit.Stop()
+	for {
+		p.mu.Lock()
+		out, news := p.out.String(), p.news
+		p.mu.Unlock()
+		if ok(out) {
+			return
+		}
+		select {
+		case <-news:
+		case <-p.ended:
+			if !ok(p.Out()) {
+				p.t.Fatalf("it has ended (%v); the test waited for: %s", p.cmd.ProcessState, what)
+			}
+			return
+		case <-limit.C:
+			p.t.Fatalf("waited %v for: %s", Patience, what)
+		}
+	}
+}
+
+// Kill ends the process at once, as a crash does, and returns when it has ended.
+func (p *Program) Kill() {
+	_ = p.cmd.Process.Kill() // an error means that it has ended
+	<-p.ended
+}
+
+// Stop ends the process as Ctrl-C does, which must end with code 0. Windows has no signal for that, so there it is killed.
+func (p *Program) Stop() {
+	p.t.Helper()
+	if runtime.GOOS == "windows" {
+		p.Kill()
+		return
+	}
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Fatal(err)
+	}
+	if code := p.Code(); code != 0 {
+		p.t.Errorf("after an interrupt it ends with code %d, want 0", code)
+	}
+}
+
+// Code waits until the process has ended by itself, and returns its exit code.
+func (p *Program) Code() int {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(Patience):
+		p.t.Fatalf("it has not ended within %v", Patience)
+		return -1
+	}
+}
+
+// Log returns what the process has written to its standard error until now.
+func (p *Program) Log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
