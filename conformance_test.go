@@ -18,15 +18,7 @@ import (
 // can be cut off.
 
 // notYet is what meshes don't offer.
-var notYet = func() (all []locktest.Expected) {
-	for _, name := range []string{
-		"readers-share", "writer-alone", "readers-and-writers", "writer-not-starved", "writer-gives-up", "reader-tokens", "reader-crash",
-		"permits-bound", "permits-all", "permits-mismatch", "permits-crash", "value",
-	} {
-		all = append(all, locktest.Expected{Promise: name, Outcome: locktest.NotOffered, Why: "locks are exclusive, and nothing is stored by key"})
-	}
-	return all
-}()
+var notYet = locktest.Lacking("locks are exclusive, and nothing is stored by key", locktest.HasReaders, locktest.HasSemaphores, locktest.HasValues)
 
 func TestAMeshKeepsItsPromisesOverSockets(t *testing.T) {
 	t.Parallel()
@@ -43,10 +35,7 @@ func TestAMeshKeepsItsPromisesOverSockets(t *testing.T) {
 		return m, err
 	}}
 	defer s.close(t)
-	whole := notYet
-	for _, name := range []string{"lost-is-told", "lost-is-lost", "cut-waiter"} {
-		whole = append(whole, locktest.Expected{Promise: name, Outcome: locktest.NotOffered, Why: "on loopback nobody can be cut off; see the bubble"})
-	}
+	whole := append(locktest.Lacking("on loopback nobody can be cut off; the bubble does it", locktest.HasCut), notYet...)
 	locktest.Run(t, s, locktest.Options{TTL: ttl, Turns: 80, Keys: 400, Ops: 800, Expect: whole}) // the bubble does more
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -27,7 +28,8 @@ type exam struct {
 type client struct {
 	Client
 	name string
-	gone bool // crashed or left: no probe may have it again
+	gone bool // crashed or left: it isn't used any more
+	away bool // was cut off: how it comes back is its own affair, so no other probe has it
 }
 
 // begin makes ready to examine, and finds out what the service offers.
@@ -39,7 +41,7 @@ func begin(ctx context.Context, s Service, o Options) (*exam, error) {
 	x := &exam{s: s, o: o, ctx: ctx, run: "locktest/" + rand.Text()[:8] + "/", report: &Report{options: o}}
 	first := x.examine(Promise{Name: "first", probe: func(p *probe) {
 		g := p.lock(p.client(), p.key())
-		x.offers = offers(s, g.c.Client, g.Lock)
+		x.offers = offers(s, g.c.Client, g.lock)
 		if err := p.unlock(p.ctx, g); err != nil {
 			p.fatalf("Unlock: %v", err)
 		}
@@ -85,24 +87,22 @@ func (x *exam) examine(promise Promise) Result {
 		}
 	}
 	began := time.Now()
-	for len(result.Missing) == 0 {
+	for attempt := 0; len(result.Missing) == 0; attempt++ {
 		p := newProbe(x, promise)
 		p.run()
-		var excused bool
-		if result.Findings, excused = p.verdict(); len(result.Findings) == 0 {
+		findings, excused := p.verdict()
+		if len(findings) == 0 {
 			result.Outcome = Kept
 			break
 		}
-		result.Outcome = Broken
-		if !excused {
+		if excused {
+			findings = append(findings, fmt.Sprintf("(attempt %d, on a machine that let a goroutine run %v late)", attempt+1, p.late.Round(time.Millisecond)))
+		}
+		if !excused || attempt == x.o.Repeats {
+			result.Outcome, result.Findings = Broken, findings
 			break
 		}
-		if result.Repeats == x.o.Repeats {
-			result.Findings = append(result.Findings, fmt.Sprintf(
-				"(so in each of %d attempts; the machine was busy, and let a goroutine run %v late)", 1+result.Repeats, p.late.Round(time.Millisecond)))
-			break
-		}
-		result.Repeats++
+		result.Excused = append(result.Excused, strings.Join(findings, "; "))
 	}
 	result.Took = time.Since(began)
 	x.report.Results = append(x.report.Results, result)

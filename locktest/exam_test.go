@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -92,7 +93,7 @@ func TestWhatIsntOfferedIsToldAndWhatIsExpectedIsCompared(t *testing.T) {
 			{Promise: "odd-keys", Outcome: Broken, AtTimes: true, Why: "chance"},
 			{Promise: "unlock-twice", Outcome: Broken, Why: "a rumour"},
 			{Promise: "empty-key", Outcome: Broken, AtTimes: true, Why: "chance"},
-			{Promise: "fifo", Outcome: NotOffered, Why: "nobody sees the queue"},
+			Lacking("nobody sees the queue", HasQueue)[0],
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -104,6 +105,20 @@ func TestWhatIsntOfferedIsToldAndWhatIsExpectedIsCompared(t *testing.T) {
 		}
 		wantText(t, report.String(), "known: there are as many services as clients")
 	})
+}
+
+func TestLackingNamesEachPromiseOnce(t *testing.T) {
+	var got []string
+	for _, e := range Lacking("none", HasCrash, HasTokens) {
+		if e.Outcome != NotOffered || e.Why != "none" {
+			t.Errorf("%+v", e)
+		}
+		got = append(got, e.Promise)
+	}
+	want := []string{"tokens-rise", "crash-frees", "crash-not-early", "crash-of-waiter", "crash-tokens", "reader-tokens", "reader-crash", "permits-crash"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
 }
 
 func TestAServiceThatGivesNothingIsAnError(t *testing.T) {

@@ -1,9 +1,11 @@
 package locktest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 var exclusivePromises = []Promise{
@@ -16,6 +18,7 @@ var exclusivePromises = []Promise{
 	{"unlock-twice", "A second Unlock is an error.", nil, (*probe).unlockTwice},
 	{"unlock-stale", "An Unlock by an old handle leaves the next holder alone, be it another client or the same.", nil, (*probe).unlockStale},
 	{"unlock-cut-short", "An Unlock whose context has ended can be called again, and then the key is free.", nil, (*probe).unlockCutShort},
+	{"unlock-retried", "An Unlock that arrived, though its context ended, can be called again, and leaves alone whoever holds the key by then.", nil, (*probe).unlockRetried},
 	{"done", "Done is open while the lock is held, and closed after Unlock.", needs(HasDone), (*probe).done},
 	{"err", "Err is nil while the lock is held, and an error after Unlock.", needs(HasErr), (*probe).err},
 	{"tokens-rise", "Each holder of a key has a larger token than those before it.", needs(HasTokens), (*probe).tokensRise},
@@ -73,7 +76,7 @@ func (p *probe) tryHeld() {
 
 func (p *probe) tryOneWins() {
 	cs, key := p.crowd(), p.key()
-	for round := range 25 {
+	for round := range 60 {
 		won := make([]*grip, len(cs))
 		var ready sync.WaitGroup
 		ready.Add(len(cs))
@@ -146,9 +149,41 @@ func (p *probe) unlockCutShort() {
 	}
 }
 
+func (p *probe) unlockRetried() {
+	cs, r := p.some(2), p.rng(0)
+	for range 60 {
+		key := p.key()
+		g := p.lock(cs[0], key)
+		began := time.Now()
+		p.release(g)
+		took := time.Since(began)
+
+		old := p.lock(cs[0], key)
+		ctx, cancel := context.WithTimeout(p.ctx, time.Duration(r.Int64N(1+int64(3*took/2))))
+		err := p.unlock(ctx, old)
+		cancel()
+		if err == nil {
+			continue
+		}
+		// If it didn't arrive there is nothing to see here.
+		ctx, cancel = p.within()
+		other, err := p.take(ctx, cs[1], key, byTry)
+		cancel()
+		if err != nil {
+			_ = p.unlock(p.ctx, old)
+			continue
+		}
+		p.release(other)
+		g = p.lock(cs[0], key)
+		_ = p.unlock(p.ctx, old)
+		_ = p.refused(cs[1], byTry, g)
+		p.release(g)
+	}
+}
+
 func (p *probe) done() {
 	g := p.lock(p.client(), p.key())
-	done := g.Lock.(Watched).Done()
+	done := g.lock.(Watched).Done()
 	select {
 	case <-done:
 		p.fatalf("Done is closed, and the lock was just granted")
@@ -169,7 +204,7 @@ func (p *probe) done() {
 
 func (p *probe) err() {
 	g := p.lock(p.client(), p.key())
-	c := g.Lock.(Checked)
+	c := g.lock.(Checked)
 	if err := c.Err(); err != nil {
 		p.fatalf("Err is %v, and the lock was just granted", err)
 	}

@@ -26,6 +26,7 @@ func (p *probe) leave(c *client) {
 
 // cut cuts a client off; heal, which may be called twice, ends that, and so does the end of the probe.
 func (p *probe) cut(c *client) (heal func()) {
+	c.away = true
 	heal, err := c.Client.(Cutter).Cut()
 	if err != nil {
 		p.fatalf("Cut of %s: %v", c.name, err)

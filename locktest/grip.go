@@ -10,7 +10,7 @@ import (
 
 // grip is a lock that a client got, as the examination holds it. Apart from ended it is used by one goroutine at a time.
 type grip struct {
-	Lock
+	lock     Lock
 	c        *client
 	key      string
 	mode     mode
@@ -19,23 +19,23 @@ type grip struct {
 
 // ended reports whether its holder knows that the lock is over: by any of the means that it has.
 func (g *grip) ended() bool {
-	if w, ok := g.Lock.(Watched); ok {
+	if w, ok := g.lock.(Watched); ok {
 		select {
 		case <-w.Done():
 			return true
 		default:
 		}
 	}
-	if c, ok := g.Lock.(Checked); ok && c.Err() != nil {
+	if c, ok := g.lock.(Checked); ok && c.Err() != nil {
 		return true
 	}
-	e, ok := g.Lock.(Expiring)
+	e, ok := g.lock.(Expiring)
 	return ok && !time.Now().Before(e.Deadline())
 }
 
 // token returns the lock's token.
 func (p *probe) token(g *grip) uint64 {
-	f, ok := g.Lock.(Fenced)
+	f, ok := g.lock.(Fenced)
 	if !ok {
 		p.fatalf("the lock of %s by %s has no token, and others have", g.c.name, g.mode.name)
 	}
@@ -61,7 +61,7 @@ func (p *probe) take(ctx context.Context, c *client, key string, m mode) (*grip,
 	if err != nil {
 		return nil, err
 	}
-	g := &grip{Lock: <-answer, c: c, key: key, mode: m}
+	g := &grip{lock: <-answer, c: c, key: key, mode: m}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.grips = append(p.grips, g)
@@ -112,7 +112,7 @@ func (p *probe) unlock(ctx context.Context, g *grip) error {
 	g.unlocked = true
 	ctx, cancel := context.WithTimeout(ctx, p.o.Patience)
 	defer cancel()
-	return p.guard(ctx, "Unlock", func() error { return g.Lock.Unlock(ctx) })
+	return p.guard(ctx, "Unlock", func() error { return g.lock.Unlock(ctx) })
 }
 
 // release gives a lock back that is held.

@@ -68,15 +68,24 @@ func (l *memoryLock) Unlock(ctx context.Context) error {
 		return nil
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if l.err != nil {
+		defer m.mu.Unlock()
 		return l.err
 	}
 	l.end(errReleased)
-	if !m.free(l.r) {
+	was := m.free(l.r)
+	m.mu.Unlock()
+	if !was {
 		return errGone
 	}
-	return nil
+	answer := time.NewTimer(memoryLag)
+	defer answer.Stop()
+	select {
+	case <-answer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err() // and it has happened all the same
+	}
 }
 
 func (l *memoryLock) Token() uint64 { return l.r.token }

@@ -36,7 +36,7 @@ type Options struct {
 	// Only are the names of the promises to examine. Default all.
 	Only []string
 	// Expect, if it isn't nil, is all that is known beforehand: a promise has to come out as it says, and one that it
-	// doesn't name has to be kept. If it is nil, no promise may be broken, and those that aren't offered are told.
+	// doesn't name has to be kept; the first entry for a promise counts. If it is nil, no promise may be broken, and those that aren't offered are told.
 	Expect []Expected
 }
 
@@ -49,6 +49,17 @@ type Expected struct {
 	AtTimes bool
 	// Why is the reason, for people.
 	Why string
+}
+
+// Lacking returns the outcome of each promise that needs one of the capabilities: it isn't offered, for one reason.
+func Lacking(why string, caps ...Capability) []Expected {
+	var all []Expected
+	for _, p := range promises {
+		if slices.ContainsFunc(p.Needs, func(c Capability) bool { return slices.Contains(caps, c) }) {
+			all = append(all, Expected{Promise: p.Name, Outcome: NotOffered, Why: why})
+		}
+	}
+	return all
 }
 
 const (
@@ -105,8 +116,8 @@ func (o Options) withDefaults() (Options, error) {
 		switch {
 		case !known(e.Promise):
 			complain("Expect", "there is no promise %q; there are %s", e.Promise, strings.Join(names(), ", "))
-		case slices.ContainsFunc(o.Expect[:i], func(other Expected) bool { return other.Promise == e.Promise }):
-			complain("Expect", "%q is listed twice", e.Promise)
+		case slices.ContainsFunc(o.Expect[:i], func(other Expected) bool { return other.Promise == e.Promise && other.Outcome != e.Outcome }):
+			complain("Expect", "%q is listed twice, with two outcomes", e.Promise)
 		case !e.Outcome.valid():
 			complain("Expect", "%q has the outcome %q; use Kept, Broken or NotOffered", e.Promise, e.Outcome)
 		case e.AtTimes && e.Outcome != Broken:

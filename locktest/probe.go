@@ -56,7 +56,7 @@ func (p *probe) run() {
 	}
 	for _, c := range p.clients {
 		// After a broken promise nobody knows what its clients have left behind.
-		if c.gone || p.broken() {
+		if c.gone || c.away || p.broken() {
 			p.x.close(c)
 		} else {
 			p.x.idle = append(p.x.idle, c)

@@ -30,8 +30,8 @@ type Result struct {
 	Missing []Capability
 	// Findings say how the promise was broken, the first few times.
 	Findings []string
-	// Repeats is how often the examination began anew, since the machine was too busy; see [Options].Repeats.
-	Repeats int
+	// Excused are the findings of attempts that don't count, since the machine was too busy; see [Options].Repeats. The last attempt counts.
+	Excused []string
 	// Took is how long the examination took.
 	Took time.Duration
 }
@@ -51,10 +51,11 @@ func (r Result) found() string {
 		}
 		return "it lacks " + strings.Join(missing, " and ")
 	default:
-		if r.Repeats > 0 {
-			return fmt.Sprintf("%s (In attempt %d; the machine was busy.)", r.Promise.Text, 1+r.Repeats)
+		text := r.Promise.Text
+		for _, e := range r.Excused {
+			text += "\nexcused: " + e
 		}
-		return r.Promise.Text
+		return text
 	}
 }
 

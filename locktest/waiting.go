@@ -10,6 +10,7 @@ var waitingPromises = []Promise{
 	{"wake", "Unlock wakes a waiter, and of many waiters each is served in the end.", nil, (*probe).wake},
 	{"cancel-error", "A Lock whose context ends, or has ended, returns the context's error.", nil, (*probe).cancelError},
 	{"cancel-leaves-nothing", "A Lock whose context has ended leaves nothing behind: who stands behind it is served, and then the key is free.", nil, (*probe).cancelLeavesNothing},
+	{"cancel-at-request", "Where the context ends while the request for a free key is on its way, the key stays free, or there is a lock.", nil, (*probe).cancelAtRequest},
 	{"cancel-at-grant", "Where the context ends just as the key comes, there is a lock and no error, or an error and no lock.", nil, (*probe).cancelAtGrant},
 	{"ended-context", "With a context that has ended before, Lock and TryLock fail and take nothing.", nil, (*probe).endedContext},
 }
@@ -73,6 +74,7 @@ func (p *probe) cancelLeavesNothing() {
 			waiters[i] = p.start(cs[i], key, byLock)
 			p.queued(key, n+1)
 		}
+		p.sleep(p.o.Settle) // giving up while the request is on its way is for cancel-at-request
 		for _, i := range row.giveUp {
 			waiters[i].cancel()
 			waiters[i].end(0)
@@ -89,6 +91,41 @@ func (p *probe) cancelLeavesNothing() {
 			p.release(p.lock(cs[i], key)) // and they may come again
 		}
 	}
+}
+
+func (p *probe) cancelAtRequest() {
+	cs, r := p.some(2), p.rng(0)
+	for i := range 60 {
+		m := byLock
+		if i%2 == 1 {
+			m = byTry
+		}
+		key := p.key()
+		began := time.Now()
+		g := p.hold(cs[0], key, m)
+		took := time.Since(began)
+		p.release(g)
+		// So the context ends before the request goes out, on its way, on the way back, or not in time.
+		ctx, cancel := context.WithTimeout(p.ctx, time.Duration(r.Int64N(1+int64(3*took/2))))
+		g, err := p.take(ctx, cs[0], key, m)
+		cancel()
+		if err == nil {
+			p.release(g)
+		} else {
+			p.nextAfter(cs[0], err, cs[1], key)
+		}
+	}
+}
+
+// nextAfter wants a key to be had by another after one who has given up.
+func (p *probe) nextAfter(gaveUp *client, because error, next *client, key string) {
+	ctx, cancel := p.within()
+	defer cancel()
+	g, err := p.take(ctx, next, key, byLock)
+	if err != nil {
+		p.fatalf("Lock by %s, whose context ended, returned %v, and nobody gets the key any more: Lock by %s: %v", gaveUp.name, because, next.name, err)
+	}
+	p.release(g)
 }
 
 func (p *probe) cancelAtGrant() {
@@ -113,13 +150,7 @@ func (p *probe) cancelAtGrant() {
 		if waiter.err == nil {
 			p.release(waiter.g)
 		}
-		ctx, cancel := p.within()
-		next, err := p.take(ctx, cs[2], key, byLock)
-		cancel()
-		if err != nil {
-			p.fatalf("a Lock by %s whose context ended as the key came returned %v, and nobody gets the key any more: %v", cs[1].name, waiter.err, err)
-		}
-		p.release(next)
+		p.nextAfter(cs[1], waiter.err, cs[2], key)
 	}
 }
 
