@@ -117,6 +117,29 @@ func TestMeshtestSeesTheMeshFromOutside(t *testing.T) {
 	}
 }
 
+func TestTheExaminationOfLockServicesKnowsNone(t *testing.T) {
+	files := parse(t, "locktest")
+	if len(files) == 0 {
+		t.Error("locktest: no files; has it moved?")
+	}
+	for name, f := range files {
+		for _, imp := range f.Imports {
+			if first, _, _ := strings.Cut(strings.Trim(imp.Path.Value, `"`), "/"); strings.Contains(first, ".") {
+				t.Errorf("%s imports %s: any service can be examined, so only the standard library may be imported", name, imp.Path.Value)
+			}
+		}
+	}
+	for _, dir := range []string{".", "internal/vote", "internal/node", "lease", "quorum", "member", "transport", "fence"} {
+		for name, f := range parse(t, dir) {
+			for _, imp := range f.Imports {
+				if strings.Trim(imp.Path.Value, `"`) == module+"/locktest" {
+					t.Errorf("%s imports locktest; only tests may", name)
+				}
+			}
+		}
+	}
+}
+
 func TestOnlyOneFileImportsSerf(t *testing.T) {
 	for _, dir := range shipped {
 		for name, f := range parse(t, dir) {

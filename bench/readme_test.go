@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockmesh/lockmesh/bench/etcdpeer"
+	"github.com/lockmesh/lockmesh/bench/redsyncpeer"
+	"github.com/lockmesh/lockmesh/locktest"
+)
+
+// The tests of the adapters hold the lists against what is measured; this one holds the page against the lists.
+func TestThePageSaysWhatTheListsSay(t *testing.T) {
+	source, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.ReplaceAll(string(source), "\r\n", "\n")
+	find := func(list []locktest.Expected, name string) locktest.Expected {
+		i := slices.IndexFunc(list, func(e locktest.Expected) bool { return e.Promise == name })
+		if i < 0 {
+			return locktest.Expected{Outcome: locktest.Kept}
+		}
+		return list[i]
+	}
+	cell := func(e locktest.Expected) string {
+		switch {
+		case e.AtTimes:
+			return "**broken** at times"
+		case e.Outcome == locktest.Broken:
+			return "**broken**"
+		case e.Outcome == locktest.NotOffered:
+			return "–"
+		default:
+			return "kept"
+		}
+	}
+	for _, p := range locktest.Promises() {
+		row := "| `" + p.Name + "` | " + p.Text + " | " + cell(find(etcdpeer.Expected, p.Name)) + " | " + cell(find(redsyncpeer.Expected, p.Name)) + " |"
+		if !strings.Contains(page, "\n"+row+"\n") {
+			t.Errorf("README.md lacks\n%s", row)
+		}
+	}
+	for name, list := range map[string][]locktest.Expected{"etcd": etcdpeer.Expected, "Redlock": redsyncpeer.Expected} {
+		for _, e := range list {
+			if e.Outcome == locktest.Broken {
+				if row := "| " + name + " | `" + e.Promise + "` | " + e.Why + " |"; !strings.Contains(page, "\n"+row+"\n") {
+					t.Errorf("README.md lacks\n%s", row)
+				}
+			} else if !strings.Contains(page, e.Why) {
+				t.Errorf("README.md doesn't say of %s that %s", name, e.Why)
+			}
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package redsyncpeer
+
+import (
+	"slices"
+
+	"github.com/lockmesh/lockmesh/locktest"
+)
+
+// Expected is how Redlock comes out, and why. The test fails when it comes out otherwise.
+var Expected = slices.Concat([]locktest.Expected{
+	{
+		Promise: "try-one-wins", Outcome: locktest.Broken, AtTimes: true,
+		Why: "callers at once may get one server each, and then none has a majority",
+	}, {
+		Promise: "cancel-error", Outcome: locktest.Broken,
+		Why: "LockContext returns ErrFailed when its context ends",
+	}, {
+		Promise: "empty-key", Outcome: locktest.Broken,
+		Why: "an empty name is a name like any other",
+	}, {
+		Promise: "outlives-ttl", Outcome: locktest.Broken,
+		Why: "a lock ends at its expiry unless its holder calls Extend in time; nothing does it by itself",
+	}, {
+		Promise: "fair-share", Outcome: locktest.Broken, AtTimes: true,
+		Why: "waiters ask again after a random while, so who has just unlocked is first, and others are passed over",
+	},
+},
+	locktest.Lacking("there is no fencing token", locktest.HasTokens),
+	locktest.Lacking("a Mutex tells until when it is good, and not when it is over", locktest.HasDone, locktest.HasErr),
+	locktest.Lacking("waiters poll, so there is no queue", locktest.HasQueue),
+	locktest.Lacking("there is no session that could end", locktest.HasLeave),
+	locktest.Lacking("the adapter doesn't do it: nothing is renewed, so a holder that is cut off is like any other", locktest.HasCut),
+	locktest.Lacking("there are none", locktest.HasReaders, locktest.HasSemaphores),
+	locktest.Lacking("a Mutex has a value, which is its owner's secret", locktest.HasValues),
+)
