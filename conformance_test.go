@@ -17,9 +17,6 @@ import (
 // These tests run meshes through the examination that is meant for every lock service: over sockets in real time, and in a bubble where nodes
 // can be cut off.
 
-// notYet is what meshes don't offer.
-var notYet = locktest.Lacking("locks are exclusive, and nothing is stored by key", locktest.HasReaders, locktest.HasSemaphores, locktest.HasValues)
-
 func TestAMeshKeepsItsPromisesOverSockets(t *testing.T) {
 	t.Parallel()
 	const ttl = 500 * time.Millisecond
@@ -35,7 +32,7 @@ func TestAMeshKeepsItsPromisesOverSockets(t *testing.T) {
 		return m, err
 	}}
 	defer s.close(t)
-	whole := append(locktest.Lacking("on loopback nobody can be cut off; the bubble does it", locktest.HasCut), notYet...)
+	whole := locktest.Lacking("on loopback nobody can be cut off; the bubble does it", locktest.HasCut)
 	locktest.Run(t, s, locktest.Options{TTL: ttl, Turns: 80, Keys: 400, Ops: 800, Expect: whole}) // the bubble does more
 }
 
@@ -47,7 +44,7 @@ func TestAMeshKeepsItsPromisesInABubble(t *testing.T) {
 				return w.Join(name, addr(n), []string{addr(0), addr(1), addr(2)}, []string{"a", "b", "c"})
 			}}
 			defer s.close(t)
-			report, err := locktest.Examine(t.Context(), s, locktest.Options{TTL: lockmesh.DefaultMaxTTL, Seed: seed, Expect: notYet})
+			report, err := locktest.Examine(t.Context(), s, locktest.Options{TTL: lockmesh.DefaultMaxTTL, Seed: seed, Expect: []locktest.Expected{}})
 			if err != nil {
 				t.Fatal(err)
 			}
