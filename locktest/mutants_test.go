@@ -3,6 +3,7 @@ package locktest
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 // mutants are faults of the reference, each with the promises that it breaks; they may break others, too.
@@ -79,7 +80,7 @@ var mutants = []struct {
 func TestEachMutantIsCaughtByThePromisesThatItBreaks(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.fault, func(t *testing.T) {
-			report := examineInBubble(t, m.fault, Options{Only: m.breaks})
+			report := examineInBubble(t, m.fault, Options{Only: m.breaks, Patience: 2 * time.Second})
 			if report == nil {
 				return
 			}

@@ -28,7 +28,7 @@ const (
 	tickMillis, electionMillis = 50, 500
 )
 
-// Service is an etcd server of one member, whose promises are those of any number, and nothing that could fail between them.
+// Service is an etcd server of one member. More of them would change what failures of servers do, which isn't examined.
 type Service struct {
 	etcd *embed.Etcd
 	own  *clientv3.Client // for looking, past all that cuts clients off
