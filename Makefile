@@ -13,7 +13,7 @@ FUZZTIME ?= 60s
 FOR      ?= 50s
 
 .DEFAULT_GOAL := help
-.PHONY: help test race contrib lint fmt fuzz sim soak pages explore mutants chaos bench cross ci quickstart
+.PHONY: help test race contrib peers lint fmt fuzz sim soak pages explore mutants chaos bench cross ci quickstart
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ contrib: ## tests what is a module of its own, in contrib and examples, under th
 	@for mod in contrib/*/go.mod examples/*/go.mod; do \
 		echo "-- $${mod%/go.mod}"; (cd "$${mod%/go.mod}" && $(GO) test -race ./...) || exit 1; \
 	done
+
+peers: ## examines etcd and Redlock with locktest, in bench: a minute
+	cd bench && $(GO) test -count=1 -v ./...
 
 lint: ## vets and lints; the first time builds golangci-lint, which takes minutes
 	$(GO) vet ./...
