@@ -623,6 +623,9 @@ func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 		w.fig.Promises++
 		w.promised(p, to, m.Number, m.Serial, m.Slot, true)
 	case vote.KindAck, vote.KindAnswer:
+		if owner := w.bySession[to]; owner != nil { // first: the votes that an answer lists stand as long
+			p.said.until[to] = max(p.said.until[to], p.clock.slowAt(w.now).Add(owner.host.ttl))
+		}
 		if m.Kind == vote.KindAnswer {
 			for i := range m.Entries {
 				w.promised(p, to, m.Entries[i].Number, m.Entries[i].Serial, m.Entries[i].Slot, false)
@@ -631,9 +634,6 @@ func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 				return
 			}
 			w.each(p, to, func(s *spoken) { s.ended = s.ended || s.unsure })
-		}
-		if owner := w.bySession[to]; owner != nil {
-			p.said.until[to] = max(p.said.until[to], p.clock.slowAt(w.now).Add(owner.host.ttl))
 		}
 	case vote.KindExtended, vote.KindLapsed:
 		w.lasts(p, to, m)
