@@ -110,14 +110,14 @@ func (e *entry) hears(now vote.Instant) bool {
 // key is one lock at this voter.
 type key struct {
 	name    vote.Key
-	votes   []*entry     // to whom it is promised, in order of serials. They all bear each other and have different slots
-	queue   []*entry     // who waits, in order
-	permits uint16       // that its users agree on; it means something while there are any
-	tries   int          // TryLocks among all of them
-	urging  int          // how many of them urge the holder
-	highest vote.Token   // the largest token proposed or confirmed here
-	over    vote.Token   // the largest token of an exclusive lease that was given back here
-	spent   []vote.Token // of shared leases that are over, while others aren't; see unique
+	votes   []*entry      // to whom it is promised, in order of serials. They all bear each other and have different slots
+	queue   []*entry      // who waits, in order
+	permits uint16        // that its users agree on; it means something while there are any
+	tries   int           // TryLocks among all of them
+	urging  int           // how many of them urge the holder
+	highest vote.Token    // the largest token proposed or confirmed here
+	over    vote.Token    // the largest token of an exclusive lease that was given back here
+	spent   []vote.Token  // of shared leases that are over, while others aren't; see unique
 	grace   time.Duration // of the promises that are being made
 	idleAt  vote.Instant
 	listed  bool // stands in Voter.idle
