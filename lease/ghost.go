@@ -154,7 +154,8 @@ func (v *Voter) unstated(s *session) {
 	}
 }
 
-// exorcise ends a ghost.
+// exorcise ends a ghost. By the voters' clocks it doesn't end everywhere at once. The next in line may wait for votes where it still stands, and that
+// doesn't count as its tenure: otherwise it would be passed over here, and another one there.
 func (v *Voter) exorcise(g *entry) {
 	k := g.key
 	v.ghosts.remove(g)
@@ -162,12 +163,14 @@ func (v *Voter) exorcise(g *entry) {
 		v.report(vote.Ended, g)
 	}
 	token, exclusive := g.token, g.Mode == vote.Exclusive && g.wonAt != 0
+	k.grace = vote.Drift(v.now.Slow.Sub(g.since))
 	v.unvote(g)
 	if exclusive {
 		k.over = max(k.over, token)
 	}
 	k.forgetTaken()
 	v.serve(k)
+	k.grace = 0
 	v.tellTaken(k)
 	if k.idleNow() {
 		v.rest(k)

@@ -137,7 +137,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	k.remove(e)
 	v.serial++
 	e.serial, e.slot, e.want, e.since, e.until = v.serial, slot, 0, v.now.Slow, 0
-	e.inquired, e.wanted, e.urged, e.timed = false, false, false, 0
+	e.inquired, e.wanted, e.urged, e.timed, e.grace = false, false, false, 0, k.grace
 	if !e.held {
 		e.token = v.propose(k, e.bid)
 	}
@@ -275,7 +275,7 @@ func (v *Voter) yield(s *session, m *vote.Message) {
 // requeue puts the owner of a vote back into the queue. One that had its tenure goes behind all who wait, once.
 func (v *Voter) requeue(e *entry, want vote.Slot) {
 	k := e.key
-	over := v.now.Slow >= e.since.Add(e.tenure)
+	over := v.now.Slow >= e.term()
 	v.unvote(e)
 	e.want = useful(want, e.Permits)
 	if e.want == 0 {

@@ -38,6 +38,7 @@ type entry struct {
 	urged    bool         // and that it is asked to give the key back
 
 	tenure time.Duration // how long its next promise may stay tentative
+	grace  time.Duration // and how much longer its present one may; see exorcise
 	round  uint32        // who has let others pass at the end of a tenure goes after those it let pass
 
 	extras *extras // what few requests have
@@ -85,6 +86,9 @@ func (e *entry) rank() int {
 	return 2
 }
 
+// term is when the tenure of an entry's vote is over.
+func (e *entry) term() vote.Instant { return e.since.Add(e.tenure + e.grace) }
+
 // bears reports whether e and f may have votes at the same time, slots aside.
 func (e *entry) bears(f *entry) bool {
 	if e.upgrades(f) || f.upgrades(e) {
@@ -106,14 +110,15 @@ func (e *entry) hears(now vote.Instant) bool {
 // key is one lock at this voter.
 type key struct {
 	name    vote.Key
-	votes   []*entry     // to whom it is promised, in order of serials. They all bear each other and have different slots
-	queue   []*entry     // who waits, in order
-	permits uint16       // that its users agree on; it means something while there are any
-	tries   int          // TryLocks among all of them
-	urging  int          // how many of them urge the holder
-	highest vote.Token   // the largest token proposed or confirmed here
-	over    vote.Token   // the largest token of an exclusive lease that was given back here
-	spent   []vote.Token // of shared leases that are over, while others aren't; see unique
+	votes   []*entry      // to whom it is promised, in order of serials. They all bear each other and have different slots
+	queue   []*entry      // who waits, in order
+	permits uint16        // that its users agree on; it means something while there are any
+	tries   int           // TryLocks among all of them
+	urging  int           // how many of them urge the holder
+	highest vote.Token    // the largest token proposed or confirmed here
+	over    vote.Token    // the largest token of an exclusive lease that was given back here
+	spent   []vote.Token  // of shared leases that are over, while others aren't; see unique
+	grace   time.Duration // of the promises that are being made
 	idleAt  vote.Instant
 	listed  bool // stands in Voter.idle
 }

@@ -79,3 +79,21 @@ func TestADelayIsNotShownAsALease(t *testing.T) {
 	wants(t, c.said(t, "a breaks", "pass 250ms", "b looks 1:k"), "a 1 exclusive holding")
 	wants(t, c.said(t, "pass 100ms", "b looks 1:k"), "a 1 exclusive resting")
 }
+
+// A rest ends here and there at different times, by as much as clocks may differ. The first in line has its tenure from when it has ended everywhere.
+func TestATenureBeginsWhenTheRestIsOverEverywhere(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens ttl=200ms", "a refreshes received=0 trip=1", "b opens ttl=200ms", "b refreshes received=0 trip=1", "c opens ttl=200ms")
+	c.all(t, "a asks 1:k at=10 minhold=900ms", "a confirms 1 serial=1 token=2000001 won", "a releases 1", "b asks 1:k at=20", "c asks 1:k at=30")
+	for i := range 9 {
+		c.all(t, "pass 100ms", "b refreshes received=0 trip=1", "c refreshes received=0")
+		if i%2 == 0 {
+			c.all(t, "b states 1:k", "c states 1:k")
+		}
+	}
+	wants(t, c.said(t, "pass 9100us"), "b: promise 1 serial=2")
+	if said := c.said(t, "pass 25ms"); strings.Contains(said, "inquire") {
+		t.Fatalf("it is passed over though the key may rest elsewhere:\n%s", said)
+	}
+	wants(t, c.said(t, "pass 5ms"), "b: inquire 1 serial=2") // 20ms, and the 9ms by which clocks may differ
+}

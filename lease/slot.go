@@ -94,7 +94,7 @@ func (v *Voter) contend(k *key, w *entry) {
 	}
 	for _, f := range k.votes {
 		// Of the slots that haven't been won one is enough. But each may be pinned by a request that reaches a minority only.
-		if w.bears(f) && !w.upgrades(f) && !f.held && (f == youngest || v.now.Slow >= f.since.Add(f.tenure)) {
+		if w.bears(f) && !w.upgrades(f) && !f.held && (f == youngest || v.now.Slow >= f.term()) {
 			v.press(f, w)
 		}
 	}
@@ -113,7 +113,7 @@ func (v *Voter) press(f, w *entry) {
 	if f.inquired {
 		return
 	}
-	if end := f.since.Add(f.tenure); !w.precedes(f) && v.now.Slow < end {
+	if end := f.term(); !w.precedes(f) && v.now.Slow < end {
 		v.remind(f, end)
 		return
 	}

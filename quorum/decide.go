@@ -194,6 +194,7 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 	q.regroup(r)
 	if r.Fixed {
 		q.letGo(r)
+		q.extend(r, q.old(r))
 	} else if r.Length > 0 {
 		q.keepUp(r)
 	}

@@ -51,6 +51,16 @@ func (q *Requester) extendNew(r *request, set Set) {
 	}
 }
 
+// old returns the voters whose votes were extended so long ago that a lease which isn't renewed would miss it.
+func (q *Requester) old(r *request) (s Set) {
+	for i := range r.votes {
+		if v := &r.votes[i]; v.stands() && v.covered.Add(vote.Guard(r.Length)) < q.now.Fast.Add(vote.Cover(r.Length)) {
+			s = s.With(i)
+		}
+	}
+	return s
+}
+
 // extendEvery is how long after one extension the next is sent: as sessions are refreshed, but never without a pause.
 func extendEvery(r *request) time.Duration {
 	return max(r.Length/vote.RefreshesPerTTL, time.Millisecond)

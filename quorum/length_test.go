@@ -235,3 +235,36 @@ func TestALeaseThatGoesOnAsksForALapsedVoteAgain(t *testing.T) {
 		t.Fatalf("v0 was told %q", got)
 	}
 }
+
+// The length of a lease that isn't renewed counts from when it was granted, however long it waited for the last vote.
+func TestALeaseThatIsNotRenewedHasItsWholeLength(t *testing.T) {
+	const length = 10 * time.Second
+	b := newBench(t, 3)
+	b.all()
+	n := b.short(length, true)
+	b.promise("v0", n, 1, 100)
+	b.promise("v1", n, 1, 100)
+	b.extended("v0", n, 1, b.now.Fast)
+	b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+	for range 9 { // short of the next extension
+		b.pass(ttl / 5)
+		b.ack("v0", nil)
+		b.ack("v1", nil)
+	}
+	b.promise("v1", n, 2, 100)
+	b.told("v0")
+	b.granted(n, false)
+	b.extended("v1", n, 2, b.now.Fast)
+	b.granted(n, true)
+	if got := b.told("v0"); got != "extend confirm" {
+		t.Fatalf("v0, which voted long ago, was told %q", got)
+	}
+	b.extended("v0", n, 1, b.now.Fast)
+	if left := b.last(EventCover).Until.Sub(b.now.Fast); left < length*95/100 || left > length {
+		t.Errorf("it lasts for %v", left)
+	}
+	b.pass(ttl / 5)
+	if got := b.told("v0"); got != "refresh" {
+		t.Errorf("v0 was told %q when the lease isn't to be extended any more", got)
+	}
+}
