@@ -31,15 +31,15 @@ var firstMutants = []mutant{
 	{name: "no quiet time", build: hasty, seed: 1, scenario: votesAgainAtOnce, options: Options{Clients: 2}},
 	{name: "quiet votes that count", build: quietCounts, seed: 3, scenario: oneVoterAcrossTwoLives, options: Options{Clients: 2}},
 	{name: "votes kept across a voter's lives", build: keepsVotes, seed: 3, scenario: forgottenVote, options: Options{Clients: 2}},
-	{name: "session cover by any majority", build: anyMajority, seed: 3, scenario: anotherMajority, options: Options{Clients: 2}},
-	{name: "late serials honoured", build: honoursLate, seed: 2, scenario: confirmedAfterYield, options: Options{
+	{name: "session cover by any majority", build: anyMajority, seed: 5, scenario: anotherMajority, options: Options{Clients: 2}},
+	{name: "late serials honoured", build: honoursLate, seed: 12, scenario: confirmedAfterYield, options: Options{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
 	}},
 	{name: "generations ignored", build: ignoresGenerations, scenario: sessionRenewed, options: Options{Clients: 2}},
 	{name: "no confirmation of tokens", build: confirmsNothing, seed: 1, scenario: tokenOfOneVoter, options: Options{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
 	}},
-	{name: "restarted voters that don't ask for the highest token", build: asksNobody, seed: 53, scenario: tokenBeyondTheClocks, options: Options{
+	{name: "restarted voters that don't ask for the highest token", build: asksNobody, seed: 27, scenario: tokenBeyondTheClocks, options: Options{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
 	}},
 	{name: "majority of the peers that look alive", build: looksAlive, seed: 5, scenario: bothSidesRestart},
