@@ -47,6 +47,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, vote.Message) {
 		held:   token != 0,
 		token:  token,
 		want:   st.Slot,
+		has:    st.Slot,
 		from:   v.now.Slow,
 		tenure: s.tenure,
 		round:  k.round(),
@@ -190,6 +191,9 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		return
 	}
 	k := e.key
+	if m.Won {
+		e.has = m.Slot
+	}
 	switch {
 	case e.serial != 0 && e.serial == m.Serial:
 	case !m.Won:
@@ -207,6 +211,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		if m.Token == e.token && m.Slot == e.slot {
 			v.wins(e)
 			v.tellTaken(k)
+			v.freeWants(k, e)
 		}
 		return
 	}
@@ -227,9 +232,17 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	if m.Won && !e.held {
 		v.wins(e)
 		v.tellTaken(k)
+		v.freeWants(k, e)
 		if w := k.next(v.now.Slow); w != nil {
 			v.contend(k, w) // it may have to be told that it is waited for
 		}
+	}
+}
+
+// freeWants serves those again that wait for a slot that has been won: it is of no use to them any more, and any other will do.
+func (v *Voter) freeWants(k *key, won *entry) {
+	if won.Mode == vote.Permit {
+		v.serve(k)
 	}
 }
 
