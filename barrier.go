@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // MaxBarrier is how many members a barrier may have: each says in its lease's value with whom it has entered.
@@ -18,10 +21,17 @@ type DoubleBarrier struct {
 	key  string
 	n    int
 
-	mu    sync.Mutex
-	busy  bool   // Enter or Leave is under way
-	lease *Lease // of the place; nil while outside
-	group string // with whom it has entered, as in the values of their leases
+	mu   sync.Mutex
+	busy bool   // Enter or Leave is under way
+	in   *inner // nil while outside
+}
+
+// inner is what a member has that has entered.
+type inner struct {
+	lease  *Lease // of its place
+	group  string // with whom it has entered, as in the values of their leases
+	view   *view  // the same from Enter to Leave, so that it forgets nobody
+	unseen map[uint64]bool
 }
 
 // DoubleBarrier returns a member of the barrier of a key, with 1 to 500 places. All who use the key must agree on the number (ErrPermits). Nothing is sent before
@@ -50,8 +60,9 @@ func (m *Mesh) DoubleBarrier(key string, n int) *DoubleBarrier {
 // then it waits for others in their places, as if they had died before.
 //
 // Nobody is let out too early: a member of its group waits, is inside, or is leaving, or has gone, in this order, and each stops the others
-// from leaving in the first two states. What is seen of a lease may be old, but then it shows an earlier state. And nobody is stranded inside: no member waits
-// for one that is leaving.
+// from leaving in the first two states. What is seen of a lease may be old, but then it shows an earlier state. A member keeps its view from before Enter to Leave, so what it has
+// seen it doesn't lose sight of; whom it has entered with and never seen it asks the voters about, of whom a majority can't miss a lease
+// that was granted (but may not have heard of that: hence a look anew would not do). And nobody is stranded inside: no member waits for one that is leaving.
 
 // phase is the first byte of a member's value.
 type phase byte
@@ -104,10 +115,10 @@ func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	if err := b.begin("enter", false); err != nil {
 		return err
 	}
-	lease, group, err := b.enter(ctx)
+	in, err := b.enter(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.busy, b.lease, b.group = false, lease, group
+	b.busy, b.in = false, in
 	return err
 }
 
@@ -118,37 +129,38 @@ func (b *DoubleBarrier) begin(op string, inside bool) error {
 	switch {
 	case b.n < 1 || b.n > MaxBarrier:
 		return &Error{Op: op, Key: b.key, Reason: ErrPermits, Text: fmt.Sprintf("%d places; there may be 1 to %d", b.n, MaxBarrier)}
-	case b.busy, !inside && b.lease != nil:
+	case b.busy, !inside && b.in != nil:
 		return &Error{Op: op, Key: b.key, Reason: ErrClash, Text: "this member has entered, or is about to; each member needs a DoubleBarrier of its own"}
-	case inside && b.lease == nil:
+	case inside && b.in == nil:
 		return &Error{Op: op, Key: b.key, Reason: ErrReleased, Text: "this member hasn't entered"}
 	}
 	b.busy = true
 	return nil
 }
 
-func (b *DoubleBarrier) enter(ctx context.Context) (*Lease, string, error) {
-	v, err := b.mesh.view(ctx, "enter", b.key) // first, so that nothing is missed
+func (b *DoubleBarrier) enter(ctx context.Context) (*inner, error) {
+	v, err := b.mesh.view(context.WithoutCancel(ctx), "enter", b.key) // first, so that nothing is missed
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	defer v.stop()
 	lease, err := b.mesh.Semaphore(b.key, b.n).acquire(ctx, "enter", false, []Option{WithValue(b.place(phaseWaiting, ""))})
 	if err != nil {
-		return nil, "", err
+		v.stop()
+		return nil, err
 	}
+	context.AfterFunc(lease.ctx, v.stop)
 	var group string
-	err = v.until(lease, func() bool {
+	err = v.until(ctx, lease, func() bool {
 		group = b.gathered(v, lease.Token())
 		return group != ""
 	})
 	if err == nil {
 		if err = lease.SetValue(ctx, b.place(phaseInside, group)); err == nil {
-			return lease, group, nil
+			return &inner{lease, group, v, v.lacking(group, lease.Token())}, nil
 		}
 	}
 	_, _ = lease.giveUp() // nobody waits for the confirmation, as with any call that is taken back
-	return nil, "", b.failed(ctx, "enter", err, fmt.Sprintf("%d of %d have come", len(v.permits()), b.n))
+	return nil, b.failed(ctx, "enter", err, fmt.Sprintf("%d of %d have come", len(v.permits()), b.n))
 }
 
 // failed says why a call has ended without success.
@@ -205,25 +217,25 @@ func (b *DoubleBarrier) Leave(ctx context.Context) error {
 	err := b.leave(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.busy, b.lease, b.group = false, nil, ""
+	b.busy, b.in = false, nil
 	return err
 }
 
 func (b *DoubleBarrier) leave(ctx context.Context) error {
-	lease := b.lease
-	inside := 0
-	err := lease.SetValue(ctx, b.place(phaseLeaving, b.group))
-	if err == nil {
-		var v *view
-		if v, err = b.mesh.view(ctx, "leave", b.key); err == nil {
-			err = v.until(lease, func() bool {
-				inside = b.stay(v)
-				return inside == 0
-			})
-			v.stop()
+	in := b.in
+	err := in.lease.SetValue(ctx, b.place(phaseLeaving, in.group))
+	for err == nil {
+		if err = in.view.until(ctx, in.lease, func() bool { return in.stay() == 0 }); err != nil {
+			break
 		}
+		if in.unseen, err = b.mesh.stillThere(ctx, b.key, in.unseen); err != nil || len(in.unseen) == 0 {
+			break
+		}
+		err = in.view.wait(ctx, in.lease, lookPause)
 	}
-	over, gone := lease.giveUp()
+	inside := in.stay() + len(in.unseen)
+	over, gone := in.lease.giveUp()
+	in.view.stop()
 	if err == nil && over {
 		err = gone
 	}
@@ -233,16 +245,54 @@ func (b *DoubleBarrier) leave(ctx context.Context) error {
 	return nil
 }
 
+// lookPause is how long after one look at members that the watch hasn't told of yet there is the next.
+const lookPause = 50 * time.Millisecond
+
 // stay returns how many members have yet to leave.
-func (b *DoubleBarrier) stay(v *view) int {
+func (in *inner) stay() int {
 	n := 0
-	for _, e := range v.permits() {
+	for _, e := range in.view.permits() {
+		delete(in.unseen, e.Token)
 		p, _, _, ok := placeOf(&e)
-		if ok && p == phaseInside || (!ok || p == phaseWaiting) && inGroup(b.group, e.Token) {
+		if ok && p == phaseInside || (!ok || p == phaseWaiting) && inGroup(in.group, e.Token) {
 			n++
 		}
 	}
 	return n
+}
+
+// lacking returns those of a group, but for the member itself, that the view doesn't show: they have gone, or haven't been told of yet.
+func (v *view) lacking(group string, self uint64) map[uint64]bool {
+	missing := make(map[uint64]bool)
+	for ; len(group) >= 8; group = group[8:] {
+		if token := binary.BigEndian.Uint64([]byte(group[:8])); v.held[token].Token == 0 && token != self {
+			missing[token] = true
+		}
+	}
+	return missing
+}
+
+// stillThere returns which of some leases a majority of the voters doesn't know to have gone. Each of them was granted, so some voter of any majority
+// has confirmed its token, whether it has heard of the grant or not.
+func (m *Mesh) stillThere(ctx context.Context, key string, tokens map[uint64]bool) (map[uint64]bool, error) {
+	if len(tokens) == 0 {
+		return nil, nil
+	}
+	e, err := m.look(ctx, "leave", key, func(now vote.Now) uint64 { return m.loop.node.Look(now, vote.Key(key)) })
+	if errors.Is(err, ErrNoQuorum) {
+		return tokens, nil
+	}
+	if err != nil {
+		return tokens, err
+	}
+	still := make(map[uint64]bool)
+	for i := range e.Shown.Sights {
+		s := &e.Shown.Sights[i]
+		if tokens[uint64(s.Token)] && s.What != vote.Resting {
+			still[uint64(s.Token)] = true
+		}
+	}
+	return still, nil
 }
 
 // Err returns nil while this member is inside and has its place, and otherwise why not: ErrReleased outside, ErrLost if its place was lost, so that the
@@ -250,8 +300,8 @@ func (b *DoubleBarrier) stay(v *view) int {
 func (b *DoubleBarrier) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.lease == nil {
+	if b.in == nil {
 		return ErrReleased
 	}
-	return b.lease.Err()
+	return b.in.lease.Err()
 }

@@ -132,7 +132,7 @@ func (l *CountDownLatch) keepOpen(lease *Lease) {
 		return
 	}
 	defer v.stop()
-	if v.until(lease, func() bool { return l.isOpen(v) }) == nil {
+	if v.until(lease.ctx, lease, func() bool { return l.isOpen(v) }) == nil {
 		l.sawOpen()
 		_ = lease.SetValue(lease.ctx, opened)
 	}
@@ -153,11 +153,12 @@ func (l *CountDownLatch) Await(ctx context.Context) error {
 		return err
 	}
 	defer v.stop()
-	if err := v.until(nil, func() bool { return l.isOpen(v) }); err != nil {
-		if e, ok := withOp(err, "await").(*Error); ok {
-			e.Text = fmt.Sprintf("%d of %d counts are made", len(v.permits()), l.n)
+	if err := v.until(ctx, nil, func() bool { return l.isOpen(v) }); err != nil {
+		text := fmt.Sprintf("%d of %d counts are made", len(v.permits()), l.n)
+		if ctx.Err() == nil {
+			return &Error{Op: "await", Key: l.key, Reason: ErrClosed, Text: text}
 		}
-		return err
+		return &Error{Op: "await", Key: l.key, Text: text, Err: ended(ctx)}
 	}
 	l.sawOpen()
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -43,6 +44,13 @@ func (v *view) take(e Event) {
 	}
 }
 
+// wait takes in events for a while.
+func (v *view) wait(ctx context.Context, lease *Lease, d time.Duration) error {
+	over := make(chan struct{}, 1)
+	defer v.watch.mesh.clocks.after(d, func() { kick(over) })()
+	return v.takeAll(ctx, lease, over, func() bool { return false })
+}
+
 // permits returns those of a semaphore that are held, in order of their tokens.
 func (v *view) permits() []Event {
 	var all []Event
@@ -55,8 +63,12 @@ func (v *view) permits() []Event {
 	return all
 }
 
-// until takes in events until the view satisfies enough, the lease (if there is one) ends, or the watch does.
-func (v *view) until(lease *Lease, enough func() bool) error {
+// until takes in events until the view satisfies enough, or ctx, the lease (if there is one) or the watch ends.
+func (v *view) until(ctx context.Context, lease *Lease, enough func() bool) error {
+	return v.takeAll(ctx, lease, nil, enough)
+}
+
+func (v *view) takeAll(ctx context.Context, lease *Lease, wake <-chan struct{}, enough func() bool) error {
 	var over <-chan struct{}
 	if lease != nil {
 		over = lease.Done()
@@ -73,6 +85,10 @@ func (v *view) until(lease *Lease, enough func() bool) error {
 			v.take(e)
 		case <-over:
 			return lease.Err()
+		case <-wake:
+			return nil
+		case <-ctx.Done():
+			return ended(ctx)
 		}
 	}
 }

@@ -132,8 +132,8 @@ func (v *Voter) sight(e *entry) vote.Sight {
 	if x := e.extras; x != nil {
 		s.Version, s.Value = x.version, x.value
 	}
-	if s.Slot == 0 && e.held {
-		s.Slot = e.want // it has won without this voter
+	if e.held && e.has != 0 {
+		s.Slot = e.has
 	}
 	switch {
 	case e.ghost && e.wonAt == 0:

@@ -69,6 +69,14 @@ func TestNewsOfALeaseThatWasWonWithoutThisVoterHaveItsTokenAndSlot(t *testing.T)
 	l.want(word(vote.Holding, "b2@7000/0"))
 }
 
+func TestNewsOfALeaseWhoseVoteIsForAnotherSlot(t *testing.T) {
+	l := listen(t, "a asks 1:k permits=3 at=10 bid=100")
+	slot := l.v.Votes("k")[0].Slot
+	other := slot%3 + 1
+	l.all(t, fmt.Sprintf("a confirms 1 serial=1 token=115 slot=%d won", other))
+	l.want(word(vote.Holding, fmt.Sprintf("a1@115/%d", other)))
+}
+
 func TestNewsOfAVoteWhoseOwnerIsGone(t *testing.T) {
 	l := listen(t, "a asks 1:k at=10 bid=100", "pass 2s")
 	l.want(word(vote.Ended, "a1@100/0")) // it may have been a lease

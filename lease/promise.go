@@ -47,6 +47,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, vote.Message) {
 		held:   token != 0,
 		token:  token,
 		want:   useful(st.Slot, st.Permits),
+		has:    useful(st.Slot, st.Permits),
 		from:   v.now.Slow,
 		tenure: s.tenure,
 	}
@@ -199,6 +200,9 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		return
 	}
 	k := e.key
+	if m.Won {
+		e.has = useful(m.Slot, e.Permits)
+	}
 	switch {
 	case e.serial != 0 && e.serial == m.Serial:
 	case !m.Won:

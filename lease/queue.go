@@ -25,6 +25,7 @@ type entry struct {
 
 	serial   vote.Serial // of its vote; zero without one
 	slot     vote.Slot   // of its vote
+	has      vote.Slot   // of the lease, as its owner says; the vote may be for another until it is moved
 	want     vote.Slot   // the only slot of use to it; zero for any
 	since    vote.Instant
 	until    vote.Instant // when its vote ends, if that has a time of its own

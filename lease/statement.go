@@ -108,7 +108,7 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 		return
 	}
 	v.raise(k, st.Token)
-	e.token = st.Token
+	e.token, e.has = st.Token, useful(st.Slot, e.Permits)
 	v.wins(e)
 }
 

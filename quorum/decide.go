@@ -176,8 +176,12 @@ func (q *Requester) confirm(r *request, t vote.Token) {
 			v.asking = t
 			r.confirmed = true
 			q.count.Confirmations++
+			slot := v.slot
+			if r.state == stateWon {
+				slot = r.slot // what the voter is told of a lease is the lease's, whatever its vote is for
+			}
 			q.say(p, vote.Ledger{}, vote.Message{
-				Kind: vote.KindConfirm, Number: r.number, Serial: v.serial, Token: t, Slot: v.slot, Won: r.state == stateWon,
+				Kind: vote.KindConfirm, Number: r.number, Serial: v.serial, Token: t, Slot: slot, Won: r.state == stateWon,
 			})
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // Shown is what a majority of the voters sees of a key, or of all keys with a prefix.
 type Shown struct {
 	Permits uint16
-	Sights  []vote.Sight // of each key, in order of the keys' names: holders by token, then who waits or is about to win by stamp
+	Sights  []vote.Sight // of each key, in order of the keys' names: holders by token, then who waits or is about to win by stamp. Of the latter the token is the largest that a voter has confirmed or proposed
 	Cut     bool         // there are more keys than are shown: nothing is known of those beyond Last
 	Last    vote.Key
 }
@@ -130,8 +130,8 @@ func (q *Requester) merge(l *look) *Shown {
 			}
 		}
 		for _, s := range l.shown[i].Sights {
-			if s.What == vote.Waiting || s.What == vote.Promised {
-				s.Token = 0
+			if s.What == vote.Waiting {
+				s.Token = 0 // that of a vote it had
 			} else {
 				s.Token = s.Token.First()
 			}
@@ -153,6 +153,9 @@ func (q *Requester) merge(l *look) *Shown {
 			}
 			if s.What == vote.Waiting && o.What == vote.Promised {
 				o.What = s.What
+			}
+			if o.What == vote.Promised || o.What == vote.Waiting {
+				o.Token = max(o.Token, s.Token) // the one that was confirmed, if it was
 			}
 			o.Left, o.For = left, since
 			if s.Mode == vote.Shared {
@@ -181,10 +184,18 @@ func (q *Requester) merge(l *look) *Shown {
 		}
 	}
 	slices.SortFunc(all.Sights, func(a, b vote.Sight) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(group4(a.What), group4(b.What)), cmp.Compare(a.Token, b.Token),
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(group4(a.What), group4(b.What)), cmp.Compare(rank(&a), rank(&b)),
 			vote.Stamp{Time: a.Time, Owner: a.Owner, Number: a.Number}.Compare(vote.Stamp{Time: b.Time, Owner: b.Owner, Number: b.Number}))
 	})
 	return all
+}
+
+// rank is where a lease stands among others: in order of tokens. Who waits stands in another order.
+func rank(s *vote.Sight) vote.Token {
+	if group4(s.What) == 2 {
+		return 0
+	}
+	return s.Token
 }
 
 // group4 is where what is seen stands in the list: holders first, then what rests, then who waits.

@@ -533,7 +533,8 @@ func (p *plot) late(s *vote.Sight) bool {
 			return true
 		}
 	}
-	return false
+	c := &chapter{sight: *s}
+	return slices.ContainsFunc(p.held, func(h *chapter) bool { return c.against(h) && s.Token < h.sight.Token })
 }
 
 // upgrades reports whether c takes the place of h, both of one node.

@@ -152,6 +152,12 @@ func TestReadersAndPermitsStandBesideEachOther(t *testing.T) {
 	r.want("granted a100@100", "granted b120@120")
 	r.hear(1, p3)
 	r.want("lost a100@100", "granted c140@140")
+	p0 := see(vote.Holding, vote.Permit, "d", 90) // of slot 2, before b's, and over
+	p0.Slot = 2
+	for place := range 3 {
+		r.hear(place, p0)
+	}
+	r.want("gap", "granted! b120@120", "granted! c140@140", "synced")
 }
 
 func TestAGapOfTheMeshIsAGapOfAMajority(t *testing.T) {

@@ -1,0 +1,32 @@
+package lease
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A request that wants one slot only waits while that has a vote that hasn't won. Once it has won, any other slot is to tell the
+// request that the one it wants is gone; else it would wait for a lease while permits are free.
+func TestWhoWantsASlotThatIsWonGetsAnother(t *testing.T) {
+	for _, crossed := range []bool{false, true} {
+		c := newTalk()
+		c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k permits=3 at=10 bid=100", "b asks 1:k permits=3 at=20 bid=200")
+		votes := c.v.Votes("k")
+		if len(votes) != 2 || votes[0].Slot == votes[1].Slot {
+			t.Fatalf("%+v", votes)
+		}
+		c.all(t, fmt.Sprintf("b yields 1 serial=2 slot=%d", votes[0].Slot))
+		if n := len(c.v.Votes("k")); n != 1 {
+			t.Fatalf("%d votes while b wants a's slot", n)
+		}
+		serial := 1
+		if crossed {
+			serial = 7 // of a vote that a has heard of otherwise
+		}
+		c.all(t, fmt.Sprintf("a confirms 1 serial=%d token=%d slot=%d won", serial, votes[0].Token, votes[0].Slot))
+		now := c.v.Votes("k")
+		if len(now) != 2 || now[1].Owner.Node != "b" || now[1].Slot == votes[0].Slot {
+			t.Errorf("crossed %v: %+v", crossed, now)
+		}
+	}
+}
