@@ -29,7 +29,7 @@ func (m *Mesh) reenter(ctx context.Context, op string, w *wish) (*Lease, error) 
 		return nil, nil // permits are many, and each Acquire takes one
 	}
 	outer, _ := ctx.Value(holding{m, w.Key}).(*Lease)
-	if outer == nil || outer.Mode() == Permit || outer.Err() != nil {
+	if outer == nil || outer.Mode() == Permit || !outer.held() {
 		return nil, nil
 	}
 	if w.Mode == vote.Exclusive && outer.Mode() == Shared {
@@ -40,6 +40,9 @@ func (m *Mesh) reenter(ctx context.Context, op string, w *wish) (*Lease, error) 
 	inner.ctx, inner.cancel = context.WithCancelCause(outer.ctx)
 	return inner, nil
 }
+
+// held reports whether the lease is held at this moment.
+func (l *Lease) held() bool { return l.Err() == nil }
 
 // root returns the lease that this one has re-entered, or itself.
 func (l *Lease) root() *Lease {

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"testing"
 	"time"
 )
@@ -65,7 +64,7 @@ func TestWaitersAreServedFairly(t *testing.T) {
 			if x := jain(counted); x < 0.99 {
 				t.Errorf("Jain's index is %.4f: %v", x, counted)
 			} else {
-				t.Log(fmt.Sprintf("Jain's index is %.4f: %v; most overtaken %d", x, got, s.Figures().MostOvertaken))
+				t.Logf("Jain's index is %.4f: %v; most overtaken %d", x, got, s.Figures().MostOvertaken)
 			}
 			if counted[0] < 10 {
 				t.Errorf("few turns show nothing: %v", counted)
