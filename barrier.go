@@ -47,11 +47,12 @@ func (m *Mesh) DoubleBarrier(key string, n int) *DoubleBarrier {
 // How it works. A member's place is a permit of the key, and its lease's value says what it is about: it waits, or it is inside, or it is
 // leaving; in the latter two with the tokens of those with whom it has entered, its group. A member T passes
 //
-//	Enter (a) when it sees all n permits held, all of them waiting and of living nodes; they are its group, T among them;
+//	Enter (a) when it sees all n permits held, all of them waiting and of living nodes, each by the word of a majority; they are its group, T among them;
 //	      (b) or when it sees a member, inside or leaving, in whose group T is; that is its group, too;
 //	Leave when nobody is inside, and nobody of its group waits; it keeps its permit until then.
 //
-// Nobody is let in too early. Only (a) makes a group, and it has seen n permits waiting, in n places, of which a place's next holder shows that the one before has
+// Nobody is let in too early by what a slow voter says of a member that has gone: before that member was inside, a majority of the voters knew that
+// it was to be. Any majority that tells T of it has one of those among it, and then it isn't waiting any more. Nor otherwise: only (a) makes a group, and it has seen n permits waiting, in n places, of which a place's next holder shows that the one before has
 // gone. A member of the last round that is still leaving has one of the n permits and isn't waiting, so there is no new group before it has gone.
 // One who comes anew isn't in the group of a round that it wasn't in, since it has another token.
 //
@@ -150,10 +151,22 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*inner, error) {
 	}
 	context.AfterFunc(lease.ctx, v.stop)
 	var group string
-	err = v.until(ctx, lease, func() bool {
-		group = b.gathered(v, lease.Token())
-		return group != ""
-	})
+	for almost := false; group == "" && err == nil; {
+		was := almost
+		gathered := func() bool {
+			group, almost = b.gathered(v, lease.Token())
+			return group != "" || almost != was
+		}
+		if !was {
+			err = v.until(ctx, lease, gathered)
+			continue
+		}
+		looked := make(chan struct{}, 1)
+		stop := b.mesh.clocks.after(lookPause, func() { kick(looked) })
+		err = v.takeAll(ctx, lease, looked, gathered)
+		stop()
+		b.mesh.loop.box.post(false, func(now vote.Now) { b.mesh.loop.relook(now, v.watch) })
+	}
 	if err == nil {
 		if err = lease.SetValue(ctx, b.place(phaseInside, group)); err == nil {
 			return &inner{lease, group, v, v.lacking(group, lease.Token())}, nil
@@ -178,10 +191,11 @@ func (b *DoubleBarrier) failed(ctx context.Context, op string, why error, text s
 	return err
 }
 
-// gathered returns the group with which a member may enter; empty if it may not.
-func (b *DoubleBarrier) gathered(v *view, token uint64) string {
+// gathered returns the group with which a member may enter; empty if it may not. almost says that it could if a majority of the voters
+// had told of all members.
+func (b *DoubleBarrier) gathered(v *view, token uint64) (group string, almost bool) {
 	members := v.permits()
-	waiting := 0
+	waiting, known := 0, 0
 	living := make(map[string]uint64) // the life of each node that has come last
 	for i := range members {
 		if _, life, _, ok := placeOf(&members[i]); ok {
@@ -193,18 +207,21 @@ func (b *DoubleBarrier) gathered(v *view, token uint64) string {
 		switch {
 		case !ok:
 		case p != phaseWaiting && inGroup(group, token):
-			return group
+			return group, false
 		case p == phaseWaiting && living[members[i].Node] == life:
 			waiting++
+			if v.firm[members[i].Token] {
+				known++
+			}
 		}
 	}
 	if waiting < b.n || len(members) != b.n {
-		return ""
+		return "", false
 	}
-	if group := groupOf(members); inGroup(group, token) {
-		return group
+	if group = groupOf(members); !inGroup(group, token) || known < b.n {
+		return "", true // what is told of this member's own permit, or by other voters, is still on its way
 	}
-	return "" // what is told of this member's own permit is still on its way
+	return group, false
 }
 
 // Leave waits until all members of the round are leaving or gone, or ctx ends. This member is outside in either case.
@@ -272,8 +289,8 @@ func (v *view) lacking(group string, self uint64) map[uint64]bool {
 	return missing
 }
 
-// stillThere returns which of some leases a majority of the voters doesn't know to have gone. Each of them was granted, so some voter of any majority
-// has confirmed its token, whether it has heard of the grant or not.
+// stillThere returns which of some permits a majority of the voters doesn't know to have gone. Each of them was granted, so some voter of any majority
+// has given it a vote, whether it has heard of the grant or not. Of a vote that isn't known to have won the token isn't known for sure: it may be any of them.
 func (m *Mesh) stillThere(ctx context.Context, key string, tokens map[uint64]bool) (map[uint64]bool, error) {
 	if len(tokens) == 0 {
 		return nil, nil
@@ -288,7 +305,11 @@ func (m *Mesh) stillThere(ctx context.Context, key string, tokens map[uint64]boo
 	still := make(map[uint64]bool)
 	for i := range e.Shown.Sights {
 		s := &e.Shown.Sights[i]
-		if tokens[uint64(s.Token)] && s.What != vote.Resting {
+		switch {
+		case s.What == vote.Resting || s.Token == 0:
+		case s.What != vote.Holding:
+			return tokens, nil
+		case tokens[uint64(s.Token)]:
 			still[uint64(s.Token)] = true
 		}
 	}

@@ -14,18 +14,23 @@ type view struct {
 	watch  *Watch
 	stop   context.CancelFunc
 	held   map[uint64]Event // by token
+	firm   map[uint64]bool  // of which a majority of the voters has said that they are held
 	synced bool             // else it is about to be told
 }
 
 // view begins to watch a key.
 func (m *Mesh) view(ctx context.Context, op, key string) (*view, error) {
 	ctx, stop := context.WithCancel(ctx)
-	w, err := m.Watch(ctx, key)
+	err := checkKey("watch", key)
+	var w *Watch
+	if err == nil {
+		w, err = m.watch(ctx, &Watch{key: key, firm: true})
+	}
 	if err != nil {
 		stop()
 		return nil, withOp(err, op)
 	}
-	return &view{watch: w, stop: stop, held: make(map[uint64]Event)}, nil
+	return &view{watch: w, stop: stop, held: make(map[uint64]Event), firm: make(map[uint64]bool)}, nil
 }
 
 // take takes in one event.
@@ -33,14 +38,18 @@ func (v *view) take(e Event) {
 	switch e.Kind {
 	case Gap:
 		clear(v.held)
+		clear(v.firm)
 		v.synced = false
 	case Synced:
 		v.synced = true
 	case Granted, Changed:
 		delete(v.held, e.Was)
 		v.held[e.Token] = e
+	case firm:
+		v.firm[e.Token] = true
 	case Released, Lost:
 		delete(v.held, e.Token)
+		delete(v.firm, e.Token)
 	}
 }
 

@@ -37,6 +37,8 @@ const (
 	Gap = EventKind(quorum.ToldGap)
 	// Synced : all that there was has been told, at the beginning or after a gap. What follows is told as it happens.
 	Synced = EventKind(quorum.ToldSynced)
+
+	firm = EventKind(quorum.ToldFirm) // see DoubleBarrier; not told to applications
 )
 
 func (k EventKind) String() string {
@@ -94,6 +96,7 @@ type Watch struct {
 	mesh   *Mesh
 	key    string
 	prefix bool
+	firm   bool // it is to tell when a majority has said that a lease is held
 	events chan Event
 
 	nonce uint64 // this and tale are the loop's
@@ -129,7 +132,7 @@ func (m *Mesh) Watch(ctx context.Context, key string) (*Watch, error) {
 	if err := checkKey("watch", key); err != nil {
 		return nil, err
 	}
-	return m.watch(ctx, key, false)
+	return m.watch(ctx, &Watch{key: key})
 }
 
 // WatchPrefix is [Mesh.Watch] for all keys that begin with prefix; with an empty one, for all keys. The order of events holds within each key. Where there are more than
@@ -140,13 +143,13 @@ func (m *Mesh) WatchPrefix(ctx context.Context, prefix string) (*Watch, error) {
 			return nil, err
 		}
 	}
-	return m.watch(ctx, prefix, true)
+	return m.watch(ctx, &Watch{key: prefix, prefix: true})
 }
 
-func (m *Mesh) watch(ctx context.Context, key string, prefix bool) (*Watch, error) {
-	w := &Watch{mesh: m, key: key, prefix: prefix, events: make(chan Event), wake: make(chan struct{}, 1)}
+func (m *Mesh) watch(ctx context.Context, w *Watch) (*Watch, error) {
+	w.mesh, w.events, w.wake = m, make(chan Event), make(chan struct{}, 1)
 	fail := func(reason error, text string, err error) error {
-		return &Error{Op: "watch", Key: key, Reason: reason, Text: text, Err: err}
+		return &Error{Op: "watch", Key: w.key, Reason: reason, Text: text, Err: err}
 	}
 	if ctx.Err() != nil {
 		return nil, fail(nil, "", ended(ctx))
@@ -229,6 +232,14 @@ func (l *loop) follow(now vote.Now, w *Watch) {
 	}
 }
 
+// relook has a watch look at what there is once more.
+func (l *loop) relook(now vote.Now, w *Watch) {
+	if l.watches[w.nonce] == w {
+		w.tale.Relook()
+		l.follow(now, w)
+	}
+}
+
 // put hands events to the reader, and never waits for it.
 func (w *Watch) put(told []quorum.Told) {
 	w.mu.Lock()
@@ -237,6 +248,7 @@ func (w *Watch) put(told []quorum.Told) {
 		e := &told[i]
 		state := e.Current || e.Kind == quorum.ToldSynced
 		switch {
+		case e.Kind == quorum.ToldFirm && !w.firm:
 		case w.lacks != lacksNothing:
 			return // the state that follows has it
 		case w.live >= watchQueue && !state:

@@ -11,6 +11,7 @@ import (
 type Shown struct {
 	Permits uint16
 	Sights  []vote.Sight // of each key, in order of the keys' names: holders by token, then who waits or is about to win by stamp. Of the latter the token is the largest that a voter has confirmed or proposed
+	Said    []Set        // for each of them, which voters have said that it is a lease that is held
 	Cut     bool         // there are more keys than are shown: nothing is known of those beyond Last
 	Last    vote.Key
 }
@@ -122,6 +123,7 @@ func (q *Requester) merge(l *look) *Shown {
 		number vote.Number
 	}
 	seen := make(map[id]int)
+	said := make(map[id]Set)
 	for i := range l.shown {
 		all.Permits = max(all.Permits, l.shown[i].Permits)
 		if n := len(l.shown[i].Sights); l.shown[i].Gap && n > 0 {
@@ -134,6 +136,9 @@ func (q *Requester) merge(l *look) *Shown {
 				s.Token = 0 // that of a vote it had
 			} else {
 				s.Token = s.Token.First()
+			}
+			if s.What == vote.Holding {
+				said[id{s.Owner, s.Number}] = said[id{s.Owner, s.Number}].With(i)
 			}
 			at, ok := seen[id{s.Owner, s.Number}]
 			if !ok {
@@ -187,6 +192,9 @@ func (q *Requester) merge(l *look) *Shown {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(group4(a.What), group4(b.What)), cmp.Compare(rank(&a), rank(&b)),
 			vote.Stamp{Time: a.Time, Owner: a.Owner, Number: a.Number}.Compare(vote.Stamp{Time: b.Time, Owner: b.Owner, Number: b.Number}))
 	})
+	for i := range all.Sights {
+		all.Said = append(all.Said, said[id{all.Sights[i].Owner, all.Sights[i].Number}])
+	}
 	return all
 }
 

@@ -24,6 +24,8 @@ const (
 	ToldChanged
 	// ToldGap : what happened from here to the next ToldSynced may have been missed.
 	ToldGap
+	// ToldFirm : a majority of the voters has said that a lease is held. Of no use to applications: a lease is held before its voters know.
+	ToldFirm
 	// ToldSynced : all that there is has been told; what follows is told as it happens.
 	ToldSynced
 )
@@ -103,7 +105,8 @@ type chapter struct {
 	sight vote.Sight
 	since vote.Micros
 	heard Set    // voters that have said that it is held
-	sure  bool   // a majority has
+	sure  bool   // a majority's look has shown it
+	firm  bool   // a majority of the voters has said so, each for itself
 	ended Set    // those that have said that it ended there without having been given back
 	epoch uint64 // of the look before which the last word came
 }
@@ -143,6 +146,9 @@ func (t *Tale) state(out []Told) []Told {
 		p := t.keys[name]
 		for _, c := range p.held {
 			out = append(out, Told{Kind: ToldGranted, Current: true, At: c.since, Sight: c.sight})
+			if c.firm {
+				out = append(out, Told{Kind: ToldFirm, Current: true, At: c.since, Sight: c.sight})
+			}
 		}
 		var waiting []*wait
 		for _, w := range p.waiting {
@@ -217,6 +223,9 @@ func (t *Tale) gap(place int) {
 
 func (t *Tale) look() { t.again = true }
 
+// Relook has the tale want a look, though it lacks nothing as far as it knows.
+func (t *Tale) Relook() { t.look() }
+
 // WantsLook reports whether a look at what is watched is to begin now; the tale takes it that it does, and that Show follows.
 func (t *Tale) WantsLook() bool {
 	if t.looking || !t.again {
@@ -279,6 +288,12 @@ func (t *Tale) compare(shown *Shown) {
 		s := shown.Sights[i]
 		if s.What == vote.Holding || s.What == vote.Waiting && !s.Try {
 			t.word(nobody, &s)
+		}
+		if p := t.keys[s.Key]; p != nil && i < len(shown.Said) {
+			if c := p.find(whose(&s)); c != nil {
+				c.heard |= shown.Said[i]
+				t.firm(p, c)
+			}
 		}
 	}
 }
@@ -375,6 +390,7 @@ func (t *Tale) holding(place int, p *plot, s *vote.Sight) {
 		return
 	}
 	c.hear(place, t.epoch)
+	t.firm(p, c)
 	told := slices.Contains(p.held, c)
 	changed := false
 	if s.Version > c.sight.Version {
@@ -386,6 +402,14 @@ func (t *Tale) holding(place int, p *plot, s *vote.Sight) {
 	}
 	if changed && told {
 		t.tell(Told{Kind: ToldChanged, At: t.now, Sight: c.sight})
+	}
+}
+
+// firm tells that a majority has said that a lease is held which was told before.
+func (t *Tale) firm(p *plot, c *chapter) {
+	if !c.firm && t.electorate.Decides(c.heard) && slices.Contains(p.held, c) {
+		c.firm = true
+		t.tell(Told{Kind: ToldFirm, At: t.now, Sight: c.sight})
 	}
 }
 
@@ -488,6 +512,7 @@ func (t *Tale) grant(name vote.Key, p *plot, c *chapter) {
 	} else {
 		t.tell(Told{Kind: ToldGranted, At: c.since, Sight: c.sight})
 	}
+	t.firm(p, c)
 }
 
 // tell tells what happens, once all that there was has been told.
