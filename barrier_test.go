@@ -148,6 +148,7 @@ func TestAMemberThatGivesUpIsNotCounted(t *testing.T) {
 		if !contains(fmt.Sprint(err), "1 of 2") {
 			t.Error(err)
 		}
+		synctest.Wait() // the voters have heard of it
 		e := enters(t.Context(), b.DoubleBarrier("b", 2))
 		time.Sleep(time.Second)
 		if open(e) {

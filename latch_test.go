@@ -84,6 +84,7 @@ func TestUsersOfALatchAgreeOnItsNumber(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		must[*Count](t)(a.CountDownLatch("l", 2).CountDown(t.Context()))
+		synctest.Wait() // all voters have heard
 		_, err := b.CountDownLatch("l", 3).CountDown(t.Context())
 		wantIs(t, err, ErrPermits)
 		_, err = b.CountDownLatch("l", 3).Count(t.Context())

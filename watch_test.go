@@ -74,8 +74,9 @@ func TestAWatchTellsWhatHappensInOrder(t *testing.T) {
 		if err := l.Downgrade(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		wantSeen(t, watch, "changed k a shared") // by then all voters know
 		r := must[*Lease](t)(b.RLock(t.Context(), "k"))
-		wantSeen(t, watch, "changed k a shared", "granted k b shared")
+		wantSeen(t, watch, "granted k b shared")
 		unlock(t, l)
 		if err := r.Upgrade(t.Context()); err != nil {
 			t.Fatal(err)
