@@ -122,9 +122,10 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 		if !e.held {
 			e.token = g.token
 		}
-		if e.Length == 0 {
-			e.until = 0
-		} else if g.ends > v.now.Slow {
+		switch {
+		case e.Length == 0 || g.ends == 0:
+			e.until = 0 // it lives by its session, until it is extended
+		case g.ends > v.now.Slow:
 			e.until = g.ends // what was to follow upon the end doesn't follow yet
 		}
 		g.key.votes[slices.Index(g.key.votes, g)] = e
