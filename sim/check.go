@@ -64,23 +64,24 @@ type judge struct {
 
 // lockKey is one key as the world sees it.
 type lockKey struct {
-	i        int
-	name     vote.Key
-	last     vote.Token               // the largest of any lease
-	passed   *Request                 // the newest lease
-	forgiven time.Duration            // when the excuse was used up last
-	alone    vote.Token               // the largest of any exclusive lease
-	slots    map[vote.Slot]vote.Token // the largest of any lease in a slot
-	runs     []vote.Token             // the last tokens of all leases of this era, sorted
-	holds    []*Request               // that were granted and neither lost nor given back
-	past     []*Request               // that keep the key from others though they are over
-	kept     *Request                 // the last of them, until somebody is granted the key
-	waits    []*Request               // that wait, in the order in which they were asked for
-	changed  Moment                   // when anything last became of any request
-	mixed    bool                     // it isn't used by plain exclusive requests alone
-	excused  bool                     // since the newest lease a voter had to trust a clock that stood behind its token
-	lossAt   Moment                   // when a lease was last lost
-	died     bool                     // its holder died, and nobody has been granted it since
+	i         int
+	name      vote.Key
+	last      vote.Token               // the largest of any lease
+	upgrading time.Duration            // when an upgrade was asked for last
+	passed    *Request                 // the newest lease
+	forgiven  time.Duration            // when the excuse was used up last
+	alone     vote.Token               // the largest of any exclusive lease
+	slots     map[vote.Slot]vote.Token // the largest of any lease in a slot
+	runs      []vote.Token             // the last tokens of all leases of this era, sorted
+	holds     []*Request               // that were granted and neither lost nor given back
+	past      []*Request               // that keep the key from others though they are over
+	kept      *Request                 // the last of them, until somebody is granted the key
+	waits     []*Request               // that wait, in the order in which they were asked for
+	changed   Moment                   // when anything last became of any request
+	mixed     bool                     // it isn't used by plain exclusive requests alone
+	excused   bool                     // since the newest lease a voter had to trust a clock that stood behind its token
+	lossAt    Moment                   // when a lease was last lost
+	died      bool                     // its holder died, and nobody has been granted it since
 
 	tops    []*Request             // leases of this era whose token was above all before, in order of grant
 	era     int                    // how often tokens had to begin anew

@@ -77,7 +77,8 @@ func (w *World) checkOrder(r *Request) {
 		if calm(o.Asked) && !r.bars(o) && o.Mode == r.Mode {
 			// Both may be granted, and the younger sooner only since the other's votes must be extended or moved first.
 			w.At(w.idleAtMost(), func() {
-				if o.State == Waiting && calm(o.Asked) {
+				// An upgrade goes before all who wait, and takes votes that aren't won yet from them.
+				if o.State == Waiting && calm(o.Asked) && o.key.upgrading < o.Asked {
 					w.violate(checkOrder, "%s was granted %q, asked for at %v, and %s's request of %v waits still", r.Node, r.Key, r.Asked, o.Node, o.Asked)
 				}
 			})

@@ -206,6 +206,9 @@ func (w *World) ask(p *process, a Ask, base *Request) *Request {
 	}
 	p.requests[n] = r
 	k.changed = w.now
+	if r.base != nil {
+		k.upgrading = r.Asked
+	}
 	k.mixed = k.mixed || r.Mode != vote.Exclusive || r.Ask.Delay > 0 || r.Ask.MinHold > 0 || r.Ask.Length > 0
 	w.pic.asked(r)
 	w.waiting++
