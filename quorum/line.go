@@ -76,6 +76,9 @@ func (q *Requester) passOn(r *request) bool {
 		return false
 	}
 	next := l.waits[0]
+	if next.number > r.behind && next.since >= q.stoodAt(r) {
+		return false
+	}
 	l.waits = slices.Delete(l.waits, 0, 1)
 	l.passed++
 	q.count.Passed++
@@ -90,6 +93,14 @@ func (q *Requester) passOn(r *request) bool {
 	}
 	q.tell(Event{Kind: EventGranted, Number: r.user, Token: r.token.First() + l.passed, Group: r.group.id})
 	return true
+}
+
+// stoodAt returns an instant at which a majority surely stood behind a lease: when the refreshes were sent that cover it.
+//
+// A lease is passed on only to those who asked before that, or before it was put to the voters. Whoever asks later might ask when another has been granted the key long
+// since, as this node was paused and no clock of it shows that; and its token must be larger then.
+func (q *Requester) stoodAt(r *request) vote.Instant {
+	return r.group.until.Add(vote.Guard(q.cfg.TTL) - vote.Cover(q.cfg.TTL))
 }
 
 // leaveLine takes a request out of its line, before it ends. If it was the one that the voters know, the next takes its place: it is put

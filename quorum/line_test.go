@@ -7,21 +7,49 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// wonAtOnce is a bench on which the first of several requests for one key has won, by the votes of two of three voters.
+// wonAtOnce is a bench on which a request has won by the votes of two of three voters, and behind which others have stood in line since before it was put to
+// them: they stood behind another then.
 func wonAtOnce(t *testing.T, waiters int) (b *bench, first vote.Number, waits []vote.Number) {
 	b = newBench(t, 3)
 	b.all()
+	zeroth := b.lock(false)
 	first = b.lock(false)
-	b.promise("v0", first, 1, 100)
-	b.promise("v1", first, 1, 100)
-	b.granted(first, true)
 	for range waiters {
 		waits = append(waits, b.lock(false))
 	}
+	b.q.Release(b.now, zeroth)
+	b.drain()
+	b.promise("v0", first, 1, 100)
+	b.promise("v1", first, 1, 100)
+	b.granted(first, true)
 	for _, v := range b.names {
 		b.heard[v] = nil
 	}
 	return b, first, waits
+}
+
+func TestALeaseIsNotPassedOnToOneThatAskedLater(t *testing.T) {
+	b, holder, _ := wonAtOnce(t, 0)
+	later := b.lock(false)
+	b.q.Release(b.now, holder)
+	b.granted(later, false)
+	b.only("v0", "request release")
+
+	b, holder, _ = wonAtOnce(t, 0)
+	later = b.lock(false)
+	b.pass(ttl / 5) // the refreshes that are sent now say that the lease still stands, after it was asked for
+	b.pass(time.Millisecond)
+	for _, v := range b.names {
+		l := vote.Ledger{}.Plus(vote.OfRequest(holder))
+		if v != "v2" {
+			l = l.Plus(vote.OfVote(1))
+		}
+		b.trueAck(v, l)
+	}
+	b.told("v0")
+	b.q.Release(b.now, holder)
+	b.granted(later, true)
+	b.only("v0", "")
 }
 
 func (b *bench) silent() {

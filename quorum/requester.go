@@ -72,6 +72,7 @@ type request struct {
 	user      vote.Number // the number of whom it serves: its own, but for a lease that was passed on
 	line      *line       // that it stands in; nil for none
 	parked    bool        // the voters don't know of it
+	behind    vote.Number // the newest request of this node when it was put to the voters
 	time      vote.Micros // of its stamp
 	since     vote.Instant
 	bid       vote.Token
@@ -167,6 +168,7 @@ func (q *Requester) judgeParked(r *request) {
 
 // speak puts a request to the voters.
 func (q *Requester) speak(r *request) {
+	r.behind = q.last
 	committee := q.cfg.Electorate.Committee(r.Key)
 	for _, p := range q.peers {
 		if committee.Has(p.place) && p.up() {
