@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -15,7 +16,7 @@ import (
 // it, and nobody is passed because the line was short of a voice.
 type line struct {
 	head   *request   // the request that the voters know of
-	waits  []*request // who waits behind it, in order of arrival
+	waits  []*request // who waits behind it, in order of their stamps
 	passed vote.Token // how often the head's lease was passed on
 }
 
@@ -45,8 +46,14 @@ func (q *Requester) standInLine(r *request) bool {
 		q.lines[r.Key] = r.line
 		return false
 	}
+	if l.head.state == statePending && r.time < l.head.time {
+		// By its stamp it goes before the one behind which it would stand: that was made before the voters' clocks were known, or the wall clock was set
+		// back since. (Found by seed 800562.)
+		return false
+	}
 	r.line, r.parked = l, true
-	l.waits = append(l.waits, r)
+	i, _ := slices.BinarySearchFunc(l.waits, r, func(a, b *request) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.number, b.number)) })
+	l.waits = slices.Insert(l.waits, i, r)
 	return true
 }
 

@@ -198,3 +198,16 @@ func TestALostLeaseIsNotPassedOn(t *testing.T) {
 	b.granted(waits[0], false)
 	b.only("v0", "request release")
 }
+
+func TestNobodyStandsBehindARequestWithAYoungerStamp(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	b.lock(false)
+	b.told("v0")
+	b.now.Wall -= 1_000_000 // the wall clock is set back
+	b.lock(false)
+	b.only("v0", "request")
+	b.now.Wall += 2_000_000
+	b.lock(false)
+	b.only("v0", "")
+}
