@@ -29,7 +29,7 @@ var moreMutants = []mutant{
 		Clients: 2, Clocks: hourAhead,
 	}},
 	{name: "an acknowledgement covers votes of another generation", build: coversGenerations, scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
-	{name: "a superseded life's votes dropped at once", build: dropsSuperseded, seed: 4, scenario: supersededHolder, options: Options{Clients: 1}},
+	{name: "a superseded life's votes dropped at once", build: dropsSuperseded, seed: 12, scenario: supersededHolder, options: Options{Clients: 1}},
 	{name: "expiry on wall clocks", build: expiresByWall, seed: 5, scenario: wallsOfVotersStep, options: Options{Clients: 2}},
 	{name: "hearsay of a death ends a session", build: buriesAlive, seed: 2, scenario: brokenConnections, options: Options{Clients: 2}},
 	{name: "yield before uncounting", build: yieldsFirst, seed: 4, scenario: promiseAfterYield, options: Options{

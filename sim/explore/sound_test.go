@@ -201,14 +201,12 @@ func TestExchangedVotersDoTheSame(t *testing.T) {
 			}
 			rng := rand.New(rand.NewPCG(5, 6))
 			compared, apart := 0, 0
-			walks := 12 // few of the steps are an exchange, and which are drawn depends on the hash of what a voter keeps
-			if len(o.Modes) > 0 {
-				walks = 4
-			}
+			// Few of the steps are an exchange, and which are drawn depends on the hash of what a voter keeps, so it walks until it has seen enough.
+			walks := 60
 			if raced {
 				walks = 1
 			}
-			for range walks {
+			for walk := 0; walk < walks && (apart < 40 || walk < 4); walk++ {
 				a, b := first, first
 				for range 25 {
 					as, bs := x.successors(&a), x.successors(&b)
