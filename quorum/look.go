@@ -189,7 +189,7 @@ func (q *Requester) merge(l *look) *Shown {
 		}
 	}
 	slices.SortFunc(all.Sights, func(a, b vote.Sight) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(group4(a.What), group4(b.What)), cmp.Compare(rank(&a), rank(&b)),
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(shelf(a.What), shelf(b.What)), cmp.Compare(rank(&a), rank(&b)),
 			vote.Stamp{Time: a.Time, Owner: a.Owner, Number: a.Number}.Compare(vote.Stamp{Time: b.Time, Owner: b.Owner, Number: b.Number}))
 	})
 	for i := range all.Sights {
@@ -200,14 +200,14 @@ func (q *Requester) merge(l *look) *Shown {
 
 // rank is where a lease stands among others: in order of tokens. Who waits stands in another order.
 func rank(s *vote.Sight) vote.Token {
-	if group4(s.What) == 2 {
+	if shelf(s.What) == 2 {
 		return 0
 	}
 	return s.Token
 }
 
-// group4 is where what is seen stands in the list: holders first, then what rests, then who waits.
-func group4(w vote.What) int {
+// shelf is where what is seen stands in the list: holders first, then what rests, then who waits.
+func shelf(w vote.What) int {
 	switch w {
 	case vote.Holding:
 		return 0
