@@ -1,0 +1,87 @@
+package vote
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Dir identifies a state directory. It is drawn at random when the directory is first used, so a directory that was wiped, or replaced, comes
+// back as another. Zero is none.
+type Dir uint64
+
+// Elector is one voter of an electorate that follows the living: a node by its name, and the directory that holds what it has promised about
+// electorates. A node that has lost its directory is another elector under the same name.
+type Elector struct {
+	Name NodeID `json:"name"`
+	Dir  Dir    `json:"dir"`
+}
+
+// Compare orders electors by name, then by directory.
+func (e Elector) Compare(f Elector) int {
+	if c := cmp.Compare(e.Name, f.Name); c != 0 {
+		return c
+	}
+	return cmp.Compare(e.Dir, f.Dir)
+}
+
+// Electorate is one version of an electorate that follows the living, as it is proposed, decided, stored and told.
+// Whoever has one must not change its slices.
+type Electorate struct {
+	Version uint64    `json:"version"`         // from 1; zero means that none is known
+	Lineage uint64    `json:"lineage"`         // the founding from which it stems
+	Voters  []Elector `json:"voters"`          // sorted, each name once
+	Old     []Elector `json:"old,omitempty"`   // of a joint electorate: the voters of the version before, of whom a majority is needed as well
+	Floor   Token     `json:"floor,omitempty"` // no lease under an electorate without a voter in common had a larger token
+}
+
+// Joint reports whether every decision needs a majority of the old voters, too.
+func (e *Electorate) Joint() bool { return len(e.Old) > 0 }
+
+// All returns the voters, old ones included, sorted, each once.
+func (e *Electorate) All() []Elector {
+	all := slices.Concat(e.Voters, e.Old)
+	slices.SortFunc(all, Elector.Compare)
+	return slices.Compact(all)
+}
+
+// Has reports whether an elector votes in it.
+func (e *Electorate) Has(v Elector) bool {
+	return slices.Contains(e.Voters, v) || slices.Contains(e.Old, v)
+}
+
+// Equal reports whether both are the same in all respects.
+func (e *Electorate) Equal(f *Electorate) bool {
+	return e.Version == f.Version && e.Lineage == f.Lineage && e.Floor == f.Floor && slices.Equal(e.Voters, f.Voters) && slices.Equal(e.Old, f.Old)
+}
+
+// Attempt numbers the proposals that were made for one version of the electorate. Zero is none. (The ballot number of Lamport, "The
+// part-time parliament", 1998; a ballot is something else here.)
+type Attempt struct {
+	Number uint64 `json:"number"`
+	By     Dir    `json:"by"` // who proposes: no two have the same
+}
+
+// Compare orders attempts.
+func (a Attempt) Compare(b Attempt) int {
+	if c := cmp.Compare(a.Number, b.Number); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.By, b.By)
+}
+
+// State is all that a node keeps in its state directory. What an answer rests on is there, synced, before the answer is sent.
+type State struct {
+	Mesh string `json:"mesh"` // the mesh's name
+	Name NodeID `json:"name"` // the node's
+	Dir  Dir    `json:"dir"`  // the directory's identity
+
+	// Writes counts how often the state was written, each start included. A directory that was put back from an old copy counts from
+	// where the copy was made, and whoever has heard of a later count notices.
+	Writes uint64 `json:"writes"`
+
+	Electorate Electorate `json:"electorate"`       // the newest that is known to be decided
+	Promised   Attempt    `json:"promised"`         // in the election of the next version: no earlier attempt is accepted any more
+	Accepted   Attempt    `json:"accepted"`         // the attempt that was accepted last; zero when none was
+	Value      Electorate `json:"value"`            // what that proposed
+	Pledge     []Elector  `json:"pledge,omitempty"` // the founders with whom this one founds version 1; it pledges once
+}
