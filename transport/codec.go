@@ -58,6 +58,9 @@ const (
 	hasRequests // Entries, each with everything that a statement says of a request
 	hasVotes    // Entries, each with what an answer says of a vote: Number, Serial, Slot, Token
 	hasSights
+	hasElected
+	hasDir
+	hasElecting
 )
 
 const (
@@ -65,11 +68,16 @@ const (
 	requestWords = 8  // elements of an entry of a statement
 	voteWords    = 4  // elements of an entry of an answer
 	sightWords   = 16 // elements of a sight
+
+	attemptWords    = 2
+	electorWords    = 2
+	electorateWords = 5
+	electingWords   = 9
 )
 
 // layouts says which fields each kind carries: the comments of vote.Kind as a table.
 var layouts = [...]fields{
-	vote.KindOpen:      hasStream | hasTTL | hasRTT | hasSent,
+	vote.KindOpen:      hasStream | hasTTL | hasRTT | hasSent | hasElected,
 	vote.KindStatement: hasStream | hasEnd | hasRequests,
 	vote.KindRequest:   hasStream | hasNumber | hasWish | hasTime | hasBid,
 	vote.KindConfirm:   hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasWon,
@@ -82,12 +90,12 @@ var layouts = [...]fields{
 	vote.KindLook:      hasNonce | hasKey | hasPrefix,
 	vote.KindWatch:     hasNonce | hasEnd | hasKey | hasPrefix | hasLife | hasSeq,
 	vote.KindRevoke:    hasNonce | hasKey | hasText,
-	vote.KindRefresh:   hasStream | hasSent | hasReceived | hasRTT,
+	vote.KindRefresh:   hasStream | hasSent | hasReceived | hasRTT | hasElected,
 	vote.KindAlive:     hasStream,
 	vote.KindAsk:       hasNonce,
 
 	vote.KindAnswer:    hasStream | hasEnd | hasVotes,
-	vote.KindPromise:   hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasUrge,
+	vote.KindPromise:   hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasUrge | hasElected,
 	vote.KindConfirmed: hasStream | hasNumber | hasSerial | hasToken,
 	vote.KindInquire:   hasStream | hasNumber | hasSerial,
 	vote.KindTaken:     hasStream | hasNumber | hasToken,
@@ -95,7 +103,7 @@ var layouts = [...]fields{
 	vote.KindBusy:      hasStream | hasNumber,
 	vote.KindUnfit:     hasStream | hasNumber | hasPermits,
 	vote.KindClash:     hasStream | hasNumber,
-	vote.KindExtended:  hasStream | hasNumber | hasSerial | hasSent,
+	vote.KindExtended:  hasStream | hasNumber | hasSerial | hasSent | hasElected,
 	vote.KindLapsed:    hasStream | hasNumber | hasSerial,
 	vote.KindNoted:     hasStream | hasNumber | hasVersion,
 	vote.KindWanted:    hasStream | hasNumber | hasWho | hasText | hasUrge,
@@ -104,14 +112,22 @@ var layouts = [...]fields{
 	vote.KindPassed:    hasNonce | hasCount,
 	vote.KindUnknown:   hasStream,
 	vote.KindAck: hasStream | hasSent | hasLife | hasGeneration | hasProcessed | hasPushed | hasCount | hasHash |
-		hasQuiet | hasWall | hasClock,
+		hasQuiet | hasWall | hasClock | hasElected,
 	vote.KindProbe:   hasStream,
-	vote.KindRefused: hasStream | hasReason,
+	vote.KindRefused: hasStream | hasReason | hasElected,
 	vote.KindTell:    hasNonce | hasToken | hasCounting,
+
+	vote.KindElectorate: hasElected | hasElecting,
+	vote.KindPoll:       hasNonce | hasElected,
+	vote.KindReport:     hasNonce | hasElected | hasToken | hasCounting | hasElecting,
+	vote.KindPrepare:    hasVersion | hasElecting,
+	vote.KindPrepared:   hasVersion | hasElecting,
+	vote.KindAccept:     hasVersion | hasElecting,
+	vote.KindAccepted:   hasVersion | hasElecting,
 }
 
 // lastAnswer is what the last chunk of an answer carries on top.
-const lastAnswer = hasSent | hasLife | hasGeneration | hasQuiet | hasWall
+const lastAnswer = hasSent | hasLife | hasGeneration | hasQuiet | hasWall | hasElected | hasDir
 
 // layout returns the fields of a kind; end is whether the message is the last chunk.
 func layout(k vote.Kind, end bool) fields {
@@ -168,6 +184,8 @@ func check(m *vote.Message, has fields) error {
 		return checkEntries(m.Entries, has)
 	case has&hasSights != 0:
 		return checkSights(m.Sights)
+	case has&hasElecting != 0:
+		return checkElecting(m.Electing)
 	}
 	return nil
 }

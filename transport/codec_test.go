@@ -17,7 +17,7 @@ import (
 
 // carried lists the fields of Message that travel for each kind, as the comments of package vote have it. Kind always travels.
 var carried = map[vote.Kind]string{
-	vote.KindOpen:      "Stream TTL RTT Sent",
+	vote.KindOpen:      "Stream TTL RTT Sent Elected",
 	vote.KindStatement: "Stream Entries End",
 	vote.KindRequest:   "Stream Number Wish Time Bid",
 	vote.KindConfirm:   "Stream Number Serial Token Slot Won",
@@ -32,28 +32,36 @@ var carried = map[vote.Kind]string{
 	vote.KindRevoke:    "Nonce Key Text",
 	vote.KindUnfit:     "Stream Number Permits",
 	vote.KindClash:     "Stream Number",
-	vote.KindExtended:  "Stream Number Serial Sent",
+	vote.KindExtended:  "Stream Number Serial Sent Elected",
 	vote.KindLapsed:    "Stream Number Serial",
 	vote.KindNoted:     "Stream Number Version",
 	vote.KindWanted:    "Stream Number Who Text Urge",
 	vote.KindShow:      "Nonce End Permits Gap Sights",
 	vote.KindNews:      "Nonce Life Seq Gap Sights",
 	vote.KindPassed:    "Nonce Count",
-	vote.KindRefresh:   "Stream Sent Received RTT",
+	vote.KindRefresh:   "Stream Sent Received RTT Elected",
 	vote.KindAlive:     "Stream",
 	vote.KindAsk:       "Nonce",
-	vote.KindAnswer:    "Stream Entries End Sent Life Generation Quiet Wall",
-	vote.KindPromise:   "Stream Number Serial Token Slot Urge",
+	vote.KindAnswer:    "Stream Entries End Sent Life Generation Quiet Wall Elected Dir",
+	vote.KindPromise:   "Stream Number Serial Token Slot Urge Elected",
 	vote.KindConfirmed: "Stream Number Serial Token",
 	vote.KindInquire:   "Stream Number Serial",
 	vote.KindTaken:     "Stream Number Token",
 	vote.KindReleased:  "Stream Number",
 	vote.KindBusy:      "Stream Number",
 	vote.KindUnknown:   "Stream",
-	vote.KindAck:       "Stream Sent Life Generation Processed Pushed Count Hash Quiet Wall Clock",
+	vote.KindAck:       "Stream Sent Life Generation Processed Pushed Count Hash Quiet Wall Clock Elected",
 	vote.KindProbe:     "Stream",
-	vote.KindRefused:   "Stream Reason",
+	vote.KindRefused:   "Stream Reason Elected",
 	vote.KindTell:      "Nonce Token Counting",
+
+	vote.KindElectorate: "Elected Electing",
+	vote.KindPoll:       "Nonce Elected",
+	vote.KindReport:     "Nonce Elected Token Counting Electing",
+	vote.KindPrepare:    "Version Electing",
+	vote.KindPrepared:   "Version Electing",
+	vote.KindAccept:     "Version Electing",
+	vote.KindAccepted:   "Version Electing",
 }
 
 // full returns a message of the kind with every field set, the unused ones too.
@@ -67,6 +75,14 @@ func full(k vote.Kind) vote.Message {
 		Stream: 7, Number: 300, Serial: 70_000, Time: 1_700_000_000_000_000, Bid: vote.MaxToken, Token: 1 << 50,
 		Nonce: math.MaxUint64, Sent: -5, TTL: 10 * time.Second, RTT: time.Millisecond, Life: 0xfedcba9876543210, Generation: 128,
 		Received: 1, Processed: 255, Pushed: 256, Count: 1 << 32, Hash: 1 << 63, Quiet: 3 * time.Second, Wall: -1 << 40, Clock: 1 << 50,
+		Elected: 5, Dir: 1 << 63, Electing: &vote.Electing{
+			Attempt: vote.Attempt{Number: 3, By: 7}, Promised: vote.Attempt{Number: 4, By: 1 << 63}, Accepted: vote.Attempt{Number: 2, By: 8},
+			Electorate: vote.Electorate{
+				Version: 6, Lineage: 1 << 62, Floor: vote.MaxToken,
+				Voters: []vote.Elector{{Name: "a", Dir: 7}, {Name: "ä", Dir: 1 << 63}}, Old: []vote.Elector{{Name: "a", Dir: 7}, {Name: "b", Dir: 8}},
+			},
+			Dir: 9, Writes: 1 << 40, Founding: true, Stuck: true, Leaving: true,
+		},
 		Entries: []vote.Entry{
 			{
 				Number: 1, Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Try: true, Delay: 5}, Time: -1, Bid: 9, Serial: 4, Yielded: 3, Slot: 7,

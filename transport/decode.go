@@ -180,6 +180,15 @@ func (p *parser) fields(m *vote.Message, has fields) {
 	if has&hasSights != 0 {
 		m.Sights = p.sights()
 	}
+	if has&hasElected != 0 {
+		m.Elected = p.uint()
+	}
+	if has&hasDir != 0 {
+		m.Dir = vote.Dir(p.uint())
+	}
+	if has&hasElecting != 0 {
+		m.Electing = p.electing()
+	}
 }
 
 func (p *parser) entries(one func(*parser, *vote.Entry)) []vote.Entry {

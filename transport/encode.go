@@ -142,6 +142,15 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 			b = appendSight(b, &m.Sights[i])
 		}
 	}
+	if has&hasElected != 0 {
+		b = appendUint(b, m.Elected)
+	}
+	if has&hasDir != 0 {
+		b = appendUint(b, uint64(m.Dir))
+	}
+	if has&hasElecting != 0 {
+		b = appendElecting(b, m.Electing)
+	}
 	return b
 }
 

@@ -2,6 +2,8 @@ package vote
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -54,6 +56,37 @@ func (e *Electorate) Equal(f *Electorate) bool {
 	return e.Version == f.Version && e.Lineage == f.Lineage && e.Floor == f.Floor && slices.Equal(e.Voters, f.Voters) && slices.Equal(e.Old, f.Old)
 }
 
+// Check complains about an electorate that makes no sense. One without a version is none, and may list a founder's pledge.
+func (e *Electorate) Check() error {
+	switch {
+	case e.Version > 0 && len(e.Voters) == 0:
+		return fmt.Errorf("electorate %d has no voters", e.Version)
+	case e.Version == 0 && e.Joint():
+		return errors.New("an electorate without a version is joint")
+	case e.Floor > MaxToken:
+		return fmt.Errorf("the floor of electorate %d is no token", e.Version)
+	case len(e.All()) > MaxVoters:
+		return fmt.Errorf("electorate %d has %d voters, more than %d", e.Version, len(e.All()), MaxVoters)
+	}
+	for _, half := range [][]Elector{e.Voters, e.Old} {
+		for i, v := range half {
+			if v.Name == "" || len(v.Name) > MaxNameLen || v.Dir == 0 {
+				return fmt.Errorf("electorate %d has voter %q of directory %x", e.Version, v.Name, uint64(v.Dir))
+			}
+			if i > 0 && half[i-1].Compare(v) >= 0 {
+				return fmt.Errorf("electorate %d has voters that aren't in order, or twice the same", e.Version)
+			}
+		}
+	}
+	all := e.All()
+	for i := 1; i < len(all); i++ {
+		if all[i-1].Name == all[i].Name {
+			return fmt.Errorf("electorate %d has two voters called %q", e.Version, all[i].Name)
+		}
+	}
+	return nil
+}
+
 // Attempt numbers the proposals that were made for one version of the electorate. Zero is none. (The ballot number of Lamport, "The
 // part-time parliament", 1998; a ballot is something else here.)
 type Attempt struct {
@@ -67,6 +100,20 @@ func (a Attempt) Compare(b Attempt) int {
 		return c
 	}
 	return cmp.Compare(a.By, b.By)
+}
+
+// Electing is what a message about electorates says. Its kind says which fields count.
+type Electing struct {
+	Attempt    Attempt // that the message is about
+	Promised   Attempt // the newest that the speaker has promised
+	Accepted   Attempt // under which the speaker has accepted Electorate; zero when none
+	Electorate Electorate
+
+	Dir      Dir    // the speaker's
+	Writes   uint64 // of the speaker's state, as far as it is stored
+	Founding bool   // the speaker has an empty directory and is to found version 1
+	Stuck    bool   // the speaker can't store anything, so it can take no part in changes
+	Leaving  bool   // the speaker wants to be voted out
 }
 
 // State is all that a node keeps in its state directory. What an answer rests on is there, synced, before the answer is sent.

@@ -10,7 +10,7 @@ type Kind uint8
 const (
 	KindNone Kind = iota
 
-	// KindOpen begins a stream and its statement: TTL, RTT, Sent.
+	// KindOpen begins a stream and its statement: TTL, RTT, Sent, Elected.
 	KindOpen
 	// KindStatement is one chunk of the statement: Entries, End.
 	KindStatement
@@ -31,7 +31,7 @@ const (
 	KindSet
 	// KindUrge has whoever holds the key asked to give it back, as long as the request waits: Number, Text.
 	KindUrge
-	// KindRefresh extends the session: Sent, Received, RTT. Refresh lane.
+	// KindRefresh extends the session: Sent, Received, RTT, Elected. Refresh lane.
 	KindRefresh
 	// KindAlive answers a probe. Refresh lane.
 	KindAlive
@@ -46,9 +46,9 @@ const (
 	KindAsk
 
 	// KindAnswer is one chunk of the answer to a statement: Entries (Number, Serial, Slot, Token of each vote that stands), End; with
-	// End also Sent (echo), Life, Generation, Quiet, Wall.
+	// End also Sent (echo), Life, Generation, Quiet, Wall, Elected, Dir.
 	KindAnswer
-	// KindPromise gives a vote: Number, Serial, Slot, Token; with Urge, somebody else waits already.
+	// KindPromise gives a vote: Number, Serial, Slot, Token, Elected; with Urge, somebody else waits already.
 	KindPromise
 	// KindConfirmed says that a vote now has the token named: Number, Serial, Token.
 	KindConfirmed
@@ -64,7 +64,7 @@ const (
 	KindUnfit
 	// KindClash says that an upgrade was not taken in, since an older one waits for the same key: Number.
 	KindClash
-	// KindExtended says that a vote was extended: Number, Serial, Sent (echo).
+	// KindExtended says that a vote was extended: Number, Serial, Sent (echo), Elected.
 	KindExtended
 	// KindLapsed says that a vote has outlasted its request's length and is void: Number, Serial.
 	KindLapsed
@@ -80,15 +80,33 @@ const (
 	KindPassed
 	// KindUnknown says that the voter knows no such stream of this session. Refresh lane.
 	KindUnknown
-	// KindAck answers a refresh: Sent (echo), Life, Generation, Processed, Pushed, Count, Hash, Quiet, Wall, Clock.
+	// KindAck answers a refresh: Sent (echo), Life, Generation, Processed, Pushed, Count, Hash, Quiet, Wall, Clock, Elected.
 	// Refresh lane.
 	KindAck
 	// KindProbe asks a session's owner whether it lives, since another life of its name has come. Refresh lane.
 	KindProbe
-	// KindRefused turns a life away: Reason. Refresh lane.
+	// KindRefused turns a life away: Reason, Elected. Refresh lane.
 	KindRefused
 	// KindTell answers an Ask: Nonce, Token, Counting. Refresh lane, bound to no stream.
 	KindTell
+
+	// What nodes say to each other about an electorate that follows the living, over any connection between them, either way. All are in the
+	// refresh lane and bound to no stream.
+
+	// KindElectorate tells the newest electorate that the speaker knows to be decided: Elected, Electing (Electorate).
+	KindElectorate
+	// KindPoll asks how a node stands: Nonce, Elected.
+	KindPoll
+	// KindReport answers: Nonce, Elected, Token, Counting, Electing (Dir, Writes, Electorate with the pledge of a founder, Founding, Stuck, Leaving).
+	KindReport
+	// KindPrepare asks a voter to promise that it accepts no earlier attempt to elect: Version, Electing (Attempt).
+	KindPrepare
+	// KindPrepared is the promise: Version, Electing (Attempt, Promised, Accepted, Electorate that was accepted). Where Promised is above Attempt it is none.
+	KindPrepared
+	// KindAccept asks a voter to accept an electorate: Version, Electing (Attempt, Electorate).
+	KindAccept
+	// KindAccepted says that it has: Version, Electing (Attempt, Promised). Where Promised is above Attempt it hasn't.
+	KindAccepted
 
 	kindEnd
 )
@@ -96,7 +114,10 @@ const (
 // Valid reports whether this version knows the kind.
 func (k Kind) Valid() bool { return k > KindNone && k < kindEnd }
 
-// ToVoter reports whether the kind is spoken by a requester to a voter; the others go the other way.
+// Elects reports whether the kind is about an electorate that follows the living. It is spoken either way.
+func (k Kind) Elects() bool { return k >= KindElectorate && k <= KindAccepted }
+
+// ToVoter reports whether the kind is spoken by a requester to a voter; the others go the other way, but for those about electorates.
 func (k Kind) ToVoter() bool { return k >= KindOpen && k <= KindAsk }
 
 // Urgent reports whether the kind travels in the refresh lane, which no lock traffic may delay. Messages of that lane may
@@ -106,7 +127,7 @@ func (k Kind) Urgent() bool {
 	case KindRefresh, KindAlive, KindAsk, KindUnknown, KindAck, KindProbe, KindRefused, KindTell:
 		return true
 	}
-	return false
+	return k.Elects()
 }
 
 var kindNames = [...]string{
@@ -116,7 +137,8 @@ var kindNames = [...]string{
 	KindAnswer: "answer", KindPromise: "promise", KindConfirmed: "confirmed", KindInquire: "inquire", KindTaken: "taken",
 	KindReleased: "released", KindBusy: "busy", KindUnfit: "unfit", KindClash: "clash", KindExtended: "extended", KindLapsed: "lapsed",
 	KindNoted: "noted", KindWanted: "wanted", KindShow: "show", KindNews: "news", KindPassed: "passed", KindUnknown: "unknown", KindAck: "ack", KindProbe: "probe",
-	KindRefused: "refused", KindTell: "tell",
+	KindRefused: "refused", KindTell: "tell", KindElectorate: "electorate", KindPoll: "poll", KindReport: "report",
+	KindPrepare: "prepare", KindPrepared: "prepared", KindAccept: "accept", KindAccepted: "accepted",
 }
 
 func (k Kind) String() string {
@@ -166,11 +188,15 @@ type Message struct {
 	Wall       Micros        // the voter's wall clock
 	Clock      Instant       // the voter's slow clock, by which it measures its promises; only differences mean anything
 
-	Version uint64 // of a value, from 1
+	Version uint64 // of a value, from 1; of the electorate that is being elected
 	Seq     uint64 // how much of the voter's news has been told
 	Value   []byte
 	Who     NodeID // who wants the key
 	Text    string // why
+
+	Elected  uint64    // the version of the electorate that the speaker goes by; zero while it is fixed, or unknown
+	Dir      Dir       // the voter's
+	Electing *Electing // nobody changes it once it is said
 
 	Entries []Entry // of a statement or an answer
 	Sights  []Sight // of what is shown or told
@@ -227,6 +253,8 @@ const (
 	ReasonTerms
 	// ReasonSecret : one side couldn't prove that it knows the mesh's secret.
 	ReasonSecret
+	// ReasonOldCopy : its state directory is known to have said more than it says now, so it was put back from an old copy.
+	ReasonOldCopy
 
 	reasonEnd
 )
@@ -248,6 +276,8 @@ func (r Reason) String() string {
 		return "the configurations differ"
 	case ReasonSecret:
 		return "the secrets differ"
+	case ReasonOldCopy:
+		return "its state directory is an old copy"
 	}
 	return "unknown reason"
 }
