@@ -193,7 +193,7 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 	}
 	e.until = v.now.Slow.Add(e.Length)
 	v.remind(e, e.until)
-	v.push(s, vote.Message{Kind: vote.KindExtended, Number: e.number, Serial: e.serial, Sent: m.Sent})
+	v.push(s, vote.Message{Kind: vote.KindExtended, Number: e.number, Serial: e.serial, Sent: m.Sent, Elected: v.elected.Version})
 }
 
 // outlasted ends a vote whose time is over.

@@ -113,5 +113,5 @@ func (v *Voter) supersede(s *session) {
 
 func (v *Voter) refuse(conn vote.Conn, stream vote.Stream, why vote.Reason) {
 	v.count.Refused++
-	v.send(conn, vote.Message{Kind: vote.KindRefused, Stream: stream, Reason: why})
+	v.send(conn, vote.Message{Kind: vote.KindRefused, Stream: stream, Reason: why, Elected: v.elected.Version})
 }

@@ -149,7 +149,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	if e.s.ready() && !e.s.muted {
 		e.wanted = k.isWanted()
 	}
-	v.push(e.s, vote.Message{Kind: vote.KindPromise, Number: e.number, Serial: e.serial, Slot: slot, Token: e.token, Urge: e.wanted})
+	v.push(e.s, vote.Message{Kind: vote.KindPromise, Number: e.number, Serial: e.serial, Slot: slot, Token: e.token, Urge: e.wanted, Elected: v.elected.Version})
 	if e.held {
 		v.tellTaken(k)
 	}

@@ -34,7 +34,7 @@ type answer struct {
 
 // counting reports whether this voter's votes count.
 func (v *Voter) counting() bool {
-	return v.quiet.over && !v.broken && v.now.Slow >= v.quiet.away
+	return v.quiet.over && v.elected.member && !v.broken && v.now.Slow >= v.quiet.away
 }
 
 // Quiet returns for how much longer this voter's votes don't count, at least; zero when they count.
@@ -42,7 +42,7 @@ func (v *Voter) Quiet() time.Duration {
 	switch {
 	case v.counting():
 		return 0
-	case v.broken:
+	case v.broken, !v.elected.member:
 		return v.cfg.MaxTTL
 	case v.now.Slow < v.quiet.away:
 		return v.quiet.away.Sub(v.now.Slow)
@@ -78,7 +78,7 @@ func (v *Voter) nonce() uint64 { return uint64(v.cfg.Self.Life) }
 // Told takes in another voter's answer.
 func (v *Voter) Told(now vote.Now, from vote.NodeID, m *vote.Message, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	if v.quiet.asking && m.Nonce == v.nonce() && from != v.cfg.Self.Node && slices.Contains(v.cfg.Voters, from) {
+	if v.quiet.asking && m.Nonce == v.nonce() && from != v.cfg.Self.Node && v.elected.names(from) {
 		a := answer{from, min(m.Token, saneToken), m.Counting}
 		i := slices.IndexFunc(v.quiet.answers, func(b answer) bool { return b.from == from })
 		if i < 0 {
@@ -96,6 +96,10 @@ func (v *Voter) advanceQuiet() {
 	if !q.over && v.now.Slow < q.until {
 		v.at(q.until)
 		return
+	}
+	if !q.over && !q.asking && !v.elected.member {
+		// Nothing that an earlier life has voted for can stand under an electorate that this one comes into.
+		q.over = true
 	}
 	if !q.over && !q.asking {
 		q.asking, q.asked, q.askNext = true, v.now.Slow, v.now.Slow
@@ -122,26 +126,20 @@ func (v *Voter) advanceQuiet() {
 
 // learned reports whether enough is known of tokens, and raises the floor to it.
 //
-// With n voters and majorities of q, any majority that an earlier life of this voter was part of has a member among any n-q+1
+// With n voters and majorities of q (of each half of a joint electorate), any majority that an earlier life of this voter was part of has a member among any n-q+1
 // of the others; if those remember, the largest of their answers is above every token that the earlier life helped to grant. Where
 // too few remember (everything has restarted) the wall clock stands in, after a while, but only beside answers of enough
 // others to form a majority with: a voter that is cut off is of no use to anybody and had better wait for the answers.
 func (v *Voter) learned() bool {
-	n := len(v.cfg.Voters)
-	q := n/2 + 1
 	var top vote.Token
-	remember := 0
 	for _, a := range v.quiet.answers {
 		top = max(top, a.top)
-		if a.counting {
-			remember++
-		}
 	}
-	if remember >= n-q+1 {
+	if v.elected.remember(v.quiet.answers) {
 		v.raiseFloor(top)
 		return true
 	}
-	if n > 1 && v.now.Slow < v.quiet.asked.Add(vote.AskFor) || len(v.quiet.answers) < q-1 {
+	if !v.elected.alone(v.cfg.Self.Node) && v.now.Slow < v.quiet.asked.Add(vote.AskFor) || !v.elected.enough(v.quiet.answers, v.cfg.Self.Node) {
 		return false
 	}
 	v.count.LastResort++

@@ -137,7 +137,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 	v.send(s.conn, vote.Message{
 		Kind: vote.KindAck, Stream: s.stream, Sent: m.Sent, Life: v.cfg.Self.Life, Generation: s.gen,
 		Processed: s.processed, Pushed: s.pushed, Count: s.ledger.Count, Hash: s.ledger.Hash,
-		Quiet: v.Quiet(), Wall: v.now.Wall, Clock: v.now.Slow,
+		Quiet: v.Quiet(), Wall: v.now.Wall, Clock: v.now.Slow, Elected: v.elected.Version,
 	})
 }
 

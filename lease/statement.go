@@ -127,5 +127,6 @@ func (v *Voter) answer(s *session) {
 	}
 	m.End, m.Sent, m.Life, m.Generation = true, s.statedSent, v.cfg.Self.Life, s.gen
 	m.Quiet, m.Wall = v.Quiet(), v.now.Wall
+	m.Elected, m.Dir = v.elected.Version, v.cfg.Dir
 	v.send(s.conn, m)
 }

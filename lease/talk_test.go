@@ -124,7 +124,7 @@ func (c *talk) do(t *testing.T, w []string) {
 		for i := range n {
 			voters = append(voters, vote.NodeID(fmt.Sprintf("v%d", i)))
 		}
-		c.v = New(Config{Self: vote.SessionID{Node: "v0", Life: 9}, Voters: voters, MaxTTL: time.Second}, c.now)
+		c.v = New(Config{Self: vote.SessionID{Node: "v0", Life: 9}, Electorate: fixed(voters), MaxTTL: time.Second}, c.now)
 		if w[0] == "awake" {
 			c.pass(time.Second)
 			for _, v := range voters[1:] {
@@ -393,4 +393,12 @@ func wish(w *vote.Wish, k, v string) bool {
 		return false
 	}
 	return true
+}
+
+// fixed is the electorate of these voters for ever.
+func fixed(names []vote.NodeID) (e vote.Electorate) {
+	for _, n := range names {
+		e.Voters = append(e.Voters, vote.Elector{Name: n})
+	}
+	return e
 }

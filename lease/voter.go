@@ -29,11 +29,13 @@ const MinTenure = 20 * time.Millisecond
 // their token, and as much again for a voter that was slow.
 const tenureTrips = 4
 
-// Config is what a voter must know. All voters of a mesh agree on Voters and MaxTTL.
+// Config is what a voter must know. All voters of a mesh agree on MaxTTL.
 type Config struct {
-	Self   vote.SessionID
-	Voters []vote.NodeID // the electorate, Self included
-	MaxTTL time.Duration // the longest session; also how long a new voter is quiet
+	Self       vote.SessionID
+	Dir        vote.Dir        // of its state, where the electorate follows the living; zero where it is fixed
+	Electorate vote.Electorate // that it goes by at first; it may be none, or one without this voter
+	MaxTTL     time.Duration   // the longest session; also how long a new voter is quiet
+	Fresh      bool            // its directory is new, so no earlier life of it has promised anything: it isn't quiet
 }
 
 // Voter grants votes. Its zero value is not usable; see New.
@@ -50,6 +52,7 @@ type Voter struct {
 	serial    vote.Serial
 	lastGen   vote.Generation
 	quiet     quiet
+	elected   elected
 	tokens    floor
 	ghosts    ghosts
 	reminders reminders
@@ -73,8 +76,11 @@ func New(cfg Config, now vote.Now) *Voter {
 		keys:     make(map[vote.Key]*key),
 		ghosts:   make(ghosts),
 	}
-	v.quiet.until = now.Slow.Add(cfg.MaxTTL)
+	if !cfg.Fresh {
+		v.quiet.until = now.Slow.Add(cfg.MaxTTL)
+	}
 	v.due = v.quiet.until
+	v.goBy(cfg.Electorate)
 	return v
 }
 
@@ -84,6 +90,10 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 	v.begin(now, out)
 	switch m.Kind {
 	case vote.KindOpen:
+		if !v.elected.member {
+			v.refuse(conn, m.Stream, vote.ReasonNotVoter)
+			break
+		}
 		v.open(conn, from, m)
 	case vote.KindAsk:
 		v.send(conn, vote.Message{Kind: vote.KindTell, Nonce: m.Nonce, Token: v.tokens.top, Counting: v.counting()})

@@ -18,7 +18,7 @@ type counted struct {
 	barred      []vote.Slot  // that it was asked for and didn't give
 	token       vote.Token   // what the voter has proposed or confirmed
 	asking      vote.Token   // the token that it was asked to confirm
-	covered     vote.Instant // until when the vote stands, if the request has a length of its own
+	covered     cover        // until when the vote stands, if the request has a length of its own
 	extending   bool         // the voter was asked to extend it
 	asked       bool         // the voter has heard of the request, on some stream
 	taken       vote.Token   // of the newest lease that it told has won; zero for none
@@ -37,7 +37,7 @@ func (c *counted) stands() bool { return c.serial != 0 }
 
 // drop stops counting the vote.
 func (c *counted) drop() {
-	c.serial, c.slot, c.token, c.asking, c.covered, c.extending = 0, 0, 0, 0, 0, false
+	c.serial, c.slot, c.token, c.asking, c.covered, c.extending = 0, 0, 0, 0, cover{}, false
 }
 
 // set returns the voters whose votes count.

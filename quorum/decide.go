@@ -136,14 +136,14 @@ func (q *Requester) judge(r *request) {
 		q.moveTo(r, r.slot)
 		q.confirm(r, r.token)
 		if r.Length > 0 && !r.Fixed {
-			q.extendNew(r, q.cfg.Electorate.All())
+			q.extendNew(r, ^Set(0))
 		}
 		q.regroup(r)
 	case statePending:
 		if slot, ok := q.elected(r); ok {
 			t := r.ballot.token(slot)
 			q.confirm(r, t)
-			if set := r.ballot.confirmed(t, slot); q.cfg.Electorate.Decides(set) && q.covers(r, set) {
+			if set := r.ballot.confirmed(t, slot); q.decides(set) && q.covers(r, set) {
 				q.win(r, t, slot)
 				return
 			}
@@ -239,8 +239,8 @@ func (q *Requester) judgeHope(r *request) {
 			notNow = notNow.With(p.place)
 		}
 	}
-	e := q.cfg.Electorate
-	if !e.Decides(e.All()&^never) || r.Try && (!e.Decides(e.All()&^(never|notNow)) || !e.Decides(e.All()&^r.taken(r.Mode))) {
+	hope := func(without Set) bool { return q.decides(^without) }
+	if q.newest.Known() && !hope(never) || r.Try && (!hope(never|notNow) || !hope(r.taken(r.Mode))) {
 		q.fail(r, q.why(r))
 	}
 }

@@ -42,6 +42,9 @@ const (
 	// EventDrift : a voter's clock and this node's differ in rate by more than exclusion may assume. Text. Not told again for a while
 	// if it goes on.
 	EventDrift
+	// EventElectorate : this node goes by another electorate from now on. Electorate; Places says for each place where the voter has stood so far
+	// where it stands now, negative if nowhere.
+	EventElectorate
 )
 
 // GroupID names a set of voters that stands behind leases. All leases of a group end at one instant, so that extending a million
@@ -68,6 +71,9 @@ type Event struct {
 	Place   int
 	Sights  []vote.Sight
 	Shown   *Shown
+
+	Electorate Electorate
+	Places     []int
 }
 
 // WaitReason says what stands between a request and its grant.

@@ -45,7 +45,7 @@ func (q *Requester) noted(p *peer, r *request, m *vote.Message) {
 			all = all.With(i)
 		}
 	}
-	if r.state != stateEnding && r.heard < r.version && q.cfg.Electorate.Decides(all) {
+	if r.state != stateEnding && r.heard < r.version && q.newest.Decides(all) {
 		r.heard = r.version
 		q.tell(Event{Kind: EventNoted, Number: r.user, Version: r.version})
 	}

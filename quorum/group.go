@@ -20,7 +20,7 @@ type group struct {
 // deadline returns until when a lease may be used behind which the voters of s stand: the latest instant at which a majority of
 // them is still covered, less the guard that lets the holder hear of it in time.
 func (q *Requester) deadline(s Set) vote.Instant {
-	until := q.cfg.Electorate.Until(s, func(i int) vote.Instant { return q.peers[i].covered })
+	until := q.until(s, func(i int) *cover { return &q.peers[i].covered })
 	return until.Add(-vote.Guard(q.cfg.TTL))
 }
 
@@ -29,7 +29,7 @@ func (q *Requester) deadlineOf(r *request, s Set) vote.Instant {
 	if r.Length == 0 {
 		return q.deadline(s)
 	}
-	until := q.cfg.Electorate.Until(s, func(i int) vote.Instant { return r.votes[i].covered })
+	until := q.until(s, func(i int) *cover { return &r.votes[i].covered })
 	return until.Add(-vote.Guard(r.Length))
 }
 
@@ -71,9 +71,7 @@ func (q *Requester) groupOf(r *request, s Set, floor vote.Instant) *group {
 	if r.Length > 0 {
 		own = r
 	}
-	i, ok := slices.BinarySearchFunc(q.groups, s, func(g *group, s Set) int {
-		return cmp.Or(cmp.Compare(g.set, s), cmp.Compare(g.floor, floor), cmp.Compare(g.of(), own.ofOwn()))
-	})
+	i, ok := slices.BinarySearchFunc(q.groups, s, func(g *group, s Set) int { return g.compare(s, floor, own.ofOwn()) })
 	if !ok {
 		q.lastGroup++
 		g := &group{id: q.lastGroup, set: s, floor: floor, own: own, members: make(map[vote.Number]*request)}
@@ -82,6 +80,11 @@ func (q *Requester) groupOf(r *request, s Set, floor vote.Instant) *group {
 		q.tell(Event{Kind: EventCover, Group: g.id, Until: g.until})
 	}
 	return q.groups[i]
+}
+
+// compare orders groups.
+func (g *group) compare(s Set, floor vote.Instant, own vote.Number) int {
+	return cmp.Or(cmp.Compare(g.set, s), cmp.Compare(g.floor, floor), cmp.Compare(g.of(), own))
 }
 
 // of returns the number of the one lease that the group is for; zero when it is for all that the same voters stand behind.

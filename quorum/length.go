@@ -28,7 +28,7 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 		return
 	}
 	v.extending = false
-	v.covered = max(v.covered, m.Sent.Add(vote.Cover(r.Length)))
+	q.cover(&v.covered, m.Elected, m.Sent.Add(vote.Cover(r.Length)))
 	switch r.state {
 	case stateWon:
 		q.reckonGroup(r.group)
@@ -42,7 +42,7 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 func (q *Requester) extendNew(r *request, set Set) {
 	var fresh Set
 	for i := range r.votes {
-		if v := &r.votes[i]; set.Has(i) && v.stands() && v.covered == 0 {
+		if v := &r.votes[i]; set.Has(i) && v.stands() && v.covered == (cover{}) {
 			fresh = fresh.With(i)
 		}
 	}
@@ -54,7 +54,7 @@ func (q *Requester) extendNew(r *request, set Set) {
 // old returns the voters whose votes were extended so long ago that a lease which isn't renewed would miss it.
 func (q *Requester) old(r *request) (s Set) {
 	for i := range r.votes {
-		if v := &r.votes[i]; v.stands() && v.covered.Add(vote.Guard(r.Length)) < q.now.Fast.Add(vote.Cover(r.Length)) {
+		if v := &r.votes[i]; v.stands() && v.covered.newest.Add(vote.Guard(r.Length)) < q.now.Fast.Add(vote.Cover(r.Length)) {
 			s = s.With(i)
 		}
 	}
@@ -92,7 +92,7 @@ func (q *Requester) extendDue() {
 		for i := range r.votes {
 			r.votes[i].extending = false // an answer that hasn't come by now may be lost with its stream
 		}
-		q.extend(r, q.cfg.Electorate.All())
+		q.extend(r, ^Set(0))
 	}
 }
 

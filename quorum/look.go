@@ -28,8 +28,8 @@ type look struct {
 	told  uint64 // to how many holders a revocation was passed on, by the voter that knows most
 }
 
-// Electorate returns who votes.
-func (q *Requester) Electorate() Electorate { return q.cfg.Electorate }
+// Electorate returns the electorate that this node goes by.
+func (q *Requester) Electorate() Electorate { return q.newest }
 
 // Look asks the voters who holds a key and who waits for it. EventShown has the answer, with the number returned, within a TTL.
 func (q *Requester) Look(now vote.Now, key vote.Key) uint64 {
@@ -53,7 +53,7 @@ func (q *Requester) askAll(now vote.Now, kind EventKind, m vote.Message) uint64 
 	l := &look{nonce: q.nonce, ask: m, kind: kind, at: q.now.Fast.Add(q.cfg.TTL)}
 	l.shown = make([]vote.Message, len(q.peers))
 	q.looks = append(q.looks, l)
-	committee := q.cfg.Electorate.Committee(m.Key)
+	committee := q.newest.Committee(m.Key)
 	for _, p := range q.peers {
 		if committee.Has(p.place) && p.reachable() {
 			l.asked = l.asked.With(p.place)
@@ -67,7 +67,7 @@ func (q *Requester) askAll(now vote.Now, kind EventKind, m vote.Message) uint64 
 // holders isn't told twice.
 func (q *Requester) lookAgain(p *peer) {
 	for _, l := range q.looks {
-		if (l.ask.Kind == vote.KindLook || !l.asked.Has(p.place)) && !l.ends.Has(p.place) && q.cfg.Electorate.Committee(l.ask.Key).Has(p.place) {
+		if (l.ask.Kind == vote.KindLook || !l.asked.Has(p.place)) && !l.ends.Has(p.place) && q.newest.Committee(l.ask.Key).Has(p.place) {
 			l.asked = l.asked.With(p.place)
 			l.shown[p.place] = vote.Message{}
 			q.urgent(p, l.ask)
@@ -94,7 +94,7 @@ func (q *Requester) hearShow(p *peer, m *vote.Message) {
 	l.shown[p.place].Permits, l.shown[p.place].Gap = m.Permits, m.Gap
 	l.told = max(l.told, m.Count)
 	l.ends = l.ends.With(p.place)
-	if !q.cfg.Electorate.Decides(l.ends) {
+	if !q.newest.Decides(l.ends) {
 		return
 	}
 	q.looks = slices.Delete(q.looks, i, i+1)

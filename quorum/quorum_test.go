@@ -27,7 +27,7 @@ func newBench(t *testing.T, n int) *bench {
 	for i := range n {
 		b.names = append(b.names, vote.NodeID(fmt.Sprintf("v%d", i)))
 	}
-	e, err := NewElectorate(b.names)
+	e, err := Fixed(b.names)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,9 +266,9 @@ func TestAcknowledgementsExtendOnlyWhatBothSidesAgreeOn(t *testing.T) {
 			}
 			b.pass(ttl / 5)
 			b.told("v0")
-			before := b.q.peerOf("v0").covered
+			before := b.q.peerOf("v0").covered.newest
 			b.ack("v0", c.change)
-			if got := b.q.peerOf("v0").covered > before; got != c.extends {
+			if got := b.q.peerOf("v0").covered.newest > before; got != c.extends {
 				t.Errorf("extended: %v", got)
 			}
 			if got := b.told("v0"); got != c.told {
@@ -466,17 +466,19 @@ func TestElectorate(t *testing.T) {
 		for i := range c.n {
 			names = append(names, vote.NodeID(fmt.Sprintf("n%02d", i)))
 		}
-		e, err := NewElectorate(names)
+		fixed, err := Fixed(names)
+		e := Elected(&fixed, fixed.Voters)
 		if err != nil || e.Majority() != c.majority || !e.Decides(e.All()) || e.All().Len() != c.n {
 			t.Errorf("%d voters: %+v, %v", c.n, e, err)
 		}
 	}
 	for _, bad := range [][]vote.NodeID{nil, {"a", "a"}, make([]vote.NodeID, 64)} {
-		if _, err := NewElectorate(bad); err == nil {
+		if _, err := Fixed(bad); err == nil {
 			t.Errorf("%d voters %q are accepted", len(bad), bad)
 		}
 	}
-	e, _ := NewElectorate([]vote.NodeID{"a", "b", "c", "d", "e"})
+	fixed, _ := Fixed([]vote.NodeID{"a", "b", "c", "d", "e"})
+	e := Elected(&fixed, fixed.Voters)
 	covers := []vote.Instant{50, 10, 40, 20, 30}
 	at := func(i int) vote.Instant { return covers[i] }
 	if got := e.Until(e.All(), at); got != 30 {

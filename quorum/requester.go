@@ -16,7 +16,8 @@ const MaxRequests = 2 << 20
 // Config is what a requester must know.
 type Config struct {
 	Self       vote.SessionID
-	Electorate Electorate
+	Electorate vote.Electorate // fixed, or the newest that is known of one that follows the living, which may be none yet
+	Following  bool
 	TTL        time.Duration // of the session at each voter
 	Alone      bool          // each request is put to the voters, and no lease is passed on; to compare with
 }
@@ -27,7 +28,8 @@ type Requester struct {
 	now       vote.Now
 	out       []vote.Outbound
 	events    []Event
-	peers     []*peer // by place in the electorate
+	electorates
+	peers     []*peer // by place
 	requests  map[vote.Number]*request
 	seats     map[vote.Number]*request // leases that were passed on, by the numbers of those who have them
 	lines     map[vote.Key]*line
@@ -113,9 +115,7 @@ type timed struct {
 // New returns a requester that knows no voter yet.
 func New(cfg Config, now vote.Now) *Requester {
 	q := &Requester{cfg: cfg, now: now, requests: make(map[vote.Number]*request), seats: make(map[vote.Number]*request), lines: make(map[vote.Key]*line)}
-	for i, name := range cfg.Electorate.Voters() {
-		q.peers = append(q.peers, &peer{place: i, name: name, refreshAt: vote.Never})
-	}
+	q.goBy(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())
 	return q
 }
@@ -169,7 +169,7 @@ func (q *Requester) judgeParked(r *request) {
 // speak puts a request to the voters.
 func (q *Requester) speak(r *request) {
 	r.behind = q.last
-	committee := q.cfg.Electorate.Committee(r.Key)
+	committee := q.newest.Committee(r.Key)
 	for _, p := range q.peers {
 		if committee.Has(p.place) && p.up() {
 			q.askFor(p, r)
@@ -241,7 +241,7 @@ func (q *Requester) settleEnd(r *request) {
 	for i := range r.votes {
 		all = all && (!r.votes[i].asked || done.Has(i))
 	}
-	if r.tell && (all || q.cfg.Electorate.Decides(done)) {
+	if r.tell && (all || q.newest.Decides(done)) {
 		r.tell = false
 		q.tell(Event{Kind: EventReleased, Number: r.user})
 	}
@@ -261,13 +261,13 @@ func (q *Requester) giveUp(r *request) {
 	if r.tell {
 		done := r.released()
 		var missing []string
-		for _, p := range q.peers {
+		for _, p := range q.voters() {
 			if !done.Has(p.place) {
 				missing = append(missing, p.state(q.now).String())
 			}
 		}
 		q.tell(Event{Kind: EventReleased, Number: r.user, Wait: Wait{WaitNoQuorum, fmt.Sprintf(
-			"%d of %d voters confirmed the release; not confirmed: %s", done.Len(), len(q.peers), strings.Join(missing, ", "))}})
+			"%d of %d voters confirmed the release; not confirmed: %s", (done & q.newest.All()).Len(), q.newest.Size(), strings.Join(missing, ", "))}})
 	}
 	q.forget(r)
 }
@@ -339,6 +339,7 @@ func (q *Requester) Tick(now vote.Now) {
 	}
 	q.extendDue()
 	q.endLooks()
+	q.forgetBefore()
 	for _, p := range q.peers {
 		if p.refreshAt <= q.now.Fast {
 			q.refresh(p)
@@ -379,7 +380,7 @@ func (q *Requester) isPending(n vote.Number) bool {
 
 // Next returns the instant of the fast clock at which Tick has something to do next.
 func (q *Requester) Next() vote.Instant {
-	next := q.refreshAt
+	next := min(q.refreshAt, q.beforeEnds())
 	for _, p := range q.peers {
 		next = min(next, p.refreshAt)
 		if p.up() && p.conn != vote.LocalConn {
@@ -445,8 +446,10 @@ func (q *Requester) why(r *request) WaitReason {
 			unfit = unfit.With(p.place)
 		}
 	}
-	e := q.cfg.Electorate
+	e := q.newest
 	switch {
+	case !e.Known():
+		return WaitNoQuorum
 	case !e.Decides(e.All() &^ refusing):
 		return WaitRefused
 	case !e.Decides(e.All() &^ r.taken(r.Mode)):
@@ -455,7 +458,7 @@ func (q *Requester) why(r *request) WaitReason {
 		return WaitUnfit
 	case !e.Decides(e.All() &^ busy):
 		return WaitBusy
-	case e.Decides(counting):
+	case q.decides(counting):
 		return WaitHeld
 	default:
 		return WaitNoQuorum
@@ -464,9 +467,12 @@ func (q *Requester) why(r *request) WaitReason {
 
 // census says how many voters count and what is with the others.
 func (q *Requester) census() string {
+	if !q.newest.Known() {
+		return "no electorate is known: this node has not been voted into one, nor met anybody who knows one"
+	}
 	var b strings.Builder
 	counting := 0
-	for _, p := range q.peers {
+	for _, p := range q.voters() {
 		if p.counts() {
 			counting++
 		}
@@ -475,9 +481,9 @@ func (q *Requester) census() string {
 	if counting == 1 {
 		verb = "counts"
 	}
-	fmt.Fprintf(&b, "%d of %d voters %s", counting, len(q.peers), verb)
+	fmt.Fprintf(&b, "%d of %d voters %s", counting, q.newest.Size(), verb)
 	sep := ": "
-	for _, p := range q.peers {
+	for _, p := range q.voters() {
 		if !p.counts() {
 			b.WriteString(sep)
 			b.WriteString(p.state(q.now).String())
@@ -490,7 +496,7 @@ func (q *Requester) census() string {
 // Voters returns every voter as it looks from here, in order of names.
 func (q *Requester) Voters(now vote.Now) []VoterState {
 	all := make([]VoterState, 0, len(q.peers))
-	for _, p := range q.peers {
+	for _, p := range q.voters() {
 		all = append(all, p.state(now))
 	}
 	return all
@@ -504,7 +510,7 @@ func (q *Requester) Ready() bool {
 			s = s.With(p.place)
 		}
 	}
-	return q.cfg.Electorate.Decides(s)
+	return q.decides(s)
 }
 
 // sorted returns the requests that are wanted (nil: all) in order of their numbers, so that nothing depends on the order of a map.

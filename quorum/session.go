@@ -29,6 +29,7 @@ const (
 type peer struct {
 	place int
 	name  vote.NodeID
+	dir   vote.Dir // of the voter, where the electorate follows the living
 
 	link     linkState
 	conn     vote.Conn
@@ -37,9 +38,10 @@ type peer struct {
 	life     vote.Life   // the voter's, as the handshake told
 	stream   vote.Stream
 	answered bool // the statement of this stream was answered, so words count
+	notYet   bool // it doesn't know that it is a voter, so it has heard no statement
 
 	gen      vote.Generation
-	covered  vote.Instant // until when the votes of this life and generation stand
+	covered  cover        // until when the votes of this life and generation stand
 	counting bool         // the voter isn't quiet
 	quiet    vote.Instant // until when it said it is quiet, at least
 
@@ -139,11 +141,6 @@ func (s VoterState) String() string {
 		}
 	}
 	return fmt.Sprintf("%s %s", s.Name, s.State)
-}
-
-// cover notes until when the voter's session is covered, given when what extended it was sent.
-func (p *peer) cover(sent vote.Instant, ttl time.Duration) {
-	p.covered = max(p.covered, sent.Add(vote.Cover(ttl)))
 }
 
 // clock learns from an echo how far the voter is and how its wall clock stands to ours. An echo that took too long, since this

@@ -15,9 +15,8 @@ import (
 // elected returns the slot for which a majority has voted (zero for all modes but permits). If there is none though
 // there are votes enough, it has votes moved.
 func (q *Requester) elected(r *request) (vote.Slot, bool) {
-	e := q.cfg.Electorate
 	votes := r.set()
-	if !e.Decides(votes) {
+	if !q.decides(votes) {
 		return 0, false
 	}
 	if r.Mode != vote.Permit {
@@ -31,7 +30,7 @@ func (q *Requester) elected(r *request) (vote.Slot, bool) {
 			continue
 		}
 		in := r.inSlot(slot)
-		if e.Decides(in) {
+		if q.decides(in) {
 			return slot, true
 		}
 		could := in
@@ -40,7 +39,7 @@ func (q *Requester) elected(r *request) (vote.Slot, bool) {
 				could = could.With(j)
 			}
 		}
-		if n := in.Len(); e.Decides(could) && (n > most || n == most && slot < best) {
+		if n := in.Len(); q.decides(could) && (n > most || n == most && slot < best) {
 			best, most = slot, n
 		}
 	}

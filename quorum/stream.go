@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -9,7 +10,7 @@ import (
 )
 
 func (q *Requester) peerOf(name vote.NodeID) *peer {
-	i, ok := slices.BinarySearch(q.cfg.Electorate.Voters(), name)
+	i, ok := slices.BinarySearchFunc(q.peers, name, func(p *peer, name vote.NodeID) int { return cmp.Compare(p.name, name) })
 	if !ok {
 		return nil
 	}
@@ -87,10 +88,11 @@ func (q *Requester) restate(p *peer) {
 	p.said, p.heard = 0, 0
 	p.book.reset()
 	p.stated, p.refreshed = q.now.Fast, q.now.Fast
-	q.urgent(p, vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast})
+	p.notYet = false
+	q.urgent(p, vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast, Elected: q.newest.version})
 	m := vote.Message{Kind: vote.KindStatement, Stream: p.stream}
 	for _, r := range q.sorted(nil) {
-		if r.state == stateEnding || r.parked || !q.cfg.Electorate.Committee(r.Key).Has(p.place) {
+		if r.state == stateEnding || r.parked || !q.newest.Committee(r.Key).Has(p.place) {
 			continue
 		}
 		v := &r.votes[p.place]
@@ -158,6 +160,12 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 
 // turnedAway takes a voter's refusal of our session.
 func (q *Requester) turnedAway(p *peer, why vote.Reason) {
+	if why == vote.ReasonNotVoter && q.cfg.Following {
+		// It doesn't know yet, or knows better; either way the electorates are being exchanged. See Requester.Goes.
+		p.answered, p.refreshAt, p.notYet = false, vote.Never, true
+		q.judgePending()
+		return
+	}
 	p.refused = why
 	if why == vote.ReasonNameTaken {
 		q.nameTaken = true
@@ -179,6 +187,10 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 	if !m.End {
 		return
 	}
+	if m.Dir != p.dir {
+		q.hangUp(p, "its state directory isn't the voter's: it was wiped or replaced, and has to be voted in anew")
+		return
+	}
 	if m.Sent != p.stated || m.Life != p.life {
 		q.hangUp(p, "it answered what wasn't asked")
 		return
@@ -191,12 +203,12 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 	p.answered, p.refused, p.text = true, vote.ReasonNone, ""
 	if p.gen != m.Generation {
 		// Another session: what covered the old one's votes covers none of these.
-		p.gen, p.covered = m.Generation, 0
+		p.gen, p.covered = m.Generation, cover{}
 		for _, r := range q.requests {
 			r.votes[p.place].noted = 0
 		}
 	}
-	p.cover(m.Sent, q.cfg.TTL)
+	q.cover(&p.covered, m.Elected, m.Sent.Add(vote.Cover(q.cfg.TTL)))
 	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)
 	q.setMedian()
 	q.setQuiet(p, m)
@@ -254,7 +266,7 @@ func (q *Requester) refresh(p *peer) {
 		return
 	}
 	p.refreshed = q.now.Fast
-	q.urgent(p, vote.Message{Kind: vote.KindRefresh, Stream: p.stream, Sent: q.now.Fast, Received: p.heard, RTT: q.trip()})
+	q.urgent(p, vote.Message{Kind: vote.KindRefresh, Stream: p.stream, Sent: q.now.Fast, Received: p.heard, RTT: q.trip(), Elected: q.newest.version})
 }
 
 // trip is the round trip to the slowest voter, what collecting a majority can take; zero while no majority answers and counts.
@@ -292,7 +304,7 @@ func (q *Requester) settle(p *peer, m *vote.Message) {
 		q.restate(p)
 		return
 	}
-	p.cover(m.Sent, q.cfg.TTL)
+	q.cover(&p.covered, m.Elected, m.Sent.Add(vote.Cover(q.cfg.TTL)))
 	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)
 	q.setMedian()
 	was := p.counting

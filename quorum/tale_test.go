@@ -22,7 +22,8 @@ func newTeller(t *testing.T, voters int) *teller {
 	for i := range voters {
 		names = append(names, vote.NodeID(fmt.Sprintf("v%d", i)))
 	}
-	e, err := NewElectorate(names)
+	fixed, err := Fixed(names)
+	e := Elected(&fixed, fixed.Voters)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type Node struct {
 
 // New returns a node that starts its life now; if it is a voter, quietly.
 func New(cfg Config, now vote.Now) (*Node, error) {
-	electorate, err := quorum.NewElectorate(cfg.Voters)
+	electorate, err := quorum.Fixed(cfg.Voters)
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,9 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 	}
 	n := &Node{self: vote.SessionID{Node: cfg.Name, Life: cfg.Life}}
 	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, Alone: cfg.Alone}, now)
-	for _, v := range electorate.Voters() {
-		if v == cfg.Name {
-			n.voter = lease.New(lease.Config{Self: n.self, Voters: electorate.Voters(), MaxTTL: cfg.MaxTTL}, now)
+	for _, v := range electorate.Voters {
+		if v.Name == cfg.Name {
+			n.voter = lease.New(lease.Config{Self: n.self, Electorate: electorate, MaxTTL: cfg.MaxTTL}, now)
 			n.req.Link(now, vote.LocalConn, n.self)
 		}
 	}

@@ -23,8 +23,8 @@ func init() {
 		// Never changes, or is empty between calls, or is a figure that nothing is decided by.
 		"node.Node.self": skip, "node.Node.out": skip, "node.Node.events": skip, "node.Node.local": skip, "node.Node.spare": skip,
 		"quorum.Requester.cfg": skip, "quorum.Requester.out": skip, "quorum.Requester.events": skip, "quorum.Requester.count": skip,
-		"lease.Voter.cfg": skip, "lease.Voter.out": skip, "lease.Voter.alarms": skip, "lease.Voter.count": skip,
-		"quorum.peer.place": skip, "quorum.peer.name": skip,
+		"lease.Voter.cfg": skip, "lease.Voter.elected": skip, "lease.Voter.out": skip, "lease.Voter.alarms": skip, "lease.Voter.count": skip,
+		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.Requester.electorates": skip,
 
 		// Text for people.
 		"quorum.peer.text": skip, "quorum.peer.quiet": skip, "quorum.peer.drift": skip,
@@ -130,7 +130,7 @@ func get(v reflect.Value, name string) reflect.Value {
 
 func is(in reflect.Value, name string) bool { return get(in, name).Bool() }
 
-func covers(e *encoder, p reflect.Value) bool { return get(p, "covered").Int() > int64(e.now) }
+func covers(e *encoder, p reflect.Value) bool { return get(get(p, "covered"), "newest").Int() > int64(e.now) }
 
 func up(_ *encoder, p reflect.Value) bool { return get(p, "link").Uint() == 2 } // linkUp
 

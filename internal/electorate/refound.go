@@ -1,0 +1,68 @@
+package electorate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// refoundStep is by how much versions leap when an operator founds the electorate again: above whatever those may have decided who are
+// said to be gone for good.
+const refoundStep = 1 << 20
+
+// Refounded reports whether one version comes from another by an operator's word, and not by a decision of voters.
+func Refounded(from, to uint64) bool { return from > 0 && from/refoundStep != to/refoundStep }
+
+// ErrNotLost says that a majority of the voters is there, so that there is nothing to found again.
+var ErrNotLost = errors.New("a majority of the voters answers")
+
+// Refound makes the named nodes, this one among them, the voters, on an operator's word that a majority of the voters is gone for good. It asks
+// nobody: if those who are gone come back, or another operator does the same elsewhere, there are two electorates.
+func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) error {
+	m.begin(now)
+	e := &m.state.Electorate
+	if !m.Trusted() {
+		return errors.New(m.distrusted)
+	}
+	if e.Version == 0 {
+		return errors.New("this node knows of no electorate; start the founders with Found, or let it meet a node of the mesh")
+	}
+	if decides(e, func(v vote.Elector) bool {
+		o := m.others[v.Name]
+		return v == m.Elector() || o != nil && m.recent(o) && o.told.dir == v.Dir
+	}) {
+		return ErrNotLost
+	}
+	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, Floor: min(max(e.Floor, floor), vote.MaxToken/2)}
+	var missing []string
+	for _, name := range names {
+		switch o := m.others[name]; {
+		case name == m.cfg.Self.Node:
+			next.Voters = append(next.Voters, m.Elector())
+		case o == nil || !m.recent(o) || o.told.dir == 0:
+			missing = append(missing, string(name))
+		default:
+			next.Voters = append(next.Voters, vote.Elector{Name: name, Dir: o.told.dir})
+		}
+	}
+	slices.SortFunc(next.Voters, vote.Elector.Compare)
+	switch {
+	case len(missing) > 0:
+		return fmt.Errorf("this node is not in touch with %s; name only nodes that are up and have a state directory", strings.Join(missing, ", "))
+	case !slices.Contains(next.Voters, m.Elector()):
+		return fmt.Errorf("this node, %s, must be among the voters: call it on one that is", m.cfg.Self.Node)
+	}
+	if err := next.Check(); err != nil {
+		return err
+	}
+	m.adopt(&next)
+	for _, c := range m.lines() {
+		m.tell(c)
+	}
+	m.move()
+	m.finish()
+	return nil
+}
