@@ -18,6 +18,7 @@ import (
 // Config is what Start needs. Fields without a comment on their zero value are required.
 type Config struct {
 	Self vote.SessionID // this node's name and life
+	Dir  vote.Dir       // the identity of this node's state directory; zero: it has none
 
 	// Transport carries gossip. Start takes it over: it is shut down with the group, but not when Start fails. Its Shutdown should
 	// end dials under way, and an error of its WriteTo should be a *net.OpError: for any other memberlist takes the fault to be

@@ -36,7 +36,7 @@ func change(old Member, had bool, m Member) EventKind {
 	switch {
 	case m.State == Alive && !wasAlive:
 		return Joined
-	case m.State == Alive && (m.Life != old.Life || m.Addr != old.Addr):
+	case m.State == Alive && (m.Life != old.Life || m.Dir != old.Dir || m.Addr != old.Addr):
 		return Updated
 	case m.State == Left && had && old.State != Left:
 		return MemberLeft

@@ -35,6 +35,7 @@ func (s State) String() string {
 type Member struct {
 	Name  vote.NodeID
 	Life  vote.Life // of the newest process of that name that gossip has accepted; zero when it sent none
+	Dir   vote.Dir  // the identity of that process's state directory; zero when it sent none
 	Addr  string    // host:port of the one port that gossip and locks share
 	State State
 }
@@ -45,7 +46,7 @@ type EventKind uint8
 const (
 	// Joined : the member is alive, and wasn't before.
 	Joined EventKind = iota + 1
-	// Updated : the member is alive as before, with a new life or address: it restarted faster than gossip noticed.
+	// Updated : the member is alive as before, with a new life, state directory or address: it restarted faster than gossip noticed.
 	Updated
 	// MemberFailed : the member stopped answering.
 	MemberFailed

@@ -93,7 +93,7 @@ func Start(cfg Config) (*Serf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("member: %w", err)
 	}
-	tags, err := cfg.Terms.tags(cfg.Self.Life)
+	tags, err := cfg.Terms.tags(cfg.Self.Life, cfg.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("member: %w", err)
 	}
@@ -348,7 +348,8 @@ func (s *Serf) watch(ctx context.Context) {
 			return
 		}
 		s.log.Error("gossip has ended by itself: this node hears no more of its peers; restart it")
-		s.tellDirect(ctx, Event{Member: Member{Name: s.cfg.Self.Node, Life: s.cfg.Self.Life, Addr: s.own.String(), State: Left}, Kind: Stopped})
+		self := Member{Name: s.cfg.Self.Node, Life: s.cfg.Self.Life, Dir: s.cfg.Dir, Addr: s.own.String(), State: Left}
+		s.tellDirect(ctx, Event{Member: self, Kind: Stopped})
 	}
 }
 
@@ -457,7 +458,7 @@ func memberOf(m *serf.Member) Member {
 	case serf.StatusLeft:
 		state = Left
 	}
-	return Member{Name: vote.NodeID(m.Name), Life: lifeOf(m.Tags), Addr: addrOf(m).String(), State: state}
+	return Member{Name: vote.NodeID(m.Name), Life: lifeOf(m.Tags), Dir: dirOf(m.Tags), Addr: addrOf(m).String(), State: state}
 }
 
 func addrOf(m *serf.Member) netip.AddrPort {

@@ -158,7 +158,7 @@ func (b *syncBuffer) lines(parts ...string) []string {
 func TestThreeNodesSeeEachOther(t *testing.T) {
 	inLab(t, func(l *lab) {
 		a, _, _ := l.trio()
-		want := []Member{{"a", 1, addr(1), Alive}, {"b", 2, addr(2), Alive}, {"c", 3, addr(3), Alive}}
+		want := []Member{{"a", 1, 0, addr(1), Alive}, {"b", 2, 0, addr(2), Alive}, {"c", 3, 0, addr(3), Alive}}
 		if got := a.Members(); !slices.Equal(got, want) {
 			t.Errorf("members are %v, want %v", got, want)
 		}
@@ -168,6 +168,29 @@ func TestThreeNodesSeeEachOther(t *testing.T) {
 		}
 		if a.told(Joined, "a", 1) {
 			t.Error("a was told of itself")
+		}
+	})
+}
+
+func TestTheStateDirectoryIsToldWithEachLife(t *testing.T) {
+	inLab(t, func(l *lab) {
+		of := func(dir vote.Dir) func(*Config) {
+			return func(c *Config) { c.Dir, c.Terms.Following = dir, true }
+		}
+		a, b := l.start("a", 1, addr(1), of(0xa)), l.start("b", 2, addr(2), of(1<<64-1))
+		l.within(5*time.Second, "they see each other", func() bool { return a.sees("a", "b") && b.sees("a", "b") })
+		if got, want := a.Members(), []Member{{"a", 1, 0xa, addr(1), Alive}, {"b", 2, 1<<64 - 1, addr(2), Alive}}; !slices.Equal(got, want) {
+			t.Errorf("members are %v, want %v", got, want)
+		}
+		// It is wiped, and its node comes back elsewhere, so that others have it by rumour before they have it by gossip.
+		b.Close()
+		l.start("b", 3, addr(3), of(0xb))
+		l.within(time.Second, "a sees the other directory", func() bool { return a.member("b") == Member{"b", 3, 0xb, addr(3), Alive} })
+		synctest.Wait()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if last := a.events[len(a.events)-1]; last.Member.Dir != 0xb {
+			t.Errorf("the last that a was told is %v", last)
 		}
 	})
 }
@@ -235,7 +258,7 @@ func TestARestartedNodeIsSeenWithItsNewLife(t *testing.T) {
 				c.Close()
 				time.Sleep(test.least)
 				again := l.start("c", 33, test.at)
-				want := Member{"c", 33, test.at, Alive}
+				want := Member{"c", 33, 0, test.at, Alive}
 				took := l.within(test.bound, "a and b see the new life", func() bool { return a.member("c") == want && b.member("c") == want })
 				t.Logf("seen after %v", took)
 				synctest.Wait()
@@ -286,6 +309,10 @@ func TestOtherTermsAreRefusedWithBothValuesInBothLogs(t *testing.T) {
 	}{
 		{"MaxTTL", func(t *Terms) { t.MaxTTL = 20 * time.Second }, []string{"MaxTTL is 10s here and 20s there"}, []string{"MaxTTL is 20s here and 10s there"}},
 		{"voters", func(t *Terms) { t.Voters = []vote.NodeID{"a", "b"} }, []string{"is 3:", "here and 2:"}, []string{"is 2:", "here and 3:"}},
+		{
+			"electorate", func(t *Terms) { t.Following = true },
+			[]string{"the electorate is fixed here and follows the living there"}, []string{"the electorate follows the living here and is fixed there"},
+		},
 		{"rho", func(t *Terms) { t.RhoPerMille = 1 }, []string{"is 5 here and 1 there"}, []string{"is 1 here and 5 there"}},
 		{"wire version", func(t *Terms) { t.VersionMin, t.VersionMax = 2, 3 }, []string{"1 to 1 here and 2 to 3 there"}, []string{"2 to 3 here and 1 to 1 there"}},
 	} {
@@ -402,7 +429,7 @@ func TestTwoLiveProcessesWithOneNameAreToldApart(t *testing.T) {
 				t.Error("somebody shut down")
 			}
 		}
-		if want := (Member{"c", 3, addr(3), Alive}); a.member("c") != want || b.member("c") != want {
+		if want := (Member{"c", 3, 0, addr(3), Alive}); a.member("c") != want || b.member("c") != want {
 			t.Errorf("a sees %v and b sees %v, want the older one", a.member("c"), b.member("c"))
 		}
 		if n := len(second.log.lines("level=ERROR", "names must be unique")); n < 1 || n > 3 {

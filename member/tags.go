@@ -19,17 +19,26 @@ type Terms struct {
 	VersionMin, VersionMax uint // wire versions that the node speaks; one in common is enough
 	RhoPerMille            int  // bound on a clock's rate error
 	MaxTTL                 time.Duration
-	Voters                 []vote.NodeID // the electorate, in any order
+	Voters                 []vote.NodeID // the electorate, or its founders if it follows the living; in any order
+	Following              bool          // the electorate follows the living, and the voters are its founders; otherwise it is fixed
 }
 
 // The tags of a member. They are short, since all tags of a node must fit into metaMax bytes.
 const (
 	tagLife       = "life"
+	tagDir        = "dir" // only where there is a state directory
 	tagVersionMin = "vmin"
 	tagVersionMax = "vmax"
 	tagRho        = "rho"
 	tagMaxTTL     = "maxttl"
 	tagVoters     = "voters"
+	tagFollow     = "follow"
+)
+
+// The values of tagFollow. Nothing stands for one of them: a member that doesn't say which it is may be of either kind.
+const (
+	followNo  = "0"
+	followYes = "1"
 )
 
 // metaMax is how many bytes the encoded tags may have: memberlist's MetaMaxSize, which a test compares.
@@ -38,8 +47,9 @@ const metaMax = 512
 // perTag is what encoding adds to a tag at most: two string headers of three bytes each.
 const perTag = 6
 
-// tags returns what this life of a node tells about itself, or an error when it is more than gossip carries (gossip would panic).
-func (t Terms) tags(life vote.Life) (map[string]string, error) {
+// tags returns what a node tells about itself, its life and its state directory (zero for none), or an error when it is more than gossip
+// carries (gossip would panic).
+func (t Terms) tags(life vote.Life, dir vote.Dir) (map[string]string, error) {
 	tags := map[string]string{
 		tagLife:       strconv.FormatUint(uint64(life), 16),
 		tagVersionMin: strconv.FormatUint(uint64(t.VersionMin), 10),
@@ -47,6 +57,13 @@ func (t Terms) tags(life vote.Life) (map[string]string, error) {
 		tagRho:        strconv.Itoa(t.RhoPerMille),
 		tagMaxTTL:     t.MaxTTL.String(),
 		tagVoters:     fingerprint(t.Voters),
+		tagFollow:     followNo,
+	}
+	if t.Following {
+		tags[tagFollow] = followYes
+	}
+	if dir != 0 {
+		tags[tagDir] = strconv.FormatUint(uint64(dir), 16)
 	}
 	if size := tagsSize(tags); size > metaMax {
 		return nil, fmt.Errorf("the node's tags need up to %d bytes, and gossip carries %d", size, metaMax)
@@ -77,19 +94,32 @@ func fingerprint(voters []vote.NodeID) string {
 }
 
 // lifeOf returns the life in tags; zero when there is none.
-func lifeOf(tags map[string]string) vote.Life {
-	life, err := strconv.ParseUint(tags[tagLife], 16, 64)
+func lifeOf(tags map[string]string) vote.Life { return vote.Life(hexOf(tags[tagLife])) }
+
+// dirOf returns the identity of the state directory in tags; zero when there is none.
+func dirOf(tags map[string]string) vote.Dir { return vote.Dir(hexOf(tags[tagDir])) }
+
+// hexOf reads a number; what isn't one is zero.
+func hexOf(text string) uint64 {
+	n, err := strconv.ParseUint(text, 16, 64)
 	if err != nil {
 		return 0
 	}
-	return vote.Life(life)
+	return n
 }
 
 // differs returns what keeps two nodes from being members of one mesh, with both values; nil when nothing does.
 func differs(ours, theirs map[string]string) error {
 	var errs []error
+	voters := "Voters (count:hash)"
+	if ours[tagFollow] == followYes && theirs[tagFollow] == followYes {
+		voters = "the list of founders (count:hash)"
+	}
+	if x, y := ours[tagFollow], theirs[tagFollow]; x != y {
+		errs = append(errs, fmt.Errorf("the electorate %s here and %s there", kind(x), kind(y)))
+	}
 	for _, t := range []struct{ tag, name string }{
-		{tagMaxTTL, "MaxTTL"}, {tagRho, "rho (per mille)"}, {tagVoters, "Voters (count:hash)"},
+		{tagMaxTTL, "MaxTTL"}, {tagRho, "rho (per mille)"}, {tagVoters, voters},
 	} {
 		if ours[t.tag] != theirs[t.tag] {
 			errs = append(errs, fmt.Errorf("%s is %s here and %s there", t.name, shown(ours[t.tag]), shown(theirs[t.tag])))
@@ -100,6 +130,19 @@ func differs(ours, theirs map[string]string) error {
 			shown(ours[tagVersionMin]), shown(ours[tagVersionMax]), shown(theirs[tagVersionMin]), shown(theirs[tagVersionMax])))
 	}
 	return errors.Join(errs...)
+}
+
+// kind says which kind of electorate a value of tagFollow means.
+func kind(follow string) string {
+	switch follow {
+	case followNo:
+		return "is fixed"
+	case followYes:
+		return "follows the living"
+	case "":
+		return "isn't told"
+	}
+	return "is of kind " + shown(follow)
 }
 
 // overlap reports whether both nodes speak some wire version.

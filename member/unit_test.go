@@ -3,6 +3,7 @@ package member
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 )
 
 func TestDiffTellsWhatChanged(t *testing.T) {
-	alive := Member{"b", 2, "b:1", Alive}
+	alive := Member{"b", 2, 0, "b:1", Alive}
 	with := func(m Member, life vote.Life, addr string, s State) Member {
 		m.Life, m.Addr, m.State = life, addr, s
 		return m
@@ -31,6 +32,7 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 		{"a member that stays is no news", []Member{alive}, alive, 0},
 		{"a new life is an update", []Member{alive}, with(alive, 3, "b:1", Alive), Updated},
 		{"a new address is an update", []Member{alive}, with(alive, 2, "b:2", Alive), Updated},
+		{"a new state directory is an update", []Member{alive}, Member{"b", 2, 7, "b:1", Alive}, Updated},
 		{"silence is a failure", []Member{alive}, with(alive, 2, "b:1", Failed), MemberFailed},
 		{"a goodbye is a leave", []Member{alive}, with(alive, 2, "b:1", Left), MemberLeft},
 		{"a goodbye may come after the failure", []Member{with(alive, 2, "b:1", Failed)}, with(alive, 2, "b:1", Left), MemberLeft},
@@ -40,7 +42,7 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			known := map[vote.NodeID]Member{}
 			diff(known, test.old, "a")
-			got := diff(known, []Member{{"a", 1, "a:1", Alive}, test.now}, "a")
+			got := diff(known, []Member{{"a", 1, 0, "a:1", Alive}, test.now}, "a")
 			var want []Event
 			if test.want != 0 {
 				want = []Event{{test.now, test.want}}
@@ -57,7 +59,7 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 
 func TestARumourStandsUntilGossipKnowsBetterOrItIsOld(t *testing.T) {
 	now := time.Now()
-	old, fresh, third := Member{"c", 3, "c:1", Failed}, Member{"c", 33, "c:2", Alive}, Member{"c", 4, "c:3", Alive}
+	old, fresh, third := Member{"c", 3, 0, "c:1", Failed}, Member{"c", 33, 0, "c:2", Alive}, Member{"c", 4, 0, "c:3", Alive}
 	for _, test := range []struct {
 		name   string
 		listed Member
@@ -72,7 +74,7 @@ func TestARumourStandsUntilGossipKnowsBetterOrItIsOld(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var r rumours
 			r.add(fresh, 3, now.Add(time.Second))
-			members := []Member{{"a", 1, "a:1", Alive}, test.listed}
+			members := []Member{{"a", 1, 0, "a:1", Alive}, test.listed}
 			r.apply(members, now.Add(test.after))
 			if members[1] != test.want || members[0].Name != "a" {
 				t.Errorf("members are %v", members)
@@ -86,7 +88,7 @@ func TestARumourStandsUntilGossipKnowsBetterOrItIsOld(t *testing.T) {
 
 func TestDiffForgetsWhoIsGone(t *testing.T) {
 	known := map[vote.NodeID]Member{}
-	diff(known, []Member{{"b", 2, "b:1", Left}}, "a")
+	diff(known, []Member{{"b", 2, 0, "b:1", Left}}, "a")
 	diff(known, nil, "a")
 	if len(known) != 0 {
 		t.Errorf("still known: %v", known)
@@ -94,19 +96,87 @@ func TestDiffForgetsWhoIsGone(t *testing.T) {
 }
 
 func TestTagsFitForTheLargestElectorate(t *testing.T) {
-	terms := Terms{VersionMin: 1, VersionMax: 1<<32 - 1, RhoPerMille: 1000, MaxTTL: 1<<63 - 1}
+	terms := Terms{VersionMin: 1, VersionMax: 1<<32 - 1, RhoPerMille: 1000, MaxTTL: 1<<63 - 1, Following: true}
 	for range vote.MaxVoters {
 		terms.Voters = append(terms.Voters, vote.NodeID(strings.Repeat("v", vote.MaxNameLen)))
 	}
-	tags, err := terms.tags(1<<64 - 1)
+	tags, err := terms.tags(1<<64-1, 1<<64-2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if lifeOf(tags) != 1<<64-1 {
 		t.Errorf("the life comes back as %x", lifeOf(tags))
 	}
+	if dirOf(tags) != 1<<64-2 {
+		t.Errorf("the directory comes back as %x", dirOf(tags))
+	}
 	if size := tagsSize(tags); size > metaMax/2 {
 		t.Errorf("they need %d bytes, which leaves little for later", size)
+	}
+}
+
+func TestADirectoryIsTaggedOnlyWhereThereIsOne(t *testing.T) {
+	for _, test := range []struct {
+		dir  vote.Dir
+		want string
+		has  bool
+	}{{0, "", false}, {0xd1e, "d1e", true}} {
+		tags, err := labTerms.tags(1, test.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, has := tags[tagDir]; got != test.want || has != test.has {
+			t.Errorf("directory %x has tag %q, present is %v", test.dir, got, has)
+		}
+		if got := dirOf(tags); got != test.dir {
+			t.Errorf("directory %x comes back as %x", test.dir, got)
+		}
+	}
+}
+
+func TestABadNumberInATagIsNone(t *testing.T) {
+	for _, bad := range []string{"", "x", "-1", "+1", "0x1", "1_0", " 1", "1 ", "1.5", "\xff", "10000000000000000", strings.Repeat("f", 1000)} {
+		tags := map[string]string{tagDir: bad, tagLife: bad}
+		if dir, life := dirOf(tags), lifeOf(tags); dir != 0 || life != 0 {
+			t.Errorf("%q is directory %x and life %x", bad, dir, life)
+		}
+		if m := memberOf(&serf.Member{Name: "b", Tags: tags}); m.Dir != 0 || m.Name != "b" {
+			t.Errorf("%q makes member %v", bad, m)
+		}
+	}
+	if dirOf(nil) != 0 || lifeOf(nil) != 0 {
+		t.Error("no tags tell something")
+	}
+}
+
+func TestTheKindOfElectorateIsComparedAndBothAreNamed(t *testing.T) {
+	tags := func(follow string) map[string]string {
+		tags, err := labTerms.tags(1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tags[tagFollow] = follow
+		return tags
+	}
+	for _, test := range []struct{ ours, theirs, want string }{
+		{followNo, followNo, "<nil>"},
+		{followYes, followYes, "<nil>"},
+		{followNo, followYes, "the electorate is fixed here and follows the living there"},
+		{followYes, followNo, "the electorate follows the living here and is fixed there"},
+		{followNo, "", "the electorate is fixed here and isn't told there"},
+		{followYes, "1\n", `the electorate follows the living here and is of kind "1\n" there`},
+	} {
+		if got := fmt.Sprint(differs(tags(test.ours), tags(test.theirs))); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+	other, founders := tags(followYes), "the list of founders"
+	other[tagVoters] = "1:x"
+	if got := fmt.Sprint(differs(tags(followYes), other)); !strings.Contains(got, founders) || !strings.Contains(got, "and 1:x there") {
+		t.Errorf("two that follow the living: %q", got)
+	}
+	if got := fmt.Sprint(differs(tags(followNo), other)); strings.Contains(got, founders) {
+		t.Errorf("one that is fixed: %q", got)
 	}
 }
 
@@ -146,7 +216,7 @@ func TestFingerprintIgnoresOrderOnly(t *testing.T) {
 
 func TestVersionsAgreeWhenOneIsInCommon(t *testing.T) {
 	tags := func(lo, hi uint) map[string]string {
-		tags, err := Terms{VersionMin: lo, VersionMax: hi}.tags(1)
+		tags, err := Terms{VersionMin: lo, VersionMax: hi}.tags(1, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -88,6 +88,7 @@ func TestTermsThatDifferAreNamedInBothLogs(t *testing.T) {
 		{"mesh name", func(c *Config, _ *build) { c.Terms.Mesh = "test-bed" }, []string{"default", "test-bed"}},
 		{"MaxTTL", func(c *Config, _ *build) { c.Terms.MaxTTL = 7 * time.Second }, []string{"10s", "7s"}},
 		{"voters", func(c *Config, _ *build) { c.Terms.Voters = []vote.NodeID{"a", "b", "z"} }, []string{"[a b c]", "[a b z]"}},
+		{"electorate", func(c *Config, _ *build) { c.Terms.Following = true }, []string{"the electorate", "is fixed at a", "follows the living at b"}},
 		{"rho", func(_ *Config, b *build) { b.rhoPerMille = 11 }, []string{"5 per mille", "11 per mille"}},
 		{"wire version", func(_ *Config, b *build) { b.low, b.high = 8, 9 }, []string{"version is", "8 to 9"}},
 	}
@@ -111,6 +112,38 @@ func TestTermsThatDifferAreNamedInBothLogs(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestAnElectorateThatIsFixedAndOneThatFollowsTheLivingRefuseEachOther(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			following := config("b", m.secret)
+			following.Terms.Following = true
+			a, b := open(t, config("a", m.secret)), open(t, following)
+			for _, d := range []struct {
+				from, to *side
+				want     vote.NodeID
+				text     string
+			}{
+				{a, b, "b", "the electorate follows the living at b and is fixed at a"},
+				{b, a, "a", "the electorate is fixed at a and follows the living at b"},
+			} {
+				no := refused(t, d.from, d.to, d.want)
+				if no.Reason != vote.ReasonTerms || no.Peer != d.want || no.Text != d.text {
+					t.Errorf("got %+v", no)
+				}
+				if !d.from.log.has(d.text) || !d.to.log.has(d.text) {
+					t.Errorf("%q is missing in one of the logs:\n%s%s", d.text, d.from.log, d.to.log)
+				}
+			}
+			// Two that follow the living agree, and the word doesn't get lost on the way.
+			twin := config("c", m.secret)
+			twin.Terms.Following = true
+			if _, err := open(t, twin).Dial(t.Context(), b.at, "b"); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
@@ -497,6 +530,7 @@ func TestTheDialerChecksTheTermsToo(t *testing.T) {
 		right func(error) bool
 	}{
 		{"other terms", func(w *welcome) { w.terms.MaxTTL = time.Second }, isTerms},
+		{"another kind of electorate", func(w *welcome) { w.terms.Following = true }, isTerms},
 		{"no version in common", func(w *welcome) { w.low, w.high, w.version = 7, 7, 7 }, isTerms},
 		{"a version that wasn't agreed", func(w *welcome) { w.version = 2 }, isTerms},
 		{"another name", func(w *welcome) { w.self.Node = "z" }, func(err error) bool {

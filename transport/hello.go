@@ -83,7 +83,7 @@ func appendRefusal(b []byte, r *refusal) []byte {
 	return appendString(b, cut(r.text, maxText))
 }
 
-const offerWords = 8
+const offerWords = 9
 
 func appendOffer(b []byte, o *offer) []byte {
 	b = appendUint(b, uint64(o.low))
@@ -97,7 +97,7 @@ func appendOffer(b []byte, o *offer) []byte {
 	for _, v := range o.terms.Voters {
 		b = appendString(b, string(v))
 	}
-	return b
+	return appendBool(b, o.terms.Following)
 }
 
 // cut shortens a text to at most n bytes, between two characters, and shows that it did.
@@ -203,6 +203,7 @@ func (p *parser) offer(o *offer) {
 	o.terms.MaxTTL = p.duration()
 	o.rhoPerMille = p.upTo(1000, "rho")
 	o.terms.Voters = p.voters()
+	o.terms.Following = p.bool()
 }
 
 func (p *parser) voters() []vote.NodeID {

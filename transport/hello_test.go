@@ -26,7 +26,7 @@ func largest() hello {
 	}
 	h := hello{role: roleGreet, want: long(1), offer: offer{
 		self: vote.SessionID{Node: long(2), Life: math.MaxUint64}, low: 255, high: 255, rhoPerMille: 1000,
-		terms: Terms{Mesh: strings.Repeat("m", MaxMeshLen), MaxTTL: math.MaxInt64},
+		terms: Terms{Mesh: strings.Repeat("m", MaxMeshLen), MaxTTL: math.MaxInt64, Following: true},
 	}}
 	for i := range vote.MaxVoters {
 		h.terms.Voters = append(h.terms.Voters, long(i))
@@ -79,13 +79,13 @@ func TestALongRefusalIsCutBetweenCharacters(t *testing.T) {
 
 // hello and its elements as the library writes them, so that tests can spoil each.
 func helloWords() []any {
-	return []any{tagHello, 1, 1, "a", uint64(7), "default", int64(time.Second), 5, []any{"a", "b"}, 1, "b"}
+	return []any{tagHello, 1, 1, "a", uint64(7), "default", int64(time.Second), 5, []any{"a", "b"}, true, 1, "b"}
 }
 
 func TestLaterVersionsMayAddWords(t *testing.T) {
 	words := append(helloWords(), []any{"something", []any{"nested"}}, 17)
 	h, err := decodeHello(pack(t, words...))
-	if err != nil || h.self.Node != "a" || h.want != "b" || len(h.terms.Voters) != 2 {
+	if err != nil || h.self.Node != "a" || h.want != "b" || len(h.terms.Voters) != 2 || !h.terms.Following {
 		t.Fatalf("got %+v, error %v", h, err)
 	}
 	_, no, err := decodeAnswer(pack(t, tagRefusal, "b", 1, 200, "for a reason of a later version", true))
@@ -114,7 +114,7 @@ func TestBadHandshakesAreErrors(t *testing.T) {
 		{"a huge array", []byte{0xdd, 0xff, 0xff, 0xff, 0xff}},
 		{"more words than may be added", append([]byte{0xdc, 0, maxHandshakeWords + 1}, make([]byte, 200)...)},
 		{"an answer", spoil(0, tagWelcome)},
-		{"too few words", pack(t, helloWords()[:10]...)},
+		{"too few words", pack(t, helloWords()[:11]...)},
 		{"bytes behind it", append(pack(t, helloWords()...), 1)},
 		{"version zero", spoil(1, 0)},
 		{"versions the wrong way round", spoil(1, 2)},
@@ -131,9 +131,10 @@ func TestBadHandshakesAreErrors(t *testing.T) {
 		{"a voter twice", spoil(8, []any{"a", "a"})},
 		{"a voter without a name", spoil(8, []any{""})},
 		{"voters that are no list", spoil(8, "a")},
-		{"no role", spoil(9, 0)},
-		{"a role nobody knows", spoil(9, 3)},
-		{"a wanted name too long", spoil(10, long)},
+		{"a kind of electorate that is neither true nor false", spoil(9, 1)},
+		{"no role", spoil(10, 0)},
+		{"a role nobody knows", spoil(10, 3)},
+		{"a wanted name too long", spoil(11, long)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,7 +168,8 @@ func TestTermsAreComparedAndBothValuesNamed(t *testing.T) {
 		{"mesh name", func(o *offer) { o.terms.Mesh = "other" }, []string{`"default" at a`, `"other" at b`}},
 		{"MaxTTL", func(o *offer) { o.terms.MaxTTL = 5 * time.Second }, []string{"10s at a", "5s at b"}},
 		{"rho", func(o *offer) { o.rhoPerMille = 9 }, []string{"5 per mille at a", "9 per mille at b"}},
-		{"voters", func(o *offer) { o.terms.Voters = []vote.NodeID{"a", "b"} }, []string{"[a b c] at a", "[a b] at b"}},
+		{"the list of voters", func(o *offer) { o.terms.Voters = []vote.NodeID{"a", "b"} }, []string{"[a b c] at a", "[a b] at b"}},
+		{"electorate", func(o *offer) { o.terms.Following = true }, []string{"the electorate is fixed at a and follows the living at b"}},
 		{"wire version", func(o *offer) { o.low, o.high = 2, 4 }, []string{"1 at a", "2 to 4 at b"}},
 	}
 	for _, tt := range tests {
@@ -181,6 +183,30 @@ func TestTermsAreComparedAndBothValuesNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheVotersOfAnElectorateThatFollowsTheLivingAreItsFounders(t *testing.T) {
+	const list = "[a b c] at a and [a b] at b"
+	for _, tt := range []struct {
+		a, b bool // follows the living
+		want string
+	}{
+		{false, false, "the list of voters is " + list},
+		{true, true, "the list of founders is " + list},
+		{true, false, "the electorate follows the living at a and is fixed at b; the list of voters is " + list},
+		{false, true, "the electorate is fixed at a and follows the living at b; the list of voters is " + list},
+	} {
+		a, b := offerOf("a"), offerOf("b")
+		a.terms.Following, b.terms.Following = tt.a, tt.b
+		b.terms.Voters = []vote.NodeID{"a", "b"}
+		if _, text := compare(&a, &b); text != tt.want {
+			t.Errorf("%q, want %q", text, tt.want)
+		}
+		b.terms.Voters = a.terms.Voters
+		if _, text := compare(&a, &b); (text == "") != (tt.a == tt.b) {
+			t.Errorf("with one list: %q", text)
+		}
 	}
 }
 

@@ -14,7 +14,10 @@ import (
 type Terms struct {
 	Mesh   string        // the mesh's name
 	MaxTTL time.Duration // the longest TTL of a session
-	Voters []vote.NodeID // the electorate; order and repetition don't matter
+	Voters []vote.NodeID // the electorate, or its founders if it follows the living; order and repetition don't matter
+
+	// Following says that the electorate follows the living, and that the voters are no more than its founders. Otherwise it is fixed.
+	Following bool
 }
 
 // MaxMeshLen is the longest name of a mesh in bytes: memberlist's label, which carries it, has a length of one byte.
@@ -63,10 +66,26 @@ func compare(a, b *offer) (version uint8, text string) {
 	if a.rhoPerMille != b.rhoPerMille {
 		differ("rho", fmt.Sprintf("%d per mille", a.rhoPerMille), fmt.Sprintf("%d per mille", b.rhoPerMille))
 	}
+	if a.terms.Following != b.terms.Following {
+		points = append(points, fmt.Sprintf("the electorate %s at %s and %s at %s", a.terms.kind(), a.self.Node, b.terms.kind(), b.self.Node))
+	}
+	// The lists come last: two long ones exceed what a refusal may say, and its end is cut.
 	if !slices.Equal(a.terms.Voters, b.terms.Voters) {
-		differ("the list of voters", a.terms.Voters, b.terms.Voters)
+		list := "the list of voters"
+		if a.terms.Following && b.terms.Following {
+			list = "the list of founders"
+		}
+		differ(list, a.terms.Voters, b.terms.Voters)
 	}
 	return version, strings.Join(points, "; ")
+}
+
+// kind says which kind of electorate it is.
+func (t Terms) kind() string {
+	if t.Following {
+		return "follows the living"
+	}
+	return "is fixed"
 }
 
 func versions(o *offer) string {

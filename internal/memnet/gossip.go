@@ -22,7 +22,8 @@ var _ member.Group = (*group)(nil)
 // joinGossip tells those who hear each other of the new node, and the new node of them.
 func (p *port) joinGossip(c member.Config) *group {
 	n := p.net
-	g := &group{port: p, cfg: c, self: member.Member{Name: c.Self.Node, Life: c.Self.Life, Addr: p.cfg.Bind, State: member.Alive}}
+	self := member.Member{Name: c.Self.Node, Life: c.Self.Life, Dir: c.Dir, Addr: p.cfg.Bind, State: member.Alive}
+	g := &group{port: p, cfg: c, self: self}
 	n.mu.Lock()
 	g.deaf = n.noGossip
 	back := n.groups[g.self.Name] != nil

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/member"
 	"github.com/lockmesh/lockmesh/transport"
 )
 
@@ -316,6 +317,11 @@ func TestDialing(t *testing.T) {
 			}, "c:1", "c", "mesh name is m here and n there; MaxTTL is 1s here and 2s there; the list of voters is [a b] here and [c] there", 2 * latency,
 		},
 		{
+			"their electorate follows the living",
+			func(t *testing.T, n *Network, _ *box) { listen(t, n, "c", following) },
+			"c:1", "c", "the electorate is fixed here and follows the living there", 2 * latency,
+		},
+		{
 			"they have another secret",
 			func(t *testing.T, n *Network, _ *box) {
 				listen(t, n, "c", func(c *transport.Config) { c.Secret = []byte("x") })
@@ -336,6 +342,80 @@ func TestDialing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// following makes a node's electorate one that follows the living.
+func following(c *transport.Config) { c.Terms.Following = true }
+
+func TestAnElectorateThatFollowsTheLivingIsRefusedByOneThatIsFixedAndTheOtherWayRound(t *testing.T) {
+	run(t, 0, func(t *testing.T, n *Network, a, _ *box, _ vote.Conn) {
+		c, d := listen(t, n, "c", following), listen(t, n, "d", func(c *transport.Config) {
+			following(c)
+			c.Terms.Voters = []vote.NodeID{"d"}
+		})
+		listen(t, n, "e", following)
+		for _, row := range []struct {
+			from *box
+			to   vote.NodeID
+			says string
+		}{
+			{a, "c", "the electorate is fixed here and follows the living there"},
+			{c, "a", "the electorate follows the living here and is fixed there"},
+			{d, "c", "the list of founders is [d] here and [a b] there"},
+			{c, "e", ""},
+		} {
+			_, err := row.from.Dial(t.Context(), string(row.to)+":1", row.to)
+			if row.says == "" {
+				if err != nil {
+					t.Errorf("%s dials %s: %v", row.from.name(), row.to, err)
+				}
+				continue
+			}
+			var no *transport.RefusedError
+			if !errors.As(err, &no) || no.Reason != vote.ReasonTerms || no.Text != row.says {
+				t.Errorf("%s dials %s: %v, want %q", row.from.name(), row.to, err, row.says)
+			}
+		}
+	})
+}
+
+func TestGossipTellsTheStateDirectoriesOfThoseWithTheSameKindOfElectorate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := New(0)
+		var told []member.Event // of a; this gossip tells before it returns
+		join := func(b *box, life vote.Life, dir vote.Dir, handler func(member.Event)) member.Group {
+			t.Helper()
+			g, err := b.process.World().Gossip(b.port, member.Config{
+				Self: vote.SessionID{Node: b.name(), Life: life}, Dir: dir, Handler: handler,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g
+		}
+		ignore := func(member.Event) {}
+		a := join(listen(t, n, "a", following), 1, 0xa, func(e member.Event) { told = append(told, e) })
+		fixed := join(listen(t, n, "c", nil), 3, 0, ignore)
+		b := listen(t, n, "b", following)
+		join(b, 2, 0xb, ignore)
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		join(listen(t, n, "b", following), 22, 0xbb, ignore) // its directory was wiped
+
+		first := member.Member{Name: "b", Life: 2, Dir: 0xb, Addr: "b:1", State: member.Alive}
+		second := member.Member{Name: "b", Life: 22, Dir: 0xbb, Addr: "b:1", State: member.Alive}
+		self := member.Member{Name: "a", Life: 1, Dir: 0xa, Addr: "a:1", State: member.Alive}
+		if want := []member.Event{{Member: first, Kind: member.Joined}, {Member: second, Kind: member.Updated}}; !slices.Equal(told, want) {
+			t.Errorf("a was told %v, want %v", told, want)
+		}
+		if got, want := a.Members(), []member.Member{self, second}; !slices.Equal(got, want) {
+			t.Errorf("a sees %v, want %v", got, want)
+		}
+		if got := fixed.Members(); len(got) != 1 || got[0].Name != "c" || got[0].Dir != 0 {
+			t.Errorf("the one whose electorate is fixed sees %v", got)
+		}
+	})
 }
 
 func TestAPortThatClosesEndsItsDials(t *testing.T) {

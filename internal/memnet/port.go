@@ -150,8 +150,21 @@ func differences(here, there transport.Terms) string {
 	if here.MaxTTL != there.MaxTTL {
 		differ("MaxTTL", here.MaxTTL, there.MaxTTL)
 	}
+	kind := func(t transport.Terms) string {
+		if t.Following {
+			return "follows the living"
+		}
+		return "is fixed"
+	}
+	if here.Following != there.Following {
+		points = append(points, fmt.Sprintf("the electorate %s here and %s there", kind(here), kind(there)))
+	}
 	if !slices.Equal(here.Voters, there.Voters) {
-		differ("the list of voters", here.Voters, there.Voters)
+		list := "the list of voters"
+		if here.Following && there.Following {
+			list = "the list of founders"
+		}
+		differ(list, here.Voters, there.Voters)
 	}
 	return strings.Join(points, "; ")
 }
