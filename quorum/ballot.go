@@ -9,27 +9,27 @@ type ballot struct {
 
 // counted is what a requester knows of one voter's vote for one request.
 type counted struct {
-	serial      vote.Serial  // of the vote that counts; zero when none does
-	yielded     vote.Serial  // the newest vote given back in this life of the voter: it and all older ones are void
-	yieldStream vote.Stream  // the stream on which it was given back
-	yieldAt     uint64       // the number of that word on the stream
-	slot        vote.Slot    // of the vote
-	want        vote.Slot    // the slot that the voter was asked for instead of another; zero for none
-	barred      []vote.Slot  // that it was asked for and didn't give
-	token       vote.Token   // what the voter has proposed or confirmed
-	asking      vote.Token   // the token that it was asked to confirm
-	covered     cover        // until when the vote stands, if the request has a length of its own
-	extending   bool         // the voter was asked to extend it
-	asked       bool         // the voter has heard of the request, on some stream
-	taken       vote.Token   // of the newest lease that it told has won; zero for none
-	busy        bool         // it is full
-	unfit       uint16       // it knows the key with so many permits; zero when that is none of its complaints
-	noted       uint64       // the newest version of the value that it has
-	urges       uint32       // how often it has passed on that the key is wanted back
-	released    bool         // it has confirmed the release
-	relStream   vote.Stream  // the stream on which the release was sent; zero when the next statement will say it
-	relAt       uint64       // the release's number on that stream
-	relSerial   vote.Serial  // the vote that it gave back
+	serial      vote.Serial // of the vote that counts; zero when none does
+	yielded     vote.Serial // the newest vote given back in this life of the voter: it and all older ones are void
+	yieldStream vote.Stream // the stream on which it was given back
+	yieldAt     uint64      // the number of that word on the stream
+	slot        vote.Slot   // of the vote
+	want        vote.Slot   // the slot that the voter was asked for instead of another; zero for none
+	barred      []vote.Slot // that it was asked for and didn't give
+	token       vote.Token  // what the voter has proposed or confirmed
+	asking      vote.Token  // the token that it was asked to confirm
+	covered     cover       // until when the vote stands, if the request has a length of its own
+	extending   bool        // the voter was asked to extend it
+	asked       bool        // the voter has heard of the request, on some stream
+	taken       vote.Token  // of the newest lease that it told has won; zero for none
+	busy        bool        // it is full
+	unfit       uint16      // it knows the key with so many permits; zero when that is none of its complaints
+	noted       uint64      // the newest version of the value that it has
+	urges       uint32      // how often it has passed on that the key is wanted back
+	released    bool        // it has confirmed the release
+	relStream   vote.Stream // the stream on which the release was sent; zero when the next statement will say it
+	relAt       uint64      // the release's number on that stream
+	relSerial   vote.Serial // the vote that it gave back
 }
 
 // stands reports whether the vote counts.

@@ -184,5 +184,14 @@ func (q *Requester) Goes(now vote.Now, conn vote.Conn, elected uint64) {
 	}
 }
 
+// Knows reports whether a node of that name is among the voters that this requester speaks with.
+func (q *Requester) Knows(name vote.NodeID) bool { return q.peerOf(name) != nil }
+
+// Linked reports whether there is a connection to the voter of that name.
+func (q *Requester) Linked(name vote.NodeID) bool {
+	p := q.peerOf(name)
+	return p != nil && p.up()
+}
+
 // Peers returns the voters that this node wants connections to, in order of their names.
 func (q *Requester) Peers() []vote.Elector { return q.places }

@@ -24,10 +24,10 @@ type Config struct {
 
 // Requester asks for keys. Its zero value is not usable; see New.
 type Requester struct {
-	cfg       Config
-	now       vote.Now
-	out       []vote.Outbound
-	events    []Event
+	cfg    Config
+	now    vote.Now
+	out    []vote.Outbound
+	events []Event
 	electorates
 	peers     []*peer // by place
 	requests  map[vote.Number]*request

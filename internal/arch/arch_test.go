@@ -17,13 +17,14 @@ const module = "github.com/lockmesh/lockmesh"
 // pure are the packages that decide. They may import these packages of our own and these of the standard library, and nothing
 // else: a clock, I/O, a random source or a lock in them would make a run impossible to replay from its seed.
 var pure = map[string][]string{
-	"internal/vote": nil,
-	"lease":         {"internal/vote"},
-	"quorum":        {"internal/vote"},
-	"internal/node": {"internal/vote", "lease", "quorum"},
+	"internal/vote":       nil,
+	"lease":               {"internal/vote"},
+	"quorum":              {"internal/vote"},
+	"internal/electorate": {"internal/vote"},
+	"internal/node":       {"internal/vote", "internal/electorate", "lease", "quorum"},
 }
 
-var harmless = []string{"bytes", "cmp", "container/heap", "errors", "fmt", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time"}
+var harmless = []string{"bytes", "cmp", "container/heap", "errors", "fmt", "hash/fnv", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time"}
 
 // clocks are the parts of package time that read or wait for one; durations are fine.
 var clocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Local"}

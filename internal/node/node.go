@@ -14,18 +14,21 @@ import (
 // Config is what a node must know. All nodes of a mesh agree on Voters and MaxTTL.
 type Config struct {
 	Name   vote.NodeID
-	Life   vote.Life // new at each start, never zero
-	Voters []vote.NodeID
+	Life   vote.Life     // new at each start, never zero
+	Voters []vote.NodeID // all of them; the founders, where the electorate follows the living
 	TTL    time.Duration // of this node's sessions
 	MaxTTL time.Duration
 	Alone  bool // no lease is passed on among the callers of this node; to compare with
+
+	Following *Following // nil where the electorate is fixed
 }
 
 // Node is one node of the mesh. Its owner calls it from one goroutine at a time; it starts none, reads no clock and does no I/O.
 type Node struct {
-	self   vote.SessionID
-	req    *quorum.Requester
-	voter  *lease.Voter // nil on a node that isn't in the electorate
+	self  vote.SessionID
+	req   *quorum.Requester
+	voter *lease.Voter // nil on a node that can't be in the electorate
+	following
 	out    []vote.Outbound
 	events []quorum.Event
 	local  []vote.Message // what the requester and the voter of this node have to say to each other
@@ -48,6 +51,10 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 		return nil, fmt.Errorf("TTL %v: it must be at least %v and at most the mesh's maximum of %v", cfg.TTL, vote.MinTTL, cfg.MaxTTL)
 	}
 	n := &Node{self: vote.SessionID{Node: cfg.Name, Life: cfg.Life}}
+	if cfg.Following != nil {
+		n.follow(&cfg, now)
+		return n, nil
+	}
 	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, Alone: cfg.Alone}, now)
 	for _, v := range electorate.Voters {
 		if v.Name == cfg.Name {
@@ -131,13 +138,14 @@ func (n *Node) Release(now vote.Now, num vote.Number) {
 
 // Link says that a connection which we opened to a voter is up; both sides know each other's name and life.
 func (n *Node) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
-	n.req.Link(now, conn, voter)
+	n.linked(now, conn, voter)
 	n.settle(now)
 }
 
 // Unlink says that a connection is gone, whoever opened it.
 func (n *Node) Unlink(now vote.Now, conn vote.Conn) {
 	n.req.Unlink(now, conn)
+	n.unlinked(now, conn)
 	if n.voter != nil {
 		n.route(n.voter.Unlink(now, conn, n.spare[:0]))
 	}
@@ -163,7 +171,10 @@ func (n *Node) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 }
 
 func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	n.hearElected(now, conn, m)
 	switch {
+	case m.Kind.Elects() || m.Kind == vote.KindRefused && m.Reason == vote.ReasonOldCopy:
+		n.hearElecting(now, conn, from, m)
 	case m.Kind.ToVoter() && n.voter != nil:
 		n.route(n.voter.Step(now, conn, from, m, n.spare[:0]))
 	case m.Kind.ToVoter():
@@ -188,6 +199,9 @@ func (n *Node) Tick(now vote.Now) {
 		}
 	}
 	n.req.Tick(now)
+	if n.elect != nil {
+		n.standing().Tick(now)
+	}
 	n.settle(now)
 }
 
@@ -196,6 +210,9 @@ func (n *Node) Next(now vote.Now) time.Duration {
 	d := n.req.Next().Sub(now.Fast)
 	if n.voter != nil {
 		d = min(d, n.voter.Next().Sub(now.Slow))
+	}
+	if n.elect != nil {
+		d = min(d, n.elect.Next().Sub(now.Slow))
 	}
 	return d
 }
@@ -220,7 +237,7 @@ func (n *Node) Ready() bool { return n.req.Ready() }
 
 // Quiet returns for how much longer this node's own votes don't count; zero when they do, or when it has none.
 func (n *Node) Quiet() time.Duration {
-	if n.voter == nil {
+	if n.voter == nil || n.elect != nil && !n.elect.Votes() {
 		return 0
 	}
 	return n.voter.Quiet()
@@ -262,6 +279,7 @@ func (n *Node) post(o *vote.Outbound) {
 func (n *Node) settle(now vote.Now) {
 	for {
 		n.collect()
+		n.electorates(now)
 		if n.req.NameTaken() && n.voter != nil { // while two processes bear our name, neither may be sure that it is the voter
 			n.route(n.voter.Withdraw(now, n.spare[:0]))
 		}
@@ -287,6 +305,11 @@ func (n *Node) settle(now vote.Now) {
 	}
 	for _, text := range n.voter.Alarms() {
 		n.events = append(n.events, quorum.Event{Kind: quorum.EventAlarm, Text: text})
+	}
+	if n.elect != nil {
+		for _, text := range n.elect.Alarms() {
+			n.events = append(n.events, quorum.Event{Kind: quorum.EventAlarm, Text: text})
+		}
 	}
 }
 
