@@ -2,6 +2,7 @@ package statedir
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -89,7 +90,7 @@ func TestTheLargestStateFits(t *testing.T) {
 func TestWhatCannotBeTrustedIsRefused(t *testing.T) {
 	good := mustEncode(t, sample(1))
 	body := good[:len(good)-len(lastLine(good))]
-	json := string(body[len("lockmesh-state 1\n"):])
+	text := string(body[len("lockmesh-state 1\n"):])
 	change := func(from, to string) []byte {
 		if !strings.Contains(string(body), from) {
 			t.Fatalf("no %q to change", from)
@@ -121,11 +122,11 @@ func TestWhatCannotBeTrustedIsRefused(t *testing.T) {
 		"line ends of DOS":    {bytes.ReplaceAll(good, []byte("\n"), []byte("\r\n")), ErrCorrupt, []string{"it ends with"}},
 		"format flipped":      {bytes.Replace(good, []byte("state 1"), []byte("state 3"), 1), ErrCorrupt, []string{"its checksum is"}},
 		"a later format":      {sealed("lockmesh-state 2\nwhatever comes\n"), ErrFormat, []string{`its format is "2"; this version knows 1`}},
-		"no format":           {sealed("lockmesh-state \n" + json), ErrFormat, []string{`its format is ""`}},
+		"no format":           {sealed("lockmesh-state \n" + text), ErrFormat, []string{`its format is ""`}},
 		"no JSON":             {sealed("lockmesh-state 1\n"), ErrCorrupt, []string{"what it says can't be read"}},
 		"broken JSON":         {sealed("lockmesh-state 1\n{\"mesh\":\n"), ErrCorrupt, []string{"what it says can't be read"}},
 		"deep JSON":           {sealed("lockmesh-state 1\n" + strings.Repeat("[", 1<<18) + "\n"), ErrCorrupt, []string{"what it says can't be read"}},
-		"two values":          {sealed("lockmesh-state 1\n" + json + json), ErrCorrupt, []string{"what it says can't be read"}},
+		"two values":          {sealed("lockmesh-state 1\n" + text + text), ErrCorrupt, []string{"what it says can't be read"}},
 		"another type":        {change(`"writes": 1`, `"writes": "1"`), ErrCorrupt, []string{"what it says can't be read"}},
 		"a negative number":   {change(`"writes": 1`, `"writes": -1`), ErrCorrupt, []string{"what it says can't be read"}},
 		"a number too large":  {change(`"writes": 1`, `"writes": 18446744073709551616`), ErrCorrupt, []string{"what it says can't be read"}},
@@ -230,5 +231,24 @@ func FuzzLoad(f *testing.F) {
 				t.Errorf("takes %+v, and reads back %+v, %v", st, back, err)
 			}
 		}
+		_, body, _ := bytes.Cut(data, []byte("\n"))
+		body = bytes.TrimSuffix(body, lastLine(body))
+		var st vote.State
+		if json.Unmarshal(body, &st) != nil || nonsense(&st) != "" {
+			return
+		}
+		if back, err := decode("state", mustEncode(t, &st)); err != nil || !reflect.DeepEqual(normal(back), normal(st)) {
+			t.Errorf("writes %+v, and reads back %+v, %v", st, back, err)
+		}
 	})
+}
+
+// normal returns a state in which an empty list is none: that is the same in the file where a list may be left out.
+func normal(st vote.State) vote.State {
+	for _, list := range []*[]vote.Elector{&st.Electorate.Old, &st.Value.Old, &st.Pledge} {
+		if len(*list) == 0 {
+			*list = nil
+		}
+	}
+	return st
 }

@@ -148,14 +148,14 @@ func TestLoadSaysWhyItCannot(t *testing.T) {
 
 // A link would be replaced by Save, and what it leads to would stay as it was; a pipe would never end.
 func TestAStateThatIsNoPlainFileIsRefused(t *testing.T) {
-	for name, make := range map[string]func(path string) error{
+	for name, put := range map[string]func(path string) error{
 		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 		"link":      func(path string) error { return os.Symlink("elsewhere", path) },
 		"pipe":      makePipe,
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := mustOpenReal(t, t.TempDir())
-			if err := make(d.in(stateFile)); err != nil {
+			if err := put(d.in(stateFile)); err != nil {
 				t.Skip("not here: ", err)
 			}
 			_, _, err := d.Load("default", "a")
