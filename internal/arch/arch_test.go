@@ -67,6 +67,8 @@ var outside = map[string][]string{
 	"transport":       {"internal/vote"},
 	"internal/world":  {"internal/vote", "member", "transport"},
 	"internal/memnet": {"internal/vote", "internal/world", "member", "transport"},
+
+	"internal/statedir": {"internal/vote"},
 }
 
 func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
@@ -86,7 +88,7 @@ func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
 }
 
 // shipped are the packages that a program gets which imports lockmesh.
-var shipped = []string{".", "internal/vote", "internal/node", "internal/world", "lease", "quorum", "member", "transport"}
+var shipped = []string{".", "internal/vote", "internal/node", "internal/statedir", "internal/world", "lease", "quorum", "member", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	for _, dir := range shipped {
@@ -130,7 +132,7 @@ func TestTheExaminationOfLockServicesKnowsNone(t *testing.T) {
 			}
 		}
 	}
-	for _, dir := range []string{".", "internal/vote", "internal/node", "lease", "quorum", "member", "transport", "fence"} {
+	for _, dir := range []string{".", "internal/vote", "internal/node", "internal/statedir", "lease", "quorum", "member", "transport", "fence"} {
 		for name, f := range parse(t, dir) {
 			for _, imp := range f.Imports {
 				if strings.Trim(imp.Path.Value, `"`) == module+"/locktest" {

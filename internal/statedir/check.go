@@ -1,0 +1,117 @@
+package statedir
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// nonsense says why no node can be in such a state; empty if one can. A checksum shows that the bytes are those that were written, not that what wrote
+// them was in its right mind: better to stop here than to vote by it.
+func nonsense(st *vote.State) string {
+	electorate, value := &st.Electorate, &st.Value
+	problems := []string{
+		badName("the mesh", st.Mesh),
+		badName("the node", string(st.Name)),
+		badElectorate("electorate", electorate),
+		badElectorate("value", value),
+		badAttempt("promised", st.Promised),
+		badAttempt("accepted", st.Accepted),
+		badElectors("pledge", st.Pledge),
+	}
+	for _, p := range problems {
+		if p != "" {
+			return p
+		}
+	}
+	accepted := st.Accepted != vote.Attempt{}
+	switch {
+	case st.Dir == 0:
+		return "the directory has no identity"
+	case st.Writes == 0:
+		return "it was written, but writes is 0"
+	case st.Accepted.Compare(st.Promised) > 0:
+		return fmt.Sprintf("attempt %d was accepted, which is above %d, the one that was promised", st.Accepted.Number, st.Promised.Number)
+	case accepted && value.Version == 0:
+		return fmt.Sprintf("attempt %d was accepted, but not what it proposed", st.Accepted.Number)
+	case !accepted && value.Version != 0:
+		return fmt.Sprintf("the value of version %d was accepted in no attempt", value.Version)
+	case value.Version != 0 && value.Version != electorate.Version+1:
+		return fmt.Sprintf("the value's version is %d; after an electorate of version %d it can be only %d", value.Version, electorate.Version, electorate.Version+1)
+	case value.Version != 0 && electorate.Version != 0 && value.Lineage != electorate.Lineage:
+		return fmt.Sprintf("the value's lineage is %d; its electorate's is %d", value.Lineage, electorate.Lineage)
+	case value.Joint() && !slices.Equal(value.Old, electorate.Voters):
+		return "the value's old voters aren't the voters of the electorate before it"
+	}
+	return ""
+}
+
+func badElectorate(what string, e *vote.Electorate) string {
+	if e.Version == 0 {
+		if len(e.All()) > 0 || e.Lineage != 0 || e.Floor != 0 {
+			return what + " has no version, but isn't empty"
+		}
+		return ""
+	}
+	if p := badElectors(what+": voters", e.Voters); p != "" {
+		return p
+	}
+	if p := badElectors(what+": old", e.Old); p != "" {
+		return p
+	}
+	switch {
+	case len(e.Voters) == 0:
+		return what + " has no voters"
+	case e.Joint() && e.Version == 1:
+		return what + " is joint, but there is no version before it"
+	case len(e.All()) > vote.MaxVoters: // what counts votes has a place for each, old ones included
+		return fmt.Sprintf("%s has %d voters with its old ones; at most %d can vote", what, len(e.All()), vote.MaxVoters)
+	case e.Floor > vote.MaxToken:
+		return fmt.Sprintf("%s: floor is %d, larger than every token", what, e.Floor)
+	}
+	return ""
+}
+
+// badElectors complains about a list of electors that isn't sorted, or has a name twice: who counted by it would count somebody twice.
+func badElectors(what string, es []vote.Elector) string {
+	if len(es) > vote.MaxVoters {
+		return fmt.Sprintf("%s has %d entries; at most %d can vote", what, len(es), vote.MaxVoters)
+	}
+	for i, e := range es {
+		if p := badName(what, string(e.Name)); p != "" {
+			return p
+		}
+		switch {
+		case e.Dir == 0:
+			return fmt.Sprintf("%s: %q has no directory", what, e.Name)
+		case i > 0 && e.Name == es[i-1].Name:
+			return fmt.Sprintf("%s: %q is named twice", what, e.Name)
+		case i > 0 && e.Name < es[i-1].Name:
+			return fmt.Sprintf("%s: %q stands behind %q; names must be sorted", what, e.Name, es[i-1].Name)
+		}
+	}
+	return ""
+}
+
+// badAttempt complains about an attempt of nobody, or of somebody without a number.
+func badAttempt(what string, a vote.Attempt) string {
+	if (a.Number == 0) != (a.By == 0) {
+		return fmt.Sprintf("%s: attempt %d by directory %d; both are zero or none is", what, a.Number, a.By)
+	}
+	return ""
+}
+
+// badName complains about what can't be a name on the wire.
+func badName(what, name string) string {
+	switch {
+	case name == "":
+		return what + ": a name is empty"
+	case len(name) > vote.MaxNameLen:
+		return fmt.Sprintf("%s: the name %.20q... has %d bytes, more than %d", what, name, len(name), vote.MaxNameLen)
+	case !utf8.ValidString(name):
+		return fmt.Sprintf("%s: the name %q isn't UTF-8", what, name)
+	}
+	return ""
+}

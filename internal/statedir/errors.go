@@ -1,0 +1,84 @@
+package statedir
+
+import (
+	"strings"
+)
+
+// The reasons of an [Error], for [errors.Is].
+var (
+	// ErrCorrupt : the file isn't what was written, or what it says makes no sense.
+	ErrCorrupt error = sentinel("the state can't be trusted")
+
+	// ErrForeign : the file is another mesh's or another node's.
+	ErrForeign error = sentinel("the state is somebody else's")
+
+	// ErrFormat : another version of lockmesh wrote the file.
+	ErrFormat error = sentinel("the state is in a format that this version doesn't know")
+
+	// ErrLocked : another process uses the directory, or this one does already.
+	ErrLocked error = sentinel("the directory is in use")
+
+	// ErrIO : the system failed to read or write. Error.Err has its word.
+	ErrIO error = sentinel("the disk can't be used")
+
+	// ErrMisuse : the caller did what it must not, such as saving before loading. Nothing was read or written.
+	ErrMisuse error = sentinel("the call isn't allowed")
+)
+
+type sentinel string
+
+func (s sentinel) Error() string { return "statedir: " + string(s) }
+
+// What an operator should do.
+const (
+	adviceCorrupt = "if the file is lost for good, remove it: the node then comes back as a new peer and is voted in again; " +
+		"don't put an old copy back, since it has forgotten what the node promised later"
+	adviceForeign = "give each node a directory of its own, or call node and mesh what they were called; " +
+		"if nobody needs this state any more, remove the file: the node then comes in as a new peer"
+	adviceFormat = "run a version of lockmesh that knows it; don't edit the file; if there is no such version, remove the file: " +
+		"the node then comes back as a new peer and is voted in again"
+	adviceLocked   = "stop the other process, or give each node a directory of its own"
+	adviceReplaced = "leave the directory alone while a node runs; restart this one"
+	adviceLock     = "use a directory on a local disk that this node's user may write to and that knows file locks"
+	adviceSyncDir  = "see to the disk, or use a directory on another"
+	adviceDir      = "make it a directory that this node's user may write to, or name another"
+	adviceRead     = "let this node's user read it, and see to the disk; if the file is lost for good, remove it: the node then comes back as a new peer"
+	adviceWrite    = "see to the disk: space, rights, health; the state before it stands, and saving may be tried again"
+	adviceSync     = "see to the disk; which of the two states a loss of power leaves is open until one is saved"
+	adviceReport   = "this is a fault of the program: please report it"
+)
+
+// Error says what is wrong with a state directory and what to do about it.
+type Error struct {
+	// Path is the file or the directory that the error is about.
+	Path string
+	// Reason is one of the sentinels of this package.
+	Reason error
+	// Text says what was found, and what was expected.
+	Text string
+	// Err is the system's error, or nil.
+	Err error
+	// Advice is what the operator should do.
+	Advice string
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("statedir: " + e.Path + ": ")
+	if s, ok := e.Reason.(sentinel); ok {
+		b.WriteString(string(s) + ": ")
+	}
+	b.WriteString(e.Text)
+	if e.Err != nil {
+		b.WriteString(": " + strings.ReplaceAll(e.Err.Error(), "\n", ", "))
+	}
+	return b.String() + "; " + e.Advice
+}
+
+// Unwrap returns the reason and the system's error, for [errors.Is] and [errors.As].
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Reason}
+	}
+	return []error{e.Reason, e.Err}
+}
