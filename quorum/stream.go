@@ -134,7 +134,9 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 	}
 	switch m.Kind {
 	case vote.KindUnknown:
-		q.restate(p)
+		if !p.notYet { // that is what it says of the statement behind the word that it has refused
+			q.restate(p)
+		}
 	case vote.KindProbe:
 		q.urgent(p, vote.Message{Kind: vote.KindAlive, Stream: p.stream})
 	case vote.KindRefused:

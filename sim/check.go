@@ -23,32 +23,33 @@ func (v *Violation) Error() string {
 
 // The checks, by name.
 const (
-	checkExclusion = "exclusion"       // whoever believes that it holds a key may hold it beside all others who do
-	checkTokens    = "tokens"          // tokens of a key rise by order of grant
-	checkBids      = "bids"            // no token runs ahead of all voters' clocks
-	checkLost      = "lost stays lost" // a lease whose instant has passed never comes back
-	checkTold      = "told in time"    // a holder is told of a loss before its lease's instant
-	checkCover     = "cover"           // a lease never outlasts the promises of a majority for this very lease
-	checkQuiet     = "quiet"           // nothing counts before a voter's quiet time has passed
-	checkWord      = "owner's word"    // before its session's deadline, only its owner's word moves a vote
-	checkSerial    = "serials"         // a voter's life gives each serial once
-	checkTry       = "try"             // a TryLock ends within a TTL
-	checkUnlock    = "unlock"          // a release is answered within a TTL
-	checkAlarm     = "alarm"           // no invariant of the node's own is broken
-	checkLiveness  = "liveness"        // once all is well, everyone is served
-	checkBaseline  = "baseline"        // and nothing is left behind
-	checkEvents    = "events"          // what a node tells its shell makes sense
-	checkHistory   = "history"         // one fenced lock explains all that users saw
-	checkResource  = "resource"        // a resource that heeds tokens takes nothing out of order, and refuses no rightful holder
-	checkPanic     = "panic"           // no node panics
-	checkCodec     = "codec"           // what a node says can be written and read
-	checkNumbers   = "numbers"         // a node numbers its requests one by one
-	checkDrift     = "drift"           // no clock is reported that keeps to its bound
-	checkOrder     = "order"           // who asked first is served first
-	checkRest      = "rest"            // what a lease keeps from others after its end is kept
-	checkLength    = "length"          // no lease lasts longer than it was to
-	checkIdle      = "idle"            // what is free is given to those who wait
-	checkRefusal   = "refusal"         // a request is turned down for a reason only
+	checkExclusion  = "exclusion"       // whoever believes that it holds a key may hold it beside all others who do
+	checkTokens     = "tokens"          // tokens of a key rise by order of grant
+	checkBids       = "bids"            // no token runs ahead of all voters' clocks
+	checkLost       = "lost stays lost" // a lease whose instant has passed never comes back
+	checkTold       = "told in time"    // a holder is told of a loss before its lease's instant
+	checkCover      = "cover"           // a lease never outlasts the promises of a majority for this very lease
+	checkQuiet      = "quiet"           // nothing counts before a voter's quiet time has passed
+	checkWord       = "owner's word"    // before its session's deadline, only its owner's word moves a vote
+	checkSerial     = "serials"         // a voter's life gives each serial once
+	checkTry        = "try"             // a TryLock ends within a TTL
+	checkUnlock     = "unlock"          // a release is answered within a TTL
+	checkAlarm      = "alarm"           // no invariant of the node's own is broken
+	checkLiveness   = "liveness"        // once all is well, everyone is served
+	checkBaseline   = "baseline"        // and nothing is left behind
+	checkEvents     = "events"          // what a node tells its shell makes sense
+	checkHistory    = "history"         // one fenced lock explains all that users saw
+	checkResource   = "resource"        // a resource that heeds tokens takes nothing out of order, and refuses no rightful holder
+	checkPanic      = "panic"           // no node panics
+	checkCodec      = "codec"           // what a node says can be written and read
+	checkNumbers    = "numbers"         // a node numbers its requests one by one
+	checkDrift      = "drift"           // no clock is reported that keeps to its bound
+	checkOrder      = "order"           // who asked first is served first
+	checkRest       = "rest"            // what a lease keeps from others after its end is kept
+	checkLength     = "length"          // no lease lasts longer than it was to
+	checkIdle       = "idle"            // what is free is given to those who wait
+	checkRefusal    = "refusal"         // a request is turned down for a reason only
+	checkElectorate = "electorate"      // there is one electorate of each version, which the one before has decided
 )
 
 // judge is what the world knows by itself: who believes what, and what voters have said.
@@ -178,7 +179,7 @@ func (w *World) told(p *process, e *quorum.Event) {
 	case quorum.EventCover:
 		w.covered(p, e)
 		return
-	case quorum.EventWanted, quorum.EventNoted, quorum.EventShown, quorum.EventNews, quorum.EventPassed:
+	case quorum.EventElectorate, quorum.EventWanted, quorum.EventNoted, quorum.EventShown, quorum.EventNews, quorum.EventPassed:
 		return // what is wanted, seen or told decides nothing
 	case quorum.EventDrift:
 		w.note(p.host, "finds drift: %s", e.Text)
@@ -192,7 +193,7 @@ func (w *World) told(p *process, e *quorum.Event) {
 		w.fig.Alarms++
 		// A word of a life that died long ago may arrive so late that a voter takes it for a second process, and says so. But no
 		// process may be told that it is the second.
-		if !w.twins && !strings.HasPrefix(e.Text, "two processes") && !w.mayBeLate(e.Text) {
+		if !w.twins && !strings.HasPrefix(e.Text, "two processes") && !w.diskAlarm(e.Text) && !w.mayBeLate(e.Text) {
 			w.violate(checkAlarm, "%s: %s", p.host.alias, e.Text)
 		}
 		return
@@ -477,12 +478,19 @@ func (w *World) bequeath(p *process) {
 
 // isQuiet reports whether a voter's life is younger than the maximum TTL by its own slow clock.
 func (w *World) isQuiet(p *process) bool {
-	return p.clock.slowAt(w.now).Sub(p.started) < w.opt.MaxTTL
+	return !p.fresh && p.clock.slowAt(w.now).Sub(p.started) < w.opt.MaxTTL
 }
 
 // checkCover holds a lease against the voters' own records: at its end, guard included, a majority must still be bound to it.
 func (w *World) checkCover(r *Request) {
 	if w.opt.TokensOnly {
+		return
+	}
+	if w.opt.Following != nil {
+		if !w.coveredFollowing(r) {
+			w.violate(checkCover, "%s's lease of %q with token %d lasts for %v, but no majority under any electorate is bound to it for so long:%s", r.Node,
+				r.Key, r.Token, r.p.left(w.now, r.end), w.bonds(r))
+		}
 		return
 	}
 	n := 0

@@ -50,7 +50,7 @@ func Draw(seed uint64) Options {
 	}
 	o.Faults.Every = pick(o.MaxTTL/4, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
 	o.Faults.WallSteps = o.Clocks.Spread
-	for f := range o.Faults.Weights {
+	for f := range faultFixed { // those of following worlds are drawn by DrawFollowing
 		if r.IntN(2) == 0 {
 			o.Faults.Weights[f] = 1 << r.IntN(4)
 		}

@@ -64,7 +64,21 @@ const (
 	// FaultAmbush : a process dies when it next says or hears a certain word, before or after it has heeded it.
 	FaultAmbush
 
+	// What follows is for worlds whose electorate follows the living.
+
+	// FaultWipe : a process dies, and comes back with an empty directory.
+	FaultWipe
+	// FaultGone : a process dies for good.
+	FaultGone
+	// FaultLeave : a node has itself voted out, and ends; later it comes back.
+	FaultLeave
+	// FaultDisk : a disk can't be written for a while.
+	FaultDisk
+	// FaultAccuse : a node's gossip takes all others for dead for a while.
+	FaultAccuse
+
 	faultEnd
+	faultFixed = FaultWipe // the first that a fixed electorate doesn't know
 )
 
 // faultNames are each fault's words, and its name in Go.
@@ -93,6 +107,11 @@ var faultNames = [faultEnd]struct{ words, ident string }{
 	{"refused dial", "FaultRefuse"},
 	{"gossip lies", "FaultGossip"},
 	{"ambush", "FaultAmbush"},
+	{"wipe", "FaultWipe"},
+	{"loss for good", "FaultGone"},
+	{"leave", "FaultLeave"},
+	{"broken disk", "FaultDisk"},
+	{"accusation", "FaultAccuse"},
 }
 
 func (f Fault) String() string { return faultNames[f].words }
@@ -218,6 +237,8 @@ func (d *dice) draw(a *Act, of *Faults) {
 	case FaultRefuse, FaultGossip:
 		a.Hosts, a.For = d.one(d.names), d.span()
 		a.Far = d.one(without(d.votes, a.Hosts))
+	case FaultWipe, FaultGone, FaultLeave, FaultDisk, FaultAccuse:
+		a.Hosts, a.For = d.one(d.names), d.span()
 	case FaultAmbush:
 		a.Hosts, a.For = d.one(d.names), within(d.Rand, d.ttl)/time.Duration(1+d.IntN(10))
 	case FaultBeyond:

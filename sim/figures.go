@@ -52,6 +52,7 @@ type Figures struct {
 	Overflows   uint64 // connections that ended as a queue was full
 	Closes      uint64 // of connections, by a node
 	Steps       uint64 // of wall clocks
+	Electorates uint64 // versions that were decided
 	Alarms      uint64
 	Drifts      uint64 // clocks that nodes found to differ by too much
 

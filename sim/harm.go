@@ -27,7 +27,6 @@ type undo struct {
 }
 
 func (w *World) setUpFaults() {
-	w.wanted = make(map[*host]bool)
 	w.misled = make(map[[2]*host]*misled)
 	given := slices.Clone(w.opt.Acts)
 	slices.SortStableFunc(given, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
@@ -148,6 +147,10 @@ func (w *World) Do(a Act) {
 		}
 	case FaultTwin:
 		did(w.twinFault(h, a.For, r))
+	case FaultWipe, FaultGone, FaultLeave, FaultDisk, FaultAccuse:
+		if h != nil && w.opt.Following != nil {
+			w.harmFollowing(h, &a, r, did)
+		}
 	case FaultRate, FaultBeyond:
 		if h != nil && h.clock.ppm != a.PPM {
 			w.retune(h, a.PPM)

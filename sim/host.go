@@ -48,6 +48,7 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 	}
 	w.bequeath(p)
 	p.dead = true
+	h.disk.powerFails(luck)
 	h.p = nil
 	for c := 1; c < len(p.conns); c++ {
 		l, side := p.conns[c].l, p.conns[c].side

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/lease"
@@ -27,6 +28,15 @@ type Machine interface {
 	Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event)
 	Why(now vote.Now, num vote.Number) quorum.Wait
 	Ready() bool
+
+	// Where the electorate follows the living.
+
+	Gossip(now vote.Now, all []electorate.Seen)
+	Saves() []vote.State
+	Saved(now vote.Now, writes uint64, failed string)
+	Wanted() []vote.NodeID
+	Known() *vote.Electorate
+	LeaveElectorate(now vote.Now)
 
 	// For the checks, which change nothing.
 

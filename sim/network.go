@@ -93,8 +93,9 @@ type connection struct {
 
 // dial is a process's care for its connection to one voter.
 type dial struct {
-	l     *link // under way or up
-	fails int
+	l      *link // under way or up
+	fails  int
+	wanted bool // in a following world: others are not dialed
 }
 
 // lane carries messages of one side in order. The urgent one may overtake the ordered one, never the other way round.
@@ -181,7 +182,7 @@ func (w *World) voterPlace(name vote.NodeID) int { return slices.Index(w.voters,
 // dial starts a connection to a voter, unless there is one.
 func (w *World) dial(p *process, voter int) {
 	d := &p.dials[voter]
-	if d.l != nil || w.voters[voter] == p.host.name {
+	if d.l != nil || w.voters[voter] == p.host.name || w.opt.Following != nil && !d.wanted {
 		return
 	}
 	w.lastN++

@@ -39,6 +39,9 @@ type Options struct {
 	// tokens rise is checked.
 	TokensOnly bool
 
+	// Following, if not nil, has the electorate follow the living.
+	Following *Following
+
 	// Alone has nodes put each request to the voters and pass no lease on among their callers; to compare with.
 	Alone bool
 
@@ -79,6 +82,7 @@ type World struct {
 
 	network
 	judge
+	followers
 	load
 	faults
 
@@ -109,6 +113,7 @@ type host struct {
 	retired bool   // nothing is started on it any more
 	wills   []will // what earlier lives have promised and not outlived
 	hung    pause  // what keeps the process from running
+	disk    disk
 
 	ambush *ambush // nil as a rule
 
@@ -125,6 +130,10 @@ type process struct {
 	clock   clock
 	started vote.Instant // on its slow clock
 	dead    bool
+	dir     vote.Dir
+	fresh   bool // its directory is as new as itself
+	knew    uint64
+	eyes    []eyes
 	backlog []event // inputs that came while it was stopped
 	stops   int     // how often it was stopped, and went on
 	woke    Moment  // when it last went on
@@ -192,7 +201,7 @@ func New(opt Options) *World {
 	}
 	for i, name := range opt.names() {
 		h := &host{i: i, name: vote.NodeID(name), alias: name, voter: i < opt.Voters, ttl: opt.MaxTTL}
-		if h.voter {
+		if h.voter || opt.Following != nil {
 			w.voters = append(w.voters, h.name)
 		}
 		h.luck = rand.New(w.chance("host", name))
@@ -205,8 +214,14 @@ func New(opt Options) *World {
 	w.setUpNetwork()
 	w.setUpJudge()
 	w.setUpLoad()
+	w.setUpFollowing()
+	w.wanted = make(map[*host]bool)
 	for _, h := range w.hosts {
-		w.start(h)
+		if late := w.lateness(h); late > 0 {
+			w.bringBack(h, late)
+		} else {
+			w.start(h)
+		}
 	}
 	w.setUpFaults()
 	return w
@@ -270,7 +285,15 @@ func (w *World) start(h *host) {
 		w.fig.Restarts++
 	}
 	w.bySession[p.id] = p
-	m, err := w.opt.Build(w, node.Config{Name: h.name, Life: p.id.Life, Voters: w.voters, TTL: h.ttl, MaxTTL: w.opt.MaxTTL, Alone: w.opt.Alone}, p.read(w.now))
+	cfg := node.Config{
+		Name: h.name, Life: p.id.Life, Voters: w.voters, TTL: h.ttl, MaxTTL: w.opt.MaxTTL, Alone: w.opt.Alone, Following: w.followingConfig(h),
+	}
+	if f := cfg.Following; f != nil {
+		cfg.Voters = w.voters[:w.opt.Voters]
+		p.dir, p.fresh, p.eyes = f.State.Dir, f.Fresh, make([]eyes, len(w.hosts))
+		w.said[h] = false
+	}
+	m, err := w.opt.Build(w, cfg, p.read(w.now))
 	if err != nil {
 		panic(fmt.Sprintf("sim: a node can't be built: %v", err))
 	}
@@ -284,8 +307,11 @@ func (w *World) start(h *host) {
 	w.note(h, "starts as %v", p.id)
 	w.pic.started(w, h)
 	w.settle(p)
+	if w.opt.Following != nil {
+		w.gossips(p)
+	}
 	for v, name := range w.voters {
-		if name != h.name {
+		if name != h.name && w.opt.Following == nil {
 			w.push(event{at: w.now.add(within(h.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
 		}
 	}
@@ -450,6 +476,9 @@ func (w *World) settle(p *process) {
 		for _, c := range closes {
 			w.close(p, c)
 		}
+	}
+	if w.opt.Following != nil {
+		w.follows(p)
 	}
 	w.arm(p)
 	if w.pic != nil {

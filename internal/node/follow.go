@@ -159,6 +159,14 @@ func (n *Node) reelect(now vote.Now) {
 	}
 }
 
+// Known returns the newest electorate that is known to be decided; nil where the electorate is fixed. The caller must not change it.
+func (n *Node) Known() *vote.Electorate {
+	if n.elect == nil {
+		return nil
+	}
+	return n.elect.Known()
+}
+
 // Gossip takes in all that gossip knows of the others. It is a hint.
 func (n *Node) Gossip(now vote.Now, all []electorate.Seen) {
 	if n.elect != nil {

@@ -130,7 +130,9 @@ func get(v reflect.Value, name string) reflect.Value {
 
 func is(in reflect.Value, name string) bool { return get(in, name).Bool() }
 
-func covers(e *encoder, p reflect.Value) bool { return get(get(p, "covered"), "newest").Int() > int64(e.now) }
+func covers(e *encoder, p reflect.Value) bool {
+	return get(get(p, "covered"), "newest").Int() > int64(e.now)
+}
 
 func up(_ *encoder, p reflect.Value) bool { return get(p, "link").Uint() == 2 } // linkUp
 
