@@ -40,7 +40,7 @@ func (m *Machine) turn() time.Duration {
 		if v == m.Elector() {
 			break
 		}
-		if o := m.others[v.Name]; o != nil && m.recent(o) && o.told.dir == v.Dir && !o.told.stuck {
+		if m.well(v) {
 			rank++
 		}
 	}
@@ -223,10 +223,19 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 		reasons = append(reasons, string(v.Name)+" in")
 	}
 	slices.SortFunc(stay, vote.Elector.Compare)
-	if slices.Equal(stay, e.Voters) {
-		return nil, ""
+	if slices.Equal(stay, e.Voters) || !decides(&vote.Electorate{Voters: stay}, m.well) {
+		return nil, "" // with a majority of the new voters away, the joint electorate could decide nothing, not even its own end (found by seed 3)
 	}
 	return stay, strings.Join(reasons, ", ")
+}
+
+// well reports whether a voter is there and can take part in a change.
+func (m *Machine) well(v vote.Elector) bool {
+	if v == m.Elector() {
+		return true
+	}
+	o := m.others[v.Name]
+	return o != nil && m.recent(o) && o.told.dir == v.Dir && !o.told.stuck && o.copied != v.Dir
 }
 
 // leastWanted returns which voter stands by where one must: one that doesn't answer, or the last by name, but not ourselves.
