@@ -75,7 +75,7 @@ func (p *parser) electing() *vote.Electing {
 func (p *parser) attempt() (a vote.Attempt) {
 	p.exactly(attemptWords)
 	a.Number = p.uint()
-	a.By = vote.Dir(p.uint())
+	a.By = vote.Life(p.uint())
 	return a
 }
 

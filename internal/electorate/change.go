@@ -30,8 +30,8 @@ func FailAfter(maxTTL time.Duration) time.Duration { return 3 * maxTTL }
 // SettleAfter is how long a node must have been there until it is voted in. It is no longer quiet then.
 func SettleAfter(maxTTL time.Duration) time.Duration { return maxTTL }
 
-// raceTime is how long an attempt may take.
-func (m *Machine) raceTime() time.Duration { return m.cfg.MaxTTL / 4 }
+// raceTime is how long an attempt may take: two round trips and, at each of a majority, two writes to a disk that may be slow.
+func (m *Machine) raceTime() time.Duration { return m.cfg.MaxTTL }
 
 // turn is for how long this voter lets others go first: they are tried in the order of their names, as far as they answer.
 func (m *Machine) turn() time.Duration {

@@ -19,8 +19,8 @@ func (m *Machine) found() {
 	if !m.founding() {
 		return
 	}
-	for _, o := range m.sorted() {
-		if o.seen == Alive && (!m.recent(o) || o.told.elected != 0) {
+	for _, name := range m.Wanted() {
+		if o := m.others[name]; o != nil && o.seen == Alive && (!m.recent(o) || o.told.elected != 0) {
 			return // it may know of an electorate
 		}
 	}

@@ -62,8 +62,20 @@ func (m *Machine) prepare(conn vote.Conn, msg *vote.Message) {
 	if a != m.state.Promised {
 		m.state.Promised, m.pending = a, true
 	}
+	m.yieldTo(a)
 	answer.Electing.Promised, answer.Electing.Accepted, answer.Electing.Electorate = a, m.state.Accepted, m.state.Value
 	m.after(conn, answer)
+}
+
+// yieldTo lets somebody else's attempt come to its end before we make one of our own.
+func (m *Machine) yieldTo(a vote.Attempt) {
+	if a.By == m.cfg.Self.Life {
+		return
+	}
+	if m.race != nil && m.race.attempt.Compare(a) < 0 {
+		m.race = nil
+	}
+	m.raceAt = max(m.raceAt, m.now.Slow.Add(m.raceTime()+m.turn()))
 }
 
 // accept accepts what an attempt proposes, unless a later one was promised.
@@ -81,6 +93,7 @@ func (m *Machine) accept(conn vote.Conn, msg *vote.Message) {
 	if a != m.state.Accepted {
 		m.state.Promised, m.state.Accepted, m.state.Value, m.pending = a, a, *e, true
 	}
+	m.yieldTo(a)
 	answer.Electing.Promised = a
 	m.after(conn, answer)
 }
@@ -133,7 +146,7 @@ func decides(e *vote.Electorate, some func(vote.Elector) bool) bool {
 // run begins an attempt to have an electorate decided.
 func (m *Machine) run(value vote.Electorate) {
 	m.number++
-	m.race = &race{attempt: vote.Attempt{Number: m.number, By: m.state.Dir}, value: value, until: m.now.Slow.Add(m.raceTime())}
+	m.race = &race{attempt: vote.Attempt{Number: m.number, By: m.cfg.Self.Life}, value: value, until: m.now.Slow.Add(m.raceTime())}
 	m.ask(vote.KindPrepare, vote.Electing{Attempt: m.race.attempt})
 }
 

@@ -98,7 +98,7 @@ func badElectors(what string, es []vote.Elector) string {
 // badAttempt complains about an attempt of nobody, or of somebody without a number.
 func badAttempt(what string, a vote.Attempt) string {
 	if (a.Number == 0) != (a.By == 0) {
-		return fmt.Sprintf("%s: attempt %d by directory %d; both are zero or none is", what, a.Number, a.By)
+		return fmt.Sprintf("%s: attempt %d by life %d; both are zero or none is", what, a.Number, a.By)
 	}
 	return ""
 }

@@ -91,7 +91,9 @@ func (e *Electorate) Check() error {
 // part-time parliament", 1998; a ballot is something else here.)
 type Attempt struct {
 	Number uint64 `json:"number"`
-	By     Dir    `json:"by"` // who proposes: no two have the same
+	// By is the life of the process that proposes: no two have the same. Its directory wouldn't do: a process that dies before its own promise is stored
+	// would number the next proposal, which may be another, as the last.
+	By Life `json:"by"`
 }
 
 // Compare orders attempts.
