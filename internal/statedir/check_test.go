@@ -29,7 +29,7 @@ func TestAStateThatMakesNoSenseIsRefused(t *testing.T) {
 		"attempt 4 was accepted, which is above 3":        func(st *vote.State) { st.Accepted.Number = 4 },
 		"attempt 3 was accepted, which is above 3":        func(st *vote.State) { st.Accepted = vote.Attempt{Number: 3, By: 13} },
 		"promised: attempt 3 by life 0":              func(st *vote.State) { st.Promised.By = 0 },
-		"promised: attempt 0 by directory 12":             func(st *vote.State) { st.Promised.Number = 0 },
+		"promised: attempt 0 by life 12":             func(st *vote.State) { st.Promised.Number = 0 },
 		"accepted: attempt 2 by life 0":              func(st *vote.State) { st.Accepted.By = 0 },
 		"attempt 2 was accepted, but not what it":         func(st *vote.State) { st.Value = vote.Electorate{} },
 		"version 5 was accepted in no attempt":            func(st *vote.State) { st.Accepted = vote.Attempt{} },
