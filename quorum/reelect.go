@@ -174,6 +174,9 @@ func moved[T any](dst, src []T, to []int) {
 func (q *Requester) Goes(now vote.Now, conn vote.Conn, elected uint64) {
 	q.begin(now)
 	for _, p := range q.peers {
+		if p.up() && p.conn == conn {
+			p.goes = elected
+		}
 		switch {
 		case !p.up() || p.conn != conn || elected < q.newest.version:
 		case p.notYet:

@@ -433,7 +433,7 @@ func (q *Requester) wait(r *request, why WaitReason) Wait {
 func (q *Requester) why(r *request) WaitReason {
 	var counting, refusing, busy, unfit Set
 	for _, p := range q.peers {
-		if p.counts() {
+		if p.counts() && !q.behind(p) {
 			counting = counting.With(p.place)
 		}
 		if p.refused != vote.ReasonNone {
@@ -473,7 +473,7 @@ func (q *Requester) census() string {
 	var b strings.Builder
 	counting := 0
 	for _, p := range q.voters() {
-		if p.counts() {
+		if p.counts() && !q.behind(p) {
 			counting++
 		}
 	}
@@ -484,9 +484,9 @@ func (q *Requester) census() string {
 	fmt.Fprintf(&b, "%d of %d voters %s", counting, q.newest.Size(), verb)
 	sep := ": "
 	for _, p := range q.voters() {
-		if !p.counts() {
+		if !p.counts() || q.behind(p) {
 			b.WriteString(sep)
-			b.WriteString(p.state(q.now).String())
+			b.WriteString(q.stateOf(p, q.now).String())
 			sep = ", "
 		}
 	}
@@ -497,7 +497,7 @@ func (q *Requester) census() string {
 func (q *Requester) Voters(now vote.Now) []VoterState {
 	all := make([]VoterState, 0, len(q.peers))
 	for _, p := range q.voters() {
-		all = append(all, p.state(now))
+		all = append(all, q.stateOf(p, now))
 	}
 	return all
 }
@@ -506,11 +506,20 @@ func (q *Requester) Voters(now vote.Now) []VoterState {
 func (q *Requester) Ready() bool {
 	var s Set
 	for _, p := range q.peers {
-		if p.counts() {
+		if p.counts() && !q.behind(p) {
 			s = s.With(p.place)
 		}
 	}
 	return q.decides(s)
+}
+
+// stateOf is how a voter looks, its electorate included.
+func (q *Requester) stateOf(p *peer, now vote.Now) VoterState {
+	s := p.state(now)
+	if s.State == Reachable && q.behind(p) {
+		s.State, s.Text = Behind, fmt.Sprintf("it goes by electorate %d", p.goes)
+	}
+	return s
 }
 
 // sorted returns the requests that are wanted (nil: all) in order of their numbers, so that nothing depends on the order of a map.

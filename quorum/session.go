@@ -38,7 +38,8 @@ type peer struct {
 	life     vote.Life   // the voter's, as the handshake told
 	stream   vote.Stream
 	answered bool // the statement of this stream was answered, so words count
-	notYet   bool // it doesn't know that it is a voter, so it has heard no statement
+	goes     uint64 // the version of the electorate that it last said it goes by
+	notYet   bool   // it doesn't know that it is a voter, so it has heard no statement
 
 	gen      vote.Generation
 	covered  cover        // until when the votes of this life and generation stand
@@ -69,6 +70,10 @@ func (p *peer) reachable() bool { return p.up() && p.answered && p.refused == vo
 // counts reports whether the voter answers us and its votes count.
 func (p *peer) counts() bool { return p.reachable() && p.counting }
 
+// behind reports whether the voter goes by an electorate under which nothing counts here any more. It has been told of a newer one; if it stays
+// behind, its state directory can't be written.
+func (q *Requester) behind(p *peer) bool { return q.cfg.Following && p.goes+1 < q.newest.version }
+
 // hopeless reports whether the voter is known to give no vote for now.
 func (p *peer) hopeless() bool {
 	return p.refused != vote.ReasonNone || p.link == linkUnreachable || p.reachable() && !p.counting
@@ -88,10 +93,12 @@ const (
 	Unreachable
 	// Refused : the voter turns this node away.
 	Refused
+	// Behind : the voter answers, but goes by an electorate that is over.
+	Behind
 )
 
 func (s State) String() string {
-	return [...]string{"connecting", "reachable", "quiet", "unreachable", "refused"}[s]
+	return [...]string{"connecting", "reachable", "quiet", "unreachable", "refused", "behind"}[s]
 }
 
 // VoterState is one voter as it looks from this node.
@@ -135,6 +142,8 @@ func (s VoterState) String() string {
 		return fmt.Sprintf("%s quiet for %.1fs", s.Name, s.Quiet.Seconds())
 	case Refused:
 		return fmt.Sprintf("%s refuses (%s)", s.Name, s.Text)
+	case Behind:
+		return fmt.Sprintf("%s behind (%s)", s.Name, s.Text)
 	case Unreachable:
 		if s.Text != "" {
 			return fmt.Sprintf("%s unreachable (%s)", s.Name, s.Text)

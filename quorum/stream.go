@@ -202,7 +202,7 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 		listed[e.Number] = e
 	}
 	p.listing = nil
-	p.answered, p.refused, p.text = true, vote.ReasonNone, ""
+	p.answered, p.refused, p.text, p.goes = true, vote.ReasonNone, "", m.Elected
 	if p.gen != m.Generation {
 		// Another session: what covered the old one's votes covers none of these.
 		p.gen, p.covered = m.Generation, cover{}
@@ -288,6 +288,7 @@ func (q *Requester) hearAck(p *peer, m *vote.Message) {
 		return // no refresh of ours on this stream
 	}
 	p.lastWord = q.now.Fast
+	p.goes = m.Elected
 	if m.Life == p.life {
 		q.watch(p, m)
 	}

@@ -21,7 +21,7 @@ func (w *World) disturb() { w.disturbed = w.now }
 // wellSince returns since when nothing has gone wrong; never if something is wrong now.
 func (w *World) wellSince() Moment {
 	for i, h := range w.hosts {
-		if h.p == nil && !h.retired || h.hung != pauseNone {
+		if h.p == nil && !h.retired || h.hung != pauseNone || h.disk.broken || w.accused[h] > 0 {
 			return never
 		}
 		for j := range w.hosts {

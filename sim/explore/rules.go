@@ -24,7 +24,7 @@ func init() {
 		"node.Node.self": skip, "node.Node.out": skip, "node.Node.events": skip, "node.Node.local": skip, "node.Node.spare": skip,
 		"quorum.Requester.cfg": skip, "quorum.Requester.out": skip, "quorum.Requester.events": skip, "quorum.Requester.count": skip,
 		"lease.Voter.cfg": skip, "lease.Voter.elected": skip, "lease.Voter.out": skip, "lease.Voter.alarms": skip, "lease.Voter.count": skip,
-		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.Requester.electorates": skip,
+		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.peer.goes": skip, "quorum.Requester.electorates": skip,
 
 		// Text for people.
 		"quorum.peer.text": skip, "quorum.peer.quiet": skip, "quorum.peer.drift": skip,
