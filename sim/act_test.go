@@ -63,7 +63,7 @@ func TestOnlyWhatDidHarmCounts(t *testing.T) {
 	}
 	w.Start("c")
 	w.Run(time.Second)
-	for f := range faultEnd {
+	for f := range faultFixed {
 		a := Act{Fault: f, Hosts: []string{"x1"}, Far: []string{"a", "b"}, For: time.Millisecond, By: time.Millisecond, PPM: 1234 + int64(f)}
 		tries := uint64(1)
 		switch f {

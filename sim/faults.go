@@ -116,6 +116,9 @@ var faultNames = [faultEnd]struct{ words, ident string }{
 
 func (f Fault) String() string { return faultNames[f].words }
 
+// IsOfFollowing reports whether only worlds know the fault whose electorate follows the living.
+func (f Fault) IsOfFollowing() bool { return f >= faultFixed }
+
 // Faults say what goes wrong at random, and how often.
 type Faults struct {
 	// Every is the mean time between two faults; zero means that nothing goes wrong.

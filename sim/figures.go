@@ -54,7 +54,9 @@ type Figures struct {
 	Steps       uint64 // of wall clocks
 	Electorates uint64 // versions that were decided
 	Alarms      uint64
-	Drifts      uint64 // clocks that nodes found to differ by too much
+
+	ElectorateAmbushes uint64 // processes that died as they said or heard a word about electorates
+	Drifts             uint64 // clocks that nodes found to differ by too much
 
 	// Fired counts the faults that did something, by kind.
 	Fired [faultEnd]uint64

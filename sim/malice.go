@@ -119,9 +119,18 @@ var ambushWords = [...]vote.Kind{
 	vote.KindInquire, vote.KindReleased, vote.KindRefresh, vote.KindAck, vote.KindAsk, vote.KindTell,
 }
 
-// lieInWait arranges an ambush.
+// electingWords are those of an election, and of what leads to it.
+var electingWords = [...]vote.Kind{
+	vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccepted, vote.KindElectorate, vote.KindPoll, vote.KindReport,
+}
+
+// lieInWait arranges an ambush. Where the electorate follows the living, every other one waits for a word about it.
 func (w *World) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
-	b := &ambush{word: ambushWords[r.IntN(len(ambushWords))], says: r.IntN(2) == 0, after: r.IntN(2) == 0}
+	words := ambushWords[:]
+	if w.opt.Following != nil && r.IntN(2) == 0 {
+		words = electingWords[:]
+	}
+	b := &ambush{word: words[r.IntN(len(words))], says: r.IntN(2) == 0, after: r.IntN(2) == 0}
 	b.kill = func() {
 		if h.ambush != b || w.calm {
 			return
@@ -130,6 +139,7 @@ func (w *World) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(bo
 		if w.crash(h, endingMixed, r) {
 			w.bringBack(h, down)
 			did(true)
+			w.fig.ElectorateAmbushes += uint64(bit(b.word.Elects()))
 		}
 	}
 	h.ambush = b

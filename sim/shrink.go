@@ -40,6 +40,9 @@ type Shrunk struct {
 	how   Shrinking
 }
 
+// errFollowing says that taking parts out of such a world would change which electorates come about.
+var errFollowing = errors.New("a world whose electorate follows the living can't be shrunk: run it with a picture or a trace")
+
 // errHolds says that there is nothing to shrink.
 var errHolds = errors.New("nothing is violated, so there is nothing to shrink")
 
@@ -57,6 +60,9 @@ const (
 func Shrink(ctx context.Context, o Options, length time.Duration, how Shrinking) (*Shrunk, error) {
 	if how.Runs == 0 {
 		how.Runs = shrinkRuns
+	}
+	if o.Following != nil {
+		return nil, errFollowing
 	}
 	o.Trace, o.Picture = nil, nil
 	s := &Shrunk{Options: o, Length: length, how: how}

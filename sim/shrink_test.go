@@ -292,3 +292,9 @@ func TestAnActSaysAllInItsLiteral(t *testing.T) {
 		}
 	}
 }
+
+func TestAFollowingWorldIsNotShrunk(t *testing.T) {
+	if _, err := Shrink(t.Context(), DrawFollowing(1), time.Second, Shrinking{}); !errors.Is(err, errFollowing) {
+		t.Errorf("it says %v", err)
+	}
+}

@@ -21,7 +21,10 @@ func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*
 			w := New(o)
 			w.Run(length)
 			if err := w.Settle(); err != nil {
-				t.Errorf("%v\nto shrink it: %s", err, ShrinkCommand(seed, length, flags...))
+				t.Error(err)
+				if o.Following == nil { // others can't be shrunk
+					t.Logf("to shrink it: %s", ShrinkCommand(seed, length, flags...))
+				}
 			}
 			tally.Add(w.Figures(), time.Since(start))
 		})
@@ -43,12 +46,12 @@ func TestSwarm(t *testing.T) {
 			t.Errorf("no run reached this: %v", m)
 		}
 		for _, k := range f.NotFired() {
-			if k != FaultUnseen && k != FaultBeyond {
+			if k != FaultUnseen && k != FaultBeyond && !k.IsOfFollowing() {
 				t.Errorf("no run had this fault: %v", k)
 			}
 		}
 		for u := range usedEnd {
-			for k := range faultEnd {
+			for k := range faultFixed {
 				often := u != UsedByUpgrade && u != UsedByDowngraded && u != UsedWithDelay && u != UsedWithMinHold
 				if f.Under[u][k] == 0 && k != FaultUnseen && k != FaultBeyond && (often || f.Requests > manyRequests) {
 					t.Errorf("no run had a fault of this kind while a key was held or wanted so: %v, %v", k, u)
@@ -71,6 +74,20 @@ func TestSwarmBeyondTheAssumptions(t *testing.T) {
 				f.Fired[FaultUnseen], f.Fired[FaultBeyond], f.Fenced, f.Overlaps, f.Drifts)
 		}
 	}, "-beyond")
+}
+
+// TestSwarmFollowing runs seeds whose electorate follows the living.
+func TestSwarmFollowing(t *testing.T) {
+	swarm(t, 40, DrawFollowing, func(f *Figures) {
+		for _, k := range f.NotFired() {
+			if k.IsOfFollowing() {
+				t.Errorf("no run had this fault: %v", k)
+			}
+		}
+		if f.Electorates < 100 || f.ElectorateAmbushes == 0 {
+			t.Errorf("%d electorates were decided, and %d nodes died of a word about one: it has shown nothing", f.Electorates, f.ElectorateAmbushes)
+		}
+	}, "-following")
 }
 
 func traced(seed uint64, length time.Duration) (string, uint64) {

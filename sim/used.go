@@ -73,7 +73,7 @@ func (f *Figures) UnderTable() string {
 		fmt.Fprintf(&b, " %v |", u)
 	}
 	b.WriteString("\n|---|" + strings.Repeat("--:|", int(usedEnd)) + "\n")
-	for i := range faultEnd {
+	for i := range faultFixed {
 		if i == FaultUnseen || i == FaultBeyond {
 			continue // beyond the assumptions
 		}

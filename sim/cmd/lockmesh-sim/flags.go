@@ -30,6 +30,7 @@ type settings struct {
 	long        time.Duration // go on with further seeds for so long
 	nodes       int
 	beyond      bool
+	following   bool
 	seconds     float64
 	svg, trace  string
 	shrink      string // a folder
@@ -51,6 +52,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -seed 7 -svg run.svg -from 12.5 -to 12.9   half a second close up, with each message
   go run ./sim/cmd/lockmesh-sim -seeds 500 -seconds 300          many worlds, on all processors
   go run ./sim/cmd/lockmesh-sim -for 4h -seed 1000000            for as long as that
+  go run ./sim/cmd/lockmesh-sim -following -seeds 500            worlds whose electorate follows the living
   go run ./sim/cmd/lockmesh-sim -seed 7 -shrink shrunk           make a world that fails as small as can be
 
 ` + planUsage + `
@@ -69,6 +71,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.DurationVar(&s.long, "for", 0, "run seed, seed+1, … for so long, such as 4h, instead of so many; an interrupt ends it with its report, too")
 	f.IntVar(&s.nodes, "nodes", 0, fmt.Sprintf("how `many` nodes, all of them voters, 1 to %d (default: as the seed draws, 3 to 5 voters and up to 2 nodes that only lock)", nodesMost))
 	f.BoolVar(&s.beyond, "beyond", false, "go beyond the protocol's assumptions: clocks that err by up to a fifth and pauses that no clock shows; then only tokens are checked")
+	f.BoolVar(&s.following, "following", false, "have the electorate follow the living: nodes are voted in and out, lose their state directories, leave, and die for good; such worlds aren't shrunk")
 	f.Float64Var(&s.seconds, "seconds", 30, "how many simulated `seconds` the faults last; healing comes on top")
 	f.StringVar(&s.svg, "svg", "", "write a picture to this `file`: of the first 30 s, or of the last 10 s before a violation; with -seeds, of the first world that fails, or else of the first")
 	f.Float64Var(&s.from, "from", 0, "where the picture begins, in simulated `seconds` (default: at most 30 s before -to)")
@@ -117,6 +120,10 @@ func (s *settings) check() error {
 		return fmt.Errorf("-from %v: it must be in 0..%d", s.from, 2*secondsMost)
 	case s.given["to"] && !(s.to > s.from && s.to <= 2*secondsMost):
 		return fmt.Errorf("-to %v: it must be after -from, %v, and at most %d", s.to, s.from, 2*secondsMost)
+	case s.beyond && s.following:
+		return errors.New("-beyond and -following don't go together: nobody promises anything of such worlds; leave one out")
+	case s.following && s.shrink != "":
+		return errors.New("-shrink doesn't work with -following: leave it out, and look at the run with -svg or -trace")
 	case s.svg != "" && s.svg == s.trace:
 		return fmt.Errorf("-svg and -trace both write %s: name two files", s.svg)
 	}
@@ -128,8 +135,11 @@ func duration(seconds float64) time.Duration { return time.Duration(math.Round(s
 // options are one world's.
 func (s *settings) options(seed uint64) sim.Options {
 	draw := sim.Draw
-	if s.beyond {
+	switch {
+	case s.beyond:
 		draw = sim.DrawBeyond
+	case s.following:
+		draw = sim.DrawFollowing
 	}
 	o := draw(seed)
 	if s.nodes > 0 {
@@ -150,6 +160,9 @@ func (s *settings) drawing() []string {
 	}
 	if s.beyond {
 		flags = append(flags, "-beyond")
+	}
+	if s.following {
+		flags = append(flags, "-following")
 	}
 	return flags
 }

@@ -40,6 +40,8 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		{"-svg x -from 3 -to 3", "after -from"},
 		{"-svg x -to 0", "after -from"},
 		{"-svg x -trace x", "two files"},
+		{"-following -beyond", "don't go together"},
+		{"-following -shrink x", "-shrink doesn't work with -following"},
 		{"-what", "-h lists"},
 		{"run.svg", "isn't a flag"},
 	} {
@@ -55,7 +57,7 @@ func TestHelpHelps(t *testing.T) {
 	if err := run([]string{"-h"}, io.Discard, &b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "Exit status"} {
+	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "-following", "Exit status"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the help doesn't mention %s", want)
 		}
@@ -155,6 +157,48 @@ func TestAViolationIsReported(t *testing.T) {
 	}
 	if !bytes.Contains(wellFormed(t, svg), []byte("VIOLATION")) {
 		t.Error("the picture doesn't show it")
+	}
+}
+
+// TestAFollowingWorld runs one whose electorate follows the living, and one of them that fails: the command that is printed shows it again.
+func TestAFollowingWorld(t *testing.T) {
+	svg := filepath.Join(t.TempDir(), "run.svg")
+	var out bytes.Buffer
+	if err := run([]string{"-following", "-seed", "4", "-seconds", "20", "-svg", svg}, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if m := regexp.MustCompile(`electorates +(\d+)`).FindStringSubmatch(out.String()); m == nil || len(m[1]) == 1 && m[1] < "3" {
+		t.Errorf("the electorate hasn't changed:\n%s", out.String())
+	}
+	if !bytes.Contains(wellFormed(t, svg), []byte("seed 4")) {
+		t.Error("the picture doesn't say what it shows")
+	}
+	s, err := parse([]string{"-following", "-seeds", "9", "-seconds", "20"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.alter = func(o *sim.Options) {
+		o.Build = func(_ *sim.World, cfg node.Config, now vote.Now) (sim.Machine, error) {
+			cfg.Following.Fresh = true // nobody is quiet
+			return node.New(cfg, now)
+		}
+	}
+	out.Reset()
+	if err := s.run(&out, io.Discard); !errors.Is(err, errViolated) {
+		t.Fatalf("it ends with %v\n%s", err, out.String())
+	}
+	m := regexp.MustCompile(`VIOLATION in seed (\d+): (.+)\nto see it again: go run ./sim/cmd/lockmesh-sim (.+ -following .+) -svg run.svg\n`).FindStringSubmatch(out.String())
+	if m == nil || strings.Contains(out.String(), "to shrink it") {
+		t.Fatalf("it says\n%s", out.String())
+	}
+	again, err := parse(strings.Fields(m[3]), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.alter = s.alter
+	out.Reset()
+	if err := again.run(&out, io.Discard); !errors.Is(err, errViolated) || !strings.Contains(out.String(), m[2]) {
+		t.Errorf("%s: %v\n%s", m[3], err, out.String())
 	}
 }
 
