@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/explore/internal/deep"
 )
 
 // A node does the same whenever it is in the same state and hears the same, whatever the rest of the world is doing. There are far
@@ -114,7 +115,7 @@ func (l *locals) copy(state uint32) *host {
 		h, _ := l.x.act(l.copy(at.after.local), at.after.on)
 		return h
 	}
-	return deepCopy(at.host)
+	return deep.Copy(at.host)
 }
 
 // keep lets go of all hosts but those of the states that are marked.

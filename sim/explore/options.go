@@ -94,7 +94,7 @@ type Progress struct {
 	Waiting int // how many have still to be looked at
 }
 
-// Machine is what runs on a node: a *node.Node, or one in a wrapper that breaks a rule. It is copied by reflection; see [deepCopy].
+// Machine is what runs on a node: a *node.Node, or one in a wrapper that breaks a rule. It is copied by reflection; see package deep.
 type Machine interface {
 	Lock(now vote.Now, ask quorum.Ask) (vote.Number, error)
 	Share(now vote.Now, num vote.Number) bool

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/sim/explore/internal/deep"
 )
 
 // TestLookingUpIsLivingThrough takes random walks in worlds that have been searched, and has nodes of flesh and blood live through
@@ -297,7 +298,7 @@ func TestCopiesShareNothing(t *testing.T) {
 	in.back = in
 	in.list = []*inner{in, {n: 2}}
 	from := &outer{any: in, byName: map[string]*inner{"x": in}, array: [2][]int{{1}, nil}, text: "t"}
-	to := deepCopy(from)
+	to := deep.Copy(from)
 	if !reflect.DeepEqual(from, to) {
 		t.Fatalf("%+v is not %+v", to, from)
 	}

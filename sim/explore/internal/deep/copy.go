@@ -1,4 +1,5 @@
-package explore
+// Package deep copies the state machines of the core, which have no copy of their own since nothing that ships needs one.
+package deep
 
 import (
 	"reflect"
@@ -6,12 +7,12 @@ import (
 	"unsafe"
 )
 
-// deepCopy returns a copy of *p that shares nothing with it but what can't change: strings, and functions, which must close over
+// Copy returns a copy of *p that shares nothing with it but what can't change: strings, and functions, which must close over
 // nothing that changes. Pointers that meet in *p meet in the copy. It sees unexported fields, which is why it uses unsafe:
 // the core has no copy of its own since nothing that ships needs one.
 //
 // It doesn't follow pointers into the middle of something, and two slices of one array become two arrays. The core keeps neither.
-func deepCopy[T any](p *T) *T {
+func Copy[T any](p *T) *T {
 	c := copier{}
 	return (*T)(c.object(reflect.TypeFor[T](), unsafe.Pointer(p)))
 }
@@ -65,7 +66,7 @@ func newOwner(t reflect.Type) owning {
 		}
 	case reflect.Map:
 		if owner(t.Key()) != nil {
-			panic("explore: can't copy a " + t.String() + ": its keys have pointers")
+			panic("deep: can't copy a " + t.String() + ": its keys have pointers")
 		}
 		return func(c copier, p unsafe.Pointer) {
 			v := reflect.NewAt(t, p).Elem()
@@ -99,7 +100,7 @@ func newOwner(t reflect.Type) owning {
 	case reflect.Struct:
 		return fieldsOwner(t)
 	case reflect.Chan, reflect.UnsafePointer, reflect.Uintptr:
-		panic("explore: can't copy a " + t.String())
+		panic("deep: can't copy a " + t.String())
 	}
 	return nil
 }

@@ -1,0 +1,96 @@
+package elect
+
+import (
+	"fmt"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// decides reports whether some voters are a majority; of both halves, if the electorate is joint. It doesn't share the machine's code on purpose.
+func decides(e *vote.Electorate, some func(i int) bool) bool {
+	for _, half := range [][]vote.Elector{e.Voters, e.Old} {
+		n := 0
+		for _, v := range half {
+			if some(int(v.Dir) - 1) {
+				n++
+			}
+		}
+		if 2*n <= len(half) && len(half) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// judgeDisk looks at a disk that has just been written, and notes what all disks together have decided.
+func (x *explorer) judgeDisk(w *world, i int) (wrong string) {
+	n := &w.nodes[i]
+	was, is := &x.disks[n.before], &x.disks[n.disk]
+	switch {
+	case is.Electorate.Version < was.Electorate.Version:
+		return fmt.Sprintf("%s stored electorate %d, and goes back to %d", nodeName(i), was.Electorate.Version, is.Electorate.Version)
+	case is.Electorate.Version == was.Electorate.Version && (is.Promised.Compare(was.Promised) < 0 || is.Accepted.Compare(was.Accepted) < 0):
+		return fmt.Sprintf("%s has stored a promise, and takes it back", nodeName(i))
+	case is.Accepted.Number == 0 || is.Electorate.Version >= finalVersion:
+		return ""
+	}
+	if decides(&is.Electorate, func(j int) bool {
+		d := &x.disks[w.nodes[j].disk]
+		return d.Electorate.Version == is.Electorate.Version && d.Accepted == is.Accepted && d.Value.Equal(&is.Value)
+	}) {
+		return x.decided(w, &is.Value)
+	}
+	return ""
+}
+
+// decided notes an electorate that was decided.
+func (x *explorer) decided(w *world, e *vote.Electorate) (wrong string) {
+	if e.Version <= firstVersion || e.Version > finalVersion {
+		return ""
+	}
+	value := x.value(*e)
+	at := &w.decided[e.Version]
+	if *at == value {
+		return ""
+	}
+	if *at != 0 {
+		return fmt.Sprintf("two electorates %d: %s, and %s", e.Version, electorateText(&x.values[*at]), electorateText(e))
+	}
+	before := w.decided[e.Version-1]
+	if before == 0 {
+		return fmt.Sprintf("electorate %d is decided, and the one before isn't", e.Version)
+	}
+	if err := electorate.Follows(&x.values[before], e); err != nil {
+		return err.Error()
+	}
+	*at = value
+	return ""
+}
+
+// judgeNode looks at what a node knows. A decision may show here first: where the disk of a voter has had two attempts that propose the same in one save, what it answered
+// the first one stands on no disk.
+func (x *explorer) judgeNode(w *world, i int) (wrong string) {
+	l := &x.locals[w.nodes[i].local]
+	if l.known.Version <= firstVersion || l.value == w.decided[min(l.known.Version, finalVersion)] {
+		return ""
+	}
+	return x.decided(w, &l.known)
+}
+
+// judgeWord looks at what a node says to others: its disk must have it, and only after the drain may the joint electorate be ended.
+func (x *explorer) judgeWord(w *world, i int, m *vote.Message) (wrong string) {
+	e, d := m.Electing, &x.disks[w.nodes[i].disk]
+	granted := e != nil && e.Promised == e.Attempt && d.Electorate.Version < m.Version
+	switch {
+	case m.Kind == vote.KindPrepared && granted && d.Promised.Compare(e.Attempt) < 0:
+		return fmt.Sprintf("%s says that it has promised attempt %d, and its disk doesn't have it", nodeName(i), e.Attempt.Number)
+	case m.Kind == vote.KindAccepted && granted && d.Accepted.Compare(e.Attempt) < 0:
+		return fmt.Sprintf("%s says that it has accepted attempt %d, and its disk doesn't have it", nodeName(i), e.Attempt.Number)
+	case m.Kind == vote.KindAccept && m.Version == finalVersion:
+		if w.decided[jointVersion] == 0 || !decides(&x.values[w.decided[jointVersion]], func(j int) bool { return w.nodes[j].joined == 2 }) {
+			return fmt.Sprintf("%s ends the joint electorate before majorities of both halves have gone by it for as long as the drain", nodeName(i))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,255 @@
+package elect
+
+import (
+	"crypto/sha256"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/explore/internal/deep"
+)
+
+// host is a node with its machine.
+type host struct {
+	Node    int
+	Machine Machine
+	Saving  *vote.State // the save under way
+}
+
+// local is one state of one host. Nothing changes in it: whoever wants the next state copies the host.
+type local struct {
+	host      *host
+	known     vote.Electorate
+	value     uint16 // the number of what is known
+	stored    uint64 // the version
+	saving    uint32 // the disk after the save under way; 0 if none is
+	number    uint64 // of the newest attempt that it knows of
+	attempt   vote.Attempt
+	accepting bool
+}
+
+// occasion is something that happens to a machine in a state.
+type occasion struct {
+	local uint32
+	kind  kind
+	peer  uint8
+	gen   uint8
+	arg   uint32
+}
+
+type kind uint8
+
+// What happens to a machine.
+const (
+	starts   kind = iota // arg is its disk
+	links                // a connection to a peer comes up, instead of an old one
+	asked                // a question comes over a connection that a peer dialed; arg is the message
+	answered             // an answer comes over the connection to a peer
+	polled
+	reported
+	learns // arg is an electorate that was decided
+	proposes
+	saved
+	fails
+	idles
+	drains
+)
+
+// outcome is what a machine does on an occasion.
+type outcome struct {
+	local uint32
+	sent  []sent
+	wrong string
+}
+
+// sent is a message from a machine.
+type sent struct {
+	to     uint8
+	answer bool // it goes over a connection that the receiver dialed
+	gen    uint8
+	msg    uint32
+}
+
+// conn names a connection as one end does: the peer, who dialed it, and how often it was made anew.
+func conn(peer int, theirs bool, gen uint8) vote.Conn {
+	c := vote.Conn(1 + 2*peer + 2*maxNodes*int(gen))
+	if theirs {
+		c++
+	}
+	return c
+}
+
+func ends(c vote.Conn) (peer uint8, theirs bool, gen uint8) {
+	n := int(c - 1)
+	return uint8(n % (2 * maxNodes) / 2), n%2 == 1, uint8(n / (2 * maxNodes))
+}
+
+func session(i int) vote.SessionID { return vote.SessionID{Node: nodeName(i)} }
+
+// happens returns what becomes of a machine in a state.
+func (x *explorer) happens(o occasion, i int) *outcome {
+	if o.kind == starts {
+		o.peer = uint8(i)
+	}
+	if out := x.outcomes[o]; out != nil {
+		return out
+	}
+	out := &outcome{}
+	x.outcomes[o] = out
+	defer func() {
+		if r := recover(); r != nil {
+			out.wrong = "it panics: " + text(r)
+		}
+	}()
+	var h *host
+	if o.kind == starts {
+		h = &host{Node: i}
+	} else {
+		h = deep.Copy(x.locals[o.local].host)
+	}
+	x.act(h, o, out)
+	x.finish(h, out)
+	return out
+}
+
+func (x *explorer) act(h *host, o occasion, out *outcome) {
+	m := h.Machine
+	if o.kind == starts {
+		cfg := electorate.Config{Self: session(h.Node), MaxTTL: ttl}
+		h.Machine = x.o.Build(cfg, x.disks[o.arg], vote.Now{Fast: epoch, Slow: epoch})
+		return
+	}
+	after := time.Duration(0)
+	switch o.kind {
+	case idles:
+		after = idle
+	case drains:
+		after = electorate.Drain(ttl)
+	}
+	t := at(m).Add(after)
+	now := vote.Now{Fast: t, Slow: t}
+	peer := int(o.peer)
+	switch o.kind {
+	case links:
+		m.Unlink(now, conn(peer, false, o.gen-1))
+		m.Link(now, conn(peer, false, o.gen), session(peer))
+	case asked, polled:
+		m.Hear(now, conn(peer, true, o.gen), session(peer), &x.messages[o.arg])
+	case answered:
+		m.Hear(now, conn(peer, false, o.gen), session(peer), &x.messages[o.arg])
+	case reported:
+		report := x.messages[o.arg]
+		report.Nonce = field(coreOf(m), "nonce").Uint()
+		m.Hear(now, conn(peer, false, o.gen), session(peer), &report)
+	case learns:
+		tell := vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: x.values[o.arg]}}
+		m.Hear(now, conn(peer, false, o.gen), session(peer), &tell)
+	case proposes:
+		if err := m.Propose(now, x.proposals[o.arg].target); err != nil {
+			out.wrong = impossible
+		}
+	case saved, fails:
+		failed := ""
+		if o.kind == fails {
+			failed = "no space left on device"
+		}
+		s := h.Saving
+		h.Saving = nil
+		m.Saved(now, s.Writes, failed)
+	case idles, drains:
+		m.Tick(now)
+	}
+}
+
+// impossible marks what can't happen in a state after all.
+const impossible = "impossible"
+
+// finish has a host's words to itself heard at once, as in production, sorts the others, and gives its state a number.
+func (x *explorer) finish(h *host, out *outcome) {
+	m := h.Machine
+	said := m.Drain(nil)
+	for len(said) > 0 {
+		o := said[0]
+		said = said[1:]
+		msg := o.Message
+		switch {
+		case o.Conn == vote.LocalConn:
+			t := at(m)
+			m.Hear(vote.Now{Fast: t, Slow: t}, vote.LocalConn, session(h.Node), &msg)
+			said = append(said, m.Drain(nil)...)
+		case msg.Kind == vote.KindPoll || msg.Kind == vote.KindElectorate: // steps of their own
+		case msg.Version > finalVersion: // the next change
+		default:
+			if msg.Kind == vote.KindReport {
+				e := *msg.Electing
+				e.Writes = 0 // old copies aren't explored
+				msg.Electing = &e
+			}
+			to, theirs, gen := ends(o.Conn)
+			out.sent = append(out.sent, sent{to, theirs, gen, x.message(msg)})
+		}
+	}
+	for _, s := range m.Saves() {
+		if h.Saving != nil {
+			out.wrong = "it saves while a save is under way"
+		}
+		h.Saving = &s
+	}
+	for _, a := range m.Alarms() {
+		if !slices.Contains([]string{"the state directory can't be written"}, a[:min(len(a), 36)]) {
+			out.wrong = "it raises an alarm: " + a
+		}
+	}
+	out.local = x.local(h)
+}
+
+// local numbers the state of a host.
+func (x *explorer) local(h *host) uint32 {
+	core := coreOf(h.Machine)
+	e := encoder{core: core, now: at(h.Machine)}
+	e.value(reflect.ValueOf(h).Elem())
+	key := sha256.Sum256(e.buf)
+	if n, ok := x.localOf[key]; ok {
+		return n
+	}
+	m := h.Machine.Core()
+	l := local{host: h, known: *m.Known(), value: x.value(*m.Known()), stored: m.Stored().Version, number: field(core, "number").Uint()}
+	if h.Saving != nil {
+		l.saving = x.disk(*h.Saving)
+	}
+	if r := field(core, "race"); !r.IsNil() {
+		a := field(r.Elem(), "attempt")
+		l.attempt = vote.Attempt{Number: field(a, "Number").Uint(), By: vote.Dir(field(a, "By").Uint())}
+		l.accepting = field(r.Elem(), "accepting").Bool()
+	}
+	n := uint32(len(x.locals))
+	x.locals = append(x.locals, l)
+	x.localOf[key] = n
+	return n
+}
+
+func (x *explorer) disk(s vote.State) uint32 {
+	s.Writes = 0
+	return number(&x.disks, x.diskOf, s)
+}
+
+func (x *explorer) value(e vote.Electorate) uint16 { return uint16(number(&x.values, x.valueOf, e)) }
+
+func (x *explorer) message(m vote.Message) uint32 { return number(&x.messages, x.messageOf, m) }
+
+// number returns the number of something, from 1 on.
+func number[T any](all *[]T, of map[string]uint32, v T) uint32 {
+	key := string(encoded(v))
+	n, ok := of[key]
+	if !ok {
+		if len(*all) == 0 {
+			*all = make([]T, 1)
+		}
+		n = uint32(len(*all))
+		*all = append(*all, v)
+		of[key] = n
+	}
+	return n
+}

@@ -1,0 +1,147 @@
+package elect
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+const (
+	maxNodes     = 5
+	maxProposals = 8
+
+	ttl   = 10 * time.Second
+	epoch = vote.Instant(1 << 40)
+	// idle is how long a node's clock goes on at once: longer than an attempt may take, than a failed save is waited for and than a report is recent, and as
+	// long as a voter of the next rank gives the one before.
+	idle = ttl / 2
+)
+
+// Options say what a run explores. All limits together make the space finite.
+type Options struct {
+	// Propose are changes that may be proposed, each once and at any time while its node goes by the first electorate, {a, b, c}: "a:abcd" is that a
+	// proposes to have a, b, c and d vote. Names are letters from a on.
+	Propose []string
+
+	Crashes  int      // how many times a node crashes; it starts again whenever it pleases the adversary, or never
+	Failures int      // how many saves fail
+	Cuts     int      // how many times a connection breaks, with the loss of all that is under way on it
+	Idles    int      // how many times the clock of one node goes on by half a TTL, so that an attempt is given up, or the next voter's turn comes
+	Drains   int      // how many times all clocks go on by a drain; 1 by default, and at most 2
+	Attempts uint64   // the largest number of an attempt that is followed; 3 by default
+	Crash    []string // which nodes may crash; nil: all
+	Conclude []string // which nodes hear how others stand, so that they may end the joint electorate; nil: all
+
+	Build     Builder             // nil: the machine that production runs
+	MaxStates int                 // stop after so many; 0: when all have been seen
+	Stop      func(Progress) bool // called every now and then; true ends the run
+
+	lossy bool // a crash may lose the last save although it was reported done; for mutants
+}
+
+// Progress tells how far a run is.
+type Progress struct {
+	States  int // met so far
+	Depth   int // of those that are being looked at
+	Waiting int // how many have still to be looked at
+}
+
+// Machine is what runs on a node: an *electorate.Machine, or one in a wrapper that breaks a rule. It is copied by reflection; see package deep.
+type Machine interface {
+	Hear(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message)
+	Saved(now vote.Now, writes uint64, failed string)
+	Tick(now vote.Now)
+	Link(now vote.Now, conn vote.Conn, peer vote.SessionID)
+	Unlink(now vote.Now, conn vote.Conn)
+	Propose(now vote.Now, target []vote.Elector) error
+	Drain(out []vote.Outbound) []vote.Outbound
+	Saves() []vote.State
+	Alarms() []string
+	Core() *electorate.Machine
+}
+
+// Genuine is the machine of production.
+type Genuine struct{ *electorate.Machine }
+
+// Core returns the machine itself.
+func (g Genuine) Core() *electorate.Machine { return g.Machine }
+
+// Builder makes the machine of a new life of a node, whose voter counts at once.
+type Builder func(cfg electorate.Config, state vote.State, now vote.Now) Machine
+
+func genuine(cfg electorate.Config, state vote.State, now vote.Now) Machine {
+	m := electorate.New(cfg, state, now)
+	m.Stand(electorate.Standing{Counting: true})
+	return Genuine{m}
+}
+
+// proposal is one of Options.Propose.
+type proposal struct {
+	node   int
+	target []vote.Elector
+	text   string
+}
+
+// founders are how many nodes vote in the first electorate.
+const founders = 3
+
+func nodeName(i int) vote.NodeID { return vote.NodeID('a' + rune(i)) }
+
+func elector(i int) vote.Elector { return vote.Elector{Name: nodeName(i), Dir: vote.Dir(i + 1)} }
+
+// check fills in defaults, and returns the proposals, and how many nodes there are.
+func (o *Options) check() (all []proposal, nodes int, err error) {
+	nodes = founders
+	if len(o.Propose) == 0 || len(o.Propose) > maxProposals {
+		return nil, 0, fmt.Errorf("%d proposals: it can be 1 to %d", len(o.Propose), maxProposals)
+	}
+	for _, text := range o.Propose {
+		p := proposal{text: text}
+		if len(text) < 3 || text[1] != ':' || text[0] < 'a' || text[0] >= 'a'+founders {
+			return nil, 0, fmt.Errorf("proposal %q: it must be a voter and its target, like a:abcd", text)
+		}
+		p.node = int(text[0] - 'a')
+		for i := 2; i < len(text); i++ {
+			n := int(text[i]) - 'a'
+			if n < 0 || n >= maxNodes || i > 2 && text[i-1] >= text[i] {
+				return nil, 0, fmt.Errorf("proposal %q: its target must be letters from a to %s, in order", text, nodeName(maxNodes-1))
+			}
+			p.target = append(p.target, elector(n))
+			nodes = max(nodes, n+1)
+		}
+		all = append(all, p)
+	}
+	for _, n := range []int{o.Crashes, o.Failures, o.Cuts, o.Idles, o.Drains} {
+		if n < 0 || n > 50 {
+			return nil, 0, errors.New("a limit is negative or above 50")
+		}
+	}
+	if o.Drains == 0 {
+		o.Drains = 1
+	}
+	if o.Attempts == 0 {
+		o.Attempts = 3
+	}
+	if time.Duration(o.Drains)*electorate.Drain(ttl)+time.Duration(o.Idles)*idle >= electorate.FailAfter(ttl) || o.Idles > 2 {
+		return nil, 0, fmt.Errorf("%d drains and %d idles: so much time passes that nodes which gossip doesn't name are voted out; 1 and 2 are the most, or 2 and 1", o.Drains, o.Idles)
+	}
+	for _, names := range [][]string{o.Crash, o.Conclude} {
+		for _, name := range names {
+			if len(name) != 1 || name[0] < 'a' || int(name[0]-'a') >= nodes {
+				return nil, 0, fmt.Errorf("no node is called %s", name)
+			}
+		}
+	}
+	if o.Build == nil {
+		o.Build = genuine
+	}
+	return all, nodes, nil
+}
+
+func (o *Options) may(list []string, i int) bool {
+	return list == nil || slices.Contains(list, string(nodeName(i)))
+}

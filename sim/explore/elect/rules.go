@@ -1,0 +1,134 @@
+package elect
+
+import (
+	"reflect"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// rule writes one field of a struct otherwise than as it stands.
+type rule func(e *encoder, in, v reflect.Value)
+
+func skip(*encoder, reflect.Value, reflect.Value) {}
+
+// rules name every field that isn't written as it stands. A test holds each name to be that of a field.
+var rules map[string]rule
+
+func init() {
+	rules = map[string]rule{
+		// Never changes, or is empty between calls, or is text for people. Clocks are told apart by what they are compared with.
+		"electorate.Machine.cfg": skip, "electorate.Machine.now": skip, "electorate.Machine.own": skip, "electorate.Machine.out": skip,
+		"electorate.Machine.saves": skip, "electorate.Machine.alarms": skip, "electorate.Machine.started": skip, "electorate.Machine.stuckSince": skip,
+
+		// Old copies of directories aren't explored, so how often a state was written matters only between a save and what waits for it.
+		"vote.State.Writes": skip, "electorate.held.writes": sinceWrites, "electorate.Machine.everStored": skip, "electorate.other.writes": skip,
+		"electorate.other.life": skip,
+
+		// That nodes tell of electorates is a step of its own, as is that one asks how another stands; so whom they told and when they ask next doesn't matter.
+		"electorate.Machine.conns": skip, "electorate.Machine.pollAt": skip,
+		// A report counts as one from after the drain or as one from before; see electorate.Machine.goesBy.
+		"electorate.Machine.nonce": skip, "electorate.drain.fresh": func(e *encoder, _, v reflect.Value) { e.flag(v.Uint() > 0) },
+		"electorate.other.told": told, "electorate.other.heard": skip, "electorate.other.firm": skip,
+		"electorate.other.since": skip, // of a node of which gossip says nothing, and too short a time
+
+		"electorate.drain.seen": unordered, "electorate.race.with": unordered,
+		"electorate.Machine.saving":  when(func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
+		"electorate.Machine.retryAt": until(func(e *encoder) bool { return field(e.core, "stuck").Len() > 0 }),
+		"electorate.drain.since": since(electorate.Drain(ttl), func(e *encoder) bool {
+			return field(field(e.core, "drain"), "begun").Bool()
+		}),
+		"electorate.race.until": until(changing),
+		// Before the joint electorate nobody waits for a turn, since whoever proposes is told to. After the final one nothing more is explored.
+		"electorate.Machine.race": when(changing), "electorate.Machine.number": when(changing),
+		"electorate.Machine.raceAt": until(joint), "electorate.Machine.needed": when(joint),
+		"electorate.Machine.neededAt": since(2*ttl, func(e *encoder) bool { return joint(e) && field(e.core, "needed").Len() > 0 }),
+	}
+}
+
+// field returns a field by its name.
+func field(v reflect.Value, name string) reflect.Value {
+	f := v.FieldByName(name)
+	if !f.IsValid() {
+		panic("elect: " + v.Type().String() + " has no field " + name)
+	}
+	return f
+}
+
+// version returns which electorate a machine knows.
+func (e *encoder) version() uint64 {
+	return field(field(field(e.core, "state"), "Electorate"), "Version").Uint()
+}
+
+func joint(e *encoder) bool { return e.version() == jointVersion }
+
+func changing(e *encoder) bool { return e.version() < finalVersion }
+
+func when(holds func(e *encoder) bool) rule {
+	return func(e *encoder, _, v reflect.Value) {
+		if holds(e) {
+			e.value(v)
+		} else {
+			e.num(0)
+		}
+	}
+}
+
+// until writes an instant by how far ahead it is, as far as it matters.
+func until(matters func(e *encoder) bool) rule {
+	return func(e *encoder, _, v reflect.Value) {
+		if matters(e) {
+			e.num(max(0, v.Int()-int64(e.now)))
+		} else {
+			e.num(0)
+		}
+	}
+}
+
+// since writes an instant by how long ago it was; how much longer than most doesn't matter.
+func since(most interface{ Nanoseconds() int64 }, matters func(e *encoder) bool) rule {
+	return func(e *encoder, _, v reflect.Value) {
+		if matters(e) {
+			e.num(min(most.Nanoseconds(), int64(e.now)-v.Int()))
+		} else {
+			e.num(0)
+		}
+	}
+}
+
+func sinceWrites(e *encoder, _, v reflect.Value) {
+	e.num(int64(v.Uint()) - int64(field(field(e.core, "state"), "Writes").Uint()))
+}
+
+// unordered writes a slice as a set.
+func unordered(e *encoder, _, v reflect.Value) {
+	var all []string
+	for i := range v.Len() {
+		p := encoder{core: e.core, now: e.now}
+		p.value(v.Index(i))
+		all = append(all, string(p.buf))
+	}
+	e.set(all)
+}
+
+// told writes a report by what it decides: it matters to those who are to end the joint electorate.
+func told(e *encoder, in, v reflect.Value) {
+	if !joint(e) || !field(in, "firm").Bool() {
+		e.num(0)
+		return
+	}
+	e.num(1)
+	fresh := field(field(e.core, "drain"), "fresh").Uint()
+	e.flag(fresh > 0 && field(v, "nonce").Uint() >= fresh)
+	e.flag(int64(e.now)-field(in, "heard").Int() <= int64(3*ttl/10)) // electorate.Machine.recent
+	for _, name := range []string{"dir", "elected", "top", "counting", "stuck"} {
+		e.value(field(v, name))
+	}
+}
+
+// at returns when a machine is, by its clock.
+func at(m Machine) vote.Instant {
+	return vote.Instant(field(coreOf(m), "now").FieldByName("Slow").Int())
+}
+
+func coreOf(m Machine) reflect.Value { return reflect.ValueOf(m.Core()).Elem() }

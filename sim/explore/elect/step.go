@@ -1,0 +1,296 @@
+package elect
+
+import "github.com/lockmesh/lockmesh/internal/vote"
+
+// step is one thing that happens in a world.
+type step struct {
+	what stepKind
+	a, b uint8  // nodes
+	n    uint16 // what else it takes
+}
+
+type stepKind uint8
+
+const (
+	stepPropose stepKind = iota // a makes proposal n
+	stepAsk                     // the message at n on the way from a to b, on a connection that a dialed
+	stepAnswer                  // and on one that b dialed
+	stepTell                    // a tells b electorate n, which was decided
+	stepReport                  // a tells b how it stands
+	stepSaved                   // a's save is done
+	stepFails                   // a's save fails
+	stepCrash                   // a crashes; with n, its save was done
+	stepStart
+	stepCut // the connection that a dialed to b breaks, and comes up again
+	stepIdle
+	stepDrain
+)
+
+// steps appends all that can happen in a world.
+func (x *explorer) steps(w *world, todo []step) []step {
+	for i, p := range x.proposals {
+		if n := w.nodes[p.node]; n.local != 0 && w.proposed>>i&1 == 0 && x.locals[n.local].known.Version == firstVersion && x.locals[n.local].attempt.Number == 0 {
+			todo = append(todo, step{stepPropose, uint8(p.node), 0, uint16(i)})
+		}
+	}
+	for i := range x.nodes {
+		a, n := uint8(i), &w.nodes[i]
+		if n.local == 0 {
+			todo = append(todo, step{stepStart, a, 0, 0})
+		} else {
+			l := &x.locals[n.local]
+			if l.saving != 0 {
+				todo = append(todo, step{stepSaved, a, 0, 0})
+				if w.failures > 0 {
+					todo = append(todo, step{stepFails, a, 0, 0})
+				}
+			}
+			if w.crashes > 0 && x.o.may(x.o.Crash, i) {
+				todo = append(todo, step{stepCrash, a, 0, 0})
+				if l.saving != 0 {
+					todo = append(todo, step{stepCrash, a, 0, 1})
+				}
+			}
+			if int(n.idles) < x.o.Idles && l.known.Version < finalVersion {
+				todo = append(todo, step{stepIdle, a, 0, 0})
+			}
+		}
+		for j := range x.nodes {
+			if i != j {
+				todo = x.between(w, i, j, todo)
+			}
+		}
+	}
+	if w.drains > 0 && w.decided[jointVersion] != 0 {
+		todo = append(todo, step{stepDrain, 0, 0, 0})
+	}
+	return todo
+}
+
+// between appends what can happen from one node to another.
+func (x *explorer) between(w *world, i, j int, todo []step) []step {
+	a, b := uint8(i), uint8(j)
+	asks, tells := w.asks[i][j], w.tells[i][j]
+	if w.cuts > 0 && (asks != "" || w.tells[j][i] != "") {
+		todo = append(todo, step{stepCut, a, b, 0})
+	}
+	if w.nodes[j].local == 0 {
+		return todo
+	}
+	// Of the words of each life of a the first can arrive.
+	met := 0
+	for at := 0; at < len(asks); at += packet {
+		if gen, _ := asks.at(at); met>>gen&1 == 0 {
+			met |= 1 << gen
+			todo = append(todo, step{stepAsk, a, b, uint16(at)})
+		}
+	}
+	if tells != "" {
+		todo = append(todo, step{stepAnswer, a, b, 0})
+	}
+	from, to := w.nodes[i].local, &x.locals[w.nodes[j].local]
+	if from == 0 {
+		return todo
+	}
+	l := &x.locals[from]
+	for v := max(to.known.Version, firstVersion) + 1; v <= l.known.Version; v++ {
+		todo = append(todo, step{stepTell, a, b, w.decided[v]})
+	}
+	if to.known.Version == jointVersion && l.stored == jointVersion && x.o.may(x.o.Conclude, j) {
+		todo = append(todo, step{stepReport, a, b, 0})
+	}
+	return todo
+}
+
+// generation tells the connections between two nodes apart, which are new whenever one of them starts.
+func generation(w *world, i, j int) uint8 { return w.nodes[i].lives + w.nodes[j].lives }
+
+// apply has a step happen. It returns what it violates; empty if nothing. It returns impossible if it can't happen after all.
+func (x *explorer) apply(w *world, s step) (wrong string) {
+	i, j := int(s.a), int(s.b)
+	n := &w.nodes[i]
+	switch s.what {
+	case stepPropose:
+		w.proposed |= 1 << s.n
+		return x.happen(w, i, occasion{kind: proposes, arg: uint32(s.n)})
+	case stepAsk:
+		gen, msg := w.asks[i][j].at(int(s.n))
+		w.asks[i][j] = w.asks[i][j].without(int(s.n))
+		return x.happen(w, j, occasion{kind: asked, peer: s.a, gen: gen, arg: msg})
+	case stepAnswer:
+		gen, msg := w.tells[i][j].at(0)
+		w.tells[i][j] = w.tells[i][j].without(0)
+		return x.happen(w, j, occasion{kind: answered, peer: s.a, gen: gen, arg: msg})
+	case stepTell:
+		return x.happen(w, j, occasion{kind: learns, peer: s.a, gen: generation(w, i, j), arg: uint32(s.n)})
+	case stepReport:
+		return x.reports(w, i, j)
+	case stepSaved:
+		x.write(w, i)
+		if wrong := x.judgeDisk(w, i); wrong != "" {
+			return wrong
+		}
+		return x.happen(w, i, occasion{kind: saved})
+	case stepFails:
+		w.failures--
+		return x.happen(w, i, occasion{kind: fails})
+	case stepCrash:
+		return x.crash(w, i, s.n == 1)
+	case stepStart:
+		return x.start(w, i)
+	case stepCut:
+		w.cuts--
+		w.asks[i][j], w.tells[j][i] = "", ""
+		return ""
+	case stepIdle:
+		n.idles++
+		return x.happen(w, i, occasion{kind: idles})
+	}
+	w.drains--
+	for k := range x.nodes {
+		if d := &w.nodes[k]; d.joined == 1 {
+			d.joined = 2
+		}
+	}
+	for k := range x.nodes {
+		if w.nodes[k].local != 0 {
+			if wrong := x.happen(w, k, occasion{kind: drains}); wrong != "" {
+				return wrong
+			}
+		}
+	}
+	return ""
+}
+
+// reports has one node tell another how it stands, in answer to a poll that was on its way just now.
+func (x *explorer) reports(w *world, i, j int) (wrong string) {
+	gen := generation(w, i, j)
+	out := x.happens(occasion{local: w.nodes[i].local, kind: polled, peer: uint8(j), gen: gen, arg: x.poll}, i)
+	w.nodes[i].local = out.local
+	for _, s := range out.sent {
+		if x.messages[s.msg].Kind == vote.KindReport {
+			return x.happen(w, j, occasion{kind: reported, peer: uint8(i), gen: gen, arg: s.msg})
+		}
+	}
+	return "it answers no poll"
+}
+
+// write has a node's save reach its disk.
+func (x *explorer) write(w *world, i int) {
+	n := &w.nodes[i]
+	n.before, n.disk = n.disk, x.locals[n.local].saving
+	if x.disks[n.disk].Electorate.Version >= jointVersion && n.joined == 0 {
+		n.joined = 1
+	}
+}
+
+// crash ends a node. What it has said may yet arrive; what was on its way to it doesn't.
+func (x *explorer) crash(w *world, i int, saved bool) (wrong string) {
+	n := &w.nodes[i]
+	w.crashes--
+	if saved {
+		x.write(w, i)
+		wrong = x.judgeDisk(w, i)
+	} else if x.o.lossy {
+		n.disk = n.before
+	}
+	n.local = 0
+	for j := range x.nodes {
+		w.asks[j][i], w.tells[j][i] = "", ""
+	}
+	return wrong
+}
+
+// start begins a node's next life with what its disk has. Whoever is up hears that the connections to its last one are gone, and dials it anew, as it does them.
+func (x *explorer) start(w *world, i int) (wrong string) {
+	n := &w.nodes[i]
+	n.lives++
+	out := x.happens(occasion{kind: starts, arg: n.disk}, i)
+	if out.wrong != "" {
+		return out.wrong
+	}
+	n.local = out.local
+	for j := range x.nodes {
+		if j == i {
+			continue
+		}
+		w.tells[i][j] = ""
+		if w.nodes[j].local == 0 {
+			continue
+		}
+		gen := generation(w, i, j)
+		if wrong := x.happen(w, i, occasion{kind: links, peer: uint8(j), gen: gen}); wrong != "" {
+			return wrong
+		}
+		if wrong := x.happen(w, j, occasion{kind: links, peer: uint8(i), gen: gen}); wrong != "" {
+			return wrong
+		}
+	}
+	return ""
+}
+
+// happen has something happen to a node, and puts on its way what that says.
+func (x *explorer) happen(w *world, i int, o occasion) (wrong string) {
+	n := &w.nodes[i]
+	o.local = n.local
+	out := x.happens(o, i)
+	if out.wrong != "" {
+		if out.wrong != impossible {
+			return string(nodeName(i)) + ": " + out.wrong
+		}
+		return out.wrong
+	}
+	n.local = out.local
+	if wrong := x.judgeNode(w, i); wrong != "" {
+		return wrong
+	}
+	for _, s := range out.sent {
+		if wrong := x.judgeWord(w, i, &x.messages[s.msg]); wrong != "" {
+			return wrong
+		}
+		j := int(s.to)
+		switch {
+		case w.nodes[j].local == 0: // nobody is there to hear it
+		case s.answer && s.gen == generation(w, i, j):
+			w.tells[i][j] = w.tells[i][j].add(s.gen, s.msg)
+		case !s.answer:
+			w.asks[i][j] = w.asks[i][j].add(s.gen, s.msg)
+		}
+	}
+	return ""
+}
+
+// tidy takes off what would change nothing whenever it arrived: answers to an attempt that is over, or to its first phase once it is in its second,
+// and questions about an election that is over.
+func (x *explorer) tidy(w *world) {
+	for i := range x.nodes {
+		for j := range x.nodes {
+			if i == j || w.nodes[j].local == 0 {
+				continue
+			}
+			to := &x.locals[w.nodes[j].local]
+			over := func(m *vote.Message) bool {
+				e := m.Electing
+				if to.known.Version >= finalVersion {
+					return true
+				}
+				return e.Promised.Number <= to.number && (m.Version <= to.known.Version || e.Attempt != to.attempt || to.accepting && m.Kind == vote.KindPrepared)
+			}
+			w.tells[i][j] = x.without(w.tells[i][j], over)
+			w.asks[i][j] = x.without(w.asks[i][j], func(m *vote.Message) bool {
+				return m.Version <= to.known.Version && (m.Electing.Attempt.Number <= to.number || to.known.Version >= finalVersion)
+			})
+		}
+	}
+}
+
+func (x *explorer) without(l lane, over func(m *vote.Message) bool) lane {
+	for at := 0; at < len(l); {
+		if _, msg := l.at(at); over(&x.messages[msg]) {
+			l = l.without(at)
+		} else {
+			at += packet
+		}
+	}
+	return l
+}
