@@ -221,7 +221,7 @@ func (x *explorer) local(h *host) uint32 {
 	}
 	if r := field(core, "race"); !r.IsNil() {
 		a := field(r.Elem(), "attempt")
-		l.attempt = vote.Attempt{Number: field(a, "Number").Uint(), By: vote.Dir(field(a, "By").Uint())}
+		l.attempt = vote.Attempt{Number: field(a, "Number").Uint(), By: vote.Life(field(a, "By").Uint())}
 		l.accepting = field(r.Elem(), "accepting").Bool()
 	}
 	n := uint32(len(x.locals))
