@@ -96,6 +96,12 @@ func (m *Machine) conclude() {
 	if !d.begun && decides(e, func(v vote.Elector) bool { return slices.Contains(d.seen, v) }) {
 		d.begun, d.since = true, m.now.Slow
 	}
+	if m.now.Slow.Sub(m.adopted) >= FailAfter(m.cfg.MaxTTL) && !majority(e.Voters, m.well) && majority(e.Old, m.well) {
+		// Without the new voters no lock can be had. The old ones alone may be had back at once: what stands under this electorate, or stood
+		// under the one before, has a majority of them.
+		m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Old, Floor: e.Floor}, "back to "+names(e.Old)+" (too few of the new voters are there)")
+		return
+	}
 	if !d.begun || m.now.Slow.Sub(d.since) < Drain(m.cfg.MaxTTL) {
 		return
 	}

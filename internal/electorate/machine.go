@@ -63,6 +63,7 @@ type Machine struct {
 	distrusted string // why this node's directory isn't to be trusted
 	leaving    bool
 	drain      drain
+	adopted    vote.Instant // when the newest electorate was learned of; or when this life began
 	race       *race
 	number     uint64       // the largest of any attempt that was heard of
 	raceAt     vote.Instant // no attempt is made before
@@ -93,7 +94,7 @@ func New(cfg Config, state vote.State, now vote.Now) *Machine {
 		cfg.MaxVoters = MaxVoters
 	}
 	m := &Machine{
-		cfg: cfg, now: now, started: now.Slow, state: state, stored: state,
+		cfg: cfg, now: now, started: now.Slow, adopted: now.Slow, state: state, stored: state,
 		conns: make(map[vote.Conn]*line), others: make(map[vote.NodeID]*other),
 		pending: true, // each start is stored, so that one from an old copy is noticed
 		pollAt:  now.Slow,
@@ -258,7 +259,7 @@ func (m *Machine) adopt(e *vote.Electorate) {
 	// The election of the next version begins anew: nothing is promised in it yet.
 	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge = vote.Attempt{}, vote.Attempt{}, vote.Electorate{}, nil
 	m.pending = true
-	m.race, m.raceAt, m.needed, m.drain = nil, 0, "", drain{}
+	m.race, m.raceAt, m.needed, m.drain, m.adopted = nil, 0, "", drain{}, m.now.Slow
 	m.pollAt = m.now.Slow
 }
 

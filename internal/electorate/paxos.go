@@ -44,7 +44,7 @@ func (m *Machine) votesOn(conn vote.Conn, version uint64) bool {
 		m.tell(conn)
 		return false
 	}
-	return version == m.state.Electorate.Version+1 && m.member()
+	return version == m.state.Electorate.Version+1 && m.Trusted() && slices.Contains(m.state.Electorate.Deciding(), m.Elector())
 }
 
 // prepare promises to accept no earlier attempt, and tells what was accepted before.
@@ -99,7 +99,7 @@ func (m *Machine) accept(conn vote.Conn, msg *vote.Message) {
 }
 
 // Follows complains about an electorate that can't be decided by another: after one that isn't joint comes a joint one with the same voters as
-// old ones, and after a joint one its new voters alone.
+// old ones, and after a joint one its new voters alone, or again the old ones.
 func Follows(e, next *vote.Electorate) error {
 	if err := next.Check(); err != nil {
 		return err
@@ -111,7 +111,7 @@ func Follows(e, next *vote.Electorate) error {
 		return fmt.Errorf("electorate %d stems from another founding", next.Version)
 	case next.Floor < e.Floor:
 		return fmt.Errorf("the floor of electorate %d is below that of the one before", next.Version)
-	case e.Joint() && (next.Joint() || !slices.Equal(next.Voters, e.Voters)):
+	case e.Joint() && (next.Joint() || !slices.Equal(next.Voters, e.Voters) && !slices.Equal(next.Voters, e.Old)):
 		return fmt.Errorf("electorate %d isn't what the joint one before leads to", next.Version)
 	case !e.Joint() && !slices.Equal(next.Old, e.Voters):
 		return fmt.Errorf("electorate %d isn't joint with the one before: nobody would stand in both", next.Version)
@@ -129,18 +129,20 @@ type race struct {
 	until     vote.Instant   // when it is given up
 }
 
-// decides reports whether some voters are a majority of an electorate; of both halves, if it is joint.
-func decides(e *vote.Electorate, some func(vote.Elector) bool) bool {
-	half := func(voters []vote.Elector) bool {
-		n := 0
-		for _, v := range voters {
-			if some(v) {
-				n++
-			}
+// majority reports whether some are a majority of the voters.
+func majority(voters []vote.Elector, some func(vote.Elector) bool) bool {
+	n := 0
+	for _, v := range voters {
+		if some(v) {
+			n++
 		}
-		return n >= len(voters)/2+1
 	}
-	return len(e.Voters) > 0 && half(e.Voters) && (!e.Joint() || half(e.Old))
+	return n >= len(voters)/2+1
+}
+
+// decides reports whether some voters decide about locks in an electorate: a majority, and of both halves if it is joint.
+func decides(e *vote.Electorate, some func(vote.Elector) bool) bool {
+	return majority(e.Voters, some) && (!e.Joint() || majority(e.Old, some))
 }
 
 // run begins an attempt to have an electorate decided.
@@ -152,7 +154,7 @@ func (m *Machine) run(value vote.Electorate) {
 
 // ask puts a question to all voters that decide, ourselves included.
 func (m *Machine) ask(kind vote.Kind, e vote.Electing) {
-	for _, v := range m.state.Electorate.All() {
+	for _, v := range m.state.Electorate.Deciding() {
 		msg := vote.Message{Kind: kind, Version: m.state.Electorate.Version + 1, Electing: &e}
 		if v == m.Elector() {
 			m.send(vote.LocalConn, msg)
@@ -182,7 +184,7 @@ func (m *Machine) answers(from vote.NodeID, msg *vote.Message) bool {
 	if msg.Kind == vote.KindPrepared && e.Accepted.Compare(r.best) > 0 && Follows(&m.state.Electorate, &e.Electorate) == nil {
 		r.best, r.value = e.Accepted, e.Electorate
 	}
-	return decides(&m.state.Electorate, func(v vote.Elector) bool { return slices.Contains(r.with, v) })
+	return majority(m.state.Electorate.Deciding(), func(v vote.Elector) bool { return slices.Contains(r.with, v) })
 }
 
 // prepared takes in a promise. With those of a majority, no earlier attempt can be decided any more than it is.

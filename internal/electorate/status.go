@@ -54,6 +54,9 @@ func (m *Machine) change() string {
 		if !m.member() {
 			return text
 		}
+		if strings.HasPrefix(m.needed, "back") {
+			return m.needed + ": waits for the voters' decision"
+		}
 		if !m.drain.begun {
 			return text + ": waits for majorities of both to go by it; missing: " + m.missing(func(v vote.Elector) bool { return slices.Contains(m.drain.seen, v) })
 		}

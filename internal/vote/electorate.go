@@ -39,6 +39,16 @@ type Electorate struct {
 // Joint reports whether every decision needs a majority of the old voters, too.
 func (e *Electorate) Joint() bool { return len(e.Old) > 0 }
 
+// Deciding returns the voters of whom a majority decides who votes next. While it is joint those are the old ones: locks need a majority of the new
+// ones, too, but if so many of these die that there is none, the old ones can still go back. They are in their own right to decide as long as nothing
+// is final, and a majority of them is part of whatever stands under the joint electorate.
+func (e *Electorate) Deciding() []Elector {
+	if e.Joint() {
+		return e.Old
+	}
+	return e.Voters
+}
+
 // All returns the voters, old ones included, sorted, each once.
 func (e *Electorate) All() []Elector {
 	all := slices.Concat(e.Voters, e.Old)
