@@ -89,8 +89,8 @@ func (b *bench) heard() string {
 				s += fmt.Sprintf(" accepted %d/%d", p.Number, p.By)
 			}
 		}
-		if e := &m.Electing.Electorate; e.Version > 0 {
-			s += " " + text(e)
+		if m.Electing != nil && m.Electing.Electorate.Version > 0 {
+			s += " " + text(&m.Electing.Electorate)
 		}
 		said = append(said, s)
 	}
