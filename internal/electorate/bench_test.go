@@ -1,0 +1,132 @@
+package electorate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// bench is one machine, with everybody else's part played by the test. Node a's directory is 1, that of b 2, and so on.
+type bench struct {
+	t   *testing.T
+	m   *Machine
+	now vote.Now
+}
+
+func elector(name string) vote.Elector {
+	return vote.Elector{Name: vote.NodeID(name), Dir: vote.Dir(name[0]-'a') + 1}
+}
+
+func electors(list string) (all []vote.Elector) {
+	for _, name := range strings.Fields(list) {
+		all = append(all, elector(name))
+	}
+	return all
+}
+
+// electorate reads "7: a b c (a b)": the version, the voters, and the old ones.
+func electorate(s string) (e vote.Electorate) {
+	version, rest, _ := strings.Cut(s, ":")
+	if _, err := fmt.Sscan(version, &e.Version); err != nil {
+		panic(err)
+	}
+	voters, old, _ := strings.Cut(rest, "(")
+	e.Lineage, e.Voters, e.Old = 5, electors(voters), electors(strings.TrimSuffix(old, ")"))
+	return e
+}
+
+func newBench(t *testing.T, e string) *bench {
+	b := &bench{t: t, now: vote.Now{Fast: 1e12, Slow: 1e12, Wall: 1_700_000_000_000_000}}
+	b.restart(vote.State{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate(e)}, 1)
+	b.save("")
+	b.heard()
+	return b
+}
+
+// restart begins a life with what the directory holds; b and c are connected.
+func (b *bench) restart(s vote.State, life vote.Life) {
+	b.m = New(Config{Self: vote.SessionID{Node: "a", Life: life}, Founders: nodes("a b c"), MaxTTL: maxTTL}, s, b.now)
+	b.m.Stand(Standing{Counting: true})
+	for _, peer := range nodes("b c") {
+		b.m.Link(b.now, conn(peer), vote.SessionID{Node: peer, Life: 7})
+	}
+}
+
+func conn(peer vote.NodeID) vote.Conn { return vote.Conn(peer[0]-'a') + 1 }
+
+// say has a peer say something; a itself over its local link.
+func (b *bench) say(from vote.NodeID, m vote.Message) {
+	c, life := conn(from), vote.Life(7)
+	if from == "a" {
+		c, life = vote.LocalConn, b.m.cfg.Self.Life
+	}
+	b.m.Hear(b.now, c, vote.SessionID{Node: from, Life: life}, &m)
+}
+
+// heard returns what the machine has said since the last look, but for polls.
+func (b *bench) heard() string {
+	var said []string
+	for _, o := range b.m.Drain(nil) {
+		to := "a"
+		if o.Conn != vote.LocalConn {
+			to = string(rune('a' + o.Conn - 1))
+		}
+		m := o.Message
+		if m.Kind == vote.KindPoll {
+			continue
+		}
+		s := fmt.Sprintf("%s: %s", to, m.Kind)
+		switch m.Kind {
+		case vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccepted:
+			s += fmt.Sprintf(" %d/%d", m.Electing.Attempt.Number, m.Electing.Attempt.By)
+			if p := m.Electing.Promised; p != (vote.Attempt{}) && p != m.Electing.Attempt {
+				s += fmt.Sprintf(" promised %d/%d", p.Number, p.By)
+			}
+			if p := m.Electing.Accepted; p != (vote.Attempt{}) {
+				s += fmt.Sprintf(" accepted %d/%d", p.Number, p.By)
+			}
+		}
+		if m.Electing != nil && m.Electing.Electorate.Version > 0 {
+			s += " " + text(&m.Electing.Electorate)
+		}
+		said = append(said, s)
+	}
+	return strings.Join(said, "; ")
+}
+
+func (b *bench) expect(want string) {
+	b.t.Helper()
+	if got := b.heard(); got != want {
+		b.t.Fatalf("it says %q, want %q", got, want)
+	}
+}
+
+// save ends the save under way and returns what it was to store; with a text it fails.
+func (b *bench) save(failed string) vote.State {
+	b.t.Helper()
+	s := b.m.Saves()
+	if len(s) != 1 {
+		b.t.Fatalf("%d saves are wanted", len(s))
+	}
+	b.m.Saved(b.now, s[0].Writes, failed)
+	return s[0]
+}
+
+func (b *bench) pass(d time.Duration) {
+	b.now.Fast, b.now.Slow, b.now.Wall = b.now.Fast.Add(d), b.now.Slow.Add(d), b.now.Wall+vote.Micros(d.Microseconds())
+	b.m.Tick(b.now)
+}
+
+func attempt(number uint64, by vote.Life) vote.Attempt { return vote.Attempt{Number: number, By: by} }
+
+func prepare(version uint64, a vote.Attempt) vote.Message {
+	return vote.Message{Kind: vote.KindPrepare, Version: version, Electing: &vote.Electing{Attempt: a}}
+}
+
+func accept(a vote.Attempt, e string) vote.Message {
+	v := electorate(e)
+	return vote.Message{Kind: vote.KindAccept, Version: v.Version, Electing: &vote.Electing{Attempt: a, Electorate: v}}
+}

@@ -1,0 +1,468 @@
+package electorate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// longAgo is how long everything has been as it is.
+const longAgo = time.Hour
+
+// scene is a machine of node a, in an electorate, beside others each of which is described by a word behind its name: "b=gone".
+func scene(t *testing.T, e, others string) *bench {
+	b := &bench{t: t, now: vote.Now{Fast: 1e12, Slow: 1e12, Wall: 1_700_000_000_000_000}}
+	s := vote.State{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate(e)}
+	b.m = New(Config{Self: vote.SessionID{Node: "a", Life: 1}, Founders: nodes("a"), MaxTTL: maxTTL}, s, b.now)
+	b.m.Stand(Standing{Counting: true})
+	b.save("")
+	b.now.Fast, b.now.Slow = b.now.Fast.Add(longAgo), b.now.Slow.Add(longAgo)
+	b.m.begin(b.now)
+	ago := func(d time.Duration) vote.Instant { return b.now.Slow.Add(-d) }
+	for _, f := range strings.Fields(others) {
+		name, how, _ := strings.Cut(f, "=")
+		dir := elector(name).Dir
+		o := b.m.other(vote.NodeID(name))
+		o.seen, o.dir, o.since, o.heard, o.firm = Alive, dir, ago(longAgo), b.now.Slow, true
+		o.up, o.conn, o.life = true, conn(o.name), 7
+		o.told = report{dir: dir, elected: s.Electorate.Version, counting: true, stuckSince: ago(longAgo)}
+		lost := func(since time.Duration) { o.up, o.heard = false, ago(since) }
+		switch how {
+		case "": // all is well
+		case "gone":
+			lost(longAgo)
+			o.seen = Failed
+		case "unseen": // gossip has forgotten it
+			lost(longAgo)
+			o.seen, o.dir = Unseen, 0
+		case "away": // for not quite long enough
+			lost(FailAfter(maxTTL) - 1)
+			o.seen = Failed
+		case "justfailed": // not heard for long, but in gossip's eyes only just now
+			lost(longAgo)
+			o.seen, o.since = Failed, ago(FailAfter(maxTTL)-1)
+		case "silent": // not connected, and alive as gossip sees it
+			lost(longAgo)
+		case "failed": // as gossip sees it; connected, and answers
+			o.seen = Failed
+		case "left":
+			lost(time.Millisecond)
+			o.seen = Left
+		case "leftbutthere":
+			o.seen = Left
+		case "leaving":
+			o.told.leaving = true
+		case "stuck":
+			o.told.stuck = true
+		case "stucknow":
+			o.told.stuck, o.told.stuckSince = true, ago(FailAfter(maxTTL)-1)
+		case "otherdir":
+			o.dir, o.told.dir = 99, 99
+		case "otherdirnow":
+			o.dir, o.told.dir, o.since = 99, 99, ago(SettleAfter(maxTTL)-1)
+		case "othertold": // gossip doesn't know yet
+			o.told.dir = 99
+		case "copied":
+			o.copied, o.badly = dir, ago(longAgo)
+		case "copiednow":
+			o.copied, o.badly = dir, ago(FailAfter(maxTTL)-1)
+		case "new":
+			o.since = ago(SettleAfter(maxTTL) - 1)
+		case "nodir":
+			o.dir, o.told.dir = 0, 0
+		case "behind":
+			o.told.elected--
+		case "never": // it has never said a word
+			o.firm, o.told = false, report{}
+		default:
+			t.Fatalf("what is %q?", how)
+		}
+	}
+	return b
+}
+
+func TestWhoIsGone(t *testing.T) {
+	for _, c := range []struct{ how, why string }{
+		{"", ""},
+		{"gone", "it is gone"},
+		{"unseen", "it is gone"},
+		{"away", ""},
+		{"justfailed", ""},
+		{"silent", ""},
+		{"failed", ""},
+		{"left", "it has left"},
+		{"leftbutthere", ""},
+		{"leaving", "it leaves"},
+		{"stuck", "it can't write its state"},
+		{"stucknow", ""},
+		{"otherdir", "its state directory is another"},
+		{"otherdirnow", ""},
+		{"copied", "its state directory is an old copy"},
+		{"copiednow", ""},
+		{"new", ""},
+		{"behind", ""},
+	} {
+		b := scene(t, "3: a b c", "b="+c.how+" c")
+		if got := b.m.gone(elector("b")); got != c.why {
+			t.Errorf("%s: %q, want %q", c.how, got, c.why)
+		}
+		if got := b.m.gone(elector("a")); got != "" {
+			t.Errorf("%s: we are gone ourselves: %q", c.how, got)
+		}
+	}
+	b := scene(t, "3: a b c", "b c")
+	if got := b.m.gone(vote.Elector{Name: "b", Dir: 2}); got != "" {
+		t.Error(got)
+	}
+	b.m.leaving = true
+	if got := b.m.gone(elector("a")); got != "it leaves" {
+		t.Errorf("leaving: %q", got)
+	}
+	// Nobody is voted out by one that has just started and has heard of nobody yet.
+	b = newBench(t, "3: a b c")
+	b.pass(FailAfter(maxTTL) - 1)
+	if got := b.m.gone(elector("c")); got != "" {
+		t.Errorf("too soon: %q", got)
+	}
+	b.pass(1)
+	if got := b.m.gone(elector("c")); got != "it is gone" {
+		t.Errorf("never heard of in all that time: %q", got)
+	}
+}
+
+func TestWhoStandsBy(t *testing.T) {
+	for _, c := range []struct {
+		how string
+		is  bool
+	}{
+		{"", true}, {"new", false}, {"failed", false}, {"silent", false}, {"gone", false}, {"left", false}, {"leaving", false}, {"stuck", false},
+		{"copied", false}, {"othertold", false}, {"nodir", false}, {"behind", false}, {"never", false}, {"otherdir", true},
+	} {
+		b := scene(t, "3: a b c", "b c d="+c.how)
+		if got := b.m.standby(b.m.others["d"]); got != c.is {
+			t.Errorf("%s: %v, want %v", c.how, got, c.is)
+		}
+	}
+}
+
+func TestTarget(t *testing.T) {
+	for _, c := range []struct {
+		name, voters, others, want, why string
+		max                             int
+	}{
+		{"nobody else", "a", "", "", "", 0},
+		{"one alone takes no second", "a", "b", "", "", 0},
+		{"one alone takes two at a time", "a", "b c", "a b c", "b in, c in", 0},
+		{"and no more than two", "a", "b c d e", "a b c", "b in, c in", 3},
+		{"two take a third", "a b", "b c", "a b c", "c in", 0},
+		{"two take one of two", "a b", "b c d", "a b c", "c in", 0},
+		{"three take no fourth", "a b c", "b c d", "", "", 0},
+		{"three take two", "a b c", "b c d e", "a b c d e", "d in, e in", 0},
+		{"three take two of four: those who stay are a majority", "a b c", "b c d e f g", "a b c d e", "d in, e in", 0},
+		{"five take two", "a b c d e", "b c d e f g", "a b c d e f g", "f in, g in", 0},
+		{"seven are enough", "a b c d e f g", "b c d e f g h i", "", "", 0},
+		{"unless more may be", "a b c d e f g", "b c d e f g h i", "a b c d e f g h i", "h in, i in", 9},
+		{"there are too many", "a b c d e", "b c d e", "a b c", "e stands by (an even electorate survives no more), d stands by (an even electorate survives no more)", 3},
+		{"two may be as many as there may be", "a b", "b c", "", "", 2},
+
+		{"one of three is gone", "a b c", "b c=gone", "a b", "c out (it is gone)", 0},
+		{"and there is another", "a b c", "b c=gone d", "a b d", "c out (it is gone), d in", 0},
+		{"and there are two others", "a b c", "b c=gone d e", "a b d", "c out (it is gone), d in", 0},
+		{"two of three are gone: nothing can be decided", "a b c", "b=gone c=gone", "", "", 0},
+		{"one of two is gone", "a b", "b=gone", "", "", 0},
+		{"one of two is gone, and there is another", "a b", "b=gone c", "a c", "b out (it is gone), c in", 0},
+		{"one of five is gone", "a b c d e", "b c d e=gone", "a b c", "e out (it is gone), d stands by (an even electorate survives no more)", 0},
+		{"one of five is gone: who stands by is who doesn't answer", "a b c d e", "b=away c d e=gone", "a c d", "e out (it is gone), b stands by (an even electorate survives no more)", 0},
+		{"two of five are gone", "a b c d e", "b c d=gone e=left", "a b c", "d out (it is gone), e out (it has left)", 0},
+		{"one of four leaves", "a b c d", "b c d=leaving", "a b c", "d out (it leaves)", 0},
+		{"four are one too many", "a b c d", "b c d", "a b c", "d stands by (an even electorate survives no more)", 0},
+		{"four, or five", "a b c d", "b c d e", "a b c d e", "e in", 0},
+		{"its directory was wiped", "a b c", "b c=otherdir", "a b", "c out (its state directory is another)", 0},
+
+		{"who is in doubt stays", "a b c", "b=silent c=failed", "", "", 0},
+		{"who may be back stays", "a b c", "b c=away d e", "a b c d e", "d in, e in", 0},
+		{"but not with so many in doubt that the new majority isn't there", "a b c", "b=away c=away d=new", "", "", 0},
+		{"the majority of the new isn't there", "a b c d e", "b=away c=away d=away e=gone", "", "", 0},
+		{"nobody who isn't well is voted in", "a b c", "b c d=stuck e=copied f=behind g=new h=nodir", "", "", 0},
+	} {
+		b := scene(t, "3: "+c.voters, c.others)
+		if c.max > 0 {
+			b.m.cfg.MaxVoters = c.max
+		}
+		target, why := b.m.target()
+		if !slices.Equal(target, electors(c.want)) || why != c.why {
+			t.Errorf("%s: %q (%s), want %q (%s)", c.name, names(target), why, c.want, c.why)
+		}
+	}
+}
+
+func TestWhoLeavesItselfIsVotedOut(t *testing.T) {
+	for _, c := range []struct{ voters, others, want string }{
+		{"a b c", "b c", "b c"},
+		{"a b c", "b c d", "b c d"},
+		{"a b", "b", ""},
+		{"a b", "b c", "b c"},
+		{"a", "", ""},
+		{"a", "b c d", "b c d"},
+	} {
+		b := scene(t, "3: "+c.voters, c.others)
+		b.m.leaving = true
+		if target, _ := b.m.target(); !slices.Equal(target, electors(c.want)) {
+			t.Errorf("%s beside %s: %q, want %q", c.voters, c.others, names(target), c.want)
+		}
+	}
+}
+
+func TestTheLastOneStandsByUnlessThatIsWeOurselves(t *testing.T) {
+	b := scene(t, "3: a b c d", "b c d")
+	b.m.cfg.Self.Node, b.m.state.Dir = "d", 4
+	delete(b.m.others, "d")
+	o := b.m.other("a")
+	*o = *b.m.others["b"]
+	o.name, o.dir, o.told.dir = "a", 1, 1
+	if target, _ := b.m.target(); !slices.Equal(target, electors("a b d")) {
+		t.Errorf("%q", names(target))
+	}
+}
+
+// joined is an electorate of three that two more have come to: the joint version is decided, and nobody has begun to drain.
+func joined(t *testing.T, prepare func(l *lab)) *lab {
+	t.Helper()
+	l := founded(t, "a b c")
+	if prepare != nil {
+		prepare(l)
+	}
+	l.start("d e", false)
+	for range 40 {
+		l.pass(100 * time.Millisecond)
+		if l.units["a"].m.Known().Version == 2 {
+			l.want("a b c", "2: a, b, c, d, e (a, b, c)")
+			return l
+		}
+	}
+	t.Fatal("nobody is voted in")
+	return nil
+}
+
+func TestTheDrainBeginsOnceMajoritiesOfBothGoByTheJointVersion(t *testing.T) {
+	l := joined(t, func(l *lab) { l.units["b"].quiet, l.units["c"].quiet = true, true })
+	l.pass(3 * maxTTL)
+	l.want("a b c", "2: a, b, c, d, e (a, b, c)")
+	// d and e make a majority of the new voters with a, but not of the old ones.
+	if s := l.units["a"].m.Status(l.now).Change; s != "from a, b, c to a, b, c, d, e: waits for majorities of both to go by it; missing: b, c" {
+		t.Fatalf("a says %q", s)
+	}
+	l.units["b"].quiet = false
+	l.pass(200 * time.Millisecond)
+	if s := l.units["a"].m.Status(l.now).Change; !strings.HasPrefix(s, "from a, b, c to a, b, c, d, e: drains for another ") {
+		t.Fatalf("a says %q", s)
+	}
+	l.pass(2 * maxTTL)
+	l.want("a b c d e", "3: a, b, c, d, e")
+}
+
+func TestTheDrainNeedsWhatIsStored(t *testing.T) {
+	l := joined(t, func(l *lab) {
+		for _, name := range []vote.NodeID{"b", "c"} {
+			l.units[name].slow = true
+		}
+		l.pass(0)
+		// They can take part in the decision, but not store its result.
+		l.lose = func(m letter) bool {
+			l.flushEarlier("b", 1)
+			l.flushEarlier("c", 1)
+			return false
+		}
+	})
+	l.pass(3 * maxTTL)
+	l.want("a", "2: a, b, c, d, e (a, b, c)")
+	if l.units["a"].m.drain.begun {
+		t.Fatal("b and c have said that they go by a version that isn't stored")
+	}
+	l.lose = nil
+	for _, name := range []vote.NodeID{"b", "c"} {
+		l.units[name].slow = false
+		l.flushAll(name)
+	}
+	l.pass(2 * maxTTL)
+	l.want("a b c d e", "3: a, b, c, d, e")
+}
+
+// flushEarlier ends those saves of a node that hold no later electorate than that of a version.
+func (l *lab) flushEarlier(name vote.NodeID, version uint64) {
+	for u := l.units[name]; len(u.saves) > 0 && u.saves[0].Electorate.Version <= version; {
+		l.flush(u)
+		l.collect(u)
+	}
+}
+
+func TestTheDrainLastsAsLongAsItMust(t *testing.T) {
+	l := joined(t, nil)
+	begun := vote.Instant(0)
+	for range 10_000 {
+		l.pass(time.Millisecond)
+		a := l.units["a"].m
+		if a.drain.begun && begun == 0 {
+			begun = l.now.Slow
+		}
+		if a.Known().Version == 3 {
+			took := l.now.Slow.Sub(begun)
+			if took < Drain(maxTTL)-time.Millisecond || took > Drain(maxTTL)+maxTTL {
+				t.Fatalf("final after %v, want a little more than %v", took, Drain(maxTTL))
+			}
+			return
+		}
+	}
+	t.Fatal("never final")
+}
+
+func TestTheDrainIsAMaximumTTLByAnyClock(t *testing.T) {
+	for _, ttl := range []time.Duration{vote.MinTTL, time.Second, time.Minute} {
+		// A slow clock shows this much while a fast one shows the TTL and the drift.
+		if slowest := time.Duration(float64(Drain(ttl)) * (1000 - vote.RhoPerMille) / (1000 + vote.RhoPerMille)); slowest < ttl {
+			t.Errorf("TTL %v: the drain may be over after %v", ttl, slowest)
+		}
+	}
+}
+
+// drainBench is a's machine under a joint electorate of a, b, c (a, b), whose drain is all but over.
+func drainBench(t *testing.T) *bench {
+	b := newBench(t, "4: a b c (a b)")
+	b.m.Stand(Standing{Top: 50, Counting: true})
+	for _, peer := range nodes("b c") {
+		b.report(peer, 900)
+	}
+	if b.m.drain.since != b.now.Slow {
+		t.Fatal("it doesn't drain")
+	}
+	b.pass(Drain(maxTTL) - 1)
+	b.heard()
+	return b
+}
+
+// report has a peer answer the newest poll, with the largest token that it knows.
+func (b *bench) report(peer vote.NodeID, top vote.Token) { b.reportTo(peer, top, b.m.nonce) }
+
+func (b *bench) reportTo(peer vote.NodeID, top vote.Token, nonce uint64) {
+	b.say(peer, vote.Message{
+		Kind: vote.KindReport, Nonce: nonce, Elected: b.m.state.Electorate.Version, Token: top, Counting: true,
+		Electing: &vote.Electing{Dir: vote.Dir(conn(peer)), Writes: 5},
+	})
+}
+
+func TestTheFloorIsTheLargestTokenOfThoseWhoSpeakAfterTheDrain(t *testing.T) {
+	b := drainBench(t)
+	b.reportTo("b", 800, b.m.nonce)
+	b.reportTo("c", 800, b.m.nonce)
+	b.expect("")
+	if b.m.race != nil {
+		t.Fatal("before the end of the drain")
+	}
+	b.pass(1)
+	if b.m.drain.fresh == 0 {
+		t.Fatal("nobody is asked at the end of the drain")
+	}
+	b.reportTo("b", 800, b.m.drain.fresh-1) // what it says is older
+	b.reportTo("c", 800, b.m.drain.fresh-1)
+	b.expect("")
+	b.report("c", 600)
+	b.expect("") // of the old ones a alone
+	b.report("b", 700)
+	b.expect("a: prepare 1/1; b: prepare 1/1; c: prepare 1/1")
+	if v := b.m.race.value; text(&v) != "5: a, b, c" || v.Floor != 700 {
+		t.Fatalf("%+v", v)
+	}
+
+	b = drainBench(t)
+	b.pass(1)
+	b.m.Stand(Standing{Top: 1000, Counting: true}) // we know of a larger one ourselves
+	b.report("b", 700)
+	if v := b.m.race.value; v.Floor != 1000 {
+		t.Fatalf("%+v", v)
+	}
+
+	b = drainBench(t)
+	b.m.state.Electorate.Floor = 2000 // no floor falls
+	b.pass(1)
+	b.report("b", vote.MaxToken)
+	if v := b.m.race.value; v.Floor != vote.MaxToken/2 { // and nobody uses all tokens up
+		t.Fatalf("%+v", v)
+	}
+}
+
+func TestTheDrainStartsAnewInANewLife(t *testing.T) {
+	b := drainBench(t)
+	b.restart(b.m.stored, 2)
+	b.pass(1)
+	if b.m.drain.begun {
+		t.Fatal("a new life that has heard of nobody drains")
+	}
+	b.save("")
+	b.report("b", 1)
+	if b.m.drain.since != b.now.Slow || b.m.drain.fresh != 0 {
+		t.Fatalf("%+v", b.m.drain)
+	}
+}
+
+func TestSomebodyElseConcludesWhenTheFirstIsGone(t *testing.T) {
+	l := joined(t, nil)
+	l.stop("a")
+	l.pass(2*Drain(maxTTL) + 2*maxTTL)
+	if v := l.units["b"].m.Known().Version; v < 3 {
+		t.Fatalf("version %d", v)
+	}
+}
+
+func TestItGrowsAndShrinksWithTheLiving(t *testing.T) {
+	l := founded(t, "a")
+	step := func(want string) {
+		t.Helper()
+		l.pass(20 * maxTTL)
+		for _, name := range l.names {
+			if u := l.units[name]; u.m != nil {
+				l.want(string(name), want)
+				if len(u.alarms) > 0 {
+					t.Fatalf("%s: %q", name, u.alarms)
+				}
+			}
+		}
+	}
+	l.start("b", false)
+	step("1: a")
+	l.start("c", false)
+	step("3: a, b, c")
+	l.start("d", false)
+	step("3: a, b, c")
+	l.start("e", false)
+	step("5: a, b, c, d, e")
+	l.stop("e")
+	step("7: a, b, c")
+	l.stop("c")
+	step("9: a, b, d")
+	l.stop("a")
+	step("11: b, d")
+	l.stop("d")
+	step("11: b, d") // nothing can be decided any more
+	l.start("d", false)
+	l.start("e", false)
+	step("13: b, d, e")
+	l.wipe("e")
+	l.start("e", false)
+	// A wiped node is another voter: the old one is voted out, and the new one in.
+	step("17: b, d, e")
+}
+
+func TestALeavingNodeIsVotedOut(t *testing.T) {
+	l := founded(t, "a b c")
+	u := l.units["a"]
+	u.m.Leave(l.now)
+	l.collect(u)
+	l.pass(6 * maxTTL)
+	l.want("a b c", "3: b, c")
+	if u.m.Votes() || l.units["b"].m.Status(l.now).Voter != true {
+		t.Fatal("a still votes")
+	}
+}

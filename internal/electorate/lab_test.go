@@ -1,0 +1,314 @@
+package electorate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+const maxTTL = time.Second
+
+// lab is a few machines with perfect links, disks that do as they are told, and one clock. A link goes both ways; each side has dialed one of its
+// two connections.
+type lab struct {
+	t     *testing.T
+	now   vote.Now
+	names []vote.NodeID // in order
+	cfg   Config
+	units map[vote.NodeID]*unit
+	conns map[vote.Conn]wire
+	last  vote.Conn
+	dirs  vote.Dir
+	lives vote.Life
+	mail  []letter
+	lose  func(l letter) bool // nil: nothing is lost
+	seen  map[vote.NodeID]Seen
+	talk  []string // all that was delivered
+	ticks map[vote.NodeID]int
+}
+
+type wire struct{ from, to vote.NodeID } // from dialed to
+
+type letter struct {
+	conn     vote.Conn
+	from, to vote.NodeID
+	life     vote.Life // of the sender
+	m        vote.Message
+}
+
+// unit is one machine and its disk.
+type unit struct {
+	m      *Machine
+	self   vote.SessionID
+	disk   vote.State // what the directory holds
+	broken string     // why saves fail
+	slow   bool       // saves wait for flush
+	saves  []vote.State
+	alarms []string
+	top    vote.Token
+	quiet  bool // its votes don't count
+}
+
+func newLab(t *testing.T, founders string) *lab {
+	l := &lab{
+		t: t, now: vote.Now{Fast: 1e12, Slow: 1e12, Wall: 1_700_000_000_000_000}, units: map[vote.NodeID]*unit{}, conns: map[vote.Conn]wire{},
+		seen: map[vote.NodeID]Seen{}, ticks: map[vote.NodeID]int{},
+	}
+	l.cfg = Config{Founders: nodes(founders), MaxTTL: maxTTL}
+	return l
+}
+
+func nodes(list string) (all []vote.NodeID) {
+	for _, name := range strings.Fields(list) {
+		all = append(all, vote.NodeID(name))
+	}
+	return all
+}
+
+// start begins a life of each of some nodes: with what its directory holds, or with a new one. found: it is told to found the electorate.
+func (l *lab) start(list string, found bool) {
+	for _, name := range nodes(list) {
+		u := l.units[name]
+		if u == nil {
+			u = l.add(name)
+		}
+		l.lives++
+		u.self = vote.SessionID{Node: name, Life: l.lives}
+		cfg := l.cfg
+		cfg.Self, cfg.Found = u.self, found
+		u.m = New(cfg, u.disk, l.now)
+		l.seen[name] = Seen{name, u.disk.Dir, Alive}
+		l.collect(u)
+		for _, other := range l.names {
+			if o := l.units[other]; other != name && o.m != nil {
+				l.link(name, other)
+				l.link(other, name)
+			}
+		}
+	}
+	l.gossip()
+}
+
+// add makes a node with a new directory, that hasn't started.
+func (l *lab) add(name vote.NodeID) *unit {
+	l.dirs++
+	u := &unit{disk: vote.State{Mesh: "m", Name: name, Dir: l.dirs}}
+	l.units[name] = u
+	l.names = append(l.names, name)
+	slices.Sort(l.names)
+	return u
+}
+
+// stop ends a node's life without a word. Its disk is as far as saves were flushed.
+func (l *lab) stop(list string) {
+	for _, name := range nodes(list) {
+		u := l.units[name]
+		u.m, u.saves = nil, nil
+		for _, c := range l.wires() {
+			if w := l.conns[c]; w.from == name || w.to == name {
+				l.cut(c)
+			}
+		}
+		l.seen[name] = Seen{name, u.disk.Dir, Failed}
+	}
+	l.gossip()
+}
+
+// wipe ends a node's life, and its directory with it.
+func (l *lab) wipe(name vote.NodeID) {
+	l.stop(string(name))
+	l.dirs++
+	l.units[name].disk = vote.State{Mesh: "m", Name: name, Dir: l.dirs}
+}
+
+func (l *lab) link(from, to vote.NodeID) {
+	l.last++
+	l.conns[l.last] = wire{from, to}
+	u := l.units[from]
+	u.m.Link(l.now, l.last, l.units[to].self)
+	l.collect(u)
+}
+
+func (l *lab) cut(c vote.Conn) {
+	w := l.conns[c]
+	delete(l.conns, c)
+	for _, end := range []vote.NodeID{w.from, w.to} {
+		if u := l.units[end]; u.m != nil {
+			u.m.Unlink(l.now, c)
+			l.collect(u)
+		}
+	}
+}
+
+func (l *lab) wires() (all []vote.Conn) {
+	for c := range l.conns {
+		all = append(all, c)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// gossip tells all what it knows.
+func (l *lab) gossip() {
+	var all []Seen
+	for _, s := range l.seen {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b Seen) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	for _, name := range l.names {
+		if u := l.units[name]; u.m != nil {
+			l.stand(u).Gossip(l.now, all)
+			l.collect(u)
+		}
+	}
+	l.run()
+}
+
+// stand tells a machine how its voter stands: it goes by what is stored, as package node has it.
+func (l *lab) stand(u *unit) *Machine {
+	u.m.Stand(Standing{Top: u.top, Counting: !u.quiet && u.m.Stored().Has(u.m.Elector())})
+	return u.m
+}
+
+// collect takes what a machine has to say and to store.
+func (l *lab) collect(u *unit) {
+	for {
+		u.saves = append(u.saves, u.m.Saves()...)
+		if len(u.saves) == 0 || u.slow {
+			break
+		}
+		l.flush(u)
+	}
+	u.alarms = append(u.alarms, u.m.Alarms()...)
+	for _, o := range u.m.Drain(nil) {
+		to := u.self.Node
+		if w, ok := l.conns[o.Conn]; ok {
+			if to = w.to; to == u.self.Node {
+				to = w.from
+			}
+		} else if o.Conn != vote.LocalConn {
+			continue
+		}
+		l.mail = append(l.mail, letter{o.Conn, u.self.Node, to, u.self.Life, o.Message})
+	}
+}
+
+// flush ends the oldest save.
+func (l *lab) flush(u *unit) {
+	s := u.saves[0]
+	u.saves = u.saves[1:]
+	if u.broken == "" {
+		u.disk = s
+	}
+	l.stand(u).Saved(l.now, s.Writes, u.broken)
+	l.stand(u)
+}
+
+// flushAll ends all saves of a node that wait, with those that follow upon them.
+func (l *lab) flushAll(name vote.NodeID) {
+	for u := l.units[name]; len(u.saves) > 0; {
+		l.flush(u)
+		l.collect(u)
+		l.run()
+	}
+}
+
+// run delivers until nobody has anything to say.
+func (l *lab) run() {
+	for n := 0; len(l.mail) > 0; n++ {
+		if n > 100_000 {
+			l.t.Fatalf("no end of it: %s", strings.Join(l.talk[len(l.talk)-20:], ", "))
+		}
+		m := l.mail[0]
+		l.mail = l.mail[1:]
+		if l.lose == nil || !l.lose(m) {
+			l.deliver(m)
+		}
+	}
+}
+
+func (l *lab) deliver(m letter) {
+	u := l.units[m.to]
+	if _, ok := l.conns[m.conn]; u.m == nil || !ok && (m.conn != vote.LocalConn || m.life != u.self.Life) {
+		return
+	}
+	l.talk = append(l.talk, fmt.Sprintf("%s>%s %s", m.from, m.to, m.m.Kind))
+	switch m.m.Kind {
+	case vote.KindPoll, vote.KindReport, vote.KindElectorate, vote.KindRefused:
+		u.m.Heard(l.now, m.conn, m.m.Elected)
+	}
+	if m.m.Kind == vote.KindRefused {
+		u.m.Distrust(l.now, m.from)
+	} else {
+		l.stand(u).Hear(l.now, m.conn, vote.SessionID{Node: m.from, Life: m.life}, &m.m)
+	}
+	l.collect(u)
+}
+
+// pass lets time go by, from one machine's Next to another's. A machine whose Next stays where it was has nothing to do and says that it has.
+func (l *lab) pass(d time.Duration) {
+	l.t.Helper()
+	end := l.now.Slow.Add(d)
+	for {
+		l.run()
+		next := end
+		for _, name := range l.names {
+			if u := l.units[name]; u.m != nil {
+				next = min(next, u.m.Next())
+			}
+		}
+		if by := next.Sub(l.now.Slow); by > 0 {
+			l.now.Fast, l.now.Slow, l.now.Wall = l.now.Fast.Add(by), next, l.now.Wall+vote.Micros(by.Microseconds())
+			clear(l.ticks)
+		}
+		for _, name := range l.names {
+			if u := l.units[name]; u.m != nil && u.m.Next() <= l.now.Slow {
+				if l.ticks[name]++; l.ticks[name] > 3 {
+					l.t.Fatalf("%s wants to be ticked at one instant for ever", name)
+				}
+				l.stand(u).Tick(l.now)
+				l.collect(u)
+			}
+		}
+		if l.now.Slow >= end && len(l.mail) == 0 {
+			return
+		}
+	}
+}
+
+// want checks which electorate a node knows, as text.
+func (l *lab) want(list, electorate string) {
+	l.t.Helper()
+	for _, name := range nodes(list) {
+		if got := text(l.units[name].m.Known()); got != electorate {
+			l.t.Fatalf("%s knows %q, want %q; %+v", name, got, electorate, l.units[name].m.Status(l.now))
+		}
+	}
+}
+
+// text is an electorate in few words: its version and the names, old ones in brackets.
+func text(e *vote.Electorate) string {
+	if e.Version == 0 {
+		return "none"
+	}
+	t := fmt.Sprintf("%d: %s", e.Version, names(e.Voters))
+	if e.Joint() {
+		t += " (" + names(e.Old) + ")"
+	}
+	return t
+}
+
+// founded is a lab whose founders have founded version 1, long ago.
+func founded(t *testing.T, founders string) *lab {
+	t.Helper()
+	l := newLab(t, founders)
+	l.start(founders, true)
+	l.pass(maxTTL)
+	l.want(founders, "1: "+strings.Join(strings.Fields(founders), ", "))
+	l.talk = nil
+	return l
+}

@@ -1,0 +1,397 @@
+package electorate
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+func TestWhoeverIsBehindIsToldOncePerConnection(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	const stranger = 7
+	b.m.Heard(b.now, stranger, 3)
+	b.m.Heard(b.now, stranger, 4)
+	b.expect("")
+	b.m.Heard(b.now, stranger, 2)
+	b.expect("g: electorate 3: a, b, c")
+	b.m.Heard(b.now, stranger, 2)
+	b.m.Heard(b.now, stranger, 0)
+	b.expect("")
+	b.m.Unlink(b.now, stranger)
+	b.m.Heard(b.now, stranger, 2)
+	b.expect("g: electorate 3: a, b, c")
+	b.m.Heard(b.now, vote.LocalConn, 0)
+	b.expect("")
+
+	e := electorate("5: a b")
+	b.say("b", vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+	b.expect("") // not told before it is stored, to those who don't ask
+	b.m.Heard(b.now, stranger, 2)
+	b.expect("g: electorate 5: a, b")
+	b.save("")
+	b.expect("b: electorate 5: a, b; c: electorate 5: a, b; g: electorate 5: a, b")
+}
+
+func TestWhatIsToldSaysWhatIsStored(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	e := electorate("5: a b")
+	b.say("b", vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+	b.m.Heard(b.now, 2, 1)
+	out := b.m.Drain(nil)
+	if m := out[len(out)-1].Message; m.Kind != vote.KindElectorate || m.Elected != 3 || m.Electing.Electorate.Version != 5 {
+		t.Fatalf("%+v", m)
+	}
+	b.save("")
+	out = b.m.Drain(nil)
+	if m := out[0].Message; m.Kind != vote.KindElectorate || m.Elected != 5 {
+		t.Fatalf("%+v", m)
+	}
+}
+
+func TestLearning(t *testing.T) {
+	for _, c := range []struct {
+		name, e string
+		change  func(e *vote.Electorate)
+		want    string
+		alarm   bool
+	}{
+		{"a newer one", "9: a d", nil, "9: a, d", false},
+		{"an older one", "2: a d", nil, "3: a, b, c", false},
+		{"the same", "3: a b c", nil, "3: a, b, c", false},
+		{"none", "0:", nil, "3: a, b, c", false},
+		{"another of the same version", "3: a b d", nil, "3: a, b, c", true},
+		{"a newer one of another founding", "9: a d", func(e *vote.Electorate) { e.Lineage = 6 }, "3: a, b, c", true},
+		{"an older one of another founding", "1: a d", func(e *vote.Electorate) { e.Lineage = 6 }, "3: a, b, c", true},
+	} {
+		b := newBench(t, "3: a b c")
+		e := electorate(c.e)
+		if c.change != nil {
+			c.change(&e)
+		}
+		for range 2 {
+			b.say("b", vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+		}
+		if got := text(b.m.Known()); got != c.want {
+			t.Errorf("%s: %q", c.name, got)
+		}
+		alarms := b.m.Alarms()
+		if (len(alarms) == 1) != c.alarm || len(alarms) > 1 {
+			t.Errorf("%s: alarms %q", c.name, alarms)
+		}
+	}
+}
+
+func TestWhatWasPromisedForOneVersionDoesNotBindTheNext(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.say("b", accept(attempt(9, 9), "4: a b (a b c)"))
+	b.save("")
+	e := electorate("4: a b (a b c)")
+	b.say("b", vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+	b.save("")
+	b.heard()
+	b.say("b", prepare(5, attempt(1, 7)))
+	if s := b.save(""); s.Promised != attempt(1, 7) || s.Accepted != (vote.Attempt{}) || s.Value.Version != 0 {
+		t.Fatalf("%+v", s)
+	}
+	b.expect("b: prepared 1/7")
+}
+
+func TestNonsenseIsIgnored(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	for k := vote.KindElectorate; k <= vote.KindAccepted; k++ {
+		if k != vote.KindPoll {
+			b.say("b", vote.Message{Kind: k})
+		}
+		if k != vote.KindPoll {
+			b.m.Hear(b.now, 99, vote.SessionID{Node: "x", Life: 1}, &vote.Message{Kind: k, Electing: &vote.Electing{}})
+		}
+	}
+	b.m.Hear(b.now, 99, vote.SessionID{Node: "b", Life: 1}, &vote.Message{Kind: vote.KindReport, Electing: &vote.Electing{Dir: 66}})
+	if b.m.others["b"].firm {
+		t.Error("a report over another connection counts")
+	}
+	if len(b.m.Saves())+len(b.m.Alarms()) > 0 {
+		t.Error("something came of it")
+	}
+	b.expect("")
+}
+
+func TestAnOldCopyIsNoticed(t *testing.T) {
+	l := founded(t, "a b c")
+	old := l.units["c"].disk
+	for range 3 {
+		l.stop("c")
+		l.start("c", false)
+		l.pass(maxTTL)
+	}
+	l.stop("c")
+	l.units["c"].disk = old
+	l.start("c", false)
+	l.pass(maxTTL)
+	for _, name := range []vote.NodeID{"a", "b"} {
+		if a := l.units[name].alarms; len(a) != 1 || !strings.HasPrefix(a[0], "the state directory of c is an old copy") {
+			t.Errorf("%s raises %q", name, a)
+		}
+	}
+	c := l.units["c"]
+	if c.m.Trusted() || len(c.alarms) != 1 || !strings.Contains(c.m.Status(l.now).Trouble, "is an old copy: a knows of later writes to it. Stop this node") {
+		t.Errorf("c trusts itself: %q, %+v", c.alarms, c.m.Status(l.now))
+	}
+	// It is voted out, and doesn't count before.
+	if !l.units["a"].m.Trusted() || l.units["a"].m.goesBy(vote.Elector{Name: "c", Dir: old.Dir}, 0) {
+		t.Error("a counts on c")
+	}
+	l.pass(FailAfter(maxTTL) + 4*maxTTL)
+	l.want("a b", "3: a, b")
+	// Its file is removed: it is a new node.
+	l.wipe("c")
+	l.start("c", false)
+	l.pass(4 * maxTTL)
+	l.want("a b c", "5: a, b, c")
+}
+
+func TestAnOldCopyIsFoundOutOnce(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	said := func(life vote.Life, writes uint64) string {
+		if o := b.m.others["b"]; o.life != life {
+			b.m.Unlink(b.now, 2)
+			b.m.Link(b.now, 2, vote.SessionID{Node: "b", Life: life})
+		}
+		b.say("b", vote.Message{Kind: vote.KindReport, Nonce: b.m.nonce, Elected: 3, Electing: &vote.Electing{Dir: 2, Writes: writes}})
+		return b.heard()
+	}
+	for _, c := range []struct {
+		life   vote.Life
+		writes uint64
+		want   string
+	}{
+		{7, 5, ""},
+		{7, 9, ""},
+		{7, 8, ""},  // out of order, of one life
+		{8, 0, ""},  // a new life that has stored nothing yet
+		{8, 10, ""}, // each start is a write
+		{9, 12, ""}, // it died during a save, which is there or not
+		{10, 13, ""},
+		{11, 13, "b: refused"},
+		{11, 14, "b: refused"}, // it counts on, and isn't trusted all the same
+		{11, 99, "b: refused"},
+	} {
+		if got := said(c.life, c.writes); got != c.want {
+			t.Errorf("life %d, %d writes: %q, want %q", c.life, c.writes, got, c.want)
+		}
+	}
+	if a := b.m.Alarms(); len(a) != 1 {
+		t.Errorf("alarms %q", a)
+	}
+}
+
+func TestACrashDuringASaveIsNoOldCopy(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		l := founded(t, "a b c")
+		c := l.units["c"]
+		for range 20 {
+			l.pass(50 * time.Millisecond)
+			c.slow = true
+			c.m.Hear(l.now, 0, vote.SessionID{Node: "a", Life: 1}, &vote.Message{
+				Kind: vote.KindPrepare, Version: 2, Electing: &vote.Electing{Attempt: attempt(c.m.state.Promised.Number+1, 1)},
+			})
+			l.collect(c)
+			if len(c.saves) != 1 {
+				t.Fatal("nothing is being saved")
+			}
+			if there {
+				c.disk = c.saves[0]
+			}
+			l.stop("c")
+			c.slow = false
+			l.start("c", false)
+		}
+		l.pass(maxTTL)
+		for _, name := range l.names {
+			if a := l.units[name].alarms; len(a) > 0 {
+				t.Errorf("saved: %v; %s raises %q", there, name, a)
+			}
+		}
+	}
+}
+
+func TestDistrust(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.m.Distrust(b.now, "b")
+	b.m.Distrust(b.now, "c")
+	if a := b.m.Alarms(); len(a) != 1 {
+		t.Fatalf("alarms %q", a)
+	}
+	b.m.Hear(b.now, 2, vote.SessionID{Node: "b", Life: 7}, &vote.Message{Kind: vote.KindPoll, Nonce: 4})
+	out := b.m.Drain(nil)
+	if m := out[0].Message; m.Kind != vote.KindReport || m.Counting {
+		t.Fatalf("it says that it counts: %+v", m)
+	}
+	if b.m.Next() != vote.Never {
+		t.Fatal("it goes on polling")
+	}
+	if err := b.m.Refound(b.now, nodes("a"), 0); err == nil || !strings.Contains(err.Error(), "old copy") {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestRefound(t *testing.T) {
+	l := founded(t, "a b c")
+	l.start("d", false)
+	l.pass(2 * maxTTL)
+	a := l.units["a"].m
+	if err := a.Refound(l.now, nodes("a b"), 0); !errors.Is(err, ErrNotLost) {
+		t.Fatalf("with a majority there: %v", err)
+	}
+	l.stop("b c")
+	l.pass(2 * maxTTL)
+	for _, c := range []struct{ names, bad string }{
+		{"a b", "this node is not in touch with b; name only nodes that are up"},
+		{"a x", "not in touch with x"},
+		{"d", "this node, a, must be among the voters"},
+		{"a d d", "twice the same"},
+	} {
+		if err := a.Refound(l.now, nodes(c.names), 0); err == nil || !strings.Contains(err.Error(), c.bad) {
+			t.Errorf("%s: %v, want %q", c.names, err, c.bad)
+		}
+	}
+	l.want("a", "1: a, b, c")
+	if err := l.units["d"].m.Refound(l.now, nodes("d"), 0); err != nil {
+		t.Errorf("d isn't a voter and may be all that is left: %v", err)
+	}
+	if err := newLabMachine(t).Refound(l.now, nodes("a"), 0); err == nil || !strings.Contains(err.Error(), "knows of no electorate") {
+		t.Errorf("%v", err)
+	}
+
+	l = founded(t, "a b c")
+	l.start("d", false)
+	l.stop("b c")
+	l.pass(2 * maxTTL)
+	lineage := l.units["a"].m.Known().Lineage
+	if err := l.units["a"].m.Refound(l.now, nodes("a d"), 12345); err != nil {
+		t.Fatal(err)
+	}
+	l.collect(l.units["a"])
+	l.run()
+	l.want("a d", "1048577: a, d")
+	if e := l.units["d"].m.Known(); e.Floor != 12345 || e.Lineage != lineage || e.Joint() {
+		t.Fatalf("%+v", e)
+	}
+	if !Refounded(1, 1048577) || Refounded(1048577, 1048578) || Refounded(0, 1) || Refounded(0, 1048577) {
+		t.Error("what was refounded is mistaken")
+	}
+	// Those who come back take it over, whatever they had.
+	l.start("b c", false)
+	l.pass(6 * maxTTL)
+	l.want("a b c d", "1048579: a, b, d")
+	for _, name := range l.names {
+		if al := l.units[name].alarms; len(al) > 0 {
+			t.Errorf("%s raises %q", name, al)
+		}
+	}
+}
+
+// newLabMachine knows of nothing.
+func newLabMachine(t *testing.T) *Machine {
+	l := newLab(t, "x")
+	l.start("a", false)
+	return l.units["a"].m
+}
+
+func TestStatus(t *testing.T) {
+	l := founded(t, "a b c")
+	l.start("d", false)
+	l.pass(2 * maxTTL)
+	s := l.units["a"].m.Status(l.now)
+	if !s.Voter || s.Stored != 1 || s.Dir != 1 || !slices.Equal(s.StandBy, nodes("d")) || s.Change != "" || s.Trouble != "" || s.Lost != "" {
+		t.Errorf("all is well: %+v", s)
+	}
+	if s := l.units["d"].m.Status(l.now); s.Voter || text(&s.Electorate) != "1: a, b, c" || len(s.StandBy) > 0 || s.Lost != "" {
+		t.Errorf("of one who stands by: %+v", s)
+	}
+	l.stop("b c")
+	l.pass(FailAfter(maxTTL) - time.Millisecond)
+	if s := l.units["a"].m.Status(l.now); s.Lost != "" {
+		t.Errorf("too soon: %q", s.Lost)
+	}
+	l.pass(time.Second)
+	const want = "a majority of electorate 1 (a, b, c) is gone: b for 4s, c for 4s. No lock can be granted until enough of them are back"
+	if s := l.units["a"].m.Status(l.now); !strings.HasPrefix(s.Lost, want) {
+		t.Errorf("lost: %q", s.Lost)
+	}
+	if s := l.units["d"].m.Status(l.now); !strings.HasPrefix(s.Lost, "a majority of electorate 1 (a, b, c) is gone: b for 4s, c for 4s") {
+		t.Errorf("lost, as d sees it: %q", s.Lost)
+	}
+	l.start("b", false)
+	if s := l.units["a"].m.Status(l.now); s.Lost != "" {
+		t.Errorf("one is back: %q", s.Lost)
+	}
+
+	b := scene(t, "3: a b c", "b c=gone")
+	b.pass(0)
+	if s := b.m.Status(b.now).Change; s != "c out (it is gone): waits for the voters' decision" {
+		t.Errorf("%q", s)
+	}
+	b = scene(t, "3: b c (b c d)", "b c d")
+	if s := b.m.Status(b.now).Change; s != "from b, c, d to b, c" {
+		t.Errorf("%q", s)
+	}
+	b = drainBench(t)
+	b.pass(1)
+	if s := b.m.Status(b.now).Change; s != "from a, b to a, b, c: waits for the voters' decision; missing: b, c" {
+		t.Errorf("%q", s)
+	}
+}
+
+func TestWhomToStayInTouchWith(t *testing.T) {
+	for _, c := range []struct {
+		name, e, others, want string
+	}{
+		{"founders and all who are there", "0:", "b c d=nodir e=gone", "b c d"},
+		{"a voter: those who may stand by", "3: a b c", "b c d e=nodir f=gone", "b c d"},
+		{"one who doesn't vote: nobody", "3: b c d", "b c d e", ""},
+		{"with no majority in touch: whoever is there", "3: b c d", "b=gone c=gone d e=nodir f", "d e f"},
+	} {
+		b := scene(t, c.e, c.others)
+		if got := b.m.Wanted(); !slices.Equal(got, nodes(c.want)) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	many := "b c"
+	for i := 'd'; i < 'd'+30; i++ {
+		many += " " + string(i)
+	}
+	if got := scene(t, "3: a b c", many).m.Wanted(); len(got) != wantedMost {
+		t.Errorf("%d of many are wanted", len(got))
+	}
+}
+
+func TestGossipThatForgetsSomebody(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.m.Gossip(b.now, []Seen{{"a", 1, Alive}, {"b", 2, Alive}, {"d", 4, Alive}, {"e", 5, Failed}})
+	since := b.now.Slow
+	b.pass(time.Millisecond)
+	b.m.Gossip(b.now, []Seen{{"a", 1, Alive}, {"b", 2, Alive}})
+	if b.m.others["d"] != nil || b.m.others["e"] != nil {
+		t.Error("d and e are remembered for ever")
+	}
+	if b.m.others["a"] != nil {
+		t.Error("we are another")
+	}
+	b.pass(time.Millisecond)
+	b.m.Gossip(b.now, nil)
+	if o := b.m.others["b"]; o.seen != Unseen || o.since == since {
+		t.Errorf("%+v", o)
+	}
+	since = b.m.others["b"].since
+	b.m.Gossip(b.now, []Seen{{"b", 2, Failed}})
+	b.pass(time.Millisecond)
+	b.m.Gossip(b.now, nil)
+	if o := b.m.others["b"]; o.since != since {
+		t.Error("that one who is gone is forgotten is no news")
+	}
+}

@@ -1,0 +1,417 @@
+package electorate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+func TestAPromiseIsAnsweredOnceItIsStored(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.say("b", prepare(4, attempt(5, 7)))
+	b.expect("")
+	if s := b.save(""); s.Promised != attempt(5, 7) || s.Writes != 12 {
+		t.Fatalf("stored %+v", s)
+	}
+	b.expect("b: prepared 5/7")
+	b.say("b", prepare(4, attempt(5, 7))) // asked again: it is stored
+	b.expect("b: prepared 5/7")
+
+	b.say("b", accept(attempt(5, 7), "4: a b (a b c)"))
+	b.expect("")
+	if s := b.save(""); s.Accepted != attempt(5, 7) || text(&s.Value) != "4: a, b (a, b, c)" {
+		t.Fatalf("stored %+v", s)
+	}
+	b.expect("b: accepted 5/7")
+
+	b.say("c", prepare(4, attempt(4, 9)))
+	b.expect("c: prepared 4/9 promised 5/7")
+	b.say("c", accept(attempt(4, 9), "4: a c (a b c)"))
+	b.expect("c: accepted 4/9 promised 5/7")
+	b.say("c", prepare(4, attempt(6, 9)))
+	b.save("")
+	b.expect("c: prepared 6/9 accepted 5/7 4: a, b (a, b, c)")
+	b.say("b", accept(attempt(5, 7), "4: a b (a b c)")) // said twice, or late
+	b.expect("b: accepted 5/7 promised 6/9")
+	if len(b.m.Saves()) > 0 {
+		t.Fatal("a refusal is stored")
+	}
+}
+
+func TestAnAcceptanceWithoutAPromiseBefore(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.say("b", accept(attempt(5, 7), "4: a b (a b c)"))
+	b.save("")
+	b.expect("b: accepted 5/7")
+	b.say("c", prepare(4, attempt(5, 6)))
+	b.expect("c: prepared 5/6 promised 5/7")
+}
+
+func TestAFailedSaveAnswersNothing(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	for i := range 3 {
+		b.say("b", prepare(4, attempt(5, 7)))
+		b.save("no room")
+		b.expect("")
+		if a := b.m.Alarms(); (len(a) > 0) != (i == 0) {
+			t.Fatalf("failure %d: alarms %q", i, a)
+		}
+		if len(b.m.Saves()) > 0 {
+			t.Fatal("it is tried again at once")
+		}
+		b.pass(saveAgain)
+	}
+	if s := b.m.Status(b.now).Trouble; s != "the state directory can't be written: no room" {
+		t.Fatal(s)
+	}
+	b.expect("")
+	b.save("") // that nobody waits for any more
+	b.expect("")
+	b.say("b", prepare(4, attempt(5, 7)))
+	b.expect("b: prepared 5/7")
+	if s := b.m.Status(b.now).Trouble; s != "" {
+		t.Fatal(s)
+	}
+	b.say("b", prepare(4, attempt(6, 7)))
+	b.save("no room")
+	if a := b.m.Alarms(); len(a) != 1 {
+		t.Fatalf("it is broken once more: alarms %q", a)
+	}
+}
+
+func TestAnswersWaitForTheSaveThatHasThem(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.say("b", prepare(4, attempt(5, 7)))
+	first := b.m.Saves()[0]
+	b.say("c", prepare(4, attempt(6, 9)))
+	b.m.Saved(b.now, first.Writes+1, "") // of which nothing is known
+	b.expect("")
+	b.m.Saved(b.now, first.Writes, "")
+	b.expect("b: prepared 5/7")
+	if s := b.save(""); s.Promised != attempt(6, 9) {
+		t.Fatalf("%+v", s)
+	}
+	b.expect("c: prepared 6/9")
+}
+
+func TestWhoDoesNotVoteSaysNothing(t *testing.T) {
+	b := newBench(t, "3: b c d")
+	b.say("b", prepare(4, attempt(5, 7)))
+	b.say("b", accept(attempt(5, 7), "4: b c (b c d)"))
+	b.say("b", prepare(9, attempt(5, 7)))
+	b.expect("")
+	b = newBench(t, "3: a b c")
+	b.say("b", prepare(5, attempt(5, 7))) // one that we know nothing of yet
+	b.say("b", accept(attempt(5, 7), "4: a b"))
+	b.say("b", accept(attempt(5, 7), "4: a b (a b d)"))
+	b.expect("")
+	b.m.Distrust(b.now, "c")
+	b.say("b", prepare(4, attempt(5, 7)))
+	b.expect("")
+	if len(b.m.Saves()) > 0 {
+		t.Fatal("it takes part")
+	}
+}
+
+func TestAnElectionThatIsOverIsAnsweredWithItsResult(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.say("b", prepare(3, attempt(5, 7)))
+	b.expect("b: electorate 3: a, b, c")
+	b.say("c", accept(attempt(5, 7), "2: a b c (a b)"))
+	b.expect("c: electorate 3: a, b, c")
+}
+
+func TestAProposerNeedsTwoMajorities(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.m.run(electorate("4: a b (a b c)"))
+	b.expect("a: prepare 1/1; b: prepare 1/1; c: prepare 1/1")
+	promise := func(dir vote.Dir, accepted vote.Attempt, e string) vote.Message {
+		m := vote.Message{Kind: vote.KindPrepared, Version: 4, Electing: &vote.Electing{Attempt: attempt(1, 1), Promised: attempt(1, 1), Dir: dir, Accepted: accepted}}
+		if e != "" {
+			m.Electing.Electorate = electorate(e)
+		}
+		return m
+	}
+	b.say("b", promise(2, vote.Attempt{}, ""))
+	b.say("b", promise(2, vote.Attempt{}, "")) // the same twice is one
+	b.say("c", promise(33, vote.Attempt{}, ""))
+	b.expect("") // another directory is no voter
+	b.say("c", promise(3, attempt(1, 0), "4: a c (a b c)"))
+	b.expect("a: accept 1/1 4: a, c (a, b, c); b: accept 1/1 4: a, c (a, b, c); c: accept 1/1 4: a, c (a, b, c)")
+	accepted := func(dir vote.Dir) vote.Message {
+		return vote.Message{Kind: vote.KindAccepted, Version: 4, Electing: &vote.Electing{Attempt: attempt(1, 1), Promised: attempt(1, 1), Dir: dir}}
+	}
+	b.say("b", accepted(2))
+	b.say("b", promise(2, vote.Attempt{}, "")) // of the phase before
+	if b.m.Known().Version != 3 {
+		t.Fatal("one of three decides")
+	}
+	b.say("c", accepted(3))
+	if text(b.m.Known()) != "4: a, c (a, b, c)" || b.m.Stored().Version != 3 {
+		t.Fatalf("decided %v", text(b.m.Known()))
+	}
+	b.expect("b: electorate 4: a, c (a, b, c); c: electorate 4: a, c (a, b, c)")
+}
+
+func TestOfWhatWasAcceptedTheNewestCounts(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.m.run(electorate("4: a b c d e (a b c)"))
+	b.heard()
+	said := func(from vote.NodeID, accepted vote.Attempt, e string) {
+		b.say(from, vote.Message{Kind: vote.KindPrepared, Version: 4, Electing: &vote.Electing{
+			Attempt: attempt(1, 1), Promised: attempt(1, 1), Dir: vote.Dir(conn(from)), Accepted: accepted, Electorate: electorate(e),
+		}})
+	}
+	said("b", attempt(1, 0), "4: a b (a b c)")
+	said("c", attempt(0, 9), "4: a c (a b c)")
+	if got := b.heard(); !strings.HasPrefix(got, "a: accept 1/1 4: a, b (a, b, c)") {
+		t.Fatal(got)
+	}
+}
+
+func TestAProposerGivesWayToALaterAttempt(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.m.run(electorate("4: a b (a b c)"))
+	b.heard()
+	b.say("b", vote.Message{Kind: vote.KindPrepared, Version: 4, Electing: &vote.Electing{Attempt: attempt(1, 1), Promised: attempt(8, 7), Dir: 2}})
+	if b.m.race != nil {
+		t.Fatal("it goes on")
+	}
+	b.m.run(electorate("4: a b (a b c)"))
+	if got := b.heard(); !strings.HasPrefix(got, "a: prepare 9/1") {
+		t.Fatalf("its next attempt isn't later: %q", got)
+	}
+}
+
+func TestAnAttemptIsGivenUpInTime(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.m.run(electorate("4: a b (a b c)"))
+	until := b.m.race.until
+	b.pass(b.m.raceTime() - 1)
+	if b.m.race == nil || b.m.Next() > until {
+		t.Fatal("given up too soon, or nothing wakes it")
+	}
+	b.pass(1)
+	if b.m.race != nil {
+		t.Fatal("not given up")
+	}
+}
+
+// A process that dies before its own promise is stored numbers its next proposal, which may be another, as the last: what tells them apart is its life.
+func TestTwoLivesOfADirectoryNeverUseOneAttempt(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	disk := b.m.stored
+	b.m.run(electorate("4: a b (a b c)"))
+	first := b.m.race.attempt
+	b.restart(disk, 2) // nothing of it was stored
+	b.m.run(electorate("4: a c (a b c)"))
+	if second := b.m.race.attempt; second == first || second.Number != first.Number {
+		t.Fatalf("attempts %v and %v", first, second)
+	}
+}
+
+// The whole of that: the first life has b accept its value, and dies; the second proposes another with b gone, and c must not take one for the other.
+func TestAProposerThatDiesAfterEachStep(t *testing.T) {
+	for step := range 40 {
+		l := founded(t, "a b c")
+		// a wants to change the electorate, and dies when so many messages have been delivered. Its disk holds back all that comes later than its
+		// own promise in every second run.
+		u := l.units["a"]
+		u.slow = step%2 == 1
+		l.units["a"].m.run(vote.Electorate{Version: 2, Lineage: u.m.Known().Lineage, Voters: u.m.Known().Voters[:2], Old: u.m.Known().Voters})
+		l.collect(u)
+		for range step / 2 {
+			if len(l.mail) > 0 {
+				m := l.mail[0]
+				l.mail = l.mail[1:]
+				l.deliver(m)
+			}
+		}
+		l.stop("a")
+		l.mail = nil
+		u.slow = false
+		l.start("a", false)
+		l.units["a"].m.run(vote.Electorate{Version: 2, Lineage: u.m.Known().Lineage, Voters: u.m.Known().Voters[1:], Old: u.m.Known().Voters})
+		l.collect(u)
+		l.pass(5 * maxTTL)
+		var second []string
+		for _, name := range l.names {
+			second = append(second, text(l.units[name].m.Known()))
+			if len(l.units[name].alarms) > 0 {
+				t.Errorf("step %d: %s raises %q", step, name, l.units[name].alarms)
+			}
+		}
+		if slices.Sort(second); second[0] != second[2] || second[0] == "1: a, b, c" {
+			t.Errorf("step %d: %q", step, second)
+		}
+	}
+}
+
+// anarchy lets proposers propose at random what suits them, over links that lose, with disks that fail and processes that die; whatever is
+// decided must be one for each version.
+func anarchy(t *testing.T, seed uint64) string {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	l := founded(t, "a b c")
+	decided := map[uint64]vote.Electorate{}
+	l.lose = func(m letter) bool { return m.conn != vote.LocalConn && rng.IntN(4) == 0 }
+	note := func() {
+		for _, name := range l.names {
+			u := l.units[name]
+			if u.m == nil {
+				continue
+			}
+			e := *u.m.Known()
+			if was, ok := decided[e.Version]; ok && !was.Equal(&e) {
+				t.Fatalf("seed %d: version %d is both %s and %s", seed, e.Version, text(&was), text(&e))
+			}
+			decided[e.Version] = e
+		}
+	}
+	for range 300 {
+		name := l.names[rng.IntN(len(l.names))]
+		u := l.units[name]
+		switch rng.IntN(8) {
+		case 0, 1:
+			e := u.m.Known()
+			next := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters}
+			if !e.Joint() { // a majority stays, so that somebody can always go on
+				next.Old = e.Voters
+				next.Voters = decidedFirst(rng, l)
+			}
+			if u.m.member() {
+				u.m.run(next)
+				l.collect(u)
+			}
+		case 2:
+			u.slow = !u.slow
+		case 3:
+			if rng.IntN(3) == 0 {
+				l.stop(string(name))
+				l.start(string(name), false)
+			}
+		case 4:
+			if len(u.saves) > 0 {
+				if rng.IntN(3) == 0 {
+					u.broken = "broken"
+				}
+				l.flush(u)
+				u.broken = ""
+				l.collect(u)
+			}
+		default:
+			for range rng.IntN(12) {
+				if len(l.mail) > 0 {
+					i := rng.IntN(len(l.mail))
+					m := l.mail[i]
+					l.mail = slices.Delete(l.mail, i, i+1)
+					if !l.lose(m) {
+						l.deliver(m)
+					}
+				}
+			}
+		}
+		note()
+	}
+	newest := uint64(0)
+	for v := range decided {
+		newest = max(newest, v)
+	}
+	return fmt.Sprintf("%d versions; %s", newest, strings.Join(l.talk, ", "))
+}
+
+// decidedFirst draws two or three of the founders.
+func decidedFirst(rng *rand.Rand, l *lab) []vote.Elector {
+	var all []vote.Elector
+	for _, name := range l.names {
+		all = append(all, vote.Elector{Name: name, Dir: l.units[name].disk.Dir})
+	}
+	if i := rng.IntN(4); i < 3 {
+		all = slices.Delete(all, i, i+1)
+	}
+	return all
+}
+
+func TestOfEachVersionThereIsOne(t *testing.T) {
+	most := 0
+	for seed := range uint64(60) {
+		var n int
+		_, _ = fmt.Sscan(anarchy(t, seed), &n)
+		most = max(most, n)
+	}
+	if most < 4 {
+		t.Fatalf("nothing was decided: version %d at best", most)
+	}
+}
+
+func TestTheSameAgainGivesTheSame(t *testing.T) {
+	for seed := range uint64(5) {
+		if a, b := anarchy(t, seed), anarchy(t, seed); a != b {
+			t.Fatalf("seed %d: two runs differ", seed)
+		}
+	}
+}
+
+func TestFollows(t *testing.T) {
+	for _, c := range []struct {
+		name, e, next string
+		change        func(next *vote.Electorate)
+		bad           string
+	}{
+		{"a joint one", "3: a b c", "4: a b c d e (a b c)", nil, ""},
+		{"the end of a joint one", "4: a b (a b c)", "5: a b", nil, ""},
+		{"others behind a higher floor", "4: a b (a b c)", "5: a b", func(e *vote.Electorate) { e.Floor = 80 }, ""},
+		{"the same voters, jointly", "3: a b c", "4: a b c (a b c)", nil, ""},
+		{"too far", "3: a b c", "5: a b (a b c)", nil, "can't follow upon"},
+		{"not at all", "3: a b c", "3: a b (a b c)", nil, "can't follow upon"},
+		{"of another founding", "3: a b c", "4: a b (a b c)", func(e *vote.Electorate) { e.Lineage = 6 }, "another founding"},
+		{"at once", "3: a b c", "4: a b", nil, "isn't joint"},
+		{"at once, the same", "3: a b c", "4: a b c", nil, "isn't joint"},
+		{"joint with others", "3: a b c", "4: a b c d (a b)", nil, "isn't joint"},
+		{"joint with another directory", "3: a b c", "4: a b (a b c)", func(e *vote.Electorate) { e.Old[2].Dir = 77 }, "isn't joint"},
+		{"joint upon joint", "4: a b (a b c)", "5: a d (a b)", nil, "isn't what the joint one before leads to"},
+		{"the old ones again", "4: a b (a b c)", "5: a b c", nil, "isn't what the joint one before leads to"},
+		{"a name twice", "3: a b c", "4: a b c (a b c)", func(e *vote.Electorate) { e.Voters[2].Dir = 77 }, `two voters called "c"`},
+		{"nobody", "3: a b c", "4: (a b c)", nil, "no voters"},
+		{"no order", "3: a b c", "4: b a (a b c)", nil, "aren't in order"},
+		{"a floor that is no token", "3: a b c", "4: a b (a b c)", func(e *vote.Electorate) { e.Floor = vote.MaxToken + 1 }, "is no token"},
+	} {
+		e, next := electorate(c.e), electorate(c.next)
+		if c.change != nil {
+			c.change(&next)
+		}
+		err := Follows(&e, &next)
+		if (err == nil) != (c.bad == "") || err != nil && !strings.Contains(err.Error(), c.bad) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.bad)
+		}
+	}
+	e, next := electorate("3: a b c"), electorate("4: a b (a b c)")
+	e.Floor, next.Floor = 100, 99
+	if Follows(&e, &next) == nil {
+		t.Error("the floor may fall")
+	}
+}
+
+func TestTheFirstInOrderGoesFirst(t *testing.T) {
+	l := founded(t, "a b c")
+	l.start("d e", false)
+	l.pass(4 * maxTTL)
+	l.want("a b c d e", "3: a, b, c, d, e")
+	for _, s := range l.talk {
+		if strings.HasSuffix(s, " prepare") && s[0] != 'a' {
+			t.Errorf("%s, while a is there", s)
+		}
+	}
+	// Without a the next does it, a little later.
+	l.talk = nil
+	l.stop("a")
+	l.pass(FailAfter(maxTTL) + 4*maxTTL + 500*time.Millisecond)
+	l.want("b c d", "5: b, c, d")
+	if !slices.Contains(l.talk, "b>c prepare") || slices.Contains(l.talk, "c>b prepare") {
+		t.Error("b isn't the one that has done it")
+	}
+}
