@@ -371,7 +371,7 @@ func TestTheFloorIsTheLargestTokenOfThoseWhoSpeakAfterTheDrain(t *testing.T) {
 	b.report("c", 600)
 	b.expect("") // of the old ones a alone
 	b.report("b", 700)
-	b.expect("a: prepare 1/1; b: prepare 1/1; c: prepare 1/1")
+	b.expect("a: prepare 1/1; b: prepare 1/1") // the old ones, who decide
 	if v := b.m.race.value; text(&v) != "5: a, b, c" || v.Floor != 700 {
 		t.Fatalf("%+v", v)
 	}

@@ -1,0 +1,31 @@
+package electorate
+
+import "testing"
+
+// TestTheOldOnesGoBack has the old voters decide that they go on alone when too few of the new ones are there, and only then.
+func TestTheOldOnesGoBack(t *testing.T) {
+	for _, c := range []struct{ name, e, others, want string }{
+		{"the new ones are gone", "4: a d e (a b c)", "b c d=gone e=gone", "5: a b c"},
+		{"one of them is there", "4: a d e (a b c)", "b c d e=gone", ""},
+		{"they are another's directories", "4: a d e (a b c)", "b c d=otherdir e=stuck", "5: a b c"},
+		{"the old ones are gone as well", "4: a d e (a b c)", "b=gone c=gone d=gone e=gone", ""},
+		{"a new one alone can't say", "4: a d e (b c d)", "b c d=gone e=gone", "5: b c d"}, // it may propose it, and the old ones decide
+	} {
+		b := scene(t, c.e, c.others)
+		b.m.move()
+		got := ""
+		if b.m.race != nil {
+			v := b.m.race.value
+			got = text(&v)
+		}
+		if want := c.want; want != "" {
+			e := electorate(want)
+			want = text(&e)
+			if got != want {
+				t.Errorf("%s: it runs for %q, want %q", c.name, got, want)
+			}
+		} else if got != "" {
+			t.Errorf("%s: it runs for %q", c.name, got)
+		}
+	}
+}
