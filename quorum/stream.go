@@ -134,7 +134,9 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 	}
 	switch m.Kind {
 	case vote.KindUnknown:
-		q.restate(p)
+		if !p.notYet { // what followed the opening that was turned away is of no use either; Goes has all stated anew
+			q.restate(p)
+		}
 	case vote.KindProbe:
 		q.urgent(p, vote.Message{Kind: vote.KindAlive, Stream: p.stream})
 	case vote.KindRefused:
