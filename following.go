@@ -347,10 +347,19 @@ func (l *loop) explain(now vote.Now, w quorum.Wait) quorum.Wait {
 	return w
 }
 
+// goodbyeReserve is how much of Leave's time is kept for the goodbye, which is heard within a second or two; a quarter at most. Who has heard a voter say goodbye
+// votes it out as soon as possible, rather than when it has been gone for long.
+const goodbyeReserve = 2 * time.Second
+
 // giveUpVote has this node voted out, and waits for it.
 func (m *Mesh) giveUpVote(ctx context.Context) error {
 	if m.keeper == nil {
 		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		limited, cancel := context.WithDeadline(ctx, deadline.Add(-min(goodbyeReserve, max(time.Until(deadline), 0)/4)))
+		defer cancel()
+		ctx = limited
 	}
 	l := m.loop
 	gone := make(chan struct{})
