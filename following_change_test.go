@@ -302,6 +302,30 @@ func TestALostElectorateIsToldOfAndFoundedAgain(t *testing.T) {
 	})
 }
 
+// The names are back, and answer; but what the voters had promised is gone.
+func TestVotersThatLostTheirDirectoriesAreLost(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.foundAll()
+		for _, name := range []string{"b", "c"} {
+			w.crash(name)
+			w.Wipe(statePath(name))
+			w.start(name, nil)
+		}
+		s := w.until("a", "the loss", func(s ElectorateStatus) bool { return s.Lost != "" })
+		if !strings.Contains(s.Lost, "b, which is back with another state directory") {
+			t.Errorf("%q", s.Lost)
+		}
+		if text := w.nodes["a"].Status().String(); !strings.Contains(text, "b connecting (it isn't a voter, as far as it knows") {
+			t.Error(text)
+		}
+		if err := w.nodes["a"].Refound(t.Context(), "a", "b", "c"); err != nil {
+			t.Fatal(err)
+		}
+		w.untilVoters("c", "a", "b", "c")
+		w.unlock(w.lock("b", "k"))
+	})
+}
+
 func TestWatchElectorateTellsTheNewestAndEnds(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
