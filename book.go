@@ -8,9 +8,9 @@ import (
 )
 
 // book says where the voters are: by what gossip tells, and by what greetings have found. All of it is hearsay; the handshake of a
-// dialed connection decides.
+// dialed connection decides. Where the electorate follows the living, anyone may become a voter, so all members are in it.
 type book struct {
-	voters map[vote.NodeID]bool
+	voters map[vote.NodeID]bool // nil: anyone
 
 	mu      sync.Mutex
 	gossip  map[vote.NodeID]string
@@ -18,25 +18,47 @@ type book struct {
 	shunned *refusal // every peer that answered refuses us, so nobody will tell us where the voters are
 }
 
+// greetedMax bounds how many names have answered at configured addresses. There are no more at one time.
+const greetedMax = MaxPeers * addrsPerPeer
+
 // refusal is why this node is turned away.
 type refusal struct {
 	reason vote.Reason
 	text   string
 }
 
+// newBook returns a book of these voters; of all members, without any.
 func newBook(voters []vote.NodeID) *book {
-	b := &book{voters: make(map[vote.NodeID]bool), gossip: make(map[vote.NodeID]string), greeted: make(map[vote.NodeID]string)}
+	b := &book{gossip: make(map[vote.NodeID]string), greeted: make(map[vote.NodeID]string)}
 	for _, v := range voters {
+		if b.voters == nil {
+			b.voters = make(map[vote.NodeID]bool)
+		}
 		b.voters[v] = true
 	}
 	return b
+}
+
+// lists reports whether a node is one whose address is wanted.
+func (b *book) lists(name vote.NodeID) bool { return b.voters == nil || b.voters[name] }
+
+// heardAll notes all that gossip knows, and forgets who isn't there any more, so that a mesh whose nodes have ever new names fills no memory.
+func (b *book) heardAll(members []member.Member) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.gossip)
+	for _, m := range members {
+		if b.lists(m.Name) && m.Addr != "" {
+			b.gossip[m.Name] = m.Addr
+		}
+	}
 }
 
 // heard notes where gossip says that a member is.
 func (b *book) heard(m member.Member) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.voters[m.Name] && m.Addr != "" {
+	if b.lists(m.Name) && m.Addr != "" {
 		b.gossip[m.Name] = m.Addr
 	}
 }
@@ -45,8 +67,11 @@ func (b *book) heard(m member.Member) {
 func (b *book) met(name vote.NodeID, addr string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.voters[name] || b.greeted[name] == addr {
+	if name == "" || !b.lists(name) || b.greeted[name] == addr {
 		return false
+	}
+	if len(b.greeted) >= greetedMax {
+		clear(b.greeted) // the addresses stand for ever other names
 	}
 	b.greeted[name] = addr
 	return true

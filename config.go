@@ -16,6 +16,7 @@ import (
 
 	"github.com/benbjohnson/clock"
 
+	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -40,8 +41,12 @@ const (
 	// MinSecretLen is the least length of a secret in bytes: 128 bits, which nobody guesses if they are random.
 	MinSecretLen = 16
 
-	// MaxVoters is the largest electorate.
+	// MaxVoters is the largest electorate that there can be: the most names that Config.Voters takes, and the largest value of the field
+	// Config.MaxVoters, which says how large an electorate that follows the living grows.
 	MaxVoters = vote.MaxVoters
+
+	// DefaultMaxVoters is the field MaxVoters when nothing else is said. Seven voters survive the loss of three; more make each lock slower.
+	DefaultMaxVoters = electorate.MaxVoters
 
 	// MaxPeers is how many addresses Peers may have. A few are enough to find all others; each is tried for as long as it is missing.
 	MaxPeers = 256
@@ -50,8 +55,8 @@ const (
 // Config says who a node is and whom it trusts. The zero value of a field means its default where one is named, and is an error
 // otherwise.
 //
-// Mesh, Voters, MaxTTL and Secret must be the same on every node of a mesh; a node that differs is refused, and its log and the others'
-// name both values.
+// Mesh, Voters, MaxTTL and Secret must be the same on every node of a mesh, and either all of them have a StateDir or none; a node that
+// differs is refused, and its log and the others' name both values.
 type Config struct {
 	// Name is this node's name, unique in the mesh: up to 128 bytes of UTF-8 that can be printed, without spaces. A second live
 	// process of the same name is refused. Default: the host's name. Set it when several nodes share a host, or hosts are renamed.
@@ -81,10 +86,29 @@ type Config struct {
 	//
 	// The list is for ever, as far as running nodes go: changing it is safe only with all nodes stopped for the old MaxTTL,
 	// since otherwise an old and a new majority need not share a voter.
+	//
+	// With StateDir the electorate follows the living, and Voters names its founders: those who voted in its first version. The list then
+	// stays as it is, whoever votes later.
 	Voters []string
 
-	// StateDir is reserved for an electorate that follows the living. Until then it must be empty.
+	// StateDir is a directory that this node has for itself, on a local disk. With it the electorate follows the living: nodes that are gone are voted
+	// out, others that stand by are voted in, up to MaxVoters. The directory keeps what this node has promised about that. Every node of the
+	// mesh has one, or none has; it is made if it is missing. Default: none, and the electorate is fixed.
+	//
+	// A node whose directory is lost is a new peer, and is voted in again. An old copy must not be put back: it has forgotten what was
+	// promised later.
 	StateDir string
+
+	// Found says that this node, one of Voters, is to found the electorate together with all the others, if its directory is empty. Set it for
+	// the very first start of the founders, and take it out of the configuration as soon as the electorate is there: founders that have
+	// all lost their directories would found a second mesh with it. A node with an empty directory and without Found waits until it meets
+	// a node of the mesh, and is voted in. Left in, it is warned of at every start.
+	Found bool
+
+	// MaxVoters is how large the electorate grows that follows the living, at most the constant of the same name. It is odd in effect: an even
+	// number survives no more than the odd number below it. It may differ between nodes, and whoever proposes a change goes by its own.
+	// Only with StateDir. Default 7.
+	MaxVoters int
 
 	// MaxTTL bounds for how long a lease can outlive its holder's last word, on every node, from MinTTL to LongestTTL. A voter that has
 	// started is quiet for as long. Larger rides out longer interruptions; smaller hands over faster after a crash and restarts
@@ -144,6 +168,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.TTL == 0 {
 		c.TTL = c.MaxTTL
 	}
+	if c.MaxVoters == 0 && c.StateDir != "" {
+		c.MaxVoters = DefaultMaxVoters
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -180,9 +207,7 @@ func (c Config) check() error {
 		add("Peers", problem)
 	}
 	errs = append(errs, c.checkVoters()...)
-	if c.StateDir != "" {
-		add("StateDir", "an electorate that follows the living isn't there yet; leave it empty, and list the voters in Voters")
-	}
+	c.checkFollowing(add)
 	add("MaxTTL", badTTL(c.MaxTTL))
 	switch problem := badTTL(c.TTL); {
 	case problem != "" && c.TTL != c.MaxTTL:
@@ -198,6 +223,27 @@ func (c Config) check() error {
 		add("Secret", fmt.Sprintf("it has %d bytes, fewer than %d; use random bytes, the same on all nodes", len(c.Secret), MinSecretLen))
 	}
 	return errors.Join(errs...)
+}
+
+// checkFollowing complains about what concerns an electorate that follows the living.
+func (c Config) checkFollowing(add func(field, problem string)) {
+	const fixed = "it concerns an electorate that follows the living, and StateDir is empty, so this one is fixed; "
+	switch {
+	case c.MaxVoters < 0:
+		add("MaxVoters", fmt.Sprintf("%d is negative; zero means the default, %d", c.MaxVoters, DefaultMaxVoters))
+	case c.MaxVoters > MaxVoters:
+		add("MaxVoters", fmt.Sprintf("%d is more than %d, the largest electorate; a handful is enough, all other nodes still take locks", c.MaxVoters, MaxVoters))
+	case c.MaxVoters > 0 && c.StateDir == "":
+		add("MaxVoters", fixed+"leave MaxVoters out, or give every node a StateDir")
+	}
+	switch {
+	case strings.ContainsRune(c.StateDir, 0):
+		add("StateDir", fmt.Sprintf("%q has a zero byte, which no path may have", c.StateDir))
+	case c.Found && c.StateDir == "":
+		add("Found", fixed+"leave Found out, or give every node a StateDir")
+	case c.Found && !slices.Contains(c.Voters, c.Name):
+		add("Found", fmt.Sprintf("this node, %q, is none of the founders that Voters names; leave Found out: it is voted in", c.Name))
+	}
 }
 
 // reachable names the address that makes a secret necessary.

@@ -63,7 +63,15 @@ func TestValidate(t *testing.T) {
 		{"no majority of processes", func(c *Config) { c.Voters = []string{"a", "a", "a", "a"} }, []string{"of 4 voters a majority is 3, and there are only 1"}},
 		{"a voter without a name", func(c *Config) { c.Voters = []string{"a", ""} }, []string{"Voters: a name is empty"}},
 		{"too many voters", func(c *Config) { c.Voters = many }, []string{"Voters: 64 are named, at most 63"}},
-		{"a state directory", func(c *Config) { c.StateDir = "/var/lib/lockmesh" }, []string{"StateDir:", "leave it empty"}},
+		{"a state directory", func(c *Config) { c.StateDir = "/var/lib/lockmesh" }, nil},
+		{"a founder", func(c *Config) { c.StateDir, c.Found, c.MaxVoters = "state", true, 5 }, nil},
+		{"the largest electorate", func(c *Config) { c.StateDir, c.MaxVoters = "state", MaxVoters }, nil},
+		{"a directory that can't be", func(c *Config) { c.StateDir = "a\x00b" }, []string{"StateDir:", "zero byte"}},
+		{"to found without a directory", func(c *Config) { c.Found = true }, []string{"Found:", "StateDir is empty", "leave Found out"}},
+		{"a founder that is none", func(c *Config) { c.Name, c.StateDir, c.Found = "z", "state", true }, []string{`Found: this node, "z", is none of the founders`}},
+		{"so many voters without a directory", func(c *Config) { c.MaxVoters = 5 }, []string{"MaxVoters:", "StateDir is empty", "leave MaxVoters out"}},
+		{"a negative number of voters", func(c *Config) { c.MaxVoters = -1 }, []string{"MaxVoters: -1 is negative"}},
+		{"too large an electorate", func(c *Config) { c.StateDir, c.MaxVoters = "state", 64 }, []string{"MaxVoters: 64 is more than 63"}},
 		{"a negative MaxTTL", func(c *Config) { c.MaxTTL = -1 }, []string{"MaxTTL: -1ns is negative"}},
 		{"a tiny MaxTTL", func(c *Config) { c.MaxTTL = MinTTL - 1 }, []string{"MaxTTL:", "less than 200ms"}},
 		{"an endless MaxTTL", func(c *Config) { c.MaxTTL = math.MaxInt64 }, []string{"MaxTTL:", "more than 24h"}},
@@ -76,8 +84,8 @@ func TestValidate(t *testing.T) {
 		{"no secret on the default address", func(c *Config) { c.Bind = "" }, []string{`Secret: it is empty while Bind ":7950" can be reached`}},
 		{"no secret on an advertised address", func(c *Config) { c.Advertise = "10.0.0.1:7950" }, []string{`while Advertise "10.0.0.1:7950" can be reached`}},
 		{"everything at once", func(c *Config) {
-			*c = Config{Name: " ", Mesh: " ", Bind: "x", Advertise: ":x", Peers: []string{"x"}, StateDir: "x", MaxTTL: 1, TTL: 2, Secret: []byte("x")}
-		}, []string{"Name:", "Mesh:", "Bind:", "Advertise:", "Peers:", "Voters:", "StateDir:", "MaxTTL:", "\nlockmesh: the configuration is wrong: TTL:", "Secret:"}},
+			*c = Config{Name: " ", Mesh: " ", Bind: "x", Advertise: ":x", Peers: []string{"x"}, Found: true, MaxVoters: 64, MaxTTL: 1, TTL: 2, Secret: []byte("x")}
+		}, []string{"Name:", "Mesh:", "Bind:", "Advertise:", "Peers:", "Voters:", "Found:", "MaxVoters:", "MaxTTL:", "\nlockmesh: the configuration is wrong: TTL:", "Secret:"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := good()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +29,56 @@ const (
 	steadyAfter = time.Second
 )
 
+// dialers are those of the nodes to which connections are wanted. The loop changes them; anyone may look.
+type dialers struct {
+	m  *Mesh
+	mu sync.Mutex
+	by map[vote.NodeID]*dialer
+}
+
+// of returns a node's dialer; nil if no connection to it is wanted.
+func (s *dialers) of(name vote.NodeID) *dialer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.by[name]
+}
+
+// all returns the dialers that there are.
+func (s *dialers) all() []*dialer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.by))
+}
+
+// want has connections to these nodes kept up, and to no others. The loop calls it, and Join before there is one, so that Close misses no goroutine.
+func (s *dialers) want(names []vote.NodeID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, d := range s.by {
+		if _, wanted := slices.BinarySearch(names, name); wanted {
+			continue
+		}
+		delete(s.by, name)
+		d.stop()
+		if c := d.end(); c != 0 {
+			s.m.links.CloseConn(c)
+		}
+	}
+	for _, name := range names {
+		if s.by[name] != nil {
+			continue
+		}
+		ctx, stop := context.WithCancel(s.m.ctx)
+		d := &dialer{m: s.m, stop: stop, voter: name, wake: make(chan struct{}, 1), pause: backoff{least: dialLeast, most: dialMost}}
+		if s.by == nil {
+			s.by = make(map[vote.NodeID]*dialer)
+		}
+		s.by[name] = d
+		s.m.work.Go(func() { d.run(ctx) })
+		kick(s.m.greeter.wake)
+	}
+}
+
 // linkHandler takes what the links report into the loop. Its methods are called by goroutines of the transport.
 type linkHandler struct{ m *Mesh }
 
@@ -38,10 +90,12 @@ func (h linkHandler) Linked(c vote.Conn, peer vote.SessionID, dialed bool) {
 	if !dialed {
 		return
 	}
-	if d := h.m.dialers[peer.Node]; d != nil {
-		d.up(c)
+	d := h.m.dialers.of(peer.Node)
+	if d == nil || !d.up(c) { // nobody wants it any more
+		h.m.loop.box.post(true, func(vote.Now) { h.m.loop.links.CloseConn(c) })
+		return
 	}
-	h.m.loop.box.post(true, func(now vote.Now) { h.m.loop.node.Link(now, c, peer) })
+	h.m.loop.box.post(true, func(now vote.Now) { h.m.loop.linked(now, c, peer) })
 }
 
 func (h linkHandler) Received(c vote.Conn, peer vote.SessionID, msg *vote.Message) {
@@ -53,7 +107,8 @@ func (h linkHandler) Received(c vote.Conn, peer vote.SessionID, msg *vote.Messag
 func (h linkHandler) Closed(c vote.Conn, peer vote.SessionID, _ error) {
 	h.m.loop.box.post(false, func(now vote.Now) {
 		h.m.loop.node.Unlink(now, c)
-		if d := h.m.dialers[peer.Node]; d != nil {
+		h.m.loop.voting.stirred = true
+		if d := h.m.dialers.of(peer.Node); d != nil {
 			d.down(now, c)
 		}
 	})
@@ -64,17 +119,21 @@ func (m *Mesh) onGossip(e member.Event) {
 	m.book.heard(e.Member)
 	switch e.Kind {
 	case member.Joined, member.Updated:
-		if d := m.dialers[e.Member.Name]; d != nil {
+		if d := m.dialers.of(e.Member.Name); d != nil {
 			kick(d.wake)
 		}
 	case member.NameConflict:
 		m.greeter.suspect(e.Member)
 	}
+	if m.crier != nil {
+		kick(m.crier.wake)
+	}
 }
 
-// dialer keeps a link up to one voter. One goroutine runs it.
+// dialer keeps a link up to one voter, or to another node that is wanted while the electorate follows the living. One goroutine runs it.
 type dialer struct {
 	m     *Mesh
+	stop  context.CancelFunc // ends the goroutine
 	voter vote.NodeID
 	wake  chan struct{} // capacity 1: the link is down, or there is news of the voter
 	pause backoff
@@ -84,24 +143,27 @@ type dialer struct {
 	conn   vote.Conn    // the link; zero while there is none
 	since  vote.Instant // when it came up, by the slow clock
 	steady bool         // the last link had lasted
+	over   bool         // it isn't wanted any more
 }
 
-// newDialers returns a dialer for each voter but this node.
-func newDialers(m *Mesh, voters []vote.NodeID) map[vote.NodeID]*dialer {
-	all := make(map[vote.NodeID]*dialer, len(voters))
-	for _, v := range voters {
-		if v != m.self.Node {
-			all[v] = &dialer{m: m, voter: v, wake: make(chan struct{}, 1), pause: backoff{least: dialLeast, most: dialMost}}
-		}
-	}
-	return all
-}
-
-func (d *dialer) up(c vote.Conn) {
+// up notes a link; false means that it isn't wanted any more.
+func (d *dialer) up(c vote.Conn) bool {
 	now := d.m.clocks.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.over {
+		return false
+	}
 	d.conn, d.since = c, now.Slow
+	return true
+}
+
+// end says that the voter isn't wanted any more, and returns the link that is to be closed; zero while there is none.
+func (d *dialer) end() vote.Conn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
+	return d.conn
 }
 
 // down is called by the loop when the node has been told that a connection is gone.
@@ -200,9 +262,9 @@ func (d *dialer) report(err error) {
 	var refused *transport.RefusedError
 	if !errors.As(err, &refused) {
 		d.m.log.Info("a voter can't be reached; will keep trying", "voter", d.voter, "error", err)
-		box.post(false, func(now vote.Now) { d.m.loop.node.DialFailed(now, d.voter, err.Error()) })
+		box.post(false, func(now vote.Now) { d.m.loop.failed(now, d, vote.ReasonNone, err.Error()) })
 		return
 	}
 	d.m.log.Warn("a voter refuses this node", "voter", d.voter, "reason", refused.Reason, "text", refused.Text)
-	box.post(false, func(now vote.Now) { d.m.loop.node.Refused(now, d.voter, refused.Reason, refused.Text) })
+	box.post(false, func(now vote.Now) { d.m.loop.failed(now, d, refused.Reason, refused.Text) })
 }

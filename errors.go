@@ -27,6 +27,17 @@ var (
 	// ErrConfig : the configuration is wrong. Each complaint says what to change.
 	ErrConfig error = sentinel("the configuration is wrong")
 
+	// ErrState : the state directory can't be used: another process has it, it is another node's, or what it says can't be trusted. The text says
+	// what to do. The node doesn't start, since it might break what it has promised.
+	ErrState error = sentinel("the state directory can't be used")
+
+	// ErrNotLost : a majority of the voters answers, so there is no electorate to found again. Nothing was changed.
+	ErrNotLost error = sentinel("a majority of the voters is there")
+
+	// ErrVoter : the node has left while it still was a voter. The others go on counting it among those of whom they need a majority, until they
+	// have voted it out.
+	ErrVoter error = sentinel("this node still is a voter")
+
 	// ErrRefused : so many voters refuse this node that no majority is left for it. Retrying doesn't help before somebody mends what the
 	// text names: a value that must be the same on all nodes and isn't, a wrong secret, or another live process of the same name.
 	ErrRefused error = sentinel("the voters refuse this node")

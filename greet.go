@@ -111,12 +111,7 @@ func (g *greeter) run(ctx context.Context) {
 
 // seeking reports whether some voter is neither linked nor known to gossip.
 func (g *greeter) seeking() bool {
-	for voter, d := range g.m.dialers {
-		if !d.linked() && !g.m.book.inGossip(voter) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.m.dialers.all(), func(d *dialer) bool { return !d.linked() && !g.m.book.inGossip(d.voter) })
 }
 
 // round greets every configured address once, and draws the conclusions.
@@ -149,7 +144,7 @@ func (g *greeter) round(ctx context.Context) {
 		refused = nil
 	}
 	if (accepted > 0 || refused != nil) && g.m.book.shun(refused) {
-		for _, d := range g.m.dialers {
+		for _, d := range g.m.dialers.all() {
 			kick(d.wake)
 		}
 	}
@@ -165,7 +160,7 @@ func peerName(n vote.NodeID) string {
 // found notes where a voter is, and has it dialed if that is news.
 func (g *greeter) found(name vote.NodeID, addr string) {
 	if g.m.book.met(name, addr) {
-		if d := g.m.dialers[name]; d != nil {
+		if d := g.m.dialers.of(name); d != nil {
 			kick(d.wake)
 		}
 	}

@@ -51,6 +51,7 @@ type loop struct {
 	leaving  bool
 	unheard  int    // releases that too few voters confirmed, since leaving
 	why      string // of the last of them
+	voting   voting
 	namesake string // another live process has our name, and we came later: why every call is refused
 	out      []vote.Outbound
 	events   []quorum.Event
@@ -217,6 +218,7 @@ func (l *loop) handOut(now vote.Now) (spoke bool) {
 	}
 	l.tellLost(now)
 	l.tellReady(now)
+	l.keepUp()
 	if len(l.released.m) == 0 {
 		for _, c := range l.settled {
 			c <- l.leaveError()
@@ -258,7 +260,7 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 			if c.raises != nil {
 				c.raises.upgrading = nil
 			}
-			c.fail(e.Wait)
+			c.fail(l.explain(now, e.Wait))
 		}
 	case quorum.EventLost:
 		if lease := l.held.take(e.Number); lease != nil {
@@ -301,12 +303,15 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 		if answer := l.looks[e.Nonce]; answer != nil {
 			delete(l.looks, e.Nonce)
 			event := *e
+			event.Wait = l.explain(now, event.Wait)
 			answer <- &event
 		}
 	case quorum.EventAlarm:
 		l.log.Error("alarm: " + e.Text)
 	case quorum.EventDrift:
 		l.log.Error("drift: " + e.Text)
+	case quorum.EventElectorate:
+		l.reelected(now, e)
 	}
 }
 
@@ -380,7 +385,7 @@ func (l *loop) ask(now vote.Now, c *call) {
 func (l *loop) abandon(now vote.Now, c *call) error {
 	late := quorum.Wait{Reason: quorum.WaitHeld, Text: "it was granted as the context ended, and has been given back"}
 	if l.calls.take(c.number) == c {
-		why := l.node.Why(now, c.number)
+		why := l.explain(now, l.node.Why(now, c.number))
 		if why.Reason == quorum.WaitNone {
 			why = late // the grant is among what the node has yet to say
 		}
@@ -530,6 +535,7 @@ func (l *loop) end() {
 	for w := range l.awaiting {
 		w.result <- &Error{Op: "ready", Reason: ErrClosed}
 	}
+	l.endFollowing()
 	l.held, l.released, l.calls = table[*Lease]{}, table[*Lease]{}, table[*call]{}
 	close(l.done)
 }

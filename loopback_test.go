@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -342,3 +344,27 @@ func (l *lineCount) Handle(_ context.Context, r slog.Record) error {
 func (l *lineCount) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 func (l *lineCount) WithGroup(string) slog.Handler { return l }
+
+func TestOnLoopbackThreeFoundAndAFourthTakesLocks(t *testing.T) {
+	// A founder must know the address of another, so each but the first names those before it.
+	r := &onLoopback{t: t, voters: []string{"a", "b", "c"}}
+	dirs := t.TempDir()
+	follow := func(c *Config) { c.StateDir, c.Found = filepath.Join(dirs, c.Name), slices.Contains(r.voters, c.Name) }
+	for _, name := range []string{"a", "b", "c", "d"} {
+		r.join(name, follow)
+	}
+	for _, m := range r.nodes {
+		r.ready(m)
+		lease := r.lock(m, "k")
+		if err := lease.Unlock(within(t, patience)); err != nil {
+			t.Error(err)
+		}
+	}
+	if s := r.nodes[3].Status().Electorate; s.Version != 1 || s.Voter || len(s.Voters) != 3 {
+		t.Errorf("%v", r.nodes[3].Status())
+	}
+	if _, err := Join(t.Context(), Config{Name: "a", Bind: "127.0.0.1:0", Voters: r.voters, StateDir: filepath.Join(dirs, "a"), Secret: loopSecret}); err == nil ||
+		!errors.Is(err, ErrState) || !strings.Contains(err.Error(), "stop the other process") {
+		t.Errorf("a directory that is in use: %v", err)
+	}
+}

@@ -31,8 +31,10 @@ type Mesh struct {
 	links   world.Links
 	group   member.Group
 	book    *book
-	dialers map[vote.NodeID]*dialer // by voter; not changed after Join
+	dialers *dialers
 	greeter *greeter
+	keeper  *keeper // of the state directory; nil where the electorate is fixed
+	crier   *crier  // who tells the loop what gossip knows; nil where the electorate is fixed
 
 	ctx  context.Context // ends when the node stops
 	stop context.CancelFunc
@@ -49,8 +51,11 @@ type Mesh struct {
 // Join starts this process's node and returns as soon as it listens and, if it is a voter, votes; quietly at first. It waits for
 // nobody else: use [Mesh.Ready] for that. ctx bounds the call, not the mesh.
 //
-// The error is ErrConfig for a configuration that can't be used, an address that can't be listened on included. A node that the
-// others refuse learns of it later, as ErrRefused from its calls.
+// With [Config].StateDir it first takes the directory for itself, and returns before anything is written there. A voter votes, and a node that isn't one
+// takes locks, as soon as it knows an electorate: [Mesh.Status] says what it waits for.
+//
+// The error is ErrConfig for a configuration that can't be used, an address that can't be listened on included, and ErrState for a state directory
+// that can't be used, with a text that says what to do. A node that the others refuse learns of it later, as ErrRefused from its calls.
 func Join(ctx context.Context, cfg Config) (*Mesh, error) { return join(ctx, cfg, realWorld) }
 
 // join is Join in any world; see [world.Join].
@@ -68,17 +73,28 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.lines = newJournal()
 	m.log = slog.New(m.lines.handler(cfg.Logger.Handler()))
-	if err := m.open(w, voters); err != nil {
+	following, err := m.openState(w)
+	if err != nil {
+		m.stop()
+		m.lines.close()
+		return nil, &Error{Op: "join", Reason: ErrState, Err: err}
+	}
+	if err := m.open(w, voters, following); err != nil {
+		if m.keeper != nil {
+			err = errors.Join(err, m.keeper.dir.Close())
+		}
 		m.stop()
 		m.lines.close()
 		return nil, &Error{Op: "join", Reason: ErrConfig, Err: err}
 	}
-	m.work.Go(func() { m.loop.run(m.ctx) })
-	for _, d := range m.dialers {
-		m.work.Go(func() { d.run(m.ctx) })
+	if m.keeper != nil {
+		go m.keeper.run()
+		m.work.Go(func() { m.crier.run(m.ctx) })
 	}
+	m.dialers.want(m.loop.node.Wanted())
+	m.work.Go(func() { m.loop.run(m.ctx) })
 	m.work.Go(func() { m.greeter.run(m.ctx) })
-	m.sayHello(voters)
+	m.sayHello(voters, following)
 	if ctx.Err() != nil {
 		return nil, &Error{Op: "join", Err: errors.Join(ended(ctx), m.Close())}
 	}
@@ -86,33 +102,39 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 }
 
 // open makes the parts of the node, and listens. Nothing but the parts' own goroutines runs yet: what comes in waits in the mailbox.
-func (m *Mesh) open(w world.World, voters []vote.NodeID) error {
+func (m *Mesh) open(w world.World, voters []vote.NodeID, following *node.Following) error {
 	core, err := node.New(node.Config{
-		Name: m.self.Node, Life: m.self.Life, Voters: voters, TTL: m.cfg.TTL, MaxTTL: m.cfg.MaxTTL,
+		Name: m.self.Node, Life: m.self.Life, Voters: voters, TTL: m.cfg.TTL, MaxTTL: m.cfg.MaxTTL, Following: following,
 	}, m.clocks.now())
 	if err != nil {
 		return err
 	}
 	m.loop = newLoop(m, core)
-	m.book = newBook(voters)
-	m.dialers = newDialers(m, voters)
 	m.greeter = newGreeter(m)
+	m.dialers = &dialers{m: m}
+	if following == nil {
+		m.book = newBook(voters)
+	} else {
+		m.book = newBook(nil)
+		m.crier = newCrier(m)
+		m.loop.voting = newVoting(following)
+	}
 	m.links, err = w.Listen(transport.Config{
 		Bind: m.cfg.Bind, Advertise: m.cfg.Advertise, Secret: m.cfg.Secret, Self: m.self, Logger: m.log,
-		Terms:   transport.Terms{Mesh: m.cfg.Mesh, MaxTTL: m.cfg.MaxTTL, Voters: voters},
+		Terms:   transport.Terms{Mesh: m.cfg.Mesh, MaxTTL: m.cfg.MaxTTL, Voters: voters, Following: following != nil},
 		Handler: linkHandler{m},
 	})
 	if err != nil {
 		return err
 	}
 	m.loop.links = m.links
-	if m.group, err = m.startGossip(w, voters); err != nil {
+	if m.group, err = m.startGossip(w, voters, following); err != nil {
 		return errors.Join(err, m.links.Close())
 	}
 	return nil
 }
 
-func (m *Mesh) startGossip(w world.World, voters []vote.NodeID) (member.Group, error) {
+func (m *Mesh) startGossip(w world.World, voters []vote.NodeID, following *node.Following) (member.Group, error) {
 	host, port, err := net.SplitHostPort(m.links.AdvertiseAddr())
 	if err != nil {
 		return nil, err
@@ -121,24 +143,33 @@ func (m *Mesh) startGossip(w world.World, voters []vote.NodeID) (member.Group, e
 	if err != nil {
 		return nil, err
 	}
+	var dir vote.Dir
+	if following != nil {
+		dir = following.State.Dir
+	}
 	return w.Gossip(m.links, member.Config{
-		Self: m.self, AdvertiseHost: host, AdvertisePort: number, Mesh: m.cfg.Mesh,
+		Self: m.self, Dir: dir, AdvertiseHost: host, AdvertisePort: number, Mesh: m.cfg.Mesh,
 		Terms: member.Terms{
 			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: m.cfg.MaxTTL, Voters: voters,
+			Following: following != nil,
 		},
 		Peers: m.cfg.Peers, Logger: m.log, Handler: m.onGossip, Greet: m.links.Greet,
 	})
 }
 
 // sayHello logs what this node is, and what an operator may not have meant.
-func (m *Mesh) sayHello(voters []vote.NodeID) {
+func (m *Mesh) sayHello(voters []vote.NodeID, following *node.Following) {
+	if len(m.cfg.Secret) == 0 && m.cfg.Insecure {
+		m.log.Warn("no secret is set: whoever reaches the port is a member, and traffic is plain text")
+	}
+	if following != nil {
+		m.sayFollowing(following)
+		return
+	}
 	m.log.Info("node started", "name", m.self.Node, "mesh", m.cfg.Mesh, "life", lifeText(m.self.Life), "addr", m.Addr(),
 		"voters", m.cfg.Voters, "max_ttl", m.cfg.MaxTTL, "ttl", m.cfg.TTL)
 	if n := len(voters); n%2 == 0 {
 		m.log.Warn("an even number of voters survives no more losses than one voter fewer", "voters", n, "majority", n/2+1)
-	}
-	if len(m.cfg.Secret) == 0 && m.cfg.Insecure {
-		m.log.Warn("no secret is set: whoever reaches the port is a member, and traffic is plain text")
 	}
 	if !slices.Contains(voters, m.self.Node) {
 		m.log.Info("this node is no voter: it takes locks and grants none", "name", m.self.Node)
@@ -211,6 +242,11 @@ func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Leas
 // Leave says goodbye: it gives back every lease, so that waiters elsewhere go on at once, tells gossip that this node is gone for
 // good, and closes. Held leases end with ErrReleased, calls under way with ErrClosed.
 //
+// Where the electorate follows the living, a voter then has itself voted out, and waits for that, which takes MaxTTL and a little more; the others go on
+// as without it. Give ctx three MaxTTL or so. A voter that the others can't do without stays one: the last, one of two where no other node stands by,
+// and all of them while most of them leave at once. It leaves shortly before ctx ends, and never while ctx has no end; the error is ErrVoter: the
+// others need it for their majority until it is back, with its directory, or until it is voted out. A node that is no voter leaves at once.
+//
 // The error says what is unconfirmed when it is ErrNoQuorum or ctx's; the mesh is closed all the same. Further calls wait for the first.
 func (m *Mesh) Leave(ctx context.Context) error {
 	if m.leaving.Swap(true) {
@@ -223,6 +259,7 @@ func (m *Mesh) Leave(ctx context.Context) error {
 	}
 	defer close(m.left)
 	err := m.giveBack(ctx)
+	err = errors.Join(err, m.giveUpVote(ctx))
 	select {
 	case <-m.loop.done: // closed meanwhile: there is nobody left to say goodbye
 	default:
@@ -263,6 +300,7 @@ func (m *Mesh) Close() error {
 		go func() { gossip <- m.group.Close() }()
 		m.closeErr = errors.Join(m.links.Close(), <-gossip)
 		m.work.Wait()
+		m.closeErr = errors.Join(m.closeErr, m.closeState())
 		m.lines.close()
 	})
 	return m.closeErr

@@ -80,6 +80,13 @@ func (l *loop) readiness(now vote.Now) (answer error, known bool) {
 	case l.node.Ready():
 		return nil, true
 	}
+	if !l.node.Electorate().Known() {
+		// The founders are the only ones of whom a word is expected. Who is refused by so many of them is in the wrong mesh.
+		if text := l.refusedByFounders(); text != "" {
+			return &Error{Op: "ready", Reason: ErrRefused, Text: text}, true
+		}
+		return nil, false
+	}
 	voters := l.node.Voters(now)
 	refusing := 0
 	for _, v := range voters {
@@ -87,7 +94,7 @@ func (l *loop) readiness(now vote.Now) (answer error, known bool) {
 			refusing++
 		}
 	}
-	if len(voters)-refusing < majority(len(voters)) {
+	if len(voters)-refusing < l.node.Electorate().Majority() {
 		return &Error{Op: "ready", Reason: ErrRefused, Text: census(voters)}, true
 	}
 	return nil, false
@@ -104,5 +111,6 @@ func (l *loop) giveUp(ctx context.Context, now vote.Now, w *readyWait) error {
 	if answer, known := l.readiness(now); known {
 		return answer
 	}
-	return &Error{Op: "ready", Reason: ErrNoQuorum, Text: census(l.node.Voters(now)), Err: ended(ctx)}
+	why := l.explain(now, quorum.Wait{Reason: quorum.WaitNoQuorum, Text: census(l.node.Voters(now))})
+	return &Error{Op: "ready", Reason: ErrNoQuorum, Text: why.Text, Err: ended(ctx)}
 }

@@ -53,6 +53,32 @@ type ElectorateStatus struct {
 	Counting int
 	// Ready says that those are a majority, so locks can be granted.
 	Ready bool
+
+	// Following says that the electorate follows the living: [Config].StateDir is set. What is below is empty otherwise.
+	Following bool
+	// Version counts the electorates, from 1; zero while this node knows of none.
+	Version uint64
+	// Joint says that the electorate is being changed, and that a majority of the old voters is needed as well as one of the new. Voters are then
+	// all of both, and Majority is of the larger half.
+	Joint bool
+	// Old are the names of the voters that it is changed from, while it is joint; New are those that it is changed to.
+	Old, New []string
+	// Voter says that this node is one of the voters.
+	Voter bool
+	// StandBy are the nodes that could be voted in if there were need or room, by name, as far as this node is a voter and knows.
+	StandBy []string
+	// Change says who is being voted in or out, and why that waits; before the first electorate is known, what for. Empty if nothing changes.
+	Change string
+	// Trouble says why this node can't take part in changes; empty if it can. It goes on voting on locks.
+	Trouble string
+	// Lost says why no majority may ever come back, and what an operator has to do then; empty if there is one, or may well be. See [Mesh.Refound].
+	Lost string
+	// StateDir is the directory that this node keeps its part in, and DirID the identity that was drawn when the directory was first used: a node that
+	// has lost its directory comes back with another.
+	StateDir string
+	DirID    uint64
+	// Stored is the version that is in the directory, by which this node votes. It is behind Version while the disk is at work.
+	Stored uint64
 }
 
 // VoterState says how a voter looks from this node.
@@ -121,15 +147,7 @@ func (m *Mesh) Status() Status {
 }
 
 func (l *loop) status(now vote.Now) Status {
-	voters := l.node.Voters(now)
-	s := Status{Electorate: ElectorateStatus{Majority: majority(len(voters)), Ready: l.node.Ready()}}
-	for _, v := range voters {
-		state := VoterState(v.State.String())
-		if state == VoterReachable {
-			s.Electorate.Counting++
-		}
-		s.Electorate.Voters = append(s.Electorate.Voters, VoterStatus{Name: string(v.Name), State: state, Quiet: v.Quiet, Text: v.String(), Drift: v.Drift})
-	}
+	s := Status{Electorate: l.electorateStatus(now)}
 	for _, lease := range l.held.m {
 		s.Held = append(s.Held, LeaseStatus{Key: lease.Key(), Token: lease.Token(), Deadline: lease.Deadline()})
 	}
@@ -139,7 +157,7 @@ func (l *loop) status(now vote.Now) Status {
 	}
 	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.number, b.number) })
 	for _, c := range calls {
-		why := l.node.Why(now, c.number)
+		why := l.explain(now, l.node.Why(now, c.number))
 		text := why.Text
 		if why.Reason == quorum.WaitHeld {
 			text = string(ErrHeld.(sentinel)) + "; " + text
@@ -167,6 +185,7 @@ func (s Status) String() string {
 	for _, v := range e.Voters {
 		fmt.Fprintf(&b, "\n  %s", v.Text)
 	}
+	e.write(&b)
 	if len(s.Members) > 0 {
 		b.WriteString("\nmembers:")
 	}

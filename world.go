@@ -1,13 +1,21 @@
 package lockmesh
 
 import (
+	"github.com/lockmesh/lockmesh/internal/statedir"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/member"
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// realWorld has sockets. Tests have a world without.
+// realWorld has sockets and disks. Tests have a world without.
 var realWorld = world.World{
+	State: func(path string) (world.StateDir, error) {
+		dir, err := statedir.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		return dir, nil
+	},
 	Listen: func(c transport.Config) (world.Links, error) {
 		port, err := transport.Listen(c)
 		if err != nil {

@@ -105,6 +105,20 @@ func (m *Mesh) Restart(name string) *lockmesh.Mesh {
 	return n.life.Load()
 }
 
+// Wipe empties the state directory of a node that has crashed, as the loss of its disk does. The node comes back as a new peer, and is voted in again.
+func (m *Mesh) Wipe(name string) {
+	m.t.Helper()
+	defer m.take()()
+	n := m.find(name)
+	switch {
+	case !m.opts.follow:
+		m.t.Fatalf("meshtest: Wipe(%q): the electorate is fixed, so nodes have no state directories; use FollowsTheLiving", name)
+	case n.up:
+		m.t.Fatalf("meshtest: Wipe(%q): it %s; only a node that has crashed can lose its directory", name, n.condition())
+	}
+	m.net.Wipe(n.stateDir())
+}
+
 // Pause stops a node as SIGSTOP stops its process: no timer of it fires, no message goes in or out, and nothing else shows. Voters drop its
 // leases when their time is over, so others get them; the node doesn't know.
 //

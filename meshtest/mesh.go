@@ -45,6 +45,7 @@ type node struct {
 	proc   *memnet.Process
 	up     bool // not crashed
 	paused bool
+	begun  bool // it has lived before
 }
 
 // way is from one node to another.
@@ -113,26 +114,31 @@ func (m *Mesh) start(n *node) {
 		Insecure: true, // there is no network that could be trusted or not
 		Clock:    proc.Clock(), Logger: slog.New(slog.DiscardHandler),
 	}
+	if m.opts.follow {
+		cfg.StateDir, cfg.Found = n.stateDir(), !n.begun && n.index < m.opts.voters
+	}
 	for _, v := range m.nodes[:m.opts.voters] {
 		cfg.Peers = append(cfg.Peers, v.addr())
 	}
 	before := cfg
 	before.Peers, before.Voters = slices.Clone(cfg.Peers), slices.Clone(cfg.Voters)
 	m.opts.edit(&cfg)
-	if cfg.Name != before.Name || cfg.Bind != before.Bind || cfg.Advertise != "" || cfg.Clock != before.Clock || cfg.MaxTTL != before.MaxTTL ||
+	if cfg.StateDir != before.StateDir || cfg.Found != before.Found || cfg.Name != before.Name || cfg.Bind != before.Bind || cfg.Advertise != "" || cfg.Clock != before.Clock || cfg.MaxTTL != before.MaxTTL ||
 		!slices.Equal(cfg.Peers, before.Peers) || !slices.Equal(cfg.Voters, before.Voters) {
-		m.t.Fatalf("meshtest: Configure has changed Name, Bind, Advertise, Peers, Voters, MaxTTL or Clock of %s; use Names, Voters, MaxTTL and SetClock", n.name)
+		m.t.Fatalf("meshtest: Configure has changed Name, Bind, Advertise, Peers, Voters, StateDir, Found, MaxTTL or Clock of %s; use Names, Voters, FollowsTheLiving, MaxTTL and SetClock", n.name)
 	}
 	life, err := join(m.t.Context(), cfg, proc.World())
 	if err != nil {
 		m.t.Fatalf("meshtest: starting %s: %v", n.name, err)
 	}
-	n.proc, n.up = proc, true
+	n.proc, n.up, n.begun = proc, true, true
 	n.life.Store(life)
 }
 
 // addr is made of numbers, so that nobody looks it up.
 func (n *node) addr() string { return fmt.Sprintf("10.0.%d.%d:7950", n.index/250, n.index%250+1) }
+
+func (n *node) stateDir() string { return "/" + n.name }
 
 // giveUp ends a test that has lasted too long.
 func (m *Mesh) giveUp() {

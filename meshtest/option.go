@@ -17,6 +17,7 @@ type options struct {
 	maxTTL  time.Duration
 	latency time.Duration
 	edit    func(*lockmesh.Config)
+	follow  bool
 }
 
 // Names names the nodes, one for each. The default is "a", "b", "c" and so on.
@@ -35,8 +36,12 @@ func MaxTTL(d time.Duration) Option { return func(o *options) { o.maxTTL = d } }
 // Latency is how long each message travels, one way. The default is 0: in simulated time what nodes say then takes no time at all.
 func Latency(d time.Duration) Option { return func(o *options) { o.latency = d } }
 
+// FollowsTheLiving makes the electorate one that follows the living: nodes that have crashed are voted out after three MaxTTL, and others are voted in. The
+// first nodes, as many as Voters says, found it. Each node has a state directory in memory, which outlasts its lives; see [Mesh.Wipe].
+func FollowsTheLiving() Option { return func(o *options) { o.follow = true } }
+
 // Configure has each node's configuration edited before each start: its TTL, say, or its Logger, which discards everything unless one is
-// set. Name, Bind, Advertise, Peers, Voters, MaxTTL and Clock must stay as they are, since the mesh in memory rests on them.
+// set. Name, Bind, Advertise, Peers, Voters, StateDir, Found, MaxTTL and Clock must stay as they are, since the mesh in memory rests on them.
 func Configure(edit func(*lockmesh.Config)) Option { return func(o *options) { o.edit = edit } }
 
 // newOptions checks what was asked for.

@@ -124,6 +124,9 @@ func (p *peer) state(now vote.Now) VoterState {
 		s.State, s.Text = Unreachable, p.text
 	case !p.reachable():
 		s.State = Connecting
+		if p.notYet {
+			s.Text = "it isn't a voter, as far as it knows: it has yet to store the electorate, or has another state directory"
+		}
 	case !p.counting:
 		s.State, s.Quiet = Quiet, max(p.quiet.Sub(now.Fast), 0)
 	default:
@@ -144,9 +147,9 @@ func (s VoterState) String() string {
 		return fmt.Sprintf("%s refuses (%s)", s.Name, s.Text)
 	case Behind:
 		return fmt.Sprintf("%s behind (%s)", s.Name, s.Text)
-	case Unreachable:
+	case Unreachable, Connecting:
 		if s.Text != "" {
-			return fmt.Sprintf("%s unreachable (%s)", s.Name, s.Text)
+			return fmt.Sprintf("%s %s (%s)", s.Name, s.State, s.Text)
 		}
 	}
 	return fmt.Sprintf("%s %s", s.Name, s.State)

@@ -204,9 +204,14 @@ func (t *Tale) gap(place int) {
 			c.heard, c.ended = c.heard.Without(place), c.ended.Without(place) // it may have begun a new life
 		}
 	}
+	t.unless(t.electorate.Decides(t.whole))
+}
+
+// unless tells of a gap, unless a majority has told without one; and has a look in any case, at what the others would have told.
+func (t *Tale) unless(whole bool) {
 	switch {
-	case t.electorate.Decides(t.whole):
-		t.look() // what it would have told is seen
+	case whole:
+		t.look()
 	case t.synced:
 		t.synced = false
 		t.out = append(t.out, Told{Kind: ToldGap, At: t.now})

@@ -36,12 +36,14 @@ func (n *node) command(ctx context.Context, word, key string) {
 		}
 	case "status":
 		n.printStatus()
+	case "refound":
+		go n.refound(ctx, list(key)) // ends with the program's context at the latest
 	case "leave":
 		n.end(errDone)
 	case "close":
 		n.end(errClose)
 	default:
-		n.out.print(event{Event: "error", Op: word, Text: fmt.Sprintf("%q is no command; there are lock, trylock, unlock, use, status, leave and close", word)})
+		n.out.print(event{Event: "error", Op: word, Text: fmt.Sprintf("%q is no command; there are lock, trylock, unlock, use, status, refound, leave and close", word)})
 	}
 }
 

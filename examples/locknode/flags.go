@@ -39,10 +39,15 @@ Usage: locknode -voters a,b,c [-name a] [-bind host:port] [-peers host:port,...]
 The secret that all nodes share is read from -secret-file or from $` + secretVariable + `. Without one, only loopback
 addresses are allowed, or -insecure. -mesh, -voters, -max-ttl and the secret must be the same on all nodes.
 
+With -state-dir, on all nodes, the electorate follows the living: -voters names its founders, who are started with -found the first
+time, and only then. Who votes is printed whenever it changes. A node that is a voter has itself voted out before it leaves, which takes
+-max-ttl and a little more.
+
 With -commands it obeys its standard input, one command a line, and leaves at the end of it:
   lock KEY      wait for a lock               use KEY   check that the lease is still held, as one does before a write
   trylock KEY   take a lock if it is free     status    print what this node sees of the mesh
   unlock KEY    give it back                  leave     say goodbye and end;  close: end without a word
+  refound a,b   DANGEROUS: make a and b the voters, where most of the voters are gone for good
 
 Flags:
 `
@@ -63,6 +68,9 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 	f.StringVar(&o.config.Advertise, "advertise", "", "`host:port` at which others reach this node (default: what it listens on)")
 	f.StringVar(&peers, "peers", "", "addresses of some other nodes, `host:port,...`")
 	f.StringVar(&voters, "voters", "", "`names` of the nodes that vote, with commas between them")
+	f.StringVar(&o.config.StateDir, "state-dir", "", "`directory` of this node's own; with it the electorate follows the living (default: none, and it is fixed)")
+	f.BoolVar(&o.config.Found, "found", false, "found the electorate with the other founders, if the state directory is empty; for the first start only")
+	f.IntVar(&o.config.MaxVoters, "max-voters", 0, "`number` of voters to which the electorate grows, with -state-dir (default 7)")
 	f.DurationVar(&o.config.MaxTTL, "max-ttl", 0, "for how long a lease may outlive a crash, and a restarted voter is quiet (default 10s)")
 	f.DurationVar(&o.config.TTL, "ttl", 0, "for how long this node's leases outlive its crash (default: -max-ttl)")
 	f.StringVar(&secretFile, "secret-file", "", "`file` with the shared secret, 16 bytes or more; white space at its ends is ignored")

@@ -27,8 +27,12 @@ const (
 	exitUsage = 2
 )
 
-// goodbyeTime bounds the goodbye after a signal. Whoever sends one is not willing to wait for long.
-const goodbyeTime = 5 * time.Second
+// goodbyeTime bounds the goodbye after a signal. Whoever sends one is not willing to wait for long. Where the electorate follows the living a voter has
+// itself voted out first, which takes a little more than one MaxTTL; partsTTLs is how many it has for that.
+const (
+	goodbyeTime = 5 * time.Second
+	partsTTLs   = 3
+)
 
 func main() {
 	opts, err := parse(os.Args[1:], os.Getenv, os.Stderr)
@@ -56,6 +60,9 @@ func run(ctx context.Context, o *options, out *report) int {
 	defer end(nil)
 	n := &node{mesh: mesh, out: out, opts: o, end: end, leases: make(map[string]*lockmesh.Lease)}
 	n.tasks.Go(func() { n.announceReady(ctx) })
+	if o.config.StateDir != "" {
+		n.tasks.Go(func() { n.tellElectorate(ctx) })
+	}
 	if o.trace {
 		n.tasks.Go(func() { n.traceVoters(ctx) })
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -39,7 +40,11 @@ func (n *node) finish(cause error) int {
 		n.out.print(event{Event: "closed"})
 		return exitOK
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTime)
+	patience := goodbyeTime
+	if n.opts.config.StateDir != "" {
+		patience += partsTTLs * cmp.Or(n.opts.config.MaxTTL, lockmesh.DefaultMaxTTL)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := n.mesh.Leave(ctx); err != nil {
 		n.out.fail("leave", "", err)

@@ -19,6 +19,8 @@ import (
 //	listening  node, addr: the node is up
 //	ready      a majority of the voters answers and counts
 //	voters     voters: how they look from this node has changed (only with -trace)
+//	electorate version, names, joint, old, voter, text: who votes has changed (only with -state-dir)
+//	refounded  the voters are those that were named
 //	waiting    op, key: a lock was asked for
 //	granted    key, token, deadline
 //	working    key, token, deadline: the work by a lease of -lock has begun, and the ledger says so (only with -trace)
@@ -42,6 +44,7 @@ type event struct {
 	Text     string            `json:"text,omitempty"`
 	Voters   map[string]string `json:"voters,omitempty"`
 	Status   *lockmesh.Status  `json:"status,omitempty"`
+	*electorate
 }
 
 // report prints events, each in one write, so that lines of several goroutines don't mix.
@@ -90,6 +93,9 @@ func (e event) String() string {
 	for _, name := range slices.Sorted(maps.Keys(e.Voters)) {
 		fmt.Fprintf(&b, " %s:%s", name, e.Voters[name])
 	}
+	if e.electorate != nil {
+		b.WriteString(" " + e.electorate.String())
+	}
 	if e.Text != "" {
 		b.WriteString(": " + e.Text)
 	}
@@ -117,7 +123,7 @@ var sentinels = []struct {
 }{
 	{"held", lockmesh.ErrHeld}, {"noquorum", lockmesh.ErrNoQuorum}, {"lost", lockmesh.ErrLost}, {"released", lockmesh.ErrReleased},
 	{"closed", lockmesh.ErrClosed}, {"config", lockmesh.ErrConfig}, {"refused", lockmesh.ErrRefused}, {"key", lockmesh.ErrKey},
-	{"busy", lockmesh.ErrBusy},
+	{"busy", lockmesh.ErrBusy}, {"state", lockmesh.ErrState}, {"notlost", lockmesh.ErrNotLost}, {"voter", lockmesh.ErrVoter},
 }
 
 func kinds(err error) (names []string) {

@@ -88,7 +88,7 @@ func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
 }
 
 // shipped are the packages that a program gets which imports lockmesh.
-var shipped = []string{".", "internal/vote", "internal/node", "internal/statedir", "internal/world", "lease", "quorum", "member", "transport"}
+var shipped = []string{".", "internal/vote", "internal/electorate", "internal/node", "internal/statedir", "internal/world", "lease", "quorum", "member", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	for _, dir := range shipped {

@@ -124,9 +124,18 @@ func (m *Machine) lost() string {
 		if v == m.Elector() || o == nil {
 			return true
 		}
-		away := m.now.Slow.Sub(max(o.heard, o.since, m.started))
+		heard := o.heard
+		other := o.firm && o.told.dir != v.Dir // a node of its name is there, and says nothing of this voter
+		if other {
+			heard = o.since
+		}
+		away := m.now.Slow.Sub(max(heard, o.since, m.started))
 		if o.up && o.told.dir == v.Dir || o.seen == Alive && o.dir == v.Dir || away < FailAfter(m.cfg.MaxTTL) {
 			return true
+		}
+		if other {
+			gone = append(gone, fmt.Sprintf("%s, which is back with another state directory, for %v", v.Name, away.Round(time.Second)))
+			return false
 		}
 		gone = append(gone, fmt.Sprintf("%s for %v", v.Name, away.Round(time.Second)))
 		return false

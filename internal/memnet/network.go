@@ -26,13 +26,14 @@ type Network struct {
 	ports    map[string]*port       // by address: who listens
 	names    map[string]vote.NodeID // by address: who listened last
 	groups   map[vote.NodeID]*group // the newest of each name
+	disks    map[string]*disk       // by path
 }
 
 // New returns a network on which each message travels for as long.
 func New(latency time.Duration) *Network {
 	return &Network{
 		latency: latency, queueMax: queueMax, changed: make(chan struct{}), cut: func(string, string) bool { return false },
-		ports: make(map[string]*port), names: make(map[string]vote.NodeID), groups: make(map[vote.NodeID]*group),
+		ports: make(map[string]*port), names: make(map[string]vote.NodeID), groups: make(map[vote.NodeID]*group), disks: make(map[string]*disk),
 	}
 }
 

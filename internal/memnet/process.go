@@ -31,6 +31,7 @@ func (n *Network) Start() *Process {
 // World is what the process's node joins. Its clock must be the process's.
 func (p *Process) World() world.World {
 	return world.World{
+		State:  p.openState,
 		Listen: func(c transport.Config) (world.Links, error) { return p.listen(c) },
 		Gossip: func(l world.Links, c member.Config) (member.Group, error) { return l.(*port).joinGossip(c), nil },
 	}

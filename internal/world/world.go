@@ -22,8 +22,17 @@ type Links interface {
 
 var _ Links = (*transport.Port)(nil)
 
-// World is where a mesh gets its links and its gossip from.
+// StateDir is where a mesh keeps what its node has promised; see [github.com/lockmesh/lockmesh/internal/statedir.Dir], which says what each method promises.
+type StateDir interface {
+	Load(mesh string, name vote.NodeID) (st vote.State, found bool, err error)
+	Save(st *vote.State) error
+	Close() error
+}
+
+// World is where a mesh gets its links, its gossip and its state directory from.
 type World struct {
+	// State opens a state directory.
+	State  func(path string) (StateDir, error)
 	Listen func(transport.Config) (Links, error)
 	// Gossip is given what Listen has returned.
 	Gossip func(Links, member.Config) (member.Group, error)
