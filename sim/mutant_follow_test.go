@@ -35,13 +35,8 @@ var followMutants = []mutant{
 	{name: "a drain from when the change was decided", build: concludes(electorate.Drain(sceneTTL)), scenario: oldOnesHearLate, options: grows, draw: drawScene},
 	{name: "no token floor in the new electorate", build: hearsNoTops, scenario: tokenOfTheOld, options: growsAhead, draw: DrawFollowing},
 	{name: "acknowledgements counted across versions", build: countsAnyVersion, scenario: holdsByTheOld, options: grows, draw: DrawFollowing},
-	{name: "promises about electorates not stored", build: storesNoPromise, scenario: acceptsTwice(func(w *World) { w.Start("b") }), options: parts, draw: DrawFollowing},
-	{name: "a wiped founder trusted", build: keepsItsName, seed: 1, scenario: acceptsTwice(func(w *World) {
-		w.Wipe("b")
-		w.Restart("c") // or they would know how often b's directory was written
-		w.Restart("f")
-		w.Start("b")
-	}), options: parts, draw: DrawFollowing},
+	{name: "promises about electorates not stored", build: storesNoPromise, scenario: acceptsAndForgets, options: parts, draw: DrawFollowing},
+	{name: "a wiped founder trusted", build: keepsItsName, seed: 1, scenario: acceptsAndIsWiped, options: parts, draw: DrawFollowing},
 	{name: "a majority of the founders founds", build: foundsByCount, scenario: foundsTwice, options: Options{
 		Voters: 5, Following: &Following{Absent: []string{"a", "b", "c", "d", "e"}},
 	}, draw: DrawFollowing},
@@ -343,39 +338,48 @@ var parts = Options{
 	Names: []string{"a", "b", "c", "d", "e", "f", "y"}, Clients: 4, Following: &Following{MaxVoters: 5, Absent: []string{"d", "e", "f"}},
 }
 
+func acceptsAndForgets(w *World) { w.acceptsTwice(func() { w.Start("b") }) }
+
+func acceptsAndIsWiped(w *World) {
+	w.acceptsTwice(func() {
+		w.Wipe("b")
+		w.Restart("c") // or they would know how often b's directory was written
+		w.Restart("f")
+		w.Start("b")
+	})
+}
+
 // acceptsTwice has b accept that d and e be voted in, forget it, and accept that f take a's place. Each side takes what b says for a
 // word about its own electorate.
-func acceptsTwice(back func(w *World)) func(w *World) {
-	return func(w *World) {
-		w.founded()
-		one := []string{"a", "d", "e", "y"}
-		w.Cut("f", one...)
-		w.Start("f")
-		w.Cut("c", one...)
-		w.when("b", true, vote.KindAccepted, func() { // it is heard, and b hears nothing any more
-			for _, o := range one {
-				w.CutOneWay(o, "b")
-			}
-			w.At(50*time.Millisecond, func() {
-				for _, o := range one {
-					w.CutOneWay("b", o)
-				}
-				w.PowerOff("b")
-				back(w)
-			})
-		})
-		w.Start("d")
-		w.Start("e")
-		if !w.RunUntil(20*sceneTTL, func() bool { return w.Knows("a") >= 2 && w.Knows("b") >= 2 && w.Knows("c") >= 2 }) {
-			return
+func (w *World) acceptsTwice(back func()) {
+	w.founded()
+	one := []string{"a", "d", "e", "y"}
+	w.Cut("f", one...)
+	w.Start("f")
+	w.Cut("c", one...)
+	w.when("b", true, vote.KindAccepted, func() { // it is heard, and b hears nothing any more
+		for _, o := range one {
+			w.CutOneWay(o, "b")
 		}
-		w.Mend("b", one...)
-		w.Run(300 * time.Millisecond)
-		w.Lock("y", "k")
-		w.Run(500 * time.Millisecond)
-		w.Lock("c", "k")
-		w.Run(3 * sceneTTL)
+		w.At(50*time.Millisecond, func() {
+			for _, o := range one {
+				w.CutOneWay("b", o)
+			}
+			w.PowerOff("b")
+			back()
+		})
+	})
+	w.Start("d")
+	w.Start("e")
+	if !w.RunUntil(20*sceneTTL, func() bool { return w.Knows("a") >= 2 && w.Knows("b") >= 2 && w.Knows("c") >= 2 }) {
+		return
 	}
+	w.Mend("b", one...)
+	w.Run(300 * time.Millisecond)
+	w.Lock("y", "k")
+	w.Run(500 * time.Millisecond)
+	w.Lock("c", "k")
+	w.Run(3 * sceneTTL)
 }
 
 // forgetfulDisk doesn't write what was promised and accepted.
