@@ -18,6 +18,7 @@ type Following struct {
 	Unfounded bool          // the founders aren't told to found
 	Late      time.Duration // those that don't found start within so long
 	DiskMost  time.Duration // a save takes up to so long; 5 ms by default
+	Absent    []string      // hosts that a scenario starts when it sees fit, with Start
 }
 
 // disk is what a host keeps while its process dies.
@@ -274,6 +275,11 @@ func DrawFollowing(seed uint64) Options {
 		o.Faults.Weights[FaultCrash] = 1
 	}
 	return o
+}
+
+// isAbsent reports whether a host is to be started by a scenario.
+func (w *World) isAbsent(h *host) bool {
+	return w.opt.Following != nil && slices.Contains(w.opt.Following.Absent, h.alias)
 }
 
 // lateness draws how late a host starts for the first time.

@@ -37,7 +37,7 @@ func TestTheTableOfMutantsIsTrue(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| mutant | seeds to kill | check | its scenario | check | by what users see |\n|---|--:|---|---|---|---|\n")
 	for _, m := range mutants {
-		seeds, by := fmt.Sprintf("over %d", mutantSeeds), ""
+		seeds, by := fmt.Sprintf("over %d", m.seeds()), ""
 		if m.seed != 0 {
 			seeds, by = fmt.Sprint(m.seed), check(m.run(m.seed, m.build))
 		}

@@ -217,9 +217,11 @@ func New(opt Options) *World {
 	w.setUpFollowing()
 	w.wanted = make(map[*host]bool)
 	for _, h := range w.hosts {
-		if late := w.lateness(h); late > 0 {
+		switch late := w.lateness(h); {
+		case w.isAbsent(h):
+		case late > 0:
 			w.bringBack(h, late)
-		} else {
+		default:
 			w.start(h)
 		}
 	}

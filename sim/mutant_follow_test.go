@@ -1,0 +1,478 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// grows is a mesh that a, b and c found, and to which d and e come when the scenario says so. y only locks, since four voters would be no better
+// than three, and the electorate has five at most.
+var grows = Options{
+	Names: []string{"a", "b", "c", "d", "e", "y"}, Clients: 3, Following: &Following{MaxVoters: 5, Absent: []string{"d", "e"}},
+	Clocks: Clocks{PPM: make([]int64, 6), Wall: make([]time.Duration, 6)},
+}
+
+// growsAhead is the same with b's wall clock an hour ahead, and so the tokens that it proposes.
+var growsAhead = func() Options {
+	o := grows
+	o.Clocks.Wall = []time.Duration{0, time.Hour, 0, 0, 0, time.Hour}
+	return o
+}()
+
+// followMutants break the rules of an electorate that follows the living.
+var followMutants = []mutant{
+	{name: "no joint phase", build: changesAtOnce(func(*vote.Electorate) bool { return true }), seed: 1, scenario: joinsBehindABack, options: grows, draw: DrawFollowing},
+	{name: "one voter swapped for another without a joint phase", build: changesAtOnce(isSwap), seed: 1, scenario: swapsBehindABack, options: Options{
+		Names: []string{"a", "b", "c", "d"}, Clients: 1, Following: &Following{MaxVoters: 3},
+	}, draw: DrawFollowing},
+	{name: "no drain", build: concludes(0), scenario: holdsFromTheOld, options: grows, draw: DrawFollowing},
+	{name: "a drain from when the change was decided", build: concludes(electorate.Drain(sceneTTL)), scenario: oldOnesHearLate, options: grows, draw: drawScene},
+	{name: "no token floor in the new electorate", build: hearsNoTops, scenario: tokenOfTheOld, options: growsAhead, draw: DrawFollowing},
+	{name: "acknowledgements counted across versions", build: countsAnyVersion, scenario: holdsByTheOld, options: grows, draw: DrawFollowing},
+	{name: "promises about electorates not stored", build: storesNoPromise, scenario: acceptsAndForgets, options: parts, draw: DrawFollowing},
+	{name: "a wiped founder trusted", build: keepsItsName, seed: 1, scenario: acceptsAndIsWiped, options: parts, draw: DrawFollowing},
+	{name: "a majority of the founders founds", build: foundsByCount, scenario: foundsTwice, options: Options{
+		Voters: 5, Following: &Following{Absent: []string{"a", "b", "c", "d", "e"}},
+	}, draw: DrawFollowing},
+	{name: "gossip shrinks the majority", build: shrinks, seed: 1, scenario: bothSidesGossip, options: Options{Voters: 5, Following: &Following{}}, draw: DrawFollowing},
+}
+
+// drawScene is DrawFollowing with the maximum TTL of the scenarios, for a mutant that knows it.
+func drawScene(seed uint64) Options {
+	o := DrawFollowing(seed)
+	o.MaxTTL = sceneTTL
+	return o
+}
+
+// founded lets time pass until the founders have founded the electorate, and everyone has heard of it.
+func (w *World) founded() {
+	if !w.RunUntil(4*w.opt.MaxTTL+servedFixed, func() bool {
+		for _, h := range w.hosts {
+			if h.p != nil && (w.Knows(h.alias) == 0 || !h.p.m.Ready()) {
+				return false
+			}
+		}
+		return true
+	}) {
+		w.violate(checkLiveness, "the electorate isn't founded")
+	}
+}
+
+// joinsBehindABack has y hold with b and c, who don't hear that a and the two that b and it have voted in are a majority now.
+func joinsBehindABack(w *World) {
+	w.founded()
+	w.Cut("y", "a")
+	w.expect(w.Lock("y", "k"), Granted, sceneTTL)
+	one, other := []string{"a", "d", "e"}, []string{"b", "c", "y"}
+	w.when("a", false, vote.KindAccepted, func() {
+		w.Split(one, other)
+		w.Lock("a", "k")
+	})
+	w.Start("d")
+	w.Start("e")
+	w.Run(6 * sceneTTL)
+}
+
+// swapsBehindABack has c hold with b, who has accepted that d takes c's place, and hasn't heard that it does.
+func swapsBehindABack(w *World) {
+	w.founded()
+	w.Cut("a", "c")
+	w.Cut("d", "c")
+	w.expect(w.Lock("c", "k"), Granted, sceneTTL)
+	w.when("a", false, vote.KindAccepted, func() {
+		w.Split([]string{"a", "d"}, []string{"b"})
+		w.Lock("a", "k")
+	})
+	w.Run(8 * sceneTTL)
+}
+
+// holdsFromTheOld has y hold with b and c, and then reach nobody. The others are five at once.
+func holdsFromTheOld(w *World) {
+	w.founded()
+	w.Cut("y", "a", "d", "e")
+	w.expect(w.Lock("y", "k"), Granted, sceneTTL)
+	w.when("a", false, vote.KindAccepted, func() {
+		w.Cut("y", "b", "c")
+		w.Lock("a", "k")
+	})
+	w.Start("d")
+	w.Start("e")
+	w.Run(6 * sceneTTL)
+}
+
+// oldOnesHearLate has b and c go by the old electorate, and keep y's lease, for longer than a drain lasts.
+func oldOnesHearLate(w *World) {
+	w.founded()
+	w.Cut("y", "a", "d", "e")
+	w.expect(w.Lock("y", "k"), Granted, sceneTTL)
+	one, other := []string{"a", "d", "e"}, []string{"b", "c"}
+	w.when("a", false, vote.KindAccepted, func() {
+		w.Split(one, other)
+		w.At(electorate.Drain(sceneTTL)+sceneTTL/2, func() {
+			w.Cut("y", "b", "c")
+			w.Join(one, other)
+			w.Lock("a", "k")
+		})
+	})
+	w.Start("d")
+	w.Start("e")
+	w.Run(8 * sceneTTL)
+}
+
+// tokenOfTheOld has b and c alone know a token that is an hour ahead.
+func tokenOfTheOld(w *World) {
+	w.founded()
+	w.Cut("y", "a", "d", "e")
+	w.Run(sceneTTL)
+	r := w.Lock("y", "k")
+	w.expect(r, Granted, sceneTTL)
+	w.Release(r)
+	w.Run(time.Second)
+	w.Start("d")
+	w.Start("e")
+	w.RunUntil(6*sceneTTL, func() bool { return w.Voting("a", "b", "c", "d", "e") })
+	w.Cut("a", "b", "c")
+	w.Run(2 * sceneTTL)
+	w.Lock("a", "k")
+	w.Run(2 * sceneTTL)
+}
+
+// holdsByTheOld has y reach b and c alone, who go by the joint electorate.
+func holdsByTheOld(w *World) {
+	w.founded()
+	w.Cut("y", "a", "d", "e")
+	w.expect(w.Lock("y", "k"), Granted, sceneTTL)
+	w.when("a", false, vote.KindAccepted, func() { w.Lock("a", "k") })
+	w.Start("d")
+	w.Start("e")
+	w.Run(8 * sceneTTL)
+}
+
+// changer has a change that was decided take effect without a joint phase.
+type changer struct {
+	Machine
+	which    func(*vote.Electorate) bool
+	value    vote.Electorate // that is proposed
+	accepted map[vote.NodeID]bool
+}
+
+func changesAtOnce(which func(*vote.Electorate) bool) Builder {
+	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		n, err := node.New(cfg, now)
+		return &changer{Machine: n, which: which}, err
+	}
+}
+
+func (c *changer) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(out)
+	out, ev = c.Machine.Drain(out, ev)
+	for _, o := range out[first:] {
+		if m := &o.Message; m.Kind == vote.KindAccept && !m.Electing.Electorate.Equal(&c.value) {
+			c.value, c.accepted = m.Electing.Electorate, make(map[vote.NodeID]bool)
+		}
+	}
+	return out, ev
+}
+
+func (c *changer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if e := &c.value; m.Kind == vote.KindAccepted && e.Joint() && c.which(e) && m.Version == e.Version && m.Electing.Promised == m.Electing.Attempt {
+		if c.accepted[from.Node] = true; len(c.accepted)+1 >= len(e.Old)/2+1 {
+			final := *e
+			final.Old = nil
+			c.Machine.Deliver(now, vote.LocalConn, from, &vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: final}})
+		}
+		return
+	}
+	c.Machine.Deliver(now, conn, from, m)
+}
+
+// isSwap reports whether one voter makes room for one other.
+func isSwap(e *vote.Electorate) bool {
+	n := 0
+	for _, v := range e.Voters {
+		n += bit(!slices.Contains(e.Old, v))
+	}
+	return n == 1 && len(e.Voters) == len(e.Old)
+}
+
+// concluder ends a joint electorate as soon as majorities of both go by it, and some time since it went by it itself has passed.
+type concluder struct {
+	Machine
+	ttl     time.Duration
+	after   time.Duration
+	now     vote.Now
+	self    vote.Elector
+	joint   vote.Electorate // that this node goes by; none if it isn't joint
+	since   vote.Instant
+	conns   map[vote.NodeID]vote.Conn
+	seen    map[vote.Elector]bool
+	number  uint64
+	promise map[vote.Elector]bool
+	accept  map[vote.Elector]bool
+	said    []vote.Outbound
+}
+
+func concludes(after time.Duration) Builder {
+	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		n, err := node.New(cfg, now)
+		return &concluder{
+			Machine: n, ttl: cfg.MaxTTL, after: after, now: now, self: vote.Elector{Name: cfg.Name, Dir: cfg.Following.State.Dir}, conns: make(map[vote.NodeID]vote.Conn),
+		}, err
+	}
+}
+
+func (c *concluder) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
+	c.conns[voter.Node] = conn
+	c.Machine.Link(now, conn, voter)
+}
+
+func (c *concluder) Tick(now vote.Now) {
+	c.now = now
+	c.Machine.Tick(now)
+}
+
+func (c *concluder) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	c.now = now
+	c.Machine.Deliver(now, conn, from, m)
+	if e := c.Machine.Known(); e.Version != c.joint.Version {
+		c.joint, c.since, c.number = *e, now.Slow, 0
+		c.seen, c.promise, c.accept = make(map[vote.Elector]bool), make(map[vote.Elector]bool), make(map[vote.Elector]bool)
+	}
+	if !c.joint.Joint() || m.Electing == nil || c.joint.All()[0] != c.self { // the first by name does it, for all
+		return
+	}
+	v := vote.Elector{Name: from.Node, Dir: m.Electing.Dir}
+	mine := m.Electing.Attempt == vote.Attempt{Number: c.number, By: c.self.Dir} && m.Electing.Promised == m.Electing.Attempt
+	switch {
+	case m.Kind == vote.KindReport && m.Elected == c.joint.Version && m.Counting:
+		if c.seen[v] = true; c.number == 0 && c.decided(c.seen) && now.Slow.Sub(c.since) >= c.after {
+			c.number = 1 << 30
+			c.ask(vote.KindPrepare, vote.Electing{Attempt: vote.Attempt{Number: c.number, By: c.self.Dir}})
+		}
+	case m.Kind == vote.KindPrepared && mine && !c.promise[v]:
+		before := c.decided(c.promise)
+		if c.promise[v] = true; !before && c.decided(c.promise) {
+			c.ask(vote.KindAccept, vote.Electing{Attempt: m.Electing.Attempt, Electorate: c.final()})
+		}
+	case m.Kind == vote.KindAccepted && mine && !c.accept[v]:
+		if c.accept[v] = true; c.decided(c.accept) {
+			c.Machine.Deliver(now, vote.LocalConn, from, &vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: c.final()}})
+		}
+	}
+}
+
+func (c *concluder) final() vote.Electorate {
+	top, _ := c.Machine.Voter().Top()
+	return vote.Electorate{Version: c.joint.Version + 1, Lineage: c.joint.Lineage, Voters: c.joint.Voters, Floor: max(c.joint.Floor, top)}
+}
+
+func (c *concluder) decided(some map[vote.Elector]bool) bool {
+	half := func(voters []vote.Elector) bool {
+		n := 0
+		for _, v := range voters {
+			n += bit(v == c.self || some[v])
+		}
+		return n >= len(voters)/2+1
+	}
+	return half(c.joint.Voters) && half(c.joint.Old)
+}
+
+func (c *concluder) ask(kind vote.Kind, e vote.Electing) {
+	for _, v := range c.joint.All() {
+		m := vote.Message{Kind: kind, Version: c.joint.Version + 1, Electing: &e}
+		if v == c.self {
+			c.Machine.Deliver(c.now, vote.LocalConn, vote.SessionID{Node: v.Name}, &m)
+		} else if conn, ok := c.conns[v.Name]; ok {
+			c.said = append(c.said, vote.Outbound{Conn: conn, Message: m})
+		}
+	}
+}
+
+func (c *concluder) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	out = append(out, c.said...)
+	c.said = nil
+	return c.Machine.Drain(out, ev)
+}
+
+// topless doesn't hear how high tokens stand when it asks before the end of a joint electorate.
+type topless struct{ Machine }
+
+func hearsNoTops(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return topless{n}, err
+}
+
+func (t topless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if m.Kind == vote.KindReport {
+		m.Token = 0
+	}
+	t.Machine.Deliver(now, conn, from, m)
+}
+
+// versionless counts what a voter acknowledges under one version under the one before as well.
+type versionless struct{ Machine }
+
+func countsAnyVersion(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return versionless{n}, err
+}
+
+func (v versionless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if m.Kind == vote.KindAck && m.Elected > 1 {
+		again := *m
+		v.Machine.Deliver(now, conn, from, m)
+		again.Elected--
+		m = &again
+	}
+	v.Machine.Deliver(now, conn, from, m)
+}
+
+// parts is a mesh of three founders with two more beside the first, and one beside the others.
+var parts = Options{
+	Names: []string{"a", "b", "c", "d", "e", "f", "y"}, Clients: 4, Following: &Following{MaxVoters: 5, Absent: []string{"d", "e", "f"}},
+}
+
+func acceptsAndForgets(w *World) { w.acceptsTwice(func() { w.Start("b") }) }
+
+func acceptsAndIsWiped(w *World) {
+	w.acceptsTwice(func() {
+		w.Wipe("b")
+		w.Restart("c") // or they would know how often b's directory was written
+		w.Restart("f")
+		w.Start("b")
+	})
+}
+
+// acceptsTwice has b accept that d and e be voted in, forget it, and accept that f take a's place. Each side takes what b says for a
+// word about its own electorate.
+func (w *World) acceptsTwice(back func()) {
+	w.founded()
+	one := []string{"a", "d", "e", "y"}
+	w.Cut("f", one...)
+	w.Start("f")
+	w.Cut("c", one...)
+	w.when("b", true, vote.KindAccepted, func() { // it is heard, and b hears nothing any more
+		for _, o := range one {
+			w.CutOneWay(o, "b")
+		}
+		w.At(50*time.Millisecond, func() {
+			for _, o := range one {
+				w.CutOneWay("b", o)
+			}
+			w.PowerOff("b")
+			back()
+		})
+	})
+	w.Start("d")
+	w.Start("e")
+	if !w.RunUntil(20*sceneTTL, func() bool { return w.Knows("a") >= 2 && w.Knows("b") >= 2 && w.Knows("c") >= 2 }) {
+		return
+	}
+	w.Mend("b", one...)
+	w.Run(300 * time.Millisecond)
+	w.Lock("y", "k")
+	w.Run(500 * time.Millisecond)
+	w.Lock("c", "k")
+	w.Run(3 * sceneTTL)
+}
+
+// forgetfulDisk doesn't write what was promised and accepted.
+type forgetfulDisk struct{ Machine }
+
+func storesNoPromise(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return forgetfulDisk{n}, err
+}
+
+func (f forgetfulDisk) Saves() []vote.State {
+	all := slices.Clone(f.Machine.Saves())
+	for i := range all {
+		all[i].Promised, all[i].Accepted, all[i].Value = vote.Attempt{}, vote.Attempt{}, vote.Electorate{}
+	}
+	return all
+}
+
+// keepsItsName has a node come back as the voter that it was, whatever has become of its directory.
+func keepsItsName(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+	h := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
+	if f := cfg.Following; f.Fresh && h.disk.made > 1 {
+		f.State.Dir = vote.Dir(rand.New(w.chance("dir", h.alias, 1)).Uint64() | 1)
+		f.Fresh = false
+		h.disk.state.Dir, h.p.dir, h.p.fresh = f.State.Dir, f.State.Dir, false
+	}
+	return node.New(cfg, now)
+}
+
+// foundsByCount takes for the founders those that it can reach as it starts, if they are most.
+func foundsByCount(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+	self := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
+	var most []vote.NodeID
+	for _, v := range cfg.Voters {
+		if h := w.voterAt(v); h == self || w.isOpen(h, self) && w.isOpen(self, h) {
+			most = append(most, v)
+		}
+	}
+	if len(most) > len(cfg.Voters)/2 {
+		cfg.Voters = most
+	}
+	return node.New(cfg, now)
+}
+
+// foundsTwice has a, b and c start without d and e; then c loses its directory and is on the other side.
+func foundsTwice(w *World) {
+	w.Split([]string{"a", "b", "c"}, []string{"d", "e"})
+	for _, v := range []string{"a", "b", "c"} {
+		w.Start(v)
+	}
+	w.Run(3 * sceneTTL)
+	w.PowerOff("c")
+	w.Wipe("c")
+	w.Mend("c", "d", "e")
+	w.Cut("c", "a", "b")
+	for _, v := range []string{"c", "d", "e"} {
+		w.Start(v)
+	}
+	w.Run(3 * sceneTTL)
+	w.Lock("a", "k")
+	w.Run(sceneTTL)
+	w.Lock("d", "k")
+	w.Run(sceneTTL)
+}
+
+// shrinker goes by those voters whom its gossip sees alive.
+type shrinker struct {
+	Machine
+	self vote.NodeID
+}
+
+func shrinks(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return shrinker{n, cfg.Name}, err
+}
+
+func (s shrinker) Gossip(now vote.Now, all []electorate.Seen) {
+	s.Machine.Gossip(now, all)
+	e := *s.Machine.Known()
+	alive := slices.DeleteFunc(slices.Clone(e.Voters), func(v vote.Elector) bool {
+		return v.Name != s.self && !slices.ContainsFunc(all, func(x electorate.Seen) bool { return x.Name == v.Name && x.State == electorate.Alive })
+	})
+	if e.Version > 0 && !e.Joint() && len(alive) < len(e.Voters) && len(alive) > 0 {
+		e.Version, e.Voters = e.Version+1, alive
+		s.Machine.Deliver(now, vote.LocalConn, vote.SessionID{Node: s.self}, &vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+	}
+}
+
+func bothSidesGossip(w *World) {
+	w.founded()
+	w.Split([]string{"a", "b"}, []string{"c", "d", "e"})
+	w.Run(3 * sceneTTL)
+	w.Lock("a", "k")
+	w.Lock("c", "k")
+	w.Run(3 * sceneTTL)
+}
