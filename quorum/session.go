@@ -37,7 +37,7 @@ type peer struct {
 	refused  vote.Reason // why it turns us away; until an answer comes
 	life     vote.Life   // the voter's, as the handshake told
 	stream   vote.Stream
-	answered bool // the statement of this stream was answered, so words count
+	answered bool   // the statement of this stream was answered, so words count
 	goes     uint64 // the version of the electorate that it last said it goes by
 	notYet   bool   // it doesn't know that it is a voter, so it has heard no statement
 

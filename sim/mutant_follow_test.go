@@ -248,12 +248,12 @@ func (c *concluder) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 		return
 	}
 	v := vote.Elector{Name: from.Node, Dir: m.Electing.Dir}
-	mine := m.Electing.Attempt == vote.Attempt{Number: c.number, By: c.self.Dir} && m.Electing.Promised == m.Electing.Attempt
+	mine := m.Electing.Attempt == vote.Attempt{Number: c.number, By: vote.Life(c.self.Dir)} && m.Electing.Promised == m.Electing.Attempt
 	switch {
 	case m.Kind == vote.KindReport && m.Elected == c.joint.Version && m.Counting:
 		if c.seen[v] = true; c.number == 0 && c.decided(c.seen) && now.Slow.Sub(c.since) >= c.after {
 			c.number = 1 << 30
-			c.ask(vote.KindPrepare, vote.Electing{Attempt: vote.Attempt{Number: c.number, By: c.self.Dir}})
+			c.ask(vote.KindPrepare, vote.Electing{Attempt: vote.Attempt{Number: c.number, By: vote.Life(c.self.Dir)}})
 		}
 	case m.Kind == vote.KindPrepared && mine && !c.promise[v]:
 		before := c.decided(c.promise)
