@@ -96,6 +96,8 @@ const (
 	VoterUnreachable VoterState = "unreachable"
 	// VoterRefused : it turns this node away.
 	VoterRefused VoterState = "refused"
+	// VoterBehind : it answers, but goes by an electorate that is over, since it can't write its state directory.
+	VoterBehind VoterState = "behind"
 )
 
 // VoterStatus is one voter as this node sees it.
