@@ -167,3 +167,17 @@ func TestFoundersWhoRestartInBetweenFoundTheSame(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyPledgesWithADirectoryThatIsNotStored has a founder die before its new directory is on its disk. It comes back with another, and founds.
+func TestNobodyPledgesWithADirectoryThatIsNotStored(t *testing.T) {
+	l := newLab(t, "a b")
+	b := l.add("b")
+	b.slow = true
+	l.start("a b", true)
+	l.pass(maxTTL)
+	l.wipe("b")
+	b.slow = false
+	l.start("b", true)
+	l.pass(maxTTL)
+	l.want("a b", "1: a, b")
+}
