@@ -133,8 +133,9 @@ func TestAFounderThatIsWipedAfterItsPledge(t *testing.T) {
 
 func TestAPledgeIsStoredBeforeItIsTold(t *testing.T) {
 	l := newLab(t, "a b")
-	l.add("a").slow = true
-	l.start("a b", true)
+	l.start("a", true)
+	l.units["a"].slow = true // from now on: its directory is there
+	l.start("b", true)
 	l.pass(3 * maxTTL)
 	l.want("a b", "none") // b has pledged; a's pledge waits for its disk
 	if len(l.units["b"].disk.Pledge) != 2 {
