@@ -83,7 +83,7 @@ func TestNewcomersAreVotedInTheDeadAreVotedOutAndALeaseLivesOn(t *testing.T) {
 			t.Errorf("%v", s)
 		}
 		w.untilVoters("d", "a", "d", "e")
-		time.Sleep(2 * DefaultMaxTTL) // until nothing stands by the votes of b and c
+		time.Sleep(2 * DefaultMaxTTL)                                                   // until nothing stands by the votes of b and c
 		for name, want := range map[string][]string{"a": {"d", "e"}, "d": {"a", "e"}} { // nobody dials the dead any more
 			var dialed []string
 			for _, d := range w.nodes[name].dialers.all() {
