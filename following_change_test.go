@@ -144,6 +144,24 @@ func TestConnectionsFollowWhoIsWanted(t *testing.T) {
 // dialed returns how many dialers a node has.
 func dialed(m *Mesh) int { return len(m.dialers.all()) }
 
+// Why a voter can't be dialed is told once; whoever learns only later that it is a voter must know it all the same.
+func TestWhyAVoterIsUnreachableIsKnownWhenTheElectorateIs(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.foundAll()
+		w.crash("c")
+		w.stall("a", true)
+		w.stall("b", true)
+		w.start("d", nil)
+		time.Sleep(time.Second)
+		w.stall("a", false)
+		w.stall("b", false)
+		s := w.until("d", "an electorate", func(s ElectorateStatus) bool { return s.Ready })
+		if i := slices.Index(s.names(), "c"); i < 0 || s.Voters[i].State != VoterUnreachable {
+			t.Errorf("%+v", s.Voters)
+		}
+	})
+}
+
 func TestLeaveVotesOutAndThenSaysGoodbye(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
