@@ -83,6 +83,16 @@ func TestNewcomersAreVotedInTheDeadAreVotedOutAndALeaseLivesOn(t *testing.T) {
 			t.Errorf("%v", s)
 		}
 		w.untilVoters("d", "a", "d", "e")
+		time.Sleep(2 * DefaultMaxTTL)                                                   // until nothing stands by the votes of b and c
+		for name, want := range map[string][]string{"a": {"d", "e"}, "d": {"a", "e"}} { // nobody dials the dead any more
+			var dialed []string
+			for _, d := range w.nodes[name].dialers.all() {
+				dialed = append(dialed, string(d.voter))
+			}
+			if slices.Sort(dialed); !slices.Equal(dialed, want) {
+				t.Errorf("%s dials %v, want %v", name, dialed, want)
+			}
+		}
 		w.crash("e")
 		w.unlock(w.lock("d", "other"))
 		if err := held.Err(); err != nil {
@@ -95,6 +105,59 @@ func TestNewcomersAreVotedInTheDeadAreVotedOutAndALeaseLivesOn(t *testing.T) {
 		}
 		if n := w.logs.count("the electorate has changed", "on=a"); n < 4 {
 			t.Errorf("a has logged %d changes", n)
+		}
+	})
+}
+
+// A node with which nobody needs to speak any more is let go, and taken up again when it is needed.
+func TestConnectionsFollowWhoIsWanted(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.foundAll()
+		w.start("d", nil)
+		w.until("a", "d standing by", func(s ElectorateStatus) bool { return len(s.StandBy) == 1 })
+		a, before := w.nodes["a"], dialed(w.nodes["a"])
+		if before != 3 {
+			t.Errorf("%d dialers, want those of b, c and d", before)
+		}
+		d := a.dialers.of("d")
+		linked := func() bool { synctest.Wait(); return d.linked() }
+		if !linked() {
+			t.Error("the standby isn't linked")
+		}
+		w.crash("d")
+		time.Sleep(2 * crierEvery)
+		if synctest.Wait(); a.dialers.of("d") != nil || dialed(a) != 2 {
+			t.Error("who is gone and doesn't vote is still dialed")
+		}
+		w.start("d", nil)
+		time.Sleep(2 * crierEvery)
+		synctest.Wait()
+		if again := a.dialers.of("d"); again == nil || again == d || !again.linked() {
+			t.Error("who is back isn't dialed anew")
+		}
+		if d.up(1) {
+			t.Error("a dialer that has ended takes a link")
+		}
+	})
+}
+
+// dialed returns how many dialers a node has.
+func dialed(m *Mesh) int { return len(m.dialers.all()) }
+
+// Why a voter can't be dialed is told once; whoever learns only later that it is a voter must know it all the same.
+func TestWhyAVoterIsUnreachableIsKnownWhenTheElectorateIs(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.foundAll()
+		w.crash("c")
+		w.stall("a", true)
+		w.stall("b", true)
+		w.start("d", nil)
+		time.Sleep(time.Second)
+		w.stall("a", false)
+		w.stall("b", false)
+		s := w.until("d", "an electorate", func(s ElectorateStatus) bool { return s.Ready })
+		if i := slices.Index(s.names(), "c"); i < 0 || s.Voters[i].State != VoterUnreachable {
+			t.Errorf("%+v", s.Voters)
 		}
 	})
 }

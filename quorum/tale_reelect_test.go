@@ -96,3 +96,25 @@ func TestATaleWhoseVotersAreNoMajorityAnyMoreTellsOfAGapAndLooksAgain(t *testing
 		t.Errorf("told %v, want the lease and that all is told", kindsOf(told))
 	}
 }
+
+func TestWhoHasToldOfALeaseMovesWithTheVoters(t *testing.T) {
+	tale := NewTale(electorateOf(1, "abc", "abc", ""))
+	for place := range 3 {
+		tale.Hear(1, place, true, nil)
+	}
+	tale.WantsLook()
+	tale.Show(1, &Shown{})
+	s := vote.Sight{What: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "n", Life: 1}, Number: 1, Token: 16, Mode: vote.Exclusive, Time: 1}
+	tale.Hear(2, 0, false, []vote.Sight{s}) // by a, which then goes
+	tale.Reelect(electorateOf(2, "abcd", "bcd", "abc"), []int{0, 1, 2})
+	tale.Reelect(electorateOf(3, "bcd", "bcd", ""), []int{-1, 0, 1, 2})
+	tale.Drain(nil)
+	tale.Hear(3, 1, false, []vote.Sight{s}) // by c alone
+	if told := tale.Drain(nil); len(told) != 0 {
+		t.Errorf("told %v by the word of one voter of three", kindsOf(told))
+	}
+	tale.Hear(3, 0, false, []vote.Sight{s})
+	if told := tale.Drain(nil); len(told) != 1 || told[0].Kind != ToldFirm {
+		t.Errorf("told %v by the words of two voters of three, want that the lease is firm", kindsOf(told))
+	}
+}
