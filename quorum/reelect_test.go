@@ -561,3 +561,36 @@ func TestVotesOfTheirOwnLengthAreCoveredUnderTheirVersion(t *testing.T) {
 		t.Fatal("a and b have extended it by the new version")
 	}
 }
+
+// What a majority has confirmed while the electorate was larger is enough once it is smaller.
+func TestWhatIsEnoughForTheNewOnesIsDoneWhenTheOldOnesGo(t *testing.T) {
+	f := follow(t, "2: a b c (a b c d e)")
+	n := f.held("a b c")
+	valued, _ := f.q.Lock(f.now, Ask{Wish: vote.Wish{Key: "v", Mode: vote.Exclusive}, Value: []byte("x")})
+	f.promise(valued, "a b c")
+	look, revoke := f.q.Look(f.now, "k"), f.q.Revoke(f.now, "x", "")
+	f.q.Release(f.now, n)
+	for _, v := range []string{"a", "b"} {
+		f.say(v, vote.Message{Kind: vote.KindReleased, Number: n})
+		f.say(v, vote.Message{Kind: vote.KindNoted, Number: valued, Version: 1})
+		f.say(v, vote.Message{Kind: vote.KindShow, Nonce: look, End: true})
+		f.say(v, vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
+	}
+	f.want(n, EventGranted)
+	for _, kind := range []EventKind{EventShown, EventPassed, EventNoted} {
+		if f.last(kind) != nil {
+			t.Fatalf("event %d: two of the old ones are enough", kind)
+		}
+	}
+	f.reelect("3: a b c")
+	f.want(n, EventReleased)
+	if e := f.last(EventNoted); e == nil || e.Version != 1 {
+		t.Errorf("the value is never noted: %+v", e)
+	}
+	if e := f.last(EventShown); e == nil || e.Shown == nil {
+		t.Errorf("the look isn't over: %+v", e)
+	}
+	if e := f.last(EventPassed); e == nil || e.Count != 1 {
+		t.Errorf("the revocation isn't over: %+v", e)
+	}
+}
