@@ -206,6 +206,9 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 			if got := f.q.requests[held].group.until; got != until {
 				t.Errorf("the lease now ends at %d, not at %d", got, until)
 			}
+			if e := f.last(EventMoved); e != nil {
+				t.Errorf("the same voters stand behind it, and it is told that others do: %+v", e)
+			}
 			places := f.last(EventElectorate)
 			if places == nil || len(places.Places) != 3 || f.q.places[places.Places[1]] != elector("n") || places.Electorate.Version() != 2 {
 				t.Errorf("%+v", places)
@@ -381,6 +384,27 @@ func TestAcknowledgementsUnderTwoVersionsDontAddUp(t *testing.T) {
 	}
 }
 
+func TestALeaseMayBeWonUnderTheVersionBefore(t *testing.T) {
+	f := follow(t, "1: a b c")
+	n := f.lock(false)
+	f.promise(n, "a")
+	f.goes["a"], f.goes["b"] = 1, 1 // they haven't heard of the new one yet
+	f.reelect("2: c d e (a b c)")
+	f.promise(n, "b")
+	f.want(n, EventGranted)
+
+	f = follow(t, "1: a b c")
+	n = f.lock(false)
+	f.promise(n, "a")
+	f.reelect("3: c d e") // the one before that is over
+	if f.q.Knows("a") {
+		t.Fatal("a is spoken to")
+	}
+	f.reelect("4: a b c (c d e)")
+	f.promise(n, "b")
+	f.want(n, EventNone)
+}
+
 func TestAfterATTLTheVersionBeforeIsForgotten(t *testing.T) {
 	f := follow(t, "1: a b c")
 	n := f.held("a b")
@@ -547,6 +571,9 @@ func TestVotesOfTheirOwnLengthAreCoveredUnderTheirVersion(t *testing.T) {
 	f.want(n, EventGranted)
 	f.reelect("2: a b d (a b c)")
 	until := f.q.requests[n].group.until
+	if c := f.q.requests[n].votes[0].covered; c.newest != 0 || c.before == 0 {
+		t.Fatalf("what was extended by the old one counts by the new: %+v", c)
+	}
 	f.pass(ttl / 4)
 	extended := func(v string, by uint64) {
 		f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast, Elected: by})
