@@ -621,3 +621,29 @@ func TestWhatIsEnoughForTheNewOnesIsDoneWhenTheOldOnesGo(t *testing.T) {
 		t.Errorf("the revocation isn't over: %+v", e)
 	}
 }
+
+// A voter whose disk is slow goes by an older version for a while. What it extends then is of no use; asked again at once it would say the same, and
+// a node and its own voter would go on like that for ever. (Found by TestAnythingWhileTheElectorateChanges.)
+func TestAVoteExtendedUnderAnotherVersionIsNotExtendedAgainAtOnce(t *testing.T) {
+	f := follow(t, "7: a b c")
+	f.goes["a"], f.goes["b"] = 5, 5
+	n, _ := f.q.Lock(f.now, Ask{Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Length: ttl}})
+	f.promise(n, "a b")
+	f.heard("b")
+	extended := func() {
+		f.say("b", vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[1].serial, Sent: f.now.Fast})
+		f.say("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[0].serial, Sent: f.now.Fast})
+	}
+	extended()
+	if got := f.heard("b"); got != "" {
+		t.Fatalf("b is told %q", got)
+	}
+	f.want(n, EventNone)
+	f.pass(ttl / 5) // in time, of course
+	if got := f.heard("b"); !strings.Contains(got, "extend") {
+		t.Fatalf("b is told %q", got)
+	}
+	f.goes["a"], f.goes["b"] = 7, 7
+	extended()
+	f.want(n, EventGranted)
+}
