@@ -20,7 +20,7 @@ type counted struct {
 	asking      vote.Token  // the token that it was asked to confirm
 	covered     cover       // until when the vote stands, if the request has a length of its own
 	extending   bool        // the voter was asked to extend it
-	begun       bool        // it has extended it before, under whatever electorate
+	extended    bool        // it has, at least once; under whatever electorate it goes by
 	asked       bool        // the voter has heard of the request, on some stream
 	taken       vote.Token  // of the newest lease that it told has won; zero for none
 	busy        bool        // it is full
@@ -38,7 +38,7 @@ func (c *counted) stands() bool { return c.serial != 0 }
 
 // drop stops counting the vote.
 func (c *counted) drop() {
-	c.serial, c.slot, c.token, c.asking, c.covered, c.extending, c.begun = 0, 0, 0, 0, cover{}, false, false
+	c.serial, c.slot, c.token, c.asking, c.covered, c.extending, c.extended = 0, 0, 0, 0, cover{}, false, false
 }
 
 // set returns the voters whose votes count.

@@ -39,6 +39,11 @@ func (q *Requester) setValue(r *request, value []byte) uint64 {
 func (q *Requester) noted(p *peer, r *request, m *vote.Message) {
 	v := &r.votes[p.place]
 	v.noted = max(v.noted, min(m.Version, r.version))
+	q.settleNoted(r)
+}
+
+// settleNoted tells of a value once a majority has it.
+func (q *Requester) settleNoted(r *request) {
 	var all Set
 	for i := range r.votes {
 		if r.votes[i].noted == r.version {

@@ -27,7 +27,7 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 	if r.Length == 0 || !v.stands() || v.serial != m.Serial || m.Sent > q.now.Fast {
 		return
 	}
-	v.extending, v.begun = false, true
+	v.extending, v.extended = false, true
 	q.cover(&v.covered, m.Elected, m.Sent.Add(vote.Cover(r.Length)))
 	switch r.state {
 	case stateWon:
@@ -42,7 +42,7 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 func (q *Requester) extendNew(r *request, set Set) {
 	var fresh Set
 	for i := range r.votes {
-		if v := &r.votes[i]; set.Has(i) && v.stands() && v.covered == (cover{}) && !v.begun {
+		if v := &r.votes[i]; set.Has(i) && v.stands() && !v.extended {
 			fresh = fresh.With(i)
 		}
 	}

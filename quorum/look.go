@@ -94,10 +94,15 @@ func (q *Requester) hearShow(p *peer, m *vote.Message) {
 	l.shown[p.place].Permits, l.shown[p.place].Gap = m.Permits, m.Gap
 	l.told = max(l.told, m.Count)
 	l.ends = l.ends.With(p.place)
+	q.settleLook(l)
+}
+
+// settleLook ends a look or a revocation once a majority has answered.
+func (q *Requester) settleLook(l *look) {
 	if !q.newest.Decides(l.ends) {
 		return
 	}
-	q.looks = slices.Delete(q.looks, i, i+1)
+	q.looks = slices.DeleteFunc(q.looks, func(o *look) bool { return o == l })
 	if l.kind == EventPassed {
 		q.tell(Event{Kind: EventPassed, Nonce: l.nonce, Count: l.told})
 		return

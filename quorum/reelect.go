@@ -123,7 +123,22 @@ func (q *Requester) goBy(e, before vote.Electorate) {
 	}
 	slices.SortStableFunc(q.groups, func(g, h *group) int { return g.compare(h.set, h.floor, h.of()) })
 	q.judgeAll()
+	q.settleAll()
 	q.reckon()
+}
+
+// settleAll ends what enough voters have confirmed. Of a smaller electorate those may be enough that weren't before, and nobody says it again.
+func (q *Requester) settleAll() {
+	for _, r := range q.sorted(nil) {
+		if r.state == stateEnding {
+			q.settleEnd(r)
+		} else {
+			q.settleNoted(r)
+		}
+	}
+	for _, l := range slices.Clone(q.looks) {
+		q.settleLook(l)
+	}
 }
 
 func (q *Requester) movePeers(places []vote.Elector, to []int) {

@@ -206,6 +206,9 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 			if got := f.q.requests[held].group.until; got != until {
 				t.Errorf("the lease now ends at %d, not at %d", got, until)
 			}
+			if e := f.last(EventMoved); e != nil {
+				t.Errorf("the same voters stand behind it, and it is told that others do: %+v", e)
+			}
 			places := f.last(EventElectorate)
 			if places == nil || len(places.Places) != 3 || f.q.places[places.Places[1]] != elector("n") || places.Electorate.Version() != 2 {
 				t.Errorf("%+v", places)
@@ -381,6 +384,27 @@ func TestAcknowledgementsUnderTwoVersionsDontAddUp(t *testing.T) {
 	}
 }
 
+func TestALeaseMayBeWonUnderTheVersionBefore(t *testing.T) {
+	f := follow(t, "1: a b c")
+	n := f.lock(false)
+	f.promise(n, "a")
+	f.goes["a"], f.goes["b"] = 1, 1 // they haven't heard of the new one yet
+	f.reelect("2: c d e (a b c)")
+	f.promise(n, "b")
+	f.want(n, EventGranted)
+
+	f = follow(t, "1: a b c")
+	n = f.lock(false)
+	f.promise(n, "a")
+	f.reelect("3: c d e") // the one before that is over
+	if f.q.Knows("a") {
+		t.Fatal("a is spoken to")
+	}
+	f.reelect("4: a b c (c d e)")
+	f.promise(n, "b")
+	f.want(n, EventNone)
+}
+
 func TestAfterATTLTheVersionBeforeIsForgotten(t *testing.T) {
 	f := follow(t, "1: a b c")
 	n := f.held("a b")
@@ -547,6 +571,9 @@ func TestVotesOfTheirOwnLengthAreCoveredUnderTheirVersion(t *testing.T) {
 	f.want(n, EventGranted)
 	f.reelect("2: a b d (a b c)")
 	until := f.q.requests[n].group.until
+	if c := f.q.requests[n].votes[0].covered; c.newest != 0 || c.before == 0 {
+		t.Fatalf("what was extended by the old one counts by the new: %+v", c)
+	}
 	f.pass(ttl / 4)
 	extended := func(v string, by uint64) {
 		f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast, Elected: by})
@@ -560,4 +587,63 @@ func TestVotesOfTheirOwnLengthAreCoveredUnderTheirVersion(t *testing.T) {
 	if f.q.requests[n].group.until <= until {
 		t.Fatal("a and b have extended it by the new version")
 	}
+}
+
+// What a majority has confirmed while the electorate was larger is enough once it is smaller.
+func TestWhatIsEnoughForTheNewOnesIsDoneWhenTheOldOnesGo(t *testing.T) {
+	f := follow(t, "2: a b c (a b c d e)")
+	n := f.held("a b c")
+	valued, _ := f.q.Lock(f.now, Ask{Wish: vote.Wish{Key: "v", Mode: vote.Exclusive}, Value: []byte("x")})
+	f.promise(valued, "a b c")
+	look, revoke := f.q.Look(f.now, "k"), f.q.Revoke(f.now, "x", "")
+	f.q.Release(f.now, n)
+	for _, v := range []string{"a", "b"} {
+		f.say(v, vote.Message{Kind: vote.KindReleased, Number: n})
+		f.say(v, vote.Message{Kind: vote.KindNoted, Number: valued, Version: 1})
+		f.say(v, vote.Message{Kind: vote.KindShow, Nonce: look, End: true})
+		f.say(v, vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
+	}
+	f.want(n, EventGranted)
+	for _, kind := range []EventKind{EventShown, EventPassed, EventNoted} {
+		if f.last(kind) != nil {
+			t.Fatalf("event %d: two of the old ones are enough", kind)
+		}
+	}
+	f.reelect("3: a b c")
+	f.want(n, EventReleased)
+	if e := f.last(EventNoted); e == nil || e.Version != 1 {
+		t.Errorf("the value is never noted: %+v", e)
+	}
+	if e := f.last(EventShown); e == nil || e.Shown == nil {
+		t.Errorf("the look isn't over: %+v", e)
+	}
+	if e := f.last(EventPassed); e == nil || e.Count != 1 {
+		t.Errorf("the revocation isn't over: %+v", e)
+	}
+}
+
+// A voter whose disk is slow goes by an older version for a while. What it extends then is of no use; asked again at once it would say the same, and
+// a node and its own voter would go on like that for ever. (Found by TestAnythingWhileTheElectorateChanges.)
+func TestAVoteExtendedUnderAnotherVersionIsNotExtendedAgainAtOnce(t *testing.T) {
+	f := follow(t, "7: a b c")
+	f.goes["a"], f.goes["b"] = 5, 5
+	n, _ := f.q.Lock(f.now, Ask{Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Length: ttl}})
+	f.promise(n, "a b")
+	f.heard("b")
+	extended := func() {
+		f.say("b", vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[1].serial, Sent: f.now.Fast})
+		f.say("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[0].serial, Sent: f.now.Fast})
+	}
+	extended()
+	if got := f.heard("b"); got != "" {
+		t.Fatalf("b is told %q", got)
+	}
+	f.want(n, EventNone)
+	f.pass(ttl / 5) // in time, of course
+	if got := f.heard("b"); !strings.Contains(got, "extend") {
+		t.Fatalf("b is told %q", got)
+	}
+	f.goes["a"], f.goes["b"] = 7, 7
+	extended()
+	f.want(n, EventGranted)
 }

@@ -407,6 +407,43 @@ func TestTheDrainStartsAnewInANewLife(t *testing.T) {
 	}
 }
 
+func TestEachJointElectorateHasADrainOfItsOwn(t *testing.T) {
+	b := drainBench(t)
+	for _, e := range []vote.Electorate{electorate("5: a b c"), electorate("6: a b (a b c)")} {
+		b.say("b", vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+		b.save("")
+	}
+	b.pass(maxTTL)
+	b.report("b", 0)
+	if b.m.drain.since != b.now.Slow || b.m.drain.fresh != 0 {
+		t.Fatalf("the last drain counts: %+v", b.m.drain)
+	}
+}
+
+func TestAnOldCopyGoesByNothing(t *testing.T) {
+	b := scene(t, "3: a b c", "b=copied c")
+	if b.m.goesBy(elector("b"), 0) || !b.m.goesBy(elector("c"), 0) {
+		t.Error("an old copy is as good as any")
+	}
+}
+
+func TestABrokenDiskIsVotedOutInTime(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	for since := b.now.Slow; b.now.Slow < since.Add(FailAfter(maxTTL)); b.pass(maxTTL / 10) {
+		if got := b.m.gone(elector("b")); got != "" {
+			t.Fatalf("after %v: %q", b.now.Slow.Sub(since), got)
+		}
+		for _, peer := range nodes("b c") {
+			b.say(peer, vote.Message{
+				Kind: vote.KindReport, Nonce: b.m.nonce, Elected: 3, Electing: &vote.Electing{Dir: vote.Dir(conn(peer)), Stuck: peer == "b"},
+			})
+		}
+	}
+	if got := b.m.gone(elector("b")); got != "it can't write its state" {
+		t.Fatalf("%q", got)
+	}
+}
+
 func TestSomebodyElseConcludesWhenTheFirstIsGone(t *testing.T) {
 	l := joined(t, nil)
 	l.stop("a")

@@ -44,6 +44,9 @@ func TestNobodyFoundsWithAFounderMissing(t *testing.T) {
 	if s := l.units["a"].m.Status(l.now).Change; s != "waits for all founders; missing: c (not told to found)" {
 		t.Fatalf("a says %q", s)
 	}
+	if len(l.units["a"].disk.Pledge) > 0 {
+		t.Fatal("a has pledged itself with one who founds nothing")
+	}
 	l.stop("c")
 	l.start("c", true)
 	l.pass(maxTTL)

@@ -203,12 +203,15 @@ func TestACrashDuringASaveIsNoOldCopy(t *testing.T) {
 			if len(c.saves) != 1 {
 				t.Fatal("nothing is being saved")
 			}
+			l.pass(250 * time.Millisecond) // it tells how far it has come
 			if there {
 				c.disk = c.saves[0]
 			}
 			l.stop("c")
+			l.start("c", false) // and again before its first save is done
+			l.pass(250 * time.Millisecond)
+			l.flushAll("c")
 			c.slow = false
-			l.start("c", false)
 		}
 		l.pass(maxTTL)
 		for _, name := range l.names {

@@ -50,6 +50,62 @@ func TestAnAcceptanceWithoutAPromiseBefore(t *testing.T) {
 	b.expect("b: accepted 5/7")
 	b.say("c", prepare(4, attempt(5, 6)))
 	b.expect("c: prepared 5/6 promised 5/7")
+	b.say("c", accept(attempt(5, 8), "4: a c (a b c)")) // the same number, and another attempt
+	if s := b.save(""); text(&s.Value) != "4: a, c (a, b, c)" || s.Accepted != attempt(5, 8) || s.Promised != attempt(5, 8) {
+		t.Fatalf("stored %+v", s)
+	}
+	b.expect("c: accepted 5/8")
+}
+
+func TestANewLifeGoesOnBeyondWhatItHasPromised(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.say("b", prepare(4, attempt(5, 7)))
+	b.restart(b.save(""), 2)
+	b.m.run(electorate("4: a b (a b c)"))
+	if a := b.m.race.attempt; a != attempt(6, 2) {
+		t.Fatalf("%+v", a)
+	}
+}
+
+func TestWhoeverHasPromisedLetsTheOtherComeToItsEnd(t *testing.T) {
+	b := scene(t, "3: a b c", "b c=gone")
+	b.say("b", prepare(4, attempt(5, 7)))
+	b.save("")
+	b.heard()
+	for end := b.now.Slow.Add(b.m.raceTime()); b.now.Slow < end-1; {
+		b.pass(min(b.m.pollEvery(), end.Sub(b.now.Slow)-1))
+		b.report("b", 0)
+		if got := b.heard(); got != "" {
+			t.Fatalf("it says %q", got)
+		}
+	}
+	b.pass(1)
+	if b.m.race == nil {
+		t.Fatal("it leaves it at that")
+	}
+}
+
+func TestWhoeverCantStoreProposesNothing(t *testing.T) {
+	b := scene(t, "3: a b c", "b c=gone")
+	b.say("b", prepare(4, attempt(5, 7)))
+	b.save("no room")
+	b.heard()
+	for range 20 {
+		b.pass(saveAgain / 2)
+		b.report("b", 0)
+		if b.m.race != nil {
+			t.Fatal("it makes an attempt")
+		}
+		for _, s := range b.m.Saves() {
+			b.m.Saved(b.now, s.Writes, "no room")
+		}
+	}
+	b.pass(saveAgain)
+	b.save("")
+	b.report("b", 0)
+	if b.m.race == nil {
+		t.Fatal("its disk is well, and it makes no attempt")
+	}
 }
 
 func TestAFailedSaveAnswersNothing(t *testing.T) {
@@ -61,10 +117,11 @@ func TestAFailedSaveAnswersNothing(t *testing.T) {
 		if a := b.m.Alarms(); (len(a) > 0) != (i == 0) {
 			t.Fatalf("failure %d: alarms %q", i, a)
 		}
+		b.pass(saveAgain - 1)
 		if len(b.m.Saves()) > 0 {
 			t.Fatal("it is tried again at once")
 		}
-		b.pass(saveAgain)
+		b.pass(1)
 	}
 	if s := b.m.Status(b.now).Trouble; s != "the state directory can't be written: no room" {
 		t.Fatal(s)
@@ -147,7 +204,7 @@ func TestAProposerNeedsTwoMajorities(t *testing.T) {
 		return vote.Message{Kind: vote.KindAccepted, Version: 4, Electing: &vote.Electing{Attempt: attempt(1, 1), Promised: attempt(1, 1), Dir: dir}}
 	}
 	b.say("b", accepted(2))
-	b.say("b", promise(2, vote.Attempt{}, "")) // of the phase before
+	b.say("c", promise(3, vote.Attempt{}, "")) // of the phase before
 	if b.m.Known().Version != 3 {
 		t.Fatal("one of three decides")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ type wild struct {
 	kinds  map[vote.Kind]int
 	how    manner
 	lives  map[vote.NodeID]vote.Life
+	disks  map[vote.NodeID]*disk // where the electorate follows the living
 }
 
 type wishID struct {
@@ -75,10 +77,11 @@ const (
 	calm     manner = "calm"
 	breaks   manner = "breaks"   // connections break and come back, and what is under way on them is lost
 	restarts manner = "restarts" // nodes stop without a word and start anew, voters among them
+	follows  manner = "follows"  // the same, links break, saves take long, and who votes changes all the while
 )
 
 func (m manner) ttl() time.Duration {
-	if m == restarts {
+	if m == restarts || m == follows {
 		return time.Second // so that a voter that starts anew isn't quiet for most of the test
 	}
 	return 10 * time.Second
@@ -91,23 +94,27 @@ func newWild(t *testing.T, how manner, seed uint64, voters, nodes int) *wild {
 		wishes: map[wishID]quorum.Ask{}, served: map[wishID]quorum.Event{}, past: map[vote.Key][]*held{},
 		kinds: map[vote.Kind]int{}, how: how, lives: map[vote.NodeID]vote.Life{},
 	}
-	if how == restarts {
+	if how == follows {
+		w.disks = map[vote.NodeID]*disk{}
+	}
+	if how == restarts || how == follows {
 		w.slow = min(w.slow, 30*time.Millisecond)
 	}
 	for i := range nodes {
 		w.names = append(w.names, vote.NodeID(rune('a'+i)))
 	}
-	w.voters = w.names[:voters]
+	w.voters = slices.Clone(w.names[:voters])
 	for _, name := range w.names {
 		w.begin(name)
 	}
 	for _, from := range w.names {
-		for _, to := range w.voters {
-			if from != to {
+		for _, to := range w.names {
+			if from != to && (how == follows || slices.Contains(w.voters, to)) {
 				w.link(from, to)
 			}
 		}
 	}
+	w.gossip()
 	w.idle(how.ttl() + 2*vote.AskFor)
 	for _, name := range w.names {
 		if !w.nodes[name].Ready() {
@@ -120,7 +127,13 @@ func newWild(t *testing.T, how manner, seed uint64, voters, nodes int) *wild {
 // begin starts a life of a node.
 func (w *wild) begin(name vote.NodeID) {
 	w.lives[name]++
-	n, err := New(Config{Name: name, Life: w.lives[name], Voters: w.voters, TTL: w.how.ttl(), MaxTTL: w.how.ttl()}, w.now)
+	cfg := Config{Name: name, Life: w.lives[name], Voters: w.voters, TTL: w.how.ttl(), MaxTTL: w.how.ttl()}
+	if w.how == follows {
+		cfg.Life += vote.Life(name[0]) << 32 // no two of all nodes are the same
+		w.lives[name] = cfg.Life
+		cfg.Following = w.following(name)
+	}
+	n, err := New(cfg, w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -209,6 +222,9 @@ func (w *wild) cut(c vote.Conn) {
 
 // collect takes what a node has to say and to tell.
 func (w *wild) collect(name vote.NodeID) {
+	if d := w.disks[name]; d != nil {
+		d.saves = append(d.saves, w.nodes[name].Saves()...)
+	}
 	out, events := w.nodes[name].Drain(nil, nil)
 	for _, o := range out {
 		l, ok := w.conns[o.Conn]
@@ -241,6 +257,9 @@ func (w *wild) happened(name vote.NodeID, e quorum.Event) {
 	id := wishID{name, e.Number}
 	switch e.Kind {
 	case quorum.EventAlarm, quorum.EventDrift:
+		if w.how == follows && strings.HasPrefix(e.Text, "the state directory can't be written") {
+			break // so it was
+		}
 		w.t.Errorf("%s: %s", name, e.Text)
 	case quorum.EventGranted:
 		w.granted(id, e)
@@ -344,6 +363,7 @@ func (w *wild) step(d time.Duration) {
 		}
 	}
 	w.calls = 0
+	w.store()
 	w.now.Fast, w.now.Slow, w.now.Wall = w.now.Fast.Add(d), w.now.Slow.Add(d), w.now.Wall+vote.Micros(d.Microseconds())
 	for _, name := range w.names {
 		if w.nodes[name].Next(w.now) <= 0 {
@@ -477,6 +497,10 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.Ask, bool))
 			case w.how == restarts && w.rng.IntN(3) == 0 && w.counting(name):
 				w.restart(name)
 			}
+		}
+		if w.how == follows {
+			w.shuffle(name)
+			w.pass(time.Duration(w.rng.IntN(20)) * time.Millisecond)
 		}
 		if w.how == restarts {
 			w.pass(time.Duration(w.rng.IntN(20)) * time.Millisecond)

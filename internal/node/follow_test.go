@@ -1,0 +1,321 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// followers is a mesh of nodes whose electorate follows the living. Each disk stores at once; gossip sees who runs.
+type followers struct {
+	*mesh
+	founders []vote.NodeID
+	disks    map[vote.NodeID]*vote.State
+	dirs     vote.Dir
+	life     vote.Life
+}
+
+func newFollowers(t *testing.T, founders string) *followers {
+	f := &followers{mesh: newMesh(t, 0), disks: map[vote.NodeID]*vote.State{}}
+	for _, name := range strings.Fields(founders) {
+		f.founders = append(f.founders, vote.NodeID(name))
+	}
+	return f
+}
+
+// up starts some nodes, or starts them anew with what their disks hold.
+func (f *followers) up(list string, found bool) {
+	for _, s := range strings.Fields(list) {
+		name := vote.NodeID(s)
+		f.stop(name)
+		if !slices.Contains(f.names, name) {
+			f.names = append(f.names, name)
+			slices.Sort(f.names)
+		}
+		fresh := f.disks[name] == nil
+		if fresh {
+			f.dirs++
+			f.disks[name] = &vote.State{Mesh: "m", Name: name, Dir: f.dirs}
+		}
+		f.life++ // no two of all nodes are the same
+		f.lives[name] = f.life
+		n, err := New(Config{
+			Name: name, Life: f.lives[name], Voters: f.founders, TTL: ttl, MaxTTL: ttl,
+			Following: &Following{State: *f.disks[name], Fresh: fresh, Found: found},
+		}, f.now)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.nodes[name] = n
+		for _, other := range f.names {
+			if other != name && f.nodes[other] != nil {
+				f.link(name, other)
+				f.link(other, name)
+			}
+		}
+		f.work()
+	}
+	f.gossip()
+}
+
+func (f *followers) down(list string) {
+	for _, s := range strings.Fields(list) {
+		f.stop(vote.NodeID(s))
+	}
+	f.gossip()
+}
+
+func (f *followers) gossip() {
+	var all []electorate.Seen
+	for _, name := range f.names {
+		s := electorate.Seen{Name: name, Dir: f.disks[name].Dir, State: electorate.Alive}
+		if f.nodes[name] == nil {
+			s.State = electorate.Failed
+		}
+		all = append(all, s)
+	}
+	for _, name := range f.names {
+		if n := f.nodes[name]; n != nil {
+			n.Gossip(f.now, all)
+		}
+	}
+	f.work()
+}
+
+// work delivers and stores until nobody has anything to say or to store.
+func (f *followers) work() {
+	for busy := true; busy; {
+		f.run()
+		busy = false
+		for _, name := range f.names {
+			n := f.nodes[name]
+			if n == nil {
+				continue
+			}
+			for _, s := range n.Saves() {
+				f.disks[name] = &s
+				n.Saved(f.now, s.Writes, "")
+				busy = true
+			}
+		}
+	}
+}
+
+func (f *followers) wait(d time.Duration) {
+	for ; d > 0; d -= 10 * time.Millisecond {
+		f.pass(10 * time.Millisecond)
+		f.work()
+		// Connections that somebody has closed are dialed anew.
+		for _, from := range f.names {
+			for _, to := range f.names {
+				linked := func() bool {
+					for _, l := range f.conns {
+						if l == (link{from, to}) {
+							return true
+						}
+					}
+					return false
+				}
+				if from != to && f.nodes[from] != nil && f.nodes[to] != nil && !linked() {
+					f.link(from, to)
+				}
+			}
+		}
+	}
+}
+
+func (f *followers) goBy(list, want string) {
+	f.t.Helper()
+	for _, s := range strings.Fields(list) {
+		e := f.nodes[vote.NodeID(s)].Known()
+		got := fmt.Sprint(e.Version, ":")
+		for _, v := range e.Voters {
+			got += " " + string(v.Name)
+		}
+		if got != want || e.Joint() {
+			f.t.Fatalf("%s goes by %q (joint: %v), want %q", s, got, e.Joint(), want)
+		}
+	}
+}
+
+func (f *followers) quietly(t *testing.T) {
+	t.Helper()
+	for _, name := range f.names {
+		for _, e := range f.events[name] {
+			if e.Kind == quorum.EventAlarm || e.Kind == quorum.EventLost || e.Kind == quorum.EventDrift {
+				t.Errorf("%s is told %+v", name, e)
+			}
+		}
+	}
+}
+
+func TestFromFoundingToALock(t *testing.T) {
+	for _, founders := range []string{"a", "a b", "a b c"} {
+		f := newFollowers(t, founders)
+		f.up(founders, true)
+		early := f.lock("a", "k", false)
+		f.wait(300 * time.Millisecond) // new directories aren't quiet
+		f.goBy(founders, "1: "+founders)
+		f.want("a", early, quorum.EventGranted)
+		f.release("a", early)
+		f.want("a", early, quorum.EventReleased)
+		f.quietly(t)
+	}
+}
+
+func TestALeaseIsKeptWhileTheElectorateChangesUnderIt(t *testing.T) {
+	f := newFollowers(t, "a b c")
+	f.up("a b c", true)
+	f.wait(300 * time.Millisecond)
+	held := f.lock("b", "k", false)
+	first := f.want("b", held, quorum.EventGranted)
+	f.up("d e", false)
+	f.wait(4 * ttl)
+	f.goBy("a b c d e", "3: a b c d e")
+	waits := f.lock("e", "k", false)
+	f.down("a")
+	f.wait(8 * ttl)
+	f.goBy("b c d e", "5: b c d")
+	f.down("c")
+	f.wait(8 * ttl)
+	f.goBy("b d e", "7: b d e") // of the founders b is left
+	f.want("b", held, quorum.EventGranted)
+	f.want("e", waits, quorum.EventNone)
+	f.release("b", held)
+	f.work()
+	f.want("b", held, quorum.EventReleased)
+	if next := f.want("e", waits, quorum.EventGranted); next.Token <= first.Token {
+		t.Fatalf("token %d comes after %d", next.Token, first.Token)
+	}
+	f.quietly(t)
+	for _, name := range f.names {
+		if n := f.nodes[name]; n != nil && n.Requester().Counters().Mismatches > 0 {
+			t.Errorf("%s: %d mismatches", name, n.Requester().Counters().Mismatches)
+		}
+	}
+}
+
+func TestTokensRiseThoughNoVoterIsLeftOfThoseWhoGaveThem(t *testing.T) {
+	f := newFollowers(t, "a")
+	f.up("a", true)
+	f.wait(300 * time.Millisecond)
+	n := f.lock("a", "k", false)
+	first := f.want("a", n, quorum.EventGranted)
+	f.release("a", n)
+	f.wait(3 * vote.Skew) // the key is forgotten
+	f.now.Wall -= 3600e6  // and what the clocks say is no help
+	f.up("b c d", false)
+	f.wait(5 * ttl)
+	f.goBy("a b c d", "3: a b c")
+	f.nodes["a"].LeaveElectorate(f.now)
+	f.wait(5 * ttl)
+	f.goBy("b c d", "5: b c d")
+	f.down("a")
+	n = f.lock("d", "k", false)
+	if next := f.want("d", n, quorum.EventGranted); next.Token <= first.Token+vote.Run-1 {
+		t.Fatalf("token %d comes after the run of %d", next.Token, first.Token)
+	}
+}
+
+func TestAllStartAnewAtOnce(t *testing.T) {
+	f := newFollowers(t, "a b c")
+	f.up("a b c", true)
+	f.wait(300 * time.Millisecond)
+	n := f.lock("a", "k", false)
+	first := f.want("a", n, quorum.EventGranted)
+	f.down("a b c")
+	f.up("a b c", true)
+	n = f.lock("b", "k", false)
+	f.wait(ttl - 50*time.Millisecond)
+	f.want("b", n, quorum.EventNone) // a's lease may stand yet
+	f.wait(vote.AskFor + 200*time.Millisecond)
+	if next := f.want("b", n, quorum.EventGranted); next.Token <= first.Token {
+		t.Fatalf("token %d comes after %d", next.Token, first.Token)
+	}
+	f.goBy("a b c", "1: a b c")
+	f.quietly(t)
+}
+
+func TestAWipedVoterIsAnotherOne(t *testing.T) {
+	f := newFollowers(t, "a b c")
+	f.up("a b c", true)
+	f.wait(300 * time.Millisecond)
+	n := f.lock("a", "k", false)
+	f.down("c")
+	f.disks["c"] = nil
+	f.up("c", true)
+	f.wait(ttl / 2)
+	f.goBy("a b c", "1: a b c")
+	for _, v := range f.nodes["a"].Voters(f.now) {
+		if v.Name == "c" && v.State == quorum.Reachable {
+			t.Fatal("the wiped c counts as the voter that it was")
+		}
+	}
+	f.wait(6 * ttl)
+	f.goBy("a b c", "5: a b c")
+	f.want("a", n, quorum.EventGranted)
+	f.down("b") // a and the new c are a majority
+	n = f.lock("c", "l", false)
+	f.want("c", n, quorum.EventGranted)
+	f.quietly(t)
+}
+
+func TestRefoundingHasTheVotersWaitFirst(t *testing.T) {
+	f := newFollowers(t, "a b c")
+	f.up("a b c", true)
+	f.wait(300 * time.Millisecond)
+	n := f.lock("a", "k", false)
+	f.want("a", n, quorum.EventGranted)
+	f.release("a", n)
+	if err := f.nodes["a"].Refound(f.now, []vote.NodeID{"a"}); err == nil {
+		t.Fatal("a majority is there")
+	}
+	f.down("b c")
+	f.wait(ttl)
+	if err := f.nodes["a"].Refound(f.now, []vote.NodeID{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	f.work()
+	n = f.lock("a", "k", false)
+	f.wait(ttl / 2)
+	f.want("a", n, quorum.EventNone) // b and c may have given it to somebody
+	f.wait(ttl)
+	f.want("a", n, quorum.EventGranted)
+	f.up("b c", false)
+	f.wait(6 * ttl)
+	f.goBy("a b c", fmt.Sprint(1<<20+3, ": a b c"))
+	f.want("a", n, quorum.EventGranted)
+	f.quietly(t)
+}
+
+func TestAVoterCountsOnlyOnceItsElectorateIsStored(t *testing.T) {
+	f := newFollowers(t, "a")
+	f.up("a", true)
+	f.wait(300 * time.Millisecond)
+	f.goBy("a", "1: a")
+	f.up("b c", false)
+	// b's disk hangs from now on.
+	for range 3000 {
+		f.pass(10 * time.Millisecond)
+		for _, name := range []vote.NodeID{"a", "c"} {
+			for _, s := range f.nodes[name].Saves() {
+				f.nodes[name].Saved(f.now, s.Writes, "")
+			}
+		}
+		if f.nodes["b"].Known().Version == 2 {
+			break
+		}
+	}
+	if f.nodes["b"].Known().Version != 2 || f.nodes["b"].Voter().Elected() != 1 {
+		t.Fatalf("b knows %d and goes by %d", f.nodes["b"].Known().Version, f.nodes["b"].Voter().Elected())
+	}
+	if _, counting := f.nodes["b"].Voter().Top(); counting {
+		t.Fatal("b counts")
+	}
+}

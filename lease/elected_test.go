@@ -1,0 +1,261 @@
+package lease
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// following is a conversation with voter v0 of an electorate that follows the living. Voter v0 has directory 1, v1 has 2, and so on.
+type following struct {
+	*talk
+	t *testing.T
+}
+
+// electorate reads "7: v0 v1 v2 (v0 v1)": the version, the voters, and the old ones.
+func electorate(s string) (e vote.Electorate) {
+	version, rest, _ := strings.Cut(s, ":")
+	if _, err := fmt.Sscan(version, &e.Version); err != nil {
+		panic(err)
+	}
+	read := func(list string) (all []vote.Elector) {
+		for _, name := range strings.Fields(list) {
+			all = append(all, vote.Elector{Name: vote.NodeID(name), Dir: vote.Dir(name[1]-'0') + 1})
+		}
+		return all
+	}
+	voters, old, _ := strings.Cut(rest, "(")
+	e.Lineage, e.Voters, e.Old = 5, read(voters), read(strings.TrimSuffix(old, ")"))
+	return e
+}
+
+func follow(t *testing.T, e string, fresh bool) *following {
+	f := &following{newTalk(), t}
+	f.begin(e, fresh)
+	return f
+}
+
+func (f *following) begin(e string, fresh bool) {
+	f.v = New(Config{Self: vote.SessionID{Node: "v0", Life: 9}, Dir: 1, Electorate: electorate(e), MaxTTL: time.Second, Fresh: fresh}, f.now)
+	f.pass(0)
+}
+
+// elect has the voter go by another electorate, and returns what it says.
+func (f *following) elect(e string, change func(*vote.Electorate)) string {
+	next := electorate(e)
+	if change != nil {
+		change(&next)
+	}
+	f.buf.Reset()
+	f.hear(f.v.Elect(f.now, next, true, nil))
+	return f.buf.String()
+}
+
+func (f *following) says(want string, lines ...string) {
+	f.t.Helper()
+	if got := f.said(f.t, lines...); got != want {
+		f.t.Fatalf("%q: it says\n%swant\n%s", lines, got, want)
+	}
+}
+
+func (f *following) counts(want bool) {
+	f.t.Helper()
+	if _, counting := f.v.Top(); counting != want || (f.v.Quiet() == 0) != want {
+		f.t.Fatalf("counting: %v, quiet for %v", counting, f.v.Quiet())
+	}
+}
+
+func TestWhoeverHasANewDirectoryIsNotQuiet(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.counts(false) // it isn't a voter
+	f.says("    a: refused \"the node asked is not a voter\"\n    a: unknown\n", "a opens")
+	f.elect("1: v0 v1 v2", nil)
+	f.counts(true)
+	f.says("    a: answer generation=1\n    a: promise 1 serial=1 token=16\n", "a opens", "a asks 1:k at=10")
+}
+
+func TestWhoeverHasAnOldOneIsQuietFirst(t *testing.T) {
+	f := follow(t, "0:", false)
+	f.elect("1: v0 v1 v2", nil)
+	f.counts(false)
+	f.says("", "pass 500ms")
+	f.says("    a: answer quiet=500ms generation=1\n", "a opens", "a asks 1:k at=10")
+	f.says("    (asks the others)\n", "pass 500ms")
+	f.says("    a: promise 1 serial=1 token=516\n", "v1 tells 500", "v2 tells 400")
+}
+
+func TestWhoeverIsNoVoterBeginsToCountWithoutAsking(t *testing.T) {
+	f := follow(t, "4: v1 v2 v3", false)
+	f.says("", "pass 1s")
+	f.counts(false)
+	f.elect("5: v0 v1 v2 v3 v4 (v1 v2 v3)", nil)
+	f.counts(true)
+}
+
+func TestWhoeverIsVotedOutPromisesNothing(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.elect("1: v0 v1 v2", nil)
+	f.all(t, "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=20")
+	if got := f.elect("2: v1 v2 (v0 v1 v2)", nil); got != "" {
+		t.Fatalf("of a joint electorate it votes, and says\n%s", got)
+	}
+	f.counts(true)
+	const out = "    a: refused \"the node asked is not a voter\"\n    b: refused \"the node asked is not a voter\"\n"
+	if got := f.elect("3: v1 v2", nil); got != out {
+		t.Fatalf("voted out, it says\n%s", got)
+	}
+	f.counts(false)
+	f.says("    a: unknown\n", "a releases 1")
+	f.says("    b: unknown\n", "b refreshes")
+	f.says("    c: refused \"the node asked is not a voter\"\n    c: unknown\n    c: unknown\n", "c opens", "c asks 1:l at=10")
+	f.says("", "pass 2s")
+	if f.v.Counters().Promises != 1 {
+		t.Fatalf("%+v", f.v.Counters())
+	}
+}
+
+func TestWhoeverIsNotTrustedIsNoVoter(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.elect("1: v0 v1 v2", nil)
+	f.all(t, "a opens")
+	f.buf.Reset()
+	f.hear(f.v.Elect(f.now, electorate("1: v0 v1 v2"), false, nil))
+	if got := f.buf.String(); got != "    a: refused \"the node asked is not a voter\"\n" {
+		t.Fatal(got)
+	}
+	f.counts(false)
+}
+
+func TestAnotherDirectoryOfTheSameNameIsNoVoter(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.elect("1: v0 v1 v2", func(e *vote.Electorate) { e.Voters[0].Dir = 77 })
+	f.counts(false)
+}
+
+func TestWhoeverIsVotedInServesWhatWaits(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.elect("1: v0 v1 v2", nil)
+	f.all(t, "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=20")
+	f.elect("3: v1 v2", nil)
+	if got := f.elect("4: v0 v1 v2 (v1 v2)", nil); got != "" {
+		t.Fatalf("nobody is connected, and it says\n%s", got)
+	}
+	f.counts(true)
+	// Its votes stand, as long as the session does.
+	f.says("    a: answer generation=1 [1 serial=1 token=16]\n    b: answer generation=2\n    b: promise 1 serial=2 token=32\n    a: released 1\n",
+		"a states 1:k", "b states 1:k", "a releases 1")
+}
+
+func TestTheFloorOfTheElectorateIsAFloor(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.elect("1: v0 v1 v2", func(e *vote.Electorate) { e.Floor = 70000 })
+	if top, _ := f.v.Top(); top != 70000 {
+		t.Fatalf("top %d", top)
+	}
+	f.says("    a: answer generation=1\n    a: promise 1 serial=1 token=70016\n", "a opens", "a asks 1:k at=10")
+	f.elect("2: v0 v1 v2 (v0 v1 v2)", func(e *vote.Electorate) { e.Floor = 60000 })
+	f.says("    a: promise 2 serial=2 token=70016\n", "a asks 2:l at=10")
+	f.elect("3: v0 v1 v2", func(e *vote.Electorate) { e.Floor = vote.MaxToken }) // nobody uses all tokens up
+	if top, _ := f.v.Top(); top != saneToken {
+		t.Fatalf("top %d", top)
+	}
+	f.says("    a: promise 3 serial=3 token="+fmt.Sprint(saneToken+vote.Run)+"\n", "a asks 3:m at=10")
+}
+
+func TestOfAJointElectorateBothHalvesMustRemember(t *testing.T) {
+	for _, c := range []struct {
+		e     string
+		tells []string
+		knows int // after how many of them the voter counts; zero: never
+	}{
+		{"1: v0 v1 v2", []string{"v1 tells 500", "v2 tells 400"}, 2},
+		{"1: v0 v1 v2", []string{"v1 tells 500", "v1 tells 500", "v3 tells 9", "v2 tells 400 quiet"}, 0},
+		{"2: v0 v1 v2 v3 v4 (v0 v1 v2)", []string{"v3 tells 500", "v4 tells 400", "v1 tells 500", "v2 tells 300"}, 4},
+		{"2: v0 v1 v2 v3 v4 (v0 v1 v2)", []string{"v1 tells 500", "v2 tells 400", "v3 tells 500"}, 3},
+		{"2: v0 v1 v2 v3 v4 (v0 v1 v2)", []string{"v1 tells 500", "v2 tells 400"}, 0},
+		{"2: v0 v1 v2 v3 v4 (v0 v1 v2)", []string{"v3 tells 500", "v4 tells 400", "v1 tells 500", "v2 tells 300 quiet"}, 0},
+		{"2: v1 v2 v3 (v0 v1 v2)", []string{"v1 tells 500", "v2 tells 300"}, 2},
+		{"2: v1 v2 v3 (v0 v1 v2)", []string{"v3 tells 500", "v2 tells 300", "v1 tells 1"}, 3},
+	} {
+		f := follow(t, c.e, false)
+		f.says("    (asks the others)\n", "pass 1s")
+		for i, line := range c.tells {
+			f.all(t, line)
+			if _, counting := f.v.Top(); counting != (c.knows > 0 && i+1 >= c.knows) {
+				t.Errorf("%s: %q, then %q: counting: %v", c.e, c.tells[:i], line, counting)
+			}
+		}
+		if n := f.v.Counters().LastResort; n > 0 {
+			t.Errorf("%s: the clock stood in", c.e)
+		}
+	}
+}
+
+func TestOfAJointElectorateBothHalvesMustAnswerForTheClockToStandIn(t *testing.T) {
+	f := follow(t, "2: v0 v1 v2 v3 v4 (v0 v1 v2)", false)
+	f.all(t, "pass 1s", "v3 tells 5 quiet", "v4 tells 5 quiet", "pass 2s")
+	f.counts(false) // of the old ones none has answered
+	f.all(t, "v1 tells 5 quiet")
+	f.counts(true)
+	if n := f.v.Counters().LastResort; n != 1 {
+		t.Fatalf("the clock stood in %d times", n)
+	}
+	f = follow(t, "2: v0 v1 v2 (v0)", false) // alone of old, but not of new
+	f.says("    (asks the others)\n", "pass 1s")
+	f.counts(false)
+	f = follow(t, "1: v0", false)
+	f.all(t, "pass 1s")
+	f.counts(true)
+}
+
+// A voter that asks while the electorate changes goes by the new one: who was asked before may be none any more.
+func TestAnswersCountUnderTheElectorateThatIs(t *testing.T) {
+	f := follow(t, "1: v0 v1 v2", false)
+	f.all(t, "pass 1s", "v1 tells 500")
+	f.counts(false)
+	f.elect("2: v0 v1 (v0 v1 v2)", nil)
+	f.counts(false) // of the old ones two must remember yet
+	f.elect("3: v0 v1", nil)
+	f.counts(true) // of two one is enough
+}
+
+func TestWhatIsSaidTellsTheVersion(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.v.Elect(f.now, electorate("7: v0 v1 v2"), true, nil)
+	from := vote.SessionID{Node: "a", Life: 1}
+	versions := map[vote.Kind]uint64{}
+	say := func(m vote.Message) {
+		m.Stream = 1
+		for _, o := range f.v.Step(f.now, 1, from, &m, nil) {
+			versions[o.Message.Kind] = o.Message.Elected
+			if o.Message.Kind == vote.KindAnswer && o.Message.Dir != 1 {
+				t.Errorf("the answer is of directory %d", o.Message.Dir)
+			}
+		}
+	}
+	hello := func() {
+		say(vote.Message{Kind: vote.KindOpen, TTL: time.Second})
+	}
+	hello()
+	say(vote.Message{Kind: vote.KindStatement, End: true})
+	say(vote.Message{Kind: vote.KindRequest, Number: 1, Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Length: 300 * time.Millisecond}})
+	say(vote.Message{Kind: vote.KindExtend, Number: 1, Serial: 1})
+	say(vote.Message{Kind: vote.KindRefresh})
+	for _, k := range []vote.Kind{vote.KindAnswer, vote.KindPromise, vote.KindExtended, vote.KindAck} {
+		if versions[k] != 7 {
+			t.Errorf("%s tells version %d", k, versions[k])
+		}
+	}
+	f.v.Elect(f.now, electorate("9: v1 v2"), true, nil)
+	from.Life = 2
+	hello()
+	if versions[vote.KindRefused] != 9 {
+		t.Errorf("the refusal tells version %d", versions[vote.KindRefused])
+	}
+	if f.v.Elected() != 9 {
+		t.Errorf("%d", f.v.Elected())
+	}
+}
