@@ -397,6 +397,7 @@ func TestAnUpgradeThatIsGivenUpLeavesTheReader(t *testing.T) {
 		r := must[*Lease](t)(b.RLock(t.Context(), "k"))
 		err := l.Upgrade(within(t, time.Second))
 		wantIs(t, err, context.DeadlineExceeded, ErrHeld)
+		<-time.After(time.Second) // until the voters have heard that it is given up
 		unlock(t, must[*Lease](t)(b.TryRLock(t.Context(), "k")))
 		unlock(t, r)
 		if err := l.Upgrade(t.Context()); err != nil {

@@ -28,7 +28,7 @@ type voting struct {
 	failures  map[vote.NodeID]failure
 	watchers  map[*electorateWatch]struct{}
 	again     func()            // stops the timer by which the watchers' next look comes; nil while there is none
-	parting   []chan<- struct{} // told once this node is no voter
+	parting   []chan<- string // told once this node is no voter, or why it stays one; each has room for it
 	refounds  []refounding      // told once their version is stored
 }
 
@@ -302,10 +302,7 @@ func (l *loop) reelected(now vote.Now, e *quorum.Event) {
 		}
 	}
 	if !st.Electorate.Has(v.self) {
-		for _, gone := range v.parting {
-			close(gone)
-		}
-		v.parting = nil
+		l.answerParting("")
 	}
 	l.tellElectorate(now)
 }
@@ -326,6 +323,16 @@ func (l *loop) mind(now vote.Now) {
 		l.log.Info("the electorate isn't lost any more: enough of its voters are there", "version", st.Electorate.Version)
 	}
 	l.voting.lost = st.Lost != ""
+	if st.Stays != "" {
+		l.answerParting(st.Stays)
+	}
+}
+
+func (l *loop) answerParting(why string) {
+	for _, gone := range l.voting.parting {
+		gone <- why
+	}
+	l.voting.parting = nil
 }
 
 // explain adds to the reason why nobody can know what only the electorate can tell: that it is lost, or that there is none yet.
@@ -351,6 +358,9 @@ func (l *loop) explain(now vote.Now, w quorum.Wait) quorum.Wait {
 // votes it out as soon as possible, rather than when it has been gone for long.
 const goodbyeReserve = 2 * time.Second
 
+// leaveTTLs is for how many MaxTTL Leave waits at most to be voted out: for twice as long as it takes when others have to be voted out, too.
+const leaveTTLs = 10
+
 // giveUpVote has this node voted out, and waits for it.
 func (m *Mesh) giveUpVote(ctx context.Context) error {
 	if m.keeper == nil {
@@ -361,14 +371,20 @@ func (m *Mesh) giveUpVote(ctx context.Context) error {
 		defer cancel()
 		ctx = limited
 	}
+	enough := make(chan struct{})
+	defer m.clocks.after(leaveTTLs*m.cfg.MaxTTL, func() { close(enough) })()
 	l := m.loop
-	gone := make(chan struct{})
+	gone := make(chan string, 1)
+	why := ""
 	l.box.post(false, func(now vote.Now) { l.part(now, gone) })
 	select {
-	case <-gone:
-		return nil
+	case why = <-gone:
+		if why == "" {
+			return nil
+		}
 	case <-l.done:
 		return nil
+	case <-enough:
 	case <-ctx.Done():
 	}
 	still := make(chan error, 1)
@@ -379,11 +395,18 @@ func (m *Mesh) giveUpVote(ctx context.Context) error {
 			return
 		}
 		text := fmt.Sprintf("electorate %d (%s) could not do without it in time", st.Electorate.Version, strings.Join(electorNames(st.Electorate.All()), ", "))
-		if st.Change != "" {
-			text += ": " + st.Change
+		if why == "" {
+			why = st.Change
+		}
+		if why != "" {
+			text += ": " + why
 		}
 		text += "; the others need it for their majority until it is back with its state directory, or until they have voted it out"
-		still <- &Error{Op: "leave", Reason: ErrVoter, Text: text, Err: ended(ctx)}
+		err := &Error{Op: "leave", Reason: ErrVoter, Text: text}
+		if ctx.Err() != nil {
+			err.Err = ended(ctx)
+		}
+		still <- err
 	}) {
 		select {
 		case err := <-still:
@@ -394,11 +417,11 @@ func (m *Mesh) giveUpVote(ctx context.Context) error {
 	return nil
 }
 
-// part has this node voted out; gone is closed as soon as it is no voter.
-func (l *loop) part(now vote.Now, gone chan<- struct{}) {
+// part has this node voted out; gone hears as soon as it is no voter, or why it stays one.
+func (l *loop) part(now vote.Now, gone chan<- string) {
 	l.node.LeaveElectorate(now)
 	if st, _ := l.node.ElectorateStatus(now); !st.Electorate.Has(l.voting.self) {
-		close(gone)
+		gone <- ""
 		return
 	}
 	l.voting.parting = append(l.voting.parting, gone)

@@ -243,8 +243,8 @@ func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Leas
 // good, and closes. Held leases end with ErrReleased, calls under way with ErrClosed.
 //
 // Where the electorate follows the living, a voter then has itself voted out, and waits for that, which takes MaxTTL and a little more; the others go on
-// as without it. Give ctx three MaxTTL or so. A voter that the others can't do without stays one: the last, one of two where no other node stands by,
-// and all of them while most of them leave at once. It leaves shortly before ctx ends, and never while ctx has no end; the error is ErrVoter: the
+// as without it. Give ctx three MaxTTL or so. A voter that the others can't do without stays one: the only one, one of two where no other node stands by, or
+// one whose fellow voters are gone. It leaves all the same, as soon as it knows, shortly before ctx ends, or after ten MaxTTL; the error is ErrVoter: the
 // others need it for their majority until it is back, with its directory, or until it is voted out. A node that is no voter leaves at once.
 //
 // The error says what is unconfirmed when it is ErrNoQuorum or ctx's; the mesh is closed all the same. Further calls wait for the first.

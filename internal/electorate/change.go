@@ -49,6 +49,11 @@ func (m *Machine) turn() time.Duration {
 
 // move does what is to be done at this point: polls, founds, drains, and has the electorate changed where the living have.
 func (m *Machine) move() {
+	if majority(m.state.Electorate.Deciding(), m.well) {
+		m.away = 0
+	} else if m.away == 0 {
+		m.away = m.now.Slow
+	}
 	if m.now.Slow >= m.pollAt && (m.member() || m.state.Electorate.Version == 0) {
 		m.pollAll()
 	}
@@ -206,6 +211,16 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 			in = append(in, v)
 		}
 	}
+	if len(e.Voters) > 2 && len(stay)+len(in) < 2 {
+		// Most of them leave at once. Those who stand by their vote until the others are gone go last.
+		for _, v := range slices.Backward(out) {
+			if m.well(v) && len(stay)+len(in) < 2 {
+				stay = append(stay, v)
+			}
+		}
+		slices.SortFunc(stay, vote.Elector.Compare)
+	}
+	in = in[:min(len(in), vote.MaxVoters-len(e.Voters))] // both halves of a joint electorate together are bounded, too
 	size := min(len(stay)+len(in), m.cfg.MaxVoters)
 	switch {
 	case len(e.Voters) == 1 && size < 3:

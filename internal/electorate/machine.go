@@ -62,6 +62,7 @@ type Machine struct {
 
 	distrusted string // why this node's directory isn't to be trusted
 	leaving    bool
+	away       vote.Instant // since when too few of the voters who decide are there; zero while enough are
 	drain      drain
 	adopted    vote.Instant // when the newest electorate was learned of; or when this life began
 	race       *race

@@ -16,6 +16,7 @@ type Status struct {
 	Dir        vote.Dir        // this node's
 	Voter      bool            // this node votes
 	StandBy    []vote.NodeID   // who could be voted in, if there were room or need
+	Stays      string          // why this node, which wants to leave, can't be voted out as things are; empty if it can
 	Change     string          // who is being voted in or out, and why it waits; empty if nothing changes
 	Trouble    string          // why this node can't take part in changes; empty if it can
 	Lost       string          // why no majority may ever come back; empty if one is there, or may well be
@@ -31,7 +32,7 @@ func (m *Machine) Status(now vote.Now) Status {
 			s.StandBy = append(s.StandBy, o.name)
 		}
 	}
-	s.Change, s.Lost = m.change(), m.lost()
+	s.Change, s.Lost, s.Stays = m.change(), m.lost(), m.stays()
 	switch {
 	case m.distrusted != "":
 		s.Trouble = m.distrusted

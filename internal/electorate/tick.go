@@ -58,14 +58,5 @@ func (m *Machine) Wanted() []vote.NodeID {
 	return slices.DeleteFunc(slices.Compact(names), func(n vote.NodeID) bool { return n == m.cfg.Self.Node })
 }
 
-// Leave has this node voted out, as far as the others can do without it.
-func (m *Machine) Leave(now vote.Now) {
-	m.begin(now)
-	m.leaving = true
-	m.pollAt = m.now.Slow
-	m.move()
-	m.finish()
-}
-
 // Votes reports whether this node still is a voter.
 func (m *Machine) Votes() bool { return m.state.Electorate.Has(m.Elector()) }

@@ -1,0 +1,69 @@
+package electorate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// TestWhoLeavesKnowsWhetherItCan : of three that two leave two stay, those who aren't replaced; and whoever can't be spared needn't wait.
+func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
+	for _, c := range []struct{ name, e, others, want, stays string }{
+		{"one of three", "3: a b c", "b c", "4: b c (a b c)", ""},
+		{"two of three", "3: a b c", "b=leaving c", "4: b c (a b c)", ""},
+		{"all of three", "3: a b c", "b=leaving c=leaving", "4: b c (a b c)", ""},
+		{"all of three, and one stands by", "3: a b c", "b=leaving c=leaving d", "4: c d (a b c)", ""},
+		{"one of two", "3: a b", "b", "", "one of two voters"},
+		{"one of two, and one stands by", "3: a b", "b d", "4: b d (a b)", ""},
+		{"the only one", "3: a", "", "", "the only voter"},
+		{"the only one, and two stand by", "3: a", "d e", "", ""}, // one alone can't hand over; it becomes three first
+	} {
+		b := scene(t, c.e, c.others)
+		b.m.Leave(b.now)
+		got := ""
+		if b.m.race != nil {
+			v := b.m.race.value
+			got = text(&v)
+		}
+		if c.want != "" {
+			e := electorate(c.want)
+			c.want = text(&e)
+		}
+		if s := b.m.Status(b.now).Stays; got != c.want || (s == "") != (c.stays == "") || !strings.Contains(s, c.stays) {
+			t.Errorf("%s: it runs for %q, want %q; and says %q, want %q", c.name, got, c.want, s, c.stays)
+		}
+	}
+	b := scene(t, "3: a b c", "b=gone c=gone")
+	b.m.Leave(b.now)
+	if s := b.m.Status(b.now).Stays; !strings.Contains(s, "too few of the voters") {
+		t.Errorf("with nobody there it says %q", s)
+	}
+}
+
+// TestTheLargestElectorateCanBeChanged : both halves of a joint electorate together are no more than a set has room for.
+func TestTheLargestElectorateCanBeChanged(t *testing.T) {
+	var names, others []string
+	for i := range vote.MaxVoters {
+		name := fmt.Sprintf("a%02d", i)
+		if i == 0 {
+			name = "a"
+		} else {
+			others = append(others, name)
+		}
+		names = append(names, name)
+	}
+	others[5] += "=gone"
+	others = append(others, "b", "c")
+	b := scene(t, "3: "+strings.Join(names, " "), strings.Join(others, " "))
+	b.m.cfg.MaxVoters = vote.MaxVoters
+	target, why := b.m.target()
+	if target == nil {
+		t.Fatal("nobody is voted out")
+	}
+	next := vote.Electorate{Version: 4, Voters: target, Old: b.m.state.Electorate.Voters}
+	if err := next.Check(); err != nil {
+		t.Errorf("%s: %v", why, err)
+	}
+}
