@@ -29,10 +29,10 @@ type cover struct {
 // cover notes that a voter which goes by a version stands by its votes until an instant. What it acknowledges under any other version than the
 // two that count here is of no use.
 func (q *Requester) cover(c *cover, elected uint64, until vote.Instant) {
-	switch {
-	case elected == q.newest.version:
+	switch elected {
+	case q.newest.version:
 		c.newest = max(c.newest, until)
-	case elected == q.before.version:
+	case q.before.version:
 		c.before = max(c.before, until)
 	}
 }
