@@ -647,3 +647,25 @@ func TestAVoteExtendedUnderAnotherVersionIsNotExtendedAgainAtOnce(t *testing.T) 
 	extended()
 	f.want(n, EventGranted)
 }
+
+// One that votes no more, and is spoken to only as long as the version before counts, is told of nothing any more on a new stream; so there is nothing
+// to release there.
+func TestAVoterOfTheVersionBeforeHasNothingToRelease(t *testing.T) {
+	f := follow(t, "2: b c d (a b c)")
+	n := f.held("a b c")
+	f.reelect("3: b c d")
+	f.q.Unlink(f.now, connOf("a"))
+	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Life: 5})
+	f.answer("a", nil)
+	f.heard("a")
+	f.q.Release(f.now, n)
+	if got := f.heard("a"); got != "" {
+		t.Errorf("a is told %q", got)
+	}
+	f.pass(ttl / 5)
+	p := f.peer("a")
+	f.say("a", vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Life: 5, Generation: 1, Processed: p.said, Pushed: p.heard, Wall: f.now.Wall})
+	if c := f.q.Counters().Mismatches; c > 0 {
+		t.Errorf("%d mismatches", c)
+	}
+}

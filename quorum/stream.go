@@ -92,10 +92,14 @@ func (q *Requester) restate(p *peer) {
 	q.urgent(p, vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast, Elected: q.newest.version})
 	m := vote.Message{Kind: vote.KindStatement, Stream: p.stream}
 	for _, r := range q.sorted(nil) {
-		if r.state == stateEnding || r.parked || !q.newest.Committee(r.Key).Has(p.place) {
+		if r.state == stateEnding || r.parked {
 			continue
 		}
 		v := &r.votes[p.place]
+		if !q.newest.Committee(r.Key).Has(p.place) {
+			v.asked = false // it drops what isn't listed
+			continue
+		}
 		v.asked, v.taken, v.busy, v.unfit, v.asking, v.extending, v.released = true, 0, false, 0, 0, false, false
 		p.book.base = p.book.base.Plus(vote.OfRequest(r.number))
 		if len(m.Entries) == vote.MaxEntries {

@@ -141,6 +141,23 @@ func TestAFailedSaveAnswersNothing(t *testing.T) {
 	}
 }
 
+func TestWhoDoesNotVoteTriesItsDiskAgainToo(t *testing.T) {
+	b := scene(t, "3: b c d", "b c d")
+	e := electorate("5: b c")
+	b.say("b", vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+	b.save("no room")
+	if want := b.now.Slow.Add(saveAgain); b.m.Next() != want {
+		t.Fatalf("it is woken at %d, want %d", b.m.Next(), want)
+	}
+	b.pass(saveAgain)
+	if s := b.save(""); s.Electorate.Version != 5 {
+		t.Fatalf("%+v", s)
+	}
+	if b.m.Next() != vote.Never {
+		t.Fatal("it is woken for nothing")
+	}
+}
+
 func TestAnswersWaitForTheSaveThatHasThem(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.say("b", prepare(4, attempt(5, 7)))

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
@@ -222,8 +223,11 @@ func (n *Node) LeaveElectorate(now vote.Now) {
 	}
 }
 
-// Refound makes the named nodes the voters, on an operator's word; see [electorate.Machine.Refound].
+// Refound makes the named nodes the voters, on an operator's word; see [electorate.Machine.Refound]. It fails where the electorate is fixed.
 func (n *Node) Refound(now vote.Now, names []vote.NodeID) error {
+	if n.elect == nil {
+		return errors.New("the electorate is fixed: it is what the configuration says")
+	}
 	top, _ := n.voter.Top()
 	err := n.standing().Refound(now, names, max(top, vote.TokenAt(now.Wall)+vote.Token(vote.Skew.Microseconds())))
 	n.settle(now)

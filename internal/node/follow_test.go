@@ -319,3 +319,19 @@ func TestAVoterCountsOnlyOnceItsElectorateIsStored(t *testing.T) {
 		t.Fatal("b counts")
 	}
 }
+
+func TestAFixedElectorateIsNotFoundedAgain(t *testing.T) {
+	m := awake(t, 3)
+	if err := m.nodes["a"].Refound(m.now, []vote.NodeID{"a"}); err == nil || !strings.Contains(err.Error(), "is fixed") {
+		t.Fatalf("%v", err)
+	}
+	m.nodes["a"].LeaveElectorate(m.now)
+	m.nodes["a"].Gossip(m.now, nil)
+	m.nodes["a"].Saved(m.now, 1, "")
+	if _, follows := m.nodes["a"].ElectorateStatus(m.now); follows || m.nodes["a"].Known() != nil || m.nodes["a"].Saves() != nil {
+		t.Fatal("it follows somebody")
+	}
+	if got := m.nodes["a"].Wanted(); !slices.Equal(got, []vote.NodeID{"b", "c"}) {
+		t.Fatalf("%q", got)
+	}
+}

@@ -17,7 +17,6 @@ type disk struct {
 	state vote.State
 	fresh bool // no life has used it before
 	saves []vote.State
-	since vote.Instant // when the newest save began, about
 }
 
 // following is what a node starts with: what its disk holds.
