@@ -430,3 +430,14 @@ func TestFollowTokensRiseAcrossElectoratesWithoutAVoterInCommon(t *testing.T) {
 func (s *scene) alarmed(part string) bool {
 	return slices.ContainsFunc(strings.Split(s.trace.String(), "\n"), func(line string) bool { return strings.Contains(line, " alarm: ") && strings.Contains(line, part) })
 }
+
+// TestFollowAStandbyThatLostItsPowerComesBack : nobody says that the connections to it are dead, and no voter speaks with it but about electorates.
+func TestFollowAStandbyThatLostItsPowerComesBack(t *testing.T) {
+	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
+	s.Run(3 * sceneTTL)
+	s.PowerOff("d")
+	s.Start("d")
+	s.Run(4 * sceneTTL)
+	s.Leave("c")
+	s.voting(10*sceneTTL, "a", "b", "d")
+}

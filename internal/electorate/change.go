@@ -76,6 +76,10 @@ func (m *Machine) pollAll() {
 	m.nonce++
 	m.pollAt = m.now.Slow.Add(m.pollEvery())
 	for _, o := range m.sorted() {
+		if m.isDead(o) {
+			m.out = append(m.out, vote.Outbound{Conn: o.conn, Close: true})
+			o.up = false
+		}
 		m.poll(o)
 	}
 }

@@ -40,6 +40,9 @@ type other struct {
 	up   bool
 	life vote.Life
 
+	unanswered int          // polls since it last reported, or the connection came up
+	askedAt    vote.Instant // when the first of them was sent
+
 	// Its newest report.
 	told   report
 	heard  vote.Instant // when that came; when it was first heard of, if none has come
@@ -124,7 +127,7 @@ func (m *Machine) names(n vote.NodeID) bool {
 func (m *Machine) Link(now vote.Now, conn vote.Conn, peer vote.SessionID) {
 	m.begin(now)
 	o := m.other(peer.Node)
-	o.conn, o.up, o.life = conn, true, peer.Life
+	o.conn, o.up, o.life, o.unanswered = conn, true, peer.Life, 0
 	m.conns[conn] = &line{}
 	m.poll(o)
 	m.finish()
@@ -144,9 +147,24 @@ func (m *Machine) Unlink(now vote.Now, conn vote.Conn) {
 
 // poll asks another how it stands.
 func (m *Machine) poll(o *other) {
-	if o.up {
-		m.send(o.conn, vote.Message{Kind: vote.KindPoll, Nonce: m.nonce, Elected: m.stored.Electorate.Version})
+	if !o.up {
+		return
 	}
+	if o.unanswered == 0 {
+		o.askedAt = m.now.Slow
+	}
+	o.unanswered++
+	m.send(o.conn, vote.Message{Kind: vote.KindPoll, Nonce: m.nonce, Elected: m.stored.Electorate.Version})
+}
+
+// unansweredMost is how many polls go unanswered at least until a connection is given up. One that was sent long ago, before this process was
+// stopped for a while, isn't enough.
+const unansweredMost = 10
+
+// isDead reports whether a connection's far end is gone, though nobody has said so: a machine that lost its power comes back and knows nothing of
+// it. Whoever owns the connections dials again. Without that, a standby that came back so would stand by for ever: no requester speaks with it.
+func (m *Machine) isDead(o *other) bool {
+	return o.up && o.unanswered >= unansweredMost && m.now.Slow.Sub(o.askedAt) >= m.cfg.MaxTTL
 }
 
 // pollEvery is how often voters ask each other how they stand. It is a tenth of what a change takes at least.
@@ -186,7 +204,7 @@ func (m *Machine) reported(o *other, msg *vote.Message) {
 	if was.stuck && was.dir == e.Dir {
 		o.told.stuckSince = was.stuckSince
 	}
-	o.heard, o.firm = m.now.Slow, true
+	o.heard, o.firm, o.unanswered = m.now.Slow, true, 0
 	m.compareWrites(o, e)
 }
 
