@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -61,9 +62,10 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 		for i, mode := range []string{"says", "doesn't heed", "has heeded"} {
 			for _, victim := range []string{"a", "b", "d"} {
 				for _, version := range []uint64{2, 3} {
+					combo++
 					for j, h := range harmsAtAStep {
-						if combo++; (combo/len(harmsAtAStep)+j)%2 == 0 {
-							continue // every other one is a matter of time
+						if (combo+j)%len(harmsAtAStep) > 0 && os.Getenv(envMutants) == "" {
+							continue // one each is enough where time is short
 						}
 						name := fmt.Sprintf("%s %s when it %s %v for electorate %d", victim, h.name, mode, word, version)
 						s, r := growing(t)
@@ -143,7 +145,7 @@ func (s *scene) changed(t *testing.T, name string, r *Request, keeps bool, gone 
 // TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains : whoever dies between the two elections is replaced by another, who drains anew.
 func TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains(t *testing.T) {
 	t.Parallel()
-	for _, percent := range []time.Duration{0, 10, 50, 95, 99, 101, 105} {
+	for _, percent := range []time.Duration{0, 50, 99, 101} {
 		for _, victim := range []string{"a", "c", "e"} {
 			for _, h := range harmsAtAStep {
 				name := fmt.Sprintf("%s %s when %d %% of the drain is over", victim, h.name, percent)
