@@ -259,6 +259,7 @@ func DrawFollowing(seed uint64) Options {
 	o.Net.Least = min(o.Net.Least, o.Net.Most)
 	o.Voters, o.Clients = pickInt(r, 1, 2, 3, 3, 3, 4, 5), r.IntN(5)
 	o.Following = &Following{MaxVoters: pickInt(r, 3, 5, 7), Late: pick(0, 5*o.MaxTTL, 20*o.MaxTTL), DiskMost: pick(time.Millisecond, 20*time.Millisecond, o.MaxTTL/4)}
+	o.Load.Mix.LengthLeast = o.lengthLeast()
 	o.Load.Mix.MinHold = 0 // is kept by voters that may be voted out; see docs/protocol.md
 	o.Load.Clients = min(o.Load.Clients, 3)
 	o.Faults.Every = pick(o.MaxTTL/2, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)

@@ -59,8 +59,13 @@ func (o *Options) drawKinds() {
 		Length: pickInt(r, 0, 20, 50), Fixed: pickInt(r, 20, 50), Delay: pickInt(r, 0, 30), MinHold: pickInt(r, 0, 0, 30),
 		Value: pickInt(r, 0, 20), Urge: pickInt(r, 0, 20), Unfit: pickInt(r, 0, 0, 10),
 		// Sessions have twelve times the slowest way, too.
-		LengthLeast: min(o.MaxTTL, max(vote.MinTTL, 12*o.Net.Most*time.Duration(100+o.Net.Jitter)/100)),
+		LengthLeast: o.lengthLeast(),
 	}
+}
+
+// lengthLeast is the least length that a lease can be had for over the network.
+func (o *Options) lengthLeast() time.Duration {
+	return min(o.MaxTTL, max(vote.MinTTL, 12*o.Net.Most*time.Duration(100+o.Net.Jitter)/100))
 }
 
 // drawKind draws what a request is besides what it is in a world of locks alone.

@@ -240,7 +240,7 @@ func (c *concluder) Tick(now vote.Now) {
 func (c *concluder) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	c.now = now
 	c.Machine.Deliver(now, conn, from, m)
-	if e := c.Machine.Known(); e.Version != c.joint.Version {
+	if e := c.Known(); e.Version != c.joint.Version {
 		c.joint, c.since, c.number = *e, now.Slow, 0
 		c.seen, c.promise, c.accept = make(map[vote.Elector]bool), make(map[vote.Elector]bool), make(map[vote.Elector]bool)
 	}
@@ -458,13 +458,13 @@ func shrinks(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 func (s shrinker) Gossip(now vote.Now, all []electorate.Seen) {
 	s.Machine.Gossip(now, all)
-	e := *s.Machine.Known()
+	e := *s.Known()
 	alive := slices.DeleteFunc(slices.Clone(e.Voters), func(v vote.Elector) bool {
 		return v.Name != s.self && !slices.ContainsFunc(all, func(x electorate.Seen) bool { return x.Name == v.Name && x.State == electorate.Alive })
 	})
 	if e.Version > 0 && !e.Joint() && len(alive) < len(e.Voters) && len(alive) > 0 {
 		e.Version, e.Voters = e.Version+1, alive
-		s.Machine.Deliver(now, vote.LocalConn, vote.SessionID{Node: s.self}, &vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+		s.Deliver(now, vote.LocalConn, vote.SessionID{Node: s.self}, &vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
 	}
 }
 

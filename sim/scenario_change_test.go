@@ -145,7 +145,7 @@ func (s *scene) changed(t *testing.T, name string, r *Request, keeps bool, gone 
 // TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains : whoever dies between the two elections is replaced by another, who drains anew.
 func TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains(t *testing.T) {
 	t.Parallel()
-	for _, percent := range []time.Duration{0, 50, 99, 101} {
+	for _, percent := range []int{0, 50, 99, 101} {
 		for _, victim := range []string{"a", "c", "e"} {
 			for _, h := range harmsAtAStep {
 				name := fmt.Sprintf("%s %s when %d %% of the drain is over", victim, h.name, percent)
@@ -153,7 +153,7 @@ func TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains(t *testing.T) {
 				s.Start("d")
 				s.Start("e")
 				s.RunUntil(20*sceneTTL, func() bool { return s.Electorate().Version == 2 })
-				s.Run(electorate.Drain(sceneTTL) * percent / 100)
+				s.Run(time.Duration(percent) * (electorate.Drain(sceneTTL) / 100))
 				h.harm(s, victim)
 				s.changed(t, name, r, h.keeps, func() bool { return h.gone }, victim)
 				if t.Failed() {
