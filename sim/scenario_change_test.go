@@ -189,22 +189,22 @@ func TestFault38OnlyAMajorityOfTheOldOnesDecides(t *testing.T) {
 	s.serves("a")
 }
 
-// TestFault38AChangeIsCutInTwo : the partition comes as the joint electorate is decided. It goes on where there are majorities of both, and
-// where there aren't nobody is served.
+// TestFault38AChangeIsCutInTwo : the partition comes as the joint electorate is decided. It goes on where there are majorities of both. Where there
+// aren't, nobody is served until a majority of the old ones has gone back; and nowhere else.
 func TestFault38AChangeIsCutInTwo(t *testing.T) {
 	for _, row := range []struct {
 		one, other []string
-		serves     int // which side is; 2 is none
+		serves     int // which side is; -1 and -2 are the first and the second, once the old ones there have gone back
 	}{
 		{[]string{"a", "b", "d"}, []string{"c", "e", "y"}, 0},
-		{[]string{"a", "d", "e"}, []string{"b", "c", "y"}, 2},      // the new ones here, the old ones there
-		{[]string{"a", "b", "y"}, []string{"c", "d", "e"}, 2},      // the old ones here, the new ones there
+		{[]string{"a", "d", "e"}, []string{"b", "c", "y"}, -2},     // the new ones here, the old ones there
+		{[]string{"a", "b", "y"}, []string{"c", "d", "e"}, -1},     // the old ones here, the new ones there
 		{[]string{"a"}, []string{"b", "c", "d", "e", "y"}, 1},      // the proposer is alone
 		{[]string{"a", "b", "c", "y"}, []string{"d", "e"}, 0},      // the new ones are
-		{[]string{"a", "d", "e", "y"}, []string{"b", "c"}, 2},      // a majority of the new ones, and a minority of the old ones
+		{[]string{"a", "d", "e", "y"}, []string{"b", "c"}, -2},     // a majority of the new ones, and a minority of the old ones
 		{[]string{"a", "c", "d", "e"}, []string{"b", "y"}, 0},      //
 		{[]string{"a", "b", "c"}, []string{"d", "e", "y"}, 0},      //
-		{[]string{"c", "d", "e", "y"}, []string{"a", "b"}, 2},      // those who decided it are alone
+		{[]string{"c", "d", "e", "y"}, []string{"a", "b"}, -2},     // those who decided it are alone
 		{[]string{"a", "b", "c", "d", "e"}, []string{"y", "x"}, 0}, // nobody who votes is missed
 	} {
 		t.Run(fmt.Sprint(row.one, row.other), func(t *testing.T) {
@@ -221,12 +221,19 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 			s.Split(one, other)
 			s.Run(2 * sceneTTL) // leases of before are over
 			sides := [][]string{one, other}
-			if row.serves < 2 {
+			if row.serves >= 0 {
 				s.serves(sides[row.serves][0])
 				s.serveNot(8*sceneTTL, sides[1-row.serves]...)
 				s.serves(sides[row.serves][0])
 			} else {
-				s.serveNot(8*sceneTTL, "a", "b", "c", "d", "e")
+				back, rest := sides[-1-row.serves], sides[2+row.serves]
+				if !s.RunUntil(20*sceneTTL, func() bool { return s.Electorate().Version == 3 }) || s.joint() {
+					t.Fatalf("the old ones don't go back: %+v", s.Electorate())
+				}
+				s.Run(sceneTTL)
+				s.serves(back[0])
+				s.serveNot(8*sceneTTL, rest...)
+				s.serves(back[0])
 			}
 			s.Join(one, other)
 			s.Run(10 * sceneTTL)

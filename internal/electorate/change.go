@@ -227,8 +227,8 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	in = in[:min(len(in), vote.MaxVoters-len(e.Voters))] // both halves of a joint electorate together are bounded, too
 	size := min(len(stay)+len(in), m.cfg.MaxVoters)
 	switch {
-	case len(e.Voters) == 1 && size < 3:
-		size = len(stay)
+	case len(e.Voters) == 1 && size < 3: // one hands over to one
+		size = min(size, 1)
 	case len(e.Voters) > 1:
 		size = min(size, max(2*len(stay)-1, 2))
 	}

@@ -24,6 +24,9 @@ func (m *Machine) found() {
 			return // it may know of an electorate
 		}
 	}
+	if len(m.cfg.Founders) == 1 && m.now.Slow.Sub(m.started) < SettleAfter(m.cfg.MaxTTL) {
+		return // whoever founds alone meets the others first, if there are any: its directory may have been lost
+	}
 	founders := []vote.Elector{m.Elector()}
 	for _, name := range m.cfg.Founders {
 		if name == m.cfg.Self.Node {

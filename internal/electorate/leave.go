@@ -38,10 +38,10 @@ func (m *Machine) stays() string {
 		}
 	}
 	switch {
-	case others >= 2 || len(e.Voters) > 2:
+	case others >= 2 || len(e.Voters) > 2 || len(e.Voters) == 1 && others > 0:
 		return ""
 	case len(e.Voters) == 1:
-		return "it is the only voter"
+		return "it is the only voter, and nobody stands by"
 	}
 	return "it is one of two voters, and an electorate doesn't shrink to one by itself"
 }

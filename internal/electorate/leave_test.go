@@ -18,7 +18,9 @@ func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 		{"one of two", "3: a b", "b", "", "one of two voters"},
 		{"one of two, and one stands by", "3: a b", "b d", "4: b d (a b)", ""},
 		{"the only one", "3: a", "", "", "the only voter"},
-		{"the only one, and two stand by", "3: a", "d e", "", ""}, // one alone can't hand over; it becomes three first
+		{"the only one, and one stands by", "3: a", "d", "4: d (a)", ""},
+		{"the only one, and two stand by", "3: a", "d e", "4: d (a)", ""},
+		{"the only one, and three stand by", "3: a", "d e f", "4: d e f (a)", ""},
 	} {
 		b := scene(t, c.e, c.others)
 		b.m.Leave(b.now)

@@ -107,7 +107,10 @@ func (m *Machine) foundingText() string {
 			lack = append(lack, string(name)+" (it had another state directory when the founding began: stop all founders, remove their state files, and start them again)")
 		}
 	}
-	if len(lack) == 0 {
+	switch {
+	case len(m.cfg.Founders) == 1:
+		return "it looks for others that may know an electorate, and then founds one alone"
+	case len(lack) == 0:
 		return "the founders found the electorate"
 	}
 	return "waits for all founders; missing: " + strings.Join(lack, ", ")
