@@ -27,9 +27,9 @@ type voting struct {
 	lost      bool   // the log has been told that no majority may ever come back
 	failures  map[vote.NodeID]failure
 	watchers  map[*electorateWatch]struct{}
-	again     func()            // stops the timer by which the watchers' next look comes; nil while there is none
+	again     func()          // stops the timer by which the watchers' next look comes; nil while there is none
 	parting   []chan<- string // told once this node is no voter, or why it stays one; each has room for it
-	refounds  []refounding      // told once their version is stored
+	refounds  []refounding    // told once their version is stored
 }
 
 // failure is why a node can't be dialed, as its dialer has said last.
