@@ -70,7 +70,10 @@ func (w *World) followingConfig(h *host) *node.Following {
 		h.disk.made++
 		h.disk.state = vote.State{Mesh: "sim", Name: h.name, Dir: vote.Dir(rand.New(w.chance("dir", h.alias, h.disk.made)).Uint64() | 1)}
 	}
-	return &node.Following{State: h.disk.state, Fresh: fresh, Found: !f.Unfounded && h.voter, MaxVoters: f.MaxVoters}
+	// Several founders leave it in their configuration, which is a mistake that does no harm as long as one of them remembers. One who founds alone
+	// takes it out: with its directory lost, and cut off from the others, it would found a second mesh.
+	found := !f.Unfounded && h.voter && (w.opt.Voters > 1 || w.newest == 0)
+	return &node.Following{State: h.disk.state, Fresh: fresh, Found: found, MaxVoters: f.MaxVoters}
 }
 
 // follows takes what a process of a following world has to say besides messages: what it wants stored, whom it wants to be connected to, and
