@@ -10,13 +10,10 @@ import (
 	"time"
 )
 
-// allVariable has the whole story told where go test tells only its beginning. `make chaos` sets it.
-const allVariable = "LOCKMESH_CHAOS"
-
-// Real processes with real directories: the electorate grows from 3 to 5 and shrinks when two founders are killed for good; in the whole story it also grows back with two
-// new nodes, and all nodes are killed and restarted one after the other. Meanwhile a worker in each process takes one lock over and over, and one lease is held throughout.
+// Real processes with real directories: the electorate grows from 3 to 5, shrinks when two founders are killed for good, and grows back with two new nodes; then all nodes
+// are killed and restarted one after the other. Meanwhile a worker in each process takes one lock over and over, and one lease is held until its own process is restarted.
 //
-// The beginning takes about 12 s, almost all of it waiting, and the whole about 30. So the whole is left to `make chaos`.
+// It takes less than 20 s, almost all of it waiting, so it runs with all other tests.
 func TestTheElectorateFollowsTheLiving(t *testing.T) {
 	t.Parallel()
 	s := found(t, abc)
@@ -33,14 +30,12 @@ func TestTheElectorateFollowsTheLiving(t *testing.T) {
 		s.bury("b", "c")
 		s.awaitAll("a", "d", "e")
 	})
-	if os.Getenv(allVariable) != "" {
-		s.phase("grow back to 5", func() {
-			s.join("f", "g")
-			s.awaitAll("a", "d", "e", "f", "g")
-		})
-		for _, name := range []string{"d", "e", "f", "g"} {
-			s.phase("restart "+name, func() { s.restart(name) })
-		}
+	s.phase("grow back to 5", func() {
+		s.join("f", "g")
+		s.awaitAll("a", "d", "e", "f", "g")
+	})
+	for _, name := range []string{"d", "e", "f", "g"} { // after this nobody but its holder remembers how the lease began
+		s.phase("restart "+name, func() { s.restart(name) })
 	}
 	a.tell("use held throughout")
 	if used := a.awaitEvent("used", "held throughout"); used.Token != held.Token {
@@ -48,9 +43,7 @@ func TestTheElectorateFollowsTheLiving(t *testing.T) {
 	}
 	a.tell("unlock held throughout")
 	a.awaitEvent("released", "held throughout")
-	if os.Getenv(allVariable) != "" {
-		s.phase("restart a", func() { s.restart("a") }) // the last who was never restarted
-	}
+	s.phase("restart a", func() { s.restart("a") })
 	s.end()
 }
 
@@ -139,32 +132,48 @@ func (s *story) bury(names ...string) {
 	s.nodes = slices.DeleteFunc(s.nodes, func(n string) bool { return slices.Contains(names, n) })
 }
 
+// failAfter is how long a voter must have been gone until it is voted out.
+const failAfter = 3 * ttl
+
 // restart kills a voter, starts it again with its directory, and waits until all voters count everywhere.
 func (s *story) restart(name string) {
 	s.t.Helper()
+	was := s.procs[name].awaitElectorate(s.nodes...)
 	s.killHolding(name)
 	p := s.launch(name)
 	p.awaitVoter(name, "reachable") // it was quiet before, so what the others said of the one before it is stale by now
-	s.awaitAll(s.nodes...)
+	version := s.awaitAll(s.nodes...)
+	// Who comes back in time with its directory is the voter that it was. On a machine so busy that it doesn't, it is rightly voted out, and in again.
+	if took := time.Since(s.kills[len(s.kills)-1].before); version != was.Version && took < failAfter {
+		s.t.Errorf("%s was back within %v, and the electorate changed from version %d to %d", name, took, was.Version, version)
+	}
 }
 
-// awaitAll waits until those vote, and count, by the word of each node that is there.
-func (s *story) awaitAll(voters ...string) {
+// awaitAll waits until those vote, and count, by the word of each node that is there. It returns the newest version that one told of.
+func (s *story) awaitAll(voters ...string) (version uint64) {
 	s.t.Helper()
 	for _, name := range s.nodes {
 		p := s.procs[name]
-		if e := p.awaitElectorate(voters...); e.Voter != slices.Contains(voters, name) {
+		e := p.awaitElectorate(voters...)
+		if e.Voter != slices.Contains(voters, name) {
 			s.t.Errorf("%s says %t when asked whether it votes in electorate %d of %v", name, e.Voter, e.Version, e.Names)
 		}
+		version = max(version, e.Version)
 		for _, v := range voters {
 			p.awaitVoter(v, "reachable")
 		}
 	}
+	return version
 }
 
 // end stops all that live, and judges what was written.
 func (s *story) end() {
 	s.t.Helper()
+	for _, p := range s.every {
+		p.none("lost")
+		p.none("error") // from here on there may be some: the last to unlock finds no voter any more
+		p.none("unreadable")
+	}
 	for _, name := range s.nodes {
 		s.procs[name].tell("close")
 	}
@@ -172,11 +181,6 @@ func (s *story) end() {
 		if code := s.procs[name].exitCode(); code != 0 {
 			s.t.Errorf("%s ends with code %d, want 0", name, code)
 		}
-	}
-	for _, p := range s.every {
-		p.none("lost")
-		p.none("error")
-		p.none("unreadable")
 	}
 	text, err := os.ReadFile(s.ledger)
 	s.must(err)
