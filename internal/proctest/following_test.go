@@ -138,11 +138,14 @@ const failAfter = 3 * ttl
 // restart kills a voter, starts it again with its directory, and waits until all voters count everywhere.
 func (s *story) restart(name string) {
 	s.t.Helper()
-	was := s.procs[name].awaitElectorate(s.nodes...)
+	was, dir := s.procs[name].awaitElectorate(s.nodes...), s.procs[name].dirID()
 	s.killHolding(name)
 	p := s.launch(name)
 	p.awaitVoter(name, "reachable") // it was quiet before, so what the others said of the one before it is stale by now
 	version := s.awaitAll(s.nodes...)
+	if now := p.dirID(); now != dir || dir == 0 {
+		s.t.Errorf("%s had the state directory %x and has %x since its restart", name, dir, now)
+	}
 	// Who comes back in time with its directory is the voter that it was. On a machine so busy that it doesn't, it is rightly voted out, and in again.
 	if took := time.Since(s.kills[len(s.kills)-1].before); version != was.Version && took < failAfter {
 		s.t.Errorf("%s was back within %v, and the electorate changed from version %d to %d", name, took, was.Version, version)

@@ -38,6 +38,8 @@ type line struct {
 	Status struct {
 		Members []struct{ Name, Addr, State string }
 		Held    []struct{ Key string }
+
+		Electorate struct{ DirID uint64 }
 	} `json:"status"`
 }
 
@@ -277,6 +279,14 @@ func (p *process) awaitElectorate(names ...string) (found line) {
 		return false
 	})
 	return found
+}
+
+// dirID is the identity of the process's state directory.
+func (p *process) dirID() uint64 {
+	p.t.Helper()
+	p.forget()
+	p.tell("status")
+	return p.awaitEvent("status", "").Status.Electorate.DirID
 }
 
 // lock takes a key that is about to be free.
