@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,14 +45,22 @@ func TestHoldersNeverOverlapWhileNodesAreKilled(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v\nin:\n%s", err, text)
 	}
-	t.Logf("%d leases one after the other, %d of them cut short by a kill", leases, cutShort)
-	if err == nil && cutShort == 0 {
+	t.Logf("%d leases one after the other, %d of them cut short by a kill", len(leases), len(cutShort))
+	if err == nil && len(cutShort) == 0 {
 		t.Error("no holder was killed while it held the lock; the test has shown nothing")
 	}
 }
 
-// judge reads a ledger in the order in which it was written. It returns the number of leases in it, and of those whose holder never wrote the end.
-func judge(text string) (leases, cutShort int, err error) {
+// holding is what a ledger says of one lease.
+type holding struct {
+	name  string
+	token uint64
+	began time.Time
+}
+
+// judge reads a ledger in the order in which it was written. It returns the leases in it, and where each is in leases whose holder never wrote the end though
+// another lease came after it.
+func judge(text string) (leases []holding, cutShort []int, err error) {
 	var last struct {
 		token    uint64
 		ended    bool
@@ -75,9 +84,9 @@ func judge(text string) (leases, cutShort int, err error) {
 			return leases, cutShort, fmt.Errorf("%s began %v before the lease of the dead holder had ended, token %d", name, last.deadline.Sub(began), last.token)
 		case word == "begin":
 			if !last.ended {
-				cutShort++
+				cutShort = append(cutShort, len(leases)-1)
 			}
-			leases++
+			leases = append(leases, holding{name, token, began})
 			last.token, last.ended, last.deadline = token, false, ends
 		case token != last.token:
 			return leases, cutShort, fmt.Errorf("%s wrote %q by token %d while %d had the lock", name, word, token, last.token)
@@ -92,8 +101,8 @@ func judge(text string) (leases, cutShort int, err error) {
 
 func TestTheJudgeSeesOverlaps(t *testing.T) {
 	good := "100 900 begin a 1\n200 900 work a 1\n300 900 end a 1\n400 950 begin b 2\n950 1900 begin a 3\n"
-	if leases, cut, err := judge(good); leases != 3 || cut != 1 || err != nil {
-		t.Errorf("good ledger: %d leases, %d cut short, error %v; want 3, 1, none", leases, cut, err)
+	if leases, cut, err := judge(good); len(leases) != 3 || !slices.Equal(cut, []int{1}) || err != nil {
+		t.Errorf("good ledger: %d leases, %v cut short, error %v; want 3, the second, none", len(leases), cut, err)
 	}
 	for name, bad := range map[string]string{
 		"a token that falls":                  "100 900 begin a 2\n300 900 end a 2\n400 950 begin b 1\n",

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,19 +22,18 @@ const secret = "0123456789abcdef of these tests"
 // mesh is some processes that know each other's addresses.
 type mesh struct {
 	t     *testing.T
-	names []string
+	names []string // the voters; the founders, where the electorate follows the living
+	nodes []string // those whose addresses are given to who starts
 	addrs map[string]string
 	procs map[string]*process
 	extra []string // further arguments of all
+	dirs  string   // where each node has a state directory of its own; empty: the electorate is fixed
 }
 
 // startMesh starts a mesh of the named voters on ports of their own.
 func startMesh(t *testing.T, names []string, extra ...string) *mesh {
 	t.Helper()
-	m := &mesh{t: t, names: names, addrs: make(map[string]string), procs: make(map[string]*process), extra: extra}
-	for _, name := range names {
-		m.addrs[name] = fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	}
+	m := newMesh(t, names, extra...)
 	for _, name := range names {
 		m.start(name, m.addrs[name])
 	}
@@ -46,22 +46,46 @@ func startMesh(t *testing.T, names []string, extra ...string) *mesh {
 	return m
 }
 
+// newMesh has ports for the named voters, who aren't started yet.
+func newMesh(t *testing.T, names []string, extra ...string) *mesh {
+	t.Helper()
+	m := &mesh{t: t, names: names, addrs: make(map[string]string), procs: make(map[string]*process), extra: extra}
+	for _, name := range names {
+		m.admit(name)
+	}
+	return m
+}
+
+// admit gives a node a port, and has those who start after it told of it.
+func (m *mesh) admit(name string) {
+	m.t.Helper()
+	m.addrs[name] = fmt.Sprintf("127.0.0.1:%d", freePort(m.t))
+	m.nodes = append(m.nodes, name)
+}
+
 // args are the arguments that all nodes of the mesh agree on, and where the first ones listen.
 func (m *mesh) args() []string {
 	var peers []string
-	for _, name := range m.names {
+	for _, name := range m.nodes {
 		peers = append(peers, m.addrs[name])
 	}
 	args := []string{"-voters", strings.Join(m.names, ","), "-peers", strings.Join(peers, ","), "-max-ttl", ttl.String()}
 	return append(args, m.extra...)
 }
 
-// start starts a process of a name, in the place of the one that had it before.
-func (m *mesh) start(name, bind string) *process {
+// start starts a process of a name, in the place of the one that had it before; with the same state directory, if it has one.
+func (m *mesh) start(name, bind string, more ...string) *process {
 	m.t.Helper()
-	m.procs[name] = launch(m.t, name, secret, append(m.args(), "-bind", bind)...)
+	args := append(m.args(), "-bind", bind)
+	if m.dirs != "" {
+		args = append(args, "-state-dir", m.stateDir(name))
+	}
+	m.procs[name] = launch(m.t, name, secret, append(args, more...)...)
 	return m.procs[name]
 }
+
+// stateDir is the state directory of a node.
+func (m *mesh) stateDir(name string) string { return filepath.Join(m.dirs, name) }
 
 var portsGiven atomic.Uint32
 

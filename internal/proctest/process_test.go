@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds every wait. Only what hangs takes so long, even under the race detector on a busy machine.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // line is one event as locknode prints it. What the tests don't look at is left out.
 type line struct {
@@ -29,10 +29,17 @@ type line struct {
 	Is       []string  `json:"is"`
 	Text     string    `json:"text"`
 
+	Version uint64   `json:"version"`
+	Names   []string `json:"names"`
+	Joint   bool     `json:"joint"`
+	Voter   bool     `json:"voter"`
+
 	Voters map[string]string `json:"voters"`
 	Status struct {
 		Members []struct{ Name, Addr, State string }
 		Held    []struct{ Key string }
+
+		Electorate struct{ DirID uint64 }
 	} `json:"status"`
 }
 
@@ -120,12 +127,23 @@ func (p *process) cleanup() {
 		return
 	}
 	p.t.Logf("log of %s (process %d, %v):\n%s", p.name, p.cmd.Process.Pid, p.cmd.ProcessState, p.log.String())
-	for _, l := range p.lines {
-		if l.Event != "extended" {
-			p.t.Logf("%s %s %-9s %s %s %d %v %v %s", p.name, l.At.Format("15:04:05.000"), l.Event, l.Op, l.Key, l.Token, l.Is, l.Voters, l.Text)
+	for i, l := range p.lines {
+		switch l.Event {
+		case "extended":
+			continue
+		case "waiting", "granted", "working", "released":
+			if len(p.lines)-i > routine {
+				continue
+			}
+		case "electorate":
+			l.Text = fmt.Sprintf("version %d of %v, joint %t, voter %t; %s", l.Version, l.Names, l.Joint, l.Voter, l.Text)
 		}
+		p.t.Logf("%s %s %-9s %s %s %d %v %v %s", p.name, l.At.Format("15:04:05.000"), l.Event, l.Op, l.Key, l.Token, l.Is, l.Voters, l.Text)
 	}
 }
+
+// routine is how many of a process's last lines are told in full when a test has failed. Of those before what a worker does all the time is left out.
+const routine = 300
 
 // kill ends the process as kill -9 does, and returns when all that it printed has been read.
 func (p *process) kill() time.Time {
@@ -246,6 +264,29 @@ func (p *process) awaitVoter(name, state string) {
 		}
 		return false
 	})
+}
+
+// awaitElectorate waits until those vote, by the newest electorate that the process knows of, and no change is under way. Lines are looked at however old they are.
+func (p *process) awaitElectorate(names ...string) (found line) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("electorate of %v", names), func() bool {
+		for _, l := range slices.Backward(p.lines) {
+			if l.Event == "electorate" {
+				found = l
+				return !l.Joint && slices.Equal(l.Names, names)
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// dirID is the identity of the process's state directory.
+func (p *process) dirID() uint64 {
+	p.t.Helper()
+	p.forget()
+	p.tell("status")
+	return p.awaitEvent("status", "").Status.Electorate.DirID
 }
 
 // lock takes a key that is about to be free.

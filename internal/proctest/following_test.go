@@ -1,0 +1,263 @@
+package proctest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Real processes with real directories: the electorate grows from 3 to 5, shrinks when two founders are killed for good, and grows back with two new nodes; then all nodes
+// are killed and restarted one after the other. Meanwhile a worker in each process takes one lock over and over, and one lease is held until its own process is restarted.
+//
+// It takes less than 20 s, almost all of it waiting, so it runs with all other tests.
+func TestTheElectorateFollowsTheLiving(t *testing.T) {
+	t.Parallel()
+	s := found(t, abc)
+	a := s.procs["a"]
+	held := a.lock("held throughout")
+
+	s.phase("grow from 3 to 5", func() {
+		s.join("d", "e")
+		s.awaitAll("a", "b", "c", "d", "e")
+	})
+	s.phase("two founders die for good", func() {
+		s.killHolding("b")
+		s.kill("c")
+		s.bury("b", "c")
+		s.awaitAll("a", "d", "e")
+	})
+	s.phase("grow back to 5", func() {
+		s.join("f", "g")
+		s.awaitAll("a", "d", "e", "f", "g")
+	})
+	for _, name := range []string{"d", "e", "f", "g"} { // after this nobody but its holder remembers how the lease began
+		s.phase("restart "+name, func() { s.restart(name) })
+	}
+	a.tell("use held throughout")
+	if used := a.awaitEvent("used", "held throughout"); used.Token != held.Token {
+		t.Errorf("the lease that was held throughout has token %d, and had %d", used.Token, held.Token)
+	}
+	a.tell("unlock held throughout")
+	a.awaitEvent("released", "held throughout")
+	s.phase("restart a", func() { s.restart("a") })
+	s.end()
+}
+
+// story is a mesh whose electorate follows the living, what has happened to it, and a ledger that its workers write.
+type story struct {
+	*mesh
+	ledger string
+	every  []*process // that ever was
+	kills  []killing
+	phases []phase
+}
+
+// killing is when a process was killed: between two instants.
+type killing struct {
+	name          string
+	before, after time.Time
+}
+
+type phase struct {
+	what     string
+	from, to time.Time
+}
+
+// found starts the founders, with a worker in each.
+func found(t *testing.T, founders []string) *story {
+	t.Helper()
+	ledger := filepath.Join(t.TempDir(), "ledger")
+	s := &story{mesh: newMesh(t, founders, "-lock", "k", "-hold", "10ms", "-pause", "10ms", "-ledger", ledger), ledger: ledger}
+	s.dirs = t.TempDir()
+	s.phase("found", func() {
+		for _, name := range founders {
+			s.launch(name, "-found")
+		}
+		s.awaitAll(founders...)
+	})
+	return s
+}
+
+func (s *story) launch(name string, more ...string) *process {
+	s.t.Helper()
+	p := s.start(name, s.addrs[name], more...)
+	s.every = append(s.every, p)
+	return p
+}
+
+// phase does something, and ends when each worker has been granted the lock once more.
+func (s *story) phase(what string, do func()) {
+	s.t.Helper()
+	ph := phase{what: what, from: time.Now()}
+	do()
+	for _, name := range s.nodes {
+		s.procs[name].forget()
+	}
+	for _, name := range s.nodes {
+		s.procs[name].awaitEvent("granted", "k")
+	}
+	ph.to = time.Now()
+	s.phases = append(s.phases, ph)
+}
+
+// join starts nodes that nobody has heard of, with directories that aren't there.
+func (s *story) join(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		s.admit(name)
+		s.launch(name)
+	}
+}
+
+func (s *story) kill(name string) {
+	s.t.Helper()
+	before := time.Now()
+	s.kills = append(s.kills, killing{name, before, s.procs[name].kill()})
+}
+
+// killHolding kills a process almost certainly while it holds the lock.
+func (s *story) killHolding(name string) {
+	s.t.Helper()
+	s.procs[name].forget()
+	s.procs[name].awaitEvent("working", "k")
+	s.kill(name)
+}
+
+// bury leaves nodes out that never come back.
+func (s *story) bury(names ...string) {
+	s.nodes = slices.DeleteFunc(s.nodes, func(n string) bool { return slices.Contains(names, n) })
+}
+
+// failAfter is how long a voter must have been gone until it is voted out.
+const failAfter = 3 * ttl
+
+// restart kills a voter, starts it again with its directory, and waits until all voters count everywhere.
+func (s *story) restart(name string) {
+	s.t.Helper()
+	was, dir := s.procs[name].awaitElectorate(s.nodes...), s.procs[name].dirID()
+	s.killHolding(name)
+	p := s.launch(name)
+	p.awaitVoter(name, "reachable") // it was quiet before, so what the others said of the one before it is stale by now
+	version := s.awaitAll(s.nodes...)
+	if now := p.dirID(); now != dir || dir == 0 {
+		s.t.Errorf("%s had the state directory %x and has %x since its restart", name, dir, now)
+	}
+	// Who comes back in time with its directory is the voter that it was. On a machine so busy that it doesn't, it is rightly voted out, and in again.
+	if took := time.Since(s.kills[len(s.kills)-1].before); version != was.Version && took < failAfter {
+		s.t.Errorf("%s was back within %v, and the electorate changed from version %d to %d", name, took, was.Version, version)
+	}
+}
+
+// awaitAll waits until those vote, and count, by the word of each node that is there. It returns the newest version that one told of.
+func (s *story) awaitAll(voters ...string) (version uint64) {
+	s.t.Helper()
+	for _, name := range s.nodes {
+		p := s.procs[name]
+		e := p.awaitElectorate(voters...)
+		if e.Voter != slices.Contains(voters, name) {
+			s.t.Errorf("%s says %t when asked whether it votes in electorate %d of %v", name, e.Voter, e.Version, e.Names)
+		}
+		version = max(version, e.Version)
+		for _, v := range voters {
+			p.awaitVoter(v, "reachable")
+		}
+	}
+	return version
+}
+
+// end stops all that live, and judges what was written.
+func (s *story) end() {
+	s.t.Helper()
+	for _, p := range s.every {
+		p.none("lost")
+		p.none("error") // from here on there may be some: the last to unlock finds no voter any more
+		p.none("unreadable")
+	}
+	for _, name := range s.nodes {
+		s.procs[name].tell("close")
+	}
+	for _, name := range s.nodes {
+		if code := s.procs[name].exitCode(); code != 0 {
+			s.t.Errorf("%s ends with code %d, want 0", name, code)
+		}
+	}
+	text, err := os.ReadFile(s.ledger)
+	s.must(err)
+	leases, cut, err := judge(string(text))
+	if err == nil {
+		err = unexplained(leases, cut, s.kills)
+	}
+	if err != nil {
+		s.t.Errorf("%v\nin a ledger that ends with:\n%s", err, tail(string(text), 4000))
+	}
+	for _, ph := range s.phases {
+		n := 0
+		for _, h := range leases {
+			if h.began.After(ph.from) && h.began.Before(ph.to) {
+				n++
+			}
+		}
+		s.t.Logf("%-25s %8v, %4d leases", ph.what+":", ph.to.Sub(ph.from).Round(time.Millisecond), n)
+		if n == 0 {
+			s.t.Errorf("%s: nobody was granted the lock", ph.what)
+		}
+	}
+	longest := time.Duration(0)
+	for i := range max(len(leases)-1, 0) {
+		longest = max(longest, leases[i+1].began.Sub(leases[i].began))
+	}
+	s.t.Logf("%d leases one after the other, %d of them cut short by a kill; the longest time from one to the next: %v", len(leases), len(cut), longest.Round(time.Millisecond))
+	if len(cut) == 0 && err == nil {
+		s.t.Error("no holder was killed while it held the lock; the test has shown less than it could")
+	}
+}
+
+func (s *story) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// unexplained complains about a lease that was cut short, but not by a kill.
+func unexplained(leases []holding, cut []int, kills []killing) error {
+	for _, i := range cut {
+		h, next := leases[i], leases[i+1].began
+		if !slices.ContainsFunc(kills, func(k killing) bool { return k.name == h.name && h.began.Before(k.after) && k.before.Before(next) }) {
+			return fmt.Errorf("%s never ended its lease with token %d, and wasn't killed before %s began", h.name, h.token, leases[i+1].name)
+		}
+	}
+	return nil
+}
+
+// tail is the end of a text, from the beginning of a line on.
+func tail(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	_, rest, _ := strings.Cut(text[len(text)-most:], "\n")
+	return rest
+}
+
+func TestUnfinishedLeasesAreExplainedByKillsOnly(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	leases := []holding{{"a", 1, at(10)}, {"b", 2, at(20)}, {"a", 3, at(30)}}
+	for _, c := range []struct {
+		what  string
+		kill  killing
+		wrong bool
+	}{
+		{"killed while it held", killing{"b", at(24), at(25)}, false},
+		{"another was killed", killing{"a", at(24), at(25)}, true},
+		{"killed before", killing{"b", at(14), at(15)}, true},
+		{"killed after the next began", killing{"b", at(34), at(35)}, true},
+	} {
+		if err := unexplained(leases, []int{1}, []killing{c.kill}); (err != nil) != c.wrong {
+			t.Errorf("%s: error %v; want one: %t", c.what, err, c.wrong)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package proctest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// startFollowing starts a mesh whose electorate follows the living, and waits until it is founded.
+func startFollowing(t *testing.T, founders []string) *mesh {
+	t.Helper()
+	m := newMesh(t, founders)
+	m.dirs = t.TempDir()
+	for _, name := range founders {
+		m.start(name, m.addrs[name], "-found")
+	}
+	for _, name := range founders {
+		m.procs[name].awaitElectorate(founders...)
+	}
+	return m
+}
+
+// says fails the test unless a text has all the words.
+func says(t *testing.T, text string, words ...string) {
+	t.Helper()
+	t.Logf("told: %s", text)
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("it doesn't say %q: %s", w, text)
+		}
+	}
+}
+
+// A state directory that isn't this node's alone, or can't be trusted, ends the node before it takes part, with a word on what to do. So done, the node is let in.
+func TestStateDirectoriesThatCantBeUsed(t *testing.T) {
+	t.Parallel()
+	m := startFollowing(t, abc)
+	a := m.procs["a"]
+	held := a.lock("held throughout")
+	state := func(name string) string { return filepath.Join(m.stateDir(name), "state") }
+	refused := func(t *testing.T, p *process, words ...string) {
+		t.Helper()
+		says(t, p.awaitError("join", "state").Text, words...)
+		if code := p.exitCode(); code != 1 {
+			t.Errorf("it ends with code %d, want 1", code)
+		}
+		p.none("listening")
+	}
+	intruder := func(t *testing.T, name, dir string) *process {
+		return launch(t, name, secret, append(m.args(), "-bind", "127.0.0.1:0", "-state-dir", dir)...)
+	}
+
+	t.Run("in use", func(t *testing.T) {
+		p := intruder(t, "d", m.stateDir("a"))
+		refused(t, p, m.stateDir("a"), "in use", "stop the other process, or give each node a directory of its own")
+	})
+	m.procs["c"].kill()
+	before, err := os.ReadFile(state("c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("of another name", func(t *testing.T) {
+		p := intruder(t, "d", m.stateDir("c"))
+		refused(t, p, state("c"), `it is of node "c"; expected node "d"`, "give each node a directory of its own, or call node and mesh what they were called")
+	})
+	t.Run("of another mesh", func(t *testing.T) {
+		p := launch(t, "c", secret, append(m.args(), "-bind", "127.0.0.1:0", "-state-dir", m.stateDir("c"), "-mesh", "another")...)
+		refused(t, p, state("c"), `it is of mesh "default", node "c"; expected mesh "another"`)
+	})
+	if after, err := os.ReadFile(state("c")); err != nil || string(after) != string(before) {
+		t.Errorf("a state that was refused has been written to, or is gone (%v)", err)
+	}
+	t.Run("garbage", func(t *testing.T) {
+		if err := os.WriteFile(state("c"), []byte("garbage\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, m.start("c", m.addrs["c"]), state("c"), "can't be trusted", `it begins with "garbage"`,
+			"remove it: the node then comes back as a new peer and is voted in again", "don't put an old copy back")
+	})
+	t.Run("a part has changed", func(t *testing.T) {
+		if err := os.WriteFile(state("c"), []byte(strings.Replace(string(before), `"c"`, `"x"`, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, m.start("c", m.addrs["c"]), state("c"), "can't be trusted", "a part of it has changed")
+	})
+
+	if err := os.Remove(state("c")); err != nil {
+		t.Fatal(err)
+	}
+	c := m.start("c", m.addrs["c"])
+	votedIn := c.await("c is voted in", func(l line) bool { return l.Event == "electorate" && !l.Joint && l.Voter && len(l.Names) == len(abc) })
+	if votedIn.Version == 1 {
+		t.Error("c votes in version 1, though it has lost the directory with which it founded it")
+	}
+	c.awaitVoter("c", "reachable")
+	m.procs["b"].kill() // so that a and the new c are the majority
+	a.awaitVoter("b", "unreachable")
+	larger(t, c.lock("k"), held)
+	a.tell("use held throughout")
+	a.awaitEvent("used", "held throughout")
+	a.none("lost")
+}
+
+// All founders found the electorate, or nobody does: most of them may be a mesh that was founded before and has lost its directories.
+func TestMostFoundersDontFound(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, abc)
+	m.dirs = t.TempDir()
+	found := []*process{m.start("a", m.addrs["a"], "-found"), m.start("b", m.addrs["b"], "-found")}
+	waitFor := func(p *process, missing string) {
+		t.Helper()
+		p.await("waits for "+missing, func(l line) bool {
+			return l.Event == "electorate" && l.Version == 0 && l.Text == "waits for all founders; missing: "+missing
+		})
+	}
+	for _, p := range found {
+		waitFor(p, "c (not reached)")
+	}
+	c := m.start("c", m.addrs["c"]) // it isn't told to found
+	for _, p := range found {
+		waitFor(p, "c (not told to found)")
+		p.tell("trylock k")
+		says(t, p.awaitError("trylock", "noquorum").Text, "waits for all founders; missing: c (not told to found)")
+	}
+	c.tell("trylock k")
+	says(t, c.awaitError("trylock", "noquorum").Text, "no electorate is known")
+	c.kill()
+	for _, p := range append(found, c) {
+		p.none("ready")
+		p.none("granted")
+	}
+	m.start("c", m.addrs["c"], "-found")
+	for _, name := range abc {
+		if e := m.procs[name].awaitElectorate(abc...); e.Version != 1 {
+			t.Errorf("%s tells of version %d, want 1", name, e.Version)
+		}
+		granted := m.procs[name].lock("k")
+		m.procs[name].tell("unlock k")
+		m.procs[name].awaitEvent("released", "k")
+		t.Logf("%s has had token %d", name, granted.Token)
+	}
+}
+
+// Founders that are still told to found are warned, now and at each start.
+func TestFoundLeftInTheConfigurationWarns(t *testing.T) {
+	t.Parallel()
+	m := startFollowing(t, abc)
+	warning := []string{"level=WARN", "FOUND IS STILL SET", "take it out of this node's configuration"}
+	for _, name := range abc {
+		m.procs[name].awaitLog(append(warning, "name="+name)...)
+	}
+	m.procs["c"].kill()
+	c := m.start("c", m.addrs["c"], "-found")
+	c.awaitLog(append(warning, "name=c")...)
+	c.awaitElectorate(abc...)
+	c.kill()
+	c = m.start("c", m.addrs["c"])
+	c.awaitElectorate(abc...)
+	c.awaitVoter("c", "reachable")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if strings.Contains(c.log.String(), "FOUND") {
+		t.Error("a node that isn't told to found is warned nevertheless")
+	}
+}
+
+// In one mesh all electorates follow the living, or all are fixed.
+func TestAFixedNodeIsRefusedByAMeshThatFollows(t *testing.T) {
+	t.Parallel()
+	m := startFollowing(t, abc)
+	a := m.procs["a"]
+	a.lock("held throughout")
+	x := launch(t, "x", secret, append(m.args(), "-bind", "127.0.0.1:0")...)
+	x.tell("lock k")
+	says(t, x.awaitError("lock", "refused").Text, "the electorate follows the living at ", " and is fixed at x") // at two of them, which are a majority
+	for _, name := range abc {
+		x.awaitLog("is fixed at x", "follows the living at "+name)
+		m.procs[name].awaitLog("is fixed at x", "follows the living at "+name)
+	}
+	x.none("granted")
+	x.none("ready")
+	a.renewed("held throughout", 5)
+	a.tell("use held throughout")
+	a.awaitEvent("used", "held throughout")
+	a.none("lost")
+}
+
+// A voter that leaves is voted out before it goes. It may come back with its directory, and is voted in.
+func TestAVoterThatLeavesIsVotedOutAndMayComeBack(t *testing.T) {
+	t.Parallel()
+	m := startFollowing(t, abc)
+	a, b, c := m.procs["a"], m.procs["b"], m.procs["c"]
+	held := a.lock("held throughout")
+	c.tell("leave")
+	c.awaitEvent("left", "")
+	if code := c.exitCode(); code != 0 {
+		t.Errorf("c ends with code %d, want 0", code)
+	}
+	for _, p := range []*process{a, b} {
+		p.awaitElectorate("a", "b")
+	}
+	larger(t, b.lock("k"), held)
+	c = m.start("c", m.addrs["c"])
+	for _, name := range abc {
+		m.procs[name].awaitElectorate(abc...)
+		m.procs[name].awaitVoter("c", "reachable")
+	}
+	c.queued("k")
+	a.tell("use held throughout")
+	a.awaitEvent("used", "held throughout")
+	b.tell("unlock k")
+	c.awaitEvent("granted", "k")
+	for _, p := range []*process{a, b, c} {
+		p.none("lost")
+	}
+}
