@@ -76,7 +76,8 @@ type Config struct {
 
 	// Peers are addresses, host:port, of some other nodes, at least one of which should be up when this one starts. A name may stand for
 	// several addresses and is looked up again at each try; they are tried for as long as the node runs. This node's own address
-	// may be among them, so that all nodes can share one list. Default: none, which makes a node that waits to be found.
+	// may be among them, so that all nodes can share one list. With StateDir, addresses of an earlier life are tried as well. Default: none, which
+	// makes a node that waits to be found.
 	Peers []string
 
 	// Voters are the names of the nodes that grant locks: the electorate, of which a majority decides. Required.

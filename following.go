@@ -68,6 +68,7 @@ func (m *Mesh) openState(w world.World) (*node.Following, error) {
 		state = vote.State{Mesh: m.cfg.Mesh, Name: m.self.Node, Dir: newDir()}
 	}
 	m.keeper = newKeeper(m, dir)
+	m.known = dir.Peers()
 	return &node.Following{State: state, Fresh: !found, Found: m.cfg.Found, MaxVoters: m.cfg.MaxVoters}, nil
 }
 
@@ -115,12 +116,13 @@ type keeper struct {
 	m      *Mesh
 	dir    world.StateDir
 	states chan vote.State // capacity 1: the node has one save under way at most
+	addrs  chan []string   // capacity 1: where others are; the newest replaces what wasn't written yet
 	done   chan struct{}
 	err    error // of closing the directory; written before done is closed
 }
 
 func newKeeper(m *Mesh, dir world.StateDir) *keeper {
-	return &keeper{m: m, dir: dir, states: make(chan vote.State, 1), done: make(chan struct{})}
+	return &keeper{m: m, dir: dir, states: make(chan vote.State, 1), addrs: make(chan []string, 1), done: make(chan struct{})}
 }
 
 // run works until the loop has ended: nobody waits then for what is still to be written, as after a crash.
@@ -138,6 +140,10 @@ func (k *keeper) run() {
 				failed = bare(err)
 			}
 			loop.box.post(true, func(now vote.Now) { loop.saved(now, state.Writes, failed) })
+		case addrs := <-k.addrs:
+			if err := k.dir.SavePeers(addrs); err != nil {
+				k.m.log.Debug("where others are can't be noted", "error", err)
+			}
 		}
 	}
 }
@@ -165,8 +171,9 @@ const crierEvery = time.Second
 
 // crier tells the loop what gossip knows. One goroutine runs it: the loop itself waits for nobody, and a group may take its time.
 type crier struct {
-	m    *Mesh
-	wake chan struct{} // capacity 1: there is news
+	m     *Mesh
+	wake  chan struct{} // capacity 1: there is news
+	noted []string      // the addresses that were noted last
 }
 
 func newCrier(m *Mesh) *crier { return &crier{m: m, wake: make(chan struct{}, 1)} }
@@ -177,6 +184,7 @@ func (c *crier) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		members := c.m.group.Members()
 		c.m.book.heardAll(members)
+		c.note(members)
 		seen := make([]electorate.Seen, 0, len(members))
 		for _, m := range members {
 			seen = append(seen, electorate.Seen{Name: m.Name, Dir: m.Dir, State: presence(m.State)})
@@ -194,6 +202,37 @@ func (c *crier) run(ctx context.Context) {
 		}
 		c.m.sleep(ctx, crierEvery, c.wake)
 	}
+}
+
+// note has the addresses of those who are there written down, so that this node finds them after a restart though those that are configured are long gone.
+func (c *crier) note(members []member.Member) {
+	var addrs []string
+	for _, m := range members {
+		if m.State == member.Alive && m.Name != c.m.self.Node && m.Addr != "" && len(addrs) < MaxPeers {
+			addrs = append(addrs, m.Addr)
+		}
+	}
+	slices.Sort(addrs)
+	if len(addrs) == 0 || slices.Equal(addrs, c.noted) {
+		return
+	}
+	c.noted = addrs
+	select {
+	case <-c.m.keeper.addrs:
+	default:
+	}
+	c.m.keeper.addrs <- addrs
+}
+
+// peers are the addresses at which others are looked for: those that are configured, and those where others were in an earlier life.
+func (m *Mesh) peers() []string {
+	peers := slices.Clone(m.cfg.Peers)
+	for _, p := range m.known {
+		if _, problem := splitAddr(p, false); problem == "" && !slices.Contains(peers, p) && len(peers) < MaxPeers {
+			peers = append(peers, p)
+		}
+	}
+	return peers
 }
 
 func presence(s member.State) electorate.Presence {

@@ -181,7 +181,7 @@ func (g *greeter) warn(addr string, no *transport.RefusedError) {
 // addresses looks up what the configured peers stand for.
 func (g *greeter) addresses(ctx context.Context) []string {
 	var all []string
-	for _, p := range g.m.cfg.Peers {
+	for _, p := range g.m.peers() {
 		host, port, err := net.SplitHostPort(p)
 		if err != nil {
 			continue // Validate has refused it

@@ -33,8 +33,9 @@ type Mesh struct {
 	book    *book
 	dialers *dialers
 	greeter *greeter
-	keeper  *keeper // of the state directory; nil where the electorate is fixed
-	crier   *crier  // who tells the loop what gossip knows; nil where the electorate is fixed
+	keeper  *keeper  // of the state directory; nil where the electorate is fixed
+	known   []string // where others were in an earlier life, by the state directory
+	crier   *crier   // who tells the loop what gossip knows; nil where the electorate is fixed
 
 	ctx  context.Context // ends when the node stops
 	stop context.CancelFunc
@@ -153,7 +154,7 @@ func (m *Mesh) startGossip(w world.World, voters []vote.NodeID, following *node.
 			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: m.cfg.MaxTTL, Voters: voters,
 			Following: following != nil,
 		},
-		Peers: m.cfg.Peers, Logger: m.log, Handler: m.onGossip, Greet: m.links.Greet,
+		Peers: m.peers(), Logger: m.log, Handler: m.onGossip, Greet: m.links.Greet,
 	})
 }
 

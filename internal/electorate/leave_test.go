@@ -44,6 +44,17 @@ func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 	}
 }
 
+// TestANodeThatReachesNobodySaysSo : it may be the one that is lost.
+func TestANodeThatReachesNobodySaysSo(t *testing.T) {
+	b := scene(t, "3: a b c", "b=never c=never")
+	for _, o := range b.m.sorted() {
+		o.up, o.seen, o.heard = false, Unseen, o.since
+	}
+	if s := b.m.Status(b.now).Lost; !strings.Contains(s, "check Peers") || !strings.Contains(s, "Only if a majority of electorate 3 (a, b, c) is lost for good") {
+		t.Errorf("it says %q", s)
+	}
+}
+
 // TestTheLargestElectorateCanBeChanged : both halves of a joint electorate together are no more than a set has room for.
 func TestTheLargestElectorateCanBeChanged(t *testing.T) {
 	var names, others []string

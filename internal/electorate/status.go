@@ -147,6 +147,10 @@ func (m *Machine) lost() string {
 	if alive {
 		return ""
 	}
+	if !slices.ContainsFunc(m.sorted(), func(o *other) bool { return o.firm }) {
+		return fmt.Sprintf("this node has reached no other since it started, so no lock can be granted: check Peers, the network, and whether the others run. Only if a majority of "+
+			"electorate %d (%s) is lost for good, an operator must found the electorate again (Refound)", e.Version, names(e.Voters))
+	}
 	return fmt.Sprintf("a majority of electorate %d (%s) is gone: %s. No lock can be granted until enough of them are back with their state directories. If they are lost for good, "+
 		"an operator must found the electorate again (Refound)", e.Version, names(e.Voters), strings.Join(gone, ", "))
 }

@@ -14,6 +14,7 @@ type disk struct {
 	user  *stateDir // who has it open
 	state vote.State
 	found bool
+	peers []string
 	fault error         // of each save
 	slow  time.Duration // of each save
 }
@@ -71,6 +72,19 @@ func (s *stateDir) Load(mesh string, name vote.NodeID) (vote.State, bool, error)
 		return vote.State{}, false, fmt.Errorf("%s is of mesh %q, node %q; give each node a directory of its own", s.path, st.Mesh, st.Name)
 	}
 	return st, s.disk.found, nil
+}
+
+func (s *stateDir) Peers() []string {
+	s.process.lock()
+	defer s.process.net.mu.Unlock()
+	return s.disk.peers
+}
+
+func (s *stateDir) SavePeers(addrs []string) error {
+	s.process.lock()
+	defer s.process.net.mu.Unlock()
+	s.disk.peers = addrs
+	return s.disk.fault
 }
 
 // errDead is what a process hears that was killed: what it wrote isn't there.

@@ -26,6 +26,8 @@ var _ Links = (*transport.Port)(nil)
 type StateDir interface {
 	Load(mesh string, name vote.NodeID) (st vote.State, found bool, err error)
 	Save(st *vote.State) error
+	Peers() []string
+	SavePeers(addrs []string) error
 	Close() error
 }
 

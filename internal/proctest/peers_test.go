@@ -1,0 +1,28 @@
+package proctest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// All nodes restart at once, and none of those that are configured as peers is left. They find each other by what their state directories have noted.
+func TestNodesFindEachOtherByTheirStateDirectories(t *testing.T) {
+	t.Parallel()
+	m := startFollowing(t, abc)
+	for _, name := range abc {
+		p := m.procs[name]
+		p.until("a note of where the others are", func() bool {
+			noted, _ := os.ReadFile(filepath.Join(m.stateDir(name), "peers"))
+			return len(strings.Fields(string(noted))) == len(abc)-1
+		})
+	}
+	for _, name := range abc {
+		m.procs[name].kill()
+	}
+	for _, name := range abc {
+		m.start(name, m.addrs[name], "-peers", "127.0.0.1:1")
+	}
+	m.procs["c"].lock("k")
+}
