@@ -160,6 +160,9 @@ func TestFromFoundingToALock(t *testing.T) {
 		f := newFollowers(t, founders)
 		f.up(founders, true)
 		early := f.lock("a", "k", false)
+		if founders == "a" {
+			f.wait(ttl) // whoever founds alone looks around first
+		}
 		f.wait(300 * time.Millisecond) // new directories aren't quiet
 		f.goBy(founders, "1: "+founders)
 		f.want("a", early, quorum.EventGranted)
@@ -204,7 +207,7 @@ func TestALeaseIsKeptWhileTheElectorateChangesUnderIt(t *testing.T) {
 func TestTokensRiseThoughNoVoterIsLeftOfThoseWhoGaveThem(t *testing.T) {
 	f := newFollowers(t, "a")
 	f.up("a", true)
-	f.wait(300 * time.Millisecond)
+	f.wait(ttl + 300*time.Millisecond)
 	n := f.lock("a", "k", false)
 	first := f.want("a", n, quorum.EventGranted)
 	f.release("a", n)
@@ -297,7 +300,7 @@ func TestRefoundingHasTheVotersWaitFirst(t *testing.T) {
 func TestAVoterCountsOnlyOnceItsElectorateIsStored(t *testing.T) {
 	f := newFollowers(t, "a")
 	f.up("a", true)
-	f.wait(300 * time.Millisecond)
+	f.wait(ttl + 300*time.Millisecond)
 	f.goBy("a", "1: a")
 	f.up("b c", false)
 	// b's disk hangs from now on.
