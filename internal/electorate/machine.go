@@ -76,7 +76,7 @@ type line struct {
 	told uint64 // the newest version that was sent over it
 }
 
-// held is an answer that waits until what it rests on is stored.
+// held is an answer, or a question, that waits until what it rests on is stored.
 type held struct {
 	writes uint64 // of the save that it waits for
 	conn   vote.Conn
@@ -154,7 +154,7 @@ func (m *Machine) send(conn vote.Conn, msg vote.Message) {
 	m.out = append(m.out, vote.Outbound{Conn: conn, Message: msg})
 }
 
-// after sends an answer as soon as all that the state has now is stored.
+// after sends what rests on all that the state has now, as soon as that is stored.
 func (m *Machine) after(conn vote.Conn, msg vote.Message) {
 	switch {
 	case m.pending && len(m.held) < heldMax:

@@ -131,20 +131,25 @@ func decides(e *vote.Electorate, some func(vote.Elector) bool) bool {
 }
 
 // run begins an attempt to have an electorate decided.
+//
+// Its number is stored, as our own promise, before anybody hears of it. Else a life that begins after a crash could use it once more, for another
+// electorate, and what voters accepted for the one would count for the other (found by sim/explore/elect).
 func (m *Machine) run(value vote.Electorate) {
 	m.number++
-	m.race = &race{attempt: vote.Attempt{Number: m.number, By: m.state.Dir}, value: value, until: m.now.Slow.Add(m.raceTime())}
-	m.ask(vote.KindPrepare, vote.Electing{Attempt: m.race.attempt})
+	a := vote.Attempt{Number: m.number, By: m.state.Dir}
+	m.race = &race{attempt: a, value: value, until: m.now.Slow.Add(m.raceTime())}
+	m.state.Promised, m.pending = a, true // it is above any that we have promised, of which we have heard
+	m.ask(m.after, vote.KindPrepare, vote.Electing{Attempt: a})
 }
 
 // ask puts a question to all voters that decide, ourselves included.
-func (m *Machine) ask(kind vote.Kind, e vote.Electing) {
+func (m *Machine) ask(send func(vote.Conn, vote.Message), kind vote.Kind, e vote.Electing) {
 	for _, v := range m.state.Electorate.All() {
 		msg := vote.Message{Kind: kind, Version: m.state.Electorate.Version + 1, Electing: &e}
 		if v == m.Elector() {
-			m.send(vote.LocalConn, msg)
+			send(vote.LocalConn, msg)
 		} else if o := m.others[v.Name]; o != nil && o.up {
-			m.send(o.conn, msg)
+			send(o.conn, msg)
 		}
 	}
 }
@@ -176,7 +181,7 @@ func (m *Machine) answers(from vote.NodeID, msg *vote.Message) bool {
 func (m *Machine) prepared(from vote.NodeID, msg *vote.Message) {
 	if m.answers(from, msg) {
 		m.race.accepting, m.race.with = true, nil
-		m.ask(vote.KindAccept, vote.Electing{Attempt: m.race.attempt, Electorate: m.race.value})
+		m.ask(m.send, vote.KindAccept, vote.Electing{Attempt: m.race.attempt, Electorate: m.race.value})
 	}
 }
 

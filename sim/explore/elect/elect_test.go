@@ -1,19 +1,193 @@
 package elect
 
-import "testing"
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
 
-func TestTry(t *testing.T) {
-	for _, o := range []Options{
-		{Propose: []string{"a:ab"}},
-		{Propose: []string{"a:abcd"}, Conclude: []string{"a"}},
-		{Propose: []string{"a:ab", "a:abcd"}, Crashes: 1, Crash: []string{"a"}, Conclude: []string{}},
-		{Propose: []string{"a:ab", "b:ab"}, Conclude: []string{"a"}},
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// TestTheGenuineMachine exhausts small scopes of each kind.
+func TestTheGenuineMachine(t *testing.T) {
+	for name, o := range map[string]Options{
+		"three become two":          {Propose: []string{"a:ab"}, Conclude: []string{"a"}},
+		"three become four":         {Propose: []string{"a:abcd"}, Conclude: []string{"a"}},
+		"the proposer may crash":    {Propose: []string{"a:ab"}, Conclude: []string{"a"}, Crashes: 1, Crash: []string{"a"}},
+		"the next voter's turn":     {Propose: []string{"a:ab"}, Conclude: []string{"b"}, Idles: 1, Idle: []string{"b"}},
+		"a connection breaks":       {Propose: []string{"a:ab"}, Conclude: []string{"a"}, Cuts: 1},
+		"two proposers":             {Propose: []string{"a:ab", "b:abcd"}, Conclude: []string{}, Mute: true},
+		"a proposer's two lives":    {Propose: []string{"a:ab", "a:abcd"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"a"}},
+		"two proposers and a crash": {Propose: []string{"a:ab", "b:ac"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"c"}},
 	} {
-		o.MaxStates = 400000
-		r, err := Run(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Log(o.Propose, r, r.Violation)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if raced {
+				o.MaxStates = 1000
+			}
+			r := run(t, o)
+			t.Log(r)
+			if r.Violation != nil {
+				t.Fatal(r.Violation)
+			}
+			if !raced && (!r.Exhausted || r.Joint == 0 || (r.Final == 0) != o.Mute) {
+				t.Error("not exhausted, or nothing was decided")
+			}
+		})
 	}
+}
+
+func run(t *testing.T, o Options) *Report {
+	t.Helper()
+	r, err := Run(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// mutants break one rule each. The genuine machine exhausts the same limits without a fault.
+var mutants = []struct {
+	how   mutation
+	o     Options
+	lossy bool
+	want  string // part of what is violated
+}{
+	{"a disk that loses what it said was stored", Options{Propose: []string{"a:ab", "b:ac"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"c"}}, true, "two electorates"},
+	{"answers before the promise is stored", Options{Propose: []string{"a:ab"}, Conclude: []string{}, Mute: true}, false, "its disk doesn't have it"},
+	{"an attempt that is told of before it is stored", Options{
+		Propose: []string{"a:ab", "a:ac"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"a"},
+	}, false, "two electorates"},
+	{"accepts without comparing with its promise", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: []string{}, Mute: true}, false, "two electorates"},
+	{"a proposer that ignores what was accepted", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: []string{}, Mute: true}, false, "two electorates"},
+	{"a majority of the old half only", Options{Propose: []string{"a:abcd"}, Conclude: []string{"a"}}, false, "which no majority has accepted"},
+	{"no drain", Options{Propose: []string{"a:ab"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
+	{"a drain from when it goes by it itself", Options{Propose: []string{"a:ab"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
+	{"a drain from when half of the joint one goes by it", Options{Propose: []string{"a:abcd"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
+	{"a voter that goes by what isn't stored", Options{Propose: []string{"a:ab"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
+}
+
+// mutation says how a machine is broken.
+type mutation string
+
+// TestMutantsAreFound has each of them found, with the shortest way to it.
+func TestMutantsAreFound(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(string(m.how), func(t *testing.T) {
+			t.Parallel()
+			o := m.o
+			o.lossy = m.lossy
+			o.lax = strings.HasPrefix(m.want, "two")
+			if !m.lossy {
+				o.Build = m.how.build
+			}
+			if raced {
+				o.MaxStates = 1000
+			}
+			r := run(t, o)
+			t.Logf("depth %d, %d states: %v", r.Depth+1, r.States, r.Violation)
+			if !(raced && r.Violation == nil) && (r.Violation == nil || !strings.Contains(r.Violation.What, m.want)) {
+				t.Errorf("found %v, want something with %q", r.Violation, m.want)
+			}
+		})
+	}
+}
+
+// hungUp is a connection that is gone, so that nothing is said twice.
+var hungUp = conn(0, true, 15)
+
+// broken is a machine that breaks a rule.
+type broken struct {
+	Genuine
+	How mutation
+}
+
+func (how mutation) build(cfg electorate.Config, state vote.State, now vote.Now) Machine {
+	return &broken{genuine(cfg, state, now).(Genuine), how}
+}
+
+// part returns a field, or a field of a field, of the machine, to be changed.
+func part[T any](b *broken, path ...string) *T {
+	v := reflect.ValueOf(b.Machine).Elem()
+	for _, name := range path {
+		v = v.FieldByName(name)
+	}
+	return (*T)(unsafe.Pointer(v.UnsafeAddr()))
+}
+
+func (b *broken) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	msg := *m
+	switch {
+	case b.How == "accepts without comparing with its promise" && m.Kind == vote.KindAccept:
+		*part[vote.Attempt](b, "state", "Promised") = vote.Attempt{}
+	case b.How == "a proposer that ignores what was accepted" && m.Kind == vote.KindPrepared:
+		e := *m.Electing
+		e.Accepted, e.Electorate = vote.Attempt{}, vote.Electorate{}
+		msg.Electing = &e
+	case b.How == "a majority of the old half only" && (m.Kind == vote.KindPrepared || m.Kind == vote.KindAccepted) && b.Known().Joint():
+		at := part[vote.Electorate](b, "state", "Electorate")
+		was := *at
+		at.Voters = at.Old
+		b.Machine.Hear(now, conn, from, &msg)
+		if at.Version == was.Version {
+			at.Voters = was.Voters
+		}
+		return
+	}
+	b.Machine.Hear(now, conn, from, &msg)
+	b.drained(now)
+}
+
+func (b *broken) Saved(now vote.Now, writes uint64, failed string) {
+	b.Machine.Saved(now, writes, failed)
+	b.drained(now)
+}
+
+// drained has the drain begin too early, or be over.
+func (b *broken) drained(now vote.Now) {
+	begun, since := part[bool](b, "drain", "begun"), part[vote.Instant](b, "drain", "since")
+	e, seen := b.Known(), *part[[]vote.Elector](b, "drain", "seen")
+	if !e.Joint() || !e.Has(b.Elector()) {
+		return
+	}
+	sees := func(i int) bool { return slices.Contains(seen, elector(i)) }
+	switch {
+	case b.How == "no drain" && *begun:
+		*since = now.Slow.Add(-electorate.Drain(ttl))
+	case *begun:
+		return
+	case b.How == "a drain from when it goes by it itself" && sees(int(b.Elector().Dir)-1),
+		b.How == "a drain from when half of the joint one goes by it" && decides(&vote.Electorate{Voters: e.Old}, sees):
+		*begun, *since = true, now.Slow
+	default:
+		return
+	}
+	b.Tick(now)
+}
+
+func (b *broken) Drain(out []vote.Outbound) []vote.Outbound {
+	out = b.Machine.Drain(out)
+	if b.How == "a voter that goes by what isn't stored" {
+		for i := range out {
+			if out[i].Message.Kind == vote.KindReport {
+				out[i].Message.Elected = b.Known().Version
+			}
+		}
+	}
+	held := reflect.ValueOf(b.Machine).Elem().FieldByName("held")
+	for i := range held.Len() {
+		at := held.Index(i)
+		c, m := *(*vote.Conn)(unsafe.Pointer(at.FieldByName("conn").UnsafeAddr())), *(*vote.Message)(unsafe.Pointer(at.FieldByName("m").UnsafeAddr()))
+		if c == hungUp {
+			continue
+		}
+		if b.How == "answers before the promise is stored" || b.How == "an attempt that is told of before it is stored" && m.Kind == vote.KindPrepare {
+			out = append(out, vote.Outbound{Conn: c, Message: m})
+			*(*vote.Conn)(unsafe.Pointer(at.FieldByName("conn").UnsafeAddr())) = hungUp
+		}
+	}
+	return out
 }

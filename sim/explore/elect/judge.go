@@ -28,11 +28,13 @@ func (x *explorer) judgeDisk(w *world, i int) (wrong string) {
 	n := &w.nodes[i]
 	was, is := &x.disks[n.before], &x.disks[n.disk]
 	switch {
+	case x.o.lax:
 	case is.Electorate.Version < was.Electorate.Version:
 		return fmt.Sprintf("%s stored electorate %d, and goes back to %d", nodeName(i), was.Electorate.Version, is.Electorate.Version)
 	case is.Electorate.Version == was.Electorate.Version && (is.Promised.Compare(was.Promised) < 0 || is.Accepted.Compare(was.Accepted) < 0):
 		return fmt.Sprintf("%s has stored a promise, and takes it back", nodeName(i))
-	case is.Accepted.Number == 0 || is.Electorate.Version >= finalVersion:
+	}
+	if is.Accepted.Number == 0 || is.Electorate.Version >= finalVersion {
 		return ""
 	}
 	if decides(&is.Electorate, func(j int) bool {
@@ -68,12 +70,19 @@ func (x *explorer) decided(w *world, e *vote.Electorate) (wrong string) {
 	return ""
 }
 
-// judgeNode looks at what a node knows. A decision may show here first: where the disk of a voter has had two attempts that propose the same in one save, what it answered
-// the first one stands on no disk.
+// judgeNode looks at what a node knows. A decision may show here first: where one save took in two attempts that propose the same, no disk ever had the first
+// one, though what was answered to it counts.
 func (x *explorer) judgeNode(w *world, i int) (wrong string) {
 	l := &x.locals[w.nodes[i].local]
 	if l.known.Version <= firstVersion || l.value == w.decided[min(l.known.Version, finalVersion)] {
 		return ""
+	}
+	base := w.decided[l.known.Version-1]
+	if base == 0 || !x.o.lax && !decides(&x.values[base], func(j int) bool {
+		d := &x.disks[w.nodes[j].disk]
+		return d.Accepted.Number > 0 && d.Value.Equal(&l.known)
+	}) {
+		return fmt.Sprintf("%s goes by electorate %d, %s, which no majority has accepted", nodeName(i), l.known.Version, electorateText(&l.known))
 	}
 	return x.decided(w, &l.known)
 }
@@ -81,7 +90,7 @@ func (x *explorer) judgeNode(w *world, i int) (wrong string) {
 // judgeWord looks at what a node says to others: its disk must have it, and only after the drain may the joint electorate be ended.
 func (x *explorer) judgeWord(w *world, i int, m *vote.Message) (wrong string) {
 	e, d := m.Electing, &x.disks[w.nodes[i].disk]
-	granted := e != nil && e.Promised == e.Attempt && d.Electorate.Version < m.Version
+	granted := e != nil && !x.o.lax && e.Promised == e.Attempt && d.Electorate.Version < m.Version
 	switch {
 	case m.Kind == vote.KindPrepared && granted && d.Promised.Compare(e.Attempt) < 0:
 		return fmt.Sprintf("%s says that it has promised attempt %d, and its disk doesn't have it", nodeName(i), e.Attempt.Number)

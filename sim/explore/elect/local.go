@@ -2,6 +2,7 @@ package elect
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -112,6 +113,17 @@ func (x *explorer) happens(o occasion, i int) *outcome {
 	x.act(h, o, out)
 	x.finish(h, out)
 	return out
+}
+
+// live has a host live through what was looked up, and panics if it does anything else.
+func (x *explorer) live(i int, o occasion, looked *outcome) {
+	h, out := x.living[i], &outcome{}
+	x.act(h, o, out)
+	x.finish(h, out)
+	if out.local != looked.local || !slices.Equal(out.sent, looked.sent) || out.wrong != looked.wrong {
+		panic(fmt.Sprintf("%s does %v when it lives through %v, and %v when that is looked up", nodeName(i), out, o, looked))
+	}
+	x.living[i] = deep.Copy(h) // the state of what may just have got a number mustn't change
 }
 
 func (x *explorer) act(h *host, o occasion, out *outcome) {

@@ -36,11 +36,16 @@ type Options struct {
 	Crash    []string // which nodes may crash; nil: all
 	Conclude []string // which nodes hear how others stand, so that they may end the joint electorate; nil: all
 
+	Idle []string // whose clocks may go on by themselves; nil: all
+	Mute bool     // nobody tells others what was decided, so that elections go on for as long as they can
+
 	Build     Builder             // nil: the machine that production runs
 	MaxStates int                 // stop after so many; 0: when all have been seen
 	Stop      func(Progress) bool // called every now and then; true ends the run
 
-	lossy bool // a crash may lose the last save although it was reported done; for mutants
+	// For mutants.
+	lossy bool // a crash may lose the last save although it was reported done
+	lax   bool // only two electorates of one version count as a fault, and the drain
 }
 
 // Progress tells how far a run is.
@@ -129,7 +134,7 @@ func (o *Options) check() (all []proposal, nodes int, err error) {
 	if time.Duration(o.Drains)*electorate.Drain(ttl)+time.Duration(o.Idles)*idle >= electorate.FailAfter(ttl) || o.Idles > 2 {
 		return nil, 0, fmt.Errorf("%d drains and %d idles: so much time passes that nodes which gossip doesn't name are voted out; 1 and 2 are the most, or 2 and 1", o.Drains, o.Idles)
 	}
-	for _, names := range [][]string{o.Crash, o.Conclude} {
+	for _, names := range [][]string{o.Crash, o.Conclude, o.Idle} {
 		for _, name := range names {
 			if len(name) != 1 || name[0] < 'a' || int(name[0]-'a') >= nodes {
 				return nil, 0, fmt.Errorf("no node is called %s", name)

@@ -25,6 +25,7 @@ type explorer struct {
 	messageOf map[string]uint32
 
 	report Report
+	living []*host // for a test: hosts that live through what is looked up
 }
 
 func newExplorer(o Options) (*explorer, error) {
