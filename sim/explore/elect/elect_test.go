@@ -13,17 +13,10 @@ import (
 
 // TestTheGenuineMachine exhausts small scopes of each kind.
 func TestTheGenuineMachine(t *testing.T) {
-	for name, o := range map[string]Options{
-		"three become two":          {Propose: []string{"a:ab"}, Conclude: []string{"a"}},
-		"three become four":         {Propose: []string{"a:abcd"}, Conclude: []string{"a"}},
-		"the proposer may crash":    {Propose: []string{"a:ab"}, Conclude: []string{"a"}, Crashes: 1, Crash: []string{"a"}},
-		"the next voter's turn":     {Propose: []string{"a:ab"}, Conclude: []string{"b"}, Idles: 1, Idle: []string{"b"}},
-		"a connection breaks":       {Propose: []string{"a:ab"}, Conclude: []string{"a"}, Cuts: 1},
-		"two proposers":             {Propose: []string{"a:ab", "b:abcd"}, Conclude: []string{}, Mute: true},
-		"a proposer's two lives":    {Propose: []string{"a:ab", "a:abcd"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"a"}},
-		"two proposers and a crash": {Propose: []string{"a:ab", "b:ac"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"c"}},
-	} {
-		t.Run(name, func(t *testing.T) {
+	small, _ := Scopes()
+	for _, scope := range small {
+		o := scope.Options
+		t.Run(scope.Name, func(t *testing.T) {
 			t.Parallel()
 			if raced {
 				o.MaxStates = 1000

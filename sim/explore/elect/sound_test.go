@@ -27,7 +27,7 @@ func TestLookingUpIsLivingThrough(t *testing.T) {
 			if wrong != "" {
 				t.Fatal(wrong)
 			}
-			walks, decided := 60, 0
+			walks, decided := 30, 0
 			if raced {
 				walks = 10
 			}
