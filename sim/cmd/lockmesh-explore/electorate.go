@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/sim/explore/elect"
+	"github.com/lockmesh/lockmesh/sim/explore/span"
 )
 
 // changes is what -electorate explores instead of locks.
@@ -36,7 +37,7 @@ func (c *changes) check(given flags) error {
 	return nil
 }
 
-// scopes returns what is to be explored: what the flags say, or small scopes of each kind and then wider ones.
+// changeScopes returns what is to be explored: what the flags say, or small scopes of each kind and then wider ones.
 func (s *settings) changeScopes() []elect.Scope {
 	if s.changes.propose != "" {
 		return []elect.Scope{{Name: s.changes.propose, Options: elect.Options{
@@ -49,6 +50,9 @@ func (s *settings) changeScopes() []elect.Scope {
 
 // runChanges explores one change of the electorate in each scope, for as long as there is time.
 func (r *session) runChanges(ctx context.Context) error {
+	if err := r.runLocks(); err != nil {
+		return err
+	}
 	for _, c := range r.changeScopes() {
 		if ctx.Err() != nil {
 			break
@@ -82,4 +86,30 @@ func (r *session) runChanges(ctx context.Context) error {
 		return errors.New("the time was over before anything was explored; -for sets it")
 	}
 	return r.report(ctx)
+}
+
+// runLocks explores one lock across one change, in a model.
+func (r *session) runLocks() error {
+	if r.changes.propose != "" {
+		return nil
+	}
+	for _, o := range span.Spaces() {
+		o.MaxStates = r.states
+		began := time.Now()
+		rep, err := span.Run(o)
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("one lock while %s become %s, %d crashes", o.From, o.To, o.Crashes)
+		if err := r.tell(name, began, rep.States, rep.Transitions, rep.Depth, rep.Exhausted, rep.Violation != nil); err != nil {
+			return err
+		}
+		if rep.Violation != nil {
+			if _, err := fmt.Fprintf(r.stdout, "\nVIOLATION: %v\n", rep.Violation); err != nil {
+				return err
+			}
+			return errViolated
+		}
+	}
+	return nil
 }

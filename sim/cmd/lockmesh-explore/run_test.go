@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim/explore"
+	"github.com/lockmesh/lockmesh/sim/explore/elect"
 )
 
 // one names every limit, so that there is one scope.
@@ -70,6 +72,37 @@ func TestOneChangeOfTheElectorate(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report doesn't have %q:\n%s", want, &out)
 		}
+	}
+}
+
+func TestAChangeBeginsWithLocks(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), strings.Fields("-electorate -states 500"), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"one lock while a become abc, 0 crashes: 500", "three become four: 50", "an attempt is given up: 50"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report doesn't have %q:\n%s", want, &out)
+		}
+	}
+}
+
+// breaks is a machine that panics when something is stored.
+type breaks struct{ elect.Genuine }
+
+func (breaks) Saved(vote.Now, uint64, string) { panic("broken") }
+
+func TestAFaultInAChangeIsReported(t *testing.T) {
+	s, err := parse(strings.Fields("-electorate -propose a:ab"), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.changes.build = func(cfg electorate.Config, state vote.State, now vote.Now) elect.Machine {
+		return breaks{elect.Genuine{Machine: electorate.New(cfg, state, now)}}
+	}
+	var out bytes.Buffer
+	if err := s.run(t.Context(), &out, io.Discard); !errors.Is(err, errViolated) || !strings.Contains(out.String(), "VIOLATION: a: it panics: broken") {
+		t.Errorf("%v:\n%s", err, &out)
 	}
 }
 

@@ -33,6 +33,35 @@ func TestTheGenuineMachine(t *testing.T) {
 	}
 }
 
+func TestLimitsAreChecked(t *testing.T) {
+	for _, row := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{}, "0 proposals"},
+		{Options{Propose: []string{"abc"}}, "a voter and its target"},
+		{Options{Propose: []string{"d:abc"}}, "a voter and its target"},
+		{Options{Propose: []string{"a:ba"}}, "in order"},
+		{Options{Propose: []string{"a:abz"}}, "from a to e"},
+		{Options{Propose: []string{"a:ab"}, Crashes: -1}, "negative"},
+		{Options{Propose: []string{"a:ab"}, Idles: 3}, "1 drains and 3 idles"},
+		{Options{Propose: []string{"a:ab"}, Drains: 3}, "3 drains"},
+		{Options{Propose: []string{"a:ab"}, Crash: []string{"d"}}, "no node is called d"},
+	} {
+		if _, err := Run(row.o); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%+v: %v, want something with %q", row.o, err, row.want)
+		}
+	}
+	o := Options{Propose: []string{"a:ab"}, Attempts: 1, MaxStates: 4000}
+	if r := run(t, o); r.Exhausted || r.States < 4000 || !strings.Contains(r.String(), "not exhausted") {
+		t.Errorf("with a limit of 4000 states: %v", r)
+	}
+	o.MaxStates, o.Stop = 0, func(p Progress) bool { return p.Depth == 7 && p.States > 0 && p.Waiting > 0 }
+	if r := run(t, o); r.Exhausted || r.Depth != 7 {
+		t.Errorf("stopped at depth 7: %v", r)
+	}
+}
+
 func run(t *testing.T, o Options) *Report {
 	t.Helper()
 	r, err := Run(o)

@@ -90,14 +90,14 @@ func ends(c vote.Conn) (peer uint8, theirs bool, gen uint8) {
 func session(i int) vote.SessionID { return vote.SessionID{Node: nodeName(i)} }
 
 // happens returns what becomes of a machine in a state.
-func (x *explorer) happens(o occasion, i int) *outcome {
+func (x *explorer) happens(o occasion, i int) (out *outcome) {
 	if o.kind == starts {
 		o.peer = uint8(i)
 	}
 	if out := x.outcomes[o]; out != nil {
 		return out
 	}
-	out := &outcome{}
+	out = &outcome{}
 	x.outcomes[o] = out
 	defer func() {
 		if r := recover(); r != nil {

@@ -34,6 +34,11 @@ type Options struct {
 	mutant string
 }
 
+// Spaces returns small spaces, which take seconds. From three voters to four without a crash takes half a minute and 2 GB.
+func Spaces() []Options {
+	return []Options{{From: "a", To: "abc"}, {From: "abc", To: "ab"}, {From: "a", To: "abc", Crashes: 1}, {From: "abc", To: "ab", Crashes: 1}}
+}
+
 // voter is one voter.
 type voter struct {
 	version uint8 // that it goes by, and remembers

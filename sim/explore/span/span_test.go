@@ -7,7 +7,7 @@ import (
 
 // TestOneChange exhausts small spaces: nobody holds beside another.
 func TestOneChange(t *testing.T) {
-	for _, o := range []Options{{From: "a", To: "abc"}, {From: "abc", To: "ab"}} {
+	for _, o := range Spaces()[:2] {
 		t.Run(o.From+" "+o.To, func(t *testing.T) {
 			t.Parallel()
 			if raced {
