@@ -184,11 +184,10 @@ func (m *Machine) standby(o *other) bool {
 // operator's choice to make. Those who stay are a majority of the new voters, so that a newcomer which dies at once blocks nothing; only a single voter takes two at a time.
 func (m *Machine) target() (target []vote.Elector, why string) {
 	e := &m.state.Electorate
-	var stay, out, in []vote.Elector
+	var stay, in []vote.Elector
 	var reasons []string
 	for _, v := range e.Voters {
 		if text := m.gone(v); text != "" {
-			out = append(out, v)
 			reasons = append(reasons, fmt.Sprintf("%s out (%s)", v.Name, text))
 		} else {
 			stay = append(stay, v)

@@ -28,7 +28,7 @@ type Config struct {
 // MaxVoters is how large the electorate grows where nothing else is said. Seven voters survive the loss of three; more make each lock slower.
 const MaxVoters = 7
 
-// State of a machine's own voter, which the owner tells.
+// Standing is how a machine's own voter stands, which the owner tells.
 type Standing struct {
 	Top      vote.Token // the largest token that it knows of
 	Counting bool       // its votes count, so it remembers

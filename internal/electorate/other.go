@@ -51,14 +51,14 @@ type other struct {
 
 // report is what a node says of itself.
 type report struct {
-	nonce                      uint64
-	dir                        vote.Dir
-	elected                    uint64
-	top                        vote.Token
-	counting                   bool
-	founding, stuck, leaving   bool
-	pledge                     []vote.Elector
-	stuckSince, distrustedFrom vote.Instant
+	nonce                    uint64
+	dir                      vote.Dir
+	elected                  uint64
+	top                      vote.Token
+	counting                 bool
+	founding, stuck, leaving bool
+	pledge                   []vote.Elector
+	stuckSince               vote.Instant
 }
 
 // written is how far a directory is known to have been written, by which life.
