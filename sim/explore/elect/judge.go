@@ -51,12 +51,11 @@ func (x *explorer) decided(w *world, e *vote.Electorate) (wrong string) {
 	if e.Version <= firstVersion || e.Version > finalVersion {
 		return ""
 	}
-	value := x.value(*e)
 	at := &w.decided[e.Version]
-	if *at == value {
-		return ""
-	}
 	if *at != 0 {
+		if x.values[*at].Equal(e) {
+			return ""
+		}
 		return fmt.Sprintf("two electorates %d: %s, and %s", e.Version, electorateText(&x.values[*at]), electorateText(e))
 	}
 	before := w.decided[e.Version-1]
@@ -66,7 +65,7 @@ func (x *explorer) decided(w *world, e *vote.Electorate) (wrong string) {
 	if err := electorate.Follows(&x.values[before], e); err != nil {
 		return err.Error()
 	}
-	*at = value
+	*at = x.value(*e)
 	return ""
 }
 

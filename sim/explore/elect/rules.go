@@ -2,6 +2,7 @@ package elect
 
 import (
 	"reflect"
+	"sync"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -44,6 +45,21 @@ func init() {
 		"electorate.Machine.raceAt": until(joint), "electorate.Machine.needed": when(joint),
 		"electorate.Machine.neededAt": since(2*ttl, func(e *encoder) bool { return joint(e) && field(e.core, "needed").Len() > 0 }),
 	}
+}
+
+var typeRules sync.Map // of reflect.Type: []rule
+
+// rulesOf returns the rule of each field of a struct; nil for one that is written as it stands.
+func rulesOf(t reflect.Type) []rule {
+	if r, ok := typeRules.Load(t); ok {
+		return r.([]rule)
+	}
+	all := make([]rule, t.NumField())
+	for i := range all {
+		all[i] = rules[t.String()+"."+t.Field(i).Name]
+	}
+	typeRules.Store(t, all)
+	return all
 }
 
 // field returns a field by its name.
