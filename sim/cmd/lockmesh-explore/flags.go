@@ -29,6 +29,8 @@ type settings struct {
 	length time.Duration
 	states int
 
+	changes changes
+
 	build explore.Builder // for tests: a node that breaks a rule
 }
 
@@ -43,11 +45,18 @@ writes (readers), three want the two permits of a key (permits) or its only one 
 arrive in every order, or at once but for some that run late; three voters or five, one key or two. It explores small scopes of each kind, then
 wider ones, until its time is over. What a flag sets stays as it is; the rest grows.
 
+With -electorate it drives what decides about electorates alone (internal/electorate), through one change: three voters become four, or two. Every order
+of messages and saves, crashes with what the disk had by then, disks that fail, rivals. No two electorates of one version may be decided, and
+none final before majorities of both halves have gone by the joint one for the length of the drain.
+
 Examples:
   go run ./sim/cmd/lockmesh-explore                          the default: small scopes, in less than a minute
   go run ./sim/cmd/lockmesh-explore -for 1h                  wider and wider ones
   go run ./sim/cmd/lockmesh-explore -want readers -for 10m   readers and a writer
   go run ./sim/cmd/lockmesh-explore -voters 5 -crashes 2     five voters, of which two may crash; the other limits grow
+  go run ./sim/cmd/lockmesh-explore -electorate -for 10m     one change of an electorate
+  go run ./sim/cmd/lockmesh-explore -electorate -propose a:abcd -crashes 1
+                                                             three voters become four, while any one of them may crash
   go run ./sim/cmd/lockmesh-explore -want locks -every -voters 3 -keys 1 -locks 1 -ticks 1 -breaks 0 -crashes 0 -late 1 -apart=false
                                                              this one scope
 
@@ -71,6 +80,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntVar(&s.scope.late, "late", 0, "how `many` times what should be prompt is late by any time: messages, news that a connection is gone, new connections")
 	f.BoolVar(&s.scope.apart, "apart", false, "the clients are nodes of their own; with =false, two of the voters; if not given, both")
 	f.BoolVar(&s.scope.every, "every", false, "messages arrive in every order; with =false, at once unless late; if not given, both. Refreshes and their answers are prompt in either case")
+	f.BoolVar(&s.changes.on, "electorate", false, "explore one change of an electorate that follows the living, instead of locks: see above")
+	f.StringVar(&s.changes.propose, "propose", "", "with -electorate, the one scope in which these `changes` may be proposed, as a:ab,b:abcd; -crashes, -breaks and -idles are its limits")
+	f.IntVar(&s.changes.idles, "idles", 0, "with -propose, how `many` times a node's clock goes on by half a TTL by itself, at most 2")
 	f.DurationVar(&s.length, "for", defaultFor, "how `long` to go on with wider scopes")
 	f.IntVar(&s.states, "states", defaultStates, "how `many` states of one scope to keep at most; ten million fit into 4 GB")
 	err := f.Parse(args)
@@ -109,6 +121,9 @@ func (s *settings) check() error {
 		if s.given[l.name] && (l.n < l.lo || l.n > l.hi) {
 			return fmt.Errorf("-%s %d: it must be in %d..%d", l.name, l.n, l.lo, l.hi)
 		}
+	}
+	if err := s.changes.check(s.given); err != nil {
+		return err
 	}
 	if s.length <= 0 {
 		return fmt.Errorf("-for %v: it must be above 0", s.length)

@@ -53,6 +53,9 @@ func (s *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, s.length)
 	defer cancel()
 	r := &session{settings: s, stdout: stdout, stderr: stderr, began: time.Now(), said: time.Now()}
+	if s.changes.on {
+		return r.runChanges(ctx)
+	}
 	var done, tooWide []scope
 	for c := range s.scopes() {
 		if ctx.Err() != nil {
@@ -82,28 +85,12 @@ func (r *session) explore(ctx context.Context, c scope) (exhausted bool, err err
 	o.MaxStates = r.states
 	began := time.Now()
 	r.ended = ""
-	o.Stop = func(p explore.Progress) bool { return r.look(ctx, c, began, p) }
+	o.Stop = func(p explore.Progress) bool { return r.look(ctx, c.String(), began, p.States, p.Depth, p.Waiting) }
 	rep, err := explore.Run(o)
 	if err != nil {
 		return false, err
 	}
-	r.visited++
-	r.met += rep.States
-	r.transitions += rep.Transitions
-	how := "exhausted"
-	switch {
-	case rep.Violation != nil:
-		how = "VIOLATED"
-	case rep.Exhausted:
-		r.exhausted++
-	default:
-		how = "not exhausted: " + r.ended
-		if r.ended == "" {
-			how = fmt.Sprintf("not exhausted: the limit of %d states is reached; -states sets it", o.MaxStates)
-		}
-	}
-	_, err = fmt.Fprintf(r.stdout, "%v: %d states, %d transitions, depth %d, %.1f s, %s\n", c, rep.States, rep.Transitions, rep.Depth,
-		time.Since(began).Seconds(), how)
+	err = r.tell(c.String(), began, rep.States, rep.Transitions, rep.Depth, rep.Exhausted, rep.Violation != nil)
 	if err == nil && rep.Violation != nil {
 		_, err = fmt.Fprintf(r.stdout, "\nVIOLATION of %v\n", rep.Violation)
 		if err == nil {
@@ -113,8 +100,29 @@ func (r *session) explore(ctx context.Context, c scope) (exhausted bool, err err
 	return rep.Exhausted, err
 }
 
+// tell says how a scope went, and counts it.
+func (r *session) tell(name string, began time.Time, states, transitions, depth int, exhausted, violated bool) error {
+	r.visited++
+	r.met += states
+	r.transitions += transitions
+	how := "exhausted"
+	switch {
+	case violated:
+		how = "VIOLATED"
+	case exhausted:
+		r.exhausted++
+	default:
+		how = "not exhausted: " + r.ended
+		if r.ended == "" {
+			how = fmt.Sprintf("not exhausted: the limit of %d states is reached; -states sets it", r.states)
+		}
+	}
+	_, err := fmt.Fprintf(r.stdout, "%s: %d states, %d transitions, depth %d, %.1f s, %s\n", name, states, transitions, depth, time.Since(began).Seconds(), how)
+	return err
+}
+
 // look is called every now and then. It tells how far the scope is, and reports whether it must end.
-func (r *session) look(ctx context.Context, c scope, began time.Time, p explore.Progress) (stop bool) {
+func (r *session) look(ctx context.Context, name string, began time.Time, states, depth, waiting int) (stop bool) {
 	switch err := ctx.Err(); {
 	case errors.Is(err, context.DeadlineExceeded):
 		r.ended = "the time is over; -for sets it"
@@ -131,8 +139,8 @@ func (r *session) look(ctx context.Context, c scope, began time.Time, p explore.
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	used := m.Sys - m.HeapReleased
-	_, _ = fmt.Fprintf(r.stderr, "%v: %v: %d states, depth %d, queue %d, %.0f states/s, %d MB\n", time.Since(r.began).Round(time.Second), c,
-		p.States, p.Depth, p.Waiting, float64(p.States)/time.Since(began).Seconds(), used>>20)
+	_, _ = fmt.Fprintf(r.stderr, "%v: %s: %d states, depth %d, queue %d, %.0f states/s, %d MB\n", time.Since(r.began).Round(time.Second), name,
+		states, depth, waiting, float64(states)/time.Since(began).Seconds(), used>>20)
 	if m.HeapAlloc > memoryMost {
 		r.ended = fmt.Sprintf("its memory, %d MB, is above the limit of %d MB", m.HeapAlloc>>20, memoryMost>>20)
 		return true

@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim/explore"
+	"github.com/lockmesh/lockmesh/sim/explore/elect"
 )
 
 // one names every limit, so that there is one scope.
@@ -32,6 +34,11 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		{"-for 0s", "above 0"},
 		{"-for 10", "-for"},
 		{"-states 0", "at least 1"},
+		{"-electorate -ticks 1", "-ticks means nothing with -electorate"},
+		{"-propose a:ab", "-propose needs -electorate"},
+		{"-electorate -crashes 1", "-crashes needs -propose"},
+		{"-electorate -propose z:ab", "z:ab"},
+		{"-electorate -propose a:ab -idles 3", "idles"},
 		{"-what", "-h lists"},
 		{"5", "isn't a flag"},
 	} {
@@ -48,11 +55,54 @@ func TestHelpHelps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Examples", "-want", "readers", "-voters", "-keys", "-ticks", "-crashes", "-breaks", "-late", "-locks", "-apart", "-every", "-for", "-states", "Exit status", "50s",
+		"Examples", "-want", "readers", "-voters", "-keys", "-ticks", "-crashes", "-breaks", "-late", "-locks", "-apart", "-every", "-electorate", "-propose", "-idles", "-for", "-states", "Exit status", "50s",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the help doesn't mention %s", want)
 		}
+	}
+}
+
+func TestOneChangeOfTheElectorate(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), strings.Fields("-electorate -propose a:ab -breaks 1 -states 2000"), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a:ab: 200", "the limit of 2000 states", "the joint electorate is decided in", "no violation in 200"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report doesn't have %q:\n%s", want, &out)
+		}
+	}
+}
+
+func TestAChangeBeginsWithLocks(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), strings.Fields("-electorate -states 500"), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"one lock while a become abc, 0 crashes: 5", "three become four: 5", "an attempt is given up: 5"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report doesn't have %q:\n%s", want, &out)
+		}
+	}
+}
+
+// breaks is a machine that panics when something is stored.
+type breaks struct{ elect.Genuine }
+
+func (breaks) Saved(vote.Now, uint64, string) { panic("broken") }
+
+func TestAFaultInAChangeIsReported(t *testing.T) {
+	s, err := parse(strings.Fields("-electorate -propose a:ab"), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.changes.build = func(cfg electorate.Config, state vote.State, now vote.Now) elect.Machine {
+		return breaks{elect.Genuine{Machine: electorate.New(cfg, state, now)}}
+	}
+	var out bytes.Buffer
+	if err := s.run(t.Context(), &out, io.Discard); !errors.Is(err, errViolated) || !strings.Contains(out.String(), "VIOLATION: a: it panics: broken") {
+		t.Errorf("%v:\n%s", err, &out)
 	}
 }
 
@@ -137,10 +187,10 @@ func TestProgressIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &session{settings: s, stderr: &told, began: time.Now().Add(-time.Minute)}
-	if r.look(t.Context(), scope{}, time.Now().Add(-2*time.Second), explore.Progress{States: 1000, Depth: 7, Waiting: 11}) {
+	if r.look(t.Context(), "locks", time.Now().Add(-2*time.Second), 1000, 7, 11) {
 		t.Error("it ends")
 	}
-	if r.look(t.Context(), scope{}, time.Now(), explore.Progress{}) {
+	if r.look(t.Context(), "locks", time.Now(), 0, 0, 0) {
 		t.Error("it ends at the next look")
 	}
 	for _, want := range []string{"1m0s: ", ": 1000 states, depth 7, queue 11, ", " states/s, ", " MB\n"} {

@@ -1,19 +1,247 @@
 package elect
 
-import "testing"
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
 
-func TestTry(t *testing.T) {
-	for _, o := range []Options{
-		{Propose: []string{"a:ab"}},
-		{Propose: []string{"a:abcd"}, Conclude: []string{"a"}},
-		{Propose: []string{"a:ab", "a:abcd"}, Crashes: 1, Crash: []string{"a"}, Conclude: []string{}},
-		{Propose: []string{"a:ab", "b:ab"}, Conclude: []string{"a"}},
-	} {
-		o.MaxStates = 400000
-		r, err := Run(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Log(o.Propose, r, r.Violation)
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// TestTheGenuineMachine exhausts small scopes of each kind.
+func TestTheGenuineMachine(t *testing.T) {
+	small, _ := Scopes()
+	for _, scope := range small {
+		o := scope.Options
+		t.Run(scope.Name, func(t *testing.T) {
+			t.Parallel()
+			if raced {
+				o.MaxStates = 1000
+			}
+			r := run(t, o)
+			t.Log(r)
+			if r.Violation != nil {
+				t.Fatal(r.Violation)
+			}
+			if !raced && (!r.Exhausted || r.Joint == 0 || (r.Final == 0) != o.Mute) {
+				t.Error("not exhausted, or nothing was decided")
+			}
+			if !raced && o.Waits > 0 && (r.Back == 0 || r.Back == r.Final) {
+				t.Error("the joint electorate wasn't ended in both ways")
+			}
+		})
 	}
+}
+
+func TestLimitsAreChecked(t *testing.T) {
+	for _, row := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{}, "0 proposals"},
+		{Options{Propose: []string{"abc"}}, "a voter and its target"},
+		{Options{Propose: []string{"d:abc"}}, "a voter and its target"},
+		{Options{Propose: []string{"a:ba"}}, "in order"},
+		{Options{Propose: []string{"a:abz"}}, "from a to e"},
+		{Options{Propose: []string{"a:ab"}, Crashes: -1}, "negative"},
+		{Options{Propose: []string{"a:ab"}, Idles: 3}, "1 drains and 3 idles"},
+		{Options{Propose: []string{"a:ab"}, Conclude: []string{"a:bd"}}, "no node is called d"},
+		{Options{Propose: []string{"a:ab"}, Drains: 3}, "3 drains"},
+		{Options{Propose: []string{"a:ab"}, Crashes: 7}, "7 crashes"},
+		{Options{Propose: []string{"a:ab"}, Waits: 2}, "2 waits"},
+		{Options{Propose: []string{"a:ab"}, Waits: 1, Failures: 1}, "drop one"},
+		{Options{Propose: []string{"a:ab"}, Crash: []string{"d"}}, "no node is called d"},
+	} {
+		if _, err := Run(row.o); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%+v: %v, want something with %q", row.o, err, row.want)
+		}
+	}
+	o := Options{Propose: []string{"a:ab"}, Attempts: 1, MaxStates: 4000}
+	if r := run(t, o); r.Exhausted || r.States < 4000 || !strings.Contains(r.String(), "not exhausted") {
+		t.Errorf("with a limit of 4000 states: %v", r)
+	}
+	o.MaxStates, o.Stop = 0, func(p Progress) bool { return p.Depth == 7 && p.States > 0 && p.Waiting > 0 }
+	if r := run(t, o); r.Exhausted || r.Depth != 7 {
+		t.Errorf("stopped at depth 7: %v", r)
+	}
+}
+
+func run(t *testing.T, o Options) *Report {
+	t.Helper()
+	r, err := Run(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// mutants break one rule each. The genuine machine exhausts the same limits without a fault.
+var mutants = []struct {
+	how   mutation
+	o     Options
+	lossy bool
+	want  string // part of what is violated
+}{
+	{"a disk that loses what it said was stored", Options{Propose: []string{"a:ab", "b:ac"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"c"}}, true, "two electorates"},
+	{"answers before the promise is stored", Options{Propose: []string{"a:ab"}, Conclude: []string{}, Mute: true}, false, "its disk doesn't have it"},
+	{"numbers attempts by the directory", Options{
+		Propose: []string{"a:ab", "a:ac"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"a"},
+	}, false, "two electorates"},
+	{"accepts without comparing with its promise", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: []string{}, Mute: true}, false, "two electorates"},
+	{"a proposer that ignores what was accepted", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: []string{}, Mute: true}, false, "two electorates"},
+	{"an acceptor that isn't an old voter counts", bothEnds, false, "two electorates 3"},
+	{"no drain", Options{Propose: []string{"a:ab"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
+	{"a drain from when it goes by it itself", Options{Propose: []string{"a:ab"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
+	{"a drain from when half of the joint one goes by it", Options{Propose: []string{"a:abcd"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
+	{"a voter that goes by what isn't stored", Options{Propose: []string{"a:ab"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
+}
+
+// bothEnds has a end the joint electorate by its new voters while b, who hears of none of them, has the old ones go back.
+var bothEnds = Options{Propose: []string{"a:ad"}, Begun: true, Waits: 1, Conclude: []string{"a:bd", "b:c"}, Attempts: 1}
+
+// mutation says how a machine is broken.
+type mutation string
+
+// TestMutantsAreFound has each of them found, with the shortest way to it.
+func TestMutantsAreFound(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(string(m.how), func(t *testing.T) {
+			t.Parallel()
+			o := m.o
+			o.lossy = m.lossy
+			o.lax = strings.HasPrefix(m.want, "two")
+			if !m.lossy {
+				o.Build = m.how.build
+			}
+			if raced {
+				o.MaxStates = 1000
+			}
+			r := run(t, o)
+			t.Logf("depth %d, %d states: %v", r.Depth+1, r.States, r.Violation)
+			if !(raced && r.Violation == nil) && (r.Violation == nil || !strings.Contains(r.Violation.What, m.want)) {
+				t.Errorf("found %v, want something with %q", r.Violation, m.want)
+			}
+		})
+	}
+}
+
+// hungUp is a connection that is gone, so that nothing is said twice.
+var hungUp = conn(0, true, 15)
+
+// broken is a machine that breaks a rule.
+type broken struct {
+	Genuine
+	How mutation
+	New vote.Conn // to d, which isn't an old voter
+}
+
+func (how mutation) build(cfg electorate.Config, state vote.State, now vote.Now) Machine {
+	if how == "numbers attempts by the directory" {
+		cfg.Self.Life = vote.Life(state.Dir)
+	}
+	return &broken{Genuine: genuine(cfg, state, now).(Genuine), How: how}
+}
+
+func (b *broken) Link(now vote.Now, conn vote.Conn, peer vote.SessionID) {
+	if peer.Node == "d" {
+		b.New = conn
+	}
+	b.Machine.Link(now, conn, peer)
+}
+
+// part returns a field, or a field of a field, of the machine, to be changed.
+func part[T any](b *broken, path ...string) *T {
+	v := reflect.ValueOf(b.Machine).Elem()
+	for _, name := range path {
+		v = v.FieldByName(name)
+	}
+	return (*T)(unsafe.Pointer(v.UnsafeAddr()))
+}
+
+func (b *broken) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	msg := *m
+	switch {
+	case b.How == "accepts without comparing with its promise" && m.Kind == vote.KindAccept:
+		*part[vote.Attempt](b, "state", "Promised") = vote.Attempt{}
+	case b.How == "a proposer that ignores what was accepted" && m.Kind == vote.KindPrepared:
+		e := *m.Electing
+		e.Accepted, e.Electorate = vote.Attempt{}, vote.Electorate{}
+		msg.Electing = &e
+	case b.How == "an acceptor that isn't an old voter counts" && b.Known().Joint():
+		// It answers as an old voter would, and whoever asked takes it for c.
+		if from.Node == "d" && (m.Kind == vote.KindPrepared || m.Kind == vote.KindAccepted) {
+			e := *m.Electing
+			from.Node, e.Dir, msg.Electing = "c", elector(2).Dir, &e
+		}
+		if b.Elector() == elector(3) && (m.Kind == vote.KindPrepare || m.Kind == vote.KindAccept) {
+			at := part[vote.Electorate](b, "state", "Electorate")
+			at.Old = append(slices.Clone(at.Old), b.Elector())
+			b.Machine.Hear(now, conn, from, &msg)
+			at.Old = at.Old[:len(at.Old)-1]
+			return
+		}
+	}
+	b.Machine.Hear(now, conn, from, &msg)
+	b.drained(now)
+}
+
+func (b *broken) Saved(now vote.Now, writes uint64, failed string) {
+	b.Machine.Saved(now, writes, failed)
+	b.drained(now)
+}
+
+// drained has the drain begin too early, or be over.
+func (b *broken) drained(now vote.Now) {
+	begun, since := part[bool](b, "drain", "begun"), part[vote.Instant](b, "drain", "since")
+	e, seen := b.Known(), *part[[]vote.Elector](b, "drain", "seen")
+	if !e.Joint() || !e.Has(b.Elector()) {
+		return
+	}
+	sees := func(i int) bool { return slices.Contains(seen, elector(i)) }
+	switch {
+	case b.How == "no drain" && *begun:
+		*since = now.Slow.Add(-electorate.Drain(ttl))
+	case *begun:
+		return
+	case b.How == "a drain from when it goes by it itself" && sees(int(b.Elector().Dir)-1),
+		b.How == "a drain from when half of the joint one goes by it" && most(e.Old, sees):
+		*begun, *since = true, now.Slow
+	default:
+		return
+	}
+	b.Tick(now)
+}
+
+func (b *broken) Drain(out []vote.Outbound) []vote.Outbound {
+	out = b.Machine.Drain(out)
+	if b.How == "a voter that goes by what isn't stored" {
+		for i := range out {
+			if out[i].Message.Kind == vote.KindReport {
+				out[i].Message.Elected = b.Known().Version
+			}
+		}
+	}
+	if b.How == "an acceptor that isn't an old voter counts" && b.Elector() == elector(0) {
+		for _, o := range out { // it asks it as well
+			if o.Conn == vote.LocalConn && (o.Message.Kind == vote.KindPrepare || o.Message.Kind == vote.KindAccept) {
+				out = append(out, vote.Outbound{Conn: b.New, Message: o.Message})
+			}
+		}
+	}
+	held := reflect.ValueOf(b.Machine).Elem().FieldByName("held")
+	for i := range held.Len() {
+		at := held.Index(i)
+		c, m := *(*vote.Conn)(unsafe.Pointer(at.FieldByName("conn").UnsafeAddr())), *(*vote.Message)(unsafe.Pointer(at.FieldByName("m").UnsafeAddr()))
+		if c == hungUp {
+			continue
+		}
+		if b.How == "answers before the promise is stored" {
+			out = append(out, vote.Outbound{Conn: c, Message: m})
+			*(*vote.Conn)(unsafe.Pointer(at.FieldByName("conn").UnsafeAddr())) = hungUp
+		}
+	}
+	return out
 }

@@ -59,8 +59,8 @@ func (e *encoder) value(v reflect.Value) {
 	case reflect.Map:
 		e.mapping(v)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if rule := rules[v.Type().String()+"."+v.Type().Field(i).Name]; rule != nil {
+		for i, rule := range rulesOf(v.Type()) {
+			if rule != nil {
 				rule(e, v, v.Field(i))
 			} else {
 				e.value(v.Field(i))

@@ -2,25 +2,33 @@ package elect
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// decides reports whether some voters are a majority; of both halves, if the electorate is joint. It doesn't share the machine's code on purpose.
+// covers reports whether some voters are a majority; of both halves, if the electorate is joint. It doesn't share the machine's code on purpose.
+func covers(e *vote.Electorate, some func(i int) bool) bool {
+	return most(e.Voters, some) && (len(e.Old) == 0 || most(e.Old, some))
+}
+
+// decides reports whether some voters decide who votes next: a majority; of the old ones, if the electorate is joint.
 func decides(e *vote.Electorate, some func(i int) bool) bool {
-	for _, half := range [][]vote.Elector{e.Voters, e.Old} {
-		n := 0
-		for _, v := range half {
-			if some(int(v.Dir) - 1) {
-				n++
-			}
-		}
-		if 2*n <= len(half) && len(half) > 0 {
-			return false
+	if len(e.Old) > 0 {
+		return most(e.Old, some)
+	}
+	return most(e.Voters, some)
+}
+
+func most(voters []vote.Elector, some func(i int) bool) bool {
+	n := 0
+	for _, v := range voters {
+		if some(int(v.Dir) - 1) {
+			n++
 		}
 	}
-	return true
+	return 2*n > len(voters)
 }
 
 // judgeDisk looks at a disk that has just been written, and notes what all disks together have decided.
@@ -28,11 +36,13 @@ func (x *explorer) judgeDisk(w *world, i int) (wrong string) {
 	n := &w.nodes[i]
 	was, is := &x.disks[n.before], &x.disks[n.disk]
 	switch {
+	case x.o.lax:
 	case is.Electorate.Version < was.Electorate.Version:
 		return fmt.Sprintf("%s stored electorate %d, and goes back to %d", nodeName(i), was.Electorate.Version, is.Electorate.Version)
 	case is.Electorate.Version == was.Electorate.Version && (is.Promised.Compare(was.Promised) < 0 || is.Accepted.Compare(was.Accepted) < 0):
 		return fmt.Sprintf("%s has stored a promise, and takes it back", nodeName(i))
-	case is.Accepted.Number == 0 || is.Electorate.Version >= finalVersion:
+	}
+	if is.Accepted.Number == 0 || is.Electorate.Version >= finalVersion {
 		return ""
 	}
 	if decides(&is.Electorate, func(j int) bool {
@@ -49,12 +59,11 @@ func (x *explorer) decided(w *world, e *vote.Electorate) (wrong string) {
 	if e.Version <= firstVersion || e.Version > finalVersion {
 		return ""
 	}
-	value := x.value(*e)
 	at := &w.decided[e.Version]
-	if *at == value {
-		return ""
-	}
 	if *at != 0 {
+		if x.values[*at].Equal(e) {
+			return ""
+		}
 		return fmt.Sprintf("two electorates %d: %s, and %s", e.Version, electorateText(&x.values[*at]), electorateText(e))
 	}
 	before := w.decided[e.Version-1]
@@ -64,31 +73,43 @@ func (x *explorer) decided(w *world, e *vote.Electorate) (wrong string) {
 	if err := electorate.Follows(&x.values[before], e); err != nil {
 		return err.Error()
 	}
-	*at = value
+	*at = x.value(*e)
 	return ""
 }
 
-// judgeNode looks at what a node knows. A decision may show here first: where the disk of a voter has had two attempts that propose the same in one save, what it answered
-// the first one stands on no disk.
+// judgeNode looks at what a node knows. A decision may show here first: where one save took in two attempts that propose the same, no disk ever had the first
+// one, though what was answered to it counts.
 func (x *explorer) judgeNode(w *world, i int) (wrong string) {
 	l := &x.locals[w.nodes[i].local]
 	if l.known.Version <= firstVersion || l.value == w.decided[min(l.known.Version, finalVersion)] {
 		return ""
 	}
+	base := w.decided[l.known.Version-1]
+	if base == 0 || !x.o.lax && !decides(&x.values[base], func(j int) bool {
+		d := &x.disks[w.nodes[j].disk]
+		return d.Accepted.Number > 0 && d.Value.Equal(&l.known)
+	}) {
+		return fmt.Sprintf("%s goes by electorate %d, %s, which no majority has accepted", nodeName(i), l.known.Version, electorateText(&l.known))
+	}
 	return x.decided(w, &l.known)
 }
 
-// judgeWord looks at what a node says to others: its disk must have it, and only after the drain may the joint electorate be ended.
+// judgeWord looks at what a node says to others: its disk must have it, and only after the drain may the new voters be proposed alone. The old ones may be had
+// back at any time: a majority of them is part of whatever stands.
 func (x *explorer) judgeWord(w *world, i int, m *vote.Message) (wrong string) {
 	e, d := m.Electing, &x.disks[w.nodes[i].disk]
-	granted := e != nil && e.Promised == e.Attempt && d.Electorate.Version < m.Version
+	granted := e != nil && !x.o.lax && e.Promised == e.Attempt && d.Electorate.Version < m.Version
 	switch {
 	case m.Kind == vote.KindPrepared && granted && d.Promised.Compare(e.Attempt) < 0:
 		return fmt.Sprintf("%s says that it has promised attempt %d, and its disk doesn't have it", nodeName(i), e.Attempt.Number)
 	case m.Kind == vote.KindAccepted && granted && d.Accepted.Compare(e.Attempt) < 0:
 		return fmt.Sprintf("%s says that it has accepted attempt %d, and its disk doesn't have it", nodeName(i), e.Attempt.Number)
 	case m.Kind == vote.KindAccept && m.Version == finalVersion:
-		if w.decided[jointVersion] == 0 || !decides(&x.values[w.decided[jointVersion]], func(j int) bool { return w.nodes[j].joined == 2 }) {
+		before := w.decided[jointVersion]
+		if before != 0 && slices.Equal(e.Electorate.Voters, x.values[before].Old) {
+			return ""
+		}
+		if before == 0 || !covers(&x.values[before], func(j int) bool { return w.nodes[j].joined == 2 }) {
 			return fmt.Sprintf("%s ends the joint electorate before majorities of both halves have gone by it for as long as the drain", nodeName(i))
 		}
 	}

@@ -2,6 +2,7 @@ package elect
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -43,7 +44,7 @@ type kind uint8
 
 // What happens to a machine.
 const (
-	starts   kind = iota // arg is its disk
+	starts   kind = iota // arg is its disk, gen the how manieth life it is
 	links                // a connection to a peer comes up, instead of an old one
 	asked                // a question comes over a connection that a peer dialed; arg is the message
 	answered             // an answer comes over the connection to a peer
@@ -55,6 +56,7 @@ const (
 	fails
 	idles
 	drains
+	waits
 )
 
 // outcome is what a machine does on an occasion.
@@ -89,14 +91,14 @@ func ends(c vote.Conn) (peer uint8, theirs bool, gen uint8) {
 func session(i int) vote.SessionID { return vote.SessionID{Node: nodeName(i)} }
 
 // happens returns what becomes of a machine in a state.
-func (x *explorer) happens(o occasion, i int) *outcome {
+func (x *explorer) happens(o occasion, i int) (out *outcome) {
 	if o.kind == starts {
 		o.peer = uint8(i)
 	}
 	if out := x.outcomes[o]; out != nil {
 		return out
 	}
-	out := &outcome{}
+	out = &outcome{}
 	x.outcomes[o] = out
 	defer func() {
 		if r := recover(); r != nil {
@@ -114,11 +116,30 @@ func (x *explorer) happens(o occasion, i int) *outcome {
 	return out
 }
 
+// live has a host live through what was looked up, and panics if it does anything else.
+func (x *explorer) live(i int, o occasion, looked *outcome) {
+	h, out := x.living[i], &outcome{}
+	x.act(h, o, out)
+	x.finish(h, out)
+	if out.local != looked.local || !slices.Equal(out.sent, looked.sent) || out.wrong != looked.wrong {
+		panic(fmt.Sprintf("%s does %v when it lives through %v, and %v when that is looked up", nodeName(i), out, o, looked))
+	}
+	x.living[i] = deep.Copy(h) // the state of what may just have got a number mustn't change
+}
+
 func (x *explorer) act(h *host, o occasion, out *outcome) {
 	m := h.Machine
 	if o.kind == starts {
 		cfg := electorate.Config{Self: session(h.Node), MaxTTL: ttl}
-		h.Machine = x.o.Build(cfg, x.disks[o.arg], vote.Now{Fast: epoch, Slow: epoch})
+		cfg.Self.Life = x.o.life(h.Node, int(o.gen))
+		now := vote.Now{Fast: epoch, Slow: epoch}
+		h.Machine = x.o.Build(cfg, x.disks[o.arg], now)
+		// Gossip sees everybody, whoever is up, and no directories: so it has nobody voted out, nor in.
+		var all []electorate.Seen
+		for i := range x.nodes {
+			all = append(all, electorate.Seen{Name: nodeName(i), State: electorate.Alive})
+		}
+		h.Machine.Core().Gossip(now, all)
 		return
 	}
 	after := time.Duration(0)
@@ -127,6 +148,8 @@ func (x *explorer) act(h *host, o occasion, out *outcome) {
 		after = idle
 	case drains:
 		after = electorate.Drain(ttl)
+	case waits:
+		after = electorate.FailAfter(ttl)
 	}
 	t := at(m).Add(after)
 	now := vote.Now{Fast: t, Slow: t}
@@ -158,7 +181,7 @@ func (x *explorer) act(h *host, o occasion, out *outcome) {
 		s := h.Saving
 		h.Saving = nil
 		m.Saved(now, s.Writes, failed)
-	case idles, drains:
+	case idles, drains, waits:
 		m.Tick(now)
 	}
 }
@@ -175,6 +198,8 @@ func (x *explorer) finish(h *host, out *outcome) {
 		said = said[1:]
 		msg := o.Message
 		switch {
+		case o.Close: // rules.go rests on it
+			out.wrong = "it gives up a connection, after so few polls"
 		case o.Conn == vote.LocalConn:
 			t := at(m)
 			m.Hear(vote.Now{Fast: t, Slow: t}, vote.LocalConn, session(h.Node), &msg)

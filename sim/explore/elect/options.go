@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
@@ -16,9 +17,11 @@ const (
 
 	ttl   = 10 * time.Second
 	epoch = vote.Instant(1 << 40)
-	// idle is how long a node's clock goes on at once: longer than an attempt may take, than a failed save is waited for and than a report is recent, and as
-	// long as a voter of the next rank gives the one before.
+	// idle is how long a node's clock goes on at once: longer than a failed save is waited for and than a report is recent, and as long as a voter of the next
+	// rank gives the one before. Two are as long as an attempt may take, and still shorter than a drain, so that the clocks don't belie it.
 	idle = ttl / 2
+	// maxCrashes bounds how many lives there are of a node; see life.
+	maxCrashes = 6
 )
 
 // Options say what a run explores. All limits together make the space finite.
@@ -30,17 +33,28 @@ type Options struct {
 	Crashes  int      // how many times a node crashes; it starts again whenever it pleases the adversary, or never
 	Failures int      // how many saves fail
 	Cuts     int      // how many times a connection breaks, with the loss of all that is under way on it
-	Idles    int      // how many times the clock of one node goes on by half a TTL, so that an attempt is given up, or the next voter's turn comes
-	Drains   int      // how many times all clocks go on by a drain; 1 by default, and at most 2
+	Idles    int      // how many times the clock of one node goes on by half a TTL, so that the next voter's turn comes or, after two, an attempt is given up
+	Drains   int      // how many times all clocks go on by a drain; 1 by default unless there are waits, and at most 2
+	Waits    int      // how many times all clocks go on for so long that the old voters go back if too few of the new ones are there; at most 1
 	Attempts uint64   // the largest number of an attempt that is followed; 3 by default
 	Crash    []string // which nodes may crash; nil: all
-	Conclude []string // which nodes hear how others stand, so that they may end the joint electorate; nil: all
+	// Conclude are the nodes that hear how others stand, so that they may end the joint electorate: "a" hears all others, "a:bd" only b and d; nil: all hear all.
+	Conclude []string
+
+	Idle []string // whose clocks may go on by themselves; nil: all
+	Mute bool     // nobody tells others what was decided, so that elections go on for as long as they can
+	// Begun has the joint electorate of the first proposal on all disks already, so that only its end is explored.
+	Begun bool
+	// Descend has later lives of a node be smaller ones. They are random in production, and decide between attempts of one number.
+	Descend bool
 
 	Build     Builder             // nil: the machine that production runs
 	MaxStates int                 // stop after so many; 0: when all have been seen
 	Stop      func(Progress) bool // called every now and then; true ends the run
 
-	lossy bool // a crash may lose the last save although it was reported done; for mutants
+	// For mutants.
+	lossy bool // a crash may lose the last save although it was reported done
+	lax   bool // only two electorates of one version count as a fault, and the drain
 }
 
 // Progress tells how far a run is.
@@ -91,6 +105,16 @@ const founders = 3
 
 func nodeName(i int) vote.NodeID { return vote.NodeID('a' + rune(i)) }
 
+// life returns which life the kth of a node is, from 1 on. All lives of all nodes differ.
+func (o *Options) life(i, k int) vote.Life {
+	if o.Descend {
+		k = lifeStride - k
+	}
+	return vote.Life(lifeStride*i + k)
+}
+
+const lifeStride = 2 * (maxCrashes + 2)
+
 func elector(i int) vote.Elector { return vote.Elector{Name: nodeName(i), Dir: vote.Dir(i + 1)} }
 
 // check fills in defaults, and returns the proposals, and how many nodes there are.
@@ -120,16 +144,22 @@ func (o *Options) check() (all []proposal, nodes int, err error) {
 			return nil, 0, errors.New("a limit is negative or above 50")
 		}
 	}
-	if o.Drains == 0 {
+	if o.Crashes > maxCrashes || o.Waits < 0 || o.Waits > 1 {
+		return nil, 0, fmt.Errorf("%d crashes and %d waits: it can be %d and 1 at most", o.Crashes, o.Waits, maxCrashes)
+	}
+	if o.Failures > 0 && o.Waits > 0 {
+		return nil, 0, errors.New("failing saves and waits: whoever can't save for so long is voted out, which isn't followed; drop one of both")
+	}
+	if o.Drains == 0 && o.Waits == 0 {
 		o.Drains = 1
 	}
 	if o.Attempts == 0 {
 		o.Attempts = 3
 	}
 	if time.Duration(o.Drains)*electorate.Drain(ttl)+time.Duration(o.Idles)*idle >= electorate.FailAfter(ttl) || o.Idles > 2 {
-		return nil, 0, fmt.Errorf("%d drains and %d idles: so much time passes that nodes which gossip doesn't name are voted out; 1 and 2 are the most, or 2 and 1", o.Drains, o.Idles)
+		return nil, 0, fmt.Errorf("%d drains and %d idles: so much time passes that the old voters go back; 1 and 2 are the most, or 2 and 1", o.Drains, o.Idles)
 	}
-	for _, names := range [][]string{o.Crash, o.Conclude} {
+	for _, names := range [][]string{o.Crash, heard(o.Conclude), o.Idle} {
 		for _, name := range names {
 			if len(name) != 1 || name[0] < 'a' || int(name[0]-'a') >= nodes {
 				return nil, 0, fmt.Errorf("no node is called %s", name)
@@ -140,6 +170,23 @@ func (o *Options) check() (all []proposal, nodes int, err error) {
 		o.Build = genuine
 	}
 	return all, nodes, nil
+}
+
+// heard returns all names in Options.Conclude.
+func heard(conclude []string) (names []string) {
+	for _, text := range conclude {
+		who, whom, _ := strings.Cut(text, ":")
+		names = append(append(names, who), strings.Split(whom, "")...)
+	}
+	return names
+}
+
+// hears reports whether one node may hear how another stands.
+func (o *Options) hears(j, i int) bool {
+	return o.Conclude == nil || slices.ContainsFunc(o.Conclude, func(text string) bool {
+		who, whom, some := strings.Cut(text, ":")
+		return who == string(nodeName(j)) && (!some || strings.Contains(whom, string(nodeName(i))))
+	})
 }
 
 func (o *Options) may(list []string, i int) bool {

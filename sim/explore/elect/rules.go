@@ -2,6 +2,7 @@ package elect
 
 import (
 	"reflect"
+	"sync"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -18,8 +19,10 @@ var rules map[string]rule
 func init() {
 	rules = map[string]rule{
 		// Never changes, or is empty between calls, or is text for people. Clocks are told apart by what they are compared with.
-		"electorate.Machine.cfg": skip, "electorate.Machine.now": skip, "electorate.Machine.own": skip, "electorate.Machine.out": skip,
+		"electorate.Machine.cfg": func(e *encoder, _, v reflect.Value) { e.num(int64(field(field(v, "Self"), "Life").Uint())) },
+		"electorate.Machine.now": skip, "electorate.Machine.own": skip, "electorate.Machine.out": skip,
 		"electorate.Machine.saves": skip, "electorate.Machine.alarms": skip, "electorate.Machine.started": skip, "electorate.Machine.stuckSince": skip,
+		"electorate.Machine.away": skip,
 
 		// Old copies of directories aren't explored, so how often a state was written matters only between a save and what waits for it.
 		"vote.State.Writes": skip, "electorate.held.writes": sinceWrites, "electorate.Machine.everStored": skip, "electorate.other.writes": skip,
@@ -30,11 +33,17 @@ func init() {
 		// A report counts as one from after the drain or as one from before; see electorate.Machine.goesBy.
 		"electorate.Machine.nonce": skip, "electorate.drain.fresh": func(e *encoder, _, v reflect.Value) { e.flag(v.Uint() > 0) },
 		"electorate.other.told": told, "electorate.other.heard": skip, "electorate.other.firm": skip,
-		"electorate.other.since": skip, // of a node of which gossip says nothing, and too short a time
+		"electorate.other.since": skip, // gossip says nothing new
+		// A connection is given up after ten polls; there never are so many in a life, of which each takes time or an electorate.
+		"electorate.other.unanswered": skip, "electorate.other.askedAt": skip,
 
 		"electorate.drain.seen": unordered, "electorate.race.with": unordered,
 		"electorate.Machine.saving":  when(func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
 		"electorate.Machine.retryAt": until(func(e *encoder) bool { return field(e.core, "stuck").Len() > 0 }),
+		// It is compared with FailAfter. All drains and idles together are shorter, so only a wait makes it as long ago.
+		"electorate.Machine.adopted": func(e *encoder, _, v reflect.Value) {
+			e.flag(joint(e) && int64(e.now)-v.Int() >= int64(electorate.FailAfter(ttl)))
+		},
 		"electorate.drain.since": since(electorate.Drain(ttl), func(e *encoder) bool {
 			return field(field(e.core, "drain"), "begun").Bool()
 		}),
@@ -44,6 +53,21 @@ func init() {
 		"electorate.Machine.raceAt": until(joint), "electorate.Machine.needed": when(joint),
 		"electorate.Machine.neededAt": since(2*ttl, func(e *encoder) bool { return joint(e) && field(e.core, "needed").Len() > 0 }),
 	}
+}
+
+var typeRules sync.Map // of reflect.Type: []rule
+
+// rulesOf returns the rule of each field of a struct; nil for one that is written as it stands.
+func rulesOf(t reflect.Type) []rule {
+	if r, ok := typeRules.Load(t); ok {
+		return r.([]rule)
+	}
+	all := make([]rule, t.NumField())
+	for i := range all {
+		all[i] = rules[t.String()+"."+t.Field(i).Name]
+	}
+	typeRules.Store(t, all)
+	return all
 }
 
 // field returns a field by its name.

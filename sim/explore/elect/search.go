@@ -25,6 +25,7 @@ type explorer struct {
 	messageOf map[string]uint32
 
 	report Report
+	living []*host // for a test: hosts that live through what is looked up
 }
 
 func newExplorer(o Options) (*explorer, error) {
@@ -46,12 +47,19 @@ func (x *explorer) begin() (w world, wrong string) {
 	for i := range founders {
 		first.Voters = append(first.Voters, elector(i))
 	}
-	w = world{crashes: uint8(x.o.Crashes), failures: uint8(x.o.Failures), cuts: uint8(x.o.Cuts), drains: uint8(x.o.Drains)}
+	w = world{crashes: uint8(x.o.Crashes), failures: uint8(x.o.Failures), cuts: uint8(x.o.Cuts), drains: uint8(x.o.Drains), waits: uint8(x.o.Waits)}
 	w.decided[firstVersion] = x.value(first)
+	if x.o.Begun {
+		first = vote.Electorate{Version: jointVersion, Lineage: 1, Voters: x.proposals[0].target, Old: first.Voters}
+		w.decided[jointVersion], w.proposed = x.value(first), 1
+	}
 	for i := range x.nodes {
 		n := &w.nodes[i]
 		n.disk = x.disk(vote.State{Mesh: "explored", Name: nodeName(i), Dir: elector(i).Dir, Electorate: first})
 		n.before = n.disk
+		if x.o.Begun {
+			n.joined = 1
+		}
 		if wrong := x.start(&w, i); wrong != "" {
 			return w, wrong
 		}
@@ -155,6 +163,9 @@ func (x *explorer) count(w *world) {
 	}
 	if w.decided[finalVersion] != 0 {
 		x.report.Final++
+		if slices.Equal(x.values[w.decided[finalVersion]].Voters, x.values[w.decided[jointVersion]].Old) {
+			x.report.Back++
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 	stepCut // the connection that a dialed to b breaks, and comes up again
 	stepIdle
 	stepDrain
+	stepWait
 )
 
 // steps appends all that can happen in a world.
@@ -51,7 +52,7 @@ func (x *explorer) steps(w *world, todo []step) []step {
 					todo = append(todo, step{stepCrash, a, 0, 1})
 				}
 			}
-			if int(n.idles) < x.o.Idles && l.known.Version < finalVersion {
+			if int(n.idles) < x.o.Idles && l.known.Version < finalVersion && x.o.may(x.o.Idle, i) {
 				todo = append(todo, step{stepIdle, a, 0, 0})
 			}
 		}
@@ -63,6 +64,9 @@ func (x *explorer) steps(w *world, todo []step) []step {
 	}
 	if w.drains > 0 && w.decided[jointVersion] != 0 {
 		todo = append(todo, step{stepDrain, 0, 0, 0})
+	}
+	if w.waits > 0 && w.decided[jointVersion] != 0 {
+		todo = append(todo, step{stepWait, 0, 0, 0})
 	}
 	return todo
 }
@@ -93,10 +97,10 @@ func (x *explorer) between(w *world, i, j int, todo []step) []step {
 		return todo
 	}
 	l := &x.locals[from]
-	for v := max(to.known.Version, firstVersion) + 1; v <= l.known.Version; v++ {
+	for v := max(to.known.Version, firstVersion) + 1; v <= l.known.Version && !x.o.Mute; v++ {
 		todo = append(todo, step{stepTell, a, b, w.decided[v]})
 	}
-	if to.known.Version == jointVersion && l.stored == jointVersion && x.o.may(x.o.Conclude, j) {
+	if to.known.Version == jointVersion && l.known.Version == jointVersion && x.o.hears(j, i) {
 		todo = append(todo, step{stepReport, a, b, 0})
 	}
 	return todo
@@ -146,7 +150,13 @@ func (x *explorer) apply(w *world, s step) (wrong string) {
 		n.idles++
 		return x.happen(w, i, occasion{kind: idles})
 	}
-	w.drains--
+	long := drains
+	if s.what == stepWait {
+		long = waits
+		w.waits--
+	} else {
+		w.drains--
+	}
 	for k := range x.nodes {
 		if d := &w.nodes[k]; d.joined == 1 {
 			d.joined = 2
@@ -154,7 +164,7 @@ func (x *explorer) apply(w *world, s step) (wrong string) {
 	}
 	for k := range x.nodes {
 		if w.nodes[k].local != 0 {
-			if wrong := x.happen(w, k, occasion{kind: drains}); wrong != "" {
+			if wrong := x.happen(w, k, occasion{kind: long}); wrong != "" {
 				return wrong
 			}
 		}
@@ -167,6 +177,9 @@ func (x *explorer) reports(w *world, i, j int) (wrong string) {
 	gen := generation(w, i, j)
 	out := x.happens(occasion{local: w.nodes[i].local, kind: polled, peer: uint8(j), gen: gen, arg: x.poll}, i)
 	w.nodes[i].local = out.local
+	if x.living != nil {
+		x.live(i, occasion{kind: polled, peer: uint8(j), gen: gen, arg: x.poll}, out)
+	}
 	for _, s := range out.sent {
 		if x.messages[s.msg].Kind == vote.KindReport {
 			return x.happen(w, j, occasion{kind: reported, peer: uint8(i), gen: gen, arg: s.msg})
@@ -205,11 +218,16 @@ func (x *explorer) crash(w *world, i int, saved bool) (wrong string) {
 func (x *explorer) start(w *world, i int) (wrong string) {
 	n := &w.nodes[i]
 	n.lives++
-	out := x.happens(occasion{kind: starts, arg: n.disk}, i)
+	begins := occasion{kind: starts, gen: n.lives, arg: n.disk}
+	out := x.happens(begins, i)
 	if out.wrong != "" {
 		return out.wrong
 	}
 	n.local = out.local
+	if x.living != nil {
+		x.living[i] = &host{Node: i}
+		x.live(i, begins, out)
+	}
 	for j := range x.nodes {
 		if j == i {
 			continue
@@ -244,16 +262,20 @@ func (x *explorer) happen(w *world, i int, o occasion) (wrong string) {
 	if wrong := x.judgeNode(w, i); wrong != "" {
 		return wrong
 	}
+	if x.living != nil {
+		x.live(i, o, out)
+	}
 	for _, s := range out.sent {
+		j := int(s.to)
+		if w.nodes[j].local == 0 || s.answer && s.gen != generation(w, i, j) {
+			continue // nobody is there to hear it
+		}
 		if wrong := x.judgeWord(w, i, &x.messages[s.msg]); wrong != "" {
 			return wrong
 		}
-		j := int(s.to)
-		switch {
-		case w.nodes[j].local == 0: // nobody is there to hear it
-		case s.answer && s.gen == generation(w, i, j):
+		if s.answer {
 			w.tells[i][j] = w.tells[i][j].add(s.gen, s.msg)
-		case !s.answer:
+		} else {
 			w.asks[i][j] = w.asks[i][j].add(s.gen, s.msg)
 		}
 	}

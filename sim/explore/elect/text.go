@@ -16,6 +16,7 @@ type Report struct {
 	Exhausted   bool
 	Joint       int // states in which the joint electorate is decided
 	Final       int // and those in which the final one is
+	Back        int // of which the old voters went back
 	Locals      int // different states of single nodes
 	Occasions   int // different things that happened to those
 
@@ -27,8 +28,8 @@ func (r *Report) String() string {
 	if !r.Exhausted {
 		how = "not exhausted"
 	}
-	return fmt.Sprintf("%d states, %d transitions, depth %d, %s, %d not followed; joint electorate decided in %d, final one in %d; %d states of single nodes, %d occasions",
-		r.States, r.Transitions, r.Depth, how, r.Cut, r.Joint, r.Final, r.Locals, r.Occasions)
+	return fmt.Sprintf("%d states, %d transitions, depth %d, %s, %d not followed; joint electorate decided in %d, final one in %d, of which back to the old voters in %d; %d states of single nodes, %d occasions",
+		r.States, r.Transitions, r.Depth, how, r.Cut, r.Joint, r.Final, r.Back, r.Locals, r.Occasions)
 }
 
 // Violation is a rule that was violated, and the steps that led to it.
@@ -88,6 +89,9 @@ func (x *explorer) stepText(w *world, s step) string {
 	case stepIdle:
 		return fmt.Sprintf("%s idles for half a TTL", a)
 	}
+	if s.what == stepWait {
+		return "so much time passes that the old voters may go back"
+	}
 	return "a drain passes"
 }
 
@@ -110,7 +114,11 @@ func attemptText(a vote.Attempt) string {
 	if a.Number == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%d%s", a.Number, nodeName(int(a.By)-1))
+	k := int(a.By) % lifeStride
+	if k = min(k, lifeStride-k); k == 1 {
+		return fmt.Sprintf("%d%s", a.Number, nodeName(int(a.By)/lifeStride))
+	}
+	return fmt.Sprintf("%d%s'%d", a.Number, nodeName(int(a.By)/lifeStride), k)
 }
 
 func diskText(s *vote.State) string {

@@ -36,6 +36,7 @@ type world struct {
 	decided                         [finalVersion + 1]uint16 // by version
 	proposed                        uint8                    // which of the proposals have been made
 	crashes, failures, cuts, drains uint8                    // how many may still be
+	waits                           uint8
 }
 
 // The versions of one change.
@@ -66,7 +67,7 @@ func (x *explorer) pack(w *world, b []byte) []byte {
 	for _, d := range w.decided[jointVersion:] {
 		b = binary.AppendUvarint(b, uint64(d))
 	}
-	return append(b, w.proposed, w.crashes, w.failures, w.cuts, w.drains)
+	return append(b, w.proposed, w.crashes, w.failures, w.cuts, w.drains, w.waits)
 }
 
 func (x *explorer) unpack(b []byte, w *world) {
@@ -100,6 +101,6 @@ func (x *explorer) unpack(b []byte, w *world) {
 	for v := jointVersion; v <= finalVersion; v++ {
 		w.decided[v] = uint16(word())
 	}
-	c := take(5)
-	w.proposed, w.crashes, w.failures, w.cuts, w.drains = c[0], c[1], c[2], c[3], c[4]
+	c := take(6)
+	w.proposed, w.crashes, w.failures, w.cuts, w.drains, w.waits = c[0], c[1], c[2], c[3], c[4], c[5]
 }

@@ -1,0 +1,103 @@
+package elect
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/sim/explore/internal/deep"
+)
+
+// TestLookingUpIsLivingThrough takes random walks in worlds that have been searched, and has machines of flesh and blood live through each of them
+// beside: what is looked up must be what they do. It fails when the encoder leaves out something that matters.
+func TestLookingUpIsLivingThrough(t *testing.T) {
+	for name, o := range map[string]Options{
+		"three become two":  {Propose: []string{"a:ab", "b:ac", "a:ac"}, Crashes: 2, Failures: 1, Cuts: 1, Idles: 1},
+		"three become four": {Propose: []string{"a:abcd", "b:ab"}, Crashes: 2, Failures: 1, Cuts: 1, Idles: 2},
+		"two drains":        {Propose: []string{"a:ab", "c:abcd"}, Crashes: 2, Idles: 1, Drains: 2, Attempts: 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x, err := newExplorer(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, wrong := x.begin()
+			if wrong != "" {
+				t.Fatal(wrong)
+			}
+			walks, decided := 30, 0
+			if raced {
+				walks = 10
+			}
+			rng := rand.New(rand.NewPCG(1, 2))
+			for range walks {
+				w := first
+				x.living = make([]*host, x.nodes)
+				for i := range x.nodes {
+					x.living[i] = deep.Copy(x.locals[w.nodes[i].local].host)
+				}
+				for range 300 {
+					todo := x.steps(&w, nil)
+					if len(todo) == 0 || x.over(&w) {
+						break
+					}
+					s := todo[rng.IntN(len(todo))]
+					if (s.what == stepCrash || s.what == stepFails || s.what == stepIdle || s.what == stepCut) && rng.IntN(20) > 0 {
+						continue // or all of them come at once
+					}
+					if wrong := x.apply(&w, s); wrong == impossible {
+						break
+					} else if wrong != "" {
+						t.Fatal(wrong)
+					}
+					x.tidy(&w)
+					var back world
+					if x.unpack(x.pack(&w, nil), &back); !o.lossy {
+						for i := range back.nodes {
+							back.nodes[i].before = w.nodes[i].before // isn't packed
+						}
+					}
+					if back != w {
+						t.Fatalf("%+v was packed, and came back as %+v", w, back)
+					}
+				}
+				if w.decided[jointVersion] != 0 {
+					decided++
+				}
+			}
+			t.Logf("%d of %d walks came to a joint electorate", decided, walks)
+			if decided == 0 && !raced {
+				t.Error("no walk came to a joint electorate")
+			}
+		})
+	}
+}
+
+// TestRulesNameFields holds each rule to be that of a field, so that none is left behind when fields get other names.
+func TestRulesNameFields(t *testing.T) {
+	fields, met := make(map[string]bool), make(map[reflect.Type]bool)
+	var visit func(reflect.Type)
+	visit = func(v reflect.Type) {
+		if met[v] {
+			return
+		}
+		met[v] = true
+		switch v.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+			visit(v.Elem())
+		case reflect.Struct:
+			for i := range v.NumField() {
+				fields[v.String()+"."+v.Field(i).Name] = true
+				visit(v.Field(i).Type)
+			}
+		}
+	}
+	visit(reflect.TypeFor[electorate.Machine]())
+	for name := range rules {
+		if !fields[name] {
+			t.Errorf("there is a rule for %s, which is no field", name)
+		}
+	}
+}
