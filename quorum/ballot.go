@@ -52,12 +52,13 @@ func (b *ballot) set() Set {
 	return s
 }
 
-// token returns the largest token among the votes for a slot: the one that the ballot settles on.
+// token returns the largest token among the votes for a slot: the one that the ballot settles on. A vote that was asked for a token may have it by now,
+// though its answer hasn't come: with a smaller one the voter would be free to give that to another reader.
 func (b *ballot) token(slot vote.Slot) vote.Token {
 	var t vote.Token
 	for i := range b.votes {
 		if b.votes[i].stands() && b.votes[i].slot == slot {
-			t = max(t, b.votes[i].token)
+			t = max(t, b.votes[i].token, b.votes[i].asking)
 		}
 	}
 	return t

@@ -100,7 +100,7 @@ func (q *Requester) restate(p *peer) {
 			v.asked = false // it drops what isn't listed
 			continue
 		}
-		v.asked, v.taken, v.busy, v.unfit, v.asking, v.extending, v.released = true, 0, false, 0, 0, false, false
+		v.asked, v.taken, v.busy, v.unfit, v.extending, v.released = true, 0, false, 0, false, false // what it is asked to confirm it may have
 		p.book.base = p.book.base.Plus(vote.OfRequest(r.number))
 		if len(m.Entries) == vote.MaxEntries {
 			q.urgent(p, m)

@@ -1,0 +1,51 @@
+package quorum
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A voter that was asked to confirm a token may have it, whether or not its answer has come. To win with a smaller one, which the voter is free to give to
+// another reader meanwhile, gave two readers one token (seed 21745 of worlds whose electorate follows the living; found when nothing of it was changing).
+func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		b := newBench(t, 3)
+		b.all()
+		n, err := b.q.Lock(b.now, Ask{Wish: vote.Wish{Key: "k", Mode: vote.Shared}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.promise("v2", n, 1, 84)
+		b.promise("v1", n, 1, 100) // v2 is asked for 100
+		b.say("v2", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 200})
+		b.promise("v0", n, 1, 100) // v0 and v1 are asked for 200
+		if e := b.last(EventGranted); e != nil {
+			t.Fatalf("%+v", e)
+		}
+		both := []vote.NodeID{"v0", "v1"}
+		for _, v := range both {
+			if broken { // it has heard of it, and its answer is lost
+				b.q.Unlink(b.now, b.place(v))
+				b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Life: 5})
+			}
+		}
+		b.say("v2", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1}) // and is yielded
+		b.say("v2", vote.Message{Kind: vote.KindTaken, Number: n, Token: 50})   // so all is counted anew
+		b.pass(time.Millisecond)
+		if e := b.last(EventGranted); e != nil {
+			t.Fatalf("it wins with token %d while v0 and v1 may have 200 for it", e.Token)
+		}
+		for _, v := range both {
+			if broken {
+				b.answer(v, vote.Entry{Number: n, Serial: 1, Token: 200})
+			} else {
+				b.say(v, vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 200})
+			}
+		}
+		if e := b.last(EventGranted); e == nil || e.Token != vote.Token(200).First() {
+			t.Fatalf("%+v", e)
+		}
+	}
+}
