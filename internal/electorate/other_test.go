@@ -284,7 +284,7 @@ func TestRefound(t *testing.T) {
 	if e := l.units["d"].m.Known(); e.Floor != 12345 || e.Lineage != lineage || e.Joint() {
 		t.Fatalf("%+v", e)
 	}
-	if !Refounded(1, 1048577) || Refounded(1048577, 1048578) || Refounded(0, 1) || Refounded(0, 1048577) {
+	if !Refounded(1, 1048577) || Refounded(1048577, 1048578) || Refounded(0, 1) || !Refounded(0, 1048577) {
 		t.Error("what was refounded is mistaken")
 	}
 	// Those who come back take it over, whatever they had.

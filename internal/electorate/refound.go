@@ -13,8 +13,9 @@ import (
 // said to be gone for good.
 const refoundStep = 1 << 20
 
-// Refounded reports whether one version comes from another by an operator's word, and not by a decision of voters.
-func Refounded(from, to uint64) bool { return from > 0 && from/refoundStep != to/refoundStep }
+// Refounded reports whether an operator's word stands between two versions, and not only decisions of voters. From zero, which is no electorate, it may
+// stand as well: a node that has just started can be named before it has stored any other version.
+func Refounded(from, to uint64) bool { return from/refoundStep != to/refoundStep }
 
 // ErrNotLost says that a majority of the voters is there, so that there is nothing to found again.
 var ErrNotLost = errors.New("a majority of the voters answers")
