@@ -120,6 +120,28 @@ func TestNonsenseIsIgnored(t *testing.T) {
 	b.expect("")
 }
 
+func TestAttemptsOfNobodyAreIgnored(t *testing.T) {
+	for _, a := range []vote.Attempt{attempt(1<<64-1, 7), attempt(vote.MaxAttempt+1, 7), attempt(5, 0), attempt(0, 7)} {
+		b := newBench(t, "3: a b c")
+		b.say("b", prepare(4, a))
+		b.say("b", accept(a, "4: a b (a b c)"))
+		for k := vote.KindPrepare; k <= vote.KindAccepted; k++ {
+			b.say("b", vote.Message{Kind: k, Version: 4, Electing: &vote.Electing{Promised: a}})
+		}
+		if b.m.number > 5 || b.m.state.Promised != (vote.Attempt{}) || len(b.m.Saves()) > 0 {
+			t.Errorf("%v: the next attempt has a number above %d, and %v was promised", a, b.m.number, b.m.state.Promised)
+		}
+	}
+}
+
+func TestTheLargestAttemptThereCanBeEndsNothing(t *testing.T) {
+	l := founded(t, "a b c")
+	l.start("d e", false)
+	l.mail = append(l.mail, letter{l.wires()[0], "b", "a", l.units["b"].self.Life, prepare(2, attempt(1<<64-1, 7))})
+	l.pass(6 * maxTTL)
+	l.want("a b c d e", "3: a, b, c, d, e")
+}
+
 func TestAnOldCopyIsNoticed(t *testing.T) {
 	l := founded(t, "a b c")
 	old := l.units["c"].disk

@@ -73,6 +73,10 @@ func (e *Electorate) Check() error {
 		return fmt.Errorf("electorate %d has no voters", e.Version)
 	case e.Version == 0 && e.Joint():
 		return errors.New("an electorate without a version is joint")
+	case e.Version == 1 && e.Joint():
+		return errors.New("electorate 1 is joint, but there is none before it")
+	case e.Version > MaxVersion:
+		return fmt.Errorf("there is no electorate %d", e.Version)
 	case e.Floor > MaxToken:
 		return fmt.Errorf("the floor of electorate %d is no token", e.Version)
 	case len(e.All()) > MaxVoters:
@@ -104,6 +108,21 @@ type Attempt struct {
 	// By is the life of the process that proposes: no two have the same. Its directory wouldn't do: a process that dies before its own promise is stored
 	// would number the next proposal, which may be another, as the last.
 	By Life `json:"by"`
+}
+
+// MaxAttempt is the largest number of an attempt, and MaxVersion the largest version of an electorate. Nobody counts that far; whoever names a larger one
+// is broken, and what is counted on from there must not begin anew at zero.
+const (
+	MaxAttempt uint64 = 1 << 62
+	MaxVersion uint64 = 1 << 62
+)
+
+// Check complains about what is no attempt. Zero is fine: it is none.
+func (a Attempt) Check() error {
+	if (a.Number == 0) != (a.By == 0) || a.Number > MaxAttempt {
+		return fmt.Errorf("there is no attempt %d by life %d", a.Number, a.By)
+	}
+	return nil
 }
 
 // Compare orders attempts.
