@@ -31,7 +31,7 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 	if e.Version == 0 {
 		return errors.New("this node knows of no electorate; start the founders with Found, or let it meet a node of the mesh")
 	}
-	if decides(e, func(v vote.Elector) bool {
+	if majority(e.Deciding(), func(v vote.Elector) bool { // of a joint electorate the old voters: without the new ones they go back
 		o := m.others[v.Name]
 		return v == m.Elector() || o != nil && m.recent(o) && o.told.dir == v.Dir
 	}) {
