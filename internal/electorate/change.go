@@ -138,7 +138,7 @@ func (m *Machine) conclude() {
 // goesBy reports whether a voter goes by the electorate that we know and remembers, as it has said in answer to a poll from nonce on.
 func (m *Machine) goesBy(v vote.Elector, nonce uint64) bool {
 	if v == m.Elector() {
-		return m.stored.Electorate.Version == m.state.Electorate.Version && m.own.Counting
+		return m.stored.Electorate.Version == m.state.Electorate.Version && m.remembers()
 	}
 	o := m.others[v.Name]
 	return o != nil && o.firm && o.told.dir == v.Dir && o.copied != v.Dir && o.told.elected == m.state.Electorate.Version && o.told.counting &&

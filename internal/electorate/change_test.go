@@ -291,6 +291,26 @@ func TestTheDrainNeedsWhatIsStored(t *testing.T) {
 	l.want("a b c d e", "3: a, b, c, d, e")
 }
 
+// What a new life finds in its directory may not be synced: whoever counts on it counts on what a loss of power takes back.
+func TestTheDrainNeedsWhatThisLifeHasStored(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.restart(vote.State{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate("4: a d (a b c)")}, 2)
+	poll := func() bool {
+		b.m.Drain(nil)
+		b.say("b", vote.Message{Kind: vote.KindPoll})
+		return b.m.Drain(nil)[0].Message.Counting
+	}
+	b.pass(maxTTL)
+	if len(b.m.drain.seen) > 0 || poll() {
+		t.Fatalf("%v go by the joint version, as far as the disk is known", b.m.drain.seen)
+	}
+	b.save("")
+	b.pass(maxTTL)
+	if !slices.Equal(b.m.drain.seen, electors("a")) || !poll() {
+		t.Fatalf("%v go by the joint version", b.m.drain.seen)
+	}
+}
+
 // flushEarlier ends those saves of a node that hold no later electorate than that of a version.
 func (l *lab) flushEarlier(name vote.NodeID, version uint64) {
 	for u := l.units[name]; len(u.saves) > 0 && u.saves[0].Electorate.Version <= version; {
