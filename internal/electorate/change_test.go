@@ -464,6 +464,16 @@ func TestABrokenDiskIsVotedOutInTime(t *testing.T) {
 	}
 }
 
+// A voter that was found out as an old copy takes part in nothing. Those who can't tell by what they have heard of it must not keep it for ever.
+func TestAnOldCopyIsVotedOutByThoseWhoDontKnow(t *testing.T) {
+	l := founded(t, "a b c")
+	l.start("d", false)
+	l.pass(2 * maxTTL)
+	l.units["c"].m.Distrust(l.now, "x") // which is gone
+	l.pass(FailAfter(maxTTL) + 3*maxTTL)
+	l.want("a b d", "3: a, b, d")
+}
+
 func TestSomebodyElseConcludesWhenTheFirstIsGone(t *testing.T) {
 	l := joined(t, nil)
 	l.stop("a")

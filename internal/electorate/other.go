@@ -183,7 +183,7 @@ func (m *Machine) recent(o *other) bool {
 // report answers a poll.
 func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 	// A directory that isn't stored yet may never be: others must not pledge with it (found by seed 5772).
-	e := &vote.Electing{Dir: m.state.Dir, Founding: m.founding() && m.everStored, Stuck: m.stuck != "", Leaving: m.leaving}
+	e := &vote.Electing{Dir: m.state.Dir, Founding: m.founding() && m.everStored, Stuck: m.stuck != "" || !m.Trusted(), Leaving: m.leaving}
 	if m.everStored {
 		e.Writes = m.stored.Writes
 	}
