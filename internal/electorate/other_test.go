@@ -320,6 +320,24 @@ func TestRefound(t *testing.T) {
 	}
 }
 
+func TestWhoCannotVoteIsNoVoterAfterRefounding(t *testing.T) {
+	for _, c := range []struct{ how, bad string }{{"", ""}, {"=stuck", "directory of d can't be written"}, {"=copied", "directory of d can't be written"}} {
+		b := scene(t, "3: a b c", "b=gone c=gone d"+c.how)
+		switch err := b.m.Refound(b.now, nodes("a d"), 0); {
+		case c.bad == "" && err != nil:
+			t.Errorf("d%s: %v", c.how, err)
+		case c.bad != "" && (err == nil || !strings.Contains(err.Error(), c.bad)):
+			t.Errorf("d%s: %v, want %q", c.how, err, c.bad)
+		}
+	}
+	b := scene(t, "3: a b c", "b=gone c=gone d")
+	b.say("d", prepare(4, attempt(5, 7)))
+	b.save("no space")
+	if err := b.m.Refound(b.now, nodes("a d"), 0); err == nil || !strings.Contains(err.Error(), "no space") {
+		t.Errorf("with a full disk: %v", err)
+	}
+}
+
 // newLabMachine knows of nothing.
 func newLabMachine(t *testing.T) *Machine {
 	l := newLab(t, "x")

@@ -38,13 +38,15 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 		return ErrNotLost
 	}
 	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, Floor: min(max(e.Floor, floor), vote.MaxToken/2)}
-	var missing []string
+	var missing, unfit []string
 	for _, name := range names {
 		switch o := m.others[name]; {
 		case name == m.cfg.Self.Node:
 			next.Voters = append(next.Voters, m.Elector())
 		case o == nil || !m.recent(o) || o.told.dir == 0:
 			missing = append(missing, string(name))
+		case o.told.stuck || o.copied == o.told.dir:
+			unfit = append(unfit, string(name))
 		default:
 			next.Voters = append(next.Voters, vote.Elector{Name: name, Dir: o.told.dir})
 		}
@@ -53,6 +55,10 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 	switch {
 	case len(missing) > 0:
 		return fmt.Errorf("this node is not in touch with %s; name only nodes that are up and have a state directory", strings.Join(missing, ", "))
+	case len(unfit) > 0:
+		return fmt.Errorf("the state directory of %s can't be written, or is an old copy; name only nodes that can vote", strings.Join(unfit, ", "))
+	case m.stuck != "":
+		return fmt.Errorf("the state directory can't be written: %s; call it on a node that can vote", m.stuck)
 	case !slices.Contains(next.Voters, m.Elector()):
 		return fmt.Errorf("this node, %s, must be among the voters: call it on one that is", m.cfg.Self.Node)
 	}
