@@ -225,7 +225,8 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 		slices.SortFunc(stay, vote.Elector.Compare)
 	}
 	in = in[:min(len(in), vote.MaxVoters-len(e.Voters))] // both halves of a joint electorate together are bounded, too
-	size := min(len(stay)+len(in), m.cfg.MaxVoters)
+	// It grows no further than to MaxVoters, and isn't made smaller for it: another voter may allow for more, and they would take turns for ever.
+	size := min(len(stay)+len(in), max(len(stay), m.cfg.MaxVoters))
 	switch {
 	case len(e.Voters) == 1 && size < 3: // one hands over to one
 		size = min(size, 1)
