@@ -325,6 +325,29 @@ func TestALeaseKeepsItsInstantWhenTheElectorateChanges(t *testing.T) {
 	}
 }
 
+// A voter that can't store the newest version counts for a while, under the one before. Nobody is to be told after that that locks can be had by its vote.
+func TestAVoterThatStaysBehindIsToldToBe(t *testing.T) {
+	f := follow(t, "1: a b c")
+	f.goes["b"], f.goes["c"] = 1, 1
+	f.reelect("2: a b c d e (a b c)")
+	f.link("d e")
+	for range 10 {
+		f.pass(ttl / 5)
+		f.ack("a b c d e")
+	}
+	n := f.lock(true)
+	f.promise(n, "a b c d e")
+	f.pass(ttl / 5)
+	f.ack("a b c d e")
+	f.want(n, EventNone)
+	if f.q.Ready() {
+		t.Error("it says that it is ready")
+	}
+	if c := f.q.census(); !strings.HasPrefix(c, "3 of 5 voters count: b behind (it goes by electorate 1), c behind") {
+		t.Error(c)
+	}
+}
+
 func TestUnderWhichVersionAnAcknowledgementCounts(t *testing.T) {
 	for _, c := range []struct {
 		goes           uint64

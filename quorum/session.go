@@ -71,8 +71,10 @@ func (p *peer) reachable() bool { return p.up() && p.answered && p.refused == vo
 func (p *peer) counts() bool { return p.reachable() && p.counting }
 
 // behind reports whether the voter goes by an electorate under which nothing counts here any more. It has been told of a newer one; if it stays
-// behind, its state directory can't be written.
-func (q *Requester) behind(p *peer) bool { return q.cfg.Following && p.goes+1 < q.newest.version }
+// behind, its state directory can't be written. What it says under the one before counts for a TTL.
+func (q *Requester) behind(p *peer) bool {
+	return q.cfg.Following && p.goes < q.newest.version && !(q.before.Known() && p.goes == q.before.version)
+}
 
 // hopeless reports whether the voter is known to give no vote for now.
 func (p *peer) hopeless() bool {

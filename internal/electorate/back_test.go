@@ -1,6 +1,9 @@
 package electorate
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // TestTheOldOnesGoBack has the old voters decide that they go on alone when too few of the new ones are there, and only then.
 func TestTheOldOnesGoBack(t *testing.T) {
@@ -26,6 +29,28 @@ func TestTheOldOnesGoBack(t *testing.T) {
 			}
 		} else if got != "" {
 			t.Errorf("%s: it runs for %q", c.name, got)
+		}
+	}
+}
+
+// Where too few of the new voters are there, nothing is lost: to found the electorate again beside old ones that go back would make two of it.
+func TestNothingIsLostWhileTheOldOnesCanGoBack(t *testing.T) {
+	for _, c := range []struct {
+		e, others string
+		lost      bool
+	}{
+		{"4: a d e (a b c)", "b c d=gone e=gone", false},
+		{"4: a d e (a b c)", "b=gone c=gone d e", true},
+		{"4: a d e (a b c)", "b c=gone d=gone e=gone", false},
+		{"4: a d e (a b c)", "b=gone c=gone d=gone e=gone", true},
+		{"3: a b c", "b=gone c=gone", true},
+	} {
+		b := scene(t, c.e, c.others)
+		if s := b.m.Status(b.now).Lost; (s != "") != c.lost {
+			t.Errorf("%s with %s: lost: %q", c.e, c.others, s)
+		}
+		if err := b.m.Refound(b.now, nodes("a"), 0); errors.Is(err, ErrNotLost) == c.lost {
+			t.Errorf("%s with %s: founded again: %v", c.e, c.others, err)
 		}
 	}
 }

@@ -138,7 +138,7 @@ func (m *Machine) conclude() {
 // goesBy reports whether a voter goes by the electorate that we know and remembers, as it has said in answer to a poll from nonce on.
 func (m *Machine) goesBy(v vote.Elector, nonce uint64) bool {
 	if v == m.Elector() {
-		return m.stored.Electorate.Version == m.state.Electorate.Version && m.own.Counting
+		return m.stored.Electorate.Version == m.state.Electorate.Version && m.remembers()
 	}
 	o := m.others[v.Name]
 	return o != nil && o.firm && o.told.dir == v.Dir && o.copied != v.Dir && o.told.elected == m.state.Electorate.Version && o.told.counting &&
@@ -225,7 +225,8 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 		slices.SortFunc(stay, vote.Elector.Compare)
 	}
 	in = in[:min(len(in), vote.MaxVoters-len(e.Voters))] // both halves of a joint electorate together are bounded, too
-	size := min(len(stay)+len(in), m.cfg.MaxVoters)
+	// It grows no further than to MaxVoters, and isn't made smaller for it: another voter may allow for more, and they would take turns for ever.
+	size := min(len(stay)+len(in), max(len(stay), m.cfg.MaxVoters))
 	switch {
 	case len(e.Voters) == 1 && size < 3: // one hands over to one
 		size = min(size, 1)

@@ -165,7 +165,8 @@ func TestTarget(t *testing.T) {
 		{"five take two", "a b c d e", "b c d e f g", "a b c d e f g", "f in, g in", 0},
 		{"seven are enough", "a b c d e f g", "b c d e f g h i", "", "", 0},
 		{"unless more may be", "a b c d e f g", "b c d e f g h i", "a b c d e f g h i", "h in, i in", 9},
-		{"there are too many", "a b c d e", "b c d e", "a b c", "e stands by (an even electorate survives no more), d stands by (an even electorate survives no more)", 3},
+		{"there are too many: another may allow for more", "a b c d e", "b c d e", "", "", 3},
+		{"too many, and one is gone", "a b c d e", "b c d e=gone f", "a b c", "e out (it is gone), d stands by (an even electorate survives no more)", 3},
 		{"two may be as many as there may be", "a b", "b c", "", "", 2},
 
 		{"one of three is gone", "a b c", "b c=gone", "a b", "c out (it is gone)", 0},
@@ -289,6 +290,26 @@ func TestTheDrainNeedsWhatIsStored(t *testing.T) {
 	}
 	l.pass(2 * maxTTL)
 	l.want("a b c d e", "3: a, b, c, d, e")
+}
+
+// What a new life finds in its directory may not be synced: whoever counts on it counts on what a loss of power takes back.
+func TestTheDrainNeedsWhatThisLifeHasStored(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.restart(vote.State{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate("4: a d (a b c)")}, 2)
+	poll := func() bool {
+		b.m.Drain(nil)
+		b.say("b", vote.Message{Kind: vote.KindPoll})
+		return b.m.Drain(nil)[0].Message.Counting
+	}
+	b.pass(maxTTL)
+	if len(b.m.drain.seen) > 0 || poll() {
+		t.Fatalf("%v go by the joint version, as far as the disk is known", b.m.drain.seen)
+	}
+	b.save("")
+	b.pass(maxTTL)
+	if !slices.Equal(b.m.drain.seen, electors("a")) || !poll() {
+		t.Fatalf("%v go by the joint version", b.m.drain.seen)
+	}
 }
 
 // flushEarlier ends those saves of a node that hold no later electorate than that of a version.
@@ -444,6 +465,16 @@ func TestABrokenDiskIsVotedOutInTime(t *testing.T) {
 	}
 }
 
+// A voter that was found out as an old copy takes part in nothing. Those who can't tell by what they have heard of it must not keep it for ever.
+func TestAnOldCopyIsVotedOutByThoseWhoDontKnow(t *testing.T) {
+	l := founded(t, "a b c")
+	l.start("d", false)
+	l.pass(2 * maxTTL)
+	l.units["c"].m.Distrust(l.now, "x") // which is gone
+	l.pass(FailAfter(maxTTL) + 3*maxTTL)
+	l.want("a b d", "3: a, b, d")
+}
+
 func TestSomebodyElseConcludesWhenTheFirstIsGone(t *testing.T) {
 	l := joined(t, nil)
 	l.stop("a")
@@ -490,6 +521,23 @@ func TestItGrowsAndShrinksWithTheLiving(t *testing.T) {
 	l.start("e", false)
 	// A wiped node is another voter: the old one is voted out, and the new one in.
 	step("17: b, d, e")
+}
+
+// How large the electorate may grow needn't be the same for all. It comes to rest all the same, at what the one says who allows for most.
+func TestVotersThatGrowToDifferentSizesComeToRest(t *testing.T) {
+	l := founded(t, "a b c")
+	l.start("d e", false)
+	for _, u := range l.units {
+		u.m.cfg.MaxVoters = 3
+	}
+	l.units["b"].m.cfg.MaxVoters = 5
+	l.pass(20 * maxTTL)
+	l.want("a b c d e", "3: a, b, c, d, e")
+	l.stop("e")
+	l.pass(20 * maxTTL)
+	l.start("e", false)
+	l.pass(20 * maxTTL)
+	l.want("a b c d e", "7: a, b, c, d, e")
 }
 
 func TestALeavingNodeIsVotedOut(t *testing.T) {

@@ -183,15 +183,19 @@ func (m *Machine) recent(o *other) bool {
 // report answers a poll.
 func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 	// A directory that isn't stored yet may never be: others must not pledge with it (found by seed 5772).
-	e := &vote.Electing{Dir: m.state.Dir, Founding: m.founding() && m.everStored, Stuck: m.stuck != "", Leaving: m.leaving}
+	e := &vote.Electing{Dir: m.state.Dir, Founding: m.founding() && m.everStored, Stuck: m.stuck != "" || !m.Trusted(), Leaving: m.leaving}
 	if m.everStored {
 		e.Writes = m.stored.Writes
 	}
 	e.Electorate.Voters = m.stored.Pledge
 	m.send(conn, vote.Message{
-		Kind: vote.KindReport, Nonce: msg.Nonce, Elected: m.stored.Electorate.Version, Token: m.own.Top, Counting: m.own.Counting && m.Trusted(), Electing: e,
+		Kind: vote.KindReport, Nonce: msg.Nonce, Elected: m.stored.Electorate.Version, Token: m.own.Top, Counting: m.remembers(), Electing: e,
 	})
 }
+
+// remembers reports whether this node's voter knows of all that it has promised, and what it goes by is on the disk. What a new life finds in its directory
+// isn't yet, until it has stored something itself: its last life may have died before that was synced, and a loss of power takes it back.
+func (m *Machine) remembers() bool { return m.own.Counting && m.Trusted() && m.everStored }
 
 // reported takes in a report.
 func (m *Machine) reported(o *other, msg *vote.Message) {

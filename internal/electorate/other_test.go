@@ -120,6 +120,28 @@ func TestNonsenseIsIgnored(t *testing.T) {
 	b.expect("")
 }
 
+func TestAttemptsOfNobodyAreIgnored(t *testing.T) {
+	for _, a := range []vote.Attempt{attempt(1<<64-1, 7), attempt(vote.MaxAttempt+1, 7), attempt(5, 0), attempt(0, 7)} {
+		b := newBench(t, "3: a b c")
+		b.say("b", prepare(4, a))
+		b.say("b", accept(a, "4: a b (a b c)"))
+		for k := vote.KindPrepare; k <= vote.KindAccepted; k++ {
+			b.say("b", vote.Message{Kind: k, Version: 4, Electing: &vote.Electing{Promised: a}})
+		}
+		if b.m.number > 5 || b.m.state.Promised != (vote.Attempt{}) || len(b.m.Saves()) > 0 {
+			t.Errorf("%v: the next attempt has a number above %d, and %v was promised", a, b.m.number, b.m.state.Promised)
+		}
+	}
+}
+
+func TestTheLargestAttemptThereCanBeEndsNothing(t *testing.T) {
+	l := founded(t, "a b c")
+	l.start("d e", false)
+	l.mail = append(l.mail, letter{l.wires()[0], "b", "a", l.units["b"].self.Life, prepare(2, attempt(1<<64-1, 7))})
+	l.pass(6 * maxTTL)
+	l.want("a b c d e", "3: a, b, c, d, e")
+}
+
 func TestAnOldCopyIsNoticed(t *testing.T) {
 	l := founded(t, "a b c")
 	old := l.units["c"].disk
@@ -284,7 +306,7 @@ func TestRefound(t *testing.T) {
 	if e := l.units["d"].m.Known(); e.Floor != 12345 || e.Lineage != lineage || e.Joint() {
 		t.Fatalf("%+v", e)
 	}
-	if !Refounded(1, 1048577) || Refounded(1048577, 1048578) || Refounded(0, 1) || Refounded(0, 1048577) {
+	if !Refounded(1, 1048577) || Refounded(1048577, 1048578) || Refounded(0, 1) || !Refounded(0, 1048577) {
 		t.Error("what was refounded is mistaken")
 	}
 	// Those who come back take it over, whatever they had.
@@ -295,6 +317,24 @@ func TestRefound(t *testing.T) {
 		if al := l.units[name].alarms; len(al) > 0 {
 			t.Errorf("%s raises %q", name, al)
 		}
+	}
+}
+
+func TestWhoCannotVoteIsNoVoterAfterRefounding(t *testing.T) {
+	for _, c := range []struct{ how, bad string }{{"", ""}, {"=stuck", "directory of d can't be written"}, {"=copied", "directory of d can't be written"}} {
+		b := scene(t, "3: a b c", "b=gone c=gone d"+c.how)
+		switch err := b.m.Refound(b.now, nodes("a d"), 0); {
+		case c.bad == "" && err != nil:
+			t.Errorf("d%s: %v", c.how, err)
+		case c.bad != "" && (err == nil || !strings.Contains(err.Error(), c.bad)):
+			t.Errorf("d%s: %v, want %q", c.how, err, c.bad)
+		}
+	}
+	b := scene(t, "3: a b c", "b=gone c=gone d")
+	b.say("d", prepare(4, attempt(5, 7)))
+	b.save("no space")
+	if err := b.m.Refound(b.now, nodes("a d"), 0); err == nil || !strings.Contains(err.Error(), "no space") {
+		t.Errorf("with a full disk: %v", err)
 	}
 }
 

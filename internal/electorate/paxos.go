@@ -10,7 +10,7 @@ import (
 // Hear takes in a message about electorates that came over a connection.
 func (m *Machine) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, msg *vote.Message) {
 	m.begin(now)
-	if msg.Electing == nil && msg.Kind != vote.KindPoll {
+	if msg.Kind != vote.KindPoll && (msg.Electing == nil || !sane(msg.Electing)) {
 		return
 	}
 	switch msg.Kind {
@@ -35,6 +35,12 @@ func (m *Machine) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, msg *v
 	}
 	m.move()
 	m.finish()
+}
+
+// sane reports whether attempts are some. One without a life can't be stored; and one with the largest number would have the next one that is made here
+// begin at zero, below what was promised: it would be refused and made anew for ever.
+func sane(e *vote.Electing) bool {
+	return e.Attempt.Check() == nil && e.Promised.Check() == nil
 }
 
 // votesOn reports whether this node has a vote in the election of a version, and that election isn't over as far as it knows. Whoever

@@ -13,8 +13,9 @@ import (
 // said to be gone for good.
 const refoundStep = 1 << 20
 
-// Refounded reports whether one version comes from another by an operator's word, and not by a decision of voters.
-func Refounded(from, to uint64) bool { return from > 0 && from/refoundStep != to/refoundStep }
+// Refounded reports whether an operator's word stands between two versions, and not only decisions of voters. From zero, which is no electorate, it may
+// stand as well: a node that has just started can be named before it has stored any other version.
+func Refounded(from, to uint64) bool { return from/refoundStep != to/refoundStep }
 
 // ErrNotLost says that a majority of the voters is there, so that there is nothing to found again.
 var ErrNotLost = errors.New("a majority of the voters answers")
@@ -30,20 +31,22 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 	if e.Version == 0 {
 		return errors.New("this node knows of no electorate; start the founders with Found, or let it meet a node of the mesh")
 	}
-	if decides(e, func(v vote.Elector) bool {
+	if majority(e.Deciding(), func(v vote.Elector) bool { // of a joint electorate the old voters: without the new ones they go back
 		o := m.others[v.Name]
 		return v == m.Elector() || o != nil && m.recent(o) && o.told.dir == v.Dir
 	}) {
 		return ErrNotLost
 	}
 	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, Floor: min(max(e.Floor, floor), vote.MaxToken/2)}
-	var missing []string
+	var missing, unfit []string
 	for _, name := range names {
 		switch o := m.others[name]; {
 		case name == m.cfg.Self.Node:
 			next.Voters = append(next.Voters, m.Elector())
 		case o == nil || !m.recent(o) || o.told.dir == 0:
 			missing = append(missing, string(name))
+		case o.told.stuck || o.copied == o.told.dir:
+			unfit = append(unfit, string(name))
 		default:
 			next.Voters = append(next.Voters, vote.Elector{Name: name, Dir: o.told.dir})
 		}
@@ -52,6 +55,10 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 	switch {
 	case len(missing) > 0:
 		return fmt.Errorf("this node is not in touch with %s; name only nodes that are up and have a state directory", strings.Join(missing, ", "))
+	case len(unfit) > 0:
+		return fmt.Errorf("the state directory of %s can't be written, or is an old copy; name only nodes that can vote", strings.Join(unfit, ", "))
+	case m.stuck != "":
+		return fmt.Errorf("the state directory can't be written: %s; call it on a node that can vote", m.stuck)
 	case !slices.Contains(next.Voters, m.Elector()):
 		return fmt.Errorf("this node, %s, must be among the voters: call it on one that is", m.cfg.Self.Node)
 	}

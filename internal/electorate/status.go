@@ -116,14 +116,15 @@ func (m *Machine) foundingText() string {
 	return "waits for all founders; missing: " + strings.Join(lack, ", ")
 }
 
-// lost says why no majority may ever come back: so many voters have been gone for so long. None may be there for other reasons, which pass.
+// lost says why no majority may ever come back: so many voters have been gone for so long. None may be there for other reasons, which pass. Of a joint
+// electorate those count that decide, the old ones: where only the new ones are gone, they go back.
 func (m *Machine) lost() string {
 	e := &m.state.Electorate
 	if e.Version == 0 {
 		return ""
 	}
 	var gone []string
-	alive := decides(e, func(v vote.Elector) bool {
+	alive := majority(e.Deciding(), func(v vote.Elector) bool {
 		o := m.others[v.Name]
 		if v == m.Elector() || o == nil {
 			return true
@@ -152,5 +153,5 @@ func (m *Machine) lost() string {
 			"electorate %d (%s) is lost for good, an operator must found the electorate again (Refound)", e.Version, names(e.Voters))
 	}
 	return fmt.Sprintf("a majority of electorate %d (%s) is gone: %s. No lock can be granted until enough of them are back with their state directories. If they are lost for good, "+
-		"an operator must found the electorate again (Refound)", e.Version, names(e.Voters), strings.Join(gone, ", "))
+		"an operator must found the electorate again (Refound)", e.Version, names(e.Deciding()), strings.Join(gone, ", "))
 }

@@ -297,6 +297,40 @@ func TestRefoundingHasTheVotersWaitFirst(t *testing.T) {
 	f.quietly(t)
 }
 
+// A node that has just started can be among those with whom an operator founds the electorate again, before it has stored any version. It has promised
+// nothing, but it must not vote either: two such, of three, would give away what is still held by the votes of those who are lost.
+func TestANewNodeWaitsAfterRefoundingToo(t *testing.T) {
+	f := newFollowers(t, "a b c")
+	n, err := New(Config{
+		Name: "d", Life: 1, Voters: f.founders, TTL: ttl, MaxTTL: ttl, Following: &Following{State: vote.State{Mesh: "m", Name: "d", Dir: 4}, Fresh: true},
+	}, f.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := n.Saves() // the disk is slow
+	voters := func(names ...vote.NodeID) (all []vote.Elector) {
+		for _, name := range names {
+			all = append(all, vote.Elector{Name: name, Dir: vote.Dir(name[0] - 'a' + 1)})
+		}
+		return all
+	}
+	for _, e := range []vote.Electorate{
+		{Version: 1, Lineage: 7, Voters: voters("a", "b", "c")},
+		{Version: 1<<20 + 1, Lineage: 7, Voters: voters("a", "d", "e")},
+	} {
+		n.Deliver(f.now, 1, vote.SessionID{Node: "a", Life: 9}, &vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+	}
+	for saves := first; len(saves) > 0; saves = n.Saves() {
+		n.Saved(f.now, saves[0].Writes, "")
+	}
+	if n.Voter().Elected() != 1<<20+1 {
+		t.Fatalf("it goes by %d", n.Voter().Elected())
+	}
+	if _, counting := n.Voter().Top(); counting || n.Quiet() < ttl {
+		t.Fatalf("its votes count: quiet for %v", n.Quiet())
+	}
+}
+
 func TestAVoterCountsOnlyOnceItsElectorateIsStored(t *testing.T) {
 	f := newFollowers(t, "a")
 	f.up("a", true)

@@ -73,6 +73,10 @@ func (e *Electorate) Check() error {
 		return fmt.Errorf("electorate %d has no voters", e.Version)
 	case e.Version == 0 && e.Joint():
 		return errors.New("an electorate without a version is joint")
+	case e.Version == 1 && e.Joint():
+		return errors.New("electorate 1 is joint, but there is none before it")
+	case e.Version > MaxVersion:
+		return fmt.Errorf("there is no electorate %d", e.Version)
 	case e.Floor > MaxToken:
 		return fmt.Errorf("the floor of electorate %d is no token", e.Version)
 	case len(e.All()) > MaxVoters:
@@ -106,6 +110,21 @@ type Attempt struct {
 	By Life `json:"by"`
 }
 
+// MaxAttempt is the largest number of an attempt, and MaxVersion the largest version of an electorate. Nobody counts that far; whoever names a larger one
+// is broken, and what is counted on from there must not begin anew at zero.
+const (
+	MaxAttempt uint64 = 1 << 62
+	MaxVersion uint64 = 1 << 62
+)
+
+// Check complains about what is no attempt. Zero is fine: it is none.
+func (a Attempt) Check() error {
+	if (a.Number == 0) != (a.By == 0) || a.Number > MaxAttempt {
+		return fmt.Errorf("there is no attempt %d by life %d", a.Number, a.By)
+	}
+	return nil
+}
+
 // Compare orders attempts.
 func (a Attempt) Compare(b Attempt) int {
 	if c := cmp.Compare(a.Number, b.Number); c != 0 {
@@ -124,7 +143,7 @@ type Electing struct {
 	Dir      Dir    // the speaker's
 	Writes   uint64 // of the speaker's state, as far as it is stored
 	Founding bool   // the speaker has an empty directory and is to found version 1
-	Stuck    bool   // the speaker can't store anything, so it can take no part in changes
+	Stuck    bool   // the speaker can't store anything, or its directory is an old copy, so it can take no part in changes
 	Leaving  bool   // the speaker wants to be voted out
 }
 
