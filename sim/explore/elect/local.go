@@ -195,6 +195,11 @@ func (x *explorer) finish(h *host, out *outcome) {
 	if m.Core().Known().Version >= finalVersion {
 		x.part(m)
 	}
+	// How long it has gone by an electorate is compared with FailAfter alone. All drains and idles together are shorter, so only a wait makes it as long;
+	// until then it may as well be no time at all.
+	if adopted := deep.Part[vote.Instant](m.Core(), "adopted"); at(m).Sub(*adopted) < electorate.FailAfter(ttl) {
+		*adopted = at(m)
+	}
 	said := m.Drain(nil)
 	for len(said) > 0 {
 		o := said[0]
