@@ -28,7 +28,7 @@ func TestLookingUpIsLivingThrough(t *testing.T) {
 			if wrong != "" {
 				t.Fatal(wrong)
 			}
-			walks, decided, back := 50, 0, 0
+			walks, decided, back := 30, 0, 0
 			if raced {
 				walks = 10
 			}
