@@ -52,14 +52,15 @@ soak: ## runs simulated meshes for SOAK (4h) from SEED on, within the assumption
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -beyond
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -following
 
-explore: ## explores every order of events within small limits, and wider ones, for FOR (50s)
+explore: ## explores every order of events within small limits, and wider ones: locks for FOR (50s), then changes of an electorate for as long
 	$(GO) run ./sim/cmd/lockmesh-explore -for $(FOR)
+	$(GO) run ./sim/cmd/lockmesh-explore -electorate -for $(FOR)
 
 pages: ## holds every output in docs/planning.md against what the command prints
 	LOCKMESH_PAGES=1 $(GO) test ./sim/cmd/lockmesh-sim -run PlanningPage -count=1
 
 mutants: ## breaks each rule of the protocol in turn, and tells which check finds it out, by seeds, by scenarios and by exploring
-	LOCKMESH_MUTANTS=1 $(GO) test ./sim ./sim/explore -run Mutant -count=1 -timeout 30m -v
+	LOCKMESH_MUTANTS=1 $(GO) test ./sim ./sim/explore ./sim/explore/elect ./sim/explore/span -run Mutant -count=1 -timeout 30m -v
 
 chaos: ## kills, stops and restarts real processes, three times over
 	$(GO) test ./internal/proctest -count=3 -timeout 30m -v

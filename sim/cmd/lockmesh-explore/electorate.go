@@ -76,8 +76,8 @@ func (r *session) runChanges(ctx context.Context) error {
 			}
 			return errViolated
 		}
-		_, err = fmt.Fprintf(r.stdout, "    the joint electorate is decided in %d states, the final one in %d; %d states weren't followed, since there were too many attempts\n",
-			rep.Joint, rep.Final, rep.Cut)
+		_, err = fmt.Fprintf(r.stdout, "    the joint electorate is decided in %d states, the final one in %d, of which back to the old voters in %d; %d states weren't followed, since there were too many attempts\n",
+			rep.Joint, rep.Final, rep.Back, rep.Cut)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,11 @@ func (r *session) runLocks() error {
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf("one lock while %s become %s, %d crashes", o.From, o.To, o.Crashes)
+		back := ""
+		if o.Back {
+			back = " and go back"
+		}
+		name := fmt.Sprintf("one lock while %s become %s%s, %d crashes", o.From, o.To, back, o.Crashes)
 		if err := r.tell(name, began, rep.States, rep.Transitions, rep.Depth, rep.Exhausted, rep.Violation != nil); err != nil {
 			return err
 		}

@@ -46,8 +46,8 @@ arrive in every order, or at once but for some that run late; three voters or fi
 wider ones, until its time is over. What a flag sets stays as it is; the rest grows.
 
 With -electorate it drives what decides about electorates alone (internal/electorate), through one change: three voters become four, or two. Every order
-of messages and saves, crashes with what the disk had by then, disks that fail, rivals. No two electorates of one version may be decided, and
-none final before majorities of both halves have gone by the joint one for the length of the drain.
+of messages and saves, crashes with what the disk had by then, disks that fail, rivals, old voters that go back. No two electorates of one version may
+be decided, and the new voters not alone before majorities of both halves have gone by the joint one for the length of the drain.
 
 Examples:
   go run ./sim/cmd/lockmesh-explore                          the default: small scopes, in less than a minute

@@ -88,7 +88,7 @@ var mutants = []struct {
 	{"a disk that loses what it said was stored", Options{Propose: []string{"a:ab", "b:ac"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"c"}}, true, "two electorates"},
 	{"answers before the promise is stored", Options{Propose: []string{"a:ab"}, Conclude: []string{}, Mute: true}, false, "its disk doesn't have it"},
 	{"numbers attempts by the directory", Options{
-		Propose: []string{"a:ab", "a:ac"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"a"},
+		Propose: []string{"a:ab", "a:abcd"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"a"},
 	}, false, "two electorates"},
 	{"accepts without comparing with its promise", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: []string{}, Mute: true}, false, "two electorates"},
 	{"a proposer that ignores what was accepted", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: []string{}, Mute: true}, false, "two electorates"},

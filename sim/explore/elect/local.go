@@ -192,13 +192,21 @@ const impossible = "impossible"
 // finish has a host's words to itself heard at once, as in production, sorts the others, and gives its state a number.
 func (x *explorer) finish(h *host, out *outcome) {
 	m := h.Machine
+	if m.Core().Known().Version >= finalVersion {
+		x.part(m)
+	}
+	// How long it has gone by an electorate is compared with FailAfter alone. All drains and idles together are shorter, so only a wait makes it as long;
+	// until then it may as well be no time at all.
+	if adopted := deep.Part[vote.Instant](m.Core(), "adopted"); at(m).Sub(*adopted) < electorate.FailAfter(ttl) {
+		*adopted = at(m)
+	}
 	said := m.Drain(nil)
 	for len(said) > 0 {
 		o := said[0]
 		said = said[1:]
 		msg := o.Message
 		switch {
-		case o.Close: // rules.go rests on it
+		case o.Close: // what rules.go leaves out rests on it
 			out.wrong = "it gives up a connection, after so few polls"
 		case o.Conn == vote.LocalConn:
 			t := at(m)
@@ -228,6 +236,17 @@ func (x *explorer) finish(h *host, out *outcome) {
 		}
 	}
 	out.local = x.local(h)
+}
+
+// part ends all connections of a machine that goes by the final electorate. It would want the next change, by what it has heard of others, and that isn't
+// explored.
+func (x *explorer) part(m Machine) {
+	t := at(m)
+	for i := range x.nodes {
+		for gen := range uint8(2 * (maxCrashes + 2)) {
+			m.Core().Unlink(vote.Now{Fast: t, Slow: t}, conn(i, false, gen))
+		}
+	}
 }
 
 // local numbers the state of a host.

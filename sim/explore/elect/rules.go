@@ -34,16 +34,14 @@ func init() {
 		"electorate.Machine.nonce": skip, "electorate.drain.fresh": func(e *encoder, _, v reflect.Value) { e.flag(v.Uint() > 0) },
 		"electorate.other.told": told, "electorate.other.heard": skip, "electorate.other.firm": skip,
 		"electorate.other.since": skip, // gossip says nothing new
-		// A connection is given up after ten polls; there never are so many in a life, of which each takes time or an electorate.
+		// A connection is given up after ten polls; there never are so many in a life, of which each takes time or an electorate. If
+		// there were, explorer.finish would complain.
 		"electorate.other.unanswered": skip, "electorate.other.askedAt": skip,
 
 		"electorate.drain.seen": unordered, "electorate.race.with": unordered,
 		"electorate.Machine.saving":  when(func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
 		"electorate.Machine.retryAt": until(func(e *encoder) bool { return field(e.core, "stuck").Len() > 0 }),
-		// It is compared with FailAfter. All drains and idles together are shorter, so only a wait makes it as long ago.
-		"electorate.Machine.adopted": func(e *encoder, _, v reflect.Value) {
-			e.flag(joint(e) && int64(e.now)-v.Int() >= int64(electorate.FailAfter(ttl)))
-		},
+		"electorate.Machine.adopted": since(electorate.FailAfter(ttl), joint),
 		"electorate.drain.since": since(electorate.Drain(ttl), func(e *encoder) bool {
 			return field(field(e.core, "drain"), "begun").Bool()
 		}),

@@ -39,6 +39,7 @@ func Scopes() (small, wide []Scope) {
 		{"one election, an attempt is given up", Options{Propose: []string{"a:ab", "a:abcd", "b:ac"}, Conclude: none, Mute: true, Idles: 2, Idle: a}},
 		{"three become two, two crashes", Options{Propose: []string{"a:ab"}, Conclude: a, Crashes: 2, Crash: []string{"a", "b"}}},
 		{"one election, three proposers", Options{Propose: []string{"a:ab", "b:abcd", "c:bc"}, Conclude: none, Mute: true}},
+		{"a joint electorate, both ends and a crash", Options{Propose: []string{"a:ad"}, Begun: true, Conclude: []string{"a:bd", "b:c"}, Waits: 1, Attempts: 2, Crashes: 1, Crash: b}},
 		{"three become two or four", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: a}},
 	}
 	return small, wide

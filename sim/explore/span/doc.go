@@ -5,5 +5,5 @@
 // client knows or under the one before, as quorum.Requester does, and holds while a majority under one of them covers it. The drain is two ticks, too.
 //
 // What an electorate decides about electorates is package elect's business. Here the joint version is decided at any time, and the final one at any time
-// after the drain.
+// after the drain; or, with Options.Back, the old voters go back at any time.
 package span

@@ -28,6 +28,7 @@ const (
 type Options struct {
 	From, To string // who votes before and after, as letters: "abc", "abcd"
 	Crashes  int    // how many times a voter loses its memory
+	Back     bool   // the joint electorate is ended by its old voters, who go back, instead of the new ones
 
 	MaxStates int // stop after so many; 0: when all have been seen
 
@@ -36,7 +37,8 @@ type Options struct {
 
 // Spaces returns small spaces, which take seconds. From three voters to four without a crash takes half a minute and 2 GB.
 func Spaces() []Options {
-	return []Options{{From: "a", To: "abc"}, {From: "abc", To: "ab"}, {From: "a", To: "abc", Crashes: 1}, {From: "abc", To: "ab", Crashes: 1}}
+	return []Options{{From: "a", To: "abc"}, {From: "abc", To: "ab"}, {From: "a", To: "abc", Back: true}, {From: "abc", To: "ab", Back: true},
+		{From: "a", To: "abc", Crashes: 1}, {From: "abc", To: "ab", Crashes: 1}, {From: "a", To: "abc", Crashes: 1, Back: true}}
 }
 
 // voter is one voter.
@@ -124,6 +126,9 @@ func newModel(o Options) (*model, error) {
 		joint: {Version: joint, Voters: to, Old: from},
 		final: {Version: final, Voters: to},
 	}
+	if o.Back {
+		m.halves[final].Voters = from
+	}
 	if o.mutant == noJoint {
 		m.halves[joint].Old = nil
 	}
@@ -209,10 +214,13 @@ func (m *model) looks(s *state) {
 	}
 }
 
-// drained reports whether the final electorate may be decided.
+// drained reports whether the final electorate may be decided. The old voters may go back at any time: a majority of them is part of whatever stands.
 func (m *model) drained(s *state) bool {
 	if s.decided != joint {
 		return false
+	}
+	if m.o.Back {
+		return true
 	}
 	if m.o.mutant == noDrain || m.o.mutant == noJoint {
 		return m.o.mutant == noDrain

@@ -1,14 +1,15 @@
 package span
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
 
 // TestOneChange exhausts small spaces: nobody holds beside another.
 func TestOneChange(t *testing.T) {
-	for _, o := range Spaces()[:2] {
-		t.Run(o.From+" "+o.To, func(t *testing.T) {
+	for _, o := range Spaces()[:3] {
+		t.Run(fmt.Sprintf("%s %s %v", o.From, o.To, o.Back), func(t *testing.T) {
 			t.Parallel()
 			if raced {
 				o.MaxStates = 3000
