@@ -72,7 +72,7 @@ const (
 	attemptWords    = 2
 	electorWords    = 2
 	electorateWords = 5
-	electingWords   = 9
+	electingWords   = 10
 )
 
 // layouts says which fields each kind carries: the comments of vote.Kind as a table.

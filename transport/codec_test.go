@@ -81,7 +81,7 @@ func full(k vote.Kind) vote.Message {
 				Version: 6, Lineage: 1 << 62, Floor: vote.MaxToken,
 				Voters: []vote.Elector{{Name: "a", Dir: 7}, {Name: "ä", Dir: 1 << 63}}, Old: []vote.Elector{{Name: "a", Dir: 7}, {Name: "b", Dir: 8}},
 			},
-			Dir: 9, Writes: 1 << 40, Founding: true, Stuck: true, Leaving: true,
+			Dir: 9, Writes: 1 << 40, Most: 63, Founding: true, Stuck: true, Leaving: true,
 		},
 		Entries: []vote.Entry{
 			{

@@ -17,6 +17,9 @@ func checkElecting(e *vote.Electing) error {
 	if err := e.Electorate.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
+	if e.Most < 0 || e.Most > vote.MaxVoters {
+		return fmt.Errorf("%w: an electorate of up to %d", ErrMalformed, e.Most)
+	}
 	return nil
 }
 
@@ -28,6 +31,7 @@ func appendElecting(b []byte, e *vote.Electing) []byte {
 	b = appendElectorate(b, &e.Electorate)
 	b = appendUint(b, uint64(e.Dir))
 	b = appendUint(b, e.Writes)
+	b = appendUint(b, uint64(e.Most))
 	b = appendBool(b, e.Founding)
 	b = appendBool(b, e.Stuck)
 	return appendBool(b, e.Leaving)
@@ -63,6 +67,7 @@ func (p *parser) electing() *vote.Electing {
 	e := &vote.Electing{Attempt: p.attempt(), Promised: p.attempt(), Accepted: p.attempt(), Electorate: p.electorate()}
 	e.Dir = vote.Dir(p.uint())
 	e.Writes = p.uint()
+	e.Most = int(p.upTo(vote.MaxVoters, "size of an electorate"))
 	e.Founding = p.bool()
 	e.Stuck = p.bool()
 	e.Leaving = p.bool()

@@ -225,8 +225,7 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 		slices.SortFunc(stay, vote.Elector.Compare)
 	}
 	in = in[:min(len(in), vote.MaxVoters-len(e.Voters))] // both halves of a joint electorate together are bounded, too
-	// It grows no further than to MaxVoters, and isn't made smaller for it: another voter may allow for more, and they would take turns for ever.
-	size := min(len(stay)+len(in), max(len(stay), m.cfg.MaxVoters))
+	size := min(len(stay)+len(in), m.most())
 	switch {
 	case len(e.Voters) == 1 && size < 3: // one hands over to one
 		size = min(size, 1)
@@ -241,7 +240,11 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	}
 	for len(stay) > size {
 		i := m.leastWanted(stay)
-		reasons = append(reasons, fmt.Sprintf("%s stands by (an even electorate survives no more)", stay[i].Name))
+		why := "an even electorate survives no more"
+		if len(stay) > m.most() {
+			why = fmt.Sprintf("there may be %d", m.most())
+		}
+		reasons = append(reasons, fmt.Sprintf("%s stands by (%s)", stay[i].Name, why))
 		stay = slices.Delete(stay, i, i+1)
 	}
 	for _, v := range in[:max(0, min(size-len(stay), len(in)))] {
@@ -253,6 +256,18 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 		return nil, "" // with a majority of the new voters away, the joint electorate could decide nothing, not even its own end (found by seed 3)
 	}
 	return stay, strings.Join(reasons, ", ")
+}
+
+// most is how large the electorate may be: what the most modest of those who are there allows for. Were each to go by its own limit, one would
+// vote out for ever whom another votes in; and so it would be if those who stand by didn't count.
+func (m *Machine) most() int {
+	most := m.cfg.MaxVoters
+	for _, o := range m.others {
+		if m.recent(o) && o.told.most > 0 {
+			most = min(most, o.told.most)
+		}
+	}
+	return most
 }
 
 // well reports whether a voter is there and can take part in a change.

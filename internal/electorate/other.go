@@ -58,6 +58,7 @@ type report struct {
 	dir                      vote.Dir
 	elected                  uint64 // what is stored there
 	top                      vote.Token
+	most                     int
 	counting                 bool
 	founding, stuck, leaving bool
 	stuckSince               vote.Instant
@@ -183,7 +184,7 @@ func (m *Machine) recent(o *other) bool {
 // report answers a poll.
 func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 	// A directory that isn't stored yet may never be: others must not pledge with it (found by seed 5772).
-	e := &vote.Electing{Dir: m.state.Dir, Founding: m.founding() && m.everStored, Stuck: m.stuck != "" || !m.Trusted(), Leaving: m.leaving}
+	e := &vote.Electing{Dir: m.state.Dir, Most: m.cfg.MaxVoters, Founding: m.founding() && m.everStored, Stuck: m.stuck != "" || !m.Trusted(), Leaving: m.leaving}
 	if m.everStored {
 		e.Writes = m.stored.Writes
 	}
@@ -202,7 +203,7 @@ func (m *Machine) reported(o *other, msg *vote.Message) {
 	e := msg.Electing
 	was := o.told
 	o.told = report{
-		nonce: msg.Nonce, dir: e.Dir, elected: msg.Elected, top: msg.Token, counting: msg.Counting,
+		nonce: msg.Nonce, dir: e.Dir, elected: msg.Elected, top: msg.Token, counting: msg.Counting, most: e.Most,
 		founding: e.Founding, stuck: e.Stuck, leaving: e.Leaving, pledge: e.Electorate.Voters, stuckSince: m.now.Slow,
 	}
 	if was.stuck && was.dir == e.Dir {

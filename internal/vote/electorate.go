@@ -142,6 +142,7 @@ type Electing struct {
 
 	Dir      Dir    // the speaker's
 	Writes   uint64 // of the speaker's state, as far as it is stored
+	Most     int    // how large an electorate the speaker allows for; zero if it doesn't say
 	Founding bool   // the speaker has an empty directory and is to found version 1
 	Stuck    bool   // the speaker can't store anything, or its directory is an old copy, so it can take no part in changes
 	Leaving  bool   // the speaker wants to be voted out

@@ -97,7 +97,7 @@ const (
 	KindElectorate
 	// KindPoll asks how a node stands: Nonce, Elected.
 	KindPoll
-	// KindReport answers: Nonce, Elected, Token, Counting, Electing (Dir, Writes, Electorate with the pledge of a founder, Founding, Stuck, Leaving).
+	// KindReport answers: Nonce, Elected, Token, Counting, Electing (Dir, Writes, Most, Electorate with the pledge of a founder, Founding, Stuck, Leaving).
 	KindReport
 	// KindPrepare asks a voter to promise that it accepts no earlier attempt to elect: Version, Electing (Attempt).
 	KindPrepare
