@@ -159,7 +159,7 @@ func TestTheFloorOfTheElectorateIsAFloor(t *testing.T) {
 	f.elect("2: v0 v1 v2 (v0 v1 v2)", func(e *vote.Electorate) { e.Floor = 60000 })
 	f.says("    a: promise 2 serial=2 token=70016\n", "a asks 2:l at=10")
 	f.elect("3: v0 v1 v2", func(e *vote.Electorate) { e.Floor = vote.MaxToken }) // nobody uses all tokens up
-	if top, _ := f.v.Top(); top != saneToken+vote.Run { // what stands is raised above it
+	if top, _ := f.v.Top(); top != saneToken+vote.Run {                          // what stands is raised above it
 		t.Fatalf("top %d", top)
 	}
 	f.says("    a: promise 3 serial=3 token="+fmt.Sprint(saneToken+vote.Run)+"\n", "a asks 3:m at=10")
