@@ -19,8 +19,11 @@ type elected struct {
 // the electorate is joint, a majority of the old voters knows of all leases, and how high tokens stand; after that the floor says it.
 func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	was := v.elected.member
+	was, floor := v.elected.member, v.tokens.floor
 	v.goBy(e)
+	if v.tokens.floor > floor {
+		v.proposeAnew()
+	}
 	v.elected.member = v.elected.member && member
 	switch {
 	case was && !v.elected.member:
@@ -40,6 +43,22 @@ func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.O
 func (v *Voter) goBy(e vote.Electorate) {
 	v.elected = elected{e, e.Has(vote.Elector{Name: v.cfg.Self.Node, Dir: v.cfg.Dir})}
 	v.raiseFloor(min(e.Floor, saneToken))
+}
+
+// proposeAnew gives those votes larger tokens that stand below the floor and haven't won, as far as is known here. They were proposed by what this voter knew
+// then. As long as the electorate was joint, a majority of the old voters made up for what it didn't know; from now on nobody may. Requesters hear of it
+// before anything that is acknowledged under this electorate, and so before such a vote can win by it alone. (Found by seed 9100002.)
+func (v *Voter) proposeAnew() {
+	for _, s := range v.listed {
+		for _, e := range s.sorted() {
+			if e.serial == 0 || e.held || e.token >= v.tokens.floor.Above() {
+				continue
+			}
+			e.token = v.propose(e.key, e.bid)
+			v.raise(e.key, e.token)
+			v.push(s, vote.Message{Kind: vote.KindConfirmed, Number: e.number, Serial: e.serial, Token: e.token})
+		}
+	}
 }
 
 // Elected returns the version that the voter goes by.

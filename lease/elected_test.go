@@ -159,7 +159,7 @@ func TestTheFloorOfTheElectorateIsAFloor(t *testing.T) {
 	f.elect("2: v0 v1 v2 (v0 v1 v2)", func(e *vote.Electorate) { e.Floor = 60000 })
 	f.says("    a: promise 2 serial=2 token=70016\n", "a asks 2:l at=10")
 	f.elect("3: v0 v1 v2", func(e *vote.Electorate) { e.Floor = vote.MaxToken }) // nobody uses all tokens up
-	if top, _ := f.v.Top(); top != saneToken {
+	if top, _ := f.v.Top(); top != saneToken+vote.Run {                          // what stands is raised above it
 		t.Fatalf("top %d", top)
 	}
 	f.says("    a: promise 3 serial=3 token="+fmt.Sprint(saneToken+vote.Run)+"\n", "a asks 3:m at=10")
@@ -257,5 +257,45 @@ func TestWhatIsSaidTellsTheVersion(t *testing.T) {
 	}
 	if f.v.Elected() != 9 {
 		t.Errorf("%d", f.v.Elected())
+	}
+}
+
+// A newcomer's vote under a joint electorate may propose any token: a majority of the old voters knows better. Once the new ones decide alone,
+// it stands for what the floor says.
+func TestVotesThatHaveNotWonAreRaisedToTheFloor(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.elect("2: v0 v1 v2 (v1 v2)", nil)
+	from := vote.SessionID{Node: "a", Life: 1}
+	step := func(m vote.Message) []vote.Outbound {
+		m.Stream = 1
+		return f.v.Step(f.now, 1, from, &m, nil)
+	}
+	step(vote.Message{Kind: vote.KindOpen, TTL: time.Second})
+	step(vote.Message{Kind: vote.KindStatement, End: true})
+	for n, key := range []vote.Key{"waits", "won"} {
+		out := step(vote.Message{Kind: vote.KindRequest, Number: vote.Number(n + 1), Wish: vote.Wish{Key: key, Mode: vote.Exclusive}, Bid: 100})
+		if m := out[0].Message; m.Kind != vote.KindPromise || m.Token != 100 {
+			t.Fatalf("%+v", m)
+		}
+	}
+	step(vote.Message{Kind: vote.KindConfirm, Number: 2, Serial: 2, Token: 100, Won: true})
+	for floor, want := range []vote.Token{0, 0, 0, 5000} {
+		e := electorate(fmt.Sprintf("%d: v0 v1 v2", floor+3))
+		e.Floor = want
+		out := f.v.Elect(f.now, e, true, nil)
+		switch {
+		case want == 0 && len(out) > 0:
+			t.Fatalf("without a floor it says %+v", out)
+		case want == 0:
+		case len(out) != 1 || out[0].Message.Kind != vote.KindConfirmed || out[0].Message.Number != 1 || out[0].Message.Serial != 1 || out[0].Message.Token != want+vote.Run:
+			t.Fatalf("with floor %d it says %+v", want, out)
+		}
+	}
+	// A ballot that has settled on less hears that it can't have that.
+	if out := step(vote.Message{Kind: vote.KindConfirm, Number: 1, Serial: 1, Token: 116}); len(out) > 0 {
+		t.Fatalf("it says %+v", out)
+	}
+	if top, _ := f.v.Top(); top != 5000+vote.Run {
+		t.Fatalf("the largest token is %d", top)
 	}
 }
