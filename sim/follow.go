@@ -231,7 +231,7 @@ func (w *World) spares(h *host) bool {
 		n := 0
 		for _, v := range voters {
 			for _, o := range w.hosts {
-				if o.name == v.Name && o != h && !o.retired && o.disk.exists && o.disk.state.Dir == v.Dir {
+				if o.name == v.Name && o != h && !o.retired && o.disk.exists && o.disk.state.Dir == v.Dir && o.disk.state.Electorate.Version > 0 { // who has only pledged may not know that it was founded
 					n++
 				}
 			}
