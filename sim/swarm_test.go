@@ -78,7 +78,14 @@ func TestSwarmBeyondTheAssumptions(t *testing.T) {
 
 // TestSwarmFollowing runs seeds whose electorate follows the living.
 func TestSwarmFollowing(t *testing.T) {
-	swarm(t, 40, DrawFollowing, func(f *Figures) {
+	seeds := 40
+	if raced {
+		seeds = 8
+	}
+	swarm(t, seeds, DrawFollowing, func(f *Figures) {
+		if raced {
+			return
+		}
 		for _, k := range f.NotFired() {
 			if k.IsOfFollowing() {
 				t.Errorf("no run had this fault: %v", k)
