@@ -25,9 +25,11 @@ func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
 			t.Fatalf("%+v", e)
 		}
 		both := []vote.NodeID{"v0", "v1"}
-		for _, v := range both {
-			if broken { // it has heard of it, and its answer is lost
+		if broken { // they have heard of it, and their answers are lost
+			for _, v := range both {
 				b.q.Unlink(b.now, b.place(v))
+			}
+			for _, v := range both {
 				b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Life: 5})
 			}
 		}
