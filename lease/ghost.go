@@ -119,10 +119,12 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 		if g.wonAt != 0 {
 			e.wonAt = min(g.wonAt, e.wonAt)
 		}
-		if e.held {
-		} else if e.token = g.token; e.token < v.tokens.floor.Above() {
-			e.token = v.propose(e.key, e.bid) // the floor may have come with another electorate meanwhile: see proposeAnew
-			v.raise(e.key, e.token)
+		if !e.held {
+			e.token = g.token
+			if e.token < v.tokens.floor.Above() {
+				e.token = v.propose(e.key, e.bid) // the floor may have come with another electorate meanwhile: see proposeAnew
+				v.raise(e.key, e.token)
+			}
 		}
 		switch {
 		case e.Length == 0 || g.ends == 0:

@@ -110,9 +110,6 @@ func (e Electorate) Majority() (least int) {
 // Known reports whether there are voters.
 func (e Electorate) Known() bool { return len(e.halves) > 0 }
 
-// Joint reports whether it is between two others.
-func (e Electorate) Joint() bool { return len(e.halves) > 1 }
-
 // All returns the set of all voters.
 func (e Electorate) All() Set { return e.all }
 

@@ -72,7 +72,7 @@ func TestAJointElectorateNeedsBothMajorities(t *testing.T) {
 		if got := d.Until(some, func(i int) vote.Instant { return vote.Instant(places[i].Dir) }); got != c.until {
 			t.Errorf("%s: covered by %q until %d, want %d", c.e, c.some, got, c.until)
 		}
-		if d.Joint() != (len(e.Old) > 0) || d.Known() != (len(e.Voters) > 0) || d.Size() != len(places) || d.Version() != e.Version {
+		if d.Known() != (len(e.Voters) > 0) || d.Size() != len(places) || d.Version() != e.Version {
 			t.Errorf("%s: %+v", c.e, d)
 		}
 	}

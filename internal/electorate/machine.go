@@ -49,9 +49,8 @@ type Machine struct {
 	pending    bool       // state has something that no save has had yet
 	saving     vote.State // the save under way
 	savingNow  bool
-	everStored bool         // in this life
-	stuck      string       // why nothing can be stored; empty while all is well
-	stuckSince vote.Instant // since when
+	everStored bool   // in this life
+	stuck      string // why nothing can be stored; empty while all is well
 	retryAt    vote.Instant
 	held       []held
 
@@ -191,7 +190,6 @@ func (m *Machine) Saved(now vote.Now, writes uint64, failed string) {
 	m.savingNow = false
 	if failed != "" {
 		if m.stuck == "" {
-			m.stuckSince = m.now.Slow
 			m.alarms = append(m.alarms, "the state directory can't be written, so this node takes no part in changes of the electorate; it goes on voting on locks: "+failed)
 		}
 		m.stuck, m.pending, m.retryAt = failed, true, m.now.Slow.Add(saveAgain)

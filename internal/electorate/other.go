@@ -220,18 +220,15 @@ func (m *Machine) compareWrites(o *other, e *vote.Electing) {
 		return
 	}
 	known, ok := o.writes[e.Dir]
-	switch {
-	case ok && known.life != o.life && e.Writes <= known.writes:
-		if o.copied != e.Dir {
-			o.copied, o.badly = e.Dir, m.now.Slow
-			m.alarms = append(m.alarms, "the state directory of "+string(o.name)+" is an old copy, and is not trusted: stop the node, remove its state file, and start it again")
-		}
-		m.send(o.conn, vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonOldCopy, Elected: m.stored.Electorate.Version})
-	case o.copied == e.Dir: // it has been found out, and counts on from there
-		m.send(o.conn, vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonOldCopy, Elected: m.stored.Electorate.Version})
-	default:
-		o.writes[e.Dir] = written{e.Writes, o.life}
+	if ok && known.life != o.life && e.Writes <= known.writes && o.copied != e.Dir {
+		o.copied, o.badly = e.Dir, m.now.Slow
+		m.alarms = append(m.alarms, "the state directory of "+string(o.name)+" is an old copy, and is not trusted: stop the node, remove its state file, and start it again")
 	}
+	if o.copied == e.Dir { // however far it counts on from there
+		m.send(o.conn, vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonOldCopy, Elected: m.stored.Electorate.Version})
+		return
+	}
+	o.writes[e.Dir] = written{e.Writes, o.life}
 }
 
 // Distrust takes another voter's word that this node's directory is an old copy: what it has forgotten may decide something. It

@@ -21,7 +21,7 @@ func init() {
 		// Never changes, or is empty between calls, or is text for people. Clocks are told apart by what they are compared with.
 		"electorate.Machine.cfg": func(e *encoder, _, v reflect.Value) { e.num(int64(field(field(v, "Self"), "Life").Uint())) },
 		"electorate.Machine.now": skip, "electorate.Machine.own": skip, "electorate.Machine.out": skip,
-		"electorate.Machine.saves": skip, "electorate.Machine.alarms": skip, "electorate.Machine.started": skip, "electorate.Machine.stuckSince": skip,
+		"electorate.Machine.saves": skip, "electorate.Machine.alarms": skip, "electorate.Machine.started": skip,
 		"electorate.Machine.away": skip,
 
 		// Old copies of directories aren't explored, so how often a state was written matters only between a save and what waits for it.
