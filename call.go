@@ -95,8 +95,12 @@ func (m *Mesh) ask(ctx context.Context, op string, w wish) (*Lease, error) {
 		// Nobody was asked, so nobody knows.
 		return nil, c.error(ErrNoQuorum, "the context had ended before anyone was asked", ended(ctx))
 	}
-	if err := m.loop.box.call(func(now vote.Now) { m.loop.ask(now, c) }); err != nil {
+	turn, err := m.loop.box.ask(c)
+	if err != nil {
 		return nil, c.error(err, "", nil)
+	}
+	if turn {
+		m.loop.work()
 	}
 	select {
 	case r := <-c.result:

@@ -98,8 +98,8 @@ func (h linkHandler) Linked(c vote.Conn, peer vote.SessionID, dialed bool) {
 	h.m.loop.box.post(true, func(now vote.Now) { h.m.loop.linked(now, c, peer) })
 }
 
-func (h linkHandler) Received(c vote.Conn, peer vote.SessionID, msg *vote.Message) {
-	h.m.loop.box.message(input{conn: c, from: peer, msg: msg})
+func (h linkHandler) Received(c vote.Conn, peer vote.SessionID, b *transport.Batch) {
+	h.m.loop.receive(c, peer, b)
 }
 
 // Closed : the word goes by the ordered lane, behind all that the connection has brought. The voter is dialed again only once the

@@ -182,7 +182,9 @@ func (l *Lease) giveUp() (over bool, err error) {
 	if l.outer != nil {
 		return true, nil // the key is given back with the outermost
 	}
-	l.mesh.loop.box.post(false, func(now vote.Now) { l.mesh.loop.release(now, l) })
+	if l.mesh.loop.box.release(l) {
+		l.mesh.loop.work()
+	}
 	return false, nil
 }
 

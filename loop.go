@@ -5,21 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/transport"
 )
 
 const (
-	// batchMax is how many ordered inputs are taken in before the urgent lane is looked at again: well below a millisecond's work.
+	// batchMax is about how many ordered inputs and messages are taken in before the urgent lane is looked at again: well below a millisecond's work.
 	batchMax = 256
 
-	// idleMax is how many rounds in a row may find nothing to do while the node says that there is. Then the loop naps, so that a
-	// fault of the node's can't take a whole core.
-	idleMax = 3
+	// roundsMax is how many rounds a goroutine does that has other things to do, before the loop's own goes on.
+	roundsMax = 8
+
+	// tickMax is how many ticks in a row may leave the node with something to do at once. Then the loop naps, so that a fault of the node's can't take
+	// a whole core.
+	tickMax = 4
 	napTime = time.Millisecond
 
 	// roomyMap is how many entries a map may have had and still be kept once it is empty; Go's maps never shrink.
@@ -28,6 +35,8 @@ const (
 
 // loop is the one owner of a node's state machines. It takes in what comes, lets the node decide, and hands out what the node says.
 // It never waits for anyone but its mailbox and its timer.
+//
+// It is run by whoever has the mailbox's turn: a goroutine of its own, or a caller's, or a reader's.
 type loop struct {
 	mesh   *Mesh
 	clocks clocks
@@ -35,7 +44,7 @@ type loop struct {
 	box    *mailbox
 	done   chan struct{} // closed when the loop has ended and everyone has been told
 
-	// All below is the loop's alone.
+	// All below is that of whoever has the turn.
 	node     *node.Node
 	links    world.Links
 	calls    table[*call]  // not granted yet
@@ -60,8 +69,14 @@ type loop struct {
 	spareU   []input
 	spareO   []input
 	backlog  []input // taken from the ordered lane, not yet fed
+	said     []spoken
 	timer    timer
-	idle     int
+}
+
+// spoken is a connection to which something was said in this round.
+type spoken struct {
+	conn  vote.Conn
+	later bool // all of it may wait for other words
 }
 
 // table maps numbers of requests. Once it is empty it gives back the room that a crowd has taken.
@@ -97,66 +112,110 @@ func newLoop(m *Mesh, n *node.Node) *loop {
 	}
 }
 
-// run works until ctx ends.
+// run takes the turn whenever it is left to it, and when the node's time has come, until ctx ends.
 func (l *loop) run(ctx context.Context) {
-	defer l.end()
-	for ctx.Err() == nil {
-		if l.round() {
-			l.idle = 0
-		}
-		if len(l.backlog) > 0 {
-			continue
-		}
-		now := l.clocks.now()
-		d := l.node.Next(now)
-		if d <= 0 {
-			if l.idle++; l.idle <= idleMax {
-				continue
+	defer l.end() // with the turn, for ever
+	for {
+		if l.box.turn() {
+			for more := true; more; more = !l.pass() {
+				if ctx.Err() != nil {
+					return
+				}
+				l.round()
 			}
-			d = napTime
 		}
-		l.timer.set(l.clocks, now.Slow, d)
 		select {
-		case <-ctx.Done():
 		case <-l.box.wake:
-		case <-l.timer.c:
-			l.timer.c = nil
+		case <-ctx.Done():
+			l.box.claim()
+			return
 		}
 	}
 }
 
-// timer wakes the loop. Each setting is a timer of its own, with a channel of its own, so that a late one can't be taken for a newer.
-type timer struct {
-	c    chan struct{}
-	due  vote.Instant // of the slow clock, by which timers run
-	stop func()
+// work runs the loop for a while, for a goroutine that has got the turn and has other things to do.
+func (l *loop) work() {
+	defer l.guard()
+	for range roundsMax {
+		l.round()
+		if l.pass() {
+			return
+		}
+	}
+	l.box.handOver()
 }
 
-// set makes sure that the timer fires after d at the latest.
-func (t *timer) set(c clocks, now vote.Instant, d time.Duration) {
+// pass gives up the turn, unless there is something to do.
+func (l *loop) pass() bool { return len(l.backlog) == 0 && l.box.pass() }
+
+// guard makes sure that a fault of ours ends the process, as it does in a goroutine of our own: recovered by the application whose goroutine it was, it would leave
+// the turn taken, and everyone waiting.
+func (l *loop) guard() {
+	if fault := recover(); fault != nil {
+		text := fmt.Sprintf("lockmesh: %v\n\n%s", fault, debug.Stack())
+		go panic(text)
+		select {}
+	}
+}
+
+// receive takes in what a peer has said.
+func (l *loop) receive(c vote.Conn, peer vote.SessionID, b *transport.Batch) {
+	urgent := 0
+	for i := range b.Messages {
+		if b.Messages[i].Kind.Urgent() {
+			urgent++
+		}
+	}
+	if urgent > 0 && urgent < len(b.Messages) {
+		first := transport.NewBatch()
+		b.Messages = slices.DeleteFunc(b.Messages, func(m vote.Message) bool {
+			if m.Kind.Urgent() {
+				*first.Add() = m
+			}
+			return m.Kind.Urgent()
+		})
+		if l.box.messages(true, input{conn: c, from: peer, batch: first}) {
+			l.work()
+		}
+		urgent = 0
+	}
+	if l.box.messages(urgent > 0, input{conn: c, from: peer, batch: b}) {
+		l.work()
+	}
+}
+
+// timer wakes the loop's goroutine.
+type timer struct {
+	fired *atomic.Bool // of the newest setting; nil while there is none
+	due   vote.Instant // of the slow clock, by which timers run
+	stop  func()
+}
+
+// set makes sure that wake is kicked after d at the latest.
+func (t *timer) set(c clocks, now vote.Instant, d time.Duration, wake chan<- struct{}) {
 	due := now.Add(d)
-	if t.c != nil {
-		if t.due <= due {
+	if t.fired != nil {
+		if !t.fired.Load() && t.due <= due {
 			return // it fires early, and is then set anew
 		}
 		t.stop()
 	}
-	ch := make(chan struct{}, 1)
-	t.c, t.due = ch, due
-	t.stop = c.after(d, func() { kick(ch) })
+	fired := new(atomic.Bool)
+	t.fired, t.due = fired, due
+	t.stop = c.after(d, func() {
+		fired.Store(true)
+		kick(wake)
+	})
 }
 
-// round takes in what waits, and hands out what comes of it. It reports whether there was anything.
-func (l *loop) round() bool {
-	urgent := l.box.takeUrgent(l.spareU)
+// round takes in what waits, and hands out what comes of it. The caller has the turn.
+func (l *loop) round() {
+	urgent := l.box.take(true, l.spareU)
 	if len(l.backlog) == 0 {
-		if in := l.box.takeOrdered(l.spareO); in != nil {
+		if in := l.box.take(false, l.spareO); in != nil {
 			l.backlog, l.spareO = in, in
 		}
 	}
-	batch := l.backlog[:min(len(l.backlog), batchMax)]
-	l.backlog = l.backlog[len(batch):]
-
 	// The clock is read after the messages were taken: a voter that counts a session's time from before its refresh was sent
 	// would let it end too early.
 	now := l.clocks.now()
@@ -164,13 +223,22 @@ func (l *loop) round() bool {
 		l.node.Tick(now)
 	}
 	l.feed(now, urgent)
-	l.feed(now, batch)
 	l.spareU = reuse(urgent, l.spareU)
+	l.backlog = l.backlog[l.feed(now, l.backlog):]
 	if len(l.backlog) == 0 {
 		l.spareO = reuse(l.spareO, l.spareO)
 	}
-	spoke := l.handOut(now)
-	return spoke || len(urgent)+len(batch) > 0
+	l.handOut(now)
+	for n := 0; l.node.Next(now) <= 0 && n < tickMax; n++ {
+		l.node.Tick(now)
+		l.handOut(now)
+	}
+	l.flush()
+	d := l.node.Next(now)
+	if d <= 0 {
+		d = napTime
+	}
+	l.timer.set(l.clocks, now.Slow, d, l.box.wake)
 }
 
 // reuse returns the emptied slice for the next taking, unless it has grown for a crowd that may never come again.
@@ -184,30 +252,46 @@ func reuse(used, spare []input) []input {
 	return used[:0]
 }
 
-func (l *loop) feed(now vote.Now, inputs []input) {
+// feed takes in about as many inputs as go into one batch, and returns how many they were.
+func (l *loop) feed(now vote.Now, inputs []input) int {
+	size := 0
 	for i := range inputs {
-		if in := &inputs[i]; in.msg != nil {
-			l.node.Deliver(now, in.conn, in.from, in.msg)
-		} else {
+		if size >= batchMax {
+			return i
+		}
+		size++
+		switch in := &inputs[i]; {
+		case in.batch != nil:
+			for j := range in.batch.Messages {
+				l.node.Deliver(now, in.conn, in.from, &in.batch.Messages[j])
+			}
+			size += len(in.batch.Messages)
+			in.batch.Free()
+		case in.call != nil:
+			l.ask(now, in.call)
+		case in.lease != nil:
+			l.release(now, in.lease)
+		default:
 			in.do(now)
 		}
+		inputs[i] = input{}
 	}
-	clear(inputs)
+	return len(inputs)
 }
 
-// handOut sends what the node wants sent and tells what it wants told, until it has nothing more to say.
-func (l *loop) handOut(now vote.Now) (spoke bool) {
+// handOut queues what the node wants sent and tells what it wants told, until it has nothing more to say.
+func (l *loop) handOut(now vote.Now) {
 	for {
 		l.out, l.events = l.node.Drain(l.out[:0], l.events[:0])
 		if len(l.out) == 0 && len(l.events) == 0 {
 			break
 		}
-		spoke = true
 		for i := range l.out {
 			if o := &l.out[i]; o.Close {
 				l.links.CloseConn(o.Conn)
 			} else {
-				l.links.Send(o.Conn, &o.Message)
+				l.links.Queue(o.Conn, &o.Message)
+				l.say(o.Conn, o.Later)
 			}
 		}
 		clear(l.out)
@@ -231,7 +315,25 @@ func (l *loop) handOut(now vote.Now) (spoke bool) {
 			delete(l.covers, id)
 		}
 	}
-	return spoke
+}
+
+// say notes that something was said to a connection.
+func (l *loop) say(c vote.Conn, later bool) {
+	for i := range l.said {
+		if s := &l.said[i]; s.conn == c {
+			s.later = s.later && later
+			return
+		}
+	}
+	l.said = append(l.said, spoken{c, later})
+}
+
+// flush has written what was said in this round.
+func (l *loop) flush() {
+	for _, s := range l.said {
+		l.links.Flush(s.conn, s.later)
+	}
+	l.said = l.said[:0]
 }
 
 // tell passes one event on.
@@ -510,7 +612,7 @@ var errLostByClose error = &Error{Op: "lease", Reason: ErrLost, Err: ErrClosed}
 // end tells everyone who waits that nothing more will come.
 func (l *loop) end() {
 	l.box.close()
-	if l.timer.c != nil {
+	if l.timer.fired != nil {
 		l.timer.stop()
 	}
 	for _, lease := range l.held.m {

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/transport"
 )
 
 const (
@@ -16,52 +17,86 @@ const (
 	callsMax = 1 << 16
 )
 
-// input is one thing for the loop to take in: a message of a peer, or something to do.
+// input is one thing for the loop to take in: one of call, lease, batch and do.
 type input struct {
-	conn vote.Conn
-	from vote.SessionID
-	msg  *vote.Message      // nil: do
-	do   func(now vote.Now) // called by the loop; it must not block
+	call  *call            // to be put to the node
+	lease *Lease           // to be released
+	batch *transport.Batch // that came from a peer
+	conn  vote.Conn
+	from  vote.SessionID
+	do    func(now vote.Now) // called by the loop; it must not block
 }
 
-// mailbox is where everything waits that the loop is to take in. Anyone may put, only the loop takes.
+// mailbox is where everything waits that the loop is to take in. Anyone may put, only who has the turn takes.
 //
 // It has two lanes. What is urgent overtakes the rest; within a lane the order stays.
+//
+// The turn is the right to run the loop. Whoever puts something in and finds nobody at it gets the turn, and so is the first to take: a goroutine that has
+// a call or a peer's words in hand goes on with them itself, since waking another one takes longer than the work. While somebody has the turn others
+// only leave what they have, and whoever has it finds that before it passes. So under load one takes for many.
 type mailbox struct {
 	mu      sync.Mutex
 	space   sync.Cond // the loop has taken something, or the box was closed
-	urgent  []input
-	ordered []input
+	free    sync.Cond // the turn was passed
+	urgent  lane
+	ordered lane
 	calls   int // of ordered, how many are calls of the application
 	closed  bool
+	taken   bool // somebody has the turn
+	handed  bool // it is the loop's own goroutine's, which may not know yet; taken is true
 
-	wake chan struct{} // capacity 1: there is something to take
+	wake chan struct{} // capacity 1: the loop's own goroutine is to take the turn, or to look at the time
 }
 
+type lane struct {
+	inputs   []input
+	messages int // in their batches
+}
+
+// newMailbox returns a box whose turn is the loop's goroutine's, however late that starts.
 func newMailbox() *mailbox {
-	b := &mailbox{wake: make(chan struct{}, 1)}
-	b.space.L = &b.mu
+	b := &mailbox{wake: make(chan struct{}, 1), taken: true, handed: true}
+	b.space.L, b.free.L = &b.mu, &b.mu
 	return b
 }
 
-// message puts a peer's message, and blocks while its lane is full. It is dropped once the box is closed.
-func (b *mailbox) message(in input) {
-	lane := &b.ordered
-	if in.msg.Kind.Urgent() {
-		lane = &b.urgent
-	}
+// messages puts a peer's messages, which are all urgent or all not, and blocks while their lane is full. They are dropped once the box is closed.
+// It reports whether the caller has got the turn.
+func (b *mailbox) messages(urgent bool, in input) (turn bool) {
+	lane := b.lane(urgent)
 	b.mu.Lock()
-	for len(*lane) >= laneMax && !b.closed {
+	defer b.mu.Unlock()
+	for lane.messages >= laneMax && !b.closed {
 		b.space.Wait()
 	}
-	b.put(lane, in)
-	b.mu.Unlock()
+	if !b.closed {
+		lane.messages += len(in.batch.Messages)
+	}
+	return b.put(lane, in)
 }
 
-// call puts a call of the application. It fails at once with ErrBusy or ErrClosed.
+// ask puts a call for a lock. It fails at once with ErrBusy or ErrClosed; otherwise it reports whether the caller has got the turn.
+func (b *mailbox) ask(c *call) (turn bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.admit(); err != nil {
+		return false, err
+	}
+	return b.put(&b.ordered, input{call: c}), nil
+}
+
+// call puts any other call of the application, for the loop's goroutine. It fails as ask does.
 func (b *mailbox) call(do func(vote.Now)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := b.admit(); err != nil {
+		return err
+	}
+	b.leave(&b.ordered, input{do: do})
+	return nil
+}
+
+func (b *mailbox) admit() error {
 	switch {
 	case b.closed:
 		return ErrClosed
@@ -69,54 +104,111 @@ func (b *mailbox) call(do func(vote.Now)) error {
 		return ErrBusy
 	}
 	b.calls++
-	b.put(&b.ordered, input{do: do})
 	return nil
 }
 
-// post puts what must not be turned away: its number is bounded by that of connections, leases and calls. It never blocks, and
-// reports false once the box is closed.
-func (b *mailbox) post(urgent bool, do func(vote.Now)) bool {
-	lane := &b.ordered
-	if urgent {
-		lane = &b.urgent
-	}
+// release puts a lease that is given back; there are no more of them than leases. It reports whether the caller has got the turn.
+func (b *mailbox) release(l *Lease) (turn bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.put(lane, input{do: do})
+	return b.put(&b.ordered, input{lease: l})
+}
+
+// post puts what must not be turned away, for the loop's goroutine: its number is bounded by that of connections, leases and calls. It never blocks, and
+// reports false once the box is closed.
+func (b *mailbox) post(urgent bool, do func(vote.Now)) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.leave(b.lane(urgent), input{do: do})
 	return !b.closed
 }
 
-func (b *mailbox) put(lane *[]input, in input) {
-	if b.closed {
-		return
+func (b *mailbox) lane(urgent bool) *lane {
+	if urgent {
+		return &b.urgent
 	}
-	*lane = append(*lane, in)
-	kick(b.wake)
+	return &b.ordered
 }
 
-// takeUrgent returns what waits in the urgent lane and leaves spare, emptied, in its place.
-func (b *mailbox) takeUrgent(spare []input) []input {
-	return b.take(&b.urgent, spare)
+// put adds an input, and takes the turn if nobody has it.
+func (b *mailbox) put(l *lane, in input) (turn bool) {
+	if b.closed {
+		return false
+	}
+	l.inputs = append(l.inputs, in)
+	turn = !b.taken
+	b.taken = true
+	return turn
 }
 
-// takeOrdered does the same with the ordered lane.
-func (b *mailbox) takeOrdered(spare []input) []input {
-	return b.take(&b.ordered, spare)
+// leave adds an input, and gives the turn to the loop's goroutine if nobody has it.
+func (b *mailbox) leave(l *lane, in input) {
+	if b.put(l, in) {
+		b.handed = true
+		kick(b.wake)
+	}
 }
 
-func (b *mailbox) take(lane *[]input, spare []input) []input {
+// take returns what waits in a lane, nil for nothing, and leaves spare, emptied, in its place. The caller has the turn.
+func (b *mailbox) take(urgent bool, spare []input) []input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(*lane) == 0 {
+	l := b.lane(urgent)
+	if len(l.inputs) == 0 {
 		return nil
 	}
-	in := *lane
-	*lane = spare[:0]
-	if lane == &b.ordered {
+	in := l.inputs
+	l.inputs = spare[:0]
+	if l.messages >= laneMax {
+		b.space.Broadcast()
+	}
+	l.messages = 0
+	if !urgent {
 		b.calls = 0
 	}
-	b.space.Broadcast()
 	return in
+}
+
+// pass gives up the turn, unless something waits.
+func (b *mailbox) pass() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.urgent.inputs)+len(b.ordered.inputs) > 0 {
+		return false
+	}
+	b.taken = false
+	b.free.Signal()
+	return true
+}
+
+// handOver gives the turn to the loop's goroutine.
+func (b *mailbox) handOver() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.handed = true
+	kick(b.wake)
+	b.free.Signal()
+}
+
+// turn reports whether the loop's goroutine, which calls it, has got the turn: it was given it, or nobody has it.
+func (b *mailbox) turn() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.taken && !b.handed {
+		return false
+	}
+	b.taken, b.handed = true, false
+	return true
+}
+
+// claim waits for the turn. The loop's goroutine calls it, at its end.
+func (b *mailbox) claim() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.taken && !b.handed {
+		b.free.Wait()
+	}
+	b.taken, b.handed = true, false
 }
 
 // close turns away everything from now on and drops what waits.
@@ -124,9 +216,8 @@ func (b *mailbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	b.urgent, b.ordered = nil, nil
+	b.urgent, b.ordered = lane{}, lane{}
 	b.space.Broadcast()
-	kick(b.wake)
 }
 
 // kick wakes whoever waits on a channel of capacity 1, or will.

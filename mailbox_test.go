@@ -6,29 +6,33 @@ import (
 	"testing/synctest"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/transport"
 )
 
-func letter(k vote.Kind, n int) input {
-	return input{msg: &vote.Message{Kind: k, Number: vote.Number(n)}}
+// drop puts a message of a peer.
+func drop(b *mailbox, k vote.Kind, n int) {
+	batch := transport.NewBatch()
+	*batch.Add() = vote.Message{Kind: k, Number: vote.Number(n)}
+	b.messages(k.Urgent(), input{batch: batch})
 }
 
 func TestEachLaneKeepsItsOrder(t *testing.T) {
 	b := newMailbox()
 	for i := range 5 {
-		b.message(letter(vote.KindRequest, i))
-		b.message(letter(vote.KindRefresh, i))
+		drop(b, vote.KindRequest, i)
+		drop(b, vote.KindRefresh, i)
 	}
-	for name, lane := range map[string][]input{"urgent": b.takeUrgent(nil), "ordered": b.takeOrdered(nil)} {
+	for name, lane := range map[string][]input{"urgent": b.take(true, nil), "ordered": b.take(false, nil)} {
 		if len(lane) != 5 {
 			t.Fatalf("%s has %d", name, len(lane))
 		}
 		for i, in := range lane {
-			if in.msg.Number != vote.Number(i) || in.msg.Kind.Urgent() != (name == "urgent") {
-				t.Errorf("%s has %v of %d at %d", name, in.msg.Kind, in.msg.Number, i)
+			if in.batch.Messages[0].Number != vote.Number(i) || in.batch.Messages[0].Kind.Urgent() != (name == "urgent") {
+				t.Errorf("%s has %v of %d at %d", name, in.batch.Messages[0].Kind, in.batch.Messages[0].Number, i)
 			}
 		}
 	}
-	if b.takeUrgent(nil) != nil || b.takeOrdered(nil) != nil {
+	if b.take(true, nil) != nil || b.take(false, nil) != nil {
 		t.Error("taken twice")
 	}
 }
@@ -38,21 +42,21 @@ func TestAFullLaneHoldsItsReadersBackAndNoOthers(t *testing.T) {
 		name string
 		do   func(*mailbox)
 	}{
-		{"until the loop takes", func(b *mailbox) { b.takeOrdered(nil) }},
+		{"until the loop takes", func(b *mailbox) { b.take(false, nil) }},
 		{"until the box is closed", (*mailbox).close},
 	} {
 		t.Run(end.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newMailbox()
 				for i := range laneMax {
-					b.message(letter(vote.KindRequest, i))
+					drop(b, vote.KindRequest, i)
 				}
 				through := make(chan struct{})
 				go func() {
-					b.message(letter(vote.KindRequest, laneMax))
+					drop(b, vote.KindRequest, laneMax)
 					close(through)
 				}()
-				b.message(letter(vote.KindRefresh, 1)) // a lane of its own
+				drop(b, vote.KindRefresh, 1)           // a lane of its own
 				if !b.post(false, func(vote.Now) {}) { // never waits
 					t.Error("turned away")
 				}
@@ -79,7 +83,7 @@ func TestCallsAreTurnedAwayWhenTooManyWait(t *testing.T) {
 	if err := b.call(nil); !errors.Is(err, ErrBusy) {
 		t.Errorf("%v", err)
 	}
-	b.takeOrdered(nil)
+	b.take(false, nil)
 	if err := b.call(func(vote.Now) {}); err != nil {
 		t.Error(err)
 	}
@@ -87,7 +91,7 @@ func TestCallsAreTurnedAwayWhenTooManyWait(t *testing.T) {
 	if err := b.call(nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("%v", err)
 	}
-	if b.post(true, nil) || b.takeOrdered(nil) != nil || b.takeUrgent(nil) != nil {
+	if b.post(true, nil) || b.take(false, nil) != nil || b.take(true, nil) != nil {
 		t.Error("a closed box takes things in")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -27,6 +28,10 @@ type earlyConn struct {
 	net.Conn
 	seen []byte       // bytes looked at, to be read again
 	left atomic.Int64 // bytes that may still be read; negative: as many as come
+
+	mu   sync.Mutex
+	held bool
+	out  []byte // what was written since
 }
 
 func newEarlyConn(c net.Conn) *earlyConn {
@@ -37,6 +42,34 @@ func newEarlyConn(c net.Conn) *earlyConn {
 
 // trust lifts the bound. It is called when the handshake has succeeded.
 func (e *earlyConn) trust() { e.left.Store(-1) }
+
+// hold keeps back what is written from now on, until it is released: TLS writes into memory then, and never waits.
+func (e *earlyConn) hold() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.held = true
+}
+
+// release appends to dst what was held back.
+func (e *earlyConn) release(dst []byte) []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	dst = append(dst, e.out...)
+	e.out = e.out[:0]
+	return dst
+}
+
+// Write implements io.Writer.
+func (e *earlyConn) Write(b []byte) (int, error) {
+	e.mu.Lock()
+	if !e.held {
+		e.mu.Unlock()
+		return e.Conn.Write(b)
+	}
+	defer e.mu.Unlock()
+	e.out = append(e.out, b...)
+	return len(b), nil
+}
 
 // look reads n bytes and leaves them to be read again. It is called before any Read.
 func (e *earlyConn) look(n int) ([]byte, error) {

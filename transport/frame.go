@@ -94,6 +94,16 @@ func (f *frameReader) next(limit int) (version uint8, payload []byte, err error)
 	return body[0], body[1:], nil
 }
 
+// ready reports whether next has a whole frame, or what is wrong with one, without waiting.
+func (f *frameReader) ready() bool {
+	have := f.from.Buffered() - f.used
+	if have < lengthBytes {
+		return false
+	}
+	b, err := f.from.Peek(f.used + lengthBytes)
+	return err != nil || uint64(have-lengthBytes) >= uint64(binary.BigEndian.Uint32(b[f.used:]))
+}
+
 func (f *frameReader) body(n int) ([]byte, error) {
 	if lengthBytes+n <= f.from.Size() {
 		b, err := f.from.Peek(lengthBytes + n)

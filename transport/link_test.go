@@ -287,13 +287,13 @@ type slow struct {
 	letGo   chan struct{}
 }
 
-func (s *slow) Received(c vote.Conn, peer vote.SessionID, m *vote.Message) {
+func (s *slow) Received(c vote.Conn, peer vote.SessionID, b *Batch) {
 	select {
 	case s.entered <- struct{}{}:
 	default:
 	}
 	<-s.letGo
-	s.witness.Received(c, peer, m)
+	s.witness.Received(c, peer, b)
 }
 
 func TestASlowHandlerHoldsUpItsConnectionOnly(t *testing.T) {

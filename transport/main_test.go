@@ -63,8 +63,12 @@ func (w *witness) Linked(c vote.Conn, peer vote.SessionID, dialed bool) {
 	w.linked <- linked{c, peer, dialed}
 }
 
-func (w *witness) Received(c vote.Conn, peer vote.SessionID, m *vote.Message) {
-	w.received <- received{c, peer, m}
+func (w *witness) Received(c vote.Conn, peer vote.SessionID, b *Batch) {
+	for i := range b.Messages {
+		m := b.Messages[i]
+		w.received <- received{c, peer, &m}
+	}
+	b.Free()
 }
 
 func (w *witness) Closed(c vote.Conn, peer vote.SessionID, err error) {

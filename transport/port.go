@@ -43,9 +43,9 @@ type Config struct {
 type Handler interface {
 	// Linked : both sides have agreed, and c can be sent to. dialed is whether Dial made the connection.
 	Linked(c vote.Conn, peer vote.SessionID, dialed bool)
-	// Received : m came from the peer. It is the handler's to keep. While Received blocks, nothing more is read from
-	// this connection, and in time the peer can't write to it.
-	Received(c vote.Conn, peer vote.SessionID, m *vote.Message)
+	// Received : these messages came from the peer. The batch is the handler's from now on, to be freed when it isn't needed any more. While Received blocks,
+	// nothing more is read from this connection, and in time the peer can't write to it.
+	Received(c vote.Conn, peer vote.SessionID, b *Batch)
 	// Closed : the connection is gone, and nothing more will be said of it. Exactly once for each Linked. err says why: ErrClosed
 	// when this side ended it, io.EOF when the peer did, ErrQueueFull, ErrStalled, ErrMalformed, or an error of the network.
 	Closed(c vote.Conn, peer vote.SessionID, err error)
@@ -190,10 +190,16 @@ func (p *Port) GossipKey() []byte {
 	return append([]byte(nil), p.identity.gossip...)
 }
 
-// Send queues m for the connection, encoded, so that m is the caller's again when Send returns. It never blocks. What can't be
+// Send queues m for the connection, encoded, so that m is the caller's again when Send returns, and has it written. It never blocks. What can't be
 // queued breaks the connection: Closed is called with ErrQueueFull, or with ErrMalformed for a message beyond the limits. A
 // connection that is gone takes anything, and forgets it.
 func (p *Port) Send(c vote.Conn, m *vote.Message) {
+	p.Queue(c, m)
+	p.Flush(c, false)
+}
+
+// Queue is Send for a message of several: it is written once Flush is called for the connection, or together with another one.
+func (p *Port) Queue(c vote.Conn, m *vote.Message) {
 	l := p.find(c)
 	if l == nil {
 		return
@@ -203,6 +209,18 @@ func (p *Port) Send(c vote.Conn, m *vote.Message) {
 		return
 	}
 	p.count.sentMessages.Add(1)
+}
+
+// Flush has written what is queued for a connection: now, as a rule by the caller itself, which never waits for the peer, whatever that does; or, with
+// later, in half a millisecond at the latest, if nothing else is written before.
+func (p *Port) Flush(c vote.Conn, later bool) {
+	switch l := p.find(c); {
+	case l == nil:
+	case later:
+		l.flushLater()
+	default:
+		l.flush()
+	}
 }
 
 // CloseConn ends a connection. What was sent before is still written, within a bounded time; nothing more is received. Closed is

@@ -106,11 +106,11 @@ func (e *end) read() {
 			n.mu.Unlock()
 			break
 		}
-		m := new(vote.Message)
-		if err := transport.Decode(p.frame, m); err != nil {
+		b := transport.NewBatch()
+		if err := transport.Decode(p.frame, b.Add()); err != nil {
 			panic(fmt.Sprintf("%s has said what can't be decoded, which is a fault of lockmesh: %v", e.peer.Node, err))
 		}
-		h.Received(e.id, e.peer, m)
+		h.Received(e.id, e.peer, b)
 	}
 	n.mu.Lock()
 	cause := e.cause

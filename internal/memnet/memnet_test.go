@@ -41,8 +41,11 @@ func (b *box) Linked(_ vote.Conn, peer vote.SessionID, dialed bool) {
 	b.note("linked %s %v", peer.Node, dialed)
 }
 
-func (b *box) Received(_ vote.Conn, peer vote.SessionID, m *vote.Message) {
-	b.note("%d of %s", m.Number, peer.Node)
+func (b *box) Received(_ vote.Conn, peer vote.SessionID, batch *transport.Batch) {
+	for i := range batch.Messages {
+		b.note("%d of %s", batch.Messages[i].Number, peer.Node)
+	}
+	batch.Free()
 }
 
 func (b *box) Closed(_ vote.Conn, peer vote.SessionID, err error) {

@@ -178,6 +178,12 @@ func (p *port) Send(c vote.Conn, m *vote.Message) {
 	}
 }
 
+// Queue sends at once: whatever is said at one instant arrives at one instant.
+func (p *port) Queue(c vote.Conn, m *vote.Message) { p.Send(c, m) }
+
+// Flush has nothing to do.
+func (p *port) Flush(vote.Conn, bool) {}
+
 func (p *port) CloseConn(c vote.Conn) {
 	p.process.lock()
 	defer p.net.mu.Unlock()

@@ -286,5 +286,6 @@ func (r Reason) String() string {
 type Outbound struct {
 	Conn    Conn
 	Close   bool
+	Later   bool // nobody waits for it: it may be sent a moment later, together with the next word to the same connection
 	Message Message
 }

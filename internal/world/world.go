@@ -15,7 +15,8 @@ type Links interface {
 	AdvertiseAddr() string
 	Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Conn, error)
 	Greet(ctx context.Context, addr string) (vote.SessionID, error)
-	Send(c vote.Conn, m *vote.Message)
+	Queue(c vote.Conn, m *vote.Message)
+	Flush(c vote.Conn, later bool)
 	CloseConn(c vote.Conn)
 	Close() error
 }
