@@ -11,12 +11,13 @@ SOAK     ?= 4h
 KEYS     ?= 5000000
 FUZZTIME ?= 60s
 FOR      ?= 50s
+COUNT    ?= 6
 
 .DEFAULT_GOAL := help
-.PHONY: help test race contrib peers lint fmt fuzz sim soak pages explore mutants chaos bench cross ci quickstart
+.PHONY: help test race contrib peers lint fmt fuzz sim soak pages explore mutants chaos bench bench-core cross ci quickstart
 
 help: ## lists the verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## runs all tests, real processes included
 	$(GO) test ./...
@@ -67,6 +68,9 @@ chaos: ## kills, stops and restarts real processes, three times over
 
 bench: ## runs the benchmarks
 	$(GO) test ./... -run '^$$' -bench . -benchmem
+
+bench-core: ## compares the core's benchmarks with those of BASE (the commit before), COUNT (6) times by turns: some minutes
+	BASE=$(BASE) COUNT=$(COUNT) ./.ci/bench-core
 
 cross: ## builds and vets for every supported system
 	./.ci/cross

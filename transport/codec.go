@@ -63,6 +63,15 @@ const (
 	hasElecting
 )
 
+// Groups of fields that follow upon each other, and of which most kinds have none: one look tells instead of one for each.
+const (
+	someMarks = hasPermits | hasPrefix | hasUrge | hasGap
+	someWords = hasWho | hasText | hasVersion | hasSeq | hasValue | hasReason | hasNonce | hasCounting
+	someTimes = hasTTL | hasRTT | hasSent
+	someState = hasLife | hasGeneration | hasReceived | hasProcessed | hasPushed | hasCount | hasHash | hasQuiet | hasWall | hasClock
+	someLists = hasRequests | hasVotes | hasSights
+)
+
 const (
 	wishWords    = 8  // elements of a wish
 	requestWords = 8  // elements of an entry of a statement

@@ -20,7 +20,6 @@ var maxWords = func() int {
 // the message's key and entries, whatever lengths the bytes claim.
 func Decode(frame []byte, m *vote.Message) error {
 	p := parse(frame)
-	defer p.done()
 	*m = vote.Message{}
 	n := p.array(maxWords)
 	m.Kind = vote.Kind(p.upTo(math.MaxUint8, "kind"))
@@ -93,92 +92,102 @@ func (p *parser) fields(m *vote.Message, has fields) {
 	if has&hasLost != 0 {
 		m.Lost = p.bool()
 	}
-	if has&hasPermits != 0 {
-		m.Permits = uint16(p.slot())
-	}
-	if has&hasPrefix != 0 {
-		m.Prefix = p.bool()
-		if m.Key == "" && !m.Prefix {
-			p.fail("an empty key")
+	if has&someMarks != 0 {
+		if has&hasPermits != 0 {
+			m.Permits = uint16(p.slot())
+		}
+		if has&hasPrefix != 0 {
+			m.Prefix = p.bool()
+			if m.Key == "" && !m.Prefix {
+				p.fail("an empty key")
+			}
+		}
+		if has&hasUrge != 0 {
+			m.Urge = p.bool()
+		}
+		if has&hasGap != 0 {
+			m.Gap = p.bool()
 		}
 	}
-	if has&hasUrge != 0 {
-		m.Urge = p.bool()
+	if has&someWords != 0 {
+		if has&hasWho != 0 {
+			m.Who = p.name()
+		}
+		if has&hasText != 0 {
+			m.Text = p.string(0, vote.MaxTextLen, "text")
+		}
+		if has&hasVersion != 0 {
+			m.Version = p.uint()
+		}
+		if has&hasSeq != 0 {
+			m.Seq = p.uint()
+		}
+		if has&hasValue != 0 {
+			m.Value = p.bytes(vote.MaxValueLen)
+		}
+		if has&hasReason != 0 {
+			m.Reason = p.reason()
+		}
+		if has&hasNonce != 0 {
+			m.Nonce = p.uint()
+		}
+		if has&hasCounting != 0 {
+			m.Counting = p.bool()
+		}
 	}
-	if has&hasGap != 0 {
-		m.Gap = p.bool()
+	if has&someTimes != 0 {
+		if has&hasTTL != 0 {
+			m.TTL = p.duration()
+		}
+		if has&hasRTT != 0 {
+			m.RTT = p.duration()
+		}
+		if has&hasSent != 0 {
+			m.Sent = vote.Instant(p.int())
+		}
 	}
-	if has&hasWho != 0 {
-		m.Who = p.name()
+	if has&someState != 0 {
+		if has&hasLife != 0 {
+			m.Life = vote.Life(p.uint())
+		}
+		if has&hasGeneration != 0 {
+			m.Generation = vote.Generation(p.uint())
+		}
+		if has&hasReceived != 0 {
+			m.Received = p.uint()
+		}
+		if has&hasProcessed != 0 {
+			m.Processed = p.uint()
+		}
+		if has&hasPushed != 0 {
+			m.Pushed = p.uint()
+		}
+		if has&hasCount != 0 {
+			m.Count = p.uint()
+		}
+		if has&hasHash != 0 {
+			m.Hash = p.uint()
+		}
+		if has&hasQuiet != 0 {
+			m.Quiet = p.duration()
+		}
+		if has&hasWall != 0 {
+			m.Wall = vote.Micros(p.int())
+		}
+		if has&hasClock != 0 {
+			m.Clock = vote.Instant(p.int())
+		}
 	}
-	if has&hasText != 0 {
-		m.Text = p.string(0, vote.MaxTextLen, "text")
-	}
-	if has&hasVersion != 0 {
-		m.Version = p.uint()
-	}
-	if has&hasSeq != 0 {
-		m.Seq = p.uint()
-	}
-	if has&hasValue != 0 {
-		m.Value = p.bytes(vote.MaxValueLen)
-	}
-	if has&hasReason != 0 {
-		m.Reason = p.reason()
-	}
-	if has&hasNonce != 0 {
-		m.Nonce = p.uint()
-	}
-	if has&hasCounting != 0 {
-		m.Counting = p.bool()
-	}
-	if has&hasTTL != 0 {
-		m.TTL = p.duration()
-	}
-	if has&hasRTT != 0 {
-		m.RTT = p.duration()
-	}
-	if has&hasSent != 0 {
-		m.Sent = vote.Instant(p.int())
-	}
-	if has&hasLife != 0 {
-		m.Life = vote.Life(p.uint())
-	}
-	if has&hasGeneration != 0 {
-		m.Generation = vote.Generation(p.uint())
-	}
-	if has&hasReceived != 0 {
-		m.Received = p.uint()
-	}
-	if has&hasProcessed != 0 {
-		m.Processed = p.uint()
-	}
-	if has&hasPushed != 0 {
-		m.Pushed = p.uint()
-	}
-	if has&hasCount != 0 {
-		m.Count = p.uint()
-	}
-	if has&hasHash != 0 {
-		m.Hash = p.uint()
-	}
-	if has&hasQuiet != 0 {
-		m.Quiet = p.duration()
-	}
-	if has&hasWall != 0 {
-		m.Wall = vote.Micros(p.int())
-	}
-	if has&hasClock != 0 {
-		m.Clock = vote.Instant(p.int())
-	}
-	if has&hasRequests != 0 {
-		m.Entries = p.entries((*parser).request)
-	}
-	if has&hasVotes != 0 {
-		m.Entries = p.entries((*parser).vote)
-	}
-	if has&hasSights != 0 {
-		m.Sights = p.sights()
+	if has&someLists != 0 {
+		if has&hasRequests != 0 {
+			m.Entries = p.requests()
+		}
+		if has&hasVotes != 0 {
+			m.Entries = p.votes()
+		}
+		if has&hasSights != 0 {
+			m.Sights = p.sights()
+		}
 	}
 	if has&hasElected != 0 {
 		m.Elected = p.uint()
@@ -191,14 +200,28 @@ func (p *parser) fields(m *vote.Message, has fields) {
 	}
 }
 
-func (p *parser) entries(one func(*parser, *vote.Entry)) []vote.Entry {
+func (p *parser) requests() []vote.Entry {
 	n := p.array(vote.MaxEntries)
 	if p.err != nil || n == 0 {
 		return nil
 	}
 	entries := make([]vote.Entry, n)
 	for i := range entries {
-		if one(p, &entries[i]); p.err != nil {
+		if p.request(&entries[i]); p.err != nil {
+			return nil
+		}
+	}
+	return entries
+}
+
+func (p *parser) votes() []vote.Entry {
+	n := p.array(vote.MaxEntries)
+	if p.err != nil || n == 0 {
+		return nil
+	}
+	entries := make([]vote.Entry, n)
+	for i := range entries {
+		if p.vote(&entries[i]); p.err != nil {
 			return nil
 		}
 	}

@@ -49,97 +49,107 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 	if has&hasLost != 0 {
 		b = appendBool(b, m.Lost)
 	}
-	if has&hasPermits != 0 {
-		b = appendUint(b, uint64(m.Permits))
-	}
-	if has&hasPrefix != 0 {
-		b = appendBool(b, m.Prefix)
-	}
-	if has&hasUrge != 0 {
-		b = appendBool(b, m.Urge)
-	}
-	if has&hasGap != 0 {
-		b = appendBool(b, m.Gap)
-	}
-	if has&hasWho != 0 {
-		b = appendString(b, string(m.Who))
-	}
-	if has&hasText != 0 {
-		b = appendString(b, m.Text)
-	}
-	if has&hasVersion != 0 {
-		b = appendUint(b, m.Version)
-	}
-	if has&hasSeq != 0 {
-		b = appendUint(b, m.Seq)
-	}
-	if has&hasValue != 0 {
-		b = appendBytes(b, m.Value)
-	}
-	if has&hasReason != 0 {
-		b = appendUint(b, uint64(m.Reason))
-	}
-	if has&hasNonce != 0 {
-		b = appendUint(b, m.Nonce)
-	}
-	if has&hasCounting != 0 {
-		b = appendBool(b, m.Counting)
-	}
-	if has&hasTTL != 0 {
-		b = appendUint(b, uint64(m.TTL))
-	}
-	if has&hasRTT != 0 {
-		b = appendUint(b, uint64(m.RTT))
-	}
-	if has&hasSent != 0 {
-		b = appendInt(b, int64(m.Sent))
-	}
-	if has&hasLife != 0 {
-		b = appendUint(b, uint64(m.Life))
-	}
-	if has&hasGeneration != 0 {
-		b = appendUint(b, uint64(m.Generation))
-	}
-	if has&hasReceived != 0 {
-		b = appendUint(b, m.Received)
-	}
-	if has&hasProcessed != 0 {
-		b = appendUint(b, m.Processed)
-	}
-	if has&hasPushed != 0 {
-		b = appendUint(b, m.Pushed)
-	}
-	if has&hasCount != 0 {
-		b = appendUint(b, m.Count)
-	}
-	if has&hasHash != 0 {
-		b = appendUint(b, m.Hash)
-	}
-	if has&hasQuiet != 0 {
-		b = appendUint(b, uint64(m.Quiet))
-	}
-	if has&hasWall != 0 {
-		b = appendInt(b, int64(m.Wall))
-	}
-	if has&hasClock != 0 {
-		b = appendInt(b, int64(m.Clock))
-	}
-	if has&hasRequests != 0 {
-		b = appendArray(b, len(m.Entries))
-		for i := range m.Entries {
-			b = appendRequest(b, &m.Entries[i])
+	if has&someMarks != 0 {
+		if has&hasPermits != 0 {
+			b = appendUint(b, uint64(m.Permits))
+		}
+		if has&hasPrefix != 0 {
+			b = appendBool(b, m.Prefix)
+		}
+		if has&hasUrge != 0 {
+			b = appendBool(b, m.Urge)
+		}
+		if has&hasGap != 0 {
+			b = appendBool(b, m.Gap)
 		}
 	}
-	if has&hasVotes != 0 {
-		b = appendArray(b, len(m.Entries))
-		for i := range m.Entries {
-			b = appendVote(b, &m.Entries[i])
+	if has&someWords != 0 {
+		if has&hasWho != 0 {
+			b = appendString(b, string(m.Who))
+		}
+		if has&hasText != 0 {
+			b = appendString(b, m.Text)
+		}
+		if has&hasVersion != 0 {
+			b = appendUint(b, m.Version)
+		}
+		if has&hasSeq != 0 {
+			b = appendUint(b, m.Seq)
+		}
+		if has&hasValue != 0 {
+			b = appendBytes(b, m.Value)
+		}
+		if has&hasReason != 0 {
+			b = appendUint(b, uint64(m.Reason))
+		}
+		if has&hasNonce != 0 {
+			b = appendUint(b, m.Nonce)
+		}
+		if has&hasCounting != 0 {
+			b = appendBool(b, m.Counting)
 		}
 	}
-	if has&hasSights != 0 {
-		b = appendArray(b, len(m.Sights))
-		for i := range m.Sights {
-			b = appendSight(b, &m.Sights[i])
+	if has&someTimes != 0 {
+		if has&hasTTL != 0 {
+			b = appendUint(b, uint64(m.TTL))
+		}
+		if has&hasRTT != 0 {
+			b = appendUint(b, uint64(m.RTT))
+		}
+		if has&hasSent != 0 {
+			b = appendInt(b, int64(m.Sent))
+		}
+	}
+	if has&someState != 0 {
+		if has&hasLife != 0 {
+			b = appendUint(b, uint64(m.Life))
+		}
+		if has&hasGeneration != 0 {
+			b = appendUint(b, uint64(m.Generation))
+		}
+		if has&hasReceived != 0 {
+			b = appendUint(b, m.Received)
+		}
+		if has&hasProcessed != 0 {
+			b = appendUint(b, m.Processed)
+		}
+		if has&hasPushed != 0 {
+			b = appendUint(b, m.Pushed)
+		}
+		if has&hasCount != 0 {
+			b = appendUint(b, m.Count)
+		}
+		if has&hasHash != 0 {
+			b = appendUint(b, m.Hash)
+		}
+		if has&hasQuiet != 0 {
+			b = appendUint(b, uint64(m.Quiet))
+		}
+		if has&hasWall != 0 {
+			b = appendInt(b, int64(m.Wall))
+		}
+		if has&hasClock != 0 {
+			b = appendInt(b, int64(m.Clock))
+		}
+	}
+	if has&someLists != 0 {
+		if has&hasRequests != 0 {
+			b = appendArray(b, len(m.Entries))
+			for i := range m.Entries {
+				b = appendRequest(b, &m.Entries[i])
+			}
+		}
+		if has&hasVotes != 0 {
+			b = appendArray(b, len(m.Entries))
+			for i := range m.Entries {
+				b = appendVote(b, &m.Entries[i])
+			}
+		}
+		if has&hasSights != 0 {
+			b = appendArray(b, len(m.Sights))
+			for i := range m.Sights {
+				b = appendSight(b, &m.Sights[i])
+			}
 		}
 	}
 	if has&hasElected != 0 {

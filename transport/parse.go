@@ -2,115 +2,139 @@ package transport
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
-	"io"
 	"math"
-	"sync"
 	"time"
 	"unicode/utf8"
 
-	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// parser reads one frame word by word with the msgpack decoder's primitives.
+// parser reads one frame word by word. The words are few and simple, and every message is made of a dozen; so they are read here, by hand.
+// The tests hold each of them to what the msgpack library makes of the same bytes.
 //
-// The library is generous where we must not be: it takes nil for a number, wraps negative numbers round, and believes any
-// length. So the parser looks at each word's first byte before the library does, and compares each length with its limit and
-// with the bytes left before anything is allocated. After the first error every word is zero; so the callers' code stays
-// straight and asks for the error once, before it allocates and at the end.
+// That library is generous where we must not be: it takes nil for a number, wraps negative numbers round, and believes any
+// length. Here each length is compared with its limit and with the bytes left before anything is allocated. After the first
+// error every word is zero; so the callers' code stays straight and asks for the error once, before it allocates and at the end.
 type parser struct {
 	frame []byte
-	rest  bytes.Reader
-	dec   *msgpack.Decoder
+	at    int // where the next word begins; at the frame's end after an error, so that nothing is read any more
 	err   error
 }
 
-// parsers are pooled, since a decoder and its reader would cost three allocations a frame.
-var parsers = sync.Pool{New: func() any {
-	p := new(parser)
-	p.dec = msgpack.NewDecoder(&p.rest)
-	return p
-}}
+// parse makes a parser for the frame. It stays on its caller's stack as long as no word is read through a function value or an interface.
+func parse(frame []byte) *parser { return &parser{frame: frame} }
 
-// parse lends a parser for the frame. The caller gives it back with done, and keeps nothing of it.
-func parse(frame []byte) *parser {
-	p := parsers.Get().(*parser)
-	p.frame, p.err = frame, nil
-	p.rest.Reset(frame)
-	return p
-}
-
-// done gives the parser back.
-func (p *parser) done() {
-	p.frame, p.err = nil, nil
-	p.rest.Reset(nil)
-	parsers.Put(p)
-}
+// done lets go of the frame, whose owner may write to it from now on. Nothing is read any more.
+func (p *parser) done() { p.frame, p.at = nil, 0 }
 
 // fail notes the first error.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf("%w: "+format, append([]any{ErrMalformed}, args...)...)
 	}
+	p.at = len(p.frame)
 }
+
+// left is how many bytes there are behind what has been read.
+func (p *parser) left() int { return len(p.frame) - p.at }
 
 // code returns the first byte of the next word without reading it.
-func (p *parser) code() (byte, bool) {
-	if p.err != nil {
-		return 0, false
+func (p *parser) code() (c byte, ok bool) {
+	if p.at < len(p.frame) {
+		return p.frame[p.at], true
 	}
-	at := len(p.frame) - p.rest.Len()
-	if at >= len(p.frame) {
-		p.fail("it ends too early")
-		return 0, false
-	}
-	return p.frame[at], true
+	p.short()
+	return 0, false
 }
 
-func isUint(c byte) bool {
-	return c <= msgpcode.PosFixedNumHigh || c >= msgpcode.Uint8 && c <= msgpcode.Uint64
+func (p *parser) short() { p.fail("it ends too early") }
+
+// wrong fails since the next word is of another sort than the one that belongs there, or isn't all there.
+func (p *parser) wrong(c byte, what string) {
+	p.fail("byte %#x where %s belongs, or it ends within", c, what)
 }
 
-func isInt(c byte) bool {
-	return isUint(c) || c >= msgpcode.NegFixedNumLow || c >= msgpcode.Int8 && c <= msgpcode.Int64
+// small reads a number of one byte, the most frequent word, if that comes next. It is small enough to be part of whoever calls it.
+func (p *parser) small() (v byte, ok bool) {
+	if p.at < len(p.frame) {
+		if v = p.frame[p.at]; v <= msgpcode.PosFixedNumHigh {
+			p.at++
+			return v, true
+		}
+	}
+	return 0, false
 }
 
 func (p *parser) uint() uint64 {
+	if v, ok := p.small(); ok {
+		return uint64(v)
+	}
+	return p.long()
+}
+
+// long reads an unsigned number of several bytes.
+func (p *parser) long() uint64 {
 	c, ok := p.code()
 	if !ok {
 		return 0
 	}
-	if !isUint(c) {
-		p.fail("byte %#x where an unsigned number belongs", c)
-		return 0
+	switch b := p.frame[p.at+1:]; {
+	case c == msgpcode.Uint64 && len(b) >= 8:
+		p.at += 9
+		return binary.BigEndian.Uint64(b)
+	case c == msgpcode.Uint32 && len(b) >= 4:
+		p.at += 5
+		return uint64(binary.BigEndian.Uint32(b))
+	case c == msgpcode.Uint16 && len(b) >= 2:
+		p.at += 3
+		return uint64(binary.BigEndian.Uint16(b))
+	case c == msgpcode.Uint8 && len(b) >= 1:
+		p.at += 2
+		return uint64(b[0])
 	}
-	v, err := p.dec.DecodeUint64()
-	if err != nil {
-		p.fail("%v", err)
-	}
-	return v
+	p.wrong(c, "an unsigned number")
+	return 0
 }
 
 func (p *parser) int() int64 {
+	if v, ok := p.small(); ok {
+		return int64(v)
+	}
 	c, ok := p.code()
 	if !ok {
 		return 0
 	}
-	if !isInt(c) {
-		p.fail("byte %#x where a number belongs", c)
-		return 0
+	if c >= msgpcode.Uint8 && c <= msgpcode.Uint64 {
+		v := p.long()
+		if v > math.MaxInt64 {
+			p.fail("a number beyond 63 bits")
+			return 0
+		}
+		return int64(v)
 	}
-	v, err := p.dec.DecodeInt64()
-	if err != nil {
-		p.fail("%v", err)
+	switch b := p.frame[p.at+1:]; {
+	case c >= msgpcode.NegFixedNumLow:
+		p.at++
+		return int64(int8(c))
+	case c == msgpcode.Int64 && len(b) >= 8:
+		p.at += 9
+		return int64(binary.BigEndian.Uint64(b))
+	case c == msgpcode.Int32 && len(b) >= 4:
+		p.at += 5
+		return int64(int32(binary.BigEndian.Uint32(b)))
+	case c == msgpcode.Int16 && len(b) >= 2:
+		p.at += 3
+		return int64(int16(binary.BigEndian.Uint16(b)))
+	case c == msgpcode.Int8 && len(b) >= 1:
+		p.at += 2
+		return int64(int8(b[0]))
 	}
-	if v < 0 && c == msgpcode.Uint64 {
-		p.fail("a number beyond 63 bits")
-	}
-	return v
+	p.wrong(c, "a number")
+	return 0
 }
 
 // upTo reads an unsigned number of at most limit.
@@ -150,18 +174,15 @@ func (p *parser) reason() vote.Reason {
 
 func (p *parser) bool() bool {
 	c, ok := p.code()
-	if !ok {
+	switch {
+	case !ok:
+		return false
+	case c != msgpcode.True && c != msgpcode.False:
+		p.wrong(c, "true or false")
 		return false
 	}
-	if c != msgpcode.True && c != msgpcode.False {
-		p.fail("byte %#x where true or false belongs", c)
-		return false
-	}
-	v, err := p.dec.DecodeBool()
-	if err != nil {
-		p.fail("%v", err)
-	}
-	return v
+	p.at++
+	return c == msgpcode.True
 }
 
 // string reads UTF-8 of least to most bytes. It is copied out of the frame, the one allocation of a word.
@@ -170,11 +191,21 @@ func (p *parser) string(least, most int, what string) string {
 	if !ok {
 		return ""
 	}
-	if !msgpcode.IsFixedString(c) && c != msgpcode.Str8 && c != msgpcode.Str16 {
-		p.fail("byte %#x where a string belongs", c)
-		return ""
+	n := 0
+	switch b := p.frame[p.at+1:]; {
+	case msgpcode.IsFixedString(c):
+		n = int(c & msgpcode.FixedStrMask)
+		p.at++
+	case c == msgpcode.Str8 && len(b) >= 1:
+		n = int(b[0])
+		p.at += 2
+	case c == msgpcode.Str16 && len(b) >= 2:
+		n = int(binary.BigEndian.Uint16(b))
+		p.at += 3
+	default:
+		p.wrong(c, "a string")
 	}
-	s := p.run(least, most, what)
+	s := p.run(n, least, most, what)
 	if !utf8.Valid(s) {
 		p.fail("%s is not UTF-8", what)
 		return ""
@@ -188,35 +219,36 @@ func (p *parser) bytes(most int) []byte {
 	if !ok {
 		return nil
 	}
-	if c != msgpcode.Bin8 && c != msgpcode.Bin16 {
-		p.fail("byte %#x where bytes belong", c)
-		return nil
+	n := 0
+	switch b := p.frame[p.at+1:]; {
+	case c == msgpcode.Bin8 && len(b) >= 1:
+		n = int(b[0])
+		p.at += 2
+	case c == msgpcode.Bin16 && len(b) >= 2:
+		n = int(binary.BigEndian.Uint16(b))
+		p.at += 3
+	default:
+		p.wrong(c, "a run of bytes")
 	}
-	return bytes.Clone(p.run(0, most, "value"))
+	return bytes.Clone(p.run(n, 0, most, "value"))
 }
 
-// run reads the length of a string or of bytes, and what follows. It belongs to the frame.
-func (p *parser) run(least, most int, what string) []byte {
-	n, err := p.dec.DecodeBytesLen()
+// run reads n bytes of a string or of bytes. They belong to the frame; nil for none.
+func (p *parser) run(n, least, most int, what string) []byte {
 	switch {
-	case err != nil:
-		p.fail("%v", err)
+	case p.err != nil:
 		return nil
 	case n < least || n > most:
 		p.fail("%s of %d bytes; %d to %d are allowed", what, n, least, most)
 		return nil
-	case n > p.rest.Len():
+	case n > p.left():
 		p.fail("it ends within the %s", what)
 		return nil
 	case n == 0:
 		return nil
 	}
-	at := len(p.frame) - p.rest.Len()
-	s := p.frame[at : at+n]
-	if _, err := p.rest.Seek(int64(n), io.SeekCurrent); err != nil {
-		p.fail("%v", err)
-		return nil
-	}
+	s := p.frame[p.at : p.at+n]
+	p.at += n
 	return s
 }
 
@@ -230,17 +262,20 @@ func (p *parser) array(limit int) int {
 	if !ok {
 		return 0
 	}
-	if !msgpcode.IsFixedArray(c) && c != msgpcode.Array16 {
-		p.fail("byte %#x where an array belongs", c)
+	n := 0
+	switch b := p.frame[p.at+1:]; {
+	case msgpcode.IsFixedArray(c):
+		n = int(c & msgpcode.FixedArrayMask)
+		p.at++
+	case c == msgpcode.Array16 && len(b) >= 2:
+		n = int(binary.BigEndian.Uint16(b))
+		p.at += 3
+	default:
+		p.wrong(c, "an array")
 		return 0
 	}
-	n, err := p.dec.DecodeArrayLen()
-	switch {
-	case err != nil:
-		p.fail("%v", err)
-		return 0
-	case n > limit || n > p.rest.Len():
-		p.fail("an array of %d elements; at most %d fit", n, min(limit, p.rest.Len()))
+	if n > limit || n > p.left() {
+		p.fail("an array of %d elements; at most %d fit", n, min(limit, p.left()))
 		return 0
 	}
 	return n
@@ -255,8 +290,8 @@ func (p *parser) exactly(n int) {
 
 // end returns the error, and finds bytes that nobody asked for.
 func (p *parser) end() error {
-	if p.err == nil && p.rest.Len() > 0 {
-		p.fail("%d bytes too many", p.rest.Len())
+	if p.err == nil && p.left() > 0 {
+		p.fail("%d bytes too many", p.left())
 	}
 	return p.err
 }
