@@ -30,7 +30,7 @@ func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.O
 		for _, s := range v.listed {
 			if s.linked {
 				v.refuse(s.conn, s.stream, vote.ReasonNotVoter)
-				s.linked = false
+				s.linked, v.moved = false, true
 			}
 		}
 	case !was && v.counting():
@@ -56,7 +56,7 @@ func (v *Voter) proposeAnew() {
 			}
 			e.token = v.propose(e.key, e.bid)
 			v.raise(e.key, e.token)
-			v.push(s, vote.Message{Kind: vote.KindConfirmed, Number: e.number, Serial: e.serial, Token: e.token})
+			v.confirmed(e)
 		}
 	}
 }

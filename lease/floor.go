@@ -27,22 +27,22 @@ func (v *Voter) propose(k *key, bid vote.Token) vote.Token {
 // on tokens whose runs overlap: each on what a voter proposed for it that the other hasn't asked. Any two such leases have a voter in
 // common; the second that asks it is given a run above all others.
 func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
-	if e.Mode == vote.Exclusive || t == e.token {
+	if e.mode == vote.Exclusive || t == e.token {
 		return t
 	}
 	k := e.key
 	// Each is given another distance, so that two that meet at several voters at once don't go on meeting; and another each time, since two may
 	// have the same.
 	apart := func() vote.Token {
-		return v.propose(k, t) + vote.Run*vote.Token(vote.Scatter(e.stamp.Owner, e.number+vote.Number(t))%spread)
+		return v.propose(k, t) + vote.Run*vote.Token(vote.Scatter(e.s.id, e.number+vote.Number(t))%spread)
 	}
 	clashes := func(o vote.Token) bool { return t < o.Above() && o < t.Above() }
-	for _, f := range k.votes {
+	for _, f := range k.votes.all() {
 		if f != e && clashes(f.token) {
 			return apart()
 		}
 	}
-	for _, f := range k.queue {
+	for _, f := range k.queue.all() {
 		if !f.held {
 			break
 		}
@@ -50,7 +50,10 @@ func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
 			return apart()
 		}
 	}
-	if slices.ContainsFunc(k.spent, clashes) || len(k.spent) >= spentMax && t < k.spent[0].Above() {
+	if k.spent == nil {
+		return t
+	}
+	if spent := *k.spent; slices.ContainsFunc(spent, clashes) || len(spent) >= spentMax && t < spent[0].Above() {
 		return apart()
 	}
 	return t
@@ -65,10 +68,24 @@ const spentMax = 256
 
 // spend remembers the token of a shared lease that is over while others aren't.
 func (k *key) spend(t vote.Token) {
-	i, _ := slices.BinarySearch(k.spent, t)
-	k.spent = slices.Insert(k.spent, i, t)
-	if len(k.spent) > spentMax {
-		k.spent = slices.Delete(k.spent, 0, len(k.spent)-spentMax)
+	if k.spent == nil {
+		k.spent = new([]vote.Token)
+	}
+	i, _ := slices.BinarySearch(*k.spent, t)
+	spent := slices.Insert(*k.spent, i, t)
+	if len(spent) > spentMax {
+		spent = slices.Delete(spent, 0, len(spent)-spentMax)
+	}
+	*k.spent = spent
+}
+
+// forgetSpent forgets them all. Where there were few, there may be few again.
+func (k *key) forgetSpent() {
+	if k.spent == nil {
+		return
+	}
+	if *k.spent = (*k.spent)[:0]; cap(*k.spent) > spentMax/16 {
+		k.spent = nil
 	}
 }
 
@@ -95,31 +112,29 @@ func (v *Voter) rest(k *key) {
 	k.idleAt = v.now.Slow.Add(vote.Skew)
 	if !k.listed {
 		k.listed = true
-		v.idle = append(v.idle, resting{k, k.idleAt})
-		v.at(v.idle[0].at)
+		v.idle.add(resting{k, k.idleAt})
+		v.at(v.idle.first().at)
 	}
 }
 
 // advanceIdle forgets the keys that have rested long enough; what is left of them is the floor. They are kept for about S, so
 // that the clocks have passed the floor before it rises and bids usually stand above it.
 func (v *Voter) advanceIdle() {
-	for len(v.idle) > 0 && v.idle[0].at <= v.now.Slow {
-		k := v.idle[0].key
-		v.idle = v.idle[1:]
+	for v.idle.len() > 0 && v.idle.first().at <= v.now.Slow {
+		k := v.idle.take().key
 		k.listed = false
 		switch {
 		case !k.idleNow():
 		case k.idleAt > v.now.Slow: // it was used in between, and rests anew
 			k.listed = true
-			v.idle = append(v.idle, resting{k, k.idleAt})
+			v.idle.add(resting{k, k.idleAt})
 		default:
-			delete(v.keys, k.name)
 			v.raiseFloor(k.highest)
+			v.keys.take(k.name)
+			v.spareKeys.put(k) // reminders may still name it, but by serials that no key will have again
 		}
 	}
-	if len(v.idle) == 0 {
-		v.idle = nil
-		return
+	if v.idle.len() > 0 {
+		v.at(v.idle.first().at)
 	}
-	v.at(v.idle[0].at)
 }

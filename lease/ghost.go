@@ -2,7 +2,6 @@ package lease
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"time"
 
@@ -20,20 +19,21 @@ func (v *Voter) within(d time.Duration) time.Duration { return min(max(d, 0), v.
 
 // stays returns until when an entry's vote stands after its end.
 func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
-	if e.serial == 0 {
+	x := e.extras
+	if e.serial == 0 || x == nil {
 		return 0
 	}
-	if e.MinHold > 0 && (e.held || lapsed) {
+	if x.minHold > 0 && (e.held || lapsed) {
 		won := e.wonAt
 		if !e.held || won == 0 {
 			won = v.now.Slow // it may have won just now, and died before it could say so
 		}
-		until = won.Add(e.MinHold + vote.Drift(e.MinHold))
+		until = won.Add(x.minHold + vote.Drift(x.minHold))
 	}
-	if lapsed && (e.Delay > 0 || e.until > 0) {
-		ended := max(v.now.Slow, e.until)
-		if e.Delay > 0 {
-			ended = ended.Add(e.Delay + vote.Drift(e.Delay))
+	if lapsed && (x.delay > 0 || x.until > 0) {
+		ended := max(v.now.Slow, x.until)
+		if x.delay > 0 {
+			ended = ended.Add(x.delay + vote.Drift(x.delay))
 		}
 		until = max(until, ended)
 	}
@@ -45,22 +45,22 @@ func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
 type ghosts map[vote.SessionID]map[vote.Number][]*entry
 
 func (h ghosts) add(g *entry) {
-	of := h[g.stamp.Owner]
+	of := h[g.s.id]
 	if of == nil {
 		of = make(map[vote.Number][]*entry)
-		h[g.stamp.Owner] = of
+		h[g.s.id] = of
 	}
 	of[g.number] = append(of[g.number], g)
 }
 
 func (h ghosts) remove(g *entry) {
-	of := h[g.stamp.Owner]
+	of := h[g.s.id]
 	left := slices.DeleteFunc(of[g.number], func(o *entry) bool { return o == g })
 	if of[g.number] = left; len(left) > 0 {
 		return
 	}
 	if delete(of, g.number); len(of) == 0 {
-		delete(h, g.stamp.Owner)
+		delete(h, g.s.id)
 	}
 }
 
@@ -69,7 +69,7 @@ func (h ghosts) outliving(s vote.SessionID) []*entry {
 	var all []*entry
 	for _, of := range h[s] {
 		for _, g := range of {
-			if g.Length > 0 {
+			if g.rare().length > 0 {
 				all = append(all, g)
 			}
 		}
@@ -91,21 +91,26 @@ func (h ghosts) stream(s vote.SessionID) (newest vote.Stream) {
 // leaveGhost puts a ghost in the place of an entry's vote. If the lease was given back, or its own length is over, only the key rests; otherwise the
 // lease may well go on.
 func (v *Voter) leaveGhost(e *entry, until vote.Instant, lapsed bool) {
-	g := *e
-	g.ghost, g.held, g.ends, g.until, g.timed = true, true, e.until, until, 0
-	if !lapsed || e.until <= v.now.Slow {
-		g.Length = 0
+	g := v.copyOf(e)
+	g.ghost, g.held = true, true
+	x := v.extra(g)
+	if !lapsed || x.until <= v.now.Slow {
+		x.length = 0
 	}
-	e.key.votes[slices.Index(e.key.votes, e)] = &g
+	x.ends, x.until, x.timed = x.until, until, 0
+	e.key.votes.replace(e, g)
 	e.s.ledger = e.s.ledger.Minus(vote.OfVote(e.serial))
-	e.serial, e.slot, e.until = 0, 0, 0
-	v.ghosts.add(&g)
-	v.remind(&g, until)
+	e.voteless()
+	v.ghosts.add(g)
+	v.remind(g, until)
 }
 
 // adopt gives a request that is stated anew the vote that it had, if that still stands as a ghost. One that its owner has given back
 // meanwhile ends.
 func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
+	if len(v.ghosts) == 0 {
+		return false
+	}
 	for _, g := range slices.Clone(v.ghosts[e.s.id][e.number]) {
 		if g.key != e.key {
 			continue
@@ -115,7 +120,8 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 			continue
 		}
 		v.ghosts.remove(g)
-		e.serial, e.slot, e.want, e.since, e.until = g.serial, g.slot, 0, g.since, g.until
+		e.serial, e.slot, e.want = g.serial, g.slot, 0
+		v.votedAt(e, g.since)
 		if g.wonAt != 0 {
 			e.wonAt = min(g.wonAt, e.wonAt)
 		}
@@ -126,17 +132,21 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 				v.raise(e.key, e.token)
 			}
 		}
+		had := g.rare()
+		until := had.until
 		switch {
-		case e.Length == 0 || g.ends == 0:
-			e.until = 0 // it lives by its session, until it is extended
-		case g.ends > v.now.Slow:
-			e.until = g.ends // what was to follow upon the end doesn't follow yet
+		case e.rare().length == 0 || had.ends == 0:
+			until = 0 // it lives by its session, until it is extended
+		case had.ends > v.now.Slow:
+			until = had.ends // what was to follow upon the end doesn't follow yet
 		}
-		g.key.votes[slices.Index(g.key.votes, g)] = e
+		g.key.votes.replace(g, e)
 		e.s.ledger = e.s.ledger.Plus(vote.OfVote(e.serial))
-		if e.until != 0 {
-			v.remind(e, e.until)
+		if until != 0 {
+			v.extra(e).until = until
+			v.remind(e, until)
 		}
+		v.discard(g)
 		return true
 	}
 	return false
@@ -146,46 +156,48 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 // back, or may have lost them; what is to follow upon that follows now.
 func (v *Voter) unstated(s *session) {
 	for _, g := range v.ghosts.outliving(s.id) {
-		if s.entries[g.number] != nil {
+		if s.entries.m[g.number] != nil {
 			continue
 		}
 		v.report(vote.Ended, g)
-		g.Length, g.until = 0, 0 // what is left of the lease itself
-		if g.until = v.stays(g, true); g.until <= v.now.Slow {
+		x := v.extra(g)
+		x.length, x.until = 0, 0 // what is left of the lease itself
+		if x.until = v.stays(g, true); x.until <= v.now.Slow {
 			v.exorcise(g)
 		} else {
-			v.remind(g, g.until)
+			v.remind(g, x.until)
 		}
 	}
 }
 
-// exorcise ends a ghost. By the voters' clocks it doesn't end everywhere at once. The next in line may wait for votes where it still stands, and that
+// exorcise ends a ghost, which is no more then. By the voters' clocks it doesn't end everywhere at once. The next in line may wait for votes where it still stands, and that
 // doesn't count as its tenure: otherwise it would be passed over here, and another one there.
 func (v *Voter) exorcise(g *entry) {
 	k := g.key
 	v.ghosts.remove(g)
-	if g.Length > 0 {
+	if g.rare().length > 0 {
 		v.report(vote.Ended, g)
 	}
-	token, exclusive := g.token, g.Mode == vote.Exclusive && g.wonAt != 0
-	k.grace = vote.Drift(v.now.Slow.Sub(g.since))
+	token, exclusive := g.token, g.mode == vote.Exclusive && g.wonAt != 0
+	v.grace = vote.Drift(v.now.Slow.Sub(g.since))
 	v.unvote(g)
 	if exclusive {
 		k.over = max(k.over, token)
 	}
 	k.forgetTaken()
 	v.serve(k)
-	k.grace = 0
+	v.grace = 0
 	v.tellTaken(k)
 	if k.idleNow() {
 		v.rest(k)
 	}
+	v.discard(g)
 }
 
 // extend has a vote last for its request's length from now.
 func (v *Voter) extend(s *session, m *vote.Message) {
-	e := s.entries[m.Number]
-	if e == nil || e.Length == 0 || v.broken {
+	e := s.entries.m[m.Number]
+	if e == nil || e.rare().length == 0 || v.broken {
 		return
 	}
 	if e.serial == 0 || e.serial != m.Serial {
@@ -195,9 +207,11 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 		}
 		return
 	}
-	e.until = v.now.Slow.Add(e.Length)
-	v.remind(e, e.until)
-	v.push(s, vote.Message{Kind: vote.KindExtended, Number: e.number, Serial: e.serial, Sent: m.Sent, Elected: v.elected.Version})
+	x := e.extras
+	x.until = v.now.Slow.Add(x.length)
+	v.remind(e, x.until)
+	p := v.push(s, vote.KindExtended, e.number)
+	p.Serial, p.Sent, p.Elected = e.serial, m.Sent, v.elected.Version
 }
 
 // outlasted ends a vote whose time is over.
@@ -207,8 +221,8 @@ func (v *Voter) outlasted(e *entry) {
 		return
 	}
 	k := e.key
-	v.push(e.s, vote.Message{Kind: vote.KindLapsed, Number: e.number, Serial: e.serial})
-	e.until = 0
+	v.push(e.s, vote.KindLapsed, e.number).Serial = e.serial
+	v.extra(e).until = 0
 	if until := v.stays(e, true); until > v.now.Slow { // held or not: it may have won, and the news of it may be lost
 		v.leaveGhost(e, until, true)
 	} else {
@@ -229,51 +243,79 @@ type reminder struct {
 // reminders is a heap, the earliest first. One that no longer means anything is passed over when its time comes.
 type reminders []reminder
 
-func (h reminders) Len() int { return len(h) }
-func (h reminders) Less(i, j int) bool {
+func (h reminders) less(i, j int) bool {
 	if h[i].at != h[j].at {
 		return h[i].at < h[j].at
 	}
 	return h[i].serial < h[j].serial
 }
-func (h reminders) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 
-// Push is heap.Interface's.
-func (h *reminders) Push(x any) { *h = append(*h, x.(reminder)) }
+func (h *reminders) add(r reminder) {
+	*h = append(*h, r)
+	all := *h
+	for i := len(all) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !all.less(i, up) {
+			break
+		}
+		all[i], all[up] = all[up], all[i]
+		i = up
+	}
+}
 
-// Pop is heap.Interface's.
-func (h *reminders) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = reminder{}
-	*h = old[:len(old)-1]
-	return last
+// take removes and returns the first.
+func (h *reminders) take() reminder {
+	all := *h
+	first, n := all[0], len(all)-1
+	all[0], all[n] = all[n], reminder{}
+	all = all[:n]
+	for i := 0; ; {
+		down := 2*i + 1
+		if down >= n {
+			break
+		}
+		if down+1 < n && all.less(down+1, down) {
+			down++
+		}
+		if !all.less(down, i) {
+			break
+		}
+		all[i], all[down] = all[down], all[i]
+		i = down
+	}
+	if c := cap(all); c > roomy && n <= c/8 {
+		all = append(make(reminders, 0, 2*n), all...)
+	}
+	*h = all
+	return first
 }
 
 // remind has a vote looked at again at an instant.
 func (v *Voter) remind(e *entry, at vote.Instant) {
 	v.at(at)
-	if e.timed != 0 && e.timed <= at && e.timed > v.now.Slow {
+	x := v.extra(e)
+	if x.timed != 0 && x.timed <= at && x.timed > v.now.Slow {
 		return // it is looked at before, and then reminded of anew
 	}
-	e.timed = at
-	heap.Push(&v.reminders, reminder{at, e.serial, e.key})
+	x.timed = at
+	v.reminders.add(reminder{at, e.serial, e.key})
 }
 
 func (v *Voter) advanceReminders() {
 	for len(v.reminders) > 0 && v.reminders[0].at <= v.now.Slow {
-		r := heap.Pop(&v.reminders).(reminder)
+		r := v.reminders.take()
 		e := r.key.voteOf(r.serial)
 		if e == nil {
 			continue
 		}
-		e.timed = 0
+		x := v.extra(e)
+		x.timed = 0
 		switch {
-		case e.until != 0 && e.until <= v.now.Slow:
+		case x.until != 0 && x.until <= v.now.Slow:
 			v.outlasted(e)
 		default:
-			if e.until != 0 {
-				v.remind(e, e.until)
+			if x.until != 0 {
+				v.remind(e, x.until)
 			}
 			v.serve(r.key)
 		}

@@ -3,7 +3,7 @@ package lease
 import "github.com/lockmesh/lockmesh/internal/vote"
 
 // Keys returns how many keys the voter remembers.
-func (v *Voter) Keys() int { return len(v.keys) }
+func (v *Voter) Keys() int { return len(v.keys.m) }
 
 // Vote is whom a key is promised to, as a check or a picture wants it.
 type Vote struct {
@@ -21,17 +21,17 @@ type Vote struct {
 
 // Votes returns whom the key is promised to, in order of the promises.
 func (v *Voter) Votes(name vote.Key) []Vote {
-	k := v.keys[name]
+	k := v.keys.m[name]
 	if k == nil {
 		return nil
 	}
-	votes := make([]Vote, 0, len(k.votes))
-	for _, e := range k.votes {
+	votes := make([]Vote, 0, len(k.votes.all()))
+	for _, e := range k.votes.all() {
 		deadline := e.s.deadline
-		if e.until != 0 {
-			deadline = e.until
+		if until := e.rare().until; until != 0 {
+			deadline = until
 		}
-		votes = append(votes, Vote{e.stamp.Owner, e.number, e.Mode, e.serial, e.slot, e.token, e.held, e.ghost, e.s.gen, deadline})
+		votes = append(votes, Vote{e.s.id, e.number, e.mode, e.serial, e.slot, e.token, e.held, e.ghost, e.s.gen, deadline})
 	}
 	return votes
 }
@@ -55,9 +55,9 @@ type Size struct {
 
 // Size returns how much the voter keeps.
 func (v *Voter) Size() Size {
-	s := Size{Sessions: len(v.listed), Keys: len(v.keys)}
+	s := Size{Sessions: len(v.listed), Keys: len(v.keys.m)}
 	for _, l := range v.listed {
-		s.Requests += len(l.entries)
+		s.Requests += len(l.entries.m)
 	}
 	for _, of := range v.ghosts {
 		for _, ghosts := range of {

@@ -34,7 +34,7 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 	case older == nil:
 		return false, true
 	case older.linked:
-		v.send(older.conn, vote.Message{Kind: vote.KindProbe, Stream: older.stream})
+		v.say(older.conn, vote.KindProbe).Stream = older.stream
 		return true, true
 	default:
 		v.supersede(older)
@@ -76,10 +76,10 @@ func (v *Voter) takeOver(c *session) {
 			v.supersede(s)
 		}
 	}
-	c.candidate = false
+	c.candidate, v.moved = false, true
 	switch {
 	case c.spoke: // what it said after its statement was not taken in, so it states all anew
-		v.send(c.conn, vote.Message{Kind: vote.KindUnknown, Stream: c.stream})
+		v.unknown(c.conn, c.stream)
 	case c.complete:
 		v.apply(c)
 	}
@@ -99,7 +99,7 @@ func (v *Voter) alarmRival(stays, goes vote.SessionID) {
 // extended and nothing more is promised to it.
 func (v *Voter) supersede(s *session) {
 	v.count.Superseded++
-	s.superseded = true
+	s.superseded, v.moved = true, true
 	if s.linked {
 		v.refuse(s.conn, s.stream, vote.ReasonNameTaken)
 		s.linked = false
@@ -113,5 +113,6 @@ func (v *Voter) supersede(s *session) {
 
 func (v *Voter) refuse(conn vote.Conn, stream vote.Stream, why vote.Reason) {
 	v.count.Refused++
-	v.send(conn, vote.Message{Kind: vote.KindRefused, Stream: stream, Reason: why, Elected: v.elected.Version})
+	m := v.say(conn, vote.KindRefused)
+	m.Stream, m.Reason, m.Elected = stream, why, v.elected.Version
 }

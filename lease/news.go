@@ -61,7 +61,8 @@ func (v *Voter) report(what vote.What, e *entry) {
 }
 
 func (v *Voter) tellNews(w *watcher, sights []vote.Sight, seq uint64, gap bool) {
-	v.send(w.conn, vote.Message{Kind: vote.KindNews, Nonce: w.nonce, Life: v.cfg.Self.Life, Seq: seq, Gap: gap, Sights: sights})
+	m := v.say(w.conn, vote.KindNews)
+	m.Nonce, m.Life, m.Seq, m.Gap, m.Sights = w.nonce, v.cfg.Self.Life, seq, gap, sights
 }
 
 // watch answers with what has happened since the point that is named; if nothing has, it waits for that.
@@ -111,7 +112,7 @@ func (v *Voter) watch(conn vote.Conn, m *vote.Message) {
 
 // reportWait reports that a request waits, if it does. One that only tries doesn't mean to, and at a quiet voter it waits for nobody.
 func (v *Voter) reportWait(e *entry) {
-	if e.serial == 0 && !e.held && !e.Try && v.counting() {
+	if e.serial == 0 && !e.held && !e.try && v.counting() {
 		e.told = true
 		v.report(vote.Waiting, e)
 	}
@@ -123,7 +124,7 @@ func (v *Voter) reportEnd(e *entry, lapsed bool, until vote.Instant) {
 	switch {
 	case !lapsed && (e.held || e.told):
 		v.report(vote.Freed, e)
-	case e.Length > 0 && e.serial != 0 && until > v.now.Slow:
+	case e.rare().length > 0 && e.serial != 0 && until > v.now.Slow:
 	case lapsed && (e.held || e.told || e.serial != 0):
 		v.report(vote.Ended, e)
 	}

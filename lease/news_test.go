@@ -131,8 +131,8 @@ func TestALookAtAPrefixIsInOrderAndBounded(t *testing.T) {
 		t.Errorf("%d keys of all", len(keys))
 	}
 	for i := range 5 {
-		k := l.v.keys[vote.Key(fmt.Sprintf("p/%03d", i))]
-		k.votes[0].extra().value = make([]byte, vote.MaxShownBytes/4)
+		k := l.v.keys.m[vote.Key(fmt.Sprintf("p/%03d", i))]
+		l.v.extra(k.votes.all()[0]).value = make([]byte, vote.MaxShownBytes/4)
 	}
 	if keys, gap := look("p/"); len(keys) != 5 || !gap {
 		t.Errorf("%d keys with large values, gap %v", len(keys), gap)

@@ -1,67 +1,75 @@
 package lease
 
 import (
-	"slices"
-
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // request takes a wish into its key's queue and serves the key.
 func (v *Voter) request(s *session, m *vote.Message) {
-	if s.entries[m.Number] != nil {
+	if s.entries.m[m.Number] != nil {
 		return
 	}
 	e, why := v.enter(s, &vote.Entry{Number: m.Number, Wish: m.Wish, Time: m.Time, Bid: m.Bid})
 	if e == nil {
-		v.push(s, why)
+		v.turnAway(s, &why)
 		return
 	}
-	k := e.key
-	v.serve(k)
-	v.tellTaken(k)
-	if s.entries[e.number] == e {
-		v.reportWait(e)
-	}
+	v.serve(e.key)
+	v.tellTaken(e.key)
+	v.reportWait(e)
 }
 
-// enter puts a new entry into its key's queue. If it can't, it returns the message that says why.
-func (v *Voter) enter(s *session, st *vote.Entry) (*entry, vote.Message) {
-	if len(s.entries) >= MaxRequests || !v.serves(&st.Wish) {
-		return nil, vote.Message{Kind: vote.KindBusy, Number: st.Number}
+// refusal says why a request wasn't taken in.
+type refusal struct {
+	kind    vote.Kind
+	number  vote.Number
+	permits uint16
+}
+
+func (v *Voter) turnAway(s *session, why *refusal) {
+	v.push(s, why.kind, why.number).Permits = why.permits
+}
+
+// enter puts a new entry into its key's queue. If it can't, it returns why.
+func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
+	if len(s.entries.m) >= MaxRequests || !v.serves(&st.Wish) {
+		return nil, refusal{kind: vote.KindBusy, number: st.Number}
 	}
-	k := v.keys[st.Key]
+	k := v.keys.m[st.Key]
 	if k == nil {
-		k = &key{name: st.Key}
-		v.keys[st.Key] = k
+		k = v.spareKeys.get()
+		k.name = st.Key
+		v.keys.put(st.Key, k)
 	}
 	token := st.Token
 	if token > saneToken {
 		token = 0 // no lease has that: it wants the key like any other
 	}
 	if !k.suits(&st.Wish) && token == 0 {
-		return nil, vote.Message{Kind: vote.KindUnfit, Number: st.Number, Wish: vote.Wish{Permits: k.permits}}
+		return nil, refusal{vote.KindUnfit, st.Number, k.permits}
 	}
-	e := &entry{
-		Wish: st.Wish, s: s, key: k, number: st.Number, bid: st.Bid,
-		stamp:  vote.Stamp{Time: st.Time, Owner: s.id, Number: st.Number},
+	e := v.spareEntries.get()
+	*e = entry{
+		s: s, key: k, number: st.Number, time: st.Time, bid: st.Bid,
+		mode: st.Mode, permits: st.Permits, try: st.Try,
 		held:   token != 0,
 		token:  token,
 		want:   useful(st.Slot, st.Permits),
 		has:    useful(st.Slot, st.Permits),
-		from:   v.now.Slow,
+		since:  v.now.Slow,
 		tenure: s.tenure,
 	}
-	e.round = k.roundOf(s, e.stamp)
-	e.Delay, e.MinHold, e.Length = v.within(e.Delay), v.within(e.MinHold), v.within(e.Length)
+	v.wishes(e, &st.Wish)
+	e.round = k.roundOf(e)
 	if e.held {
 		e.wonAt = v.now.Slow
 	}
 	if e.round > 0 {
 		s.passed++
 	}
-	s.entries[e.number] = e
+	s.entries.put(e.number, e)
 	s.ledger = s.ledger.Plus(vote.OfRequest(e.number))
-	if e.Try {
+	if e.try {
 		k.tries++
 	}
 	if !v.adopt(e, st.Yielded) {
@@ -71,10 +79,10 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, vote.Message) {
 		v.raise(k, e.token)
 		v.report(vote.Holding, e)
 	}
-	if e.Beside != 0 {
+	if st.Beside != 0 {
 		v.settleClash(k)
 	}
-	return e, vote.Message{}
+	return e, refusal{}
 }
 
 // serves reports whether a wish is one that a voter can serve at all. A length beyond what it may promise isn't cut: its owner would count on the rest.
@@ -85,31 +93,41 @@ func (v *Voter) serves(w *vote.Wish) bool {
 // settleClash turns away all upgrades of a key but the oldest: each waits for what the others hold, so they would wait for ever. Two beside
 // the same request hold nothing more than that, and follow upon each other.
 func (v *Voter) settleClash(k *key) {
-	var upgrades []*entry
-	for _, e := range slices.Concat(k.votes, k.queue) {
-		if e.Beside != 0 && !e.held && !e.ghost {
-			upgrades = append(upgrades, e)
+	lists := [...][]*entry{k.votes.all(), k.queue.all()}
+	var first *entry
+	n := 0
+	for _, all := range lists {
+		for _, e := range all {
+			if e.clashes() {
+				if n++; first == nil || e.older(first) < 0 {
+					first = e
+				}
+			}
 		}
 	}
-	if len(upgrades) < 2 {
+	if n < 2 {
 		return
 	}
-	first := slices.MinFunc(upgrades, func(e, f *entry) int { return e.stamp.Compare(f.stamp) })
-	for _, e := range upgrades {
-		if e != first && (e.s.id != first.s.id || e.Beside != first.Beside) {
-			v.push(e.s, vote.Message{Kind: vote.KindClash, Number: e.number})
+	for _, all := range lists {
+		for _, e := range all {
+			if e != first && e.clashes() && (e.s.id != first.s.id || e.rare().beside != first.rare().beside) {
+				v.push(e.s, vote.KindClash, e.number)
+			}
 		}
 	}
 }
 
+// clashes reports whether the entry is an upgrade that waits for what other upgrades may hold.
+func (e *entry) clashes() bool { return e.rare().beside != 0 && !e.held && !e.ghost }
+
 // serve promises a key to those next in line for whom there is room, and asks those who keep the first of the others from it whether they must.
 func (v *Voter) serve(k *key) {
-	if !v.counting() {
+	if k.queue.empty() || !v.counting() {
 		return
 	}
 	var spokenFor slots
-	for i := 0; i < len(k.queue); {
-		e := k.queue[i]
+	for i := 0; i < len(k.queue.all()); {
+		e := k.queue.all()[i]
 		if !e.hears(v.now.Slow) {
 			i++
 			continue
@@ -137,19 +155,25 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	}
 	k.remove(e)
 	v.serial++
-	e.serial, e.slot, e.want, e.since, e.until = v.serial, slot, 0, v.now.Slow, 0
-	e.inquired, e.wanted, e.urged, e.timed, e.grace = false, false, false, 0, k.grace
+	e.serial, e.slot, e.want = v.serial, slot, 0
+	v.votedAt(e, v.now.Slow)
+	e.inquired, e.wanted, e.urged = false, false, false
+	if e.extras != nil || v.grace != 0 {
+		x := v.extra(e)
+		x.until, x.timed, x.grace = 0, 0, v.grace
+	}
 	if !e.held {
 		e.token = v.propose(k, e.bid)
 	}
 	v.raise(k, e.token)
-	k.votes = append(k.votes, e)
+	k.votes.add(e)
 	e.s.ledger = e.s.ledger.Plus(vote.OfVote(e.serial))
 	v.count.Promises++
 	if e.s.ready() && !e.s.muted {
 		e.wanted = k.isWanted()
 	}
-	v.push(e.s, vote.Message{Kind: vote.KindPromise, Number: e.number, Serial: e.serial, Slot: slot, Token: e.token, Urge: e.wanted, Elected: v.elected.Version})
+	m := v.push(e.s, vote.KindPromise, e.number)
+	m.Serial, m.Slot, m.Token, m.Urge, m.Elected = e.serial, slot, e.token, e.wanted, v.elected.Version
 	if e.held {
 		v.tellTaken(k)
 	}
@@ -159,9 +183,9 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 // fit holds the invariants of a promise.
 func (v *Voter) fit(e *entry, slot vote.Slot) bool {
 	k := e.key
-	for _, f := range k.votes {
+	for _, f := range k.votes.all() {
 		if !e.bears(f) || slot != 0 && f.slot == slot {
-			v.violated("key %q is promised to %v and to %v at once", k.name, f.stamp.Owner, e.s.id)
+			v.violated("key %q is promised to %v and to %v at once", k.name, f.s.id, e.s.id)
 			return false
 		}
 	}
@@ -184,24 +208,24 @@ func (v *Voter) unvote(e *entry) {
 	if !e.ghost {
 		e.s.ledger = e.s.ledger.Minus(vote.OfVote(e.serial))
 	}
-	k.votes = slices.DeleteFunc(k.votes, func(f *entry) bool { return f == e })
-	if len(k.votes) == 0 {
-		k.spent = nil
-	} else if e.Mode != vote.Exclusive {
+	k.votes.remove(e)
+	if k.votes.empty() {
+		k.forgetSpent()
+	} else if e.mode != vote.Exclusive {
 		k.spend(e.token)
 	}
-	e.serial, e.slot, e.until = 0, 0, 0
+	e.voteless()
 }
 
 // confirm takes the token that a ballot has settled on. Won makes the vote a lease's: it moves only by its owner's word.
 func (v *Voter) confirm(s *session, m *vote.Message) {
-	e := s.entries[m.Number]
+	e := s.entries.m[m.Number]
 	if e == nil || m.Token == 0 || m.Token > saneToken {
 		return
 	}
 	k := e.key
 	if m.Won {
-		e.has = useful(m.Slot, e.Permits)
+		e.has = useful(m.Slot, e.permits)
 	}
 	switch {
 	case e.serial != 0 && e.serial == m.Serial:
@@ -209,7 +233,10 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		return // a word about a vote that was given back
 	case e.serial == 0: // it has won without us and wants our vote too, so that its cover doesn't erode
 		k.remove(e)
-		e.taken, e.dormant, e.token, e.want = 0, false, m.Token, useful(m.Slot, e.Permits)
+		e.dormant, e.token, e.want = false, m.Token, useful(m.Slot, e.permits)
+		if e.extras != nil {
+			e.extras.taken = 0
+		}
 		v.wins(e)
 		k.insert(e)
 		v.raise(k, m.Token)
@@ -236,7 +263,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	v.raise(k, t)
 	if changed {
 		v.count.Confirms++
-		v.push(s, vote.Message{Kind: vote.KindConfirmed, Number: e.number, Serial: e.serial, Token: e.token})
+		v.confirmed(e)
 	}
 	if m.Won && !e.held {
 		v.wins(e)
@@ -244,6 +271,12 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		v.serve(k) // it may have to be told that it is waited for, and who waits for its slot hears that this is a lease's
 		v.passOnUrge(e)
 	}
+}
+
+// confirmed tells an entry's owner which token its vote has now.
+func (v *Voter) confirmed(e *entry) {
+	m := v.push(e.s, vote.KindConfirmed, e.number)
+	m.Serial, m.Token = e.serial, e.token
 }
 
 // wins notes that an entry's owner says that it has won.
@@ -257,16 +290,16 @@ func (v *Voter) wins(e *entry) {
 // tellTaken tells the TryLocks that wait which lease keeps them from the key, and again when that is a newer one.
 func (v *Voter) tellTaken(k *key) {
 	k.eachTry(func(e *entry, t vote.Token) {
-		if e.taken < t && e.s.ready() && !e.s.muted {
-			e.taken = t
-			v.push(e.s, vote.Message{Kind: vote.KindTaken, Number: e.number, Token: t})
+		if e.rare().taken < t && e.s.ready() && !e.s.muted {
+			v.extra(e).taken = t
+			v.push(e.s, vote.KindTaken, e.number).Token = t
 		}
 	})
 }
 
 // yield takes a vote back from a request that hasn't won, or has won another slot, and queues the request again under its old stamp.
 func (v *Voter) yield(s *session, m *vote.Message) {
-	e := s.entries[m.Number]
+	e := s.entries.m[m.Number]
 	if e == nil || e.serial == 0 || e.serial != m.Serial {
 		return
 	}
@@ -281,7 +314,7 @@ func (v *Voter) requeue(e *entry, want vote.Slot) {
 	k := e.key
 	over := v.now.Slow >= e.term()
 	v.unvote(e)
-	e.want = useful(want, e.Permits)
+	e.want = useful(want, e.permits)
 	if e.want == 0 {
 		e.held = false
 	}
@@ -299,8 +332,8 @@ func (v *Voter) requeue(e *entry, want vote.Slot) {
 
 // share turns an exclusive lease into a shared one, on its owner's word, and lets others in beside it.
 func (v *Voter) share(s *session, m *vote.Message) {
-	if e := s.entries[m.Number]; e != nil && e.Mode == vote.Exclusive {
-		e.Mode = vote.Shared
+	if e := s.entries.m[m.Number]; e != nil && e.mode == vote.Exclusive {
+		e.mode = vote.Shared
 		if e.held {
 			v.report(vote.Changed, e)
 		}
@@ -311,14 +344,14 @@ func (v *Voter) share(s *session, m *vote.Message) {
 
 // release ends a request. It can't touch another's vote: it names a request of the session that speaks.
 func (v *Voter) release(s *session, m *vote.Message) {
-	if e := s.entries[m.Number]; e != nil {
+	if e := s.entries.m[m.Number]; e != nil {
 		v.drop(e, m.Lost)
 	}
-	v.push(s, vote.Message{Kind: vote.KindReleased, Number: m.Number})
+	v.push(s, vote.KindReleased, m.Number)
 }
 
-// drop takes an entry out, with its vote if it has one, and serves the key to the next. Lapsed says that its owner didn't give
-// it back. Then, or if it was won too short a time ago, the vote may have to stand for a while.
+// drop takes an entry out, with its vote if it has one, and serves the key to the next; the entry is no more. Lapsed says that its owner
+// didn't give it back. Then, or if it was won too short a time ago, the vote may have to stand for a while.
 func (v *Voter) drop(e *entry, lapsed bool) {
 	k := e.key
 	over := true
@@ -333,16 +366,16 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 	default:
 		v.unvote(e)
 	}
-	if over && e.held && e.Mode == vote.Exclusive {
+	if over && e.held && e.mode == vote.Exclusive {
 		k.over = max(k.over, e.token)
 	}
-	if e.Try {
+	if e.try {
 		k.tries--
 	}
 	if e.urges() {
 		k.urging--
 	}
-	delete(e.s.entries, e.number)
+	e.s.entries.take(e.number)
 	e.s.ledger = e.s.ledger.Minus(vote.OfRequest(e.number))
 	k.forgetTaken()
 	v.serve(k)
@@ -350,4 +383,5 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 	if k.idleNow() {
 		v.rest(k)
 	}
+	v.discard(e)
 }

@@ -149,9 +149,9 @@ func (v *Voter) learned() bool {
 
 // wake serves every key that waits, now that votes count.
 func (v *Voter) wake() {
-	waiting := make([]*key, 0, len(v.keys))
-	for _, k := range v.keys {
-		if len(k.queue) > 0 {
+	var waiting []*key
+	for _, k := range v.keys.m {
+		if !k.queue.empty() {
 			waiting = append(waiting, k)
 		}
 	}

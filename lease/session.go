@@ -18,7 +18,7 @@ type session struct {
 	tenure   time.Duration
 	reaches  bool // its node says that it reaches a majority
 	passed   int  // how many requests were put into a later round since they were last forgiven
-	entries  map[vote.Number]*entry
+	entries  table[vote.Number, *entry]
 	ledger   vote.Ledger
 
 	// The current stream. What is sent while stating or muted would be void or said twice: the answer says it all.
@@ -73,7 +73,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 			return
 		}
 		v.lastGen++
-		s = &session{id: from, gen: v.lastGen, entries: make(map[vote.Number]*entry), candidate: candidate}
+		s = &session{id: from, gen: v.lastGen, candidate: candidate}
 		s.deadline = v.now.Slow.Add(m.TTL)
 		v.sessions[from] = s
 		v.listed = append(v.listed, s)
@@ -97,9 +97,10 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	s.conn, s.stream, s.linked = conn, m.Stream, true
 	s.stating, s.complete, s.stated, s.statedSent = true, false, nil, m.Sent
 	s.processed, s.pushed, s.received, s.mark = 0, 0, 0, 0
+	v.moved = true
 	if s.candidate || v.contested(s) {
 		// A probe that named an earlier stream is void.
-		v.send(conn, vote.Message{Kind: vote.KindProbe, Stream: s.stream})
+		v.say(conn, vote.KindProbe).Stream = s.stream
 	}
 	v.at(s.deadline)
 }
@@ -121,8 +122,11 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 		return
 	}
 	if m.Received > s.pushed {
-		v.send(s.conn, vote.Message{Kind: vote.KindUnknown, Stream: s.stream}) // it counts what we never said
+		v.unknown(s.conn, s.stream) // it counts what we never said
 		return
+	}
+	if s.due() <= v.sessionsDue {
+		v.moved = true
 	}
 	s.deadline = max(s.deadline, v.now.Slow.Add(s.ttl))
 	s.setTenure(m.RTT)
@@ -134,42 +138,72 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 		s.mark = 0
 		v.expectReceipt(s)
 	}
-	v.send(s.conn, vote.Message{
-		Kind: vote.KindAck, Stream: s.stream, Sent: m.Sent, Life: v.cfg.Self.Life, Generation: s.gen,
-		Processed: s.processed, Pushed: s.pushed, Count: s.ledger.Count, Hash: s.ledger.Hash,
-		Quiet: v.Quiet(), Wall: v.now.Wall, Clock: v.now.Slow, Elected: v.elected.Version,
-	})
+	a := v.say(s.conn, vote.KindAck)
+	a.Stream, a.Sent, a.Life, a.Generation = s.stream, m.Sent, v.cfg.Self.Life, s.gen
+	a.Processed, a.Pushed, a.Count, a.Hash = s.processed, s.pushed, s.ledger.Count, s.ledger.Hash
+	a.Quiet, a.Wall, a.Clock, a.Elected = v.Quiet(), v.now.Wall, v.now.Slow, v.elected.Version
 }
 
-// push sends an ordered message to the session's requester. Where it can't be heard it isn't sent: the answer to the next
-// statement says what stands then.
-func (v *Voter) push(s *session, m vote.Message) {
+// push sends an ordered message about a request to the session's requester, and returns it as say does. Where it can't be heard it isn't sent:
+// the answer to the next statement says what stands then.
+func (v *Voter) push(s *session, kind vote.Kind, n vote.Number) *vote.Message {
 	if !s.ready() || s.muted {
-		return
+		v.unsaid = vote.Message{}
+		return &v.unsaid
 	}
-	m.Stream = s.stream
 	s.pushed++
 	v.expectReceipt(s)
-	v.send(s.conn, m)
+	m := v.say(s.conn, kind)
+	m.Stream, m.Number = s.stream, n
+	return m
 }
 
 // expectReceipt notes that what was pushed so far should be acknowledged in time.
 func (v *Voter) expectReceipt(s *session) {
 	if s.mark == 0 && s.pushed > s.received {
 		s.mark, s.markAt = s.pushed, v.now.Slow
-		v.at(s.markAt.Add(unanswered(s.ttl)))
+		at := s.markAt.Add(unanswered(s.ttl))
+		v.sessionsDue = min(v.sessionsDue, at)
+		v.at(at)
 	}
 }
 
 func (v *Voter) unlink(s *session) {
-	s.linked = false
+	s.linked, v.moved = false, true
 	if s.candidate {
 		v.remove(s)
 	}
 }
 
-// advanceSessions ends what is past its time.
+// due returns when there is something to do about the session, if it says nothing until then.
+func (s *session) due() vote.Instant {
+	due := s.deadline
+	if s.candidate {
+		due = min(due, s.probeUntil)
+	}
+	if s.linked && s.mark != 0 {
+		due = min(due, s.markAt.Add(unanswered(s.ttl)))
+	}
+	return due
+}
+
+// advanceSessions ends what is past its time. Other timers fire all the time, at each key that is forgotten for one, so it looks at all sessions only
+// if it doesn't know when the first of them is due: sessionsDue says so, unless moved says that one was put off since.
 func (v *Voter) advanceSessions() {
+	if v.moved || v.now.Slow >= v.sessionsDue {
+		v.moved, v.sessionsDue = false, vote.Never
+		for _, s := range v.listed {
+			v.sessionsDue = min(v.sessionsDue, s.due())
+		}
+		if v.now.Slow >= v.sessionsDue {
+			v.sessionsDue = vote.Never
+			v.endSessions()
+		}
+	}
+	v.at(v.sessionsDue)
+}
+
+func (v *Voter) endSessions() {
 	now := v.now.Slow
 	for _, s := range slices.Clone(v.listed) {
 		switch {
@@ -180,7 +214,7 @@ func (v *Voter) advanceSessions() {
 			conn, stream, linked := s.conn, s.stream, s.linked && !s.superseded
 			v.remove(s)
 			if linked {
-				v.send(conn, vote.Message{Kind: vote.KindUnknown, Stream: stream})
+				v.unknown(conn, stream)
 			}
 			continue
 		case s.candidate && now >= s.probeUntil:
@@ -189,21 +223,16 @@ func (v *Voter) advanceSessions() {
 			v.closeConn(s.conn)
 			v.unlink(s)
 		}
-		v.at(s.deadline)
-		if s.candidate {
-			v.at(s.probeUntil)
-		}
-		if s.linked && s.mark != 0 {
-			v.at(s.markAt.Add(unanswered(s.ttl)))
-		}
+		v.sessionsDue = min(v.sessionsDue, s.due())
 	}
 }
 
 // remove ends a session with all that it has: its votes are free and its places in queues are gone.
 func (v *Voter) remove(s *session) {
 	delete(v.sessions, s.id)
+	v.forget(s)
 	v.listed = slices.DeleteFunc(v.listed, func(t *session) bool { return t == s })
-	s.linked = false
+	s.linked, v.moved = false, true
 	for _, e := range s.sorted() {
 		v.drop(e, true)
 	}
@@ -211,8 +240,8 @@ func (v *Voter) remove(s *session) {
 
 // sorted returns the session's entries in order of their numbers, so that nothing depends on the order of a map.
 func (s *session) sorted() []*entry {
-	all := make([]*entry, 0, len(s.entries))
-	for _, e := range s.entries {
+	all := make([]*entry, 0, len(s.entries.m))
+	for _, e := range s.entries.m {
 		all = append(all, e)
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.number, b.number) })

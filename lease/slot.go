@@ -27,7 +27,7 @@ func useful(want vote.Slot, permits uint16) vote.Slot {
 
 // bearsAll reports whether e may have a vote beside all that stand, slots aside. Whoever passed one that may not would be asked for the vote at once.
 func (k *key) bearsAll(e *entry) bool {
-	return !slices.ContainsFunc(k.votes, func(f *entry) bool { return !e.bears(f) })
+	return !slices.ContainsFunc(k.votes.all(), func(f *entry) bool { return !e.bears(f) })
 }
 
 // room reports whether a vote could be promised to e beside those that stand, and in which slot. Slots that are spoken for stay free.
@@ -35,11 +35,11 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 	if !k.bearsAll(e) {
 		return 0, false
 	}
-	if e.Mode != vote.Permit {
+	if e.mode != vote.Permit {
 		return 0, true
 	}
 	used := *spokenFor
-	for _, f := range k.votes {
+	for _, f := range k.votes.all() {
 		used.add(f.slot)
 	}
 	if e.want != 0 {
@@ -51,8 +51,8 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 		}
 		// A lease has that slot, so it is of no use: any other will do, and tells e's owner.
 	}
-	n := vote.Slot(e.Permits)
-	first := vote.Slot(vote.Scatter(e.stamp.Owner, e.number) % uint64(n))
+	n := vote.Slot(e.permits)
+	first := vote.Slot(vote.Scatter(e.s.id, e.number) % uint64(n))
 	for i := range n {
 		// All voters try a request's slots in the same order, so that they give it the same one where they can.
 		if slot := 1 + (first+i)%n; !used.has(slot) {
@@ -64,7 +64,7 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 
 // inSlot returns who has the vote of a slot.
 func (k *key) inSlot(s vote.Slot) *entry {
-	for _, e := range k.votes {
+	for _, e := range k.votes.all() {
 		if e.slot == s {
 			return e
 		}
@@ -74,14 +74,14 @@ func (k *key) inSlot(s vote.Slot) *entry {
 
 // contend asks those whose votes keep w from the key whether they must have them.
 func (v *Voter) contend(k *key, w *entry) {
-	if w.Mode == vote.Permit && w.want != 0 {
+	if w.mode == vote.Permit && w.want != 0 {
 		if f := k.inSlot(w.want); f != nil && w.bears(f) && !f.held { // if a lease has it, any other will do
 			v.press(f, w)
 			return
 		}
 	}
 	var youngest *entry
-	for _, f := range k.votes {
+	for _, f := range k.votes.all() {
 		switch {
 		case w.upgrades(f): // it takes the place of that one
 		case !w.bears(f) || f.held:
@@ -92,7 +92,7 @@ func (v *Voter) contend(k *key, w *entry) {
 			youngest = f
 		}
 	}
-	for _, f := range k.votes {
+	for _, f := range k.votes.all() {
 		// Of the slots that haven't been won one is enough. But each may be pinned by a request that reaches a minority only.
 		if w.bears(f) && !w.upgrades(f) && !f.held && (f == youngest || v.now.Slow >= f.term()) {
 			v.press(f, w)
@@ -122,19 +122,19 @@ func (v *Voter) press(f, w *entry) {
 	}
 	f.inquired = true
 	v.count.Inquiries++
-	v.push(f.s, vote.Message{Kind: vote.KindInquire, Number: f.number, Serial: f.serial})
+	v.push(f.s, vote.KindInquire, f.number).Serial = f.serial
 }
 
 // tellWanted tells a holder that somebody waits, once; and once that it is asked to give the key back.
 func (v *Voter) tellWanted(f, w *entry) {
 	urge := w.urges() && !f.urged
-	if w.Try || f.wanted && !urge || f.Mode == vote.Permit && !urge || !f.s.ready() || f.s.muted {
+	if w.try || f.wanted && !urge || f.mode == vote.Permit && !urge || !f.s.ready() || f.s.muted {
 		return
 	}
-	m := vote.Message{Kind: vote.KindWanted, Number: f.number, Who: w.stamp.Owner.Node}
+	f.wanted = true
+	m := v.push(f.s, vote.KindWanted, f.number)
+	m.Who = w.s.id.Node
 	if urge {
 		f.urged, m.Urge, m.Text = true, true, w.extras.why
 	}
-	f.wanted = true
-	v.push(f.s, m)
 }

@@ -34,6 +34,7 @@ func (v *Voter) apply(s *session) {
 	stated := s.stated
 	s.stated = nil
 	s.deadline = max(s.deadline, v.now.Slow.Add(s.ttl))
+	v.moved = true
 
 	listed := make(map[vote.Number]*vote.Entry, len(stated))
 	for i := range stated {
@@ -46,15 +47,15 @@ func (v *Voter) apply(s *session) {
 	}
 
 	s.stating, s.muted = false, true
-	var refused []vote.Message
+	var refused []refusal
 	for i := range stated {
 		st := &stated[i]
 		if listed[st.Number] != st {
 			continue // named twice: the last counts
 		}
-		e := s.entries[st.Number]
+		e := s.entries.m[st.Number]
 		if e == nil {
-			var why vote.Message
+			var why refusal
 			if e, why = v.enter(s, st); e == nil {
 				refused = append(refused, why)
 				continue
@@ -68,8 +69,8 @@ func (v *Voter) apply(s *session) {
 	v.answer(s)
 	s.muted = false
 
-	for _, why := range refused {
-		v.push(s, why)
+	for i := range refused {
+		v.turnAway(s, &refused[i])
 	}
 	for _, e := range s.sorted() {
 		v.serve(e.key)
@@ -77,7 +78,7 @@ func (v *Voter) apply(s *session) {
 		if e.held && e.serial != 0 {
 			v.passOnUrge(e)
 		}
-		if e.Beside != 0 {
+		if e.rare().beside != 0 {
 			v.settleClash(e.key)
 		}
 		v.reportWait(e)
@@ -91,9 +92,12 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 	if e.serial != 0 && (e.serial <= st.Yielded || won && st.Slot != 0 && st.Slot != e.slot) {
 		v.requeue(e, st.Slot)
 	}
-	e.inquired, e.taken, e.wanted, e.urged, e.dormant = false, 0, false, false, false
-	if e.Mode == vote.Exclusive && st.Mode == vote.Shared {
-		e.Mode = vote.Shared
+	e.inquired, e.wanted, e.urged, e.dormant = false, false, false, false
+	if e.extras != nil {
+		e.extras.taken = 0
+	}
+	if e.mode == vote.Exclusive && st.Mode == vote.Shared {
+		e.mode = vote.Shared
 		k.forgetTaken()
 		if e.held {
 			v.report(vote.Changed, e)
@@ -102,31 +106,33 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 	if e.serial == 0 {
 		k.remove(e)
 		defer k.insert(e)
-		e.want = useful(st.Slot, e.Permits)
+		e.want = useful(st.Slot, e.permits)
 	}
 	if !won {
 		return
 	}
 	v.raise(k, st.Token)
-	e.token, e.has = st.Token, useful(st.Slot, e.Permits)
+	e.token, e.has = st.Token, useful(st.Slot, e.permits)
 	v.wins(e)
 }
 
 // answer lists the votes that stand for the session.
 func (v *Voter) answer(s *session) {
-	m := vote.Message{Kind: vote.KindAnswer, Stream: s.stream}
+	var chunk []vote.Entry
 	for _, e := range s.sorted() {
 		if e.serial == 0 {
 			continue
 		}
-		if len(m.Entries) == vote.MaxEntries {
-			v.send(s.conn, m)
-			m.Entries = nil
+		if len(chunk) == vote.MaxEntries {
+			m := v.say(s.conn, vote.KindAnswer)
+			m.Stream, m.Entries = s.stream, chunk
+			chunk = nil
 		}
-		m.Entries = append(m.Entries, vote.Entry{Number: e.number, Serial: e.serial, Slot: e.slot, Token: e.token})
+		chunk = append(chunk, vote.Entry{Number: e.number, Serial: e.serial, Slot: e.slot, Token: e.token})
 	}
+	m := v.say(s.conn, vote.KindAnswer)
+	m.Stream, m.Entries = s.stream, chunk
 	m.End, m.Sent, m.Life, m.Generation = true, s.statedSent, v.cfg.Self.Life, s.gen
 	m.Quiet, m.Wall = v.Quiet(), v.now.Wall
 	m.Elected, m.Dir = v.elected.Version, v.cfg.Dir
-	v.send(s.conn, m)
 }

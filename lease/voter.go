@@ -48,7 +48,7 @@ type Voter struct {
 	broken    bool           // an invariant failed: nothing is promised or extended any more
 	sessions  map[vote.SessionID]*session
 	listed    []*session // the same, in order of creation, so that nothing depends on the order of a map
-	keys      map[vote.Key]*key
+	keys      table[vote.Key, *key]
 	serial    vote.Serial
 	lastGen   vote.Generation
 	quiet     quiet
@@ -57,9 +57,19 @@ type Voter struct {
 	ghosts    ghosts
 	reminders reminders
 	news      news
-	idle      []resting    // keys that nobody wants or holds, about in order of the time at which they are looked at again
+	idle      line         // keys that nobody wants or holds, about in order of the time at which they are looked at again
 	due       vote.Instant // no timer fires before this instant of the slow clock
 	count     Counters
+
+	sessionsDue vote.Instant        // the earliest at which a session is due, unless moved
+	moved       bool                // a session may be due later than it was
+	grace       time.Duration       // of the promises that are being made; see exorcise
+	unsaid      vote.Message        // what can't be heard is written here
+	recent      [recentMax]*session // who spoke last, by connection
+
+	spareEntries spare[entry]
+	spareExtras  spare[extras]
+	spareKeys    spare[key]
 }
 
 // Counters count what a voter has done in its life, for figures and for tests that want to see a rare path reached.
@@ -73,8 +83,8 @@ func New(cfg Config, now vote.Now) *Voter {
 		cfg:      cfg,
 		now:      now,
 		sessions: make(map[vote.SessionID]*session),
-		keys:     make(map[vote.Key]*key),
 		ghosts:   make(ghosts),
+		moved:    true,
 	}
 	if !cfg.Fresh {
 		v.quiet.until = now.Slow.Add(cfg.MaxTTL)
@@ -96,7 +106,8 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 		}
 		v.open(conn, from, m)
 	case vote.KindAsk:
-		v.send(conn, vote.Message{Kind: vote.KindTell, Nonce: m.Nonce, Token: v.tokens.top, Counting: v.counting()})
+		t := v.say(conn, vote.KindTell)
+		t.Nonce, t.Token, t.Counting = m.Nonce, v.tokens.top, v.counting()
 	case vote.KindLook:
 		v.look(conn, m)
 	case vote.KindWatch:
@@ -104,9 +115,9 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 	case vote.KindRevoke:
 		v.revoke(conn, from, m)
 	default:
-		s := v.sessions[from]
+		s := v.session(conn, from)
 		if s == nil || s.stream != m.Stream || s.conn != conn || !s.linked || s.superseded {
-			v.send(conn, vote.Message{Kind: vote.KindUnknown, Stream: m.Stream})
+			v.unknown(conn, m.Stream)
 			break
 		}
 		v.hear(s, m)
@@ -133,7 +144,7 @@ func (v *Voter) hear(s *session, m *vote.Message) {
 	}
 	if s.stating {
 		// A requester speaks only after the end mark of its statement, so this is not one of ours. Start anew.
-		v.send(s.conn, vote.Message{Kind: vote.KindUnknown, Stream: m.Stream})
+		v.unknown(s.conn, m.Stream)
 		return
 	}
 	s.processed++
@@ -221,8 +232,23 @@ func (v *Voter) at(i vote.Instant) {
 	}
 }
 
-func (v *Voter) send(conn vote.Conn, m vote.Message) {
-	v.out = append(v.out, vote.Outbound{Conn: conn, Message: m})
+// say sends a message, and returns it to be filled in before anything else is said. It is made where it will be read, since a message is large.
+func (v *Voter) say(conn vote.Conn, kind vote.Kind) *vote.Message {
+	n := len(v.out)
+	if n < cap(v.out) {
+		v.out = v.out[:n+1]
+		v.out[n] = vote.Outbound{}
+	} else {
+		v.out = append(v.out, vote.Outbound{})
+	}
+	o := &v.out[n]
+	o.Conn, o.Message.Kind = conn, kind
+	return &o.Message
+}
+
+// unknown says that this voter knows no such stream.
+func (v *Voter) unknown(conn vote.Conn, stream vote.Stream) {
+	v.say(conn, vote.KindUnknown).Stream = stream
 }
 
 func (v *Voter) closeConn(conn vote.Conn) {

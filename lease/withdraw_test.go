@@ -13,10 +13,10 @@ func TestAVoterWithABrokenInvariantWithdraws(t *testing.T) {
 	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "b opens", "b asks 1:k at=20")
 	c.all(t, "a asks 3:long at=10 length=400ms")
 	c.buf.Reset()
-	k := c.v.keys["k"]
-	c.v.promise(k.queue[0], 0) // as if serve had overlooked that the key is promised
-	if !c.v.broken || len(k.votes) != 1 || k.votes[0].s.id.Node != "a" {
-		t.Fatalf("broken: %v, promised to %v", c.v.broken, k.votes)
+	k := c.v.keys.m["k"]
+	c.v.promise(k.queue.all()[0], 0) // as if serve had overlooked that the key is promised
+	if !c.v.broken || len(k.votes.all()) != 1 || k.votes.all()[0].s.id.Node != "a" {
+		t.Fatalf("broken: %v, promised to %v", c.v.broken, k.votes.all())
 	}
 	c.all(t, "a refreshes received=1", "b refreshes", "a asks 2:other at=30", "a extends 3 serial=2")
 	c.pass(2 * time.Second)

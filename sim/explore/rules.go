@@ -48,9 +48,12 @@ func init() {
 		"lease.session.statedSent": ifStating, // the answer echoes it, and nothing else does
 		// A promise begins by setting these anew. Once a reminder's time is over it is the same as none.
 		"lease.entry.since": ifVoted, "lease.entry.inquired": ifVoted, "lease.entry.wanted": ifVoted, "lease.entry.urged": ifVoted,
-		"lease.entry.timed": when(func(e *encoder, in reflect.Value) bool {
-			return voted(e, in) && get(in, "timed").Int() > int64(e.now)
-		}),
+		"lease.entry.extras": extras, "lease.extras.timed": skip,
+		// What is kept apart only to save memory or time: how doesn't matter, and what nothing refers to isn't there.
+		"lease.Voter.keys": elements, "lease.session.entries": elements, "lease.Voter.idle": resting,
+		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.spent": spent,
+		"lease.Voter.sessionsDue": skip, "lease.Voter.moved": skip, "lease.Voter.recent": skip, "lease.Voter.unsaid": skip,
+		"lease.Voter.spareEntries": skip, "lease.Voter.spareExtras": skip, "lease.Voter.spareKeys": skip,
 		// Everything is refreshed at each tick, so this never makes a difference.
 		"quorum.peer.refreshAt": skip,
 
@@ -80,7 +83,7 @@ func init() {
 		"lease.Voter.due": missesNothing,
 
 		// How long something has been so is for those who look and watch, of whom there are none here.
-		"lease.entry.from": skip, "lease.Voter.news": none, "quorum.Requester.looks": none, "quorum.Requester.watches": none,
+		"lease.extras.from": skip, "lease.Voter.news": none, "quorum.Requester.looks": none, "quorum.Requester.watches": none,
 		// These matter for leases with a length of their own, or a least time to hold.
 		"lease.entry.wonAt": ifTimed, "quorum.counted.relSerial": ifTimed,
 		// Whether a holder was told that somebody waits decides whether it is told again, and it does nothing about it.
@@ -217,6 +220,68 @@ func quietness(e *encoder, _, v reflect.Value) {
 	e.value(v)
 }
 
+// elements writes what is in a table.
+func elements(e *encoder, _, v reflect.Value) { e.value(get(v, "m")) }
+
+// few returns the entries of a list.
+func few(v reflect.Value) (all []reflect.Value) {
+	list := get(v, "one")
+	if more := get(v, "more"); !more.IsNil() {
+		list = more.Elem()
+	}
+	for i := range list.Len() {
+		if at := list.Index(i); !at.IsNil() {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+func entries(e *encoder, _, v reflect.Value) {
+	all := few(v)
+	e.num(uint64(len(all)))
+	for _, at := range all {
+		e.value(at)
+	}
+}
+
+// spent writes a list behind a pointer, which is nil or not if the list is empty.
+func spent(e *encoder, _, v reflect.Value) {
+	if v.IsNil() {
+		e.num(0)
+		return
+	}
+	e.value(v.Elem())
+}
+
+// inLine returns a list, and from where on it counts.
+func inLine(v reflect.Value) (all reflect.Value, first int) {
+	return get(v, "all"), int(get(v, "gone").Int())
+}
+
+// resting writes the keys that nobody wants.
+func resting(e *encoder, _, v reflect.Value) {
+	all, first := inLine(v)
+	e.num(uint64(all.Len() - first))
+	for i := first; i < all.Len(); i++ {
+		e.value(all.Index(i))
+	}
+}
+
+// extras writes what few requests have. Having none is the same as having nothing in them.
+func extras(e *encoder, in, v reflect.Value) {
+	x := reflect.Zero(v.Type().Elem())
+	if !v.IsNil() {
+		x = v.Elem()
+	}
+	e.value(x)
+	if timed := get(x, "timed"); voted(e, in) && timed.Int() > int64(e.now) {
+		e.value(timed)
+	} else {
+		e.num(0)
+	}
+}
+
 // reminders leaves out those of votes that are gone. A serial tells which vote it is, and they come in order of their times and serials.
 func reminders(e *encoder, _, v reflect.Value) {
 	type reminder struct {
@@ -227,9 +292,8 @@ func reminders(e *encoder, _, v reflect.Value) {
 	for i := range v.Len() {
 		r := v.Index(i)
 		serial := get(r, "serial").Uint()
-		votes := get(get(r, "key").Elem(), "votes")
-		for j := range votes.Len() {
-			if get(votes.Index(j).Elem(), "serial").Uint() == serial {
+		for _, vote := range few(get(get(r, "key").Elem(), "votes")) {
+			if get(vote.Elem(), "serial").Uint() == serial {
 				living = append(living, reminder{get(r, "at").Int(), serial})
 			}
 		}
@@ -275,8 +339,8 @@ func missesNothing(_ *encoder, in, v reflect.Value) {
 	if r := get(in, "reminders"); r.Len() > 0 {
 		check(true, get(r.Index(0), "at").Int(), "a vote that is to be looked at again")
 	}
-	if k := get(in, "idle"); k.Len() > 0 {
-		check(true, get(k.Index(0), "at").Int(), "a key that nobody wants")
+	if k, first := inLine(get(in, "idle")); k.Len() > first {
+		check(true, get(k.Index(first), "at").Int(), "a key that nobody wants")
 	}
 }
 
