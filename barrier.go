@@ -149,7 +149,7 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*inner, error) {
 		v.stop()
 		return nil, err
 	}
-	context.AfterFunc(lease.ctx, v.stop)
+	context.AfterFunc(lease.context(), v.stop)
 	var group string
 	for almost := false; group == "" && err == nil; {
 		was := almost

@@ -2,7 +2,7 @@ package lockmesh
 
 import (
 	"context"
-	"time"
+	"sync"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -13,14 +13,33 @@ type call struct {
 	wish
 	op     string
 	ctx    context.Context
-	since  time.Time
+	since  vote.Micros
 	number vote.Number // given by the node
-	result chan result // capacity 1: the loop writes once and never waits
+	result chan result // capacity 1: the loop writes once, as the last thing it does with the call, and never waits
 }
 
 type result struct {
 	lease *Lease
 	err   error
+}
+
+// spares are what calls need while they are under way, to be used again. They are a mesh's own: a channel that was made in a bubble of testing/synctest is
+// of no use outside of it.
+type spares struct{ calls, waits sync.Pool }
+
+func (m *Mesh) newCall(ctx context.Context, op string, w *wish) *call {
+	c, _ := m.spares.calls.Get().(*call)
+	if c == nil {
+		c = &call{result: make(chan result, 1)}
+	}
+	c.wish, c.op, c.ctx = *w, op, ctx
+	return c
+}
+
+// freeCall gives a call back. Nobody else may know of it any more.
+func (m *Mesh) freeCall(c *call) {
+	*c = call{result: c.result}
+	m.spares.calls.Put(c)
 }
 
 // fail answers the call with what kept it waiting.
@@ -67,7 +86,7 @@ func (m *Mesh) acquire(ctx context.Context, op string, w wish) (*Lease, error) {
 			return lease, err
 		}
 	}
-	return m.ask(ctx, op, w)
+	return m.ask(ctx, op, &w)
 }
 
 // errWaited is the cause of the end of a call that has waited for as long as WithWait allows.
@@ -89,8 +108,8 @@ func withOp(err error, op string) error {
 }
 
 // ask asks for a key and waits for the outcome, or for the end of ctx.
-func (m *Mesh) ask(ctx context.Context, op string, w wish) (*Lease, error) {
-	c := &call{wish: w, op: op, ctx: ctx, result: make(chan result, 1)}
+func (m *Mesh) ask(ctx context.Context, op string, w *wish) (*Lease, error) {
+	c := m.newCall(ctx, op, w)
 	if ctx.Err() != nil {
 		// Nobody was asked, so nobody knows.
 		return nil, c.error(ErrNoQuorum, "the context had ended before anyone was asked", ended(ctx))
@@ -104,6 +123,13 @@ func (m *Mesh) ask(ctx context.Context, op string, w wish) (*Lease, error) {
 	}
 	select {
 	case r := <-c.result:
+		m.freeCall(c)
+		return r.lease, r.err
+	default:
+	}
+	select {
+	case r := <-c.result:
+		m.freeCall(c)
 		return r.lease, r.err
 	case <-m.loop.done:
 		return c.closed()

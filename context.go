@@ -11,12 +11,16 @@ import (
 //
 // A Lock or RLock of the same key that is given this context, or one derived from it, succeeds at once: it is this lease once more, with the same token,
 // until the outermost is unlocked. So a function that locks may call another that locks the same. Options of such a call count for nothing.
-func (l *Lease) Context() context.Context { return &leaseContext{l.ctx, l, l.cancel} }
+func (l *Lease) Context() context.Context {
+	own := l.context().(*ending)
+	return &leaseContext{own, l, own.cancel}
+}
 
 // during returns a context that ends with the lease or with ctx, and the function that frees it.
 func (l *Lease) during(ctx context.Context) (context.Context, func()) {
 	inner, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })
+	own := l.context()
+	stop := context.AfterFunc(own, func() { cancel(context.Cause(own)) })
 	return &leaseContext{inner, l, cancel}, func() {
 		stop()
 		cancel(nil)

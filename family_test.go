@@ -412,7 +412,7 @@ func TestALeasesContextReenters(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		outer := must[*Lease](t)(a.Lock(t.Context(), "k"))
-		ctx := context.WithValue(outer.Context(), holding{}, 1)
+		ctx := context.WithValue(outer.Context(), carrier{}, 1)
 		inner := must[*Lease](t)(a.Lock(ctx, "k"))
 		reader := must[*Lease](t)(a.RLock(inner.Context(), "k"))
 		if inner.Token() != outer.Token() || inner.Depth() != 2 || reader.Depth() != 3 || !inner.Deadline().Equal(outer.Deadline()) {

@@ -133,14 +133,25 @@ type Revocation struct {
 // Revoked returns a channel on which wishes to have the lease given back arrive: of [Mesh.Revoke], and of calls that wait with [WithRevoke]. They are wishes
 // only: the lease is held until it is unlocked or lost. The channel is never closed; use Done for the end. Wishes that nobody reads are dropped
 // when more than a few are waiting.
-func (l *Lease) Revoked() <-chan Revocation { return l.root().revoked }
+func (l *Lease) Revoked() <-chan Revocation { return l.root().revocations() }
 
 // revokedMax is how many wishes wait to be read. More would say the same.
 const revokedMax = 8
 
+// wishes are what others would have of a lease.
+type wishes struct{ c chan Revocation }
+
+func (l *Lease) revocations() chan Revocation {
+	if w := l.wishes.Load(); w != nil {
+		return w.c
+	}
+	l.wishes.CompareAndSwap(nil, &wishes{make(chan Revocation, revokedMax)})
+	return l.wishes.Load().c
+}
+
 func (l *Lease) revoke(r Revocation) {
 	select {
-	case l.revoked <- r:
+	case l.revocations() <- r:
 	default:
 	}
 }

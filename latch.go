@@ -127,14 +127,14 @@ func (l *CountDownLatch) seen() bool {
 
 // keepOpen marks a count once the latch is open, so that it stays open when others that have counted go. It ends with the count.
 func (l *CountDownLatch) keepOpen(lease *Lease) {
-	v, err := l.mesh.view(lease.ctx, "countdown", l.key)
+	v, err := l.mesh.view(lease.context(), "countdown", l.key)
 	if err != nil {
 		return
 	}
 	defer v.stop()
-	if v.until(lease.ctx, lease, func() bool { return l.isOpen(v) }) == nil {
+	if v.until(lease.context(), lease, func() bool { return l.isOpen(v) }) == nil {
 		l.sawOpen()
-		_ = lease.SetValue(lease.ctx, opened)
+		_ = lease.SetValue(lease.context(), opened)
 	}
 }
 

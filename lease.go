@@ -18,31 +18,60 @@ import (
 type Lease struct {
 	mesh   *Mesh
 	key    vote.Key
-	outer  *Lease // that it has re-entered; nil for most. Then only ctx, cancel and unlocked of its own count
-	depth  int
-	wish   wish // not changed any more
-	slot   vote.Slot
+	nested *nested     // nil unless it has re-entered another. Then only own and unlocked of its own count
+	number vote.Number // the loop's
 	token  atomic.Uint64
-	mode   atomic.Uint32
-	number vote.Number // this and what follows up to cover is the loop's
+	cover  atomic.Pointer[cover]
+	apart  *apart // how it differs from most; nil for most. Not changed any more
 
+	// There may be a million leases, and most need no more than this: whatever costs memory is made when somebody asks for it.
+	values context.Context          // that the lock was asked with
+	ended  atomic.Pointer[error]    // what Err returns; nil while it is held
+	own    atomic.Pointer[ending]   // the context that ends with it
+	wishes atomic.Pointer[wishes]   // that others have about it
+	waiter atomic.Pointer[goneWait] // the Unlock that waits; or atRest, or another that was answered, once nothing is left to hear of the lease
+	busy   *busy                    // the loop's
+
+	mode     atomic.Uint32
+	slot     vote.Slot
+	unlocked atomic.Bool // Unlock was called
+}
+
+// nested is what a lease has that has re-entered another.
+type nested struct {
+	outer *Lease
+	depth int
+}
+
+// apart is how a lease differs that was asked for with options.
+type apart struct {
+	wish    wish
+	granted vote.Instant // on the slow clock
+	last    vote.Instant // on the fast clock: it is over then, however it is covered; Never for most
+}
+
+// busy is what goes on about a lease besides its being held.
+type busy struct {
 	upgrading *call
 	value     []byte // the newest
 	setting   []setWait
-	ending    func() // stops the timer that ends a lease of a set length, or lets go of a key that is kept from others
-
-	granted vote.Instant // on the slow clock
-	last    vote.Instant // on the fast clock: it is over then, however it is covered; Never for most
-	revoked chan Revocation
-
-	cover  atomic.Pointer[cover]
-	ctx    context.Context // its end is the lease's end, and its cause is what Err returns
-	cancel context.CancelCauseFunc
-
-	unlocked atomic.Bool   // Unlock was called
-	gone     chan struct{} // closed by the loop when nothing is left to hear of the lease
-	outcome  error         // what Unlock returns; written before gone is closed
+	stop      func() // stops the timer that ends a lease of a set length, or lets go of a key that is kept from others
 }
+
+// ending is a context that ends with a lease, and whose cause is then what Err returns.
+type ending struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// goneWait is a call of Unlock that waits until nothing is left to hear of the lease.
+type goneWait struct {
+	told    chan struct{} // capacity 1
+	outcome error         // what Unlock returns; written before told
+}
+
+// atRest stands for every lease of which nothing is left to hear, and whose end was as it should be.
+var atRest goneWait
 
 // cover is until when the leases of one group may be used. The loop writes it, everyone reads.
 type cover struct {
@@ -51,17 +80,67 @@ type cover struct {
 	leases int
 }
 
-func newLease(m *Mesh, c *call, e *quorum.Event, cov *cover) *Lease {
-	l := &Lease{
-		mesh: m, key: c.Key, depth: 1, wish: c.wish, value: c.Value, slot: e.Slot, number: c.number, gone: make(chan struct{}), revoked: make(chan Revocation, revokedMax), last: vote.Never,
+func newLease(m *Mesh, c *call, e *quorum.Event, cov *cover, now vote.Now) *Lease {
+	l := &Lease{mesh: m, key: c.Key, values: c.ctx, slot: e.Slot, number: c.number}
+	if c.optional {
+		l.apart = &apart{wish: c.wish, granted: now.Slow, last: vote.Never}
+		if c.ends > 0 {
+			l.apart.last = now.Fast.Add(c.ends)
+		}
+	}
+	if c.Value != nil {
+		l.more().value = c.Value
 	}
 	l.token.Store(uint64(e.Token))
 	l.mode.Store(uint32(c.Mode))
-	// The values of the call's context go along, its end doesn't: it bounds the wait for the lock only.
-	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(c.ctx))
 	l.cover.Store(cov)
 	cov.leases++
 	return l
+}
+
+// more returns what goes on about the lease, to be changed. The loop calls it.
+func (l *Lease) more() *busy {
+	if l.busy == nil {
+		l.busy = &busy{}
+	}
+	return l.busy
+}
+
+// wish returns what the lease was asked for with.
+func (l *Lease) wish() wish {
+	if l.apart != nil {
+		return l.apart.wish
+	}
+	return newWish(string(l.key), vote.Mode(l.mode.Load()), false, nil)
+}
+
+// keptFor returns for how much longer the node keeps the key from others even if the lease is given back.
+func (l *Lease) keptFor(now vote.Now) time.Duration {
+	if l.apart == nil {
+		return 0
+	}
+	return l.apart.wish.lasts - now.Slow.Sub(l.apart.granted)
+}
+
+// isFixed reports whether the lease is to end by itself.
+func (l *Lease) isFixed() bool { return l.apart != nil && l.apart.wish.Fixed }
+
+// context returns the context that ends with the lease. It has the values of the one that the lock was asked with; the end of that one bounds only the
+// wait for the lock.
+func (l *Lease) context() context.Context {
+	if e := l.own.Load(); e != nil {
+		return e
+	}
+	e := &ending{}
+	e.Context, e.cancel = context.WithCancelCause(context.WithoutCancel(l.values))
+	if !l.own.CompareAndSwap(nil, e) {
+		e.cancel(nil)
+		return l.own.Load()
+	}
+	if cause := l.ended.Load(); cause != nil {
+		e.cancel(*cause) // whoever ended it may have looked for the context before it was there
+	}
+	return e
 }
 
 // move puts the lease under another cover, or under none that counts when it has ended. The loop calls it.
@@ -91,7 +170,7 @@ func (l *Lease) Slot() int { return int(l.root().slot) }
 func (l *Lease) Deadline() time.Time { return l.mesh.clocks.wall(l.until()) }
 
 // Done returns a channel that is closed when the lease has ended; when it is lost, a little before another may get the key.
-func (l *Lease) Done() <-chan struct{} { return l.ctx.Done() }
+func (l *Lease) Done() <-chan struct{} { return l.context().Done() }
 
 // Err returns nil while the lease is held, and then, for ever, [ErrLost] or [ErrReleased]. It reads the clock itself: a process
 // that was stopped or a machine that slept finds its leases lost at the first call, before any timer fires. When Err returns an
@@ -99,25 +178,46 @@ func (l *Lease) Done() <-chan struct{} { return l.ctx.Done() }
 //
 // After [Mesh.Close] a lease is lost, and the error is ErrLost and ErrClosed.
 func (l *Lease) Err() error {
-	if l.ctx.Err() == nil {
-		if l.outer != nil {
-			_ = l.outer.Err() // if that has ended, so has this
-			return context.Cause(l.ctx)
-		}
-		if !l.past() {
-			return nil
-		}
-		// The loop may have heard of a renewal that came in time, but what was said once must stay: so it gives the key back.
-		if l.end(ErrLost) {
-			l.mesh.loop.box.post(false, func(now vote.Now) { l.mesh.loop.drop(now, l) })
-		}
+	if cause := l.cause(); cause != nil {
+		return cause
 	}
-	return context.Cause(l.ctx)
+	if l.nested != nil {
+		_ = l.nested.outer.Err() // if that has ended, so has this
+		return l.cause()
+	}
+	if !l.past() {
+		return nil
+	}
+	// The loop may have heard of a renewal that came in time, but what was said once must stay: so it gives the key back.
+	if l.end(&errLost) {
+		l.mesh.loop.box.post(false, func(now vote.Now) { l.mesh.loop.drop(now, l) })
+	}
+	return l.cause()
+}
+
+// cause returns why the lease has ended, as far as anybody has noticed; nil while it hasn't. When it returns an error, the lease's context has ended.
+func (l *Lease) cause() error {
+	own := l.own.Load()
+	if l.nested != nil {
+		return context.Cause(own)
+	}
+	cause := l.ended.Load()
+	if cause == nil {
+		return nil
+	}
+	if own != nil {
+		own.cancel(*cause)
+	}
+	return *cause
 }
 
 func (l *Lease) until() vote.Instant {
 	l = l.root()
-	return min(vote.Instant(l.cover.Load().until.Load()), l.last)
+	until := vote.Instant(l.cover.Load().until.Load())
+	if l.apart != nil {
+		until = min(until, l.apart.last)
+	}
+	return until
 }
 
 // past reports whether the lease's instant has passed.
@@ -137,19 +237,38 @@ func (l *Lease) past() bool {
 	}
 }
 
+// Causes of an end.
+var (
+	errLost, errReleased = ErrLost, ErrReleased
+)
+
 // end ends the lease, unless it has ended before. It reports whether this was the end.
-func (l *Lease) end(cause error) bool {
-	if l.ctx.Err() != nil {
-		return false
+func (l *Lease) end(cause *error) bool {
+	if l.nested != nil {
+		own := l.own.Load()
+		if own.Err() != nil {
+			return false
+		}
+		own.cancel(*cause)
+		return context.Cause(own) == *cause
 	}
-	l.cancel(cause)
-	return context.Cause(l.ctx) == cause
+	first := l.ended.CompareAndSwap(nil, cause)
+	if own := l.own.Load(); own != nil {
+		own.cancel(*l.ended.Load())
+	}
+	return first
 }
 
 // finish says what has become of the lease at the voters. The loop calls it, once.
 func (l *Lease) finish(outcome error) {
-	l.outcome = outcome
-	close(l.gone)
+	over := &atRest
+	if outcome != nil {
+		over = &goneWait{outcome: outcome}
+	}
+	if w := l.waiter.Swap(over); w != nil {
+		w.outcome = outcome
+		w.told <- struct{}{}
+	}
 }
 
 // Unlock gives the key back. It returns nil once a majority of the voters has confirmed; waiters elsewhere need not wait for that.
@@ -171,15 +290,16 @@ func (l *Lease) Unlock(ctx context.Context) error {
 // giveUp ends the lease and has the loop release it. It reports whether Unlock has nothing to wait for, and what it then returns.
 func (l *Lease) giveUp() (over bool, err error) {
 	if l.unlocked.Swap(true) {
-		if l.ctx.Err() == nil { // the other call hasn't come to it yet
-			return true, l.unlockError(ErrReleased)
+		cause := l.cause()
+		if cause == nil { // the other call hasn't come to it yet
+			cause = ErrReleased
 		}
-		return true, l.unlockError(context.Cause(l.ctx))
+		return true, l.unlockError(cause)
 	}
-	if l.Err() != nil || !l.end(ErrReleased) {
-		return true, l.unlockError(context.Cause(l.ctx))
+	if l.Err() != nil || !l.end(&errReleased) {
+		return true, l.unlockError(l.cause())
 	}
-	if l.outer != nil {
+	if l.nested != nil {
 		return true, nil // the key is given back with the outermost
 	}
 	if l.mesh.loop.box.release(l) {
@@ -188,21 +308,38 @@ func (l *Lease) giveUp() (over bool, err error) {
 	return false, nil
 }
 
-// confirmed waits until a majority has confirmed the release, or nothing is left to wait for.
+// confirmed waits until a majority has confirmed the release, or nothing is left to wait for. It is called once.
 func (l *Lease) confirmed(ctx context.Context) error {
-	loop := l.mesh.loop
+	if w := l.waiter.Load(); w != nil {
+		return w.outcome
+	}
+	spare := &l.mesh.spares.waits
+	w, _ := spare.Get().(*goneWait)
+	if w == nil {
+		w = &goneWait{told: make(chan struct{}, 1)}
+	}
+	told := func() error {
+		outcome := w.outcome
+		w.outcome = nil
+		spare.Put(w)
+		return outcome
+	}
+	if !l.waiter.CompareAndSwap(nil, w) {
+		spare.Put(w)
+		return l.waiter.Load().outcome
+	}
 	select {
-	case <-l.gone:
-		return l.outcome
+	case <-w.told:
+		return told()
 	default:
 	}
 	select {
-	case <-l.gone:
-		return l.outcome
-	case <-loop.done:
+	case <-w.told:
+		return told()
+	case <-l.mesh.loop.done:
 		select {
-		case <-l.gone:
-			return l.outcome
+		case <-w.told:
+			return told()
 		default:
 			return l.notReleased()
 		}

@@ -349,28 +349,26 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 			l.raise(now, c, e.Token, l.coverOf(e.Group))
 			return
 		}
-		lease := newLease(l.mesh, c, e, l.coverOf(e.Group))
-		lease.granted = now.Slow
+		lease := newLease(l.mesh, c, e, l.coverOf(e.Group), now)
 		l.held.put(e.Number, lease)
 		if c.ends > 0 {
-			lease.last = now.Fast.Add(c.ends)
-			lease.ending = l.clocks.after(c.ends, func() { l.box.post(false, func(now vote.Now) { l.outlived(now, lease) }) })
+			lease.more().stop = l.clocks.after(c.ends, func() { l.box.post(false, func(now vote.Now) { l.outlived(now, lease) }) })
 		}
 		c.result <- result{lease: lease}
 	case quorum.EventFailed:
 		if c := l.calls.take(e.Number); c != nil {
 			if c.raises != nil {
-				c.raises.upgrading = nil
+				c.raises.more().upgrading = nil
 			}
 			c.fail(l.explain(now, e.Wait))
 		}
 	case quorum.EventLost:
 		if lease := l.held.take(e.Number); lease != nil {
 			lease.move(nil)
-			lease.end(ErrLost)
+			lease.end(&errLost)
 			l.over(now, lease)
 			lease.finish(lease.unlockError(ErrLost))
-			if !lease.wish.Fixed { // it was to end by itself
+			if !lease.isFixed() { // it was to end by itself
 				l.lost = append(l.lost, lease)
 			}
 		} else if lease := l.released.take(e.Number); lease != nil {
@@ -452,24 +450,25 @@ func (l *loop) ask(now vote.Now, c *call) {
 		c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: l.namesake})
 		return
 	}
-	c.since = time.UnixMicro(int64(now.Wall))
+	c.since = now.Wall
 	ask := c.Ask
 	if lease := c.raises; lease != nil {
 		if l.held.m[lease.number] != lease || lease.Err() != nil {
 			c.result <- result{err: c.error(ErrLost, "", nil)}
 			return
 		}
-		if lease.upgrading != nil {
+		b := lease.more()
+		if b.upgrading != nil {
 			c.result <- result{err: c.error(ErrClash, "another call of Upgrade is under way", nil)}
 			return
 		}
-		c.Value = lease.value
+		c.Value = b.value
 		ask.Beside, ask.Value = lease.number, c.Value
-		lease.upgrading = c
+		b.upgrading = c
 	}
 	n, err := l.node.Lock(now, ask)
 	if err != nil && c.raises != nil {
-		c.raises.upgrading = nil
+		c.raises.more().upgrading = nil
 	}
 	switch {
 	case err == nil:
@@ -493,7 +492,7 @@ func (l *loop) abandon(now vote.Now, c *call) error {
 		}
 		l.node.Release(now, c.number)
 		if c.raises != nil {
-			c.raises.upgrading = nil
+			c.raises.more().upgrading = nil
 		}
 		return c.error(reasonOf(why.Reason), why.Text, ended(c.ctx))
 	}
@@ -502,7 +501,7 @@ func (l *loop) abandon(now vote.Now, c *call) error {
 	if r.lease == nil || c.raises != nil {
 		return r.err // an upgrade that came in time stays
 	}
-	r.lease.end(ErrReleased)
+	r.lease.end(&errReleased)
 	l.release(now, r.lease)
 	return c.error(reasonOf(late.Reason), late.Text, ended(c.ctx))
 }
@@ -514,11 +513,11 @@ func (l *loop) release(now vote.Now, lease *Lease) {
 	}
 	lease.move(nil)
 	l.over(now, lease)
-	if left := lease.wish.lasts - now.Slow.Sub(lease.granted); left > 0 {
+	if left := lease.keptFor(now); left > 0 {
 		// The key is to be kept from others for longer than voters can promise, so the request goes on until then.
 		lease.finish(nil)
 		l.kept.put(lease.number, lease)
-		lease.ending = l.clocks.after(left, func() { l.box.post(false, func(now vote.Now) { l.letGo(now, lease) }) })
+		lease.more().stop = l.clocks.after(left, func() { l.box.post(false, func(now vote.Now) { l.letGo(now, lease) }) })
 		return
 	}
 	l.released.put(lease.number, lease)
@@ -538,7 +537,7 @@ func (l *loop) outlived(now vote.Now, lease *Lease) {
 		return
 	}
 	lease.move(nil)
-	lease.end(ErrLost)
+	lease.end(&errLost)
 	l.over(now, lease)
 	lease.finish(lease.unlockError(ErrLost))
 	l.node.Lapse(now, lease.number)
@@ -546,11 +545,11 @@ func (l *loop) outlived(now vote.Now, lease *Lease) {
 
 // over stops what goes on about a lease that has ended.
 func (l *loop) over(now vote.Now, lease *Lease) {
-	if lease.ending != nil {
-		lease.ending()
-		lease.ending = nil
+	if b := lease.busy; b != nil && b.stop != nil {
+		b.stop()
+		b.stop = nil
 	}
-	l.forgetUpgrade(now, lease, causeOf(context.Cause(lease.ctx)))
+	l.forgetUpgrade(now, lease, causeOf(lease.cause()))
 }
 
 // drop gives a lease back of which a reading of the clock has said that it is lost.
@@ -561,7 +560,7 @@ func (l *loop) drop(now vote.Now, lease *Lease) {
 	lease.move(nil)
 	l.over(now, lease)
 	lease.finish(lease.unlockError(ErrLost))
-	if !lease.wish.Fixed {
+	if !lease.isFixed() {
 		l.lost = append(l.lost, lease)
 	}
 	l.node.Lapse(now, lease.number)
@@ -573,7 +572,7 @@ func (l *loop) giveAllBack(now vote.Now, gone chan<- error) {
 	// The calls first: a lease is passed on to whoever waits for it here.
 	l.failAll(now, func(c *call) { c.result <- result{err: c.error(ErrClosed, "this node is leaving", nil)} })
 	for _, lease := range l.held.m {
-		lease.end(ErrReleased) // no matter if it has ended otherwise just now: it is over
+		lease.end(&errReleased) // no matter if it has ended otherwise just now: it is over
 		l.release(now, lease)
 	}
 	l.settled = append(l.settled, gone)
@@ -591,7 +590,7 @@ func (l *loop) failAll(now vote.Now, answer func(*call)) {
 	for n, c := range l.calls.m {
 		l.node.Release(now, n)
 		if c.raises != nil {
-			c.raises.upgrading = nil
+			c.raises.more().upgrading = nil
 		}
 		answer(c)
 	}
@@ -616,17 +615,19 @@ func (l *loop) end() {
 		l.timer.stop()
 	}
 	for _, lease := range l.held.m {
-		lease.end(errLostByClose)
-		if lease.ending != nil {
-			lease.ending()
-		}
-		for _, w := range lease.setting {
-			w.done <- &Error{Op: "setvalue", Key: lease.Key(), Reason: ErrClosed}
+		lease.end(&errLostByClose)
+		if b := lease.busy; b != nil {
+			if b.stop != nil {
+				b.stop()
+			}
+			for _, w := range b.setting {
+				w.done <- &Error{Op: "setvalue", Key: lease.Key(), Reason: ErrClosed}
+			}
 		}
 		lease.finish(lease.notReleased())
 	}
 	for _, lease := range l.kept.m {
-		lease.ending()
+		lease.busy.stop()
 	}
 	for _, lease := range l.released.m {
 		lease.finish(lease.notReleased())

@@ -41,6 +41,7 @@ type Mesh struct {
 	stop context.CancelFunc
 	work sync.WaitGroup // the node's own goroutines
 
+	spares   spares
 	marks    atomic.Uint64
 	leaving  atomic.Bool
 	left     chan struct{} // closed when Leave has ended

@@ -82,6 +82,8 @@ type wish struct {
 	wait    time.Duration
 	waitSet bool
 
+	optional bool // there are options
+
 	ends   time.Duration // how long after its grant the node ends the lease; zero for never
 	lasts  time.Duration // how long after its grant the node keeps the key from others even if the lease is given back
 	raises *Lease        // the lease that an upgrade is for
@@ -89,7 +91,12 @@ type wish struct {
 
 // newWish makes a wish of a call's arguments.
 func newWish(key string, mode vote.Mode, try bool, opts []Option) wish {
-	w := wish{Ask: quorum.Ask{Wish: vote.Wish{Key: vote.Key(key), Mode: mode, Try: try}}}
+	plain := wish{Ask: quorum.Ask{Wish: vote.Wish{Key: vote.Key(key), Mode: mode, Try: try}}}
+	if len(opts) == 0 {
+		return plain
+	}
+	w := plain // what is handed to options is on the heap
+	w.optional = true
 	for _, o := range opts {
 		if o != nil {
 			o.apply(&w)
@@ -100,6 +107,9 @@ func newWish(key string, mode vote.Mode, try bool, opts []Option) wish {
 
 // complete checks the options, and fills in what follows from them. All that is wrong is said at once.
 func (w *wish) complete(cfg *Config) error {
+	if !w.optional {
+		return nil
+	}
 	var wrong []string
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	ttl := cfg.TTL

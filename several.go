@@ -35,7 +35,7 @@ func (m *Mesh) LockAll(ctx context.Context, keys ...string) (*Leases, error) {
 		lease, err := m.acquire(wait, "lockall", newWish(key, vote.Exclusive, false, nil))
 		if err == nil {
 			all.add(lease)
-			context.AfterFunc(lease.ctx, func() { stop(ErrLost) })
+			context.AfterFunc(lease.context(), func() { stop(ErrLost) })
 		}
 		if lost := all.Err(); lost != nil {
 			err = &Error{Op: "lockall", Key: keyOf(lost), Reason: causeOf(lost), Text: fmt.Sprintf("it ended before %q was held", key), Err: closedOf(lost)}
@@ -60,12 +60,12 @@ type Leases struct {
 
 func (l *Leases) add(lease *Lease) {
 	l.all = append(l.all, lease)
-	l.stops = append(l.stops, context.AfterFunc(lease.ctx, func() { l.end(lease) }))
+	l.stops = append(l.stops, context.AfterFunc(lease.context(), func() { l.end(lease) }))
 }
 
 // end ends the whole with one of its leases.
 func (l *Leases) end(lease *Lease) {
-	cause := context.Cause(lease.ctx)
+	cause := lease.cause()
 	l.cancel(&Error{Op: "lease", Key: lease.Key(), Reason: causeOf(cause), Err: closedOf(cause)})
 }
 
@@ -165,15 +165,17 @@ func (c *leasesContext) Err() error {
 	return c.Context.Err()
 }
 
-// Value returns the lease that is held of a key, as [leaseContext.Value] does.
+// Value returns the context itself, as [leaseContext.Value] does.
 func (c *leasesContext) Value(key any) any {
-	if h, ok := key.(holding); ok && h.mesh == c.leases.mesh {
-		if lease := c.leases.Lease(string(h.key)); lease != nil {
-			return lease
-		}
+	if w, ok := key.(carrier); ok && w.mesh == c.leases.mesh {
+		return c
 	}
 	return c.Context.Value(key)
 }
+
+func (c *leasesContext) beyond() context.Context { return c.Context }
+
+func (c *leasesContext) holds(key vote.Key) *Lease { return c.leases.Lease(string(key)) }
 
 // keyOf returns the key that an error is about.
 func keyOf(err error) string {

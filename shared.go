@@ -58,9 +58,9 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	case Permit:
 		return &Error{Op: "upgrade", Key: l.Key(), Reason: ErrOption, Text: "a permit has no modes"}
 	}
-	w := l.wish
+	w := l.wish()
 	w.Mode, w.Try, w.raises, w.wait, w.waitSet = vote.Exclusive, false, l, 0, false
-	_, err := l.mesh.ask(ctx, "upgrade", w)
+	_, err := l.mesh.ask(ctx, "upgrade", &w)
 	return err
 }
 
@@ -106,16 +106,16 @@ func (l *loop) raise(now vote.Now, c *call, token vote.Token, cov *cover) {
 	}
 	old := lease.number
 	l.held.take(old)
-	lease.number, lease.upgrading = c.number, nil
+	lease.number, lease.more().upgrading = c.number, nil
 	lease.token.Store(uint64(token))
 	lease.mode.Store(uint32(Exclusive))
 	lease.move(cov)
 	l.held.put(lease.number, lease)
-	if len(lease.setting) > 0 || !bytes.Equal(lease.value, c.Value) {
+	if b := lease.busy; len(b.setting) > 0 || !bytes.Equal(b.value, c.Value) {
 		// It was set since the upgrade was asked for; the voters know the lease by another number now.
-		version := l.node.Set(now, lease.number, lease.value)
-		for i := range lease.setting {
-			lease.setting[i].version = version
+		version := l.node.Set(now, lease.number, b.value)
+		for i := range b.setting {
+			b.setting[i].version = version
 		}
 	}
 	l.node.Release(now, old)
@@ -124,15 +124,19 @@ func (l *loop) raise(now vote.Now, c *call, token vote.Token, cov *cover) {
 
 // forgetUpgrade answers the upgrade of a lease that has ended.
 func (l *loop) forgetUpgrade(now vote.Now, lease *Lease, reason error) {
-	if c := lease.upgrading; c != nil && l.calls.take(c.number) == c {
+	b := lease.busy
+	if b == nil {
+		return
+	}
+	if c := b.upgrading; c != nil && l.calls.take(c.number) == c {
 		l.node.Release(now, c.number)
 		c.result <- result{err: c.error(reason, "the lease ended before it was upgraded", nil)}
 	}
-	lease.upgrading = nil
-	for _, w := range lease.setting {
+	b.upgrading = nil
+	for _, w := range b.setting {
 		w.done <- &Error{Op: "setvalue", Key: lease.Key(), Reason: reason}
 	}
-	lease.setting = nil
+	b.setting = nil
 }
 
 // causeOf returns the sentinel behind the end of a lease.

@@ -164,7 +164,7 @@ func (l *loop) status(now vote.Now) Status {
 		if why.Reason == quorum.WaitHeld {
 			text = string(ErrHeld.(sentinel)) + "; " + text
 		}
-		s.Waiting = append(s.Waiting, WaitStatus{Key: string(c.Key), Since: c.since, Text: text})
+		s.Waiting = append(s.Waiting, WaitStatus{Key: string(c.Key), Since: time.UnixMicro(int64(c.since)), Text: text})
 	}
 	return s
 }

@@ -45,8 +45,8 @@ func TestAValueThatNoMajorityHasWhenTheUpgradeIsGranted(t *testing.T) {
 		l, other, upgrade := upgrading(t, a, b)
 		done := make(chan error, 1)
 		if err := a.loop.box.call(func(now vote.Now) {
-			l.value = []byte("new")
-			l.setting = append(l.setting, setWait{2, done}) // as if nobody had noted it yet
+			l.more().value = []byte("new")
+			l.busy.setting = append(l.busy.setting, setWait{2, done}) // as if nobody had noted it yet
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package lockmesh
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -30,21 +31,20 @@ func (l *Lease) SetValue(ctx context.Context, value []byte) error {
 			done <- &Error{Op: "setvalue", Key: l.Key(), Reason: ErrLost}
 			return
 		}
-		l.value = value
-		l.setting = append(l.setting, setWait{version, done})
+		b := l.more()
+		b.value, b.setting = value, append(b.setting, setWait{version, done})
 	})
 }
 
 // noted answers the calls whose value a majority has.
 func (l *Lease) noted(version uint64) {
-	n := 0
-	for _, w := range l.setting {
+	if l.busy == nil {
+		return
+	}
+	l.busy.setting = slices.DeleteFunc(l.busy.setting, func(w setWait) bool {
 		if w.version <= version {
 			w.done <- nil
-			continue
 		}
-		l.setting[n] = w
-		n++
-	}
-	l.setting = l.setting[:n]
+		return w.version <= version
+	})
 }
