@@ -79,8 +79,10 @@ func (q *Requester) Reelect(now vote.Now, e *vote.Electorate) {
 		shift(&p.covered)
 	}
 	for _, r := range q.requests {
-		for i := range r.votes {
-			shift(&r.votes[i].covered)
+		if r.rare != nil {
+			for i := range r.rare.votes {
+				shift(&r.rare.votes[i].covered)
+			}
 		}
 	}
 	q.lapsesAt = q.now.Fast.Add(vote.Cover(q.cfg.TTL))
@@ -115,7 +117,8 @@ func (q *Requester) goBy(e, before vote.Electorate) {
 	q.moveVotes(to)
 	q.decided, q.newest, q.before = e, Elected(&e, places), Elected(&before, places)
 	if q.cfg.Following && e.Version > 0 {
-		q.tell(Event{Kind: EventElectorate, Electorate: q.newest, Places: to})
+		e := q.tell(EventElectorate, 0)
+		e.Electorate, e.Places = q.newest, to
 	}
 	for _, g := range q.groups {
 		// What was promised stands, whoever is to stand behind it from now on.
@@ -164,7 +167,13 @@ func (q *Requester) moveVotes(to []int) {
 		votes := make([]counted, len(q.peers))
 		moved(votes, r.votes, to)
 		r.votes = votes
+		if r.rare != nil {
+			votes := make([]rareVote, len(q.peers))
+			moved(votes, r.rare.votes, to)
+			r.rare.votes = votes
+		}
 	}
+	q.free = pools{} // they have room for as many votes as there were voters
 	for _, l := range q.looks {
 		shown := make([]vote.Message, len(q.peers))
 		moved(shown, l.shown, to)
