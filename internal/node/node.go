@@ -223,14 +223,14 @@ func (n *Node) Next(now vote.Now) time.Duration {
 // words and events are large, and one that is built is not to be copied more often than needed.
 func (n *Node) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
 	if len(out) == 0 {
-		out, n.out = n.out, out
+		out, n.out = n.out, roomOf(out)
 	} else {
 		out = append(out, n.out...)
 		clear(n.out)
 		n.out = n.out[:0]
 	}
 	if len(ev) == 0 {
-		return out, n.req.Told(ev)
+		return out, n.req.Told(roomOf(ev))
 	}
 	told := n.req.Told(nil)
 	return out, append(ev, told...)
@@ -271,7 +271,19 @@ func (n *Node) route(out []vote.Outbound) {
 		n.post(&out[i])
 	}
 	clear(out)
-	n.spare = out[:0]
+	n.spare = roomOf(out)
+}
+
+// roomMax is for how many words a list keeps its room: some hundred kilobytes. A statement of a million leases is said once in a while, and isn't to take
+// its room for ever.
+const roomMax = 1024
+
+// roomOf returns a list's room, to be used again.
+func roomOf[T any](list []T) []T {
+	if cap(list) > roomMax {
+		return nil
+	}
+	return list[:0]
 }
 
 func (n *Node) post(o *vote.Outbound) {
@@ -306,7 +318,7 @@ func (n *Node) settle(now vote.Now) {
 			n.collect()
 		}
 		clear(batch)
-		n.spareLocal = batch[:0]
+		n.spareLocal = roomOf(batch)
 	}
 	if n.voter == nil {
 		return
@@ -328,5 +340,5 @@ func (n *Node) collect() {
 		n.post(&out[i])
 	}
 	clear(out)
-	n.spareSaid = out[:0]
+	n.spareSaid = roomOf(out)
 }
