@@ -20,8 +20,7 @@ type group struct {
 // deadline returns until when a lease may be used behind which the voters of s stand: the latest instant at which a majority of
 // them is still covered, less the guard that lets the holder hear of it in time.
 func (q *Requester) deadline(s Set) vote.Instant {
-	until := q.until(s, func(i int) *cover { return &q.peers[i].covered })
-	return until.Add(-vote.Guard(q.cfg.TTL))
+	return q.until(s, nil).Add(-vote.Guard(q.cfg.TTL))
 }
 
 // deadlineOf is deadline for one request, whose votes may have a time of their own.
@@ -30,8 +29,7 @@ func (q *Requester) deadlineOf(r *request, s Set) vote.Instant {
 	if length == 0 {
 		return q.deadline(s)
 	}
-	until := q.until(s, func(i int) *cover { return &r.rare.votes[i].covered })
-	return until.Add(-vote.Guard(length))
+	return q.until(s, r).Add(-vote.Guard(length))
 }
 
 // ends returns until when a group's leases may be used.

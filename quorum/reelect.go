@@ -40,13 +40,21 @@ func (q *Requester) cover(c *cover, elected uint64, until vote.Instant) {
 // decides reports whether the voters of s are a majority under one of the electorates.
 func (q *Requester) decides(s Set) bool { return q.newest.Decides(s) || q.before.Decides(s) }
 
-// until returns the latest instant at which a majority out of s is still covered, under one of the electorates.
-func (q *Requester) until(s Set, covered func(i int) *cover) vote.Instant {
-	until := q.newest.Until(s, func(i int) vote.Instant { return covered(i).newest })
+// until returns the latest instant at which a majority out of s is still covered, under one of the electorates: by the sessions, or (not nil) by the
+// votes of a request that have a time of their own.
+func (q *Requester) until(s Set, own *request) vote.Instant {
+	until := q.newest.Until(s, func(i int) vote.Instant { return q.covered(own, i).newest })
 	if q.before.Known() {
-		until = max(until, q.before.Until(s, func(i int) vote.Instant { return covered(i).before }))
+		until = max(until, q.before.Until(s, func(i int) vote.Instant { return q.covered(own, i).before }))
 	}
 	return until
+}
+
+func (q *Requester) covered(own *request, place int) *cover {
+	if own == nil {
+		return &q.peers[place].covered
+	}
+	return &own.rare.votes[place].covered
 }
 
 // voters returns the peers that vote in the newest electorate.

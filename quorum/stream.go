@@ -17,6 +17,16 @@ func (q *Requester) peerOf(name vote.NodeID) *peer {
 	return q.peers[i]
 }
 
+// peerAt returns the voter at the other end of a connection. There are few, and to compare numbers is quicker than to look for names.
+func (q *Requester) peerAt(conn vote.Conn) *peer {
+	for _, p := range q.peers {
+		if p.conn == conn && p.up() {
+			return p
+		}
+	}
+	return nil
+}
+
 // Link says that a connection to a voter is up. The session's statement goes out at once.
 func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	q.begin(now)
@@ -125,8 +135,8 @@ func (q *Requester) restate(p *peer) {
 // Deliver takes in one message of a voter that came over conn.
 func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	q.begin(now)
-	p := q.peerOf(from.Node)
-	if p == nil || !p.up() || p.conn != conn || p.life != from.Life {
+	p := q.peerAt(conn)
+	if p == nil || p.life != from.Life || p.name != from.Node {
 		return // a word of an earlier connection or life
 	}
 	switch m.Kind {
@@ -279,7 +289,8 @@ func (q *Requester) refresh(p *peer) {
 		return
 	}
 	p.refreshed = q.now.Fast
-	q.urgent(p, &vote.Message{Kind: vote.KindRefresh, Stream: p.stream, Sent: q.now.Fast, Received: p.heard, RTT: q.trip(), Elected: q.newest.version})
+	m := q.send(p.conn)
+	m.Kind, m.Stream, m.Sent, m.Received, m.RTT, m.Elected = vote.KindRefresh, p.stream, q.now.Fast, p.heard, q.trip(), q.newest.version
 }
 
 // trip is the round trip to the slowest voter, what collecting a majority can take; zero while no majority answers and counts.
