@@ -29,6 +29,7 @@ func (q *Requester) askAgain() {
 // askFor puts a request to one voter.
 func (q *Requester) askFor(p *peer, r *request) {
 	r.votes[p.place].asked = true
-	q.say(p, vote.OfRequest(r.number), vote.Message{Kind: vote.KindRequest, Number: r.number, Wish: r.Wish, Time: r.time, Bid: r.bid})
+	m := q.say(p, vote.OfRequest(r.number), vote.KindRequest, r.number)
+	m.Wish, m.Time, m.Bid = r.wish(), r.time, r.bid
 	q.sayExtras(p, r)
 }

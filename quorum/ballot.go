@@ -5,40 +5,32 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 // ballot is the count of the votes for one request.
 type ballot struct {
 	votes []counted // one place for each voter
+	rare  *rare     // nil while there is nothing of the kind
 }
 
-// counted is what a requester knows of one voter's vote for one request.
+// counted is what a requester knows of one voter's vote for one request. There is one for each voter of each lease that is held, so whatever most
+// requests never need is in rareVote.
 type counted struct {
-	serial      vote.Serial // of the vote that counts; zero when none does
-	yielded     vote.Serial // the newest vote given back in this life of the voter: it and all older ones are void
-	yieldStream vote.Stream // the stream on which it was given back
-	yieldAt     uint64      // the number of that word on the stream
-	slot        vote.Slot   // of the vote
-	want        vote.Slot   // the slot that the voter was asked for instead of another; zero for none
-	barred      []vote.Slot // that it was asked for and didn't give
-	token       vote.Token  // what the voter has proposed or confirmed
-	asking      vote.Token  // the token that it was asked to confirm
-	covered     cover       // until when the vote stands, if the request has a length of its own
-	extending   bool        // the voter was asked to extend it
-	extended    bool        // it has, at least once; under whatever electorate it goes by
-	asked       bool        // the voter has heard of the request, on some stream
-	taken       vote.Token  // of the newest lease that it told has won; zero for none
-	busy        bool        // it is full
-	unfit       uint16      // it knows the key with so many permits; zero when that is none of its complaints
-	noted       uint64      // the newest version of the value that it has
-	urges       uint32      // how often it has passed on that the key is wanted back
-	released    bool        // it has confirmed the release
-	relStream   vote.Stream // the stream on which the release was sent; zero when the next statement will say it
-	relAt       uint64      // the release's number on that stream
-	relSerial   vote.Serial // the vote that it gave back
+	serial   vote.Serial // of the vote that counts; zero when none does
+	token    vote.Token  // what the voter has proposed or confirmed
+	asking   vote.Token  // the token that it was asked to confirm
+	slot     vote.Slot   // of the vote
+	unfit    uint16      // it knows the key with so many permits; zero when that is none of its complaints
+	asked    bool        // the voter has heard of the request, on some stream
+	busy     bool        // it is full
+	released bool        // it has confirmed the release
 }
 
 // stands reports whether the vote counts.
 func (c *counted) stands() bool { return c.serial != 0 }
 
-// drop stops counting the vote.
-func (c *counted) drop() {
-	c.serial, c.slot, c.token, c.asking, c.covered, c.extending, c.extended = 0, 0, 0, 0, cover{}, false, false
+// drop stops counting a voter's vote.
+func (b *ballot) drop(place int) {
+	c := &b.votes[place]
+	c.serial, c.slot, c.token, c.asking = 0, 0, 0, 0
+	if x := b.rareOf(place); x != nil {
+		x.covered, x.extending, x.extended = cover{}, false, false
+	}
 }
 
 // set returns the voters whose votes count.
@@ -79,14 +71,18 @@ func (b *ballot) inSlot(slot vote.Slot) Set {
 // that it is over, so their words don't add up with the others'. Several leases together may keep a request from a shared key or from all permits, so
 // there all words count; a TryLock may then fail though something was free for a moment.
 func (b *ballot) taken(m vote.Mode) (s Set) {
+	if b.rare == nil {
+		return 0
+	}
 	var newest vote.Token
 	for i := range b.votes {
 		if !b.votes[i].stands() {
-			newest = max(newest, b.votes[i].taken)
+			newest = max(newest, b.rare.votes[i].taken)
 		}
 	}
 	for i := range b.votes {
-		if newest != 0 && (b.votes[i].taken == newest || m != vote.Exclusive && b.votes[i].taken != 0) && !b.votes[i].stands() {
+		taken := b.rare.votes[i].taken
+		if newest != 0 && (taken == newest || m != vote.Exclusive && taken != 0) && !b.votes[i].stands() {
 			s = s.With(i)
 		}
 	}

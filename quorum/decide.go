@@ -1,6 +1,10 @@
 package quorum
 
-import "github.com/lockmesh/lockmesh/internal/vote"
+import (
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
 
 // hear takes in an ordered message on a voter's current stream.
 func (q *Requester) hear(p *peer, m *vote.Message) {
@@ -16,7 +20,7 @@ func (q *Requester) hear(p *peer, m *vote.Message) {
 	case vote.KindInquire:
 		q.inquired(p, r, m)
 	case vote.KindTaken:
-		r.votes[p.place].taken = m.Token
+		q.rareVote(r, p.place).taken = m.Token
 		q.judge(r)
 	case vote.KindReleased:
 		if r.state == stateEnding {
@@ -52,8 +56,8 @@ func (q *Requester) turnedDown(p *peer, r *request, permits uint16) {
 		q.judge(r)
 		return
 	}
-	if v.relStream == p.stream { // it crossed our release, which we thought would take the request out
-		p.book.amend(v.relAt, vote.OfRequest(r.number))
+	if r.releasedOn(p.place, p.stream) { // it crossed our release, which we thought would take the request out
+		p.book.amend(r.rareOf(p.place).relAt, vote.OfRequest(r.number))
 	}
 	q.settleEnd(r)
 }
@@ -66,15 +70,18 @@ func (q *Requester) promised(p *peer, r *request, m *vote.Message) {
 	v := &r.votes[p.place]
 	switch {
 	case r.state == stateEnding:
-		if v.relStream == p.stream { // it crossed our release, which takes it back
-			p.book.amend(v.relAt, vote.Ledger{}.Minus(vote.OfVote(m.Serial)))
+		if r.releasedOn(p.place, p.stream) { // it crossed our release, which takes it back
+			p.book.amend(r.rareOf(p.place).relAt, vote.Ledger{}.Minus(vote.OfVote(m.Serial)))
 		}
-	case m.Serial <= v.yielded || m.Serial <= v.serial:
+	case m.Serial <= r.yielded(p.place) || m.Serial <= v.serial:
 		// A late word of a vote that we gave back. Counting it would count a vote that another has by now.
 	default:
-		v.drop()
-		v.serial, v.slot, v.token, v.taken = m.Serial, m.Slot, m.Token, 0
-		q.settleWant(v)
+		r.drop(p.place)
+		v.serial, v.slot, v.token = m.Serial, m.Slot, m.Token
+		if x := r.rareOf(p.place); x != nil {
+			x.taken = 0
+		}
+		q.settleWant(r, p.place)
 		q.judge(r)
 	}
 }
@@ -109,10 +116,11 @@ func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
 	v := &r.votes[p.place]
 	q.count.Yields++
 	serial := v.serial
-	v.drop() // before the voter may give it to another
-	v.yielded, v.want = serial, want
-	q.say(p, vote.Ledger{}.Minus(vote.OfVote(serial)), vote.Message{Kind: vote.KindYield, Number: r.number, Serial: serial, Slot: want})
-	v.yieldStream, v.yieldAt = p.stream, p.said
+	r.drop(p.place) // before the voter may give it to another
+	m := q.say(p, vote.Ledger{}.Minus(vote.OfVote(serial)), vote.KindYield, r.number)
+	m.Serial, m.Slot = serial, want
+	x := q.rareVote(r, p.place)
+	x.yielded, x.want, x.yieldStream, x.yieldAt = serial, want, p.stream, p.said
 }
 
 // judgeAll judges every request anew, since a voter's votes have changed.
@@ -124,7 +132,12 @@ func (q *Requester) judgeAll() {
 
 // judgePending judges what waits anew, since a voter has come or gone. Leases don't feel that: they rest on time.
 func (q *Requester) judgePending() {
-	for _, r := range q.sorted(func(r *request) bool { return r.state == statePending }) {
+	if len(q.pending) == 0 {
+		return // it costs the same however many leases are held
+	}
+	all := slices.Clone(q.pending)
+	byNumber(all)
+	for _, r := range all {
 		q.judge(r)
 	}
 }
@@ -135,7 +148,7 @@ func (q *Requester) judge(r *request) {
 	case stateWon:
 		q.moveTo(r, r.slot)
 		q.confirm(r, r.token)
-		if r.Length > 0 && !r.Fixed {
+		if r.length() > 0 && !r.fixed() {
 			q.extendNew(r, ^Set(0))
 		}
 		q.regroup(r)
@@ -158,12 +171,12 @@ func (q *Requester) covers(r *request, set Set) bool {
 		return true
 	}
 	switch {
-	case r.Length > 0:
+	case r.length() > 0:
 		q.extendNew(r, set)
 		q.keepUp(r)
 	case !r.waiting:
 		r.waiting = true
-		q.uncovered = append(q.uncovered, r)
+		q.uncovered = append(q.uncovered, r.number)
 	}
 	return false
 }
@@ -180,15 +193,15 @@ func (q *Requester) confirm(r *request, t vote.Token) {
 			if r.state == stateWon {
 				slot = r.slot // what the voter is told of a lease is the lease's, whatever its vote is for
 			}
-			q.say(p, vote.Ledger{}, vote.Message{
-				Kind: vote.KindConfirm, Number: r.number, Serial: v.serial, Token: t, Slot: slot, Won: r.state == stateWon,
-			})
+			m := q.say(p, vote.Ledger{}, vote.KindConfirm, r.number)
+			m.Serial, m.Token, m.Slot, m.Won = v.serial, t, slot, r.state == stateWon
 		}
 	}
 }
 
 // win makes a lease of a request: a majority has voted for its token and is covered.
 func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
+	remove(&q.pending, r)
 	r.state, r.token, r.slot = stateWon, t, slot
 	q.seen = max(q.seen, t)
 	q.count.Wins++
@@ -196,13 +209,14 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 		q.count.FirstRound++
 	}
 	q.regroup(r)
-	if r.Fixed {
+	if r.fixed() {
 		q.letGo(r)
 		q.extend(r, q.old(r))
-	} else if r.Length > 0 {
+	} else if r.length() > 0 {
 		q.keepUp(r)
 	}
-	q.tell(Event{Kind: EventGranted, Number: r.user, Token: t.First(), Group: r.group.id, Slot: slot})
+	e := q.tell(EventGranted, r.user)
+	e.Token, e.Group, e.Slot = t.First(), r.group.id, slot
 	q.moveTo(r, slot)
 	for _, p := range q.peers {
 		if p.up() && r.votes[p.place].asked {
@@ -219,7 +233,8 @@ func (q *Requester) report(p *peer, r *request) {
 	if v.stands() {
 		v.asking = r.token
 	}
-	q.say(p, vote.Ledger{}, vote.Message{Kind: vote.KindConfirm, Number: r.number, Serial: v.serial, Token: r.token, Slot: r.slot, Won: true})
+	m := q.say(p, vote.Ledger{}, vote.KindConfirm, r.number)
+	m.Serial, m.Token, m.Slot, m.Won = v.serial, r.token, r.slot, true
 }
 
 // judgeHope ends a request that can't be granted: any request as soon as so many voters refuse us, or are full, that no majority
@@ -241,8 +256,11 @@ func (q *Requester) judgeHope(r *request) {
 			notNow = notNow.With(p.place)
 		}
 	}
+	if never|notNow == 0 && r.rare == nil && q.newest.Known() {
+		return // nobody has said anything that speaks against it
+	}
 	hope := func(without Set) bool { return q.decides(^without) }
-	if q.newest.Known() && !hope(never) || r.Try && (!hope(never|notNow) || !hope(r.taken(r.Mode))) {
+	if q.newest.Known() && !hope(never) || r.try && (!hope(never|notNow) || !hope(r.taken(r.mode))) {
 		q.fail(r, q.why(r))
 	}
 }

@@ -70,8 +70,8 @@ func (d *drift) heard(life vote.Life, voter, sent, now vote.Instant, ttl time.Du
 // watch holds a voter's clock against this node's. A node's own voter reads the same clocks.
 func (q *Requester) watch(p *peer, m *vote.Message) {
 	if p.name != q.cfg.Self.Node && p.drift.heard(m.Life, m.Clock, m.Sent, q.now.Fast, q.cfg.TTL) {
-		q.tell(Event{Kind: EventDrift, Text: fmt.Sprintf(
+		q.tell(EventDrift, 0).Text = fmt.Sprintf(
 			"the clocks of %s and of this node differ by more than the %d in a thousand that leases allow for: %s. While that goes on two nodes may "+
-				"believe that they hold one lock: check both clocks, and whether this machine is paused from outside", p.name, 2*vote.RhoPerMille, p.drift.text)})
+				"believe that they hold one lock: check both clocks, and whether this machine is paused from outside", p.name, 2*vote.RhoPerMille, p.drift.text)
 	}
 }

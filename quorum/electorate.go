@@ -135,14 +135,16 @@ func (e Electorate) Until(s Set, covered func(i int) vote.Instant) vote.Instant 
 	}
 	least := vote.Never
 	for _, h := range e.halves {
-		var until [vote.MaxVoters]vote.Instant
-		n := 0
-		for rest := s & h.voters; rest != 0; rest &= rest - 1 {
-			until[n] = covered(bits.TrailingZeros64(uint64(rest)))
-			n++
+		var few [7]vote.Instant // to clear more takes longer than all else
+		until, in := few[:0], s&h.voters
+		if in.Len() > len(few) {
+			until = make([]vote.Instant, 0, vote.MaxVoters)
 		}
-		slices.Sort(until[:n])
-		least = min(least, until[n-h.majority])
+		for rest := in; rest != 0; rest &= rest - 1 {
+			until = append(until, covered(bits.TrailingZeros64(uint64(rest))))
+		}
+		slices.Sort(until)
+		least = min(least, until[len(until)-h.majority])
 	}
 	return least
 }

@@ -5,11 +5,16 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 // sayExtras tells a voter what a request has besides its wish: a value, and that the holder is to be asked for the key. It comes after
 // the request or after the answer to the statement that has it.
 func (q *Requester) sayExtras(p *peer, r *request) {
-	if v := &r.votes[p.place]; r.version > v.noted {
-		q.say(p, vote.Ledger{}, vote.Message{Kind: vote.KindSet, Number: r.number, Version: r.version, Value: r.Value})
+	x := r.rare
+	if x == nil {
+		return
 	}
-	if r.Urge && r.state == statePending {
-		q.say(p, vote.Ledger{}, vote.Message{Kind: vote.KindUrge, Number: r.number, Text: r.Why})
+	if x.version > x.votes[p.place].noted {
+		m := q.say(p, vote.Ledger{}, vote.KindSet, r.number)
+		m.Version, m.Value = x.version, x.ask.Value
+	}
+	if x.ask.Urge && r.state == statePending {
+		q.say(p, vote.Ledger{}, vote.KindUrge, r.number).Text = x.ask.Why
 	}
 }
 
@@ -25,34 +30,41 @@ func (q *Requester) Set(now vote.Now, n vote.Number, value []byte) uint64 {
 }
 
 func (q *Requester) setValue(r *request, value []byte) uint64 {
-	r.Value = value
-	r.version++
+	x := q.rareOf(r)
+	x.ask.Value = value
+	x.version++
 	for _, p := range q.peers {
 		if p.up() && p.answered && r.votes[p.place].asked {
 			q.sayExtras(p, r)
 		}
 	}
-	return r.version
+	return x.version
 }
 
 // noted takes a voter's word that it has a value.
 func (q *Requester) noted(p *peer, r *request, m *vote.Message) {
-	v := &r.votes[p.place]
-	v.noted = max(v.noted, min(m.Version, r.version))
-	q.settleNoted(r)
+	if r.rare != nil {
+		x := &r.rare.votes[p.place]
+		x.noted = max(x.noted, min(m.Version, r.rare.version))
+		q.settleNoted(r)
+	}
 }
 
 // settleNoted tells of a value once a majority has it.
 func (q *Requester) settleNoted(r *request) {
+	x := r.rare
+	if x == nil || r.state == stateEnding || x.heard >= x.version {
+		return
+	}
 	var all Set
-	for i := range r.votes {
-		if r.votes[i].noted == r.version {
+	for i := range x.votes {
+		if x.votes[i].noted == x.version {
 			all = all.With(i)
 		}
 	}
-	if r.state != stateEnding && r.heard < r.version && q.newest.Decides(all) {
-		r.heard = r.version
-		q.tell(Event{Kind: EventNoted, Number: r.user, Version: r.version})
+	if q.newest.Decides(all) {
+		x.heard = x.version
+		q.tell(EventNoted, r.user).Version = x.version
 	}
 }
 
@@ -61,18 +73,19 @@ func (q *Requester) wanted(p *peer, r *request, m *vote.Message) {
 	if r.state != stateWon {
 		return
 	}
-	v := &r.votes[p.place]
 	if m.Urge {
+		x, v := q.rareOf(r), q.rareVote(r, p.place)
 		v.urges++
-		if v.urges <= r.urges {
+		if v.urges <= x.urges {
 			return // another voter has told of it
 		}
-		r.urges = v.urges
+		x.urges = v.urges
 	} else if r.wanted {
 		return
 	}
 	r.wanted = true
-	q.tell(Event{Kind: EventWanted, Number: r.user, Who: m.Who, Text: m.Text, Urge: m.Urge})
+	e := q.tell(EventWanted, r.user)
+	e.Who, e.Text, e.Urge = m.Who, m.Text, m.Urge
 }
 
 // Share turns an exclusive lease into a shared one, at once: others may come in beside it as soon as voters have heard. It reports
@@ -80,14 +93,17 @@ func (q *Requester) wanted(p *peer, r *request, m *vote.Message) {
 func (q *Requester) Share(now vote.Now, n vote.Number) bool {
 	q.begin(now)
 	r := q.find(n)
-	if r == nil || r.state != stateWon || r.Mode != vote.Exclusive {
+	if r == nil || r.state != stateWon || r.mode != vote.Exclusive {
 		return false
 	}
 	q.leaveLine(r) // whoever waits behind it must be known to the voters, or readers might pass it for ever
-	r.Mode, r.Beside = vote.Shared, 0
+	r.mode = vote.Shared
+	if r.rare != nil {
+		r.rare.ask.Beside = 0
+	}
 	for _, p := range q.peers {
 		if p.up() && r.votes[p.place].asked {
-			q.say(p, vote.Ledger{}, vote.Message{Kind: vote.KindShare, Number: r.number})
+			q.say(p, vote.Ledger{}, vote.KindShare, r.number)
 		}
 	}
 	return true

@@ -14,23 +14,22 @@ type group struct {
 	own     *request     // the one lease of a group that has a length of its own; nil for the others
 	floor   vote.Instant // what its leases were covered until before a voter lost their votes; zero if none did
 	until   vote.Instant // the later of the floor and of the guard before the set's cover ends
-	members map[vote.Number]*request
+	members []*request   // in any order
 }
 
 // deadline returns until when a lease may be used behind which the voters of s stand: the latest instant at which a majority of
 // them is still covered, less the guard that lets the holder hear of it in time.
 func (q *Requester) deadline(s Set) vote.Instant {
-	until := q.until(s, func(i int) *cover { return &q.peers[i].covered })
-	return until.Add(-vote.Guard(q.cfg.TTL))
+	return q.until(s, nil).Add(-vote.Guard(q.cfg.TTL))
 }
 
 // deadlineOf is deadline for one request, whose votes may have a time of their own.
 func (q *Requester) deadlineOf(r *request, s Set) vote.Instant {
-	if r.Length == 0 {
+	length := r.length()
+	if length == 0 {
 		return q.deadline(s)
 	}
-	until := q.until(s, func(i int) *cover { return &r.votes[i].covered })
-	return until.Add(-vote.Guard(r.Length))
+	return q.until(s, r).Add(-vote.Guard(length))
 }
 
 // ends returns until when a group's leases may be used.
@@ -59,25 +58,29 @@ func (q *Requester) regroup(r *request) {
 	}
 	q.ungroup(r)
 	r.group = q.groupOf(r, s, floor)
-	r.group.members[r.number] = r
+	put(&r.group.members, r)
 	if held {
-		q.tell(Event{Kind: EventMoved, Number: r.user, Group: r.group.id})
+		q.tell(EventMoved, r.user).Group = r.group.id
 	}
 }
 
 // groupOf returns the group of a set and a floor. A new one is told to the shell before any lease of it.
 func (q *Requester) groupOf(r *request, s Set, floor vote.Instant) *group {
 	var own *request
-	if r.Length > 0 {
+	if r.length() > 0 {
 		own = r
 	}
 	i, ok := slices.BinarySearchFunc(q.groups, s, func(g *group, s Set) int { return g.compare(s, floor, own.ofOwn()) })
 	if !ok {
 		q.lastGroup++
-		g := &group{id: q.lastGroup, set: s, floor: floor, own: own, members: make(map[vote.Number]*request)}
+		g := q.free.groups.take()
+		if g == nil {
+			g = &group{}
+		}
+		g.id, g.set, g.floor, g.own = q.lastGroup, s, floor, own
 		g.until = q.ends(g)
 		q.groups = slices.Insert(q.groups, i, g)
-		q.tell(Event{Kind: EventCover, Group: g.id, Until: g.until})
+		q.tellCover(g)
 	}
 	return q.groups[i]
 }
@@ -102,11 +105,42 @@ func (q *Requester) ungroup(r *request) {
 	if g == nil {
 		return
 	}
+	remove(&g.members, r)
 	r.group = nil
-	delete(g.members, r.number)
-	if len(g.members) == 0 {
-		q.groups = slices.DeleteFunc(q.groups, func(h *group) bool { return h == g })
+	if len(g.members) > 0 {
+		return
 	}
+	i := slices.Index(q.groups, g)
+	q.groups = slices.Delete(q.groups, i, i+1)
+	*g = group{members: g.members}
+	if cap(g.members) <= roomyList {
+		q.free.groups.give(g)
+	}
+}
+
+// put adds a request to a list without order, in which it knows its place.
+func put(list *[]*request, r *request) {
+	r.at = uint32(len(*list))
+	*list = append(*list, r)
+}
+
+// remove takes it out.
+func remove(list *[]*request, r *request) {
+	all := *list
+	last := all[len(all)-1]
+	all[r.at], last.at = last, r.at
+	all[len(all)-1] = nil
+	all = all[:len(all)-1]
+	if cap(all) > roomyMap && len(all) < cap(all)/4 {
+		all = append(make([]*request, 0, 2*len(all)), all...) // the crowd is gone
+	}
+	*list = all
+}
+
+// tellCover tells until when a group's leases may be used.
+func (q *Requester) tellCover(g *group) {
+	e := q.tell(EventCover, 0)
+	e.Group, e.Until = g.id, g.until
 }
 
 // reckon works out anew until when each group is covered, and grants what waited for cover.
@@ -117,7 +151,11 @@ func (q *Requester) reckon() {
 	q.expire()
 	waiting := q.uncovered
 	q.uncovered = nil
-	for _, r := range waiting {
+	for _, n := range waiting {
+		r := q.requests[n]
+		if r == nil {
+			continue
+		}
 		r.waiting = false
 		if r.state == statePending {
 			q.judge(r)
@@ -128,7 +166,7 @@ func (q *Requester) reckon() {
 func (q *Requester) reckonGroup(g *group) {
 	if until := q.ends(g); until != g.until {
 		g.until = until
-		q.tell(Event{Kind: EventCover, Group: g.id, Until: until})
+		q.tellCover(g)
 	}
 }
 
@@ -140,14 +178,14 @@ func (q *Requester) expire() {
 			continue
 		}
 		lost := make([]vote.Number, 0, len(g.members))
-		for n := range g.members {
-			lost = append(lost, n)
+		for _, r := range g.members {
+			lost = append(lost, r.number)
 		}
 		slices.Sort(lost)
 		for _, n := range lost {
 			r := q.requests[n]
 			q.count.Losses++
-			q.tell(Event{Kind: EventLost, Number: r.user})
+			q.tell(EventLost, r.user)
 			q.end(r, true)
 		}
 		i = -1 // the groups have changed

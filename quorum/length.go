@@ -10,25 +10,26 @@ import (
 // A lease may have a length of its own, shorter or longer than its node's session. Then time lives in its votes: each is extended by itself, and
 // covers the lease by itself. They cost a message for each lease and voter, so this is for the few; all others live by their session.
 
-// extend asks the voters of a set to have their votes for a request last for its length from now.
+// extend asks the voters of a set to have their votes for a request last for its length from now. The request has one.
 func (q *Requester) extend(r *request, set Set) {
 	for _, p := range q.peers {
-		v := &r.votes[p.place]
-		if set.Has(p.place) && v.stands() && !v.extending && p.up() && p.answered {
-			v.extending = true
-			q.say(p, vote.Ledger{}, vote.Message{Kind: vote.KindExtend, Number: r.number, Serial: v.serial, Sent: q.now.Fast})
+		v, x := &r.votes[p.place], r.rareOf(p.place)
+		if set.Has(p.place) && v.stands() && !x.extending && p.up() && p.answered {
+			x.extending = true
+			m := q.say(p, vote.Ledger{}, vote.KindExtend, r.number)
+			m.Serial, m.Sent = v.serial, q.now.Fast
 		}
 	}
 }
 
 // extended takes a voter's word that it has extended a vote.
 func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
-	v := &r.votes[p.place]
-	if r.Length == 0 || !v.stands() || v.serial != m.Serial || m.Sent > q.now.Fast {
+	v, x := &r.votes[p.place], r.rareOf(p.place)
+	if r.length() == 0 || !v.stands() || v.serial != m.Serial || m.Sent > q.now.Fast {
 		return
 	}
-	v.extending, v.extended = false, true
-	q.cover(&v.covered, m.Elected, m.Sent.Add(vote.Cover(r.Length)))
+	x.extending, x.extended = false, true
+	q.cover(&x.covered, m.Elected, m.Sent.Add(vote.Cover(r.length())))
 	switch r.state {
 	case stateWon:
 		q.reckonGroup(r.group)
@@ -42,7 +43,7 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 func (q *Requester) extendNew(r *request, set Set) {
 	var fresh Set
 	for i := range r.votes {
-		if v := &r.votes[i]; set.Has(i) && v.stands() && !v.extended {
+		if v := &r.votes[i]; set.Has(i) && v.stands() && !r.rare.votes[i].extended {
 			fresh = fresh.With(i)
 		}
 	}
@@ -54,7 +55,7 @@ func (q *Requester) extendNew(r *request, set Set) {
 // old returns the voters whose votes were extended so long ago that a lease which isn't renewed would miss it.
 func (q *Requester) old(r *request) (s Set) {
 	for i := range r.votes {
-		if v := &r.votes[i]; v.stands() && v.covered.newest.Add(vote.Guard(r.Length)) < q.now.Fast.Add(vote.Cover(r.Length)) {
+		if v := &r.votes[i]; v.stands() && r.rare.votes[i].covered.newest.Add(vote.Guard(r.length())) < q.now.Fast.Add(vote.Cover(r.length())) {
 			s = s.With(i)
 		}
 	}
@@ -63,21 +64,21 @@ func (q *Requester) old(r *request) (s Set) {
 
 // extendEvery is how long after one extension the next is sent: as sessions are refreshed, but never without a pause.
 func extendEvery(r *request) time.Duration {
-	return max(r.Length/vote.RefreshesPerTTL, time.Millisecond)
+	return max(r.length()/vote.RefreshesPerTTL, time.Millisecond)
 }
 
 // keepUp has the votes of a request extended from time to time.
 func (q *Requester) keepUp(r *request) {
-	if r.extendAt == 0 {
-		r.extendAt = q.now.Fast.Add(extendEvery(r))
+	if r.rare.extendAt == 0 {
+		r.rare.extendAt = q.now.Fast.Add(extendEvery(r))
 		q.lengths = append(q.lengths, r)
 	}
 }
 
 // letGo ends that.
 func (q *Requester) letGo(r *request) {
-	if r.extendAt != 0 {
-		r.extendAt = 0
+	if r.rare != nil && r.rare.extendAt != 0 {
+		r.rare.extendAt = 0
 		q.lengths = slices.DeleteFunc(q.lengths, func(o *request) bool { return o == r })
 	}
 }
@@ -85,12 +86,12 @@ func (q *Requester) letGo(r *request) {
 // extendDue extends the votes whose time has come.
 func (q *Requester) extendDue() {
 	for _, r := range q.lengths {
-		if r.extendAt > q.now.Fast {
+		if r.rare.extendAt > q.now.Fast {
 			continue
 		}
-		r.extendAt = q.now.Fast.Add(extendEvery(r))
-		for i := range r.votes {
-			r.votes[i].extending = false // an answer that hasn't come by now may be lost with its stream
+		r.rare.extendAt = q.now.Fast.Add(extendEvery(r))
+		for i := range r.rare.votes {
+			r.rare.votes[i].extending = false // an answer that hasn't come by now may be lost with its stream
 		}
 		q.extend(r, ^Set(0))
 	}
@@ -99,16 +100,16 @@ func (q *Requester) extendDue() {
 // lapsed takes a voter's word that a vote has outlasted its request's length.
 func (q *Requester) lapsed(p *peer, r *request, m *vote.Message) {
 	p.book.hear(p.heard, vote.Ledger{}.Minus(vote.OfVote(m.Serial)))
-	v := &r.votes[p.place]
+	v, x := &r.votes[p.place], r.rareOf(p.place)
 	// Its word may cross ours that gives the vote back, which we thought would take it out of the voter's ledger.
 	switch {
-	case v.yielded == m.Serial && v.yieldStream == p.stream:
-		p.book.amend(v.yieldAt, vote.OfVote(m.Serial))
-	case r.state == stateEnding && v.relStream == p.stream && v.relSerial == m.Serial:
-		p.book.amend(v.relAt, vote.OfVote(m.Serial))
+	case x != nil && x.yielded == m.Serial && x.yieldStream == p.stream:
+		p.book.amend(x.yieldAt, vote.OfVote(m.Serial))
+	case x != nil && r.state == stateEnding && x.relStream == p.stream && x.relSerial == m.Serial:
+		p.book.amend(x.relAt, vote.OfVote(m.Serial))
 	case v.serial == m.Serial:
-		v.drop()
-		if r.state == stateWon && !r.Fixed {
+		r.drop(p.place)
+		if r.state == stateWon && !r.fixed() {
 			q.report(p, r) // it goes on, and wants the vote again
 		}
 		q.judge(r)

@@ -14,15 +14,21 @@ import (
 // token of its run, as often as there are tokens in it. When somebody elsewhere waits, or the run is used up, the next in line is put to the
 // voters, and the lease is given back after that on the same streams. Its stamp says when it came, so whoever elsewhere came before it is served before
 // it, and nobody is passed because the line was short of a voice.
+//
+// Most lines are nothing but their head: the request that the voters know of, which is in Requester.heads. Only if somebody waits behind it, or its lease was passed
+// on, there is a line besides.
 type line struct {
-	head   *request   // the request that the voters know of
-	waits  []*request // who waits behind it, in order of their stamps
-	passed vote.Token // how often the head's lease was passed on
+	waits  sliding[*request] // who waits behind the head, in order of their stamps
+	passed vote.Token        // how often the head's lease was passed on
 }
 
 // plain reports whether a request may stand in line with others of its kind: what the voters are told of it is the same for all.
 func (r *request) plain() bool {
-	return r.Mode == vote.Exclusive && r.Beside == 0 && r.Length == 0 && r.Delay == 0 && r.MinHold == 0 && !r.Urge && len(r.Value) == 0
+	if r.mode != vote.Exclusive || r.rare == nil {
+		return r.mode == vote.Exclusive
+	}
+	a := &r.rare.ask
+	return a.Beside == 0 && a.Length == 0 && a.Delay == 0 && a.MinHold == 0 && !a.Urge && len(a.Value) == 0
 }
 
 // standInLine puts a new request behind those of this node that want the same key. It reports whether there is a line to stand in; otherwise the
@@ -31,30 +37,63 @@ func (q *Requester) standInLine(r *request) bool {
 	if q.cfg.Alone || !r.plain() {
 		return false
 	}
-	l := q.lines[r.Key]
-	if r.Try {
-		if l == nil || l.head.state != stateWon {
+	head := q.heads[r.key]
+	if r.try {
+		if head == nil || head.state != stateWon {
 			return false // only the voters know
 		}
-		r.state = stateEnding // there is nobody to tell
-		q.tell(Event{Kind: EventFailed, Number: r.number, Wait: Wait{WaitHeld, "another caller on this node has it"}})
-		delete(q.requests, r.number)
+		q.tell(EventFailed, r.number).Wait = Wait{WaitHeld, "another caller on this node has it"}
+		q.gone(r) // there is nobody to tell
 		return true
 	}
-	if l == nil {
-		r.line = &line{head: r}
-		q.lines[r.Key] = r.line
+	if head == nil {
+		r.lined = true
+		q.heads[r.key] = r
+		q.most.heads = max(q.most.heads, len(q.heads))
 		return false
 	}
-	if l.head.state == statePending && r.time < l.head.time {
+	if head.state == statePending && r.time < head.time {
 		// By its stamp it goes before the one behind which it would stand: that was made before the voters' clocks were known, or the wall clock was set
 		// back since. (Found by seed 800562.)
 		return false
 	}
-	r.line, r.parked = l, true
-	i, _ := slices.BinarySearchFunc(l.waits, r, func(a, b *request) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.number, b.number)) })
-	l.waits = slices.Insert(l.waits, i, r)
+	r.lined, r.parked = true, true
+	l := q.lineOf(r.key)
+	i, _ := slices.BinarySearchFunc(l.waits.list(), r, func(a, b *request) int {
+		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.number, b.number))
+	})
+	l.waits.insert(i, r)
 	return true
+}
+
+// lineOf returns the line for a key that has a head.
+func (q *Requester) lineOf(k vote.Key) *line {
+	l := q.lines[k]
+	if l == nil {
+		if l = q.free.lines.take(); l == nil {
+			l = &line{}
+		}
+		q.lines[k] = l
+		q.most.lines = max(q.most.lines, len(q.lines))
+	}
+	return l
+}
+
+// dropLine forgets a line that has nothing but its head.
+func (q *Requester) dropLine(k vote.Key, l *line) {
+	if l.waits.len() == 0 && l.passed == 0 {
+		q.lines = drop(q.lines, k, &q.most.lines)
+		if cap(l.waits.room) <= roomyList {
+			q.free.lines.give(l)
+		}
+	}
+}
+
+// gone forgets a request that is over before the voters have heard of it.
+func (q *Requester) gone(r *request) {
+	remove(&q.pending, r)
+	q.requests = drop(q.requests, r.number, &q.most.requests)
+	q.recycle(r)
 }
 
 // find returns the request of a number that a caller knows: its own, or the one whose lease was passed on to it. Nil if that is over.
@@ -78,27 +117,32 @@ func (q *Requester) Seat(n vote.Number) vote.Number {
 
 // passOn gives a lease that its caller has done with to the next in line. It reports whether it did.
 func (q *Requester) passOn(r *request) bool {
-	l := r.line
-	if l == nil || l.head != r || r.state != stateWon || r.Mode != vote.Exclusive || r.wanted || len(l.waits) == 0 || l.passed+1 >= vote.Run {
+	if !r.lined || r.state != stateWon || r.mode != vote.Exclusive || r.wanted {
 		return false
 	}
-	next := l.waits[0]
+	l := q.lines[r.key]
+	if l == nil || l.waits.len() == 0 || l.passed+1 >= vote.Run { // whoever has won is the head
+		return false
+	}
+	next := *l.waits.first()
 	if next.number > r.behind && next.since >= q.stoodAt(r) {
 		return false
 	}
-	l.waits = slices.Delete(l.waits, 0, 1)
+	l.waits.pop()
 	l.passed++
 	q.count.Passed++
 	q.count.Wins++
-	q.tell(Event{Kind: EventReleased, Number: r.user})
+	q.tell(EventReleased, r.user)
 	delete(q.seats, r.user)
-	delete(q.requests, next.number)
 	r.user = next.number
+	q.gone(next)
 	q.seats[r.user] = r
-	if r.version > 0 {
+	q.most.seats = max(q.most.seats, len(q.seats))
+	if r.version() > 0 {
 		q.setValue(r, nil)
 	}
-	q.tell(Event{Kind: EventGranted, Number: r.user, Token: r.token.First() + l.passed, Group: r.group.id})
+	e := q.tell(EventGranted, r.user)
+	e.Token, e.Group = r.token.First()+l.passed, r.group.id
 	return true
 }
 
@@ -113,29 +157,38 @@ func (q *Requester) stoodAt(r *request) vote.Instant {
 // leaveLine takes a request out of its line, before it ends. If it was the one that the voters know, the next takes its place: it is put
 // to the voters first, so that it doesn't stand behind those who came after it.
 func (q *Requester) leaveLine(r *request) {
-	l := r.line
-	if l == nil {
+	if !r.lined {
 		return
 	}
-	r.line = nil
-	if l.head != r {
-		l.waits = slices.DeleteFunc(l.waits, func(o *request) bool { return o == r })
+	r.lined = false
+	l := q.lines[r.key]
+	if q.heads[r.key] != r {
+		l.waits.remove(slices.Index(l.waits.list(), r))
+		q.dropLine(r.key, l)
 		return
 	}
-	if len(l.waits) == 0 {
-		delete(q.lines, r.Key)
+	if l != nil {
+		l.passed = 0
+	}
+	if l == nil || l.waits.len() == 0 {
+		q.heads = drop(q.heads, r.key, &q.most.heads)
+		if l != nil {
+			q.dropLine(r.key, l)
+		}
 		return
 	}
-	l.head, l.passed = l.waits[0], 0
-	l.waits = slices.Delete(l.waits, 0, 1)
-	l.head.parked = false
-	q.speak(l.head)
+	next := *l.waits.first()
+	l.waits.pop()
+	q.heads[next.key] = next
+	q.dropLine(next.key, l)
+	next.parked = false
+	q.speak(next)
 }
 
 // Parked returns how many requests of this node stand in line for a key behind the one that the voters know of.
 func (q *Requester) Parked(k vote.Key) int {
 	if l := q.lines[k]; l != nil {
-		return len(l.waits)
+		return l.waits.len()
 	}
 	return 0
 }

@@ -57,7 +57,7 @@ func (q *Requester) askAll(now vote.Now, kind EventKind, m vote.Message) uint64 
 	for _, p := range q.peers {
 		if committee.Has(p.place) && p.reachable() {
 			l.asked = l.asked.With(p.place)
-			q.urgent(p, m)
+			q.urgent(p, &m)
 		}
 	}
 	return q.nonce
@@ -70,7 +70,7 @@ func (q *Requester) lookAgain(p *peer) {
 		if (l.ask.Kind == vote.KindLook || !l.asked.Has(p.place)) && !l.ends.Has(p.place) && q.newest.Committee(l.ask.Key).Has(p.place) {
 			l.asked = l.asked.With(p.place)
 			l.shown[p.place] = vote.Message{}
-			q.urgent(p, l.ask)
+			q.urgent(p, &l.ask)
 		}
 	}
 }
@@ -104,16 +104,19 @@ func (q *Requester) settleLook(l *look) {
 	}
 	q.looks = slices.DeleteFunc(q.looks, func(o *look) bool { return o == l })
 	if l.kind == EventPassed {
-		q.tell(Event{Kind: EventPassed, Nonce: l.nonce, Count: l.told})
+		e := q.tell(EventPassed, 0)
+		e.Nonce, e.Count = l.nonce, l.told
 		return
 	}
-	q.tell(Event{Kind: EventShown, Nonce: l.nonce, Shown: q.merge(l)})
+	e := q.tell(EventShown, 0)
+	e.Nonce, e.Shown = l.nonce, q.merge(l)
 }
 
 // endLooks ends those that no majority has answered in time.
 func (q *Requester) endLooks() {
 	for len(q.looks) > 0 && q.looks[0].at <= q.now.Fast {
-		q.tell(Event{Kind: q.looks[0].kind, Nonce: q.looks[0].nonce, Wait: Wait{WaitNoQuorum, q.census()}})
+		e := q.tell(q.looks[0].kind, 0)
+		e.Nonce, e.Wait = q.looks[0].nonce, Wait{WaitNoQuorum, q.census()}
 		q.looks = q.looks[1:]
 	}
 }
@@ -187,9 +190,9 @@ func (q *Requester) merge(l *look) *Shown {
 		return over || all.Cut && s.Key > all.Last
 	})
 	if line := q.lines[l.ask.Key]; line != nil && !l.ask.Prefix {
-		for _, r := range line.waits {
+		for _, r := range line.waits.list() {
 			all.Sights = append(all.Sights, vote.Sight{
-				What: vote.Waiting, Key: r.Key, Owner: q.cfg.Self, Number: r.number, Mode: r.Mode, Time: r.time, For: max(q.now.Fast.Sub(r.since), 0),
+				What: vote.Waiting, Key: r.key, Owner: q.cfg.Self, Number: r.number, Mode: r.mode, Time: r.time, For: max(q.now.Fast.Sub(r.since), 0),
 			})
 		}
 	}
@@ -261,7 +264,7 @@ func (q *Requester) Unwatch(now vote.Now, nonce uint64) {
 	q.watches = slices.Delete(q.watches, i, i+1)
 	for _, p := range q.peers {
 		if p.up() {
-			q.urgent(p, vote.Message{Kind: vote.KindWatch, Nonce: nonce, End: true, Wish: vote.Wish{Key: w.key}, Prefix: w.prefix})
+			q.urgent(p, &vote.Message{Kind: vote.KindWatch, Nonce: nonce, End: true, Wish: vote.Wish{Key: w.key}, Prefix: w.prefix})
 		}
 	}
 }
@@ -270,7 +273,7 @@ func (q *Requester) watchAt(w *watch, p *peer) {
 	if p.reachable() { // else it is asked as soon as it is
 		at := &w.at[p.place]
 		at.later = false
-		q.urgent(p, vote.Message{
+		q.urgent(p, &vote.Message{
 			Kind: vote.KindWatch, Nonce: w.nonce, Wish: vote.Wish{Key: w.key}, Prefix: w.prefix, Life: at.life, Seq: at.seq,
 		})
 	}
@@ -301,7 +304,8 @@ func (q *Requester) hearNews(p *peer, m *vote.Message) {
 		return
 	}
 	q.watchAt(w, p)
-	q.tell(Event{Kind: EventNews, Nonce: w.nonce, Place: p.place, Gap: m.Gap, Sights: m.Sights})
+	e := q.tell(EventNews, 0)
+	e.Nonce, e.Place, e.Gap, e.Sights = w.nonce, p.place, m.Gap, m.Sights
 }
 
 // watchLater asks voters again that had no room for a watch.

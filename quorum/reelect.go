@@ -40,13 +40,21 @@ func (q *Requester) cover(c *cover, elected uint64, until vote.Instant) {
 // decides reports whether the voters of s are a majority under one of the electorates.
 func (q *Requester) decides(s Set) bool { return q.newest.Decides(s) || q.before.Decides(s) }
 
-// until returns the latest instant at which a majority out of s is still covered, under one of the electorates.
-func (q *Requester) until(s Set, covered func(i int) *cover) vote.Instant {
-	until := q.newest.Until(s, func(i int) vote.Instant { return covered(i).newest })
+// until returns the latest instant at which a majority out of s is still covered, under one of the electorates: by the sessions, or (not nil) by the
+// votes of a request that have a time of their own.
+func (q *Requester) until(s Set, own *request) vote.Instant {
+	until := q.newest.Until(s, func(i int) vote.Instant { return q.covered(own, i).newest })
 	if q.before.Known() {
-		until = max(until, q.before.Until(s, func(i int) vote.Instant { return covered(i).before }))
+		until = max(until, q.before.Until(s, func(i int) vote.Instant { return q.covered(own, i).before }))
 	}
 	return until
+}
+
+func (q *Requester) covered(own *request, place int) *cover {
+	if own == nil {
+		return &q.peers[place].covered
+	}
+	return &own.rare.votes[place].covered
 }
 
 // voters returns the peers that vote in the newest electorate.
@@ -79,8 +87,10 @@ func (q *Requester) Reelect(now vote.Now, e *vote.Electorate) {
 		shift(&p.covered)
 	}
 	for _, r := range q.requests {
-		for i := range r.votes {
-			shift(&r.votes[i].covered)
+		if r.rare != nil {
+			for i := range r.rare.votes {
+				shift(&r.rare.votes[i].covered)
+			}
 		}
 	}
 	q.lapsesAt = q.now.Fast.Add(vote.Cover(q.cfg.TTL))
@@ -115,7 +125,8 @@ func (q *Requester) goBy(e, before vote.Electorate) {
 	q.moveVotes(to)
 	q.decided, q.newest, q.before = e, Elected(&e, places), Elected(&before, places)
 	if q.cfg.Following && e.Version > 0 {
-		q.tell(Event{Kind: EventElectorate, Electorate: q.newest, Places: to})
+		e := q.tell(EventElectorate, 0)
+		e.Electorate, e.Places = q.newest, to
 	}
 	for _, g := range q.groups {
 		// What was promised stands, whoever is to stand behind it from now on.
@@ -164,7 +175,13 @@ func (q *Requester) moveVotes(to []int) {
 		votes := make([]counted, len(q.peers))
 		moved(votes, r.votes, to)
 		r.votes = votes
+		if r.rare != nil {
+			votes := make([]rareVote, len(q.peers))
+			moved(votes, r.rare.votes, to)
+			r.rare.votes = votes
+		}
 	}
+	q.free = pools{} // they have room for as many votes as there were voters
 	for _, l := range q.looks {
 		shown := make([]vote.Message, len(q.peers))
 		moved(shown, l.shown, to)

@@ -594,7 +594,7 @@ func TestVotesOfTheirOwnLengthAreCoveredUnderTheirVersion(t *testing.T) {
 	f.want(n, EventGranted)
 	f.reelect("2: a b d (a b c)")
 	until := f.q.requests[n].group.until
-	if c := f.q.requests[n].votes[0].covered; c.newest != 0 || c.before == 0 {
+	if c := f.q.requests[n].rare.votes[0].covered; c.newest != 0 || c.before == 0 {
 		t.Fatalf("what was extended by the old one counts by the new: %+v", c)
 	}
 	f.pass(ttl / 4)

@@ -31,8 +31,11 @@ type Requester struct {
 	electorates
 	peers     []*peer // by place
 	requests  map[vote.Number]*request
-	seats     map[vote.Number]*request // leases that were passed on, by the numbers of those who have them
-	lines     map[vote.Key]*line
+	seats     map[vote.Number]*request                    // leases that were passed on, by the numbers of those who have them
+	heads     map[vote.Key]*request                       // who stands first in line for a key
+	lines     map[vote.Key]*line                          // those that have more to them than a head
+	most      struct{ requests, seats, heads, lines int } // how large these maps may have grown; see drop
+	pending   []*request                                  // in any order
 	last      vote.Number
 	seen      vote.Token // the largest token seen on any key
 	median    vote.Micros
@@ -40,17 +43,18 @@ type Requester struct {
 	refreshAt vote.Instant // when the sessions are refreshed next, all together
 	groups    []*group     // in order of their sets and floors
 	lastGroup GroupID
-	uncovered []*request // ballots whose votes agree, while their sessions must be refreshed first
-	trying    []timed    // TryLocks, by when they end
-	ending    []timed    // releases, by when they are given up
-	lengths   []*request // those with a length of their own whose votes are to be extended
-	barred    bool       // some voter didn't give some request the slot that it was asked for
-	turned    bool       // some voter has turned some request down
-	looks     []*look    // that are under way
+	uncovered []vote.Number  // ballots whose votes agree, while their sessions must be refreshed first
+	trying    sliding[timed] // TryLocks, by when they end
+	ending    sliding[timed] // releases, by when they are given up
+	lengths   []*request     // those with a length of their own whose votes are to be extended
+	barred    bool           // some voter didn't give some request the slot that it was asked for
+	turned    bool           // some voter has turned some request down
+	looks     []*look        // that are under way
 	watches   []*watch
 	nonce     uint64
 	nameTaken bool
 	count     Counters
+	free      pools
 }
 
 // Counters count what a requester has done in its life.
@@ -66,30 +70,30 @@ const (
 	stateEnding // released, lost, failed or abandoned: what is left is to hear that the voters know
 )
 
-// request is one wish of this node for a key.
+// request is one wish of this node for a key. It fills one of the sizes in which memory is given out, 128 bytes; what only few requests have is in
+// ballot.rare.
 type request struct {
 	ballot
-	Ask
+	key       vote.Key
 	number    vote.Number
 	user      vote.Number // the number of whom it serves: its own, but for a lease that was passed on
-	line      *line       // that it stands in; nil for none
-	parked    bool        // the voters don't know of it
 	behind    vote.Number // the newest request of this node when it was put to the voters
 	time      vote.Micros // of its stamp
 	since     vote.Instant
 	bid       vote.Token
+	token     vote.Token // of the lease: the last of its run
+	group     *group     // that covers the lease
+	at        uint32     // its place among the members of its group, or in Requester.pending
+	slot      vote.Slot  // of the lease
+	mode      vote.Mode
+	try       bool
 	state     requestState
-	token     vote.Token   // of the lease: the last of its run
-	slot      vote.Slot    // of the lease
-	group     *group       // that covers the lease
-	extendAt  vote.Instant // when the votes of a request with a length of its own are extended next; zero if they aren't
-	version   uint64       // of the value
-	heard     uint64       // the newest version that a majority has noted
-	urges     uint32       // how often the key was wanted back, as far as was told
-	wanted    bool         // somebody waits at some voter
-	waiting   bool         // stands in Requester.uncovered
-	confirmed bool         // a confirmation round was needed
-	tell      bool         // the end is told by EventReleased
+	lined     bool // it stands in a line
+	parked    bool // the voters don't know of it
+	wanted    bool // somebody waits at some voter
+	waiting   bool // stands in Requester.uncovered
+	confirmed bool // a confirmation round was needed
+	tell      bool // the end is told by EventReleased
 }
 
 // Ask is a wish and what concerns the requester alone.
@@ -114,7 +118,10 @@ type timed struct {
 
 // New returns a requester that knows no voter yet.
 func New(cfg Config, now vote.Now) *Requester {
-	q := &Requester{cfg: cfg, now: now, requests: make(map[vote.Number]*request), seats: make(map[vote.Number]*request), lines: make(map[vote.Key]*line)}
+	q := &Requester{
+		cfg: cfg, now: now, requests: make(map[vote.Number]*request), seats: make(map[vote.Number]*request),
+		heads: make(map[vote.Key]*request), lines: make(map[vote.Key]*line),
+	}
 	q.goBy(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())
 	return q
@@ -131,32 +138,33 @@ func (q *Requester) Lock(now vote.Now, ask Ask) (vote.Number, error) {
 	}
 	q.last++
 	q.count.Requests++
-	r := &request{
-		ballot: ballot{votes: make([]counted, len(q.peers))},
-		Ask:    ask, number: q.last, time: q.stamp(), since: q.now.Fast,
-		bid: max(vote.TokenAt(q.now.Wall), q.seen.Next()),
+	r, n := q.newRequest(), q.last
+	r.key, r.mode, r.try = ask.Key, max(ask.Mode, vote.Exclusive), ask.Try
+	r.number, r.user, r.time, r.since = n, n, q.stamp(), q.now.Fast
+	r.bid = max(vote.TokenAt(q.now.Wall), q.seen.Next())
+	if !ask.simple() {
+		x := q.rareOf(r)
+		x.ask = ask
+		if s := q.seats[ask.Beside]; s != nil {
+			x.ask.Beside = s.number
+		}
+		if len(ask.Value) > 0 {
+			x.version = 1
+		}
 	}
-	if r.Mode == 0 {
-		r.Mode = vote.Exclusive
-	}
-	if s := q.seats[r.Beside]; s != nil {
-		r.Beside = s.number
-	}
-	r.user = r.number
-	if len(r.Value) > 0 {
-		r.version = 1
-	}
-	q.requests[r.number] = r
+	q.requests[n] = r
+	q.most.requests = max(q.most.requests, len(q.requests))
+	put(&q.pending, r)
 	if q.standInLine(r) {
 		q.judgeParked(r)
-		return r.number, nil
+		return n, nil
 	}
-	if r.Try {
-		q.trying = append(q.trying, timed{q.now.Fast.Add(q.cfg.TTL), r.number})
+	if r.try {
+		q.expect(&q.trying, r, func(n vote.Number) bool { return !q.isPending(n) })
 	}
 	q.speak(r)
 	q.judge(r)
-	return r.number, nil
+	return n, nil
 }
 
 // judgeParked ends a request at once that waits in line while so many voters refuse us that no majority is left.
@@ -169,7 +177,7 @@ func (q *Requester) judgeParked(r *request) {
 // speak puts a request to the voters.
 func (q *Requester) speak(r *request) {
 	r.behind = q.last
-	committee := q.newest.Committee(r.Key)
+	committee := q.newest.Committee(r.key)
 	for _, p := range q.peers {
 		if committee.Has(p.place) && p.up() {
 			q.askFor(p, r)
@@ -208,6 +216,9 @@ func (q *Requester) giveBack(now vote.Now, n vote.Number, lost bool) {
 // end stops counting the votes of a request and tells the voters that it is over; lost, if it was a lease that nobody gave back.
 func (q *Requester) end(r *request, lost bool) {
 	q.leaveLine(r)
+	if r.state == statePending {
+		remove(&q.pending, r)
+	}
 	r.state = stateEnding
 	q.letGo(r)
 	q.ungroup(r)
@@ -215,17 +226,18 @@ func (q *Requester) end(r *request, lost bool) {
 		v := &r.votes[p.place]
 		if p.up() && v.asked {
 			gone := vote.OfRequest(r.number)
-			v.relSerial = 0
+			x := q.rareVote(r, p.place)
+			x.relSerial = 0
 			if v.stands() && p.answered { // before the answer the book has no votes in it
 				gone = gone.Plus(vote.OfVote(v.serial))
-				v.relSerial = v.serial
+				x.relSerial = v.serial
 			}
-			q.say(p, vote.Ledger{}.Minus(gone), vote.Message{Kind: vote.KindRelease, Number: r.number, Lost: lost})
-			v.relStream, v.relAt = p.stream, p.said
+			q.say(p, vote.Ledger{}.Minus(gone), vote.KindRelease, r.number).Lost = lost
+			x.relStream, x.relAt = p.stream, p.said
 		}
-		v.drop()
+		r.drop(p.place)
 	}
-	q.ending = append(q.ending, timed{q.now.Fast.Add(q.cfg.TTL), r.number})
+	q.expect(&q.ending, r, func(n vote.Number) bool { return q.requests[n] == nil })
 }
 
 // hearReleased takes a voter's word that nothing of a request is left there.
@@ -243,7 +255,7 @@ func (q *Requester) settleEnd(r *request) {
 	}
 	if r.tell && (all || q.newest.Decides(done)) {
 		r.tell = false
-		q.tell(Event{Kind: EventReleased, Number: r.user})
+		q.tell(EventReleased, r.user)
 	}
 	if all {
 		q.forget(r)
@@ -252,8 +264,11 @@ func (q *Requester) settleEnd(r *request) {
 
 // forget drops a request of which nothing is left.
 func (q *Requester) forget(r *request) {
-	delete(q.requests, r.number)
-	delete(q.seats, r.user)
+	q.requests = drop(q.requests, r.number, &q.most.requests)
+	if len(q.seats) > 0 {
+		q.seats = drop(q.seats, r.user, &q.most.seats)
+	}
+	q.recycle(r)
 }
 
 // giveUp stops waiting for confirmations. The sessions in which the request stood have ended by now, or end without it.
@@ -266,15 +281,16 @@ func (q *Requester) giveUp(r *request) {
 				missing = append(missing, p.state(q.now).String())
 			}
 		}
-		q.tell(Event{Kind: EventReleased, Number: r.user, Wait: Wait{WaitNoQuorum, fmt.Sprintf(
-			"%d of %d voters confirmed the release; not confirmed: %s", (done & q.newest.All()).Len(), q.newest.Size(), strings.Join(missing, ", "))}})
+		q.tell(EventReleased, r.user).Wait = Wait{WaitNoQuorum, fmt.Sprintf(
+			"%d of %d voters confirmed the release; not confirmed: %s", (done & q.newest.All()).Len(), q.newest.Size(), strings.Join(missing, ", "))}
 	}
 	q.forget(r)
 }
 
 // fail ends a request that can't be granted.
 func (q *Requester) fail(r *request, why WaitReason) {
-	q.tell(Event{Kind: EventFailed, Number: r.user, Wait: q.wait(r, why)})
+	wait := q.wait(r, why)
+	q.tell(EventFailed, r.user).Wait = wait
 	q.end(r, false)
 	q.settleEnd(r)
 }
@@ -286,24 +302,48 @@ func (q *Requester) begin(now vote.Now) {
 	q.expire()
 }
 
-func (q *Requester) tell(e Event) { q.events = append(q.events, e) }
+// tell adds an event of a request, of zero for none. The caller puts in what else there is to tell, before anything else is told: the event is
+// large, and is made where it stays.
+func (q *Requester) tell(kind EventKind, n vote.Number) *Event {
+	q.events = append(q.events, Event{})
+	e := &q.events[len(q.events)-1]
+	e.Kind, e.Number = kind, n
+	return e
+}
 
-// say sends an ordered message on the voter's current stream and books what it does to the voter's ledger.
-func (q *Requester) say(p *peer, delta vote.Ledger, m vote.Message) {
-	m.Stream = p.stream
+// say sends an ordered message about a request on the voter's current stream, and books what it does to the voter's ledger. The caller puts in what else
+// there is to say, before anything else is said.
+func (q *Requester) say(p *peer, delta vote.Ledger, kind vote.Kind, n vote.Number) *vote.Message {
 	p.said++
 	if delta != (vote.Ledger{}) {
 		p.book.say(p.said, delta)
 	}
-	q.out = append(q.out, vote.Outbound{Conn: p.conn, Message: m})
 	if p.book.full() && p.answered {
 		p.refreshAt = min(p.refreshAt, p.refreshed.Add(bookEvery))
 	}
+	m := q.send(p.conn)
+	m.Kind, m.Stream, m.Number = kind, p.stream, n
+	return m
+}
+
+// send adds an empty message, to be filled before the next is added. What lies in the list's room behind its end is zero.
+func (q *Requester) send(conn vote.Conn) *vote.Message {
+	if n := len(q.out); n < cap(q.out) {
+		q.out = q.out[:n+1]
+	} else {
+		q.out = append(q.out, vote.Outbound{})
+	}
+	o := &q.out[len(q.out)-1]
+	o.Conn = conn
+	return &o.Message
 }
 
 // urgent sends a message in the refresh lane.
-func (q *Requester) urgent(p *peer, m vote.Message) {
-	q.out = append(q.out, vote.Outbound{Conn: p.conn, Message: m})
+func (q *Requester) urgent(p *peer, m *vote.Message) { *q.send(p.conn) = *m }
+
+// closes has a connection closed.
+func (q *Requester) closes(conn vote.Conn) {
+	q.out = append(q.out, vote.Outbound{Conn: conn, Close: true})
 }
 
 // Drain appends what is to be sent and told, and forgets it.
@@ -314,6 +354,23 @@ func (q *Requester) Drain(out []vote.Outbound, ev []Event) ([]vote.Outbound, []E
 	q.out, q.events = q.out[:0], q.events[:0]
 	return out, ev
 }
+
+// Said returns what is to be sent, and forgets it. It takes an empty list in exchange, whose room must be cleared, and with it that room.
+func (q *Requester) Said(empty []vote.Outbound) []vote.Outbound {
+	out := q.out
+	q.out = empty[:0]
+	return out
+}
+
+// Told is the same for what is to be told.
+func (q *Requester) Told(empty []Event) []Event {
+	events := q.events
+	q.events = empty[:0]
+	return events
+}
+
+// Alarm adds a text that an operator should see to what is to be told.
+func (q *Requester) Alarm(text string) { q.tell(EventAlarm, 0).Text = text }
 
 // NameTaken reports whether a voter has said that another live process bears our name, and forgets it.
 func (q *Requester) NameTaken() bool {
@@ -348,19 +405,19 @@ func (q *Requester) Tick(now vote.Now) {
 			q.hangUp(p, fmt.Sprintf("no answer for %v", q.now.Fast.Sub(p.lastWord).Round(time.Millisecond)))
 		}
 	}
-	for len(q.trying) > 0 && (q.trying[0].at <= q.now.Fast || !q.isPending(q.trying[0].number)) {
-		n := q.trying[0].number
-		q.trying = q.trying[1:]
+	for q.trying.len() > 0 && (q.trying.first().at <= q.now.Fast || !q.isPending(q.trying.first().number)) {
+		n := q.trying.first().number
+		q.trying.pop()
 		if q.isPending(n) {
 			r := q.requests[n]
 			q.fail(r, q.why(r))
 		}
 	}
-	for len(q.ending) > 0 && (q.ending[0].at <= q.now.Fast || q.requests[q.ending[0].number] == nil) {
-		if r := q.requests[q.ending[0].number]; r != nil {
+	for q.ending.len() > 0 && (q.ending.first().at <= q.now.Fast || q.requests[q.ending.first().number] == nil) {
+		if r := q.requests[q.ending.first().number]; r != nil {
 			q.giveUp(r)
 		}
-		q.ending = q.ending[1:]
+		q.ending.pop()
 	}
 }
 
@@ -391,16 +448,16 @@ func (q *Requester) Next() vote.Instant {
 		next = min(next, g.until)
 	}
 	for _, r := range q.lengths {
-		next = min(next, r.extendAt)
+		next = min(next, r.rare.extendAt)
 	}
 	if len(q.looks) > 0 {
 		next = min(next, q.looks[0].at)
 	}
-	if len(q.trying) > 0 {
-		next = min(next, q.trying[0].at)
+	if q.trying.len() > 0 {
+		next = min(next, q.trying.first().at)
 	}
-	if len(q.ending) > 0 {
-		next = min(next, q.ending[0].at)
+	if q.ending.len() > 0 {
+		next = min(next, q.ending.first().at)
 	}
 	return next
 }
@@ -423,7 +480,7 @@ func (q *Requester) wait(r *request, why WaitReason) Wait {
 		for i := range r.votes {
 			others = max(others, r.votes[i].unfit)
 		}
-		return Wait{why, fmt.Sprintf("%d permits are asked for here, while others use %d; all must agree", r.Permits, others)}
+		return Wait{why, fmt.Sprintf("%d permits are asked for here, while others use %d; all must agree", r.wish().Permits, others)}
 	case WaitClash:
 		return Wait{why, "an older upgrade of the same key waits for this lease to end"}
 	}
@@ -452,7 +509,7 @@ func (q *Requester) why(r *request) WaitReason {
 		return WaitNoQuorum
 	case !e.Decides(e.All() &^ refusing):
 		return WaitRefused
-	case !e.Decides(e.All() &^ r.taken(r.Mode)):
+	case !e.Decides(e.All() &^ r.taken(r.mode)):
 		return WaitHeld
 	case !e.Decides(e.All() &^ unfit):
 		return WaitUnfit
@@ -525,11 +582,18 @@ func (q *Requester) stateOf(p *peer, now vote.Now) VoterState {
 // sorted returns the requests that are wanted (nil: all) in order of their numbers, so that nothing depends on the order of a map.
 func (q *Requester) sorted(wanted func(*request) bool) []*request {
 	var all []*request
+	if wanted == nil {
+		all = make([]*request, 0, len(q.requests))
+	}
 	for _, r := range q.requests {
 		if wanted == nil || wanted(r) {
 			all = append(all, r)
 		}
 	}
-	slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
+	byNumber(all)
 	return all
+}
+
+func byNumber(all []*request) {
+	slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
 }

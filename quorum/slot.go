@@ -1,10 +1,6 @@
 package quorum
 
-import (
-	"slices"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
-)
+import "github.com/lockmesh/lockmesh/internal/vote"
 
 // A permit is one of a key's slots, and a slot is an exclusive lock of its own: a request wins one for which a majority votes. Voters try a
 // request's slots in the same order, so as a rule all votes are for one slot. Where they aren't, since slots came free in another order here
@@ -19,7 +15,7 @@ func (q *Requester) elected(r *request) (vote.Slot, bool) {
 	if !q.decides(votes) {
 		return 0, false
 	}
-	if r.Mode != vote.Permit {
+	if r.mode != vote.Permit {
 		return 0, true
 	}
 	var best vote.Slot
@@ -35,7 +31,7 @@ func (q *Requester) elected(r *request) (vote.Slot, bool) {
 		}
 		could := in
 		for j := range r.votes {
-			if r.votes[j].stands() && q.peers[j].up() && !slices.Contains(r.votes[j].barred, slot) {
+			if r.votes[j].stands() && q.peers[j].up() && !r.bars(j, slot) {
 				could = could.With(j)
 			}
 		}
@@ -56,19 +52,23 @@ func (q *Requester) moveTo(r *request, slot vote.Slot) {
 	}
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
-		if v.stands() && v.slot != slot && p.up() && p.answered && !slices.Contains(v.barred, slot) {
+		if v.stands() && v.slot != slot && p.up() && p.answered && !r.bars(p.place, slot) {
 			q.yield(p, r, slot)
 		}
 	}
 }
 
 // settleWant notes whether a vote that has come is for the slot that was asked for.
-func (q *Requester) settleWant(c *counted) {
-	if c.want != 0 && c.want != c.slot {
-		c.barred = append(c.barred, c.want)
+func (q *Requester) settleWant(r *request, place int) {
+	x := r.rareOf(place)
+	if x == nil {
+		return
+	}
+	if x.want != 0 && x.want != r.votes[place].slot {
+		x.barred = append(x.barred, x.want)
 		q.barred = true
 	}
-	c.want = 0
+	x.want = 0
 }
 
 // unbar forgets which slots were barred where, once in a while: leases that had them may be over, and nothing else would say so.
@@ -77,11 +77,11 @@ func (q *Requester) unbar() {
 		return // a refresh costs the same however many requests there are
 	}
 	q.barred = false
-	for _, r := range q.sorted(func(r *request) bool { return r.Mode == vote.Permit && r.state != stateEnding }) {
+	for _, r := range q.sorted(func(r *request) bool { return r.mode == vote.Permit && r.state != stateEnding && r.rare != nil }) {
 		barred := false
-		for i := range r.votes {
-			barred = barred || len(r.votes[i].barred) > 0
-			r.votes[i].barred = nil
+		for i := range r.rare.votes {
+			barred = barred || len(r.rare.votes[i].barred) > 0
+			r.rare.votes[i].barred = nil
 		}
 		if barred {
 			q.judge(r)

@@ -17,22 +17,33 @@ func (q *Requester) peerOf(name vote.NodeID) *peer {
 	return q.peers[i]
 }
 
+// peerAt returns the voter at the other end of a connection. There are few, and to compare numbers is quicker than to look for names.
+func (q *Requester) peerAt(conn vote.Conn) *peer {
+	for _, p := range q.peers {
+		if p.conn == conn && p.up() {
+			return p
+		}
+	}
+	return nil
+}
+
 // Link says that a connection to a voter is up. The session's statement goes out at once.
 func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	q.begin(now)
 	p := q.peerOf(voter.Node)
 	if p == nil {
-		q.out = append(q.out, vote.Outbound{Conn: conn, Close: true})
+		q.closes(conn)
 		return
 	}
 	if p.up() && p.conn != conn {
-		q.out = append(q.out, vote.Outbound{Conn: p.conn, Close: true})
+		q.closes(p.conn)
 	}
 	if p.life != voter.Life {
 		// Serials of one life say nothing of another's.
 		for _, r := range q.requests {
-			v := &r.votes[p.place]
-			v.yielded, v.noted, v.urges, v.barred = 0, 0, 0, nil
+			if x := r.rareOf(p.place); x != nil {
+				x.yielded, x.noted, x.urges, x.barred = 0, 0, 0, nil
+			}
 		}
 		// Nor do generations: zero is none, so the answer begins anew what is covered.
 		p.life, p.gen = voter.Life, 0
@@ -75,7 +86,7 @@ func (q *Requester) Refused(now vote.Now, voter vote.NodeID, why vote.Reason, te
 
 // hangUp closes the stream to a voter; whoever owns the connections will dial again.
 func (q *Requester) hangUp(p *peer, text string) {
-	q.out = append(q.out, vote.Outbound{Conn: p.conn, Close: true})
+	q.closes(p.conn)
 	p.link, p.answered, p.refreshAt, p.text = linkConnecting, false, vote.Never, text
 	q.judgePending()
 }
@@ -89,40 +100,43 @@ func (q *Requester) restate(p *peer) {
 	p.book.reset()
 	p.stated, p.refreshed = q.now.Fast, q.now.Fast
 	p.notYet = false
-	q.urgent(p, vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast, Elected: q.newest.version})
+	q.urgent(p, &vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast, Elected: q.newest.version})
 	m := vote.Message{Kind: vote.KindStatement, Stream: p.stream}
 	for _, r := range q.sorted(nil) {
 		if r.state == stateEnding || r.parked {
 			continue
 		}
 		v := &r.votes[p.place]
-		if !q.newest.Committee(r.Key).Has(p.place) {
+		if !q.newest.Committee(r.key).Has(p.place) {
 			v.asked = false // it drops what isn't listed
 			continue
 		}
-		v.asked, v.taken, v.busy, v.unfit, v.extending, v.released = true, 0, false, 0, false, false // what it is asked to confirm it may have
+		v.asked, v.busy, v.unfit, v.released = true, false, 0, false // what it is asked to confirm it may have
+		if x := r.rareOf(p.place); x != nil {
+			x.taken, x.extending = 0, false
+		}
 		p.book.base = p.book.base.Plus(vote.OfRequest(r.number))
 		if len(m.Entries) == vote.MaxEntries {
-			q.urgent(p, m)
+			q.urgent(p, &m)
 			m.Entries = nil
 		}
 		slot := r.slot
 		if slot == 0 {
-			slot = v.want
+			slot = r.want(p.place)
 		}
 		m.Entries = append(m.Entries, vote.Entry{
-			Wish: r.Wish, Number: r.number, Time: r.time, Bid: r.bid, Serial: v.serial, Yielded: v.yielded, Slot: slot, Token: r.token,
+			Wish: r.wish(), Number: r.number, Time: r.time, Bid: r.bid, Serial: v.serial, Yielded: r.yielded(p.place), Slot: slot, Token: r.token,
 		})
 	}
 	m.End = true
-	q.urgent(p, m)
+	q.urgent(p, &m)
 }
 
 // Deliver takes in one message of a voter that came over conn.
 func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	q.begin(now)
-	p := q.peerOf(from.Node)
-	if p == nil || !p.up() || p.conn != conn || p.life != from.Life {
+	p := q.peerAt(conn)
+	if p == nil || p.life != from.Life || p.name != from.Node {
 		return // a word of an earlier connection or life
 	}
 	switch m.Kind {
@@ -142,7 +156,7 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 			q.restate(p)
 		}
 	case vote.KindProbe:
-		q.urgent(p, vote.Message{Kind: vote.KindAlive, Stream: p.stream})
+		q.urgent(p, &vote.Message{Kind: vote.KindAlive, Stream: p.stream})
 	case vote.KindRefused:
 		q.turnedAway(p, m.Reason)
 	case vote.KindAnswer:
@@ -176,8 +190,8 @@ func (q *Requester) turnedAway(p *peer, why vote.Reason) {
 	if why == vote.ReasonNameTaken {
 		q.nameTaken = true
 		if q.cfg.Self.Node != p.name {
-			q.tell(Event{Kind: EventAlarm, Text: fmt.Sprintf(
-				"%s refuses this process: another live process is called %q too; give one of them another name", p.name, q.cfg.Self.Node)})
+			q.Alarm(fmt.Sprintf(
+				"%s refuses this process: another live process is called %q too; give one of them another name", p.name, q.cfg.Self.Node))
 		}
 	}
 	q.hangUp(p, why.String())
@@ -211,7 +225,9 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 		// Another session: what covered the old one's votes covers none of these.
 		p.gen, p.covered = m.Generation, cover{}
 		for _, r := range q.requests {
-			r.votes[p.place].noted = 0
+			if x := r.rareOf(p.place); x != nil {
+				x.noted = 0
+			}
 		}
 	}
 	q.cover(&p.covered, m.Elected, m.Sent.Add(vote.Cover(q.cfg.TTL)))
@@ -227,23 +243,24 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 		}
 		switch {
 		case r.state == stateEnding:
-			if v.relStream != p.stream { // the statement didn't list it, so nothing of it is left
+			if !r.releasedOn(p.place, p.stream) { // the statement didn't list it, so nothing of it is left
 				v.released = true
 				q.settleEnd(r)
 			} else if ok {
-				v.relSerial = e.Serial
-				p.book.amend(v.relAt, vote.Ledger{}.Minus(vote.OfVote(e.Serial)))
+				x := r.rareOf(p.place)
+				x.relSerial = e.Serial
+				p.book.amend(x.relAt, vote.Ledger{}.Minus(vote.OfVote(e.Serial)))
 			}
 		case ok && r.state == stateWon && e.Serial == v.serial && v.token == r.token:
 			// It stands as it stood, even if an earlier round of the ballot has reached the voter since.
 		case ok && e.Serial == v.serial:
 			v.slot, v.token, v.asking = e.Slot, e.Token, 0
-		case ok && e.Serial > v.yielded:
-			v.drop()
+		case ok && e.Serial > r.yielded(p.place):
+			r.drop(p.place)
 			v.serial, v.slot, v.token = e.Serial, e.Slot, e.Token
-			q.settleWant(v)
+			q.settleWant(r, p.place)
 		default:
-			v.drop()
+			r.drop(p.place)
 		}
 		if r.state != stateEnding && v.asked {
 			q.sayExtras(p, r)
@@ -272,7 +289,8 @@ func (q *Requester) refresh(p *peer) {
 		return
 	}
 	p.refreshed = q.now.Fast
-	q.urgent(p, vote.Message{Kind: vote.KindRefresh, Stream: p.stream, Sent: q.now.Fast, Received: p.heard, RTT: q.trip(), Elected: q.newest.version})
+	m := q.send(p.conn)
+	m.Kind, m.Stream, m.Sent, m.Received, m.RTT, m.Elected = vote.KindRefresh, p.stream, q.now.Fast, p.heard, q.trip(), q.newest.version
 }
 
 // trip is the round trip to the slowest voter, what collecting a majority can take; zero while no majority answers and counts.
@@ -347,7 +365,7 @@ func (q *Requester) Ask(now vote.Now, nonce uint64) {
 	q.begin(now)
 	for _, p := range q.peers {
 		if p.up() && p.name != q.cfg.Self.Node {
-			q.urgent(p, vote.Message{Kind: vote.KindAsk, Nonce: nonce})
+			q.urgent(p, &vote.Message{Kind: vote.KindAsk, Nonce: nonce})
 		}
 	}
 }

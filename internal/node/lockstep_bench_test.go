@@ -122,3 +122,46 @@ func BenchmarkCycle(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLocal hands a key from one to the next of 64 callers of one node. Each that has had it stands in line again.
+func BenchmarkLocal(b *testing.B) {
+	for _, alone := range []bool{false, true} {
+		b.Run("alone="+strconv.FormatBool(alone), func(b *testing.B) {
+			l := newLockstep(b, 3, alone)
+			hand := l.crowd(64)
+			b.ReportAllocs()
+			l.words = 0
+			for b.Loop() {
+				hand()
+			}
+			b.ReportMetric(float64(l.words)/float64(b.N), "words/op")
+		})
+	}
+}
+
+// crowd puts callers of one node in line for a key, and returns what has the one that holds it give it back and stand in line again.
+func (l *lockstep) crowd(callers int) (hand func()) {
+	const key = "a-key-of-thirty-two-bytes-length"
+	stand := func() {
+		if _, err := l.nodes[0].Lock(l.now, quorum.Exclusive(key, false)); err != nil {
+			l.tb.Fatal(err)
+		}
+		l.settle()
+	}
+	for range callers {
+		stand()
+	}
+	hands := 0
+	return func() {
+		held := l.granted
+		l.nodes[0].Release(l.now, held)
+		l.settle()
+		if l.granted == held || l.released != held {
+			l.tb.Fatal("not handed on")
+		}
+		stand()
+		if hands++; hands%100 == 0 {
+			l.pass()
+		}
+	}
+}

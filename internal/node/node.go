@@ -29,11 +29,13 @@ type Node struct {
 	req   *quorum.Requester
 	voter *lease.Voter // nil on a node that can't be in the electorate
 	following
-	out    []vote.Outbound
-	events []quorum.Event
-	local  []vote.Message // what the requester and the voter of this node have to say to each other
-	spare  []vote.Outbound
-	tap    func(vote.Conn, *vote.Message) // see Tap
+	out   []vote.Outbound
+	local []vote.Message                 // what the requester and the voter of this node have to say to each other
+	tap   func(vote.Conn, *vote.Message) // see Tap
+
+	spare      []vote.Outbound // empty, and its room is cleared, as are the others
+	spareSaid  []vote.Outbound
+	spareLocal []vote.Message
 }
 
 // New returns a node that starts its life now; if it is a voter, quietly.
@@ -217,13 +219,21 @@ func (n *Node) Next(now vote.Now) time.Duration {
 	return d
 }
 
-// Drain appends what is to be sent and what is to be told, in order, and forgets it.
+// Drain appends what is to be sent and what is to be told, in order, and forgets it. Lists that are empty it may keep for their room, and return others:
+// words and events are large, and one that is built is not to be copied more often than needed.
 func (n *Node) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	out, ev = append(out, n.out...), append(ev, n.events...)
-	clear(n.out)
-	clear(n.events)
-	n.out, n.events = n.out[:0], n.events[:0]
-	return out, ev
+	if len(out) == 0 {
+		out, n.out = n.out, roomOf(out)
+	} else {
+		out = append(out, n.out...)
+		clear(n.out)
+		n.out = n.out[:0]
+	}
+	if len(ev) == 0 {
+		return out, n.req.Told(roomOf(ev))
+	}
+	told := n.req.Told(nil)
+	return out, append(ev, told...)
 }
 
 // Why tells what stands between a pending request and its grant.
@@ -261,7 +271,19 @@ func (n *Node) route(out []vote.Outbound) {
 		n.post(&out[i])
 	}
 	clear(out)
-	n.spare = out[:0]
+	n.spare = roomOf(out)
+}
+
+// roomMax is for how many words a list keeps its room: some hundred kilobytes. A statement of a million leases is said once in a while, and isn't to take
+// its room for ever.
+const roomMax = 1024
+
+// roomOf returns a list's room, to be used again.
+func roomOf[T any](list []T) []T {
+	if cap(list) > roomMax {
+		return nil
+	}
+	return list[:0]
 }
 
 func (n *Node) post(o *vote.Outbound) {
@@ -287,7 +309,7 @@ func (n *Node) settle(now vote.Now) {
 			break
 		}
 		batch := n.local
-		n.local = nil
+		n.local = n.spareLocal
 		for i := range batch {
 			if n.tap != nil && batch[i].Kind.ToVoter() {
 				n.tap(vote.LocalConn, &batch[i])
@@ -295,31 +317,28 @@ func (n *Node) settle(now vote.Now) {
 			n.deliver(now, vote.LocalConn, n.self, &batch[i])
 			n.collect()
 		}
-		if n.local == nil {
-			clear(batch)
-			n.local = batch[:0]
-		}
+		clear(batch)
+		n.spareLocal = roomOf(batch)
 	}
 	if n.voter == nil {
 		return
 	}
 	for _, text := range n.voter.Alarms() {
-		n.events = append(n.events, quorum.Event{Kind: quorum.EventAlarm, Text: text})
+		n.req.Alarm(text)
 	}
 	if n.elect != nil {
 		for _, text := range n.elect.Alarms() {
-			n.events = append(n.events, quorum.Event{Kind: quorum.EventAlarm, Text: text})
+			n.req.Alarm(text)
 		}
 	}
 }
 
-// collect takes what the requester wants sent and told.
+// collect takes what the requester wants sent. What it wants told stays with it until it is drained.
 func (n *Node) collect() {
-	out, events := n.req.Drain(n.spare[:0], n.events)
-	n.events = events
+	out := n.req.Said(n.spareSaid)
 	for i := range out {
 		n.post(&out[i])
 	}
 	clear(out)
-	n.spare = out[:0]
+	n.spareSaid = roomOf(out)
 }

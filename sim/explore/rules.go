@@ -21,10 +21,13 @@ var rules map[string]rule
 func init() {
 	rules = map[string]rule{
 		// Never changes, or is empty between calls, or is a figure that nothing is decided by.
-		"node.Node.self": skip, "node.Node.out": skip, "node.Node.events": skip, "node.Node.local": skip, "node.Node.spare": skip,
+		"node.Node.self": skip, "node.Node.out": skip, "node.Node.local": skip, "node.Node.spare": skip, "node.Node.spareSaid": skip, "node.Node.spareLocal": skip,
 		"quorum.Requester.cfg": skip, "quorum.Requester.out": skip, "quorum.Requester.events": skip, "quorum.Requester.count": skip,
 		"lease.Voter.cfg": skip, "lease.Voter.elected": skip, "lease.Voter.out": skip, "lease.Voter.alarms": skip, "lease.Voter.count": skip,
 		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.peer.goes": skip, "quorum.Requester.electorates": skip,
+
+		// Room that is used again, and what follows from the states of requests and from their groups.
+		"quorum.Requester.free": skip, "quorum.Requester.most": skip, "quorum.Requester.pending": skip, "quorum.request.at": skip,
 
 		// Text for people.
 		"quorum.peer.text": skip, "quorum.peer.quiet": skip, "quorum.peer.drift": skip,
@@ -60,6 +63,8 @@ func init() {
 		// Whatever is kept of voters goes into their columns.
 		"quorum.Requester.peers": columns,
 		"quorum.ballot.votes":    columns,
+		"quorum.rare.votes":      columns,
+		"quorum.ballot.rare":     rares,
 		"lease.quiet.answers":    answers,
 
 		// A group is written with its leases, and has nothing that they don't tell.
@@ -68,6 +73,7 @@ func init() {
 		// Those that have ended meanwhile are passed over.
 		"quorum.Requester.uncovered": pendings,
 
+		"quorum.line.waits": func(e *encoder, _, v reflect.Value) { e.value(slid(v)) },
 		// Time limits of requests that are gone mean nothing.
 		"quorum.Requester.ending": living(func(r reflect.Value) bool { return true }),
 		"quorum.Requester.trying": living(func(r reflect.Value) bool { return get(r.Elem(), "state").Uint() == 0 }),
@@ -85,7 +91,7 @@ func init() {
 		// How long something has been so is for those who look and watch, of whom there are none here.
 		"lease.extras.from": skip, "lease.Voter.news": none, "quorum.Requester.looks": none, "quorum.Requester.watches": none,
 		// These matter for leases with a length of their own, or a least time to hold.
-		"lease.entry.wonAt": ifTimed, "quorum.counted.relSerial": ifTimed,
+		"lease.entry.wonAt": ifTimed, "quorum.rareVote.relSerial": ifTimed,
 		// Whether a holder was told that somebody waits decides whether it is told again, and it does nothing about it.
 		"quorum.request.wanted": skip,
 
@@ -179,11 +185,29 @@ func answers(e *encoder, _, v reflect.Value) {
 	}
 }
 
+// slid returns what is in a quorum.sliding.
+func slid(v reflect.Value) reflect.Value {
+	room := get(v, "room")
+	return room.Slice(int(get(v, "gone").Int()), room.Len())
+}
+
+// rares writes what is rare of a request. It makes no difference whether that is missing or there is nothing in it.
+func rares(e *encoder, in, v reflect.Value) {
+	if !v.IsNil() {
+		e.value(v.Elem())
+		return
+	}
+	none := reflect.New(v.Type().Elem()).Elem()
+	votes := get(none, "votes")
+	reflect.NewAt(votes.Type(), votes.Addr().UnsafePointer()).Elem().Set(reflect.MakeSlice(votes.Type(), get(in, "votes").Len(), maxVoters))
+	e.value(none)
+}
+
 func living(wanted func(reflect.Value) bool) rule {
 	return func(e *encoder, in, v reflect.Value) {
-		requests := get(in, "requests")
-		for i := range v.Len() {
-			t := v.Index(i)
+		requests, list := get(in, "requests"), slid(v)
+		for i := range list.Len() {
+			t := list.Index(i)
 			if r := requests.MapIndex(get(t, "number")); r.IsValid() && wanted(r) {
 				e.num(1)
 				e.value(t)
@@ -307,10 +331,11 @@ func reminders(e *encoder, _, v reflect.Value) {
 }
 
 // pendings writes the ballots that wait for cover, in the order in which they will be judged.
-func pendings(e *encoder, _, v reflect.Value) {
+func pendings(e *encoder, in, v reflect.Value) {
+	requests := get(in, "requests")
 	for i := range v.Len() {
-		if r := v.Index(i).Elem(); get(r, "state").Uint() == 0 { // statePending
-			e.num(get(r, "number").Uint())
+		if r := requests.MapIndex(v.Index(i)); r.IsValid() && get(r.Elem(), "state").Uint() == 0 { // statePending
+			e.num(v.Index(i).Uint())
 		}
 	}
 	e.num(0)
