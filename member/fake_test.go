@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -51,6 +52,8 @@ type fakePort struct {
 	packets chan *memberlist.Packet
 	streams chan net.Conn
 	done    chan struct{}
+	sent    atomic.Int64       // packets
+	most    atomic.Int64       // bytes of one
 	conns   map[*fakeConn]bool // guarded by net.mu
 	closed  bool               // guarded by net.mu
 }
@@ -79,6 +82,8 @@ func (p *fakePort) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) 
 
 func (p *fakePort) WriteTo(b []byte, addr string) (time.Time, error) {
 	now := time.Now()
+	p.sent.Add(1)
+	p.most.Store(max(p.most.Load(), int64(len(b))))
 	if to, _ := p.net.find(p.addr, addr); to != nil {
 		from, err := net.ResolveUDPAddr("udp", p.addr)
 		if err != nil {

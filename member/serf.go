@@ -151,7 +151,6 @@ func ownAddr(cfg Config) (netip.AddrPort, error) {
 // serfConfig returns what serf and memberlist are created with. serf keeps and changes it.
 func (s *Serf) serfConfig() *serf.Config {
 	lines := newLineLogger(s.log)
-	timing := s.cfg.Timing
 
 	m := memberlist.DefaultLANConfig()
 	m.Transport = s.gate
@@ -164,9 +163,7 @@ func (s *Serf) serfConfig() *serf.Config {
 	m.DeadNodeReclaimTime = reclaimAfter
 	m.TCPTimeout = streamMax
 	m.EnableCompression = false // packets are small, and there is less to attack
-	m.ProbeInterval, m.ProbeTimeout = timing.Probe, timing.ProbeTimeout
-	m.GossipInterval = timing.Gossip
-	m.PushPullInterval = timing.Sync
+	s.cfg.Timing.apply(m)
 	// A suspect has four probe intervals to object, and twice that where no second accuser is found. A false alarm does no harm:
 	// nothing rests on it.
 	m.SuspicionMult, m.SuspicionMaxTimeoutMult = 4, 2

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -101,6 +102,29 @@ func TestDelayDecidesHowLongMessagesTravel(t *testing.T) {
 		w.Run(100 * time.Millisecond)
 		if r.Had-r.Asked != want {
 			t.Errorf("%s's lock took %v, want %v", node, r.Had-r.Asked, want)
+		}
+	}
+}
+
+// A world that isn't judged runs as it does otherwise.
+func TestAnUnjudgedWorldRunsAsAJudgedOne(t *testing.T) {
+	for seed := range uint64(5) {
+		var hashes [2]uint64
+		var held [2]string
+		for i := range hashes {
+			w := New(Options{Seed: seed, Clients: 1, Load: Load{Clients: 3, Keys: 2, Think: 20 * time.Millisecond, Hold: 50 * time.Millisecond, Patience: time.Second}, Unjudged: i == 1})
+			if !w.Awake() {
+				t.Fatal(w.Err())
+			}
+			r := w.Lock("x1", "kept")
+			w.Run(20 * time.Second)
+			if err := w.Err(); err != nil {
+				t.Fatal(err)
+			}
+			hashes[i], held[i] = w.Hash(), fmt.Sprint(w.Held(r), w.Figures().Acquisitions > 100)
+		}
+		if hashes[0] != hashes[1] || held[0] != "true true" || held[1] != "true true" {
+			t.Errorf("seed %d: %x, held and busy %s, and unjudged %x, %s", seed, hashes[0], held[0], hashes[1], held[1])
 		}
 	}
 }

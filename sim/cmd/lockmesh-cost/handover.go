@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/lockmesh/lockmesh/sim"
+)
+
+const (
+	contested = "jobs/nightly"
+	askers    = 4                    // nodes that want one key
+	callers   = 4                    // on each of them
+	held      = 5 * time.Millisecond // by each caller
+)
+
+// relay is what it takes for one key to go round among many.
+type relay struct {
+	between     []time.Duration // from a release on one node to the grant on another
+	within      int             // how often the lease was passed on among the callers of one node
+	said        traffic         // between nodes
+	grants      int
+	voters      int
+	ofThemVoter bool
+}
+
+// handOvers has four callers on each of four nodes want one key, over and over, for so many grants. The nodes vote or don't.
+func handOvers(voters int, vote bool, grants int) (*relay, error) {
+	s := shape{voters + askers, voters}
+	if vote {
+		s = shape{max(voters, askers), voters}
+	}
+	m, err := newMesh(s, equal, 1, false)
+	if err != nil {
+		return nil, err
+	}
+	nodes := m.names[s.nodes-askers:]
+	r := &relay{voters: voters, ofThemVoter: vote}
+	var given struct { // the last release
+		by string
+		at time.Duration
+	}
+	counting := false
+	m.granted = func(q *sim.Request) {
+		if counting && given.by != "" {
+			r.grants++
+			if given.by == q.Node {
+				r.within++
+			} else {
+				r.between = append(r.between, q.Had-given.at)
+			}
+		}
+		m.At(held, func() {
+			given.by, given.at = q.Node, m.Now()
+			m.Release(q)
+			m.Lock(q.Node, q.Key)
+		})
+	}
+	for i := range callers * askers {
+		m.Lock(nodes[i%askers], contested)
+		m.Run(delay)
+	}
+	m.Run(2 * callers * askers * (held + 2*delay)) // until every caller has had its turn, twice
+	m.reset()
+	counting = true
+	if !m.RunUntil(patience, func() bool { return r.grants == grants }) {
+		return nil, m.why(fmt.Sprintf("%d grants", r.grants))
+	}
+	r.said = m.said(true)
+	return r, m.Err()
+}
+
+func printHandOver(out io.Writer, full bool) error {
+	grants := 64
+	if full {
+		grants = 640
+	}
+	if err := say(out, `### From holder to holder
+
+%d callers on %d nodes want one key over and over; each has it for %v. Time is from the release on one node to the grant on another, in delays
+of one message (all links take %v), which is also how many messages are on the way one after the other: the release to a voter, and the voter's
+promise to the next in line. Messages and bytes are all that the nodes say about the key, for each grant.`, callers*askers, askers, held, delay); err != nil {
+		return err
+	}
+	t := newTable("voters", "who asks", "delays, median", "most", "messages", "bytes")
+	for _, voters := range []int{3, 5, 7} {
+		for _, vote := range []bool{false, true} {
+			if vote && voters < askers {
+				continue
+			}
+			r, err := handOvers(voters, vote, grants)
+			if err != nil {
+				return err
+			}
+			who := "others"
+			if vote {
+				who = "voters"
+			}
+			t.row(voters, who, ratio(rank(r.between, 50), delay), ratio(rank(r.between, 100), delay),
+				each(r.said.messages, float64(r.grants)), each(r.said.bytes, float64(r.grants)))
+		}
+	}
+	return t.print(out)
+}

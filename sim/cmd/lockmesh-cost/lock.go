@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// electorates are the numbers of voters for which the words of a lock are counted.
+var electorates = []int{1, 3, 5, 7, 9}
+
+// keyOf names keys of 24 bytes.
+func keyOf(i int) string { return fmt.Sprintf("jobs/nightly/item-%06d", i) }
+
+// lockWords returns what is said between nodes for one lock and its release, by kind, as the sum of so many. Who asks is a voter or isn't.
+func lockWords(voters int, byVoter bool, locks int) (map[vote.Kind]*traffic, traffic, error) {
+	m, err := newMesh(shape{voters + 1, voters}, equal, 1, false)
+	if err != nil {
+		return nil, traffic{}, err
+	}
+	node := m.names[voters]
+	if byVoter {
+		node = m.names[0]
+	}
+	m.reset()
+	for i := range locks {
+		if _, err := m.take(node, keyOf(i)); err != nil {
+			return nil, traffic{}, err
+		}
+	}
+	kinds := maps.Clone(m.kinds)
+	maps.DeleteFunc(kinds, func(k vote.Kind, _ *traffic) bool { return k.Urgent() })
+	return kinds, m.said(true), nil
+}
+
+func printLock(out io.Writer, full bool) error {
+	locks := 100
+	if full {
+		locks = 1000
+	}
+	if err := say(out, `### The words of a lock
+
+All messages between nodes for one free lock and its release, and the bytes of their frames, for a key of %d bytes. TLS and TCP add
+their own. What a node says to its own voter never leaves it.`, len(keyOf(0))); err != nil {
+		return err
+	}
+	t := newTable("voters", "asked by a voter: messages", "bytes", "by another node: messages", "bytes")
+	for _, voters := range electorates {
+		cells := []any{voters}
+		for _, byVoter := range []bool{true, false} {
+			_, sum, err := lockWords(voters, byVoter, locks)
+			if err != nil {
+				return err
+			}
+			cells = append(cells, each(sum.messages, float64(locks)), each(sum.bytes/locks, 1))
+		}
+		t.row(cells...)
+	}
+	if err := t.print(out); err != nil {
+		return err
+	}
+	if err := say(out, "\nThe same for each voter that isn't the node's own, by word, in the order in which they are said:"); err != nil {
+		return err
+	}
+	kinds, _, err := lockWords(3, false, locks)
+	if err != nil {
+		return err
+	}
+	t = newTable("word", "messages", "bytes")
+	order := []vote.Kind{vote.KindRequest, vote.KindPromise, vote.KindConfirm, vote.KindRelease, vote.KindReleased}
+	for k := range kinds {
+		if !slices.Contains(order, k) {
+			return fmt.Errorf("a free lock needs a %v, for which there is no row", k)
+		}
+	}
+	for _, k := range order {
+		x := of(kinds, k)
+		t.row(k, each(x.messages, float64(3*locks)), each(x.bytes/(3*locks), 1))
+	}
+	return t.print(out)
+}
