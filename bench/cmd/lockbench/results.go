@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -25,7 +26,11 @@ type results struct {
 
 func newResults() *results { return &results{Curves: map[string]stats.Hist{}} }
 
+// add notes a number, unless it is none: the fairness among callers of whom nobody got anything.
 func (r *results) add(workload, service, metric string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return
+	}
 	r.Samples = append(r.Samples, sample{workload, service, metric, value})
 }
 

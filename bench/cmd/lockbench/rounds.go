@@ -173,16 +173,17 @@ func (c *course) handover(ctx context.Context, s *service) error {
 	if err := board.Check(); err != nil {
 		say("  !!!! %s: %v", s.name, err)
 	}
-	var counts []float64
+	var counts, nodes []float64
 	for _, p := range parts {
 		counts = append(counts, p.Counts...)
+		nodes = append(nodes, sum(p.Counts))
 	}
 	between := float64(board.HandOvers()) / c.length.Seconds()
 	c.contended(wHandover, s, counts)
 	c.add(wHandover, s.name, mBetween, between)
 	// What was spent before it counted is taken to be in proportion.
 	c.spent(wHandover, s.name, spent, sum(counts)*float64(c.length+gather)/float64(c.length))
-	say("  %-21s handover: %.0f/s, %.0f/s between nodes, fairness %.3f", s.name, sum(counts)/c.length.Seconds(), between, stats.Jain(counts))
+	say("  %-21s handover: %.0f/s, %.0f/s between nodes, fairness %.3f; by node %.0f", s.name, sum(counts)/c.length.Seconds(), between, stats.Jain(counts), nodes)
 	return nil
 }
 

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"io"
+
+	"github.com/lockmesh/lockmesh/bench/internal/table"
 )
 
 func memory(ctx context.Context, o *options, r *results) error { return nil }
 func embed(ctx context.Context, o *options, r *results) error  { return nil }
 func (c *course) hold(ctx context.Context) error               { return nil }
-func tell(r *results, o *options, out io.Writer) error {
-	if o.out != "" {
-		return r.write(o.out)
-	}
-	return nil
-}
+func plots(r *results, dir string) error                       { return nil }
+
+func extraSections(r *results, o *options, section func(title, text string, t *table.Table)) {}

@@ -21,10 +21,7 @@ type redsyncNode struct {
 }
 
 func openRedsync(ctx context.Context, s Spec) (Node, error) {
-	n := &redsyncNode{opts: []redsync.Option{
-		redsync.WithExpiry(TTL), redsync.WithTries(math.MaxInt), redsync.WithFailFast(true),
-		redsync.WithRetryDelayFunc(func(int) time.Duration { return retryDelay + randomPart(retryDelay) }),
-	}}
+	n := &redsyncNode{opts: append(redsyncOptions(), redsync.WithFailFast(true))}
 	var pools []redsyncredis.Pool
 	for _, addr := range s.Addrs {
 		pool, err := n.dial(ctx, s.Service, addr)
@@ -37,6 +34,20 @@ func openRedsync(ctx context.Context, s Spec) (Node, error) {
 	n.keep = newKeeper()
 	n.close = append(n.close, n.keep.close)
 	return n, nil
+}
+
+func redsyncOptions() []redsync.Option {
+	return []redsync.Option{
+		redsync.WithExpiry(TTL), redsync.WithTries(math.MaxInt),
+		redsync.WithRetryDelayFunc(func(int) time.Duration { return retryDelay + randomPart(retryDelay) }),
+	}
+}
+
+// Owner returns a node that waits for all servers' answers. A try that fails fast leaves releases on their way, which may overtake the same caller's next
+// try, and delete the key that it has just set, since all tries of one call have one value. Then its lock isn't on a majority any more, which shows as an
+// error of Unlock, and excludes nobody. So failing fast is for keys that nobody else wants.
+func (n *redsyncNode) Owner(context.Context) (Node, error) {
+	return &redsyncNode{sync: n.sync, opts: redsyncOptions(), keep: n.keep}, nil
 }
 
 func (n *redsyncNode) dial(ctx context.Context, kind, addr string) (redsyncredis.Pool, error) {
