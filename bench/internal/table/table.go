@@ -62,7 +62,13 @@ func Number(v float64) string {
 	case math.Abs(v) < 100:
 		return fmt.Sprintf("%.1f", v)
 	}
-	digits := fmt.Sprintf("%.0f", v)
+	return commas(fmt.Sprintf("%.0f", v))
+}
+
+// Whole writes a whole number, with commas where it is long.
+func Whole(n int) string { return commas(fmt.Sprint(n)) }
+
+func commas(digits string) string {
 	sign := ""
 	if digits[0] == '-' {
 		sign, digits = "-", digits[1:]
