@@ -26,18 +26,7 @@ func holding(n int) string { return fmt.Sprintf("hold %d", n) }
 
 // hold has leases held that nobody uses, and sees what that costs.
 func (c *course) hold(ctx context.Context) error {
-	say("idle for %v, and then the same with leases", c.idle)
-	idle := make(map[string]still)
-	watches := make(map[string]*watch)
-	for _, s := range c.services {
-		watches[s.name] = newWatch(s)
-	}
-	if err := doNothing(ctx, c.idle); err != nil {
-		return err
-	}
-	for name, w := range watches {
-		idle[name] = w.end()
-	}
+	say("%s: nothing for %v, and then the same with leases", wHold, c.idle)
 	for _, s := range c.services {
 		counts := c.held
 		switch {
@@ -46,9 +35,14 @@ func (c *course) hold(ctx context.Context) error {
 		case s.kind != ours:
 			counts = []int{heldByOthers}
 		}
-		c.holds(0, s.name, idle[s.name], still{})
+		w := newWatch(s)
+		if err := doNothing(ctx, c.idle); err != nil {
+			return err
+		}
+		idle := w.end()
+		c.holds(0, s.name, idle, still{})
 		for _, n := range counts {
-			if err := c.holdSome(ctx, s, n, idle[s.name]); err != nil {
+			if err := c.holdSome(ctx, s, n, idle); err != nil {
 				return fmt.Errorf("%s of %s: %w", wHold, s.name, err)
 			}
 		}

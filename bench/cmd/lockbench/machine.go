@@ -32,11 +32,9 @@ func machine(ctx context.Context) map[string]string {
 				}
 			}
 		}
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				m["lockmesh"] = s.Value
-			}
-		}
+	}
+	if out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output(); err == nil {
+		m["lockmesh"] = strings.TrimSpace(string(out)) // go run doesn't note it
 	}
 	return m
 }

@@ -55,7 +55,11 @@ func compare(ctx context.Context, o *options, r *results) error {
 		return err
 	}
 	c := &course{options: o, results: r, services: services}
-	for c.round = range o.rounds {
+	rounds := o.rounds
+	if !o.does(wLatency) && !o.does(wThroughput) && !o.does(wHandover) && !o.does(wLocal) {
+		rounds = 0
+	}
+	for c.round = range rounds {
 		say("round %d of %d", c.round+1, o.rounds)
 		for _, step := range []struct {
 			name string
