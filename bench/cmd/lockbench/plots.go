@@ -70,8 +70,11 @@ func latencyChart(r *results) plot.Chart {
 func throughputChart(r *results) plot.Chart {
 	c := plot.Chart{
 		Title: "Locks taken and given back in a second",
-		X:     plot.Axis{Label: "callers at once, each with a key of its own", Log: true},
+		X:     plot.Axis{Label: "callers at once, each with a key of its own", Log: true, Text: func(v float64) string { return fmt.Sprint(v) }},
 		Y:     plot.Axis{Label: "a second", Log: true},
+	}
+	for _, n := range crowds {
+		c.X.Ticks = append(c.X.Ticks, float64(n))
 	}
 	for _, name := range serviceNames {
 		s := series(name)

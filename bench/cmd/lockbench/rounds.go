@@ -48,7 +48,7 @@ func (c *course) latency(ctx context.Context, s *service) error {
 			kind = sameKey
 		}
 		var l load.Latencies
-		if err := c.call(ctx, s, 0, "latency", load.LatencyArgs{Name: c.name("lat" + fmt.Sprint(same)), For: c.length, Same: same}, &l); err != nil {
+		if err := c.call(ctx, s, 0, "latency", load.LatencyArgs{Name: c.name("lat"+fmt.Sprint(same), s), For: c.length, Same: same}, &l); err != nil {
 			return err
 		}
 		c.add(kind, s.name, mAcquire50, micros(l.Acquire.P50))
@@ -79,7 +79,7 @@ func (c *course) throughput(ctx context.Context, s *service) error {
 	for _, callers := range crowds {
 		var t load.Throughput
 		spent, err := c.spending(s, func() error {
-			return c.call(ctx, s, 0, op, load.ThroughputArgs{Name: c.name("thr"), For: c.length, Callers: callers}, &t)
+			return c.call(ctx, s, 0, op, load.ThroughputArgs{Name: c.name("thr", s), For: c.length, Callers: callers}, &t)
 		})
 		if err != nil {
 			return err
@@ -160,7 +160,7 @@ func (c *course) handover(ctx context.Context, s *service) error {
 		for i := range nodesMax {
 			calls.Go(func() {
 				errs[i] = c.call(ctx, s, i, "contend", load.ContendArgs{
-					Name: c.name("hand"), Node: i, Board: path, Callers: waitersEach, Start: start, For: c.length,
+					Name: c.name("hand", s), Node: i, Board: path, Callers: waitersEach, Start: start, For: c.length,
 				}, &parts[i])
 			})
 		}
@@ -200,7 +200,7 @@ func (c *course) local(ctx context.Context, s *service) error {
 		return nil
 	}
 	var part load.Contention
-	args := load.ContendArgs{Name: c.name("local"), Callers: goroutines, Start: time.Now().Add(gather), For: c.length}
+	args := load.ContendArgs{Name: c.name("local", s), Callers: goroutines, Start: time.Now().Add(gather), For: c.length}
 	if err := c.call(ctx, s, 0, "contend", args, &part); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -96,8 +97,11 @@ func (c *course) inTurn(ctx context.Context, workload string, do func(context.Co
 	return nil
 }
 
-// name returns one for keys that nobody has used before, and a few bytes long.
-func (c *course) name(what string) string { return fmt.Sprintf("%s%d", what, c.round) }
+// name returns one for keys that nobody has used before, and a few bytes long. It is the service's own, too: some share servers, where those that gave up
+// waiting may leave something behind.
+func (c *course) name(what string, s *service) string {
+	return fmt.Sprintf("%s%d.%d", what, slices.Index(serviceNames, s.name), c.round)
+}
 
 // say tells people how far it is.
 func say(format string, args ...any) {

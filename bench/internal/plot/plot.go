@@ -21,6 +21,8 @@ type Axis struct {
 	Log   bool
 	// Min and Max are what it shows at least of what there is to see; if both are zero, it shows all. A logarithmic axis goes on to the next tick.
 	Min, Max float64
+	// Ticks are where lines go, by rising value; nil is wherever they look well.
+	Ticks []float64
 	// Text writes a value; nil writes short numbers.
 	Text func(float64) string
 }

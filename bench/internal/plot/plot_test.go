@@ -52,6 +52,9 @@ func TestScale(t *testing.T) {
 	if l := newScale(Axis{}, [2]float64{0, 1}, 100, 0); l.at(0.25) != 75 || len(l.ticks) != 6 {
 		t.Errorf("a quarter is at %v, and there are ticks at %v", l.at(0.25), l.ticks)
 	}
+	if own := newScale(Axis{Log: true, Ticks: []float64{1, 8, 64}}, [2]float64{1, 64}, 0, 100); math.Abs(own.at(8)-50) > 1e-9 || len(own.ticks) != 3 {
+		t.Errorf("of 1, 8 and 64 the one in the middle is at %v", own.at(8))
+	}
 	if got := short(20) + short(5000) + short(2e6); got != "205k2M" {
 		t.Errorf("20, 5000 and 2000000 are written %s", got)
 	}

@@ -25,9 +25,12 @@ func newScale(a Axis, span [2]float64, from, to float64) *scale {
 	if s.text == nil {
 		s.text = short
 	}
-	if s.log {
+	switch {
+	case len(a.Ticks) > 1:
+		s.ticks, s.min, s.max = a.Ticks, a.Ticks[0], a.Ticks[len(a.Ticks)-1]
+	case s.log:
 		s.logTicks()
-	} else {
+	default:
 		s.linearTicks()
 	}
 	return s
