@@ -12,9 +12,10 @@ KEYS     ?= 5000000
 FUZZTIME ?= 60s
 FOR      ?= 50s
 COUNT    ?= 6
+BENCH    ?= bench/out
 
 .DEFAULT_GOAL := help
-.PHONY: help test race contrib peers lint fmt fuzz sim soak pages explore mutants chaos bench bench-core cross ci quickstart
+.PHONY: help test race contrib peers lint fmt fuzz sim soak pages explore mutants chaos bench bench-core benchmarks cross ci quickstart
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,7 +67,10 @@ mutants: ## breaks each rule of the protocol in turn, and tells which check find
 chaos: ## kills, stops and restarts real processes, three times over
 	$(GO) test ./internal/proctest -count=3 -timeout 30m -v
 
-bench: ## runs the benchmarks
+bench: ## compares lockmesh with Redis and etcd, and with what no service can go below, into BENCH (bench/out): a quarter of an hour, on an idle machine
+	cd bench && $(GO) run ./cmd/lockbench -out $(abspath $(BENCH))
+
+benchmarks: ## runs the benchmarks of the packages
 	$(GO) test ./... -run '^$$' -bench . -benchmem
 
 bench-core: ## compares the core's benchmarks with those of BASE (the commit before), COUNT (6) times by turns: some minutes

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "time"
+
+// cpuTime isn't known here.
+func cpuTime([]int) (time.Duration, bool) { return 0, false }

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/bench/internal/child"
+	"github.com/lockmesh/lockmesh/bench/internal/peer"
+	"github.com/lockmesh/lockmesh/bench/internal/table"
+)
+
+// The metrics of what it costs to have lockmesh in a program.
+const (
+	mSize       = "bytes of the program"
+	mGoroutines = "goroutines"
+	mResident   = "resident, bytes"
+	mIdleCPU    = "processor while idle, % of a core"
+	mFirstLock  = "from Join to the first lock, ms"
+)
+
+// minimal programs, by folder.
+const minimal = "github.com/lockmesh/lockmesh/bench/internal/minimal/"
+
+const programNone, programWeb, programLockmesh = "none", "web", "lockmesh"
+
+// meshSizes are how large the meshes are in which goroutines are counted.
+var meshSizes = []int{1, 3, 5}
+
+// watched is the mesh whose nodes are looked at while they do nothing.
+const watched = 3
+
+// joins is how often it is measured how long it takes to join and to lock.
+const joins = 10
+
+// embed sees what it costs to have lockmesh in a program.
+func embed(ctx context.Context, o *options, r *results) error {
+	dir, err := sharedDir("")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	say("embed: building small programs")
+	for _, name := range []string{programNone, programWeb, programLockmesh} {
+		path := filepath.Join(dir, name)
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, minimal+name)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("can't build %s (is this the folder of the module bench?): %w\n%s", name, err, out)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		r.add(wEmbed, name, mSize, float64(info.Size()))
+		say("  %-21s %d bytes", name, info.Size())
+	}
+	f := &fleet{}
+	defer f.close()
+	meshes := make(map[int]*smallMesh)
+	for _, n := range meshSizes {
+		if meshes[n], err = startSmall(ctx, f, filepath.Join(dir, programLockmesh), n); err != nil {
+			return err
+		}
+	}
+	for _, n := range meshSizes {
+		m := meshes[n]
+		for _, p := range m.nodes {
+			if err := p.Call(ctx, "ready", none{}, &m.about); err != nil {
+				return err
+			}
+			r.add(wEmbed, peers(n), mGoroutines, float64(m.about.Goroutines))
+		}
+		say("  %d peers: %d goroutines", n-1, m.about.Goroutines)
+		if n != watched {
+			for _, p := range m.nodes {
+				if err := p.Close(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := joinAndLock(ctx, f, o, r, meshes[watched]); err != nil {
+		return err
+	}
+	return idleMesh(ctx, o, r, meshes[watched])
+}
+
+func peers(size int) string { return fmt.Sprintf("%d peers", size-1) }
+
+// smallMesh is one of minimal programs, all of them voters.
+type smallMesh struct {
+	nodes []*child.Process
+	names []string
+	first string
+	about struct {
+		Addr       string
+		Goroutines int
+	}
+}
+
+func startSmall(ctx context.Context, f *fleet, path string, n int) (*smallMesh, error) {
+	m := &smallMesh{}
+	for i := range n {
+		m.names = append(m.names, string(rune('a'+i)))
+	}
+	for _, name := range m.names {
+		args := []string{name, strings.Join(m.names, ",")}
+		if m.first != "" {
+			args = append(args, m.first)
+		}
+		p, err := child.StartProgram(fmt.Sprintf("mesh%d-%s", n, name), path, args...)
+		if err != nil {
+			return nil, err
+		}
+		f.own(p)
+		m.nodes = append(m.nodes, p)
+		if err := p.Call(ctx, "addr", none{}, &m.about); err != nil {
+			return nil, err
+		}
+		if m.first == "" {
+			m.first = m.about.Addr
+		}
+	}
+	return m, nil
+}
+
+// joinAndLock has a node that is no voter join the mesh again and again, under a new name each time.
+func joinAndLock(ctx context.Context, f *fleet, o *options, r *results, m *smallMesh) error {
+	p, err := f.start("newcomer")
+	if err != nil {
+		return err
+	}
+	for i := range joins {
+		var took time.Duration
+		s := peer.Spec{Service: peer.Lockmesh, Name: fmt.Sprintf("newcomer%d", i), Voters: m.names, Peers: []string{m.first}}
+		if err := p.Call(ctx, "first", s, &took); err != nil {
+			return err
+		}
+		r.add(wEmbed, nameEmbedded, mFirstLock, float64(took)/float64(time.Millisecond))
+	}
+	say("  from Join to the first lock: %.2f ms", r.median(wEmbed, nameEmbedded, mFirstLock))
+	return p.Close()
+}
+
+// idleMesh watches a mesh that does nothing.
+func idleMesh(ctx context.Context, o *options, r *results, m *smallMesh) error {
+	var cpu []time.Duration
+	read := func() (all []time.Duration) {
+		for _, p := range m.nodes {
+			t, _ := cpuTime([]int{p.Pid()})
+			all = append(all, t)
+		}
+		return all
+	}
+	start, net := time.Now(), traffic{}
+	cpu = read()
+	net, _ = loopback()
+	if err := doNothing(ctx, o.idle); err != nil {
+		return err
+	}
+	after, took := read(), time.Since(start)
+	netAfter, known := loopback()
+	for i, p := range m.nodes {
+		r.add(wEmbed, peers(watched), mIdleCPU, 100*float64(after[i]-cpu[i])/float64(took))
+		if bytes, ok := resident(p.Pid()); ok {
+			r.add(wEmbed, peers(watched), mResident, bytes)
+		}
+	}
+	if known {
+		t := netAfter.since(net)
+		links := float64(watched * (watched - 1)) // in one direction each
+		r.add(wEmbed, peers(watched), mBytes, t.bytes/took.Seconds()/links)
+		r.add(wEmbed, peers(watched), mPacketsPS, t.packets/took.Seconds()/links)
+	}
+	say("  idle with %d peers: %.4f %% of a core, %.1f MB resident", watched-1, r.median(wEmbed, peers(watched), mIdleCPU), r.median(wEmbed, peers(watched), mResident)/1e6)
+	return nil
+}
+
+// resident is the memory of a process that is in RAM, in bytes. It is known on Linux only.
+func resident(pid int) (bytes float64, ok bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, found := strings.CutPrefix(line, "VmRSS:"); found {
+			var kb float64
+			_, err := fmt.Sscan(rest, &kb)
+			return kb * 1024, err == nil
+		}
+	}
+	return 0, false
+}
+
+func embedTable(r *results) *table.Table {
+	t := table.New("", "")
+	row := func(what, service, metric string, scale float64) {
+		values := r.values(wEmbed, service, metric)
+		if len(values) == 0 {
+			return
+		}
+		for i := range values {
+			values[i] *= scale
+		}
+		t.Row(what, table.Spread(values))
+	}
+	const mega = 1e-6
+	row("size of a program that does nothing, MB", programNone, mSize, mega)
+	row("size of one that serves HTTPS, MB", programWeb, mSize, mega)
+	row("size of one that joins a mesh, MB", programLockmesh, mSize, mega)
+	for _, n := range meshSizes {
+		row(fmt.Sprintf("goroutines of a node, %d peers", n-1), peers(n), mGoroutines, 1)
+	}
+	row("resident memory of the program that joins a mesh of three, MB", peers(watched), mResident, mega)
+	row("its processor time while idle, % of a core", peers(watched), mIdleCPU, 1)
+	row("traffic of an idle mesh of three, bytes a second from one node to another", peers(watched), mBytes, 1)
+	row("the same in packets a second", peers(watched), mPacketsPS, 1)
+	row("from Join to the first lock, a node that is no voter on a mesh that runs, ms", nameEmbedded, mFirstLock, 1)
+	return t
+}
+
+// extraSections are those that are measured once.
+func extraSections(r *results, o *options, section func(title, text string, t *table.Table)) {
+	section("Leases that are held", fmt.Sprintf("Nobody uses them, for %v. The holder is one process; redsync's renews each lock three times per TTL (%v). Traffic is that of the whole machine, less what it was without leases.", o.idle, peer.TTL), holdTable(r, o))
+	section("Memory", "Live bytes in lockmesh's processes for each key of 32 bytes, the caller's handle included, at a node that holds the keys and is no voter, and at a voter.", memoryTable(r, o))
+	section("Embedding", fmt.Sprintf("What it costs to have lockmesh in a program, TLS off. Idle is for %v.", o.idle), embedTable(r))
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// machine says on what it was measured, and of which versions.
+func machine(ctx context.Context) map[string]string {
+	m := map[string]string{
+		"processor": cpuModel(),
+		"cores":     fmt.Sprint(runtime.NumCPU()),
+		"system":    runtime.GOOS + "/" + runtime.GOARCH + kernel(),
+		"go":        runtime.Version(),
+	}
+	if out, err := exec.CommandContext(ctx, "redis-server", "--version").Output(); err == nil {
+		if v := regexp.MustCompile(`v=(\S+)`).FindSubmatch(out); v != nil {
+			m["redis-server"] = string(v[1])
+		}
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			for _, path := range modules {
+				if dep.Path == path {
+					m[path] = dep.Version
+				}
+			}
+		}
+	}
+	if out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output(); err == nil {
+		m["lockmesh"] = strings.TrimSpace(string(out)) // go run doesn't note it
+	}
+	return m
+}
+
+// modules are those whose versions matter.
+var modules = []string{
+	"github.com/bsm/redislock", "github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
+	"go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/server/v3",
+}
+
+func cpuModel() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				return strings.TrimSpace(value)
+			}
+		}
+	}
+	return "unknown"
+}
+
+func kernel() string {
+	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return ""
+	}
+	return ", kernel " + strings.TrimSpace(string(text))
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/lockmesh/lockmesh/bench/internal/plot"
+)
+
+// look is how a service's curve looks: one colour for each family.
+type look struct {
+	colour string
+	dashed bool
+}
+
+var looks = map[string]look{
+	nameLimit:          {"#000000", true},
+	nameEmbedded:       {"#0b57d0", false},
+	nameClient:         {"#0b57d0", true},
+	nameEmbeddedTLS:    {"#38a3d8", false},
+	nameClientTLS:      {"#38a3d8", true},
+	nameRedis:          {"#c5221f", false},
+	nameRedisBatched:   {"#c5221f", true},
+	nameRedsync:        {"#e37400", false},
+	nameRedsyncBatch:   {"#e37400", true},
+	nameRedsyncRueidis: {"#9a6a00", false},
+	nameEtcd:           {"#188038", false},
+}
+
+// tailShare is the part of all durations that the picture leaves out at its right end.
+const tailShare = 0.999
+
+// plots draws what was measured, if it was.
+func plots(r *results, dir string) error {
+	return errors.Join(
+		draw(filepath.Join(dir, "latency.svg"), latencyChart(r)),
+		draw(filepath.Join(dir, "throughput.svg"), throughputChart(r)),
+	)
+}
+
+func draw(path string, c plot.Chart) error {
+	if len(c.Series) == 0 {
+		return nil
+	}
+	return os.WriteFile(path, []byte(c.SVG()), 0o644)
+}
+
+func latencyChart(r *results) plot.Chart {
+	c := plot.Chart{
+		Title: "How long it takes to take a free key",
+		X:     plot.Axis{Label: "microseconds", Log: true},
+		Y:     plot.Axis{Label: "share that took at most so long", Max: 1, Text: func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }},
+	}
+	for _, name := range serviceNames {
+		s := series(name)
+		for _, p := range r.Curves[name].CDF() {
+			if p.Share <= tailShare {
+				s.Points = append(s.Points, plot.Point{X: p.NS / 1000, Y: p.Share})
+			}
+		}
+		if len(s.Points) > 0 {
+			c.Series = append(c.Series, s)
+		}
+	}
+	return c
+}
+
+func throughputChart(r *results) plot.Chart {
+	c := plot.Chart{
+		Title: "Locks taken and given back in a second",
+		X:     plot.Axis{Label: "callers at once, each with a key of its own", Log: true, Text: func(v float64) string { return fmt.Sprint(v) }},
+		Y:     plot.Axis{Label: "a second", Log: true},
+	}
+	for _, n := range crowds {
+		c.X.Ticks = append(c.X.Ticks, float64(n))
+	}
+	for _, name := range serviceNames {
+		s := series(name)
+		s.Marks = true
+		for _, n := range crowds {
+			if values := r.values(throughputOf(n), name, mPerSecond); len(values) > 0 {
+				v := r.median(throughputOf(n), name, mPerSecond)
+				if name == nameLimit {
+					v /= 2
+				}
+				s.Points = append(s.Points, plot.Point{X: float64(n), Y: v})
+			}
+		}
+		if name == nameLimit {
+			s.Name += " (two answers each)"
+		}
+		if len(s.Points) > 0 {
+			c.Series = append(c.Series, s)
+		}
+	}
+	return c
+}
+
+func series(name string) plot.Series {
+	return plot.Series{Name: name, Colour: looks[name].colour, Dashed: looks[name].dashed}
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/bench/internal/table"
+)
+
+// tell writes what was measured: tables to out, and to the folder everything.
+func tell(r *results, o *options, out io.Writer) error {
+	text := report(r, o)
+	_, err := io.WriteString(out, text)
+	if o.out == "" {
+		return err
+	}
+	err = errors.Join(err, os.WriteFile(filepath.Join(o.out, "results.md"), []byte(text), 0o644), r.write(o.out))
+	return errors.Join(err, plots(r, o.out))
+}
+
+func report(r *results, o *options) string {
+	var b strings.Builder
+	section := func(title, text string, t *table.Table) {
+		if t.Len() > 0 {
+			fmt.Fprintf(&b, "### %s\n\n%s\n\n%s\n", title, text, t)
+		}
+	}
+	section("Machine", fmt.Sprintf("Medians of %d rounds of %v each, and in brackets from the least to the largest.", o.rounds, o.length), machineTable(r))
+	section("In short", "What lockmesh does, divided by what it is compared with. Less is better for latency, and more for everything else.", goals(r))
+	section("Latency", "One caller takes a key that nobody else wants, and gives it back: a new key each time, and always the same one. In microseconds. The limit is one message to two peers at once, and the first answer.", latencyTable(r))
+	section("Throughput", "Locks that are taken and given back in a second, by callers in one process with a key each. The limit counts answers, of which a lock that is taken and given back needs two.", throughputTable(r, mPerSecond, true))
+	section("What a lock costs", "Processor time of all processes of the service for each lock that is taken and given back (of the limit: for each answer), in microseconds.", throughputTable(r, mCPU, false))
+	section("Packets", "Packets over loopback for each lock that is taken and given back (of the limit: for each answer).", throughputTable(r, mPackets, false))
+	section("Hand-over", fmt.Sprintf("%d callers on each of %d nodes want one key, again and again, and give it back at once. Fairness is Jain's index over all callers: 1 is even.", waitersEach, nodesMax), handoverTable(r))
+	section("Within a node", fmt.Sprintf("%d callers on one node want one key, again and again.", goroutines), localTable(r))
+	extraSections(r, o, section)
+	return b.String()
+}
+
+func machineTable(r *results) *table.Table {
+	t := table.New("", "")
+	keys := []string{"processor", "cores", "system", "go", "lockmesh", "redis-server"}
+	for _, k := range append(keys, modules...) {
+		if v, ok := r.Machine[k]; ok {
+			t.Row(k, v)
+		}
+	}
+	return t
+}
+
+func latencyTable(r *results) *table.Table {
+	t := table.New("", "acquire p50", "p99", "lock and unlock p50", "p99", "÷ limit", "same key: acquire p50", "lock and unlock p50", "÷ limit")
+	for _, s := range serviceNames {
+		if len(r.values(newKey, s, mAcquire50)) == 0 {
+			continue
+		}
+		t.Row(s, table.Spread(r.values(newKey, s, mAcquire50)), table.Spread(r.values(newKey, s, mAcquire99)),
+			table.Spread(r.values(newKey, s, mCycle50)), table.Spread(r.values(newKey, s, mCycle99)),
+			table.Ratio(r.median(newKey, s, mAcquire50), r.median(newKey, nameLimit, mAcquire50)),
+			table.Spread(r.values(sameKey, s, mAcquire50)), table.Spread(r.values(sameKey, s, mCycle50)),
+			table.Ratio(r.median(sameKey, s, mAcquire50), r.median(sameKey, nameLimit, mAcquire50)))
+	}
+	return t
+}
+
+func throughputTable(r *results, metric string, spread bool) *table.Table {
+	head := []string{""}
+	for _, n := range crowds {
+		head = append(head, callersText(n))
+	}
+	t := table.New(head...)
+	for _, s := range serviceNames {
+		row, any := []string{s}, false
+		for _, n := range crowds {
+			values := r.values(throughputOf(n), s, metric)
+			any = any || len(values) > 0
+			if spread {
+				row = append(row, table.Spread(values))
+			} else {
+				row = append(row, table.Number(r.median(throughputOf(n), s, metric)))
+			}
+		}
+		if any {
+			t.Row(row...)
+		}
+	}
+	return t
+}
+
+func callersText(n int) string {
+	if n == 1 {
+		return "1 caller"
+	}
+	return fmt.Sprintf("%d callers", n)
+}
+
+func handoverTable(r *results) *table.Table {
+	t := table.New("", "between nodes, a second", "locks, a second", "fairness", "processor, µs a lock", "packets a lock")
+	for _, s := range serviceNames {
+		if len(r.values(wHandover, s, mBetween)) == 0 {
+			continue
+		}
+		t.Row(s, table.Spread(r.values(wHandover, s, mBetween)), table.Spread(r.values(wHandover, s, mPerSecond)), table.Spread(r.values(wHandover, s, mJain)),
+			table.Number(r.median(wHandover, s, mCPU)), table.Number(r.median(wHandover, s, mPackets)))
+	}
+	return t
+}
+
+func localTable(r *results) *table.Table {
+	t := table.New("", "locks, a second", "fairness", "÷ locks a second among nodes")
+	for _, s := range serviceNames {
+		if len(r.values(wLocal, s, mPerSecond)) == 0 {
+			continue
+		}
+		t.Row(s, table.Spread(r.values(wLocal, s, mPerSecond)), table.Spread(r.values(wLocal, s, mJain)),
+			table.Ratio(r.median(wLocal, s, mPerSecond), r.median(wHandover, s, mPerSecond)))
+	}
+	return t
+}
+
+// goals compares lockmesh with the limit, with the best of those that ask a majority, and with the best of one server.
+func goals(r *results) *table.Table {
+	t := table.New("", nameEmbedded, nameClient, nameEmbeddedTLS, nameClientTLS, "compared with")
+	majorities, singles := []string{nameRedsync, nameRedsyncBatch, nameRedsyncRueidis, nameEtcd}, []string{nameRedis, nameRedisBatched}
+	row := func(what, workload, metric, limitWorkload string, against []string, least bool) {
+		best, bestName := math.NaN(), ""
+		for _, s := range against {
+			v := r.median(limitWorkload, s, metric)
+			if math.IsNaN(v) || !math.IsNaN(best) && (least != (v < best)) {
+				continue
+			}
+			best, bestName = v, s
+		}
+		cells, any := []string{what}, false
+		for _, s := range []string{nameEmbedded, nameClient, nameEmbeddedTLS, nameClientTLS} {
+			cell := table.Ratio(r.median(workload, s, metric), best)
+			any = any || cell != table.Empty
+			cells = append(cells, cell)
+		}
+		if any {
+			t.Row(append(cells, bestName+" ("+table.Number(best)+")")...)
+		}
+	}
+	limits := []string{nameLimit}
+	for _, against := range [][]string{limits, majorities, singles} {
+		row("acquire p50, new keys", newKey, mAcquire50, newKey, against, true)
+		row("acquire p50, same key", sameKey, mAcquire50, sameKey, against, true)
+		row("lock and unlock p50, new keys", newKey, mCycle50, newKey, against, true)
+		row("acquire p99, new keys", newKey, mAcquire99, newKey, against, true)
+		for _, n := range crowds {
+			row("a second, "+callersText(n), throughputOf(n), mPerSecond, throughputOf(n), against, false)
+		}
+		if !slices.Equal(against, limits) {
+			row("hand-overs between nodes", wHandover, mBetween, wHandover, against, false)
+			row("locks a second, 16 waiters on 4 nodes", wHandover, mPerSecond, wHandover, against, false)
+			row("locks a second within a node", wLocal, mPerSecond, wLocal, against, false)
+		}
+	}
+	return t
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/lockmesh/bench/internal/load"
+	"github.com/lockmesh/lockmesh/bench/internal/peer"
+	"github.com/lockmesh/lockmesh/bench/internal/stats"
+)
+
+// The metrics, as results.json has them.
+const (
+	mAcquire50, mAcquire99 = "acquire p50 µs", "acquire p99 µs"
+	mCycle50, mCycle99     = "cycle p50 µs", "cycle p99 µs"
+	mPerSecond             = "per second"
+	mCPU                   = "processor µs"
+	mPackets               = "packets"
+	mBetween               = "between nodes per second"
+	mJain                  = "fairness"
+)
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// call asks a node of a service for something that lasts a round's length.
+func (c *course) call(ctx context.Context, s *service, i int, op string, args, result any) error {
+	p, err := s.node(ctx, i)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime(c.length))
+	defer cancel()
+	return p.Call(ctx, op, args, result)
+}
+
+// newKey and sameKey are the two kinds of latency.
+const newKey, sameKey = "latency, new keys", "latency, same key"
+
+func (c *course) latency(ctx context.Context, s *service) error {
+	for _, same := range []bool{false, true} {
+		kind := newKey
+		if same {
+			kind = sameKey
+		}
+		var l load.Latencies
+		if err := c.call(ctx, s, 0, "latency", load.LatencyArgs{Name: c.name("lat"+fmt.Sprint(same), s), For: c.length, Same: same}, &l); err != nil {
+			return err
+		}
+		c.add(kind, s.name, mAcquire50, micros(l.Acquire.P50))
+		c.add(kind, s.name, mAcquire99, micros(l.Acquire.P99))
+		c.add(kind, s.name, mCycle50, micros(l.Cycle.P50))
+		c.add(kind, s.name, mCycle99, micros(l.Cycle.P99))
+		if !same {
+			if c.Curves[s.name] == nil {
+				c.Curves[s.name] = stats.Hist{}
+			}
+			c.Curves[s.name].Merge(l.Acquire.Hist)
+		}
+		say("  %-21s %-17s acquire p50 %7.1f µs, p99 %7.1f; cycle p50 %7.1f", s.name, kind, micros(l.Acquire.P50), micros(l.Acquire.P99), micros(l.Cycle.P50))
+	}
+	return nil
+}
+
+// crowds are how many callers there are at once.
+var crowds = []int{1, 8, 64, 256, 1024}
+
+func throughputOf(callers int) string { return fmt.Sprintf("throughput, %d callers", callers) }
+
+func (c *course) throughput(ctx context.Context, s *service) error {
+	op := "cycles"
+	if s.kind == limit {
+		op = "questions"
+	}
+	for _, callers := range crowds {
+		var t load.Throughput
+		spent, err := c.spending(s, func() error {
+			return c.call(ctx, s, 0, op, load.ThroughputArgs{Name: c.name("thr", s), For: c.length, Callers: callers}, &t)
+		})
+		if err != nil {
+			return err
+		}
+		name := throughputOf(callers)
+		c.add(name, s.name, mPerSecond, t.PerSecond)
+		c.spent(name, s.name, spent, float64(t.Total))
+		say("  %-21s %4d callers: %8.0f/s, %.1f µs of processor each, %.2f packets", s.name, callers, t.PerSecond, spent.cpu/float64(t.Total), spent.packets/float64(t.Total))
+	}
+	return nil
+}
+
+// spending is what was spent on something: processor time of all processes of a service, in microseconds, and packets over loopback.
+type spending struct {
+	cpu, packets           float64
+	knowsCPU, knowsPackets bool
+}
+
+func (c *course) spending(s *service, do func() error) (spending, error) {
+	_, _ = s.node(context.Background(), 0)
+	cpu, okCPU := cpuTime(s.pids())
+	net, okNet := loopback()
+	err := do()
+	cpuAfter, okCPU2 := cpuTime(s.pids())
+	netAfter, okNet2 := loopback()
+	return spending{micros(cpuAfter - cpu), netAfter.since(net).packets, okCPU && okCPU2, okNet && okNet2}, err
+}
+
+// spent notes what one of several cost.
+func (c *course) spent(workload, service string, s spending, times float64) {
+	if times == 0 {
+		return
+	}
+	if s.knowsCPU {
+		c.add(workload, service, mCPU, s.cpu/times)
+	}
+	if s.knowsPackets {
+		c.add(workload, service, mPackets, s.packets/times)
+	}
+}
+
+const (
+	// waitersEach is how many callers of each node want the key.
+	waitersEach = 4
+	// gather is how long before it counts all callers are sent on their way.
+	gather = 300 * time.Millisecond
+)
+
+func (c *course) handover(ctx context.Context, s *service) error {
+	if s.alone {
+		return nil
+	}
+	for i := range nodesMax {
+		if _, err := s.node(ctx, i); err != nil {
+			return err
+		}
+	}
+	dir, err := sharedDir(peer.MemoryDir())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "board")
+	if err := load.CreateBoard(path); err != nil {
+		return err
+	}
+	board, err := load.OpenBoard(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = board.Close() }()
+
+	var parts [nodesMax]load.Contention
+	var errs [nodesMax]error
+	start := time.Now().Add(gather)
+	spent, _ := c.spending(s, func() error {
+		var calls sync.WaitGroup
+		for i := range nodesMax {
+			calls.Go(func() {
+				errs[i] = c.call(ctx, s, i, "contend", load.ContendArgs{
+					Name: c.name("hand", s), Node: i, Board: path, Callers: waitersEach, Start: start, For: c.length,
+				}, &parts[i])
+			})
+		}
+		calls.Wait()
+		return nil
+	})
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	if err := board.Check(); err != nil {
+		say("  !!!! %s: %v", s.name, err)
+	}
+	var counts, nodes []float64
+	for _, p := range parts {
+		counts = append(counts, p.Counts...)
+		nodes = append(nodes, sum(p.Counts))
+	}
+	between := float64(board.HandOvers()) / c.length.Seconds()
+	c.contended(wHandover, s, counts)
+	c.add(wHandover, s.name, mBetween, between)
+	// What was spent before it counted is taken to be in proportion.
+	c.spent(wHandover, s.name, spent, sum(counts)*float64(c.length+gather)/float64(c.length))
+	say("  %-21s handover: %.0f/s, %.0f/s between nodes, fairness %.3f; by node %.0f", s.name, sum(counts)/c.length.Seconds(), between, stats.Jain(counts), nodes)
+	return nil
+}
+
+func (c *course) contended(workload string, s *service, counts []float64) {
+	c.add(workload, s.name, mPerSecond, sum(counts)/c.length.Seconds())
+	c.add(workload, s.name, mJain, stats.Jain(counts))
+}
+
+// goroutines is how many want one key on one node.
+const goroutines = 64
+
+func (c *course) local(ctx context.Context, s *service) error {
+	if s.kind == limit {
+		return nil
+	}
+	var part load.Contention
+	args := load.ContendArgs{Name: c.name("local", s), Callers: goroutines, Start: time.Now().Add(gather), For: c.length}
+	if err := c.call(ctx, s, 0, "contend", args, &part); err != nil {
+		return err
+	}
+	c.contended(wLocal, s, part.Counts)
+	say("  %-21s local: %.0f/s, fairness %.3f", s.name, sum(part.Counts)/c.length.Seconds(), stats.Jain(part.Counts))
+	return nil
+}
+
+func sum(values []float64) (total float64) {
+	for _, v := range values {
+		total += v
+	}
+	return total
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// run measures all that was asked for. What was measured is told even if it ends early.
+func run(ctx context.Context, o *options, out io.Writer) error {
+	if o.out != "" {
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return err
+		}
+	}
+	r := newResults()
+	r.Machine = machine(ctx)
+	start := time.Now()
+	err := measure(ctx, o, r)
+	say("measured for %v", time.Since(start).Round(time.Second))
+	return errors.Join(err, tell(r, o, out))
+}
+
+func measure(ctx context.Context, o *options, r *results) error {
+	if err := compare(ctx, o, r); err != nil {
+		return err
+	}
+	if o.does(wMemory) {
+		if err := memory(ctx, o, r); err != nil {
+			return fmt.Errorf("%s: %w", wMemory, err)
+		}
+	}
+	if o.does(wEmbed) {
+		if err := embed(ctx, o, r); err != nil {
+			return fmt.Errorf("%s: %w", wEmbed, err)
+		}
+	}
+	return nil
+}
+
+// compare measures what all services do.
+func compare(ctx context.Context, o *options, r *results) error {
+	if !o.does(wLatency) && !o.does(wThroughput) && !o.does(wHandover) && !o.does(wLocal) && !o.does(wHold) {
+		return nil
+	}
+	f := &fleet{}
+	defer f.close()
+	say("starting %v; voters of lockmesh are quiet for %v", o.services, o.ttl)
+	services, err := startServices(ctx, f, o)
+	if err != nil {
+		return err
+	}
+	c := &course{options: o, results: r, services: services}
+	rounds := o.rounds
+	if !o.does(wLatency) && !o.does(wThroughput) && !o.does(wHandover) && !o.does(wLocal) {
+		rounds = 0
+	}
+	for c.round = range rounds {
+		say("round %d of %d", c.round+1, o.rounds)
+		for _, step := range []struct {
+			name string
+			do   func(context.Context, *service) error
+		}{{wLatency, c.latency}, {wThroughput, c.throughput}, {wHandover, c.handover}, {wLocal, c.local}} {
+			if !o.does(step.name) {
+				continue
+			}
+			if err := c.inTurn(ctx, step.name, step.do); err != nil {
+				return err
+			}
+		}
+	}
+	if o.does(wHold) {
+		return c.hold(ctx)
+	}
+	return nil
+}
+
+// course is the way through the rounds.
+type course struct {
+	*options
+	*results
+	services []*service
+	round    int
+}
+
+func (c *course) inTurn(ctx context.Context, workload string, do func(context.Context, *service) error) error {
+	for _, s := range c.services {
+		if err := do(ctx, s); err != nil {
+			return fmt.Errorf("%s of %s: %w", workload, s.name, err)
+		}
+	}
+	return nil
+}
+
+// name returns one for keys that nobody has used before, and a few bytes long. It is the service's own, too: some share servers, where those that gave up
+// waiting may leave something behind.
+func (c *course) name(what string, s *service) string {
+	return fmt.Sprintf("%s%d.%d", what, slices.Index(serviceNames, s.name), c.round)
+}
+
+// say tells people how far it is.
+func say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}
+
+// sharedDir is a folder for what processes share in memory.
+func sharedDir(parent string) (dir string, err error) {
+	if dir, err = os.MkdirTemp(parent, "lockbench-"); err != nil {
+		return "", err
+	}
+	return filepath.Clean(dir), nil
+}

@@ -1,0 +1,68 @@
+package load
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lockmesh/lockmesh/bench/internal/peer"
+)
+
+// takers is how many callers take, and give back, many locks at once.
+const takers = 256
+
+// HoldArgs say how many locks to take.
+type HoldArgs struct {
+	Name string
+	N    int
+}
+
+// Held are locks that are held.
+type Held struct{ unlocks []peer.Unlock }
+
+// Room makes room for n locks, so that the list doesn't count as what they take.
+func (h *Held) Room(n int) { h.unlocks = make([]peer.Unlock, n) }
+
+// Take takes locks, each of its own key. There must be room.
+func (h *Held) Take(ctx context.Context, n peer.Node, a HoldArgs) error {
+	return each(ctx, len(h.unlocks), func(ctx context.Context, i int) (err error) {
+		if holder, ok := n.(peer.Holder); ok {
+			h.unlocks[i], err = holder.Hold(ctx, Key(a.Name, i))
+			return err
+		}
+		h.unlocks[i], _, err = n.Lock(ctx, Key(a.Name, i))
+		return err
+	})
+}
+
+// Release gives all of them back.
+func (h *Held) Release(ctx context.Context) error {
+	unlocks := h.unlocks
+	h.unlocks = nil
+	return each(ctx, len(unlocks), func(ctx context.Context, i int) error { return unlocks[i](ctx) })
+}
+
+func each(ctx context.Context, n int, do func(context.Context, int) error) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var next atomic.Int64
+	var work sync.WaitGroup
+	for range min(takers, n) {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := do(ctx, i); err != nil {
+					fail(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
