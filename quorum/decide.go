@@ -123,10 +123,10 @@ func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
 	x.yielded, x.want, x.yieldStream, x.yieldAt = serial, want, p.stream, p.said
 }
 
-// judgeAll judges every request anew, since a voter's votes have changed.
-func (q *Requester) judgeAll() {
-	for _, r := range q.sorted(nil) {
-		q.judge(r)
+// judgeAll judges every request anew, in order, since a voter's votes have changed.
+func (q *Requester) judgeAll(all []*request) {
+	for _, r := range all {
+		q.judge(r) // if it is gone meanwhile, it has ended, and nothing comes of it
 	}
 }
 
@@ -135,9 +135,7 @@ func (q *Requester) judgePending() {
 	if len(q.pending) == 0 {
 		return // it costs the same however many leases are held
 	}
-	all := slices.Clone(q.pending)
-	byNumber(all)
-	for _, r := range all {
+	for _, r := range byNumber(slices.Clone(q.pending)) {
 		q.judge(r)
 	}
 }

@@ -133,7 +133,7 @@ func (q *Requester) goBy(e, before vote.Electorate) {
 		g.set, g.floor = g.set.Moved(to), max(g.floor, g.until)
 	}
 	slices.SortStableFunc(q.groups, func(g, h *group) int { return g.compare(h.set, h.floor, h.of()) })
-	q.judgeAll()
+	q.judgeAll(q.sorted(nil))
 	q.settleAll()
 	q.reckon()
 }

@@ -29,32 +29,33 @@ type Requester struct {
 	out    []vote.Outbound
 	events []Event
 	electorates
-	peers     []*peer // by place
-	requests  map[vote.Number]*request
-	seats     map[vote.Number]*request                    // leases that were passed on, by the numbers of those who have them
-	heads     map[vote.Key]*request                       // who stands first in line for a key
-	lines     map[vote.Key]*line                          // those that have more to them than a head
-	most      struct{ requests, seats, heads, lines int } // how large these maps may have grown; see drop
-	pending   []*request                                  // in any order
-	last      vote.Number
-	seen      vote.Token // the largest token seen on any key
-	median    vote.Micros
-	clocked   bool         // median is known
-	refreshAt vote.Instant // when the sessions are refreshed next, all together
-	groups    []*group     // in order of their sets and floors
-	lastGroup GroupID
-	uncovered []vote.Number  // ballots whose votes agree, while their sessions must be refreshed first
-	trying    sliding[timed] // TryLocks, by when they end
-	ending    sliding[timed] // releases, by when they are given up
-	lengths   []*request     // those with a length of their own whose votes are to be extended
-	barred    bool           // some voter didn't give some request the slot that it was asked for
-	turned    bool           // some voter has turned some request down
-	looks     []*look        // that are under way
-	watches   []*watch
-	nonce     uint64
-	nameTaken bool
-	count     Counters
-	free      pools
+	peers               []*peer // by place
+	requests            map[vote.Number]*request
+	seats               map[vote.Number]*request                    // leases that were passed on, by the numbers of those who have them
+	heads               map[vote.Key]*request                       // who stands first in line for a key
+	lines               map[vote.Key]*line                          // those that have more to them than a head
+	most                struct{ requests, seats, heads, lines int } // how large these maps may have grown; see drop
+	pending             []*request                                  // in any order
+	last                vote.Number
+	seen                vote.Token // the largest token seen on any key
+	median              vote.Micros
+	clocked             bool         // median is known
+	refreshAt           vote.Instant // when the sessions are refreshed next, all together
+	groups              []*group     // in order of their sets and floors
+	lastGroup           GroupID
+	uncovered           []vote.Number  // ballots whose votes agree, while their sessions must be refreshed first
+	trying              sliding[timed] // TryLocks, by when they end
+	ending              sliding[timed] // releases, by when they are given up
+	lengths             []*request     // those with a length of their own whose votes are to be extended
+	extends1st, ends1st earliest       // of those, and of the groups
+	barred              bool           // some voter didn't give some request the slot that it was asked for
+	turned              bool           // some voter has turned some request down
+	looks               []*look        // that are under way
+	watches             []*watch
+	nonce               uint64
+	nameTaken           bool
+	count               Counters
+	free                pools
 }
 
 // Counters count what a requester has done in its life.
@@ -121,6 +122,7 @@ func New(cfg Config, now vote.Now) *Requester {
 	q := &Requester{
 		cfg: cfg, now: now, requests: make(map[vote.Number]*request), seats: make(map[vote.Number]*request),
 		heads: make(map[vote.Key]*request), lines: make(map[vote.Key]*line),
+		extends1st: earliest{at: vote.Never}, ends1st: earliest{at: vote.Never},
 	}
 	q.goBy(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())
@@ -437,18 +439,12 @@ func (q *Requester) isPending(n vote.Number) bool {
 
 // Next returns the instant of the fast clock at which Tick has something to do next.
 func (q *Requester) Next() vote.Instant {
-	next := min(q.refreshAt, q.beforeEnds())
+	next := min(q.refreshAt, q.beforeEnds(), q.firstEnd(), q.firstExtension())
 	for _, p := range q.peers {
 		next = min(next, p.refreshAt)
 		if p.up() && p.conn != vote.LocalConn {
 			next = min(next, p.lastWord.Add(q.patience(p)))
 		}
-	}
-	for _, g := range q.groups {
-		next = min(next, g.until)
-	}
-	for _, r := range q.lengths {
-		next = min(next, r.rare.extendAt)
 	}
 	if len(q.looks) > 0 {
 		next = min(next, q.looks[0].at)
@@ -590,10 +586,23 @@ func (q *Requester) sorted(wanted func(*request) bool) []*request {
 			all = append(all, r)
 		}
 	}
-	byNumber(all)
-	return all
+	return byNumber(all)
 }
 
-func byNumber(all []*request) {
-	slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
+// byNumber puts requests in order. Their numbers lie beside each other while they are sorted: of a million, most would have to be fetched from afar each
+// time that they are looked at.
+func byNumber(all []*request) []*request {
+	type numbered struct {
+		number vote.Number
+		r      *request
+	}
+	order := make([]numbered, len(all))
+	for i, r := range all {
+		order[i] = numbered{r.number, r}
+	}
+	slices.SortFunc(order, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
+	for i := range order {
+		all[i] = order[i].r
+	}
+	return all
 }

@@ -215,9 +215,9 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 		q.hangUp(p, "it answered what wasn't asked")
 		return
 	}
-	listed := make(map[vote.Number]vote.Entry, len(p.listing))
-	for _, e := range p.listing {
-		listed[e.Number] = e
+	listed := make(map[vote.Number]*vote.Entry, len(p.listing))
+	for i := range p.listing {
+		listed[p.listing[i].Number] = &p.listing[i]
 	}
 	p.listing = nil
 	p.answered, p.refused, p.text, p.goes = true, vote.ReasonNone, "", m.Elected
@@ -235,7 +235,8 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 	q.setMedian()
 	q.setQuiet(p, m)
 
-	for _, r := range q.sorted(nil) {
+	all := q.sorted(nil)
+	for _, r := range all {
 		v := &r.votes[p.place]
 		e, ok := listed[r.number]
 		if ok {
@@ -268,7 +269,7 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 	}
 	q.watchAgain(p)
 	q.lookAgain(p)
-	q.judgeAll() // first, so that this answer extends no vote that it doesn't list
+	q.judgeAll(all) // first, so that this answer extends no vote that it doesn't list
 	q.reckon()
 }
 
