@@ -15,7 +15,7 @@ COUNT    ?= 6
 BENCH    ?= bench/out
 
 .DEFAULT_GOAL := help
-.PHONY: help test race contrib peers lint fmt fuzz sim soak pages explore mutants chaos bench bench-core benchmarks cross ci quickstart
+.PHONY: help test race contrib peers lint fmt fuzz sim soak pages explore mutants chaos bench bench-core benchmarks cost cross ci quickstart
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ benchmarks: ## runs the benchmarks of the packages
 
 bench-core: ## compares the core's benchmarks with those of BASE (the commit before), COUNT (6) times by turns: some minutes
 	BASE=$(BASE) COUNT=$(COUNT) ./.ci/bench-core
+
+cost: ## tells what locks cost in messages and rounds as nodes, voters and leases grow, by the simulator: half a minute
+	$(GO) run ./sim/cmd/lockmesh-cost
 
 cross: ## builds and vets for every supported system
 	./.ci/cross

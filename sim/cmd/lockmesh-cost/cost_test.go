@@ -141,8 +141,8 @@ func TestAHandOverTakesTwoDelays(t *testing.T) {
 			if byVoters {
 				each--
 			}
-			if most := 6 * each * r.grants; r.said.messages > most {
-				t.Errorf("%d voters, byVoters %v: %d messages for %d grants, more than %d", voters, byVoters, r.said.messages, r.grants, most)
+			if want, one := 5*each*r.grants, 5*each; r.said.messages < want-one || r.said.messages > want+one { // counting begins and ends amid a turn
+				t.Errorf("%d voters, byVoters %v: %d messages for %d grants instead of %d, as many as for free locks", voters, byVoters, r.said.messages, r.grants, want)
 			}
 		}
 	}
