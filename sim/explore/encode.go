@@ -97,11 +97,11 @@ func (e *encoder) value(v reflect.Value) {
 	case reflect.Map:
 		e.mapping(v)
 	case reflect.Struct:
-		for i, rule := range rulesOf(v.Type()) {
-			if rule == nil || e.raw {
+		for i, r := range rulesOf(v.Type()) {
+			if r.rule == nil || e.raw && !r.form {
 				e.value(v.Field(i))
 			} else {
-				rule(e, v, v.Field(i))
+				r.rule(e, v, v.Field(i))
 			}
 		}
 	case reflect.Func: // never changes

@@ -16,7 +16,7 @@ type rule func(e *encoder, in, v reflect.Value)
 func skip(*encoder, reflect.Value, reflect.Value) {}
 
 // rules name every field that isn't written as it stands. A test holds each name to be that of a field.
-var rules map[string]rule
+var rules, forms map[string]rule
 
 func init() {
 	rules = map[string]rule{
@@ -50,14 +50,9 @@ func init() {
 		"lease.session.markAt":     ifMarked,
 		"lease.session.probeUntil": when(func(_ *encoder, s reflect.Value) bool { return is(s, "candidate") }),
 		"lease.session.statedSent": ifStating, // the answer echoes it, and nothing else does
-		// A promise begins by setting these anew. Once a reminder's time is over it is the same as none.
+		// A promise begins by setting these anew.
 		"lease.entry.since": ifVoted, "lease.entry.inquired": ifVoted, "lease.entry.wanted": ifVoted, "lease.entry.urged": ifVoted,
-		"lease.entry.extras": extras, "lease.extras.timed": skip,
-		// What is kept apart only to save memory or time: how doesn't matter, and what nothing refers to isn't there.
-		"lease.Voter.keys": elements, "lease.session.entries": elements, "lease.Voter.idle": resting,
-		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.spent": spent,
-		"lease.Voter.sessionsDue": skip, "lease.Voter.moved": skip, "lease.Voter.recent": skip, "lease.Voter.unsaid": skip,
-		"lease.Voter.spareEntries": skip, "lease.Voter.spareExtras": skip, "lease.Voter.spareKeys": skip,
+		"lease.extras.timed": skip, // see extras
 		// Everything is refreshed at each tick, so this never makes a difference.
 		"quorum.peer.refreshAt": skip,
 
@@ -98,6 +93,15 @@ func init() {
 
 		// The shell's own: what quorum.group says.
 		"explore.claim.group": skip, "explore.host.covers": skip,
+	}
+
+	// How something is kept, only to save memory or time, isn't part of any state, and these say what is kept. They hold in raw runs, too: a cache has as
+	// many states as there are ways to fill it. Walks with shadows, which have filled theirs otherwise, find one that matters.
+	forms = map[string]rule{
+		"lease.Voter.keys": elements, "lease.session.entries": elements, "lease.Voter.idle": resting,
+		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.spent": spent, "lease.entry.extras": extras,
+		"lease.Voter.sessionsDue": skip, "lease.Voter.moved": skip, "lease.Voter.recent": skip, "lease.Voter.unsaid": skip,
+		"lease.Voter.spareEntries": skip, "lease.Voter.spareExtras": skip, "lease.Voter.spareKeys": skip,
 	}
 }
 
@@ -293,18 +297,18 @@ func resting(e *encoder, _, v reflect.Value) {
 	}
 }
 
-// extras writes what few requests have. Having none is the same as having nothing in them.
+// extras writes what few requests have. Having none is the same as having nothing in them. Once a reminder's time is over it is the same as none.
 func extras(e *encoder, in, v reflect.Value) {
 	x := reflect.Zero(v.Type().Elem())
 	if !v.IsNil() {
 		x = v.Elem()
 	}
 	e.value(x)
-	if timed := get(x, "timed"); voted(e, in) && timed.Int() > int64(e.now) {
-		e.value(timed)
-	} else {
-		e.num(0)
+	timed := get(x, "timed").Int()
+	if !voted(e, in) || timed <= int64(e.now) {
+		timed = 0
 	}
+	e.num(uint64(timed))
 }
 
 // reminders leaves out those of votes that are gone. A serial tells which vote it is, and they come in order of their times and serials.
@@ -370,16 +374,27 @@ func missesNothing(_ *encoder, in, v reflect.Value) {
 	}
 }
 
-var typeRules sync.Map // of reflect.Type: []rule
+var typeRules sync.Map // of reflect.Type: []fieldRule
 
-// rulesOf returns the rule of each field of a struct; nil for one that is written as it stands.
-func rulesOf(t reflect.Type) []rule {
+// fieldRule is the rule of a field, none for one that is written as it stands.
+type fieldRule struct {
+	rule rule
+	form bool // it holds in a raw run, too
+}
+
+// rulesOf returns the rule of each field of a struct.
+func rulesOf(t reflect.Type) []fieldRule {
 	if r, ok := typeRules.Load(t); ok {
-		return r.([]rule)
+		return r.([]fieldRule)
 	}
-	all := make([]rule, t.NumField())
+	all := make([]fieldRule, t.NumField())
 	for i := range all {
-		all[i] = rules[t.String()+"."+t.Field(i).Name]
+		name := t.String() + "." + t.Field(i).Name
+		if form := forms[name]; form != nil {
+			all[i] = fieldRule{form, true}
+		} else {
+			all[i] = fieldRule{rules[name], false}
+		}
 	}
 	typeRules.Store(t, slices.Clip(all))
 	return all

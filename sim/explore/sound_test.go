@@ -275,9 +275,11 @@ func TestRulesNameFields(t *testing.T) {
 	}
 	visit(reflect.TypeFor[host]())
 	visit(reflect.TypeFor[node.Node]())
-	for name := range rules {
-		if !names[name] {
-			t.Errorf("the rule for %s is for no field", name)
+	for _, all := range []map[string]rule{rules, forms} {
+		for name := range all {
+			if !names[name] {
+				t.Errorf("the rule for %s is for no field", name)
+			}
 		}
 	}
 }

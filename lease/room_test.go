@@ -1,0 +1,265 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// maxHeldBytes is what a voter may keep for a key of 32 bytes that is held and that nobody else wants, all included. A million then is a third of
+// a gigabyte.
+const maxHeldBytes = 350
+
+// heap returns how many bytes are in use.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestMemoryOfHeldKeys(t *testing.T) {
+	if raced {
+		t.Skip("the race detector takes memory of its own")
+	}
+	const keys = 200_000
+	b := newBooth(t, 1)
+	c := b.sessions[0]
+	b.cycle(c, "warm")
+	before := heap()
+	first := c.number + 1
+	hold := func() { // so that afterwards the names live in the voter only
+		for i, name := range names(keys) {
+			b.ask(c, name)
+			b.win(c)
+			if i%5000 == 0 {
+				b.refresh(c)
+			}
+		}
+	}
+	hold()
+	if got := b.v.Size(); got.Requests != keys {
+		t.Fatalf("%+v", got)
+	}
+	held := heap()
+	if each := float64(held-before) / keys; each > maxHeldBytes {
+		t.Errorf("a held key takes %.0f bytes at a voter, more than %d", each, maxHeldBytes)
+	} else {
+		t.Logf("a held key takes %.0f bytes at a voter", each)
+	}
+	for n := first; n <= c.number; n++ {
+		b.giveBack(c, n)
+		if n%5000 == 0 {
+			b.refresh(c)
+		}
+	}
+	b.refresh(c)
+	b.pass(vote.Skew)
+	if b.v.Keys() != 0 {
+		t.Fatalf("%d keys are remembered", b.v.Keys())
+	}
+	if left := heap() - before; left > 4*keys {
+		t.Errorf("%d bytes are left of keys that were forgotten", left)
+	}
+	runtime.KeepAlive(b)
+}
+
+// What was a crowd of waiters, of keys of which few are left, and of timers takes no room either.
+func TestACrowdThatHasGoneLeavesNothing(t *testing.T) {
+	if raced {
+		t.Skip("the race detector takes memory of its own")
+	}
+	const sessions, keys, waiting = 40, 5000, 2000
+	b := newBooth(t, sessions)
+	for _, c := range b.sessions {
+		b.cycle(c, "warm")
+	}
+	b.pass(vote.Skew)
+	b.refreshAll()
+	before := heap()
+	for i, c := range b.sessions { // all want the same key
+		for range waiting {
+			b.ask(c, "wanted")
+		}
+		for _, name := range names(keys) { // which others want, too
+			b.ask(c, name)
+		}
+		if i%10 == 0 {
+			b.refreshAll()
+		}
+	}
+	grown := heap() - before
+	for i, c := range b.sessions {
+		for n := c.number; n > 1; n-- {
+			b.giveBack(c, n)
+		}
+		if i%10 == 0 {
+			b.refreshAll()
+		}
+	}
+	for range 20 {
+		b.refreshAll()
+		b.pass(time.Second)
+	}
+	if b.v.Keys() != 0 {
+		t.Fatalf("%d keys are remembered", b.v.Keys())
+	}
+	if left := heap() - before; left > grown/20 {
+		t.Errorf("of %d bytes for a crowd %d are left", grown, left)
+	}
+	runtime.KeepAlive(b)
+}
+
+func TestTheSteadyPathAllocatesNothing(t *testing.T) {
+	const sessions = 16
+	nothing := func(name string, warm int, f func(b *booth)) {
+		t.Run(name, func(t *testing.T) {
+			b := newBooth(t, sessions)
+			for range warm {
+				f(b)
+			}
+			if n := testing.AllocsPerRun(1000, func() { f(b) }); n != 0 {
+				t.Errorf("%v allocations", n)
+			}
+		})
+	}
+	key := vote.Key("a-key-of-thirty-two-bytes-length")
+	nothing("one key", 100, func(b *booth) { b.cycle(b.sessions[0], key) })
+
+	many, i := names(1000), 0
+	nothing("keys that come again", 2*len(many), func(b *booth) {
+		i++
+		b.cycle(b.sessions[i%sessions], many[i%len(many)])
+	})
+	nothing("keys that are new", 2*len(many), func(b *booth) {
+		b.pace = 2 * time.Millisecond // each rests for long enough before it comes again
+		i++
+		b.cycle(b.sessions[i%sessions], many[i%len(many)])
+		b.refresh(b.sessions[i%sessions])
+	})
+	nothing("waiters", 100, func(b *booth) {
+		if b.sessions[0].number == 0 {
+			for _, c := range b.sessions {
+				b.ask(c, key)
+			}
+			i = 0
+		}
+		c := b.sessions[i%sessions]
+		b.win(c)
+		n := c.number
+		b.ask(c, key)
+		b.giveBack(c, n)
+		i++
+	})
+	nothing("refreshes", 1, func(b *booth) { b.refreshAll() })
+}
+
+// What was used before is as good as new, whatever it was used for: a voter that has seen much says the same as one that has seen nothing.
+func TestWhatIsUsedAgainIsAsGoodAsNew(t *testing.T) {
+	var v Voter
+	for range 2 * spareMax {
+		e, k := v.spareEntries.get(), v.spareKeys.get()
+		e.held, e.number, e.key = true, 7, k
+		v.extra(e).why = "why"
+		k.name, k.tries = "k", 3
+		k.votes.add(e)
+		k.votes.add(v.copyOf(e))
+		for _, f := range slices.Clone(k.votes.all()) {
+			v.discard(f)
+		}
+		v.spareKeys.put(k)
+		e, k = v.spareEntries.get(), v.spareKeys.get()
+		if *e != (entry{}) || *k != (key{}) || e.rare().why != "" || v.extra(e).why != "" {
+			t.Fatalf("%+v, %+v", e, k)
+		}
+	}
+	if n := len(v.spareEntries.free); n > spareMax {
+		t.Errorf("%d entries are kept", n)
+	}
+	var many spare[key]
+	for range 2 * spareMax {
+		many.put(&key{})
+	}
+	if n := len(many.free); n != spareMax {
+		t.Errorf("%d keys are kept", n)
+	}
+}
+
+// A few is compared with a list, a line with a list, and timers come in the order of their times.
+func TestListsThatSaveRoom(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, most := range []int{1, 2, 5, 3000} {
+		var l few
+		var want []*entry
+		for range 10 * most {
+			n := len(want)
+			if grow := rng.IntN(most) >= n; grow {
+				e, i := &entry{}, rng.IntN(n+1)
+				l.insert(i, e)
+				want = slices.Insert(want, i, e)
+			} else {
+				i := rng.IntN(n)
+				if e := want[i]; rng.IntN(2) == 0 {
+					l.remove(e)
+				} else {
+					l.delete(i)
+				}
+				want = slices.Delete(want, i, i+1)
+			}
+			if !slices.Equal(l.all(), want) || l.empty() != (len(want) == 0) {
+				t.Fatalf("%d entries, not %d", len(l.all()), len(want))
+			}
+		}
+	}
+
+	var q line
+	var added, taken vote.Instant
+	for _, up := range []int{3, 5000, 10, 1} { // to so many, and back to a third
+		for q.len() < up || rng.IntN(100) > 0 {
+			if q.len() < up || rng.IntN(2) == 0 {
+				added++
+				q.add(resting{at: added})
+			}
+			for q.len() > up/3 && rng.IntN(2) == 0 {
+				if taken++; q.first().at != taken || q.take().at != taken {
+					t.Fatal("out of order")
+				}
+			}
+			if q.len() != int(added-taken) {
+				t.Fatalf("%d, not %d", q.len(), added-taken)
+			}
+			if q.len() >= up {
+				break
+			}
+		}
+		for q.len() > up/3 {
+			if taken++; q.take().at != taken {
+				t.Fatal("out of order")
+			}
+		}
+		if c := cap(q.all); c > roomy && c > 9*(q.len()+1) {
+			t.Errorf("room for %d when there are %d", c, q.len())
+		}
+	}
+
+	var h reminders
+	var times []vote.Instant
+	for range 5000 {
+		if len(h) == 0 || rng.IntN(3) > 0 {
+			at := vote.Instant(rng.IntN(1000))
+			h.add(reminder{at: at})
+			times = append(times, at)
+			continue
+		}
+		slices.Sort(times)
+		if r := h.take(); r.at != times[0] {
+			t.Fatalf("%d comes before %d", r.at, times[0])
+		}
+		times = times[1:]
+	}
+}
