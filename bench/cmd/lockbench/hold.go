@@ -71,7 +71,7 @@ func (c *course) take(ctx context.Context, s *service, node int, name string, n 
 		return err
 	}
 	start := time.Now()
-	if err := c.call(ctx, s, node, "take", load.HoldArgs{Name: name, N: n}, nil); err != nil {
+	if err := c.call(ctx, s, node, "take", load.HoldArgs{Name: name}, nil); err != nil {
 		return err
 	}
 	c.add(holding(n), s.name, mTake, float64(n)/time.Since(start).Seconds())

@@ -45,7 +45,7 @@ func memory(ctx context.Context, o *options, r *results) error {
 			return err
 		}
 		start := time.Now()
-		if err := holder.Call(ctx, "take", load.HoldArgs{Name: fmt.Sprintf("memory%d", i), N: n}, nil); err != nil {
+		if err := holder.Call(ctx, "take", load.HoldArgs{Name: fmt.Sprintf("memory%d", i)}, nil); err != nil {
 			return err
 		}
 		took := time.Since(start)

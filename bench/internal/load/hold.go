@@ -11,11 +11,8 @@ import (
 // takers is how many callers take, and give back, many locks at once.
 const takers = 256
 
-// HoldArgs say how many locks to take.
-type HoldArgs struct {
-	Name string
-	N    int
-}
+// HoldArgs say which keys to take.
+type HoldArgs struct{ Name string }
 
 // Held are locks that are held.
 type Held struct{ unlocks []peer.Unlock }
@@ -23,7 +20,7 @@ type Held struct{ unlocks []peer.Unlock }
 // Room makes room for n locks, so that the list doesn't count as what they take.
 func (h *Held) Room(n int) { h.unlocks = make([]peer.Unlock, n) }
 
-// Take takes locks, each of its own key. There must be room.
+// Take takes as many locks as there is room for, each of its own key.
 func (h *Held) Take(ctx context.Context, n peer.Node, a HoldArgs) error {
 	return each(ctx, len(h.unlocks), func(ctx context.Context, i int) (err error) {
 		if holder, ok := n.(peer.Holder); ok {
