@@ -59,11 +59,26 @@ type systemClock struct {
 	start time.Time    // with its monotonic part
 	awake sleeplessRef // what the clock that goes on in sleep showed at start
 	ahead peak         // how much further the wall clock has run than that clock, in nanoseconds; never below zero
+
+	asleep peak         // how much further the clock that goes on in sleep has run than the monotonic one, as far as is known
+	looked atomic.Int64 // when that was looked at, by the monotonic clock
+	apart  atomic.Int64 // how far the wall clock stood from the monotonic one then
 }
+
+const (
+	// lookAfter is for how long the clock that goes on in sleep isn't read again: reading it is a call of the system, which costs as much as all the
+	// rest of a reading several times over.
+	lookAfter = time.Millisecond
+	// leap is a change between the other two clocks after which it is read at once. Sleep of any length shows there, unless somebody sets the wall
+	// clock back within that millisecond, by just as long.
+	leap = 50 * time.Microsecond
+)
 
 func newSystemClock() *systemClock {
 	start := time.Now()
-	return &systemClock{start: start, awake: readSleepless()}
+	c := &systemClock{start: start, awake: readSleepless()}
+	c.looked.Store(int64(-lookAfter))
+	return c
 }
 
 func (c *systemClock) read() (t time.Time, slow, fast time.Duration) {
@@ -71,8 +86,27 @@ func (c *systemClock) read() (t time.Time, slow, fast time.Duration) {
 	// so that a pause here can't push the fast clock ahead for ever.
 	t = time.Now()
 	slow = t.Sub(c.start)
-	fast = c.awake.since(slow)
-	return t, slow, c.fastest(fast, time.Duration(t.UnixNano()-c.start.UnixNano()))
+	wall := time.Duration(t.UnixNano() - c.start.UnixNano())
+	if apart := wall - slow; slow-time.Duration(c.looked.Load()) >= lookAfter || (apart-time.Duration(c.apart.Load())).Abs() > leap {
+		c.look(apart)
+	}
+	return t, slow, c.fastest(slow+time.Duration(c.asleep.v.Load()), wall)
+}
+
+// look finds out how much further the clock that goes on in sleep has run.
+func (c *systemClock) look(apart time.Duration) {
+	const tries = 3
+	for range tries {
+		awake := c.awake.since(time.Since(c.start))
+		after := time.Since(c.start)
+		// Read before the other clock, this one is behind by what passes in between, never ahead: so sleep isn't seen where there was none. What it is behind by
+		// is small, or it is read again.
+		if asleep := awake - after; c.asleep.of(int64(asleep)) <= int64(asleep)+int64(leap) {
+			break
+		}
+	}
+	c.looked.Store(int64(time.Since(c.start)))
+	c.apart.Store(int64(apart))
 }
 
 // fastest returns how much time has passed at most, by the clock that goes on in sleep and by the wall clock.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -121,7 +122,7 @@ func (l *loop) run(ctx context.Context) {
 				if ctx.Err() != nil {
 					return
 				}
-				l.round()
+				l.rounds()
 			}
 		}
 		select {
@@ -137,12 +138,25 @@ func (l *loop) run(ctx context.Context) {
 func (l *loop) work() {
 	defer l.guard()
 	for range roundsMax {
-		l.round()
+		l.rounds()
 		if l.pass() {
 			return
 		}
 	}
 	l.box.handOver()
+}
+
+// rounds does a round, and writes what was said. Where other calls are under way it first lets every goroutine go on that can: what they have to say then goes
+// into the same writes, each of which costs more than a whole round.
+func (l *loop) rounds() {
+	l.round()
+	if len(l.calls.m)+len(l.released.m) > 1 && len(l.said) > 0 {
+		runtime.Gosched()
+		if l.box.waits() {
+			l.round()
+		}
+	}
+	l.flush()
 }
 
 // pass gives up the turn, unless there is something to do.
@@ -208,7 +222,7 @@ func (t *timer) set(c clocks, now vote.Instant, d time.Duration, wake chan<- str
 	})
 }
 
-// round takes in what waits, and hands out what comes of it. The caller has the turn.
+// round takes in what waits, and hands out what comes of it; flush has it written. The caller has the turn.
 func (l *loop) round() {
 	urgent := l.box.take(true, l.spareU)
 	if len(l.backlog) == 0 {
@@ -233,7 +247,6 @@ func (l *loop) round() {
 		l.node.Tick(now)
 		l.handOut(now)
 	}
-	l.flush()
 	d := l.node.Next(now)
 	if d <= 0 {
 		d = napTime
@@ -328,7 +341,7 @@ func (l *loop) say(c vote.Conn, later bool) {
 	l.said = append(l.said, spoken{c, later})
 }
 
-// flush has written what was said in this round.
+// flush has written what was said since the last time.
 func (l *loop) flush() {
 	for _, s := range l.said {
 		l.links.Flush(s.conn, s.later)

@@ -169,6 +169,13 @@ func (b *mailbox) take(urgent bool, spare []input) []input {
 	return in
 }
 
+// waits reports whether there is something to take.
+func (b *mailbox) waits() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.urgent.inputs)+len(b.ordered.inputs) > 0
+}
+
 // pass gives up the turn, unless something waits.
 func (b *mailbox) pass() bool {
 	b.mu.Lock()

@@ -80,7 +80,7 @@ func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 	}
 	p.lastConn++
 	l.id = p.lastConn
-	p.links[l.id] = l
+	p.setLink(l.id, l)
 	p.running.Add(1)
 	return l, nil
 }
@@ -106,7 +106,7 @@ func (p *Port) remove(l *link) {
 	p.forget(l.socket)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.links, l.id)
+	p.setLink(l.id, nil)
 }
 
 // read hands over messages until there are no more.

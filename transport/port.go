@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -89,8 +90,9 @@ type Port struct {
 	mu       sync.Mutex
 	isClosed bool
 	lastConn vote.Conn
-	links    map[vote.Conn]*link
 	sockets  map[*net.TCPConn]struct{} // every open one, so that Close can end them all
+
+	links atomic.Pointer[map[vote.Conn]*link] // a new map at each change, made under mu: each word looks one up
 
 	running sync.WaitGroup // goroutines of the port, and calls that make connections
 	count   counters
@@ -122,10 +124,11 @@ func listen(cfg Config, b build) (*Port, error) {
 	}
 	p := &Port{
 		build: b, handler: cfg.Handler, logger: cfg.Logger,
-		own:   offer{self: cfg.Self, low: b.low, high: b.high, terms: cfg.Terms.normal(), rhoPerMille: b.rhoPerMille},
-		slots: make(chan struct{}, maxHandshakes),
-		links: map[vote.Conn]*link{}, sockets: map[*net.TCPConn]struct{}{},
+		own:     offer{self: cfg.Self, low: b.low, high: b.high, terms: cfg.Terms.normal(), rhoPerMille: b.rhoPerMille},
+		slots:   make(chan struct{}, maxHandshakes),
+		sockets: map[*net.TCPConn]struct{}{},
 	}
+	p.links.Store(&map[vote.Conn]*link{})
 	if p.logger == nil {
 		p.logger = slog.New(slog.DiscardHandler)
 	}
@@ -231,10 +234,17 @@ func (p *Port) CloseConn(c vote.Conn) {
 	}
 }
 
-func (p *Port) find(c vote.Conn) *link {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.links[c]
+func (p *Port) find(c vote.Conn) *link { return (*p.links.Load())[c] }
+
+// setLink puts a link into the map, or with nil takes it out; mu is held.
+func (p *Port) setLink(c vote.Conn, l *link) {
+	links := maps.Clone(*p.links.Load())
+	if l == nil {
+		delete(links, c)
+	} else {
+		links[c] = l
+	}
+	p.links.Store(&links)
 }
 
 // Close ends everything at once, as a crash would look from outside, and returns when every goroutine of the port has ended
@@ -258,7 +268,7 @@ func (p *Port) shut() bool {
 		return false
 	}
 	p.isClosed = true
-	links := slices.Collect(maps.Values(p.links))
+	links := slices.Collect(maps.Values(*p.links.Load()))
 	sockets := slices.Collect(maps.Keys(p.sockets))
 	p.mu.Unlock()
 	p.stop() // first, so that whoever finds a socket closed also finds out why

@@ -56,8 +56,6 @@ func (p *Port) Stats() Stats {
 			s.Refused[vote.Reason(r)] = n
 		}
 	}
-	p.mu.Lock()
-	s.Links = uint64(len(p.links))
-	p.mu.Unlock()
+	s.Links = uint64(len(*p.links.Load()))
 	return s
 }
