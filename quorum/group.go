@@ -110,7 +110,7 @@ func (q *Requester) ungroup(r *request) {
 	if len(g.members) > 0 {
 		return
 	}
-	q.ends1st.gone(g.until)
+	q.endsNext.gone(g.until)
 	i := slices.Index(q.groups, g)
 	q.groups = slices.Delete(q.groups, i, i+1)
 	*g = group{members: g.members}
@@ -140,7 +140,7 @@ func remove(list *[]*request, r *request) {
 
 // tellCover tells until when a group's leases may be used.
 func (q *Requester) tellCover(g *group) {
-	q.ends1st.come(g.until)
+	q.endsNext.come(g.until)
 	e := q.tell(EventCover, 0)
 	e.Group, e.Until = g.id, g.until
 }
@@ -167,7 +167,7 @@ func (q *Requester) reckon() {
 
 func (q *Requester) reckonGroup(g *group) {
 	if until := q.ends(g); until != g.until {
-		q.ends1st.gone(g.until)
+		q.endsNext.gone(g.until)
 		g.until = until
 		q.tellCover(g)
 	}
@@ -175,7 +175,7 @@ func (q *Requester) reckonGroup(g *group) {
 
 // expire ends the leases whose instant has come. Lost is lost, whatever arrives later.
 func (q *Requester) expire() {
-	if q.now.Fast < q.ends1st.at {
+	if q.now.Fast < q.endsNext.at {
 		return
 	}
 	for i := 0; i < len(q.groups); i++ {
@@ -201,13 +201,13 @@ func (q *Requester) expire() {
 
 // firstEnd returns when the first group's leases end.
 func (q *Requester) firstEnd() vote.Instant {
-	if e := &q.ends1st; e.stale {
+	if e := &q.endsNext; e.stale {
 		*e = earliest{at: vote.Never}
 		for _, g := range q.groups {
 			e.come(g.until)
 		}
 	}
-	return q.ends1st.at
+	return q.endsNext.at
 }
 
 // earliest is the earliest of some instants, so that not all have to be looked at with each message. It may be too early while it is stale.

@@ -3,6 +3,7 @@ package quorum
 import (
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -150,5 +151,64 @@ func TestARefreshCostsTheSameHoweverManyLeasesAreHeld(t *testing.T) {
 	}
 	if none, many := said(0), said(5000); none != 3 || many != none {
 		t.Errorf("%d words with nothing held, %d with 5000 leases", none, many)
+	}
+}
+
+// The earliest of many instants is kept, and not looked for each time. It must follow when what it was of is over or put off, or the node would wake up for nothing.
+func TestNothingIsDueBeforeItsTime(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	check := func() {
+		t.Helper()
+		due := min(b.q.refreshAt, b.q.beforeEnds())
+		for _, p := range b.q.peers {
+			due = min(due, p.refreshAt, p.lastWord.Add(b.q.patience(p)))
+		}
+		for _, g := range b.q.groups {
+			due = min(due, g.until)
+		}
+		for _, r := range b.q.lengths {
+			due = min(due, r.rare.extendAt)
+		}
+		if b.q.ending.len() > 0 {
+			due = min(due, b.q.ending.first().at)
+		}
+		if next := b.q.Next(); next != due {
+			t.Fatalf("due after %v, and Next says %v", due.Sub(b.now.Fast), next.Sub(b.now.Fast))
+		}
+	}
+	var own []vote.Number
+	for i := range 3 {
+		ask := Exclusive(vote.Key("k"+string(rune('0'+i))), false)
+		ask.Length = ttl / 8 * time.Duration(i+1)
+		n, err := b.q.Lock(b.now, ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range b.names[:2] {
+			b.promise(v, n, vote.Serial(i+1), 100)
+			b.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: vote.Serial(i + 1), Sent: b.now.Fast})
+			check()
+		}
+		b.granted(n, true)
+		own = append(own, n)
+	}
+	for range 8 {
+		b.pass(ttl / 64)
+		check()
+		for _, v := range b.names[:2] { // the last is put off, and not the first alone
+			b.say(v, vote.Message{Kind: vote.KindExtended, Number: own[2], Serial: 3, Sent: b.now.Fast})
+			check()
+		}
+	}
+	b.q.Release(b.now, own[1])
+	b.drain()
+	check()
+	for len(b.q.groups) > 0 {
+		b.pass(ttl / 64)
+		check()
+	}
+	if len(b.q.lengths) != 0 || b.q.firstEnd() != vote.Never || b.q.firstExtension() != vote.Never {
+		t.Error("something is due of leases that are over")
 	}
 }

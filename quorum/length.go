@@ -71,7 +71,7 @@ func extendEvery(r *request) time.Duration {
 func (q *Requester) keepUp(r *request) {
 	if r.rare.extendAt == 0 {
 		r.rare.extendAt = q.now.Fast.Add(extendEvery(r))
-		q.extends1st.come(r.rare.extendAt)
+		q.extendsNext.come(r.rare.extendAt)
 		q.lengths = append(q.lengths, r)
 	}
 }
@@ -79,7 +79,7 @@ func (q *Requester) keepUp(r *request) {
 // letGo ends that.
 func (q *Requester) letGo(r *request) {
 	if r.rare != nil && r.rare.extendAt != 0 {
-		q.extends1st.gone(r.rare.extendAt)
+		q.extendsNext.gone(r.rare.extendAt)
 		r.rare.extendAt = 0
 		q.lengths = slices.DeleteFunc(q.lengths, func(o *request) bool { return o == r })
 	}
@@ -87,7 +87,7 @@ func (q *Requester) letGo(r *request) {
 
 // extendDue extends the votes whose time has come.
 func (q *Requester) extendDue() {
-	if q.now.Fast < q.extends1st.at {
+	if q.now.Fast < q.extendsNext.at {
 		return
 	}
 	for _, r := range q.lengths {
@@ -100,19 +100,19 @@ func (q *Requester) extendDue() {
 		}
 		q.extend(r, ^Set(0))
 	}
-	q.extends1st.stale = true
+	q.extendsNext.stale = true
 	q.firstExtension()
 }
 
 // firstExtension returns when the first votes are to be extended.
 func (q *Requester) firstExtension() vote.Instant {
-	if e := &q.extends1st; e.stale {
+	if e := &q.extendsNext; e.stale {
 		*e = earliest{at: vote.Never}
 		for _, r := range q.lengths {
 			e.come(r.rare.extendAt)
 		}
 	}
-	return q.extends1st.at
+	return q.extendsNext.at
 }
 
 // lapsed takes a voter's word that a vote has outlasted its request's length.

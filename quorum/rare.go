@@ -54,7 +54,7 @@ func (b *ballot) yielded(place int) vote.Serial {
 	return b.rare.votes[place].yielded
 }
 
-// wanted returns the slot that a voter was asked for instead of another; zero for none.
+// want returns the slot that a voter was asked for instead of another; zero for none.
 func (b *ballot) want(place int) vote.Slot {
 	if b.rare == nil {
 		return 0

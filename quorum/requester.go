@@ -29,33 +29,33 @@ type Requester struct {
 	out    []vote.Outbound
 	events []Event
 	electorates
-	peers               []*peer // by place
-	requests            map[vote.Number]*request
-	seats               map[vote.Number]*request                    // leases that were passed on, by the numbers of those who have them
-	heads               map[vote.Key]*request                       // who stands first in line for a key
-	lines               map[vote.Key]*line                          // those that have more to them than a head
-	most                struct{ requests, seats, heads, lines int } // how large these maps may have grown; see drop
-	pending             []*request                                  // in any order
-	last                vote.Number
-	seen                vote.Token // the largest token seen on any key
-	median              vote.Micros
-	clocked             bool         // median is known
-	refreshAt           vote.Instant // when the sessions are refreshed next, all together
-	groups              []*group     // in order of their sets and floors
-	lastGroup           GroupID
-	uncovered           []vote.Number  // ballots whose votes agree, while their sessions must be refreshed first
-	trying              sliding[timed] // TryLocks, by when they end
-	ending              sliding[timed] // releases, by when they are given up
-	lengths             []*request     // those with a length of their own whose votes are to be extended
-	extends1st, ends1st earliest       // of those, and of the groups
-	barred              bool           // some voter didn't give some request the slot that it was asked for
-	turned              bool           // some voter has turned some request down
-	looks               []*look        // that are under way
-	watches             []*watch
-	nonce               uint64
-	nameTaken           bool
-	count               Counters
-	free                pools
+	peers                 []*peer // by place
+	requests              map[vote.Number]*request
+	seats                 map[vote.Number]*request                    // leases that were passed on, by the numbers of those who have them
+	heads                 map[vote.Key]*request                       // who stands first in line for a key
+	lines                 map[vote.Key]*line                          // those that have more to them than a head
+	most                  struct{ requests, seats, heads, lines int } // how large these maps may have grown; see drop
+	pending               []*request                                  // in any order
+	last                  vote.Number
+	seen                  vote.Token // the largest token seen on any key
+	median                vote.Micros
+	clocked               bool         // median is known
+	refreshAt             vote.Instant // when the sessions are refreshed next, all together
+	groups                []*group     // in order of their sets and floors
+	lastGroup             GroupID
+	uncovered             []vote.Number  // ballots whose votes agree, while their sessions must be refreshed first
+	trying                sliding[timed] // TryLocks, by when they end
+	ending                sliding[timed] // releases, by when they are given up
+	lengths               []*request     // those with a length of their own whose votes are to be extended
+	extendsNext, endsNext earliest       // of those, and of the groups
+	barred                bool           // some voter didn't give some request the slot that it was asked for
+	turned                bool           // some voter has turned some request down
+	looks                 []*look        // that are under way
+	watches               []*watch
+	nonce                 uint64
+	nameTaken             bool
+	count                 Counters
+	free                  pools
 }
 
 // Counters count what a requester has done in its life.
@@ -122,7 +122,7 @@ func New(cfg Config, now vote.Now) *Requester {
 	q := &Requester{
 		cfg: cfg, now: now, requests: make(map[vote.Number]*request), seats: make(map[vote.Number]*request),
 		heads: make(map[vote.Key]*request), lines: make(map[vote.Key]*line),
-		extends1st: earliest{at: vote.Never}, ends1st: earliest{at: vote.Never},
+		extendsNext: earliest{at: vote.Never}, endsNext: earliest{at: vote.Never},
 	}
 	q.goBy(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())

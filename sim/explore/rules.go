@@ -28,7 +28,7 @@ func init() {
 
 		// Room that is used again, and what follows from the states of requests and from their groups.
 		"quorum.Requester.free": skip, "quorum.Requester.most": skip, "quorum.Requester.pending": skip, "quorum.request.at": skip,
-		"quorum.Requester.ends1st": skip, "quorum.Requester.extends1st": skip,
+		"quorum.Requester.endsNext": skip, "quorum.Requester.extendsNext": skip,
 
 		// Text for people.
 		"quorum.peer.text": skip, "quorum.peer.quiet": skip, "quorum.peer.drift": skip,
