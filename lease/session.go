@@ -188,7 +188,8 @@ func (s *session) due() vote.Instant {
 }
 
 // advanceSessions ends what is past its time. Other timers fire all the time, at each key that is forgotten for one, so it looks at all sessions only
-// if it doesn't know when the first of them is due: sessionsDue says so, unless moved says that one was put off since.
+// if it doesn't know when the first of them is due: sessionsDue says so, unless moved says that one was put off since. Without moved it would
+// wake up for nothing.
 func (v *Voter) advanceSessions() {
 	if v.moved || v.now.Slow >= v.sessionsDue {
 		v.moved, v.sessionsDue = false, vote.Never
