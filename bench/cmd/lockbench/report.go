@@ -101,24 +101,25 @@ func callersText(n int) string {
 }
 
 func handoverTable(r *results) *table.Table {
-	t := table.New("", "between nodes, a second", "locks, a second", "fairness", "processor, µs a lock", "packets a lock")
+	t := table.New("", "between nodes, a second", "locks, a second", "fairness", "longest wait, ms", "processor, µs a lock", "packets a lock")
 	for _, s := range serviceNames {
 		if len(r.values(wHandover, s, mBetween)) == 0 {
 			continue
 		}
 		t.Row(s, table.Spread(r.values(wHandover, s, mBetween)), table.Spread(r.values(wHandover, s, mPerSecond)), table.Spread(r.values(wHandover, s, mJain)),
+			table.Spread(r.values(wHandover, s, mLongest)),
 			table.Number(r.median(wHandover, s, mCPU)), table.Number(r.median(wHandover, s, mPackets)))
 	}
 	return t
 }
 
 func localTable(r *results) *table.Table {
-	t := table.New("", "locks, a second", "fairness", "÷ locks a second among nodes")
+	t := table.New("", "locks, a second", "fairness", "longest wait, ms", "÷ locks a second among nodes")
 	for _, s := range serviceNames {
 		if len(r.values(wLocal, s, mPerSecond)) == 0 {
 			continue
 		}
-		t.Row(s, table.Spread(r.values(wLocal, s, mPerSecond)), table.Spread(r.values(wLocal, s, mJain)),
+		t.Row(s, table.Spread(r.values(wLocal, s, mPerSecond)), table.Spread(r.values(wLocal, s, mJain)), table.Spread(r.values(wLocal, s, mLongest)),
 			table.Ratio(r.median(wLocal, s, mPerSecond), r.median(wHandover, s, mPerSecond)))
 	}
 	return t
