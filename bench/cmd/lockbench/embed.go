@@ -148,33 +148,39 @@ func joinAndLock(ctx context.Context, f *fleet, o *options, r *results, m *small
 
 // idleMesh watches a mesh that does nothing.
 func idleMesh(ctx context.Context, o *options, r *results, m *smallMesh) error {
-	var cpu []time.Duration
-	read := func() (all []time.Duration) {
-		for _, p := range m.nodes {
-			t, _ := cpuTime([]int{p.Pid()})
-			all = append(all, t)
-		}
-		return all
+	var pids []int
+	for _, p := range m.nodes {
+		pids = append(pids, p.Pid())
 	}
-	start, net := time.Now(), traffic{}
-	cpu = read()
-	net, _ = loopback()
+	read := func() (cpu []time.Duration, bytes, writes float64, known bool) {
+		for _, pid := range pids {
+			t, ok := cpuTime([]int{pid})
+			if !ok {
+				return nil, 0, 0, false
+			}
+			cpu = append(cpu, t)
+		}
+		bytes, writes, known = written(pids)
+		return cpu, bytes, writes, known
+	}
+	cpu, bytes, writes, known := read()
+	start := time.Now()
 	if err := doNothing(ctx, o.idle); err != nil {
 		return err
 	}
-	after, took := read(), time.Since(start)
-	netAfter, known := loopback()
-	for i, p := range m.nodes {
-		r.add(wEmbed, peers(watched), mIdleCPU, 100*float64(after[i]-cpu[i])/float64(took))
-		if bytes, ok := resident(p.Pid()); ok {
+	cpuAfter, bytesAfter, writesAfter, stillKnown := read()
+	took := time.Since(start)
+	if !known || !stillKnown {
+		return nil
+	}
+	links := float64(watched * (watched - 1)) // in one direction each
+	r.add(wEmbed, peers(watched), mBytes, (bytesAfter-bytes)/took.Seconds()/links)
+	r.add(wEmbed, peers(watched), mWrites, (writesAfter-writes)/took.Seconds()/links)
+	for i, pid := range pids {
+		r.add(wEmbed, peers(watched), mIdleCPU, 100*float64(cpuAfter[i]-cpu[i])/float64(took))
+		if bytes, ok := resident(pid); ok {
 			r.add(wEmbed, peers(watched), mResident, bytes)
 		}
-	}
-	if known {
-		t := netAfter.since(net)
-		links := float64(watched * (watched - 1)) // in one direction each
-		r.add(wEmbed, peers(watched), mBytes, t.bytes/took.Seconds()/links)
-		r.add(wEmbed, peers(watched), mPacketsPS, t.packets/took.Seconds()/links)
 	}
 	say("  idle with %d peers: %.4f %% of a core, %.1f MB resident", watched-1, r.median(wEmbed, peers(watched), mIdleCPU), r.median(wEmbed, peers(watched), mResident)/1e6)
 	return nil
@@ -217,15 +223,15 @@ func embedTable(r *results) *table.Table {
 	}
 	row("resident memory of the program that joins a mesh of three, MB", peers(watched), mResident, mega)
 	row("its processor time while idle, % of a core", peers(watched), mIdleCPU, 1)
-	row("traffic of an idle mesh of three, bytes a second from one node to another", peers(watched), mBytes, 1)
-	row("the same in packets a second", peers(watched), mPacketsPS, 1)
+	row("what nodes of an idle mesh of three write to each other but gossip, bytes a second from one to another", peers(watched), mBytes, 1)
+	row("the same in writes a second", peers(watched), mWrites, 1)
 	row("from Join to the first lock, a node that is no voter on a mesh that runs, ms", nameEmbedded, mFirstLock, 1)
 	return t
 }
 
 // extraSections are those that are measured once.
 func extraSections(r *results, o *options, section func(title, text string, t *table.Table)) {
-	section("Leases that are held", fmt.Sprintf("Nobody uses them, for %v. The holder is one process; redsync's renews each lock three times per TTL (%v). Traffic is that of the whole machine, less what it was without leases.", o.idle, peer.TTL), holdTable(r, o))
+	section("Leases that are held", fmt.Sprintf("Nobody uses them, for %v. The holder is one process; redsync's renews each lock three times per TTL (%v). What is written is what all processes of the service send, but for gossip.", o.idle, peer.TTL), holdTable(r, o))
 	section("Memory", "Live bytes in lockmesh's processes for each key of 32 bytes, the caller's handle included, at a node that holds the keys and is no voter, and at a voter.", memoryTable(r, o))
 	section("Embedding", fmt.Sprintf("What it costs to have lockmesh in a program, TLS off. Idle is for %v.", o.idle), embedTable(r))
 }

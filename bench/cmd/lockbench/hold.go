@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 const (
 	mHolderCPU = "processor of the holder, % of a core"
 	mOthersCPU = "processor of all others, % of a core"
-	mBytes     = "bytes per second"
-	mPacketsPS = "packets per second"
+	mBytes     = "bytes written per second"
+	mWrites    = "writes per second"
 	mTake      = "taken per second"
 )
 
@@ -39,10 +40,9 @@ func (c *course) hold(ctx context.Context) error {
 		if err := doNothing(ctx, c.idle); err != nil {
 			return err
 		}
-		idle := w.end()
-		c.holds(0, s.name, idle, still{})
+		c.holds(0, s.name, w.end())
 		for _, n := range counts {
-			if err := c.holdSome(ctx, s, n, idle); err != nil {
+			if err := c.holdSome(ctx, s, n); err != nil {
 				return fmt.Errorf("%s of %s: %w", wHold, s.name, err)
 			}
 		}
@@ -50,7 +50,7 @@ func (c *course) hold(ctx context.Context) error {
 	return nil
 }
 
-func (c *course) holdSome(ctx context.Context, s *service, n int, idle still) error {
+func (c *course) holdSome(ctx context.Context, s *service, n int) error {
 	if err := c.take(ctx, s, 0, fmt.Sprintf("hold%d", n), n); err != nil {
 		return err
 	}
@@ -59,9 +59,8 @@ func (c *course) holdSome(ctx context.Context, s *service, n int, idle still) er
 		return err
 	}
 	got := w.end()
-	c.holds(n, s.name, got, idle)
-	say("  %-21s holds %6d: holder %.2f %% of a core, others %.2f %%; %.0f bytes/s, %.0f packets/s more than idle",
-		s.name, n, got.holder, got.others, got.bytes-idle.bytes, got.packets-idle.packets)
+	c.holds(n, s.name, got)
+	say("  %-21s holds %6d: holder %.2f %% of a core, others %.2f %%; %.0f bytes/s in %.0f writes", s.name, n, got.holder, got.others, got.bytes, got.writes)
 	return c.call(ctx, s, 0, "release", none{}, nil)
 }
 
@@ -78,45 +77,47 @@ func (c *course) take(ctx context.Context, s *service, node int, name string, n 
 	return nil
 }
 
-func (c *course) holds(n int, service string, got, idle still) {
+func (c *course) holds(n int, service string, got still) {
 	c.add(holding(n), service, mHolderCPU, got.holder)
 	c.add(holding(n), service, mOthersCPU, got.others)
-	if n > 0 {
-		c.add(holding(n), service, mBytes, got.bytes-idle.bytes)
-		c.add(holding(n), service, mPacketsPS, got.packets-idle.packets)
-	}
+	c.add(holding(n), service, mBytes, got.bytes)
+	c.add(holding(n), service, mWrites, got.writes)
 }
 
-// still is what a service does while nobody asks it for anything: processor time in percent of a core, and traffic per second of everyone on this machine.
-type still struct{ holder, others, bytes, packets float64 }
+// still is what a service does while nobody asks it for anything: processor time in percent of a core, and what all of its processes write in a second. It is
+// no number where that isn't known.
+type still struct{ holder, others, bytes, writes float64 }
 
 type watch struct {
-	service        *service
-	start          time.Time
-	holder, others time.Duration
-	net            traffic
-}
-
-func (w *watch) read() (holder, others time.Duration, net traffic) {
-	first := w.service.nodes[0].Pid()
-	holder, _ = cpuTime([]int{first})
-	all, _ := cpuTime(w.service.pids())
-	net, _ = loopback()
-	return holder, all - holder, net
+	service *service
+	start   time.Time
+	before  still // in seconds, and in all
 }
 
 func newWatch(s *service) *watch {
 	w := &watch{service: s, start: time.Now()}
-	w.holder, w.others, w.net = w.read()
+	w.before = w.read()
 	return w
 }
 
+func (w *watch) read() (s still) {
+	holder, ok := cpuTime([]int{w.service.nodes[0].Pid()})
+	all, ok2 := cpuTime(w.service.pids())
+	if s.holder, s.others = holder.Seconds(), (all - holder).Seconds(); !ok || !ok2 {
+		s.holder, s.others = math.NaN(), math.NaN()
+	}
+	if s.bytes, s.writes, ok = written(w.service.pids()); !ok {
+		s.bytes, s.writes = math.NaN(), math.NaN()
+	}
+	return s
+}
+
 func (w *watch) end() still {
-	holder, others, net := w.read()
-	took := time.Since(w.start).Seconds()
-	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / took }
-	t := net.since(w.net)
-	return still{percent(holder - w.holder), percent(others - w.others), t.bytes / took, t.packets / took}
+	now, took := w.read(), time.Since(w.start).Seconds()
+	return still{
+		100 * (now.holder - w.before.holder) / took, 100 * (now.others - w.before.others) / took,
+		(now.bytes - w.before.bytes) / took, (now.writes - w.before.writes) / took,
+	}
 }
 
 func doNothing(ctx context.Context, d time.Duration) error {
@@ -131,7 +132,7 @@ func doNothing(ctx context.Context, d time.Duration) error {
 }
 
 func holdTable(r *results, o *options) *table.Table {
-	t := table.New("", "leases held", "taken, a second", "processor of the holder, % of a core", "of all others, % of a core", "bytes a second, more than idle", "packets a second, more than idle")
+	t := table.New("", "leases held", "taken, a second", "processor of the holder, % of a core", "of all others, % of a core", "bytes written, a second", "writes, a second")
 	counts := slices.Concat([]int{0, heldByOthers}, o.held)
 	slices.Sort(counts)
 	counts = slices.Compact(counts)
@@ -141,7 +142,7 @@ func holdTable(r *results, o *options) *table.Table {
 				continue
 			}
 			t.Row(s, table.Whole(n), table.Number(r.median(holding(n), s, mTake)), table.Number(r.median(holding(n), s, mHolderCPU)), table.Number(r.median(holding(n), s, mOthersCPU)),
-				table.Number(r.median(holding(n), s, mBytes)), table.Number(r.median(holding(n), s, mPacketsPS)))
+				table.Number(r.median(holding(n), s, mBytes)), table.Number(r.median(holding(n), s, mWrites)))
 		}
 	}
 	return t

@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/lockmesh/lockmesh/bench/internal/table"
@@ -32,7 +31,9 @@ func report(r *results, o *options) string {
 		}
 	}
 	section("Machine", fmt.Sprintf("Medians of %d rounds of %v each, and in brackets from the least to the largest.", o.rounds, o.length), machineTable(r))
-	section("In short", "What lockmesh does, divided by what it is compared with. Less is better for latency, and more for everything else.", goals(r))
+	for _, g := range comparisons {
+		section("Compared with "+g.with, g.text, goals(r, g))
+	}
 	section("Latency", "One caller takes a key that nobody else wants, and gives it back: a new key each time, and always the same one. In microseconds. The limit is one message to two peers at once, and the first answer.", latencyTable(r))
 	section("Throughput", "Locks that are taken and given back in a second, by callers in one process with a key each. The limit counts answers, of which a lock that is taken and given back needs two.", throughputTable(r, mPerSecond, true))
 	section("What a lock costs", "Processor time of all processes of the service for each lock that is taken and given back (of the limit: for each answer), in microseconds.", throughputTable(r, mCPU, false))
@@ -101,66 +102,77 @@ func callersText(n int) string {
 }
 
 func handoverTable(r *results) *table.Table {
-	t := table.New("", "between nodes, a second", "locks, a second", "fairness", "processor, µs a lock", "packets a lock")
+	t := table.New("", "between nodes, a second", "locks, a second", "fairness", "longest wait, ms", "processor, µs a lock", "packets a lock")
 	for _, s := range serviceNames {
 		if len(r.values(wHandover, s, mBetween)) == 0 {
 			continue
 		}
 		t.Row(s, table.Spread(r.values(wHandover, s, mBetween)), table.Spread(r.values(wHandover, s, mPerSecond)), table.Spread(r.values(wHandover, s, mJain)),
+			table.Spread(r.values(wHandover, s, mLongest)),
 			table.Number(r.median(wHandover, s, mCPU)), table.Number(r.median(wHandover, s, mPackets)))
 	}
 	return t
 }
 
 func localTable(r *results) *table.Table {
-	t := table.New("", "locks, a second", "fairness", "÷ locks a second among nodes")
+	t := table.New("", "locks, a second", "fairness", "longest wait, ms", "÷ locks a second among nodes")
 	for _, s := range serviceNames {
 		if len(r.values(wLocal, s, mPerSecond)) == 0 {
 			continue
 		}
-		t.Row(s, table.Spread(r.values(wLocal, s, mPerSecond)), table.Spread(r.values(wLocal, s, mJain)),
+		t.Row(s, table.Spread(r.values(wLocal, s, mPerSecond)), table.Spread(r.values(wLocal, s, mJain)), table.Spread(r.values(wLocal, s, mLongest)),
 			table.Ratio(r.median(wLocal, s, mPerSecond), r.median(wHandover, s, mPerSecond)))
 	}
 	return t
 }
 
-// goals compares lockmesh with the limit, with the best of those that ask a majority, and with the best of one server.
-func goals(r *results) *table.Table {
-	t := table.New("", nameEmbedded, nameClient, nameEmbeddedTLS, nameClientTLS, "compared with")
-	majorities, singles := []string{nameRedsync, nameRedsyncBatch, nameRedsyncRueidis, nameEtcd}, []string{nameRedis, nameRedisBatched}
-	row := func(what, workload, metric, limitWorkload string, against []string, least bool) {
+// comparison is what lockmesh's numbers are divided by: the best of some services, each time anew.
+type comparison struct {
+	with, text string
+	services   []string
+}
+
+var comparisons = []comparison{
+	{"the limit", "lockmesh's numbers divided by the limit's. For latency less is better, and for the rest, locks that are taken and given back ÷ answers, more.", []string{nameLimit}},
+	{
+		"other majorities", "lockmesh's numbers divided by those of the best that asks a majority of servers. For latency less is better, and for the rest more.",
+		[]string{nameRedsync, nameRedsyncBatch, nameRedsyncRueidis, nameEtcd},
+	},
+	{"one Redis", "The same, with one server that nobody may lose.", []string{nameRedis, nameRedisBatched}},
+}
+
+// goals compares lockmesh in all its kinds with others.
+func goals(r *results, g comparison) *table.Table {
+	kinds := []string{nameEmbedded, nameClient, nameEmbeddedTLS, nameClientTLS}
+	t := table.New(append(append([]string{""}, kinds...), "divided by")...)
+	row := func(what, workload, metric string, least bool) {
 		best, bestName := math.NaN(), ""
-		for _, s := range against {
-			v := r.median(limitWorkload, s, metric)
-			if math.IsNaN(v) || !math.IsNaN(best) && (least != (v < best)) {
+		for _, s := range g.services {
+			v := r.median(workload, s, metric)
+			if math.IsNaN(v) || !math.IsNaN(best) && least != (v < best) {
 				continue
 			}
 			best, bestName = v, s
 		}
 		cells, any := []string{what}, false
-		for _, s := range []string{nameEmbedded, nameClient, nameEmbeddedTLS, nameClientTLS} {
+		for _, s := range kinds {
 			cell := table.Ratio(r.median(workload, s, metric), best)
 			any = any || cell != table.Empty
 			cells = append(cells, cell)
 		}
 		if any {
-			t.Row(append(cells, bestName+" ("+table.Number(best)+")")...)
+			t.Row(append(cells, table.Number(best)+" ("+bestName+")")...)
 		}
 	}
-	limits := []string{nameLimit}
-	for _, against := range [][]string{limits, majorities, singles} {
-		row("acquire p50, new keys", newKey, mAcquire50, newKey, against, true)
-		row("acquire p50, same key", sameKey, mAcquire50, sameKey, against, true)
-		row("lock and unlock p50, new keys", newKey, mCycle50, newKey, against, true)
-		row("acquire p99, new keys", newKey, mAcquire99, newKey, against, true)
-		for _, n := range crowds {
-			row("a second, "+callersText(n), throughputOf(n), mPerSecond, throughputOf(n), against, false)
-		}
-		if !slices.Equal(against, limits) {
-			row("hand-overs between nodes", wHandover, mBetween, wHandover, against, false)
-			row("locks a second, 16 waiters on 4 nodes", wHandover, mPerSecond, wHandover, against, false)
-			row("locks a second within a node", wLocal, mPerSecond, wLocal, against, false)
-		}
+	row("to acquire, p50, new keys, µs", newKey, mAcquire50, true)
+	row("to acquire, p99, new keys, µs", newKey, mAcquire99, true)
+	row("to acquire, p50, same key, µs", sameKey, mAcquire50, true)
+	row("to lock and unlock, p50, new keys, µs", newKey, mCycle50, true)
+	for _, n := range crowds {
+		row("a second, "+callersText(n), throughputOf(n), mPerSecond, false)
 	}
+	row("hand-overs between nodes, a second", wHandover, mBetween, false)
+	row("locks a second, 16 waiters on 4 nodes", wHandover, mPerSecond, false)
+	row("locks a second within a node", wLocal, mPerSecond, false)
 	return t
 }

@@ -23,6 +23,7 @@ const (
 	mPackets               = "packets"
 	mBetween               = "between nodes per second"
 	mJain                  = "fairness"
+	mLongest               = "longest wait ms"
 )
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -174,20 +175,23 @@ func (c *course) handover(ctx context.Context, s *service) error {
 		say("  !!!! %s: %v", s.name, err)
 	}
 	var counts, nodes []float64
+	var longest time.Duration
 	for _, p := range parts {
+		longest = max(longest, p.Longest)
 		counts = append(counts, p.Counts...)
 		nodes = append(nodes, sum(p.Counts))
 	}
 	between := float64(board.HandOvers()) / c.length.Seconds()
-	c.contended(wHandover, s, counts)
+	c.contended(wHandover, s, counts, longest)
 	c.add(wHandover, s.name, mBetween, between)
 	// What was spent before it counted is taken to be in proportion.
 	c.spent(wHandover, s.name, spent, sum(counts)*float64(c.length+gather)/float64(c.length))
-	say("  %-21s handover: %.0f/s, %.0f/s between nodes, fairness %.3f; by node %.0f", s.name, sum(counts)/c.length.Seconds(), between, stats.Jain(counts), nodes)
+	say("  %-21s handover: %.0f/s, %.0f/s between nodes, fairness %.3f, longest wait %.0f ms; by node %.0f", s.name, sum(counts)/c.length.Seconds(), between, stats.Jain(counts), micros(longest)/1000, nodes)
 	return nil
 }
 
-func (c *course) contended(workload string, s *service, counts []float64) {
+func (c *course) contended(workload string, s *service, counts []float64, longest time.Duration) {
+	c.add(workload, s.name, mLongest, micros(longest)/1000)
 	c.add(workload, s.name, mPerSecond, sum(counts)/c.length.Seconds())
 	c.add(workload, s.name, mJain, stats.Jain(counts))
 }
@@ -204,7 +208,7 @@ func (c *course) local(ctx context.Context, s *service) error {
 	if err := c.call(ctx, s, 0, "contend", args, &part); err != nil {
 		return err
 	}
-	c.contended(wLocal, s, part.Counts)
+	c.contended(wLocal, s, part.Counts, part.Longest)
 	say("  %-21s local: %.0f/s, fairness %.3f", s.name, sum(part.Counts)/c.length.Seconds(), stats.Jain(part.Counts))
 	return nil
 }

@@ -38,7 +38,7 @@ func TestSmoke(t *testing.T) {
 	if err != nil || string(page) != out.String() {
 		t.Errorf("results.md isn't what was printed (%v)", err)
 	}
-	for _, want := range []string{"### Machine", "### In short", "### Latency", "### Throughput", "### Hand-over", "### Within a node", "### Leases that are held", "### Memory"} {
+	for _, want := range []string{"### Machine", "### Compared with the limit", "### Latency", "### Throughput", "### Hand-over", "### Within a node", "### Leases that are held", "### Memory"} {
 		if !strings.Contains(string(page), want+"\n") {
 			t.Errorf("results.md has no %s", want)
 		}

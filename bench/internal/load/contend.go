@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +19,11 @@ type ContendArgs struct {
 	For     time.Duration
 }
 
-// Contention is how often each caller of this node had the key.
-type Contention struct{ Counts []float64 }
+// Contention is what came of it.
+type Contention struct {
+	Counts  []float64     // how often each caller of this node had the key
+	Longest time.Duration // that any of them waited for it; one who still waits at the end has waited until then
+}
 
 // Contend measures.
 func Contend(ctx context.Context, n peer.Node, a ContendArgs) (c Contention, err error) {
@@ -39,12 +43,13 @@ func Contend(ctx context.Context, n peer.Node, a ContendArgs) (c Contention, err
 	// At the end callers still wait, and give up. Who has the key by then gives it back, whatever becomes of the waiting.
 	waiting, enough := context.WithDeadline(ctx, end)
 	defer enough()
-	counts := make([]tally, a.Callers)
+	counts, longest := make([]tally, a.Callers), make([]time.Duration, a.Callers)
 	errs := make(chan error, a.Callers)
 	var callers sync.WaitGroup
 	for i := range a.Callers {
 		callers.Go(func() {
-			if err := contend(ctx, waiting, nodes[i], board, a, end, &counts[i]); err != nil {
+			var err error
+			if longest[i], err = contend(ctx, waiting, nodes[i], board, a, end, &counts[i]); err != nil {
 				errs <- err
 				enough()
 			}
@@ -59,23 +64,28 @@ func Contend(ctx context.Context, n peer.Node, a ContendArgs) (c Contention, err
 	for i := range counts {
 		c.Counts = append(c.Counts, float64(counts[i].n.Load()))
 	}
+	c.Longest = slices.Max(longest)
 	if a.Board == "" {
 		err = board.Check()
 	}
 	return c, err
 }
 
-func contend(ctx, waiting context.Context, n peer.Node, board *Board, a ContendArgs, end time.Time, count *tally) error {
+func contend(ctx, waiting context.Context, n peer.Node, board *Board, a ContendArgs, end time.Time, count *tally) (longest time.Duration, err error) {
 	key := Key(a.Name, 0)
 	for waiting.Err() == nil {
+		asked := time.Now()
 		unlock, token, err := n.Lock(waiting, key)
+		now := time.Now()
+		if now.After(a.Start) {
+			longest = max(longest, now.Sub(asked))
+		}
 		if err != nil {
 			if waiting.Err() != nil {
-				return nil
+				return longest, nil
 			}
-			return err
+			return 0, err
 		}
-		now := time.Now()
 		counts := now.After(a.Start) && now.Before(end)
 		board.Hold(a.Node, token, counts)
 		if counts {
@@ -83,10 +93,10 @@ func contend(ctx, waiting context.Context, n peer.Node, board *Board, a ContendA
 		}
 		board.Free()
 		if err := unlock(ctx); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return longest, nil
 }
 
 // owners returns a node for each caller: the same one, unless its callers wouldn't exclude one another. done ends those that it has made.

@@ -88,7 +88,7 @@ func TestAnErrorEndsIt(t *testing.T) {
 
 func TestContend(t *testing.T) {
 	c, err := Contend(t.Context(), &fake{}, ContendArgs{Name: "c", Callers: 4, Start: time.Now(), For: 30 * time.Millisecond})
-	if err != nil || len(c.Counts) != 4 {
+	if err != nil || len(c.Counts) != 4 || c.Longest <= 0 {
 		t.Fatalf("%v, %v", c, err)
 	}
 	total := 0.0
