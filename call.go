@@ -121,20 +121,23 @@ func (m *Mesh) ask(ctx context.Context, op string, w *wish) (*Lease, error) {
 	if turn {
 		m.loop.work()
 	}
-	select {
-	case r := <-c.result:
-		m.freeCall(c)
-		return r.lease, r.err
-	default:
+	// The loop answers every call that it has taken, at its end at the latest.
+	var r result
+	if done := ctx.Done(); done == nil {
+		r = <-c.result
+	} else {
+		select {
+		case r = <-c.result:
+		case <-done:
+			return m.abandon(c)
+		}
 	}
-	select {
-	case r := <-c.result:
-		m.freeCall(c)
-		return r.lease, r.err
-	case <-m.loop.done:
-		return c.closed()
-	case <-ctx.Done():
-	}
+	m.freeCall(c)
+	return r.lease, r.err
+}
+
+// abandon takes a call back whose context has ended.
+func (m *Mesh) abandon(c *call) (*Lease, error) {
 	// From here on only the loop knows whether the grant came first. It takes the call back either way, so no lease is left behind.
 	gave := make(chan error, 1)
 	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.abandon(now, c) }) {

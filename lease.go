@@ -328,22 +328,21 @@ func (l *Lease) confirmed(ctx context.Context) error {
 		spare.Put(w)
 		return l.waiter.Load().outcome
 	}
-	select {
-	case <-w.told:
+	// The loop tells of every lease, at its end at the latest.
+	done := ctx.Done()
+	if done == nil {
+		<-w.told
 		return told()
-	default:
 	}
 	select {
 	case <-w.told:
 		return told()
-	case <-l.mesh.loop.done:
-		select {
-		case <-w.told:
-			return told()
-		default:
-			return l.notReleased()
-		}
-	case <-ctx.Done():
+	default: // a release that is confirmed counts, though ctx has ended
+	}
+	select {
+	case <-w.told:
+		return told()
+	case <-done:
 		return &Error{
 			Op: "unlock", Key: l.Key(), Text: "the lease is given up, but no majority has confirmed the release yet", Err: ended(ctx),
 		}

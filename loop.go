@@ -623,7 +623,11 @@ var errLostByClose error = &Error{Op: "lease", Reason: ErrLost, Err: ErrClosed}
 
 // end tells everyone who waits that nothing more will come.
 func (l *loop) end() {
-	l.box.close()
+	for _, in := range append(l.backlog, l.box.close()...) {
+		if in.call != nil {
+			in.call.result <- result{err: in.call.error(ErrClosed, "", nil)}
+		}
+	}
 	if l.timer.fired != nil {
 		l.timer.stop()
 	}

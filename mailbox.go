@@ -218,13 +218,14 @@ func (b *mailbox) claim() {
 	b.taken, b.handed = true, false
 }
 
-// close turns away everything from now on and drops what waits.
-func (b *mailbox) close() {
+// close turns away everything from now on, and returns what has waited.
+func (b *mailbox) close() []input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	b.urgent, b.ordered = lane{}, lane{}
+	defer func() { b.urgent, b.ordered = lane{}, lane{} }()
 	b.space.Broadcast()
+	return append(b.urgent.inputs, b.ordered.inputs...)
 }
 
 // kick wakes whoever waits on a channel of capacity 1, or will.

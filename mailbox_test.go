@@ -43,7 +43,7 @@ func TestAFullLaneHoldsItsReadersBackAndNoOthers(t *testing.T) {
 		do   func(*mailbox)
 	}{
 		{"until the loop takes", func(b *mailbox) { b.take(false, nil) }},
-		{"until the box is closed", (*mailbox).close},
+		{"until the box is closed", func(b *mailbox) { b.close() }},
 	} {
 		t.Run(end.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

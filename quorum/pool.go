@@ -12,8 +12,8 @@ import (
 // Nothing that outlasts a request may point at it, then: lists that may name requests that are over have numbers.
 
 // poolMax bounds how many of a kind are kept: about as many locks as a node has under way at a time, held ones not counted. With three voters they are
-// less than 300 KiB.
-const poolMax = 256
+// some 400 KiB.
+const poolMax = 1024
 
 // roomyList is for how many entries what is kept may have room.
 const roomyList = 64
