@@ -219,8 +219,9 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 	for _, p := range q.peers {
 		if p.up() && r.votes[p.place].asked {
 			q.report(p, r)
-			// As long as nobody else wants the key nobody waits to hear this, and a release that comes soon carries it along.
-			q.out[len(q.out)-1].Later = !r.wanted
+			if q.isLonely(r) {
+				later(q.out[len(q.out)-1:]) // nobody waits to hear this, and a release that comes soon carries it along
+			}
 		}
 	}
 }

@@ -168,6 +168,7 @@ func (q *Requester) movePeers(places []vote.Elector, to []int) {
 		}
 	}
 	q.places, q.peers = places, peers
+	q.begins = q.beginning()
 }
 
 func (q *Requester) moveVotes(to []int) {

@@ -30,6 +30,7 @@ type Requester struct {
 	events []Event
 	electorates
 	peers                 []*peer // by place
+	begins                int     // the place of the voter that is asked first
 	requests              map[vote.Number]*request
 	seats                 map[vote.Number]*request                    // leases that were passed on, by the numbers of those who have them
 	heads                 map[vote.Key]*request                       // who stands first in line for a key
@@ -179,10 +180,17 @@ func (q *Requester) judgeParked(r *request) {
 // speak puts a request to the voters.
 func (q *Requester) speak(r *request) {
 	r.behind = q.last
-	committee := q.newest.Committee(r.key)
+	committee, first := q.newest.Committee(r.key), ^Set(0)
+	if q.isLonely(r) {
+		first = q.first(q.counting())
+	}
 	for _, p := range q.peers {
 		if committee.Has(p.place) && p.up() {
+			said := len(q.out)
 			q.askFor(p, r)
+			if !first.Has(p.place) {
+				later(q.out[said:])
+			}
 		}
 	}
 }
@@ -221,6 +229,10 @@ func (q *Requester) end(r *request, lost bool) {
 	if r.state == statePending {
 		remove(&q.pending, r)
 	}
+	first := ^Set(0)
+	if r.state == stateWon && !lost && q.isLonely(r) {
+		first = q.first(r.set())
+	}
 	r.state = stateEnding
 	q.letGo(r)
 	q.ungroup(r)
@@ -235,6 +247,9 @@ func (q *Requester) end(r *request, lost bool) {
 				x.relSerial = v.serial
 			}
 			q.say(p, vote.Ledger{}.Minus(gone), vote.KindRelease, r.number).Lost = lost
+			if !first.Has(p.place) {
+				later(q.out[len(q.out)-1:])
+			}
 			x.relStream, x.relAt = p.stream, p.said
 		}
 		r.drop(p.place)
