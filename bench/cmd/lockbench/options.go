@@ -53,7 +53,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	fs := flag.NewFlagSet("lockbench", flag.ContinueOnError)
 	fs.SetOutput(out)
 	fs.Usage = func() {
-		fmt.Fprint(out, usage)
+		_, _ = io.WriteString(out, usage)
 		fs.PrintDefaults()
 	}
 	only := fs.String("only", strings.Join(workloads, ","), "what to measure, `list` with commas")

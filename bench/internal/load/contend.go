@@ -82,7 +82,7 @@ func contend(ctx, waiting context.Context, n peer.Node, board *Board, a ContendA
 		}
 		if err != nil {
 			if waiting.Err() != nil {
-				return longest, nil
+				return longest, nil //nolint:nilerr // the time is up, and that is what ended the wait
 			}
 			return 0, err
 		}
