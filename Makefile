@@ -13,6 +13,7 @@ FUZZTIME ?= 60s
 FOR      ?= 50s
 COUNT    ?= 6
 BENCH    ?= bench/out
+ARGS     ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help test race contrib peers lint fmt fuzz sim soak pages explore mutants chaos bench bench-core benchmarks cost cross ci quickstart
@@ -67,8 +68,8 @@ mutants: ## breaks each rule of the protocol in turn, and tells which check find
 chaos: ## kills, stops and restarts real processes, three times over
 	$(GO) test ./internal/proctest -count=3 -timeout 30m -v
 
-bench: ## compares lockmesh with Redis and etcd, and with what no service can go below, into BENCH (bench/out): a quarter of an hour, on an idle machine
-	cd bench && $(GO) run ./cmd/lockbench -out $(abspath $(BENCH))
+bench: ## compares lockmesh with Redis and etcd, and with what no service can go below, into BENCH (bench/out): twenty minutes; ARGS="-rounds 1" and the like make it less
+	cd bench && $(GO) run ./cmd/lockbench -out $(abspath $(BENCH)) $(ARGS)
 
 benchmarks: ## runs the benchmarks of the packages
 	$(GO) test ./... -run '^$$' -bench . -benchmem

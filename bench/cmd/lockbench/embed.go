@@ -83,7 +83,7 @@ func embed(ctx context.Context, o *options, r *results) error {
 			}
 		}
 	}
-	if err := joinAndLock(ctx, f, o, r, meshes[watched]); err != nil {
+	if err := joinAndLock(ctx, f, r, meshes[watched]); err != nil {
 		return err
 	}
 	return idleMesh(ctx, o, r, meshes[watched])
@@ -129,7 +129,7 @@ func startSmall(ctx context.Context, f *fleet, path string, n int) (*smallMesh, 
 }
 
 // joinAndLock has a node that is no voter join the mesh again and again, under a new name each time.
-func joinAndLock(ctx context.Context, f *fleet, o *options, r *results, m *smallMesh) error {
+func joinAndLock(ctx context.Context, f *fleet, r *results, m *smallMesh) error {
 	p, err := f.start("newcomer")
 	if err != nil {
 		return err

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"os"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/lockmesh/lockmesh/bench/internal/child"
 )
@@ -12,5 +13,5 @@ func TestMain(m *testing.M) {
 	if child.IsChild() {
 		serveRole()
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }

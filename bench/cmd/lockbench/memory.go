@@ -27,7 +27,7 @@ func memory(ctx context.Context, o *options, r *results) error {
 	f := &fleet{}
 	defer f.close()
 	say("memory: starting a mesh")
-	nodes, _, err := startMesh(ctx, f, o, "", "memory", 1)
+	nodes, err := startMesh(ctx, f, o, "", "memory", 1)
 	if err != nil {
 		return err
 	}

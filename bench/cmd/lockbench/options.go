@@ -33,6 +33,7 @@ type options struct {
 	held     []int
 	kept     []int
 	out      string
+	profile  bool
 }
 
 func (o *options) wants(service string) bool { return slices.Contains(o.services, service) }
@@ -53,7 +54,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	fs := flag.NewFlagSet("lockbench", flag.ContinueOnError)
 	fs.SetOutput(out)
 	fs.Usage = func() {
-		fmt.Fprint(out, usage)
+		_, _ = io.WriteString(out, usage)
 		fs.PrintDefaults()
 	}
 	only := fs.String("only", strings.Join(workloads, ","), "what to measure, `list` with commas")
@@ -65,11 +66,15 @@ func parse(args []string, out io.Writer) (*options, error) {
 	held := fs.String("held", "1000,10000,100000", "how many leases hold holds at once, `list` with commas")
 	kept := fs.String("kept", "100000,1000000", "how many leases memory holds at once, `list` with commas")
 	fs.StringVar(&o.out, "out", "", "`folder` for results.md, results.json and the plots; it is made if need be")
+	fs.BoolVar(&o.profile, "profile", false, "have nodes take profiles of throughput and hand-overs in the first round, into -out; what is measured then is a little slower")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("what is %q? There are flags only; -h lists them", fs.Arg(0))
+	}
+	if o.profile && o.out == "" {
+		return nil, fmt.Errorf("-profile needs -out, a folder for the profiles")
 	}
 	if o.rounds < 1 || o.length <= 0 || o.idle <= 0 || o.ttl <= 0 {
 		return nil, fmt.Errorf("-rounds, -for, -idle and -ttl must be more than zero")

@@ -23,7 +23,7 @@ func TestOptions(t *testing.T) {
 
 func TestOptionsThatCantBe(t *testing.T) {
 	for args, want := range map[string]string{
-		"-only speed": wLatency, "-services olric": nameEtcd, "-rounds 0": "-rounds", "-held 5,x": "-held", "-kept 0": "-kept", "fast": "-h",
+		"-only speed": wLatency, "-services olric": nameEtcd, "-rounds 0": "-rounds", "-held 5,x": "-held", "-kept 0": "-kept", "fast": "-h", "-profile": "-out",
 	} {
 		if _, err := parse(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, and should say something of %s", args, err, want)

@@ -77,17 +77,17 @@ func throughputTable(r *results, metric string, spread bool) *table.Table {
 	}
 	t := table.New(head...)
 	for _, s := range serviceNames {
-		row, any := []string{s}, false
+		row, known := []string{s}, false
 		for _, n := range crowds {
 			values := r.values(throughputOf(n), s, metric)
-			any = any || len(values) > 0
+			known = known || len(values) > 0
 			if spread {
 				row = append(row, table.Spread(values))
 			} else {
 				row = append(row, table.Number(r.median(throughputOf(n), s, metric)))
 			}
 		}
-		if any {
+		if known {
 			t.Row(row...)
 		}
 	}
@@ -154,13 +154,13 @@ func goals(r *results, g comparison) *table.Table {
 			}
 			best, bestName = v, s
 		}
-		cells, any := []string{what}, false
+		cells, known := []string{what}, false
 		for _, s := range kinds {
 			cell := table.Ratio(r.median(workload, s, metric), best)
-			any = any || cell != table.Empty
+			known = known || cell != table.Empty
 			cells = append(cells, cell)
 		}
-		if any {
+		if known {
 			t.Row(append(cells, table.Number(best)+" ("+bestName+")")...)
 		}
 	}

@@ -16,6 +16,7 @@ type role struct {
 	node  peer.Node
 	held  load.Held
 	guard child.Guard
+	taken load.Profile
 	end   func()
 }
 
@@ -52,6 +53,9 @@ func serveRole() {
 		"take":    child.Handler(func(a load.HoldArgs) (none, error) { return none{}, r.held.Take(ctx, r.node, a) }),
 		"release": child.Handler(func(none) (none, error) { return none{}, r.held.Release(ctx) }),
 		"measure": child.Handler(func(none) (load.Usage, error) { return load.Measure(), nil }),
+
+		"profile":   child.Handler(func(path string) (none, error) { return none{}, r.taken.Start(path) }),
+		"unprofile": child.Handler(func(none) (none, error) { return none{}, r.taken.Stop() }),
 
 		"echo":    child.Handler(func(none) (opened, error) { addr, err := peer.ServeEcho(); return opened{addr}, err }),
 		"program": child.Handler(r.guard.Run),

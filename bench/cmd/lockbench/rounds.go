@@ -80,7 +80,9 @@ func (c *course) throughput(ctx context.Context, s *service) error {
 	for _, callers := range crowds {
 		var t load.Throughput
 		spent, err := c.spending(s, func() error {
-			return c.call(ctx, s, 0, op, load.ThroughputArgs{Name: c.name("thr", s), For: c.length, Callers: callers}, &t)
+			return c.profiled(ctx, s, fmt.Sprint(callers), func() error {
+				return c.call(ctx, s, 0, op, load.ThroughputArgs{Name: c.name("thr", s), For: c.length, Callers: callers}, &t)
+			})
 		})
 		if err != nil {
 			return err
@@ -155,19 +157,24 @@ func (c *course) handover(ctx context.Context, s *service) error {
 
 	var parts [nodesMax]load.Contention
 	var errs [nodesMax]error
-	start := time.Now().Add(gather)
-	spent, _ := c.spending(s, func() error {
-		var calls sync.WaitGroup
-		for i := range nodesMax {
-			calls.Go(func() {
-				errs[i] = c.call(ctx, s, i, "contend", load.ContendArgs{
-					Name: c.name("hand", s), Node: i, Board: path, Callers: waitersEach, Start: start, For: c.length,
-				}, &parts[i])
-			})
-		}
-		calls.Wait()
-		return nil
+	spent, err := c.spending(s, func() error {
+		return c.profiled(ctx, s, wHandover, func() error {
+			start := time.Now().Add(gather)
+			var calls sync.WaitGroup
+			for i := range nodesMax {
+				calls.Go(func() {
+					errs[i] = c.call(ctx, s, i, "contend", load.ContendArgs{
+						Name: c.name("hand", s), Node: i, Board: path, Callers: waitersEach, Start: start, For: c.length,
+					}, &parts[i])
+				})
+			}
+			calls.Wait()
+			return nil
+		})
 	})
+	if err != nil {
+		return err
+	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}

@@ -27,20 +27,18 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 }
 
 func measure(ctx context.Context, o *options, r *results) error {
-	if err := compare(ctx, o, r); err != nil {
-		return err
-	}
-	if o.does(wMemory) {
+	all := compare(ctx, o, r)
+	if o.does(wMemory) && ctx.Err() == nil {
 		if err := memory(ctx, o, r); err != nil {
-			return fmt.Errorf("%s: %w", wMemory, err)
+			all = errors.Join(all, fmt.Errorf("%s: %w", wMemory, err))
 		}
 	}
-	if o.does(wEmbed) {
+	if o.does(wEmbed) && ctx.Err() == nil {
 		if err := embed(ctx, o, r); err != nil {
-			return fmt.Errorf("%s: %w", wEmbed, err)
+			all = errors.Join(all, fmt.Errorf("%s: %w", wEmbed, err))
 		}
 	}
-	return nil
+	return all
 }
 
 // compare measures what all services do.
@@ -75,9 +73,11 @@ func compare(ctx context.Context, o *options, r *results) error {
 		}
 	}
 	if o.does(wHold) {
-		return c.hold(ctx)
+		if err := c.hold(ctx); err != nil {
+			c.failures = append(c.failures, err)
+		}
 	}
-	return nil
+	return errors.Join(c.failures...)
 }
 
 // course is the way through the rounds.
@@ -86,12 +86,19 @@ type course struct {
 	*results
 	services []*service
 	round    int
+	failures []error
 }
 
 func (c *course) inTurn(ctx context.Context, workload string, do func(context.Context, *service) error) error {
 	for _, s := range c.services {
-		if err := do(ctx, s); err != nil {
-			return fmt.Errorf("%s of %s: %w", workload, s.name, err)
+		err := do(ctx, s)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil { // the others can be measured all the same
+			err = fmt.Errorf("%s of %s: %w", workload, s.name, err)
+			say("  !!!! %v", err)
+			c.failures = append(c.failures, err)
 		}
 	}
 	return nil

@@ -83,7 +83,7 @@ func (p *Process) read(r io.Reader) {
 		}
 		var got reply
 		if err := json.Unmarshal(line, &got); err != nil {
-			p.stuck.Write(line) // not an answer: some library's word
+			_, _ = p.stuck.Write(line) // not an answer: some library's word
 			continue
 		}
 		p.replies <- got

@@ -41,8 +41,10 @@ func Contend(ctx context.Context, n peer.Node, a ContendArgs) (c Contention, err
 	}
 	end := a.Start.Add(a.For)
 	// At the end callers still wait, and give up. Who has the key by then gives it back, whatever becomes of the waiting.
-	waiting, enough := context.WithDeadline(ctx, end)
+	// It isn't a deadline: that would go along to servers, and one that keeps it may say so before it has passed here.
+	waiting, enough := context.WithCancel(ctx)
 	defer enough()
+	defer time.AfterFunc(time.Until(end), enough).Stop()
 	counts, longest := make([]tally, a.Callers), make([]time.Duration, a.Callers)
 	errs := make(chan error, a.Callers)
 	var callers sync.WaitGroup
@@ -82,7 +84,7 @@ func contend(ctx, waiting context.Context, n peer.Node, board *Board, a ContendA
 		}
 		if err != nil {
 			if waiting.Err() != nil {
-				return longest, nil
+				return longest, nil //nolint:nilerr // the time is up, and that is what ended the wait
 			}
 			return 0, err
 		}

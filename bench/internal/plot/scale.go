@@ -44,7 +44,7 @@ func (s *scale) logTicks() {
 	if math.Log10(s.max/s.min) > manyDecades {
 		steps = steps[:1]
 	}
-	const close = 1 + 1e-9
+	const nearly = 1 + 1e-9
 	var all []float64
 	for d := math.Floor(math.Log10(s.min)); d <= math.Ceil(math.Log10(s.max)); d++ {
 		for _, step := range steps {
@@ -53,12 +53,12 @@ func (s *scale) logTicks() {
 	}
 	low, high := all[0], all[len(all)-1]
 	for _, t := range all {
-		if t <= s.min*close {
+		if t <= s.min*nearly {
 			low = t
 		}
 	}
 	for i := len(all) - 1; i >= 0; i-- {
-		if all[i]*close >= s.max {
+		if all[i]*nearly >= s.max {
 			high = all[i]
 		}
 	}
@@ -67,7 +67,7 @@ func (s *scale) logTicks() {
 	}
 	s.min, s.max = low, high
 	for _, t := range all {
-		if t >= low && t <= high*close {
+		if t >= low && t <= high*nearly {
 			s.ticks = append(s.ticks, t)
 		}
 	}
