@@ -56,14 +56,14 @@ type Config struct {
 
 // Timing is how fast gossip is. Each field that is zero gets its default. Nothing depends on it but how soon the news arrive.
 type Timing struct {
-	// Probe is how often one other member is probed, and how long a probe may take. Default 300 ms: a failure is known after 1.2
-	// to 2.1 s in a small mesh. Less means more packets and more false alarms on slow links; more means later news, and a Close
+	// Probe is how often one other member is probed, and how long a probe may take. Default 500 ms: a failure is known after 2 to
+	// 3.5 s in a small mesh. Less means more packets and more false alarms on slow links; more means later news, and a Close
 	// that takes longer, since it waits for a probe under way.
 	Probe time.Duration
 	// ProbeTimeout is how long the answer to a probe may take before others are asked to probe too. It should be above the usual
 	// round trip. Default two thirds of Probe.
 	ProbeTimeout time.Duration
-	// Gossip is how often news are passed on. Default 100 ms. Leave takes about five times as long.
+	// Gossip is how often news are passed on. Default 200 ms. Leave takes about five times as long.
 	Gossip time.Duration
 	// Sync is how often two members compare all they know. Default 10 s. It repairs what lost packets left wrong.
 	Sync time.Duration
@@ -74,8 +74,8 @@ type Timing struct {
 
 // Defaults of Timing; see there.
 const (
-	probeDefault    = 300 * time.Millisecond
-	gossipDefault   = 100 * time.Millisecond
+	probeDefault    = 500 * time.Millisecond
+	gossipDefault   = 200 * time.Millisecond
 	syncDefault     = 10 * time.Second
 	retryMinDefault = 100 * time.Millisecond
 	retryMaxDefault = 5 * time.Second

@@ -24,8 +24,8 @@ const (
 	// streamMax bounds a whole exchange of members on a stream.
 	streamMax = 5 * time.Second
 	// goodbyeMax bounds how long each of the two messages of a goodbye may take to be passed on, and propagateMax how long we stay to
-	// answer the last probes. So Leave takes 1.2 s at most, and about half of it usually.
-	goodbyeMax   = 500 * time.Millisecond
+	// answer the last probes. So Leave takes 2 s at most, and about half of it usually.
+	goodbyeMax   = 900 * time.Millisecond
 	propagateMax = 100 * time.Millisecond
 	// reclaimAfter is how long after a failure the name may come back with another address: at once. memberlist takes zero for never.
 	reclaimAfter = time.Millisecond
@@ -219,7 +219,7 @@ func (s *Serf) addRumour(m Member, instead vote.Life) {
 func (s *Serf) Refusals() uint64 { return s.refusals.Load() }
 
 // Leave says goodbye as far as ctx allows, and then closes. When ctx ends first all traffic is cut at once, and Leave returns within
-// 1.2 s more (see goodbyeMax) plus the time of Close.
+// 2 s more (see goodbyeMax) plus the time of Close.
 func (s *Serf) Leave(ctx context.Context) error {
 	s.mu.Lock()
 	if s.goodbye == nil && !s.closing && ctx.Err() == nil {

@@ -66,11 +66,11 @@ func TestUpkeepFollowsFromTiming(t *testing.T) {
 		want    Upkeep
 	}{
 		{Timing{}, 1, Upkeep{0, 0, 1407, 10 * time.Second}},
-		{Timing{}, 2, Upkeep{2 / 0.3, 10, 1407, 10 * time.Second}},
-		{Timing{}, 32, Upkeep{2 / 0.3, 30, 1407, 10 * time.Second}},
-		{Timing{}, 33, Upkeep{2 / 0.3, 30, 1407, 20 * time.Second}},
-		{Timing{}, 64, Upkeep{2 / 0.3, 30, 1407, 20 * time.Second}},
-		{Timing{}, 300, Upkeep{2 / 0.3, 30, 1407, 50 * time.Second}},
+		{Timing{}, 2, Upkeep{2 / 0.5, 5, 1407, 10 * time.Second}},
+		{Timing{}, 32, Upkeep{2 / 0.5, 15, 1407, 10 * time.Second}},
+		{Timing{}, 33, Upkeep{2 / 0.5, 15, 1407, 20 * time.Second}},
+		{Timing{}, 64, Upkeep{2 / 0.5, 15, 1407, 20 * time.Second}},
+		{Timing{}, 300, Upkeep{2 / 0.5, 15, 1407, 50 * time.Second}},
 		{Timing{Probe: time.Second, Gossip: 200 * time.Millisecond, Sync: time.Minute}, 5, Upkeep{2, 15, 1407, time.Minute}},
 	} {
 		if got := UpkeepOf(row.timing, row.members); got != row.want {
