@@ -56,8 +56,8 @@ type Config struct {
 
 // Timing is how fast gossip is. Each field that is zero gets its default. Nothing depends on it but how soon the news arrive.
 type Timing struct {
-	// Probe is how often one other member is probed, and how long a probe may take. Default 500 ms: a failure is known after 2 to
-	// 3.5 s in a small mesh. Less means more packets and more false alarms on slow links; more means later news, and a Close
+	// Probe is how often one other member is probed, and how long a probe may take. Default 500 ms: a failure is known after 2.4
+	// to 3 s in a mesh of three. Less means more packets and more false alarms on slow links; more means later news, and a Close
 	// that takes longer, since it waits for a probe under way.
 	Probe time.Duration
 	// ProbeTimeout is how long the answer to a probe may take before others are asked to probe too. It should be above the usual

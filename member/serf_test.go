@@ -195,11 +195,11 @@ func TestTheStateDirectoryIsToldWithEachLife(t *testing.T) {
 	})
 }
 
-func TestANodeThatClosesIsSeenFailedWithinThreeSeconds(t *testing.T) {
+func TestANodeThatClosesIsSeenFailedWithinFourSeconds(t *testing.T) {
 	inLab(t, func(l *lab) {
 		a, b, c := l.trio()
 		c.Close()
-		took := l.within(3*time.Second, "a and b see c failed", func() bool { return a.told(MemberFailed, "c", 3) && b.told(MemberFailed, "c", 3) })
+		took := l.within(4*time.Second, "a and b see c failed", func() bool { return a.told(MemberFailed, "c", 3) && b.told(MemberFailed, "c", 3) })
 		t.Logf("seen failed after %v", took)
 		if got := a.member("c").State; got != Failed {
 			t.Errorf("c is %v", got)
