@@ -59,7 +59,7 @@ func memory(ctx context.Context, o *options, r *results) error {
 		if err := holder.Call(ctx, "room", n, nil); err != nil { // as before
 			return err
 		}
-		after, err := heaps(ctx, who)
+		after, err := settled(ctx, who)
 		if err != nil {
 			return err
 		}
@@ -71,6 +71,37 @@ func memory(ctx context.Context, o *options, r *results) error {
 		}
 	}
 	return nil
+}
+
+const (
+	// forgetting is about how long a voter remembers a key that nobody wants, and how long it takes for the next of its rounds.
+	forgetting = 2 * time.Second
+	// forgettings bounds how often that is waited for.
+	forgettings = 10
+)
+
+// settled are the heaps once nothing more is forgotten: voters remember a key that was given back for a second or so.
+func settled(ctx context.Context, who map[string]*child.Process) (map[string]float64, error) {
+	last, err := heaps(ctx, who)
+	for range forgettings {
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(forgetting):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		var now map[string]float64
+		if now, err = heaps(ctx, who); err != nil {
+			return nil, err
+		}
+		if now[whoVotes] > 0.95*last[whoVotes] {
+			return now, nil
+		}
+		last = now
+	}
+	return last, err
 }
 
 // heaps are the bytes of live objects in each process.
