@@ -59,8 +59,8 @@ explore: ## explores every order of events within small limits, and wider ones: 
 	$(GO) run ./sim/cmd/lockmesh-explore -for $(FOR)
 	$(GO) run ./sim/cmd/lockmesh-explore -electorate -for $(FOR)
 
-pages: ## holds every output in docs/planning.md against what the command prints
-	LOCKMESH_PAGES=1 $(GO) test ./sim/cmd/lockmesh-sim -run PlanningPage -count=1
+pages: ## holds every output in docs/planning.md and docs/performance.md against what the command prints
+	LOCKMESH_PAGES=1 $(GO) test ./sim/cmd/... -run "PlanningPage|PerformancePage" -count=1
 
 mutants: ## breaks each rule of the protocol in turn, and tells which check finds it out, by seeds, by scenarios and by exploring
 	LOCKMESH_MUTANTS=1 $(GO) test ./sim ./sim/explore ./sim/explore/elect ./sim/explore/span -run Mutant -count=1 -timeout 30m -v

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write anew what docs/performance.md shows of this command")
+
+const (
+	performancePage = "../../../docs/performance.md"
+	pageBegins      = "<!-- lockmesh-cost -->\n"
+	pageEnds        = "<!-- end of lockmesh-cost -->"
+
+	// envPages, if set, has all of it held against what the command prints, as CI does. Without it the part that takes no time stands for all.
+	envPages = "LOCKMESH_PAGES"
+)
+
+// TestThePerformancePageShowsWhatTheCommandPrints holds docs/performance.md to the command. What differs is written anew by:
+// go test ./sim/cmd/lockmesh-cost -run PerformancePage -update
+func TestThePerformancePageShowsWhatTheCommandPrints(t *testing.T) {
+	text, err := os.ReadFile(performancePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.ReplaceAll(string(text), "\r\n", "\n")
+	before, rest, ok := strings.Cut(page, pageBegins)
+	shown, after, closed := strings.Cut(rest, pageEnds)
+	if !ok || !closed {
+		t.Fatalf("the page has nothing between %q and %q", pageBegins, pageEnds)
+	}
+	shown = strings.TrimSpace(shown)
+	prints := func(args ...string) string {
+		var out bytes.Buffer
+		if err := run(args, &out, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out.String())
+	}
+	switch {
+	case *update:
+		page = before + pageBegins + "\n" + prints() + "\n\n" + pageEnds + after
+		if err := os.WriteFile(performancePage, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case os.Getenv(envPages) != "":
+		if want := prints(); shown != want {
+			t.Errorf("the command prints\n%s\nand the page shows\n%s\n-update writes it anew", want, shown)
+		}
+	default:
+		if want := prints("-part", "gossip"); !strings.Contains(shown, want) {
+			t.Errorf("the command prints\n%s\nwhich the page doesn't show; -update writes it anew", want)
+		}
+	}
+}
