@@ -236,7 +236,9 @@ func (l *loop) round() {
 	if l.node.Next(now) <= 0 {
 		l.node.Tick(now)
 	}
-	l.feed(now, urgent)
+	for rest := urgent; len(rest) > 0; { // all of it: there is little, and none of it may wait for what isn't urgent
+		rest = rest[l.feed(now, rest):]
+	}
 	l.spareU = reuse(urgent, l.spareU)
 	l.backlog = l.backlog[l.feed(now, l.backlog):]
 	if len(l.backlog) == 0 {

@@ -44,6 +44,7 @@ type mailbox struct {
 	closed  bool
 	taken   bool // somebody has the turn
 	handed  bool // it is the loop's own goroutine's, which may not know yet; taken is true
+	asked   bool // that has asked in vain since: it was woken, perhaps by a timer that whoever has the turn has missed
 
 	wake chan struct{} // capacity 1: the loop's own goroutine is to take the turn, or to look at the time
 }
@@ -176,7 +177,7 @@ func (b *mailbox) waits() bool {
 	return len(b.urgent.inputs)+len(b.ordered.inputs) > 0
 }
 
-// pass gives up the turn, unless something waits.
+// pass gives up the turn, unless something waits. The loop's goroutine gets it if it has asked meanwhile.
 func (b *mailbox) pass() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,6 +185,10 @@ func (b *mailbox) pass() bool {
 		return false
 	}
 	b.taken = false
+	if b.asked {
+		b.taken, b.handed, b.asked = true, true, false
+		kick(b.wake)
+	}
 	b.free.Signal()
 	return true
 }
@@ -197,14 +202,15 @@ func (b *mailbox) handOver() {
 	b.free.Signal()
 }
 
-// turn reports whether the loop's goroutine, which calls it, has got the turn: it was given it, or nobody has it.
+// turn reports whether the loop's goroutine, which calls it, has got the turn: it was given it, or nobody has it. Otherwise it gets it as soon as it is passed.
 func (b *mailbox) turn() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.taken && !b.handed {
+		b.asked = true
 		return false
 	}
-	b.taken, b.handed = true, false
+	b.taken, b.handed, b.asked = true, false, false
 	return true
 }
 
@@ -215,7 +221,7 @@ func (b *mailbox) claim() {
 	for b.taken && !b.handed {
 		b.free.Wait()
 	}
-	b.taken, b.handed = true, false
+	b.taken, b.handed, b.asked = true, false, false
 }
 
 // close turns away everything from now on, and returns what has waited.

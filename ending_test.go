@@ -1,0 +1,192 @@
+package lockmesh
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// isOver reports whether a lease's Done is closed.
+func isOver(l *Lease) bool {
+	select {
+	case <-l.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+type kept struct{}
+
+type other struct{}
+
+func TestTheContextOfALeaseWheneverItIsAskedFor(t *testing.T) {
+	for _, end := range []struct {
+		name string
+		do   func(w *wire, m *Mesh, l *Lease)
+		want error
+	}{
+		{"released", func(w *wire, _ *Mesh, l *Lease) { _ = l.Unlock(w.t.Context()) }, ErrReleased},
+		{"lost", func(w *wire, _ *Mesh, l *Lease) {
+			w.stall("a", true)
+			time.Sleep(2 * DefaultMaxTTL)
+		}, ErrLost},
+		{"lost, as only the clock says", func(w *wire, m *Mesh, _ *Lease) { w.clocks[m].Set(time.Hour) }, ErrLost},
+		{"given back by Leave", func(w *wire, m *Mesh, _ *Lease) { _ = m.Leave(w.t.Context()) }, ErrReleased},
+		{"lost by Close", func(_ *wire, m *Mesh, _ *Lease) { _ = m.Close() }, ErrClosed},
+	} {
+		for _, nested := range []bool{false, true} {
+			t.Run(end.name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *wire) {
+					a, _, _ := w.three()
+					asked, cancel := context.WithCancel(context.WithValue(t.Context(), kept{}, "value"))
+					early, late := must[*Lease](t)(a.Lock(asked, "k")), must[*Lease](t)(a.Lock(asked, "l"))
+					if nested {
+						early, late = must[*Lease](t)(a.Lock(early.Context(), "k")), must[*Lease](t)(a.Lock(late.Context(), "l"))
+					}
+					cancel() // which bounds the wait for the lock only
+					ctx := early.Context()
+					child, stop := context.WithCancel(context.WithValue(ctx, other{}, "no matter"))
+					defer stop()
+					if early.Err() != nil || isOver(early) || ctx.Err() != nil || child.Err() != nil || context.Cause(ctx) != nil {
+						t.Fatal("it has ended though it is held")
+					}
+					for _, l := range []*Lease{early.root(), late.root()} {
+						end.do(w, a, l)
+					}
+					synctest.Wait()
+					for when, l := range map[string]*Lease{"before the end": early, "after it": late} {
+						wantIs(t, l.Err(), end.want)
+						if !isOver(l) {
+							t.Errorf("asked for %s: Done is open", when)
+						}
+						ctx := l.Context()
+						if ctx.Err() == nil || ctx.Value(kept{}) != "value" || child.Err() == nil && l == early {
+							t.Errorf("asked for %s: error %v, value %v, that of a child %v", when, ctx.Err(), ctx.Value(kept{}), child.Err())
+						}
+						wantIs(t, context.Cause(ctx), end.want)
+					}
+					wantIs(t, context.Cause(child), end.want)
+					if ctx.Err() == nil || context.Cause(ctx) != context.Cause(early.Context()) {
+						t.Errorf("two contexts of one lease have ended by %v and %v", context.Cause(ctx), context.Cause(early.Context()))
+					}
+				})
+			})
+		}
+	}
+}
+
+// The context and the end may come at one time. Whoever is between two steps of either, nobody else sees an error without the end.
+func TestErrNeverComesBeforeDoneIsClosed(t *testing.T) {
+	unfinished := func() *ending {
+		e := &ending{}
+		e.Context, e.cancel = context.WithCancelCause(t.Context())
+		return e
+	}
+	held := func() *Lease {
+		cov := &cover{}
+		cov.until.Store(1 << 62)
+		l := &Lease{mesh: &Mesh{clocks: newClocks(nil)}, values: t.Context()}
+		l.cover.Store(cov)
+		return l
+	}
+	t.Run("who ends it hasn't looked for the context yet", func(t *testing.T) {
+		l := held()
+		done := l.Done()
+		l.ended.Store(&errReleased)
+		wantIs(t, l.Err(), ErrReleased)
+		select {
+		case <-done:
+		default:
+			t.Error("Err says that it has ended, and Done doesn't")
+		}
+	})
+	t.Run("who makes the context hasn't looked for the end yet", func(t *testing.T) {
+		l := held()
+		l.ended.Store(&errLost)
+		wantIs(t, l.Err(), ErrLost)
+		l.own.Store(unfinished())
+		if !isOver(l) {
+			t.Error("Err says that it has ended, and Done doesn't")
+		}
+		wantIs(t, context.Cause(l.Context()), ErrLost)
+	})
+	t.Run("many at once", func(t *testing.T) {
+		for range 300 {
+			l := held()
+			var all sync.WaitGroup
+			ended := make([]bool, 3)
+			for i := range ended {
+				all.Go(func() { ended[i] = l.end(&errReleased) })
+				all.Go(func() {
+					for l.Err() == nil {
+						if l.Context().Err() != nil && l.Err() == nil {
+							t.Error("its context has ended, and it hasn't")
+						}
+					}
+					if !isOver(l) || context.Cause(l.Context()) != ErrReleased {
+						t.Error("Err says that it has ended, and its context doesn't, or by something else")
+					}
+				})
+				all.Go(func() {
+					<-l.Done()
+					if !errors.Is(l.Err(), ErrReleased) {
+						t.Errorf("Done is closed, and Err is %v", l.Err())
+					}
+				})
+			}
+			all.Wait()
+			n := 0
+			for _, first := range ended {
+				if first {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Fatalf("%d were the first to end it", n)
+			}
+		}
+	})
+}
+
+func TestWishesArriveWheneverTheyAreAskedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		wish := func(why string) {
+			t.Helper()
+			if err := b.Revoke(t.Context(), "k", WithWhy(why)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		read := func(want string) {
+			t.Helper()
+			select {
+			case got := <-lease.Revoked():
+				if got.Node != "b" || got.Why != want {
+					t.Errorf("%+v, want %q", got, want)
+				}
+			default:
+				t.Errorf("%q hasn't arrived", want)
+			}
+		}
+		wish("before anyone looks")
+		read("before anyone looks")
+		channel := lease.Revoked()
+		wish("while somebody looks")
+		read("while somebody looks")
+		for range 3 * revokedMax {
+			wish("again")
+		}
+		if n := len(channel); n != revokedMax {
+			t.Errorf("%d wishes wait; the rest is dropped", n)
+		}
+		if channel != lease.Revoked() || lease.Err() != nil {
+			t.Error("the channel is another, or a wish has ended the lease")
+		}
+	})
+}

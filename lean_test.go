@@ -1,0 +1,128 @@
+package lockmesh
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/memnet"
+)
+
+// heap returns how many bytes are in use.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// leaseMax is how many bytes a lease that is held may take at its holder in all, its key of 32 bytes included.
+const leaseMax = 600
+
+// The holder is no voter, and the voters have forgotten all before it is measured: what then goes with the holder was the holder's. The bubble's time stands
+// still meanwhile, so the leases are held.
+func TestAHeldLeaseTakesLittleMemoryAtItsHolder(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates for itself")
+	}
+	const many = 20_000
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New(0)
+		voters := []string{"a", "b", "c"}
+		start := func(name string) *Mesh {
+			p := n.Start()
+			cfg := Config{Name: name, Bind: wireAddr(name), Voters: voters, Insecure: true, Clock: p.Clock(), Logger: slog.New(slog.DiscardHandler)}
+			for _, v := range voters {
+				cfg.Peers = append(cfg.Peers, wireAddr(v))
+			}
+			m, err := join(t.Context(), cfg, p.World())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		var office []*Mesh
+		for _, v := range voters {
+			office = append(office, start(v))
+		}
+		holder := start("d")
+		if err := holder.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		leases := make([]*Lease, many)
+		for i := range leases {
+			leases[i] = must[*Lease](t)(holder.Lock(context.Background(), fmt.Sprintf("a-key-of-thirty-two-bytes-%06d", i)))
+			if i%100 == 0 {
+				time.Sleep(10 * time.Millisecond) // a node that locks as fast as the bubble's time stands still remembers more of what it has said
+			}
+		}
+		time.Sleep(DefaultMaxTTL) // what was said is remembered until the next refresh has been answered
+		synctest.Wait()
+		all := heap()
+		end := func(m *Mesh) {
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+			m.loop.node = nil // whoever else still knows of the mesh
+		}
+		for _, m := range office {
+			end(m)
+		}
+		full := heap()
+		for _, l := range leases {
+			if err := l.Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end(holder)
+		clear(leases)
+		empty := heap()
+		each := float64(full-empty) / many
+		t.Logf("%.0f bytes for each of %d leases at the holder, and %.0f at three voters", each, many, float64(all-full)/many)
+		if each > leaseMax {
+			t.Errorf("%.0f bytes for each of %d leases at the holder; at most %d are wanted", each, many, leaseMax)
+		}
+		if float64(all-full)/many < 3*40 {
+			t.Error("the voters took next to nothing, so what was measured isn't what was meant")
+		}
+		runtime.KeepAlive(leases)
+		runtime.KeepAlive(n)
+	})
+}
+
+func TestALockTakesFewAllocations(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates for itself")
+	}
+	const most = 6
+	for name, ctx := range map[string]context.Context{"a context that can't end": context.Background(), "a context that can": t.Context()} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Join(t.Context(), Config{Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a"}, MaxTTL: loopTTL, Insecure: true, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			if err := m.Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			n := testing.AllocsPerRun(2000, func() {
+				lease, err := m.Lock(ctx, "a-key-of-thirty-two-bytes-length")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := lease.Unlock(ctx); err != nil {
+					t.Fatal(err)
+				}
+			})
+			t.Logf("%v allocations", n)
+			if n > most {
+				t.Errorf("%v allocations for a lock and its unlocking; at most %d are wanted", n, most)
+			}
+		})
+	}
+}

@@ -1,0 +1,251 @@
+package lockmesh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/transport"
+)
+
+// alone starts a node that is the only voter, and waits until it is ready and at rest.
+func (w *wire) alone() *Mesh {
+	w.t.Helper()
+	m := w.join("a", []string{"a"}, nil)
+	if err := m.Ready(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+	return m
+}
+
+// However much waits, all of it is taken in, in order: by the loop's goroutine, and by a caller's, which leaves to the other what is too much for it.
+func TestACrowdOfInputsIsTakenInToTheLast(t *testing.T) {
+	const many = 3*roundsMax*batchMax + 1
+	for _, row := range []struct {
+		name  string
+		start func(t *testing.T, l *loop) (goOn func())
+	}{
+		{"by the loop's goroutine", func(_ *testing.T, l *loop) func() {
+			hold := make(chan struct{})
+			l.box.post(false, func(vote.Now) { <-hold })
+			synctest.Wait()
+			return func() { close(hold) }
+		}},
+		{"by a caller's", func(t *testing.T, l *loop) func() {
+			takeTurn(t, l.box)
+			return l.work
+		}},
+	} {
+		for _, n := range []int{batchMax, batchMax + 1, 3 * batchMax, many} {
+			t.Run(row.name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *wire) {
+					l := w.alone().loop
+					goOn := row.start(t, l)
+					var urgent, ordered []int
+					for i := range n {
+						l.box.post(true, func(vote.Now) { urgent = append(urgent, i) })
+						l.box.post(false, func(vote.Now) { ordered = append(ordered, i) })
+					}
+					goOn()
+					synctest.Wait()
+					for lane, got := range map[string][]int{"urgent": urgent, "ordered": ordered} {
+						if len(got) != n || !slices.IsSorted(got) {
+							t.Errorf("%s: %d of %d were taken in, sorted %v", lane, len(got), n, slices.IsSorted(got))
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// What is urgent is looked for between the batches of what isn't.
+func TestUrgentInputsOvertakeABacklog(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		l := w.alone().loop
+		takeTurn(t, l.box)
+		const many = 4 * batchMax
+		fed, when := 0, 0
+		for i := range many {
+			l.box.post(false, func(vote.Now) {
+				if fed++; i == 0 {
+					l.box.post(true, func(vote.Now) { when = fed })
+				}
+			})
+		}
+		l.work()
+		synctest.Wait()
+		if fed != many || when > batchMax {
+			t.Errorf("%d of %d were fed, and %d before the urgent one", fed, many, when)
+		}
+	})
+}
+
+// twoKinds returns a batch with an urgent message for each 'u', and an ordered one for each 'o', numbered from 1.
+func twoKinds(kinds string) *transport.Batch {
+	b := transport.NewBatch()
+	for i, k := range kinds {
+		m := b.Add()
+		m.Kind, m.Number = vote.KindRequest, vote.Number(i+1)
+		if k == 'u' {
+			m.Kind = vote.KindRefresh
+		}
+	}
+	return b
+}
+
+func TestABatchOfBothKindsIsSplitAndKeepsItsOrder(t *testing.T) {
+	for _, row := range []struct {
+		kinds           string
+		urgent, ordered []vote.Number
+	}{
+		{"u", []vote.Number{1}, nil},
+		{"o", nil, []vote.Number{1}},
+		{"uuu", []vote.Number{1, 2, 3}, nil},
+		{"ooo", nil, []vote.Number{1, 2, 3}},
+		{"uo", []vote.Number{1}, []vote.Number{2}},
+		{"ouoouo", []vote.Number{2, 5}, []vote.Number{1, 3, 4, 6}},
+	} {
+		l := &loop{box: newMailbox()} // nobody but the loop's goroutine, which there isn't, has the turn
+		l.receive(7, vote.SessionID{Node: "x"}, twoKinds(row.kinds))
+		for urgent, want := range map[bool][]vote.Number{true: row.urgent, false: row.ordered} {
+			var got []vote.Number
+			for _, in := range l.box.take(urgent, nil) {
+				if in.conn != 7 || in.from.Node != "x" {
+					t.Errorf("%s: it came from %v of %v", row.kinds, in.conn, in.from)
+				}
+				for _, m := range in.batch.Messages {
+					if got = append(got, m.Number); m.Kind.Urgent() != urgent {
+						t.Errorf("%s: %v is in the wrong lane", row.kinds, m.Kind)
+					}
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: urgent %v: %v, want %v", row.kinds, urgent, got, want)
+			}
+		}
+	}
+}
+
+// A call may be put as the mesh is closed, and the loop's goroutine be about to end. It is answered nonetheless.
+func TestACallThatIsNotFedAnyMoreIsAnswered(t *testing.T) {
+	for name, ctx := range map[string]func(t *testing.T) context.Context{
+		"a context that can't end": func(*testing.T) context.Context { return context.Background() },
+		"a context that can":       func(t *testing.T) context.Context { return t.Context() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a := w.alone()
+				errs := make(chan error, 2)
+				lock := func(key string) {
+					_, err := a.Lock(ctx(t), key)
+					errs <- err
+				}
+				lease := must[*Lease](t)(a.Lock(t.Context(), "held"))
+				unlocked := make(chan error, 1)
+				go lock("held") // it is fed
+				synctest.Wait()
+				takeTurn(t, a.loop.box)
+				go lock("k") // it isn't
+				go func() { unlocked <- lease.Unlock(ctx(t)) }()
+				synctest.Wait()
+				closed := make(chan error, 1)
+				go func() { closed <- a.Close() }()
+				synctest.Wait()
+				if len(errs)+len(unlocked) != 0 {
+					t.Error("something was answered while a caller had the turn")
+				}
+				a.loop.box.handOver()
+				for range 2 {
+					wantIs(t, <-errs, ErrClosed)
+				}
+				wantIs(t, <-unlocked, ErrClosed)
+				wantIs(t, lease.Err(), ErrReleased)
+				if err := <-closed; err != nil {
+					t.Error(err)
+				}
+				_, err := a.Lock(ctx(t), "k")
+				wantIs(t, err, ErrClosed)
+			})
+		})
+	}
+}
+
+// So is one that was taken in as part of a crowd, and is still in the backlog.
+func TestACallInTheBacklogIsAnsweredAtTheEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a := w.alone()
+		takeTurn(t, a.loop.box)
+		for range batchMax {
+			a.loop.box.post(false, func(vote.Now) {})
+		}
+		got := make(chan error, 1)
+		go func() {
+			_, err := a.Lock(context.Background(), "k")
+			got <- err
+		}()
+		synctest.Wait()
+		a.loop.rounds()
+		if len(a.loop.backlog) == 0 || len(got) != 0 {
+			t.Fatal("the call isn't in the backlog")
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- a.Close() }()
+		synctest.Wait()
+		a.loop.box.handOver()
+		wantIs(t, <-got, ErrClosed)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An Unlock waits for voters that don't answer. The end of its own mesh ends the wait, also where the context never does.
+func TestAnUnlockUnderWayEndsWithTheMesh(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		w.stall("a", true)
+		got := make(chan error, 1)
+		go func() { got <- lease.Unlock(context.Background()) }()
+		synctest.Wait()
+		if len(got) != 0 {
+			t.Fatal("it didn't wait")
+		}
+		began := time.Now()
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		err := <-got
+		wantIs(t, err, ErrClosed)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it waited for another %v", took)
+		}
+		wantIs(t, lease.Err(), ErrReleased)
+	})
+}
+
+// The application may recover from whatever its own code does. A fault of the loop in its goroutine isn't that.
+func TestAFaultOfTheLoopEndsTheProcessWhoeverRunsIt(t *testing.T) {
+	const inside = "LOCKMESH_TEST_FAULT"
+	if os.Getenv(inside) != "" {
+		defer func() { _ = recover() }()
+		(&loop{}).work() // it has nothing that it needs
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=30s")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !bytes.Contains(out, []byte("panic: lockmesh: ")) || !bytes.Contains(out, []byte("loop.go")) {
+		t.Errorf("the process ended with %v:\n%.2000s", err, out)
+	}
+}
