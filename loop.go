@@ -236,7 +236,9 @@ func (l *loop) round() {
 	if l.node.Next(now) <= 0 {
 		l.node.Tick(now)
 	}
-	l.feed(now, urgent)
+	for fed := 0; fed < len(urgent); { // all of it: there is nothing that it would hold up
+		fed += l.feed(now, urgent[fed:])
+	}
 	l.spareU = reuse(urgent, l.spareU)
 	l.backlog = l.backlog[l.feed(now, l.backlog):]
 	if len(l.backlog) == 0 {

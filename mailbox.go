@@ -44,6 +44,7 @@ type mailbox struct {
 	closed  bool
 	taken   bool // somebody has the turn
 	handed  bool // it is the loop's own goroutine's, which may not know yet; taken is true
+	woken   bool // the loop's own goroutine was woken and found the turn taken: whoever has it is to look at the time
 
 	wake chan struct{} // capacity 1: the loop's own goroutine is to take the turn, or to look at the time
 }
@@ -176,11 +177,12 @@ func (b *mailbox) waits() bool {
 	return len(b.urgent.inputs)+len(b.ordered.inputs) > 0
 }
 
-// pass gives up the turn, unless something waits.
+// pass gives up the turn, unless something waits, or the timer may have fired since the caller looked at the time.
 func (b *mailbox) pass() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.urgent.inputs)+len(b.ordered.inputs) > 0 {
+	if len(b.urgent.inputs)+len(b.ordered.inputs) > 0 || b.woken {
+		b.woken = false
 		return false
 	}
 	b.taken = false
@@ -197,14 +199,16 @@ func (b *mailbox) handOver() {
 	b.free.Signal()
 }
 
-// turn reports whether the loop's goroutine, which calls it, has got the turn: it was given it, or nobody has it.
+// turn reports whether the loop's goroutine, which calls it, has got the turn: it was given it, or nobody has it. Otherwise what it was woken for is left to
+// whoever has the turn.
 func (b *mailbox) turn() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.taken && !b.handed {
+		b.woken = true
 		return false
 	}
-	b.taken, b.handed = true, false
+	b.taken, b.handed, b.woken = true, false, false
 	return true
 }
 

@@ -95,3 +95,43 @@ func TestCallsAreTurnedAwayWhenTooManyWait(t *testing.T) {
 		t.Error("a closed box takes things in")
 	}
 }
+
+// The timer may fire after the node's time was looked at, and before the turn is passed: then it is up to whoever has the turn.
+func TestATimeThatComesWhileSomebodyHasTheTurnIsLookedAt(t *testing.T) {
+	b := newMailbox()
+	if !b.turn() || !b.pass() {
+		t.Fatal("the turn isn't the loop's goroutine's at first")
+	}
+	if !b.release(&Lease{}) {
+		t.Fatal("nobody had the turn")
+	}
+	b.take(false, nil)
+	if b.turn() {
+		t.Fatal("two have the turn")
+	}
+	if b.pass() {
+		t.Error("nobody looks at the time")
+	}
+	if !b.pass() {
+		t.Error("it was looked at, and the turn is kept")
+	}
+}
+
+func TestAllThatIsUrgentIsTakenInAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		const crowd = 4 * batchMax
+		seen := 0
+		a.loop.box.post(false, func(vote.Now) {
+			for range crowd {
+				a.loop.box.post(true, func(vote.Now) { seen++ })
+			}
+		})
+		synctest.Wait()
+		got := make(chan int, 1)
+		a.loop.box.post(false, func(vote.Now) { got <- seen })
+		if n := <-got; n != crowd {
+			t.Errorf("%d of %d were taken in", n, crowd)
+		}
+	})
+}
