@@ -128,17 +128,17 @@ func (l *Lease) isFixed() bool { return l.apart != nil && l.apart.wish.Fixed }
 // context returns the context that ends with the lease. It has the values of the one that the lock was asked with; the end of that one bounds only the
 // wait for the lock.
 func (l *Lease) context() context.Context {
-	if e := l.own.Load(); e != nil {
-		return e
-	}
-	e := &ending{}
-	e.Context, e.cancel = context.WithCancelCause(context.WithoutCancel(l.values))
-	if !l.own.CompareAndSwap(nil, e) {
-		e.cancel(nil)
-		return l.own.Load()
+	e := l.own.Load()
+	if e == nil {
+		e = &ending{}
+		e.Context, e.cancel = context.WithCancelCause(context.WithoutCancel(l.values))
+		if !l.own.CompareAndSwap(nil, e) {
+			e.cancel(nil)
+			e = l.own.Load()
+		}
 	}
 	if cause := l.ended.Load(); cause != nil {
-		e.cancel(*cause) // whoever ended it may have looked for the context before it was there
+		e.cancel(*cause) // whoever ended it may have looked for the context before it was there, and whoever made it may not have come to this yet
 	}
 	return e
 }
