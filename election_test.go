@@ -104,13 +104,14 @@ func TestAnElectionHasOneLeaderAtATimeInOrder(t *testing.T) {
 func TestAnObserverThatIsTooSlowIsToldThatItMissedLeaders(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, c := w.three()
+		const leaders = 400
 		n, missed := 0, 0
 		for l, err := range c.Election("e").Observe(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			if n++; n == 1 {
-				for i := range 400 {
+				for i := range leaders {
 					l := must[*Leadership](t)(a.Election("e").Campaign(t.Context(), fmt.Append(nil, i)))
 					if err := l.Resign(t.Context()); err != nil {
 						t.Fatal(err)
@@ -126,7 +127,7 @@ func TestAnObserverThatIsTooSlowIsToldThatItMissedLeaders(t *testing.T) {
 				break
 			}
 		}
-		if missed != 1 || n < watchQueue/2 || n > watchQueue+50 { // some candidates wait a moment, and that is an event, too
+		if missed != 1 || n < watchQueue/2 || n >= leaders { // how many are told before the queue is full depends on who runs when
 			t.Errorf("%d leaders were told, %d times some were missed", n, missed)
 		}
 		synctest.Wait()

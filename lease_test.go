@@ -390,3 +390,18 @@ func TestNothingIsLeftOfLeasesThatEnded(t *testing.T) {
 		}
 	})
 }
+
+// Whoever asks for the context first may have made it and not yet seen that the lease has ended, while another has seen that.
+func TestAContextThatIsMadeAsTheLeaseEndsHasEndedForAll(t *testing.T) {
+	l := &Lease{values: t.Context()}
+	made := l.context()
+	l.ended.Store(&errLost)
+	select {
+	case <-l.Done():
+	default:
+		t.Error("the lease has ended, and Done isn't closed")
+	}
+	if context.Cause(made) != ErrLost {
+		t.Error(context.Cause(made))
+	}
+}

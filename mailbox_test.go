@@ -95,3 +95,22 @@ func TestCallsAreTurnedAwayWhenTooManyWait(t *testing.T) {
 		t.Error("a closed box takes things in")
 	}
 }
+
+func TestAllThatIsUrgentIsTakenInAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		const crowd = 4 * batchMax
+		seen := 0
+		a.loop.box.post(false, func(vote.Now) {
+			for range crowd {
+				a.loop.box.post(true, func(vote.Now) { seen++ })
+			}
+		})
+		synctest.Wait()
+		got := make(chan int, 1)
+		a.loop.box.post(false, func(vote.Now) { got <- seen })
+		if n := <-got; n != crowd {
+			t.Errorf("%d of %d were taken in", n, crowd)
+		}
+	})
+}

@@ -100,6 +100,7 @@ func (l *Lease) inLoop(ctx context.Context, op string, f func(now vote.Now, done
 func (l *loop) raise(now vote.Now, c *call, token vote.Token, cov *cover) {
 	lease := c.raises
 	if l.held.m[lease.number] != lease || lease.Err() != nil {
+		lease.more().upgrading = nil // the call is its caller's again, who may use it for something else before the lease is dropped
 		l.node.Release(now, c.number)
 		c.result <- result{err: c.error(ErrLost, "the lease ended before it was upgraded", nil)}
 		return

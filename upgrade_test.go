@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -103,5 +104,26 @@ func TestAnUpgradeThatWasRefusedMayBeAskedForAgain(t *testing.T) {
 			t.Error(err)
 		}
 		unlock(t, l)
+	})
+}
+
+// Who answers a call mustn't keep it: the next one that asks for a lock may be given the same.
+func TestAnUpgradeThatCameTooLateIsForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		l, other, upgrade := upgrading(t, a, b)
+		a.loop.box.post(false, func(vote.Now) { l.end(&errReleased) }) // as Unlock does, before the loop hears of it
+		unlock(t, other)
+		if r := <-upgrade; !errors.Is(r.err, ErrLost) {
+			t.Fatal(r.err)
+		}
+		kept := make(chan bool, 1)
+		a.loop.box.post(false, func(vote.Now) { kept <- l.more().upgrading != nil })
+		if <-kept {
+			t.Error("the lease still has the call")
+		}
+		if a.loop.box.release(l) {
+			a.loop.work()
+		}
 	})
 }
