@@ -75,8 +75,9 @@ const (
 )
 
 func newSystemClock() *systemClock {
-	start := time.Now()
-	c := &systemClock{start: start, awake: readSleepless()}
+	// In this order a pause in between is taken for sleep, once and for all, which does no harm; in the other it would be taken off what is slept later.
+	awake := readSleepless()
+	c := &systemClock{start: time.Now(), awake: awake}
 	c.looked.Store(int64(-lookAfter))
 	return c
 }
@@ -93,20 +94,22 @@ func (c *systemClock) read() (t time.Time, slow, fast time.Duration) {
 	return t, slow, c.fastest(slow+time.Duration(c.asleep.v.Load()), wall)
 }
 
-// look finds out how much further the clock that goes on in sleep has run.
+// look finds out how much further the clock that goes on in sleep has run. If it is held up each time that it tries, the next reading looks again.
 func (c *systemClock) look(apart time.Duration) {
 	const tries = 3
 	for range tries {
-		awake := c.awake.since(time.Since(c.start))
+		before := time.Since(c.start)
+		awake := c.awake.since(before)
 		after := time.Since(c.start)
 		// Read before the other clock, this one is behind by what passes in between, never ahead: so sleep isn't seen where there was none. What it is behind by
 		// is small, or it is read again.
-		if asleep := awake - after; c.asleep.of(int64(asleep)) <= int64(asleep)+int64(leap) {
-			break
+		c.asleep.of(int64(awake - after))
+		if after-before <= leap {
+			c.looked.Store(int64(before))
+			c.apart.Store(int64(apart))
+			return
 		}
 	}
-	c.looked.Store(int64(time.Since(c.start)))
-	c.apart.Store(int64(apart))
 }
 
 // fastest returns how much time has passed at most, by the clock that goes on in sleep and by the wall clock.
