@@ -255,6 +255,8 @@ func TestWhatOthersWaitForGoesAtOnce(t *testing.T) {
 		b := as(t, "v0", 3)
 		n := b.put("k")
 		b.promise("v0", n, 1, 100)
+		b.promise("v1", n, 1, 200) // a majority has voted, and not for one token
+		b.granted(n, false)
 		b.q.Release(b.now, n)
 		if got := b.said(vote.KindRelease); got != "V0 V1 V2" {
 			t.Errorf("released %q", got)
