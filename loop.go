@@ -25,6 +25,12 @@ const (
 	// roundsMax is how many rounds a goroutine does that has other things to do, before the loop's own goes on.
 	roundsMax = 8
 
+	// A goroutine that lets others run first comes back when all that can run have, which takes microseconds as a rule. In a process that computes on many
+	// goroutines it takes a slice of time for each of them, and everything waits that long; so after a yieldSlow one there is none for a while, from
+	// yieldPauseMin, doubling, to yieldPauseMax.
+	yieldSlow                    = time.Millisecond
+	yieldPauseMin, yieldPauseMax = 100 * time.Millisecond, time.Minute
+
 	// tickMax is how many ticks in a row may leave the node with something to do at once. Then the loop naps, so that a fault of the node's can't take
 	// a whole core.
 	tickMax = 4
@@ -71,7 +77,12 @@ type loop struct {
 	spareO   []input
 	backlog  []input // taken from the ordered lane, not yet fed
 	said     []spoken
+	urgent   bool // of what was said, something is
 	timer    timer
+
+	at         vote.Instant // when the last round began, on the slow clock
+	yieldAfter vote.Instant // no goroutine is let run first before that
+	yieldPause time.Duration
 }
 
 // spoken is a connection to which something was said in this round.
@@ -150,13 +161,25 @@ func (l *loop) work() {
 // into the same writes, each of which costs more than a whole round.
 func (l *loop) rounds() {
 	l.round()
-	if len(l.calls.m)+len(l.released.m) > 1 && len(l.said) > 0 {
+	if len(l.calls.m)+len(l.released.m) > 1 && len(l.said) > 0 && !l.urgent && l.at >= l.yieldAfter {
 		runtime.Gosched()
+		l.yielded()
 		if l.box.waits() {
 			l.round()
 		}
 	}
 	l.flush()
+}
+
+// yielded sees how long it took until this goroutine was back.
+func (l *loop) yielded() {
+	now := l.clocks.now().Slow
+	if now.Sub(l.at) < yieldSlow {
+		l.yieldPause = 0
+		return
+	}
+	l.yieldPause = min(max(2*l.yieldPause, yieldPauseMin), yieldPauseMax)
+	l.yieldAfter = now.Add(l.yieldPause)
 }
 
 // pass gives up the turn, unless there is something to do.
@@ -233,6 +256,7 @@ func (l *loop) round() {
 	// The clock is read after the messages were taken: a voter that counts a session's time from before its refresh was sent
 	// would let it end too early.
 	now := l.clocks.now()
+	l.at = now.Slow
 	if l.node.Next(now) <= 0 {
 		l.node.Tick(now)
 	}
@@ -307,6 +331,7 @@ func (l *loop) handOut(now vote.Now) {
 			} else {
 				l.links.Queue(o.Conn, &o.Message)
 				l.say(o.Conn, o.Later)
+				l.urgent = l.urgent || o.Message.Kind.Urgent()
 			}
 		}
 		clear(l.out)
@@ -348,7 +373,7 @@ func (l *loop) flush() {
 	for _, s := range l.said {
 		l.links.Flush(s.conn, s.later)
 	}
-	l.said = l.said[:0]
+	l.said, l.urgent = l.said[:0], false
 }
 
 // tell passes one event on.

@@ -219,6 +219,7 @@ func (b *mailbox) claim() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.taken && !b.handed {
+		b.asked = true // whoever puts something in meanwhile doesn't get ahead
 		b.free.Wait()
 	}
 	b.taken, b.handed, b.asked = true, false, false
