@@ -94,9 +94,6 @@ func (r *request) length() time.Duration {
 // fixed reports whether the lease ends by its time.
 func (r *request) fixed() bool { return r.rare != nil && r.rare.ask.Fixed }
 
-// urge reports whether whoever holds the key is to be asked for it.
-func (r *request) urge() bool { return r.rare != nil && r.rare.ask.Urge }
-
 // version returns the version of the value; zero if there has never been one.
 func (r *request) version() uint64 {
 	if r.rare == nil {

@@ -262,7 +262,7 @@ func (p *parser) array(limit int) int {
 	if !ok {
 		return 0
 	}
-	n := 0
+	var n int
 	switch b := p.frame[p.at+1:]; {
 	case msgpcode.IsFixedArray(c):
 		n = int(c & msgpcode.FixedArrayMask)
