@@ -155,6 +155,7 @@ type process struct {
 	runs     map[vote.Number]vote.Token // the last token of each lease, by seat
 	said     said
 	clients  []client
+	forgot   bool   // it heard of a request that it had forgotten; see checkBooks
 	resorts  uint64 // tokens taken from the clock, as last seen
 }
 
@@ -496,6 +497,7 @@ func (w *World) settle(p *process) {
 	if w.pic != nil {
 		w.pic.settled(w, p)
 	}
+	w.checkBooks(p)
 	w.check(p)
 }
 
