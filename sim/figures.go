@@ -15,6 +15,10 @@ type Figures struct {
 	Delivered uint64
 	Local     uint64 // within a node
 
+	Lingered     uint64 // words that waited in their sender's queue for others to travel with
+	LingeredOut  uint64 // of those, for as long as they may
+	LingeredLost uint64 // of those, until their connection was gone
+
 	Requests     uint64
 	Acquisitions uint64
 	Abandoned    uint64

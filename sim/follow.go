@@ -71,8 +71,9 @@ func (w *World) followingConfig(h *host) *node.Following {
 		h.disk.state = vote.State{Mesh: "sim", Name: h.name, Dir: vote.Dir(rand.New(w.chance("dir", h.alias, h.disk.made)).Uint64() | 1)}
 	}
 	// Several founders leave it in their configuration, which is a mistake that does no harm as long as one of them remembers. One who founds alone
-	// takes it out: with its directory lost, and cut off from the others, it would found a second mesh.
-	found := !f.Unfounded && h.voter && (w.opt.Voters > 1 || w.newest == 0)
+	// takes it out: with its directory lost, and cut off from the others, it would found a second mesh. It does so when the electorate is stored: a founder
+	// that has pledged, dies before that, and isn't told to found any more, waits for ever for somebody who knows of an electorate. (Found by seed 31200028.)
+	found := !f.Unfounded && h.voter && (w.opt.Voters > 1 || w.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
 	return &node.Following{State: h.disk.state, Fresh: fresh, Found: found, MaxVoters: f.MaxVoters}
 }
 

@@ -38,13 +38,13 @@ func (w *World) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) {
 		if !h.disk.broken {
 			h.disk.broken = true
 			w.note(h, "can't write to its disk")
-			w.lasting(a.For, func() { h.disk.broken = false })
+			w.lasting(a.For, func() { h.disk.broken = false; w.disturb() }) // wellSince takes it for wrong until then
 			did(true)
 		}
 	case FaultAccuse:
 		w.accused[h]++
 		w.note(h, "takes all others for dead")
-		w.lasting(a.For, func() { w.accused[h]-- })
+		w.lasting(a.For, func() { w.accused[h]--; w.disturb() })
 		did(true)
 	}
 }

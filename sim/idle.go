@@ -30,7 +30,7 @@ func (w *World) checkIdle(k *lockKey) {
 
 // idleAtMost is for how long a key may have room while somebody waits.
 func (w *World) idleAtMost() time.Duration {
-	return 2*w.opt.MaxTTL/vote.RefreshesPerTTL + vote.Guard(w.opt.MaxTTL) + 8*w.slowestTrip() + w.opt.MaxTTL/20
+	return 2*w.opt.MaxTTL/vote.RefreshesPerTTL + vote.Guard(w.opt.MaxTTL) + 8*w.slowestTrip() + w.opt.MaxTTL/20 + w.lingersAtMost()
 }
 
 // isBarred reports whether what is held of a key, or kept by what was, keeps a request from it.

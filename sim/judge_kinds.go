@@ -133,7 +133,7 @@ func (w *World) checkToken(r *Request) (excused bool) {
 	meets := !behind && i < len(k.runs) && k.runs[i] < r.Token+2*vote.Run-1
 	if behind || meets {
 		switch {
-		case k.excused, r.Mode != vote.Exclusive && r.Asked < k.forgiven:
+		case k.excused, (r.Mode != vote.Exclusive || w.opt.TokensOnly) && r.Asked < k.forgiven:
 			w.fig.Excused++
 		case meets && w.opt.TokensOnly:
 		case meets:
@@ -145,8 +145,8 @@ func (w *World) checkToken(r *Request) (excused bool) {
 		}
 	}
 	if k.topped(r, behind) && k.excused {
-		// Every later majority has a member that confirmed this token, so the excuse is used up; but for what shares the key and was
-		// asked for before: its votes may be older.
+		// Every later majority has a member that confirmed this token, so the excuse is used up; but for what shares the key, or, beyond what exclusion
+		// may assume, learns late that it has won, and was asked for before: its votes may be older.
 		k.excused, k.forgiven = false, w.Now()
 	}
 	return behind

@@ -56,6 +56,7 @@ type link struct {
 	ends   [2]end
 	lanes  [2][2]lane     // by the side that sends, then ordered and urgent
 	stall  [2]int         // how many faults hold up what the side sends
+	queued [2]queued      // by the side that sends
 	full   [2]func() bool // reports, and sees to it, that the queue of what the side sends overflows; nil as a rule
 	fate   fate
 }
@@ -353,6 +354,11 @@ func (w *World) send(p *process, o *vote.Outbound) {
 		return
 	}
 	w.springs(p.host, o.Message.Kind, true)
+	if o.Later && which == ordered && w.opt.Linger > 0 {
+		w.linger(p, l, c.side, f)
+		return
+	}
+	w.carry(l, c.side)
 	w.dispatch(l, c.side, uint8(which), f)
 }
 
@@ -480,6 +486,7 @@ func (w *World) forget(l *link, side uint8) *process {
 	e := &l.ends[side]
 	p := e.p
 	e.open = false
+	w.unsaid(l, side)
 	p.conns[e.conn] = connection{}
 	if side == 0 && !p.dead {
 		d := &p.dials[l.voter]
@@ -505,6 +512,7 @@ func (w *World) close(p *process, conn vote.Conn) {
 	w.mark(MarkClosed)
 	w.disturb()
 	w.note(p.host, "closes the connection to %s", c.l.ends[1-c.side].host.name)
+	w.carry(c.l, c.side)
 	if c.l.fate == fateStands {
 		w.dispatch(c.l, c.side, ordered, nil)
 	}
@@ -526,6 +534,7 @@ func (w *World) breakLink(l *link, r *rand.Rand) {
 	w.fig.Breaks++
 	w.disturb()
 	for side := range uint8(2) {
+		w.unsaid(l, side)
 		for i := range l.lanes[side] {
 			if a := &l.lanes[side][i]; a.len() > 0 {
 				a.keep(r.IntN(a.len() + 1))

@@ -50,7 +50,7 @@ func (w *World) slowestTrip() time.Duration {
 // checkOrder demands that a request that is granted was made at most so much later than each one that waits.
 func (w *World) checkOrder(r *Request) {
 	waits := r.key.waits
-	apart := 2*vote.Skew + w.slowestTrip() + w.opt.MaxTTL/100
+	apart := 2*vote.Skew + w.slowestTrip() + w.opt.MaxTTL/100 + w.opt.Linger
 	calm := func(since time.Duration) bool {
 		well := w.wellSince()
 		return well != never && since > time.Duration(well)+calmTTLs*w.opt.MaxTTL+servedFixed

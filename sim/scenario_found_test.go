@@ -80,6 +80,25 @@ func TestFault42FoundersDieAsTheyFound(t *testing.T) {
 	}
 }
 
+// TestFault42AFounderAloneDiesAsItFounds : it dies when it goes by its electorate and hasn't stored it; what it has stored, its pledge, is enough to go on, as long as it
+// is told to found. (Found by seed 31200028.)
+func TestFault42AFounderAloneDiesAsItFounds(t *testing.T) {
+	s := uncalled(t, 1, nil, Following{}, "a")
+	s.Start("a")
+	if !s.RunUntil(5*sceneTTL, func() bool { return s.Electorate().Version == 1 }) {
+		t.Fatal("nothing is founded")
+	}
+	h := s.host("a")
+	h.disk.saving = nil // so that the save isn't there by chance
+	s.PowerOff("a")
+	if d := h.disk.state; d.Electorate.Version != 0 || len(d.Pledge) != 1 {
+		t.Fatalf("on its disk there is %+v", d)
+	}
+	s.Start("a")
+	s.RunUntil(5*sceneTTL, func() bool { return s.Ready("a") })
+	s.foundedOnce("a")
+}
+
 // TestFault65AWipedFounderIsVotedIn : a founder comes back with an empty directory, told to found as before, while the others carry on. It waits and is voted in.
 func TestFault65AWipedFounderIsVotedIn(t *testing.T) {
 	for _, victim := range []string{"a", "b", "c"} {

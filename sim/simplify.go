@@ -13,6 +13,7 @@ func (s *Shrunk) simplify(ctx context.Context) {
 		func(o *Options) { o.Names = nil; o.rename(s.Options.names()) },
 		func(o *Options) { o.TTL = nil },
 		func(o *Options) { o.Net = Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1} },
+		func(o *Options) { o.Linger = 0 },
 		func(o *Options) { o.Net.Spikes = 0 },
 		func(o *Options) { o.Net.Jitter = -1 },
 		func(o *Options) { o.Net.Least = o.Net.Most },
@@ -30,6 +31,7 @@ func (s *Shrunk) simplify(ctx context.Context) {
 	})
 	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &o.Net.Least })
 	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &o.Net.Most })
+	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &o.Linger })
 	for i := range s.Options.Clocks.PPM {
 		s.changeAll(ctx, []func(o *Options){func(o *Options) { o.Clocks.PPM = slices.Clone(o.Clocks.PPM); o.Clocks.PPM[i] = 0 }})
 	}

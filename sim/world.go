@@ -49,6 +49,9 @@ type Options struct {
 	// Alone has nodes put each request to the voters and pass no lease on among their callers; to compare with.
 	Alone bool
 
+	// Linger is how long a word that nobody waits for stays in its sender's queue for others to travel with; zero for not at all.
+	Linger time.Duration
+
 	// History has all calls and returns written down; Settle then looks for an order of them that explains each result.
 	History bool
 
@@ -152,6 +155,7 @@ type process struct {
 	runs     map[vote.Number]vote.Token // the last token of each lease, by seat
 	said     said
 	clients  []client
+	forgot   bool   // it heard of a request that it had forgotten; see checkBooks
 	resorts  uint64 // tokens taken from the clock, as last seen
 }
 
@@ -171,6 +175,7 @@ const (
 	eventDialTimeout           // p, l
 	eventClient                // p, n: a client does what it has planned; the plan's number and the client's
 	eventAsk                   // p, n: a client comes for one of the requests that are given
+	eventLinger                // p (which sends), l, side, n: what lingers in a queue has done so for long enough; n is the queue's turn
 )
 
 // event is something that is to happen. Those with p are lost when the process dies, and wait while it is stopped.
@@ -428,6 +433,8 @@ func (w *World) step(e event) {
 		w.act(e.p, e.n)
 	case eventAsk:
 		w.askOnce(e.p, int(e.n))
+	case eventLinger:
+		w.lingered(e.l, e.side, e.n)
 	}
 }
 
@@ -490,6 +497,7 @@ func (w *World) settle(p *process) {
 	if w.pic != nil {
 		w.pic.settled(w, p)
 	}
+	w.checkBooks(p)
 	w.check(p)
 }
 

@@ -152,7 +152,7 @@ func TestAHandOverTakesTwoDelays(t *testing.T) {
 func TestTheOutputIsTheSameEachTime(t *testing.T) {
 	var first, second bytes.Buffer
 	for _, b := range []*bytes.Buffer{&first, &second} {
-		for _, p := range []string{"lock", "handover", "gossip"} {
+		for _, p := range []string{"silent", "lock", "handover", "gossip"} {
 			if err := run([]string{"-quick", "-part", p}, b, io.Discard); err != nil {
 				t.Fatal(err)
 			}
@@ -171,12 +171,37 @@ func TestTheOutputIsTheSameEachTime(t *testing.T) {
 	}
 }
 
+// To ask a majority first costs nothing while it answers. While one of those asked first doesn't, a lock waits for as long as the word to the third lingers.
+func TestAVoterThatDoesNotAnswerCostsWhatAWordLingers(t *testing.T) {
+	for _, row := range []struct {
+		linger time.Duration
+		stop   bool
+		most   time.Duration
+	}{{0, false, 2 * delay}, {0, true, 2 * delay}, {linger, false, 2 * delay}, {linger, true, 2*delay + linger}} {
+		took, err := silent(equal, row.linger, row.stop, 60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		quick := 0
+		for _, d := range took {
+			if d == 2*delay {
+				quick++
+			} else if d != row.most {
+				t.Fatalf("%+v: a lock took %v", row, d)
+			}
+		}
+		if want := len(took); row.most > 2*delay && 3*quick != want || row.most == 2*delay && quick != want {
+			t.Errorf("%+v: %d of %d took one round", row, quick, want)
+		}
+	}
+}
+
 func TestFlags(t *testing.T) {
 	var b bytes.Buffer
 	if err := run([]string{"-h"}, io.Discard, &b); err != nil || !strings.Contains(b.String(), "handover") || !strings.Contains(b.String(), "-quick") {
 		t.Errorf("the help: %v, %s", err, b.String())
 	}
-	for flags, want := range map[string]string{"-part nothing": "there are acquire, lock", "-nodes 3": "-h lists", "acquire": "isn't a flag"} {
+	for flags, want := range map[string]string{"-part nothing": "there are acquire, silent, lock", "-nodes 3": "-h lists", "acquire": "isn't a flag"} {
 		if err := run(strings.Fields(flags), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want something with %q", flags, err, want)
 		}

@@ -50,6 +50,11 @@ type mesh struct {
 }
 
 func newMesh(s shape, net sim.Net, seed uint64, unjudged bool) (*mesh, error) {
+	return newLingeringMesh(s, net, seed, unjudged, 0)
+}
+
+// newLingeringMesh is one in which words that nobody waits for linger.
+func newLingeringMesh(s shape, net sim.Net, seed uint64, unjudged bool, linger time.Duration) (*mesh, error) {
 	m := &mesh{voters: s.voters}
 	m.reset()
 	for i := range s.nodes {
@@ -57,7 +62,7 @@ func newMesh(s shape, net sim.Net, seed uint64, unjudged bool) (*mesh, error) {
 	}
 	m.World = sim.New(sim.Options{
 		Seed: seed, Voters: s.voters, Clients: s.nodes - s.voters, Names: m.names, MaxTTL: ttl,
-		Net: net, Clocks: sim.Clocks{Exact: true}, Observe: m, Unjudged: unjudged,
+		Net: net, Clocks: sim.Clocks{Exact: true}, Observe: m, Unjudged: unjudged, Linger: linger,
 	})
 	if !m.Awake() {
 		return nil, m.why("the mesh isn't ready")

@@ -16,6 +16,7 @@ type part struct {
 
 var parts = []part{
 	{"acquire", "how long it takes to acquire a free lock, by voters and nodes", printAcquire},
+	{"silent", "how long it takes when one of the voters doesn't answer", printSilent},
 	{"lock", "messages and bytes of a lock and its release, by voters", printLock},
 	{"refresh", "what it costs to keep leases alive, by nodes and by leases", printRefresh},
 	{"handover", "how a lock goes from node to node while many wait for it", printHandOver},

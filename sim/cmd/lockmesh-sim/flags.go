@@ -31,6 +31,7 @@ type settings struct {
 	nodes       int
 	beyond      bool
 	following   bool
+	lingering   bool
 	seconds     float64
 	svg, trace  string
 	shrink      string // a folder
@@ -53,6 +54,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -seeds 500 -seconds 300          many worlds, on all processors
   go run ./sim/cmd/lockmesh-sim -for 4h -seed 1000000            for as long as that
   go run ./sim/cmd/lockmesh-sim -following -seeds 500            worlds whose electorate follows the living
+  go run ./sim/cmd/lockmesh-sim -lingering -seeds 500            worlds in which words linger that nobody waits for
   go run ./sim/cmd/lockmesh-sim -seed 7 -shrink shrunk           make a world that fails as small as can be
 
 ` + planUsage + `
@@ -72,6 +74,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntVar(&s.nodes, "nodes", 0, fmt.Sprintf("how `many` nodes, all of them voters, 1 to %d (default: as the seed draws, 3 to 5 voters and up to 2 nodes that only lock)", nodesMost))
 	f.BoolVar(&s.beyond, "beyond", false, "go beyond the protocol's assumptions: clocks that err by up to a fifth and pauses that no clock shows; then only tokens are checked")
 	f.BoolVar(&s.following, "following", false, "have the electorate follow the living: nodes are voted in and out, lose their state directories, leave, and die for good; such worlds aren't shrunk")
+	f.BoolVar(&s.lingering, "lingering", false, "let words that nobody waits for stay in their sender's queue, in each world for as long as its seed draws, from half a millisecond to a quarter of the shortest TTL")
 	f.Float64Var(&s.seconds, "seconds", 30, "how many simulated `seconds` the faults last; healing comes on top")
 	f.StringVar(&s.svg, "svg", "", "write a picture to this `file`: of the first 30 s, or of the last 10 s before a violation; with -seeds, of the first world that fails, or else of the first")
 	f.Float64Var(&s.from, "from", 0, "where the picture begins, in simulated `seconds` (default: at most 30 s before -to)")
@@ -146,6 +149,9 @@ func (s *settings) options(seed uint64) sim.Options {
 		o.Voters, o.Clients = s.nodes, 0
 	}
 	o.History = true
+	if s.lingering {
+		o.DrawLinger()
+	}
 	if s.alter != nil {
 		s.alter(&o)
 	}
@@ -163,6 +169,9 @@ func (s *settings) drawing() []string {
 	}
 	if s.following {
 		flags = append(flags, "-following")
+	}
+	if s.lingering {
+		flags = append(flags, "-lingering")
 	}
 	return flags
 }

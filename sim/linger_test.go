@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// TestSwarmLingering runs seeds in which words linger that nobody waits for, most of them for far longer than in production.
+func TestSwarmLingering(t *testing.T) {
+	swarm(t, 24, func(seed uint64) Options { return lingering(Draw(seed)) }, func(f *Figures) {
+		lingeredEnough(t)(f)
+		if f.LingeredLost == 0 {
+			t.Error("no word was lost as it lingered")
+		}
+	}, "-lingering")
+}
+
+// TestSwarmLingeringFollowing is the same where the electorate follows the living.
+func TestSwarmLingeringFollowing(t *testing.T) {
+	swarm(t, 8, func(seed uint64) Options { return lingering(DrawFollowing(seed)) }, lingeredEnough(t))
+}
+
+// TestSwarmLingeringBeyondTheAssumptions is the same where clocks err without bound and processes are paused unseen.
+func TestSwarmLingeringBeyondTheAssumptions(t *testing.T) {
+	swarm(t, 8, func(seed uint64) Options { return lingering(DrawBeyond(seed)) }, lingeredEnough(t), "-beyond", "-lingering")
+}
+
+func lingering(o Options) Options {
+	o.DrawLinger()
+	return o
+}
+
+func lingeredEnough(t *testing.T) func(f *Figures) {
+	return func(f *Figures) {
+		carried := f.Lingered - f.LingeredOut - f.LingeredLost
+		if carried < 100 || f.LingeredOut < 500 {
+			t.Errorf("%d words were carried along, and %d lingered for as long as they may: it has shown nothing", carried, f.LingeredOut)
+		}
+	}
+}
+
+// lingers is a scene in which x1 has asked for a key, and the word to one voter lingers.
+func lingers(t *testing.T, linger time.Duration) (s *scene, r *Request, third string) {
+	s = awake(t, Options{Clients: 1, Linger: linger, Net: Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1}})
+	s.refreshed()
+	r = s.Lock("x1", "k")
+	for _, v := range []string{"a", "b", "c"} {
+		if n := s.lingeringAt(v); n == 1 && third == "" {
+			third = v
+		} else if n != 0 {
+			t.Fatalf("%d words to %s linger, and some to %q", n, v, third)
+		}
+	}
+	if third == "" {
+		t.Fatal("no word lingers")
+	}
+	s.Run(3 * time.Millisecond)
+	if r.State != Granted || s.knows(third, r) {
+		t.Fatalf("the request is %v, and %s knows of it: %v", r.State, third, s.knows(third, r))
+	}
+	return s, r, third
+}
+
+// refreshed runs until x1 has just refreshed its sessions, so that nothing goes at once by itself for a fifth of a TTL.
+func (s *scene) refreshed() {
+	sent := s.fig.Messages
+	s.RunUntil(sceneTTL, func() bool {
+		return s.fig.Messages > sent && time.Duration(s.host("x1").p.tick-s.now) > sceneTTL/vote.RefreshesPerTTL-10*time.Millisecond
+	})
+}
+
+// lingeringAt is how many words of x1 to a voter linger.
+func (s *scene) lingeringAt(voter string) int { return len(s.linkOf("x1", voter).queued[0].frames) }
+
+func (s *scene) knows(voter string, r *Request) bool { return s.binding(voter, r) }
+
+// TestAWordLingersForSoLong has a voter hear of a request when its time is over, and not before.
+func TestAWordLingersForSoLong(t *testing.T) {
+	const linger = 100 * time.Millisecond
+	s, r, third := lingers(t, linger)
+	s.Run(linger - 4*time.Millisecond)
+	if s.knows(third, r) || s.lingeringAt(third) == 0 {
+		t.Fatal("the word went too soon")
+	}
+	s.Run(5 * time.Millisecond)
+	if !s.knows(third, r) || s.lingeringAt(third) != 0 {
+		t.Fatal("the word didn't go in time")
+	}
+}
+
+// TestAPromptWordCarriesAlongWhatLingers has the words to a voter arrive with the refresh, in order: it knows the request and that it has won.
+func TestAPromptWordCarriesAlongWhatLingers(t *testing.T) {
+	s, r, third := lingers(t, 10*sceneTTL)
+	s.Run(sceneTTL / vote.RefreshesPerTTL)
+	if !s.knows(third, r) || s.lingeringAt(third) != 0 || s.fig.LingeredOut != 0 {
+		t.Fatalf("%s knows of the request: %v; %d words linger", third, s.knows(third, r), s.lingeringAt(third))
+	}
+}
+
+// TestWhatLingersIsLostWithItsConnection has a voter learn by a statement what it would have been told.
+func TestWhatLingersIsLostWithItsConnection(t *testing.T) {
+	s, r, third := lingers(t, 10*sceneTTL)
+	n := s.lingeringAt(third)
+	s.Break("x1", third)
+	if lost := int(s.fig.LingeredLost); n == 0 || lost != n {
+		t.Fatalf("%d words were lost of %d", lost, n)
+	}
+	s.Run(sceneTTL)
+	if !s.knows(third, r) {
+		t.Fatal("it doesn't know of the lease")
+	}
+}
+
+// TestWhatLingersIsLostWithItsProcess has a node die before its word to one voter goes.
+func TestWhatLingersIsLostWithItsProcess(t *testing.T) {
+	s, _, third := lingers(t, 10*time.Millisecond)
+	s.PowerOff("x1")
+	s.Run(100 * time.Millisecond)
+	if _, ok := s.host(third).p.m.Voter().Vote("k"); ok || s.fig.LingeredLost == 0 {
+		t.Fatal("the word came after its sender's death")
+	}
+}
+
+// TestAMajorityIsAskedFirstEvenIfOneIsSilent has a lock wait for as long as the word to the third voter lingers, and no longer.
+func TestAMajorityIsAskedFirstEvenIfOneIsSilent(t *testing.T) {
+	const linger, trip = 20 * time.Millisecond, 2 * time.Millisecond
+	waited := 0
+	for _, v := range []string{"a", "b", "c"} {
+		s := awake(t, Options{Clients: 1, Linger: linger, Net: Net{Least: trip / 2, Most: trip / 2, Jitter: -1}})
+		s.refreshed()
+		s.Stop(v)
+		r := s.Lock("x1", "k")
+		s.expect(r, Granted, linger+trip)
+		if r.State == Granted && r.Had-r.Asked > trip {
+			waited++
+		}
+	}
+	if waited != 2 {
+		t.Errorf("a lock waited for the word to the third voter when %d of three voters, one at a time, were silent, instead of two", waited)
+	}
+}
+
+func TestLingeringIsTheSameEachTime(t *testing.T) {
+	run := func(linger bool) (string, uint64) {
+		var b bytes.Buffer
+		o := Draw(3)
+		o.Trace = &b
+		if linger {
+			o.DrawLinger()
+		}
+		w := New(o)
+		w.Run(10 * time.Second)
+		_ = w.Settle()
+		return b.String(), w.Hash()
+	}
+	a, x := run(true)
+	b, y := run(true)
+	c, z := run(false)
+	if a != b || x != y || a == c || x == z {
+		t.Errorf("digests %x and %x, and %x without", x, y, z)
+	}
+}

@@ -1,0 +1,252 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// lingerMutants deal wrongly with words that nobody waits for, and lineMutants with leases that are passed on.
+var (
+	lingerMutants = []mutant{
+		{
+			name: "a word overtakes those that linger", build: queues(false), seed: 4, scenario: givesUpAtOnce, options: Options{Clients: 1, Linger: clumsyLinger},
+			unseen: healed,
+		},
+		{
+			name: "what lingers is forgotten when a word goes at once", build: queues(true), seed: 4, scenario: givesUpAtOnce,
+			options: Options{Clients: 1, Linger: clumsyLinger}, unseen: healed,
+		},
+		{
+			name: "only a majority is ever asked", build: asksTheFirst, seed: 96, scenario: oneOfTheFirstIsSilent,
+			options: Options{Clients: 1, Linger: 50 * time.Millisecond},
+		},
+	}
+	lineMutants = []mutant{
+		{name: "a lease passed on though somebody elsewhere waits", build: hearsNoWish, scenario: passedOverInALine, options: Options{Clients: 2}},
+		{name: "a lease that is passed on keeps its token", build: passesTokens, seed: 4, scenario: passedOn, options: Options{Clients: 1}},
+	}
+)
+
+const (
+	clumsyLinger = 5 * time.Millisecond
+	healed       = "the next acknowledgement shows it, and all is stated anew: it costs a refresh"
+)
+
+// clumsy is a node in a shell that lets words linger, and whose queues are wrong.
+type clumsy struct {
+	Machine
+	forgets bool // a word that goes at once takes the place of what lingers; otherwise it overtakes it
+	queues  map[vote.Conn][]vote.Outbound
+	due     vote.Instant // when all goes; zero if that isn't known yet
+	out     []vote.Outbound
+}
+
+func queues(forgets bool) Builder {
+	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		n, err := node.New(cfg, now)
+		return &clumsy{Machine: n, forgets: forgets, queues: make(map[vote.Conn][]vote.Outbound)}, err
+	}
+}
+
+func (c *clumsy) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	said, ev := c.Machine.Drain(nil, ev)
+	out = append(out, c.out...)
+	c.out = nil
+	for _, o := range said {
+		if o.Later && !o.Close {
+			o.Later = false
+			c.queues[o.Conn] = append(c.queues[o.Conn], o)
+			continue
+		}
+		out = append(out, o)
+		if !c.forgets && !o.Close {
+			out = append(out, c.queues[o.Conn]...)
+		}
+		delete(c.queues, o.Conn)
+	}
+	return out, ev
+}
+
+func (c *clumsy) Next(now vote.Now) time.Duration {
+	next := c.Machine.Next(now)
+	switch {
+	case len(c.queues) == 0:
+		c.due = 0
+		return next
+	case c.due == 0:
+		c.due = now.Fast.Add(clumsyLinger)
+	}
+	return min(next, c.due.Sub(now.Fast))
+}
+
+func (c *clumsy) Tick(now vote.Now) {
+	if c.due != 0 && now.Fast >= c.due {
+		for _, conn := range slices.Sorted(maps.Keys(c.queues)) {
+			c.out = append(c.out, c.queues[conn]...)
+		}
+		clear(c.queues)
+		c.due = 0
+	}
+	c.Machine.Tick(now)
+}
+
+// givesUpAtOnce has x1 take its request back while it lingers on its way to one voter.
+func givesUpAtOnce(w *World) {
+	w.Release(w.Lock("x1", "k"))
+	w.Run(sceneTTL)
+}
+
+// sparing puts requests to those voters alone that are asked at once. The others never hear of them, and it reckons with that: what they acknowledge is made to
+// be as if they knew.
+type sparing struct {
+	Machine
+	streams map[vote.Conn]*sparingly
+}
+
+type sparingly struct {
+	stream vote.Stream
+	said   uint64   // by the node
+	sent   []uint64 // of those, the numbers of what went
+	kept   map[vote.Number]*forgedVote
+}
+
+func asksTheFirst(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &sparing{n, make(map[vote.Conn]*sparingly)}, err
+}
+
+func (s *sparing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	said, ev := s.Machine.Drain(nil, ev)
+	for _, o := range said {
+		if m := &o.Message; m.Kind == vote.KindOpen {
+			s.streams[o.Conn] = &sparingly{stream: m.Stream, kept: make(map[vote.Number]*forgedVote)}
+		}
+		if t := s.streams[o.Conn]; t == nil || o.Close || t.goes(&o) {
+			out = append(out, o)
+		}
+	}
+	return out, ev
+}
+
+// goes reports whether a word is sent.
+func (t *sparingly) goes(o *vote.Outbound) bool {
+	m := &o.Message
+	if m.Stream != t.stream || !m.Kind.ToVoter() || m.Kind.Urgent() || m.Kind == vote.KindOpen || m.Kind == vote.KindStatement {
+		return true
+	}
+	t.said++
+	if m.Kind == vote.KindRequest && o.Later {
+		t.kept[m.Number] = &forgedVote{number: m.Number}
+	}
+	v := t.kept[m.Number]
+	if v == nil {
+		t.sent = append(t.sent, t.said)
+		return true
+	}
+	if v.serial == 0 {
+		v.serial = vote.Serial(t.said) // from when on the voter is made to know it
+	}
+	if m.Kind == vote.KindRelease {
+		v.until = t.said
+	}
+	return false
+}
+
+func (s *sparing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if t := s.streams[conn]; t != nil && m.Kind == vote.KindAck && m.Stream == t.stream {
+		p := t.said
+		if m.Processed < uint64(len(t.sent)) {
+			p = t.sent[m.Processed] - 1
+		}
+		m.Processed = p
+		for _, v := range t.kept { // sums don't depend on the order
+			if uint64(v.serial) <= p && (v.until == 0 || v.until > p) {
+				l := vote.Ledger{Count: m.Count, Hash: m.Hash}.Plus(vote.OfRequest(v.number))
+				m.Count, m.Hash = l.Count, l.Hash
+			}
+		}
+	}
+	s.Machine.Deliver(now, conn, from, m)
+}
+
+// oneOfTheFirstIsSilent has x1 ask for keys while it doesn't know yet that one of the voters, each in turn, is out of its reach.
+func oneOfTheFirstIsSilent(w *World) {
+	for _, v := range []string{"a", "b", "c"} {
+		w.Cut("x1", v)
+		r := w.Lock("x1", "k of "+v)
+		w.expect(r, Granted, sceneTTL/4) // it hangs up after half a TTL
+		w.Mend("x1", v)
+		w.Release(r)
+		w.Run(2 * sceneTTL)
+	}
+}
+
+// wishless doesn't hear that somebody elsewhere waits for what its node holds.
+type wishless struct{ Machine }
+
+func hearsNoWish(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return wishless{n}, err
+}
+
+func (x wishless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	switch m.Kind {
+	case vote.KindPromise:
+		m.Urge = false
+	case vote.KindWanted:
+		m.Number = 0 // it counts as heard
+	}
+	x.Machine.Deliver(now, conn, from, m)
+}
+
+// passedOverInALine has a second caller on x1 want the key long after x2, who waits for the first.
+func passedOverInALine(w *World) {
+	w.Run(calmTTLs*sceneTTL + servedFixed)
+	first := w.Lock("x1", "k")
+	w.Run(time.Second)
+	x2 := w.Lock("x2", "k")
+	w.Run(3 * time.Second)
+	second := w.Lock("x1", "k")
+	w.Run(time.Second)
+	w.Release(first)
+	w.RunUntil(sceneTTL, func() bool { return x2.State == Granted || second.State == Granted })
+}
+
+// repeating gives each caller in a line the token of the first.
+type repeating struct {
+	Machine
+	tokens map[vote.Number]vote.Token
+}
+
+func passesTokens(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return repeating{n, make(map[vote.Number]vote.Token)}, err
+}
+
+func (x repeating) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(ev)
+	out, ev = x.Machine.Drain(out, ev)
+	for i := first; i < len(ev); i++ {
+		if e := &ev[i]; e.Kind == quorum.EventGranted {
+			if t := x.tokens[x.Seat(e.Number)]; t != 0 {
+				e.Token = t
+			}
+			x.tokens[x.Seat(e.Number)] = e.Token
+		}
+	}
+	return out, ev
+}
+
+// passedOn has two callers on x1 want a key, one after the other.
+func passedOn(w *World) {
+	first, second := w.Lock("x1", "k"), w.Lock("x1", "k")
+	w.expect(first, Granted, sceneTTL)
+	w.Run(sceneTTL / 2) // until it has been extended, which says that it stood when the second came
+	w.Release(first)
+	w.expect(second, Granted, sceneTTL)
+}
