@@ -40,7 +40,7 @@ func (w *World) carry(l *link, side uint8) {
 	if len(q.frames) == 0 {
 		return
 	}
-	if l.fate != fateStands { // the other side is gone, and this one hasn't heard of it
+	if l.fate != fateStands { // it is broken, and this side hasn't heard of that
 		w.unsaid(l, side)
 		w.reset(l, side)
 		return

@@ -534,7 +534,6 @@ func (w *World) breakLink(l *link, r *rand.Rand) {
 	w.fig.Breaks++
 	w.disturb()
 	for side := range uint8(2) {
-		w.unsaid(l, side)
 		for i := range l.lanes[side] {
 			if a := &l.lanes[side][i]; a.len() > 0 {
 				a.keep(r.IntN(a.len() + 1))
