@@ -222,6 +222,7 @@ func TestALossThatOnlyTheReaderSawIsALossForAll(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		synctest.Wait() // the last vote has come, and with it another cover
 		until := lease.until()
 		lease.cover.Load().until.Store(1)
 		wantIs(t, lease.Err(), ErrLost)
