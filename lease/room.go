@@ -98,17 +98,17 @@ func (l *few) replace(e, by *entry) {
 	all[slices.Index(all, e)] = by
 }
 
-// line is a list that grows at its end and is taken from its beginning.
-type line struct {
+// rests is a list of keys that rest, which grows at its end and is taken from its beginning.
+type rests struct {
 	all  []resting
 	gone int // of all, from its beginning
 }
 
-func (l *line) len() int { return len(l.all) - l.gone }
+func (l *rests) len() int { return len(l.all) - l.gone }
 
-func (l *line) first() *resting { return &l.all[l.gone] }
+func (l *rests) first() *resting { return &l.all[l.gone] }
 
-func (l *line) add(r resting) {
+func (l *rests) add(r resting) {
 	if len(l.all) == cap(l.all) && l.gone >= (len(l.all)+1)/2 && l.gone > 0 {
 		n := copy(l.all, l.all[l.gone:])
 		clear(l.all[n:])
@@ -117,7 +117,7 @@ func (l *line) add(r resting) {
 	l.all = append(l.all, r)
 }
 
-func (l *line) take() resting {
+func (l *rests) take() resting {
 	r := l.all[l.gone]
 	l.all[l.gone] = resting{}
 	l.gone++

@@ -193,7 +193,7 @@ func TestWhatIsUsedAgainIsAsGoodAsNew(t *testing.T) {
 	}
 }
 
-// A few is compared with a list, a line with a list, and timers come in the order of their times.
+// A few is compared with a list, rests with a list, and timers come in the order of their times.
 func TestListsThatSaveRoom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, most := range []int{1, 2, 5, 3000} {
@@ -220,7 +220,7 @@ func TestListsThatSaveRoom(t *testing.T) {
 		}
 	}
 
-	var q line
+	var q rests
 	var added, taken vote.Instant
 	for _, up := range []int{3, 5000, 10, 1} { // to so many, and back to a third
 		for q.len() < up || rng.IntN(100) > 0 {

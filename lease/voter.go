@@ -57,7 +57,7 @@ type Voter struct {
 	ghosts    ghosts
 	reminders reminders
 	news      news
-	idle      line         // keys that nobody wants or holds, about in order of the time at which they are looked at again
+	idle      rests        // keys that nobody wants or holds, about in order of the time at which they are looked at again
 	due       vote.Instant // no timer fires before this instant of the slow clock
 	count     Counters
 

@@ -120,7 +120,6 @@ func cut(s string, n int) string {
 // decodeHello reads a dialer's word. Like Decode it is total.
 func decodeHello(frame []byte) (h hello, err error) {
 	p := parse(frame)
-	defer p.done()
 	n := p.handshake(3 + offerWords)
 	if tag := p.uint(); tag != tagHello {
 		p.fail("a handshake that begins with %d", tag)
@@ -140,7 +139,6 @@ func decodeHello(frame []byte) (h hello, err error) {
 // decodeAnswer reads an acceptor's word: exactly one of the two is returned, or an error.
 func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 	p := parse(frame)
-	defer p.done()
 	n := p.handshake(2)
 	switch tag := p.uint(); {
 	case p.err != nil:

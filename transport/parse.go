@@ -28,9 +28,6 @@ type parser struct {
 // parse makes a parser for the frame. It stays on its caller's stack as long as no word is read through a function value or an interface.
 func parse(frame []byte) *parser { return &parser{frame: frame} }
 
-// done lets go of the frame, whose owner may write to it from now on. Nothing is read any more.
-func (p *parser) done() { p.frame, p.at = nil, 0 }
-
 // fail notes the first error.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
