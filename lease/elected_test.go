@@ -74,7 +74,7 @@ func TestWhoeverHasANewDirectoryIsNotQuiet(t *testing.T) {
 	f.says("    a: refused \"the node asked is not a voter\"\n    a: unknown\n", "a opens")
 	f.elect("1: v0 v1 v2", nil)
 	f.counts(true)
-	f.says("    a: answer generation=1\n    a: promise 1 serial=1 token=16\n", "a opens", "a asks 1:k at=10")
+	f.says("    a: answer generation=1\n    a: promise 1 serial=1 token=32\n", "a opens", "a asks 1:k at=10")
 }
 
 func TestWhoeverHasAnOldOneIsQuietFirst(t *testing.T) {
@@ -84,7 +84,7 @@ func TestWhoeverHasAnOldOneIsQuietFirst(t *testing.T) {
 	f.says("", "pass 500ms")
 	f.says("    a: answer quiet=500ms generation=1\n", "a opens", "a asks 1:k at=10")
 	f.says("    (asks the others)\n", "pass 500ms")
-	f.says("    a: promise 1 serial=1 token=516\n", "v1 tells 500", "v2 tells 400")
+	f.says("    a: promise 1 serial=1 token=532\n", "v1 tells 500", "v2 tells 400")
 }
 
 func TestWhoeverIsNoVoterBeginsToCountWithoutAsking(t *testing.T) {
@@ -145,7 +145,7 @@ func TestWhoeverIsVotedInServesWhatWaits(t *testing.T) {
 	}
 	f.counts(true)
 	// Its votes stand, as long as the session does.
-	f.says("    a: answer generation=1 [1 serial=1 token=16]\n    b: answer generation=2\n    b: promise 1 serial=2 token=32\n    a: released 1\n",
+	f.says("    a: answer generation=1 [1 serial=1 token=32]\n    b: answer generation=2\n    b: promise 1 serial=2 token=64\n    a: released 1\n",
 		"a states 1:k", "b states 1:k", "a releases 1")
 }
 
@@ -155,9 +155,9 @@ func TestTheFloorOfTheElectorateIsAFloor(t *testing.T) {
 	if top, _ := f.v.Top(); top != 70000 {
 		t.Fatalf("top %d", top)
 	}
-	f.says("    a: answer generation=1\n    a: promise 1 serial=1 token=70016\n", "a opens", "a asks 1:k at=10")
+	f.says("    a: answer generation=1\n    a: promise 1 serial=1 token=70032\n", "a opens", "a asks 1:k at=10")
 	f.elect("2: v0 v1 v2 (v0 v1 v2)", func(e *vote.Electorate) { e.Floor = 60000 })
-	f.says("    a: promise 2 serial=2 token=70016\n", "a asks 2:l at=10")
+	f.says("    a: promise 2 serial=2 token=70032\n", "a asks 2:l at=10")
 	f.elect("3: v0 v1 v2", func(e *vote.Electorate) { e.Floor = vote.MaxToken }) // nobody uses all tokens up
 	if top, _ := f.v.Top(); top != saneToken+vote.Run {                          // what stands is raised above it
 		t.Fatalf("top %d", top)

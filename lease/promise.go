@@ -345,7 +345,9 @@ func (v *Voter) share(s *session, m *vote.Message) {
 // release ends a request. It can't touch another's vote: it names a request of the session that speaks.
 func (v *Voter) release(s *session, m *vote.Message) {
 	if e := s.entries.m[m.Number]; e != nil {
+		v.bid = m.Bid
 		v.drop(e, m.Lost)
+		v.bid = 0
 	}
 	v.push(s, vote.KindReleased, m.Number)
 }

@@ -351,7 +351,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	case "yields":
 		m.Kind = vote.KindYield
 	case "releases":
-		m.Kind = vote.KindRelease
+		m.Kind, m.Bid = vote.KindRelease, vote.Token(num(opt["bid"]))
 	case "refreshes":
 		m.Kind, m.Received, m.RTT = vote.KindRefresh, num(opt["received"]), time.Duration(num(opt["trip"]))*time.Millisecond
 	case "lives":

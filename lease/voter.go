@@ -64,6 +64,7 @@ type Voter struct {
 	sessionsDue vote.Instant        // the earliest at which a session is due, unless moved
 	moved       bool                // a session may be due later than it was
 	grace       time.Duration       // of the promises that are being made; see exorcise
+	bid         vote.Token          // that a release has brought, for the promises that come of it; zero for none
 	unsaid      vote.Message        // what can't be heard is written here
 	recent      [recentMax]*session // who spoke last, by connection
 

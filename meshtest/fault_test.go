@@ -18,6 +18,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"a crashed holder's key is free at its deadline and not before", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
+			time.Sleep(time.Second) // all voters know
 			deadline := first.Deadline()
 			m.Crash("a")
 			wantIs(t, first.Err(), lockmesh.ErrLost, lockmesh.ErrClosed)
@@ -242,6 +243,7 @@ func TestPauses(t *testing.T) {
 		}},
 		{"a paused node says nothing and its calls wait", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
+			time.Sleep(time.Second) // all voters know
 			m.Pause("a")
 			given := make(chan error, 1)
 			go func() { given <- first.Unlock(t.Context()) }()

@@ -119,8 +119,10 @@ func (o *office) hear(conn vote.Conn, m *vote.Message) {
 func (o *office) pass() {
 	d := o.q.every()
 	o.now.Fast, o.now.Slow, o.now.Wall = o.now.Fast.Add(d), o.now.Slow.Add(d), o.now.Wall+vote.Micros(d.Microseconds())
-	o.q.Tick(o.now)
-	o.settle()
+	for o.q.Next() <= o.now.Fast {
+		o.q.Tick(o.now)
+		o.settle()
+	}
 }
 
 func (o *office) lock(key vote.Key) vote.Number {

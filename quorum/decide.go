@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -21,6 +22,7 @@ func (q *Requester) hear(p *peer, m *vote.Message) {
 		q.inquired(p, r, m)
 	case vote.KindTaken:
 		q.rareVote(r, p.place).taken = m.Token
+		q.askRest(r)
 		q.judge(r)
 	case vote.KindReleased:
 		if r.state == stateEnding {
@@ -53,6 +55,7 @@ func (q *Requester) turnedDown(p *peer, r *request, permits uint16) {
 	q.turned = true
 	p.book.hear(p.heard, vote.Ledger{}.Minus(vote.OfRequest(r.number)))
 	if r.state != stateEnding {
+		q.askRest(r)
 		q.judge(r)
 		return
 	}
@@ -111,6 +114,11 @@ func (q *Requester) inquired(p *peer, r *request, m *vote.Message) {
 	}
 }
 
+// yieldEvery is how often a voter is told at most, by a refresh, that this node reaches a majority, since a vote was given back. A voter that has passed over a
+// request whose tenure was over, as everything was slow, lets it wait by its age alone again when it hears that; else it would be served last until the
+// next refresh.
+const yieldEvery = 50 * time.Millisecond
+
 // yield gives a voter's vote back; with a slot, since only that one is of use.
 func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
 	v := &r.votes[p.place]
@@ -121,6 +129,9 @@ func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
 	m.Serial, m.Slot = serial, want
 	x := q.rareVote(r, p.place)
 	x.yielded, x.want, x.yieldStream, x.yieldAt = serial, want, p.stream, p.said
+	if q.Ready() && p.answered {
+		p.refreshAt = min(p.refreshAt, p.refreshed.Add(yieldEvery))
+	}
 }
 
 // judgeAll judges every request anew, in order, since a voter's votes have changed.
@@ -152,8 +163,11 @@ func (q *Requester) judge(r *request) {
 		q.regroup(r)
 	case statePending:
 		if slot, ok := q.elected(r); ok {
-			t := r.ballot.token(slot)
-			q.confirm(r, t)
+			t, ok := q.agreed(r)
+			if !ok {
+				t = r.ballot.token(slot)
+				q.confirm(r, t)
+			}
 			if set := r.ballot.confirmed(t, slot); q.decides(set) && q.covers(r, set) {
 				q.win(r, t, slot)
 				return
@@ -161,6 +175,31 @@ func (q *Requester) judge(r *request) {
 		}
 		q.judgeHope(r)
 	}
+}
+
+// agreed returns the token for which a majority has voted already, if there is one. Another voter may have proposed a larger one: that is as if its word came later.
+// Whatever lease has a token that large, a voter of this majority knows of it. Nor does it matter if one of them has been asked to confirm a larger one meanwhile: whoever
+// gets the key next has a larger token than that, too. Of leases that are shared each must have a token of its own, so there the largest proposal decides.
+func (q *Requester) agreed(r *request) (vote.Token, bool) {
+	if r.mode != vote.Exclusive {
+		return 0, false
+	}
+	for i := range r.votes {
+		t := r.votes[i].token
+		if !r.votes[i].stands() {
+			continue
+		}
+		var same Set
+		for j := range r.votes {
+			if v := &r.votes[j]; v.stands() && v.token == t {
+				same = same.With(j)
+			}
+		}
+		if q.decides(same) {
+			return t, true
+		}
+	}
+	return 0, false
 }
 
 // covers reports whether a majority of the voters of a set is covered, and sees to it that it will be.

@@ -1,25 +1,34 @@
 package quorum
 
 import (
+	"cmp"
 	"hash/fnv"
+	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Whom a request is put to first. All voters hear of it, but a majority is enough to win, and each voter that is woken costs as much as the whole of a
-// lock costs here. So the words to the others may wait a moment for more to travel with (see [vote.Outbound]): they are as safe as late words always are, and
-// where one of the first is slow, the others are asked that moment later.
+// Whom a request is put to first: the nearest majority. This node's own voter is the nearest of all; of those that are about equally near, each node begins with
+// another one, so that not all nodes wake the same ones.
 
-// first returns those out of a set of voters to which words go at once: the fewest that decide, this node's own voter among them, and after it those that
-// follow in the order of places, so that not all nodes wake the same ones. Where the set doesn't decide, or the electorate has just changed, all go at once.
+// farAway is how long a round trip to one of them may take before it isn't worth while to spare the others: they would be asked before an answer comes, and the
+// fastest answers of all come sooner than those of some.
+const farAway = spareMax / 2
+
+// nearby is by how much the round trips to two voters may differ that are about equally near, besides a quarter of the shorter one. Within one machine or
+// switch they differ more from one moment to the next.
+const nearby = 100 * time.Microsecond
+
+// first returns those out of a set of voters to which words go first: the fewest that decide, the nearest before others. Where the set doesn't decide, one of those is far away, or the electorate has just changed, they are all.
 func (q *Requester) first(out Set) Set {
 	if q.before.Known() {
 		return ^Set(0)
 	}
 	var few Set
-	for i := range q.peers {
-		if place := (q.begins + i) % len(q.peers); out.Has(place) {
-			if few = few.With(place); q.newest.Decides(few) {
+	for _, place := range q.order {
+		if out.Has(place) {
+			if few = few.With(place); q.newest.Decides(few) && q.peers[place].rtt <= farAway {
 				return few
 			}
 		}
@@ -27,7 +36,7 @@ func (q *Requester) first(out Set) Set {
 	return ^Set(0)
 }
 
-// beginning returns the place at which first begins.
+// beginning returns the place at which the order of voters begins that are equally near.
 func (q *Requester) beginning() int {
 	for i, p := range q.peers {
 		if p.name == q.cfg.Self.Node {
@@ -39,14 +48,42 @@ func (q *Requester) beginning() int {
 	return int(h.Sum32() % uint32(max(len(q.peers), 1)))
 }
 
-// counting returns the voters whose votes count, as far as is known.
+// counting returns the voters whose votes count and who answer in time, as far as is known.
 func (q *Requester) counting() (s Set) {
 	for i, p := range q.peers {
-		if p.counts() {
+		if p.counts() && !p.slow {
 			s = s.With(i)
 		}
 	}
 	return s
+}
+
+// setOrder finds out which voters are near.
+func (q *Requester) setOrder() {
+	q.order = q.order[:0]
+	for i := range q.peers {
+		q.order = append(q.order, (q.begins+i)%len(q.peers))
+	}
+	if q.cfg.ToAll {
+		return
+	}
+	trip := func(place int) time.Duration {
+		if p := q.peers[place]; p.rtt > 0 {
+			return p.rtt
+		}
+		return time.Hour // unknown
+	}
+	slices.SortStableFunc(q.order, func(a, b int) int { return cmp.Compare(trip(a), trip(b)) })
+	for rest := q.order; len(rest) > 0; {
+		near, most := 1, trip(rest[0])*5/4+nearby
+		for near < len(rest) && trip(rest[near]) <= most {
+			near++
+		}
+		slices.SortFunc(rest[:near], func(a, b int) int {
+			return cmp.Compare((a-q.begins+len(q.peers))%len(q.peers), (b-q.begins+len(q.peers))%len(q.peers))
+		})
+		rest = rest[near:]
+	}
 }
 
 // isLonely reports whether nobody else is known to want the key of a request: nobody elsewhere, and no other caller here.

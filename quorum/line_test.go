@@ -88,8 +88,8 @@ func TestALeaseIsPassedOnWithoutAWordAsOftenAsThereAreTokens(t *testing.T) {
 	if got := b.told("v0"); got != "request release" { // in this order, so that it stands in the queue when the key comes free
 		t.Fatalf("v0 was told %q", got)
 	}
-	b.promise("v0", next, 2, 116)
-	b.promise("v1", next, 2, 116)
+	b.promise("v0", next, 2, 100+vote.Run)
+	b.promise("v1", next, 2, 100+vote.Run)
 	b.granted(next, true)
 	if e := b.last(EventGranted); e.Token != 101 {
 		t.Fatalf("token %d after 100", e.Token)
@@ -150,7 +150,7 @@ func TestWhoWaitsInLineTakesThePlaceOfOneThatGaveUp(t *testing.T) {
 	if e := b.last(EventReleased); e == nil || e.Number != second {
 		t.Fatal("one that nobody was told of isn't gone at once")
 	}
-	b.only("v1", "request")
+	b.only("v0", "")
 	b.q.Release(b.now, first)
 	if got := b.told("v0"); got != "request release" {
 		t.Fatalf("v0 was told %q", got)

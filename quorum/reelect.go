@@ -169,6 +169,7 @@ func (q *Requester) movePeers(places []vote.Elector, to []int) {
 	}
 	q.places, q.peers = places, peers
 	q.begins = q.beginning()
+	q.setOrder()
 }
 
 func (q *Requester) moveVotes(to []int) {

@@ -20,6 +20,7 @@ type Config struct {
 	Following  bool
 	TTL        time.Duration // of the session at each voter
 	Alone      bool          // each request is put to the voters, and no lease is passed on; to compare with
+	ToAll      bool          // no voter is spared; see first.go. For an exhaustive search: there a voter that was spared is one to which all words are late
 }
 
 // Requester asks for keys. Its zero value is not usable; see New.
@@ -30,7 +31,8 @@ type Requester struct {
 	events []Event
 	electorates
 	peers                 []*peer // by place
-	begins                int     // the place of the voter that is asked first
+	begins                int     // the place of the first of those voters that are equally near
+	order                 []int   // of the voters' places: the nearest first
 	requests              map[vote.Number]*request
 	seats                 map[vote.Number]*request                    // leases that were passed on, by the numbers of those who have them
 	heads                 map[vote.Key]*request                       // who stands first in line for a key
@@ -44,14 +46,16 @@ type Requester struct {
 	refreshAt             vote.Instant // when the sessions are refreshed next, all together
 	groups                []*group     // in order of their sets and floors
 	lastGroup             GroupID
-	uncovered             []vote.Number  // ballots whose votes agree, while their sessions must be refreshed first
-	trying                sliding[timed] // TryLocks, by when they end
-	ending                sliding[timed] // releases, by when they are given up
-	lengths               []*request     // those with a length of their own whose votes are to be extended
-	extendsNext, endsNext earliest       // of those, and of the groups
-	barred                bool           // some voter didn't give some request the slot that it was asked for
-	turned                bool           // some voter has turned some request down
-	looks                 []*look        // that are under way
+	uncovered             []vote.Number   // ballots whose votes agree, while their sessions must be refreshed first
+	trying                sliding[timed]  // TryLocks, by when they end
+	ending                sliding[timed]  // releases, by when they are given up
+	spared                sliding[spared] // requests of which not all voters have heard yet, by when they do
+	pace                  pace            // from a release to its confirmation by a majority
+	lengths               []*request      // those with a length of their own whose votes are to be extended
+	extendsNext, endsNext earliest        // of those, and of the groups
+	barred                bool            // some voter didn't give some request the slot that it was asked for
+	turned                bool            // some voter has turned some request down
+	looks                 []*look         // that are under way
 	watches               []*watch
 	nonce                 uint64
 	nameTaken             bool
@@ -78,10 +82,10 @@ type request struct {
 	ballot
 	key       vote.Key
 	number    vote.Number
-	user      vote.Number // the number of whom it serves: its own, but for a lease that was passed on
-	behind    vote.Number // the newest request of this node when it was put to the voters
-	time      vote.Micros // of its stamp
-	since     vote.Instant
+	user      vote.Number  // the number of whom it serves: its own, but for a lease that was passed on
+	behind    vote.Number  // the newest request of this node when it was put to the voters
+	time      vote.Micros  // of its stamp
+	since     vote.Instant // when it was asked for; of one that has ended, when it was released, until a majority has confirmed that
 	bid       vote.Token
 	token     vote.Token // of the lease: the last of its run
 	group     *group     // that covers the lease
@@ -93,6 +97,7 @@ type request struct {
 	lined     bool // it stands in a line
 	parked    bool // the voters don't know of it
 	wanted    bool // somebody waits at some voter
+	sparing   bool // some voters haven't heard of it, on purpose; see spare
 	waiting   bool // stands in Requester.uncovered
 	confirmed bool // a confirmation round was needed
 	tell      bool // the end is told by EventReleased
@@ -144,7 +149,6 @@ func (q *Requester) Lock(now vote.Now, ask Ask) (vote.Number, error) {
 	r, n := q.newRequest(), q.last
 	r.key, r.mode, r.try = ask.Key, max(ask.Mode, vote.Exclusive), ask.Try
 	r.number, r.user, r.time, r.since = n, n, q.stamp(), q.now.Fast
-	r.bid = max(vote.TokenAt(q.now.Wall), q.seen.Next())
 	if !ask.simple() {
 		x := q.rareOf(r)
 		x.ask = ask
@@ -177,23 +181,24 @@ func (q *Requester) judgeParked(r *request) {
 	}
 }
 
-// speak puts a request to the voters.
+// speak puts a request to the voters, of which it may spare some.
 func (q *Requester) speak(r *request) {
 	r.behind = q.last
-	committee, first := q.newest.Committee(r.key), ^Set(0)
-	if q.isLonely(r) {
-		first = q.first(q.counting())
+	r.bid = q.bid()
+	first := q.newest.Committee(r.key)
+	if r.plain() && !q.cfg.ToAll {
+		first &= q.first(q.counting())
+		q.spare(r)
 	}
 	for _, p := range q.peers {
-		if committee.Has(p.place) && p.up() {
-			said := len(q.out)
+		if first.Has(p.place) && p.up() {
 			q.askFor(p, r)
-			if !first.Has(p.place) {
-				later(q.out[said:])
-			}
 		}
 	}
 }
+
+// bid returns the token that a lease is to have that is asked for now, or that somebody else gets now.
+func (q *Requester) bid() vote.Token { return max(vote.TokenAt(q.now.Wall), q.seen.Next()) }
 
 // stamp returns the time of a new request's stamp: our wall clock, brought to within S of the median of the voters' clocks, so
 // that a node whose clock is slow doesn't overtake the others by more than that for ever.
@@ -229,6 +234,10 @@ func (q *Requester) end(r *request, lost bool) {
 	if r.state == statePending {
 		remove(&q.pending, r)
 	}
+	var bid vote.Token
+	if r.wanted {
+		bid = q.bid() // what those who have waited for long bid is out of date, and each voter would propose what it thinks best
+	}
 	first := ^Set(0)
 	if r.state == stateWon && !lost && q.isLonely(r) {
 		first = q.first(r.set())
@@ -246,7 +255,8 @@ func (q *Requester) end(r *request, lost bool) {
 				gone = gone.Plus(vote.OfVote(v.serial))
 				x.relSerial = v.serial
 			}
-			q.say(p, vote.Ledger{}.Minus(gone), vote.KindRelease, r.number).Lost = lost
+			m := q.say(p, vote.Ledger{}.Minus(gone), vote.KindRelease, r.number)
+			m.Lost, m.Bid = lost, bid
 			if !first.Has(p.place) {
 				later(q.out[len(q.out)-1:])
 			}
@@ -254,12 +264,14 @@ func (q *Requester) end(r *request, lost bool) {
 		}
 		r.drop(p.place)
 	}
+	q.noteRelease(r)
 	q.expect(&q.ending, r, func(n vote.Number) bool { return q.requests[n] == nil })
 }
 
 // hearReleased takes a voter's word that nothing of a request is left there.
 func (q *Requester) hearReleased(p *peer, r *request) {
 	r.votes[p.place].released = true
+	q.paced(r)
 	q.settleEnd(r)
 }
 
@@ -411,6 +423,7 @@ func (q *Requester) Tick(now vote.Now) {
 		q.askAgain()
 		q.watchLater()
 	}
+	q.askTheRest()
 	q.extendDue()
 	q.endLooks()
 	q.forgetBefore()
@@ -463,6 +476,9 @@ func (q *Requester) Next() vote.Instant {
 	}
 	if len(q.looks) > 0 {
 		next = min(next, q.looks[0].at)
+	}
+	if s := q.firstSpared(); s != nil {
+		next = min(next, s.at)
 	}
 	if q.trying.len() > 0 {
 		next = min(next, q.trying.first().at)

@@ -40,6 +40,7 @@ type peer struct {
 	answered bool   // the statement of this stream was answered, so words count
 	goes     uint64 // the version of the electorate that it last said it goes by
 	notYet   bool   // it doesn't know that it is a voter, so it has heard no statement
+	slow     bool   // it has left a request unanswered for as long as voters are spared, and has said nothing since
 
 	gen      vote.Generation
 	covered  cover        // until when the votes of this life and generation stand

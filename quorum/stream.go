@@ -139,6 +139,7 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 	if p == nil || p.life != from.Life || p.name != from.Node {
 		return // a word of an earlier connection or life
 	}
+	p.slow = false
 	switch m.Kind {
 	case vote.KindShow, vote.KindPassed:
 		q.hearShow(p, m)
@@ -233,6 +234,7 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 	q.cover(&p.covered, m.Elected, m.Sent.Add(vote.Cover(q.cfg.TTL)))
 	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)
 	q.setMedian()
+	q.setOrder()
 	q.setQuiet(p, m)
 
 	all := q.sorted(nil)
@@ -333,6 +335,7 @@ func (q *Requester) settle(p *peer, m *vote.Message) {
 	q.cover(&p.covered, m.Elected, m.Sent.Add(vote.Cover(q.cfg.TTL)))
 	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)
 	q.setMedian()
+	q.setOrder()
 	was := p.counting
 	q.setQuiet(p, m)
 	q.reckon()

@@ -114,7 +114,7 @@ func oldOnesHearLate(w *World) {
 	one, other := []string{"a", "d", "e"}, []string{"b", "c"}
 	w.when("a", false, vote.KindAccepted, func() {
 		w.Split(one, other)
-		w.At(electorate.Drain(sceneTTL)+sceneTTL/2, func() {
+		w.At(electorate.Drain(sceneTTL)+sceneTTL/4, func() {
 			w.Cut("y", "b", "c")
 			w.Join(one, other)
 			w.Lock("a", "k")

@@ -14,16 +14,16 @@ import (
 var (
 	lingerMutants = []mutant{
 		{
-			name: "a word overtakes those that linger", build: queues(false), seed: 4, scenario: givesUpAtOnce, options: Options{Clients: 1, Linger: clumsyLinger},
+			name: "a word overtakes those that linger", build: queues(false), seed: 4, scenario: releasesLinger, options: Options{Clients: 1, Linger: clumsyLinger},
 			unseen: healed,
 		},
 		{
-			name: "what lingers is forgotten when a word goes at once", build: queues(true), seed: 4, scenario: givesUpAtOnce,
+			name: "what lingers is forgotten when a word goes at once", build: queues(true), seed: 4, scenario: releasesLinger,
 			options: Options{Clients: 1, Linger: clumsyLinger}, unseen: healed,
 		},
 		{
-			name: "only a majority is ever asked", build: asksTheFirst, seed: 96, scenario: oneOfTheFirstIsSilent,
-			options: Options{Clients: 1, Linger: 50 * time.Millisecond},
+			name: "only a majority is ever asked", build: asksTheFirst, scenario: oneOfTheFirstIsSilent,
+			options: Options{Clients: 1},
 		},
 	}
 	lineMutants = []mutant{
@@ -33,14 +33,14 @@ var (
 )
 
 const (
-	clumsyLinger = 5 * time.Millisecond
+	clumsyLinger = 50 * time.Millisecond
 	healed       = "the next acknowledgement shows it, and all is stated anew: it costs a refresh"
 )
 
 // clumsy is a node in a shell that lets words linger, and whose queues are wrong.
 type clumsy struct {
 	Machine
-	forgets bool // a word that goes at once takes the place of what lingers; otherwise it overtakes it
+	forgets bool // a word that goes at once takes the place of what lingers; otherwise it overtakes that
 	queues  map[vote.Conn][]vote.Outbound
 	due     vote.Instant // when all goes; zero if that isn't known yet
 	out     []vote.Outbound
@@ -64,10 +64,9 @@ func (c *clumsy) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 			continue
 		}
 		out = append(out, o)
-		if !c.forgets && !o.Close {
-			out = append(out, c.queues[o.Conn]...)
+		if c.forgets || o.Close {
+			delete(c.queues, o.Conn)
 		}
-		delete(c.queues, o.Conn)
 	}
 	return out, ev
 }
@@ -95,17 +94,27 @@ func (c *clumsy) Tick(now vote.Now) {
 	c.Machine.Tick(now)
 }
 
-// givesUpAtOnce has x1 take its request back while it lingers on its way to one voter.
-func givesUpAtOnce(w *World) {
-	w.Release(w.Lock("x1", "k"))
-	w.Run(sceneTTL)
+// releasesLinger has x1 hold a key for long enough that all voters hear of it, and ask for it again while the release lingers on its way to one of them; again and again, so that
+// its sessions are refreshed at any moment of that.
+func releasesLinger(w *World) {
+	for range 40 {
+		r := w.Lock("x1", "k")
+		w.Run(clumsyLinger + 7*time.Millisecond)
+		w.Release(r)
+		again := w.Lock("x1", "k")
+		w.Run(clumsyLinger)
+		w.Release(again)
+		w.Run(clumsyLinger)
+	}
 }
 
-// sparing puts requests to those voters alone that are asked at once. The others never hear of them, and it reckons with that: what they acknowledge is made to
+// sparing puts requests to those voters alone that are asked first. The others never hear of them, and it reckons with that: what they acknowledge is made to
 // be as if they knew.
 type sparing struct {
 	Machine
 	streams map[vote.Conn]*sparingly
+	drained uint64                 // how often
+	first   map[vote.Number]uint64 // when a request was put to the first
 }
 
 type sparingly struct {
@@ -117,30 +126,37 @@ type sparingly struct {
 
 func asksTheFirst(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	n, err := node.New(cfg, now)
-	return &sparing{n, make(map[vote.Conn]*sparingly)}, err
+	return &sparing{Machine: n, streams: make(map[vote.Conn]*sparingly), first: make(map[vote.Number]uint64)}, err
 }
 
 func (s *sparing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
 	said, ev := s.Machine.Drain(nil, ev)
+	s.drained++
 	for _, o := range said {
-		if m := &o.Message; m.Kind == vote.KindOpen {
+		late := false
+		switch m := &o.Message; {
+		case m.Kind == vote.KindOpen:
 			s.streams[o.Conn] = &sparingly{stream: m.Stream, kept: make(map[vote.Number]*forgedVote)}
+		case m.Kind == vote.KindRequest && s.first[m.Number] == 0:
+			s.first[m.Number] = s.drained
+		case m.Kind == vote.KindRequest:
+			late = s.first[m.Number] < s.drained
 		}
-		if t := s.streams[o.Conn]; t == nil || o.Close || t.goes(&o) {
+		if t := s.streams[o.Conn]; t == nil || o.Close || t.goes(&o, late) {
 			out = append(out, o)
 		}
 	}
 	return out, ev
 }
 
-// goes reports whether a word is sent.
-func (t *sparingly) goes(o *vote.Outbound) bool {
+// goes reports whether a word is sent; late, if it is a request that others have heard of before.
+func (t *sparingly) goes(o *vote.Outbound, late bool) bool {
 	m := &o.Message
 	if m.Stream != t.stream || !m.Kind.ToVoter() || m.Kind.Urgent() || m.Kind == vote.KindOpen || m.Kind == vote.KindStatement {
 		return true
 	}
 	t.said++
-	if m.Kind == vote.KindRequest && o.Later {
+	if late {
 		t.kept[m.Number] = &forgedVote{number: m.Number}
 	}
 	v := t.kept[m.Number]

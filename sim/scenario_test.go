@@ -639,6 +639,7 @@ func TestFault61BidFromTheYear2100(t *testing.T) {
 	s.Run(time.Second)
 	b := s.holds("b", "k")
 	s.rises(a, b)
+	s.Run(time.Second) // a hears of it, too: it alone will remember
 	// Two of three voters cut the bid to their clocks; a's own vote doesn't, and its proposal is the largest. What matters is that
 	// nobody is refused for a clock and that tokens rise.
 	s.Release(b)

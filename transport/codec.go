@@ -91,7 +91,7 @@ var layouts = [...]fields{
 	vote.KindRequest:   hasStream | hasNumber | hasWish | hasTime | hasBid,
 	vote.KindConfirm:   hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasWon,
 	vote.KindYield:     hasStream | hasNumber | hasSerial | hasSlot,
-	vote.KindRelease:   hasStream | hasNumber | hasLost,
+	vote.KindRelease:   hasStream | hasNumber | hasBid | hasLost,
 	vote.KindExtend:    hasStream | hasNumber | hasSerial | hasSent,
 	vote.KindShare:     hasStream | hasNumber,
 	vote.KindSet:       hasStream | hasNumber | hasVersion | hasValue,

@@ -40,7 +40,7 @@ func (n *Node) follow(cfg *Config, now vote.Now) {
 	n.elect = electorate.New(electorate.Config{
 		Self: n.self, Founders: cfg.Voters, Found: f.Found, MaxVoters: f.MaxVoters, MaxTTL: cfg.MaxTTL,
 	}, f.State, now)
-	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: f.State.Electorate, Following: true, TTL: cfg.TTL, Alone: cfg.Alone}, now)
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: f.State.Electorate, Following: true, TTL: cfg.TTL, Alone: cfg.Alone, ToAll: cfg.ToAll}, now)
 	n.voter = lease.New(lease.Config{Self: n.self, Dir: f.State.Dir, Electorate: f.State.Electorate, MaxTTL: cfg.MaxTTL, Fresh: f.Fresh}, now)
 	n.linkNew(now)
 	n.settle(now)

@@ -34,8 +34,8 @@ func TestAHandOverInANodeAllocatesNothing(t *testing.T) {
 		}
 	}
 	hands()
-	// One in sixteen goes by way of the voters.
-	if n := testing.AllocsPerRun(20, hands) / 160; n > 3.0/16+0.1 {
+	// One in thirty-two goes by way of the voters.
+	if n := testing.AllocsPerRun(20, hands) / 160; n > 3.0/32+0.1 {
 		t.Errorf("%.2f allocations for a hand-over", n)
 	}
 }

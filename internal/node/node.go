@@ -19,6 +19,7 @@ type Config struct {
 	TTL    time.Duration // of this node's sessions
 	MaxTTL time.Duration
 	Alone  bool // no lease is passed on among the callers of this node; to compare with
+	ToAll  bool // no voter is spared; see quorum.Config
 
 	Following *Following // nil where the electorate is fixed
 }
@@ -57,7 +58,7 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 		n.follow(&cfg, now)
 		return n, nil
 	}
-	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, Alone: cfg.Alone}, now)
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, Alone: cfg.Alone, ToAll: cfg.ToAll}, now)
 	for _, v := range electorate.Voters {
 		if v.Name == cfg.Name {
 			n.voter = lease.New(lease.Config{Self: n.self, Electorate: electorate, MaxTTL: cfg.MaxTTL}, now)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"testing"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -79,6 +80,7 @@ func TestATryLockAfterUnlockDoesNotLoseToOneLateVoter(t *testing.T) {
 	m := awake(t, 3)
 	a := m.lock("a", "k", false)
 	m.want("a", a, quorum.EventGranted)
+	m.pass(time.Second) // all voters know
 	// a's words to b are slow; a and c confirm
 	var ab vote.Conn
 	for k, l := range m.conns {

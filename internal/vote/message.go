@@ -21,7 +21,7 @@ const (
 	KindConfirm
 	// KindYield gives a vote back that has not won, or is for the wrong slot: Number, Serial, and Slot if only that one is of use.
 	KindYield
-	// KindRelease ends a request, whatever became of it: Number, Lost.
+	// KindRelease ends a request, whatever became of it: Number, Lost, and a Bid for whoever has waited.
 	KindRelease
 	// KindExtend has a vote last for its request's length from now: Number, Serial, Sent.
 	KindExtend

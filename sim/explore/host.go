@@ -59,7 +59,7 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	switch o.kind {
 	case onStart:
 		m, err := x.o.Build(node.Config{
-			Name: x.names[o.node], Life: x.life(int(o.node), o.life), Voters: x.names[:x.o.Voters], TTL: ttl, MaxTTL: ttl,
+			Name: x.names[o.node], Life: x.life(int(o.node), o.life), Voters: x.names[:x.o.Voters], TTL: ttl, MaxTTL: ttl, ToAll: true,
 		}, now)
 		if err != nil {
 			panic(err)

@@ -30,6 +30,9 @@ func init() {
 		"quorum.Requester.free": skip, "quorum.Requester.most": skip, "quorum.Requester.pending": skip, "quorum.request.at": skip,
 		"quorum.Requester.endsNext": skip, "quorum.Requester.extendsNext": skip,
 
+		// Nobody is spared here; see quorum.Config.ToAll.
+		"quorum.Requester.spared": skip, "quorum.Requester.pace": skip, "quorum.Requester.order": skip, "quorum.peer.slow": skip,
+
 		// Text for people.
 		"quorum.peer.text": skip, "quorum.peer.quiet": skip, "quorum.peer.drift": skip,
 

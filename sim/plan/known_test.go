@@ -105,17 +105,17 @@ func TestTakeOversWhenOnlyHoldersDie(t *testing.T) {
 	}
 }
 
-// TestMessagesPerLock counts by hand: the requester asks each voter, which promises; it reports that it has won; it releases, which is
-// confirmed. To its own voter a node sends nothing.
+// TestMessagesPerLock counts by hand: the requester asks a bare majority for what it gives back at once. Each voter of it promises; it hears that it was enough; and that
+// the key is given back, which it confirms. To its own voter a node sends nothing.
 func TestMessagesPerLock(t *testing.T) {
 	const words = 5
 	for _, voters := range []int{1, 2, 3, 4, 7} {
-		for on, others := range map[string]int{"others": voters, "voters": voters - 1} {
+		for on, others := range map[string]int{"others": voters/2 + 1, "voters": voters / 2} {
 			s, r := measured(t, exact, fmt.Sprintf("voters=%d", voters), "lock_on="+on, "load.clients=0", "posts.count=0", "simulate.for=1m")
 			want := float64(words * others)
 			// At the end of each world a lock of each node may be under way, whose messages count and which isn't had yet.
 			most := want * (1 + float64(s.Simulate.Worlds*len(r.ByNode))/float64(r.FreeLocks.Locks))
-			if got := *r.FreeLocks.Messages; got < want || got > most || most > 1.05*want {
+			if got := *r.FreeLocks.Messages; got < want || got > 1.001*most || most > 1.05*want {
 				t.Errorf("%s of %d voters: %v messages for a free lock, want %v to %v", on, voters, got, want, most)
 			}
 			if r.LoadLocks.Messages != nil || r.SplitPerMille != nil || r.HandOver.Count != 0 {
@@ -123,13 +123,14 @@ func TestMessagesPerLock(t *testing.T) {
 			}
 		}
 	}
-	// While somebody waits for a lock, each voter tells its holder so, once; unless votes split, that is all that waiting costs.
+	// A lock that is held for long is put to all voters. While somebody waits for it, each tells its holder so, once; and a vote that a voter gave to one who waits, since it hadn't
+	// heard of the holder, must be moved.
 	for think, row := range map[string]struct{ least, most float64 }{
-		"500ms": {words, words + 1},       // some locks are waited for
-		"1ms":   {words + 0.8, words + 1}, // and here nearly all
+		"500ms": {words - 0.2, words + 0.5}, // some locks are waited for
+		"1ms":   {words + 0.8, words + 1.2}, // and here nearly all
 	} {
 		_, r := measured(t, exact, "load.keys=1", "load.clients=1", "load.think="+think, "load.hold=100ms")
-		if got := *r.LoadLocks.Messages; r.SplitVotes != 0 || got < row.least*3-0.05 || got > row.most*3+0.05 {
+		if got := *r.LoadLocks.Messages; got < row.least*3-0.05 || got > row.most*3+0.05 {
 			t.Errorf("under load, with %s between locks:\n%v", think, r)
 		}
 	}

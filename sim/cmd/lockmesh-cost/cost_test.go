@@ -37,35 +37,41 @@ func TestAFreeLockIsHardlySlowerWithMoreNodes(t *testing.T) {
 	}
 }
 
-// A free lock takes five messages for each voter that isn't the node's own, and no more.
+// A free lock takes five messages for each voter that is asked and isn't the node's own, and no more. If it is given back at once, a bare majority is asked.
 func TestTheWordsOfALockGrowWithTheVoters(t *testing.T) {
 	const locks = 50
 	perVoter := 0
 	for _, voters := range electorates {
 		for _, byVoter := range []bool{false, true} {
-			kinds, sum, err := lockWords(voters, byVoter, locks)
-			if err != nil {
-				t.Fatal(err)
-			}
-			others := voters
-			if byVoter {
-				others--
-			}
-			if sum.messages != 5*others*locks {
-				t.Errorf("%d voters, asked by one of them: %v: %d messages for %d locks instead of five for each of %d voters", voters, byVoter, sum.messages, locks, others)
-			}
-			for k, x := range kinds {
-				if x.messages != others*locks {
-					t.Errorf("%d voters: %d times %v for %d locks", voters, x.messages, k, locks)
+			for _, long := range []time.Duration{0, aWhile} {
+				kinds, sum, err := lockWords(voters, byVoter, long, locks)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			if others == 0 {
-				continue
-			}
-			if n := sum.bytes / others; perVoter == 0 {
-				perVoter = n
-			} else if 100*n < 98*perVoter || 100*n > 102*perVoter {
-				t.Errorf("%d voters: %d bytes for each, and %d where there is one", voters, n, perVoter)
+				asked := voters
+				if long == 0 {
+					asked = voters/2 + 1
+				}
+				if byVoter {
+					asked--
+				}
+				if sum.messages != 5*asked*locks {
+					t.Errorf("%d voters, asked by one of them: %v, held for %v: %d messages for %d locks instead of five for each of %d voters",
+						voters, byVoter, long, sum.messages, locks, asked)
+				}
+				for k, x := range kinds {
+					if x.messages != asked*locks {
+						t.Errorf("%d voters: %d times %v for %d locks", voters, x.messages, k, locks)
+					}
+				}
+				if asked == 0 {
+					continue
+				}
+				if n := sum.bytes / asked; perVoter == 0 {
+					perVoter = n
+				} else if 100*n < 98*perVoter || 100*n > 102*perVoter {
+					t.Errorf("%d voters: %d bytes for each, and %d where there is one", voters, n, perVoter)
+				}
 			}
 		}
 	}
@@ -141,7 +147,7 @@ func TestAHandOverTakesTwoDelays(t *testing.T) {
 			if byVoters {
 				each--
 			}
-			if want, one := 5*each*r.grants, 5*each; r.said.messages < want-one || r.said.messages > want+one { // counting begins and ends amid a turn
+			if want, one := 5*each*r.grants, 5*each; r.said.messages < want*9/10 || r.said.messages > want+one { // some voter may be spared; and counting begins and ends amid a turn
 				t.Errorf("%d voters, byVoters %v: %d messages for %d grants instead of %d, as many as for free locks", voters, byVoters, r.said.messages, r.grants, want)
 			}
 		}
@@ -171,28 +177,30 @@ func TestTheOutputIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// To ask a majority first costs nothing while it answers. While one of those asked first doesn't, a lock waits for as long as the word to the third lingers.
-func TestAVoterThatDoesNotAnswerCostsWhatAWordLingers(t *testing.T) {
-	for _, row := range []struct {
-		linger time.Duration
-		stop   bool
-		most   time.Duration
-	}{{0, false, 2 * delay}, {0, true, 2 * delay}, {linger, false, 2 * delay}, {linger, true, 2*delay + linger}} {
-		took, err := silent(equal, row.linger, row.stop, 60)
-		if err != nil {
-			t.Fatal(err)
+// To ask a majority first costs nothing while it answers. The first lock after one of those asked has stopped waits a little for it, and those after it don't.
+func TestAVoterThatDoesNotAnswerCostsOneWait(t *testing.T) {
+	all, first, after, err := silent(equal, 300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const trip = 2 * delay
+	if least, most := rank(all, 1), rank(all, 100); least != trip || most != trip {
+		t.Errorf("%v to %v while all answer", least, most)
+	}
+	if least, most := rank(after, 1), rank(after, 100); least != trip || most != trip {
+		t.Errorf("%v to %v once it is known who is slow", least, most)
+	}
+	waited := 0
+	for _, d := range first {
+		if d == trip {
+			continue
 		}
-		quick := 0
-		for _, d := range took {
-			if d == 2*delay {
-				quick++
-			} else if d != row.most {
-				t.Fatalf("%+v: a lock took %v", row, d)
-			}
+		if waited++; d < 3*trip-trip/10 || d > 4*trip+trip/10 { // two for the one that is silent, one for the other, and a timer is late by up to one
+			t.Errorf("the first took %v", d)
 		}
-		if want := len(took); row.most > 2*delay && 3*quick != want || row.most == 2*delay && quick != want {
-			t.Errorf("%+v: %d of %d took one round", row, quick, want)
-		}
+	}
+	if 3*waited != 2*len(first) {
+		t.Errorf("%d of %d waited: of three voters two are asked", waited, len(first))
 	}
 }
 
@@ -219,7 +227,7 @@ func TestRank(t *testing.T) {
 
 // A word that is new on the way of a free lock has no row in the table until somebody thinks of it.
 func TestEveryWordOfALockHasARow(t *testing.T) {
-	kinds, _, err := lockWords(3, false, 3)
+	kinds, _, err := lockWords(3, false, aWhile, 3)
 	if err != nil || len(kinds) != 5 || kinds[vote.KindPromise] == nil {
 		t.Errorf("%v, %v", kinds, err)
 	}

@@ -5,18 +5,23 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim"
 )
 
 // electorates are the numbers of voters for which the words of a lock are counted.
 var electorates = []int{1, 3, 5, 7, 9}
 
+// aWhile is longer than voters are spared where round trips are as long as here.
+const aWhile = 20 * time.Millisecond
+
 // keyOf names keys of 24 bytes.
 func keyOf(i int) string { return fmt.Sprintf("jobs/nightly/item-%06d", i) }
 
-// lockWords returns what is said between nodes for one lock and its release, by kind, as the sum of so many. Who asks is a voter or isn't.
-func lockWords(voters int, byVoter bool, locks int) (map[vote.Kind]*traffic, traffic, error) {
+// lockWords returns what is said between nodes for one lock and its release, by kind, as the sum of so many. Who asks is a voter or isn't, and has the key for a while.
+func lockWords(voters int, byVoter bool, long time.Duration, locks int) (map[vote.Kind]*traffic, traffic, error) {
 	m, err := newMesh(shape{voters + 1, voters}, equal, 1, false)
 	if err != nil {
 		return nil, traffic{}, err
@@ -25,12 +30,22 @@ func lockWords(voters int, byVoter bool, locks int) (map[vote.Kind]*traffic, tra
 	if byVoter {
 		node = m.names[0]
 	}
+	if err := m.warmUp(node); err != nil {
+		return nil, traffic{}, err
+	}
 	m.reset()
 	for i := range locks {
-		if _, err := m.take(node, keyOf(i)); err != nil {
+		r := m.Lock(node, keyOf(i))
+		if err := m.becomes(r, sim.Granted); err != nil {
+			return nil, traffic{}, err
+		}
+		m.Run(long)
+		m.Release(r)
+		if err := m.becomes(r, sim.Released); err != nil {
 			return nil, traffic{}, err
 		}
 	}
+	m.Run(ttl / 100) // until the last word has come
 	kinds := maps.Clone(m.kinds)
 	maps.DeleteFunc(kinds, func(k vote.Kind, _ *traffic) bool { return k.Urgent() })
 	return kinds, m.said(true), nil
@@ -44,28 +59,31 @@ func printLock(out io.Writer, full bool) error {
 	if err := say(out, `### The words of a lock
 
 All messages between nodes for one free lock and its release, and the bytes of their frames, for a key of %d bytes. TLS and TCP add
-their own. What a node says to its own voter never leaves it.`, len(keyOf(0))); err != nil {
+their own. What a node says to its own voter never leaves it. A lock that is given back at once is one of a bare majority; one that is held for %v
+is put to all voters.`, len(keyOf(0)), aWhile); err != nil {
 		return err
 	}
-	t := newTable("voters", "asked by a voter: messages", "bytes", "by another node: messages", "bytes")
+	t := newTable("voters", "asked by a voter, given back at once: messages", "bytes", "held: messages", "bytes", "by another node, at once: messages", "bytes", "held: messages", "bytes")
 	for _, voters := range electorates {
 		cells := []any{voters}
 		for _, byVoter := range []bool{true, false} {
-			_, sum, err := lockWords(voters, byVoter, locks)
-			if err != nil {
-				return err
+			for _, long := range []time.Duration{0, aWhile} {
+				_, sum, err := lockWords(voters, byVoter, long, locks)
+				if err != nil {
+					return err
+				}
+				cells = append(cells, each(sum.messages, float64(locks)), each(sum.bytes/locks, 1))
 			}
-			cells = append(cells, each(sum.messages, float64(locks)), each(sum.bytes/locks, 1))
 		}
 		t.row(cells...)
 	}
 	if err := t.print(out); err != nil {
 		return err
 	}
-	if err := say(out, "\nThe same for each voter that isn't the node's own, by word, in the order in which they are said:"); err != nil {
+	if err := say(out, "\nThe same for each voter that is asked and isn't the node's own, by word, in the order in which they are said:"); err != nil {
 		return err
 	}
-	kinds, _, err := lockWords(3, false, locks)
+	kinds, _, err := lockWords(3, false, aWhile, locks)
 	if err != nil {
 		return err
 	}

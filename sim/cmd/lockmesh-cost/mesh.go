@@ -50,11 +50,6 @@ type mesh struct {
 }
 
 func newMesh(s shape, net sim.Net, seed uint64, unjudged bool) (*mesh, error) {
-	return newLingeringMesh(s, net, seed, unjudged, 0)
-}
-
-// newLingeringMesh is one in which words that nobody waits for linger.
-func newLingeringMesh(s shape, net sim.Net, seed uint64, unjudged bool, linger time.Duration) (*mesh, error) {
 	m := &mesh{voters: s.voters}
 	m.reset()
 	for i := range s.nodes {
@@ -62,7 +57,7 @@ func newLingeringMesh(s shape, net sim.Net, seed uint64, unjudged bool, linger t
 	}
 	m.World = sim.New(sim.Options{
 		Seed: seed, Voters: s.voters, Clients: s.nodes - s.voters, Names: m.names, MaxTTL: ttl,
-		Net: net, Clocks: sim.Clocks{Exact: true}, Observe: m, Unjudged: unjudged, Linger: linger,
+		Net: net, Clocks: sim.Clocks{Exact: true}, Observe: m, Unjudged: unjudged,
 	})
 	if !m.Awake() {
 		return nil, m.why("the mesh isn't ready")
@@ -95,6 +90,17 @@ func (m *mesh) take(node, key string) (time.Duration, error) {
 	}
 	m.Release(r)
 	return r.Had - r.Asked, m.becomes(r, sim.Released)
+}
+
+// warmUp has a node take keys until it knows how long a round trip is.
+func (m *mesh) warmUp(node string) error {
+	for range 60 {
+		if _, err := m.take(node, "warm"); err != nil {
+			return err
+		}
+	}
+	m.Run(ttl / 100)
+	return nil
 }
 
 // traffic is a number of messages, and the bytes of their frames.

@@ -1,47 +1,44 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/lockmesh/lockmesh/sim"
 )
 
-// linger is how long production lets a word wait that nobody waits for (package transport).
-const linger = 500 * time.Microsecond
-
-// silences are how long words linger in the meshes that are compared: not at all, as if all voters were asked at once, and as in production.
-var silences = []time.Duration{0, linger}
-
-// silent returns how long a node that doesn't vote took to be granted keys that nobody else wants: while all of three voters answer, or, with stopped, while one
-// of them has just stopped, each voter in turn, which the node doesn't know yet.
-func silent(net sim.Net, linger time.Duration, stopped bool, samples int) (took []time.Duration, err error) {
-	m, err := newLingeringMesh(shape{4, 3}, net, 1, false, linger)
+// silent returns how long a node that doesn't vote took to be granted keys that nobody else wants, with three voters: while all of them answer; the first after
+// one of them has stopped, each voter in turn; and those after that.
+func silent(net sim.Net, samples int) (all, first, after []time.Duration, err error) {
+	m, err := newMesh(shape{4, 3}, net, 1, false)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	node := m.names[3]
-	for i := range samples {
-		voter := m.names[i%3]
-		if stopped {
-			m.Stop(voter)
+	if err := m.warmUp(node); err != nil {
+		return nil, nil, nil, err
+	}
+	take := func(n int, took *[]time.Duration) {
+		for range n {
+			var d time.Duration
+			if err == nil {
+				d, err = m.take(node, keyOf(len(all)+len(first)+len(after)))
+			}
+			*took = append(*took, d)
 		}
-		r := m.Lock(node, keyOf(i))
-		if err := m.becomes(r, sim.Granted); err != nil {
-			return nil, err
-		}
-		took = append(took, r.Had-r.Asked)
-		if stopped {
-			m.Continue(voter)
-		}
-		m.Release(r)
-		if err := m.becomes(r, sim.Released); err != nil {
-			return nil, err
-		}
+	}
+	for i := range samples / 10 {
+		take(10, &all)
+		m.Stop(m.names[i%3])
+		take(1, &first)
+		take(9, &after)
+		m.Continue(m.names[i%3])
 		m.Run(20 * delay)
 	}
-	return took, m.Err()
+	if err == nil {
+		err = m.Err()
+	}
+	return all, first, after, err
 }
 
 func printSilent(out io.Writer, full bool) error {
@@ -51,30 +48,27 @@ func printSilent(out io.Writer, full bool) error {
 	}
 	if err := say(out, `### A voter that doesn't answer
 
-A node that doesn't vote takes keys that nobody else wants, with three voters. It asks a majority first; the word to the third lingers for up to %v, for others to
-travel with. "One stopped": one voter in turn has stopped just before, and nobody knows yet; two times of three it is one of those asked first. Links as above.`, linger); err != nil {
+A node that doesn't vote takes keys that nobody else wants, with three voters, and gives them back at once. It asks two of them, and the third only if
+one of the two takes longer than round trips do. "One stops": each voter in turn, and nobody knows yet; two times of three it is one of those that
+are asked. After that it is known to be slow. Links as above.`); err != nil {
 		return err
 	}
-	t := newTable("words linger", "voters", "equal: median", "p99", "uneven: median", "p99")
-	for _, d := range silences {
-		for _, stopped := range []bool{false, true} {
-			voters, lingers := "all answer", "not at all"
-			if stopped {
-				voters = "one stopped"
-			}
-			if d > 0 {
-				lingers = fmt.Sprint(d)
-			}
-			cells := []any{lingers, voters}
-			for _, net := range []sim.Net{equal, uneven} {
-				took, err := silent(net, d, stopped, samples)
-				if err != nil {
-					return err
-				}
-				cells = append(cells, millis(rank(took, 50)), millis(rank(took, 99)))
-			}
-			t.row(cells...)
+	t := newTable("locks", "equal: median", "p99", "uneven: median", "p99")
+	rows := []struct {
+		name  string
+		cells []any
+	}{{name: "all voters answer"}, {name: "the first after one stops"}, {name: "those after it"}}
+	for _, net := range []sim.Net{equal, uneven} {
+		all, first, after, err := silent(net, samples)
+		if err != nil {
+			return err
 		}
+		for i, took := range [][]time.Duration{all, first, after} {
+			rows[i].cells = append(rows[i].cells, millis(rank(took, 50)), millis(rank(took, 99)))
+		}
+	}
+	for _, row := range rows {
+		t.row(append([]any{row.name}, row.cells...)...)
 	}
 	return t.print(out)
 }

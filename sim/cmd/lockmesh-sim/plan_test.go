@@ -119,7 +119,7 @@ func TestTheExamples(t *testing.T) {
 		case r.Violation != nil, r.Seed != 3,
 			r.Availability < 0.9 || r.Availability > 1, r.Majority < 0.9 || r.Majority > 1,
 			r.Free.Count < 90 || r.Free.Median <= 0 || r.Free.P99 < r.Free.Median, r.HandOver.Count < 20,
-			r.Locks.Messages < 4*(voters-1) || r.Locks.Messages > 6*voters, r.Locks.Share < 0.9 || r.Locks.Share > 1, r.Upkeep <= 0,
+			r.Locks.Messages < 2*(voters-1) || r.Locks.Messages > 6*voters, r.Locks.Share < 0.9 || r.Locks.Share > 1, r.Upkeep <= 0,
 			len(r.ByNode) < 3:
 			t.Errorf("%s: with %v voters these figures make no sense:\n%s", file, voters, machine.String())
 		}

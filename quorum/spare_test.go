@@ -1,0 +1,260 @@
+package quorum
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+func TestTheOthersAreAskedInAWhile(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	if got := b.said(vote.KindRequest); got != "V0 V1" {
+		t.Fatalf("asked %q", got)
+	}
+	if at := b.q.Next(); at != b.now.Fast.Add(spareMin) {
+		t.Errorf("the next instant is %v away", at.Sub(b.now.Fast))
+	}
+	b.pass(spareMin - 1)
+	if got := b.told("v2"); got != "" {
+		t.Errorf("v2 was told %q too soon", got)
+	}
+	b.pass(1)
+	if got := b.told("v2"); got != "request" {
+		t.Errorf("v2 was told %q", got)
+	}
+	b.promise("v0", n, 1, 100)
+	b.promise("v2", n, 1, 100)
+	b.granted(n, true)
+}
+
+// A lease that lasts is to rest on all voters.
+func TestAHeldLeaseIsPutToTheOthersToo(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.promise("v0", n, 1, 100)
+	b.promise("v1", n, 1, 100)
+	b.granted(n, true)
+	b.told("v2")
+	b.pass(spareMin)
+	if got := b.told("v2"); got != "" {
+		t.Errorf("v2 was told %q though the lease may be given back soon", got)
+	}
+	b.pass(spareMin)
+	if got := b.told("v2"); got != "request confirm" {
+		t.Errorf("v2 was told %q", got)
+	}
+	b.pass(10 * spareMin)
+	if got := b.told("v2"); got != "" {
+		t.Errorf("v2 was told %q once more", got)
+	}
+}
+
+func TestAShortLockSparesAVoter(t *testing.T) {
+	b := as(t, "v0", 3)
+	for i := range vote.Serial(3) {
+		n := b.put("k")
+		b.promise("v0", n, i+1, 100+1000*vote.Token(i))
+		b.promise("v1", n, i+1, 100+1000*vote.Token(i))
+		b.granted(n, true)
+		b.q.Release(b.now, n)
+		for _, v := range b.names[:2] {
+			b.say(v, vote.Message{Kind: vote.KindReleased, Number: n})
+		}
+		if e := b.last(EventReleased); e == nil || e.Number != n || e.Wait.Reason != WaitNone {
+			t.Fatalf("%+v", e)
+		}
+	}
+	b.pass(spareMax)
+	if got := b.told("v2"); got != "" || b.q.Open() != 0 {
+		t.Errorf("v2 was told %q; %d requests are left", got, b.q.Open())
+	}
+	if b.q.Next() != b.q.refreshAt {
+		t.Error("something is waited for")
+	}
+}
+
+// Whoever was asked may be silent when the lease is given back; then the word of one that was spared counts.
+func TestAReleaseIsConfirmedByOneThatWasSpared(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.promise("v0", n, 1, 100)
+	b.promise("v1", n, 1, 100)
+	b.granted(n, true)
+	b.q.Release(b.now, n)
+	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.told("v2")
+	b.pass(spareMin)
+	if e := b.last(EventReleased); e != nil {
+		t.Fatalf("one voter has confirmed, and %+v", e)
+	}
+	if got := b.told("v2"); got != "release" {
+		t.Fatalf("v2 was told %q", got)
+	}
+	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
+	if e := b.last(EventReleased); e == nil || e.Number != n || e.Wait.Reason != WaitNone {
+		t.Fatalf("%+v", e)
+	}
+	if b.q.Open() == 0 {
+		t.Error("it is forgotten though v1 has yet to confirm")
+	}
+	b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
+	if b.q.Open() != 0 {
+		t.Error("it isn't forgotten")
+	}
+}
+
+// What a voter keeps must be what it was told, or nothing is extended any more: v2 never heard of the request, and v1 has dropped it.
+func TestTheBooksAgreeAfterAReleaseThatASparedVoterConfirmed(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.q.Release(b.now, n)
+	b.pass(spareMin)
+	if got := b.told("v2"); got != "release" {
+		t.Fatalf("v2 was told %q", got)
+	}
+	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
+	for _, p := range b.q.peers {
+		if got := p.book.settle(p.said, p.heard); got != (vote.Ledger{}) {
+			t.Errorf("%s is thought to keep %+v", p.name, got)
+		}
+	}
+}
+
+func TestAVoterThatTurnsARequestDownHasTheOthersAskedAtOnce(t *testing.T) {
+	for _, kind := range []vote.Kind{vote.KindBusy, vote.KindTaken} {
+		b := as(t, "v0", 3)
+		n, err := b.q.Lock(b.now, Exclusive("k", true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.told("v2")
+		b.say("v1", vote.Message{Kind: kind, Number: n, Token: 5})
+		if got := b.told("v2"); got != "request" {
+			t.Errorf("%v: v2 was told %q", kind, got)
+		}
+		b.pass(spareMin)
+		if got := b.told("v2"); got != "" {
+			t.Errorf("%v: v2 was told %q besides", kind, got)
+		}
+	}
+}
+
+// A voter that has let somebody wait isn't among the first until it says something.
+func TestASlowVoterIsNotAmongTheFirst(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.promise("v0", n, 1, 100)
+	b.pass(spareMin)
+	b.promise("v2", n, 1, 100)
+	b.granted(n, true)
+	b.told("v1")
+	b.put("l")
+	if got := b.said(vote.KindRequest); got != "V0 V2" {
+		t.Errorf("asked %q", got)
+	}
+	b.promise("v1", n, 1, 100)
+	b.said(vote.KindRequest)
+	b.put("m")
+	if got := b.said(vote.KindRequest); got != "V0 V1" {
+		t.Errorf("asked %q when v1 had answered", got)
+	}
+}
+
+// Voters are spared for as long as round trips take, as releases show.
+func TestVotersAreSparedForLongerUnderLoad(t *testing.T) {
+	b := as(t, "v0", 3)
+	trip := func(d time.Duration) {
+		n := b.put("k")
+		b.q.Release(b.now, n)
+		b.now.Fast = b.now.Fast.Add(d)
+		b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+		b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
+	}
+	const ms = time.Millisecond
+	for _, row := range []struct{ trip, swing, least, most time.Duration }{
+		{0, 0, spareMin, spareMin}, {4 * ms, 0, 8 * ms, 9 * ms}, {8 * ms, 4 * ms, 28 * ms, 36 * ms}, {time.Second, 0, spareMax, spareMax},
+		{100 * time.Microsecond, 0, spareMin, spareMin},
+	} {
+		for range 50 {
+			trip(row.trip - row.swing)
+			trip(row.trip + row.swing)
+		}
+		if got := b.q.spareFor(); got < row.least || got > row.most {
+			t.Errorf("%+v: voters are spared for %v", row, got)
+		}
+	}
+}
+
+func TestWhatIsNotPlainIsPutToAllAtOnce(t *testing.T) {
+	for _, ask := range []Ask{
+		{Wish: vote.Wish{Key: "k", Mode: vote.Shared}}, {Wish: vote.Wish{Key: "k", Mode: vote.Permit, Permits: 3}},
+		{Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Length: time.Second}}, {Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Delay: time.Second}},
+	} {
+		b := as(t, "v0", 3)
+		if _, err := b.q.Lock(b.now, ask); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.said(vote.KindRequest); got != "V0 V1 V2" {
+			t.Errorf("%+v: asked %q", ask, got)
+		}
+	}
+}
+
+// What others propose beyond a majority that agrees is as if it came later; where nobody agrees the largest counts, once it is confirmed.
+func TestAMajorityThatAgreesWins(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.lock(false)
+	b.pass(spareMax)
+	b.promise("v0", n, 1, 1000)
+	b.promise("v1", n, 1, 5000)
+	b.granted(n, false)
+	b.promise("v2", n, 1, 1000)
+	b.granted(n, true)
+	if e := b.last(EventGranted); e.Token != vote.Token(1000).First() {
+		t.Errorf("token %d", e.Token)
+	}
+	b.told("v1")
+	b.say("v1", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000}) // an answer to what it was asked before
+	if b.q.requests[n].token != 1000 {
+		t.Error("the lease has another token now")
+	}
+
+	// Readers must have tokens that differ, so there the largest proposal counts.
+	b = newBench(t, 3)
+	b.all()
+	n = b.ask(Ask{Wish: vote.Wish{Key: "k", Mode: vote.Shared}})
+	b.promise("v1", n, 1, 5000)
+	b.promise("v0", n, 1, 1000)
+	b.promise("v2", n, 1, 1000)
+	b.granted(n, false)
+}
+
+func TestAReleaseBringsABidIfSomebodyElsewhereWaits(t *testing.T) {
+	for _, wanted := range []bool{false, true} {
+		b := as(t, "v0", 3)
+		n := b.put("k")
+		b.say("v0", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: 100, Urge: wanted})
+		b.promise("v1", n, 1, 100)
+		b.granted(n, true)
+		b.drain()
+		b.now.Wall += 777
+		b.q.Release(b.now, n)
+		out, _ := b.q.Drain(nil, nil)
+		releases := 0
+		for _, o := range out {
+			if o.Message.Kind != vote.KindRelease {
+				continue
+			}
+			releases++
+			if got := o.Message.Bid; wanted && got != vote.TokenAt(b.now.Wall) || !wanted && got != 0 {
+				t.Errorf("wanted: %v: bid %d", wanted, got)
+			}
+		}
+		if releases != 2 {
+			t.Errorf("%d releases", releases)
+		}
+	}
+}
