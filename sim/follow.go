@@ -225,7 +225,7 @@ func (w *World) coveredFollowing(r *Request) bool {
 }
 
 // spares reports whether the mesh can do without a host's disk for good: in the newest electorate majorities remain whose disks are as they
-// were, and it isn't so in the electorate that may be decided next either.
+// were, and it isn't so in the electorate that may be decided next either. Nor must the others need it to learn of the newest: they go by an earlier one until then.
 func (w *World) spares(h *host) bool {
 	e := w.decided[w.newest]
 	half := func(voters []vote.Elector) bool {
@@ -239,7 +239,16 @@ func (w *World) spares(h *host) bool {
 		}
 		return n >= len(voters)/2+1
 	}
-	if e.Version == 0 || !half(e.Voters) || e.Joint() && !half(e.Old) {
+	goesOn := func(e vote.Electorate) bool {
+		return e.Version > 0 && half(e.Voters) && (!e.Joint() || half(e.Old))
+	}
+	known := uint64(0)
+	for _, o := range w.hosts {
+		if o != h && !o.retired && o.disk.exists {
+			known = max(known, o.disk.state.Electorate.Version)
+		}
+	}
+	if !goesOn(e) || known < e.Version && !goesOn(w.decided[known]) {
 		return false
 	}
 	for _, o := range w.hosts { // what a voter has accepted may be decided

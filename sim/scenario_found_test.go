@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Rows 41, 42 and 65 of the list of faults: how an electorate is founded, once.
@@ -253,4 +255,31 @@ func (s *scene) forsake() {
 		s.t.Error(err)
 	}
 	s.World = New(Options{Seed: 1, Voters: 1, MaxTTL: sceneTTL})
+}
+
+// TestADiskIsSparedOnlyIfTheOthersCanLearnOfTheElectorate : a alone has stored that b was voted in for x, who is gone for good. If a's disk goes, too, e is the only one
+// of the voters before who could tell the others. (Found by seed 41000222, following and lingering.)
+func TestADiskIsSparedOnlyIfTheOthersCanLearnOfTheElectorate(t *testing.T) {
+	elector := func(name string) vote.Elector { return vote.Elector{Name: vote.NodeID(name), Dir: vote.Dir(name[0])} }
+	a, b, e, x := elector("a"), elector("b"), elector("e"), elector("x")
+	joint := vote.Electorate{Version: 2, Voters: []vote.Elector{a, b, e}, Old: []vote.Elector{a, e, x}}
+	final := vote.Electorate{Version: 3, Voters: joint.Voters}
+	w := &World{}
+	w.newest, w.decided = 3, map[uint64]vote.Electorate{2: joint, 3: final}
+	for _, v := range []vote.Elector{a, b, e, x} {
+		h := &host{name: v.Name, retired: v == x}
+		h.disk.exists, h.disk.state = true, vote.State{Dir: v.Dir, Electorate: joint}
+		w.hosts = append(w.hosts, h)
+	}
+	w.hosts[0].disk.state.Electorate = final
+	if w.spares(w.hosts[0]) {
+		t.Error("the only disk that has the electorate is spared")
+	}
+	if !w.spares(w.hosts[1]) {
+		t.Error("a has the electorate, and e has, and b isn't needed")
+	}
+	w.hosts[2].disk.state.Electorate = final
+	if !w.spares(w.hosts[0]) {
+		t.Error("e has the electorate and can tell b, and a isn't spared")
+	}
 }

@@ -100,7 +100,7 @@ func TestAFailureShrinks(t *testing.T) {
 		most   Size
 	}{
 		{"no quiet time", 1, Size{Acts: 1, Nodes: 3, Requests: 0}},
-		{"votes kept across a voter's lives", 9, Size{Acts: 1, Nodes: 3, Requests: 2}},
+		{"votes kept across a voter's lives", 10, Size{Acts: 1, Nodes: 3, Requests: 2}},
 		{"majority of the peers that look alive", 14, Size{Acts: 3, Nodes: 5, Requests: 2}},
 		{"hearsay of a death ends a session", 1, Size{Acts: 2, Nodes: 4, Requests: 3}},
 		{"yield before uncounting", 8, Size{Acts: 2, Nodes: 5, Requests: 4}},
