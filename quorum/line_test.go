@@ -52,6 +52,31 @@ func TestALeaseIsNotPassedOnToOneThatAskedLater(t *testing.T) {
 	b.only("v0", "")
 }
 
+// A session that has begun anew at the voters says that this node was silent for too long, though no clock of it shows that. Somebody may have had the key meanwhile, with
+// larger tokens.
+func TestALeaseIsNotPassedOnOnceSessionsHaveBegunAnew(t *testing.T) {
+	b, holder, _ := wonAtOnce(t, 0)
+	later := b.lock(false)
+	b.gen++
+	for _, v := range b.names {
+		b.q.Unlink(b.now, b.place(v))
+		if v == "v2" {
+			b.link(v)
+		} else {
+			b.link(v, vote.Entry{Number: holder, Serial: 9, Token: 100})
+		}
+	}
+	b.pass(ttl / 5)
+	b.pass(time.Millisecond)
+	for _, v := range b.names {
+		b.ack(v, nil)
+	}
+	b.told("v0")
+	b.q.Release(b.now, holder)
+	b.granted(later, false)
+	b.only("v0", "request release")
+}
+
 func (b *bench) silent() {
 	b.t.Helper()
 	for _, v := range b.names {

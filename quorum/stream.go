@@ -229,6 +229,9 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 			if x := r.rareOf(p.place); x != nil {
 				x.noted = 0
 			}
+			if r.votes[p.place].stands() {
+				r.wanted = true // between the two sessions somebody may have had the key: see stoodAt
+			}
 		}
 	}
 	q.cover(&p.covered, m.Elected, m.Sent.Add(vote.Cover(q.cfg.TTL)))
