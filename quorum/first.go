@@ -20,7 +20,8 @@ const farAway = spareMax / 2
 // switch they differ more from one moment to the next.
 const nearby = 100 * time.Microsecond
 
-// first returns those out of a set of voters to which words go first: the fewest that decide, the nearest before others. Where the set doesn't decide, one of those is far away, or the electorate has just changed, they are all.
+// first returns those out of a set of voters to which words go first: the fewest that decide, the nearest before others. Where the set doesn't decide, one of those is
+// far away, or the electorate has just changed, they are all.
 func (q *Requester) first(out Set) Set {
 	if q.before.Known() {
 		return ^Set(0)

@@ -187,8 +187,10 @@ func (q *Requester) speak(r *request) {
 	r.bid = q.bid()
 	first := q.newest.Committee(r.key)
 	if r.plain() && !q.cfg.ToAll {
-		first &= q.first(q.counting())
-		q.spare(r)
+		if few := q.first(q.counting()); few != ^Set(0) {
+			first &= few
+			q.spare(r)
+		}
 	}
 	for _, p := range q.peers {
 		if first.Has(p.place) && p.up() {

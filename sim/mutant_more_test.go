@@ -16,7 +16,7 @@ var hourAhead = Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.H
 
 var moreMutants = []mutant{
 	{
-		name: "quiet time one tick short", build: hurried(maxLate), seed: 83, scenario: promisesAsQuietEnds, options: Options{Voters: 1},
+		name: "quiet time one tick short", build: hurried(maxLate), seed: 52, scenario: promisesAsQuietEnds, options: Options{Voters: 1},
 		unseen: "a tick is less than the guard by which holders are told early",
 	},
 	{name: "quiet time one refresh short", build: hurried(sceneTTL / vote.RefreshesPerTTL), seed: 3, scenario: votesAgainAtOnce, options: Options{Clients: 2}},

@@ -33,7 +33,7 @@ var firstMutants = []mutant{
 	{name: "quiet votes that count", build: quietCounts, seed: 3, scenario: oneVoterAcrossTwoLives, options: Options{Clients: 2}},
 	{name: "votes kept across a voter's lives", build: keepsVotes, seed: 3, scenario: forgottenVote, options: Options{Clients: 2}},
 	{name: "session cover by any majority", build: anyMajority, seed: 3, scenario: anotherMajority, options: Options{Clients: 2}},
-	{name: "late serials honoured", build: honoursLate, seed: 2, scenario: confirmedAfterYield, options: Options{
+	{name: "late serials honoured", build: honoursLate, seed: 4, scenario: confirmedAfterYield, options: Options{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
 	}},
 	{name: "generations ignored", build: ignoresGenerations, scenario: sessionRenewed, options: Options{Clients: 2}},
