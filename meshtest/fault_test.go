@@ -18,7 +18,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"a crashed holder's key is free at its deadline and not before", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
-			time.Sleep(time.Second) // all voters know
+			time.Sleep(2 * ttl) // all voters know, and sessions are refreshed all together
 			deadline := first.Deadline()
 			m.Crash("a")
 			wantIs(t, first.Err(), lockmesh.ErrLost, lockmesh.ErrClosed)
