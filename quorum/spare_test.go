@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -256,5 +257,45 @@ func TestAReleaseBringsABidIfSomebodyElsewhereWaits(t *testing.T) {
 		if releases != 2 {
 			t.Errorf("%d releases", releases)
 		}
+	}
+}
+
+// A release has as long to be confirmed as any round trip, however long the lease was held before.
+func TestASparedVoterIsToldOfAReleaseOnlyIfThatIsSlow(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.pass(spareMin - 1)
+	b.q.Release(b.now, n)
+	b.told("v2")
+	b.pass(1)
+	if got := b.told("v2"); got != "" {
+		t.Errorf("v2 was told %q as soon as the key was given back", got)
+	}
+	b.pass(spareMin)
+	if got := b.told("v2"); got != "release" {
+		t.Errorf("v2 was told %q", got)
+	}
+}
+
+// A voter to which a vote was given back hears soon that this node reaches a majority, though not each time.
+func TestAVoteThatWasGivenBackIsFollowedByARefresh(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.pass(b.q.refreshAt.Sub(b.now.Fast)) // all are refreshed
+	for serial := range vote.Serial(2) {
+		b.promise("v1", n, serial+1, 100)
+		b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: serial + 1})
+	}
+	b.told("v0")
+	if got := b.told("v1"); !strings.HasSuffix(got, "yield yield") {
+		t.Fatalf("v1 was told %q", got)
+	}
+	b.pass(yieldEvery - 1)
+	if got := b.told("v1"); strings.Contains(got, "refresh") {
+		t.Errorf("v1 was told %q so soon after the last refresh", got)
+	}
+	b.pass(1)
+	if v0, v1 := b.told("v0"), b.told("v1"); v0 != "" || v1 != "refresh" {
+		t.Errorf("v0 was told %q, v1 %q", v0, v1)
 	}
 }
