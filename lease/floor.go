@@ -17,8 +17,8 @@ type floor struct {
 const saneToken = vote.MaxToken / 2
 
 // propose returns the token that a vote proposes: the end of a run that is above all that the key had here. The bid comes first, cut to a little
-// above this voter's own clock, so that a requester whose clock stands at the year 2100 runs away with nothing. What was bid long ago is below the floor, which isn't the same at all voters; so that they agree all the
-// same, a release brings a bid for whoever is next.
+// above this voter's own clock, so that a requester whose clock stands at the year 2100 runs away with nothing. What was bid long ago
+// is below the floor, which isn't the same at all voters; so that they agree all the same, a release brings a bid for whoever is next.
 func (v *Voter) propose(k *key, bid vote.Token) vote.Token {
 	bid = min(max(bid, v.bid), vote.TokenAt(v.now.Wall+vote.Micros(vote.Skew.Microseconds())))
 	return max(bid, k.highest.Above(), v.tokens.floor.Above())

@@ -20,7 +20,7 @@ type Config struct {
 	Following  bool
 	TTL        time.Duration // of the session at each voter
 	Alone      bool          // each request is put to the voters, and no lease is passed on; to compare with
-	ToAll      bool          // no voter is spared; see first.go. For an exhaustive search: there a voter that was spared is one to which all words are late
+	ToAll      bool          // no voter is spared; see spare.go. For an exhaustive search: there a voter that was spared is one to which all words are late
 }
 
 // Requester asks for keys. Its zero value is not usable; see New.

@@ -162,9 +162,9 @@ type Wish struct {
 // Run is how many tokens belong to one lease: the one it was granted with and those before it. The node that holds the lease may pass the key on
 // among its own callers, and each of them has a token of its own. All of them are above every token of an earlier lease, since voters propose
 // that much more than they know of. It bounds how often a key is passed on before others are asked again: each time is a round trip, in which a node passes a
-// key on some ten times. It isn't larger since tokens are microseconds: a key that is locked so often that its runs take longer than the time in which they are used up
-// would leave the clocks behind, which are the last resort when all voters forget at once. Of 32 that takes 31,000 locks of one key a second, each one
-// through the voters.
+// key on some ten times. It isn't larger since tokens are microseconds, and each lease that the voters grant uses up a run: a key that is locked more often than once in as many
+// microseconds as a run has tokens leaves the clocks behind, which are the last resort when all voters forget at once. With 32 that takes 31,000 locks of
+// one key a second, each of them a round trip.
 const Run = 32
 
 // First returns the smallest token of the run that ends at t.
