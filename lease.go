@@ -146,7 +146,10 @@ func (l *Lease) context() context.Context {
 
 // move puts the lease under another cover, or under none that counts when it has ended. The loop calls it.
 func (l *Lease) move(to *cover) {
-	l.cover.Load().leases--
+	from := l.cover.Load()
+	if from.leases--; from.leases == 0 {
+		l.mesh.loop.bare = true
+	}
 	if to != nil {
 		to.leases++
 		l.cover.Store(to)

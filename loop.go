@@ -59,6 +59,7 @@ type loop struct {
 	released table[*Lease] // given back, and not yet confirmed
 	kept     table[*Lease] // given back by its user, and kept from others for a while
 	covers   map[quorum.GroupID]*cover
+	bare     bool // some cover may have no lease
 	awaiting map[*readyWait]struct{}
 	looks    map[uint64]chan<- *quorum.Event // by nonce; each has room for its answer
 	watches  map[uint64]*Watch               // by nonce
@@ -269,11 +270,12 @@ func (l *loop) round() {
 		l.spareO = reuse(l.spareO, l.spareO)
 	}
 	l.handOut(now)
-	for n := 0; l.node.Next(now) <= 0 && n < tickMax; n++ {
+	d := l.node.Next(now)
+	for n := 0; d <= 0 && n < tickMax; n++ {
 		l.node.Tick(now)
 		l.handOut(now)
+		d = l.node.Next(now)
 	}
-	d := l.node.Next(now)
 	if d <= 0 {
 		d = napTime
 	}
@@ -350,9 +352,12 @@ func (l *loop) handOut(now vote.Now) {
 		l.settled = nil
 	}
 	// Only here the node and the loop agree about who is covered by what.
-	for id, c := range l.covers {
-		if c.leases == 0 {
-			delete(l.covers, id)
+	if l.bare {
+		l.bare = false
+		for id, c := range l.covers {
+			if c.leases == 0 {
+				delete(l.covers, id)
+			}
 		}
 	}
 }
@@ -461,6 +466,7 @@ func (l *loop) coverOf(id quorum.GroupID) *cover {
 	if c == nil {
 		c = &cover{}
 		l.covers[id] = c
+		l.bare = true
 	}
 	return c
 }
