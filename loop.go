@@ -25,12 +25,6 @@ const (
 	// roundsMax is how many rounds a goroutine does that has other things to do, before the loop's own goes on.
 	roundsMax = 8
 
-	// A goroutine that lets others run first comes back when all that can run have, which takes microseconds as a rule. In a process that computes on many
-	// goroutines it takes a slice of time for each of them, and everything waits that long; so after a yieldSlow one there is none for a while, from
-	// yieldPauseMin, doubling, to yieldPauseMax.
-	yieldSlow                    = time.Millisecond
-	yieldPauseMin, yieldPauseMax = 100 * time.Millisecond, time.Minute
-
 	// tickMax is how many ticks in a row may leave the node with something to do at once. Then the loop naps, so that a fault of the node's can't take
 	// a whole core.
 	tickMax = 4
@@ -81,9 +75,8 @@ type loop struct {
 	urgent   bool // of what was said, something is
 	timer    timer
 
-	at         vote.Instant // when the last round began, on the slow clock
-	yieldAfter vote.Instant // no goroutine is let run first before that
-	yieldPause time.Duration
+	at       vote.Instant // when the last round began, on the slow clock
+	courtesy courtesy
 }
 
 // spoken is a connection to which something was said in this round.
@@ -162,25 +155,15 @@ func (l *loop) work() {
 // into the same writes, each of which costs more than a whole round.
 func (l *loop) rounds() {
 	l.round()
-	if len(l.calls.m)+len(l.released.m) > 1 && len(l.said) > 0 && !l.urgent && l.at >= l.yieldAfter {
+	if len(l.calls.m)+len(l.released.m) > 1 && len(l.said) > 0 && !l.urgent && l.courtesy.due(l.at) {
 		runtime.Gosched()
-		l.yielded()
-		if l.box.waits() {
+		came := l.box.waiting()
+		l.courtesy.shown(l.clocks.now().Slow.Sub(l.at), l.at, came)
+		if came > 0 {
 			l.round()
 		}
 	}
 	l.flush()
-}
-
-// yielded sees how long it took until this goroutine was back.
-func (l *loop) yielded() {
-	now := l.clocks.now().Slow
-	if now.Sub(l.at) < yieldSlow {
-		l.yieldPause = 0
-		return
-	}
-	l.yieldPause = min(max(2*l.yieldPause, yieldPauseMin), yieldPauseMax)
-	l.yieldAfter = now.Add(l.yieldPause)
 }
 
 // pass gives up the turn, unless there is something to do.

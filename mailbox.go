@@ -170,11 +170,11 @@ func (b *mailbox) take(urgent bool, spare []input) []input {
 	return in
 }
 
-// waits reports whether there is something to take.
-func (b *mailbox) waits() bool {
+// waiting returns how much there is to take: calls, and what peers have said at once.
+func (b *mailbox) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.urgent.inputs)+len(b.ordered.inputs) > 0
+	return len(b.urgent.inputs) + len(b.ordered.inputs)
 }
 
 // pass gives up the turn, unless something waits. The loop's goroutine gets it if it has asked meanwhile.

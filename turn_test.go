@@ -90,7 +90,7 @@ func TestWhoeverPutsFirstGetsTheTurnAndNobodyElse(t *testing.T) {
 				t.Error("passed though something ordered waits")
 			}
 			b.take(false, nil)
-			if b.waits() || !b.pass() {
+			if b.waiting() != 0 || !b.pass() {
 				t.Error("not passed though nothing waits")
 			}
 		})
@@ -313,7 +313,7 @@ func TestClosingReturnsWhatWaitedAndGivesNobodyTheTurn(t *testing.T) {
 			t.Errorf("%s has got the turn of a closed box", name)
 		}
 	}
-	if len(b.close()) != 0 || b.waits() {
+	if len(b.close()) != 0 || b.waiting() != 0 {
 		t.Error("something was put into a closed box, or is returned twice")
 	}
 }
