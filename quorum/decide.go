@@ -259,7 +259,7 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 		if p.up() && r.votes[p.place].asked {
 			q.report(p, r)
 			if q.isLonely(r) {
-				later(q.out[len(q.out)-1:]) // nobody waits to hear this, and a release that comes soon carries it along
+				q.later() // nobody waits to hear this, and a release that comes soon carries it along
 			}
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"time"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Whom a request is put to first: the nearest majority. This node's own voter is the nearest of all; of those that are about equally near, each node begins with
@@ -90,9 +88,5 @@ func (q *Requester) setOrder() {
 // isLonely reports whether nobody else is known to want the key of a request: nobody elsewhere, and no other caller here.
 func (q *Requester) isLonely(r *request) bool { return !r.wanted && q.lines[r.key] == nil }
 
-// later lets words wait a moment that nobody waits for.
-func later(words []vote.Outbound) {
-	for i := range words {
-		words[i].Later = true
-	}
-}
+// later lets the word that was said last wait a moment, since nobody waits for it.
+func (q *Requester) later() { q.out[len(q.out)-1].Later = true }

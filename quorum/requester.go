@@ -260,7 +260,7 @@ func (q *Requester) end(r *request, lost bool) {
 			m := q.say(p, vote.Ledger{}.Minus(gone), vote.KindRelease, r.number)
 			m.Lost, m.Bid = lost, bid
 			if !first.Has(p.place) {
-				later(q.out[len(q.out)-1:])
+				q.later()
 			}
 			x.relStream, x.relAt = p.stream, p.said
 		}
