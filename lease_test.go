@@ -377,11 +377,12 @@ func TestNothingIsLeftOfLeasesThatEnded(t *testing.T) {
 			})
 		}
 		work.Wait()
-		a.loop.box.post(false, func(vote.Now) { a.loop.coverOf(1 << 40) }) // of a group whose only lease was taken back before it was handed out
-		w.stall("a", true)                                                 // the other half is lost
+		w.stall("a", true) // the other half is lost
 		time.Sleep(time.Minute)
 		w.stall("a", false)
 		time.Sleep(time.Minute)
+		a.loop.box.post(false, func(vote.Now) { a.loop.coverOf(1 << 40) }) // of a group whose only lease was taken back before it was handed out
+		synctest.Wait()
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
