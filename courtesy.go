@@ -19,7 +19,7 @@ const (
 	courtesyMost = 20 * time.Millisecond
 
 	// After a courtesy that took too long there is none for courtesyPauseMin, which doubles with each in a row, up to courtesyPauseMax. It begins small since the machine may just
-	// have had something else to do: while there is none, each caller's words are a write of their own, which costs four times as much for a thousand callers.
+	// have had something else to do: while there is none, each caller's words are a write of their own, and a lock costs several times as much.
 	courtesyPauseMin, courtesyPauseMax = 2 * time.Millisecond, time.Minute
 )
 

@@ -129,7 +129,7 @@ func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
 	m.Serial, m.Slot = serial, want
 	x := q.rareVote(r, p.place)
 	x.yielded, x.want, x.yieldStream, x.yieldAt = serial, want, p.stream, p.said
-	if q.Ready() && p.answered {
+	if q.Ready() {
 		p.refreshAt = min(p.refreshAt, p.refreshed.Add(yieldEvery))
 	}
 }

@@ -50,6 +50,14 @@ func (b *bench) put(key vote.Key) vote.Number {
 	return n
 }
 
+// wins has v0 and v1 vote for a request, which is a majority of three.
+func (b *bench) wins(n vote.Number, s vote.Serial, t vote.Token) {
+	b.t.Helper()
+	b.promise("v0", n, s, t)
+	b.promise("v1", n, s, t)
+	b.granted(n, true)
+}
+
 // deliver is say, and leaves what comes of it to be looked at.
 func (b *bench) deliver(v vote.NodeID, m vote.Message) {
 	m.Stream = b.q.peerOf(v).stream
@@ -219,16 +227,10 @@ func TestWhatOthersWaitForGoesAtOnce(t *testing.T) {
 		}
 		return n
 	}
-	win := func(b *bench, n vote.Number) {
-		b.t.Helper()
-		b.promise("v0", n, 1, 100)
-		b.promise("v1", n, 1, 100)
-		b.granted(n, true)
-	}
 	t.Run("the key is wanted elsewhere", func(t *testing.T) {
 		b := as(t, "v0", 3)
 		n := put(b, "k")
-		win(b, n)
+		b.wins(n, 1, 100)
 		b.say("v2", vote.Message{Kind: vote.KindWanted, Number: n, Who: "x"})
 		b.q.Release(b.now, n)
 		if got := b.said(vote.KindRelease); got != "V0 V1 V2" {
@@ -257,7 +259,7 @@ func TestWhatOthersWaitForGoesAtOnce(t *testing.T) {
 	t.Run("the lease is lost", func(t *testing.T) {
 		b := as(t, "v0", 3)
 		n := put(b, "k")
-		win(b, n)
+		b.wins(n, 1, 100)
 		b.q.Lapse(b.now, n)
 		if got := b.said(vote.KindRelease); got != "V0 V1 V2" {
 			t.Errorf("released %q", got)
@@ -286,7 +288,8 @@ func TestTheNearestAreFirst(t *testing.T) {
 		{[]time.Duration{1, ms, ms}, "V0 V1"},
 		{[]time.Duration{1, 3 * ms, ms}, "V0 V2"},
 		{[]time.Duration{1, ms + 100*time.Microsecond, ms}, "V0 V1"},
-		{[]time.Duration{1, 0, ms}, "V0 V2"}, // nothing is known of v1
+		{[]time.Duration{1, 11 * ms, 9 * ms}, "V0 V1"}, // about equally near
+		{[]time.Duration{1, 0, ms}, "V0 V2"},           // nothing is known of v1
 		{[]time.Duration{1, 9 * ms, 5 * ms, 20 * ms, 6 * ms}, "V0 V2 V4"},
 		{[]time.Duration{1, 25 * ms, 20 * ms, 80 * ms, 50 * ms}, "V0 V1 V2"},
 		{[]time.Duration{1, 26 * ms, 20 * ms, 80 * ms, 50 * ms}, "V0 V1 V2 V3 V4"},
@@ -317,5 +320,16 @@ func TestAVoterThatIsFarIsNotAmongTheFirst(t *testing.T) {
 	b.put("k")
 	if got := b.said(vote.KindRequest); got != "V0 V2" {
 		t.Errorf("asked %q", got)
+	}
+}
+
+// A search that puts each request to all voters doesn't know round trips from each other, so nothing may depend on them.
+func TestWhereAllAreAskedTheOrderStaysAsItIs(t *testing.T) {
+	b := as(t, "v1", 3)
+	b.q.cfg.ToAll = true
+	b.q.peers[2].rtt, b.q.peers[0].rtt = 9*time.Millisecond, time.Millisecond
+	b.q.setOrder()
+	if got := fmt.Sprint(b.q.order); got != "[1 2 0]" {
+		t.Errorf("the order is %v", got)
 	}
 }

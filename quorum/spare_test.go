@@ -34,9 +34,7 @@ func TestTheOthersAreAskedInAWhile(t *testing.T) {
 func TestAHeldLeaseIsPutToTheOthersToo(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
-	b.promise("v0", n, 1, 100)
-	b.promise("v1", n, 1, 100)
-	b.granted(n, true)
+	b.wins(n, 1, 100)
 	b.told("v2")
 	b.pass(spareMin)
 	if got := b.told("v2"); got != "" {
@@ -56,9 +54,7 @@ func TestAShortLockSparesAVoter(t *testing.T) {
 	b := as(t, "v0", 3)
 	for i := range vote.Serial(3) {
 		n := b.put("k")
-		b.promise("v0", n, i+1, 100+1000*vote.Token(i))
-		b.promise("v1", n, i+1, 100+1000*vote.Token(i))
-		b.granted(n, true)
+		b.wins(n, i+1, 100+1000*vote.Token(i))
 		b.q.Release(b.now, n)
 		for _, v := range b.names[:2] {
 			b.say(v, vote.Message{Kind: vote.KindReleased, Number: n})
@@ -80,9 +76,7 @@ func TestAShortLockSparesAVoter(t *testing.T) {
 func TestAReleaseIsConfirmedByOneThatWasSpared(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
-	b.promise("v0", n, 1, 100)
-	b.promise("v1", n, 1, 100)
-	b.granted(n, true)
+	b.wins(n, 1, 100)
 	b.q.Release(b.now, n)
 	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
 	b.told("v2")
@@ -139,6 +133,9 @@ func TestAVoterThatTurnsARequestDownHasTheOthersAskedAtOnce(t *testing.T) {
 		if got := b.told("v2"); got != "" {
 			t.Errorf("%v: v2 was told %q besides", kind, got)
 		}
+		if got := b.told("v1"); got != "request" {
+			t.Errorf("%v: v1 was told %q, though it is known to turn the request down", kind, got)
+		}
 	}
 }
 
@@ -185,6 +182,94 @@ func TestVotersAreSparedForLongerUnderLoad(t *testing.T) {
 		if got := b.q.spareFor(); got < row.least || got > row.most {
 			t.Errorf("%+v: voters are spared for %v", row, got)
 		}
+	}
+	trip(time.Second)
+	b.q.cfg.TTL = 20 * vote.RefreshesPerTTL * ms
+	if got := b.q.spareFor(); got != 5*ms {
+		t.Errorf("voters are spared for %v, and sessions are refreshed every %v", got, b.q.every())
+	}
+}
+
+// Who is the last to confirm says nothing of a round trip: it may have been told a moment later, and nobody waits for it.
+func TestOnlyTheMajorityThatConfirmsShowsHowLongARoundTripIs(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.wins(n, 1, 100)
+	b.pass(spareMin)
+	b.pass(spareMin) // v2 knows of it, too
+	b.q.Release(b.now, n)
+	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.now.Fast = b.now.Fast.Add(spareMax)
+	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
+	if b.q.Open() != 0 || b.q.spareFor() != spareMin {
+		t.Errorf("%d requests are left, and voters are spared for %v", b.q.Open(), b.q.spareFor())
+	}
+}
+
+// What is known of a request that is over says nothing of the next one, which may have its place in memory.
+func TestANewRequestHasATimeOfItsOwn(t *testing.T) {
+	b := as(t, "v0", 3)
+	first := b.put("k")
+	b.q.Release(b.now, first)
+	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: first})
+	b.say("v1", vote.Message{Kind: vote.KindReleased, Number: first})
+	if b.q.Open() != 0 {
+		t.Fatal("the first request isn't over")
+	}
+	b.pass(spareMin / 2)
+	b.put("l")
+	b.pass(spareMin / 2)
+	if got := b.told("v2"); got != "" {
+		t.Errorf("v2 was told %q, half a while too soon", got)
+	}
+	b.pass(spareMin / 2)
+	if got := b.told("v2"); got != "request" {
+		t.Errorf("v2 was told %q", got)
+	}
+}
+
+// Nobody waits to hear that a request which couldn't be granted is over, so those that never heard of it are left alone.
+func TestASparedVoterHearsNothingOfARequestThatFailed(t *testing.T) {
+	b := as(t, "x", 3)
+	n := b.put("k")
+	asked := strings.Fields(strings.ToLower(b.said(vote.KindRequest)))
+	if len(asked) != 2 {
+		t.Fatalf("asked %q", asked)
+	}
+	for _, v := range asked {
+		b.say(vote.NodeID(v), vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNotVoter})
+	}
+	if e := b.last(EventFailed); e == nil || e.Number != n {
+		t.Fatalf("%+v", e)
+	}
+	b.pass(spareMin)
+	b.pass(spareMax)
+	for _, v := range b.names {
+		if got := b.told(v); v != vote.NodeID(asked[0]) && v != vote.NodeID(asked[1]) && got != "" {
+			t.Errorf("%s was told %q", v, got)
+		}
+	}
+}
+
+// A voter that has left by then isn't asked, though it is still listened to.
+func TestASparedVoterThatHasLeftIsNotAsked(t *testing.T) {
+	f := follow(t, "7: a b c")
+	n := f.lock(false)
+	var rest string
+	for _, v := range []string{"a", "b", "c"} {
+		if f.heard(v) == "" {
+			rest += v
+		}
+	}
+	if len(rest) != 1 {
+		t.Fatalf("%q weren't asked", rest)
+	}
+	f.reelect("8: " + strings.ReplaceAll("a b c", rest, "d"))
+	f.heard(rest)
+	f.pass(spareMax)
+	if got := f.heard(rest); got != "" || f.q.requests[n].sparing {
+		t.Errorf("%s was told %q", rest, got)
 	}
 }
 
@@ -274,6 +359,24 @@ func TestASparedVoterIsToldOfAReleaseOnlyIfThatIsSlow(t *testing.T) {
 	b.pass(spareMin)
 	if got := b.told("v2"); got != "release" {
 		t.Errorf("v2 was told %q", got)
+	}
+}
+
+// Where no majority answers, a refresh would say nothing that helps.
+func TestAVoteThatWasGivenBackIsFollowedByNoRefreshWithoutAMajority(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.pass(b.q.refreshAt.Sub(b.now.Fast))
+	b.promise("v1", n, 1, 100)
+	b.q.Unlink(b.now, b.place("v0"))
+	b.q.Unlink(b.now, b.place("v2"))
+	b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+	if got := b.told("v1"); !strings.HasSuffix(got, "yield") {
+		t.Fatalf("v1 was told %q", got)
+	}
+	b.pass(yieldEvery)
+	if got := b.told("v1"); got != "" {
+		t.Errorf("v1 was told %q", got)
 	}
 }
 

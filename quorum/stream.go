@@ -234,10 +234,7 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 			}
 		}
 	}
-	q.cover(&p.covered, m.Elected, m.Sent.Add(vote.Cover(q.cfg.TTL)))
-	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)
-	q.setMedian()
-	q.setOrder()
+	q.renew(p, m)
 	q.setQuiet(p, m)
 
 	all := q.sorted(nil)
@@ -328,6 +325,14 @@ func (q *Requester) hearAck(p *peer, m *vote.Message) {
 	}
 }
 
+// renew extends what is covered of a session by the answer to a statement or a refresh, and learns from that how the voter's clock stands and how far away it is.
+func (q *Requester) renew(p *peer, m *vote.Message) {
+	q.cover(&p.covered, m.Elected, m.Sent.Add(vote.Cover(q.cfg.TTL)))
+	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)
+	q.setMedian()
+	q.setOrder()
+}
+
 // settle extends the session by an acknowledgement. Only what both sides agree on is extended.
 func (q *Requester) settle(p *peer, m *vote.Message) {
 	if m.Life != p.life || m.Generation != p.gen || p.book.settle(m.Processed, m.Pushed) != (vote.Ledger{Count: m.Count, Hash: m.Hash}) {
@@ -335,10 +340,7 @@ func (q *Requester) settle(p *peer, m *vote.Message) {
 		q.restate(p)
 		return
 	}
-	q.cover(&p.covered, m.Elected, m.Sent.Add(vote.Cover(q.cfg.TTL)))
-	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)
-	q.setMedian()
-	q.setOrder()
+	q.renew(p, m)
 	was := p.counting
 	q.setQuiet(p, m)
 	q.reckon()
