@@ -116,6 +116,9 @@ func (w *living) foundAll() {
 	for _, name := range w.founders {
 		w.ready(name)
 	}
+	for _, name := range w.founders { // two of them are a majority, so a node may be ready before it has stored the electorate itself
+		w.until(name, "the electorate stored", func(s ElectorateStatus) bool { return s.Version > 0 && s.Stored == s.Version })
+	}
 }
 
 func (w *living) ready(name string) {
