@@ -78,13 +78,14 @@ func (w *World) followingConfig(h *host) *node.Following {
 }
 
 // follows takes what a process of a following world has to say besides messages: what it wants stored, whom it wants to be connected to, and
-// which electorate it knows.
-func (w *World) follows(p *process) {
+// which electorate it knows. It reports whether a connection was closed.
+func (w *World) follows(p *process) bool {
 	for _, s := range p.m.Saves() {
 		w.save(p, s)
 	}
-	w.connects(p)
+	closed := w.connects(p)
 	w.knows(p)
+	return closed
 }
 
 // save writes a state in a while, unless the process dies before, or the disk is broken.
@@ -126,8 +127,8 @@ func (d *disk) powerFails(luck *rand.Rand) {
 	d.saving = nil
 }
 
-// connects dials those whom a process wants to be connected to, and hangs up on the others.
-func (w *World) connects(p *process) {
+// connects dials those whom a process wants to be connected to, and hangs up on the others. It reports whether it closed a connection.
+func (w *World) connects(p *process) (closed bool) {
 	wanted := p.m.Wanted()
 	for i, name := range w.voters {
 		d := &p.dials[i]
@@ -138,8 +139,10 @@ func (w *World) connects(p *process) {
 		d.wanted = is
 		if l := d.l; !is && l != nil && l.state == linkUp && l.ends[0].open {
 			w.close(p, l.ends[0].conn)
+			closed = true
 		}
 	}
+	return closed
 }
 
 // knows holds what a process takes for the electorate against what others do: of each version there is one, and each was decided by the one

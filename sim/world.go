@@ -10,7 +10,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
@@ -100,9 +99,8 @@ type World struct {
 	failed    *Violation
 	disturbed Moment // when something last went wrong, or ended doing so; see order.go
 
-	out    []vote.Outbound
-	ev     []quorum.Event
-	closes []vote.Conn
+	out []vote.Outbound
+	ev  []quorum.Event
 }
 
 // host is a machine with a name. Processes run on it, one life after the other.
@@ -463,35 +461,14 @@ func (w *World) tick(e event) {
 	}
 }
 
-// settle takes what a process has to say after an input, and checks the world.
+// settle takes what a process has to say after an input, and checks the world. What it has to say when a connection is closed as it wants belongs to
+// that, too: in production that comes in by the mailbox, and what follows is handed out at once.
 func (w *World) settle(p *process) {
 	w.resorted(p)
-	for {
-		w.out, w.ev = p.m.Drain(w.out[:0], w.ev[:0])
-		for i := range w.ev {
-			w.told(p, &w.ev[i])
+	for more := true; more; {
+		for w.speaks(p) {
 		}
-		w.closes = w.closes[:0]
-		for i := range w.out {
-			o := &w.out[i]
-			if o.Close {
-				w.closes = append(w.closes, o.Conn)
-			} else {
-				w.send(p, o)
-			}
-		}
-		clear(w.out)
-		clear(w.ev)
-		if len(w.closes) == 0 {
-			break
-		}
-		closes := slices.Clone(w.closes)
-		for _, c := range closes {
-			w.close(p, c)
-		}
-	}
-	if w.opt.Following != nil {
-		w.follows(p)
+		more = w.opt.Following != nil && w.follows(p)
 	}
 	w.arm(p)
 	if w.pic != nil {
@@ -499,6 +476,29 @@ func (w *World) settle(p *process) {
 	}
 	w.checkBooks(p)
 	w.check(p)
+}
+
+// speaks takes what a process says and tells, and reports whether it has closed a connection.
+func (w *World) speaks(p *process) bool {
+	w.out, w.ev = p.m.Drain(w.out[:0], w.ev[:0])
+	for i := range w.ev {
+		w.told(p, &w.ev[i])
+	}
+	var closes []vote.Conn
+	for i := range w.out {
+		o := &w.out[i]
+		if o.Close {
+			closes = append(closes, o.Conn)
+		} else {
+			w.send(p, o)
+		}
+	}
+	clear(w.out)
+	clear(w.ev)
+	for _, c := range closes {
+		w.close(p, c)
+	}
+	return len(closes) > 0
 }
 
 // mix adds a number to the run's digest.
