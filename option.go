@@ -55,6 +55,8 @@ func WithMinHold(d time.Duration) Option { return optionFunc(func(w *wish) { w.m
 //
 // The TTL and d together must not be longer than MaxTTL: a restarted voter has forgotten both and is quiet for MaxTTL only. So a node that wants
 // a delay has a TTL shorter than MaxTTL, or asks with WithTTL.
+//
+// A call that fails while a voter that had voted for it is out of reach may keep the key from others for d, too: that voter can't know that it was no lease.
 func WithDelay(d time.Duration) Option { return optionFunc(func(w *wish) { w.Delay = d }) }
 
 // WithWait gives up after d, as if ctx had ended then; zero or less doesn't wait behind others, as TryLock.

@@ -270,7 +270,8 @@ func (w *World) checkHistory() {
 }
 
 // checkTaken demands that there was somebody to whom a TryLock for a key of several kinds can have lost: who held it then or may have, as
-// far as users can know; for a reader's TryLock, or one for a permit, also somebody who waited.
+// far as users can know; for a reader's TryLock, or one for a permit, also somebody who waited. Nobody knew that a request with a delay failed of those who
+// had voted for it and weren't told: to them it may have been a lease.
 func (w *World) checkTaken() {
 	linger := 4*w.opt.MaxTTL + servedFixed // for which a voter may know what is over: a session, a delay, and what was on its way
 	for _, t := range w.hist.taken {
@@ -278,7 +279,8 @@ func (w *World) checkTaken() {
 		somebody := false
 		for _, p := range w.bySession {
 			somebody = somebody || slices.ContainsFunc(p.asked[1:], func(o *Request) bool {
-				if o.key != r.key || o == r || int64(o.Asked) > t.Return || r.Mode == vote.Exclusive && o.Had == 0 && o.State == Failed {
+				had := o.Had != 0 || o.State != Failed || o.Ask.Delay > 0 || o.Ask.MinHold > 0 || o.Ask.Length > 0
+				if o.key != r.key || o == r || int64(o.Asked) > t.Return || r.Mode == vote.Exclusive && !had {
 					return false
 				}
 				end := o.Ended
