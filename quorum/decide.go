@@ -163,18 +163,30 @@ func (q *Requester) judge(r *request) {
 		q.regroup(r)
 	case statePending:
 		if slot, ok := q.elected(r); ok {
-			t, ok := q.agreed(r)
-			if !ok {
-				t = r.ballot.token(slot)
-				q.confirm(r, t)
-			}
-			if set := r.ballot.confirmed(t, slot); q.decides(set) && q.covers(r, set) {
-				q.win(r, t, slot)
+			t, agreed := q.agreed(r)
+			if agreed && q.winsWith(r, t, slot) {
 				return
+			}
+			// What a majority agrees on is of no use while it isn't covered: one of them may be gone for good.
+			if largest := r.ballot.token(slot); !agreed || largest != t {
+				q.confirm(r, largest)
+				if q.winsWith(r, largest, slot) {
+					return
+				}
 			}
 		}
 		q.judgeHope(r)
 	}
+}
+
+// winsWith makes a lease of a request if a majority has voted for its token and is covered, and reports whether it did.
+func (q *Requester) winsWith(r *request, t vote.Token, slot vote.Slot) bool {
+	set := r.ballot.confirmed(t, slot)
+	if !q.decides(set) || !q.covers(r, set) {
+		return false
+	}
+	q.win(r, t, slot)
+	return true
 }
 
 // agreed returns the token for which a majority has voted already, if there is one. Another voter may have proposed a larger one: that is as if its word came later.

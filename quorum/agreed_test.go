@@ -1,0 +1,37 @@
+package quorum
+
+import (
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A voter that has voted may die while the request waits. With what it proposed no majority stands then; with what another one proposed there is one.
+func TestAMajorityThatAgreesButIsNotCoveredHoldsNobodyUp(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.pass(spareMax) // all are asked
+	b.promise("v2", n, 1, 1000)
+	b.q.Unlink(b.now, b.place("v2"))
+	refreshed := func() {
+		for range vote.RefreshesPerTTL + 1 {
+			b.pass(b.q.refreshAt.Sub(b.now.Fast))
+			b.ack("v0", nil)
+			b.ack("v1", nil)
+		}
+	}
+	refreshed() // v2 is gone for longer than its vote stands
+	b.promise("v1", n, 1, 5000)
+	b.told("v0")
+	b.promise("v0", n, 1, 1000)
+	b.granted(n, false)
+	if got := b.told("v0"); got != "confirm" {
+		refreshed()
+		t.Fatalf("v0 was told %q, and %q in the next TTL", got, b.told("v0"))
+	}
+	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
+	b.granted(n, true)
+	if e := b.last(EventGranted); e.Token != vote.Token(5000).First() {
+		t.Errorf("token %d", e.Token)
+	}
+}
