@@ -94,7 +94,19 @@ func (q *Requester) Reelect(now vote.Now, e *vote.Electorate) {
 		}
 	}
 	q.lapsesAt = q.now.Fast.Add(vote.Cover(q.cfg.TTL))
+	away := slices.DeleteFunc(slices.Clone(q.peers), func(p *peer) bool { return q.newest.all.Has(p.place) })
 	q.goBy(*e, before)
+	q.stateToReturned(away)
+}
+
+// stateToReturned speaks anew with voters that were voted out, and in again before their connections ended. What was asked for meanwhile wasn't put to them, and one
+// that heard of neither change, since it was slow, has no reason to ask.
+func (q *Requester) stateToReturned(away []*peer) {
+	for _, p := range away {
+		if slices.Contains(q.peers, p) && q.newest.all.Has(p.place) && p.up() && !p.notYet {
+			q.restate(p)
+		}
+	}
 }
 
 // forgetBefore has the requester go by the newest electorate alone, once nothing can stand under the one before.

@@ -694,3 +694,28 @@ func TestAVoterOfTheVersionBeforeHasNothingToRelease(t *testing.T) {
 		t.Errorf("%d mismatches", c)
 	}
 }
+
+// One that is voted out and in again before it hears of either has no reason to begin anew, and what was asked for in between wasn't put to it.
+func TestAVoterThatIsVotedInAgainHearsOfWhatWasAskedForMeanwhile(t *testing.T) {
+	f := follow(t, "2: b c d (a b c)")
+	f.goes["a"] = 2
+	f.reelect("3: b c d")
+	n := f.lock(false)
+	f.pass(spareMax)
+	if got := f.heard("a"); got != "" {
+		t.Fatalf("a was told %q though it votes no more", got)
+	}
+	f.reelect("4: a b c (b c d)")
+	f.goes["a"] = 0
+	f.q.Goes(f.now, connOf("a"), 4)
+	if got := f.heard("a"); !strings.HasPrefix(got, "open statement") {
+		t.Fatalf("a was told %q", got)
+	}
+	f.answer("a", nil)
+	f.pass(ttl / 5)
+	f.ack("a b d")
+	f.promise(n, "b d") // c is dead
+	f.want(n, EventNone)
+	f.promise(n, "a")
+	f.want(n, EventGranted)
+}
