@@ -18,20 +18,23 @@ func (q *Requester) elected(r *request) (vote.Slot, bool) {
 	if r.mode != vote.Permit {
 		return 0, true
 	}
+	if living := q.living(r, votes); q.decides(living) {
+		votes = living // what the others have voted for may never be covered again
+	}
 	var best vote.Slot
 	var most int
 	for i := range r.votes {
 		slot := r.votes[i].slot
-		if !r.votes[i].stands() {
+		if !votes.Has(i) {
 			continue
 		}
-		in := r.inSlot(slot)
+		in := r.inSlot(slot) & votes
 		if q.decides(in) {
 			return slot, true
 		}
 		could := in
 		for j := range r.votes {
-			if r.votes[j].stands() && q.peers[j].up() && !r.bars(j, slot) {
+			if votes.Has(j) && q.peers[j].up() && !r.bars(j, slot) {
 				could = could.With(j)
 			}
 		}
@@ -43,6 +46,20 @@ func (q *Requester) elected(r *request) (vote.Slot, bool) {
 		q.moveTo(r, best)
 	}
 	return 0, false
+}
+
+// living returns those out of a set of voters whose votes for a request are covered, or can be.
+func (q *Requester) living(r *request, set Set) Set {
+	var own *request
+	if r.length() > 0 {
+		own = r
+	}
+	for i, p := range q.peers {
+		if c := q.covered(own, i); max(c.newest, c.before) <= q.now.Fast && (!p.up() || q.behind(p)) {
+			set = set.Without(i)
+		}
+	}
+	return set
 }
 
 // moveTo has the votes for other slots moved to one, where it isn't barred.

@@ -130,3 +130,33 @@ func TestAVoteForAnotherSlotStandsBehindNothing(t *testing.T) {
 		t.Fatalf("the voters %b stand behind a lease of slot 1", set)
 	}
 }
+
+// A voter that has voted for a slot may die while the request waits. Then that slot has no majority though it seems so, and another one may have.
+func TestASlotForWhichADeadVoterHasVotedHoldsNobodyUp(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.ask(Ask{Wish: vote.Wish{Key: "k", Mode: vote.Permit, Permits: 2}})
+	promise := func(v vote.NodeID, s vote.Serial, slot vote.Slot) {
+		b.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Slot: slot, Token: 1000})
+	}
+	promise("v2", 1, 1)
+	b.q.Unlink(b.now, b.place("v2"))
+	for range vote.RefreshesPerTTL + 1 { // v2 is gone for longer than its vote stands
+		b.pass(b.q.refreshAt.Sub(b.now.Fast))
+		b.ack("v0", nil)
+		b.ack("v1", nil)
+	}
+	promise("v0", 1, 1)
+	b.told("v1")
+	promise("v1", 1, 2) // there the first slot is another's
+	b.granted(n, false)
+	if got := b.told("v1"); got != "yield" {
+		t.Fatalf("v1 was told %q", got)
+	}
+	b.told("v0")
+	promise("v1", 2, 2) // it can't move its vote
+	if got := b.told("v0"); got != "yield" {
+		t.Fatalf("v0 was told %q", got)
+	}
+	promise("v0", 2, 2)
+	b.granted(n, true)
+}
