@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -401,6 +402,9 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 			}
 		} else if lease := l.released.take(e.Number); lease != nil {
 			lease.finish(lease.unlockError(ErrLost))
+		} else if lease := l.kept.take(e.Number); lease != nil {
+			lease.busy.stop()
+			lease.move(nil)
 		}
 	case quorum.EventReleased:
 		if lease := l.released.take(e.Number); lease != nil {
@@ -411,7 +415,7 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 			lease.finish(lease.unconfirmed(e.Wait))
 		}
 	case quorum.EventMoved:
-		if lease := l.held.m[e.Number]; lease != nil {
+		if lease := cmp.Or(l.held.m[e.Number], l.kept.m[e.Number]); lease != nil {
 			lease.move(l.coverOf(e.Group))
 		}
 	case quorum.EventCover:
@@ -540,15 +544,16 @@ func (l *loop) release(now vote.Now, lease *Lease) {
 	if l.held.take(lease.number) == nil {
 		return // lost before; finish was called
 	}
-	lease.move(nil)
 	l.over(now, lease)
 	if left := lease.keptFor(now); left > 0 {
-		// The key is to be kept from others for longer than voters can promise, so the request goes on until then.
+		// The key is to be kept from others for longer than voters can promise, so the request goes on until then. It stays under its cover: another lease may
+		// come under that, and the node tells of it anew only when it changes.
 		lease.finish(nil)
 		l.kept.put(lease.number, lease)
 		lease.more().stop = l.clocks.after(left, func() { l.box.post(false, func(now vote.Now) { l.letGo(now, lease) }) })
 		return
 	}
+	lease.move(nil)
 	l.released.put(lease.number, lease)
 	l.node.Release(now, lease.number)
 }
@@ -556,6 +561,7 @@ func (l *loop) release(now vote.Now, lease *Lease) {
 // letGo gives back a key that was kept from others for its time.
 func (l *loop) letGo(now vote.Now, lease *Lease) {
 	if l.kept.take(lease.number) != nil {
+		lease.move(nil)
 		l.node.Release(now, lease.number)
 	}
 }

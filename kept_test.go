@@ -1,0 +1,73 @@
+package lockmesh
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A key that is kept from others for longer than its lease was held keeps a group of leases at the node, though the shell has no lease of it any more. The
+// next lease may join that group, as it is granted or when all voters have been asked, and nobody says anew until when it is covered.
+func TestALeaseIsCoveredWhileAKeyIsKeptWithoutOne(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		voters int
+		before func(w *wire)
+	}{
+		{"at once", 1, func(*wire) {}},
+		{"later", 1, func(*wire) { time.Sleep(time.Minute) }},
+		{"at once, with three voters", 3, func(*wire) {}},
+		{"later, with three voters", 3, func(*wire) { time.Sleep(time.Minute) }},
+		{"when its votes have moved", 3, func(w *wire) {
+			w.stall("c", true)
+			time.Sleep(30 * time.Second)
+			w.stall("c", false)
+			time.Sleep(30 * time.Second)
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				var a *Mesh
+				if row.voters == 1 {
+					a = w.alone()
+				} else {
+					a, _, _ = w.three()
+				}
+				unlock(t, must[*Lease](t)(a.Lock(t.Context(), "kept", WithMinHold(time.Hour))))
+				row.before(w)
+				lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
+				for range 100 {
+					if err := lease.Err(); err != nil {
+						t.Fatalf("the lease is over: %v", err)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				unlock(t, lease)
+			})
+		})
+	}
+}
+
+// What is kept is forgotten with its time, and when it is lost: the shell's books are empty then.
+func TestNothingIsLeftOfAKeyThatWasKept(t *testing.T) {
+	for name, end := range map[string]func(w *wire){
+		"when its time is over": func(*wire) { time.Sleep(time.Minute) },
+		"when it is lost":       func(w *wire) { w.stall("a", true); time.Sleep(30 * time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, _, _ := w.three()
+				unlock(t, must[*Lease](t)(a.Lock(t.Context(), "kept", WithMinHold(45*time.Second))))
+				end(w)
+				synctest.Wait()
+				gone := make(chan int, 1)
+				a.loop.box.post(false, func(vote.Now) { gone <- len(a.loop.kept.m) + len(a.loop.covers) })
+				if n := <-gone; n != 0 {
+					t.Errorf("%d are left", n)
+				}
+			})
+		})
+	}
+}
