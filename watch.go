@@ -249,8 +249,7 @@ func (w *Watch) put(told []quorum.Told) {
 		state := e.Current || e.Kind == quorum.ToldSynced
 		switch {
 		case e.Kind == quorum.ToldFirm && !w.firm:
-		case w.lacks != lacksNothing:
-			return // the state that follows has it
+		case w.lacks != lacksNothing: // the state that follows has it
 		case w.live >= watchQueue && !state:
 			w.lacks = lacksEvents
 		default:

@@ -1,0 +1,51 @@
+package lockmesh
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// A look may show so much at once that it is more than a reader may leave waiting. The reader, who waits for events, hears of it all the same.
+func TestAReaderIsWokenByABurstThatIsTooLongForIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a := w.alone()
+		watch := must[*Watch](t)(a.WatchPrefix(t.Context(), ""))
+		if e := <-watch.Events(); e.Kind != Synced {
+			t.Fatalf("%v", e)
+		}
+		synctest.Wait()
+		a.loop.box.post(false, func(vote.Now) {
+			told := make([]quorum.Told, watchQueue+2)
+			for i := range told {
+				told[i] = quorum.Told{Kind: quorum.ToldGranted, Sight: vote.Sight{Key: "k", Token: vote.Token(i + 1)}}
+			}
+			watch.put(told)
+		})
+		synctest.Wait()
+		for i := range watchQueue {
+			select {
+			case e := <-watch.Events():
+				if e.Kind != Granted || e.Token != uint64(i+1) {
+					t.Fatalf("event %d is %v", i, e)
+				}
+			default:
+				t.Fatalf("after %d events the reader waits for ever", i)
+			}
+			synctest.Wait()
+		}
+		for _, kind := range []EventKind{Gap, Synced} {
+			synctest.Wait()
+			select {
+			case e := <-watch.Events():
+				if e.Kind != kind {
+					t.Fatalf("%v instead of %v", e, kind)
+				}
+			default:
+				t.Fatalf("%v doesn't come", kind)
+			}
+		}
+	})
+}
