@@ -131,6 +131,7 @@ func (m *Mesh) open(w world.World, voters []vote.NodeID, following *node.Followi
 	}
 	m.loop.links = m.links
 	if m.group, err = m.startGossip(w, voters, following); err != nil {
+		m.loop.box.close() // nobody will ever take what peers have said, and closing waits for those who bring it
 		return errors.Join(err, m.links.Close())
 	}
 	return nil

@@ -1,0 +1,56 @@
+package lockmesh
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/world"
+	"github.com/lockmesh/lockmesh/member"
+	"github.com/lockmesh/lockmesh/transport"
+)
+
+// attended are links whose Close waits for the handler, as that of a port does.
+type attended struct {
+	world.Links
+	handlers sync.WaitGroup
+}
+
+func (l *attended) Close() error {
+	err := l.Links.Close()
+	l.handlers.Wait()
+	return err
+}
+
+// Peers may say more than a lane holds while gossip is still being started, and nobody takes it in before that.
+func TestJoinFailsWithoutGossipThoughPeersHaveMuchToSay(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		p := w.Start()
+		in := p.World()
+		listen := in.Listen
+		in.Listen = func(c transport.Config) (world.Links, error) {
+			links, err := listen(c)
+			l := &attended{Links: links}
+			l.handlers.Go(func() {
+				for range laneMax + 1 {
+					b := transport.NewBatch()
+					b.Add().Kind = vote.KindRequest
+					c.Handler.Received(1, vote.SessionID{Node: "b", Life: 1}, b)
+				}
+			})
+			return l, err
+		}
+		broken := errors.New("no gossip")
+		in.Gossip = func(world.Links, member.Config) (member.Group, error) {
+			synctest.Wait()
+			return nil, broken
+		}
+		_, err := join(t.Context(), Config{
+			Name: "a", Bind: wireAddr("a"), Voters: []string{"a"}, Insecure: true, Clock: p.Clock(), Logger: slog.New(slog.DiscardHandler),
+		}, in)
+		wantIs(t, err, broken)
+	})
+}
