@@ -102,8 +102,13 @@ func (l *loop) tellElectorate(now vote.Now) {
 
 // lookAgain has the electorate looked at every now and then, as long as somebody watches.
 func (l *loop) lookAgain() {
+	over := false // a timer may fire twice
 	l.voting.again = l.clocks.after(electorateEvery, func() {
 		l.box.post(false, func(now vote.Now) {
+			if over {
+				return
+			}
+			over = true
 			l.voting.again = nil
 			if len(l.voting.watchers) > 0 {
 				l.tellElectorate(now)

@@ -410,8 +410,8 @@ func (m *Mesh) giveUpVote(ctx context.Context) error {
 		defer cancel()
 		ctx = limited
 	}
-	enough := make(chan struct{})
-	defer m.clocks.after(leaveTTLs*m.cfg.MaxTTL, func() { close(enough) })()
+	enough := make(chan struct{}, 1)
+	defer m.clocks.after(leaveTTLs*m.cfg.MaxTTL, func() { kick(enough) })()
 	l := m.loop
 	gone := make(chan string, 1)
 	why := ""

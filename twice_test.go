@@ -1,0 +1,66 @@
+package lockmesh
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/benbjohnson/clock"
+
+	"github.com/lockmesh/lockmesh/internal/memnet"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// twice is a clock whose timers fire twice, as those of a mock clock do that two goroutines set forward at once.
+type twice struct {
+	*memnet.Clock
+	looks atomic.Int32 // timers for a look at the electorate
+}
+
+func (c *twice) AfterFunc(d time.Duration, f func()) *clock.Timer {
+	if d == electorateEvery {
+		c.looks.Add(1)
+	}
+	return c.Clock.AfterFunc(d, func() { f(); f() })
+}
+
+func (w *living) doubled(c **twice) func(*Config) {
+	return func(cfg *Config) {
+		cfg.Found = true
+		*c = &twice{Clock: cfg.Clock.(*memnet.Clock)}
+		cfg.Clock = *c
+	}
+}
+
+func TestLeaveWaitsForItsTimeThoughItsTimerFiresTwice(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.founders = []string{"a"}
+		var c *twice
+		w.start("a", w.doubled(&c))
+		w.ready("a")
+		hold := make(chan struct{})
+		w.nodes["a"].loop.box.post(true, func(vote.Now) { <-hold }) // so nobody says whether it is a voter
+		left := make(chan error)
+		go func() { left <- w.nodes["a"].giveUpVote(context.Background()) }()
+		time.Sleep(leaveTTLs*DefaultMaxTTL + time.Second)
+		close(hold)
+		wantIs(t, <-left, ErrVoter)
+	})
+}
+
+func TestAnElectorateIsLookedAtNoMoreOftenThoughTimersFireTwice(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.founders = []string{"a"}
+		var c *twice
+		w.start("a", w.doubled(&c))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		must[<-chan ElectorateStatus](t)(w.nodes["a"].WatchElectorate(ctx))
+		const looks = 8
+		time.Sleep(looks * electorateEvery)
+		if n := c.looks.Load(); n > looks+1 {
+			t.Errorf("%d looks in the time of %d", n, looks)
+		}
+	})
+}
