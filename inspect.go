@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -66,14 +67,15 @@ func (m *Mesh) info(key string, shown *quorum.Shown) Info {
 		switch s.What {
 		case vote.Holding:
 			info.Holders = append(info.Holders, Holder{
-				Node: string(s.Owner.Node), Token: uint64(s.Token), Mode: Mode(s.Mode), Slot: int(s.Slot), Value: s.Value, Version: s.Version,
+				Node: string(s.Owner.Node), Token: uint64(s.Token), Mode: Mode(s.Mode), Slot: int(s.Slot),
+				Value: bytes.Clone(s.Value), Version: s.Version, // a voter of this node shows what it keeps itself
 				Since: now.Add(-s.For), Left: s.Left,
 			})
 		case vote.Resting:
 			info.Resting = max(info.Resting, s.Left)
 		default:
 			info.Waiters = append(info.Waiters, Waiter{
-				Node: string(s.Owner.Node), Mode: Mode(s.Mode), Try: s.Try, Value: s.Value, Since: now.Add(-s.For),
+				Node: string(s.Owner.Node), Mode: Mode(s.Mode), Try: s.Try, Value: bytes.Clone(s.Value), Since: now.Add(-s.For),
 			})
 		}
 	}

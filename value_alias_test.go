@@ -1,0 +1,19 @@
+package lockmesh
+
+import "testing"
+
+// What Inspect returns is the caller's: the voter of the same node says the words of its memory, and doesn't send them over a wire to itself.
+func TestWhatInspectReturnsIsTheCallersToChange(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a := w.alone()
+		lease := must[*Lease](t)(a.Lock(t.Context(), "k", WithValue([]byte("mine"))))
+		for range 2 {
+			info := must[Info](t)(a.Inspect(t.Context(), "k"))
+			if got := string(info.Holders[0].Value); got != "mine" {
+				t.Fatalf("the value is %q", got)
+			}
+			info.Holders[0].Value[0] = 'X'
+		}
+		unlock(t, lease)
+	})
+}
