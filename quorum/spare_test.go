@@ -402,3 +402,25 @@ func TestAVoteThatWasGivenBackIsFollowedByARefresh(t *testing.T) {
 		t.Errorf("v0 was told %q, v1 %q", v0, v1)
 	}
 }
+
+// The refresh that is due isn't made up for by the answer to one that was sent before the vote was given back.
+func TestAVoteThatWasGivenBackIsFollowedByARefreshThoughAnotherIsAcknowledged(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.pass(b.q.refreshAt.Sub(b.now.Fast)) // all are refreshed
+	b.promise("v1", n, 1, 100)
+	b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+	if got := b.told("v1"); !strings.HasSuffix(got, "yield") {
+		t.Fatalf("v1 was told %q", got)
+	}
+	b.ack("v1", nil)
+	b.pass(yieldEvery)
+	if got := b.told("v1"); got != "refresh" {
+		t.Errorf("v1 was told %q", got)
+	}
+	b.ack("v1", nil)
+	b.pass(yieldEvery)
+	if got := b.told("v1"); got != "" {
+		t.Errorf("v1 was told %q once more", got)
+	}
+}

@@ -275,13 +275,16 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 	q.reckon()
 }
 
-// setQuiet notes whether the voter's votes count, and asks again when they should.
+// setQuiet notes whether the voter's votes count, and asks again when they should. Of one that counts a refresh may be due for another reason.
 func (q *Requester) setQuiet(p *peer, m *vote.Message) {
+	was := p.counting
 	p.counting = m.Quiet <= 0
-	p.refreshAt = vote.Never
-	if !p.counting {
+	switch {
+	case !p.counting:
 		p.quiet = q.now.Fast.Add(m.Quiet)
 		p.refreshAt = q.now.Fast.Add(max(m.Quiet, quietPoll))
+	case !was:
+		p.refreshAt = vote.Never
 	}
 }
 
