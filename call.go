@@ -139,8 +139,8 @@ func (m *Mesh) ask(ctx context.Context, op string, w *wish) (*Lease, error) {
 // abandon takes a call back whose context has ended.
 func (m *Mesh) abandon(c *call) (*Lease, error) {
 	// From here on only the loop knows whether the grant came first. It takes the call back either way, so no lease is left behind.
-	gave := make(chan error, 1)
-	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.abandon(now, c) }) {
+	gave, why := make(chan error, 1), ended(c.ctx)
+	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.abandon(now, c, why) }) {
 		select {
 		case err := <-gave:
 			return nil, err

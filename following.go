@@ -426,6 +426,10 @@ func (m *Mesh) giveUpVote(ctx context.Context) error {
 	case <-enough:
 	case <-ctx.Done():
 	}
+	var over error // asked for here, since the loop must not wait for the application's code
+	if ctx.Err() != nil {
+		over = ended(ctx)
+	}
 	still := make(chan error, 1)
 	if l.box.post(false, func(now vote.Now) {
 		st, _ := l.node.ElectorateStatus(now)
@@ -441,11 +445,7 @@ func (m *Mesh) giveUpVote(ctx context.Context) error {
 			text += ": " + why
 		}
 		text += "; the others need it for their majority until it is back with its state directory, or until they have voted it out"
-		err := &Error{Op: "leave", Reason: ErrVoter, Text: text}
-		if ctx.Err() != nil {
-			err.Err = ended(ctx)
-		}
-		still <- err
+		still <- &Error{Op: "leave", Reason: ErrVoter, Text: text, Err: over}
 	}) {
 		select {
 		case err := <-still:

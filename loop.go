@@ -515,8 +515,8 @@ func (l *loop) ask(now vote.Now, c *call) {
 }
 
 // abandon takes a call back whose context has ended, and returns the error that says what it was waiting for. A lease that it was
-// granted meanwhile is given back.
-func (l *loop) abandon(now vote.Now, c *call) error {
+// granted meanwhile is given back. The loop is told why the context has ended: to ask it would be to call the application's code, which may wait for the loop.
+func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 	late := quorum.Wait{Reason: quorum.WaitHeld, Text: "it was granted as the context ended, and has been given back"}
 	if l.calls.take(c.number) == c {
 		why := l.explain(now, l.node.Why(now, c.number))
@@ -527,7 +527,7 @@ func (l *loop) abandon(now vote.Now, c *call) error {
 		if c.raises != nil {
 			c.raises.more().upgrading = nil
 		}
-		return c.error(reasonOf(why.Reason), why.Text, ended(c.ctx))
+		return c.error(reasonOf(why.Reason), why.Text, ended)
 	}
 	// It was answered before. Nobody else reads the answer any more.
 	r := <-c.result
@@ -536,7 +536,7 @@ func (l *loop) abandon(now vote.Now, c *call) error {
 	}
 	r.lease.end(&errReleased)
 	l.release(now, r.lease)
-	return c.error(reasonOf(late.Reason), late.Text, ended(c.ctx))
+	return c.error(reasonOf(late.Reason), late.Text, ended)
 }
 
 // release gives a lease back that has ended here.

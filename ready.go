@@ -28,8 +28,8 @@ func (m *Mesh) Ready(ctx context.Context) error {
 		return w.closed()
 	case <-ctx.Done():
 	}
-	gave := make(chan error, 1)
-	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.giveUp(ctx, now, w) }) {
+	gave, why := make(chan error, 1), ended(ctx)
+	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.giveUp(now, w, why) }) {
 		select {
 		case err := <-gave:
 			return err
@@ -100,8 +100,8 @@ func (l *loop) readiness(now vote.Now) (answer error, known bool) {
 	return nil, false
 }
 
-// giveUp ends a wait whose context has ended.
-func (l *loop) giveUp(ctx context.Context, now vote.Now, w *readyWait) error {
+// giveUp ends a wait whose context has ended, as abandon does.
+func (l *loop) giveUp(now vote.Now, w *readyWait, ended error) error {
 	delete(l.awaiting, w)
 	select {
 	case err := <-w.result:
@@ -112,5 +112,5 @@ func (l *loop) giveUp(ctx context.Context, now vote.Now, w *readyWait) error {
 		return answer
 	}
 	why := l.explain(now, quorum.Wait{Reason: quorum.WaitNoQuorum, Text: census(l.node.Voters(now))})
-	return &Error{Op: "ready", Reason: ErrNoQuorum, Text: why.Text, Err: ended(ctx)}
+	return &Error{Op: "ready", Reason: ErrNoQuorum, Text: why.Text, Err: ended}
 }

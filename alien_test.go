@@ -1,0 +1,58 @@
+package lockmesh
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// curious is a context that asks the mesh before it says whether it has ended.
+type curious struct {
+	context.Context
+	mesh *Mesh
+}
+
+func (c curious) Err() error {
+	_ = c.mesh.Status()
+	return c.Context.Err()
+}
+
+// Whoever asks the loop something must not be asked by it: a context is the application's code.
+func TestTheLoopAsksNoContext(t *testing.T) {
+	for name, call := range map[string]func(m *Mesh, ctx context.Context) error{
+		"lock":  func(m *Mesh, ctx context.Context) error { _, err := m.Lock(ctx, "k"); return err },
+		"ready": func(m *Mesh, ctx context.Context) error { return m.Ready(ctx) },
+		"leave": func(m *Mesh, ctx context.Context) error { return m.giveUpVote(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLivingBubble(t, func(t *testing.T, w *living) {
+				w.founders = []string{"a", "b"}
+				a := w.start("a", found)
+				w.start("b", found)
+				w.ready("a")
+				w.ready("b")
+				w.crash("b")
+				if name == "ready" {
+					w.untilNotReady("a")
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- call(a, curious{ctx, a}) }()
+				synctest.Wait()
+				cancel()
+				time.Sleep(time.Second)
+				select {
+				case err := <-done:
+					wantIs(t, err, context.Canceled)
+				default:
+					t.Fatal("the call doesn't return")
+				}
+			})
+		})
+	}
+}
+
+func (w *living) untilNotReady(name string) {
+	w.until(name, "no majority", func(s ElectorateStatus) bool { return !s.Ready })
+}
