@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // curious is a context that asks the mesh before it says whether it has ended.
@@ -55,4 +57,45 @@ func TestTheLoopAsksNoContext(t *testing.T) {
 
 func (w *living) untilNotReady(name string) {
 	w.until(name, "no majority", func(s ElectorateStatus) bool { return !s.Ready })
+}
+
+func TestTheLoopAsksNoContextOfAWatchThatIsOverBeforeItBegins(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a := w.alone()
+		hold := make(chan struct{})
+		a.loop.box.post(false, func(vote.Now) { <-hold })
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() {
+			states, err := a.WatchElectorate(watching{ctx, a})
+			if err == nil {
+				for range states {
+				}
+			}
+			over <- err
+		}()
+		synctest.Wait()
+		cancel()
+		close(hold)
+		time.Sleep(time.Second)
+		select {
+		case err := <-over:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("the watch doesn't end")
+		}
+	})
+}
+
+// watching is curious once it has ended.
+type watching curious
+
+func (c watching) Err() error {
+	if err := c.Context.Err(); err == nil {
+		return nil
+	}
+	return curious(c).Err()
 }

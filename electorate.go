@@ -19,6 +19,7 @@ type electorateWatch struct {
 	states chan ElectorateStatus // capacity 1, and only the loop puts: it takes out what wasn't read before
 	last   string                // the gist of what was told last
 	unhook func() bool           // from the context
+	over   bool                  // the context has ended
 }
 
 // WatchElectorate tells how the electorate looks from this node: at once, and then whenever something has changed, such as who votes, how a voter looks, whether
@@ -35,22 +36,27 @@ func (m *Mesh) WatchElectorate(ctx context.Context) (<-chan ElectorateStatus, er
 		return nil, fail(nil, "", ended(ctx))
 	}
 	w := &electorateWatch{states: make(chan ElectorateStatus, 1)}
+	// Hooked here, since the loop must not wait for a context, which is the application's code.
+	w.unhook = context.AfterFunc(ctx, func() { m.loop.box.post(false, func(vote.Now) { m.loop.unwatchElectorate(w) }) })
 	begun := make(chan error, 1)
-	if err := m.loop.box.call(func(now vote.Now) { begun <- m.loop.watchElectorate(ctx, now, w) }); err != nil {
+	if err := m.loop.box.call(func(now vote.Now) { begun <- m.loop.watchElectorate(now, w) }); err != nil {
+		w.unhook()
 		return nil, fail(err, "", nil)
 	}
 	select {
 	case err := <-begun:
 		if err != nil {
+			w.unhook()
 			return nil, fail(err, fmt.Sprintf("%d watches of the electorate are open", MaxWatches), nil)
 		}
 		return w.states, nil
 	case <-m.loop.done:
+		w.unhook()
 		return nil, fail(ErrClosed, "", nil)
 	}
 }
 
-func (l *loop) watchElectorate(ctx context.Context, now vote.Now, w *electorateWatch) error {
+func (l *loop) watchElectorate(now vote.Now, w *electorateWatch) error {
 	v := &l.voting
 	if len(v.watchers) >= MaxWatches {
 		return ErrBusy
@@ -59,15 +65,18 @@ func (l *loop) watchElectorate(ctx context.Context, now vote.Now, w *electorateW
 		v.watchers = make(map[*electorateWatch]struct{})
 	}
 	v.watchers[w] = struct{}{}
-	w.unhook = context.AfterFunc(ctx, func() { l.box.post(false, func(vote.Now) { l.unwatchElectorate(w) }) })
 	w.tell(l.electorateStatus(now))
 	if v.again == nil {
 		l.lookAgain()
+	}
+	if w.over { // before it began
+		l.unwatchElectorate(w)
 	}
 	return nil
 }
 
 func (l *loop) unwatchElectorate(w *electorateWatch) {
+	w.over = true
 	if _, ok := l.voting.watchers[w]; ok {
 		delete(l.voting.watchers, w)
 		w.end()
