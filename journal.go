@@ -57,6 +57,9 @@ func (j *journal) run() {
 }
 
 func (j *journal) write(l line) {
+	if !l.to.Enabled(context.Background(), l.record.Level) {
+		return
+	}
 	if n := j.dropped.Swap(0); n > 0 {
 		l.record.AddAttrs(slog.Uint64("lines_dropped_before", n))
 	}
@@ -82,7 +85,8 @@ type patient struct {
 	j    *journal
 }
 
-func (p *patient) Enabled(ctx context.Context, l slog.Level) bool { return p.next.Enabled(ctx, l) }
+// Enabled reports true: whether next wants a line is asked by the one goroutine, since that is the application's code as well.
+func (p *patient) Enabled(context.Context, slog.Level) bool { return true }
 
 func (p *patient) Handle(_ context.Context, r slog.Record) error {
 	select {
