@@ -201,15 +201,15 @@ func (l *Lease) Err() error {
 
 // cause returns why the lease has ended, as far as anybody has noticed; nil while it hasn't. When it returns an error, the lease's context has ended.
 func (l *Lease) cause() error {
-	own := l.own.Load()
 	if l.nested != nil {
-		return context.Cause(own)
+		return context.Cause(l.own.Load())
 	}
 	cause := l.ended.Load()
 	if cause == nil {
 		return nil
 	}
-	if own != nil {
+	// Looked for only now: whoever makes it after this sees the end by itself.
+	if own := l.own.Load(); own != nil {
 		own.cancel(*cause)
 	}
 	return *cause
