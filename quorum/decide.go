@@ -223,11 +223,18 @@ func (q *Requester) covers(r *request, set Set) bool {
 	case r.length() > 0:
 		q.extendNew(r, set)
 		q.keepUp(r)
-	case !r.waiting:
+	default:
+		q.await(r)
+	}
+	return false
+}
+
+// await has a request judged anew whenever it is reckoned until when sessions are covered.
+func (q *Requester) await(r *request) {
+	if !r.waiting {
 		r.waiting = true
 		q.uncovered = append(q.uncovered, r.number)
 	}
-	return false
 }
 
 // confirm asks those voters whose votes have another token to take the ballot's.

@@ -719,3 +719,75 @@ func TestAVoterThatIsVotedInAgainHearsOfWhatWasAskedForMeanwhile(t *testing.T) {
 	f.promise(n, "a")
 	f.want(n, EventGranted)
 }
+
+// permit asks for one of two permits, and slots has voters vote for a slot of it.
+func (f *follower) permit() vote.Number {
+	n, err := f.q.Lock(f.now, Ask{Wish: vote.Wish{Key: "k", Mode: vote.Permit, Permits: 2}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.drain()
+	return n
+}
+
+func (f *follower) slot(n vote.Number, slot vote.Slot, list string) {
+	for _, v := range strings.Fields(list) {
+		f.serial++
+		f.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: f.serial, Slot: slot, Token: 100})
+	}
+}
+
+// staysBehind has c vote for a slot, and go by an older version for so long that nothing of it counts any more.
+func staysBehind(t *testing.T) (f *follower, n vote.Number) {
+	f = follow(t, "2: a b c")
+	n = f.permit()
+	f.pass(spareMax)
+	f.slot(n, 1, "c")
+	f.goes["c"] = 2
+	f.q.Goes(f.now, connOf("c"), 2)
+	f.reelect("3: a b c d")
+	for range 2 * vote.RefreshesPerTTL {
+		f.pass(ttl / vote.RefreshesPerTTL)
+		f.ack("a b c")
+	}
+	f.link("d")
+	f.pass(ttl / vote.RefreshesPerTTL)
+	f.ack("a b d")
+	f.want(n, EventNone)
+	return f, n
+}
+
+// What one votes for that stays behind decides no slot.
+func TestASlotForWhichOneVotesThatStaysBehindHoldsNobodyUp(t *testing.T) {
+	f, n := staysBehind(t)
+	f.slot(n, 1, "a b")
+	f.want(n, EventNone)
+	f.heard("d")
+	f.slot(n, 2, "d")
+	if got := f.heard("d"); got != "yield" {
+		t.Fatalf("d was told %q", got)
+	}
+	f.heard("a")
+	f.heard("b")
+	f.slot(n, 2, "d") // it can't move its vote
+	if a, b := f.heard("a"), f.heard("b"); a != "yield" || b != "yield" {
+		t.Fatalf("a was told %q, and b %q", a, b)
+	}
+	f.slot(n, 2, "a b")
+	f.want(n, EventGranted)
+}
+
+// Its vote decides as soon as it goes by the newest version, though nobody else has a word to say then.
+func TestAVoteDecidesWhenItsVoterIsBehindNoMore(t *testing.T) {
+	f, n := staysBehind(t)
+	f.slot(n, 1, "a b")
+	f.q.Unlink(f.now, connOf("a"))
+	f.slot(n, 2, "d")
+	f.q.Unlink(f.now, connOf("b"))
+	f.q.Unlink(f.now, connOf("d"))
+	f.goes["c"] = 0
+	f.q.Goes(f.now, connOf("c"), 3)
+	f.want(n, EventNone)
+	f.ack("c")
+	f.want(n, EventGranted)
+}

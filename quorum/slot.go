@@ -12,14 +12,15 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 // there are votes enough, it has votes moved.
 func (q *Requester) elected(r *request) (vote.Slot, bool) {
 	votes := r.set()
+	if r.mode != vote.Permit {
+		return 0, q.decides(votes)
+	}
+	if living := q.living(r, votes); living != votes {
+		q.await(r)
+		votes = living // what the others have voted for may never be covered again
+	}
 	if !q.decides(votes) {
 		return 0, false
-	}
-	if r.mode != vote.Permit {
-		return 0, true
-	}
-	if living := q.living(r, votes); q.decides(living) {
-		votes = living // what the others have voted for may never be covered again
 	}
 	var best vote.Slot
 	var most int
@@ -34,7 +35,7 @@ func (q *Requester) elected(r *request) (vote.Slot, bool) {
 		}
 		could := in
 		for j := range r.votes {
-			if votes.Has(j) && q.peers[j].up() && !r.bars(j, slot) {
+			if votes.Has(j) && q.peers[j].up() && !r.bars(j, slot) { // whose votes can be moved
 				could = could.With(j)
 			}
 		}
