@@ -103,7 +103,7 @@ func (q *Requester) Reelect(now vote.Now, e *vote.Electorate) {
 // that heard of neither change, since it was slow, has no reason to ask.
 func (q *Requester) stateToReturned(away []*peer) {
 	for _, p := range away {
-		if slices.Contains(q.peers, p) && q.newest.all.Has(p.place) && p.up() {
+		if slices.Contains(q.peers, p) && p.up() {
 			q.restate(p)
 		}
 	}

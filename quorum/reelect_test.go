@@ -720,6 +720,25 @@ func TestAVoterThatIsVotedInAgainHearsOfWhatWasAskedForMeanwhile(t *testing.T) {
 	f.want(n, EventGranted)
 }
 
+// One that isn't connected is stated to when it is.
+func TestAVoterThatIsVotedInAgainIsStatedToOnceItIsConnected(t *testing.T) {
+	f := follow(t, "2: b c d (a b c)")
+	f.reelect("3: b c d")
+	f.q.Unlink(f.now, connOf("a"))
+	f.heard("a")
+	f.reelect("4: a b c (b c d)")
+	f.drain()
+	for conn := range f.told {
+		if got := f.heard(conn); strings.Contains(got, "statement") {
+			t.Errorf("%q was said to %q", got, conn)
+		}
+	}
+	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Life: 5})
+	if got := f.heard("a"); got != "open statement" {
+		t.Errorf("a was told %q", got)
+	}
+}
+
 // permit asks for one of two permits, and slots has voters vote for a slot of it.
 func (f *follower) permit() vote.Number {
 	n, err := f.q.Lock(f.now, Ask{Wish: vote.Wish{Key: "k", Mode: vote.Permit, Permits: 2}})
