@@ -739,6 +739,17 @@ func TestAVoterThatIsVotedInAgainIsStatedToOnceItIsConnected(t *testing.T) {
 	}
 }
 
+// One that stays away isn't spoken to.
+func TestAVoterThatStaysAwayHearsNothing(t *testing.T) {
+	f := follow(t, "2: b c d (a b c)")
+	f.reelect("3: b c d")
+	f.heard("a")
+	f.reelect("4: b c e (b c d)")
+	if got := f.heard("a"); got != "" {
+		t.Errorf("a was told %q", got)
+	}
+}
+
 // permit asks for one of two permits, and slots has voters vote for a slot of it.
 func (f *follower) permit() vote.Number {
 	n, err := f.q.Lock(f.now, Ask{Wish: vote.Wish{Key: "k", Mode: vote.Permit, Permits: 2}})
