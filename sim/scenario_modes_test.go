@@ -177,3 +177,23 @@ func TestAFailedRequestMayLeaveItsDelayBehind(t *testing.T) {
 	s.Run(time.Millisecond)
 	s.becomes(s.Lock("x2", "k"), Granted, sceneTTL)
 }
+
+// TestATryLockHearsWhichReaderIsLeft : two read, one gives the key back, and one voter hears late of that. It has told of that one, which others know to be over, and they have told of
+// the other; what they say must come to the same, or the TryLock waits for its TTL. (Seed 482979904 of lingering worlds.)
+func TestATryLockHearsWhichReaderIsLeft(t *testing.T) {
+	s := awake(t, Options{Clients: 3, Net: Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1}})
+	older := s.Ask(Ask{Node: "x1", Key: "k", Mode: Shared})
+	s.becomes(older, Granted, time.Second)
+	s.Run(100 * time.Millisecond)
+	newer := s.Ask(Ask{Node: "x2", Key: "k", Mode: Shared})
+	s.becomes(newer, Granted, time.Second)
+	s.Run(100 * time.Millisecond)
+	late := s.Stall("x2", "b", false)
+	s.Release(newer)
+	s.becomes(newer, Released, time.Second)
+	try := s.TryLock("x3", "k")
+	s.Run(10 * time.Millisecond)
+	late()
+	s.becomes(try, Failed, 50*time.Millisecond)
+	s.is(older, Granted)
+}
