@@ -270,8 +270,8 @@ func (w *World) checkHistory() {
 }
 
 // checkTaken demands that there was somebody to whom a TryLock for a key of several kinds can have lost: who held it then or may have, as
-// far as users can know; for a reader's TryLock, or one for a permit, also somebody who waited. Nobody knew that a request with a delay failed of those who
-// had voted for it and weren't told: to them it may have been a lease.
+// far as users can know; for a reader's TryLock, or one for a permit, also somebody who waited. To voters that couldn't be told that a request
+// with a delay or a length of its own failed it may have been a lease.
 func (w *World) checkTaken() {
 	linger := 4*w.opt.MaxTTL + servedFixed // for which a voter may know what is over: a session, a delay, and what was on its way
 	for _, t := range w.hist.taken {
