@@ -35,3 +35,29 @@ func TestAMajorityThatAgreesButIsNotCoveredHoldsNobodyUp(t *testing.T) {
 		t.Errorf("token %d", e.Token)
 	}
 }
+
+// The same when the voter that is left has proposed less than the others.
+func TestAVoterThatProposedLessIsBroughtToTheTokenOfAMajorityThatIsNotCovered(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.pass(spareMax)
+	b.promise("v2", n, 1, 5000)
+	b.q.Unlink(b.now, b.place("v2"))
+	refreshed := func() {
+		for range vote.RefreshesPerTTL + 1 {
+			b.pass(b.q.refreshAt.Sub(b.now.Fast))
+			b.ack("v0", nil)
+			b.ack("v1", nil)
+		}
+	}
+	refreshed() // v2 is gone for longer than its vote stands
+	b.promise("v0", n, 1, 5000)
+	b.told("v1")
+	b.promise("v1", n, 1, 1000)
+	b.granted(n, false)
+	if got := b.told("v1"); got != "confirm" {
+		t.Fatalf("v1 was told %q", got)
+	}
+	b.say("v1", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
+	b.granted(n, true)
+}

@@ -163,16 +163,14 @@ func (q *Requester) judge(r *request) {
 		q.regroup(r)
 	case statePending:
 		if slot, ok := q.elected(r); ok {
-			t, agreed := q.agreed(r)
-			if agreed && q.winsWith(r, t, slot) {
+			if t, agreed := q.agreed(r); agreed && q.winsWith(r, t, slot) {
 				return
 			}
-			// What a majority agrees on is of no use while it isn't covered: one of them may be gone for good.
-			if largest := r.ballot.token(slot); !agreed || largest != t {
-				q.confirm(r, largest)
-				if q.winsWith(r, largest, slot) {
-					return
-				}
+			// What a majority agrees on is of no use while it isn't covered: one of them may be gone for good. So the others are asked to confirm in any case.
+			largest := r.ballot.token(slot)
+			q.confirm(r, largest)
+			if q.winsWith(r, largest, slot) {
+				return
 			}
 		}
 		q.judgeHope(r)
@@ -216,7 +214,7 @@ func (q *Requester) agreed(r *request) (vote.Token, bool) {
 
 // covers reports whether a majority of the voters of a set is covered, and sees to it that it will be.
 func (q *Requester) covers(r *request, set Set) bool {
-	if q.deadlineOf(r, set) > q.now.Fast {
+	if q.isCovered(r, set) {
 		return true
 	}
 	switch {
@@ -227,6 +225,18 @@ func (q *Requester) covers(r *request, set Set) bool {
 		q.await(r)
 	}
 	return false
+}
+
+// isCovered reports whether a lease that is won now, by the votes of a set, lasts. Where it rests on the version of the electorate before the newest, it must last for another
+// refresh at least: that version only counts for a while, and in its last moment a lease would be lost as it is granted. The votes that make it one
+// of the newest version are on their way then; while they aren't, it would be of no use.
+func (q *Requester) isCovered(r *request, set Set) bool {
+	every := q.every()
+	if r.length() > 0 {
+		every = extendEvery(r)
+	}
+	until := q.deadlines(r, set)
+	return until.newest > q.now.Fast || until.before > q.now.Fast.Add(every)
 }
 
 // await has a request judged anew whenever it is reckoned until when sessions are covered.

@@ -18,26 +18,20 @@ type group struct {
 }
 
 // deadline returns until when a lease may be used behind which the voters of s stand: the latest instant at which a majority of
-// them is still covered, less the guard that lets the holder hear of it in time.
-func (q *Requester) deadline(s Set) vote.Instant {
-	return q.until(s, nil).Add(-vote.Guard(q.cfg.TTL))
-}
+// them is still covered, less the guard that lets the holder hear of it in time. The votes of the request (nil: of most) may have a time of their own.
+func (q *Requester) deadline(r *request, s Set) vote.Instant { return q.deadlines(r, s).last() }
 
-// deadlineOf is deadline for one request, whose votes may have a time of their own.
-func (q *Requester) deadlineOf(r *request, s Set) vote.Instant {
-	length := r.length()
-	if length == 0 {
-		return q.deadline(s)
+// deadlines are that instant under each of the electorates.
+func (q *Requester) deadlines(r *request, s Set) cover {
+	if r == nil || r.length() == 0 {
+		return q.until(s, nil).add(-vote.Guard(q.cfg.TTL))
 	}
-	return q.until(s, r).Add(-vote.Guard(length))
+	return q.until(s, r).add(-vote.Guard(r.length()))
 }
 
 // ends returns until when a group's leases may be used.
 func (q *Requester) ends(g *group) vote.Instant {
-	if g.own != nil {
-		return max(q.deadlineOf(g.own, g.set), g.floor)
-	}
-	return max(q.deadline(g.set), g.floor)
+	return max(q.deadline(g.own, g.set), g.floor)
 }
 
 // regroup moves a lease to the group of those voters that have voted for it, under its token.
@@ -52,7 +46,7 @@ func (q *Requester) regroup(r *request) {
 		if r.group.set == s {
 			return
 		}
-		if r.group.until > q.deadlineOf(r, s) {
+		if r.group.until > q.deadline(r, s) {
 			floor = r.group.until
 		}
 	}

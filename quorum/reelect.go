@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -26,6 +27,12 @@ type cover struct {
 	newest, before vote.Instant
 }
 
+// last returns the later of the two.
+func (c cover) last() vote.Instant { return max(c.newest, c.before) }
+
+// add returns both instants, later by d.
+func (c cover) add(d time.Duration) cover { return cover{c.newest.Add(d), c.before.Add(d)} }
+
 // cover notes that a voter which goes by a version stands by its votes until an instant. What it acknowledges under any other version than the
 // two that count here is of no use.
 func (q *Requester) cover(c *cover, elected uint64, until vote.Instant) {
@@ -40,12 +47,12 @@ func (q *Requester) cover(c *cover, elected uint64, until vote.Instant) {
 // decides reports whether the voters of s are a majority under one of the electorates.
 func (q *Requester) decides(s Set) bool { return q.newest.Decides(s) || q.before.Decides(s) }
 
-// until returns the latest instant at which a majority out of s is still covered, under one of the electorates: by the sessions, or (not nil) by the
+// until returns the latest instants at which a majority out of s is still covered, under each of the electorates: by the sessions, or (not nil) by the
 // votes of a request that have a time of their own.
-func (q *Requester) until(s Set, own *request) vote.Instant {
-	until := q.newest.Until(s, func(i int) vote.Instant { return q.covered(own, i).newest })
+func (q *Requester) until(s Set, own *request) cover {
+	until := cover{newest: q.newest.Until(s, func(i int) vote.Instant { return q.covered(own, i).newest })}
 	if q.before.Known() {
-		until = max(until, q.before.Until(s, func(i int) vote.Instant { return q.covered(own, i).before }))
+		until.before = q.before.Until(s, func(i int) vote.Instant { return q.covered(own, i).before })
 	}
 	return until
 }

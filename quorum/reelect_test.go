@@ -821,3 +821,16 @@ func TestAVoteDecidesWhenItsVoterIsBehindNoMore(t *testing.T) {
 	f.ack("c")
 	f.want(n, EventGranted)
 }
+
+// What was promised under the version before decides a slot while that counts, though its voter is out of reach.
+func TestASlotIsDecidedUnderTheVersionBefore(t *testing.T) {
+	f := follow(t, "1: a b c")
+	n := f.permit()
+	f.pass(spareMax)
+	f.slot(n, 1, "b")
+	f.q.Unlink(f.now, connOf("b"))
+	f.goes["a"] = 1
+	f.reelect("2: a b c d e (a b c)")
+	f.slot(n, 1, "a")
+	f.want(n, EventGranted)
+}

@@ -56,7 +56,7 @@ func (q *Requester) living(r *request, set Set) Set {
 		own = r
 	}
 	for i, p := range q.peers {
-		if c := q.covered(own, i); max(c.newest, c.before) <= q.now.Fast && (!p.up() || q.behind(p)) {
+		if q.covered(own, i).last() <= q.now.Fast && (!p.up() || q.behind(p)) {
 			set = set.Without(i)
 		}
 	}

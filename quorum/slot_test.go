@@ -160,3 +160,18 @@ func TestASlotForWhichADeadVoterHasVotedHoldsNobodyUp(t *testing.T) {
 	promise("v0", 2, 2)
 	b.granted(n, true)
 }
+
+// A vote can't be moved while its voter's connection is down, so the slot that it is for is the one to settle on.
+func TestAVoteThatCannotBeMovedDrawsTheOthers(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.permit(2)
+	b.slot("v1", n, 1, 2)
+	b.q.Unlink(b.now, b.place("v1"))
+	b.slot("v0", n, 1, 1)
+	if got := b.yielded("v0"); len(got) != 1 || got[0] != 2 {
+		t.Fatalf("v0 was asked for %v", got)
+	}
+	b.slot("v0", n, 2, 2)
+	b.granted(n, true)
+}
