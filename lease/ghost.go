@@ -309,6 +309,9 @@ func (v *Voter) advanceReminders() {
 			continue
 		}
 		x := v.extra(e)
+		if x.timed > v.now.Slow {
+			continue // it is looked at then: this one was left behind when the vote became a ghost, or its own again, or was to be looked at before
+		}
 		x.timed = 0
 		switch {
 		case x.until != 0 && x.until <= v.now.Slow:

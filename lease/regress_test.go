@@ -97,3 +97,21 @@ func TestATenureBeginsWhenTheRestIsOverEverywhere(t *testing.T) {
 	}
 	wants(t, c.said(t, "pass 5ms"), "b: inquire 1 serial=2") // 20ms, and the 9ms by which clocks may differ
 }
+
+// A lease of a length of its own whose session ends again and again while it lives on: its timers don't add up.
+func TestALeaseThatIsTakenUpAgainHasFewTimers(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens ttl=200ms", "a asks 1:k at=10 length=900ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
+	for range 50 {
+		c.all(t, "a breaks", "pass 300ms", "a states 1:k:won=2000001:length=900ms ttl=200ms", "a extends 1 serial=1")
+	}
+	if n := len(c.v.reminders); n > 10 {
+		t.Fatalf("%d timers for one vote", n)
+	}
+	if said := c.said(t, "a breaks", "pass 899ms", "a looks 1:k"); !strings.Contains(said, "holding") {
+		t.Fatalf("it ended before its time:\n%s", said)
+	}
+	if said := c.said(t, "pass 2ms", "a looks 1:k"); strings.Contains(said, "k: a 1") {
+		t.Fatalf("it didn't end:\n%s", said)
+	}
+}
