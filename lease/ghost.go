@@ -152,6 +152,31 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 	return false
 }
 
+// takeBack ends the ghost of an entry that is next in line, if nothing else keeps the key from it, and reports whether it did. The vote has outlasted its
+// length, but the entry is there still, and its owner has said that it goes on, or hasn't won. Nobody else has had the key here since, and what is to follow
+// upon the lease's end follows when that comes; so it needn't wait for its own rest.
+func (v *Voter) takeBack(e *entry, spokenFor *slots) bool {
+	if len(v.ghosts) == 0 {
+		return false
+	}
+	var own *entry
+	for _, f := range e.key.votes.all() {
+		switch {
+		case f.ghost && f.s.id == e.s.id && f.number == e.number && !spokenFor.has(f.slot):
+			own = f
+		case !e.bears(f):
+			return false
+		}
+	}
+	if own == nil {
+		return false
+	}
+	v.ghosts.remove(own)
+	v.unvote(own)
+	v.discard(own)
+	return true
+}
+
 // unstated ends what is left of a session's leases of their own length that its newest statement doesn't list: their owner has given them
 // back, or may have lost them; what is to follow upon that follows now.
 func (v *Voter) unstated(s *session) {

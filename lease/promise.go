@@ -132,7 +132,11 @@ func (v *Voter) serve(k *key) {
 			i++
 			continue
 		}
-		if slot, ok := k.room(e, &spokenFor); ok {
+		slot, ok := k.room(e, &spokenFor)
+		if !ok && v.takeBack(e, &spokenFor) {
+			slot, ok = k.room(e, &spokenFor)
+		}
+		if ok {
 			if !v.promise(e, slot) {
 				return
 			}

@@ -115,3 +115,36 @@ func TestALeaseThatIsTakenUpAgainHasFewTimers(t *testing.T) {
 		t.Fatalf("it didn't end:\n%s", said)
 	}
 }
+
+// A vote that has outlasted its length at one voter, while its lease goes on by the others: its owner has it back as soon as it says so. Others wait for what
+// follows upon the lease; it doesn't wait for what would follow upon its own.
+func TestAnOwnerDoesNotWaitForItsOwnRest(t *testing.T) {
+	for _, rest := range []string{"delay=800ms", "minhold=900ms"} {
+		for _, word := range []string{"a confirms 1 token=2000001 won", "a extends 1 serial=1", "a states 1:k:won=2000001:length=100ms:" + rest} {
+			c := newTalk()
+			c.all(t, "awake 3", "b opens", "a opens", "a asks 1:k at=10 length=100ms "+rest, "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
+			c.all(t, "b asks 1:k at=20")
+			if said := c.said(t, "pass 110ms", "b looks 1:k"); strings.Contains(said, "promise") {
+				t.Fatalf("%s: it is promised before its owner has said that it goes on:\n%s", rest, said)
+			}
+			wants(t, c.said(t, word), "1 serial=2 token=2000001")
+			if said := c.said(t, "a extends 1 serial=2", "pass 100ms", "b looks 1:k"); strings.Contains(said, "b: promise") {
+				t.Fatalf("%s: there was nothing to wait for:\n%s", rest, said)
+			}
+			if n := c.v.Size().Ghosts; n != 1 {
+				t.Fatalf("%s: %d ghosts", rest, n)
+			}
+		}
+	}
+}
+
+// The same of one permit of two: it takes one slot, and not the one that somebody else has.
+func TestAnOwnerOfAPermitDoesNotWaitForItsOwnRest(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "b opens", "a opens", "b asks 1:k permits=2 at=5", "b confirms 1 serial=1 slot=2 token=2000001 won")
+	c.all(t, "a asks 1:k at=10 permits=2 length=100ms delay=800ms", "a extends 1 serial=2", "a confirms 1 serial=2 slot=1 token=2000033 won", "pass 110ms")
+	wants(t, c.said(t, "a confirms 1 slot=1 token=2000033 won"), "a: promise 1 serial=3")
+	if votes := c.v.Votes("k"); len(votes) != 2 || votes[0].Slot == votes[1].Slot {
+		t.Fatalf("%+v", votes)
+	}
+}
