@@ -408,8 +408,20 @@ func TestWhomToStayInTouchWith(t *testing.T) {
 	for i := 'd'; i < 'd'+30; i++ {
 		many += " " + string(i)
 	}
-	if got := scene(t, "3: a b c", many).m.Wanted(); len(got) != wantedMost {
+	if got := scene(t, "3: a b c", many).m.Wanted(); len(got) != wantedMost+2 {
 		t.Errorf("%d of many are wanted", len(got))
+	}
+}
+
+// With a large electorate nobody would ever be voted in otherwise: the voters would take all the room.
+func TestVotersTakeNoRoomFromThoseWhoStandBy(t *testing.T) {
+	voters, others := "a", "z"
+	for i := range wantedMost {
+		name := " " + string(rune('b'+i))
+		voters, others = voters+name, others+name
+	}
+	if got := scene(t, "3: "+voters, others).m.Wanted(); !slices.Contains(got, "z") {
+		t.Errorf("z stands by, and is never spoken with: %q", got)
 	}
 }
 

@@ -47,9 +47,18 @@ func (m *Machine) Wanted() []vote.NodeID {
 		return v == m.Elector() || o != nil && o.up
 	}
 	lonely := !decides(e, touch)
+	all := e.All()
+	votes := func(n vote.NodeID) bool {
+		return slices.ContainsFunc(all, func(v vote.Elector) bool { return v.Name == n })
+	}
 	most := wantedMost
 	for _, o := range m.sorted() {
-		if o.seen == Alive && most > 0 && (lonely || m.member() && o.dir != 0) {
+		if o.seen != Alive || !lonely && (!m.member() || o.dir == 0) {
+			continue
+		}
+		if votes(o.name) { // however many they are, there is room for those who stand by
+			names = append(names, o.name)
+		} else if most > 0 {
 			names = append(names, o.name)
 			most--
 		}
