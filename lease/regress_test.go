@@ -148,3 +148,21 @@ func TestAnOwnerOfAPermitDoesNotWaitForItsOwnRest(t *testing.T) {
 		t.Fatalf("%+v", votes)
 	}
 }
+
+// Of the slots that haven't been won the youngest's is asked for. One whose connection is gone can't be asked; so another is, or everyone would wait for the
+// end of that session.
+func TestASlotIsAskedForOfOneThatCanHear(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lines []string
+	}{
+		{"gone before", []string{"c breaks", "a asks 1:k at=10 permits=2"}},
+		{"gone when it was asked", []string{"a asks 1:k at=10 permits=2", "c breaks", "d asks 1:k at=40 permits=2"}},
+	} {
+		l := newTalk()
+		l.all(t, "awake 3", "a opens", "b opens", "c opens", "d opens", "b asks 1:k at=20 permits=2", "c asks 1:k at=30 permits=2")
+		if said := l.said(t, c.lines...); !strings.Contains(said, "b: inquire 1 serial=1") {
+			t.Errorf("%s:\n%s", c.name, said)
+		}
+	}
+}

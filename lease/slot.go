@@ -86,6 +86,7 @@ func (v *Voter) contend(k *key, w *entry) {
 		case w.upgrades(f): // it takes the place of that one
 		case !w.bears(f) || f.held:
 			v.press(f, w)
+		case !f.s.ready(): // it can't be asked, nor does it answer: others aren't to wait for its session's end
 		case f.inquired:
 			return // a slot comes free, or will be known not to
 		case youngest == nil || youngest.precedes(f):
