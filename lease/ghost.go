@@ -97,7 +97,7 @@ func (v *Voter) leaveGhost(e *entry, until vote.Instant, lapsed bool) {
 	if !lapsed || x.until <= v.now.Slow {
 		x.length = 0
 	}
-	x.ends, x.until, x.timed = x.until, until, 0
+	x.ends, x.until = x.until, until
 	e.key.votes.replace(e, g)
 	e.s.ledger = e.s.ledger.Minus(vote.OfVote(e.serial))
 	e.voteless()
@@ -142,11 +142,15 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 		}
 		g.key.votes.replace(g, e)
 		e.s.ledger = e.s.ledger.Plus(vote.OfVote(e.serial))
+		if had.timed != 0 {
+			v.extra(e).timed = had.timed // the vote is the same, and so are its timers
+		}
 		if until != 0 {
 			v.extra(e).until = until
 			v.remind(e, until)
 		}
 		v.discard(g)
+		e.key.forgetTaken() // it may not have won, after all
 		return true
 	}
 	return false
@@ -210,9 +214,8 @@ func (v *Voter) exorcise(g *entry) {
 		k.over = max(k.over, token)
 	}
 	k.forgetTaken()
-	v.serve(k)
+	v.attend(k)
 	v.grace = 0
-	v.tellTaken(k)
 	if k.idleNow() {
 		v.rest(k)
 	}
@@ -255,7 +258,7 @@ func (v *Voter) outlasted(e *entry) {
 	}
 	e.dormant = e.held // until its owner says that it goes on
 	k.insert(e)
-	v.serve(k)
+	v.attend(k)
 }
 
 // reminder is when a vote is looked at again: at the end of its tenure, or of its time.

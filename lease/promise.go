@@ -14,8 +14,7 @@ func (v *Voter) request(s *session, m *vote.Message) {
 		v.turnAway(s, &why)
 		return
 	}
-	v.serve(e.key)
-	v.tellTaken(e.key)
+	v.attend(e.key)
 	v.reportWait(e)
 }
 
@@ -133,12 +132,17 @@ func (v *Voter) serve(k *key) {
 			continue
 		}
 		slot, ok := k.room(e, &spokenFor)
-		if !ok && v.takeBack(e, &spokenFor) {
+		back := !ok && v.takeBack(e, &spokenFor)
+		if back {
 			slot, ok = k.room(e, &spokenFor)
 		}
 		if ok {
 			if !v.promise(e, slot) {
 				return
+			}
+			if back { // TryLocks before it may have been told of the ghost, and have to ask for the vote now
+				k.forgetTaken()
+				i = 0
 			}
 			continue
 		}
@@ -244,8 +248,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		v.wins(e)
 		k.insert(e)
 		v.raise(k, m.Token)
-		v.serve(k)
-		v.tellTaken(k)
+		v.attend(k)
 		return
 	default: // the report crossed a promise of ours; if that has another token or slot, the requester will say so when it hears of it
 		if m.Token == e.token && m.Slot == e.slot {
@@ -293,13 +296,24 @@ func (v *Voter) wins(e *entry) {
 
 // tellTaken tells the TryLocks that wait which lease keeps them from the key, and again when that is another one: a newer one, or the newest that is left of
 // several that share the key. Others may have told of that one only, and words about two leases don't add up. (Seed 482979904 of lingering worlds.)
-func (v *Voter) tellTaken(k *key) {
+// It reports whether one was told that stood in line until then.
+func (v *Voter) tellTaken(k *key) (aside bool) {
 	k.eachTry(func(e *entry, t vote.Token) {
-		if t != 0 && e.rare().taken != t && e.s.ready() && !e.s.muted {
+		if was := e.rare().taken; t != 0 && was != t && e.s.ready() && !e.s.muted {
 			v.extra(e).taken = t
 			v.push(e.s, vote.KindTaken, e.number).Token = t
+			aside = aside || was == 0
 		}
 	})
+	return aside
+}
+
+// attend serves a key and tells TryLocks what keeps them from it; then whoever stood behind one of those is served, too.
+func (v *Voter) attend(k *key) {
+	v.serve(k)
+	if v.tellTaken(k) {
+		v.serve(k)
+	}
 }
 
 // yield takes a vote back from a request that hasn't won, or has won another slot, and queues the request again under its old stamp.
@@ -310,8 +324,7 @@ func (v *Voter) yield(s *session, m *vote.Message) {
 	}
 	v.count.Yields++
 	v.requeue(e, m.Slot)
-	v.serve(e.key)
-	v.tellTaken(e.key)
+	v.attend(e.key)
 }
 
 // requeue puts the owner of a vote back into the queue. One that had its tenure goes behind all who wait, once.
@@ -343,7 +356,7 @@ func (v *Voter) share(s *session, m *vote.Message) {
 			v.report(vote.Changed, e)
 		}
 		e.key.forgetTaken()
-		v.serve(e.key)
+		v.attend(e.key)
 	}
 }
 
@@ -385,8 +398,7 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 	e.s.entries.take(e.number)
 	e.s.ledger = e.s.ledger.Minus(vote.OfRequest(e.number))
 	k.forgetTaken()
-	v.serve(k)
-	v.tellTaken(k)
+	v.attend(k)
 	if k.idleNow() {
 		v.rest(k)
 	}

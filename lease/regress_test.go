@@ -166,3 +166,35 @@ func TestASlotIsAskedForOfOneThatCanHear(t *testing.T) {
 		}
 	}
 }
+
+// A ghost may turn out not to have been a lease: its owner comes back, and hasn't won. A TryLock that was told of it stands in line again.
+func TestATryLockStandsInLineAgainWhereAGhostWasNoLease(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 delay=700ms", "b asks 1:k at=20 try", "a breaks")
+	wants(t, c.said(t, "pass 250ms"), "b: taken 1")
+	wants(t, c.said(t, "a states 1:k:delay=700ms", "a yields 1 serial=1"), "a: inquire 1 serial=1", "b: promise 1")
+}
+
+// A tentative vote that has outlasted its length leaves a ghost; a TryLock is told of that at once.
+func TestATryLockIsToldOfAVoteThatHasOutlastedItsLength(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "b opens", "a opens", "c opens", "a asks 1:k at=10 length=100ms delay=800ms", "a extends 1 serial=1", "c asks 1:k at=3", "b asks 1:k at=5 try")
+	wants(t, c.said(t, "pass 110ms"), "a: lapsed 1 serial=1", "b: taken 1")
+}
+
+// A TryLock that is told that its key is taken stands aside, for those behind it at once.
+func TestWhoStandsBehindATryLockThatIsTold(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "b opens", "a opens", "c opens")
+	c.all(t, "a asks 1:k at=10 permits=2 minhold=500ms", "b asks 1:k at=20 try", "c asks 1:k at=30 permits=2")
+	wants(t, c.said(t, "a releases 1 lost"), "b: taken 1", "c: promise 1")
+}
+
+// A reader that only tries is told of a lease which it could share, since a writer stands before it. Once it doesn't any more, it isn't kept from the key.
+func TestAReaderThatIsForgivenPassesTheWriter(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "b opens", "c opens", "c asks 1:k at=10 shared try", "b asks 1:k at=20", "pass 150ms", "c yields 1 serial=1")
+	c.all(t, "a asks 1:k at=5 shared", "b yields 1 serial=2")
+	wants(t, c.said(t, "a confirms 1 serial=3 token=2000065 won"), "c: taken 1")
+	wants(t, c.said(t, "c refreshes received=3 trip=1"), "c: promise 1")
+}

@@ -73,8 +73,7 @@ func (v *Voter) apply(s *session) {
 		v.turnAway(s, &refused[i])
 	}
 	for _, e := range s.sorted() {
-		v.serve(e.key)
-		v.tellTaken(e.key)
+		v.attend(e.key)
 		if e.held && e.serial != 0 {
 			v.passOnUrge(e)
 		}

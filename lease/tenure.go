@@ -20,6 +20,7 @@ func (v *Voter) forgive(s *session) {
 		e.key.remove(e)
 		e.round = 0
 		e.key.insert(e)
+		e.key.forgetTaken() // a writer may stand behind it now
 		v.serve(e.key)
 	}
 }
