@@ -27,10 +27,10 @@ func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.O
 	v.elected.member = v.elected.member && member
 	switch {
 	case was && !v.elected.member:
-		for _, s := range v.listed {
+		for _, s := range slices.Clone(v.listed) {
 			if s.linked {
 				v.refuse(s.conn, s.stream, vote.ReasonNotVoter)
-				s.linked, v.moved = false, true
+				v.unlink(s) // a life that waits for its name is forgotten: no answer to a probe is heard any more
 			}
 		}
 	case !was && v.counting():

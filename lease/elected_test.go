@@ -299,3 +299,15 @@ func TestVotesThatHaveNotWonAreRaisedToTheFloor(t *testing.T) {
 		t.Fatalf("the largest token is %d", top)
 	}
 }
+
+// Whoever is voted out hears no answer to a probe any more, so it can't tell which of two lives of a name goes on.
+func TestWhoeverIsVotedOutTellsNoLivesApart(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.elect("1: v0 v1 v2", nil)
+	f.all(t, "a opens", "a2 opens", "a2 lives") // a is asked whether it lives
+	f.elect("2: v1 v2 v3 (v0 v1 v2)", nil)
+	f.elect("3: v1 v2 v3", nil)
+	f.all(t, "a lives", "pass 300ms")
+	f.elect("4: v0 v1 v2 (v1 v2 v3)", nil)
+	f.says("    a: answer generation=1\n", "a opens")
+}
