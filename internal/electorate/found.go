@@ -20,8 +20,8 @@ func (m *Machine) found() {
 		return
 	}
 	for _, name := range m.Wanted() {
-		if o := m.others[name]; o != nil && o.seen == Alive && (!m.recent(o) || o.told.elected != 0) {
-			return // it may know of an electorate
+		if o := m.others[name]; o != nil && m.mayKnow(o) {
+			return
 		}
 	}
 	if len(m.cfg.Founders) == 1 && m.now.Slow.Sub(m.started) < SettleAfter(m.cfg.MaxTTL) {
@@ -52,6 +52,11 @@ func (m *Machine) found() {
 		}
 	}
 	m.adopt(&vote.Electorate{Version: 1, Lineage: lineage(founders), Voters: founders})
+}
+
+// mayKnow reports whether another is there and may know of an electorate, so that none is founded before it has said that it doesn't.
+func (m *Machine) mayKnow(o *other) bool {
+	return o.seen == Alive && (!m.recent(o) || o.told.elected != 0)
 }
 
 // lineage names a founding.

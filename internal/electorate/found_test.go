@@ -185,3 +185,24 @@ func TestNobodyPledgesWithADirectoryThatIsNotStored(t *testing.T) {
 	l.pass(maxTTL)
 	l.want("a b", "1: a, b")
 }
+
+// Whoever is there and can't be reached may know of an electorate, so nothing is founded; whoever looks is told for whom it waits.
+func TestFoundersSayForWhomTheyWaitWhoIsNoFounder(t *testing.T) {
+	for _, founders := range []string{"a b c", "a"} {
+		l := newLab(t, founders)
+		l.start("d", false)
+		l.stop("d")
+		l.seen["d"] = Seen{"d", l.units["d"].disk.Dir, Alive}
+		l.start(founders, true)
+		l.pass(3 * maxTTL)
+		l.want(founders, "none")
+		if s := l.units["a"].m.Status(l.now).Change; !strings.Contains(s, "missing: d (no founder") {
+			t.Errorf("%q", s)
+		}
+		l.start("d", false)
+		l.pass(3 * maxTTL)
+		if l.units["a"].m.Known().Version == 0 {
+			t.Errorf("nothing is founded: %+v", l.units["a"].m.Status(l.now))
+		}
+	}
+}

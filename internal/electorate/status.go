@@ -107,8 +107,13 @@ func (m *Machine) foundingText() string {
 			lack = append(lack, string(name)+" (it had another state directory when the founding began: stop all founders, remove their state files, and start them again)")
 		}
 	}
+	for _, name := range m.Wanted() {
+		if o := m.others[name]; o != nil && !slices.Contains(m.cfg.Founders, name) && m.mayKnow(o) {
+			lack = append(lack, string(name)+" (no founder, but it is there and not reached, and may know of an electorate)")
+		}
+	}
 	switch {
-	case len(m.cfg.Founders) == 1:
+	case len(m.cfg.Founders) == 1 && len(lack) == 0:
 		return "it looks for others that may know an electorate, and then founds one alone"
 	case len(lack) == 0:
 		return "the founders found the electorate"
