@@ -68,23 +68,22 @@ func (b *ballot) inSlot(slot vote.Slot) Set {
 }
 
 // taken returns the voters that told of the newest lease that any of them told of. Those that told of an older one haven't heard yet
-// that it is over, so their words don't add up with the others'. Several leases together may keep a request from a shared key or from all permits, so
-// there all words count; a TryLock may then fail though something was free for a moment.
-func (b *ballot) taken(m vote.Mode) (s Set) {
+// that it is over, or of the newest; they tell again when they have, so their words don't add up with the others'. The same where several leases together keep a request from the key:
+// of all readers, or holders of permits, the newest speaks for them.
+func (b *ballot) taken() (s Set) {
 	if b.rare == nil {
 		return 0
 	}
 	var newest vote.Token
 	for i := range b.votes {
-		if !b.votes[i].stands() {
-			newest = max(newest, b.rare.votes[i].taken)
-		}
-	}
-	for i := range b.votes {
 		taken := b.rare.votes[i].taken
-		if newest != 0 && (taken == newest || m != vote.Exclusive && taken != 0) && !b.votes[i].stands() {
-			s = s.With(i)
+		if taken == 0 || b.votes[i].stands() || taken < newest {
+			continue
 		}
+		if taken > newest {
+			newest, s = taken, 0
+		}
+		s = s.With(i)
 	}
 	return s
 }

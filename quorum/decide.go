@@ -327,7 +327,7 @@ func (q *Requester) judgeHope(r *request) {
 		return // nobody has said anything that speaks against it
 	}
 	hope := func(without Set) bool { return q.decides(^without) }
-	if q.newest.Known() && !hope(never) || r.try && (!hope(never|notNow) || !hope(r.taken(r.mode))) {
+	if q.newest.Known() && !hope(never) || r.try && (!hope(never|notNow) || !hope(r.taken())) {
 		q.fail(r, q.why(r))
 	}
 }

@@ -538,7 +538,7 @@ func (q *Requester) why(r *request) WaitReason {
 		return WaitNoQuorum
 	case !e.Decides(e.All() &^ refusing):
 		return WaitRefused
-	case !e.Decides(e.All() &^ r.taken(r.mode)):
+	case !e.Decides(e.All() &^ r.taken()):
 		return WaitHeld
 	case !e.Decides(e.All() &^ unfit):
 		return WaitUnfit
