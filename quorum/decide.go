@@ -172,6 +172,7 @@ func (q *Requester) judge(r *request) {
 			if q.winsWith(r, largest, slot) {
 				return
 			}
+			q.moveTo(r, slot) // for the same reason: the votes for another slot may be needed
 		}
 		q.judgeHope(r)
 	}

@@ -1,0 +1,35 @@
+package quorum
+
+import (
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A majority that has voted for one slot may count a voter that has died and can't be asked to confirm the token. Then the votes of the others are moved to that slot, too: who waits
+// may not depend on one voter.
+func TestVotesAreMovedToASlotWhoseMajorityCannotAgree(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.permit(2)
+	promise := func(v vote.NodeID, s vote.Serial, slot vote.Slot, token vote.Token) {
+		b.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Slot: slot, Token: token})
+	}
+	promise("v2", 1, 1, 1000)
+	b.q.Unlink(b.now, b.place("v2")) // for good
+	promise("v0", 1, 1, 5000)
+	b.told("v1")
+	promise("v1", 1, 2, 5000)
+	refreshed := func() {
+		for range 2 * vote.RefreshesPerTTL {
+			b.pass(b.q.refreshAt.Sub(b.now.Fast))
+			b.ack("v0", nil)
+			b.ack("v1", nil)
+		}
+	}
+	if got := b.yielded("v1"); len(got) != 1 || got[0] != 1 {
+		refreshed()
+		t.Fatalf("v1 was asked for %v, and for %v in two TTLs", got, b.yielded("v1"))
+	}
+	promise("v1", 2, 1, 5000)
+	b.granted(n, true)
+}
