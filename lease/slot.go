@@ -46,7 +46,7 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 		switch f := k.inSlot(e.want); {
 		case f == nil && !spokenFor.has(e.want):
 			return e.want, true
-		case f != nil && !f.held:
+		case f != nil && e.awaits(f):
 			return 0, false // it may have to give way
 		}
 		// A lease has that slot, so it is of no use: any other will do, and tells e's owner.
@@ -62,6 +62,12 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 	return 0, false
 }
 
+// awaits reports whether e, which wants the slot that f has here, waits for that. It does where f hasn't won; and where both have, and f has won another slot, so that its vote
+// is of no use to it: its owner asks for the other at each refresh. If e took one that it has no use for meanwhile, f might wait for that one, and they would never change places.
+func (e *entry) awaits(f *entry) bool {
+	return !f.held || e.held && !f.ghost && f.has != 0 && f.has != f.slot
+}
+
 // inSlot returns who has the vote of a slot.
 func (k *key) inSlot(s vote.Slot) *entry {
 	for _, e := range k.votes.all() {
@@ -75,8 +81,10 @@ func (k *key) inSlot(s vote.Slot) *entry {
 // contend asks those whose votes keep w from the key whether they must have them.
 func (v *Voter) contend(k *key, w *entry) {
 	if w.mode == vote.Permit && w.want != 0 {
-		if f := k.inSlot(w.want); f != nil && w.bears(f) && !f.held { // if a lease has it, any other will do
-			v.press(f, w)
+		if f := k.inSlot(w.want); f != nil && w.bears(f) && w.awaits(f) { // if a lease has it, any other will do
+			if !f.held {
+				v.press(f, w)
+			}
 			return
 		}
 	}

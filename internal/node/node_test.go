@@ -21,7 +21,9 @@ type mesh struct {
 	conns  map[vote.Conn]link
 	last   vote.Conn
 	events map[vote.NodeID][]quorum.Event
-	talk   []string // every message between two nodes
+	talk   []string        // every message between two nodes
+	slow   func(link) bool // what is said by the one who dialed waits meanwhile; nil for nowhere
+	late   []vote.Outbound
 }
 
 type link struct{ from, to vote.NodeID } // from dialed to
@@ -110,6 +112,10 @@ func (m *mesh) run() {
 					delete(m.conns, o.Conn)
 					continue
 				}
+				if m.slow != nil && m.slow(l) && l.from == name {
+					m.late = append(m.late, o)
+					continue
+				}
 				busy = true
 				to := l.to
 				if l.to == name {
@@ -122,6 +128,18 @@ func (m *mesh) run() {
 			}
 		}
 	}
+}
+
+// arrive lets what waits arrive.
+func (m *mesh) arrive() {
+	late := m.late
+	m.slow, m.late = nil, nil
+	for i := range late {
+		if l, ok := m.conns[late[i].Conn]; ok && m.nodes[l.to] != nil {
+			m.nodes[l.to].Deliver(m.now, late[i].Conn, vote.SessionID{Node: l.from, Life: m.lives[l.from]}, &late[i].Message)
+		}
+	}
+	m.run()
 }
 
 // pass lets time go by in steps of 10 ms.
