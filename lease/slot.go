@@ -53,6 +53,9 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 	}
 	n := vote.Slot(e.permits)
 	first := vote.Slot(vote.Scatter(e.s.id, e.number) % uint64(n))
+	if e.want != 0 {
+		first = e.want % n // the ones after it: with the first of its own it would be given the same one again, whatever it asks for, and never hear of others that are free
+	}
 	for i := range n {
 		// All voters try a request's slots in the same order, so that they give it the same one where they can.
 		if slot := 1 + (first+i)%n; !used.has(slot) {

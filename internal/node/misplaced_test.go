@@ -7,13 +7,13 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// permit asks for one of two permits, by a request that tries a slot first.
-func (m *mesh) permit(name vote.NodeID, first vote.Slot) vote.Number {
+// permit asks for one of some permits, by a request that tries a slot first.
+func (m *mesh) permit(name vote.NodeID, permits uint16, first vote.Slot) vote.Number {
 	for {
 		n := m.lock(name, "another", false)
 		m.release(name, n)
-		if vote.Slot(1+vote.Scatter(vote.SessionID{Node: name, Life: m.lives[name]}, n+1)%2) == first {
-			return m.ask(name, quorum.Ask{Wish: vote.Wish{Key: "k", Mode: vote.Permit, Permits: 2}})
+		if vote.Slot(1+vote.Scatter(vote.SessionID{Node: name, Life: m.lives[name]}, n+1)%uint64(permits)) == first {
+			return m.ask(name, quorum.Ask{Wish: vote.Wish{Key: "k", Mode: vote.Permit, Permits: permits}})
 		}
 	}
 }
@@ -22,17 +22,17 @@ func (m *mesh) permit(name vote.NodeID, first vote.Slot) vote.Number {
 // rests on two voters for as long as it lasts, and is lost when one of those dies.
 func TestLeasesThatHaveEachOthersSlotsAtAVoterChangePlaces(t *testing.T) {
 	m := awake(t, 3)
-	early := m.permit("a", 1)
+	early := m.permit("a", 2, 1)
 	m.want("a", early, quorum.EventGranted)
 	m.pass(ttl)
 	m.slow = func(l link) bool { return l == link{"a", "c"} }
 	m.release("a", early)
-	one := m.permit("b", 1)
+	one := m.permit("b", 2, 1)
 	if e := m.want("b", one, quorum.EventGranted); e.Slot != 1 {
 		t.Fatalf("slot %d", e.Slot)
 	}
 	m.arrive()
-	two := m.permit("c", 2)
+	two := m.permit("c", 2, 2)
 	if e := m.want("c", two, quorum.EventGranted); e.Slot != 2 {
 		t.Fatalf("slot %d", e.Slot)
 	}
@@ -41,4 +41,27 @@ func TestLeasesThatHaveEachOthersSlotsAtAVoterChangePlaces(t *testing.T) {
 	m.pass(3 * ttl)
 	m.want("b", one, quorum.EventGranted)
 	m.want("c", two, quorum.EventGranted)
+}
+
+// Each of three leases may have the votes of two voters, since its node can't reach the third. Then each voter has another slot to give besides the one that is free
+// everywhere, and none of those will do. A request finds the one that will.
+func TestASlotThatIsFreeEverywhereIsFound(t *testing.T) {
+	for first := vote.Slot(1); first <= 4; first++ {
+		m := awake(t, 3)
+		m.cut(func(l link) bool { return l == link{"a", "c"} || l == link{"b", "a"} || l == link{"c", "b"} })
+		m.run()
+		for i, name := range m.voters {
+			n := m.permit(name, 4, vote.Slot(i+1))
+			if e := m.want(name, n, quorum.EventGranted); e.Slot != vote.Slot(i+1) {
+				t.Fatalf("%s has slot %d", name, e.Slot)
+			}
+		}
+		m.names = append(m.names, "d")
+		m.start("d")
+		n := m.permit("d", 4, first)
+		m.pass(2 * ttl)
+		if e := m.want("d", n, quorum.EventGranted); e.Slot != 4 {
+			t.Fatalf("slot %d", e.Slot)
+		}
+	}
 }

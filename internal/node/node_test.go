@@ -16,6 +16,7 @@ type mesh struct {
 	t      *testing.T
 	now    vote.Now
 	names  []vote.NodeID
+	voters []vote.NodeID // the first of them
 	nodes  map[vote.NodeID]*Node
 	lives  map[vote.NodeID]vote.Life
 	conns  map[vote.Conn]link
@@ -38,6 +39,7 @@ func newMesh(t *testing.T, n int) *mesh {
 	for i := range n {
 		m.names = append(m.names, vote.NodeID(rune('a'+i)))
 	}
+	m.voters = slices.Clone(m.names)
 	for _, name := range m.names {
 		m.start(name)
 	}
@@ -48,14 +50,19 @@ func newMesh(t *testing.T, n int) *mesh {
 func (m *mesh) start(name vote.NodeID) {
 	m.stop(name)
 	m.lives[name]++
-	n, err := New(Config{Name: name, Life: m.lives[name], Voters: m.names, TTL: ttl, MaxTTL: ttl}, m.now)
+	n, err := New(Config{Name: name, Life: m.lives[name], Voters: m.voters, TTL: ttl, MaxTTL: ttl}, m.now)
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	m.nodes[name] = n
 	for _, other := range m.names {
-		if other != name && m.nodes[other] != nil {
+		if other == name || m.nodes[other] == nil {
+			continue
+		}
+		if slices.Contains(m.voters, other) {
 			m.link(name, other)
+		}
+		if slices.Contains(m.voters, name) {
 			m.link(other, name)
 		}
 	}
