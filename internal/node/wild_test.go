@@ -36,7 +36,9 @@ type wild struct {
 	kinds  map[vote.Kind]int
 	how    manner
 	lives  map[vote.NodeID]vote.Life
-	disks  map[vote.NodeID]*disk // where the electorate follows the living
+	keep   bool                                // what is asked for isn't given back at the end
+	mute   func(from vote.NodeID, l link) bool // whose words are lost
+	disks  map[vote.NodeID]*disk               // where the electorate follows the living
 }
 
 type wishID struct {
@@ -93,6 +95,7 @@ func newWild(t *testing.T, how manner, seed uint64, voters, nodes int) *wild {
 		nodes: map[vote.NodeID]*Node{}, conns: map[vote.Conn]link{}, slow: []time.Duration{30e6, 100e6, 300e6, 3e6}[seed%4],
 		wishes: map[wishID]quorum.Ask{}, served: map[wishID]quorum.Event{}, past: map[vote.Key][]*held{},
 		kinds: map[vote.Kind]int{}, how: how, lives: map[vote.NodeID]vote.Life{},
+		mute: func(vote.NodeID, link) bool { return false },
 	}
 	if how == follows {
 		w.disks = map[vote.NodeID]*disk{}
@@ -143,13 +146,7 @@ func (w *wild) begin(name vote.NodeID) {
 
 // restart ends a node's life without a word, with all that it asked for and held, and begins another.
 func (w *wild) restart(name vote.NodeID) {
-	w.leases = slices.DeleteFunc(w.leases, func(h *held) bool { return h.node == name })
-	for id := range w.wishes {
-		if id.node == name {
-			delete(w.wishes, id)
-			delete(w.served, id)
-		}
-	}
+	w.forget(name)
 	var ends []link
 	for _, c := range w.open() {
 		l := w.conns[c]
@@ -171,6 +168,17 @@ func (w *wild) restart(name vote.NodeID) {
 		w.link(l.from, l.to)
 	}
 	w.collect(name)
+}
+
+// forget drops all that a node asked for and held.
+func (w *wild) forget(name vote.NodeID) {
+	w.leases = slices.DeleteFunc(w.leases, func(h *held) bool { return h.node == name })
+	for id := range w.wishes {
+		if id.node == name {
+			delete(w.wishes, id)
+			delete(w.served, id)
+		}
+	}
 }
 
 // open lists the connections in an order that depends on nothing but the seed.
@@ -217,6 +225,9 @@ func (w *wild) cut(c vote.Conn) {
 		w.nodes[end].Unlink(w.now, c)
 		w.collect(end)
 	}
+	if w.mute(l.from, l) || w.mute(l.to, l) { // it can't be dialed
+		return
+	}
 	w.link(l.from, l.to)
 }
 
@@ -239,6 +250,9 @@ func (w *wild) collect(name vote.NodeID) {
 		to := l.to
 		if to == name {
 			to = l.from
+		}
+		if w.mute(name, l) {
+			continue
 		}
 		urgent := o.Message.Kind.Urgent()
 		i := slices.IndexFunc(w.under, func(q *lane) bool { return q.conn == o.Conn && q.from == name && q.urgent == urgent })
@@ -521,6 +535,9 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.Ask, bool))
 			}
 		}
 	}
+	if w.keep {
+		return
+	}
 	for _, id := range open() {
 		w.release(id)
 	}
@@ -529,7 +546,7 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.Ask, bool))
 // counting reports whether all other voters count, so that one may be taken away.
 func (w *wild) counting(but vote.NodeID) bool {
 	for _, name := range w.voters {
-		if name != but && w.nodes[name].Quiet() > 0 {
+		if name != but && w.nodes[name] != nil && w.nodes[name].Quiet() > 0 {
 			return false
 		}
 	}

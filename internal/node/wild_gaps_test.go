@@ -1,0 +1,200 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/lease"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// part ends connections for good.
+func (w *wild) part(which func(link) bool) {
+	for _, c := range w.open() {
+		l := w.conns[c]
+		if !which(l) {
+			continue
+		}
+		delete(w.conns, c)
+		w.under = slices.DeleteFunc(w.under, func(q *lane) bool { return q.conn == c })
+		for _, end := range []vote.NodeID{l.from, l.to} {
+			if n := w.nodes[end]; n != nil {
+				n.Unlink(w.now, c)
+				w.collect(end)
+			}
+		}
+	}
+}
+
+// dies ends a node for good.
+func (w *wild) dies(name vote.NodeID) {
+	w.names = slices.DeleteFunc(w.names, func(n vote.NodeID) bool { return n == name })
+	w.forget(name)
+	delete(w.nodes, name)
+	w.part(func(l link) bool { return l.from == name || l.to == name })
+}
+
+// standing returns the leases of a key that stand and the requests that wait for it.
+func (w *wild) standing(k vote.Key) (leases []*held, waits []wishID) {
+	for _, h := range w.leases {
+		if h.Key == k {
+			leases = append(leases, h)
+		}
+	}
+	for id, ask := range w.wishes {
+		if ask.Key == k && w.served[id].Kind == quorum.EventNone {
+			waits = append(waits, id)
+		}
+	}
+	return leases, waits
+}
+
+// unserved tells of a key that somebody waits for though nobody keeps it from him.
+func (w *wild) unserved(k vote.Key) string {
+	leases, waits := w.standing(k)
+	if len(waits) == 0 {
+		return ""
+	}
+	free := len(leases) == 0
+	for _, id := range waits {
+		ask := w.wishes[id]
+		free = free || ask.Beside != 0 && len(leases) == 1 && leases[0].wishID == wishID{id.node, ask.Beside}
+	}
+	for _, m := range []vote.Mode{vote.Shared, vote.Permit} {
+		other := slices.ContainsFunc(leases, func(h *held) bool { return h.Mode != m }) ||
+			slices.ContainsFunc(waits, func(id wishID) bool { return w.wishes[id].Mode != m })
+		free = free || !other && (m == vote.Shared || len(leases) < int(w.wishes[waits[0]].Permits))
+	}
+	if !free {
+		return ""
+	}
+	return fmt.Sprintf("%v wait for %q, which %d have", waits, k, len(leases))
+}
+
+// eroded tells of a lease that lacks the vote of a voter that its node reaches.
+func (w *wild) eroded() string {
+	for _, h := range w.leases {
+		if w.wishes[h.wishID].Fixed {
+			continue
+		}
+		names := w.voters
+		if w.how == follows {
+			names = nil
+			for _, e := range w.nodes[h.node].Known().All() {
+				names = append(names, e.Name)
+			}
+		}
+		for _, name := range names {
+			reached := h.node == name
+			for _, l := range w.conns {
+				reached = reached || l == link{h.node, name} && !w.mute(name, l)
+			}
+			if !reached || w.nodes[name].Quiet() > 0 {
+				continue
+			}
+			seat := w.nodes[h.node].Seat(h.number)
+			if votes := w.nodes[name].Voter().Votes(h.Key); !slices.ContainsFunc(votes, func(o lease.Vote) bool {
+				return o.Owner.Node == h.node && o.Number == seat && o.Slot == h.slot && !o.Ghost
+			}) {
+				return fmt.Sprintf("%v of %q, slot %d, hasn't the vote of %s: %+v", h.wishID, h.Key, h.slot, name, votes)
+			}
+		}
+	}
+	return ""
+}
+
+// gaps are what a mesh goes on with for good. Every node reaches a majority of the voters all the same.
+var gaps = map[string]struct {
+	how    manner
+	voters int
+	begin  func(w *wild, lacks map[vote.NodeID]vote.NodeID)
+}{
+	"links":  {breaks, 3, lackLinks},
+	"links5": {breaks, 5, lackLinks},
+	"dead":   {breaks, 3, func(w *wild, _ map[vote.NodeID]vote.NodeID) { w.dies(w.voters[w.rng.IntN(3)]) }},
+	"both": {breaks, 5, func(w *wild, lacks map[vote.NodeID]vote.NodeID) {
+		w.dies("b")
+		lackLinks(w, lacks)
+	}},
+	"one way": {breaks, 3, func(w *wild, lacks map[vote.NodeID]vote.NodeID) { // the voter hears, and isn't heard
+		w.mute = func(from vote.NodeID, l link) bool { return from == l.to && lacks[l.from] == from }
+	}},
+	"other way": {breaks, 3, func(w *wild, lacks map[vote.NodeID]vote.NodeID) {
+		w.mute = func(from vote.NodeID, l link) bool { return from == l.from && lacks[from] == l.to }
+	}},
+	"links and restarts": {restarts, 3, lackLinks},
+	"changes":            {follows, 3, func(*wild, map[vote.NodeID]vote.NodeID) {}},
+}
+
+func lackLinks(w *wild, lacks map[vote.NodeID]vote.NodeID) {
+	w.part(func(l link) bool { return lacks[l.from] == l.to })
+}
+
+// Each node may lack another voter for good. Whatever came before, what is free is granted, and a lease has the votes of all whom its node reaches.
+func TestWhatIsFreeIsGrantedThoughEachNodeLacksAVoter(t *testing.T) {
+	for name, gap := range gaps {
+		for seed := range uint64(max(*wildSeeds/3, 1)) {
+			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {
+				how := gap.how
+				if how == breaks {
+					how = restarts // sessions are short there
+				}
+				w := newWild(t, how, seed, gap.voters, gap.voters+2)
+				w.how, w.keep = gap.how, true
+				lacks := map[vote.NodeID]vote.NodeID{}
+				for _, n := range w.names {
+					for lacks[n] == "" || lacks[n] == n {
+						lacks[n] = w.voters[w.rng.IntN(len(w.voters))]
+					}
+				}
+				permits := uint16(2 + seed%3)
+				for round := range 8 {
+					w.monkey(40, func(n vote.NodeID) (quorum.Ask, bool) {
+						ask, ok := w.anything(n)
+						if ask.Mode == vote.Permit {
+							ask.Permits = permits // where they are mistaken, two may wait for a third to decide who is right
+						}
+						return ask, ok
+					})
+					if round == 1 {
+						gap.begin(w, lacks)
+					}
+					w.pass(500 * time.Millisecond)
+					w.idle(6 * time.Second)
+					for _, k := range wildKeys {
+						if text := w.unserved(k); text != "" {
+							t.Fatalf("round %d: %s", round, text)
+						}
+						if leases, waits := w.standing(k); len(leases)+len(waits) == 0 {
+							w.use(k)
+						}
+					}
+					if text := w.eroded(); text != "" {
+						t.Fatalf("round %d: %s", round, text)
+					}
+				}
+			})
+		}
+	}
+}
+
+// use has a key that is free locked and given back.
+func (w *wild) use(k vote.Key) {
+	w.t.Helper()
+	for _, try := range []bool{true, false} {
+		name := w.names[w.rng.IntN(len(w.names))]
+		id := wishID{name, w.lock(name, quorum.Exclusive(k, try))}
+		w.idle(time.Second)
+		if e := w.served[id]; e.Kind != quorum.EventGranted {
+			w.t.Fatalf("%q is free, and %v doesn't get it: %+v", k, id, e)
+		}
+		w.release(id)
+		w.idle(time.Second)
+		if e := w.served[id]; e.Kind != quorum.EventReleased || e.Wait.Reason != quorum.WaitNone {
+			w.t.Fatalf("%q was given back: %+v", k, e)
+		}
+	}
+}
