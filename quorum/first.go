@@ -47,10 +47,11 @@ func (q *Requester) beginning() int {
 	return int(h.Sum32() % uint32(max(len(q.peers), 1)))
 }
 
-// counting returns the voters whose votes count and who answer in time, as far as is known.
+// counting returns the voters whose votes count and who answer in time, as far as is known. One that goes by an electorate that is over votes in time, and every lock would wait until
+// the others are asked, since its vote is of no use.
 func (q *Requester) counting() (s Set) {
 	for i, p := range q.peers {
-		if p.counts() && !p.slow {
+		if p.counts() && !p.slow && !q.behind(p) {
 			s = s.With(i)
 		}
 	}

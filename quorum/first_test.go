@@ -333,3 +333,22 @@ func TestWhereAllAreAskedTheOrderStaysAsItIs(t *testing.T) {
 		t.Errorf("the order is %v", got)
 	}
 }
+
+// A voter that goes by an electorate that is over votes at once, and covers nothing.
+func TestAVoterThatIsBehindIsNotAmongTheFirst(t *testing.T) {
+	f := follow(t, "1: a b c")
+	f.reelect("2: a b c d (a b c)")
+	f.link("d")
+	f.reelect("3: a b c d")
+	f.pass(2 * ttl / 5)
+	f.goes["a"] = 1
+	f.ack("a b c d")
+	f.pass(2 * ttl) // the one before is over
+	f.link("a b c d")
+	f.q.Lock(f.now, Exclusive("k", false))
+	for _, v := range []string{"a", "b", "c", "d"} {
+		if got := f.heard(v); got == "request" != (v != "a") {
+			t.Errorf("%s is told %q", v, got)
+		}
+	}
+}
