@@ -218,13 +218,11 @@ func (q *Requester) covers(r *request, set Set) bool {
 	if q.isCovered(r, set) {
 		return true
 	}
-	switch {
-	case r.length() > 0:
+	if r.length() > 0 {
 		q.extendNew(r, set)
 		q.keepUp(r)
-	default:
-		q.await(r)
 	}
+	q.await(r)
 	return false
 }
 

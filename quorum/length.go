@@ -29,6 +29,7 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 		return
 	}
 	x.extending, x.extended = false, true
+	p.goes = m.Elected // so one that answers under another version isn't asked again at once
 	q.cover(&x.covered, m.Elected, m.Sent.Add(vote.Cover(r.length())))
 	switch r.state {
 	case stateWon:
@@ -38,12 +39,13 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 	}
 }
 
-// extendNew extends those votes of a set that have never been: they have just come. All others wait for their time; an answer that says that one
-// is extended is no reason to extend it again.
+// extendNew extends those votes of a set that have never been: they have just come, or never under the newest electorate, though their voters go by it now. All others wait for
+// their time; an answer that says that one is extended is no reason to extend it again.
 func (q *Requester) extendNew(r *request, set Set) {
 	var fresh Set
 	for i := range r.votes {
-		if v := &r.votes[i]; set.Has(i) && v.stands() && !r.rare.votes[i].extended {
+		x := &r.rare.votes[i]
+		if v := &r.votes[i]; set.Has(i) && v.stands() && (!x.extended || x.covered.newest == 0 && q.peers[i].goes == q.newest.version) {
 			fresh = fresh.With(i)
 		}
 	}

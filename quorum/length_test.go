@@ -268,3 +268,49 @@ func TestALeaseThatIsNotRenewedHasItsWholeLength(t *testing.T) {
 		t.Errorf("v0 was told %q when the lease isn't to be extended any more", got)
 	}
 }
+
+// Votes that were extended under the version before are extended again as soon as their voters go by the newest, and not when it is time, which may be long.
+func TestARequestWithALengthDoesNotWaitForTheNextExtensionWhenTheElectorateChanges(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		f := follow(t, "1: a b c")
+		n, err := f.q.Lock(f.now, Ask{Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Length: 100 * ttl}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.promise(n, "a b")
+		f.say("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: 1, Sent: f.now.Fast})
+		f.say("b", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 2})
+		for range 2 * vote.RefreshesPerTTL { // what covered a's vote under the version before may be too little, or is over
+			f.pass(ttl / vote.RefreshesPerTTL)
+			f.ack("a b c")
+		}
+		f.reelect("2: a b c d e (a b c)")
+		f.reelect("3: a b c d e")
+		f.link("d e")
+		if late {
+			f.goes["a"] = 2
+		}
+		f.pass(ttl / vote.RefreshesPerTTL)
+		f.ack("a b c d e")
+		f.heard("a")
+		f.promise(n, "d e")
+		for i, v := range []string{"d", "e"} {
+			f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: vote.Serial(3 + i), Sent: f.now.Fast})
+		}
+		f.want(n, EventNone)
+		if late {
+			if got := f.heard("a"); got != "" {
+				t.Fatalf("a, which goes by the one before, is told %q", got)
+			}
+			f.goes["a"] = 0
+			f.pass(ttl / vote.RefreshesPerTTL)
+			f.heard("a")
+			f.ack("a")
+		}
+		if got := f.heard("a"); got != "extend" {
+			t.Fatalf("late %v: a is told %q", late, got)
+		}
+		f.say("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: 1, Sent: f.now.Fast})
+		f.want(n, EventGranted)
+	}
+}
