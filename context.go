@@ -45,6 +45,9 @@ func (c *leaseContext) Err() error {
 // ended returns the error of a context that has ended, and its cause if that says more.
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == errWaited {
+		return cause // a deadline that was exceeded: nobody has cancelled anything
+	}
 	if cause == nil || errors.Is(err, cause) {
 		return err
 	}

@@ -264,6 +264,7 @@ func TestWithWaitGivesUp(t *testing.T) {
 		start := time.Now()
 		_, err := b.Lock(t.Context(), "k", WithWait(3*time.Second))
 		wantIs(t, err, ErrHeld, context.DeadlineExceeded)
+		wantNot(t, err, context.Canceled) // by which callers see that they are to stop
 		if took := time.Since(start); took != 3*time.Second {
 			t.Errorf("after %v", took)
 		}
