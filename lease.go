@@ -353,6 +353,7 @@ func (l *Lease) confirmed(ctx context.Context) error {
 	}
 }
 
+// unlockError is what a call is told that finds the lease at its end.
 func (l *Lease) unlockError(reason error) error {
 	if errors.Is(reason, ErrClosed) {
 		return &Error{Op: "unlock", Key: l.Key(), Reason: ErrClosed, Err: ErrLost}

@@ -490,6 +490,10 @@ func (l *loop) ask(now vote.Now, c *call) {
 			c.result <- result{err: c.error(ErrLost, "", nil)}
 			return
 		}
+		if lease.Mode() == Exclusive { // another call was first, after this one had seen that it was shared
+			c.result <- result{lease: lease}
+			return
+		}
 		b := lease.more()
 		if b.upgrading != nil {
 			c.result <- result{err: c.error(ErrClash, "another call of Upgrade is under way", nil)}

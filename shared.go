@@ -50,7 +50,7 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 func (l *Lease) Upgrade(ctx context.Context) error {
 	l = l.root()
 	if err := l.Err(); err != nil {
-		return &Error{Op: "upgrade", Key: l.Key(), Reason: err}
+		return withOp(l.unlockError(err), "upgrade")
 	}
 	switch l.Mode() {
 	case Exclusive:

@@ -127,3 +127,46 @@ func TestAnUpgradeThatCameTooLateIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// Whoever has seen the lease shared may come to the loop when another call has upgraded it.
+func TestAnUpgradeThatComesAfterAnotherFindsTheLeaseExclusive(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		l, other, upgrade := upgrading(t, a, b)
+		late := l.wish()
+		late.Mode, late.Try, late.raises = vote.Exclusive, false, l
+		unlock(t, other)
+		if r := <-upgrade; r.err != nil {
+			t.Fatal(r.err)
+		}
+		token := l.Token()
+		if _, err := a.ask(t.Context(), "upgrade", &late); err != nil {
+			t.Error(err)
+		}
+		if l.Err() != nil || l.Mode() != Exclusive || l.Token() != token {
+			t.Errorf("%v, %v, token %d after %d", l.Err(), l.Mode(), l.Token(), token)
+		}
+		unlock(t, l)
+	})
+}
+
+func TestAnUpgradeAfterTheEndSaysWhichEnd(t *testing.T) {
+	for _, row := range []struct {
+		end  func(t *testing.T, m *Mesh, l *Lease)
+		want error
+	}{
+		{func(t *testing.T, _ *Mesh, l *Lease) { unlock(t, l) }, ErrReleased},
+		{func(_ *testing.T, m *Mesh, _ *Lease) { _ = m.Close() }, ErrClosed},
+	} {
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, _, _ := w.three()
+			l := must[*Lease](t)(a.RLock(t.Context(), "k"))
+			row.end(t, a, l)
+			err := l.Upgrade(t.Context())
+			var e *Error
+			if !errors.As(err, &e) || e.Op != "upgrade" || e.Reason != row.want {
+				t.Errorf("%v, whose reason isn't %v itself", err, row.want)
+			}
+		})
+	}
+}
