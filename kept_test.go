@@ -71,3 +71,42 @@ func TestNothingIsLeftOfAKeyThatWasKept(t *testing.T) {
 		})
 	}
 }
+
+// The least time to hold goes on when the lease has ended by itself, whoever is the first to notice that.
+func TestAKeyIsKeptWhenItsLeaseHasEndedByItself(t *testing.T) {
+	for _, row := range []struct {
+		name      string
+		ttl, hold time.Duration
+		asks      bool // the holder reads the clock, before the timer
+		want      time.Duration
+	}{
+		{"shorter than a voter can promise", 5 * time.Second, time.Minute, false, time.Minute},
+		{"the node's own", DefaultMaxTTL, time.Minute, false, time.Minute},
+		{"longer than a voter can promise", 30 * time.Second, time.Minute, false, time.Minute},
+		{"as its holder sees first", 30 * time.Second, time.Minute, true, time.Minute},
+		{"and not for longer than it is held", 30 * time.Second, 20 * time.Second, false, 30 * time.Second},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, _ := w.three()
+				granted := time.Now()
+				l := must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(row.ttl), WithoutRenewal(), WithMinHold(row.hold)))
+				next := later(func() (*Lease, error) { return b.Lock(t.Context(), "k") })
+				if row.asks {
+					time.Sleep(row.ttl - 2*time.Second)
+					w.clocks[a].Set(3 * time.Second)
+					wantIs(t, l.Err(), ErrLost)
+				}
+				<-l.Done()
+				if took := time.Since(granted); !row.asks && (took < row.ttl-row.ttl/32 || took > row.ttl) {
+					t.Errorf("it ended after %v", took)
+				}
+				r := <-next
+				if took := time.Since(granted); r.err != nil || took < row.want || took > row.want+time.Second {
+					t.Errorf("the next one has it after %v: %v", took, r.err)
+				}
+				unlock(t, r.lease)
+			})
+		})
+	}
+}

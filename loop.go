@@ -550,16 +550,20 @@ func (l *loop) release(now vote.Now, lease *Lease) {
 	}
 	l.over(now, lease)
 	if left := lease.keptFor(now); left > 0 {
-		// The key is to be kept from others for longer than voters can promise, so the request goes on until then. It stays under its cover: another lease may
-		// come under that, and the node tells of it anew only when it changes.
 		lease.finish(nil)
-		l.kept.put(lease.number, lease)
-		lease.more().stop = l.clocks.after(left, func() { l.box.post(false, func(now vote.Now) { l.letGo(now, lease) }) })
+		l.keep(lease, left)
 		return
 	}
 	lease.move(nil)
 	l.released.put(lease.number, lease)
 	l.node.Release(now, lease.number)
+}
+
+// keep keeps the key of a lease that has ended from others for longer than voters can promise, so the request goes on until then. It stays under its cover:
+// another lease may come under that, and the node tells of it anew only when it changes.
+func (l *loop) keep(lease *Lease, left time.Duration) {
+	l.kept.put(lease.number, lease)
+	lease.more().stop = l.clocks.after(left, func() { l.box.post(false, func(now vote.Now) { l.letGo(now, lease) }) })
 }
 
 // letGo gives back a key that was kept from others for its time.
@@ -575,10 +579,14 @@ func (l *loop) outlived(now vote.Now, lease *Lease) {
 	if l.held.take(lease.number) == nil {
 		return
 	}
-	lease.move(nil)
 	lease.end(&errLost)
 	l.over(now, lease)
 	lease.finish(lease.unlockError(ErrLost))
+	if left := lease.keptFor(now); left > lease.wish().Delay { // else what the voters make of the delay lasts longer
+		l.keep(lease, left)
+		return
+	}
+	lease.move(nil)
 	l.node.Lapse(now, lease.number)
 }
 
@@ -593,6 +601,10 @@ func (l *loop) over(now vote.Now, lease *Lease) {
 
 // drop gives a lease back of which a reading of the clock has said that it is lost.
 func (l *loop) drop(now vote.Now, lease *Lease) {
+	if lease.apart != nil && now.Fast >= lease.apart.last {
+		l.outlived(now, lease)
+		return
+	}
 	if l.held.take(lease.number) == nil {
 		return
 	}

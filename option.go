@@ -125,6 +125,11 @@ func (w *wish) complete(cfg *Config) error {
 		complain("WithTTL(%v) is more than MaxTTL, %v, beyond which a voter can promise nothing; it takes WithoutRenewal", ttl, cfg.MaxTTL)
 	case ttl > cfg.MaxTTL: // the session keeps it up, and the node ends it
 		w.ends, w.Fixed = ttl, false
+	case w.Fixed && w.minHold > cfg.MaxTTL: // the key is to be kept by the node when the lease is over, so the node ends it and goes on with the request
+		w.ends, w.Fixed = ttl, false
+		if ttl != cfg.TTL {
+			w.Length = ttl
+		}
 	case w.Fixed || ttl != cfg.TTL:
 		w.Length = ttl
 	}
