@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,4 +110,32 @@ func TestAKeyIsKeptWhenItsLeaseHasEndedByItself(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Nobody had the lease, so nobody did what the key was to be kept for. Voters, who can't know that, keep to what they have promised.
+func TestAGrantThatComesTooLateKeepsNoKeyFromOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		ctx, cancel := context.WithCancel(t.Context())
+		wish := newWish("k", vote.Exclusive, false, []Option{WithMinHold(time.Hour)})
+		if err := wish.complete(&a.cfg); err != nil {
+			t.Fatal(err)
+		}
+		c := a.newCall(ctx, "lock", &wish)
+		if turn := must[bool](t)(a.loop.box.ask(c)); turn {
+			a.loop.work()
+		}
+		synctest.Wait() // it is granted, and the caller hasn't seen it yet
+		cancel()
+		lease, err := a.abandon(c)
+		wantIs(t, err, ErrHeld, context.Canceled)
+		if lease != nil {
+			t.Error("there is a lease")
+		}
+		began := time.Now()
+		unlock(t, must[*Lease](t)(b.Lock(t.Context(), "k")))
+		if took := time.Since(began); took > DefaultMaxTTL+time.Second {
+			t.Errorf("the key was kept for %v", took)
+		}
+	})
 }

@@ -538,6 +538,9 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 	if r.lease == nil || c.raises != nil {
 		return r.err // an upgrade that came in time stays
 	}
+	if a := r.lease.apart; a != nil {
+		a.wish.lasts = 0 // nobody had it, so nobody has done what the key was to be kept for; and nobody else knows of the lease
+	}
 	r.lease.end(&errReleased)
 	l.release(now, r.lease)
 	return c.error(reasonOf(late.Reason), late.Text, ended)

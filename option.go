@@ -47,7 +47,7 @@ func WithoutRenewal() Option { return optionFunc(func(w *wish) { w.Fixed = true 
 // start on the hour runs once, however short it is and however their clocks differ. Unlock returns without waiting for it.
 //
 // Voters promise it up to MaxTTL, whatever becomes of the node. Beyond that the node keeps it up, and if that dies the promise ends within
-// its TTL.
+// its TTL. A call that fails since its context ends as it is granted may keep the key for up to MaxTTL, too.
 func WithMinHold(d time.Duration) Option { return optionFunc(func(w *wish) { w.minHold = d }) }
 
 // WithDelay is a lock-delay: after the lease has ended without being unlocked nobody gets the key for d, so that what the holder had under way may
