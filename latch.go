@@ -82,7 +82,7 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 		select {
 		case r := <-got:
 			if r.err != nil {
-				if ctx.Err() == nil && l.seen() {
+				if ctx.Err() == nil && inner.Err() != nil { // it was stopped here, since the latch is open
 					r.err = &Error{Op: "countdown", Key: l.key, Reason: ErrHeld, Text: fmt.Sprintf("all %d counts are made", l.n)}
 				}
 				return nil, r.err

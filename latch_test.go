@@ -123,3 +123,28 @@ func TestManyCountAtOnceAndNoneMoreThanNeeded(t *testing.T) {
 		}
 	})
 }
+
+// That the latch was open once doesn't say why a count can't be made now.
+func TestACountThatFailsForAnotherReasonThanAnOpenLatch(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		latch := a.CountDownLatch("k", 1)
+		count := must[*Count](t)(latch.CountDown(t.Context()))
+		<-latch.Opened()
+		if err := count.TakeBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := must[*Lease](t)(b.Lock(t.Context(), "k"))
+		failed := make(chan error, 1)
+		go func() {
+			_, err := latch.CountDown(t.Context())
+			failed <- err
+		}()
+		synctest.Wait()
+		_ = a.Close()
+		err := <-failed
+		wantIs(t, err, ErrClosed)
+		wantNot(t, err, ErrHeld)
+		unlock(t, l)
+	})
+}
