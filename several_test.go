@@ -159,3 +159,31 @@ func TestUnlockOfSeveralTakesOneTTLAtMost(t *testing.T) {
 		}
 	})
 }
+
+// What is held by then is given back by Leave, and not by whoever made the call.
+func TestLockAllEndsWithItsMesh(t *testing.T) {
+	for name, end := range map[string]func(*Mesh) error{
+		"that leaves":    func(m *Mesh) error { return m.Leave(context.Background()) },
+		"that is closed": (*Mesh).Close,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, _ := w.three()
+				other := must[*Lease](t)(b.Lock(t.Context(), "l"))
+				failed := make(chan error, 1)
+				go func() {
+					_, err := a.LockAll(t.Context(), "k", "l")
+					failed <- err
+				}()
+				synctest.Wait()
+				if err := end(a); err != nil {
+					t.Error(err)
+				}
+				err := <-failed
+				wantIs(t, err, ErrClosed)
+				wantNot(t, err, ErrReleased)
+				unlock(t, other)
+			})
+		})
+	}
+}
