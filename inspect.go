@@ -85,8 +85,8 @@ func (m *Mesh) info(key string, shown *quorum.Shown) Info {
 	return info
 }
 
-// Revoke asks whoever holds the key to give it back, and tells them why if WithWhy says so; see [Lease.Revoked]. It is a wish: holders decide. Revoke
-// returns nil once a majority of the voters has passed it on, also if nobody holds the key.
+// Revoke asks whoever holds the key to give it back, and tells them why if [WithWhy] says so, the one option that it takes; see [Lease.Revoked]. It is a
+// wish: holders decide. Revoke returns nil once a majority of the voters has passed it on, also if nobody holds the key.
 //
 // Errors: ErrKey, ErrOption, ErrNoQuorum if too few voters answer within a TTL, ErrClosed, ErrBusy, or ctx's.
 func (m *Mesh) Revoke(ctx context.Context, key string, opts ...Option) error {
@@ -96,6 +96,9 @@ func (m *Mesh) Revoke(ctx context.Context, key string, opts ...Option) error {
 	w := newWish(key, vote.Exclusive, false, opts)
 	if err := w.complete(&m.cfg); err != nil {
 		return withOp(err, "revoke")
+	}
+	if !w.plain() {
+		return &Error{Op: "revoke", Key: key, Reason: ErrOption, Text: "it takes WithWhy only, since it asks for no lock; its context bounds how long it waits"}
 	}
 	_, err := m.look(ctx, "revoke", key, func(now vote.Now) uint64 { return m.loop.node.Revoke(now, vote.Key(key), w.Why) })
 	return err

@@ -107,6 +107,11 @@ func newWish(key string, mode vote.Mode, try bool, opts []Option) wish {
 	return w
 }
 
+// plain reports whether the options say nothing about a lock or the wait for it. The wish isn't complete yet, or has no mistakes.
+func (w *wish) plain() bool {
+	return !w.ttlSet && !w.Fixed && w.ends == 0 && w.minHold == 0 && w.Delay == 0 && !w.waitSet && w.Value == nil && !w.Urge
+}
+
 // complete checks the options, and fills in what follows from them. All that is wrong is said at once.
 func (w *wish) complete(cfg *Config) error {
 	if !w.optional {

@@ -1,7 +1,9 @@
 package lockmesh
 
 import (
+	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -14,4 +16,32 @@ func TestADelayThatIsLongerThanTimeItself(t *testing.T) {
 		_, err = a.Lock(t.Context(), "k", WithDelay(math.MaxInt64), WithoutRenewal(), WithTTL(time.Second))
 		wantIs(t, err, ErrOption)
 	})
+}
+
+// An option that would change nothing is a mistake of the caller's.
+func TestRevokeTakesAReasonAndNoOtherOption(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		for name, o := range map[string]Option{
+			"TTL": WithTTL(time.Second), "without renewal": WithoutRenewal(), "a long lease": options{WithTTL(time.Hour), WithoutRenewal()},
+			"least time": WithMinHold(time.Second), "wait": WithWait(time.Second), "no wait": WithWait(0), "value": WithValue(nil), "wish": WithRevoke(),
+			"delay": options{WithTTL(time.Second), WithDelay(time.Second)},
+		} {
+			if err := a.Revoke(t.Context(), "k", o, WithWhy("a deploy")); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), "WithWhy only") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := a.Revoke(t.Context(), "k", WithWhy("a deploy"), nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// options are several as one.
+type options []Option
+
+func (all options) apply(w *wish) {
+	for _, o := range all {
+		o.apply(w)
+	}
 }
