@@ -179,7 +179,10 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*inner, error) {
 // failed says why a call has ended without success.
 func (b *DoubleBarrier) failed(ctx context.Context, op string, why error, text string) error {
 	err := &Error{Op: op, Key: b.key, Reason: ErrLost, Text: text}
-	for _, reason := range []error{ErrClosed, ErrBusy, ErrReleased} {
+	if errors.Is(why, ErrReleased) { // by Mesh.Leave: nobody else has the lease
+		why = ErrClosed
+	}
+	for _, reason := range []error{ErrClosed, ErrBusy} {
 		if errors.Is(why, reason) {
 			err.Reason = reason
 			return err

@@ -2,6 +2,7 @@ package lockmesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -218,4 +219,44 @@ func TestAMemberThatIsCutOffIsToldSo(t *testing.T) {
 		wantIs(t, ba.Err(), ErrLost)
 		wantIs(t, ba.Leave(t.Context()), ErrLost)
 	})
+}
+
+// The place is given back by the mesh, and not by the member.
+func TestABarrierEndsWithItsMesh(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		end  func(*Mesh) error
+	}{
+		{"that leaves", func(m *Mesh) error { return m.Leave(context.Background()) }},
+		{"that is closed", (*Mesh).Close},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, c := w.three()
+				ended := make(chan error, 1)
+				go func() { ended <- a.DoubleBarrier("k", 2).Enter(t.Context()) }()
+				synctest.Wait()
+				if err := row.end(a); err != nil {
+					t.Error(err)
+				}
+				err := <-ended
+				wantIs(t, err, ErrClosed)
+				wantNot(t, err, ErrReleased)
+
+				one, other := b.DoubleBarrier("l", 2), c.DoubleBarrier("l", 2)
+				go func() { ended <- one.Enter(t.Context()) }()
+				if err := errors.Join(other.Enter(t.Context()), <-ended); err != nil {
+					t.Fatal(err)
+				}
+				go func() { ended <- one.Leave(t.Context()) }()
+				synctest.Wait()
+				if err := row.end(b); err != nil {
+					t.Error(err)
+				}
+				err = <-ended
+				wantIs(t, err, ErrClosed)
+				wantNot(t, err, ErrReleased)
+			})
+		})
+	}
 }
