@@ -232,12 +232,13 @@ func (t *timer) set(c clocks, now vote.Instant, d time.Duration, wake chan<- str
 
 // round takes in what waits, and hands out what comes of it; flush has it written. The caller has the turn.
 func (l *loop) round() {
-	urgent := l.box.take(true, l.spareU)
+	// The ordered lane first: then what is urgent and was there before any of that is fed before it. A connection is urgent, and its end isn't.
 	if len(l.backlog) == 0 {
 		if in := l.box.take(false, l.spareO); in != nil {
 			l.backlog, l.spareO = in, in
 		}
 	}
+	urgent := l.box.take(true, l.spareU)
 	// The clock is read after the messages were taken: a voter that counts a session's time from before its refresh was sent
 	// would let it end too early.
 	now := l.clocks.now()

@@ -249,3 +249,34 @@ func TestAFaultOfTheLoopEndsTheProcessWhoeverRunsIt(t *testing.T) {
 		t.Errorf("the process ended with %v:\n%.2000s", err, out)
 	}
 }
+
+// A connection is told of by the urgent lane, and its end by the other: what comes while a round begins mustn't be the other way round, since the node would go on
+// with a connection that is gone. It takes two processors to see it.
+func TestWhatIsUrgentIsNeverOvertaken(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		l := w.alone().loop
+		takeTurn(t, l.box)
+		const many = 20_000
+		urgent, ordered, late := 0, 0, 0
+		few := make(chan struct{}, 2) // so that most rounds find the lanes empty, or nearly
+		go func() {
+			for i := range many {
+				few <- struct{}{}
+				l.box.post(true, func(vote.Now) { urgent = i + 1 })
+				l.box.post(false, func(vote.Now) {
+					if ordered++; urgent < ordered {
+						late++
+					}
+					<-few
+				})
+			}
+		}()
+		for ordered < many {
+			l.round()
+		}
+		l.work()
+		if late > 0 {
+			t.Errorf("%d of %d", late, many)
+		}
+	})
+}
