@@ -247,6 +247,9 @@ func (w *Watch) put(told []quorum.Told) {
 	for i := range told {
 		e := &told[i]
 		state := e.Current || e.Kind == quorum.ToldSynced
+		if e.Kind == quorum.ToldGap && len(w.queue) > watchQueue {
+			w.queue, w.live = nil, 0 // the reader is to forget it, and states of which each is longer than a queue would pile up
+		}
 		switch {
 		case e.Kind == quorum.ToldFirm && !w.firm:
 		case w.lacks != lacksNothing: // the state that follows has it

@@ -49,3 +49,50 @@ func TestAReaderIsWokenByABurstThatIsTooLongForIt(t *testing.T) {
 		}
 	})
 }
+
+// What there is comes anew after each gap. A reader that takes nothing, while a mesh breaks and heals again and again, has the newest waiting and not all of them.
+func TestGapsDontPileUpBeforeASlowReader(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a := w.alone()
+		watch := must[*Watch](t)(a.WatchPrefix(t.Context(), ""))
+		synctest.Wait()
+		const leases, gaps = 2 * watchQueue, 20
+		most := make(chan int, 1)
+		a.loop.box.post(false, func(vote.Now) {
+			n := 0
+			for gap := range gaps {
+				told := []quorum.Told{{Kind: quorum.ToldGap}}
+				for i := range leases {
+					told = append(told, quorum.Told{
+						Kind: quorum.ToldGranted, Current: true, Sight: vote.Sight{Key: "k", Token: vote.Token(gap*leases + i + 1)},
+					})
+				}
+				watch.put(append(told, quorum.Told{Kind: quorum.ToldSynced}))
+				watch.mu.Lock()
+				n = max(n, len(watch.queue))
+				watch.mu.Unlock()
+			}
+			most <- n
+		})
+		if n := <-most; n > leases+watchQueue+2 {
+			t.Errorf("%d events wait", n)
+		}
+		known := make(map[uint64]bool)
+		for synctest.Wait(); ; synctest.Wait() {
+			select {
+			case e := <-watch.Events():
+				if e.Kind == Gap {
+					clear(known)
+				} else if e.Kind == Granted {
+					known[e.Token] = true
+				}
+				continue
+			default:
+			}
+			break
+		}
+		if len(known) != leases || !known[gaps*leases] {
+			t.Errorf("%d leases are known at the end, the last of them %v", len(known), known[gaps*leases])
+		}
+	})
+}
