@@ -84,8 +84,11 @@ func newLease(m *Mesh, c *call, e *quorum.Event, cov *cover, now vote.Now) *Leas
 	l := &Lease{mesh: m, key: c.Key, values: c.ctx, slot: e.Slot, number: c.number}
 	if c.optional {
 		l.apart = &apart{wish: c.wish, granted: now.Slow, last: vote.Never}
-		if c.ends > 0 {
+		switch {
+		case c.ends > 0:
 			l.apart.last = now.Fast.Add(c.ends)
+		case c.Fixed: // its votes end earlier, but for those of an upgrade, which are newer than the lease
+			l.apart.last = now.Fast.Add(c.Length)
 		}
 	}
 	if c.Value != nil {

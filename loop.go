@@ -502,6 +502,9 @@ func (l *loop) ask(now vote.Now, c *call) {
 		}
 		c.Value = b.value
 		ask.Beside, ask.Value = lease.number, c.Value
+		if lease.isFixed() { // what is left of it, so that its voters don't keep the key for long after its end
+			ask.Length = max(lease.apart.last.Sub(now.Fast), MinTTL)
+		}
 		b.upgrading = c
 	}
 	n, err := l.node.Lock(now, ask)

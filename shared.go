@@ -43,7 +43,8 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 }
 
 // Upgrade turns a shared lease into an exclusive one, as soon as all other readers have given theirs back; it goes before all who wait. The lease
-// is held all the time, and has a new and larger token when Upgrade returns nil. A lease that is exclusive already stays so.
+// is held all the time, and has a new and larger token when Upgrade returns nil. A lease that is exclusive already stays so, and one that is to end by
+// itself ends when it would have ended.
 //
 // Of two readers that want to upgrade, each waits for the other. So the one that asked later gets [ErrClash] at once: it should
 // unlock, and lock anew. When ctx ends first, the error is as with Lock and the lease is shared as before. Other errors are as with Downgrade.
@@ -112,6 +113,13 @@ func (l *loop) raise(now vote.Now, c *call, token vote.Token, cov *cover) {
 	lease.mode.Store(uint32(Exclusive))
 	lease.move(cov)
 	l.held.put(lease.number, lease)
+	if lease.isFixed() {
+		if stop := lease.busy.stop; stop != nil {
+			stop() // of an earlier upgrade
+		}
+		left := lease.apart.last.Sub(now.Fast)
+		lease.busy.stop = l.clocks.after(left, func() { l.box.post(false, func(now vote.Now) { l.outlived(now, lease) }) })
+	}
 	if b := lease.busy; len(b.setting) > 0 || !bytes.Equal(b.value, c.Value) {
 		// It was set since the upgrade was asked for; the voters know the lease by another number now.
 		version := l.node.Set(now, lease.number, b.value)

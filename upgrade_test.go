@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -167,6 +168,42 @@ func TestAnUpgradeAfterTheEndSaysWhichEnd(t *testing.T) {
 			if !errors.As(err, &e) || e.Op != "upgrade" || e.Reason != row.want {
 				t.Errorf("%v, whose reason isn't %v itself", err, row.want)
 			}
+		})
+	}
+}
+
+// What was to end by itself ends when it would have ended, whatever it is by then.
+func TestAnUpgradeMakesALeaseOfASetLengthNoLonger(t *testing.T) {
+	for _, ttl := range []time.Duration{5 * time.Second, DefaultMaxTTL, 30 * time.Second} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, _ := w.three()
+				granted := time.Now()
+				l := must[*Lease](t)(a.RLock(t.Context(), "k", WithTTL(ttl), WithoutRenewal()))
+				for range 2 {
+					time.Sleep(ttl / 4)
+					if err := errors.Join(l.Upgrade(t.Context()), l.Downgrade(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := l.Upgrade(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				next := later(func() (*Lease, error) { return b.Lock(t.Context(), "k") })
+				if left := l.Deadline().Sub(granted); left > ttl {
+					t.Errorf("it says that it ends after %v", left)
+				}
+				<-l.Done()
+				if took := time.Since(granted); took < ttl-ttl/8 || took > ttl {
+					t.Errorf("it ended after %v", took)
+				}
+				wantIs(t, l.Err(), ErrLost)
+				r := <-next
+				if took := time.Since(granted); r.err != nil || took > ttl+time.Second {
+					t.Errorf("the next one has it after %v: %v", took, r.err)
+				}
+				unlock(t, r.lease)
+			})
 		})
 	}
 }
