@@ -141,9 +141,9 @@ func TestAnOwnerDoesNotWaitForItsOwnRest(t *testing.T) {
 // The same of one permit of two: it takes one slot, and not the one that somebody else has.
 func TestAnOwnerOfAPermitDoesNotWaitForItsOwnRest(t *testing.T) {
 	c := newTalk()
-	c.all(t, "awake 3", "b opens", "a opens", "b asks 1:k permits=2 at=5", "b confirms 1 serial=1 slot=2 token=2000001 won")
-	c.all(t, "a asks 1:k at=10 permits=2 length=100ms delay=800ms", "a extends 1 serial=2", "a confirms 1 serial=2 slot=1 token=2000033 won", "pass 110ms")
-	wants(t, c.said(t, "a confirms 1 slot=1 token=2000033 won"), "a: promise 1 serial=3")
+	c.all(t, "awake 3", "b opens", "a opens", "b asks 1:k permits=2 at=5", "b confirms 1 serial=1 slot=1 token=2000001 won")
+	c.all(t, "a asks 1:k at=10 permits=2 length=100ms delay=800ms", "a extends 1 serial=2", "a confirms 1 serial=2 slot=2 token=2000033 won", "pass 110ms")
+	wants(t, c.said(t, "a confirms 1 slot=2 token=2000033 won"), "a: promise 1 serial=3")
 	if votes := c.v.Votes("k"); len(votes) != 2 || votes[0].Slot == votes[1].Slot {
 		t.Fatalf("%+v", votes)
 	}
