@@ -81,9 +81,10 @@ func TestGapsDontPileUpBeforeASlowReader(t *testing.T) {
 		for synctest.Wait(); ; synctest.Wait() {
 			select {
 			case e := <-watch.Events():
-				if e.Kind == Gap {
+				switch e.Kind {
+				case Gap:
 					clear(known)
-				} else if e.Kind == Granted {
+				case Granted:
 					known[e.Token] = true
 				}
 				continue
