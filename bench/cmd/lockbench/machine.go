@@ -12,17 +12,20 @@ import (
 )
 
 // machine says on what it was measured, and of which versions.
-func machine(ctx context.Context) map[string]string {
+func machine(ctx context.Context, o *options) map[string]string {
 	m := map[string]string{
 		"processor": cpuModel(),
 		"cores":     fmt.Sprint(runtime.NumCPU()),
 		"system":    runtime.GOOS + "/" + runtime.GOARCH + kernel(),
 		"go":        runtime.Version(),
 	}
-	if out, err := exec.CommandContext(ctx, "redis-server", "--version").Output(); err == nil {
+	if out, err := exec.CommandContext(ctx, redisServer, "--version").Output(); err == nil {
 		if v := regexp.MustCompile(`v=(\S+)`).FindSubmatch(out); v != nil {
 			m["redis-server"] = string(v[1])
 		}
+	}
+	if _, err := exec.LookPath(redisServer); err != nil && o.wantsRedis() { // said here too: what is printed while it runs has scrolled away by the end
+		m["redis-server"] = "not on PATH: **nothing is compared with Redis**"
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, dep := range info.Deps {
@@ -33,8 +36,8 @@ func machine(ctx context.Context) map[string]string {
 			}
 		}
 	}
-	if out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output(); err == nil {
-		m["lockmesh"] = strings.TrimSpace(string(out)) // go run doesn't note it
+	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--exclude=*").Output(); err == nil {
+		m["lockmesh"] = strings.TrimSpace(string(out)) // go run doesn't note it; "-dirty" is what isn't committed
 	}
 	return m
 }

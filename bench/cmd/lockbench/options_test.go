@@ -21,6 +21,22 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// What isn't installed is left out loudly: among the results too, and it is an error if nothing else is wanted.
+func TestWhatIsNotInstalledIsToldAmongTheResults(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	o, err := parse(strings.Fields("-only latency -services redis,redsync"), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := run(t.Context(), o, &out); err == nil || !strings.Contains(err.Error(), "nothing to measure") {
+		t.Errorf("without a service the error is %v", err)
+	}
+	if !strings.Contains(out.String(), "nothing is compared with Redis") {
+		t.Errorf("that Redis is left out isn't told:\n%s", &out)
+	}
+}
+
 func TestOptionsThatCantBe(t *testing.T) {
 	for args, want := range map[string]string{
 		"-only speed": wLatency, "-services olric": nameEtcd, "-rounds 0": "-rounds", "-held 5,x": "-held", "-kept 0": "-kept", "fast": "-h", "-profile": "-out",

@@ -178,8 +178,10 @@ func (c *course) handover(ctx context.Context, s *service) error {
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	if err := board.Check(); err != nil {
-		say("  !!!! %s: %v", s.name, err)
+	if err := board.Check(); err != nil { // what was counted is told all the same, and the run fails
+		err = fmt.Errorf("%s of %s: %w", wHandover, s.name, err)
+		say("  !!!! %v", err)
+		c.failures = append(c.failures, err)
 	}
 	var counts, nodes []float64
 	var longest time.Duration

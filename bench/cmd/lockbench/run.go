@@ -19,7 +19,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 		}
 	}
 	r := newResults()
-	r.Machine = machine(ctx)
+	r.Machine = machine(ctx, o)
 	start := time.Now()
 	err := measure(ctx, o, r)
 	say("measured for %v", time.Since(start).Round(time.Second))
@@ -52,6 +52,9 @@ func compare(ctx context.Context, o *options, r *results) error {
 	services, err := startServices(ctx, f, o)
 	if err != nil {
 		return err
+	}
+	if len(services) == 0 {
+		return fmt.Errorf("of %v nothing can be started here, so there is nothing to measure", o.services)
 	}
 	c := &course{options: o, results: r, services: services}
 	rounds := o.rounds

@@ -32,6 +32,14 @@ var serviceNames = []string{
 	nameLimit, nameEmbedded, nameClient, nameEmbeddedTLS, nameClientTLS, nameRedis, nameRedisBatched, nameRedsync, nameRedsyncBatch, nameRedsyncRueidis, nameEtcd,
 }
 
+// redisServer is the program that the system's package installs.
+const redisServer = "redis-server"
+
+// wantsRedis says whether any of what was asked for needs it.
+func (o *options) wantsRedis() bool {
+	return slices.ContainsFunc(o.services, func(name string) bool { return strings.HasPrefix(name, "red") })
+}
+
 // startServices starts what was asked for, in the order of serviceNames.
 func startServices(ctx context.Context, f *fleet, o *options) (all []*service, err error) {
 	add := func(s []*service, err error) error {
@@ -53,7 +61,7 @@ func startServices(ctx context.Context, f *fleet, o *options) (all []*service, e
 			return nil, err
 		}
 	}
-	if slices.ContainsFunc(serviceNames, func(name string) bool { return strings.HasPrefix(name, "red") && o.wants(name) }) {
+	if o.wantsRedis() {
 		if err := add(startRedis(ctx, f, o)); err != nil {
 			return nil, err
 		}
@@ -137,7 +145,7 @@ func startMesh(ctx context.Context, f *fleet, o *options, secret, name string, o
 
 // startRedis starts four servers: one for locks on one server, and three for locks on a majority. It says so when there is no Redis here.
 func startRedis(ctx context.Context, f *fleet, o *options) ([]*service, error) {
-	path, lookErr := exec.LookPath("redis-server")
+	path, lookErr := exec.LookPath(redisServer)
 	if lookErr != nil {
 		fmt.Fprintln(os.Stderr, "!!!! SKIPPED: nothing is compared with Redis, since redis-server isn't on PATH. Install it: apt-get install redis-server (or brew install redis)")
 		return nil, nil //nolint:nilerr // it was told, and there is much else to measure
