@@ -23,6 +23,7 @@ var looks = map[string]look{
 	nameClientTLS:      {"#38a3d8", true},
 	nameRedis:          {"#c5221f", false},
 	nameRedisBatched:   {"#c5221f", true},
+	nameRedisRueidis:   {"#8c1d18", false},
 	nameRedsync:        {"#e37400", false},
 	nameRedsyncBatch:   {"#e37400", true},
 	nameRedsyncRueidis: {"#9a6a00", false},

@@ -138,7 +138,7 @@ var comparisons = []comparison{
 		"other majorities", "lockmesh's numbers divided by those of the best that asks a majority of servers. For latency less is better, and for the rest more.",
 		[]string{nameRedsync, nameRedsyncBatch, nameRedsyncRueidis, nameEtcd},
 	},
-	{"one Redis", "The same, with one server that nobody may lose.", []string{nameRedis, nameRedisBatched}},
+	{"one Redis", "The same, with one server that nobody may lose.", []string{nameRedis, nameRedisBatched, nameRedisRueidis}},
 }
 
 // goals compares lockmesh in all its kinds with others.

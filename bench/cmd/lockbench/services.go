@@ -22,6 +22,7 @@ const (
 	nameClientTLS      = "lockmesh-tls-client"
 	nameRedis          = "redis"
 	nameRedisBatched   = "redis-batched"
+	nameRedisRueidis   = "redis-rueidis"
 	nameRedsync        = "redsync"
 	nameRedsyncBatch   = "redsync-batched"
 	nameRedsyncRueidis = "redsync-rueidis"
@@ -29,7 +30,7 @@ const (
 )
 
 var serviceNames = []string{
-	nameLimit, nameEmbedded, nameClient, nameEmbeddedTLS, nameClientTLS, nameRedis, nameRedisBatched, nameRedsync, nameRedsyncBatch, nameRedsyncRueidis, nameEtcd,
+	nameLimit, nameEmbedded, nameClient, nameEmbeddedTLS, nameClientTLS, nameRedis, nameRedisBatched, nameRedisRueidis, nameRedsync, nameRedsyncBatch, nameRedsyncRueidis, nameEtcd,
 }
 
 // redisServer is the program that the system's package installs.
@@ -174,6 +175,7 @@ func startRedis(ctx context.Context, f *fleet, o *options) ([]*service, error) {
 	}{
 		{nameRedis, peer.Redislock, single, 0, 1},
 		{nameRedisBatched, peer.RedislockBatched, single, 0, 1},
+		{nameRedisRueidis, peer.RedsyncRueidis, single, 0, 1},
 		{nameRedsync, peer.Redsync, majority, 1, 4},
 		{nameRedsyncBatch, peer.RedsyncBatched, majority, 1, 4},
 		{nameRedsyncRueidis, peer.RedsyncRueidis, majority, 1, 4},
