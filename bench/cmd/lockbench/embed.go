@@ -223,7 +223,7 @@ func embedTable(r *results) *table.Table {
 	}
 	row("resident memory of the program that joins a mesh of three, MB", peers(watched), mResident, mega)
 	row("its processor time while idle, % of a core", peers(watched), mIdleCPU, 1)
-	row("what nodes of an idle mesh of three write to each other but gossip, bytes a second from one to another", peers(watched), mBytes, 1)
+	row("what nodes of an idle mesh of three write to each other but gossip's packets, bytes a second from one to another", peers(watched), mBytes, 1)
 	row("the same in writes a second", peers(watched), mWrites, 1)
 	row("from Join to the first lock, a node that is no voter on a mesh that runs, ms", nameEmbedded, mFirstLock, 1)
 	return t
@@ -231,7 +231,7 @@ func embedTable(r *results) *table.Table {
 
 // extraSections are those that are measured once.
 func extraSections(r *results, o *options, section func(title, text string, t *table.Table)) {
-	section("Leases that are held", fmt.Sprintf("Nobody uses them, for %v. The holder is one process; redsync's renews each lock three times per TTL (%v). What is written is what all processes of the service send, but for gossip.", o.idle, peer.TTL), holdTable(r, o))
+	section("Leases that are held", fmt.Sprintf("Nobody uses them, for %v. The holder is one process; redsync's renews each lock three times per TTL (%v). What is written is what all processes of the service send, but for gossip's packets; the lists of members that gossip compares over a stream, every ten seconds or so, are part of it.", o.idle, peer.TTL), holdTable(r, o))
 	section("Memory", "Live bytes in lockmesh's processes for each key of 32 bytes, the caller's handle included, at a node that holds the keys and is no voter, and at a voter.", memoryTable(r, o))
 	section("Embedding", fmt.Sprintf("What it costs to have lockmesh in a program, TLS off. Idle is for %v.", o.idle), embedTable(r))
 }

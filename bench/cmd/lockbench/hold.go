@@ -23,6 +23,10 @@ const (
 // heldByOthers is how many locks of other services are held: what costs something for each lock needs no more to show it.
 const heldByOthers = 10_000
 
+// settle is for how long leases are held before it is looked at what they cost: the last of them are put to all voters some milliseconds after they were won,
+// and that belongs to taking them.
+const settle = time.Second
+
 func holding(n int) string { return fmt.Sprintf("hold %d", n) }
 
 // hold has leases held that nobody uses, and sees what that costs.
@@ -31,7 +35,7 @@ func (c *course) hold(ctx context.Context) error {
 	for _, s := range c.services {
 		counts := c.held
 		switch {
-		case s.alone || s.name == nameRedis || s.name == nameRedisBatched || s.name == nameRedsyncBatch:
+		case s.alone || s.kind == single || s.name == nameRedsyncBatch:
 			continue // nobody renews them
 		case s.kind != ours:
 			counts = []int{heldByOthers}
@@ -52,6 +56,9 @@ func (c *course) hold(ctx context.Context) error {
 
 func (c *course) holdSome(ctx context.Context, s *service, n int) error {
 	if err := c.take(ctx, s, 0, fmt.Sprintf("hold%d", n), n); err != nil {
+		return err
+	}
+	if err := doNothing(ctx, settle); err != nil {
 		return err
 	}
 	w := newWatch(s)

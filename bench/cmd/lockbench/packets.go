@@ -28,8 +28,8 @@ func (t traffic) since(before traffic) traffic {
 	return traffic{t.bytes - before.bytes, t.packets - before.packets}
 }
 
-// written is what processes have written so far: to sockets, as far as they aren't for gossip, and hardly to anything else. Unlike traffic it leaves out what
-// others on this machine do, and what the kernel sends by itself. It is known on Linux only.
+// written is what processes have written so far: to streams, and hardly to anything else. Gossip's packets aren't in it; the lists of members that gossip compares
+// over a stream now and then are. Unlike traffic it leaves out what others on this machine do, and what the kernel sends by itself. It is known on Linux only.
 func written(pids []int) (bytes, calls float64, ok bool) {
 	for _, pid := range pids {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
