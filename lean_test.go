@@ -126,3 +126,48 @@ func TestALockTakesFewAllocations(t *testing.T) {
 		})
 	}
 }
+
+// Over sockets, and with what the voters allocate as well, since all nodes are in this process: a node makes the key of each request that it reads.
+func TestALockOfAMeshTakesFewAllocations(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates for itself")
+	}
+	const most = 6
+	nodes := map[string]*Mesh{}
+	first := ""
+	for _, name := range []string{"a", "b", "c", "d"} {
+		cfg := Config{Name: name, Bind: "127.0.0.1:0", Voters: []string{"a", "b", "c"}, MaxTTL: calmTTL, Insecure: true, Logger: slog.New(slog.DiscardHandler)}
+		if first != "" {
+			cfg.Peers = []string{first}
+		}
+		m, err := Join(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if first == "" {
+			first = m.Addr()
+		}
+		nodes[name] = m
+	}
+	for name, who := range map[string]string{"a": "a voter", "d": "a node that doesn't vote"} {
+		t.Run(who, func(t *testing.T) {
+			if err := nodes[name].Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			n := testing.AllocsPerRun(2000, func() {
+				lease, err := nodes[name].Lock(t.Context(), "a-key-of-thirty-two-bytes-length")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := lease.Unlock(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			})
+			t.Logf("%v allocations", n)
+			if n > most {
+				t.Errorf("%v allocations of all nodes for a lock and its unlocking; at most %d are wanted", n, most)
+			}
+		})
+	}
+}
