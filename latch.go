@@ -65,6 +65,9 @@ func (c *Count) TakeBack(ctx context.Context) error { return withOp(c.lease.Unlo
 
 // CountDown makes a count. ErrHeld says that as many stand as are needed, so the latch is open without it. Other errors are as with [Semaphore.Acquire].
 func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
+	if err := l.valid("countdown"); err != nil {
+		return nil, err
+	}
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	v, err := l.mesh.view(inner, "countdown", l.key)
@@ -78,10 +81,14 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 		lease, err := l.mesh.Semaphore(l.key, l.n).acquire(inner, "countdown", false, []Option{WithValue(mine)})
 		got <- result{lease, err}
 	}()
+	var unfit error // others use the key with another number
 	for {
 		select {
 		case r := <-got:
 			if r.err != nil {
+				if unfit != nil {
+					return nil, unfit
+				}
 				if ctx.Err() == nil && inner.Err() != nil { // it was stopped here, since the latch is open
 					r.err = &Error{Op: "countdown", Key: l.key, Reason: ErrHeld, Text: fmt.Sprintf("all %d counts are made", l.n)}
 				}
@@ -98,11 +105,31 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 				continue
 			}
 			if v.take(e); v.synced && l.full(v, mine) {
-				l.sawOpen()
+				if unfit = l.agreed(inner, "countdown"); unfit == nil {
+					l.sawOpen()
+				}
 				stop()
 			}
 		}
 	}
+}
+
+// agreed returns ErrPermits if others are known to use the key with another number: as many counts as are asked for here aren't all that they
+// need. A view doesn't show the number.
+func (l *CountDownLatch) agreed(ctx context.Context, op string) error {
+	info, err := l.mesh.Inspect(ctx, l.key)
+	if err != nil || info.Permits == 0 { // nobody can say, or nobody uses it any more
+		return nil
+	}
+	return l.differs(op, info.Permits)
+}
+
+// differs returns ErrPermits unless others use the key with the same number.
+func (l *CountDownLatch) differs(op string, others int) error {
+	if others == l.n {
+		return nil
+	}
+	return &Error{Op: op, Key: l.key, Reason: ErrPermits, Text: fmt.Sprintf("%d counts are asked for here, while others use %d", l.n, others)}
 }
 
 // full reports whether a view shows that others have made all counts.
@@ -140,7 +167,8 @@ func (l *CountDownLatch) keepOpen(lease *Lease) {
 
 // Await waits until the latch is open, or ctx ends. It doesn't poll: voters tell of each count.
 //
-// Errors: ctx's, with how many counts are missing; ErrClosed; ErrKey; ErrPermits if the number is out of range; ErrBusy.
+// Errors: ctx's, with how many counts are missing; ErrClosed; ErrKey; ErrPermits if the number is out of range, or if as many counts as it says are made,
+// and others use the key with another; ErrBusy.
 func (l *CountDownLatch) Await(ctx context.Context) error {
 	if l.seen() {
 		return nil
@@ -159,6 +187,9 @@ func (l *CountDownLatch) Await(ctx context.Context) error {
 			return &Error{Op: "await", Key: l.key, Reason: ErrClosed, Text: text}
 		}
 		return &Error{Op: "await", Key: l.key, Text: text, Err: ended(ctx)}
+	}
+	if err := l.agreed(ctx, "await"); err != nil {
+		return err
 	}
 	l.sawOpen()
 	return nil
@@ -194,10 +225,12 @@ func (l *CountDownLatch) Count(ctx context.Context) (int, error) {
 			made = l.n
 		}
 	}
-	switch {
-	case made > 0 && info.Permits != l.n:
-		return 0, &Error{Op: "count", Key: l.key, Reason: ErrPermits, Text: fmt.Sprintf("%d counts are asked for here, while others use %d", l.n, info.Permits)}
-	case made >= l.n:
+	if made > 0 {
+		if err := l.differs("count", info.Permits); err != nil {
+			return 0, err
+		}
+	}
+	if made >= l.n {
 		l.sawOpen()
 		return 0, nil
 	}

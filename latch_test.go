@@ -95,6 +95,29 @@ func TestUsersOfALatchAgreeOnItsNumber(t *testing.T) {
 	})
 }
 
+// Two counts of three open no latch of two.
+func TestALatchIsNotOpenedByCountsOfAnotherNumber(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		for range 2 {
+			must[*Count](t)(a.CountDownLatch("l", 3).CountDown(t.Context()))
+		}
+		synctest.Wait() // all voters have heard
+		latch := b.CountDownLatch("l", 2)
+		_, err := latch.CountDown(t.Context())
+		wantIs(t, err, ErrPermits)
+		wantNot(t, err, ErrHeld)
+		wantIs(t, latch.Await(t.Context()), ErrPermits)
+		if latch.seen() {
+			t.Error("it is open")
+		}
+		none := b.CountDownLatch("m", 0)
+		_, err = none.CountDown(t.Context())
+		wantIs(t, err, ErrPermits)
+		wantIs(t, none.Await(t.Context()), ErrPermits)
+	})
+}
+
 func TestManyCountAtOnceAndNoneMoreThanNeeded(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
