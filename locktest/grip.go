@@ -15,6 +15,7 @@ type grip struct {
 	key      string
 	mode     mode
 	unlocked bool
+	lost     bool // a witness has counted it as lost
 }
 
 // ended reports whether its holder knows that the lock is over: by any of the means that it has.

@@ -47,7 +47,7 @@ func (w *witness) turn(g *grip, r *rand.Rand) {
 		s.token = w.p.token(g)
 	}
 	if g.ended() { // asked after the number was drawn: a yes says that it was held then, too
-		w.lost.Add(1)
+		w.lose(g)
 		return
 	}
 	w.enter(g)
@@ -60,7 +60,7 @@ func (w *witness) turn(g *grip, r *rand.Rand) {
 	s.to = w.clock.Add(1)
 	if g.ended() {
 		s.to = s.from
-		w.lost.Add(1)
+		w.lose(g)
 	}
 	w.leave(g, s)
 }
@@ -68,6 +68,14 @@ func (w *witness) turn(g *grip, r *rand.Rand) {
 // release gives the lock back. Where many contend it may have been lost, as it happens on a busy machine, and that is counted only.
 func (w *witness) release(g *grip) {
 	if err := w.p.unlock(w.p.ctx, g); err != nil {
+		w.lose(g)
+	}
+}
+
+// lose counts a lock that was lost, once: who has found it lost in its turn hears so again from Unlock.
+func (w *witness) lose(g *grip) {
+	if !g.lost {
+		g.lost = true
 		w.lost.Add(1)
 	}
 }
@@ -84,7 +92,9 @@ func (w *witness) enter(g *grip) {
 			fits = fits && o.mode.holds == g.mode.holds
 		}
 	}
-	if !fits || g.mode.holds > 0 && len(others) >= g.mode.holds {
+	// The holder itself is asked last. It may have been stopped on its way here, for so long that it has lost the lock and others have it; but what
+	// is its own still was so when the others were asked.
+	if (!fits || g.mode.holds > 0 && len(others) >= g.mode.holds) && !g.ended() {
 		slices.Sort(others)
 		w.p.wrongf("%s got a key by %s, and it is held: %s", g.c.name, g.mode.name, strings.Join(others, ", "))
 	}
