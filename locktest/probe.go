@@ -77,7 +77,7 @@ func (p *probe) pulse(worst chan<- time.Duration) {
 			late = max(late, time.Since(due))
 			tick.Reset(step)
 		case <-p.ctx.Done():
-			worst <- late
+			worst <- max(late, time.Since(due)) // the machine may have stopped just now, and both be ready
 			return
 		}
 	}
