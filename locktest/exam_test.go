@@ -197,6 +197,28 @@ func TestABusyMachineIsAnExcuseForWhatItMayCause(t *testing.T) {
 	})
 }
 
+// Whether Done is closed in time is up to a timer, and a machine that stops lets it fire late.
+func TestABusyMachineIsAnExcuseForATimerThatIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, err := begin(t.Context(), newMemory(time.Second, "a loss is told late"), Options{TTL: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		attempts := 0
+		r := x.examine(Promise{Name: "lost-is-told", probe: func(p *probe) {
+			attempts++
+			p.after = append(p.after, func() { p.late = p.o.TTL })
+			p.lostIsTold()
+		}})
+		if r.Outcome != Broken || attempts != 1+x.o.Repeats {
+			t.Errorf("%v in %d attempts", r, attempts)
+		}
+		if err := x.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestSpansAreJudged(t *testing.T) {
 	for _, row := range []struct {
 		name  string
