@@ -123,16 +123,15 @@ func (b *Backend) announce(ctx context.Context, key, value string, lease *lockme
 	return nil
 }
 
-// held reports whether any node has the lock, or stands in line for it. There is no asking without trying: a lock that is free is
-// taken for a moment, which delays others by a round trip.
+// held reports whether any node has the lock, or stands in line for it: one that has just been granted the lock looks like that, as long as no voter has
+// heard of it. Nothing is taken for that: a lock that was would be kept from all for a TTL if this node died meanwhile.
 func (b *Backend) held(ctx context.Context, key string) (bool, error) {
-	probe, err := b.mesh.TryLock(ctx, b.prefix+key)
+	info, err := b.mesh.Inspect(ctx, b.prefix+key)
 	switch {
 	case err == nil:
-		_ = probe.Unlock(ctx) // what is unconfirmed lapses
-		return false, nil
-	case errors.Is(err, lockmesh.ErrHeld):
-		return true, nil
+		return len(info.Holders)+len(info.Waiters) > 0, nil
+	case ctx.Err() != nil: // sooner than the TTL after which nobody can know for sure
+		return false, fmt.Errorf("vaultlock: %w: %w", lockmesh.ErrNoQuorum, err)
 	default:
 		return false, fmt.Errorf("vaultlock: %w", err)
 	}

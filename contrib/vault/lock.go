@@ -84,7 +84,7 @@ func (l *Lock) acquire(stopCh <-chan struct{}) (*lockmesh.Lease, error) {
 	if err == nil && lease.Err() != nil {
 		err = fmt.Errorf("vaultlock: %w", lease.Err())
 	}
-	if err == nil {
+	if err == nil && ctx.Err() == nil && !closed(stopCh) {
 		return lease, nil
 	}
 	if lost := lease.Err(); lost != nil && !errors.Is(err, lost) {
@@ -92,7 +92,7 @@ func (l *Lock) acquire(stopCh <-chan struct{}) (*lockmesh.Lease, error) {
 	}
 	l.withdraw(lease)
 	_ = lease.Unlock(context.Background()) // what is unconfirmed lapses
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || closed(stopCh) {
 		return nil, nil
 	}
 	return nil, err
@@ -157,6 +157,16 @@ func (l *Lock) Token() uint64 {
 		return 0
 	}
 	return l.lease.Token()
+}
+
+// closed reports whether the channel is. Its context hears of that a little later.
+func closed(stopCh <-chan struct{}) bool {
+	select {
+	case <-stopCh:
+		return true
+	default:
+		return false
+	}
 }
 
 // until returns a context that ends when the channel is closed. A nil channel never is.

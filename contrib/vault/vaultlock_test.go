@@ -262,6 +262,45 @@ func TestWithoutAStoredValueNothingIsHeld(t *testing.T) {
 	}
 }
 
+// A storage that is deaf to its context finishes what it does; but whoever has stopped waiting isn't given the lock any more.
+func TestALockThatIsStoppedWhileItsValueIsStoredIsNotHeld(t *testing.T) {
+	nodes := startMesh(t, "a", "b")
+	storage := inMemory(t)
+	stop := make(chan struct{})
+	l := lockWith(t, vaultlock.New(nodes[0], &faulty{storage, func(context.Context) error { close(stop); return nil }}), "a")
+	if lost, err := l.Lock(stop); lost != nil || err != nil {
+		t.Errorf("got %v, %v", lost, err)
+	}
+	wantValue(t, lockWith(t, vaultlock.New(nodes[1], storage), "read"), false, "")
+	other := lockWith(t, vaultlock.New(nodes[1], storage), "b")
+	lock(t, other)
+	if err := other.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Standbys ask for the value again and again. If they took a free lock for that, one that dies meanwhile would keep it from all for a TTL.
+func TestAskingForTheValueTakesNothing(t *testing.T) {
+	nodes := startMesh(t, "a", "b")
+	b := vaultlock.New(nodes[0], inMemory(t))
+	watch, err := nodes[1].Watch(within(t), "vault/"+key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantValue(t, lockWith(t, b, "read"), false, "")
+	l := lockWith(t, b, "a")
+	lock(t, l)
+	for event := range watch.Events() {
+		if event.Kind == lockmesh.Granted {
+			if event.Token != l.Token() {
+				t.Errorf("the lease with token %d comes before that of the lock, %d", event.Token, l.Token())
+			}
+			return
+		}
+	}
+	t.Error(watch.Err())
+}
+
 func TestALeaseThatTheStorageFindsOldIsGivenBack(t *testing.T) {
 	nodes := startMesh(t, "a")
 	storage := inMemory(t)
