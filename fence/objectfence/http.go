@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -51,7 +52,7 @@ func (h *HTTP) Get(ctx context.Context, name string) (Object, error) {
 	if !strings.HasPrefix(string(o.Version), `"`) {
 		return Object{}, fmt.Errorf("the server's ETag is %q: writes can only be made conditional on a strong one", o.Version)
 	}
-	limit := h.maxBytes()
+	limit := min(h.maxBytes(), math.MaxInt64-1) // one more shows that there is more
 	if o.Data, err = io.ReadAll(io.LimitReader(resp.Body, limit+1)); err != nil {
 		return Object{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -142,6 +143,18 @@ func TestTheProbeCanBeRepeated(t *testing.T) {
 	for range 3 {
 		must(t, objectfence.Probe(t.Context(), store, "probe"))
 	}
+}
+
+// The largest limit is how one says that there is none.
+func TestTheLargestLimitIsNone(t *testing.T) {
+	store := serve(t, &storage{}, "")
+	store.MaxBytes = math.MaxInt64
+	o := objectfence.New(store, "o")
+	must(t, o.Put(t.Context(), 6, []byte("by the new holder")))
+	if err := o.Put(t.Context(), 5, []byte("late")); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("%v", err)
+	}
+	want(t, store, 6, "by the new holder")
 }
 
 func TestNamesArePathsUnderTheBase(t *testing.T) {
