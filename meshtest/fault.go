@@ -123,8 +123,8 @@ func (m *Mesh) Wipe(name string) {
 // leases when their time is over, so others get them; the node doesn't know.
 //
 // A call into the node waits until Resume, as the whole process would: so does a goroutine of the application that asks [lockmesh.Lease.Err],
-// and that is where a stopped process would be found again. Goroutines that don't touch the node can't be stopped and go on. Don't make
-// such a call in the goroutine that is to call Resume.
+// and that is where a stopped process would be found again. Goroutines that don't touch the node can't be stopped and go on; and so may a call whose
+// context ends, since a context isn't the node's. Don't make such a call in the goroutine that is to call Resume.
 func (m *Mesh) Pause(name string) {
 	m.t.Helper()
 	defer m.take()()
