@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +23,10 @@ const doomed = 2
 
 // show is the demo: three nodes, and what is known of their ticks.
 type show struct {
-	every time.Duration
-	nodes []*node
-	news  chan report
-	say   func(who, format string, args ...any)
+	every, maxTTL time.Duration
+	nodes         []*node
+	news          chan report
+	say           func(who, format string, args ...any)
 
 	last   report               // the newest run that has begun
 	ran    map[time.Time]string // who has begun the job of a tick
@@ -52,7 +53,7 @@ type report struct {
 
 // demo starts three nodes, kills the one that runs the job the second time, and goes on until a later tick has run.
 func demo(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
-	s := &show{every: o.every, news: make(chan report), say: teller(stdout), ran: make(map[time.Time]string)}
+	s := &show{every: o.every, maxTTL: cmp.Or(o.config.MaxTTL, lockmesh.DefaultMaxTTL), news: make(chan report), say: teller(stdout), ran: make(map[time.Time]string)}
 	limit := enough + 8*o.every + o.runFor
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it has not shown everything within %v", limit))
 	var log strings.Builder // a node dies in this demo, and the others log it; that is of interest only if something fails
@@ -109,7 +110,7 @@ func (s *show) open(ctx context.Context, o *options, logger *slog.Logger) error 
 func (s *show) newNode(mesh *lockmesh.Mesh) *node {
 	n := &node{name: mesh.Name(), mesh: mesh, stop: func() {}}
 	var goOn chan struct{} // of the run under way
-	n.job = job{mesh: mesh, every: s.every}
+	n.job = job{mesh: mesh, every: s.every, maxTTL: s.maxTTL}
 	n.job.tell = func(e event) {
 		r := report{event: e, node: n, goOn: make(chan struct{})}
 		goOn = r.goOn

@@ -17,17 +17,22 @@ const key = "reports/nightly"
 // Three times decide that no tick is run twice, and they are parts of the time between two ticks:
 //
 //	every/8  clocks may differ by so much; a larger difference is a machine that needs mending
-//	every/4  so long after the tick an answer is too late, and the tick is left out here; also when this node was paused before it asked
+//	every/4  so long after the tick an answer is too late, and the tick is left out here; also when this node was paused before it asked. And no more than
+//	         half a MaxTTL: see below
 //	every/2  after it was granted, the lock is kept from everyone for so long, however short the job is (WithMinHold)
 //
 // So the last node has its answer 3/8 after the first has asked, at the latest, when the lock is still kept from it. And the lock is free again 7/8 after
 // the first has asked, at the latest, which is before anyone asks for the next tick. A job that goes on for longer keeps its lock, and the next tick is
 // left out.
+//
+// Of what is kept from everyone the voters keep no more than MaxTTL; the rest ends when the node does that has run the job. So where ticks are further apart than
+// two MaxTTL, answers are too late after half a MaxTTL, and clocks should differ by no more than half of that.
 type job struct {
-	mesh  *lockmesh.Mesh
-	every time.Duration
-	late  time.Duration // how far this node's clock is behind; for the demo, in which all have the same
-	tell  func(event)
+	mesh   *lockmesh.Mesh
+	every  time.Duration
+	maxTTL time.Duration // the mesh's
+	late   time.Duration // how far this node's clock is behind; for the demo, in which all have the same
+	tell   func(event)
 	// work does the job. ctx ends, with its cause, when the lock is lost. The token goes along to whatever the job writes to.
 	work func(ctx context.Context, tick time.Time, token uint64) error
 }
@@ -49,7 +54,7 @@ func (j *job) run(ctx context.Context) error {
 
 // attempt runs the job of one tick unless another node does.
 func (j *job) attempt(ctx context.Context, tick time.Time) error {
-	asking, cancel := context.WithDeadline(ctx, tick.Add(j.late+j.every/4))
+	asking, cancel := context.WithDeadline(ctx, tick.Add(j.late+min(j.every/4, j.maxTTL/2)))
 	defer cancel()
 	lease, err := j.mesh.TryLock(asking, key, lockmesh.WithMinHold(j.every/2), lockmesh.WithValue([]byte(clock(tick))))
 	if err != nil {

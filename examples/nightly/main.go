@@ -11,6 +11,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -68,7 +69,7 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 	say := teller(stdout)
 	say(mesh.Name(), "listens on %s", mesh.Addr())
 	j := &job{
-		mesh: mesh, every: o.every,
+		mesh: mesh, every: o.every, maxTTL: cmp.Or(o.config.MaxTTL, lockmesh.DefaultMaxTTL),
 		tell: func(e event) { say(mesh.Name(), "%s", e) },
 		work: func(ctx context.Context, _ time.Time, _ uint64) error { return writeReport(ctx, o.every) },
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/exampletest"
+	"github.com/lockmesh/lockmesh/meshtest"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
@@ -133,7 +134,7 @@ func TestATickThatIsLongPastIsLeftOut(t *testing.T) {
 	}
 	var told []event
 	j := &job{
-		mesh: mesh, every: time.Hour, tell: func(e event) { told = append(told, e) },
+		mesh: mesh, every: time.Hour, maxTTL: time.Hour, tell: func(e event) { told = append(told, e) },
 		work: func(context.Context, time.Time, uint64) error { return nil },
 	}
 	for _, c := range []struct {
@@ -149,6 +150,38 @@ func TestATickThatIsLongPastIsLeftOut(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("a tick of %v ago: %v, %v, want %v", c.ago, got, err, c.want)
 		}
+	}
+}
+
+// Of a long interval nobody keeps a part that is longer than MaxTTL when the node is gone that has run the job.
+func TestATickIsRunOnceThoughItsNodeIsGoneAfterwards(t *testing.T) {
+	for what, end := range map[string]func(m *meshtest.Mesh){
+		"it dies":   func(m *meshtest.Mesh) { m.Crash("a") },
+		"it leaves": func(m *meshtest.Mesh) { _ = m.Node("a").Leave(context.Background()) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+				const every = time.Hour
+				runs := 0
+				newJob := func(name string, late time.Duration) *job {
+					mesh := m.Node(name)
+					return &job{
+						mesh: mesh, every: every, maxTTL: lockmesh.DefaultMaxTTL, late: late, tell: func(event) {},
+						work: func(context.Context, time.Time, uint64) error { runs++; return nil },
+					}
+				}
+				tick := time.Now()
+				_ = newJob("a", 0).attempt(t.Context(), tick)
+				end(m)
+				for time.Since(tick) < every-time.Minute { // whenever another comes to it
+					_ = newJob("b", 0).attempt(t.Context(), tick)
+					time.Sleep(time.Second)
+				}
+				if runs != 1 {
+					t.Errorf("%d runs", runs)
+				}
+			})
+		})
 	}
 }
 
