@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"slices"
@@ -68,7 +69,7 @@ func (v *view) permits() []Event {
 			all = append(all, e)
 		}
 	}
-	slices.SortFunc(all, func(a, b Event) int { return int(int64(a.Token) - int64(b.Token)) })
+	slices.SortFunc(all, func(a, b Event) int { return cmp.Compare(a.Token, b.Token) }) // the difference of two tokens fits no int of 32 bits
 	return all
 }
 
