@@ -38,7 +38,8 @@ func open(files files, path string) (*Dir, error) {
 		return nil, &Error{Path: path, Reason: ErrIO, Text: "the working directory isn't known", Err: err, Advice: "name the directory by its full path"}
 	}
 	d := &Dir{path: abs, files: files}
-	if err := d.makeDir(abs); err != nil {
+	_, err = files.lstat(d.in(stateFile))
+	if err := d.makeDir(abs, err == nil); err != nil {
 		return nil, err
 	}
 	if err := d.takeLock(); err != nil {
@@ -53,28 +54,39 @@ func open(files files, path string) (*Dir, error) {
 
 func (d *Dir) in(name string) string { return filepath.Join(d.path, name) }
 
-// makeDir makes a directory and those above it, each synced into the one above: else the first loss of power would take the state with it.
-func (d *Dir) makeDir(path string) error {
+// makeDir makes a directory and those above it, each synced into the one above: else the first loss of power would take the state with it. One that is there
+// is synced, too, unless a state was kept in it: whoever made it may have been killed, or have failed, in between.
+func (d *Dir) makeDir(path string, kept bool) error {
 	info, err := d.files.stat(path)
+	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
-	case err == nil && info.IsDir():
-		return nil
-	case err == nil:
-		return &Error{Path: path, Reason: ErrIO, Text: "it is a file, not a directory", Advice: adviceDir}
-	case !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !missing:
 		return &Error{Path: path, Reason: ErrIO, Text: "it can't be reached", Err: err, Advice: adviceDir}
+	case err == nil && !info.IsDir():
+		return &Error{Path: path, Reason: ErrIO, Text: "it is a file, not a directory", Advice: adviceDir}
+	case err == nil && kept:
+		return nil
 	}
 	above := filepath.Dir(path)
-	if above == path {
+	switch {
+	case above != path:
+	case missing:
 		return &Error{Path: path, Reason: ErrIO, Text: "it isn't there", Err: err, Advice: adviceDir}
+	default:
+		return nil
 	}
-	if err := d.makeDir(above); err != nil {
+	if err := d.makeDir(above, kept); err != nil {
 		return err
 	}
-	if err := d.files.mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) { // two that start at once both make it; the lock decides
-		return &Error{Path: path, Reason: ErrIO, Text: "it can't be made", Err: err, Advice: adviceDir}
+	if missing {
+		if err := d.files.mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) { // two that start at once both make it; the lock decides
+			return &Error{Path: path, Reason: ErrIO, Text: "it can't be made", Err: err, Advice: adviceDir}
+		}
 	}
-	if err := d.files.syncDir(above); err != nil && !errors.Is(err, fs.ErrPermission) { // it may be one in which we can make what we can't list
+	switch err := d.files.syncDir(above); {
+	case err == nil, errors.Is(err, fs.ErrPermission): // it may be one in which we can make what we can't list
+	case !missing && readOnly(err): // nobody has made anything there
+	default:
 		return &Error{Path: above, Reason: ErrIO, Text: "what was made in it can't be synced", Err: err, Advice: adviceSyncDir}
 	}
 	return nil

@@ -23,3 +23,6 @@ func syncDir(path string) error {
 	}
 	return nil
 }
+
+// readOnly reports whether a file system couldn't be written since it is mounted so.
+func readOnly(err error) bool { return errors.Is(err, unix.EROFS) }

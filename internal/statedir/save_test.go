@@ -145,6 +145,43 @@ func TestAStateInADirectoryJustMadeOutlivesALossOfPower(t *testing.T) {
 	}
 }
 
+// Who makes the directory may be killed, or fail, before it is synced into the one above. The next one finds it there, and must not take that for safe.
+func TestAStateInADirectoryMadeByAnEarlierTryOutlivesALossOfPower(t *testing.T) {
+	broken := errors.New("input/output error")
+	for k, done := 0, false; !done; k++ {
+		for how, spoil := range map[string]func(m *memory){
+			"stopped": func(m *memory) { m.stopAt = k },
+			"failed": func(m *memory) {
+				m.fail = func(string, string) error {
+					if len(m.steps) == k+1 {
+						return broken
+					}
+					return nil
+				}
+			},
+		} {
+			m := newMemory()
+			spoil(m)
+			if d, err := open(m, where); err == nil {
+				done = true
+				d.Close()
+			}
+			tried := strings.Join(m.steps, ", ")
+			m.stopAt, m.fail, m.held = -1, nil, map[string]bool{}
+			d := mustOpen(t, m)
+			mustLoad(t, d)
+			if err := d.Save(fresh()); err != nil {
+				t.Fatal(err)
+			}
+			for label, after := range m.restarts() {
+				if st := mustLoad(t, mustOpen(t, after)); !same(st, fresh()) {
+					t.Errorf("%s: %s; then saved, %s: loads %+v", how, tried, label, st)
+				}
+			}
+		}
+	}
+}
+
 func TestAFailedSaveLeavesTheOldStateAndSavingAgainMendsIt(t *testing.T) {
 	full, broken, readOnly := errors.New("no space left on device"), errors.New("input/output error"), errors.New("read-only file system")
 	for _, c := range []struct {
