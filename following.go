@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
@@ -113,12 +114,13 @@ func electorNames(voters []vote.Elector) []string {
 
 // keeper writes the node's state into its directory, so that a slow disk holds nobody up but itself. One goroutine runs it, and owns the directory.
 type keeper struct {
-	m      *Mesh
-	dir    world.StateDir
-	states chan vote.State // capacity 1: the node has one save under way at most
-	addrs  chan []string   // capacity 1: where others are; the newest replaces what wasn't written yet
-	done   chan struct{}
-	err    error // of closing the directory; written before done is closed
+	m       *Mesh
+	dir     world.StateDir
+	states  chan vote.State // capacity 1: the node has one save under way at most
+	addrs   chan []string   // capacity 1: where others are; the newest replaces what wasn't written yet
+	unnoted atomic.Bool     // the last addresses couldn't be written
+	done    chan struct{}
+	err     error // of closing the directory; written before done is closed
 }
 
 func newKeeper(m *Mesh, dir world.StateDir) *keeper {
@@ -142,7 +144,8 @@ func (k *keeper) run() {
 			loop.box.post(true, func(now vote.Now) { loop.saved(now, state.Writes, failed) })
 		case addrs := <-k.addrs:
 			if err := k.dir.SavePeers(addrs); err != nil {
-				k.m.log.Debug("where others are can't be noted", "error", err)
+				k.m.log.Debug("where others are can't be noted; will keep trying", "error", err)
+				k.unnoted.Store(true)
 			}
 		}
 	}
@@ -213,7 +216,7 @@ func (c *crier) note(members []member.Member) {
 		}
 	}
 	slices.Sort(addrs)
-	if len(addrs) == 0 || slices.Equal(addrs, c.noted) {
+	if len(addrs) == 0 || slices.Equal(addrs, c.noted) && !c.m.keeper.unnoted.Swap(false) {
 		return
 	}
 	c.noted = addrs
