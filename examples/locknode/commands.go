@@ -18,6 +18,11 @@ func (n *node) obey(ctx context.Context, in io.Reader) {
 		word, key, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
 		n.command(ctx, word, strings.TrimSpace(key))
 	}
+	if err := lines.Err(); err != nil { // such as a line that is too long: where the next command begins isn't known
+		n.out.print(event{Event: "error", Op: "commands", Text: fmt.Sprintf("the standard input can't be read any more, so this node leaves: %v", err)})
+		n.end(errStuck)
+		return
+	}
 	n.end(errDone)
 }
 
