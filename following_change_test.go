@@ -556,3 +556,27 @@ func TestAStateDirectoryThatIsNotThisNodesKeepsItFromStarting(t *testing.T) {
 }
 
 func (l *loop) dirID() uint64 { return uint64(l.voting.self.Dir) }
+
+// A voter takes its time to leave. Who waits for it to be ready mustn't wait as long, or hear that it is: no call is taken any more.
+func TestReadyEndsWhenLeaveBegins(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.foundAll()
+		w.crash("b")
+		w.crash("c")
+		a := w.nodes["a"]
+		w.until("a", "no majority", func(s ElectorateStatus) bool { return !s.Ready })
+		waited := make(chan error, 1)
+		go func() { waited <- a.Ready(t.Context()) }()
+		synctest.Wait()
+		left := make(chan error, 1)
+		go func() { left <- a.Leave(t.Context()) }()
+		synctest.Wait()
+		select {
+		case err := <-waited:
+			wantIs(t, err, ErrClosed)
+		default:
+			t.Error("Ready still waits though the node is leaving")
+		}
+		wantIs(t, <-left, ErrVoter)
+	})
+}

@@ -629,6 +629,10 @@ func (l *loop) giveAllBack(now vote.Now, gone chan<- error) {
 	l.leaving = true
 	// The calls first: a lease is passed on to whoever waits for it here.
 	l.failAll(now, func(c *call) { c.result <- result{err: c.error(ErrClosed, "this node is leaving", nil)} })
+	for w := range l.awaiting {
+		w.result <- &Error{Op: "ready", Reason: ErrClosed, Text: "this node is leaving"}
+	}
+	clear(l.awaiting)
 	for _, lease := range l.held.m {
 		lease.end(&errReleased) // no matter if it has ended otherwise just now: it is over
 		l.release(now, lease)
