@@ -108,7 +108,8 @@ type Config struct {
 
 	// MaxVoters is how large the electorate grows that follows the living, at most the constant of the same name. It is odd in effect: an even
 	// number survives no more than the odd number below it. Set it alike on all nodes: where it differs, the smallest
-	// of those that are there counts. Only with StateDir. Default 7.
+	// of those that are there counts. An electorate that is larger is made smaller, but never smaller than three for this. Only with
+	// StateDir. Default 7.
 	MaxVoters int
 
 	// MaxTTL bounds for how long a lease can outlive its holder's last word, on every node, from MinTTL to LongestTTL. A voter that has

@@ -225,7 +225,9 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 		slices.SortFunc(stay, vote.Elector.Compare)
 	}
 	in = in[:min(len(in), vote.MaxVoters-len(e.Voters))] // both halves of a joint electorate together are bounded, too
-	size := min(len(stay)+len(in), m.most())
+	// A limit of one or two doesn't make the many so few: of two none may be lost, and one would never come about, so that nobody were voted out any more.
+	most := max(m.most(), min(len(e.Voters), 3))
+	size := min(len(stay)+len(in), most)
 	switch {
 	case len(e.Voters) == 1 && size < 3: // one hands over to one
 		size = min(size, 1)
@@ -241,8 +243,8 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	for len(stay) > size {
 		i := m.leastWanted(stay)
 		why := "an even electorate survives no more"
-		if len(stay) > m.most() {
-			why = fmt.Sprintf("there may be %d", m.most())
+		if len(stay) > most {
+			why = fmt.Sprintf("there may be %d", most)
 		}
 		reasons = append(reasons, fmt.Sprintf("%s stands by (%s)", stay[i].Name, why))
 		stay = slices.Delete(stay, i, i+1)

@@ -168,6 +168,13 @@ func TestTarget(t *testing.T) {
 		{"there are too many", "a b c d e", "b c d e", "a b c", "e stands by (there may be 3), d stands by (there may be 3)", 3},
 		{"too many, and one is gone", "a b c d e", "b c d e=gone f", "a b c", "e out (it is gone), d stands by (there may be 3)", 3},
 		{"two may be as many as there may be", "a b", "b c", "", "", 2},
+		{"three stay three, though there may be two, of whom none may be lost", "a b c", "b c", "", "", 2},
+		{"five aren't made fewer than three", "a b c d e", "b c d e", "a b c", "e stands by (there may be 3), d stands by (there may be 3)", 2},
+		{"nor where there may be one", "a b c d e", "b c d e", "a b c", "e stands by (there may be 3), d stands by (there may be 3)", 1},
+		{"where there may be one, who is gone is voted out all the same", "a b c", "b c=gone d", "a b d", "c out (it is gone), d in", 1},
+		{"and with nobody else", "a b c", "b c=gone", "a b", "c out (it is gone)", 1},
+		{"and of two", "a b", "b=gone c", "a c", "b out (it is gone), c in", 1},
+		{"one alone may stay alone", "a", "b c", "", "", 1},
 
 		{"one of three is gone", "a b c", "b c=gone", "a b", "c out (it is gone)", 0},
 		{"and there is another", "a b c", "b c=gone d", "a b d", "c out (it is gone), d in", 0},
