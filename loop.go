@@ -644,6 +644,9 @@ func (l *loop) leaveError() error {
 	if l.unheard == 0 {
 		return nil
 	}
+	if l.unheard == 1 {
+		return &Error{Op: "leave", Reason: ErrNoQuorum, Text: "one release is unconfirmed: " + l.why}
+	}
 	return &Error{Op: "leave", Reason: ErrNoQuorum, Text: fmt.Sprintf("%d releases are unconfirmed; of the last, %s", l.unheard, l.why)}
 }
 

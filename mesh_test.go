@@ -91,9 +91,10 @@ func TestLeaveWithoutAMajorityEndsAndSaysSo(t *testing.T) {
 		name  string
 		bound time.Duration
 		is    error
+		says  string
 	}{
-		{"when its context ends", time.Second, context.DeadlineExceeded},
-		{"after one TTL", time.Hour, ErrNoQuorum},
+		{"when its context ends", time.Second, context.DeadlineExceeded, "not all leases are confirmed to be released"},
+		{"after one TTL", time.Hour, ErrNoQuorum, "one release is unconfirmed: 1 of 3"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *wire) {
@@ -108,7 +109,11 @@ func TestLeaveWithoutAMajorityEndsAndSaysSo(t *testing.T) {
 					waited <- time.Since(began)
 				}()
 				synctest.Wait()
-				wantIs(t, a.Leave(within(t, row.bound)), row.is)
+				err := a.Leave(within(t, row.bound))
+				wantIs(t, err, row.is)
+				if !strings.Contains(err.Error(), row.says) {
+					t.Errorf("%v: it doesn't say %q", err, row.says)
+				}
 				if d := <-waited; d > time.Millisecond {
 					t.Errorf("a call under way ended after %v", d)
 				}
