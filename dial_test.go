@@ -73,3 +73,20 @@ func TestALinkThatEndsAtOnceIsNotDialedAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// Another mesh's node may be at a configured address, and be called like a voter. The voter must be found all the same, where it takes this node in.
+func TestAStrangerCalledLikeAVoterDoesNotHideIt(t *testing.T) {
+	for _, elsewhere := range []string{"10.0.0.1:1", "10.0.0.99:7950"} { // greeted before the voter, and after
+		inBubble(t, func(t *testing.T, w *wire) {
+			w.SilenceGossip()
+			voters := []string{"a", "b", "c"}
+			w.join("b", voters, func(c *Config) { c.Bind, c.Peers, c.MaxTTL = elsewhere, nil, time.Minute })
+			w.join("b", voters, nil)
+			a := w.join("a", voters, func(c *Config) { c.Peers = append(c.Peers, elsewhere) })
+			time.Sleep(time.Minute)
+			if v := a.Status().Electorate.Voters[1]; v.State != VoterReachable {
+				t.Errorf("with another b at %s: %+v", elsewhere, v)
+			}
+		})
+	}
+}

@@ -121,6 +121,12 @@ func (g *greeter) round(ctx context.Context) {
 		return
 	}
 	accepted := 0
+	welcome := make(map[vote.NodeID]bool) // who takes this node in
+	for _, r := range results {
+		if r.err == nil {
+			welcome[r.who.Node] = true
+		}
+	}
 	var refused *refusal
 	for _, r := range results {
 		var no *transport.RefusedError
@@ -134,8 +140,10 @@ func (g *greeter) round(ctx context.Context) {
 			g.found(r.who.Node, r.addr)
 		case errors.As(r.err, &no):
 			g.warn(r.addr, no)
-			// The voter's own dialer hears the refusal, too, and reports it.
-			g.found(no.Peer, r.addr)
+			// The voter's own dialer hears the refusal, too, and reports it; unless a stranger of another mesh is only called like the voter.
+			if !welcome[no.Peer] {
+				g.found(no.Peer, r.addr)
+			}
 			refused = &refusal{no.Reason, fmt.Sprintf(
 				"its address is unknown, since every peer that answered refuses this node; %s at %s: %s", peerName(no.Peer), r.addr, no.Text)}
 		}
