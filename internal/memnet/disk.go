@@ -83,7 +83,9 @@ func (s *stateDir) Peers() []string {
 func (s *stateDir) SavePeers(addrs []string) error {
 	s.process.lock()
 	defer s.process.net.mu.Unlock()
-	s.disk.peers = addrs
+	if s.disk.fault == nil {
+		s.disk.peers = addrs
+	}
 	return s.disk.fault
 }
 

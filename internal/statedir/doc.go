@@ -8,6 +8,8 @@
 //	lock       locked for as long as the directory is open; never removed, since two processes could then lock two files of one name
 //	state      the state
 //	state.tmp  the next state while it is written; one that a crash has left is ignored, and removed by Open
+//	peers      where other nodes were, one address a line: a hint, see SavePeers
+//	peers.tmp  the next of those; one that a crash has left is ignored, and removed by the next SavePeers
 //
 // # The file
 //
