@@ -117,11 +117,10 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 // agreed returns ErrPermits if others are known to use the key with another number: as many counts as are asked for here aren't all that they
 // need. A view doesn't show the number.
 func (l *CountDownLatch) agreed(ctx context.Context, op string) error {
-	info, err := l.mesh.Inspect(ctx, l.key)
-	if err != nil || info.Permits == 0 { // nobody can say, or nobody uses it any more
-		return nil
+	if info, err := l.mesh.Inspect(ctx, l.key); err == nil && info.Permits != 0 { // else nobody can say, or nobody uses it any more
+		return l.differs(op, info.Permits)
 	}
-	return l.differs(op, info.Permits)
+	return nil
 }
 
 // differs returns ErrPermits unless others use the key with the same number.
