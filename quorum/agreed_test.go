@@ -6,21 +6,28 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A voter that has voted may die while the request waits. With what it proposed no majority stands then; with what another one proposed there is one.
-func TestAMajorityThatAgreesButIsNotCoveredHoldsNobodyUp(t *testing.T) {
-	b := as(t, "v0", 3)
-	n := b.put("k")
+// dies has the third of three voters vote for a new request and die; then time goes by until that vote is covered no more. It returns the request, and what lets
+// more than a TTL go by in which the two that are left acknowledge refreshes.
+func dies(b *bench, token vote.Token) (n vote.Number, refreshed func()) {
+	n = b.put("k")
 	b.pass(spareMax) // all are asked
-	b.promise("v2", n, 1, 1000)
+	b.promise("v2", n, 1, token)
 	b.q.Unlink(b.now, b.place("v2"))
-	refreshed := func() {
+	refreshed = func() {
 		for range vote.RefreshesPerTTL + 1 {
 			b.pass(b.q.refreshAt.Sub(b.now.Fast))
 			b.ack("v0", nil)
 			b.ack("v1", nil)
 		}
 	}
-	refreshed() // v2 is gone for longer than its vote stands
+	refreshed()
+	return n, refreshed
+}
+
+// A voter that has voted may die while the request waits. With what it proposed no majority stands then; with what another one proposed there is one.
+func TestAMajorityThatAgreesButIsNotCoveredHoldsNobodyUp(t *testing.T) {
+	b := as(t, "v0", 3)
+	n, refreshed := dies(b, 1000)
 	b.promise("v1", n, 1, 5000)
 	b.told("v0")
 	b.promise("v0", n, 1, 1000)
@@ -39,24 +46,14 @@ func TestAMajorityThatAgreesButIsNotCoveredHoldsNobodyUp(t *testing.T) {
 // The same when the voter that is left has proposed less than the others.
 func TestAVoterThatProposedLessIsBroughtToTheTokenOfAMajorityThatIsNotCovered(t *testing.T) {
 	b := as(t, "v0", 3)
-	n := b.put("k")
-	b.pass(spareMax)
-	b.promise("v2", n, 1, 5000)
-	b.q.Unlink(b.now, b.place("v2"))
-	refreshed := func() {
-		for range vote.RefreshesPerTTL + 1 {
-			b.pass(b.q.refreshAt.Sub(b.now.Fast))
-			b.ack("v0", nil)
-			b.ack("v1", nil)
-		}
-	}
-	refreshed() // v2 is gone for longer than its vote stands
+	n, refreshed := dies(b, 5000)
 	b.promise("v0", n, 1, 5000)
 	b.told("v1")
 	b.promise("v1", n, 1, 1000)
 	b.granted(n, false)
 	if got := b.told("v1"); got != "confirm" {
-		t.Fatalf("v1 was told %q", got)
+		refreshed()
+		t.Fatalf("v1 was told %q, and %q in the next TTL", got, b.told("v1"))
 	}
 	b.say("v1", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
 	b.granted(n, true)
