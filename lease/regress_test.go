@@ -198,3 +198,20 @@ func TestAReaderThatIsForgivenPassesTheWriter(t *testing.T) {
 	wants(t, c.said(t, "a confirms 1 serial=3 token=2000065 won"), "c: taken 1")
 	wants(t, c.said(t, "c refreshes received=3 trip=1"), "c: promise 1")
 }
+
+// A TryLock that was told of a ghost stands before the one that has the vote back, so that one is asked whether it must have it.
+func TestATryLockThatWasToldOfAGhostAsksWhoeverHasTheVoteBack(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "b opens", "a opens", "a asks 1:k at=10 length=100ms delay=800ms", "a extends 1 serial=1", "b asks 1:k at=5 try")
+	wants(t, c.said(t, "pass 110ms"), "b: taken 1", "a: promise 1 serial=2", "a: inquire 1 serial=2")
+	wants(t, c.said(t, "a yields 1 serial=2"), "b: promise 1")
+}
+
+// Only a lease waits for another lease to leave its slot. A request that hasn't won is given another one at once, and may win that.
+func TestARequestDoesNotWaitForLeasesToChangePlaces(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "b opens", "a opens")
+	wants(t, c.said(t, "b asks 1:k permits=4 at=5"), "b: promise 1 serial=1 slot=3")
+	wants(t, c.said(t, "b confirms 1 serial=1 slot=4 token=2000001 won", "a asks 1:k at=10 permits=4"), "a: promise 1 serial=2 slot=4")
+	wants(t, c.said(t, "a yields 1 serial=2 slot=3"), "a: promise 1 serial=3 slot=4")
+}
