@@ -10,16 +10,17 @@ SECONDS  ?= 60
 SOAK     ?= 4h
 KEYS     ?= 5000000
 FUZZTIME ?= 60s
-FOR      ?= 50s
+FOR      ?=
+N        ?= 10
 COUNT    ?= 6
 BENCH    ?= bench/out
 ARGS     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test race contrib peers lint fmt fuzz sim soak pages explore mutants chaos bench bench-core benchmarks cost cross ci quickstart
+.PHONY: help test race contrib peers lint fmt fuzz sim soak pages explore mutants chaos bench bench-core benchmarks cost cross ci hunt gate-under-load quickstart
 
 help: ## lists the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## runs all tests, real processes included
 	$(GO) test ./...
@@ -36,8 +37,8 @@ peers: ## examines etcd and Redlock with locktest, in bench: a minute
 	cd bench && $(GO) test -count=1 -v ./...
 
 lint: ## vets and lints; the first time builds golangci-lint, which takes minutes
-	$(GO) vet ./...
-	$(GO) run $(LINT) run ./...
+	$(GO) vet -tags hunt ./...
+	$(GO) run $(LINT) run --build-tags hunt ./...
 
 fmt: ## formats all code
 	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
@@ -57,8 +58,8 @@ soak: ## runs simulated meshes for SOAK (4h) from SEED on, within the assumption
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -lingering
 
 explore: ## explores every order of events within small limits, and wider ones: locks for FOR (50s), then changes of an electorate for as long
-	$(GO) run ./sim/cmd/lockmesh-explore -for $(FOR)
-	$(GO) run ./sim/cmd/lockmesh-explore -electorate -for $(FOR)
+	$(GO) run ./sim/cmd/lockmesh-explore -for $(or $(FOR),50s)
+	$(GO) run ./sim/cmd/lockmesh-explore -electorate -for $(or $(FOR),50s)
 
 pages: ## holds every output in docs/planning.md and docs/performance.md against what the command prints
 	LOCKMESH_PAGES=1 $(GO) test ./sim/cmd/... -run "PlanningPage|PerformancePage" -count=1
@@ -67,7 +68,7 @@ mutants: ## breaks each rule of the protocol in turn, and tells which check find
 	LOCKMESH_MUTANTS=1 $(GO) test ./sim ./sim/explore ./sim/explore/elect ./sim/explore/span -run Mutant -count=1 -timeout 30m -v
 
 chaos: ## kills, stops and restarts real processes, three times over
-	$(GO) test ./internal/proctest -count=3 -timeout 30m -v
+	$(GO) test -tags hunt ./internal/proctest -count=3 -timeout 30m -v
 
 bench: ## compares lockmesh with Redis and etcd, and with what no service can go below, into BENCH (bench/out): twenty minutes; ARGS="-rounds 1" and the like make it less
 	cd bench && $(GO) run ./cmd/lockbench -out $(abspath $(BENCH)) $(ARGS)
@@ -84,8 +85,14 @@ cost: ## tells what locks cost in messages and rounds as nodes, voters and lease
 cross: ## builds and vets for every supported system
 	./.ci/cross
 
-ci: ## does all that CI does
+ci: ## the gate, as CI runs it: is this commit right? Under 8 minutes
 	./.ci/run
+
+hunt: ## hunts for faults that are not known yet, with fresh randomness: for FOR (30m, say), or each hunt once; ARGS="-cores 1 seeds" and the like choose
+	./.ci/hunt $(if $(FOR),-for $(FOR)) $(ARGS)
+
+gate-under-load: ## runs the gate N (10) times beside two processes that burn a core each
+	./.ci/under-load $(N)
 
 quickstart: ## runs the tour: three nodes, a crash, a takeover, a restart
 	$(GO) run ./examples/quickstart

@@ -95,79 +95,39 @@ func TestAHeldLeaseTakesLittleMemoryAtItsHolder(t *testing.T) {
 	})
 }
 
+// One node is its mesh's only voter, so a lock and its unlocking run in the test's goroutine alone: no
+// other goroutine can add an allocation. What locks of a mesh cost over sockets is for a benchmark
+// (BenchmarkLockOverSockets), since there the scheduler decides how many messages share a packet.
 func TestALockTakesFewAllocations(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates for itself")
 	}
 	const most = 6
-	for name, ctx := range map[string]context.Context{"a context that can't end": context.Background(), "a context that can": t.Context()} {
+	for name, background := range map[string]bool{"a context that can't end": true, "a context that can": false} {
 		t.Run(name, func(t *testing.T) {
-			m, err := Join(t.Context(), Config{Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a"}, MaxTTL: loopTTL, Insecure: true, Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer m.Close()
-			if err := m.Ready(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			n := testing.AllocsPerRun(2000, func() {
-				lease, err := m.Lock(ctx, "a-key-of-thirty-two-bytes-length")
-				if err != nil {
+			inBubble(t, func(t *testing.T, w *wire) {
+				ctx := t.Context()
+				if background {
+					ctx = context.Background()
+				}
+				m := w.join("a", []string{"a"}, nil)
+				if err := m.Ready(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if err := lease.Unlock(ctx); err != nil {
-					t.Fatal(err)
-				}
-			})
-			t.Logf("%v allocations", n)
-			if n > most {
-				t.Errorf("%v allocations for a lock and its unlocking; at most %d are wanted", n, most)
-			}
-		})
-	}
-}
-
-// Over sockets, and with what the voters allocate as well, since all nodes are in this process: a node makes the key of each request that it reads.
-func TestALockOfAMeshTakesFewAllocations(t *testing.T) {
-	if raced {
-		t.Skip("the race detector allocates for itself")
-	}
-	const most = 6
-	nodes := map[string]*Mesh{}
-	first := ""
-	for _, name := range []string{"a", "b", "c", "d"} {
-		cfg := Config{Name: name, Bind: "127.0.0.1:0", Voters: []string{"a", "b", "c"}, MaxTTL: calmTTL, Insecure: true, Logger: slog.New(slog.DiscardHandler)}
-		if first != "" {
-			cfg.Peers = []string{first}
-		}
-		m, err := Join(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Close()
-		if first == "" {
-			first = m.Addr()
-		}
-		nodes[name] = m
-	}
-	for name, who := range map[string]string{"a": "a voter", "d": "a node that doesn't vote"} {
-		t.Run(who, func(t *testing.T) {
-			if err := nodes[name].Ready(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			n := testing.AllocsPerRun(2000, func() {
-				lease, err := nodes[name].Lock(t.Context(), "a-key-of-thirty-two-bytes-length")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := lease.Unlock(t.Context()); err != nil {
-					t.Fatal(err)
+				n := testing.AllocsPerRun(2000, func() {
+					lease, err := m.Lock(ctx, "a-key-of-thirty-two-bytes-length")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := lease.Unlock(ctx); err != nil {
+						t.Fatal(err)
+					}
+				})
+				t.Logf("%v allocations", n)
+				if n > most {
+					t.Errorf("%v allocations for a lock and its unlocking; at most %d are wanted", n, most)
 				}
 			})
-			t.Logf("%v allocations", n)
-			if n > most {
-				t.Errorf("%v allocations of all nodes for a lock and its unlocking; at most %d are wanted", n, most)
-			}
 		})
 	}
 }

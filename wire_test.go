@@ -6,6 +6,7 @@ import (
 	"maps"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/memnet"
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -21,11 +22,21 @@ type wire struct {
 	clocks  map[*Mesh]*memnet.Clock
 }
 
-// inBubble runs a test in a bubble with a network. What is still open at its end is closed.
+// inBubble runs a test in a bubble with a network on which messages take no time. What is still
+// open at the test's end is closed.
 func inBubble(t *testing.T, f func(t *testing.T, w *wire)) {
 	t.Helper()
+	inBubbleOver(t, 0, f)
+}
+
+// inBubbleOver is inBubble on a network on which each message takes as long as latency says.
+func inBubbleOver(t *testing.T, latency time.Duration, f func(t *testing.T, w *wire)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{Network: memnet.New(0), t: t, stalled: make(map[string]bool), clocks: make(map[*Mesh]*memnet.Clock)}
+		w := &wire{
+			Network: memnet.New(latency), t: t,
+			stalled: make(map[string]bool), clocks: make(map[*Mesh]*memnet.Clock),
+		}
 		defer func() {
 			for _, m := range w.meshes {
 				if err := m.Close(); err != nil {

@@ -89,6 +89,10 @@ func (l *lab) trio(change ...func(*Config)) (a, b, c *node) {
 	return a, b, c
 }
 
+// inTheEnd is a bound for what is no promise about time: gossip draws at random whom it tells next, so
+// no shorter bound holds each time.
+const inTheEnd = 2 * time.Minute
+
 // within lets time pass until the claim holds.
 func (l *lab) within(d time.Duration, claim string, holds func() bool) time.Duration {
 	l.t.Helper()
@@ -516,16 +520,15 @@ func TestASlowHandlerHoldsNobodyUpAndEndsUpWithTheTruth(t *testing.T) {
 		b := l.start("b", 2, addr(2))
 		for life := vote.Life(10); life < 100; life++ { // more changes than anything has room for
 			c := l.start("c", life, addr(3))
-			l.within(5*time.Second, "a sees each life in time", func() bool { return a.member("c").Life == life })
+			l.within(inTheEnd, "a sees each life", func() bool { return a.member("c").Life == life })
 			c.Close()
 		}
-		l.within(5*time.Second, "b sees the end", func() bool { return b.member("c").State == Failed })
-		time.Sleep(30 * time.Second)
-		mu.Lock()
-		defer mu.Unlock()
-		if last["c"].State != Failed || last["c"].Life != 99 {
-			t.Errorf("the last word on c is %v", last["c"])
-		}
+		l.within(inTheEnd, "b sees the end", func() bool { return b.member("c").State == Failed })
+		l.within(inTheEnd, "a's handler is told the end", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return last["c"].State == Failed && last["c"].Life == 99
+		})
 	})
 }
 

@@ -35,13 +35,14 @@ func (s *story) next(ctx context.Context) (grant, error) {
 	}
 }
 
-// release lets the worker unlock after a while, if its lease still holds by then.
+// release lets the worker unlock after a while. A lease can be lost by then, where the machine was so
+// busy that the node didn't run for a second or more; the worker was told, and asks for the lock anew.
 func (s *story) release(ctx context.Context, g grant, d time.Duration) error {
 	if err := pause(ctx, d); err != nil {
 		return err
 	}
 	if err := g.lease.Err(); err != nil {
-		return fmt.Errorf("node %s lost its lease though it is alive: %w", g.node.name, err)
+		s.say("lost", "node %s: %v", g.node.name, err)
 	}
 	close(g.goOn)
 	return nil

@@ -23,9 +23,6 @@ func (n *node) voters() string {
 // votes reports whether the node's own voter counts, as the node itself sees it.
 func (n *node) votes() bool { return n.ownVoter().State == lockmesh.VoterReachable }
 
-// isQuiet reports whether the node's own voter is still quiet.
-func (n *node) isQuiet() bool { return n.ownVoter().State == lockmesh.VoterQuiet }
-
 func (n *node) ownVoter() lockmesh.VoterStatus {
 	for _, v := range n.mesh.Status().Electorate.Voters {
 		if v.Name == n.name {

@@ -70,8 +70,8 @@ func (n *node) workOnce(ctx context.Context) bool {
 	select {
 	case <-g.goOn:
 		return true
-	case <-lease.Done(): // lost, since the node was killed
-		return false
+	case <-lease.Done(): // lost; if the node was killed, its next Lock says so
+		return true
 	case <-ctx.Done():
 		return false
 	}

@@ -10,43 +10,6 @@ import (
 	"time"
 )
 
-// Real processes with real directories: the electorate grows from 3 to 5, shrinks when two founders are killed for good, and grows back with two new nodes; then all nodes
-// are killed and restarted one after the other. Meanwhile a worker in each process takes one lock over and over, and one lease is held until its own process is restarted.
-//
-// It takes less than 20 s, almost all of it waiting, so it runs with all other tests.
-func TestTheElectorateFollowsTheLiving(t *testing.T) {
-	t.Parallel()
-	s := found(t, abc)
-	a := s.procs["a"]
-	held := a.lock("held throughout")
-
-	s.phase("grow from 3 to 5", func() {
-		s.join("d", "e")
-		s.awaitAll("a", "b", "c", "d", "e")
-	})
-	s.phase("two founders die for good", func() {
-		s.killHolding("b")
-		s.kill("c")
-		s.bury("b", "c")
-		s.awaitAll("a", "d", "e")
-	})
-	s.phase("grow back to 5", func() {
-		s.join("f", "g")
-		s.awaitAll("a", "d", "e", "f", "g")
-	})
-	for _, name := range []string{"d", "e", "f", "g"} { // after this nobody but its holder remembers how the lease began
-		s.phase("restart "+name, func() { s.restart(name) })
-	}
-	a.tell("use held throughout")
-	if used := a.awaitEvent("used", "held throughout"); used.Token != held.Token {
-		t.Errorf("the lease that was held throughout has token %d, and had %d", used.Token, held.Token)
-	}
-	a.tell("unlock held throughout")
-	a.awaitEvent("released", "held throughout")
-	s.phase("restart a", func() { s.restart("a") })
-	s.end()
-}
-
 // story is a mesh whose electorate follows the living, what has happened to it, and a ledger that its workers write.
 type story struct {
 	*mesh

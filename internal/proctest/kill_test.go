@@ -61,8 +61,8 @@ func TestAVoterIsKilledAndRestartedAtOnce(t *testing.T) {
 // When all have restarted, nobody remembers which leases there were. So nothing is granted until the last of them has ended.
 func TestAllAreKilledAndRestarted(t *testing.T) {
 	t.Parallel()
-	const quiet = 2 * time.Second // longer than voters ask each other for tokens, so that the one wait can't stand for the other
-	m := startMesh(t, abc, "-max-ttl", quiet.String())
+	const quiet = ttl // longer than voters ask each other for tokens, so that the one wait can't stand for the other
+	m := startMesh(t, abc)
 	dead := m.procs["a"].lock("k")
 	m.procs["a"].renewed("k", 2)
 	for _, name := range abc {

@@ -52,11 +52,12 @@ type process struct {
 	stdin io.WriteCloser
 	ended chan struct{} // closed when the process has ended and all that it printed is here
 
-	mu    sync.Mutex
-	lines []line
-	log   strings.Builder
-	news  chan struct{} // closed and replaced when something was printed
-	seen  int           // lines before this one have been taken by await
+	mu     sync.Mutex
+	lines  []line
+	log    strings.Builder
+	recent []string      // the last lines of both, as they are shown when the test has failed
+	news   chan struct{} // closed and replaced when something was printed
+	seen   int           // lines before this one have been taken by await
 }
 
 // launch starts a locknode that obeys commands and knows a secret; "" is none. The test ends it at its own end, if it hasn't by then.
@@ -105,10 +106,20 @@ func (p *process) takeLine(text string) {
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
 		l = line{Event: "unreadable", Text: fmt.Sprintf("%v in %s", err, text)}
 	}
-	p.stir(func() { p.lines = append(p.lines, l) })
+	p.stir(func() {
+		p.lines = append(p.lines, l)
+		if l.Event != "extended" { // a renewal, which comes all the time
+			p.note(l.text())
+		}
+	})
 }
 
-func (p *process) takeLog(text string) { p.stir(func() { p.log.WriteString(text + "\n") }) }
+func (p *process) takeLog(text string) {
+	p.stir(func() {
+		p.log.WriteString(text + "\n")
+		p.note(text)
+	})
+}
 
 // stir changes what is known of the process and wakes who waits for it.
 func (p *process) stir(change func()) {
@@ -119,31 +130,36 @@ func (p *process) stir(change func()) {
 	p.news = make(chan struct{})
 }
 
-// cleanup ends the process, and tells what it printed if the test has failed.
+// cleanup ends the process, and shows the last that it printed if the test has failed.
 func (p *process) cleanup() {
 	_ = p.cmd.Process.Kill() // also one that is stopped; an error means that it has ended
 	<-p.ended
 	if !p.t.Failed() {
 		return
 	}
-	p.t.Logf("log of %s (process %d, %v):\n%s", p.name, p.cmd.Process.Pid, p.cmd.ProcessState, p.log.String())
-	for i, l := range p.lines {
-		switch l.Event {
-		case "extended":
-			continue
-		case "waiting", "granted", "working", "released":
-			if len(p.lines)-i > routine {
-				continue
-			}
-		case "electorate":
-			l.Text = fmt.Sprintf("version %d of %v, joint %t, voter %t; %s", l.Version, l.Names, l.Joint, l.Voter, l.Text)
-		}
-		p.t.Logf("%s %s %-9s %s %s %d %v %v %s", p.name, l.At.Format("15:04:05.000"), l.Event, l.Op, l.Key, l.Token, l.Is, l.Voters, l.Text)
-	}
+	p.t.Logf("the last that %s printed (process %d, %v):\n%s", p.name, p.cmd.Process.Pid, p.cmd.ProcessState, strings.Join(p.recent, "\n"))
 }
 
-// routine is how many of a process's last lines are told in full when a test has failed. Of those before what a worker does all the time is left out.
-const routine = 300
+// recentMost is how many of a process's last lines are shown when a test has failed. The reader wants to know first what the test
+// waited for; all that some ten processes print in a minute would bury it.
+const recentMost = 40
+
+// note keeps a line of the process's output for the case that the test fails.
+func (p *process) note(text string) {
+	if len(p.recent) == recentMost {
+		p.recent = slices.Delete(p.recent, 0, 1)
+	}
+	p.recent = append(p.recent, text)
+}
+
+// text is how an event is shown when a test has failed.
+func (l line) text() string {
+	about := l.Text
+	if l.Event == "electorate" {
+		about = fmt.Sprintf("version %d of %v, joint %t, voter %t; %s", l.Version, l.Names, l.Joint, l.Voter, l.Text)
+	}
+	return fmt.Sprintf("%s %-9s %s %s %d %v %v %s", l.At.Format("15:04:05.000"), l.Event, l.Op, l.Key, l.Token, l.Is, l.Voters, about)
+}
 
 // kill ends the process as kill -9 does, and returns when all that it printed has been read.
 func (p *process) kill() time.Time {

@@ -1,0 +1,46 @@
+# Reads what a step of .ci/run printed, and prints what failed: of each package that failed its tests,
+# the first failing test, its message, and the command that shows it again; of anything else, the end.
+# The caller sets step, and flags to what else that command needs ("-race "). It prints 20 lines at
+# most, so that they and the times of all steps fit into a log's last 30.
+
+BEGIN { most = 20; of_one = 8 }
+
+# A package's result ends what belongs to the package.
+/^(ok  |\?   )/ { forget(); next }
+/^FAIL\t/ && $2 ~ /\// {
+  if (kept) {
+    say("---- " $2)
+    for (i = 1; i <= kept; i++) say(lines[i])
+    package = $2
+    sub(/^github.com\/lockmesh\/lockmesh/, ".", package)
+    say("again: go test -count=1 " flags (test ? "-run '^" test "$' " : "") package)
+  } else {
+    say($0)
+  }
+  forget()
+  next
+}
+
+# A failing test begins here, or what ends a whole test binary.
+/^ *--- FAIL: |^panic: |^fatal error: |^WARNING: DATA RACE|^# / {
+  begun = 1
+  if (/^--- FAIL: / && !test) test = $3
+}
+begun && !/^ *=== |^FAIL$/ && kept < of_one { lines[++kept] = $0 }
+{ end[NR % most] = $0; read = NR }
+
+function forget() { kept = 0; begun = 0; test = "" }
+
+function say(line) {
+  if (said < most) print substr(line, 1, 300)
+  said++
+}
+
+END {
+  if (said) {
+    if (said > most) print "... and " said - most " more lines: see the log of the step"
+    exit
+  }
+  for (i = read - most + 1; i <= read; i++) if (i > 0) print substr(end[i % most], 1, 300)
+  print "again: .ci/run " step
+}

@@ -1,0 +1,48 @@
+package lockmesh
+
+import (
+	"log/slog"
+	"testing"
+)
+
+// BenchmarkLockOverSockets takes and unlocks a free key on a mesh of three voters and one node that
+// doesn't vote, over loopback. The allocations are those of all four nodes, which run in this
+// process: 6 for each lock on an idle machine, 7 on a busy one, where fewer messages share a packet.
+func BenchmarkLockOverSockets(b *testing.B) {
+	nodes := map[string]*Mesh{}
+	var peers []string
+	for _, name := range []string{"a", "b", "c", "d"} {
+		m, err := Join(b.Context(), Config{
+			Name: name, Bind: "127.0.0.1:0", Peers: peers, Voters: []string{"a", "b", "c"},
+			MaxTTL: calmTTL, Insecure: true, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer m.Close()
+		peers = append(peers, m.Addr())
+		nodes[name] = m
+	}
+	for _, m := range nodes {
+		if err := m.Ready(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, row := range []struct{ what, node string }{
+		{"by a voter", "a"},
+		{"by a node that doesn't vote", "d"},
+	} {
+		b.Run(row.what, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				lease, err := nodes[row.node].Lock(b.Context(), "a-key-of-thirty-two-bytes-length")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := lease.Unlock(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
