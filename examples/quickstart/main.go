@@ -1,5 +1,6 @@
-// Quickstart tells what lockmesh does by doing it: three nodes in one process contend for a lock, the holder's node is killed, the
-// next waiter takes over when the dead lease ends, and the dead node comes back. It ends by itself; its output is the explanation.
+// Quickstart demonstrates lockmesh: three nodes in one process contend for a lock, the holder's
+// node is killed, the next waiter takes over when the dead lease ends, and the dead node returns.
+// The program ends by itself; its output is the explanation.
 package main
 
 import (
@@ -11,21 +12,21 @@ import (
 	"time"
 )
 
-// enough is how long the whole story may take. It takes about half of it.
-const enough = 28 * time.Second
+// demoTimeout is the time limit of the story, about twice the usual time.
+const demoTimeout = 28 * time.Second
 
 func main() {
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	ctx, cancel := context.WithTimeoutCause(interrupted, enough, fmt.Errorf("it has not come to its end within %v", enough))
-	s := newStory(os.Stdout)
-	err := errors.Join(s.tell(ctx), s.end())
+	ctx, cancel := context.WithTimeoutCause(interrupted, demoTimeout, fmt.Errorf("it has not come to its end within %v", demoTimeout))
+	s := newDemo(os.Stdout)
+	err := errors.Join(s.run(ctx), s.end())
 	code := 0
 	switch {
 	case interrupted.Err() != nil:
-		s.say("stop", "interrupted; all nodes have been closed")
-		code = 130 // as a shell says it of a program that ended by SIGINT
+		s.printf("stop", "interrupted; all nodes have been closed")
+		code = 130 // the exit code that a shell reports after SIGINT
 	case err != nil:
-		s.say("FAILED", "%v", err)
+		s.printf("FAILED", "%v", err)
 		_, _ = os.Stderr.WriteString(s.log.String())
 		code = 1
 	}
