@@ -25,7 +25,7 @@ func TestTheLoopAsksNoContext(t *testing.T) {
 	for name, call := range map[string]func(m *Mesh, ctx context.Context) error{
 		"lock":  func(m *Mesh, ctx context.Context) error { _, err := m.Lock(ctx, "k"); return err },
 		"ready": func(m *Mesh, ctx context.Context) error { return m.Ready(ctx) },
-		"leave": func(m *Mesh, ctx context.Context) error { return m.giveUpVote(ctx) },
+		"leave": func(m *Mesh, ctx context.Context) error { return m.leaveElectorate(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLivingBubble(t, func(t *testing.T, w *living) {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// backoff is the pause before the next try: it doubles from least to most, and each pause is shortened at random by up to a half, so that
-// nodes that lost a peer together don't come back together.
+// backoff computes the pause before the next attempt. The pause doubles from least to most. Each
+// pause is then shortened at random by up to a half, to keep nodes that lost a peer together from
+// reconnecting together.
 type backoff struct {
 	least, most time.Duration
 	next        time.Duration
@@ -21,7 +22,7 @@ func (b *backoff) pause() time.Duration {
 
 func (b *backoff) reset() { b.next = 0 }
 
-// sleep waits for d, or until somebody wakes it or ctx ends.
+// sleep waits until d has passed, wake receives a value or ctx ends.
 func (m *Mesh) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	over := make(chan struct{}, 1)
 	stop := m.clocks.after(d, func() { kick(over) })

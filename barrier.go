@@ -11,61 +11,81 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// MaxBarrier is how many members a barrier may have: each says in its lease's value with whom it has entered.
+// MaxBarrier is the largest number of members of a barrier. The limit exists because the value of
+// each member's lease lists the other members of the round.
 const MaxBarrier = 500
 
-// DoubleBarrier lets as many members go on together as it has places, and again when they are done, as Curator's does. It is made by
-// [Mesh.DoubleBarrier]; each member has one of its own, also when several are in one process. It can be entered again after Leave.
+// DoubleBarrier is a barrier of n places: n members enter together and leave together, as with
+// Curator's DoubleBarrier. [Mesh.DoubleBarrier] returns a member. Each member is a DoubleBarrier of
+// its own, also when several members run in the same process. A member can enter again after Leave.
+// The methods may be called from any goroutine.
 type DoubleBarrier struct {
 	mesh *Mesh
 	key  string
 	n    int
 
-	mu   sync.Mutex
-	busy bool   // Enter or Leave is under way
-	in   *inner // nil while outside
+	mu     sync.Mutex
+	busy   bool         // a call of Enter or Leave is under way
+	inside *insideState // nil while outside
 }
 
-// inner is what a member has that has entered.
-type inner struct {
-	lease  *Lease // of its place
-	group  string // with whom it has entered, as in the values of their leases
-	view   *view  // the same from Enter to Leave, so that it forgets nobody
+// insideState is the state of a member inside the barrier.
+type insideState struct {
+	lease  *Lease // the member's place, a permit
+	group  string // the tokens of the members of the round, as in the values of their leases
+	view   *view  // kept from Enter to Leave, so the view forgets no member
 	unseen map[uint64]bool
 }
 
-// DoubleBarrier returns a member of the barrier of a key, with 1 to 500 places. All who use the key must agree on the number (ErrPermits). Nothing is sent before
-// Enter.
+// DoubleBarrier returns a member of the barrier named key, with n places, 1 to 500. All users of
+// the key must agree on n (ErrPermits). Nothing is sent before Enter.
 //
-// Each member has a place as long as its node lives, and a TTL longer. So a member whose node dies is counted until then: the others may be let in
-// with it, and Leave waits for it no longer than that. Likewise a member that gives up Enter as the last one comes may be counted. Members
-// beyond n wait for the next round.
+// A member has its place as long as its node is alive, and for another TTL after the node has
+// crashed. A crashed member is counted until then: the others may be let in together with the
+// crashed member, and Leave waits no longer than this TTL for its place to end. Likewise, a member
+// may be counted if it gives up Enter just as the last member arrives. Members beyond n wait for
+// the next round.
 func (m *Mesh) DoubleBarrier(key string, n int) *DoubleBarrier {
+	m.checkUsable("Mesh.DoubleBarrier")
 	return &DoubleBarrier{mesh: m, key: key, n: n}
 }
 
-// How it works. A member's place is a permit of the key, and its lease's value says what it is about: it waits, or it is inside, or it is
-// leaving; in the latter two with the tokens of those with whom it has entered, its group. A member T passes
+// The protocol. A member's place is a permit of the key. The value of the member's lease states the
+// member's phase: waiting, inside or leaving. With the phases inside and leaving, the value also
+// lists the member's group: the tokens of the n members of its round. A member T returns from
 //
-//	Enter (a) when it sees all n permits held, all of them waiting and of living nodes, each by the word of a majority; they are its group, T among them;
-//	      (b) or when it sees a member, inside or leaving, in whose group T is; that is its group, too;
-//	Leave when nobody is inside, and nobody of its group waits; it keeps its permit until then.
+//	Enter (a) when T sees all n permits held by waiting members of live nodes, each confirmed by a
+//	          majority of the voters; these n members, T included, are T's group;
+//	      (b) or when the group of an inside or leaving member contains T; T has the same group;
+//	Leave when no member is inside and no member of T's group is waiting. T keeps its permit until
+//	      then.
 //
-// Nobody is let in too early by what a slow voter says of a member that has gone: before that member was inside, a majority of the voters knew that
-// it was to be. Any majority that tells T of it has one of those among it, and then it isn't waiting any more. Nor otherwise: only (a) makes a group, and it has seen n permits waiting, in n places, of which a place's next holder shows that the one before has
-// gone. A member of the last round that is still leaving has one of the n permits and isn't waiting, so there is no new group before it has gone.
-// One who comes anew isn't in the group of a round that it wasn't in, since it has another token.
+// No member enters too early. A slow voter may still report an absent member X as waiting. But
+// before X was inside, a majority of the voters had learned X's phase "inside". Every majority that
+// reports X to T contains a voter of that majority, so T doesn't see X as waiting. Nothing else
+// lets a member in too early: only (a) forms a group, and (a) requires n waiting permits in n
+// slots; the next holder of a slot proves that the previous holder has gone. A member of the last
+// round that is still leaving holds one of the n permits and isn't waiting, so no new group forms
+// before this member has gone. A member that enters again has a new token, so no group of an
+// earlier round contains its token.
 //
-// Nobody is stranded outside. Whoever is in a group and waits is waited for by all that have entered with that group: they keep their permits, inside or leaving, until
-// they have seen that it has entered or has gone. So it sees one of them, and passes by (b), unless all who have entered died or gave up Leave;
-// then it waits for others in their places, as if they had died before.
+// No member is stranded outside. If a member X of a group is still waiting, all members that
+// entered with this group wait for X: they hold their permits, inside or leaving, until they have
+// seen that X has entered or has gone. So X sees at least one of these members and enters by (b),
+// unless all of them crashed or gave up Leave; then X waits for other members to take their places,
+// as if they had crashed earlier.
 //
-// Nobody is let out too early: a member of its group waits, is inside, or is leaving, or has gone, in this order, and each stops the others
-// from leaving in the first two states. What is seen of a lease may be old, but then it shows an earlier state. A member keeps its view from before Enter to Leave, so what it has
-// seen it doesn't lose sight of; whom it has entered with and never seen it asks the voters about, of whom a majority can't miss a lease
-// that was granted (but may not have heard of that: hence a look anew would not do). And nobody is stranded inside: no member waits for one that is leaving.
+// No member leaves too early. A member of the group is waiting, then inside, then leaving, then
+// gone; during the first two phases the member keeps the others from leaving. The view of a lease
+// may be old, but an old view shows an earlier phase. A member keeps its view from before Enter
+// until Leave, so the view doesn't lose a member that it has shown. For members of the group that
+// the view has never shown, the member asks the voters: every majority contains a voter that voted
+// for the granted lease. (That voter may not have heard of the grant, so another query of the watch
+// would not be enough.)
+//
+// No member is stranded inside: no member waits for a leaving member.
 
-// phase is the first byte of a member's value.
+// phase is the phase of a member, and the first byte of its lease's value.
 type phase byte
 
 const (
@@ -74,22 +94,23 @@ const (
 	phaseLeaving phase = 'l'
 )
 
-// place makes the value of a member: its phase, the life of its node, and its group.
-func (b *DoubleBarrier) place(p phase, group string) []byte {
+// memberValue returns the value of a member's lease: the phase, the incarnation of the node, and the
+// group.
+func (b *DoubleBarrier) memberValue(p phase, group string) []byte {
 	value := append(make([]byte, 0, 9+len(group)), byte(p))
-	value = binary.BigEndian.AppendUint64(value, uint64(b.mesh.self.Life))
+	value = binary.BigEndian.AppendUint64(value, uint64(b.mesh.self.Incarnation))
 	return append(value, group...)
 }
 
-// placeOf reads a member's value; ok is false when it isn't known yet.
-func placeOf(e *Event) (p phase, life uint64, group string, ok bool) {
+// parseMemberValue parses the value of a member's lease; ok is false if the value isn't known yet.
+func parseMemberValue(e *Event) (p phase, incarnation uint64, group string, ok bool) {
 	if len(e.Value) < 9 {
 		return 0, 0, "", false
 	}
 	return phase(e.Value[0]), binary.BigEndian.Uint64(e.Value[1:]), string(e.Value[9:]), true
 }
 
-// groupOf makes a group of tokens.
+// groupOf returns the tokens of the members, encoded as a group.
 func groupOf(members []Event) string {
 	var group []byte
 	for _, e := range members {
@@ -98,7 +119,7 @@ func groupOf(members []Event) string {
 	return string(group)
 }
 
-// inGroup reports whether a token is in a group.
+// inGroup reports whether a group contains a token.
 func inGroup(group string, token uint64) bool {
 	for ; len(group) >= 8; group = group[8:] {
 		if binary.BigEndian.Uint64([]byte(group[:8])) == token {
@@ -108,43 +129,47 @@ func inGroup(group string, token uint64) bool {
 	return false
 }
 
-// Enter waits until n members have entered, or ctx ends; then the place is given up again.
+// Enter waits until n members have entered. If ctx ends first, Enter gives up the place.
 //
-// Errors: as with [Semaphore.Acquire]; ErrLost if the place was lost while others were waited for; ErrClash if this member has entered already; ctx's, with how
-// many had come.
+// Errors: as with [Semaphore.Acquire]; ErrLost if the place was lost while Enter waited for other
+// members; ErrClash if this member has entered already, or if another call of Enter or Leave is
+// under way; or ctx's error, with the number of members present.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
-	if err := b.begin("enter", false); err != nil {
+	b.checkUsable("DoubleBarrier.Enter")
+	checkContext(ctx, "DoubleBarrier.Enter")
+	if err := b.startCall("enter", false); err != nil {
 		return err
 	}
 	in, err := b.enter(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.busy, b.in = false, in
+	b.busy, b.inside = false, in
 	return err
 }
 
-// begin holds calls to their order.
-func (b *DoubleBarrier) begin(op string, inside bool) error {
+// startCall checks the order of the calls and marks the member as busy.
+func (b *DoubleBarrier) startCall(op string, inside bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.n < 1 || b.n > MaxBarrier:
 		return &Error{Op: op, Key: b.key, Reason: ErrPermits, Text: fmt.Sprintf("%d places; there may be 1 to %d", b.n, MaxBarrier)}
-	case b.busy, !inside && b.in != nil:
+	case b.busy, !inside && b.inside != nil:
 		return &Error{Op: op, Key: b.key, Reason: ErrClash, Text: "this member has entered, or is about to; each member needs a DoubleBarrier of its own"}
-	case inside && b.in == nil:
+	case inside && b.inside == nil:
 		return &Error{Op: op, Key: b.key, Reason: ErrReleased, Text: "this member hasn't entered"}
 	}
 	b.busy = true
 	return nil
 }
 
-func (b *DoubleBarrier) enter(ctx context.Context) (*inner, error) {
-	v, err := b.mesh.view(context.WithoutCancel(ctx), "enter", b.key) // first, so that nothing is missed
+func (b *DoubleBarrier) enter(ctx context.Context) (*insideState, error) {
+	// before the permit is acquired, so that no event is missed
+	v, err := b.mesh.view(context.WithoutCancel(ctx), "enter", b.key)
 	if err != nil {
 		return nil, err
 	}
-	lease, err := b.mesh.Semaphore(b.key, b.n).acquire(ctx, "enter", false, []Option{WithValue(b.place(phaseWaiting, ""))})
+	lease, err := b.mesh.Semaphore(b.key, b.n).acquire(ctx, "enter", false, []Option{WithValue(b.memberValue(phaseWaiting, ""))})
 	if err != nil {
 		v.stop()
 		return nil, err
@@ -154,32 +179,32 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*inner, error) {
 	for almost := false; group == "" && err == nil; {
 		was := almost
 		gathered := func() bool {
-			group, almost = b.gathered(v, lease.Token())
+			group, almost = b.formGroup(v, lease.Token())
 			return group != "" || almost != was
 		}
 		if !was {
-			err = v.until(ctx, lease, gathered)
+			err = v.waitUntil(ctx, lease, gathered)
 			continue
 		}
 		looked := make(chan struct{}, 1)
-		stop := b.mesh.clocks.after(lookPause, func() { kick(looked) })
-		err = v.takeAll(ctx, lease, looked, gathered)
+		stop := b.mesh.clocks.after(queryPause, func() { kick(looked) })
+		err = v.applyUntil(ctx, lease, looked, gathered)
 		stop()
-		b.mesh.loop.box.post(false, func(now vote.Now) { b.mesh.loop.relook(now, v.watch) })
+		b.mesh.loop.box.post(false, func(now vote.Now) { b.mesh.loop.requery(now, v.watch) })
 	}
 	if err == nil {
-		if err = lease.SetValue(ctx, b.place(phaseInside, group)); err == nil {
-			return &inner{lease, group, v, v.lacking(group, lease.Token())}, nil
+		if err = lease.SetValue(ctx, b.memberValue(phaseInside, group)); err == nil {
+			return &insideState{lease, group, v, v.notShown(group, lease.Token())}, nil
 		}
 	}
-	_, _ = lease.giveUp() // nobody waits for the confirmation, as with any call that is taken back
-	return nil, b.failed(ctx, "enter", err, fmt.Sprintf("%d of %d have come", len(v.permits()), b.n))
+	_, _ = lease.beginUnlock() // not waiting for confirmation, as with any canceled call
+	return nil, b.callError(ctx, "enter", err, fmt.Sprintf("%d of %d have come", len(v.permits()), b.n))
 }
 
-// failed says why a call has ended without success.
-func (b *DoubleBarrier) failed(ctx context.Context, op string, why error, text string) error {
+// callError returns the error of an unsuccessful call.
+func (b *DoubleBarrier) callError(ctx context.Context, op string, why error, text string) error {
 	err := &Error{Op: op, Key: b.key, Reason: ErrLost, Text: text}
-	if errors.Is(why, ErrReleased) { // by Mesh.Leave: nobody else has the lease
+	if errors.Is(why, ErrReleased) { // by Mesh.Leave: only this member has the lease
 		why = ErrClosed
 	}
 	for _, reason := range []error{ErrClosed, ErrBusy} {
@@ -189,31 +214,31 @@ func (b *DoubleBarrier) failed(ctx context.Context, op string, why error, text s
 		}
 	}
 	if ctx.Err() != nil && !errors.Is(why, ErrLost) {
-		err.Reason, err.Err = nil, ended(ctx)
+		err.Reason, err.Err = nil, contextError(ctx)
 	}
 	return err
 }
 
-// gathered returns the group with which a member may enter; empty if it may not. almost says that it could if a majority of the voters
-// had told of all members.
-func (b *DoubleBarrier) gathered(v *view, token uint64) (group string, almost bool) {
+// formGroup returns the group for entering; empty if the member may not enter yet. almost reports
+// whether the member could enter if a majority of the voters had confirmed all members.
+func (b *DoubleBarrier) formGroup(v *view, token uint64) (group string, almost bool) {
 	members := v.permits()
 	waiting, known := 0, 0
-	living := make(map[string]uint64) // the life of each node that has come last
+	living := make(map[string]uint64) // by node, its newest incarnation
 	for i := range members {
-		if _, life, _, ok := placeOf(&members[i]); ok {
-			living[members[i].Node] = life
+		if _, incarnation, _, ok := parseMemberValue(&members[i]); ok {
+			living[members[i].Node] = incarnation
 		}
 	}
 	for i := range members {
-		p, life, group, ok := placeOf(&members[i])
+		p, incarnation, group, ok := parseMemberValue(&members[i])
 		switch {
 		case !ok:
 		case p != phaseWaiting && inGroup(group, token):
 			return group, false
-		case p == phaseWaiting && living[members[i].Node] == life:
+		case p == phaseWaiting && living[members[i].Node] == incarnation:
 			waiting++
-			if v.firm[members[i].Token] {
+			if v.confirmed[members[i].Token] {
 				known++
 			}
 		}
@@ -222,58 +247,64 @@ func (b *DoubleBarrier) gathered(v *view, token uint64) (group string, almost bo
 		return "", false
 	}
 	if group = groupOf(members); !inGroup(group, token) || known < b.n {
-		return "", true // what is told of this member's own permit, or by other voters, is still on its way
+		// the event of this member's own permit, or reports of other voters, are still under way
+		return "", true
 	}
 	return group, false
 }
 
-// Leave waits until all members of the round are leaving or gone, or ctx ends. This member is outside in either case.
+// Leave waits until all members of the round are leaving or gone, or until ctx ends. In either case
+// this member is outside afterwards.
 //
-// Errors: ErrReleased if it hasn't entered; ErrLost if its place was lost while it was inside, so that the others may have left without it; ctx's; ErrClosed.
+// Errors: ErrReleased if this member hasn't entered; ErrClash if another call of Enter or Leave is
+// under way; ErrLost if the place was lost while this member was inside, so the others may have
+// left without it; ErrClosed; or ctx's error.
 func (b *DoubleBarrier) Leave(ctx context.Context) error {
-	if err := b.begin("leave", true); err != nil {
+	b.checkUsable("DoubleBarrier.Leave")
+	checkContext(ctx, "DoubleBarrier.Leave")
+	if err := b.startCall("leave", true); err != nil {
 		return err
 	}
 	err := b.leave(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.busy, b.in = false, nil
+	b.busy, b.inside = false, nil
 	return err
 }
 
 func (b *DoubleBarrier) leave(ctx context.Context) error {
-	in := b.in
-	err := in.lease.SetValue(ctx, b.place(phaseLeaving, in.group))
+	in := b.inside
+	err := in.lease.SetValue(ctx, b.memberValue(phaseLeaving, in.group))
 	for err == nil {
-		if err = in.view.until(ctx, in.lease, func() bool { return in.stay() == 0 }); err != nil {
+		if err = in.view.waitUntil(ctx, in.lease, func() bool { return in.remaining() == 0 }); err != nil {
 			break
 		}
-		if in.unseen, err = b.mesh.stillThere(ctx, b.key, in.unseen); err != nil || len(in.unseen) == 0 {
+		if in.unseen, err = b.mesh.stillHeld(ctx, b.key, in.unseen); err != nil || len(in.unseen) == 0 {
 			break
 		}
-		err = in.view.wait(ctx, in.lease, lookPause)
+		err = in.view.wait(ctx, in.lease, queryPause)
 	}
-	inside := in.stay() + len(in.unseen)
-	over, gone := in.lease.giveUp()
+	inside := in.remaining() + len(in.unseen)
+	over, gone := in.lease.beginUnlock()
 	in.view.stop()
 	if err == nil && over {
 		err = gone
 	}
 	if err != nil {
-		return b.failed(ctx, "leave", err, fmt.Sprintf("%d are still inside, as far as is known", inside))
+		return b.callError(ctx, "leave", err, fmt.Sprintf("%d are still inside, as far as is known", inside))
 	}
 	return nil
 }
 
-// lookPause is how long after one look at members that the watch hasn't told of yet there is the next.
-const lookPause = 50 * time.Millisecond
+// queryPause is the pause between two queries for members not yet reported by the watch.
+const queryPause = 50 * time.Millisecond
 
-// stay returns how many members have yet to leave.
-func (in *inner) stay() int {
+// remaining returns how many members of the view have yet to leave.
+func (in *insideState) remaining() int {
 	n := 0
 	for _, e := range in.view.permits() {
 		delete(in.unseen, e.Token)
-		p, _, _, ok := placeOf(&e)
+		p, _, _, ok := parseMemberValue(&e)
 		if ok && p == phaseInside || (!ok || p == phaseWaiting) && inGroup(in.group, e.Token) {
 			n++
 		}
@@ -281,8 +312,9 @@ func (in *inner) stay() int {
 	return n
 }
 
-// lacking returns those of a group, but for the member itself, that the view doesn't show: they have gone, or haven't been told of yet.
-func (v *view) lacking(group string, self uint64) map[uint64]bool {
+// notShown returns the members of a group, except the member itself, not shown by the view: they
+// have gone, or the watch hasn't reported them yet.
+func (v *view) notShown(group string, self uint64) map[uint64]bool {
 	missing := make(map[uint64]bool)
 	for ; len(group) >= 8; group = group[8:] {
 		if token := binary.BigEndian.Uint64([]byte(group[:8])); v.held[token].Token == 0 && token != self {
@@ -292,13 +324,15 @@ func (v *view) lacking(group string, self uint64) map[uint64]bool {
 	return missing
 }
 
-// stillThere returns which of some permits a majority of the voters doesn't know to have gone. Each of them was granted, so some voter of any majority
-// has given it a vote, whether it has heard of the grant or not. Of a vote that isn't known to have won the token isn't known for sure: it may be any of them.
-func (m *Mesh) stillThere(ctx context.Context, key string, tokens map[uint64]bool) (map[uint64]bool, error) {
+// stillHeld returns the permits, by token, not known to have ended by a majority of the voters.
+// Each permit was granted, so every majority contains a voter of the permit, whether or not the
+// voter has heard of the grant. If a vote isn't known to have won, its token isn't certain: the
+// vote may belong to any of the permits.
+func (m *Mesh) stillHeld(ctx context.Context, key string, tokens map[uint64]bool) (map[uint64]bool, error) {
 	if len(tokens) == 0 {
 		return nil, nil
 	}
-	e, err := m.look(ctx, "leave", key, func(now vote.Now) uint64 { return m.loop.node.Look(now, vote.Key(key)) })
+	e, err := m.query(ctx, "leave", key, func(now vote.Now) uint64 { return m.loop.node.Inspect(now, vote.Key(key)) })
 	if errors.Is(err, ErrNoQuorum) {
 		return tokens, nil
 	}
@@ -306,11 +340,11 @@ func (m *Mesh) stillThere(ctx context.Context, key string, tokens map[uint64]boo
 		return tokens, err
 	}
 	still := make(map[uint64]bool)
-	for i := range e.Shown.Sights {
-		s := &e.Shown.Sights[i]
+	for i := range e.Result.Views {
+		s := &e.Result.Views[i]
 		switch {
-		case s.What == vote.Resting || s.Token == 0:
-		case s.What != vote.Holding:
+		case s.State == vote.Delayed || s.Token == 0:
+		case s.State != vote.Holding:
 			return tokens, nil
 		case tokens[uint64(s.Token)]:
 			still[uint64(s.Token)] = true
@@ -319,13 +353,15 @@ func (m *Mesh) stillThere(ctx context.Context, key string, tokens map[uint64]boo
 	return still, nil
 }
 
-// Err returns nil while this member is inside and has its place, and otherwise why not: ErrReleased outside, ErrLost if its place was lost, so that the
-// others may leave without it.
+// Err returns nil while this member is inside and has its place. Otherwise Err returns ErrReleased
+// if the member is outside, and ErrLost if the place was lost and the others may leave without this
+// member.
 func (b *DoubleBarrier) Err() error {
+	b.checkUsable("DoubleBarrier.Err")
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.in == nil {
+	if b.inside == nil {
 		return ErrReleased
 	}
-	return b.in.lease.Err()
+	return b.inside.lease.Err()
 }

@@ -3,19 +3,22 @@ package lockmesh
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// call is one Lock or TryLock under way. Its owner is the loop, once it is fed; the caller waits on result.
+// call is one call of Lock, TryLock or a similar method while under way. The loop owns the call
+// once it is fed to the node; the caller waits for the result.
 type call struct {
-	wish
+	acquireOptions
 	op     string
 	ctx    context.Context
 	since  vote.Micros
-	number vote.Number // given by the node
-	result chan result // capacity 1: the loop writes once, as the last thing it does with the call, and never waits
+	number vote.Number // the number of the request, assigned by the node
+	// ^capacity 1: the loop sends once, as its last access to the call, and never waits
+	result chan result
 }
 
 type result struct {
@@ -23,33 +26,34 @@ type result struct {
 	err   error
 }
 
-// spares are what calls need while they are under way, to be used again. They are a mesh's own: a channel that was made in a bubble of testing/synctest is
-// of no use outside of it.
-type spares struct{ calls, waits sync.Pool }
+// pools holds objects for reuse by calls. Each mesh has its own, since a channel made in a bubble
+// of testing/synctest can't be used outside the bubble.
+type pools struct{ calls, unlockWaits sync.Pool }
 
-func (m *Mesh) newCall(ctx context.Context, op string, w *wish) *call {
-	c, _ := m.spares.calls.Get().(*call)
+func (m *Mesh) newCall(ctx context.Context, op string, w *acquireOptions) *call {
+	c, _ := m.pools.calls.Get().(*call)
 	if c == nil {
 		c = &call{result: make(chan result, 1)}
 	}
-	c.wish, c.op, c.ctx = *w, op, ctx
+	c.acquireOptions, c.op, c.ctx = *w, op, ctx
 	return c
 }
 
-// freeCall gives a call back. Nobody else may know of it any more.
+// freeCall returns a call to the pool. There must be no other reference to the call.
 func (m *Mesh) freeCall(c *call) {
 	*c = call{result: c.result}
-	m.spares.calls.Put(c)
+	m.pools.calls.Put(c)
 }
 
-// fail answers the call with what kept it waiting.
+// fail answers the call with the reason for its waiting.
 func (c *call) fail(w quorum.Wait) { c.result <- result{err: c.error(reasonOf(w.Reason), w.Text, nil)} }
 
 func (c *call) error(reason error, text string, err error) error {
 	return &Error{Op: c.op, Key: string(c.Key), Reason: reason, Text: text, Err: err}
 }
 
-// reasonOf returns the sentinel for what stands between a request and its grant. Where nothing is known, too few voters have answered.
+// reasonOf returns the sentinel for the reason why a request waits. If nothing is known, too few
+// voters have answered.
 func reasonOf(r quorum.WaitReason) error {
 	switch r {
 	case quorum.WaitHeld:
@@ -67,8 +71,9 @@ func reasonOf(r quorum.WaitReason) error {
 	}
 }
 
-// acquire asks for a key, unless ctx holds it already, and waits for the outcome, or for the end of ctx.
-func (m *Mesh) acquire(ctx context.Context, op string, w wish) (*Lease, error) {
+// acquire requests a key, unless ctx carries a lease of the key already, and waits for the outcome
+// or for the end of ctx.
+func (m *Mesh) acquire(ctx context.Context, op string, w acquireOptions) (*Lease, error) {
 	if err := checkKey(op, string(w.Key)); err != nil {
 		return nil, err
 	}
@@ -76,9 +81,10 @@ func (m *Mesh) acquire(ctx context.Context, op string, w wish) (*Lease, error) {
 		return nil, withOp(err, op)
 	}
 	if w.waitSet && w.wait > 0 {
+		w.Patience = w.wait
 		limited, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		defer m.clocks.after(w.wait, func() { cancel(errWaited) })()
+		defer m.clocks.after(w.wait, func() { cancel(errWaitTimeout) })()
 		ctx = limited
 	}
 	if ctx.Err() == nil {
@@ -86,20 +92,20 @@ func (m *Mesh) acquire(ctx context.Context, op string, w wish) (*Lease, error) {
 			return lease, err
 		}
 	}
-	return m.ask(ctx, op, &w)
+	return m.request(ctx, op, &w)
 }
 
-// errWaited is the cause of the end of a call that has waited for as long as WithWait allows.
-var errWaited error = waited{}
+// errWaitTimeout is the cancellation cause of a call after the time given by WithWait.
+var errWaitTimeout error = waitTimeout{}
 
-type waited struct{}
+type waitTimeout struct{}
 
-func (waited) Error() string { return "WithWait's time is over" }
+func (waitTimeout) Error() string { return "WithWait's time is over" }
 
-// Is makes it a deadline that was exceeded, as that of a context.
-func (waited) Is(target error) bool { return target == context.DeadlineExceeded }
+// Is makes the error count as an exceeded deadline, like a context's.
+func (waitTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// withOp names the call that has failed.
+// withOp sets the name of the failed call in an error.
 func withOp(err error, op string) error {
 	if e, ok := err.(*Error); ok {
 		e.Op = op
@@ -107,21 +113,24 @@ func withOp(err error, op string) error {
 	return err
 }
 
-// ask asks for a key and waits for the outcome, or for the end of ctx.
-func (m *Mesh) ask(ctx context.Context, op string, w *wish) (*Lease, error) {
+// request requests a key, and waits for the outcome or for the end of ctx.
+func (m *Mesh) request(ctx context.Context, op string, w *acquireOptions) (*Lease, error) {
 	c := m.newCall(ctx, op, w)
-	if ctx.Err() != nil {
-		// Nobody was asked, so nobody knows.
-		return nil, c.error(ErrNoQuorum, "the context had ended before anyone was asked", ended(ctx))
+	if at, ok := ctx.Deadline(); ok && c.Patience == 0 {
+		c.Patience = max(time.Until(at), 1)
 	}
-	turn, err := m.loop.box.ask(c)
+	if ctx.Err() != nil {
+		// No voter was asked, so the state of the key is unknown.
+		return nil, c.error(ErrNoQuorum, "the context had ended before anyone was asked", contextError(ctx))
+	}
+	owner, err := m.loop.box.putRequest(c)
 	if err != nil {
 		return nil, c.error(err, "", nil)
 	}
-	if turn {
-		m.loop.work()
+	if owner {
+		m.loop.runAsOwner()
 	}
-	// The loop answers every call that it has taken, at its end at the latest.
+	// The loop answers every call it has taken, at the latest when the loop ends.
 	var r result
 	if done := ctx.Done(); done == nil {
 		r = <-c.result
@@ -136,10 +145,11 @@ func (m *Mesh) ask(ctx context.Context, op string, w *wish) (*Lease, error) {
 	return r.lease, r.err
 }
 
-// abandon takes a call back whose context has ended.
+// abandon cancels a call after the end of its context.
 func (m *Mesh) abandon(c *call) (*Lease, error) {
-	// From here on only the loop knows whether the grant came first. It takes the call back either way, so no lease is left behind.
-	gave, why := make(chan error, 1), ended(c.ctx)
+	// Only the loop knows whether the grant came first. The loop cancels the call in either case,
+	// so no lease is left behind.
+	gave, why := make(chan error, 1), contextError(c.ctx)
 	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.abandon(now, c, why) }) {
 		select {
 		case err := <-gave:
@@ -150,7 +160,7 @@ func (m *Mesh) abandon(c *call) (*Lease, error) {
 	return c.closed()
 }
 
-// closed returns what the loop answered before it ended, if it did.
+// closed returns the answer given by the loop before its end, or else ErrClosed.
 func (c *call) closed() (*Lease, error) {
 	select {
 	case r := <-c.result:

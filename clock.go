@@ -10,21 +10,21 @@ import (
 	"github.com/lockmesh/lockmesh/internal/world"
 )
 
-// clocks is all that the shell knows of time. Its methods may be called from any goroutine, and a reading that begins after another has
-// ended is never earlier.
+// clocks is the access of this package to time. The methods may be called from any goroutine. A
+// reading that begins after another reading has ended is never earlier.
 type clocks interface {
 	// now reads all clocks of the node.
 	now() vote.Now
-	// fast reads only the clock by which holders measure.
+	// fast reads only the fast clock, by which holders measure.
 	fast() vote.Instant
-	// wall tells when the fast clock will show an instant, or when it did.
+	// wall returns the wall-clock time at which the fast clock shows, or showed, an instant.
 	wall(fast vote.Instant) time.Time
-	// after calls f once d has passed, in a goroutine of its own, unless stop is called first. f may be called twice or a moment after
-	// stop, so it must do no more than wake somebody.
+	// after calls f in a goroutine of its own once d has passed, unless stop is called first. f may
+	// be called twice, or a moment after stop, so f must do no more than wake a goroutine.
 	after(d time.Duration, f func()) (stop func())
 }
 
-// firstInstant is what a node's clocks show when it starts. Zero stays free to mean "not yet".
+// firstInstant is the reading of a node's clocks at its start. Zero stays free to mean "not yet".
 const firstInstant = vote.Instant(time.Second)
 
 func newClocks(c clock.Clock) clocks {
@@ -34,11 +34,11 @@ func newClocks(c clock.Clock) clocks {
 	return newSystemClock()
 }
 
-// peak keeps the largest number it has seen.
-type peak struct{ v atomic.Int64 }
+// runningMax keeps the largest number that it has been given.
+type runningMax struct{ v atomic.Int64 }
 
-// of notes n and returns the largest number so far.
-func (p *peak) of(n int64) int64 {
+// update takes n into account, and returns the largest number so far.
+func (p *runningMax) update(n int64) int64 {
 	for {
 		old := p.v.Load()
 		if n <= old {
@@ -52,69 +52,77 @@ func (p *peak) of(n int64) int64 {
 
 // systemClock reads the clocks of the operating system.
 //
-// Voters measure with Go's monotonic clock, which may stop while the machine sleeps. Holders measure with a clock that doesn't,
-// where there is one (clock_linux.go, clock_other.go), and besides with the wall clock where that ran further. How much further is
-// a running maximum, so a wall clock that steps back and forth is not counted twice, and what holders read never goes back.
+// Voters measure with Go's monotonic clock, which may stop while the machine sleeps. Holders
+// measure with a clock that doesn't stop, where the system has one (clock_linux.go,
+// clock_other.go), and also with the wall clock where the wall clock has run further. The lead of
+// the wall clock is a running maximum, so a wall clock that steps back and forth isn't counted
+// twice, and the holders' reading never goes back.
 type systemClock struct {
-	start time.Time    // with its monotonic part
-	awake sleeplessRef // what the clock that goes on in sleep showed at start
-	ahead peak         // how much further the wall clock has run than that clock, in nanoseconds; never below zero
+	start time.Time    // with the monotonic part
+	awake sleeplessRef // the reading of the sleepless clock at start
+	ahead runningMax   // lead of the wall clock over the sleepless clock, in ns; never negative
 
-	asleep peak         // how much further the clock that goes on in sleep has run than the monotonic one, as far as is known
-	looked atomic.Int64 // when that was looked at, by the monotonic clock
-	apart  atomic.Int64 // how far the wall clock stood from the monotonic one then
+	asleep     runningMax   // known lead of the sleepless clock over the monotonic clock, in ns
+	measuredAt atomic.Int64 // when asleep was last measured, by the monotonic clock
+	wallLead   atomic.Int64 // the lead of the wall clock over the monotonic clock at that time
 }
 
 const (
-	// lookAfter is for how long the clock that goes on in sleep isn't read again: reading it is a call of the system, which costs as much as all the
-	// rest of a reading several times over.
-	lookAfter = time.Millisecond
-	// leap is a change between the other two clocks after which it is read at once. Sleep of any length shows there, unless somebody sets the wall
-	// clock back within that millisecond, by just as long.
-	leap = 50 * time.Microsecond
+	// measureEvery is how long the sleepless clock isn't read again: reading it takes a system call,
+	// which costs several times as much as the rest of a reading.
+	measureEvery = time.Millisecond
+	// jumpThreshold is a change between the other two clocks after which the sleepless clock is read at
+	// once. A sleep of any length causes such a change, unless the wall clock is set back within
+	// the same millisecond by just as long.
+	jumpThreshold = 50 * time.Microsecond
 )
 
 func newSystemClock() *systemClock {
-	// In this order a pause in between is taken for sleep, once and for all, which does no harm; in the other it would be taken off what is slept later.
+	// In this order, a pause between the two readings counts as sleep, once, which is harmless. In
+	// the other order, the pause would be subtracted from later sleep.
 	awake := readSleepless()
 	c := &systemClock{start: time.Now(), awake: awake}
-	c.looked.Store(int64(-lookAfter))
+	c.measuredAt.Store(int64(-measureEvery))
 	return c
 }
 
 func (c *systemClock) read() (t time.Time, slow, fast time.Duration) {
-	// The wall clock is read before the other: whatever happens in between makes it look less far ahead, never more,
-	// so that a pause here can't push the fast clock ahead for ever.
+	// The wall clock is read before the sleepless clock: a pause between the readings makes the
+	// wall clock look less far ahead, never more, so a pause can't advance the fast clock
+	// permanently.
 	t = time.Now()
 	slow = t.Sub(c.start)
 	wall := time.Duration(t.UnixNano() - c.start.UnixNano())
-	if apart := wall - slow; slow-time.Duration(c.looked.Load()) >= lookAfter || (apart-time.Duration(c.apart.Load())).Abs() > leap {
-		c.look(apart)
+	if apart := wall - slow; slow-time.Duration(c.measuredAt.Load()) >= measureEvery || (apart-time.Duration(c.wallLead.Load())).Abs() > jumpThreshold {
+		c.measureSleep(apart)
 	}
 	return t, slow, c.fastest(slow+time.Duration(c.asleep.v.Load()), wall)
 }
 
-// look finds out how much further the clock that goes on in sleep has run. If it is held up each time that it tries, the next reading looks again.
-func (c *systemClock) look(apart time.Duration) {
+// measureSleep measures the lead of the sleepless clock over the monotonic clock. If a pause disturbs every
+// try, the next reading measures again.
+func (c *systemClock) measureSleep(apart time.Duration) {
 	const tries = 3
 	for range tries {
 		before := time.Since(c.start)
 		awake := c.awake.since(before)
 		after := time.Since(c.start)
-		// Read before the other clock, this one is behind by what passes in between, never ahead: so sleep isn't seen where there was none. What it is behind by
-		// is small, or it is read again.
-		c.asleep.of(int64(awake - after))
-		if after-before <= leap {
-			c.looked.Store(int64(before))
-			c.apart.Store(int64(apart))
+		// The sleepless clock is read before the monotonic clock, so its reading is behind by the
+		// time between the two, never ahead: no sleep is seen where there was none. The error is
+		// small, or the reading is repeated.
+		c.asleep.update(int64(awake - after))
+		if after-before <= jumpThreshold {
+			c.measuredAt.Store(int64(before))
+			c.wallLead.Store(int64(apart))
 			return
 		}
 	}
 }
 
-// fastest returns how much time has passed at most, by the clock that goes on in sleep and by the wall clock.
+// fastest returns an upper bound of the time that has passed, by the sleepless clock and by the
+// wall clock.
 func (c *systemClock) fastest(awake, wall time.Duration) time.Duration {
-	return awake + time.Duration(c.ahead.of(int64(wall-awake)))
+	return awake + time.Duration(c.ahead.update(int64(wall-awake)))
 }
 
 func (c *systemClock) now() vote.Now {
@@ -137,16 +145,18 @@ func (c *systemClock) after(d time.Duration, f func()) func() {
 	return func() { t.Stop() }
 }
 
-// givenClock derives all readings from the one clock of the configuration, which may be a mock without a monotonic part.
+// givenClock derives all readings from the configured clock, which may be a mock without a
+// monotonic part.
 type givenClock struct {
 	clock clock.Clock
 	start time.Time
-	most  peak // a clock that is set back stands still until it has caught up
+	most  runningMax // if the clock is set back, the reading stands still until the clock has caught up
 
-	// A clock that knows how much time has passed, however it was set, is read as systemClock reads the system's.
-	steady world.SteadyClock // nil for any other
+	// A SteadyClock measures the elapsed time however the clock was set; it is read as systemClock
+	// reads the clocks of the system.
+	steady world.SteadyClock // nil for any other clock
 	began  vote.Instant
-	ahead  peak
+	ahead  runningMax
 }
 
 func newGivenClock(c clock.Clock) *givenClock {
@@ -161,12 +171,12 @@ func (c *givenClock) read() (t time.Time, slow, fast vote.Instant) {
 	t = c.clock.Now()
 	wall := t.Sub(c.start)
 	if c.steady == nil {
-		at := firstInstant.Add(time.Duration(c.most.of(int64(wall))))
+		at := firstInstant.Add(time.Duration(c.most.update(int64(wall))))
 		return t, at, at
 	}
 	passed := c.steady.Steady().Sub(c.began)
 	slow = firstInstant.Add(passed)
-	return t, slow, slow.Add(time.Duration(c.ahead.of(int64(wall - passed))))
+	return t, slow, slow.Add(time.Duration(c.ahead.update(int64(wall - passed))))
 }
 
 func (c *givenClock) now() vote.Now {
@@ -184,8 +194,8 @@ func (c *givenClock) wall(at vote.Instant) time.Time {
 	return t.Add(at.Sub(fast))
 }
 
-// after makes a new timer each time, and none with a channel: a mock clock can block for ever on the channel of a timer that is due
-// while another timer is being made.
+// after makes a new timer for each call, and none with a channel: a mock clock can block forever on
+// the channel of a timer that is due while another timer is being made.
 func (c *givenClock) after(d time.Duration, f func()) func() {
 	t := c.clock.AfterFunc(d, f)
 	return func() { t.Stop() }

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleeplessRef is a reading of CLOCK_BOOTTIME, which goes on while the machine is suspended.
+// sleeplessRef is a reading of CLOCK_BOOTTIME, a clock that continues while the machine is
+// suspended.
 type sleeplessRef struct {
 	at time.Duration
 	ok bool // false on kernels before 2.6.39, and where a sandbox forbids the clock
@@ -17,8 +18,8 @@ func readSleepless() sleeplessRef {
 	return sleeplessRef{at, ok}
 }
 
-// since returns how long ago the reading was taken, time asleep included. Where the clock can't be read it is what the monotonic
-// clock says.
+// since returns the time since the reading, including time asleep. If the clock can't be read,
+// since returns the given time of the monotonic clock.
 func (r sleeplessRef) since(monotonic time.Duration) time.Duration {
 	if !r.ok {
 		return monotonic
@@ -30,9 +31,13 @@ func (r sleeplessRef) since(monotonic time.Duration) time.Duration {
 	return at - r.at
 }
 
+// sleeplessClock is the clock of the holders. CLOCK_MONOTONIC would be wrong: since it stops while
+// the machine is suspended, a holder would believe in an expired lease after waking.
+const sleeplessClock = unix.CLOCK_BOOTTIME
+
 func bootTime() (time.Duration, bool) {
 	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+	if err := unix.ClockGettime(sleeplessClock, &t); err != nil {
 		return 0, false
 	}
 	return time.Duration(t.Nano()), true

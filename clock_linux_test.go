@@ -1,8 +1,15 @@
 package lockmesh
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // asleepClock returns the system's clocks, of which the costly one isn't due to be read, after the machine has slept for an hour.
@@ -13,7 +20,7 @@ func asleepClock(t *testing.T) *systemClock {
 		t.Skip("there is no clock here that goes on in sleep")
 	}
 	c.fast()
-	c.looked.Store(int64(time.Hour)) // for the test's time it isn't due
+	c.measuredAt.Store(int64(time.Hour)) // for the test's time it isn't due
 	c.awake.at -= time.Hour
 	return c
 }
@@ -25,9 +32,9 @@ func TestTheClockThatGoesOnInSleepIsReadAgain(t *testing.T) {
 		want bool
 	}{
 		{"not while it was read a moment ago and nothing has leapt", func(*systemClock) {}, false},
-		{"once it is due", func(c *systemClock) { c.looked.Store(int64(time.Since(c.start) - lookAfter)) }, true},
-		{"when the wall clock has leapt ahead of the monotonic one", func(c *systemClock) { c.apart.Add(-int64(time.Hour)) }, true},
-		{"when it has leapt back", func(c *systemClock) { c.apart.Add(int64(time.Second)) }, true},
+		{"once it is due", func(c *systemClock) { c.measuredAt.Store(int64(time.Since(c.start) - measureEvery)) }, true},
+		{"when the wall clock has leapt ahead of the monotonic one", func(c *systemClock) { c.wallLead.Add(-int64(time.Hour)) }, true},
+		{"when it has leapt back", func(c *systemClock) { c.wallLead.Add(int64(time.Second)) }, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := asleepClock(t)
@@ -54,7 +61,7 @@ func TestAFirstReadingLooksAtOnce(t *testing.T) {
 		t.Errorf("%v have passed since the start", got)
 	}
 	// A look costs more than all else, and must have put off the next.
-	if since := time.Since(c.start) - time.Duration(c.looked.Load()); since < 0 || c.looked.Load() <= 0 {
+	if since := time.Since(c.start) - time.Duration(c.measuredAt.Load()); since < 0 || c.measuredAt.Load() <= 0 {
 		t.Errorf("it was looked at %v ago", since)
 	}
 }
@@ -62,17 +69,66 @@ func TestAFirstReadingLooksAtOnce(t *testing.T) {
 // A clock that seems to have gone back, as when a reading is delayed, takes nothing back.
 func TestWhatWasSleptIsNotTakenBack(t *testing.T) {
 	c := asleepClock(t)
-	c.look(time.Duration(c.apart.Load()))
+	c.measureSleep(time.Duration(c.wallLead.Load()))
 	slept := c.fast()
 	c.awake.at += time.Hour
-	c.look(time.Duration(c.apart.Load()))
+	c.measureSleep(time.Duration(c.wallLead.Load()))
 	if now := c.fast(); now < slept {
 		t.Errorf("%v after %v", now, slept)
 	}
 	// Without the clock, the monotonic one stands in for it.
 	c.awake.ok = false
-	c.look(time.Duration(c.apart.Load()))
+	c.measureSleep(time.Duration(c.wallLead.Load()))
 	if now := c.fast(); now < slept {
 		t.Errorf("%v after %v", now, slept)
+	}
+}
+
+// envTimeNamespace has the test binary print how far the clock that holders measure with is ahead of the
+// monotonic one.
+const envTimeNamespace = "LOCKMESH_TEST_TIME_NAMESPACE"
+
+// A machine that sleeps looks to its processes as a time namespace in which the clock that goes on in
+// sleep is ahead of the monotonic one. There, holders must read the clock that is ahead.
+func TestHoldersMeasureWithTheClockThatGoesOnInSleep(t *testing.T) {
+	apart := func() time.Duration {
+		var t unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+			return 0
+		}
+		at, _ := bootTime()
+		return at - time.Duration(t.Nano())
+	}
+	if os.Getenv(envTimeNamespace) != "" {
+		fmt.Printf("apart=%d\n", apart())
+		return
+	}
+	// The kernel's interface fixes the number (linux/time.h), for where no namespace can be made.
+	if sleeplessClock != 7 {
+		t.Errorf("holders measure with clock %d; CLOCK_BOOTTIME is 7", sleeplessClock)
+	}
+	if _, ok := bootTime(); !ok {
+		t.Skip("there is no clock here that goes on in sleep")
+	}
+	const slept = time.Hour
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := exec.CommandContext(t.Context(), "unshare", "--time", "--boottime", fmt.Sprint(int(slept.Seconds())),
+		self, "-test.run=^"+t.Name()+"$", "-test.count=1")
+	in.Env = append(os.Environ(), envTimeNamespace+"=1")
+	out, err := in.CombinedOutput()
+	found := regexp.MustCompile(`apart=(-?\d+)`).FindSubmatch(out)
+	if err != nil || found == nil {
+		t.Skipf("no time namespace can be made here: %v: %s", err, out)
+	}
+	inside, err := strconv.ParseInt(string(found[1]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the machine itself has slept is in both. A minute is more than two readings take.
+	if more := time.Duration(inside) - apart(); (more - slept).Abs() > time.Minute {
+		t.Errorf("of an hour of sleep the clock of holders shows %v", more)
 	}
 }

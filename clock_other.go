@@ -4,11 +4,13 @@ package lockmesh
 
 import "time"
 
-// sleeplessRef stands for a clock that goes on while the machine is suspended, which this file's systems don't offer in one way.
+// sleeplessRef takes the place of a clock that continues while the machine is suspended; the
+// systems of this file have no common way to read such a clock.
 //
-// Go's monotonic clock takes its place. It stops during sleep on macOS and may on others; then it is the wall clock that shows the
-// time asleep (see [systemClock]), and a holder learns on waking that its lease is lost. What this fallback can't see: a sleep
-// during which somebody also set the wall clock back by as long. The token is for that.
+// Go's monotonic clock is used instead. This clock stops during sleep on macOS and may do so on
+// others; then the wall clock shows the time asleep (see [systemClock]), and a holder learns on
+// waking of the loss of its lease. The fallback can't see a sleep if the wall clock is also set
+// back by as long during the sleep. Fencing tokens protect against this case.
 type sleeplessRef struct{}
 
 func readSleepless() sleeplessRef { return sleeplessRef{} }

@@ -15,146 +15,182 @@ import (
 	"unicode/utf8"
 
 	"github.com/benbjohnson/clock"
+	"golang.org/x/text/unicode/norm"
 
-	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Limits and defaults of a [Config].
 const (
-	// MinTTL is the least value of MaxTTL and TTL. Below it a lease couldn't be kept up by its refreshes on a busy machine.
-	MinTTL = vote.MinTTL
+	// MinTTL is the least value of MaxTTL and TTL. On a busy machine, refreshes can't keep a
+	// shorter lease alive.
+	MinTTL = 200 * time.Millisecond
 
-	// LongestTTL is the largest value of MaxTTL and TTL. After a crash a lease blocks its key for a TTL and a restarted voter is quiet
-	// for MaxTTL; whoever needs a day of either needs something else than a lease. It keeps all arithmetic far from overflow, too.
+	// LongestTTL is the largest value of MaxTTL and TTL. After a crash, a lease blocks its key for
+	// a TTL, and a restarted voter is quiet for MaxTTL; an application that needs a day of either
+	// needs something other than a lease. The limit also keeps all arithmetic far from overflow.
 	LongestTTL = 24 * time.Hour
 
-	// DefaultMaxTTL is MaxTTL when nothing else is said.
+	// DefaultMaxTTL is the default of MaxTTL.
 	DefaultMaxTTL = 10 * time.Second
 
-	// DefaultBind is Bind when nothing else is said.
+	// DefaultBind is the default of Bind.
 	DefaultBind = ":7950"
 
-	// DefaultMesh is Mesh when nothing else is said.
+	// DefaultMesh is the default of Mesh.
 	DefaultMesh = "default"
 
-	// MinSecretLen is the least length of a secret in bytes: 128 bits, which nobody guesses if they are random.
+	// MinSecretLen is the least length of a secret in bytes: 128 bits, which can't be guessed if
+	// they are random.
 	MinSecretLen = 16
 
-	// MaxVoters is the largest electorate that there can be: the most names that Config.Voters takes, and the largest value of the field
-	// Config.MaxVoters, which says how large an electorate that follows the living grows.
-	MaxVoters = vote.MaxVoters
+	// MaxVoters is the size of the largest possible electorate: the limit on the length of
+	// Config.Voters, and the largest value of the field Config.MaxVoters, which limits the growth
+	// of an electorate with dynamic membership.
+	MaxVoters = 63
 
-	// DefaultMaxVoters is the field MaxVoters when nothing else is said. Seven voters survive the loss of three; more make each lock slower.
-	DefaultMaxVoters = electorate.MaxVoters
+	// DefaultMaxVoters is the default of the field MaxVoters. Seven voters survive the loss of
+	// three; more voters make each lock slower.
+	DefaultMaxVoters = 7
 
-	// MaxPeers is how many addresses Peers may have. A few are enough to find all others; each is tried for as long as it is missing.
+	// MaxPeers is the largest number of addresses in Peers. A few addresses are enough to find all
+	// other nodes; each is tried for as long as its node is missing.
 	MaxPeers = 256
 )
 
-// Config says who a node is and whom it trusts. The zero value of a field means its default where one is named, and is an error
-// otherwise.
+// Config configures a node: its identity, its peers and the nodes that it trusts. The zero value of
+// a field means the field's default if there is one, and is an error otherwise.
 //
-// Mesh, Voters, MaxTTL and Secret must be the same on every node of a mesh, and either all of them have a StateDir or none; a node that
-// differs is refused, and its log and the others' name both values.
+// Mesh, Voters, MaxTTL and Secret must be the same on every node of a mesh, and either all nodes
+// have a StateDir or none has. A node that differs is refused; its log and the logs of the others
+// name both values.
 type Config struct {
-	// Name is this node's name, unique in the mesh: up to 128 bytes of UTF-8 that can be printed, without spaces. A second live
-	// process of the same name is refused. Default: the host's name. Set it when several nodes share a host, or hosts are renamed.
+	// Name is the node's name, unique in the mesh: up to 128 bytes of printable UTF-8 without
+	// spaces or commas. A second live process with the same name is refused, as long as both
+	// processes, or the voters, can hear of each other. Without StateDir there is no further
+	// protection: if a process with a voter's name is started elsewhere while the first process is
+	// cut off, a lock may have two holders until the two meet. Default: the host's name. Set Name
+	// when several nodes share a host, or when hosts are renamed.
 	Name string
 
-	// Mesh is the name of the mesh, up to 128 bytes like Name. It keeps meshes apart that can reach each other. Default "default".
+	// Mesh is the name of the mesh, up to 128 bytes like Name. The name keeps apart meshes that can
+	// reach each other. Default "default".
 	Mesh string
 
-	// Bind is the address that the node listens on, host:port, with TCP and UDP on the one port. Port 0 lets the system choose.
-	// A host name or address limits it to one interface; an empty host is all of them. Default ":7950".
+	// Bind is the address on which the node listens, host:port, with TCP and UDP on the same port.
+	// Port 0 lets the system choose a port. A host name or address limits the node to one
+	// interface; an empty host means all interfaces. Default ":7950".
 	Bind string
 
-	// Advertise is the address at which others reach this node: host:port, or a host alone for the port that is listened on.
-	// Default: what is listened on, where an open host is replaced by an address of this machine. Set it behind address
-	// translation, or where a machine has several networks.
+	// Advertise is the address at which other nodes reach this node: host:port, or a host alone to
+	// use the port on which the node listens. Default: the listening address, where an unspecified
+	// host is replaced by an address of this machine. Set Advertise behind address translation, or
+	// on a machine with several networks.
 	Advertise string
 
-	// Peers are addresses, host:port, of some other nodes, at least one of which should be up when this one starts. A name may stand for
-	// several addresses and is looked up again at each try; they are tried for as long as the node runs. This node's own address
-	// may be among them, so that all nodes can share one list. With StateDir, addresses of an earlier life are tried as well. Default: none, which
-	// makes a node that waits to be found.
+	// Peers are the addresses, host:port, of some other nodes; at least one of them should be up
+	// when this node starts. A host name may stand for several addresses and is looked up again at
+	// each try; the addresses are tried for as long as the node runs. This node's own address may
+	// be among them, so all nodes can share the same list. With StateDir, addresses from earlier
+	// incarnations are tried as well. Default: none; such a node waits to be found.
 	Peers []string
 
-	// Voters are the names of the nodes that grant locks: the electorate, of which a majority decides. Required.
+	// Voters are the names of the nodes that grant locks: the electorate, in which a majority
+	// decides. Required.
 	//
-	// Three voters survive the loss of one, five of two. An even number survives no more than the odd number below it. More voters make
-	// each lock a little slower. Nodes that are not on the list take locks and don't vote.
+	// Three voters survive the loss of one, five the loss of two. An even number survives no more
+	// losses than the odd number below. More voters make each lock a little slower. Nodes that are
+	// not on the list can take locks but don't vote.
 	//
-	// The list is for ever, as far as running nodes go: changing it is safe only with all nodes stopped for the old MaxTTL,
-	// since otherwise an old and a new majority need not share a voter.
+	// The list must be the same on all nodes. While a starting voter sees that another list may
+	// have a majority, its votes don't count, and its calls fail with ErrRefused. So the list can
+	// be changed by restarting node by node, at the cost of a pause of a MaxTTL and a few seconds;
+	// nodes that are cut off from each other can't see that their lists differ. See
+	// docs/adr/0012-voter-lists.md.
 	//
-	// With StateDir the electorate follows the living, and Voters names its founders: those who voted in its first version. The list then
-	// stays as it is, whoever votes later.
+	// With StateDir, membership of the electorate is dynamic, and Voters names the founders: the
+	// voters of the electorate's first version. The list then stays the same, however the
+	// electorate changes later.
 	Voters []string
 
-	// StateDir is a directory that this node has for itself, on a local disk. With it the electorate follows the living: nodes that are gone are voted
-	// out, others that stand by are voted in, up to MaxVoters. The directory keeps what this node has promised about that. Every node of the
-	// mesh has one, or none has; it is made if it is missing. Default: none, and the electorate is fixed.
+	// StateDir is a directory on a local disk for this node alone. With StateDir, membership of the
+	// electorate is dynamic: nodes that are gone are voted out, and nodes on standby are voted in,
+	// up to MaxVoters. The directory stores this node's promises about such changes. Either every
+	// node of the mesh has a StateDir or none has. The directory is created if missing. Default:
+	// none, and the electorate is fixed.
 	//
-	// A node whose directory is lost is a new peer, and is voted in again. An old copy must not be put back: it has forgotten what was
-	// promised later.
+	// A node that has lost its directory is a new peer, and is voted in again. Never restore the
+	// directory from an old copy: the copy lacks the promises made later.
 	StateDir string
 
-	// Found says that this node, one of Voters, is to found the electorate together with all the others, if its directory is empty. Set it for
-	// the very first start of the founders, and take it out of the configuration as soon as the electorate is there: founders that have
-	// all lost their directories would found a second mesh with it. A node with an empty directory and without Found waits until it meets
-	// a node of the mesh, and is voted in. Left in, it is warned of at every start.
-	Found bool
+	// Bootstrap makes this node, one of Voters, found the electorate together with all the other
+	// founders if its directory is empty. Set Bootstrap for the very first start of the founders, and
+	// remove it from the configuration once the electorate exists: founders that have all lost
+	// their directories would found a second mesh. A node with an empty directory and without Bootstrap
+	// waits until it meets a node of the mesh, and is voted in. If Bootstrap is still set after the
+	// founding, the node logs a warning at every start.
+	Bootstrap bool
 
-	// MaxVoters is how large the electorate grows that follows the living, at most the constant of the same name. It is odd in effect: an even
-	// number survives no more than the odd number below it. Set it alike on all nodes: where it differs, the smallest
-	// of those that are there counts. An electorate that is larger is made smaller, but never smaller than three for this. Only with
-	// StateDir. Default 7.
+	// MaxVoters is the maximum size of an electorate with dynamic membership, at most the constant
+	// of the same name. Effectively the maximum is odd, since an even number of voters survives no
+	// more losses than the odd number below. MaxVoters is decided with the electorate: the founders
+	// must be configured alike, and afterwards the value changes once a majority of the voters is
+	// configured with another value. A single node with another value logs the difference and
+	// changes nothing. A larger electorate is reduced, but never below three voters for this
+	// reason. Only with StateDir. Default 7.
 	MaxVoters int
 
-	// MaxTTL bounds for how long a lease can outlive its holder's last word, on every node, from MinTTL to LongestTTL. A voter that has
-	// started is quiet for as long. Larger rides out longer interruptions; smaller hands over faster after a crash and restarts
-	// sooner. Default 10 s.
+	// MaxTTL bounds, on every node, how long a lease can outlive the last message of its holder's
+	// node, from MinTTL to LongestTTL. A voter that has started is quiet for as long: its votes
+	// don't count. A larger value rides out longer interruptions; a smaller value hands over faster
+	// after a crash and restarts sooner. Default 10 s.
 	//
-	// Raising it, or lowering it, is safe only with all nodes stopped for the old MaxTTL.
+	// Raising or lowering MaxTTL is safe only with all nodes stopped for the old MaxTTL.
 	MaxTTL time.Duration
 
-	// TTL is for how long this node's leases outlive its last word, from MinTTL to MaxTTL. A node that should hand over fast after
-	// a crash sets it lower than the others, at the cost of more frequent refreshes, five per TTL. Default MaxTTL.
+	// TTL is how long this node's leases outlive the node's last message, from MinTTL to MaxTTL. A
+	// node that should hand over fast after a crash sets a lower TTL than the others, at the cost
+	// of more frequent refreshes, five per TTL. Default MaxTTL.
 	TTL time.Duration
 
-	// Secret is what the nodes of the mesh share: MinSecretLen bytes or more, random. Whoever knows it is a member. It encrypts all
-	// traffic. Empty, everything is plain text and anyone who can reach the port is a member; that is allowed only when Bind and
-	// Advertise are loopback addresses, or with Insecure.
+	// Secret is the shared secret of the nodes of the mesh: MinSecretLen random bytes or more.
+	// Every process that knows the secret is a member. The secret encrypts all traffic. Without a
+	// secret, everything is plain text and every process that can reach the port is a member; an
+	// empty Secret is allowed only when Bind and Advertise are loopback addresses, or with
+	// Insecure.
 	Secret []byte
 
-	// Insecure allows an empty Secret on addresses other than loopback. Use it only where the network itself is trusted.
+	// Insecure allows an empty Secret on addresses other than loopback. Use Insecure only where the
+	// network itself is trusted.
 	Insecure bool
 
-	// Logger gets what an operator should know. Lines are handed to it by one goroutine, and dropped, with a count, while it is too slow.
-	// Default: slog.Default().
+	// Logger receives messages for the operator. A single goroutine passes the lines to Logger;
+	// while Logger is too slow, lines are dropped and counted. Default: slog.Default().
 	Logger *slog.Logger
 
-	// Clock replaces the system's clocks, for tests: all readings derive from its Now, and all timers are its own.
-	// Default (nil): the clocks of the system. Holders then measure with one that goes on while the machine is suspended,
-	// where there is one, and with the wall clock where that ran further.
+	// Clock replaces the system's clocks, for tests: all readings derive from its Now, and all
+	// timers are its own. Default (nil): the clocks of the system. Holders then measure with a
+	// clock that continues while the machine is suspended, if the system has one, and with the wall
+	// clock where the wall clock has run further.
 	Clock clock.Clock
 }
 
-// Validate returns all that is wrong with the configuration, joined, or nil. Each complaint is an ErrConfig and says what to change.
+// Validate returns all errors of the configuration, joined, or nil. Each error is an ErrConfig and
+// says what to change.
 func (c Config) Validate() error {
 	c, err := c.withDefaults()
 	return errors.Join(err, c.check())
 }
 
-// withDefaults returns the configuration with its defaults filled in. It fails when there is none to be had.
+// withDefaults returns the configuration with all defaults filled in. It fails if a default can't
+// be determined.
 func (c Config) withDefaults() (Config, error) {
 	var err error
 	if c.Name == "" {
 		host, hostErr := os.Hostname()
 		if hostErr != nil || host == "" {
-			err = complaint("Name", "it is empty and the host has no name (%v); name the node", hostErr)
-			host = "unnamed" // so that there is no second complaint
+			err = fieldError("Name", "it is empty and the host has no name (%v); name the node", hostErr)
+			host = "unnamed" // prevents a second complaint
 		}
 		c.Name = host
 	}
@@ -180,16 +216,16 @@ func (c Config) withDefaults() (Config, error) {
 	return c, err
 }
 
-func complaint(field, format string, args ...any) error {
+func fieldError(field, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrConfig, field, fmt.Sprintf(format, args...))
 }
 
-// check complains about a configuration that has its defaults.
+// check returns the errors of a configuration with defaults filled in.
 func (c Config) check() error {
 	var errs []error
 	add := func(field, problem string) {
 		if problem != "" {
-			errs = append(errs, complaint(field, "%s", problem))
+			errs = append(errs, fieldError(field, "%s", problem))
 		}
 	}
 	add("Name", badName(c.Name))
@@ -205,11 +241,14 @@ func (c Config) check() error {
 		add("Peers", fmt.Sprintf("there are %d addresses, at most %d are tried; a few are enough", len(c.Peers), MaxPeers))
 	}
 	for _, p := range c.Peers {
-		_, problem := splitAddr(p, false)
+		host, problem := splitAddr(p, false)
+		if problem == "" {
+			problem = badDestination(host, p)
+		}
 		add("Peers", problem)
 	}
 	errs = append(errs, c.checkVoters()...)
-	c.checkFollowing(add)
+	c.checkDynamic(add)
 	add("MaxTTL", badTTL(c.MaxTTL))
 	switch problem := badTTL(c.TTL); {
 	case problem != "" && c.TTL != c.MaxTTL:
@@ -227,8 +266,8 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// checkFollowing complains about what concerns an electorate that follows the living.
-func (c Config) checkFollowing(add func(field, problem string)) {
+// checkDynamic reports errors in the settings for dynamic membership.
+func (c Config) checkDynamic(add func(field, problem string)) {
 	const fixed = "it concerns an electorate that follows the living, and StateDir is empty, so this one is fixed; "
 	switch {
 	case c.MaxVoters < 0:
@@ -241,14 +280,14 @@ func (c Config) checkFollowing(add func(field, problem string)) {
 	switch {
 	case strings.ContainsRune(c.StateDir, 0):
 		add("StateDir", fmt.Sprintf("%q has a zero byte, which no path may have", c.StateDir))
-	case c.Found && c.StateDir == "":
-		add("Found", fixed+"leave Found out, or give every node a StateDir")
-	case c.Found && !slices.Contains(c.Voters, c.Name):
-		add("Found", fmt.Sprintf("this node, %q, is none of the founders that Voters names; leave Found out: it is voted in", c.Name))
+	case c.Bootstrap && c.StateDir == "":
+		add("Bootstrap", fixed+"leave Bootstrap out, or give every node a StateDir")
+	case c.Bootstrap && !slices.Contains(c.Voters, c.Name):
+		add("Bootstrap", fmt.Sprintf("this node, %q, is none of the founders that Voters names; leave Bootstrap out: it is voted in", c.Name))
 	}
 }
 
-// reachable names the address that makes a secret necessary.
+// reachable returns the address because of which a secret is necessary.
 func (c Config) reachable(bindHost string) string {
 	if isLoopback(bindHost) {
 		return "Advertise " + strconv.Quote(c.Advertise)
@@ -256,25 +295,26 @@ func (c Config) reachable(bindHost string) string {
 	return "Bind " + strconv.Quote(c.Bind)
 }
 
-// checkVoters complains about an electorate of which no majority can exist: one of nobody, or one that counts a process twice.
+// checkVoters returns the errors of Voters: an empty electorate has no majority, and neither has an
+// electorate that counts a process twice.
 func (c Config) checkVoters() (errs []error) {
 	if len(c.Voters) == 0 {
-		return []error{complaint("Voters", "nobody is named, and nobody has no majority; name the nodes that grant locks, such as three")}
+		return []error{fieldError("Voters", "nobody is named, and nobody has no majority; name the nodes that grant locks, such as three")}
 	}
 	if len(c.Voters) > MaxVoters {
-		errs = append(errs, complaint("Voters", "%d are named, at most %d can vote; a handful is enough, all other nodes still take locks",
+		errs = append(errs, fieldError("Voters", "%d are named, at most %d can vote; a handful is enough, all other nodes still take locks",
 			len(c.Voters), MaxVoters))
 	}
 	seen := make(map[string]int, len(c.Voters))
 	for _, v := range c.Voters {
 		if problem := badName(v); problem != "" {
-			errs = append(errs, complaint("Voters", "%s", problem))
+			errs = append(errs, fieldError("Voters", "%s", problem))
 		}
 		seen[v]++
 	}
 	for _, v := range slices.Compact(slices.Sorted(slices.Values(c.Voters))) {
 		if seen[v] > 1 {
-			errs = append(errs, complaint("Voters", "%q is named %d times, but one process can't vote twice: "+
+			errs = append(errs, fieldError("Voters", "%q is named %d times, but one process can't vote twice: "+
 				"of %d voters a majority is %d, and there are only %d; name each once",
 				v, seen[v], len(c.Voters), majority(len(c.Voters)), len(seen)))
 		}
@@ -282,7 +322,7 @@ func (c Config) checkVoters() (errs []error) {
 	return errs
 }
 
-// badName says why something can't be the name of a node or of a mesh; empty when it can.
+// badName returns the reason why a string can't be the name of a node or mesh; empty if it can.
 func badName(name string) string {
 	switch {
 	case name == "":
@@ -293,11 +333,16 @@ func badName(name string) string {
 		return fmt.Sprintf("the name %q isn't UTF-8", name)
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
 		return fmt.Sprintf("the name %q has spaces or characters that can't be printed; use letters, digits and dashes", name)
+	case strings.Contains(name, ","):
+		return fmt.Sprintf("the name %q has a comma, as a list has that wasn't split; give each name by itself", name)
+	case !norm.NFC.IsNormalString(name):
+		return fmt.Sprintf("the name %+q looks like %+q and has other bytes, so nodes would take it for another; use the second, which is in Unicode's form NFC",
+			name, norm.NFC.String(name))
 	}
 	return ""
 }
 
-// badTTL says why a duration can't be a TTL; empty when it can.
+// badTTL returns the reason why a duration can't be a TTL; empty if it can.
 func badTTL(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -310,8 +355,8 @@ func badTTL(d time.Duration) string {
 	return ""
 }
 
-// splitAddr returns the host of an address, or says what is wrong with it. Only what is listened on may leave the host open and the
-// port to the system.
+// splitAddr returns the host of an address, or the problem with the address. Only a listening
+// address may omit the host or leave the port to the system.
 func splitAddr(addr string, listen bool) (host, problem string) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -329,20 +374,26 @@ func splitAddr(addr string, listen bool) (host, problem string) {
 	return host, ""
 }
 
-// splitAdvertise does the same with an address that may lack its port.
+// splitAdvertise is like splitAddr for an address that may lack the port.
 func splitAdvertise(addr string) (host, problem string) {
 	if _, err := netip.ParseAddr(addr); err == nil || addr != "" && !strings.Contains(addr, ":") {
 		host = addr
 	} else if host, problem = splitAddr(addr, false); problem != "" {
 		return "", problem
 	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		return "", fmt.Sprintf("nobody can dial %q; name an address of this machine", addr)
-	}
-	return host, ""
+	return host, badDestination(host, addr)
 }
 
-// isLoopback reports whether a host is reached from this machine only.
+// badDestination returns the reason why no node can dial an address with the given host; empty if
+// nodes can.
+func badDestination(host, addr string) string {
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		return fmt.Sprintf("%q can be listened at and not dialed; name an address at which the other nodes reach that machine", addr)
+	}
+	return ""
+}
+
+// isLoopback reports whether a host can be reached from this machine only.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true

@@ -51,12 +51,19 @@ func TestValidate(t *testing.T) {
 		{"Bind with a port out of range", func(c *Config) { c.Bind = "127.0.0.1:65536" }, []string{"Bind: the port"}},
 		{"Advertise without a port", func(c *Config) { c.Advertise = "localhost" }, nil},
 		{"Advertise without a port, IPv6", func(c *Config) { c.Advertise = "::1" }, nil},
-		{"Advertise nowhere", func(c *Config) { c.Advertise = "0.0.0.0:7950" }, []string{"Advertise: nobody can dial"}},
+		{"Advertise nowhere", func(c *Config) { c.Advertise = "0.0.0.0:7950" }, []string{`Advertise: "0.0.0.0:7950" can be listened at and not dialed`}},
 		{"Advertise with an unknown port", func(c *Config) { c.Advertise = "127.0.0.1:0" }, []string{"Advertise: the port"}},
 		{"Advertise without a host", func(c *Config) { c.Advertise = ":7950" }, []string{"Advertise:", "no host"}},
 		{"a peer without a port", func(c *Config) { c.Peers = []string{"b:1", "c"} }, []string{`Peers: "c" is not host:port`}},
 		{"a peer without a host", func(c *Config) { c.Peers = []string{":1"} }, []string{"Peers:", "no host"}},
 		{"a peer at port 0", func(c *Config) { c.Peers = []string{"b:0"} }, []string{"Peers: the port"}},
+		{"a peer everywhere", func(c *Config) { c.Peers = []string{"b:1", "0.0.0.0:7950"} }, []string{`Peers: "0.0.0.0:7950" can be listened at and not dialed`}},
+		{"a peer everywhere, IPv6", func(c *Config) { c.Peers = []string{"[::]:7950"} }, []string{`Peers: "[::]:7950" can be listened at and not dialed`}},
+		{"voters that weren't split", func(c *Config) { c.Voters = []string{"a,b,c"} }, []string{`Voters: the name "a,b,c" has a comma`, "give each name by itself"}},
+		{"a name with an accent", func(c *Config) { c.Name = "caf\u00e9" }, nil},
+		{"a name with an accent by itself", func(c *Config) { c.Name = "cafe\u0301" }, []string{`Name: the name "cafe\u0301" looks like "caf\u00e9"`}},
+		{"a voter with an accent by itself", func(c *Config) { c.Voters = []string{"a", "cafe\u0301"} }, []string{"Voters:", "NFC"}},
+		{"a name with marks that belong to it", func(c *Config) { c.Name = "\u0926\u093f\u0932\u094d\u0932\u0940" }, nil},
 		{"too many peers", func(c *Config) { c.Peers = make([]string, MaxPeers+1) }, []string{"Peers: there are 257"}},
 		{"no voters", func(c *Config) { c.Voters = nil }, []string{"Voters: nobody is named"}},
 		{"a voter twice", func(c *Config) { c.Voters = []string{"a", "b", "a"} }, []string{`Voters: "a" is named 2 times`, "of 3 voters a majority is 2, and there are only 2"}},
@@ -64,11 +71,11 @@ func TestValidate(t *testing.T) {
 		{"a voter without a name", func(c *Config) { c.Voters = []string{"a", ""} }, []string{"Voters: a name is empty"}},
 		{"too many voters", func(c *Config) { c.Voters = many }, []string{"Voters: 64 are named, at most 63"}},
 		{"a state directory", func(c *Config) { c.StateDir = "/var/lib/lockmesh" }, nil},
-		{"a founder", func(c *Config) { c.StateDir, c.Found, c.MaxVoters = "state", true, 5 }, nil},
+		{"a founder", func(c *Config) { c.StateDir, c.Bootstrap, c.MaxVoters = "state", true, 5 }, nil},
 		{"the largest electorate", func(c *Config) { c.StateDir, c.MaxVoters = "state", MaxVoters }, nil},
 		{"a directory that can't be", func(c *Config) { c.StateDir = "a\x00b" }, []string{"StateDir:", "zero byte"}},
-		{"to found without a directory", func(c *Config) { c.Found = true }, []string{"Found:", "StateDir is empty", "leave Found out"}},
-		{"a founder that is none", func(c *Config) { c.Name, c.StateDir, c.Found = "z", "state", true }, []string{`Found: this node, "z", is none of the founders`}},
+		{"to found without a directory", func(c *Config) { c.Bootstrap = true }, []string{"Bootstrap:", "StateDir is empty", "leave Bootstrap out"}},
+		{"a founder that is none", func(c *Config) { c.Name, c.StateDir, c.Bootstrap = "z", "state", true }, []string{`Bootstrap: this node, "z", is none of the founders`}},
 		{"so many voters without a directory", func(c *Config) { c.MaxVoters = 5 }, []string{"MaxVoters:", "StateDir is empty", "leave MaxVoters out"}},
 		{"a negative number of voters", func(c *Config) { c.MaxVoters = -1 }, []string{"MaxVoters: -1 is negative"}},
 		{"too large an electorate", func(c *Config) { c.StateDir, c.MaxVoters = "state", 64 }, []string{"MaxVoters: 64 is more than 63"}},
@@ -84,8 +91,8 @@ func TestValidate(t *testing.T) {
 		{"no secret on the default address", func(c *Config) { c.Bind = "" }, []string{`Secret: it is empty while Bind ":7950" can be reached`}},
 		{"no secret on an advertised address", func(c *Config) { c.Advertise = "10.0.0.1:7950" }, []string{`while Advertise "10.0.0.1:7950" can be reached`}},
 		{"everything at once", func(c *Config) {
-			*c = Config{Name: " ", Mesh: " ", Bind: "x", Advertise: ":x", Peers: []string{"x"}, Found: true, MaxVoters: 64, MaxTTL: 1, TTL: 2, Secret: []byte("x")}
-		}, []string{"Name:", "Mesh:", "Bind:", "Advertise:", "Peers:", "Voters:", "Found:", "MaxVoters:", "MaxTTL:", "\nlockmesh: the configuration is wrong: TTL:", "Secret:"}},
+			*c = Config{Name: " ", Mesh: " ", Bind: "x", Advertise: ":x", Peers: []string{"x"}, Bootstrap: true, MaxVoters: 64, MaxTTL: 1, TTL: 2, Secret: []byte("x")}
+		}, []string{"Name:", "Mesh:", "Bind:", "Advertise:", "Peers:", "Voters:", "Bootstrap:", "MaxVoters:", "MaxTTL:", "\nlockmesh: the configuration is wrong: TTL:", "Secret:"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := good()

@@ -33,7 +33,7 @@ func TestAMeshKeepsItsPromisesOverSockets(t *testing.T) {
 	}}
 	defer s.close(t)
 	whole := locktest.Lacking("on loopback nobody can be cut off; the bubble does it", locktest.HasCut)
-	locktest.Run(t, s, locktest.Options{TTL: ttl, Turns: 80, Keys: 400, Ops: 800, Expect: whole}) // the bubble does more
+	locktest.Run(t, s, locktest.Options{TTL: ttl, Handovers: 80, Keys: 400, Ops: 800, Expect: whole}) // the bubble does more
 }
 
 func TestAMeshKeepsItsPromisesInABubble(t *testing.T) {
@@ -47,7 +47,7 @@ func TestAMeshKeepsItsPromisesInABubble(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range report.Complaints() {
+		for _, text := range report.Mismatches() {
 			t.Error(text)
 		}
 		t.Log(report)

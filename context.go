@@ -5,36 +5,43 @@ import (
 	"errors"
 )
 
-// Context returns a context that ends with the lease: its cause ([context.Cause]) is then what Err returns. Its Err and Cause read
-// the clock themselves, as [Lease.Err] does; those of contexts derived from it do once Done is closed. It has the values of the
-// context that the lock was asked with. It has no deadline, since the lease's moves.
+// Context returns a context that ends with the lease; the cause ([context.Cause]) is then the error
+// returned by Err. Err and [context.Cause] of this context read the clock, as [Lease.Err] does; for
+// derived contexts they report the end once Done is closed. The context has the values of the
+// context that was given to Lock, and no deadline, since the lease's deadline moves.
 //
-// A Lock or RLock of the same key that is given this context, or one derived from it, succeeds at once: it is this lease once more, with the same token,
-// until the outermost is unlocked. So a function that locks may call another that locks the same. Options of such a call count for nothing.
+// A Lock or RLock of the same key with this context or a derived context succeeds at once: the call
+// re-enters this lease and returns a lease with the same token. The inner lease ends at the latest
+// with this lease; a reader's inner lease lasts until its own Unlock (see [Lease.Unlock]). So a
+// function with a lock may call another function that takes the same lock. Options of a re-entering
+// call are ignored.
 func (l *Lease) Context() context.Context {
-	own := l.context().(*ending)
-	return &leaseContext{own, l, own.cancel}
+	l.checkUsable("Lease.Context")
+	own := l.context().(*baseContext)
+	return &leaseContext{own, l, own.cancel, nil}
 }
 
-// during returns a context that ends with the lease or with ctx, and the function that frees it.
+// during returns a context that ends with the lease or with ctx, and a function to free its
+// resources.
 func (l *Lease) during(ctx context.Context) (context.Context, func()) {
 	inner, cancel := context.WithCancelCause(ctx)
 	own := l.context()
 	stop := context.AfterFunc(own, func() { cancel(context.Cause(own)) })
-	return &leaseContext{inner, l, cancel}, func() {
+	return &leaseContext{inner, l, cancel, ctx}, func() {
 		stop()
 		cancel(nil)
 	}
 }
 
-// leaseContext is a context that ends no later than a lease.
+// leaseContext is a context bounded by the life of a lease.
 type leaseContext struct {
 	context.Context
 	lease  *Lease
 	cancel context.CancelCauseFunc // of the embedded context
+	from   context.Context         // the caller's context, if its end ends this context; else nil
 }
 
-// Err is not nil as soon as the lease has ended. Then Done is closed, too.
+// Err returns an error as soon as the lease has ended. Done is closed by then, too.
 func (c *leaseContext) Err() error {
 	if cause := c.lease.Err(); cause != nil {
 		c.cancel(cause)
@@ -42,11 +49,11 @@ func (c *leaseContext) Err() error {
 	return c.Context.Err()
 }
 
-// ended returns the error of a context that has ended, and its cause if that says more.
-func ended(ctx context.Context) error {
+// contextError returns the error of a context after its end, and the cause if the cause says more.
+func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == errWaited {
-		return cause // a deadline that was exceeded: nobody has cancelled anything
+	if cause == errWaitTimeout {
+		return cause // an exceeded deadline, not a cancellation by the caller
 	}
 	if cause == nil || errors.Is(err, cause) {
 		return err

@@ -1,8 +1,15 @@
 package lockmesh
 
 import (
+	"bytes"
+	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/member"
 )
 
 func TestPausesDoubleUpToTheirBound(t *testing.T) {
@@ -51,7 +58,7 @@ func TestGreetingsFindVotersWhereGossipIsDeaf(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		w.join("b", voters, func(c *Config) { c.Bind = elsewhere })
-		time.Sleep(greetMost + time.Second)
+		time.Sleep(peerPauseMax + time.Second)
 		if v := a.Status().Electorate.Voters[1]; v.State != VoterQuiet {
 			t.Errorf("%+v", v)
 		}
@@ -88,5 +95,82 @@ func TestAStrangerCalledLikeAVoterDoesNotHideIt(t *testing.T) {
 				t.Errorf("with another b at %s: %+v", elsewhere, v)
 			}
 		})
+	}
+}
+
+// One of the names in Voters is none that any node has. After half a minute the status, the errors and the log say so.
+func TestAVoterThatNoNodeIsCalled(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		var log bytes.Buffer
+		voters := []string{"a", "b", "e"}
+		a := w.join("a", voters, func(cfg *Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		w.join("b", voters, nil)
+		if err := a.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		text := func() string { return a.Status().Electorate.Voters[2].Text }
+		if got := text(); !contains(got, "gossip has not seen it") {
+			t.Errorf("at first: %q", got)
+		}
+		const missing = "no node of this name has been seen for 30s: is it started, and does its own Name say the same?"
+		time.Sleep(2 * missingAfter)
+		if got := text(); !contains(got, missing) {
+			t.Errorf("after a minute: %q", got)
+		}
+		w.stall("b", true)
+		time.Sleep(time.Minute)
+		_, err := a.TryLock(t.Context(), "k")
+		wantIs(t, err, ErrNoQuorum)
+		if !contains(err.Error(), missing) {
+			t.Error(err)
+		}
+		w.stall("b", false)
+		w.join("e", voters, nil)
+		for a.Status().Electorate.Voters[2].State != VoterReachable {
+			time.Sleep(time.Second)
+		}
+		if err := a.Close(); err != nil { // and so the log is written
+			t.Fatal(err)
+		}
+		if n := strings.Count(log.String(), missing); n != 1 {
+			t.Errorf("the log says it %d times", n)
+		}
+	})
+}
+
+// Gossip tells of the process that gave way to an older one of its name; then greetings look for the older one, and it is dialed first.
+func TestAVoterIsLookedForElsewhereOnceItsNamesakeGaveWay(t *testing.T) {
+	b := newAddressBook([]vote.NodeID{"c"})
+	find := func(want ...string) {
+		t.Helper()
+		if addrs, _ := b.find("c"); !slices.Equal(addrs, want) {
+			t.Errorf("c is looked for at %q, want %q", addrs, want)
+		}
+	}
+	newer := member.Member{Name: "c", Addr: "10.0.0.9:1"}
+	b.addMember(newer)
+	b.addProbed("c", "10.0.0.9:1")
+	if find("10.0.0.9:1"); !b.inGossip("c") {
+		t.Error("nobody doubts it")
+	}
+	if !b.setDuplicate("c", "10.0.0.9:1", true) || b.setDuplicate("c", "10.0.0.9:1", true) || b.inGossip("c") {
+		t.Error("it isn't looked for elsewhere")
+	}
+	if find("10.0.0.9:1"); b.addProbed("c", "10.0.0.9:1") {
+		t.Error("who gave way is found again")
+	}
+	if b.addProbed("c", "10.0.0.3:1") {
+		find("10.0.0.3:1", "10.0.0.9:1")
+	}
+	b.setMembers([]member.Member{newer})
+	find("10.0.0.3:1", "10.0.0.9:1")
+	if b.setDuplicate("c", "10.0.0.9:1", false); !b.inGossip("c") { // the older was stopped, and the newer started anew there
+		t.Error("it is looked for elsewhere though it was linked with")
+	}
+	find("10.0.0.9:1", "10.0.0.3:1")
+	b.setDuplicate("c", "10.0.0.9:1", true)
+	b.setMembers(nil)
+	if find("10.0.0.3:1"); !b.addProbed("c", "10.0.0.9:1") {
+		t.Error("an address is barred for ever")
 	}
 }

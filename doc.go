@@ -1,10 +1,11 @@
-// Package lockmesh gives the processes of an application distributed locks, without a service to run beside them: the processes
-// themselves are the mesh.
+// Package lockmesh provides distributed locks to the processes of an application, without a
+// separate service: the processes themselves form the mesh.
 //
-// A process joins with [Join], which takes a name, the address to listen on, some addresses of others, and the names of the voters.
-// A lock is granted once a majority of the voters has promised its key to one request. What is granted is a [Lease]: it renews
-// itself until Unlock, ends at a deadline when it can't be renewed, and has a token, larger than that of every earlier lease on the
-// key, with which the thing that the lock protects can refuse those who come late.
+// A process joins with [Join], which takes a name, the address to listen on, some addresses of
+// other nodes, and the names of the voters. A lock is granted once a majority of the voters has
+// promised the key to the request. The result is a [Lease]: it renews itself until Unlock, and ends
+// at a deadline when renewal fails. Each lease has a fencing token, larger than the token of every
+// earlier lease on the key, with which the protected resource can refuse late writers.
 //
 //	mesh, err := lockmesh.Join(ctx, lockmesh.Config{
 //		Name:   "edge-1",
@@ -17,18 +18,24 @@
 //	defer lease.Unlock(context.Background())
 //	write(lease.Context(), lease.Token())
 //
-// [Mesh.Do] is the shortest way to be right: it releases after the function has returned, never before.
+// [Mesh.Do] is the simplest correct way to hold a lock: it unlocks after the function has returned,
+// never before.
 //
-// [Mesh.RLock] shares a key among readers, [Mesh.Semaphore] has as many holders as permits, [Mesh.LockAll] takes several keys, [Mesh.Election] elects a leader, and
-// [Mesh.Watch] and [Mesh.Inspect] show what happens. All of it rests on the same votes, and each acquisition is a Lease with a token, a deadline, a Done channel
-// and a context. docs/locks.md has the whole family in one table.
+// [Mesh.RLock] shares a key among readers, [Mesh.Semaphore] has as many holders as permits,
+// [Mesh.LockAll] takes several keys, [Mesh.Election] elects a leader, and [Mesh.Watch] and
+// [Mesh.Inspect] show the state of keys. All of them rest on the same votes, and each acquisition
+// is a Lease with a token, a deadline, a Done channel and a context. docs/locks.md lists the whole
+// family in a table.
 //
-// What is promised: at most one exclusive lease on a key is held at a time, and none beside it, while clock rates stay within half a percent and no holder is
-// paused unseen; and tokens rise strictly, whatever is paused or delayed, as long as a majority of voters doesn't forget at once,
-// and even then if no clock stands behind the last token. What isn't: while a majority of voters is unreachable there are no new
-// leases, and those that are held end at their deadlines; and a holder that stops between its last check and its write can write
-// late, which is what the token is for.
+// Guarantees: while clock rates stay within half a percent and no holder is paused unseen, at most
+// one exclusive lease on a key is held at a time, and no other lease beside it. Tokens rise
+// strictly, whatever is paused or delayed, as long as a majority of the voters doesn't lose its
+// memory at once, and even then if no clock is behind the last token. No guarantees: while a
+// majority of the voters is unreachable, no leases are granted, and the held leases end at their
+// deadlines; and a holder that pauses between its last check and its write can write late. The
+// token protects against such a write.
 //
-// Voters keep their promises in memory. So a voter that has started is quiet for the maximum TTL: its votes don't count before any
-// lease of its earlier life has ended. A mesh that starts for the first time waits as long.
+// Voters keep their promises in memory. So a voter that has started is quiet for the maximum TTL:
+// its votes don't count before all leases of its earlier incarnation have ended. A mesh that starts
+// for the first time waits as long.
 package lockmesh

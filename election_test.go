@@ -137,16 +137,16 @@ func TestAnObserverThatIsTooSlowIsToldThatItMissedLeaders(t *testing.T) {
 	})
 }
 
-func TestLeadRunsItsFunctionWhileItLeads(t *testing.T) {
+func TestLeadOnceRunsItsFunctionWhileItLeads(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		errOver := errors.New("the work is over")
 		var running atomic.Int32
 		handed := make(chan error, 1)
-		err := a.Lead(t.Context(), "e", func(ctx context.Context) error {
+		err := a.LeadOnce(t.Context(), "e", func(ctx context.Context) error {
 			running.Add(1)
 			go func() {
-				handed <- b.Lead(t.Context(), "e", func(context.Context) error {
+				handed <- b.LeadOnce(t.Context(), "e", func(context.Context) error {
 					if running.Load() != 0 {
 						t.Error("it leads while the other's function runs")
 					}
@@ -163,7 +163,7 @@ func TestLeadRunsItsFunctionWhileItLeads(t *testing.T) {
 		}
 
 		ctx, cancel := context.WithCancel(t.Context())
-		err = a.Lead(ctx, "e", func(ctx context.Context) error {
+		err = a.LeadOnce(ctx, "e", func(ctx context.Context) error {
 			cancel()
 			<-ctx.Done()
 			unlocked := make(chan error, 1)
@@ -174,7 +174,7 @@ func TestLeadRunsItsFunctionWhileItLeads(t *testing.T) {
 		wantIs(t, err, context.Canceled)
 		wantNot(t, err, ErrLost)
 
-		err = a.Lead(t.Context(), "e", func(ctx context.Context) error {
+		err = a.LeadOnce(t.Context(), "e", func(ctx context.Context) error {
 			w.stall("a", true)
 			<-ctx.Done()
 			wantIs(t, context.Cause(ctx), ErrLost)
@@ -183,7 +183,7 @@ func TestLeadRunsItsFunctionWhileItLeads(t *testing.T) {
 		wantIs(t, err, ErrLost)
 		w.stall("a", false)
 		must[*Lease](t)(b.Lock(t.Context(), "e"))
-		err = a.Lead(within(t, time.Second), "e", func(context.Context) error { return errOver })
+		err = a.LeadOnce(within(t, time.Second), "e", func(context.Context) error { return errOver })
 		wantIs(t, err, ErrHeld, context.DeadlineExceeded)
 		if !contains(err.Error(), `lead "e"`) {
 			t.Error(err)

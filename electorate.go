@@ -11,35 +11,42 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// electorateEvery is how often a watched electorate is looked at, besides when there is a new version: how voters look changes with any message.
+// electorateEvery is the interval between checks of a watched electorate, in addition to each new
+// version: the state of a voter may change with any message.
 const electorateEvery = 250 * time.Millisecond
 
-// electorateWatch is one WatchElectorate under way. It is the loop's.
+// electorateWatch is one WatchElectorate under way, owned by the loop.
 type electorateWatch struct {
-	states chan ElectorateStatus // capacity 1, and only the loop puts: it takes out what wasn't read before
-	last   string                // the gist of what was told last
-	unhook func() bool           // from the context
+	states chan ElectorateStatus // capacity 1; only the loop sends, after removing an unread status
+	last   string                // the gist of the last status sent
+	unhook func() bool           // detaches the watch from its context
 	over   bool                  // the context has ended
 }
 
-// WatchElectorate tells how the electorate looks from this node: at once, and then whenever something has changed, such as who votes, how a voter looks, whether
-// locks can be granted, who stands by, or what a change waits for. Times that only run down are no change. A version is told as soon as this
-// node knows it, the rest within a quarter of a second.
+// WatchElectorate returns a channel of the electorate's status as seen by this node: the first
+// status at once, and another whenever something has changed, such as the list of voters, the state
+// of a voter, whether locks can be granted, the nodes on standby, or the reason why a change waits.
+// A decreasing remaining time alone is no change. The channel receives a new version as soon as
+// this node knows the version, other changes within a quarter of a second.
 //
-// Who reads slowly gets the newest and misses what was in between; nobody waits for it. The channel is closed when ctx or the mesh ends. Errors:
-// ErrBusy with [MaxWatches] of these open, ErrClosed, or ctx's.
+// A slow reader never delays others: the newest status replaces an unread status. The channel is
+// closed when ctx or the mesh ends. Errors: ErrBusy with [MaxWatches] watches of the electorate
+// open, ErrClosed, or ctx's.
 func (m *Mesh) WatchElectorate(ctx context.Context) (<-chan ElectorateStatus, error) {
+	m.checkUsable("Mesh.WatchElectorate")
+	checkContext(ctx, "Mesh.WatchElectorate")
 	fail := func(reason error, text string, err error) error {
 		return &Error{Op: "watchelectorate", Reason: reason, Text: text, Err: err}
 	}
 	if ctx.Err() != nil {
-		return nil, fail(nil, "", ended(ctx))
+		return nil, fail(nil, "", contextError(ctx))
 	}
 	w := &electorateWatch{states: make(chan ElectorateStatus, 1)}
-	// Hooked here, since the loop must not wait for a context, which is the application's code.
+	// Registered here, since the loop must not wait for a context, which is code of the
+	// application.
 	w.unhook = context.AfterFunc(ctx, func() { m.loop.box.post(false, func(vote.Now) { m.loop.unwatchElectorate(w) }) })
 	begun := make(chan error, 1)
-	if err := m.loop.box.call(func(now vote.Now) { begun <- m.loop.watchElectorate(now, w) }); err != nil {
+	if err := m.loop.box.putCall(func(now vote.Now) { begun <- m.loop.watchElectorate(now, w) }); err != nil {
 		w.unhook()
 		return nil, fail(err, "", nil)
 	}
@@ -57,7 +64,7 @@ func (m *Mesh) WatchElectorate(ctx context.Context) (<-chan ElectorateStatus, er
 }
 
 func (l *loop) watchElectorate(now vote.Now, w *electorateWatch) error {
-	v := &l.voting
+	v := &l.electorate
 	if len(v.watchers) >= MaxWatches {
 		return ErrBusy
 	}
@@ -65,11 +72,11 @@ func (l *loop) watchElectorate(now vote.Now, w *electorateWatch) error {
 		v.watchers = make(map[*electorateWatch]struct{})
 	}
 	v.watchers[w] = struct{}{}
-	w.tell(l.electorateStatus(now))
-	if v.again == nil {
-		l.lookAgain()
+	w.send(l.electorateStatus(now))
+	if v.stopTimer == nil {
+		l.scheduleElectorateCheck()
 	}
-	if w.over { // before it began
+	if w.over { // ctx ended before the watch began
 		l.unwatchElectorate(w)
 	}
 	return nil
@@ -77,8 +84,8 @@ func (l *loop) watchElectorate(now vote.Now, w *electorateWatch) error {
 
 func (l *loop) unwatchElectorate(w *electorateWatch) {
 	w.over = true
-	if _, ok := l.voting.watchers[w]; ok {
-		delete(l.voting.watchers, w)
+	if _, ok := l.electorate.watchers[w]; ok {
+		delete(l.electorate.watchers, w)
 		w.end()
 	}
 }
@@ -88,8 +95,8 @@ func (w *electorateWatch) end() {
 	close(w.states)
 }
 
-// tell puts what is new in the place of what wasn't read.
-func (w *electorateWatch) tell(s ElectorateStatus) {
+// send sends a status if its gist is new, in place of an unread status.
+func (w *electorateWatch) send(s ElectorateStatus) {
 	gist := s.gist()
 	if gist == w.last {
 		return
@@ -102,48 +109,48 @@ func (w *electorateWatch) tell(s ElectorateStatus) {
 	w.states <- s
 }
 
-// tellElectorate tells those who watch what is new.
-func (l *loop) tellElectorate(now vote.Now) {
-	for w := range l.voting.watchers {
-		w.tell(l.electorateStatus(now)) // each gets its own, to keep
+// publishElectorate sends the new status to all watches.
+func (l *loop) publishElectorate(now vote.Now) {
+	for w := range l.electorate.watchers {
+		w.send(l.electorateStatus(now)) // each reader owns its status
 	}
 }
 
-// lookAgain has the electorate looked at every now and then, as long as somebody watches.
-func (l *loop) lookAgain() {
+// scheduleElectorateCheck schedules the next check of the electorate, as long as there are watches.
+func (l *loop) scheduleElectorateCheck() {
 	over := false // a timer may fire twice
-	l.voting.again = l.clocks.after(electorateEvery, func() {
+	l.electorate.stopTimer = l.clocks.after(electorateEvery, func() {
 		l.box.post(false, func(now vote.Now) {
 			if over {
 				return
 			}
 			over = true
-			l.voting.again = nil
-			if len(l.voting.watchers) > 0 {
-				l.tellElectorate(now)
-				l.lookAgain()
+			l.electorate.stopTimer = nil
+			if len(l.electorate.watchers) > 0 {
+				l.publishElectorate(now)
+				l.scheduleElectorateCheck()
 			}
 		})
 	})
 }
 
-// runsDown finds the times in a text, such as "7.2s" and "1m30s".
-var runsDown = regexp.MustCompile(`\b\d[\d.hmµn]*s\b`)
+// durationPattern matches the durations in a text, such as "7.2s" and "1m30s".
+var durationPattern = regexp.MustCompile(`\b\d[\d.hmµn]*s\b`)
 
-// gist is all that a watch tells of, without the times that only run down.
+// gist returns the relevant content of a status: everything except remaining times.
 func (s *ElectorateStatus) gist() string {
 	var b strings.Builder
 	for _, v := range s.Voters {
 		fmt.Fprintf(&b, "%q %s %q\n", v.Name, v.State, v.Drift)
 	}
-	fmt.Fprintln(&b, s.Majority, s.Ready, s.Version, s.Joint, s.Old, s.New, s.Voter, s.StandBy, s.Stored)
+	fmt.Fprintln(&b, s.Majority, s.Ready, s.Version, s.Joint, s.Old, s.New, s.Voter, s.Standby, s.Stored)
 	for _, text := range []string{s.Change, s.Trouble, s.Lost} {
-		fmt.Fprintf(&b, "%q\n", runsDown.ReplaceAllString(text, "..."))
+		fmt.Fprintf(&b, "%q\n", durationPattern.ReplaceAllString(text, "..."))
 	}
 	return b.String()
 }
 
-// electorateStatus is how the electorate looks from here.
+// electorateStatus returns the electorate as seen by this node.
 func (l *loop) electorateStatus(now vote.Now) ElectorateStatus {
 	s := ElectorateStatus{Majority: l.node.Electorate().Majority(), Ready: l.node.Ready()}
 	for _, v := range l.node.Voters(now) {
@@ -153,25 +160,26 @@ func (l *loop) electorateStatus(now vote.Now) ElectorateStatus {
 		}
 		s.Voters = append(s.Voters, VoterStatus{Name: string(v.Name), State: state, Quiet: v.Quiet, Text: v.String(), Drift: v.Drift})
 	}
-	st, following := l.node.ElectorateStatus(now)
-	if !following {
+	st, dynamic := l.node.ElectorateStatus(now)
+	if !dynamic {
 		return s
 	}
 	e := &st.Electorate
-	s.Following, s.Version, s.Stored, s.Joint, s.Voter = true, e.Version, st.Stored, e.Joint(), st.Voter
+	s.Dynamic, s.Version, s.Stored, s.Joint, s.Voter = true, e.Version, st.Stored, e.Joint(), st.Voter
 	if s.Joint {
 		s.Old, s.New = electorNames(e.Old), electorNames(e.Voters)
 	}
 	for _, name := range st.StandBy {
-		s.StandBy = append(s.StandBy, string(name))
+		s.Standby = append(s.Standby, string(name))
 	}
-	slices.Sort(s.StandBy)
-	s.Change, s.Trouble, s.Lost = st.Change, st.Trouble, st.Lost
+	slices.Sort(s.Standby)
+	s.Change, s.Trouble, s.Lost, s.MaxVoters = st.Change, st.Trouble, st.Lost, e.Most
 	s.StateDir, s.DirID = l.mesh.cfg.StateDir, uint64(st.Dir)
 	return s
 }
 
-// String tells who votes in one line: "electorate 3 of a, b, c: 3 of 3 count, 2 needed, ready".
+// String describes the electorate in one line: "electorate 3 of a, b, c: 3 of 3 count, 2 needed,
+// ready".
 func (s ElectorateStatus) String() string {
 	var b strings.Builder
 	var names []string
@@ -179,11 +187,11 @@ func (s ElectorateStatus) String() string {
 		names = append(names, v.Name)
 	}
 	switch {
-	case s.Following && s.Version == 0:
+	case s.Dynamic && s.Version == 0:
 		return "no electorate is known"
 	case s.Joint:
 		fmt.Fprintf(&b, "electorate %d, joint, from %s to %s", s.Version, strings.Join(s.Old, ", "), strings.Join(s.New, ", "))
-	case s.Following:
+	case s.Dynamic:
 		fmt.Fprintf(&b, "electorate %d of %s", s.Version, strings.Join(names, ", "))
 	default:
 		fmt.Fprintf(&b, "electorate of %s", strings.Join(names, ", "))
@@ -196,9 +204,9 @@ func (s ElectorateStatus) String() string {
 	return b.String()
 }
 
-// write adds to a status what there is only where the electorate follows the living.
+// write appends the part of a status specific to dynamic membership.
 func (s *ElectorateStatus) write(b *strings.Builder) {
-	if !s.Following {
+	if !s.Dynamic {
 		return
 	}
 	switch {
@@ -221,7 +229,7 @@ func (s *ElectorateStatus) write(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nstate directory %s (id %s)", s.StateDir, dirText(vote.Dir(s.DirID)))
 	for _, line := range []struct{ what, text string }{
-		{"stand by", strings.Join(s.StandBy, ", ")}, {"change", s.Change}, {"trouble", s.Trouble}, {"LOST", s.Lost},
+		{"stand by", strings.Join(s.Standby, ", ")}, {"change", s.Change}, {"trouble", s.Trouble}, {"LOST", s.Lost},
 	} {
 		if line.text != "" {
 			fmt.Fprintf(b, "\n%s: %s", line.what, line.text)

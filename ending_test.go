@@ -81,22 +81,22 @@ func TestTheContextOfALeaseWheneverItIsAskedFor(t *testing.T) {
 
 // The context and the end may come at one time. Whoever is between two steps of either, nobody else sees an error without the end.
 func TestErrNeverComesBeforeDoneIsClosed(t *testing.T) {
-	unfinished := func() *ending {
-		e := &ending{}
+	unfinished := func() *baseContext {
+		e := &baseContext{}
 		e.Context, e.cancel = context.WithCancelCause(t.Context())
 		return e
 	}
 	held := func() *Lease {
-		cov := &cover{}
-		cov.until.Store(1 << 62)
+		validity := &groupValidity{}
+		validity.until.Store(1 << 62)
 		l := &Lease{mesh: &Mesh{clocks: newClocks(nil)}, values: t.Context()}
-		l.cover.Store(cov)
+		l.validity.Store(validity)
 		return l
 	}
 	t.Run("who ends it hasn't looked for the context yet", func(t *testing.T) {
 		l := held()
 		done := l.Done()
-		l.ended.Store(&errReleased)
+		l.endCause.Store(&errReleased)
 		wantIs(t, l.Err(), ErrReleased)
 		select {
 		case <-done:
@@ -106,9 +106,9 @@ func TestErrNeverComesBeforeDoneIsClosed(t *testing.T) {
 	})
 	t.Run("who makes the context hasn't looked for the end yet", func(t *testing.T) {
 		l := held()
-		l.ended.Store(&errLost)
+		l.endCause.Store(&errLost)
 		wantIs(t, l.Err(), ErrLost)
-		l.own.Store(unfinished())
+		l.base.Store(unfinished())
 		if !isOver(l) {
 			t.Error("Err says that it has ended, and Done doesn't")
 		}
@@ -158,7 +158,7 @@ func TestWishesArriveWheneverTheyAreAskedFor(t *testing.T) {
 		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
 		wish := func(why string) {
 			t.Helper()
-			if err := b.Revoke(t.Context(), "k", WithWhy(why)); err != nil {
+			if err := b.Revoke(t.Context(), "k", WithReason(why)); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -167,7 +167,7 @@ func TestWishesArriveWheneverTheyAreAskedFor(t *testing.T) {
 			t.Helper()
 			select {
 			case got := <-lease.Revoked():
-				if got.Node != "b" || got.Why != want {
+				if got.Node != "b" || got.Reason != want {
 					t.Errorf("%+v, want %q", got, want)
 				}
 			default:

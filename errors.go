@@ -5,81 +5,103 @@ import (
 	"strings"
 )
 
-// The errors of this package, for [errors.Is]. Each tells the caller what to do next; the numbers behind it are in the [Error] that
-// wraps it.
+// The errors of this package, for [errors.Is]. Each error tells the caller what to do next; the
+// [Error] that wraps it has the numbers.
 var (
-	// ErrHeld : somebody has the key, or stands before this request in its queue. Wait longer, or come back later.
+	// ErrHeld means the key is held, or an earlier request is queued. A voter has said so, and a
+	// majority of the voters answers. Wait longer, or come back later. If the context ends within a
+	// few milliseconds, the call may end before a voter can answer, and the error is ErrNoQuorum.
 	ErrHeld error = sentinel("somebody else has the key")
 
-	// ErrNoQuorum : whether the key is free can't be known, since too few voters answer or count. It says nothing about the key.
-	// Retrying helps once voters are back; the text says which are missing, and for how long a quiet one won't count yet.
+	// ErrNoQuorum means too few voters answer or count, so the state of the key is unknown: the key
+	// may be free or held. Retrying helps once voters are back; the text names the missing voters,
+	// and says how long a quiet voter won't count yet.
 	ErrNoQuorum error = sentinel("too few voters answer or count")
 
-	// ErrLost : the lease ended before it was unlocked. Stop at once what it protects: another may hold the key already.
+	// ErrLost means the lease ended before it was unlocked. Stop the protected work at once:
+	// another node may hold the key already.
 	ErrLost error = sentinel("the lease is lost")
 
-	// ErrReleased : the lease was unlocked before, or given back by Leave. There is nothing left to do.
+	// ErrEvicted means another node has ended the lease by [Mesh.Evict]; the text has the node and
+	// its reason. ErrEvicted comes with ErrLost.
+	ErrEvicted error = sentinel("the lease was evicted")
+
+	// ErrReleased means the lease was unlocked before, or released by Leave. There is nothing left
+	// to do.
 	ErrReleased error = sentinel("the lease has been released")
 
-	// ErrClosed : the mesh was closed or has left. Join again for a new one.
+	// ErrClosed means the mesh was closed or has left. Join again for a new mesh.
 	ErrClosed error = sentinel("the mesh is closed")
 
-	// ErrConfig : the configuration is wrong. Each complaint says what to change.
+	// ErrConfig means the configuration is wrong. The text says what to change.
 	ErrConfig error = sentinel("the configuration is wrong")
 
-	// ErrState : the state directory can't be used: another process has it, it is another node's, or what it says can't be trusted. The text says
-	// what to do. The node doesn't start, since it might break what it has promised.
+	// ErrState means the state directory can't be used. Another process uses the directory, the
+	// directory belongs to another node, or its contents can't be trusted. The text says what to
+	// do. The node doesn't start, since it might break its promises.
 	ErrState error = sentinel("the state directory can't be used")
 
-	// ErrNotLost : a majority of the voters answers, so there is no electorate to found again. Nothing was changed.
+	// ErrNotLost means a majority of the voters is reachable, so there is no electorate to recover.
+	// Nothing was changed.
 	ErrNotLost error = sentinel("a majority of the voters is there")
 
-	// ErrVoter : the node has left while it still was a voter. The others go on counting it among those of whom they need a majority, until they
-	// have voted it out.
+	// ErrVoter means the node has left while still a voter. The node still counts towards the
+	// number of voters needed for a majority, until the other voters vote the node out.
 	ErrVoter error = sentinel("this node still is a voter")
 
-	// ErrRefused : so many voters refuse this node that no majority is left for it. Retrying doesn't help before somebody mends what the
-	// text names: a value that must be the same on all nodes and isn't, a wrong secret, or another live process of the same name.
+	// ErrRefused means so many voters refuse this node that no majority is left. Retrying doesn't
+	// help before an operator fixes the problem named in the text: a value that must be the same on
+	// all nodes and differs, a wrong secret, or another live process with the same name.
 	ErrRefused error = sentinel("the voters refuse this node")
 
-	// ErrKey : the key is empty, longer than 512 bytes, not UTF-8, or has control characters. Nothing was sent.
+	// ErrKey means the key is empty, longer than 512 bytes, not UTF-8, or has control characters.
+	// Nothing was sent.
 	ErrKey error = sentinel("the key can't be used")
 
-	// ErrPermits : others use the semaphore with another number of permits, which the text names, or the number is out of range. Agree on one.
+	// ErrPermits means other users of the semaphore have another number of permits, named in the
+	// text, or the number is out of range. Agree on a number.
 	ErrPermits error = sentinel("the numbers of permits differ")
 
-	// ErrClash : the call would wait for itself: another reader waits to upgrade, and for this one to end; or the context holds the key as a reader. Unlock,
-	// then lock anew.
+	// ErrClash means the call would wait for itself. Either another reader waits to upgrade, and
+	// thus for the end of this reader; or the context holds the key as a reader. Unlock, then lock
+	// again.
 	ErrClash error = sentinel("the call would wait for itself")
 
-	// ErrOption : an option's value can't be used, or not with the others. The text says what to change. Nothing was sent.
+	// ErrOption means an option's value can't be used, or can't be combined with the others. The
+	// text says what to change. Nothing was sent.
 	ErrOption error = sentinel("the options can't be used")
 
-	// ErrNoLeader : nobody leads the election at this moment. Wait with Observe, or campaign.
+	// ErrNoLeader means the election has no leader at this moment. Wait with Observe, or campaign.
 	ErrNoLeader error = sentinel("nobody leads")
 
-	// ErrBusy : this node has so many calls open that it takes no more. Nothing was sent. Slow down, then try again.
+	// ErrBusy means this node has too many open calls to accept another. Nothing was sent. Slow
+	// down, then try again.
 	ErrBusy error = sentinel("too many calls are open")
 )
 
-// sentinel is an error that is only compared. Its text has no prefix, so that [Error] can place it in a sentence.
+// sentinel is an error used only for comparison. The text has no prefix, so that [Error] can place
+// the text in a sentence.
 type sentinel string
 
 func (s sentinel) Error() string { return "lockmesh: " + string(s) }
 
-// Error is what this package's calls fail with: a sentinel that tells what to do next, and the circumstances in words.
+// Error is the error of a failed call of this package: a sentinel that tells the caller what to do
+// next, and the circumstances in words.
 //
-// [errors.Is] finds the sentinel and, when a context ended the call, the context's error and its cause.
+// [errors.Is] finds the sentinel and, if a context ended the call, the context's error and its
+// cause.
 type Error struct {
-	// Op is the call that failed: "lock", "trylock", "unlock", "ready" and so on; "lease" when a lease itself ended.
+	// Op is the failed call: "lock", "trylock", "unlock", "ready" and so on; "lease" when a lease
+	// itself ended.
 	Op string
-	// Key is the key of the lock; empty when the call is about none.
+	// Key is the key of the lock; empty if the call concerns no key.
 	Key string
-	// Reason is one of the sentinels of this package, or nil when only the context ended the call.
+	// Reason is a sentinel of this package, or nil if only the context ended the call.
 	Reason error
-	// Text has the numbers, such as "1 of 3 voters counts: b quiet for 6.2s, c unreachable". It may be empty.
+	// Text has the numbers, such as "1 of 3 voters counts: b quiet for 6.2s, c unreachable". Text
+	// may be empty.
 	Text string
-	// Err is what else went wrong: the ended context's error, for one. It may be nil.
+	// Err is a further cause, such as the error of an ended context. Err may be nil.
 	Err error
 }
 
@@ -91,19 +113,20 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " %q", e.Key)
 	}
 	if e.Reason != nil {
-		b.WriteString(": " + bare(e.Reason))
+		b.WriteString(": " + errorText(e.Reason))
 	}
 	if e.Text != "" {
 		b.WriteString(": " + e.Text)
 	}
 	if e.Err != nil {
-		b.WriteString(": " + bare(e.Err))
+		b.WriteString(": " + errorText(e.Err))
 	}
 	return b.String()
 }
 
-// bare is an error's text on one line, and without the package's name if it is a sentinel.
-func bare(err error) string {
+// errorText returns an error's text on a single line, without the package's name if the error is a
+// sentinel.
+func errorText(err error) string {
 	if s, ok := err.(sentinel); ok {
 		return string(s)
 	}

@@ -45,10 +45,10 @@ func TestEndedHasTheErrorAndTheCause(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	wantIs(t, ended(ctx), context.Canceled, why)
+	wantIs(t, contextError(ctx), context.Canceled, why)
 	plain, stop := context.WithDeadline(t.Context(), time.Unix(1, 0))
 	defer stop()
-	if err := ended(plain); err != context.DeadlineExceeded {
+	if err := contextError(plain); err != context.DeadlineExceeded {
 		t.Errorf("%v", err)
 	}
 }

@@ -20,8 +20,8 @@ func ExampleMesh_WatchElectorate() {
 	defer os.RemoveAll(dir)
 	mesh, err := lockmesh.Join(context.Background(), lockmesh.Config{
 		Name: "edge-1", Bind: "127.0.0.1:0", Voters: []string{"edge-1"}, MaxTTL: time.Second, Logger: slog.New(slog.DiscardHandler),
-		StateDir: dir,  // the electorate follows the living; on real nodes a directory that stays, such as /var/lib/lockmesh
-		Found:    true, // at the very first start only
+		StateDir:  dir,  // the electorate follows the living; on real nodes a directory that stays, such as /var/lib/lockmesh
+		Bootstrap: true, // at the very first start only
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -155,11 +155,32 @@ func ExampleMesh_Inspect() {
 func ExampleMesh_Revoke() {
 	ctx, mesh := context.Background(), alone()
 	lease, _ := mesh.Lock(ctx, "batch")
-	_ = mesh.Revoke(ctx, "batch", lockmesh.WithWhy("a deploy"))
+	_ = mesh.Revoke(ctx, "batch", lockmesh.WithReason("a deploy"))
 	wish := <-lease.Revoked()
-	fmt.Printf("%s wants it back: %s\n", wish.Node, wish.Why)
+	fmt.Printf("%s wants it back: %s\n", wish.Node, wish.Reason)
 	_ = lease.Unlock(ctx)
 	// Output: edge-1 wants it back: a deploy
+}
+
+// An operator ends a lease whose holder hangs. The token says which lease is meant, and the holder's user is told.
+func ExampleMesh_Evict() {
+	ctx, mesh := context.Background(), alone()
+	lease, _ := mesh.Lock(ctx, "batch")
+	info, _ := mesh.Inspect(ctx, "batch")
+	_ = mesh.Evict(ctx, "batch", info.Holders[0].Token, lockmesh.WithReason("it hangs"))
+	<-lease.Done()
+	fmt.Println(lease.Err())
+	// Output: lockmesh: lease "batch": the lease was evicted: by edge-1: it hangs: the lease is lost
+}
+
+// A job that knows when it should be done takes a lease that ends then, and moves the end when it needs longer.
+func ExampleLease_Extend() {
+	ctx := context.Background()
+	lease, _ := alone().Lock(ctx, "report", lockmesh.WithTTL(time.Minute), lockmesh.WithoutRenewal())
+	_ = lease.Extend(ctx, time.Hour)
+	fmt.Println(time.Until(lease.Deadline()).Round(time.Minute))
+	_ = lease.Unlock(ctx)
+	// Output: 1h0m0s
 }
 
 // A reader that finds something to write becomes the writer, without letting go in between.

@@ -109,9 +109,25 @@ func ExampleElection_Observe() {
 	// it has resigned
 }
 
-// The function runs while this node leads; the next leads after it has returned.
+// This node is a candidate until the program is told to stop. Whenever it leads, the function runs.
 func ExampleMesh_Lead() {
-	err := alone().Lead(context.Background(), "janitor", func(ctx context.Context) error {
+	ctx, stop := context.WithCancel(context.Background()) // in a program: signal.NotifyContext
+	turns := 0
+	err := alone().Lead(ctx, "janitor", func(ctx context.Context) error {
+		if turns++; turns == 2 {
+			stop()
+			return nil
+		}
+		return errors.New("the database was slow") // which costs a turn, not the candidacy
+	})
+	fmt.Println(turns, "turns:", err)
+	// Output:
+	// 2 turns: lockmesh: lead "janitor": context canceled
+}
+
+// The function runs once, while this node leads; the next leads after it has returned.
+func ExampleMesh_LeadOnce() {
+	err := alone().LeadOnce(context.Background(), "janitor", func(ctx context.Context) error {
 		fmt.Println("leading:", ctx.Err() == nil)
 		return nil
 	})

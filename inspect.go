@@ -9,70 +9,88 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Info is what a majority of the voters sees of a key.
+// Info is the state of a key as seen by a majority of the voters.
 type Info struct {
 	Key     string
-	Permits int      // of the semaphore; zero if the key isn't used as one
+	Permits int      // of the semaphore; zero if the key isn't used as a semaphore
 	Holders []Holder // in order of their tokens
-	Waiters []Waiter // in the order in which they will be served, but for nodes whose clocks differ by more than a second
-	// Resting is for how long the key, or a permit, is kept from everyone though nobody holds it (WithMinHold, WithDelay); zero if it isn't.
-	Resting time.Duration
+	// Waiters are in the order in which they will get the key, except among nodes with clocks more
+	// than a second apart.
+	Waiters []Waiter
+	// Delayed is how long the key, or a permit, is still kept from all nodes without a holder
+	// (WithMinHold, WithDelay); zero if no key or permit is kept so.
+	Delayed time.Duration
 }
 
-// Holder is a lease as others see it.
+// Holder is a lease as other nodes see it.
 type Holder struct {
-	Node    string
-	Token   uint64 // the first that the lease was given; its node may have passed the key on with larger ones, see [Lease.Token]
+	Node string
+	// Token is the lease's first token. The holder's node may have handed the key to later leases
+	// with larger tokens, see [Lease.Token].
+	Token   uint64
 	Mode    Mode
-	Slot    int // which of the permits; zero for other modes
+	Slot    int // the number of the permit; zero for other modes
 	Value   []byte
-	Version uint64    // of the value, from 1; zero when none was given
-	Since   time.Time // about when it was granted, by this node's clock
-	// Left is how long its voters would still wait if they heard nothing from its node any more.
+	Version uint64 // of the value, from 1; zero without a value
+	// Since is about when the lease was granted, by this node's clock.
+	Since time.Time
+	// Left is how long the lease's voters would still wait if they heard nothing more from its
+	// node. For a lease [WithoutRenewal] kept up by its node, Left is the time to the lease's end.
 	Left time.Duration
 }
 
-// Waiter is a request as others see it.
+// Waiter is a request as other nodes see it.
 type Waiter struct {
 	Node  string
 	Mode  Mode
 	Try   bool
 	Value []byte
-	Since time.Time // about when it came, by this node's clock
+	// Since is about when the request arrived, by this node's clock.
+	Since time.Time
 }
 
-// Inspect tells who holds a key and who waits for it, without asking for it. A majority of the voters that count answers: a lease that was granted or a
-// value that was set before Inspect was called is seen, though a lease of which no voter has
-// heard yet that it was granted is seen as a waiter, and one that was given back may be seen as held as long as some voter hasn't heard of that, for a TTL at most. What
-// happens meanwhile may be seen or not. A key that nobody uses
-// is no error: there are no holders and no waiters. For decisions use a lock; this is for people and for pages.
+// Inspect returns the holders and waiters of a key, without requesting the key. The answer comes
+// from a majority of the voters that count, and includes everything completed before the call of
+// Inspect, on any node: a granted lease is shown as held, a released lease isn't shown, and a new
+// value is shown. Inspect may or may not show concurrent events.
 //
-// Errors: ErrKey, ErrNoQuorum if too few voters answer within a TTL, ErrClosed, ErrBusy, or ctx's.
+// While the voters' answers leave open who holds the key, the query is repeated, for half a TTL at
+// most. The query takes so long only if a voter can be reached from this node and not from the node
+// of the lease; then the lease may be shown as held although it was released. A key out of use is
+// no error: there are no holders and no waiters. For decisions use a lock; Inspect is for people
+// and for status pages.
+//
+// Errors: ErrKey; ErrNoQuorum if too few voters answer within a TTL; ErrClosed; ErrBusy; or ctx's
+// error.
 func (m *Mesh) Inspect(ctx context.Context, key string) (Info, error) {
+	m.checkUsable("Mesh.Inspect")
+	checkContext(ctx, "Mesh.Inspect")
 	if err := checkKey("inspect", key); err != nil {
 		return Info{}, err
 	}
-	e, err := m.look(ctx, "inspect", key, func(now vote.Now) uint64 { return m.loop.node.Look(now, vote.Key(key)) })
+	e, err := m.query(ctx, "inspect", key, func(now vote.Now) uint64 { return m.loop.node.Inspect(now, vote.Key(key)) })
 	if err != nil {
 		return Info{}, err
 	}
-	return m.info(key, e.Shown), nil
+	return m.info(key, e.Result.Permits, e.Result.Views), nil
 }
 
-func (m *Mesh) info(key string, shown *quorum.Shown) Info {
-	info := Info{Key: key, Permits: int(shown.Permits)}
+// info returns the state of a key from the view entries of the voters.
+func (m *Mesh) info(key string, permits uint16, views []vote.View) Info {
+	info := Info{Key: key, Permits: int(permits)}
 	now := time.UnixMicro(int64(m.clocks.now().Wall))
-	for i := range shown.Sights {
-		s := &shown.Sights[i]
-		switch s.What {
+	for i := range views {
+		s := &views[i]
+		switch s.State {
 		case vote.Holding:
 			info.Holders = append(info.Holders, Holder{
 				Node: string(s.Owner.Node), Token: uint64(s.Token), Mode: Mode(s.Mode), Slot: int(s.Slot),
-				Value: bytes.Clone(s.Value), Version: s.Version, // a voter of this node shows what it keeps itself
+				// The value is cloned: a voter on this node returns its own copy.
+				Value: bytes.Clone(s.Value), Version: s.Version,
 				Since: now.Add(-s.For), Left: s.Left,
 			})
-		case vote.Resting:
-			info.Resting = max(info.Resting, s.Left)
+		case vote.Delayed:
+			info.Delayed = max(info.Delayed, s.Left)
 		default:
 			info.Waiters = append(info.Waiters, Waiter{
 				Node: string(s.Owner.Node), Mode: Mode(s.Mode), Try: s.Try, Value: bytes.Clone(s.Value), Since: now.Add(-s.For),
@@ -85,35 +103,52 @@ func (m *Mesh) info(key string, shown *quorum.Shown) Info {
 	return info
 }
 
-// Revoke asks whoever holds the key to give it back, and tells them why if [WithWhy] says so, the one option that it takes; see [Lease.Revoked]. It is a
-// wish: holders decide. Revoke returns nil once a majority of the voters has passed it on, also if nobody holds the key.
+// Revoke asks the holders of the key to release it, with the reason given by [WithReason], the only
+// option accepted; see [Lease.Revoked]. Revoke is a request: the holders decide. Revoke returns nil
+// once a majority of the voters has forwarded the request, also if the key has no holder.
 //
-// Errors: ErrKey, ErrOption, ErrNoQuorum if too few voters answer within a TTL, ErrClosed, ErrBusy, or ctx's.
+// Errors: ErrKey; ErrOption; ErrNoQuorum if too few voters answer within a TTL; ErrClosed; ErrBusy;
+// or ctx's error.
 func (m *Mesh) Revoke(ctx context.Context, key string, opts ...Option) error {
+	m.checkUsable("Mesh.Revoke")
+	checkContext(ctx, "Mesh.Revoke")
 	if err := checkKey("revoke", key); err != nil {
 		return err
 	}
-	w := newWish(key, vote.Exclusive, false, opts)
-	if err := w.complete(&m.cfg); err != nil {
-		return withOp(err, "revoke")
+	why, err := m.reason("revoke", key, opts)
+	if err != nil {
+		return err
 	}
-	if !w.plain() {
-		return &Error{Op: "revoke", Key: key, Reason: ErrOption, Text: "it takes WithWhy only, since it asks for no lock; its context bounds how long it waits"}
-	}
-	_, err := m.look(ctx, "revoke", key, func(now vote.Now) uint64 { return m.loop.node.Revoke(now, vote.Key(key), w.Why) })
+	_, err = m.query(ctx, "revoke", key, func(now vote.Now) uint64 { return m.loop.node.Revoke(now, vote.Key(key), why) })
 	return err
 }
 
-// look puts a question to the voters and waits for the answer.
-func (m *Mesh) look(ctx context.Context, op, key string, ask func(vote.Now) uint64) (*quorum.Event, error) {
+// reason returns the reason given by WithReason, for a call that takes no other option.
+func (m *Mesh) reason(op, key string, opts []Option) (string, error) {
+	w := newAcquireOptions(key, vote.Exclusive, false, opts)
+	if err := w.complete(&m.cfg); err != nil {
+		return "", withOp(err, op)
+	}
+	if !w.plain() {
+		return "", &Error{Op: op, Key: key, Reason: ErrOption, Text: "it takes WithReason only, since it asks for no lock; its context bounds how long it waits"}
+	}
+	return w.Reason, nil
+}
+
+// query sends a query to the voters and waits for the answer.
+func (m *Mesh) query(ctx context.Context, op, key string, ask func(vote.Now) uint64) (*quorum.Event, error) {
 	answer := make(chan *quorum.Event, 1)
 	fail := func(reason error, text string, err error) error {
 		return &Error{Op: op, Key: key, Reason: reason, Text: text, Err: err}
 	}
 	if ctx.Err() != nil {
-		return nil, fail(nil, "", ended(ctx))
+		return nil, fail(nil, "", contextError(ctx))
 	}
-	if err := m.loop.box.call(func(now vote.Now) { m.loop.looks[ask(now)] = answer }); err != nil {
+	var nonce uint64 // owned by the loop
+	if err := m.loop.box.putCall(func(now vote.Now) {
+		nonce = ask(now)
+		m.loop.queries[nonce] = answer
+	}); err != nil {
 		return nil, fail(err, "", nil)
 	}
 	select {
@@ -125,33 +160,48 @@ func (m *Mesh) look(ctx context.Context, op, key string, ask func(vote.Now) uint
 	case <-m.loop.done:
 		return nil, fail(ErrClosed, "", nil)
 	case <-ctx.Done():
-		return nil, fail(nil, "", ended(ctx))
 	}
+	why, unanswered := contextError(ctx), make(chan string, 1)
+	if m.loop.box.post(false, func(now vote.Now) { unanswered <- m.loop.node.Unanswered(now, nonce) }) {
+		select {
+		case text := <-unanswered:
+			if text == "" { // the answer arrived as the context ended
+				return nil, fail(nil, "", why)
+			}
+			return nil, fail(ErrNoQuorum, text, why)
+		case <-m.loop.done:
+		}
+	}
+	return nil, fail(ErrClosed, "", why)
 }
 
-// Revocation is a wish that a lease be given back.
+// Revocation is a request to release a lease.
 type Revocation struct {
-	Node string // whose
-	Why  string // as the one who wishes says; may be empty
+	Node   string // the requesting node
+	Reason string // the reason given by the requester; may be empty
 }
 
-// Revoked returns a channel on which wishes to have the lease given back arrive: of [Mesh.Revoke], and of calls that wait with [WithRevoke]. They are wishes
-// only: the lease is held until it is unlocked or lost. The channel is never closed; use Done for the end. Wishes that nobody reads are dropped
-// when more than a few are waiting.
-func (l *Lease) Revoked() <-chan Revocation { return l.root().revocations() }
+// Revoked returns a channel of the requests to release the lease, from [Mesh.Revoke] and from calls
+// that wait with [WithRevoke]. They are only requests: the lease is held until it is unlocked or
+// lost. The channel is never closed; use Done to learn of the end. When more than a few unread
+// requests are waiting, further requests are dropped.
+func (l *Lease) Revoked() <-chan Revocation {
+	l.checkUsable("Lease.Revoked")
+	return l.root().revocations()
+}
 
-// revokedMax is how many wishes wait to be read. More would say the same.
+// revokedMax is how many unread revoke requests are kept. More would add no information.
 const revokedMax = 8
 
-// wishes are what others would have of a lease.
-type wishes struct{ c chan Revocation }
+// revokeRequests holds the revoke requests for a lease.
+type revokeRequests struct{ c chan Revocation }
 
 func (l *Lease) revocations() chan Revocation {
-	if w := l.wishes.Load(); w != nil {
+	if w := l.revokeRequests.Load(); w != nil {
 		return w.c
 	}
-	l.wishes.CompareAndSwap(nil, &wishes{make(chan Revocation, revokedMax)})
-	return l.wishes.Load().c
+	l.revokeRequests.CompareAndSwap(nil, &revokeRequests{make(chan Revocation, revokedMax)})
+	return l.revokeRequests.Load().c
 }
 
 func (l *Lease) revoke(r Revocation) {

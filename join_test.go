@@ -38,7 +38,7 @@ func TestJoinFailsWithoutGossipThoughPeersHaveMuchToSay(t *testing.T) {
 				for range laneMax + 1 {
 					b := transport.NewBatch()
 					b.Add().Kind = vote.KindRequest
-					c.Handler.Received(1, vote.SessionID{Node: "b", Life: 1}, b)
+					c.Handler.Received(1, vote.SessionID{Node: "b", Incarnation: 1}, b)
 				}
 			})
 			return l, err

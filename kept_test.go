@@ -64,7 +64,7 @@ func TestNothingIsLeftOfAKeyThatWasKept(t *testing.T) {
 				end(w)
 				synctest.Wait()
 				gone := make(chan int, 1)
-				a.loop.box.post(false, func(vote.Now) { gone <- len(a.loop.kept.m) + len(a.loop.covers) })
+				a.loop.box.post(false, func(vote.Now) { gone <- len(a.loop.kept.m) + len(a.loop.validities) })
 				if n := <-gone; n != 0 {
 					t.Errorf("%d are left", n)
 				}
@@ -117,13 +117,13 @@ func TestAGrantThatComesTooLateKeepsNoKeyFromOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		ctx, cancel := context.WithCancel(t.Context())
-		wish := newWish("k", vote.Exclusive, false, []Option{WithMinHold(time.Hour)})
+		wish := newAcquireOptions("k", vote.Exclusive, false, []Option{WithMinHold(time.Hour)})
 		if err := wish.complete(&a.cfg); err != nil {
 			t.Fatal(err)
 		}
 		c := a.newCall(ctx, "lock", &wish)
-		if turn := must[bool](t)(a.loop.box.ask(c)); turn {
-			a.loop.work()
+		if owner := must[bool](t)(a.loop.box.putRequest(c)); owner {
+			a.loop.runAsOwner()
 		}
 		synctest.Wait() // it is granted, and the caller hasn't seen it yet
 		cancel()

@@ -4,21 +4,20 @@ import (
 	"fmt"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// MaxKeyLen is the longest key in bytes. Name longer things by a hash.
-const MaxKeyLen = vote.MaxKeyLen
+// MaxKeyLen is the maximum length of a key in bytes. For longer names use a hash.
+const MaxKeyLen = 512
 
-// checkKey says why a key can't be used; nil when it can. Keys are printed in logs and errors, hence no control characters.
+// checkKey returns the error of an unusable key; nil if the key can be used. Keys appear in logs
+// and errors, so control characters are not allowed.
 func checkKey(op, key string) error {
 	text := ""
 	switch {
 	case key == "":
 		text = "it is empty; name what you lock"
 	case len(key) > MaxKeyLen:
-		// The key is left out of the error: it may be megabytes.
+		// The error doesn't contain the key, which may be megabytes long.
 		return &Error{Op: op, Reason: ErrKey, Text: fmt.Sprintf("it has %d bytes, more than %d; use a hash of it", len(key), MaxKeyLen)}
 	case !utf8.ValidString(key):
 		text = "it isn't UTF-8; encode binary keys, in hex for example"

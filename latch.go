@@ -6,37 +6,42 @@ import (
 	"sync"
 )
 
-// CountDownLatch opens when a number of counts are made, as Curator's and Redisson's do. It is made by [Mesh.CountDownLatch], has nothing to be closed, and
-// may be used from any goroutine.
+// CountDownLatch opens when a number of counts have been made, as in Curator and Redisson. A
+// CountDownLatch is made by [Mesh.CountDownLatch], needs no closing, and may be used from any
+// goroutine.
 //
-// Voters remember nothing, so what was counted is kept up by who has counted: a count lasts as long as the mesh of its process, unless it is taken back, and a
-// TTL longer if that dies. When n counts stand at once, the latch is open. It stays open for everybody as long as any of them stands that has
-// seen it open, and for ever for each CountDownLatch that has seen it open. A count whose node dies before that is gone: the latch stays
-// closed until somebody counts again in its place. So a process that counts and then wants to exit should first wait with Await; a process that only comes
-// when all who have counted have gone finds the latch closed.
+// Voters store nothing permanently, so the counting nodes keep the counts alive: a count lasts
+// until TakeBack or the end of its process's mesh, and a TTL longer after a crash. The latch is
+// open when n counts exist at the same time. The latch stays open for all users as long as there is
+// a count with an owner that has seen the latch open, and permanently for each CountDownLatch that
+// has seen the latch open. If a node crashes earlier, its count is gone: the latch stays closed
+// until another count replaces the lost count. So a process that counts and then wants to exit
+// should first wait with Await; a process that arrives only after all counts have ended finds the
+// latch closed.
 type CountDownLatch struct {
 	mesh *Mesh
 	key  string
 	n    int
 
 	once sync.Once
-	open chan struct{} // closed when this latch has been seen open
+	open chan struct{} // closed when this CountDownLatch has seen the latch open
 }
 
-// CountDownLatch returns the latch of a key, for 1 to 1,024 counts. All who use the key must agree on the number (ErrPermits). Nothing is sent before
-// the first call.
+// CountDownLatch returns the latch named key, for n counts, 1 to 1,024. All users of the key must
+// agree on n (ErrPermits). Nothing is sent before the first call.
 func (m *Mesh) CountDownLatch(key string, n int) *CountDownLatch {
+	m.checkUsable("Mesh.CountDownLatch")
 	return &CountDownLatch{mesh: m, key: key, n: n, open: make(chan struct{})}
 }
 
-// opened is the value of a count whose owner has seen the latch open.
-var opened = []byte("open")
+// openValue is the value of a count after its owner has seen the latch open.
+var openValue = []byte("open")
 
 // isOpen reports whether a view shows the latch open.
 func (l *CountDownLatch) isOpen(v *view) bool {
 	permits := v.permits()
 	for i := range permits {
-		if string(permits[i].Value) == string(opened) {
+		if string(permits[i].Value) == string(openValue) {
 			return true
 		}
 	}
@@ -45,26 +50,44 @@ func (l *CountDownLatch) isOpen(v *view) bool {
 
 func (l *CountDownLatch) sawOpen() { l.once.Do(func() { close(l.open) }) }
 
-// Opened returns a channel that is closed once this CountDownLatch has seen the latch open: by Await, Count, or while a count of its own stands.
-func (l *CountDownLatch) Opened() <-chan struct{} { return l.open }
+// Opened returns a channel that is closed once this CountDownLatch has seen the latch open: by
+// Await, Count or CountDown, or while one of its own counts exists.
+func (l *CountDownLatch) Opened() <-chan struct{} {
+	l.checkUsable("CountDownLatch.Opened")
+	return l.open
+}
 
-// Count is one count of a latch. It stands until TakeBack, or until it is lost with its node.
+// Count is one count of a latch. A count lasts until TakeBack, or until it is lost with its node.
 type Count struct {
 	lease *Lease
 }
 
-// Done returns a channel that is closed when the count stands no more.
-func (c *Count) Done() <-chan struct{} { return c.lease.Done() }
+// Done returns a channel that is closed when the count has ended.
+func (c *Count) Done() <-chan struct{} {
+	c.checkUsable("Count.Done")
+	return c.lease.Done()
+}
 
-// Err returns nil while the count stands, and then ErrLost or ErrReleased; see [Lease.Err].
-func (c *Count) Err() error { return c.lease.Err() }
+// Err returns nil while the count exists, and afterwards ErrLost or ErrReleased; see [Lease.Err].
+func (c *Count) Err() error {
+	c.checkUsable("Count.Err")
+	return c.lease.Err()
+}
 
-// TakeBack ends the count. Before the latch is open somebody must count again in its place; afterwards, the latch of that key is closed again, for who hasn't seen
-// it open, when all counts are taken back. Errors are as with [Lease.Unlock].
-func (c *Count) TakeBack(ctx context.Context) error { return withOp(c.lease.Unlock(ctx), "takeback") }
+// TakeBack ends the count. If the latch isn't open yet, another count must replace this count for
+// the latch to open. After the latch has opened, taking back all counts closes the latch again for
+// users that haven't seen it open. Errors are as with [Lease.Unlock].
+func (c *Count) TakeBack(ctx context.Context) error {
+	c.checkUsable("Count.TakeBack")
+	checkContext(ctx, "Count.TakeBack")
+	return withOp(c.lease.Unlock(ctx), "takeback")
+}
 
-// CountDown makes a count. ErrHeld says that as many stand as are needed, so the latch is open without it. Other errors are as with [Semaphore.Acquire].
+// CountDown adds a count. ErrHeld means that all n counts exist already, so the latch is open
+// without this count. Other errors are as with [Semaphore.Acquire].
 func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
+	l.checkUsable("CountDownLatch.CountDown")
+	checkContext(ctx, "CountDownLatch.CountDown")
 	if err := l.valid("countdown"); err != nil {
 		return nil, err
 	}
@@ -74,14 +97,14 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 	if err != nil {
 		return nil, err
 	}
-	mine := l.mesh.mark()
+	mine := l.mesh.uniqueValue()
 	events := v.watch.Events()
 	got := make(chan result, 1)
-	go func() { // it ends with this call
+	go func() { // ends with this call
 		lease, err := l.mesh.Semaphore(l.key, l.n).acquire(inner, "countdown", false, []Option{WithValue(mine)})
 		got <- result{lease, err}
 	}()
-	var unfit error // others use the key with another number
+	var unfit error // set if other users of the key have another n
 	for {
 		select {
 		case r := <-got:
@@ -89,23 +112,24 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 				if unfit != nil {
 					return nil, unfit
 				}
-				if ctx.Err() == nil && inner.Err() != nil { // it was stopped here, since the latch is open
+				if ctx.Err() == nil && inner.Err() != nil { // stopped here, since the latch is open
 					r.err = &Error{Op: "countdown", Key: l.key, Reason: ErrHeld, Text: fmt.Sprintf("all %d counts are made", l.n)}
 				}
 				return nil, r.err
 			}
 			if err := l.mesh.spawn(func() { l.keepOpen(r.lease) }); err != nil {
-				_, _ = r.lease.giveUp()
+				_, _ = r.lease.beginUnlock()
 				return nil, &Error{Op: "countdown", Key: l.key, Reason: err}
 			}
 			return &Count{r.lease}, nil
 		case e, ok := <-events:
 			if !ok {
-				events = nil // the call's context or the mesh has ended; the other goroutine says so
+				// The call's context or the mesh has ended; the other goroutine reports this.
+				events = nil
 				continue
 			}
-			if v.take(e); v.synced && l.full(v, mine) {
-				if unfit = l.agreed(inner, "countdown"); unfit == nil {
+			if v.apply(e); v.synced && l.isFull(v, mine) {
+				if unfit = l.checkAgreed(inner, "countdown"); unfit == nil {
 					l.sawOpen()
 				}
 				stop()
@@ -114,35 +138,36 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 	}
 }
 
-// agreed returns ErrPermits if others are known to use the key with another number: as many counts as are asked for here aren't all that they
-// need. A view doesn't show the number.
-func (l *CountDownLatch) agreed(ctx context.Context, op string) error {
-	if info, err := l.mesh.Inspect(ctx, l.key); err == nil && info.Permits != 0 { // else nobody can say, or nobody uses it any more
-		return l.differs(op, info.Permits)
+// checkAgreed returns ErrPermits if other users of the key are known to have another number: l.n counts
+// then aren't all the counts needed by them. A view doesn't show the number.
+func (l *CountDownLatch) checkAgreed(ctx context.Context, op string) error {
+	// Without an answer the number isn't known; without permits the key isn't in use.
+	if info, err := l.mesh.Inspect(ctx, l.key); err == nil && info.Permits != 0 {
+		return l.checkNumber(op, info.Permits)
 	}
 	return nil
 }
 
-// differs returns ErrPermits unless others use the key with the same number.
-func (l *CountDownLatch) differs(op string, others int) error {
+// checkNumber returns ErrPermits unless other users of the key have the same number.
+func (l *CountDownLatch) checkNumber(op string, others int) error {
 	if others == l.n {
 		return nil
 	}
 	return &Error{Op: op, Key: l.key, Reason: ErrPermits, Text: fmt.Sprintf("%d counts are asked for here, while others use %d", l.n, others)}
 }
 
-// full reports whether a view shows that others have made all counts.
-func (l *CountDownLatch) full(v *view, mine []byte) bool {
+// isFull reports whether a view shows that others have made all counts.
+func (l *CountDownLatch) isFull(v *view, mine []byte) bool {
 	permits := v.permits()
 	for i := range permits {
 		if len(permits[i].Value) == 0 || string(permits[i].Value) == string(mine) {
-			return false // this one is among them, or may be
+			return false // this call's count is among the permits, or may be
 		}
 	}
 	return len(permits) >= l.n
 }
 
-func (l *CountDownLatch) seen() bool {
+func (l *CountDownLatch) hasSeenOpen() bool {
 	select {
 	case <-l.open:
 		return true
@@ -151,25 +176,28 @@ func (l *CountDownLatch) seen() bool {
 	}
 }
 
-// keepOpen marks a count once the latch is open, so that it stays open when others that have counted go. It ends with the count.
+// keepOpen marks a count once the latch is open, so that the latch stays open when the other counts
+// end. It returns when the count ends.
 func (l *CountDownLatch) keepOpen(lease *Lease) {
 	v, err := l.mesh.view(lease.context(), "countdown", l.key)
 	if err != nil {
 		return
 	}
 	defer v.stop()
-	if v.until(lease.context(), lease, func() bool { return l.isOpen(v) }) == nil {
+	if v.waitUntil(lease.context(), lease, func() bool { return l.isOpen(v) }) == nil {
 		l.sawOpen()
-		_ = lease.SetValue(lease.context(), opened)
+		_ = lease.SetValue(lease.context(), openValue)
 	}
 }
 
-// Await waits until the latch is open, or ctx ends. It doesn't poll: voters tell of each count.
+// Await waits until the latch is open, or ctx ends. Await doesn't poll: voters report each count.
 //
-// Errors: ctx's, with how many counts are missing; ErrClosed; ErrKey; ErrPermits if the number is out of range, or if as many counts as it says are made,
-// and others use the key with another; ErrBusy.
+// Errors: ctx's, with the number of counts made so far; ErrClosed; ErrKey; ErrPermits if n is out
+// of range, or if n counts exist but other users of the key have another number; ErrBusy.
 func (l *CountDownLatch) Await(ctx context.Context) error {
-	if l.seen() {
+	l.checkUsable("CountDownLatch.Await")
+	checkContext(ctx, "CountDownLatch.Await")
+	if l.hasSeenOpen() {
 		return nil
 	}
 	if err := l.valid("await"); err != nil {
@@ -180,14 +208,14 @@ func (l *CountDownLatch) Await(ctx context.Context) error {
 		return err
 	}
 	defer v.stop()
-	if err := v.until(ctx, nil, func() bool { return l.isOpen(v) }); err != nil {
+	if err := v.waitUntil(ctx, nil, func() bool { return l.isOpen(v) }); err != nil {
 		text := fmt.Sprintf("%d of %d counts are made", len(v.permits()), l.n)
 		if ctx.Err() == nil {
 			return &Error{Op: "await", Key: l.key, Reason: ErrClosed, Text: text}
 		}
-		return &Error{Op: "await", Key: l.key, Text: text, Err: ended(ctx)}
+		return &Error{Op: "await", Key: l.key, Text: text, Err: contextError(ctx)}
 	}
-	if err := l.agreed(ctx, "await"); err != nil {
+	if err := l.checkAgreed(ctx, "await"); err != nil {
 		return err
 	}
 	l.sawOpen()
@@ -201,10 +229,13 @@ func (l *CountDownLatch) valid(op string) error {
 	return &Error{Op: op, Key: l.key, Reason: ErrPermits, Text: fmt.Sprintf("%d counts; there may be 1 to %d", l.n, MaxPermits)}
 }
 
-// Count returns how many counts are still missing, as a majority of the voters sees it; zero when the latch is open. Errors are as with [Mesh.Inspect],
-// and ErrPermits if others use the key with another number.
+// Count returns the number of missing counts as seen by a majority of the voters; zero when the
+// latch is open. Errors are as with [Mesh.Inspect], and ErrPermits if n is out of range or other
+// users of the key have another number.
 func (l *CountDownLatch) Count(ctx context.Context) (int, error) {
-	if l.seen() {
+	l.checkUsable("CountDownLatch.Count")
+	checkContext(ctx, "CountDownLatch.Count")
+	if l.hasSeenOpen() {
 		return 0, nil
 	}
 	if err := l.valid("count"); err != nil {
@@ -220,12 +251,12 @@ func (l *CountDownLatch) Count(ctx context.Context) (int, error) {
 		if h.Mode == Permit {
 			made++
 		}
-		if string(h.Value) == string(opened) {
+		if string(h.Value) == string(openValue) {
 			made = l.n
 		}
 	}
 	if made > 0 {
-		if err := l.differs("count", info.Permits); err != nil {
+		if err := l.checkNumber("count", info.Permits); err != nil {
 			return 0, err
 		}
 	}

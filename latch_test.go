@@ -108,7 +108,7 @@ func TestALatchIsNotOpenedByCountsOfAnotherNumber(t *testing.T) {
 		wantIs(t, err, ErrPermits)
 		wantNot(t, err, ErrHeld)
 		wantIs(t, latch.Await(t.Context()), ErrPermits)
-		if latch.seen() {
+		if latch.hasSeenOpen() {
 			t.Error("it is open")
 		}
 		none := b.CountDownLatch("m", 0)

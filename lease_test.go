@@ -227,10 +227,10 @@ func TestALossThatOnlyTheReaderSawIsALossForAll(t *testing.T) {
 		a, b, _ := w.three()
 		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
 		synctest.Wait() // the last vote has come, and with it another cover
-		until := lease.until()
-		lease.cover.Load().until.Store(1)
+		until := lease.validUntil()
+		lease.validity.Load().until.Store(1)
 		wantIs(t, lease.Err(), ErrLost)
-		lease.cover.Load().until.Store(int64(until))
+		lease.validity.Load().until.Store(int64(until))
 		wantIs(t, lease.Err(), ErrLost)
 		if _, err := b.Lock(within(t, time.Second), "k"); err != nil {
 			t.Errorf("the key wasn't given back: %v", err)
@@ -383,13 +383,13 @@ func TestNothingIsLeftOfLeasesThatEnded(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.stall("a", false)
 		time.Sleep(time.Minute)
-		a.loop.box.post(false, func(vote.Now) { a.loop.coverOf(1 << 40) }) // of a group whose only lease was taken back before it was handed out
+		a.loop.box.post(false, func(vote.Now) { a.loop.validityOf(1 << 40) }) // of a group whose only lease was taken back before it was handed out
 		synctest.Wait()
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
 		l := a.loop
-		if n := len(l.held.m) + len(l.released.m) + len(l.calls.m) + len(l.covers); n != 0 {
+		if n := len(l.held.m) + len(l.released.m) + len(l.calls.m) + len(l.validities); n != 0 {
 			t.Errorf("%d entries are left", n)
 		}
 		if n := l.node.Requester().Open(); n != 0 {
@@ -400,9 +400,9 @@ func TestNothingIsLeftOfLeasesThatEnded(t *testing.T) {
 
 // Whoever asks for the context first may have made it and not yet seen that the lease has ended, while another has seen that.
 func TestAContextThatIsMadeAsTheLeaseEndsHasEndedForAll(t *testing.T) {
-	l := &Lease{values: t.Context()}
+	l := &Lease{mesh: &Mesh{}, values: t.Context()}
 	made := l.context()
-	l.ended.Store(&errLost)
+	l.endCause.Store(&errLost)
 	select {
 	case <-l.Done():
 	default:

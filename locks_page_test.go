@@ -40,7 +40,7 @@ func TestTheTestsThatTheLocksPageNamesExist(t *testing.T) {
 	}
 }
 
-// testsOfTheRepository returns the names of all tests in it.
+// testsOfTheRepository returns the names of all tests, fuzz tests, benchmarks and examples in it.
 func testsOfTheRepository(t *testing.T) map[string]bool {
 	t.Helper()
 	tests := make(map[string]bool)
@@ -53,7 +53,7 @@ func testsOfTheRepository(t *testing.T) map[string]bool {
 			return err
 		}
 		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && testName.MatchString(f.Name.Name) {
 				tests[f.Name.Name] = true
 			}
 		}
@@ -64,6 +64,8 @@ func testsOfTheRepository(t *testing.T) map[string]bool {
 	}
 	return tests
 }
+
+var testName = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)`)
 
 // TestEveryFeatureHasARunnableExample holds that the documentation shows each feature of the family with output that is checked.
 func TestEveryFeatureHasARunnableExample(t *testing.T) {
@@ -78,7 +80,7 @@ func TestEveryFeatureHasARunnableExample(t *testing.T) {
 	for _, name := range []string{
 		"Mesh_RLock", "Mesh_Semaphore", "Mesh_LockAll", "Lease_Context", "WithTTL", "WithoutRenewal", "WithMinHold", "WithDelay", "WithWait", "Mesh_Inspect",
 		"Mesh_Revoke", "Lease_Upgrade", "Lease_Downgrade", "Mesh_Watch", "Mesh_WatchPrefix", "Election_Campaign", "Election_Observe", "Mesh_Lead",
-		"Mesh_CountDownLatch", "Mesh_DoubleBarrier",
+		"Mesh_CountDownLatch", "Mesh_DoubleBarrier", "Lease_Extend", "Mesh_Evict",
 	} {
 		_, rest, ok := strings.Cut(source.String(), "func Example"+name+"() {")
 		body, _, _ := strings.Cut(rest, "\n}")

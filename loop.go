@@ -14,79 +14,97 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/watchmerge"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/quorum"
 	"github.com/lockmesh/lockmesh/transport"
 )
 
 const (
-	// batchMax is about how many ordered inputs and messages are taken in before the urgent lane is looked at again: well below a millisecond's work.
+	// batchMax is how many ordered inputs and messages the loop processes before it looks at the
+	// urgent lane again, if none of them causes much work: well below a millisecond. Their cost for
+	// the node is limited as well: see node.Budget.
 	batchMax = 256
 
-	// roundsMax is how many rounds a goroutine does that has other things to do, before the loop's own goes on.
+	// roundsMax is how many rounds a caller's or a reader's goroutine runs before the loop's own
+	// goroutine takes over.
 	roundsMax = 8
 
-	// tickMax is how many ticks in a row may leave the node with something to do at once. Then the loop naps, so that a fault of the node's can't take
-	// a whole core.
+	// tickMax is how many ticks in a row may leave the node with work due at once. Then the loop
+	// naps, so that a fault of the node can't use a whole core.
 	tickMax = 4
 	napTime = time.Millisecond
 
-	// roomyMap is how many entries a map may have had and still be kept once it is empty; Go's maps never shrink.
+	// roomyMap is the largest number of entries at which an emptied map is kept; Go's maps never
+	// shrink.
 	roomyMap = 4096
 )
 
-// loop is the one owner of a node's state machines. It takes in what comes, lets the node decide, and hands out what the node says.
-// It never waits for anyone but its mailbox and its timer.
+// loop is the single owner of a node's state machines. The loop takes inputs from the mailbox, lets
+// the node process them, sends the node's messages and reports the node's events. The loop waits
+// only for its mailbox and its timer.
 //
-// It is run by whoever has the mailbox's turn: a goroutine of its own, or a caller's, or a reader's.
+// The owner of the mailbox's turn runs the loop: the loop's own goroutine, a caller's goroutine or
+// a reader's (see mailbox).
 type loop struct {
 	mesh   *Mesh
 	clocks clocks
 	log    *slog.Logger
 	box    *mailbox
-	done   chan struct{} // closed when the loop has ended and everyone has been told
+	done   chan struct{} // closed when the loop has ended and has answered all waiting calls
 
-	// All below is that of whoever has the turn.
-	node     *node.Node
-	links    world.Links
-	calls    table[*call]  // not granted yet
-	held     table[*Lease] // granted
-	released table[*Lease] // given back, and not yet confirmed
-	kept     table[*Lease] // given back by its user, and kept from others for a while
-	covers   map[quorum.GroupID]*cover
-	bare     bool // some cover may have no lease
-	awaiting map[*readyWait]struct{}
-	looks    map[uint64]chan<- *quorum.Event // by nonce; each has room for its answer
-	watches  map[uint64]*Watch               // by nonce
-	pictures map[uint64]*Watch               // that wait for a look, by its nonce
-	settled  []chan<- error                  // told once nothing is released and unconfirmed
-	leaving  bool
-	unheard  int    // releases that too few voters confirmed, since leaving
-	why      string // of the last of them
-	voting   voting
-	namesake string // another live process has our name, and we came later: why every call is refused
-	out      []vote.Outbound
-	events   []quorum.Event
-	lost     []*Lease // in this round
-	told     []quorum.Told
-	spareU   []input
-	spareO   []input
-	backlog  []input // taken from the ordered lane, not yet fed
-	said     []spoken
-	urgent   bool // of what was said, something is
-	timer    timer
+	// All fields below belong to the owner of the turn.
+	node                 *node.Node
+	links                world.Links
+	calls                table[*call]  // not granted yet
+	held                 table[*Lease] // granted
+	released             table[*Lease] // released by the user, and not confirmed yet
+	kept                 table[*Lease] // ended, while the node keeps the key from others
+	validities           map[quorum.GroupID]*groupValidity
+	unreferenced         bool // some cover may have no lease
+	awaiting             map[*readyWait]struct{}
+	queries              map[uint64]chan<- *quorum.Event // queries, by nonce; each channel has room
+	subscriptions        map[topic]*subscription         // with readers
+	subscriptionsByNonce map[uint64]*subscription        // the same stories, by nonce
+	watchQueries         map[uint64]watchQuery           // queries for stories, by nonce
+	watches              int                             // the number of open watches
 
-	at       vote.Instant // when the last round began, on the slow clock
-	courtesy courtesy
+	// when the keys in doubt are queried, on the slow clock; zero: no key is in doubt
+	doubtsDue      vote.Instant
+	lastDoubtNonce uint64 // the nonce of the story at which settle ended last
+
+	releaseWaiters  []chan<- error // notified when every release is confirmed or given up
+	leaving         bool
+	unconfirmed     int    // releases confirmed by too few voters, since leaving
+	lastUnconfirmed string // the text of the last unconfirmed release
+	electorate      electorateState
+	// why every call is refused: an older live process has this node's name; empty if there is none
+	duplicateName string
+	out           []vote.Outbound
+	events        []quorum.Event
+	lost          []*Lease // lost in this round
+	watchEvents   []watchmerge.Event
+	freeUrgent    []input
+	freeOrdered   []input
+	backlog       []input // from the ordered lane, not yet delivered to the node
+	unflushed     []unflushedConn
+	urgent        bool // at least one message of this round is urgent
+	timer         timer
+
+	nodeBusy     bool         // the node has work to continue at once
+	roundStart   vote.Instant // when the last round began, on the slow clock
+	yield        adaptiveYield
+	voterMonitor voterMonitor
 }
 
-// spoken is a connection to which something was said in this round.
-type spoken struct {
+// unflushedConn is a connection with messages queued in this round.
+type unflushedConn struct {
 	conn  vote.Conn
-	later bool // all of it may wait for other words
+	later bool // every message may wait for later messages, to share a write
 }
 
-// table maps numbers of requests. Once it is empty it gives back the room that a crowd has taken.
+// table maps the numbers of requests to their values. An emptied table frees its memory if it has
+// been large.
 type table[V any] struct {
 	m    map[vote.Number]V
 	most int
@@ -100,7 +118,7 @@ func (t *table[V]) put(n vote.Number, v V) {
 	t.most = max(t.most, len(t.m))
 }
 
-// take removes and returns an entry; the zero value when there is none.
+// take removes and returns an entry; it returns the zero value if there is none.
 func (t *table[V]) take(n vote.Number) V {
 	v := t.m[n]
 	delete(t.m, n)
@@ -114,21 +132,23 @@ func newLoop(m *Mesh, n *node.Node) *loop {
 	return &loop{
 		mesh: m, clocks: m.clocks, log: m.log, node: n,
 		box: newMailbox(), done: make(chan struct{}),
-		covers: make(map[quorum.GroupID]*cover), awaiting: make(map[*readyWait]struct{}), looks: make(map[uint64]chan<- *quorum.Event),
-		watches: make(map[uint64]*Watch), pictures: make(map[uint64]*Watch),
+		validities: make(map[quorum.GroupID]*groupValidity), awaiting: make(map[*readyWait]struct{}), queries: make(map[uint64]chan<- *quorum.Event),
+		subscriptions: make(map[topic]*subscription), subscriptionsByNonce: make(map[uint64]*subscription), watchQueries: make(map[uint64]watchQuery),
+		voterMonitor: newVoterMonitor(m.clocks.now().Slow, m.cfg.MaxTTL),
 	}
 }
 
-// run takes the turn whenever it is left to it, and when the node's time has come, until ctx ends.
+// run owns the loop whenever ownership is left to the loop's own goroutine, and when the node's
+// timer fires, until ctx ends.
 func (l *loop) run(ctx context.Context) {
-	defer l.end() // with the turn, for ever
+	defer l.end() // as the owner; the turn stays taken
 	for {
-		if l.box.turn() {
-			for more := true; more; more = !l.pass() {
+		if l.box.tryOwn() {
+			for more := true; more; more = !l.disown() {
 				if ctx.Err() != nil {
 					return
 				}
-				l.rounds()
+				l.roundAndFlush()
 			}
 		}
 		select {
@@ -140,39 +160,46 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// work runs the loop for a while, for a goroutine that has got the turn and has other things to do.
-func (l *loop) work() {
-	defer l.guard()
+// runAsOwner runs the loop for a while, in a goroutine that has become the owner and has other work to
+// do.
+func (l *loop) runAsOwner() {
+	defer l.crashOnPanic()
 	for range roundsMax {
-		l.rounds()
-		if l.pass() {
+		l.roundAndFlush()
+		if l.disown() {
 			return
 		}
 	}
 	l.box.handOver()
 }
 
-// rounds does a round, and writes what was said. Where other calls are under way it first lets every goroutine go on that can: what they have to say then goes
-// into the same writes, each of which costs more than a whole round.
-func (l *loop) rounds() {
+// roundAndFlush runs a round and writes the queued messages. If other calls are under way, rounds first
+// lets all runnable goroutines proceed: their messages then share the same writes, each of which
+// costs more than a whole round.
+func (l *loop) roundAndFlush() {
 	l.round()
-	if len(l.calls.m)+len(l.released.m) > 1 && len(l.said) > 0 && !l.urgent && l.courtesy.due(l.at) {
+	if underWay := len(l.calls.m) + len(l.released.m); underWay > 1 && len(l.unflushed) > 0 && !l.urgent && l.yield.due(l.roundStart, underWay) {
 		runtime.Gosched()
 		came := l.box.waiting()
-		l.courtesy.shown(l.clocks.now().Slow.Sub(l.at), l.at, came)
+		l.yield.record(l.clocks.now().Slow.Sub(l.roundStart), l.roundStart, underWay, came)
 		if came > 0 {
 			l.round()
 		}
 	}
 	l.flush()
+	if l.nodeBusy {
+		// The readers of urgent messages must get to run, on a single processor as well.
+		runtime.Gosched()
+	}
 }
 
-// pass gives up the turn, unless there is something to do.
-func (l *loop) pass() bool { return len(l.backlog) == 0 && l.box.pass() }
+// disown gives up the turn, unless there is work to do. It reports whether the turn was given up.
+func (l *loop) disown() bool { return len(l.backlog) == 0 && !l.nodeBusy && l.box.disown() }
 
-// guard makes sure that a fault of ours ends the process, as it does in a goroutine of our own: recovered by the application whose goroutine it was, it would leave
-// the turn taken, and everyone waiting.
-func (l *loop) guard() {
+// crashOnPanic makes a panic of this package end the process, as it would in a goroutine of its own. If
+// the application, running the loop in its goroutine, recovered from the panic, the turn would stay
+// taken and every call would wait forever.
+func (l *loop) crashOnPanic() {
 	if fault := recover(); fault != nil {
 		text := fmt.Sprintf("lockmesh: %v\n\n%s", fault, debug.Stack())
 		go panic(text)
@@ -180,7 +207,7 @@ func (l *loop) guard() {
 	}
 }
 
-// receive takes in what a peer has said.
+// receive takes in the messages of a peer. Urgent messages go ahead of the others.
 func (l *loop) receive(c vote.Conn, peer vote.SessionID, b *transport.Batch) {
 	urgent := 0
 	for i := range b.Messages {
@@ -196,20 +223,20 @@ func (l *loop) receive(c vote.Conn, peer vote.SessionID, b *transport.Batch) {
 			}
 			return m.Kind.Urgent()
 		})
-		if l.box.messages(true, input{conn: c, from: peer, batch: first}) {
-			l.work()
+		if l.box.putMessages(true, input{conn: c, from: peer, batch: first}) {
+			l.runAsOwner()
 		}
 		urgent = 0
 	}
-	if l.box.messages(urgent > 0, input{conn: c, from: peer, batch: b}) {
-		l.work()
+	if l.box.putMessages(urgent > 0, input{conn: c, from: peer, batch: b}) {
+		l.runAsOwner()
 	}
 }
 
 // timer wakes the loop's goroutine.
 type timer struct {
-	fired *atomic.Bool // of the newest setting; nil while there is none
-	due   vote.Instant // of the slow clock, by which timers run
+	fired *atomic.Bool // whether the newest setting has fired; nil while there is none
+	due   vote.Instant // on the slow clock, by which timers run
 	stop  func()
 }
 
@@ -218,7 +245,7 @@ func (t *timer) set(c clocks, now vote.Instant, d time.Duration, wake chan<- str
 	due := now.Add(d)
 	if t.fired != nil {
 		if !t.fired.Load() && t.due <= due {
-			return // it fires early, and is then set anew
+			return // the timer fires early, and is then set again
 		}
 		t.stop()
 	}
@@ -230,44 +257,58 @@ func (t *timer) set(c clocks, now vote.Instant, d time.Duration, wake chan<- str
 	})
 }
 
-// round takes in what waits, and hands out what comes of it; flush has it written. The caller has the turn.
+// round processes the waiting inputs and hands out the results; flush has them written. The caller
+// owns the turn.
 func (l *loop) round() {
-	// The ordered lane first: then what is urgent and was there before any of that is fed before it. A connection is urgent, and its end isn't.
+	// The ordered lane is taken first, so that the node gets urgent messages ahead of all ordered
+	// inputs that arrived after them. A new connection is an urgent input, and the end of a
+	// connection isn't.
 	if len(l.backlog) == 0 {
-		if in := l.box.take(false, l.spareO); in != nil {
-			l.backlog, l.spareO = in, in
+		if in := l.box.take(false, l.freeOrdered); in != nil {
+			l.backlog, l.freeOrdered = in, in
 		}
 	}
-	urgent := l.box.take(true, l.spareU)
-	// The clock is read after the messages were taken: a voter that counts a session's time from before its refresh was sent
-	// would let it end too early.
+	urgent := l.box.take(true, l.freeUrgent)
+	// The clock is read after the messages were taken: if a voter counted a session's time from
+	// before the refresh was sent, the voter would end the session too early.
 	now := l.clocks.now()
-	l.at = now.Slow
+	l.roundStart = now.Slow
 	if l.node.Next(now) <= 0 {
 		l.node.Tick(now)
 	}
-	for rest := urgent; len(rest) > 0; { // all of it: there is little, and none of it may wait for what isn't urgent
+	// All urgent inputs are processed: there are few, and none may wait for ordered inputs.
+	for rest := urgent; len(rest) > 0; {
 		rest = rest[l.feed(now, rest):]
 	}
-	l.spareU = reuse(urgent, l.spareU)
+	l.freeUrgent = reuse(urgent, l.freeUrgent)
 	l.backlog = l.backlog[l.feed(now, l.backlog):]
 	if len(l.backlog) == 0 {
-		l.spareO = reuse(l.spareO, l.spareO)
+		l.freeOrdered = reuse(l.freeOrdered, l.freeOrdered)
 	}
-	l.handOut(now)
+	l.queryDoubts(now)
+	l.drainNode(now)
 	d := l.node.Next(now)
-	for n := 0; d <= 0 && n < tickMax; n++ {
+	for n := 0; d <= 0 && !l.node.Busy() && n < tickMax; n++ {
 		l.node.Tick(now)
-		l.handOut(now)
+		l.drainNode(now)
 		d = l.node.Next(now)
 	}
+	l.nodeBusy = l.node.Busy()
 	if d <= 0 {
 		d = napTime
+	}
+	l.logVoters(now)
+	if due, waits := l.voterMonitor.due(now.Slow); waits {
+		d = min(d, max(due, napTime))
+	}
+	if l.doubtsDue != 0 {
+		d = min(d, max(l.doubtsDue.Sub(now.Slow), napTime))
 	}
 	l.timer.set(l.clocks, now.Slow, d, l.box.wake)
 }
 
-// reuse returns the emptied slice for the next taking, unless it has grown for a crowd that may never come again.
+// reuse returns the emptied slice for the next inputs, unless the slice has grown for a burst that
+// may never come again.
 func reuse(used, spare []input) []input {
 	if used == nil {
 		return spare
@@ -278,23 +319,27 @@ func reuse(used, spare []input) []input {
 	return used[:0]
 }
 
-// feed takes in about as many inputs as go into one batch, and returns how many they were.
+// feed processes inputs up to a limit of their number and work, and returns how many inputs are
+// done.
 func (l *loop) feed(now vote.Now, inputs []input) int {
-	size := 0
+	size, limit := 0, l.node.Work()+node.Budget
 	for i := range inputs {
-		if size >= batchMax {
+		if size >= batchMax || l.node.Work() >= limit {
 			return i
 		}
 		size++
 		switch in := &inputs[i]; {
 		case in.batch != nil:
-			for j := range in.batch.Messages {
-				l.node.Deliver(now, in.conn, in.from, &in.batch.Messages[j])
+			for ; in.delivered < len(in.batch.Messages); in.delivered++ {
+				if l.node.Work() >= limit {
+					return i // the remaining messages come first in the next round
+				}
+				l.node.Deliver(now, in.conn, in.from, &in.batch.Messages[in.delivered])
 			}
 			size += len(in.batch.Messages)
 			in.batch.Free()
 		case in.call != nil:
-			l.ask(now, in.call)
+			l.submit(now, in.call)
 		case in.lease != nil:
 			l.release(now, in.lease)
 		default:
@@ -305,8 +350,8 @@ func (l *loop) feed(now vote.Now, inputs []input) int {
 	return len(inputs)
 }
 
-// handOut queues what the node wants sent and tells what it wants told, until it has nothing more to say.
-func (l *loop) handOut(now vote.Now) {
+// drainNode queues the node's messages and reports its events, until the node has no more.
+func (l *loop) drainNode(now vote.Now) {
 	for {
 		l.out, l.events = l.node.Drain(l.out[:0], l.events[:0])
 		if len(l.out) == 0 && len(l.events) == 0 {
@@ -317,78 +362,83 @@ func (l *loop) handOut(now vote.Now) {
 				l.links.CloseConn(o.Conn)
 			} else {
 				l.links.Queue(o.Conn, &o.Message)
-				l.say(o.Conn, o.Later)
+				l.noteQueued(o.Conn, o.Later)
 				l.urgent = l.urgent || o.Message.Kind.Urgent()
 			}
 		}
 		clear(l.out)
 		for i := range l.events {
-			l.tell(now, &l.events[i])
+			l.handleEvent(now, &l.events[i])
 		}
 		clear(l.events)
 	}
-	l.tellLost(now)
-	l.tellReady(now)
-	l.keepUp()
+	l.logLost(now)
+	l.failRefused(now)
+	if l.mesh.accounts.update(now, l.node) && l.node.Bars() != "" {
+		// While voters hear from this process, they keep out the older process of the same name.
+		l.mesh.dialers.want(nil)
+	}
+	l.answerReady(now)
+	l.saveAndDial()
 	if len(l.released.m) == 0 {
-		for _, c := range l.settled {
+		for _, c := range l.releaseWaiters {
 			c <- l.leaveError()
 		}
-		l.settled = nil
+		l.releaseWaiters = nil
 	}
-	// Only here the node and the loop agree about who is covered by what.
-	if l.bare {
-		l.bare = false
-		for id, c := range l.covers {
+	// Only here do the node and the loop agree on which group each lease belongs to.
+	if l.unreferenced {
+		l.unreferenced = false
+		for id, c := range l.validities {
 			if c.leases == 0 {
-				delete(l.covers, id)
+				delete(l.validities, id)
 			}
 		}
 	}
 }
 
-// say notes that something was said to a connection.
-func (l *loop) say(c vote.Conn, later bool) {
-	for i := range l.said {
-		if s := &l.said[i]; s.conn == c {
+// noteQueued records that a message was queued for a connection.
+func (l *loop) noteQueued(c vote.Conn, later bool) {
+	for i := range l.unflushed {
+		if s := &l.unflushed[i]; s.conn == c {
 			s.later = s.later && later
 			return
 		}
 	}
-	l.said = append(l.said, spoken{c, later})
+	l.unflushed = append(l.unflushed, unflushedConn{c, later})
 }
 
-// flush has written what was said since the last time.
+// flush has all messages written that were queued since the last flush.
 func (l *loop) flush() {
-	for _, s := range l.said {
+	for _, s := range l.unflushed {
 		l.links.Flush(s.conn, s.later)
 	}
-	l.said, l.urgent = l.said[:0], false
+	l.unflushed, l.urgent = l.unflushed[:0], false
 }
 
-// tell passes one event on.
-func (l *loop) tell(now vote.Now, e *quorum.Event) {
+// handleEvent processes one event of the node.
+func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 	switch e.Kind {
 	case quorum.EventGranted:
 		c := l.calls.take(e.Number)
-		if c == nil { // it was taken back in the same round
+		if c == nil { // the call was abandoned in the same round
 			l.node.Release(now, e.Number)
 			return
 		}
-		if c.raises != nil {
-			l.raise(now, c, e.Token, l.coverOf(e.Group))
+		if c.upgradeOf != nil {
+			l.completeUpgrade(now, c, e.Token, l.validityOf(e.Group))
 			return
 		}
-		lease := newLease(l.mesh, c, e, l.coverOf(e.Group), now)
+		lease := newLease(l.mesh, c, e, l.validityOf(e.Group), now)
 		l.held.put(e.Number, lease)
-		if c.ends > 0 {
-			lease.more().stop = l.clocks.after(c.ends, func() { l.box.post(false, func(now vote.Now) { l.outlived(now, lease) }) })
+		if c.ttlByNode > 0 {
+			l.scheduleEnd(now, lease)
 		}
 		c.result <- result{lease: lease}
 	case quorum.EventFailed:
 		if c := l.calls.take(e.Number); c != nil {
-			if c.raises != nil {
-				c.raises.more().upgrading = nil
+			if c.upgradeOf != nil {
+				c.upgradeOf.ensurePending().upgrading = nil
 			}
 			c.fail(l.explain(now, e.Wait))
 		}
@@ -396,45 +446,56 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 		if lease := l.held.take(e.Number); lease != nil {
 			lease.move(nil)
 			lease.end(&errLost)
-			l.over(now, lease)
+			l.stopPending(now, lease)
 			lease.finish(lease.unlockError(ErrLost))
-			if !lease.isFixed() { // it was to end by itself
+			if !lease.isFixed() { // else the lease was to end by itself
 				l.lost = append(l.lost, lease)
 			}
 		} else if lease := l.released.take(e.Number); lease != nil {
 			lease.finish(lease.unlockError(ErrLost))
 		} else if lease := l.kept.take(e.Number); lease != nil {
-			lease.busy.stop()
+			lease.pending.stop()
 			lease.move(nil)
 		}
 	case quorum.EventReleased:
 		if lease := l.released.take(e.Number); lease != nil {
 			if l.leaving && e.Wait.Reason != quorum.WaitNone {
-				l.unheard++
-				l.why = e.Wait.Text
+				l.unconfirmed++
+				l.lastUnconfirmed = e.Wait.Text
 			}
 			lease.finish(lease.unconfirmed(e.Wait))
 		}
 	case quorum.EventMoved:
 		if lease := cmp.Or(l.held.m[e.Number], l.kept.m[e.Number]); lease != nil {
-			lease.move(l.coverOf(e.Group))
+			lease.move(l.validityOf(e.Group))
 		}
-	case quorum.EventCover:
-		l.coverOf(e.Group).until.Store(int64(e.Until))
-	case quorum.EventWanted:
-		if lease := l.held.m[e.Number]; lease != nil && e.Urge {
-			lease.revoke(Revocation{Node: string(e.Who), Why: e.Text})
+	case quorum.EventValidity:
+		l.validityOf(e.Group).until.Store(int64(e.Until))
+	case quorum.EventContended:
+		if lease := l.held.m[e.Number]; lease != nil && e.Revoke {
+			lease.revoke(Revocation{Node: string(e.Who), Reason: e.Text})
+		}
+	case quorum.EventEvicted:
+		if lease := l.held.m[e.Number]; lease != nil {
+			l.evicted(now, lease, string(e.Who), e.Text)
+		}
+	case quorum.EventExtended:
+		if lease := l.held.m[e.Number]; lease != nil {
+			lease.answerExtensions(nil)
 		}
 	case quorum.EventNoted:
 		if lease := l.held.m[e.Number]; lease != nil {
-			lease.noted(e.Version)
+			lease.confirmValue(e.Version)
 		}
 	case quorum.EventNews:
-		l.hearNews(now, e)
-	case quorum.EventShown, quorum.EventPassed:
-		l.hearPicture(now, e)
-		if answer := l.looks[e.Nonce]; answer != nil {
-			delete(l.looks, e.Nonce)
+		l.receiveNews(now, e)
+	case quorum.EventQueryDone, quorum.EventPassed:
+		if e.Result != nil {
+			l.node.Spend(len(e.Result.Views)) // assembling the answer took as long
+		}
+		l.receiveResult(now, e)
+		if answer := l.queries[e.Nonce]; answer != nil {
+			delete(l.queries, e.Nonce)
 			event := *e
 			event.Wait = l.explain(now, event.Wait)
 			answer <- &event
@@ -444,29 +505,35 @@ func (l *loop) tell(now vote.Now, e *quorum.Event) {
 	case quorum.EventDrift:
 		l.log.Error("drift: " + e.Text)
 	case quorum.EventElectorate:
-		l.reelected(now, e)
+		l.electorateChanged(now, e)
 	}
 }
 
-// coverOf returns the cover of a group. A new one covers nothing until the node says so.
-func (l *loop) coverOf(id quorum.GroupID) *cover {
-	c := l.covers[id]
+// validityOf returns the cover of a group. A new cover is valid for no time until the node reports
+// the validity of the group.
+func (l *loop) validityOf(id quorum.GroupID) *groupValidity {
+	c := l.validities[id]
 	if c == nil {
-		c = &cover{}
-		l.covers[id] = c
-		l.bare = true
+		c = &groupValidity{}
+		l.validities[id] = c
+		l.unreferenced = true
 	}
 	return c
 }
 
-// tellLost logs what was lost in this round, in one line however much it is.
-func (l *loop) tellLost(now vote.Now) {
+// logLost logs all leases lost in this round together.
+func (l *loop) logLost(now vote.Now) {
 	if len(l.lost) == 0 {
 		return
 	}
+	// An operator must look at the resources protected by these locks.
+	if why := l.refused(now); why != "" {
+		l.log.Error("leases lost: this node gave way, and others may have held the same locks meanwhile",
+			"leases", len(l.lost), "keys", someKeys(l.lost), "why", why)
+	}
 	first := l.lost[0]
 	l.log.Warn("leases lost: they could not be renewed in time",
-		"leases", len(l.lost), "key", first.key, "token", first.token.Load(), "voters", census(l.node.Voters(now)))
+		"leases", len(l.lost), "key", first.key, "token", first.token.Load(), "voters", describeVoters(l.node.Voters(now)))
 	clear(l.lost)
 	l.lost = l.lost[:0]
 	if cap(l.lost) > roomyMap {
@@ -474,42 +541,72 @@ func (l *loop) tellLost(now vote.Now) {
 	}
 }
 
-// ask feeds a call to the node.
-func (l *loop) ask(now vote.Now, c *call) {
+// logVoters logs changes in the states of the voters.
+func (l *loop) logVoters(now vote.Now) {
+	if l.leaving || l.voterMonitor.isThrottled(now.Slow) {
+		return
+	}
+	for _, n := range l.voterMonitor.check(now, l.node.Ready(), l.node.Voters(now)) {
+		l.log.Log(context.Background(), n.level, n.text, n.args...)
+	}
+}
+
+// maxKeysLogged is the largest number of keys named in a line of the log.
+const maxKeysLogged = 50
+
+// someKeys returns the keys of the leases in order, up to maxKeysLogged of them.
+func someKeys(leases []*Lease) []string {
+	keys := make([]string, 0, len(leases))
+	for _, lease := range leases {
+		keys = append(keys, lease.Key())
+	}
+	slices.Sort(keys)
+	return keys[:min(len(keys), maxKeysLogged)]
+}
+
+// submit passes a call to the node.
+func (l *loop) submit(now vote.Now, c *call) {
 	if l.leaving {
 		c.result <- result{err: c.error(ErrClosed, "this node is leaving", nil)}
 		return
 	}
-	if l.namesake != "" {
-		c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: l.namesake})
+	if text := l.refused(now); text != "" {
+		c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: text})
 		return
 	}
 	c.since = now.Wall
-	ask := c.Ask
-	if lease := c.raises; lease != nil {
-		if l.held.m[lease.number] != lease || lease.Err() != nil {
+	ask := c.RequestOptions
+	if lease := c.upgradeOf; lease != nil {
+		if l.held.m[lease.number] != lease || lease.isKeyReleased() {
 			c.result <- result{err: c.error(ErrLost, "", nil)}
 			return
 		}
-		if lease.Mode() == Exclusive { // another call was first, after this one had seen that it was shared
+		if lease.Mode() == Exclusive {
+			// Another call was first, after this call had seen a shared lease.
 			c.result <- result{lease: lease}
 			return
 		}
-		b := lease.more()
+		b := lease.ensurePending()
 		if b.upgrading != nil {
 			c.result <- result{err: c.error(ErrClash, "another call of Upgrade is under way", nil)}
 			return
 		}
 		c.Value = b.value
 		ask.Beside, ask.Value = lease.number, c.Value
-		if lease.isFixed() { // what is left of it, so that its voters don't keep the key for long after its end
-			ask.Length = max(lease.apart.last.Sub(now.Fast), MinTTL)
+		if lease.isFixed() {
+			// The upgrade gets the remaining time, so that its voters don't keep the key long after
+			// the lease's end.
+			ask.Length = max(lease.options.endsAt().Sub(now.Fast), MinTTL)
+		}
+		if ask.EndsAfter != 0 {
+			// Other nodes see how long the lease lasts after the grant of the upgrade.
+			ask.EndsAfter = lease.options.endsAt().Sub(now.Fast)
 		}
 		b.upgrading = c
 	}
 	n, err := l.node.Lock(now, ask)
-	if err != nil && c.raises != nil {
-		c.raises.more().upgrading = nil
+	if err != nil && c.upgradeOf != nil {
+		c.upgradeOf.ensurePending().upgrading = nil
 	}
 	switch {
 	case err == nil:
@@ -522,43 +619,47 @@ func (l *loop) ask(now vote.Now, c *call) {
 	}
 }
 
-// abandon takes a call back whose context has ended, and returns the error that says what it was waiting for. A lease that it was
-// granted meanwhile is given back. The loop is told why the context has ended: to ask it would be to call the application's code, which may wait for the loop.
+// abandon cancels a call with an ended context, and returns an error with the reason for the call's
+// waiting. If the call was granted a lease meanwhile, the lease is released. The caller passes
+// ended, the reason for the context's end: the loop must not ask the context, since that runs the
+// application's code, which may wait for the loop.
 func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 	late := quorum.Wait{Reason: quorum.WaitHeld, Text: "it was granted as the context ended, and has been given back"}
 	if l.calls.take(c.number) == c {
 		why := l.explain(now, l.node.Why(now, c.number))
 		if why.Reason == quorum.WaitNone {
-			why = late // the grant is among what the node has yet to say
+			why = late // the grant is among the events that the node has yet to report
 		}
 		l.node.Release(now, c.number)
-		if c.raises != nil {
-			c.raises.more().upgrading = nil
+		if c.upgradeOf != nil {
+			c.upgradeOf.ensurePending().upgrading = nil
 		}
 		return c.error(reasonOf(why.Reason), why.Text, ended)
 	}
-	// It was answered before. Nobody else reads the answer any more.
+	// The call was answered before, and no other goroutine reads the answer.
 	r := <-c.result
-	if r.lease == nil || c.raises != nil {
-		return r.err // an upgrade that came in time stays
+	if r.lease == nil || c.upgradeOf != nil {
+		return r.err // an upgrade granted in time stays
 	}
-	if a := r.lease.apart; a != nil {
-		a.wish.lasts = 0 // nobody had it, so nobody has done what the key was to be kept for; and nobody else knows of the lease
+	if a := r.lease.options; a != nil {
+		// The caller never had the lease, so the job for which the key would be kept hasn't run. No
+		// other goroutine knows the lease.
+		a.requested.minHoldByNode = 0
 	}
 	r.lease.end(&errReleased)
 	l.release(now, r.lease)
 	return c.error(reasonOf(late.Reason), late.Text, ended)
 }
 
-// release gives a lease back that has ended here.
+// release releases a lease that has ended on this node.
 func (l *loop) release(now vote.Now, lease *Lease) {
 	if l.held.take(lease.number) == nil {
 		return // lost before; finish was called
 	}
-	l.over(now, lease)
+	l.stopPending(now, lease)
 	if left := lease.keptFor(now); left > 0 {
 		lease.finish(nil)
-		l.keep(lease, left)
+		l.keepKey(lease, left)
 		return
 	}
 	lease.move(nil)
@@ -566,57 +667,82 @@ func (l *loop) release(now vote.Now, lease *Lease) {
 	l.node.Release(now, lease.number)
 }
 
-// keep keeps the key of a lease that has ended from others for longer than voters can promise, so the request goes on until then. It stays under its cover:
-// another lease may come under that, and the node tells of it anew only when it changes.
-func (l *loop) keep(lease *Lease, left time.Duration) {
+// keepKey keeps the key of an ended lease from others for longer than voters can promise; the request
+// lasts until then. The lease stays counted in its cover: another lease may join the same group,
+// and the node reports the group's validity again only when it changes.
+func (l *loop) keepKey(lease *Lease, left time.Duration) {
 	l.kept.put(lease.number, lease)
-	lease.more().stop = l.clocks.after(left, func() { l.box.post(false, func(now vote.Now) { l.letGo(now, lease) }) })
+	lease.ensurePending().stop = l.clocks.after(left, func() { l.box.post(false, func(now vote.Now) { l.releaseKept(now, lease) }) })
 }
 
-// letGo gives back a key that was kept from others for its time.
-func (l *loop) letGo(now vote.Now, lease *Lease) {
+// releaseKept releases a key that was kept from others for the requested time.
+func (l *loop) releaseKept(now vote.Now, lease *Lease) {
 	if l.kept.take(lease.number) != nil {
 		lease.move(nil)
 		l.node.Release(now, lease.number)
 	}
 }
 
-// outlived ends a lease whose set length is over, and which the node has kept up until then.
-func (l *loop) outlived(now vote.Now, lease *Lease) {
-	if l.held.take(lease.number) == nil {
+// scheduleEnd has the node end a lease when its set length is over.
+func (l *loop) scheduleEnd(now vote.Now, lease *Lease) {
+	b := lease.ensurePending()
+	if b.stop != nil {
+		b.stop() // the end has moved
+	}
+	b.stop = l.clocks.after(lease.options.endsAt().Sub(now.Fast), func() {
+		l.box.post(false, func(now vote.Now) {
+			if now.Fast < lease.options.endsAt() && l.held.m[lease.number] == lease {
+				// The end has moved as the timer fired, or the timer's clock is fast.
+				l.scheduleEnd(now, lease)
+				return
+			}
+			l.endAtLength(now, lease)
+		})
+	})
+}
+
+// endAtLength ends a lease at the end of its set length; the node has kept the lease up until then.
+func (l *loop) endAtLength(now vote.Now, lease *Lease) { l.endHeld(now, lease, &errLost) }
+
+// endHeld ends a held lease that its user hasn't released. The voters apply the options for such
+// an end.
+func (l *loop) endHeld(now vote.Now, lease *Lease, cause *error) {
+	if l.held.m[lease.number] != lease {
 		return
 	}
-	lease.end(&errLost)
-	l.over(now, lease)
-	lease.finish(lease.unlockError(ErrLost))
-	if left := lease.keptFor(now); left > lease.wish().Delay { // else what the voters make of the delay lasts longer
-		l.keep(lease, left)
+	l.held.take(lease.number)
+	lease.end(cause)
+	l.stopPending(now, lease)
+	lease.finish(lease.unlockError(*cause))
+	// Otherwise the voters' lock-delay lasts longer.
+	if left := lease.keptFor(now); left > lease.acquireOptions().Delay {
+		l.keepKey(lease, left)
 		return
 	}
 	lease.move(nil)
 	l.node.Lapse(now, lease.number)
 }
 
-// over stops what goes on about a lease that has ended.
-func (l *loop) over(now vote.Now, lease *Lease) {
-	if b := lease.busy; b != nil && b.stop != nil {
+// stopPending stops the pending operations on an ended lease.
+func (l *loop) stopPending(now vote.Now, lease *Lease) {
+	if b := lease.pending; b != nil && b.stop != nil {
 		b.stop()
 		b.stop = nil
 	}
-	l.forgetUpgrade(now, lease, causeOf(lease.cause()))
+	l.failPending(now, lease, causeOf(lease.cause()))
 }
 
-// drop gives a lease back of which a reading of the clock has said that it is lost.
+// drop releases a lease that Err has found expired.
 func (l *loop) drop(now vote.Now, lease *Lease) {
-	if lease.apart != nil && now.Fast >= lease.apart.last {
-		l.outlived(now, lease)
+	if lease.options != nil && now.Fast >= lease.options.endsAt() {
+		l.endAtLength(now, lease)
 		return
 	}
 	if l.held.take(lease.number) == nil {
 		return
 	}
 	lease.move(nil)
-	l.over(now, lease)
+	l.stopPending(now, lease)
 	lease.finish(lease.unlockError(ErrLost))
 	if !lease.isFixed() {
 		l.lost = append(l.lost, lease)
@@ -624,56 +750,63 @@ func (l *loop) drop(now vote.Now, lease *Lease) {
 	l.node.Lapse(now, lease.number)
 }
 
-// giveAllBack releases every lease and answers every call. gone, which must have room, hears once all releases are confirmed or given up.
-func (l *loop) giveAllBack(now vote.Now, gone chan<- error) {
+// releaseAll releases every lease and answers every call. gone, which must have room, is notified
+// when all releases are confirmed or given up.
+func (l *loop) releaseAll(now vote.Now, gone chan<- error) {
 	l.leaving = true
-	// The calls first: a lease is passed on to whoever waits for it here.
+	// The calls are answered first, since a released lease would be handed to the next call in the
+	// local queue.
 	l.failAll(now, func(c *call) { c.result <- result{err: c.error(ErrClosed, "this node is leaving", nil)} })
 	for w := range l.awaiting {
-		w.result <- &Error{Op: "ready", Reason: ErrClosed, Text: "this node is leaving"}
+		w.result <- &Error{Op: w.op, Reason: ErrClosed, Text: "this node is leaving"}
 	}
 	clear(l.awaiting)
 	for _, lease := range l.held.m {
-		lease.end(&errReleased) // no matter if it has ended otherwise just now: it is over
+		lease.end(&errReleased) // the first end counts, if another came just before
 		l.release(now, lease)
 	}
-	l.settled = append(l.settled, gone)
+	l.releaseWaiters = append(l.releaseWaiters, gone)
 }
 
 func (l *loop) leaveError() error {
-	if l.unheard == 0 {
+	if l.unconfirmed == 0 {
 		return nil
 	}
-	if l.unheard == 1 {
-		return &Error{Op: "leave", Reason: ErrNoQuorum, Text: "one release is unconfirmed: " + l.why}
+	if l.unconfirmed == 1 {
+		return &Error{Op: "leave", Reason: ErrNoQuorum, Text: "one release is unconfirmed: " + l.lastUnconfirmed}
 	}
-	return &Error{Op: "leave", Reason: ErrNoQuorum, Text: fmt.Sprintf("%d releases are unconfirmed; of the last, %s", l.unheard, l.why)}
+	return &Error{Op: "leave", Reason: ErrNoQuorum, Text: fmt.Sprintf("%d releases are unconfirmed; of the last, %s", l.unconfirmed, l.lastUnconfirmed)}
 }
 
-// failAll takes all pending calls back and answers them.
+// failAll cancels and answers all pending calls.
 func (l *loop) failAll(now vote.Now, answer func(*call)) {
 	for n, c := range l.calls.m {
 		l.node.Release(now, n)
-		if c.raises != nil {
-			c.raises.more().upgrading = nil
+		if c.upgradeOf != nil {
+			c.upgradeOf.ensurePending().upgrading = nil
 		}
 		answer(c)
 	}
 	l.calls = table[*call]{}
 }
 
-// setNamesake says why every call is refused, or with "" that none is any more.
-func (l *loop) setNamesake(now vote.Now, text string) {
-	l.namesake = text
+// setDuplicateName sets the reason why every call is refused; with "" no call is refused any more.
+func (l *loop) setDuplicateName(now vote.Now, text string) {
+	l.duplicateName = text
 	if text != "" {
-		l.failAll(now, func(c *call) { c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: text}) })
+		l.refuseAll(now, text)
 	}
 }
 
-// errLostByClose is how leases end when their node is closed under them: nobody was told, so they lapse, and nobody renews them.
+func (l *loop) refuseAll(now vote.Now, text string) {
+	l.failAll(now, func(c *call) { c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: text}) })
+}
+
+// errLostByClose is the end of leases when their node is closed: the leases lapse, since no voter
+// was told and no node renews them.
 var errLostByClose error = &Error{Op: "lease", Reason: ErrLost, Err: ErrClosed}
 
-// end tells everyone who waits that nothing more will come.
+// end answers every waiting call, since the loop reports nothing more.
 func (l *loop) end() {
 	for _, in := range append(l.backlog, l.box.close()...) {
 		if in.call != nil {
@@ -685,18 +818,19 @@ func (l *loop) end() {
 	}
 	for _, lease := range l.held.m {
 		lease.end(&errLostByClose)
-		if b := lease.busy; b != nil {
+		if b := lease.pending; b != nil {
 			if b.stop != nil {
 				b.stop()
 			}
-			for _, w := range b.setting {
+			for _, w := range b.valueWaits {
 				w.done <- &Error{Op: "setvalue", Key: lease.Key(), Reason: ErrClosed}
 			}
+			lease.answerExtensions(ErrClosed)
 		}
 		lease.finish(lease.notReleased())
 	}
 	for _, lease := range l.kept.m {
-		lease.busy.stop()
+		lease.pending.stop()
 	}
 	for _, lease := range l.released.m {
 		lease.finish(lease.notReleased())
@@ -705,9 +839,9 @@ func (l *loop) end() {
 		c.result <- result{err: c.error(ErrClosed, "", nil)}
 	}
 	for w := range l.awaiting {
-		w.result <- &Error{Op: "ready", Reason: ErrClosed}
+		w.result <- &Error{Op: w.op, Reason: ErrClosed}
 	}
-	l.endFollowing()
+	l.endElectorate()
 	l.held, l.released, l.calls = table[*Lease]{}, table[*Lease]{}, table[*call]{}
 	close(l.done)
 }

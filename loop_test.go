@@ -41,7 +41,7 @@ func TestACrowdOfInputsIsTakenInToTheLast(t *testing.T) {
 		}},
 		{"by a caller's", func(t *testing.T, l *loop) func() {
 			takeTurn(t, l.box)
-			return l.work
+			return l.runAsOwner
 		}},
 	} {
 		for _, n := range []int{batchMax, batchMax + 1, 3 * batchMax, many} {
@@ -81,7 +81,7 @@ func TestUrgentInputsOvertakeABacklog(t *testing.T) {
 				}
 			})
 		}
-		l.work()
+		l.runAsOwner()
 		synctest.Wait()
 		if fed != many || when > batchMax {
 			t.Errorf("%d of %d were fed, and %d before the urgent one", fed, many, when)
@@ -193,7 +193,7 @@ func TestACallInTheBacklogIsAnsweredAtTheEnd(t *testing.T) {
 			got <- err
 		}()
 		synctest.Wait()
-		a.loop.rounds()
+		a.loop.roundAndFlush()
 		if len(a.loop.backlog) == 0 || len(got) != 0 {
 			t.Fatal("the call isn't in the backlog")
 		}
@@ -238,7 +238,7 @@ func TestAFaultOfTheLoopEndsTheProcessWhoeverRunsIt(t *testing.T) {
 	const inside = "LOCKMESH_TEST_FAULT"
 	if os.Getenv(inside) != "" {
 		defer func() { _ = recover() }()
-		(&loop{}).work() // it has nothing that it needs
+		(&loop{}).runAsOwner() // it has nothing that it needs
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=30s")
@@ -274,7 +274,7 @@ func TestWhatIsUrgentIsNeverOvertaken(t *testing.T) {
 		for ordered < many {
 			l.round()
 		}
-		l.work()
+		l.runAsOwner()
 		if late > 0 {
 			t.Errorf("%d of %d", late, many)
 		}

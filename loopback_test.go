@@ -199,7 +199,7 @@ func TestTheNextWaiterFollowsAHolderThatCrashed(t *testing.T) {
 	eventually(t, "b counts on the new life of a", func() bool {
 		s := b.Status()
 		for _, m := range s.Members {
-			if m.Name == "a" && m.Life == again.Status().Life {
+			if m.Name == "a" && m.Incarnation == again.Status().Incarnation {
 				return s.Electorate.Voters[0].State == VoterReachable
 			}
 		}
@@ -351,7 +351,9 @@ func TestOnLoopbackThreeFoundAndAFourthTakesLocks(t *testing.T) {
 	// A founder must know the address of another, so each but the first names those before it.
 	r := &onLoopback{t: t, ttl: loopTTL, voters: []string{"a", "b", "c"}}
 	dirs := t.TempDir()
-	follow := func(c *Config) { c.StateDir, c.Found = filepath.Join(dirs, c.Name), slices.Contains(r.voters, c.Name) }
+	follow := func(c *Config) {
+		c.StateDir, c.Bootstrap = filepath.Join(dirs, c.Name), slices.Contains(r.voters, c.Name)
+	}
 	for _, name := range []string{"a", "b", "c", "d"} {
 		r.join(name, follow)
 	}

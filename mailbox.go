@@ -8,62 +8,72 @@ import (
 )
 
 const (
-	// laneMax is how many messages of peers wait for the loop in each lane before their readers do. The loop takes in about a
-	// million a second, so more would only hide an overload; the readers hold TCP back, and so the sender.
+	// laneMax is how many messages from peers each lane holds before the readers of the links must
+	// wait. The loop processes about a million messages a second, so a larger lane would only hide
+	// an overload; the waiting readers hold TCP back, and so the sender.
 	laneMax = 8192
 
-	// callsMax is how many calls may wait for the loop before further ones are turned away with ErrBusy. It is far more than the
-	// loop leaves lying around unless the machine is out of breath.
+	// callsMax is how many calls may wait for the loop before further calls fail with ErrBusy. This
+	// is far more than the loop leaves waiting unless the machine is overloaded.
 	callsMax = 1 << 16
 )
 
-// input is one thing for the loop to take in: one of call, lease, batch and do.
+// input is one input of the loop: a call, a lease, a batch or a function.
 type input struct {
-	call  *call            // to be put to the node
-	lease *Lease           // to be released
-	batch *transport.Batch // that came from a peer
-	conn  vote.Conn
-	from  vote.SessionID
-	do    func(now vote.Now) // called by the loop; it must not block
+	call      *call            // a request for the node
+	lease     *Lease           // a lease to release
+	batch     *transport.Batch // messages from a peer
+	conn      vote.Conn
+	from      vote.SessionID
+	delivered int                // the number of the batch's messages already delivered to the node
+	do        func(now vote.Now) // called by the loop; must not block
 }
 
-// mailbox is where everything waits that the loop is to take in. Anyone may put, only who has the turn takes.
+// mailbox holds the inputs of the loop. Any goroutine may put inputs in; only the owner of the loop
+// takes them out.
 //
-// It has two lanes. What is urgent overtakes the rest; within a lane the order stays.
+// The mailbox has two lanes. Urgent inputs overtake the others; within a lane the order is kept.
 //
-// The turn is the right to run the loop. Whoever puts something in and finds nobody at it gets the turn, and so is the first to take: a goroutine that has
-// a call or a peer's words in hand goes on with them itself, since waking another one takes longer than the work. While somebody has the turn others
-// only leave what they have, and whoever has it finds that before it passes. So under load one takes for many.
+// The mailbox also records the ownership of the loop, here called the turn: the right to run the
+// loop. A goroutine that puts an input into the mailbox of an idle loop becomes the owner and
+// processes its own call or messages, since waking another goroutine takes longer than the work.
+// While the loop has an owner, other goroutines only leave their inputs, and the owner finds them
+// before it gives up ownership. So under load a single owner processes the inputs of many.
 type mailbox struct {
 	mu      sync.Mutex
-	space   sync.Cond // the loop has taken something, or the box was closed
-	free    sync.Cond // the turn was passed
+	space   sync.Cond // the loop has taken inputs, or the mailbox was closed
+	unowned sync.Cond // the owner has given up the loop
 	urgent  lane
 	ordered lane
-	calls   int // of ordered, how many are calls of the application
+	calls   int // the calls of the application among the ordered inputs
 	closed  bool
-	taken   bool // somebody has the turn
-	handed  bool // it is the loop's own goroutine's, which may not know yet; taken is true
-	asked   bool // that has asked in vain since: it was woken, perhaps by a timer that whoever has the turn has missed
+	owned   bool // the loop has an owner
+	// the owner is the loop's own goroutine, which may not know this yet; taken is true
+	loopOwns bool
+	// the loop's own goroutine has asked for ownership in vain: it was woken, perhaps by a timer
+	// unnoticed by the owner
+	loopWaits bool
 
-	wake chan struct{} // capacity 1: the loop's own goroutine is to take the turn, or to look at the time
+	// capacity 1: wakes the loop's own goroutine to take ownership, or to look at the time
+	wake chan struct{}
 }
 
 type lane struct {
 	inputs   []input
-	messages int // in their batches
+	messages int // messages in the batches
 }
 
-// newMailbox returns a box whose turn is the loop's goroutine's, however late that starts.
+// newMailbox returns a mailbox owned by the loop's own goroutine, however late that goroutine
+// starts.
 func newMailbox() *mailbox {
-	b := &mailbox{wake: make(chan struct{}, 1), taken: true, handed: true}
-	b.space.L, b.free.L = &b.mu, &b.mu
+	b := &mailbox{wake: make(chan struct{}, 1), owned: true, loopOwns: true}
+	b.space.L, b.unowned.L = &b.mu, &b.mu
 	return b
 }
 
-// messages puts a peer's messages, which are all urgent or all not, and blocks while their lane is full. They are dropped once the box is closed.
-// It reports whether the caller has got the turn.
-func (b *mailbox) messages(urgent bool, in input) (turn bool) {
+// putMessages puts in a peer's messages, either all urgent or all not, and blocks while the lane is
+// full. After close the messages are dropped. It reports whether the caller has become the owner.
+func (b *mailbox) putMessages(urgent bool, in input) (owner bool) {
 	lane := b.lane(urgent)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,8 +86,9 @@ func (b *mailbox) messages(urgent bool, in input) (turn bool) {
 	return b.put(lane, in)
 }
 
-// ask puts a call for a lock. It fails at once with ErrBusy or ErrClosed; otherwise it reports whether the caller has got the turn.
-func (b *mailbox) ask(c *call) (turn bool, err error) {
+// putRequest puts in a call for a lock. It fails at once with ErrBusy or ErrClosed; otherwise it reports
+// whether the caller has become the owner.
+func (b *mailbox) putRequest(c *call) (owner bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.admit(); err != nil {
@@ -86,14 +97,15 @@ func (b *mailbox) ask(c *call) (turn bool, err error) {
 	return b.put(&b.ordered, input{call: c}), nil
 }
 
-// call puts any other call of the application, for the loop's goroutine. It fails as ask does.
-func (b *mailbox) call(do func(vote.Now)) error {
+// putCall puts in any other call of the application, for the loop's own goroutine if the loop is idle.
+// It fails like ask.
+func (b *mailbox) putCall(do func(vote.Now)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.admit(); err != nil {
 		return err
 	}
-	b.leave(&b.ordered, input{do: do})
+	b.putForLoop(&b.ordered, input{do: do})
 	return nil
 }
 
@@ -108,19 +120,21 @@ func (b *mailbox) admit() error {
 	return nil
 }
 
-// release puts a lease that is given back; there are no more of them than leases. It reports whether the caller has got the turn.
-func (b *mailbox) release(l *Lease) (turn bool) {
+// putRelease puts in a lease to release; there are no more such inputs than leases. It reports whether
+// the caller has become the owner.
+func (b *mailbox) putRelease(l *Lease) (owner bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.put(&b.ordered, input{lease: l})
 }
 
-// post puts what must not be turned away, for the loop's goroutine: its number is bounded by that of connections, leases and calls. It never blocks, and
-// reports false once the box is closed.
+// post puts in a function that must not be turned away, for the loop's own goroutine if the loop is
+// idle: the number of such functions is bounded by the number of connections, leases and calls.
+// post never blocks, and returns false after close.
 func (b *mailbox) post(urgent bool, do func(vote.Now)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.leave(b.lane(urgent), input{do: do})
+	b.putForLoop(b.lane(urgent), input{do: do})
 	return !b.closed
 }
 
@@ -131,26 +145,27 @@ func (b *mailbox) lane(urgent bool) *lane {
 	return &b.ordered
 }
 
-// put adds an input, and takes the turn if nobody has it.
-func (b *mailbox) put(l *lane, in input) (turn bool) {
+// put adds an input and makes the caller the owner if the loop is idle.
+func (b *mailbox) put(l *lane, in input) (owner bool) {
 	if b.closed {
 		return false
 	}
 	l.inputs = append(l.inputs, in)
-	turn = !b.taken
-	b.taken = true
-	return turn
+	owner = !b.owned
+	b.owned = true
+	return owner
 }
 
-// leave adds an input, and gives the turn to the loop's goroutine if nobody has it.
-func (b *mailbox) leave(l *lane, in input) {
+// putForLoop adds an input and makes the loop's own goroutine the owner if the loop is idle.
+func (b *mailbox) putForLoop(l *lane, in input) {
 	if b.put(l, in) {
-		b.handed = true
+		b.loopOwns = true
 		kick(b.wake)
 	}
 }
 
-// take returns what waits in a lane, nil for nothing, and leaves spare, emptied, in its place. The caller has the turn.
+// take removes and returns the inputs of a lane, nil if there are none, and leaves the emptied
+// slice spare in their place. The caller is the owner.
 func (b *mailbox) take(urgent bool, spare []input) []input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,62 +185,65 @@ func (b *mailbox) take(urgent bool, spare []input) []input {
 	return in
 }
 
-// waiting returns how much there is to take: calls, and what peers have said at once.
+// waiting returns the number of inputs: calls, and batches of messages.
 func (b *mailbox) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.urgent.inputs) + len(b.ordered.inputs)
 }
 
-// pass gives up the turn, unless something waits. The loop's goroutine gets it if it has asked meanwhile.
-func (b *mailbox) pass() bool {
+// disown gives up ownership unless inputs are waiting. The loop's own goroutine becomes the owner if
+// it has asked meanwhile.
+func (b *mailbox) disown() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.urgent.inputs)+len(b.ordered.inputs) > 0 {
 		return false
 	}
-	b.taken = false
-	if b.asked {
-		b.taken, b.handed, b.asked = true, true, false
+	b.owned = false
+	if b.loopWaits {
+		b.owned, b.loopOwns, b.loopWaits = true, true, false
 		kick(b.wake)
 	}
-	b.free.Signal()
+	b.unowned.Signal()
 	return true
 }
 
-// handOver gives the turn to the loop's goroutine.
+// handOver makes the loop's own goroutine the owner.
 func (b *mailbox) handOver() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.handed = true
+	b.loopOwns = true
 	kick(b.wake)
-	b.free.Signal()
+	b.unowned.Signal()
 }
 
-// turn reports whether the loop's goroutine, which calls it, has got the turn: it was given it, or nobody has it. Otherwise it gets it as soon as it is passed.
-func (b *mailbox) turn() bool {
+// tryOwn reports whether the calling goroutine, the loop's own, is now the owner: ownership was
+// handed to it, or the loop was idle. Otherwise this goroutine becomes the owner as soon as the
+// present owner passes.
+func (b *mailbox) tryOwn() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.taken && !b.handed {
-		b.asked = true
+	if b.owned && !b.loopOwns {
+		b.loopWaits = true
 		return false
 	}
-	b.taken, b.handed, b.asked = true, false, false
+	b.owned, b.loopOwns, b.loopWaits = true, false, false
 	return true
 }
 
-// claim waits for the turn. The loop's goroutine calls it, at its end.
+// claim waits for ownership. The loop's own goroutine calls claim at its end.
 func (b *mailbox) claim() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.taken && !b.handed {
-		b.asked = true // whoever puts something in meanwhile doesn't get ahead
-		b.free.Wait()
+	for b.owned && !b.loopOwns {
+		b.loopWaits = true // a goroutine with a new input doesn't get ahead
+		b.unowned.Wait()
 	}
-	b.taken, b.handed, b.asked = true, false, false
+	b.owned, b.loopOwns, b.loopWaits = true, false, false
 }
 
-// close turns away everything from now on, and returns what has waited.
+// close turns away all further inputs and returns the waiting ones.
 func (b *mailbox) close() []input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -235,7 +253,7 @@ func (b *mailbox) close() []input {
 	return append(b.urgent.inputs, b.ordered.inputs...)
 }
 
-// kick wakes whoever waits on a channel of capacity 1, or will.
+// kick wakes the present or next receiver of a channel with capacity 1.
 func kick(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

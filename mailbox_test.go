@@ -13,7 +13,7 @@ import (
 func drop(b *mailbox, k vote.Kind, n int) {
 	batch := transport.NewBatch()
 	*batch.Add() = vote.Message{Kind: k, Number: vote.Number(n)}
-	b.messages(k.Urgent(), input{batch: batch})
+	b.putMessages(k.Urgent(), input{batch: batch})
 }
 
 func TestEachLaneKeepsItsOrder(t *testing.T) {
@@ -76,19 +76,19 @@ func TestAFullLaneHoldsItsReadersBackAndNoOthers(t *testing.T) {
 func TestCallsAreTurnedAwayWhenTooManyWait(t *testing.T) {
 	b := newMailbox()
 	for range callsMax {
-		if err := b.call(func(vote.Now) {}); err != nil {
+		if err := b.putCall(func(vote.Now) {}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.call(nil); !errors.Is(err, ErrBusy) {
+	if err := b.putCall(nil); !errors.Is(err, ErrBusy) {
 		t.Errorf("%v", err)
 	}
 	b.take(false, nil)
-	if err := b.call(func(vote.Now) {}); err != nil {
+	if err := b.putCall(func(vote.Now) {}); err != nil {
 		t.Error(err)
 	}
 	b.close()
-	if err := b.call(nil); !errors.Is(err, ErrClosed) {
+	if err := b.putCall(nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("%v", err)
 	}
 	if b.post(true, nil) || b.take(false, nil) != nil || b.take(true, nil) != nil {

@@ -19,46 +19,59 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// Mesh is this process's node in a mesh. Its methods may be called from any goroutine. End it with Leave or Close.
+// Mesh is this process's node in a mesh. The methods may be called from any goroutine. Leave or
+// Close ends the node.
 type Mesh struct {
-	cfg    Config
-	self   vote.SessionID
-	clocks clocks
-	log    *slog.Logger // hands on to the configured logger without ever waiting for it
-	lines  *journal
+	cfg      Config
+	self     vote.SessionID
+	clocks   clocks
+	log      *slog.Logger // passes lines on to the configured logger without ever waiting
+	logQueue *logQueue
 
-	loop    *loop
-	links   world.Links
-	group   member.Group
-	book    *book
-	dialers *dialers
-	greeter *greeter
-	keeper  *keeper  // of the state directory; nil where the electorate is fixed
-	known   []string // where others were in an earlier life, by the state directory
-	crier   *crier   // who tells the loop what gossip knows; nil where the electorate is fixed
+	loop           *loop
+	links          world.Links
+	group          member.Group
+	addressBook    *addressBook
+	dialers        *dialers
+	dialSlots      dialSlots // shared by the dialers and the greeter
+	peerProber     *peerProber
+	excludedProber *excludedProber
+	stateWriter    *stateWriter // of the state directory; nil if the electorate is fixed
+	// addresses of nodes met in an earlier incarnation, from the state directory
+	savedPeers     []string
+	membershipFeed *membershipFeed // the membership feed; nil if the electorate is fixed
+
+	accounts accounts
 
 	ctx  context.Context // ends when the node stops
 	stop context.CancelFunc
 	work sync.WaitGroup // the node's own goroutines
 
-	spares   spares
-	marks    atomic.Uint64
-	leaving  atomic.Bool
-	left     chan struct{} // closed when Leave has ended
-	leaveErr error         // written before left is closed
-	closing  sync.Once
-	closeErr error
+	pools        pools
+	uniqueValues atomic.Uint64
+	leaving      atomic.Bool
+	left         chan struct{} // closed when Leave has ended
+	leaveErr     error         // written before left is closed
+	closing      sync.Once
+	closeErr     error
 }
 
-// Join starts this process's node and returns as soon as it listens and, if it is a voter, votes; quietly at first. It waits for
-// nobody else: use [Mesh.Ready] for that. ctx bounds the call, not the mesh.
+// Join starts this process's node. It returns as soon as the node listens and, if the node is a
+// voter, votes, at first quietly. Join doesn't wait for other nodes: use [Mesh.Ready] for this. ctx
+// bounds the call, also if the disk of the state directory doesn't answer; ctx doesn't bound the
+// life of the mesh.
 //
-// With [Config].StateDir it first takes the directory for itself, and returns before anything is written there. A voter votes, and a node that isn't one
-// takes locks, as soon as it knows an electorate: [Mesh.Status] says what it waits for.
+// With [Config].StateDir, Join first takes the directory for this node alone, and returns before
+// writing to it. A voter then votes, and any other node takes locks, as soon as the node knows an
+// electorate: [Mesh.Status] says what the node is waiting for.
 //
-// The error is ErrConfig for a configuration that can't be used, an address that can't be listened on included, and ErrState for a state directory
-// that can't be used, with a text that says what to do. A node that the others refuse learns of it later, as ErrRefused from its calls.
-func Join(ctx context.Context, cfg Config) (*Mesh, error) { return join(ctx, cfg, realWorld) }
+// Errors: ErrConfig for an unusable configuration, including an address that the node can't listen
+// on; ErrState for an unusable state directory, with a text that says what to do; or ctx's. A node
+// refused by the others learns of the refusal later, as ErrRefused from its calls.
+func Join(ctx context.Context, cfg Config) (*Mesh, error) {
+	checkContext(ctx, "Join")
+	return join(ctx, cfg, realWorld)
+}
 
 // join is Join in any world; see [world.Join].
 func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
@@ -66,78 +79,86 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, &Error{Op: "join", Err: ended(ctx)}
+		return nil, &Error{Op: "join", Err: contextError(ctx)}
 	}
 	cfg, _ = cfg.withDefaults()
-	m := &Mesh{cfg: cfg, clocks: newClocks(cfg.Clock), left: make(chan struct{})}
-	m.self = vote.SessionID{Node: vote.NodeID(cfg.Name), Life: newLife()}
+	m := &Mesh{cfg: cfg, clocks: newClocks(cfg.Clock), dialSlots: w.Dials, left: make(chan struct{})}
+	m.self = vote.SessionID{Node: vote.NodeID(cfg.Name), Incarnation: newIncarnation()}
 	voters := m.voters()
 	m.ctx, m.stop = context.WithCancel(context.Background())
-	m.lines = newJournal()
-	m.log = slog.New(m.lines.handler(cfg.Logger.Handler()))
-	following, err := m.openState(w)
+	m.logQueue = newLogQueue()
+	m.log = slog.New(m.logQueue.handler(cfg.Logger.Handler()))
+	dynamic, err := m.openState(ctx, w)
 	if err != nil {
 		m.stop()
-		m.lines.close()
-		return nil, &Error{Op: "join", Reason: ErrState, Err: err}
+		m.logQueue.close()
+		return nil, err
 	}
-	if err := m.open(w, voters, following); err != nil {
-		if m.keeper != nil {
-			err = errors.Join(err, m.keeper.dir.Close())
+	if err := m.open(w, voters, dynamic); err != nil {
+		if m.stateWriter != nil {
+			err = errors.Join(err, m.stateWriter.dir.Close())
 		}
 		m.stop()
-		m.lines.close()
+		m.logQueue.close()
 		return nil, &Error{Op: "join", Reason: ErrConfig, Err: err}
 	}
-	if m.keeper != nil {
-		go m.keeper.run()
-		m.work.Go(func() { m.crier.run(m.ctx) })
+	if m.stateWriter != nil {
+		go m.stateWriter.run()
+		m.work.Go(func() { m.membershipFeed.run(m.ctx) })
 	}
 	m.dialers.want(m.loop.node.Wanted())
 	m.work.Go(func() { m.loop.run(m.ctx) })
-	m.work.Go(func() { m.greeter.run(m.ctx) })
-	m.sayHello(voters, following)
+	m.work.Go(func() { m.peerProber.run(m.ctx) })
+	if m.canVote(voters) {
+		m.work.Go(func() { m.excludedProber.run(m.ctx) })
+	}
+	m.logStart(voters, dynamic)
 	if ctx.Err() != nil {
-		return nil, &Error{Op: "join", Err: errors.Join(ended(ctx), m.Close())}
+		return nil, &Error{Op: "join", Err: errors.Join(contextError(ctx), m.Close())}
 	}
 	return m, nil
 }
 
-// open makes the parts of the node, and listens. Nothing but the parts' own goroutines runs yet: what comes in waits in the mailbox.
-func (m *Mesh) open(w world.World, voters []vote.NodeID, following *node.Following) error {
+// open makes the parts of the node and listens. Apart from the parts' own goroutines nothing runs
+// yet: inputs wait in the mailbox.
+func (m *Mesh) open(w world.World, voters []vote.NodeID, dynamic *node.Following) error {
 	core, err := node.New(node.Config{
-		Name: m.self.Node, Life: m.self.Life, Voters: voters, TTL: m.cfg.TTL, MaxTTL: m.cfg.MaxTTL, Following: following,
+		Name: m.self.Node, Life: m.self.Incarnation, Voters: voters, TTL: m.cfg.TTL, MaxTTL: m.cfg.MaxTTL, Following: dynamic,
 	}, m.clocks.now())
 	if err != nil {
 		return err
 	}
 	m.loop = newLoop(m, core)
-	m.greeter = newGreeter(m)
+	m.peerProber = newPeerProber(m)
+	m.excludedProber = newExcludedProber(m)
+	m.accounts.update(m.clocks.now(), core)
 	m.dialers = &dialers{m: m}
-	if following == nil {
-		m.book = newBook(voters)
+	if dynamic == nil {
+		m.addressBook = newAddressBook(voters)
 	} else {
-		m.book = newBook(nil)
-		m.crier = newCrier(m)
-		m.loop.voting = newVoting(following)
+		m.addressBook = newAddressBook(nil)
+		m.membershipFeed = newMembershipFeed(m)
+		m.loop.electorate = newElectorateState(dynamic)
 	}
 	m.links, err = w.Listen(transport.Config{
 		Bind: m.cfg.Bind, Advertise: m.cfg.Advertise, Secret: m.cfg.Secret, Self: m.self, Logger: m.log,
-		Terms:   transport.Terms{Mesh: m.cfg.Mesh, MaxTTL: m.cfg.MaxTTL, Voters: voters, Following: following != nil},
-		Handler: linkHandler{m},
+		Terms:   transport.Terms{Mesh: m.cfg.Mesh, MaxTTL: m.cfg.MaxTTL, Voters: voters, Following: dynamic != nil},
+		Handler: linkHandler{m}, Account: m.account, Met: m.onMet, Bars: m.linkRefusal,
 	})
 	if err != nil {
 		return err
 	}
 	m.loop.links = m.links
-	if m.group, err = m.startGossip(w, voters, following); err != nil {
-		m.loop.box.close() // nobody will ever take what peers have said, and closing waits for those who bring it
+	if m.group, err = m.startGossip(w, voters, dynamic); err != nil {
+		// The loop will never process the peers' messages, and closing the links waits for their
+		// readers.
+		m.loop.box.close()
 		return errors.Join(err, m.links.Close())
 	}
 	return nil
 }
 
-func (m *Mesh) startGossip(w world.World, voters []vote.NodeID, following *node.Following) (member.Group, error) {
+func (m *Mesh) startGossip(w world.World, voters []vote.NodeID, dynamic *node.Following) (member.Group, error) {
 	host, port, err := net.SplitHostPort(m.links.AdvertiseAddr())
 	if err != nil {
 		return nil, err
@@ -147,29 +168,29 @@ func (m *Mesh) startGossip(w world.World, voters []vote.NodeID, following *node.
 		return nil, err
 	}
 	var dir vote.Dir
-	if following != nil {
-		dir = following.State.Dir
+	if dynamic != nil {
+		dir = dynamic.State.Dir
 	}
 	return w.Gossip(m.links, member.Config{
 		Self: m.self, Dir: dir, AdvertiseHost: host, AdvertisePort: number, Mesh: m.cfg.Mesh,
 		Terms: member.Terms{
 			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: m.cfg.MaxTTL, Voters: voters,
-			Following: following != nil,
+			Following: dynamic != nil,
 		},
-		Peers: m.peers(), Logger: m.log, Handler: m.onGossip, Greet: m.links.Greet,
+		Peers: m.peers(), Logger: m.log, Handler: m.onGossip, Strange: m.onExcluded, Greet: m.links.Greet,
 	})
 }
 
-// sayHello logs what this node is, and what an operator may not have meant.
-func (m *Mesh) sayHello(voters []vote.NodeID, following *node.Following) {
+// logStart logs the start of this node, and warns of settings that may not be intended.
+func (m *Mesh) logStart(voters []vote.NodeID, dynamic *node.Following) {
 	if len(m.cfg.Secret) == 0 && m.cfg.Insecure {
 		m.log.Warn("no secret is set: whoever reaches the port is a member, and traffic is plain text")
 	}
-	if following != nil {
-		m.sayFollowing(following)
+	if dynamic != nil {
+		m.logDynamicStart(dynamic)
 		return
 	}
-	m.log.Info("node started", "name", m.self.Node, "mesh", m.cfg.Mesh, "life", lifeText(m.self.Life), "addr", m.Addr(),
+	m.log.Info("node started", "name", m.self.Node, "mesh", m.cfg.Mesh, "life", incarnationText(m.self.Incarnation), "addr", m.Addr(),
 		"voters", m.cfg.Voters, "max_ttl", m.cfg.MaxTTL, "ttl", m.cfg.TTL)
 	if n := len(voters); n%2 == 0 {
 		m.log.Warn("an even number of voters survives no more losses than one voter fewer", "voters", n, "majority", n/2+1)
@@ -179,53 +200,76 @@ func (m *Mesh) sayHello(voters []vote.NodeID, following *node.Following) {
 	}
 }
 
+// canVote reports whether this node is a voter or may become a voter.
+func (m *Mesh) canVote(voters []vote.NodeID) bool {
+	return m.stateWriter != nil || slices.Contains(voters, m.self.Node)
+}
+
 func (m *Mesh) voters() []vote.NodeID {
 	voters := make([]vote.NodeID, 0, len(m.cfg.Voters))
 	for _, v := range m.cfg.Voters {
 		voters = append(voters, vote.NodeID(v))
 	}
 	slices.Sort(voters)
-	return voters
+	return slices.Compact(voters)
 }
 
-// newLife draws the life of a process. Zero stands for none.
-func newLife() vote.Life {
+// newIncarnation draws the random number of an incarnation. Zero stands for no incarnation.
+func newIncarnation() vote.Incarnation {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return max(vote.Life(binary.NativeEndian.Uint64(b[:])), 1)
+	return max(vote.Incarnation(binary.NativeEndian.Uint64(b[:])), 1)
 }
 
 // Name returns the node's name.
-func (m *Mesh) Name() string { return string(m.self.Node) }
+func (m *Mesh) Name() string {
+	m.checkUsable("Mesh.Name")
+	return string(m.self.Node)
+}
 
-// Addr returns the address, host:port, at which others reach this node. It goes into their Peers. With Bind at port 0 it has the
-// port that the system chose.
-func (m *Mesh) Addr() string { return m.links.AdvertiseAddr() }
+// Addr returns the address, host:port, at which other nodes reach this node, for their Peers. If
+// Bind has port 0, the address has the port chosen by the system.
+func (m *Mesh) Addr() string {
+	m.checkUsable("Mesh.Addr")
+	return m.links.AdvertiseAddr()
+}
 
-// Lock waits until the key is held, or ctx ends. The oldest of the requests that wait gets it next.
+// Lock waits until the key is held, or ctx ends. Waiting requests are served in order of age, the
+// oldest first.
 //
-// When ctx ends first, the error is ctx's and also says what kept the request waiting: [ErrHeld] or [ErrNoQuorum]. (With a ctx that
-// has ended before, nobody is asked, and it is ErrNoQuorum.) Other errors are [ErrKey], [ErrRefused], [ErrBusy] and [ErrClosed].
-// With an error there is no lease, and none is left behind: a grant that comes too late is given back.
+// If ctx ends first, the error is ctx's and also says why the request was still waiting: [ErrHeld]
+// or [ErrNoQuorum]. (If ctx had ended before the call, no voter is asked, and the error is
+// ErrNoQuorum.) Other errors are [ErrKey], [ErrOption], [ErrClash], [ErrRefused], [ErrBusy] and
+// [ErrClosed]. On error there is no lease, and none is left behind: a late grant is given back.
 func (m *Mesh) Lock(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	return m.acquire(ctx, "lock", newWish(key, vote.Exclusive, false, opts))
+	m.checkUsable("Mesh.Lock")
+	checkContext(ctx, "Mesh.Lock")
+	return m.acquire(ctx, "lock", newAcquireOptions(key, vote.Exclusive, false, opts))
 }
 
-// TryLock asks for the key and doesn't wait behind others: it returns as soon as the outcome is known, or ctx ends. [ErrHeld] says
-// that somebody else has the key, or wins it at this moment; [ErrNoQuorum] that nobody can know, which is certain after one TTL at
-// the latest. Of any number of TryLocks on a free key exactly one wins, while a majority is up and nothing fails. Other errors are
-// as with Lock.
+// TryLock requests the key without waiting behind others: it returns as soon as the outcome is
+// known, or ctx ends. [ErrHeld] means that the key is held by another lease, or is being granted to
+// another request; [ErrNoQuorum] means that the state of the key can't be known, which is certain
+// after one TTL at the latest. Of any number of TryLocks on a free key exactly one wins, while a
+// majority is up and nothing fails. Other errors are as with Lock.
 func (m *Mesh) TryLock(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	return m.acquire(ctx, "trylock", newWish(key, vote.Exclusive, true, opts))
+	m.checkUsable("Mesh.TryLock")
+	checkContext(ctx, "Mesh.TryLock")
+	return m.acquire(ctx, "trylock", newAcquireOptions(key, vote.Exclusive, true, opts))
 }
 
-// Do locks the key, calls f, and unlocks after f has returned, never before: not when ctx ends, and not when the lease is lost,
-// though f's context ends in both cases and f should return soon. It also unlocks when f panics or ends its goroutine.
+// Do locks the key, calls f, and unlocks after f has returned, never before: neither when ctx ends
+// nor when the lease is lost, though f's context ends in both cases and f should return soon. Do
+// also unlocks when f panics or ends its goroutine.
 //
-// The error joins that of f and that of Unlock: if the lease was lost while f ran, it is ErrLost even if f returned nil. Waiting
-// for Unlock takes one TTL at most. f may unlock by itself, earlier.
+// The error joins the errors of f and of Unlock: if the lease was lost while f ran, the error is
+// ErrLost even if f returned nil. Waiting for Unlock takes one TTL at most. f may call Unlock
+// earlier.
 func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Lease) error, opts ...Option) (err error) {
-	lease, err := m.acquire(ctx, "lock", newWish(key, vote.Exclusive, false, opts))
+	m.checkUsable("Mesh.Do")
+	checkContext(ctx, "Mesh.Do")
+	checkFunc(f != nil, "Mesh.Do")
+	lease, err := m.acquire(ctx, "lock", newAcquireOptions(key, vote.Exclusive, false, opts))
 	if err != nil {
 		return err
 	}
@@ -242,30 +286,42 @@ func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Leas
 	return f(inner, lease)
 }
 
-// Leave says goodbye: it gives back every lease, so that waiters elsewhere go on at once, tells gossip that this node is gone for
-// good, and closes. Held leases end with ErrReleased, calls under way with ErrClosed.
+// Leave ends the node in good order: it releases every lease, so waiters on other nodes proceed at
+// once, tells gossip that this node is gone for good, and closes the mesh. Held leases end with
+// ErrReleased, calls under way with ErrClosed.
 //
-// Where the electorate follows the living, a voter then has itself voted out, and waits for that, which takes MaxTTL and a little more; the others go on
-// as without it. Give ctx three MaxTTL or so. A voter that the others can't do without stays one: the only one, one of two where no other node stands by, or
-// one whose fellow voters are gone. It leaves all the same, as soon as it knows, shortly before ctx ends, or after ten MaxTTL; the error is ErrVoter: the
-// others need it for their majority until it is back, with its directory, or until it is voted out. A node that is no voter leaves at once.
+// With dynamic membership, Leave also has a voter voted out and waits for the result, which takes
+// MaxTTL and a little more; locks are granted meanwhile. If no other node takes the place, three
+// voters become two, and neither of the two may fail: to stop a node that will come back, use
+// Close. Give ctx about three MaxTTL. A node stays a voter if the others can't do without its vote:
+// the only voter, one of two voters without a node on standby, or a voter with unreachable fellow
+// voters. Leave ends such a node nevertheless, as soon as this is known, shortly before ctx ends,
+// or after ten MaxTTL; the error is ErrVoter: the other voters need the node for their majority
+// until it is back with its directory, or until it is voted out. A node that is no voter leaves at
+// once.
 //
-// The error says what is unconfirmed when it is ErrNoQuorum or ctx's; the mesh is closed all the same. Further calls wait for the first.
+// ErrNoQuorum or ctx's error says what is unconfirmed; the mesh is closed in any case. Further
+// calls wait for the first.
 func (m *Mesh) Leave(ctx context.Context) error {
+	m.checkUsable("Mesh.Leave")
+	checkContext(ctx, "Mesh.Leave")
 	if m.leaving.Swap(true) {
 		select {
 		case <-m.left:
 			return m.leaveErr
 		case <-ctx.Done():
-			return &Error{Op: "leave", Text: "another call of Leave is under way", Err: ended(ctx)}
+			return &Error{Op: "leave", Text: "another call of Leave is under way", Err: contextError(ctx)}
 		}
 	}
 	defer close(m.left)
-	err := m.giveBack(ctx)
-	err = errors.Join(err, m.giveUpVote(ctx))
+	ctx, free := m.detachFromLeases(ctx) // ctx may be a lease's, which ends here
+	defer free()
+	err := m.releaseAll(ctx)
+	err = errors.Join(err, m.leaveElectorate(ctx))
 	select {
-	case <-m.loop.done: // closed meanwhile: there is nobody left to say goodbye
+	case <-m.loop.done: // closed meanwhile: no goodbye can be sent
 	default:
+		m.retire(ctx)
 		goodbye, cancel := context.WithCancelCause(ctx)
 		unhook := context.AfterFunc(m.ctx, func() { cancel(ErrClosed) })
 		if leaveErr := m.group.Leave(goodbye); leaveErr != nil {
@@ -278,33 +334,37 @@ func (m *Mesh) Leave(ctx context.Context) error {
 	return m.leaveErr
 }
 
-// giveBack releases all leases and waits until the voters have confirmed.
-func (m *Mesh) giveBack(ctx context.Context) error {
+// releaseAll releases all leases and waits for the voters' confirmations.
+func (m *Mesh) releaseAll(ctx context.Context) error {
 	gone := make(chan error, 1)
-	m.loop.box.post(false, func(now vote.Now) { m.loop.giveAllBack(now, gone) })
+	m.loop.box.post(false, func(now vote.Now) { m.loop.releaseAll(now, gone) })
 	select {
 	case err := <-gone:
 		return err
 	case <-m.loop.done:
 		return nil
 	case <-ctx.Done():
-		return &Error{Op: "leave", Text: "not all leases are confirmed to be released", Err: ended(ctx)}
+		return &Error{Op: "leave", Text: "not all leases are confirmed to be released", Err: contextError(ctx)}
 	}
 }
 
-// Close stops the node at once, without a word; from outside it looks like a crash. Leases end here, with an error that is ErrLost
-// and ErrClosed, and lapse at the voters within a TTL; calls under way end with ErrClosed. When Close returns every goroutine of
-// the node has ended, which takes a few hundred milliseconds. Further calls wait for the first.
+// Close stops the node at once, without notice; to other nodes the end looks like a crash. Leases
+// end here, with an error that is both ErrLost and ErrClosed, and expire at the voters within a
+// TTL; calls under way end with ErrClosed. Close returns when every goroutine of the node has
+// ended, within a few hundred milliseconds as a rule. A hung disk delays Close for up to 5 s, and
+// the error is then ErrState. Further calls wait for the first.
 func (m *Mesh) Close() error {
+	m.checkUsable("Mesh.Close")
 	m.closing.Do(func() {
 		m.stop()
-		<-m.loop.done // the leases have ended before anyone can see that we are gone
+		// The leases end before other nodes can see that this node is gone.
+		<-m.loop.done
 		gossip := make(chan error, 1)
 		go func() { gossip <- m.group.Close() }()
 		m.closeErr = errors.Join(m.links.Close(), <-gossip)
 		m.work.Wait()
 		m.closeErr = errors.Join(m.closeErr, m.closeState())
-		m.lines.close()
+		m.logQueue.close()
 	})
 	return m.closeErr
 }

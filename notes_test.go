@@ -38,7 +38,7 @@ func TestWhereOthersAreIsNotedOnceADiskThatWasFullHasRoom(t *testing.T) {
 		w.start("b", found)
 		w.start("c", found)
 		cfg := w.config("a")
-		cfg.Clock, cfg.Found = p.Clock(), true
+		cfg.Clock, cfg.Bootstrap = p.Clock(), true
 		m, err := join(t.Context(), cfg, in)
 		if err != nil {
 			t.Fatal(err)

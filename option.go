@@ -11,94 +11,116 @@ import (
 )
 
 const (
-	// MaxValueLen is the longest value of a lease in bytes. Every voter keeps it in memory: it is for an address or a few words.
-	MaxValueLen = vote.MaxValueLen
+	// MaxValueLen is the longest value of a lease in bytes. Every voter keeps the value in memory:
+	// a value is for an address or a few words.
+	MaxValueLen = 4096
 
-	// MaxWhyLen is the longest reason in bytes that WithWhy takes.
-	MaxWhyLen = vote.MaxTextLen
+	// MaxReasonLen is the longest reason that WithReason takes, in bytes.
+	MaxReasonLen = 256
 
 	// MaxPermits is the largest number of permits of a semaphore.
-	MaxPermits = vote.MaxPermits
+	MaxPermits = 1024
 )
 
-// Option changes one call that asks for a lock.
+// Option changes a single call that requests a lock.
 type Option interface {
-	apply(*wish)
+	apply(*acquireOptions)
 }
 
-type optionFunc func(*wish)
+type optionFunc func(*acquireOptions)
 
-func (f optionFunc) apply(w *wish) { f(w) }
+func (f optionFunc) apply(w *acquireOptions) { f(w) }
 
-// WithTTL gives the lease a length of its own instead of the node's TTL, from MinTTL to MaxTTL: for so long it outlives its node's last word. It is
-// renewed all the same, at the cost of a message to each voter five times in that time, until it is unlocked; see [WithoutRenewal].
+// WithTTL gives the lease its own length instead of the node's TTL, from MinTTL to MaxTTL: the
+// lease outlives the last message of its node by d. (A node that can send but receives nothing
+// continues to send renewals for less than d, and for half a TTL at most.) The lease is still
+// renewed until it is unlocked, which costs five messages to each voter within d; see
+// [WithoutRenewal].
 func WithTTL(d time.Duration) Option {
-	return optionFunc(func(w *wish) { w.ttl, w.ttlSet = d, true })
+	return optionFunc(func(w *acquireOptions) { w.ttl, w.ttlSet = d, true })
 }
 
-// WithoutRenewal has the lease end by itself when its TTL is over (WithTTL's, or else the node's), counted from when it was granted. Until then it outlives the
-// death of its node, and is free afterwards without anybody's doing. Its end is ErrLost, as every end is that isn't an Unlock.
+// WithoutRenewal has the lease end by itself when its TTL is over, counted from the grant. The TTL
+// is given by WithTTL, or else is the node's TTL. Until then the lease outlives a crash of its
+// node, and afterwards the key is free without any action. The end is ErrLost, as is every end
+// without an Unlock.
 //
-// A TTL longer than MaxTTL is allowed here only. No voter can promise anything for so long, since one that restarts must be quiet until then; so the
-// node itself keeps the lease up and ends it in time, and if it dies the lease ends within the node's own TTL.
-func WithoutRenewal() Option { return optionFunc(func(w *wish) { w.Fixed = true }) }
+// Only here may the TTL be longer than MaxTTL. No voter can promise so long a lease, since a
+// restarted voter would have to be quiet until then. So the node itself keeps the lease up and ends
+// it in time; if the node crashes, the lease ends within the node's own TTL.
+func WithoutRenewal() Option { return optionFunc(func(w *acquireOptions) { w.Fixed = true }) }
 
-// WithMinHold keeps the key from everyone until d has passed since the lease was granted, even if it is unlocked before: so that a job that many nodes
-// start on the hour runs once, however short it is and however their clocks differ. Unlock returns without waiting for it.
+// WithMinHold keeps the key from all other requests until d has passed since the grant, even if the
+// lease is unlocked before. So a job started by many nodes on the hour runs once, however short the
+// job is and however much the nodes' clocks differ. Unlock returns without waiting for d.
 //
-// Voters promise it up to MaxTTL, whatever becomes of the node. Beyond that the node keeps it up, and if that dies the promise ends within
-// its TTL. A call that fails since its context ends as it is granted may keep the key for up to MaxTTL, too.
-func WithMinHold(d time.Duration) Option { return optionFunc(func(w *wish) { w.minHold = d }) }
+// Voters enforce a d of up to three quarters of MaxTTL (less 1 %), whatever happens to the node and
+// whichever voters restart or are voted out: the lease is granted once the acknowledgements of a
+// majority are recent enough for this. A longer d is enforced by the node until d is over; if the
+// node crashes, the hold ends within the node's TTL, but not before those three quarters are over.
+// A call that fails because its context ends at the moment of the grant may also keep the key, for
+// up to MaxTTL.
+func WithMinHold(d time.Duration) Option {
+	return optionFunc(func(w *acquireOptions) { w.minHold = d })
+}
 
-// WithDelay is a lock-delay: after the lease has ended without being unlocked nobody gets the key for d, so that what the holder had under way may
-// arrive. After an Unlock the key is free at once. (Burrows, "The Chubby lock service for loosely-coupled distributed systems", 2006.)
+// WithDelay sets a lock-delay: after a lease has ended without being unlocked, no request gets the
+// key for d, so that the holder's messages under way may arrive. After an Unlock the key is free at
+// once. (Burrows, "The Chubby lock service for loosely-coupled distributed systems", 2006.)
 //
-// The TTL and d together must not be longer than MaxTTL: a restarted voter has forgotten both and is quiet for MaxTTL only. So a node that wants
-// a delay has a TTL shorter than MaxTTL, or asks with WithTTL.
+// The TTL and d together must not exceed MaxTTL: a restarted voter has forgotten both and is quiet
+// only for MaxTTL. So a node that uses a delay needs a TTL shorter than MaxTTL, or WithTTL.
 //
-// A call that fails while a voter that had voted for it is out of reach may keep the key from others for d, too: that voter can't know that it was no lease.
-func WithDelay(d time.Duration) Option { return optionFunc(func(w *wish) { w.Delay = d }) }
+// A failed call may also keep the key from others for d if a voter that voted for the call is
+// unreachable: the voter can't know that the call obtained no lease.
+func WithDelay(d time.Duration) Option { return optionFunc(func(w *acquireOptions) { w.Delay = d }) }
 
-// WithWait gives up after d, as if ctx had ended then; zero or less doesn't wait behind others, as TryLock.
+// WithWait gives up after d, as if ctx had ended then. With zero or less the call doesn't wait
+// behind other requests, like TryLock.
 func WithWait(d time.Duration) Option {
-	return optionFunc(func(w *wish) { w.wait, w.waitSet = d, true })
+	return optionFunc(func(w *acquireOptions) { w.wait, w.waitSet = d, true })
 }
 
-// WithValue gives the request a value of up to 4 KiB, which [Mesh.Inspect] and [Mesh.Watch] show to everyone; [Lease.SetValue] changes it.
+// WithValue gives the request a value of up to 4 KiB, shown to all nodes by [Mesh.Inspect] and
+// [Mesh.Watch]; [Lease.SetValue] changes the value.
 func WithValue(value []byte) Option {
-	return optionFunc(func(w *wish) { w.Value = append([]byte{}, value...) })
+	return optionFunc(func(w *acquireOptions) { w.Value = append([]byte{}, value...) })
 }
 
-// WithRevoke has whoever holds the key asked to give it back, for as long as this call waits: see [Lease.Revoked]. It is a wish, and nobody is forced.
-func WithRevoke() Option { return optionFunc(func(w *wish) { w.Urge = true }) }
+// WithRevoke asks the holders of the key to release it, for as long as this call waits: see
+// [Lease.Revoked]. Holders aren't forced.
+func WithRevoke() Option { return optionFunc(func(w *acquireOptions) { w.Revoke = true }) }
 
-// WithWhy is the reason that the holder is told, with [WithRevoke] and with [Mesh.Revoke]; up to 256 bytes of UTF-8.
-func WithWhy(why string) Option { return optionFunc(func(w *wish) { w.Why = why }) }
+// WithReason sets the reason shown to the holder, with [WithRevoke], [Mesh.Revoke] and [Mesh.Evict];
+// up to 256 bytes of UTF-8.
+func WithReason(why string) Option { return optionFunc(func(w *acquireOptions) { w.Reason = why }) }
 
-// wish is what one call asks for, before it is a request with a number.
-type wish struct {
-	quorum.Ask
+// acquireOptions holds the options of a call before the call is a numbered request.
+type acquireOptions struct {
+	quorum.RequestOptions
 	ttl     time.Duration
 	ttlSet  bool
 	minHold time.Duration
 	wait    time.Duration
 	waitSet bool
 
-	optional bool // there are options
+	hasOptions bool // the call has options
 
-	ends   time.Duration // how long after its grant the node ends the lease; zero for never
-	lasts  time.Duration // how long after its grant the node keeps the key from others even if the lease is given back
-	raises *Lease        // the lease that an upgrade is for
+	// how long after the grant the node ends the lease; zero for never
+	ttlByNode time.Duration
+	// how long after the grant the node keeps the key from others even if the lease is released
+	minHoldByNode time.Duration
+	upgradeOf     *Lease // the lease to upgrade; nil for other calls
 }
 
-// newWish makes a wish of a call's arguments.
-func newWish(key string, mode vote.Mode, try bool, opts []Option) wish {
-	plain := wish{Ask: quorum.Ask{Wish: vote.Wish{Key: vote.Key(key), Mode: mode, Try: try}}}
+// newAcquireOptions makes a wish from a call's arguments.
+func newAcquireOptions(key string, mode vote.Mode, try bool, opts []Option) acquireOptions {
+	plain := acquireOptions{RequestOptions: quorum.RequestOptions{Spec: vote.Spec{Key: vote.Key(key), Mode: mode, Try: try}}}
 	if len(opts) == 0 {
 		return plain
 	}
-	w := plain // what is handed to options is on the heap
-	w.optional = true
+	w := plain // a copy, since a wish passed to options is on the heap
+	w.hasOptions = true
 	for _, o := range opts {
 		if o != nil {
 			o.apply(&w)
@@ -107,14 +129,16 @@ func newWish(key string, mode vote.Mode, try bool, opts []Option) wish {
 	return w
 }
 
-// plain reports whether the options say nothing about a lock or the wait for it. The wish isn't complete yet, or has no mistakes.
-func (w *wish) plain() bool {
-	return !w.ttlSet && !w.Fixed && w.ends == 0 && w.minHold == 0 && w.Delay == 0 && !w.waitSet && w.Value == nil && !w.Urge
+// plain reports whether no option concerns a lock or the wait for a lock. It may be called before
+// complete, or after complete has found no mistake.
+func (w *acquireOptions) plain() bool {
+	return !w.ttlSet && !w.Fixed && w.ttlByNode == 0 && w.minHold == 0 && w.Delay == 0 && !w.waitSet && w.Value == nil && !w.Revoke
 }
 
-// complete checks the options, and fills in what follows from them. All that is wrong is said at once.
-func (w *wish) complete(cfg *Config) error {
-	if !w.optional {
+// complete checks the options and sets the fields derived from them. All mistakes are reported in
+// one error.
+func (w *acquireOptions) complete(cfg *Config) error {
+	if !w.hasOptions {
 		return nil
 	}
 	var wrong []string
@@ -128,10 +152,13 @@ func (w *wish) complete(cfg *Config) error {
 		complain("WithTTL(%v) is less than %v, the least that can be kept up", ttl, MinTTL)
 	case ttl > cfg.MaxTTL && !w.Fixed:
 		complain("WithTTL(%v) is more than MaxTTL, %v, beyond which a voter can promise nothing; it takes WithoutRenewal", ttl, cfg.MaxTTL)
-	case ttl > cfg.MaxTTL: // the session keeps it up, and the node ends it
-		w.ends, w.Fixed = ttl, false
-	case w.Fixed && w.minHold > cfg.MaxTTL: // the key is to be kept by the node when the lease is over, so the node ends it and goes on with the request
-		w.ends, w.Fixed = ttl, false
+	case ttl > cfg.MaxTTL:
+		// The session keeps the lease up, and the node ends it.
+		w.ttlByNode, w.EndsAfter, w.Fixed = ttl, ttl, false
+	case w.Fixed && w.minHold > vote.MaxKept(cfg.MaxTTL):
+		// The node must keep the key when the lease is over, so the node ends the lease and
+		// continues the request.
+		w.ttlByNode, w.EndsAfter, w.Fixed = ttl, ttl, false
 		if ttl != cfg.TTL {
 			w.Length = ttl
 		}
@@ -141,8 +168,8 @@ func (w *wish) complete(cfg *Config) error {
 	switch {
 	case w.minHold < 0:
 		complain("WithMinHold(%v) is negative", w.minHold)
-	case w.minHold > cfg.MaxTTL:
-		w.lasts = w.minHold
+	case w.minHold > vote.MaxKept(cfg.MaxTTL):
+		w.minHoldByNode = w.minHold
 	}
 	w.MinHold = min(w.minHold, cfg.MaxTTL)
 	if w.Delay < 0 {
@@ -154,8 +181,8 @@ func (w *wish) complete(cfg *Config) error {
 	if len(w.Value) > MaxValueLen {
 		complain("the value has %d bytes, more than %d", len(w.Value), MaxValueLen)
 	}
-	if len(w.Why) > MaxWhyLen || !utf8.ValidString(w.Why) {
-		complain("WithWhy takes UTF-8 of at most %d bytes, and this has %d", MaxWhyLen, len(w.Why))
+	if len(w.Reason) > MaxReasonLen || !utf8.ValidString(w.Reason) {
+		complain("WithReason takes UTF-8 of at most %d bytes, and this has %d", MaxReasonLen, len(w.Reason))
 	}
 	if w.waitSet && w.wait <= 0 {
 		w.Try = true

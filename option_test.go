@@ -27,11 +27,11 @@ func TestRevokeTakesAReasonAndNoOtherOption(t *testing.T) {
 			"least time": WithMinHold(time.Second), "wait": WithWait(time.Second), "no wait": WithWait(0), "value": WithValue(nil), "wish": WithRevoke(),
 			"delay": options{WithTTL(time.Second), WithDelay(time.Second)},
 		} {
-			if err := a.Revoke(t.Context(), "k", o, WithWhy("a deploy")); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), "WithWhy only") {
+			if err := a.Revoke(t.Context(), "k", o, WithReason("a deploy")); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), "WithReason only") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if err := a.Revoke(t.Context(), "k", WithWhy("a deploy"), nil); err != nil {
+		if err := a.Revoke(t.Context(), "k", WithReason("a deploy"), nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -40,7 +40,7 @@ func TestRevokeTakesAReasonAndNoOtherOption(t *testing.T) {
 // options are several as one.
 type options []Option
 
-func (all options) apply(w *wish) {
+func (all options) apply(w *acquireOptions) {
 	for _, o := range all {
 		o.apply(w)
 	}

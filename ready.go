@@ -7,19 +7,53 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// readyWait is one call of Ready under way.
+// readyWait is a call of Ready or Settled under way.
 type readyWait struct {
+	op     string
 	result chan error // capacity 1: the loop never waits
 }
 
-// Ready waits until a majority of the voters is reachable and counts, so that locks can be granted. It doesn't promise that this
-// stays so.
+const opReady, opSettled = "ready", "settled"
+
+// Ready waits until a majority of the voters is reachable and counts, so that locks can be granted.
+// This may change at any time after Ready returns.
 //
-// When ctx ends first, the error is ctx's and ErrNoQuorum, with the numbers. ErrRefused and ErrClosed come at once.
+// If ctx ends first, the error is ctx's and ErrNoQuorum, with the numbers. ErrRefused and ErrClosed
+// are returned at once.
 func (m *Mesh) Ready(ctx context.Context) error {
-	w := &readyWait{make(chan error, 1)}
-	if err := m.loop.box.call(func(now vote.Now) { m.loop.await(w) }); err != nil {
-		return &Error{Op: "ready", Reason: err}
+	m.checkUsable("Mesh.Ready")
+	checkContext(ctx, "Mesh.Ready")
+	return m.await(ctx, opReady)
+}
+
+// Settled waits until the mesh can do without another voter. Settled is the gate of a rolling
+// restart, between the start of one node and the stop of the next (docs/restarting.md). Settled
+// returns nil once this node's own voter counts and the other voters know this, no voter is quiet,
+// the electorate isn't being changed, and a majority counts even if any single voter stops. On a
+// node that isn't a voter, Settled waits for the same conditions of the others.
+//
+// [Mesh.Ready] is no such gate: a node just started may be ready by the votes of others while its
+// own voter is quiet for a MaxTTL. If the next voter is stopped then, two are missing.
+//
+// A missing voter is no reason to wait as long as another can be spared: of five voters, one may be
+// broken during a rolling restart. Of one or two voters none can be spared; there Settled waits
+// until all count, and each restart stops locks until the voter is back and counts again.
+//
+// The result holds for the moment only. Don't take a node out of service because Settled would
+// wait: when a failure leaves no spare voter, as that of one of three does, Settled waits at every
+// node. If ctx ends first, the error is ctx's and ErrNoQuorum, and says what is missing. ErrRefused
+// and ErrClosed are returned at once.
+func (m *Mesh) Settled(ctx context.Context) error {
+	m.checkUsable("Mesh.Settled")
+	checkContext(ctx, "Mesh.Settled")
+	return m.await(ctx, opSettled)
+}
+
+// await waits until the loop answers, or ctx ends.
+func (m *Mesh) await(ctx context.Context, op string) error {
+	w := &readyWait{op, make(chan error, 1)}
+	if err := m.loop.box.putCall(func(now vote.Now) { m.loop.await(w) }); err != nil {
+		return &Error{Op: op, Reason: err}
 	}
 	select {
 	case err := <-w.result:
@@ -28,8 +62,8 @@ func (m *Mesh) Ready(ctx context.Context) error {
 		return w.closed()
 	case <-ctx.Done():
 	}
-	gave, why := make(chan error, 1), ended(ctx)
-	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.giveUp(now, w, why) }) {
+	gave, why := make(chan error, 1), contextError(ctx)
+	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.abandonWait(now, w, why) }) {
 		select {
 		case err := <-gave:
 			return err
@@ -39,51 +73,47 @@ func (m *Mesh) Ready(ctx context.Context) error {
 	return w.closed()
 }
 
-// closed returns what the loop answered before it ended, if it did.
+// closed returns the answer given by the loop before its end, or else ErrClosed.
 func (w *readyWait) closed() error {
 	select {
 	case err := <-w.result:
 		return err
 	default:
-		return &Error{Op: "ready", Reason: ErrClosed}
+		return &Error{Op: w.op, Reason: ErrClosed}
 	}
 }
 
 func (l *loop) await(w *readyWait) {
 	if l.leaving {
-		w.result <- &Error{Op: "ready", Reason: ErrClosed, Text: "this node is leaving"}
+		w.result <- &Error{Op: w.op, Reason: ErrClosed, Text: "this node is leaving"}
 		return
 	}
 	l.awaiting[w] = struct{}{}
 }
 
-// tellReady answers those who wait for a majority, if the answer is known.
-func (l *loop) tellReady(now vote.Now) {
-	if len(l.awaiting) == 0 {
-		return
-	}
-	answer, known := l.readiness(now)
-	if !known {
-		return
-	}
+// answerReady answers the waiting calls of Ready and Settled with a known result.
+func (l *loop) answerReady(now vote.Now) {
 	for w := range l.awaiting {
-		w.result <- answer
+		if answer, known := l.readiness(now, w.op); known {
+			w.result <- answer
+			delete(l.awaiting, w)
+		}
 	}
-	clear(l.awaiting)
 }
 
-// readiness returns what Ready is to answer; known is false while there is something to wait for.
-func (l *loop) readiness(now vote.Now) (answer error, known bool) {
+// readiness returns the answer of Ready or Settled; known is false while the call must wait.
+func (l *loop) readiness(now vote.Now, op string) (answer error, known bool) {
 	switch {
-	case l.namesake != "":
-		return &Error{Op: "ready", Reason: ErrRefused, Text: l.namesake}, true
+	case l.refused(now) != "":
+		return &Error{Op: op, Reason: ErrRefused, Text: l.refused(now)}, true
 	case l.node.Ready():
-		return nil, true
+		return nil, op == opReady || l.node.Unsettled(now) == ""
 	}
 	if !l.node.Electorate().Known() {
-		// The founders are the only ones of whom a word is expected. Who is refused by so many of them is in the wrong mesh.
+		// Only the founders are expected to answer. After so many refusals by founders, this node
+		// is in the wrong mesh.
 		if text := l.refusedByFounders(); text != "" {
-			return &Error{Op: "ready", Reason: ErrRefused, Text: text}, true
+			return &Error{Op: op, Reason: ErrRefused, Text: text}, true
 		}
 		return nil, false
 	}
@@ -95,22 +125,25 @@ func (l *loop) readiness(now vote.Now) (answer error, known bool) {
 		}
 	}
 	if len(voters)-refusing < l.node.Electorate().Majority() {
-		return &Error{Op: "ready", Reason: ErrRefused, Text: census(voters)}, true
+		return &Error{Op: op, Reason: ErrRefused, Text: describeVoters(voters)}, true
 	}
 	return nil, false
 }
 
-// giveUp ends a wait whose context has ended, as abandon does.
-func (l *loop) giveUp(now vote.Now, w *readyWait, ended error) error {
+// abandonWait ends a wait after the end of its context, as abandon does for a call.
+func (l *loop) abandonWait(now vote.Now, w *readyWait, ended error) error {
 	delete(l.awaiting, w)
 	select {
 	case err := <-w.result:
 		return err
 	default:
 	}
-	if answer, known := l.readiness(now); known {
+	if answer, known := l.readiness(now, w.op); known {
 		return answer
 	}
-	why := l.explain(now, quorum.Wait{Reason: quorum.WaitNoQuorum, Text: census(l.node.Voters(now))})
-	return &Error{Op: "ready", Reason: ErrNoQuorum, Text: why.Text, Err: ended}
+	why := l.explain(now, quorum.Wait{Reason: quorum.WaitNoQuorum, Text: describeVoters(l.node.Voters(now))})
+	if text := l.node.Unsettled(now); w.op == opSettled && text != "" {
+		why.Text += "; " + text
+	}
+	return &Error{Op: w.op, Reason: ErrNoQuorum, Text: why.Text, Err: ended}
 }

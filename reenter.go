@@ -6,86 +6,120 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Re-entry: a Lock or RLock whose context comes from a lease on the same key is that lease once more. What the context carries is the permission; a
-// plain context never re-enters, whichever goroutine has it.
+// Re-entry: a Lock or RLock with a context from a lease on the same key re-enters the lease. The
+// context is the permission; a plain context never re-enters, whatever its goroutine.
 
-// carrier is the key under which a context carries what is held of a mesh. (It is one pointer, so looking costs no memory.)
-type carrier struct{ mesh *Mesh }
+// leaseKey is the context key for the leases of a mesh. (A carrier is a single pointer, so a lookup
+// allocates no memory.)
+type leaseKey struct{ mesh *Mesh }
 
-// holder is a context that carries leases.
-type holder interface {
-	// holds returns the lease of a key; nil if the context has none.
-	holds(key vote.Key) *Lease
-	// beyond returns the context that it was derived from.
-	beyond() context.Context
+// leaseCarrier is a context carrying leases.
+type leaseCarrier interface {
+	// leaseOf returns the lease of a key; nil if the context has none.
+	leaseOf(key vote.Key) *Lease
+	// parent returns the parent context, possibly ended by the leases, too.
+	parent() context.Context
+	// has reports whether the context carries a lease, or a lease of the same root.
+	has(l *Lease) bool
+	// endCause returns the error of the leases that ended the context; nil if they haven't.
+	endCause() error
+	// caller returns the caller's context, if its end also ends this context; nil if only leases
+	// do.
+	caller() context.Context
 }
 
-// carried returns the lease of a key that ctx carries, the innermost; nil when it carries none.
-func (m *Mesh) carried(ctx context.Context, key vote.Key) *Lease {
+// carriedLease returns the innermost lease of a key carried by ctx; nil if there is none.
+func (m *Mesh) carriedLease(ctx context.Context, key vote.Key) *Lease {
 	for {
-		h, ok := ctx.Value(carrier{m}).(holder)
+		h, ok := ctx.Value(leaseKey{m}).(leaseCarrier)
 		if !ok {
 			return nil
 		}
-		if l := h.holds(key); l != nil {
+		if l := h.leaseOf(key); l != nil {
 			return l
 		}
-		ctx = h.beyond()
+		ctx = h.parent()
 	}
 }
 
-// Value returns the context itself, to whoever in this package asks for what is held.
+// Value returns the context itself for the key carrier, used only in this package.
 func (c *leaseContext) Value(key any) any {
-	if w, ok := key.(carrier); ok && w.mesh == c.lease.mesh {
+	if w, ok := key.(leaseKey); ok && w.mesh == c.lease.mesh {
 		return c
 	}
 	return c.Context.Value(key)
 }
 
-func (c *leaseContext) beyond() context.Context { return c.Context }
+func (c *leaseContext) parent() context.Context { return c.Context }
 
-func (c *leaseContext) holds(key vote.Key) *Lease {
+func (c *leaseContext) has(l *Lease) bool { return c.lease.root() == l.root() }
+
+func (c *leaseContext) endCause() error { return c.lease.cause() }
+
+func (c *leaseContext) caller() context.Context { return c.from }
+
+func (c *leaseContext) leaseOf(key vote.Key) *Lease {
 	if c.lease.key != key {
 		return nil
 	}
 	return c.lease
 }
 
-// reenter returns the lease once more that ctx carries for a key; nil when it carries none.
-func (m *Mesh) reenter(ctx context.Context, op string, w *wish) (*Lease, error) {
+// reenter re-enters the lease of a key carried by ctx; nil if there is none.
+func (m *Mesh) reenter(ctx context.Context, op string, w *acquireOptions) (*Lease, error) {
 	if w.Mode == vote.Permit {
-		return nil, nil // permits are many, and each Acquire takes one
+		return nil, nil // each Acquire takes another permit
 	}
-	outer := m.carried(ctx, w.Key)
+	outer := m.carriedLease(ctx, w.Key)
 	if outer == nil || outer.Mode() == Permit || !outer.held() {
 		return nil, nil
 	}
+	clash := &Error{Op: op, Key: string(w.Key), Reason: ErrClash,
+		Text: "this context holds the key as a reader, so the call would wait for itself; use Upgrade"}
 	if w.Mode == vote.Exclusive && outer.Mode() == Shared {
-		return nil, &Error{Op: op, Key: string(w.Key), Reason: ErrClash,
-			Text: "this context holds the key as a reader, so the call would wait for itself; use Upgrade"}
+		return nil, clash
 	}
-	inner := &Lease{mesh: m, key: w.Key, nested: &nested{outer, outer.Depth() + 1}}
-	own := &ending{}
-	own.Context, own.cancel = context.WithCancelCause(outer.context())
-	inner.own.Store(own)
-	return inner, nil
+	inner := &Lease{mesh: m, key: w.Key, nested: &nested{root: outer.root(), outer: outer, reader: w.Mode == vote.Shared}}
+	until := outer.context()
+	if inner.nested.reader { // a reader outlives the leases around it
+		until = context.WithoutCancel(until)
+	}
+	own := &baseContext{}
+	own.Context, own.cancel = context.WithCancelCause(until)
+	inner.base.Store(own)
+	switch inner.nested.root.reentries().add(inner) {
+	case entered:
+		return inner, nil
+	case enteredTooLate:
+		return nil, nil
+	default:
+		return nil, clash
+	}
 }
 
 // held reports whether the lease is held at this moment.
 func (l *Lease) held() bool { return l.Err() == nil }
 
-// root returns the lease that this one has re-entered, or itself.
+// root returns the outermost lease, entered again by this lease, or the lease itself. (No search is
+// needed: a hundred thousand leases may be nested.)
 func (l *Lease) root() *Lease {
-	for l.nested != nil {
-		l = l.nested.outer
+	if l.nested != nil {
+		return l.nested.root
 	}
 	return l
 }
 
-// Depth returns how often the key is held in each other by this lease: 1, and one more for each re-entry.
+// Depth returns how often the key is held by this lease and all leases nested with it: 1 for the
+// outermost alone, and one more for each re-entry not yet unlocked; 0 when all have ended.
 func (l *Lease) Depth() int {
-	if l.nested == nil {
-		return 1
+	l.checkUsable("Lease.Depth")
+	root := l.root()
+	n := 0
+	if root.Err() == nil {
+		n = 1
 	}
-	return l.nested.depth
+	if open := root.reentered.Load(); open != nil {
+		n += open.count()
+	}
+	return n
 }

@@ -8,50 +8,70 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// RLock waits until the key is held together with other readers, or ctx ends. Any number of readers have it at once, or one holder of [Mesh.Lock].
-// All wait in order of arrival: a reader that comes after a waiting writer waits behind it, so neither starves. Errors are as with Lock.
+// RLock waits until the key is held together with other readers, or ctx ends. A key has any number
+// of readers at the same time, or one holder of [Mesh.Lock]. Requests are served in order of
+// arrival: a reader that arrives after a waiting writer waits behind the writer, so neither
+// starves. Errors are as with [Mesh.Lock].
 //
-// Each reader's token is its own, and larger than that of every lease on the key that was granted before the reader asked.
+// Each reader has its own token, larger than the token of every lease on the key granted before the
+// reader's request.
+//
+// With the context of a lease on the same key, RLock succeeds at once. If the outer lease is
+// unlocked before this reader, the key stays held, shared with other readers: so a writer becomes a
+// reader. The token is then the writer's.
 func (m *Mesh) RLock(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	return m.acquire(ctx, "rlock", newWish(key, vote.Shared, false, opts))
+	m.checkUsable("Mesh.RLock")
+	checkContext(ctx, "Mesh.RLock")
+	return m.acquire(ctx, "rlock", newAcquireOptions(key, vote.Shared, false, opts))
 }
 
-// TryRLock asks for the key together with other readers and doesn't wait: [ErrHeld] says that a writer has it or waits for it. Other errors
-// are as with TryLock.
+// TryRLock requests the key together with other readers, without waiting: [ErrHeld] means that a
+// writer holds the key or waits for it. Other errors are as with [Mesh.TryLock].
 func (m *Mesh) TryRLock(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	return m.acquire(ctx, "tryrlock", newWish(key, vote.Shared, true, opts))
+	m.checkUsable("Mesh.TryRLock")
+	checkContext(ctx, "Mesh.TryRLock")
+	return m.acquire(ctx, "tryrlock", newAcquireOptions(key, vote.Shared, true, opts))
 }
 
-// Downgrade turns an exclusive lease into a shared one, without a moment in which it is neither: readers that wait come in beside it. The lease
-// goes on as it is, with its token. A lease that is shared already stays so.
+// Downgrade turns an exclusive lease into a shared lease, without a moment in which the key isn't
+// held: waiting readers come in beside the lease. The lease continues with its token. A shared
+// lease stays shared.
 //
-// The error is what Err returns if the lease has ended; ErrOption for a permit, which has no modes; ErrClosed after Close; or ctx's, and
-// then the lease may be either.
+// Errors: the error of Err if the lease has ended; ErrOption for a permit, which has no modes;
+// ErrClosed after Close; or ctx's, after which the lease may be in either mode.
 func (l *Lease) Downgrade(ctx context.Context) error {
-	l = l.root()
-	return l.inLoop(ctx, "downgrade", func(now vote.Now, done chan<- error) {
-		switch l.Mode() {
+	l.checkUsable("Lease.Downgrade")
+	checkContext(ctx, "Lease.Downgrade")
+	return l.inLoop(ctx, "downgrade", func(now vote.Now, root *Lease, done chan<- error) {
+		switch root.Mode() {
 		case Permit:
 			done <- &Error{Op: "downgrade", Key: l.Key(), Reason: ErrOption, Text: "a permit has no modes"}
 			return
 		case Exclusive:
-			l.mesh.loop.node.Share(now, l.number)
-			l.mode.Store(uint32(Shared))
+			l.mesh.loop.node.Share(now, root.number)
+			root.mode.Store(uint32(Shared))
 		}
 		done <- nil
 	})
 }
 
-// Upgrade turns a shared lease into an exclusive one, as soon as all other readers have given theirs back; it goes before all who wait. The lease
-// is held all the time, and has a new and larger token when Upgrade returns nil. A lease that is exclusive already stays so, and one that is to end by
-// itself ends when it would have ended.
+// Upgrade turns a shared lease into an exclusive lease as soon as all other readers have released
+// theirs; the upgrade goes ahead of all waiting requests. The lease is held all the time, and has a
+// new and larger token when Upgrade returns nil. An exclusive lease stays exclusive, and a lease
+// without renewal keeps its end.
 //
-// Of two readers that want to upgrade, each waits for the other. So the one that asked later gets [ErrClash] at once: it should
-// unlock, and lock anew. When ctx ends first, the error is as with Lock and the lease is shared as before. Other errors are as with Downgrade.
+// Two readers that both want to upgrade would wait for each other, so the later request fails with
+// [ErrClash] at once: its caller should unlock and lock again. If ctx ends first, the error is as
+// with [Mesh.Lock] and the lease stays shared. Other errors are as with Downgrade.
 func (l *Lease) Upgrade(ctx context.Context) error {
-	l = l.root()
+	l.checkUsable("Lease.Upgrade")
+	checkContext(ctx, "Lease.Upgrade")
 	if err := l.Err(); err != nil {
 		return withOp(l.unlockError(err), "upgrade")
+	}
+	if l.nested != nil {
+		l.nested.root.reentries().makeWriter(l)
+		l = l.nested.root
 	}
 	switch l.Mode() {
 	case Exclusive:
@@ -59,25 +79,26 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	case Permit:
 		return &Error{Op: "upgrade", Key: l.Key(), Reason: ErrOption, Text: "a permit has no modes"}
 	}
-	w := l.wish()
-	w.Mode, w.Try, w.raises, w.wait, w.waitSet = vote.Exclusive, false, l, 0, false
-	_, err := l.mesh.ask(ctx, "upgrade", &w)
+	w := l.acquireOptions()
+	w.Mode, w.Try, w.upgradeOf, w.wait, w.waitSet = vote.Exclusive, false, l, 0, false
+	_, err := l.mesh.request(ctx, "upgrade", &w)
 	return err
 }
 
-// inLoop has the loop do something with a lease that is held, and waits for the answer. f must answer on a channel with room for one.
-func (l *Lease) inLoop(ctx context.Context, op string, f func(now vote.Now, done chan<- error)) error {
-	loop := l.mesh.loop
+// inLoop runs f in the loop with the root of a held lease, and waits for the answer. f must answer
+// on done, which has room for one answer.
+func (l *Lease) inLoop(ctx context.Context, op string, f func(now vote.Now, root *Lease, done chan<- error)) error {
+	loop, root := l.mesh.loop, l.root()
 	done := make(chan error, 1)
-	err := loop.box.call(func(now vote.Now) {
-		if cause := l.Err(); cause != nil || loop.held.m[l.number] != l {
+	err := loop.box.putCall(func(now vote.Now) {
+		if cause := l.Err(); cause != nil || loop.held.m[root.number] != root {
 			if cause == nil {
 				cause = ErrLost
 			}
 			done <- &Error{Op: op, Key: l.Key(), Reason: cause}
 			return
 		}
-		f(now, done)
+		f(now, root, done)
 	})
 	if err != nil {
 		return &Error{Op: op, Key: l.Key(), Reason: err}
@@ -93,47 +114,46 @@ func (l *Lease) inLoop(ctx context.Context, op string, f func(now vote.Now, done
 			return &Error{Op: op, Key: l.Key(), Reason: ErrClosed}
 		}
 	case <-ctx.Done():
-		return &Error{Op: op, Key: l.Key(), Err: ended(ctx)}
+		return &Error{Op: op, Key: l.Key(), Err: contextError(ctx)}
 	}
 }
 
-// raise puts an upgraded lease in the place of the shared one.
-func (l *loop) raise(now vote.Now, c *call, token vote.Token, cov *cover) {
-	lease := c.raises
-	if l.held.m[lease.number] != lease || lease.Err() != nil {
-		lease.more().upgrading = nil // the call is its caller's again, who may use it for something else before the lease is dropped
+// completeUpgrade completes an upgrade: the exclusive lease takes the place of the shared lease.
+func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity *groupValidity) {
+	lease := c.upgradeOf
+	if l.held.m[lease.number] != lease || lease.isKeyReleased() {
+		// The caller owns the call again, and may reuse the call before the lease is dropped.
+		lease.ensurePending().upgrading = nil
 		l.node.Release(now, c.number)
 		c.result <- result{err: c.error(ErrLost, "the lease ended before it was upgraded", nil)}
 		return
 	}
 	old := lease.number
 	l.held.take(old)
-	lease.number, lease.more().upgrading = c.number, nil
+	lease.number, lease.ensurePending().upgrading = c.number, nil
 	lease.token.Store(uint64(token))
 	lease.mode.Store(uint32(Exclusive))
-	lease.move(cov)
+	lease.move(validity)
 	l.held.put(lease.number, lease)
-	if lease.isFixed() {
-		if stop := lease.busy.stop; stop != nil {
-			stop() // of an earlier upgrade
-		}
-		left := lease.apart.last.Sub(now.Fast)
-		lease.busy.stop = l.clocks.after(left, func() { l.box.post(false, func(now vote.Now) { l.outlived(now, lease) }) })
+	if a := lease.options; a != nil && a.length > 0 {
+		a.length = a.endsAt().Sub(now.Fast) // the voters count it from the new grant
+		l.scheduleEnd(now, lease)
 	}
-	if b := lease.busy; len(b.setting) > 0 || !bytes.Equal(b.value, c.Value) {
-		// It was set since the upgrade was asked for; the voters know the lease by another number now.
+	if b := lease.pending; len(b.valueWaits) > 0 || !bytes.Equal(b.value, c.Value) {
+		// The value was set after the upgrade was requested; the voters know the lease by another
+		// number now.
 		version := l.node.Set(now, lease.number, b.value)
-		for i := range b.setting {
-			b.setting[i].version = version
+		for i := range b.valueWaits {
+			b.valueWaits[i].version = version
 		}
 	}
 	l.node.Release(now, old)
 	c.result <- result{lease: lease}
 }
 
-// forgetUpgrade answers the upgrade of a lease that has ended.
-func (l *loop) forgetUpgrade(now vote.Now, lease *Lease, reason error) {
-	b := lease.busy
+// failPending answers the pending upgrade, value changes and extensions of an ended lease.
+func (l *loop) failPending(now vote.Now, lease *Lease, reason error) {
+	b := lease.pending
 	if b == nil {
 		return
 	}
@@ -142,13 +162,14 @@ func (l *loop) forgetUpgrade(now vote.Now, lease *Lease, reason error) {
 		c.result <- result{err: c.error(reason, "the lease ended before it was upgraded", nil)}
 	}
 	b.upgrading = nil
-	for _, w := range b.setting {
+	for _, w := range b.valueWaits {
 		w.done <- &Error{Op: "setvalue", Key: lease.Key(), Reason: reason}
 	}
-	b.setting = nil
+	b.valueWaits = nil
+	lease.answerExtensions(reason)
 }
 
-// causeOf returns the sentinel behind the end of a lease.
+// causeOf returns the sentinel for the end of a lease.
 func causeOf(err error) error {
 	if errors.Is(err, ErrReleased) {
 		return ErrReleased

@@ -12,125 +12,170 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Status is this node's view of the mesh at one moment. Others may see it otherwise. The caller owns it.
+// Status is this node's view of the mesh at a moment. Other nodes may have a different view. The
+// caller owns the Status.
 type Status struct {
 	// Name is this node's name.
 	Name string
-	// Life tells this start of the node from its others. It is random.
-	Life uint64
-	// Addr is where others reach this node, host:port.
+	// Incarnation identifies this incarnation of the node: a random number for each start.
+	Incarnation uint64
+	// Addr is the address at which other nodes reach this node, host:port.
 	Addr string
-	// Closed says that the node has ended. What follows is then empty, except the members as they were last seen.
+	// Closed says that the node has ended. All other fields except Name, Life, Addr, Door and
+	// Members are then empty; Members is as last seen.
 	Closed bool
-	// Members are the nodes that gossip knows, this one among them, by name. They are hints: nothing rests on them.
+	// Members are the nodes known to gossip, including this node, by name. They are hints: no
+	// decision depends on them.
 	Members []MemberStatus
-	// Electorate is who grants locks.
+	// Electorate describes the voters that grant locks.
 	Electorate ElectorateStatus
-	// Held are the leases that this node holds, by key.
+	// Refused are the live nodes of this mesh with another configuration, by name: nodes met by
+	// this node within the last seconds, if this node can vote, and nodes for which its voter
+	// waits.
+	Refused []RefusedPeer
+	// Held are the leases held by this node, by key.
 	Held []LeaseStatus
-	// Waiting are the requests of this node that are not granted yet, the longest wait first.
+	// Waiting are the requests of this node not granted yet, the longest wait first.
 	Waiting []WaitStatus
+	// Handshakes counts the unauthenticated connections to this node's port.
+	Handshakes HandshakeStatus
 }
 
-// MemberStatus is one node as gossip sees it.
+// HandshakeStatus counts connections to a node's port that were not from members, or from members in
+// trouble: at first the two can't be told apart. All fields except Open are counters. If they keep
+// rising, keep strangers away from the port.
+type HandshakeStatus struct {
+	// Open is the number of connections with an unfinished handshake now.
+	Open int
+	// Silent counts connections closed because their first message didn't arrive within a second.
+	Silent uint64
+	// Unfinished counts connections closed because their handshake didn't end within five seconds.
+	Unfinished uint64
+	// Displaced counts connections closed early to make room for newer connections.
+	Displaced uint64
+	// Compressed counts packets and streams of gossip refused because they were compressed.
+	Compressed uint64
+}
+
+// MemberStatus is a node as seen by gossip.
 type MemberStatus struct {
 	Name string
-	// Addr is where it says it can be reached, host:port.
+	// Addr is the node's advertised address, host:port.
 	Addr string
-	// State is "alive", "failed" (it stopped answering) or "left" (it said goodbye).
+	// State is "alive", "failed" (the node stopped answering) or "left" (the node said goodbye).
 	State string
-	// Life tells one start of the node from another; zero when it is unknown.
-	Life uint64
+	// Incarnation identifies the node's incarnation; zero if unknown.
+	Incarnation uint64
 }
 
-// ElectorateStatus is the electorate as this node sees it.
+// ElectorateStatus is the electorate as seen by this node.
 type ElectorateStatus struct {
 	// Voters are all voters, by name.
 	Voters []VoterStatus
-	// Majority is how many voters decide.
+	// Majority is the number of voters needed for a decision.
 	Majority int
-	// Counting is how many voters answer this node and count.
+	// Counting is the number of voters that answer this node and count.
 	Counting int
-	// Ready says that those are a majority, so locks can be granted.
+	// Ready says that locks can be granted: the counting voters are a majority.
 	Ready bool
 
-	// Following says that the electorate follows the living: [Config].StateDir is set. What is below is empty otherwise.
-	Following bool
-	// Version counts the electorates, from 1; zero while this node knows of none.
+	// Dynamic says that membership of the electorate is dynamic: [Config].StateDir is set.
+	// Otherwise the fields below are empty.
+	Dynamic bool
+	// Version is the number of the electorate, from 1; zero while this node knows of none.
 	Version uint64
-	// Joint says that the electorate is being changed, and that a majority of the old voters is needed as well as one of the new. Voters are then
-	// all of both, and Majority is of the larger half.
+	// Joint says that the electorate is being changed: decisions need a majority of the old voters
+	// and a majority of the new voters. Voters then contains both, and Majority is of the larger of
+	// the two sets.
 	Joint bool
-	// Old are the names of the voters that it is changed from, while it is joint; New are those that it is changed to.
+	// Old are the names of the voters before the change, while Joint; New are the names of the
+	// voters after the change.
 	Old, New []string
-	// Voter says that this node is one of the voters.
+	// Voter says that this node is a voter.
 	Voter bool
-	// StandBy are the nodes that could be voted in if there were need or room, by name, as far as this node is a voter and knows.
-	StandBy []string
-	// Change says who is being voted in or out, and why that waits; before the first electorate is known, what for. Empty if nothing changes.
+	// Standby are the nodes on standby, by name: nodes that could be voted in if there were need or
+	// room, as far as this node is a voter and knows.
+	Standby []string
+	// Change says which nodes are being voted in or out, and why the change waits; before the first
+	// electorate is known, what this node waits for. Empty if nothing changes.
 	Change string
-	// Trouble says why this node can't take part in changes; empty if it can. It goes on voting on locks.
+	// Trouble says why this node can't take part in changes; empty if it can. The node continues to
+	// vote on locks.
 	Trouble string
-	// Lost says why no majority may ever come back, and what an operator has to do then; empty if there is one, or may well be. See [Mesh.Refound].
+	// Lost says why there may never be a majority again, and what an operator must do in this case;
+	// empty if there is a majority, or may well be again. See [Mesh.Recover].
 	Lost string
-	// StateDir is the directory that this node keeps its part in, and DirID the identity that was drawn when the directory was first used: a node that
-	// has lost its directory comes back with another.
+	// MaxVoters is the maximum number of voters, as decided by the voters; zero before they have
+	// decided.
+	MaxVoters int
+	// StateDir is this node's state directory. DirID is the directory's identity, drawn at random
+	// on first use: a node that has lost its directory comes back with another.
 	StateDir string
 	DirID    uint64
-	// Stored is the version that is in the directory, by which this node votes. It is behind Version while the disk is at work.
+	// Stored is the version in the directory, by which this node votes. Stored is behind Version
+	// while the disk is busy.
 	Stored uint64
 }
 
-// VoterState says how a voter looks from this node.
+// VoterState is the state of a voter as seen by this node.
 type VoterState string
 
 // The states of a voter.
 const (
-	// VoterReachable : it answers, and its votes count.
+	// VoterReachable means that the voter answers, and its votes count.
 	VoterReachable VoterState = "reachable"
-	// VoterQuiet : it answers, but has started not long ago, and its votes don't count yet.
+	// VoterQuiet means that the voter answers, but has started recently, and its votes don't count
+	// yet.
 	VoterQuiet VoterState = "quiet"
-	// VoterConnecting : nothing is known yet, or the connection has just broken.
+	// VoterConnecting means that nothing is known yet, or the connection has just broken.
 	VoterConnecting VoterState = "connecting"
-	// VoterUnreachable : it can't be reached. It is tried again and again.
+	// VoterUnreachable means that the voter can't be reached. This node tries again and again.
 	VoterUnreachable VoterState = "unreachable"
-	// VoterRefused : it turns this node away.
+	// VoterRefused means that the voter refuses this node.
 	VoterRefused VoterState = "refused"
-	// VoterBehind : it answers, but goes by an electorate that is over, since it can't write its state directory.
+	// VoterBehind means that the voter answers, but uses an outdated electorate, since the voter
+	// can't write its state directory.
 	VoterBehind VoterState = "behind"
+	// VoterSilent means that the voter seems connected, but hasn't answered for three tenths of
+	// this node's TTL: the voter hangs, or the network loses messages. A silent voter isn't relied
+	// on, and soon becomes VoterConnecting or VoterUnreachable unless it answers.
+	VoterSilent VoterState = "silent"
 )
 
-// VoterStatus is one voter as this node sees it.
+// VoterStatus is a voter as seen by this node.
 type VoterStatus struct {
 	Name  string
 	State VoterState
-	// Quiet is for how much longer a quiet voter won't count, at least.
+	// Quiet is the minimum remaining time during which a quiet voter won't count.
 	Quiet time.Duration
-	// Text says in a few words what its state is and why.
+	// Text describes the state and its reason in a few words.
 	Text string
-	// Drift tells how its clock was seen to gain on this node's by more than exclusion may assume, or that this machine was paused unseen.
-	// Empty as long as all is well.
+	// Drift says how far the voter's clock was seen to gain on this node's clock, beyond the rate
+	// assumed for mutual exclusion, or that this machine was paused unseen. Empty as long as all is
+	// well.
 	Drift string
 }
 
-// LeaseStatus is one lease that this node holds.
+// LeaseStatus is a lease held by this node.
 type LeaseStatus struct {
 	Key      string
 	Token    uint64
 	Deadline time.Time
 }
 
-// WaitStatus is one request of this node that waits.
+// WaitStatus is a waiting request of this node.
 type WaitStatus struct {
 	Key string
-	// Since is when it was asked for, by the wall clock.
+	// Since is the time of the request, by the wall clock.
 	Since time.Time
-	// Text says what keeps it waiting.
+	// Text says why the request waits.
 	Text string
 }
 
-// Status returns this node's view of the mesh. It costs as much as there are leases and requests here.
+// Status returns this node's view of the mesh. The cost is proportional to the number of leases and
+// requests of this node.
 func (m *Mesh) Status() Status {
+	m.checkUsable("Mesh.Status")
 	gave := make(chan Status, 1)
 	s := Status{Closed: true}
 	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.status(now) }) {
@@ -139,17 +184,25 @@ func (m *Mesh) Status() Status {
 		case <-m.loop.done:
 		}
 	}
-	s.Name, s.Life, s.Addr = m.Name(), uint64(m.self.Life), m.Addr()
+	s.Name, s.Incarnation, s.Addr = m.Name(), uint64(m.self.Incarnation), m.Addr()
+	s.Handshakes = m.handshakeStatus()
 	for _, g := range m.group.Members() {
-		s.Members = append(s.Members, MemberStatus{Name: string(g.Name), Addr: g.Addr, State: g.State.String(), Life: uint64(g.Life)})
+		s.Members = append(s.Members, MemberStatus{Name: string(g.Name), Addr: g.Addr, State: g.State.String(), Incarnation: uint64(g.Life)})
 	}
 	slices.SortFunc(s.Members, func(a, b MemberStatus) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.Held, func(a, b LeaseStatus) int { return cmp.Compare(a.Key, b.Key) })
 	return s
 }
 
+// handshakeStatus returns the counters of the transport.
+func (m *Mesh) handshakeStatus() HandshakeStatus {
+	stats := m.links.Stats()
+	d := stats.Door
+	return HandshakeStatus{Open: d.Open, Silent: d.Silent, Unfinished: d.Unfinished, Displaced: d.GaveWay, Compressed: stats.Compressed}
+}
+
 func (l *loop) status(now vote.Now) Status {
-	s := Status{Electorate: l.electorateStatus(now)}
+	s := Status{Electorate: l.electorateStatus(now), Refused: l.refusedPeers(now)}
 	for _, lease := range l.held.m {
 		s.Held = append(s.Held, LeaseStatus{Key: lease.Key(), Token: lease.Token(), Deadline: lease.Deadline()})
 	}
@@ -169,10 +222,10 @@ func (l *loop) status(now vote.Now) Status {
 	return s
 }
 
-// String prints the status in a few lines, for people.
+// String formats the status in a few lines, for people.
 func (s Status) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "node %s (life %s) at %s", s.Name, lifeText(vote.Life(s.Life)), s.Addr)
+	fmt.Fprintf(&b, "node %s (life %s) at %s", s.Name, incarnationText(vote.Incarnation(s.Incarnation)), s.Addr)
 	if s.Closed {
 		b.WriteString(", closed")
 	}
@@ -194,6 +247,12 @@ func (s Status) String() string {
 	for _, m := range s.Members {
 		fmt.Fprintf(&b, "\n  %s %s at %s", m.Name, m.State, m.Addr)
 	}
+	if len(s.Refused) > 0 {
+		b.WriteString("\nrefused:")
+	}
+	for _, r := range s.Refused {
+		fmt.Fprintf(&b, "\n  %s at %s: %s", r.Name, r.Addr, r.Reason)
+	}
 	if len(s.Held) > 0 {
 		b.WriteString("\nholds:")
 	}
@@ -206,14 +265,18 @@ func (s Status) String() string {
 	for _, w := range s.Waiting {
 		fmt.Fprintf(&b, "\n  %q, since %s: %s", w.Key, w.Since.Format("15:04:05.000"), w.Text)
 	}
+	if d := s.Handshakes; d != (HandshakeStatus{Open: d.Open}) {
+		fmt.Fprintf(&b, "\nproved nothing at the port: %d silent, %d unfinished, %d gave way to others; %d open", d.Silent, d.Unfinished, d.Displaced, d.Open)
+	}
 	return b.String()
 }
 
-// majority is how many of n voters decide.
+// majority returns how many of n voters are needed for a decision.
 func majority(n int) int { return n/2 + 1 }
 
-// census says how many voters count and what is with the others: "1 of 3 voters counts: b quiet for 6.2s, c unreachable".
-func census(voters []quorum.VoterState) string {
+// describeVoters describes how many voters count, and the state of the others: "1 of 3 voters counts: b
+// quiet for 6.2s, c unreachable".
+func describeVoters(voters []quorum.VoterState) string {
 	var missing []string
 	for _, v := range voters {
 		if v.State != quorum.Reachable {
@@ -232,4 +295,4 @@ func census(voters []quorum.VoterState) string {
 	return text
 }
 
-func lifeText(l vote.Life) string { return strconv.FormatUint(uint64(l), 16) }
+func incarnationText(l vote.Incarnation) string { return strconv.FormatUint(uint64(l), 16) }

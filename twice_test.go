@@ -27,7 +27,7 @@ func (c *twice) AfterFunc(d time.Duration, f func()) *clock.Timer {
 
 func (w *living) doubled(c **twice) func(*Config) {
 	return func(cfg *Config) {
-		cfg.Found = true
+		cfg.Bootstrap = true
 		*c = &twice{Clock: cfg.Clock.(*memnet.Clock)}
 		cfg.Clock = *c
 	}
@@ -42,7 +42,7 @@ func TestLeaveWaitsForItsTimeThoughItsTimerFiresTwice(t *testing.T) {
 		hold := make(chan struct{})
 		w.nodes["a"].loop.box.post(true, func(vote.Now) { <-hold }) // so nobody says whether it is a voter
 		left := make(chan error)
-		go func() { left <- w.nodes["a"].giveUpVote(context.Background()) }()
+		go func() { left <- w.nodes["a"].leaveElectorate(context.Background()) }()
 		time.Sleep(leaveTTLs*DefaultMaxTTL + time.Second)
 		close(hold)
 		wantIs(t, <-left, ErrVoter)

@@ -46,9 +46,9 @@ func TestAValueThatNoMajorityHasWhenTheUpgradeIsGranted(t *testing.T) {
 		a, b, c := w.three()
 		l, other, upgrade := upgrading(t, a, b)
 		done := make(chan error, 1)
-		if err := a.loop.box.call(func(now vote.Now) {
-			l.more().value = []byte("new")
-			l.busy.setting = append(l.busy.setting, setWait{2, done}) // as if nobody had noted it yet
+		if err := a.loop.box.putCall(func(now vote.Now) {
+			l.ensurePending().value = []byte("new")
+			l.pending.valueWaits = append(l.pending.valueWaits, valueWait{2, done}) // as if nobody had noted it yet
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestAnUpgradeThatWasRefusedMayBeAskedForAgain(t *testing.T) {
 		a, b, _ := w.three()
 		l, other, upgrade := upgrading(t, a, b)
 		for _, text := range []string{"another process has this name", ""} {
-			a.loop.box.post(false, func(now vote.Now) { a.loop.setNamesake(now, text) })
+			a.loop.box.post(false, func(now vote.Now) { a.loop.setDuplicateName(now, text) })
 		}
 		wantIs(t, (<-upgrade).err, ErrRefused)
 		unlock(t, other)
@@ -119,12 +119,12 @@ func TestAnUpgradeThatCameTooLateIsForgotten(t *testing.T) {
 			t.Fatal(r.err)
 		}
 		kept := make(chan bool, 1)
-		a.loop.box.post(false, func(vote.Now) { kept <- l.more().upgrading != nil })
+		a.loop.box.post(false, func(vote.Now) { kept <- l.ensurePending().upgrading != nil })
 		if <-kept {
 			t.Error("the lease still has the call")
 		}
-		if a.loop.box.release(l) {
-			a.loop.work()
+		if a.loop.box.putRelease(l) {
+			a.loop.runAsOwner()
 		}
 	})
 }
@@ -134,14 +134,14 @@ func TestAnUpgradeThatComesAfterAnotherFindsTheLeaseExclusive(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		l, other, upgrade := upgrading(t, a, b)
-		late := l.wish()
-		late.Mode, late.Try, late.raises = vote.Exclusive, false, l
+		late := l.acquireOptions()
+		late.Mode, late.Try, late.upgradeOf = vote.Exclusive, false, l
 		unlock(t, other)
 		if r := <-upgrade; r.err != nil {
 			t.Fatal(r.err)
 		}
 		token := l.Token()
-		if _, err := a.ask(t.Context(), "upgrade", &late); err != nil {
+		if _, err := a.request(t.Context(), "upgrade", &late); err != nil {
 			t.Error(err)
 		}
 		if l.Err() != nil || l.Mode() != Exclusive || l.Token() != token {
@@ -204,6 +204,57 @@ func TestAnUpgradeMakesALeaseOfASetLengthNoLonger(t *testing.T) {
 				}
 				unlock(t, r.lease)
 			})
+		})
+	}
+}
+
+// Voters know a lease that was passed on within a node by the number of the caller that had it first. An upgrade names the request beside which
+// it is to stand by that number; by any other it would wait for itself for ever.
+func TestALeaseThatWasPassedOnWithinItsNodeIsUpgraded(t *testing.T) {
+	for _, over := range []bool{false, true} { // once, and once more behind another caller
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, b, _ := w.three()
+			l := must[*Lease](t)(a.Lock(t.Context(), "k"))
+			second := later(func() (*Lease, error) { return a.Lock(t.Context(), "k") })
+			stillWaits(t, second)
+			var third <-chan result
+			if over {
+				third = later(func() (*Lease, error) { return a.Lock(t.Context(), "k") })
+				stillWaits(t, third)
+			}
+			unlock(t, l)
+			r := <-second
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			l = r.lease
+			if over {
+				unlock(t, l)
+				if r = <-third; r.err != nil {
+					t.Fatal(r.err)
+				}
+				l = r.lease
+			}
+			before := l.Token()
+			if err := l.Downgrade(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			reader := must[*Lease](t)(b.RLock(t.Context(), "k", WithWait(time.Minute)))
+			up := later(func() (*Lease, error) { return nil, l.Upgrade(t.Context()) })
+			stillWaits(t, up)
+			unlock(t, reader)
+			select {
+			case r := <-up:
+				if r.err != nil {
+					t.Fatal(r.err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("the upgrade hangs")
+			}
+			if l.Mode() != Exclusive || l.Token() <= before {
+				t.Errorf("mode %v, token %d after %d", l.Mode(), l.Token(), before)
+			}
+			unlock(t, l)
 		})
 	}
 }

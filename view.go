@@ -10,13 +10,14 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// view is what a watch has shown of a key: who holds it. Its owner takes in events one by one.
+// view is the state of a key as shown by a watch: the holders of the key. The owner of the view
+// feeds it the watch's events.
 type view struct {
-	watch  *Watch
-	stop   context.CancelFunc
-	held   map[uint64]Event // by token
-	firm   map[uint64]bool  // of which a majority of the voters has said that they are held
-	synced bool             // else it is about to be told
+	watch     *Watch
+	stop      context.CancelFunc
+	held      map[uint64]Event // by token
+	confirmed map[uint64]bool  // confirmed: held according to a majority of the voters
+	synced    bool             // false while the state is still under way
 }
 
 // view begins to watch a key.
@@ -25,43 +26,43 @@ func (m *Mesh) view(ctx context.Context, op, key string) (*view, error) {
 	err := checkKey("watch", key)
 	var w *Watch
 	if err == nil {
-		w, err = m.watch(ctx, &Watch{key: key, firm: true})
+		w, err = m.watch(ctx, &Watch{key: key, wantsConfirmed: true})
 	}
 	if err != nil {
 		stop()
 		return nil, withOp(err, op)
 	}
-	return &view{watch: w, stop: stop, held: make(map[uint64]Event), firm: make(map[uint64]bool)}, nil
+	return &view{watch: w, stop: stop, held: make(map[uint64]Event), confirmed: make(map[uint64]bool)}, nil
 }
 
-// take takes in one event.
-func (v *view) take(e Event) {
+// apply applies an event.
+func (v *view) apply(e Event) {
 	switch e.Kind {
 	case Gap:
 		clear(v.held)
-		clear(v.firm)
+		clear(v.confirmed)
 		v.synced = false
 	case Synced:
 		v.synced = true
 	case Granted, Changed:
-		delete(v.held, e.Was)
+		delete(v.held, e.Previous)
 		v.held[e.Token] = e
-	case firm:
-		v.firm[e.Token] = true
+	case eventConfirmed:
+		v.confirmed[e.Token] = true
 	case Released, Lost:
 		delete(v.held, e.Token)
-		delete(v.firm, e.Token)
+		delete(v.confirmed, e.Token)
 	}
 }
 
-// wait takes in events for a while.
+// wait applies events for the duration d.
 func (v *view) wait(ctx context.Context, lease *Lease, d time.Duration) error {
 	over := make(chan struct{}, 1)
 	defer v.watch.mesh.clocks.after(d, func() { kick(over) })()
-	return v.takeAll(ctx, lease, over, func() bool { return false })
+	return v.applyUntil(ctx, lease, over, func() bool { return false })
 }
 
-// permits returns those of a semaphore that are held, in order of their tokens.
+// permits returns the held permits of a semaphore, in the order of their tokens.
 func (v *view) permits() []Event {
 	var all []Event
 	for _, e := range v.held {
@@ -69,16 +70,17 @@ func (v *view) permits() []Event {
 			all = append(all, e)
 		}
 	}
-	slices.SortFunc(all, func(a, b Event) int { return cmp.Compare(a.Token, b.Token) }) // the difference of two tokens fits no int of 32 bits
+	// The difference of two tokens doesn't fit a 32-bit int.
+	slices.SortFunc(all, func(a, b Event) int { return cmp.Compare(a.Token, b.Token) })
 	return all
 }
 
-// until takes in events until the view satisfies enough, or ctx, the lease (if there is one) or the watch ends.
-func (v *view) until(ctx context.Context, lease *Lease, enough func() bool) error {
-	return v.takeAll(ctx, lease, nil, enough)
+// waitUntil applies events until enough returns true, or ctx, the lease (if not nil) or the watch ends.
+func (v *view) waitUntil(ctx context.Context, lease *Lease, enough func() bool) error {
+	return v.applyUntil(ctx, lease, nil, enough)
 }
 
-func (v *view) takeAll(ctx context.Context, lease *Lease, wake <-chan struct{}, enough func() bool) error {
+func (v *view) applyUntil(ctx context.Context, lease *Lease, wake <-chan struct{}, enough func() bool) error {
 	var over <-chan struct{}
 	if lease != nil {
 		over = lease.Done()
@@ -92,27 +94,27 @@ func (v *view) takeAll(ctx context.Context, lease *Lease, wake <-chan struct{}, 
 			if !ok {
 				return v.watch.Err()
 			}
-			v.take(e)
+			v.apply(e)
 		case <-over:
 			return lease.Err()
 		case <-wake:
 			return nil
 		case <-ctx.Done():
-			return ended(ctx)
+			return contextError(ctx)
 		}
 	}
 }
 
-// mark returns a value that no other lease has, by which a call knows its own.
-func (m *Mesh) mark() []byte {
-	mark := binary.BigEndian.AppendUint64([]byte("#"), uint64(m.self.Life))
-	return binary.BigEndian.AppendUint64(mark, m.marks.Add(1))
+// uniqueValue returns a unique value for a lease, by which a call recognizes its own lease.
+func (m *Mesh) uniqueValue() []byte {
+	mark := binary.BigEndian.AppendUint64([]byte("#"), uint64(m.self.Incarnation))
+	return binary.BigEndian.AppendUint64(mark, m.uniqueValues.Add(1))
 }
 
-// spawn starts a goroutine of the mesh, which Close waits for.
+// spawn starts a goroutine of the mesh, for which Close waits.
 func (m *Mesh) spawn(f func()) error {
 	started := make(chan struct{})
-	err := m.loop.box.call(func(vote.Now) {
+	err := m.loop.box.putCall(func(vote.Now) {
 		m.work.Go(f)
 		close(started)
 	})

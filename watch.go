@@ -7,38 +7,45 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/internal/watchmerge"
 )
 
 const (
-	// MaxWatches is how many watches a node may have open at once. Each costs every voter a place, and this node a goroutine.
+	// MaxWatches is the maximum number of open watches of a node. Each watch costs a slot at every
+	// voter, and a goroutine at this node.
 	MaxWatches = 1024
 
-	// watchQueue is how many events wait for a slow reader, besides what there was when it began or after a gap. Some hundred are what a burst of
-	// a busy key makes; beyond them the state says more than the story.
+	// watchQueue is how many events wait for a slow reader, in addition to the state at the
+	// beginning or after a gap. A burst of a busy key makes some hundred events; beyond so many,
+	// the state is more useful than the history.
 	watchQueue = 256
 )
 
-// EventKind says what has happened to a key.
+// EventKind is the kind of an event of a key.
 type EventKind uint8
 
 const (
-	// Granted : a lease was granted.
-	Granted = EventKind(quorum.ToldGranted)
-	// Released : a lease was given back.
-	Released = EventKind(quorum.ToldReleased)
-	// Lost : a lease ended without having been given back, as far as anybody has told: its node has died or was cut off, or its set length is over.
-	Lost = EventKind(quorum.ToldLost)
-	// Waiting : a request waits: so many voters say so that no majority is left to grant it for now. Requests that don't mean to wait aren't told of.
-	Waiting = EventKind(quorum.ToldWaiting)
-	// Changed : a lease has another value, or another mode. After an upgrade it also has another token, and Was is the one before.
-	Changed = EventKind(quorum.ToldChanged)
-	// Gap : events may be missing here. Forget what you know; what there is follows, with Current, and then Synced.
-	Gap = EventKind(quorum.ToldGap)
-	// Synced : all that there was has been told, at the beginning or after a gap. What follows is told as it happens.
-	Synced = EventKind(quorum.ToldSynced)
+	// Granted means that a lease was granted.
+	Granted EventKind = 1
+	// Released means that a lease was unlocked.
+	Released EventKind = 2
+	// Lost means that a lease ended without having been unlocked, as far as voters have reported:
+	// its node has crashed or was cut off, or its set length is over.
+	Lost EventKind = 3
+	// Waiting means that a request waits: so many voters say so that, for now, there is no majority
+	// left to grant the request. Requests that don't want to wait cause no event.
+	Waiting EventKind = 4
+	// Changed means that a lease has another value, or another mode. After an upgrade the lease
+	// also has another token; Was is the previous token.
+	Changed EventKind = 5
+	// Gap means that events may be missing here. Discard all known state; the present state
+	// follows, as events with Current set, and then Synced.
+	Gap EventKind = 6
+	// Synced means that the state at the beginning, or after a gap, is complete. Later events are
+	// reported as they happen.
+	Synced EventKind = 8
 
-	firm = EventKind(quorum.ToldFirm) // see DoubleBarrier; not told to applications
+	eventConfirmed = EventKind(watchmerge.Confirmed) // confirmed; for DoubleBarrier, not passed to applications
 )
 
 func (k EventKind) String() string {
@@ -61,26 +68,28 @@ func (k EventKind) String() string {
 	return "unknown event"
 }
 
-// Event is one thing that has happened to a key that is watched. Gap and Synced have none but Kind and At.
+// Event is an event of a watched key. Gap and Synced have no fields but Kind and At.
 type Event struct {
 	Kind EventKind
 	Key  string
-	Node string // of the lease or of the request that waits
-	// Token is the first that the lease was given, as in [Holder]; zero for one that waits.
-	Token uint64
-	Was   uint64 // the token before an upgrade; zero otherwise
-	Mode  Mode
-	Slot  int    // which of the permits; zero for other modes
-	Value []byte // as far as it is known; the reader must not change it
-	// Version is that of the value, from 1; zero when none was given.
+	Node string // the node of the lease, or of the waiting request
+	// Token is the first token of the lease, as in [Holder]; zero for a waiting request.
+	Token    uint64
+	Previous uint64 // the token before an upgrade; zero otherwise
+	Mode     Mode
+	Slot     int    // the number of the permit; zero for other modes
+	Value    []byte // as far as known; read-only
+	// Version is the version of the value, from 1; zero if there is none.
 	Version uint64
-	// Current says that it is so, and was before the watch began or the gap ended, rather than that it happens now.
+	// Current says that the event describes a state from before the beginning of the watch or the
+	// end of the gap, rather than something that happens now.
 	Current bool
-	// At is about when it happened, or since when it is so, by this node's clock.
+	// At is about when the event happened, or since when the state has existed, by this node's
+	// clock.
 	At time.Time
 }
 
-// String tells the event in a few words.
+// String describes the event in a few words.
 func (e Event) String() string {
 	switch e.Kind {
 	case Gap, Synced:
@@ -91,53 +100,68 @@ func (e Event) String() string {
 	return fmt.Sprintf("%q: %s by %s, token %d", e.Key, e.Kind, e.Node, e.Token)
 }
 
-// Watch is a view of a key, or of all keys with a prefix, that goes on until its context or the mesh ends.
+// Watch is a stream of the events of a key, or of all keys with a prefix. It lasts until its
+// context or the mesh ends.
 type Watch struct {
-	mesh   *Mesh
-	key    string
-	prefix bool
-	firm   bool // it is to tell when a majority has said that a lease is held
-	events chan Event
+	mesh           *Mesh
+	key            string
+	prefix         bool
+	wantsConfirmed bool // also queue events of kind firm, when a majority has confirmed a lease
+	events         chan Event
 
-	nonce uint64 // this and tale are the loop's
-	tale  *quorum.Tale
+	subscription *subscription // story and since belong to the loop
+	// while the watch waits for a query: the number of the story's queries before the watch began
+	queriesAtStart uint64
 
-	mu    sync.Mutex
-	queue []Event
-	live  int           // how many of them aren't about what there was
-	lacks lacking       // what stands in the way of further events
-	wake  chan struct{} // capacity 1: there is something to do for the pump
-	err   error
+	mu       sync.Mutex
+	queue    []Event
+	live     int           // number of queued events that aren't part of the state
+	overflow overflowState // why no further events are queued
+	wake     chan struct{} // capacity 1: wakes pump
+	err      error
 }
 
-// lacking says whether a reader was too slow.
-type lacking uint8
+// overflowState says whether a reader was too slow.
+type overflowState uint8
 
 const (
-	lacksNothing lacking = iota
-	lacksEvents          // the queue was full; once it is empty, the loop is asked for the state
-	lacksState           // the loop was asked
+	overflowNone overflowState = iota
+	// the queue was full; once the queue is empty, the loop is asked for the state
+	overflowDropped
+	overflowRequested // the loop was asked
 )
 
-// Watch tells what happens to a key from now on, beginning with what there is now. It returns at once; a reader takes events from [Watch.Events]
-// until ctx ends.
+// Watch reports the events of a key from now on, beginning with the present state. It returns at
+// once; the caller receives the events from [Watch.Events] until ctx ends.
 //
-// A lease whose node is in touch with a majority of the voters is told when it is granted, and when it ends, each once, in the order of the tokens as far
-// as leases exclude each other. When a node dies, its leases are told to be [Lost] as their TTL ends; when a single voter dies or restarts
-// nothing is missed. When fewer than a majority of the voters have told without a break, and when the reader is so slow that 256 events wait, a [Gap] says
-// that events may be missing, and the state follows. Nobody waits for a slow reader.
+// If the node of a lease is in touch with a majority of the voters, the lease's grant and the
+// lease's end are each reported once, in the order of the tokens as far as leases exclude each
+// other. A grant is reported once a majority of the voters has reported the grant. A watched key
+// is not handed over among the callers of one node without the voters, so each of their leases is
+// reported, too; only a lease that was held when the watch of a prefix began may be handed over
+// unreported for a while, at most 31 times. When a node crashes, its leases are reported as [Lost] when their TTL ends; when a single
+// voter crashes or restarts, nothing is missed. When fewer than a majority of the voters have
+// reported without interruption, or when the reader is so slow that 256 events wait, a [Gap] says
+// that events may be missing, and the state follows. A slow reader never delays others.
 //
-// What is told has been so, and may have changed since: to decide upon it, hold a lock. Errors: ErrKey, ErrBusy with [MaxWatches] open, ErrClosed, or ctx's.
+// A reported state has existed, and may have changed since: for decisions, hold a lock. Errors:
+// ErrKey, ErrBusy with [MaxWatches] watches open, ErrClosed, or ctx's.
 func (m *Mesh) Watch(ctx context.Context, key string) (*Watch, error) {
+	m.checkUsable("Mesh.Watch")
+	checkContext(ctx, "Mesh.Watch")
 	if err := checkKey("watch", key); err != nil {
 		return nil, err
 	}
 	return m.watch(ctx, &Watch{key: key})
 }
 
-// WatchPrefix is [Mesh.Watch] for all keys that begin with prefix; with an empty one, for all keys. The order of events holds within each key. Where there are more than
-// 65,536 leases and waiting requests at the beginning, or after a gap, those of the first keys by name are told; what happens to the others then is told as for all.
+// WatchPrefix is [Mesh.Watch] for all keys that begin with prefix; an empty prefix means all keys.
+// The order of events holds within each key. If there are more than 65,536 leases and waiting
+// requests at the beginning, or after a gap, the state covers only the first keys by name; later
+// events are reported for all keys.
 func (m *Mesh) WatchPrefix(ctx context.Context, prefix string) (*Watch, error) {
+	m.checkUsable("Mesh.WatchPrefix")
+	checkContext(ctx, "Mesh.WatchPrefix")
 	if prefix != "" {
 		if err := checkKey("watch", prefix); err != nil {
 			return nil, err
@@ -152,10 +176,10 @@ func (m *Mesh) watch(ctx context.Context, w *Watch) (*Watch, error) {
 		return &Error{Op: "watch", Key: w.key, Reason: reason, Text: text, Err: err}
 	}
 	if ctx.Err() != nil {
-		return nil, fail(nil, "", ended(ctx))
+		return nil, fail(nil, "", contextError(ctx))
 	}
 	begun := make(chan error, 1)
-	if err := m.loop.box.call(func(now vote.Now) { begun <- m.loop.watch(ctx, now, w) }); err != nil {
+	if err := m.loop.box.putCall(func(now vote.Now) { begun <- m.loop.watch(ctx, now, w) }); err != nil {
 		return nil, fail(err, "", nil)
 	}
 	select {
@@ -169,92 +193,49 @@ func (m *Mesh) watch(ctx context.Context, w *Watch) (*Watch, error) {
 	}
 }
 
-// Events returns the channel of events. It is closed when the watch has ended; Err then says why.
-func (w *Watch) Events() <-chan Event { return w.events }
+// Events returns the channel of events. The channel is closed when the watch has ended; Err then
+// says why.
+func (w *Watch) Events() <-chan Event {
+	w.checkUsable("Watch.Events")
+	return w.events
+}
 
-// Err returns nil while the watch goes on, and then why it has ended: the context's error, or [ErrClosed].
+// Err returns nil during the watch, and afterwards the reason for its end: the context's error, or
+// [ErrClosed].
 func (w *Watch) Err() error {
+	w.checkUsable("Watch.Err")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
 }
 
-// watch begins a watch. The loop starts its goroutine, so that Close doesn't miss it.
+// watch begins a watch. The loop starts the watch's goroutine, so that Close doesn't miss it.
 func (l *loop) watch(ctx context.Context, now vote.Now, w *Watch) error {
-	if len(l.watches) >= MaxWatches {
+	if l.watches >= MaxWatches {
 		return ErrBusy
 	}
-	w.tale = quorum.NewTale(l.node.Electorate())
-	w.nonce = l.node.Watch(now, vote.Key(w.key), w.prefix)
-	l.watches[w.nonce] = w
+	l.subscribe(now, w)
 	l.mesh.work.Go(func() { w.pump(ctx) })
 	return nil
 }
 
-// unwatch ends a watch.
-func (l *loop) unwatch(now vote.Now, w *Watch) {
-	l.node.Unwatch(now, w.nonce)
-	delete(l.watches, w.nonce)
-}
-
-func (l *loop) hearNews(now vote.Now, e *quorum.Event) {
-	if w := l.watches[e.Nonce]; w != nil {
-		w.tale.Hear(now.Wall, e.Place, e.Gap, e.Sights)
-		l.follow(now, w)
-	}
-}
-
-func (l *loop) hearPicture(now vote.Now, e *quorum.Event) {
-	w := l.pictures[e.Nonce]
-	delete(l.pictures, e.Nonce)
-	if w != nil && l.watches[w.nonce] == w {
-		w.tale.Show(now.Wall, e.Shown)
-		l.follow(now, w)
-	}
-}
-
-// follow passes on what a tale has to tell, and has a look where it wants one.
-func (l *loop) follow(now vote.Now, w *Watch) {
-	if w.tale.WantsLook() {
-		var nonce uint64
-		if w.prefix {
-			nonce = l.node.LookAll(now, vote.Key(w.key))
-		} else {
-			nonce = l.node.Look(now, vote.Key(w.key))
-		}
-		l.pictures[nonce] = w
-	}
-	l.told = w.tale.Drain(l.told[:0])
-	w.put(l.told)
-	clear(l.told)
-	if cap(l.told) > roomyMap {
-		l.told = nil
-	}
-}
-
-// relook has a watch look at what there is once more.
-func (l *loop) relook(now vote.Now, w *Watch) {
-	if l.watches[w.nonce] == w {
-		w.tale.Relook()
-		l.follow(now, w)
-	}
-}
-
-// put hands events to the reader, and never waits for it.
-func (w *Watch) put(told []quorum.Told) {
+// put queues events for the reader, and never waits.
+func (w *Watch) put(told []watchmerge.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range told {
 		e := &told[i]
-		state := e.Current || e.Kind == quorum.ToldSynced
-		if e.Kind == quorum.ToldGap && len(w.queue) > watchQueue {
-			w.queue, w.live = nil, 0 // the reader is to forget it, and states of which each is longer than a queue would pile up
+		state := e.Current || e.Kind == watchmerge.Synced
+		if e.Kind == watchmerge.Gap && len(w.queue) > watchQueue {
+			// The reader must discard the queue; otherwise states longer than a queue would pile
+			// up.
+			w.queue, w.live = nil, 0
 		}
 		switch {
-		case e.Kind == quorum.ToldFirm && !w.firm:
-		case w.lacks != lacksNothing: // the state that follows has it
+		case e.Kind == watchmerge.Confirmed && !w.wantsConfirmed:
+		case w.overflow != overflowNone: // the state that follows includes the event
 		case w.live >= watchQueue && !state:
-			w.lacks = lacksEvents
+			w.overflow = overflowDropped
 		default:
 			w.queue = append(w.queue, event(e))
 			if !state {
@@ -265,24 +246,26 @@ func (w *Watch) put(told []quorum.Told) {
 	kick(w.wake)
 }
 
-// catchUp gives a reader that was too slow the state instead of what it has missed. The loop calls it.
+// catchUp queues the state for a reader that was too slow, instead of the missed events. The loop
+// calls catchUp.
 func (w *Watch) catchUp(now vote.Now) {
-	told := w.tale.State()
+	told := w.subscription.merger.State()
+	w.mesh.loop.node.Spend(len(told))
 	told[0].At = now.Wall
 	w.mu.Lock()
-	w.lacks = lacksNothing
+	w.overflow = overflowNone
 	w.mu.Unlock()
 	w.put(told)
 }
 
-// take returns what waits for the reader.
+// take removes and returns the queued events.
 func (w *Watch) take() []Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	queue := w.queue
 	w.queue, w.live = nil, 0
-	if len(queue) == 0 && w.lacks == lacksEvents {
-		w.lacks = lacksState
+	if len(queue) == 0 && w.overflow == overflowDropped {
+		w.overflow = overflowRequested
 		w.mesh.loop.box.post(false, w.catchUp)
 	}
 	return queue
@@ -296,7 +279,7 @@ func (w *Watch) pump(ctx context.Context) {
 	end := func() {
 		err := &Error{Op: "watch", Key: w.key, Reason: ErrClosed}
 		if ctx.Err() != nil {
-			err.Reason, err.Err = nil, ended(ctx)
+			err.Reason, err.Err = nil, contextError(ctx)
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -330,11 +313,11 @@ func (w *Watch) pump(ctx context.Context) {
 	}
 }
 
-// event is what a tale tells, for users.
-func event(e *quorum.Told) Event {
-	s := &e.Sight
+// event converts an event of the watch merger for users.
+func event(e *watchmerge.Event) Event {
+	s := &e.View
 	ev := Event{
-		Kind: EventKind(e.Kind), Key: string(s.Key), Node: string(s.Owner.Node), Token: uint64(s.Token), Was: uint64(e.Was), Mode: Mode(s.Mode), Slot: int(s.Slot),
+		Kind: EventKind(e.Kind), Key: string(s.Key), Node: string(s.Owner.Node), Token: uint64(s.Token), Previous: uint64(e.Previous), Mode: Mode(s.Mode), Slot: int(s.Slot),
 		Value: s.Value, Version: s.Version, Current: e.Current, At: time.UnixMicro(int64(e.At)),
 	}
 	if ev.Kind == Waiting {

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/internal/watchmerge"
 )
 
 // A look may show so much at once that it is more than a reader may leave waiting. The reader, who waits for events, hears of it all the same.
@@ -18,9 +18,9 @@ func TestAReaderIsWokenByABurstThatIsTooLongForIt(t *testing.T) {
 		}
 		synctest.Wait()
 		a.loop.box.post(false, func(vote.Now) {
-			told := make([]quorum.Told, watchQueue+2)
+			told := make([]watchmerge.Event, watchQueue+2)
 			for i := range told {
-				told[i] = quorum.Told{Kind: quorum.ToldGranted, Sight: vote.Sight{Key: "k", Token: vote.Token(i + 1)}}
+				told[i] = watchmerge.Event{Kind: watchmerge.Granted, View: vote.View{Key: "k", Token: vote.Token(i + 1)}}
 			}
 			watch.put(told)
 		})
@@ -61,13 +61,13 @@ func TestGapsDontPileUpBeforeASlowReader(t *testing.T) {
 		a.loop.box.post(false, func(vote.Now) {
 			n := 0
 			for gap := range gaps {
-				told := []quorum.Told{{Kind: quorum.ToldGap}}
+				told := []watchmerge.Event{{Kind: watchmerge.Gap}}
 				for i := range leases {
-					told = append(told, quorum.Told{
-						Kind: quorum.ToldGranted, Current: true, Sight: vote.Sight{Key: "k", Token: vote.Token(gap*leases + i + 1)},
+					told = append(told, watchmerge.Event{
+						Kind: watchmerge.Granted, Current: true, View: vote.View{Key: "k", Token: vote.Token(gap*leases + i + 1)},
 					})
 				}
-				watch.put(append(told, quorum.Told{Kind: quorum.ToldSynced}))
+				watch.put(append(told, watchmerge.Event{Kind: watchmerge.Synced}))
 				watch.mu.Lock()
 				n = max(n, len(watch.queue))
 				watch.mu.Unlock()

@@ -106,7 +106,7 @@ func turbulent(t *testing.T, w *wire, seed uint64) {
 			told++
 			if e.Kind == Gap || e.Kind == Synced {
 				for _, v := range views {
-					v.take(e)
+					v.apply(e)
 				}
 				if synced = e.Kind == Synced; !synced {
 					gaps++
@@ -141,14 +141,14 @@ func turbulent(t *testing.T, w *wire, seed uint64) {
 				}
 			case Released, Lost, Changed:
 				token := e.Token
-				if e.Was != 0 {
-					token = e.Was
+				if e.Previous != 0 {
+					token = e.Previous
 				}
 				if _, ok := v.held[token]; !ok {
 					t.Errorf("%v, which isn't held", e)
 				}
 			}
-			v.take(e)
+			v.apply(e)
 			seenMu.Unlock()
 		}
 	}()

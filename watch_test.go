@@ -110,7 +110,7 @@ func TestAWatchsEventsHaveTheLeasesTokensAndTimes(t *testing.T) {
 		if err := l.Upgrade(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if e = <-watch.Events(); e.Kind != Changed || e.Was != token || e.Token != l.Token() || e.Mode != Exclusive || time.Since(e.At) > 10*time.Millisecond {
+		if e = <-watch.Events(); e.Kind != Changed || e.Previous != token || e.Token != l.Token() || e.Mode != Exclusive || time.Since(e.At) > 10*time.Millisecond {
 			t.Errorf("%+v", e)
 		}
 		unlock(t, l)
@@ -284,6 +284,70 @@ func TestASlowReaderGetsAMarkedGapAndHoldsUpNobody(t *testing.T) {
 			t.Errorf("after the gap %q", rest)
 		}
 		wantSeen(t, fast, "granted k b")
+	})
+}
+
+// However many watches a node has of the same, voters tell it once; and each shows what there was when it began.
+func TestWatchesOfTheSameShareWhatVotersTell(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		var words []string
+		var watches []*Watch
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range 10 {
+			key := fmt.Sprintf("k%d", i)
+			must[*Lease](t)(b.Lock(t.Context(), key))
+			synctest.Wait() // all voters have heard
+			words = append(words, "granted! "+key+" b")
+			for j := range 3 {
+				watch := must[*Watch](t)(c.WatchPrefix(ctx, ""))
+				synctest.Wait() // it has been told what there is
+				if j > 0 {
+					watches = append(watches, watch)
+					continue
+				}
+				wantSeen(t, watch, append(slices.Clone(words), "synced")...)
+			}
+		}
+		for _, m := range w.meshes {
+			if n := m.loop.node.Voter().Watchers(); n != 1 {
+				t.Errorf("%d watches wait at %s", n, m.Name())
+			}
+		}
+		for i, watch := range watches {
+			want := append(slices.Clone(words[:i/2+1]), "synced")
+			for _, word := range words[i/2+1:] {
+				want = append(want, strings.Replace(word, "!", "", 1))
+			}
+			wantSeen(t, watch, want...)
+		}
+		must[*Lease](t)(a.Lock(t.Context(), "z"))
+		for _, watch := range watches {
+			wantSeen(t, watch, "granted z a")
+		}
+		cancel()
+		synctest.Wait()
+		if len(c.loop.subscriptions)+len(c.loop.subscriptionsByNonce)+c.loop.watches != 0 {
+			t.Errorf("%d stories are left, with %d watches", len(c.loop.subscriptions), c.loop.watches)
+		}
+	})
+}
+
+// A watch that joins others on its node shows what was held when it began, even where the node hasn't heard of that
+// yet: it waits for a look that began after it did.
+func TestALaterWatchOfTheSameIsAsNewAsItsBeginning(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		voters := []string{"a", "b", "c"}
+		a, _, _ := w.three()
+		d := w.join("d", voters, nil)
+		wantSeen(t, must[*Watch](t)(d.Watch(t.Context(), "k")), "synced")
+		w.stall("d", true)
+		must[*Lease](t)(a.Lock(t.Context(), "k"))
+		later := must[*Watch](t)(d.Watch(t.Context(), "k"))
+		wantSeen(t, later)
+		w.stall("d", false)
+		time.Sleep(10 * time.Second)
+		wantSeen(t, later, "granted! k a", "synced")
 	})
 }
 

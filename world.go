@@ -7,8 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// realWorld has sockets and disks. Tests have a world without.
+// realWorld has sockets and disks. Tests use a world without.
 var realWorld = world.World{
+	Dials: processDialSlots,
 	State: func(path string) (world.StateDir, error) {
 		dir, err := statedir.Open(path)
 		if err != nil {
@@ -19,7 +20,7 @@ var realWorld = world.World{
 	Listen: func(c transport.Config) (world.Links, error) {
 		port, err := transport.Listen(c)
 		if err != nil {
-			return nil, err // and no links that are a nil *Port
+			return nil, err // not an interface with a nil *Port
 		}
 		return port, nil
 	},

@@ -1,2 +1,3 @@
-// Package bench holds the page about other lock services against what their examinations expect. The adapters are in etcdpeer and redsyncpeer.
+// Package bench compares the page about other lock services with the expected outcomes of their
+// conformance runs. The adapters are in etcdpeer and redsyncpeer.
 package bench

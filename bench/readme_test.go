@@ -27,7 +27,7 @@ func TestThePageSaysWhatTheListsSay(t *testing.T) {
 	}
 	cell := func(e locktest.Expected) string {
 		switch {
-		case e.AtTimes:
+		case e.Flaky:
 			return "**broken** at times"
 		case e.Outcome == locktest.Broken:
 			return "**broken**"
@@ -46,11 +46,11 @@ func TestThePageSaysWhatTheListsSay(t *testing.T) {
 	for name, list := range map[string][]locktest.Expected{"etcd": etcdpeer.Expected, "Redlock": redsyncpeer.Expected} {
 		for _, e := range list {
 			if e.Outcome == locktest.Broken {
-				if row := "| " + name + " | `" + e.Promise + "` | " + e.Why + " |"; !strings.Contains(page, "\n"+row+"\n") {
+				if row := "| " + name + " | `" + e.Promise + "` | " + e.Reason + " |"; !strings.Contains(page, "\n"+row+"\n") {
 					t.Errorf("README.md lacks\n%s", row)
 				}
-			} else if !strings.Contains(page, e.Why) {
-				t.Errorf("README.md doesn't say of %s that %s", name, e.Why)
+			} else if !strings.Contains(page, e.Reason) {
+				t.Errorf("README.md doesn't say of %s that %s", name, e.Reason)
 			}
 		}
 	}

@@ -6,43 +6,48 @@ import (
 	"sync"
 )
 
-// DefaultGuards is how many resources [Guards] remember one by one unless told otherwise. With names as long as they may be that is about
-// 40 MB, with names of 20 bytes 10.
+// DefaultGuards is the default number of resources that [Guards] remember individually. With names
+// of the maximum length they take about 40 MB, with names of 20 bytes 10 MB.
 const DefaultGuards = 1 << 16
 
-// Guards is a [Guard] for each of many resources, by name. It may be used from any goroutine and must not be copied.
+// Guards is a [Guard] for each of many resources, by name. A Guards may be used from any goroutine
+// and must not be copied.
 //
-// Its memory is bounded. When there are too many resources, the one that was unused for longest is forgotten, and what it had seen
-// goes into a floor that all forgotten and all unknown resources share: they refuse tokens under it. So no late writer ever
-// gets in for that reason, but somebody who has held a lock for long, without writing, may be refused as if it had
-// been lost. The error then says so; locking again gives a larger token. Avoid it with a limit well above the number of resources in use.
+// Its memory is bounded. When there are too many resources, the least recently used resource is
+// forgotten, and its token raises a minimum token shared by all forgotten and all unknown
+// resources: they refuse tokens below the minimum. So forgetting never lets a late writer in, but a
+// client that has held a lock for long, without writing, may be refused as if the lock had been
+// lost. The error then says so (see Forgotten of [StaleError]); locking again yields a larger
+// token. To avoid such refusals, choose a limit well above the number of resources in use.
 type Guards struct {
 	limit int
 
-	mu    sync.Mutex
-	floor uint64 // no forgotten resource has seen a newer token
-	known map[string]*guarded
-	idle  list.List // of *guarded: those that no call uses, the longest unused in front
+	mu       sync.Mutex
+	minToken uint64 // the minimum token: no forgotten resource has seen a newer token
+	byName   map[string]*guardEntry
+	// The elements of idle are the *guarded without users, the least recently used in front.
+	idle list.List
 }
 
-type guarded struct {
+type guardEntry struct {
 	Guard
-	name  string
-	users int           // calls under way; in idle if there are none
-	place *list.Element // in idle; nil while used
+	name     string
+	users    int           // calls under way; in idle if there are none
+	idleElem *list.Element // in idle; nil while used
 }
 
-// NewGuards returns Guards that remember so many resources one by one; 0 or less means [DefaultGuards]. Calls under way
-// keep theirs even beyond the limit.
+// NewGuards returns Guards that remember limit resources individually; 0 or less means
+// [DefaultGuards]. Resources with calls under way are kept even beyond the limit.
 func NewGuards(limit int) *Guards {
 	if limit <= 0 {
 		limit = DefaultGuards
 	}
-	return &Guards{limit: limit, known: map[string]*guarded{}}
+	return &Guards{limit: limit, byName: map[string]*guardEntry{}}
 }
 
-// Do calls write, unless the resource has seen a newer token, and returns its error. It is [Guard.Do] of that resource;
-// others don't wait for it. A refusal is a [StaleError], [ErrToken] or [ErrResource].
+// Do calls write, unless the resource has seen a newer token, and returns write's error. Do is
+// [Guard.Do] of the resource; calls for other resources don't wait. A refusal is a [StaleError],
+// [ErrToken] or [ErrResource].
 func (gs *Guards) Do(resource string, token uint64, write func() error) error {
 	if err := ValidateName(resource); err != nil {
 		return err
@@ -50,83 +55,86 @@ func (gs *Guards) Do(resource string, token uint64, write func() error) error {
 	if err := Validate(token); err != nil {
 		return err
 	}
-	g, err := gs.take(resource, token)
+	g, err := gs.acquire(resource, token)
 	if err != nil {
-		return named(resource, err)
+		return withResource(resource, err)
 	}
-	defer gs.give(g)
+	defer gs.release(g)
 	refused := true
 	err = g.write(token, func() error {
 		refused = false
 		return write()
 	})
 	if refused {
-		return named(resource, err)
+		return withResource(resource, err)
 	}
 	return err
 }
 
-// Check returns nil and takes note of the token, unless it is refused. It is [Guard.Check] of that resource.
+// Check returns nil and records the token, unless the token is refused. Check is [Guard.Check] of
+// the resource.
 func (gs *Guards) Check(resource string, token uint64) error {
 	return gs.Do(resource, token, func() error { return nil })
 }
 
-// Newest returns the newest token that the resource has seen; for one that is unknown or forgotten, the token under which
-// it refuses, which is 0 as long as none was forgotten.
+// Newest returns the newest token that the resource has seen; for an unknown or forgotten resource,
+// the minimum token, which is 0 until a resource is forgotten.
 func (gs *Guards) Newest(resource string) uint64 {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	if g := gs.known[resource]; g != nil {
+	if g := gs.byName[resource]; g != nil {
 		return g.Newest()
 	}
-	return gs.floor
+	return gs.minToken
 }
 
-// take shows the token to the resource's guard, and keeps the guard in memory until give. Who is refused changes nothing.
-func (gs *Guards) take(resource string, token uint64) (*guarded, error) {
+// acquire presents the token to the resource's guard, and keeps the guard in memory until give. A
+// refused token changes nothing.
+func (gs *Guards) acquire(resource string, token uint64) (*guardEntry, error) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	g := gs.known[resource]
+	g := gs.byName[resource]
 	if g == nil {
-		if token < gs.floor {
-			return nil, &StaleError{Token: token, Newest: gs.floor, Forgotten: true}
+		if token < gs.minToken {
+			return nil, &StaleError{Token: token, Newest: gs.minToken, Forgotten: true}
 		}
-		g = &guarded{name: resource}
-		gs.known[resource] = g
+		g = &guardEntry{name: resource}
+		gs.byName[resource] = g
 	}
-	// A new guard sees its token before anyone else can find it, so the floor holds for those who do.
-	if err := g.see(token); err != nil {
+	// A new guard sees its token before any other goroutine can find the guard, so the minimum
+	// token holds for later callers.
+	if err := g.advance(token); err != nil {
 		return nil, err
 	}
-	if g.place != nil {
-		gs.idle.Remove(g.place)
-		g.place = nil
+	if g.idleElem != nil {
+		gs.idle.Remove(g.idleElem)
+		g.idleElem = nil
 	}
 	g.users++
-	gs.forget()
+	gs.evict()
 	return g, nil
 }
 
-func (gs *Guards) give(g *guarded) {
+func (gs *Guards) release(g *guardEntry) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if g.users--; g.users == 0 {
-		g.place = gs.idle.PushBack(g)
-		gs.forget()
+		g.idleElem = gs.idle.PushBack(g)
+		gs.evict()
 	}
 }
 
-// forget brings the number of resources down to the limit, as far as they aren't in use.
-func (gs *Guards) forget() {
-	for len(gs.known) > gs.limit && gs.idle.Len() > 0 {
-		g := gs.idle.Remove(gs.idle.Front()).(*guarded)
-		gs.floor = max(gs.floor, g.Newest())
-		delete(gs.known, g.name)
+// evict removes unused resources until their number is within the limit.
+func (gs *Guards) evict() {
+	for len(gs.byName) > gs.limit && gs.idle.Len() > 0 {
+		g := gs.idle.Remove(gs.idle.Front()).(*guardEntry)
+		gs.minToken = max(gs.minToken, g.Newest())
+		delete(gs.byName, g.name)
 	}
 }
 
-// named tells a refusal of ours which resource it is about.
-func named(resource string, err error) error {
+// withResource sets the name of the resource in a refusal.
+func withResource(resource string, err error) error {
 	var stale *StaleError
 	if errors.As(err, &stale) {
 		stale.Resource = resource

@@ -6,31 +6,34 @@ import (
 	"math"
 )
 
-// MaxToken is the largest token: they have 63 bits, so that databases can store them as signed numbers.
+// MaxToken is the largest token: tokens have 63 bits, so that databases can store tokens as signed
+// numbers.
 const MaxToken = math.MaxInt64
 
 // The errors of this package, for [errors.Is].
 var (
-	// ErrStale : a newer token has been seen. The lock has passed on to another: stop, and lock again if there is more to do. The error
-	// that wraps it is a [StaleError].
+	// ErrStale : a newer token has been seen. Another client has acquired the lock: stop, and lock
+	// again if there is more to do. The error wrapping ErrStale is a [StaleError].
 	ErrStale = errors.New("fence: the token is stale")
 
-	// ErrToken : this can't be the token of a lease, since it is 0 or has more than 63 bits. Nothing was looked at.
+	// ErrToken : no lease can have the token, since the token is 0 or has more than 63 bits. The
+	// resource was not accessed.
 	ErrToken = errors.New("fence: not a token")
 
-	// ErrResource : the name of the resource is empty or too long. Nothing was looked at.
+	// ErrResource : the name of the resource is empty or too long. The resource was not accessed.
 	ErrResource = errors.New("fence: not a name of a resource")
 )
 
-// StaleError is the refusal of a token. It is an [ErrStale].
+// StaleError is the refusal of a token. A StaleError is an [ErrStale].
 type StaleError struct {
-	// Resource is what refused; empty for a [Guard], which has no name.
+	// Resource is the name of the refusing resource; empty for a [Guard], which has no name.
 	Resource string
-	// Token is the one that was refused.
+	// Token is the refused token.
 	Token uint64
-	// Newest is the newest token that the resource has seen; with Forgotten, no less than that.
+	// Newest is the newest token that the resource has seen; with Forgotten, an upper bound.
 	Newest uint64
-	// Forgotten says that the resource was one of those that [Guards] no longer remember one by one.
+	// Forgotten says that the resource was forgotten by [Guards], which remember a bounded number
+	// of resources.
 	Forgotten bool
 }
 
@@ -48,7 +51,8 @@ func (e *StaleError) Error() string {
 // Is makes every StaleError an [ErrStale].
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
-// Validate returns an [ErrToken] unless this can be the token of a lease. Adapters ask it first.
+// Validate returns an [ErrToken] unless token can be the token of a lease. Adapters validate the
+// token first.
 func Validate(token uint64) error {
 	switch {
 	case token == 0:
@@ -59,10 +63,12 @@ func Validate(token uint64) error {
 	return nil
 }
 
-// MaxName is how long the name of a resource may be, in bytes. It is that of a lock's key, which makes a good name.
+// MaxName is the maximum length of a resource's name in bytes: the same as for the key of a lock,
+// which makes a good name.
 const MaxName = 512
 
-// ValidateName returns an [ErrResource] unless a resource can be called so. Adapters ask it first.
+// ValidateName returns an [ErrResource] unless resource is a valid name. Adapters validate the name
+// first.
 func ValidateName(resource string) error {
 	switch {
 	case resource == "":

@@ -3,6 +3,8 @@ package lease
 import (
 	"strings"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // A vote that outlived its session for its delay only, and that its owner takes up again, lives by the new session: it was never extended, so it has no
@@ -19,5 +21,45 @@ func TestAVoteThatIsTakenUpAgainHasNoEndBeforeItIsExtended(t *testing.T) {
 	}
 	if v, ok := c.v.Vote("k"); !ok || v.Ghost {
 		t.Errorf("it is gone: %+v", v)
+	}
+}
+
+// A vote that hasn't won outlives its session, and a floor comes with another electorate meanwhile. When
+// the vote is taken up again its token is held against the floor, as those of all other votes were.
+func TestAVoteThatIsTakenUpAgainIsHeldAgainstTheFloor(t *testing.T) {
+	const floor = 5000
+	for _, row := range []struct {
+		name  string
+		floor vote.Token
+	}{
+		{"without a floor the token stays", 0},
+		{"below the floor it is another", floor},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			f := follow(t, "0:", true)
+			f.elect("2: v0 v1 v2 (v1 v2)", nil)
+			f.all(t, "a opens ttl=400ms", "a asks 1:k at=10 length=900ms delay=100ms")
+			before, _ := f.v.Vote("k")
+			f.all(t, "pass 450ms") // the session ends
+			if v, _ := f.v.Vote("k"); !v.Ghost {
+				t.Fatalf("the vote hasn't outlived its session: %+v", v)
+			}
+			f.elect("3: v0 v1 v2", func(e *vote.Electorate) { e.Floor = row.floor })
+			f.all(t, "a states 1:k:length=900ms:delay=100ms ttl=400ms")
+			v, _ := f.v.Vote("k")
+			if v.Ghost || v.Owner.Node != "a" {
+				t.Fatalf("it isn't taken up: %+v", v)
+			}
+			want := before.Token
+			if row.floor != 0 {
+				want = row.floor + vote.BlockSize
+			}
+			if v.Token != want {
+				t.Errorf("its token is %d, want %d", v.Token, want)
+			}
+			if top, _ := f.v.Top(); top != v.Token {
+				t.Errorf("the largest token that the voter knows of is %d, and not the %d of the vote", top, v.Token)
+			}
+		})
 	}
 }

@@ -9,10 +9,10 @@ import (
 // TestReadersThatMeetEverywhereComeApart has the ballots of two readers move in step, at two voters that heard of them in opposite orders: each
 // settles on what one voter proposed and asks the other, which finds that the other reader has it there. Their first distances are the same.
 func TestReadersThatMeetEverywhereComeApart(t *testing.T) {
-	a := vote.SessionID{Node: "a", Life: 1}
-	b := vote.SessionID{Node: "b", Life: 2}
+	a := vote.SessionID{Node: "a", Incarnation: 1}
+	b := vote.SessionID{Node: "b", Incarnation: 2}
 	for vote.Scatter(a, 1)%spread != vote.Scatter(b, 1)%spread {
-		b.Life++
+		b.Incarnation++
 	}
 	readers := []vote.SessionID{a, b}
 	var voters [2]*talk
@@ -36,8 +36,8 @@ func TestReadersThatMeetEverywhereComeApart(t *testing.T) {
 		for i := range readers {
 			r := (i + v) % 2
 			says(v, r, vote.Message{Kind: vote.KindOpen, TTL: voters[v].v.cfg.MaxTTL})
-			says(v, r, vote.Message{Kind: vote.KindStatement, End: true})
-			says(v, r, vote.Message{Kind: vote.KindRequest, Wish: vote.Wish{Key: "k", Mode: vote.Shared}, Bid: 5_000_000})
+			says(v, r, vote.Message{Kind: vote.KindSync, End: true})
+			says(v, r, vote.Message{Kind: vote.KindRequest, Spec: vote.Spec{Key: "k", Mode: vote.Shared}, Bid: 5_000_000})
 		}
 	}
 	for round := 1; at[0][0].token != at[0][1].token || at[1][0].token != at[1][1].token; round++ {

@@ -30,16 +30,16 @@ type caller struct {
 
 func newBooth(tb testing.TB, sessions int) *booth {
 	b := &booth{tb: tb, now: vote.Now{Fast: 1e12, Slow: 1e12, Wall: 1_700_000_000_000_000}, pace: time.Microsecond}
-	b.v = New(Config{Self: vote.SessionID{Node: "v0", Life: 9}, Electorate: fixed([]vote.NodeID{"v0"}), MaxTTL: 10 * time.Second}, b.now)
+	b.v = New(Config{Self: vote.SessionID{Node: "v0", Incarnation: 9}, Electorate: fixed([]vote.NodeID{"v0"}), MaxTTL: 10 * time.Second}, b.now)
 	b.pass(10 * time.Second)
 	if q := b.v.Quiet(); q != 0 {
 		tb.Fatalf("quiet for %v", q)
 	}
 	for i := range sessions {
-		c := &caller{id: vote.SessionID{Node: vote.NodeID(fmt.Sprintf("node-%d", i)), Life: vote.Life(i + 1)}, conn: vote.Conn(i + 1)}
+		c := &caller{id: vote.SessionID{Node: vote.NodeID(fmt.Sprintf("node-%d", i)), Incarnation: vote.Incarnation(i + 1)}, conn: vote.Conn(i + 1)}
 		b.sessions = append(b.sessions, c)
 		b.say(c, vote.Message{Kind: vote.KindOpen, TTL: 10 * time.Second, RTT: time.Millisecond})
-		b.say(c, vote.Message{Kind: vote.KindStatement, End: true})
+		b.say(c, vote.Message{Kind: vote.KindSync, End: true})
 	}
 	return b
 }
@@ -48,6 +48,9 @@ func newBooth(tb testing.TB, sessions int) *booth {
 func (b *booth) pass(d time.Duration) {
 	b.now.Fast, b.now.Slow, b.now.Wall = b.now.Fast.Add(d), b.now.Slow.Add(d), b.now.Wall+vote.Micros(d.Microseconds())
 	b.hear(b.v.Tick(b.now, b.out[:0]))
+	for b.v.Next() <= b.now.Slow {
+		b.hear(b.v.Tick(b.now, b.out[:0]))
+	}
 }
 
 // say has the voter hear a word, and its speaker what the voter then says.
@@ -61,7 +64,7 @@ func (b *booth) say(c *caller, m vote.Message) {
 func (b *booth) hear(out []vote.Outbound) {
 	for i := range out {
 		m := &out[i].Message
-		if m.Kind.Urgent() || m.Kind == vote.KindAnswer {
+		if m.Kind.Urgent() || m.Kind == vote.KindAnswer || int(out[i].Conn) > len(b.sessions) {
 			continue
 		}
 		c := b.sessions[out[i].Conn-1]
@@ -76,7 +79,7 @@ func (b *booth) hear(out []vote.Outbound) {
 func (b *booth) ask(c *caller, key vote.Key) {
 	c.number++
 	b.say(c, vote.Message{
-		Kind: vote.KindRequest, Number: c.number, Wish: vote.Wish{Key: key, Mode: vote.Exclusive}, Time: b.now.Wall, Bid: vote.TokenAt(b.now.Wall),
+		Kind: vote.KindRequest, Number: c.number, Spec: vote.Spec{Key: key, Mode: vote.Exclusive}, Time: b.now.Wall, Bid: vote.TokenAt(b.now.Wall),
 	})
 }
 

@@ -1,22 +1,27 @@
 package lease
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// elected is the electorate that a voter goes by. Where it follows the living, that is the newest one that is in the voter's state
-// directory: what it acknowledges under a version it must remember to have reached after a restart.
+// elected is the electorate that a voter applies. With dynamic membership, elected is the newest
+// electorate in the voter's state directory: a voter that has acknowledged messages under a version
+// must still know the version after a restart.
 type elected struct {
 	vote.Electorate
-	member bool // this voter is in it
+	member bool // this voter belongs to the electorate
 }
 
-// Elect has the voter go by another electorate, of which member says whether the voter is in it. Votes and queues persist.
+// Elect makes the voter apply another electorate. The voter becomes a member if the electorate
+// lists the voter and member is true. Votes and queues persist.
 //
-// Whoever is voted out ends its sessions: nothing that it says counts any more. Whoever is voted in takes part at once, if it isn't quiet: as long as
-// the electorate is joint, a majority of the old voters knows of all leases, and how high tokens stand; after that the floor says it.
+// A voter that is voted out refuses its sessions: its messages no longer count. A voter that is
+// voted in takes part at once, unless quiet: while the electorate is joint, a majority of the old
+// voters knows all leases and the highest tokens; afterwards the floor of the electorate covers the
+// highest tokens.
 func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	was, floor := v.elected.member, v.tokens.floor
@@ -30,55 +35,72 @@ func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.O
 		for _, s := range slices.Clone(v.listed) {
 			if s.linked {
 				v.refuse(s.conn, s.stream, vote.ReasonNotVoter)
-				v.unlink(s) // a life that waits for its name is forgotten: no answer to a probe is heard any more
+				// A candidate for a name is removed here, since no answer to a probe can arrive any
+				// more.
+				v.unlink(s)
 			}
 		}
 	case !was && v.counting():
 		v.wake()
 	}
 	v.advanceQuiet()
+	if !was && v.elected.member && v.elected.Joint() && v.quiet.over {
+		// The old voters may know tokens that no clock here shows, and soon there may be no old
+		// voters left to ask.
+		v.askForTrust()
+	}
 	return v.end()
 }
 
 func (v *Voter) goBy(e vote.Electorate) {
 	v.elected = elected{e, e.Has(vote.Elector{Name: v.cfg.Self.Node, Dir: v.cfg.Dir})}
-	v.raiseFloor(min(e.Floor, saneToken))
+	if v.trusted(e.Floor) {
+		v.raiseFloor(e.Floor)
+		return
+	}
+	v.raiseFloor(vote.TokenAt(v.now.Wall))
+	v.distrust(v.cfg.Self.Node, e.Floor, fmt.Sprintf("as the floor of electorate %d", e.Version))
 }
 
-// proposeAnew gives those votes larger tokens that stand below the floor and haven't won, as far as is known here. They were proposed by what this voter knew
-// then. As long as the electorate was joint, a majority of the old voters made up for what it didn't know; from now on nobody may. Requesters hear of it
-// before anything that is acknowledged under this electorate, and so before such a vote can win by it alone. (Found by seed 9100002.)
+// proposeAnew gives larger tokens to the votes that are below the floor and haven't won, as far as
+// this voter knows. The voter proposed their tokens from its knowledge at the time. While the
+// electorate was joint, a majority of the old voters made up for missing knowledge; from now on
+// perhaps no voter does. Requesters receive the new tokens before any acknowledgement under this
+// electorate, and so before a vote with an old token can win under this electorate alone. (Found by
+// seed 9100002.)
 func (v *Voter) proposeAnew() {
+	v.stateAnew()
 	for _, s := range v.listed {
-		for _, e := range s.sorted() {
-			if e.serial == 0 || e.held || e.token >= v.tokens.floor.Above() {
-				continue
-			}
-			e.token = v.propose(e.key, e.bid)
+		tentative := func(e *entry) bool { return e.serial != 0 && !e.held && e.token < v.tokens.floor.Above() }
+		for _, e := range s.sorted(tentative) {
+			e.token, e.raised = v.propose(e.key, e.bid), true
 			v.raise(e.key, e.token)
 			v.confirmed(e)
 		}
 	}
 }
 
-// Elected returns the version that the voter goes by.
+// Elected returns the version of the electorate that the voter applies.
 func (v *Voter) Elected() uint64 { return v.elected.Version }
 
-// Top returns the largest token that the voter knows of any key, and whether its votes count, so that it remembers.
+// Top returns the largest token of any key known to the voter, and whether the voter's votes count,
+// so that the voter remembers its promises.
 func (v *Voter) Top() (top vote.Token, counting bool) { return v.tokens.top, v.counting() }
 
-// names reports whether a voter has that name.
+// names reports whether a voter of the electorate, old or new, has the name n.
 func (e *elected) names(n vote.NodeID) bool {
 	named := func(v vote.Elector) bool { return v.Name == n }
 	return slices.ContainsFunc(e.Voters, named) || slices.ContainsFunc(e.Old, named)
 }
 
-// halves calls f with each set of voters of which a majority is needed, until one is false.
+// halves reports whether f returns true for each set of voters in which a majority is needed. The
+// calls of f stop at the first false.
 func (e *elected) halves(f func(voters []vote.Elector) bool) bool {
 	return f(e.Voters) && (!e.Joint() || f(e.Old))
 }
 
-// count returns how many of some voters have answered, or answered that they remember.
+// count returns how many of the voters have answered; with remember, only voters that remember are
+// counted.
 func count(answers []answer, voters []vote.Elector, remember bool) (n int) {
 	for _, a := range answers {
 		if (a.counting || !remember) && slices.ContainsFunc(voters, func(v vote.Elector) bool { return v.Name == a.from }) {
@@ -88,7 +110,8 @@ func count(answers []answer, voters []vote.Elector, remember bool) (n int) {
 	return n
 }
 
-// remember reports whether among those that remember there is one of any majority that an earlier life of this voter was part of.
+// remember reports whether the answers of voters that remember include a member of every majority
+// that an earlier incarnation of this voter was part of.
 func (e *elected) remember(answers []answer) bool {
 	return e.halves(func(voters []vote.Elector) bool {
 		n := len(voters)
@@ -96,7 +119,7 @@ func (e *elected) remember(answers []answer) bool {
 	})
 }
 
-// enough reports whether there are as many answers as others are needed for a majority with this voter.
+// enough reports whether this voter and the voters that have answered form a majority.
 func (e *elected) enough(answers []answer, self vote.NodeID) bool {
 	return e.halves(func(voters []vote.Elector) bool {
 		need := len(voters)/2 + 1

@@ -7,62 +7,88 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// entry is one request at this voter: in its key's queue, or (serial not zero) with a vote of the key's. For a million leases there are a million of
-// these, so they are kept small: what few requests have stands in extras, and of its stamp only what isn't said elsewhere.
+// entry is a request at this voter: in its key's queue, or (if serial isn't zero) with a vote for
+// the key. A million leases need a million entries, so the struct is kept small: rarely used fields
+// are in extras, and of the request's stamp only the parts not found elsewhere are stored.
 type entry struct {
 	s      *session
-	key    *key
-	extras *extras // nil for most
+	key    *key    // nil once the entry has left its key after the end of its session; see ending
+	extras *extras // nil for most entries
 	number vote.Number
-	time   vote.Micros // of its stamp; see older
+	time   vote.Micros // of the request's stamp; see older
 	bid    vote.Token
 
-	token  vote.Token   // of its vote, or of the lease that its owner says it holds
-	serial vote.Serial  // of its vote; zero without one
-	since  vote.Instant // when it got its vote; without one, since when it is here
-	wonAt  vote.Instant // zero if it hasn't, as far as is known here
+	token  vote.Token   // of the vote, or of the lease reported by the owner
+	serial vote.Serial  // of the vote; zero without a vote
+	since  vote.Instant // when the entry got its vote, or without a vote, when the request arrived
+	wonAt  vote.Instant // zero if the request hasn't won as far as this voter knows
 
-	tenure time.Duration // how long its next promise may stay tentative
-	round  uint32        // who has let others pass at the end of a tenure goes after those it let pass
+	tenure time.Duration // the proposal timeout of the next promise
+	// The demotion round: a request demoted at the end of its proposal timeout queues behind the
+	// requests that were let pass
+	round uint32
+	at    uint32 // index in session.all
 
-	slot    vote.Slot // of its vote
-	has     vote.Slot // of the lease, as its owner says; the vote may be for another until it is moved
-	want    vote.Slot // the only slot of use to it; zero for any
+	slot vote.Slot // of the vote
+	// Of the lease, as reported by the owner; the vote may be for another slot until the vote is
+	// moved
+	has     vote.Slot
+	want    vote.Slot // the only slot of use to the request; zero for any
 	permits uint16
 	mode    vote.Mode
 	try     bool
 
-	held     bool // its owner says that it has won; it goes before all that haven't
+	held     bool // the owner reports that the request has won; precedes all requests that haven't
 	inquired bool
-	dormant  bool // its vote outlasted its length; it gets none before its owner's word
-	ghost    bool // its request is gone, or its session; the vote stands to its end
-	wanted   bool // its owner was told that somebody waits
-	told     bool // those who watch were told that it waits
-	urged    bool // and that it is asked to give the key back
+	dormant  bool // the vote outlasted its length; no new vote before a message from the owner
+	ghost    bool // a residual vote, which stands to its end without its request or session
+	told     bool // the watchers were told that the request waits
+	// The vote's token has changed since the promise, and the owner hasn't reported which token
+	// won; see sight
+	raised bool
+	asked  asked
 }
 
-// extras is what few requests have, those that never met another and have no time of their own least of all.
+// asked is what the owner of a vote was told about requests that wait for its key. Each is sent
+// once.
+type asked uint8
+
+const (
+	askedNothing asked = iota
+	askedWanted        // a request waits
+	askedUrged         // a request waits, and asks for the key to be given back
+)
+
+// extras has the cold fields of an entry. Few requests need extras, and requests without contention
+// and without a time of their own hardly ever do.
 type extras struct {
 	beside                 vote.Number // see vote.Wish
 	length, delay, minHold time.Duration
+	// How long after the grant the owner's node ends the lease; zero if it doesn't. For queries
+	// only
+	lasts time.Duration
 
-	taken vote.Token    // of the lease that a TryLock was told of, as long as that keeps it from the key; zero for none
-	from  vote.Instant  // since when it is here, if it waited before it got a vote; zero otherwise
-	until vote.Instant  // when its vote ends, if that has a time of its own
-	ends  vote.Instant  // of a ghost: when its lease's own length is over; zero if that is over, or there is none
-	timed vote.Instant  // the earliest time at which it stands in the voter's timers
-	grace time.Duration // how much longer its present promise may stay tentative; see exorcise
+	// Of the lease reported to a TryLock, as long as the lease keeps the key from the TryLock; zero
+	// for none
+	taken vote.Token
+	from  vote.Instant // when the request arrived, if it waited for its vote; zero otherwise
+	until vote.Instant // when the vote ends, if the vote has an end of its own
+	// Of a residual vote: when the lease's own length is over; zero if there is none, or if it is
+	// over already
+	ends  vote.Instant
+	timed vote.Instant  // the earliest reminder of the vote
+	grace time.Duration // an extension of the present promise's proposal timeout; see exorcise
 
-	version uint64 // of its value
+	version uint64 // of the value
 	value   []byte
-	urge    bool // the holder is asked for the key
+	urge    bool // holders are asked to give the key back
 	why     string
 }
 
-// nothing is what an entry without extras has. Nobody writes to it.
+// nothing is the extras of an entry without extras. It is never written.
 var nothing extras
 
-// rare returns the entry's extras, to be read.
+// rare returns the entry's extras for reading.
 func (e *entry) rare() *extras {
 	if e.extras == nil {
 		return &nothing
@@ -70,7 +96,7 @@ func (e *entry) rare() *extras {
 	return e.extras
 }
 
-// extra returns the entry's extras, to be written.
+// extra returns the entry's extras for writing.
 func (v *Voter) extra(e *entry) *extras {
 	if e.extras == nil {
 		e.extras = v.spareExtras.get()
@@ -78,16 +104,18 @@ func (v *Voter) extra(e *entry) *extras {
 	return e.extras
 }
 
-// wishes has an entry keep what is rare of its wish, cut to what this voter can promise.
-func (v *Voter) wishes(e *entry, w *vote.Wish) {
-	if w.Beside == 0 && w.Length <= 0 && w.Delay <= 0 && w.MinHold <= 0 {
+// wishes stores the rarely used fields of a request's vote.Wish, limited to what this voter can
+// promise.
+func (v *Voter) wishes(e *entry, w *vote.Spec) {
+	if w.Beside == 0 && w.Length <= 0 && w.Delay <= 0 && w.MinHold <= 0 && w.EndsAfter <= 0 {
 		return
 	}
 	x := v.extra(e)
 	x.beside, x.length, x.delay, x.minHold = w.Beside, v.within(w.Length), v.within(w.Delay), v.within(w.MinHold)
+	x.lasts = w.EndsAfter
 }
 
-// discard takes back the memory of an entry that nothing refers to any more.
+// discard recycles the memory of an entry without references.
 func (v *Voter) discard(e *entry) {
 	if e.extras != nil {
 		v.spareExtras.put(e.extras)
@@ -95,7 +123,7 @@ func (v *Voter) discard(e *entry) {
 	v.spareEntries.put(e)
 }
 
-// copyOf returns a copy of an entry that shares nothing with it.
+// copyOf returns a copy of an entry, with extras of its own.
 func (v *Voter) copyOf(e *entry) *entry {
 	g := v.spareEntries.get()
 	*g = *e
@@ -108,7 +136,7 @@ func (v *Voter) copyOf(e *entry) *entry {
 
 func (e *entry) urges() bool { return e.extras != nil && e.extras.urge }
 
-// from returns since when the entry is here.
+// from returns when the request arrived.
 func (e *entry) from() vote.Instant {
 	if x := e.extras; x != nil && x.from != 0 {
 		return x.from
@@ -116,7 +144,7 @@ func (e *entry) from() vote.Instant {
 	return e.since
 }
 
-// votedAt notes when the entry got its vote.
+// votedAt records when the entry got its vote.
 func (v *Voter) votedAt(e *entry, at vote.Instant) {
 	if e.since != at {
 		from := e.from()
@@ -133,7 +161,8 @@ func (e *entry) voteless() {
 	}
 }
 
-// older compares stamps: negative when e's is older than f's. It is what [vote.Stamp.Compare] says of them.
+// older compares stamps: negative if e's stamp is older than f's. The order is the same as
+// [vote.Stamp.Compare]'s.
 func (e *entry) older(f *entry) int {
 	if c := cmp.Compare(e.time, f.time); c != 0 {
 		return c
@@ -146,11 +175,12 @@ func (e *entry) older(f *entry) int {
 	if c := cmp.Compare(e.number, f.number); c != 0 {
 		return c
 	}
-	return cmp.Compare(e.s.id.Life, f.s.id.Life)
+	return cmp.Compare(e.s.id.Incarnation, f.s.id.Incarnation)
 }
 
-// precedes reports whether e comes before f. Holders come first: they only want back what is theirs. Then upgrades, since whoever stands before
-// them waits for what they still hold. Then by rounds, then by age.
+// precedes reports whether e comes before f. Holders come first: they only want back their own
+// votes. Then come upgrades, since every request before an upgrade would wait for the lease held by
+// the upgrade's session. Then demotion rounds decide, then age.
 func (e *entry) precedes(f *entry) bool { return e.compare(f) < 0 }
 
 func (e *entry) compare(f *entry) int {
@@ -173,24 +203,27 @@ func (e *entry) rank() int {
 	return 2
 }
 
-// term is when the tenure of an entry's vote is over.
+// term returns when the proposal timeout of an entry's vote is over.
 func (e *entry) term() vote.Instant { return e.since.Add(e.tenure + e.rare().grace) }
 
-// bears reports whether e and f may have votes at the same time, slots aside.
+// bears reports whether e and f are compatible, so that both may have votes at the same time, slots
+// aside.
 func (e *entry) bears(f *entry) bool {
 	if e.upgrades(f) || f.upgrades(e) {
 		return true
 	}
-	return e.mode == f.mode && e.mode != vote.Exclusive && e.permits == f.permits // else they would count on different numbers
+	// With different numbers of permits, e and f would count on different totals.
+	return e.mode == f.mode && e.mode != vote.Exclusive && e.permits == f.permits
 }
 
-// upgrades reports whether e is to take the place of f, which its own node holds.
+// upgrades reports whether e is an upgrade that replaces f, a shared request of the same session.
 func (e *entry) upgrades(f *entry) bool {
 	b := e.rare().beside
 	return b != 0 && b == f.number && e.s.id == f.s.id && e.mode == vote.Exclusive && f.mode == vote.Shared
 }
 
-// hears reports whether a vote could be given to e now. A session may have ended at this very instant and not be removed yet.
+// hears reports whether a vote could be given to e now. A session may have ended at this very
+// instant without being removed yet.
 func (e *entry) hears(now vote.Instant) bool {
-	return e.s.ready() && e.s.deadline > now && e.rare().taken == 0 && !e.dormant
+	return e.s.ready() && !e.s.hearing.deaf && e.s.deadline > now && e.rare().taken == 0 && !e.dormant
 }

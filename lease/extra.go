@@ -1,13 +1,9 @@
 package lease
 
-import (
-	"slices"
-	"strings"
+import "github.com/lockmesh/lockmesh/internal/vote"
 
-	"github.com/lockmesh/lockmesh/internal/vote"
-)
-
-// set gives a request a value for others to see. Newer versions replace older ones, so it may come twice.
+// set gives a request a value for other nodes to see. Newer versions replace older versions, so a
+// repeated message does no harm.
 func (v *Voter) set(s *session, m *vote.Message) {
 	e := s.entries.m[m.Number]
 	if e == nil || len(m.Value) > vote.MaxValueLen {
@@ -22,7 +18,7 @@ func (v *Voter) set(s *session, m *vote.Message) {
 	v.push(s, vote.KindNoted, m.Number).Version = m.Version
 }
 
-// urge has whoever holds the key asked to give it back, as long as the request waits.
+// urge asks the present and later holders of the key to give it back, as long as the request waits.
 func (v *Voter) urge(s *session, m *vote.Message) {
 	e := s.entries.m[m.Number]
 	if e == nil {
@@ -43,7 +39,8 @@ func (v *Voter) urge(s *session, m *vote.Message) {
 	}
 }
 
-// passOnUrge asks a new holder for the key on behalf of whoever waits and urges, wherever in line.
+// passOnUrge asks a new holder to give the key back, on behalf of the first urging request at any
+// position in the queue.
 func (v *Voter) passOnUrge(f *entry) {
 	if f.key.urging == 0 {
 		return
@@ -56,18 +53,21 @@ func (v *Voter) passOnUrge(f *entry) {
 	}
 }
 
-// revoke passes on that somebody wants a key to be given back. Whoever hasn't won yet, as far as this voter knows, hears of it, too: its word may be
-// on its way.
+// revoke passes on a node's request to give a key back. Owners of votes that haven't won yet, as
+// far as this voter knows, are told as well: their confirmation may be on its way.
 func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	told := uint64(0)
 	if k := v.keys.m[m.Key]; k != nil {
 		for _, e := range k.votes.all() {
+			if m.Token != 0 && e.token.First() != m.Token {
+				continue // the sender means another lease
+			}
 			if !e.ghost && e.s.ready() {
 				if e.held {
 					told++
 				}
 				w := v.push(e.s, vote.KindWanted, e.number)
-				w.Who, w.Text, w.Urge = from.Node, m.Text, true
+				w.Who, w.Text, w.Revoke, w.Token = from.Node, m.Text, true, m.Token
 			}
 		}
 	}
@@ -75,63 +75,15 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	p.Nonce, p.Count = m.Nonce, told
 }
 
-// look tells who holds a key and who waits for it, or all keys with a prefix, in order of their names.
-func (v *Voter) look(conn vote.Conn, m *vote.Message) {
-	var sights []vote.Sight
-	gap, permits := false, uint16(0)
-	names := []vote.Key{m.Key}
-	if m.Prefix {
-		names = names[:0]
-		for name := range v.keys.m {
-			if strings.HasPrefix(string(name), string(m.Key)) {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-	}
-	bytes, shown, all := 0, 0, 0
-	add := func(e *entry) {
-		s := v.sight(e)
-		if len(sights) == vote.MaxSights || bytes+len(s.Value) > vote.MaxSightBytes {
-			chunk := v.say(conn, vote.KindShow)
-			chunk.Nonce, chunk.Permits, chunk.Sights = m.Nonce, permits, sights
-			sights, bytes = nil, 0
-		}
-		bytes += len(s.Value)
-		all += len(s.Value)
-		shown++
-		sights = append(sights, s)
-	}
-	for _, name := range names {
-		k := v.keys.m[name]
-		if k == nil {
-			break
-		}
-		votes, waiting := k.votes.all(), k.queue.all()
-		waiting = waiting[:min(len(waiting), shownMax)]
-		if shown > 0 && (shown+len(votes)+len(waiting) > vote.MaxShown || all > vote.MaxShownBytes) {
-			gap = true
-			break
-		}
-		for _, e := range votes {
-			add(e)
-		}
-		for _, e := range waiting {
-			add(e)
-		}
-		permits = k.permits
-	}
-	last := v.say(conn, vote.KindShow)
-	last.Nonce, last.Permits, last.Sights, last.Gap, last.End = m.Nonce, permits, sights, gap, true
-}
-
-// shownMax is how many of those who wait are shown. More say nothing that their number wouldn't.
-const shownMax = 1024
-
-// sight is what there is to see of an entry.
-func (v *Voter) sight(e *entry) vote.Sight {
+// sight returns the view entry of a request.
+//
+// A vote with a raised token is shown without a token. A majority of votes for one token is a
+// lease, and an inspection finds a lease's token by counting such votes; but a requester may ask
+// for a larger token, and win with the smaller token before the answer arrives. For a moment, most
+// votes then have the larger token, although the lease doesn't.
+func (v *Voter) sight(e *entry) vote.View {
 	x := e.rare()
-	s := vote.Sight{
+	s := vote.View{
 		Key: e.key.name, Owner: e.s.id, Number: e.number, Mode: e.mode, Permits: e.permits, Slot: e.slot, Try: e.try, Beside: x.beside,
 		Token: e.token, Time: e.time, Version: x.version, Value: x.value,
 	}
@@ -140,20 +92,30 @@ func (v *Voter) sight(e *entry) vote.Sight {
 	}
 	switch {
 	case e.ghost && e.wonAt == 0:
-		s.What, s.For = vote.Resting, v.now.Slow.Sub(e.since)
+		s.State, s.For = vote.Delayed, v.now.Slow.Sub(e.since)
 	case e.ghost && (x.length == 0 || x.ends <= v.now.Slow):
-		s.What, s.For = vote.Resting, v.now.Slow.Sub(e.wonAt)
+		s.State, s.For = vote.Delayed, v.now.Slow.Sub(e.wonAt)
 	case e.held:
-		s.What, s.For = vote.Holding, v.now.Slow.Sub(e.wonAt)
+		s.State, s.For = vote.Holding, v.now.Slow.Sub(e.wonAt)
 	case e.serial != 0:
-		s.What, s.For = vote.Promised, v.now.Slow.Sub(e.since)
+		s.State, s.For = vote.Promised, v.now.Slow.Sub(e.since)
+		if e.raised {
+			s.Token = 0
+		}
 	default:
-		s.What, s.For = vote.Waiting, v.now.Slow.Sub(e.since)
+		s.State, s.For = vote.Waiting, v.now.Slow.Sub(e.since)
 	}
 	end := x.until
 	if end == 0 {
 		end = e.s.deadline
 	}
 	s.Left = max(end.Sub(v.now.Slow), 0)
+	switch {
+	case x.lasts == 0 || e.ghost:
+	case s.State == vote.Holding:
+		s.Left = max(x.lasts-s.For, 0)
+	case s.State == vote.Promised:
+		s.Left = x.lasts // the request may have been granted just now
+	}
 	return s
 }

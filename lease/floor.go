@@ -6,36 +6,35 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// floor is what a voter knows of tokens beyond the keys it remembers.
+// floor is a voter's knowledge of tokens beyond the keys in memory.
 type floor struct {
-	floor vote.Token // every key that isn't remembered had no larger token here
-	top   vote.Token // no key, remembered or not, had a larger one here
+	floor vote.Token // no key outside the voter's memory had a larger token here
+	top   vote.Token // no key, in memory or forgotten, had a larger token here
 }
 
-// saneToken is the largest token that a voter takes from others. Clocks reach it in 146,000 years; whoever names a larger one is broken,
-// and must not use up the tokens of everyone.
-const saneToken = vote.MaxToken / 2
-
-// propose returns the token that a vote proposes: the end of a run that is above all that the key had here. The bid comes first, cut to a little
-// above this voter's own clock, so that a requester whose clock stands at the year 2100 runs away with nothing. What was bid long ago
-// is below the floor, which isn't the same at all voters; so that they agree all the same, a release brings a bid for whoever is next.
+// propose returns the token proposed with a vote: the last token of a block (vote.Run) above all
+// tokens that the key had at this voter. The bid is considered first, cut to slightly above this
+// voter's own clock (vote.Skew), so that a requester with a clock in the year 2100 can't use up
+// tokens. An old bid is below the floor, and the floor differs between voters; to make the voters
+// agree nevertheless, a release carries a bid for the next request in the queue (v.bid).
 func (v *Voter) propose(k *key, bid vote.Token) vote.Token {
 	bid = min(max(bid, v.bid), vote.TokenAt(v.now.Wall+vote.Micros(vote.Skew.Microseconds())))
 	return max(bid, k.highest.Above(), v.tokens.floor.Above())
 }
 
-// unique returns the token that an entry's vote gets when its ballot has settled on t. Shared leases are won side by side, so two ballots may settle
-// on tokens whose runs overlap: each on what a voter proposed for it that the other hasn't asked. Any two such leases have a voter in
-// common; the second that asks it is given a run above all others.
+// unique returns the token for an entry's vote after the requester's tally has settled on t. Shared
+// leases are won side by side, so two tallies may settle on tokens with overlapping blocks, each
+// proposed by a voter that the other requester hasn't asked. Any two such leases have a voter in
+// common; the common voter gives the second lease to ask a block above all others.
 func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
 	if e.mode == vote.Exclusive || t == e.token {
 		return t
 	}
 	k := e.key
-	// Each is given another distance, so that two that meet at several voters at once don't go on meeting; and another each time, since two may
-	// have the same.
+	// The distance depends on the request, so that two requests that clash at several voters at
+	// once don't clash again; and on t, since two requests may have the same distance.
 	apart := func() vote.Token {
-		return v.propose(k, t) + vote.Run*vote.Token(vote.Scatter(e.s.id, e.number+vote.Number(t))%spread)
+		return v.propose(k, t) + vote.BlockSize*vote.Token(vote.Scatter(e.s.id, e.number+vote.Number(t))%spread)
 	}
 	clashes := func(o vote.Token) bool { return t < o.Above() && o < t.Above() }
 	for _, f := range k.votes.all() {
@@ -60,14 +59,15 @@ func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
 	return t
 }
 
-// spread is out of how many distances one is drawn where two runs overlap: enough that it is seldom drawn twice, in few milliseconds.
+// spread is the number of distances to choose from when two token blocks overlap: enough to make
+// equal choices rare, and few enough to skip only milliseconds of tokens.
 const spread = 64
 
-// spentMax is how many tokens of shared leases that are over a key remembers while others go on. With more, the oldest half
-// stands for all below.
+// spentMax is how many tokens of ended shared leases a key remembers while other leases go on. When
+// the list is full, its smallest token stands for all smaller tokens.
 const spentMax = 256
 
-// spend remembers the token of a shared lease that is over while others aren't.
+// spend remembers the token of a shared lease that has ended while other leases of the key go on.
 func (k *key) spend(t vote.Token) {
 	if k.spent == nil {
 		k.spent = new([]vote.Token)
@@ -80,7 +80,8 @@ func (k *key) spend(t vote.Token) {
 	*k.spent = spent
 }
 
-// forgetSpent forgets them all. Where there were few, there may be few again.
+// forgetSpent forgets all tokens in the list. A short list keeps its memory, since there may be a
+// few tokens again.
 func (k *key) forgetSpent() {
 	if k.spent == nil {
 		return
@@ -90,25 +91,26 @@ func (k *key) forgetSpent() {
 	}
 }
 
-// raise notes a token that was proposed, confirmed or re-stated.
+// raise records a token that was proposed, confirmed or listed in a sync.
 func (v *Voter) raise(k *key, t vote.Token) {
 	k.highest = max(k.highest, t)
 	v.tokens.top = max(v.tokens.top, t)
 }
 
-// raiseFloor takes in what other voters, or the clock as a last resort, know of tokens.
+// raiseFloor raises the floor to a token learned from other voters, an electorate, a forgotten key
+// or, as a last resort, from the clock.
 func (v *Voter) raiseFloor(t vote.Token) {
 	v.tokens.floor = max(v.tokens.floor, t)
 	v.tokens.top = max(v.tokens.top, t)
 }
 
-// resting is when a key that nobody wanted or held is looked at again.
+// resting is an unused key and the time of its next check.
 type resting struct {
 	key *key
 	at  vote.Instant
 }
 
-// rest lets a key that nobody wants or holds be forgotten in a while.
+// rest schedules an unused key to be forgotten.
 func (v *Voter) rest(k *key) {
 	k.idleAt = v.now.Slow.Add(vote.Skew)
 	if !k.listed {
@@ -118,21 +120,24 @@ func (v *Voter) rest(k *key) {
 	}
 }
 
-// advanceIdle forgets the keys that have rested long enough; what is left of them is the floor. They are kept for about S, so
-// that the clocks have passed the floor before it rises and bids usually stand above it.
+// advanceIdle forgets the keys that have been unused for long enough; of their tokens only the
+// floor remains. Unused keys are kept for about vote.Skew (S), so that the clocks have passed a
+// token before the floor rises to the token, and bids are usually above the floor.
 func (v *Voter) advanceIdle() {
-	for v.idle.len() > 0 && v.idle.first().at <= v.now.Slow {
+	for v.idle.len() > 0 && v.idle.first().at <= v.now.Slow && !v.tired() {
+		v.toil(1)
 		k := v.idle.take().key
 		k.listed = false
 		switch {
 		case !k.idleNow():
-		case k.idleAt > v.now.Slow: // it was used in between, and rests anew
+		case k.idleAt > v.now.Slow: // the key was used in the meantime, and waits again
 			k.listed = true
 			v.idle.add(resting{k, k.idleAt})
 		default:
 			v.raiseFloor(k.highest)
-			v.keys.take(k.name)
-			v.spareKeys.put(k) // reminders may still name it, but by serials that no key will have again
+			v.lose(k)
+			// Reminders may still refer to the key, but with serials that no key will have again.
+			v.spareKeys.put(k)
 		}
 	}
 	if v.idle.len() > 0 {

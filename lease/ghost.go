@@ -8,16 +8,21 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A ghost is a vote whose request is gone, or whose session is, and which stands to an instant of its own all the same: the key is kept
-// from others for a while after a lease (lock-delay, and a least time to hold), or the lease has a length of its own and outlives its
-// node. The latter are promises like any other: none lasts longer than the maximum TTL after its owner's last word, so that the quiet time
-// of a voter that has forgotten them outlasts them. A delay begins only where a lease ends, so it may end later than that; of voters that
-// restart meanwhile it isn't remembered, and it may be cut short. Nobody holds the key then.
+// A ghost is a residual vote: the request or the session of the vote is gone, but the vote stands
+// until an instant of its own. Either the key is kept from other requests for a while after a lease
+// (lock-delay, minimum hold), or the lease has a length of its own and outlives its node.
+//
+// A residual vote of a lease with a length is a promise like any other: none lasts longer than the
+// maximum TTL after the owner's last message, so the quiet time of a restarted voter outlasts the
+// promises that the voter has forgotten. A lock-delay begins only at the end of a lease, and so may
+// end later. Voters that restart during the delay don't remember the delay, which may thus be cut
+// short. The key has no holder then.
 
-// within cuts a duration to what a voter can promise.
+// within limits a duration to the range that a voter can promise.
 func (v *Voter) within(d time.Duration) time.Duration { return min(max(d, 0), v.cfg.MaxTTL) }
 
-// stays returns until when an entry's vote stands after its end.
+// stays returns until when an entry's vote stands after the entry's end. The vote ends at once if
+// that instant has passed.
 func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
 	x := e.extras
 	if e.serial == 0 || x == nil {
@@ -26,7 +31,9 @@ func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
 	if x.minHold > 0 && (e.held || lapsed) {
 		won := e.wonAt
 		if !e.held || won == 0 {
-			won = v.now.Slow // it may have won just now, and died before it could say so
+			// The request may have won just now, and its node may have crashed before reporting the
+			// win
+			won = v.now.Slow
 		}
 		until = won.Add(x.minHold + vote.Drift(x.minHold))
 	}
@@ -40,8 +47,8 @@ func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
 	return until
 }
 
-// ghosts are kept by whose they were, so that none has to be searched for among a million of them. Of a shared key a request may have left several,
-// one after the other.
+// ghosts has the residual votes by session and request, so that finding some of a million takes no
+// search. A request for a shared key may have left several, one after the other.
 type ghosts map[vote.SessionID]map[vote.Number][]*entry
 
 func (h ghosts) add(g *entry) {
@@ -64,7 +71,8 @@ func (h ghosts) remove(g *entry) {
 	}
 }
 
-// outliving returns the ghosts of a session whose own length isn't over, in order of their serials.
+// outliving returns the residual votes of a session's leases with a length that isn't over, in
+// order of serials.
 func (h ghosts) outliving(s vote.SessionID) []*entry {
 	var all []*entry
 	for _, of := range h[s] {
@@ -78,7 +86,8 @@ func (h ghosts) outliving(s vote.SessionID) []*entry {
 	return all
 }
 
-// stream returns the newest stream on which a life has spoken whose ghosts are left; zero if none are. With a session goes the memory of its streams.
+// stream returns the newest stream of an incarnation that has left residual votes; zero if none are
+// left. The voter forgets the streams of a session together with the session.
 func (h ghosts) stream(s vote.SessionID) (newest vote.Stream) {
 	for _, of := range h[s] {
 		for _, g := range of {
@@ -88,9 +97,16 @@ func (h ghosts) stream(s vote.SessionID) (newest vote.Stream) {
 	return newest
 }
 
-// leaveGhost puts a ghost in the place of an entry's vote. If the lease was given back, or its own length is over, only the key rests; otherwise the
-// lease may well go on.
+// leaveGhost replaces an entry's vote with a residual vote. If the lease was given back, or its own
+// length is over, the residual vote only blocks the key; otherwise the lease may well go on.
 func (v *Voter) leaveGhost(e *entry, until vote.Instant, lapsed bool) {
+	key := e.key
+	key.votes.replace(e, v.ghostOf(e, until, lapsed))
+}
+
+// ghostOf turns the vote of an entry into a residual vote, and takes the vote off the entry. The
+// caller puts the residual vote in the vote's place.
+func (v *Voter) ghostOf(e *entry, until vote.Instant, lapsed bool) *entry {
 	g := v.copyOf(e)
 	g.ghost, g.held = true, true
 	x := v.extra(g)
@@ -98,15 +114,16 @@ func (v *Voter) leaveGhost(e *entry, until vote.Instant, lapsed bool) {
 		x.length = 0
 	}
 	x.ends, x.until = x.until, until
-	e.key.votes.replace(e, g)
-	e.s.ledger = e.s.ledger.Minus(vote.OfVote(e.serial))
+	e.s.ledger = e.s.ledger.Minus(vote.DigestOfVote(e.serial))
 	e.voteless()
 	v.ghosts.add(g)
 	v.remind(g, until)
+	return g
 }
 
-// adopt gives a request that is stated anew the vote that it had, if that still stands as a ghost. One that its owner has given back
-// meanwhile ends.
+// adopt reclaims the residual vote of a request listed anew: the request gets its former vote back,
+// if that vote still stands. A vote given back by its owner in the meantime (serial up to yielded)
+// ends. adopt reports whether the request has its vote back.
 func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 	if len(v.ghosts) == 0 {
 		return false
@@ -126,9 +143,10 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 			e.wonAt = min(g.wonAt, e.wonAt)
 		}
 		if !e.held {
-			e.token = g.token
+			e.token, e.raised = g.token, g.raised
 			if e.token < v.tokens.floor.Above() {
-				e.token = v.propose(e.key, e.bid) // the floor may have come with another electorate meanwhile: see proposeAnew
+				// The floor may have risen with a new electorate in the meantime: see proposeAnew
+				e.token, e.raised = v.propose(e.key, e.bid), true
 				v.raise(e.key, e.token)
 			}
 		}
@@ -136,29 +154,31 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 		until := had.until
 		switch {
 		case e.rare().length == 0 || had.ends == 0:
-			until = 0 // it lives by its session, until it is extended
+			until = 0 // the vote lasts as long as its session, until the next extension
 		case had.ends > v.now.Slow:
-			until = had.ends // what was to follow upon the end doesn't follow yet
+			until = had.ends // the lease isn't over, so its lock-delay doesn't begin yet
 		}
 		g.key.votes.replace(g, e)
-		e.s.ledger = e.s.ledger.Plus(vote.OfVote(e.serial))
+		e.s.ledger = e.s.ledger.Plus(vote.DigestOfVote(e.serial))
 		if had.timed != 0 {
-			v.extra(e).timed = had.timed // the vote is the same, and so are its timers
+			v.extra(e).timed = had.timed // the vote keeps its serial, and so its timers
 		}
 		if until != 0 {
 			v.extra(e).until = until
 			v.remind(e, until)
 		}
 		v.discard(g)
-		e.key.forgetTaken() // it may not have won, after all
+		e.key.forgetTaken() // the request may not have won, after all
 		return true
 	}
 	return false
 }
 
-// takeBack ends the ghost of an entry that is next in line, if nothing else keeps the key from it, and reports whether it did. The vote has outlasted its
-// length, but the entry is there still, and its owner has said that it goes on, or hasn't won. Nobody else has had the key here since, and what is to follow
-// upon the lease's end follows when that comes; so it needn't wait for its own rest.
+// takeBack ends an entry's own residual vote, if the entry is next in the queue and nothing else
+// keeps the key from the entry, and reports whether it did. The vote has outlasted its length, but
+// the entry is still here, and its owner has reported that the lease goes on, or hasn't won. No
+// other request has had the key here since, and lock-delay and minimum hold apply when the lease
+// ends; so the entry needn't wait for its own residual vote.
 func (v *Voter) takeBack(e *entry, spokenFor *slots) bool {
 	if len(v.ghosts) == 0 {
 		return false
@@ -175,22 +195,27 @@ func (v *Voter) takeBack(e *entry, spokenFor *slots) bool {
 	if own == nil {
 		return false
 	}
+	v.lapsed()
 	v.ghosts.remove(own)
 	v.unvote(own)
 	v.discard(own)
 	return true
 }
 
-// unstated ends what is left of a session's leases of their own length that its newest statement doesn't list: their owner has given them
-// back, or may have lost them; what is to follow upon that follows now.
-func (v *Voter) unstated(s *session) {
-	for _, g := range v.ghosts.outliving(s.id) {
-		if s.entries.m[g.number] != nil {
+// unlisted ends the residual votes of leases with a length, for a request missing in the session's
+// newest sync: the owner has given the leases back, or may have lost them. The consequences of the
+// leases' end (lock-delay, minimum hold) take effect now.
+func (v *Voter) unlisted(s *session, n vote.Number) {
+	if s.entries.m[n] != nil {
+		return
+	}
+	for _, g := range slices.Clone(v.ghosts[s.id][n]) {
+		if g.rare().length == 0 {
 			continue
 		}
 		v.report(vote.Ended, g)
 		x := v.extra(g)
-		x.length, x.until = 0, 0 // what is left of the lease itself
+		x.length, x.until = 0, 0 // the rest of the lease itself ends
 		if x.until = v.stays(g, true); x.until <= v.now.Slow {
 			v.exorcise(g)
 		} else {
@@ -199,10 +224,13 @@ func (v *Voter) unstated(s *session) {
 	}
 }
 
-// exorcise ends a ghost, which is no more then. By the voters' clocks it doesn't end everywhere at once. The next in line may wait for votes where it still stands, and that
-// doesn't count as its tenure: otherwise it would be passed over here, and another one there.
+// exorcise expires a residual vote, and frees its memory. Since the voters' clocks differ, the vote
+// doesn't expire everywhere at once. The next request may have to wait for the votes of voters
+// where the residual vote still stands, and this wait doesn't count toward the request's proposal
+// timeout: otherwise the request would be demoted here, and another request at another voter.
 func (v *Voter) exorcise(g *entry) {
 	k := g.key
+	v.lapsed()
 	v.ghosts.remove(g)
 	if g.rare().length > 0 {
 		v.report(vote.Ended, g)
@@ -222,10 +250,16 @@ func (v *Voter) exorcise(g *entry) {
 	v.discard(g)
 }
 
-// extend has a vote last for its request's length from now.
+// extend makes a vote last for its request's length from now.
 func (v *Voter) extend(s *session, m *vote.Message) {
 	e := s.entries.m[m.Number]
-	if e == nil || e.rare().length == 0 || v.broken {
+	if e == nil || v.broken {
+		return
+	}
+	if m.TTL > 0 {
+		v.extra(e).lasts = m.TTL
+	}
+	if e.rare().length == 0 {
 		return
 	}
 	if e.serial == 0 || e.serial != m.Serial {
@@ -239,36 +273,38 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 	x.until = v.now.Slow.Add(x.length)
 	v.remind(e, x.until)
 	p := v.push(s, vote.KindExtended, e.number)
-	p.Serial, p.Sent, p.Elected = e.serial, m.Sent, v.elected.Version
+	p.Serial, p.Sent, p.Epoch = e.serial, m.Sent, v.elected.Version
 }
 
-// outlasted ends a vote whose time is over.
+// outlasted ends a vote after its time is over.
 func (v *Voter) outlasted(e *entry) {
 	if e.ghost {
 		v.exorcise(e)
 		return
 	}
 	k := e.key
+	v.lapsed()
 	v.push(e.s, vote.KindLapsed, e.number).Serial = e.serial
 	v.extra(e).until = 0
-	if until := v.stays(e, true); until > v.now.Slow { // held or not: it may have won, and the news of it may be lost
+	// Held or not: the request may have won, and the report of the win may be lost
+	if until := v.stays(e, true); until > v.now.Slow {
 		v.leaveGhost(e, until, true)
 	} else {
 		v.unvote(e)
 	}
-	e.dormant = e.held // until its owner says that it goes on
+	e.dormant = e.held // until the owner reports that the lease goes on
 	k.insert(e)
 	v.attend(k)
 }
 
-// reminder is when a vote is looked at again: at the end of its tenure, or of its time.
+// reminder schedules a check of a vote: at the end of the vote's proposal timeout, or of the vote.
 type reminder struct {
 	at     vote.Instant
 	serial vote.Serial
 	key    *key
 }
 
-// reminders is a heap, the earliest first. One that no longer means anything is passed over when its time comes.
+// reminders is a heap, the earliest first. An obsolete reminder is skipped when its time comes.
 type reminders []reminder
 
 func (h reminders) less(i, j int) bool {
@@ -291,7 +327,7 @@ func (h *reminders) add(r reminder) {
 	}
 }
 
-// take removes and returns the first.
+// take removes and returns the earliest reminder.
 func (h *reminders) take() reminder {
 	all := *h
 	first, n := all[0], len(all)-1
@@ -318,19 +354,20 @@ func (h *reminders) take() reminder {
 	return first
 }
 
-// remind has a vote looked at again at an instant.
+// remind schedules a check of a vote at an instant.
 func (v *Voter) remind(e *entry, at vote.Instant) {
 	v.at(at)
 	x := v.extra(e)
 	if x.timed != 0 && x.timed <= at && x.timed > v.now.Slow {
-		return // it is looked at before, and then reminded of anew
+		return // the vote is checked earlier, and then scheduled anew
 	}
 	x.timed = at
 	v.reminders.add(reminder{at, e.serial, e.key})
 }
 
 func (v *Voter) advanceReminders() {
-	for len(v.reminders) > 0 && v.reminders[0].at <= v.now.Slow {
+	for len(v.reminders) > 0 && v.reminders[0].at <= v.now.Slow && !v.tired() {
+		v.toil(1)
 		r := v.reminders.take()
 		e := r.key.voteOf(r.serial)
 		if e == nil {
@@ -338,7 +375,9 @@ func (v *Voter) advanceReminders() {
 		}
 		x := v.extra(e)
 		if x.timed > v.now.Slow {
-			continue // it is looked at then: this one was left behind when the vote became a ghost, or its own again, or was to be looked at before
+			// A later check is scheduled: this reminder is left over from before the vote became
+			// residual, was reclaimed, or got an earlier check.
+			continue
 		}
 		x.timed = 0
 		switch {

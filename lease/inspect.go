@@ -5,7 +5,7 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 // Keys returns how many keys the voter remembers.
 func (v *Voter) Keys() int { return len(v.keys.m) }
 
-// Vote is whom a key is promised to, as a check or a picture wants it.
+// Vote is a vote for a key, as seen by checks and pictures.
 type Vote struct {
 	Owner      vote.SessionID
 	Number     vote.Number
@@ -13,13 +13,13 @@ type Vote struct {
 	Serial     vote.Serial
 	Slot       vote.Slot
 	Token      vote.Token
-	Held       bool // its owner has reported that it has won
-	Ghost      bool // its request is gone, or its session
+	Held       bool // the owner has reported the request as won
+	Ghost      bool // a residual vote: the request or its session is gone
 	Generation vote.Generation
 	Deadline   vote.Instant // of the vote, or of the owner's session, on the voter's slow clock
 }
 
-// Votes returns whom the key is promised to, in order of the promises.
+// Votes returns the votes for the key, in the order in which they were promised.
 func (v *Voter) Votes(name vote.Key) []Vote {
 	k := v.keys.m[name]
 	if k == nil {
@@ -36,7 +36,7 @@ func (v *Voter) Votes(name vote.Key) []Vote {
 	return votes
 }
 
-// Vote returns the first of the key's votes; false when it is promised to nobody.
+// Vote returns the first vote for the key; false if there is none.
 func (v *Voter) Vote(name vote.Key) (Vote, bool) {
 	votes := v.Votes(name)
 	if len(votes) == 0 {
@@ -45,15 +45,15 @@ func (v *Voter) Vote(name vote.Key) (Vote, bool) {
 	return votes[0], true
 }
 
-// Size is how much a voter keeps.
+// Size is how much a voter keeps in memory.
 type Size struct {
 	Sessions int
 	Keys     int // remembered
 	Requests int // waiting or with a vote
-	Ghosts   int // votes that stand though their request or session is gone
+	Ghosts   int // residual votes: the request or its session is gone
 }
 
-// Size returns how much the voter keeps.
+// Size returns how much the voter keeps in memory.
 func (v *Voter) Size() Size {
 	s := Size{Sessions: len(v.listed), Keys: len(v.keys.m)}
 	for _, l := range v.listed {
@@ -67,8 +67,9 @@ func (v *Voter) Size() Size {
 	return s
 }
 
-// Floor returns the token above which every key stands that the voter doesn't remember.
+// Floor returns the voter's floor: every key outside the voter's memory gets tokens above the
+// floor.
 func (v *Voter) Floor() vote.Token { return v.tokens.floor }
 
-// Watchers returns how many watches wait for something to happen.
-func (v *Voter) Watchers() int { return len(v.news.watchers) }
+// Watchers returns how many watches wait for an event.
+func (v *Voter) Watchers() int { return v.news.watchers.number }

@@ -6,13 +6,15 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// admit decides what becomes of a life whose name another life may bear. It reports whether the life may go on, and whether as
-// a candidate only, until the other has failed to answer a probe.
+// admit decides whether a new incarnation may use a name that another incarnation may still use.
+// admit reports whether the new incarnation may go on, and whether only as a candidate, until the
+// other incarnation has failed to answer a probe.
 //
-// Gossip isn't asked: after a kill -9 it takes seconds to notice, and the same name comes back in milliseconds.
+// Gossip isn't asked: after a kill -9 gossip takes seconds to notice the crash, while the same name
+// comes back in milliseconds.
 func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (candidate, ok bool) {
 	if from.Node == v.cfg.Self.Node && from != v.cfg.Self {
-		// Somebody else bears our own name, and we are alive: no probe is needed, and none could find us dead.
+		// Another process uses this node's name. A probe is unnecessary: this process is alive.
 		v.alarmRival(v.cfg.Self, from)
 		v.refuse(conn, stream, vote.ReasonNameTaken)
 		return false, false
@@ -23,8 +25,8 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 			continue
 		}
 		if s.candidate {
-			// A third one while two are being told apart. It may well be the only one that lives, so it isn't turned away: it
-			// will dial again.
+			// A third incarnation has arrived while the voter decides between two. The third may
+			// well be the only live incarnation, so it isn't refused: the node will dial again.
 			v.closeConn(conn)
 			return false, false
 		}
@@ -37,20 +39,29 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 		v.say(older.conn, vote.KindProbe).Stream = older.stream
 		return true, true
 	default:
-		v.supersede(older)
-		return false, true
+		// The older incarnation has lost its connection, so it isn't probed. The new incarnation is
+		// probed: its messages may be late messages of a crashed incarnation (seed 106828797,
+		// following).
+		return true, true
 	}
 }
 
-// contested reports whether another life waits for the session's name.
+// contested reports whether another incarnation is a candidate for the session's name.
 func (v *Voter) contested(s *session) bool {
 	return slices.ContainsFunc(v.listed, func(c *session) bool { return c != s && c.candidate && c.id.Node == s.id.Node })
 }
 
-// alive takes the answer to a probe. When the older life of the name lives, the candidate is turned away.
+// alive processes the answer to a probe. If the older incarnation of the name answers, the
+// candidate is refused.
 func (v *Voter) alive(s *session) {
 	if s.candidate {
 		s.answered = true
+		linked := func(o *session) bool {
+			return o != s && o.id.Node == s.id.Node && o.linked && !o.superseded
+		}
+		if !slices.ContainsFunc(v.listed, linked) {
+			v.takeOver(s) // no other connected incarnation is left to wait for
+		}
 		return
 	}
 	for _, c := range v.listed {
@@ -63,8 +74,9 @@ func (v *Voter) alive(s *session) {
 	}
 }
 
-// takeOver makes a candidate its name's session: the older life hasn't answered. The candidate must have: otherwise its words may be
-// those of a life that is dead by now, which came late, and the other may only have been stopped for a moment.
+// takeOver gives a name to its candidate, since the older incarnation hasn't answered the probe.
+// The candidate must have answered: otherwise its messages may be late messages of a crashed
+// incarnation, and the older incarnation may only have been paused for a moment.
 func (v *Voter) takeOver(c *session) {
 	if !c.answered {
 		v.closeConn(c.conn)
@@ -78,41 +90,40 @@ func (v *Voter) takeOver(c *session) {
 	}
 	c.candidate, v.moved = false, true
 	switch {
-	case c.spoke: // what it said after its statement was not taken in, so it states all anew
+	// Messages after the candidate's sync were not processed, so the candidate must resync.
+	case c.spoke:
 		v.unknown(c.conn, c.stream)
 	case c.complete:
-		v.apply(c)
+		v.takeEffect(c)
 	}
 }
 
-// alarmRival tells of two processes with one name, once for each life that is turned away.
+// alarmRival reports a duplicate name to the operator, unless the last report was about the same
+// refused incarnation.
 func (v *Voter) alarmRival(stays, goes vote.SessionID) {
 	if v.rival == goes {
 		return
 	}
 	v.rival = goes
 	v.alarm("two processes call themselves %q: life %x goes on, life %x is refused; give one of them another name",
-		stays.Node, uint64(stays.Life), uint64(goes.Life))
+		stays.Node, uint64(stays.Incarnation), uint64(goes.Incarnation))
 }
 
-// supersede takes a life out of its name. Its votes stand until its deadline, since its holder may still count them; nothing is
-// extended and nothing more is promised to it.
+// supersede takes the name from an incarnation. The votes of the incarnation stand until its
+// session's deadline, since the holder may still count them; the session gets no extensions and no
+// further promises.
 func (v *Voter) supersede(s *session) {
 	v.count.Superseded++
-	s.superseded, v.moved = true, true
+	s.superseded, s.applying, v.moved = true, nil, true
 	if s.linked {
 		v.refuse(s.conn, s.stream, vote.ReasonNameTaken)
 		s.linked = false
 	}
-	for _, e := range s.sorted() {
-		if e.serial == 0 {
-			v.drop(e, true)
-		}
-	}
+	v.leave(&ending{s: s})
 }
 
 func (v *Voter) refuse(conn vote.Conn, stream vote.Stream, why vote.Reason) {
 	v.count.Refused++
 	m := v.say(conn, vote.KindRefused)
-	m.Stream, m.Reason, m.Elected = stream, why, v.elected.Version
+	m.Stream, m.Reason, m.Epoch = stream, why, v.elected.Version
 }

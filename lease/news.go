@@ -7,28 +7,33 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// newsMax is how many events a voter remembers for those who watch. One who comes back later than that has missed some, and is
-// told so. At about 200 bytes each this is under a megabyte.
+// newsMax is how many of the newest events a voter always remembers for watches. When there are
+// twice as many, the older half is forgotten. A watch that comes back later has missed events, and
+// is told of a gap. At about 200 bytes each, the events take at most 1.6 MB.
 const newsMax = 4096
 
-// watchersMax bounds how many watches may wait at a voter, at about 100 bytes each. Those beyond ask again from time to time.
+// watchersMax bounds how many watches may wait at a voter, at about 100 bytes each. Further watches
+// ask again from time to time.
 const watchersMax = 1 << 14
 
-// news is what has happened at a voter of late. It remembers a bounded number of events, whoever reads them or doesn't; nobody who is slow
-// can hold up anyone. Before the first watch comes nothing is remembered.
+// news has the recent events at a voter. The number of remembered events is bounded, whether the
+// events are read or not, so a slow reader can't hold up anything. Before the first watch arrives,
+// no events are remembered.
 type news struct {
 	on       bool
 	seq      uint64 // of the newest event
-	events   []vote.Sight
-	watchers []watcher // who have heard all there is, in order of arrival
+	events   []vote.View
+	watchers watchers // the waiting watches, which have received all their events
+	watched  watched
 }
 
-// watcher is a watch that waits for something to happen.
+// watcher is a watch that waits for an event.
 type watcher struct {
 	conn   vote.Conn
 	nonce  uint64
 	key    vote.Key
 	prefix bool
+	seq    uint64 // of the newest event that the watch has received or doesn't need
 }
 
 func (w *watcher) wants(k vote.Key) bool {
@@ -38,79 +43,151 @@ func (w *watcher) wants(k vote.Key) bool {
 	return k == w.key
 }
 
-// report remembers an event, and answers those who wait for it.
-func (v *Voter) report(what vote.What, e *entry) {
+// report publishes an event of a request to the watches.
+func (v *Voter) report(what vote.State, e *entry) {
 	n := &v.news
 	if !n.on {
 		return
 	}
 	s := v.sight(e)
-	s.What = what
+	s.State, s.Token = what, e.token
+	if what == vote.Holding {
+		s.State = e.granted()
+	}
+	v.publish(&s)
+}
+
+// granted says how a voter knows of a lease: by the voter's own vote, or only from the owner's
+// report. A vote for another permit doesn't count as a vote for the lease.
+func (e *entry) granted() vote.State {
+	if e.serial == 0 || e.has != 0 && e.has != e.slot {
+		return vote.GrantedElsewhere
+	}
+	return vote.Holding
+}
+
+// reportWin reports that a request was granted with a token or a slot other than its vote's at this
+// voter: the owner's report of the win crossed the vote.
+func (v *Voter) reportWin(e *entry, won *vote.Message) {
+	if !v.news.on {
+		return
+	}
+	s := v.sight(e)
+	s.State, s.Token, s.Slot, s.For, e.told = e.granted(), won.Token, e.has, 0, true
+	v.publish(&s)
+}
+
+// publish remembers an event, and answers the watches that wait for the event. If there are many
+// watches, answering them takes several turns of a task, and events published in the meantime are
+// sent along.
+func (v *Voter) publish(s *vote.View) {
+	n := &v.news
 	n.seq++
 	if len(n.events) >= 2*newsMax {
 		n.events = slices.Delete(n.events, 0, newsMax)
 	}
-	n.events = append(n.events, s)
-	n.watchers = slices.DeleteFunc(n.watchers, func(w watcher) bool {
-		if !w.wants(s.Key) {
+	n.events = append(n.events, *s)
+	if who := n.watchers.take(v, s.Key); len(who) > 0 {
+		for _, w := range who {
+			n.watched.note(interest{w.key, w.prefix}, v.now.Slow, v.cfg.MaxTTL)
+		}
+		v.undertake(&telling{who})
+	}
+}
+
+// telling is the task of answering watches.
+type telling struct{ who []*watcher }
+
+func (t *telling) run(v *Voter) (done bool) {
+	for len(t.who) > 0 {
+		if v.tired() {
 			return false
 		}
-		v.tellNews(&w, []vote.Sight{s}, n.seq, false)
-		return true
-	})
+		w := t.who[0]
+		t.who[0], t.who = nil, t.who[1:]
+		v.toil(told)
+		if v.news.watchers.forget(w) {
+			v.catchUp(w)
+		}
+	}
+	return true
 }
 
-func (v *Voter) tellNews(w *watcher, sights []vote.Sight, seq uint64, gap bool) {
+// told is the cost of notifying a watch, in units of [Budget]: a message is built and sent.
+const told = 4
+
+func (v *Voter) tellNews(w *watcher, sights []vote.View, seq uint64, gap bool) {
 	m := v.say(w.conn, vote.KindNews)
-	m.Nonce, m.Life, m.Seq, m.Gap, m.Sights = w.nonce, v.cfg.Self.Life, seq, gap, sights
+	m.Nonce, m.Incarnation, m.Seq, m.Gap, m.Views = w.nonce, v.cfg.Self.Incarnation, seq, gap, sights
 }
 
-// watch answers with what has happened since the point that is named; if nothing has, it waits for that.
+// watch answers with the events since the point named by the message; if there are none, the watch
+// waits for an event.
 //
-// A watch that comes for the first time, from another life, or after more than is remembered, is told of a gap; what there is to
-// see now its owner can ask for.
-func (v *Voter) watch(conn vote.Conn, m *vote.Message) {
+// A watch is told of a gap if it is new, if its point is from another incarnation of the voter, or
+// if the voter no longer remembers all events since its point. The watch's owner can then query the
+// present state.
+func (v *Voter) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 	n := &v.news
+	if old := n.watchers.waiting(conn, m.Nonce); old != nil {
+		if !m.End && old.key == m.Key && old.prefix == m.Prefix && m.Incarnation == v.cfg.Self.Incarnation && m.Seq == old.seq {
+			return // the same watch already waits on this connection
+		}
+		n.watchers.forget(old)
+	}
 	if m.End {
-		n.watchers = slices.DeleteFunc(n.watchers, func(w watcher) bool { return w.conn == conn && w.nonce == m.Nonce })
 		return
 	}
 	n.on = true
-	w := watcher{conn, m.Nonce, m.Key, m.Prefix}
-	first := n.seq - uint64(len(n.events)) // the newest that isn't remembered
-	if m.Life != v.cfg.Self.Life || m.Seq < first || m.Seq > n.seq {
-		v.tellNews(&w, nil, n.seq, true)
+	v.watches(interest{m.Key, m.Prefix}, from)
+	w := &watcher{conn, m.Nonce, m.Key, m.Prefix, m.Seq}
+	if m.Incarnation != v.cfg.Self.Incarnation || m.Seq > n.seq {
+		v.tellNews(w, nil, n.seq, true)
 		return
 	}
-	var found []vote.Sight
+	if v.catchUp(w) {
+		return
+	}
+	w.seq = n.seq
+	if n.watchers.number >= watchersMax {
+		v.tellNews(w, nil, n.seq, false) // the watch asks again later
+		return
+	}
+	n.watchers.add(w)
+}
+
+// catchUp sends a watch the events after the watch's last event, as far as they fit into a message;
+// the rest follows when the watch asks again. catchUp reports whether a message was sent.
+func (v *Voter) catchUp(w *watcher) bool {
+	n := &v.news
+	first := n.seq - uint64(len(n.events)) // the newest event no longer remembered
+	if w.seq < first {
+		v.tellNews(w, nil, n.seq, true)
+		return true
+	}
+	v.toil(int(n.seq-w.seq) / scanned)
+	var found []vote.View
 	bytes := 0
-	for i := m.Seq - first; i < uint64(len(n.events)); i++ {
+	for i := w.seq - first; i < uint64(len(n.events)); i++ {
 		s := &n.events[i]
 		if !w.wants(s.Key) {
 			continue
 		}
-		if len(found) == vote.MaxSights || bytes+len(s.Value) > vote.MaxSightBytes {
-			v.tellNews(&w, found, first+i, false) // the rest when it asks again
-			return
+		if len(found) == vote.MaxViews || bytes+len(s.Value) > vote.MaxViewBytes {
+			v.tellNews(w, found, first+i, false)
+			return true
 		}
 		bytes += len(s.Value)
 		found = append(found, *s)
 	}
 	if len(found) > 0 {
-		v.tellNews(&w, found, n.seq, false)
-		return
+		v.tellNews(w, found, n.seq, false)
 	}
-	if slices.Contains(n.watchers, w) {
-		return // it was asked on this connection before
-	}
-	if len(n.watchers) >= watchersMax {
-		v.tellNews(&w, nil, n.seq, false) // it asks again in a while
-		return
-	}
-	n.watchers = append(n.watchers, w)
+	return len(found) > 0
 }
 
-// reportWait reports that a request waits, if it does. One that only tries doesn't mean to, and at a quiet voter it waits for nobody.
+// reportWait reports that a request waits, if it does. A TryLock isn't meant to wait, and at a
+// quiet voter a request isn't blocked by other requests; neither is reported.
 func (v *Voter) reportWait(e *entry) {
 	if e.serial == 0 && !e.held && !e.try && v.counting() {
 		e.told = true
@@ -118,19 +195,16 @@ func (v *Voter) reportWait(e *entry) {
 	}
 }
 
-// reportEnd reports that a lease is over, or a request that was reported to wait, or what may have been a lease: of a vote that its owner
-// can't speak for any more nobody knows whether it was part of one. A lease of a length of its own that outlives its session isn't over yet.
-func (v *Voter) reportEnd(e *entry, lapsed bool, until vote.Instant) {
+// reportEnd reports the end of a lease, of a request reported as waiting, or of a vote that may
+// have been part of a lease: once the owner can't answer for the vote, no node knows. A lease with
+// a length of its own that outlives its session isn't over yet.
+func (v *Voter) reportEnd(e *entry, lapsed bool) {
 	switch {
 	case !lapsed && (e.held || e.told):
-		v.report(vote.Freed, e)
-	case e.rare().length > 0 && e.serial != 0 && until > v.now.Slow:
+		v.report(vote.Released, e)
+	case e.rare().length > 0 && e.serial != 0 && e.rare().until > v.now.Slow:
+		// exorcise reports the end of the residual vote
 	case lapsed && (e.held || e.told || e.serial != 0):
 		v.report(vote.Ended, e)
 	}
-}
-
-// unlink forgets the watches that came over a connection that is gone.
-func (n *news) unlink(conn vote.Conn) {
-	n.watchers = slices.DeleteFunc(n.watchers, func(w watcher) bool { return w.conn == conn })
 }

@@ -29,18 +29,18 @@ func listen(t *testing.T, lines ...string) *listener {
 // news asks what has happened since the last time, and returns it in words.
 func (l *listener) news() []string {
 	l.t.Helper()
-	m := vote.Message{Kind: vote.KindWatch, Nonce: 1, Prefix: true, Life: 9, Seq: l.seq}
+	m := vote.Message{Kind: vote.KindWatch, Nonce: 1, Prefix: true, Incarnation: 9, Seq: l.seq}
 	if l.seq == 0 {
-		m.Life = 0
+		m.Incarnation = 0
 	}
 	var words []string
-	for _, o := range l.v.Step(l.now, l.conn, vote.SessionID{Node: "w", Life: 1}, &m, nil) {
+	for _, o := range l.v.Step(l.now, l.conn, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil) {
 		l.seq = o.Message.Seq
-		for _, s := range o.Message.Sights {
-			words = append(words, fmt.Sprintf("%d %s%d@%d/%d", s.What, s.Owner.Node, s.Number, s.Token, s.Slot))
+		for _, s := range o.Message.Views {
+			words = append(words, fmt.Sprintf("%d %s%d@%d/%d", s.State, s.Owner.Node, s.Number, s.Token, s.Slot))
 		}
 	}
-	l.v.Step(l.now, l.conn, vote.SessionID{Node: "w", Life: 1}, &vote.Message{Kind: vote.KindWatch, Nonce: 1, Prefix: true, End: true}, nil)
+	l.v.Step(l.now, l.conn, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindWatch, Nonce: 1, Prefix: true, End: true}, nil)
 	if n := l.v.Watchers(); n != 0 {
 		l.t.Errorf("%d watches wait after they have ended", n)
 	}
@@ -58,15 +58,15 @@ func (l *listener) want(words ...string) {
 	}
 }
 
-func word(what vote.What, rest string) string { return fmt.Sprintf("%d %s", what, rest) }
+func word(what vote.State, rest string) string { return fmt.Sprintf("%d %s", what, rest) }
 
 func TestNewsOfALeaseThatWasWonWithoutThisVoterHaveItsTokenAndSlot(t *testing.T) {
 	l := listen(t, "a asks 1:k permits=1 at=10 bid=100", "b asks 1:k permits=1 at=20 bid=100")
 	l.want(word(vote.Waiting, "b1@0/0"))
 	l.all(t, "b confirms 1 serial=0 token=5000 slot=1 won")
-	l.want(word(vote.Holding, "b1@5000/1"))
+	l.want(word(vote.GrantedElsewhere, "b1@5000/1"))
 	l.all(t, "b states 1:k:won=5000 2:j:won=7000")
-	l.want(word(vote.Holding, "b2@7000/0"))
+	l.want(word(vote.GrantedElsewhere, "b2@7000/0"))
 }
 
 func TestNewsOfALeaseWhoseVoteIsForAnotherSlot(t *testing.T) {
@@ -74,7 +74,15 @@ func TestNewsOfALeaseWhoseVoteIsForAnotherSlot(t *testing.T) {
 	slot := l.v.Votes("k")[0].Slot
 	other := slot%3 + 1
 	l.all(t, fmt.Sprintf("a confirms 1 serial=1 token=115 slot=%d won", other))
-	l.want(word(vote.Holding, fmt.Sprintf("a1@115/%d", other)))
+	l.want(word(vote.GrantedElsewhere, fmt.Sprintf("a1@115/%d", other)))
+}
+
+// The owner's word that it has won crosses a vote that the voter gave anew.
+func TestNewsOfALeaseWhoseVoteWasGivenAnew(t *testing.T) {
+	l := listen(t, "a asks 1:k at=10 bid=100", "a confirms 1 serial=7 token=200 won")
+	l.want(word(vote.Holding, "a1@200/0"))
+	l.all(t, "a releases 1")
+	l.want(word(vote.Released, "a1@100/0"))
 }
 
 func TestNewsOfAVoteWhoseOwnerIsGone(t *testing.T) {
@@ -84,7 +92,7 @@ func TestNewsOfAVoteWhoseOwnerIsGone(t *testing.T) {
 
 func TestNewsOfAWaiterThatGivesUp(t *testing.T) {
 	l := listen(t, "a asks 1:k at=10 bid=100", "b asks 1:k at=20 bid=100", "b asks 2:k at=20 bid=100 try", "b releases 1", "b releases 2")
-	l.want(word(vote.Waiting, "b1@0/0"), word(vote.Freed, "b1@0/0"))
+	l.want(word(vote.Waiting, "b1@0/0"), word(vote.Released, "b1@0/0"))
 }
 
 func TestALeaseThatOutlivesItsNodeEndsInTheNewsWhenItIsOver(t *testing.T) {
@@ -98,11 +106,30 @@ func TestALeaseThatOutlivesItsNodeEndsInTheNewsWhenItIsOver(t *testing.T) {
 
 func TestALeaseThatWasGivenBackIsNotShownAsHeld(t *testing.T) {
 	l := listen(t, "a asks 1:k length=900ms minhold=900ms at=10 bid=100", "a confirms 1 serial=1 token=115 won", "a extends 1 serial=1", "a releases 1")
-	l.want(word(vote.Holding, "a1@115/0"), word(vote.Freed, "a1@115/0"))
-	out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Life: 1}, &vote.Message{Kind: vote.KindLook, Nonce: 1, Wish: vote.Wish{Key: "k"}}, nil)
-	if s := out[0].Message.Sights; len(s) != 1 || s[0].What != vote.Resting {
+	l.want(word(vote.Holding, "a1@115/0"), word(vote.Released, "a1@115/0"))
+	out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindLook, Nonce: 1, Spec: vote.Spec{Key: "k"}}, nil)
+	if s := out[0].Message.Views; len(s) != 1 || s[0].State != vote.Delayed {
 		t.Errorf("%+v", s)
 	}
+}
+
+// A requester may ask for a larger token and win with the smaller one meanwhile.
+func TestAVoteThatWasRaisedIsShownWithoutAToken(t *testing.T) {
+	l := listen(t)
+	see := func(what vote.State, token vote.Token) {
+		t.Helper()
+		out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindLook, Nonce: 1, Spec: vote.Spec{Key: "k"}}, nil)
+		if s := out[0].Message.Views; len(s) != 1 || s[0].State != what || s[0].Token != token {
+			t.Errorf("it shows %+v, want %v with token %d", s, what, token)
+		}
+	}
+	l.all(t, "a asks 1:k at=10 bid=100")
+	see(vote.Promised, 100)
+	l.all(t, "a confirms 1 serial=1 token=200")
+	see(vote.Promised, 0)
+	l.all(t, "a confirms 1 serial=1 token=115 won")
+	see(vote.Holding, 115)
+	l.want(word(vote.Holding, "a1@115/0"))
 }
 
 func TestALookAtAPrefixIsInOrderAndBounded(t *testing.T) {
@@ -111,12 +138,17 @@ func TestALookAtAPrefixIsInOrderAndBounded(t *testing.T) {
 		l.all(t, fmt.Sprintf("a asks %d:p/%03d at=10", i+1, i), fmt.Sprintf("b asks %d:q/%03d at=10", i+1, i))
 	}
 	look := func(prefix string) (keys []string, gap bool) {
-		m := vote.Message{Kind: vote.KindLook, Nonce: 1, Prefix: true, Wish: vote.Wish{Key: vote.Key(prefix)}}
-		for i, o := range l.v.Step(l.now, 99, vote.SessionID{Node: "w", Life: 1}, &m, nil) {
-			if len(o.Message.Sights) > vote.MaxSights {
-				t.Fatalf("%d sights in chunk %d", len(o.Message.Sights), i)
+		m := vote.Message{Kind: vote.KindLook, Nonce: 1, Prefix: true, Spec: vote.Spec{Key: vote.Key(prefix)}}
+		out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil)
+		for len(out) == 0 || !out[len(out)-1].Message.End {
+			l.now.Slow = max(l.now.Slow, l.v.Next())
+			out = l.v.Tick(l.now, out)
+		}
+		for i, o := range out {
+			if len(o.Message.Views) > vote.MaxViews {
+				t.Fatalf("%d sights in chunk %d", len(o.Message.Views), i)
 			}
-			for _, s := range o.Message.Sights {
+			for _, s := range o.Message.Views {
 				keys = append(keys, string(s.Key))
 			}
 			gap = o.Message.Gap
@@ -132,7 +164,7 @@ func TestALookAtAPrefixIsInOrderAndBounded(t *testing.T) {
 	}
 	for i := range 5 {
 		k := l.v.keys.m[vote.Key(fmt.Sprintf("p/%03d", i))]
-		l.v.extra(k.votes.all()[0]).value = make([]byte, vote.MaxShownBytes/4)
+		l.v.extra(k.votes.all()[0]).value = make([]byte, vote.MaxQueriedBytes/4)
 	}
 	if keys, gap := look("p/"); len(keys) != 5 || !gap {
 		t.Errorf("%d keys with large values, gap %v", len(keys), gap)
@@ -142,15 +174,15 @@ func TestALookAtAPrefixIsInOrderAndBounded(t *testing.T) {
 func TestAWatchForWhichThereIsNoRoomIsToldToAskAgain(t *testing.T) {
 	l := listen(t)
 	ask := func(nonce uint64) []vote.Outbound {
-		m := vote.Message{Kind: vote.KindWatch, Nonce: nonce, Wish: vote.Wish{Key: "k"}, Life: 9, Seq: l.seq}
-		return l.v.Step(l.now, 99, vote.SessionID{Node: "w", Life: 1}, &m, nil)
+		m := vote.Message{Kind: vote.KindWatch, Nonce: nonce, Spec: vote.Spec{Key: "k"}, Incarnation: 9, Seq: l.seq}
+		return l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil)
 	}
 	for i := range watchersMax {
 		if out := ask(uint64(i + 1)); len(out) != 0 {
 			t.Fatalf("watch %d is answered: %+v", i, out)
 		}
 	}
-	if out := ask(watchersMax + 1); len(out) != 1 || out[0].Message.Gap || len(out[0].Message.Sights) != 0 {
+	if out := ask(watchersMax + 1); len(out) != 1 || out[0].Message.Gap || len(out[0].Message.Views) != 0 {
 		t.Errorf("%+v", out)
 	}
 	l.v.Unlink(l.now, 99, nil)

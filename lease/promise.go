@@ -4,12 +4,12 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// request takes a wish into its key's queue and serves the key.
+// request puts a new request into the queue of its key, and serves the key.
 func (v *Voter) request(s *session, m *vote.Message) {
 	if s.entries.m[m.Number] != nil {
 		return
 	}
-	e, why := v.enter(s, &vote.Entry{Number: m.Number, Wish: m.Wish, Time: m.Time, Bid: m.Bid})
+	e, why := v.enter(s, &vote.Entry{Number: m.Number, Spec: m.Spec, Time: m.Time, Bid: m.Bid})
 	if e == nil {
 		v.turnAway(s, &why)
 		return
@@ -18,7 +18,7 @@ func (v *Voter) request(s *session, m *vote.Message) {
 	v.reportWait(e)
 }
 
-// refusal says why a request wasn't taken in.
+// refusal says why a request was rejected.
 type refusal struct {
 	kind    vote.Kind
 	number  vote.Number
@@ -29,22 +29,26 @@ func (v *Voter) turnAway(s *session, why *refusal) {
 	v.push(s, why.kind, why.number).Permits = why.permits
 }
 
-// enter puts a new entry into its key's queue. If it can't, it returns why.
+// enter puts a new entry into the queue of its key. If the voter rejects the request, enter returns
+// the reason.
 func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
-	if len(s.entries.m) >= MaxRequests || !v.serves(&st.Wish) {
+	if len(s.entries.m) >= MaxRequests || !v.serves(&st.Spec) {
 		return nil, refusal{kind: vote.KindBusy, number: st.Number}
 	}
 	k := v.keys.m[st.Key]
 	if k == nil {
 		k = v.spareKeys.get()
 		k.name = st.Key
-		v.keys.put(st.Key, k)
+		v.keep(k)
 	}
 	token := st.Token
-	if token > saneToken {
-		token = 0 // no lease has that: it wants the key like any other
+	proven := token == 0 || v.takes(s, token, st.Key)
+	if !proven && (v.quiet.over || len(v.ghosts[s.id][st.Number]) > 0) {
+		// As far as the voter knows, no lease has this token: the request waits for the key as any
+		// other request does. A vote of the request that still stands has another token.
+		token = 0
 	}
-	if !k.suits(&st.Wish) && token == 0 {
+	if !k.suits(&st.Spec) && token == 0 {
 		return nil, refusal{vote.KindUnfit, st.Number, k.permits}
 	}
 	e := v.spareEntries.get()
@@ -58,23 +62,23 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 		since:  v.now.Slow,
 		tenure: s.tenure,
 	}
-	v.wishes(e, &st.Wish)
+	v.wishes(e, &st.Spec)
 	e.round = k.roundOf(e)
 	if e.held {
 		e.wonAt = v.now.Slow
 	}
 	if e.round > 0 {
-		s.passed++
+		s.passOver(e)
 	}
 	s.entries.put(e.number, e)
-	s.ledger = s.ledger.Plus(vote.OfRequest(e.number))
-	if e.try {
-		k.tries++
-	}
+	e.at = uint32(len(s.all))
+	s.all = append(s.all, e)
+	s.ledger = s.ledger.Plus(vote.DigestOfRequest(e.number))
+	k.count(e, 1)
 	if !v.adopt(e, st.Yielded) {
 		k.insert(e)
 	}
-	if e.held {
+	if e.held && proven {
 		v.raise(k, e.token)
 		v.report(vote.Holding, e)
 	}
@@ -84,13 +88,16 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	return e, refusal{}
 }
 
-// serves reports whether a wish is one that a voter can serve at all. A length beyond what it may promise isn't cut: its owner would count on the rest.
-func (v *Voter) serves(w *vote.Wish) bool {
+// serves reports whether a voter can serve a request specification at all. A length above the
+// maximum TTL isn't cut: the owner would count on the rest.
+func (v *Voter) serves(w *vote.Spec) bool {
 	return w.Length <= v.cfg.MaxTTL && (w.Mode != vote.Permit || w.Permits > 0 && w.Permits <= vote.MaxPermits)
 }
 
-// settleClash turns away all upgrades of a key but the oldest: each waits for what the others hold, so they would wait for ever. Two beside
-// the same request hold nothing more than that, and follow upon each other.
+// settleClash rejects the upgrades of a key but the oldest: each upgrade waits for the shared
+// leases of the other upgrades, so the upgrades would wait without end. Upgrades of the same shared
+// request as the oldest aren't rejected: they hold no other lease, and get the key one after
+// another.
 func (v *Voter) settleClash(k *key) {
 	lists := [...][]*entry{k.votes.all(), k.queue.all()}
 	var first *entry
@@ -116,16 +123,22 @@ func (v *Voter) settleClash(k *key) {
 	}
 }
 
-// clashes reports whether the entry is an upgrade that waits for what other upgrades may hold.
+// clashes reports whether the entry is an upgrade that waits for leases possibly held by other
+// upgrades.
 func (e *entry) clashes() bool { return e.rare().beside != 0 && !e.held && !e.ghost }
 
-// serve promises a key to those next in line for whom there is room, and asks those who keep the first of the others from it whether they must.
+// serve gives votes for a key to the next requests in the queue for which there is room. For a
+// request without room, serve asks the owners of the blocking votes whether they need the votes.
 func (v *Voter) serve(k *key) {
+	v.freeOfEnded(k)
 	if k.queue.empty() || !v.counting() {
 		return
 	}
 	var spokenFor slots
+	passed := 0
+	defer func() { v.toil(1 + passed/scanned) }()
 	for i := 0; i < len(k.queue.all()); {
+		passed += 1 + len(k.votes.all())
 		e := k.queue.all()[i]
 		if !e.hears(v.now.Slow) {
 			i++
@@ -140,7 +153,9 @@ func (v *Voter) serve(k *key) {
 			if !v.promise(e, slot) {
 				return
 			}
-			if back { // TryLocks before it may have been told of the ghost, and have to ask for the vote now
+			if back {
+				// TryLocks ahead of e may have been told of the residual vote, and must now inquire
+				// about the new vote.
 				k.forgetTaken()
 				i = 0
 			}
@@ -148,14 +163,15 @@ func (v *Voter) serve(k *key) {
 		}
 		v.contend(k, e)
 		if e.want == 0 || !k.bearsAll(e) {
-			return // nobody passes it
+			return // no request overtakes e
 		}
-		spokenFor.add(e.want) // others may have the other slots
+		spokenFor.add(e.want) // later requests may have the other slots
 		i++
 	}
 }
 
-// promise gives a vote of the key to an entry of its queue.
+// promise gives a vote for the key to an entry of the queue, unless the vote would break an
+// invariant, and reports whether the entry has the vote.
 func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	k := e.key
 	if !v.fit(e, slot) {
@@ -165,30 +181,36 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	v.serial++
 	e.serial, e.slot, e.want = v.serial, slot, 0
 	v.votedAt(e, v.now.Slow)
-	e.inquired, e.wanted, e.urged = false, false, false
+	e.inquired, e.asked = false, askedNothing
 	if e.extras != nil || v.grace != 0 {
 		x := v.extra(e)
 		x.until, x.timed, x.grace = 0, 0, v.grace
 	}
 	if !e.held {
-		e.token = v.propose(k, e.bid)
+		e.token, e.raised = v.propose(k, e.bid), false
 	}
 	v.raise(k, e.token)
 	k.votes.add(e)
-	e.s.ledger = e.s.ledger.Plus(vote.OfVote(e.serial))
+	e.s.ledger = e.s.ledger.Plus(vote.DigestOfVote(e.serial))
 	v.count.Promises++
-	if e.s.ready() && !e.s.muted {
-		e.wanted = k.isWanted()
+	if e.s.ready() && !e.s.applying.isSilent() && (k.isWanted() || e.mode == vote.Exclusive && v.isWatched(k.name)) {
+		e.asked = askedWanted
 	}
-	m := v.push(e.s, vote.KindPromise, e.number)
-	m.Serial, m.Slot, m.Token, m.Urge, m.Elected = e.serial, slot, e.token, e.wanted, v.elected.Version
+	v.tellPromise(e)
 	if e.held {
 		v.tellTaken(k)
 	}
 	return true
 }
 
-// fit holds the invariants of a promise.
+// tellPromise notifies an entry's owner of the entry's vote.
+func (v *Voter) tellPromise(e *entry) {
+	m := v.push(e.s, vote.KindPromise, e.number)
+	m.Serial, m.Slot, m.Token, m.Revoke, m.Epoch = e.serial, e.slot, e.token, e.asked == askedWanted, v.elected.Version
+}
+
+// fit checks the invariants of a promise. If the promise would break an invariant, fit records the
+// violation and returns false.
 func (v *Voter) fit(e *entry, slot vote.Slot) bool {
 	k := e.key
 	for _, f := range k.votes.all() {
@@ -202,7 +224,7 @@ func (v *Voter) fit(e *entry, slot vote.Slot) bool {
 		v.violated("key %q is promised while quiet", k.name)
 	case e.s.deadline <= v.now.Slow:
 		v.violated("key %q is promised to session %v, which has ended", k.name, e.s.id)
-	case max(k.highest, v.tokens.floor) >= vote.MaxToken-vote.Run:
+	case max(k.highest, v.tokens.floor) >= vote.MaxToken-vote.BlockSize:
 		v.violated("the tokens of key %q have run out", k.name)
 	default:
 		return true
@@ -210,11 +232,11 @@ func (v *Voter) fit(e *entry, slot vote.Slot) bool {
 	return false
 }
 
-// unvote takes a vote back.
+// unvote takes back the vote of an entry.
 func (v *Voter) unvote(e *entry) {
 	k := e.key
 	if !e.ghost {
-		e.s.ledger = e.s.ledger.Minus(vote.OfVote(e.serial))
+		e.s.ledger = e.s.ledger.Minus(vote.DigestOfVote(e.serial))
 	}
 	k.votes.remove(e)
 	if k.votes.empty() {
@@ -225,21 +247,33 @@ func (v *Voter) unvote(e *entry) {
 	e.voteless()
 }
 
-// confirm takes the token that a ballot has settled on. Won makes the vote a lease's: it moves only by its owner's word.
+// confirm applies the token on which a request's tally has settled. With Won, the vote belongs to a
+// lease, and moves only on a message from its owner.
 func (v *Voter) confirm(s *session, m *vote.Message) {
 	e := s.entries.m[m.Number]
-	if e == nil || m.Token == 0 || m.Token > saneToken {
+	if e == nil || m.Token == 0 {
 		return
 	}
 	k := e.key
+	if !v.takes(s, m.Token, k.name) {
+		if m.Won && !v.quiet.over && e.serial == 0 { // an existing vote keeps its own token
+			k.remove(e)
+			e.has, e.want = useful(m.Slot, e.permits), useful(m.Slot, e.permits)
+			e.holdUnproven(v.now.Slow, m.Token)
+			k.insert(e)
+		}
+		return
+	}
 	if m.Won {
 		e.has = useful(m.Slot, e.permits)
 	}
 	switch {
 	case e.serial != 0 && e.serial == m.Serial:
 	case !m.Won:
-		return // a word about a vote that was given back
-	case e.serial == 0: // it has won without us and wants our vote too, so that its cover doesn't erode
+		return // a late message about a vote that was given back
+	case e.serial == 0:
+		// The request has won without this voter's vote, and wants the vote as well, so that the
+		// lease's validity doesn't erode.
 		k.remove(e)
 		e.dormant, e.token, e.want = false, m.Token, useful(m.Slot, e.permits)
 		if e.extras != nil {
@@ -250,11 +284,15 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		v.raise(k, m.Token)
 		v.attend(k)
 		return
-	default: // the report crossed a promise of ours; if that has another token or slot, the requester will say so when it hears of it
+	default:
+		// The report of the win crossed a promise of this voter. If the promise has another token
+		// or slot, the requester will say so when the promise arrives.
 		if m.Token == e.token && m.Slot == e.slot {
 			v.wins(e)
 			v.tellTaken(k)
 			v.serve(k)
+		} else if !e.held {
+			v.reportWin(e, m)
 		}
 		return
 	}
@@ -270,23 +308,26 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	v.raise(k, t)
 	if changed {
 		v.count.Confirms++
+		e.raised = true
 		v.confirmed(e)
 	}
 	if m.Won && !e.held {
 		v.wins(e)
 		v.tellTaken(k)
-		v.serve(k) // it may have to be told that it is waited for, and who waits for its slot hears that this is a lease's
+		// The holder may have to be told that a request waits, and the owner of a request that
+		// waits for the slot learns that a lease has the slot.
+		v.serve(k)
 		v.passOnUrge(e)
 	}
 }
 
-// confirmed tells an entry's owner which token its vote has now.
+// confirmed reports to an entry's owner the present token of the entry's vote.
 func (v *Voter) confirmed(e *entry) {
 	m := v.push(e.s, vote.KindConfirmed, e.number)
 	m.Serial, m.Token = e.serial, e.token
 }
 
-// wins notes that an entry's owner says that it has won.
+// wins records the report of an entry's owner that the request has won.
 func (v *Voter) wins(e *entry) {
 	if !e.held {
 		e.held, e.wonAt = true, v.now.Slow
@@ -294,12 +335,15 @@ func (v *Voter) wins(e *entry) {
 	}
 }
 
-// tellTaken tells the TryLocks that wait which lease keeps them from the key, and again when that is another one: a newer one, or the newest that is left of
-// several that share the key. Others may have told of that one only, and words about two leases don't add up. (Seed 482979904 of lingering worlds.)
-// It reports whether one was told that stood in line until then.
+// tellTaken tells waiting TryLocks which lease keeps them from the key, and tells them again when
+// the lease is replaced: by a newer lease, or by the newest lease left of several leases that share
+// the key. Other voters may have reported only the newly reported lease, and reports of different
+// leases don't add up. (Found by seed 482979904 with stale delivery.) tellTaken reports whether a
+// TryLock was told for the first time, and so no longer blocks the queue.
 func (v *Voter) tellTaken(k *key) (aside bool) {
+	v.toil(int(k.tries) / weighed)
 	k.eachTry(func(e *entry, t vote.Token) {
-		if was := e.rare().taken; t != 0 && was != t && e.s.ready() && !e.s.muted {
+		if was := e.rare().taken; t != 0 && was != t && e.s.ready() && !e.s.applying.isSilent() {
 			v.extra(e).taken = t
 			v.push(e.s, vote.KindTaken, e.number).Token = t
 			aside = aside || was == 0
@@ -308,7 +352,8 @@ func (v *Voter) tellTaken(k *key) (aside bool) {
 	return aside
 }
 
-// attend serves a key and tells TryLocks what keeps them from it; then whoever stood behind one of those is served, too.
+// attend serves a key and tells TryLocks which leases keep them from the key; then attend serves
+// the requests queued behind a TryLock that was told.
 func (v *Voter) attend(k *key) {
 	v.serve(k)
 	if v.tellTaken(k) {
@@ -316,7 +361,8 @@ func (v *Voter) attend(k *key) {
 	}
 }
 
-// yield takes a vote back from a request that hasn't won, or has won another slot, and queues the request again under its old stamp.
+// yield takes back the vote of a request that hasn't won, or has won another slot, and queues the
+// request again under its old stamp.
 func (v *Voter) yield(s *session, m *vote.Message) {
 	e := s.entries.m[m.Number]
 	if e == nil || e.serial == 0 || e.serial != m.Serial {
@@ -327,10 +373,15 @@ func (v *Voter) yield(s *session, m *vote.Message) {
 	v.attend(e.key)
 }
 
-// requeue puts the owner of a vote back into the queue. One that had its tenure goes behind all who wait, once.
+// requeue takes back the vote of an entry, and puts the entry back into the queue. If other
+// requests wait, a request that has not won within the proposal timeout of its vote is demoted: the
+// request goes behind all requests that wait now, and its next proposal timeout is longer.
 func (v *Voter) requeue(e *entry, want vote.Slot) {
 	k := e.key
 	over := v.now.Slow >= e.term()
+	if e.held {
+		v.lapsed() // the lease goes on, in another slot
+	}
 	v.unvote(e)
 	e.want = useful(want, e.permits)
 	if e.want == 0 {
@@ -339,7 +390,7 @@ func (v *Voter) requeue(e *entry, want vote.Slot) {
 	if over && !e.held && e.want == 0 && k.next(v.now.Slow) != nil {
 		v.count.Tenures++
 		e.round = k.round() + 1
-		e.s.passed++
+		e.s.passOver(e)
 		e.tenure = min(2*e.tenure, e.s.ttl)
 	}
 	k.insert(e)
@@ -348,7 +399,8 @@ func (v *Voter) requeue(e *entry, want vote.Slot) {
 	}
 }
 
-// share turns an exclusive lease into a shared one, on its owner's word, and lets others in beside it.
+// share turns an exclusive lease into a shared lease, at the owner's request, and lets other
+// requests share the key.
 func (v *Voter) share(s *session, m *vote.Message) {
 	if e := s.entries.m[m.Number]; e != nil && e.mode == vote.Exclusive {
 		e.mode = vote.Shared
@@ -360,9 +412,13 @@ func (v *Voter) share(s *session, m *vote.Message) {
 	}
 }
 
-// release ends a request. It can't touch another's vote: it names a request of the session that speaks.
+// release ends a request. A release can't touch the vote of another session: the message names a
+// request of the sender's session.
 func (v *Voter) release(s *session, m *vote.Message) {
 	if e := s.entries.m[m.Number]; e != nil {
+		if x := e.extras; x != nil && m.Lost {
+			x.until = 0 // the lease has ended at its owner, so its length no longer blocks the key
+		}
 		v.bid = m.Bid
 		v.drop(e, m.Lost)
 		v.bid = 0
@@ -370,13 +426,15 @@ func (v *Voter) release(s *session, m *vote.Message) {
 	v.push(s, vote.KindReleased, m.Number)
 }
 
-// drop takes an entry out, with its vote if it has one, and serves the key to the next; the entry is no more. Lapsed says that its owner
-// didn't give it back. Then, or if it was won too short a time ago, the vote may have to stand for a while.
+// drop removes an entry, with its vote if there is one, and serves the key to the next request; the
+// caller must not use the entry afterwards. The parameter lapsed means that the owner didn't give
+// the request back. Then, or if the lease was won too short a time ago (minimum hold), the vote may
+// have to stand for a while.
 func (v *Voter) drop(e *entry, lapsed bool) {
 	k := e.key
 	over := true
 	until := v.stays(e, lapsed)
-	v.reportEnd(e, lapsed, until)
+	v.reportEnd(e, lapsed)
 	switch {
 	case e.serial == 0:
 		k.remove(e)
@@ -389,14 +447,7 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 	if over && e.held && e.mode == vote.Exclusive {
 		k.over = max(k.over, e.token)
 	}
-	if e.try {
-		k.tries--
-	}
-	if e.urges() {
-		k.urging--
-	}
-	e.s.entries.take(e.number)
-	e.s.ledger = e.s.ledger.Minus(vote.OfRequest(e.number))
+	v.depart(e)
 	k.forgetTaken()
 	v.attend(k)
 	if k.idleNow() {

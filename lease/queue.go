@@ -6,19 +6,24 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// key is one lock at this voter. It is kept small for the same reason as entry.
+// key is the state of a lock at this voter. The struct is kept small, for the same reason as entry.
 type key struct {
-	name    vote.Key
-	votes   few           // to whom it is promised, in order of serials. They all bear each other and have different slots
-	queue   few           // who waits, in order
-	highest vote.Token    // the largest token proposed or confirmed here
-	over    vote.Token    // the largest token of an exclusive lease that was given back here
-	spent   *[]vote.Token // of shared leases that are over, while others aren't; see unique. Nil before there are any
-	idleAt  vote.Instant  // when it may be forgotten
-	tries   uint32        // TryLocks among all of them: memory for more than 4 billion there isn't
-	urging  uint32        // how many of them urge the holder
-	permits uint16        // that its users agree on; it means something while there are any
-	listed  bool          // stands in Voter.idle
+	name vote.Key
+	// votes are the votes for the key, in order of serials. All are compatible, and permits have
+	// different slots.
+	votes   few
+	queue   few        // the waiting requests, in order
+	highest vote.Token // the largest token proposed or confirmed here
+	over    vote.Token // the largest token of an exclusive lease that has ended here
+	// spent has the tokens of ended shared leases while other leases go on, nil if there are none;
+	// see unique.
+	spent   *[]vote.Token
+	idleAt  vote.Instant // when the key may be forgotten
+	tries   uint32       // TryLocks in votes and queue; there isn't memory for more than 4 billion
+	urging  uint32       // how many of the requests urge the holder
+	permits uint16       // the users' common number of permits; valid while there are users
+	listed  bool         // the key is in Voter.idle
+	at      uint32       // the key's index in Voter.every
 }
 
 func (k *key) insert(e *entry) {
@@ -40,7 +45,7 @@ func (k *key) remove(e *entry) {
 	}
 }
 
-// next returns the first of the queue that could be given a vote.
+// next returns the first request in the queue that could be given a vote.
 func (k *key) next(now vote.Instant) *entry {
 	for _, e := range k.queue.all() {
 		if e.hears(now) {
@@ -50,12 +55,34 @@ func (k *key) next(now vote.Instant) *entry {
 	return nil
 }
 
-// isWanted reports whether anybody waits who can wait, which a TryLock can't.
+// isWanted reports whether a request other than a TryLock waits.
 func (k *key) isWanted() bool {
-	return slices.ContainsFunc(k.queue.all(), func(e *entry) bool { return !e.try })
+	queue := k.queue.all()
+	if len(queue) == 0 || !queue[0].try {
+		return len(queue) > 0
+	}
+	// After the loop, tries is the number of TryLocks in the queue.
+	tries := k.tries
+	for _, e := range k.votes.all() {
+		if e.try && !e.ghost {
+			tries--
+		}
+	}
+	return len(queue) > int(tries)
 }
 
-// voteOf returns who has the vote of a serial.
+// count adds an entry to the counters of the key's requests (n is 1), or takes an entry out (n is
+// -1).
+func (k *key) count(e *entry, n int32) {
+	if e.try {
+		k.tries += uint32(n)
+	}
+	if n < 0 && e.urges() {
+		k.urging--
+	}
+}
+
+// voteOf returns the entry with the vote of serial s.
 func (k *key) voteOf(s vote.Serial) *entry {
 	for _, e := range k.votes.all() {
 		if e.serial == s {
@@ -65,11 +92,12 @@ func (k *key) voteOf(s vote.Serial) *entry {
 	return nil
 }
 
-// round returns the last round in which anybody waits.
+// round returns the last demotion round of the key's votes and waiting requests.
 func (k *key) round() uint32 {
 	var r uint32
 	if queue := k.queue.all(); len(queue) > 0 {
-		r = queue[len(queue)-1].round // it is sorted by rounds, but for holders and upgrades, who come first
+		// The queue is sorted by rounds, after holders and upgrades.
+		r = queue[len(queue)-1].round
 	}
 	for _, e := range k.votes.all() {
 		r = max(r, e.round)
@@ -77,8 +105,10 @@ func (k *key) round() uint32 {
 	return r
 }
 
-// roundOf returns the round in which a newcomer waits. One whose node reaches a majority waits by its age alone, as it would from its node's next
-// refresh on (see forgive). Others wait with the last of those that are older, so that they pass nobody who has let others pass.
+// roundOf returns the demotion round in which a new request waits. If the request's node reaches a
+// majority, the request waits by age alone, as it would from the node's next refresh on (see
+// forgive). Other new requests join the last round of the older requests, so that they don't
+// overtake a request that was demoted.
 func (k *key) roundOf(newcomer *entry) (r uint32) {
 	if newcomer.s.reaches {
 		return 0
@@ -93,12 +123,15 @@ func (k *key) roundOf(newcomer *entry) (r uint32) {
 	return r
 }
 
-// won returns the largest token among the leases that are known to have won the key and may not be over, and which keep e from it (nil: any);
-// zero when there is none.
+// won returns the largest token among the leases known to have won the key, perhaps not over yet,
+// that keep e from the key (nil: all leases); zero if there is none.
 //
-// There may be several: whose release hasn't come yet, and who has won since without this voter. One whose token is below that of an exclusive lease that
-// was given back here is over, since that one was granted later; only its owner's word that it is over is still on its way. (Where tokens had to begin anew,
-// below those that are remembered, a lease may be taken for over that isn't. Then a TryLock hears of it after its TTL rather than at once.)
+// There may be several such leases: a lease with its release still on the way, and a lease won
+// since then without this voter's vote. A lease with a token of at most k.over counts as over:
+// k.over belongs to an exclusive lease that has ended here and was granted later than all leases
+// with smaller tokens, so only the messages about their end are still on the way. (Where tokens had
+// to start again below remembered tokens, a lease may be considered over although it isn't. A
+// TryLock then learns of the lease after its TTL rather than at once.)
 func (k *key) won(e *entry) (t vote.Token) {
 	slots, all := 0, vote.Token(0) // of permits that keep e from the key only together
 	against := func(f *entry) {
@@ -131,18 +164,18 @@ func (k *key) won(e *entry) (t vote.Token) {
 	return t
 }
 
-// eachTry calls f with every TryLock that waits, and with the token of the newest lease that keeps it from the key; zero when none does. Calls
-// of f change nothing in the queue.
+// eachTry calls f with every waiting TryLock and the token of the newest lease that keeps the
+// TryLock from the key; zero if there is none. f must not change the queue.
 func (k *key) eachTry(f func(e *entry, t vote.Token)) {
 	if k.tries == 0 {
 		return
 	}
-	writer := false // one waits who doesn't share the key
+	writer := false // a request in the queue before e doesn't share the key
 	for _, e := range k.queue.all() {
 		if e.try && !e.held {
 			t := k.won(e)
 			if t == 0 && writer && e.mode == vote.Shared {
-				t = k.won(nil) // it would have to pass the writer, who waits for readers
+				t = k.won(nil) // e would have to overtake the writer, who waits for readers
 			}
 			f(e, t)
 		}
@@ -150,8 +183,9 @@ func (k *key) eachTry(f func(e *entry, t vote.Token)) {
 	}
 }
 
-// forgetTaken lets TryLocks that were told that another has won wait again, once that doesn't keep them from the key any more. One that
-// needs this vote still waits; the others are released by their owners.
+// forgetTaken makes TryLocks wait again that were told of another winner, if no lease keeps them
+// from the key any more. A TryLock that needs this vote still waits; the others are released by
+// their owners.
 func (k *key) forgetTaken() {
 	k.eachTry(func(e *entry, t vote.Token) {
 		if t == 0 && e.extras != nil {
@@ -160,12 +194,12 @@ func (k *key) forgetTaken() {
 	})
 }
 
-// idleNow reports whether nobody wants or holds the key.
+// idleNow reports whether the key has neither votes nor waiting requests.
 func (k *key) idleNow() bool { return k.votes.empty() && k.queue.empty() }
 
-// suits reports whether a request may be taken in beside those that are there: all must agree on the number of permits. The first
-// one sets it.
-func (k *key) suits(w *vote.Wish) bool {
+// suits reports whether a request may join the present requests: all must agree on the number of
+// permits. The first request sets the number.
+func (k *key) suits(w *vote.Spec) bool {
 	if w.Mode != vote.Permit || k.permits == w.Permits {
 		return true
 	}

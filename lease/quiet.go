@@ -1,31 +1,42 @@
 package lease
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// askEvery is how often a restarted voter repeats its question to the others: several times within vote.AskFor, so that one
-// lost question costs little.
-const askEvery = vote.AskFor / 5
+// askEvery is how often a restarted voter repeats its question to the other voters: several times
+// within vote.TokenQueryTimeout, so that a lost question costs little.
+const askEvery = vote.TokenQueryTimeout / 5
 
-// quiet is the state of a voter whose votes don't count yet. First it waits until every promise that an earlier life of it
-// could have made has ended; then it learns how high tokens stand. In that order: a lease's token is confirmed only while the
-// votes of that lease run, so asking earlier could miss it.
+// quiet is the state of a voter's startup quarantine, during which the voter's votes don't count.
+// The voter first waits until every promise that its earlier incarnations could have made has
+// ended, and then learns the highest token from the other voters. The order matters: a lease's
+// token is confirmed only while the votes of the lease are valid, so an earlier question could miss
+// the token.
 type quiet struct {
-	until   vote.Instant // the earlier lives' promises have ended
+	until   vote.Instant // when the promises of earlier incarnations have ended
 	asking  bool
-	asked   vote.Instant // since when
+	asked   vote.Instant // since when the other voters are asked
 	askNext vote.Instant
 	answers []answer
 	over    bool
-	away    vote.Instant // withdrawn until then, since another process bears our name
+	held    held
+	away    vote.Instant // withdrawn until then; see Withdraw
 }
 
-// answer is what another voter knows of tokens.
+// held says whether the voter must not count, regardless of the startup quarantine.
+type held uint8
+
+const (
+	heldNot  held = iota
+	heldBack      // blocked by another configuration; sessions are kept, without promises
+	heldAway      // the voter has counted and gave way; there are no sessions
+)
+
+// answer is another voter's answer to the question for its highest token.
 type answer struct {
 	from     vote.NodeID
 	top      vote.Token
@@ -34,26 +45,35 @@ type answer struct {
 
 // counting reports whether this voter's votes count.
 func (v *Voter) counting() bool {
-	return v.quiet.over && v.elected.member && !v.broken && v.now.Slow >= v.quiet.away
+	return v.quiet.over && v.quiet.held == heldNot && v.elected.member && !v.broken && v.now.Slow >= v.quiet.away
 }
 
-// Quiet returns for how much longer this voter's votes don't count, at least; zero when they count.
+// Quiet returns a lower bound for the time until this voter's votes count; zero when they count.
 func (v *Voter) Quiet() time.Duration {
 	switch {
 	case v.counting():
 		return 0
-	case v.broken, !v.elected.member:
+	case v.broken, !v.elected.member, v.quiet.held != heldNot:
 		return v.cfg.MaxTTL
 	case v.now.Slow < v.quiet.away:
 		return v.quiet.away.Sub(v.now.Slow)
 	case v.now.Slow < v.quiet.until:
 		return v.quiet.until.Sub(v.now.Slow)
 	default:
-		return max(v.quiet.asked.Add(vote.AskFor).Sub(v.now.Slow), time.Millisecond)
+		return max(v.quiet.asked.Add(vote.TokenQueryTimeout).Sub(v.now.Slow), time.Millisecond)
 	}
 }
 
-// Withdraw makes the voter quiet anew, since it has heard that another live process bears its name. What it has promised stands.
+// KnownToCount reports whether this voter's votes count, and the named node, which is connected,
+// has been told so.
+func (v *Voter) KnownToCount(node vote.NodeID) bool {
+	return v.counting() && slices.ContainsFunc(v.listed, func(s *session) bool {
+		return s.id.Node == node && s.ready() && s.toldCounts
+	})
+}
+
+// Withdraw makes the voter quiet for another maximum TTL, since another live process has the same
+// name or the electorate was recovered by an operator. Promises made before stand.
 func (v *Voter) Withdraw(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	v.quiet.away = v.now.Slow.Add(v.cfg.MaxTTL)
@@ -61,9 +81,14 @@ func (v *Voter) Withdraw(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	return v.end()
 }
 
-// Asking reports whether the voter wants the others asked now for the highest token they know, and the number that their answers
-// must carry.
+// Asking reports whether the other voters should now be asked for their highest tokens, and returns
+// the nonce that their answers must carry.
 func (v *Voter) Asking(now vote.Now) (nonce uint64, ask bool) {
+	if tr := &v.trust; tr.phase == trustAsking && now.Slow >= tr.askNext {
+		tr.askNext = now.Slow.Add(askEvery)
+		v.at(tr.askNext)
+		return v.trustNonce(), true
+	}
 	if !v.quiet.asking || now.Slow < v.quiet.askNext {
 		return 0, false
 	}
@@ -72,14 +97,18 @@ func (v *Voter) Asking(now vote.Now) (nonce uint64, ask bool) {
 	return v.nonce(), true
 }
 
-// nonce ties answers to this life's question. A life asks only after its quiet time, so none of its answers is too early.
-func (v *Voter) nonce() uint64 { return uint64(v.cfg.Self.Life) }
+// nonce ties answers to this incarnation's question. An incarnation asks only after its quarantine,
+// so none of the answers is too early.
+func (v *Voter) nonce() uint64 { return uint64(v.cfg.Self.Incarnation) }
 
 // Told takes in another voter's answer.
 func (v *Voter) Told(now vote.Now, from vote.NodeID, m *vote.Message, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	if v.quiet.asking && m.Nonce == v.nonce() && from != v.cfg.Self.Node && v.elected.names(from) {
-		a := answer{from, min(m.Token, saneToken), m.Counting}
+	a := answer{from, m.Token, m.Counting}
+	switch known := from != v.cfg.Self.Node && v.elected.names(from); {
+	case known && v.trust.phase == trustAsking && m.Nonce == v.trustNonce():
+		v.vouch(a)
+	case known && v.quiet.asking && m.Nonce == v.nonce():
 		i := slices.IndexFunc(v.quiet.answers, func(b answer) bool { return b.from == from })
 		if i < 0 {
 			v.quiet.answers = append(v.quiet.answers, a)
@@ -93,24 +122,30 @@ func (v *Voter) Told(now vote.Now, from vote.NodeID, m *vote.Message, out []vote
 
 func (v *Voter) advanceQuiet() {
 	q := &v.quiet
+	if q.held != heldNot {
+		return // the other voters are asked for tokens at the very end; see quiet
+	}
 	if !q.over && v.now.Slow < q.until {
 		v.at(q.until)
 		return
 	}
 	if !q.over && !q.asking && !v.elected.member {
-		// Nothing that an earlier life has voted for can stand under an electorate that this one comes into.
+		// No vote of an earlier incarnation can stand under an electorate that this incarnation
+		// joins.
 		q.over = true
+		v.proveQuiet()
 	}
 	if !q.over && !q.asking {
 		q.asking, q.asked, q.askNext = true, v.now.Slow, v.now.Slow
 	}
 	if q.asking && v.learned() {
 		q.asking, q.over, q.answers = false, true, nil
+		v.proveQuiet()
 		v.wake()
 	}
 	if q.asking {
 		v.at(q.askNext)
-		if end := q.asked.Add(vote.AskFor); end > v.now.Slow {
+		if end := q.asked.Add(vote.TokenQueryTimeout); end > v.now.Slow {
 			v.at(end)
 		}
 	}
@@ -124,39 +159,62 @@ func (v *Voter) advanceQuiet() {
 	}
 }
 
-// learned reports whether enough is known of tokens, and raises the floor to it.
+// learned reports whether the answers suffice to know the highest token, and raises the floor to
+// the highest token.
 //
-// With n voters and majorities of q (of each half of a joint electorate), any majority that an earlier life of this voter was part of has a member among any n-q+1
-// of the others; if those remember, the largest of their answers is above every token that the earlier life helped to grant. Where
-// too few remember (everything has restarted) the wall clock stands in, after a while, but only beside answers of enough
-// others to form a majority with: a voter that is cut off is of no use to anybody and had better wait for the answers.
+// With n voters and majorities of q (of each half of a joint electorate), any majority that
+// included an earlier incarnation of this voter has a member among any n-q+1 of the other voters;
+// if these voters remember, the largest of their answers is at least as large as every token that
+// the earlier incarnation helped to grant. If too few voters remember (all have restarted), the
+// wall clock replaces their memory after a while, but only together with answers from enough other
+// voters to form a majority: an isolated voter is of no use to requesters and had better wait for
+// the answers.
+//
+// An answer more than vote.TokenStep above the tokens vouched for by this voter's clock and by the
+// other answers is ignored: the answering voter is broken, and a voter that took its floor from the
+// answer would use up the tokens of every key. The answer is used only as a last resort, if there
+// is no majority without the broken voter, and only if a clock could show the token.
 func (v *Voter) learned() bool {
-	var top vote.Token
-	for _, a := range v.quiet.answers {
-		top = max(top, a.top)
+	v.trust.vouched = max(v.trust.vouched, v.elected.vouched(v.quiet.answers, v.cfg.Self.Node, v.tokens.top))
+	limit := v.Limit()
+	sane := slices.DeleteFunc(slices.Clone(v.quiet.answers), func(a answer) bool { return a.top > limit })
+	if v.elected.remember(sane) {
+		return v.learn(sane, 0)
 	}
-	if v.elected.remember(v.quiet.answers) {
-		v.raiseFloor(top)
-		return true
-	}
-	if !v.elected.alone(v.cfg.Self.Node) && v.now.Slow < v.quiet.asked.Add(vote.AskFor) || !v.elected.enough(v.quiet.answers, v.cfg.Self.Node) {
+	if !v.elected.alone(v.cfg.Self.Node) && v.now.Slow < v.quiet.asked.Add(vote.TokenQueryTimeout) {
 		return false
 	}
-	v.count.LastResort++
-	v.raiseFloor(max(top, vote.TokenAt(v.now.Wall)))
+	shown := slices.DeleteFunc(slices.Clone(v.quiet.answers), func(a answer) bool { return a.top > max(limit, vote.MaxFrom(vote.LastClock)) })
+	for _, answers := range [...][]answer{sane, shown} {
+		if v.elected.enough(answers, v.cfg.Self.Node) {
+			v.count.LastResort++
+			return v.learn(answers, vote.TokenAt(v.now.Wall))
+		}
+	}
+	return false
+}
+
+// learn raises the floor to least and to the largest of the answers in from, and alerts the
+// operator to refused answers.
+func (v *Voter) learn(from []answer, least vote.Token) bool {
+	top := least
+	for _, a := range from {
+		top = max(top, a.top)
+	}
+	v.raiseFloor(top)
+	v.trust.mark, v.trust.markAt = v.tokens.top, v.now.Slow
+	for _, a := range v.quiet.answers {
+		if !v.trusted(a.top) {
+			v.count.Distrusted++
+			v.alarmOf(culprit{a.from, a.top, "as the highest that it knows of"})
+		}
+	}
 	return true
 }
 
-// wake serves every key that waits, now that votes count.
+// wake schedules the keys of all waiting requests, now that votes count.
 func (v *Voter) wake() {
-	var waiting []*key
-	for _, k := range v.keys.m {
-		if !k.queue.empty() {
-			waiting = append(waiting, k)
-		}
-	}
-	slices.SortFunc(waiting, func(a, b *key) int { return cmp.Compare(a.name, b.name) })
-	for _, k := range waiting {
-		v.serve(k)
+	for _, s := range v.listed {
+		v.undertake(&attending{s, len(s.all)})
 	}
 }

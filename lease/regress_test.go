@@ -33,9 +33,9 @@ func TestALateStatementEndsNoLeaseThatOutlivesItsSession(t *testing.T) {
 	c.streams["a"] = 3
 	c.all(t, "a opens ttl=200ms", "a asks 1:k at=10 length=900ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
 	c.all(t, "b asks 1:k at=20", "a breaks", "pass 300ms", "b refreshes received=1")
-	conn, from := vote.Conn(20), vote.SessionID{Node: "a", Life: 1}
+	conn, from := vote.Conn(20), vote.SessionID{Node: "a", Incarnation: 1}
 	c.buf.Reset()
-	for _, m := range []vote.Message{{Kind: vote.KindOpen, Stream: 2, TTL: ttlMin}, {Kind: vote.KindStatement, Stream: 2, End: true}} {
+	for _, m := range []vote.Message{{Kind: vote.KindOpen, Stream: 2, TTL: ttlMin}, {Kind: vote.KindSync, Stream: 2, End: true}} {
 		c.hear(c.v.Step(c.now, conn, from, &m, nil))
 	}
 	if strings.Contains(c.buf.String(), "b: promise") {

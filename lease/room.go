@@ -6,16 +6,18 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// What a voter keeps for a key must cost little while the key is used and nothing afterwards, and keys that come and go must leave no work to the
-// garbage collector. Nothing here changes what a voter says.
+// The memory for a key must be small while the key is used and zero afterwards, and keys that come
+// and go must leave no work to the garbage collector. Nothing in this file changes the messages of
+// a voter.
 
-// roomy is above how many elements something that holds few of them is made anew. Below that the room isn't worth it.
+// roomy is the capacity above which a nearly empty container is reallocated. Smaller containers
+// aren't worth the work.
 const roomy = 1024
 
-// table is a map that gives back the room that a crowd has taken: Go's maps never shrink.
+// table is a map that returns memory after a peak: Go's maps never shrink.
 type table[K comparable, V any] struct {
 	m    map[K]V
-	most int // elements since it was made
+	most int // the largest size of m
 }
 
 func (t *table[K, V]) put(k K, v V) {
@@ -26,7 +28,8 @@ func (t *table[K, V]) put(k K, v V) {
 	t.most = max(t.most, len(t.m))
 }
 
-// take removes an element. When one in sixteen is left it moves those, which takes a small part of the time that it took to remove the others.
+// take removes an element. When only a sixteenth of the elements is left, take moves the rest to a
+// new map, in a small part of the time spent on removing the others.
 func (t *table[K, V]) take(k K) {
 	delete(t.m, k)
 	if t.most <= roomy || len(t.m) > t.most/16 {
@@ -39,13 +42,14 @@ func (t *table[K, V]) take(k K) {
 	t.m, t.most = left, len(left)
 }
 
-// few is a list of entries that mostly has one at most, and then needs no memory of its own.
+// few is a list of entries. The usual list has at most a single entry, and then needs no memory of
+// its own.
 type few struct {
 	one  [1]*entry
-	more *[]*entry // all of them, once there were several at a time
+	more *[]*entry // all entries, once there were several at a time
 }
 
-// all returns the entries, in order. It is valid until the list changes.
+// all returns the entries, in order. The slice is valid until the list changes.
 func (l *few) all() []*entry {
 	switch {
 	case l.more != nil:
@@ -85,7 +89,24 @@ func (l *few) delete(i int) {
 	*l.more = left
 }
 
-// remove takes out an entry, if it is there.
+// cut truncates the list to the first n places, after the caller has moved the remaining entries
+// there.
+func (l *few) cut(n int) {
+	if l.more == nil {
+		if n == 0 {
+			l.one[0] = nil
+		}
+		return
+	}
+	left := (*l.more)[:n]
+	clear((*l.more)[n:])
+	if c := cap(left); c > roomy && n <= c/4 {
+		left = append(make([]*entry, 0, max(2*n, 4)), left...)
+	}
+	*l.more = left
+}
+
+// remove removes an entry, if present.
 func (l *few) remove(e *entry) {
 	if i := slices.Index(l.all(), e); i >= 0 {
 		l.delete(i)
@@ -98,10 +119,10 @@ func (l *few) replace(e, by *entry) {
 	all[slices.Index(all, e)] = by
 }
 
-// rests is a list of keys that rest, which grows at its end and is taken from its beginning.
+// rests is a first-in, first-out queue of unused keys.
 type rests struct {
 	all  []resting
-	gone int // of all, from its beginning
+	gone int // how many elements at the start of all are taken
 }
 
 func (l *rests) len() int { return len(l.all) - l.gone }
@@ -130,10 +151,11 @@ func (l *rests) take() resting {
 	return r
 }
 
-// spareMax is how many structs of a kind are kept for those that come next: what comes and goes in a steady flow, and about 100 KB.
+// maxHedgeDelay is how many free structs of a type are kept for reuse: enough for a steady flow, and
+// about 100 KB.
 const spareMax = 512
 
-// spare keeps structs that nothing refers to any more for those that come next. They are handed out as good as new.
+// spare keeps unreferenced structs for reuse. Each struct is zeroed before reuse.
 type spare[T any] struct{ free []*T }
 
 func (p *spare[T]) get() *T {
@@ -155,7 +177,8 @@ func (p *spare[T]) put(x *T) {
 	}
 }
 
-// recentMax is for how many connections a voter remembers whose session speaks over them. Finding it otherwise takes hashing a name.
+// recentMax is how many connections a voter caches with their sessions. Finding a session without
+// the cache requires hashing a name.
 const recentMax = 16
 
 // session returns a session; nil if there is none.
@@ -169,7 +192,7 @@ func (v *Voter) session(conn vote.Conn, id vote.SessionID) *session {
 	return s
 }
 
-// forget takes a session out of those that are remembered.
+// forget removes a session from the cache.
 func (v *Voter) forget(s *session) {
 	for i := range v.recent {
 		if v.recent[i] == s {

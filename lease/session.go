@@ -8,65 +8,92 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// session is one life of one node at this voter. Time lives here and nowhere else: every vote and every place in a queue
-// lasts as long as its session.
+// session is an incarnation of a node at this voter. Deadlines are kept per session: every vote and
+// every place in a queue lasts as long as its session, except for votes with an end of their own
+// (extras.until).
 type session struct {
 	id       vote.SessionID
 	gen      vote.Generation
 	ttl      time.Duration
-	deadline vote.Instant // of the slow clock; rounded up by measuring from when the refresh arrived
+	deadline vote.Instant // on the slow clock; rounded up: counts from the refresh's arrival
 	tenure   time.Duration
-	reaches  bool // its node says that it reaches a majority
-	passed   int  // how many requests were put into a later round since they were last forgiven
+	reaches  bool                     // the node reports that it reaches a majority
+	passed   map[vote.Number]struct{} // requests demoted to a later round since the last reset
 	entries  table[vote.Number, *entry]
-	ledger   vote.Ledger
+	all      []*entry // the entries, each at its index entry.at, to be processed in pieces
+	ledger   vote.Digest
+	doubted  vote.Token // the smallest refused token of a lease that the node reports; zero if none
 
-	// The current stream. What is sent while stating or muted would be void or said twice: the answer says it all.
+	// The current stream. Messages sent while stating, or before the end of the answer, would be
+	// void or sent twice: the answer contains everything.
 	conn       vote.Conn
 	stream     vote.Stream
 	linked     bool
-	stating    bool // the statement isn't complete or hasn't taken effect
-	muted      bool // the answer is being made
+	stating    bool // the sync isn't complete or hasn't taken effect
 	stated     []vote.Entry
-	complete   bool         // the statement's end mark has come
-	statedSent vote.Instant // echo
+	applying   *applying    // the task that applies the sync; nil if there is none
+	complete   bool         // the end mark of the sync has arrived
+	statedSent vote.Instant // Sent of the open message, to be echoed
+	toldCounts bool         // the node was last told that this voter's votes count
+	extends    bool         // the answer extends the session
 
 	processed, pushed, received uint64
-	mark                        uint64       // pushes up to this one should be acknowledged soon
-	markAt                      vote.Instant // since when
+	// mark is the push to be acknowledged soon, with all pushes before; zero if there is none.
+	mark   uint64
+	markAt vote.Instant // since when mark is set
 
-	candidate  bool         // another life of the name is being probed; this one waits
-	answered   bool         // the candidate has answered a probe, too
-	spoke      bool         // the candidate has said more than its statement
-	probeUntil vote.Instant // when the other is taken for dead
-	superseded bool         // another life of the name has taken over: its votes stand to its deadline, nothing is extended
+	candidate  bool         // waits while another incarnation of the name is being probed
+	answered   bool         // the candidate itself has answered a probe
+	spoke      bool         // the node has sent more than its sync while the session had to wait
+	probeUntil vote.Instant // when the other incarnation is presumed dead
+	// superseded : another incarnation has taken over the name. The votes stand until the deadline,
+	// and nothing is extended.
+	superseded bool
+
+	hearing hearing
+
+	over bool // the session has ended; see ending
+	// awaitsEnd : the sync waits for the cleanup after an earlier session of the same incarnation.
+	awaitsEnd bool
 }
 
-// ready reports whether a push would reach the session's requester on the current stream.
-func (s *session) ready() bool { return s.linked && !s.stating && !s.superseded }
+// ready reports whether a push would reach the session's requester on the current stream. A
+// superseded session isn't linked, and never is again.
+func (s *session) ready() bool { return s.linked && !s.stating }
 
-// probeFor is how long the older life of a name may take to answer a probe: many round trips, and a quarter of its session, so
-// that the newer one's statement is answered before it gives up waiting.
+// probeFor returns how long the older incarnation of a name may take to answer a probe: many round
+// trips, and at most a quarter of the TTL, so that the newer incarnation's sync is answered before
+// the newer incarnation gives up.
 func probeFor(ttl time.Duration) time.Duration { return min(ttl/4, time.Second) }
 
-// unanswered is how long pushes may go unacknowledged before the stream is closed: a one-way cut must not pin keys.
+// unanswered returns how long pushes may go unacknowledged before the connection is closed: a
+// one-way cut must not pin keys.
 func unanswered(ttl time.Duration) time.Duration { return ttl / 2 }
 
-// open begins a stream of a session, and the session if there is none.
+// open begins a stream of a session, and creates the session if there is none.
 func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if m.TTL < vote.MinTTL || m.TTL > v.cfg.MaxTTL {
 		v.refuse(conn, m.Stream, vote.ReasonTTL)
 		return
 	}
 	s := v.sessions[from]
+	extends := true // a new session is extended by its first answer
+	if s != nil && !s.superseded && m.Stream > s.stream {
+		if extends = v.heed(s, m, true); s.deadline <= v.now.Slow {
+			v.expire(s)
+			s, extends = nil, true
+		}
+	}
 	switch {
 	case s == nil:
 		if len(v.listed) >= MaxSessions {
 			v.closeConn(conn)
 			return
 		}
-		if m.Stream <= v.ghosts.stream(from) {
-			return // a word of an earlier stream, of a session that has ended; what it doesn't list may be what was promised since
+		if m.Stream <= v.newestStream(from) {
+			// The message is from an earlier stream of a session that has ended. Requests missing
+			// in its sync may have been promised since.
+			return
 		}
 		candidate, ok := v.admit(conn, from, m.Stream)
 		if !ok {
@@ -85,7 +112,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 		v.refuse(conn, m.Stream, vote.ReasonNameTaken)
 		return
 	case m.Stream <= s.stream:
-		return // a word of an earlier stream
+		return // a message of an earlier stream
 	case s.linked && s.conn != conn:
 		v.closeConn(s.conn)
 	}
@@ -93,9 +120,10 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	s.setTenure(m.RTT)
 	s.reaches = m.RTT > 0
 	s.answered = s.answered && s.conn == conn
-	s.spoke = false
+	s.spoke, s.awaitsEnd, s.applying = false, false, nil
 	s.conn, s.stream, s.linked = conn, m.Stream, true
 	s.stating, s.complete, s.stated, s.statedSent = true, false, nil, m.Sent
+	s.extends, s.hearing.deaf = extends, m.Void
 	s.processed, s.pushed, s.received, s.mark = 0, 0, 0, 0
 	v.moved = true
 	if s.candidate || v.contested(s) {
@@ -103,6 +131,16 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 		v.say(conn, vote.KindProbe).Stream = s.stream
 	}
 	v.at(s.deadline)
+}
+
+// newestStream returns the newest stream of an incarnation that has left something behind after its
+// session ended; zero if nothing is left.
+func (v *Voter) newestStream(id vote.SessionID) vote.Stream {
+	newest := v.ghosts.stream(id)
+	if s := v.endingOf(id); s != nil {
+		newest = max(newest, s.stream)
+	}
+	return newest
 }
 
 func (s *session) setTenure(rtt time.Duration) {
@@ -113,22 +151,28 @@ func (s *session) setTenure(rtt time.Duration) {
 	}
 }
 
-// RTTGuess is the share of its TTL that a session's first tenure lasts while its requester doesn't know its round trip yet.
+// RTTGuess sets a session's first proposal timeout while the requester doesn't know its round-trip
+// time yet: TTL/RTTGuess, at least MinTenure.
 const RTTGuess = 8
 
-// refresh extends the session and acknowledges. Its cost doesn't depend on how much the session holds.
+// refresh extends the session and acknowledges the refresh. The cost doesn't depend on the number
+// of requests in the session.
 func (v *Voter) refresh(s *session, m *vote.Message) {
-	if s.stating || v.broken {
+	if s.stating || s.applying.isUnder() || v.broken {
 		return
 	}
 	if m.Received > s.pushed {
-		v.unknown(s.conn, s.stream) // it counts what we never said
+		v.unknown(s.conn, s.stream) // the node acknowledges messages that were never sent
 		return
 	}
 	if s.due() <= v.sessionsDue {
 		v.moved = true
 	}
-	s.deadline = max(s.deadline, v.now.Slow.Add(s.ttl))
+	extends := v.heed(s, m, m.Void)
+	if extends {
+		v.extendBy(s, m)
+	}
+	v.hearsUs(s)
 	s.setTenure(m.RTT)
 	if s.reaches = m.RTT > 0; s.reaches {
 		v.forgive(s)
@@ -139,15 +183,18 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 		v.expectReceipt(s)
 	}
 	a := v.say(s.conn, vote.KindAck)
-	a.Stream, a.Sent, a.Life, a.Generation = s.stream, m.Sent, v.cfg.Self.Life, s.gen
+	a.Stream, a.Sent, a.Incarnation, a.Generation = s.stream, m.Sent, v.cfg.Self.Incarnation, s.gen
 	a.Processed, a.Pushed, a.Count, a.Hash = s.processed, s.pushed, s.ledger.Count, s.ledger.Hash
-	a.Quiet, a.Wall, a.Clock, a.Elected = v.Quiet(), v.now.Wall, v.now.Slow, v.elected.Version
+	a.Quiet, a.Wall, a.Clock, a.Epoch = v.Quiet(), v.now.Wall, v.now.Slow, v.elected.Version
+	s.toldCounts = a.Quiet == 0
+	a.Void = !extends
 }
 
-// push sends an ordered message about a request to the session's requester, and returns it as say does. Where it can't be heard it isn't sent:
-// the answer to the next statement says what stands then.
+// push sends an ordered message about a request to the session's requester, and returns the message
+// as say does. A message that can't be received isn't sent: the answer to the next sync reports the
+// state.
 func (v *Voter) push(s *session, kind vote.Kind, n vote.Number) *vote.Message {
-	if !s.ready() || s.muted {
+	if !s.ready() || s.applying.isSilent() {
 		v.unsaid = vote.Message{}
 		return &v.unsaid
 	}
@@ -158,7 +205,7 @@ func (v *Voter) push(s *session, kind vote.Kind, n vote.Number) *vote.Message {
 	return m
 }
 
-// expectReceipt notes that what was pushed so far should be acknowledged in time.
+// expectReceipt starts the timeout for the acknowledgement of the messages pushed so far.
 func (v *Voter) expectReceipt(s *session) {
 	if s.mark == 0 && s.pushed > s.received {
 		s.mark, s.markAt = s.pushed, v.now.Slow
@@ -169,13 +216,13 @@ func (v *Voter) expectReceipt(s *session) {
 }
 
 func (v *Voter) unlink(s *session) {
-	s.linked, v.moved = false, true
+	s.linked, s.applying, v.moved = false, nil, true
 	if s.candidate {
 		v.remove(s)
 	}
 }
 
-// due returns when there is something to do about the session, if it says nothing until then.
+// due returns when the session next needs attention, if no message arrives before.
 func (s *session) due() vote.Instant {
 	due := s.deadline
 	if s.candidate {
@@ -187,9 +234,10 @@ func (s *session) due() vote.Instant {
 	return due
 }
 
-// advanceSessions ends what is past its time. Other timers fire all the time, at each key that is forgotten for one, so it looks at all sessions only
-// if it doesn't know when the first of them is due: sessionsDue says so, unless moved says that one was put off since. Without moved it would
-// wake up for nothing.
+// advanceSessions ends sessions after their deadlines. Other timers fire all the time, for example
+// for each forgotten key, so advanceSessions scans the sessions only at sessionsDue, when the first
+// session is due, or if moved is set: a session may now be due later, and at the old sessionsDue
+// the voter would wake up for nothing.
 func (v *Voter) advanceSessions() {
 	if v.moved || v.now.Slow >= v.sessionsDue {
 		v.moved, v.sessionsDue = false, vote.Never
@@ -204,16 +252,21 @@ func (v *Voter) advanceSessions() {
 	v.at(v.sessionsDue)
 }
 
+// expire ends a session after its deadline.
+func (v *Voter) expire(s *session) {
+	v.count.Expired++
+	v.remove(s)
+}
+
 func (v *Voter) endSessions() {
 	now := v.now.Slow
 	for _, s := range slices.Clone(v.listed) {
 		switch {
 		case v.sessions[s.id] != s:
-			continue // removed meanwhile
+			continue // the session was removed in the meantime
 		case now >= s.deadline:
-			v.count.Expired++
-			conn, stream, linked := s.conn, s.stream, s.linked && !s.superseded
-			v.remove(s)
+			conn, stream, linked := s.conn, s.stream, s.linked
+			v.expire(s)
 			if linked {
 				v.unknown(conn, stream)
 			}
@@ -228,22 +281,17 @@ func (v *Voter) endSessions() {
 	}
 }
 
-// remove ends a session with all that it has: its votes are free and its places in queues are gone.
-func (v *Voter) remove(s *session) {
-	delete(v.sessions, s.id)
-	v.forget(s)
-	v.listed = slices.DeleteFunc(v.listed, func(t *session) bool { return t == s })
-	s.linked, v.moved = false, true
-	for _, e := range s.sorted() {
-		v.drop(e, true)
+// sorted returns the session's entries for which wanted is true (nil: all entries), in order of
+// their numbers.
+func (s *session) sorted(wanted func(*entry) bool) []*entry {
+	var all []*entry
+	if wanted == nil {
+		all = make([]*entry, 0, len(s.all))
 	}
-}
-
-// sorted returns the session's entries in order of their numbers, so that nothing depends on the order of a map.
-func (s *session) sorted() []*entry {
-	all := make([]*entry, 0, len(s.entries.m))
-	for _, e := range s.entries.m {
-		all = append(all, e)
+	for _, e := range s.all {
+		if e != nil && (wanted == nil || wanted(e)) {
+			all = append(all, e)
+		}
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.number, b.number) })
 	return all

@@ -17,7 +17,7 @@ func (s *slots) add(i vote.Slot) {
 
 func (s *slots) has(i vote.Slot) bool { return s[i/64]>>(i%64)&1 != 0 }
 
-// useful returns the slot that a request wants, if its key has such a one; zero for any.
+// useful returns the slot wanted by a request if the key has such a slot; zero for any slot.
 func useful(want vote.Slot, permits uint16) vote.Slot {
 	if want > vote.Slot(permits) {
 		return 0
@@ -25,12 +25,14 @@ func useful(want vote.Slot, permits uint16) vote.Slot {
 	return want
 }
 
-// bearsAll reports whether e may have a vote beside all that stand, slots aside. Whoever passed one that may not would be asked for the vote at once.
+// bearsAll reports whether e is compatible with all present votes, slots aside. A request that
+// overtook an incompatible e would be asked for its vote at once.
 func (k *key) bearsAll(e *entry) bool {
 	return !slices.ContainsFunc(k.votes.all(), func(f *entry) bool { return !e.bears(f) })
 }
 
-// room reports whether a vote could be promised to e beside those that stand, and in which slot. Slots that are spoken for stay free.
+// room reports whether a vote could be promised to e beside the present votes, and in which slot.
+// Slots in spokenFor stay free.
 func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 	if !k.bearsAll(e) {
 		return 0, false
@@ -47,17 +49,22 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 		case f == nil && !spokenFor.has(e.want):
 			return e.want, true
 		case f != nil && e.awaits(f):
-			return 0, false // it may have to give way
+			return 0, false // f may have to give way
 		}
-		// A lease has that slot, so it is of no use: any other will do, and tells e's owner.
+		// A lease has the wanted slot, so the slot is of no use to e: any other slot will do, and
+		// tells e's owner.
 	}
 	n := vote.Slot(e.permits)
 	first := vote.Slot(vote.Scatter(e.s.id, e.number) % uint64(n))
 	if e.want != 0 {
-		first = e.want % n // the ones after it: with the first of its own it would be given the same one again, whatever it asks for, and never hear of others that are free
+		// Try the slots after the wanted slot. Starting with the first slot of e's own order, the
+		// voter would give e the same slot again whatever e asks for, and e would never learn of
+		// other free slots.
+		first = e.want % n
 	}
 	for i := range n {
-		// All voters try a request's slots in the same order, so that they give it the same one where they can.
+		// All voters try a request's slots in the same order, so that the request gets the same
+		// slot from all voters where possible.
 		if slot := 1 + (first+i)%n; !used.has(slot) {
 			return slot, true
 		}
@@ -65,13 +72,15 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 	return 0, false
 }
 
-// awaits reports whether e, which wants the slot that f has here, waits for that. It does where f hasn't won; and where both have, and f has won another slot, so that its vote
-// is of no use to it: its owner asks for the other at each refresh. If e took one that it has no use for meanwhile, f might wait for that one, and they would never change places.
+// awaits reports whether e, which wants the slot that f has here, is blocked by f. e is blocked if
+// f hasn't won. e is also blocked if both have won, and f has won another slot: then this vote is
+// of no use to f, and f's owner asks for the right slot at each refresh. If e took a useless slot
+// in the meantime, f might wait for the slot taken by e, and the two would never change places.
 func (e *entry) awaits(f *entry) bool {
 	return !f.held || e.held && !f.ghost && f.has != 0 && f.has != f.slot
 }
 
-// inSlot returns who has the vote of a slot.
+// inSlot returns the entry with the vote for a slot; nil if there is none.
 func (k *key) inSlot(s vote.Slot) *entry {
 	for _, e := range k.votes.all() {
 		if e.slot == s {
@@ -81,10 +90,11 @@ func (k *key) inSlot(s vote.Slot) *entry {
 	return nil
 }
 
-// contend asks those whose votes keep w from the key whether they must have them.
+// contend asks the owners of the votes that keep w from the key whether they need the votes.
 func (v *Voter) contend(k *key, w *entry) {
 	if w.mode == vote.Permit && w.want != 0 {
-		if f := k.inSlot(w.want); f != nil && w.bears(f) && w.awaits(f) { // if a lease has it, any other will do
+		// If a lease has the wanted slot, any other slot will do.
+		if f := k.inSlot(w.want); f != nil && w.bears(f) && w.awaits(f) {
 			if !f.held {
 				v.press(f, w)
 			}
@@ -94,26 +104,30 @@ func (v *Voter) contend(k *key, w *entry) {
 	var youngest *entry
 	for _, f := range k.votes.all() {
 		switch {
-		case w.upgrades(f): // it takes the place of that one
+		case w.upgrades(f): // w replaces f
 		case !w.bears(f) || f.held:
 			v.press(f, w)
-		case !f.s.ready(): // it can't be asked, nor does it answer: others aren't to wait for its session's end
+		// f's owner can't be asked and won't answer: ask for another vote, rather than wait for the
+		// end of f's session
+		case !f.s.ready():
 		case f.inquired:
-			return // a slot comes free, or will be known not to
+			return // the answer frees a slot, or shows that f has won
 		case youngest == nil || youngest.precedes(f):
 			youngest = f
 		}
 	}
 	for _, f := range k.votes.all() {
-		// Of the slots that haven't been won one is enough. But each may be pinned by a request that reaches a minority only.
+		// A single slot of those not won yet is enough. But each slot may be pinned by a request
+		// that reaches only a minority.
 		if w.bears(f) && !w.upgrades(f) && !f.held && (f == youngest || v.now.Slow >= f.term()) {
 			v.press(f, w)
 		}
 	}
 }
 
-// press asks the owner of a tentative vote whether it has won, when w is older or its tenure is over. (Inquire and yield: Maekawa 1985, as
-// mended by Sanders 1987.) A holder is told that it is waited for.
+// press asks the owner of a tentative vote whether the request has won, if w precedes f or the
+// vote's proposal timeout is over. (Inquire and yield: Maekawa 1985, as mended by Sanders 1987.) A
+// holder is told that a request waits.
 func (v *Voter) press(f, w *entry) {
 	if f.ghost {
 		return
@@ -129,24 +143,25 @@ func (v *Voter) press(f, w *entry) {
 		v.remind(f, end)
 		return
 	}
-	if !f.s.ready() || f.s.muted {
-		return // it is asked after its next statement
+	if !f.s.ready() || f.s.applying.isSilent() {
+		return // f's owner is asked after its next sync
 	}
 	f.inquired = true
 	v.count.Inquiries++
 	v.push(f.s, vote.KindInquire, f.number).Serial = f.serial
 }
 
-// tellWanted tells a holder that somebody waits, once; and once that it is asked to give the key back.
+// tellWanted tells a holder, once, that another request waits; and once, that the holder is asked
+// to give the key back.
 func (v *Voter) tellWanted(f, w *entry) {
-	urge := w.urges() && !f.urged
-	if w.try || f.wanted && !urge || f.mode == vote.Permit && !urge || !f.s.ready() || f.s.muted {
+	urge := w.urges() && f.asked < askedUrged
+	if w.try || f.asked >= askedWanted && !urge || f.mode == vote.Permit && !urge || !f.s.ready() || f.s.applying.isSilent() {
 		return
 	}
-	f.wanted = true
+	f.asked = max(f.asked, askedWanted)
 	m := v.push(f.s, vote.KindWanted, f.number)
 	m.Who = w.s.id.Node
 	if urge {
-		f.urged, m.Urge, m.Text = true, true, w.extras.why
+		f.asked, m.Revoke, m.Text = askedUrged, true, w.extras.why
 	}
 }

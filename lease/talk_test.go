@@ -124,7 +124,7 @@ func (c *talk) do(t *testing.T, w []string) {
 		for i := range n {
 			voters = append(voters, vote.NodeID(fmt.Sprintf("v%d", i)))
 		}
-		c.v = New(Config{Self: vote.SessionID{Node: "v0", Life: 9}, Electorate: fixed(voters), MaxTTL: time.Second}, c.now)
+		c.v = New(Config{Self: vote.SessionID{Node: "v0", Incarnation: 9}, Electorate: fixed(voters), MaxTTL: time.Second}, c.now)
 		if w[0] == "awake" {
 			c.pass(time.Second)
 			for _, v := range voters[1:] {
@@ -198,7 +198,7 @@ func (c *talk) hear(out []vote.Outbound) {
 		show(m.Quiet != 0, "quiet=%v", m.Quiet)
 		show(m.Generation != 0, "generation=%d", m.Generation)
 		show(m.Reason != 0, "%q", m.Reason)
-		show(m.Urge, "urge")
+		show(m.Revoke, "urge")
 		show(m.Who != "", "who=%s", m.Who)
 		show(m.Text != "", "%q", m.Text)
 		show(m.Kind == vote.KindPassed, "to %d", m.Count)
@@ -211,10 +211,10 @@ func (c *talk) hear(out []vote.Outbound) {
 			show(e.Slot != 0, "slot=%d", e.Slot)
 			fmt.Fprintf(&c.buf, " token=%d]", e.Token)
 		}
-		if len(m.Sights) > 8 {
-			fmt.Fprintf(&c.buf, " %d sights", len(m.Sights))
+		if len(m.Views) > 8 {
+			fmt.Fprintf(&c.buf, " %d sights", len(m.Views))
 		} else {
-			for _, s := range m.Sights {
+			for _, s := range m.Views {
 				fmt.Fprintf(&c.buf, "\n        %s", sightText(s))
 			}
 		}
@@ -226,11 +226,11 @@ func (c *talk) hear(out []vote.Outbound) {
 }
 
 // sightText is what is seen, in words.
-func sightText(s vote.Sight) string {
-	what := map[vote.What]string{
-		vote.Holding: "holding", vote.Promised: "promised", vote.Waiting: "waiting", vote.Resting: "resting",
-		vote.Freed: "freed", vote.Ended: "ended", vote.Changed: "changed",
-	}[s.What]
+func sightText(s vote.View) string {
+	what := map[vote.State]string{
+		vote.Holding: "holding", vote.Promised: "promised", vote.Waiting: "waiting", vote.Delayed: "resting",
+		vote.Released: "freed", vote.Ended: "ended", vote.Changed: "changed",
+	}[s.State]
 	text := fmt.Sprintf("%s: %s %d %s %s", s.Key, s.Owner.Node, s.Number, s.Mode, what)
 	if s.Permits != 0 {
 		text += fmt.Sprintf(" permits=%d", s.Permits)
@@ -250,10 +250,10 @@ func sightText(s vote.Sight) string {
 
 // speak takes a requester's word. "c2" is the second life of c.
 func (c *talk) speak(t *testing.T, who, verb string, args []string) {
-	from := vote.SessionID{Node: vote.NodeID(who[:1]), Life: 1}
+	from := vote.SessionID{Node: vote.NodeID(who[:1]), Incarnation: 1}
 	conn := vote.Conn(who[0]-'a') + 1
 	if len(who) > 1 {
-		from.Life = 2
+		from.Incarnation = 2
 		conn += 10
 	}
 	opt := map[string]string{}
@@ -298,10 +298,10 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		if s := opt["ttl"]; s != "" {
 			ttl, _ = time.ParseDuration(s)
 		}
-		st := vote.Message{Kind: vote.KindStatement, Stream: c.streams[who], End: true}
+		st := vote.Message{Kind: vote.KindSync, Stream: c.streams[who], End: true}
 		for _, w := range words {
 			f := strings.Split(w, ":")
-			e := vote.Entry{Number: vote.Number(num(f[0])), Wish: vote.Wish{Key: vote.Key(f[1]), Mode: vote.Exclusive}, Time: vote.Micros(num(f[0]))}
+			e := vote.Entry{Number: vote.Number(num(f[0])), Spec: vote.Spec{Key: vote.Key(f[1]), Mode: vote.Exclusive}, Time: vote.Micros(num(f[0]))}
 			for _, o := range f[2:] {
 				k, v, _ := strings.Cut(o, "=")
 				switch k {
@@ -312,7 +312,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 				case "slot":
 					e.Slot = vote.Slot(num(v))
 				default:
-					if wish(&e.Wish, k, v) {
+					if wish(&e.Spec, k, v) {
 						continue
 					}
 					t.Fatalf("%q", w)
@@ -326,10 +326,10 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	case "asks":
 		m.Kind, m.Time, m.Bid, m.Mode = vote.KindRequest, vote.Micros(num(opt["at"])), vote.Token(num(opt["bid"])), vote.Exclusive
 		for k, v := range opt {
-			wish(&m.Wish, k, v)
+			wish(&m.Spec, k, v)
 		}
 		for _, w := range words {
-			wish(&m.Wish, w, "")
+			wish(&m.Spec, w, "")
 		}
 	case "extends":
 		m.Kind = vote.KindExtend
@@ -344,7 +344,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		m.Nonce, m.Key, m.Prefix = uint64(m.Number), vote.Key(strings.TrimSuffix(string(m.Key), "*")), strings.HasSuffix(string(m.Key), "*")
 		m.Seq, m.Text = num(opt["seq"]), opt["why"]
 		if has("again") {
-			m.Life = 9
+			m.Incarnation = 9
 		}
 	case "confirms":
 		m.Kind = vote.KindConfirm
@@ -371,7 +371,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 }
 
 // wish reads what a request asks for; false when that is something else.
-func wish(w *vote.Wish, k, v string) bool {
+func wish(w *vote.Spec, k, v string) bool {
 	n := func() uint64 { n, _ := strconv.ParseUint(v, 10, 64); return n }
 	d := func() time.Duration { d, _ := time.ParseDuration(v); return d }
 	switch k {

@@ -1,26 +1,63 @@
 package lease
 
-// forgive lets the requests of a session wait by their age alone again, now that it reaches a majority.
+import (
+	"maps"
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// passOver records that a request was demoted to a later round.
+func (s *session) passOver(e *entry) {
+	if s.passed == nil {
+		s.passed = make(map[vote.Number]struct{})
+	}
+	s.passed[e.number] = struct{}{}
+}
+
+// forgive resets the demotion rounds of a session's requests to zero, now that the session's node
+// reaches a majority. The requests wait by age alone again.
 //
-// Passing over is for requests that reach a minority only. Voters would otherwise go on passing over in different rounds, each
-// of its own, long after everyone reaches everyone, and no request would have a majority of them at the same time.
+// Demotion is for requests that reach only a minority. Without the reset, voters would go on
+// demoting requests in different rounds, each voter by its own count, long after every node reaches
+// every other node again, and no request would have a majority of the votes at the same time.
 func (v *Voter) forgive(s *session) {
-	if s.passed == 0 {
+	if len(s.passed) == 0 {
 		return
 	}
-	s.passed = 0
-	for _, e := range s.sorted() {
-		if e.round == 0 {
-			continue
+	numbers := slices.Sorted(maps.Keys(s.passed))
+	s.passed = nil
+	v.undertake(&forgiving{s, numbers})
+}
+
+// forgiving is the task of resetting the rounds of demoted requests.
+type forgiving struct {
+	s       *session
+	numbers []vote.Number // the requests still to reset
+}
+
+func (t *forgiving) run(v *Voter) (done bool) {
+	for len(t.numbers) > 0 && !t.s.leaves() {
+		if v.tired() {
+			return false
 		}
-		if e.serial != 0 {
-			e.round = 0
-			continue
+		if e := t.s.entries.m[t.numbers[0]]; e != nil && e.round != 0 {
+			v.forgiveOne(e)
 		}
-		e.key.remove(e)
-		e.round = 0
-		e.key.insert(e)
-		e.key.forgetTaken() // a writer may stand behind it now
-		v.serve(e.key)
+		t.numbers = t.numbers[1:]
+		v.toil(1)
 	}
+	return true
+}
+
+func (v *Voter) forgiveOne(e *entry) {
+	if e.serial != 0 {
+		e.round = 0
+		return
+	}
+	e.key.remove(e)
+	e.round = 0
+	e.key.insert(e)
+	e.key.forgetTaken() // a writer may now be queued behind e
+	v.serve(e.key)
 }

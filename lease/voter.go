@@ -1,8 +1,12 @@
-// Package lease is the voter's side of the protocol: it promises keys to requests, in order of their stamps, for as long as the
-// requests' sessions last, from memory alone.
+// Package lease is an implementation package of lockmesh, without a compatibility promise:
+// applications use the root package.
 //
-// A Voter is a deterministic state machine. It starts no goroutine, reads no clock and does no I/O: each call is told the time and
-// appends what is to be sent. Its owner (package internal/node) calls it from one goroutine at a time.
+// It is the voter's side of the protocol: a voter promises keys to requests, in order of
+// their stamps, for as long as the requests' sessions last, from memory alone.
+//
+// A Voter is a deterministic state machine. It starts no goroutine, reads no clock and does no I/O:
+// each call is told the time and appends the messages to send. The owner (package internal/node)
+// makes one call at a time.
 package lease
 
 import (
@@ -13,72 +17,91 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Limits of what a voter keeps. They bound its memory against a runaway application; beyond them a request is answered "busy".
+// Limits of what a voter keeps. They bound the voter's memory against a runaway application.
+// Requests beyond MaxRequests are answered "busy"; the connection of a session beyond MaxSessions
+// is closed.
 const (
-	// MaxSessions is how many sessions a voter keeps: one for each life of each node, an order of magnitude above a large mesh.
+	// MaxSessions is how many sessions a voter keeps: one for each incarnation of each node, an
+	// order of magnitude above a large mesh.
 	MaxSessions = 4096
-	// MaxRequests is how many requests a voter keeps for one session, waiting and granted together. A million held leases must work.
+	// MaxRequests is how many requests a voter keeps per session, waiting and granted together. A
+	// million held leases must work.
 	MaxRequests = 2 << 20
 )
 
-// MinTenure is the least time a tentative promise may stand before it is inquired of for its age alone. Four round trips on
-// one machine take microseconds, less than a busy scheduler needs to run the requester once.
+// MinTenure is the shortest proposal timeout: how long a tentative promise stands at least before
+// the voter inquires of it for its age alone. Four round trips on a single machine take
+// microseconds, less than a busy scheduler needs to run the requester once.
 const MinTenure = 20 * time.Millisecond
 
-// tenureTrips is how many of the requester's round trips a tentative promise may last: one to collect votes, one to confirm
-// their token, and as much again for a voter that was slow.
+// tenureTrips is the proposal timeout in round trips of the requester: one to collect votes, one to
+// confirm their token, and as much again for a slow voter.
 const tenureTrips = 4
 
-// Config is what a voter must know. All voters of a mesh agree on MaxTTL.
+// Config is the configuration of a voter. All voters of a mesh agree on MaxTTL.
 type Config struct {
-	Self       vote.SessionID
-	Dir        vote.Dir        // of its state, where the electorate follows the living; zero where it is fixed
-	Electorate vote.Electorate // that it goes by at first; it may be none, or one without this voter
+	Self vote.SessionID
+	// The voter's state directory under dynamic membership; zero if the electorate is fixed
+	Dir        vote.Dir
+	Electorate vote.Electorate // the first to apply; may be empty, or lack this voter
 	MaxTTL     time.Duration   // the longest session; also how long a new voter is quiet
-	Fresh      bool            // its directory is new, so no earlier life of it has promised anything: it isn't quiet
+	// The state directory is new, so no earlier incarnation has promised anything: the voter
+	// doesn't wait for the maximum TTL at its start
+	Fresh bool
 }
 
 // Voter grants votes. Its zero value is not usable; see New.
 type Voter struct {
 	cfg       Config
 	now       vote.Now
-	out       []vote.Outbound // what the call under way wants sent
+	out       []vote.Outbound // the messages that the current call sends
 	alarms    []string
-	rival     vote.SessionID // the newest life that was turned away for its name
-	broken    bool           // an invariant failed: nothing is promised or extended any more
+	rival     vote.SessionID // the newest incarnation refused as a duplicate name
+	lapsedAt  vote.Instant   // when a vote last ended without a message from its owner; see lapsed
+	broken    bool           // an invariant failed: the voter makes and extends no more promises
 	sessions  map[vote.SessionID]*session
-	listed    []*session // the same, in order of creation, so that nothing depends on the order of a map
+	listed    []*session // in order of creation, so that nothing depends on the order of a map
 	keys      table[vote.Key, *key]
 	serial    vote.Serial
 	lastGen   vote.Generation
 	quiet     quiet
 	elected   elected
 	tokens    floor
+	trust     trust
 	ghosts    ghosts
 	reminders reminders
 	news      news
-	idle      rests        // keys that nobody wants or holds, about in order of the time at which they are looked at again
+	idle      rests        // unused keys, roughly in order of their next check
 	due       vote.Instant // no timer fires before this instant of the slow clock
 	count     Counters
+	work      work
+	every     []*key // all keys, each at its index key.at, to be processed in pieces
+	catalog   catalog
+	lookers   map[vote.Conn]*looker
+	paused    []*looker
+	endings   int // how many tasks are of type ending
 
-	sessionsDue vote.Instant        // the earliest at which a session is due, unless moved
-	moved       bool                // a session may be due later than it was
-	grace       time.Duration       // of the promises that are being made; see exorcise
-	bid         vote.Token          // that a release has brought, for the promises that come of it; zero for none
-	unsaid      vote.Message        // what can't be heard is written here
-	recent      [recentMax]*session // who spoke last, by connection
+	sessionsDue vote.Instant        // the earliest instant at which a session is due, unless moved
+	moved       bool                // a session may be due later than before
+	grace       time.Duration       // of the promises being made; see exorcise
+	bid         vote.Token          // of a release, for the promises that result; zero for none
+	unsaid      vote.Message        // scratch space for messages that can't be received
+	recent      [recentMax]*session // the sessions of the latest messages, by connection
 
 	spareEntries spare[entry]
 	spareExtras  spare[extras]
 	spareKeys    spare[key]
 }
 
-// Counters count what a voter has done in its life, for figures and for tests that want to see a rare path reached.
+// Counters count the actions of a voter's incarnation, for statistics and for tests that check
+// whether a rare path was reached.
 type Counters struct {
-	Promises, Inquiries, Yields, Tenures, Confirms, Expired, Restated, Refused, Superseded, LastResort uint64
+	Promises, Inquiries, Yields, Tenures, Confirms, Expired, Restated, Refused, Superseded, LastResort, Distrusted uint64
+	// Voided counts extensions, and Unheard counts votes, not received by their owners.
+	Voided, Unheard uint64
 }
 
-// New returns a voter that starts its life now, quietly.
+// New returns a voter that starts its incarnation now, in startup quarantine.
 func New(cfg Config, now vote.Now) *Voter {
 	v := &Voter{
 		cfg:      cfg,
@@ -86,23 +109,34 @@ func New(cfg Config, now vote.Now) *Voter {
 		sessions: make(map[vote.SessionID]*session),
 		ghosts:   make(ghosts),
 		moved:    true,
+		lapsedAt: now.Slow,
 	}
 	if !cfg.Fresh {
 		v.quiet.until = now.Slow.Add(cfg.MaxTTL)
 	}
 	v.due = v.quiet.until
+	if f := cfg.Electorate.Floor; f <= vote.MaxFrom(vote.LastClock) {
+		// The floor is from this node's own directory: an earlier incarnation checked it before
+		// storing it
+		v.trust.vouched = f
+	}
 	v.goBy(cfg.Electorate)
 	return v
 }
 
-// Step takes in one message of a requester that came over conn, and appends to out what is to be sent.
-// Anything may be in the message; what makes no sense is ignored, or answered with an error of the protocol.
+// Step processes a message from a requester, received over conn, and appends the messages to send
+// to out. The message may contain anything; nonsense is ignored, or answered with an error of the
+// protocol.
 func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	switch m.Kind {
 	case vote.KindOpen:
 		if !v.elected.member {
 			v.refuse(conn, m.Stream, vote.ReasonNotVoter)
+			break
+		}
+		if v.quiet.held == heldAway {
+			v.refuse(conn, m.Stream, vote.ReasonDeposed)
 			break
 		}
 		v.open(conn, from, m)
@@ -112,12 +146,12 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 	case vote.KindLook:
 		v.look(conn, m)
 	case vote.KindWatch:
-		v.watch(conn, m)
+		v.watch(conn, from.Node, m)
 	case vote.KindRevoke:
 		v.revoke(conn, from, m)
 	default:
 		s := v.session(conn, from)
-		if s == nil || s.stream != m.Stream || s.conn != conn || !s.linked || s.superseded {
+		if s == nil || s.stream != m.Stream || s.conn != conn || !s.linked {
 			v.unknown(conn, m.Stream)
 			break
 		}
@@ -126,10 +160,10 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 	return v.end()
 }
 
-// hear takes in a message on a session's current stream.
+// hear processes a message on a session's current stream.
 func (v *Voter) hear(s *session, m *vote.Message) {
 	switch m.Kind {
-	case vote.KindStatement:
+	case vote.KindSync:
 		v.state(s, m)
 		return
 	case vote.KindRefresh:
@@ -139,15 +173,25 @@ func (v *Voter) hear(s *session, m *vote.Message) {
 		v.alive(s)
 		return
 	}
-	if s.candidate && s.complete {
-		s.spoke = true // it is told once it is known whether it may speak
+	if t := s.applying; t != nil {
+		t.keep(v, m)
+		return
+	}
+	if (s.candidate || s.awaitsEnd) && s.complete {
+		s.spoke = true // the node resyncs once the session needn't wait any more
 		return
 	}
 	if s.stating {
-		// A requester speaks only after the end mark of its statement, so this is not one of ours. Start anew.
+		// A requester sends other messages only after the end mark of its sync, so the message
+		// can't be valid on this stream. The node must resync.
 		v.unknown(s.conn, m.Stream)
 		return
 	}
+	v.obey(s, m)
+}
+
+// obey processes a message from a session's owner about a request.
+func (v *Voter) obey(s *session, m *vote.Message) {
 	s.processed++
 	switch m.Kind {
 	case vote.KindRequest:
@@ -169,17 +213,23 @@ func (v *Voter) hear(s *session, m *vote.Message) {
 	}
 }
 
-// Tick lets time pass: sessions end, tenures end, quiet ends.
+// Tick lets time pass: sessions, proposal timeouts and the startup quarantine end.
 func (v *Voter) Tick(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
+	v.goOn()
+	if v.work.spent >= turn && v.work.spent < Budget && v.due <= v.now.Slow {
+		v.work.limit = Budget // many timers were due at the same time
+		v.advance()
+	}
 	return v.end()
 }
 
-// Unlink says that a connection is gone. The session lives on until its deadline, and its votes with it, but no new vote is
-// given to one that can't hear of it.
+// Unlink reports that a connection is closed. The session and its votes live on until the session's
+// deadline, but the session gets no new vote, since its owner wouldn't receive the promise.
 func (v *Voter) Unlink(now vote.Now, conn vote.Conn, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	v.news.unlink(conn)
+	v.news.watchers.unlink(conn)
+	v.unlinkLooks(conn)
 	for _, s := range slices.Clone(v.listed) {
 		if s.linked && s.conn == conn {
 			v.unlink(s)
@@ -189,23 +239,28 @@ func (v *Voter) Unlink(now vote.Now, conn vote.Conn, out []vote.Outbound) []vote
 }
 
 // Next returns the instant of the slow clock before which Tick has nothing to do.
-func (v *Voter) Next() vote.Instant { return v.due }
+func (v *Voter) Next() vote.Instant {
+	if v.Busy() {
+		return v.now.Slow
+	}
+	return v.due
+}
 
-// Alarms returns what an operator must hear of, and forgets it.
+// Alarms returns the alarms for the operator, and forgets them.
 func (v *Voter) Alarms() []string {
 	a := v.alarms
 	v.alarms = nil
 	return a
 }
 
-// Counters returns what the voter has done in its life.
+// Counters returns the counters of this incarnation.
 func (v *Voter) Counters() Counters { return v.count }
 
 func (v *Voter) begin(now vote.Now, out []vote.Outbound) {
 	if now.Slow < v.now.Slow {
 		now.Slow = v.now.Slow // a voter's clock never goes back
 	}
-	v.now, v.out = now, out
+	v.now, v.out, v.work.spent, v.work.limit = now, out, 0, turn
 	if now.Slow >= v.due {
 		v.advance()
 	}
@@ -217,23 +272,27 @@ func (v *Voter) end() []vote.Outbound {
 	return out
 }
 
-// advance runs every timer that is due and notes when the next one is.
+// advance runs all timers that are due, and records when the next timer is due.
 func (v *Voter) advance() {
 	v.due = vote.Never
 	v.advanceSessions()
 	v.advanceQuiet()
+	v.advanceTrust()
 	v.advanceReminders()
 	v.advanceIdle()
+	v.advanceLooks()
+	v.advanceCatalog()
 }
 
-// at makes sure that Tick is called at the instant i.
+// at schedules a Tick at the instant i.
 func (v *Voter) at(i vote.Instant) {
 	if i < v.due {
 		v.due = i
 	}
 }
 
-// say sends a message, and returns it to be filled in before anything else is said. It is made where it will be read, since a message is large.
+// say adds a message to the output and returns the message, to be filled in before the next call of
+// say. Messages are large, so each is built in place.
 func (v *Voter) say(conn vote.Conn, kind vote.Kind) *vote.Message {
 	n := len(v.out)
 	if n < cap(v.out) {
@@ -247,7 +306,7 @@ func (v *Voter) say(conn vote.Conn, kind vote.Kind) *vote.Message {
 	return &o.Message
 }
 
-// unknown says that this voter knows no such stream.
+// unknown reports that this voter doesn't know a stream.
 func (v *Voter) unknown(conn vote.Conn, stream vote.Stream) {
 	v.say(conn, vote.KindUnknown).Stream = stream
 }
@@ -260,8 +319,8 @@ func (v *Voter) alarm(format string, args ...any) {
 	v.alarms = append(v.alarms, fmt.Sprintf(format, args...))
 }
 
-// violated says that an invariant of our own doesn't hold. The voter then withdraws: it promises and extends nothing more, so that what
-// it has promised ends by itself, and the application goes on.
+// violated reports a broken invariant of this voter. The voter then withdraws: it makes and extends
+// no more promises, so that its earlier promises end by themselves, and the application goes on.
 func (v *Voter) violated(format string, args ...any) {
 	if !v.broken {
 		v.broken = true

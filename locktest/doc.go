@@ -1,17 +1,22 @@
-// Package locktest examines a lock service: any of them, by way of a small adapter. It knows the promises that such a service should
-// keep, tries each of them, and reports which are kept, which are broken, and which the service doesn't offer.
+// Package locktest is a conformance suite for lock services. A small adapter connects any service
+// to the suite. The suite knows the promises that a lock service should keep, tries each promise,
+// and reports whether the service keeps the promise, breaks the promise, or doesn't offer the
+// feature.
 //
-// An adapter implements [Service], [Client] and [Lock]. What only some services have, such as fencing tokens or shared locks, is a
-// further interface each, which the adapter's types implement or don't; see [Capability]. What is implemented is examined, and what
-// isn't is reported as not offered: nothing is passed over in silence.
+// An adapter implements [Service], [Client] and [Lock]. Each optional feature, such as fencing
+// tokens or shared locks, has a further interface, and the adapter's types implement the interfaces
+// of the features that the service has; see [Capability]. The suite examines every implemented
+// interface and reports every other as not offered, so nothing is skipped silently.
 //
 //	func TestMyService(t *testing.T) {
 //		locktest.Run(t, myAdapter{cluster}, locktest.Options{TTL: 2 * time.Second})
 //	}
 //
-// [Run] makes each promise a subtest. [Examine] needs no testing package and returns a [Report]. Where promises are known to be broken, or are not
-// offered, [Options].Expect says so with the reason, and then every outcome has to be as it says.
+// [Run] makes each promise a subtest. [Examine] needs no testing package and returns a [Report]. If
+// some promises are known to be broken or not offered, list them with the reasons in
+// [Options].Expect; then every outcome has to match the list.
 //
-// The examination waits for conditions and bounds each wait by [Options].Patience, so a slow machine makes it slow and nothing else.
-// It reads the time from package time only, and so it may run in a bubble of testing/synctest, if the service can.
+// The suite waits for conditions and bounds each wait by [Options].Patience, so a slow machine only
+// makes the suite slower. The suite reads the time from package time only, and so can run in a
+// bubble of testing/synctest if the service can.
 package locktest

@@ -17,18 +17,21 @@ type memory struct {
 	ttl   time.Duration
 	fault string
 
-	mu       sync.Mutex
-	keys     map[string]*memoryKey
-	sessions int
-	grants   int
-	token    uint64
-	trying   map[string]int
+	mu         sync.Mutex
+	keys       map[string]*memoryKey
+	sessions   int
+	grants     int
+	token      uint64
+	attempts   map[string]int
+	releasedAt map[string]time.Time // when a key was given back last
+	watches    map[string][]chan Change
+	changes    int
 }
 
 var (
-	errTaken    = errors.New("somebody else has the key")
+	errHeld     = errors.New("somebody else has the key")
 	errReleased = errors.New("the lock was unlocked before")
-	errGone     = errors.New("the lock was lost")
+	errLost     = errors.New("the lock was lost")
 	errStopped  = errors.New("the client has ended")
 	errKey      = errors.New("this can't be a key")
 	errPermits  = errors.New("this can't be the number of permits")
@@ -41,24 +44,24 @@ const memoryLag = 200 * time.Microsecond
 type memoryKey struct {
 	name    string
 	holders []*memoryRequest
-	line    []*memoryRequest
+	queue   []*memoryRequest
 }
 
 // memoryRequest wants a key, or holds it. The server's mutex guards it.
 type memoryRequest struct {
-	c       *memoryClient
-	name    string
-	permits int // 0 for a reader, 1 for a writer or a holder of the only permit
-	try     bool
-	value   []byte
-	token   uint64
-	granted chan struct{} // closed when the client has heard of its grant
-	dropped chan struct{} // closed when the server has forgotten it
-	over    bool          // given back or forgotten
+	c         *memoryClient
+	name      string
+	permits   int // 0 for a reader, 1 for a writer or a holder of the only permit
+	try       bool
+	value     []byte
+	token     uint64
+	granted   chan struct{} // closed when the client has heard of its grant
+	forgotten chan struct{} // closed when the server has forgotten it
+	ended     bool          // given back or forgotten
 }
 
 func newMemory(ttl time.Duration, fault string) *memory {
-	return &memory{ttl: ttl, fault: fault, keys: map[string]*memoryKey{}, trying: map[string]int{}}
+	return &memory{ttl: ttl, fault: fault, keys: map[string]*memoryKey{}, attempts: map[string]int{}, releasedAt: map[string]time.Time{}, watches: map[string][]chan Change{}}
 }
 
 func (m *memory) has(fault string) bool { return m.fault == fault }
@@ -93,8 +96,8 @@ func (m *memory) key(name string) *memoryKey {
 	return m.keys[name]
 }
 
-// fits reports whether a request may hold a key beside those who do; mu is held.
-func (m *memory) fits(k *memoryKey, r *memoryRequest) bool {
+// compatible reports whether a request may hold a key beside those who do; mu is held.
+func (m *memory) compatible(k *memoryKey, r *memoryRequest) bool {
 	if m.has("a key is held with all below it") && slices.ContainsFunc(keysOf(m), func(o *memoryKey) bool {
 		return len(o.holders) > 0 && strings.HasPrefix(o.name, k.name+"/")
 	}) {
@@ -107,7 +110,7 @@ func (m *memory) fits(k *memoryKey, r *memoryRequest) bool {
 	h := k.holders[0]
 	if r.permits == 1 && h.permits == 1 {
 		switch {
-		case m.has("a second comes in where many wait") && len(k.line) >= 2,
+		case m.has("a second comes in where many wait") && len(k.queue) >= 2,
 			m.has("one in fifty is granted to two") && m.grants%50 == 49 && !r.try,
 			m.has("a client excludes only others") && h.c == r.c:
 			return true
@@ -140,27 +143,27 @@ func keysOf(m *memory) []*memoryKey {
 	return all
 }
 
-// serve grants the key to those in line whose turn it is; mu is held.
-func (m *memory) serve(k *memoryKey) {
-	for len(k.line) > 0 {
+// grantWaiting grants the key to those in line whose turn it is; mu is held.
+func (m *memory) grantWaiting(k *memoryKey) {
+	for len(k.queue) > 0 {
 		at := 0
 		switch {
 		case m.has("the last to come is served first"):
-			at = len(k.line) - 1
+			at = len(k.queue) - 1
 		case m.has("some clients are favourites"):
-			for i, r := range k.line {
-				if r.c.number < k.line[at].c.number {
+			for i, r := range k.queue {
+				if r.c.number < k.queue[at].c.number {
 					at = i
 				}
 			}
 		case m.has("readers overtake writers"):
-			at = max(0, slices.IndexFunc(k.line, func(r *memoryRequest) bool { return r.permits == 0 }))
+			at = max(0, slices.IndexFunc(k.queue, func(r *memoryRequest) bool { return r.permits == 0 }))
 		}
-		r := k.line[at]
-		if !m.fits(k, r) {
+		r := k.queue[at]
+		if !m.compatible(k, r) {
 			return
 		}
-		k.line = slices.Delete(k.line, at, at+1)
+		k.queue = slices.Delete(k.queue, at, at+1)
 		m.grant(k, r)
 		if m.has("an Unlock lets one reader in") {
 			return
@@ -181,21 +184,22 @@ func (m *memory) grant(k *memoryKey, r *memoryRequest) {
 		m.token++
 	}
 	r.token = m.token
+	m.change(k.name, Change{Granted: true, Token: r.token})
 	if !m.has("values get lost") && m.has("values stay") && r.value == nil {
 		r.value = []byte("somebody's")
 	}
 	time.AfterFunc(memoryLag, func() { close(r.granted) })
 }
 
-// free takes a request out, wherever it stands; mu is held. It reports whether it was there.
-func (m *memory) free(r *memoryRequest) bool {
+// release takes a request out, wherever it stands; mu is held. It reports whether it was there.
+func (m *memory) release(r *memoryRequest) bool {
 	k := m.key(r.name)
-	was := r.over
-	r.over = true
-	if i := slices.Index(k.line, r); i >= 0 {
-		k.line = slices.Delete(k.line, i, i+1)
+	was := r.ended
+	r.ended = true
+	if i := slices.Index(k.queue, r); i >= 0 {
+		k.queue = slices.Delete(k.queue, i, i+1)
 		if m.has("who gives up takes those behind along") {
-			k.line = k.line[:i]
+			k.queue = k.queue[:i]
 		}
 		if m.has("a writer that gave up bars readers") {
 			return true
@@ -203,12 +207,14 @@ func (m *memory) free(r *memoryRequest) bool {
 	}
 	if i := slices.Index(k.holders, r); i >= 0 {
 		k.holders = slices.Delete(k.holders, i, i+1)
-		if m.has("nobody is woken where two wait") && len(k.line) >= 2 {
+		m.releasedAt[k.name] = time.Now()
+		m.change(k.name, Change{Token: r.token, Lost: m.has("a watch takes an Unlock for a loss") && m.changes%10 == 9})
+		if m.has("nobody is woken where two wait") && len(k.queue) >= 2 {
 			return true
 		}
 	}
-	m.serve(k)
-	if len(k.holders)+len(k.line) == 0 && !m.has("values stay") {
+	m.grantWaiting(k)
+	if len(k.holders)+len(k.queue) == 0 && !m.has("values stay") {
 		delete(m.keys, k.name)
 	}
 	return !was
@@ -220,21 +226,32 @@ func (m *memory) expire(c *memoryClient) {
 		m.token = 0
 	}
 	for _, k := range keysOf(m) {
-		for _, r := range slices.Concat(k.line, k.holders) {
-			waits := slices.Contains(k.line, r)
+		for _, r := range slices.Concat(k.queue, k.holders) {
+			waits := slices.Contains(k.queue, r)
 			switch {
 			case r.c != c,
 				m.has("the dead stay in line") && waits,
 				m.has("dead readers stay") && r.permits == 0,
 				m.has("the permits of the dead are gone") && r.permits > 1:
 			default:
-				m.free(r)
-				close(r.dropped)
+				m.release(r)
+				close(r.forgotten)
 			}
 		}
 	}
 }
 
+// change tells those who watch a key; mu is held.
+func (m *memory) change(name string, c Change) {
+	m.changes++
+	if m.has("a watch forgets") && m.changes%50 == 49 {
+		return
+	}
+	for _, w := range m.watches[name] {
+		w <- c
+	}
+}
+
 func (m *memory) IsHeld(err error) bool {
-	return (errors.Is(err, errTaken) || m.has("IsHeld says yes to all")) && !m.has("IsHeld says no")
+	return (errors.Is(err, errHeld) || m.has("IsHeld says yes to all")) && !m.has("IsHeld says no")
 }

@@ -9,16 +9,16 @@ import (
 
 // memoryClient is a client of a memory. The server's mutex guards its fields, as if the two were one process; but what crosses the cut doesn't.
 type memoryClient struct {
-	m       *memory
-	number  int
-	stop    chan struct{} // closed when it has ended
-	stopped bool
-	online  chan struct{} // closed while it isn't cut off
-	until   time.Time     // until when its locks are good, as it knows
-	session *time.Timer   // at the server: when it is forgotten
-	own     *time.Timer   // at the client: when it gives up its locks
-	locks   map[*memoryLock]struct{}
-	work    sync.WaitGroup
+	m            *memory
+	number       int
+	stop         chan struct{} // closed when it has ended
+	stopped      bool
+	online       chan struct{} // closed while it isn't cut off
+	validUntil   time.Time     // until when its locks are good, as it knows
+	serverExpiry *time.Timer   // at the server: when it is forgotten
+	localExpiry  *time.Timer   // at the client: when it gives up its locks
+	locks        map[*memoryLock]struct{}
+	work         sync.WaitGroup
 }
 
 func (m *memory) Client(context.Context) (Client, error) {
@@ -34,18 +34,18 @@ func (m *memory) Client(context.Context) (Client, error) {
 	m.sessions++
 	c := &memoryClient{m: m, number: m.sessions, stop: make(chan struct{}), online: make(chan struct{}), locks: map[*memoryLock]struct{}{}}
 	close(c.online)
-	c.session = time.AfterFunc(m.ttl, func() {
+	c.serverExpiry = time.AfterFunc(m.ttl, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if !m.has("the dead hold for ever") || !c.stopped {
 			m.expire(c)
 		}
 	})
-	c.own = time.AfterFunc(m.ttl, func() {
+	c.localExpiry = time.AfterFunc(m.ttl, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for l := range c.locks {
-			l.end(errGone)
+			l.end(errLost)
 		}
 	})
 	c.renew()
@@ -78,8 +78,8 @@ func (c *memoryClient) isOnline() bool {
 	}
 }
 
-// way returns a channel that is closed once the client isn't cut off.
-func (c *memoryClient) way() <-chan struct{} {
+// whenOnline returns a channel that is closed once the client isn't cut off.
+func (c *memoryClient) whenOnline() <-chan struct{} {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	return c.online
@@ -88,29 +88,29 @@ func (c *memoryClient) way() <-chan struct{} {
 // renew gives the session another TTL, and its client a little less; mu is held.
 func (c *memoryClient) renew() {
 	own := c.m.ttl - c.m.ttl/64
-	c.until = time.Now().Add(own)
-	c.session.Reset(c.m.ttl)
+	c.validUntil = time.Now().Add(own)
+	c.serverExpiry.Reset(c.m.ttl)
 	if c.m.has("a loss is told late") {
 		own += c.m.ttl / 8
 	}
-	c.own.Reset(own)
+	c.localExpiry.Reset(own)
 }
 
-// take asks for a key until it is had.
-func (c *memoryClient) take(ctx context.Context, key string, permits int, try bool, value []byte) (Lock, error) {
+// acquire asks for a key until it is had.
+func (c *memoryClient) acquire(ctx context.Context, key string, permits int, try bool, value []byte) (Lock, error) {
 	m := c.m
 	name, err := m.rename(key)
 	if err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil && !m.has("contexts that have ended aren't noticed") && !m.has("a request goes out before the context is looked at") {
-		return nil, c.gaveUp(ctx)
+		return nil, c.cancelError(ctx)
 	}
 	if try && m.has("TryLock waits") {
 		try = false
 	}
 	if try && m.has("TryLocks are in each other's way") {
-		if err := m.jostle(name); err != nil {
+		if err := m.contendTry(name); err != nil {
 			return nil, err
 		}
 	}
@@ -119,15 +119,23 @@ func (c *memoryClient) take(ctx context.Context, key string, permits int, try bo
 		stop = nil
 	}
 	for {
+		if m.has("who is cut off takes keys for held") {
+			m.mu.Lock()
+			online := c.isOnline()
+			m.mu.Unlock()
+			if !online {
+				return nil, errHeld
+			}
+		}
 		select {
-		case <-c.way():
+		case <-c.whenOnline():
 		case <-ctx.Done():
-			return nil, c.gaveUp(ctx)
+			return nil, c.cancelError(ctx)
 		case <-stop:
 			return nil, errStopped
 		}
-		r := &memoryRequest{c: c, name: name, permits: permits, try: try, value: value, granted: make(chan struct{}), dropped: make(chan struct{})}
-		if err := c.ask(r); err != nil {
+		r := &memoryRequest{c: c, name: name, permits: permits, try: try, value: value, granted: make(chan struct{}), forgotten: make(chan struct{})}
+		if err := c.enqueue(r); err != nil {
 			return nil, err
 		}
 		switch l, err := c.await(ctx, stop, r); {
@@ -139,13 +147,13 @@ func (c *memoryClient) take(ctx context.Context, key string, permits int, try bo
 	}
 }
 
-// jostle fails if another tries at the same time.
-func (m *memory) jostle(name string) error {
+// contendTry fails if another tries at the same time.
+func (m *memory) contendTry(name string) error {
 	add := func(n int) int {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.trying[name] += n
-		return m.trying[name]
+		m.attempts[name] += n
+		return m.attempts[name]
 	}
 	add(1)
 	time.Sleep(memoryLag)
@@ -153,13 +161,13 @@ func (m *memory) jostle(name string) error {
 	time.Sleep(memoryLag)
 	add(-1)
 	if n > 1 {
-		return errTaken
+		return errHeld
 	}
 	return nil
 }
 
-// ask puts a request in line, and serves it if it is its turn.
-func (c *memoryClient) ask(r *memoryRequest) error {
+// enqueue puts a request in line, and serves it if it is its turn.
+func (c *memoryClient) enqueue(r *memoryRequest) error {
 	m := c.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,25 +186,25 @@ func (c *memoryClient) ask(r *memoryRequest) error {
 		}
 	}
 	k := m.key(r.name)
-	for _, o := range append(k.holders, k.line...) {
+	for _, o := range append(k.holders, k.queue...) {
 		if (r.permits > 1 || o.permits > 1) && r.permits != o.permits && !m.has("permits may differ") {
 			return fmt.Errorf("%w: it is %d, and others have %d", errPermits, r.permits, o.permits)
 		}
 	}
-	waits := len(k.line) > 0 || !m.fits(k, r)
+	waits := len(k.queue) > 0 || !m.compatible(k, r)
 	if r.permits == 0 && m.has("readers overtake writers") {
-		waits = !m.fits(k, r)
+		waits = !m.compatible(k, r)
 	}
 	switch {
 	case !waits:
 		m.grant(k, r)
 	case r.try && !m.has("a TryLock that fails stays in line"):
-		return errTaken
+		return errHeld
 	default:
-		k.line = append(k.line, r)
-		m.serve(k) // the faults of fits may depend on who waits
+		k.queue = append(k.queue, r)
+		m.grantWaiting(k) // the faults of fits may depend on who waits
 		if r.try {
-			return errTaken
+			return errHeld
 		}
 	}
 	return nil
@@ -210,28 +218,29 @@ func (c *memoryClient) await(ctx context.Context, stop chan struct{}, r *memoryR
 	}
 	select {
 	case <-r.granted:
-	case <-r.dropped:
+	case <-r.forgotten:
 		return nil, nil
 	case <-ended:
-		return nil, c.giveUp(ctx, r)
+		return nil, c.cancelRequest(ctx, r)
 	case <-stop:
 		return nil, errStopped
 	}
 	select { // the word of the grant doesn't cross the cut
-	case <-c.way():
+	case <-c.whenOnline():
 	case <-ended:
-		return nil, c.giveUp(ctx, r)
+		return nil, c.cancelRequest(ctx, r)
 	case <-stop:
 		return nil, errStopped
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r.over || !c.isOnline() || c.stopped && !m.has("who has left may lock") {
-		m.free(r)
+	if r.ended || !c.isOnline() || c.stopped && !m.has("who has left may lock") {
+		m.release(r)
 		return nil, nil
 	}
 	c.renew()
-	l := &memoryLock{r: r, deadline: c.until, done: make(chan struct{})}
+	l := &memoryLock{r: r, deadline: c.validUntil, done: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(context.WithValue(context.Background(), lockContextKey{}, l))
 	if m.has("Done is closed at once") {
 		close(l.done)
 	}
@@ -239,8 +248,8 @@ func (c *memoryClient) await(ctx context.Context, stop chan struct{}, r *memoryR
 	return l, nil
 }
 
-// giveUp takes a request back whose context has ended.
-func (c *memoryClient) giveUp(ctx context.Context, r *memoryRequest) error {
+// cancelRequest takes a request back whose context has ended.
+func (c *memoryClient) cancelRequest(ctx context.Context, r *memoryRequest) error {
 	m := c.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -252,14 +261,14 @@ func (c *memoryClient) giveUp(ctx context.Context, r *memoryRequest) error {
 	case m.has("who gives up stays in line") && waits, m.has("a grant that comes too late is kept") && !waits,
 		m.has("a request goes out before the context is looked at"):
 	default:
-		m.free(r)
+		m.release(r)
 	}
-	return c.gaveUp(ctx)
+	return c.cancelError(ctx)
 }
 
-func (c *memoryClient) gaveUp(ctx context.Context) error {
+func (c *memoryClient) cancelError(ctx context.Context) error {
 	if c.m.has("who gives up hears something else") {
-		return errTaken
+		return errHeld
 	}
 	return ctx.Err()
 }
@@ -271,9 +280,9 @@ func (c *memoryClient) end() {
 		c.stopped = true
 		close(c.stop)
 		for l := range c.locks {
-			l.end(errGone)
+			l.end(errLost)
 		}
-		c.own.Stop()
+		c.localExpiry.Stop()
 	}
 	c.m.mu.Unlock()
 	c.work.Wait()
@@ -283,11 +292,11 @@ func (c *memoryClient) Lock(ctx context.Context, key string) (Lock, error) {
 	if c.m.has("Lock returns nothing") {
 		return nil, nil
 	}
-	return c.take(ctx, key, 1, false, nil)
+	return c.acquire(ctx, key, 1, false, nil)
 }
 
 func (c *memoryClient) TryLock(ctx context.Context, key string) (Lock, error) {
-	l, err := c.take(ctx, key, 1, true, nil)
+	l, err := c.acquire(ctx, key, 1, true, nil)
 	if err != nil && c.m.has("errors come with a lock") {
 		return (*memoryLock)(nil), err
 	}
@@ -295,11 +304,11 @@ func (c *memoryClient) TryLock(ctx context.Context, key string) (Lock, error) {
 }
 
 func (c *memoryClient) RLock(ctx context.Context, key string) (Lock, error) {
-	return c.take(ctx, key, 0, false, nil)
+	return c.acquire(ctx, key, 0, false, nil)
 }
 
 func (c *memoryClient) TryRLock(ctx context.Context, key string) (Lock, error) {
-	return c.take(ctx, key, 0, true, nil)
+	return c.acquire(ctx, key, 0, true, nil)
 }
 
 func (c *memoryClient) Acquire(ctx context.Context, key string, permits int) (Lock, error) {
@@ -314,14 +323,14 @@ func (c *memoryClient) permit(ctx context.Context, key string, permits int, try 
 	if permits < 1 {
 		return nil, errPermits
 	}
-	return c.take(ctx, key, permits, try, nil)
+	return c.acquire(ctx, key, permits, try, nil)
 }
 
 func (c *memoryClient) LockValue(ctx context.Context, key string, value []byte) (Lock, error) {
 	if c.m.has("values get lost") {
 		value = nil
 	}
-	return c.take(ctx, key, 1, false, value)
+	return c.acquire(ctx, key, 1, false, value)
 }
 
 func (c *memoryClient) Value(_ context.Context, key string) ([]byte, error) {

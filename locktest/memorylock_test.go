@@ -12,7 +12,14 @@ type memoryLock struct {
 	deadline time.Time // at the grant
 	done     chan struct{}
 	err      error
+	ctx      context.Context
+	cancel   context.CancelFunc
 }
+
+// lockContextKey is the key under which a lock's context has the lock.
+type lockContextKey struct{}
+
+func (l *memoryLock) Context() context.Context { return l.ctx }
 
 // end ends the lock, unless it has ended before; mu is held.
 func (l *memoryLock) end(err error) {
@@ -21,6 +28,7 @@ func (l *memoryLock) end(err error) {
 		return
 	}
 	l.err = err
+	l.cancel()
 	delete(l.r.c.locks, l)
 	if !m.has("Done stays open") && !m.has("Done is closed at once") {
 		close(l.done)
@@ -29,18 +37,21 @@ func (l *memoryLock) end(err error) {
 
 func (l *memoryLock) Unlock(ctx context.Context) error {
 	c, m := l.r.c, l.r.c.m
+	if ctx.Value(lockContextKey{}) == l && ctx.Err() == nil && !m.has("a lock's own context cuts its Unlock short") {
+		ctx = context.WithoutCancel(ctx) // it ends as the lock does
+	}
 	m.mu.Lock()
 	if l.err != nil {
 		defer m.mu.Unlock()
 		k := m.key(l.r.name)
 		switch {
 		case m.has("Unlock frees whoever holds") && len(k.holders) > 0:
-			m.free(k.holders[0])
+			m.release(k.holders[0])
 		case m.has("Unlock frees what its client holds"):
 			if i := slices.IndexFunc(k.holders, func(r *memoryRequest) bool { return r.c == c }); i >= 0 {
-				m.free(k.holders[i])
+				m.release(k.holders[i])
 			}
-		case m.has("a second Unlock is silent"), m.has("the Unlock of what was lost is silent") && l.err == errGone:
+		case m.has("a second Unlock is silent"), m.has("the Unlock of what was lost is silent") && l.err == errLost:
 			return nil
 		}
 		return l.err
@@ -52,7 +63,7 @@ func (l *memoryLock) Unlock(ctx context.Context) error {
 		m.mu.Unlock()
 	}
 	select {
-	case <-c.way():
+	case <-c.whenOnline():
 	case <-c.stop:
 	case <-ctx.Done():
 	}
@@ -63,7 +74,7 @@ func (l *memoryLock) Unlock(ctx context.Context) error {
 		time.AfterFunc(20*memoryLag, func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.free(l.r)
+			m.release(l.r)
 		})
 		return nil
 	}
@@ -73,10 +84,10 @@ func (l *memoryLock) Unlock(ctx context.Context) error {
 		return l.err
 	}
 	l.end(errReleased)
-	was := m.free(l.r)
+	was := m.release(l.r)
 	m.mu.Unlock()
 	if !was {
-		return errGone
+		return errLost
 	}
 	answer := time.NewTimer(memoryLag)
 	defer answer.Stop()
@@ -98,9 +109,9 @@ func (l *memoryLock) Deadline() time.Time {
 	case m.has("the deadline stands still"):
 		return l.deadline
 	case m.has("the deadline is far ahead"):
-		return l.r.c.until.Add(m.ttl)
+		return l.r.c.validUntil.Add(m.ttl)
 	}
-	return l.r.c.until
+	return l.r.c.validUntil
 }
 
 func (l *memoryLock) Done() <-chan struct{} { return l.done }
@@ -139,7 +150,7 @@ func (c *memoryClient) Close() error {
 	c.end()
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
-	c.session.Stop()
+	c.serverExpiry.Stop()
 	c.m.expire(c)
 	if c.m.has("Close fails") {
 		return errStopped
@@ -161,5 +172,30 @@ func (c *memoryClient) Cut() (func(), error) {
 func (m *memory) Waiting(_ context.Context, key string) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.key(key).line), nil
+	return len(m.key(key).queue), nil
+}
+
+func (c *memoryClient) Held(_ context.Context, key string) (bool, error) {
+	m := c.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.has("who looks sees a lock that was given back") && time.Since(m.releasedAt[key]) < memoryLag*10 {
+		return true, nil
+	}
+	return len(m.key(key).holders) > 0, nil
+}
+
+func (c *memoryClient) Watch(ctx context.Context, key string) (<-chan Change, error) {
+	m := c.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := make(chan Change, 1<<16)
+	m.watches[key] = append(m.watches[key], w)
+	context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.watches[key] = slices.DeleteFunc(m.watches[key], func(o chan Change) bool { return o == w })
+		close(w)
+	})
+	return w, nil
 }

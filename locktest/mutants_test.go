@@ -19,6 +19,11 @@ var mutants = []struct {
 	{"TryLocks are in each other's way", []string{"try-one-wins"}},
 	{"IsHeld says yes to all", []string{"held-is-told"}},
 	{"IsHeld says no", []string{"held-is-told"}},
+	{"who is cut off takes keys for held", []string{"held-on-evidence"}},
+	{"a lock's own context cuts its Unlock short", []string{"unlock-own-context"}},
+	{"who looks sees a lock that was given back", []string{"seen-at-once"}},
+	{"a watch takes an Unlock for a loss", []string{"watch-is-true"}},
+	{"a watch forgets", []string{"watch-is-true"}},
 	{"a second Unlock is silent", []string{"unlock-twice"}},
 	{"Unlock frees whoever holds", []string{"unlock-stale", "unlock-retried", "soak"}},
 	{"Unlock frees what its client holds", []string{"unlock-stale", "unlock-retried"}},
@@ -80,7 +85,7 @@ var mutants = []struct {
 func TestEachMutantIsCaughtByThePromisesThatItBreaks(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.fault, func(t *testing.T) {
-			report := examineInBubble(t, m.fault, Options{Only: m.breaks, Patience: 2 * time.Second})
+			report := examineInBubble(t, m.fault, Options{Only: m.breaks, Timeout: 2 * time.Second})
 			if report == nil {
 				return
 			}

@@ -8,68 +8,79 @@ import (
 	"time"
 )
 
-// Options say how a service is examined. Zero means the default.
+// Options say how a service is examined. A zero field means the default.
 type Options struct {
-	// TTL is for how long at most a lock outlives the last word of a holder that has died. Default 10 s. Give the service the
-	// shortest that it takes: about twenty of them are waited for.
+	// TTL is the longest time for which a lock outlives the last message of a crashed holder.
+	// Default 10 s. Give the service the shortest TTL that the service accepts: the suite waits for
+	// about twenty TTLs.
 	TTL time.Duration
-	// Patience bounds every wait for something that has to happen, beyond the TTL where that has to pass first. Default 20 s. It is
-	// spent only where a promise is broken, so it may be far above what is usual.
-	Patience time.Duration
-	// Settle is how long a call gets to take its place in line before the examination goes on, where nothing tells that it
-	// has; see [Queue]. If it is too short some faults go unseen, and no service is blamed for it. Default 20 ms.
+	// Timeout bounds every wait for something that has to happen. Where a TTL has to pass first,
+	// Patience begins after the TTL. Default 20 s. Only a broken promise uses Patience up, so
+	// Patience may be far above the usual latency.
+	Timeout time.Duration
+	// Settle is how long the suite waits for a call to be queued where the service doesn't show its
+	// queue; see [Queue]. If Settle is too short, some faults go unseen, but no service is blamed
+	// wrongly. Default 20 ms.
 	Settle time.Duration
 	// Clients is how many clients contend, from MinClients to MaxClients. Default 4.
 	Clients int
-	// Turns is how often a key changes hands where clients contend for it, at least 10 for each client. Default 200.
-	Turns int
+	// Handovers is how often a contended key changes hands, at least 10 times for each client. Default
+	// 200.
+	Handovers int
 	// Keys is how many keys are held at once. Default 1000.
 	Keys int
 	// Ops is how many operations the soak does. Default 2000.
 	Ops int
-	// Seed is what random choices are drawn from. The schedule of goroutines isn't, so a seed repeats a run only roughly.
+	// Seed seeds the random choices. The schedule of goroutines is not seeded, so a seed repeats a
+	// run only roughly.
 	Seed uint64
-	// Repeats is how often a promise is examined anew at most, if it seems broken but a busy machine may be the reason: a goroutine of the
-	// examination ran late by more than a tenth of the TTL, so those that renew locks may have been late, too. What no machine excuses, such
-	// as two holders, isn't tried again. Default 3; a negative number is none.
+	// Repeats is how often a promise is examined anew at most, if the promise seems broken but a
+	// busy machine may be the reason: a goroutine of the suite ran late by more than a tenth of the
+	// TTL, so the goroutines that renew locks may have been late, too. A finding that no machine
+	// excuses, such as two holders, isn't tried again. Default 3; a negative number means no
+	// repeats.
 	Repeats int
-	// Only are the names of the promises to examine. Default all.
+	// Only lists the names of the promises to examine. Default all.
 	Only []string
-	// Expect, if it isn't nil, is all that is known beforehand: a promise has to come out as it says, and one that it
-	// doesn't name has to be kept; the first entry for a promise counts. If it is nil, no promise may be broken, and those that aren't offered are told.
+	// Expect, unless nil, lists everything known beforehand: a listed promise must have the listed
+	// outcome, and every other promise must be kept. The first entry for a promise counts. If
+	// Expect is nil, no promise may be broken, and promises that aren't offered are only reported.
 	Expect []Expected
 }
 
-// Expected is how a promise comes out, as it is known beforehand.
+// Expected is the outcome of a promise, as known beforehand.
 type Expected struct {
-	// Promise is its name.
+	// Promise is the name of the promise.
 	Promise string
 	Outcome Outcome
-	// AtTimes says that the promise, though broken, may look kept: it is broken in some runs. For Broken only.
-	AtTimes bool
-	// Why is the reason, for people.
-	Why string
+	// Flaky says that the promise is broken in some runs only, and may look kept in others. For
+	// Broken only.
+	Flaky bool
+	// Reason is the reason, for human readers.
+	Reason string
 }
 
-// Lacking returns the outcome of each promise that needs one of the capabilities: it isn't offered, for one reason.
+// Lacking returns an entry for each promise that needs one of the capabilities: the promise isn't
+// offered, for the reason why.
 func Lacking(why string, caps ...Capability) []Expected {
 	var all []Expected
 	for _, p := range promises {
 		if slices.ContainsFunc(p.Needs, func(c Capability) bool { return slices.Contains(caps, c) }) {
-			all = append(all, Expected{Promise: p.Name, Outcome: NotOffered, Why: why})
+			all = append(all, Expected{Promise: p.Name, Outcome: NotOffered, Reason: why})
 		}
 	}
 	return all
 }
 
 const (
-	// MinClients is what a promise about a queue takes: a holder, one who gives up, one behind it, and one who looks.
+	// MinClients is how many clients a promise about a queue needs: a holder, a waiter that gives
+	// up, a waiter behind, and an observer.
 	MinClients = 4
 	// MaxClients bounds the processes, nodes or connections that an adapter may have to start.
 	MaxClients = 64
 
-	// turnsEach is how many turns each client needs at least for its share to mean anything.
-	turnsEach = 10
+	// minHandoversPerClient is the minimum number of turns per client for a client's share to mean anything.
+	minHandoversPerClient = 10
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -85,7 +96,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	set("TTL", &o.TTL, 10*time.Second)
-	set("Patience", &o.Patience, 20*time.Second)
+	set("Patience", &o.Timeout, 20*time.Second)
 	set("Settle", &o.Settle, 20*time.Millisecond)
 	if o.Clients == 0 {
 		o.Clients = MinClients
@@ -100,7 +111,7 @@ func (o Options) withDefaults() (Options, error) {
 			complain(field, "%d is less than %d, the least that shows anything", *v, least)
 		}
 	}
-	count("Turns", &o.Turns, 200, turnsEach*o.Clients)
+	count("Turns", &o.Handovers, 200, minHandoversPerClient*o.Clients)
 	count("Keys", &o.Keys, 1000, o.Clients)
 	count("Ops", &o.Ops, 2000, o.Clients*soakKeys)
 	if o.Repeats == 0 {
@@ -120,16 +131,16 @@ func (o Options) withDefaults() (Options, error) {
 			complain("Expect", "%q is listed twice, with two outcomes", e.Promise)
 		case !e.Outcome.valid():
 			complain("Expect", "%q has the outcome %q; use Kept, Broken or NotOffered", e.Promise, e.Outcome)
-		case e.AtTimes && e.Outcome != Broken:
+		case e.Flaky && e.Outcome != Broken:
 			complain("Expect", "%q is %s at times; only Broken may be", e.Promise, e.Outcome)
-		case e.Why == "" && e.Outcome != Kept:
+		case e.Reason == "" && e.Outcome != Kept:
 			complain("Expect", "%q has no reason; say why it is %s", e.Promise, e.Outcome)
 		}
 	}
 	return o, errors.Join(errs...)
 }
 
-// expected returns how a promise has to come out.
+// expected returns the expected outcome of a promise.
 func (o Options) expected(name string) Expected {
 	i := slices.IndexFunc(o.Expect, func(e Expected) bool { return e.Promise == name })
 	if i < 0 {
@@ -138,23 +149,23 @@ func (o Options) expected(name string) Expected {
 	return o.Expect[i]
 }
 
-// complaint says how a result differs from what is expected of it; "" when it doesn't.
-func (o Options) complaint(r Result) string {
+// mismatch says how a result differs from the expected outcome, or returns "" if they agree.
+func (o Options) mismatch(r Result) string {
 	if o.Expect == nil {
 		if r.Outcome == Broken {
-			return "broken: " + r.found()
+			return "broken: " + r.summary()
 		}
 		return ""
 	}
 	want := o.expected(r.Promise.Name)
 	switch {
-	case r.Outcome == want.Outcome, want.AtTimes && r.Outcome == Kept:
+	case r.Outcome == want.Outcome, want.Flaky && r.Outcome == Kept:
 		return ""
 	case r.Outcome == Broken:
-		return fmt.Sprintf("broken, and expected to be %s: %s", want.Outcome, r.found())
-	case want.Why == "":
+		return fmt.Sprintf("broken, and expected to be %s: %s", want.Outcome, r.summary())
+	case want.Reason == "":
 		return fmt.Sprintf("%s, and expected to be %s", r.Outcome, want.Outcome)
 	default:
-		return fmt.Sprintf("%s, and expected to be %s (%s)", r.Outcome, want.Outcome, want.Why)
+		return fmt.Sprintf("%s, and expected to be %s (%s)", r.Outcome, want.Outcome, want.Reason)
 	}
 }

@@ -7,26 +7,27 @@ import (
 )
 
 var orderPromises = []Promise{
-	{"fifo", "Waiters are served in the order in which they came.", needs(HasQueue), (*probe).fifo},
-	{"fair-share", "Of clients that all want a key again and again each gets at least a quarter of an equal share.", nil, (*probe).fairShare},
+	{"fifo", "Waiters get the key in the order of their requests.", requires(HasQueue), (*probe).fifo},
+	{"fair-share", "If several clients acquire a key repeatedly, each client gets at least a quarter of an equal share.", nil, (*probe).fairShare},
 }
 
 func (p *probe) fifo() {
-	cs := p.crowd()
+	cs := p.contenders()
 	for round := range 5 {
 		key := p.key()
 		g := p.lock(cs[0], key)
-		var waiters []*pending
+		var waiters []*pendingCall
 		var order []int // written by holders only
 		for i := 1; i < len(cs); i++ {
-			// Not always the same client first: a service that goes by names would look fair.
-			waiters = append(waiters, p.start(cs[1+(i+round)%(len(cs)-1)], key, byLock))
-			p.queued(key, i)
+			// The first client changes from round to round: otherwise a service ordering by name
+			// would look fair.
+			waiters = append(waiters, p.startAcquire(cs[1+(i+round)%(len(cs)-1)], key, lockMode))
+			p.awaitQueued(key, i)
 		}
 		p.release(g)
 		var mu sync.Mutex
-		p.all(len(waiters), func(i int) {
-			g := waiters[i].served(0)
+		p.mustParallel(len(waiters), func(i int) {
+			g := waiters[i].mustAcquire(0)
 			mu.Lock()
 			order = append(order, i)
 			mu.Unlock()
@@ -38,19 +39,19 @@ func (p *probe) fifo() {
 	}
 }
 
-// leastShare is the part of an equal share, as its inverse, that everyone gets.
-const leastShare = 4
+// shareDivisor is the divisor of an equal share: every client must get at least the quotient.
+const shareDivisor = 4
 
 func (p *probe) fairShare() {
-	cs, key := p.some(p.o.Clients+1), p.key()
+	cs, key := p.nClients(p.o.Clients+1), p.key()
 	starter, cs := cs[len(cs)-1], cs[:len(cs)-1]
-	g := p.lock(starter, key) // until all stand in line
+	g := p.lock(starter, key) // until all clients are queued
 	shares := make([]int, len(cs))
 	var left atomic.Int64
-	left.Store(int64(p.o.Turns))
-	p.all(len(cs)+1, func(i int) {
+	left.Store(int64(p.o.Handovers))
+	p.mustParallel(len(cs)+1, func(i int) {
 		if i == len(cs) {
-			p.queued(key, len(cs))
+			p.awaitQueued(key, len(cs))
 			p.release(g)
 			return
 		}
@@ -60,13 +61,13 @@ func (p *probe) fairShare() {
 			if left.Add(-1) >= 0 {
 				shares[i]++
 			}
-			p.linger(r)
-			_ = p.unlock(p.ctx, g) // a lock that is lost in this crowd is for others to find
+			p.simulateWork(r)
+			_ = p.unlock(p.ctx, g) // finding a lost lock under contention is up to other probes
 		}
 	})
 	for i, share := range shares {
-		if share < p.o.Turns/len(cs)/leastShare {
-			p.errorf("%s had %d of %d turns; the shares are %v", cs[i].name, share, p.o.Turns, shares)
+		if share < p.o.Handovers/len(cs)/shareDivisor {
+			p.errorf("%s had %d of %d turns; the shares are %v", cs[i].name, share, p.o.Handovers, shares)
 		}
 	}
 }

@@ -11,28 +11,30 @@ import (
 	"time"
 )
 
-// mostFindings bounds what is told of one broken promise: a service that breaks one may do so at every turn.
-const mostFindings = 8
+// maxFindings bounds the findings reported for one broken promise: a service may break a promise
+// at every turn.
+const maxFindings = 8
 
-// probe is the examination of one promise. It owns the clients, locks and calls under way of it, and gives all back at its end.
+// probe is the examination of one promise. The probe owns its clients, locks and pending calls, and
+// gives all back at its end.
 type probe struct {
-	x       *exam
+	x       *suite
 	o       Options
 	promise Promise
 	ctx     context.Context
 	cancel  context.CancelFunc
-	calls   sync.WaitGroup // into the service, as long as they aren't given up
+	calls   sync.WaitGroup // calls into the service that haven't been abandoned
 
-	mu       sync.Mutex
-	findings []string
-	wrong    bool // one of them can't be due to a machine that is too busy
-	clients  []*client
-	grips    []*grip
-	after    []func()      // called at the end
-	late     time.Duration // how late the machine let a goroutine run, at worst
+	mu          sync.Mutex
+	findings    []string
+	inexcusable bool // one of the findings can't be due to a busy machine
+	clients     []*client
+	locks       []*heldLock
+	cleanups    []func()      // called at the end
+	maxDelay    time.Duration // how late the machine let a goroutine run, at worst
 }
 
-func newProbe(x *exam, promise Promise) *probe {
+func newProbe(x *suite, promise Promise) *probe {
 	p := &probe{x: x, o: x.o, promise: promise}
 	p.ctx, p.cancel = context.WithCancel(x.ctx)
 	return p
@@ -41,22 +43,22 @@ func newProbe(x *exam, promise Promise) *probe {
 // run tries the promise, and cleans up.
 func (p *probe) run() {
 	pulse := make(chan time.Duration, 1)
-	go p.pulse(pulse)
-	p.together(1, func(int) { p.promise.probe(p) })
+	go p.measureDelay(pulse)
+	p.parallel(1, func(int) { p.promise.probe(p) })
 	p.cancel()
-	p.late = <-pulse
-	for _, f := range p.after {
+	p.maxDelay = <-pulse
+	for _, f := range p.cleanups {
 		f()
 	}
 	p.calls.Wait()
-	for _, g := range p.grips {
-		if !g.unlocked && !g.c.gone {
-			_ = p.unlock(p.x.ctx, g) // a probe that wants to know has unlocked by itself
+	for _, g := range p.locks {
+		if !g.unlocked && !g.client.stopped {
+			_ = p.unlock(p.x.ctx, g) // a probe that cares about the error has unlocked by itself
 		}
 	}
 	for _, c := range p.clients {
-		// After a broken promise nobody knows what its clients have left behind.
-		if c.gone || c.away || p.broken() {
+		// After a broken promise the clients may have left anything behind.
+		if c.stopped || c.wasCut || p.broken() {
 			p.x.close(c)
 		} else {
 			p.x.idle = append(p.x.idle, c)
@@ -64,8 +66,9 @@ func (p *probe) run() {
 	}
 }
 
-// pulse looks how late the machine lets a goroutine run, until the probe ends, and says so.
-func (p *probe) pulse(worst chan<- time.Duration) {
+// measureDelay measures how late the machine lets a goroutine run until the probe ends, and sends the
+// worst delay.
+func (p *probe) measureDelay(worst chan<- time.Duration) {
 	var late time.Duration
 	step := p.o.TTL / 20
 	tick := time.NewTimer(step)
@@ -77,26 +80,28 @@ func (p *probe) pulse(worst chan<- time.Duration) {
 			late = max(late, time.Since(due))
 			tick.Reset(step)
 		case <-p.ctx.Done():
-			worst <- max(late, time.Since(due)) // the machine may have stopped just now, and both be ready
+			// The machine may have paused just now, so both channels are ready.
+			worst <- max(late, time.Since(due))
 			return
 		}
 	}
 }
 
-// verdict returns what was found, and whether a machine may be the reason that stops for so long that leases aren't renewed in time,
-// and did stop. What a call finds that was given up, and comes back yet, is no part of it.
+// verdict returns the findings, and whether the machine may be to blame: the machine paused for so
+// long that leases may not have been renewed in time, and no finding rules this excuse out. If an
+// abandoned call returns later, its findings don't count.
 func (p *probe) verdict() (findings []string, excused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.findings), !p.wrong && p.late > p.o.TTL/10
+	return slices.Clone(p.findings), !p.inexcusable && p.maxDelay > p.o.TTL/10
 }
 
-// wrongf notes a finding that no machine excuses: two holders, tokens that fall, answers that can't be.
-func (p *probe) wrongf(format string, args ...any) {
+// inexcusablef notes a finding that no machine excuses: two holders, falling tokens, impossible answers.
+func (p *probe) inexcusablef(format string, args ...any) {
 	p.errorf(format, args...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wrong = true
+	p.inexcusable = true
 }
 
 // errorf notes a finding: the promise is broken.
@@ -104,14 +109,15 @@ func (p *probe) errorf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch n := len(p.findings); {
-	case n < mostFindings:
+	case n < maxFindings:
 		p.findings = append(p.findings, fmt.Sprintf(format, args...))
-	case n == mostFindings:
+	case n == maxFindings:
 		p.findings = append(p.findings, "... and more")
 	}
 }
 
-// fatalf notes a finding and ends the goroutine. Together, all that a probe starts, ends with the probe.
+// fatalf notes a finding and ends the goroutine. Everything that a probe starts ends with the
+// probe.
 func (p *probe) fatalf(format string, args ...any) {
 	p.errorf(format, args...)
 	runtime.Goexit()
@@ -123,14 +129,15 @@ func (p *probe) broken() bool {
 	return len(p.findings) > 0
 }
 
-// together runs f n times at once and returns when all have ended, each by itself or by fatalf.
-func (p *probe) together(n int, f func(i int)) {
+// parallel runs f n times at once and returns when all calls have ended, either normally or by
+// fatalf.
+func (p *probe) parallel(n int, f func(i int)) {
 	var work sync.WaitGroup
 	for i := range n {
 		work.Go(func() {
 			defer func() {
 				if v := recover(); v != nil {
-					p.wrongf("panic: %v\n%s", v, debug.Stack())
+					p.inexcusablef("panic: %v\n%s", v, debug.Stack())
 				}
 			}()
 			f(i)
@@ -139,9 +146,9 @@ func (p *probe) together(n int, f func(i int)) {
 	work.Wait()
 }
 
-// all is together for the middle of a probe: it goes on only if all has gone well.
-func (p *probe) all(n int, f func(i int)) {
-	p.together(n, f)
+// mustParallel is together for the middle of a probe: the probe goes on only if nothing was found.
+func (p *probe) mustParallel(n int, f func(i int)) {
+	p.parallel(n, f)
 	if p.broken() {
 		runtime.Goexit()
 	}
@@ -149,23 +156,23 @@ func (p *probe) all(n int, f func(i int)) {
 
 // key returns a new key.
 func (p *probe) key() string {
-	return fmt.Sprintf("%s%s/%d", p.x.run, p.promise.Name, p.x.keys.Add(1))
+	return fmt.Sprintf("%s%s/%d", p.x.keyPrefix, p.promise.Name, p.x.keys.Add(1))
 }
 
-// rng returns the random choices of the i-th of those that work together.
+// rng returns the random generator of the i-th of several concurrent workers.
 func (p *probe) rng(i int) *rand.Rand { return rand.New(rand.NewPCG(p.o.Seed, uint64(i))) }
 
-// client returns a client that nobody else uses.
+// client returns a client for the exclusive use of the probe.
 func (p *probe) client() *client {
 	var c *client
 	if n := len(p.x.idle); n > 0 {
 		c, p.x.idle = p.x.idle[0], p.x.idle[1:]
 	} else {
-		ctx, cancel := context.WithTimeout(p.ctx, p.o.Patience)
+		ctx, cancel := context.WithTimeout(p.ctx, p.o.Timeout)
 		defer cancel()
 		p.x.opened++
 		answer := make(chan Client, 1)
-		err := p.guard(ctx, "Client", func() error {
+		err := p.invoke(ctx, "Client", func() error {
 			c, err := p.x.s.Client(ctx)
 			if err == nil {
 				answer <- c
@@ -181,11 +188,11 @@ func (p *probe) client() *client {
 	return c
 }
 
-// crowd returns as many clients as the options say.
-func (p *probe) crowd() []*client { return p.some(p.o.Clients) }
+// contenders returns the contenders: as many clients as the options say.
+func (p *probe) contenders() []*client { return p.nClients(p.o.Clients) }
 
-// some returns n clients.
-func (p *probe) some(n int) []*client {
+// nClients returns n clients.
+func (p *probe) nClients(n int) []*client {
 	cs := make([]*client, n)
 	for i := range cs {
 		cs[i] = p.client()
@@ -193,22 +200,23 @@ func (p *probe) some(n int) []*client {
 	return cs
 }
 
-// within returns a context for something that has to happen now.
-func (p *probe) within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(p.ctx, p.o.Patience)
+// timeoutContext returns a context for something that has to happen now.
+func (p *probe) timeoutContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(p.ctx, p.o.Timeout)
 }
 
-// ended returns a context that has ended.
-func (p *probe) ended() context.Context {
+// canceledContext returns a context that has ended.
+func (p *probe) canceledContext() context.Context {
 	ctx, cancel := context.WithCancel(p.ctx)
 	cancel()
 	return ctx
 }
 
-// pause lets time pass: for a service that orders by clocks, and in a bubble, where it stands still as long as anyone can run.
+// pause lets time pass: for a service that orders by clocks, and in a bubble, where time stands
+// still as long as any goroutine can run.
 func (p *probe) pause() { p.sleep(time.Millisecond) }
 
-// sleep waits for a duration, or for the end of the examination.
+// sleep waits for a duration, or for the end of the suite.
 func (p *probe) sleep(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -219,8 +227,9 @@ func (p *probe) sleep(d time.Duration) {
 	}
 }
 
-// linger is the work of a holder: short as a rule, and now and then long enough for a word to cross the network and be answered.
-func (p *probe) linger(r *rand.Rand) {
+// simulateWork is the work of a holder: usually short, and now and then long enough for a round trip over
+// the network.
+func (p *probe) simulateWork(r *rand.Rand) {
 	longest := 200
 	if r.IntN(8) == 0 {
 		longest = 2000
@@ -228,9 +237,9 @@ func (p *probe) linger(r *rand.Rand) {
 	p.sleep(time.Duration(r.IntN(longest)) * time.Microsecond)
 }
 
-// until waits for a condition, for no longer than Patience after the time that has to pass first.
-func (p *probe) until(first time.Duration, what string, holds func() bool) {
-	for end := time.Now().Add(first + p.o.Patience); !holds(); p.pause() {
+// eventually waits for a condition, for no longer than Patience after the time that has to pass first.
+func (p *probe) eventually(first time.Duration, what string, holds func() bool) {
+	for end := time.Now().Add(first + p.o.Timeout); !holds(); p.pause() {
 		if time.Now().After(end) {
 			p.fatalf("never came: %s", what)
 		}

@@ -2,28 +2,29 @@ package locktest
 
 import "slices"
 
-// Promise is something that a lock service should do, and the means to try whether it does.
+// Promise is something that a lock service should do, with a probe to test the service.
 type Promise struct {
-	// Name is short and stays the same: -run, Options.Only and Options.Expect know the promise by it.
+	// Name is short and never changes: -run, Options.Only and Options.Expect refer to the promise
+	// by name.
 	Name string
-	// Text says what is promised.
+	// Text is the promise in words.
 	Text string
-	// Needs are the capabilities without which it can't be examined.
+	// Needs are the capabilities required by the probe.
 	Needs []Capability
 
 	probe func(*probe)
 }
 
-// Promises returns all promises in the order in which they are examined. The caller owns the slice.
+// Promises returns all promises in the order of examination. The caller owns the slice.
 func Promises() []Promise { return slices.Clone(promises) }
 
-func needs(c ...Capability) []Capability { return c }
+func requires(c ...Capability) []Capability { return c }
 
 var promises []Promise
 
-// The probes ask for promises by name, so the list is filled in when the program starts.
+// The probes ask for promises by name, so the list is filled in at program start.
 func init() {
-	promises = slices.Concat(exclusivePromises, waitingPromises, keyPromises, timePromises, orderPromises, readerPromises, permitPromises, crowdPromises)
+	promises = slices.Concat(exclusivePromises, reportingPromises, waitingPromises, keyPromises, lifecyclePromises, orderPromises, readerPromises, permitPromises, loadPromises)
 }
 
 func names() []string {

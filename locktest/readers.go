@@ -3,86 +3,87 @@ package locktest
 import "sync/atomic"
 
 var readerPromises = []Promise{
-	{"readers-share", "Readers hold a key together, and a writer's Unlock lets all that wait in.", needs(HasReaders), (*probe).readersShare},
-	{"writer-alone", "A writer holds a key without readers or other writers beside it.", needs(HasReaders), (*probe).writerAlone},
-	{"readers-and-writers", "However readers and writers contend, no writer ever holds a key beside anyone.", needs(HasReaders), (*probe).readersAndWriters},
-	{"writer-not-starved", "A writer has its turn though readers come all the time.", needs(HasReaders), (*probe).writerNotStarved},
-	{"writer-gives-up", "A writer that gives up waiting doesn't keep readers from each other.", needs(HasReaders), (*probe).writerGivesUp},
-	{"reader-tokens", "A writer has a larger token than all readers before it, and a reader than all writers.", needs(HasReaders, HasTokens), (*probe).readerTokens},
-	{"reader-crash", "When a reader dies, a writer has its turn a TTL later.", needs(HasReaders, HasCrash), (*probe).readerCrash},
+	{"readers-share", "Several readers hold a key at once, and a writer's Unlock admits all waiting readers.", requires(HasReaders), (*probe).readersShare},
+	{"writer-alone", "While a writer holds a key, no reader and no other writer does.", requires(HasReaders), (*probe).writerAlone},
+	{"readers-and-writers", "Under contention of readers and writers a writer is always the only holder.", requires(HasReaders), (*probe).readersAndWriters},
+	{"writer-not-starved", "A writer gets the key although new readers keep arriving.", requires(HasReaders), (*probe).writerNotStarved},
+	{"writer-gives-up", "A canceled writer does not block readers.", requires(HasReaders), (*probe).writerGivesUp},
+	{"reader-tokens", "A writer has a larger token than all earlier readers, and a reader a larger token than all earlier writers.", requires(HasReaders, HasTokens), (*probe).readerTokens},
+	{"reader-crash", "After a reader crashes, a waiting writer gets the key one TTL later.", requires(HasReaders, HasCrash), (*probe).readerCrash},
 }
 
 func (p *probe) readersShare() {
-	cs, key := p.crowd(), p.key()
+	cs, key := p.contenders(), p.key()
 	g := p.lock(cs[0], key)
-	var waiters []*pending
+	var waiters []*pendingCall
 	for _, c := range cs[1:] {
-		waiters = append(waiters, p.start(c, key, byRead))
+		waiters = append(waiters, p.startAcquire(c, key, rlockMode))
 	}
-	p.queued(key, len(waiters))
+	p.awaitQueued(key, len(waiters))
 	p.release(g)
-	var held []*grip
+	var held []*heldLock
 	for _, w := range waiters {
-		held = append(held, w.served(0)) // none of them goes before all have come
+		held = append(held, w.mustAcquire(0)) // no reader releases the key before all have the key
 	}
-	held = append(held, p.hold(cs[0], key, byTryRead), p.hold(cs[1], key, byRead))
+	held = append(held, p.mustAcquire(cs[0], key, tryRLockMode), p.mustAcquire(cs[1], key, rlockMode))
 	for _, g := range held {
 		p.release(g)
 	}
 }
 
 func (p *probe) writerAlone() {
-	cs, key := p.some(3), p.key()
-	a, b := p.hold(cs[0], key, byRead), p.hold(cs[1], key, byRead)
-	_ = p.refused(cs[2], byTry, a, b)
+	cs, key := p.nClients(3), p.key()
+	a, b := p.mustAcquire(cs[0], key, rlockMode), p.mustAcquire(cs[1], key, rlockMode)
+	_ = p.mustRefuse(cs[2], tryLockMode, a, b)
 	p.release(a)
-	_ = p.refused(cs[2], byTry, b)
-	_ = p.refused(cs[0], byTry, b)
+	_ = p.mustRefuse(cs[2], tryLockMode, b)
+	_ = p.mustRefuse(cs[0], tryLockMode, b)
 	p.release(b)
-	w := p.hold(cs[2], key, byTry)
-	_ = p.refused(cs[0], byTryRead, w)
-	_ = p.refused(cs[1], byTry, w)
-	waiter := p.start(cs[0], key, byRead)
-	p.queued(key, 1)
-	if !waiter.waits() {
+	w := p.mustAcquire(cs[2], key, tryLockMode)
+	_ = p.mustRefuse(cs[0], tryRLockMode, w)
+	_ = p.mustRefuse(cs[1], tryLockMode, w)
+	waiter := p.startAcquire(cs[0], key, rlockMode)
+	p.awaitQueued(key, 1)
+	if !waiter.waiting() {
 		p.fatalf("RLock by %s, while another writes, returned: %v", cs[0].name, waiter.err)
 	}
 	p.release(w)
-	p.release(waiter.served(0))
+	p.release(waiter.mustAcquire(0))
 }
 
 func (p *probe) readersAndWriters() {
-	cs, key, w := p.crowd(), p.key(), p.witness()
-	p.all(len(cs), func(i int) {
+	cs, key, w := p.contenders(), p.key(), p.newObserver()
+	p.mustParallel(len(cs), func(i int) {
 		r := p.rng(i)
-		for range p.o.Turns / len(cs) {
-			m := byRead
+		for range p.o.Handovers / len(cs) {
+			m := rlockMode
 			if r.IntN(3) == 0 {
-				m = byLock
+				m = lockMode
 			}
-			g := p.hold(cs[i], key, m)
-			w.turn(g, r)
+			g := p.mustAcquire(cs[i], key, m)
+			w.criticalSection(g, r)
 			w.release(g)
 		}
 	})
-	w.judge()
+	w.check()
 }
 
 func (p *probe) writerNotStarved() {
-	cs, key := p.crowd(), p.key()
+	cs, key := p.contenders(), p.key()
 	var came atomic.Int64
 	var served atomic.Bool
-	p.all(len(cs), func(i int) {
+	p.mustParallel(len(cs), func(i int) {
 		if i == 0 {
 			defer served.Store(true)
-			p.until(0, "a stream of readers", func() bool { return came.Load() > int64(len(cs)) || p.broken() })
+			p.eventually(0, "a stream of readers", func() bool { return came.Load() > int64(len(cs)) || p.broken() })
 			p.release(p.lock(cs[0], key))
 			return
 		}
 		for !served.Load() {
-			g := p.hold(cs[i], key, byRead)
+			g := p.mustAcquire(cs[i], key, rlockMode)
 			mine := came.Add(1)
-			// Each stays until another has come, so that one always reads; unless no more come, which is because of the writer.
+			// Each reader stays until another reader has come, so the key always has a reader. If
+			// no more readers come, the waiting writer keeps new readers out.
 			for waited := 0; came.Load() == mine && !served.Load() && waited < 50; waited++ {
 				p.pause()
 			}
@@ -92,32 +93,33 @@ func (p *probe) writerNotStarved() {
 }
 
 func (p *probe) writerGivesUp() {
-	cs, key := p.some(3), p.key()
-	g := p.hold(cs[0], key, byRead)
-	writer := p.start(cs[1], key, byLock)
-	p.queued(key, 1)
-	reader := p.start(cs[2], key, byRead) // behind the writer, or beside the other reader at once
+	cs, key := p.nClients(3), p.key()
+	g := p.mustAcquire(cs[0], key, rlockMode)
+	writer := p.startAcquire(cs[1], key, lockMode)
+	p.awaitQueued(key, 1)
+	// The reader queues behind the writer, or joins the other reader at once.
+	reader := p.startAcquire(cs[2], key, rlockMode)
 	p.sleep(p.o.Settle)
 	writer.cancel()
-	writer.end(0)
+	writer.wait(0)
 	if writer.err == nil {
 		p.fatalf("%s got a key by Lock that another reads", cs[1].name)
 	}
-	p.held(g)
-	p.release(reader.served(0))
-	p.release(p.hold(cs[1], key, byTryRead))
+	p.mustBeHeld(g)
+	p.release(reader.mustAcquire(0))
+	p.release(p.mustAcquire(cs[1], key, tryRLockMode))
 	p.release(g)
-	p.release(p.hold(cs[1], key, byLock))
+	p.release(p.mustAcquire(cs[1], key, lockMode))
 }
 
 func (p *probe) readerTokens() {
-	cs, key := p.some(3), p.key()
+	cs, key := p.nClients(3), p.key()
 	var last uint64
 	for round := range 5 {
-		a, b := p.hold(cs[0], key, byRead), p.hold(cs[1], key, byRead)
-		for _, g := range []*grip{a, b} {
+		a, b := p.mustAcquire(cs[0], key, rlockMode), p.mustAcquire(cs[1], key, rlockMode)
+		for _, g := range []*heldLock{a, b} {
 			if token := p.token(g); token <= last {
-				p.wrongf("round %d: a reader has the token %d, and a writer before it had %d", round, token, last)
+				p.inexcusablef("round %d: a reader has the token %d, and a writer before it had %d", round, token, last)
 			}
 		}
 		readers := max(p.token(a), p.token(b))
@@ -126,19 +128,19 @@ func (p *probe) readerTokens() {
 		w := p.lock(cs[2], key)
 		last = p.token(w)
 		if last <= readers {
-			p.wrongf("round %d: a writer has the token %d, and a reader before it had %d", round, last, readers)
+			p.inexcusablef("round %d: a writer has the token %d, and a reader before it had %d", round, last, readers)
 		}
 		p.release(w)
 	}
 }
 
 func (p *probe) readerCrash() {
-	cs, key := p.some(3), p.key()
-	p.hold(cs[0], key, byRead)
-	other := p.hold(cs[1], key, byRead)
-	writer := p.start(cs[2], key, byLock)
-	p.queued(key, 1)
+	cs, key := p.nClients(3), p.key()
+	p.mustAcquire(cs[0], key, rlockMode)
+	other := p.mustAcquire(cs[1], key, rlockMode)
+	writer := p.startAcquire(cs[2], key, lockMode)
+	p.awaitQueued(key, 1)
 	p.crash(cs[0])
 	p.release(other)
-	p.release(writer.served(p.o.TTL))
+	p.release(writer.mustAcquire(p.o.TTL))
 }

@@ -29,7 +29,7 @@ func TestTheReferenceKeepsEveryPromise(t *testing.T) {
 		if !slices.Equal(report.Names(Kept), names()) {
 			t.Errorf("seed %d: %v", seed, report)
 		}
-		for _, text := range report.Complaints() {
+		for _, text := range report.Mismatches() {
 			t.Error(text)
 		}
 	}
@@ -38,7 +38,7 @@ func TestTheReferenceKeepsEveryPromise(t *testing.T) {
 func TestTheReferenceKeepsEveryPromiseInRealTime(t *testing.T) {
 	t.Parallel()
 	const ttl = 200 * time.Millisecond
-	report := Run(t, newMemory(ttl, ""), Options{TTL: ttl, Turns: 80, Ops: 800, Expect: []Expected{}})
+	report := Run(t, newMemory(ttl, ""), Options{TTL: ttl, Handovers: 80, Ops: 800, Expect: []Expected{}})
 	if len(report.Results) == 0 {
 		t.Error("nothing was examined")
 	}

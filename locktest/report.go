@@ -7,40 +7,41 @@ import (
 	"time"
 )
 
-// Outcome is what has become of a promise.
+// Outcome is the result of examining a promise.
 type Outcome string
 
 // The outcomes.
 const (
-	// Kept : the service was tried, and did what it should.
+	// Kept means: the service was tried, and did as promised.
 	Kept Outcome = "kept"
-	// Broken : it did something else. [Result].Findings say what.
+	// Broken means: the service did something else. [Result].Findings say what.
 	Broken Outcome = "broken"
-	// NotOffered : the service, or its adapter, hasn't what the promise is about.
+	// NotOffered means: the service, or its adapter, lacks a feature needed for the promise.
 	NotOffered Outcome = "not offered"
 )
 
 func (o Outcome) valid() bool { return o == Kept || o == Broken || o == NotOffered }
 
-// Result is what the examination of one promise has found.
+// Result is the result for a single promise.
 type Result struct {
 	Promise Promise
 	Outcome Outcome
-	// Missing are the capabilities that the promise needs and the service doesn't offer.
+	// Missing are the needed capabilities that the service doesn't offer.
 	Missing []Capability
 	// Findings say how the promise was broken, the first few times.
 	Findings []string
-	// Excused are the findings of attempts that don't count, since the machine was too busy; see [Options].Repeats. The last attempt counts.
+	// Excused are the findings of attempts that don't count because the machine was too busy; see
+	// [Options].Repeats. The last attempt always counts.
 	Excused []string
 	// Took is how long the examination took.
 	Took time.Duration
 }
 
-// String is the outcome and what it rests on, in a line or a few.
-func (r Result) String() string { return fmt.Sprintf("%s: %s", r.Outcome, r.found()) }
+// String returns the outcome and the evidence, in a few lines at most.
+func (r Result) String() string { return fmt.Sprintf("%s: %s", r.Outcome, r.summary()) }
 
-// found is what a result rests on, in one line of text or a few.
-func (r Result) found() string {
+// summary returns the evidence for the outcome, in a few lines of text at most.
+func (r Result) summary() string {
 	switch r.Outcome {
 	case Broken:
 		return strings.Join(r.Findings, "\n")
@@ -59,13 +60,14 @@ func (r Result) found() string {
 	}
 }
 
-// Report has the results of one examination, in the order of [Promises]. The caller owns it.
+// Report has the results of a run of the suite, in the order of [Promises]. The caller owns the
+// report.
 type Report struct {
 	Results []Result
 	options Options
 }
 
-// Result returns the result for a promise by its name. It reports false if that wasn't examined.
+// Result returns the result for a promise by its name, and false if the promise wasn't examined.
 func (r *Report) Result(name string) (Result, bool) {
 	i := slices.IndexFunc(r.Results, func(x Result) bool { return x.Promise.Name == name })
 	if i < 0 {
@@ -85,25 +87,27 @@ func (r *Report) Names(o Outcome) []string {
 	return names
 }
 
-// Complaints say which results aren't as [Options].Expect has them, or, without that, which promises are broken. None is good.
-func (r *Report) Complaints() []string {
+// Mismatches lists the results contradicting [Options].Expect, or, where Expect is nil, the broken
+// promises. An empty list is good.
+func (r *Report) Mismatches() []string {
 	var all []string
 	for _, x := range r.Results {
-		if text := r.options.complaint(x); text != "" {
+		if text := r.options.mismatch(x); text != "" {
 			all = append(all, x.Promise.Name+": "+text)
 		}
 	}
 	return all
 }
 
-// String is the report as a table for people: one line for each promise, and the findings below the broken ones.
+// String returns the report as a table for human readers: a line for each promise, with the
+// findings below the broken promises.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d promises kept, %d broken, %d not offered", len(r.Names(Kept)), len(r.Names(Broken)), len(r.Names(NotOffered)))
 	for _, x := range r.Results {
-		fmt.Fprintf(&b, "\n%-11s  %-22s  %s", x.Outcome, x.Promise.Name, strings.ReplaceAll(x.found(), "\n", "\n    "))
-		if want := r.options.expected(x.Promise.Name); want.Why != "" {
-			b.WriteString("\n    known: " + want.Why)
+		fmt.Fprintf(&b, "\n%-11s  %-22s  %s", x.Outcome, x.Promise.Name, strings.ReplaceAll(x.summary(), "\n", "\n    "))
+		if want := r.options.expected(x.Promise.Name); want.Reason != "" {
+			b.WriteString("\n    known: " + want.Reason)
 		}
 	}
 	return b.String()

@@ -7,13 +7,15 @@ import (
 	"testing"
 )
 
-// Run examines a service, each promise in a subtest of its name, so that -run selects them; and logs the report, which it returns.
-// A subtest fails when its promise is broken, or, where o.Expect is set, when it comes out otherwise than that says.
+// Run examines a service and returns the report, which is also logged. Each promise is a subtest
+// with the name of the promise, so -run selects promises. A subtest fails when its promise is
+// broken, or, where o.Expect is set, when the outcome differs from the expected outcome.
 //
-// Run can't be called in a bubble of testing/synctest, which has no subtests: call [Examine] there.
+// Run can't be called in a bubble of testing/synctest, where there are no subtests: call [Examine]
+// there.
 func Run(t *testing.T, s Service, o Options) *Report {
 	t.Helper()
-	x, err := begin(t.Context(), s, o)
+	x, err := newSuite(t.Context(), s, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,10 +25,10 @@ func Run(t *testing.T, s Service, o Options) *Report {
 			t.Error(err)
 		}
 	}()
-	for _, promise := range x.chosen() {
+	for _, promise := range x.selected() {
 		t.Run(promise.Name, func(t *testing.T) {
 			result := x.examine(promise)
-			if text := x.o.complaint(result); text != "" {
+			if text := x.o.mismatch(result); text != "" {
 				t.Errorf("%s It was %s", promise.Text, text)
 			} else {
 				t.Log(result)
@@ -36,27 +38,30 @@ func Run(t *testing.T, s Service, o Options) *Report {
 	return x.report
 }
 
-// Examine examines a service, one promise after the other, and returns the report. The error is about the examination: options that can't
-// be, a service that gives no client or no lock to begin with, or a client that can't be closed in the end. A broken promise is none.
+// Examine examines a service, one promise after the other, and returns the report. An error is
+// about the suite itself: impossible options, a service that fails to provide a first client or a
+// first lock, or a client that can't be closed in the end. A broken promise is no error.
 //
-// When ctx ends the examination breaks off, and that is an error, too; the report has what was examined until then.
+// When ctx ends, Examine stops early and returns an error, too; the report has the promises
+// examined until then.
 func Examine(ctx context.Context, s Service, o Options) (*Report, error) {
-	x, err := begin(ctx, s, o)
+	x, err := newSuite(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
-	for _, promise := range x.chosen() {
+	for _, promise := range x.selected() {
 		x.examine(promise)
 		if ctx.Err() != nil {
-			x.report.Results = x.report.Results[:len(x.report.Results)-1] // it was broken off, which says nothing
+			// The last promise was interrupted, and so has no outcome.
+			x.report.Results = x.report.Results[:len(x.report.Results)-1]
 			break
 		}
 	}
 	return x.report, errors.Join(ctx.Err(), x.end())
 }
 
-// chosen returns the promises to examine.
-func (x *exam) chosen() []Promise {
+// selected returns the promises to examine.
+func (x *suite) selected() []Promise {
 	if len(x.o.Only) == 0 {
 		return Promises()
 	}

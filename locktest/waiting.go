@@ -7,32 +7,32 @@ import (
 )
 
 var waitingPromises = []Promise{
-	{"wake", "Unlock wakes a waiter, and of many waiters each is served in the end.", nil, (*probe).wake},
+	{"wake", "Unlock wakes a waiter, and every waiter gets the key in the end.", nil, (*probe).wake},
 	{"cancel-error", "A Lock whose context ends, or has ended, returns the context's error.", nil, (*probe).cancelError},
-	{"cancel-leaves-nothing", "A Lock whose context has ended leaves nothing behind: who stands behind it is served, and then the key is free.", nil, (*probe).cancelLeavesNothing},
-	{"cancel-at-request", "Where the context ends while the request for a free key is on its way, the key stays free, or there is a lock.", nil, (*probe).cancelAtRequest},
-	{"cancel-at-grant", "Where the context ends just as the key comes, there is a lock and no error, or an error and no lock.", nil, (*probe).cancelAtGrant},
-	{"ended-context", "With a context that has ended before, Lock and TryLock fail and take nothing.", nil, (*probe).endedContext},
+	{"cancel-leaves-nothing", "A canceled Lock leaves nothing behind: the next waiter gets the key, and afterwards the key is free.", nil, (*probe).cancelLeavesNothing},
+	{"cancel-at-request", "If the context ends while the request for a free key is in flight, either Lock succeeds or the key stays free.", nil, (*probe).cancelAtRequest},
+	{"cancel-at-grant", "If the context ends at the moment of the grant, the call returns either a lock or an error, never both and never neither.", nil, (*probe).cancelAtGrant},
+	{"ended-context", "With a context that ended before the call, Lock and TryLock fail and acquire nothing.", nil, (*probe).endedContext},
 }
 
 func (p *probe) wake() {
-	cs := p.crowd()
+	cs := p.contenders()
 	for range 5 {
 		key := p.key()
 		g := p.lock(cs[0], key)
-		var waiters []*pending
+		var waiters []*pendingCall
 		for _, c := range cs[1:] {
-			waiters = append(waiters, p.start(c, key, byLock))
+			waiters = append(waiters, p.startAcquire(c, key, lockMode))
 		}
-		p.queued(key, len(waiters))
+		p.awaitQueued(key, len(waiters))
 		p.release(g)
-		// From here on nobody comes who could wake them by accident.
-		p.all(len(waiters), func(i int) { p.release(waiters[i].served(0)) })
+		// From here on no other call comes that could wake the waiters by accident.
+		p.mustParallel(len(waiters), func(i int) { p.release(waiters[i].mustAcquire(0)) })
 	}
 }
 
 func (p *probe) cancelError() {
-	cs, key := p.some(2), p.key()
+	cs, key := p.nClients(2), p.key()
 	g := p.lock(cs[0], key)
 	for _, row := range []struct {
 		name string
@@ -45,10 +45,10 @@ func (p *probe) cancelError() {
 			return ctx, cancel
 		}, context.Canceled},
 		{"has a deadline", func() (context.Context, context.CancelFunc) { return context.WithTimeout(p.ctx, p.o.Settle) }, context.DeadlineExceeded},
-		{"had ended before", func() (context.Context, context.CancelFunc) { return p.ended(), func() {} }, context.Canceled},
+		{"had ended before", func() (context.Context, context.CancelFunc) { return p.canceledContext(), func() {} }, context.Canceled},
 	} {
 		ctx, cancel := row.ctx()
-		got, err := p.take(ctx, cs[1], key, byLock)
+		got, err := p.acquire(ctx, cs[1], key, lockMode)
 		cancel()
 		if err == nil {
 			_ = p.unlock(p.ctx, got)
@@ -62,66 +62,67 @@ func (p *probe) cancelError() {
 }
 
 func (p *probe) cancelLeavesNothing() {
-	cs := p.some(4)
-	// Who gives up is the first in line, the last, or all there are.
+	cs := p.nClients(4)
+	// The waiters giving up are the first in the queue, the last, or all.
 	for _, row := range []struct{ stay, giveUp []int }{
 		{[]int{2}, []int{1}}, {[]int{1}, []int{2}}, {nil, []int{1, 2}},
 	} {
 		key := p.key()
 		g := p.lock(cs[0], key)
-		waiters := make([]*pending, 3)
+		waiters := make([]*pendingCall, 3)
 		for n, i := range []int{1, 2} {
-			waiters[i] = p.start(cs[i], key, byLock)
-			p.queued(key, n+1)
+			waiters[i] = p.startAcquire(cs[i], key, lockMode)
+			p.awaitQueued(key, n+1)
 		}
-		p.sleep(p.o.Settle) // giving up while the request is on its way is for cancel-at-request
+		p.sleep(p.o.Settle) // giving up while the request is in flight is for cancel-at-request
 		for _, i := range row.giveUp {
 			waiters[i].cancel()
-			waiters[i].end(0)
+			waiters[i].wait(0)
 			if waiters[i].err == nil {
 				p.fatalf("%s got a key that %s holds, as its context ended", cs[i].name, cs[0].name)
 			}
 		}
 		p.release(g)
 		for _, i := range row.stay {
-			p.release(waiters[i].served(0))
+			p.release(waiters[i].mustAcquire(0))
 		}
 		p.release(p.lock(cs[3], key))
 		for _, i := range row.giveUp {
-			p.release(p.lock(cs[i], key)) // and they may come again
+			p.release(p.lock(cs[i], key)) // a waiter that gave up may come again
 		}
 	}
 }
 
 func (p *probe) cancelAtRequest() {
-	cs, r := p.some(2), p.rng(0)
+	cs, r := p.nClients(2), p.rng(0)
 	for i := range 60 {
-		m := byLock
+		m := lockMode
 		if i%2 == 1 {
-			m = byTry
+			m = tryLockMode
 		}
 		key := p.key()
 		began := time.Now()
-		g := p.hold(cs[0], key, m)
+		g := p.mustAcquire(cs[0], key, m)
 		took := time.Since(began)
 		p.release(g)
-		// So the context ends before the request goes out, on its way, on the way back, or not in time.
+		// So the context ends before the request goes out, while the request or the answer is in
+		// flight, or not in time.
 		ctx, cancel := context.WithTimeout(p.ctx, time.Duration(r.Int64N(1+int64(3*took/2))))
-		g, err := p.take(ctx, cs[0], key, m)
+		g, err := p.acquire(ctx, cs[0], key, m)
 		cancel()
 		if err == nil {
 			p.release(g)
 		} else {
-			p.nextAfter(cs[0], err, cs[1], key)
+			p.mustLockAfterCancel(cs[0], err, cs[1], key)
 		}
 	}
 }
 
-// nextAfter wants a key to be had by another after one who has given up.
-func (p *probe) nextAfter(gaveUp *client, because error, next *client, key string) {
-	ctx, cancel := p.within()
+// mustLockAfterCancel checks that another client gets the key after a client has given up.
+func (p *probe) mustLockAfterCancel(gaveUp *client, because error, next *client, key string) {
+	ctx, cancel := p.timeoutContext()
 	defer cancel()
-	g, err := p.take(ctx, next, key, byLock)
+	g, err := p.acquire(ctx, next, key, lockMode)
 	if err != nil {
 		p.fatalf("Lock by %s, whose context ended, returned %v, and nobody gets the key any more: Lock by %s: %v", gaveUp.name, because, next.name, err)
 	}
@@ -129,15 +130,16 @@ func (p *probe) nextAfter(gaveUp *client, because error, next *client, key strin
 }
 
 func (p *probe) cancelAtGrant() {
-	cs, r := p.some(3), p.rng(0)
+	cs, r := p.nClients(3), p.rng(0)
 	for range 60 {
 		key := p.key()
 		g := p.lock(cs[0], key)
-		waiter := p.start(cs[1], key, byLock)
-		p.queued(key, 1)
-		// The two meet at the service, in an order that differs from turn to turn.
+		waiter := p.startAcquire(cs[1], key, lockMode)
+		p.awaitQueued(key, 1)
+		// The cancellation and the release meet at the service, in a different order from turn to
+		// turn.
 		skew := time.Duration(r.IntN(1000)-500) * time.Microsecond
-		p.all(2, func(i int) {
+		p.mustParallel(2, func(i int) {
 			if i == 0 {
 				p.sleep(max(0, skew))
 				waiter.cancel()
@@ -146,24 +148,24 @@ func (p *probe) cancelAtGrant() {
 				p.release(g)
 			}
 		})
-		waiter.end(0)
+		waiter.wait(0)
 		if waiter.err == nil {
-			p.release(waiter.g)
+			p.release(waiter.lock)
 		}
-		p.nextAfter(cs[1], waiter.err, cs[2], key)
+		p.mustLockAfterCancel(cs[1], waiter.err, cs[2], key)
 	}
 }
 
 func (p *probe) endedContext() {
-	cs := p.some(2)
-	for _, m := range []mode{byLock, byTry} {
+	cs := p.nClients(2)
+	for _, m := range []mode{lockMode, tryLockMode} {
 		key := p.key()
 		for range 10 {
-			if g, err := p.take(p.ended(), cs[0], key, m); err == nil {
+			if g, err := p.acquire(p.canceledContext(), cs[0], key, m); err == nil {
 				_ = p.unlock(p.ctx, g)
 				p.fatalf("%s got a key, though its context had ended before", m.name)
 			}
-			p.release(p.hold(cs[1], key, byTry))
+			p.release(p.mustAcquire(cs[1], key, tryLockMode))
 		}
 	}
 }

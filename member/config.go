@@ -15,60 +15,74 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Config is what Start needs. Fields without a comment on their zero value are required.
+// Config is the configuration of Start. Fields without a comment on their zero value are required.
 type Config struct {
-	Self vote.SessionID // this node's name and life
-	Dir  vote.Dir       // the identity of this node's state directory; zero: it has none
+	Self vote.SessionID // this node's name and incarnation
+	Dir  vote.Dir       // the identity of this node's state directory; zero: there is none
 
-	// Transport carries gossip. Start takes it over: it is shut down with the group, but not when Start fails. Its Shutdown should
-	// end dials under way, and an error of its WriteTo should be a *net.OpError: for any other memberlist takes the fault to be
-	// here and does not suspect the peer.
+	// Transport carries gossip. Start takes ownership: the transport is shut down with the group,
+	// but not when Start fails. Its Shutdown should end dials under way, and an error of its
+	// WriteTo should be a *net.OpError: memberlist blames any other error on this node and does not
+	// suspect the peer.
 	Transport memberlist.Transport
 
-	// AdvertiseHost and AdvertisePort are where others reach this node. They are given to the transport's FinalAdvertiseAddr, which
-	// must make an IP address and a port of them.
+	// AdvertiseHost and AdvertisePort are the address at which others reach this node. They are
+	// passed to the transport's FinalAdvertiseAddr, which must convert them to an IP address and a
+	// port.
 	AdvertiseHost string
 	AdvertisePort int
 
-	Mesh  string // the label on every packet; what carries another one is dropped
+	Mesh  string // the label of every packet; packets with another label are dropped
 	Key   []byte // gossip's key: 16, 24 or 32 bytes; empty for plain text
-	Terms Terms  // what must be the same on every node
+	Terms Terms  // the parameters that must be the same on every node
 
-	// Peers are host:port addresses of some other nodes. Names are looked up again at each try and may stand for several
-	// addresses. This node's own address may be among them.
+	// Peers are host:port addresses of some other nodes. Names are resolved again at each try and
+	// may have several addresses. This node's own address may be among them.
 	Peers []string
 
 	Logger *slog.Logger // nil: slog.Default()
 
-	// Handler is told of changes, one at a time, by a goroutine of the group. It may call Members. It must not call Leave or
-	// Close, which wait for it, and must return soon after they were called. nil: nobody is told.
+	// Handler receives changes, one at a time, on a goroutine of the group. Handler may call
+	// Members. Handler must not call Leave or Close, which wait for Handler, and must return soon
+	// after either was called. nil: no notification.
 	Handler func(Event)
 
-	// Greet asks which process is at an address. It is used to tell another live process of our name from what peers still
-	// remember of our last life. An answer counts even when it comes with an error (the other one may refuse us). nil: a gossip
-	// ping, which can't tell two of our own addresses from two processes.
+	// Strange is called for each member refused because its terms differ. memberlist holds its lock
+	// during the call, so Strange must not block. nil: no notification.
+	Strange func(Member)
+
+	// Greet probes an address: it returns the process there. Greet distinguishes another live
+	// process with our name from our previous incarnation, which peers may still remember. A
+	// returned process counts even with an error (the process may refuse us). nil: a gossip ping,
+	// which can't distinguish two of our own addresses from two processes.
 	Greet func(ctx context.Context, addr string) (vote.SessionID, error)
 
-	Resolve func(ctx context.Context, host string) ([]netip.Addr, error) // looks a peer's name up; nil: the system's resolver
-	Jitter  func() float64                                               // in [0, 1), for back-off; called by one goroutine; nil: math/rand
-	Timing  Timing                                                       // zero: the defaults
+	// Resolve resolves a peer's name; nil: the system's resolver.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Jitter returns a number in [0, 1), for back-off; one goroutine calls Jitter. nil: math/rand.
+	Jitter func() float64
+	Timing Timing // zero: the defaults
 }
 
-// Timing is how fast gossip is. Each field that is zero gets its default. Nothing depends on it but how soon the news arrive.
+// Timing sets the speed of gossip. Each zero field gets its default. Only the delay of membership
+// changes depends on Timing.
 type Timing struct {
-	// Probe is how often one other member is probed, and how long a probe may take. Default 500 ms: a failure is known after 2.4
-	// to 3 s in a mesh of three. Less means more packets and more false alarms on slow links; more means later news, and a Close
-	// that takes longer, since it waits for a probe under way.
+	// Probe is the interval at which one other member is probed, and the maximum duration of a
+	// probe. Default 500 ms: in a mesh of three a failure is known after 2.4 to 3 s. A shorter
+	// interval means more packets and more false alarms on slow links; a longer interval means
+	// later detection, and a slower Close, which waits for a probe under way.
 	Probe time.Duration
-	// ProbeTimeout is how long the answer to a probe may take before others are asked to probe too. It should be above the usual
-	// round trip. Default two thirds of Probe.
+	// ProbeTimeout is how long to wait for the answer to a probe before other members are asked to
+	// probe too. ProbeTimeout should be above the usual round trip. Default two thirds of Probe.
 	ProbeTimeout time.Duration
-	// Gossip is how often news are passed on. Default 200 ms. Leave takes about five times as long.
+	// Gossip is the interval at which news is passed on. Default 200 ms. Leave takes about five
+	// times as long.
 	Gossip time.Duration
-	// Sync is how often two members compare all they know. Default 10 s. It repairs what lost packets left wrong.
+	// Sync is the interval at which two members compare their full state, repairing the effects of
+	// lost packets. Default 10 s.
 	Sync time.Duration
-	// RetryMin and RetryMax bound the pause before a peer that isn't there is tried again: it doubles from one to the other.
-	// Defaults 100 ms and 5 s.
+	// RetryMin and RetryMax bound the pause before an unreachable peer is tried again: the pause
+	// doubles from RetryMin to RetryMax. Defaults 100 ms and 5 s.
 	RetryMin, RetryMax time.Duration
 }
 
@@ -137,7 +151,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate finds all that serf and memberlist would refuse, and joins the complaints: they leave goroutines behind when they fail.
+// validate finds every mistake that serf or memberlist would refuse, and joins the errors: serf and
+// memberlist leave goroutines behind when they fail.
 func (c Config) validate() error {
 	errs := []error{c.Timing.validate()}
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -11,47 +11,62 @@ import (
 const (
 	// greetMax bounds how long a process may take to answer.
 	greetMax = 2 * time.Second
-	// doubtAgain is how soon a process is asked again that didn't answer: it may have been a lost packet.
+	// doubtAgain is the pause before an unresponsive process is asked again: a packet may have been
+	// lost.
 	doubtAgain = time.Second
-	// conflictAgain is how often a conflict that stays is told again.
+	// conflictAgain is the interval between reports of a persistent conflict.
 	conflictAgain = time.Minute
-	// livesMax bounds how many lives are remembered. More than that means that something restarts in a loop.
+	// livesMax bounds how many incarnations are remembered. More incarnations mean a process
+	// restarting in a loop.
 	livesMax = 64
 )
 
-// namesakes looks into every sign that two processes have one name.
+// namesakes detects duplicate names: it investigates every sign of two processes with the same
+// name.
 //
-// memberlist refuses a name that comes back with another address until it has given the old one up, which takes seconds after a kill.
-// So a sign alone is no conflict: it is one when the elder process still answers. If it doesn't, then
-//   - where the name is ours, peers remember our last life, and should be told of us again;
-//   - where it is a peer's, the peer has restarted, and there is no need to wait until gossip sees it.
+// memberlist refuses a name returning with another address until memberlist has declared the old
+// address dead, which takes seconds after a kill. So a sign alone is no conflict; a conflict means
+// that both processes answer. The process that the sign is about may be gone, too: for a while
+// after a restart, gossip still carries messages about earlier incarnations. If the elder process
+// doesn't answer, then
 //
-// serf's own way is a vote on addresses, after which the loser shuts itself down; it is off.
+//   - if the name is ours, peers remember our previous incarnation, and this node should join the
+//     peers again;
+//   - if the name is a peer's, the peer has restarted, and there is no need to wait until gossip
+//     notices.
 //
-// One goroutine runs it and owns the map; anyone may note a sign.
+// serf's own conflict resolution, a vote on addresses after which the loser shuts itself down, is
+// disabled.
+//
+// One goroutine calls run and owns the map; any goroutine may call note.
 type namesakes struct {
-	self    vote.SessionID
-	signs   chan Member // to be looked into; when it is full a sign is dropped, since more will come
+	self vote.SessionID
+	// to be investigated; a sign is dropped when the channel is full, since more will come
+	signs   chan Member
 	listed  func(vote.NodeID) (Member, bool)
 	answers func(context.Context, Member) bool
 	log     *slog.Logger
 
-	tell   func(Event)                   // of a conflict
-	stale  func()                        // peers remember an old life of ours
-	rumour func(m Member, old vote.Life) // m is there instead of its old life, though gossip doesn't list it yet
+	tell func(Event) // reports a conflict
+	// called when peers remember a previous incarnation of this node
+	stale func()
+	// ^ rumour reports that m has replaced its previous incarnation old, though gossip doesn't list
+	// m yet.
+	rumour func(m Member, old vote.Incarnation)
 
-	again map[vote.SessionID]time.Time // when a sign of this life is looked into again
+	again map[vote.SessionID]time.Time // when a sign of the incarnation is next investigated
 }
 
 func newNamesakes(self vote.SessionID, log *slog.Logger) *namesakes {
 	return &namesakes{
 		self: self, log: log,
-		signs: make(chan Member, 16), // one member restarts at a time, usually, and each join brings its sign again
+		// usually one member restarts at a time, and each join repeats its sign
+		signs: make(chan Member, 16),
 		again: make(map[vote.SessionID]time.Time),
 	}
 }
 
-// note takes a sign: m claims a name that another life has. It never blocks.
+// note queues a sign: m claims a name of another incarnation. note never blocks.
 func (n *namesakes) note(m Member) {
 	select {
 	case n.signs <- m:
@@ -59,7 +74,7 @@ func (n *namesakes) note(m Member) {
 	}
 }
 
-// run works until ctx ends.
+// run investigates signs until ctx ends.
 func (n *namesakes) run(ctx context.Context) {
 	for {
 		select {
@@ -81,9 +96,7 @@ func (n *namesakes) look(ctx context.Context, m Member) {
 			return // settled meanwhile
 		}
 	}
-	asking, cancel := context.WithTimeout(ctx, greetMax)
-	alive := n.answers(asking, elder)
-	cancel()
+	alive := n.lives(ctx, elder)
 	if ctx.Err() != nil {
 		return
 	}
@@ -95,11 +108,13 @@ func (n *namesakes) look(ctx context.Context, m Member) {
 	case ours && alive:
 		pause = conflictAgain
 		n.log.Error("another live process has this node's name: names must be unique, so stop one of the two",
-			"name", n.self.Node, "life", lifeText(n.self.Life), "other_life", lifeText(m.Life), "other_addr", m.Addr)
+			"name", n.self.Node, "life", lifeText(n.self.Incarnation), "other_life", lifeText(m.Life), "other_addr", m.Addr)
 		n.tell(Event{Member: m, Kind: NameConflict})
 	case ours:
 		n.log.Debug("peers remember another life of this node, which doesn't answer", "life", lifeText(m.Life), "addr", m.Addr)
 		n.stale()
+	case alive && !n.lives(ctx, m):
+		n.log.Debug("an earlier life of a peer is remembered, and doesn't answer", "name", m.Name, "life", lifeText(m.Life), "addr", m.Addr)
 	case alive:
 		pause = conflictAgain
 		n.log.Warn("two live processes have one name: names must be unique, so stop one of the two",
@@ -110,4 +125,11 @@ func (n *namesakes) look(ctx context.Context, m Member) {
 	n.again[idOf(m)] = time.Now().Add(pause)
 }
 
-func idOf(m Member) vote.SessionID { return vote.SessionID{Node: m.Name, Life: m.Life} }
+// lives reports whether a process answers within greetMax.
+func (n *namesakes) lives(ctx context.Context, m Member) bool {
+	ctx, cancel := context.WithTimeout(ctx, greetMax)
+	defer cancel()
+	return n.answers(ctx, m)
+}
+
+func idOf(m Member) vote.SessionID { return vote.SessionID{Node: m.Name, Incarnation: m.Life} }

@@ -2,11 +2,11 @@ package member
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// diff returns what has changed since known, in the order of now, and brings known up to date. The member called self is passed over:
-// a node needs no news of itself.
+// diff returns the changes since known, in the order of now, and updates known. The member called
+// self is skipped: a node needs no news of itself.
 //
-// Events are made from what the members are and not from what gossip said on the way. So there is no queue to overflow: however
-// slow the receiver is, it ends up with the truth.
+// Events are derived from the members' current state, not from the sequence of gossip messages. So
+// no queue can overflow: however slow the receiver is, the receiver ends up with the current state.
 func diff(known map[vote.NodeID]Member, now []Member, self vote.NodeID) []Event {
 	var events []Event
 	seen := make(map[vote.NodeID]bool, len(now))
@@ -22,7 +22,7 @@ func diff(known map[vote.NodeID]Member, now []Member, self vote.NodeID) []Event 
 		}
 	}
 	for name := range known {
-		// Gossip forgets only members that failed or left long ago; that was told then.
+		// Gossip forgets only members that failed or left long ago; their end was reported then.
 		if !seen[name] {
 			delete(known, name)
 		}
@@ -30,7 +30,7 @@ func diff(known map[vote.NodeID]Member, now []Member, self vote.NodeID) []Event 
 	return events
 }
 
-// change returns what happened between two looks at a member; zero for nothing worth telling.
+// change returns the event between two states of a member; zero if there is nothing to report.
 func change(old Member, had bool, m Member) EventKind {
 	wasAlive := had && old.State == Alive
 	switch {

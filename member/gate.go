@@ -9,13 +9,14 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// errCut is what gossip gets for anything it sends after the end.
+// errCut is the error for any send by gossip after the end.
 var errCut = errors.New("gossip has ended")
 
 // A gate stands between memberlist and the transport, and can be shut at once.
 //
-// memberlist doesn't wait for its goroutines when it shuts down, and some of them read from streams for seconds. The gate knows
-// every stream and closes it, so that nothing outlives the end for long.
+// memberlist's shutdown doesn't wait for its goroutines, and some of them read from streams for
+// seconds. The gate tracks every stream and closes all of them, so that no goroutine outlives the
+// end for long.
 type gate struct {
 	memberlist.Transport
 	dialMax time.Duration
@@ -41,7 +42,7 @@ func newGate(inner memberlist.Transport, dialMax time.Duration) *gate {
 	return g
 }
 
-// feed hands accepted streams on until the gate is shut.
+// feed passes accepted streams on until the gate is shut.
 func (g *gate) feed() {
 	defer close(g.fed)
 	for {
@@ -66,7 +67,7 @@ func (g *gate) feed() {
 	}
 }
 
-// cut ends all traffic at once: to others it looks like a crash. It is safe to call again.
+// cut ends all traffic at once, like a crash to other nodes. Further calls do nothing.
 func (g *gate) cut() {
 	g.mu.Lock()
 	if g.shut {
@@ -83,14 +84,14 @@ func (g *gate) cut() {
 	}
 }
 
-// Shutdown cuts, and shuts the transport.
+// Shutdown cuts all traffic, and shuts the transport down.
 func (g *gate) Shutdown() error {
 	g.cut()
 	<-g.fed
 	return g.Transport.Shutdown()
 }
 
-// StreamCh returns the streams that others have opened.
+// StreamCh returns the incoming streams.
 func (g *gate) StreamCh() <-chan net.Conn { return g.streams }
 
 // WriteTo sends a packet.
@@ -103,14 +104,14 @@ func (g *gate) WriteTo(b []byte, addr string) (time.Time, error) {
 	}
 }
 
-// DialTimeout opens a stream, in dialMax at most, and returns at once when the gate is shut meanwhile.
+// DialTimeout opens a stream, within dialMax, and returns at once when the gate is shut meanwhile.
 func (g *gate) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
 		err  error
 	}
 	dialed := make(chan result, 1)
-	go func() { // ends with the dial, in dialMax at most
+	go func() { // ends with the dial, within dialMax
 		c, err := g.Transport.DialTimeout(addr, min(timeout, g.dialMax))
 		if err != nil {
 			dialed <- result{err: err}
@@ -131,7 +132,8 @@ func (g *gate) DialTimeout(addr string, timeout time.Duration) (net.Conn, error)
 	}
 }
 
-// keep notes a stream, so that cut closes it. When the gate is shut it closes the stream instead.
+// keep registers a stream, so that cut closes the stream. If the gate is shut, keep closes the
+// stream at once.
 func (g *gate) keep(c net.Conn) (net.Conn, error) {
 	conn := &gateConn{Conn: c, gate: g}
 	g.mu.Lock()
@@ -144,7 +146,7 @@ func (g *gate) keep(c net.Conn) (net.Conn, error) {
 	return conn, nil
 }
 
-// gateConn is a stream that its gate knows.
+// gateConn is a stream registered with a gate.
 type gateConn struct {
 	net.Conn
 	gate *gate

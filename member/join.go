@@ -5,60 +5,74 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"time"
 )
 
 const (
-	// lookAgain is how often the configured peers are compared with the members. It costs no I/O.
+	// lookAgain is the interval of comparing the configured peers with the members. The comparison
+	// costs no I/O.
 	lookAgain = time.Second
-	// aliasRetry is how often an address is tried that isn't a member's while another address of the same peer is one, or while
-	// the last try succeeded. Such an address is an alias of a member, or of this node, or the unused one of two protocols.
+	// aliasRetry is the interval between tries of an address that belongs to no member, while
+	// another address of the same peer belongs to a member, or while the last try succeeded. Such
+	// an address is an alias of a member, or of this node, or the unused address family of the two.
 	aliasRetry = 30 * time.Second
-	// Peers take a process in that came back with another address only when they have given the old one up, which takes up to 11
-	// probe intervals. So after a sign that they remember it we join them again announceTimes, announceProbes intervals apart.
+	// Peers accept a process that returned with another address only after declaring the old
+	// address dead, which takes up to 11 probe intervals. So after a sign that peers remember the
+	// old address, the joiner joins all peers again announceTimes times, announceProbes probe
+	// intervals apart.
 	announceTimes  = 8
 	announceProbes = 2
-	// resolveMax bounds one look-up of a name.
+	// resolveMax bounds a single look-up of a name.
 	resolveMax = 5 * time.Second
-	// addrsMax is how many addresses of one name are tried: more than that is a misconfigured name.
+	// joinGrace is how long a peer may be missing before the log mentions the peer: the nodes of a
+	// mesh don't all start at the same moment.
+	joinGrace = 5 * time.Second
+	// addrsMax is how many addresses of a name are tried: a name with more is misconfigured.
 	addrsMax = 16
 )
 
-// errNoAddress is the answer of a resolver that finds a name without addresses.
+// errNoAddress is the error for a name that resolves to no address.
 var errNoAddress = errors.New("the name has no address")
 
-// A joiner makes sure that every configured peer is a member, for as long as it runs. memberlist forgets dead members after 30 s
-// and never joins again, so a partition that lasts longer heals only by this.
+// A joiner makes every configured peer a member, and keeps doing so as long as the joiner runs.
+// memberlist forgets dead members after 30 s and never joins again, so only the joiner heals a
+// partition that lasts longer.
 //
-// One goroutine runs it and owns all but the channel announce.
+// One goroutine calls run and owns all fields but the channel announce.
 type joiner struct {
 	peers   []*peer
 	resolve func(context.Context, string) ([]netip.Addr, error)
-	join    func(netip.AddrPort) error // exchanges members with whoever is at the address; bounded in time
+	// exchanges members with the process at the address; bounded in time
+	join    func(netip.AddrPort) error
 	present func() map[netip.AddrPort]bool
-	own     netip.AddrPort // this node's address, which needs no joining
+	own     netip.AddrPort // this node's address, never joined
 	jitter  func() float64
 	log     *slog.Logger
 	timing  Timing
 
-	announce     chan struct{} // capacity 1: peers should be told of us again, members or not
-	announces    int           // how many more times to do so
+	announce     chan struct{} // capacity 1: join the peers again, members or not
+	announces    int           // how many more times to join all peers
 	announceNext time.Time
 }
 
-// peer is one configured address and what came of it.
+// peer is a configured address and its state.
 type peer struct {
 	text  string // as configured
 	host  string
 	port  uint16
-	addrs []netip.AddrPort // from the last look-up that succeeded
+	addrs []netip.AddrPort // from the last successful look-up
 
-	there    bool // at the last look all its addresses were members
-	pause    time.Duration
-	next     time.Time // of the next try
-	missing  bool      // the last try failed
-	unknown  pace      // complaints that its name can't be resolved
-	unjoined pace      // complaints that it can't be joined
+	there bool // at the last comparison all its addresses were members
+	pause time.Duration
+	next  time.Time // of the next try
+	// met is whether the peer was reached once. Messages about a later failure are left to the
+	// users of the peer.
+	met      bool
+	failing  time.Time // since when no try has succeeded; zero when the last try did
+	missing  bool      // the log says that the peer is missing
+	unknown  pace      // complaints about a failed name look-up
+	unjoined pace      // complaints about failed joins
 }
 
 func newPeers(texts []string) ([]*peer, error) {
@@ -93,7 +107,8 @@ func (j *joiner) run(ctx context.Context) {
 	}
 }
 
-// announceAll joins all peers, members or not, when that is due. It returns how long it isn't.
+// announceAll joins all peers, members or not, when due. It returns the time until the next call is
+// needed.
 func (j *joiner) announceAll(ctx context.Context) time.Duration {
 	if j.announces == 0 {
 		return lookAgain
@@ -109,7 +124,8 @@ func (j *joiner) announceAll(ctx context.Context) time.Duration {
 	return announceProbes * j.timing.Probe
 }
 
-// look tries a peer if it is missing and its time has come. It returns how long nothing needs to be done about it.
+// look tries a peer if the peer is missing and its next try is due. It returns the time until the
+// next call is needed.
 func (j *joiner) look(ctx context.Context, p *peer) time.Duration {
 	present := j.present()
 	there := len(p.addrs) > 0 && countPresent(p.addrs, present) == len(p.addrs)
@@ -117,7 +133,7 @@ func (j *joiner) look(ctx context.Context, p *peer) time.Duration {
 		p.there, p.pause = true, 0
 		return lookAgain
 	}
-	if p.there { // it has just gone
+	if p.there { // the peer has just disappeared
 		p.there = false
 		p.next = time.Now().Add(j.spread(j.timing.RetryMin))
 	}
@@ -128,7 +144,8 @@ func (j *joiner) look(ctx context.Context, p *peer) time.Duration {
 	return max(0, time.Until(p.next))
 }
 
-// try looks the peer up, joins each of its addresses that isn't present, and sets the time of the next try.
+// try resolves the peer, joins each of its addresses that isn't present, and sets the time of the
+// next try.
 func (j *joiner) try(ctx context.Context, p *peer, present map[netip.AddrPort]bool) {
 	if ctx.Err() != nil {
 		return
@@ -136,8 +153,8 @@ func (j *joiner) try(ctx context.Context, p *peer, present map[netip.AddrPort]bo
 	limit := j.timing.RetryMax
 	addrs, err := j.lookUp(ctx, p)
 	if err != nil {
-		p.missing = true
 		if ctx.Err() == nil && p.unknown.due(time.Now()) {
+			p.missing = true
 			j.log.Warn("a peer's name can't be resolved; will keep trying", "peer", p.text, "error", err)
 		}
 	} else {
@@ -150,7 +167,8 @@ func (j *joiner) try(ctx context.Context, p *peer, present map[netip.AddrPort]bo
 	p.next = time.Now().Add(j.spread(p.pause))
 }
 
-// joinAll joins the addresses of p that aren't present. It reports whether p was reached at one address at least.
+// joinAll joins the addresses of p that aren't present. It reports whether at least one address was
+// reached or present.
 func (j *joiner) joinAll(ctx context.Context, p *peer, present map[netip.AddrPort]bool) bool {
 	reached := false
 	var errs []error
@@ -173,11 +191,15 @@ func (j *joiner) joinAll(ctx context.Context, p *peer, present map[netip.AddrPor
 		if p.missing {
 			j.log.Info("a peer is reachable now", "peer", p.text)
 		}
-		p.missing, p.unknown, p.unjoined = false, pace{}, pace{}
+		p.met, p.missing, p.failing, p.unknown, p.unjoined = true, false, time.Time{}, pace{}, pace{}
 	case ctx.Err() == nil:
-		p.missing = true
-		if p.unjoined.due(time.Now()) {
-			j.log.Info("a peer can't be joined yet; will keep trying", "peer", p.text, "error", errors.Join(errs...))
+		now := time.Now()
+		if p.failing.IsZero() {
+			p.failing = now
+		}
+		if !p.met && now.Sub(p.failing) >= joinGrace && p.unjoined.due(now) {
+			p.missing = true
+			j.log.Info("a peer can't be joined yet; will keep trying", "peer", p.text, "error", oneLine(errors.Join(errs...)))
 		}
 	}
 	return reached
@@ -204,9 +226,16 @@ func (j *joiner) lookUp(ctx context.Context, p *peer) ([]netip.AddrPort, error) 
 	return addrs, nil
 }
 
-// spread shortens a pause by up to a half, so that nodes that lost a peer together don't come back together.
+// spread shortens a pause by up to a half, so that nodes don't all retry at the same moment after
+// losing a peer together.
 func (j *joiner) spread(d time.Duration) time.Duration {
 	return d - time.Duration(j.jitter()*float64(d)/2)
+}
+
+// oneLine returns an error's text on a single line, without memberlist's list formatting.
+func oneLine(err error) string {
+	text := strings.NewReplacer("1 error occurred:", "", "\n\t* ", "; ", "\n", " ").Replace(err.Error())
+	return strings.Trim(strings.Join(strings.Fields(text), " "), "; ")
 }
 
 func countPresent(addrs []netip.AddrPort, present map[netip.AddrPort]bool) int {

@@ -1,7 +1,10 @@
-// Package member tells who is in the mesh, under which life and at which address.
+// Package member is an implementation package of lockmesh, without a compatibility promise:
+// applications use the root package.
 //
-// What it says is a hint. It may propose whom to dial, and no lock, vote or deadline rests on it: gossip is late, and in a
-// partition each side sees the other one dead.
+// It reports the members of the mesh, with their incarnations and addresses.
+//
+// Membership is only a hint. It may suggest nodes to dial, but no lock, vote or deadline depends on
+// it: gossip is late, and in a partition each side believes the other side dead.
 package member
 
 import (
@@ -10,15 +13,15 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// State is what gossip last heard of a member.
+// State is a member's state according to gossip.
 type State uint8
 
 const (
-	// Alive : the member answers probes, or somebody vouches for it.
+	// Alive : the member answers probes, directly or through another member.
 	Alive State = iota + 1
-	// Failed : the member stopped answering, without a word.
+	// Failed : the member stopped answering without leaving.
 	Failed
-	// Left : the member said goodbye.
+	// Left : the member announced its departure.
 	Left
 )
 
@@ -31,31 +34,36 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Member is one node of the mesh, as gossip sees it.
+// Member is one node of the mesh, according to gossip.
 type Member struct {
-	Name  vote.NodeID
-	Life  vote.Life // of the newest process of that name that gossip has accepted; zero when it sent none
-	Dir   vote.Dir  // the identity of that process's state directory; zero when it sent none
-	Addr  string    // host:port of the one port that gossip and locks share
+	Name vote.NodeID
+	// Life is the incarnation of the newest process of that name that gossip has accepted; zero
+	// when the process sent none.
+	Life vote.Incarnation
+	// the identity of that process's state directory; zero when the process sent none
+	Dir   vote.Dir
+	Addr  string // host:port of the single port for gossip and locks
 	State State
 }
 
-// EventKind says what has happened to a member.
+// EventKind is the kind of a change to a member.
 type EventKind uint8
 
 const (
 	// Joined : the member is alive, and wasn't before.
 	Joined EventKind = iota + 1
-	// Updated : the member is alive as before, with a new life, state directory or address: it restarted faster than gossip noticed.
+	// Updated : the member is alive as before, with a new incarnation, state directory or address:
+	// it restarted faster than gossip noticed.
 	Updated
 	// MemberFailed : the member stopped answering.
 	MemberFailed
-	// MemberLeft : the member said goodbye.
+	// MemberLeft : the member announced its departure.
 	MemberLeft
-	// NameConflict : another live process goes by the name of this one. Member is that other process. It is told again every
-	// minute while it lasts.
+	// NameConflict : another live process has this node's name. Member is the other process. The
+	// event is repeated every minute while the conflict lasts.
 	NameConflict
-	// Stopped : gossip has ended without being asked to. Members stay as they were last seen. Member is this node.
+	// Stopped : gossip has ended without a call of Leave or Close. Members keep their last known
+	// state. Member is this node.
 	Stopped
 )
 
@@ -70,18 +78,22 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
-// Event is a change to one member. Changes that follow each other faster than they are handled are told as one.
+// Event is a change to one member. Changes faster than their handling are combined into one event.
 type Event struct {
 	Member Member
 	Kind   EventKind
 }
 
-// Group is who is there. Its methods may be called from many goroutines, and again after the end.
+// Group is a view of the mesh's members. Its methods may be called from many goroutines, and again
+// after the end.
 type Group interface {
-	// Members returns all known members, this node among them, by name. The caller owns the slice.
+	// Members returns all known members, including this node, sorted by name. The caller owns the
+	// slice.
 	Members() []Member
-	// Leave says goodbye as far as ctx allows, and then closes. The error says that the goodbye may not have been heard.
+	// Leave announces the departure as far as ctx allows, and then closes the group. An error means
+	// that the other members may not have received the announcement.
 	Leave(ctx context.Context) error
-	// Close ends at once, without a word: others see a failure. No goroutine is left when it returns.
+	// Close ends the group at once, without an announcement: other members see a failure. All
+	// goroutines have ended when Close returns.
 	Close() error
 }

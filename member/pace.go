@@ -2,19 +2,20 @@ package member
 
 import "time"
 
-// A complaint that stays true is made at once, and then again after a gap that doubles.
+// A persistent complaint is logged at once, and then again after doubling gaps.
 const (
-	gapMin = 10 * time.Second // soon enough for someone who is watching
-	gapMax = 10 * time.Minute // often enough for someone who looks at the last hour's log
+	gapMin = 10 * time.Second // soon enough for an operator watching the log
+	gapMax = 10 * time.Minute // often enough for an operator reading the last hour's log
 )
 
-// pace says when a complaint is due. Its zero value is due at once. Its user guards it.
+// pace determines when a complaint is due. Its zero value is due at once. The user of a pace guards
+// it.
 type pace struct {
 	next time.Time
 	gap  time.Duration
 }
 
-// due reports whether to complain now, and if so counts it as done.
+// due reports whether to complain now, and if so schedules the next complaint.
 func (p *pace) due(now time.Time) bool {
 	if now.Before(p.next) {
 		return false
@@ -24,11 +25,11 @@ func (p *pace) due(now time.Time) bool {
 	return true
 }
 
-// pacesMax bounds how many complaints are told apart. Peers choose the keys; beyond it all start anew, which costs a few
-// more lines in the log.
+// pacesMax bounds how many complaints are tracked. Peers choose the keys; beyond pacesMax all paces
+// are reset, at the cost of a few more log lines.
 const pacesMax = 256
 
-// paces holds one pace for each key. Its user guards it.
+// paces holds one pace for each key. The user of paces guards them.
 type paces map[string]*pace
 
 func (p paces) due(key string, now time.Time) bool {

@@ -7,20 +7,21 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// rumours are members that have restarted with another address, while gossip still lists their old lives. Gossip takes them in
-// within seconds; a rumour that isn't true by then is dropped.
+// rumours are members that have restarted with another address, while gossip still lists their
+// previous incarnations. Gossip accepts a restarted member within seconds; a rumour that gossip
+// hasn't confirmed by then is dropped.
 type rumours struct {
 	mu  sync.Mutex
-	all map[vote.NodeID]rumour // by names that gossip lists, so there are no more than members
+	all map[vote.NodeID]rumour // names listed by gossip, so there are no more rumours than members
 }
 
 type rumour struct {
 	member  Member
-	instead vote.Life
+	instead vote.Incarnation
 	until   time.Time
 }
 
-func (r *rumours) add(m Member, instead vote.Life, until time.Time) {
+func (r *rumours) add(m Member, instead vote.Incarnation, until time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {
@@ -29,7 +30,8 @@ func (r *rumours) add(m Member, instead vote.Life, until time.Time) {
 	r.all[m.Name] = rumour{member: m, instead: instead, until: until}
 }
 
-// apply puts those who are rumoured in the place of their old lives, and drops what is settled.
+// apply replaces the previous incarnations in members by the rumoured members, and drops settled
+// rumours.
 func (r *rumours) apply(members []Member, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

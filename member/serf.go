@@ -19,36 +19,42 @@ import (
 )
 
 const (
-	// dialMax bounds the opening of a stream. A TLS handshake takes three round trips; half a second each is a bad line.
+	// dialMax bounds the opening of a stream. A TLS handshake takes three round trips; half a
+	// second each is a bad line.
 	dialMax = 1500 * time.Millisecond
 	// streamMax bounds a whole exchange of members on a stream.
 	streamMax = 5 * time.Second
-	// goodbyeMax bounds how long each of the two messages of a goodbye may take to be passed on, and propagateMax how long we stay to
-	// answer the last probes. So Leave takes 2 s at most, and about half of it usually.
+	// goodbyeMax bounds the propagation of each of the two messages of a departure, and
+	// propagateMax is how long this node stays to answer the last probes. So Leave takes 2 s at
+	// most, and usually about half of 2 s.
 	goodbyeMax   = 900 * time.Millisecond
 	propagateMax = 100 * time.Millisecond
-	// reclaimAfter is how long after a failure the name may come back with another address: at once. memberlist takes zero for never.
+	// reclaimAfter is how long after a failure a name may return with another address: at once.
+	// memberlist interprets zero as never.
 	reclaimAfter = time.Millisecond
-	// eventsMax is how many events of serf may wait for the goroutine that drains them, which does next to nothing for each. It is
-	// also the room in which serf can end: see drain.
+	// eventsMax is the capacity of serf's event channel. The goroutine that drains the channel does
+	// next to nothing for each event. serf also needs the capacity in order to end: see drain.
 	eventsMax = 64
 	// forgetAfter is how long serf tries to reach a failed member again.
 	forgetAfter = 7 * 24 * time.Hour
-	// reconnectEvery is how often serf tries one of the failed members: those that are no configured peers come back by this.
+	// reconnectEvery is the interval at which serf tries one of the failed members: failed members
+	// that aren't configured peers return this way.
 	reconnectEvery = 10 * time.Second
-	// rumourProbes is for how many probe intervals a rumour stands: gossip notices a death in 11.
+	// rumourProbes is for how many probe intervals a rumour is valid: gossip notices a death in 11.
 	rumourProbes = 16
-	// closeSlack is added to the wait for memberlist's last probe, whose goroutine still has a line to log when its time is over.
+	// closeSlack is added to the wait for memberlist's last probe, since the probe's goroutine may
+	// still write a log line at the end.
 	closeSlack = 10 * time.Millisecond
 )
 
-// refusedMark begins the text of every refusal, so that the adapter of the log knows it again.
+// refusedMark begins the text of every refusal, so that the log adapter recognizes refusals.
 const refusedMark = "lockmesh refuses member "
 
-// Serf is a group held together by gossip. Its methods may be called from many goroutines.
+// Serf is a group maintained by gossip. Its methods may be called from many goroutines.
 //
-// Its goroutines: drain (empties serf's channel of events), tell (calls the Handler), join (see joiner), look (see namesakes), watch
-// (serf ending by itself) and the gate's feed. All have ended when Close returns, and so have serf's and memberlist's.
+// Its goroutines: drain (empties serf's event channel), tell (calls the Handler), join (see
+// joiner), look (see namesakes), watch (detects serf ending by itself) and the gate's feed. All
+// have ended when Close returns, and so have serf's and memberlist's.
 type Serf struct {
 	cfg  Config
 	log  *slog.Logger
@@ -60,10 +66,12 @@ type Serf struct {
 	joiner    *joiner
 	namesakes *namesakes
 	rumours   rumours
-	lives     atomic.Pointer[map[vote.NodeID]vote.Life] // of the members told of, other than this one; never changed, only replaced
+	// lives maps each member reported to the Handler, other than this node, to its incarnation. The
+	// map is never changed, only replaced.
+	lives atomic.Pointer[map[vote.NodeID]vote.Incarnation]
 
 	changed chan struct{} // capacity 1: some member changed
-	direct  chan Event    // to be told as it is
+	direct  chan Event    // events for the Handler that aren't derived from Members
 	events  chan serf.Event
 
 	cancel context.CancelFunc // ends join, look and tell
@@ -76,14 +84,14 @@ type Serf struct {
 
 	mu      sync.Mutex
 	closing bool
-	goodbye chan struct{} // nil until Leave begins its goodbye, closed at its end
-	ended   chan struct{} // closed when all has ended
+	goodbye chan struct{} // nil until Leave begins the departure, closed at its end
+	ended   chan struct{} // closed when Close has finished
 }
 
 var _ Group = (*Serf)(nil)
 
-// Start makes this node a member of the mesh and returns at once; peers are joined in the background, for ever. When it fails the
-// caller still owns the transport.
+// Start makes this node a member of the mesh and returns at once; peers are joined in the
+// background until the group closes. When Start fails, the caller still owns the transport.
 func Start(cfg Config) (*Serf, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -93,7 +101,7 @@ func Start(cfg Config) (*Serf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("member: %w", err)
 	}
-	tags, err := cfg.Terms.tags(cfg.Self.Life, cfg.Dir)
+	tags, err := cfg.Terms.tags(cfg.Self.Incarnation, cfg.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("member: %w", err)
 	}
@@ -148,7 +156,7 @@ func ownAddr(cfg Config) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr, uint16(port)), nil
 }
 
-// serfConfig returns what serf and memberlist are created with. serf keeps and changes it.
+// serfConfig returns the configuration of serf and memberlist, which serf keeps and changes.
 func (s *Serf) serfConfig() *serf.Config {
 	lines := newLineLogger(s.log)
 
@@ -158,16 +166,18 @@ func (s *Serf) serfConfig() *serf.Config {
 	m.SecretKey = s.cfg.Key
 	m.GossipVerifyIncoming, m.GossipVerifyOutgoing = true, true
 	m.AdvertiseAddr, m.AdvertisePort = s.own.Addr().String(), int(s.own.Port())
-	m.BindAddr, m.BindPort = m.AdvertiseAddr, m.AdvertisePort // unused: the transport is bound already
+	// unused: the transport is bound already
+	m.BindAddr, m.BindPort = m.AdvertiseAddr, m.AdvertisePort
 	m.Logger, m.LogOutput = lines, nil
 	m.DeadNodeReclaimTime = reclaimAfter
 	m.TCPTimeout = streamMax
 	m.EnableCompression = false // packets are small, and there is less to attack
 	s.cfg.Timing.apply(m)
-	// A suspect has four probe intervals to object, and twice that where no second accuser is found. A false alarm does no harm:
-	// nothing rests on it.
+	// A suspect has four probe intervals to object, or eight if no second accuser is found. A false
+	// alarm does no harm: no decision depends on gossip.
 	m.SuspicionMult, m.SuspicionMaxTimeoutMult = 4, 2
-	// A node that doubts itself would probe more slowly, up to eight intervals for one probe, and Close waits for one.
+	// With a larger multiplier a node in poor health would probe more slowly, up to eight intervals
+	// for one probe, and Close waits for a probe.
 	m.AwarenessMaxMultiplier = 1
 
 	c := serf.DefaultConfig()
@@ -185,7 +195,7 @@ func (s *Serf) serfConfig() *serf.Config {
 	return c
 }
 
-// Members returns all known members, this node among them, by name.
+// Members returns all known members, including this node, sorted by name.
 func (s *Serf) Members() []Member {
 	all := s.serf.Members()
 	members := make([]Member, 0, len(all))
@@ -197,7 +207,7 @@ func (s *Serf) Members() []Member {
 	return members
 }
 
-// listed returns what gossip itself lists under a name.
+// listed returns the member that gossip itself lists under a name.
 func (s *Serf) listed(name vote.NodeID) (Member, bool) {
 	all := s.serf.Members()
 	for i := range all {
@@ -208,24 +218,25 @@ func (s *Serf) listed(name vote.NodeID) (Member, bool) {
 	return Member{}, false
 }
 
-func (s *Serf) addRumour(m Member, instead vote.Life) {
+func (s *Serf) addRumour(m Member, instead vote.Incarnation) {
 	stands := rumourProbes * s.cfg.Timing.Probe
 	s.rumours.add(m, instead, time.Now().Add(stands))
 	poke(s.changed)
 	time.AfterFunc(stands, func() { poke(s.changed) })
 }
 
-// Refusals returns how many times a member was refused, since its terms differ.
+// Refusals returns how many times a member was refused because its terms differ.
 func (s *Serf) Refusals() uint64 { return s.refusals.Load() }
 
-// Leave says goodbye as far as ctx allows, and then closes. When ctx ends first all traffic is cut at once, and Leave returns within
-// 2 s more (see goodbyeMax) plus the time of Close.
+// Leave announces the departure as far as ctx allows, and then closes the group. When ctx ends
+// first, all traffic is cut at once, and Leave returns within 2 s more (see goodbyeMax) plus the
+// time of Close.
 func (s *Serf) Leave(ctx context.Context) error {
 	s.mu.Lock()
 	if s.goodbye == nil && !s.closing && ctx.Err() == nil {
 		said := make(chan struct{})
 		s.goodbye = said
-		s.cancel() // a join would undo the goodbye
+		s.cancel() // a join would undo the departure
 		go func() {
 			defer close(said)
 			if err := s.serf.Leave(); err != nil {
@@ -250,8 +261,9 @@ func (s *Serf) Leave(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// Close ends at once, without a word. From its call on nothing is sent; it returns when all goroutines have ended, which takes up
-// to one probe interval where there are other members.
+// Close ends the group at once, without announcing the departure. From the call on no more packets
+// are sent. Close returns when all goroutines have ended, which takes up to one probe interval if
+// there are other members.
 func (s *Serf) Close() error {
 	s.gate.cut()
 	s.mu.Lock()
@@ -265,7 +277,7 @@ func (s *Serf) Close() error {
 	}
 	defer close(s.ended)
 	if said != nil {
-		<-said // memberlist panics when it is shut down in the middle of a goodbye
+		<-said // memberlist panics when shut down in the middle of a departure
 	}
 	return s.shutDown()
 }
@@ -277,7 +289,8 @@ func (s *Serf) shutDown() error {
 	close(s.down)
 	s.work.Wait()
 	if !alone {
-		// memberlist doesn't wait for the probe that is under way, and it can't be cut short.
+		// memberlist's shutdown doesn't wait for the probe under way, and the probe can't be
+		// interrupted.
 		time.Sleep(s.cfg.Timing.Probe + closeSlack)
 	}
 	if err != nil {
@@ -286,15 +299,17 @@ func (s *Serf) shutDown() error {
 	return nil
 }
 
-// drain empties serf's channel, since serf stops in its tracks when it is full. What the events say is looked up in Members.
+// drain empties serf's event channel, since serf blocks when the channel is full. The content of
+// events is ignored: tell reads Members instead.
 func (s *Serf) drain() {
 	for {
 		select {
 		case <-s.events:
 			poke(s.changed)
 		case <-s.down:
-			// serf's sender notices the end at its next event or, as select goes, at one soon after. An empty channel has room
-			// enough for those; nobody reads them.
+			// serf's sender notices the end at its next event or, as select chooses at random,
+			// within a few more events. An empty channel has room for these events, which are never
+			// read.
 			for {
 				select {
 				case <-s.events:
@@ -315,7 +330,7 @@ func (s *Serf) tell(ctx context.Context) {
 			return
 		case <-s.changed:
 			events := diff(known, s.Members(), s.cfg.Self.Node)
-			lives := make(map[vote.NodeID]vote.Life, len(known))
+			lives := make(map[vote.NodeID]vote.Incarnation, len(known))
 			for name, m := range known {
 				lives[name] = m.Life
 			}
@@ -336,7 +351,8 @@ func (s *Serf) tellDirect(ctx context.Context, e Event) {
 	}
 }
 
-// watch raises the alarm when serf ends by itself. By what we know of serf it doesn't, with name conflict resolution off.
+// watch reports an unexpected end of serf. As far as known, serf doesn't end by itself with name
+// conflict resolution off.
 func (s *Serf) watch(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -345,18 +361,18 @@ func (s *Serf) watch(ctx context.Context) {
 			return
 		}
 		s.log.Error("gossip has ended by itself: this node hears no more of its peers; restart it")
-		self := Member{Name: s.cfg.Self.Node, Life: s.cfg.Self.Life, Dir: s.cfg.Dir, Addr: s.own.String(), State: Left}
+		self := Member{Name: s.cfg.Self.Node, Life: s.cfg.Self.Incarnation, Dir: s.cfg.Dir, Addr: s.own.String(), State: Left}
 		s.tellDirect(ctx, Event{Member: self, Kind: Stopped})
 	}
 }
 
-// join exchanges members with whoever is at an address.
+// join exchanges members with the process at an address.
 func (s *Serf) join(addr netip.AddrPort) error {
 	_, err := s.serf.Join([]string{addr.String()}, true)
 	return err
 }
 
-// present returns the addresses of live members, this node's among them.
+// present returns the addresses of live members, including this node's.
 func (s *Serf) present() map[netip.AddrPort]bool {
 	all := s.serf.Members()
 	addrs := make(map[netip.AddrPort]bool, len(all)+1)
@@ -369,7 +385,7 @@ func (s *Serf) present() map[netip.AddrPort]bool {
 	return addrs
 }
 
-// answers reports whether that very life is at its address.
+// answers reports whether the very incarnation m is at its address.
 func (s *Serf) answers(ctx context.Context, m Member) bool {
 	if s.cfg.Greet != nil {
 		who, _ := s.cfg.Greet(ctx, m.Addr)
@@ -388,19 +404,20 @@ func (s *Serf) answers(ctx context.Context, m Member) bool {
 	return err == nil
 }
 
-// admission decides who may be a member. serf asks it about every list of members in a join and about every single word that a
-// member is alive, while memberlist holds its lock: it must not block.
+// admission decides which nodes may be members. serf calls NotifyMerge for every list of members in
+// a join and for every single message that a member is alive, while memberlist holds its lock:
+// NotifyMerge must not block.
 type admission struct{ s *Serf }
 
 var _ serf.MergeDelegate = (*admission)(nil)
 
-// NotifyMerge refuses members with other terms, and takes note of other processes with our name.
+// NotifyMerge refuses members with other terms, and notes duplicate names.
 func (a *admission) NotifyMerge(members []*serf.Member) error {
 	s := a.s
 	var errs []error
 	for _, m := range members {
 		if m.Status == serf.StatusLeft {
-			continue // gone; memberlist doesn't take it in
+			continue // the member is gone; memberlist doesn't add it
 		}
 		if err := differs(s.tags, m.Tags); err != nil {
 			errs = append(errs, s.refuse(m, err))
@@ -411,19 +428,22 @@ func (a *admission) NotifyMerge(members []*serf.Member) error {
 		}
 		s.namesakes.note(memberOf(m))
 		if m.Name == string(s.cfg.Self.Node) && len(members) == 1 {
-			// A word about us alone. memberlist would drop it too, but with two errors in the log.
+			// A message about this node alone. memberlist would drop the message too, but with two
+			// errors in the log.
 			errs = append(errs, fmt.Errorf("%s%s at %s: the name is ours", refusedMark, shown(m.Name), addrOf(m)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// isNamesake reports whether a word that a member is alive may be of another process than the one that has the name.
+// isNamesake reports whether a message that a member is alive may concern another process than the
+// current owner of the name.
 func (s *Serf) isNamesake(m *serf.Member) bool {
 	life := lifeOf(m.Tags)
 	if m.Name == string(s.cfg.Self.Node) {
-		// With our own address it is our last life: memberlist overrules it by itself.
-		return life != s.cfg.Self.Life && addrOf(m) != s.own
+		// With our own address the message is about our previous incarnation: memberlist itself
+		// overrules the message.
+		return life != s.cfg.Self.Incarnation && addrOf(m) != s.own
 	}
 	lives := s.lives.Load()
 	if lives == nil {
@@ -433,10 +453,13 @@ func (s *Serf) isNamesake(m *serf.Member) bool {
 	return ok && listed != life
 }
 
-// refuse counts a refusal, says so at a bounded rate, and returns the error for memberlist.
+// refuse counts a refusal, logs at a bounded rate, and returns the error for memberlist.
 func (s *Serf) refuse(m *serf.Member, why error) error {
 	s.refusals.Add(1)
 	addr := addrOf(m)
+	if s.cfg.Strange != nil {
+		s.cfg.Strange(memberOf(m))
+	}
 	s.sayMu.Lock()
 	due := s.say.due(m.Name+"@"+addr.String(), time.Now())
 	s.sayMu.Unlock()
@@ -446,7 +469,8 @@ func (s *Serf) refuse(m *serf.Member, why error) error {
 	return fmt.Errorf("%s%s at %s: %w", refusedMark, shown(m.Name), addr, why)
 }
 
-// memberOf translates serf's words. A member that is leaving is alive until it has left: the word may be an old one.
+// memberOf converts serf's representation. A leaving member counts as alive until it has left: the
+// message about leaving may be an old one.
 func memberOf(m *serf.Member) Member {
 	state := Alive
 	switch m.Status {
@@ -463,9 +487,9 @@ func addrOf(m *serf.Member) netip.AddrPort {
 	return netip.AddrPortFrom(ip.Unmap(), m.Port)
 }
 
-func lifeText(life vote.Life) string { return strconv.FormatUint(uint64(life), 16) }
+func lifeText(life vote.Incarnation) string { return strconv.FormatUint(uint64(life), 16) }
 
-// poke leaves a sign in a channel of capacity one.
+// poke leaves a signal in a channel of capacity one.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -10,68 +10,59 @@ import (
 	"time"
 )
 
-// lineMax is how much of a gossip log line is kept, in bytes. memberlist prints whole byte slices of peers.
+// lineMax is how much of a gossip log line is kept, in bytes. memberlist prints whole byte slices
+// of peers.
 const lineMax = 1024
 
-// Lines above Debug are let through at linesPerSecond with a burst of linesBurst: an unknown sender can make memberlist write one
-// for every packet. The burst covers what a mesh of a few dozen nodes has to say when it starts.
-const (
-	linesPerSecond = 5
-	linesBurst     = 100
-)
+// sumEvery is the minimum time between two complaints of serf or memberlist logged above Debug.
+// While a network is cut, serf and memberlist write one or two complaints a second on every node,
+// most of them about the same problem; lockmesh itself logs all that an operator must know about
+// the cut.
+const sumEvery = time.Minute
 
-// A lineWriter turns lines of serf's and memberlist's *log.Logger ("[WARN] memberlist: ...") into records of the same level. One
-// line in is one record out, unless there are too many; then the next record says how many were left out.
+// A lineWriter converts lines of serf's and memberlist's *log.Logger ("[WARN] memberlist: ...") to
+// records. All lines are logged as Debug, except that one complaint (Warn or above) a minute is
+// logged as Info, with the number of complaints since the previous Info record.
 type lineWriter struct {
 	out *slog.Logger
 
-	mu         sync.Mutex
-	tokens     float64
-	filled     time.Time
-	suppressed int
+	mu   sync.Mutex
+	next time.Time // when a complaint is next logged as Info
+	more int       // complaints logged as Debug since the last Info record
 }
 
 // newLineLogger returns a logger for serf and memberlist that writes to out.
 func newLineLogger(out *slog.Logger) *log.Logger {
-	return log.New(&lineWriter{out: out, tokens: linesBurst, filled: time.Now()}, "", 0)
+	return log.New(&lineWriter{out: out}, "", 0)
 }
 
-// Write takes one line: log.Logger calls it once for each. It never fails.
+// Write receives one line, since log.Logger calls Write once per line. It never fails.
 func (w *lineWriter) Write(line []byte) (int, error) {
 	level, text := parseLine(line)
 	ctx := context.Background()
-	if !w.out.Enabled(ctx, level) {
-		return len(line), nil
+	if level >= slog.LevelWarn {
+		if more, due := w.complain(); due {
+			w.out.Info("gossip is in trouble, or has been", "complaint", text, "more_since_the_last", more)
+			return len(line), nil
+		}
 	}
-	missed, ok := w.take(level)
-	switch {
-	case !ok:
-	case missed > 0:
-		w.out.Log(ctx, level, text, "suppressed", missed)
-	default:
-		w.out.Log(ctx, level, text)
-	}
+	w.out.Log(ctx, slog.LevelDebug, text, "said_as", level)
 	return len(line), nil
 }
 
-// take reports whether a record of the level may go out, and how many were left out before it. Debug is asked for by whoever
-// debugs, and is not limited.
-func (w *lineWriter) take(level slog.Level) (missed int, ok bool) {
-	if level <= slog.LevelDebug {
-		return 0, true
-	}
+// complain reports whether a complaint is due as Info, and how many complaints were logged as Debug
+// before.
+func (w *lineWriter) complain() (more int, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	w.tokens = min(linesBurst, w.tokens+now.Sub(w.filled).Seconds()*linesPerSecond)
-	w.filled = now
-	if w.tokens < 1 {
-		w.suppressed++
+	if now.Before(w.next) {
+		w.more++
 		return 0, false
 	}
-	w.tokens--
-	missed, w.suppressed = w.suppressed, 0
-	return missed, true
+	w.next = now.Add(sumEvery)
+	more, w.more = w.more, 0
+	return more, true
 }
 
 var linePrefixes = []struct {
@@ -85,15 +76,20 @@ var linePrefixes = []struct {
 	{"[ERROR]", slog.LevelError},
 }
 
-// everyday are lines that memberlist takes for trouble and that aren't, so that they go to Debug.
+// everyday lists harmless lines that memberlist logs as trouble; they are logged as Debug.
 var everyday = []string{
-	refusedMark,                 // what we said ourselves, repeated with every packet
-	"Conflicting address for",   // a node is back under another port; two live processes with one name are told by us
-	"Refuting an alive message", // this node is back under the same name, and an old word of it still goes round
-	errCut.Error(),              // a word to a peer after this node's gossip has ended
+	refusedMark, // our own refusals, repeated with every packet
+	// a node is back under another port; duplicate names are reported by namesakes
+	"Conflicting address for",
+	// This node is back under the same name, and an old message about the node still circulates.
+	"Refuting an alive message",
+	errCut.Error(), // a message to a peer after this node's gossip has ended
+	// A stream abandoned by its dialer before the first byte, common where many nodes start at
+	// once.
+	`unacceptable label ""`,
 }
 
-// parseLine splits a line into its level and its text. A line without a level is taken for Info.
+// parseLine splits a line into its level and its text. A line without a level counts as Info.
 func parseLine(line []byte) (slog.Level, string) {
 	line = bytes.TrimSpace(line)
 	level := slog.LevelInfo

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Static is a group that its owner changes by hand. It starts no goroutine. It is for tests, and for whatever knows its members
-// by other means.
+// Static is a group with members set by its owner, for tests and for programs that know the members
+// by other means. A Static starts no goroutine.
 type Static struct {
 	mu      sync.Mutex
 	members []Member
@@ -45,7 +45,7 @@ func (*Static) Leave(context.Context) error { return nil }
 // Close does nothing.
 func (*Static) Close() error { return nil }
 
-// sortMembers puts members in the order of their names, so that nothing depends on a map's order.
+// sortMembers sorts members by name, so that no result depends on a map's order.
 func sortMembers(members []Member) {
 	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(string(a.Name), string(b.Name)) })
 }

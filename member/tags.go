@@ -12,21 +12,26 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Terms are the values that must be the same on every node of a mesh. Gossip takes in no member whose terms differ.
+// Terms are the parameters that must be the same on every node of a mesh. Gossip accepts no member
+// with different terms.
 //
-// The mesh's name is not among them: it is the label on every packet, and what carries another label is not read at all.
+// The mesh's name is not among them: the name is the label of every packet, and packets with
+// another label are not read at all.
 type Terms struct {
-	VersionMin, VersionMax uint // wire versions that the node speaks; one in common is enough
+	VersionMin, VersionMax uint // supported wire versions; one in common is enough
 	RhoPerMille            int  // bound on a clock's rate error
 	MaxTTL                 time.Duration
-	Voters                 []vote.NodeID // the electorate, or its founders if it follows the living; in any order
-	Following              bool          // the electorate follows the living, and the voters are its founders; otherwise it is fixed
+	// the electorate, or its founders with dynamic membership; in any order
+	Voters []vote.NodeID
+	// Following says that the electorate has dynamic membership, and Voters are its founders;
+	// otherwise the electorate is fixed.
+	Following bool
 }
 
 // The tags of a member. They are short, since all tags of a node must fit into metaMax bytes.
 const (
 	tagLife       = "life"
-	tagDir        = "dir" // only where there is a state directory
+	tagDir        = "dir" // only with a state directory
 	tagVersionMin = "vmin"
 	tagVersionMax = "vmax"
 	tagRho        = "rho"
@@ -35,21 +40,23 @@ const (
 	tagFollow     = "follow"
 )
 
-// The values of tagFollow. Nothing stands for one of them: a member that doesn't say which it is may be of either kind.
+// The values of tagFollow. Neither value is encoded as a missing tag: a member without the tag may
+// be of either kind.
 const (
 	followNo  = "0"
 	followYes = "1"
 )
 
-// metaMax is how many bytes the encoded tags may have: memberlist's MetaMaxSize, which a test compares.
+// metaMax is how many bytes the encoded tags may have: memberlist's MetaMaxSize, as verified by a
+// test.
 const metaMax = 512
 
-// perTag is what encoding adds to a tag at most: two string headers of three bytes each.
+// perTag is the maximum that encoding adds to a tag: two string headers of three bytes each.
 const perTag = 6
 
-// tags returns what a node tells about itself, its life and its state directory (zero for none), or an error when it is more than gossip
-// carries (gossip would panic).
-func (t Terms) tags(life vote.Life, dir vote.Dir) (map[string]string, error) {
+// tags encodes the terms, the node's incarnation and its state directory (zero for none). It
+// returns an error if the tags are larger than gossip carries (gossip would panic).
+func (t Terms) tags(life vote.Incarnation, dir vote.Dir) (map[string]string, error) {
 	tags := map[string]string{
 		tagLife:       strconv.FormatUint(uint64(life), 16),
 		tagVersionMin: strconv.FormatUint(uint64(t.VersionMin), 10),
@@ -71,7 +78,7 @@ func (t Terms) tags(life vote.Life, dir vote.Dir) (map[string]string, error) {
 	return tags, nil
 }
 
-// tagsSize bounds the encoded size of tags from above.
+// tagsSize returns an upper bound on the encoded size of tags.
 func tagsSize(tags map[string]string) int {
 	size := 1 + perTag // the magic byte, and the map's header
 	for k, v := range tags {
@@ -80,8 +87,8 @@ func tagsSize(tags map[string]string) int {
 	return size
 }
 
-// fingerprint stands for a list of voters in a few bytes: how many, and a hash of their sorted names. A list of 63 long names
-// would not fit.
+// fingerprint returns a short representation of a list of voters: their number, and a hash of their
+// sorted names. A list of 63 long names would not fit.
 func fingerprint(voters []vote.NodeID) string {
 	voters = slices.Clone(voters)
 	slices.Sort(voters)
@@ -93,13 +100,13 @@ func fingerprint(voters []vote.NodeID) string {
 	return fmt.Sprintf("%d:%s", len(voters), hex.EncodeToString(h.Sum(nil)[:8]))
 }
 
-// lifeOf returns the life in tags; zero when there is none.
-func lifeOf(tags map[string]string) vote.Life { return vote.Life(hexOf(tags[tagLife])) }
+// lifeOf returns the incarnation in tags; zero if there is none.
+func lifeOf(tags map[string]string) vote.Incarnation { return vote.Incarnation(hexOf(tags[tagLife])) }
 
-// dirOf returns the identity of the state directory in tags; zero when there is none.
+// dirOf returns the identity of the state directory in tags; zero if there is none.
 func dirOf(tags map[string]string) vote.Dir { return vote.Dir(hexOf(tags[tagDir])) }
 
-// hexOf reads a number; what isn't one is zero.
+// hexOf parses a hexadecimal number; zero if text is invalid.
 func hexOf(text string) uint64 {
 	n, err := strconv.ParseUint(text, 16, 64)
 	if err != nil {
@@ -108,7 +115,8 @@ func hexOf(text string) uint64 {
 	return n
 }
 
-// differs returns what keeps two nodes from being members of one mesh, with both values; nil when nothing does.
+// differs lists the differences that prevent two nodes from being members of the same mesh, with
+// both values; nil if there are none.
 func differs(ours, theirs map[string]string) error {
 	var errs []error
 	voters := "Voters (count:hash)"
@@ -132,7 +140,7 @@ func differs(ours, theirs map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// kind says which kind of electorate a value of tagFollow means.
+// kind describes the kind of electorate for a value of tagFollow.
 func kind(follow string) string {
 	switch follow {
 	case followNo:
@@ -145,7 +153,7 @@ func kind(follow string) string {
 	return "is of kind " + shown(follow)
 }
 
-// overlap reports whether both nodes speak some wire version.
+// overlap reports whether the nodes have a wire version in common.
 func overlap(a, b map[string]string) bool {
 	number := func(tags map[string]string, tag string) uint64 {
 		n, err := strconv.ParseUint(tags[tag], 10, 32)
@@ -157,7 +165,7 @@ func overlap(a, b map[string]string) bool {
 	return max(number(a, tagVersionMin), number(b, tagVersionMin), 1) <= min(number(a, tagVersionMax), number(b, tagVersionMax))
 }
 
-// shown returns a peer's value as it may stand in a log line.
+// shown returns a peer's value in a form fit for a log line.
 func shown(value string) string {
 	const enough = 64 // bytes; our own values are shorter
 	if value == "" {

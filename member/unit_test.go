@@ -1,7 +1,6 @@
 package member
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -18,7 +17,7 @@ import (
 
 func TestDiffTellsWhatChanged(t *testing.T) {
 	alive := Member{"b", 2, 0, "b:1", Alive}
-	with := func(m Member, life vote.Life, addr string, s State) Member {
+	with := func(m Member, life vote.Incarnation, addr string, s State) Member {
 		m.Life, m.Addr, m.State = life, addr, s
 		return m
 	}
@@ -252,6 +251,8 @@ func TestLinesKeepTheirLevelAndLoseTheirPrefix(t *testing.T) {
 		{"[OTHER] x", "[OTHER] x", slog.LevelInfo},
 		{"", "", slog.LevelInfo},
 		{"[WARN] memberlist: ignoring: " + refusedMark + "d: MaxTTL", "memberlist: ignoring: " + refusedMark + "d: MaxTTL", slog.LevelDebug},
+		{`[ERR] memberlist: discarding stream with unacceptable label "": from=10.0.0.7:4711`, `memberlist: discarding stream with unacceptable label "": from=10.0.0.7:4711`, slog.LevelDebug},
+		{`[ERR] memberlist: discarding stream with unacceptable label "other": from=10.0.0.7:4711`, `memberlist: discarding stream with unacceptable label "other": from=10.0.0.7:4711`, slog.LevelError},
 		{"[ERR] " + strings.Repeat("é", lineMax), strings.Repeat("é", lineMax/2) + "...", slog.LevelError},
 	} {
 		level, text := parseLine([]byte(test.line))
@@ -261,35 +262,34 @@ func TestLinesKeepTheirLevelAndLoseTheirPrefix(t *testing.T) {
 	}
 }
 
-func TestAFloodOfLinesIsCutAndCounted(t *testing.T) {
+// However much serf and memberlist complain, one line a minute is more than Debug.
+func TestComplaintsOfGossipAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &syncBuffer{}
-		lines := newLineLogger(slog.New(slog.NewTextHandler(out, nil)))
-		for range 10_000 {
-			lines.Print("[ERR] flood")
+		lines := newLineLogger(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		for range 120 { // for two minutes
+			lines.Print("[INFO] serf: EventMemberJoin")
+			lines.Print("[ERR] memberlist: Push/Pull failed")
+			lines.Print("[WARN] memberlist: ignoring: " + refusedMark + "d")
+			time.Sleep(time.Second)
 		}
-		if n := len(out.lines("flood")); n != linesBurst {
-			t.Errorf("%d lines went out, want %d", n, linesBurst)
+		lines.Print("[WARN] memberlist: after")
+		for _, want := range [][]string{
+			{"level=INFO", "gossip is in trouble", `complaint="memberlist: Push/Pull failed"`, "more_since_the_last=0"},
+			{"level=INFO", "gossip is in trouble", `complaint="memberlist: Push/Pull failed"`, "more_since_the_last=59"},
+			{"level=INFO", "gossip is in trouble", `complaint="memberlist: after"`, "more_since_the_last=59"},
+		} {
+			if len(out.lines(want...)) != 1 {
+				t.Errorf("not said once: %q in %q", want, out.lines("trouble"))
+			}
 		}
-		time.Sleep(time.Second)
-		lines.Print("[WARN] after")
-		if len(out.lines("level=WARN", "msg=after", "suppressed=9900")) != 1 {
-			t.Errorf("said %q", out.lines("after"))
+		if n := len(out.lines("level=INFO")) + len(out.lines("level=WARN")) + len(out.lines("level=ERROR")); n != 3 {
+			t.Errorf("%d lines are more than Debug, want 3", n)
+		}
+		if n := len(out.lines("level=DEBUG", "EventMemberJoin", "said_as=INFO")); n != 120 {
+			t.Errorf("%d of 120 everyday lines can be seen by who debugs", n)
 		}
 	})
-}
-
-func TestALevelThatNobodyWantsCostsNoToken(t *testing.T) {
-	var out bytes.Buffer
-	w := &lineWriter{out: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError})), tokens: 1, filled: time.Now()}
-	for _, line := range []string{"[WARN] unwanted", "[ERR] wanted"} {
-		if _, err := w.Write([]byte(line)); err != nil {
-			t.Error(err)
-		}
-	}
-	if !strings.Contains(out.String(), "wanted") || strings.Contains(out.String(), "unwanted") {
-		t.Errorf("said %q", out.String())
-	}
 }
 
 func TestPacesAreBounded(t *testing.T) {

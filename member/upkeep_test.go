@@ -19,7 +19,7 @@ func TestGossipSendsNoMoreThanItsUpkeep(t *testing.T) {
 				for i := range members {
 					name := vote.NodeID(fmt.Sprintf("n%02d", i))
 					names = append(names, name)
-					nodes = append(nodes, l.start(name, vote.Life(i+1), addr(i+1)))
+					nodes = append(nodes, l.start(name, vote.Incarnation(i+1), addr(i+1)))
 				}
 				l.within(time.Minute, "all know each other", func() bool {
 					for _, n := range nodes {
@@ -65,13 +65,13 @@ func TestUpkeepFollowsFromTiming(t *testing.T) {
 		members int
 		want    Upkeep
 	}{
-		{Timing{}, 1, Upkeep{0, 0, 1407, 10 * time.Second}},
-		{Timing{}, 2, Upkeep{2 / 0.5, 5, 1407, 10 * time.Second}},
-		{Timing{}, 32, Upkeep{2 / 0.5, 15, 1407, 10 * time.Second}},
-		{Timing{}, 33, Upkeep{2 / 0.5, 15, 1407, 20 * time.Second}},
-		{Timing{}, 64, Upkeep{2 / 0.5, 15, 1407, 20 * time.Second}},
-		{Timing{}, 300, Upkeep{2 / 0.5, 15, 1407, 50 * time.Second}},
-		{Timing{Probe: time.Second, Gossip: 200 * time.Millisecond, Sync: time.Minute}, 5, Upkeep{2, 15, 1407, time.Minute}},
+		{Timing{}, 1, Upkeep{0, 0, 1048, 10 * time.Second}},
+		{Timing{}, 2, Upkeep{2 / 0.5, 5, 1048, 10 * time.Second}},
+		{Timing{}, 32, Upkeep{2 / 0.5, 15, 1048, 10 * time.Second}},
+		{Timing{}, 33, Upkeep{2 / 0.5, 15, 1048, 20 * time.Second}},
+		{Timing{}, 64, Upkeep{2 / 0.5, 15, 1048, 20 * time.Second}},
+		{Timing{}, 300, Upkeep{2 / 0.5, 15, 1048, 50 * time.Second}},
+		{Timing{Probe: time.Second, Gossip: 200 * time.Millisecond, Sync: time.Minute}, 5, Upkeep{2, 15, 1048, time.Minute}},
 	} {
 		if got := UpkeepOf(row.timing, row.members); got != row.want {
 			t.Errorf("%+v with %d members: %+v instead of %+v", row.timing, row.members, got, row.want)

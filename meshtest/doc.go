@@ -1,6 +1,7 @@
-// Package meshtest runs a whole mesh in memory, for the tests of applications that embed lockmesh. The nodes are real ones, down to the words that
-// they say; only sockets, gossip and clocks are replaced. A test crashes, restarts and pauses nodes and cuts the network between them, and in
-// simulated time it sees what comes of it within milliseconds:
+// Package meshtest runs a whole mesh in memory, for the tests of applications that embed lockmesh.
+// The nodes are real nodes, down to the messages sent; only sockets, gossip and clocks are
+// replaced. A test crashes, restarts and pauses nodes and cuts the network between them, and in
+// simulated time observes the effects within milliseconds:
 //
 //	func TestTakeover(t *testing.T) {
 //		meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
@@ -19,8 +20,9 @@
 //		})
 //	}
 //
-// [Run] is for tests in simulated time. Where that can't be, because the test drives something with sockets of its own, [New] starts the same mesh in
-// real time.
+// [Run] is for tests in simulated time. Where simulated time is impossible, because the test also
+// uses real sockets, [New] starts the same mesh in real time.
 //
-// Hand the nodes to the application as [lockmesh.Mesh]; it can't tell the difference, unless it calls [lockmesh.Join] by itself.
+// Pass the nodes to the application as [lockmesh.Mesh]; the application can't tell the difference,
+// unless it calls [lockmesh.Join] itself.
 package meshtest

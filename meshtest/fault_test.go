@@ -22,20 +22,20 @@ func TestFaults(t *testing.T) {
 			deadline := first.Deadline()
 			m.Crash("a")
 			wantIs(t, first.Err(), lockmesh.ErrLost, lockmesh.ErrClosed)
-			wantIs(t, tries(t, m.Node("b")), lockmesh.ErrHeld)
+			wantIs(t, tryLock(t, m.Node("b")), lockmesh.ErrHeld)
 			second := lock(t, m.Node("b"))
 			if late := time.Since(deadline); late < 0 || late > time.Second {
 				t.Errorf("the next holder came %v after the deadline", late)
 			}
-			later(t, second, first)
+			mustHaveLargerToken(t, second, first)
 		}},
 		{"of two crashed voters of three the third grants nothing", func(t *testing.T, m *meshtest.Mesh) {
 			m.Crash("b")
 			m.Crash("c")
-			wantIs(t, tries(t, m.Node("a")), lockmesh.ErrNoQuorum)
+			wantIs(t, tryLock(t, m.Node("a")), lockmesh.ErrNoQuorum)
 			m.Restart("b")
 			m.Ready("a", "b")
-			held(t, lock(t, m.Node("a")))
+			mustBeHeld(t, lock(t, m.Node("a")))
 		}},
 		{"a voter that has started again is quiet and then counts", func(t *testing.T, m *meshtest.Mesh) {
 			first := m.Node("b").Status()
@@ -43,23 +43,23 @@ func TestFaults(t *testing.T) {
 			m.Crash("c")
 			b := m.Restart("b")
 			m.Restart("c") // otherwise nobody could tell b how high tokens stand
-			if s := b.Status(); s.Name != first.Name || s.Addr != first.Addr || s.Life == first.Life || b != m.Node("b") {
+			if s := b.Status(); s.Name != first.Name || s.Addr != first.Addr || s.Incarnation == first.Incarnation || b != m.Node("b") {
 				t.Errorf("%v follows %v", s, first)
 			}
 			time.Sleep(ttl / 2)
 			if v := m.Node("a").Status().Electorate.Voters[1]; v.State != lockmesh.VoterQuiet || v.Quiet > ttl/2+time.Second {
 				t.Errorf("%+v", v)
 			}
-			wantIs(t, tries(t, m.Node("a")), lockmesh.ErrNoQuorum)
+			wantIs(t, tryLock(t, m.Node("a")), lockmesh.ErrNoQuorum)
 			m.Ready()
-			held(t, lock(t, m.Node("a")))
+			mustBeHeld(t, lock(t, m.Node("a")))
 		}},
 		{"a node that runs is crashed by its restart", func(t *testing.T, m *meshtest.Mesh) {
 			old := m.Node("a")
 			first := lock(t, old)
 			young := m.Restart("a")
 			wantIs(t, first.Err(), lockmesh.ErrLost, lockmesh.ErrClosed)
-			later(t, lock(t, young), first)
+			mustHaveLargerToken(t, lock(t, young), first)
 		}},
 		{"a lease outlives a rolling restart", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
@@ -68,27 +68,27 @@ func TestFaults(t *testing.T) {
 				m.Ready()
 				time.Sleep(time.Minute)
 			}
-			held(t, first)
+			mustBeHeld(t, first)
 		}},
 		{"a minority loses its lease before the majority grants it", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
 			m.Partition([]string{"a"}, []string{"b", "c"})
-			held(t, first) // for a while
+			mustBeHeld(t, first) // for a while
 			second := lock(t, m.Node("b"))
 			wantIs(t, first.Err(), lockmesh.ErrLost)
-			later(t, second, first)
-			wantIs(t, tries(t, m.Node("a")), lockmesh.ErrNoQuorum)
+			mustHaveLargerToken(t, second, first)
+			wantIs(t, tryLock(t, m.Node("a")), lockmesh.ErrNoQuorum)
 			m.Heal()
 			m.Ready("a")
-			held(t, second)
-			wantIs(t, tries(t, m.Node("a")), lockmesh.ErrHeld)
+			mustBeHeld(t, second)
+			wantIs(t, tryLock(t, m.Node("a")), lockmesh.ErrHeld)
 		}},
 		{"a majority keeps its lease, and the minority gets it after healing", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("b"))
 			m.Partition([]string{"a"})
-			got := asks(t, m.Node("a"), "k")
+			got := lockAsync(t, m.Node("a"), "k")
 			time.Sleep(time.Minute)
-			held(t, first)
+			mustBeHeld(t, first)
 			if err := first.Unlock(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -98,16 +98,16 @@ func TestFaults(t *testing.T) {
 			case <-time.After(time.Minute):
 			}
 			m.Heal()
-			later(t, (<-got).get(t), first)
+			mustHaveLargerToken(t, (<-got).get(t), first)
 		}},
 		{"three groups have no majority", func(t *testing.T, m *meshtest.Mesh) {
 			m.Partition([]string{"a"}, []string{"b"}, []string{"c"})
 			for _, n := range m.Nodes() {
-				wantIs(t, tries(t, n), lockmesh.ErrNoQuorum)
+				wantIs(t, tryLock(t, n), lockmesh.ErrNoQuorum)
 			}
 			m.Partition([]string{"a", "b"})
 			m.Ready("a", "b")
-			if err := tries(t, m.Node("b")); err != nil {
+			if err := tryLock(t, m.Node("b")); err != nil {
 				t.Error(err)
 			}
 		}},
@@ -119,27 +119,27 @@ func TestFaults(t *testing.T) {
 				m.Heal()
 				time.Sleep(ttl)
 			}
-			held(t, first)
+			mustBeHeld(t, first)
 		}},
 		{"who hears nobody loses its lease", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
 			m.Cut("b", "a")
 			m.Cut("c", "a")
-			later(t, lock(t, m.Node("b")), first)
+			mustHaveLargerToken(t, lock(t, m.Node("b")), first)
 			wantIs(t, first.Err(), lockmesh.ErrLost)
 		}},
 		{"who is heard by nobody loses its lease", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
 			m.Cut("a", "b")
 			m.Cut("a", "c")
-			later(t, lock(t, m.Node("b")), first)
+			mustHaveLargerToken(t, lock(t, m.Node("b")), first)
 			wantIs(t, first.Err(), lockmesh.ErrLost)
 		}},
 		{"one way of six that is cut hurts nobody", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
 			m.Cut("a", "b")
 			time.Sleep(time.Minute)
-			held(t, first)
+			mustBeHeld(t, first)
 			if v := m.Node("a").Status().Electorate.Voters[1]; v.State == lockmesh.VoterReachable {
 				t.Errorf("%+v", v)
 			}
@@ -160,7 +160,7 @@ func TestFaults(t *testing.T) {
 			if v := m.Node("b").Status().Electorate.Voters[0]; v.State != lockmesh.VoterReachable {
 				t.Errorf("b has seen it: %+v", v)
 			}
-			later(t, lock(t, m.Node("b")), first)
+			mustHaveLargerToken(t, lock(t, m.Node("b")), first)
 			m.Heal()
 			m.Restart("a")
 			m.Ready()
@@ -173,7 +173,7 @@ func TestFaults(t *testing.T) {
 			_, err := m.Node("c").TryLock(t.Context(), "theirs")
 			wantIs(t, err, lockmesh.ErrHeld)
 			time.Sleep(time.Minute)
-			held(t, theirs)
+			mustBeHeld(t, theirs)
 			if ahead := time.Until(lock(t, m.Node("a")).Deadline()); ahead < time.Hour-ttl || ahead > time.Hour+ttl {
 				t.Errorf("a's clock is an hour ahead, and its lease ends in %v", ahead)
 			}
@@ -182,9 +182,9 @@ func TestFaults(t *testing.T) {
 			first := lock(t, m.Node("a"))
 			m.SetClock("a", -time.Hour)
 			time.Sleep(time.Minute)
-			held(t, first)
+			mustBeHeld(t, first)
 			second := lock(t, m.Restart("a"))
-			later(t, second, first)
+			mustHaveLargerToken(t, second, first)
 			if left := time.Until(second.Deadline()); left > -time.Hour+ttl {
 				t.Errorf("its clock isn't behind any more: the lease ends in %v", left)
 			}
@@ -210,8 +210,8 @@ func TestPauses(t *testing.T) {
 			}
 			m.Resume("a")
 			wantIs(t, first.Err(), lockmesh.ErrLost) // before anything else of a can run
-			later(t, second, first)
-			held(t, second)
+			mustHaveLargerToken(t, second, first)
+			mustBeHeld(t, second)
 		}},
 		{"a look during one waits for its end", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
@@ -236,9 +236,9 @@ func TestPauses(t *testing.T) {
 				m.Pause(name)
 				time.Sleep(ttl / 4)
 				m.Resume(name)
-				held(t, first)
+				mustBeHeld(t, first)
 				time.Sleep(time.Minute)
-				held(t, first)
+				mustBeHeld(t, first)
 			}
 		}},
 		{"a paused node says nothing and its calls wait", func(t *testing.T, m *meshtest.Mesh) {
@@ -248,28 +248,28 @@ func TestPauses(t *testing.T) {
 			given := make(chan error, 1)
 			go func() { given <- first.Unlock(t.Context()) }()
 			time.Sleep(ttl / 4)
-			wantIs(t, tries(t, m.Node("b")), lockmesh.ErrHeld)
+			wantIs(t, tryLock(t, m.Node("b")), lockmesh.ErrHeld)
 			m.Resume("a")
 			if err := <-given; err != nil {
 				t.Error(err)
 			}
-			if err := tries(t, m.Node("b")); err != nil {
+			if err := tryLock(t, m.Node("b")); err != nil {
 				t.Error(err)
 			}
 		}},
 		{"two paused voters of three grant nothing, and go on as if nothing had been", func(t *testing.T, m *meshtest.Mesh) {
 			m.Pause("b")
 			m.Pause("c")
-			wantIs(t, tries(t, m.Node("a")), lockmesh.ErrNoQuorum)
+			wantIs(t, tryLock(t, m.Node("a")), lockmesh.ErrNoQuorum)
 			m.Resume("b")
 			m.Ready("a", "b")
-			held(t, lock(t, m.Node("a")))
+			mustBeHeld(t, lock(t, m.Node("a")))
 			m.Resume("c")
 			m.Ready()
 		}},
 		{"a lease that is given back during one is free for others", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("b"))
-			waiting := asks(t, m.Node("a"), "k")
+			waiting := lockAsync(t, m.Node("a"), "k")
 			synctest.Wait()
 			m.Pause("a")
 			if err := first.Unlock(t.Context()); err != nil { // a is next, and doesn't answer
@@ -281,7 +281,7 @@ func TestPauses(t *testing.T) {
 			if err := second.Unlock(t.Context()); err != nil {
 				t.Error(err)
 			}
-			later(t, (<-waiting).get(t), second)
+			mustHaveLargerToken(t, (<-waiting).get(t), second)
 		}},
 		{"a crash of a paused node says nothing either", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
@@ -296,12 +296,12 @@ func TestPauses(t *testing.T) {
 			if time.Until(deadline) > 0 {
 				t.Errorf("it was given back %v before its deadline", time.Until(deadline))
 			}
-			later(t, second, first)
+			mustHaveLargerToken(t, second, first)
 		}},
 		{"a restart of a paused node begins a life that isn't paused", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
 			m.Pause("a")
-			later(t, lock(t, m.Restart("a")), first)
+			mustHaveLargerToken(t, lock(t, m.Restart("a")), first)
 			m.Pause("a")
 			m.Resume("a")
 		}},

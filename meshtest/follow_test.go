@@ -33,7 +33,7 @@ func vote(t *testing.T, m *lockmesh.Mesh, voters ...string) lockmesh.ElectorateS
 	}
 }
 
-func TestAnElectorateFollowsTheLiving(t *testing.T) {
+func TestMembershipIsDynamic(t *testing.T) {
 	meshtest.Run(t, 5, func(t *testing.T, m *meshtest.Mesh) {
 		a := m.Node("a")
 		before := vote(t, m.Node("c"), "a", "b", "c", "d", "e")
@@ -53,5 +53,5 @@ func TestAnElectorateFollowsTheLiving(t *testing.T) {
 		if err := lease.Unlock(t.Context()); err != nil {
 			t.Error(err)
 		}
-	}, meshtest.FollowsTheLiving(), meshtest.Voters(3), meshtest.MaxTTL(time.Second))
+	}, meshtest.DynamicMembership(), meshtest.Voters(3), meshtest.MaxTTL(time.Second))
 }

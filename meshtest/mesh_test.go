@@ -23,16 +23,16 @@ func lock(t *testing.T, n *lockmesh.Mesh) *lockmesh.Lease {
 
 func lockKey(t *testing.T, n *lockmesh.Mesh, key string) *lockmesh.Lease {
 	t.Helper()
-	return (<-asks(t, n, key)).get(t)
+	return (<-lockAsync(t, n, key)).get(t)
 }
 
-// asked is what came of a Lock.
-type asked struct {
+// lockResult is what came of a Lock.
+type lockResult struct {
 	lease *lockmesh.Lease
 	err   error
 }
 
-func (a asked) get(t *testing.T) *lockmesh.Lease {
+func (a lockResult) get(t *testing.T) *lockmesh.Lease {
 	t.Helper()
 	if a.err != nil {
 		t.Fatal(a.err)
@@ -40,21 +40,21 @@ func (a asked) get(t *testing.T) *lockmesh.Lease {
 	return a.lease
 }
 
-// asks locks in a goroutine of its own, for ten minutes at most: simulated time never ends by itself.
-func asks(t *testing.T, n *lockmesh.Mesh, key string) <-chan asked {
+// lockAsync locks in a goroutine of its own, for ten minutes at most: simulated time never ends by itself.
+func lockAsync(t *testing.T, n *lockmesh.Mesh, key string) <-chan lockResult {
 	t.Helper()
-	result := make(chan asked, 1)
+	result := make(chan lockResult, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		lease, err := n.Lock(ctx, key)
-		result <- asked{lease, err}
+		result <- lockResult{lease, err}
 	}()
 	return result
 }
 
-// tries returns what becomes of a TryLock; a lease is given back.
-func tries(t *testing.T, n *lockmesh.Mesh) error {
+// tryLock returns what becomes of a TryLock; a lease is given back.
+func tryLock(t *testing.T, n *lockmesh.Mesh) error {
 	t.Helper()
 	lease, err := n.TryLock(t.Context(), "k")
 	if err != nil {
@@ -72,14 +72,14 @@ func wantIs(t *testing.T, err error, targets ...error) {
 	}
 }
 
-func held(t *testing.T, lease *lockmesh.Lease) {
+func mustBeHeld(t *testing.T, lease *lockmesh.Lease) {
 	t.Helper()
 	if err := lease.Err(); err != nil {
 		t.Error(err)
 	}
 }
 
-func later(t *testing.T, next, than *lockmesh.Lease) {
+func mustHaveLargerToken(t *testing.T, next, than *lockmesh.Lease) {
 	t.Helper()
 	if next.Token() <= than.Token() {
 		t.Errorf("token %d follows %d", next.Token(), than.Token())
@@ -92,7 +92,7 @@ func TestTheFirstLockTakesTheQuietTimeAndNoRealTime(t *testing.T) {
 		if took := time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); took < ttl || took > ttl+2*time.Second {
 			t.Errorf("ready after %v", took)
 		}
-		held(t, lock(t, m.Node("a")))
+		mustBeHeld(t, lock(t, m.Node("a")))
 	})
 }
 
@@ -131,9 +131,9 @@ func TestNodesThatDontVoteTakeLocksAndAreNotMissed(t *testing.T) {
 		if e := m.Node("v1").Status().Electorate; len(e.Voters) != 3 || e.Counting != 3 {
 			t.Errorf("%+v", e)
 		}
-		held(t, first)
+		mustBeHeld(t, first)
 		m.Crash("worker-1")
-		later(t, lock(t, m.Node("v2")), first)
+		mustHaveLargerToken(t, lock(t, m.Node("v2")), first)
 	}, meshtest.Names("v1", "v2", "v3", "worker-1", "worker-2"), meshtest.Voters(3))
 }
 
@@ -152,7 +152,7 @@ func TestAMessageTravelsForTheLatency(t *testing.T) {
 		}
 		lease := lock(t, m.Node("a"))
 		time.Sleep(time.Minute)
-		held(t, lease)
+		mustBeHeld(t, lease)
 	}, meshtest.Latency(latency))
 }
 
@@ -167,7 +167,7 @@ func TestConfigureIsAskedBeforeEachStart(t *testing.T) {
 		lease := lock(t, m.Node("a"))
 		m.Crash("a")
 		began := time.Now()
-		later(t, lock(t, m.Node("b")), lease)
+		mustHaveLargerToken(t, lock(t, m.Node("b")), lease)
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("it took %v, and a's TTL is a second", took)
 		}
@@ -216,7 +216,7 @@ func TestANodeThatHasLeftByItselfIsNotWaitedFor(t *testing.T) {
 		m.Crash("a") // has nothing left to end
 		_, err := m.Node("a").Lock(t.Context(), "k")
 		wantIs(t, err, lockmesh.ErrClosed)
-		held(t, lock(t, m.Restart("a")))
+		mustBeHeld(t, lock(t, m.Restart("a")))
 	})
 }
 
@@ -224,8 +224,8 @@ func TestABubbleMayBeMadeByHand(t *testing.T) {
 	meshtest.Run(t, 1, func(t *testing.T, first *meshtest.Mesh) {
 		second := meshtest.New(t, 1) // a mesh for itself, in the same bubble
 		second.Ready()
-		held(t, lock(t, first.Node("a")))
-		held(t, lock(t, second.Node("a")))
+		mustBeHeld(t, lock(t, first.Node("a")))
+		mustBeHeld(t, lock(t, second.Node("a")))
 	})
 }
 
@@ -235,12 +235,12 @@ func TestOutsideOfABubbleTimeIsReal(t *testing.T) {
 	first := lock(t, m.Node("a"))
 	m.Pause("a")
 	second := lock(t, m.Node("b"))
-	later(t, second, first)
+	mustHaveLargerToken(t, second, first)
 	m.Resume("a")
 	wantIs(t, first.Err(), lockmesh.ErrLost)
 	m.Restart("c")
 	m.Crash("b")
-	later(t, lock(t, m.Node("a")), second)
+	mustHaveLargerToken(t, lock(t, m.Node("a")), second)
 }
 
 func TestManyNodesHaveNamesAndAddresses(t *testing.T) {
@@ -254,6 +254,6 @@ func TestManyNodesHaveNamesAndAddresses(t *testing.T) {
 		if got := strings.Join(names, " "); got != "a b c d e f g h i j k l m n o p q r s t u v w x y z aa ab ac ad" || len(addrs) != 30 {
 			t.Errorf("%s at %d addresses", got, len(addrs))
 		}
-		held(t, lock(t, m.Node("ad")))
+		mustBeHeld(t, lock(t, m.Node("ad")))
 	}, meshtest.Voters(3))
 }

@@ -14,38 +14,38 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// victim is a test that may fail without anybody minding.
-type victim struct {
+// fakeTB is a test that may fail without anybody minding.
+type fakeTB struct {
 	testing.TB
 	mu       sync.Mutex
-	said     []string
+	messages []string
 	fatal    bool
 	cleanups []func()
 }
 
-func (v *victim) Helper() {}
+func (v *fakeTB) Helper() {}
 
-func (v *victim) Cleanup(f func()) { v.cleanups = append(v.cleanups, f) }
+func (v *fakeTB) Cleanup(f func()) { v.cleanups = append(v.cleanups, f) }
 
-func (v *victim) Errorf(format string, args ...any) {
+func (v *fakeTB) Errorf(format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.said = append(v.said, fmt.Sprintf(format, args...))
+	v.messages = append(v.messages, fmt.Sprintf(format, args...))
 }
 
-func (v *victim) Fatalf(format string, args ...any) {
+func (v *fakeTB) Fatalf(format string, args ...any) {
 	v.Errorf(format, args...)
 	v.fatal = true
 	runtime.Goexit()
 }
 
-func (v *victim) Fatal(args ...any) { v.Fatalf("%s", fmt.Sprint(args...)) }
+func (v *fakeTB) Fatal(args ...any) { v.Fatalf("%s", fmt.Sprint(args...)) }
 
-// suffer runs what should fail, in a bubble, and returns what the failing test said.
-func suffer(t *testing.T, f func(v *victim)) (said string, fatal bool) {
+// runFailing runs what should fail, in a bubble, and returns what the failing test said.
+func runFailing(t *testing.T, f func(v *fakeTB)) (said string, fatal bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		v := &victim{TB: t}
+		v := &fakeTB{TB: t}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -55,38 +55,38 @@ func suffer(t *testing.T, f func(v *victim)) (said string, fatal bool) {
 		for _, clean := range v.cleanups {
 			clean()
 		}
-		said, fatal = strings.Join(v.said, "\n"), v.fatal
+		said, fatal = strings.Join(v.messages, "\n"), v.fatal
 	})
 	return said, fatal
 }
 
 func TestMisuseEndsTheTestAndSaysWhatToDo(t *testing.T) {
-	configure := func(edit func(*lockmesh.Config)) func(v *victim) {
-		return func(v *victim) { meshtest.New(v, 3, meshtest.Configure(edit)) }
+	configure := func(edit func(*lockmesh.Config)) func(v *fakeTB) {
+		return func(v *fakeTB) { meshtest.New(v, 3, meshtest.Configure(edit)) }
 	}
-	onThree := func(f func(m *meshtest.Mesh)) func(v *victim) {
-		return func(v *victim) { f(meshtest.New(v, 3)) }
+	onThree := func(f func(m *meshtest.Mesh)) func(v *fakeTB) {
+		return func(v *fakeTB) { f(meshtest.New(v, 3)) }
 	}
 	for _, row := range []struct {
 		name string
-		do   func(v *victim)
+		do   func(v *fakeTB)
 		says string
 	}{
-		{"no nodes", func(v *victim) { meshtest.New(v, 0) }, "a mesh of 0 nodes; ask for 1 to 1000"},
-		{"too many nodes", func(v *victim) { meshtest.New(v, 1001) }, "a mesh of 1001 nodes"},
-		{"too many voters", func(v *victim) { meshtest.New(v, 64) }, "at most 63 can vote"},
-		{"names missing", func(v *victim) { meshtest.New(v, 3, meshtest.Names("x", "y")) }, "Names has 2 names for 3 nodes"},
-		{"one name twice", func(v *victim) { meshtest.New(v, 2, meshtest.Names("x", "x")) }, `two nodes are called "x"`},
-		{"a bad name", func(v *victim) { meshtest.New(v, 1, meshtest.Names("x y")) }, `"x y" has spaces`},
-		{"no voters", func(v *victim) { meshtest.New(v, 3, meshtest.Voters(0)) }, "Voters(0) of 3 nodes; 1 to 3 can vote"},
-		{"more voters than nodes", func(v *victim) { meshtest.New(v, 3, meshtest.Voters(4)) }, "Voters(4) of 3 nodes"},
-		{"a MaxTTL that is too short", func(v *victim) { meshtest.New(v, 3, meshtest.MaxTTL(time.Millisecond)) }, "starting a: lockmesh: the configuration is wrong: MaxTTL: 1ms is less than 200ms"},
-		{"a negative latency", func(v *victim) { meshtest.New(v, 3, meshtest.Latency(-1)) }, "Latency(-1ns) is negative"},
+		{"no nodes", func(v *fakeTB) { meshtest.New(v, 0) }, "a mesh of 0 nodes; ask for 1 to 1000"},
+		{"too many nodes", func(v *fakeTB) { meshtest.New(v, 1001) }, "a mesh of 1001 nodes"},
+		{"too many voters", func(v *fakeTB) { meshtest.New(v, 64) }, "at most 63 can vote"},
+		{"names missing", func(v *fakeTB) { meshtest.New(v, 3, meshtest.Names("x", "y")) }, "Names has 2 names for 3 nodes"},
+		{"one name twice", func(v *fakeTB) { meshtest.New(v, 2, meshtest.Names("x", "x")) }, `two nodes are called "x"`},
+		{"a bad name", func(v *fakeTB) { meshtest.New(v, 1, meshtest.Names("x y")) }, `"x y" has spaces`},
+		{"no voters", func(v *fakeTB) { meshtest.New(v, 3, meshtest.Voters(0)) }, "Voters(0) of 3 nodes; 1 to 3 can vote"},
+		{"more voters than nodes", func(v *fakeTB) { meshtest.New(v, 3, meshtest.Voters(4)) }, "Voters(4) of 3 nodes"},
+		{"a MaxTTL that is too short", func(v *fakeTB) { meshtest.New(v, 3, meshtest.MaxTTL(time.Millisecond)) }, "starting a: lockmesh: the configuration is wrong: MaxTTL: 1ms is less than 200ms"},
+		{"a negative latency", func(v *fakeTB) { meshtest.New(v, 3, meshtest.Latency(-1)) }, "Latency(-1ns) is negative"},
 		{"no function to configure with", configure(nil), "Configure was given no function"},
 		{"another address", configure(func(c *lockmesh.Config) { c.Bind = "127.0.0.1:0" }), "Configure has changed Name, Bind"},
 		{"another clock", configure(func(c *lockmesh.Config) { c.Clock = nil }), "Clock of a; use Names"},
 		{"other voters", configure(func(c *lockmesh.Config) { c.Voters[0] = "x" }), "Voters, StateDir"},
-		{"a state directory of one node's", configure(func(c *lockmesh.Config) { c.StateDir = "/x" }), "FollowsTheLiving"},
+		{"a state directory of one node's", configure(func(c *lockmesh.Config) { c.StateDir = "/x" }), "DynamicMembership"},
 		{"a lost directory where there is none", onThree(func(m *meshtest.Mesh) { m.Crash("a"); m.Wipe("a") }), `Wipe("a"): the electorate is fixed`},
 		{"a lost directory of an unknown node", onThree(func(m *meshtest.Mesh) { m.Wipe("d") }), `no node "d"`},
 		{"an unknown node", onThree(func(m *meshtest.Mesh) { m.Node("d") }), `there is no node "d"; there are a, b, c`},
@@ -115,7 +115,7 @@ func TestMisuseEndsTheTestAndSaysWhatToDo(t *testing.T) {
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			said, fatal := suffer(t, row.do)
+			said, fatal := runFailing(t, row.do)
 			if !fatal || !strings.HasPrefix(said, "meshtest: ") || !strings.Contains(said, row.says) {
 				t.Errorf("it said %q, and ended the test: %v; want %q", said, fatal, row.says)
 			}
@@ -136,7 +136,7 @@ func TestATestThatWaitsForWhatCannotComeFails(t *testing.T) {
 		{"Done of a paused node's lease", func(_ *lockmesh.Mesh, l *lockmesh.Lease) { <-l.Done() }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			said, fatal := suffer(t, func(v *victim) {
+			said, fatal := runFailing(t, func(v *fakeTB) {
 				m := meshtest.New(v, 1)
 				m.Ready()
 				lease, err := m.Node("a").Lock(v.Context(), "k")

@@ -8,49 +8,53 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// Option changes what [New] and [Run] start.
+// Option changes the mesh that [New] and [Run] start.
 type Option func(*options)
 
 type options struct {
-	names   []string
-	voters  int
-	maxTTL  time.Duration
-	latency time.Duration
-	edit    func(*lockmesh.Config)
-	follow  bool
+	names     []string
+	voters    int
+	maxTTL    time.Duration
+	latency   time.Duration
+	configure func(*lockmesh.Config)
+	dynamic   bool
 }
 
-// Names names the nodes, one for each. The default is "a", "b", "c" and so on.
+// Names sets the nodes' names, one for each. The default is "a", "b", "c" and so on.
 func Names(names ...string) Option {
 	names = slices.Clone(names)
 	return func(o *options) { o.names = names }
 }
 
-// Voters makes the first so many nodes voters. The default is all of them.
+// Voters makes the first n nodes voters. The default is all nodes.
 func Voters(n int) Option { return func(o *options) { o.voters = n } }
 
-// MaxTTL sets the MaxTTL of all nodes. The default is [lockmesh.DefaultMaxTTL]. In simulated time a longer one costs nothing; in real time a new
-// mesh waits for as long, and [lockmesh.MinTTL] is too short for a busy machine: take a second.
+// MaxTTL sets the MaxTTL of all nodes. The default is [lockmesh.DefaultMaxTTL]. In simulated time a
+// longer MaxTTL costs nothing; in real time a new mesh waits for MaxTTL, and [lockmesh.MinTTL] is
+// too short for a busy machine: take a second.
 func MaxTTL(d time.Duration) Option { return func(o *options) { o.maxTTL = d } }
 
-// Latency is how long each message travels, one way. The default is 0: in simulated time what nodes say then takes no time at all.
+// Latency is how long each message travels, one way. The default is 0: in simulated time messages
+// then take no time at all.
 func Latency(d time.Duration) Option { return func(o *options) { o.latency = d } }
 
-// FollowsTheLiving makes the electorate one that follows the living: nodes that have crashed are voted out after three MaxTTL, and others are voted in. The
-// first nodes, as many as Voters says, found it. Each node has a state directory in memory, which outlasts its lives; see [Mesh.Wipe].
-func FollowsTheLiving() Option { return func(o *options) { o.follow = true } }
+// DynamicMembership gives the electorate dynamic membership: crashed nodes are voted out after three
+// MaxTTL, and others are voted in. The first nodes, as many as set by Voters, bootstrap the electorate.
+// Each node has a state directory in memory, which survives its incarnations; see [Mesh.Wipe].
+func DynamicMembership() Option { return func(o *options) { o.dynamic = true } }
 
-// Configure has each node's configuration edited before each start: its TTL, say, or its Logger, which discards everything unless one is
-// set. Name, Bind, Advertise, Peers, Voters, StateDir, Found, MaxTTL and Clock must stay as they are, since the mesh in memory rests on them.
-func Configure(edit func(*lockmesh.Config)) Option { return func(o *options) { o.edit = edit } }
+// Configure sets a function to edit each node's configuration before each start: its TTL, say, or
+// its Logger, which by default discards all records. Name, Bind, Advertise, Peers, Voters,
+// StateDir, Bootstrap, MaxTTL and Clock must stay unchanged, since the mesh in memory depends on them.
+func Configure(edit func(*lockmesh.Config)) Option { return func(o *options) { o.configure = edit } }
 
-// newOptions checks what was asked for.
+// newOptions applies and validates the options.
 func newOptions(t testing.TB, n int, opts []Option) options {
 	t.Helper()
 	if n < 1 || n > maxNodes {
 		t.Fatalf("meshtest: a mesh of %d nodes; ask for 1 to %d", n, maxNodes)
 	}
-	o := options{names: namesOf(n), voters: n, maxTTL: lockmesh.DefaultMaxTTL, edit: func(*lockmesh.Config) {}}
+	o := options{names: namesOf(n), voters: n, maxTTL: lockmesh.DefaultMaxTTL, configure: func(*lockmesh.Config) {}}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -61,7 +65,7 @@ func newOptions(t testing.TB, n int, opts []Option) options {
 		t.Fatalf("meshtest: Voters(%d) of %d nodes; 1 to %d can vote", o.voters, n, n)
 	case o.latency < 0:
 		t.Fatalf("meshtest: Latency(%v) is negative; messages don't arrive before they are sent", o.latency)
-	case o.edit == nil:
+	case o.configure == nil:
 		t.Fatal("meshtest: Configure was given no function; leave it out")
 	}
 	for i, name := range o.names {

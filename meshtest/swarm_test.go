@@ -37,15 +37,15 @@ func (r *resource) write(t *testing.T, node string, grant int64) {
 	}
 }
 
-// use is an application that locks, writes for a while, and unlocks, on whatever node has the name.
-func use(t *testing.T, ctx context.Context, m *meshtest.Mesh, name string, r *resource) {
+// runClient is an application that locks, writes for a while, and unlocks, on whatever node has the name.
+func runClient(t *testing.T, ctx context.Context, m *meshtest.Mesh, name string, r *resource) {
 	for ctx.Err() == nil {
-		once(t, ctx, m.Node(name), r)
+		lockOnce(t, ctx, m.Node(name), r)
 		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
 	}
 }
 
-func once(t *testing.T, ctx context.Context, node *lockmesh.Mesh, r *resource) {
+func lockOnce(t *testing.T, ctx context.Context, node *lockmesh.Mesh, r *resource) {
 	patience, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	lease, err := node.Lock(patience, "k")
@@ -66,8 +66,8 @@ func once(t *testing.T, ctx context.Context, node *lockmesh.Mesh, r *resource) {
 	_ = lease.Unlock(ctx)
 }
 
-// harm does something to one node or to the network, and undoes some of it by and by.
-func harm(m *meshtest.Mesh, names []string, luck *rand.Rand, clocks bool, state map[string]string) {
+// injectFault does something to one node or to the network, and undoes some of it by and by.
+func injectFault(m *meshtest.Mesh, names []string, luck *rand.Rand, clocks bool, state map[string]string) {
 	name, other := names[luck.IntN(len(names))], names[luck.IntN(len(names))]
 	switch state[name] {
 	case "crashed":
@@ -113,11 +113,11 @@ func TestNothingThatHappensMakesTwoHolders(t *testing.T) {
 				var work sync.WaitGroup
 				r := resource{drift: seed%2 == 1}
 				for _, name := range names {
-					work.Go(func() { use(t, ctx, m, name, &r) })
+					work.Go(func() { runClient(t, ctx, m, name, &r) })
 				}
 				for range 100 {
 					time.Sleep(time.Duration(luck.IntN(10000)) * time.Millisecond)
-					harm(m, names, luck, r.drift, state)
+					injectFault(m, names, luck, r.drift, state)
 				}
 				m.Heal()
 				for name, is := range state {

@@ -10,7 +10,7 @@ import (
 // more than a TTL go by in which the two that are left acknowledge refreshes.
 func dies(b *bench, token vote.Token) (n vote.Number, refreshed func()) {
 	n = b.put("k")
-	b.pass(spareMax) // all are asked
+	b.pass(maxHedgeDelay) // all are asked
 	b.promise("v2", n, 1, token)
 	b.q.Unlink(b.now, b.place("v2"))
 	refreshed = func() {

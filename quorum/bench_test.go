@@ -28,7 +28,7 @@ type clerk struct {
 	id                vote.SessionID
 	stream            vote.Stream
 	processed, pushed uint64
-	sum               vote.Ledger
+	sum               vote.Digest
 }
 
 func newOffice(tb testing.TB, voters int) *office {
@@ -36,13 +36,13 @@ func newOffice(tb testing.TB, voters int) *office {
 	var names []vote.NodeID
 	for i := range voters {
 		names = append(names, vote.NodeID("v"+strconv.Itoa(i)))
-		o.clerks = append(o.clerks, clerk{id: vote.SessionID{Node: names[i], Life: vote.Life(i + 1)}})
+		o.clerks = append(o.clerks, clerk{id: vote.SessionID{Node: names[i], Incarnation: vote.Incarnation(i + 1)}})
 	}
 	e, err := Fixed(names)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o.q = New(Config{Self: vote.SessionID{Node: "me", Life: 1}, Electorate: e, TTL: 10 * time.Second}, o.now)
+	o.q = New(Config{Self: vote.SessionID{Node: "me", Incarnation: 1}, Electorate: e, TTL: 10 * time.Second}, o.now)
 	for i := range o.clerks {
 		o.q.Link(o.now, vote.Conn(i+1), o.clerks[i].id)
 		o.settle()
@@ -56,7 +56,7 @@ func newOffice(tb testing.TB, voters int) *office {
 // settle has the requester's words answered until it has no more.
 func (o *office) settle() {
 	for {
-		o.out, o.events = o.q.Said(o.out[:0]), o.q.Told(o.events[:0])
+		o.out, o.events = o.q.TakeMessages(o.out[:0]), o.q.TakeEvents(o.events[:0])
 		if len(o.out) == 0 && len(o.events) == 0 {
 			return
 		}
@@ -86,24 +86,24 @@ func (o *office) hear(conn vote.Conn, m *vote.Message) {
 	case vote.KindOpen:
 		c.stream, c.processed, c.pushed = m.Stream, 0, 0
 		return
-	case vote.KindStatement:
+	case vote.KindSync:
 		if !m.End || len(m.Entries) > 0 {
 			o.tb.Fatal("a statement: the voters' sums are wrong")
 		}
-		say = vote.Message{Kind: vote.KindAnswer, End: true, Sent: o.now.Fast, Life: c.id.Life, Generation: 1, Wall: o.now.Wall}
+		say = vote.Message{Kind: vote.KindAnswer, End: true, Sent: o.now.Fast, Incarnation: c.id.Incarnation, Generation: 1, Wall: o.now.Wall}
 	case vote.KindRefresh:
 		say = vote.Message{
-			Kind: vote.KindAck, Sent: m.Sent, Life: c.id.Life, Generation: 1, Processed: c.processed, Pushed: c.pushed,
+			Kind: vote.KindAck, Sent: m.Sent, Incarnation: c.id.Incarnation, Generation: 1, Processed: c.processed, Pushed: c.pushed,
 			Count: c.sum.Count, Hash: c.sum.Hash, Wall: o.now.Wall, Clock: o.now.Slow,
 		}
 	case vote.KindRequest:
 		o.token = max(o.token, m.Bid)
-		c.sum = c.sum.Plus(vote.OfRequest(m.Number)).Plus(vote.OfVote(vote.Serial(m.Number)))
+		c.sum = c.sum.Plus(vote.DigestOfRequest(m.Number)).Plus(vote.DigestOfVote(vote.Serial(m.Number)))
 		c.processed++
 		c.pushed++
 		say = vote.Message{Kind: vote.KindPromise, Number: m.Number, Serial: vote.Serial(m.Number), Token: o.token}
 	case vote.KindRelease:
-		c.sum = c.sum.Minus(vote.OfRequest(m.Number)).Minus(vote.OfVote(vote.Serial(m.Number)))
+		c.sum = c.sum.Minus(vote.DigestOfRequest(m.Number)).Minus(vote.DigestOfVote(vote.Serial(m.Number)))
 		c.processed++
 		c.pushed++
 		say = vote.Message{Kind: vote.KindReleased, Number: m.Number}

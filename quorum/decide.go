@@ -7,8 +7,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// hear takes in an ordered message on a voter's current stream.
-func (q *Requester) hear(p *peer, m *vote.Message) {
+// receive takes in an ordered message on a voter's current stream.
+func (q *Requester) receive(p *peer, m *vote.Message) {
 	r := q.requests[m.Number]
 	if r == nil {
 		return
@@ -21,15 +21,18 @@ func (q *Requester) hear(p *peer, m *vote.Message) {
 	case vote.KindInquire:
 		q.inquired(p, r, m)
 	case vote.KindTaken:
-		q.rareVote(r, p.place).taken = m.Token
-		q.askRest(r)
-		q.judge(r)
+		if !q.accepts(p, m.Token) {
+			break
+		}
+		q.coldVote(r, p.place).taken = m.Token
+		q.sendDeferred(r)
+		q.evaluate(r)
 	case vote.KindReleased:
 		if r.state == stateEnding {
-			q.hearReleased(p, r)
+			q.receiveReleased(p, r)
 		}
 	case vote.KindBusy, vote.KindUnfit:
-		q.turnedDown(p, r, m.Permits)
+		q.receiveRejection(p, r, m.Permits)
 	case vote.KindClash:
 		if r.state == statePending {
 			q.fail(r, WaitClash)
@@ -41,66 +44,73 @@ func (q *Requester) hear(p *peer, m *vote.Message) {
 	case vote.KindNoted:
 		q.noted(p, r, m)
 	case vote.KindWanted:
-		q.wanted(p, r, m)
+		q.receiveContended(p, r, m)
 	}
 }
 
-// turnedDown takes a voter's word that it doesn't take the request in: it is too full, or knows the key with other permits. It has nothing of it, then.
-func (q *Requester) turnedDown(p *peer, r *request, permits uint16) {
+// receiveRejection takes in a voter's refusal of a request: the voter is full, or knows the key with
+// another number of permits. The voter keeps nothing of the request.
+func (q *Requester) receiveRejection(p *peer, r *request, permits uint16) {
 	v := &r.votes[p.place]
-	if !v.asked || v.busy || v.unfit != 0 {
+	if !v.sent || v.busy || v.unfit != 0 {
 		return
 	}
-	v.busy, v.unfit, v.asked, v.released = permits == 0, permits, false, true
-	q.turned = true
-	p.book.hear(p.heard, vote.Ledger{}.Minus(vote.OfRequest(r.number)))
+	v.busy, v.unfit, v.sent, v.released = permits == 0, permits, false, true
+	q.rejected = true
+	p.digest.addReceived(p.received, vote.Digest{}.Minus(vote.DigestOfRequest(r.number)))
 	if r.state != stateEnding {
-		q.askRest(r)
-		q.judge(r)
+		q.sendDeferred(r)
+		q.evaluate(r)
 		return
 	}
-	if r.releasedOn(p.place, p.stream) { // it crossed our release, which we thought would take the request out
-		p.book.amend(r.rareOf(p.place).relAt, vote.OfRequest(r.number))
+	// The refusal crossed the release, which was expected to remove the request from the ledger.
+	if r.releasedOn(p.place, p.stream) {
+		p.digest.amend(r.coldOf(p.place).relAt, vote.DigestOfRequest(r.number))
 	}
 	q.settleEnd(r)
 }
 
 // promised takes in a vote.
 func (q *Requester) promised(p *peer, r *request, m *vote.Message) {
-	p.book.hear(p.heard, vote.OfVote(m.Serial))
-	q.seen = max(q.seen, m.Token)
-	r.wanted = r.wanted || m.Urge
+	p.digest.addReceived(p.received, vote.DigestOfVote(m.Serial))
+	q.noteToken(p, m.Token)
+	r.contended = r.contended || m.Revoke
 	v := &r.votes[p.place]
 	switch {
 	case r.state == stateEnding:
-		if r.releasedOn(p.place, p.stream) { // it crossed our release, which takes it back
-			p.book.amend(r.rareOf(p.place).relAt, vote.Ledger{}.Minus(vote.OfVote(m.Serial)))
+		// The vote crossed the release, which takes the vote back.
+		if r.releasedOn(p.place, p.stream) {
+			p.digest.amend(r.coldOf(p.place).relAt, vote.Digest{}.Minus(vote.DigestOfVote(m.Serial)))
 		}
 	case m.Serial <= r.yielded(p.place) || m.Serial <= v.serial:
-		// A late word of a vote that we gave back. Counting it would count a vote that another has by now.
+		// A late message about a vote given back. By now another request may have the vote, so it
+		// must not be counted here.
 	default:
 		r.drop(p.place)
 		v.serial, v.slot, v.token = m.Serial, m.Slot, m.Token
-		if x := r.rareOf(p.place); x != nil {
+		if x := r.coldOf(p.place); x != nil {
 			x.taken = 0
 		}
 		q.settleWant(r, p.place)
-		q.judge(r)
+		q.evaluate(r)
 	}
 }
 
-// reconfirmed takes a voter's word that its vote has another token now. For a lease only the lease's own token matters: an answer
-// to an earlier round of the ballot may still be under way, and the voter's vote for the lease stands all the same.
+// reconfirmed takes in a voter's message that its vote has another token now. For a lease only the
+// lease's own token matters: an answer to an earlier confirmation round may still be under way, and
+// the voter's vote for the lease holds in any case.
 func (q *Requester) reconfirmed(p *peer, r *request, m *vote.Message) {
 	v := &r.votes[p.place]
 	if !v.stands() || v.serial != m.Serial || r.state == stateEnding || r.state == stateWon && m.Token != r.token {
 		return
 	}
+	q.noteToken(p, m.Token)
 	v.token = m.Token
-	q.judge(r)
+	q.evaluate(r)
 }
 
-// inquired answers a voter that asks whether its vote has won: we yield it, or say that we hold.
+// inquired answers a voter's inquiry whether its vote has won: a pending request yields the vote,
+// and a lease is reported.
 func (q *Requester) inquired(p *peer, r *request, m *vote.Message) {
 	v := &r.votes[p.place]
 	if !v.stands() || v.serial != m.Serial {
@@ -114,45 +124,49 @@ func (q *Requester) inquired(p *peer, r *request, m *vote.Message) {
 	}
 }
 
-// yieldEvery is how often a voter is told at most, by a refresh, that this node reaches a majority, since a vote was given back. A voter that has passed over a
-// request whose tenure was over, as everything was slow, lets it wait by its age alone again when it hears that; else it would be served last until the
-// next refresh.
+// yieldEvery is the least time between refreshes that tell a voter, after a vote was given back,
+// that this node reaches a majority. A voter may have passed over a request at the end of its
+// proposal timeout, since all messages were slow. Upon such a refresh the voter queues the request
+// by its age alone again; otherwise the request would be scheduled last until the next regular
+// refresh.
 const yieldEvery = 50 * time.Millisecond
 
-// yield gives a voter's vote back; with a slot, since only that one is of use.
+// yield gives back a voter's vote. If want isn't zero, it names the only slot of use to the
+// request.
 func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
 	v := &r.votes[p.place]
 	q.count.Yields++
 	serial := v.serial
-	r.drop(p.place) // before the voter may give it to another
-	m := q.say(p, vote.Ledger{}.Minus(vote.OfVote(serial)), vote.KindYield, r.number)
+	r.drop(p.place) // before the voter may give the vote to another request
+	m := q.sendOrdered(p, vote.Digest{}.Minus(vote.DigestOfVote(serial)), vote.KindYield, r.number)
 	m.Serial, m.Slot = serial, want
-	x := q.rareVote(r, p.place)
-	x.yielded, x.want, x.yieldStream, x.yieldAt = serial, want, p.stream, p.said
-	if q.Ready() {
+	x := q.coldVote(r, p.place)
+	x.yielded, x.want, x.yieldStream, x.yieldAt = serial, want, p.stream, p.sent
+	if q.linked() {
 		p.refreshAt = min(p.refreshAt, p.refreshed.Add(yieldEvery))
 	}
 }
 
-// judgeAll judges every request anew, in order, since a voter's votes have changed.
-func (q *Requester) judgeAll(all []*request) {
+// evaluateAll evaluates the given requests anew, in order, since a voter's votes have changed.
+func (q *Requester) evaluateAll(all []*request) {
 	for _, r := range all {
-		q.judge(r) // if it is gone meanwhile, it has ended, and nothing comes of it
+		q.evaluate(r) // a request gone meanwhile has ended, and nothing happens
 	}
 }
 
-// judgePending judges what waits anew, since a voter has come or gone. Leases don't feel that: they rest on time.
-func (q *Requester) judgePending() {
+// evaluatePending evaluates the pending requests anew, since a voter has come or gone. Leases aren't
+// affected: they rest on time.
+func (q *Requester) evaluatePending() {
 	if len(q.pending) == 0 {
-		return // it costs the same however many leases are held
+		return // the cost doesn't depend on the number of held leases
 	}
 	for _, r := range byNumber(slices.Clone(q.pending)) {
-		q.judge(r)
+		q.evaluate(r)
 	}
 }
 
-// judge finds out what has become of a request: pending, won or lost; and for a lease, who stands behind it.
-func (q *Requester) judge(r *request) {
+// evaluate evaluates a request: pending, won or lost; for a lease, which voters support it.
+func (q *Requester) evaluate(r *request) {
 	switch r.state {
 	case stateWon:
 		q.moveTo(r, r.slot)
@@ -162,36 +176,41 @@ func (q *Requester) judge(r *request) {
 		}
 		q.regroup(r)
 	case statePending:
-		if slot, ok := q.elected(r); ok {
-			if t, agreed := q.agreed(r); agreed && q.winsWith(r, t, slot) {
+		if slot, ok := q.agreedSlot(r); ok {
+			if t, agreed := q.agreedToken(r); agreed && q.winsWith(r, t, slot) {
 				return
 			}
-			// What a majority agrees on is of no use while it isn't covered: one of them may be gone for good. So the others are asked to confirm in any case.
-			largest := r.ballot.token(slot)
+			// A majority in agreement is of no use while it isn't covered: one of its voters may be
+			// gone for good. So the other voters are asked to confirm in any case.
+			largest := q.largest(r, slot)
 			q.confirm(r, largest)
 			if q.winsWith(r, largest, slot) {
 				return
 			}
 			q.moveTo(r, slot) // for the same reason: the votes for another slot may be needed
 		}
-		q.judgeHope(r)
+		q.failHopeless(r)
 	}
 }
 
-// winsWith makes a lease of a request if a majority has voted for its token and is covered, and reports whether it did.
+// winsWith grants a request if a majority has voted for the token and is covered, and reports
+// whether the request was granted.
 func (q *Requester) winsWith(r *request, t vote.Token, slot vote.Slot) bool {
-	set := r.ballot.confirmed(t, slot)
-	if !q.decides(set) || !q.covers(r, set) {
+	set := r.tally.confirmed(t, slot)
+	if !q.decides(set) || !q.ensureValid(r, set) {
 		return false
 	}
 	q.win(r, t, slot)
 	return true
 }
 
-// agreed returns the token for which a majority has voted already, if there is one. Another voter may have proposed a larger one: that is as if its word came later.
-// Whatever lease has a token that large, a voter of this majority knows of it. Nor does it matter if one of them has been asked to confirm a larger one meanwhile: whoever
-// gets the key next has a larger token than that, too. Of leases that are shared each must have a token of its own, so there the largest proposal decides.
-func (q *Requester) agreed(r *request) (vote.Token, bool) {
+// agreedToken returns the token for which a majority has voted already, if any. A larger token proposed
+// by another voter can be ignored, as if the proposal had arrived late: if a lease has a token as
+// large, a voter of this majority knows of the lease. Nor does it matter if a voter of this
+// majority was asked meanwhile to confirm a larger token: the next lease of the key gets a larger
+// token still. Shared leases and permits need distinct tokens, so there the largest proposal
+// decides.
+func (q *Requester) agreedToken(r *request) (vote.Token, bool) {
 	if r.mode != vote.Exclusive {
 		return 0, false
 	}
@@ -213,23 +232,26 @@ func (q *Requester) agreed(r *request) (vote.Token, bool) {
 	return 0, false
 }
 
-// covers reports whether a majority of the voters of a set is covered, and sees to it that it will be.
-func (q *Requester) covers(r *request, set Set) bool {
-	if q.isCovered(r, set) {
+// ensureValid reports whether a majority of a set's voters is covered and will keep the key for the
+// minimum hold. If not, covers takes the steps to get there.
+func (q *Requester) ensureValid(r *request, set Set) bool {
+	if q.isValid(r, set) && q.isKept(r, set) {
 		return true
 	}
 	if r.length() > 0 {
 		q.extendNew(r, set)
-		q.keepUp(r)
+		q.startExtending(r)
 	}
-	q.await(r)
+	q.awaitValidity(r)
 	return false
 }
 
-// isCovered reports whether a lease that is won now, by the votes of a set, lasts. Where it rests on the version of the electorate before the newest, it must last for another
-// refresh at least: that version only counts for a while, and in its last moment a lease would be lost as it is granted. The votes that make it one
-// of the newest version are on their way then; while they aren't, it would be of no use.
-func (q *Requester) isCovered(r *request, set Set) bool {
+// isValid reports whether a lease won now, by the votes of a set, lasts. Under the electorate
+// before the newest, the lease must last for at least another refresh: the earlier electorate
+// counts only for a while, and in its last moment a lease would be lost as soon as granted. The
+// votes for a lease under the newest electorate are on their way then; while they aren't, the lease
+// would be of no use.
+func (q *Requester) isValid(r *request, set Set) bool {
 	every := q.every()
 	if r.length() > 0 {
 		every = extendEvery(r)
@@ -238,33 +260,34 @@ func (q *Requester) isCovered(r *request, set Set) bool {
 	return until.newest > q.now.Fast || until.before > q.now.Fast.Add(every)
 }
 
-// await has a request judged anew whenever it is reckoned until when sessions are covered.
-func (q *Requester) await(r *request) {
-	if !r.waiting {
-		r.waiting = true
-		q.uncovered = append(q.uncovered, r.number)
+// awaitValidity schedules another evaluation of a request whenever the cover of the sessions is recomputed.
+func (q *Requester) awaitValidity(r *request) {
+	if !r.awaitingValidity {
+		r.awaitingValidity = true
+		q.awaitingValidity = append(q.awaitingValidity, r.number)
 	}
 }
 
-// confirm asks those voters whose votes have another token to take the ballot's.
+// confirm asks the voters with votes for another token to confirm the given token.
 func (q *Requester) confirm(r *request, t vote.Token) {
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
-		if v.stands() && v.token != t && v.asking != t && p.up() {
-			v.asking = t
+		if v.stands() && v.token != t && v.confirming != t && p.up() {
+			v.confirming = t
 			r.confirmed = true
 			q.count.Confirmations++
 			slot := v.slot
 			if r.state == stateWon {
-				slot = r.slot // what the voter is told of a lease is the lease's, whatever its vote is for
+				// A voter is told the slot of the lease, whatever slot its vote is for.
+				slot = r.slot
 			}
-			m := q.say(p, vote.Ledger{}, vote.KindConfirm, r.number)
+			m := q.sendOrdered(p, vote.Digest{}, vote.KindConfirm, r.number)
 			m.Serial, m.Token, m.Slot, m.Won = v.serial, t, slot, r.state == stateWon
 		}
 	}
 }
 
-// win makes a lease of a request: a majority has voted for its token and is covered.
+// win grants a request: a majority has voted for its token and is covered.
 func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 	remove(&q.pending, r)
 	r.state, r.token, r.slot = stateWon, t, slot
@@ -275,41 +298,66 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 	}
 	q.regroup(r)
 	if r.fixed() {
-		q.letGo(r)
+		q.stopExtending(r)
 		q.extend(r, q.old(r))
 	} else if r.length() > 0 {
-		q.keepUp(r)
+		q.startExtending(r)
 	}
-	e := q.tell(EventGranted, r.user)
+	e := q.emit(EventGranted, r.caller)
 	e.Token, e.Group, e.Slot = t.First(), r.group.id, slot
 	q.moveTo(r, slot)
 	for _, p := range q.peers {
-		if p.up() && r.votes[p.place].asked {
+		if p.up() && r.votes[p.place].sent {
 			q.report(p, r)
-			if q.isLonely(r) {
-				q.later() // nobody waits to hear this, and a release that comes soon carries it along
+			if q.isUncontended(r) {
+				// No request waits for the report, and a release soon afterwards takes the report
+				// along.
+				q.later()
 			}
 		}
 	}
 }
 
-// report tells a voter that the request has won. One that hasn't voted for it puts it first in its queue.
+// report tells a voter that the request has won. A voter without a vote for the request puts it
+// first in its queue.
 func (q *Requester) report(p *peer, r *request) {
 	v := &r.votes[p.place]
 	if v.stands() {
-		v.asking = r.token
+		v.confirming = r.token
 	}
-	m := q.say(p, vote.Ledger{}, vote.KindConfirm, r.number)
+	m := q.sendOrdered(p, vote.Digest{}, vote.KindConfirm, r.number)
 	m.Serial, m.Token, m.Slot, m.Won = v.serial, r.token, r.slot, true
 }
 
-// judgeHope ends a request that can't be granted: any request as soon as so many voters refuse us, or are full, that no majority
-// is left; a TryLock also as soon as so many can't be reached or don't count, or as so many say that another has won.
+// failHopeless ends a request that can't be granted. Any request fails as soon as so many voters
+// refuse this node, or are full, that no majority is left. A TryLock fails also as soon as too many
+// voters are unreachable or don't count, or enough voters report that another request has won. A
+// request turned down for its number of permits doesn't wait for unreachable voters either: a vote
+// kept meanwhile may be the vote missing for a request with the other number, and a voter gives no
+// vote to either request while the other has a vote there. With one of three voters down, each
+// request would keep a vote without end. (Seed 500000143 of worlds with dynamic membership.)
 //
-// One voter's word that another has won isn't enough: it may not have heard of a release yet that a majority has confirmed.
-// When it has, it serves the TryLock after all. Nor do such words about several leases add up.
-func (q *Requester) judgeHope(r *request) {
-	var never, notNow Set
+// A single voter's report that another request has won isn't enough: the voter may not have heard
+// yet of a release confirmed by a majority. Once it hears, the voter schedules the TryLock after
+// all. Nor do reports about several leases add up, and the reports of new voters alone say nothing.
+func (q *Requester) failHopeless(r *request) {
+	never, notNow, unfit := q.against(r)
+	if never|notNow == 0 && r.cold == nil && q.newest.Known() {
+		return // no voter has said anything against the request
+	}
+	hope := func(without Set) bool { return q.decides(^without) }
+	switch {
+	case q.newest.Known() && !hope(never), r.try && (!hope(never|notNow) || q.provesHeld(r.taken())):
+		q.fail(r, q.waitReason(r))
+	case q.newest.Known() && unfit != 0 && !hope(never|notNow):
+		q.fail(r, WaitUnfit)
+	}
+}
+
+// against returns the voters against a request: the voters that never vote for it, in their present
+// state; the voters that vote for no request for now; and, among the former, the voters that know
+// the key with another number of permits.
+func (q *Requester) against(r *request) (never, notNow, unfit Set) {
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
 		if v.stands() {
@@ -321,12 +369,9 @@ func (q *Requester) judgeHope(r *request) {
 		if p.hopeless() {
 			notNow = notNow.With(p.place)
 		}
+		if v.unfit != 0 {
+			unfit = unfit.With(p.place)
+		}
 	}
-	if never|notNow == 0 && r.rare == nil && q.newest.Known() {
-		return // nobody has said anything that speaks against it
-	}
-	hope := func(without Set) bool { return q.decides(^without) }
-	if q.newest.Known() && !hope(never) || r.try && (!hope(never|notNow) || !hope(r.taken())) {
-		q.fail(r, q.why(r))
-	}
+	return never, notNow, unfit
 }

@@ -7,52 +7,60 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// drift watches whether a voter's clock gains on this node's by more than two clocks within rho may differ. Then the voter's promises end
-// sooner than this node reckons, and exclusion isn't assured any more: an operator has to know. It is seen, too, after this machine
-// was paused without any clock of it showing that. The other way round nothing is lost, so that isn't watched.
+// drift detects a voter's clock that gains on this node's clock by more than two clocks within rho
+// can. Then the voter's promises end sooner than this node reckons, and exclusion is no longer
+// assured: an operator has to know. A pause of this machine not shown by its own clocks is
+// detected, too. A voter's clock that falls behind does no harm and isn't detected.
 //
-// An acknowledgement says what the voter's clock showed at some instant between the refresh and its arrival. So between two
-// acknowledgements this node's clock ran for no longer than from the sending of the first refresh to the arrival of the second
-// acknowledgement; if the voter's ran for longer than the bound allows for that, one of the two is wrong. Of all earlier
-// acknowledgements it is enough to keep the one after which the voter's clock has the least lead.
+// An acknowledgement carries the voter's clock at some instant between the refresh and the arrival
+// of the acknowledgement. So between two such readings this node's clock advanced at most from the
+// sending of the first refresh to the arrival of the second acknowledgement. If the voter's clock
+// advanced by more than the bound allows for this time, one of the two clocks is wrong. Of all
+// earlier readings only the reading with the least lead of the voter's clock has to be kept.
 type drift struct {
-	life  vote.Life
-	first reading // since when the lead is reckoned
-	least reading // with the least lead
-	lead  time.Duration
-	text  string       // what was found last; empty when that is long ago
-	found vote.Instant // when, on this node's clock
+	incarnation vote.Incarnation
+	first       reading // where the measurement of the lead begins
+	least       reading // the reading with the least lead
+	lead        time.Duration
+	text        string       // the latest finding; heard clears findings older than driftForget
+	found       vote.Instant // when the finding was made, on this node's clock
 }
 
-// reading is what a voter's clock showed, and the earliest that this node's showed at that instant.
+// reading is what a voter's clock showed, and the earliest that this node's clock can have shown at
+// the same instant.
 type reading struct {
 	voter, own vote.Instant
 }
 
 const (
-	// driftTick is how coarse two clocks together may be: on Windows each may tick 64 times a second only.
+	// driftTick is the granularity of two clocks together: on Windows each may tick only 64 times a
+	// second.
 	driftTick = 2 * time.Second / 64
-	// driftForget is for how long what was found is worth telling. Drift that goes on is found again long before.
+	// driftForget is how long a finding is worth reporting. Lasting drift is found again long
+	// before.
 	driftForget = 10 * time.Minute
 )
 
-// driftSlack is by how much a voter's clock may lead: its coarseness, and what a holder is told of a loss too early anyway.
-func driftSlack(ttl time.Duration) time.Duration { return max(driftTick, vote.Guard(ttl)) }
+// driftSlack is how far a voter's clock may lead: the clocks' granularity, or the margin by which a
+// holder learns of a loss early, if larger.
+func driftSlack(ttl time.Duration) time.Duration { return max(driftTick, vote.Margin(ttl)) }
 
-// ahead returns by how much more the voter's clock ran since the first reading than the bound allows for what this node's ran.
+// ahead returns by how much the voter's clock advanced since the first reading beyond what the
+// bound allows for the advance of this node's clock.
 func (d *drift) ahead(voter, own vote.Instant) time.Duration {
 	ran := max(own.Sub(d.first.own), 0)
 	return voter.Sub(d.first.voter) - ran - vote.Drift(ran)
 }
 
-// heard takes in an acknowledgement that arrives now, and reports whether it shows that the clocks differ by too much, as none has for long.
-func (d *drift) heard(life vote.Life, voter, sent, now vote.Instant, ttl time.Duration) bool {
+// add takes in an acknowledgement that arrives now, and reports whether it shows too large a
+// difference between the clocks, with no other finding in the last driftForget.
+func (d *drift) add(life vote.Incarnation, voter, sent, now vote.Instant, ttl time.Duration) bool {
 	if d.text != "" && now.Sub(d.found) > driftForget {
 		d.text = ""
 	}
 	r := reading{voter, sent}
-	if life != d.life {
-		d.life, d.first, d.least, d.lead = life, r, r, 0
+	if life != d.incarnation {
+		d.incarnation, d.first, d.least, d.lead = life, r, r, 0
 		return false
 	}
 	if d.ahead(voter, now) > d.lead+driftSlack(ttl) {
@@ -67,10 +75,10 @@ func (d *drift) heard(life vote.Life, voter, sent, now vote.Instant, ttl time.Du
 	return false
 }
 
-// watch holds a voter's clock against this node's. A node's own voter reads the same clocks.
-func (q *Requester) watch(p *peer, m *vote.Message) {
-	if p.name != q.cfg.Self.Node && p.drift.heard(m.Life, m.Clock, m.Sent, q.now.Fast, q.cfg.TTL) {
-		q.tell(EventDrift, 0).Text = fmt.Sprintf(
+// checkDrift compares a voter's clock with this node's. A node's own voter reads the same clocks.
+func (q *Requester) checkDrift(p *peer, m *vote.Message) {
+	if p.name != q.cfg.Self.Node && p.drift.add(m.Incarnation, m.Clock, m.Sent, q.now.Fast, q.cfg.TTL) {
+		q.emit(EventDrift, 0).Text = fmt.Sprintf(
 			"the clocks of %s and of this node differ by more than the %d in a thousand that leases allow for: %s. While that goes on two nodes may "+
 				"believe that they hold one lock: check both clocks, and whether this machine is paused from outside", p.name, 2*vote.RhoPerMille, p.drift.text)
 	}

@@ -40,7 +40,7 @@ func TestDriftIsFound(t *testing.T) {
 				own = own.Add(step)
 				voter = voter.Add(step + time.Duration(int64(step)*row.ppm/1_000_000) + gain)
 				there := trip * time.Duration(i%4) / 4
-				if d.heard(1, voter.Add(there), own, own.Add(trip), 5*step) {
+				if d.add(1, voter.Add(there), own, own.Add(trip), 5*step) {
 					found = i
 				}
 			}
@@ -52,7 +52,7 @@ func TestDriftIsFound(t *testing.T) {
 			}
 			jump := func(after, gain time.Duration) bool {
 				own, voter = own.Add(after), voter.Add(after+gain)
-				return d.heard(1, voter, own, own, 5*step)
+				return d.add(1, voter, own, own, 5*step)
 			}
 			if jump(step, time.Second) {
 				t.Error("it is told again at once")
@@ -63,7 +63,7 @@ func TestDriftIsFound(t *testing.T) {
 			if jump(step, time.Second) == false {
 				t.Error("what is forgotten isn't told again")
 			}
-			if d.heard(2, voter.Add(2*time.Hour), own, own, 5*step) {
+			if d.add(2, voter.Add(2*time.Hour), own, own, 5*step) {
 				t.Error("a new life begins with the old one's reading")
 			}
 		})
@@ -80,7 +80,7 @@ func TestCoarseClocksAreNoDrift(t *testing.T) {
 			at := time.Duration(0)
 			for i := range 1000 {
 				at += ttl/vote.RefreshesPerTTL + tick/time.Duration(2+i%5)
-				if d.heard(1, coarse(at+trip/2, phase), coarse(at, 0), coarse(at+trip, 0), ttl) {
+				if d.add(1, coarse(at+trip/2, phase), coarse(at, 0), coarse(at+trip, 0), ttl) {
 					t.Fatalf("TTL %v, %v out of step: %s", ttl, phase, d.text)
 				}
 			}

@@ -1,9 +1,13 @@
-// Package quorum is the requester's side of the protocol: it asks the voters for keys, counts their votes, keeps the sessions
-// alive that the votes rest on, and knows until when a majority stands behind each lease.
+// Package quorum is an implementation package of lockmesh, without a compatibility promise:
+// applications use the root package.
 //
-// A Requester is a deterministic state machine. It starts no goroutine, reads no clock and does no I/O: each call is told the time
-// and appends what is to be sent and what is to be told to the application. Its owner (package internal/node) calls it from one
-// goroutine at a time.
+// It is the requester's side of the protocol: it sends requests for keys to the voters,
+// counts their votes, keeps alive the sessions on which the votes rest, and knows until when a
+// majority supports each lease.
+//
+// A Requester is a deterministic state machine. It starts no goroutine, reads no clock and does no
+// I/O: the caller passes in the time, and each call appends messages to send and events for the
+// application. Its owner (package internal/node) calls it from one goroutine at a time.
 package quorum
 
 import (
@@ -30,8 +34,8 @@ func (s Set) Has(i int) bool { return s>>i&1 != 0 }
 // Len returns how many voters are in s.
 func (s Set) Len() int { return bits.OnesCount64(uint64(s)) }
 
-// Moved returns the set of the same voters when they stand at other places: those at place i go to to[i], or out of the set if that is
-// negative.
+// Moved returns the set of the same voters at other places: the voter at place i moves to place
+// to[i], or out of the set if to[i] is negative.
 func (s Set) Moved(to []int) (moved Set) {
 	for i, place := range to {
 		if s.Has(i) && place >= 0 {
@@ -41,12 +45,13 @@ func (s Set) Moved(to []int) (moved Set) {
 	return moved
 }
 
-// Electorate is the set of voters of which a majority decides. It is fixed, or one version of one that follows the living; while that
-// changes it is joint, and a majority of the old voters must agree with one of the new. Whoever asks goes through Decides, Until and
-// Committee.
+// Electorate is the set of voters of which a majority decides. An electorate is fixed, or one
+// version of a dynamic membership. While the membership changes the electorate is joint: a majority
+// of the old voters must agree with a majority of the new voters. Callers go through methods such
+// as Decides, Until and Committee.
 type Electorate struct {
 	version uint64
-	halves  []half // one; two while it is joint; none while it isn't known yet
+	halves  []half // one; two while the electorate is joint; none while it is unknown
 	all     Set
 }
 
@@ -56,7 +61,8 @@ type half struct {
 	majority int
 }
 
-// Fixed returns the electorate of the named voters for ever. It fails when there are none, too many, or one is named twice.
+// Fixed returns the fixed electorate of the named voters. Fixed fails if there are no names, too
+// many names, or duplicate names.
 func Fixed(names []vote.NodeID) (vote.Electorate, error) {
 	voters := make([]vote.Elector, len(names))
 	for i, name := range names {
@@ -77,8 +83,8 @@ func Fixed(names []vote.NodeID) (vote.Electorate, error) {
 	return vote.Electorate{Voters: voters}, nil
 }
 
-// Elected returns an electorate whose voters stand at their places in the list.
-func Elected(e *vote.Electorate, places []vote.Elector) Electorate {
+// NewElectorate returns an electorate of voters at their places in the given list.
+func NewElectorate(e *vote.Electorate, places []vote.Elector) Electorate {
 	d := Electorate{version: e.Version}
 	for _, voters := range [][]vote.Elector{e.Old, e.Voters} {
 		h := half{majority: len(voters)/2 + 1}
@@ -93,13 +99,13 @@ func Elected(e *vote.Electorate, places []vote.Elector) Electorate {
 	return d
 }
 
-// Version returns which version of an electorate that follows the living it is; zero if it is fixed, or not known yet.
+// Version returns the version of a dynamic electorate; zero for a fixed or unknown electorate.
 func (e Electorate) Version() uint64 { return e.version }
 
 // Size returns how many voters there are.
 func (e Electorate) Size() int { return e.all.Len() }
 
-// Majority returns how many voters decide, at least.
+// Majority returns a lower bound of how many voters decide: the larger of the halves' majorities.
 func (e Electorate) Majority() (least int) {
 	for _, h := range e.halves {
 		least = max(least, h.majority)
@@ -113,11 +119,12 @@ func (e Electorate) Known() bool { return len(e.halves) > 0 }
 // All returns the set of all voters.
 func (e Electorate) All() Set { return e.all }
 
-// Committee returns the voters that are asked for a key. Here it is all of them; large meshes may give slots of keys committees
-// of their own.
+// Committee returns the voters that decide about a key. Here all voters do; large meshes may give
+// slots of keys committees of their own.
 func (e Electorate) Committee(vote.Key) Set { return e.all }
 
-// Decides reports whether the voters of s are a majority; of a joint electorate, of the old voters and of the new ones.
+// Decides reports whether the voters of s are a majority; in a joint electorate, of the old voters
+// and of the new voters.
 func (e Electorate) Decides(s Set) bool {
 	for _, h := range e.halves {
 		if (s & h.voters).Len() < h.majority {
@@ -127,15 +134,39 @@ func (e Electorate) Decides(s Set) bool {
 	return len(e.halves) > 0
 }
 
-// Until returns the latest instant at which a majority, out of the voters of s, is still covered, given until when each voter is;
-// zero if s is no majority. It is the q-th largest cover; of a joint electorate, the smaller of two.
+// MayHold reports whether the votes of s may belong to a lease: s has a majority of the voters, or
+// of the old voters in a joint electorate. A lease granted before the electorate was joint needs no
+// more votes, and every other lease has these votes as well.
+func (e Electorate) MayHold(s Set) bool {
+	return len(e.halves) > 0 && (s&e.halves[0].voters).Len() >= e.halves[0].majority
+}
+
+// MayGoOn reports whether a lease may go on with the votes of s: s has a majority of the voters; in
+// a joint electorate, of the old or of the new voters, since other nodes may know already that the
+// electorate is no longer joint.
+func (e Electorate) MayGoOn(s Set) bool {
+	return slices.ContainsFunc(e.halves, func(h half) bool { return (s & h.voters).Len() >= h.majority })
+}
+
+// Witness reports whether s has a voter of each majority that may have confirmed the end of a
+// lease. So if all voters of s report the lease, one of them knows that the lease is held. In a
+// joint electorate s needs old voters: a lease may have been released before the electorate was
+// joint, and new voters may not have heard of the release yet.
+func (e Electorate) Witness(s Set) bool {
+	return len(e.halves) > 0 && (e.halves[0].voters&^s).Len() < e.halves[0].majority
+}
+
+// Until returns the latest instant at which a majority, out of the voters of s, is still covered,
+// given the end of each voter's cover; zero if s is no majority. The result is the q-th largest
+// cover; in a joint electorate, the smaller of two such results.
 func (e Electorate) Until(s Set, covered func(i int) vote.Instant) vote.Instant {
 	if !e.Decides(s) {
 		return 0
 	}
 	least := vote.Never
 	for _, h := range e.halves {
-		var few [7]vote.Instant // to clear more takes longer than all else
+		// A larger array would take longer to clear than everything else takes.
+		var few [7]vote.Instant
 		until, in := few[:0], s&h.voters
 		if in.Len() > len(few) {
 			until = make([]vote.Instant, 0, vote.MaxVoters)

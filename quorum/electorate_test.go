@@ -64,7 +64,7 @@ func TestAJointElectorateNeedsBothMajorities(t *testing.T) {
 	} {
 		e := version(c.e)
 		places := e.All()
-		d := Elected(e, places)
+		d := NewElectorate(e, places)
 		some := those(places, c.some)
 		if got := d.Decides(some); got != c.decides {
 			t.Errorf("%s: %q decides: %v", c.e, c.some, got)
@@ -135,7 +135,7 @@ func TestUntilIsTheLastInstantOfAMajority(t *testing.T) {
 				delete(until, v)
 			}
 		}
-		d, want := Elected(e, places), slowly(e, until)
+		d, want := NewElectorate(e, places), slowly(e, until)
 		if got := d.Until(some, func(i int) vote.Instant { return until[places[i]] }); got != want || d.Decides(some) != (want > 0) {
 			t.Fatalf("%+v with %v: until %d, want %d; decides: %v", e, until, got, want, d.Decides(some))
 		}

@@ -6,52 +6,64 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// ErrBusy says that the node has as many requests under way as it may have. Try again when some have ended.
+// ErrBusy means that the node has as many requests under way as allowed. Try again when some have
+// ended.
 var ErrBusy = errors.New("too many requests are under way")
 
-// EventKind says what has happened to a request.
+// EventKind is the kind of an event.
 type EventKind uint8
 
-// What a requester tells its shell.
+// The events that a requester reports to its shell, with the fields set in each.
 const (
 	EventNone EventKind = iota
-	// EventGranted : the request has won. Number, Token (the first of the lease's run), Group, Slot.
+	// EventGranted : the request has won. Number, Token (the first of the lease's token block),
+	// Group, Slot.
 	EventGranted
 	// EventFailed : the request can't be granted, and is gone. Number, Wait.
 	EventFailed
-	// EventLost : the lease's instant is about to pass. It is lost for ever, and the request is gone. Number.
+	// EventLost : the validity of the lease is about to end. The lease stays lost, and the request
+	// is gone. Number.
 	EventLost
-	// EventReleased : the request was released and is gone. Number; Wait.Reason is WaitNone when a majority has confirmed it.
+	// EventReleased : the request was released and is gone. Number; Wait.Reason is WaitNone if a
+	// majority, or every voter that was sent the request, has confirmed the release, or if the
+	// lease was handed off.
 	EventReleased
-	// EventMoved : the lease is now covered by another group of voters. Number, Group.
+	// EventMoved : the lease now belongs to another lease group. Number, Group.
 	EventMoved
-	// EventCover : the leases of the group end at Until of the fast clock unless another EventCover comes. Group, Until.
-	EventCover
-	// EventWanted : somebody waits for the lease's key. Number. With Urge the holder is asked to give it back: Who, Text.
-	EventWanted
+	// EventValidity : the leases of the group end at Until of the fast clock unless another EventValidity
+	// comes. Group, Until.
+	EventValidity
+	// EventContended : another request waits for the lease's key. Number. Urge is set for a revoke
+	// request to the holder: Who, Text.
+	EventContended
+	// EventEvicted : another node demands the end of the lease. Number, Who, Text.
+	EventEvicted
+	// EventExtended : a majority has confirmed the extension requested by Extend. Number.
+	EventExtended
 	// EventNoted : a majority has the value. Number, Version.
 	EventNoted
-	// EventShown : a look is over. Nonce; Shown, or Wait if no majority has answered in time.
-	EventShown
-	// EventNews : something has happened to what is watched, as one voter saw it. Nonce, Place, Gap, Sights.
+	// EventQueryDone : a query is over. Nonce; Shown, or Wait if no majority has answered in time.
+	EventQueryDone
+	// EventNews : news about the watched keys, as seen by one voter. Nonce, Place, Gap, Sights.
 	EventNews
-	// EventPassed : a revocation was passed on by a majority. Nonce, Count of holders; or Wait.
+	// EventPassed : a majority has passed on a revoke request. Nonce, Count of holders; or Wait.
 	EventPassed
-	// EventAlarm : an operator should hear of it. Text.
+	// EventAlarm : an alarm for the operator. Text.
 	EventAlarm
-	// EventDrift : a voter's clock and this node's differ in rate by more than exclusion may assume. Text. Not told again for a while
-	// if it goes on.
+	// EventDrift : the clocks of a voter and this node differ in rate by more than exclusion may
+	// assume. Text. While the drift goes on, the event isn't repeated for a while.
 	EventDrift
-	// EventElectorate : this node goes by another electorate from now on. Electorate; Places says for each place where the voter has stood so far
-	// where it stands now, negative if nowhere.
+	// EventElectorate : this node now uses another electorate. Electorate; Places maps the previous
+	// place of each voter to its present place, negative if none.
 	EventElectorate
 )
 
-// GroupID names a set of voters that stands behind leases. All leases of a group end at one instant, so that extending a million
-// of them costs as much as extending one.
+// GroupID names a lease group, the leases supported by the same set of voters. All leases of a
+// group end at the same instant, so that extending a million of them costs as much as extending
+// one.
 type GroupID uint64
 
-// Event is one thing that a requester tells its shell.
+// Event is a report of a requester to its shell.
 type Event struct {
 	Kind   EventKind
 	Number vote.Number
@@ -63,40 +75,42 @@ type Event struct {
 
 	Slot    vote.Slot
 	Who     vote.NodeID
-	Urge    bool
+	Revoke  bool
 	Gap     bool
 	Version uint64
 	Nonce   uint64
 	Count   uint64
 	Place   int
-	Sights  []vote.Sight
-	Shown   *Shown
+	Views   []vote.View
+	Result  *QueryResult
 
 	Electorate Electorate
 	Places     []int
 }
 
-// WaitReason says what stands between a request and its grant.
+// WaitReason is the reason why a request isn't granted.
 type WaitReason uint8
 
 const (
 	// WaitNone : nothing.
 	WaitNone WaitReason = iota
-	// WaitHeld : enough voters count, so somebody else has the key or is before us.
+	// WaitHeld : enough voters count, so another request has the key or is queued ahead.
 	WaitHeld
-	// WaitNoQuorum : too few voters answer or count, so nobody can know.
+	// WaitNoQuorum : too few voters answer or count, so the state of the key is unknown.
 	WaitNoQuorum
 	// WaitRefused : so many voters refuse this node that no majority is left.
 	WaitRefused
 	// WaitBusy : so many voters are full that no majority is left.
 	WaitBusy
-	// WaitUnfit : so many voters know the key with another number of permits that no majority is left.
+	// WaitUnfit : so many voters know the key with another number of permits that no majority is
+	// left.
 	WaitUnfit
-	// WaitClash : an older upgrade waits for what this one's lease keeps from it.
+	// WaitClash : an older upgrade of the key waits for the end of the shared lease that this
+	// upgrade is to replace.
 	WaitClash
 )
 
-// Wait tells what stands between a request and its grant, with the numbers.
+// Wait is the reason why a request isn't granted, with a description in numbers.
 type Wait struct {
 	Reason WaitReason
 	Text   string

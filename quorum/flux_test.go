@@ -13,7 +13,7 @@ func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		b := newBench(t, 3)
 		b.all()
-		n, err := b.q.Lock(b.now, Ask{Wish: vote.Wish{Key: "k", Mode: vote.Shared}})
+		n, err := b.q.Lock(b.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Shared}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
 				b.q.Unlink(b.now, b.place(v))
 			}
 			for _, v := range both {
-				b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Life: 5})
+				b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Incarnation: 5})
 			}
 		}
 		b.say("v2", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1}) // and is yielded

@@ -48,7 +48,7 @@ func TestALeaseIsWonUnderTheVersionBeforeWhileThatCounts(t *testing.T) {
 func TestAShortLeaseIsWonUnderTheVersionBefore(t *testing.T) {
 	const length = ttl / vote.RefreshesPerTTL / 2
 	f := follow(t, "1: a b c")
-	n, err := f.q.Lock(f.now, Ask{Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Length: length}})
+	n, err := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: length}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,8 +106,8 @@ func TestACrowdThatHasGoneLeavesNoRoomBehind(t *testing.T) {
 	}
 	o.pass()
 	q := o.q
-	if n := q.Open(); n != 1 || len(q.seats) != 0 || len(q.heads) != 1 || len(q.lines) != 0 || len(q.pending) != 0 {
-		t.Errorf("left: %d requests, %d seats, %d heads of lines, %d lines, %d pending", n, len(q.seats), len(q.heads), len(q.lines), len(q.pending))
+	if n := q.Open(); n != 1 || len(q.aliases) != 0 || len(q.fronts) != 1 || len(q.localQueues) != 0 || len(q.pending) != 0 {
+		t.Errorf("left: %d requests, %d seats, %d heads of lines, %d lines, %d pending", n, len(q.aliases), len(q.fronts), len(q.localQueues), len(q.pending))
 	}
 	if m := q.most; m.requests > roomyMap || m.seats > roomyMap || m.heads > roomyMap || m.lines > roomyMap {
 		t.Errorf("maps have room for %+v", m)
@@ -121,12 +121,12 @@ func TestACrowdThatHasGoneLeavesNoRoomBehind(t *testing.T) {
 		t.Errorf("room for %d that are pending and %d that end", cap(q.pending), cap(q.ending.room))
 	}
 	for _, r := range q.free.requests {
-		if r.key != "" || r.rare != nil || r.group != nil || r.state != stateEnding || r.votes[0] != (counted{}) {
+		if r.key != "" || r.cold != nil || r.group != nil || r.state != stateEnding || r.votes[0] != (countedVote{}) {
 			t.Fatalf("what is free isn't cleared: %+v", r)
 		}
 	}
-	for _, x := range q.free.rares {
-		if x.ask.Key != "" || x.ask.Value != nil || x.votes[0].relSerial != 0 {
+	for _, x := range q.free.cold {
+		if x.opts.Key != "" || x.opts.Value != nil || x.votes[0].relSerial != 0 {
 			t.Fatalf("what is free isn't cleared: %+v", x)
 		}
 	}
@@ -162,13 +162,19 @@ func TestNothingIsDueBeforeItsTime(t *testing.T) {
 		t.Helper()
 		due := min(b.q.refreshAt, b.q.beforeEnds())
 		for _, p := range b.q.peers {
-			due = min(due, p.refreshAt, p.lastWord.Add(b.q.patience(p)))
+			due = min(due, p.refreshAt, p.lastReceived.Add(b.q.patience(p)))
+			if at := p.lastReceived.Add(silentAfter(ttl)) + 1; at > b.now.Fast {
+				due = min(due, at)
+			}
+		}
+		if len(b.q.pending) > 0 {
+			due = min(due, b.q.proveAt)
 		}
 		for _, g := range b.q.groups {
 			due = min(due, g.until)
 		}
 		for _, r := range b.q.lengths {
-			due = min(due, r.rare.extendAt)
+			due = min(due, r.cold.extendAt)
 		}
 		if b.q.ending.len() > 0 {
 			due = min(due, b.q.ending.first().at)

@@ -7,45 +7,102 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A lease may have a length of its own, shorter or longer than its node's session. Then time lives in its votes: each is extended by itself, and
-// covers the lease by itself. They cost a message for each lease and voter, so this is for the few; all others live by their session.
+// A lease may have a length of its own, shorter or longer than its node's session. Then each of its
+// votes has its own deadline: the vote is extended separately, and covers the lease separately.
+// This costs a message for each lease and voter, so it is for few leases; all others rest on the
+// session.
 
-// extend asks the voters of a set to have their votes for a request last for its length from now. The request has one.
+// extend asks the voters of a set to extend their votes for a request by its length from now. The
+// request must have a length.
 func (q *Requester) extend(r *request, set Set) {
 	for _, p := range q.peers {
-		v, x := &r.votes[p.place], r.rareOf(p.place)
+		v, x := &r.votes[p.place], r.coldOf(p.place)
 		if set.Has(p.place) && v.stands() && !x.extending && p.up() && p.answered {
 			x.extending = true
-			m := q.say(p, vote.Ledger{}, vote.KindExtend, r.number)
-			m.Serial, m.Sent = v.serial, q.now.Fast
+			m := q.sendOrdered(p, vote.Digest{}, vote.KindExtend, r.number)
+			m.Serial, m.Sent, m.TTL = v.serial, q.now.Fast, r.cold.opts.EndsAfter
 		}
 	}
 }
 
-// extended takes a voter's word that it has extended a vote.
+// Extend makes a lease that is to end by itself last for d from now, as far as the voters are
+// concerned; ends is the time from the grant at which the node then ends the lease, for display to
+// other nodes. A lease with votes as lasting as its node's session needs no extension: voters are
+// only told of ends. The votes of a lease with a length are extended at once, and EventExtended
+// reports the confirmation by a majority. If d exceeds the length, the votes are extended further
+// until the lease is released: its node ends it.
+//
+// Extend reports whether there is such a lease, and whether EventExtended will follow.
+func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (held, later bool) {
+	q.begin(now)
+	r := q.find(n)
+	if r == nil || r.state != stateWon {
+		return false, false
+	}
+	x := q.coldOf(r)
+	x.opts.EndsAfter = ends
+	if r.length() == 0 {
+		for _, p := range q.peers {
+			if v := &r.votes[p.place]; p.up() && v.sent {
+				m := q.sendOrdered(p, vote.Digest{}, vote.KindExtend, r.number)
+				m.Serial, m.Sent, m.TTL = v.serial, q.now.Fast, ends
+			}
+		}
+		return true, false
+	}
+	if d > r.length() {
+		x.opts.Fixed = false
+	}
+	x.goal = q.now.Fast.Add(vote.Validity(r.length()) - vote.Margin(r.length()))
+	q.startExtending(r) // at least until the goal is reached
+	for i := range x.votes {
+		// An answer to an earlier extension doesn't confirm this extension.
+		x.votes[i].extending = false
+	}
+	q.extend(r, ^Set(0))
+	return true, true
+}
+
+// settleExtended reports an extension once a majority has confirmed it.
+func (q *Requester) settleExtended(r *request) {
+	x := r.cold
+	if x.goal == 0 || r.state != stateWon || r.group.until < x.goal {
+		return
+	}
+	x.goal = 0
+	if r.fixed() {
+		q.stopExtending(r)
+	}
+	q.emit(EventExtended, r.caller)
+}
+
+// extended takes in a voter's confirmation that a vote was extended.
 func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
-	v, x := &r.votes[p.place], r.rareOf(p.place)
+	v, x := &r.votes[p.place], r.coldOf(p.place)
 	if r.length() == 0 || !v.stands() || v.serial != m.Serial || m.Sent > q.now.Fast {
 		return
 	}
 	x.extending, x.extended = false, true
-	p.goes = m.Elected // so one that answers under another version isn't asked again at once
-	q.cover(&x.covered, m.Elected, m.Sent.Add(vote.Cover(r.length())))
+	// A voter answering under another electorate isn't asked again at once.
+	p.ackEpoch = m.Epoch
+	q.extendValidity(&x.validity, m.Epoch, m.Sent.Add(vote.Validity(r.length())))
 	switch r.state {
 	case stateWon:
-		q.reckonGroup(r.group)
+		q.updateGroupValidity(r.group)
+		q.settleExtended(r)
 	case statePending:
-		q.judge(r)
+		q.evaluate(r)
 	}
 }
 
-// extendNew extends those votes of a set that have never been: they have just come, or never under the newest electorate, though their voters go by it now. All others wait for
-// their time; an answer that says that one is extended is no reason to extend it again.
+// extendNew extends the votes of a set that were never extended: new votes, and votes never
+// extended under the newest electorate though their voters have reached its config epoch. All other
+// votes wait until they are due; the confirmation of one extension is no reason to extend again.
 func (q *Requester) extendNew(r *request, set Set) {
 	var fresh Set
 	for i := range r.votes {
-		x := &r.rare.votes[i]
-		if v := &r.votes[i]; set.Has(i) && v.stands() && (!x.extended || x.covered.newest == 0 && q.peers[i].goes == q.newest.version) {
+		x := &r.cold.votes[i]
+		if v := &r.votes[i]; set.Has(i) && v.stands() && (!x.extended || x.validity.newest == 0 && q.peers[i].ackEpoch == q.newest.version) {
 			fresh = fresh.With(i)
 		}
 	}
@@ -54,51 +111,53 @@ func (q *Requester) extendNew(r *request, set Set) {
 	}
 }
 
-// old returns the voters whose votes were extended so long ago that a lease which isn't renewed would miss it.
+// old returns the voters with votes extended more than the margin (vote.Guard) ago: a lease without
+// renewal would be shorter by as much.
 func (q *Requester) old(r *request) (s Set) {
 	for i := range r.votes {
-		if v := &r.votes[i]; v.stands() && r.rare.votes[i].covered.newest.Add(vote.Guard(r.length())) < q.now.Fast.Add(vote.Cover(r.length())) {
+		if v := &r.votes[i]; v.stands() && r.cold.votes[i].validity.newest.Add(vote.Margin(r.length())) < q.now.Fast.Add(vote.Validity(r.length())) {
 			s = s.With(i)
 		}
 	}
 	return s
 }
 
-// extendEvery is how long after one extension the next is sent: as sessions are refreshed, but never without a pause.
+// extendEvery returns the time from one extension to the next: a fraction of the length, as for
+// session refreshes, but at least a pause.
 func extendEvery(r *request) time.Duration {
 	return max(r.length()/vote.RefreshesPerTTL, time.Millisecond)
 }
 
-// keepUp has the votes of a request extended from time to time.
-func (q *Requester) keepUp(r *request) {
-	if r.rare.extendAt == 0 {
-		r.rare.extendAt = q.now.Fast.Add(extendEvery(r))
-		q.extendsNext.come(r.rare.extendAt)
+// startExtending starts the periodic extension of a request's votes.
+func (q *Requester) startExtending(r *request) {
+	if r.cold.extendAt == 0 {
+		r.cold.extendAt = q.now.Fast.Add(extendEvery(r))
+		q.extendsNext.add(r.cold.extendAt)
 		q.lengths = append(q.lengths, r)
 	}
 }
 
-// letGo ends that.
-func (q *Requester) letGo(r *request) {
-	if r.rare != nil && r.rare.extendAt != 0 {
-		q.extendsNext.gone(r.rare.extendAt)
-		r.rare.extendAt = 0
+// stopExtending stops the periodic extension.
+func (q *Requester) stopExtending(r *request) {
+	if r.cold != nil && r.cold.extendAt != 0 {
+		q.extendsNext.remove(r.cold.extendAt)
+		r.cold.extendAt = 0
 		q.lengths = slices.DeleteFunc(q.lengths, func(o *request) bool { return o == r })
 	}
 }
 
-// extendDue extends the votes whose time has come.
+// extendDue extends the votes that are due.
 func (q *Requester) extendDue() {
 	if q.now.Fast < q.extendsNext.at {
 		return
 	}
 	for _, r := range q.lengths {
-		if r.rare.extendAt > q.now.Fast {
+		if r.cold.extendAt > q.now.Fast {
 			continue
 		}
-		r.rare.extendAt = q.now.Fast.Add(extendEvery(r))
-		for i := range r.rare.votes {
-			r.rare.votes[i].extending = false // an answer that hasn't come by now may be lost with its stream
+		r.cold.extendAt = q.now.Fast.Add(extendEvery(r))
+		for i := range r.cold.votes {
+			r.cold.votes[i].extending = false // an answer still missing may be lost with its stream
 		}
 		q.extend(r, ^Set(0))
 	}
@@ -106,32 +165,33 @@ func (q *Requester) extendDue() {
 	q.firstExtension()
 }
 
-// firstExtension returns when the first votes are to be extended.
+// firstExtension returns when the first votes are due for extension.
 func (q *Requester) firstExtension() vote.Instant {
 	if e := &q.extendsNext; e.stale {
 		*e = earliest{at: vote.Never}
 		for _, r := range q.lengths {
-			e.come(r.rare.extendAt)
+			e.add(r.cold.extendAt)
 		}
 	}
 	return q.extendsNext.at
 }
 
-// lapsed takes a voter's word that a vote has outlasted its request's length.
+// lapsed takes in a voter's message that a vote has outlasted its request's length.
 func (q *Requester) lapsed(p *peer, r *request, m *vote.Message) {
-	p.book.hear(p.heard, vote.Ledger{}.Minus(vote.OfVote(m.Serial)))
-	v, x := &r.votes[p.place], r.rareOf(p.place)
-	// Its word may cross ours that gives the vote back, which we thought would take it out of the voter's ledger.
+	p.digest.addReceived(p.received, vote.Digest{}.Minus(vote.DigestOfVote(m.Serial)))
+	v, x := &r.votes[p.place], r.coldOf(p.place)
+	// The message may have crossed a yield or a release of this node, which was expected to remove
+	// the vote from the voter's ledger.
 	switch {
 	case x != nil && x.yielded == m.Serial && x.yieldStream == p.stream:
-		p.book.amend(x.yieldAt, vote.OfVote(m.Serial))
+		p.digest.amend(x.yieldAt, vote.DigestOfVote(m.Serial))
 	case x != nil && r.state == stateEnding && x.relStream == p.stream && x.relSerial == m.Serial:
-		p.book.amend(x.relAt, vote.OfVote(m.Serial))
+		p.digest.amend(x.relAt, vote.DigestOfVote(m.Serial))
 	case v.serial == m.Serial:
 		r.drop(p.place)
 		if r.state == stateWon && !r.fixed() {
-			q.report(p, r) // it goes on, and wants the vote again
+			q.report(p, r) // the lease goes on, and wants the vote again
 		}
-		q.judge(r)
+		q.evaluate(r)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // ask asks for a key in any way.
-func (b *bench) ask(a Ask) vote.Number {
+func (b *bench) ask(a RequestOptions) vote.Number {
 	b.t.Helper()
 	n, err := b.q.Lock(b.now, a)
 	if err != nil {
@@ -20,7 +20,7 @@ func (b *bench) ask(a Ask) vote.Number {
 
 // short asks for a key with a length of its own.
 func (b *bench) short(length time.Duration, fixed bool) vote.Number {
-	return b.ask(Ask{Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Length: length}, Fixed: fixed})
+	return b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: length}, Fixed: fixed})
 }
 
 // extended has a voter say that it has extended a vote, as of when it was asked last.
@@ -53,7 +53,7 @@ func TestAVoteIsNotExtendedAgainForItsAnswer(t *testing.T) {
 }
 
 // settles has a voter acknowledge with the ledger that it has in truth, and asks for no new statement.
-func (b *bench) settles(v vote.NodeID, keeps vote.Ledger, processed uint64) {
+func (b *bench) settles(v vote.NodeID, keeps vote.Digest, processed uint64) {
 	b.t.Helper()
 	b.told(v)
 	mismatches := b.q.Counters().Mismatches
@@ -69,45 +69,45 @@ func TestTheLedgerWhenAVoteLapsesThatIsGivenBack(t *testing.T) {
 		return vote.Message{Kind: vote.KindLapsed, Number: n, Serial: s}
 	}
 	// Each is done to v0's vote, serial 7; both sides then keep what is returned. The voter has ended the vote before it hears of it.
-	for name, do := range map[string]func(b *bench, n vote.Number) vote.Ledger{
-		"by itself": func(b *bench, n vote.Number) vote.Ledger {
+	for name, do := range map[string]func(b *bench, n vote.Number) vote.Digest{
+		"by itself": func(b *bench, n vote.Number) vote.Digest {
 			b.say("v0", lapse(n, 7))
-			return vote.OfRequest(n)
+			return vote.DigestOfRequest(n)
 		},
-		"yielded": func(b *bench, n vote.Number) vote.Ledger {
+		"yielded": func(b *bench, n vote.Number) vote.Digest {
 			b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
 			b.say("v0", lapse(n, 7))
-			return vote.OfRequest(n)
+			return vote.DigestOfRequest(n)
 		},
-		"yielded, and promised anew": func(b *bench, n vote.Number) vote.Ledger {
+		"yielded, and promised anew": func(b *bench, n vote.Number) vote.Digest {
 			b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
 			b.say("v0", lapse(n, 7))
 			b.promise("v0", n, 8, 100)
-			return vote.OfRequest(n).Plus(vote.OfVote(8))
+			return vote.DigestOfRequest(n).Plus(vote.DigestOfVote(8))
 		},
-		"yielded and released": func(b *bench, n vote.Number) vote.Ledger {
+		"yielded and released": func(b *bench, n vote.Number) vote.Digest {
 			b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
 			b.q.Release(b.now, n)
 			b.say("v0", lapse(n, 7))
-			return vote.Ledger{}
+			return vote.Digest{}
 		},
-		"released": func(b *bench, n vote.Number) vote.Ledger {
+		"released": func(b *bench, n vote.Number) vote.Digest {
 			b.q.Release(b.now, n)
 			b.say("v0", lapse(n, 7))
-			return vote.Ledger{}
+			return vote.Digest{}
 		},
-		"released, and promised anew meanwhile": func(b *bench, n vote.Number) vote.Ledger {
+		"released, and promised anew meanwhile": func(b *bench, n vote.Number) vote.Digest {
 			b.q.Release(b.now, n)
 			b.say("v0", lapse(n, 7))
 			b.promise("v0", n, 8, 100)
-			return vote.Ledger{}
+			return vote.Digest{}
 		},
-		"released while it was listed": func(b *bench, n vote.Number) vote.Ledger {
-			b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Life: 5})
+		"released while it was listed": func(b *bench, n vote.Number) vote.Digest {
+			b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 			b.q.Release(b.now, n)
 			b.answer("v0", vote.Entry{Number: n, Serial: 7, Token: 100})
 			b.say("v0", lapse(n, 7))
-			return vote.Ledger{}
+			return vote.Digest{}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestTheLedgerWhenAVoteLapsesThatIsGivenBack(t *testing.T) {
 			n := b.short(100*time.Millisecond, false)
 			b.promise("v0", n, 7, 100)
 			keeps := do(b, n)
-			b.settles("v0", keeps, b.q.peerOf("v0").said)
+			b.settles("v0", keeps, b.q.peerOf("v0").sent)
 		})
 	}
 }
@@ -126,6 +126,7 @@ func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
 		b := newBench(t, 3)
 		b.all()
 		n := b.short(500*time.Millisecond, fixed)
+		b.q.proveAt = vote.Never // or the voters are asked whether they have processed it
 		start := b.now.Fast
 		b.promise("v0", n, 1, 100)
 		b.promise("v1", n, 1, 100)
@@ -134,8 +135,8 @@ func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
 		b.pass(50 * time.Millisecond)
 		b.extended("v1", n, 1, start)
 		b.granted(n, true)
-		want := start.Add(vote.Cover(500 * time.Millisecond)).Add(-vote.Guard(500 * time.Millisecond))
-		if e := b.last(EventCover); e.Until != want {
+		want := start.Add(vote.Validity(500 * time.Millisecond)).Add(-vote.Margin(500 * time.Millisecond))
+		if e := b.last(EventValidity); e.Until != want {
 			t.Fatalf("until %d, want %d", e.Until, want)
 		}
 		b.told("v0")
@@ -151,7 +152,7 @@ func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
 			b.extended("v0", n, 1, b.now.Fast)
 			b.extended("v2", n, 1, b.now.Fast)
 			want = want.Add(100 * time.Millisecond)
-			if e := b.last(EventCover); e.Until != want {
+			if e := b.last(EventValidity); e.Until != want {
 				t.Fatalf("until %d, want %d", e.Until, want)
 			}
 		}
@@ -190,10 +191,10 @@ func TestWhatCoversAVoteOutlivesItsConnection(t *testing.T) {
 		b.extended(v, n, 1, start)
 	}
 	b.granted(n, true)
-	until := b.last(EventCover).Until
+	until := b.last(EventValidity).Until
 	b.gen++ // the session has ended, the vote stands all the same
 	b.link("v0", vote.Entry{Number: n, Serial: 1, Token: 100})
-	if e := b.last(EventCover); e.Until != until {
+	if e := b.last(EventValidity); e.Until != until {
 		t.Fatalf("until %d, before %d", e.Until, until)
 	}
 	b.told("v0")
@@ -260,7 +261,7 @@ func TestALeaseThatIsNotRenewedHasItsWholeLength(t *testing.T) {
 		t.Fatalf("v0, which voted long ago, was told %q", got)
 	}
 	b.extended("v0", n, 1, b.now.Fast)
-	if left := b.last(EventCover).Until.Sub(b.now.Fast); left < length*95/100 || left > length {
+	if left := b.last(EventValidity).Until.Sub(b.now.Fast); left < length*95/100 || left > length {
 		t.Errorf("it lasts for %v", left)
 	}
 	b.pass(ttl / 5)
@@ -273,7 +274,7 @@ func TestALeaseThatIsNotRenewedHasItsWholeLength(t *testing.T) {
 func TestARequestWithALengthDoesNotWaitForTheNextExtensionWhenTheElectorateChanges(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		f := follow(t, "1: a b c")
-		n, err := f.q.Lock(f.now, Ask{Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Length: 100 * ttl}})
+		n, err := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: 100 * ttl}})
 		if err != nil {
 			t.Fatal(err)
 		}

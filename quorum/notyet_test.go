@@ -13,8 +13,8 @@ import (
 func TestAVoterThatDoesNotKnowYetIsLeftInPeaceUntilItDoes(t *testing.T) {
 	e := vote.Electorate{Version: 1, Lineage: 1, Voters: []vote.Elector{{Name: "v", Dir: 7}}}
 	now := vote.Now{Fast: vote.Instant(time.Second), Slow: vote.Instant(time.Second), Wall: 1}
-	q := New(Config{Self: vote.SessionID{Node: "r", Life: 1}, Electorate: e, Following: true, TTL: time.Second}, now)
-	voter := vote.SessionID{Node: "v", Life: 2}
+	q := New(Config{Self: vote.SessionID{Node: "r", Incarnation: 1}, Electorate: e, Dynamic: true, TTL: time.Second}, now)
+	voter := vote.SessionID{Node: "v", Incarnation: 2}
 	q.Link(now, 1, voter)
 	opened := func() vote.Stream {
 		out, _ := q.Drain(nil, nil)
@@ -33,8 +33,51 @@ func TestAVoterThatDoesNotKnowYetIsLeftInPeaceUntilItDoes(t *testing.T) {
 	if s := opened(); s != 0 {
 		t.Fatalf("stream %d was opened at a voter that doesn't know that it is one", s)
 	}
-	q.Goes(now, 1, 1)
+	q.AckEpoch(now, 1, 1)
 	if s := opened(); s <= stream {
 		t.Errorf("it knows now, and stream %d is open", s)
+	}
+}
+
+// A node whose directory was wiped isn't a voter until the others have voted it in, for which they need
+// connections to it that last. A requester that hung up on it after each TTL kept it out for good.
+func TestAVoterThatAnswersThatItIsNoneIsNotHungUpOn(t *testing.T) {
+	e := vote.Electorate{Version: 1, Lineage: 1, Voters: []vote.Elector{{Name: "v", Dir: 7}}}
+	now := vote.Now{Fast: vote.Instant(time.Second), Slow: vote.Instant(time.Second), Wall: 1}
+	q := New(Config{Self: vote.SessionID{Node: "r", Incarnation: 1}, Electorate: e, Dynamic: true, TTL: ttl}, now)
+	voter := vote.SessionID{Node: "v", Incarnation: 2}
+	q.Link(now, 1, voter)
+	opened, closed, answers := 0, 0, true
+	run := func(d time.Duration) {
+		for end := now.Fast.Add(d); now.Fast < end; {
+			out, _ := q.Drain(nil, nil)
+			for _, o := range out {
+				switch {
+				case o.Close:
+					closed++
+				case o.Message.Kind == vote.KindOpen:
+					opened++
+					if answers {
+						q.Deliver(now, 1, voter, &vote.Message{
+							Kind: vote.KindRefused, Stream: o.Message.Stream, Reason: vote.ReasonNotVoter,
+						})
+					}
+				}
+			}
+			now.Fast, now.Slow = now.Fast.Add(ttl/10), now.Slow.Add(ttl/10)
+			q.Tick(now)
+		}
+	}
+	run(10 * ttl)
+	if closed != 0 {
+		t.Errorf("a voter that answers was hung up on %d times", closed)
+	}
+	if opened < 5 || opened > 12 {
+		t.Errorf("in ten TTLs it was asked %d times whether it is a voter", opened)
+	}
+	answers = false
+	run(3 * ttl)
+	if closed == 0 {
+		t.Error("a voter that has stopped answering wasn't hung up on")
 	}
 }

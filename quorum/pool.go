@@ -6,19 +6,21 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// What comes and goes with each lock is used again, so that locking and unlocking allocates nothing: the last that was done with is the next to be
-// used, and it is cleared wholly when it is done with, so that nothing of one request can reach another.
+// The objects of a lock are reused, so that locking and unlocking allocate nothing. The object
+// freed last is reused first. An object is cleared fully when freed, so no state of a request can
+// leak into another.
 //
-// Nothing that outlasts a request may point at it, then: lists that may name requests that are over have numbers.
+// So a longer-lived structure must not point to a request: lists of possibly finished requests hold
+// numbers.
 
-// poolMax bounds how many of a kind are kept: about as many locks as a node has under way at a time, held ones not counted. With three voters they are
-// some 400 KiB.
+// poolMax is the capacity of each pool: about as many locks as a node has under way at a time, held
+// locks not counted. With three voters the pools take some 400 KiB.
 const poolMax = 1024
 
-// roomyList is for how many entries what is kept may have room.
+// roomyList is the largest capacity, in entries, of a list kept for reuse.
 const roomyList = 64
 
-// pool is what is free.
+// pool is a list of free objects.
 type pool[T any] []*T
 
 func (p *pool[T]) take() *T {
@@ -38,52 +40,54 @@ func (p *pool[T]) give(x *T) {
 	}
 }
 
-// pools are all of a requester's.
+// pools are all pools of a requester.
 type pools struct {
-	requests pool[request]
-	rares    pool[rare]
-	groups   pool[group]
-	lines    pool[line]
+	requests    pool[request]
+	cold        pool[coldFields]
+	groups      pool[group]
+	localQueues pool[localQueue]
 }
 
 func (q *Requester) newRequest() *request {
 	r := q.free.requests.take()
 	if r == nil {
-		return &request{ballot: ballot{votes: make([]counted, len(q.peers))}}
+		return &request{tally: tally{votes: make([]countedVote, len(q.peers))}}
 	}
 	r.state = statePending
 	return r
 }
 
-// rareOf returns what is rare of a request, to note something in it.
-func (q *Requester) rareOf(r *request) *rare {
-	if r.rare == nil {
-		if r.rare = q.free.rares.take(); r.rare == nil {
-			r.rare = &rare{votes: make([]rareVote, len(q.peers))}
+// coldOf returns the cold fields of a request for writing, and creates them if need be.
+func (q *Requester) coldOf(r *request) *coldFields {
+	if r.cold == nil {
+		if r.cold = q.free.cold.take(); r.cold == nil {
+			r.cold = &coldFields{votes: make([]coldVote, len(q.peers))}
 		}
 	}
-	return r.rare
+	return r.cold
 }
 
-// rareVote returns what is rare of a voter's vote, to note something in it.
-func (q *Requester) rareVote(r *request, place int) *rareVote { return &q.rareOf(r).votes[place] }
+// coldVote returns the cold fields of a voter's vote for writing.
+func (q *Requester) coldVote(r *request, place int) *coldVote { return &q.coldOf(r).votes[place] }
 
-// recycle keeps for the next what is left of a request that is gone. Until then it is one that has ended, so whoever comes upon it leaves it alone.
+// recycle returns a finished request to the pool. Until reuse the request is in stateEnding, so
+// code with a stale pointer leaves the request alone.
 func (q *Requester) recycle(r *request) {
-	if x := r.rare; x != nil {
+	if x := r.cold; x != nil {
 		clear(x.votes)
-		*x = rare{votes: x.votes}
-		q.free.rares.give(x)
+		*x = coldFields{votes: x.votes}
+		q.free.cold.give(x)
 	}
 	clear(r.votes)
-	*r = request{ballot: ballot{votes: r.votes}, state: stateEnding}
+	*r = request{tally: tally{votes: r.votes}, state: stateEnding}
 	q.free.requests.give(r)
 }
 
-// roomyMap is how many entries a map may have had and still keep its room; Go's maps never shrink.
+// roomyMap is how large a map may have grown and still keep its memory; Go's maps never shrink.
 const roomyMap = 4096
 
-// drop deletes an entry and returns the map: another one, once the crowd is gone for which it had grown to its most.
+// drop deletes an entry and returns the map, or a smaller copy once most entries of the peak are
+// gone.
 func drop[K comparable, V any](m map[K]V, key K, most *int) map[K]V {
 	delete(m, key)
 	if *most <= roomyMap || len(m) > *most/8 {
@@ -97,10 +101,10 @@ func drop[K comparable, V any](m map[K]V, key K, most *int) map[K]V {
 	return small
 }
 
-// sliding is a list that grows at its end and shrinks at its beginning, in the same room.
+// sliding is a queue that grows at its end and shrinks at its beginning within the same memory.
 type sliding[T any] struct {
 	room []T
-	gone int // how many at the beginning are over
+	gone int // how many entries at the beginning are free
 }
 
 func (s *sliding[T]) len() int { return len(s.room) - s.gone }
@@ -118,7 +122,7 @@ func (s *sliding[T]) push(x T) {
 	s.room = append(s.room, x)
 }
 
-// insert puts x before the i-th of the list.
+// insert inserts x before the i-th entry.
 func (s *sliding[T]) insert(i int, x T) {
 	s.push(x)
 	list := s.list()
@@ -126,7 +130,7 @@ func (s *sliding[T]) insert(i int, x T) {
 	list[i] = x
 }
 
-// remove takes the i-th out of the list.
+// remove removes the i-th entry.
 func (s *sliding[T]) remove(i int) {
 	if i == 0 {
 		s.pop()
@@ -135,7 +139,7 @@ func (s *sliding[T]) remove(i int) {
 	s.room = slices.Delete(s.room, s.gone+i, s.gone+i+1)
 }
 
-// pop drops the first.
+// pop removes the first entry.
 func (s *sliding[T]) pop() {
 	var none T
 	s.room[s.gone] = none
@@ -149,8 +153,9 @@ func (s *sliding[T]) pop() {
 	}
 }
 
-// expect adds a request to a list of those with a time limit. Those before it that are over and would come up no sooner than the next refresh, at which they
-// are dropped in any case, need not be kept till then.
+// expect adds a request to a list of requests with a time limit. Entries at the front are dropped
+// if over, unless their time limit comes before the next refresh: then the refresh drops them in
+// any case.
 func (q *Requester) expect(list *sliding[timed], r *request, over func(vote.Number) bool) {
 	for list.len() > 0 && list.first().at > q.refreshAt && over(list.first().number) {
 		list.pop()

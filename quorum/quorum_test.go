@@ -31,7 +31,7 @@ func newBench(t *testing.T, n int) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.q = New(Config{Self: vote.SessionID{Node: "me", Life: 1}, Electorate: e, TTL: ttl}, b.now)
+	b.q = New(Config{Self: vote.SessionID{Node: "me", Incarnation: 1}, Electorate: e, TTL: ttl}, b.now)
 	return b
 }
 
@@ -52,19 +52,19 @@ func (b *bench) drain() {
 
 // link opens a voter's connection and answers the statement with the votes given.
 func (b *bench) link(v vote.NodeID, votes ...vote.Entry) {
-	b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Life: 5})
+	b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Incarnation: 5})
 	b.answer(v, votes...)
 }
 
 func (b *bench) answer(v vote.NodeID, votes ...vote.Entry) {
-	b.say(v, vote.Message{Kind: vote.KindAnswer, Entries: votes, End: true, Sent: b.q.peerOf(v).stated, Life: 5, Generation: b.gen, Wall: b.now.Wall})
+	b.say(v, vote.Message{Kind: vote.KindAnswer, Entries: votes, End: true, Sent: b.q.peerOf(v).syncSent, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall})
 }
 
 func (b *bench) say(v vote.NodeID, m vote.Message) {
 	if m.Stream == 0 {
 		m.Stream = b.q.peerOf(v).stream
 	}
-	b.q.Deliver(b.now, b.place(v), vote.SessionID{Node: v, Life: 5}, &m)
+	b.q.Deliver(b.now, b.place(v), vote.SessionID{Node: v, Incarnation: 5}, &m)
 	b.drain()
 }
 
@@ -225,15 +225,15 @@ func (b *bench) ack(v vote.NodeID, change func(*vote.Message)) {
 		return
 	}
 	// What the book expects when all that was said is processed; settle is tested by itself in TestTheBook.
-	exp := p.book.base
-	for _, c := range p.book.said {
+	exp := p.digest.base
+	for _, c := range p.digest.sent {
 		exp = exp.Plus(c.delta)
 	}
-	for _, c := range p.book.heard {
+	for _, c := range p.digest.received {
 		exp = exp.Plus(c.delta)
 	}
 	m := vote.Message{
-		Kind: vote.KindAck, Sent: p.refreshed, Life: 5, Generation: b.gen, Processed: p.said, Pushed: p.heard,
+		Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: b.gen, Processed: p.sent, Pushed: p.received,
 		Count: exp.Count, Hash: exp.Hash, Wall: b.now.Wall,
 	}
 	if change != nil {
@@ -251,7 +251,7 @@ func TestAcknowledgementsExtendOnlyWhatBothSidesAgreeOn(t *testing.T) {
 	}{
 		{"all agrees", nil, true, ""},
 		{"another generation", func(m *vote.Message) { m.Generation++ }, false, "open statement"},
-		{"another life", func(m *vote.Message) { m.Life++ }, false, "open statement"},
+		{"another life", func(m *vote.Message) { m.Incarnation++ }, false, "open statement"},
 		{"one request too few", func(m *vote.Message) { m.Count-- }, false, "open statement"},
 		{"another hash", func(m *vote.Message) { m.Hash ^= 1 }, false, "open statement"},
 		{"an echo of the future", func(m *vote.Message) { m.Sent += 1e9 }, false, ""},
@@ -266,9 +266,9 @@ func TestAcknowledgementsExtendOnlyWhatBothSidesAgreeOn(t *testing.T) {
 			}
 			b.pass(ttl / 5)
 			b.told("v0")
-			before := b.q.peerOf("v0").covered.newest
+			before := b.q.peerOf("v0").validity.newest
 			b.ack("v0", c.change)
-			if got := b.q.peerOf("v0").covered.newest > before; got != c.extends {
+			if got := b.q.peerOf("v0").validity.newest > before; got != c.extends {
 				t.Errorf("extended: %v", got)
 			}
 			if got := b.told("v0"); got != c.told {
@@ -279,23 +279,23 @@ func TestAcknowledgementsExtendOnlyWhatBothSidesAgreeOn(t *testing.T) {
 }
 
 func TestTheBook(t *testing.T) {
-	var b book
-	b.say(1, vote.OfRequest(1))
-	b.say(2, vote.Ledger{}.Minus(vote.OfRequest(1))) // released, before its promise arrives
-	b.say(3, vote.OfRequest(2))
-	b.hear(1, vote.OfVote(7))
-	b.amend(2, vote.Ledger{}.Minus(vote.OfVote(7)))
-	if got, want := b.settle(1, 1), vote.OfRequest(1).Plus(vote.OfVote(7)); got != want {
+	var b expectedDigest
+	b.addSent(1, vote.DigestOfRequest(1))
+	b.addSent(2, vote.Digest{}.Minus(vote.DigestOfRequest(1))) // released, before its promise arrives
+	b.addSent(3, vote.DigestOfRequest(2))
+	b.addReceived(1, vote.DigestOfVote(7))
+	b.amend(2, vote.Digest{}.Minus(vote.DigestOfVote(7)))
+	if got, want := b.settle(1, 1), vote.DigestOfRequest(1).Plus(vote.DigestOfVote(7)); got != want {
 		t.Errorf("request 1 with its vote: %v, want %v", got, want)
 	}
-	b.hear(2, vote.OfVote(8))
-	if got := b.settle(2, 1); got != (vote.Ledger{}) {
+	b.addReceived(2, vote.DigestOfVote(8))
+	if got := b.settle(2, 1); got != (vote.Digest{}) {
 		t.Errorf("released: %v", got)
 	}
-	if got, want := b.settle(3, 2), vote.OfRequest(2).Plus(vote.OfVote(8)); got != want {
+	if got, want := b.settle(3, 2), vote.DigestOfRequest(2).Plus(vote.DigestOfVote(8)); got != want {
 		t.Errorf("request 2 with its vote: %v, want %v", got, want)
 	}
-	if len(b.said)+len(b.heard) != 0 {
+	if len(b.sent)+len(b.received) != 0 {
 		t.Errorf("the book keeps what is settled")
 	}
 }
@@ -306,14 +306,14 @@ func TestAnAcknowledgementThatOvertakesWaits(t *testing.T) {
 	n := b.lock(false)
 	b.pass(ttl / 5)
 	p := b.q.peerOf("v0")
-	before := p.covered
-	want := vote.OfRequest(n).Plus(vote.OfVote(3))
-	b.say("v0", vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Life: 5, Generation: 1, Processed: 1, Pushed: 1, Count: want.Count, Hash: want.Hash})
-	if p.covered != before {
+	before := p.validity
+	want := vote.DigestOfRequest(n).Plus(vote.DigestOfVote(3))
+	b.say("v0", vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: 1, Processed: 1, Pushed: 1, Count: want.Count, Hash: want.Hash})
+	if p.validity != before {
 		t.Fatal("extended before the promise it speaks of has come")
 	}
 	b.promise("v0", n, 3, 100)
-	if p.covered == before {
+	if p.validity == before {
 		t.Fatal("not extended when the promise had come")
 	}
 }
@@ -424,7 +424,7 @@ func TestATryLockKnowsWhenItHasLost(t *testing.T) {
 				got = e.Wait.Reason
 			}
 			if got != c.want {
-				t.Fatalf("failed for %d, want %d: %s", got, c.want, b.q.census())
+				t.Fatalf("failed for %d, want %d: %s", got, c.want, b.q.describeVoters())
 			}
 		})
 	}
@@ -445,10 +445,10 @@ func TestStampsStayWithinSkewOfTheVotersClocks(t *testing.T) {
 			b := newBench(t, 3)
 			b.now.Wall = c.theirs
 			for _, v := range b.names {
-				b.q.Link(vote.Now{Fast: b.now.Fast, Slow: b.now.Slow, Wall: c.ours}, b.place(v), vote.SessionID{Node: v, Life: 5})
+				b.q.Link(vote.Now{Fast: b.now.Fast, Slow: b.now.Slow, Wall: c.ours}, b.place(v), vote.SessionID{Node: v, Incarnation: 5})
 				b.drain()
-				m := vote.Message{Kind: vote.KindAnswer, Stream: 1, End: true, Sent: b.q.peerOf(v).stated, Life: 5, Generation: 1, Wall: c.theirs}
-				b.q.Deliver(vote.Now{Fast: b.now.Fast, Slow: b.now.Slow, Wall: c.ours}, b.place(v), vote.SessionID{Node: v, Life: 5}, &m)
+				m := vote.Message{Kind: vote.KindAnswer, Stream: 1, End: true, Sent: b.q.peerOf(v).syncSent, Incarnation: 5, Generation: 1, Wall: c.theirs}
+				b.q.Deliver(vote.Now{Fast: b.now.Fast, Slow: b.now.Slow, Wall: c.ours}, b.place(v), vote.SessionID{Node: v, Incarnation: 5}, &m)
 			}
 			b.now.Wall = c.ours
 			b.told("v0")
@@ -467,7 +467,7 @@ func TestElectorate(t *testing.T) {
 			names = append(names, vote.NodeID(fmt.Sprintf("n%02d", i)))
 		}
 		fixed, err := Fixed(names)
-		e := Elected(&fixed, fixed.Voters)
+		e := NewElectorate(&fixed, fixed.Voters)
 		if err != nil || e.Majority() != c.majority || !e.Decides(e.All()) || e.All().Len() != c.n {
 			t.Errorf("%d voters: %+v, %v", c.n, e, err)
 		}
@@ -478,7 +478,7 @@ func TestElectorate(t *testing.T) {
 		}
 	}
 	fixed, _ := Fixed([]vote.NodeID{"a", "b", "c", "d", "e"})
-	e := Elected(&fixed, fixed.Voters)
+	e := NewElectorate(&fixed, fixed.Voters)
 	covers := []vote.Instant{50, 10, 40, 20, 30}
 	at := func(i int) vote.Instant { return covers[i] }
 	if got := e.Until(e.All(), at); got != 30 {

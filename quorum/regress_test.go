@@ -9,9 +9,9 @@ import (
 )
 
 // trueAck acknowledges with the ledger that an honest voter would have.
-func (b *bench) trueAck(v vote.NodeID, l vote.Ledger) {
+func (b *bench) trueAck(v vote.NodeID, l vote.Digest) {
 	p := b.q.peerOf(v)
-	b.say(v, vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Life: 5, Generation: b.gen, Processed: p.said, Pushed: p.heard, Count: l.Count, Hash: l.Hash, Wall: b.now.Wall})
+	b.say(v, vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: b.gen, Processed: p.sent, Pushed: p.received, Count: l.Count, Hash: l.Hash, Wall: b.now.Wall})
 }
 
 func TestAReleaseBetweenAStatementAndItsAnswerKeepsTheBook(t *testing.T) {
@@ -23,11 +23,11 @@ func TestAReleaseBetweenAStatementAndItsAnswerKeepsTheBook(t *testing.T) {
 	}
 	b.granted(n, true)
 	b.q.Unlink(b.now, b.place("v0"))
-	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Life: 5}) // statement lists n
-	b.q.Release(b.now, n)                                               // before its answer
+	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5}) // statement lists n
+	b.q.Release(b.now, n)                                                      // before its answer
 	b.answer("v0", vote.Entry{Number: n, Serial: 1, Token: 100})
 	b.pass(ttl / 5)
-	b.trueAck("v0", vote.Ledger{}) // the voter has processed the release: it keeps nothing
+	b.trueAck("v0", vote.Digest{}) // the voter has processed the release: it keeps nothing
 	if c := b.q.Counters().Mismatches; c != 0 {
 		t.Fatalf("%d mismatches", c)
 	}
@@ -41,7 +41,7 @@ func TestABusyThatCrossesAReleaseKeepsTheBook(t *testing.T) {
 	b.say("v0", vote.Message{Kind: vote.KindBusy, Number: n})
 	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
 	b.pass(ttl / 5)
-	b.trueAck("v0", vote.Ledger{})
+	b.trueAck("v0", vote.Digest{})
 	if c := b.q.Counters().Mismatches; c != 0 {
 		t.Fatalf("%d mismatches", c)
 	}
@@ -60,8 +60,8 @@ func TestAcknowledgementsThatAlwaysOvertakeStillExtend(t *testing.T) {
 	}
 	var lane []msg
 	p := b.q.peerOf("v0")
-	pushed, serial := p.heard, vote.Serial(1)
-	led := vote.OfRequest(held).Plus(vote.OfVote(1))
+	pushed, serial := p.received, vote.Serial(1)
+	led := vote.DigestOfRequest(held).Plus(vote.DigestOfVote(1))
 	start := b.now.Fast
 	last := p.refreshed
 	for b.now.Fast < start.Add(2*ttl) {
@@ -70,11 +70,11 @@ func TestAcknowledgementsThatAlwaysOvertakeStillExtend(t *testing.T) {
 		b.drain()
 		serial++
 		pushed++
-		led = led.Plus(vote.OfRequest(n)).Plus(vote.OfVote(serial))
+		led = led.Plus(vote.DigestOfRequest(n)).Plus(vote.DigestOfVote(serial))
 		lane = append(lane, msg{b.now.Fast.Add(ttl / 4), vote.Message{Kind: vote.KindPromise, Number: n, Serial: serial, Token: vote.Token(100 + serial)}})
 		if p.refreshed != last { // a refresh was sent: the voter acks at once
 			last = p.refreshed
-			b.say("v0", vote.Message{Kind: vote.KindAck, Sent: last, Life: 5, Generation: b.gen, Processed: p.said, Pushed: pushed, Count: led.Count, Hash: led.Hash, Wall: b.now.Wall})
+			b.say("v0", vote.Message{Kind: vote.KindAck, Sent: last, Incarnation: 5, Generation: b.gen, Processed: p.sent, Pushed: pushed, Count: led.Count, Hash: led.Hash, Wall: b.now.Wall})
 		}
 		for len(lane) > 0 && lane[0].at <= b.now.Fast {
 			b.say("v0", lane[0].m)
@@ -100,7 +100,7 @@ func TestAWinBetweenAStatementAndItsAnswerIsReported(t *testing.T) {
 	b.q.Unlink(b.now, b.place("v0"))
 	b.told("v0")
 	b.gen++
-	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Life: 5}) // the statement says: pending
+	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5}) // the statement says: pending
 	b.gen--
 	b.promise("v1", n, 1, 100)
 	b.granted(n, true) // v0's old vote is still covered
@@ -140,7 +140,7 @@ func TestAVoterThatIsAnsweringIsNotSilent(t *testing.T) {
 	b.all()
 	b.q.Unlink(b.now, b.place("v0"))
 	b.told("v0")
-	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Life: 5})
+	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 	for range 6 {
 		b.pass(ttl / 10)
 		b.say("v0", vote.Message{Kind: vote.KindAnswer, Entries: []vote.Entry{{Number: 99, Serial: 1}}})
@@ -185,9 +185,9 @@ func TestALeaseKeepsItsInstantWhenAVoterForgets(t *testing.T) {
 			b.promise("v1", n, 1, 100)
 			b.granted(n, true)
 			b.q.Unlink(b.now, b.place("v1"))
-			b.q.Link(b.now, b.place("v1"), vote.SessionID{Node: "v1", Life: 6})
-			b.q.Deliver(b.now, b.place("v1"), vote.SessionID{Node: "v1", Life: 6}, &vote.Message{
-				Kind: vote.KindAnswer, Stream: 2, End: true, Sent: b.q.peerOf("v1").stated, Life: 6, Generation: 1, Quiet: ttl, Wall: b.now.Wall,
+			b.q.Link(b.now, b.place("v1"), vote.SessionID{Node: "v1", Incarnation: 6})
+			b.q.Deliver(b.now, b.place("v1"), vote.SessionID{Node: "v1", Incarnation: 6}, &vote.Message{
+				Kind: vote.KindAnswer, Stream: 2, End: true, Sent: b.q.peerOf("v1").syncSent, Incarnation: 6, Generation: 1, Quiet: ttl, Wall: b.now.Wall,
 			})
 			if c.joins {
 				b.promise("v2", n, 1, 100)

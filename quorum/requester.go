@@ -10,52 +10,74 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// MaxRequests is how many requests of one node may be under way, held leases included. It is a voter's limit for one session.
+// MaxRequests is the limit of one node's requests under way, including held leases. A voter's limit
+// for one session is the same.
 const MaxRequests = 2 << 20
 
-// Config is what a requester must know.
+// Config is the configuration of a requester.
 type Config struct {
-	Self       vote.SessionID
-	Electorate vote.Electorate // fixed, or the newest that is known of one that follows the living, which may be none yet
-	Following  bool
+	Self vote.SessionID
+	// The fixed electorate; or the newest known electorate of a dynamic membership, perhaps none
+	// yet.
+	Electorate vote.Electorate
+	Dynamic    bool
 	TTL        time.Duration // of the session at each voter
-	Alone      bool          // each request is put to the voters, and no lease is passed on; to compare with
-	ToAll      bool          // no voter is spared; see spare.go. For an exhaustive search: there a voter that was spared is one to which all words are late
+	// The mesh's maximum TTL, for which a restarted voter is quiet. Zero means TTL.
+	MaxTTL time.Duration
+	// Each request goes to the voters, and no lease is handed off locally; for comparison.
+	NoLocalQueue bool
+	// No request is deferred; see hedge.go. For an exhaustive search, in which a deferred request
+	// is the same as late messages.
+	BroadcastAll bool
+	// Voters aren't told about the answers received, nor asked for early acknowledgements; see
+	// receipts.go. For an exhaustive search, since such messages would multiply its states.
+	NoReceipts bool
 }
 
-// Requester asks for keys. Its zero value is not usable; see New.
+// Requester requests keys from the voters. Its zero value is not usable; see New.
 type Requester struct {
 	cfg    Config
 	now    vote.Now
 	out    []vote.Outbound
 	events []Event
 	electorates
-	peers                 []*peer // by place
-	begins                int     // the place of the first of those voters that are equally near
-	order                 []int   // of the voters' places: the nearest first
-	requests              map[vote.Number]*request
-	seats                 map[vote.Number]*request                    // leases that were passed on, by the numbers of those who have them
-	heads                 map[vote.Key]*request                       // who stands first in line for a key
-	lines                 map[vote.Key]*line                          // those that have more to them than a head
-	most                  struct{ requests, seats, heads, lines int } // how large these maps may have grown; see drop
-	pending               []*request                                  // in any order
-	last                  vote.Number
-	seen                  vote.Token // the largest token seen on any key
-	median                vote.Micros
-	clocked               bool         // median is known
-	refreshAt             vote.Instant // when the sessions are refreshed next, all together
-	groups                []*group     // in order of their sets and floors
-	lastGroup             GroupID
-	uncovered             []vote.Number   // ballots whose votes agree, while their sessions must be refreshed first
-	trying                sliding[timed]  // TryLocks, by when they end
-	ending                sliding[timed]  // releases, by when they are given up
-	spared                sliding[spared] // requests of which not all voters have heard yet, by when they do
-	pace                  pace            // from a release to its confirmation by a majority
-	lengths               []*request      // those with a length of their own whose votes are to be extended
-	extendsNext, endsNext earliest        // of those, and of the groups
-	barred                bool            // some voter didn't give some request the slot that it was asked for
-	turned                bool            // some voter has turned some request down
-	looks                 []*look         // that are under way
+	peers      []*peer // by place
+	firstPlace int     // the first place among equally near voters
+	order      []int   // the voters' places, nearest first
+	requests   map[vote.Number]*request
+	// Leases that were handed off, by the numbers of their present callers.
+	aliases map[vote.Number]*request
+	// The request at the front of each key's local queue.
+	fronts map[vote.Key]*request
+	// Local queues with more than a front.
+	localQueues map[vote.Key]*localQueue
+	// Upper bounds of the sizes of these maps so far; see drop.
+	most      struct{ requests, seats, heads, lines int }
+	pending   []*request // in any order
+	last      vote.Number
+	seen      vote.Token // the largest token seen on any key
+	median    vote.Micros
+	clocked   bool         // median is known
+	refreshAt vote.Instant // when all sessions are refreshed next
+	lastSent  vote.Instant // when a request was last sent to a voter
+	// When the voters are asked whether they have processed the pending requests.
+	proveAt    vote.Instant
+	proveEvery time.Duration
+	far        time.Duration // the longest known round trip to a voter
+	groups     []*group      // in order of their sets and floors
+	lastGroup  GroupID
+	// Requests with votes in agreement, until their sessions are refreshed.
+	awaitingValidity      []vote.Number
+	trying                sliding[timed]         // TryLocks, by their time limits
+	ending                sliding[timed]         // releases, by when they are given up
+	hedged                sliding[hedgedRequest] // requests deferred to some voters, by when they are sent
+	releaseRTT            rttEstimator           // from a release to its confirmation by a majority
+	lengths               []*request             // with a length of their own and votes to extend
+	extendsNext, endsNext earliest               // of these requests, and of the groups
+	barred                bool                   // some voter gave a request another slot than requested
+	rejected              bool                   // some voter turned a request down
+	queries               []*query               // queries under way, or waiting for their turn
+	queriesDue            vote.Instant           // no query times out or is repeated before then
 	watches               []*watch
 	nonce                 uint64
 	nameTaken             bool
@@ -63,9 +85,9 @@ type Requester struct {
 	free                  pools
 }
 
-// Counters count what a requester has done in its life.
+// Counters count the activity of a requester since its creation.
 type Counters struct {
-	Requests, Wins, FirstRound, Confirmations, Yields, Losses, Restatements, Mismatches, Passed uint64
+	Requests, Wins, FirstRound, Confirmations, Yields, Losses, Resyncs, Mismatches, HandOffs, Distrusted uint64
 }
 
 type requestState uint8
@@ -73,73 +95,83 @@ type requestState uint8
 const (
 	statePending requestState = iota
 	stateWon
-	stateEnding // released, lost, failed or abandoned: what is left is to hear that the voters know
+	stateEnding // released, lost, failed or abandoned; only confirmations are missing
 )
 
-// request is one wish of this node for a key. It fills one of the sizes in which memory is given out, 128 bytes; what only few requests have is in
-// ballot.rare.
+// request is a request of this node for a key. Its 128 bytes fill one of the allocator's size
+// classes; the fields needed by few requests are in ballot.rare.
 type request struct {
-	ballot
-	key       vote.Key
-	number    vote.Number
-	user      vote.Number  // the number of whom it serves: its own, but for a lease that was passed on
-	behind    vote.Number  // the newest request of this node when it was put to the voters
-	time      vote.Micros  // of its stamp
-	since     vote.Instant // when it was asked for; of one that has ended, when it was released, until a majority has confirmed that
-	bid       vote.Token
-	token     vote.Token // of the lease: the last of its run
-	group     *group     // that covers the lease
-	at        uint32     // its place among the members of its group, or in Requester.pending
-	slot      vote.Slot  // of the lease
-	mode      vote.Mode
-	try       bool
-	state     requestState
-	lined     bool // it stands in a line
-	parked    bool // the voters don't know of it
-	wanted    bool // somebody waits at some voter
-	sparing   bool // some voters haven't heard of it, on purpose; see spare
-	waiting   bool // stands in Requester.uncovered
-	confirmed bool // a confirmation round was needed
-	tell      bool // the end is told by EventReleased
+	tally
+	key    vote.Key
+	number vote.Number
+	// The number of the caller: the same as number, unless the lease was handed off.
+	caller vote.Number
+	// This node's newest request when this request was sent to the voters.
+	newestAtSend vote.Number
+	time         vote.Micros  // of the stamp
+	sentAt       vote.Instant // when the request was last sent to a voter
+	// When the request was made; after its end, when it was released, until a majority has
+	// confirmed the release.
+	since            vote.Instant
+	bid              vote.Token
+	token            vote.Token // of the lease: the last of its token block
+	group            *group     // the lease group with the validity of the lease
+	at               uint32     // the index in the group's members, or in Requester.pending
+	slot             vote.Slot  // of the lease
+	mode             vote.Mode
+	try              bool
+	state            requestState
+	inLocalQueue     bool // in the local queue, or at its front
+	queued           bool // queued locally; the voters don't know of the request
+	contended        bool // another node waits for the key, or may have had the key meanwhile
+	hedging          bool // deferred to some voters; see spare
+	awaitingValidity bool // in Requester.uncovered
+	confirmed        bool // a confirmation round was needed
+	reportEnd        bool // EventReleased is to report the end
 }
 
-// Ask is a wish and what concerns the requester alone.
-type Ask struct {
-	vote.Wish
-	Fixed bool   // a wish with a length of its own isn't extended: the lease ends by its time
-	Value []byte // for others to see; not changed any more by whoever gave it
-	Urge  bool   // whoever holds the key is to be asked for it
-	Why   string // the reason to give
+// RequestOptions specifies a request: the part for the voters, and the options for the requester alone.
+type RequestOptions struct {
+	vote.Spec
+	// A request with a length of its own isn't extended: the lease ends by its time.
+	Fixed  bool
+	Value  []byte // shown to other nodes; the caller must not change the bytes any more
+	Revoke bool   // ask the holder to give the key back
+	Reason string // the reason to give to the holder
+
+	Patience time.Duration // how long the caller waits; zero if unknown or without limit
 }
 
-// Exclusive is an ask for a key for oneself alone.
-func Exclusive(key vote.Key, try bool) Ask {
-	return Ask{Wish: vote.Wish{Key: key, Mode: vote.Exclusive, Try: try}}
+// Exclusive returns the spec of a request for exclusive use of a key.
+func Exclusive(key vote.Key, try bool) RequestOptions {
+	return RequestOptions{Spec: vote.Spec{Key: key, Mode: vote.Exclusive, Try: try}}
 }
 
-// timed is a request with a time limit. All limits of a kind are equally long, so lists of them are in order of time.
+// timed is a request with a time limit. All limits of a kind are equally long, so their lists are
+// in order of time.
 type timed struct {
 	at     vote.Instant
 	number vote.Number
 }
 
-// New returns a requester that knows no voter yet.
+// New returns a requester without a connection to any voter yet.
 func New(cfg Config, now vote.Now) *Requester {
 	q := &Requester{
-		cfg: cfg, now: now, requests: make(map[vote.Number]*request), seats: make(map[vote.Number]*request),
-		heads: make(map[vote.Key]*request), lines: make(map[vote.Key]*line),
-		extendsNext: earliest{at: vote.Never}, endsNext: earliest{at: vote.Never},
+		cfg: cfg, now: now, requests: make(map[vote.Number]*request), aliases: make(map[vote.Number]*request),
+		fronts: make(map[vote.Key]*request), localQueues: make(map[vote.Key]*localQueue),
+		queriesDue: vote.Never, extendsNext: earliest{at: vote.Never}, endsNext: earliest{at: vote.Never},
 	}
-	q.goBy(cfg.Electorate, vote.Electorate{})
+	q.setConfig(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())
+	q.proveAt, q.proveEvery = vote.Never, proveEvery
 	return q
 }
 
-// every is how long after one refresh the next is sent.
+// every returns the time from one refresh to the next.
 func (q *Requester) every() time.Duration { return q.cfg.TTL / vote.RefreshesPerTTL }
 
-// Lock asks the voters for a key. The outcome comes as an event: granted, or (a TryLock, or when voters refuse) failed.
-func (q *Requester) Lock(now vote.Now, ask Ask) (vote.Number, error) {
+// Lock requests a key. The outcome is an event: granted, or failed (a TryLock, or voters refuse).
+func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) {
 	q.begin(now)
 	if len(q.requests) >= MaxRequests {
 		return 0, ErrBusy
@@ -148,12 +180,12 @@ func (q *Requester) Lock(now vote.Now, ask Ask) (vote.Number, error) {
 	q.count.Requests++
 	r, n := q.newRequest(), q.last
 	r.key, r.mode, r.try = ask.Key, max(ask.Mode, vote.Exclusive), ask.Try
-	r.number, r.user, r.time, r.since = n, n, q.stamp(), q.now.Fast
+	r.number, r.caller, r.time, r.since = n, n, q.stamp(), q.now.Fast
 	if !ask.simple() {
-		x := q.rareOf(r)
-		x.ask = ask
-		if s := q.seats[ask.Beside]; s != nil {
-			x.ask.Beside = s.number
+		x := q.coldOf(r)
+		x.opts = ask
+		if s := q.aliases[ask.Beside]; s != nil {
+			x.opts.Beside = s.number
 		}
 		if len(ask.Value) > 0 {
 			x.version = 1
@@ -162,48 +194,51 @@ func (q *Requester) Lock(now vote.Now, ask Ask) (vote.Number, error) {
 	q.requests[n] = r
 	q.most.requests = max(q.most.requests, len(q.requests))
 	put(&q.pending, r)
-	if q.standInLine(r) {
-		q.judgeParked(r)
+	if q.enqueueLocal(r) {
+		q.evaluateQueued(r)
+		q.hurry(ask.Patience)
 		return n, nil
 	}
 	if r.try {
 		q.expect(&q.trying, r, func(n vote.Number) bool { return !q.isPending(n) })
 	}
-	q.speak(r)
-	q.judge(r)
+	q.submit(r)
+	q.evaluate(r)
+	q.hurry(ask.Patience)
 	return n, nil
 }
 
-// judgeParked ends a request at once that waits in line while so many voters refuse us that no majority is left.
-func (q *Requester) judgeParked(r *request) {
-	if r.parked {
-		q.judge(r)
+// evaluateQueued fails a locally queued request at once if the voters' refusals leave no majority.
+func (q *Requester) evaluateQueued(r *request) {
+	if r.queued {
+		q.evaluate(r)
 	}
 }
 
-// speak puts a request to the voters, of which it may spare some.
-func (q *Requester) speak(r *request) {
-	r.behind = q.last
+// submit sends a request to the voters, and may defer the request to some of them.
+func (q *Requester) submit(r *request) {
+	r.newestAtSend = q.last
 	r.bid = q.bid()
 	first := q.newest.Committee(r.key)
-	if r.plain() && !q.cfg.ToAll {
-		if few := q.first(q.counting()); few != ^Set(0) {
+	if r.queueable() && !q.cfg.BroadcastAll {
+		if few := q.nearestMajority(q.counting()); few != ^Set(0) {
 			first &= few
-			q.spare(r)
+			q.hedge(r)
 		}
 	}
 	for _, p := range q.peers {
 		if first.Has(p.place) && p.up() {
-			q.askFor(p, r)
+			q.sendRequest(p, r)
 		}
 	}
 }
 
-// bid returns the token that a lease is to have that is asked for now, or that somebody else gets now.
+// bid returns the token to propose for a lease requested now, or granted now to another request.
 func (q *Requester) bid() vote.Token { return max(vote.TokenAt(q.now.Wall), q.seen.Next()) }
 
-// stamp returns the time of a new request's stamp: our wall clock, brought to within S of the median of the voters' clocks, so
-// that a node whose clock is slow doesn't overtake the others by more than that for ever.
+// stamp returns the time of a new request's stamp: this node's wall clock, brought to within S of
+// the median of the voters' clocks, so that a node with a slow clock doesn't permanently overtake
+// the other nodes by more than S.
 func (q *Requester) stamp() vote.Micros {
 	if !q.clocked {
 		return q.now.Wall
@@ -213,56 +248,62 @@ func (q *Requester) stamp() vote.Micros {
 	return min(max(q.now.Wall, mid-s), mid+s)
 }
 
-// Release ends a request, pending or won. EventReleased tells when a majority has confirmed, or that it hasn't within a TTL.
-func (q *Requester) Release(now vote.Now, n vote.Number) { q.giveBack(now, n, false) }
+// Release ends a request, pending or won. EventReleased reports the confirmation by a majority, or
+// that there was none within a TTL; handing a lease off to the next local caller needs none.
+func (q *Requester) Release(now vote.Now, n vote.Number) { q.release(now, n, false) }
 
-// Lapse is Release for a lease that its holder has lost, as far as the holder knows: whatever was to follow upon that follows.
-func (q *Requester) Lapse(now vote.Now, n vote.Number) { q.giveBack(now, n, true) }
+// Lapse is Release for a lease that its holder considers lost: the consequences of a loss follow,
+// such as the lock delay.
+func (q *Requester) Lapse(now vote.Now, n vote.Number) { q.release(now, n, true) }
 
-func (q *Requester) giveBack(now vote.Now, n vote.Number, lost bool) {
+func (q *Requester) release(now vote.Now, n vote.Number, lost bool) {
 	q.begin(now)
 	r := q.find(n)
-	if r == nil || r.state == stateEnding || !lost && q.passOn(r) {
+	if r == nil || r.state == stateEnding || !lost && q.handOff(r) {
 		return
 	}
-	r.tell = true
+	r.reportEnd = true
 	q.end(r, lost)
 	q.settleEnd(r)
 }
 
-// end stops counting the votes of a request and tells the voters that it is over; lost, if it was a lease that nobody gave back.
+// end stops counting the votes of a request and tells the voters that the request is over; lost
+// marks a lease that ended without a release by its holder.
 func (q *Requester) end(r *request, lost bool) {
-	q.leaveLine(r)
+	q.leaveLocalQueue(r)
 	if r.state == statePending {
 		remove(&q.pending, r)
 	}
 	var bid vote.Token
-	if r.wanted {
-		bid = q.bid() // what those who have waited for long bid is out of date, and each voter would propose what it thinks best
+	if r.contended {
+		// Bids of requests that waited for long are out of date, and each voter would propose a
+		// token of its own.
+		bid = q.bid()
 	}
 	first := ^Set(0)
-	if r.state == stateWon && !lost && q.isLonely(r) {
-		first = q.first(r.set())
+	if r.state == stateWon && !lost && q.isUncontended(r) {
+		first = q.nearestMajority(r.voters())
 	}
 	r.state = stateEnding
-	q.letGo(r)
+	q.stopExtending(r)
 	q.ungroup(r)
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
-		if p.up() && v.asked {
-			gone := vote.OfRequest(r.number)
-			x := q.rareVote(r, p.place)
+		if p.up() && v.sent {
+			gone := vote.DigestOfRequest(r.number)
+			x := q.coldVote(r, p.place)
 			x.relSerial = 0
-			if v.stands() && p.answered { // before the answer the book has no votes in it
-				gone = gone.Plus(vote.OfVote(v.serial))
+			// Before the sync is answered, the book counts no votes.
+			if v.stands() && p.answered {
+				gone = gone.Plus(vote.DigestOfVote(v.serial))
 				x.relSerial = v.serial
 			}
-			m := q.say(p, vote.Ledger{}.Minus(gone), vote.KindRelease, r.number)
+			m := q.sendOrdered(p, vote.Digest{}.Minus(gone), vote.KindRelease, r.number)
 			m.Lost, m.Bid = lost, bid
 			if !first.Has(p.place) {
 				q.later()
 			}
-			x.relStream, x.relAt = p.stream, p.said
+			x.relStream, x.relAt = p.stream, p.sent
 		}
 		r.drop(p.place)
 	}
@@ -270,41 +311,42 @@ func (q *Requester) end(r *request, lost bool) {
 	q.expect(&q.ending, r, func(n vote.Number) bool { return q.requests[n] == nil })
 }
 
-// hearReleased takes a voter's word that nothing of a request is left there.
-func (q *Requester) hearReleased(p *peer, r *request) {
+// receiveReleased takes in a voter's confirmation that no trace of a request is left there.
+func (q *Requester) receiveReleased(p *peer, r *request) {
 	r.votes[p.place].released = true
-	q.paced(r)
+	q.measureRelease(r)
 	q.settleEnd(r)
 }
 
-// settleEnd tells of a release once a majority has confirmed, or everyone that ever heard of the request, and forgets the
-// request once all those have.
+// settleEnd reports a release once a majority has confirmed, or every voter that was sent the
+// request, and forgets the request once all these voters have confirmed.
 func (q *Requester) settleEnd(r *request) {
 	done, all := r.released(), true
 	for i := range r.votes {
-		all = all && (!r.votes[i].asked || done.Has(i))
+		all = all && (!r.votes[i].sent || done.Has(i))
 	}
-	if r.tell && (all || q.newest.Decides(done)) {
-		r.tell = false
-		q.tell(EventReleased, r.user)
+	if r.reportEnd && (all || q.newest.Decides(done)) {
+		r.reportEnd = false
+		q.emit(EventReleased, r.caller)
 	}
 	if all {
 		q.forget(r)
 	}
 }
 
-// forget drops a request of which nothing is left.
+// forget drops a request that is over.
 func (q *Requester) forget(r *request) {
 	q.requests = drop(q.requests, r.number, &q.most.requests)
-	if len(q.seats) > 0 {
-		q.seats = drop(q.seats, r.user, &q.most.seats)
+	if len(q.aliases) > 0 {
+		q.aliases = drop(q.aliases, r.caller, &q.most.seats)
 	}
 	q.recycle(r)
 }
 
-// giveUp stops waiting for confirmations. The sessions in which the request stood have ended by now, or end without it.
+// giveUp stops waiting for confirmations. The sessions with the request have ended by now, or will
+// end without a confirmation.
 func (q *Requester) giveUp(r *request) {
-	if r.tell {
+	if r.reportEnd {
 		done := r.released()
 		var missing []string
 		for _, p := range q.voters() {
@@ -312,52 +354,54 @@ func (q *Requester) giveUp(r *request) {
 				missing = append(missing, p.state(q.now).String())
 			}
 		}
-		q.tell(EventReleased, r.user).Wait = Wait{WaitNoQuorum, fmt.Sprintf(
+		q.emit(EventReleased, r.caller).Wait = Wait{WaitNoQuorum, fmt.Sprintf(
 			"%d of %d voters confirmed the release; not confirmed: %s", (done & q.newest.All()).Len(), q.newest.Size(), strings.Join(missing, ", "))}
 	}
 	q.forget(r)
 }
 
 // fail ends a request that can't be granted.
-func (q *Requester) fail(r *request, why WaitReason) {
-	wait := q.wait(r, why)
-	q.tell(EventFailed, r.user).Wait = wait
+func (q *Requester) fail(r *request, reason WaitReason) {
+	wait := q.describeWait(r, reason)
+	q.emit(EventFailed, r.caller).Wait = wait
 	q.end(r, false)
 	q.settleEnd(r)
 }
 
-// begin notes the time; a clock never goes back.
+// begin records the time, which never goes back, and expires leases.
 func (q *Requester) begin(now vote.Now) {
 	now.Fast = max(now.Fast, q.now.Fast)
 	q.now = now
 	q.expire()
 }
 
-// tell adds an event of a request, of zero for none. The caller puts in what else there is to tell, before anything else is told: the event is
-// large, and is made where it stays.
-func (q *Requester) tell(kind EventKind, n vote.Number) *Event {
+// emit adds an event about a request, or about none if n is zero. The caller fills in the other
+// fields before the next event is added: an event is large, and is built in place.
+func (q *Requester) emit(kind EventKind, n vote.Number) *Event {
 	q.events = append(q.events, Event{})
 	e := &q.events[len(q.events)-1]
 	e.Kind, e.Number = kind, n
 	return e
 }
 
-// say sends an ordered message about a request on the voter's current stream, and books what it does to the voter's ledger. The caller puts in what else
-// there is to say, before anything else is said.
-func (q *Requester) say(p *peer, delta vote.Ledger, kind vote.Kind, n vote.Number) *vote.Message {
-	p.said++
-	if delta != (vote.Ledger{}) {
-		p.book.say(p.said, delta)
+// sendOrdered sends an ordered message about a request on the voter's current stream, and enters the change
+// to the voter's ledger in the book. The caller fills in the other fields before the next message
+// is sent.
+func (q *Requester) sendOrdered(p *peer, delta vote.Digest, kind vote.Kind, n vote.Number) *vote.Message {
+	p.sent++
+	if delta != (vote.Digest{}) {
+		p.digest.addSent(p.sent, delta)
 	}
-	if p.book.full() && p.answered {
-		p.refreshAt = min(p.refreshAt, p.refreshed.Add(bookEvery))
+	if p.digest.full() && p.answered {
+		p.refreshAt = min(p.refreshAt, p.refreshed.Add(digestRefreshEvery))
 	}
 	m := q.send(p.conn)
 	m.Kind, m.Stream, m.Number = kind, p.stream, n
 	return m
 }
 
-// send adds an empty message, to be filled before the next is added. What lies in the list's room behind its end is zero.
+// send adds an empty message, to be filled in before the next message is added. The list's memory
+// beyond its end is zero.
 func (q *Requester) send(conn vote.Conn) *vote.Message {
 	if n := len(q.out); n < cap(q.out) {
 		q.out = q.out[:n+1]
@@ -372,12 +416,12 @@ func (q *Requester) send(conn vote.Conn) *vote.Message {
 // urgent sends a message in the refresh lane.
 func (q *Requester) urgent(p *peer, m *vote.Message) { *q.send(p.conn) = *m }
 
-// closes has a connection closed.
+// closes requests the close of a connection.
 func (q *Requester) closes(conn vote.Conn) {
 	q.out = append(q.out, vote.Outbound{Conn: conn, Close: true})
 }
 
-// Drain appends what is to be sent and told, and forgets it.
+// Drain appends the messages to send and the events to the given lists, and forgets them.
 func (q *Requester) Drain(out []vote.Outbound, ev []Event) ([]vote.Outbound, []Event) {
 	out, ev = append(out, q.out...), append(ev, q.events...)
 	clear(q.out)
@@ -386,34 +430,37 @@ func (q *Requester) Drain(out []vote.Outbound, ev []Event) ([]vote.Outbound, []E
 	return out, ev
 }
 
-// Said returns what is to be sent, and forgets it. It takes an empty list in exchange, whose room must be cleared, and with it that room.
-func (q *Requester) Said(empty []vote.Outbound) []vote.Outbound {
+// TakeMessages returns the messages to send, and forgets them. The given empty list, with its memory, takes
+// their place; its memory must be zero.
+func (q *Requester) TakeMessages(empty []vote.Outbound) []vote.Outbound {
 	out := q.out
 	q.out = empty[:0]
 	return out
 }
 
-// Told is the same for what is to be told.
-func (q *Requester) Told(empty []Event) []Event {
+// TakeEvents does the same for the events.
+func (q *Requester) TakeEvents(empty []Event) []Event {
 	events := q.events
 	q.events = empty[:0]
 	return events
 }
 
-// Alarm adds a text that an operator should see to what is to be told.
-func (q *Requester) Alarm(text string) { q.tell(EventAlarm, 0).Text = text }
+// Alarm adds an event with a text for the operator.
+func (q *Requester) Alarm(text string) { q.emit(EventAlarm, 0).Text = text }
 
-// NameTaken reports whether a voter has said that another live process bears our name, and forgets it.
+// NameTaken reports whether a voter has reported a duplicate name, another live process with this
+// node's name, and resets the report.
 func (q *Requester) NameTaken() bool {
 	t := q.nameTaken
 	q.nameTaken = false
 	return t
 }
 
-// Counters returns what the requester has done in its life.
+// Counters returns the counters of the requester's activity since its creation.
 func (q *Requester) Counters() Counters { return q.count }
 
-// Tick lets time pass: sessions are refreshed, leases end, voters that are silent are called anew.
+// Tick handles the passage of time: sessions are refreshed, leases end, and silent voters are
+// disconnected, to be dialed anew.
 func (q *Requester) Tick(now vote.Now) {
 	q.begin(now)
 	if q.now.Fast >= q.refreshAt {
@@ -421,20 +468,31 @@ func (q *Requester) Tick(now vote.Now) {
 		for _, p := range q.peers {
 			q.refresh(p)
 		}
+		q.raiseTokenAlarms()
 		q.unbar()
-		q.askAgain()
-		q.watchLater()
+		q.retryRejected()
+		q.retryWatches()
 	}
-	q.askTheRest()
+	q.sendDueHedges()
+	q.prove()
 	q.extendDue()
-	q.endLooks()
+	q.endQueries()
 	q.forgetBefore()
 	for _, p := range q.peers {
 		if p.refreshAt <= q.now.Fast {
 			q.refresh(p)
 		}
-		if p.up() && p.conn != vote.LocalConn && q.now.Fast >= p.lastWord.Add(q.patience(p)) {
-			q.hangUp(p, fmt.Sprintf("no answer for %v", q.now.Fast.Sub(p.lastWord).Round(time.Millisecond)))
+		if p.up() && p.conn != vote.LocalConn && q.now.Fast >= p.lastReceived.Add(q.patience(p)) {
+			if p.notVoterYet {
+				// The peer answers, but isn't a voter yet. Without lasting connections no majority
+				// would have direct contact with the peer, and it would never be voted in (seed
+				// 106828475).
+				p.lastReceived = q.now.Fast
+				q.resync(p)
+				continue
+			}
+			q.sendFinalRefresh(p)
+			q.hangUp(p, fmt.Sprintf("no answer for %v", q.now.Fast.Sub(p.lastReceived).Round(time.Millisecond)))
 		}
 	}
 	for q.trying.len() > 0 && (q.trying.first().at <= q.now.Fast || !q.isPending(q.trying.first().number)) {
@@ -442,7 +500,7 @@ func (q *Requester) Tick(now vote.Now) {
 		q.trying.pop()
 		if q.isPending(n) {
 			r := q.requests[n]
-			q.fail(r, q.why(r))
+			q.fail(r, q.waitReason(r))
 		}
 	}
 	for q.ending.len() > 0 && (q.ending.first().at <= q.now.Fast || q.requests[q.ending.first().number] == nil) {
@@ -453,8 +511,8 @@ func (q *Requester) Tick(now vote.Now) {
 	}
 }
 
-// patience is how long a voter may say nothing. A long statement takes a while to arrive, and a voter that must find out first which
-// of two processes bears our name takes a while to answer.
+// patience returns how long a voter may be silent. A long sync takes a while to arrive, and a voter
+// that must first find out which of two processes has this node's name takes a while to answer.
 func (q *Requester) patience(p *peer) time.Duration {
 	if !p.answered {
 		return q.cfg.TTL
@@ -470,16 +528,21 @@ func (q *Requester) isPending(n vote.Number) bool {
 // Next returns the instant of the fast clock at which Tick has something to do next.
 func (q *Requester) Next() vote.Instant {
 	next := min(q.refreshAt, q.beforeEnds(), q.firstEnd(), q.firstExtension())
+	if len(q.pending) > 0 {
+		next = min(next, q.proveAt)
+	}
 	for _, p := range q.peers {
 		next = min(next, p.refreshAt)
 		if p.up() && p.conn != vote.LocalConn {
-			next = min(next, p.lastWord.Add(q.patience(p)))
+			// The voter's silence then shows in Ready and Voters.
+			if at := p.lastReceived.Add(silentAfter(q.cfg.TTL)) + 1; at > q.now.Fast {
+				next = min(next, at)
+			}
+			next = min(next, p.lastReceived.Add(q.patience(p)))
 		}
 	}
-	if len(q.looks) > 0 {
-		next = min(next, q.looks[0].at)
-	}
-	if s := q.firstSpared(); s != nil {
+	next = min(next, q.queriesDue)
+	if s := q.firstHedged(); s != nil {
 		next = min(next, s.at)
 	}
 	if q.trying.len() > 0 {
@@ -491,37 +554,38 @@ func (q *Requester) Next() vote.Instant {
 	return next
 }
 
-// Why tells what stands between a pending request and its grant.
-func (q *Requester) Why(now vote.Now, n vote.Number) Wait {
+// PendingReason returns the reason why a pending request isn't granted.
+func (q *Requester) PendingReason(now vote.Now, n vote.Number) Wait {
 	q.now.Fast = max(q.now.Fast, now.Fast)
 	r := q.find(n)
 	if r == nil || r.state != statePending {
 		return Wait{}
 	}
-	return q.wait(r, q.why(r))
+	return q.describeWait(r, q.waitReason(r))
 }
 
-// wait tells why a request waits or fails, in numbers.
-func (q *Requester) wait(r *request, why WaitReason) Wait {
-	switch why {
+// describeWait describes why a request waits or fails, in numbers.
+func (q *Requester) describeWait(r *request, reason WaitReason) Wait {
+	switch reason {
 	case WaitUnfit:
 		others := uint16(0)
 		for i := range r.votes {
 			others = max(others, r.votes[i].unfit)
 		}
-		return Wait{why, fmt.Sprintf("%d permits are asked for here, while others use %d; all must agree", r.wish().Permits, others)}
+		return Wait{reason, fmt.Sprintf("%d permits are asked for here, while others use %d; all must agree", r.spec().Permits, others)}
 	case WaitClash:
-		return Wait{why, "an older upgrade of the same key waits for this lease to end"}
+		return Wait{reason, "an older upgrade of the same key waits for this lease to end"}
+	case WaitNoQuorum:
+		if text := q.unanswered(r); text != "" {
+			return Wait{reason, q.describeVoters() + "; " + text}
+		}
 	}
-	return Wait{why, q.census()}
+	return Wait{reason, q.describeVoters()}
 }
 
-func (q *Requester) why(r *request) WaitReason {
-	var counting, refusing, busy, unfit Set
+func (q *Requester) waitReason(r *request) WaitReason {
+	var refusing, busy, unfit Set
 	for _, p := range q.peers {
-		if p.counts() && !q.behind(p) {
-			counting = counting.With(p.place)
-		}
 		if p.refused != vote.ReasonNone {
 			refusing = refusing.With(p.place)
 		}
@@ -538,28 +602,28 @@ func (q *Requester) why(r *request) WaitReason {
 		return WaitNoQuorum
 	case !e.Decides(e.All() &^ refusing):
 		return WaitRefused
-	case !e.Decides(e.All() &^ r.taken()):
+	case q.provesHeld(r.taken()):
 		return WaitHeld
 	case !e.Decides(e.All() &^ unfit):
 		return WaitUnfit
 	case !e.Decides(e.All() &^ busy):
 		return WaitBusy
-	case q.decides(counting):
+	case q.heldByOthers(r):
 		return WaitHeld
 	default:
 		return WaitNoQuorum
 	}
 }
 
-// census says how many voters count and what is with the others.
-func (q *Requester) census() string {
+// describeVoters says how many voters count, and describes the state of the others.
+func (q *Requester) describeVoters() string {
 	if !q.newest.Known() {
 		return "no electorate is known: this node has not been voted into one, nor met anybody who knows one"
 	}
 	var b strings.Builder
 	counting := 0
 	for _, p := range q.voters() {
-		if p.counts() && !q.behind(p) {
+		if q.answers(p) {
 			counting++
 		}
 	}
@@ -570,7 +634,7 @@ func (q *Requester) census() string {
 	fmt.Fprintf(&b, "%d of %d voters %s", counting, q.newest.Size(), verb)
 	sep := ": "
 	for _, p := range q.voters() {
-		if !p.counts() || q.behind(p) {
+		if !q.answers(p) {
 			b.WriteString(sep)
 			b.WriteString(q.stateOf(p, q.now).String())
 			sep = ", "
@@ -579,7 +643,7 @@ func (q *Requester) census() string {
 	return b.String()
 }
 
-// Voters returns every voter as it looks from here, in order of names.
+// Voters returns the state of every voter as seen from this node, in order of names.
 func (q *Requester) Voters(now vote.Now) []VoterState {
 	all := make([]VoterState, 0, len(q.peers))
 	for _, p := range q.voters() {
@@ -588,27 +652,44 @@ func (q *Requester) Voters(now vote.Now) []VoterState {
 	return all
 }
 
-// Ready reports whether a majority of the voters answers and counts.
+// Ready reports whether a majority of the voters answers and counts, so that locks can be granted.
 func (q *Requester) Ready() bool {
 	var s Set
 	for _, p := range q.peers {
-		if p.counts() && !q.behind(p) {
+		if q.answers(p) {
 			s = s.With(p.place)
 		}
 	}
 	return q.decides(s)
 }
 
-// stateOf is how a voter looks, its electorate included.
+// linked reports whether a majority of the voters counts, as far as known: a silent voter may yet
+// answer.
+func (q *Requester) linked() bool {
+	var s Set
+	for _, p := range q.peers {
+		if p.counts() && !q.isBehind(p) {
+			s = s.With(p.place)
+		}
+	}
+	return q.decides(s)
+}
+
+// stateOf returns the state of a voter, including an outdated config epoch and silence.
 func (q *Requester) stateOf(p *peer, now vote.Now) VoterState {
 	s := p.state(now)
-	if s.State == Reachable && q.behind(p) {
-		s.State, s.Text = Behind, fmt.Sprintf("it goes by electorate %d", p.goes)
+	switch {
+	case s.State != Reachable:
+	case q.isBehind(p):
+		s.State, s.Text = Behind, fmt.Sprintf("it goes by electorate %d", p.ackEpoch)
+	case q.silent(p):
+		s.State, s.Text = Silent, fmt.Sprintf("no answer for %v", roughly(now.Fast.Sub(p.lastReceived)))
 	}
 	return s
 }
 
-// sorted returns the requests that are wanted (nil: all) in order of their numbers, so that nothing depends on the order of a map.
+// sorted returns the wanted requests (all if wanted is nil) in order of their numbers, so that
+// nothing depends on the order of a map.
 func (q *Requester) sorted(wanted func(*request) bool) []*request {
 	var all []*request
 	if wanted == nil {
@@ -622,8 +703,8 @@ func (q *Requester) sorted(wanted func(*request) bool) []*request {
 	return byNumber(all)
 }
 
-// byNumber puts requests in order. Their numbers lie beside each other while they are sorted: of a million, most would have to be fetched from afar each
-// time that they are looked at.
+// byNumber sorts requests. Their numbers are copied next to each other for the sort: of a million
+// requests, most would otherwise be fetched from distant memory at each comparison.
 func byNumber(all []*request) []*request {
 	type numbered struct {
 		number vote.Number

@@ -7,20 +7,22 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// silence is how long a voter may leave refreshes unanswered before its stream is closed and opened anew: two refreshes in a
-// row are lost, and half the cover is left for another try.
+// silence is how long a voter may leave refreshes unanswered before its stream is closed and
+// reopened: two refreshes in a row are lost, and half the cover is left for another attempt.
 func silence(ttl time.Duration) time.Duration { return ttl / 2 }
 
-// aheadMax is how many acknowledgements may wait for what they speak of. It is more than fit into the silence that a voter may keep.
-const aheadMax = 2 * vote.RefreshesPerTTL
+// maxEarlyAcks is how many acknowledgements may wait for the messages that they overtook. Fewer regular
+// refreshes fit into the longest silence of a voter.
+const maxEarlyAcks = 2 * vote.RefreshesPerTTL
 
-// quietPoll bounds how often a quiet voter is asked out of turn whether it counts by now.
+// quietPoll is the least time between extra refreshes by which a quiet voter is asked whether its
+// votes count by now.
 const quietPoll = 50 * time.Millisecond
 
 type linkState uint8
 
 const (
-	linkConnecting linkState = iota // being dialed, for all we know
+	linkConnecting linkState = iota // the node is dialing, as far as known
 	linkUnreachable
 	linkUp
 )
@@ -29,52 +31,58 @@ const (
 type peer struct {
 	place int
 	name  vote.NodeID
-	dir   vote.Dir // of the voter, where the electorate follows the living
+	dir   vote.Dir // the voter's directory, with dynamic membership
 
-	link     linkState
-	conn     vote.Conn
-	text     string      // why it isn't reachable
-	refused  vote.Reason // why it turns us away; until an answer comes
-	life     vote.Life   // the voter's, as the handshake told
-	stream   vote.Stream
-	answered bool   // the statement of this stream was answered, so words count
-	goes     uint64 // the version of the electorate that it last said it goes by
-	notYet   bool   // it doesn't know that it is a voter, so it has heard no statement
-	slow     bool   // it has left a request unanswered for as long as voters are spared, and has said nothing since
+	link        linkState
+	conn        vote.Conn
+	text        string           // the reason why the voter isn't reachable
+	refused     vote.Reason      // the reason why the voter refuses this node, until an answer comes
+	incarnation vote.Incarnation // the voter's incarnation, from the handshake
+	stream      vote.Stream
+	answered    bool   // the sync of this stream was answered, so messages count
+	ackEpoch    uint64 // the config epoch that the voter reported last
+	notVoterYet bool   // the voter doesn't know of its own membership, so it has seen no sync
+	slow        bool   // no message since a request went unanswered for the deferral time
 
 	gen      vote.Generation
-	covered  cover        // until when the votes of this life and generation stand
+	validity validity     // until when the votes of this incarnation and generation hold
 	counting bool         // the voter isn't quiet
-	quiet    vote.Instant // until when it said it is quiet, at least
+	quiet    vote.Instant // until when the voter is quiet, at least, by its own report
 
-	said, heard uint64 // ordered messages of this stream, after the statement and its answer
-	book        book
-	ahead       []vote.Message // acknowledgements that overtook what they speak of, in order
-	listing     []vote.Entry   // the answer, as far as it has come
-	stated      vote.Instant   // when the statement was sent
-	refreshed   vote.Instant   // when the newest refresh was sent
-	lastWord    vote.Instant   // when the voter last answered
-	refreshAt   vote.Instant   // when the next refresh is due, if before the node's
+	sent, received uint64 // ordered messages of this stream, after the sync and its answer
+	digest         expectedDigest
+	earlyAcks      []vote.Message // acknowledgements that overtook the messages they count, in order
+	syncAnswer     []vote.Entry   // the answer to the sync, as far as received
+	syncSent       vote.Instant   // when the sync was sent
+	refreshed      vote.Instant   // when the newest refresh was sent
+	mark           mark
+	// Messages sent on this stream before then were processed, and their answers are here.
+	acked        vote.Instant
+	lastReceived vote.Instant // when the voter last answered
+	receipts     receipts
+	refreshAt    vote.Instant // when the next refresh is due, if before the node's
 
-	rtt     time.Duration // smoothed; zero when unknown
-	offset  vote.Micros   // of the voter's wall clock from ours
+	rtt     time.Duration // smoothed; zero while unknown
+	offset  vote.Micros   // of the voter's wall clock from this node's
 	clocked bool          // offset is known
 	drift   drift
+	suspect suspectTokens
 }
 
-// up reports whether a message can be sent to the voter on the current stream: the statement has been said.
+// up reports whether a message can be sent to the voter on the current stream: the sync was sent.
 func (p *peer) up() bool { return p.link == linkUp }
 
-// reachable reports whether the voter answers us.
+// reachable reports whether the voter answers this node.
 func (p *peer) reachable() bool { return p.up() && p.answered && p.refused == vote.ReasonNone }
 
-// counts reports whether the voter answers us and its votes count.
+// counts reports whether the voter answers this node and its votes count.
 func (p *peer) counts() bool { return p.reachable() && p.counting }
 
-// behind reports whether the voter goes by an electorate under which nothing counts here any more. It has been told of a newer one; if it stays
-// behind, its state directory can't be written. What it says under the one before counts for a TTL.
-func (q *Requester) behind(p *peer) bool {
-	return q.cfg.Following && p.goes < q.newest.version && !(q.before.Known() && p.goes == q.before.version)
+// isBehind reports whether the voter's config epoch is so old that nothing counts under it here any
+// more. The voter was told of a newer electorate; if the voter stays behind, its state directory
+// can't be written. Messages under the previous electorate count for a TTL.
+func (q *Requester) isBehind(p *peer) bool {
+	return q.cfg.Dynamic && p.ackEpoch < q.newest.version && !(q.before.Known() && p.ackEpoch == q.before.version)
 }
 
 // hopeless reports whether the voter is known to give no vote for now.
@@ -82,7 +90,7 @@ func (p *peer) hopeless() bool {
 	return p.refused != vote.ReasonNone || p.link == linkUnreachable || p.reachable() && !p.counting
 }
 
-// State is how a voter looks from this node.
+// State is the state of a voter as seen from this node.
 type State uint8
 
 const (
@@ -94,29 +102,35 @@ const (
 	Quiet
 	// Unreachable : the voter can't be reached.
 	Unreachable
-	// Refused : the voter turns this node away.
+	// Refused : the voter refuses this node.
 	Refused
-	// Behind : the voter answers, but goes by an electorate that is over.
+	// Behind : the voter answers, but under an electorate that is over.
 	Behind
+	// Silent : the voter seems connected, and has left a refresh unanswered.
+	Silent
 )
 
 func (s State) String() string {
-	return [...]string{"connecting", "reachable", "quiet", "unreachable", "refused", "behind"}[s]
+	return [...]string{"connecting", "reachable", "quiet", "unreachable", "refused", "behind", "silent"}[s]
 }
 
-// VoterState is one voter as it looks from this node.
+// VoterState describes one voter as seen from this node.
 type VoterState struct {
-	Name  vote.NodeID
-	State State
-	Quiet time.Duration // for how much longer it is quiet, at least
-	Life  vote.Life     // zero while unknown
-	Text  string        // why it is unreachable or refuses
-	Drift string        // how its clock was seen to gain on this node's by more than may be; empty as a rule
+	Name        vote.NodeID
+	State       State
+	Quiet       time.Duration    // how much longer the voter is quiet, at least
+	Incarnation vote.Incarnation // zero while unknown
+	Text        string           // why the voter is unreachable or refuses this node
+	Implausible string           // implausible tokens named by the voter; usually empty
+	Drift       string           // how the voter's clock gained too much on this node's; usually empty
 }
 
 func (p *peer) state(now vote.Now) VoterState {
-	s := VoterState{Name: p.name, Life: p.life}
+	s := VoterState{Name: p.name, Incarnation: p.incarnation}
 	s.Drift = p.drift.text
+	if p.suspect.alarmedAt != 0 && now.Fast.Sub(p.suspect.alarmedAt) < tokenAlarmEvery {
+		s.Implausible = p.suspect.text
+	}
 	switch {
 	case p.refused != vote.ReasonNone:
 		s.State, s.Text = Refused, p.text
@@ -127,7 +141,7 @@ func (p *peer) state(now vote.Now) VoterState {
 		s.State, s.Text = Unreachable, p.text
 	case !p.reachable():
 		s.State = Connecting
-		if p.notYet {
+		if p.notVoterYet {
 			s.Text = "it isn't a voter, as far as it knows: it has yet to store the electorate, or has another state directory"
 		}
 	case !p.counting:
@@ -138,28 +152,32 @@ func (p *peer) state(now vote.Now) VoterState {
 	return s
 }
 
-// String tells a voter's state in a few words.
+// String describes a voter's state in a few words.
 func (s VoterState) String() string {
 	switch s.State {
 	case Quiet:
-		if s.Quiet <= time.Millisecond { // its time is over, but too few of the others have answered it
+		// The quiet time is over, but too few other voters have answered the question for tokens.
+		if s.Quiet <= time.Millisecond {
 			return fmt.Sprintf("%s quiet until it has heard from others how high tokens stand", s.Name)
 		}
 		return fmt.Sprintf("%s quiet for %.1fs", s.Name, s.Quiet.Seconds())
 	case Refused:
 		return fmt.Sprintf("%s refuses (%s)", s.Name, s.Text)
-	case Behind:
-		return fmt.Sprintf("%s behind (%s)", s.Name, s.Text)
+	case Behind, Silent:
+		return fmt.Sprintf("%s %s (%s)", s.Name, s.State, s.Text)
 	case Unreachable, Connecting:
 		if s.Text != "" {
 			return fmt.Sprintf("%s %s (%s)", s.Name, s.State, s.Text)
 		}
 	}
+	if s.Implausible != "" {
+		return fmt.Sprintf("%s %s (%s)", s.Name, s.State, s.Implausible)
+	}
 	return fmt.Sprintf("%s %s", s.Name, s.State)
 }
 
-// clock learns from an echo how far the voter is and how its wall clock stands to ours. An echo that took too long, since this
-// process was stopped before it read it, tells neither.
+// clock learns the round trip to the voter, and the offset of its wall clock, from an echo. An echo
+// that took too long, since this process was stopped before reading it, tells neither.
 func (p *peer) clock(now vote.Now, sent vote.Instant, wall vote.Micros, ttl time.Duration) {
 	trip := max(now.Fast.Sub(sent), 1)
 	if trip > silence(ttl) {

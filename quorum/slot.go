@@ -2,22 +2,25 @@ package quorum
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// A permit is one of a key's slots, and a slot is an exclusive lock of its own: a request wins one for which a majority votes. Voters try a
-// request's slots in the same order, so as a rule all votes are for one slot. Where they aren't, since slots came free in another order here
-// than there, the request settles on one and asks the other voters to move their votes: it gives them back and says which slot
-// is of use. A voter moves if that slot is free, or as soon as a younger request that hasn't won has given way; if a lease has it, the
-// voter gives another, and the requester knows that it is barred there.
+// A permit is one of a key's slots, and a slot is an exclusive lock of its own: a request wins a
+// slot by the votes of a majority. All voters try the slots of a request in the same order, so
+// usually all votes are for the same slot. When slots came free in different orders at different
+// voters, the votes differ. Then the requester settles on a slot and asks the other voters to move
+// their votes: it gives the votes back, and names the slot of use. A voter moves the vote if the
+// slot is free, or as soon as a younger pending request has given way. If a lease has the slot, the
+// voter gives another slot, and the requester knows that the slot is barred there.
 
-// elected returns the slot for which a majority has voted (zero for all modes but permits). If there is none though
-// there are votes enough, it has votes moved.
-func (q *Requester) elected(r *request) (vote.Slot, bool) {
-	votes := r.set()
+// agreedSlot returns the slot for which a majority has voted (zero for all modes but permits). If no
+// slot has a majority though there are votes enough, elected moves votes.
+func (q *Requester) agreedSlot(r *request) (vote.Slot, bool) {
+	votes := r.voters()
 	if r.mode != vote.Permit {
 		return 0, q.decides(votes)
 	}
-	if living := q.living(r, votes); living != votes {
-		q.await(r)
-		votes = living // what the others have voted for may never be covered again
+	if living := q.stillValid(r, votes); living != votes {
+		q.awaitValidity(r)
+		// The votes left out may never be covered again.
+		votes = living
 	}
 	if !q.decides(votes) {
 		return 0, false
@@ -35,7 +38,8 @@ func (q *Requester) elected(r *request) (vote.Slot, bool) {
 		}
 		could := in
 		for j := range r.votes {
-			if votes.Has(j) && q.peers[j].up() && !r.bars(j, slot) { // whose votes can be moved
+			// The votes of such voters can be moved.
+			if votes.Has(j) && q.peers[j].up() && !r.isBarred(j, slot) {
 				could = could.With(j)
 			}
 		}
@@ -49,36 +53,37 @@ func (q *Requester) elected(r *request) (vote.Slot, bool) {
 	return 0, false
 }
 
-// living returns those out of a set of voters whose votes for a request are covered, or can be.
-func (q *Requester) living(r *request, set Set) Set {
+// stillValid returns the voters out of a set with votes for a request under cover, now or possibly
+// later.
+func (q *Requester) stillValid(r *request, set Set) Set {
 	var own *request
 	if r.length() > 0 {
 		own = r
 	}
 	for i, p := range q.peers {
-		if q.covered(own, i).last() <= q.now.Fast && (!p.up() || q.behind(p)) {
+		if q.validityAt(own, i).last() <= q.now.Fast && (!p.up() || q.isBehind(p)) {
 			set = set.Without(i)
 		}
 	}
 	return set
 }
 
-// moveTo has the votes for other slots moved to one, where it isn't barred.
+// moveTo moves the votes for other slots to a slot, except at voters where the slot is barred.
 func (q *Requester) moveTo(r *request, slot vote.Slot) {
 	if slot == 0 {
 		return
 	}
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
-		if v.stands() && v.slot != slot && p.up() && p.answered && !r.bars(p.place, slot) {
+		if v.stands() && v.slot != slot && p.up() && p.answered && !r.isBarred(p.place, slot) {
 			q.yield(p, r, slot)
 		}
 	}
 }
 
-// settleWant notes whether a vote that has come is for the slot that was asked for.
+// settleWant records whether a new vote is for the requested slot.
 func (q *Requester) settleWant(r *request, place int) {
-	x := r.rareOf(place)
+	x := r.coldOf(place)
 	if x == nil {
 		return
 	}
@@ -89,20 +94,21 @@ func (q *Requester) settleWant(r *request, place int) {
 	x.want = 0
 }
 
-// unbar forgets which slots were barred where, once in a while: leases that had them may be over, and nothing else would say so.
+// unbar forgets, once in a while, which slots were barred where: the leases of these slots may be
+// over, and no message would say so.
 func (q *Requester) unbar() {
 	if !q.barred {
 		return // a refresh costs the same however many requests there are
 	}
 	q.barred = false
-	for _, r := range q.sorted(func(r *request) bool { return r.mode == vote.Permit && r.state != stateEnding && r.rare != nil }) {
+	for _, r := range q.sorted(func(r *request) bool { return r.mode == vote.Permit && r.state != stateEnding && r.cold != nil }) {
 		barred := false
-		for i := range r.rare.votes {
-			barred = barred || len(r.rare.votes[i].barred) > 0
-			r.rare.votes[i].barred = nil
+		for i := range r.cold.votes {
+			barred = barred || len(r.cold.votes[i].barred) > 0
+			r.cold.votes[i].barred = nil
 		}
 		if barred {
-			q.judge(r)
+			q.evaluate(r)
 		}
 	}
 }

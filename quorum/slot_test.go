@@ -7,7 +7,7 @@ import (
 )
 
 func (b *bench) permit(permits uint16) vote.Number {
-	return b.ask(Ask{Wish: vote.Wish{Key: "k", Mode: vote.Permit, Permits: permits}})
+	return b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: permits}})
 }
 
 func (b *bench) slot(v vote.NodeID, n vote.Number, s vote.Serial, slot vote.Slot) {
@@ -91,7 +91,7 @@ func TestAWishForASlotIsStated(t *testing.T) {
 	n := b.permit(2)
 	b.slot("v0", n, 1, 1)
 	b.slot("v1", n, 1, 2)
-	b.q.Link(b.now, b.place("v1"), vote.SessionID{Node: "v1", Life: 5})
+	b.q.Link(b.now, b.place("v1"), vote.SessionID{Node: "v1", Incarnation: 5})
 	b.drain()
 	m := b.heard["v1"]
 	if e := m[len(m)-1].Entries; len(e) != 1 || e[0].Slot != 1 || e[0].Yielded != 1 || e[0].Serial != 0 {
@@ -113,7 +113,7 @@ func TestAnInquiryThatCrossesAMoveIsAnsweredByTheMove(t *testing.T) {
 	if got := b.told("v1"); got != "" {
 		t.Fatalf("told %q", got)
 	}
-	b.settles("v1", vote.OfRequest(n), b.q.peerOf("v1").said)
+	b.settles("v1", vote.DigestOfRequest(n), b.q.peerOf("v1").sent)
 }
 
 func TestAVoteForAnotherSlotStandsBehindNothing(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAVoteForAnotherSlotStandsBehindNothing(t *testing.T) {
 // A voter that has voted for a slot may die while the request waits. Then that slot has no majority though it seems so, and another one may have.
 func TestASlotForWhichADeadVoterHasVotedHoldsNobodyUp(t *testing.T) {
 	b := as(t, "v0", 3)
-	n := b.ask(Ask{Wish: vote.Wish{Key: "k", Mode: vote.Permit, Permits: 2}})
+	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 2}})
 	promise := func(v vote.NodeID, s vote.Serial, slot vote.Slot) {
 		b.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Slot: slot, Token: 1000})
 	}

@@ -17,7 +17,8 @@ func (q *Requester) peerOf(name vote.NodeID) *peer {
 	return q.peers[i]
 }
 
-// peerAt returns the voter at the other end of a connection. There are few, and to compare numbers is quicker than to look for names.
+// peerAt returns the voter at the other end of a connection. There are few voters, and comparing
+// numbers is faster than looking up names.
 func (q *Requester) peerAt(conn vote.Conn) *peer {
 	for _, p := range q.peers {
 		if p.conn == conn && p.up() {
@@ -27,7 +28,7 @@ func (q *Requester) peerAt(conn vote.Conn) *peer {
 	return nil
 }
 
-// Link says that a connection to a voter is up. The session's statement goes out at once.
+// Link reports a new connection to a voter. The session's sync is sent at once.
 func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	q.begin(now)
 	p := q.peerOf(voter.Node)
@@ -38,84 +39,93 @@ func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	if p.up() && p.conn != conn {
 		q.closes(p.conn)
 	}
-	if p.life != voter.Life {
-		// Serials of one life say nothing of another's.
+	if p.incarnation != voter.Incarnation {
+		// Serials of an incarnation say nothing about another incarnation.
 		for _, r := range q.requests {
-			if x := r.rareOf(p.place); x != nil {
-				x.yielded, x.noted, x.urges, x.barred = 0, 0, 0, nil
+			if x := r.coldOf(p.place); x != nil {
+				x.yielded, x.noted, x.revokes, x.barred = 0, 0, 0, nil
 			}
 		}
-		// Nor do generations: zero is none, so the answer begins anew what is covered.
-		p.life, p.gen = voter.Life, 0
+		// Nor do generations: zero is none, so the answer resets the cover.
+		p.incarnation, p.gen, p.receipts = voter.Incarnation, 0, receipts{}
+		p.suspect.top = 0 // nor do the tokens known to the earlier incarnation
 	}
-	p.link, p.conn, p.lastWord, p.text = linkUp, conn, q.now.Fast, ""
-	q.restate(p)
+	p.link, p.conn, p.lastReceived, p.text = linkUp, conn, q.now.Fast, ""
+	q.resync(p)
 }
 
-// Unlink says that a connection is gone. The votes stand as long as their session is covered.
+// Unlink reports a closed connection. The votes hold as long as their session is covered.
 func (q *Requester) Unlink(now vote.Now, conn vote.Conn) {
 	q.begin(now)
 	for _, p := range q.peers {
 		if p.up() && p.conn == conn {
 			p.link, p.answered, p.refreshAt = linkConnecting, false, vote.Never
-			q.judgePending()
+			q.evaluatePending()
 		}
 	}
 }
 
-// DialFailed says that a voter can't be reached for now. One that has refused us still counts as refusing: it is its last word.
+// DialFailed reports that a voter can't be reached for now. A voter in refusal still counts as
+// refusing: the refusal is its newest message.
 func (q *Requester) DialFailed(now vote.Now, voter vote.NodeID, text string) {
 	q.begin(now)
 	if p := q.peerOf(voter); p != nil && !p.up() {
 		p.link, p.text = linkUnreachable, text
-		q.judgePending()
+		q.evaluatePending()
 	}
 }
 
-// Refused says that a voter's handshake turned us away; with ReasonNone, that it no longer does.
-func (q *Requester) Refused(now vote.Now, voter vote.NodeID, why vote.Reason, text string) {
+// Refused reports a refusal in a voter's handshake; with ReasonNone, the end of the refusal.
+func (q *Requester) Refused(now vote.Now, voter vote.NodeID, reason vote.Reason, text string) {
 	q.begin(now)
 	if p := q.peerOf(voter); p != nil && !p.up() {
-		p.refused, p.text = why, text
-		if why == vote.ReasonNone {
+		p.refused, p.text = reason, text
+		if reason == vote.ReasonNone {
 			p.link = linkConnecting
 		}
-		q.judgePending()
+		q.evaluatePending()
 	}
 }
 
-// hangUp closes the stream to a voter; whoever owns the connections will dial again.
+// hangUp closes the stream to a voter; the owner of the connections will dial again.
 func (q *Requester) hangUp(p *peer, text string) {
 	q.closes(p.conn)
 	p.link, p.answered, p.refreshAt, p.text = linkConnecting, false, vote.Never, text
-	q.judgePending()
+	q.evaluatePending()
 }
 
-// restate begins a new stream with the statement of all that the session wants and holds at the voter.
-func (q *Requester) restate(p *peer) {
-	q.count.Restatements++
+// resync begins a new stream with a sync: a list of everything the session wants and holds at the
+// voter.
+func (q *Requester) resync(p *peer) {
+	q.count.Resyncs++
 	p.stream++
-	p.answered, p.ahead, p.listing, p.refreshAt = false, nil, nil, vote.Never
-	p.said, p.heard = 0, 0
-	p.book.reset()
-	p.stated, p.refreshed = q.now.Fast, q.now.Fast
-	p.notYet = false
-	q.urgent(p, &vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast, Elected: q.newest.version})
-	m := vote.Message{Kind: vote.KindStatement, Stream: p.stream}
+	p.answered, p.earlyAcks, p.syncAnswer, p.refreshAt = false, nil, nil, vote.Never
+	p.sent, p.received = 0, 0
+	p.digest.reset()
+	p.syncSent, p.refreshed = q.now.Fast, q.now.Fast
+	p.acked, p.mark = 0, mark{}
+	p.notVoterYet = false
+	open := vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast, Epoch: q.newest.version}
+	if !q.cfg.NoReceipts {
+		p.receipts.fillOpen(&open)
+	}
+	q.urgent(p, &open)
+	m := vote.Message{Kind: vote.KindSync, Stream: p.stream}
 	for _, r := range q.sorted(nil) {
-		if r.state == stateEnding || r.parked {
+		if r.state == stateEnding || r.queued {
 			continue
 		}
 		v := &r.votes[p.place]
 		if !q.newest.Committee(r.key).Has(p.place) {
-			v.asked = false // it drops what isn't listed
+			v.sent = false // the voter drops unlisted requests
 			continue
 		}
-		v.asked, v.busy, v.unfit, v.released = true, false, 0, false // what it is asked to confirm it may have
-		if x := r.rareOf(p.place); x != nil {
+		// The voter may have confirmed the requested token, so v.asking stays.
+		v.sent, v.busy, v.unfit, v.released = true, false, 0, false
+		if x := r.coldOf(p.place); x != nil {
 			x.taken, x.extending = 0, false
 		}
-		p.book.base = p.book.base.Plus(vote.OfRequest(r.number))
+		p.digest.base = p.digest.base.Plus(vote.DigestOfRequest(r.number))
 		if len(m.Entries) == vote.MaxEntries {
 			q.urgent(p, &m)
 			m.Entries = nil
@@ -125,86 +135,92 @@ func (q *Requester) restate(p *peer) {
 			slot = r.want(p.place)
 		}
 		m.Entries = append(m.Entries, vote.Entry{
-			Wish: r.wish(), Number: r.number, Time: r.time, Bid: r.bid, Serial: v.serial, Yielded: r.yielded(p.place), Slot: slot, Token: r.token,
+			Spec: r.spec(), Number: r.number, Time: r.time, Bid: r.bid, Serial: v.serial, Yielded: r.yielded(p.place), Slot: slot, Token: r.token,
 		})
 	}
 	m.End = true
 	q.urgent(p, &m)
 }
 
-// Deliver takes in one message of a voter that came over conn.
+// Deliver takes in a voter's message from conn.
 func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	q.begin(now)
 	p := q.peerAt(conn)
-	if p == nil || p.life != from.Life || p.name != from.Node {
-		return // a word of an earlier connection or life
+	if p == nil || p.incarnation != from.Incarnation || p.name != from.Node {
+		return // from an earlier connection or incarnation
 	}
 	p.slow = false
 	switch m.Kind {
 	case vote.KindShow, vote.KindPassed:
-		q.hearShow(p, m)
+		q.receiveResult(p, m)
 		return
 	case vote.KindNews:
-		q.hearNews(p, m)
+		q.receiveNews(p, m)
 		return
 	}
 	if p.stream != m.Stream {
-		return // a word of an earlier stream
+		return // from an earlier stream
 	}
+	p.receipts.unanswered = false
 	switch m.Kind {
 	case vote.KindUnknown:
-		if !p.notYet { // that is what it says of the statement behind the word that it has refused
-			q.restate(p)
+		// While notVoterYet is set, the message is about the sync behind the refused opening.
+		if !p.notVoterYet {
+			q.resync(p)
 		}
 	case vote.KindProbe:
 		q.urgent(p, &vote.Message{Kind: vote.KindAlive, Stream: p.stream})
 	case vote.KindRefused:
-		q.turnedAway(p, m.Reason)
+		q.receiveRefusal(p, m.Reason)
 	case vote.KindAnswer:
-		q.hearAnswer(p, m)
+		q.receiveAnswer(p, m)
 	case vote.KindAck:
 		if p.answered {
-			q.hearAck(p, m)
+			q.receiveAck(p, m)
 		}
 	default:
 		if p.answered {
-			p.heard++
-			q.hear(p, m)
-			for len(p.ahead) > 0 && p.ahead[0].Pushed <= p.heard {
-				ack := p.ahead[0]
-				p.ahead = p.ahead[1:]
+			p.received++
+			q.receive(p, m)
+			for len(p.earlyAcks) > 0 && p.earlyAcks[0].Pushed <= p.received {
+				ack := p.earlyAcks[0]
+				p.earlyAcks = p.earlyAcks[1:]
 				q.settle(p, &ack)
 			}
 		}
 	}
 }
 
-// turnedAway takes a voter's refusal of our session.
-func (q *Requester) turnedAway(p *peer, why vote.Reason) {
-	if why == vote.ReasonNotVoter && q.cfg.Following {
-		// It doesn't know yet, or knows better; either way the electorates are being exchanged. See Requester.Goes.
-		p.answered, p.refreshAt, p.notYet = false, vote.Never, true
-		q.judgePending()
+// receiveRefusal handles a voter's refusal of this node's session.
+func (q *Requester) receiveRefusal(p *peer, reason vote.Reason) {
+	if reason == vote.ReasonNotVoter && q.cfg.Dynamic {
+		// The voter doesn't know yet of its own vote, or knows a newer electorate; either way
+		// electorates are being exchanged. See Requester.Goes.
+		p.answered, p.refreshAt, p.notVoterYet, p.lastReceived = false, vote.Never, true, q.now.Fast
+		q.evaluatePending()
 		return
 	}
-	p.refused = why
-	if why == vote.ReasonNameTaken {
+	p.refused = reason
+	if reason == vote.ReasonDeposed {
+		q.revoked(p)
+	}
+	if reason == vote.ReasonNameTaken {
 		q.nameTaken = true
 		if q.cfg.Self.Node != p.name {
 			q.Alarm(fmt.Sprintf(
 				"%s refuses this process: another live process is called %q too; give one of them another name", p.name, q.cfg.Self.Node))
 		}
 	}
-	q.hangUp(p, why.String())
+	q.hangUp(p, reason.String())
 }
 
-// hearAnswer collects the answer to our statement. At its end the votes that it lists stand, and no others.
-func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
-	if p.answered || len(p.listing)+len(m.Entries) > MaxRequests {
+// receiveAnswer collects the answer to the sync. At its end the listed votes hold, and no others.
+func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
+	if p.answered || len(p.syncAnswer)+len(m.Entries) > MaxRequests {
 		return
 	}
-	p.listing = append(p.listing, m.Entries...)
-	p.lastWord = q.now.Fast
+	p.syncAnswer = append(p.syncAnswer, m.Entries...)
+	p.lastReceived = q.now.Fast
 	if !m.End {
 		return
 	}
@@ -212,28 +228,32 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 		q.hangUp(p, "its state directory isn't the voter's: it was wiped or replaced, and has to be voted in anew")
 		return
 	}
-	if m.Sent != p.stated || m.Life != p.life {
+	if m.Sent != p.syncSent || m.Incarnation != p.incarnation {
 		q.hangUp(p, "it answered what wasn't asked")
 		return
 	}
-	listed := make(map[vote.Number]*vote.Entry, len(p.listing))
-	for i := range p.listing {
-		listed[p.listing[i].Number] = &p.listing[i]
+	listed := make(map[vote.Number]*vote.Entry, len(p.syncAnswer))
+	for i := range p.syncAnswer {
+		listed[p.syncAnswer[i].Number] = &p.syncAnswer[i]
 	}
-	p.listing = nil
-	p.answered, p.refused, p.text, p.goes = true, vote.ReasonNone, "", m.Elected
+	p.syncAnswer = nil
+	p.answered, p.refused, p.text, p.ackEpoch = true, vote.ReasonNone, "", m.Epoch
+	p.acked = p.syncSent
 	if p.gen != m.Generation {
-		// Another session: what covered the old one's votes covers none of these.
-		p.gen, p.covered = m.Generation, cover{}
+		// A different session: the cover of the old session's votes doesn't extend to the new
+		// votes.
+		p.gen, p.validity = m.Generation, validity{}
 		for _, r := range q.requests {
-			if x := r.rareOf(p.place); x != nil {
+			if x := r.coldOf(p.place); x != nil {
 				x.noted = 0
 			}
 			if r.votes[p.place].stands() {
-				r.wanted = true // between the two sessions somebody may have had the key: see stoodAt
+				// Between the two sessions another node may have had the key: see supportedAt.
+				r.contended = true
 			}
 		}
 	}
+	prove := !q.cfg.NoReceipts && p.receipts.syncAnswered(m)
 	q.renew(p, m)
 	q.setQuiet(p, m)
 
@@ -242,40 +262,50 @@ func (q *Requester) hearAnswer(p *peer, m *vote.Message) {
 		v := &r.votes[p.place]
 		e, ok := listed[r.number]
 		if ok {
-			p.book.base = p.book.base.Plus(vote.OfVote(e.Serial))
+			p.digest.base = p.digest.base.Plus(vote.DigestOfVote(e.Serial))
 		}
 		switch {
 		case r.state == stateEnding:
-			if !r.releasedOn(p.place, p.stream) { // the statement didn't list it, so nothing of it is left
+			// Unless the release was sent on this stream, the sync didn't list the request, so
+			// nothing is left of the request.
+			if !r.releasedOn(p.place, p.stream) {
 				v.released = true
 				q.settleEnd(r)
 			} else if ok {
-				x := r.rareOf(p.place)
+				x := r.coldOf(p.place)
 				x.relSerial = e.Serial
-				p.book.amend(x.relAt, vote.Ledger{}.Minus(vote.OfVote(e.Serial)))
+				p.digest.amend(x.relAt, vote.Digest{}.Minus(vote.DigestOfVote(e.Serial)))
 			}
 		case ok && r.state == stateWon && e.Serial == v.serial && v.token == r.token:
-			// It stands as it stood, even if an earlier round of the ballot has reached the voter since.
+			// The vote is unchanged, even if an earlier round of the tally has reached the voter
+			// since.
 		case ok && e.Serial == v.serial:
-			v.slot, v.token, v.asking = e.Slot, e.Token, 0
+			q.noteToken(p, e.Token)
+			v.slot, v.token, v.confirming = e.Slot, e.Token, 0
 		case ok && e.Serial > r.yielded(p.place):
 			r.drop(p.place)
+			q.noteToken(p, e.Token)
 			v.serial, v.slot, v.token = e.Serial, e.Slot, e.Token
 			q.settleWant(r, p.place)
 		default:
 			r.drop(p.place)
 		}
-		if r.state != stateEnding && v.asked {
-			q.sayExtras(p, r)
+		if r.state != stateEnding && v.sent {
+			q.sendExtras(p, r)
 		}
 	}
-	q.watchAgain(p)
-	q.lookAgain(p)
-	q.judgeAll(all) // first, so that this answer extends no vote that it doesn't list
-	q.reckon()
+	q.resendWatches(p)
+	q.resendQueries(p)
+	q.evaluateAll(all) // first, so that this answer extends no vote outside its list
+	q.updateValidity()
+	if prove {
+		q.refresh(p)
+	}
 }
 
-// setQuiet notes whether the voter's votes count, and asks again when they should. Of one that counts a refresh may be due for another reason.
+// setQuiet records whether the voter's votes count, and schedules a refresh for the end of the
+// quiet time. If the votes counted before as well, the next refresh stays as scheduled: it may have
+// another reason.
 func (q *Requester) setQuiet(p *peer, m *vote.Message) {
 	was := p.counting
 	p.counting = m.Quiet <= 0
@@ -295,13 +325,18 @@ func (q *Requester) refresh(p *peer) {
 		return
 	}
 	p.refreshed = q.now.Fast
+	p.mark.set(p)
 	m := q.send(p.conn)
-	m.Kind, m.Stream, m.Sent, m.Received, m.RTT, m.Elected = vote.KindRefresh, p.stream, q.now.Fast, p.heard, q.trip(), q.newest.version
+	m.Kind, m.Stream, m.Sent, m.Received, m.RTT, m.Epoch = vote.KindRefresh, p.stream, q.now.Fast, p.received, q.trip(), q.newest.version
+	if !q.cfg.NoReceipts {
+		p.receipts.fillRefresh(m, q.now.Fast, q.answerTimeout(p))
+	}
 }
 
-// trip is the round trip to the slowest voter, what collecting a majority can take; zero while no majority answers and counts.
+// trip returns the round trip to the slowest voter, the time to collect a majority at worst; zero
+// while no majority answers and counts.
 func (q *Requester) trip() (rtt time.Duration) {
-	if !q.Ready() {
+	if !q.linked() {
 		return 0
 	}
 	for _, p := range q.peers {
@@ -310,52 +345,62 @@ func (q *Requester) trip() (rtt time.Duration) {
 	return rtt
 }
 
-// hearAck takes the answer to a refresh. One that overtook what it speaks of waits for that; the voter lives all the same.
-func (q *Requester) hearAck(p *peer, m *vote.Message) {
-	if m.Sent < p.stated || m.Sent > p.refreshed {
-		return // no refresh of ours on this stream
+// receiveAck takes in the answer to a refresh. An acknowledgement that overtook the messages it counts
+// waits for them, but shows at once that the voter is alive.
+func (q *Requester) receiveAck(p *peer, m *vote.Message) {
+	if m.Sent < p.syncSent || m.Sent > p.refreshed {
+		return // no refresh sent on this stream
 	}
-	p.lastWord = q.now.Fast
-	p.goes = m.Elected
-	if m.Life == p.life {
-		q.watch(p, m)
+	p.lastReceived = q.now.Fast
+	p.ackEpoch = m.Epoch
+	if !q.cfg.NoReceipts && p.receipts.ackReceived(m, p.refreshed, q.now.Fast) {
+		// Not in the instant in which answers were declared void: otherwise the refresh would be
+		// void as well, and so on without end where messages take no time.
+		p.refreshAt = min(p.refreshAt, max(q.now.Fast, p.receipts.void+1))
+	}
+	if m.Incarnation == p.incarnation {
+		q.checkDrift(p, m)
 	}
 	switch {
-	case m.Pushed <= p.heard && len(p.ahead) == 0:
+	case m.Pushed <= p.received && len(p.earlyAcks) == 0:
 		q.settle(p, m)
-	case len(p.ahead) < aheadMax:
-		p.ahead = append(p.ahead, *m)
+	case len(p.earlyAcks) < maxEarlyAcks:
+		p.earlyAcks = append(p.earlyAcks, *m)
 	}
 }
 
-// renew extends what is covered of a session by the answer to a statement or a refresh, and learns from that how the voter's clock stands and how far away it is.
+// renew extends the cover of a session after the answer to a sync or a refresh, and learns the
+// voter's clock offset and round trip from the answer.
 func (q *Requester) renew(p *peer, m *vote.Message) {
-	q.cover(&p.covered, m.Elected, m.Sent.Add(vote.Cover(q.cfg.TTL)))
+	if p.receipts.counts(m) {
+		q.extendValidity(&p.validity, m.Epoch, m.Sent.Add(vote.Validity(q.cfg.TTL)))
+	}
 	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)
 	q.setMedian()
 	q.setOrder()
 }
 
-// settle extends the session by an acknowledgement. Only what both sides agree on is extended.
+// settle extends the session by an acknowledgement, but only if both sides agree on the digest.
 func (q *Requester) settle(p *peer, m *vote.Message) {
-	if m.Life != p.life || m.Generation != p.gen || p.book.settle(m.Processed, m.Pushed) != (vote.Ledger{Count: m.Count, Hash: m.Hash}) {
+	if m.Incarnation != p.incarnation || m.Generation != p.gen || p.digest.settle(m.Processed, m.Pushed) != (vote.Digest{Count: m.Count, Hash: m.Hash}) {
 		q.count.Mismatches++
-		q.restate(p)
+		q.resync(p)
 		return
 	}
+	q.reached(p, m)
 	q.renew(p, m)
 	was := p.counting
 	q.setQuiet(p, m)
-	q.reckon()
+	q.updateValidity()
 	if was != p.counting {
-		q.judgePending()
+		q.evaluatePending()
 		if p.counting {
-			q.lookAgain(p) // what it said while it was quiet didn't count
+			q.resendQueries(p) // answers given while quiet didn't count
 		}
 	}
 }
 
-// setMedian notes where the voters' wall clocks stand to ours.
+// setMedian computes the median offset of the voters' wall clocks from this node's.
 func (q *Requester) setMedian() {
 	var offsets [vote.MaxVoters]vote.Micros
 	n := 0
@@ -372,8 +417,8 @@ func (q *Requester) setMedian() {
 	q.median, q.clocked = offsets[n/2], true
 }
 
-// Ask asks every voter that can be reached for the highest token it knows, on behalf of our own voter.
-func (q *Requester) Ask(now vote.Now, nonce uint64) {
+// QueryTokens asks every reachable voter for its highest known token, on behalf of this node's own voter.
+func (q *Requester) QueryTokens(now vote.Now, nonce uint64) {
 	q.begin(now)
 	for _, p := range q.peers {
 		if p.up() && p.name != q.cfg.Self.Node {

@@ -8,8 +8,8 @@ import (
 )
 
 func (b *bench) quiet(v vote.NodeID, d time.Duration) {
-	b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Life: 5})
-	b.say(v, vote.Message{Kind: vote.KindAnswer, End: true, Sent: b.q.peerOf(v).stated, Life: 5, Generation: b.gen, Wall: b.now.Wall, Quiet: d})
+	b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Incarnation: 5})
+	b.say(v, vote.Message{Kind: vote.KindAnswer, End: true, Sent: b.q.peerOf(v).syncSent, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall, Quiet: d})
 }
 
 // asked returns the messages of a kind that a voter was sent since the last time.
@@ -24,28 +24,28 @@ func (b *bench) asked(v vote.NodeID, kind vote.Kind) (all []vote.Message) {
 	return all
 }
 
-func (b *bench) shows(v vote.NodeID, nonce uint64, sights ...vote.Sight) {
-	b.say(v, vote.Message{Kind: vote.KindShow, Nonce: nonce, End: true, Sights: sights})
+func (b *bench) shows(v vote.NodeID, nonce uint64, views ...vote.View) {
+	b.say(v, vote.Message{Kind: vote.KindShow, Nonce: nonce, End: true, TTL: time.Hour, Views: views})
 }
 
 func TestAQuietVotersAnswerDoesntCountInALook(t *testing.T) {
 	b := newBench(t, 3)
 	b.link("v0")
 	b.quiet("v1", 100*time.Millisecond)
-	nonce := b.q.Look(b.now, "k")
+	nonce := b.q.Query(b.now, "k")
 	b.shows("v0", nonce)
 	b.shows("v1", nonce) // it may have forgotten a lease that stands
-	if b.last(EventShown) != nil {
+	if b.last(EventQueryDone) != nil {
 		t.Fatal("a quiet voter was counted")
 	}
 	b.asked("v1", vote.KindLook)
 	b.pass(150 * time.Millisecond)
-	b.say("v1", vote.Message{Kind: vote.KindAck, Sent: b.q.peerOf("v1").refreshed, Life: 5, Generation: b.gen, Wall: b.now.Wall})
+	b.say("v1", vote.Message{Kind: vote.KindAck, Sent: b.q.peerOf("v1").refreshed, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall})
 	if again := b.asked("v1", vote.KindLook); len(again) != 1 || again[0].Nonce != nonce {
 		t.Fatalf("it isn't asked again when it counts: %v", again)
 	}
-	b.shows("v1", nonce, vote.Sight{What: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "x", Life: 1}, Number: 1, Mode: vote.Exclusive, Token: 99})
-	if e := b.last(EventShown); e == nil || e.Wait.Reason != WaitNone || len(e.Shown.Sights) != 1 || e.Shown.Sights[0].Token != vote.Token(99).First() {
+	b.shows("v1", nonce, vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "x", Incarnation: 1}, Number: 1, Mode: vote.Exclusive, Token: 99})
+	if e := b.last(EventQueryDone); e == nil || e.Wait.Reason != WaitNone || len(e.Result.Views) != 1 || e.Result.Views[0].Token != vote.Token(99).First() {
 		t.Errorf("%+v", e)
 	}
 }
@@ -53,7 +53,7 @@ func TestAQuietVotersAnswerDoesntCountInALook(t *testing.T) {
 func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
 	b := newBench(t, 3)
 	b.link("v0")
-	look := b.q.Look(b.now, "k")
+	look := b.q.Query(b.now, "k")
 	revoke := b.q.Revoke(b.now, "k", "why")
 	b.shows("v0", look)
 	b.say("v0", vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
@@ -78,7 +78,7 @@ func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
 		}
 	}
 	b.shows("v1", look)
-	if e := b.last(EventShown); e == nil || e.Wait.Reason != WaitNone {
+	if e := b.last(EventQueryDone); e == nil || e.Wait.Reason != WaitNone {
 		t.Errorf("%+v", e)
 	}
 	b.pass(2 * ttl)
@@ -87,19 +87,70 @@ func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
 	}
 }
 
+// An answer that was on its way when the voter was asked again may have lost its beginning.
+func TestWhatIsLeftOfAnEarlierAnswerIsNoPartOfALook(t *testing.T) {
+	b := newBench(t, 3)
+	b.link("v0")
+	b.quiet("v1", 100*time.Millisecond)
+	nonce := b.q.QueryPrefix(b.now, "")
+	b.shows("v0", nonce)
+	b.asked("v1", vote.KindLook)
+	b.pass(150 * time.Millisecond)
+	b.say("v1", vote.Message{Kind: vote.KindAck, Sent: b.q.peerOf("v1").refreshed, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall})
+	again := b.asked("v1", vote.KindLook)
+	if len(again) != 1 || again[0].Nonce == nonce {
+		t.Fatalf("it isn't asked again when it counts: %v", again)
+	}
+	b.shows("v1", nonce)
+	if e := b.last(EventQueryDone); e != nil {
+		t.Fatalf("the rest of the first answer is taken for all of the second: %+v", e)
+	}
+	b.shows("v1", again[0].Nonce, vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "x", Incarnation: 1}, Number: 1, Mode: vote.Exclusive, Token: 99})
+	if e := b.last(EventQueryDone); e == nil || e.Nonce != nonce || len(e.Result.Views) != 1 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Looks at prefixes wait for each other, since each may have an answer of megabytes; what waits isn't out of time.
+func TestFewLooksAtPrefixesAreUnderWayAtOnce(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	var nonces []uint64
+	for range 3 * maxPrefixQueries {
+		nonces = append(nonces, b.q.QueryPrefix(b.now, "p"))
+	}
+	key := b.q.Query(b.now, "k") // that waits for none of them
+	if asked := b.asked("v0", vote.KindLook); len(asked) != maxPrefixQueries+1 || asked[maxPrefixQueries].Nonce != key {
+		t.Fatalf("%d looks are put to a voter", len(asked))
+	}
+	for i, nonce := range nonces[:maxPrefixQueries] {
+		b.shows("v0", nonce)
+		b.shows("v1", nonce)
+		if asked := b.asked("v0", vote.KindLook); len(asked) != 1 || asked[0].Nonce != nonces[maxPrefixQueries+i] {
+			t.Fatalf("after look %d come %v", i, asked)
+		}
+	}
+	for range 2 { // those that nobody answers make room for the others, which then have all of their time
+		b.pass(ttl)
+	}
+	if n := len(b.asked("v0", vote.KindLook)); n != maxPrefixQueries {
+		t.Errorf("%d looks follow", n)
+	}
+}
+
 func TestALookIsCutWhereAVoterShowedNoMore(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
-	nonce := b.q.LookAll(b.now, "")
-	sight := func(key vote.Key, number vote.Number) vote.Sight {
-		return vote.Sight{What: vote.Holding, Key: key, Owner: vote.SessionID{Node: "x", Life: 1}, Number: number, Mode: vote.Exclusive, Token: 100}
+	nonce := b.q.QueryPrefix(b.now, "")
+	sight := func(key vote.Key, number vote.Number) vote.View {
+		return vote.View{State: vote.Holding, Key: key, Owner: vote.SessionID{Node: "x", Incarnation: 1}, Number: number, Mode: vote.Exclusive, Token: 100}
 	}
-	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Sights: []vote.Sight{sight("a", 1)}})
-	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Sights: []vote.Sight{sight("b", 2)}, End: true, Gap: true})
+	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{sight("a", 1)}})
+	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{sight("b", 2)}, End: true, Gap: true})
 	b.shows("v1", nonce, sight("a", 1), sight("b", 2), sight("c", 3))
-	e := b.last(EventShown)
-	if e == nil || !e.Shown.Cut || e.Shown.Last != "b" || len(e.Shown.Sights) != 2 {
-		t.Errorf("%+v", e.Shown)
+	e := b.last(EventQueryDone)
+	if e == nil || !e.Result.Truncated || e.Result.Last != "b" || len(e.Result.Views) != 2 {
+		t.Errorf("%+v", e.Result)
 	}
 }
 
@@ -108,12 +159,12 @@ func TestAWatchIsAskedAgainWhereThereWasNoRoom(t *testing.T) {
 	b.all()
 	nonce := b.q.Watch(b.now, "k", false)
 	b.asked("v0", vote.KindWatch)
-	b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Life: 5, Seq: 7, Gap: true})
-	if w := b.asked("v0", vote.KindWatch); len(w) != 1 || w[0].Seq != 7 || w[0].Life != 5 {
+	b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: 7, Gap: true})
+	if w := b.asked("v0", vote.KindWatch); len(w) != 1 || w[0].Seq != 7 || w[0].Incarnation != 5 {
 		t.Fatalf("%+v", w)
 	}
 	for range 2 { // before it is given up as silent
-		b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Life: 5, Seq: 7})
+		b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: 7})
 		if w := b.asked("v0", vote.KindWatch); len(w) != 0 {
 			t.Fatalf("asked again at once: %+v", w)
 		}
@@ -125,5 +176,20 @@ func TestAWatchIsAskedAgainWhereThereWasNoRoom(t *testing.T) {
 	b.q.Unwatch(b.now, nonce)
 	if w := b.asked("v0", vote.KindWatch); len(w) != 1 || !w[0].End {
 		t.Errorf("%+v", w)
+	}
+}
+
+// A voter that is voted out and in again may answer a watch of before, of whose answers nothing is remembered here.
+func TestNewsOfAVoterThatWasVotedInAgainBeginWithAGap(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	nonce := b.q.Watch(b.now, "k", false)
+	s := vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "x", Incarnation: 1}, Number: 1, Mode: vote.Exclusive, Token: 99}
+	for seq, want := range []bool{true, false} {
+		b.asked("v0", vote.KindWatch)
+		b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: uint64(7 + seq), Views: []vote.View{s}})
+		if e := b.last(EventNews); e == nil || e.Gap != want || len(e.Views) != 1 {
+			t.Errorf("news %d: %+v", seq, e)
+		}
 	}
 }

@@ -2,21 +2,28 @@ package sim
 
 import "time"
 
-// Act is one fault, with all that is drawn for it. What a field means, if anything, depends on the kind: see [World.Do]. An act that names a
-// host that isn't there, or finds nothing to do harm to, does nothing.
+// Act is one fault with all its random parameters. Which fields are used depends on the kind of
+// fault: see [World.Do]. An act has no effect when a host is missing or the fault has nothing to
+// act on.
 type Act struct {
-	At     time.Duration // when, in the world's time
-	Fault  Fault
-	Hosts  []string      // whom it hits; the one part of a partition; the one that has dialed a connection
-	Far    []string      // the other part; the voter that was dialed
-	OneWay bool          // a partition holds up only what Hosts send to Far
-	Back   bool          // a stall holds up what the voter says, and not what it is told
-	For    time.Duration // how long it lasts; how long a process is down
-	By     time.Duration // how far a wall clock steps; how much slower a way gets; the time between two restarts
-	PPM    int64         // the new error of a clock's rate
-	Luck   uint64        // decides what else is left to chance, such as how much of what was under way arrives
+	At    time.Duration // in world time
+	Fault Fault
+	// Hosts are the affected hosts; one side of a partition; the host that dialed a connection.
+	Hosts  []string
+	Far    []string // the other side; the voter that was dialed
+	OneWay bool     // a partition holds up only messages from Hosts to Far
+	// Back makes a stall (or a full queue) hold up messages from the voter, not to the voter.
+	Back bool
+	For  time.Duration // how long the fault lasts; how long a process is down
+	// By is how far a wall clock steps, how much slower a link gets, or the time between two
+	// restarts or two flaps.
+	By  time.Duration
+	PPM int64 // the new error of a clock's rate
+	// Luck seeds the remaining random choices, such as how much of the data in flight arrives.
+	Luck uint64
 }
 
-// Acts returns the faults of a run up to now, as they were drawn or given, whether they did any harm or not. The last may lie ahead still. Given
-// as Options.Acts, together with the run's other options, they make the same run again, event by event.
+// Acts returns the faults of a run up to now, as drawn or given, including faults without effect.
+// The last act may lie in the future. Passed as Options.Acts, together with the run's other
+// options, the acts replay the same run event by event.
 func (w *World) Acts() []Act { return append([]Act{}, w.acts...) }

@@ -7,35 +7,42 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Ask is one request of a client, with all that is drawn for it.
+// Ask is one request of a client with all its random parameters.
 type Ask struct {
-	At       time.Duration // when the client comes, in the world's time; it waits while its process is stopped, and gives up if that is dead
+	// At is when the client asks, in world time. The client waits while its process is stopped, and
+	// gives up if the process is dead.
+	At       time.Duration
 	Node     string
 	Key      string
 	Try      bool
-	Patience time.Duration // after which it gives up if it waits still; zero for never
-	Hold     time.Duration // for how long it wants the lease
+	Patience time.Duration // how long to wait before giving up; zero for no limit
+	Hold     time.Duration // how long the client wants the lease
 
 	Mode    vote.Mode     // exclusive if zero
 	Permits uint16        // of the key, with mode Permit
-	Length  time.Duration // of the lease, if not its node's session's
-	Fixed   bool          // such a lease isn't extended
-	Delay   time.Duration // for which the key is kept from others if the lease ends without being given back
-	MinHold time.Duration // for which it is kept from them in any case, from when it was won
-	Turn    time.Duration // after which a reader that holds it asks for it alone, and a writer lets others in beside it; zero for never
-	Value   bool          // it gives the request a value, and another when it is granted
-	Urge    bool          // whoever holds the key is asked for it
+	Length  time.Duration // of the lease, if it differs from the session's TTL
+	Fixed   bool          // a lease with a Length of its own isn't extended
+	// Delay is how long the key is kept from other requests if the lease ends without a release.
+	Delay time.Duration
+	// MinHold is how long the key is kept from other requests in any case, counted from the grant.
+	MinHold time.Duration
+	// Turn is when a reader of the key asks for an upgrade, and a writer downgrades to shared; zero
+	// for never.
+	Turn time.Duration
+	// Value attaches a value to the request, and another value once the lease is granted.
+	Value bool
+	Urge  bool // holders of the key are asked to release the key
 }
 
-// The modes by the names that tests outside of this package write.
+// The modes under the names used by tests outside of this package.
 const (
 	Exclusive = vote.Exclusive
 	Shared    = vote.Shared
 	Permit    = vote.Permit
 )
 
-// wish is what a node is told of a request.
-func (a *Ask) wish(beside vote.Number) quorum.Ask {
+// wish returns the request spec for the node.
+func (a *Ask) wish(beside vote.Number) quorum.RequestOptions {
 	q := quorum.Exclusive(vote.Key(a.Key), a.Try)
 	if a.Mode != 0 {
 		q.Mode = a.Mode
@@ -45,15 +52,16 @@ func (a *Ask) wish(beside vote.Number) quorum.Ask {
 		q.Value = []byte("asks")
 	}
 	if a.Urge {
-		q.Urge, q.Why = true, "in a hurry"
+		q.Revoke, q.Reason = true, "in a hurry"
 	}
 	return q
 }
 
-// Asks returns the requests of a run up to now, as their clients drew them or as they were given. Requests of a scenario aren't among them.
+// Asks returns the requests of a run up to now, as drawn by the clients or as given. Requests of a
+// scenario are not included.
 func (w *World) Asks() []Ask { return append([]Ask{}, w.asks...) }
 
-// setUpAsks arranges the requests that are given.
+// setUpAsks schedules the requests given in Load.Asks.
 func (w *World) setUpAsks() {
 	for i, a := range w.opt.Load.Asks {
 		w.At(a.At, func() {
@@ -64,7 +72,7 @@ func (w *World) setUpAsks() {
 	}
 }
 
-// askOnce has a client come for one request.
+// askOnce adds a client to a process and makes the client ask once.
 func (w *World) askOnce(p *process, n int) {
 	if w.draining {
 		return
@@ -74,7 +82,7 @@ func (w *World) askOnce(p *process, n int) {
 	w.want(p, i, w.opt.Load.Asks[n])
 }
 
-// want has a client ask. It reports whether the node has taken the request.
+// want makes a client ask, and reports whether the node accepted the request.
 func (w *World) want(p *process, i int, a Ask) bool {
 	r := w.ask(p, a, nil)
 	if r == nil {
@@ -85,7 +93,8 @@ func (w *World) want(p *process, i int, a Ask) bool {
 	c := &p.clients[i]
 	c.r, c.due = r, never
 	if a.Patience > 0 {
-		w.plan(p, i, a.Patience) // it may be granted before: then this becomes the time to give back
+		// If the request is granted before, this becomes the time of the release.
+		w.plan(p, i, a.Patience)
 	}
 	w.settle(p)
 	return true

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,9 +11,9 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Violation is something that must never be.
+// Violation is a broken invariant.
 type Violation struct {
-	Check string // its name
+	Check string // the name of the check
 	At    time.Duration
 	Text  string
 }
@@ -21,94 +22,146 @@ func (v *Violation) Error() string {
 	return fmt.Sprintf("%s violated at %v: %s", v.Check, v.At, v.Text)
 }
 
-// The checks, by name.
+// The names of the checks.
 const (
-	checkExclusion  = "exclusion"       // whoever believes that it holds a key may hold it beside all others who do
-	checkTokens     = "tokens"          // tokens of a key rise by order of grant
-	checkBids       = "bids"            // no token runs ahead of all voters' clocks
-	checkLost       = "lost stays lost" // a lease whose instant has passed never comes back
-	checkTold       = "told in time"    // a holder is told of a loss before its lease's instant
-	checkCover      = "cover"           // a lease never outlasts the promises of a majority for this very lease
-	checkQuiet      = "quiet"           // nothing counts before a voter's quiet time has passed
-	checkWord       = "owner's word"    // before its session's deadline, only its owner's word moves a vote
-	checkSerial     = "serials"         // a voter's life gives each serial once
-	checkTry        = "try"             // a TryLock ends within a TTL
-	checkUnlock     = "unlock"          // a release is answered within a TTL
-	checkAlarm      = "alarm"           // no invariant of the node's own is broken
-	checkLiveness   = "liveness"        // once all is well, everyone is served
-	checkBaseline   = "baseline"        // and nothing is left behind
-	checkEvents     = "events"          // what a node tells its shell makes sense
-	checkHistory    = "history"         // one fenced lock explains all that users saw
-	checkResource   = "resource"        // a resource that heeds tokens takes nothing out of order, and refuses no rightful holder
-	checkPanic      = "panic"           // no node panics
-	checkCodec      = "codec"           // what a node says can be written and read
-	checkNumbers    = "numbers"         // a node numbers its requests one by one
-	checkDrift      = "drift"           // no clock is reported that keeps to its bound
-	checkOrder      = "order"           // who asked first is served first
-	checkRest       = "rest"            // what a lease keeps from others after its end is kept
-	checkLength     = "length"          // no lease lasts longer than it was to
-	checkIdle       = "idle"            // what is free is given to those who wait
-	checkRefusal    = "refusal"         // a request is turned down for a reason only
-	checkBooks      = "books"           // a voter keeps for a session what its requester takes it to keep
-	checkElectorate = "electorate"      // there is one electorate of each version, which the one before has decided
+	// checkExclusion: all nodes believing that they hold a key may hold the key together.
+	checkExclusion = "exclusion"
+	checkTokens    = "tokens"          // tokens of a key rise in the order of the grants
+	checkBids      = "bids"            // no token runs ahead of all voters' clocks
+	checkLost      = "lost stays lost" // a lease never comes back after its end
+	checkTold      = "told in time"    // a holder is told of a loss before its lease ends
+	// checkCover: a lease never outlasts the promises of a majority for this very lease.
+	checkCover = "cover"
+	checkQuiet = "quiet" // a voter's votes don't count during its startup quarantine
+	// checkWord: before the session's deadline only a message from the owner moves a vote.
+	checkWord   = "owner's word"
+	checkSerial = "serials" // an incarnation of a voter uses each serial once
+	checkTry    = "try"     // a TryLock ends within a TTL
+	checkUnlock = "unlock"  // a release is answered within a TTL
+	// checkSeen: an inspection shows all grants and releases completed before the inspection began.
+	checkSeen = "seen"
+	// checkWatch: a watch reports only events that happened, and reports all of them or a gap.
+	checkWatch    = "watch"
+	checkAlarm    = "alarm"    // a node reports no broken invariant of its own
+	checkLiveness = "liveness" // after the faults every request is served
+	checkBaseline = "baseline" // after the drain no state is left behind
+	checkEvents   = "events"   // a node reports only plausible events to its shell
+	checkHistory  = "history"  // a single fenced lock explains all observations of users
+	// checkResource: a resource that checks tokens accepts no write out of order and refuses no
+	// rightful holder.
+	checkResource = "resource"
+	checkPanic    = "panic"   // no node panics
+	checkCodec    = "codec"   // every message sent can be encoded and decoded
+	checkNumbers  = "numbers" // a node numbers its requests consecutively
+	checkDrift    = "drift"   // no clock within its bound is reported as drifting
+	checkOrder    = "order"   // requests are served in the order of their arrival
+	checkRest     = "rest"    // after its end a lease keeps the key for as long as agreed
+	checkLength   = "length"  // no lease lasts longer than agreed
+	checkIdle     = "idle"    // a free key is granted to a waiting request
+	checkRefusal  = "refusal" // a request is refused only for a valid reason
+	// checkBooks: a voter keeps for a session exactly the state expected by the session's
+	// requester.
+	checkBooks = "books"
+	// checkElectorate: each version has a single electorate, decided by the version before.
+	checkElectorate = "electorate"
 )
 
-// judge is what the world knows by itself: who believes what, and what voters have said.
+// judge is the world's own knowledge: which leases the nodes believe in, and which messages the
+// voters have sent.
 type judge struct {
 	lockKeys  []*lockKey
 	byName    map[vote.Key]*lockKey
 	bySession map[vote.SessionID]*process
-	twins     bool            // two processes bear one name, so alarms are to be
-	deaf      map[string]bool // checks that a test does without, to see whether the others notice
-	hist      *history        // nil when none is wanted
+	twins     bool            // two processes share one name, so alarms are expected
+	deaf      map[string]bool // checks disabled by a test, to see whether others notice
+	hist      *history        // nil when no history is kept
 	res       resources
 }
 
-// lockKey is one key as the world sees it.
+// lockKey is a key from the world's point of view.
 type lockKey struct {
 	i         int
 	name      vote.Key
-	last      vote.Token               // the largest of any lease
-	upgrading time.Duration            // when an upgrade was asked for last
+	last      vote.Token               // the largest token of any lease
+	upgrading time.Duration            // when an upgrade was last asked for
 	passed    *Request                 // the newest lease
-	forgiven  time.Duration            // when the excuse was used up last
-	alone     vote.Token               // the largest of any exclusive lease
-	slots     map[vote.Slot]vote.Token // the largest of any lease in a slot
+	forgiven  time.Duration            // when the excuse was last used up
+	alone     vote.Token               // the largest token of any exclusive lease
+	slots     map[vote.Slot]vote.Token // the largest token of any lease in a slot
 	runs      []vote.Token             // the last tokens of all leases of this era, sorted
-	holds     []*Request               // that were granted and neither lost nor given back
-	past      []*Request               // that keep the key from others though they are over
-	kept      *Request                 // the last of them, until somebody is granted the key
-	waits     []*Request               // that wait, in the order in which they were asked for
-	changed   Moment                   // when anything last became of any request
-	mixed     bool                     // it isn't used by plain exclusive requests alone
-	excused   bool                     // since the newest lease a voter had to trust a clock that stood behind its token
-	lossAt    Moment                   // when a lease was last lost
-	died      bool                     // its holder died, and nobody has been granted it since
+	holds     []*Request               // granted requests, neither lost nor released
+	past      []*Request               // leases that are over but still keep the key
+	kept      *Request                 // the last lease of past, until the next grant
+	waits     []*Request               // waiting requests in the order of their arrival
+	changed   Moment                   // when a request last changed its state
+	mixed     bool                     // also used by other than plain exclusive requests
+	// excused is set when, since the newest lease, a voter had to trust a clock that stood behind
+	// the lease's token.
+	excused bool
+	lossAt  Moment // when a lease was last lost
+	died    bool   // the holder died, and no request was granted since
 
-	tops    []*Request             // leases of this era whose token was above all before, in order of grant
-	era     int                    // how often tokens had to begin anew
-	eras    map[vote.Slot]int      // of the newest lease in a slot
-	written map[vote.Slot]*Request // whose write its resource took last
+	// tops are the leases of this era with a token above all earlier tokens, in the order of the
+	// grants.
+	tops    []*Request
+	era     int                    // how often the tokens had to begin anew
+	eras    map[vote.Slot]int      // the era of the newest lease in a slot
+	written map[vote.Slot]*Request // the lease with the last write accepted by the resource
 }
 
-// said is what a voter's life has said, kept by someone who understands nothing of voting.
+// said records the messages sent by one incarnation of a voter, without any knowledge of the voting
+// algorithm.
 type said struct {
-	votes  map[vote.Key][]*spoken
-	until  map[vote.SessionID]vote.Instant // the voter acknowledged to keep the session until then, by its slow clock
-	newest vote.Serial                     // the newest promised
-	unsaid map[vote.Serial]bool            // older ones that haven't been heard of
+	votes map[vote.Key][]*spoken
+	// until is the deadline, by the voter's slow clock, to which the voter acknowledged to keep a
+	// session.
+	until map[vote.SessionID]vote.Instant
+	// heard lists the answers that extended a session, unless the session's owner declared them
+	// void.
+	heard  map[vote.SessionID][]extended
+	newest vote.Serial          // the newest serial promised
+	unsaid map[vote.Serial]bool // older serials not seen yet
 	gone   gone
 }
 
-// gone is the request whose release was heard last. A voter runs its timers before it heeds a word, so it may still promise something
-// to the request in that very moment.
+// gone is the request of the last release received. A voter runs its timers before it handles a
+// message, so at this very moment the voter may still promise a vote to the released request.
 type gone struct {
 	at     Moment
 	owner  vote.SessionID
 	number vote.Number
 }
 
-// says notes a serial and reports whether it is new.
+// extended is an answer that extends a session and may still reach the session's owner.
+type extended struct {
+	sent  vote.Instant // the owner's clock at the request
+	until vote.Instant // the voter's slow clock
+}
+
+// heardMax is how many answers are kept for a session: more than are sent in a TTL, apart from
+// refreshes out of turn.
+const heardMax = 64
+
+// extends records an answer that extends a session until the given instant.
+func (s *said) extends(owner vote.SessionID, sent, until vote.Instant) {
+	s.until[owner] = max(s.until[owner], until)
+	all := append(s.heard[owner], extended{sent, until})
+	if len(all) > heardMax {
+		all = slices.Delete(all, 0, len(all)-heardMax)
+	}
+	s.heard[owner] = all
+}
+
+// voids drops the answers to messages sent after newest, since the owner has declared them void.
+func (s *said) voids(owner vote.SessionID, newest vote.Instant) {
+	s.heard[owner] = slices.DeleteFunc(s.heard[owner], func(h extended) bool { return h.sent > newest })
+	s.until[owner] = 0
+	for _, h := range s.heard[owner] {
+		s.until[owner] = max(s.until[owner], h.until)
+	}
+}
+
+// says records a serial and reports whether the serial is new.
 func (s *said) says(n vote.Serial) bool {
 	if n <= s.newest {
 		isNew := s.unsaid[n]
@@ -121,19 +174,22 @@ func (s *said) says(n vote.Serial) bool {
 	return true
 }
 
-// spoken is a vote as the world has heard of it.
+// spoken is a vote as observed by the world.
 type spoken struct {
 	owner  vote.SessionID
 	number vote.Number
 	serial vote.Serial
 	slot   vote.Slot
 	r      *Request
-	ended  bool         // its owner has given it back
-	unsure bool         // or a statement may have, unless the answer lists it
-	until  vote.Instant // when it ends if its lease has a length of its own; zero while that isn't said
+	ended  bool // the owner has given back the vote
+	// unsure marks a vote that a sync may have given back, unless the answer lists the vote.
+	unsure bool
+	// until is the end of the vote if its lease has a length of its own; zero until the voter has
+	// sent the end.
+	until vote.Instant
 }
 
-// will is a vote of a process that is dead.
+// will is a vote of a dead process.
 type will struct {
 	key    *lockKey
 	owner  vote.SessionID
@@ -164,7 +220,7 @@ func (w *World) keyOf(name vote.Key) *lockKey {
 	return k
 }
 
-// violate notes the first violation and ends the run.
+// violate records the first violation and ends the run.
 func (w *World) violate(check, format string, args ...any) {
 	if w.failed != nil || w.deaf != nil && w.deaf[check] {
 		return
@@ -173,15 +229,23 @@ func (w *World) violate(check, format string, args ...any) {
 	w.note(nil, "VIOLATION of %s: %s", check, w.failed.Text)
 }
 
-// told takes in what a node tells its shell.
+// told handles an event reported by a node to its shell.
 func (w *World) told(p *process, e *quorum.Event) {
 	w.mix(uint64(e.Kind) | uint64(e.Number)<<8)
 	switch e.Kind {
-	case quorum.EventCover:
+	case quorum.EventValidity:
 		w.covered(p, e)
 		return
-	case quorum.EventElectorate, quorum.EventWanted, quorum.EventNoted, quorum.EventShown, quorum.EventNews, quorum.EventPassed:
-		return // what is wanted, seen or told decides nothing
+	case quorum.EventQueryDone, quorum.EventNews, quorum.EventElectorate:
+		if p.looks != nil && e.Kind == quorum.EventQueryDone {
+			w.shown(p, e)
+		}
+		if p.watch != nil {
+			w.watched(p, e)
+		}
+		return
+	case quorum.EventContended, quorum.EventNoted, quorum.EventPassed:
+		return // contention, noted values and revocations decide nothing
 	case quorum.EventDrift:
 		w.note(p.host, "finds drift: %s", e.Text)
 		w.fig.Drifts++
@@ -192,9 +256,10 @@ func (w *World) told(p *process, e *quorum.Event) {
 	case quorum.EventAlarm:
 		w.note(p.host, "alarm: %s", e.Text)
 		w.fig.Alarms++
-		// A word of a life that died long ago may arrive so late that a voter takes it for a second process, and says so. But no
-		// process may be told that it is the second.
-		if !w.twins && !strings.HasPrefix(e.Text, "two processes") && !w.diskAlarm(e.Text) && !w.mayBeLate(e.Text) {
+		// A message of an incarnation long dead may arrive so late that a voter takes the sender
+		// for a duplicate process and reports an alarm. But no process may be told to be the
+		// duplicate.
+		if !w.twins && !strings.HasPrefix(e.Text, "two processes") && !w.ofLists(e.Text) && !w.diskAlarm(p, e.Text) && !w.mayBeLate(e.Text) {
 			w.violate(checkAlarm, "%s: %s", p.host.alias, e.Text)
 		}
 		return
@@ -209,7 +274,7 @@ func (w *World) told(p *process, e *quorum.Event) {
 		switch r.State {
 		case Waiting:
 			w.grant(p, r, e)
-		case Releasing: // given up as it was won: the shell gives it back, and so has the node
+		case Releasing: // given up during the grant: the shell and the node both release it
 		default:
 			w.violate(checkEvents, "%s is granted request %d, which is %v", p.host.alias, r.Number, r.State)
 		}
@@ -246,7 +311,7 @@ func (w *World) told(p *process, e *quorum.Event) {
 	}
 }
 
-// slack is how much later than promised something may be told, since timers fire late.
+// slack is how much later than promised a report may come, since timers fire late.
 const slack = 3 * maxLate
 
 func (w *World) tryInTime(r *Request) {
@@ -255,8 +320,8 @@ func (w *World) tryInTime(r *Request) {
 	}
 }
 
-// believes reports whether a request's node would tell its user, if asked now, that the lease is held. It is what Err does: it
-// reads the clock itself.
+// believes reports whether the request's node, if asked now, would tell its user that the lease is
+// held. As Err does, believes reads the clock.
 func (w *World) believes(r *Request) bool {
 	end := r.end
 	if w.opt.Unjudged {
@@ -265,7 +330,7 @@ func (w *World) believes(r *Request) bool {
 	return r.State == Granted && !r.p.dead && r.p.clock.fastAt(w.now) < end
 }
 
-// grant is the moment in which a user begins to believe.
+// grant handles the moment when a user begins to believe in a lease.
 func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	k := r.key
 	w.unwait(r)
@@ -300,7 +365,8 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	if w.failed != nil {
 		return
 	}
-	if r.Mode != vote.Shared && k.eras[r.Slot] != r.era { // tokens have begun anew since a lease in the same slot
+	// Tokens have begun anew since the last lease of the slot.
+	if r.Mode != vote.Shared && k.eras[r.Slot] != r.era {
 		k.eras[r.Slot], excused = r.era, true
 	}
 	w.hist.granted(w, r, excused)
@@ -319,25 +385,28 @@ func (w *World) grant(p *process, r *Request, e *quorum.Event) {
 	}
 }
 
-// runsApart is how many runs a voter may skip when it tells the tokens of two shared leases apart (package lease).
+// runsApart is how many token blocks a voter may skip when it gives two shared leases different
+// tokens (package lease).
 const runsApart = 64
 
-// checkBid holds a lease's token against the voters' clocks. A voter cuts bids to its own clock plus S, and each promise adds one to
-// what is known at most; so no requester's clock can drive tokens further than the foremost voter's clock has ever shown.
+// checkBid compares a lease's token with the voters' clocks. A voter limits high-water marks to its
+// own clock plus S, and each promise adds at most one token block to the highest token known, each
+// confirmation at most runsApart blocks. So a requester's clock can't drive tokens further than the
+// foremost voter's clock has ever shown.
 func (w *World) checkBid(r *Request) {
 	var foremost vote.Micros
 	for _, i := range w.route {
 		h := w.hosts[i]
 		foremost = max(foremost, h.foremost, h.clock.at(w.now).Wall)
 	}
-	most := vote.TokenAt(foremost+vote.Micros(vote.Skew.Microseconds())) + vote.Run*vote.Token(w.fig.Promises+runsApart*w.fig.Confirmed) + 1
+	most := vote.TokenAt(foremost+vote.Micros(vote.Skew.Microseconds())) + vote.BlockSize*vote.Token(w.fig.Promises+runsApart*w.fig.Confirmed) + 1
 	if r.Token > most {
 		w.violate(checkBids, "%s is granted %q with token %d, %v above what any voter's clock allows", r.Node, r.Key, r.Token,
 			time.Duration(r.Token-most)*time.Microsecond)
 	}
 }
 
-// assign puts a lease into a group that the node has told the end of.
+// assign puts a lease into a lease group; the node must have reported the group's end before.
 func (w *World) assign(r *Request, g quorum.GroupID) {
 	end, ok := r.p.groups[g]
 	if !ok {
@@ -348,21 +417,21 @@ func (w *World) assign(r *Request, g quorum.GroupID) {
 	w.ends(r, end)
 }
 
-// ends notes when a lease ends.
+// ends records when a lease ends.
 func (w *World) ends(r *Request, end vote.Instant) {
 	r.end, r.over = end, end
 	w.place(r)
 	w.checkLength(r)
 }
 
-// place reckons when a lease ends in the world's time, as its node's clock runs now.
+// place converts the end of a lease into world time at the current rate of the node's clock.
 func (w *World) place(r *Request) {
 	end := r.end
 	r.until = r.p.clock.whenFast(end.Add(r.guard()))
 	r.endAt = r.p.clock.whenFast(end)
 }
 
-// covered moves the end of a group of leases. One whose end has passed is lost for ever.
+// covered moves the end of a lease group. A lease stays lost once its end has passed.
 func (w *World) covered(p *process, e *quorum.Event) {
 	p.groups[e.Group] = e.Until
 	if w.opt.Unjudged {
@@ -405,9 +474,9 @@ func (w *World) extend(r *Request, fast, end vote.Instant) {
 	}
 }
 
-// lost is a node's word that a lease is over.
+// lost handles a node's report that a lease is over.
 func (w *World) lost(p *process, r *Request) {
-	if r.State == Releasing { // it ended before it was given back
+	if r.State == Releasing { // the lease ended before the release
 		r.expired = true
 		w.finish(r, Released)
 		return
@@ -419,6 +488,8 @@ func (w *World) lost(p *process, r *Request) {
 	fast := p.clock.fastAt(w.now)
 	w.note(p.host, "loses request %d, %q with token %d", r.Number, r.Key, r.Token)
 	switch {
+	// A voter stepped back, so its promises are void.
+	case fast < r.end && w.lists != nil:
 	case fast < r.end:
 		w.violate(checkEvents, "%s gives up request %d %v before its end", p.host.alias, r.Number, r.end.Sub(fast))
 	case fast > r.over.Add(r.guard()) && !w.stoppedSince(p):
@@ -430,7 +501,7 @@ func (w *World) lost(p *process, r *Request) {
 	w.finish(r, Lost)
 }
 
-// stoppedSince reports whether a process has only just gone on.
+// stoppedSince reports whether a process has resumed only just now.
 func (w *World) stoppedSince(p *process) bool { return p.woke != 0 && w.now <= p.woke.add(slack) }
 
 // unhold ends the belief in a lease.
@@ -448,7 +519,7 @@ func (w *World) unhold(r *Request) {
 	}
 }
 
-// buried ends what a dead process wanted and believed.
+// buried ends all requests and leases of a dead process.
 func (w *World) buried(p *process) {
 	for n := 1; n < len(p.asked); n++ {
 		if r := p.requests[vote.Number(n)]; r != nil {
@@ -461,7 +532,8 @@ func (w *World) buried(p *process) {
 	}
 }
 
-// bequeath notes what a dying voter has promised: it stands until its sessions' deadlines, though nobody remembers it.
+// bequeath records the votes of a dying voter: they stand until their deadlines, though no process
+// remembers them.
 func (w *World) bequeath(p *process) {
 	v := p.m.Voter()
 	if v == nil {
@@ -484,14 +556,17 @@ func (w *World) bequeath(p *process) {
 	p.host.wills = kept
 }
 
-// isQuiet reports whether a voter's life is younger than the maximum TTL by its own slow clock.
+// isQuiet reports whether a voter's incarnation is younger than the maximum TTL by its own slow
+// clock. A process with a fresh directory isn't quiet.
 func (w *World) isQuiet(p *process) bool {
 	return !p.fresh && p.clock.slowAt(w.now).Sub(p.started) < w.opt.MaxTTL
 }
 
-// checkCover holds a lease against the voters' own records: at its end, guard included, a majority must still be bound to it.
+// checkCover compares a lease with the voters' own records: at the end of the lease, guard
+// included, a majority must still be bound to the lease.
 func (w *World) checkCover(r *Request) {
-	if w.opt.TokensOnly {
+	// A voter that steps back forgets its votes, and still keeps their keys from other requests.
+	if w.opt.TokensOnly || w.lists != nil {
 		return
 	}
 	if w.opt.Following != nil {
@@ -513,8 +588,9 @@ func (w *World) checkCover(r *Request) {
 	}
 }
 
-// binds reports whether a voter has promised a lease's key to it for as long as the lease lasts, in whatever life.
-// Its token may be larger than the lease's: a confirmation of an earlier count of the same ballot may have reached it since.
+// binds reports whether any incarnation of a voter has promised the lease's key to the lease until
+// its end. The vote's token may be larger than the lease's token: a confirmation from an earlier
+// count of the same tally may have reached the voter since.
 func (w *World) binds(h *host, r *Request) bool {
 	if p := h.p; p != nil {
 		for _, x := range p.m.Voter().Votes(r.key.name) {
@@ -531,7 +607,7 @@ func (w *World) binds(h *host, r *Request) bool {
 	return false
 }
 
-// bonds tells what each voter has to do with a lease's key.
+// bonds lists each voter's votes for a lease's key.
 func (w *World) bonds(r *Request) string {
 	var b strings.Builder
 	tell := func(life string, owner vote.SessionID, n vote.Number, m vote.Mode, s vote.Slot, t vote.Token, until Moment) {
@@ -555,7 +631,8 @@ func (w *World) bonds(r *Request) string {
 	return b.String()
 }
 
-// resorted notes that a voter took its clock for the highest token, before anything that follows from it is judged: a lease may be granted in the same event.
+// resorted records that a voter took the highest token from its clock, before any consequence is
+// judged: a lease may be granted in the same event.
 func (w *World) resorted(p *process) {
 	v := p.m.Voter()
 	if v == nil {
@@ -573,16 +650,17 @@ func (w *World) resorted(p *process) {
 	}
 }
 
-// lookedAt is how many leases of one key are looked at after each event.
+// lookedAt is how many leases of one key are examined at most after each event.
 const lookedAt = 32
 
-// check looks at the world after an event of a process.
+// check examines the world after an event of a process.
 func (w *World) check(p *process) {
 	if p.m.Voter() == nil || w.opt.Unjudged {
 		return
 	}
 	for _, k := range w.lockKeys {
-		// With hundreds of holders, each look at all is dear: then it is a part of them in turn.
+		// With hundreds of holders, examining all of them each time is expensive; then each event
+		// examines a part, in turn.
 		some := uint64(len(k.holds)/lookedAt + 1)
 		for i, r := range k.holds {
 			if (some == 1 || (uint64(i)+w.fig.Events)%some == 0) && w.believes(r) {
@@ -593,17 +671,19 @@ func (w *World) check(p *process) {
 	}
 }
 
-// checkBooks demands that no acknowledgement tells a requester of other requests and votes than it knows of. It would state all anew, so that words that are lost
-// or turned round on a connection that stands cost users no more than a refresh, and show nowhere else.
+// checkBooks demands that every acknowledgement's digest of requests and votes matches the
+// requester's expected digest. After a mismatch the requester resyncs, so messages lost or
+// reordered on an open connection would cost users no more than a refresh and show nowhere else.
 func (w *World) checkBooks(p *process) {
 	if n := p.m.Requester().Counters().Mismatches; n > 0 && !p.forgot && !w.twins {
 		w.violate(checkBooks, "%d acknowledgements told %s of other requests and votes than it knows of", n, p.host.alias)
 	}
 }
 
-// hearsOfTheForgotten notes that a voter speaks of a request that ended more than a TTL ago. A requester remembers none for longer, whether voters have
-// confirmed its end or not, so it can't enter in its books what such a word tells. That is rare, and costs a statement.
-// (Found by seed 31000493: what was said to one voter was on its way for three seconds, while refreshes passed.)
+// hearsOfTheForgotten records that a voter refers to a request that ended more than a TTL ago. A
+// requester forgets a request by then, whether voters have confirmed its end or not, so the message
+// can't enter the requester's expected digest. Such messages are rare and cost a resync. (Found by
+// seed 31000493: a message to one voter was in flight for three seconds, while refreshes passed.)
 func (p *process) hearsOfTheForgotten(now Moment, m *vote.Message) {
 	if p.forgot || m.Kind.ToVoter() || m.Kind.Urgent() || m.Number == 0 || int(m.Number) >= len(p.asked) {
 		return
@@ -616,7 +696,8 @@ func (p *process) hearsOfTheForgotten(now Moment, m *vote.Message) {
 		r.State != Releasing && time.Duration(now)-r.Ended > p.host.ttl*9/10
 }
 
-// tapped listens to all that a node's voter says, and to what its own requester says to it.
+// tapped observes all messages from a node's voter, and those from the node's own requester to the
+// voter.
 func (w *World) tapped(p *process, conn vote.Conn, m *vote.Message) {
 	to := p.id
 	if conn == vote.LocalConn {
@@ -637,7 +718,7 @@ func (w *World) tapped(p *process, conn vote.Conn, m *vote.Message) {
 	w.saidBy(p, to, m)
 }
 
-// sent watches what leaves a node: nothing that counts while it is quiet.
+// sent checks outgoing messages: during the startup quarantine a node sends nothing that counts.
 func (w *World) sent(p *process, m *vote.Message) {
 	counts := false
 	switch m.Kind {
@@ -654,7 +735,7 @@ func (w *World) sent(p *process, m *vote.Message) {
 	}
 }
 
-// saidBy hears a voter's word to a session.
+// saidBy records a message from a voter to a session.
 func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 	w.sent(p, m)
 	w.marksOfWord(to, m)
@@ -663,8 +744,11 @@ func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 		w.fig.Promises++
 		w.promised(p, to, m.Number, m.Serial, m.Slot, true)
 	case vote.KindAck, vote.KindAnswer:
-		if owner := w.bySession[to]; owner != nil { // first: the votes that an answer lists stand as long
-			p.said.until[to] = max(p.said.until[to], p.clock.slowAt(w.now).Add(owner.host.ttl))
+		// The session comes first: the votes listed by an answer stand as long as the session.
+		if owner := w.bySession[to]; owner != nil {
+			if !m.Void && (m.End || m.Kind == vote.KindAck) {
+				p.said.extends(to, m.Sent, p.clock.slowAt(w.now).Add(owner.host.ttl))
+			}
 		}
 		if m.Kind == vote.KindAnswer {
 			for i := range m.Entries {
@@ -684,7 +768,7 @@ func (w *World) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 	}
 }
 
-// promised hears that a voter has given a vote, or still stands by one.
+// promised records that a voter has given a vote, or still keeps a vote.
 func (w *World) promised(p *process, to vote.SessionID, n vote.Number, s vote.Serial, slot vote.Slot, fresh bool) {
 	owner := w.bySession[to]
 	if owner == nil || int(n) >= len(owner.asked) {
@@ -702,7 +786,9 @@ func (w *World) promised(p *process, to vote.SessionID, n vote.Number, s vote.Se
 	for _, old := range p.said.votes[k] {
 		switch until := p.said.stands(old); {
 		case old.owner == to && old.number == n:
-			if old.serial == s { // what it has said of it before stands, even if it was to forget it meanwhile
+			// Earlier messages about this vote still apply, even if the voter was to forget the
+			// vote meanwhile.
+			if old.serial == s {
 				fits.until = old.until
 			}
 			continue
@@ -719,7 +805,7 @@ func (w *World) promised(p *process, to vote.SessionID, n vote.Number, s vote.Se
 	p.said.votes[k] = append(kept, fits)
 }
 
-// deliveredTo hears a requester's word as it reaches a process.
+// deliveredTo records a message from a requester as it reaches a process.
 func (w *World) deliveredTo(p *process, from vote.SessionID, m *vote.Message) {
 	w.marksOfReply(p, from, m)
 	p.hearsOfTheForgotten(w.now, m)
@@ -730,7 +816,11 @@ func (w *World) deliveredTo(p *process, from vote.SessionID, m *vote.Message) {
 	case vote.KindRelease:
 		p.said.gone = gone{w.now, from, m.Number}
 		w.each(p, from, func(s *spoken) { s.ended = s.ended || s.number == m.Number })
-	case vote.KindStatement:
+	case vote.KindRefresh, vote.KindOpen:
+		if m.Void || m.Kind == vote.KindOpen && m.Heard != 0 {
+			p.said.voids(from, m.Heard)
+		}
+	case vote.KindSync:
 		if m.End {
 			w.fig.Statements++
 			w.each(p, from, func(s *spoken) { s.unsure = true })
@@ -742,7 +832,7 @@ func (w *World) deliveredTo(p *process, from vote.SessionID, m *vote.Message) {
 	}
 }
 
-// each looks at the votes that a voter has given to a session.
+// each calls f for every vote that a voter has given to a session.
 func (w *World) each(p *process, owner vote.SessionID, f func(*spoken)) {
 	for _, k := range w.lockKeys {
 		for _, s := range p.said.votes[k.name] {

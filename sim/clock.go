@@ -7,38 +7,43 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Moment is a point of the world's own time, in nanoseconds since the world began. No node can see it.
+// Moment is a point in world time, in nanoseconds since the world began. Nodes can't observe world
+// time.
 type Moment int64
 
-// never is later than every moment that a run reaches.
+// never is later than every moment of a run.
 const never Moment = math.MaxInt64
 
 func (m Moment) add(d time.Duration) Moment { return m + Moment(d) }
 
-// epoch is what a right wall clock shows when a world begins: 2025-01-01 00:00 UTC, in nanoseconds of the Unix epoch.
+// epoch is the correct wall-clock time at the start of a world: 2025-01-01 00:00 UTC, in
+// nanoseconds of the Unix epoch.
 const epoch = 1_735_689_600_000_000_000
 
-// million is the denominator of rates, which are given in parts per million.
+// million is the denominator of rates, given in parts per million.
 const million = 1_000_000
 
-// MaxPPM is the largest error of a clock's rate that the protocol allows, in parts per million; it is vote.RhoPerMille.
+// MaxPPM is the largest error of a clock's rate that the protocol allows, in parts per million;
+// MaxPPM equals vote.RhoPerMille.
 const MaxPPM = vote.RhoPerMille * 1000
 
-// clock is what one machine shows of the time. All its readings run at one rate, as they hang on one crystal: the fast and
-// the slow instant start anywhere, the wall clock may be wrong and may be stepped, and the slow one stands still while the
-// machine is suspended. Readings are whole nanoseconds and computed without floating point, so that a seed means the same everywhere.
+// clock holds the clocks of one machine. All readings advance at one rate, since they share one
+// crystal: the fast and the slow clock start anywhere, the wall clock may be wrong and may be
+// stepped, and the slow clock stands still while the machine is suspended. Readings are whole
+// nanoseconds, computed without floating point, so that a seed means the same on every platform.
 type clock struct {
-	ppm   int64  // how far the rate is from one, in parts per million
+	ppm   int64  // how far the rate is from 1, in parts per million
 	since Moment // when the values below were true
 	fast  vote.Instant
 	slow  vote.Instant
 	wall  int64 // nanoseconds of the Unix epoch
 
 	suspended bool // the slow clock stands still
-	frozen    bool // everything stands still: a virtual machine paused unseen
+	// all clocks stand still: a virtual machine is paused, and no clock shows the pause
+	frozen bool
 }
 
-// elapsed returns by how much the machine's clocks move in d of the world's time.
+// elapsed returns how far the machine's clocks advance in world time d.
 func (c *clock) elapsed(d Moment) int64 {
 	if c.frozen {
 		return 0
@@ -46,7 +51,7 @@ func (c *clock) elapsed(d Moment) int64 {
 	return int64(d) + int64(d)*c.ppm/million
 }
 
-// duration returns the least time of the world in which the machine's clocks move by x.
+// duration returns the shortest world time in which the machine's clocks advance by x.
 func (c *clock) duration(x int64) Moment {
 	if x <= 0 {
 		return 0
@@ -65,7 +70,7 @@ func (c *clock) duration(x int64) Moment {
 	return d
 }
 
-// at returns the readings at a moment that isn't before the clock's last change.
+// at returns the readings at a moment no earlier than the clock's last change.
 func (c *clock) at(g Moment) vote.Now {
 	e := c.elapsed(g - c.since)
 	now := vote.Now{Fast: c.fast + vote.Instant(e), Slow: c.slow, Wall: vote.Micros((c.wall + e) / 1000)}
@@ -75,10 +80,10 @@ func (c *clock) at(g Moment) vote.Now {
 	return now
 }
 
-// fastAt is the fast reading alone.
+// fastAt returns the reading of the fast clock alone.
 func (c *clock) fastAt(g Moment) vote.Instant { return c.fast + vote.Instant(c.elapsed(g-c.since)) }
 
-// slowAt is the slow reading alone.
+// slowAt returns the reading of the slow clock alone.
 func (c *clock) slowAt(g Moment) vote.Instant {
 	if c.suspended {
 		return c.slow
@@ -86,10 +91,12 @@ func (c *clock) slowAt(g Moment) vote.Instant {
 	return c.slow + vote.Instant(c.elapsed(g-c.since))
 }
 
-// whenFast returns the first moment at which the fast clock shows i, if nothing changes; a past one is given only roughly.
+// whenFast returns the first moment at which the fast clock shows i, provided the clock doesn't
+// change. For an instant in the past the result is only approximate.
 func (c *clock) whenFast(i vote.Instant) Moment { return c.when(int64(i - c.fast)) }
 
-// whenSlow is whenFast for the slow clock. It is never while the machine is suspended.
+// whenSlow is the counterpart of whenFast for the slow clock. It returns never for a future instant
+// while the machine is suspended.
 func (c *clock) whenSlow(i vote.Instant) Moment {
 	if c.suspended && i > c.slow {
 		return never
@@ -105,7 +112,8 @@ func (c *clock) when(x int64) Moment {
 	return c.since + d
 }
 
-// rebase makes g the moment from which readings are counted, so that a change after it leaves earlier readings alone.
+// rebase makes g the base moment of the readings, so that a later change leaves earlier readings
+// intact.
 func (c *clock) rebase(g Moment) {
 	e := c.elapsed(g - c.since)
 	c.fast += vote.Instant(e)

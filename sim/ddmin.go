@@ -2,10 +2,12 @@ package sim
 
 import "slices"
 
-// ddmin makes a list that fails as short as it can by leaving parts out, larger ones first, until no single item can go. It is the algorithm
-// of Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software Engineering 28(2), 2002.
+// ddmin shortens a failing list as far as it can by leaving out parts, larger parts first, until no
+// single item can be removed. The algorithm is from Zeller and Hildebrandt, "Simplifying and
+// Isolating Failure-Inducing Input", IEEE Transactions on Software Engineering 28(2), 2002.
 //
-// fails tries a shorter list. If that still fails, it returns what is needed of it, which may be shorter still.
+// fails tries a shorter list. If the shorter list still fails, fails returns the part needed for
+// the failure, possibly an even shorter list.
 func ddmin[T any](items []T, fails func([]T) ([]T, bool)) []T {
 	if len(items) == 0 {
 		return items
@@ -17,7 +19,7 @@ func ddmin[T any](items []T, fails func([]T) ([]T, bool)) []T {
 		size := (len(items) + parts - 1) / parts
 		less, ok := ddminOnce(items, size, fails)
 		switch {
-		case ok && len(less) <= size: // a part alone
+		case ok && len(less) <= size: // one part alone fails
 			items, parts = less, 2
 		case ok:
 			items, parts = less, max(parts-1, 2)
@@ -30,7 +32,7 @@ func ddmin[T any](items []T, fails func([]T) ([]T, bool)) []T {
 	return items
 }
 
-// ddminOnce tries each part of a list alone, and then the list without it.
+// ddminOnce tries each part of a list alone, and then the list without each part.
 func ddminOnce[T any](items []T, size int, fails func([]T) ([]T, bool)) ([]T, bool) {
 	for part := range slices.Chunk(items, size) {
 		if kept, ok := fails(slices.Clone(part)); ok {
@@ -38,7 +40,7 @@ func ddminOnce[T any](items []T, size int, fails func([]T) ([]T, bool)) ([]T, bo
 		}
 	}
 	if 2*size >= len(items) {
-		return nil, false // without a half there's the other half
+		return nil, false // with two halves, the list without one half is the other half
 	}
 	for from := 0; from < len(items); from += size {
 		rest := slices.Concat(items[:from], items[min(from+size, len(items)):])

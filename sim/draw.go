@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Draw draws a world from a seed: three to five voters, nodes that only lock, sessions of several lengths, a network from one rack to
-// far apart, a load, and a random choice of faults with random weights, so that each seed is bad in its own way.
+// Draw draws a world from a seed: three to five voters, lock-only nodes, sessions of several
+// lengths, a network from one rack to distant sites, a load, and a random choice of faults with
+// random weights, so that each seed is hostile in a different way.
 func Draw(seed uint64) Options {
 	r := rand.New(rand.NewPCG(seed, 0))
 	pick := func(of ...time.Duration) time.Duration { return of[r.IntN(len(of))] }
@@ -14,17 +15,18 @@ func Draw(seed uint64) Options {
 	if r.IntN(2) == 0 {
 		o.Clients = r.IntN(3)
 	}
-	if r.IntN(3) == 0 { // sessions shorter than the most that voters allow
+	if r.IntN(3) == 0 { // sessions shorter than the maximum allowed by voters
 		for range o.Voters + o.Clients {
 			o.TTL = append(o.TTL, o.MaxTTL/time.Duration(1+r.IntN(3)))
 		}
 	}
-	least := o.MaxTTL // of all sessions
+	least := o.MaxTTL // the shortest TTL of all sessions
 	for _, ttl := range o.TTL {
 		least = min(least, ttl)
 	}
 	jitter := []int{10, 50, 200}[r.IntN(3)]
-	// A session can't be kept up over a link that takes longer than its TTL for a few round trips, so the slowest one way is a twelfth.
+	// A session can't be kept up over a link where a few round trips take longer than the TTL, so
+	// the slowest one-way delay is a twelfth of the TTL.
 	most := least / 12 * 100 / time.Duration(100+jitter)
 	switch r.IntN(4) {
 	case 0:
@@ -50,17 +52,18 @@ func Draw(seed uint64) Options {
 	}
 	o.Faults.Every = pick(o.MaxTTL/4, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
 	o.Faults.WallSteps = o.Clocks.Spread
-	for f := range faultFixed { // those of following worlds are drawn by DrawFollowing
+	for f := range faultFixed { // DrawFollowing draws the faults of dynamic membership
 		if r.IntN(2) == 0 {
 			o.Faults.Weights[f] = 1 << r.IntN(4)
 		}
 	}
-	for _, f := range []Fault{FaultCrashAll, FaultRolling} { // after these a mesh is quiet for long
+	// After these faults all voters are quiet for long.
+	for _, f := range []Fault{FaultCrashAll, FaultRolling} {
 		o.Faults.Weights[f] = min(o.Faults.Weights[f], 1)
 	}
 	o.Faults.Weights[FaultUnseen], o.Faults.Weights[FaultBeyond] = 0, 0
 	if o.Clients > 0 && o.Faults.Weights[FaultTwin] > 0 {
-		o.Faults.Weights[FaultTwin] = 8 // most draws of it find no node that it can befall
+		o.Faults.Weights[FaultTwin] = 8 // for most draws of this fault no node qualifies
 	}
 	switch r.IntN(10) {
 	case 0, 1:
@@ -72,8 +75,8 @@ func Draw(seed uint64) Options {
 	return o
 }
 
-// DrawBeyond draws a world like [Draw], in which clocks err by up to a fifth, machines are paused unseen, and only that tokens rise
-// is checked.
+// DrawBeyond draws a world like [Draw], but with clocks that err by up to a fifth and machines
+// paused unseen. Only the order of tokens is checked.
 func DrawBeyond(seed uint64) Options {
 	o := Draw(seed)
 	o.TokensOnly = true
@@ -85,8 +88,8 @@ func DrawBeyond(seed uint64) Options {
 	return o
 }
 
-// careful makes a mesh whose voters are restarted one by one, so slowly that leases, which last for long, can live on. By chance alone
-// this is rare.
+// careful makes a mesh where voters are restarted in turn, slowly enough for long leases to
+// survive. By chance alone such worlds are rare.
 func (o *Options) careful() {
 	o.MaxTTL, o.TTL = time.Second, nil
 	o.Net.Least, o.Net.Most = 200*time.Microsecond, 20*time.Millisecond // short for the TTL
@@ -96,7 +99,8 @@ func (o *Options) careful() {
 	o.Faults.Weights = [faultEnd]int{FaultRolling: 6, FaultBreak: 1, FaultRefuse: 1}
 }
 
-// calm makes a mesh where nothing goes wrong and many wait for long, so that who is served first can be judged: see order.go.
+// calm makes a mesh without faults where many requests wait for long, to judge the order of
+// service: see order.go.
 func (o *Options) calm() {
 	o.MaxTTL, o.TTL = time.Second, nil
 	o.Net.Most = min(o.Net.Most, 20*time.Millisecond)

@@ -8,80 +8,96 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Fault is one kind of thing that goes wrong.
+// Fault is one kind of fault.
 type Fault uint8
 
-// What may go wrong.
+// The faults.
 const (
-	// FaultCrash : a process dies and comes back at once, soon or late.
+	// FaultCrash crashes a process and restarts it at once, soon or late.
 	FaultCrash Fault = iota
-	// FaultCrashAll : all processes die at once and come back at once or one by one.
+	// FaultCrashAll crashes all processes and restarts them at once or in turn.
 	FaultCrashAll
-	// FaultRolling : the processes are restarted one after the other.
+	// FaultRolling restarts the processes one after the other.
 	FaultRolling
-	// FaultStop : a process doesn't run for a while.
+	// FaultStop stops a process, or all of them, for a while.
 	FaultStop
-	// FaultSuspend : a machine is suspended for a while.
+	// FaultSuspend suspends a machine, or all of them, for a while.
 	FaultSuspend
-	// FaultUnseen : a virtual machine is paused and no clock shows it. For runs with Options.TokensOnly.
+	// FaultUnseen pauses a virtual machine without any clock showing the pause. For runs with
+	// Options.TokensOnly.
 	FaultUnseen
-	// FaultSplit : a partition in two, symmetric.
+	// FaultSplit partitions the hosts symmetrically in two.
 	FaultSplit
-	// FaultOneWay : messages go one way only between two parts.
+	// FaultOneWay blocks the messages in one direction between two parts.
 	FaultOneWay
-	// FaultBridge : two parts that only one node sees both of.
+	// FaultBridge makes two parts, connected only through a single node.
 	FaultBridge
-	// FaultIsolate : one node is alone.
+	// FaultIsolate cuts a node off from all others.
 	FaultIsolate
-	// FaultLink : the way between two nodes is cut.
+	// FaultLink cuts the link between two nodes, in a single direction or both.
 	FaultLink
-	// FaultBreak : a connection breaks.
+	// FaultBreak breaks a connection.
 	FaultBreak
-	// FaultStall : what one side of a connection sends is held up, beyond the TTL perhaps, and then arrives.
+	// FaultStall holds up the messages from an end of a connection, perhaps beyond the TTL, and
+	// then delivers them.
 	FaultStall
-	// FaultSlow : the way between two nodes becomes slow.
+	// FaultSlow makes the link between two nodes slow.
 	FaultSlow
-	// FaultWall : a wall clock is stepped, by milliseconds to hours.
+	// FaultWall steps a wall clock by up to Faults.WallSteps, as much as several hours.
 	FaultWall
-	// FaultTwin : a process of a node that doesn't vote seems dead, and another is started under its name; then it goes on, and one
-	// of the two ends.
+	// FaultTwin makes a process of a non-voting node appear dead and starts a duplicate process
+	// under the same name; then the first process goes on, and later the first or the second ends
+	// for good.
 	FaultTwin
-	// FaultRate : the rate of a machine's clocks changes, within the bound.
+	// FaultRate changes the rate of a machine's clocks, within the bound.
 	FaultRate
-	// FaultBeyond : the same, far beyond the bound. For runs with Options.TokensOnly.
+	// FaultBeyond changes the rate of a machine's clocks, far beyond the bound. For runs with
+	// Options.TokensOnly.
 	FaultBeyond
-	// FaultRing : each node reaches its two neighbours in a ring only.
+	// FaultRing lets each node reach only its two neighbours in a ring.
 	FaultRing
-	// FaultFlap : a partition in two that comes and goes.
+	// FaultFlap makes and heals a partition in two, again and again.
 	FaultFlap
-	// FaultFull : one side of a connection reads nothing, and the other's queue for it overflows, so that the connection ends.
+	// FaultFull makes an end of a connection read nothing, until the peer's queue overflows and the
+	// connection ends.
 	FaultFull
-	// FaultRefuse : a voter turns a node's dials away, as if their configurations differed.
+	// FaultRefuse makes a voter refuse a node's dials, as if their configurations differed.
 	FaultRefuse
-	// FaultGossip : gossip lies to a node about a voter: it says that one is back that isn't, names another machine's address, and is
-	// silent when the voter does come back. It can't say anything worse: a death that it tells of changes nothing (see protocol.md).
+	// FaultGossip makes gossip lie to a node about a voter: gossip reports the voter as back when
+	// the voter isn't, names another machine's address, and is silent when the voter does come
+	// back. Gossip can do no worse: a death reported by gossip changes nothing (see protocol.md).
 	FaultGossip
-	// FaultAmbush : a process dies when it next says or hears a certain word, before or after it has heeded it.
+	// FaultAmbush crashes a process when the process next sends or receives a message of a certain
+	// kind, before or after the message is handled.
 	FaultAmbush
 
-	// What follows is for worlds whose electorate follows the living.
+	// The following faults are for worlds with dynamic membership.
 
-	// FaultWipe : a process dies, and comes back with an empty directory.
+	// FaultWipe crashes a process and restarts it with an empty directory.
 	FaultWipe
-	// FaultGone : a process dies for good.
+	// FaultGone crashes a process for good.
 	FaultGone
-	// FaultLeave : a node has itself voted out, and ends; later it comes back.
+	// FaultLeave makes a node leave the electorate and end, and restarts the node later.
 	FaultLeave
-	// FaultDisk : a disk can't be written for a while.
+	// FaultDisk makes a disk unwritable for a while.
 	FaultDisk
-	// FaultAccuse : a node's gossip takes all others for dead for a while.
+	// FaultAccuse makes a node's gossip report all other nodes as failed for a while.
 	FaultAccuse
+	// FaultProposal makes a voter, or two voters, propose some of the running nodes as the next
+	// voters, as if gossip had suggested so.
+	FaultProposal
+	// FaultStrike waits for a step of a change of the electorate and injects a fault at that
+	// moment: see [World.lurk].
+	FaultStrike
+	// FaultGray blocks TCP between a node and some or all of the others, for longer than an absent
+	// voter keeps its vote, while gossip still sees the node.
+	FaultGray
 
 	faultEnd
-	faultFixed = FaultWipe // the first that a fixed electorate doesn't know
+	faultFixed = FaultWipe // the first fault for dynamic membership only
 )
 
-// faultNames are each fault's words, and its name in Go.
+// faultNames are each fault's name in words and its identifier in Go.
 var faultNames = [faultEnd]struct{ words, ident string }{
 	{"crash", "FaultCrash"},
 	{"crash all", "FaultCrashAll"},
@@ -112,36 +128,42 @@ var faultNames = [faultEnd]struct{ words, ident string }{
 	{"leave", "FaultLeave"},
 	{"broken disk", "FaultDisk"},
 	{"accusation", "FaultAccuse"},
+	{"proposal", "FaultProposal"},
+	{"strike at a change", "FaultStrike"},
+	{"gray node", "FaultGray"},
 }
 
 func (f Fault) String() string { return faultNames[f].words }
 
-// IsOfFollowing reports whether only worlds know the fault whose electorate follows the living.
+// IsOfFollowing reports whether the fault occurs only in worlds with dynamic membership.
 func (f Fault) IsOfFollowing() bool { return f >= faultFixed }
 
-// Faults say what goes wrong at random, and how often.
+// Faults say which faults are drawn at random, and how often.
 type Faults struct {
-	// Every is the mean time between two faults; zero means that nothing goes wrong.
+	// Every is the mean time between two faults; zero means no faults.
 	Every time.Duration
-	// Weights say how often each kind is drawn, in relation to the others; a kind with zero never happens.
+	// Weights say how often each fault is drawn, relative to the others; a fault with weight zero
+	// never happens.
 	Weights [faultEnd]int
-	// WallSteps is how far a wall clock may be stepped.
+	// WallSteps is the largest step of a wall clock.
 	WallSteps time.Duration
 }
 
-// beyondPPM is how far clocks err in FaultBeyond: by a fifth, as bad virtual machines have been seen to.
+// beyondPPM is how far clocks err at most in FaultBeyond: by a fifth, as observed on bad virtual
+// machines.
 const beyondPPM = 200_000
 
-// dice draw one act. They know what a world is made of, and nothing of what happens in it, so that each act is drawn by itself.
+// dice draws one act. The generator knows the configuration of a world but nothing of the run, so
+// that each act is drawn independently.
 type dice struct {
 	*rand.Rand
 	ttl   time.Duration
-	names []string // of the hosts, twins that there may be included
-	locks []string // those of them that don't vote
+	names []string // of the hosts, including possible duplicates
+	locks []string // the hosts that don't vote
 	votes []string
 }
 
-// drawAct draws the n-th act, which comes some time after the one before.
+// drawAct draws the n-th act, some time after the previous act.
 func (o *Options) drawAct(n int, before time.Duration) Act {
 	r := rand.New(chance(o.Seed, "fault", n))
 	d := dice{Rand: r, ttl: o.MaxTTL, names: o.names()}
@@ -168,12 +190,12 @@ func (o *Options) drawAct(n int, before time.Duration) Act {
 	return a
 }
 
-// draw draws what a kind of act needs.
+// draw draws the parameters needed by an act's kind of fault.
 func (d *dice) draw(a *Act, of *Faults) {
 	switch a.Fault {
 	case FaultCrash:
 		a.Hosts = d.one(d.names)
-		switch d.IntN(3) { // at once, before anybody has noticed, soon or late
+		switch d.IntN(3) { // at once, before any node has noticed; soon; or late
 		case 0:
 			a.For = d.span()
 		case 1:
@@ -186,8 +208,8 @@ func (d *dice) draw(a *Act, of *Faults) {
 		}
 	case FaultRolling:
 		a.Hosts = d.names
-		if d.IntN(2) == 0 { // the voters alone, so slowly that leases live on
-			a.Hosts, a.By = d.votes, d.ttl+d.ttl/2+vote.AskFor
+		if d.IntN(2) == 0 { // only the voters, slowly enough for leases to survive
+			a.Hosts, a.By = d.votes, d.ttl+d.ttl/2+vote.TokenQueryTimeout
 		} else {
 			a.By = d.ttl/4 + within(d.Rand, 2*d.ttl)
 		}
@@ -240,8 +262,19 @@ func (d *dice) draw(a *Act, of *Faults) {
 	case FaultRefuse, FaultGossip:
 		a.Hosts, a.For = d.one(d.names), d.span()
 		a.Far = d.one(without(d.votes, a.Hosts))
-	case FaultWipe, FaultGone, FaultLeave, FaultDisk, FaultAccuse:
+	case FaultWipe, FaultGone, FaultLeave, FaultDisk, FaultAccuse, FaultStrike:
 		a.Hosts, a.For = d.one(d.names), d.span()
+	case FaultGray:
+		a.Hosts, a.For = d.one(d.names), 2*d.ttl+within(d.Rand, 8*d.ttl)
+		all := d.IntN(2) == 0
+		for _, name := range without(d.names, a.Hosts) {
+			if all || d.IntN(3) > 0 {
+				a.Far = append(a.Far, name)
+			}
+		}
+	case FaultProposal:
+		a.Hosts, a.For = d.one(d.names), d.ttl
+		a.Far = d.one(d.names)
 	case FaultAmbush:
 		a.Hosts, a.For = d.one(d.names), within(d.Rand, d.ttl)/time.Duration(1+d.IntN(10))
 	case FaultBeyond:
@@ -251,7 +284,7 @@ func (d *dice) draw(a *Act, of *Faults) {
 	}
 }
 
-// one draws one of some hosts; none if there is none.
+// one draws a single host from the given hosts, or none if there are none.
 func (d *dice) one(of []string) []string {
 	if len(of) == 0 {
 		return nil
@@ -263,7 +296,7 @@ func without(names, those []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(those, name) })
 }
 
-// span draws how long something lasts: mostly less than a TTL, sometimes several.
+// span draws a duration: mostly less than a TTL, sometimes several TTLs.
 func (d *dice) span() time.Duration { return span(d.Rand, d.ttl) }
 
 func span(r *rand.Rand, ttl time.Duration) time.Duration {

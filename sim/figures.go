@@ -7,34 +7,46 @@ import (
 	"time"
 )
 
-// Figures count what happened in a run, or in many.
+// Figures count the events of one run or of many.
 type Figures struct {
 	Events    uint64
 	Simulated time.Duration
 	Messages  uint64 // sent between nodes
 	Delivered uint64
-	Local     uint64 // within a node
+	Local     uint64 // messages within a node
 
-	Lingered     uint64 // words that waited in their sender's queue for others to travel with
-	LingeredOut  uint64 // of those, for as long as they may
-	LingeredLost uint64 // of those, until their connection was gone
+	Lingered     uint64 // messages queued at the sender to travel with others
+	LingeredOut  uint64 // of these, queued for as long as allowed
+	LingeredLost uint64 // of these, queued until the connection was gone
 
 	Requests     uint64
 	Acquisitions uint64
 	Abandoned    uint64
-	Failures     uint64 // of TryLocks mostly
+	Failures     uint64 // mostly of TryLocks
 	Losses       uint64
-	PassedOn     uint64 // leases that were passed on among the callers of a node
-	Overlaps     uint64 // grants of a key that another believed to hold
-	Writes       uint64 // that resources took
-	Reads        uint64 // that they let pass
-	Fenced       uint64 // that they refused
-	Calls        uint64 // that were held against one fenced lock
-	Undecided    uint64 // histories of a key for which no order was found in time, nor that there is none
+	PassedOn     uint64 // leases handed off among the callers of a node
+	Overlaps     uint64 // grants of a key while a conflicting lease was believed held
+	Writes       uint64 // accepted by resources
+	Reads        uint64 // accepted by resources
+	Fenced       uint64 // writes and reads refused by resources
+	Calls        uint64 // checked against the model of one fenced lock
+	// Undecided counts the histories of a key where the search found no order in time, nor a proof
+	// of its absence.
+	Undecided   uint64
+	Inspections uint64 // answered
+	Unsettled   uint64 // of these, answered without settling who holds the key
+	Told        uint64 // lease events reported by watches
+	// Lost counts leases that a watch reported as lost although they had been released.
+	ToldLost     uint64
+	WatchGaps    uint64 // gaps of watches after their first sync
+	WholeWatches uint64 // watches without a gap to the end
 	Takeovers    uint64 // acquisitions after a loss or a crash of the holder
 
-	Overtakings        uint64 // how often a request was granted before an older one for the same key
-	OvertakenInTrouble uint64 // by more than clocks explain, as something was wrong
+	// Overtakings counts how often a request was granted before an older request for the same key.
+	Overtakings uint64
+	// OvertakenInTrouble counts overtakings by more than clock errors explain, while a fault was
+	// active or recent.
+	OvertakenInTrouble uint64
 
 	Promises      uint64
 	Confirmations uint64 // asked for
@@ -43,38 +55,44 @@ type Figures struct {
 	Yields        uint64
 	Tenures       uint64
 	Statements    uint64
-	ByClock       uint64 // voters that had to learn the highest token from their clock
-	Excused       uint64 // tokens out of order since such a clock stood behind the last token
+	// ByClock counts the times that a voter had to take the highest token from its clock.
+	ByClock uint64
+	// Excused counts tokens out of order because such a clock stood behind the last token.
+	Excused uint64
 
 	Crashes     uint64
 	Restarts    uint64
 	Pauses      uint64
-	Twins       uint64 // second processes of one name
+	Twins       uint64 // duplicate processes of a name
 	Partitions  uint64
 	Connections uint64
 	Breaks      uint64
-	Overflows   uint64 // connections that ended as a queue was full
-	Closes      uint64 // of connections, by a node
+	Overflows   uint64 // connections ended by a full queue
+	Closes      uint64 // connections closed by a node
 	Steps       uint64 // of wall clocks
 	Electorates uint64 // versions that were decided
+	Changes     uint64 // of these, joint ones: each begins a change
 	Alarms      uint64
 
-	ElectorateAmbushes uint64 // processes that died as they said or heard a word about electorates
-	Drifts             uint64 // clocks that nodes found to differ by too much
+	// ElectorateAmbushes counts processes crashed as they sent or received a message about
+	// electorates.
+	ElectorateAmbushes uint64
+	Drifts             uint64 // clocks reported by nodes as differing by too much
 
-	// Fired counts the faults that did something, by kind.
+	// Fired counts the faults that had an effect, by kind.
 	Fired [faultEnd]uint64
 
-	// Under counts them again, by what was held or wanted then.
+	// Under counts the same faults by how keys were held or wanted at the time.
 	Under [usedEnd][faultEnd]uint64
 
 	// Marks counts the rare paths that were reached.
 	Marks [markEnd]uint64
 
-	// MostOvertaken is by how many younger requests one was overtaken at most.
+	// MostOvertaken is the largest number of younger requests granted before one request.
 	MostOvertaken int64
 
-	// Settling is the largest share of the time allowed that it took to serve everyone after the faults, in percent.
+	// Settling is the largest share, in percent, of the allowed time that was needed to serve all
+	// requests after the faults.
 	Settling int64
 }
 
@@ -102,7 +120,7 @@ func (f *Figures) Add(g Figures) {
 	}
 }
 
-// Table lists the figures, and how many events a second were worked through when they took busy, of one processor.
+// Table lists the figures, and the events per second if the run took busy of processor time.
 func (f Figures) Table(busy time.Duration) string {
 	var b strings.Builder
 	if busy > 0 {
@@ -139,7 +157,7 @@ func words(name string) string {
 	return b.String()
 }
 
-// Figures returns what has happened so far.
+// Figures returns the figures up to now.
 func (w *World) Figures() Figures {
 	f := w.fig
 	f.Simulated = w.Now()

@@ -6,12 +6,14 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// What a scenario does to a world whose electorate follows the living.
+// The actions of a scenario on a world with dynamic membership.
 
-// Electorate returns the newest electorate that any node goes by; its version is zero while there is none.
+// Electorate returns the newest electorate that any node goes by; its version is zero if there is
+// none.
 func (w *World) Electorate() vote.Electorate { return w.decided[w.newest] }
 
-// Voting reports whether exactly these nodes vote in the newest electorate, and it is final.
+// Voting reports whether exactly the named nodes vote in the newest electorate, and the electorate
+// is final.
 func (w *World) Voting(names ...string) bool {
 	e := w.Electorate()
 	if e.Joint() || len(e.Voters) != len(names) {
@@ -26,7 +28,8 @@ func (w *World) Voting(names ...string) bool {
 	return true
 }
 
-// Knows returns the version of the electorate that a node goes by; zero if it runs not or knows none.
+// Knows returns the version of the electorate that a node goes by; zero if the node isn't running
+// or knows no electorate.
 func (w *World) Knows(node string) uint64 {
 	if p := w.host(node).p; p != nil && p.m.Known() != nil {
 		return p.m.Known().Version
@@ -34,7 +37,8 @@ func (w *World) Knows(node string) uint64 {
 	return 0
 }
 
-// Leave has a node voted out, as far as the others can do without it. The scenario stops it when it sees fit.
+// Leave makes a node ask to be voted out, if the others can do without its vote. Stopping the node
+// is left to the scenario.
 func (w *World) Leave(node string) {
 	p := w.host(node).p
 	w.note(p.host, "leaves")
@@ -51,7 +55,8 @@ func (w *World) Lose(node string) {
 	w.disturb()
 }
 
-// Wipe empties the directory of a node that is down. It comes back as another voter of the same name.
+// Wipe empties the directory of a stopped node. The node comes back as a different voter of the
+// same name.
 func (w *World) Wipe(node string) {
 	h := w.down(node)
 	h.disk = disk{made: h.disk.made}
@@ -61,7 +66,8 @@ func (w *World) Wipe(node string) {
 // Writes returns how often a node's directory has been written.
 func (w *World) Writes(node string) uint64 { return w.host(node).disk.state.Writes }
 
-// PutBack replaces the directory of a node that is down by a copy that was made when it had been written so often.
+// PutBack replaces the directory of a stopped node by the copy made after the given number of
+// writes.
 func (w *World) PutBack(node string, writes uint64) {
 	h := w.down(node)
 	for _, s := range h.disk.copies {
@@ -82,19 +88,47 @@ func (w *World) down(node string) *host {
 	return h
 }
 
-// BreakDisk has a node's disk take no writes any more; MendDisk ends it.
+// BreakDisk makes a node's disk reject all writes, until MendDisk.
 func (w *World) BreakDisk(node string) { w.host(node).disk.broken = true }
 
 // MendDisk ends BreakDisk.
 func (w *World) MendDisk(node string) { w.host(node).disk.broken = false }
 
-// Accuse has a node's gossip take all others for dead; Acquit ends it.
+// FreezeDisk makes new saves on a node's disk neither end nor fail, until ThawDisk. A save under
+// way isn't affected.
+func (w *World) FreezeDisk(node string) { w.host(node).disk.frozen = true }
+
+// ThawDisk ends FreezeDisk, and completes the waiting saves.
+func (w *World) ThawDisk(node string) {
+	d := &w.host(node).disk
+	for _, saved := range d.waits {
+		saved.at = w.now + 1
+		w.push(saved)
+	}
+	d.frozen, d.waits = false, nil
+}
+
+// Gray cuts a node off from others in both directions, except for gossip.
+func (w *World) Gray(node string, others ...string) { w.grays(node, others, 1) }
+
+// MendGray ends one Gray.
+func (w *World) MendGray(node string, others ...string) { w.grays(node, others, -1) }
+
+func (w *World) grays(node string, others []string, by int) {
+	for _, o := range others {
+		w.setGray(w.host(node), w.host(o), by)
+		w.setGray(w.host(o), w.host(node), by)
+	}
+}
+
+// Accuse makes a node's gossip report all other nodes as failed, until Acquit.
 func (w *World) Accuse(node string) { w.accused[w.host(node)]++ }
 
 // Acquit ends one Accuse.
 func (w *World) Acquit(node string) { w.accused[w.host(node)]-- }
 
-// when does something as soon as a node says a word, or hears and heeds it.
+// when calls then as soon as a node has sent a message of a kind, or has received and handled such
+// a message.
 func (w *World) when(node string, says bool, word vote.Kind, then func()) {
 	h := w.host(node)
 	b := &ambush{word: word, says: says, after: true}

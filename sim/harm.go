@@ -10,17 +10,17 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// faults is the part of the world that does harm.
+// faults is the part of the world that injects faults.
 type faults struct {
 	calm   bool // the faults are over
 	acts   []Act
 	undo   []undo
 	undoN  uint64
-	wanted map[*host]bool       // hosts that a fault will restart
+	wanted map[*host]bool       // hosts to be restarted
 	misled map[[2]*host]*misled // a node and a voter
 }
 
-// undo ends a fault that lasts.
+// undo ends a lasting fault.
 type undo struct {
 	n uint64
 	f func()
@@ -47,7 +47,7 @@ func (w *World) setUpFaults() {
 	}
 }
 
-// nextAct arranges the next fault, which arranges the one after it.
+// nextAct schedules the next fault, which then schedules the fault after it.
 func (w *World) nextAct(next func(n int, before time.Duration) (Act, bool)) {
 	before := time.Duration(0)
 	if n := len(w.acts); n > 0 {
@@ -66,12 +66,12 @@ func (w *World) nextAct(next func(n int, before time.Duration) (Act, bool)) {
 	})
 }
 
-// Do makes one thing go wrong now, whatever time the act names. It draws from the act's own luck alone. Figures.Fired counts it if it did
-// something.
+// Do injects one fault now, whatever time the act names. Its random choices depend on the act's
+// Luck. Figures.Fired counts the act if it had an effect.
 func (w *World) Do(a Act) {
 	h, r := w.hostOf(a.Hosts), rand.New(rand.NewPCG(a.Luck, 0))
 	fired := false
-	did := func(harm bool) { // some do their harm bit by bit, and count once
+	did := func(harm bool) { // some faults act in parts, and count once
 		if harm && !fired {
 			fired = true
 			w.fig.Fired[a.Fault]++
@@ -85,7 +85,7 @@ func (w *World) Do(a Act) {
 			w.bringBack(h, a.For)
 			did(true)
 		}
-	case FaultCrashAll: // they come back at once, or one by one
+	case FaultCrashAll: // the processes come back at once or in turn
 		for _, h := range w.hostsOf(a.Hosts) {
 			if w.crash(h, endingMixed, r) {
 				w.bringBack(h, within(r, max(a.For, 10*time.Millisecond)))
@@ -147,7 +147,8 @@ func (w *World) Do(a Act) {
 		}
 	case FaultTwin:
 		did(w.twinFault(h, a.For, r))
-	case FaultWipe, FaultGone, FaultLeave, FaultDisk, FaultAccuse:
+	case FaultWipe, FaultGone, FaultLeave, FaultDisk, FaultAccuse, FaultProposal, FaultStrike,
+		FaultGray:
 		if h != nil && w.opt.Following != nil {
 			w.harmFollowing(h, &a, r, did)
 		}
@@ -159,7 +160,8 @@ func (w *World) Do(a Act) {
 	}
 }
 
-// find returns the host of a name, or nil. Of several twins it is the newest, the older ones being over.
+// find returns the host of a name, or nil. Of several duplicates it returns the newest, since the
+// older ones are over.
 func (w *World) find(name string) *host {
 	for _, h := range slices.Backward(w.hosts) {
 		if h.alias == name {
@@ -169,7 +171,7 @@ func (w *World) find(name string) *host {
 	return nil
 }
 
-// hostOf returns the first of them, or nil if there is none.
+// hostOf returns the host of the first name, or nil if there is none.
 func (w *World) hostOf(names []string) *host {
 	if len(names) == 0 {
 		return nil
@@ -177,7 +179,7 @@ func (w *World) hostOf(names []string) *host {
 	return w.find(names[0])
 }
 
-// hostsOf returns those hosts that there are.
+// hostsOf returns the existing hosts among the names.
 func (w *World) hostsOf(names []string) []*host {
 	var hosts []*host
 	for _, name := range names {
@@ -188,7 +190,8 @@ func (w *World) hostsOf(names []string) []*host {
 	return hosts
 }
 
-// linkBetween returns the connection that one has dialed to a voter, or is dialing and the voter knows of; nil if there is none.
+// linkBetween returns the connection that a host has dialed to a voter, or is dialing with the
+// voter's knowledge; nil if there is none.
 func (w *World) linkBetween(from, voter []string) *link {
 	a, b := w.hostOf(from), w.hostOf(voter)
 	for _, l := range w.links {
@@ -199,12 +202,15 @@ func (w *World) linkBetween(from, voter []string) *link {
 	return nil
 }
 
-// lasting has something end after a while, or when the faults are over.
-func (w *World) lasting(d time.Duration, end func()) {
+// lasting calls end after a while, or when the faults are over.
+func (w *World) lasting(d time.Duration, end func()) { w.until(d, end) }
+
+// until is like lasting, and returns a function to call end earlier.
+func (w *World) until(d time.Duration, end func()) (now func()) {
 	w.undoN++
 	n := w.undoN
 	w.undo = append(w.undo, undo{n, end})
-	w.At(d, func() {
+	now = func() {
 		for i, u := range w.undo {
 			if u.n == n {
 				w.undo = append(w.undo[:i:i], w.undo[i+1:]...)
@@ -212,7 +218,9 @@ func (w *World) lasting(d time.Duration, end func()) {
 				return
 			}
 		}
-	})
+	}
+	w.At(d, now)
+	return now
 }
 
 // haltFor keeps a process from running for a while.
@@ -229,11 +237,11 @@ func (w *World) haltFor(h *host, how pause, d time.Duration) bool {
 	return true
 }
 
-// twinsMost bounds how many twins a run may have: each is a host more.
+// twinsMost bounds the duplicate processes of a run: each is an additional host.
 const twinsMost = 8
 
-// twinFault starts a second process with the name of one that seems dead. Later the first goes on, and later still one of the two ends
-// for good.
+// twinFault starts a second process with the name of a process that seems dead. Later the first
+// process goes on, and later still either the first or the second ends for good.
 func (w *World) twinFault(h *host, d time.Duration, r *rand.Rand) bool {
 	if h == nil || h.voter || h.twinned || len(w.hosts) >= w.opt.Voters+w.opt.Clients+twinsMost || !w.halt(h, pauseStopped) {
 		return false
@@ -258,7 +266,7 @@ func (w *World) twinFault(h *host, d time.Duration, r *rand.Rand) bool {
 	return true
 }
 
-// bringBack arranges a new life.
+// bringBack schedules a new incarnation.
 func (w *World) bringBack(h *host, d time.Duration) {
 	if w.wanted[h] {
 		return
@@ -273,7 +281,7 @@ func (w *World) bringBack(h *host, d time.Duration) {
 	})
 }
 
-// ways returns the ways between hosts that an act cuts.
+// ways returns the directed links cut by an act.
 func (w *World) ways(a *Act) [][2]*host {
 	var ways [][2]*host
 	if a.Fault == FaultRing {
@@ -298,7 +306,8 @@ func (w *World) ways(a *Act) [][2]*host {
 	return ways
 }
 
-// partition cuts ways between hosts for a while. Connections across may break for it, at once or when it heals.
+// partition cuts links between hosts for a while. Connections across the cut may break, at once or
+// when the partition heals.
 func (w *World) partition(a *Act, r *rand.Rand) bool {
 	ways := w.ways(a)
 	if len(ways) == 0 {
@@ -342,7 +351,7 @@ func (w *World) breakAcross(ways [][2]*host, r *rand.Rand) {
 	}
 }
 
-// Heal ends all faults: everything runs, everyone reaches everyone.
+// Heal ends all faults: all processes run, and all hosts reach each other.
 func (w *World) Heal() {
 	w.calm = true
 	w.note(nil, "the faults are over")
@@ -359,6 +368,7 @@ func (w *World) Heal() {
 			}
 		}
 	}
+	clear(w.gray)
 	for _, h := range w.hosts {
 		h.ambush = nil
 		w.wake(h)
@@ -369,5 +379,5 @@ func (w *World) Heal() {
 	}
 }
 
-// voterAt returns the host that answers to a voter's name.
+// voterAt returns the host reachable under a voter's name.
 func (w *World) voterAt(name vote.NodeID) *host { return w.hosts[w.route[w.voterPlace(name)]] }

@@ -11,25 +11,31 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// history is what users could write down themselves: what they called, when, and what came back. Porcupine (Athalye 2017, after
-// Horn and Kroening, "Faster linearizability checking via P-compositionality", 2015) looks for an order of the calls, each at an instant
-// between call and return, in which a single fenced lock without nodes, voters or messages gives the same answers. The judge's other
-// checks look inside of the mesh; this one knows nothing of it.
+// history is a record that users could write themselves: their calls, with the times and the
+// results. Porcupine (Athalye 2017, after Horn and Kroening, "Faster linearizability checking via
+// P-compositionality", 2015) searches for an order of the calls, each at an instant between call
+// and return, in which a single fenced lock without nodes, voters or messages gives the same
+// results. The judge's other checks look inside the mesh; this check knows nothing of the mesh.
 //
-// Of keys that aren't used by exclusive requests alone, what Porcupine is given are the histories of those leases that exclude each other: of a
-// semaphore's each slot is such a lock, and so are the writers of a key with readers. That readers never meet a writer needs no search: it is an
-// overlap of intervals, which the check of exclusion finds whenever a lease is granted. Nor does what a TryLock was told there: see taken.
+// For keys with other than plain exclusive requests, Porcupine is given the histories of the leases
+// that exclude each other: each slot of a semaphore is such a lock, and so are the writers of a key
+// with readers. The rule that readers never meet a writer needs no search: the exclusion check
+// finds any overlap of intervals whenever a lease is granted. Results of a TryLock on such keys
+// need no search either: see taken.
 //
-// Two things that aren't calls are in it, too. The end of a lease that nobody gave back is an event of its own, at some time after its
-// holder stopped believing in it. And a call whose outcome nobody knows, since its process died or gave up, may have had an
-// effect or none.
+// The history also contains two things other than calls. The end of a lease that was not released
+// is an event of its own, at some time after the holder stopped believing in the lease. And a call
+// of unknown outcome, because its process crashed or gave up, may have had an effect or none.
 type history struct {
-	ops   []porcupine.Operation
-	open  map[one][]int         // operations that nobody has confirmed: they have come about before the next grant that they would exclude
-	taken []porcupine.Operation // of TryLocks for keys that aren't used by exclusive requests alone
+	ops []porcupine.Operation
+	// open lists unconfirmed operations: they took effect before the next grant excluded by them.
+	open map[one][]int
+	// taken lists the refused TryLocks on keys with other than plain exclusive requests.
+	taken []porcupine.Operation
 }
 
-// one is what one lease has at a time: a key, or a slot of it.
+// one is a unit of exclusion, held by a single exclusive lease at a time: a key, or a slot of a
+// key.
 type one struct {
 	key  *lockKey
 	slot vote.Slot
@@ -41,20 +47,21 @@ type opKind uint8
 
 const (
 	opLock    opKind = iota // returned a token
-	opTaken                 // a TryLock to which another's lease was named
-	opUnknown               // a lock whose outcome nobody knows
+	opTaken                 // a TryLock refused because of another lease
+	opUnknown               // a lock of unknown outcome
 	opUnlock
 	opExpire
 )
 
 var opNames = [...]string{"lock", "trylock", "lock of unknown outcome", "unlock", "expiry"}
 
-// op is one operation, input and output together.
+// op is an operation, input and output together.
 type op struct {
 	kind  opKind
 	r     *Request
 	token vote.Token
-	// excused : a voter had to take tokens from its clock, which stood behind the last one; see protocol.md, "Tokens".
+	// excused is set if a voter had to take tokens from its clock, and the clock stood behind the
+	// last token; see protocol.md, "Tokens".
 	excused bool
 }
 
@@ -65,14 +72,15 @@ func (o op) String() string {
 	return fmt.Sprintf("%s by %s's request %d", opNames[o.kind], o.r.Node, o.r.Number)
 }
 
-// fenced is the state of one fenced lock.
+// fenced is the state of a fenced lock.
 type fenced struct {
-	by   *Request // nil when it is free
+	by   *Request // nil when the lock is free
 	last vote.Token
 }
 
-// next returns the states in which an operation may leave a lock; none if it can't have taken place. Which of two states an
-// operation of unknown outcome left isn't known either, so Porcupine goes on with both.
+// next returns the possible states of a lock after an operation; none if the operation is
+// impossible. An operation of unknown outcome has two possible states, and Porcupine goes on with
+// both.
 func (s fenced) next(o op) []any {
 	switch o.kind {
 	case opLock:
@@ -89,7 +97,7 @@ func (s fenced) next(o op) []any {
 		if s.by == nil {
 			return []any{s, fenced{o.r, s.last}}
 		}
-	case opUnlock, opExpire: // they end their own lease only
+	case opUnlock, opExpire: // they end only their own lease
 		if s.by == o.r {
 			s.by = nil
 		}
@@ -97,14 +105,15 @@ func (s fenced) next(o op) []any {
 	return []any{s}
 }
 
-// fencedLock is what a history is held against: a lock that one request has at a time, each with a token above all before.
+// fencedLock is the model for checking a history: a lock held by one request at a time, each with a
+// token above all tokens before.
 var fencedLock = (&porcupine.NondeterministicModel{
 	Init:              func() []any { return []any{fenced{}} },
 	Step:              func(s, in, _ any) []any { return s.(fenced).next(in.(op)) },
 	DescribeOperation: func(in, _ any) string { return in.(op).String() },
 }).ToModel()
 
-// add notes an operation. One that nobody has confirmed stays open until its key is granted again.
+// add records an operation. An unconfirmed operation stays open until its key is granted again.
 func (h *history) add(o op, call, back Moment, confirmed bool) {
 	if h == nil {
 		return
@@ -118,7 +127,7 @@ func (h *history) add(o op, call, back Moment, confirmed bool) {
 	h.ops = append(h.ops, porcupine.Operation{ClientId: o.r.p.host.i, Input: o, Call: int64(min(call, back)), Return: int64(back)})
 }
 
-// granted notes a lock that has returned.
+// granted records a lock call that has returned.
 func (h *history) granted(w *World, r *Request, excused bool) {
 	if h == nil {
 		return
@@ -130,8 +139,8 @@ func (h *history) granted(w *World, r *Request, excused bool) {
 	h.add(op{kind: opLock, r: r, token: r.Token, excused: excused}, Moment(r.Asked), w.now, true)
 }
 
-// closeOpen says when the operations on a key that nobody has confirmed came about at the latest: by now, and where nothing has been wrong for
-// long, before the sessions of those that are gone had ended at all voters.
+// closeOpen sets the latest time of the unconfirmed operations on a key: now or, if no fault has
+// been active for long, the time by which all voters have ended the sessions of dead processes.
 func (w *World) closeOpen(k one) {
 	latest := w.now
 	if since := w.wellSince(); since != never {
@@ -144,7 +153,7 @@ func (w *World) closeOpen(k one) {
 	delete(w.hist.open, k)
 }
 
-// over notes how a request ended, before its state says so.
+// over records the end of a request, before the request's state changes.
 func (h *history) over(w *World, r *Request, s State) {
 	if h == nil {
 		return
@@ -154,17 +163,17 @@ func (h *history) over(w *World, r *Request, s State) {
 	}
 	later := Moment(0)
 	if r.Had == 0 && (s == Crashed || s == Released) {
-		until := w.now // whoever is dead, or has given up, wins nothing any more
+		until := w.now // a dead process, or an abandoned request, wins nothing any more
 		if r.State == Releasing {
 			until = r.gaveBack
 		}
 		h.add(op{kind: opUnknown, r: r}, Moment(r.Asked), until, true)
-		later = 1 // its end comes after what may have been its beginning, if only by a nanosecond
+		later = 1 // the end comes at least a nanosecond after the possible beginning
 	}
 	switch {
 	case r.State == Releasing:
 		confirmed := s == Released && r.Wait.Reason == quorum.WaitNone && !r.expired
-		if r.Had != 0 && r.endAt < r.gaveBack { // by a process that hadn't noticed that it was over
+		if r.Had != 0 && r.endAt < r.gaveBack { // by a process unaware of the lease's end
 			h.add(op{kind: opExpire, r: r}, r.endAt, w.now, confirmed)
 		} else {
 			h.add(op{kind: opUnlock, r: r}, r.gaveBack+later, w.now+later, confirmed)
@@ -175,13 +184,23 @@ func (h *history) over(w *World, r *Request, s State) {
 			end = min(r.endAt, end)
 		}
 		h.add(op{kind: opExpire, r: r}, end, w.now+later, false)
+	case s == Failed && r.Try && w.isBehind(r.p):
+		// The voters known to the node may have granted a lease, and a majority of a newer
+		// electorate confirmed its end without them (seed 106828694, following). Exclusion holds;
+		// only the result "taken" is out of date.
 	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitHeld && r.p.clock.fastAt(w.now).Sub(r.asked) < r.p.host.ttl:
-		// One that has used up its time may have met others that wait, as it did.
+		// A TryLock that has used up its time may have met other waiting requests instead.
 		h.add(op{kind: opTaken, r: r}, Moment(r.Asked), w.now, true)
 	}
 }
 
-// pending notes a call that hasn't returned as the run ends, or a lease that has ended and nobody was told of it yet.
+// isBehind reports whether a process doesn't know the newest electorate.
+func (w *World) isBehind(p *process) bool {
+	return w.opt.Following != nil && p.knew < w.newest
+}
+
+// pending records a call without a return at the end of the run, or a lease over without its loss
+// reported yet.
 func (h *history) pending(w *World, r *Request) {
 	if r.Mode == vote.Shared {
 		return
@@ -197,12 +216,15 @@ func (h *history) pending(w *World, r *Request) {
 	}
 }
 
-// historyPatience bounds the search for an order, which takes milliseconds as a rule and can take for ever. A search that is given up is
-// counted, and is no violation: how fast a machine is must not decide what a seed means.
+// historyPatience bounds the search for an order, which usually takes milliseconds but has no upper
+// limit. A search given up is counted and is no violation: the speed of a machine must not decide
+// what a seed means.
 const historyPatience = 2 * time.Second
 
-// needed leaves out locks of unknown outcome, with their ends, that no TryLock overlaps which another's lease was named to. What
-// nobody can have seen may always have been without effect, so an order without them is one with them; and each more doubles the search.
+// needed drops locks of unknown outcome, with their ends, unless they overlap a TryLock refused
+// because of another lease. An unobserved lock may always have been without effect, so an order
+// found without these locks is also an order with them; and each additional lock doubles the
+// search.
 func needed(ops []porcupine.Operation) []porcupine.Operation {
 	var met []porcupine.Operation
 	till := make(map[*Request]int64)
@@ -223,7 +245,7 @@ func needed(ops []porcupine.Operation) []porcupine.Operation {
 	})
 }
 
-// checkHistory looks for an order of all that was called on each key.
+// checkHistory searches for an order of all calls on each key.
 func (w *World) checkHistory() {
 	h := w.hist
 	if h == nil || w.opt.TokensOnly {
@@ -269,11 +291,15 @@ func (w *World) checkHistory() {
 	}
 }
 
-// checkTaken demands that there was somebody to whom a TryLock for a key of several kinds can have lost: who held it then or may have, as
-// far as users can know; for a reader's TryLock, or one for a permit, also somebody who waited. To voters that couldn't be told that a request
-// with a delay or a length of its own failed it may have been a lease.
+// checkTaken demands a request to which a refused TryLock on a key of several kinds can have lost:
+// the request held the key at the time or may have held the key, as far as users can know; for a
+// TryLock of a reader or of a permit, a waiting request will do as well. A failed request with a
+// delay or a length of its own may have been a lease, from the view of voters that couldn't be told
+// of the failure.
 func (w *World) checkTaken() {
-	linger := 4*w.opt.MaxTTL + servedFixed // for which a voter may know what is over: a session, a delay, and what was on its way
+	// A voter may know of an ended lease for this long: a session, a delay, and the messages in
+	// flight.
+	linger := 4*w.opt.MaxTTL + servedFixed
 	for _, t := range w.hist.taken {
 		r := t.Input.(op).r
 		somebody := false
@@ -297,14 +323,15 @@ func (w *World) checkTaken() {
 	}
 }
 
-// shared notes that an exclusive lease is one no more.
+// shared records that an exclusive lease was downgraded.
 func (h *history) shared(w *World, r *Request) {
 	if h != nil {
 		h.add(op{kind: opUnlock, r: r}, w.now, w.now+1, true)
 	}
 }
 
-// firstUnexplained names the operation at which the longest order that Porcupine could begin ends, with those around it.
+// firstUnexplained describes the first operation missing from the longest partial order found by
+// Porcupine, together with all overlapping operations.
 func firstUnexplained(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, orders := range info.PartialLinearizationsOperations() {

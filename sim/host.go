@@ -8,28 +8,34 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// pause says what keeps a host's process from running.
+// pause is the reason why a host's process isn't running.
 type pause uint8
 
 const (
 	pauseNone    pause = iota
-	pauseStopped       // a signal or a collection of garbage: clocks go on
-	pauseAsleep        // the machine is suspended: the slow clock stands still, the fast one goes on
-	pauseUnseen        // a virtual machine is paused: no clock shows it. Beyond what exclusion may assume
+	pauseStopped       // a signal or a garbage collection: clocks go on
+	// The machine is suspended: the slow clock stands still, the fast clock goes on.
+	pauseAsleep
+	// A virtual machine is paused and no clock shows the pause. This is beyond the assumptions of
+	// exclusion.
+	pauseUnseen
 )
 
 var pauseNames = [...]string{"", "stopped", "suspended", "paused unseen"}
 
-// ending says how the peers of a dead process hear of it.
+// ending is how the peers of a dead process learn of its end.
 type ending uint8
 
 const (
-	endingAtOnce ending = iota // the kernel closes its connections
-	endingMixed                // each peer hears soon, late, or only when it sends something to a new life's machine, or never
-	endingSilent               // nobody hears anything
+	endingAtOnce ending = iota // the kernel closes the connections
+	// Each peer learns of the end soon, late, only when sending to the machine of a new
+	// incarnation, or never.
+	endingMixed
+	endingSilent // no peer learns anything
 )
 
-// crash ends a host's process with all its memory, unless there is none. Where r is given, a part of what it has sent is lost.
+// crash ends a host's process with all its memory, and reports whether a process was running. If r
+// is not nil, a part of the messages sent is lost.
 func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 	p := h.p
 	if p == nil {
@@ -88,7 +94,8 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 	return true
 }
 
-// halt keeps a host's process from running until wake, unless something does already.
+// halt keeps a host's process from running until wake. It reports false if no process is running or
+// the process is halted already.
 func (w *World) halt(h *host, how pause) bool {
 	if h.p == nil || h.hung != pauseNone {
 		return false
@@ -110,7 +117,8 @@ func (w *World) halt(h *host, how pause) bool {
 	return true
 }
 
-// wake lets a host's process run again. What came meanwhile waits for it, and so do its timers; either may be first.
+// wake lets a host's process run again. The process finds the inputs received meanwhile and its due
+// timers, in either order.
 func (w *World) wake(h *host) {
 	p := h.p
 	if p == nil || h.hung == pauseNone {
@@ -180,5 +188,5 @@ func (w *World) retune(h *host, ppm int64) {
 	}
 }
 
-// duration of the fast clock left until an instant, for scenarios.
+// left returns the time until an instant on the process's fast clock.
 func (p *process) left(g Moment, i vote.Instant) time.Duration { return i.Sub(p.clock.fastAt(g)) }

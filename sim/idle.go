@@ -6,12 +6,14 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// checkIdle demands that what is free is given to those who wait. Where nothing is wrong and nothing has become of any request for a key
-// for a while, then somebody bars each that waits: a lease, or what a lease keeps from others after its end. A semaphore bars nobody as long as fewer
-// leases than its permits are held.
+// checkIdle demands that a free key is granted to the waiting requests. If no fault is active and
+// no request for a key has changed its state for a period, then a waiting request must be blocked:
+// by a lease, or by the time for which a lease keeps the key after its end. A semaphore blocks no
+// request as long as fewer leases than its permits are held.
 //
-// The while is as long as a vote may be missing without anybody's fault: voters that gave slots in different orders are asked again at the next
-// refresh; a lease ends at its voters a little later than its holder believes; and what is said takes some trips.
+// The period (idleAtMost) is as long as a vote may be missing without a fault: voters that gave
+// slots in different orders are asked again at the next refresh; a lease ends at its voters a
+// little later than its holder believes; and messages take some round trips.
 func (w *World) checkIdle(k *lockKey) {
 	if len(k.waits) == 0 || w.opt.TokensOnly || w.twins || w.now < k.changed.add(w.idleAtMost()) {
 		return
@@ -22,18 +24,19 @@ func (w *World) checkIdle(k *lockKey) {
 	}
 	for _, r := range k.waits {
 		if w.isBarred(k, r) {
-			return // and so may be who stands behind it
+			return // the requests behind r may be blocked as well
 		}
 	}
 	w.violate(checkIdle, "%q has room for each of %d that wait since %v:%s", k.name, len(k.waits), time.Duration(k.changed), w.whoWaits())
 }
 
-// idleAtMost is for how long a key may have room while somebody waits.
+// idleAtMost is how long a key may have room while a request waits.
 func (w *World) idleAtMost() time.Duration {
-	return 2*w.opt.MaxTTL/vote.RefreshesPerTTL + vote.Guard(w.opt.MaxTTL) + 8*w.slowestTrip() + w.opt.MaxTTL/20 + w.lingersAtMost()
+	return 2*w.opt.MaxTTL/vote.RefreshesPerTTL + vote.Margin(w.opt.MaxTTL) + 8*w.slowestTrip() + w.opt.MaxTTL/20 + w.lingersAtMost()
 }
 
-// isBarred reports whether what is held of a key, or kept by what was, keeps a request from it.
+// isBarred reports whether a request is blocked by current leases of a key, or by what past leases
+// keep.
 func (w *World) isBarred(k *lockKey, r *Request) bool {
 	n := 0
 	for _, list := range [][]*Request{k.holds, k.past} {

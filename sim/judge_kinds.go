@@ -8,10 +8,10 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// bars reports whether two leases of a key may not be held at the same time.
+// bars reports whether two leases of a key exclude each other.
 func (r *Request) bars(o *Request) bool { return r.barsIn(r.Slot, o, o.Slot) }
 
-// barsIn is the same for leases in slots that may not be theirs yet.
+// barsIn is bars for the given slots, which the leases need not have been granted yet.
 func (r *Request) barsIn(slot vote.Slot, o *Request, other vote.Slot) bool {
 	if r.upgrades(o) || o.upgrades(r) {
 		return false
@@ -25,24 +25,28 @@ func (r *Request) barsIn(slot vote.Slot, o *Request, other vote.Slot) bool {
 	return false
 }
 
-// upgrades reports whether a request is to take the place of another.
+// upgrades reports whether r is an upgrade of the shared lease o, and so takes o's place when
+// granted.
 func (r *Request) upgrades(o *Request) bool { return r.base == o && o.Mode == vote.Shared }
 
-// guard is by how much a lease ends before its votes.
+// guard returns how much earlier a lease ends than its votes.
 func (r *Request) guard() time.Duration {
 	if r.Ask.Length > 0 {
-		return vote.Guard(r.Ask.Length)
+		return vote.Margin(r.Ask.Length)
 	}
-	return vote.Guard(r.p.host.ttl)
+	return vote.Margin(r.p.host.ttl)
 }
 
-// isVoted reports whether a vote is for this lease.
+// isVoted reports whether a vote with the given mode, slot and token is for the lease r.
 func (r *Request) isVoted(m vote.Mode, s vote.Slot, t vote.Token) bool {
-	return s == r.Slot && t >= r.last() && (m == r.Mode || m == vote.Exclusive && r.Mode == vote.Shared) // voters hear late that it is shared
+	// An exclusive vote may be for a shared lease: voters learn late of a downgrade.
+	return s == r.Slot && t >= r.last() && (m == r.Mode || m == vote.Exclusive && r.Mode == vote.Shared)
 }
 
-// keptUntil is how long a lease keeps others from the key at least, in the world's time: while somebody may believe in it, a delay after it
-// ended without being given back, and as long as it was to be held at least. Voters' clocks may run fast by the bound, and the holder's slow.
+// keptUntil returns until when, in the world's time, a lease keeps others from the key at least:
+// until the lease ends, unless it was given back; for its delay after an end without a release; and
+// for its minimum hold. Voters' clocks may run fast by the bound, and the holder's clock slow, so
+// voters may end a delay or a minimum hold earlier by the drift allowance.
 func (r *Request) keptUntil() (until Moment) {
 	if !r.given {
 		until = r.endAt.add(r.Ask.Delay - vote.Drift(r.Ask.Delay))
@@ -56,7 +60,8 @@ func (r *Request) keptUntil() (until Moment) {
 	return until
 }
 
-// checkExclusion demands that a new lease may be held beside all that are, and that no lease before keeps the key from it.
+// checkExclusion demands that a new lease is compatible with all leases that are held, and that no
+// ended lease still keeps the key from the new lease.
 func (w *World) checkExclusion(r *Request) {
 	k := r.key
 	if r.Mode == vote.Permit && (r.Slot == 0 || r.Slot > vote.Slot(r.Ask.Permits)) {
@@ -90,7 +95,8 @@ func (w *World) checkExclusion(r *Request) {
 	}
 }
 
-// checkLength demands that a lease ends in time by itself.
+// checkLength demands that a lease ends by itself within its length, or within its session's TTL. A
+// fixed lease must not be extended.
 func (w *World) checkLength(r *Request) {
 	fast, most := r.p.clock.fastAt(w.now), r.p.host.ttl
 	if r.Ask.Length > 0 {
@@ -104,15 +110,28 @@ func (w *World) checkLength(r *Request) {
 	}
 }
 
-// checkToken demands that a new lease's tokens be larger than those of each lease that was granted before it was asked for, of each exclusive one and
-// each in the same slot; an exclusive one's larger than all; and that no two leases of a key have a token in common: each has a run of them. But for the
-// last resort of protocol.md. Beyond what exclusion may assume, a node may learn long after that it has won, so there only leases count that were
-// granted before this one was asked for.
+// checkToken demands that the tokens of a new lease are larger than the tokens of
+//
+//   - each lease granted before the new lease was asked for,
+//   - each exclusive lease, and each lease in the same slot,
+//   - every lease of the key, if the new lease is exclusive;
+//
+// and that no two leases of a key share a token: each lease has its own token block. Only the last
+// resort of protocol.md excuses smaller tokens; then checkToken returns true. Beyond the
+// assumptions of exclusion (TokensOnly), a node may learn late that it has won. There, only leases
+// count that were granted before the new lease was asked for.
 func (w *World) checkToken(r *Request) (excused bool) {
 	k := r.key
 	defer func() { k.passed = r }()
 	if r.passedOn() {
 		w.checkPassedOn(r)
+		if o := k.outOfOrder(r); w.opt.TokensOnly && k.excused && o != nil && o.last() > r.last() {
+			// The block's first lease was asked for before o was granted, so the block's smaller
+			// tokens weren't out of order yet. For r they are, by the same excuse.
+			k.topped(r, true)
+			k.excused, k.forgiven = false, w.Now()
+			return true
+		}
 		r.era = k.era
 		return false
 	}
@@ -129,8 +148,8 @@ func (w *World) checkToken(r *Request) (excused bool) {
 		before = k.last
 	}
 	behind := r.Token <= before
-	i, _ := slices.BinarySearch(k.runs, r.Token) // the first run that ends there or later
-	meets := !behind && i < len(k.runs) && k.runs[i] < r.Token+2*vote.Run-1
+	i, _ := slices.BinarySearch(k.runs, r.Token) // the first block that ends at r.Token or later
+	meets := !behind && i < len(k.runs) && k.runs[i] < r.Token+2*vote.BlockSize-1
 	if behind || meets {
 		switch {
 		case k.excused, (r.Mode != vote.Exclusive || w.opt.TokensOnly) && r.Asked < k.forgiven:
@@ -145,17 +164,19 @@ func (w *World) checkToken(r *Request) (excused bool) {
 		}
 	}
 	if k.topped(r, behind) && k.excused {
-		// Every later majority has a member that confirmed this token, so the excuse is used up; but for what shares the key, or, beyond what exclusion
-		// may assume, learns late that it has won, and was asked for before: its votes may be older.
+		// Every later majority has a member that confirmed this token, so the excuse is used up.
+		// The excuse still holds for older requests that share the key or, beyond the assumptions
+		// of exclusion, learn late that they have won: their votes may be older.
 		k.excused, k.forgiven = false, w.Now()
 	}
 	return behind
 }
 
-// last is the largest token of a lease's run.
+// last returns the largest token of a lease's token block.
 func (r *Request) last() vote.Token { return r.top }
 
-// seats notes by which number voters know a lease, and its run. One that was passed on has what is left of the run of the one before.
+// seats records a lease's alias, the number under which voters know the lease, and the end of its
+// token block. A handed-off lease has the rest of the previous lease's block.
 func (w *World) seats(r *Request) {
 	p := r.p
 	r.seat = p.m.Seat(r.Number)
@@ -164,17 +185,19 @@ func (w *World) seats(r *Request) {
 		w.fig.PassedOn++
 		return
 	}
-	r.top = r.Token + vote.Run - 1
+	r.top = r.Token + vote.BlockSize - 1
 	p.runs[r.seat] = r.top
 }
 
-// passedOn reports whether a lease was passed on among the callers of its node.
+// passedOn reports whether a lease was handed off from another caller of the same node.
 func (r *Request) passedOn() bool { return r.seat != r.Number }
 
-// checkPassedOn demands that a lease that was passed on has the next token of a run of which no newer lease knows.
+// checkPassedOn demands that a handed-off lease has the next token of its block. No newer block of
+// the key may have been granted.
 func (w *World) checkPassedOn(r *Request) {
 	k := r.key
-	if w.opt.TokensOnly && r.Token <= r.top { // another may have been granted it meanwhile
+	// Another node may have been granted the key meanwhile.
+	if w.opt.TokensOnly && r.Token <= r.top {
 		return
 	}
 	if before := k.passed; before == nil || before.p != r.p || before.seat != r.seat || r.Token != before.Token+1 || r.Token > r.top || k.last != r.top {
@@ -183,7 +206,8 @@ func (w *World) checkPassedOn(r *Request) {
 	}
 }
 
-// stands returns until when a vote stands that its owner doesn't give back, by the voter's slow clock.
+// stands returns until when, by the voter's slow clock, a vote binds the voter if its owner doesn't
+// give the vote back.
 func (s *said) stands(v *spoken) vote.Instant {
 	until := v.until
 	if until == 0 {
@@ -192,7 +216,8 @@ func (s *said) stands(v *spoken) vote.Instant {
 	return until.Add(v.r.Ask.Delay)
 }
 
-// lasts hears a voter's word that a vote lasts for its lease's length from now, or has outlasted that.
+// lasts observes a voter's message about a vote: the vote lasts for its lease's length from now on,
+// or has outlasted this length.
 func (w *World) lasts(p *process, to vote.SessionID, m *vote.Message) {
 	for _, k := range w.lockKeys {
 		for _, s := range p.said.votes[k.name] {
@@ -208,10 +233,11 @@ func (w *World) lasts(p *process, to vote.SessionID, m *vote.Message) {
 	}
 }
 
-// checkRefusal demands a reason for a refusal that the world can see.
+// checkRefusal demands a visible cause for a refusal: another upgrade, or a request for another
+// number of permits.
 func (w *World) checkRefusal(r *Request) {
 	other := func(is func(o *Request) bool) bool {
-		for _, p := range w.bySession { // voters don't know at once who is dead
+		for _, p := range w.bySession { // dead processes too: voters learn late of a crash
 			if slices.ContainsFunc(p.asked[1:], func(o *Request) bool { return o.key == r.key && o != r && is(o) }) {
 				return true
 			}

@@ -68,15 +68,15 @@ func TestOneCheckAloneFindsMutants(t *testing.T) {
 	}
 }
 
-// TestTheJudgeBeyondTheAssumptionsIsJudged has runs in which only tokens are checked find mutants that break the promise about them: by the first
-// seed beyond the assumptions that does, of 200, or by their scenarios.
+// TestTheJudgeBeyondTheAssumptionsIsJudged has runs in which only tokens are checked find mutants that break the promise about them: by one of
+// 200 seeds beyond the assumptions, or by their scenarios.
 func TestTheJudgeBeyondTheAssumptionsIsJudged(t *testing.T) {
 	for _, row := range []struct {
 		mutant string
-		seed   uint64
+		seeds  uint64 // among so many there is one that finds it; zero: its scenario does
 	}{
-		{"restarted voters that don't ask for the highest token", 82},
-		{"majority of the peers that look alive", 25},
+		{"restarted voters that don't ask for the highest token", 200},
+		{"majority of the peers that look alive", 200},
 		{"no confirmation of tokens", 0},
 		{"highest token asked for at the start of the quiet time", 0},
 	} {
@@ -87,23 +87,27 @@ func TestTheJudgeBeyondTheAssumptionsIsJudged(t *testing.T) {
 				t.Fatal("there is no such mutant")
 			}
 			m := mutants[i]
-			if row.seed != 0 {
-				beyond := func(b Builder) error {
-					o := DrawBeyond(row.seed)
+			if row.seeds != 0 {
+				beyond := func(seed uint64, b Builder) error {
+					o := DrawBeyond(seed)
 					o.Build = b
 					w := New(o)
 					w.deaf = outcomes
 					w.Run(mutantLength)
 					return w.Err()
 				}
-				if err := beyond(m.build); err == nil {
-					t.Errorf("seed %d doesn't find it", row.seed)
-				} else {
-					t.Logf("%.200v", err)
+				for seed := uint64(1); seed <= row.seeds; seed++ {
+					err := beyond(seed, m.build)
+					if err == nil {
+						continue
+					}
+					t.Logf("seed %d: %.200v", seed, err)
+					if err := beyond(seed, Genuine); err != nil {
+						t.Errorf("seed %d without it: %v", seed, err)
+					}
+					return
 				}
-				if err := beyond(Genuine); err != nil {
-					t.Errorf("seed %d without it: %v", row.seed, err)
-				}
+				t.Errorf("none of %d seeds finds it", row.seeds)
 				return
 			}
 			m.options.TokensOnly = true
@@ -132,7 +136,7 @@ func (e eldest) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vo
 	switch m.Kind {
 	case vote.KindRequest:
 		m.Time = turn - m.Time
-	case vote.KindStatement:
+	case vote.KindSync:
 		for i := range m.Entries {
 			m.Entries[i].Time = turn - m.Entries[i].Time
 		}
@@ -250,5 +254,39 @@ func TestAnExcuseCoversVotesThatAreOlder(t *testing.T) {
 	}
 	if w.Figures().Excused == 0 {
 		t.Error("nothing was excused: this doesn't mean the same any more")
+	}
+}
+
+// Found by seed 1031243279, beyond the assumptions, and shrunk: voter c forgets a token of b, whose
+// clock is fast, and votes for node a by its own clock. The first caller of a asked before b was
+// granted the key, so its smaller token isn't out of order. The second caller asked later and takes
+// over the lease of the first: its token is out of order, by the same excuse.
+func TestAnExcuseCoversALeaseThatIsHandedOff(t *testing.T) {
+	w := New(Options{
+		Seed:   0x3d77860f,
+		Voters: 3,
+		MaxTTL: 2 * time.Second,
+		Net:    Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1},
+		Clocks: Clocks{Exact: true},
+		Load: Load{Asks: []Ask{
+			{At: 21 * time.Second, Node: "a", Key: "key-0"},
+			{At: 22 * time.Second, Node: "b", Key: "key-0", Hold: 400 * time.Millisecond},
+			{At: 22040 * time.Millisecond, Node: "a", Key: "key-0", Hold: 300 * time.Millisecond},
+		}},
+		Acts: []Act{
+			{Fault: FaultBeyond, Hosts: []string{"b"}, PPM: 179477},
+			{At: 20 * time.Second, Fault: FaultSplit, Hosts: []string{"a"}, Far: []string{"b", "c"}, For: 5 * time.Second},
+			{At: 22020 * time.Millisecond, Fault: FaultFlap, Hosts: []string{"b"}, Far: []string{"c"}, OneWay: true, For: 3 * time.Second, By: time.Second},
+			{At: 22040 * time.Millisecond, Fault: FaultCrash, Hosts: []string{"c"}},
+		},
+		TokensOnly: true,
+	})
+	w.Run(25700 * time.Millisecond)
+	if err := w.Settle(); err != nil {
+		t.Error(err)
+	}
+	if f := w.Figures(); f.ByClock == 0 || f.PassedOn == 0 || f.Fenced == 0 {
+		t.Errorf("%d voters trusted their clocks, %d leases were handed off and %d writes refused: this doesn't mean the same any more",
+			f.ByClock, f.PassedOn, f.Fenced)
 	}
 }

@@ -9,33 +9,37 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Kind says what a key is to its users. The zero value is a lock that everybody wants for himself.
+// Kind says how a key is used. The zero value is a plain exclusive lock.
 type Kind struct {
-	Readers bool   // there are readers, who share the key, besides writers
-	Permits uint16 // a semaphore of so many. With Readers requests of every mode come for one key, which is nobody's design and must do no harm
+	Readers bool // readers share the key; there are writers, too
+	// Permits makes the key a semaphore of this size. With Readers, requests of every mode ask for
+	// the key: no application is designed like this, but such requests must do no harm.
+	Permits uint16
 }
 
-// Mix says how requests differ in worlds with kinds of keys. All are percents.
+// Mix says how requests differ in worlds with several kinds of keys. The numbers are percentages.
 type Mix struct {
-	Shared    int // of requests for a key with readers: readers
-	Upgrade   int // of readers that ask for the key alone while they hold it
-	Downgrade int // of writers that let others in beside them
-	Length    int // of leases with a length of their own
-	Fixed     int // of those: that aren't extended
-	Delay     int // of leases whose key is kept from others after a lapse
-	MinHold   int // of leases whose key is kept from others for a while in any case
-	Value     int // of requests with a value
-	Urge      int // of requests that ask holders for the key
-	Unfit     int // of requests for permits that mistake their number
+	Shared    int // readers, of the requests for a key with readers
+	Upgrade   int // readers that upgrade while they hold the key
+	Downgrade int // writers that downgrade their lease to shared
+	Length    int // leases with a length of their own
+	Fixed     int // fixed leases (never extended), of the leases with a length
+	Delay     int // leases with a delay, which keeps the key from others after a lapse
+	MinHold   int // leases with a minimum hold, which keeps the key from others in any case
+	Value     int // requests with a value
+	Urge      int // requests with a revoke request to the holders
+	Unfit     int // permit requests with a wrong number of permits
 
-	// LengthLeast is the least length of its own that is drawn: with less no lease could be had over so slow a network.
+	// LengthLeast is the least length drawn for leases: over a network this slow, no shorter lease
+	// could be won.
 	LengthLeast time.Duration
 }
 
-// permitsOf are the numbers of permits that semaphores are drawn with.
+// permitsOf lists the sizes of semaphores to draw from.
 var permitsOf = []int{1, 2, 3, 5, 16}
 
-// drawKinds gives two thirds of all worlds keys of several kinds. Its luck is its own, so the rest of the world is what it was without it.
+// drawKinds gives two thirds of all worlds keys of several kinds. The draws come from a separate
+// random generator, so the rest of the world stays the same with and without drawKinds.
 func (o *Options) drawKinds() {
 	r := rand.New(rand.NewPCG(o.Seed, 2))
 	if r.IntN(3) == 0 {
@@ -58,17 +62,17 @@ func (o *Options) drawKinds() {
 		Shared: pickInt(r, 40, 80), Upgrade: pickInt(r, 0, 20, 50), Downgrade: pickInt(r, 0, 30),
 		Length: pickInt(r, 0, 20, 50), Fixed: pickInt(r, 20, 50), Delay: pickInt(r, 0, 30), MinHold: pickInt(r, 0, 0, 30),
 		Value: pickInt(r, 0, 20), Urge: pickInt(r, 0, 20), Unfit: pickInt(r, 0, 0, 10),
-		// Sessions have twelve times the slowest way, too.
+		// Sessions last for at least twelve times the slowest way, too.
 		LengthLeast: o.lengthLeast(),
 	}
 }
 
-// lengthLeast is the least length that a lease can be had for over the network.
+// lengthLeast returns the shortest length with which a lease can be won over the network.
 func (o *Options) lengthLeast() time.Duration {
 	return min(o.MaxTTL, max(vote.MinTTL, 12*o.Net.Most*time.Duration(100+o.Net.Jitter)/100))
 }
 
-// drawKind draws what a request is besides what it is in a world of locks alone.
+// drawKind draws the options of a request that don't exist in a world of plain locks.
 func (w *World) drawKind(h *host, c *client, k *lockKey, a *Ask) {
 	l := &w.opt.Load
 	if len(l.Kinds) == 0 {
@@ -97,7 +101,8 @@ func (w *World) drawKind(h *host, c *client, k *lockKey, a *Ask) {
 		a.Length, a.Fixed = m.LengthLeast+within(c.luck, most-m.LengthLeast), c.percent(m.Fixed)
 	}
 	if c.percent(m.Delay) {
-		// What the voters have promised must be over when one that has forgotten it counts again: so long lasts the quiet time.
+		// A voter that has forgotten its promises counts again after its startup quarantine, the
+		// maximum TTL. The lease and its delay must be over by then.
 		last := h.ttl
 		if a.Length > 0 {
 			last = a.Length
@@ -107,12 +112,13 @@ func (w *World) drawKind(h *host, c *client, k *lockKey, a *Ask) {
 		}
 	}
 	if c.percent(m.MinHold) {
-		a.MinHold = within(c.luck, most)
+		// The shell enforces the rest of a longer minimum hold.
+		a.MinHold = within(c.luck, vote.MaxKept(most))
 	}
 	a.Value, a.Urge = c.percent(m.Value), c.percent(m.Urge)
 }
 
-// manner tells a request's wish, but for its key, where it is no plain lock.
+// manner describes a request's options besides the key; the text is empty for a plain lock.
 func (r *Request) manner() string {
 	var b strings.Builder
 	a := &r.Ask
@@ -139,13 +145,13 @@ func (r *Request) manner() string {
 	return b.String()
 }
 
-// upgrade is what a reader asks for when it wants the key alone.
+// upgrade returns the exclusive request with which a reader upgrades its lease.
 func (a Ask) upgrade() Ask {
 	a.Mode, a.Turn, a.Try = vote.Exclusive, 0, false
 	return a
 }
 
-// turns has a holder ask for more, or be content with less.
+// turns has a holder change its lease: a writer downgrades to shared, a reader asks for an upgrade.
 func (w *World) turns(r *Request) {
 	c := &r.p.clients[r.client]
 	switch r.Mode {
@@ -167,7 +173,7 @@ func (w *World) turns(r *Request) {
 	w.settle(r.p)
 }
 
-// upgraded has a reader that is granted the key alone give its reader's lease back, as the shell does.
+// upgraded has a reader release its shared lease after its upgrade was granted, as the shell does.
 func (w *World) upgraded(u *Request) {
 	r, p := u.base, u.p
 	w.mark(MarkUpgraded)
@@ -178,42 +184,45 @@ func (w *World) upgraded(u *Request) {
 	w.push(event{at: w.now + 1, kind: eventRun, p: p, f: func() { w.release(r) }})
 }
 
-// turned looks at a request that has ended and was, or had, an upgrade.
+// turned handles the end of a request that was an upgrade, or had an upgrade waiting beside it.
 func (w *World) turned(r *Request) {
 	p := r.p
-	if b := r.base; b != nil && b.up == r { // it wasn't granted
+	if b := r.base; b != nil && b.up == r { // the upgrade wasn't granted
 		b.up = nil
 		if r.client >= 0 && r.State == Failed && b.State == Granted {
-			w.plan(p, r.client, 0) // so that others get on
+			w.plan(p, r.client, 0) // release the shared lease, so that other requests proceed
 		}
 	}
-	if u := r.up; u != nil { // the lease that it waits beside is lost
+	if u := r.up; u != nil { // the shared lease beside which the upgrade waits is lost
 		r.up = nil
 		if c := r.client; c >= 0 && p.clients[c].r == r {
 			p.clients[c].r = u
-			w.plan(p, c, 0) // it gives up
+			w.plan(p, c, 0) // give the upgrade up
 		}
 	}
 }
 
-// share has a writer let others in beside it.
+// share has a writer downgrade its lease to shared.
 func (w *World) share(r *Request) {
 	now := r.p.read(w.now)
 	if r.State != Granted || r.Mode != vote.Exclusive {
 		return
 	}
 	w.note(r.p.host, "lets others in beside request %d", r.Number)
-	seat := r.p.asked[r.seat]                    // whose vote it is, if the lease was passed on
-	r.Mode, seat.Mode = vote.Shared, vote.Shared // before, as the node's own voter may let others in at once
+	// seat is the request that the voters know, if the lease was handed off. Both modes change
+	// before Share, since the node's own voter may admit others at once.
+	seat := r.p.asked[r.seat]
+	r.Mode, seat.Mode = vote.Shared, vote.Shared
 	if !r.p.m.Share(now, r.Number) {
-		r.Mode, seat.Mode = vote.Exclusive, vote.Exclusive // it has just ended, which is told by an event
+		r.Mode, seat.Mode = vote.Exclusive, vote.Exclusive // the lease just ended; an event follows
 		return
 	}
 	w.hist.shared(w, r)
 	r.shared, r.key.changed = w.now, w.now
 }
 
-// values gives a lease a value, from within an event of its node.
+// values sets a lease's value. Its caller handles an event of the lease's node, so values schedules
+// another event.
 func (w *World) values(r *Request) {
 	w.push(event{at: w.now + 1, kind: eventRun, p: r.p, f: func() {
 		if r.State == Granted {

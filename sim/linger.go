@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// Words that nobody waits for (vote.Outbound.Later) may stay in the sender's queue of their connection until a word that goes at once carries them
-// along, or [Options.Linger] is over. Order is kept. A connection that breaks, or a process that dies, takes with it what lingers.
+// Messages for which no node waits (vote.Outbound.Later) may stay in their sender's queue until an
+// immediate message on the same connection carries the queue along, or [Options.Linger] has passed.
+// Order is kept. If the connection breaks or the process crashes, the queued messages are lost.
 
-// queued is what lingers in the queue of one side of a link.
+// queued holds the delayed messages of one side of a link.
 type queued struct {
 	frames [][]byte
 	turn   uint64 // how often the queue was emptied; a timer of an earlier turn is void
 }
 
-// linger puts a frame into the queue. The first has it emptied in a while.
+// linger queues a frame. The first frame in the queue starts the timer that empties the queue.
 func (w *World) linger(p *process, l *link, side uint8, f []byte) {
 	q := &l.queued[side]
 	if len(q.frames) == 0 {
@@ -24,7 +25,8 @@ func (w *World) linger(p *process, l *link, side uint8, f []byte) {
 	w.fig.Lingered++
 }
 
-// lingered empties the queue when its time has come, unless it was emptied since.
+// lingered empties the queue when its timer fires, unless the queue was emptied since the timer
+// started.
 func (w *World) lingered(l *link, side uint8, turn uint64) {
 	q := &l.queued[side]
 	if q.turn != turn {
@@ -34,13 +36,13 @@ func (w *World) lingered(l *link, side uint8, turn uint64) {
 	w.carry(l, side)
 }
 
-// carry sends what lingers, before anything else goes the same way.
+// carry sends the queued messages, before any other message goes the same way.
 func (w *World) carry(l *link, side uint8) {
 	q := &l.queued[side]
 	if len(q.frames) == 0 {
 		return
 	}
-	if l.fate != fateStands { // it is broken, and this side hasn't heard of that
+	if l.fate != fateStands { // the link is broken, and this side doesn't know yet
 		w.unsaid(l, side)
 		w.reset(l, side)
 		return
@@ -51,7 +53,7 @@ func (w *World) carry(l *link, side uint8) {
 	q.empty()
 }
 
-// unsaid loses what lingers.
+// unsaid drops the queued messages.
 func (w *World) unsaid(l *link, side uint8) {
 	q := &l.queued[side]
 	w.fig.LingeredLost += uint64(len(q.frames))
@@ -65,8 +67,9 @@ func (q *queued) empty() {
 	q.turn++
 }
 
-// DrawLinger draws from a world's seed how long words may linger in it: from what production allows to a quarter of the shortest TTL, which is longer
-// than the time from one refresh to the next.
+// DrawLinger draws from a world's seed how long messages may wait in queues: from half a
+// millisecond, as in production, to a quarter of the shortest TTL, more than the time between two
+// refreshes.
 func (o *Options) DrawLinger() {
 	least := o.MaxTTL
 	for _, ttl := range o.TTL {
@@ -78,6 +81,7 @@ func (o *Options) DrawLinger() {
 	o.Linger = all[rand.New(rand.NewPCG(o.Seed, 2)).IntN(len(all))]
 }
 
-// lingersAtMost is what lingering adds to the time from one holder to the next: where one of those who were told first doesn't answer, the release
-// lingers on its way to another, and so may the request have done.
+// lingersAtMost returns how much queues add to the time from one holder to the next. If a voter
+// among the first that were contacted doesn't answer, the release may wait in a queue on its way to
+// another voter, and so may the request before it.
 func (w *World) lingersAtMost() time.Duration { return 2 * w.opt.Linger }

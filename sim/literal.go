@@ -10,15 +10,17 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// literal writes a value of this package as Go code outside of it writes it. Fields that are zero or empty are left out, and so are
-// functions, pointers and interfaces, which a literal can't hold. The fields of the outermost struct and the structs in a slice have a line each.
+// literal returns a value of this package as Go code of another package. Fields are left out if
+// they are zero or empty, and so are functions, pointers and interfaces, since a literal can't hold
+// such values. The fields of the outermost struct and the structs in a slice have a line each.
 func literal(v any) string {
 	var b strings.Builder
 	writeLiteral(&b, reflect.ValueOf(v), true, "\n")
 	return b.String()
 }
 
-// writeLiteral writes a value, with its type if that isn't known from what is around it. Fields end in the text that is given.
+// writeLiteral writes a value, with its type if typed is set, for places where the surrounding code
+// doesn't determine the type. Each field ends with the text end.
 func writeLiteral(b *strings.Builder, v reflect.Value, typed bool, end string) {
 	switch x := v.Interface().(type) {
 	case time.Duration:
@@ -80,7 +82,8 @@ func writeLiteral(b *strings.Builder, v reflect.Value, typed bool, end string) {
 	}
 }
 
-// isSaid reports whether a field is written. A crash is the first kind of fault, and yet no act goes without its kind.
+// isSaid reports whether a field is written. Every act states its kind of fault, even though the
+// first kind, FaultCrash, is zero.
 func isSaid(f reflect.Value) bool {
 	switch f.Kind() {
 	case reflect.Func, reflect.Pointer, reflect.Interface:
@@ -91,7 +94,7 @@ func isSaid(f reflect.Value) bool {
 	return !f.IsZero() || f.Type() == reflect.TypeFor[Fault]()
 }
 
-// durationLiteral writes a duration in the largest unit that leaves it whole.
+// durationLiteral returns a duration as a multiple of the largest unit that divides the duration.
 func durationLiteral(d time.Duration) string {
 	for _, unit := range []struct {
 		d    time.Duration

@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// chance returns a source of chance for one concern of one thing: each way between two hosts, each client of each life, each fault has
-// its own. So what one of them draws, or whether it is there at all, changes nothing of what another draws.
+// chance returns a random source for a single concern: each way between two hosts, each client of
+// each incarnation, and each fault has a source of its own. So the draws of one source, or its
+// absence, don't change the draws of another.
 func (w *World) chance(concern string, about ...any) *rand.PCG {
 	return chance(w.opt.Seed, concern, about...)
 }
 
 func chance(seed uint64, concern string, about ...any) *rand.PCG {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%s %v", concern, about) // it can't fail
+	_, _ = fmt.Fprintf(h, "%s %v", concern, about) // writing to a hash never fails
 	return rand.NewPCG(seed, h.Sum64())
 }
 

@@ -10,14 +10,19 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Machine is what a world runs on each of its hosts: a *node.Node as in production, or one in a wrapper that breaks a rule to see
-// whether the world notices. The world is its shell: it reads the clocks, moves the messages and decides nothing.
+// Machine is the node on each host of a world: a *node.Node as in production, or a wrapper that
+// breaks a rule, to see whether the world notices. The world is the node's shell: the world reads
+// the clocks, moves the messages and decides nothing.
 type Machine interface {
-	Lock(now vote.Now, ask quorum.Ask) (vote.Number, error)
+	Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, error)
 	Seat(n vote.Number) vote.Number
 	Share(now vote.Now, n vote.Number) bool
 	Set(now vote.Now, n vote.Number, value []byte) uint64
 	Release(now vote.Now, num vote.Number)
+	Inspect(now vote.Now, key vote.Key) uint64
+	Look(now vote.Now, key vote.Key) uint64
+	LookAll(now vote.Now, prefix vote.Key) uint64
+	Watch(now vote.Now, key vote.Key, prefix bool) uint64
 	Link(now vote.Now, conn vote.Conn, voter vote.SessionID)
 	Unlink(now vote.Now, conn vote.Conn)
 	DialFailed(now vote.Now, voter vote.NodeID, why string)
@@ -29,16 +34,23 @@ type Machine interface {
 	Why(now vote.Now, num vote.Number) quorum.Wait
 	Ready() bool
 
-	// Where the electorate follows the living.
+	// For worlds with different voter lists.
+
+	Met(now vote.Now, s *vote.Sighting)
+	Account(now vote.Now) vote.Account
+	Refusal(now vote.Now) string
+
+	// For worlds with dynamic membership.
 
 	Gossip(now vote.Now, all []electorate.Seen)
-	Saves() []vote.State
+	Saves() []vote.DiskState
 	Saved(now vote.Now, writes uint64, failed string)
 	Wanted() []vote.NodeID
 	Known() *vote.Electorate
 	LeaveElectorate(now vote.Now)
+	Propose(now vote.Now, voters []vote.Elector) error
 
-	// For the checks, which change nothing.
+	// For the checks; these methods change nothing.
 
 	Requester() *quorum.Requester
 	Voter() *lease.Voter
@@ -47,7 +59,7 @@ type Machine interface {
 
 var _ Machine = (*node.Node)(nil)
 
-// Builder makes a machine for a new life of a host. The default is [Genuine].
+// Builder makes a machine for a new incarnation of a host. The default is [Genuine].
 type Builder func(w *World, cfg node.Config, now vote.Now) (Machine, error)
 
 // Genuine builds the node that production runs.

@@ -7,9 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The faults that wait for an occasion.
+// Faults of longer duration: some come and go, and some wait for an event.
 
-// flap cuts ways and mends them, again and again.
+// flap cuts and mends ways between hosts, again and again.
 func (w *World) flap(a *Act) bool {
 	ways, on, over := w.ways(a), false, false
 	if len(ways) == 0 || a.By <= 0 {
@@ -39,11 +39,11 @@ func (w *World) flap(a *Act) bool {
 	return true
 }
 
-// fullest is how many messages a choked connection takes at most before it ends.
+// fullest is how many messages a choked connection queues at most before it ends.
 const fullest = 8
 
-// chokeFor has what one side of a connection sends stay where it is, in a short queue. When that is full the sender ends the connection, as the
-// transport does.
+// chokeFor holds the messages of one side of a connection back in a short queue. When the queue is
+// full, the sender ends the connection, as the transport does.
 func (w *World) chokeFor(l *link, side uint8, d time.Duration, r *rand.Rand, did func(bool)) {
 	if l.full[side] != nil {
 		return
@@ -72,13 +72,14 @@ func (w *World) chokeFor(l *link, side uint8, d time.Duration, r *rand.Rand, did
 	})
 }
 
-// misled says what becomes of a host's dials to a voter.
+// misled says how a host's dials to a voter fail.
 type misled struct {
-	refused bool // the voter turns them away; otherwise they reach another machine
+	refused bool // the voter refuses the dials; otherwise they reach another machine
 	did     func(bool)
 }
 
-// misleadFor has a host's dials to a voter fail. Gossip also says for no reason that the voter is back.
+// misleadFor makes a host's dials to a voter fail. With FaultGossip, gossip also reports the
+// voter's return, without cause.
 func (w *World) misleadFor(h, voter *host, a *Act, r *rand.Rand, did func(bool)) {
 	way := [2]*host{h, voter}
 	if w.misled[way] != nil || h == voter || !voter.voter {
@@ -105,26 +106,27 @@ func (w *World) misleadFor(h, voter *host, a *Act, r *rand.Rand, did func(bool))
 	})
 }
 
-// ambush has a process die when it says or hears a word.
+// ambush makes a process crash as the process sends or receives a message of one kind.
 type ambush struct {
 	word  vote.Kind
-	says  bool // it dies when it has said it, rather than when it hears it
-	after bool // it heeds the word first, and some of what it says to it is still sent
+	says  bool // crash after sending such a message, rather than on receiving one
+	after bool // handle the received message first; some of the replies are still sent
 	kill  func()
 }
 
-// ambushWords are those in whose wake a requester or a voter knows something that nobody else does.
+// ambushWords are the kinds of messages after which a requester or a voter alone knows something.
 var ambushWords = [...]vote.Kind{
-	vote.KindRequest, vote.KindConfirm, vote.KindYield, vote.KindRelease, vote.KindStatement, vote.KindAnswer, vote.KindPromise, vote.KindConfirmed,
+	vote.KindRequest, vote.KindConfirm, vote.KindYield, vote.KindRelease, vote.KindSync, vote.KindAnswer, vote.KindPromise, vote.KindConfirmed,
 	vote.KindInquire, vote.KindReleased, vote.KindRefresh, vote.KindAck, vote.KindAsk, vote.KindTell,
 }
 
-// electingWords are those of an election, and of what leads to it.
+// electingWords are the kinds of messages of an election, and of its preparation.
 var electingWords = [...]vote.Kind{
 	vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccepted, vote.KindElectorate, vote.KindPoll, vote.KindReport,
 }
 
-// lieInWait arranges an ambush. Where the electorate follows the living, every other one waits for a word about it.
+// lieInWait arranges an ambush. With dynamic membership, half of all ambushes wait for a message
+// about the electorate.
 func (w *World) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
 	words := ambushWords[:]
 	if w.opt.Following != nil && r.IntN(2) == 0 {
@@ -139,14 +141,18 @@ func (w *World) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(bo
 		if w.crash(h, endingMixed, r) {
 			w.bringBack(h, down)
 			did(true)
-			w.fig.ElectorateAmbushes += uint64(bit(b.word.Elects()))
+			w.fig.ElectorateAmbushes += uint64(bit(b.word.IsConsensus()))
 		}
 	}
 	h.ambush = b
 }
 
-// springs tells whether the process dies of a word before it heeds it. If it is to die later, that is arranged.
+// springs reports whether an ambush crashes the process before the message is handled. A crash due
+// after the message was handled or sent is scheduled.
 func (w *World) springs(h *host, word vote.Kind, says bool) bool {
+	if len(w.lurks) > 0 && word.IsConsensus() {
+		w.strikeWord(h, word, says)
+	}
 	b := h.ambush
 	switch {
 	case b == nil || b.word != word || b.says != says:

@@ -9,81 +9,91 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Mark is a rare path of the protocol that a run should reach now and then ("sometimes" assertions, as FoundationDB's and Antithesis's
-// testers use them). A check that holds since nothing ever got there proves nothing.
+// Mark is a coverage mark: a rare path of the protocol that runs should reach now and then
+// ("sometimes" assertions, as FoundationDB's and Antithesis's testers use them). A check proves
+// nothing if it holds only because no run ever reached its path.
 type Mark uint8
 
 // The marks.
 const (
 	// MarkYieldWon : a request that had given a vote back was granted later.
 	MarkYieldWon Mark = iota
-	// MarkHeldOn : a voter inquired of a request that had won.
+	// MarkHeldOn : a voter inquired of a request after the request had won.
 	MarkHeldOn
-	// MarkRestated : a holder stated its lease to a voter in its quiet time.
+	// MarkRestated : a holder's sync named its lease to a voter in its startup quarantine.
 	MarkRestated
-	// MarkOutlived : a lease went on after every voter had been restarted under it.
+	// MarkOutlived : a lease survived a restart of every voter.
 	MarkOutlived
-	// MarkVoteBack : a voter gave its vote to a lease that was held already.
+	// MarkVoteBack : a voter gave its vote to a lease that was already held.
 	MarkVoteBack
 	// MarkConfirmed : a lease needed a round of confirmations.
 	MarkConfirmed
-	// MarkTenure : a tenure ended.
+	// MarkTenure : a proposal timeout expired.
 	MarkTenure
-	// MarkGrantedLate : a request was granted after it had waited for more than the maximum TTL, while none of its connections broke.
+	// MarkGrantedLate : a request was granted after waiting for more than the maximum TTL, while
+	// none of its connections broke.
 	MarkGrantedLate
-	// MarkTooLate : a vote arrived for a request that was gone.
+	// MarkTooLate : a vote arrived for a request that was over.
 	MarkTooLate
-	// MarkTaken : a TryLock lost to a lease.
+	// MarkTaken : a TryLock failed because the key was taken.
 	MarkTaken
-	// MarkNoQuorum : a TryLock lost as too few voters counted.
+	// MarkNoQuorum : a TryLock failed because too few voters counted.
 	MarkNoQuorum
 	// MarkSurvivedBreak : a lease was extended after a connection to one of its voters had broken.
 	MarkSurvivedBreak
-	// MarkUnknown : a voter was spoken to by a session that it didn't know any more.
+	// MarkUnknown : a voter received a message of a session that it had forgotten.
 	MarkUnknown
-	// MarkMismatch : a node began a stream anew on a connection that stood.
+	// MarkMismatch : a node began another stream on an unbroken connection.
 	MarkMismatch
-	// MarkWokeUpLost : a process that had been stopped found its lease lost.
+	// MarkWokeUpLost : a process found its lease lost after having been stopped.
 	MarkWokeUpLost
-	// MarkHolderDied : a lease was granted after its holder had died.
+	// MarkHolderDied : a key was granted after its holder had crashed.
 	MarkHolderDied
 	// MarkUnconfirmed : a release was given up before it was confirmed.
 	MarkUnconfirmed
-	// MarkProbe : a voter asked a process whether it lives, as another had come with its name.
+	// MarkProbe : a voter probed whether a process is alive, because another process came with its
+	// name.
 	MarkProbe
-	// MarkTurnedAway : a voter turned a life away for good, as it was superseded.
+	// MarkTurnedAway : a voter refused an incarnation for good, because a newer incarnation had
+	// superseded it.
 	MarkTurnedAway
-	// MarkLastResort : a voter took its clock for the highest token.
+	// MarkLastResort : a voter took its clock's reading for the highest token.
 	MarkLastResort
-	// MarkClosed : a node closed a connection: it wasn't answered for half a TTL, or was turned away.
+	// MarkClosed : a node closed a connection: the node had no answer for half a TTL, or was
+	// refused.
 	MarkClosed
-	// MarkOrder : of two that waited for long enough to be told apart the older one was granted while all was well.
+	// MarkOrder : the older of two requests was granted first while nothing was wrong; they were
+	// made far enough apart to be told apart.
 	MarkOrder
 	// MarkFenced : a resource refused a write that came too late.
 	MarkFenced
-	// MarkUpgraded : a reader was granted the key alone.
+	// MarkUpgraded : a reader's upgrade to an exclusive lease was granted.
 	MarkUpgraded
-	// MarkClash : of two upgrades the younger was turned away.
+	// MarkClash : the younger of two upgrades was refused.
 	MarkClash
-	// MarkBeside : a reader was granted a key beside another.
+	// MarkBeside : a reader was granted a key beside another reader.
 	MarkBeside
-	// MarkLetIn : a reader was granted a key beside what had been a writer.
+	// MarkLetIn : a reader was granted a key beside a writer with a downgraded lease.
 	MarkLetIn
 	// MarkFull : all permits of a semaphore were held.
 	MarkFull
-	// MarkMoved : a voter was asked to give its vote for another slot, and did.
+	// MarkMoved : a voter moved its vote to another slot when asked to.
 	MarkMoved
-	// MarkUnfit : a request was turned down for its number of permits.
+	// MarkUnfit : a request was refused for its number of permits.
 	MarkUnfit
-	// MarkApart : a voter gave a shared lease another token, since the one that its ballot had settled on was taken.
+	// MarkApart : a voter gave a shared lease a larger token, because the token of the tally was
+	// taken.
 	MarkApart
-	// MarkDelayed : a lease was granted to one who had waited while the key was kept from it after a lapse.
+	// MarkDelayed : a lease was granted to a request that had waited while a lapsed lease's delay
+	// kept the key from others.
 	MarkDelayed
-	// MarkHeldLeast : the same, when the lease before had been given back.
+	// MarkHeldLeast : a lease was granted to a request that had waited while a released lease's
+	// minimum hold kept the key from others.
 	MarkHeldLeast
-	// MarkFixed : a lease that isn't extended ended by itself.
+	// MarkFixed : a fixed lease, never extended, ended by itself.
 	MarkFixed
-	// MarkOutlivedNode : a lease with a length of its own kept the key from others for a while after its node had died.
+	// MarkOutlivedNode : a lease with a length of its own kept the key from others for a while
+	// after its node had crashed.
 	MarkOutlivedNode
 
 	markEnd
@@ -106,14 +116,14 @@ var markNames = [...]string{
 
 func (m Mark) String() string { return markNames[m] }
 
-// been is what a request has been through, for the marks.
+// been records a request's past, for the marks.
 type been struct {
 	yielded   bool
 	confirmed bool
-	broken    bool       // a connection to a voter broke since it was asked for, or extended last
-	restarted uint32     // voters that were restarted under the lease, by place
-	want      vote.Slot  // that a voter was last asked to vote for instead of another
-	confirm   vote.Token // that a voter was last asked to confirm
+	broken    bool       // a connection to a voter broke since the request or its last extension
+	restarted uint32     // voters restarted under the lease, a bit for each place
+	want      vote.Slot  // the slot that a voter was last asked to vote for instead
+	confirm   vote.Token // the token that a voter was last asked to confirm
 }
 
 func (w *World) mark(m Mark) { w.fig.Marks[m]++ }
@@ -129,7 +139,7 @@ func (f *Figures) Missing() []Mark {
 	return missing
 }
 
-// NotFired returns the faults that never did any harm.
+// NotFired returns the faults that never took effect.
 func (f *Figures) NotFired() []Fault {
 	var missing []Fault
 	for k, n := range f.Fired {
@@ -155,7 +165,7 @@ func (w *World) marksOfGrant(r *Request) {
 	w.marksOfKind(r)
 }
 
-// marksOfKind looks at a grant of one who isn't alone.
+// marksOfKind sets the marks of a grant beside or after other leases of the key.
 func (w *World) marksOfKind(r *Request) {
 	held := vote.Slot(0)
 	for _, o := range r.key.holds {
@@ -187,7 +197,7 @@ func (w *World) marksOfKind(r *Request) {
 	r.key.kept = nil
 }
 
-// marksOfMore looks at a lease that was extended.
+// marksOfMore sets the marks of a lease's extension.
 func (w *World) marksOfMore(r *Request) {
 	if r.was.broken {
 		r.was.broken = false
@@ -199,7 +209,7 @@ func (w *World) marksOfMore(r *Request) {
 	}
 }
 
-// marksOfStart notes that a voter has forgotten the leases that are held.
+// marksOfStart records that a restarted voter has forgotten all held leases.
 func (w *World) marksOfStart(h *host) {
 	if v := w.voterPlace(h.name); v >= 0 && h.voter {
 		for _, k := range w.lockKeys {
@@ -210,14 +220,14 @@ func (w *World) marksOfStart(h *host) {
 	}
 }
 
-// marksOfUnlink notes that a process has lost a connection to a voter.
+// marksOfUnlink records a process's loss of a connection to a voter.
 func (p *process) marksOfUnlink() {
 	for _, r := range p.requests {
 		r.was.broken = true
 	}
 }
 
-// marksOfEnd looks at how a request ends, before its state says so.
+// marksOfEnd sets the marks of a request's end, before the request's state changes.
 func (w *World) marksOfEnd(r *Request, s State) {
 	switch {
 	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitHeld:
@@ -235,7 +245,7 @@ func (w *World) marksOfEnd(r *Request, s State) {
 	}
 }
 
-// marksOfWord listens to a voter's word.
+// marksOfWord sets the marks of a message from a voter.
 func (w *World) marksOfWord(to vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindPromise:
@@ -274,7 +284,7 @@ func (w *World) marksOfWord(to vote.SessionID, m *vote.Message) {
 	}
 }
 
-// marksOfReply listens to a requester's word as it reaches a voter.
+// marksOfReply sets the marks of a requester's message on arrival at a voter.
 func (w *World) marksOfReply(p *process, from vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindYield, vote.KindConfirm:
@@ -289,7 +299,7 @@ func (w *World) marksOfReply(p *process, from vote.SessionID, m *vote.Message) {
 				r.was.confirmed = r.was.confirmed || m.Kind == vote.KindConfirm && !m.Won
 			}
 		}
-	case vote.KindStatement:
+	case vote.KindSync:
 		for i := range m.Entries {
 			if m.Entries[i].Token != 0 && w.isQuiet(p) {
 				w.mark(MarkRestated)

@@ -14,11 +14,11 @@ import (
 var (
 	lingerMutants = []mutant{
 		{
-			name: "a word overtakes those that linger", build: queues(false), seed: 4, scenario: releasesLinger, options: Options{Clients: 1, Linger: clumsyLinger},
+			name: "a word overtakes those that linger", build: queues(false), scenario: releasesLinger, options: Options{Clients: 1, Linger: clumsyLinger},
 			unseen: healed,
 		},
 		{
-			name: "what lingers is forgotten when a word goes at once", build: queues(true), seed: 4, scenario: releasesLinger,
+			name: "what lingers is forgotten when a word goes at once", build: queues(true), scenario: releasesLinger,
 			options: Options{Clients: 1, Linger: clumsyLinger}, unseen: healed,
 		},
 		{
@@ -28,7 +28,7 @@ var (
 	}
 	lineMutants = []mutant{
 		{name: "a lease passed on though somebody elsewhere waits", build: hearsNoWish, scenario: passedOverInALine, options: Options{Clients: 2}},
-		{name: "a lease that is passed on keeps its token", build: passesTokens, seed: 4, scenario: passedOn, options: Options{Clients: 1}},
+		{name: "a lease that is passed on keeps its token", build: passesTokens, scenario: passedOn, options: Options{Clients: 1}},
 	}
 )
 
@@ -152,7 +152,7 @@ func (s *sparing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 // goes reports whether a word is sent; late, if it is a request that others have heard of before.
 func (t *sparingly) goes(o *vote.Outbound, late bool) bool {
 	m := &o.Message
-	if m.Stream != t.stream || !m.Kind.ToVoter() || m.Kind.Urgent() || m.Kind == vote.KindOpen || m.Kind == vote.KindStatement {
+	if m.Stream != t.stream || !m.Kind.ToVoter() || m.Kind.Urgent() || m.Kind == vote.KindOpen || m.Kind == vote.KindSync {
 		return true
 	}
 	t.said++
@@ -182,7 +182,7 @@ func (s *sparing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 		m.Processed = p
 		for _, v := range t.kept { // sums don't depend on the order
 			if uint64(v.serial) <= p && (v.until == 0 || v.until > p) {
-				l := vote.Ledger{Count: m.Count, Hash: m.Hash}.Plus(vote.OfRequest(v.number))
+				l := vote.Digest{Count: m.Count, Hash: m.Hash}.Plus(vote.DigestOfRequest(v.number))
 				m.Count, m.Hash = l.Count, l.Hash
 			}
 		}
@@ -213,7 +213,7 @@ func hearsNoWish(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 func (x wishless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindPromise:
-		m.Urge = false
+		m.Revoke = false
 	case vote.KindWanted:
 		m.Number = 0 // it counts as heard
 	}

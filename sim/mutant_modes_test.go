@@ -10,35 +10,35 @@ import (
 
 // modeMutants break the rules of keys that several may hold, and of leases that end at a time of their own.
 var modeMutants = []mutant{
-	{name: "a voter takes writers for readers", build: mistakes(func(x *vote.Wish) {
+	{name: "a voter takes writers for readers", build: mistakes(func(x *vote.Spec) {
 		if x.Beside == 0 && x.Mode == vote.Exclusive {
 			x.Mode = vote.Shared
 		}
-	}), seed: 1, scenario: writerMeetsReader, options: Options{Clients: 2}},
-	{name: "an upgrade that doesn't wait for other readers", build: mistakes(func(x *vote.Wish) {
+	}), scenario: writerMeetsReader, options: Options{Clients: 2}},
+	{name: "an upgrade that doesn't wait for other readers", build: mistakes(func(x *vote.Spec) {
 		if x.Beside != 0 {
 			x.Mode = vote.Shared
 		}
-	}), seed: 3, scenario: upgradeMeetsReader, options: Options{Clients: 2}},
-	{name: "a reader passes a waiting writer", build: hurries, seed: 208, scenario: readerAfterWriter, options: Options{Clients: 3}},
-	{name: "permits counted without slots", build: countsAnySlot, seed: 11, scenario: threeForTwoPermits, options: Options{Clients: 3}},
-	{name: "a vote counted as moved before the voter has moved it", build: movesFirst, seed: 11, scenario: slotsCrossed, options: Options{Clients: 2}},
-	{name: "a delay forgotten", build: mistakes(func(x *vote.Wish) { x.Delay = 0 }), seed: 19, scenario: lapseWithDelay, options: Options{Clients: 2}},
-	{name: "a least time to hold forgotten", build: mistakes(func(x *vote.Wish) { x.MinHold = 0 }), seed: 10, scenario: backTooSoon, options: Options{Clients: 2}},
-	{name: "a lease that isn't to be extended is", build: extendsAll, seed: 5, scenario: fixedLease, options: Options{Clients: 1}},
-	{name: "a vote of its own length counted as covered by the session", build: coversLengths, seed: 6, scenario: shortLease, options: Options{Clients: 2}},
+	}), scenario: upgradeMeetsReader, options: Options{Clients: 2}},
+	{name: "a reader passes a waiting writer", build: hurries, scenario: readerAfterWriter, options: Options{Clients: 3}},
+	{name: "permits counted without slots", build: countsAnySlot, scenario: threeForTwoPermits, options: Options{Clients: 3}},
+	{name: "a vote counted as moved before the voter has moved it", build: movesFirst, scenario: slotsCrossed, options: Options{Clients: 2}},
+	{name: "a delay forgotten", build: mistakes(func(x *vote.Spec) { x.Delay = 0 }), scenario: lapseWithDelay, options: Options{Clients: 2}},
+	{name: "a least time to hold forgotten", build: mistakes(func(x *vote.Spec) { x.MinHold = 0 }), scenario: backTooSoon, options: Options{Clients: 2}},
+	{name: "a lease that isn't to be extended is", build: extendsAll, scenario: fixedLease, options: Options{Clients: 1}},
+	{name: "a vote of its own length counted as covered by the session", build: coversLengths, scenario: shortLease, options: Options{Clients: 2}},
 	{name: "upgrades that don't clash", build: hearsNoClash, scenario: twoUpgrades, options: Options{Clients: 2}},
 	{name: "a downgrade that keeps others out", build: hearsNoShare, scenario: downgradeLetsIn, options: Options{Clients: 2}},
-	{name: "tokens of shared leases not told apart", build: hearsNoOtherToken, seed: 11, scenario: manyReadersAtOnce, options: Options{Clients: 3}},
+	{name: "tokens of shared leases not told apart", build: hearsNoOtherToken, scenario: manyReadersAtOnce, options: Options{Clients: 3}},
 }
 
 // wishful is a voter that mistakes what requests of other nodes are for.
 type wishful struct {
 	Machine
-	change func(x *vote.Wish)
+	change func(x *vote.Spec)
 }
 
-func mistakes(change func(x *vote.Wish)) Builder {
+func mistakes(change func(x *vote.Spec)) Builder {
 	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 		n, err := node.New(cfg, now)
 		return wishful{n, change}, err
@@ -48,10 +48,10 @@ func mistakes(change func(x *vote.Wish)) Builder {
 func (x wishful) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindRequest:
-		x.change(&m.Wish)
-	case vote.KindStatement:
+		x.change(&m.Spec)
+	case vote.KindSync:
 		for i := range m.Entries {
-			x.change(&m.Entries[i].Wish)
+			x.change(&m.Entries[i].Spec)
 		}
 	}
 	x.Machine.Deliver(now, conn, from, m)
@@ -88,7 +88,7 @@ func (h hastyReaders) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID,
 		if m.Mode == vote.Shared {
 			m.Time -= 1e7
 		}
-	case vote.KindStatement:
+	case vote.KindSync:
 		for i := range m.Entries {
 			if m.Entries[i].Mode == vote.Shared {
 				m.Entries[i].Time -= 1e7
@@ -233,7 +233,7 @@ func extendsAll(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return extender{n}, err
 }
 
-func (e extender) Lock(now vote.Now, ask quorum.Ask) (vote.Number, error) {
+func (e extender) Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, error) {
 	ask.Fixed = false
 	return e.Machine.Lock(now, ask)
 }
@@ -256,7 +256,7 @@ type lengthless struct {
 	groups map[quorum.GroupID]bool
 }
 
-func (l *lengthless) Lock(now vote.Now, ask quorum.Ask) (vote.Number, error) {
+func (l *lengthless) Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, error) {
 	n, err := l.Machine.Lock(now, ask)
 	l.own[n] = err == nil && ask.Length > 0
 	return n, err
@@ -275,7 +275,7 @@ func (l *lengthless) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbo
 	until := l.until()
 	for _, e := range inner {
 		switch e.Kind {
-		case quorum.EventCover:
+		case quorum.EventValidity:
 			if l.groups[e.Group] {
 				e.Until = max(e.Until, until)
 			}

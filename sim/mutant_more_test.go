@@ -16,36 +16,36 @@ var hourAhead = Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.H
 
 var moreMutants = []mutant{
 	{
-		name: "quiet time one tick short", build: hurried(maxLate), seed: 52, scenario: promisesAsQuietEnds, options: Options{Voters: 1},
+		name: "quiet time one tick short", build: hurried(maxLate), scenario: promisesAsQuietEnds, options: Options{Voters: 1},
 		unseen: "a tick is less than the guard by which holders are told early",
 	},
-	{name: "quiet time one refresh short", build: hurried(sceneTTL / vote.RefreshesPerTTL), seed: 3, scenario: votesAgainAtOnce, options: Options{Clients: 2}},
-	{name: "the voter's life ignored", build: ignoresLives, seed: 25, scenario: sameSerialInTwoLives, options: Options{Clients: 2}},
-	{name: "a lost lease comes back", build: resurrects, seed: 2, scenario: backAfterALoss, options: Options{Clients: 2}},
-	{name: "bids not cut to the voter's clock", build: cutsNoBid, seed: 159, scenario: bidFromAFarFuture, options: Options{
+	{name: "quiet time one refresh short", build: hurried(sceneTTL / vote.RefreshesPerTTL), scenario: votesAgainAtOnce, options: Options{Clients: 2}},
+	{name: "the voter's life ignored", build: ignoresLives, scenario: sameSerialInTwoLives, options: Options{Clients: 2}},
+	{name: "a lost lease comes back", build: resurrects, scenario: backAfterALoss, options: Options{Clients: 2}},
+	{name: "bids not cut to the voter's clock", build: cutsNoBid, scenario: bidFromAFarFuture, options: Options{
 		Clients: 1, Clocks: Clocks{PPM: []int64{0, 0, 0, 0}, Wall: []time.Duration{0, 0, 0, 75 * 365 * 24 * time.Hour}},
 	}},
 	{name: "highest token asked for at the start of the quiet time", build: asksEarly, scenario: tokenConfirmedInQuiet, options: Options{
 		Clients: 2, Clocks: hourAhead,
 	}},
-	{name: "an acknowledgement covers votes of another generation", build: coversGenerations, seed: 5, scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
-	{name: "a superseded life's votes dropped at once", build: dropsSuperseded, seed: 12, scenario: supersededHolder, options: Options{Clients: 1}},
-	{name: "expiry on wall clocks", build: expiresByWall, seed: 5, scenario: wallsOfVotersStep, options: Options{Clients: 2}},
-	{name: "hearsay of a death ends a session", build: buriesAlive, seed: 2, scenario: brokenConnections, options: Options{Clients: 2}},
-	{name: "yield before uncounting", build: yieldsFirst, seed: 2, scenario: promiseAfterYield, options: Options{
+	{name: "an acknowledgement covers votes of another generation", build: coversGenerations, scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
+	{name: "a superseded life's votes dropped at once", build: dropsSuperseded, scenario: supersededHolder, options: Options{Clients: 1}},
+	{name: "expiry on wall clocks", build: expiresByWall, scenario: wallsOfVotersStep, options: Options{Clients: 2}},
+	{name: "hearsay of a death ends a session", build: buriesAlive, scenario: brokenConnections, options: Options{Clients: 2}},
+	{name: "yield before uncounting", build: yieldsFirst, scenario: promiseAfterYield, options: Options{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{0, 0, 0, 900 * time.Millisecond, 0}},
 	}},
-	{name: "release without owner check", build: releasesAnyones, seed: 1, scenario: releaseOfAWaiter, options: Options{Clients: 3}},
-	{name: "an answer that only adds", build: onlyAdds, seed: 3, scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
-	{name: "a tenure that revokes without the owner's word", build: revokes, seed: 1, scenario: wonInItsTenure, options: Options{Clients: 2}},
+	{name: "release without owner check", build: releasesAnyones, scenario: releaseOfAWaiter, options: Options{Clients: 3}},
+	{name: "an answer that only adds", build: onlyAdds, scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
+	{name: "a tenure that revokes without the owner's word", build: revokes, scenario: wonInItsTenure, options: Options{Clients: 2}},
 	{
-		name: "drift allowance forgotten", build: forgetsDrift, seed: 11, scenario: holdsAlone, options: Options{
+		name: "drift allowance forgotten", build: forgetsDrift, scenario: holdsAlone, options: Options{
 			Clients: 1, Clocks: Clocks{PPM: []int64{MaxPPM, MaxPPM, MaxPPM, -MaxPPM}},
 		},
 		unseen: "the guard of TTL/64 is more than the 1 % of TTL that the clocks can differ by",
 	},
-	{name: "the youngest is served first", build: youngestFirst, seed: 51, scenario: threeWait, options: Options{Clients: 3}},
-	{name: "one vote for two keys of one hash", build: mixesKeys, seed: 1, scenario: twoKeysAtOnce, options: Options{Clients: 2}},
+	{name: "the youngest is served first", build: youngestFirst, scenario: threeWait, options: Options{Clients: 3}},
+	{name: "one vote for two keys of one hash", build: mixesKeys, scenario: twoKeysAtOnce, options: Options{Clients: 2}},
 }
 
 // TestWrappersThatTamperWithNothingAreFine shows that what is found is the mutants' doing and not their wrappers'.
@@ -96,29 +96,29 @@ func (w *World) expect(r *Request, want State, d time.Duration) {
 // lifeless takes every life of a voter for the first one that it met.
 type lifeless struct {
 	Machine
-	first map[vote.NodeID]vote.Life
+	first map[vote.NodeID]vote.Incarnation
 }
 
 func ignoresLives(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	n, err := node.New(cfg, now)
-	return &lifeless{n, make(map[vote.NodeID]vote.Life)}, err
+	return &lifeless{n, make(map[vote.NodeID]vote.Incarnation)}, err
 }
 
 func (l *lifeless) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	if l.first[voter.Node] == 0 {
-		l.first[voter.Node] = voter.Life
+		l.first[voter.Node] = voter.Incarnation
 	}
-	voter.Life = l.first[voter.Node]
+	voter.Incarnation = l.first[voter.Node]
 	l.Machine.Link(now, conn, voter)
 }
 
 func (l *lifeless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if life := l.first[from.Node]; !m.Kind.ToVoter() && life != 0 {
-		if m.Life == from.Life {
-			m.Life = life
+		if m.Incarnation == from.Incarnation {
+			m.Incarnation = life
 		}
 		m.Clock = now.Slow // each life's clock begins anew, which is no drift
-		from.Life = life
+		from.Incarnation = life
 	}
 	l.Machine.Deliver(now, conn, from, m)
 }
@@ -156,7 +156,7 @@ func resurrects(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 func (r *revenant) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if m.Kind == vote.KindAck && len(r.lost) > 0 {
-		r.until = now.Fast.Add(vote.Cover(r.ttl) / 2)
+		r.until = now.Fast.Add(vote.Validity(r.ttl) / 2)
 	}
 	r.Machine.Deliver(now, conn, from, m)
 }
@@ -187,7 +187,7 @@ func (r *revenant) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 	r.gone = nil
 	if r.until != 0 {
 		for _, n := range r.lost {
-			ev = append(ev, quorum.Event{Kind: quorum.EventCover, Group: r.groups[n], Until: r.until})
+			ev = append(ev, quorum.Event{Kind: quorum.EventValidity, Group: r.groups[n], Until: r.until})
 		}
 		r.until = 0
 	}
@@ -376,7 +376,7 @@ func (d *meddler) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 	case s == nil:
 	case m.Kind == vote.KindRequest:
 		s.keys[m.Number] = m.Key
-	case m.Kind == vote.KindStatement:
+	case m.Kind == vote.KindSync:
 		for _, e := range m.Entries {
 			s.keys[e.Number] = e.Key
 		}
@@ -440,7 +440,7 @@ func dropsSuperseded(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 			return
 		}
 		for _, id := range d.sorted() {
-			if id.Node == from.Node && id.Life != from.Life {
+			if id.Node == from.Node && id.Incarnation != from.Incarnation {
 				d.releaseAll(id)
 			}
 		}
@@ -567,7 +567,7 @@ func (c *walled) at(now vote.Now) vote.Now {
 	return now
 }
 
-func (c *walled) Lock(now vote.Now, ask quorum.Ask) (vote.Number, error) {
+func (c *walled) Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, error) {
 	return c.Machine.Lock(c.at(now), ask)
 }
 func (c *walled) Release(now vote.Now, n vote.Number) { c.Machine.Release(c.at(now), n) }
@@ -719,7 +719,7 @@ func (h hashing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *v
 	switch m.Kind {
 	case vote.KindRequest:
 		m.Key = hash
-	case vote.KindStatement:
+	case vote.KindSync:
 		for i := range m.Entries {
 			m.Entries[i].Key = hash
 		}

@@ -10,55 +10,74 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// Net says how long messages travel. Each ordered pair of hosts draws a base between Least and Most; each message takes the base,
-// up to Jitter of it more, and, Spikes times out of a thousand, up to ten times as long.
+// Net says how long messages travel. Each ordered pair of hosts draws a base delay between Least
+// and Most. A message takes the base delay and up to Jitter percent of it more, and, Spikes times
+// out of a thousand, up to ten times as long.
 type Net struct {
 	Least, Most time.Duration // default 200 µs and 1 ms
 	Jitter      int           // percent of the base; default 50, and -1 for none
 	Spikes      int           // of a thousand messages
 
-	// Delay, if set, says instead of all that how long a message travels from one host to another (by their places, voters first).
-	// It must make of each draw, a random number, always the same. Most then only bounds what [World.Settle] waits for.
+	// Delay, if set, replaces the draws above: it returns how long a message travels from one host
+	// to another, by their places (voters first). draw is a random number; for equal arguments,
+	// Delay must return equal results. Most then only bounds what the checks allow, such as how
+	// long [World.Settle] waits.
 	Delay func(from, to int, draw uint64) time.Duration
 }
 
-// Times of the connections' care-taker, which production has too.
+// Times of connection management, which production has, too.
 const (
 	dialTimeout  = 3 * time.Second // after which a dial without an answer has failed
-	synAgain     = time.Second     // after which TCP repeats a dial that wasn't answered
+	synAgain     = time.Second     // after which TCP repeats an unanswered dial
 	redialAtOnce = time.Millisecond
-	redialLeast  = 50 * time.Millisecond  // the first pause before a redial; it doubles
-	redialMost   = time.Second            // and stays there
-	steadyAfter  = time.Second            // a connection that lasts less counts as a failed dial
-	noticeMost   = 100 * time.Millisecond // how soon gossip, if it notices at all, tells of a node that is back
+	redialLeast  = 50 * time.Millisecond  // the first pause before a redial; later pauses double
+	redialMost   = time.Second            // the longest pause
+	steadyAfter  = time.Second            // a shorter connection counts as a failed dial
+	resendMost   = 200 * time.Millisecond // held-up frames are resent this soon after a cut heals
+	noticeMost   = 100 * time.Millisecond // gossip reports a returning node this soon, or never
 )
+
+// brisk returns how long a time of connection management lasts in this world.
+func (w *World) brisk(d time.Duration) time.Duration {
+	if f := w.opt.Following; f == nil || !f.Brisk {
+		return d
+	}
+	return max(time.Duration(int64(d)*int64(w.opt.MaxTTL)/int64(usualTTL)), time.Millisecond)
+}
+
+// usualTTL is the maximum TTL for which the times of connection management are meant: the library's
+// default.
+const usualTTL = 10 * time.Second
 
 // network is the part of the world between the hosts.
 type network struct {
-	bases [][]time.Duration // from, to
-	slow  [][]time.Duration // what faults add
-	luck  [][]rand.PCG      // of the packets on each way
-	cut   [][]int           // how many faults cut the way; messages on it wait
-	links []*link           // those that somebody still believes in, in order of creation
+	bases [][]time.Duration // base delays, by sender and receiver
+	slow  [][]time.Duration // delays added by faults
+	luck  [][]rand.PCG      // random sources of the packets on each way
+	cut   [][]int           // how many faults cut the way; messages on a cut way wait
+	links []*link           // links that either side still believes open, oldest first
 	lastN uint64
 	route []int // by place in World.voters: the host that answers to the name
 	spare [][]byte
 	heard vote.Message
+	forge map[*host]func(*vote.Message) // alters a broken host's messages on their way out
 }
 
-// link is a connection, from the dial on. Side 0 has dialed, side 1 was dialed.
+// link is a connection, from the dial on. Side 0 is the dialing host, side 1 the dialed host.
 type link struct {
 	n      uint64
 	voter  int
 	since  Moment // when it came up
 	state  linkState
-	opened bool // a stream was begun on it
+	opened bool // a stream was opened on the link
 	ends   [2]end
-	lanes  [2][2]lane     // by the side that sends, then ordered and urgent
-	stall  [2]int         // how many faults hold up what the side sends
-	queued [2]queued      // by the side that sends
-	full   [2]func() bool // reports, and sees to it, that the queue of what the side sends overflows; nil as a rule
-	fate   fate
+	lanes  [2][2]lane // by sending side, then ordered and urgent
+	stall  [2]int     // how many faults hold up the side's messages
+	queued [2]queued  // by sending side
+	// full overflows the send queue of a side if the queue is full, and reports whether it did; nil
+	// as a rule.
+	full [2]func() bool
+	fate fate
 }
 
 type linkState uint8
@@ -69,42 +88,46 @@ const (
 	linkFailed
 )
 
-// fate says what becomes of a link in the network.
+// fate is what the network does with the messages of a link.
 type fate uint8
 
 const (
 	fateStands fate = iota
-	fateBroken      // nothing sent from now on arrives; a machine that has forgotten the connection says so when it is sent something
-	fateSilent      // nor does anybody say so
+	// Nothing sent from now on arrives. A machine that has forgotten the connection answers
+	// messages with a reset.
+	fateBroken
+	fateSilent // nothing arrives, and no machine answers with a reset
 )
 
-// end is one side's view of a link.
+// end is a side's view of a link.
 type end struct {
 	host *host
-	p    *process // nil on a dialed side that hasn't answered
+	p    *process // nil on a dialed side without an answer so far
 	conn vote.Conn
-	open bool // the process believes in it
+	open bool // the process believes that the link is up
 }
 
-// connection finds a link's end by the process's own number of it.
+// connection finds a link's end; its index in process.conns is the process's own number for the
+// link.
 type connection struct {
 	l    *link
 	side uint8
 }
 
-// dial is a process's care for its connection to one voter.
+// dial is the state of a process's connection to a voter.
 type dial struct {
-	l      *link // under way or up
+	l      *link // being dialed or up; nil if there is neither
 	fails  int
-	wanted bool // in a following world: others are not dialed
+	wanted bool // with dynamic membership: unwanted voters aren't dialed
 }
 
-// lane carries messages of one side in order. The urgent one may overtake the ordered one, never the other way round.
+// lane carries messages of a side in order. The urgent lane may overtake the ordered lane, never
+// the other way round.
 type lane struct {
-	frames [][]byte // nil: the sender has closed the connection
+	frames [][]byte // a nil frame: the sender has closed the connection
 	first  int
-	last   Moment // when the newest arrives
-	hung   int    // how many have come to a cut and wait for it to heal
+	last   Moment // when the newest frame arrives
+	hung   int    // how many frames have reached a cut or a stall and wait for its end
 }
 
 const ordered, urgent = 0, 1
@@ -124,7 +147,7 @@ func (a *lane) pop() ([]byte, bool) {
 	return f, true
 }
 
-// keep loses all but the first n frames.
+// keep drops all but the first n frames.
 func (a *lane) keep(n int) { a.frames = a.frames[:a.first+n] }
 
 func (a *lane) len() int { return len(a.frames) - a.first }
@@ -174,16 +197,16 @@ func (w *World) latency(from, to *host) time.Duration {
 	return d
 }
 
-// open reports whether packets go from one host to another.
+// isOpen reports whether packets pass from one host to another.
 func (w *World) isOpen(from, to *host) bool { return w.cut[from.i][to.i] == 0 }
 
 // voterPlace returns a voter's place in World.voters, or -1.
 func (w *World) voterPlace(name vote.NodeID) int { return slices.Index(w.voters, name) }
 
-// dial starts a connection to a voter, unless there is one.
+// dial starts a connection to a voter, unless there is a connection already, or none is wanted.
 func (w *World) dial(p *process, voter int) {
 	d := &p.dials[voter]
-	if d.l != nil || w.voters[voter] == p.host.name || w.opt.Following != nil && !d.wanted {
+	if d.l != nil || w.voters[voter] == p.host.name || !w.listed(p, voter) || w.opt.Following != nil && !d.wanted {
 		return
 	}
 	w.lastN++
@@ -197,10 +220,11 @@ func (w *World) dial(p *process, voter int) {
 		return
 	}
 	w.push(event{at: w.now.add(w.latency(p.host, l.ends[1].host)), kind: eventSyn, l: l})
-	w.push(event{at: w.now.add(dialTimeout), kind: eventDialTimeout, p: p, l: l})
+	w.push(event{at: w.now.add(w.brisk(dialTimeout)), kind: eventDialTimeout, p: p, l: l})
 }
 
-// accept is a dial that reaches the voter's machine. The handshake tells both processes who the other is.
+// accept handles a dial that reaches the voter's machine. The handshake tells each process which
+// session the other has.
 func (w *World) accept(e event) {
 	l := e.l
 	from, to := l.ends[0].host, l.ends[1].host
@@ -208,7 +232,7 @@ func (w *World) accept(e event) {
 		return
 	}
 	if !w.isOpen(from, to) && e.n == 0 {
-		e.at = w.now.add(synAgain)
+		e.at = w.now.add(w.brisk(synAgain))
 		w.push(e)
 		return
 	}
@@ -224,8 +248,10 @@ func (w *World) accept(e event) {
 			w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
 		}
 	case to.hung != pauseNone:
-		e.n = 1 // it has come, and waits in the machine for the process
+		e.n = 1 // the dial waits in the machine for the process
 		p.backlog = append(p.backlog, e)
+	case w.lists != nil && w.isOpen(to, from) && !w.meet(l.ends[0].p, p):
+		w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
 	default:
 		w.join(l, 1, p)
 		w.links = append(w.links, l)
@@ -243,7 +269,7 @@ func (w *World) join(l *link, side uint8, p *process) {
 	p.conns = append(p.conns, connection{l, side})
 }
 
-// up ends a dial well.
+// up completes a dial with success.
 func (w *World) up(p *process, l *link) {
 	far := &l.ends[1]
 	if l.state != linkDialing {
@@ -271,7 +297,7 @@ const (
 
 var dialTexts = [...]string{"connection refused", "another node answers at its address", "the maximum TTL is 1 s there and 2 s here"}
 
-// dialFailed ends a dial in vain and arranges the next.
+// dialFailed ends a dial without success and schedules the next.
 func (w *World) dialFailed(p *process, l *link, why string) {
 	if l.state != linkDialing {
 		return
@@ -292,17 +318,19 @@ func (w *World) dialFailed(p *process, l *link, why string) {
 	w.settle(p)
 }
 
-// redial arranges the next dial: at once after an accident, later the more dials have failed.
+// redial schedules the next dial: at once after a steady connection has ended, and the later the
+// more dials have failed.
 func (w *World) redial(p *process, voter int) {
 	pause := within(p.host.luck, redialAtOnce)
 	if fails := p.dials[voter].fails; fails > 0 {
-		most := min(redialLeast<<min(fails-1, 10), redialMost)
+		most := w.brisk(min(redialLeast<<min(fails-1, 10), redialMost))
 		pause = most/2 + within(p.host.luck, most/2)
 	}
 	w.push(event{at: w.now.add(pause), kind: eventDial, p: p, n: uint64(voter)})
 }
 
-// herald lets gossip tell others that a node is back, so that they dial it at once. It may not notice.
+// herald lets gossip report a node's return to the other hosts, so that they dial the node at once.
+// Gossip may fail to notice.
 func (w *World) herald(h *host) {
 	voter := w.voterPlace(h.name)
 	if voter < 0 {
@@ -315,11 +343,11 @@ func (w *World) herald(h *host) {
 	}
 }
 
-// send puts a message on its way. Every message passes through the codec, as on a wire.
+// send sends a message. Every message passes through the codec, as on a wire.
 func (w *World) send(p *process, o *vote.Outbound) {
 	w.sent(p, &o.Message)
 	if o.Conn == vote.LocalConn || int(o.Conn) >= len(p.conns) || p.conns[o.Conn].l == nil {
-		return // a connection that is gone
+		return // the connection is gone
 	}
 	c := p.conns[o.Conn]
 	l := c.l
@@ -327,6 +355,9 @@ func (w *World) send(p *process, o *vote.Outbound) {
 	if n := len(w.spare); n > 0 {
 		buf = w.spare[n-1][:0]
 		w.spare = w.spare[:n-1]
+	}
+	if forge := w.forge[p.host]; forge != nil {
+		forge(&o.Message)
 	}
 	f, err := transport.Append(buf, &o.Message)
 	if err != nil {
@@ -362,7 +393,7 @@ func (w *World) send(p *process, o *vote.Outbound) {
 	w.dispatch(l, c.side, uint8(which), f)
 }
 
-// dispatch puts a frame into a lane.
+// dispatch puts a frame into a lane and schedules its arrival.
 func (w *World) dispatch(l *link, side, which uint8, f []byte) {
 	lanes := &l.lanes[side]
 	a := &lanes[which]
@@ -378,7 +409,8 @@ func (w *World) dispatch(l *link, side, which uint8, f []byte) {
 	w.push(event{at: at, kind: eventArrive, p: l.ends[1-side].p, l: l, side: side, lane: which})
 }
 
-// reset lets the sender on a broken link learn of it, where the other machine answers and has forgotten the connection.
+// reset tells the sender on a broken link about the break, if the other machine answers and has
+// forgotten the connection.
 func (w *World) reset(l *link, side uint8) {
 	a, b := l.ends[side].host, l.ends[1-side].host
 	if l.fate == fateBroken && !l.ends[1-side].open && w.isOpen(a, b) && w.isOpen(b, a) {
@@ -386,7 +418,8 @@ func (w *World) reset(l *link, side uint8) {
 	}
 }
 
-// hang reports whether a frame that would arrive is held up on its way; it will be sent again when the way is free.
+// hang reports whether an arriving frame is held up by a cut or a stall. The frame is sent again
+// when the way is free.
 func (w *World) hang(l *link, side, which uint8) bool {
 	if l.stall[side] == 0 && w.cut[l.ends[side].host.i][l.ends[1-side].host.i] == 0 {
 		return false
@@ -395,13 +428,14 @@ func (w *World) hang(l *link, side, which uint8) bool {
 	return true
 }
 
-// unhang sends again what hung on a link's way.
+// unhang sends all held-up frames of a link again.
 func (w *World) unhang(l *link, side uint8) {
 	from, to := l.ends[side].host, l.ends[1-side].host
 	if l.stall[side] > 0 || w.cut[from.i][to.i] > 0 {
 		return
 	}
-	at := w.now.add(w.latency(from, to) + within(from.luck, 200*time.Millisecond)) // senders try again at growing intervals
+	// Senders retry at growing intervals.
+	at := w.now.add(w.latency(from, to) + within(from.luck, w.brisk(resendMost)))
 	for _, which := range []uint8{urgent, ordered} {
 		a := &l.lanes[side][which]
 		for ; a.hung > 0; a.hung-- {
@@ -411,7 +445,7 @@ func (w *World) unhang(l *link, side uint8) {
 	}
 }
 
-// receive gives the head of a lane to the process that it is for.
+// receive delivers the front of a lane to the receiving process.
 func (w *World) receive(l *link, side, which uint8) {
 	f, ok := l.lanes[side][which].pop()
 	to := &l.ends[1-side]
@@ -462,7 +496,7 @@ func (w *World) deliver(p *process, conn vote.Conn, from *process, m *vote.Messa
 	w.settle(p)
 }
 
-// learn lets one end know that a link is gone.
+// learn tells a process that a link is gone.
 func (w *World) learn(l *link, side uint8) {
 	e := &l.ends[side]
 	if !e.open {
@@ -481,7 +515,7 @@ func (w *World) learn(l *link, side uint8) {
 	w.settle(p)
 }
 
-// forget closes one end of a link.
+// forget closes an end of a link.
 func (w *World) forget(l *link, side uint8) *process {
 	e := &l.ends[side]
 	p := e.p
@@ -491,7 +525,7 @@ func (w *World) forget(l *link, side uint8) *process {
 	if side == 0 && !p.dead {
 		d := &p.dials[l.voter]
 		d.l = nil
-		if d.fails++; w.now >= l.since.add(steadyAfter) {
+		if d.fails++; w.now >= l.since.add(w.brisk(steadyAfter)) {
 			d.fails = 0
 		}
 		w.redial(p, l.voter)
@@ -502,7 +536,8 @@ func (w *World) forget(l *link, side uint8) *process {
 	return p
 }
 
-// close ends a connection as its process wants. What it had sent goes on, and then the other side learns.
+// close ends a connection at its process's request. Messages already sent go on, and then the other
+// side learns about the end.
 func (w *World) close(p *process, conn vote.Conn) {
 	if conn == vote.LocalConn || int(conn) >= len(p.conns) || p.conns[conn].l == nil {
 		return
@@ -527,7 +562,8 @@ func (w *World) learnWithin(l *link, side uint8, d time.Duration, r *rand.Rand) 
 	w.push(event{at: w.now.add(within(r, d)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
 }
 
-// breakLink breaks a connection somewhere on its way. Of what is under way a part still arrives; each side learns in its own time.
+// breakLink breaks a connection somewhere on its way. A part of the messages under way still
+// arrives; each side learns about the break at a time of its own.
 func (w *World) breakLink(l *link, r *rand.Rand) {
 	l.fate = fateBroken
 	w.pic.broke(w, l)
@@ -545,13 +581,13 @@ func (w *World) breakLink(l *link, r *rand.Rand) {
 				w.learnWithin(l, side, 50*time.Millisecond, r)
 			case 2:
 				w.learnWithin(l, side, 3*w.opt.MaxTTL, r)
-			default: // when it sends something, or notices by itself
+			default: // when the side sends something, or notices by itself
 			}
 		}
 	}
 }
 
-// setCut adds to (or takes from) the cuts of the way between two hosts.
+// setCut adds to (or takes from) the number of cuts of the way between two hosts.
 func (w *World) setCut(from, to *host, by int) {
 	w.disturb()
 	w.cut[from.i][to.i] += by
@@ -568,13 +604,13 @@ func (w *World) setCut(from, to *host, by int) {
 	}
 }
 
-// setSlow makes the way between two hosts take longer, or as before.
+// setSlow changes the delay that faults add to the way between two hosts.
 func (w *World) setSlow(from, to *host, by time.Duration) {
 	w.disturb()
 	w.slow[from.i][to.i] += by
 }
 
-// setStall holds up (or lets go) what one side of a link sends.
+// setStall holds up, or releases, the messages of a link's side.
 func (w *World) setStall(l *link, side uint8, by int) {
 	w.disturb()
 	l.stall[side] += by

@@ -8,40 +8,43 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Observer is told what happens in a world, as it happens, for those who measure (package sim/plan). From within a call it may look,
-// but change nothing: [World.At] and [World.AtNode] do that. A world with an observer runs as it does without.
+// Observer is notified of what happens in a world, as it happens, for measurements (package
+// sim/plan). Its methods may read the world, but must not change it: [World.At] and [World.AtNode]
+// schedule changes. A world runs the same with an observer and without.
 type Observer interface {
-	// Granted : a request has won, and its user believes so from now on.
+	// Granted : a request has won, and its user believes in the lease from now on.
 	Granted(*Request)
 	// Ended : a request is over. Its State says how.
 	Ended(*Request)
-	// Sent : a message leaves its sender. Between is false for what a node says to its own voter, and the reverse.
-	// The message is the world's; it stands for the length of the call only.
+	// Sent : a message leaves its sender. Between is false for messages between a node and its own
+	// voter. The message belongs to the world and is valid for the length of the call only.
 	Sent(from, to vote.SessionID, m *vote.Message, between bool)
 }
 
-// observeLocal tells of a word between a node's requester and its own voter.
+// observeLocal reports a message between a node's requester and its own voter.
 func (w *World) observeLocal(p *process, conn vote.Conn, m *vote.Message) {
 	if w.opt.Observe != nil && conn == vote.LocalConn {
 		w.opt.Observe.Sent(p.id, p.id, m, false)
 	}
 }
 
-// observeSent tells of a word that one side of a link says.
+// observeSent reports a message from a side of a link.
 func (w *World) observeSent(l *link, side uint8, m *vote.Message) {
 	if w.opt.Observe != nil {
 		w.opt.Observe.Sent(l.ends[side].p.id, l.ends[1-side].p.id, m, true)
 	}
 }
 
-// mayBeLate reports whether an alarm is one that late words alone bring about. A new life of a name is turned away while the old one
-// answers a probe, and voters wait a quarter of a TTL for that. Where messages take as long, what the old life had said before it died
-// passes for an answer. It costs time, and nobody's lock.
+// mayBeLate reports whether late messages alone can explain an alarm. A new incarnation of a name
+// is refused while the old incarnation answers a probe, and voters wait a quarter of a TTL for the
+// answer. If messages travel for as long, a message that the old incarnation sent before its crash
+// passes for an answer. The mistake costs time, but no lock.
 func (w *World) mayBeLate(alarm string) bool {
 	return w.opt.LateWords && strings.Contains(alarm, "another live process is called")
 }
 
-// AtNode has f called at a time from now by the process that runs on a node: never if it is dead by then, and later if it is stopped.
+// AtNode has the process that runs on a node call f after d: never if the process has crashed by
+// then, and later if the process is stopped.
 func (w *World) AtNode(node string, d time.Duration, f func()) {
 	p := w.host(node).p
 	if p == nil {
@@ -50,7 +53,8 @@ func (w *World) AtNode(node string, d time.Duration, f func()) {
 	w.push(event{at: w.now.add(d), kind: eventRun, p: p, f: f})
 }
 
-// Session returns the name and the life of the process that runs on a node; a zero one when none does.
+// Session returns the name and incarnation of the process that runs on a node; a zero SessionID if
+// none runs.
 func (w *World) Session(node string) vote.SessionID {
 	if p := w.host(node).p; p != nil {
 		return p.id
@@ -58,11 +62,12 @@ func (w *World) Session(node string) vote.SessionID {
 	return vote.SessionID{}
 }
 
-// Stopped reports whether something keeps a node's process from running.
+// Stopped reports whether a node's process is kept from running.
 func (w *World) Stopped(node string) bool { return w.host(node).hung != pauseNone }
 
-// ReachesMajority reports whether a node runs and the ways to and from a majority of the voters are open, which run and count. Whether it
-// knows that by now, and is connected to them, is another matter: see [World.Ready].
+// ReachesMajority reports whether a node runs, and has open ways to and from enough running and
+// counting voters for a majority. The node may not know yet, and may not be connected to these
+// voters: see [World.Ready].
 func (w *World) ReachesMajority(node string) bool {
 	h := w.host(node)
 	if h.p == nil || h.hung != pauseNone {

@@ -66,7 +66,7 @@ func TestAtNodeRunsInTheNodesProcess(t *testing.T) {
 	w.AtNode("top", time.Second, tell("dead"))
 	w.AtNode("x1", 0, tell("at once"))
 	w.Stop("right")
-	if id := w.Session("top"); id.Node != "top" || id.Life == 0 {
+	if id := w.Session("top"); id.Node != "top" || id.Incarnation == 0 {
 		t.Errorf("top's session is %v", id)
 	}
 	w.Crash("top")

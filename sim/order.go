@@ -1,25 +1,43 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Order of service: who asked first is served first. Stamps stand within S of the median of the voters' clocks, so of two requests
-// that reach all voters the later one is served first only if they were asked for within 2 S, and what nodes may err in that median: the
-// time that news takes, and how far clocks drift between two refreshes. While
-// something is wrong, other rules go first (who reaches a minority only is passed over), so this is demanded of requests made after the
-// mesh has been well for a while.
+// Order of service: requests are served in the order in which they were made. Stamps lie within S
+// (vote.Skew) of the median of the voters' clocks. If two requests reach all voters, the later
+// request is served first only if the two were made within 2 S plus the nodes' error in this
+// median: the time for messages to travel, and the drift of clocks between two refreshes. While
+// something is wrong, other rules take precedence (for example, a request is passed over if only a
+// minority knows of it). So the order is demanded only of requests made after the mesh has been
+// well for a while.
 
-// calmTTLs is for how many maximum TTLs nothing must have gone wrong: a quiet time, and the sessions of those that are gone.
+// calmTTLs is for how many maximum TTLs nothing must have gone wrong: a startup quarantine, and the
+// rest of the sessions of crashed processes.
 const calmTTLs = 3
 
-// disturb notes that something goes wrong now, or ends doing so.
-func (w *World) disturb() { w.disturbed = w.now }
+// disturb records that a fault begins or ends now.
+func (w *World) disturb() {
+	w.disturbed = w.now
+	if w.opt.Watches {
+		w.disturbances = append(w.disturbances, w.now)
+	}
+}
+
+// calmFrom reports whether nothing went wrong from a while before the first moment until the
+// second.
+func (w *World) calmFrom(from, to Moment) bool {
+	return !slices.ContainsFunc(w.disturbances, func(at Moment) bool { return at.add(calmTTLs*w.opt.MaxTTL) >= from && at <= to })
+}
 
 // wellSince returns since when nothing has gone wrong; never if something is wrong now.
 func (w *World) wellSince() Moment {
+	if w.listsDiffer() {
+		return never
+	}
 	for i, h := range w.hosts {
 		if h.p == nil && !h.retired || h.hung != pauseNone || h.disk.broken || w.accused[h] > 0 {
 			return never
@@ -38,7 +56,7 @@ func (w *World) wellSince() Moment {
 	return w.disturbed
 }
 
-// slowestTrip is the longest time that a message and its answer take when nothing holds them up.
+// slowestTrip returns the longest time for a message and its answer without faults.
 func (w *World) slowestTrip() time.Duration {
 	way := w.opt.Net.Most * time.Duration(100+w.opt.Net.Jitter) / 100
 	if w.opt.Net.Spikes > 0 {
@@ -47,7 +65,8 @@ func (w *World) slowestTrip() time.Duration {
 	return 2 * way
 }
 
-// checkOrder demands that a request that is granted was made at most so much later than each one that waits.
+// checkOrder demands that a granted request isn't younger than a waiting request by more than the
+// time apart.
 func (w *World) checkOrder(r *Request) {
 	waits := r.key.waits
 	apart := 2*vote.Skew + w.slowestTrip() + w.opt.MaxTTL/100 + w.opt.Linger
@@ -59,14 +78,16 @@ func (w *World) checkOrder(r *Request) {
 		w.mark(MarkOrder)
 	}
 	if r.base != nil {
-		return // an upgrade goes before all who wait, since they wait for what it stands beside
+		// An upgrade precedes all waiting requests, since they wait for the lease that is upgraded.
+		return
 	}
 	for _, o := range waits {
 		if o.Asked >= r.Asked {
 			break
 		}
 		if r.Mode == vote.Permit && o.Mode == vote.Permit && o.Ask.Permits != r.Ask.Permits {
-			continue // it is to be turned down
+			// The request o is going to be refused.
+			continue
 		}
 		w.fig.Overtakings++
 		o.overtaken++
@@ -75,9 +96,11 @@ func (w *World) checkOrder(r *Request) {
 			continue
 		}
 		if calm(o.Asked) && !r.bars(o) && o.Mode == r.Mode {
-			// Both may be granted, and the younger sooner only since the other's votes must be extended or moved first.
+			// Both may be granted, and the younger first only because the older request's votes
+			// must be extended or moved before.
 			w.At(w.idleAtMost(), func() {
-				// An upgrade goes before all who wait, and takes votes that aren't won yet from them.
+				// An upgrade precedes all waiting requests, and takes votes from them while they
+				// haven't won.
 				if o.State == Waiting && calm(o.Asked) && o.key.upgrading < o.Asked {
 					w.violate(checkOrder, "%s was granted %q, asked for at %v, and %s's request of %v waits still", r.Node, r.Key, r.Asked, o.Node, o.Asked)
 				}

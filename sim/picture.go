@@ -7,62 +7,63 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Picture records what a picture of a run needs. Give one to [Options], let the world run, and call [World.WritePicture].
-// It belongs to one world, only listens, and never changes what happens. The zero value records the whole run; set a window for a
-// long one, since a picture of more than about a minute is hard to read and large.
+// Picture records a run for drawing. Give a Picture to [Options], let the world run, and call
+// [World.WritePicture]. A Picture belongs to a single world, only observes, and never changes the
+// run. The zero value records the whole run. Set a window for a long run, since a picture of more
+// than about a minute is large and hard to read.
 type Picture struct {
 	From time.Duration // the window's start in the world's time
-	To   time.Duration // its end; zero for the end of the run
+	To   time.Duration // the window's end; zero for the end of the run
 
 	tracks  []*track // by host
 	cuts    map[[2]int]Moment
 	stalled map[*link][2]Moment
 	bands   []band
-	sent    map[*byte]Moment // when each frame under way was sent, by its first byte
-	lock    arrows           // of the messages that ask for, give and take votes
-	upkeep  arrows           // of refreshes and their answers
+	sent    map[*byte]Moment // when each frame under way was sent, by the address of its first byte
+	lock    arrows           // messages that ask for, give and take votes
+	upkeep  arrows           // refreshes and their answers
 	breaks  []broken
 }
 
-// track is what a picture knows of one host.
+// track is the record of a host.
 type track struct {
 	host   *host
 	lives  []stretch
 	quiet  []stretch
 	pauses []stretch
 	deaths []Moment
-	clocks []stretch // changes of its clocks; both ends are equal
+	clocks []stretch // clock changes; from and to are equal
 	held   map[*Request]bool
 	waits  map[*Request]bool
 	leases []shownLease
 	waited []shownWait
 }
 
-// stretch is something that lasts; to is never while it does.
+// stretch is a span of time; to is never while the span lasts.
 type stretch struct {
 	from, to Moment
 	text     string
 }
 
-// shownLease is one lease.
+// shownLease is a lease.
 type shownLease struct {
 	from   Moment
-	over   Moment // when its user stopped believing in it
-	to     Moment // when its node ended it: later than over where the process was kept from running
+	over   Moment // when its user stopped believing in the lease
+	to     Moment // when its node ended the lease: after over if the process was stopped
 	key    string
 	token  vote.Token
 	number vote.Number
-	end    State // Granted while it lasts
+	end    State // Granted while the lease lasts
 }
 
-// shownWait is a request that waits.
+// shownWait is the time for which a request waits.
 type shownWait struct {
 	from, to Moment
 	key      string
 	number   vote.Number
 }
 
-// band is a way from one host to another that is cut, or a connection whose one side is held up.
+// band is a span during which a way between two hosts is cut, or a side of a connection is held up.
 type band struct {
 	stretch
 	way     [2]int
@@ -77,7 +78,7 @@ type arrow struct {
 	kind       vote.Kind
 }
 
-// arrows are messages of one sort: all, or the first few and how many there were.
+// arrows are messages of the same sort: the first arrowsMost, and the number of all.
 type arrows struct {
 	list  []arrow
 	total int
@@ -89,7 +90,8 @@ type broken struct {
 	a, b int
 }
 
-// arrowsMost is how many messages a picture shows, and lockArrowsMost how many of them in full ink; with more of them it's a grey cloud.
+// arrowsMost is how many messages a picture shows at most, and lockArrowsMost how many of them in
+// full ink. More messages would make a grey cloud.
 const (
 	arrowsMost     = 600
 	lockArrowsMost = 250
@@ -101,14 +103,15 @@ func (p *Picture) setUp() {
 	p.sent = make(map[*byte]Moment)
 }
 
-// covers reports whether something that lasted from one moment to another shows in the window.
+// covers reports whether a span overlaps the window.
 func (p *Picture) covers(from, to Moment) bool {
 	return to >= Moment(p.From) && (p.To == 0 || from <= Moment(p.To))
 }
 
 func (p *Picture) shows(at Moment) bool { return p.covers(at, at) }
 
-// track returns a host's record. A twin's appears with its first life.
+// track returns a host's record. The host of a duplicate process gets its record with its first
+// start.
 func (p *Picture) track(h *host) *track {
 	for len(p.tracks) <= h.i {
 		p.tracks = append(p.tracks, &track{held: make(map[*Request]bool), waits: make(map[*Request]bool)})
@@ -122,7 +125,8 @@ func (p *Picture) begin(list *[]stretch, at Moment, text string) {
 	*list = append(*list, stretch{at, never, text})
 }
 
-// end ends what lasts, and forgets it if it was over before the window.
+// end closes the last span of a list if the span is open, and drops the span if the window doesn't
+// cover it.
 func (p *Picture) end(list *[]stretch, at Moment) {
 	if n := len(*list) - 1; n >= 0 && (*list)[n].to == never {
 		(*list)[n].to = at
@@ -167,7 +171,7 @@ func (p *Picture) resumed(w *World, h *host) {
 	}
 }
 
-// clockChanged notes a step or a new rate of a host's clocks.
+// clockChanged records a step or a new rate of a host's clocks.
 func (p *Picture) clockChanged(w *World, h *host, text string) {
 	if p != nil && p.shows(w.now) {
 		t := p.track(h)
@@ -175,7 +179,7 @@ func (p *Picture) clockChanged(w *World, h *host, text string) {
 	}
 }
 
-// settled sees whether a voter is quiet.
+// settled records the start and the end of a voter's startup quarantine.
 func (p *Picture) settled(w *World, q *process) {
 	v := q.m.Voter()
 	if v == nil || q.dead {
@@ -206,7 +210,7 @@ func (p *Picture) granted(w *World, r *Request) {
 	p.track(r.p.host).held[r] = true
 }
 
-// ended closes what a request shows: its wait, or its lease, which was ended in the way given.
+// ended closes a request's wait, or its lease, which has ended in the given way.
 func (p *Picture) ended(w *World, r *Request, how State) {
 	if p == nil {
 		return
@@ -226,19 +230,19 @@ func (p *Picture) ended(w *World, r *Request, how State) {
 	}
 }
 
-// lease draws up a lease that ends, or goes on, at a moment.
+// lease returns the record of a lease at its end, or at a moment while the lease is held.
 func (t *track) lease(r *Request, at Moment, how State) shownLease {
 	l := shownLease{from: Moment(r.Had), over: at, to: at, key: r.Key, token: r.Token, number: r.Number, end: how}
 	for _, x := range t.pauses {
 		if x.to > l.from && x.text == pauseNames[pauseUnseen] {
-			return l // its user believed in it for longer than the world's clock says
+			return l // the user believed in the lease for longer than the world's clock says
 		}
 	}
-	l.over = max(l.from, min(at, r.until.add(-vote.Guard(r.p.host.ttl))))
+	l.over = max(l.from, min(at, r.until.add(-vote.Margin(r.p.host.ttl))))
 	return l
 }
 
-// cutting notes that a way is cut or free again; n is by how many faults it is cut now.
+// cutting records that a way is cut, or is free again; n is how many faults cut the way now.
 func (p *Picture) cutting(w *World, from, to *host, n int) {
 	if p == nil {
 		return
@@ -256,12 +260,12 @@ func (p *Picture) cutting(w *World, from, to *host, n int) {
 	}
 }
 
-// stalling is cutting for one side of a connection.
+// stalling does the same as cutting for a side of a connection.
 func (p *Picture) stalling(w *World, l *link, side uint8, n int) {
 	if p == nil {
 		return
 	}
-	s := p.stalled[l] // the moment plus one, as zero means that it isn't stalled
+	s := p.stalled[l] // the moment plus one; zero means not stalled
 	switch began := s[side] - 1; {
 	case n > 0 && began < 0:
 		s[side] = w.now + 1
@@ -284,7 +288,8 @@ func (p *Picture) broke(w *World, l *link) {
 	}
 }
 
-// dispatched notes when a frame was sent, and arrived draws its arrow. A frame's buffer is its own until it has arrived.
+// dispatched records when a frame was sent, and arrived records its arrow. No other frame has the
+// same buffer until the frame has arrived.
 func (p *Picture) dispatched(w *World, f []byte) {
 	if len(f) > 0 && (p.To == 0 || w.now <= Moment(p.To)) {
 		p.sent[&f[0]] = w.now
@@ -306,7 +311,7 @@ func (p *Picture) arrived(w *World, from, to *host, f []byte, m *vote.Message) {
 	}
 }
 
-// openBands returns the bands, those that last still included, in an order that doesn't depend on a map's.
+// openBands returns all bands, open ones included, in an order independent of map iteration.
 func (p *Picture) openBands(until Moment) []band {
 	all := slices.Clone(p.bands)
 	for way, began := range p.cuts {
@@ -345,7 +350,7 @@ func compareAll(diffs ...int64) int {
 	return 0
 }
 
-// shown returns a host's leases and waits in order, those that last still included.
+// shown returns a host's leases and waits in order, open ones included.
 func (t *track) shown(p *Picture, until Moment) ([]shownLease, []shownWait) {
 	leases, waits := slices.Clone(t.leases), slices.Clone(t.waited)
 	for r := range t.held {

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// bands draws what is cut and what is held up, above the lanes: ways that are cut and free again together are one partition.
+// bands draws cut ways and held-up connections above the lanes. Ways with the same start and end of
+// their cut form a single partition.
 func (d *drawing) bands() {
 	all := d.p.openBands(d.until)
-	var rows []int64 // up to where each is taken
+	var rows []int64 // the x up to which each row is occupied
 	hidden := 0
 	top := d.y
 	for i := 0; i < len(all); {
@@ -61,10 +62,11 @@ func (d *drawing) names(hosts []int) string {
 	return strings.Join(names, " ")
 }
 
-// cutText says in words what a set of cut ways comes to.
+// cutText describes a set of cut ways.
 func (d *drawing) cutText(ways [][2]int) string {
 	cut := func(a, b int) bool { return slices.Contains(ways, [2]int{a, b}) }
-	// Those that a node can't reach are one side, those that can't reach the first of them the other.
+	// The hosts out of the first sender's reach form a side. The hosts without a way to the first
+	// of these form the other side.
 	var one, other []int
 	for i := range d.w.hosts {
 		if cut(ways[0][0], i) {

@@ -12,25 +12,26 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Measures of a picture, in tenths of a pixel.
+// Measures of a picture, in tenths of a pixel unless they are counts.
 const (
 	picWidth  = 14400
-	picLeft   = 1300 // where the time begins
+	picLeft   = 1300 // where the time axis begins
 	picRight  = 300
 	picPlot   = picWidth - picLeft - picRight
-	markHigh  = 230 // of the upper part of a lane, with the line of life
-	rowHigh   = 150 // of a key's row
+	markHigh  = 230 // height of a lane's upper part, with the lifeline
+	rowHigh   = 150 // height of a key's row
 	bandHigh  = 140
 	laneGap   = 40
 	bandRows  = 14  // how many rows of cuts are shown
 	textLine  = 150 // between two lines of text
-	lineRunes = 190 // of the violation's text
-	lineMost  = 8   // lines of it; a panic brings its stack
+	lineRunes = 190 // characters in a line of the violation's text
+	lineMost  = 8   // lines of the violation's text; a panic brings its stack
 )
 
-// WritePicture draws what Options.Picture has recorded: a lane for each node, with leases, quiet times, crashes, pauses, cuts and, if
-// there aren't too many, messages; a violation in red. It is one SVG, without scripts. The same run gives the same bytes.
-// It fails when nothing was recorded, or when the window holds nothing of the run.
+// WritePicture draws the recording of Options.Picture as an SVG without scripts: a lane for each
+// node, with leases, startup quarantines, crashes, pauses, cuts and, if there aren't too many,
+// messages; a violation is red. The same run gives the same bytes. WritePicture fails if nothing
+// was recorded, or if the window holds nothing of the run.
 func (w *World) WritePicture(out io.Writer) error {
 	p := w.pic
 	if p == nil {
@@ -51,18 +52,18 @@ func (w *World) WritePicture(out io.Writer) error {
 	return err
 }
 
-// drawing is a picture while it is made.
+// drawing is a picture in the making.
 type drawing struct {
 	svg
 	w                 *World
 	p                 *Picture
 	from, until, edge Moment
 	y                 int64
-	spines            []int64 // where each host's line of life is
+	spines            []int64 // the y of each host's lifeline
 	keys              []string
-	prefix            int // how many leading digits all tokens share
+	prefix            int // how many leading digits to leave out of all tokens
 	arrows            []arrow
-	note              string // what is left out
+	note              string // says which messages are left out
 }
 
 // guilty reports whether the window holds the violation.
@@ -71,13 +72,14 @@ func (d *drawing) guilty() bool {
 	return v != nil && Moment(v.At) >= d.from && Moment(v.At) <= d.until
 }
 
-// x is where a moment stands. The plot's width is small enough that the product has room for days.
+// x returns a moment's horizontal position, moved into the window. The plot is narrow enough for
+// the product in beyond not to overflow for windows of days.
 func (d *drawing) x(at Moment) int64 {
 	at = min(max(at, d.from), d.edge)
 	return d.beyond(at)
 }
 
-// beyond is x for what may lie outside the window.
+// beyond is x for moments that may lie outside the window.
 func (d *drawing) beyond(at Moment) int64 {
 	span, off := int64(d.edge-d.from), int64(at-d.from)
 	return picLeft + off/span*picPlot + off%span*picPlot/span
@@ -148,7 +150,8 @@ func (d *drawing) draw() []byte {
 	return append(b, "</svg>\n"...)
 }
 
-// commonPrefix returns how many leading digits may be left out; three stay at least, and none is left out where lengths differ.
+// commonPrefix returns how many leading digits may be left out. At least three digits stay, and all
+// digits stay if the lengths differ.
 func commonPrefix(of []string) int {
 	if len(of) == 0 {
 		return 0
@@ -174,10 +177,11 @@ func (d *drawing) token(t vote.Token) string {
 }
 
 func (d *drawing) colour(key string) string {
-	return keyColours[d.w.byName[vote.Key(key)].i%len(keyColours)] // the same in every picture of a run
+	// A key has the same colour in every picture of a run.
+	return keyColours[d.w.byName[vote.Key(key)].i%len(keyColours)]
 }
 
-// inner is the class of a text on a key's colour.
+// inner returns the class of a text on a key's colour.
 func (d *drawing) inner(key string) string {
 	if slices.Contains([]string{"#e69f00", "#56b4e9", "#cc79a7"}, d.colour(key)) {
 		return "in dark"
@@ -232,7 +236,7 @@ func wrap(text string) []string {
 	return lines
 }
 
-// legend explains every shape, in as many rows as it takes.
+// legend explains every shape, in as many rows as necessary.
 func (d *drawing) legend(tokens []string) {
 	x := int64(200)
 	item := func(text string, draw func(x, y int64)) {
@@ -289,7 +293,7 @@ func (d *drawing) legend(tokens []string) {
 	d.y += 170
 }
 
-// short cuts a name that is too long to show.
+// short shortens a name if it is too long to show.
 func short(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"
@@ -331,7 +335,7 @@ func (d *drawing) lane(t *track, leases []shownLease, waits []shownWait, keys []
 			}
 		}
 	}
-	free := int64(0) // up to where labels are taken
+	free := int64(0) // the x up to which labels are written
 	for _, s := range t.pauses {
 		d.stretch("pause", s, top, high, s.text)
 		if x := d.x(s.from); x+20 > free && x < picWidth-picRight-wide(s.text) {
@@ -355,7 +359,7 @@ func (d *drawing) lane(t *track, leases []shownLease, waits []shownWait, keys []
 	d.y += laneGap
 }
 
-// stretch draws what lasts as a box, unless it isn't in the window.
+// stretch draws a span as a box, unless the span is outside the window.
 func (d *drawing) stretch(class string, s stretch, y, high int64, tip string) {
 	to := min(s.to, d.until)
 	if s.from <= d.until && to >= d.from {
@@ -384,7 +388,8 @@ func (d *drawing) leases(key string, leases []shownLease, y int64) {
 			d.rect("tail", over, y, to-over, 110, fill, tip+"; its node says so at "+d.seconds(l.to))
 		}
 		d.rect(class, x, y, max(over-x, 10), 110, fill, tip)
-		if class != "lease" { // it may have begun in this very moment: what would have gone on shows the clash
+		// The lease may have begun at this very moment: its continuation shows the clash.
+		if class != "lease" {
 			x := d.x(d.until)
 			d.rect("ghost", x, y, d.x(d.edge)-x, 110, "", tip)
 		}
@@ -400,7 +405,7 @@ func (d *drawing) leases(key string, leases []shownLease, y int64) {
 	}
 }
 
-// strip marks a lane while its node is cut off from anybody.
+// strip marks a lane while a way to or from its node is cut.
 func (d *drawing) strip(host int, y int64) {
 	end := int64(-1)
 	for _, b := range d.p.openBands(d.until) {
@@ -435,7 +440,7 @@ func (d *drawing) grid(top, laneTop, bottom int64) {
 	}
 }
 
-// chooseArrows decides which messages are shown, and says what isn't.
+// chooseArrows decides which messages to show, and notes the number of the others.
 func (d *drawing) chooseArrows() {
 	lock, upkeep := &d.p.lock, &d.p.upkeep
 	const hint = "a shorter window shows them (the command's -from and -to)"
@@ -450,7 +455,7 @@ func (d *drawing) chooseArrows() {
 	}
 }
 
-// wordsMost is with how many lock messages each still has its kind written on it.
+// wordsMost is up to how many lock messages each message is labelled with its kind.
 const wordsMost = 60
 
 func (d *drawing) messages(top, bottom int64) {
@@ -463,7 +468,7 @@ func (d *drawing) messages(top, bottom int64) {
 			d.line("break", d.x(b.at), d.spines[b.a], d.x(b.at), d.spines[b.b], "", "a connection breaks at "+d.seconds(b.at))
 		}
 	}
-	var words [][3]int64 // where they are, so that none is written over another
+	var words [][3]int64 // the places of labels, so that no label overlaps another
 	for i := range d.arrows {
 		a := &d.arrows[i]
 		if a.sent > d.until {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// svg writes shapes as text. Lengths are whole tenths of a pixel, so that equal runs give equal bytes on every machine.
+// svg writes shapes as text. Lengths are whole tenths of a pixel, so that equal runs give equal
+// bytes on every machine.
 type svg struct{ bytes.Buffer }
 
 // px writes tenths as pixels.
@@ -25,12 +26,12 @@ func px(tenths int64) string {
 func escaped(text string) string {
 	var b strings.Builder
 	if err := xml.EscapeText(&b, []byte(text)); err != nil {
-		panic(err) // a strings.Builder takes everything
+		panic(err) // a strings.Builder never fails
 	}
 	return b.String()
 }
 
-// title is what a viewer shows when the mouse rests on a shape.
+// title returns the tooltip of a shape, shown when the mouse rests on it.
 func title(text string) string {
 	if text == "" {
 		return ""
@@ -68,10 +69,11 @@ func (s *svg) step(x, y int64, tip string) {
 	s.path("step", fmt.Sprintf("M%s %s l5 5 l-5 5 l-5 -5 z", px(x), px(y-50)), tip)
 }
 
-// wide is about how wide a text of ten pixels' height is.
+// wide returns about how wide a text with a height of ten pixels is.
 func wide(text string) int64 { return int64(len([]rune(text))) * 60 }
 
-// keyColours are told apart by people who don't see all colours, too; keys beyond them share.
+// keyColours can be told apart by people who don't see all colours, too. Keys beyond the list share
+// its colours.
 var keyColours = [...]string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d31", "#6a51a3", "#7f7f7f"}
 
 const svgStyle = `<defs>

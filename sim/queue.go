@@ -1,8 +1,9 @@
 package sim
 
-// queue holds what is to happen, in the order of time and, within one moment, in the order in which it was put in.
+// queue holds future events in the order of time and, within a moment, in the order of insertion.
 //
-// It is a heap with four children to a node, whose entries carry no pointers; the events themselves lie still in a slab.
+// It is a heap with four children per node. Its entries carry no pointers; the events stay in place
+// in a slab.
 type queue struct {
 	heap []slot
 	slab []event
@@ -43,7 +44,7 @@ func (q *queue) push(e event) {
 	q.heap[i] = s
 }
 
-// next is the moment of the first event.
+// next returns the moment of the first event; never if the queue is empty.
 func (q *queue) next() Moment {
 	if len(q.heap) == 0 {
 		return never

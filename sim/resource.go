@@ -9,23 +9,27 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Each key protects a resource, which takes a write unless it has seen a larger token than the write's. Holders check that they still
-// hold, and write; between the two they may be paused for as long as it takes to make the write come far too late. That is what
-// the token is for, so this is checked whatever the clocks do.
+// resources draws when holders write to the resources behind the keys. It has a random generator of
+// its own, and changes nothing for the mesh.
 //
-// resources draws when holders write. It has chance of its own, and what it does changes nothing for the mesh.
+// Each key protects a resource, which accepts a write unless it has seen a larger token than the
+// write's. A holder checks that its lease is still held, and then writes. Between the two, a pause
+// may delay the write until far too late. Fencing tokens are meant for this case, so the resource
+// is checked whatever the clocks do.
 type resources struct {
 	rnd *rand.Rand
 }
 
-// lateWrites is how many writes of a hundred are held up between check and arrival, for up to lateTTLs maximum TTLs.
+// lateWrites is how many writes of a hundred are held up between check and arrival, for up to
+// lateTTLs maximum TTLs.
 const (
 	lateWrites = 20
 	lateTTLs   = 3
 )
 
-// writes arranges that a holder writes twice while it holds. Readers read, which the resource refuses after a write with a larger token. A
-// semaphore stands for as many resources as it has permits.
+// writes schedules two writes of a holder during its hold. Readers read instead, and the resource
+// refuses a read after a write with a larger token. A semaphore stands for as many resources as it
+// has permits.
 func (w *World) writes(r *Request) {
 	for range 2 {
 		at := time.Duration(w.res.rnd.Int64N(int64(2*w.opt.Load.Hold + time.Millisecond)))
@@ -46,7 +50,7 @@ func (w *World) writes(r *Request) {
 	}
 }
 
-// read is a reader's arrival at the resource.
+// read handles a read on arrival at the resource.
 func (w *World) read(r *Request) {
 	switch last := r.key.written[0]; {
 	case last == nil || r.last() >= last.Token || r.era != last.era:
@@ -59,7 +63,7 @@ func (w *World) read(r *Request) {
 	}
 }
 
-// written is a write's arrival at the resource.
+// written handles a write on arrival at the resource.
 func (w *World) written(r *Request) {
 	k := r.key
 	last := k.written[r.Slot]
@@ -88,11 +92,12 @@ func (w *World) written(r *Request) {
 	}
 }
 
-// before reports whether a lease was granted before the other was asked for. Then its token has to be smaller, however late either
-// node came to know of its luck.
+// before reports whether r was granted before o was asked for. If so, r's token must be smaller,
+// however late either node learned of its success.
 func (r *Request) before(o *Request) bool { return r.Had < o.Asked }
 
-// outOfOrder returns a lease that was granted before a new one was asked for and yet has a token as large; nil if there is none.
+// outOfOrder returns a lease granted before r was asked for, and yet with a token at least as
+// large; nil if there is none.
 func (k *lockKey) outOfOrder(r *Request) *Request {
 	i, _ := slices.BinarySearchFunc(k.tops, r.Asked, func(top *Request, at time.Duration) int { return cmp.Compare(top.Had, at) })
 	if i > 0 && k.tops[i-1].last() >= r.Token {
@@ -101,8 +106,8 @@ func (k *lockKey) outOfOrder(r *Request) *Request {
 	return nil
 }
 
-// topped notes a new lease's token, and reports whether it is above all before. One that is excused for being behind begins a new era: only
-// within one do tokens rise.
+// topped records a new lease's token, and reports whether the token is above all earlier tokens. A
+// lease with an excused smaller token begins a new era: tokens rise only within an era.
 func (k *lockKey) topped(r *Request, excused bool) bool {
 	if excused {
 		k.tops, k.runs, k.last, k.alone = nil, nil, 0, 0

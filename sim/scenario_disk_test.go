@@ -143,6 +143,30 @@ func TestFault60ASlowDisk(t *testing.T) {
 	x.ends(time.Second)
 }
 
+// TestFault76ADiskThatHangs : c's disk neither answers nor fails. That is trouble within a TTL, and a standby takes its seat as that of one that is gone; leases don't feel it.
+func TestFault76ADiskThatHangs(t *testing.T) {
+	s := mesh(t, 3, []string{"d", "e", "f"}, Following{MaxVoters: 5}, "d", "e", "f")
+	s.deaf = map[string]bool{checkAlarm: true}
+	s.Run(2 * sceneTTL)
+	r := s.holds("c", "k")
+	s.FreezeDisk("c")
+	s.Start("d")
+	s.Start("e")
+	s.voting(20*sceneTTL, "a", "b", "c", "d", "e") // by a and b
+	s.Start("f")
+	s.Run(electorate.SaveLimit(sceneTTL))
+	if !s.alarmed("the disk has not answered for") {
+		t.Error("nobody is told")
+	}
+	s.between("to vote c out", s.voting(20*sceneTTL, "a", "b", "d", "e", "f"), 0, electorate.FailAfter(sceneTTL)+time.Second+changeTime())
+	s.is(r, Granted)
+	s.serves("c")
+	s.ThawDisk("c")
+	s.Run(2 * sceneTTL)
+	s.goesBy("a", "b", "c", "d", "e", "f")
+	s.is(r, Granted)
+}
+
 // TestFault35OneAccuserChangesNothing : gossip tells one node that all others are dead. It hears from them, so it isn't misled; nor are the others.
 func TestFault35OneAccuserChangesNothing(t *testing.T) {
 	for _, accuser := range []string{"a", "b", "d"} {

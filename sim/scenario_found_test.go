@@ -268,7 +268,7 @@ func TestADiskIsSparedOnlyIfTheOthersCanLearnOfTheElectorate(t *testing.T) {
 	w.newest, w.decided = 3, map[uint64]vote.Electorate{2: joint, 3: final}
 	for _, v := range []vote.Elector{a, b, e, x} {
 		h := &host{name: v.Name, retired: v == x}
-		h.disk.exists, h.disk.state = true, vote.State{Dir: v.Dir, Electorate: joint}
+		h.disk.exists, h.disk.state = true, vote.DiskState{Dir: v.Dir, Electorate: joint}
 		w.hosts = append(w.hosts, h)
 	}
 	w.hosts[0].disk.state.Electorate = final

@@ -112,7 +112,7 @@ func TestALengthDecidesWhenADeadNodesKeyIsFree(t *testing.T) {
 		end := x1.endAt
 		x2 := s.Lock("x2", "k")
 		s.becomes(x2, Granted, 3*sceneTTL)
-		s.between("the key", time.Duration(s.now-end), 0, length/50+vote.Guard(length)+50*time.Millisecond)
+		s.between("the key", time.Duration(s.now-end), 0, length/50+vote.Margin(length)+50*time.Millisecond)
 	}
 }
 
@@ -155,6 +155,39 @@ func TestALeastHoldIsKeptByVotersThatHaveNotHeardOfTheLease(t *testing.T) {
 	s.between("the way to the key", x2.Had-x1.Had, 990*time.Millisecond, 1300*time.Millisecond)
 }
 
+// TestALeastHoldIsKeptThoughAVoterForgetsItsVote once failed: x1 won by the vote that a's earlier life had given, 0.8 s after a had begun its quiet time, and so
+// a was free to vote for x2 before the least time to hold was over. The ways say who else doesn't know of the lease.
+func TestALeastHoldIsKeptThoughAVoterForgetsItsVote(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		hold time.Duration
+		end  func(s *scene, x1 *Request)
+	}{
+		{"given back", sceneTTL * 73 / 100, func(s *scene, x1 *Request) { s.Release(x1) }},
+		{"its holder dies", sceneTTL * 73 / 100, func(s *scene, _ *Request) { s.PowerOff("x1") }},
+		{"the longest, given back", sceneTTL, func(s *scene, x1 *Request) { s.Release(x1) }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := awake(t, Options{Clients: 2})
+			s.Cut("x1", "c")
+			s.Run(2 * sceneTTL)
+			free := s.Stall("x1", "b", true) // what b says is held up
+			x1 := s.Ask(Ask{Node: "x1", Key: "k", MinHold: row.hold})
+			s.Run(50 * time.Millisecond)
+			s.PowerOff("a") // x1 doesn't notice
+			s.Start("a")
+			s.Run(800 * time.Millisecond)
+			free()
+			s.becomes(x1, Granted, 3*sceneTTL)
+			s.Run(10 * time.Millisecond)
+			row.end(s, x1)
+			x2 := s.Lock("x2", "k")
+			s.becomes(x2, Granted, 4*sceneTTL)
+			s.between("the way to the key", x2.Had-x1.Had, row.hold*99/100, row.hold+2*sceneTTL)
+		})
+	}
+}
+
 // TestAFailedRequestMayLeaveItsDelayBehind : voters that gave it their votes, and that nobody could tell that it failed, have to take it for a lease that has
 // lapsed. So a TryLock is told that the key is taken, and not without cause. (Seed 427643329 of lingering and following worlds: the judge found nobody who had it.)
 func TestAFailedRequestMayLeaveItsDelayBehind(t *testing.T) {
@@ -193,7 +226,7 @@ func TestATryLockHearsWhichReaderIsLeft(t *testing.T) {
 	s.becomes(newer, Released, time.Second)
 	try := s.TryLock("x3", "k")
 	s.Run(10 * time.Millisecond)
-	late()
-	s.becomes(try, Failed, 50*time.Millisecond)
+	late() // what was held back arrives a while later
+	s.becomes(try, Failed, sceneTTL/4)
 	s.is(older, Granted)
 }

@@ -4,25 +4,30 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// What a scenario does to a world by hand. Names of nodes that don't exist are mistakes of its author, and panic.
+// How a scenario drives a world by hand. A node name that doesn't exist is a mistake of the
+// scenario's author, and panics.
 
 // Lock has a node ask for a key.
 func (w *World) Lock(node, key string) *Request { return w.Ask(Ask{Node: node, Key: key}) }
 
-// TryLock has a node ask for a key that it wants now or not at all.
+// TryLock has a node ask for a key without waiting for it.
 func (w *World) TryLock(node, key string) *Request {
 	return w.Ask(Ask{Node: node, Key: key, Try: true})
 }
 
-// Ask has a node ask for a key in whatever manner. When it comes, how long it has patience and holds, and whether it turns, is the scenario's business.
+// Ask has a node make any request. The scenario decides when it comes and how long it waits and
+// holds, so the fields At, Patience, Hold and Turn are ignored.
 func (w *World) Ask(a Ask) *Request { return w.request(a, nil) }
 
-// Upgrade has a reader's node ask for the key alone. When that is granted, the reader's lease is given back.
+// Upgrade has a reader's node ask for an exclusive lease. Once the upgrade is granted, the reader's
+// shared lease is released.
 func (w *World) Upgrade(r *Request) *Request { return w.request(r.Ask.upgrade(), r) }
 
-// Share has a writer let others in beside it.
+// Share has a writer downgrade its lease to shared.
 func (w *World) Share(r *Request) {
 	w.share(r)
 	w.settle(r.p)
@@ -41,40 +46,44 @@ func (w *World) request(a Ask, base *Request) *Request {
 	return r
 }
 
-// Release gives a lease back, or gives a waiting request up.
+// Release releases a lease, or gives a waiting request up.
 func (w *World) Release(r *Request) { w.release(r) }
 
-// Held reports whether a request's user would be told, if it asked now, that it holds the lease.
+// Held reports whether a request's node would tell its user now that the lease is held.
 func (w *World) Held(r *Request) bool { return w.believes(r) }
 
-// Left returns for how much longer a lease is held if nothing extends it, by its node's own clock.
+// Left returns for how much longer a lease is held without further extension, by its node's own
+// clock.
 func (w *World) Left(r *Request) time.Duration { return r.p.left(w.now, r.end) }
 
-// Crash ends a node's process with its memory. Its machine goes on and closes its connections.
+// Crash ends a node's process and its memory. Its machine goes on, and closes the process's
+// connections.
 func (w *World) Crash(node string) { w.crash(w.host(node), endingAtOnce, nil) }
 
-// PowerOff ends a node with its machine: nobody is told.
+// PowerOff ends a node and its machine: no peer is notified.
 func (w *World) PowerOff(node string) { w.crash(w.host(node), endingSilent, nil) }
 
-// Start begins a new life of a node that is down.
+// Start begins a new incarnation of a node that is down.
 func (w *World) Start(node string) { h := w.host(node); w.start(h); w.herald(h) }
 
 // Restart ends a node's process and starts another at once.
 func (w *World) Restart(node string) { w.Crash(node); w.Start(node) }
 
-// Stop keeps a node's process from running, as a signal does; Continue lets it go on.
+// Stop keeps a node's process from running, as a signal does, until Continue.
 func (w *World) Stop(node string) { w.halt(w.host(node), pauseStopped) }
 
-// Suspend suspends a node's machine: its fast clock goes on, its slow one doesn't. Continue wakes it.
+// Suspend suspends a node's machine until Continue: the fast clock goes on, the slow clock stands
+// still.
 func (w *World) Suspend(node string) { w.halt(w.host(node), pauseAsleep) }
 
-// Freeze pauses a node's virtual machine, which no clock of it shows. Continue wakes it.
+// Freeze pauses a node's virtual machine until Continue. No clock of the machine shows the pause.
 func (w *World) Freeze(node string) { w.halt(w.host(node), pauseUnseen) }
 
 // Continue ends Stop, Suspend and Freeze.
 func (w *World) Continue(node string) { w.wake(w.host(node)) }
 
-// CutOneWay lets nothing pass from one node to another. What is on its way, or sent meanwhile, arrives after Mend.
+// CutOneWay blocks all messages from one node to another. Messages under way, or sent meanwhile,
+// arrive after MendOneWay.
 func (w *World) CutOneWay(from, to string) { w.setCut(w.host(from), w.host(to), 1) }
 
 // MendOneWay ends one CutOneWay.
@@ -110,7 +119,8 @@ func (w *World) Join(one, other []string) {
 	}
 }
 
-// Break breaks the connection that a node has dialed to a voter. Nothing of what is under way arrives; both sides learn at once.
+// Break breaks the connection that a node has dialed to a voter. All messages under way are lost;
+// both sides learn at once.
 func (w *World) Break(node, voter string) {
 	if l := w.linkOf(node, voter); l != nil {
 		w.fig.Breaks++
@@ -126,8 +136,8 @@ func (w *World) Break(node, voter string) {
 	}
 }
 
-// Stall holds up what a node sends on its connection to a voter, and, with back, what the voter sends on it. The function that is
-// returned lets it go.
+// Stall holds up a node's messages on its connection to a voter or, with back, the voter's
+// messages. The returned function ends the stall.
 func (w *World) Stall(node, voter string, back bool) (release func()) {
 	l := w.linkOf(node, voter)
 	if l == nil {
@@ -141,7 +151,17 @@ func (w *World) Stall(node, voter string, back bool) (release func()) {
 	return func() { w.setStall(l, side, -1) }
 }
 
-// linkOf returns the connection that a node has dialed to a voter; nil when none is up.
+// Forge has change alter all messages of a node to others on their way out, as a broken machine or
+// program would, without the node's knowledge. A nil change ends the forging. A change must not
+// modify memory behind a message's pointers.
+func (w *World) Forge(node string, change func(*vote.Message)) {
+	if w.forge == nil {
+		w.forge = make(map[*host]func(*vote.Message))
+	}
+	w.forge[w.host(node)] = change
+}
+
+// linkOf returns the connection that a node has dialed to a voter; nil if none is up.
 func (w *World) linkOf(node, voter string) *link {
 	h := w.host(node)
 	for _, l := range w.links {
@@ -155,7 +175,7 @@ func (w *World) linkOf(node, voter string) *link {
 // StepWall moves a node's wall clock.
 func (w *World) StepWall(node string, by time.Duration) { w.stepWall(w.host(node), by) }
 
-// Retune makes a node's clocks err by so many parts per million.
+// Retune sets the rate error of a node's clocks, in parts per million.
 func (w *World) Retune(node string, ppm int64) { w.retune(w.host(node), ppm) }
 
 // Ready reports whether a node says that a majority of voters answers and counts.
@@ -164,7 +184,8 @@ func (w *World) Ready(node string) bool {
 	return p != nil && p.m.Ready()
 }
 
-// Awake lets time pass until every voter counts for every node. It reports whether that came within the time in which it must.
+// Awake lets time pass until every node is ready and no voter is in its startup quarantine. It
+// reports whether that happened within the time allowed.
 func (w *World) Awake() bool {
 	return w.RunUntil(2*w.opt.MaxTTL+servedFixed, func() bool {
 		for _, h := range w.hosts {
@@ -176,8 +197,8 @@ func (w *World) Awake() bool {
 	})
 }
 
-// Twin starts another process with a node's name, on a machine of its own, and returns a name for it in scenarios: the node's with
-// an apostrophe. Nobody dials it.
+// Twin starts a duplicate process with a node's name, on a machine of its own, and returns its
+// alias for scenarios: the node's name with an apostrophe. No node dials the duplicate.
 func (w *World) Twin(node string) string {
 	h := w.host(node)
 	if h.voter {

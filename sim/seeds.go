@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// The environment that chooses seeds.
+// Environment variables that choose seeds.
 const (
 	envSeed    = "LOCKMESH_SIM_SEED"    // the first seed
 	envSeeds   = "LOCKMESH_SIM_SEEDS"   // how many
 	envSeconds = "LOCKMESH_SIM_SECONDS" // how long each run's faults last, in the world's time
-	envTrace   = "LOCKMESH_SIM_TRACE"   // a file that takes the trace; for one seed
+	envTrace   = "LOCKMESH_SIM_TRACE"   // a file for the trace, for a single seed
 )
 
 func fromEnv(t testing.TB, name string, otherwise uint64) uint64 {
@@ -34,12 +34,13 @@ func fromEnv(t testing.TB, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Length returns how long a run's faults last in the world's time: as the environment says, or otherwise as given.
+// Length returns how long a run's faults last in the world's time: as the environment says, or
+// otherwise as given.
 func Length(t testing.TB, otherwise time.Duration) time.Duration {
 	return time.Duration(fromEnv(t, envSeconds, uint64(otherwise/time.Second))) * time.Second
 }
 
-// TraceFile returns the file to which the environment wants the trace written; nil when it doesn't.
+// TraceFile returns the file for the trace that the environment names; nil if none is named.
 func TraceFile(t testing.TB) io.Writer {
 	t.Helper()
 	name := os.Getenv(envTrace)
@@ -59,8 +60,9 @@ func TraceFile(t testing.TB) io.Writer {
 	return b
 }
 
-// EachSeed runs f as a subtest for each of n seeds, named by its seed, on all processors at once. The environment may choose the
-// first seed and their number. A failing subtest tells the command that runs it again.
+// EachSeed runs f as a parallel subtest for each of n seeds, named after the seed. The environment
+// may choose the first seed and the number of seeds. A failing subtest logs the command to run its
+// seed again.
 func EachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	t.Helper()
 	first, count := fromEnv(t, envSeed, 1), fromEnv(t, envSeeds, uint64(n))
@@ -78,7 +80,7 @@ func EachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	}
 }
 
-// Replay returns the command that runs one seed of a test again.
+// Replay returns the command to run a seed of a test again.
 func Replay(test string, seed uint64) string {
 	extra := ""
 	if s := os.Getenv(envSeconds); s != "" {
@@ -87,20 +89,21 @@ func Replay(test string, seed uint64) string {
 	return fmt.Sprintf("%s%s=%d %s=1 go test ./sim -run '^%s$'", extra, envSeed, seed, envSeeds, test)
 }
 
-// ShrinkCommand returns the command that runs a seed as [Draw] draws it, or as further flags say, and shrinks it if it fails.
+// ShrinkCommand returns the command to run a seed as [Draw] draws the world, or as further flags
+// say, and to shrink a failing run.
 func ShrinkCommand(seed uint64, length time.Duration, flags ...string) string {
 	all := append([]string{fmt.Sprintf("go run ./sim/cmd/lockmesh-sim -seed %d", seed)}, flags...)
 	return fmt.Sprintf("%s -seconds %v -shrink shrunk", strings.Join(all, " "), length.Seconds())
 }
 
-// Tally sums up the figures of runs that go on at once.
+// Tally sums up the figures of concurrent runs.
 type Tally struct {
 	mu   sync.Mutex
 	f    Figures
 	busy time.Duration
 }
 
-// Add adds a run that kept a processor busy for so long.
+// Add adds a run that kept a processor busy for the given time.
 func (t *Tally) Add(f Figures, busy time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,26 +8,31 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Bounds of what the world demands once all is well again.
+// Bounds of the world's demands once all faults are over.
 const (
-	// servedTTLs is within how many maximum TTLs everyone is served, on top of what it takes to serve so many in turn: one quiet
-	// time, the rest of the sessions of dead lives, and connections that must be given up first.
+	// servedTTLs is within how many maximum TTLs every request is served, besides the time to serve
+	// the requests in turn: a startup quarantine, the rest of the sessions of crashed incarnations,
+	// and connections that must be given up first.
 	servedTTLs = 5
-	// servedFixed is the part that doesn't depend on the TTL: dials that time out and the question for tokens.
-	servedFixed = 2*dialTimeout + redialMost + 2*vote.AskFor
-	// servedEach is the time for one waiter, besides servedTrips of the slowest way there and back: it is granted, holds for up to
-	// 10 ms (workload.go), and releases; perhaps a tenure must end.
+	// servedFixed is the part independent of the TTL: dials that time out, and the query for
+	// tokens.
+	servedFixed = 2*dialTimeout + redialMost + 2*vote.TokenQueryTimeout
+	// servedEach is the time for each waiter, besides servedTrips of the slowest round trip: the
+	// waiter is granted the key, holds the key for up to 10 ms (workload.go), and releases; perhaps
+	// a proposal timeout must expire.
 	servedEach  = 200 * time.Millisecond
 	servedTrips = 4
 )
 
-// Settle ends the faults and demands what must come true then: every waiter is served in time, everything is given back, and
-// nothing is left behind. It returns the first violation of the whole run, or nil.
+// Settle ends the faults and makes the demands of a world without faults: every waiter is served in
+// time, everything is given back, and nothing is left behind. Settle returns the first violation of
+// the whole run, or nil.
 func (w *World) Settle() error {
 	if w.failed != nil {
 		return w.failed
 	}
 	w.Heal()
+	w.relistAll()
 	w.drain()
 	waiting := w.waiting
 	trip := 2 * w.opt.Net.Most * time.Duration(100+w.opt.Net.Jitter) / 100
@@ -37,7 +42,7 @@ func (w *World) Settle() error {
 		w.violate(checkLiveness, "%d of %d that waited aren't served within %v:%s", w.waiting, waiting, limit, w.whoWaits())
 	}
 	w.fig.Settling = int64(100 * (w.Now() - start) / limit)
-	// What is held is given back soon, and a release takes a TTL at most.
+	// Held leases are given back soon, and a release takes at most a TTL.
 	w.Run(w.opt.MaxTTL + time.Second)
 	if w.failed == nil {
 		for _, h := range w.hosts {
@@ -49,10 +54,11 @@ func (w *World) Settle() error {
 			}
 		}
 	}
-	// Sessions of dead lives end, and keys that nobody wants are forgotten.
+	// Sessions of crashed incarnations end, and unused keys are forgotten.
 	w.Run(2*w.opt.MaxTTL + 3*vote.Skew)
 	if w.failed == nil {
 		w.baseline()
+		w.checkWatches()
 	}
 	if w.failed == nil {
 		w.checkHistory()
@@ -76,7 +82,7 @@ func (w *World) whoWaits() string {
 	return b.String()
 }
 
-// baseline demands that nobody remembers what is over.
+// baseline demands that no node remembers requests, keys or sessions after their end.
 func (w *World) baseline() {
 	for _, h := range w.hosts {
 		if h.p == nil {

@@ -12,11 +12,11 @@ import (
 
 // Shrinking says how far [Shrink] goes.
 type Shrinking struct {
-	Runs     int                       // it tries at most so many runs; 5,000 if zero
-	Progress func(runs int, size Size) // told of each smaller run that is found; nil for nobody
+	Runs     int                       // the most runs to try; 5,000 if zero
+	Progress func(runs int, size Size) // called for each smaller run; may be nil
 }
 
-// Size says how much there is to a run.
+// Size says how large a run is.
 type Size struct {
 	Acts     int
 	Nodes    int
@@ -24,39 +24,47 @@ type Size struct {
 	Lasted   time.Duration // until the violation
 }
 
-// Shrunk is what Shrink makes of a run.
+// Shrunk is the result of Shrink.
 type Shrunk struct {
-	Options   Options       // of the smaller run: it draws no faults and no requests
+	Options   Options       // of the smaller run: as a rule without drawn faults and requests
 	Length    time.Duration // for [World.Run]; [World.Settle] comes after it
 	Violation *Violation
 	Before    Size
 	After     Size
-	Runs      int  // how many it took
-	Early     bool // the number of runs, or the context, put an end to it
+	Runs      int  // how many runs were tried
+	Early     bool // the limit on runs, or the context, ended the shrinking
 
-	seed  uint64 // before
+	seed  uint64 // of the original run
 	check string
 	most  time.Duration // how long a run may be
 	how   Shrinking
 }
 
-// errFollowing says that taking parts out of such a world would change which electorates come about.
+// errFollowing is the error for worlds with dynamic membership: leaving parts out of such a world
+// would change which electorates come about.
 var errFollowing = errors.New("a world whose electorate follows the living can't be shrunk: run it with a picture or a trace")
 
-// errHolds says that there is nothing to shrink.
+// errHolds is the error for a run without a violation.
 var errHolds = errors.New("nothing is violated, so there is nothing to shrink")
 
 const (
-	shrinkRuns   = 5000 // by default: some ten seconds
-	shrinkRounds = 4    // what one step takes out may let another go further, but seldom for long
-	fewLeft      = 8    // acts and requests: runs that are quick
-	otherLuck    = 3    // seeds that such a run is tried with, besides its own
-	fewestVoters = 3    // fewer don't make a run easier to read
+	// the default of Shrinking.Runs: some ten seconds
+	shrinkRuns = 5000
+	// What a step removes may let another step remove more, but seldom for many rounds.
+	shrinkRounds = 4
+	// Runs with so few acts and requests are quick.
+	fewLeft = 8
+	// Quick runs are tried with so many other seeds, besides their own.
+	otherLuck = 3
+	// Fewer voters don't make a run easier to read.
+	fewestVoters = 3
 )
 
-// Shrink takes a run that fails (New, Run for a length, Settle) and takes out of it what the failure can do without, as long as the same check
-// is violated still: faults, then nodes, then requests, and at last it makes delays, durations and clocks simple. The same run is always shrunk
-// in the same way, unless the context ends first: then the smallest run so far is returned. It fails if the run doesn't.
+// Shrink takes a failing run (New, Run for a length, Settle) and removes what the failure doesn't
+// need, as long as the same check is still violated: faults, then nodes, then requests. At last it
+// simplifies delays, durations and clocks. The same run is always shrunk in the same way, unless
+// the context ends first: then Shrink returns the smallest run so far. Shrink returns an error if
+// the run doesn't fail.
 func Shrink(ctx context.Context, o Options, length time.Duration, how Shrinking) (*Shrunk, error) {
 	if how.Runs == 0 {
 		how.Runs = shrinkRuns
@@ -87,7 +95,7 @@ func Shrink(ctx context.Context, o Options, length time.Duration, how Shrinking)
 			break
 		}
 	}
-	if s.during() { // nothing happens after it, so the length may be a round one
+	if s.during() { // nothing happens after the violation: round up
 		s.Length = roundUp(s.Violation.At)
 	} else {
 		s.try(ctx, s.Options, roundUp(s.Length))
@@ -95,7 +103,7 @@ func Shrink(ctx context.Context, o Options, length time.Duration, how Shrinking)
 	return s, nil
 }
 
-// during reports whether the violation comes before all is made well.
+// during reports whether the violation comes before Settle ends the faults.
 func (s *Shrunk) during() bool { return s.Violation.At <= s.Length }
 
 // roundUp makes a length easy to read.
@@ -112,13 +120,14 @@ func (s *Shrunk) run(ctx context.Context, o Options, length time.Duration) (*Wor
 		w.Run(min(end, time.Second))
 	}
 	if ctx.Err() == nil {
-		_ = w.Settle() // w knows its violation
+		_ = w.Settle() // w.failed has the violation
 	}
 	return w, w.failed
 }
 
-// try runs a smaller world, and takes it if it violates the same check. Where little is left it tries some other luck, too: which luck it was
-// doesn't matter, and often a smaller run needs another.
+// try runs a smaller world, and adopts the run if the same check is violated. If few acts and
+// requests are left, try uses some other seeds, too: which seed a run has doesn't matter, and a
+// smaller run often needs another.
 func (s *Shrunk) try(ctx context.Context, o Options, length time.Duration) bool {
 	if s.once(ctx, o, length) {
 		return true
@@ -141,7 +150,8 @@ func (s *Shrunk) once(ctx context.Context, o Options, length time.Duration) bool
 		return false
 	}
 	if s.during() {
-		length = min(length+o.MaxTTL, s.most) // it may come later with less to cause it
+		// With fewer causes, the violation may come later.
+		length = min(length+o.MaxTTL, s.most)
 	}
 	o.Acts, o.Load.Asks = slices.Clone(o.Acts), slices.Clone(o.Load.Asks)
 	slices.SortStableFunc(o.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
@@ -154,14 +164,16 @@ func (s *Shrunk) once(ctx context.Context, o Options, length time.Duration) bool
 	return true
 }
 
-// take makes a run the smallest so far. What comes after the violation, or after the length, has no part in it.
+// take makes a run the smallest so far. Acts and requests after the violation, or after the length,
+// have no part in the failure and are dropped.
 func (s *Shrunk) take(o Options, length time.Duration, w *World, v *Violation) {
 	length = min(length, v.At)
 	o.Acts = slices.DeleteFunc(slices.Clone(o.Acts), func(a Act) bool { return a.At > length })
 	o.Load.Asks = slices.DeleteFunc(slices.Clone(o.Load.Asks), func(a Ask) bool { return a.At > length })
 	s.Options, s.Length, s.Violation = o, length, v
 	s.After = Size{Acts: len(o.Acts), Nodes: o.Voters + o.Clients, Requests: len(o.Load.Asks), Lasted: v.At}
-	if o.Load.Asks == nil { // what clients draw can't be taken apart
+	// Requests drawn by clients can't be removed singly.
+	if o.Load.Asks == nil {
 		s.After.Requests = len(w.asks)
 	}
 	if s.how.Progress != nil {
@@ -169,14 +181,16 @@ func (s *Shrunk) take(o Options, length time.Duration, w *World, v *Violation) {
 	}
 }
 
-// pin replaces what a run draws by what it drew. That changes nothing, but that events of one nanosecond may change places; so what doesn't fail
-// any more without its luck keeps it.
+// pin replaces a run's random draws by the drawn acts, requests and clocks. That changes nothing,
+// except that events of the same nanosecond may change places. If the pinned run doesn't fail any
+// more, pin tries again with requests that are drawn, and else leaves the run as it was.
 func (s *Shrunk) pin(ctx context.Context, w *World, v *Violation) {
 	o := s.Options
 	o.Voters, o.MaxTTL = w.opt.Voters, w.opt.MaxTTL
 	o.Acts, o.Faults = w.Acts(), Faults{}
 	o.Load = Load{Keys: o.Load.Keys, Asks: w.Asks()}
-	o.History = o.History && s.check == checkHistory // it takes time, and changes nothing else
+	// The history takes time, and changes nothing else.
+	o.History = o.History && s.check == checkHistory
 	o.Clocks = Clocks{}
 	for i, name := range o.names() {
 		c := s.Options.Clocks.draw(rand.New(w.chance("clock", name)), i)
@@ -184,7 +198,7 @@ func (s *Shrunk) pin(ctx context.Context, w *World, v *Violation) {
 		o.Clocks.Wall = append(o.Clocks.Wall, time.Duration(c.wall-epoch))
 	}
 	was, length := s.Options, s.Length
-	s.take(o, length, w, v) // for its size
+	s.take(o, length, w, v) // to measure the size
 	s.Before = s.After
 	s.take(was, length, w, v)
 	if s.try(ctx, o, length) {
@@ -194,7 +208,8 @@ func (s *Shrunk) pin(ctx context.Context, w *World, v *Violation) {
 	s.try(ctx, o, length)
 }
 
-// shorten cuts the length of a run that fails after it, when all is well again and should come right.
+// shorten cuts the length of a run that fails only in Settle, when the faults are over and the mesh
+// should recover.
 func (s *Shrunk) shorten(ctx context.Context) {
 	for step := s.Length / 2; step >= 10*time.Millisecond && !s.during(); step /= 2 {
 		s.try(ctx, s.Options, s.Length-step)
@@ -219,7 +234,8 @@ func (s *Shrunk) dropAsks(ctx context.Context) {
 	})
 }
 
-// dropNodes leaves out nodes that only lock, then voters: two at a time, which keeps a majority's share, or else one.
+// dropNodes removes nodes that only lock, then voters: two at a time, which keeps a majority's
+// share, or else single voters.
 func (s *Shrunk) dropNodes(ctx context.Context) {
 	for i := s.Options.Voters + s.Options.Clients - 1; i >= s.Options.Voters; i-- {
 		s.try(ctx, s.Options.withoutNode(i), s.Length)
@@ -248,7 +264,8 @@ func (s *Shrunk) dropVoters(ctx context.Context, n int) bool {
 	return false
 }
 
-// withoutNode leaves out the i-th node, and with it what is said of it. The others keep their names, and with them their luck.
+// withoutNode removes the i-th node, and all mentions of it. The other nodes keep their names, and
+// thus their random sources.
 func (o Options) withoutNode(i int) Options {
 	names := o.names()
 	gone := names[i]

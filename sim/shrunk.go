@@ -11,7 +11,7 @@ import (
 // Test returns the name of the test that WriteTest writes.
 func (s *Shrunk) Test() string { return fmt.Sprintf("TestShrunkSeed%d", s.seed) }
 
-// testFormat is a Go file, but for its layout.
+// testFormat is a Go file before gofmt.
 const testFormat = `package sim_test
 
 import (
@@ -36,11 +36,12 @@ func %[1]s(t *testing.T) {
 }
 `
 
-// textMost is how much of what a check says a comment repeats, in bytes.
+// textMost is how many bytes of a violation's text the test's comment repeats.
 const textMost = 300
 
-// WriteTest writes a Go file with a test that plays the run: it fails while the fault is there, and passes afterwards. It says nothing of
-// Options.Build, which only the simulator's own tests set.
+// WriteTest writes a Go file with a test that replays the run: the test fails while the fault
+// exists, and passes afterwards. Options.Build is left out, since only the simulator's own tests
+// set this field.
 func (s *Shrunk) WriteTest(out io.Writer) error {
 	text, _, _ := strings.Cut(s.Violation.Error(), "\n")
 	if len(text) > textMost {
@@ -58,12 +59,13 @@ func (s *Shrunk) WriteTest(out io.Writer) error {
 // pictured is how much of a run a picture shows before the violation.
 const pictured = 10 * time.Second
 
-// WritePicture runs the world once more and draws what leads to the violation, as [World.WritePicture] does.
+// WritePicture runs the world once more and draws the time before the violation, as
+// [World.WritePicture] does.
 func (s *Shrunk) WritePicture(out io.Writer) error {
 	o := s.Options
 	o.Picture = &Picture{From: max(0, s.Violation.At-pictured)}
 	w := New(o)
 	w.Run(s.Length)
-	_ = w.Settle() // its violation is known
+	_ = w.Settle() // the violation is known
 	return w.WritePicture(out)
 }

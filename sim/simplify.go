@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// simplify makes what is left of a run simple: first the network and the clocks, then each act and each request, then the time between them.
+// simplify simplifies what remains of a run: first the network and the clocks, then the time
+// between acts and requests, then each act and each request.
 func (s *Shrunk) simplify(ctx context.Context) {
 	s.changeAll(ctx, []func(o *Options){
 		func(o *Options) { o.Names = nil; o.rename(s.Options.names()) },
@@ -43,7 +44,8 @@ func (s *Shrunk) simplify(ctx context.Context) {
 		s.changeTime(ctx, true, wall)
 	}
 	s.closeGaps(ctx)
-	// What is changed may violate the check before the rest comes, so the lists may shrink meanwhile.
+	// A changed run may violate the check sooner, which drops later acts and requests. So the lists
+	// may shrink meanwhile.
 	for i := 0; i < len(s.Options.Acts); i++ {
 		s.simplifyAct(ctx, i)
 	}
@@ -52,7 +54,7 @@ func (s *Shrunk) simplify(ctx context.Context) {
 	}
 }
 
-// change tries one simplification.
+// change tries a simplification.
 func (s *Shrunk) change(ctx context.Context, f func(o *Options)) bool {
 	o := s.Options
 	f(&o)
@@ -65,7 +67,8 @@ func (s *Shrunk) changeAll(ctx context.Context, all []func(o *Options)) {
 	}
 }
 
-// changeTime makes one duration simple: nothing at all, or else as round as can be. The function finds it in options of its own.
+// changeTime simplifies a duration: to zero, if zero is allowed, or else to a value as round as
+// possible. The function of returns the duration's address within the given options.
 func (s *Shrunk) changeTime(ctx context.Context, zero bool, of func(o *Options) *time.Duration) {
 	if zero && s.change(ctx, func(o *Options) { *of(o) = 0 }) {
 		return
@@ -134,10 +137,10 @@ func (s *Shrunk) simplifyAsk(ctx context.Context, i int) {
 	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &ask(o).At })
 }
 
-// gapLeast is the least time between two acts or requests that is worth closing.
+// gapLeast is the shortest time between acts or requests that is worth closing.
 const gapLeast = 50 * time.Millisecond
 
-// closeGaps takes out time in which neither an act nor a request comes.
+// closeGaps removes time without acts and requests.
 func (s *Shrunk) closeGaps(ctx context.Context) {
 	for n, before := 0, time.Duration(0); ; n++ {
 		times := s.Options.times()
@@ -155,7 +158,7 @@ func (s *Shrunk) closeGaps(ctx context.Context) {
 	}
 }
 
-// times are when acts and requests come, in order.
+// times returns the distinct times of all acts and requests, sorted.
 func (o *Options) times() []time.Duration {
 	times := make([]time.Duration, 0, len(o.Acts)+len(o.Load.Asks))
 	for _, a := range o.Acts {
@@ -168,7 +171,7 @@ func (o *Options) times() []time.Duration {
 	return slices.Compact(times)
 }
 
-// sooner moves all that comes at a time or later.
+// sooner moves all acts and requests from a time on to an earlier time.
 func (o *Options) sooner(from, by time.Duration) {
 	o.Acts, o.Load.Asks = slices.Clone(o.Acts), slices.Clone(o.Load.Asks)
 	for i := range o.Acts {
@@ -183,7 +186,7 @@ func (o *Options) sooner(from, by time.Duration) {
 	}
 }
 
-// rename gives the nodes of old names the names that they have now.
+// rename replaces old node names in acts and requests by the nodes' present names.
 func (o *Options) rename(old []string) {
 	names := o.names()
 	is := func(name string) string {

@@ -9,13 +9,13 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// tracer tells what happens, a line for each event. Times are the world's, in seconds.
+// tracer writes a line for each event. Times are the world's, in seconds.
 type tracer struct {
 	w   io.Writer
 	buf []byte
 }
 
-// note tells of something that happens to a host, or (nil) to the world.
+// note writes a line about a host, or about the world if h is nil.
 func (w *World) note(h *host, format string, args ...any) {
 	if w.trace == nil {
 		return
@@ -47,7 +47,7 @@ func (t *tracer) end(b []byte) {
 	}
 }
 
-// message tells of a message as it arrives.
+// message writes a line about a message on its arrival.
 func (t *tracer) message(at Moment, from, to *host, m *vote.Message) {
 	b := t.begin(at)
 	b = append(b, from.alias...)
@@ -57,7 +57,7 @@ func (t *tracer) message(at Moment, from, to *host, m *vote.Message) {
 	t.end(appendMessage(b, m))
 }
 
-// appendMessage tells a message in words: its kind and the fields that it uses.
+// appendMessage appends a description of a message: its kind and the fields in use.
 func appendMessage(b []byte, m *vote.Message) []byte {
 	b = append(b, m.Kind.String()...)
 	num := func(name string, x uint64) {

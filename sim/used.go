@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Used is a way in which a key is held or wanted. One request may be of several.
+// Used is a way to hold or want a key. A request may have several.
 type Used uint8
 
 // The ways.
@@ -17,7 +17,7 @@ const (
 	UsedByUpgrade
 	UsedByDowngraded
 	UsedByPermits
-	UsedForLength // of its own, and extended
+	UsedForLength // a length of its own, and extended
 	UsedFixed
 	UsedWithDelay
 	UsedWithMinHold
@@ -31,7 +31,7 @@ var usedNames = [...]string{
 
 func (u Used) String() string { return usedNames[u] }
 
-// uses are the ways in which a request uses its key.
+// uses calls f with each way in which r uses its key.
 func (r *Request) uses(f func(Used)) {
 	a := &r.Ask
 	for _, x := range []struct {
@@ -48,7 +48,7 @@ func (r *Request) uses(f func(Used)) {
 	}
 }
 
-// firedUnder counts a fault that has fired under all that is held or wanted.
+// firedUnder counts a fired fault for each way in which any key is held or wanted at the time.
 func (w *World) firedUnder(f Fault) {
 	var under [usedEnd]bool
 	for _, k := range w.lockKeys {
@@ -65,7 +65,7 @@ func (w *World) firedUnder(f Fault) {
 	}
 }
 
-// UnderTable lists how often each fault fired under each way in which keys are used, in Markdown.
+// UnderTable returns a Markdown table of how often each fault fired under each way of using keys.
 func (f *Figures) UnderTable() string {
 	var b strings.Builder
 	b.WriteString("| fault |")

@@ -10,101 +10,106 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Load says what the clients on each node want. All durations are means.
+// Load says what the clients on each node request. All durations are means.
 type Load struct {
 	Clients  int // on each node; zero for none
-	Keys     int // that they contend for
+	Keys     int // number of keys that the clients contend for
 	Think    time.Duration
 	Hold     time.Duration
 	Patience time.Duration // after which a waiting client gives up
-	Try      int           // percent of requests that are TryLocks
-	Forever  int           // percent of requests that wait however long it takes
-	Long     int           // percent of leases that are held ten times as long
+	Try      int           // percentage of TryLocks among the requests
+	Forever  int           // percentage of requests that never give up
+	Long     int           // percentage of leases that are held ten times as long
 
-	Kinds []Kind // what the keys are to their users, by place; all locks where it is empty
+	// Kinds says by place how the keys are used. Keys beyond the list are plain locks.
+	Kinds []Kind
 	Mix   Mix
 
-	// Asks, if not nil, are the clients' requests, and none is drawn. [World.Asks] returns those of a run.
+	// Asks, if not nil, are the clients' requests, and none is drawn. [World.Asks] returns the
+	// requests of a run.
 	Asks []Ask
 }
 
-// State is what has become of a request.
+// State is the state of a request.
 type State uint8
 
-// A request goes from Waiting to Granted or an end, and from Granted to Lost or Released.
+// A request goes from Waiting to Granted or to an end, and from Granted to Lost, to Crashed or, by
+// way of Releasing, to Released.
 const (
 	Waiting State = iota
 	Granted
-	Failed    // a TryLock lost, or the voters refuse
-	Lost      // the lease's instant has passed
+	Failed    // a TryLock lost, or the voters refused
+	Lost      // the lease has expired
 	Releasing // given back, and not confirmed yet
 	Released
-	Crashed // its process is dead
+	Crashed // its process has crashed
 )
 
 func (s State) String() string {
 	return [...]string{"waiting", "granted", "failed", "lost", "releasing", "released", "crashed"}[s]
 }
 
-// Request is one wish for a key, as its client sees it.
+// Request is a client's request for a key, as the client sees it.
 type Request struct {
 	Node   string
 	Key    string
-	Ask    Ask       // what was asked for
-	Mode   vote.Mode // now: a writer may let others in beside it
+	Ask    Ask       // the request as made
+	Mode   vote.Mode // the present mode: a writer may downgrade to shared
 	Slot   vote.Slot // of a permit
 	Try    bool
 	Number vote.Number
 	State  State
 	Token  vote.Token
-	Wait   quorum.Wait // why it failed, or what its release lacks
+	Wait   quorum.Wait // why the request failed, or wasn't confirmed as released
 	Asked  time.Duration
 	Had    time.Duration // when it was granted
 	Ended  time.Duration
 
 	p        *process
 	key      *lockKey
-	seat     vote.Number // by which voters know its lease
-	top      vote.Token  // the last of its run
+	seat     vote.Number // alias: the number under which voters know the lease
+	top      vote.Token  // the last token of its block
 	group    quorum.GroupID
-	client   int          // of its process; -1 when a scenario has asked
+	client   int          // index in its process; -1 for a scenario's request
 	asked    vote.Instant // on the fast clock
 	released vote.Instant
-	stops    int           // of its process when it was asked or released
-	hold     time.Duration // for how long its client wants it
-	until    Moment        // when its cover ends in the world's time, guard included
+	stops    int           // its process's count of stops at the request or release
+	hold     time.Duration // for how long its client wants the lease
+	until    Moment        // when its validity ends in the world's time, with the guard
 	end      vote.Instant  // the same on its node's fast clock, without the guard
-	over     vote.Instant  // when its node could know at the soonest that it ends
-	endAt    Moment        // when end is, in the world's time
+	over     vote.Instant  // the earliest instant at which its node could know of the end
+	endAt    Moment        // end in the world's time
 	gaveBack Moment
-	expired  bool          // its lease ended before its release was confirmed
-	given    bool          // back, while it was held
-	turn     time.Duration // see Ask
-	base     *Request      // which an upgrade is to take the place of
-	up       *Request      // the upgrade that waits beside it
-	fixed    vote.Instant  // the latest end of a lease that isn't extended
-	shared   Moment        // when it let others in beside it
-	overAt   Moment        // when nobody believed in it any more
+	expired  bool          // the lease ended before its release was confirmed
+	behind   bool          // its node didn't know the newest electorate at the end
+	given    bool          // given back while held
+	turn     time.Duration // see Ask.Turn
+	base     *Request      // for an upgrade: the shared lease to replace
+	up       *Request      // the upgrade that waits beside this lease
+	fixed    vote.Instant  // the latest end of a fixed lease
+	shared   Moment        // when the lease was downgraded to shared
+	overAt   Moment        // when the lease was over, if the key was still kept from others
 	was      been
 	era      int // of tokens; see lockKey.topped
 
 	overtaken int // by how many younger requests
 }
 
-// load is the part of the world that wants locks.
+// load is the part of the world that requests locks.
 type load struct {
-	draining bool // nobody asks for anything new, and what is had is given back soon
-	waiting  int  // requests that are waiting
+	// draining: clients make no new requests and soon give their leases back.
+	draining bool
+	waiting  int // number of waiting requests
 	asks     []Ask
 }
 
-// client is one user on a node.
+// client is a user on a node.
 type client struct {
 	r    *Request
 	due  Moment // when it acts next
-	plan uint32 // the plan that counts; events of earlier ones are void
+	plan uint32 // number of the valid plan; events of earlier plans are void
 	luck *rand.Rand
-	once bool // it has come for one request
+	once bool // it makes a single request
 }
 
 func (w *World) setUpLoad() {
@@ -128,12 +133,12 @@ func (w *World) startClients(p *process) {
 	}
 }
 
-// mean draws a duration between nothing and twice the mean.
+// mean draws a duration between zero and twice the mean.
 func (c *client) mean(d time.Duration) time.Duration { return within(c.luck, 2*d) }
 
 func (c *client) percent(n int) bool { return c.luck.IntN(100) < n }
 
-// plan has a client act in d, unless something happens to it before.
+// plan has a client act after d, unless something happens to the client before.
 func (w *World) plan(p *process, i int, d time.Duration) {
 	c := &p.clients[i]
 	c.due = w.now.add(d) + 1
@@ -141,12 +146,12 @@ func (w *World) plan(p *process, i int, d time.Duration) {
 	w.push(event{at: c.due, kind: eventClient, p: p, n: uint64(c.plan)<<32 | uint64(i)})
 }
 
-// act is a client's next step: ask, give up, or give back.
+// act takes a client's next step: to ask, to give up, or to give back.
 func (w *World) act(p *process, n uint64) {
 	i := int(uint32(n))
 	c := &p.clients[i]
 	if c.plan != uint32(n>>32) || c.due > w.now {
-		return // it has other plans by now
+		return // another plan is valid by now
 	}
 	l := &w.opt.Load
 	switch r := c.r; {
@@ -168,7 +173,7 @@ func (w *World) act(p *process, n uint64) {
 		}
 	case r.State == Waiting && w.draining:
 	case r.up != nil && r.up.State == Waiting:
-		if !w.draining { // enough of waiting for the others to go
+		if !w.draining { // the client gives its upgrade up, after waiting for others to go
 			w.plan(p, i, r.hold)
 			w.release(r.up)
 		}
@@ -180,7 +185,8 @@ func (w *World) act(p *process, n uint64) {
 	}
 }
 
-// ask asks for a key, beside what is held of it if that is given; nil when the node is too busy. The caller settles.
+// ask requests a key, as an upgrade of base if base isn't nil. It returns nil if the node refuses
+// the request. The caller must call settle.
 func (w *World) ask(p *process, a Ask, base *Request) *Request {
 	now := p.read(w.now)
 	k := w.keyOf(vote.Key(a.Key))
@@ -193,7 +199,8 @@ func (w *World) ask(p *process, a Ask, base *Request) *Request {
 		Node: p.host.alias, Key: a.Key, Ask: a, Mode: wish.Mode, Try: a.Try, Number: vote.Number(len(p.asked)), Asked: w.Now(),
 		p: p, key: k, client: -1, asked: now.Fast, stops: p.stops, base: base,
 	}
-	p.asked = append(p.asked, r) // before, as the node's own voter may promise it at once
+	// The request is listed before Lock, since the node's own voter may promise the key at once.
+	p.asked = append(p.asked, r)
 	n, err := p.m.Lock(now, wish)
 	if err != nil {
 		p.asked = p.asked[:len(p.asked)-1]
@@ -254,7 +261,7 @@ func (w *World) finish(r *Request, s State) {
 	if r.State == Waiting {
 		w.unwait(r)
 	}
-	r.State, r.Ended = s, w.Now()
+	r.State, r.Ended, r.behind = s, w.Now(), w.isBehind(r.p)
 	if w.opt.Observe != nil {
 		w.opt.Observe.Ended(r)
 	}
@@ -273,13 +280,13 @@ func (w *World) finish(r *Request, s State) {
 	}
 }
 
-// unwait takes a request from those that wait.
+// unwait removes a request from the waiting requests.
 func (w *World) unwait(r *Request) {
 	w.waiting--
 	r.key.waits = slices.DeleteFunc(r.key.waits, func(o *Request) bool { return o == r })
 }
 
-// granted plans how long a client holds.
+// granted plans for how long a client holds its lease.
 func (w *World) granted(r *Request) {
 	if w.opt.Observe != nil {
 		w.opt.Observe.Granted(r)
@@ -303,7 +310,8 @@ func (w *World) granted(r *Request) {
 	w.plan(r.p, r.client, d)
 }
 
-// drain lets clients ask for nothing more and give back what they hold. Those that wait go on waiting, however long.
+// drain has clients make no more requests and give their leases back. Waiting clients keep waiting,
+// however long.
 func (w *World) drain() {
 	w.draining = true
 	for _, h := range w.hosts {
@@ -328,7 +336,8 @@ func (w *World) drain() {
 	}
 }
 
-// soon draws when a client gives back at the end. It depends on the request alone, so it doesn't matter who has drawn that.
+// soon draws when a client gives its lease back at the end. The draw depends on the request alone,
+// so drawn requests and given ones (Load.Asks) behave the same.
 func (w *World) soon(r *Request, most time.Duration) time.Duration {
 	return within(rand.New(w.chance("soon", r.p.host.alias, r.p.host.lives, r.Number)), most)
 }

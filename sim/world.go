@@ -1,8 +1,13 @@
-// Package sim runs whole nodes, the very code of production, in a world of its own making: clocks that err, a network that delays,
-// stalls and breaks, machines that stop and restart. One seed decides everything, so a failure can be had again.
+// Package sim is an implementation package of lockmesh, without a compatibility promise; users
+// simulate plans with sim/cmd/lockmesh-sim.
 //
-// After each event the world checks what must always hold (see check.go); after the faults it heals and demands that everyone be
-// served (see [World.Settle]). A world has no goroutine and reads no clock; one goroutine at a time may use it.
+// It runs whole nodes, the very code of production, in a simulated world: clocks err, the
+// network delays, stalls and breaks, machines stop and restart. One seed decides everything, so a
+// failure can be reproduced.
+//
+// After each event the world checks its invariants (see check.go). After the faults the world
+// heals, and every request must be served (see [World.Settle]). A world has no goroutine and reads
+// no clock; only one goroutine at a time may use a world.
 package sim
 
 import (
@@ -17,50 +22,66 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Options say what a world is made of. [Draw] draws them from a seed; a scenario writes its own.
+// Options describe a world. [Draw] draws them from a seed; a scenario writes its own.
 type Options struct {
 	Seed    uint64
 	Voters  int             // nodes that vote and lock, named a, b, c…; 3 by default
 	Clients int             // nodes that only lock, named x1, x2…
-	Names   []string        // of the nodes, voters first, where they aren't to have these
+	Names   []string        // names of the nodes, voters first, in place of the above
 	MaxTTL  time.Duration   // default 2 s
-	TTL     []time.Duration // of each node's sessions, voters first; MaxTTL where it is missing or zero
+	TTL     []time.Duration // session TTL of each node, voters first; MaxTTL if missing or zero
 
 	Net    Net
 	Clocks Clocks
 	Load   Load
 	Faults Faults
 
-	// Acts, if not nil, are the faults that happen, and none is drawn. [World.Acts] returns those of a run, which replay it exactly.
+	// Acts, if not nil, are the faults of the run, and none is drawn. [World.Acts] returns the
+	// faults of a run, which replay the run exactly.
 	Acts []Act
 
-	// TokensOnly is for runs beyond what exclusion may assume (clock rates beyond the bound, pauses that no clock shows): only that
-	// tokens rise is checked.
+	// TokensOnly is for runs beyond the assumptions of exclusion (clock rates beyond the bound,
+	// pauses that no clock shows). In place of exclusion and the checks that depend on exclusion,
+	// only rising tokens are demanded.
 	TokensOnly bool
 
-	// Unjudged leaves out what is checked after each event, which takes longer the more keys there are, and keeps no account of when leases
-	// end, but by asking. It is for worlds without faults that hold so many leases that the judge would take hours (sim/cmd/lockmesh-cost).
+	// Unjudged leaves out the checks after each event, which take longer the more keys there are,
+	// and doesn't track when leases end: believes looks the end up. Unjudged is for worlds without
+	// faults, with so many leases that the checks would take hours (sim/cmd/lockmesh-cost).
 	Unjudged bool
 
-	// Following, if not nil, has the electorate follow the living.
+	// Following, if not nil, makes the electorate follow the membership (dynamic membership).
 	Following *Following
 
-	// Alone has nodes put each request to the voters and pass no lease on among their callers; to compare with.
+	// Lists, if not nil, gives nodes voter lists of their own.
+	Lists *Lists
+
+	// Alone has nodes send each request to the voters and hand off no lease among their callers,
+	// for comparison.
 	Alone bool
 
-	// Linger is how long a word that nobody waits for stays in its sender's queue for others to travel with; zero for not at all.
+	// Looks is the mean time between two inspections by each process; zero for no inspections.
+	Looks time.Duration
+
+	// Watches has each process watch all keys.
+	Watches bool
+
+	// Linger is how long a message for which no node waits stays in its sender's queue, to travel
+	// with other messages; zero sends every message at once.
 	Linger time.Duration
 
-	// History has all calls and returns written down; Settle then looks for an order of them that explains each result.
+	// History records all calls and returns. Settle then searches for an order of the calls that
+	// explains each result.
 	History bool
 
 	Build Builder   // Genuine by default
-	Trace io.Writer // where each event is told in a line; nil for nowhere
+	Trace io.Writer // receives a line for each event; may be nil
 
-	// LateWords is for runs whose messages may take longer than a voter waits for an old life's answer: see [World.mayBeLate].
+	// LateWords is for runs with messages that may take longer than a voter waits for an old
+	// incarnation's answer: see [World.mayBeLate].
 	LateWords bool
 
-	// Observe, if set, is told what happens.
+	// Observe, if set, is notified of events.
 	Observe Observer
 
 	// Picture, if set, records the run for [World.WritePicture].
@@ -69,15 +90,16 @@ type Options struct {
 
 // Clocks say how wrong the hosts' clocks are at the start.
 type Clocks struct {
-	PPM  []int64         // rate errors in parts per million, by host; drawn within the bound where missing
+	// PPM has the rate errors by host, in parts per million; drawn within the bound where missing.
+	PPM  []int64
 	Wall []time.Duration // offsets of the wall clocks; drawn within Spread where missing
 	// Spread is how far apart wall clocks may be.
 	Spread time.Duration
-	// Exact makes all rates and wall clocks right where they aren't given.
+	// Exact makes all rates and wall clocks right unless PPM or Wall sets them.
 	Exact bool
 }
 
-// World is one run. See the package's documentation.
+// World is a single run. See the package's documentation.
 type World struct {
 	opt    Options
 	now    Moment
@@ -91,43 +113,46 @@ type World struct {
 	followers
 	load
 	faults
+	*lists
 
-	trace     *tracer
-	pic       *Picture // nil when none is wanted; its methods that are called seldom may be called on nil
-	hash      uint64
-	fig       Figures
-	failed    *Violation
-	disturbed Moment // when something last went wrong, or ended doing so; see order.go
+	trace        *tracer
+	pic          *Picture // nil without a picture; methods outside hot paths accept nil
+	hash         uint64
+	fig          Figures
+	failed       *Violation
+	disturbances []Moment // all values of disturbed, in worlds with watches
+	disturbed    Moment   // when a fault last began or ended; see order.go
 
 	out []vote.Outbound
 	ev  []quorum.Event
 }
 
-// host is a machine with a name. Processes run on it, one life after the other.
+// host is a machine with a name. Its processes run one after the other, each a new incarnation.
 type host struct {
-	i       int
-	name    vote.NodeID
-	alias   string // what scenarios call it; the name, but for twins
-	nth     int    // how many twins have had the alias before
-	voter   bool
-	ttl     time.Duration
-	clock   clock // what the machine shows; the process under way has its own copy with other offsets
-	p       *process
-	lives   int
-	twinned bool   // another host has its name, too
-	retired bool   // nothing is started on it any more
-	wills   []will // what earlier lives have promised and not outlived
-	hung    pause  // what keeps the process from running
-	disk    disk
+	i        int
+	name     vote.NodeID
+	alias    string // name in scenarios; differs from name for duplicates
+	nth      int    // how many earlier duplicates have the same alias
+	voter    bool
+	ttl      time.Duration
+	clock    clock // the machine's; the running process has a copy with other offsets
+	p        *process
+	lives    int
+	twinned  bool   // another host has the same name
+	retired  bool   // no process is started on the host any more
+	wills    []will // votes of earlier incarnations that still bind
+	hung     pause  // what keeps the process from running
+	disk     disk
+	slowDisk time.Duration // extra time of each save, besides the disk's own
 
 	ambush *ambush // nil as a rule
 
-	foremost vote.Micros // what the wall clock showed at most when it was stepped back
+	foremost vote.Micros // highest reading of the wall clock before its steps
 
-	luck *rand.Rand // for the machine's timers and connections
+	luck *rand.Rand // random generator of the machine's timers and connections
 }
 
-// process is one life of a node.
+// process is an incarnation of a node.
 type process struct {
 	host    *host
 	id      vote.SessionID
@@ -136,24 +161,30 @@ type process struct {
 	started vote.Instant // on its slow clock
 	dead    bool
 	dir     vote.Dir
-	fresh   bool // its directory is as new as itself
+	voters  []vote.NodeID // its list of voters
+	fresh   bool          // its directory was made for this process
 	knew    uint64
 	eyes    []eyes
-	backlog []event // inputs that came while it was stopped
-	stops   int     // how often it was stopped, and went on
-	woke    Moment  // when it last went on
+
+	savingSince Moment  // start of the save under way plus 1 ns; zero: no save
+	saveFailed  Moment  // when a save last failed
+	backlog     []event // inputs that came while the process was stopped
+	stops       int     // how often the process was stopped or resumed
+	woke        Moment  // when the process last resumed
 
 	conns []connection // by vote.Conn
 	dials []dial       // by place in World.voters
-	tick  Moment       // when the next tick is due; never when none is
+	tick  Moment       // when the next tick is due; never if none is
 
 	requests map[vote.Number]*Request
-	asked    []*Request // by number; also those that are gone
+	asked    []*Request // by number, with ended requests
 	groups   map[quorum.GroupID]vote.Instant
-	runs     map[vote.Number]vote.Token // the last token of each lease, by seat
+	runs     map[vote.Number]vote.Token // last token of each lease's block, by alias
 	said     said
 	clients  []client
-	forgot   bool   // it heard of a request that it had forgotten; see checkBooks
+	looks    *inspections
+	watch    *watching
+	forgot   bool   // a message came about a forgotten request; see checkBooks
 	resorts  uint64 // tokens taken from the clock, as last seen
 }
 
@@ -163,20 +194,21 @@ const (
 	eventNone        eventKind = iota
 	eventRun                   // f
 	eventTick                  // p
-	eventArrive                // l, side (the sender's), lane: the head of the lane reaches the other machine
-	eventRead                  // the same, but it had arrived while the process was stopped
-	eventLearn                 // l, side: that end learns that the connection is gone
+	eventArrive                // l, side (sender), lane: the front frame reaches the other machine
+	eventRead                  // the same for a frame that arrived while the process was stopped
+	eventLearn                 // l, side: this end learns that the connection is gone
 	eventDial                  // p, n: a voter is to be dialed
 	eventSyn                   // l: a dial reaches the voter's machine
 	eventUp                    // p, l: the voter's answer to a dial
 	eventDialFail              // p, l
 	eventDialTimeout           // p, l
-	eventClient                // p, n: a client does what it has planned; the plan's number and the client's
-	eventAsk                   // p, n: a client comes for one of the requests that are given
-	eventLinger                // p (which sends), l, side, n: what lingers in a queue has done so for long enough; n is the queue's turn
+	eventClient                // p, n (plan and client number): a client carries out its plan
+	eventAsk                   // p, n: a client makes request n of Load.Asks
+	eventLinger                // p (sender), l, side, n (turn): a queue of delayed messages is due
 )
 
-// event is something that is to happen. Those with p are lost when the process dies, and wait while it is stopped.
+// event is a future event. An event with p is lost when the process crashes, and waits while the
+// process is stopped.
 type event struct {
 	at   Moment
 	kind eventKind
@@ -208,7 +240,7 @@ func New(opt Options) *World {
 	}
 	for i, name := range opt.names() {
 		h := &host{i: i, name: vote.NodeID(name), alias: name, voter: i < opt.Voters, ttl: opt.MaxTTL}
-		if h.voter || opt.Following != nil {
+		if h.voter || opt.Following != nil || opt.Lists != nil {
 			w.voters = append(w.voters, h.name)
 		}
 		h.luck = rand.New(w.chance("host", name))
@@ -223,6 +255,8 @@ func New(opt Options) *World {
 	w.setUpLoad()
 	w.setUpFollowing()
 	w.wanted = make(map[*host]bool)
+	w.setUpLists()
+	w.harassFounding()
 	for _, h := range w.hosts {
 		switch late := w.lateness(h); {
 		case w.isAbsent(h):
@@ -236,7 +270,7 @@ func New(opt Options) *World {
 	return w
 }
 
-// names are the nodes' names, voters first.
+// names returns the nodes' names, voters first.
 func (o *Options) names() []string {
 	names := make([]string, 0, o.Voters+o.Clients)
 	for i := range o.Voters + o.Clients {
@@ -268,7 +302,7 @@ func (c *Clocks) draw(r *rand.Rand, i int) clock {
 	return k
 }
 
-// start begins a new life on a host.
+// start begins a new incarnation on a host.
 func (w *World) start(h *host) {
 	if h.p != nil {
 		return
@@ -276,7 +310,7 @@ func (w *World) start(h *host) {
 	h.clock.rebase(w.now)
 	luck := rand.New(w.chance("life", h.alias, h.nth, h.lives))
 	p := &process{
-		host: h, id: vote.SessionID{Node: h.name, Life: vote.Life(luck.Uint64() | 1)}, clock: h.clock,
+		host: h, id: vote.SessionID{Node: h.name, Incarnation: vote.Incarnation(luck.Uint64() | 1)}, clock: h.clock,
 		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,
 		requests: make(map[vote.Number]*Request), asked: make([]*Request, 1), groups: make(map[quorum.GroupID]vote.Instant),
 		runs: make(map[vote.Number]vote.Token),
@@ -286,7 +320,7 @@ func (w *World) start(h *host) {
 	p.clock.slow = vote.Instant(luck.Int64N(1e15))
 	p.started = p.clock.slowAt(w.now)
 	p.said = said{
-		votes: make(map[vote.Key][]*spoken), until: make(map[vote.SessionID]vote.Instant), unsaid: make(map[vote.Serial]bool),
+		votes: make(map[vote.Key][]*spoken), until: make(map[vote.SessionID]vote.Instant), heard: make(map[vote.SessionID][]extended), unsaid: make(map[vote.Serial]bool),
 	}
 	h.p = p
 	h.lives++
@@ -295,13 +329,17 @@ func (w *World) start(h *host) {
 	}
 	w.bySession[p.id] = p
 	cfg := node.Config{
-		Name: h.name, Life: p.id.Life, Voters: w.voters, TTL: h.ttl, MaxTTL: w.opt.MaxTTL, Alone: w.opt.Alone, Following: w.followingConfig(h),
+		Name: h.name, Life: p.id.Incarnation, Voters: w.voters, TTL: h.ttl, MaxTTL: w.opt.MaxTTL, Alone: w.opt.Alone, Following: w.followingConfig(h),
 	}
 	if f := cfg.Following; f != nil {
 		cfg.Voters = w.voters[:w.opt.Voters]
 		p.dir, p.fresh, p.eyes = f.State.Dir, f.Fresh, make([]eyes, len(w.hosts))
 		w.said[h] = false
 	}
+	if w.lists != nil {
+		cfg.Voters = w.of[h]
+	}
+	p.voters = cfg.Voters
 	m, err := w.opt.Build(w, cfg, p.read(w.now))
 	if err != nil {
 		panic(fmt.Sprintf("sim: a node can't be built: %v", err))
@@ -319,20 +357,25 @@ func (w *World) start(h *host) {
 	if w.opt.Following != nil {
 		w.gossips(p)
 	}
+	if w.lists != nil {
+		w.meetsAll(p)
+	}
 	for v, name := range w.voters {
-		if name != h.name && w.opt.Following == nil {
+		if name != h.name && w.opt.Following == nil && w.listed(p, v) {
 			w.push(event{at: w.now.add(within(h.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
 		}
 	}
 	w.startClients(p)
+	w.startLooking(p)
+	w.startWatching(p)
 }
 
-// read is what the process reads on its clocks.
+// read returns what the process reads on its clocks.
 func (p *process) read(g Moment) vote.Now { return p.clock.at(g) }
 
 func (w *World) push(e event) { w.queue.push(e) }
 
-// At has f called at a time from now.
+// At has f called after d.
 func (w *World) At(d time.Duration, f func()) { w.push(event{at: w.now.add(d), kind: eventRun, f: f}) }
 
 // Now returns how long the world has lasted.
@@ -346,15 +389,15 @@ func (w *World) Err() error {
 	return w.failed
 }
 
-// Hash returns a digest of all that has happened. Equal options give equal digests.
+// Hash returns a digest of all events so far. Equal options give equal digests.
 func (w *World) Hash() uint64 { return w.hash }
 
-// Run lets d pass, or less if something is violated.
+// Run lets d pass, or less if a check is violated.
 func (w *World) Run(d time.Duration) {
 	w.run(w.now.add(d), nil)
 }
 
-// RunUntil lets time pass until the condition holds, d at most. It reports whether it holds.
+// RunUntil lets at most d pass until the condition holds. It reports whether the condition holds.
 func (w *World) RunUntil(d time.Duration, holds func() bool) bool {
 	if holds() {
 		return true
@@ -362,7 +405,7 @@ func (w *World) RunUntil(d time.Duration, holds func() bool) bool {
 	return w.run(w.now.add(d), holds)
 }
 
-// run works through the queue. A panic of a node is a violation like any other.
+// run works through the queue until end. A panic of a node is a violation like any other.
 func (w *World) run(end Moment, holds func() bool) (held bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -436,10 +479,11 @@ func (w *World) step(e event) {
 	}
 }
 
-// maxLate is how late a timer fires at most while the process runs. It is less than the guard of the least TTL.
+// maxLate is how late a timer fires at most while the process runs. Even the guard of the least TTL
+// is longer.
 const maxLate = time.Millisecond
 
-// longest is how long a process sleeps at most: more than any run needs, and far from where numbers overflow.
+// longest is how long a process sleeps at most: more than any run needs, and far from an overflow.
 const longest = time.Hour
 
 // arm makes sure that the process ticks when it wants to.
@@ -461,8 +505,9 @@ func (w *World) tick(e event) {
 	}
 }
 
-// settle takes what a process has to say after an input, and checks the world. What it has to say when a connection is closed as it wants belongs to
-// that, too: in production that comes in by the mailbox, and what follows is handed out at once.
+// settle takes a process's messages and events after an input, and checks the world. The process's
+// reaction to a connection that it closes belongs to the same output: in production, the close
+// comes in by the mailbox, and the reaction is handed out at once.
 func (w *World) settle(p *process) {
 	w.resorted(p)
 	for more := true; more; {
@@ -478,7 +523,8 @@ func (w *World) settle(p *process) {
 	w.check(p)
 }
 
-// speaks takes what a process says and tells, and reports whether it has closed a connection.
+// speaks takes a process's messages and events. It reports whether there may be more, because the
+// process has closed a connection, or its watch has sent a query.
 func (w *World) speaks(p *process) bool {
 	w.out, w.ev = p.m.Drain(w.out[:0], w.ev[:0])
 	for i := range w.ev {
@@ -498,6 +544,10 @@ func (w *World) speaks(p *process) bool {
 	for _, c := range closes {
 		w.close(p, c)
 	}
+	if p.watch != nil && p.watch.asked {
+		p.watch.asked = false
+		return true
+	}
 	return len(closes) > 0
 }
 
@@ -508,7 +558,8 @@ func (w *World) mix(x uint64) {
 	w.hash = h ^ h>>29
 }
 
-// host returns the host of a name. A scenario that names another is a mistake of its author.
+// host returns the host with a name. An unknown name is a mistake of the scenario's author, and
+// panics.
 func (w *World) host(name string) *host {
 	for _, h := range w.hosts {
 		if h.alias == name {

@@ -1,63 +1,69 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Without TLS the first bytes of a connection say what it is for, and the acceptor's first bytes that it agrees. An answer of ours
-// that can't be what the dialer hopes for begins with magicLocks too and goes on with a refusal. A dialer of TLS sees the
-// first five bytes of it in the library's error.
+// Without TLS, a connection begins with 8 magic bytes from the dialer, naming the protocol, and the
+// acceptor echoes the bytes to agree. A refusal begins with magicLocks, whatever the dialer sent,
+// and continues with a refusal frame. To a dialer using TLS, the first five bytes of such a refusal
+// appear in crypto/tls's RecordHeaderError.
 const (
 	magicLocks  = "LOCKMESH"
 	magicGossip = "LOCKGOSS"
 	magicBytes  = 8
 
-	tlsHandshakeRecord = 0x16 // the first byte of everybody who wants TLS
+	tlsHandshakeRecord = 0x16 // the first byte of every TLS client
+	tlsRecordHeader    = 5
 )
 
 const (
-	acceptPause    = 5 * time.Millisecond // after an error of the listener, doubled with each further one: it may have run out of files
+	// acceptPause is the pause after an error of the listener, which may have run out of file
+	// descriptors; each further error doubles the pause.
+	acceptPause    = 5 * time.Millisecond
 	acceptPauseMax = time.Second
 )
 
-// accept takes connections in until the port closes.
+// accept accepts connections until the port closes. The door limits how many connections may be in
+// the handshake at once.
 func (p *Port) accept() {
 	defer p.running.Done()
 	pause := acceptPause
 	for {
-		select {
-		case p.slots <- struct{}{}:
-		case <-p.ctx.Done():
-			return
-		}
 		c, err := p.tcp.AcceptTCP()
+		crowded := false
 		if err == nil {
-			err = p.admit(c)
+			crowded, err = p.admit(c)
 			pause = acceptPause
 		}
-		if err == nil {
-			continue // admit's goroutine gives the slot back
-		}
-		<-p.slots
-		if p.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || errors.Is(err, ErrClosed) {
+		switch {
+		case err == nil && !crowded:
+		case err == nil:
+			if !p.sleep(crowdedPause) {
+				return
+			}
+		case p.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || errors.Is(err, ErrClosed):
 			return
+		default:
+			p.log.warn(topicSocket, "can't accept connections", "addr", p.addr, "error", err)
+			if !p.sleep(pause) {
+				return
+			}
+			pause = min(2*pause, acceptPauseMax)
 		}
-		p.log.warn(topicSocket, "can't accept connections", "addr", p.addr, "error", err)
-		if !p.sleep(pause) {
-			return
-		}
-		pause = min(2*pause, acceptPauseMax)
 	}
 }
 
-// sleep waits, and reports whether the port is still open.
+// sleep waits for d, and reports whether the port is still open.
 func (p *Port) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -69,47 +75,76 @@ func (p *Port) sleep(d time.Duration) bool {
 	}
 }
 
-// admit starts the handshake with a connection that came in.
-func (p *Port) admit(c *net.TCPConn) error {
+// admit starts the handshake on an incoming connection. door.enter explains crowded.
+func (p *Port) admit(c *net.TCPConn) (crowded bool, err error) {
 	if err := p.begin(); err != nil {
 		_ = c.Close()
-		return err
+		return false, err
 	}
 	if err := p.keep(c); err != nil {
 		p.running.Done()
-		return err
+		return false, err
 	}
+	ctx, stop := context.WithTimeout(p.ctx, p.build.handshakeTimeout)
+	v, crowded := p.door.enter(addrOf(c), func() {
+		_ = c.SetLinger(0) // send no farewell, and leave no state behind in the system
+		_ = c.Close()
+		stop()
+	})
 	go func() {
 		defer p.running.Done()
-		defer func() { <-p.slots }()
-		if !p.meet(c) {
+		defer stop()
+		defer p.door.gone(v)
+		if !p.meet(ctx, c, v) {
 			hangUp(c)
 			p.forget(c)
 		}
 	}()
-	return nil
+	return crowded, nil
 }
 
-// meet finds out what a connection is and brings it where it belongs. It reports whether somebody else now sees to its end.
-func (p *Port) meet(c *net.TCPConn) bool {
-	_ = c.SetDeadline(time.Now().Add(p.build.handshakeTimeout))
-	early := newEarlyConn(c)
-	first, err := early.look(1)
-	if err != nil {
-		return false // somebody who only looked whether the port is open, or hung up
+// addrOf returns the remote address of a connection.
+func addrOf(c *net.TCPConn) netip.Addr {
+	a, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
 	}
-	secured, wantsTLS := p.identity != nil, first[0] == tlsHandshakeRecord
+	return a.AddrPort().Addr()
+}
+
+// meet identifies the protocol of a connection and hands the connection to the code in charge. It
+// reports whether another owner now takes care of closing the connection.
+func (p *Port) meet(ctx context.Context, c *net.TCPConn, v *visitor) bool {
+	began := time.Now()
+	_ = c.SetDeadline(began.Add(min(p.build.firstWordTime, p.build.handshakeTimeout)))
+	early := newEarlyConn(c)
+	word, err := early.firstWord(p.identity != nil)
+	if err != nil {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			p.door.silent(v)
+			_ = c.Close() // close at once, without a farewell
+		case len(word) > 0:
+			p.garbage(c, err)
+		}
+		return false // otherwise the peer only checked whether the port is open
+	}
+	_ = c.SetDeadline(began.Add(p.build.handshakeTimeout))
+	if !p.door.prove(ctx, v) {
+		p.door.unfinished(v)
+		return false
+	}
+	secured, wantsTLS := p.identity != nil, word[0] == tlsHandshakeRecord
 	switch {
 	case wantsTLS && secured:
-		return p.meetTLS(c, early)
+		return p.meetTLS(ctx, c, v, early)
 	case wantsTLS:
 		p.rejectSecret(c, "a peer speaks TLS: it has a secret, and this node has none", "")
 		p.refusePlain(c, "the peer speaks plain text: it has no secret")
 		return false
 	}
-	magic, err := early.look(magicBytes)
-	if err != nil || string(magic) != magicLocks && string(magic) != magicGossip {
-		p.garbage(c, err)
+	if string(word) != magicLocks && string(word) != magicGossip {
+		p.garbage(c, nil)
 		return false
 	}
 	if secured {
@@ -119,22 +154,27 @@ func (p *Port) meet(c *net.TCPConn) bool {
 	}
 	early.seen = nil
 	s := &session{socket: c, early: early, stream: early}
-	if _, err := c.Write(magic); err != nil {
+	if _, err := c.Write(word); err != nil {
 		return false
 	}
-	if string(magic) == magicGossip {
-		return p.gossip.handOver(s)
+	if string(word) == magicGossip {
+		return p.gossip.handOver(s, v)
 	}
-	return p.answer(s)
+	return p.answer(s, v)
 }
 
-// meetTLS does the handshake of TLS, in which both sides prove that they know the secret.
-func (p *Port) meetTLS(c *net.TCPConn, early *earlyConn) bool {
+// meetTLS performs the TLS handshake, in which both sides prove knowledge of the secret.
+func (p *Port) meetTLS(ctx context.Context, c *net.TCPConn, v *visitor, early *earlyConn) bool {
 	s := &session{socket: c, early: early}
-	t := tls.Server(early, p.identity.serverConfig(&s.certName))
+	cfg := p.identity.serverConfig(&s.certName)
+	cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, early.compute(ctx, p.door.proofs) }
+	defer early.computed()
+	t := tls.Server(early, cfg)
 	s.stream = t
-	if err := t.HandshakeContext(p.ctx); err != nil {
+	if err := t.HandshakeContext(ctx); err != nil {
 		switch {
+		case ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded):
+			p.door.unfinished(v)
 		case errors.Is(err, errStranger):
 			p.rejectSecret(c, "a peer has another secret", s.certName)
 		case isBadCertificate(err):
@@ -146,28 +186,35 @@ func (p *Port) meetTLS(c *net.TCPConn, early *earlyConn) bool {
 	}
 	switch t.ConnectionState().NegotiatedProtocol {
 	case protoLocks:
-		return p.answer(s)
+		return p.answer(s, v)
 	case protoGossip:
-		return p.gossip.handOver(s)
+		p.door.know(addrOf(c))
+		return p.gossip.handOver(s, v)
 	}
 	p.garbage(c, errors.New("TLS without one of our protocols"))
 	return false
 }
 
-// isBadCertificate reports whether the peer has ended the handshake because of our certificate.
+// isBadCertificate reports whether the peer aborted the handshake because of our certificate.
 func isBadCertificate(err error) bool {
 	const badCertificate = 42 // RFC 8446, section 6
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error" && op.Err.Error() == tls.AlertError(badCertificate).Error()
 }
 
-// answer reads a hello and answers it.
-func (p *Port) answer(s *session) bool {
+// answer reads the dialer's hello and answers with a welcome or a refusal.
+func (p *Port) answer(s *session, v *visitor) bool {
 	s.frames = newFrameReader(s.stream)
 	version, frame, err := s.frames.next(maxHandshake)
 	if err != nil || version != handshakeVersion {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			p.door.unfinished(v)
+		}
 		p.garbage(s.socket, err)
 		return false
+	}
+	if p.identity != nil {
+		p.door.know(addrOf(s.socket)) // the peer has proved knowledge of the secret
 	}
 	h, err := decodeHello(frame)
 	if err != nil {
@@ -175,12 +222,18 @@ func (p *Port) answer(s *session) bool {
 		return false
 	}
 	s.peer = h.offer
+	p.meets(s, &h.offer, h.account)
 	var no *refusal
-	if s.version, no = p.judge(s, h.want); no != nil {
+	if s.version, no = p.judge(s, h.want); no == nil && h.role == roleStream {
+		no = p.barred()
+	}
+	if no != nil {
 		p.refuse(s, no)
 		return false
 	}
-	if err := s.say(func(b []byte) []byte { return appendWelcome(b, &welcome{p.own, s.version}) }); err != nil {
+	if err := s.say(func(b []byte) []byte {
+		return appendWelcome(b, &welcome{offer: p.own, account: p.tells(), version: s.version})
+	}); err != nil {
 		return false
 	}
 	if h.role == roleGreet {
@@ -198,7 +251,7 @@ func (p *Port) answer(s *session) bool {
 	return true
 }
 
-// judge decides about a dialer: the version to speak with it, or why not.
+// judge decides whether to accept a dialer: it returns the protocol version to use, or a refusal.
 func (p *Port) judge(s *session, want vote.NodeID) (version uint8, no *refusal) {
 	refuse := func(r vote.Reason, text string) (uint8, *refusal) {
 		return 0, &refusal{self: p.own.self, reason: r, text: text}
@@ -214,12 +267,17 @@ func (p *Port) judge(s *session, want vote.NodeID) (version uint8, no *refusal) 
 	}
 	version, text := compare(&p.own, &s.peer)
 	if text != "" {
-		return refuse(vote.ReasonTerms, text)
+		_, no := refuse(vote.ReasonTerms, text)
+		if p.own.terms.Mesh == s.peer.terms.Mesh {
+			no.terms, no.account = p.own.terms.common(), p.tells()
+		}
+		return 0, no
 	}
 	return version, nil
 }
 
-// refuse tells a dialer why not, and our log too if somebody should do something about it.
+// refuse sends the dialer a refusal, and also logs the refusal if an operator should act on the
+// reason.
 func (p *Port) refuse(s *session, no *refusal) {
 	if no.reason != vote.ReasonNone {
 		p.count.refused[no.reason].Add(1)
@@ -228,7 +286,8 @@ func (p *Port) refuse(s *session, no *refusal) {
 	_ = s.say(func(b []byte) []byte { return appendRefusal(b, no) })
 }
 
-// refusePlain tells a dialer that speaks the wrong one of TLS and plain text. Who we are is left out: nobody has proved anything.
+// refusePlain refuses a dialer that uses TLS where this node uses plain text, or the reverse. The
+// refusal doesn't name this node, since the dialer has proved nothing.
 func (p *Port) refusePlain(c net.Conn, text string) {
 	b := []byte(magicLocks)
 	b, err := appendFrame(b, handshakeVersion, func(b []byte) ([]byte, error) {
@@ -245,7 +304,15 @@ func (p *Port) rejectSecret(c net.Conn, text string, claims vote.NodeID) {
 	p.log.warn(topicSecret, text, "addr", c.RemoteAddr(), "claims", claims)
 }
 
-// garbage counts and logs a connection that speaks nothing of ours. One that was cut, or that our own Close ended, is no garbage.
+// broke reports whether an error comes from the connection itself, such as a reset by the peer's
+// system, rather than from the bytes received.
+func broke(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && (op.Op == "read" || op.Op == "write")
+}
+
+// garbage counts and logs a connection with a peer outside our protocols. A connection cut by the
+// network or by our own Close doesn't count as garbage.
 func (p *Port) garbage(c net.Conn, err error) {
 	if p.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 		return
@@ -253,7 +320,7 @@ func (p *Port) garbage(c net.Conn, err error) {
 	if err == nil {
 		err = ErrNotLockmesh
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) {
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || broke(err) {
 		p.logger.Debug("a connection came to nothing", "addr", c.RemoteAddr(), "error", err)
 		return
 	}

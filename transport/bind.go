@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,13 +13,15 @@ import (
 )
 
 const (
-	// bindTries is how many ports the system may pick before we find one that is free for UDP too. One in a few thousand isn't.
+	// bindTries is how many ports the system may pick until one is free for UDP as well as TCP.
+	// About one port in a few thousand isn't.
 	bindTries = 10
-	// packetBuffer is asked of the system for packets that nobody has read yet; a smaller one only loses more gossip.
+	// packetBuffer is the size requested for the UDP socket's receive buffer; a smaller buffer only
+	// loses more gossip.
 	packetBuffer = 1 << 20
 )
 
-// bind opens both sockets.
+// bind opens the TCP and UDP sockets.
 func (p *Port) bind(address, advertise string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -47,7 +50,8 @@ func (p *Port) bind(address, advertise string) error {
 	return nil
 }
 
-// family returns the suffix of the networks to listen on. Left to itself, Go opens both families for 0.0.0.0.
+// family returns the suffix of the network to listen on: "4" for an IPv4 host. Without the suffix
+// Go listens on both address families for 0.0.0.0.
 func family(host string) string {
 	if a, err := netip.ParseAddr(host); err == nil && a.Is4() {
 		return "4"
@@ -56,7 +60,11 @@ func family(host string) string {
 }
 
 func (p *Port) bindBoth(family, address string) error {
-	l, err := net.Listen("tcp"+family, address)
+	cfg := net.ListenConfig{Control: clampBefore}
+	// Go requests multipath TCP by default, and most kernels don't allow the segment size of an
+	// MPTCP socket to be clamped.
+	cfg.SetMultipathTCP(false)
+	l, err := cfg.Listen(context.Background(), "tcp"+family, address)
 	if err != nil {
 		return err
 	}
@@ -71,10 +79,10 @@ func (p *Port) bindBoth(family, address string) error {
 	return nil
 }
 
-// bindError says what to do about an address that can't be bound.
+// bindError explains how to fix an address that can't be bound.
 func bindError(address string, err error) error {
 	var errno syscall.Errno
-	const wsaAddrInUse = 10048 // Windows' own number for it, which package syscall doesn't name
+	const wsaAddrInUse = 10048 // Windows' number for EADDRINUSE, missing from package syscall
 	if errors.Is(err, syscall.EADDRINUSE) || runtime.GOOS == "windows" && errors.As(err, &errno) && errno == wsaAddrInUse {
 		return fmt.Errorf("listening: Bind %q is taken: stop the process that has the port (TCP or UDP), or bind another; port 0 picks a free one: %w",
 			address, err)
@@ -82,7 +90,7 @@ func bindError(address string, err error) error {
 	return fmt.Errorf("listening: Bind %q can't be had: give an address of this machine and a port that is allowed: %w", address, err)
 }
 
-// advertised works out what others should dial. See Port.AdvertiseAddr.
+// advertised determines the address for others to dial; see Port.AdvertiseAddr.
 func advertised(configured string, bound netip.AddrPort, interfaces func() []netip.Addr) (string, error) {
 	number := strconv.Itoa(int(bound.Port()))
 	if configured != "" {
@@ -102,7 +110,7 @@ func advertised(configured string, bound netip.AddrPort, interfaces func() []net
 	return net.JoinHostPort(addr.String(), number), nil
 }
 
-// splitAdvertise takes "host", "host:port", "::1" and "[::1]:port". The port is "" when there is none.
+// splitAdvertise parses "host", "host:port", "::1" and "[::1]:port". The port is "" if s has none.
 func splitAdvertise(s string) (host, port string, err error) {
 	bad := func(why string) (string, string, error) {
 		return "", "", fmt.Errorf("the address to advertise: Advertise %q: %s: give the host or host:port that others can dial", s, why)
@@ -123,7 +131,7 @@ func splitAdvertise(s string) (host, port string, err error) {
 	return host, port, nil
 }
 
-// reachable picks the address that others most likely reach.
+// reachable picks the address that other nodes most likely reach.
 func reachable(addrs []netip.Addr, only4 bool) netip.Addr {
 	best, rank := netip.Addr{}, 0
 	for _, a := range addrs {
@@ -159,7 +167,7 @@ func interfaceAddrs() []netip.Addr {
 	var out []netip.Addr
 	interfaces, err := net.Interfaces()
 	if err != nil {
-		return nil // some sandboxes forbid to list them; loopback is what is left
+		return nil // some sandboxes forbid listing interfaces; only loopback remains
 	}
 	for _, i := range interfaces {
 		if i.Flags&net.FlagUp == 0 {

@@ -9,12 +9,13 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// ErrMalformed marks an error about bytes that are no message of this wire version, or about a message that can't be one. The
-// peer that sent such bytes is to be cut off; trying again doesn't help.
+// ErrMalformed marks an error about bytes that aren't a message of this wire version, or about a
+// message that can't be encoded. Disconnect a peer that sends malformed bytes; retrying doesn't
+// help.
 var ErrMalformed = errors.New("malformed message")
 
-// fields is the set of a message's fields that travel for its kind. They travel in the order of the bits below, so encoder
-// and decoder can't disagree about it.
+// fields is the set of fields encoded for a kind of message. Encoder and decoder both process the
+// fields in the order of the bits below, so the two can't disagree about the order.
 type fields uint64
 
 const (
@@ -55,15 +56,18 @@ const (
 	hasQuiet
 	hasWall
 	hasClock
-	hasRequests // Entries, each with everything that a statement says of a request
-	hasVotes    // Entries, each with what an answer says of a vote: Number, Serial, Slot, Token
+	hasRequests // Entries, each with all that a sync (KindSync) says of a request
+	hasVotes    // Entries, each with a vote of an answer: Number, Serial, Slot, Token
 	hasSights
 	hasElected
 	hasDir
 	hasElecting
+	hasHeard
+	hasVoid
 )
 
-// Groups of fields that follow upon each other, and of which most kinds have none: one look tells instead of one for each.
+// Groups of adjacent fields, absent from most kinds: testing a group takes one comparison instead
+// of many.
 const (
 	someMarks = hasPermits | hasPrefix | hasUrge | hasGap
 	someWords = hasWho | hasText | hasVersion | hasSeq | hasValue | hasReason | hasNonce | hasCounting
@@ -73,35 +77,37 @@ const (
 )
 
 const (
-	wishWords    = 8  // elements of a wish
-	requestWords = 8  // elements of an entry of a statement
+	wishWords    = 9  // elements of a wish; the last, Ends, is encoded only where set
+	requestWords = 8  // elements of an entry of a sync
 	voteWords    = 4  // elements of an entry of an answer
-	sightWords   = 16 // elements of a sight
+	sightWords   = 16 // elements of a view entry
 
-	attemptWords    = 2
-	electorWords    = 2
-	electorateWords = 5
-	electingWords   = 10
+	attemptWords = 2
+	electorWords = 2
+	// The last element, Most, is encoded only where set: nodes of before 2026-11-22 leave Most out.
+	electorateWords = 6
+	// The last element, Contacts, likewise.
+	electingWords = 11
 )
 
-// layouts says which fields each kind carries: the comments of vote.Kind as a table.
+// layouts lists the fields of each kind: the comments of vote.Kind as a table.
 var layouts = [...]fields{
-	vote.KindOpen:      hasStream | hasTTL | hasRTT | hasSent | hasElected,
-	vote.KindStatement: hasStream | hasEnd | hasRequests,
-	vote.KindRequest:   hasStream | hasNumber | hasWish | hasTime | hasBid,
-	vote.KindConfirm:   hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasWon,
-	vote.KindYield:     hasStream | hasNumber | hasSerial | hasSlot,
-	vote.KindRelease:   hasStream | hasNumber | hasBid | hasLost,
-	vote.KindExtend:    hasStream | hasNumber | hasSerial | hasSent,
-	vote.KindShare:     hasStream | hasNumber,
-	vote.KindSet:       hasStream | hasNumber | hasVersion | hasValue,
-	vote.KindUrge:      hasStream | hasNumber | hasText,
-	vote.KindLook:      hasNonce | hasKey | hasPrefix,
-	vote.KindWatch:     hasNonce | hasEnd | hasKey | hasPrefix | hasLife | hasSeq,
-	vote.KindRevoke:    hasNonce | hasKey | hasText,
-	vote.KindRefresh:   hasStream | hasSent | hasReceived | hasRTT | hasElected,
-	vote.KindAlive:     hasStream,
-	vote.KindAsk:       hasNonce,
+	vote.KindOpen:    hasStream | hasTTL | hasRTT | hasSent | hasElected,
+	vote.KindSync:    hasStream | hasEnd | hasRequests,
+	vote.KindRequest: hasStream | hasNumber | hasWish | hasTime | hasBid,
+	vote.KindConfirm: hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasWon,
+	vote.KindYield:   hasStream | hasNumber | hasSerial | hasSlot,
+	vote.KindRelease: hasStream | hasNumber | hasBid | hasLost,
+	vote.KindExtend:  hasStream | hasNumber | hasSerial | hasTTL | hasSent,
+	vote.KindShare:   hasStream | hasNumber,
+	vote.KindSet:     hasStream | hasNumber | hasVersion | hasValue,
+	vote.KindUrge:    hasStream | hasNumber | hasText,
+	vote.KindLook:    hasNonce | hasKey | hasPrefix | hasValue | hasCount,
+	vote.KindWatch:   hasNonce | hasEnd | hasKey | hasPrefix | hasLife | hasSeq,
+	vote.KindRevoke:  hasNonce | hasKey | hasToken | hasText,
+	vote.KindRefresh: hasStream | hasSent | hasReceived | hasRTT | hasElected,
+	vote.KindAlive:   hasStream,
+	vote.KindAsk:     hasNonce,
 
 	vote.KindAnswer:    hasStream | hasEnd | hasVotes,
 	vote.KindPromise:   hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasUrge | hasElected,
@@ -115,8 +121,8 @@ var layouts = [...]fields{
 	vote.KindExtended:  hasStream | hasNumber | hasSerial | hasSent | hasElected,
 	vote.KindLapsed:    hasStream | hasNumber | hasSerial,
 	vote.KindNoted:     hasStream | hasNumber | hasVersion,
-	vote.KindWanted:    hasStream | hasNumber | hasWho | hasText | hasUrge,
-	vote.KindShow:      hasNonce | hasEnd | hasPermits | hasGap | hasSights,
+	vote.KindWanted:    hasStream | hasNumber | hasToken | hasWho | hasText | hasUrge,
+	vote.KindShow:      hasNonce | hasEnd | hasPermits | hasGap | hasTTL | hasSights,
 	vote.KindNews:      hasNonce | hasLife | hasSeq | hasGap | hasSights,
 	vote.KindPassed:    hasNonce | hasCount,
 	vote.KindUnknown:   hasStream,
@@ -135,10 +141,30 @@ var layouts = [...]fields{
 	vote.KindAccepted:   hasVersion | hasElecting,
 }
 
-// lastAnswer is what the last chunk of an answer carries on top.
+// lastAnswer is the set of additional fields in the last chunk of an answer.
 const lastAnswer = hasSent | hasLife | hasGeneration | hasQuiet | hasWall | hasElected | hasDir
 
-// layout returns the fields of a kind; end is whether the message is the last chunk.
+// late lists the fields appended to some kinds later. They are encoded only when at least one is
+// set. So this build reads frames without late fields, and an older build reads frames of this
+// build in which no late field is set. The length of the array tells whether late fields are
+// present.
+var late = [...]fields{
+	vote.KindOpen:    hasHeard | hasVoid,
+	vote.KindRefresh: hasHeard | hasVoid,
+	vote.KindAnswer:  hasVoid,
+	vote.KindAck:     hasVoid,
+}
+
+// lateOf returns the late fields of a kind; end is whether the message is the last chunk.
+func lateOf(k vote.Kind, end bool) fields {
+	if int(k) >= len(late) || k == vote.KindAnswer && !end {
+		return 0
+	}
+	return late[k]
+}
+
+// layout returns the fields that a kind always carries; end is whether the message is the last
+// chunk.
 func layout(k vote.Kind, end bool) fields {
 	has := layouts[k]
 	if k == vote.KindAnswer && end {
@@ -147,28 +173,31 @@ func layout(k vote.Kind, end bool) fields {
 	return has
 }
 
-// words is the length of the array that carries these fields and, before them, the kind.
+// words is the length of the array of the kind and these fields.
 func (f fields) words() int { return 1 + bits.OnesCount64(uint64(f)) }
 
-// known reports whether this version can carry the kind: every kind of ours has a field.
+// known reports whether this version can encode the kind. Every kind has at least one field.
 func known(k vote.Kind) bool { return int(k) < len(layouts) && layouts[k] != 0 }
 
-// Append encodes m and appends it to dst, which the caller owns before and after. It allocates only to grow dst. A message
-// beyond the limits of package vote gives an error that wraps [ErrMalformed], and dst as it was. Fields that m's kind
-// doesn't use are not carried.
+// Append appends the encoding of m to dst, owned by the caller before and after. Append allocates
+// only to grow dst. For a message beyond the limits of package vote, Append returns an error
+// wrapping [ErrMalformed], and dst unchanged. Fields unused by m's kind are not encoded.
 func Append(dst []byte, m *vote.Message) ([]byte, error) {
 	if !known(m.Kind) {
 		return dst, fmt.Errorf("%w: kind %d can't be sent", ErrMalformed, m.Kind)
 	}
 	has := layout(m.Kind, m.End)
+	if late := lateOf(m.Kind, m.End); m.Void || m.Heard != 0 && late&hasHeard != 0 {
+		has |= late
+	}
 	if err := check(m, has); err != nil {
 		return dst, err
 	}
 	return appendFields(dst, m, has), nil
 }
 
-// check holds an outgoing message to the limits that the receiver enforces, so that a mistake of ours is an error here and not
-// a broken connection there.
+// check applies the receiver's limits to an outgoing message, so that a bug on this side is an
+// error here instead of a broken connection there.
 func check(m *vote.Message, has fields) error {
 	switch {
 	case has&hasKey != 0 && !validKey(m.Key) && (has&hasPrefix == 0 || !m.Prefix || m.Key != ""):
@@ -188,18 +217,18 @@ func check(m *vote.Message, has fields) error {
 	case has&hasWho != 0 && !validName(m.Who):
 		return fmt.Errorf("%w: a node name of %d bytes", ErrMalformed, len(m.Who))
 	case has&hasWish != 0:
-		return checkWish(&m.Wish)
+		return checkWish(&m.Spec)
 	case has&(hasRequests|hasVotes) != 0:
 		return checkEntries(m.Entries, has)
 	case has&hasSights != 0:
-		return checkSights(m.Sights)
+		return checkSights(m.Views)
 	case has&hasElecting != 0:
-		return checkElecting(m.Electing)
+		return checkElecting(m.Consensus)
 	}
 	return nil
 }
 
-func checkWish(w *vote.Wish) error {
+func checkWish(w *vote.Spec) error {
 	switch {
 	case !validKey(w.Key):
 		return badKey(w.Key)
@@ -207,7 +236,7 @@ func checkWish(w *vote.Wish) error {
 		return fmt.Errorf("%w: mode %d is not spoken", ErrMalformed, w.Mode)
 	case w.Permits > vote.MaxPermits, (w.Mode == vote.Permit) != (w.Permits > 0):
 		return fmt.Errorf("%w: %d permits with mode %v", ErrMalformed, w.Permits, w.Mode)
-	case w.Length < 0, w.Delay < 0, w.MinHold < 0:
+	case w.Length < 0, w.Delay < 0, w.MinHold < 0, w.EndsAfter < 0:
 		return fmt.Errorf("%w: negative duration", ErrMalformed)
 	}
 	return nil
@@ -228,22 +257,22 @@ func checkEntries(entries []vote.Entry, has fields) error {
 		if has&hasVotes != 0 {
 			continue
 		}
-		if err := checkWish(&e.Wish); err != nil {
+		if err := checkWish(&e.Spec); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkSights(sights []vote.Sight) error {
-	if len(sights) > vote.MaxSights {
-		return fmt.Errorf("%w: %d sights in one chunk, at most %d fit", ErrMalformed, len(sights), vote.MaxSights)
+func checkSights(sights []vote.View) error {
+	if len(sights) > vote.MaxViews {
+		return fmt.Errorf("%w: %d sights in one chunk, at most %d fit", ErrMalformed, len(sights), vote.MaxViews)
 	}
 	for i := range sights {
 		s := &sights[i]
 		switch {
-		case !s.What.Valid():
-			return fmt.Errorf("%w: %d is nothing that is seen", ErrMalformed, s.What)
+		case !s.State.Valid():
+			return fmt.Errorf("%w: %d is nothing that is seen", ErrMalformed, s.State)
 		case !validKey(s.Key):
 			return badKey(s.Key)
 		case !validName(s.Owner.Node):

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"math"
 	"reflect"
@@ -17,85 +18,86 @@ import (
 
 // carried lists the fields of Message that travel for each kind, as the comments of package vote have it. Kind always travels.
 var carried = map[vote.Kind]string{
-	vote.KindOpen:      "Stream TTL RTT Sent Elected",
-	vote.KindStatement: "Stream Entries End",
-	vote.KindRequest:   "Stream Number Wish Time Bid",
+	vote.KindOpen:      "Stream TTL RTT Sent Epoch Heard Void",
+	vote.KindSync:      "Stream Entries End",
+	vote.KindRequest:   "Stream Number Spec Time Bid",
 	vote.KindConfirm:   "Stream Number Serial Token Slot Won",
 	vote.KindYield:     "Stream Number Serial Slot",
 	vote.KindRelease:   "Stream Number Bid Lost",
-	vote.KindExtend:    "Stream Number Serial Sent",
+	vote.KindExtend:    "Stream Number Serial TTL Sent",
 	vote.KindShare:     "Stream Number",
 	vote.KindSet:       "Stream Number Version Value",
 	vote.KindUrge:      "Stream Number Text",
-	vote.KindLook:      "Nonce Key Prefix",
-	vote.KindWatch:     "Nonce End Key Prefix Life Seq",
-	vote.KindRevoke:    "Nonce Key Text",
+	vote.KindLook:      "Nonce Key Prefix Value Count",
+	vote.KindWatch:     "Nonce End Key Prefix Incarnation Seq",
+	vote.KindRevoke:    "Nonce Key Token Text",
 	vote.KindUnfit:     "Stream Number Permits",
 	vote.KindClash:     "Stream Number",
-	vote.KindExtended:  "Stream Number Serial Sent Elected",
+	vote.KindExtended:  "Stream Number Serial Sent Epoch",
 	vote.KindLapsed:    "Stream Number Serial",
 	vote.KindNoted:     "Stream Number Version",
-	vote.KindWanted:    "Stream Number Who Text Urge",
-	vote.KindShow:      "Nonce End Permits Gap Sights",
-	vote.KindNews:      "Nonce Life Seq Gap Sights",
+	vote.KindWanted:    "Stream Number Token Who Text Revoke",
+	vote.KindShow:      "Nonce End Permits Gap TTL Views",
+	vote.KindNews:      "Nonce Incarnation Seq Gap Views",
 	vote.KindPassed:    "Nonce Count",
-	vote.KindRefresh:   "Stream Sent Received RTT Elected",
+	vote.KindRefresh:   "Stream Sent Received RTT Epoch Heard Void",
 	vote.KindAlive:     "Stream",
 	vote.KindAsk:       "Nonce",
-	vote.KindAnswer:    "Stream Entries End Sent Life Generation Quiet Wall Elected Dir",
-	vote.KindPromise:   "Stream Number Serial Token Slot Urge Elected",
+	vote.KindAnswer:    "Stream Entries End Sent Incarnation Generation Quiet Wall Epoch Dir Void",
+	vote.KindPromise:   "Stream Number Serial Token Slot Revoke Epoch",
 	vote.KindConfirmed: "Stream Number Serial Token",
 	vote.KindInquire:   "Stream Number Serial",
 	vote.KindTaken:     "Stream Number Token",
 	vote.KindReleased:  "Stream Number",
 	vote.KindBusy:      "Stream Number",
 	vote.KindUnknown:   "Stream",
-	vote.KindAck:       "Stream Sent Life Generation Processed Pushed Count Hash Quiet Wall Clock Elected",
+	vote.KindAck:       "Stream Sent Incarnation Generation Processed Pushed Count Hash Quiet Wall Clock Epoch Void",
 	vote.KindProbe:     "Stream",
-	vote.KindRefused:   "Stream Reason Elected",
+	vote.KindRefused:   "Stream Reason Epoch",
 	vote.KindTell:      "Nonce Token Counting",
 
-	vote.KindElectorate: "Elected Electing",
-	vote.KindPoll:       "Nonce Elected",
-	vote.KindReport:     "Nonce Elected Token Counting Electing",
-	vote.KindPrepare:    "Version Electing",
-	vote.KindPrepared:   "Version Electing",
-	vote.KindAccept:     "Version Electing",
-	vote.KindAccepted:   "Version Electing",
+	vote.KindElectorate: "Epoch Consensus",
+	vote.KindPoll:       "Nonce Epoch",
+	vote.KindReport:     "Nonce Epoch Token Counting Consensus",
+	vote.KindPrepare:    "Version Consensus",
+	vote.KindPrepared:   "Version Consensus",
+	vote.KindAccept:     "Version Consensus",
+	vote.KindAccepted:   "Version Consensus",
 }
 
 // full returns a message of the kind with every field set, the unused ones too.
 func full(k vote.Kind) vote.Message {
 	return vote.Message{
-		Kind: k, Reason: vote.ReasonTTL, Won: true, Lost: true, Prefix: true, Gap: true, Urge: true,
-		Wish: vote.Wish{
-			Key: "billing/nächtlich", Mode: vote.Permit, Permits: 1024, Try: true, Beside: 9, Length: time.Second, Delay: time.Minute, MinHold: time.Hour,
+		Kind: k, Reason: vote.ReasonTTL, Won: true, Lost: true, Prefix: true, Gap: true, Revoke: true,
+		Spec: vote.Spec{
+			Key: "billing/nächtlich", Mode: vote.Permit, Permits: 1024, Try: true, Beside: 9, Length: time.Second, Delay: time.Minute, MinHold: time.Hour, EndsAfter: 2 * time.Hour,
 		},
 		Slot: 1024, Version: 3, Seq: 1 << 40, Value: []byte{0, 255}, Who: "ä", Text: "warum", End: true, Counting: true,
 		Stream: 7, Number: 300, Serial: 70_000, Time: 1_700_000_000_000_000, Bid: vote.MaxToken, Token: 1 << 50,
-		Nonce: math.MaxUint64, Sent: -5, TTL: 10 * time.Second, RTT: time.Millisecond, Life: 0xfedcba9876543210, Generation: 128,
+		Nonce: math.MaxUint64, Sent: -5, Heard: -6, Void: true, TTL: 10 * time.Second, RTT: time.Millisecond, Incarnation: 0xfedcba9876543210, Generation: 128,
 		Received: 1, Processed: 255, Pushed: 256, Count: 1 << 32, Hash: 1 << 63, Quiet: 3 * time.Second, Wall: -1 << 40, Clock: 1 << 50,
-		Elected: 5, Dir: 1 << 63, Electing: &vote.Electing{
-			Attempt: vote.Attempt{Number: 3, By: 7}, Promised: vote.Attempt{Number: 4, By: 1 << 63}, Accepted: vote.Attempt{Number: 2, By: 8},
+		Epoch: 5, Dir: 1 << 63, Consensus: &vote.Consensus{
+			Ballot: vote.Ballot{Counter: 3, By: 7}, Promised: vote.Ballot{Counter: 4, By: 1 << 63}, Accepted: vote.Ballot{Counter: 2, By: 8},
 			Electorate: vote.Electorate{
-				Version: 6, Lineage: 1 << 62, Floor: vote.MaxToken,
+				Version: 6, Lineage: 1 << 62, Floor: vote.MaxToken, Most: 63,
 				Voters: []vote.Elector{{Name: "a", Dir: 7}, {Name: "ä", Dir: 1 << 63}}, Old: []vote.Elector{{Name: "a", Dir: 7}, {Name: "b", Dir: 8}},
 			},
-			Dir: 9, Writes: 1 << 40, Most: 63, Founding: true, Stuck: true, Leaving: true,
+			Dir: 9, Writes: 1 << 40, MaxVoters: 63, Founding: true, Stuck: true, Leaving: true,
+			Contacts: []vote.Elector{{Name: "a", Dir: 7}, {Name: "ä", Dir: 1 << 63}},
 		},
 		Entries: []vote.Entry{
 			{
-				Number: 1, Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Try: true, Delay: 5}, Time: -1, Bid: 9, Serial: 4, Yielded: 3, Slot: 7,
+				Number: 1, Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Try: true, Delay: 5}, Time: -1, Bid: 9, Serial: 4, Yielded: 3, Slot: 7,
 				Token: vote.MaxToken,
 			},
-			{Number: 2, Wish: vote.Wish{Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Mode: vote.Shared}},
+			{Number: 2, Spec: vote.Spec{Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Mode: vote.Shared}},
 		},
-		Sights: []vote.Sight{
+		Views: []vote.View{
 			{
-				What: vote.Resting, Key: "k", Owner: vote.SessionID{Node: "a", Life: 1 << 63}, Number: 4, Mode: vote.Permit, Permits: 5, Slot: 3, Try: true, Beside: 6,
+				State: vote.Delayed, Key: "k", Owner: vote.SessionID{Node: "a", Incarnation: 1 << 63}, Number: 4, Mode: vote.Permit, Permits: 5, Slot: 3, Try: true, Beside: 6,
 				Token: vote.MaxToken, Time: -3, For: 1, Left: 2, Version: 9, Value: []byte("v"),
 			},
-			{What: vote.Waiting, Key: "k", Owner: vote.SessionID{Node: "b"}, Mode: vote.Shared},
+			{State: vote.Waiting, Key: "k", Owner: vote.SessionID{Node: "b"}, Mode: vote.Shared},
 		},
 	}
 }
@@ -152,6 +154,86 @@ func TestEveryKindCarriesExactlyItsFields(t *testing.T) {
 	}
 }
 
+// TestWhatWasAddedLaterIsLeftOutWhereItSaysNothing has frames be those of builds that don't know the fields, and such frames be read.
+func TestWhatWasAddedLaterIsLeftOutWhereItSaysNothing(t *testing.T) {
+	for _, k := range []vote.Kind{vote.KindOpen, vote.KindRefresh, vote.KindAnswer, vote.KindAck} {
+		says, silent := full(k), full(k)
+		silent.Heard, silent.Void = 0, false
+		frame, long := encode(t, silent), encode(t, says)
+		var got vote.Message
+		if err := Decode(frame, &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Void || got.Heard != 0 || len(frame) >= len(long) {
+			t.Errorf("%v: %d bytes are read as %+v; with all fields there are %d", k, len(frame), got, len(long))
+		}
+		late := lateOf(k, true)
+		empty := appendFields(nil, &silent, layout(k, true)|late)
+		if err := Decode(empty, &got); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%v: fields that say nothing are read: %v", k, err)
+		}
+	}
+}
+
+// TestAWishWithoutAnEndIsAWordShorter has most requests not pay for what few have.
+func TestAWishWithoutAnEndIsAWordShorter(t *testing.T) {
+	m := vote.Message{Kind: vote.KindRequest, Number: 1, Spec: vote.Spec{Key: "k", Mode: vote.Exclusive}}
+	short := encode(t, m)
+	m.EndsAfter = 1
+	long := encode(t, m)
+	if len(long) != len(short)+1 {
+		t.Errorf("%d bytes with an end, %d without", len(long), len(short))
+	}
+	for _, c := range []struct {
+		frame []byte
+		ends  time.Duration
+	}{{short, 0}, {long, 1}} {
+		var got vote.Message
+		if err := Decode(c.frame, &got); err != nil || got.EndsAfter != c.ends {
+			t.Errorf("an end of %v is read as %v: %v", c.ends, got.EndsAfter, err)
+		}
+	}
+	zero := bytes.Clone(long)
+	zero[len(zero)-1] = 0 // the end comes last
+	var got vote.Message
+	if err := Decode(zero, &got); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a lease that ends after no time is read: %x, %v", zero, err)
+	}
+}
+
+// TestFramesOfBeforeTheLimitAreRead has bytes that a node of before 2026-11-22 has sent, which knew neither how
+// many may vote nor with whom it had contact, be read, and be written by this build where both say nothing.
+func TestFramesOfBeforeTheLimitAreRead(t *testing.T) {
+	electing := &vote.Consensus{
+		Ballot: vote.Ballot{Counter: 3, By: 7}, Promised: vote.Ballot{Counter: 4, By: 8}, Accepted: vote.Ballot{Counter: 2, By: 9},
+		Electorate: vote.Electorate{
+			Version: 6, Lineage: 1 << 40, Floor: 99, Voters: []vote.Elector{{Name: "a", Dir: 7}, {Name: "ä", Dir: 1 << 63}},
+			Old: []vote.Elector{{Name: "a", Dir: 7}, {Name: "b", Dir: 8}},
+		},
+		Dir: 9, Writes: 1 << 33, MaxVoters: 5, Founding: true, Leaving: true,
+	}
+	const said = "9a9203079204089202099506cf0000010000000000639292a1610792a2c3a4cf80000000000000009292a1610792a162" +
+		"0809cf000000020000000005c3c2c3"
+	for frame, want := range map[string]vote.Message{
+		"9628cf0004000000000000cd012cc305" + said: {
+			Kind: vote.KindReport, Nonce: 300, Epoch: 5, Token: 1 << 50, Counting: true, Consensus: electing,
+		},
+		"932b06" + said: {Kind: vote.KindAccept, Version: 6, Consensus: electing},
+	} {
+		b, err := hex.DecodeString(frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got vote.Message
+		if err := Decode(b, &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%v: %v: reads %+v, want %+v", want.Kind, err, got, want)
+		}
+		if now := hex.EncodeToString(encode(t, want)); now != frame {
+			t.Errorf("%v: writes %s, want %s", want.Kind, now, frame)
+		}
+	}
+}
+
 func TestAnEarlierChunkOfAnAnswerCarriesNoMoreThanVotes(t *testing.T) {
 	sent := full(vote.KindAnswer)
 	sent.End = false
@@ -179,12 +261,12 @@ func TestNumbersOfEverySizeSurvive(t *testing.T) {
 }
 
 func TestTheLargestChunkFitsAFrame(t *testing.T) {
-	m := vote.Message{Kind: vote.KindStatement, Stream: math.MaxUint64, End: true}
+	m := vote.Message{Kind: vote.KindSync, Stream: math.MaxUint64, End: true}
 	for range vote.MaxEntries {
 		m.Entries = append(m.Entries, vote.Entry{
-			Wish: vote.Wish{
+			Spec: vote.Spec{
 				Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Mode: vote.Permit, Permits: vote.MaxPermits, Try: true, Beside: math.MaxUint64,
-				Length: math.MaxInt64, Delay: math.MaxInt64, MinHold: math.MaxInt64,
+				Length: math.MaxInt64, Delay: math.MaxInt64, MinHold: math.MaxInt64, EndsAfter: math.MaxInt64,
 			},
 			Number: math.MaxUint64, Time: math.MinInt64, Bid: vote.MaxToken, Slot: vote.MaxPermits,
 			Serial: math.MaxUint64, Yielded: math.MaxUint64, Token: vote.MaxToken,
@@ -208,10 +290,10 @@ func TestTheLargestChunkFitsAFrame(t *testing.T) {
 }
 
 // longSight is what is seen with everything as long as it may be, but for the value.
-func longSight(value int) vote.Sight {
-	s := vote.Sight{
-		What: vote.Changed, Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)),
-		Owner:  vote.SessionID{Node: vote.NodeID(strings.Repeat("n", vote.MaxNameLen)), Life: math.MaxUint64},
+func longSight(value int) vote.View {
+	s := vote.View{
+		State: vote.Changed, Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)),
+		Owner:  vote.SessionID{Node: vote.NodeID(strings.Repeat("n", vote.MaxNameLen)), Incarnation: math.MaxUint64},
 		Number: math.MaxUint64, Mode: vote.Permit, Permits: vote.MaxPermits, Slot: vote.MaxPermits, Try: true, Token: vote.MaxToken,
 		Time: math.MinInt64, For: math.MaxInt64, Left: math.MaxInt64, Version: math.MaxUint64,
 	}
@@ -223,23 +305,23 @@ func longSight(value int) vote.Sight {
 
 func TestTheLargestChunksOfWhatIsSeenFitAFrame(t *testing.T) {
 	for name, values := range map[string][]int{
-		"the longest values": {vote.MaxValueLen, vote.MaxValueLen, vote.MaxValueLen, vote.MaxSightBytes - 3*vote.MaxValueLen},
-		"many short values":  slices.Repeat([]int{vote.MaxSightBytes / vote.MaxSights}, vote.MaxSights),
+		"the longest values": {vote.MaxValueLen, vote.MaxValueLen, vote.MaxValueLen, vote.MaxViewBytes - 3*vote.MaxValueLen},
+		"many short values":  slices.Repeat([]int{vote.MaxViewBytes / vote.MaxViews}, vote.MaxViews),
 	} {
 		for _, m := range []vote.Message{
-			{Kind: vote.KindShow, Nonce: math.MaxUint64, End: true, Wish: vote.Wish{Permits: vote.MaxPermits}},
-			{Kind: vote.KindNews, Nonce: math.MaxUint64, Life: math.MaxUint64, Seq: math.MaxUint64, Gap: true},
+			{Kind: vote.KindShow, Nonce: math.MaxUint64, End: true, Spec: vote.Spec{Permits: vote.MaxPermits}},
+			{Kind: vote.KindNews, Nonce: math.MaxUint64, Incarnation: math.MaxUint64, Seq: math.MaxUint64, Gap: true},
 		} {
 			bytes := 0
-			for i := range vote.MaxSights {
+			for i := range vote.MaxViews {
 				value := 0
 				if i < len(values) {
 					value = values[i]
 				}
 				bytes += value
-				m.Sights = append(m.Sights, longSight(value))
+				m.Views = append(m.Views, longSight(value))
 			}
-			if bytes > vote.MaxSightBytes || bytes < vote.MaxSightBytes-vote.MaxSights {
+			if bytes > vote.MaxViewBytes || bytes < vote.MaxViewBytes-vote.MaxViews {
 				t.Fatalf("%s: %d bytes of values", name, bytes)
 			}
 			frame, err := appendMessage(nil, WireVersion, &m)
@@ -282,15 +364,16 @@ func TestWhatCanBeSentCanBeRead(t *testing.T) {
 		"a negative length":      func(m *vote.Message) { m.Length = -1 },
 		"a negative delay":       func(m *vote.Message) { m.Delay = -1 },
 		"a negative hold":        func(m *vote.Message) { m.MinHold = -1 },
+		"a negative end":         func(m *vote.Message) { m.EndsAfter = -1 },
 		"a negative echo":        func(m *vote.Message) { m.Sent = math.MinInt64 },
-		"nothing seen":           func(m *vote.Message) { m.Sights = nil },
-		"too much seen":          func(m *vote.Message) { m.Sights = make([]vote.Sight, vote.MaxSights+1) },
-		"a sight of nobody":      func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].Owner.Node = "" },
-		"a sight of no key":      func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].Key = "" },
-		"a sight of nothing":     func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].What = 0 },
-		"a sight of no mode":     func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].Mode = 0 },
-		"a sight in the future":  func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].For = -1 },
-		"a sight that is over":   func(m *vote.Message) { m.Sights = slices.Clone(m.Sights); m.Sights[0].Left = -1 },
+		"nothing seen":           func(m *vote.Message) { m.Views = nil },
+		"too much seen":          func(m *vote.Message) { m.Views = make([]vote.View, vote.MaxViews+1) },
+		"a sight of nobody":      func(m *vote.Message) { m.Views = slices.Clone(m.Views); m.Views[0].Owner.Node = "" },
+		"a sight of no key":      func(m *vote.Message) { m.Views = slices.Clone(m.Views); m.Views[0].Key = "" },
+		"a sight of nothing":     func(m *vote.Message) { m.Views = slices.Clone(m.Views); m.Views[0].State = 0 },
+		"a sight of no mode":     func(m *vote.Message) { m.Views = slices.Clone(m.Views); m.Views[0].Mode = 0 },
+		"a sight in the future":  func(m *vote.Message) { m.Views = slices.Clone(m.Views); m.Views[0].For = -1 },
+		"a sight that is over":   func(m *vote.Message) { m.Views = slices.Clone(m.Views); m.Views[0].Left = -1 },
 		"an entry's slot":        func(m *vote.Message) { m.Entries = slices.Clone(m.Entries); m.Entries[0].Slot = vote.MaxPermits + 1 },
 		"an entry's permits":     func(m *vote.Message) { m.Entries = slices.Clone(m.Entries); m.Entries[0].Permits = 1 },
 		"no end":                 func(m *vote.Message) { m.End = false },
@@ -319,7 +402,7 @@ func TestWhatCanBeSentCanBeRead(t *testing.T) {
 }
 
 func TestOutgoingMessagesBeyondALimitAreErrors(t *testing.T) {
-	request, statement := full(vote.KindRequest), full(vote.KindStatement)
+	request, statement := full(vote.KindRequest), full(vote.KindSync)
 	change := func(m vote.Message, f func(*vote.Message)) vote.Message {
 		m.Entries = slices.Clone(m.Entries)
 		f(&m)
@@ -389,7 +472,7 @@ func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := vote.Message{
-		Kind: vote.KindRequest, Stream: 3, Number: 17, Time: -5, Bid: 100, Wish: vote.Wish{Key: "key", Mode: vote.Exclusive, Length: 7},
+		Kind: vote.KindRequest, Stream: 3, Number: 17, Time: -5, Bid: 100, Spec: vote.Spec{Key: "key", Mode: vote.Exclusive, Length: 7},
 	}
 	if !reflect.DeepEqual(m, want) {
 		t.Fatalf("got %+v", m)
@@ -397,7 +480,7 @@ func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
 }
 
 func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
-	const request, statement, answer = int(vote.KindRequest), int(vote.KindStatement), int(vote.KindAnswer)
+	const request, statement, answer = int(vote.KindRequest), int(vote.KindSync), int(vote.KindAnswer)
 	entry := func(key any, bid, mode, token any) []any { return []any{wishOf(key, mode), 1, 0, bid, 0, 0, 0, token} }
 	many := make([]any, vote.MaxEntries+1)
 	for i := range many {
@@ -448,8 +531,8 @@ func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 		{"a text too long", pack(t, int(vote.KindUrge), 1, 1, strings.Repeat("x", vote.MaxTextLen+1))},
 		{"a slot beyond all permits", pack(t, int(vote.KindYield), 1, 1, 1, 1025)},
 		{"a watch of nothing that isn't all", pack(t, int(vote.KindWatch), false, "", false, 1, 1, 1)},
-		{"something that is never seen", pack(t, int(vote.KindShow), 1, true, 0, false, []any{[]any{99, "k", "a", 1, 1, 1, 0, 0, false, 0, 1, 0, 0, 0, 0, []byte{}}})},
-		{"a sight of nobody", pack(t, int(vote.KindShow), 1, true, 0, false, []any{[]any{1, "k", "", 1, 1, 1, 0, 0, false, 0, 1, 0, 0, 0, 0, []byte{}}})},
+		{"something that is never seen", pack(t, int(vote.KindShow), true, 0, false, 1, 0, []any{[]any{99, "k", "a", 1, 1, 1, 0, 0, false, 0, 1, 0, 0, 0, 0, []byte{}}})},
+		{"a sight of nobody", pack(t, int(vote.KindShow), true, 0, false, 1, 0, []any{[]any{1, "k", "", 1, 1, 1, 0, 0, false, 0, 1, 0, 0, 0, 0, []byte{}}})},
 		{"a number for a bool", pack(t, request, 1, 1, 0, 0, []any{"k", 1, 1, 0, 0, 0, 0, 0})},
 		{"nil for a bool", pack(t, request, 1, 1, 0, 0, []any{"k", 1, nil, 0, 0, 0, 0, 0})},
 		{"a token beyond 63 bits", pack(t, int(vote.KindPromise), 1, 1, 1, uint64(1<<63), 0, false)},
@@ -527,9 +610,9 @@ func FuzzDecode(f *testing.F) {
 		{Kind: vote.KindWatch, Prefix: true},
 		{Kind: vote.KindSet, Value: make([]byte, 300)},
 		{Kind: vote.KindShow, End: true},
-		{Kind: vote.KindShow, Sights: []vote.Sight{longSight(256), longSight(0)}},
+		{Kind: vote.KindShow, Views: []vote.View{longSight(256), longSight(0)}},
 		{Kind: vote.KindNews, Gap: true},
-		{Kind: vote.KindWanted, Who: "n", Urge: true},
+		{Kind: vote.KindWanted, Who: "n", Revoke: true},
 		{Kind: vote.KindAnswer, Entries: []vote.Entry{{Number: 1, Serial: 2, Slot: vote.MaxPermits}}},
 	} {
 		f.Add(encode(f, m))
@@ -565,9 +648,9 @@ func usual(k vote.Kind) vote.Message {
 	const now = 1_800_000_000_000_000
 	m := vote.Message{
 		Kind: k, Stream: 3, Number: 70_000, Serial: 150_000, Time: now, Bid: now, Token: now + 16,
-		Wish: vote.Wish{Key: "billing/nightly/invoice-00017", Mode: vote.Exclusive},
+		Spec: vote.Spec{Key: "billing/nightly/invoice-00017", Mode: vote.Exclusive},
 		Sent: 3_600_000_000_000, RTT: 500 * time.Microsecond, Received: 150_000, Processed: 210_000, Pushed: 150_000, Count: 12, Hash: 0x9e3779b97f4a7c15,
-		Life: 0xbf58476d1ce4e5b9, Generation: 5, Wall: now, Clock: 3_600_000_000_000,
+		Incarnation: 0xbf58476d1ce4e5b9, Generation: 5, Wall: now, Clock: 3_600_000_000_000,
 	}
 	m.Won = k == vote.KindConfirm
 	return m

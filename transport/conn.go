@@ -15,20 +15,24 @@ import (
 )
 
 const (
-	// lingering is how long words may wait for others to travel with that can: those that say what nobody waits for. It is far above the time that a
-	// short critical section takes, and the next words then carry them; and far below what a node that is turned away by them would notice.
+	// lingering is how long a message may wait in the queue for another message to travel with, if
+	// no node waits for its effect. Half a millisecond is far above the duration of a short
+	// critical section, so the next messages then carry the waiting one along, and far below any
+	// delay that a node turned away meanwhile would notice.
 	lingering = 500 * time.Microsecond
-	// flushBatches is how many batches in a row a goroutine writes that has other things to do.
+	// flushBatches is how many batches in a row a sender's goroutine writes before handing over to
+	// the writer.
 	flushBatches = 4
-	// writeTimeout is how long one batch may take to be written. A peer that reads nothing for so long has outlasted the default
-	// MaxTTL; the core will have given up on it earlier.
+	// writeTimeout bounds the write of one batch. A peer that reads nothing for 15 seconds has
+	// outlasted the default MaxTTL; the core has given up on the peer earlier.
 	writeTimeout = 15 * time.Second
-	// flushTime is how long a connection that we close may go on writing what was queued before.
+	// flushTime is how long a connection closed by this side may continue to write queued messages.
 	flushTime = time.Second
 )
 
-// link is one connection with a peer after the handshake. It has two goroutines: the reader, which also sees to the link's end, and the
-// writer, which writes what others couldn't write without waiting.
+// link is one connection with a peer after the handshake. A link has two goroutines: the reader,
+// which also cleans up when the link ends, and the writer, which writes the data that senders
+// couldn't write without blocking.
 type link struct {
 	port   *Port
 	id     vote.Conn
@@ -38,27 +42,31 @@ type link struct {
 	socket  *net.TCPConn
 	direct  *direct
 	secured *tls.Conn  // over early; nil for plain text
-	early   *earlyConn // holds what TLS wants written
+	early   *earlyConn // holds the records that TLS wants to write
 	frames  *frameReader
 	out     *sendQueue
 	version uint8
-	linger  *time.Timer // writes what may wait for a while
-	lingers atomic.Bool // it runs
+	linger  *time.Timer // writes the queue after a deferred flush
+	lingers atomic.Bool // the linger timer is running
 
-	// What follows is that of whoever writes.
+	// The following fields belong to the goroutine currently writing.
 	batch []byte // taken from out
-	wire  []byte // what goes on the wire for it: batch, or that encrypted
-	left  []byte // of wire, what couldn't be written yet
+	wire  []byte // the wire form of batch: plain, or encrypted
+	left  []byte // the part of wire still unwritten
 
-	closing atomic.Bool // by our side, with what is queued still to be written
+	// replaced by newer connections of the peer, and ending; guarded by the port's mu
+	replaced bool
+	heard    atomic.Int64 // when the last message arrived, as time since the port was opened
+
+	closing atomic.Bool // closed by this side, while queued messages may still be written
 
 	mu      sync.Mutex
-	flushBy time.Time // no write may last beyond it, once it is set
-	cause   error     // why the link has failed, nil while it hasn't
+	flushBy time.Time // no write may last beyond flushBy once set
+	cause   error     // why the link failed; nil until then
 }
 
-// newLink takes a session over and makes it known; an error means that the port is closed. The caller then tells the handler and
-// runs the link.
+// newLink turns a session into a link and registers the link; an error means that the port is
+// closed. The caller then notifies the handler and runs the link.
 func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 	l := &link{
 		port: p, peer: s.peer.self, dialed: dialed,
@@ -67,6 +75,8 @@ func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 	if l.secured, _ = s.stream.(*tls.Conn); l.secured != nil {
 		s.early.hold()
 	}
+	l.out.total = &p.queued
+	l.hear()
 	l.direct = newDirect(s.socket)
 	l.linger = time.AfterFunc(lingering, func() {
 		l.lingers.Store(false)
@@ -78,6 +88,9 @@ func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 	if p.isClosed {
 		return nil, ErrClosed
 	}
+	if old := p.oneTooMany(l); old != nil {
+		p.running.Go(func() { old.fail(ErrReplaced) }) // not here, since mu is held
+	}
 	p.lastConn++
 	l.id = p.lastConn
 	p.setLink(l.id, l)
@@ -85,7 +98,7 @@ func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 	return l, nil
 }
 
-// run reads until the link ends, and then ends the rest of it.
+// run reads until the link ends, and then cleans up.
 func (l *link) run() {
 	defer l.port.running.Done()
 	written := make(chan struct{})
@@ -109,16 +122,17 @@ func (p *Port) remove(l *link) {
 	p.setLink(l.id, nil)
 }
 
-// read hands over messages until there are no more.
+// read hands messages to the handler until the link ends.
 func (l *link) read() {
 	for {
 		b := NewBatch()
 		err := l.receive(b)
 		if l.closing.Load() {
 			b.Free()
-			return // the writer ends the link when it is done, and the reader with it
+			return // the writer ends the link when done, and run waits for the writer
 		}
 		if len(b.Messages) > 0 {
+			l.hear()
 			l.port.handler.Received(l.id, l.peer, b)
 		}
 		if err != nil {
@@ -128,7 +142,8 @@ func (l *link) read() {
 	}
 }
 
-// receive waits for a message, and adds it to the batch with all others that have come by then. With an error there may be some, too.
+// receive waits for a message and adds to the batch all messages that have arrived by then, up to
+// batchMessages. Messages received before an error are in the batch, too.
 func (l *link) receive(b *Batch) error {
 	for more := true; more && len(b.Messages) < batchMessages; more = l.frames.ready() {
 		version, payload, err := l.frames.next(maxFrame)
@@ -148,10 +163,11 @@ func (l *link) receive(b *Batch) error {
 	return nil
 }
 
-// flush writes what is queued, as far as that goes without waiting; the writer does the rest. Anyone may call it.
+// flush writes queued messages as far as possible without blocking; the writer does the rest. Any
+// goroutine may call flush.
 func (l *link) flush() {
 	if !l.out.claim() {
-		return // nothing waits, or whoever writes will find it
+		return // nothing is queued, or the writing goroutine will find it
 	}
 	for range flushBatches {
 		if !l.prepare() {
@@ -170,18 +186,19 @@ func (l *link) flush() {
 	l.out.handOver()
 }
 
-// flushLater has what is queued written a little later, unless it is written before.
+// flushLater schedules a write of the queue after lingering, unless an earlier write comes first.
 func (l *link) flushLater() {
 	if !l.lingers.Swap(true) {
 		l.linger.Reset(lingering)
 	}
 }
 
-// prepare takes the next batch and makes of it what goes on the wire. False means that there is none, and that the caller writes no longer.
+// prepare takes the next batch and produces its wire form. False means that the queue is empty and
+// that the caller has ceased to be the writing goroutine.
 func (l *link) prepare() bool {
 	batch, _ := l.out.take(l.batch[:0])
 	if len(batch) == 0 {
-		return false // and whatever is l's may be another's already
+		return false // from here on another goroutine may own l's write fields
 	}
 	l.batch = batch
 	if l.secured == nil {
@@ -195,7 +212,8 @@ func (l *link) prepare() bool {
 	return true
 }
 
-// write writes what others have left, until the queue has ended. It is the writer's goroutine.
+// write is the body of the writer goroutine: it writes the data left by other goroutines until the
+// queue has ended.
 func (l *link) write() {
 	for {
 		<-l.out.wake
@@ -213,7 +231,8 @@ func (l *link) write() {
 	}
 }
 
-// writeLeft writes what couldn't be written yet, and waits as long as that takes. False means that it couldn't be, and that the queue has ended for that.
+// writeLeft writes the unwritten remainder, blocking as long as necessary. False means that the
+// write failed, which has ended the queue.
 func (l *link) writeLeft() bool {
 	if len(l.left) == 0 {
 		return true
@@ -233,7 +252,7 @@ func (l *link) writeLeft() bool {
 	return false
 }
 
-// arm sets how long writes may take from now on; zero for as long as they like.
+// arm sets the write deadline to d from now; zero removes the deadline.
 func (l *link) arm(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,10 +262,10 @@ func (l *link) arm(d time.Duration) {
 			until = time.Now().Add(d)
 		}
 		_ = l.socket.SetWriteDeadline(until)
-	} // else it is set, and earlier: the link is being closed
+	} // otherwise the link is being closed, and an earlier deadline is set
 }
 
-// close ends the link from our side once what is queued is written, or flushTime has passed.
+// close ends the link from this side once the queued messages are written, or flushTime has passed.
 func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,13 +277,13 @@ func (l *link) close() {
 	l.out.end()
 }
 
-// fail ends the link now. The first cause is the one that counts.
+// fail ends the link now. Only the first cause counts.
 func (l *link) fail(err error) {
 	l.mu.Lock()
 	first := l.cause == nil
 	if first {
 		if l.closing.Load() {
-			err = ErrClosed // whatever befell the last words
+			err = ErrClosed // regardless of any error in writing the last messages
 		}
 		l.cause = err
 	}
@@ -272,13 +291,13 @@ func (l *link) fail(err error) {
 	if !first {
 		return
 	}
-	l.port.note(l, err) // before the end can be seen
+	l.port.note(l, err) // before the end becomes visible
 	l.out.end()
 	l.linger.Stop()
 	_ = l.socket.Close() // not TLS's Close, which would wait for a peer that doesn't read
 }
 
-// note counts and logs a failure that was the peer's doing.
+// note counts and logs the failure of a link. A close by either side is not a failure.
 func (p *Port) note(l *link, err error) {
 	switch {
 	case errors.Is(err, ErrQueueFull):

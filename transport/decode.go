@@ -6,18 +6,19 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// maxWords is the longest array that a message of this version can be.
+// maxWords is the length of the longest array that a message of this version can be.
 var maxWords = func() int {
 	most := 0
 	for k := range layouts {
-		most = max(most, layout(vote.Kind(k), true).words())
+		most = max(most, (layout(vote.Kind(k), true) | lateOf(vote.Kind(k), true)).words())
 	}
 	return most
 }()
 
-// Decode reads one message from a frame into m, replacing what m held. It is total: any bytes give a message within the limits
-// of package vote, or an error that wraps [ErrMalformed] and a zero m. It keeps nothing of frame and allocates no more than
-// the message's key and entries, whatever lengths the bytes claim.
+// Decode reads one message from a frame into m, replacing m's content. Decode is total: any bytes
+// yield a message within the limits of package vote, or an error that wraps [ErrMalformed] and a
+// zero m. Decode retains no part of frame and allocates no more than the message's key and entries,
+// whatever lengths the bytes claim.
 func Decode(frame []byte, m *vote.Message) error {
 	p := parse(frame)
 	*m = vote.Message{}
@@ -36,11 +37,16 @@ func Decode(frame []byte, m *vote.Message) error {
 	return err
 }
 
-// message reads the fields of m's kind, which came in an array of n words.
+// message reads the fields of m's kind from an array of n elements.
 func (p *parser) message(m *vote.Message, n int) {
-	// Only an answer has two lengths, and its length tells which. A valid kind is in the table.
-	end := n == layout(m.Kind, true).words()
+	// The number of elements distinguishes the last chunk of an answer, which is longer than the
+	// other chunks, and messages with late fields. layouts has an entry for every valid kind.
+	end := n >= layout(m.Kind, true).words()
 	has := layout(m.Kind, end)
+	late := lateOf(m.Kind, end)
+	if n == (has | late).words() {
+		has |= late
+	}
 	if n != has.words() {
 		p.fail("%d words of kind %v", n, m.Kind)
 		return
@@ -67,7 +73,7 @@ func (p *parser) fields(m *vote.Message, has fields) {
 	if has&hasKey != 0 {
 		least := 1
 		if has&hasPrefix != 0 {
-			least = 0 // every key begins with nothing
+			least = 0 // the empty prefix matches every key
 		}
 		m.Key = vote.Key(p.string(least, vote.MaxKeyLen, "key"))
 	}
@@ -81,7 +87,7 @@ func (p *parser) fields(m *vote.Message, has fields) {
 		m.Token = p.token()
 	}
 	if has&hasWish != 0 {
-		p.wish(&m.Wish)
+		p.wish(&m.Spec)
 	}
 	if has&hasSlot != 0 {
 		m.Slot = p.slot()
@@ -103,7 +109,7 @@ func (p *parser) fields(m *vote.Message, has fields) {
 			}
 		}
 		if has&hasUrge != 0 {
-			m.Urge = p.bool()
+			m.Revoke = p.bool()
 		}
 		if has&hasGap != 0 {
 			m.Gap = p.bool()
@@ -148,7 +154,7 @@ func (p *parser) fields(m *vote.Message, has fields) {
 	}
 	if has&someState != 0 {
 		if has&hasLife != 0 {
-			m.Life = vote.Life(p.uint())
+			m.Incarnation = vote.Incarnation(p.uint())
 		}
 		if has&hasGeneration != 0 {
 			m.Generation = vote.Generation(p.uint())
@@ -186,17 +192,26 @@ func (p *parser) fields(m *vote.Message, has fields) {
 			m.Entries = p.votes()
 		}
 		if has&hasSights != 0 {
-			m.Sights = p.sights()
+			m.Views = p.sights()
 		}
 	}
 	if has&hasElected != 0 {
-		m.Elected = p.uint()
+		m.Epoch = p.uint()
 	}
 	if has&hasDir != 0 {
 		m.Dir = vote.Dir(p.uint())
 	}
 	if has&hasElecting != 0 {
-		m.Electing = p.electing()
+		m.Consensus = p.electing()
+	}
+	if has&hasHeard != 0 {
+		m.Heard = vote.Instant(p.int())
+	}
+	if has&hasVoid != 0 {
+		m.Void = p.bool()
+		if p.err == nil && m.Heard == 0 && !m.Void {
+			p.fail("late fields that say nothing")
+		}
 	}
 }
 
@@ -228,8 +243,11 @@ func (p *parser) votes() []vote.Entry {
 	return entries
 }
 
-func (p *parser) wish(w *vote.Wish) {
-	p.exactly(wishWords)
+func (p *parser) wish(w *vote.Spec) {
+	words := p.array(wishWords)
+	if p.err == nil && words < wishWords-1 {
+		p.fail("an array of %d elements where %d or %d belong", words, wishWords-1, wishWords)
+	}
 	w.Key = p.key()
 	w.Mode = p.mode()
 	w.Try = p.bool()
@@ -238,6 +256,12 @@ func (p *parser) wish(w *vote.Wish) {
 	w.Length = p.duration()
 	w.Delay = p.duration()
 	w.MinHold = p.duration()
+	if words == wishWords {
+		w.EndsAfter = p.duration()
+		if p.err == nil && w.EndsAfter == 0 {
+			p.fail("a lease that ends after no time")
+		}
+	}
 	if p.err == nil && (w.Mode == vote.Permit) != (w.Permits > 0) {
 		p.fail("%d permits with mode %v", w.Permits, w.Mode)
 	}
@@ -245,7 +269,7 @@ func (p *parser) wish(w *vote.Wish) {
 
 func (p *parser) request(e *vote.Entry) {
 	p.exactly(requestWords)
-	p.wish(&e.Wish)
+	p.wish(&e.Spec)
 	e.Number = vote.Number(p.uint())
 	e.Time = vote.Micros(p.int())
 	e.Bid = p.token()
@@ -263,12 +287,12 @@ func (p *parser) vote(e *vote.Entry) {
 	e.Token = p.token()
 }
 
-func (p *parser) sights() []vote.Sight {
-	n := p.array(vote.MaxSights)
+func (p *parser) sights() []vote.View {
+	n := p.array(vote.MaxViews)
 	if p.err != nil || n == 0 {
 		return nil
 	}
-	sights := make([]vote.Sight, n)
+	sights := make([]vote.View, n)
 	for i := range sights {
 		if p.sight(&sights[i]); p.err != nil {
 			return nil
@@ -277,15 +301,15 @@ func (p *parser) sights() []vote.Sight {
 	return sights
 }
 
-func (p *parser) sight(s *vote.Sight) {
+func (p *parser) sight(s *vote.View) {
 	p.exactly(sightWords)
-	s.What = vote.What(p.upTo(math.MaxUint8, "sight"))
-	if p.err == nil && !s.What.Valid() {
-		p.fail("%d is nothing that is seen", s.What)
+	s.State = vote.State(p.upTo(math.MaxUint8, "sight"))
+	if p.err == nil && !s.State.Valid() {
+		p.fail("%d is nothing that is seen", s.State)
 	}
 	s.Key = p.key()
 	s.Owner.Node = p.name()
-	s.Owner.Life = vote.Life(p.uint())
+	s.Owner.Incarnation = vote.Incarnation(p.uint())
 	s.Number = vote.Number(p.uint())
 	s.Mode = p.mode()
 	s.Permits = uint16(p.slot())

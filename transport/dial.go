@@ -14,21 +14,22 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// errSlow : the whole handshake took too long.
+// errSlow : the handshake as a whole took too long.
 var errSlow = errors.New("the peer took too long to answer")
 
-// session is a connection on its way to become a link, or one of gossip. One goroutine owns it.
+// session is a connection that is about to become a link or a gossip stream. One goroutine owns a
+// session.
 type session struct {
 	socket   *net.TCPConn
 	early    *earlyConn
-	stream   net.Conn    // early, or TLS over it
-	certName vote.NodeID // what the peer's certificate says; "" without TLS
+	stream   net.Conn    // early, or TLS over early
+	certName vote.NodeID // the name in the peer's certificate; "" without TLS
 	frames   *frameReader
-	peer     offer // once it has said it
-	version  uint8 // what both will speak
+	peer     offer // set once the peer has sent an offer
+	version  uint8 // the protocol version to use
 }
 
-// say writes one frame of the handshake.
+// say sends one frame of the handshake.
 func (s *session) say(fill func([]byte) []byte) error {
 	b, err := appendFrame(nil, handshakeVersion, func(b []byte) ([]byte, error) { return fill(b), nil })
 	if err != nil {
@@ -38,25 +39,33 @@ func (s *session) say(fill func([]byte) []byte) error {
 	return err
 }
 
-// disguised says so when the peer gives itself another name than its certificate does.
+// disguised returns a complaint if the peer's name differs from the name in the peer's certificate,
+// "" otherwise.
 func (s *session) disguised() string {
-	if _, secured := s.stream.(*tls.Conn); !secured || s.certName == s.peer.self.Node {
+	if !s.disguises(s.peer.self.Node) {
 		return ""
 	}
 	return fmt.Sprintf("the name in the handshake is %s, and in the certificate %s", s.peer.self.Node, s.certName)
 }
 
-// settle ends the handshake's bounds on time and bytes.
+// disguises reports whether name differs from the name in the peer's certificate.
+func (s *session) disguises(name vote.NodeID) bool {
+	_, secured := s.stream.(*tls.Conn)
+	return secured && s.certName != name
+}
+
+// settle lifts the handshake's limits on time and bytes.
 func (s *session) settle() {
 	s.early.trust()
 	_ = s.socket.SetDeadline(time.Time{})
 }
 
-// Dial connects to the voter want at addr, a host:port whose host may be a name with several addresses. When it returns without an
-// error, Linked was called for the connection. It ends with ctx, with the port, or after a few seconds.
+// Dial connects to the voter want at addr, a host:port; the host may be a name with several
+// addresses. Before Dial returns without an error, Linked is called for the connection. Dial ends
+// with ctx, with the port, or after handshakeTimeout.
 //
-// The error is or wraps a [RefusedError], a [WrongNodeError], [ErrSelf], [ErrNotLockmesh], [ErrClosed], ctx's error, or one of
-// the network.
+// The error is or wraps a [RefusedError], a [WrongNodeError], [ErrSelf], [ErrNotLockmesh],
+// [ErrNoAnswer], [ErrClosed], ctx's error, or a network error.
 func (p *Port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Conn, error) {
 	if want == "" {
 		return 0, errors.New("dialing: whom? Greet is for addresses whose node isn't known")
@@ -80,7 +89,8 @@ func (p *Port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Co
 	return l.id, nil
 }
 
-// Greet asks who is at addr, and whether it would link with us, and hangs up. Errors are those of Dial.
+// Greet probes addr: it asks which node is there and whether the node would link with us, and hangs
+// up. Errors are as for Dial.
 func (p *Port) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
 	if err := p.begin(); err != nil {
 		return vote.SessionID{}, fmt.Errorf("greeting %s: %w", addr, err)
@@ -94,7 +104,7 @@ func (p *Port) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
 	return s.peer.self, nil
 }
 
-// approach connects and does the whole handshake.
+// approach connects and performs the whole handshake.
 func (p *Port) approach(ctx context.Context, addr string, want vote.NodeID, as role) (*session, error) {
 	s, err := p.within(ctx, p.build.handshakeTimeout, func(ctx context.Context) (*session, error) {
 		return p.connect(ctx, addr, protoLocks, func(s *session) error { return p.introduce(s, want, as) })
@@ -107,7 +117,8 @@ func (p *Port) approach(ctx context.Context, addr string, want vote.NodeID, as r
 	return s, err
 }
 
-// within runs f under a context that ends with ctx, with the port, and after d. If that is why f failed, the error says so.
+// within runs f under a context that ends with ctx, with the port, and after d. If f failed for one
+// of these reasons, the error names the reason.
 func (p *Port) within(ctx context.Context, d time.Duration, f func(context.Context) (*session, error)) (*session, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -120,16 +131,16 @@ func (p *Port) within(ctx context.Context, d time.Duration, f func(context.Conte
 		return s, nil
 	case p.ctx.Err() != nil:
 		return nil, ErrClosed
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.Is(err, ErrNoAnswer):
 		return nil, context.Cause(ctx)
 	}
 	return nil, err
 }
 
-// connect opens a connection for one of our protocols, proves itself to the peer and has the peer prove itself, and does what
-// follows. After an error the socket is closed.
+// connect opens a connection for one of our protocols, by TLS or by the plain-text announcement,
+// and calls then. After an error the socket is closed.
 func (p *Port) connect(ctx context.Context, addr, proto string, then func(*session) error) (*session, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	c, err := (&net.Dialer{Control: clampBefore}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -151,13 +162,17 @@ func (p *Port) connect(ctx context.Context, addr, proto string, then func(*sessi
 	}
 	if err != nil {
 		p.forget(s.socket)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, fmt.Errorf("%w (%w)", ErrNoAnswer, context.Cause(ctx))
+		}
 		return nil, refusedBy(s, err)
 	}
+	p.door.know(addrOf(s.socket)) // the peer has completed the handshake, and may dial us
 	s.settle()
 	return s, nil
 }
 
-// proveTLS does the handshake of TLS.
+// proveTLS performs the client's side of the TLS handshake.
 func (p *Port) proveTLS(ctx context.Context, s *session, proto string) error {
 	t := tls.Client(s.early, p.identity.clientConfig(proto, &s.certName))
 	s.stream = t
@@ -170,7 +185,7 @@ func (p *Port) proveTLS(ctx context.Context, s *session, proto string) error {
 	return nil
 }
 
-// announce says without TLS what we want, and hears whether the peer agrees.
+// announce names the protocol in plain text, and waits until the peer agrees.
 func announce(s *session, proto string) error {
 	magic := magicLocks
 	if proto == protoGossip {
@@ -187,7 +202,7 @@ func announce(s *session, proto string) error {
 	switch string(answer[:]) {
 	case magic:
 		return nil
-	case magicLocks: // to one who asked for gossip: a refusal
+	case magicLocks: // the answer to a gossip dialer: a refusal
 		_, no, err := hear(newFrameReader(s.stream))
 		if err == nil && no != nil {
 			return &RefusedError{Reason: no.reason, Text: no.text}
@@ -198,7 +213,7 @@ func announce(s *session, proto string) error {
 
 // introduce sends our hello and judges the answer.
 func (p *Port) introduce(s *session, want vote.NodeID, as role) error {
-	h := hello{offer: p.own, role: as, want: want}
+	h := hello{offer: p.own, account: p.tells(), role: as, want: want}
 	if err := s.say(func(b []byte) []byte { return appendHello(b, &h) }); err != nil {
 		return err
 	}
@@ -208,13 +223,15 @@ func (p *Port) introduce(s *session, want vote.NodeID, as role) error {
 	case err != nil:
 		return err
 	case no != nil:
+		p.metRefused(s, no)
 		return p.turnedAway(no, want)
 	}
 	s.peer, s.version = yes.offer, yes.version
+	p.meets(s, &yes.offer, yes.account)
 	return p.accepts(s, want)
 }
 
-// hear reads the acceptor's word.
+// hear reads the acceptor's answer.
 func hear(f *frameReader) (*welcome, *refusal, error) {
 	version, frame, err := f.next(maxHandshake)
 	if err != nil {
@@ -226,7 +243,7 @@ func hear(f *frameReader) (*welcome, *refusal, error) {
 	return decodeAnswer(frame)
 }
 
-// turnedAway makes an error of a refusal.
+// receiveRefusal converts a refusal to an error.
 func (p *Port) turnedAway(no *refusal, want vote.NodeID) error {
 	switch {
 	case no.self == p.own.self:
@@ -237,7 +254,7 @@ func (p *Port) turnedAway(no *refusal, want vote.NodeID) error {
 	return &RefusedError{Peer: no.self.Node, Reason: no.reason, Text: no.text}
 }
 
-// accepts checks on our side what the acceptor has checked on its own.
+// accepts checks on the dialer's side the same conditions as the acceptor has checked.
 func (p *Port) accepts(s *session, want vote.NodeID) error {
 	refuse := func(text string) error {
 		return &RefusedError{Peer: s.peer.self.Node, Reason: vote.ReasonTerms, Text: text}
@@ -261,7 +278,8 @@ func (p *Port) accepts(s *session, want vote.NodeID) error {
 	return nil
 }
 
-// refusedBy finds out whether an error on the way means that one of the two sides doesn't know the secret.
+// refusedBy determines whether a handshake error means that one of the two sides doesn't know the
+// secret.
 func refusedBy(s *session, err error) error {
 	var record tls.RecordHeaderError
 	switch {
@@ -275,6 +293,9 @@ func refusedBy(s *session, err error) error {
 		}
 		return fmt.Errorf("%w: %w", ErrNotLockmesh, err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
+		if s.early.untouched() {
+			return fmt.Errorf("%w (the peer has hung up: %w)", ErrNoAnswer, err)
+		}
 		return fmt.Errorf("the peer hung up during the handshake: %w", err)
 	case errors.Is(err, ErrMalformed), errors.Is(err, errTooMuch):
 		return fmt.Errorf("%w: %w", ErrNotLockmesh, err)

@@ -4,7 +4,8 @@ package transport
 
 import "net"
 
-// direct writes nothing where there is no way to try: then the connection's writer does it all.
+// direct writes nothing where the system has no non-blocking attempt; then the connection's writer
+// does all the writing.
 type direct struct{}
 
 func newDirect(*net.TCPConn) *direct { return &direct{} }

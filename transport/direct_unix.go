@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// direct writes to a socket without ever waiting, so that whoever has something to say can do it itself. One goroutine at a time uses it.
+// direct writes to a socket without ever blocking, so that the goroutine sending a message can
+// write the message itself. One goroutine at a time uses a direct.
 type direct struct {
 	conn syscall.RawConn
 	try  func(fd uintptr) bool
@@ -24,14 +25,14 @@ func newDirect(c *net.TCPConn) *direct {
 		for {
 			d.n, d.err = syscall.Write(int(fd), d.b)
 			if d.err != syscall.EINTR {
-				return true // never false, which would wait
+				return true // never false, since RawConn.Write would then block
 			}
 		}
 	}
 	return d
 }
 
-// write writes what the socket takes now, and returns how many bytes that was.
+// write writes as much as the socket accepts now, and returns the number of bytes written.
 func (d *direct) write(b []byte) (int, error) {
 	if d.conn == nil {
 		return 0, d.err

@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -10,28 +12,36 @@ import (
 )
 
 const (
-	// earlyBytes is how much we read from a peer that has proved nothing yet. A handshake of TLS 1.3 with client certificates,
-	// and a hello with the largest electorate, take less than half of it.
+	// earlyBytes bounds how much is read from a peer that has proved nothing yet. A TLS 1.3
+	// handshake with client certificates, and a hello with the largest electorate, take less than
+	// half of the bound.
 	earlyBytes = 64 << 10
 
-	// lingerTime is how long we wait for a refused peer to hang up after it was told why. Closing at once while bytes of its own are
-	// still unread would reset the connection, and could take our answer away from it.
+	// maxClientHello is how much of a ClientHello to wait for before the first message counts as
+	// received. Go's ClientHello has 1,600 bytes.
+	maxClientHello = 4 << 10
+
+	// lingerTime is how long to wait for a refused peer to hang up after the refusal was sent.
+	// Closing at once, with bytes of the peer still unread, would reset the connection and could
+	// destroy our answer before the peer reads it.
 	lingerTime = time.Second
 )
 
 // errTooMuch : a peer sent more than a handshake needs.
 var errTooMuch = errors.New("too many bytes before the end of the handshake")
 
-// earlyConn is a connection whose peer isn't known yet: what may be read from it is bounded until trust is called. It can give
-// back bytes that were looked at to find out what is spoken.
+// earlyConn is a connection with an unauthenticated peer: the bytes read are bounded until trust is
+// called. An earlyConn can return bytes again that were peeked at to identify the protocol.
 type earlyConn struct {
 	net.Conn
-	seen []byte       // bytes looked at, to be read again
-	left atomic.Int64 // bytes that may still be read; negative: as many as come
+	seen []byte       // bytes peeked at, to be read again
+	left atomic.Int64 // bytes that may still be read; negative: unlimited
+
+	proofs chan struct{} // the semaphore from which compute took a token; nil if none is held
 
 	mu   sync.Mutex
 	held bool
-	out  []byte // what was written since
+	out  []byte // written since hold, and not released yet
 }
 
 func newEarlyConn(c net.Conn) *earlyConn {
@@ -40,17 +50,20 @@ func newEarlyConn(c net.Conn) *earlyConn {
 	return e
 }
 
-// trust lifts the bound. It is called when the handshake has succeeded.
+// untouched reports whether no byte has been read.
+func (e *earlyConn) untouched() bool { return e.left.Load() == earlyBytes && len(e.seen) == 0 }
+
+// trust lifts the bound, after a successful handshake.
 func (e *earlyConn) trust() { e.left.Store(-1) }
 
-// hold keeps back what is written from now on, until it is released: TLS writes into memory then, and never waits.
+// hold retains all further writes until release: TLS then writes into memory, and never blocks.
 func (e *earlyConn) hold() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held = true
 }
 
-// release appends to dst what was held back.
+// release appends the retained bytes to dst.
 func (e *earlyConn) release(dst []byte) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -59,19 +72,72 @@ func (e *earlyConn) release(dst []byte) []byte {
 	return dst
 }
 
+// compute takes a token of proofs, until the next write.
+func (e *earlyConn) compute(ctx context.Context, proofs chan struct{}) error {
+	select {
+	case proofs <- struct{}{}:
+		e.proofs = proofs
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// computed returns the token.
+func (e *earlyConn) computed() {
+	if e.proofs != nil {
+		<-e.proofs
+		e.proofs = nil
+	}
+}
+
+// firstWord peeks at the message that identifies the connection's protocol: for TLS the whole
+// record of the ClientHello, otherwise the magic bytes. With an error, firstWord returns the bytes
+// received so far.
+func (e *earlyConn) firstWord(secured bool) ([]byte, error) {
+	word, err := e.look(1)
+	switch {
+	case err != nil:
+		return word, err
+	case word[0] != tlsHandshakeRecord:
+		return e.look(magicBytes)
+	case !secured:
+		return word, nil
+	}
+	if word, err = e.look(tlsRecordHeader); err != nil {
+		return word, err
+	}
+	return e.look(tlsRecordHeader + min(int(binary.BigEndian.Uint16(word[3:])), maxClientHello))
+}
+
 // Write implements io.Writer.
 func (e *earlyConn) Write(b []byte) (int, error) {
+	e.computed()
 	e.mu.Lock()
 	if !e.held {
 		e.mu.Unlock()
-		return e.Conn.Write(b)
+		return writeCut(e.Conn, b, segmentsClamped)
 	}
 	defer e.mu.Unlock()
 	e.out = append(e.out, b...)
 	return len(b), nil
 }
 
-// look reads n bytes and leaves them to be read again. It is called before any Read.
+// writeCut writes b; where the system can't clamp segments, in pieces of at most maxSegment. Go
+// sends each write at once, so each of the few pieces of a handshake becomes one segment.
+func writeCut(to io.Writer, b []byte, clamped bool) (n int, err error) {
+	if clamped {
+		return to.Write(b)
+	}
+	for err == nil && n < len(b) {
+		var k int
+		k, err = to.Write(b[n:min(n+maxSegment, len(b))])
+		n += k
+	}
+	return n, err
+}
+
+// look peeks at n bytes, which stay readable. look must not be called after Read.
 func (e *earlyConn) look(n int) ([]byte, error) {
 	for len(e.seen) < n {
 		more := make([]byte, n-len(e.seen))
@@ -106,7 +172,7 @@ func (e *earlyConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// hangUp closes a connection after what was written to it has arrived, as far as a bounded wait can tell.
+// hangUp closes a connection after the written data has arrived, as far as a bounded wait can tell.
 func hangUp(c *net.TCPConn) {
 	if c.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
 		_, _ = io.CopyN(io.Discard, c, earlyBytes)

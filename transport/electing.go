@@ -6,50 +6,70 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// What is said about electorates, on the wire. An electorate that makes no sense ends the connection, so whoever is told one can rely on
-// its form; whether it may follow upon another is not for the codec to say.
+// The encoding of messages about electorates. An invalid electorate ends the connection, so
+// receivers can rely on the form of an electorate; whether an electorate may succeed another is not
+// for the codec to decide.
 
-// checkElecting holds what goes out to what the receiver enforces.
-func checkElecting(e *vote.Electing) error {
+// checkElecting applies the receiver's limits to an outgoing Electing.
+func checkElecting(e *vote.Consensus) error {
 	if e == nil {
 		return fmt.Errorf("%w: nothing is said about the electorate", ErrMalformed)
 	}
 	if err := e.Electorate.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	if e.Most < 0 || e.Most > vote.MaxVoters {
-		return fmt.Errorf("%w: an electorate of up to %d", ErrMalformed, e.Most)
+	if len(e.Contacts) > vote.MaxVoters {
+		return fmt.Errorf("%w: contact with %d nodes, more than %d", ErrMalformed, len(e.Contacts), vote.MaxVoters)
+	}
+	if e.MaxVoters < 0 || e.MaxVoters > vote.MaxVoters {
+		return fmt.Errorf("%w: an electorate of up to %d", ErrMalformed, e.MaxVoters)
 	}
 	return nil
 }
 
-func appendElecting(b []byte, e *vote.Electing) []byte {
-	b = appendArray(b, electingWords)
-	b = appendAttempt(b, e.Attempt)
+func appendElecting(b []byte, e *vote.Consensus) []byte {
+	words := electingWords
+	if len(e.Contacts) == 0 {
+		words--
+	}
+	b = appendArray(b, words)
+	b = appendAttempt(b, e.Ballot)
 	b = appendAttempt(b, e.Promised)
 	b = appendAttempt(b, e.Accepted)
 	b = appendElectorate(b, &e.Electorate)
 	b = appendUint(b, uint64(e.Dir))
 	b = appendUint(b, e.Writes)
-	b = appendUint(b, uint64(e.Most))
+	b = appendUint(b, uint64(e.MaxVoters))
 	b = appendBool(b, e.Founding)
 	b = appendBool(b, e.Stuck)
-	return appendBool(b, e.Leaving)
+	b = appendBool(b, e.Leaving)
+	if len(e.Contacts) > 0 {
+		b = appendElectors(b, e.Contacts)
+	}
+	return b
 }
 
-func appendAttempt(b []byte, a vote.Attempt) []byte {
+func appendAttempt(b []byte, a vote.Ballot) []byte {
 	b = appendArray(b, attemptWords)
-	b = appendUint(b, a.Number)
+	b = appendUint(b, a.Counter)
 	return appendUint(b, uint64(a.By))
 }
 
 func appendElectorate(b []byte, e *vote.Electorate) []byte {
-	b = appendArray(b, electorateWords)
+	words := electorateWords
+	if e.Most == 0 {
+		words--
+	}
+	b = appendArray(b, words)
 	b = appendUint(b, e.Version)
 	b = appendUint(b, e.Lineage)
 	b = appendUint(b, uint64(e.Floor))
 	b = appendElectors(b, e.Voters)
-	return appendElectors(b, e.Old)
+	b = appendElectors(b, e.Old)
+	if e.Most > 0 {
+		b = appendUint(b, uint64(e.Most))
+	}
+	return b
 }
 
 func appendElectors(b []byte, all []vote.Elector) []byte {
@@ -62,35 +82,45 @@ func appendElectors(b []byte, all []vote.Elector) []byte {
 	return b
 }
 
-func (p *parser) electing() *vote.Electing {
-	p.exactly(electingWords)
-	e := &vote.Electing{Attempt: p.attempt(), Promised: p.attempt(), Accepted: p.attempt(), Electorate: p.electorate()}
+func (p *parser) electing() *vote.Consensus {
+	words := p.lastMayLack(electingWords)
+	e := &vote.Consensus{Ballot: p.attempt(), Promised: p.attempt(), Accepted: p.attempt(), Electorate: p.electorate()}
 	e.Dir = vote.Dir(p.uint())
 	e.Writes = p.uint()
-	e.Most = int(p.upTo(vote.MaxVoters, "size of an electorate"))
+	e.MaxVoters = int(p.upTo(vote.MaxVoters, "size of an electorate"))
 	e.Founding = p.bool()
 	e.Stuck = p.bool()
 	e.Leaving = p.bool()
+	if words == electingWords {
+		if e.Contacts = p.electors(); p.err == nil && e.Contacts == nil {
+			p.fail("a list of contacts without the speaker")
+		}
+	}
 	if p.err != nil {
 		return nil
 	}
 	return e
 }
 
-func (p *parser) attempt() (a vote.Attempt) {
+func (p *parser) attempt() (a vote.Ballot) {
 	p.exactly(attemptWords)
-	a.Number = p.uint()
-	a.By = vote.Life(p.uint())
+	a.Counter = p.uint()
+	a.By = vote.Incarnation(p.uint())
 	return a
 }
 
 func (p *parser) electorate() (e vote.Electorate) {
-	p.exactly(electorateWords)
+	words := p.lastMayLack(electorateWords)
 	e.Version = p.uint()
 	e.Lineage = p.uint()
 	e.Floor = p.token()
 	e.Voters = p.electors()
 	e.Old = p.electors()
+	if words == electorateWords {
+		if e.Most = int(p.upTo(vote.MaxVoters, "size of an electorate")); p.err == nil && e.Most == 0 {
+			p.fail("an electorate of up to 0 voters")
+		}
+	}
 	if p.err == nil {
 		if err := e.Check(); err != nil {
 			p.fail("%v", err)

@@ -38,7 +38,7 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 		b = appendUint(b, uint64(m.Token))
 	}
 	if has&hasWish != 0 {
-		b = appendWish(b, &m.Wish)
+		b = appendWish(b, &m.Spec)
 	}
 	if has&hasSlot != 0 {
 		b = appendUint(b, uint64(m.Slot))
@@ -57,7 +57,7 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 			b = appendBool(b, m.Prefix)
 		}
 		if has&hasUrge != 0 {
-			b = appendBool(b, m.Urge)
+			b = appendBool(b, m.Revoke)
 		}
 		if has&hasGap != 0 {
 			b = appendBool(b, m.Gap)
@@ -102,7 +102,7 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 	}
 	if has&someState != 0 {
 		if has&hasLife != 0 {
-			b = appendUint(b, uint64(m.Life))
+			b = appendUint(b, uint64(m.Incarnation))
 		}
 		if has&hasGeneration != 0 {
 			b = appendUint(b, uint64(m.Generation))
@@ -146,26 +146,36 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 			}
 		}
 		if has&hasSights != 0 {
-			b = appendArray(b, len(m.Sights))
-			for i := range m.Sights {
-				b = appendSight(b, &m.Sights[i])
+			b = appendArray(b, len(m.Views))
+			for i := range m.Views {
+				b = appendSight(b, &m.Views[i])
 			}
 		}
 	}
 	if has&hasElected != 0 {
-		b = appendUint(b, m.Elected)
+		b = appendUint(b, m.Epoch)
 	}
 	if has&hasDir != 0 {
 		b = appendUint(b, uint64(m.Dir))
 	}
 	if has&hasElecting != 0 {
-		b = appendElecting(b, m.Electing)
+		b = appendElecting(b, m.Consensus)
+	}
+	if has&hasHeard != 0 {
+		b = appendInt(b, int64(m.Heard))
+	}
+	if has&hasVoid != 0 {
+		b = appendBool(b, m.Void)
 	}
 	return b
 }
 
-func appendWish(b []byte, w *vote.Wish) []byte {
-	b = appendArray(b, wishWords)
+func appendWish(b []byte, w *vote.Spec) []byte {
+	words := wishWords
+	if w.EndsAfter == 0 {
+		words--
+	}
+	b = appendArray(b, words)
 	b = appendString(b, string(w.Key))
 	b = appendUint(b, uint64(w.Mode))
 	b = appendBool(b, w.Try)
@@ -173,12 +183,16 @@ func appendWish(b []byte, w *vote.Wish) []byte {
 	b = appendUint(b, uint64(w.Beside))
 	b = appendUint(b, uint64(w.Length))
 	b = appendUint(b, uint64(w.Delay))
-	return appendUint(b, uint64(w.MinHold))
+	b = appendUint(b, uint64(w.MinHold))
+	if w.EndsAfter == 0 {
+		return b
+	}
+	return appendUint(b, uint64(w.EndsAfter))
 }
 
 func appendRequest(b []byte, e *vote.Entry) []byte {
 	b = appendArray(b, requestWords)
-	b = appendWish(b, &e.Wish)
+	b = appendWish(b, &e.Spec)
 	b = appendUint(b, uint64(e.Number))
 	b = appendInt(b, int64(e.Time))
 	b = appendUint(b, uint64(e.Bid))
@@ -196,12 +210,12 @@ func appendVote(b []byte, e *vote.Entry) []byte {
 	return appendUint(b, uint64(e.Token))
 }
 
-func appendSight(b []byte, s *vote.Sight) []byte {
+func appendSight(b []byte, s *vote.View) []byte {
 	b = appendArray(b, sightWords)
-	b = appendUint(b, uint64(s.What))
+	b = appendUint(b, uint64(s.State))
 	b = appendString(b, string(s.Key))
 	b = appendString(b, string(s.Owner.Node))
-	b = appendUint(b, uint64(s.Owner.Life))
+	b = appendUint(b, uint64(s.Owner.Incarnation))
 	b = appendUint(b, uint64(s.Number))
 	b = appendUint(b, uint64(s.Mode))
 	b = appendUint(b, uint64(s.Permits))
@@ -216,7 +230,7 @@ func appendSight(b []byte, s *vote.Sight) []byte {
 	return appendBytes(b, s.Value)
 }
 
-// The words of msgpack that we use, each in its shortest form.
+// The elements of msgpack that we use, each in its shortest form.
 
 func appendUint(b []byte, v uint64) []byte {
 	switch {
@@ -255,7 +269,7 @@ func appendBool(b []byte, v bool) []byte {
 	return append(b, msgpcode.False)
 }
 
-// appendString expects at most 65,535 bytes; every string of ours has a lower bound.
+// appendString expects at most 65,535 bytes; every string of the protocol has a lower limit.
 func appendString(b []byte, s string) []byte {
 	switch n := len(s); {
 	case n < 32:

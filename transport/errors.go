@@ -8,23 +8,36 @@ import (
 )
 
 var (
-	// ErrClosed : the port or the connection was closed from this side. Nothing is to be retried on it.
+	// ErrClosed : the port or the connection was closed from this side. Don't retry on a closed
+	// port or connection.
 	ErrClosed = errors.New("transport closed")
 	// ErrSelf : the address leads back to this very process. Leave the address out.
 	ErrSelf = errors.New("the address is our own")
-	// ErrQueueFull : the peer takes messages more slowly than they are queued for it, and the bound is reached. The connection is
-	// broken, since an ordered stream can't leave one out; dial again.
+	// ErrQueueFull : the peer takes messages more slowly than they are queued, and the bound is
+	// reached. The connection is broken, since an ordered stream can't skip a message; dial again.
 	ErrQueueFull = errors.New("the send queue is full")
-	// ErrStalled : the peer has stopped reading, so that nothing could be written to it for writeTimeout. The connection is broken.
+	// ErrReplaced : the peer process has opened more connections to this node than needed, and this
+	// connection was the least recently used.
+	ErrReplaced = errors.New("the peer has opened too many connections")
+	// ErrIdle : the connection received nothing for so long that the peer process can't be using
+	// it: a process that uses a connection sends refreshes.
+	ErrIdle = errors.New("nothing came for too long")
+	// ErrStalled : the peer has stopped reading, so that a write didn't finish within writeTimeout.
+	// The connection is broken.
 	ErrStalled = errors.New("the peer has stopped reading")
-	// ErrNotLockmesh : whatever answers at the address speaks something else. Correct the address.
+	// ErrNoAnswer : a connection could be opened, which takes small packets only, but no answer
+	// came back in time. Most likely the path silently drops longer packets (see maxSegment), or
+	// the process there is stopped, or the address belongs to another kind of server.
+	ErrNoAnswer = errors.New("connected, but the handshake has no answer: packet size?")
+	// ErrNotLockmesh : the peer at the address uses another protocol. Correct the address.
 	ErrNotLockmesh = errors.New("the peer doesn't speak the protocol of lockmesh")
 )
 
-// RefusedError says that the two sides of a handshake can't work together, and why. Trying again helps only after one of them
-// was configured anew.
+// RefusedError says why the two sides of a handshake can't work together. Retrying helps only after
+// one side is reconfigured.
 type RefusedError struct {
-	Peer   vote.NodeID // what the peer calls itself; unproved when Reason is ReasonSecret; "" if unknown
+	// the peer's claimed name; unproved when Reason is ReasonSecret; "" if unknown
+	Peer   vote.NodeID
 	Reason vote.Reason
 	Text   string // names the values of both sides
 }
@@ -37,7 +50,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("no link with %s: %v: %s", who, e.Reason, e.Text)
 }
 
-// WrongNodeError says that another node than the wanted one answered at an address, which is then out of date.
+// WrongNodeError says that a node other than the wanted one answered at an address. The address is
+// then out of date.
 type WrongNodeError struct {
 	Want, Got vote.NodeID
 }

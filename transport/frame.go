@@ -9,23 +9,26 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A frame is a length of 4 bytes, big-endian, that counts what follows it; a byte that names the wire version of what the frame
-// carries; and the payload. Each message is a frame of its own, and any number of frames may share one write.
+// A frame is a big-endian length of 4 bytes, counting the rest of the frame; a byte with the wire
+// version of the payload; and the payload. Each message is a frame of its own, and any number of
+// frames may share one write.
 
 const (
 	lengthBytes = 4
 	frameHeader = lengthBytes + 1
 
-	// maxFrame bounds what follows a frame's length: the version and the payload. A statement's chunk with as many and as long
-	// keys as there may be stays below it; a peer can make us hold no more than this before it is decoded.
+	// maxFrame bounds the part of a frame after the length: the version and the payload. A chunk of
+	// a sync (KindSync) with as many and as long keys as allowed stays below maxFrame; a peer
+	// can't make this node buffer more before decoding.
 	maxFrame = 64 << 10
 
-	// readBuffer is what one read takes off a stream at most. Nearly every batch of messages fits; a longer frame gets a buffer
-	// of its own.
+	// readBuffer is the size of the buffer for reads from a stream. Nearly every batch of messages
+	// fits; a longer frame gets its own buffer.
 	readBuffer = 16 << 10
 )
 
-// appendFrame appends a frame whose payload fill appends. On an error dst comes back as it was.
+// appendFrame appends a frame with the payload that fill appends. On an error dst is returned
+// unchanged.
 func appendFrame(dst []byte, version uint8, fill func([]byte) ([]byte, error)) ([]byte, error) {
 	start := len(dst)
 	b, err := fill(append(dst, 0, 0, 0, 0, version))
@@ -35,7 +38,8 @@ func appendFrame(dst []byte, version uint8, fill func([]byte) ([]byte, error)) (
 	return seal(b, start)
 }
 
-// appendMessage appends a frame that carries m. It is appendFrame without a closure, for the steady path.
+// appendMessage appends a frame with m as its payload, like appendFrame but without a closure, for
+// the hot path.
 func appendMessage(dst []byte, version uint8, m *vote.Message) ([]byte, error) {
 	start := len(dst)
 	b, err := Append(append(dst, 0, 0, 0, 0, version), m)
@@ -55,19 +59,21 @@ func seal(b []byte, start int) ([]byte, error) {
 	return b, nil
 }
 
-// frameReader cuts a stream into frames. Its owner is whoever reads the stream; it starts no goroutine.
+// frameReader splits a stream into frames. The goroutine that reads the stream owns the
+// frameReader, which starts no goroutine.
 type frameReader struct {
 	from *bufio.Reader
-	long []byte // for frames that the bufio.Reader can't hold; reused
-	used int    // bytes of the last frame that are still in the bufio.Reader
+	long []byte // for frames too long for the bufio.Reader; reused
+	used int    // bytes of the last frame still in the bufio.Reader
 }
 
 func newFrameReader(r io.Reader) *frameReader {
 	return &frameReader{from: bufio.NewReaderSize(r, readBuffer)}
 }
 
-// next returns the next frame. The payload is valid until the following call. A frame longer than limit is an error before
-// anything is allocated for it. io.EOF means that the stream ended between frames.
+// next returns the next frame. The payload is valid until the following call. A frame longer than
+// limit is reported as an error before any allocation for the frame. io.EOF means that the stream
+// ended between frames.
 func (f *frameReader) next(limit int) (version uint8, payload []byte, err error) {
 	if _, err := f.from.Discard(f.used); err != nil {
 		return 0, nil, err
@@ -94,7 +100,8 @@ func (f *frameReader) next(limit int) (version uint8, payload []byte, err error)
 	return body[0], body[1:], nil
 }
 
-// ready reports whether next has a whole frame, or what is wrong with one, without waiting.
+// ready reports whether next would return without waiting, with a whole frame or with an error
+// about a frame.
 func (f *frameReader) ready() bool {
 	have := f.from.Buffered() - f.used
 	if have < lengthBytes {

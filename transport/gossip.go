@@ -14,22 +14,27 @@ import (
 )
 
 const (
-	// maxPacket is the longest packet of gossip taken in. memberlist sends 1,400 bytes at most, serf's own bounds allow some more.
+	// maxPacket is the longest gossip packet accepted. This version sends at most 1,048 bytes,
+	// earlier versions 1,407.
 	maxPacket = 16 << 10
-	// maxPackets is how many packets may wait for memberlist, which takes them at once unless the machine is overloaded. With
-	// maxPacket it bounds the memory that strangers can make us use.
+	// maxPackets is how many packets may wait for memberlist, which takes packets at once unless
+	// the machine is overloaded. The product of maxPackets and maxPacket bounds the memory that
+	// strangers can make this node use.
 	maxPackets = 256
 )
 
-// gossip is memberlist's transport: packets over the port's UDP socket, streams over its TCP listener.
+// gossip is memberlist's transport: packets over the port's UDP socket, streams over its TCP
+// listener.
 //
-// memberlist encrypts both by itself when it is given the GossipKey. Packets are handed over as they came; streams have TLS on
-// top, so that strangers don't reach memberlist's decoder.
+// memberlist itself encrypts both when given the GossipKey. Packets are handed over as received;
+// streams additionally use TLS, so that strangers don't reach memberlist's decoder.
 type gossip struct {
 	port    *Port
 	packets chan *memberlist.Packet
 	streams chan net.Conn
 	down    chan struct{} // closed by Shutdown
+
+	unpacker *unpacker
 
 	mu     sync.Mutex
 	isDown bool
@@ -38,18 +43,21 @@ type gossip struct {
 
 var _ memberlist.NodeAwareTransport = (*gossip)(nil)
 
-// Gossip returns the transport for memberlist, always the same one. It serves one memberlist, until that shuts it down; the port's
-// links don't mind. Until a memberlist takes packets and streams from it, they are dropped.
+// Gossip returns the transport for memberlist, the same at each call. The transport serves one
+// memberlist, until memberlist shuts it down; the port's links are not affected. Packets and
+// streams are dropped until a memberlist takes them.
 func (p *Port) Gossip() memberlist.Transport { return p.gossip }
 
-func newGossip(p *Port) *gossip {
+func newGossip(p *Port, u *unpacker) *gossip {
 	return &gossip{
-		port: p, packets: make(chan *memberlist.Packet, maxPackets), streams: make(chan net.Conn),
+		unpacker: u,
+		port:     p, packets: make(chan *memberlist.Packet, maxPackets), streams: make(chan net.Conn),
 		down: make(chan struct{}), open: map[*gossipStream]struct{}{},
 	}
 }
 
-// FinalAdvertiseAddr implements memberlist.Transport. Without an address it gives the port's own; a name is looked up.
+// FinalAdvertiseAddr implements memberlist.Transport. With an empty host, FinalAdvertiseAddr
+// returns the port's own advertised address. A host name is resolved.
 func (g *gossip) FinalAdvertiseAddr(host string, port int) (net.IP, int, error) {
 	if host == "" {
 		var number string
@@ -71,7 +79,7 @@ func (g *gossip) FinalAdvertiseAddr(host string, port int) (net.IP, int, error) 
 	return ip, port, nil
 }
 
-// lookup returns an address of a host, IPv4 if it has one.
+// lookup resolves host to an address, IPv4 if there is one.
 func (g *gossip) lookup(host string) (net.IP, error) {
 	ctx, cancel := context.WithTimeout(g.port.ctx, handshakeTimeout)
 	defer cancel()
@@ -138,7 +146,7 @@ func (g *gossip) DialTimeout(addr string, timeout time.Duration) (net.Conn, erro
 	if err != nil {
 		return nil, fmt.Errorf("gossip with %s: %w", addr, err)
 	}
-	return g.wrap(s)
+	return g.wrap(s, nil)
 }
 
 // DialAddressTimeout implements memberlist.NodeAwareTransport.
@@ -146,8 +154,9 @@ func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration)
 	return g.DialTimeout(a.Addr, timeout)
 }
 
-// Shutdown implements memberlist.Transport. It ends gossip: its streams are closed and its packets dropped. The sockets stay the
-// port's. memberlist shuts a transport down once; again does nothing.
+// Shutdown implements memberlist.Transport. Shutdown ends gossip, closing its streams and dropping
+// its packets. The sockets still belong to the port. memberlist calls Shutdown once; further calls
+// do nothing.
 func (g *gossip) Shutdown() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,10 +176,11 @@ func (g *gossip) isShut() bool {
 	return g.isDown
 }
 
-// handOver gives memberlist a stream that came in. If nobody takes it in time it is dropped; that, too, is the end of it.
-func (g *gossip) handOver(s *session) bool {
+// handOver passes an incoming stream to memberlist. A stream that memberlist doesn't accept in time
+// is dropped. In either case the caller needn't close the stream.
+func (g *gossip) handOver(s *session, v *visitor) bool {
 	s.settle()
-	stream, err := g.wrap(s)
+	stream, err := g.wrap(s, g.port.admitStream(s, v))
 	if err != nil {
 		return true
 	}
@@ -190,20 +200,33 @@ func (g *gossip) handOver(s *session) bool {
 	return true
 }
 
-// gossipStream is a stream in memberlist's hands.
+// admitStream exchanges a visitor's place in the handshake for a place among the gossip streams.
+func (p *Port) admitStream(s *session, v *visitor) *visitor {
+	p.door.gone(v)
+	place := &visitor{source: v.source, known: v.known, leave: func() { _ = s.socket.Close() }}
+	p.door.stream(place)
+	return place
+}
+
+// gossipStream is a stream owned by memberlist.
 type gossipStream struct {
 	net.Conn
 	socket *net.TCPConn
 	owner  *gossip
+	place  *visitor // set for an incoming stream
 }
 
-// wrap puts a stream into the care of gossip, so that Shutdown ends it.
-func (g *gossip) wrap(s *session) (net.Conn, error) {
-	stream := &gossipStream{Conn: s.stream, socket: s.socket, owner: g}
+// wrap registers a stream with gossip, so that Shutdown closes the stream.
+func (g *gossip) wrap(s *session, place *visitor) (net.Conn, error) {
+	filter := &streamFilter{Conn: s.stream, refused: func() { g.refusedCompressed(s.socket.RemoteAddr()) }}
+	stream := &gossipStream{Conn: filter, socket: s.socket, owner: g, place: place}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.isDown {
 		g.port.forget(s.socket)
+		if place != nil {
+			g.port.door.gone(place)
+		}
 		return nil, ErrClosed
 	}
 	g.open[stream] = struct{}{}
@@ -214,6 +237,9 @@ func (g *gossip) wrap(s *session) (net.Conn, error) {
 func (s *gossipStream) Close() error {
 	err := s.Conn.Close()
 	s.owner.port.forget(s.socket)
+	if s.place != nil {
+		s.owner.port.door.gone(s.place)
+	}
 	s.owner.mu.Lock()
 	defer s.owner.mu.Unlock()
 	delete(s.owner.open, s)
@@ -232,7 +258,8 @@ func (g *gossip) readPackets() {
 			return
 		}
 		if err != nil && n == 0 {
-			// On some systems a packet of ours that found nobody comes back as an error of the next read.
+			// On some systems an undeliverable packet that we sent appears as an error of the next
+			// read.
 			p.log.warn(topicSocket, "can't read packets", "addr", p.addr, "error", err)
 			if !p.sleep(pause) {
 				return
@@ -247,11 +274,21 @@ func (g *gossip) readPackets() {
 	}
 }
 
-// deliver queues a packet, or drops it.
+// refusedCompressed counts and logs compressed incoming gossip.
+func (g *gossip) refusedCompressed(from any) {
+	g.port.count.compressed.Add(1)
+	g.port.log.warn(topicPackets, "refused gossip that came in compressed, which no node of a mesh sends", "from", from)
+}
+
+// deliver queues a packet for memberlist, or drops the packet.
 func (g *gossip) deliver(b []byte, from netip.AddrPort) {
 	p := g.port
 	if g.isShut() {
 		p.count.dropped.Add(1)
+		return
+	}
+	if g.unpacker.refuses(b) {
+		g.refusedCompressed(from)
 		return
 	}
 	if len(b) > maxPacket || len(g.packets) == cap(g.packets) {
@@ -261,5 +298,5 @@ func (g *gossip) deliver(b []byte, from netip.AddrPort) {
 	}
 	packet := &memberlist.Packet{Buf: append([]byte(nil), b...), From: net.UDPAddrFromAddrPort(from), Timestamp: time.Now()}
 	p.count.receivedPackets.Add(1)
-	g.packets <- packet // this goroutine alone adds to it, so there is room
+	g.packets <- packet // only this goroutine adds packets, so there is room
 }

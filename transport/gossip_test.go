@@ -31,6 +31,7 @@ func gossipOver(t *testing.T, s *side, label string) (*memberlist.Memberlist, *l
 	t.Helper()
 	l := &listens{make(chan string, 100), make(chan string, 100)}
 	cfg := memberlist.DefaultLocalConfig()
+	cfg.EnableCompression = false // as package member has it
 	cfg.Name = string(s.own.self.Node)
 	cfg.Transport = s.Gossip()
 	cfg.SecretKey = s.GossipKey()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -204,7 +205,7 @@ func TestAGreetingTellsWhoIsThereAndLinksNothing(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			a, b := open(t, config("a", m.secret)), open(t, config("b", m.secret))
 			twin := config("b", m.secret)
-			twin.Self.Life++
+			twin.Self.Incarnation++
 			b2 := open(t, twin)
 			for _, from := range []*side{a, b2} { // a second process of the same name may greet the first
 				who, err := from.Greet(t.Context(), b.at)
@@ -350,24 +351,6 @@ func TestAMuteConnectionIsDropped(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestMuteConnectionsDontShutHonestOnesOut(t *testing.T) {
-	hasty := thisBuild
-	hasty.handshakeTimeout = 50 * time.Millisecond
-	b := openBuild(t, config("b", secretA), hasty)
-	a := open(t, config("a", secretA))
-	for range maxHandshakes + 10 {
-		c, err := net.Dial("tcp", b.at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-	}
-	until(t, "an honest node is linked", func() bool { // on a slow machine the hasty one may cut it off as well
-		_, err := a.Dial(t.Context(), b.at, "b")
-		return err == nil
-	})
 }
 
 func TestTooManyBytesBeforeTheHandshakesEndAreAnError(t *testing.T) {
@@ -547,7 +530,7 @@ func TestTheDialerChecksTheTermsToo(t *testing.T) {
 				_, err := a.Dial(t.Context(), addr, "b")
 				done <- err
 			}()
-			w := welcome{offerOf("b"), WireVersion}
+			w := welcome{offer: offerOf("b"), version: WireVersion}
 			tt.spoil(&w)
 			b, err := appendFrame([]byte(magicLocks), handshakeVersion, func(b []byte) ([]byte, error) { return appendWelcome(b, &w), nil })
 			if err != nil {
@@ -569,4 +552,38 @@ func TestTheDialerChecksTheTermsToo(t *testing.T) {
 func isTerms(err error) bool {
 	var no *RefusedError
 	return errors.As(err, &no) && no.Reason == vote.ReasonTerms && no.Peer == "b"
+}
+
+// Both sides of a handshake that is refused for its terms learn the other's terms and how its votes stand: the acceptor from the hello, the
+// dialer from the refusal. So do both sides of one that is accepted.
+func TestBothSidesLearnHowTheOtherStands(t *testing.T) {
+	for _, differ := range []bool{false, true} {
+		met := map[vote.NodeID]chan vote.Sighting{"a": make(chan vote.Sighting, 4), "b": make(chan vote.Sighting, 4)}
+		start := func(name string, standing vote.Standing, voters ...vote.NodeID) *side {
+			cfg := config(name, secretA)
+			cfg.Terms.Voters = voters
+			cfg.Account = func() vote.Account { return vote.Account{Standing: standing, Counted: 3, Up: 5} }
+			cfg.Met = func(s *vote.Sighting) { met[vote.NodeID(name)] <- *s }
+			return open(t, cfg)
+		}
+		theirs := []vote.NodeID{"a", "b"}
+		if differ {
+			theirs = []vote.NodeID{"b"}
+		}
+		a, b := start("a", vote.StandingQuiet, "a", "b"), start("b", vote.StandingCounting, theirs...)
+		_, err := a.Greet(t.Context(), b.AdvertiseAddr())
+		var refused *RefusedError
+		if errors.As(err, &refused) != differ {
+			t.Fatalf("differ %v: error %v", differ, err)
+		}
+		want := map[vote.NodeID]vote.Sighting{
+			"a": {Peer: b.own.self, Terms: b.own.terms.common(), Account: vote.Account{Standing: vote.StandingCounting, Counted: 3, Up: 5, Addr: b.AdvertiseAddr()}},
+			"b": {Peer: a.own.self, Terms: a.own.terms.common(), Account: vote.Account{Standing: vote.StandingQuiet, Counted: 3, Up: 5, Addr: a.AdvertiseAddr()}},
+		}
+		for name, c := range met {
+			if got := get(t, c, "what "+string(name)+" learns"); !reflect.DeepEqual(got, want[name]) {
+				t.Errorf("%s learned %+v, want %+v", name, got, want[name])
+			}
+		}
+	}
 }

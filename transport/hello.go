@@ -9,11 +9,13 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The handshake, once the two sides have proved what they are: the dialer sends a hello, the acceptor answers with a welcome or a
-// refusal. Each is a frame of version 0 whose payload is an array that begins with one of the tags below.
+// The handshake, after TLS or the exchange of magic bytes: the dialer sends a hello, and the
+// acceptor answers with a welcome or a refusal. Each is a frame of version 0; the payload is an
+// array that begins with one of the tags below.
 //
-// Nodes of all versions must be able to read each other's, if only to say why they can't go on. So the form never
-// changes, except that words may be added at the end: what stands behind the words that a node knows is ignored, unparsed.
+// Nodes of all versions must be able to read each other's handshake, if only to say why they can't
+// continue. So the form never changes, except that elements may be appended: a node ignores,
+// without parsing, all elements after the elements known to its version.
 const (
 	handshakeVersion = 0
 
@@ -23,73 +25,122 @@ const (
 )
 
 const (
-	// maxHandshake bounds a frame of the handshake: the largest electorate with the longest names needs half of it.
+	// maxHandshake bounds a frame of the handshake: the largest electorate with the longest names
+	// needs half of the bound.
 	maxHandshake = 16 << 10
-	// maxHandshakeWords bounds what later versions may add.
+	// maxHandshakeWords bounds the elements of the array, including any added by later versions.
 	maxHandshakeWords = 64
-	// maxText bounds the text of a refusal. Two long lists of voters may exceed it and are cut.
+	// maxAddr bounds an address: the longest host name, and a port.
+	maxAddr = 255 + len(":65535")
+	// maxText bounds the text of a refusal. Two long lists of voters may exceed the bound and are
+	// truncated.
 	maxText = 4 << 10
 )
 
-// role is what a dialer wants a connection for.
+// role is the purpose of a dialer's connection.
 type role uint8
 
 const (
-	roleStream role = 1 // to speak to the voter there
-	roleGreet  role = 2 // to learn who is there; the connection ends with the welcome
+	roleStream role = 1 // to exchange messages with the voter there
+	roleGreet  role = 2 // to probe which node is there; the connection ends with the welcome
 )
 
-// hello is the dialer's word.
+// hello is the dialer's message.
 type hello struct {
 	offer
-	role role
-	want vote.NodeID // whom the dialer takes the acceptor for; "" if it doesn't know
+	account vote.Account // zero from an older version, as in welcome and refusal
+	role    role
+	want    vote.NodeID // the acceptor's expected name; "" if the dialer doesn't know the name
 }
 
 // welcome is the acceptor's consent.
 type welcome struct {
 	offer
-	version uint8 // what both will speak
+	account vote.Account
+	version uint8 // the protocol version for both sides to use
 }
 
-// refusal is the acceptor's no. ReasonNone goes with a dialer that is the acceptor itself or looks for somebody else.
+// refusal is the acceptor's refusal. ReasonNone is for a dialer that is the acceptor itself or
+// expects another node.
 type refusal struct {
-	self   vote.SessionID // who refuses; its name is "" when it doesn't tell
+	self   vote.SessionID // the acceptor; its name is "" if the acceptor doesn't disclose the name
 	reason vote.Reason
 	text   string
+
+	// Set where the terms differ: the acceptor's terms and account. Otherwise terms has no voters,
+	// and neither is sent.
+	terms   vote.Terms
+	account vote.Account
 }
 
 func appendHello(b []byte, h *hello) []byte {
-	b = appendArray(b, 3+offerWords)
+	b = appendArray(b, 3+offerWords+accountWords)
 	b = appendUint(b, tagHello)
 	b = appendOffer(b, &h.offer)
 	b = appendUint(b, uint64(h.role))
-	return appendString(b, string(h.want))
+	b = appendString(b, string(h.want))
+	return appendAccount(b, &h.account)
 }
 
 func appendWelcome(b []byte, w *welcome) []byte {
-	b = appendArray(b, 2+offerWords)
+	b = appendArray(b, 2+offerWords+accountWords)
 	b = appendUint(b, tagWelcome)
 	b = appendOffer(b, &w.offer)
-	return appendUint(b, uint64(w.version))
+	b = appendUint(b, uint64(w.version))
+	return appendAccount(b, &w.account)
 }
 
 func appendRefusal(b []byte, r *refusal) []byte {
-	b = appendArray(b, 5)
+	words := refusalWords
+	if r.tells() {
+		words += termsWords + accountWords
+	}
+	b = appendArray(b, words)
 	b = appendUint(b, tagRefusal)
 	b = appendString(b, string(r.self.Node))
-	b = appendUint(b, uint64(r.self.Life))
+	b = appendUint(b, uint64(r.self.Incarnation))
 	b = appendUint(b, uint64(r.reason))
-	return appendString(b, cut(r.text, maxText))
+	b = appendString(b, cut(r.text, maxText))
+	if r.tells() {
+		b = appendTerms(b, &r.terms)
+		b = appendAccount(b, &r.account)
+	}
+	return b
 }
 
-const offerWords = 9
+// tells reports whether the refusal has the acceptor's terms and account.
+func (r *refusal) tells() bool { return len(r.terms.Voters) > 0 }
+
+// The number of elements of each part of a handshake. Accounts and a refusal's terms were added
+// later, so they follow all other parts.
+const (
+	offerWords   = 9
+	refusalWords = 5
+	termsWords   = 3
+	accountWords = 4
+)
+
+func appendTerms(b []byte, t *vote.Terms) []byte {
+	b = appendUint(b, uint64(t.MaxTTL))
+	b = appendArray(b, len(t.Voters))
+	for _, v := range t.Voters {
+		b = appendString(b, string(v))
+	}
+	return appendBool(b, t.Dynamic)
+}
+
+func appendAccount(b []byte, a *vote.Account) []byte {
+	b = appendUint(b, uint64(a.Standing))
+	b = appendUint(b, uint64(max(a.Counted, 0)))
+	b = appendUint(b, uint64(max(a.Up, 0)))
+	return appendString(b, cut(a.Addr, maxAddr))
+}
 
 func appendOffer(b []byte, o *offer) []byte {
 	b = appendUint(b, uint64(o.low))
 	b = appendUint(b, uint64(o.high))
 	b = appendString(b, string(o.self.Node))
-	b = appendUint(b, uint64(o.self.Life))
+	b = appendUint(b, uint64(o.self.Incarnation))
 	b = appendString(b, o.terms.Mesh)
 	b = appendUint(b, uint64(o.terms.MaxTTL))
 	b = appendUint(b, o.rhoPerMille)
@@ -100,7 +151,7 @@ func appendOffer(b []byte, o *offer) []byte {
 	return appendBool(b, o.terms.Following)
 }
 
-// cut shortens a text to at most n bytes, between two characters, and shows that it did.
+// cut shortens a text to at most n bytes, between two characters, and appends an ellipsis.
 func cut(s string, n int) string {
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= n {
@@ -117,7 +168,7 @@ func cut(s string, n int) string {
 	return s + mark
 }
 
-// decodeHello reads a dialer's word. Like Decode it is total.
+// decodeHello decodes a dialer's message. Like Decode it is total.
 func decodeHello(frame []byte) (h hello, err error) {
 	p := parse(frame)
 	n := p.handshake(3 + offerWords)
@@ -130,13 +181,14 @@ func decodeHello(frame []byte) (h hello, err error) {
 		p.fail("role %d is not known", h.role)
 	}
 	h.want = vote.NodeID(p.string(0, vote.MaxNameLen, "node name"))
-	if err := p.tail(n, 3+offerWords); err != nil {
+	if err := p.tail(n, p.account(n, 3+offerWords, &h.account)); err != nil {
 		return hello{}, err
 	}
 	return h, nil
 }
 
-// decodeAnswer reads an acceptor's word: exactly one of the two is returned, or an error.
+// decodeAnswer decodes an acceptor's message: it returns either a welcome, or a refusal, or an
+// error.
 func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 	p := parse(frame)
 	n := p.handshake(2)
@@ -147,20 +199,28 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 		var w welcome
 		p.offer(&w.offer)
 		w.version = uint8(p.upTo(math.MaxUint8, "wire version"))
-		if err := p.tail(n, 2+offerWords); err != nil {
+		if err := p.tail(n, p.account(n, 2+offerWords, &w.account)); err != nil {
 			return nil, nil, err
 		}
 		return &w, nil, nil
 	case tag == tagRefusal:
 		var r refusal
 		r.self.Node = vote.NodeID(p.string(0, vote.MaxNameLen, "node name"))
-		r.self.Life = vote.Life(p.uint())
+		r.self.Incarnation = vote.Incarnation(p.uint())
 		r.reason = vote.Reason(p.upTo(math.MaxUint8, "reason"))
 		if !r.reason.Valid() {
-			r.reason = vote.ReasonTerms // a later version's; its text says more
+			r.reason = vote.ReasonTerms // a reason of a later version; the text says more
 		}
 		r.text = p.string(0, maxText, "text")
-		if err := p.tail(n, 5); err != nil {
+		know := refusalWords
+		if n >= refusalWords+termsWords {
+			r.terms.MaxTTL, r.terms.Voters, r.terms.Dynamic = p.duration(), p.voters(), p.bool()
+			if p.err == nil && !r.tells() {
+				p.fail("terms without voters")
+			}
+			know = p.account(n, refusalWords+termsWords, &r.account)
+		}
+		if err := p.tail(n, know); err != nil {
 			return nil, nil, err
 		}
 		return nil, &r, nil
@@ -169,7 +229,21 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 	}
 }
 
-// handshake reads the array's header.
+// account reads a node's account, which follows the first elements, if n elements are enough to
+// include an account. It returns how many elements are read in all.
+func (p *parser) account(n, first int, a *vote.Account) int {
+	if p.err != nil || n < first+accountWords {
+		return first
+	}
+	if a.Standing = vote.Standing(p.upTo(math.MaxUint8, "standing")); !a.Standing.Valid() {
+		a.Standing = vote.StandingUnknown // a standing of a later version
+	}
+	a.Counted, a.Up = p.duration(), p.duration()
+	a.Addr = p.string(0, maxAddr, "address")
+	return first + accountWords
+}
+
+// handshake reads the header of the array, which needs at least least elements.
 func (p *parser) handshake(least int) int {
 	n := p.array(maxHandshakeWords)
 	if p.err == nil && n < least {
@@ -178,7 +252,8 @@ func (p *parser) handshake(least int) int {
 	return n
 }
 
-// tail ends the parsing of an array of n words of which we know so many. What a later version has added is left alone.
+// tail ends the parsing of an array of n elements, know of them known. Elements added by a later
+// version are ignored.
 func (p *parser) tail(n, know int) error {
 	if p.err == nil && n < know {
 		p.fail("a handshake of %d words", n)
@@ -196,7 +271,7 @@ func (p *parser) offer(o *offer) {
 		p.fail("wire versions %d to %d", o.low, o.high)
 	}
 	o.self.Node = p.name()
-	o.self.Life = vote.Life(p.uint())
+	o.self.Incarnation = vote.Incarnation(p.uint())
 	o.terms.Mesh = p.string(1, MaxMeshLen, "mesh name")
 	o.terms.MaxTTL = p.duration()
 	o.rhoPerMille = p.upTo(1000, "rho")

@@ -24,8 +24,10 @@ func largest() hello {
 	long := func(i int) vote.NodeID {
 		return vote.NodeID(fmt.Sprintf("%0*d", vote.MaxNameLen, i))
 	}
-	h := hello{role: roleGreet, want: long(1), offer: offer{
-		self: vote.SessionID{Node: long(2), Life: math.MaxUint64}, low: 255, high: 255, rhoPerMille: 1000,
+	h := hello{role: roleGreet, want: long(1), account: vote.Account{
+		Standing: vote.StandingLeaving, Counted: math.MaxInt64, Up: math.MaxInt64, Addr: strings.Repeat("h", maxAddr),
+	}, offer: offer{
+		self: vote.SessionID{Node: long(2), Incarnation: math.MaxUint64}, low: 255, high: 255, rhoPerMille: 1000,
 		terms: Terms{Mesh: strings.Repeat("m", MaxMeshLen), MaxTTL: math.MaxInt64, Following: true},
 	}}
 	for i := range vote.MaxVoters {
@@ -48,17 +50,46 @@ func TestTheHandshakeSurvivesTheWire(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(got, h) {
 				t.Fatalf("got %+v, error %v", got, err)
 			}
-			w := welcome{h.offer, 7}
+			w := welcome{offer: h.offer, account: h.account, version: 7}
 			yes, no, err := decodeAnswer(appendWelcome(nil, &w))
 			if err != nil || no != nil || !reflect.DeepEqual(*yes, w) {
 				t.Fatalf("got %+v, %v, error %v", yes, no, err)
 			}
 		})
 	}
-	r := refusal{self: vote.SessionID{Node: "b", Life: 5}, reason: vote.ReasonTerms, text: "because"}
-	yes, no, err := decodeAnswer(appendRefusal(nil, &r))
-	if err != nil || yes != nil || *no != r {
-		t.Fatalf("got %v, %+v, error %v", yes, no, err)
+	short := refusal{self: vote.SessionID{Node: "b", Incarnation: 5}, reason: vote.ReasonTerms, text: "because"}
+	long := short
+	h := largest()
+	long.terms, long.account = h.terms.common(), h.account
+	for _, r := range []refusal{short, long} {
+		b := appendRefusal(nil, &r)
+		if len(b) >= maxHandshake {
+			t.Fatalf("%d bytes don't fit", len(b))
+		}
+		yes, no, err := decodeAnswer(b)
+		if err != nil || yes != nil || !reflect.DeepEqual(*no, r) {
+			t.Fatalf("got %v, %+v, error %v", yes, no, err)
+		}
+	}
+}
+
+// What was added later stands behind all else, so that versions before it read the rest, and theirs is read here.
+func TestAnAccountIsNotNeeded(t *testing.T) {
+	h, err := decodeHello(pack(t, helloWords()...))
+	if err != nil || h.account != (vote.Account{}) {
+		t.Fatalf("got %+v, error %v", h.account, err)
+	}
+	h, err = decodeHello(pack(t, append(helloWords(), 200, 1, 2, "h:1")...))
+	if want := (vote.Account{Counted: 1, Up: 2, Addr: "h:1"}); err != nil || h.account != want {
+		t.Fatalf("of a later version's standing: got %+v, error %v", h.account, err)
+	}
+	for _, bad := range [][]any{{3, -1, 2, "h:1"}, {3, 1, "x", "h:1"}, {3, 1, 2, strings.Repeat("h", maxAddr+1)}} {
+		if _, err := decodeHello(pack(t, append(helloWords(), bad...)...)); err == nil {
+			t.Errorf("%v is taken for an account", bad)
+		}
+	}
+	if _, _, err := decodeAnswer(pack(t, tagRefusal, "b", 1, int(vote.ReasonTerms), "no", int64(1), []any{}, true, 3, 1, 2, "h:1")); err == nil {
+		t.Error("terms without voters are taken")
 	}
 }
 
@@ -238,7 +269,7 @@ func FuzzHandshake(f *testing.F) {
 	big := largest()
 	f.Add(appendHello(nil, &big))
 	f.Add(pack(f, helloWords()...))
-	f.Add(appendWelcome(nil, &welcome{offerOf("b"), 1}))
+	f.Add(appendWelcome(nil, &welcome{offer: offerOf("b"), version: 1}))
 	f.Add(appendRefusal(nil, &refusal{text: "no"}))
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		if h, err := decodeHello(frame); err == nil {

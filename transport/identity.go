@@ -20,37 +20,42 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// MinSecret is the least length of a secret in bytes: 128 bits can't be guessed, provided that they are random.
+// MinSecret is the minimum length of a secret in bytes: 128 bits can't be guessed, provided they
+// are random.
 const MinSecret = 16
 
-// What is derived from the secret, each by an info string of its own, so that none tells anything about another.
+// The HKDF info strings of the keys derived from the secret. Each key has its own info string, so
+// no key reveals anything about another.
 const (
 	infoGossip    = "lockmesh 1 gossip key"
 	infoAuthority = "lockmesh 1 certificate authority"
 )
 
 const (
-	gossipKeyBytes = 32 // AES-256, the longest that memberlist takes
+	gossipKeyBytes = 32 // AES-256, the longest key accepted by memberlist
 
-	// leafLife is what a node's certificate claims as its validity. Nobody checks it (see identity.verify); it is short so that
-	// nobody who looks at one takes it for something to keep.
+	// leafLife is the validity claimed by a node's certificate. No peer checks the validity (see
+	// identity.verify); the short validity tells a human reader that the certificate isn't meant to
+	// be kept.
 	leafLife = 7 * 24 * time.Hour
 )
 
-// The application protocols that share the port under TLS.
+// The application protocols (ALPN) that share the port under TLS.
 const (
 	protoLocks  = "lockmesh/1"
 	protoGossip = "lockmesh-gossip/1"
 )
 
-// errStranger : the peer's certificate was signed by something else than our secret.
+// errStranger : the peer's certificate wasn't signed by the mesh's secret.
 var errStranger = errors.New("the certificate wasn't signed by the mesh's secret")
 
-// identity is what a secret makes of a node: the gossip key, and a certificate that proves knowledge of the secret.
+// identity holds the keys that a node derives from the secret: the gossip key, and a certificate
+// that proves knowledge of the secret.
 //
-// The secret yields the key of a certificate authority, the same on each node, so every node can check what any other has
-// signed. Each process draws a fresh key when it starts and signs a certificate for it with its name. So knowing the secret is what is
-// proved; a name is only claimed, and whoever knows the secret can claim any.
+// The secret yields the key of a certificate authority, the same on each node, so every node can
+// verify the certificates of all nodes. Each process generates a fresh key when it starts and signs
+// a certificate for the key with the node's name. So a certificate proves knowledge of the secret
+// only; the name is a claim, and every process that knows the secret can claim any name.
 type identity struct {
 	gossip []byte
 	roots  *x509.CertPool
@@ -83,8 +88,9 @@ func newIdentity(secret []byte, name vote.NodeID, now time.Time) (*identity, err
 	return id, nil
 }
 
-// newAuthority makes the certificate of the authority. Everything in it is fixed, and Ed25519 signs without randomness, so each
-// node makes the same one. Its validity spans every time that a broken clock may show.
+// newAuthority creates the certificate of the authority. All its fields are fixed, and Ed25519
+// signs without randomness, so every node creates the same certificate. The validity includes any
+// time that a broken clock may show.
 func newAuthority(key ed25519.PrivateKey) (*x509.Certificate, error) {
 	public := key.Public().(ed25519.PublicKey)
 	keyID := sha256.Sum256(public)
@@ -95,7 +101,7 @@ func newAuthority(key ed25519.PrivateKey) (*x509.Certificate, error) {
 		NotAfter:              time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
-		MaxPathLenZero:        true, // it signs leaves only
+		MaxPathLenZero:        true, // the authority signs leaves only
 		KeyUsage:              x509.KeyUsageCertSign,
 		SubjectKeyId:          keyID[:20],
 	}, nil, public, key)
@@ -105,7 +111,7 @@ func newAuthority(key ed25519.PrivateKey) (*x509.Certificate, error) {
 	return x509.ParseCertificate(der)
 }
 
-// newLeaf makes a fresh key and a certificate of it that carries the node's name.
+// newLeaf generates a fresh key and a certificate for the key that carries the node's name.
 func newLeaf(authority *x509.Certificate, by ed25519.PrivateKey, name vote.NodeID, now time.Time) (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -130,7 +136,7 @@ func newLeaf(authority *x509.Certificate, by ed25519.PrivateKey, name vote.NodeI
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, nil
 }
 
-// sign makes a certificate; without a parent it signs itself.
+// sign creates a certificate; without a parent the certificate is self-signed.
 func sign(template, parent *x509.Certificate, public ed25519.PublicKey, by crypto.Signer) ([]byte, error) {
 	if parent == nil {
 		parent = template
@@ -138,12 +144,13 @@ func sign(template, parent *x509.Certificate, public ed25519.PublicKey, by crypt
 	return x509.CreateCertificate(rand.Reader, template, parent, public, by)
 }
 
-// nodeURI is where a certificate keeps the name: a common name is limited to 64 characters, a DNS name to an alphabet.
+// nodeURI encodes a name as the URI in a certificate: a common name is limited to 64 characters,
+// and a DNS name to an alphabet.
 func nodeURI(name vote.NodeID) *url.URL {
 	return &url.URL{Scheme: "lockmesh", Host: "node", Path: "/" + string(name)}
 }
 
-// certName reads the name that a certificate claims; "" if it claims none that could be a name.
+// certName returns the name claimed by a certificate; "" if there is none, or none valid.
 func certName(cert *x509.Certificate) vote.NodeID {
 	if len(cert.URIs) != 1 || cert.URIs[0].Scheme != "lockmesh" || cert.URIs[0].Host != "node" {
 		return ""
@@ -155,13 +162,14 @@ func certName(cert *x509.Certificate) vote.NodeID {
 	return vote.NodeID(name)
 }
 
-// verify returns the name in the certificate of a peer that knows the secret. Of one that doesn't it returns what it claims, and
-// an error.
+// verify returns the name in the certificate of a peer that knows the secret. For any other peer,
+// verify returns the claimed name and an error.
 //
-// The chain is checked as of the leaf's own date, not as of now: an edge machine whose wall clock is wrong by hours or years must
-// still find its mesh, or the mesh would be refusing nodes for their clocks. Expiry would win nothing here. It limits how
-// long a stolen key serves, but a node's key lives in its process's memory only, beside the secret from which whoever could
-// read it can make certificates of any date. To shut a node out, change the secret.
+// The chain is verified as of the leaf's own date, not the present: an edge machine with a wall
+// clock wrong by hours or years must still find its mesh, or the mesh would refuse nodes for their
+// clocks. Expiry would gain nothing here. Expiry limits how long a stolen key serves, but a node's
+// key exists only in its process's memory, beside the secret, and an attacker able to read both can
+// create certificates of any date. To exclude a node, change the secret.
 func (id *identity) verify(state *tls.ConnectionState) (vote.NodeID, error) {
 	if len(state.PeerCertificates) == 0 {
 		return "", errStranger
@@ -169,7 +177,8 @@ func (id *identity) verify(state *tls.ConnectionState) (vote.NodeID, error) {
 	leaf := state.PeerCertificates[0]
 	name := certName(leaf)
 	_, err := leaf.Verify(x509.VerifyOptions{
-		Roots:       id.roots, // and no intermediates: whatever else the peer sent isn't looked at
+		// without intermediates: other certificates from the peer are ignored
+		Roots:       id.roots,
 		CurrentTime: leaf.NotBefore,
 		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	})
@@ -182,18 +191,21 @@ func (id *identity) verify(state *tls.ConnectionState) (vote.NodeID, error) {
 	return name, nil
 }
 
-// serverConfig is for one connection that came in. The name that the peer's certificate claims is put into seen, proved or not.
+// serverConfig returns the TLS configuration for one incoming connection. The name claimed by the
+// peer's certificate, proved or not, is stored in seen.
 func (id *identity) serverConfig(seen *vote.NodeID) *tls.Config {
 	c := id.config(seen)
-	c.ClientAuth = tls.RequireAnyClientCert // VerifyConnection is what checks it
+	c.ClientAuth = tls.RequireAnyClientCert // VerifyConnection verifies the certificate
 	c.NextProtos = []string{protoLocks, protoGossip}
 	return c
 }
 
-// clientConfig is for one connection that we dial.
+// clientConfig returns the TLS configuration for one dialed connection.
 func (id *identity) clientConfig(proto string, seen *vote.NodeID) *tls.Config {
 	c := id.config(seen)
-	c.InsecureSkipVerify = true // the library's check wants host names and the wall clock; VerifyConnection is ours, always run
+	// The library's verification needs host names and the wall clock. VerifyConnection replaces it
+	// and always runs.
+	c.InsecureSkipVerify = true
 	c.NextProtos = []string{proto}
 	return c
 }

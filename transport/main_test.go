@@ -109,6 +109,10 @@ func (l *logbook) String() string {
 	return l.buf.String()
 }
 
+func logTo(l *logbook) *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 // side is a port of a test with all around it.
 type side struct {
 	*Port
@@ -126,7 +130,7 @@ var (
 func config(name string, secret []byte) Config {
 	return Config{
 		Bind: "127.0.0.1:0", Secret: secret,
-		Self:  vote.SessionID{Node: vote.NodeID(name), Life: vote.Life(len(name)) + 1000 + vote.Life(name[0])},
+		Self:  vote.SessionID{Node: vote.NodeID(name), Incarnation: vote.Incarnation(len(name)) + 1000 + vote.Incarnation(name[0])},
 		Terms: Terms{Mesh: "default", MaxTTL: 10 * time.Second, Voters: []vote.NodeID{"b", "a", "c"}},
 	}
 }

@@ -13,22 +13,28 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// parser reads one frame word by word. The words are few and simple, and every message is made of a dozen; so they are read here, by hand.
-// The tests hold each of them to what the msgpack library makes of the same bytes.
+// parser decodes one frame, element by element. The element types are few and simple, and every
+// message consists of a dozen elements, so the decoder is written by hand. The tests compare each
+// element with the msgpack library's decoding of the same bytes.
 //
-// That library is generous where we must not be: it takes nil for a number, wraps negative numbers round, and believes any
-// length. Here each length is compared with its limit and with the bytes left before anything is allocated. After the first
-// error every word is zero; so the callers' code stays straight and asks for the error once, before it allocates and at the end.
+// The library is more lenient than a network protocol can afford: it accepts nil for a number,
+// wraps negative numbers around, and trusts any length. This parser compares each length with its
+// limit and with the bytes left before any allocation. After the first error every element decodes
+// to zero; so calling code stays linear and checks the error once before allocating and once at the
+// end.
 type parser struct {
 	frame []byte
-	at    int // where the next word begins; at the frame's end after an error, so that nothing is read any more
-	err   error
+	// at is the offset of the next element; the frame's end after an error, so that no more is
+	// read.
+	at  int
+	err error
 }
 
-// parse makes a parser for the frame. It stays on its caller's stack as long as no word is read through a function value or an interface.
+// parse returns a parser for the frame. The parser stays on the caller's stack as long as no
+// element is read through a function value or an interface.
 func parse(frame []byte) *parser { return &parser{frame: frame} }
 
-// fail notes the first error.
+// fail records the first error.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf("%w: "+format, append([]any{ErrMalformed}, args...)...)
@@ -36,10 +42,10 @@ func (p *parser) fail(format string, args ...any) {
 	p.at = len(p.frame)
 }
 
-// left is how many bytes there are behind what has been read.
+// left is how many unread bytes there are.
 func (p *parser) left() int { return len(p.frame) - p.at }
 
-// code returns the first byte of the next word without reading it.
+// code returns the first byte of the next element without consuming the byte.
 func (p *parser) code() (c byte, ok bool) {
 	if p.at < len(p.frame) {
 		return p.frame[p.at], true
@@ -50,12 +56,13 @@ func (p *parser) code() (c byte, ok bool) {
 
 func (p *parser) short() { p.fail("it ends too early") }
 
-// wrong fails since the next word is of another sort than the one that belongs there, or isn't all there.
+// wrong fails because the next element has the wrong type or is truncated.
 func (p *parser) wrong(c byte, what string) {
 	p.fail("byte %#x where %s belongs, or it ends within", c, what)
 }
 
-// small reads a number of one byte, the most frequent word, if that comes next. It is small enough to be part of whoever calls it.
+// small reads a one-byte number, the most frequent element, if the next element is one. small is
+// short enough to be inlined.
 func (p *parser) small() (v byte, ok bool) {
 	if p.at < len(p.frame) {
 		if v = p.frame[p.at]; v <= msgpcode.PosFixedNumHigh {
@@ -182,7 +189,8 @@ func (p *parser) bool() bool {
 	return c == msgpcode.True
 }
 
-// string reads UTF-8 of least to most bytes. It is copied out of the frame, the one allocation of a word.
+// string reads UTF-8 of least to most bytes, copied out of the frame: the only allocation for an
+// element.
 func (p *parser) string(least, most int, what string) string {
 	c, ok := p.code()
 	if !ok {
@@ -210,7 +218,7 @@ func (p *parser) string(least, most int, what string) string {
 	return string(s)
 }
 
-// bytes reads at most so many bytes, copied out of the frame; nil for none.
+// bytes reads at most most bytes, copied out of the frame; nil if there are none.
 func (p *parser) bytes(most int) []byte {
 	c, ok := p.code()
 	if !ok {
@@ -230,7 +238,7 @@ func (p *parser) bytes(most int) []byte {
 	return bytes.Clone(p.run(n, 0, most, "value"))
 }
 
-// run reads n bytes of a string or of bytes. They belong to the frame; nil for none.
+// run reads the n bytes of a string or byte array, still owned by the frame; nil if there are none.
 func (p *parser) run(n, least, most int, what string) []byte {
 	switch {
 	case p.err != nil:
@@ -253,7 +261,8 @@ func (p *parser) key() vote.Key { return vote.Key(p.string(1, vote.MaxKeyLen, "k
 
 func (p *parser) name() vote.NodeID { return vote.NodeID(p.string(1, vote.MaxNameLen, "node name")) }
 
-// array reads the header of an array of at most limit elements. Each takes a byte at least, so the bytes left are a limit too.
+// array reads the header of an array of at most limit elements. Each element takes at least one
+// byte, so the number of bytes left is a limit too.
 func (p *parser) array(limit int) int {
 	c, ok := p.code()
 	if !ok {
@@ -285,7 +294,17 @@ func (p *parser) exactly(n int) {
 	}
 }
 
-// end returns the error, and finds bytes that nobody asked for.
+// lastMayLack reads the header of an array of n elements, the last of them unknown to earlier
+// versions.
+func (p *parser) lastMayLack(n int) int {
+	got := p.array(n)
+	if p.err == nil && got < n-1 {
+		p.fail("an array of %d elements where %d belong", got, n)
+	}
+	return got
+}
+
+// end returns the error; bytes left over are an error, too.
 func (p *parser) end() error {
 	if p.err == nil && p.left() > 0 {
 		p.fail("%d bytes too many", p.left())

@@ -17,63 +17,79 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Config says how a port is opened. Only Bind, Self, Terms and Handler are needed.
+// Config configures a port. Only Bind, Self, Terms and Handler are required.
 type Config struct {
-	// Bind is the address to listen on, TCP and UDP, as host:port. Port 0 lets the system pick one. An IPv4 address, 0.0.0.0
-	// included, means IPv4 only; an empty host or [::] means both families, where the system has both.
+	// Bind is the TCP and UDP address to listen on, as host:port. Port 0 lets the system pick a
+	// port. An IPv4 address, including 0.0.0.0, means IPv4 only; an empty host or [::] means both
+	// address families, where the system has both.
 	Bind string
-	// Advertise is what others should dial, as host or host:port; a host may be a name. Empty: see [Port.AdvertiseAddr].
+	// Advertise is the address for others to dial, as host or host:port; a host may be a name.
+	// Empty: see [Port.AdvertiseAddr].
 	Advertise string
-	// Secret is what all nodes of the mesh share, MinSecret bytes at least; it is read by Listen only. Empty: everything travels
-	// in plain text, and whoever reaches the port is believed.
+	// Secret is shared by all nodes of the mesh and has at least MinSecret bytes; only Listen reads
+	// it. Empty: all traffic is plain text, and every peer that reaches the port is trusted.
 	Secret []byte
-	// Self is this node's name and life, as told to peers.
+	// Self is this node's name and incarnation, as sent to peers.
 	Self vote.SessionID
-	// Terms are compared with each peer's.
+	// Terms are compared with each peer's terms.
 	Terms Terms
-	// Logger gets warnings about peers, at a bounded rate. Nil: nothing is logged.
+	// Logger receives warnings about peers, at a bounded rate. Nil disables logging.
 	Logger *slog.Logger
-	// Handler is told what happens on links.
+	// Handler receives the events of links.
 	Handler Handler
+	// Account returns additional information about this node for peers. Nil: there is none. Any
+	// goroutine may call Account.
+	Account func() vote.Account
+	// Bars returns why this node accepts no more links; empty if links are accepted. Probes are
+	// still answered. Nil: links are accepted. Any goroutine may call Bars, which must not block.
+	Bars func() string
+	// Met is called for each node of this mesh that has proved knowledge of the secret, whether the
+	// node's terms are the same or not. Nil: no call. Any goroutine may call Met, which must not
+	// block.
+	Met func(*vote.Sighting)
 }
 
-// Handler is told what happens on links, by goroutines of the port, or of the caller of Dial. For each link the calls come one
-// after the other: Linked, any number of Received, Closed. Calls for different links come at the same time.
+// Handler receives the events of links, on goroutines of the port or of Dial's caller. The calls
+// for one link are sequential: Linked, any number of Received, Closed. Calls for different links
+// are concurrent.
 //
 // A handler must not wait for Close of the port, which waits for the handler.
 type Handler interface {
-	// Linked : both sides have agreed, and c can be sent to. dialed is whether Dial made the connection.
+	// Linked : both sides have agreed on the link, and messages can be sent to c. dialed is whether
+	// Dial made the connection.
 	Linked(c vote.Conn, peer vote.SessionID, dialed bool)
-	// Received : these messages came from the peer. The batch is the handler's from now on, to be freed when it isn't needed any more. While Received blocks,
-	// nothing more is read from this connection, and in time the peer can't write to it.
+	// Received : these messages came from the peer. The handler now owns the batch, and frees it
+	// when the messages are no longer needed. While Received blocks, the port reads nothing more
+	// from this connection, and in time the peer can't write to it.
 	Received(c vote.Conn, peer vote.SessionID, b *Batch)
-	// Closed : the connection is gone, and nothing more will be said of it. Exactly once for each Linked. err says why: ErrClosed
-	// when this side ended it, io.EOF when the peer did, ErrQueueFull, ErrStalled, ErrMalformed, or an error of the network.
+	// Closed : the connection has ended, and no more calls follow for c. Closed is called exactly
+	// once for each Linked. err is the reason: ErrClosed when this side closed the connection,
+	// io.EOF when the peer did, ErrQueueFull, ErrStalled, ErrMalformed, or a network error.
 	Closed(c vote.Conn, peer vote.SessionID, err error)
 }
 
 const (
-	// handshakeTimeout bounds how long two sides may take from the first packet to the welcome: several round trips around the
-	// world with a lost packet in each.
+	// handshakeTimeout bounds the time from the first packet to the welcome: several round trips
+	// around the world with a lost packet in each.
 	handshakeTimeout = 5 * time.Second
 
-	// maxHandshakes bounds how many connections may be in their handshake at once. Beyond it new ones wait in the system's
-	// backlog. With earlyBytes it bounds the memory that strangers can make us use; a restart of a large mesh still gets through,
-	// since an honest handshake takes milliseconds.
-	maxHandshakes = 128
-
-	// socketBuffer is asked of the system for each direction of a connection. What the system buffers delays the refresh lane
-	// too, which can overtake only what we still hold; so it isn't left to grow to megabytes.
+	// socketBuffer is the buffer size requested from the system for each direction of a connection.
+	// Data buffered by the system also delays the refresh lane, which can overtake only data still
+	// queued in this process; so the buffers are kept from growing to megabytes.
 	socketBuffer = 256 << 10
 )
 
-// Port is a node's one place on the network: a TCP listener and a UDP socket of the same number, the links over it, and the
-// gossip that shares it. Its methods may be called from many goroutines.
+// Port is a node's network endpoint: a TCP listener and a UDP socket with the same port number, the
+// links over the listener, and the gossip that shares both. Its methods may be called from many
+// goroutines.
 type Port struct {
 	build    build
 	own      offer
 	identity *identity // nil: plain text
 	handler  Handler
+	account  func() vote.Account  // nil: no account
+	met      func(*vote.Sighting) // nil: no calls
+	bars     func() string        // nil: no refusals
 	log      *warner
 	logger   *slog.Logger
 
@@ -83,39 +99,50 @@ type Port struct {
 	advertise string
 	gossip    *gossip
 
-	ctx   context.Context // ends when the port closes
-	stop  context.CancelFunc
-	slots chan struct{} // one token for each handshake that came in
+	door *door
+
+	ctx  context.Context // ends when the port closes
+	stop context.CancelFunc
 
 	mu       sync.Mutex
 	isClosed bool
 	lastConn vote.Conn
-	sockets  map[*net.TCPConn]struct{} // every open one, so that Close can end them all
+	sockets  map[*net.TCPConn]struct{} // all open sockets, so that Close can close them
 
-	links atomic.Pointer[map[vote.Conn]*link] // a new map at each change, made under mu: each word looks one up
+	// links is replaced at each change, under mu: sending a message looks up a link without
+	// locking.
+	links atomic.Pointer[map[vote.Conn]*link]
+
+	opened time.Time
+	queued atomic.Int64 // bytes of ordered messages queued on all links
 
 	running sync.WaitGroup // goroutines of the port, and calls that make connections
 	count   counters
 }
 
-// Listen opens a port and starts to accept. The caller owns it and must Close it. Errors are about the configuration, or about
-// the address: they say what to change.
+// Listen opens a port and starts to accept connections. The caller owns the port and must Close it.
+// Errors concern the configuration or the address, and say what to change.
 func Listen(cfg Config) (*Port, error) {
 	return listen(cfg, thisBuild)
 }
 
-// build is what is fixed when the program is built. Tests play nodes of other builds, and hasty ones.
+// build holds constants of the program's build. Tests vary them to imitate nodes of other builds,
+// and to shorten timeouts.
 type build struct {
 	low, high        uint8 // wire versions
 	rhoPerMille      uint64
+	firstWordTime    time.Duration
 	handshakeTimeout time.Duration
 	writeTimeout     time.Duration
 	flushTime        time.Duration
+	idleTime         time.Duration // a minimum
+	maxQueued        int64
 }
 
 var thisBuild = build{
 	low: OldestVersion, high: WireVersion, rhoPerMille: vote.RhoPerMille,
-	handshakeTimeout: handshakeTimeout, writeTimeout: writeTimeout, flushTime: flushTime,
+	firstWordTime: firstWordTime, handshakeTimeout: handshakeTimeout, writeTimeout: writeTimeout, flushTime: flushTime,
+	idleTime: idleTime, maxQueued: maxQueued,
 }
 
 func listen(cfg Config, b build) (*Port, error) {
@@ -123,34 +150,40 @@ func listen(cfg Config, b build) (*Port, error) {
 		return nil, err
 	}
 	p := &Port{
-		build: b, handler: cfg.Handler, logger: cfg.Logger,
+		build: b, handler: cfg.Handler, logger: cfg.Logger, account: cfg.Account, met: cfg.Met, bars: cfg.Bars,
 		own:     offer{self: cfg.Self, low: b.low, high: b.high, terms: cfg.Terms.normal(), rhoPerMille: b.rhoPerMille},
-		slots:   make(chan struct{}, maxHandshakes),
 		sockets: map[*net.TCPConn]struct{}{},
+		opened:  time.Now(),
 	}
 	p.links.Store(&map[vote.Conn]*link{})
 	if p.logger == nil {
 		p.logger = slog.New(slog.DiscardHandler)
 	}
 	p.log = newWarner(p.logger)
+	p.door = newDoor(p.logger)
 	if len(cfg.Secret) > 0 {
 		var err error
 		if p.identity, err = newIdentity(cfg.Secret, cfg.Self.Node, time.Now()); err != nil {
 			return nil, fmt.Errorf("deriving keys from the secret: %w", err)
 		}
 	}
+	unpacker, err := newUnpacker(p.GossipKey())
+	if err != nil {
+		return nil, fmt.Errorf("deriving keys from the secret: %w", err)
+	}
 	if err := p.bind(cfg.Bind, cfg.Advertise); err != nil {
 		return nil, err
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.gossip = newGossip(p)
-	p.running.Add(2)
+	p.gossip = newGossip(p, unpacker)
+	p.running.Add(3)
 	go p.accept()
+	go p.endIdle(max(b.idleTime, 2*cfg.Terms.MaxTTL))
 	go p.gossip.readPackets()
 	return p, nil
 }
 
-// validate joins all complaints.
+// validate returns all configuration errors, joined.
 func (c *Config) validate() error {
 	var errs []error
 	complain := func(bad bool, format string, args ...any) {
@@ -176,16 +209,23 @@ func validName(n vote.NodeID) bool {
 	return len(n) > 0 && len(n) <= vote.MaxNameLen && utf8.ValidString(string(n))
 }
 
-// Addr returns the address that the port listens on. Its port is never zero, its host may be the unspecified one.
+// Addr returns the address that the port listens on. Its port is never zero; its host may be the
+// unspecified address.
 func (p *Port) Addr() netip.AddrPort { return p.addr }
 
-// AdvertiseAddr returns the host:port that others should dial. It is Config.Advertise if that is set, with the port's number
-// added if it has none; else the address that the port is bound to, if that is a specific one; else, of the addresses of
-// interfaces that are up, the first private one, any other that isn't loopback, or at last loopback. Among equals IPv4 goes first.
-// A machine with several networks, or behind address translation, needs Config.Advertise.
+// AdvertiseAddr returns the host:port for others to dial. The first of these that exists is taken:
+// Config.Advertise, with the port's number added if missing; the bound address, if specific; among
+// the addresses of interfaces that are up, the first private address, any other non-loopback
+// address, or finally loopback. Among equals IPv4 goes first. A machine with several networks, or
+// behind address translation, needs Config.Advertise.
 func (p *Port) AdvertiseAddr() string { return p.advertise }
 
-// GossipKey returns the key for memberlist's packets and streams, derived from the secret; nil without one. The caller owns it.
+// Know notes the address of a member: places are reserved for members' addresses when strangers
+// flood the port.
+func (p *Port) Know(a netip.Addr) { p.door.know(a) }
+
+// GossipKey returns the key for memberlist's packets and streams, derived from the secret; nil
+// without a secret. The caller owns the key.
 func (p *Port) GossipKey() []byte {
 	if p.identity == nil {
 		return nil
@@ -193,15 +233,17 @@ func (p *Port) GossipKey() []byte {
 	return append([]byte(nil), p.identity.gossip...)
 }
 
-// Send queues m for the connection, encoded, so that m is the caller's again when Send returns, and has it written. It never blocks. What can't be
-// queued breaks the connection: Closed is called with ErrQueueFull, or with ErrMalformed for a message beyond the limits. A
-// connection that is gone takes anything, and forgets it.
+// Send encodes m, queues it for the connection and flushes the queue. m belongs to the caller again
+// when Send returns. Send never blocks. A message that can't be queued breaks the connection:
+// Closed is called with ErrQueueFull, or with ErrMalformed for a message beyond the limits.
+// Messages to a connection that has ended are discarded.
 func (p *Port) Send(c vote.Conn, m *vote.Message) {
 	p.Queue(c, m)
 	p.Flush(c, false)
 }
 
-// Queue is Send for a message of several: it is written once Flush is called for the connection, or together with another one.
+// Queue is Send without the flush: m is written once Flush is called for the connection, or
+// together with another message.
 func (p *Port) Queue(c vote.Conn, m *vote.Message) {
 	l := p.find(c)
 	if l == nil {
@@ -212,10 +254,30 @@ func (p *Port) Queue(c vote.Conn, m *vote.Message) {
 		return
 	}
 	p.count.sentMessages.Add(1)
+	if p.queued.Load() > p.build.maxQueued {
+		p.shed()
+	}
 }
 
-// Flush has written what is queued for a connection: now, as a rule by the caller itself, which never waits for the peer, whatever that does; or, with
-// later, in half a millisecond at the latest, if nothing else is written before.
+// shed breaks the connection with the most queued bytes, because all connections together exceed
+// maxQueued.
+func (p *Port) shed() {
+	var heaviest *link
+	most := 0
+	for _, l := range *p.links.Load() {
+		if n := l.out.size(); n > most {
+			heaviest, most = l, n
+		}
+	}
+	if heaviest != nil {
+		heaviest.fail(fmt.Errorf("%w: of all connections, which together have more than %d bytes to be written, this one has most", ErrQueueFull, p.build.maxQueued))
+		heaviest.out.abandon()
+	}
+}
+
+// Flush writes the messages queued for a connection: now, usually on the caller's goroutine, which
+// never waits for the peer; or, with later, within half a millisecond, unless an earlier write
+// takes them along.
 func (p *Port) Flush(c vote.Conn, later bool) {
 	switch l := p.find(c); {
 	case l == nil:
@@ -226,8 +288,8 @@ func (p *Port) Flush(c vote.Conn, later bool) {
 	}
 }
 
-// CloseConn ends a connection. What was sent before is still written, within a bounded time; nothing more is received. Closed is
-// called as always.
+// CloseConn closes a connection. Messages sent before are still written, within a bounded time; no
+// more are received. Closed is called as always.
 func (p *Port) CloseConn(c vote.Conn) {
 	if l := p.find(c); l != nil {
 		l.close()
@@ -236,7 +298,7 @@ func (p *Port) CloseConn(c vote.Conn) {
 
 func (p *Port) find(c vote.Conn) *link { return (*p.links.Load())[c] }
 
-// setLink puts a link into the map, or with nil takes it out; mu is held.
+// setLink adds a link to the map, or with nil removes the entry; mu is held.
 func (p *Port) setLink(c vote.Conn, l *link) {
 	links := maps.Clone(*p.links.Load())
 	if l == nil {
@@ -247,8 +309,9 @@ func (p *Port) setLink(c vote.Conn, l *link) {
 	p.links.Store(&links)
 }
 
-// Close ends everything at once, as a crash would look from outside, and returns when every goroutine of the port has ended
-// and Closed was called for every link. Calling it again waits too.
+// Close ends all links, sockets and gossip at once, like a crash to outside observers, and returns
+// when every goroutine of the port has ended and Closed was called for every link. A further call
+// waits, too.
 func (p *Port) Close() error {
 	if p.shut() {
 		_ = p.tcp.Close()
@@ -256,11 +319,12 @@ func (p *Port) Close() error {
 		_ = p.gossip.Shutdown()
 	}
 	p.running.Wait()
+	p.door.close()
 	p.log.flush()
 	return nil
 }
 
-// shut marks the port as closed and ends its connections. It reports whether this call did it.
+// shut marks the port as closed and closes its connections. It reports whether this call did so.
 func (p *Port) shut() bool {
 	p.mu.Lock()
 	if p.isClosed {
@@ -271,7 +335,7 @@ func (p *Port) shut() bool {
 	links := slices.Collect(maps.Values(*p.links.Load()))
 	sockets := slices.Collect(maps.Keys(p.sockets))
 	p.mu.Unlock()
-	p.stop() // first, so that whoever finds a socket closed also finds out why
+	p.stop() // first, so that code that finds a socket closed also finds the reason
 	for _, l := range links {
 		l.fail(ErrClosed)
 	}
@@ -281,7 +345,8 @@ func (p *Port) shut() bool {
 	return true
 }
 
-// begin counts a call that makes connections, so that Close waits for it; the caller ends it with p.running.Done.
+// begin registers a call that makes connections, so that Close waits for the call; the caller ends
+// it with p.running.Done.
 func (p *Port) begin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -292,7 +357,7 @@ func (p *Port) begin() error {
 	return nil
 }
 
-// keep takes a socket into the port's care; after Close it is closed at once.
+// keep registers a socket with the port; after Close, keep closes the socket at once.
 func (p *Port) keep(c *net.TCPConn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,12 +366,13 @@ func (p *Port) keep(c *net.TCPConn) error {
 		return ErrClosed
 	}
 	p.sockets[c] = struct{}{}
+	clampAfter(c)
 	_ = c.SetReadBuffer(socketBuffer) // a system that refuses keeps its own size
 	_ = c.SetWriteBuffer(socketBuffer)
 	return nil
 }
 
-// forget closes a socket and releases it from the port's care.
+// forget closes a socket and removes it from the port.
 func (p *Port) forget(c *net.TCPConn) {
 	_ = c.Close()
 	p.mu.Lock()

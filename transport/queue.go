@@ -2,48 +2,62 @@ package transport
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 const (
-	// maxOrdered bounds the bytes of ordered messages that wait on one connection. A statement is queued at once and may be long:
-	// this holds one of a million requests with short keys, or of a hundred thousand with the longest.
+	// maxOrdered bounds the bytes of ordered messages queued on one connection. A sync is queued at
+	// once and may be long: 64 MB hold a sync of a million requests with short keys, or of a
+	// hundred thousand with the longest.
 	maxOrdered = 64 << 20
-	// maxUrgent bounds the bytes of the refresh lane. Its messages are small and few, several per TTL; a thousand that wait mean
-	// that the peer takes nothing any more.
+	// maxQueued bounds the bytes of ordered messages queued on all connections of a port together:
+	// four full connections. Beyond maxQueued the connection with the most queued bytes is broken,
+	// regardless of the connection for which a message is being queued. The refresh lanes aren't
+	// counted: each has its own small bound, so unread data of one peer never holds up the
+	// refreshes of others.
+	maxQueued = 4 * maxOrdered
+	// maxUrgent bounds the bytes of the refresh lane. Its messages are small and few, several per
+	// TTL; a thousand queued messages mean that the peer has ceased to read.
 	maxUrgent = 64 << 10
-	// batchBytes is about how much of the ordered lane goes into one write. It is what an urgent message may have to wait for on
-	// our side, and large enough for the cost of a write to vanish.
+	// batchBytes is the approximate size of the ordered part of one write. An urgent message may
+	// have to wait for one batch on this side; the size also makes the cost of a write negligible.
 	batchBytes = 64 << 10
 )
 
-// sendQueue holds what waits to be written to one connection, encoded, in two lanes. Whoever sends pushes; one at a time writes, and is the only one to
-// take. Neither waits for the other longer than it takes to copy a batch.
+// sendQueue holds encoded messages to be written to one connection, in two lanes. Any number of
+// senders push; at most one goroutine at a time writes, and only the writing goroutine takes.
+// Neither side waits for the other longer than the copying of a batch takes.
 //
-// Who writes is whoever finds nobody at it when there is something to write, so as a rule the goroutine that has just pushed: waking another one
-// would take longer than the write. The one that finds the connection full leaves the rest to the connection's own writer, which may wait.
+// The goroutine that finds data queued and no other goroutine writing becomes the writing
+// goroutine. As a rule that is the goroutine that has just pushed: waking another goroutine would
+// take longer than the write. A writing goroutine that finds the connection full leaves the rest to
+// the connection's own writer, which may block.
 type sendQueue struct {
 	version uint8
 
-	mu      sync.Mutex
-	urgent  []byte
-	ordered [][]byte // chunks of whole frames, each of about a batch; so a cut never falls into a frame
-	spare   []byte   // a chunk to use again
-	waiting int      // bytes in ordered
-	ended   bool     // nothing more is taken in
-	writing bool     // somebody writes
-	handed  bool     // it is the connection's writer who is to go on; writing is true
+	mu     sync.Mutex
+	urgent []byte
+	// chunks of whole frames, each about a batch; so a cut never splits a frame
+	ordered [][]byte
+	spare   []byte        // a chunk for reuse
+	waiting int           // bytes in ordered
+	total   *atomic.Int64 // bytes in ordered of all queues of the port
+	ended   bool          // no more messages are accepted
+	writing bool          // a goroutine is writing
+	handed  bool          // the connection's writer is to continue; writing is true
 
-	wake chan struct{} // holds a token while there may be something for the writer to do
+	wake chan struct{} // holds a token while there may be work for the writer
 }
 
 func newSendQueue(version uint8) *sendQueue {
-	return &sendQueue{version: version, wake: make(chan struct{}, 1)}
+	return &sendQueue{version: version, wake: make(chan struct{}, 1), total: new(atomic.Int64)}
 }
 
-// push encodes m into its lane; somebody has to see to it that it is written. The error is ErrQueueFull, or says why m can't be sent; both are the end of
-// the stream, because m is lost. After end it does nothing.
+// push encodes m into its lane; the caller must see to the write. The error is ErrQueueFull, or
+// says why m can't be encoded; either error means the end of the stream, because m is lost. After
+// end, push does nothing.
 func (q *sendQueue) push(m *vote.Message) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,12 +92,12 @@ func (q *sendQueue) pushOrdered(m *vote.Message) error {
 		b, err = b[:before], ErrQueueFull
 	}
 	q.ordered[last] = b
-	q.waiting += len(b) - before
+	q.wait(len(b) - before)
 	return err
 }
 
-// claim reports whether the caller is to write what waits: something does, and nobody else is at it. It then takes until take has nothing more, or
-// hands over.
+// claim reports whether the caller becomes the writing goroutine: data is queued, and no other
+// goroutine is writing. The caller then takes until take returns an empty batch, or hands over.
 func (q *sendQueue) claim() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +108,7 @@ func (q *sendQueue) claim() bool {
 	return true
 }
 
-// handOver has the connection's writer go on.
+// handOver passes the writing to the connection's writer.
 func (q *sendQueue) handOver() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,7 +116,8 @@ func (q *sendQueue) handOver() {
 	q.ring()
 }
 
-// takeOver reports whether the connection's writer, which calls it, is to go on: it was handed what is left, or the queue has ended and nobody else writes.
+// takeOver reports whether its caller, the connection's writer, is to write: either data was handed
+// over, or the queue has ended and no other goroutine is writing.
 func (q *sendQueue) takeOver() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -113,8 +128,9 @@ func (q *sendQueue) takeOver() bool {
 	return true
 }
 
-// take appends the next batch to dst: everything urgent, then a chunk of the ordered lane. With an empty batch the caller writes no longer; more is false
-// once the queue has ended as well.
+// take appends the next batch to dst: all urgent messages, then a chunk of the ordered lane. With
+// an empty batch the caller has ceased to be the writing goroutine; more is false once the queue
+// has ended as well.
 func (q *sendQueue) take(dst []byte) (batch []byte, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -123,7 +139,7 @@ func (q *sendQueue) take(dst []byte) (batch []byte, more bool) {
 	if len(q.ordered) > 0 {
 		chunk := q.ordered[0]
 		dst = append(dst, chunk...)
-		q.waiting -= len(chunk)
+		q.wait(-len(chunk))
 		q.spare = chunk
 		if len(q.ordered) == 1 {
 			q.keepRoom()
@@ -135,13 +151,13 @@ func (q *sendQueue) take(dst []byte) (batch []byte, more bool) {
 	if len(dst) == 0 {
 		q.writing = false
 		if q.ended {
-			q.ring() // the connection's writer sees to the end
+			q.ring() // the connection's writer cleans up
 		}
 	}
 	return dst, len(dst) > 0 || !q.ended
 }
 
-// keepRoom empties the ordered lane. Its array goes if it had grown.
+// keepRoom empties the ordered lane, and releases the lane's array if it had grown.
 func (q *sendQueue) keepRoom() {
 	if cap(q.ordered) > 4 {
 		q.ordered = nil
@@ -151,22 +167,51 @@ func (q *sendQueue) keepRoom() {
 	q.ordered = q.ordered[:0]
 }
 
-// drop forgets what waits, after the connection has broken. The caller writes no longer.
+// drop discards the queued messages after the connection has broken. The caller has then ceased to
+// be the writing goroutine.
 func (q *sendQueue) drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.urgent, q.ordered, q.spare, q.waiting = nil, nil, nil, 0
+	q.discard()
 	q.writing = false
 }
 
-// over reports whether the queue has ended, with nothing left to be written and nobody writing.
+// discard discards the queued messages; q.mu is held.
+func (q *sendQueue) discard() {
+	q.wait(-q.waiting)
+	q.urgent, q.ordered, q.spare = nil, nil, nil
+}
+
+// abandon ends the queue and frees its memory at once, even while a goroutine is writing.
+func (q *sendQueue) abandon() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = true
+	q.discard()
+	q.ring()
+}
+
+// wait adds n, which may be negative, to the count of bytes in the ordered lane; q.mu is held.
+func (q *sendQueue) wait(n int) {
+	q.waiting += n
+	q.total.Add(int64(n))
+}
+
+// size returns how many bytes are in the ordered lane.
+func (q *sendQueue) size() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting
+}
+
+// over reports whether the queue has ended, is empty, and has no goroutine writing.
 func (q *sendQueue) over() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.ended && !q.writing && len(q.urgent) == 0 && len(q.ordered) == 0
 }
 
-// end stops taking messages in. What waits can still be taken.
+// end makes the queue accept no more messages. The queued messages can still be taken.
 func (q *sendQueue) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

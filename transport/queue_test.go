@@ -32,9 +32,9 @@ func messages(t testing.TB, batch []byte) []vote.Message {
 
 // bulky is an ordered message of nearly a frame.
 func bulky(n int) *vote.Message {
-	m := &vote.Message{Kind: vote.KindStatement, Stream: vote.Stream(n)}
+	m := &vote.Message{Kind: vote.KindSync, Stream: vote.Stream(n)}
 	for range vote.MaxEntries {
-		m.Entries = append(m.Entries, vote.Entry{Wish: vote.Wish{Key: vote.Key(strings.Repeat("k", vote.MaxKeyLen)), Mode: vote.Exclusive}})
+		m.Entries = append(m.Entries, vote.Entry{Spec: vote.Spec{Key: vote.Key(strings.Repeat("k", vote.MaxKeyLen)), Mode: vote.Exclusive}})
 	}
 	return m
 }
@@ -57,7 +57,7 @@ func TestUrgentMessagesOvertakeWhatWaits(t *testing.T) {
 	if got := messages(t, first); got[0].Stream != 0 {
 		t.Fatalf("the first batch begins with stream %d", got[0].Stream)
 	}
-	if got := messages(t, second); got[0].Kind != vote.KindAck || got[1].Kind != vote.KindStatement {
+	if got := messages(t, second); got[0].Kind != vote.KindAck || got[1].Kind != vote.KindSync {
 		t.Fatalf("the batch after an urgent message came begins with %v and %v", got[0].Kind, got[1].Kind)
 	}
 }

@@ -6,29 +6,38 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Stats counts what a port has done since it was opened. All but Links only ever rise.
+// Stats counts the events of a port since Listen. All fields but Links only ever rise.
 type Stats struct {
-	Links    uint64 // links up now, in either direction
-	Accepted uint64 // streams that came in and were linked
-	Dialed   uint64 // streams that went out and were linked
-	Greeted  uint64 // greetings answered
+	Links    uint64 // links currently up, in either direction
+	Accepted uint64 // incoming streams linked
+	Dialed   uint64 // dialed streams linked
+	Greeted  uint64 // probes answered
 
-	Refused   map[vote.Reason]uint64 // handshakes refused, by either side; reasons that didn't occur are missing
-	Garbage   uint64                 // connections that came in and spoke nothing of ours
-	Malformed uint64                 // links broken for what is no message, or none within the limits
-	QueueFull uint64                 // links broken because the peer took messages too slowly
-	Stalled   uint64                 // links broken because the peer stopped reading
+	Door DoorStats // connections with nothing proved
 
-	SentMessages, SentBytes         uint64 // over links; messages when queued, bytes (before TLS) when written
+	// handshakes refused, by either side; without zero counts
+	Refused map[vote.Reason]uint64
+	Garbage uint64 // incoming connections outside our protocols
+	// links broken because of an invalid or oversized message, received or to be sent
+	Malformed uint64
+	QueueFull uint64 // links broken because the peer took messages too slowly
+	Stalled   uint64 // links broken because the peer stopped reading
+
+	// over links; messages when queued, bytes (before TLS) when written
+	SentMessages, SentBytes         uint64
 	ReceivedMessages, ReceivedBytes uint64 // over links
 
-	SentPackets, ReceivedPackets uint64 // of gossip; those dropped not included
-	DroppedPackets               uint64 // packets of gossip that came in and were too long, or for which nobody had time
-	GossipStreams                uint64 // streams of gossip handed over
-	DroppedStreams               uint64 // streams of gossip that nobody took in time
+	SentPackets, ReceivedPackets uint64 // gossip; without dropped packets
+	// incoming gossip packets dropped: too long, queue full, or gossip shut down
+	DroppedPackets uint64
+	// gossip packets and streams refused because they were compressed
+	Compressed    uint64
+	GossipStreams uint64 // gossip streams handed over
+	// gossip streams not taken by memberlist before a timeout or the end of gossip
+	DroppedStreams uint64
 }
 
-// counters are what Stats is read from.
+// counters are the source of Stats.
 type counters struct {
 	accepted, dialed, greeted              atomic.Uint64
 	refused                                [256]atomic.Uint64 // by reason
@@ -36,10 +45,11 @@ type counters struct {
 	sentMessages, sentBytes                atomic.Uint64
 	receivedMessages, receivedBytes        atomic.Uint64
 	sentPackets, receivedPackets, dropped  atomic.Uint64
+	compressed                             atomic.Uint64
 	gossipStreams, gossipStreamsDropped    atomic.Uint64
 }
 
-// Stats returns the counters. Each is exact; together they are not of one instant.
+// Stats returns the counters. Each counter is exact, but they are not read at the same instant.
 func (p *Port) Stats() Stats {
 	c := &p.count
 	s := Stats{
@@ -49,13 +59,14 @@ func (p *Port) Stats() Stats {
 		SentMessages: c.sentMessages.Load(), SentBytes: c.sentBytes.Load(),
 		ReceivedMessages: c.receivedMessages.Load(), ReceivedBytes: c.receivedBytes.Load(),
 		SentPackets: c.sentPackets.Load(), ReceivedPackets: c.receivedPackets.Load(), DroppedPackets: c.dropped.Load(),
-		GossipStreams: c.gossipStreams.Load(), DroppedStreams: c.gossipStreamsDropped.Load(),
+		Compressed: c.compressed.Load(), GossipStreams: c.gossipStreams.Load(), DroppedStreams: c.gossipStreamsDropped.Load(),
 	}
 	for r := range c.refused {
 		if n := c.refused[r].Load(); n > 0 {
 			s.Refused[vote.Reason(r)] = n
 		}
 	}
+	s.Door = p.door.read()
 	s.Links = uint64(len(*p.links.Load()))
 	return s
 }

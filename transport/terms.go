@@ -9,36 +9,41 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Terms are what must be equal on both sides of a link, besides the protocol's version and rho. With other terms on each side
-// both would be right by their own, and one key could have two holders.
+// Terms are the parameters that must be equal on both sides of a link, besides the protocol's
+// version and rho. If the sides' terms differed, each side would be right by its own terms, and a
+// key could have two holders.
 type Terms struct {
 	Mesh   string        // the mesh's name
 	MaxTTL time.Duration // the longest TTL of a session
-	Voters []vote.NodeID // the electorate, or its founders if it follows the living; order and repetition don't matter
+	// Voters is the electorate, or its founders if the electorate has dynamic membership; order and
+	// repetition don't matter.
+	Voters []vote.NodeID
 
-	// Following says that the electorate follows the living, and that the voters are no more than its founders. Otherwise it is fixed.
+	// Following says that the electorate has dynamic membership, and that Voters are only its
+	// founders. Otherwise the electorate is fixed.
 	Following bool
 }
 
-// MaxMeshLen is the longest name of a mesh in bytes: memberlist's label, which carries it, has a length of one byte.
+// MaxMeshLen is the longest name of a mesh in bytes: memberlist's label, which carries the name,
+// has a length of one byte.
 const MaxMeshLen = 128
 
-// WireVersion is the newest version of the protocol that this code speaks, and OldestVersion the oldest. Version 0 marks the
-// frames of the handshake itself, whose form never changes.
+// WireVersion is the newest version of the protocol supported by this code, and OldestVersion the
+// oldest. Version 0 marks the frames of the handshake itself; their form never changes.
 const (
 	WireVersion   = 1
 	OldestVersion = 1
 )
 
-// offer is what a side brings to the handshake.
+// offer is a side's contribution to the handshake.
 type offer struct {
 	self        vote.SessionID
 	low, high   uint8 // versions of the protocol, both included
-	terms       Terms // Voters sorted, each once
+	terms       Terms // Voters sorted, without duplicates
 	rhoPerMille uint64
 }
 
-// normal returns the terms in the form in which they are compared and travel.
+// normal returns the terms in the form used for comparison and encoding.
 func (t Terms) normal() Terms {
 	t.Voters = slices.Clone(t.Voters)
 	slices.Sort(t.Voters)
@@ -46,8 +51,8 @@ func (t Terms) normal() Terms {
 	return t
 }
 
-// compare returns what keeps two sides apart, each point with both values under the names of those who hold them; "" if nothing
-// does. It also returns the version to speak: the newest that both know.
+// compare lists the differences between two sides, each with both values under the names of their
+// nodes; "" if there are none. The version returned is the newest known to both sides.
 func compare(a, b *offer) (version uint8, text string) {
 	var points []string
 	differ := func(what string, x, y any) {
@@ -69,7 +74,7 @@ func compare(a, b *offer) (version uint8, text string) {
 	if a.terms.Following != b.terms.Following {
 		points = append(points, fmt.Sprintf("the electorate %s at %s and %s at %s", a.terms.kind(), a.self.Node, b.terms.kind(), b.self.Node))
 	}
-	// The lists come last: two long ones exceed what a refusal may say, and its end is cut.
+	// The lists come last: two long lists exceed the maximum text of a refusal, and its end is cut.
 	if !slices.Equal(a.terms.Voters, b.terms.Voters) {
 		list := "the list of voters"
 		if a.terms.Following && b.terms.Following {
@@ -80,7 +85,7 @@ func compare(a, b *offer) (version uint8, text string) {
 	return version, strings.Join(points, "; ")
 }
 
-// kind says which kind of electorate it is.
+// kind describes the kind of electorate.
 func (t Terms) kind() string {
 	if t.Following {
 		return "follows the living"

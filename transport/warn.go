@@ -6,39 +6,40 @@ import (
 	"time"
 )
 
-// topic is what a warning is about. Each topic has a rate of its own.
+// topic is the subject of a warning. Each topic has a rate of its own.
 type topic int
 
 const (
-	topicGarbage topic = iota // a peer that speaks nothing of ours
+	topicGarbage topic = iota // a peer outside our protocols
 	topicSecret               // a peer without our secret
 	topicTerms                // a peer with other terms
-	topicDialed               // a peer that we dialed, and with which no link is possible
-	topicBroken               // a link that broke by the peer's fault
-	topicPackets              // packets of gossip dropped
-	topicSocket               // our own sockets in trouble
+	topicDialed               // a dialed peer with incompatible configuration
+	topicBroken               // a link broken by the peer's fault
+	topicPackets              // dropped gossip packets
+	topicSocket               // trouble with our own sockets
 	topics
 )
 
-// warnEvery is the least time between two lines on one topic: whoever can reach the port can cause them, and must not be able to
-// fill a disk with them.
+// warnEvery is the minimum time between two lines on one topic: any peer that reaches the port can
+// cause log lines, and must not be able to fill a disk.
 const warnEvery = time.Second
 
-// warner logs at a bounded rate: at most one line a topic in warnEvery, with the count of those kept back since the last.
+// warner logs at a bounded rate: at most one line per topic in warnEvery, with the count of lines
+// suppressed since the previous line.
 type warner struct {
 	logger *slog.Logger
 	now    func() time.Time
 
 	mu   sync.Mutex
-	next [topics]time.Time // when the topic may speak again
-	kept [topics]uint64    // lines kept back
+	next [topics]time.Time // the earliest time of the topic's next line
+	kept [topics]uint64    // lines suppressed
 }
 
 func newWarner(logger *slog.Logger) *warner {
 	return &warner{logger: logger, now: time.Now}
 }
 
-// warn logs a line, or counts it.
+// warn logs a line, or counts it as suppressed.
 func (w *warner) warn(t topic, text string, attrs ...any) {
 	kept, ok := w.admit(t)
 	if !ok {
@@ -63,7 +64,7 @@ func (w *warner) admit(t topic) (kept uint64, ok bool) {
 	return kept, true
 }
 
-// flush says how many lines were kept back for good. Called when the port closes.
+// flush logs how many lines were suppressed for good, when the port closes.
 func (w *warner) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

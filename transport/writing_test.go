@@ -204,7 +204,7 @@ func TestWordsKeepTheirOrderWhoeverWritesThem(t *testing.T) {
 					m := numbered(i)
 					if i%4 != 0 {
 						m = bulky(0)
-						m.Number, m.Kind = vote.Number(i), vote.KindStatement
+						m.Number, m.Kind = vote.Number(i), vote.KindSync
 						m.Stream = vote.Stream(i)
 					}
 					b.Queue(at.conn, m)
@@ -214,7 +214,7 @@ func TestWordsKeepTheirOrderWhoeverWritesThem(t *testing.T) {
 			next := 0
 			wordsFrom(t, s, func(m *vote.Message) bool {
 				got := int(m.Number)
-				if m.Kind == vote.KindStatement {
+				if m.Kind == vote.KindSync {
 					got = int(m.Stream)
 				}
 				if got != next {
@@ -356,7 +356,7 @@ func batchesOf(t *testing.T, l *link) (sizes []int, err error) {
 		err = l.receive(b)
 		for i := range b.Messages {
 			m := &b.Messages[i]
-			if m.Kind == vote.KindStatement {
+			if m.Kind == vote.KindSync {
 				m.Number = vote.Number(m.Stream)
 			}
 			if m.Number != next {

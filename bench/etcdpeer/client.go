@@ -11,21 +11,23 @@ import (
 	"github.com/lockmesh/lockmesh/locktest"
 )
 
-// client is a connection with a session, which is what etcd knows as the owner of locks.
+// client is a connection with a session, the owner of locks in etcd's view.
 type client struct {
-	way  *gate
-	etcd *clientv3.Client
+	proxy *proxy
+	etcd  *clientv3.Client
 
 	mu      sync.Mutex
 	session *concurrency.Session
-	over    bool
+	closed  bool
 }
 
-// open begins a session. One that has ended is followed by a new one, as a user would have it.
+// open begins a session. A session that has ended is followed by a new session, as in a user's
+// program.
 func (c *client) open(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lease, err := c.etcd.Grant(ctx, sessionTTL) // by itself, since NewSession's context is that of the session
+	// Grant is a separate call, since NewSession's context lasts as long as the session.
+	lease, err := c.etcd.Grant(ctx, sessionTTL)
 	if err != nil {
 		return err
 	}
@@ -70,24 +72,24 @@ func (c *client) TryLock(ctx context.Context, key string) (locktest.Lock, error)
 	return c.take(ctx, key, (*concurrency.Mutex).TryLock)
 }
 
-// stop ends the connection, and whatever runs on it. Both may be over already.
+// stop ends the connection, and everything using the connection. Both may have ended already.
 func (c *client) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	if c.closed {
 		return nil
 	}
-	c.over = true
+	c.closed = true
 	if c.session != nil {
 		c.session.Orphan()
 	}
-	return errors.Join(c.etcd.Close(), c.way.close())
+	return errors.Join(c.etcd.Close(), c.proxy.close())
 }
 
-// Crash stops renewing, and hangs up.
+// Crash stops renewing, and closes the connection.
 func (c *client) Crash() error { return c.stop() }
 
-// Leave revokes the session, and with it all that it holds and waits for.
+// Leave revokes the session, with all its locks and requests.
 func (c *client) Leave(ctx context.Context) error {
 	s, err := c.current(ctx)
 	if err == nil {
@@ -96,16 +98,16 @@ func (c *client) Leave(ctx context.Context) error {
 	return errors.Join(err, c.stop())
 }
 
-// Close ends the client, in good order if it can.
+// Close ends the client. Unlike Leave, Close lets the session expire.
 func (c *client) Close() error { return c.stop() }
 
-// Cut stops all that passes between the client and the server, without an end of the connection.
+// Cut stops all traffic between the client and the server, without closing the connection.
 func (c *client) Cut() (func(), error) {
-	c.way.shut(true)
-	return func() { c.way.shut(false) }, nil
+	c.proxy.setBlocked(true)
+	return func() { c.proxy.setBlocked(false) }, nil
 }
 
-// lock is a mutex that is held.
+// lock is a held mutex.
 type lock struct {
 	m   *concurrency.Mutex
 	ctx context.Context
@@ -120,7 +122,8 @@ func (l *lock) Unlock(ctx context.Context) error {
 	return err
 }
 
-// Token is the revision of the store at which the lock was known to be held. A holder's is larger than the revision at which the one before it was deleted.
+// Token returns the revision of the store at which the lock was known to be held. The token is
+// larger than the revision at which the previous holder's key was deleted.
 func (l *lock) Token() uint64 { return uint64(l.m.Header().Revision) }
 
 // Done is closed after Unlock, and when the session has ended.

@@ -20,5 +20,5 @@ func TestEtcd(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	locktest.Run(t, s, locktest.Options{TTL: TTL, Patience: 5 * time.Second, Turns: 80, Keys: 400, Ops: 600, Expect: Expected})
+	locktest.Run(t, s, locktest.Options{TTL: TTL, Timeout: 5 * time.Second, Handovers: 80, Keys: 400, Ops: 600, Expect: Expected})
 }

@@ -1,4 +1,5 @@
-// Package etcdpeer makes etcd a service that locktest can examine: a server in this process, and the locks of client/v3/concurrency.
+// Package etcdpeer adapts etcd to locktest: a server in this process, and the locks of
+// client/v3/concurrency.
 package etcdpeer
 
 import (
@@ -17,24 +18,27 @@ import (
 )
 
 const (
-	// sessionTTL is the least that etcd takes, in its unit of whole seconds.
+	// sessionTTL is the shortest TTL accepted by etcd, in its unit of whole seconds.
 	sessionTTL = 1
 
-	// TTL is for how long a lock outlives a client at most: its session, and the half second in which the server looks for those that have ended,
-	// and the time until the deletion is agreed on.
+	// TTL is the longest time for which a lock outlives a client: the session's TTL, the half
+	// second between the server's searches for ended sessions, and the time to agree on the
+	// deletion.
 	TTL = 1500 * time.Millisecond
 
-	// The server is told to expect a network as quick as loopback, since no session is shorter than one and a half elections.
+	// The server is configured for a network as quick as loopback, since a session lasts at least
+	// one and a half elections.
 	tickMillis, electionMillis = 50, 500
 )
 
-// Service is an etcd server of one member. More of them would change what failures of servers do, which isn't examined.
+// Service is an etcd server of one member. More members would only matter for server failures,
+// which aren't examined.
 type Service struct {
-	etcd *embed.Etcd
-	own  *clientv3.Client // for looking, past all that cuts clients off
+	etcd      *embed.Etcd
+	inspector *clientv3.Client // for inspections, unaffected by cuts of clients
 }
 
-// Start starts a server on loopback that keeps its data in dir. End it with Close.
+// Start starts a server on loopback that keeps its data in dir. End the server with Close.
 func Start(ctx context.Context, dir string) (*Service, error) {
 	cfg := embed.NewConfig()
 	cfg.Dir, cfg.TickMs, cfg.ElectionMs = dir, tickMillis, electionMillis
@@ -57,7 +61,7 @@ func Start(ctx context.Context, dir string) (*Service, error) {
 		etcd.Close()
 		return nil, fmt.Errorf("etcdpeer: the server isn't ready: %w", ctx.Err())
 	}
-	if s.own, err = dial(s.addr()); err != nil {
+	if s.inspector, err = dial(s.addr()); err != nil {
 		etcd.Close()
 		return nil, err
 	}
@@ -66,7 +70,7 @@ func Start(ctx context.Context, dir string) (*Service, error) {
 
 // Close ends the server.
 func (s *Service) Close() error {
-	err := s.own.Close()
+	err := s.inspector.Close()
 	s.etcd.Close()
 	return err
 }
@@ -81,9 +85,9 @@ func dial(addr string) (*clientv3.Client, error) {
 	return c, nil
 }
 
-// Client returns a client with a connection and a session of its own.
+// Client returns a client with its own connection and session.
 func (s *Service) Client(ctx context.Context) (locktest.Client, error) {
-	way, err := newGate(s.addr())
+	way, err := newProxy(s.addr())
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +95,7 @@ func (s *Service) Client(ctx context.Context) (locktest.Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, way.close())
 	}
-	c := &client{way: way, etcd: etcd}
+	c := &client{proxy: way, etcd: etcd}
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -101,9 +105,10 @@ func (s *Service) Client(ctx context.Context) (locktest.Client, error) {
 // IsHeld reports whether a TryLock failed because another session has the key.
 func (s *Service) IsHeld(err error) bool { return errors.Is(err, concurrency.ErrLocked) }
 
-// Waiting counts the keys below a lock's name: the oldest is the holder's, and the others are those who wait.
+// Waiting counts the keys below a lock's name: the oldest is the holder's, and the others belong to
+// waiters.
 func (s *Service) Waiting(ctx context.Context, key string) (int, error) {
-	r, err := s.own.Get(ctx, key+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	r, err := s.inspector.Get(ctx, key+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return 0, err
 	}

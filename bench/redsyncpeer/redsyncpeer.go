@@ -1,4 +1,4 @@
-// Package redsyncpeer makes Redlock a service that locktest can examine: redsync over three servers in this process.
+// Package redsyncpeer adapts Redlock to locktest: redsync over three servers in this process.
 package redsyncpeer
 
 import (
@@ -22,24 +22,26 @@ const (
 	// TTL is the expiry of every lock.
 	TTL = time.Second
 
-	// servers is the least number of which one may be lost.
+	// servers is the smallest number of servers that tolerates a failure.
 	servers = 3
 
-	// step is how often the servers hear that time has passed. It is well below a hundredth of the TTL, by which redsync assumes clocks to differ.
+	// step is how often the servers' time advances. It is well below a hundredth of the TTL, the
+	// clock drift assumed by redsync.
 	step = 2 * time.Millisecond
 
-	// Who waits asks again after a while, between these. redsync's own values are 50 to 250 ms, and made for longer work than that of an examination.
+	// A waiter polls again after a random delay in this range. redsync's own range is 50 to 250 ms,
+	// made for longer critical sections than the suite's.
 	shortestDelay, longestDelay = 10 * time.Millisecond, 50 * time.Millisecond
 )
 
-// Service is three servers that know nothing of each other.
+// Service is a set of three independent servers.
 type Service struct {
 	servers []*miniredis.Miniredis
 	stop    chan struct{}
 	work    sync.WaitGroup
 }
 
-// Start starts the servers on loopback. End them with Close.
+// Start starts the servers on loopback. End the servers with Close.
 func Start() (*Service, error) {
 	s := &Service{stop: make(chan struct{})}
 	for range servers {
@@ -50,12 +52,12 @@ func Start() (*Service, error) {
 		}
 		s.servers = append(s.servers, m)
 	}
-	s.work.Go(s.pass)
+	s.work.Go(s.advanceClocks)
 	return s, nil
 }
 
-// pass lets time pass at the servers, which have no clock of their own.
-func (s *Service) pass() {
+// advanceClocks advances the time of the servers, which have no clock of their own.
+func (s *Service) advanceClocks() {
 	tick := time.NewTicker(step)
 	defer tick.Stop()
 	for last := time.Now(); ; {
@@ -66,7 +68,9 @@ func (s *Service) pass() {
 		}
 		now := time.Now()
 		for _, m := range s.servers {
-			m.FastForward(min(now.Sub(last), step)) // of a long pause nobody knows which keys came after it
+			// After a long pause, advance by one step only: the age of a key set during the pause
+			// is unknown.
+			m.FastForward(min(now.Sub(last), step))
 		}
 		last = now
 	}
@@ -81,7 +85,7 @@ func (s *Service) Close() {
 	}
 }
 
-// Client returns a client with connections of its own.
+// Client returns a client with its own connections.
 func (s *Service) Client(context.Context) (locktest.Client, error) {
 	c := &client{}
 	c.ctx, c.end = context.WithCancel(context.Background())
@@ -95,7 +99,8 @@ func (s *Service) Client(context.Context) (locktest.Client, error) {
 	return c, nil
 }
 
-// IsHeld reports whether a TryLock failed because a majority of the servers has the key for another.
+// IsHeld reports whether a TryLock failed because a majority of the servers has the key for another
+// client.
 func (s *Service) IsHeld(err error) bool {
 	var taken *redsync.ErrTaken
 	return errors.As(err, &taken)
@@ -105,7 +110,7 @@ func (s *Service) IsHeld(err error) bool {
 type client struct {
 	sync  *redsync.Redsync
 	conns []*goredislib.Client
-	ctx   context.Context // ends with the client, and with it all calls under way
+	ctx   context.Context // ends with the client, and cancels all calls under way
 	end   context.CancelFunc
 	once  sync.Once
 	err   error
@@ -132,10 +137,10 @@ func (c *client) TryLock(ctx context.Context, key string) (locktest.Lock, error)
 	return c.take(ctx, key, (*redsync.Mutex).TryLockContext)
 }
 
-// Crash hangs up, and stops who waits: nobody asks for a process that is dead.
+// Crash closes the connections, and stops the waiters: a dead process doesn't poll.
 func (c *client) Crash() error { return c.Close() }
 
-// Close hangs up, unless that was done.
+// Close closes the connections, unless closed already.
 func (c *client) Close() error {
 	c.once.Do(func() {
 		c.end()
@@ -146,7 +151,7 @@ func (c *client) Close() error {
 	return c.err
 }
 
-// lock is a mutex that is held.
+// lock is a held mutex.
 type lock struct{ m *redsync.Mutex }
 
 func (l *lock) Unlock(ctx context.Context) error {
@@ -157,5 +162,5 @@ func (l *lock) Unlock(ctx context.Context) error {
 	return err
 }
 
-// Deadline is when the lock expires: redsync doesn't renew by itself.
+// Deadline returns when the lock expires: redsync doesn't renew locks by itself.
 func (l *lock) Deadline() time.Time { return l.m.Until() }

@@ -12,5 +12,5 @@ func TestRedlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	locktest.Run(t, s, locktest.Options{TTL: TTL, Turns: 80, Keys: 200, Ops: 600, Expect: Expected})
+	locktest.Run(t, s, locktest.Options{TTL: TTL, Handovers: 80, Keys: 200, Ops: 600, Expect: Expected})
 }

@@ -1,9 +1,11 @@
-// Package certmagiclock gives any storage of certmagic locks from a mesh: certmagic keeps its certificates where it kept them, and the
-// processes that share them agree over the mesh who obtains or renews one.
+// Package certmagiclock gives any storage of certmagic locks from a mesh: certmagic keeps its
+// certificates in the same storage as before, and the processes that share the certificates agree
+// over the mesh which process obtains or renews a certificate.
 //
 //	certmagic.Default.Storage = certmagiclock.Wrap(certmagic.Default.Storage, mesh)
 //
-// A wrapped storage has certmagic's Locker, TryLocker and LockLeaseRenewer, whatever the storage itself has.
+// A wrapped storage has certmagic's Locker, TryLocker and LockLeaseRenewer, even if the original
+// storage doesn't.
 package certmagiclock
 
 import (
@@ -23,13 +25,15 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// ErrNotLocked : the lock to be unlocked or renewed isn't held by this storage.
+// ErrNotLocked is returned by Unlock and RenewLockLease if this storage doesn't hold the lock.
 var ErrNotLocked = errors.New("certmagiclock: not locked")
 
-// Storage is a storage with the locks of a mesh. The embedded one stores; its own locks aren't used.
+// Storage is a storage with the locks of a mesh. The embedded storage stores; its own locks aren't
+// used.
 //
-// Like certmagic's others it knows a lock by its name alone, so within a process a name belongs to whoever locked it until Unlock, even if
-// the lease is lost in between.
+// Like certmagic's other storages, Storage knows a lock by its name alone. So within a process a
+// name belongs to the caller that locked the name until Unlock, even if the lease is lost in
+// between.
 type Storage struct {
 	certmagic.Storage
 
@@ -37,8 +41,8 @@ type Storage struct {
 	prefix string
 	lost   func(name string, err error)
 
-	mu    sync.Mutex
-	holds map[string]*hold // by name
+	mu      sync.Mutex
+	entries map[string]*entry // by name
 }
 
 var (
@@ -48,30 +52,35 @@ var (
 	_ fmt.Stringer               = (*Storage)(nil)
 )
 
-// hold is one name that somebody in this process has locked or waits for.
-type hold struct {
-	turn  chan struct{} // full while somebody has the name, or asks the mesh for it
-	users int           // how many have it, ask or wait; the storage's mutex guards it, and all below
+// entry is a name that callers in this process have locked or wait for.
+type entry struct {
+	sem chan struct{} // full while a caller has the name, or requests the mesh's lock
+	// users counts the callers that have the name, request the lock or wait. The storage's mutex
+	// guards users and all fields below.
+	users int
 
-	lease *lockmesh.Lease // nil unless it is locked
+	lease *lockmesh.Lease // nil unless locked
 	stop  func() bool     // unhooks the call of lost
 }
 
 // Option changes a [Storage].
 type Option func(*Storage)
 
-// WithPrefix puts a prefix before certmagic's names of locks, to make keys of the mesh. Default: "certmagic/". It must be the same on
-// all nodes that share a storage, and another for another storage.
+// WithPrefix sets the prefix that makes keys of the mesh from certmagic's lock names. Default:
+// "certmagic/". All nodes that share a storage must use the same prefix, and nodes of another
+// storage another prefix.
 func WithPrefix(prefix string) Option { return func(s *Storage) { s.prefix = prefix } }
 
-// WithLost calls f when a lease is lost between Lock and Unlock, with certmagic's name of the lock and an error that is
-// [lockmesh.ErrLost]. From then on another process may do the same work. f is called on a goroutine of its own.
+// WithLost calls f when a lease is lost between Lock and Unlock, with certmagic's name of the lock
+// and an error that is [lockmesh.ErrLost]. From then on another process may do the same work. f is
+// called in a separate goroutine.
 func WithLost(f func(name string, err error)) Option { return func(s *Storage) { s.lost = f } }
 
-// Wrap returns the storage with locks of the mesh. All processes that share the storage must wrap it, since its own locks and these
-// don't know each other. The mesh stays the caller's, who closes it when certmagic has come to an end.
+// Wrap returns the storage with locks of the mesh. All processes that share the storage must wrap
+// the storage, since the mesh's locks and the storage's own locks don't exclude each other. The
+// caller keeps the ownership of the mesh, and closes the mesh when certmagic has stopped.
 func Wrap(storage certmagic.Storage, mesh *lockmesh.Mesh, opts ...Option) *Storage {
-	s := &Storage{Storage: storage, mesh: mesh, prefix: "certmagic/", holds: map[string]*hold{}}
+	s := &Storage{Storage: storage, mesh: mesh, prefix: "certmagic/", entries: map[string]*entry{}}
 	for _, o := range opts {
 		o(s)
 	}
@@ -83,31 +92,33 @@ func (s *Storage) String() string {
 	return fmt.Sprintf("lockmesh(%s) over %v", s.mesh.Name(), s.Storage)
 }
 
-// Lock waits until the lock is held, or ctx ends. The lease renews itself until Unlock. Errors are those of [lockmesh.Mesh.Lock].
+// Lock waits until the lock is held, or ctx ends. The lease renews itself until Unlock. The errors
+// are the errors of [lockmesh.Mesh.Lock].
 func (s *Storage) Lock(ctx context.Context, name string) error {
-	h := s.use(name)
+	h := s.acquireEntry(name)
 	select {
-	case h.turn <- struct{}{}:
+	case h.sem <- struct{}{}:
 	case <-ctx.Done():
-		s.leave(name, h)
+		s.releaseEntry(name, h)
 		return fmt.Errorf("certmagiclock: %q is locked within this process: %w", name, errors.Join(lockmesh.ErrHeld, ctx.Err()))
 	}
 	lease, err := s.mesh.Lock(ctx, s.key(name))
-	return s.settle(name, h, lease, err)
+	return s.storeLease(name, h, lease, err)
 }
 
-// TryLock locks if nobody has the lock, and doesn't wait behind others. It returns false without an error when somebody has it; an
-// error, such as [lockmesh.ErrNoQuorum], says that nobody can know.
+// TryLock takes the lock if free, and doesn't queue. It returns false without an error if the lock
+// is held; any other error, such as [lockmesh.ErrNoQuorum], means that the state of the lock is
+// unknown.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
-	h := s.use(name)
+	h := s.acquireEntry(name)
 	select {
-	case h.turn <- struct{}{}:
+	case h.sem <- struct{}{}:
 	default:
-		s.leave(name, h)
+		s.releaseEntry(name, h)
 		return false, nil
 	}
 	lease, err := s.mesh.TryLock(ctx, s.key(name))
-	if err := s.settle(name, h, lease, err); err != nil {
+	if err := s.storeLease(name, h, lease, err); err != nil {
 		if errors.Is(err, lockmesh.ErrHeld) && ctx.Err() == nil {
 			return false, nil
 		}
@@ -116,12 +127,13 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// Unlock gives the lock back. It waits for the voters for a TTL at most, whatever becomes of ctx. The lock is given up in any case; the
-// error is [lockmesh.ErrLost] when the lease ended before, so that another may have done the same work, and otherwise that of
-// [lockmesh.Lease.Unlock]. certmagic logs it.
+// Unlock releases the lock. Unlock waits for the voters for a TTL at most, even if ctx ends. The
+// lock is given up in any case. The error is [lockmesh.ErrLost] if the lease ended before, so that
+// another process may have done the same work, and otherwise the error of [lockmesh.Lease.Unlock].
+// certmagic logs the error.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
-	h := s.holds[name]
+	h := s.entries[name]
 	if h == nil || h.lease == nil {
 		s.mu.Unlock()
 		return fmt.Errorf("%w: %q", ErrNotLocked, name)
@@ -131,23 +143,24 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Unlock()
 	stop()
 	err := lease.Unlock(context.WithoutCancel(ctx))
-	<-h.turn
-	s.leave(name, h)
+	<-h.sem
+	s.releaseEntry(name, h)
 	if err != nil {
 		return fmt.Errorf("certmagiclock: %w", err)
 	}
 	return nil
 }
 
-// RenewLockLease makes sure that the lock is still held; certmagic calls it before each attempt. There is nothing to do for a lease that
-// is held, since it renews itself, so the duration doesn't matter.
+// RenewLockLease checks that the lock is still held; certmagic calls RenewLockLease before each
+// attempt. A held lease renews itself, so there is nothing to do, and the duration doesn't matter.
 //
-// A lease that was lost is replaced if the lock is free: certmagic looks at the storage anew after this call, so that its attempt is
-// as good as one that has just locked. Otherwise the error is [lockmesh.ErrLost] and what stands in the way,
-// [lockmesh.ErrHeld] or [lockmesh.ErrNoQuorum]. certmagic then gives the attempt up, and comes back for the next.
+// A lost lease is replaced if the lock is free: certmagic reads the storage again after this call,
+// so its attempt is as good as an attempt right after Lock. Otherwise the error is
+// [lockmesh.ErrLost] together with the obstacle, [lockmesh.ErrHeld] or [lockmesh.ErrNoQuorum].
+// certmagic then abandons the attempt, and calls again before the next.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
-	h := s.holds[name]
+	h := s.entries[name]
 	if h == nil || h.lease == nil {
 		s.mu.Unlock()
 		return fmt.Errorf("%w: %q", ErrNotLocked, name)
@@ -163,8 +176,8 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 		return fmt.Errorf("certmagiclock: %w, and the lock can't be had again: %w", lost, err)
 	}
 	s.mu.Lock()
-	if h.lease == lease { // else it was unlocked meanwhile
-		h.lease, h.stop = again, s.watch(name, again)
+	if h.lease == lease { // otherwise the lock was unlocked meanwhile
+		h.lease, h.stop = again, s.watchLoss(name, again)
 		s.mu.Unlock()
 		return nil
 	}
@@ -172,42 +185,42 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	return errors.Join(fmt.Errorf("%w: %q was unlocked while it was renewed", ErrNotLocked, name), again.Unlock(context.WithoutCancel(ctx)))
 }
 
-// use returns what this process knows of a name, and counts the caller in.
-func (s *Storage) use(name string) *hold {
+// acquireEntry returns the entry of a name, and adds the caller to its users.
+func (s *Storage) acquireEntry(name string) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.holds[name]
+	h := s.entries[name]
 	if h == nil {
-		h = &hold{turn: make(chan struct{}, 1)}
-		s.holds[name] = h
+		h = &entry{sem: make(chan struct{}, 1)}
+		s.entries[name] = h
 	}
 	h.users++
 	return h
 }
 
-// leave counts a caller out. Names come and go, so the last one takes the entry away.
-func (s *Storage) leave(name string, h *hold) {
+// releaseEntry removes a caller from the users. The last user deletes the entry, since names come and go.
+func (s *Storage) releaseEntry(name string, h *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h.users--; h.users == 0 {
-		delete(s.holds, name)
+		delete(s.entries, name)
 	}
 }
 
-// settle keeps the lease of a caller whose turn it is, or ends the turn.
-func (s *Storage) settle(name string, h *hold, lease *lockmesh.Lease, err error) error {
+// storeLease stores the lease of the caller that has the turn, or, after an error, ends the turn.
+func (s *Storage) storeLease(name string, h *entry, lease *lockmesh.Lease, err error) error {
 	if err != nil {
-		<-h.turn
-		s.leave(name, h)
+		<-h.sem
+		s.releaseEntry(name, h)
 		return fmt.Errorf("certmagiclock: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.lease, h.stop = lease, s.watch(name, lease)
+	h.lease, h.stop = lease, s.watchLoss(name, lease)
 	return nil
 }
 
-func (s *Storage) watch(name string, lease *lockmesh.Lease) func() bool {
+func (s *Storage) watchLoss(name string, lease *lockmesh.Lease) func() bool {
 	if s.lost == nil {
 		return func() bool { return true }
 	}
@@ -218,8 +231,8 @@ func (s *Storage) watch(name string, lease *lockmesh.Lease) func() bool {
 	})
 }
 
-// key is the key of the mesh for a name. certmagic makes names from what clients ask for, so they may be anything: what can't be a key
-// is replaced by its hash.
+// key returns the mesh's key for a name. certmagic makes names from client input, so a name may be
+// anything: an invalid key is replaced by a hash of the name.
 func (s *Storage) key(name string) string {
 	key := s.prefix + name
 	if len(key) <= lockmesh.MaxKeyLen && utf8.ValidString(key) && !strings.ContainsFunc(key, unicode.IsControl) {

@@ -12,23 +12,24 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// ErrNotLeader : another process leads, or none.
+// ErrNotLeader is returned when another process leads, or none.
 var ErrNotLeader = errors.New("gocronlock: this process is not the leader")
 
-// retryAfter is how long an elector rests after an error that doesn't go away by waiting in line, so that it doesn't ask in a circle.
+// retryAfter is how long an elector pauses after an error that further waiting in the queue can't
+// cure, so that the elector doesn't retry in a tight loop.
 const retryAfter = time.Second
 
-// Elector is a [gocron.Elector]: it stands for election until it is closed, and leads while it holds its key. It may be used by several
-// schedulers of a process.
+// Elector is a [gocron.Elector]: it campaigns until closed, and leads while it holds its key.
+// Several schedulers of a process may share an Elector.
 type Elector struct {
 	mesh *lockmesh.Mesh
 	key  string
 	stop context.CancelFunc
-	done chan struct{} // closed when it doesn't stand any more
+	done chan struct{} // closed when the elector has stopped campaigning
 
-	mu    sync.Mutex
-	lease *lockmesh.Lease // the latest; nil before the first
-	why   error           // why it isn't standing in line right now; nil when it is
+	mu      sync.Mutex
+	lease   *lockmesh.Lease // the latest; nil before the first
+	waitErr error           // why the elector isn't queued right now; nil while queued
 
 	closing  sync.Once
 	closeErr error
@@ -36,24 +37,26 @@ type Elector struct {
 
 var _ gocron.Elector = (*Elector)(nil)
 
-// NewElector returns an Elector that stands for the leadership which key names, the same on all nodes. The mesh stays the
-// caller's. Close the Elector before it leaves the mesh.
+// NewElector returns an Elector that campaigns for the leadership named by key, the same on all
+// nodes. The caller keeps the ownership of the mesh. Close the Elector before the mesh leaves.
 func NewElector(mesh *lockmesh.Mesh, key string) *Elector {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Elector{mesh: mesh, key: key, stop: cancel, done: make(chan struct{})}
-	go e.stand(ctx)
+	go e.campaign(ctx)
 	return e
 }
 
-// IsLeader returns nil while this process leads. It asks nobody, but reads the clock: as soon as the lease is lost it returns an error,
-// even if the process was stopped meanwhile. The error is [ErrNotLeader], and tells more where there is more: [lockmesh.ErrLost]
-// from the loss on until the next election, [lockmesh.ErrClosed], [lockmesh.ErrRefused] and [lockmesh.ErrKey] when it can't be elected.
+// IsLeader returns nil while this process leads. It sends no request, but reads the clock: as soon
+// as the lease is lost, IsLeader returns an error, even if the process was stopped meanwhile. The
+// error is [ErrNotLeader], with a more specific error if there is any: [lockmesh.ErrLost] from the
+// loss until the next election, and [lockmesh.ErrClosed], [lockmesh.ErrRefused] or
+// [lockmesh.ErrKey] if the process can't be elected.
 func (e *Elector) IsLeader(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("gocronlock: %w", ctx.Err())
 	}
 	e.mu.Lock()
-	lease, why := e.lease, e.why
+	lease, why := e.lease, e.waitErr
 	e.mu.Unlock()
 	err := ErrNotLeader
 	if lease != nil {
@@ -69,7 +72,8 @@ func (e *Elector) IsLeader(ctx context.Context) error {
 	return err
 }
 
-// Lease returns the lease by which this process leads, or nil if it doesn't. A job hands its token to what it writes to.
+// Lease returns the lease of this process's leadership, or nil if another process leads, or none. A
+// job passes the lease's token along with its writes.
 func (e *Elector) Lease() *lockmesh.Lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,8 +83,10 @@ func (e *Elector) Lease() *lockmesh.Lease {
 	return nil
 }
 
-// Guard returns a context for the run of a job, which ends when ctx ends or the leadership is lost; its cause is then
-// [lockmesh.ErrLost]. Call the function when the run is over. If this process doesn't lead, the context has ended, with [ErrNotLeader].
+// Guard returns a context for the run of a job. The context ends when ctx ends or when the
+// leadership is lost, in the latter case with the cause [lockmesh.ErrLost]. Call the returned
+// function when the run is over. If this process doesn't lead, the context has already ended, with
+// [ErrNotLeader].
 func (e *Elector) Guard(ctx context.Context) (context.Context, context.CancelFunc) {
 	if lease := e.Lease(); lease != nil {
 		return guard(ctx, lease)
@@ -88,9 +94,9 @@ func (e *Elector) Guard(ctx context.Context) (context.Context, context.CancelFun
 	return ended(ctx, ErrNotLeader)
 }
 
-// Close resigns, so that another process leads at once, and ends the Elector. Shut the scheduler down before, since a job that runs
-// isn't stopped by it. The error is that of [lockmesh.Lease.Unlock] if this process led: it leads no more in any case. Further
-// calls return the same.
+// Close resigns, so that another process leads at once, and ends the Elector. Shut the scheduler
+// down first, since Close doesn't stop running jobs. If this process led, the error is the error of
+// [lockmesh.Lease.Unlock]; the leadership ends in any case. Further calls return the same error.
 func (e *Elector) Close(ctx context.Context) error {
 	e.closing.Do(func() {
 		e.stop()
@@ -104,17 +110,17 @@ func (e *Elector) Close(ctx context.Context) error {
 	return e.closeErr
 }
 
-// stand waits for the key, holds it until it is lost, and waits again.
-func (e *Elector) stand(ctx context.Context) {
+// campaign waits for the key, holds the key until the lease is lost, and waits again.
+func (e *Elector) campaign(ctx context.Context) {
 	defer close(e.done)
 	for {
 		lease, err := e.mesh.Lock(ctx, e.key)
 		if ctx.Err() != nil && err != nil {
-			e.note(lockmesh.ErrReleased)
+			e.setError(lockmesh.ErrReleased)
 			return
 		}
 		if err == nil {
-			e.lead(lease)
+			e.setLease(lease)
 			select {
 			case <-lease.Done():
 			case <-ctx.Done():
@@ -122,14 +128,14 @@ func (e *Elector) stand(ctx context.Context) {
 			}
 			continue
 		}
-		e.note(err)
+		e.setError(err)
 		if errors.Is(err, lockmesh.ErrClosed) || errors.Is(err, lockmesh.ErrKey) {
-			return // nothing mends that
+			return // a permanent error
 		}
 		rest := time.NewTimer(retryAfter)
 		select {
 		case <-rest.C:
-			e.note(nil)
+			e.setError(nil)
 		case <-ctx.Done():
 			rest.Stop()
 			return
@@ -137,14 +143,14 @@ func (e *Elector) stand(ctx context.Context) {
 	}
 }
 
-func (e *Elector) lead(lease *lockmesh.Lease) {
+func (e *Elector) setLease(lease *lockmesh.Lease) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lease, e.why = lease, nil
+	e.lease, e.waitErr = lease, nil
 }
 
-func (e *Elector) note(why error) {
+func (e *Elector) setError(why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.why = why
+	e.waitErr = why
 }

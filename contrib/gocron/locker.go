@@ -12,16 +12,16 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// DefaultSplay is how far schedulers may be apart unless [WithSplay] says otherwise: more than synchronised clocks differ, and less than
-// the second that the shortest of cron's intervals takes.
+// DefaultSplay is the default for [WithSplay]: more than the difference between synchronised
+// clocks, and less than a second, cron's shortest interval.
 const DefaultSplay = 500 * time.Millisecond
 
-// ErrRunning : this process has the job's lock already: the job runs, or has just run. gocron skips the run, as with a lock that
-// another process has.
+// ErrRunning is returned when this process already has the job's lock: the job is running, or has
+// just run. gocron skips the run, as with a lock held by another process.
 var ErrRunning = errors.New("gocronlock: this process has the job's lock")
 
-// Locker is a [gocron.Locker]: for each run of a job, one of the schedulers that want to run it does, and the others skip it.
-// It may be used by several schedulers of a process.
+// Locker is a [gocron.Locker]: of the schedulers that want to run a job, one does, and the others
+// skip the run. Several schedulers of a process may share a Locker.
 type Locker struct {
 	mesh   *lockmesh.Mesh
 	prefix string
@@ -37,22 +37,26 @@ var _ gocron.Locker = (*Locker)(nil)
 // LockerOption changes a [Locker].
 type LockerOption func(*Locker)
 
-// WithPrefix puts a prefix before the names of jobs, to make keys of the mesh. Default: "gocron/". The same on all nodes.
+// WithPrefix sets the prefix that makes keys of the mesh from the names of jobs. Default:
+// "gocron/". Use the same prefix on all nodes.
 func WithPrefix(prefix string) LockerOption { return func(l *Locker) { l.prefix = prefix } }
 
-// WithSplay keeps the lock of a job for at least d from when it was taken, even if the job is quicker. Schedulers don't start a
-// job at the same moment: without this a second one could come after the first has finished, find the lock free, and run the job again.
+// WithSplay keeps the lock of a job for at least d from the grant, even if the job is quicker.
+// Schedulers don't start a job at the same moment: without the splay, a second scheduler could come
+// after the first has finished, find the lock free, and run the job again.
 //
-// d must be longer than what the schedulers' clocks and starts differ by, and shorter than the job's interval, since the lock that
-// lingers makes this process skip a run, too. Zero releases at once, for jobs that always take long enough. Default [DefaultSplay].
+// d must be longer than the differences between the schedulers' clocks and starts, and shorter than
+// the job's interval, since the lingering lock makes this process skip a run, too. Zero releases at
+// once, for jobs that always take long enough. Default [DefaultSplay].
 func WithSplay(d time.Duration) LockerOption { return func(l *Locker) { l.splay = d } }
 
-// WithLost calls f when a lease is lost while its job runs, with the job's name and an error that is [lockmesh.ErrLost]. From then on
-// another process may run the job. f is called on a goroutine of its own.
+// WithLost calls f when a lease is lost while its job runs, with the job's name and an error that
+// is [lockmesh.ErrLost]. From then on another process may run the job. f is called in a separate
+// goroutine.
 func WithLost(f func(job string, err error)) LockerOption { return func(l *Locker) { l.lost = f } }
 
-// NewLocker returns a Locker. The mesh stays the caller's, who closes it after the scheduler was shut down. Leaving the mesh gives
-// back the locks that linger.
+// NewLocker returns a Locker. The caller keeps the ownership of the mesh, and closes the mesh after
+// shutting the scheduler down. Leaving the mesh releases lingering locks.
 func NewLocker(mesh *lockmesh.Mesh, opts ...LockerOption) *Locker {
 	l := &Locker{mesh: mesh, prefix: "gocron/", splay: DefaultSplay, runs: map[string]*run{}}
 	for _, o := range opts {
@@ -61,10 +65,11 @@ func NewLocker(mesh *lockmesh.Mesh, opts ...LockerOption) *Locker {
 	return l
 }
 
-// Lock takes the lock of a job, and doesn't wait for another who has it. gocron skips the run on any error: [lockmesh.ErrHeld] and
-// [ErrRunning] are everyday, the others are those of [lockmesh.Mesh.TryLock] and deserve a log line, by gocron's AfterLockError.
+// Lock takes the lock of a job, and doesn't wait if another holder has the lock. gocron skips the
+// run on any error: [lockmesh.ErrHeld] and [ErrRunning] are normal; the others are errors of
+// [lockmesh.Mesh.TryLock] and deserve a log line, by gocron's AfterLockError.
 //
-// A run whose lease was lost keeps further runs of the job in this process away until it has ended.
+// A run with a lost lease blocks further runs of the job in this process until the run has ended.
 func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	r := &run{locker: l, job: job}
 	l.mu.Lock()
@@ -101,8 +106,9 @@ func (l *Locker) forget(job string) {
 	delete(l.runs, job)
 }
 
-// Lease returns the lease under which this process runs a job, or nil if it doesn't. A job hands its token to what it writes to. It
-// says nothing to a job that doesn't run.
+// Lease returns the lease under which this process runs a job, or nil without such a run. A job
+// passes the lease's token along with its writes. Only the running job may rely on Lease: during
+// the splay, Lease still returns the lease of the finished run.
 func (l *Locker) Lease(job string) *lockmesh.Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,9 +118,10 @@ func (l *Locker) Lease(job string) *lockmesh.Lease {
 	return nil
 }
 
-// Guard returns a context for the run of a job, which ends when ctx ends or the job's lease is lost; its cause is then
-// [lockmesh.ErrLost]. Call the function when the run is over. It is for the job itself: when this process doesn't run the job, the
-// context has ended.
+// Guard returns a context for the run of a job. The context ends when ctx ends or when the job's
+// lease is lost, in the latter case with the cause [lockmesh.ErrLost]. Call the returned function
+// when the run is over. Guard is for the job itself: if this process doesn't run the job, the
+// context has already ended.
 func (l *Locker) Guard(ctx context.Context, job string) (context.Context, context.CancelFunc) {
 	if lease := l.Lease(job); lease != nil {
 		return guard(ctx, lease)
@@ -122,7 +129,7 @@ func (l *Locker) Guard(ctx context.Context, job string) (context.Context, contex
 	return ended(ctx, fmt.Errorf("gocronlock: this process doesn't run %q: %w", job, lockmesh.ErrReleased))
 }
 
-// run is one run of a job, and the [gocron.Lock] on it.
+// run is a run of a job, and the [gocron.Lock] on the job.
 type run struct {
 	locker *Locker
 	job    string
@@ -132,12 +139,14 @@ type run struct {
 	once   sync.Once
 }
 
-// Unlock gives the lock back, when the splay is over. It doesn't wait for that; then the error is nil. gocron drops the error in any case:
-// [lockmesh.ErrLost] when the lease ended while the job ran, and otherwise that of [lockmesh.Lease.Unlock]. Further calls do nothing.
+// Unlock releases the lock when the splay is over. Unlock doesn't wait for the end of the splay,
+// and then returns nil. gocron drops the error in any case: [lockmesh.ErrLost] if the lease ended
+// while the job ran, and otherwise the error of [lockmesh.Lease.Unlock]. Further calls do nothing.
 func (r *run) Unlock(ctx context.Context) (err error) {
 	r.once.Do(func() {
 		r.stop()
-		// gocron's context has ended when a scheduler shuts down; the release must go out all the same, and takes a TTL at most.
+		// gocron's context has ended when a scheduler shuts down; the release must go out even so,
+		// and takes a TTL at most.
 		ctx := context.WithoutCancel(ctx)
 		rest := r.locker.splay - time.Since(r.since)
 		if rest <= 0 || r.lease.Err() != nil {

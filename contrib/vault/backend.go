@@ -13,14 +13,17 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// storageTimeout bounds one call of the storage where Vault gives no way to stop it. A storage that is slower can't serve Vault either.
+// storageTimeout bounds a storage call that Vault gives no means to stop. A slower storage can't
+// serve Vault anyway.
 const storageTimeout = 10 * time.Second
 
-// tokenDigits is how many digits every token fits. All names have as many, so that they stand in order where somebody looks.
+// tokenDigits is the number of digits of the largest token. All names have this many digits, so
+// listings show the names in order.
 const tokenDigits = 20
 
-// Backend is a [physical.HABackend]. As a [physical.Backend] it passes everything on to the storage, so that a [physical.Factory] can return
-// it; but it hides what else the storage may be able to do. So give Vault the storage itself as Physical, and this as HAPhysical.
+// Backend is a [physical.HABackend]. As a [physical.Backend] it forwards all calls to the storage,
+// so that a [physical.Factory] can return a Backend; but a Backend hides further capabilities of
+// the storage. So give Vault the storage itself as Physical, and the Backend as HAPhysical.
 type Backend struct {
 	physical.Backend
 
@@ -33,12 +36,13 @@ var _ physical.HABackend = (*Backend)(nil)
 // Option changes a [Backend].
 type Option func(*Backend)
 
-// WithPrefix puts a prefix before the names of Vault's locks, to make keys of the mesh. Default: "vault/". It is the same on all nodes of
-// a cluster, and another for another cluster in the same mesh.
+// WithPrefix sets the prefix that makes keys of the mesh from the names of Vault's locks. Default:
+// "vault/". All nodes of a cluster use the same prefix, and each cluster in a mesh uses its own.
 func WithPrefix(prefix string) Option { return func(b *Backend) { b.prefix = prefix } }
 
-// New returns a Backend that locks over the mesh and keeps the locks' values in the storage, which all nodes of the cluster share. The
-// mesh stays the caller's, who closes it when Vault has shut down.
+// New returns a Backend that locks over the mesh and keeps the locks' values in the storage shared
+// by all nodes of the cluster. The caller keeps the ownership of the mesh, and closes the mesh when
+// Vault has shut down.
 func New(mesh *lockmesh.Mesh, storage physical.Backend, opts ...Option) *Backend {
 	b := &Backend{Backend: storage, mesh: mesh, prefix: "vault/"}
 	for _, o := range opts {
@@ -50,8 +54,8 @@ func New(mesh *lockmesh.Mesh, storage physical.Backend, opts ...Option) *Backend
 // HAEnabled returns true.
 func (b *Backend) HAEnabled() bool { return true }
 
-// LockWith returns the lock of that name, not locked yet, with the value that it has while it is held by means of what is returned.
-// Entries below the name in the storage belong to it.
+// LockWith returns the lock of a name, not locked yet. The lock has the value while the returned
+// [Lock] holds the lock. Storage entries below the name belong to the lock.
 func (b *Backend) LockWith(key, value string) (physical.Lock, error) {
 	if key == "" || strings.HasSuffix(key, "/") {
 		return nil, fmt.Errorf("vaultlock: %q can't name a lock, since entries are stored below it", key)
@@ -59,11 +63,11 @@ func (b *Backend) LockWith(key, value string) (physical.Lock, error) {
 	return &Lock{backend: b, key: key, value: value}, nil
 }
 
-// entry is where the value of a lease is stored.
+// entry returns the path of a lease's value in the storage.
 func entry(key string, token uint64) string { return fmt.Sprintf("%s/%0*d", key, tokenDigits, token) }
 
-// announced returns the tokens under which values of a lock are stored.
-func (b *Backend) announced(ctx context.Context, key string) ([]uint64, error) {
+// announcedTokens returns the tokens under which values of a lock are stored.
+func (b *Backend) announcedTokens(ctx context.Context, key string) ([]uint64, error) {
 	names, err := b.List(ctx, key+"/")
 	if err != nil {
 		return nil, fmt.Errorf("vaultlock: listing the values of %q: %w", key, err)
@@ -82,9 +86,10 @@ func (b *Backend) announced(ctx context.Context, key string) ([]uint64, error) {
 
 // latest returns the value with the largest token, if there is any.
 func (b *Backend) latest(ctx context.Context, key string) (value string, ok bool, err error) {
-	// The entry may be deleted between the two calls, when the lock changes hands. That it does so again and again isn't to be expected.
+	// The entry may be deleted between the two calls, when the lock changes hands. Several such
+	// changes in a row are unlikely.
 	for range 3 {
-		tokens, err := b.announced(ctx, key)
+		tokens, err := b.announcedTokens(ctx, key)
 		if err != nil || len(tokens) == 0 {
 			return "", false, err
 		}
@@ -103,9 +108,9 @@ func (b *Backend) latest(ctx context.Context, key string) (value string, ok bool
 	return "", false, nil
 }
 
-// announce stores the value of a lease that was just granted, and clears away those before it.
-func (b *Backend) announce(ctx context.Context, key, value string, lease *lockmesh.Lease) error {
-	tokens, err := b.announced(ctx, key)
+// writeAnnouncement stores the value of a lease just granted, and deletes the earlier values.
+func (b *Backend) writeAnnouncement(ctx context.Context, key, value string, lease *lockmesh.Lease) error {
+	tokens, err := b.announcedTokens(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -118,19 +123,21 @@ func (b *Backend) announce(ctx context.Context, key, value string, lease *lockme
 		return fmt.Errorf("vaultlock: storing the value of %q: %w", key, err)
 	}
 	for _, t := range tokens {
-		_ = b.Delete(ctx, entry(key, t)) // nobody reads it any more: the next holder may try again
+		// An error is harmless: the value is obsolete, and the next holder may try again.
+		_ = b.Delete(ctx, entry(key, t))
 	}
 	return nil
 }
 
-// held reports whether any node has the lock, or stands in line for it: one that has just been granted the lock looks like that, as long as no voter has
-// heard of it. Nothing is taken for that: a lock that was would be kept from all for a TTL if this node died meanwhile.
+// held reports whether any node has the lock, or is queued for the lock: a node that was just
+// granted the lock looks queued, as long as no voter knows of the grant. held doesn't try to take
+// the lock: if this node died meanwhile, the lock would be kept from all nodes for a TTL.
 func (b *Backend) held(ctx context.Context, key string) (bool, error) {
 	info, err := b.mesh.Inspect(ctx, b.prefix+key)
 	switch {
 	case err == nil:
 		return len(info.Holders)+len(info.Waiters) > 0, nil
-	case ctx.Err() != nil: // sooner than the TTL after which nobody can know for sure
+	case ctx.Err() != nil: // ctx ended before the TTL after which Inspect returns ErrNoQuorum
 		return false, fmt.Errorf("vaultlock: %w: %w", lockmesh.ErrNoQuorum, err)
 	default:
 		return false, fmt.Errorf("vaultlock: %w", err)

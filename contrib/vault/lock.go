@@ -12,37 +12,41 @@ import (
 )
 
 var (
-	// ErrLocked : Lock was called on a [Lock] that is locked, or is being locked.
+	// ErrLocked is returned when Lock is called on a [Lock] that is locked, or is being locked.
 	ErrLocked = errors.New("vaultlock: this lock is in use")
 
-	// ErrNotLocked : Unlock was called on a [Lock] that isn't locked.
+	// ErrNotLocked is returned when Unlock is called on a [Lock] that isn't locked.
 	ErrNotLocked = errors.New("vaultlock: this lock isn't locked")
 
-	// ErrToken : the storage has a value with a token as large as that of the lease, or larger. Either the lease was lost meanwhile, which
-	// the error says as well. Or tokens have fallen back: all voters had restarted and their clocks were behind. Later leases
-	// have larger tokens, so Vault's next tries help; or delete the entry.
+	// ErrToken is returned when the storage has a value with a token at least as large as the token
+	// of the lease. Either the lease was lost meanwhile, and the error says so as well. Or tokens
+	// have gone backwards: all voters had restarted with clocks that were behind. Later leases have
+	// larger tokens, so Vault's next tries help; or delete the entry.
 	ErrToken = errors.New("vaultlock: the storage knows a later lease")
 )
 
-// Lock is a [physical.Lock]. Like others of Vault it is locked and unlocked once; it can be locked again after that.
+// Lock is a [physical.Lock]. Like other locks of Vault, a Lock is locked and unlocked once;
+// afterwards it can be locked again.
 type Lock struct {
 	backend *Backend
 	key     string
 	value   string
 
 	mu    sync.Mutex
-	busy  bool            // from Lock to Unlock
-	lease *lockmesh.Lease // nil until it is locked
+	inUse bool            // from Lock to Unlock
+	lease *lockmesh.Lease // nil until locked
 }
 
 var _ physical.Lock = (*Lock)(nil)
 
-// Lock waits until the lock is held and its value stored. The channel that it returns is closed when the lease ends: when it is lost, a
-// little before another node can have it, so Vault stops being active in time; and by Unlock.
+// Lock waits until the lock is held and its value stored. The returned channel is closed when the
+// lease ends: by Unlock, or by a loss, a little before another node can get the lock, so Vault
+// stops being active in time.
 //
-// When stopCh is closed first, both results are nil. It waits for as long as no majority of voters can be reached. The errors are
-// those of [lockmesh.Mesh.Lock] that waiting doesn't mend, those of the storage, [ErrToken], and [lockmesh.ErrLost] if
-// the lease was lost before the value was stored. With an error nothing is held.
+// If stopCh is closed first, both results are nil. Lock waits for as long as no majority of voters
+// can be reached. The errors are the permanent errors of [lockmesh.Mesh.Lock], the errors of the
+// storage, [ErrToken], and [lockmesh.ErrLost] if the lease was lost before the value was stored.
+// After an error nothing is held.
 func (l *Lock) Lock(stopCh <-chan struct{}) (<-chan struct{}, error) {
 	if !l.reserve() {
 		return nil, fmt.Errorf("%w: %q", ErrLocked, l.key)
@@ -50,37 +54,38 @@ func (l *Lock) Lock(stopCh <-chan struct{}) (<-chan struct{}, error) {
 	lease, err := l.acquire(stopCh)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lease, l.busy = lease, lease != nil
+	l.lease, l.inUse = lease, lease != nil
 	if lease == nil {
 		return nil, err
 	}
 	return lease.Done(), nil
 }
 
-// reserve reports whether the lock wasn't in use, and is from now on.
+// reserve marks the lock as in use, and returns false if the lock was in use already.
 func (l *Lock) reserve() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	free := !l.busy
-	l.busy = true
+	free := !l.inUse
+	l.inUse = true
 	return free
 }
 
-// acquire returns a lease whose value is stored; neither a lease nor an error if stopCh was closed first.
+// acquire returns a lease with a stored value; neither a lease nor an error if stopCh was closed
+// first.
 func (l *Lock) acquire(stopCh <-chan struct{}) (*lockmesh.Lease, error) {
-	ctx, cancel := until(stopCh)
+	ctx, cancel := stopContext(stopCh)
 	defer cancel()
 	lease, err := l.backend.mesh.Lock(ctx, l.backend.prefix+l.key)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, nil // Vault's way to say that it was stopped
+			return nil, nil // Vault's convention for a stopped Lock
 		}
 		return nil, fmt.Errorf("vaultlock: %w", err)
 	}
 	during, stop := context.WithCancel(lease.Context())
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
-	err = l.backend.announce(during, l.key, l.value, lease)
+	err = l.backend.writeAnnouncement(during, l.key, l.value, lease)
 	if err == nil && lease.Err() != nil {
 		err = fmt.Errorf("vaultlock: %w", lease.Err())
 	}
@@ -90,16 +95,17 @@ func (l *Lock) acquire(stopCh <-chan struct{}) (*lockmesh.Lease, error) {
 	if lost := lease.Err(); lost != nil && !errors.Is(err, lost) {
 		err = errors.Join(lost, err)
 	}
-	l.withdraw(lease)
-	_ = lease.Unlock(context.Background()) // what is unconfirmed lapses
+	l.removeAnnouncement(lease)
+	_ = lease.Unlock(context.Background()) // an unconfirmed release expires
 	if ctx.Err() != nil || closed(stopCh) {
 		return nil, nil
 	}
 	return nil, err
 }
 
-// Unlock deletes the value and gives the lock back. It takes as long as the storage, and a TTL at most. The lock is given up in any
-// case. The error is [lockmesh.ErrLost] when the lease had ended before, and otherwise that of [lockmesh.Lease.Unlock].
+// Unlock deletes the value and releases the lock. Unlock takes as long as the storage, plus a TTL
+// at most. The lock is given up in any case. The error is [lockmesh.ErrLost] if the lease had ended
+// before, and otherwise the error of [lockmesh.Lease.Unlock].
 func (l *Lock) Unlock() error {
 	l.mu.Lock()
 	lease := l.lease
@@ -108,10 +114,10 @@ func (l *Lock) Unlock() error {
 	if lease == nil {
 		return fmt.Errorf("%w: %q", ErrNotLocked, l.key)
 	}
-	l.withdraw(lease)
+	l.removeAnnouncement(lease)
 	err := lease.Unlock(context.Background())
 	l.mu.Lock()
-	l.busy = false
+	l.inUse = false
 	l.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("vaultlock: %w", err)
@@ -119,19 +125,21 @@ func (l *Lock) Unlock() error {
 	return nil
 }
 
-// withdraw deletes the value of a lease. It is nobody else's, so this is safe at any time; an entry that stays is cleared away by the next
-// holder.
-func (l *Lock) withdraw(lease *lockmesh.Lease) {
+// removeAnnouncement deletes the value of a lease. The value belongs to this lease alone, so withdraw is safe
+// at any time; if the deletion fails, the next holder deletes the value.
+func (l *Lock) removeAnnouncement(lease *lockmesh.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 	defer cancel()
 	_ = l.backend.Delete(ctx, entry(l.key, lease.Token()))
 }
 
-// Value reports whether any node holds the lock, and the value that it has. The node that holds it by means of this Lock answers from
-// memory; others ask the mesh, then the storage. When nobody can know, the error is [lockmesh.ErrNoQuorum].
+// Value reports whether any node holds the lock, and the lock's value. The node that holds the lock
+// by means of this Lock answers from memory; others ask the mesh, then the storage. If no majority
+// of voters answers, the error is [lockmesh.ErrNoQuorum].
 //
-// A holder whose value isn't stored yet doesn't count: it hasn't come back from Lock. A holder that died counts until its lease has lapsed.
-// For a moment after such a death, when the next one holds the lock and hasn't stored its value, the value is the dead one's.
+// A holder without a stored value doesn't count: its Lock hasn't returned. A crashed holder counts
+// until its lease has expired. For a moment after such a crash, when the next holder has the lock
+// but hasn't stored its value, Value returns the value of the crashed holder.
 func (l *Lock) Value() (bool, string, error) {
 	l.mu.Lock()
 	lease := l.lease
@@ -149,7 +157,8 @@ func (l *Lock) Value() (bool, string, error) {
 	return ok, value, err
 }
 
-// Token returns the fencing token of the lease, larger than that of every earlier one, or zero if it isn't held.
+// Token returns the fencing token of the lease, larger than the token of every earlier lease, or
+// zero if the lock isn't held.
 func (l *Lock) Token() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +168,7 @@ func (l *Lock) Token() uint64 {
 	return l.lease.Token()
 }
 
-// closed reports whether the channel is. Its context hears of that a little later.
+// closed reports whether the channel is closed. The context from until ends a little later.
 func closed(stopCh <-chan struct{}) bool {
 	select {
 	case <-stopCh:
@@ -169,8 +178,8 @@ func closed(stopCh <-chan struct{}) bool {
 	}
 }
 
-// until returns a context that ends when the channel is closed. A nil channel never is.
-func until(stopCh <-chan struct{}) (context.Context, context.CancelFunc) {
+// stopContext returns a context that ends when the channel is closed. A nil channel is never closed.
+func stopContext(stopCh <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	if stopCh != nil {
 		go func() {

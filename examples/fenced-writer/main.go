@@ -1,8 +1,10 @@
-// Fenced-writer shows a paused holder being refused. Two processes write to one SQLite database under a lock; the first is stopped
-// between its last look at its lease and its write, for longer than its lease lasts. The second takes over and writes. Then the
-// first wakes up and writes, as it still believes to hold the lock, and the database refuses its token.
+// Fenced-writer shows how a paused lock holder is refused. Two processes write to one SQLite
+// database under a lock. The first process is stopped between its last check of its lease and its
+// write, for longer than the lease lasts. The second process takes over and writes. Then the first
+// process wakes up and writes, as it still believes to hold the lock, and the database refuses its
+// token.
 //
-// What to copy is in writer.go; the rest directs the story.
+// Copy from writer.go; the other files direct the story.
 package main
 
 import (
@@ -17,15 +19,16 @@ import (
 )
 
 const (
-	// maxTTL is for how long a lease outlives its holder's last word, and a voter that starts is quiet. Two seconds keep the story short.
+	// maxTTL is for how long a lease outlives its holder's last message, and for how long a voter
+	// is quiet after its start. Two seconds keep the story short.
 	maxTTL = 2 * time.Second
 	// key is the lock, and the name of the fenced resource.
 	key = "billing/ledger"
-	// enough is how long the story may take. It takes less than half of it.
+	// enough is the time limit of the story, more than twice the usual time.
 	enough = 18 * time.Second
 )
 
-// voters are the names of the nodes that decide. They run in the process that directs the story.
+// voters are the names of the voting nodes. They run in the process that directs the story.
 var voters = []string{"a", "b", "c"}
 
 const usage = `fenced-writer shows how a paused holder of a lock is refused: two processes write to one SQLite
@@ -76,14 +79,14 @@ func run() int {
 	}
 	ctx, cancel := context.WithTimeoutCause(interrupted, enough, fmt.Errorf("it has not come to its end within %v", enough))
 	defer cancel()
-	s := newStory(os.Stdout, *pause)
-	err := errors.Join(s.tell(ctx), s.end())
+	s := newDemo(os.Stdout, *pause)
+	err := errors.Join(s.run(ctx), s.end())
 	switch {
 	case interrupted.Err() != nil:
-		s.say("", "stop", "interrupted")
-		return 130 // as a shell says it of a program that ended by SIGINT
+		s.printf("", "stop", "interrupted")
+		return 130 // the exit code that a shell reports after SIGINT
 	case err != nil:
-		s.say("", "FAILED", "%v", err)
+		s.printf("", "FAILED", "%v", err)
 		_, _ = os.Stderr.WriteString(s.log.String())
 		return 1
 	}

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// process is a writer in a process of its own, as the story sees it.
+// process is a writer in a separate process, as seen by the story.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
 	orders io.WriteCloser
-	lines  chan string // what it says; closed when it has ended
+	lines  chan string // the writer's messages; closed when the process has ended
 	log    strings.Builder
-	result error // how it ended; written before lines is closed
+	result error // how the process ended; written before lines is closed
 }
 
 // launch starts this program again, as a writer.
@@ -26,7 +26,7 @@ func launch(name, database string, peers []string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{name: name, lines: make(chan string, 100)} // it says about ten lines
+	p := &process{name: name, lines: make(chan string, 100)} // a writer prints about ten lines
 	p.cmd = exec.Command(self, "-writer", name, "-db", database, "-peers", strings.Join(peers, ","))
 	p.cmd.Stderr = &p.log
 	if p.orders, err = p.cmd.StdinPipe(); err != nil {
@@ -49,8 +49,8 @@ func launch(name, database string, peers []string) (*process, error) {
 	return p, nil
 }
 
-// tell gives the writer an order.
-func (p *process) tell(order string) error {
+// sendOrder sends an order to the writer.
+func (p *process) sendOrder(order string) error {
 	_, err := io.WriteString(p.orders, order+"\n")
 	return err
 }
@@ -70,9 +70,9 @@ func (p *process) ended(ctx context.Context) error {
 	}
 }
 
-// end ends the process if it hasn't ended, even if it is stopped, and returns when it has.
+// end kills the process, even a stopped process, unless it has ended, and waits for its end.
 func (p *process) end() {
-	_ = p.cmd.Process.Kill() // an error means that it has ended
+	_ = p.cmd.Process.Kill() // an error means: already ended
 	for range p.lines {
 	}
 }

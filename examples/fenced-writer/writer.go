@@ -17,34 +17,36 @@ import (
 	"github.com/lockmesh/lockmesh/fence/sqlfence"
 )
 
-// writer appends entries to a ledger that several processes share, and does so while it holds the lock.
+// writer appends entries, while holding the lock, to a ledger shared by several processes.
 type writer struct {
 	name   string
 	peers  []string
-	mesh   *lockmesh.Mesh // nil before it has joined, and after it was cut
+	mesh   *lockmesh.Mesh // nil before Join, and after a cut
 	ledger *sqlfence.Resource
-	orders *bufio.Reader // what the story says to do: stdin
+	orders *bufio.Reader // the story's orders: stdin
 }
 
-// append is how to write to what a lock protects. The lease is looked at, which saves work when it is lost; but whatever it says
-// may be over by the time of the write. The token decides, in the transaction that writes.
+// append shows how to write to a protected resource. The check of the lease saves work if the lease
+// is lost; but a held lease may be over by the time of the write. The token decides, in the
+// transaction of the write.
 func (w *writer) append(ctx context.Context, lease *lockmesh.Lease, text string) error {
 	if err := lease.Err(); err != nil {
 		return err
 	}
-	say("checks", "its lease, which is held; so it goes on to write")
-	if err := w.meanwhile(); err != nil {
+	printLine("checks", "its lease, which is held; so it goes on to write")
+	if err := w.waitForOrder(); err != nil {
 		return err
 	}
-	// A service would take lease.Context() here, and so give up in most cases before it asks the database. This one doesn't, since
-	// the same thing can happen after any check.
+	// A service would take lease.Context() here, and so give up in most cases before the call to
+	// the database. This example doesn't, since a lease can end after any check.
 	return w.ledger.Do(ctx, lease.Token(), func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO entries (writer, token, text) VALUES (?, ?, ?)", w.name, int64(lease.Token()), text)
 		return err
 	})
 }
 
-// work writes two entries. Who is refused has lost the lock, and asks for it again: the next lease has a larger token.
+// work writes two entries. A refused writer has lost the lock, and requests a new lease, with a
+// larger token.
 func (w *writer) work(ctx context.Context) error {
 	lease, err := w.lock(ctx)
 	if err != nil {
@@ -54,11 +56,11 @@ func (w *writer) work(ctx context.Context) error {
 		err := w.append(ctx, lease, fmt.Sprintf("%d of 2", i))
 		switch {
 		case err == nil:
-			say("wrote", "%d of 2 by token %d", i, lease.Token())
+			printLine("wrote", "%d of 2 by token %d", i, lease.Token())
 			i++
 		case errors.Is(err, fence.ErrStale), errors.Is(err, lockmesh.ErrLost):
-			say("refused", "%v", err)
-			say("notes", "what its lease says by now: %v", lease.Err())
+			printLine("refused", "%v", err)
+			printLine("notes", "what its lease says by now: %v", lease.Err())
 			if lease, err = w.lock(ctx); err != nil {
 				return err
 			}
@@ -85,14 +87,14 @@ func (w *writer) lock(ctx context.Context) (*lockmesh.Lease, error) {
 	}
 	lease, err := w.mesh.Lock(ctx, key)
 	if err == nil {
-		say("holds", "the lock by token %d", lease.Token())
+		printLine("holds", "the lock by token %d", lease.Token())
 	}
 	return lease, err
 }
 
-// meanwhile stands for all that can take time between a check and a write: a collection of garbage, a slow disk, a machine that sleeps. Here
-// it lasts until the story says "go".
-func (w *writer) meanwhile() error {
+// waitForOrder stands for any delay between a check and a write: a garbage collection, a slow disk, a
+// sleeping machine. Here the delay lasts until the story says "go".
+func (w *writer) waitForOrder() error {
 	for {
 		order, err := w.orders.ReadString('\n')
 		switch {
@@ -100,10 +102,10 @@ func (w *writer) meanwhile() error {
 			return fmt.Errorf("the story is over: %w", err)
 		case order == "go\n":
 			return nil
-		case order == "cut\n": // as if the network had gone, and nobody looked
+		case order == "cut\n": // like a network failure that the writer hasn't noticed
 			err := w.mesh.Close()
 			w.mesh = nil
-			say("is cut", "from the mesh, and doesn't look")
+			printLine("is cut", "from the mesh, and doesn't look")
 			if err != nil {
 				return err
 			}
@@ -111,13 +113,13 @@ func (w *writer) meanwhile() error {
 	}
 }
 
-// runWriter is the whole life of a writer's process.
+// runWriter runs a writer's process from start to end.
 func runWriter(ctx context.Context, name, database string, peers []string) error {
 	db, err := openDatabase(database)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = db.Close() }() // nothing is left to be written
+	defer func() { _ = db.Close() }() // all entries are committed
 	table, err := openTable(ctx, db)
 	if err != nil {
 		return err
@@ -130,12 +132,13 @@ func runWriter(ctx context.Context, name, database string, peers []string) error
 	return err
 }
 
-// openDatabase opens the database, in which writers wait for each other rather than fail.
+// openDatabase opens the database such that concurrent writers wait for each other instead of
+// failing.
 func openDatabase(file string) (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+filepath.ToSlash(file)+"?_pragma=busy_timeout(5000)&_txlock=immediate")
 }
 
-// openTable creates what isn't there yet: the table of tokens, and the ledger itself.
+// openTable creates the table of tokens and the ledger itself, unless they exist.
 func openTable(ctx context.Context, db *sql.DB) (*sqlfence.Table, error) {
 	table, err := sqlfence.New(sqlfence.SQLite, "")
 	if err != nil {
@@ -149,7 +152,7 @@ func openTable(ctx context.Context, db *sql.DB) (*sqlfence.Table, error) {
 	return table, err
 }
 
-// say tells the story what the writer does: a line that begins with a word or two and a tab.
-func say(what, format string, args ...any) {
+// printLine reports the writer's step to the story: a line that begins with a word or two and a tab.
+func printLine(what, format string, args ...any) {
 	_, _ = io.WriteString(os.Stdout, what+"\t"+fmt.Sprintf(format, args...)+"\n")
 }

@@ -13,30 +13,32 @@ import (
 )
 
 const (
-	// patience is how long somebody may take to lead, besides a few MaxTTL.
+	// patience is how long an election may take, besides a few MaxTTL.
 	patience = 30 * time.Second
-	// reignTime is how long the leader leads before it is killed, so that its page can be seen.
+	// reignTime is how long the leader leads before being killed, so users can look at its page.
 	reignTime = time.Second
 )
 
 var names = []string{"a", "b", "c"}
 
-// show is three nodes, of which one may be killed.
-type show struct {
-	nodes []*node // those that are alive
-	say   func(about, format string, args ...any)
-	limit time.Duration
+// demo is three nodes, one of them to be killed.
+type demo struct {
+	nodes  []*node // the running nodes
+	printf func(about, format string, args ...any)
+	limit  time.Duration
 }
 
-// three runs three nodes until it is interrupted or -for has passed; with -demo it kills the leader once.
-func three(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
+// runDemo runs a mesh of three nodes until an interrupt or the end of -for; with -demo it kills the
+// leader once.
+func runDemo(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
 	began := time.Now()
-	s := &show{say: teller(stdout), limit: patience + 5*o.config.MaxTTL}
-	var log strings.Builder // a node may die here, and the others log it; that is of interest only if something fails
+	s := &demo{printf: printer(stdout), limit: patience + 5*o.config.MaxTTL}
+	// A node may crash here, and the others log the crash; the log matters only if something fails.
+	var log strings.Builder
 	defer func() {
 		err = errors.Join(err, s.end())
 		if ctx.Err() != nil {
-			s.say("stop", "interrupted")
+			s.printf("stop", "interrupted")
 			err = nil
 		}
 		if err != nil {
@@ -44,7 +46,7 @@ func three(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		}
 	}()
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	s.say("start", "three nodes, of which one leads; each has a page that shows which")
+	s.printf("start", "three nodes, of which one leads; each has a page that shows which")
 	for _, name := range names {
 		cfg := o.config
 		cfg.Name, cfg.Bind, cfg.Voters, cfg.Logger = name, "127.0.0.1:0", names, logger
@@ -56,13 +58,13 @@ func three(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 			return err
 		}
 		s.nodes = append(s.nodes, n)
-		s.say(name, "shows %s", n.page.url())
+		s.printf(name, "shows %s", n.page.url())
 	}
 	first, err := s.after(ctx, 0)
 	if err != nil {
 		return err
 	}
-	s.say("leader", "node %s leads by token %d", first.Node, first.Token)
+	s.printf("leader", "node %s leads by token %d", first.Node, first.Token)
 	if o.kill {
 		if err := s.depose(ctx, first); err != nil {
 			return err
@@ -71,21 +73,21 @@ func three(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	if o.runFor > 0 {
 		err = pause(ctx, time.Until(began.Add(o.runFor)))
 	} else {
-		s.say("", "Ctrl-C ends it")
+		s.printf("", "Ctrl-C ends it")
 		<-ctx.Done()
 	}
 	return err
 }
 
-// depose kills the leader, and waits until another leads.
-func (s *show) depose(ctx context.Context, leader reign) error {
+// depose kills the leader, and waits until another node leads.
+func (s *demo) depose(ctx context.Context, leader term) error {
 	if err := pause(ctx, reignTime); err != nil {
 		return err
 	}
 	i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.name == leader.Node })
 	n := s.nodes[i]
 	s.nodes = slices.Delete(s.nodes, i, i+1)
-	s.say("crash", "node %s is killed; its page is gone with it", n.name)
+	s.printf("crash", "node %s is killed; its page is gone with it", n.name)
 	killed := time.Now()
 	if err := n.kill(); err != nil {
 		return err
@@ -97,18 +99,19 @@ func (s *show) depose(ctx context.Context, leader reign) error {
 	case next.Node == leader.Node:
 		return fmt.Errorf("node %s is said to lead by token %d after its death", next.Node, next.Token)
 	}
-	s.say("takeover", "node %s leads by token %d, %v after the crash", next.Node, next.Token, time.Since(killed).Round(time.Millisecond))
+	s.printf("takeover", "node %s leads by token %d, %v after the crash", next.Node, next.Token, time.Since(killed).Round(time.Millisecond))
 	return nil
 }
 
-// after waits until all nodes see the same node lead, by a larger token.
-func (s *show) after(ctx context.Context, token uint64) (reign, error) {
+// after waits until every node has seen a leader with a larger token, and returns the newest leader
+// seen.
+func (s *demo) after(ctx context.Context, token uint64) (term, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("nobody has been seen to lead within %v", s.limit))
 	defer cancel()
-	var found reign
+	var found term
 	for _, n := range s.nodes {
 		for {
-			view, change := n.board.look()
+			view, change := n.board.snapshot()
 			if view.Leader != nil && view.Leader.Token > token {
 				found, token = *view.Leader, max(token, view.Leader.Token-1)
 				break
@@ -116,17 +119,17 @@ func (s *show) after(ctx context.Context, token uint64) (reign, error) {
 			select {
 			case <-change:
 			case <-n.ended:
-				return reign{}, fmt.Errorf("node %s can't go on: %w", n.name, n.err)
+				return term{}, fmt.Errorf("node %s can't go on: %w", n.name, n.err)
 			case <-ctx.Done():
-				return reign{}, context.Cause(ctx)
+				return term{}, context.Cause(ctx)
 			}
 		}
 	}
 	return found, nil
 }
 
-// end has all nodes leave.
-func (s *show) end() error {
+// end makes all nodes leave.
+func (s *demo) end() error {
 	var ending sync.WaitGroup
 	errs := make([]error, len(s.nodes))
 	for i, n := range s.nodes {

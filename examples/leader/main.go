@@ -1,13 +1,15 @@
-// Leader is a service that runs on several nodes, one of which leads and does the work; the others stand by. Each node serves a page that shows who leads, since
-// when, who stands by, and who led before.
+// Leader is a service on several nodes: one node leads and does the work, and the others are on
+// standby. Each node serves a page with the leader, the time of its election, the standbys, and the
+// earlier leaders.
 //
-// Without -name it starts three nodes in one process, and with -demo it kills the leader once. With -name it is one node; three of them on one machine:
+// Without -name the program starts three nodes in one process, and with -demo it kills the leader
+// once. With -name the program is a single node; three nodes on one machine:
 //
 //	leader -name a -bind 127.0.0.1:7951 -peers 127.0.0.1:7952 -voters a,b,c -http 127.0.0.1:8081
 //	leader -name b -bind 127.0.0.1:7952 -peers 127.0.0.1:7951 -voters a,b,c -http 127.0.0.1:8082
 //	leader -name c -bind 127.0.0.1:7953 -peers 127.0.0.1:7951 -voters a,b,c -http 127.0.0.1:8083
 //
-// What to copy is in node.go.
+// Copy from node.go.
 package main
 
 import (
@@ -22,8 +24,8 @@ import (
 	"time"
 )
 
-// goodbyeTime bounds the goodbye of a node that ends. Whoever interrupts it is not willing to wait for long.
-const goodbyeTime = 5 * time.Second
+// shutdownTimeout bounds the Leave of a node: a user who interrupts the program won't wait for long.
+const shutdownTimeout = 5 * time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -32,16 +34,16 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the program, up to its exit code.
+// run is the whole program, and returns the exit code.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o, err := parse(args, env, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		return 2 // parse has said why
+		return 2 // parse has reported the error
 	case o.three:
-		err = three(ctx, o, stdout, stderr)
+		err = runDemo(ctx, o, stdout, stderr)
 	default:
 		err = serve(ctx, o, stdout)
 	}
@@ -52,14 +54,14 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	return 0
 }
 
-// serve is one node, until it is interrupted or -for has passed.
+// serve runs a node until an interrupt or the end of -for.
 func serve(ctx context.Context, o *options, stdout io.Writer) error {
 	if o.runFor > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.runFor)
 		defer cancel()
 	}
-	say := teller(stdout)
+	say := printer(stdout)
 	n, err := open(ctx, o.config, o.http)
 	if err != nil {
 		return err
@@ -67,7 +69,7 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 	say(n.name, "listens on %s and shows %s", n.mesh.Addr(), n.page.url())
 	go func() { // ends with the node
 		for token := uint64(0); ; {
-			s, change := n.board.look()
+			s, change := n.board.snapshot()
 			if l := s.Leader; l != nil && l.Token != token {
 				token = l.Token
 				say(n.name, "sees node %s lead by token %d", l.Node, l.Token)
@@ -81,13 +83,14 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 	}()
 	select {
 	case <-ctx.Done():
-	case <-n.ended: // it can't go on
+	case <-n.ended: // the node can't go on
 	}
 	return n.leave()
 }
 
-// teller prints lines: the time since the start, what they are about, and the rest.
-func teller(out io.Writer) func(about, format string, args ...any) {
+// printer returns a function that prints a line: the time since the start, the subject, and the
+// text.
+func printer(out io.Writer) func(about, format string, args ...any) {
 	start := time.Now()
 	return func(about, format string, args ...any) {
 		_, _ = fmt.Fprintf(out, "%6.2fs  %-8s %s\n", time.Since(start).Seconds(), about, fmt.Sprintf(format, args...))

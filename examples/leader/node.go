@@ -9,22 +9,23 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// election is the name of the office.
+// election is the name of the election.
 const election = "reports/leader"
 
-// glance is how often a node looks who stands by, and whether enough voters answer. Of neither there are events when it ends.
-const glance = time.Second
+// statePollInterval is how often a node polls for the standbys, and for whether enough voters answer: the end
+// of either comes without an event.
+const statePollInterval = time.Second
 
-// node is one node of the service: it leads or stands by, and shows who leads.
+// node is a node of the service: it leads or is on standby, and shows who leads.
 type node struct {
 	name  string
 	mesh  *lockmesh.Mesh
 	board *board
 	page  *page
 
-	stop  context.CancelFunc // ends all that runs, and gives the office back
-	ended chan struct{}      // closed when all has ended
-	err   error              // why it couldn't go on; written before ended is closed
+	stop  context.CancelFunc // ends all tasks, and resigns the leadership
+	ended chan struct{}      // closed when all tasks have ended
+	err   error              // why the node couldn't go on; written before ended is closed
 }
 
 // open starts a node and its page.
@@ -45,10 +46,10 @@ func open(ctx context.Context, cfg lockmesh.Config, addr string) (*node, error) 
 	return n, nil
 }
 
-// run leads or stands by, and keeps the board up to date, until ctx ends.
+// run leads or waits, and keeps the board up to date, until ctx ends.
 func (n *node) run(ctx context.Context) error {
 	var tasks sync.WaitGroup
-	parts := []func(context.Context) error{n.serve, n.follow, n.look}
+	parts := []func(context.Context) error{n.serve, n.follow, n.observeState}
 	errs := make([]error, len(parts))
 	for i, part := range parts {
 		tasks.Go(func() {
@@ -62,25 +63,21 @@ func (n *node) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// serve leads whenever this node's turn comes, until ctx ends. The others see the address of its page.
+// serve leads whenever this node is elected, until ctx ends. The other nodes see the address of its
+// page.
 func (n *node) serve(ctx context.Context) error {
-	for ctx.Err() == nil {
-		err := n.mesh.Lead(ctx, election, n.lead, lockmesh.WithValue([]byte(n.page.url())))
-		if err != nil && !errors.Is(err, lockmesh.ErrLost) {
-			return err
-		}
-	}
-	return nil
+	return n.mesh.Lead(ctx, election, n.lead, lockmesh.WithValue([]byte(n.page.url())))
 }
 
-// lead is what only the leader does. Its context ends when the leadership does, and here it has nothing else to do than to wait for that. One that writes
-// somewhere takes part by Election.Campaign or Do, which give it a token to write by.
+// lead is the work of the leader. Its context ends with the leadership, and this example just waits
+// for the end. A leader that writes somewhere uses Election.Campaign or Mesh.Do instead, for a
+// fencing token.
 func (n *node) lead(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
 }
 
-// follow keeps the board up to date on who leads.
+// follow keeps the leader on the board up to date.
 func (n *node) follow(ctx context.Context) error {
 	for l, err := range n.mesh.Election(election).Observe(ctx) {
 		if err != nil {
@@ -88,18 +85,18 @@ func (n *node) follow(ctx context.Context) error {
 		}
 		n.board.update(func(s *state) {
 			if l.None {
-				s.nobody(time.Now())
+				s.clearLeader(time.Now())
 				return
 			}
-			s.leads(reign{Node: l.Node, Page: string(l.Value), Token: l.Token, Since: l.Since, Missed: l.Missed})
+			s.setLeader(term{Node: l.Node, Page: string(l.Value), Token: l.Token, Since: l.Since, Missed: l.Missed})
 		})
 	}
 	return nil
 }
 
-// look keeps the board up to date on who stands by, and on whether enough voters answer.
-func (n *node) look(ctx context.Context) error {
-	t := time.NewTicker(glance)
+// observeState keeps the standbys on the board up to date, and whether enough voters answer.
+func (n *node) observeState(ctx context.Context) error {
+	t := time.NewTicker(statePollInterval)
 	defer t.Stop()
 	for {
 		ready := n.mesh.Status().Electorate.Ready
@@ -120,21 +117,21 @@ func (n *node) look(ctx context.Context) error {
 	}
 }
 
-// leave ends the node with a goodbye: it resigns if it leads, so that another leads at once.
+// leave ends the node in good order: a leader resigns, so that another node leads at once.
 func (n *node) leave() error {
 	n.stop()
 	<-n.ended
-	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	err := n.mesh.Leave(ctx)
 	n.page.close()
 	if errors.Is(err, lockmesh.ErrNoQuorum) {
-		err = nil // it is one of the last to go; what it held ends by time
+		err = nil // the last nodes to leave have no majority; their leases expire
 	}
 	return errors.Join(n.err, err)
 }
 
-// kill ends the node as a crash would: nobody is told.
+// kill ends the node like a crash: the other nodes get no message.
 func (n *node) kill() error {
 	err := n.mesh.Close()
 	n.page.close()

@@ -20,19 +20,19 @@ var pageSource string
 var pageTemplate = template.Must(template.New("").Parse(pageSource))
 
 const (
-	// headerTime is how long a browser may take to say what it wants.
+	// headerTime is how long a browser may take to send its request headers.
 	headerTime = 5 * time.Second
-	// beat is how often a stream says something at least, so that whatever is between keeps it open.
+	// beat is the longest silence on a stream, so that proxies keep the stream open.
 	beat = 15 * time.Second
 )
 
-// page serves what a board shows.
+// page serves the state of a board over HTTP.
 type page struct {
 	board  *board
 	server *http.Server
 	addr   string
 	stop   context.CancelFunc // ends the streams
-	served chan struct{}      // closed when it has ended
+	served chan struct{}      // closed when the server has ended
 }
 
 // openPage listens, and serves until close.
@@ -46,21 +46,22 @@ func openPage(addr string, b *board) (*page, error) {
 	p.server = &http.Server{
 		Handler: p.routes(), ReadHeaderTimeout: headerTime,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // browsers that go away are no news
+		// Disconnecting browsers are no news.
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	go func() {
 		defer close(p.served)
-		_ = p.server.Serve(l) // it ends when close says so
+		_ = p.server.Serve(l) // ends after close
 	}()
 	return p, nil
 }
 
 func (p *page) url() string { return "http://" + p.addr + "/" }
 
-// close ends the page at once; streams too.
+// close ends the page and its streams at once.
 func (p *page) close() {
 	p.stop()
-	_ = p.server.Close() // there is nothing to be saved
+	_ = p.server.Close() // there is nothing to save
 	<-p.served
 }
 
@@ -68,14 +69,14 @@ func (p *page) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.show)
 	mux.HandleFunc("GET /events", p.stream)
-	mux.HandleFunc("GET /state.json", p.tell)
+	mux.HandleFunc("GET /state.json", p.serveState)
 	mux.HandleFunc("GET /healthz", p.health)
 	return mux
 }
 
 // show serves the page.
 func (p *page) show(w http.ResponseWriter, _ *http.Request) {
-	s, _ := p.board.look()
+	s, _ := p.board.snapshot()
 	nonce := rand.Text()
 	var b bytes.Buffer
 	err := pageTemplate.ExecuteTemplate(&b, "page", struct {
@@ -95,7 +96,7 @@ func (p *page) show(w http.ResponseWriter, _ *http.Request) {
 	_, _ = b.WriteTo(w)
 }
 
-// stream sends the parts of the page that change, each time that they do.
+// stream sends the changing parts of the page on each change.
 func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -103,7 +104,7 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	t := time.NewTicker(beat)
 	defer t.Stop()
 	for {
-		s, change := p.board.look()
+		s, change := p.board.snapshot()
 		parts, err := render(s)
 		if err != nil {
 			return
@@ -126,7 +127,7 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// render returns the parts of the page that change, as one line of JSON.
+// render returns the changing parts of the page, as a line of JSON.
 func render(s state) ([]byte, error) {
 	parts := make(map[string]string)
 	for _, name := range []string{"title", "news", "live"} {
@@ -139,15 +140,15 @@ func render(s state) ([]byte, error) {
 	return json.Marshal(parts)
 }
 
-// tell serves the state to programs.
-func (p *page) tell(w http.ResponseWriter, _ *http.Request) {
-	s, _ := p.board.look()
+// serveState serves the state to programs.
+func (p *page) serveState(w http.ResponseWriter, _ *http.Request) {
+	s, _ := p.board.snapshot()
 	writeJSON(w, http.StatusOK, s)
 }
 
-// health says whether this node could hear of a leader and become one.
+// health reports whether this node could learn of a leader and become the leader.
 func (p *page) health(w http.ResponseWriter, _ *http.Request) {
-	s, _ := p.board.look()
+	s, _ := p.board.snapshot()
 	code := http.StatusOK
 	if !s.Ready {
 		code = http.StatusServiceUnavailable
@@ -173,5 +174,5 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.WriteHeader(code)
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	_ = e.Encode(v) // whoever asked may have gone
+	_ = e.Encode(v) // the client may be gone
 }

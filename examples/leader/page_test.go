@@ -46,9 +46,9 @@ func shown(t *testing.T, s state) *page {
 func sample() state {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := state{Election: "e", Node: "a", Ready: true, Waiters: []waiter{{"c", "http://127.0.0.1:3/"}, {"d", ""}}}
-	s.leads(reign{Node: "b", Page: "http://127.0.0.1:2/", Token: 7, Since: at})
-	s.nobody(at.Add(time.Minute))
-	s.leads(reign{Node: "a", Page: "http://127.0.0.1:1/", Token: 9, Since: at.Add(time.Hour)})
+	s.setLeader(term{Node: "b", Page: "http://127.0.0.1:2/", Token: 7, Since: at})
+	s.clearLeader(at.Add(time.Minute))
+	s.setLeader(term{Node: "a", Page: "http://127.0.0.1:1/", Token: 9, Since: at.Add(time.Hour)})
 	return s
 }
 
@@ -152,7 +152,7 @@ func TestTheStreamTellsOfEachChange(t *testing.T) {
 		t.Errorf("it begins with %q", first)
 	}
 	p.board.update(func(s *state) { s.Waiters = s.Waiters[:2] }) // which is no change
-	p.board.update(func(s *state) { s.nobody(time.Now()) })
+	p.board.update(func(s *state) { s.clearLeader(time.Now()) })
 	if second := next(); second["title"] != "Nobody leads – e" || strings.Count(second["live"], `<th scope="row">`) != 2 {
 		t.Errorf("it goes on with %q", second)
 	}
@@ -167,10 +167,10 @@ func TestTheStreamTellsOfEachChange(t *testing.T) {
 func TestOnlySoManyLeadersAreRemembered(t *testing.T) {
 	t.Parallel()
 	var s state
-	for i := range uint64(3 * pastMax) {
-		s.leads(reign{Node: "a", Token: i + 1})
+	for i := range uint64(3 * maxPast) {
+		s.setLeader(term{Node: "a", Token: i + 1})
 	}
-	if len(s.Past) != pastMax || s.Past[0].Token != 3*pastMax-1 {
+	if len(s.Past) != maxPast || s.Past[0].Token != 3*maxPast-1 {
 		t.Errorf("%d are remembered, the newest has token %d", len(s.Past), s.Past[0].Token)
 	}
 }

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// pastMax is how many earlier leaders are remembered.
-const pastMax = 20
+// maxPast is how many earlier leaders are remembered.
+const maxPast = 20
 
-// state is what a node knows of the election. It is what the page shows, and what /state.json has.
+// state is a node's knowledge of the election, as shown on the page and in /state.json.
 type state struct {
 	Election string
-	Node     string // whose view this is
+	Node     string // the owner of this view
 	Ready    bool   // enough voters answer and count
-	Leader   *reign // nil: nobody leads
+	Leader   *term  // nil: there is no leader
 	Waiters  []waiter
-	Past     []reign // the newest first
+	Past     []term // the newest first
 }
 
-// reign is one node's time as the leader.
-type reign struct {
+// term is a node's time as the leader.
+type term struct {
 	Node  string
-	Page  string // where that node shows its page; it says so itself
+	Page  string // the address of the node's page, as sent by the node
 	Token uint64
 	Since time.Time
 	Until time.Time `json:",omitzero"`
@@ -30,13 +30,13 @@ type reign struct {
 	Missed bool `json:",omitempty"`
 }
 
-// waiter is a node that would lead if nobody else did.
+// waiter is a standby node.
 type waiter struct {
 	Node string
 	Page string
 }
 
-// board holds the state of one node.
+// board holds the state of a node.
 type board struct {
 	mu     sync.Mutex
 	state  state
@@ -47,11 +47,11 @@ func newBoard(election, node string) *board {
 	return &board{state: state{Election: election, Node: node}, change: make(chan struct{})}
 }
 
-// look returns the state, and a channel that is closed when it is another.
-func (b *board) look() (state, <-chan struct{}) {
+// snapshot returns the state, and a channel that is closed on the next change.
+func (b *board) snapshot() (state, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.state // whoever changes a list makes a new one
+	s := b.state // lists are replaced, never changed
 	return s, b.change
 }
 
@@ -68,21 +68,21 @@ func (b *board) update(f func(*state)) {
 	b.change = make(chan struct{})
 }
 
-// leads notes that somebody leads; or, with the same token, that the leader has another page.
-func (s *state) leads(r reign) {
+// setLeader records a leader; or, with the same token, another page of the leader.
+func (s *state) setLeader(r term) {
 	if s.Leader != nil && s.Leader.Token != r.Token {
-		s.nobody(r.Since)
+		s.clearLeader(r.Since)
 	}
 	s.Leader = &r
 }
 
-// nobody notes that the leader leads no more.
-func (s *state) nobody(from time.Time) {
+// clearLeader records that the leader has stopped leading.
+func (s *state) clearLeader(from time.Time) {
 	if s.Leader == nil {
 		return
 	}
 	past := *s.Leader
 	past.Until = from
-	s.Past = append([]reign{past}, s.Past[:min(len(s.Past), pastMax-1)]...)
+	s.Past = append([]term{past}, s.Past[:min(len(s.Past), maxPast-1)]...)
 	s.Leader = nil
 }

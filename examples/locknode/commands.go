@@ -10,15 +10,16 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// obey carries out commands, one a line, until there are no more; then the node leaves. Waiting for a lock doesn't keep the next
-// command waiting.
-func (n *node) obey(ctx context.Context, in io.Reader) {
+// readCommands executes commands, a command per line, until the end of the input; then the node leaves.
+// Waiting for a lock doesn't delay the next command.
+func (n *node) readCommands(ctx context.Context, in io.Reader) {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		word, key, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
 		n.command(ctx, word, strings.TrimSpace(key))
 	}
-	if err := lines.Err(); err != nil { // such as a line that is too long: where the next command begins isn't known
+	// Scan stops, for example, at an overlong line: the start of the next command is unknown.
+	if err := lines.Err(); err != nil {
 		n.out.print(event{Event: "error", Op: "commands", Text: fmt.Sprintf("the standard input can't be read any more, so this node leaves: %v", err)})
 		n.end(errStuck)
 		return
@@ -41,25 +42,26 @@ func (n *node) command(ctx context.Context, word, key string) {
 		}
 	case "status":
 		n.printStatus()
-	case "refound":
-		go n.refound(ctx, list(key)) // ends with the program's context at the latest
+	case "recover":
+		go n.recoverVoters(ctx, list(key)) // ends with the program's context at the latest
 	case "leave":
 		n.end(errDone)
 	case "close":
 		n.end(errClose)
 	default:
-		n.out.print(event{Event: "error", Op: word, Text: fmt.Sprintf("%q is no command; there are lock, trylock, unlock, use, status, refound, leave and close", word)})
+		n.out.print(event{Event: "error", Op: word, Text: fmt.Sprintf("%q is no command; there are lock, trylock, unlock, use, status, recover, leave and close", word)})
 	}
 }
 
-// keep remembers a lease, so that the next commands can name it by its key.
-func (n *node) keep(l *lockmesh.Lease) {
+// storeLease remembers a lease, so that later commands can refer to the lease by its key.
+func (n *node) storeLease(l *lockmesh.Lease) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.leases[l.Key()] = l
 }
 
-// held returns the newest lease on a key that was taken here; it may have ended. It says so when there was none.
+// held returns the newest lease on a key taken by this node; the lease may have ended. If there was
+// none, held reports an error.
 func (n *node) held(op, key string) *lockmesh.Lease {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,13 +10,15 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// electorate is who votes, where that follows the living: "version 3 names a,b,c,d,e joint true old a,b,c voter true". Without names: "version 0 names - joint false voter false".
+// electorate is the set of voters under dynamic membership: "version 3 names a,b,c,d,e joint true
+// old a,b,c voter true". Without names: "version 0 names - joint false voter false".
 type electorate struct {
-	Version uint64   `json:"version"`       // 0: none is known yet
-	Names   []string `json:"names"`         // the voters, in order; while it is joint those that it is changed to
-	Joint   bool     `json:"joint"`         // it is being changed, and a majority of the old voters is needed, too
-	Old     []string `json:"old,omitempty"` // while it is joint
-	Voter   bool     `json:"voter"`         // this node votes
+	Version uint64   `json:"version"` // 0: none is known yet
+	Names   []string `json:"names"`   // the voters, in order; during a change, the new voters
+	// Joint says that a change is under way, and a majority of the old voters is needed, too.
+	Joint bool     `json:"joint"`
+	Old   []string `json:"old,omitempty"` // during a change
+	Voter bool     `json:"voter"`         // this node votes
 }
 
 func (e *electorate) String() string {
@@ -27,8 +29,9 @@ func (e *electorate) String() string {
 	return text + fmt.Sprintf(" voter %t", e.Voter)
 }
 
-// tellElectorate prints who votes whenever that changes, and when it is lost or this node can't take part in changes any more.
-func (n *node) tellElectorate(ctx context.Context) {
+// printElectorate prints the electorate whenever the electorate changes or is lost, or this node
+// can't take part in changes any more.
+func (n *node) printElectorate(ctx context.Context) {
 	states, err := n.mesh.WatchElectorate(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -44,16 +47,16 @@ func (n *node) tellElectorate(ctx context.Context) {
 				e.Names = append(e.Names, v.Name)
 			}
 		}
-		text := whatIsWrong(&s)
-		if now := e.String() + what(&s); now != last {
+		text := problem(&s)
+		if now := e.String() + problemKind(&s); now != last {
 			last = now
 			n.out.print(event{Event: "electorate", electorate: e, Text: text})
 		}
 	}
 }
 
-// whatIsWrong says why there is no electorate, or what stands in its way; empty if all is well.
-func whatIsWrong(s *lockmesh.ElectorateStatus) string {
+// problem says why there is no electorate, or what stands in its way; empty if all is well.
+func problem(s *lockmesh.ElectorateStatus) string {
 	switch {
 	case s.Lost != "":
 		return s.Lost
@@ -65,18 +68,19 @@ func whatIsWrong(s *lockmesh.ElectorateStatus) string {
 	return ""
 }
 
-// what tells apart what is wrong. How long somebody has been gone is no news.
-func what(s *lockmesh.ElectorateStatus) string {
+// problemKind returns a text that changes with the kind of trouble, but not with how long a node has been
+// gone.
+func problemKind(s *lockmesh.ElectorateStatus) string {
 	if s.Lost != "" {
 		return "lost"
 	}
-	return whatIsWrong(s)
+	return problem(s)
 }
 
-func (n *node) refound(ctx context.Context, voters []string) {
-	if err := n.mesh.Refound(ctx, voters...); err != nil {
-		n.out.fail("refound", "", err)
+func (n *node) recoverVoters(ctx context.Context, voters []string) {
+	if err := n.mesh.Recover(ctx, voters...); err != nil {
+		n.out.fail("recover", "", err)
 		return
 	}
-	n.out.print(event{Event: "refounded"})
+	n.out.print(event{Event: "recovered"})
 }

@@ -14,22 +14,23 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// secretVariable names the variable of the environment that has the secret where there is no file with it. There is no flag for
-// it: everyone on the machine can read the arguments of a process.
+// secretVariable names the environment variable with the secret, for use without a secret file.
+// There is no flag for the secret, since every user of the machine can read the arguments of a
+// process.
 const secretVariable = "LOCKMESH_SECRET"
 
-// options are what the command line says.
+// options are the parsed command line.
 type options struct {
 	config   lockmesh.Config
-	lock     string        // the key that the node takes by itself; empty: none
+	lock     string        // the key for the node to take by itself; empty: none
 	hold     time.Duration // for how long each time
 	pause    time.Duration // between two times
-	count    int           // how often; 0: until it is stopped
+	count    int           // how often; 0: until stopped
 	try      bool          // TryLock rather than Lock
-	ledger   string        // a file that every lease is written to; empty: none
+	ledger   string        // a file that records every lease; empty: none
 	commands bool          // obey the standard input
 	json     bool
-	trace    bool // tell when deadlines move, and how voters come and go
+	trace    bool // report the deadlines and the voters as they change
 }
 
 const usage = `Locknode is one node of a mesh of locks.
@@ -39,7 +40,7 @@ Usage: locknode -voters a,b,c [-name a] [-bind host:port] [-peers host:port,...]
 The secret that all nodes share is read from -secret-file or from $` + secretVariable + `. Without one, only loopback
 addresses are allowed, or -insecure. -mesh, -voters, -max-ttl and the secret must be the same on all nodes.
 
-With -state-dir, on all nodes, the electorate follows the living: -voters names its founders, who are started with -found the first
+With -state-dir, on all nodes, membership is dynamic: -voters names its founders, which are started with -bootstrap the first
 time, and only then. Who votes is printed whenever it changes. A node that is a voter has itself voted out before it leaves, which takes
 -max-ttl and a little more.
 
@@ -47,12 +48,13 @@ With -commands it obeys its standard input, one command a line, and leaves at th
   lock KEY      wait for a lock               use KEY   check that the lease is still held, as one does before a write
   trylock KEY   take a lock if it is free     status    print what this node sees of the mesh
   unlock KEY    give it back                  leave     say goodbye and end;  close: end without a word
-  refound a,b   DANGEROUS: make a and b the voters, where most of the voters are gone for good
+  recover a,b   DANGEROUS: make a and b the voters, where most of the voters are gone for good
 
 Flags:
 `
 
-// parse reads the command line. What is wrong with it has been written to stderr when it returns an error.
+// parse reads the command line. If parse returns an error, it has already written the reason to
+// stderr.
 func parse(args []string, env func(string) string, stderr io.Writer) (*options, error) {
 	var (
 		o                  options
@@ -68,8 +70,8 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 	f.StringVar(&o.config.Advertise, "advertise", "", "`host:port` at which others reach this node (default: what it listens on)")
 	f.StringVar(&peers, "peers", "", "addresses of some other nodes, `host:port,...`")
 	f.StringVar(&voters, "voters", "", "`names` of the nodes that vote, with commas between them")
-	f.StringVar(&o.config.StateDir, "state-dir", "", "`directory` of this node's own; with it the electorate follows the living (default: none, and it is fixed)")
-	f.BoolVar(&o.config.Found, "found", false, "found the electorate with the other founders, if the state directory is empty; for the first start only")
+	f.StringVar(&o.config.StateDir, "state-dir", "", "`directory` of this node's own; with it membership is dynamic (default: none, and the voters are fixed)")
+	f.BoolVar(&o.config.Bootstrap, "bootstrap", false, "create the electorate with the other founders, if the state directory is empty; for the first start only")
 	f.IntVar(&o.config.MaxVoters, "max-voters", 0, "`number` of voters to which the electorate grows, with -state-dir (default 7)")
 	f.DurationVar(&o.config.MaxTTL, "max-ttl", 0, "for how long a lease may outlive a crash, and a restarted voter is quiet (default 10s)")
 	f.DurationVar(&o.config.TTL, "ttl", 0, "for how long this node's leases outlive its crash (default: -max-ttl)")
@@ -89,14 +91,14 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 		return nil, err
 	}
 	o.config.Peers, o.config.Voters = list(peers), list(voters)
-	if err := errors.Join(noArguments(f), o.setLogger(logged, stderr), o.setSecret(secretFile, env), o.config.Validate()); err != nil {
+	if err := errors.Join(rejectArguments(f), o.setLogger(logged, stderr), o.setSecret(secretFile, env), o.config.Validate()); err != nil {
 		_, _ = fmt.Fprintf(stderr, "locknode: the command line can't be used:\n%v\nTry -h.\n", err)
 		return nil, err
 	}
 	return &o, nil
 }
 
-func noArguments(f *flag.FlagSet) error {
+func rejectArguments(f *flag.FlagSet) error {
 	if f.NArg() > 0 {
 		return fmt.Errorf("%q is no flag; write -lock %s to take a lock of that name", f.Arg(0), f.Arg(0))
 	}
@@ -127,7 +129,7 @@ func (o *options) setSecret(file string, env func(string) string) error {
 	return nil
 }
 
-// list splits at commas and leaves out what is empty.
+// list splits at commas and drops empty items.
 func list(s string) []string {
 	var all []string
 	for item := range strings.SplitSeq(s, ",") {

@@ -8,8 +8,9 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// ledger is a file that several nodes append to while they hold the lock. It stands for the resource that the lock protects, and it shows
-// from outside whether two ever held the lock at once: who reads it needs to trust no node's clock or word.
+// ledger is a file to which several nodes append while they hold the lock. The ledger stands for
+// the protected resource, and shows from outside whether two nodes ever held the lock at once,
+// without trust in any node's clock or messages.
 type ledger struct {
 	file *os.File // nil: nothing is written
 	name string
@@ -26,8 +27,9 @@ func openLedger(path, name string) (*ledger, error) {
 	return &ledger{f, name}, nil
 }
 
-// write appends one line: the time and the deadline in nanoseconds of the Unix epoch, the word, the node, the token. A line is one write to a
-// file opened for appending, so lines of several processes don't mix.
+// write appends a line: the time and the deadline in nanoseconds of the Unix epoch, the word, the
+// node, the token. Each line is a single write to a file opened for appending, so lines of several
+// processes don't mix.
 func (b *ledger) write(word string, l *lockmesh.Lease) error {
 	if b.file == nil {
 		return nil

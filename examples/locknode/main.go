@@ -1,7 +1,8 @@
-// Locknode is one node of a mesh as a program: it joins, takes a lock once or over and over, and prints what happens, a line for each
-// event. With -commands it obeys words on its standard input, so that a person or a test can try out a mesh of real processes.
+// Locknode is a program for a node of a mesh: it joins, takes a lock once or repeatedly, and prints
+// a line for each event. With -commands, locknode obeys commands on its standard input, so a person
+// or a test can try out a mesh of real processes.
 //
-// Three of them on one machine:
+// Three nodes on one machine:
 //
 //	locknode -name a -bind 127.0.0.1:7951 -peers 127.0.0.1:7952 -voters a,b,c -lock demo
 //	locknode -name b -bind 127.0.0.1:7952 -peers 127.0.0.1:7951 -voters a,b,c -lock demo
@@ -20,15 +21,16 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// Exit codes. Everything that an operator has to mend is exitBad or exitUsage.
+// Exit codes. A problem for the operator to fix is exitBad or exitUsage.
 const (
 	exitOK    = 0
 	exitBad   = 1
 	exitUsage = 2
 )
 
-// goodbyeTime bounds the goodbye after a signal. Whoever sends one is not willing to wait for long. Where the electorate follows the living a voter has
-// itself voted out first, which takes a little more than one MaxTTL; partsTTLs is how many it has for that.
+// goodbyeTime bounds the Leave after a signal: the sender of a signal won't wait for long. With
+// dynamic membership, a voter first has itself voted out, in little more than one MaxTTL; partsTTLs
+// is the time limit for this, in MaxTTL.
 const (
 	goodbyeTime = 5 * time.Second
 	partsTTLs   = 3
@@ -40,7 +42,7 @@ func main() {
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(exitOK)
 	case err != nil:
-		os.Exit(exitUsage) // parse has said why
+		os.Exit(exitUsage) // parse has reported the error
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, opts, newReport(os.Stdout, opts.json))
@@ -48,7 +50,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the life of the node, from Join to its goodbye.
+// run runs the node, from Join to Leave.
 func run(ctx context.Context, o *options, out *report) int {
 	mesh, err := lockmesh.Join(ctx, o.config)
 	if err != nil {
@@ -59,20 +61,21 @@ func run(ctx context.Context, o *options, out *report) int {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	n := &node{mesh: mesh, out: out, opts: o, end: end, leases: make(map[string]*lockmesh.Lease)}
-	n.tasks.Go(func() { n.announceReady(ctx) })
+	n.tasks.Go(func() { n.announce(ctx, "ready", n.mesh.Ready) })
+	n.tasks.Go(func() { n.announce(ctx, "settled", n.mesh.Settled) })
 	if o.config.StateDir != "" {
-		n.tasks.Go(func() { n.tellElectorate(ctx) })
+		n.tasks.Go(func() { n.printElectorate(ctx) })
 	}
 	if o.trace {
 		n.tasks.Go(func() { n.traceVoters(ctx) })
 	}
 	if o.commands {
-		go n.obey(ctx, os.Stdin) // ends with its input, which nothing else can interrupt
+		go n.readCommands(ctx, os.Stdin) // ends with its input, since nothing else can interrupt a read
 	}
 	if o.lock != "" {
 		n.tasks.Go(func() { n.work(ctx) })
 	}
 	<-ctx.Done()
-	n.tasks.Wait() // so that the goodbye doesn't give a lock away under the worker that writes by it
+	n.tasks.Wait() // so that Leave doesn't release the lock of a worker still writing
 	return n.finish(context.Cause(ctx))
 }

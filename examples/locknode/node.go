@@ -11,26 +11,27 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// node is the running program: its mesh, what it holds by command, and who must end before it does.
+// node is the running program: its mesh, its leases taken by command, and the tasks that must end
+// first.
 type node struct {
 	mesh  *lockmesh.Mesh
 	out   *report
 	opts  *options
 	end   context.CancelCauseFunc // ends the program; the cause says how
-	tasks sync.WaitGroup          // what must end before the goodbye
+	tasks sync.WaitGroup          // must end before Leave
 
 	mu     sync.Mutex
 	leases map[string]*lockmesh.Lease // by key, the newest of each
 }
 
-// Why the program ends, when nothing went wrong. Any other cause but a signal's is an error that was reported.
+// The causes for ending the program, besides a signal. errStuck follows a reported error.
 var (
 	errDone  = errors.New("all is done")
 	errClose = errors.New("told to end without a word")
 	errStuck = errors.New("can't go on")
 )
 
-// finish ends the mesh as the cause wants it and returns the exit code.
+// finish closes the mesh as the cause demands and returns the exit code.
 func (n *node) finish(cause error) int {
 	if errors.Is(cause, errClose) {
 		if err := n.mesh.Close(); err != nil {
@@ -57,7 +58,7 @@ func (n *node) finish(cause error) int {
 	return exitOK
 }
 
-// traceVoters tells how the voters look from here whenever that has changed.
+// traceVoters prints this node's view of the voters on each change.
 func (n *node) traceVoters(ctx context.Context) {
 	var last map[string]string
 	for sleep(ctx, tracePeriod) {
@@ -72,17 +73,29 @@ func (n *node) traceVoters(ctx context.Context) {
 	}
 }
 
-func (n *node) announceReady(ctx context.Context) {
-	err := n.mesh.Ready(ctx)
-	switch {
-	case err == nil:
-		n.out.print(event{Event: "ready"})
-	case ctx.Err() == nil:
-		n.out.fail("ready", "", err)
+// announce reports when the mesh is ready, or settled, and each new reason why not.
+func (n *node) announce(ctx context.Context, what string, wait func(context.Context) error) {
+	for last := ""; ; {
+		err := wait(ctx)
+		switch {
+		case err == nil:
+			n.out.print(event{Event: what})
+			return
+		case ctx.Err() != nil:
+			return
+		case err.Error() != last:
+			last = err.Error()
+			n.out.fail(what, "", err)
+		}
+		// A refusal may end, when other nodes are given the same configuration; here the only other
+		// error is the end of the mesh.
+		if !errors.Is(err, lockmesh.ErrRefused) || !sleep(ctx, time.Second) {
+			return
+		}
 	}
 }
 
-// take asks for a key by Lock or TryLock and says what came of it.
+// take requests a key by Lock or TryLock and reports the result.
 func (n *node) take(ctx context.Context, key string, try bool) (*lockmesh.Lease, error) {
 	op, call := "lock", n.mesh.Lock
 	if try {
@@ -91,21 +104,23 @@ func (n *node) take(ctx context.Context, key string, try bool) (*lockmesh.Lease,
 	n.out.print(event{Event: "waiting", Op: op, Key: key})
 	l, err := call(ctx, key)
 	if err != nil {
-		if ctx.Err() == nil { // else the program is ending, which is no news
+		if ctx.Err() == nil { // otherwise the program is ending, and the error is no news
 			n.out.fail(op, key, err)
 		}
 		return nil, err
 	}
-	n.keep(l) // before it is printed: who reads of the lease may name it in a command
+	n.storeLease(l) // before the event is printed: a reader of the event may name the lease in a command
 	n.out.lease("granted", l)
 	go n.watch(l) // ends with the lease
 	return l, nil
 }
 
-// tracePeriod is how often -trace looks at a deadline. A lease is extended five times per TTL, which is 40 ms at the least.
+// tracePeriod is how often -trace checks a deadline. A lease is extended five times per TTL, so
+// every 40 ms at the shortest TTL.
 const tracePeriod = 20 * time.Millisecond
 
-// watch follows a lease to its end. Only a trace needs to look at the deadline: a program that holds a lease asks for its Err.
+// watch follows a lease to its end. Only a trace needs to poll the deadline: a program holding a
+// lease checks Err.
 func (n *node) watch(l *lockmesh.Lease) {
 	var tick <-chan time.Time
 	if n.opts.trace {
@@ -117,25 +132,26 @@ func (n *node) watch(l *lockmesh.Lease) {
 	for {
 		select {
 		case <-tick:
-			if d := l.Deadline(); d.Sub(last) > time.Millisecond { // less is the wall clock being steered
+			// A smaller difference is an adjustment of the wall clock.
+			if d := l.Deadline(); d.Sub(last) > time.Millisecond {
 				last = d
 				n.out.lease("extended", l)
 			}
 		case <-l.Done():
 			if err := l.Err(); !errors.Is(err, lockmesh.ErrReleased) {
-				n.out.print(event{Event: "lost", Key: l.Key(), Token: l.Token(), Is: kinds(err), Text: err.Error()})
+				n.out.print(event{Event: "lost", Key: l.Key(), Token: l.Token(), Is: sentinelNames(err), Text: err.Error()})
 			}
 			return
 		}
 	}
 }
 
-// release gives a lease back. It does so even when the program is ending.
+// release releases a lease, even when the program is ending.
 func (n *node) release(l *lockmesh.Lease) {
 	err := l.Unlock(context.Background())
 	switch {
 	case errors.Is(err, lockmesh.ErrLost):
-		return // watch has said so
+		return // watch has reported the loss
 	case err != nil:
 		n.out.fail("unlock", l.Key(), err)
 		return
@@ -143,7 +159,7 @@ func (n *node) release(l *lockmesh.Lease) {
 	n.out.print(event{Event: "released", Key: l.Key(), Token: l.Token()})
 }
 
-// use is what a careful program does before each write that the lock protects.
+// use is the check of a careful program before each write protected by the lock.
 func (n *node) use(l *lockmesh.Lease) {
 	if err := l.Err(); err != nil {
 		n.out.fail("use", l.Key(), err)

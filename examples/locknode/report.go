@@ -14,20 +14,21 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// event is one line of output. Fields that don't apply are left out.
+// event is a line of output. Fields that don't apply are left out.
 //
 //	listening  node, addr: the node is up
 //	ready      a majority of the voters answers and counts
-//	voters     voters: how they look from this node has changed (only with -trace)
-//	electorate version, names, joint, old, voter, text: who votes has changed (only with -state-dir)
-//	refounded  the voters are those that were named
-//	waiting    op, key: a lock was asked for
+//	settled    this node's own votes count, and another voter may stop: wait for this before restarting the next node
+//	voters     voters: this node's view of the voters has changed (only with -trace)
+//	electorate version, names, joint, old, voter, text: the electorate has changed (only with -state-dir)
+//	recovered  the voters are the named nodes
+//	waiting    op, key: a lock was requested
 //	granted    key, token, deadline
-//	working    key, token, deadline: the work by a lease of -lock has begun, and the ledger says so (only with -trace)
+//	working    key, token, deadline: work under a lease of -lock has begun, and is in the ledger (only with -trace)
 //	extended   key, token, deadline: the lease was renewed (only with -trace)
-//	used       key, token, deadline: the lease was held when it was checked
-//	lost       key, token, text: the lease ended before it was unlocked
-//	released   key, token: it was unlocked
+//	used       key, token, deadline: the lease was held when checked
+//	lost       key, token, text: the lease ended before the unlock
+//	released   key, token: the lease was unlocked
 //	status     status
 //	error      op, key, is, text: a call failed
 //	left, closed  the node has ended
@@ -47,7 +48,7 @@ type event struct {
 	*electorate
 }
 
-// report prints events, each in one write, so that lines of several goroutines don't mix.
+// report prints each event in a single write, so lines of several goroutines don't mix.
 type report struct {
 	json bool
 	mu   sync.Mutex
@@ -56,7 +57,8 @@ type report struct {
 
 func newReport(w io.Writer, json bool) *report { return &report{json: json, w: w} }
 
-// print stamps an event and writes it. Nobody reads the output of a node that outlives its pipe, so a failed write is ignored.
+// print adds the time to an event and writes the event. A failed write is ignored, since the output
+// of a node that outlives its pipe has no reader.
 func (r *report) print(e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +74,7 @@ func (r *report) print(e event) {
 	_, _ = io.WriteString(r.w, e.String()+"\n")
 }
 
-// String is the event for people.
+// String returns the event in a human-readable form.
 func (e event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %-9s", e.At.Format("15:04:05.000"), e.Event)
@@ -105,18 +107,18 @@ func (e event) String() string {
 	return b.String()
 }
 
-// lease prints something that happened to a lease.
+// lease prints an event of a lease.
 func (r *report) lease(what string, l *lockmesh.Lease) {
 	deadline := l.Deadline()
 	r.print(event{Event: what, Key: l.Key(), Token: l.Token(), Deadline: &deadline})
 }
 
-// fail prints what a call has failed with.
+// fail prints the error of a call.
 func (r *report) fail(op, key string, err error) {
-	r.print(event{Event: "error", Op: op, Key: key, Is: kinds(err), Text: err.Error()})
+	r.print(event{Event: "error", Op: op, Key: key, Is: sentinelNames(err), Text: err.Error()})
 }
 
-// sentinels are the errors that a program can tell apart, by the names used in events.
+// sentinels are the errors that a program can distinguish, by their names in events.
 var sentinels = []struct {
 	name string
 	err  error
@@ -126,7 +128,7 @@ var sentinels = []struct {
 	{"busy", lockmesh.ErrBusy}, {"state", lockmesh.ErrState}, {"notlost", lockmesh.ErrNotLost}, {"voter", lockmesh.ErrVoter},
 }
 
-func kinds(err error) (names []string) {
+func sentinelNames(err error) (names []string) {
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
 			names = append(names, s.name)

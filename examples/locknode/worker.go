@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// work takes the lock of -lock as often as it was told to, then ends the program.
+// work takes the lock of -lock -count times, then ends the program.
 func (n *node) work(ctx context.Context) {
 	book, err := openLedger(n.opts.ledger, n.mesh.Name())
 	if err != nil {
@@ -24,8 +24,11 @@ func (n *node) work(ctx context.Context) {
 			n.holdOnce(ctx, l, book)
 			n.release(l)
 		case errors.Is(err, lockmesh.ErrRefused):
-			n.end(errStuck) // somebody has to mend the configuration
-			return
+			// The error says what to fix. An operator may do so at the other nodes in turn, while
+			// this node waits.
+			if !sleep(ctx, refusedPause) {
+				return
+			}
 		}
 		if !sleep(ctx, n.opts.pause) {
 			return
@@ -34,11 +37,14 @@ func (n *node) work(ctx context.Context) {
 	n.end(errDone)
 }
 
-// step is how long the work that the lock protects goes on between two checks of the lease.
+// refusedPause is how long the worker waits after a refusal.
+const refusedPause = time.Second
+
+// step is how long the protected work goes on between two checks of the lease.
 const step = 20 * time.Millisecond
 
-// holdOnce stands for the work that the lock protects. It checks the lease before everything that it writes, and stops when the lease is
-// lost or the program ends.
+// holdOnce stands for the work protected by the lock. It checks the lease before each write, and
+// stops when the lease is lost or the program ends.
 func (n *node) holdOnce(ctx context.Context, l *lockmesh.Lease, book *ledger) {
 	if !n.write(l, book, "begin") {
 		return
@@ -58,7 +64,7 @@ func (n *node) holdOnce(ctx context.Context, l *lockmesh.Lease, book *ledger) {
 // write writes a line to the ledger if the lease is still held.
 func (n *node) write(l *lockmesh.Lease, book *ledger, word string) bool {
 	if l.Err() != nil {
-		return false // watch has said why
+		return false // watch has reported why
 	}
 	if err := book.write(word, l); err != nil {
 		n.out.fail("ledger", l.Key(), err)
@@ -68,7 +74,7 @@ func (n *node) write(l *lockmesh.Lease, book *ledger, word string) bool {
 	return true
 }
 
-// sleep waits, and reports whether the context still goes on.
+// sleep waits, and reports whether the context is still active.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -15,28 +15,29 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// enough is how long the demo may take to show what it is to show, beyond the ticks that it needs. A busy machine may make it miss some.
-const enough = 30 * time.Second
+// demoTimeout is how long the demo may take beyond its ticks. A busy machine may make the demo miss some
+// ticks.
+const demoTimeout = 30 * time.Second
 
-// doomed is which run of the job is cut short by the death of its node.
-const doomed = 2
+// crashRuns is the number of the run cut short by the crash of its node.
+const crashRuns = 2
 
-// show is the demo: three nodes, and what is known of their ticks.
-type show struct {
+// demoRun is the demo: three nodes, and what is known of their ticks.
+type demoRun struct {
 	every, maxTTL time.Duration
 	nodes         []*node
-	news          chan report
-	say           func(who, format string, args ...any)
+	reports       chan report
+	printf        func(who, format string, args ...any)
 
 	last   report               // the newest run that has begun
-	ran    map[time.Time]string // who has begun the job of a tick
+	ran    map[time.Time]string // the node that has begun the job of a tick
 	runs   int
-	dead   string    // the node that was killed; empty before
-	killed time.Time // the tick in which it was
-	shown  bool      // a tick after that has run
+	dead   string    // the killed node; empty before
+	killed time.Time // the tick of the crash
+	shown  bool      // a tick after the crash has run
 }
 
-// node is one of the three.
+// node is one of the three nodes.
 type node struct {
 	name string
 	mesh *lockmesh.Mesh
@@ -44,24 +45,28 @@ type node struct {
 	stop context.CancelFunc
 }
 
-// report is an event of a node. A job that has begun waits until goOn is closed, so that the demo decides whether its node lives to finish it.
+// report is an event of a node. A started job waits until advance is closed, so that the demo decides
+// whether the job's node survives to finish the job.
 type report struct {
 	event
-	node *node
-	goOn chan struct{}
+	node   *node
+	resume chan struct{}
 }
 
-// demo starts three nodes, kills the one that runs the job the second time, and goes on until a later tick has run.
+// demo starts three nodes, kills the node that runs the job the second time, and goes on until a
+// later tick has run.
 func demo(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
-	s := &show{every: o.every, maxTTL: cmp.Or(o.config.MaxTTL, lockmesh.DefaultMaxTTL), news: make(chan report), say: teller(stdout), ran: make(map[time.Time]string)}
-	limit := enough + 8*o.every + o.runFor
+	s := &demoRun{every: o.every, maxTTL: cmp.Or(o.config.MaxTTL, lockmesh.DefaultMaxTTL), reports: make(chan report), printf: printer(stdout), ran: make(map[time.Time]string)}
+	limit := demoTimeout + 8*o.every + o.runFor
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it has not shown everything within %v", limit))
-	var log strings.Builder // a node dies in this demo, and the others log it; that is of interest only if something fails
+	// A node crashes in this demo, and the others log the crash; the log matters only if something
+	// fails.
+	var log strings.Builder
 	defer func() {
 		cancel()
 		err = errors.Join(err, s.end())
 		if ctx.Err() != nil {
-			s.say("stop", "interrupted")
+			s.printf("stop", "interrupted")
 			err = nil
 		}
 		if err != nil {
@@ -75,8 +80,8 @@ func demo(ctx context.Context, o *options, stdout, stderr io.Writer) (err error)
 }
 
 // open starts the nodes, and waits until locks can be granted.
-func (s *show) open(ctx context.Context, o *options, logger *slog.Logger) error {
-	s.say("start", "three nodes start one job every %v; one of them is to run it", s.every)
+func (s *demoRun) open(ctx context.Context, o *options, logger *slog.Logger) error {
+	s.printf("start", "three nodes start one job every %v; one of them is to run it", s.every)
 	for _, name := range []string{"a", "b", "c"} {
 		cfg := lockmesh.Config{Name: name, Bind: "127.0.0.1:0", Voters: []string{"a", "b", "c"}, MaxTTL: o.config.MaxTTL, Logger: logger}
 		for _, other := range s.nodes {
@@ -90,7 +95,7 @@ func (s *show) open(ctx context.Context, o *options, logger *slog.Logger) error 
 	}
 	late := &s.nodes[2].job
 	late.late = s.every / 8
-	s.say("", "the clock of node c is %v late: it asks when the job is done", late.late)
+	s.printf("", "the clock of node c is %v late: it asks when the job is done", late.late)
 	if err := s.nodes[0].mesh.Ready(ctx); err != nil {
 		return fmt.Errorf("no majority of voters: %w", err)
 	}
@@ -100,21 +105,22 @@ func (s *show) open(ctx context.Context, o *options, logger *slog.Logger) error 
 		n.stop = func() { stop(); <-ended }
 		go func() {
 			defer close(ended)
-			_ = n.job.run(jobs) // it ends early where the node was killed; of everything else there are reports
+			// run ends early where the node was killed; everything else was reported.
+			_ = n.job.run(jobs)
 		}()
 	}
 	return nil
 }
 
 // newNode makes the job of a node.
-func (s *show) newNode(mesh *lockmesh.Mesh) *node {
+func (s *demoRun) newNode(mesh *lockmesh.Mesh) *node {
 	n := &node{name: mesh.Name(), mesh: mesh, stop: func() {}}
 	var goOn chan struct{} // of the run under way
 	n.job = job{mesh: mesh, every: s.every, maxTTL: s.maxTTL}
-	n.job.tell = func(e event) {
-		r := report{event: e, node: n, goOn: make(chan struct{})}
-		goOn = r.goOn
-		s.news <- r // the demo takes all reports until every job has ended
+	n.job.report = func(e event) {
+		r := report{event: e, node: n, resume: make(chan struct{})}
+		goOn = r.resume
+		s.reports <- r // the demo takes all reports until every job has ended
 	}
 	n.job.work = func(ctx context.Context, _ time.Time, _ uint64) error {
 		select {
@@ -127,13 +133,14 @@ func (s *show) newNode(mesh *lockmesh.Mesh) *node {
 	return n
 }
 
-// watch prints what the nodes report, checks it, and returns when all was shown and the time is over.
-func (s *show) watch(ctx context.Context, atLeast time.Duration) error {
+// watch prints and checks the nodes' reports, and returns when everything was shown and the time is
+// over.
+func (s *demoRun) watch(ctx context.Context, atLeast time.Duration) error {
 	over := time.NewTimer(atLeast)
 	defer over.Stop()
 	for late := false; !late || !s.shown; {
 		select {
-		case r := <-s.news:
+		case r := <-s.reports:
 			if err := s.take(r); err != nil {
 				return err
 			}
@@ -143,13 +150,13 @@ func (s *show) watch(ctx context.Context, atLeast time.Duration) error {
 			return context.Cause(ctx)
 		}
 	}
-	s.say("done", "%d runs, and no tick was run twice", s.runs)
+	s.printf("done", "%d runs, and no tick was run twice", s.runs)
 	return nil
 }
 
-// take is one report.
-func (s *show) take(r report) error {
-	s.say(r.node.name, "%s", r.event)
+// take handles a report.
+func (s *demoRun) take(r report) error {
+	s.printf(r.node.name, "%s", r.event)
 	switch r.what {
 	case done:
 		s.shown = s.shown || s.dead != "" && r.tick.After(s.killed)
@@ -157,12 +164,12 @@ func (s *show) take(r report) error {
 		if err := s.check(r); err != nil {
 			return err
 		}
-		if s.runs != doomed {
-			close(r.goOn)
+		if s.runs != crashRuns {
+			close(r.resume)
 			break
 		}
 		s.dead, s.killed = r.node.name, r.tick
-		s.say("crash", "node %s is killed in the middle of the job", s.dead)
+		s.printf("crash", "node %s is killed in the middle of the job", s.dead)
 		if err := r.node.mesh.Close(); err != nil {
 			return err
 		}
@@ -170,8 +177,9 @@ func (s *show) take(r report) error {
 	return nil
 }
 
-// check looks at a run that has begun: nobody else may have run its tick, and its token must be larger than any before.
-func (s *show) check(r report) error {
+// check checks a run that has begun: no other node may have run its tick, and its token must be
+// larger than any before.
+func (s *demoRun) check(r report) error {
 	if who, twice := s.ran[r.tick]; twice {
 		return fmt.Errorf("the job of %s was run by node %s and by node %s", clock(r.tick), who, r.node.name)
 	}
@@ -184,13 +192,13 @@ func (s *show) check(r report) error {
 }
 
 // end ends all jobs and nodes.
-func (s *show) end() error {
+func (s *demoRun) end() error {
 	var ending sync.WaitGroup
 	errs := make([]error, len(s.nodes))
 	for i, n := range s.nodes {
 		ending.Go(func() {
 			n.stop()
-			ctx, cancel := context.WithTimeout(context.Background(), goodbyeTime)
+			ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 			defer cancel()
 			if err := n.mesh.Leave(ctx); n.name != s.dead {
 				errs[i] = err
@@ -204,9 +212,9 @@ func (s *show) end() error {
 	}()
 	for {
 		select {
-		case r := <-s.news: // of a job that was under way
+		case r := <-s.reports: // of a job under way
 			if r.what == began {
-				close(r.goOn)
+				close(r.resume)
 			}
 		case <-all:
 			return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return err == nil })...)

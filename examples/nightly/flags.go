@@ -12,18 +12,19 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// secretVariable names the variable of the environment that has the secret. There is no flag for it: everyone on the machine can read the
-// arguments of a process.
+// secretVariable names the environment variable with the secret. There is no flag for the secret,
+// since every user of the machine can read the arguments of a process.
 const secretVariable = "LOCKMESH_SECRET"
 
-// minEvery keeps the waits and the work, which are fractions of it, well above what a message takes on a busy machine.
+// minEvery keeps the waits and the work, all fractions of the interval, well above the time for a
+// message on a busy machine.
 const minEvery = time.Second
 
-// options are what the command line says.
+// options are the parsed command line.
 type options struct {
 	config lockmesh.Config
 	every  time.Duration
-	runFor time.Duration // 0: until it is interrupted
+	runFor time.Duration // 0: until interrupted
 	demo   bool
 }
 
@@ -38,7 +39,8 @@ The secret that all nodes share is read from $` + secretVariable + `. Without on
 Flags:
 `
 
-// parse reads the command line. What is wrong with it has been written to stderr when it returns an error.
+// parse reads the command line. If parse returns an error, it has already written the reason to
+// stderr.
 func parse(args []string, env func(string) string, stderr io.Writer) (*options, error) {
 	var (
 		o             options
@@ -91,7 +93,7 @@ func (o *options) check(f *flag.FlagSet) error {
 	return errors.Join(append(errs, sample.Validate())...)
 }
 
-// list splits at commas and leaves out what is empty.
+// list splits at commas and drops empty items.
 func list(s string) []string {
 	var all []string
 	for item := range strings.SplitSeq(s, ",") {

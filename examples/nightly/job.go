@@ -9,35 +9,45 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// key is the lock that whoever runs the job holds.
+// key is the lock held by the node that runs the job.
 const key = "reports/nightly"
 
-// job is the part of a node that runs the job when it is due and nobody else does.
+// job is the part of a node that runs the job when the job is due, unless another node runs the
+// job.
 //
-// Three times decide that no tick is run twice, and they are parts of the time between two ticks:
+// Three times ensure that no tick is run twice. They are fractions of the interval between two
+// ticks:
 //
-//	every/8  clocks may differ by so much; a larger difference is a machine that needs mending
-//	every/4  so long after the tick an answer is too late, and the tick is left out here; also when this node was paused before it asked. And no more than
-//	         half a MaxTTL: see below
-//	every/2  after it was granted, the lock is kept from everyone for so long, however short the job is (WithMinHold)
+//	every/8  the largest difference between clocks; a machine with a larger difference needs fixing
+//	every/4  an answer this long after the tick is too late, and this node skips the tick, as it
+//	         does if paused before asking. The limit is 3/8 of MaxTTL at most: see below
+//	every/2  from the grant on, the lock is kept from all nodes for this long, however short the
+//	         job is (WithMinHold)
 //
-// So the last node has its answer 3/8 after the first has asked, at the latest, when the lock is still kept from it. And the lock is free again 7/8 after
-// the first has asked, at the latest, which is before anyone asks for the next tick. A job that goes on for longer keeps its lock, and the next tick is
-// left out.
+// So the last node has its answer at most 3/8 of the interval after the first node asked, when the
+// lock is still kept from all. And the lock is free again at most 7/8 after the first node asked,
+// before any node asks for the next tick. A longer job keeps its lock, and the next tick is
+// skipped.
 //
-// Of what is kept from everyone the voters keep no more than MaxTTL; the rest ends when the node does that has run the job. So where ticks are further apart than
-// two MaxTTL, answers are too late after half a MaxTTL, and clocks should differ by no more than half of that.
+// The voters enforce almost three quarters of MaxTTL of the minimum hold, see
+// [lockmesh.WithMinHold]; the rest ends early if the node that ran the job crashes. So where ticks
+// are further apart than 1.5 MaxTTL, answers are too late after 3/8 of MaxTTL, and clocks should
+// differ by at most a quarter of MaxTTL: the last answer then comes 5/8 of MaxTTL after the first
+// node asked.
 type job struct {
 	mesh   *lockmesh.Mesh
 	every  time.Duration
-	maxTTL time.Duration // the mesh's
-	late   time.Duration // how far this node's clock is behind; for the demo, in which all have the same
-	tell   func(event)
-	// work does the job. ctx ends, with its cause, when the lock is lost. The token goes along to whatever the job writes to.
+	maxTTL time.Duration // the mesh's MaxTTL
+	// late is how far this node's clock is behind; for the demo, in which all nodes share a clock.
+	late   time.Duration
+	report func(event)
+	// work does the job. When the lock is lost, ctx ends with the loss as its cause. The token goes
+	// along with every write of the job.
 	work func(ctx context.Context, tick time.Time, token uint64) error
 }
 
-// run starts the job at each tick until ctx ends; a job that has begun is finished. It returns an error when there is no sense in going on.
+// run starts the job at each tick until ctx ends; a started job is finished. run returns an error
+// if there is no sense in going on.
 func (j *job) run(ctx context.Context) error {
 	for {
 		now := time.Now().Add(-j.late)
@@ -52,31 +62,31 @@ func (j *job) run(ctx context.Context) error {
 	}
 }
 
-// attempt runs the job of one tick unless another node does.
+// attempt runs the job of a tick unless another node does.
 func (j *job) attempt(ctx context.Context, tick time.Time) error {
-	asking, cancel := context.WithDeadline(ctx, tick.Add(j.late+min(j.every/4, j.maxTTL/2)))
+	asking, cancel := context.WithDeadline(ctx, tick.Add(j.late+min(j.every/4, j.maxTTL*3/8)))
 	defer cancel()
 	lease, err := j.mesh.TryLock(asking, key, lockmesh.WithMinHold(j.every/2), lockmesh.WithValue([]byte(clock(tick))))
 	if err != nil {
-		j.tell(event{tick: tick, what: leftOut, err: err})
+		j.report(event{tick: tick, what: leftOut, err: err})
 		return err
 	}
-	j.tell(event{tick: tick, what: began, token: lease.Token()})
+	j.report(event{tick: tick, what: began, token: lease.Token()})
 	err = j.work(lease.Context(), tick, lease.Token())
 	// Unlock tells whether the lock was held to the end.
 	if unlockErr := lease.Unlock(context.WithoutCancel(ctx)); err == nil {
 		err = unlockErr
 	}
 	if err != nil {
-		j.tell(event{tick: tick, what: failed, token: lease.Token(), err: err})
+		j.report(event{tick: tick, what: failed, token: lease.Token(), err: err})
 		return err
 	}
-	j.tell(event{tick: tick, what: done, token: lease.Token()})
+	j.report(event{tick: tick, what: done, token: lease.Token()})
 	return nil
 }
 
-// writeReport stands for the work, which takes a tenth of the time between two ticks. A real one looks at ctx before each thing that it writes, and hands
-// its token along to whatever can refuse an older one: see docs/fencing.md.
+// writeReport stands for the work, and takes a tenth of the interval. A real job checks ctx before
+// each write, and passes its token to a resource that refuses older tokens: see docs/fencing.md.
 func writeReport(ctx context.Context, every time.Duration) error {
 	if !sleep(ctx, every/10) {
 		return context.Cause(ctx)
@@ -84,7 +94,7 @@ func writeReport(ctx context.Context, every time.Duration) error {
 	return nil
 }
 
-// event is what became of a tick on one node.
+// event is the outcome of a tick on a node.
 type event struct {
 	tick  time.Time
 	what  what
@@ -95,7 +105,7 @@ type event struct {
 type what int
 
 const (
-	leftOut what = iota // somebody else runs it, or this node couldn't know
+	leftOut what = iota // another node runs the job, or this node couldn't know
 	began
 	done
 	failed
@@ -116,7 +126,7 @@ func (e event) String() string {
 	return fmt.Sprintf("%s  doesn't know whether another runs the job, and leaves it out: %v", clock(e.tick), e.err)
 }
 
-// sleep waits, and reports whether the context still goes on.
+// sleep waits, and reports whether the context is still active.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

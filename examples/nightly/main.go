@@ -1,13 +1,15 @@
-// Nightly runs a job on one of many nodes. Every node starts the job when its clock says so; the lock lets one of them run it, once, also when
-// a clock is late, and when a node dies in the middle the next tick runs on another.
+// Nightly runs a job on one of many nodes. Every node starts the job when its clock says so; the
+// lock lets a single node run the job, once, even if a clock is late. When a node dies in the
+// middle, the next tick runs on another node.
 //
-// Without -name it shows that with three nodes in one process, and ends by itself. With -name it is one node; three of them on one machine:
+// Without -name the program demonstrates this with three nodes in one process, and ends by itself.
+// With -name the program is a single node; three nodes on one machine:
 //
 //	nightly -name a -bind 127.0.0.1:7951 -peers 127.0.0.1:7952 -voters a,b,c
 //	nightly -name b -bind 127.0.0.1:7952 -peers 127.0.0.1:7951 -voters a,b,c
 //	nightly -name c -bind 127.0.0.1:7953 -peers 127.0.0.1:7951 -voters a,b,c
 //
-// What to copy is in job.go.
+// Copy from job.go.
 package main
 
 import (
@@ -25,8 +27,8 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// goodbyeTime bounds the goodbye of a node that ends. Whoever interrupts it is not willing to wait for long.
-const goodbyeTime = 5 * time.Second
+// shutdownTimeout bounds the Leave of a node: a user who interrupts the program won't wait for long.
+const shutdownTimeout = 5 * time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -35,14 +37,14 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the program, up to its exit code.
+// run is the whole program, and returns the exit code.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o, err := parse(args, env, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		return 2 // parse has said why
+		return 2 // parse has reported the error
 	case o.demo:
 		err = demo(ctx, o, stdout, stderr)
 	default:
@@ -55,7 +57,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	return 0
 }
 
-// serve is one node, until it is interrupted or -for has passed.
+// serve runs a node until an interrupt or the end of -for.
 func serve(ctx context.Context, o *options, stdout io.Writer) error {
 	if o.runFor > 0 {
 		var cancel context.CancelFunc
@@ -66,21 +68,22 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	say := teller(stdout)
+	say := printer(stdout)
 	say(mesh.Name(), "listens on %s", mesh.Addr())
 	j := &job{
 		mesh: mesh, every: o.every, maxTTL: cmp.Or(o.config.MaxTTL, lockmesh.DefaultMaxTTL),
-		tell: func(e event) { say(mesh.Name(), "%s", e) },
-		work: func(ctx context.Context, _ time.Time, _ uint64) error { return writeReport(ctx, o.every) },
+		report: func(e event) { say(mesh.Name(), "%s", e) },
+		work:   func(ctx context.Context, _ time.Time, _ uint64) error { return writeReport(ctx, o.every) },
 	}
 	err = j.run(ctx)
-	goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeTime)
+	goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	return errors.Join(err, mesh.Leave(goodbye))
 }
 
-// teller prints lines: the time since the start, who speaks, and what.
-func teller(out io.Writer) func(who, format string, args ...any) {
+// printer returns a function that prints a line: the time since the start, the speaker, and the
+// text.
+func printer(out io.Writer) func(who, format string, args ...any) {
 	start := time.Now()
 	return func(who, format string, args ...any) {
 		_, _ = fmt.Fprintf(out, "%6.2fs  %-8s %s\n", time.Since(start).Seconds(), who, fmt.Sprintf(format, args...))

@@ -134,7 +134,7 @@ func TestATickThatIsLongPastIsLeftOut(t *testing.T) {
 	}
 	var told []event
 	j := &job{
-		mesh: mesh, every: time.Hour, maxTTL: time.Hour, tell: func(e event) { told = append(told, e) },
+		mesh: mesh, every: time.Hour, maxTTL: time.Hour, report: func(e event) { told = append(told, e) },
 		work: func(context.Context, time.Time, uint64) error { return nil },
 	}
 	for _, c := range []struct {
@@ -166,7 +166,7 @@ func TestATickIsRunOnceThoughItsNodeIsGoneAfterwards(t *testing.T) {
 				newJob := func(name string, late time.Duration) *job {
 					mesh := m.Node(name)
 					return &job{
-						mesh: mesh, every: every, maxTTL: lockmesh.DefaultMaxTTL, late: late, tell: func(event) {},
+						mesh: mesh, every: every, maxTTL: lockmesh.DefaultMaxTTL, late: late, report: func(event) {},
 						work: func(context.Context, time.Time, uint64) error { runs++; return nil },
 					}
 				}
@@ -192,8 +192,8 @@ func TestTheDemoFindsOutWhatMustNotBe(t *testing.T) {
 		"was run by node a and by node b": {event: event{what: began, tick: tick, token: 6}, node: &node{name: "b"}},
 		"isn't larger than 5":             {event: event{what: began, tick: tick.Add(time.Second), token: 5}, node: &node{name: "b"}},
 	} {
-		s := &show{ran: make(map[time.Time]string), say: teller(io.Discard)}
-		if err := s.take(report{event: event{what: began, tick: tick, token: 5}, node: &node{name: "a"}, goOn: make(chan struct{})}); err != nil {
+		s := &demoRun{ran: make(map[time.Time]string), printf: printer(io.Discard)}
+		if err := s.take(report{event: event{what: began, tick: tick, token: 5}, node: &node{name: "a"}, resume: make(chan struct{})}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.take(second); err == nil || !strings.Contains(err.Error(), want) {

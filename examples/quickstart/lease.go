@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// oneLease takes note of the next lease and lets it be unlocked after a while.
-func (s *story) oneLease(ctx context.Context, d time.Duration) (grant, error) {
-	g, err := s.next(ctx)
+// holdOnce waits for the next lease and has the worker unlock after a while.
+func (s *demo) holdOnce(ctx context.Context, d time.Duration) (grant, error) {
+	g, err := s.nextGrant(ctx)
 	if err != nil {
 		return g, err
 	}
 	return g, s.release(ctx, g, d)
 }
 
-// next waits for the next lease, prints it, and checks that the one before has ended and had a smaller token.
-func (s *story) next(ctx context.Context) (grant, error) {
+// nextGrant waits for the next lease, prints it, and checks that the previous lease has ended and had a
+// smaller token.
+func (s *demo) nextGrant(ctx context.Context) (grant, error) {
 	select {
 	case g := <-s.grants:
-		s.say("lease", "node %s   token %d   until %s unless renewed", g.node.name, g.lease.Token(), clock(g.lease.Deadline()))
+		s.printf("lease", "node %s   token %d   until %s unless renewed", g.node.name, g.lease.Token(), clock(g.lease.Deadline()))
 		last := s.last
 		s.last = g.lease
 		switch {
@@ -35,16 +36,16 @@ func (s *story) next(ctx context.Context) (grant, error) {
 	}
 }
 
-// release lets the worker unlock after a while. A lease can be lost by then, where the machine was so
-// busy that the node didn't run for a second or more; the worker was told, and asks for the lock anew.
-func (s *story) release(ctx context.Context, g grant, d time.Duration) error {
+// release lets the worker unlock after a while. The lease may be lost by then, if the machine was so
+// busy that the node didn't run for a second or more; then the worker locks again.
+func (s *demo) release(ctx context.Context, g grant, d time.Duration) error {
 	if err := pause(ctx, d); err != nil {
 		return err
 	}
 	if err := g.lease.Err(); err != nil {
-		s.say("lost", "node %s: %v", g.node.name, err)
+		s.printf("lost", "node %s: %v", g.node.name, err)
 	}
-	close(g.goOn)
+	close(g.resume)
 	return nil
 }
 
@@ -60,8 +61,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// say prints a line: the time since the start, a word that says what the line is about, and the rest.
-func (s *story) say(about, format string, args ...any) {
+// printf prints a line: the time since the start, the subject, and the text.
+func (s *demo) printf(about, format string, args ...any) {
 	_, _ = fmt.Fprintf(s.out, "%6.2fs  %-9s %s\n", time.Since(s.start).Seconds(), about, fmt.Sprintf(format, args...))
 }
 

@@ -1,5 +1,6 @@
-// Quickstart tells what lockmesh does by doing it: three nodes in one process contend for a lock, the holder's node is killed, the
-// next waiter takes over when the dead lease ends, and the dead node comes back. It ends by itself; its output is the explanation.
+// Quickstart demonstrates lockmesh: three nodes in one process contend for a lock, the holder's
+// node is killed, the next waiter takes over when the dead lease ends, and the dead node returns.
+// The program ends by itself; its output is the explanation.
 package main
 
 import (
@@ -11,22 +12,22 @@ import (
 	"time"
 )
 
-// enough is how long the whole story may take. It takes about 10 seconds, and longer on a busy
+// demoTimeout is the time limit of the story. The story takes about 10 seconds, and longer on a busy
 // machine; only a story that hangs takes so long.
-const enough = 5 * time.Minute
+const demoTimeout = 5 * time.Minute
 
 func main() {
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	ctx, cancel := context.WithTimeoutCause(interrupted, enough, fmt.Errorf("it has not come to its end within %v", enough))
-	s := newStory(os.Stdout)
-	err := errors.Join(s.tell(ctx), s.end())
+	ctx, cancel := context.WithTimeoutCause(interrupted, demoTimeout, fmt.Errorf("it has not come to its end within %v", demoTimeout))
+	s := newDemo(os.Stdout)
+	err := errors.Join(s.run(ctx), s.end())
 	code := 0
 	switch {
 	case interrupted.Err() != nil:
-		s.say("stop", "interrupted; all nodes have been closed")
-		code = 130 // as a shell says it of a program that ended by SIGINT
+		s.printf("stop", "interrupted; all nodes have been closed")
+		code = 130 // the exit code that a shell reports after SIGINT
 	case err != nil:
-		s.say("FAILED", "%v", err)
+		s.printf("FAILED", "%v", err)
 		_, _ = os.Stderr.WriteString(s.log.String())
 		code = 1
 	}

@@ -9,29 +9,29 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// node is one of the three, with the worker that runs on it.
+// node is one of the three nodes, with the worker on this node.
 type node struct {
 	name   string
 	mesh   *lockmesh.Mesh
 	grants chan<- grant
 	logger *slog.Logger
-	stop   context.CancelFunc // ends the worker; nil when there is none
+	stop   context.CancelFunc // ends the worker; nil without a worker
 	done   chan struct{}      // closed when the worker has ended
 }
 
-// grant is a lease that a worker has just got. The worker keeps it until goOn is closed.
+// grant is a lease just granted to a worker. The worker keeps the lease until advance is closed.
 type grant struct {
-	node  *node
-	lease *lockmesh.Lease
-	at    time.Time
-	goOn  chan struct{}
+	node   *node
+	lease  *lockmesh.Lease
+	at     time.Time
+	resume chan struct{}
 }
 
-// join starts the node. It is all that a program has to do to be part of a mesh.
+// join starts the node. A program needs no more than this to be part of a mesh.
 func (n *node) join(ctx context.Context, peers []string) error {
 	mesh, err := lockmesh.Join(ctx, lockmesh.Config{
 		Name:   n.name,
-		Bind:   "127.0.0.1:0", // loopback, and a port that the system chooses
+		Bind:   "127.0.0.1:0", // loopback, and a port chosen by the system
 		Peers:  peers,
 		Voters: []string{"a", "b", "c"},
 		MaxTTL: maxTTL,
@@ -43,7 +43,7 @@ func (n *node) join(ctx context.Context, peers []string) error {
 	return err
 }
 
-// startWorker starts what an application would do with the lock.
+// startWorker starts a goroutine that uses the lock like an application.
 func (n *node) startWorker(ctx context.Context) {
 	ctx, n.stop = context.WithCancel(ctx)
 	n.done = make(chan struct{})
@@ -54,21 +54,22 @@ func (n *node) startWorker(ctx context.Context) {
 	}()
 }
 
-// workOnce takes the lock, keeps it until it may go on, and reports whether to do so again.
+// workOnce takes the lock, keeps the lock until advance is closed, and reports whether to do so again.
 func (n *node) workOnce(ctx context.Context) bool {
 	lease, err := n.mesh.Lock(ctx, key)
 	if err != nil {
 		return false // the node was closed, or the story is over
 	}
 	g := grant{n, lease, time.Now(), make(chan struct{})}
-	defer func() { _ = lease.Unlock(context.WithoutCancel(ctx)) }() // it fails only when the node was killed, as the story wants it
+	// Unlock fails only if the node was killed, as the story intends.
+	defer func() { _ = lease.Unlock(context.WithoutCancel(ctx)) }()
 	select {
 	case n.grants <- g:
 	case <-ctx.Done():
 		return false
 	}
 	select {
-	case <-g.goOn:
+	case <-g.resume:
 		return true
 	case <-lease.Done(): // lost; if the node was killed, its next Lock says so
 		return true
@@ -77,7 +78,7 @@ func (n *node) workOnce(ctx context.Context) bool {
 	}
 }
 
-// endWorker ends the worker and waits for it.
+// endWorker ends the worker and waits for its end.
 func (n *node) endWorker() {
 	if n.stop != nil {
 		n.stop()
@@ -86,26 +87,28 @@ func (n *node) endWorker() {
 	}
 }
 
-// kill ends the node as a crash would: nobody is told.
+// kill ends the node like a crash: the other nodes get no message.
 func (n *node) kill() error {
 	err := n.mesh.Close()
 	n.endWorker()
 	return err
 }
 
-// leave ends the node with a goodbye, which gives its leases back at once.
+// leave ends the node in good order, which releases its leases at once.
 func (n *node) leave() error {
 	n.endWorker()
 	ctx, cancel := context.WithTimeout(context.Background(), maxTTL)
 	defer cancel()
-	if err := n.mesh.Leave(ctx); !errors.Is(err, lockmesh.ErrClosed) { // that is a node which was killed and didn't come back
+	// ErrClosed means a killed node that didn't return.
+	if err := n.mesh.Leave(ctx); !errors.Is(err, lockmesh.ErrClosed) {
 		return err
 	}
 	return nil
 }
 
-// addressesFor returns where the other nodes listen that have been started. One that is alive is enough to find all.
-func (s *story) addressesFor(n *node) (all []string) {
+// addressesFor returns the addresses of the other nodes started so far. A single live address is
+// enough to find all nodes.
+func (s *demo) addressesFor(n *node) (all []string) {
 	for _, other := range s.nodes {
 		if other != n {
 			all = append(all, other.mesh.Addr())

@@ -9,18 +9,19 @@ import (
 	"github.com/lockmesh/lockmesh/fence"
 )
 
-// board is what the partitions themselves would be in a real program: it sees all work, and refuses what must not be. The demo's nodes share one.
+// board stands for the partitions of a real program: it sees all work, and refuses forbidden work.
+// The demo's nodes share a board.
 type board struct {
 	guards *fence.Guards
 
-	mu     sync.Mutex
-	parts  [parts]entry
-	units  int   // how much work was done
-	wrong  error // the first thing that must not be
-	change chan struct{}
+	mu        sync.Mutex
+	parts     [parts]entry
+	units     int   // units of work done
+	violation error // the first violation
+	change    chan struct{}
 }
 
-// entry is who works on a partition, or did last.
+// entry is the current or last worker of a partition.
 type entry struct {
 	node  string
 	lease *lockmesh.Lease
@@ -30,7 +31,8 @@ func newBoard() *board {
 	return &board{guards: fence.NewGuards(2 * parts), change: make(chan struct{})}
 }
 
-// begin notes that a node works on a partition from now on. The one before must have ended, and its token must have been smaller.
+// begin records that a node works on a partition from now on. The previous lease must have ended,
+// with a smaller token.
 func (b *board) begin(p int, node string, lease *lockmesh.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,15 +41,15 @@ func (b *board) begin(p int, node string, lease *lockmesh.Lease) {
 	switch {
 	case last.lease == nil:
 	case last.lease.Err() == nil:
-		b.complain(fmt.Errorf("node %s and node %s work on partition %d at once", last.node, node, p))
+		b.recordViolation(fmt.Errorf("node %s and node %s work on partition %d at once", last.node, node, p))
 	case lease.Token() <= last.lease.Token():
-		b.complain(fmt.Errorf("node %s works on partition %d by token %d, which isn't larger than %d of node %s, the one before",
+		b.recordViolation(fmt.Errorf("node %s works on partition %d by token %d, which isn't larger than %d of node %s, the one before",
 			node, p, lease.Token(), last.lease.Token(), last.node))
 	}
-	b.stir()
+	b.notify()
 }
 
-// write is a unit of work. A late one, by a token older than the newest, is refused.
+// write is a unit of work. A late write, by a token older than the newest, is refused.
 func (b *board) write(p int, lease *lockmesh.Lease) error {
 	return b.guards.Do(partKey(p), lease.Token(), func() error {
 		b.mu.Lock()
@@ -57,26 +59,27 @@ func (b *board) write(p int, lease *lockmesh.Lease) error {
 	})
 }
 
-// end notes that a node has ended its work on a partition.
+// end records that a node has ended its work on a partition.
 func (b *board) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.stir()
+	b.notify()
 }
 
-func (b *board) complain(err error) {
-	if b.wrong == nil {
-		b.wrong = err
+func (b *board) recordViolation(err error) {
+	if b.violation == nil {
+		b.violation = err
 	}
 }
 
-func (b *board) stir() {
+func (b *board) notify() {
 	close(b.change)
 	b.change = make(chan struct{})
 }
 
-// look returns how many partitions each node has, a channel that is closed when that changes, and what must not have been.
-func (b *board) look() (has map[string]int, change <-chan struct{}, wrong error) {
+// snapshot returns how many partitions each node has, a channel that is closed on changes, and the
+// first violation.
+func (b *board) snapshot() (has map[string]int, change <-chan struct{}, wrong error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	has = make(map[string]int)
@@ -85,19 +88,19 @@ func (b *board) look() (has map[string]int, change <-chan struct{}, wrong error)
 			has[e.node]++
 		}
 	}
-	return has, b.change, b.wrong
+	return has, b.change, b.violation
 }
 
-// done returns how much work was done.
+// done returns how many units of work were done.
 func (b *board) done() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.units
 }
 
-// even reports whether all partitions are worked on, by these nodes and no others, and evenly.
-func even(has map[string]int, nodes []string) bool {
-	least, most := fair(parts, len(nodes))
+// balanced reports whether all partitions have workers, spread evenly over exactly these nodes.
+func balanced(has map[string]int, nodes []string) bool {
+	least, most := fairShare(parts, len(nodes))
 	sum := 0
 	for _, n := range nodes {
 		if has[n] < least || has[n] > most {

@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	// patience is how long the demo may take to show what it is to show, and 5 MaxTTL more. It takes about 10 seconds; a busy machine more.
+	// patience is how long the demo may take, plus 5 MaxTTL. The demo takes about 10 seconds, and
+	// longer on a busy machine.
 	patience = 30 * time.Second
-	// frame is how often a picture of what moves is printed at most.
+	// frame is the minimum time between two printed pictures.
 	frame = 250 * time.Millisecond
 )
 
 var voters = []string{"a", "b", "c"}
 
-// show is the demo: nodes that come and go, and the board on which they work.
-type show struct {
+// demoRun is the demo: nodes that join and crash, and the board for their work.
+type demoRun struct {
 	board  *board
-	say    func(about, format string, args ...any)
+	printf func(about, format string, args ...any)
 	config lockmesh.Config
 	nodes  []*node
 }
@@ -36,69 +37,71 @@ type node struct {
 	name string
 	mesh *lockmesh.Mesh
 	stop context.CancelFunc
-	end  chan error // what its worker has ended with
+	end  chan error // the result of the worker
 	dead bool
 }
 
-// demo starts two nodes, then a third, and kills one.
+// demo starts two nodes, then a third, and kills a node.
 func demo(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
 	began := time.Now()
 	limit := patience + 5*o.config.MaxTTL + o.runFor
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the partitions are not even within %v", limit))
-	var log strings.Builder // a node dies in this demo, and the others log it; that is of interest only if something fails
-	s := &show{board: newBoard(), say: teller(stdout), config: o.config}
+	// A node crashes in this demo, and the others log the crash; the log matters only if something
+	// fails.
+	var log strings.Builder
+	s := &demoRun{board: newBoard(), printf: printer(stdout), config: o.config}
 	s.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	defer func() {
 		cancel()
 		err = errors.Join(err, s.end())
 		if ctx.Err() != nil {
-			s.say("stop", "interrupted")
-			_, _, err = s.board.look()
+			s.printf("stop", "interrupted")
+			_, _, err = s.board.snapshot()
 		}
 		if err != nil {
 			_, _ = io.WriteString(stderr, log.String())
 		}
 	}()
-	if err := s.tell(inner); err != nil {
+	if err := s.run(inner); err != nil {
 		return err
 	}
 	if err := s.watch(inner, time.Until(began.Add(o.runFor))); err != nil {
 		return err
 	}
-	s.say("done", "%d units of work, and at no time did two nodes work on one partition", s.board.done())
+	s.printf("done", "%d units of work, and at no time did two nodes work on one partition", s.board.done())
 	return nil
 }
 
-// tell is the story.
-func (s *show) tell(ctx context.Context) error {
-	s.say("start", "nodes a and b share %d partitions; a mark stands for two", parts)
+// run runs the demo's steps.
+func (s *demoRun) run(ctx context.Context) error {
+	s.printf("start", "nodes a and b share %d partitions; a mark stands for two", parts)
 	for _, name := range []string{"a", "b"} {
 		if err := s.join(ctx, name); err != nil {
 			return err
 		}
 	}
-	if err := s.settle(ctx); err != nil {
+	if err := s.awaitBalance(ctx); err != nil {
 		return err
 	}
-	s.say("join", "node c comes")
+	s.printf("join", "node c comes")
 	if err := s.join(ctx, "c"); err != nil {
 		return err
 	}
-	if err := s.settle(ctx); err != nil {
+	if err := s.awaitBalance(ctx); err != nil {
 		return err
 	}
-	if err := s.allVote(ctx); err != nil {
+	if err := s.awaitVoters(ctx); err != nil {
 		return err
 	}
-	s.say("crash", "node a is killed; its partitions are free when its leases have ended, in %v at the latest", s.config.MaxTTL)
+	s.printf("crash", "node a is killed; its partitions are free when its leases have ended, in %v at the latest", s.config.MaxTTL)
 	if err := s.kill(s.nodes[0]); err != nil {
 		return err
 	}
-	return s.settle(ctx)
+	return s.awaitBalance(ctx)
 }
 
 // join starts a node and its worker.
-func (s *show) join(ctx context.Context, name string) error {
+func (s *demoRun) join(ctx context.Context, name string) error {
 	cfg := s.config
 	cfg.Name, cfg.Bind, cfg.Voters = name, "127.0.0.1:0", voters
 	for _, n := range s.nodes {
@@ -122,8 +125,8 @@ func (s *show) join(ctx context.Context, name string) error {
 	return nil
 }
 
-// kill ends a node as a crash would: nobody is told.
-func (s *show) kill(n *node) error {
+// kill ends a node like a crash: the other nodes get no message.
+func (s *demoRun) kill(n *node) error {
 	n.dead = true
 	err := n.mesh.Close()
 	n.stop()
@@ -136,20 +139,20 @@ func (s *show) kill(n *node) error {
 	return err
 }
 
-// settle waits until all partitions are worked on, evenly, and prints pictures on the way.
-func (s *show) settle(ctx context.Context) error {
+// awaitBalance waits until all partitions have workers, spread evenly, and prints pictures meanwhile.
+func (s *demoRun) awaitBalance(ctx context.Context) error {
 	names := s.alive()
 	for last := ""; ; {
-		has, change, wrong := s.board.look()
+		has, change, wrong := s.board.snapshot()
 		picture := bars(has, names)
 		switch {
 		case wrong != nil:
 			return wrong
-		case even(has, names):
-			s.say("even", "%s", picture)
+		case balanced(has, names):
+			s.printf("even", "%s", picture)
 			return nil
 		case picture != last:
-			s.say("", "%s", picture)
+			s.printf("", "%s", picture)
 			last = picture
 		}
 		if err := pause(ctx, frame); err != nil {
@@ -163,12 +166,12 @@ func (s *show) settle(ctx context.Context) error {
 	}
 }
 
-// watch goes on for a while, in which nothing may go wrong.
-func (s *show) watch(ctx context.Context, d time.Duration) error {
+// watch goes on for a while, without any violation.
+func (s *demoRun) watch(ctx context.Context, d time.Duration) error {
 	over := time.NewTimer(d)
 	defer over.Stop()
 	for {
-		_, change, wrong := s.board.look()
+		_, change, wrong := s.board.snapshot()
 		if wrong != nil {
 			return wrong
 		}
@@ -182,8 +185,8 @@ func (s *show) watch(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// allVote waits until the newest node votes, so that another can be spared.
-func (s *show) allVote(ctx context.Context) error {
+// awaitVoters waits until the newest node votes, so that the mesh can lose another.
+func (s *demoRun) awaitVoters(ctx context.Context) error {
 	for {
 		counting := 0
 		for _, v := range s.nodes[0].mesh.Status().Electorate.Voters {
@@ -200,8 +203,8 @@ func (s *show) allVote(ctx context.Context) error {
 	}
 }
 
-// alive returns the names of the nodes that are.
-func (s *show) alive() (names []string) {
+// alive returns the names of the running nodes.
+func (s *demoRun) alive() (names []string) {
 	for _, n := range s.nodes {
 		if !n.dead {
 			names = append(names, n.name)
@@ -211,7 +214,7 @@ func (s *show) alive() (names []string) {
 }
 
 // end ends all nodes.
-func (s *show) end() error {
+func (s *demoRun) end() error {
 	var ending sync.WaitGroup
 	errs := make([]error, len(s.nodes))
 	for i, n := range s.nodes {
@@ -227,7 +230,7 @@ func (s *show) end() error {
 		})
 	}
 	ending.Wait()
-	_, _, wrong := s.board.look()
+	_, _, wrong := s.board.snapshot()
 	return errors.Join(append(slices.Clone(errs), wrong)...)
 }
 

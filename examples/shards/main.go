@@ -1,13 +1,15 @@
-// Shards is a pool of workers that share partitions of some work evenly. Each partition has a lock, which its worker holds; nobody coordinates. When a worker
-// comes, the others give it its share; when one dies, they take over.
+// Shards is a pool of workers that share partitions of some work evenly. Each partition has a lock,
+// held by its worker; there is no coordinator. When a worker joins, the others hand over its share;
+// when a worker crashes, the others take over.
 //
-// Without -name it shows that with nodes in one process, and ends by itself. With -name it is one node; three of them on one machine:
+// Without -name the program demonstrates this with nodes in one process, and ends by itself. With
+// -name the program is a single node; three nodes on one machine:
 //
 //	shards -name a -bind 127.0.0.1:7951 -peers 127.0.0.1:7952 -voters a,b,c
 //	shards -name b -bind 127.0.0.1:7952 -peers 127.0.0.1:7951 -voters a,b,c
 //	shards -name c -bind 127.0.0.1:7953 -peers 127.0.0.1:7951 -voters a,b,c
 //
-// What to copy is in worker.go, share.go and members.go.
+// Copy from worker.go, share.go and members.go.
 package main
 
 import (
@@ -25,10 +27,12 @@ import (
 )
 
 const (
-	// goodbyeTime bounds the goodbye of a node that ends. Whoever interrupts it is not willing to wait for long.
+	// goodbyeTime bounds the Leave of a node: a user who interrupts the program won't wait for
+	// long.
 	goodbyeTime = 5 * time.Second
 
-	// unit is how long a unit of work takes: for so long a partition that is to be given back may still be kept.
+	// unit is how long a unit of work takes, and so how long a worker may still keep a partition
+	// after the decision to give the partition back.
 	unit = 100 * time.Millisecond
 )
 
@@ -39,14 +43,14 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the program, up to its exit code.
+// run is the whole program, and returns the exit code.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o, err := parse(args, env, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		return 2 // parse has said why
+		return 2 // parse has reported the error
 	case o.demo:
 		err = demo(ctx, o, stdout, stderr)
 	default:
@@ -59,7 +63,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	return 0
 }
 
-// serve is one node, until it is interrupted or -for has passed.
+// serve runs a node until an interrupt or the end of -for.
 func serve(ctx context.Context, o *options, stdout io.Writer) error {
 	if o.runFor > 0 {
 		var cancel context.CancelFunc
@@ -70,7 +74,7 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	say := teller(stdout)
+	say := printer(stdout)
 	say(mesh.Name(), "listens on %s", mesh.Addr())
 	w := newWorker(mesh)
 	w.work = func(_ int, lease *lockmesh.Lease, enough <-chan struct{}) {
@@ -87,15 +91,16 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 	goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeTime)
 	defer cancel()
 	leaveErr := mesh.Leave(goodbye)
-	if errors.Is(leaveErr, lockmesh.ErrNoQuorum) { // it is one of the last to go; what it held ends by time
+	// The last nodes to leave have no majority; their leases expire.
+	if errors.Is(leaveErr, lockmesh.ErrNoQuorum) {
 		say(mesh.Name(), "left, and %v", leaveErr)
 		leaveErr = nil
 	}
 	return errors.Join(err, leaveErr)
 }
 
-// workOn does one unit of work after the other, until it is enough or the lease has ended. A real program does something in do, and hands the lease's
-// token along.
+// workOn does units of work until enough is closed or the lease has ended. A real program does
+// something in do, and passes the lease's token along.
 func workOn(lease *lockmesh.Lease, enough <-chan struct{}, do func() error) {
 	t := time.NewTicker(unit)
 	defer t.Stop()
@@ -113,8 +118,9 @@ func workOn(lease *lockmesh.Lease, enough <-chan struct{}, do func() error) {
 	}
 }
 
-// teller prints lines: the time since the start, what they are about, and the rest.
-func teller(out io.Writer) func(about, format string, args ...any) {
+// printer returns a function that prints a line: the time since the start, the subject, and the
+// text.
+func printer(out io.Writer) func(about, format string, args ...any) {
 	start := time.Now()
 	return func(about, format string, args ...any) {
 		_, _ = fmt.Fprintf(out, "%6.2fs  %-8s %s\n", time.Since(start).Seconds(), about, fmt.Sprintf(format, args...))

@@ -101,7 +101,7 @@ func TestTheBoardFindsOutWhatMustNotBe(t *testing.T) {
 		b := newBoard()
 		b.begin(7, "x", c.first)
 		b.begin(7, "y", c.second)
-		if _, _, wrong := b.look(); !strings.Contains(fmt.Sprint(wrong), c.want) {
+		if _, _, wrong := b.snapshot(); !strings.Contains(fmt.Sprint(wrong), c.want) {
 			t.Errorf("it says %v, want %s", wrong, c.want)
 		}
 	}
@@ -117,13 +117,13 @@ func TestTheBoardFindsOutWhatMustNotBe(t *testing.T) {
 func TestFairSharesAddUp(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 70; n++ {
-		least, most := fair(parts, n)
+		least, most := fairShare(parts, n)
 		if n*least > parts || n*most < parts || most-least > 1 {
 			t.Errorf("of %d workers each should have %d to %d", n, least, most)
 		}
 	}
 	for want, has := range map[bool]map[string]int{true: {"a": 32, "b": 32}, false: {"a": 33, "b": 31}} {
-		if even(has, []string{"a", "b"}) != want {
+		if balanced(has, []string{"a", "b"}) != want {
 			t.Errorf("%v is even: %v", has, !want)
 		}
 	}

@@ -8,44 +8,46 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// Every worker holds membersKey as a reader, and the value of that lease says whether it is in need. Who dies is no longer among the holders when its lease
-// has ended, which is when its partitions are free, too.
+// Every worker holds membersKey as a reader, and the value of that lease says whether the worker is
+// in need. A crashed worker is no longer a holder once its lease has ended, and by then its
+// partitions are free, too.
 const (
 	membersKey = "shards/members"
 	inNeed     = "in need"
 	content    = "content"
 )
 
-// crew is what a worker knows of all workers.
-type crew struct {
-	members      int // how many there are, this one among them; zero before it is known
+// membership is what a worker knows of all workers.
+type membership struct {
+	members      int // the number of workers, including this worker; zero until known
 	othersInNeed bool
 }
 
-// belong makes this node a worker that the others count, until ctx ends.
-func (w *worker) belong(ctx context.Context) {
+// joinPool makes this node a worker known to the others, until ctx ends.
+func (w *worker) joinPool(ctx context.Context) {
 	need := true
 	for ctx.Err() == nil {
-		lease, err := w.mesh.RLock(ctx, membersKey, lockmesh.WithValue(word(need)))
+		lease, err := w.mesh.RLock(ctx, membersKey, lockmesh.WithValue(encodeNeed(need)))
 		if err == nil {
 			err = w.follow(ctx, lease, &need)
-			_ = lease.Unlock(context.Background()) // it fails only when the lease is at its end anyway
+			_ = lease.Unlock(context.Background()) // fails only for an ending lease
 		}
 		if err != nil && ctx.Err() == nil {
-			w.post(func() { w.err = fmt.Errorf("can't be a worker: %w", err) })
+			w.runInLoop(func() { w.err = fmt.Errorf("can't be a worker: %w", err) })
 			return
 		}
 	}
 }
 
-func word(need bool) []byte {
+func encodeNeed(need bool) []byte {
 	if need {
 		return []byte(inNeed)
 	}
 	return []byte(content)
 }
 
-// follow tells run who the workers are, and the others whether this one is in need, as long as the lease lasts that makes it one of them.
+// follow tells run who the workers are, and tells the others whether this worker is in need, as
+// long as its membership lease lasts.
 func (w *worker) follow(ctx context.Context, lease *lockmesh.Lease, need *bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -72,10 +74,10 @@ func (w *worker) follow(ctx context.Context, lease *lockmesh.Lease, need *bool) 
 			}
 			if synced {
 				c := w.count(seen)
-				w.post(func() { w.crew = c })
+				w.runInLoop(func() { w.membership = c })
 			}
-		case *need = <-w.profess:
-			if err := lease.SetValue(ctx, word(*need)); err != nil && !errors.Is(err, lockmesh.ErrLost) {
+		case *need = <-w.needUpdates:
+			if err := lease.SetValue(ctx, encodeNeed(*need)); err != nil && !errors.Is(err, lockmesh.ErrLost) {
 				return err
 			}
 		case <-lease.Done():
@@ -84,9 +86,9 @@ func (w *worker) follow(ctx context.Context, lease *lockmesh.Lease, need *bool) 
 	}
 }
 
-// count says what follows from those who hold the members key.
-func (w *worker) count(holders map[uint64]lockmesh.Event) crew {
-	c := crew{members: max(len(holders), 1)}
+// count derives the crew from the holders of membersKey.
+func (w *worker) count(holders map[uint64]lockmesh.Event) membership {
+	c := membership{members: max(len(holders), 1)}
 	for _, h := range holders {
 		if h.Node != w.mesh.Name() && string(h.Value) == inNeed {
 			c.othersInNeed = true

@@ -1,4 +1,4 @@
-// Package fencetest tests that a resource refuses stale tokens, whatever order writes arrive in.
+// Package fencetest tests that a resource refuses stale tokens, in any order of writes.
 package fencetest
 
 import (
@@ -15,28 +15,30 @@ import (
 	"github.com/lockmesh/lockmesh/fence"
 )
 
-// Log is a fenced resource under test, used as a list of lines. Its methods are called from several goroutines.
+// Log is a fenced resource under test, used as a list of lines. Its methods are called from several
+// goroutines.
 type Log interface {
-	// Append adds a line at the end by a fenced write.
+	// Append appends a line by a fenced write.
 	Append(ctx context.Context, token uint64, line string) error
 	// Lines returns all lines in the order in which they took effect.
 	Lines(ctx context.Context) ([]string, error)
 }
 
-// Run tests the resource that open returns. Each call of open must give one that is empty and has seen no token.
+// Run tests the resource returned by open. Each call of open must return a resource that is empty
+// and has seen no token.
 func Run(t *testing.T, open func(t *testing.T) Log) {
-	t.Run("the first token is accepted, and no token is none", func(t *testing.T) { first(t, open(t)) })
-	t.Run("an older token is refused with both tokens and changes nothing", func(t *testing.T) { older(t, open(t)) })
-	t.Run("tokens have 63 bits", func(t *testing.T) { bits(t, open(t)) })
+	t.Run("the first token is accepted, and no token is none", func(t *testing.T) { testFirst(t, open(t)) })
+	t.Run("an older token is refused with both tokens and changes nothing", func(t *testing.T) { testOlder(t, open(t)) })
+	t.Run("tokens have 63 bits", func(t *testing.T) { test63Bits(t, open(t)) })
 	t.Run("whatever order writes arrive in, accepted tokens never fall", func(t *testing.T) {
 		for seed := range uint64(20) {
-			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { anyOrder(t, open(t), rand.New(rand.NewPCG(seed, 0))) })
+			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { testAnyOrder(t, open(t), rand.New(rand.NewPCG(seed, 0))) })
 		}
 	})
-	t.Run("at once, too", func(t *testing.T) { atOnce(t, open(t)) })
+	t.Run("at once, too", func(t *testing.T) { testConcurrent(t, open(t)) })
 }
 
-func first(t *testing.T, l Log) {
+func testFirst(t *testing.T, l Log) {
 	for _, token := range []uint64{0, fence.MaxToken + 1, 1<<64 - 1} {
 		if err := l.Append(t.Context(), token, "nobody's"); !errors.Is(err, fence.ErrToken) {
 			t.Errorf("token %d: %v, not an ErrToken", token, err)
@@ -47,7 +49,7 @@ func first(t *testing.T, l Log) {
 	wantLines(t, l, "first", "again")
 }
 
-func older(t *testing.T, l Log) {
+func testOlder(t *testing.T, l Log) {
 	accept(t, l, 5, "by 5")
 	accept(t, l, 9, "by 9")
 	refuse(t, l, 5, 9)
@@ -57,7 +59,7 @@ func older(t *testing.T, l Log) {
 	wantLines(t, l, "by 5", "by 9", "by 9 again")
 }
 
-func bits(t *testing.T, l Log) {
+func test63Bits(t *testing.T, l Log) {
 	accept(t, l, 1<<53+1, "beyond what a float can tell")
 	refuse(t, l, 1<<53, 1<<53+1)
 	accept(t, l, fence.MaxToken, "the last")
@@ -66,7 +68,7 @@ func bits(t *testing.T, l Log) {
 	wantLines(t, l, "beyond what a float can tell", "the last", "the last again")
 }
 
-func anyOrder(t *testing.T, l Log, r *rand.Rand) {
+func testAnyOrder(t *testing.T, l Log, r *rand.Rand) {
 	var newest uint64
 	var want []string
 	for i := range 30 {
@@ -83,8 +85,9 @@ func anyOrder(t *testing.T, l Log, r *rand.Rand) {
 	wantLines(t, l, want...)
 }
 
-// atOnce lets holders come one after the other, each before the one before has stopped, with two goroutines each.
-func atOnce(t *testing.T, l Log) {
+// testConcurrent runs successive holders, each starting before its predecessor has stopped, with two
+// goroutines each.
+func testConcurrent(t *testing.T, l Log) {
 	const holders, writers, writes = 6, 2, 5
 	var mu sync.Mutex
 	accepted := map[string]bool{}

@@ -8,20 +8,21 @@ import (
 	"github.com/lockmesh/lockmesh/fence"
 )
 
-// mark begins the line in front of a content that tells the token.
-const mark = "lockmesh-token: "
+// tokenPrefix begins the line with the token, in front of the content.
+const tokenPrefix = "lockmesh-token: "
 
-// Encode returns the content with the token in a line in front of it. It is for storage whose versions are hashes of the content
-// alone, as the ETags of S3 often are: a token in the metadata would change without a new version there, and a late write would pass.
+// Encode returns the content with the token in a line in front. Use Encode for storage with
+// versions that are hashes of the content alone, as the ETags of S3 often are: a token in the
+// metadata would change without producing a new version, and a late write would succeed.
 func Encode(token uint64, data []byte) []byte {
-	line := mark + strconv.FormatUint(token, 10) + "\n"
+	line := tokenPrefix + strconv.FormatUint(token, 10) + "\n"
 	return append([]byte(line), data...)
 }
 
-// Decode takes apart what Encode has made; data is part of stored. What has no such line was written without a token, and is returned
-// whole with token 0. A line that begins like one and isn't one is an error.
+// Decode splits the result of Encode; data is part of stored. Content without the token's line was
+// written without a token, and is returned whole with token 0. A malformed token line is an error.
 func Decode(stored []byte) (token uint64, data []byte, err error) {
-	rest, ok := bytes.CutPrefix(stored, []byte(mark))
+	rest, ok := bytes.CutPrefix(stored, []byte(tokenPrefix))
 	if !ok {
 		return 0, stored, nil
 	}
@@ -29,12 +30,12 @@ func Decode(stored []byte) (token uint64, data []byte, err error) {
 	if !ok {
 		return 0, nil, fmt.Errorf("objectfence: the line with the token has no end")
 	}
-	token, err = parse(string(number))
+	token, err = parseToken(string(number))
 	return token, data, err
 }
 
-// parse reads a token as it is stored.
-func parse(s string) (uint64, error) {
+// parseToken parses a stored token.
+func parseToken(s string) (uint64, error) {
 	token, err := strconv.ParseUint(s, 10, 64)
 	if err == nil {
 		err = fence.Validate(token)

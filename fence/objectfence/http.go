@@ -14,28 +14,32 @@ import (
 	"strings"
 )
 
-// DefaultMaxBytes is how large an object may be unless told otherwise: it is read as a whole with each write.
+// DefaultMaxBytes is the default maximum size of an object: each write reads the whole object.
 const DefaultMaxBytes = 64 << 20
 
-// HTTP is a [Store] behind a server that knows strong ETags, If-Match and If-None-Match. Nothing is kept between calls. It
-// may be used from any goroutine, as long as its fields stay as they are.
+// HTTP is a [Store] behind a server that supports strong ETags, If-Match and If-None-Match. No
+// state is kept between calls. An HTTP may be used from any goroutine, as long as its fields don't
+// change.
 type HTTP struct {
-	// Base is where the names begin: a bucket, for one. "a/b" is two segments of the path under it.
+	// Base is the URL to which names are relative: a bucket, for example. "a/b" is two path
+	// segments below Base.
 	Base *url.URL
-	// Client sends the requests; nil is http.DefaultClient. Its Transport is the place for what the storage wants to see besides, such as a
-	// signature. It must not send a request again that the server may have received.
+	// Client sends the requests; nil is http.DefaultClient. Its Transport is the place for
+	// additional requirements of the storage, such as a signature. Client must not resend a request
+	// that the server may have received.
 	Client *http.Client
-	// TokenHeader names the header that the storage keeps with the object, such as x-ms-meta-token. Only take one if
-	// each write gives a new ETag, even if it changes nothing but that header. Empty means that the token is a line in front of the content,
-	// as by [Encode], which is right everywhere; readers take it off by [Decode].
+	// TokenHeader is the name of the header that the storage keeps with the object, such as
+	// x-ms-meta-token. Set TokenHeader only if each write yields a new ETag, even a write that
+	// changes only this header. Empty means that the token is a line in front of the content, as by
+	// [Encode], which works everywhere; readers remove the line with [Decode].
 	TokenHeader string
-	// MaxBytes is how large an object may be; 0 is [DefaultMaxBytes].
+	// MaxBytes is the maximum size of an object; 0 is [DefaultMaxBytes].
 	MaxBytes int64
 }
 
 var _ Store = (*HTTP)(nil)
 
-// Get asks for the object. 404 means that there is none.
+// Get requests the object. 404 means that there is no object.
 func (h *HTTP) Get(ctx context.Context, name string) (Object, error) {
 	resp, err := h.send(ctx, http.MethodGet, name, Object{})
 	if err != nil {
@@ -46,13 +50,13 @@ func (h *HTTP) Get(ctx context.Context, name string) (Object, error) {
 	case resp.StatusCode == http.StatusNotFound:
 		return Object{}, nil
 	case resp.StatusCode != http.StatusOK:
-		return Object{}, unexpected(resp)
+		return Object{}, statusError(resp)
 	}
 	o := Object{Version: Version(resp.Header.Get("ETag"))}
 	if !strings.HasPrefix(string(o.Version), `"`) {
 		return Object{}, fmt.Errorf("the server's ETag is %q: writes can only be made conditional on a strong one", o.Version)
 	}
-	limit := min(h.maxBytes(), math.MaxInt64-1) // one more shows that there is more
+	limit := min(h.maxBytes(), math.MaxInt64-1) // an additional byte reveals a larger object
 	if o.Data, err = io.ReadAll(io.LimitReader(resp.Body, limit+1)); err != nil {
 		return Object{}, err
 	}
@@ -62,7 +66,7 @@ func (h *HTTP) Get(ctx context.Context, name string) (Object, error) {
 	if h.TokenHeader == "" {
 		o.Token, o.Data, err = Decode(o.Data)
 	} else if number := resp.Header.Get(h.TokenHeader); number != "" {
-		o.Token, err = parse(number)
+		o.Token, err = parseToken(number)
 	}
 	if err != nil {
 		return Object{}, err
@@ -70,8 +74,9 @@ func (h *HTTP) Get(ctx context.Context, name string) (Object, error) {
 	return o, nil
 }
 
-// Put sends the object on a condition: If-Match with the version, or If-None-Match if there should be none. The answers 412 and 409 mean
-// that it has changed; so does 404 if one should be there.
+// Put sends the object conditionally: If-Match with the version, or If-None-Match if there should
+// be no object. The responses 412 and 409 mean that the object has changed; so does 404 if there
+// should be an object.
 func (h *HTTP) Put(ctx context.Context, name string, o Object) error {
 	if h.TokenHeader == "" {
 		o.Data = Encode(o.Token, o.Data)
@@ -94,10 +99,10 @@ func (h *HTTP) Put(ctx context.Context, name string, o Object) error {
 			return ErrChanged
 		}
 	}
-	return unexpected(resp)
+	return statusError(resp)
 }
 
-// send sends a request and returns the answer to that very method.
+// send sends a request and returns the response, if the response is to the same method.
 func (h *HTTP) send(ctx context.Context, method, name string, o Object) (*http.Response, error) {
 	if h.Base == nil {
 		return nil, errors.New("no Base to send requests to")
@@ -113,7 +118,7 @@ func (h *HTTP) send(ctx context.Context, method, name string, o Object) (*http.R
 	if err != nil {
 		return nil, err
 	}
-	// Neither a cache nor a packed form, which would have another ETag.
+	// No cached response, and no compression, which would change the ETag.
 	req.Header.Set("Cache-Control", "no-cache")
 	req.Header.Set("Accept-Encoding", "identity")
 	if method == http.MethodPut {
@@ -134,7 +139,8 @@ func (h *HTTP) send(ctx context.Context, method, name string, o Object) (*http.R
 	if err != nil {
 		return nil, err
 	}
-	if got := resp.Request.Method; got != method { // some redirects make a GET of a PUT, whose success would mean nothing
+	// Some redirects turn a PUT into a GET; its success would mean nothing.
+	if got := resp.Request.Method; got != method {
 		_ = resp.Body.Close()
 		return nil, fmt.Errorf("a redirect has made a %s of a %s", got, method)
 	}
@@ -148,8 +154,9 @@ func (h *HTTP) maxBytes() int64 {
 	return DefaultMaxBytes
 }
 
-// unexpected is an answer that means nothing to us, with the beginning of what the server says about it.
-func unexpected(resp *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 300)) // what can't be read isn't shown
+// statusError converts an unexpected response to an error, with the beginning of the response's
+// body.
+func statusError(resp *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 300)) // an unreadable body is left out
 	return fmt.Errorf("the server answers %s: %s", resp.Status, bytes.TrimSpace(text))
 }

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Memory is a [Store] in memory, for tests. Its zero value is empty. It may be used from any goroutine and must not be copied.
+// Memory is a [Store] in memory, for tests. The zero value is empty. A Memory may be used from any
+// goroutine and must not be copied.
 type Memory struct {
 	mu      sync.Mutex
 	objects map[string]Object
@@ -25,7 +26,7 @@ func (m *Memory) Get(ctx context.Context, name string) (Object, error) {
 	return o, ctx.Err()
 }
 
-// Put stores a copy of the object if its version is the current one.
+// Put stores a copy of the object if its version is the current version.
 func (m *Memory) Put(ctx context.Context, name string, o Object) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

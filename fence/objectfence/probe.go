@@ -7,9 +7,10 @@ import (
 	"fmt"
 )
 
-// Probe finds out whether a storage can be fenced, by writing to an object of that name, which should be used for nothing
-// else. It returns nil if tokens come back as they were written and each Put heeds its condition. Run it once for a new storage,
-// before you rely on it. What it can't tell is whether the conditions also hold between requests that arrive at the same moment.
+// Probe tests whether a storage can be fenced, by writing to an object of the given name, which
+// should have no other use. Probe returns nil if tokens are read back as written and each Put
+// evaluates its condition. Run Probe once for a new storage, before relying on the storage. Probe
+// can't tell whether the conditions also hold between simultaneous requests.
 func Probe(ctx context.Context, store Store, name string) error {
 	start, err := store.Get(ctx, name)
 	if err != nil {
@@ -28,7 +29,8 @@ func Probe(ctx context.Context, store Store, name string) error {
 	case first.Token != probeToken:
 		return fmt.Errorf("objectfence: probing: token %d comes back as %d", uint64(probeToken), first.Token)
 	}
-	// The same content by another token: where that gives no new version, a late write would find the one that it knows.
+	// The same content with another token: unless the version changes, a late write would find its
+	// expected version.
 	if err := store.Put(ctx, name, Object{Token: probeToken + 1, Data: begin.Data, Version: first.Version}); err != nil {
 		return fmt.Errorf("objectfence: probing: a write on a condition that holds: %w", err)
 	}
@@ -51,5 +53,5 @@ func Probe(ctx context.Context, store Store, name string) error {
 	return nil
 }
 
-// probeToken is a token that shows whether one comes back in full: it has 63 bits, and the last of them counts.
+// probeToken reveals a truncated token: probeToken has 63 bits, and its last bit is significant.
 const probeToken = 1<<62 + 1

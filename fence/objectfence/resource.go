@@ -8,16 +8,18 @@ import (
 	"github.com/lockmesh/lockmesh/fence"
 )
 
-// attempts is how often a write looks again after another was faster. Each time somebody else's write has succeeded, and holders of
-// older tokens are out once a newer one has been accepted, so only goroutines of one holder that write the same object at once
-// come near it.
-const attempts = 64
+// maxAttempts is how often a write is attempted while other writes come first. Each failed attempt
+// means that another write has succeeded, and holders of older tokens are shut out once a newer
+// token has been accepted, so only concurrent writes to the same object by goroutines of one holder
+// come near the limit.
+const maxAttempts = 64
 
-// Change makes an object's new content of its present one, which is empty if there is no object. It may be called several times
-// for one write, and may change and return what it is given. If it returns an error, nothing is written.
+// Change computes an object's new content from its present content, which is empty if there is no
+// object. A Change may be called several times for one write, and may modify and return its
+// argument. If a Change returns an error, nothing is written.
 type Change func(data []byte) ([]byte, error)
 
-// Resource is one object. It may be used from any goroutine.
+// Resource is one object. A Resource may be used from any goroutine.
 type Resource struct {
 	store Store
 	name  string
@@ -25,10 +27,11 @@ type Resource struct {
 
 var _ fence.Resource[Change] = (*Resource)(nil)
 
-// New returns the object of that name. It doesn't look whether there is one.
+// New returns the object of the given name, without checking whether the object exists.
 func New(store Store, name string) *Resource { return &Resource{store, name} }
 
-// Get returns the object, with the newest token that has written it; the zero Object if there is none.
+// Get returns the object, with the token of its newest write; the zero Object if there is no
+// object.
 func (r *Resource) Get(ctx context.Context) (Object, error) {
 	if err := fence.ValidateName(r.name); err != nil {
 		return Object{}, err
@@ -40,23 +43,26 @@ func (r *Resource) Get(ctx context.Context) (Object, error) {
 	return o, nil
 }
 
-// Put replaces the content, unless a newer token has written the object. It is Do with that content.
+// Put replaces the content, unless a newer token has written the object. Put is Do with a fixed
+// content.
 func (r *Resource) Put(ctx context.Context, token uint64, data []byte) error {
 	return r.Do(ctx, token, func([]byte) ([]byte, error) { return data, nil })
 }
 
-// Do replaces the content by what change makes of it, unless a newer token has written the object. change has always seen the very
-// content that is replaced. A change that returns what it is given takes note of the token, and so shuts out older holders.
+// Do replaces the content by the result of change, unless a newer token has written the object. The
+// content passed to change is always the very content replaced. A change that returns its argument
+// only records the token, and so shuts out older holders.
 //
-// A refusal is a [fence.StaleError], [fence.ErrToken] or [fence.ErrResource]. Change's own error is returned as it is. It is
-// [ErrChanged] if others were faster every time. After any other error the object may have been written or not. Trying
-// again by the same token is allowed then, so let change find what it has done before; the same goes for a storage client that sends
-// requests again by itself.
+// A refusal is a [fence.StaleError], [fence.ErrToken] or [fence.ErrResource]. An error of change is
+// returned unchanged. The error is [ErrChanged] if other writes came first at every attempt. After
+// any other error the object may or may not have been written. A retry with the same token is
+// allowed then, so change should recognize its own earlier effect; the same applies to a storage
+// client that resends requests by itself.
 func (r *Resource) Do(ctx context.Context, token uint64, change Change) error {
 	if err := fence.Validate(token); err != nil {
 		return err
 	}
-	for range attempts {
+	for range maxAttempts {
 		o, err := r.Get(ctx)
 		if err != nil {
 			return err
@@ -76,5 +82,5 @@ func (r *Resource) Do(ctx context.Context, token uint64, change Change) error {
 			return fmt.Errorf("objectfence: writing %q: %w", r.name, err)
 		}
 	}
-	return fmt.Errorf("objectfence: writing %q: others were faster %d times: %w", r.name, attempts, ErrChanged)
+	return fmt.Errorf("objectfence: writing %q: others were faster %d times: %w", r.name, maxAttempts, ErrChanged)
 }

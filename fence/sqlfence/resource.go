@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/fence"
 )
 
-// Resource is one resource in one database. It may be used from any goroutine.
+// Resource is one resource in one database. A Resource may be used from any goroutine.
 type Resource struct {
 	table *Table
 	db    *sql.DB
@@ -17,14 +17,16 @@ type Resource struct {
 
 var _ fence.Resource[func(tx *sql.Tx) error] = (*Resource)(nil)
 
-// Resource returns the resource of that name, the lock's key for one, whose data is in db.
+// Resource returns the resource of the given name, for example the lock's key, with its data in db.
 func (t *Table) Resource(db *sql.DB, name string) *Resource { return &Resource{t, db, name} }
 
-// Do begins a transaction, checks the token as [Table.Check] does, calls write with the transaction, and commits. If anything fails, or
-// write panics, it rolls back, and neither what was written nor the token remains. write's own error is returned as it is.
+// Do begins a transaction, checks the token as [Table.Check] does, calls write with the
+// transaction, and commits. If any step fails, or write panics, Do rolls back, and neither the data
+// written nor the token remains. An error of write is returned unchanged.
 //
-// When ctx ends before the commit the transaction is rolled back. An error of the commit itself leaves open whether it
-// took place. Trying again by the same token is allowed then, so let write find what it has written before.
+// When ctx ends before the commit the transaction is rolled back. After an error of the commit
+// itself, the transaction may or may not have been committed. A retry with the same token is
+// allowed then, so write should recognize its own earlier effect.
 func (r *Resource) Do(ctx context.Context, token uint64, write func(tx *sql.Tx) error) error {
 	if err := fence.Validate(token); err != nil {
 		return err

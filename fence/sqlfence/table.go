@@ -10,23 +10,25 @@ import (
 	"github.com/lockmesh/lockmesh/fence"
 )
 
-// DefaultTable is the name of the table unless told otherwise.
+// DefaultTable is the default name of the table.
 const DefaultTable = "lockmesh_fence"
 
-// Table is where the newest tokens are kept, one row for each resource. It holds no connection, and may be used from any goroutine.
+// Table is the table of the newest tokens, one row for each resource. A Table holds no connection,
+// and may be used from any goroutine.
 //
-// Rows stay until you delete them. A row is to be kept for as long as a late writer may come, which is for as long as the data: without it
-// any token is accepted.
+// Rows stay until you delete them. Keep a row for as long as a late writer may come, that is, as
+// long as the data: without the row any token is accepted.
 type Table struct {
 	dialect Dialect
-	text    statements
+	sql     statements
 }
 
-// identifier is what can stand in a statement as the name of a table, with its schema or without, and can't be anything else.
+// identifier matches a table's name, with or without its schema, that can't be any other part of a
+// statement.
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// New returns the table of that name; "" is [DefaultTable]. It doesn't look at a database. The name has letters, digits and underscores,
-// and may have a schema and a dot in front.
+// New returns the table of the given name; "" is [DefaultTable]. New doesn't access a database. The
+// name consists of letters, digits and underscores, and may have a schema and a dot in front.
 func New(dialect Dialect, name string) (*Table, error) {
 	if name == "" {
 		name = DefaultTable
@@ -40,23 +42,24 @@ func New(dialect Dialect, name string) (*Table, error) {
 	return &Table{dialect, dialect.statements(name)}, nil
 }
 
-// Schema returns the statement that creates the table unless it exists.
-func (t *Table) Schema() string { return t.text.create }
+// Schema returns the statement that creates the table unless the table exists.
+func (t *Table) Schema() string { return t.sql.create }
 
-// Create creates the table unless it exists.
+// Create creates the table unless the table exists.
 func (t *Table) Create(ctx context.Context, db *sql.DB) error {
-	if _, err := db.ExecContext(ctx, t.text.create); err != nil {
+	if _, err := db.ExecContext(ctx, t.sql.create); err != nil {
 		return fmt.Errorf("sqlfence: creating the table: %w", err)
 	}
 	return nil
 }
 
-// Check takes note of the token in the caller's transaction, unless the resource has seen a newer one. Call it before anything else
-// in the transaction that depends on the lock. From then on until the transaction ends no other token is checked for the
-// resource: whoever tries waits.
+// Check records the token in the caller's transaction, unless the resource has seen a newer token.
+// Call Check before any other statement of the transaction that depends on the lock. From then on
+// until the transaction ends, other checks of the resource wait.
 //
-// A refusal is a [fence.StaleError], [fence.ErrToken] or [fence.ErrResource]; roll back then. Any other error is the database's, for
-// which retrying the whole transaction may help. Nothing has been seen unless the transaction commits.
+// A refusal is a [fence.StaleError], [fence.ErrToken] or [fence.ErrResource]; roll back then. Any
+// other error comes from the database; retrying the whole transaction may help. The token counts as
+// seen only if the transaction commits.
 func (t *Table) Check(ctx context.Context, tx *sql.Tx, resource string, token uint64) error {
 	if err := fence.Validate(token); err != nil {
 		return err
@@ -64,18 +67,23 @@ func (t *Table) Check(ctx context.Context, tx *sql.Tx, resource string, token ui
 	if err := fence.ValidateName(resource); err != nil {
 		return err
 	}
-	// One statement when all is well. A resource that isn't there is added, unless another does so at the same time; once that one has
-	// committed, the row is there to be judged.
+	// Usually the first statement suffices. A missing resource is added, unless another transaction
+	// adds the resource at the same time; once the other transaction has committed, its row exists
+	// and can be compared.
 	for _, try := range []func() (bool, error){
-		func() (bool, error) { return t.one(ctx, tx, t.text.advance, int64(token), resource, int64(token)) },
-		func() (bool, error) { return t.one(ctx, tx, t.text.add, resource, int64(token)) },
-		func() (bool, error) { return t.one(ctx, tx, t.text.advance, int64(token), resource, int64(token)) },
+		func() (bool, error) {
+			return t.execChanged(ctx, tx, t.sql.advance, int64(token), resource, int64(token))
+		},
+		func() (bool, error) { return t.execChanged(ctx, tx, t.sql.add, resource, int64(token)) },
+		func() (bool, error) {
+			return t.execChanged(ctx, tx, t.sql.advance, int64(token), resource, int64(token))
+		},
 	} {
 		if done, err := try(); done || err != nil {
 			return err
 		}
 	}
-	newest, err := newest(tx.QueryRowContext(ctx, t.text.newest+t.dialect.lock, resource))
+	newest, err := scanToken(tx.QueryRowContext(ctx, t.sql.newest+t.dialect.lockClause, resource))
 	if err != nil {
 		return err
 	}
@@ -85,8 +93,8 @@ func (t *Table) Check(ctx context.Context, tx *sql.Tx, resource string, token ui
 	return &fence.StaleError{Resource: resource, Token: token, Newest: newest}
 }
 
-// one executes a statement that changes one row or none, and reports which.
-func (t *Table) one(ctx context.Context, tx *sql.Tx, query string, args ...any) (bool, error) {
+// execChanged executes a statement that changes at most one row, and reports whether a row changed.
+func (t *Table) execChanged(ctx context.Context, tx *sql.Tx, query string, args ...any) (bool, error) {
 	result, err := tx.ExecContext(ctx, query, args...)
 	if err != nil {
 		return false, fmt.Errorf("sqlfence: checking the token: %w", err)
@@ -98,12 +106,13 @@ func (t *Table) one(ctx context.Context, tx *sql.Tx, query string, args ...any) 
 	return n > 0, nil
 }
 
-// Newest returns the newest token that the resource has seen; 0 if none was. It is for looking: by the time it returns there may be a newer one.
+// Newest returns the newest token that the resource has seen; 0 if there is none. Newest is for
+// inspection: a newer token may already exist when Newest returns.
 func (t *Table) Newest(ctx context.Context, db *sql.DB, resource string) (uint64, error) {
-	return newest(db.QueryRowContext(ctx, t.text.newest, resource))
+	return scanToken(db.QueryRowContext(ctx, t.sql.newest, resource))
 }
 
-func newest(row *sql.Row) (uint64, error) {
+func scanToken(row *sql.Row) (uint64, error) {
 	var token int64
 	err := row.Scan(&token)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -21,7 +21,9 @@ var pure = map[string][]string{
 	"lease":               {"internal/vote"},
 	"quorum":              {"internal/vote"},
 	"internal/electorate": {"internal/vote"},
-	"internal/node":       {"internal/vote", "internal/electorate", "lease", "quorum"},
+	"internal/mismatch":   {"internal/vote"},
+	"internal/watchmerge": {"internal/vote", "quorum"},
+	"internal/node":       {"internal/vote", "internal/electorate", "internal/mismatch", "lease", "quorum"},
 }
 
 var harmless = []string{"bytes", "cmp", "container/heap", "errors", "fmt", "hash/fnv", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time"}
@@ -88,7 +90,7 @@ func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
 }
 
 // shipped are the packages that a program gets which imports lockmesh.
-var shipped = []string{".", "internal/vote", "internal/electorate", "internal/node", "internal/statedir", "internal/world", "lease", "quorum", "member", "transport"}
+var shipped = []string{".", "internal/vote", "internal/electorate", "internal/mismatch", "internal/node", "internal/statedir", "internal/world", "lease", "quorum", "member", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	for _, dir := range shipped {

@@ -34,24 +34,24 @@ func electorate(s string) (e vote.Electorate) {
 		panic(err)
 	}
 	voters, old, _ := strings.Cut(rest, "(")
-	e.Lineage, e.Voters, e.Old = 5, electors(voters), electors(strings.TrimSuffix(old, ")"))
+	e.Lineage, e.Most, e.Voters, e.Old = 5, MaxVoters, electors(voters), electors(strings.TrimSuffix(old, ")"))
 	return e
 }
 
 func newBench(t *testing.T, e string) *bench {
 	b := &bench{t: t, now: vote.Now{Fast: 1e12, Slow: 1e12, Wall: 1_700_000_000_000_000}}
-	b.restart(vote.State{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate(e)}, 1)
+	b.restart(vote.DiskState{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate(e)}, 1)
 	b.save("")
 	b.heard()
 	return b
 }
 
 // restart begins a life with what the directory holds; b and c are connected.
-func (b *bench) restart(s vote.State, life vote.Life) {
-	b.m = New(Config{Self: vote.SessionID{Node: "a", Life: life}, Founders: nodes("a b c"), MaxTTL: maxTTL}, s, b.now)
+func (b *bench) restart(s vote.DiskState, life vote.Incarnation) {
+	b.m = New(Config{Self: vote.SessionID{Node: "a", Incarnation: life}, Founders: nodes("a b c"), MaxTTL: maxTTL}, s, b.now)
 	b.m.Stand(Standing{Counting: true})
 	for _, peer := range nodes("b c") {
-		b.m.Link(b.now, conn(peer), vote.SessionID{Node: peer, Life: 7})
+		b.m.Link(b.now, conn(peer), vote.SessionID{Node: peer, Incarnation: 7})
 	}
 }
 
@@ -59,11 +59,11 @@ func conn(peer vote.NodeID) vote.Conn { return vote.Conn(peer[0]-'a') + 1 }
 
 // say has a peer say something; a itself over its local link.
 func (b *bench) say(from vote.NodeID, m vote.Message) {
-	c, life := conn(from), vote.Life(7)
+	c, life := conn(from), vote.Incarnation(7)
 	if from == "a" {
-		c, life = vote.LocalConn, b.m.cfg.Self.Life
+		c, life = vote.LocalConn, b.m.cfg.Self.Incarnation
 	}
-	b.m.Hear(b.now, c, vote.SessionID{Node: from, Life: life}, &m)
+	b.m.Hear(b.now, c, vote.SessionID{Node: from, Incarnation: life}, &m)
 }
 
 // heard returns what the machine has said since the last look, but for polls.
@@ -81,16 +81,16 @@ func (b *bench) heard() string {
 		s := fmt.Sprintf("%s: %s", to, m.Kind)
 		switch m.Kind {
 		case vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccepted:
-			s += fmt.Sprintf(" %d/%d", m.Electing.Attempt.Number, m.Electing.Attempt.By)
-			if p := m.Electing.Promised; p != (vote.Attempt{}) && p != m.Electing.Attempt {
-				s += fmt.Sprintf(" promised %d/%d", p.Number, p.By)
+			s += fmt.Sprintf(" %d/%d", m.Consensus.Ballot.Counter, m.Consensus.Ballot.By)
+			if p := m.Consensus.Promised; p != (vote.Ballot{}) && p != m.Consensus.Ballot {
+				s += fmt.Sprintf(" promised %d/%d", p.Counter, p.By)
 			}
-			if p := m.Electing.Accepted; p != (vote.Attempt{}) {
-				s += fmt.Sprintf(" accepted %d/%d", p.Number, p.By)
+			if p := m.Consensus.Accepted; p != (vote.Ballot{}) {
+				s += fmt.Sprintf(" accepted %d/%d", p.Counter, p.By)
 			}
 		}
-		if m.Electing != nil && m.Electing.Electorate.Version > 0 {
-			s += " " + text(&m.Electing.Electorate)
+		if m.Consensus != nil && m.Consensus.Electorate.Version > 0 {
+			s += " " + text(&m.Consensus.Electorate)
 		}
 		said = append(said, s)
 	}
@@ -105,7 +105,7 @@ func (b *bench) expect(want string) {
 }
 
 // save ends the save under way and returns what it was to store; with a text it fails.
-func (b *bench) save(failed string) vote.State {
+func (b *bench) save(failed string) vote.DiskState {
 	b.t.Helper()
 	s := b.m.Saves()
 	if len(s) != 1 {
@@ -120,13 +120,15 @@ func (b *bench) pass(d time.Duration) {
 	b.m.Tick(b.now)
 }
 
-func attempt(number uint64, by vote.Life) vote.Attempt { return vote.Attempt{Number: number, By: by} }
-
-func prepare(version uint64, a vote.Attempt) vote.Message {
-	return vote.Message{Kind: vote.KindPrepare, Version: version, Electing: &vote.Electing{Attempt: a}}
+func attempt(number uint64, by vote.Incarnation) vote.Ballot {
+	return vote.Ballot{Counter: number, By: by}
 }
 
-func accept(a vote.Attempt, e string) vote.Message {
+func prepare(version uint64, a vote.Ballot) vote.Message {
+	return vote.Message{Kind: vote.KindPrepare, Version: version, Consensus: &vote.Consensus{Ballot: a}}
+}
+
+func accept(a vote.Ballot, e string) vote.Message {
 	v := electorate(e)
-	return vote.Message{Kind: vote.KindAccept, Version: v.Version, Electing: &vote.Electing{Attempt: a, Electorate: v}}
+	return vote.Message{Kind: vote.KindAccept, Version: v.Version, Consensus: &vote.Consensus{Ballot: a, Electorate: v}}
 }

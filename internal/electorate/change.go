@@ -3,37 +3,41 @@ package electorate
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// drain is the wait between a joint electorate and the final one. Once majorities of the old and of the new voters have gone by the joint version
-// for as long as anything lasts that they acknowledged before, no lease can stand under the old voters alone.
+// drain is the wait between a joint electorate and the final one. Once majorities of the old and of
+// the new voters have applied the joint version for longer than any of their earlier
+// acknowledgements lasts, no lease can depend on the old voters alone.
 type drain struct {
-	seen  []vote.Elector // who goes by the joint version, and remembers
+	seen  []vote.Elector // the voters that apply the joint version, and remember
 	begun bool
 	since vote.Instant
-	fresh uint64 // reports to polls from this one on were made after the drain
+	fresh uint64 // reports that answer a poll from this number on were made after the drain
 }
 
-// Drain is how long the drain lasts by the clock of the one who waits: a maximum TTL, by whatever clock that runs.
+// Drain returns the length of the drain on the clock of the waiting node: one maximum TTL on any
+// clock, however fast the clock runs within the allowed drift.
 func Drain(maxTTL time.Duration) time.Duration {
 	return maxTTL + vote.Drift(maxTTL) + time.Millisecond
 }
 
-// FailAfter is how long a voter must have been gone, as gossip sees it and by direct connection, until it is voted out: long enough for
-// a restart with its quiet time.
+// FailAfter returns how long a majority of the voters must have had no direct contact with a voter
+// before the voter is absent: long enough for a restart with its startup quarantine.
 func FailAfter(maxTTL time.Duration) time.Duration { return 3 * maxTTL }
 
-// SettleAfter is how long a node must have been there until it is voted in. It is no longer quiet then.
+// SettleAfter returns how long a node must have been reachable before it is voted in. Its startup
+// quarantine is over then.
 func SettleAfter(maxTTL time.Duration) time.Duration { return maxTTL }
 
-// raceTime is how long an attempt may take: two round trips and, at each of a majority, two writes to a disk that may be slow.
+// raceTime returns the time limit of a ballot: two round trips and, at each voter of a majority,
+// two writes to a disk that may be slow.
 func (m *Machine) raceTime() time.Duration { return m.cfg.MaxTTL }
 
-// turn is for how long this voter lets others go first: they are tried in the order of their names, as far as they answer.
+// turn returns how long this voter lets others go first: half a maximum TTL for each answering
+// voter with an earlier name.
 func (m *Machine) turn() time.Duration {
 	rank := 0
 	for _, v := range m.state.Electorate.All() {
@@ -47,7 +51,8 @@ func (m *Machine) turn() time.Duration {
 	return time.Duration(rank) * m.cfg.MaxTTL / 2
 }
 
-// move does what is to be done at this point: polls, founds, drains, and has the electorate changed where the living have.
+// move does all work that is due: polls, the founding, the drain, and changes of the electorate
+// after changes of membership.
 func (m *Machine) move() {
 	if majority(m.state.Electorate.Deciding(), m.well) {
 		m.away = 0
@@ -64,7 +69,7 @@ func (m *Machine) move() {
 	switch {
 	case m.state.Electorate.Version == 0:
 		m.found()
-	case !m.member() || m.stored.Electorate.Version != m.state.Electorate.Version || m.stuck != "":
+	case !m.member() || m.stored.Electorate.Version != m.state.Electorate.Version || m.cannotSave() != "":
 	case m.state.Electorate.Joint():
 		m.conclude()
 	default:
@@ -73,6 +78,11 @@ func (m *Machine) move() {
 }
 
 func (m *Machine) pollAll() {
+	if m.member() {
+		// Contacts are compared once for each round of answers: with many voters there is much to
+		// compare.
+		m.compareContacts()
+	}
 	m.nonce++
 	m.pollAt = m.now.Slow.Add(m.pollEvery())
 	for _, o := range m.sorted() {
@@ -84,7 +94,7 @@ func (m *Machine) pollAll() {
 	}
 }
 
-// want runs for an electorate, unless it isn't our turn yet.
+// want starts a ballot for an electorate when this node's turn has come.
 func (m *Machine) want(value vote.Electorate, why string) {
 	if why != m.needed {
 		m.needed, m.neededAt = why, m.now.Slow
@@ -106,9 +116,10 @@ func (m *Machine) conclude() {
 		d.begun, d.since = true, m.now.Slow
 	}
 	if m.now.Slow.Sub(m.adopted) >= FailAfter(m.cfg.MaxTTL) && !majority(e.Voters, m.well) && majority(e.Old, m.well) {
-		// Without the new voters no lock can be had. The old ones alone may be had back at once: what stands under this electorate, or stood
-		// under the one before, has a majority of them.
-		m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Old, Floor: e.Floor}, "back to "+names(e.Old)+" (too few of the new voters are there)")
+		// Without the new voters no lock can be granted. The old voters alone may be restored at
+		// once: every lease under this electorate, or under the version before, has a majority of
+		// the old voters.
+		m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Old, Floor: e.Floor, Most: e.Most}, "back to "+names(e.Old)+" (too few of the new voters are there)")
 		return
 	}
 	if !d.begun || m.now.Slow.Sub(d.since) < Drain(m.cfg.MaxTTL) {
@@ -118,12 +129,13 @@ func (m *Machine) conclude() {
 		m.pollAll()
 		d.fresh = m.nonce
 	}
-	if !decides(e, func(v vote.Elector) bool { return m.goesBy(v, d.fresh) }) {
+	tells := func(v vote.Elector) bool { return m.goesBy(v, d.fresh) && (v == m.Elector() || !m.wild(v.Name)) }
+	if !decides(e, tells) {
 		return
 	}
 	floor := e.Floor
 	for _, v := range e.All() {
-		if !m.goesBy(v, d.fresh) {
+		if !tells(v) {
 			continue
 		}
 		if v == m.Elector() {
@@ -132,37 +144,57 @@ func (m *Machine) conclude() {
 			floor = max(floor, m.others[v.Name].told.top)
 		}
 	}
-	m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters, Floor: min(floor, vote.MaxToken/2)}, "the end of the joint electorate")
+	m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters, Floor: max(e.Floor, min(floor, vote.MaxFloor)), Most: e.Most}, "the end of the joint electorate")
 }
 
-// goesBy reports whether a voter goes by the electorate that we know and remembers, as it has said in answer to a poll from nonce on.
+// goesBy reports whether a voter applies the newest known electorate and remembers, according to
+// its answer to poll number nonce or a later poll.
 func (m *Machine) goesBy(v vote.Elector, nonce uint64) bool {
 	if v == m.Elector() {
-		return m.stored.Electorate.Version == m.state.Electorate.Version && m.remembers()
+		return m.remembers() // the known electorate is stored: move concludes nothing before
 	}
 	o := m.others[v.Name]
 	return o != nil && o.firm && o.told.dir == v.Dir && o.copied != v.Dir && o.told.elected == m.state.Electorate.Version && o.told.counting &&
 		o.told.nonce >= nonce && (nonce == 0 || m.recent(o))
 }
 
-// follow has the electorate changed where those who live are others than those who vote.
+// follow has the electorate changed when the live nodes differ from the voters.
 func (m *Machine) follow() {
+	e, most := &m.state.Electorate, m.mostVoters()
 	target, why := m.target()
-	if target == nil {
+	switch {
+	case target != nil:
+	case e.Most > 0 && e.Most != most:
+		target, why = e.Voters, fmt.Sprintf("there may be %d voters, as most of them are configured; it were %d", most, e.Most)
+	default:
 		m.needed = ""
 		return
 	}
-	e := &m.state.Electorate
-	m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: target, Old: e.Voters, Floor: e.Floor}, why)
+	m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: target, Old: e.Voters, Floor: e.Floor, Most: most}, why)
 }
 
-// gone says why a voter is to be voted out; empty if it isn't.
-func (m *Machine) gone(v vote.Elector) string {
+// fate is the decision on a voter's seat.
+type fate uint8
+
+const (
+	// stays : the voter can be counted on, or is in doubt.
+	stays fate = iota
+	// absent : the voter can't be counted on, and may come back. Its seat goes only where removing
+	// the seat helps; see [Machine.target].
+	absent
+	// parts : the voter gives up its seat, because it leaves, or because its directory is lost and
+	// the node's new directory can take the seat.
+	parts
+)
+
+// fate returns the decision on a voter's seat, and the reason; the reason is empty if the voter
+// stays.
+func (m *Machine) fate(v vote.Elector) (fate, string) {
 	if v == m.Elector() {
 		if m.leaving {
-			return "it leaves"
+			return parts, "it leaves"
 		}
-		return ""
+		return stays, ""
 	}
 	o := m.others[v.Name]
 	if o == nil {
@@ -172,125 +204,42 @@ func (m *Machine) gone(v vote.Elector) string {
 	recent := m.recent(o)
 	switch {
 	case recent && o.told.dir == v.Dir && o.told.leaving:
-		return "it leaves"
-	case o.seen == Left && !recent:
-		return "it has left"
+		return parts, "it leaves"
+	case o.seen == Left && m.tie(v).cut != 0:
+		return parts, "it has left"
 	case recent && o.told.dir != v.Dir && m.now.Slow.Sub(o.since) >= SettleAfter(m.cfg.MaxTTL):
-		return "its state directory is another"
+		// Names are unique in a joint electorate, so the new directory comes in by a change of its
+		// own, right after this change. A new directory that can't vote doesn't cost the seat.
+		if m.standby(o) {
+			return parts, "its state directory is another"
+		}
+		return absent, "its state directory is another"
 	case o.copied == v.Dir && m.now.Slow.Sub(o.badly) >= long:
-		return "its state directory is an old copy"
+		return absent, "its state directory is an old copy"
 	case recent && o.told.stuck && m.now.Slow.Sub(o.told.stuckSince) >= long:
-		return "it can't write its state"
-	case o.seen != Alive && m.now.Slow.Sub(o.heard) >= long && m.now.Slow.Sub(max(o.since, m.started)) >= long:
-		return "it is gone"
+		return absent, "it can't write its state"
+	case recent && o.lagging && m.now.Slow.Sub(o.laggingSince) >= long:
+		return absent, "it doesn't store the electorate"
+	case m.tie(v).cut != 0 && m.now.Slow.Sub(m.tie(v).cut) >= long:
+		if o.seen == Alive {
+			return absent, "gossip sees it, and most voters can't connect to it"
+		}
+		return absent, "it is gone"
 	}
-	return ""
+	return stays, ""
 }
 
 // standby reports whether a node may be voted in.
 func (m *Machine) standby(o *other) bool {
 	return o.seen == Alive && o.dir != 0 && m.now.Slow.Sub(o.since) >= SettleAfter(m.cfg.MaxTTL) &&
-		m.recent(o) && o.told.dir == o.dir && o.told.elected == m.state.Electorate.Version && !o.told.stuck && !o.told.leaving && o.copied != o.dir
+		m.recent(o) && m.isMet(vote.Elector{Name: o.name, Dir: o.dir}) && o.told.dir == o.dir && o.told.elected == m.state.Electorate.Version && !o.told.stuck && !o.told.leaving && o.copied != o.dir
 }
 
-// target returns who should vote instead of those who do, in order, and why; nil if all is well.
-//
-// Even sizes are avoided: four voters survive no more losses than three. Two are kept where there were three, since one would be the
-// operator's choice to make. Those who stay are a majority of the new voters, so that a newcomer which dies at once blocks nothing; only a single voter takes two at a time.
-func (m *Machine) target() (target []vote.Elector, why string) {
-	e := &m.state.Electorate
-	var stay, out, in []vote.Elector
-	var reasons []string
-	for _, v := range e.Voters {
-		if text := m.gone(v); text != "" {
-			out = append(out, v)
-			reasons = append(reasons, fmt.Sprintf("%s out (%s)", v.Name, text))
-		} else {
-			stay = append(stay, v)
-		}
-	}
-	for _, o := range m.sorted() {
-		v := vote.Elector{Name: o.name, Dir: o.dir}
-		if m.standby(o) && !slices.ContainsFunc(e.Voters, func(w vote.Elector) bool { return w.Name == v.Name }) {
-			in = append(in, v)
-		}
-	}
-	if len(e.Voters) > 2 && len(stay)+len(in) < 2 {
-		// Most of them leave at once. Those who stand by their vote until the others are gone go last.
-		for _, v := range slices.Backward(out) {
-			if m.well(v) && len(stay)+len(in) < 2 {
-				stay = append(stay, v)
-			}
-		}
-		slices.SortFunc(stay, vote.Elector.Compare)
-	}
-	in = in[:min(len(in), vote.MaxVoters-len(e.Voters))] // both halves of a joint electorate together are bounded, too
-	// A limit of one or two doesn't make the many so few: of two none may be lost, and one would never come about, so that nobody were voted out any more.
-	most := max(m.most(), min(len(e.Voters), 3))
-	size := min(len(stay)+len(in), most)
-	switch {
-	case len(e.Voters) == 1 && size < 3: // one hands over to one
-		size = min(size, 1)
-	case len(e.Voters) > 1:
-		size = min(size, max(2*len(stay)-1, 2))
-	}
-	if size > 2 && size%2 == 0 {
-		size--
-	}
-	if size == 0 || size == 1 && len(e.Voters) > 1 {
-		return nil, ""
-	}
-	for len(stay) > size {
-		i := m.leastWanted(stay)
-		why := "an even electorate survives no more"
-		if len(stay) > most {
-			why = fmt.Sprintf("there may be %d", most)
-		}
-		reasons = append(reasons, fmt.Sprintf("%s stands by (%s)", stay[i].Name, why))
-		stay = slices.Delete(stay, i, i+1)
-	}
-	for _, v := range in[:max(0, min(size-len(stay), len(in)))] {
-		stay = append(stay, v)
-		reasons = append(reasons, string(v.Name)+" in")
-	}
-	slices.SortFunc(stay, vote.Elector.Compare)
-	if slices.Equal(stay, e.Voters) || !decides(&vote.Electorate{Voters: stay}, m.well) {
-		return nil, "" // with a majority of the new voters away, the joint electorate could decide nothing, not even its own end (found by seed 3)
-	}
-	return stay, strings.Join(reasons, ", ")
-}
-
-// most is how large the electorate may be: what the most modest of those who are there allows for. Were each to go by its own limit, one would
-// vote out for ever whom another votes in; and so it would be if those who stand by didn't count.
-func (m *Machine) most() int {
-	most := m.cfg.MaxVoters
-	for _, o := range m.others {
-		if m.recent(o) && o.told.most > 0 {
-			most = min(most, o.told.most)
-		}
-	}
-	return most
-}
-
-// well reports whether a voter is there and can take part in a change.
+// well reports whether a voter is reachable and can take part in a change.
 func (m *Machine) well(v vote.Elector) bool {
 	if v == m.Elector() {
 		return true
 	}
 	o := m.others[v.Name]
 	return o != nil && m.recent(o) && o.told.dir == v.Dir && !o.told.stuck && o.copied != v.Dir
-}
-
-// leastWanted returns which voter stands by where one must: one that doesn't answer, or the last by name, but not ourselves.
-func (m *Machine) leastWanted(voters []vote.Elector) int {
-	last := len(voters) - 1
-	for i := last; i >= 0; i-- {
-		if o := m.others[voters[i].Name]; voters[i] != m.Elector() && (o == nil || !m.recent(o)) {
-			return i
-		}
-	}
-	if voters[last] == m.Elector() {
-		last--
-	}
-	return last
 }

@@ -15,21 +15,23 @@ const longAgo = time.Hour
 // scene is a machine of node a, in an electorate, beside others each of which is described by a word behind its name: "b=gone".
 func scene(t *testing.T, e, others string) *bench {
 	b := &bench{t: t, now: vote.Now{Fast: 1e12, Slow: 1e12, Wall: 1_700_000_000_000_000}}
-	s := vote.State{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate(e)}
-	b.m = New(Config{Self: vote.SessionID{Node: "a", Life: 1}, Founders: nodes("a"), MaxTTL: maxTTL}, s, b.now)
+	s := vote.DiskState{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate(e)}
+	b.m = New(Config{Self: vote.SessionID{Node: "a", Incarnation: 1}, Founders: nodes("a"), MaxTTL: maxTTL}, s, b.now)
 	b.m.Stand(Standing{Counting: true})
 	b.save("")
 	b.now.Fast, b.now.Slow = b.now.Fast.Add(longAgo), b.now.Slow.Add(longAgo)
 	b.m.begin(b.now)
+	since := make(map[vote.NodeID]time.Duration)
 	ago := func(d time.Duration) vote.Instant { return b.now.Slow.Add(-d) }
 	for _, f := range strings.Fields(others) {
 		name, how, _ := strings.Cut(f, "=")
 		dir := elector(name).Dir
 		o := b.m.other(vote.NodeID(name))
 		o.seen, o.dir, o.since, o.heard, o.firm = Alive, dir, ago(longAgo), b.now.Slow, true
-		o.up, o.conn, o.life = true, conn(o.name), 7
+		o.up, o.spoke, o.conn, o.life = true, true, conn(o.name), 7
+		since[o.name] = longAgo
 		o.told = report{dir: dir, elected: s.Electorate.Version, counting: true, stuckSince: ago(longAgo)}
-		lost := func(since time.Duration) { o.up, o.heard = false, ago(since) }
+		lost := func(d time.Duration) { o.up, o.heard, since[o.name] = false, ago(d), d }
 		switch how {
 		case "": // all is well
 		case "gone":
@@ -41,7 +43,7 @@ func scene(t *testing.T, e, others string) *bench {
 		case "away": // for not quite long enough
 			lost(FailAfter(maxTTL) - 1)
 			o.seen = Failed
-		case "justfailed": // not heard for long, but in gossip's eyes only just now
+		case "justfailed": // not heard for long; in gossip's eyes only just now
 			lost(longAgo)
 			o.seen, o.since = Failed, ago(FailAfter(maxTTL)-1)
 		case "silent": // not connected, and alive as gossip sees it
@@ -61,8 +63,11 @@ func scene(t *testing.T, e, others string) *bench {
 			o.told.stuck, o.told.stuckSince = true, ago(FailAfter(maxTTL)-1)
 		case "otherdir":
 			o.dir, o.told.dir = 99, 99
+		case "otherdirstuck": // and can't vote
+			o.dir, o.told.dir, o.told.stuck = 99, 99, true
 		case "otherdirnow":
 			o.dir, o.told.dir, o.since = 99, 99, ago(SettleAfter(maxTTL)-1)
+			since[o.name] = SettleAfter(maxTTL) - 1
 		case "othertold": // gossip doesn't know yet
 			o.told.dir = 99
 		case "copied":
@@ -75,61 +80,91 @@ func scene(t *testing.T, e, others string) *bench {
 			o.dir, o.told.dir = 0, 0
 		case "behind":
 			o.told.elected--
+		case "justmet":
+			since[o.name] = SettleAfter(maxTTL) - 1
 		case "never": // it has never said a word
-			o.firm, o.told = false, report{}
+			o.firm, o.spoke, o.told = false, false, report{}
 		default:
 			t.Fatalf("what is %q?", how)
+		}
+	}
+	// Who is there has contact with the same others as a.
+	reached := b.m.contacts()
+	for _, o := range b.m.sorted() {
+		if o.spoke && o.up {
+			o.told.contacts = reached
+		}
+	}
+	b.m.compareContacts()
+	for v, t := range b.m.ties {
+		if d, ok := since[v.Name]; ok {
+			if o := b.m.others[v.Name]; !o.up || o.told.dir != v.Dir {
+				t.last = ago(d)
+			}
+			t.met, t.cut = min(t.met, ago(d)), min(t.cut, ago(d))
 		}
 	}
 	return b
 }
 
-func TestWhoIsGone(t *testing.T) {
-	for _, c := range []struct{ how, why string }{
-		{"", ""},
-		{"gone", "it is gone"},
-		{"unseen", "it is gone"},
-		{"away", ""},
-		{"justfailed", ""},
-		{"silent", ""},
-		{"failed", ""},
-		{"left", "it has left"},
-		{"leftbutthere", ""},
-		{"leaving", "it leaves"},
-		{"stuck", "it can't write its state"},
-		{"stucknow", ""},
-		{"otherdir", "its state directory is another"},
-		{"otherdirnow", ""},
-		{"copied", "its state directory is an old copy"},
-		{"copiednow", ""},
-		{"new", ""},
-		{"behind", ""},
+func TestTheFateOfASeat(t *testing.T) {
+	for _, c := range []struct {
+		how  string
+		want fate
+		why  string
+	}{
+		{"", stays, ""},
+		{"gone", absent, "it is gone"},
+		{"unseen", absent, "it is gone"},
+		{"away", stays, ""},
+		{"justfailed", absent, "it is gone"},
+		{"silent", absent, "gossip sees it, and most voters can't connect to it"},
+		{"failed", stays, ""},
+		{"left", parts, "it has left"},
+		{"leftbutthere", stays, ""},
+		{"leaving", parts, "it leaves"},
+		{"stuck", absent, "it can't write its state"},
+		{"stucknow", stays, ""},
+		{"otherdir", parts, "its state directory is another"},
+		{"otherdirnow", stays, ""},
+		{"otherdirstuck", absent, "its state directory is another"},
+		{"copied", absent, "its state directory is an old copy"},
+		{"copiednow", stays, ""},
+		{"new", stays, ""},
+		{"behind", stays, ""},
 	} {
 		b := scene(t, "3: a b c", "b="+c.how+" c")
-		if got := b.m.gone(elector("b")); got != c.why {
-			t.Errorf("%s: %q, want %q", c.how, got, c.why)
+		if got, why := b.m.fate(elector("b")); got != c.want || why != c.why {
+			t.Errorf("%s: %v %q, want %v %q", c.how, got, why, c.want, c.why)
 		}
-		if got := b.m.gone(elector("a")); got != "" {
-			t.Errorf("%s: we are gone ourselves: %q", c.how, got)
+		if got, why := b.m.fate(elector("a")); got != stays || why != "" {
+			t.Errorf("%s: we are gone ourselves: %q", c.how, why)
 		}
 	}
 	b := scene(t, "3: a b c", "b c")
-	if got := b.m.gone(vote.Elector{Name: "b", Dir: 2}); got != "" {
-		t.Error(got)
+	if got, why := b.m.fate(vote.Elector{Name: "b", Dir: 2}); got != stays || why != "" {
+		t.Error(why)
 	}
 	b.m.leaving = true
-	if got := b.m.gone(elector("a")); got != "it leaves" {
-		t.Errorf("leaving: %q", got)
+	if got, why := b.m.fate(elector("a")); got != parts || why != "it leaves" {
+		t.Errorf("leaving: %q", why)
 	}
 	// Nobody is voted out by one that has just started and has heard of nobody yet.
 	b = newBench(t, "3: a b c")
-	b.pass(FailAfter(maxTTL) - 1)
-	if got := b.m.gone(elector("c")); got != "" {
-		t.Errorf("too soon: %q", got)
+	begun := b.now.Slow
+	for b.now.Slow.Sub(begun) < FailAfter(maxTTL) {
+		if got, why := b.m.fate(elector("c")); got != stays {
+			t.Errorf("too soon, after %v: %q", b.now.Slow.Sub(begun), why)
+		}
+		b.pass(b.m.pollEvery())
+		b.report("b", 0)
 	}
-	b.pass(1)
-	if got := b.m.gone(elector("c")); got != "it is gone" {
-		t.Errorf("never heard of in all that time: %q", got)
+	for range 3 {
+		b.pass(b.m.pollEvery())
+		b.report("b", 0)
+	}
+	if got, why := b.m.fate(elector("c")); got != absent || why != "it is gone" {
+		t.Errorf("never heard of in all that time: %q", why)
 	}
 }
 
@@ -138,7 +173,7 @@ func TestWhoStandsBy(t *testing.T) {
 		how string
 		is  bool
 	}{
-		{"", true}, {"new", false}, {"failed", false}, {"silent", false}, {"gone", false}, {"left", false}, {"leaving", false}, {"stuck", false},
+		{"", true}, {"new", false}, {"justmet", false}, {"failed", false}, {"silent", false}, {"gone", false}, {"left", false}, {"leaving", false}, {"stuck", false},
 		{"copied", false}, {"othertold", false}, {"nodir", false}, {"behind", false}, {"never", false}, {"otherdir", true},
 	} {
 		b := scene(t, "3: a b c", "b c d="+c.how)
@@ -167,30 +202,47 @@ func TestTarget(t *testing.T) {
 		{"unless more may be", "a b c d e f g", "b c d e f g h i", "a b c d e f g h i", "h in, i in", 9},
 		{"there are too many", "a b c d e", "b c d e", "a b c", "e stands by (there may be 3), d stands by (there may be 3)", 3},
 		{"too many, and one is gone", "a b c d e", "b c d e=gone f", "a b c", "e out (it is gone), d stands by (there may be 3)", 3},
+		{"too many, and one is gone that may come back", "a b c d e f g", "b c d=gone e=gone f g", "a b c f g", "d out (it is gone), e out (it is gone)", 5},
 		{"two may be as many as there may be", "a b", "b c", "", "", 2},
 		{"three stay three, though there may be two, of whom none may be lost", "a b c", "b c", "", "", 2},
 		{"five aren't made fewer than three", "a b c d e", "b c d e", "a b c", "e stands by (there may be 3), d stands by (there may be 3)", 2},
 		{"nor where there may be one", "a b c d e", "b c d e", "a b c", "e stands by (there may be 3), d stands by (there may be 3)", 1},
 		{"where there may be one, who is gone is voted out all the same", "a b c", "b c=gone d", "a b d", "c out (it is gone), d in", 1},
-		{"and with nobody else", "a b c", "b c=gone", "a b", "c out (it is gone)", 1},
-		{"and of two", "a b", "b=gone c", "a c", "b out (it is gone), c in", 1},
+		{"and with nobody else it keeps its seat", "a b c", "b c=gone", "", "", 1},
+		{"and of two, of whom one can't say that the other is gone", "a b", "b=gone c", "", "", 1},
 		{"one alone may stay alone", "a", "b c", "", "", 1},
 
-		{"one of three is gone", "a b c", "b c=gone", "a b", "c out (it is gone)", 0},
+		{"one of three is gone: its seat costs nothing, and it may come back", "a b c", "b c=gone", "", "", 0},
+		{"or it can't write", "a b c", "b c=stuck", "", "", 0},
+		{"or is an old copy", "a b c", "b c=copied", "", "", 0},
 		{"and there is another", "a b c", "b c=gone d", "a b d", "c out (it is gone), d in", 0},
 		{"and there are two others", "a b c", "b c=gone d e", "a b d", "c out (it is gone), d in", 0},
 		{"two of three are gone: nothing can be decided", "a b c", "b=gone c=gone", "", "", 0},
 		{"one of two is gone", "a b", "b=gone", "", "", 0},
-		{"one of two is gone, and there is another", "a b", "b=gone c", "a c", "b out (it is gone), c in", 0},
-		{"one of five is gone", "a b c d e", "b c d e=gone", "a b c", "e out (it is gone), d stands by (an even electorate survives no more)", 0},
-		{"one of five is gone: who stands by is who doesn't answer", "a b c d e", "b=away c d e=gone", "a c d", "e out (it is gone), b stands by (an even electorate survives no more)", 0},
-		{"two of five are gone", "a b c d e", "b c d=gone e=left", "a b c", "d out (it is gone), e out (it has left)", 0},
+		{"one of two is gone, and there is another", "a b", "b=gone c", "", "", 0},
+		{"one of five is gone", "a b c d e", "b c d e=gone", "", "", 0},
+		{"one of five is gone, and there is another", "a b c d e", "b c d e=gone f", "a b c d f", "e out (it is gone), f in", 0},
+		{"two of five are gone: two votes are enough without them", "a b c d e", "b c d=gone e=gone", "a b c", "d out (it is gone), e out (it is gone)", 0},
+		{"two of five are gone, and there is another", "a b c d e", "b c d=gone e=stuck f", "a b c e f", "d out (it is gone), f in", 0},
+		{"who was heard last keeps the seat", "a b c d e", "b c d=stuck e=gone f", "a b c d f", "e out (it is gone), f in", 0},
+		{"two of five are gone, and there are two others", "a b c d e", "b c d=gone e=gone f g", "a b c f g", "d out (it is gone), e out (it is gone), f in, g in", 0},
+		{"one of four is gone", "a b c d", "b c d=gone", "a b c", "d out (it is gone)", 0},
+		{"one of four is gone, and there is another", "a b c d", "b c d=gone e", "a b c", "d out (it is gone)", 0},
+		{"two of six are gone", "a b c d e f", "b c d e=gone f=gone", "a b c d e", "f out (it is gone)", 0},
+		{"one leaves and another is gone", "a b c d", "b c=leaving d=gone", "a b d", "c out (it leaves)", 0},
+		{"one of five leaves", "a b c d e", "b c d e=leaving", "a b c", "e out (it leaves), d stands by (an even electorate survives no more)", 0},
+		{"one of five leaves: who stands by is who doesn't answer", "a b c d e", "b=away c d e=leaving", "a c d", "e out (it leaves), b stands by (an even electorate survives no more)", 0},
+		{"one of three leaves, by its own wish", "a b c", "b c=leaving", "a b", "c out (it leaves)", 0},
+		{"one of three has left", "a b c", "b c=left", "a b", "c out (it has left)", 0},
+		{"two of five are gone, one with a goodbye", "a b c d e", "b c d=gone e=left", "a b c", "d out (it is gone), e out (it has left)", 0},
 		{"one of four leaves", "a b c d", "b c d=leaving", "a b c", "d out (it leaves)", 0},
 		{"four are one too many", "a b c d", "b c d", "a b c", "d stands by (an even electorate survives no more)", 0},
 		{"four, or five", "a b c d", "b c d e", "a b c d e", "e in", 0},
 		{"its directory was wiped", "a b c", "b c=otherdir", "a b", "c out (its state directory is another)", 0},
+		{"its directory was wiped, and can't be written", "a b c", "b c=otherdirstuck", "", "", 0},
 
-		{"who is in doubt stays", "a b c", "b=silent c=failed", "", "", 0},
+		{"who is in doubt stays", "a b c", "b=away c=failed", "", "", 0},
+		{"gossip sees it, and most voters don't reach it", "a b c", "b c=silent d", "a b d", "c out (gossip sees it, and most voters can't connect to it), d in", 0},
 		{"who may be back stays", "a b c", "b c=away d e", "a b c d e", "d in, e in", 0},
 		{"but not with so many in doubt that the new majority isn't there", "a b c", "b=away c=away d=new", "", "", 0},
 		{"the majority of the new isn't there", "a b c d e", "b=away c=away d=away e=gone", "", "", 0},
@@ -198,7 +250,7 @@ func TestTarget(t *testing.T) {
 	} {
 		b := scene(t, "3: "+c.voters, c.others)
 		if c.max > 0 {
-			b.m.cfg.MaxVoters = c.max
+			b.m.cfg.MaxVoters, b.m.state.Electorate.Most = c.max, c.max
 		}
 		target, why := b.m.target()
 		if !slices.Equal(target, electors(c.want)) || why != c.why {
@@ -302,7 +354,7 @@ func TestTheDrainNeedsWhatIsStored(t *testing.T) {
 // What a new life finds in its directory may not be synced: whoever counts on it counts on what a loss of power takes back.
 func TestTheDrainNeedsWhatThisLifeHasStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
-	b.restart(vote.State{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate("4: a d (a b c)")}, 2)
+	b.restart(vote.DiskState{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate("4: a d (a b c)")}, 2)
 	poll := func() bool {
 		b.m.Drain(nil)
 		b.say("b", vote.Message{Kind: vote.KindPoll})
@@ -376,8 +428,8 @@ func (b *bench) report(peer vote.NodeID, top vote.Token) { b.reportTo(peer, top,
 
 func (b *bench) reportTo(peer vote.NodeID, top vote.Token, nonce uint64) {
 	b.say(peer, vote.Message{
-		Kind: vote.KindReport, Nonce: nonce, Elected: b.m.state.Electorate.Version, Token: top, Counting: true,
-		Electing: &vote.Electing{Dir: vote.Dir(conn(peer)), Writes: 5},
+		Kind: vote.KindReport, Nonce: nonce, Epoch: b.m.state.Electorate.Version, Token: top, Counting: true,
+		Consensus: &vote.Consensus{Dir: vote.Dir(conn(peer)), Writes: 5, Contacts: append(b.m.contacts(), elector(string(peer)))},
 	})
 }
 
@@ -415,8 +467,13 @@ func TestTheFloorIsTheLargestTokenOfThoseWhoSpeakAfterTheDrain(t *testing.T) {
 	b = drainBench(t)
 	b.m.state.Electorate.Floor = 2000 // no floor falls
 	b.pass(1)
-	b.report("b", vote.MaxToken)
-	if v := b.m.race.value; v.Floor != vote.MaxToken/2 { // and nobody uses all tokens up
+	b.report("b", vote.MaxToken/2) // a token that nobody can know of counts as no answer
+	b.expect("")
+	if b.m.race != nil || len(b.m.alarms) != 1 || !strings.Contains(b.m.alarms[0], `node "b" named the token`) {
+		t.Fatalf("%+v, alarms %q", b.m.race, b.m.alarms)
+	}
+	b.report("b", 700)
+	if v := b.m.race.value; v.Floor != 2000 {
 		t.Fatalf("%+v", v)
 	}
 }
@@ -438,7 +495,7 @@ func TestTheDrainStartsAnewInANewLife(t *testing.T) {
 func TestEachJointElectorateHasADrainOfItsOwn(t *testing.T) {
 	b := drainBench(t)
 	for _, e := range []vote.Electorate{electorate("5: a b c"), electorate("6: a b (a b c)")} {
-		b.say("b", vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+		b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
 		b.save("")
 	}
 	b.pass(maxTTL)
@@ -458,17 +515,17 @@ func TestAnOldCopyGoesByNothing(t *testing.T) {
 func TestABrokenDiskIsVotedOutInTime(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	for since := b.now.Slow; b.now.Slow < since.Add(FailAfter(maxTTL)); b.pass(maxTTL / 10) {
-		if got := b.m.gone(elector("b")); got != "" {
-			t.Fatalf("after %v: %q", b.now.Slow.Sub(since), got)
+		if got, why := b.m.fate(elector("b")); got != stays {
+			t.Fatalf("after %v: %q", b.now.Slow.Sub(since), why)
 		}
 		for _, peer := range nodes("b c") {
 			b.say(peer, vote.Message{
-				Kind: vote.KindReport, Nonce: b.m.nonce, Elected: 3, Electing: &vote.Electing{Dir: vote.Dir(conn(peer)), Stuck: peer == "b"},
+				Kind: vote.KindReport, Nonce: b.m.nonce, Epoch: 3, Consensus: &vote.Consensus{Dir: vote.Dir(conn(peer)), Stuck: peer == "b", Contacts: b.m.contacts()},
 			})
 		}
 	}
-	if got := b.m.gone(elector("b")); got != "it can't write its state" {
-		t.Fatalf("%q", got)
+	if got, why := b.m.fate(elector("b")); got != absent || why != "it can't write its state" {
+		t.Fatalf("%q", why)
 	}
 }
 
@@ -514,37 +571,24 @@ func TestItGrowsAndShrinksWithTheLiving(t *testing.T) {
 	l.start("e", false)
 	step("5: a, b, c, d, e")
 	l.stop("e")
-	step("7: a, b, c")
+	step("5: a, b, c, d, e") // its seat costs nothing
 	l.stop("c")
-	step("9: a, b, d")
+	step("7: a, b, d")
+	l.start("e", false)
 	l.stop("a")
-	step("11: b, d")
+	step("9: b, d, e")
 	l.stop("d")
-	step("11: b, d") // nothing can be decided any more
-	l.start("d", false)
-	l.start("e", false)
-	step("13: b, d, e")
-	l.wipe("e")
-	l.start("e", false)
-	// A wiped node is another voter: the old one is voted out, and the new one in.
-	step("17: b, d, e")
-}
-
-// How large the electorate may grow needn't be the same for all. It comes to rest all the same, at what the most modest of those who are there says.
-func TestVotersThatGrowToDifferentSizesComeToRest(t *testing.T) {
-	l := founded(t, "a b c")
-	l.start("d e", false)
-	l.units["e"].m.cfg.MaxVoters = 3
-	l.pass(20 * maxTTL)
-	l.want("a b c d e", "1: a, b, c")
+	step("9: b, d, e")
 	l.stop("e")
-	l.start("f", false)
-	l.pass(20 * maxTTL)
-	l.want("a b c d f", "3: a, b, c, d, f")
-	l.start("e", false)
-	l.units["e"].m.cfg.MaxVoters = 3
-	l.pass(40 * maxTTL)
-	l.want("a b c d e f", "5: a, b, c")
+	step("9: b, d, e") // nothing can be decided any more
+	l.start("d", false)
+	step("9: b, d, e") // whichever of two comes back, locks go on
+	l.start("a", false)
+	step("11: a, b, d")
+	l.wipe("a")
+	l.start("a", false)
+	// A wiped node is another voter: the old one is voted out, and the new one in.
+	step("15: a, b, d")
 }
 
 func TestALeavingNodeIsVotedOut(t *testing.T) {

@@ -12,9 +12,10 @@ func (m *Machine) founding() bool {
 	return m.cfg.Found && m.state.Electorate.Version == 0 && m.Trusted() && slices.Contains(m.cfg.Founders, m.cfg.Self.Node)
 }
 
-// found founds version 1, with all founders at once: each pledges its directory to the very same set, once and for ever, and whoever
-// knows the pledges of all goes by it. So two sets that are both founded have no directory in common: whatever was founded before,
-// each of its founders has lost its directory since, and was told to found again.
+// found bootstraps version 1, with all founders at once. Each founder pledges its directory to the
+// very same set, once only, and a founder that knows the pledges of all applies the electorate. So
+// two founded sets have no directory in common: each founder of an earlier electorate has lost its
+// directory since, and was told to found again.
 func (m *Machine) found() {
 	if !m.founding() {
 		return
@@ -25,7 +26,9 @@ func (m *Machine) found() {
 		}
 	}
 	if len(m.cfg.Founders) == 1 && m.now.Slow.Sub(m.started) < SettleAfter(m.cfg.MaxTTL) {
-		return // whoever founds alone meets the others first, if there are any: its directory may have been lost
+		// A single founder first looks for other nodes, if there are any: its directory may have
+		// been lost.
+		return
 	}
 	founders := []vote.Elector{m.Elector()}
 	for _, name := range m.cfg.Founders {
@@ -34,32 +37,59 @@ func (m *Machine) found() {
 		}
 		o := m.others[name]
 		if o == nil || !m.recent(o) || !o.told.founding || o.told.dir == 0 {
-			return // all of them, not most: those who are missing may know of an electorate
+			return // all founders, not most: a missing founder may know of an electorate
 		}
 		founders = append(founders, vote.Elector{Name: name, Dir: o.told.dir})
 	}
 	slices.SortFunc(founders, vote.Elector.Compare)
 	if len(m.state.Pledge) == 0 {
-		m.state.Pledge, m.pending = founders, true
+		if most := m.pledgeable(founders); most > 0 {
+			m.state.Pledge, m.state.PledgeMost, m.pending = founders, most, true
+		}
 		return
 	}
 	if !slices.Equal(m.stored.Pledge, founders) {
 		return
 	}
 	for _, v := range founders {
-		if v != m.Elector() && !slices.Equal(m.others[v.Name].told.pledge, founders) {
+		if v == m.Elector() {
+			continue
+		}
+		if o := m.others[v.Name]; !slices.Equal(o.told.pledge, founders) || o.told.pledgeMost != m.stored.PledgeMost {
 			return
 		}
 	}
-	m.adopt(&vote.Electorate{Version: 1, Lineage: lineage(founders), Voters: founders})
+	m.adopt(&vote.Electorate{Version: 1, Lineage: lineage(founders), Voters: founders, Most: m.stored.PledgeMost})
 }
 
-// mayKnow reports whether another is there and may know of an electorate, so that none is founded before it has said that it doesn't.
+// pledgeable returns the limit on the electorate that these founders found: the limit in another
+// founder's pledge, or else the limit that all of them are configured with; zero where they differ.
+// The limit is part of the pledge, so a founder restarted with another value in between founds
+// nothing else.
+func (m *Machine) pledgeable(founders []vote.Elector) int {
+	most := m.cfg.MaxVoters
+	for _, v := range founders {
+		if v == m.Elector() {
+			continue
+		}
+		o := m.others[v.Name]
+		if slices.Equal(o.told.pledge, founders) && o.told.pledgeMost > 0 {
+			return o.told.pledgeMost
+		}
+		if o.told.most > 0 && o.told.most != m.cfg.MaxVoters {
+			most = 0
+		}
+	}
+	return most
+}
+
+// mayKnow reports whether another node is alive and may know of an electorate. The founding waits
+// until such a node has reported that it knows none.
 func (m *Machine) mayKnow(o *other) bool {
 	return o.seen == Alive && (!m.recent(o) || o.told.elected != 0)
 }
 
-// lineage names a founding.
+// lineage returns the identifier of a founding.
 func lineage(founders []vote.Elector) uint64 {
 	h := fnv.New64a()
 	for _, v := range founders {

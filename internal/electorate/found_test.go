@@ -102,7 +102,7 @@ func TestAFounderThatIsWipedAfterItsPledge(t *testing.T) {
 	l := newLab(t, "a b c")
 	// Everybody pledges; nobody hears of it.
 	pledged := func(m letter) bool {
-		return m.m.Kind == vote.KindReport && len(m.m.Electing.Electorate.Voters) > 0
+		return m.m.Kind == vote.KindReport && len(m.m.Consensus.Electorate.Voters) > 0
 	}
 	l.lose = pledged
 	l.start("a b c", true)

@@ -23,7 +23,7 @@ type lab struct {
 	conns map[vote.Conn]wire
 	last  vote.Conn
 	dirs  vote.Dir
-	lives vote.Life
+	lives vote.Incarnation
 	mail  []letter
 	lose  func(l letter) bool // nil: nothing is lost
 	seen  map[vote.NodeID]Seen
@@ -36,7 +36,7 @@ type wire struct{ from, to vote.NodeID } // from dialed to
 type letter struct {
 	conn     vote.Conn
 	from, to vote.NodeID
-	life     vote.Life // of the sender
+	life     vote.Incarnation // of the sender
 	m        vote.Message
 }
 
@@ -44,10 +44,10 @@ type letter struct {
 type unit struct {
 	m      *Machine
 	self   vote.SessionID
-	disk   vote.State // what the directory holds
-	broken string     // why saves fail
-	slow   bool       // saves wait for flush
-	saves  []vote.State
+	disk   vote.DiskState // what the directory holds
+	broken string         // why saves fail
+	slow   bool           // saves wait for flush
+	saves  []vote.DiskState
 	alarms []string
 	top    vote.Token
 	quiet  bool // its votes don't count
@@ -77,7 +77,7 @@ func (l *lab) start(list string, found bool) {
 			u = l.add(name)
 		}
 		l.lives++
-		u.self = vote.SessionID{Node: name, Life: l.lives}
+		u.self = vote.SessionID{Node: name, Incarnation: l.lives}
 		cfg := l.cfg
 		cfg.Self, cfg.Found = u.self, found
 		u.m = New(cfg, u.disk, l.now)
@@ -96,7 +96,7 @@ func (l *lab) start(list string, found bool) {
 // add makes a node with a new directory, that hasn't started.
 func (l *lab) add(name vote.NodeID) *unit {
 	l.dirs++
-	u := &unit{disk: vote.State{Mesh: "m", Name: name, Dir: l.dirs}}
+	u := &unit{disk: vote.DiskState{Mesh: "m", Name: name, Dir: l.dirs}}
 	l.units[name] = u
 	l.names = append(l.names, name)
 	slices.Sort(l.names)
@@ -122,7 +122,7 @@ func (l *lab) stop(list string) {
 func (l *lab) wipe(name vote.NodeID) {
 	l.stop(string(name))
 	l.dirs++
-	l.units[name].disk = vote.State{Mesh: "m", Name: name, Dir: l.dirs}
+	l.units[name].disk = vote.DiskState{Mesh: "m", Name: name, Dir: l.dirs}
 }
 
 func (l *lab) link(from, to vote.NodeID) {
@@ -193,7 +193,7 @@ func (l *lab) collect(u *unit) {
 		} else if o.Conn != vote.LocalConn {
 			continue
 		}
-		l.mail = append(l.mail, letter{o.Conn, u.self.Node, to, u.self.Life, o.Message})
+		l.mail = append(l.mail, letter{o.Conn, u.self.Node, to, u.self.Incarnation, o.Message})
 	}
 }
 
@@ -233,18 +233,18 @@ func (l *lab) run() {
 
 func (l *lab) deliver(m letter) {
 	u := l.units[m.to]
-	if _, ok := l.conns[m.conn]; u.m == nil || !ok && (m.conn != vote.LocalConn || m.life != u.self.Life) {
+	if _, ok := l.conns[m.conn]; u.m == nil || !ok && (m.conn != vote.LocalConn || m.life != u.self.Incarnation) {
 		return
 	}
 	l.talk = append(l.talk, fmt.Sprintf("%s>%s %s", m.from, m.to, m.m.Kind))
 	switch m.m.Kind {
 	case vote.KindPoll, vote.KindReport, vote.KindElectorate, vote.KindRefused:
-		u.m.Heard(l.now, m.conn, m.m.Elected)
+		u.m.Heard(l.now, m.conn, m.m.Epoch)
 	}
 	if m.m.Kind == vote.KindRefused {
 		u.m.Distrust(l.now, m.from)
 	} else {
-		l.stand(u).Hear(l.now, m.conn, vote.SessionID{Node: m.from, Life: m.life}, &m.m)
+		l.stand(u).Hear(l.now, m.conn, vote.SessionID{Node: m.from, Incarnation: m.life}, &m.m)
 	}
 	l.collect(u)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Leave has this node voted out, as far as the others can do without it.
+// Leave has this node voted out, if the other nodes can do without this voter.
 func (m *Machine) Leave(now vote.Now) {
 	m.begin(now)
 	m.leaving = true
@@ -15,7 +15,7 @@ func (m *Machine) Leave(now vote.Now) {
 	m.finish()
 }
 
-// stays says why this node, which wants to leave, can't be voted out as things are, so that it needn't wait for it.
+// stays returns why this leaving node can't be voted out at present, so that Leave needn't wait.
 func (m *Machine) stays() string {
 	e := &m.state.Electorate
 	switch {
@@ -26,22 +26,17 @@ func (m *Machine) stays() string {
 	case e.Joint():
 		return ""
 	}
-	others := 0
-	for _, v := range e.Voters {
-		if m.gone(v) == "" {
-			others++
-		}
-	}
-	for _, o := range m.sorted() {
-		if m.standby(o) && !e.Has(vote.Elector{Name: o.name, Dir: o.dir}) {
-			others++
-		}
-	}
+	r := m.roll()
+	others := len(r.stay) + len(r.in)
 	switch {
-	case others >= 2 || len(e.Voters) > 2 || len(e.Voters) == 1 && others > 0:
+	case others >= 2 || len(e.Voters) == 1 && others > 0:
 		return ""
 	case len(e.Voters) == 1:
 		return "it is the only voter, and nobody stands by"
+	case len(e.Voters) == 2:
+		return "it is one of two voters, and an electorate doesn't shrink to one by itself"
+	case len(r.absent) > 0:
+		return fmt.Sprintf("of the voters %s are away and keep their seats, and without this node the others are too few to decide anything", names(r.absent))
 	}
-	return "it is one of two voters, and an electorate doesn't shrink to one by itself"
+	return "" // the other voters leave as well, and go first
 }

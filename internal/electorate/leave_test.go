@@ -15,6 +15,8 @@ func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 		{"two of three", "3: a b c", "b=leaving c", "4: b c (a b c)", ""},
 		{"all of three", "3: a b c", "b=leaving c=leaving", "4: b c (a b c)", ""},
 		{"all of three, and one stands by", "3: a b c", "b=leaving c=leaving d", "4: c d (a b c)", ""},
+		{"one of three, and another is gone", "3: a b c", "b c=gone", "", "the voters c are away and keep their seats"},
+		{"one of three, another is gone, and one stands by", "3: a b c", "b c=gone d", "4: b c d (a b c)", ""},
 		{"one of two", "3: a b", "b", "", "one of two voters"},
 		{"one of two, and one stands by", "3: a b", "b d", "4: b d (a b)", ""},
 		{"the only one", "3: a", "", "", "the only voter"},
@@ -68,9 +70,10 @@ func TestTheLargestElectorateCanBeChanged(t *testing.T) {
 		names = append(names, name)
 	}
 	others[5] += "=gone"
+	others[6] += "=gone"
 	others = append(others, "b", "c")
 	b := scene(t, "3: "+strings.Join(names, " "), strings.Join(others, " "))
-	b.m.cfg.MaxVoters = vote.MaxVoters
+	b.m.cfg.MaxVoters, b.m.state.Electorate.Most = vote.MaxVoters, vote.MaxVoters
 	target, why := b.m.target()
 	if target == nil {
 		t.Fatal("nobody is voted out")

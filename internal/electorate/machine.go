@@ -1,12 +1,15 @@
-// Package electorate decides who votes, where the electorate follows the living.
+// Package electorate decides who votes in a mesh with dynamic membership.
 //
-// Gossip proposes and the electorate decides. Each version is the value of a Paxos instance among the voters of the version before (Lamport, "The
-// part-time parliament", 1998); a change goes through a joint version, in which every decision needs a majority of the old voters and one
-// of the new ones (Ongaro and Ousterhout, "In search of an understandable consensus algorithm", 2014), and is final only after a drain of one
-// maximum TTL. What an answer rests on is in the node's state directory, synced, before the answer is sent.
+// Gossip proposes and the electorate decides. Each version is the value of a Paxos instance among
+// the voters of the previous version (Lamport, "The part-time parliament", 1998). A change goes
+// through a joint version, in which every decision needs a majority of the old voters and a
+// majority of the new voters (Ongaro and Ousterhout, "In search of an understandable consensus
+// algorithm", 2014), and becomes final only after a drain of one maximum TTL. Before an answer is
+// sent, the state behind the answer is synced to the node's state directory.
 //
-// A Machine is a deterministic state machine. It starts no goroutine, reads no clock and does no I/O: each call is told the time and
-// appends what is to be sent and stored. Its owner (package internal/node) calls it from one goroutine at a time.
+// A Machine is a deterministic state machine. It starts no goroutine, reads no clock and does no
+// I/O: each call passes the time and appends messages to send and states to store. The owner
+// (package internal/node) calls the machine from one goroutine at a time.
 package electorate
 
 import (
@@ -16,104 +19,116 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Config is what a machine must know. All nodes of a mesh agree on Founders and MaxTTL.
+// Config is the configuration of a machine. All nodes of a mesh agree on Founders and MaxTTL.
 type Config struct {
 	Self      vote.SessionID
-	Founders  []vote.NodeID // who founds version 1
-	Found     bool          // this node is to found it with the others, if its directory is empty
-	MaxVoters int           // how large the electorate may grow
+	Founders  []vote.NodeID // the voters of version 1
+	Found     bool          // this node takes part in the founding, if its directory is empty
+	MaxVoters int           // the largest size of the electorate
 	MaxTTL    time.Duration
 }
 
-// MaxVoters is how large the electorate grows where nothing else is said. Seven voters survive the loss of three; more make each lock slower.
+// MaxVoters is the default limit on the size of the electorate. Seven voters survive the loss of
+// three; more voters make each lock slower.
 const MaxVoters = 7
 
-// Standing is the state of a machine's own voter, which the owner tells.
+// Standing is the state of a machine's own voter, as the owner reports it.
 type Standing struct {
-	Top      vote.Token // the largest token that it knows of
-	Counting bool       // its votes count, so it remembers
+	Top      vote.Token // the largest token known to the voter
+	Limit    vote.Token // the largest token that the voter takes from others; zero if unknown
+	Counting bool       // the voter's votes count, so the voter remembers its promises
 }
 
-// Machine is one node's part in deciding who votes. Its zero value is not usable; see New.
+// Machine is one node's part in deciding who votes. The zero value is not usable; see New.
 type Machine struct {
 	cfg     Config
 	now     vote.Now
 	own     Standing
 	out     []vote.Outbound
-	saves   []vote.State
+	saves   []vote.DiskState
 	alarms  []string
 	started vote.Instant
 
-	state      vote.State // as it is to be
-	stored     vote.State // as it is in the directory
-	pending    bool       // state has something that no save has had yet
-	saving     vote.State // the save under way
+	state      vote.DiskState // the newest state, perhaps not stored yet
+	stored     vote.DiskState // the state in the directory
+	pending    bool           // state has changes that no save includes yet
+	saving     vote.DiskState // the state in the save under way
 	savingNow  bool
-	everStored bool   // in this life
-	stuck      string // why nothing can be stored; empty while all is well
+	savingFrom vote.Instant // when the save under way began
+	overdue    bool         // an alarm was raised because the save under way takes too long
+	everStored bool         // a save of this incarnation has succeeded
+	stuck      string       // why nothing can be stored; empty while saves succeed
 	retryAt    vote.Instant
 	held       []held
 
 	conns  map[vote.Conn]*line
 	others map[vote.NodeID]*other
+	ties   map[vote.Elector]*tie
 	nonce  uint64
 	pollAt vote.Instant
 
-	distrusted string // why this node's directory isn't to be trusted
+	distrusted string // why this node's directory can't be trusted; empty if it can
 	leaving    bool
-	away       vote.Instant // since when too few of the voters who decide are there; zero while enough are
-	drain      drain
-	adopted    vote.Instant // when the newest electorate was learned of; or when this life began
-	race       *race
-	number     uint64       // the largest of any attempt that was heard of
-	raceAt     vote.Instant // no attempt is made before
-	needed     string       // the change that is wanted
-	neededAt   vote.Instant // since when
-	split      bool         // it was told that there are two electorates of one version
+	// away is since when too few of the deciding voters are reachable; zero while enough are.
+	away  vote.Instant
+	drain drain
+	// adopted is when the newest electorate was learned, or when this incarnation began.
+	adopted  vote.Instant
+	race     *race
+	number   uint64       // the largest ballot number seen
+	raceAt   vote.Instant // no ballot is started before this instant
+	needed   string       // the wanted change
+	neededAt vote.Instant // since when needed is wanted
+	split    bool         // an alarm has reported two electorates of one version
 }
 
-// line is what is known of one connection.
+// line is the state of one connection.
 type line struct {
-	told uint64 // the newest version that was sent over it
+	told uint64 // the newest version sent over the connection
 }
 
-// held is an answer that waits until what it rests on is stored.
+// held is an answer that waits until the state behind the answer is stored.
 type held struct {
-	writes uint64 // of the save that it waits for
+	writes uint64 // the write count of the awaited save
 	conn   vote.Conn
 	m      vote.Message
 }
 
-// heldMax bounds how many answers wait for a slow disk. Whoever isn't answered asks again.
+// heldMax bounds how many answers wait for a slow disk. A node without an answer asks again.
 const heldMax = 256
 
-// New returns the machine of a node that begins a new life with what its directory holds. A state without an electorate is that of a new peer.
-func New(cfg Config, state vote.State, now vote.Now) *Machine {
+// New returns the machine of a node that begins a new incarnation with the contents of its
+// directory. A state without an electorate belongs to a new peer.
+func New(cfg Config, state vote.DiskState, now vote.Now) *Machine {
 	cfg.Founders = slices.Sorted(slices.Values(cfg.Founders))
 	if cfg.MaxVoters == 0 {
 		cfg.MaxVoters = MaxVoters
 	}
 	m := &Machine{
 		cfg: cfg, now: now, started: now.Slow, adopted: now.Slow, state: state, stored: state,
-		conns: make(map[vote.Conn]*line), others: make(map[vote.NodeID]*other),
-		pending: true, // each start is stored, so that one from an old copy is noticed
+		conns: make(map[vote.Conn]*line), others: make(map[vote.NodeID]*other), ties: make(map[vote.Elector]*tie),
+		pending: true, // each start is stored, so that a start from an old copy is noticed
 		pollAt:  now.Slow,
 	}
-	m.number = state.Promised.Number
+	m.number = state.Promised.Counter
+	m.tieAll()
 	m.finish()
 	return m
 }
 
-// Known returns the newest electorate that is known to be decided; its version is zero when none is. The caller must not change it.
+// Known returns the newest electorate known to be decided; the version is zero when none is known.
+// The caller must not change the electorate.
 func (m *Machine) Known() *vote.Electorate { return &m.state.Electorate }
 
-// Stored returns the newest electorate that is in the directory: the one that this node's voter goes by.
+// Stored returns the newest electorate in the directory: the electorate that this node's voter
+// applies.
 func (m *Machine) Stored() *vote.Electorate { return &m.stored.Electorate }
 
-// Trusted reports whether this node's directory is as it was left, as far as anybody has told.
+// Trusted reports whether this node's directory is in the state in which the node left it, as far
+// as other nodes have reported.
 func (m *Machine) Trusted() bool { return m.distrusted == "" }
 
-// Elector returns the voter that this node is.
+// Elector returns this node as a voter: its name and its directory.
 func (m *Machine) Elector() vote.Elector {
 	return vote.Elector{Name: m.cfg.Self.Node, Dir: m.state.Dir}
 }
@@ -121,10 +136,10 @@ func (m *Machine) Elector() vote.Elector {
 // member reports whether this node takes part in the next decision.
 func (m *Machine) member() bool { return m.Trusted() && m.state.Electorate.Has(m.Elector()) }
 
-// Stand tells how this node's own voter stands.
+// Stand sets the state of this node's own voter.
 func (m *Machine) Stand(s Standing) { m.own = s }
 
-// Drain appends what is to be sent, and forgets it.
+// Drain appends the messages to be sent to out, and clears the queue of messages.
 func (m *Machine) Drain(out []vote.Outbound) []vote.Outbound {
 	out = append(out, m.out...)
 	clear(m.out)
@@ -132,14 +147,14 @@ func (m *Machine) Drain(out []vote.Outbound) []vote.Outbound {
 	return out
 }
 
-// Saves returns what is to be stored now, and forgets it: nothing, or one state. Saved must follow.
-func (m *Machine) Saves() []vote.State {
+// Saves returns and clears the states to store now: none or one. A call of Saved must follow.
+func (m *Machine) Saves() []vote.DiskState {
 	s := m.saves
 	m.saves = nil
 	return s
 }
 
-// Alarms returns what an operator must hear of, and forgets it.
+// Alarms returns and clears the alarms for the operator.
 func (m *Machine) Alarms() []string {
 	a := m.alarms
 	m.alarms = nil
@@ -155,7 +170,7 @@ func (m *Machine) send(conn vote.Conn, msg vote.Message) {
 	m.out = append(m.out, vote.Outbound{Conn: conn, Message: msg})
 }
 
-// after sends an answer as soon as all that the state has now is stored.
+// after sends an answer as soon as the present state is stored.
 func (m *Machine) after(conn vote.Conn, msg vote.Message) {
 	switch {
 	case m.pending && len(m.held) < heldMax:
@@ -169,31 +184,33 @@ func (m *Machine) after(conn vote.Conn, msg vote.Message) {
 	}
 }
 
-// finish has what has changed stored, one save at a time.
+// finish has the pending changes stored, one save at a time.
 func (m *Machine) finish() {
 	if m.pending && !m.savingNow && m.now.Slow >= m.retryAt {
 		m.state.Writes++
-		m.pending, m.savingNow, m.saving = false, true, m.state
+		m.pending, m.savingNow, m.saving, m.savingFrom = false, true, m.state, m.now.Slow
 		m.saves = append(m.saves, m.state)
 	}
 }
 
-// saveAgain is how long after a failed save the next is tried: long enough not to fill a log, short enough for a disk that was cleared.
+// saveAgain is the delay between a failed save and the next try: long enough not to fill a log,
+// short enough to notice soon when an operator has freed space on the disk.
 const saveAgain = time.Second
 
-// Saved says what has become of a save. An empty text means that it is in the directory, synced.
+// Saved reports the result of a save. An empty text means that the state is in the directory,
+// synced.
 func (m *Machine) Saved(now vote.Now, writes uint64, failed string) {
 	m.begin(now)
 	if !m.savingNow || writes != m.saving.Writes {
 		return
 	}
-	m.savingNow = false
+	m.savingNow, m.overdue = false, false
 	if failed != "" {
 		if m.stuck == "" {
 			m.alarms = append(m.alarms, "the state directory can't be written, so this node takes no part in changes of the electorate; it goes on voting on locks: "+failed)
 		}
 		m.stuck, m.pending, m.retryAt = failed, true, m.now.Slow.Add(saveAgain)
-		m.held = nil // what they rest on isn't stored; whoever waits asks again
+		m.held = nil // what they rest on isn't stored; the waiting nodes ask again
 		return
 	}
 	m.stuck, m.everStored = "", true
@@ -209,7 +226,8 @@ func (m *Machine) Saved(now vote.Now, writes uint64, failed string) {
 		}
 	}
 	if m.stored.Electorate.Version != was {
-		// Whoever counts what this node's voter acknowledges must know the version before the first acknowledgement under it.
+		// A requester that counts this voter's acknowledgements must know the version before the
+		// first acknowledgement under this version.
 		for _, c := range m.lines() {
 			m.tell(c)
 		}
@@ -232,11 +250,12 @@ func (m *Machine) lines() []vote.Conn {
 func (m *Machine) tell(conn vote.Conn) {
 	if l := m.conns[conn]; l != nil && m.state.Electorate.Version > 0 {
 		l.told = m.state.Electorate.Version
-		m.send(conn, vote.Message{Kind: vote.KindElectorate, Elected: m.stored.Electorate.Version, Electing: &vote.Electing{Electorate: m.state.Electorate}})
+		m.send(conn, vote.Message{Kind: vote.KindElectorate, Epoch: m.stored.Electorate.Version, Consensus: &vote.Consensus{Electorate: m.state.Electorate}})
 	}
 }
 
-// Heard notes which version whoever speaks over a connection goes by. Whoever is behind is sent the newest.
+// Heard notes the version that the sender on a connection applies. A sender with an older version
+// is sent the newest electorate.
 func (m *Machine) Heard(now vote.Now, conn vote.Conn, elected uint64) {
 	if conn == vote.LocalConn {
 		return
@@ -252,17 +271,19 @@ func (m *Machine) Heard(now vote.Now, conn vote.Conn, elected uint64) {
 	}
 }
 
-// adopt goes by a newer electorate, which is known to be decided.
+// adopt applies a newer electorate, known to be decided.
 func (m *Machine) adopt(e *vote.Electorate) {
 	m.state.Electorate = *e
-	// The election of the next version begins anew: nothing is promised in it yet.
-	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge = vote.Attempt{}, vote.Attempt{}, vote.Electorate{}, nil
+	// The election of the next version begins anew: this node has promised nothing in that
+	// election.
+	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge, m.state.PledgeMost = vote.Ballot{}, vote.Ballot{}, vote.Electorate{}, nil, 0
 	m.pending = true
 	m.race, m.raceAt, m.needed, m.drain, m.adopted = nil, 0, "", drain{}, m.now.Slow
 	m.pollAt = m.now.Slow
+	m.tieAll()
 }
 
-// learn takes in an electorate that somebody says is decided.
+// learn takes in an electorate that another node reports as decided.
 func (m *Machine) learn(e *vote.Electorate) {
 	ours := &m.state.Electorate
 	switch {

@@ -8,67 +8,82 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Presence is what gossip says of a peer.
+// Presence is the state of a peer according to gossip.
 type Presence uint8
 
-// What gossip says.
+// The states of a peer according to gossip.
 const (
-	Unseen Presence = iota // nothing, any more or yet
+	Unseen Presence = iota // gossip doesn't list the peer, yet or any more
 	Alive
-	Failed // it stopped answering
-	Left   // it said goodbye
+	Failed // the peer stopped answering
+	Left   // the peer said goodbye
 )
 
-// Seen is a peer as gossip sees it. Gossip is a hint: it proposes who is voted in and out, and decides nothing.
+// Seen is a peer as gossip sees it. Gossip is a hint: it proposes who is voted in and out, and
+// decides nothing.
 type Seen struct {
 	Name  vote.NodeID
-	Dir   vote.Dir // zero if it has none
+	Dir   vote.Dir // zero if the peer has none
 	State Presence
 }
 
-// other is all that is known of another node.
+// other is everything known of another node.
 type other struct {
 	name vote.NodeID
 
-	// As gossip sees it.
+	// As gossip sees the node.
 	seen  Presence
 	dir   vote.Dir
-	since vote.Instant // when that last changed
+	since vote.Instant // when seen or dir last changed
 
-	// Its connection, if we have dialed one.
+	// The connection to the node, if this node has dialed one.
 	conn vote.Conn
 	up   bool
-	life vote.Life
+	life vote.Incarnation
 
-	unanswered int          // polls since it last reported, or the connection came up
-	askedAt    vote.Instant // when the first of them was sent
+	// A report has come over this connection; an older report may be of an earlier incarnation.
+	spoke      bool
+	unanswered int          // polls since the last report, or since the connection came up
+	askedAt    vote.Instant // when the first unanswered poll was sent
 
-	// Its newest report.
-	told   report
-	heard  vote.Instant // when that came; when it was first heard of, if none has come
-	firm   bool         // a report has come
-	writes map[vote.Dir]written
-	copied vote.Dir // a directory of its that was put back from an old copy
-	badly  vote.Instant
+	// The newest report of the node.
+	told report
+	// heard is when the report came; before the first report, when the node was first heard of.
+	heard        vote.Instant
+	firm         bool         // confirmed: a report has come
+	lagging      bool         // by the report, the node hasn't stored the electorate stored here
+	laggingSince vote.Instant // since when lagging has its value
+	writes       map[vote.Dir]written
+	copied       vote.Dir // a directory of the node that was put back from an old copy
+	badly        vote.Instant
+	// shunned is until when the node's ballots are ignored, since it proposed a wrong minimum
+	// token.
+	shunned vote.Instant
+	// oddAt is when an operator was last warned of the node's tokens; zero for never.
+	oddAt vote.Instant
 }
 
-// report is what a node says of itself.
+// report is what a node reports about itself.
 type report struct {
 	nonce                    uint64
 	dir                      vote.Dir
-	elected                  uint64 // what is stored there
+	elected                  uint64 // the stored version
 	top                      vote.Token
 	most                     int
 	counting                 bool
 	founding, stuck, leaving bool
 	stuckSince               vote.Instant
 	pledge                   []vote.Elector
+	pledgeMost               int
+	// contacts are the nodes in direct contact, itself included; empty if unreported.
+	contacts []vote.Elector
 }
 
-// written is how far a directory is known to have been written, by which life.
+// written is the highest known write count of a directory, and the incarnation that reported the
+// count.
 type written struct {
 	writes uint64
-	life   vote.Life
+	life   vote.Incarnation
 }
 
 func (m *Machine) other(name vote.NodeID) *other {
@@ -90,7 +105,7 @@ func (m *Machine) sorted() []*other {
 	return all
 }
 
-// Gossip takes in all that gossip knows.
+// Gossip takes in the full list of peers known to gossip.
 func (m *Machine) Gossip(now vote.Now, all []Seen) {
 	m.begin(now)
 	listed := make(map[vote.NodeID]bool, len(all))
@@ -99,15 +114,23 @@ func (m *Machine) Gossip(now vote.Now, all []Seen) {
 			continue
 		}
 		listed[s.Name] = true
-		if o := m.other(s.Name); o.seen != s.State || o.dir != s.Dir {
+		o := m.other(s.Name)
+		if o.seen == Alive {
+			m.heardOf(vote.Elector{Name: o.name, Dir: o.dir}, false) // alive up to now
+		}
+		if o.seen != s.State || o.dir != s.Dir {
 			o.seen, o.dir, o.since = s.State, s.Dir, m.now.Slow
+		}
+		if o.seen == Alive {
+			m.heardOf(vote.Elector{Name: o.name, Dir: o.dir}, false)
 		}
 	}
 	for _, o := range m.sorted() {
 		if !listed[o.name] && o.seen != Unseen {
-			// Gossip forgets those who are long gone. That they are gone is no news.
+			// Gossip forgets peers long after they are gone. Their absence is no news.
 			if o.seen == Alive {
 				o.since = m.now.Slow
+				m.heardOf(vote.Elector{Name: o.name, Dir: o.dir}, false)
 			}
 			o.seen, o.dir = Unseen, 0
 		}
@@ -115,26 +138,26 @@ func (m *Machine) Gossip(now vote.Now, all []Seen) {
 			delete(m.others, o.name)
 		}
 	}
+	m.tieAll()
 	m.move()
 	m.finish()
 }
 
-// names reports whether a node of that name votes or founds.
+// names reports whether a voter or a founder has this name.
 func (m *Machine) names(n vote.NodeID) bool {
 	return slices.ContainsFunc(m.state.Electorate.All(), func(v vote.Elector) bool { return v.Name == n }) || slices.Contains(m.cfg.Founders, n)
 }
 
-// Link says that a connection that we dialed is up.
+// Link reports that a connection dialed by this node is up.
 func (m *Machine) Link(now vote.Now, conn vote.Conn, peer vote.SessionID) {
 	m.begin(now)
 	o := m.other(peer.Node)
-	o.conn, o.up, o.life, o.unanswered = conn, true, peer.Life, 0
+	o.conn, o.up, o.life, o.unanswered, o.spoke = conn, true, peer.Incarnation, 0, false
 	m.conns[conn] = &line{}
 	m.poll(o)
-	m.finish()
 }
 
-// Unlink says that a connection is gone, whoever had dialed it.
+// Unlink reports that a connection is gone, whichever side dialed.
 func (m *Machine) Unlink(now vote.Now, conn vote.Conn) {
 	m.begin(now)
 	delete(m.conns, conn)
@@ -143,10 +166,9 @@ func (m *Machine) Unlink(now vote.Now, conn vote.Conn) {
 			o.up = false
 		}
 	}
-	m.finish()
 }
 
-// poll asks another how it stands.
+// poll asks another node for a report.
 func (m *Machine) poll(o *other) {
 	if !o.up {
 		return
@@ -155,20 +177,23 @@ func (m *Machine) poll(o *other) {
 		o.askedAt = m.now.Slow
 	}
 	o.unanswered++
-	m.send(o.conn, vote.Message{Kind: vote.KindPoll, Nonce: m.nonce, Elected: m.stored.Electorate.Version})
+	m.send(o.conn, vote.Message{Kind: vote.KindPoll, Nonce: m.nonce, Epoch: m.stored.Electorate.Version})
 }
 
-// unansweredMost is how many polls go unanswered at least until a connection is given up. One that was sent long ago, before this process was
-// stopped for a while, isn't enough.
+// unansweredMost is the least number of unanswered polls before a connection is given up. A single
+// poll sent long ago, before this process was suspended for a while, isn't enough.
 const unansweredMost = 10
 
-// isDead reports whether a connection's far end is gone, though nobody has said so: a machine that lost its power comes back and knows nothing of
-// it. Whoever owns the connections dials again. Without that, a standby that came back so would stand by for ever: no requester speaks with it.
+// isDead reports whether the far end of a connection is gone without notice: a machine that lost
+// power comes back and knows nothing of the connection. The owner of the connections dials again.
+// Otherwise a standby that comes back in this way would be on standby without end, since no
+// requester sends to a standby.
 func (m *Machine) isDead(o *other) bool {
 	return o.up && o.unanswered >= unansweredMost && m.now.Slow.Sub(o.askedAt) >= m.cfg.MaxTTL
 }
 
-// pollEvery is how often voters ask each other how they stand. It is a tenth of what a change takes at least.
+// pollEvery is the interval between polls of the voters. It is a tenth of the shortest duration of
+// a change.
 func (m *Machine) pollEvery() time.Duration {
 	if m.state.Electorate.Version == 0 {
 		return min(m.cfg.MaxTTL/10, 100*time.Millisecond) // founders are in a hurry
@@ -176,46 +201,57 @@ func (m *Machine) pollEvery() time.Duration {
 	return m.cfg.MaxTTL / 10
 }
 
-// recent reports whether another has reported of late.
+// recent reports whether another node has reported recently: within three polling intervals.
 func (m *Machine) recent(o *other) bool {
-	return o.up && o.firm && m.now.Slow.Sub(o.heard) <= 3*m.pollEvery()
+	return o.up && o.spoke && m.now.Slow.Sub(o.heard) <= 3*m.pollEvery()
 }
 
 // report answers a poll.
 func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
-	// A directory that isn't stored yet may never be: others must not pledge with it (found by seed 5772).
-	e := &vote.Electing{Dir: m.state.Dir, Most: m.cfg.MaxVoters, Founding: m.founding() && m.everStored, Stuck: m.stuck != "" || !m.Trusted(), Leaving: m.leaving}
+	// A directory that isn't stored yet may never be: others must not pledge with it (found by seed
+	// 5772).
+	e := &vote.Consensus{Dir: m.state.Dir, MaxVoters: m.cfg.MaxVoters, Founding: m.founding() && m.everStored, Stuck: m.cannotSave() != "" || !m.Trusted(), Leaving: m.leaving}
 	if m.everStored {
 		e.Writes = m.stored.Writes
 	}
-	e.Electorate.Voters = m.stored.Pledge
+	e.Electorate.Voters, e.Electorate.Most = m.stored.Pledge, m.stored.PledgeMost
+	if m.member() {
+		e.Contacts = m.contacts()
+	}
 	m.send(conn, vote.Message{
-		Kind: vote.KindReport, Nonce: msg.Nonce, Elected: m.stored.Electorate.Version, Token: m.own.Top, Counting: m.remembers(), Electing: e,
+		Kind: vote.KindReport, Nonce: msg.Nonce, Epoch: m.stored.Electorate.Version, Token: m.own.Top, Counting: m.remembers(), Consensus: e,
 	})
 }
 
-// remembers reports whether this node's voter knows of all that it has promised, and what it goes by is on the disk. What a new life finds in its directory
-// isn't yet, until it has stored something itself: its last life may have died before that was synced, and a loss of power takes it back.
+// remembers reports whether this node's voter knows all of its promises, and the electorate that
+// the voter applies is on disk. The state that a new incarnation finds in its directory isn't
+// safely on disk until the incarnation has stored a state itself: the previous incarnation may have
+// crashed before a sync, and a loss of power then undoes the write.
 func (m *Machine) remembers() bool { return m.own.Counting && m.Trusted() && m.everStored }
 
 // reported takes in a report.
 func (m *Machine) reported(o *other, msg *vote.Message) {
-	e := msg.Electing
+	e := msg.Consensus
 	was := o.told
 	o.told = report{
-		nonce: msg.Nonce, dir: e.Dir, elected: msg.Elected, top: msg.Token, counting: msg.Counting, most: e.Most,
+		nonce: msg.Nonce, dir: e.Dir, elected: msg.Epoch, top: msg.Token, counting: msg.Counting, most: e.MaxVoters,
 		founding: e.Founding, stuck: e.Stuck, leaving: e.Leaving, pledge: e.Electorate.Voters, stuckSince: m.now.Slow,
+		pledgeMost: e.Electorate.Most, contacts: e.Contacts,
 	}
 	if was.stuck && was.dir == e.Dir {
 		o.told.stuckSince = was.stuckSince
 	}
-	o.heard, o.firm, o.unanswered = m.now.Slow, true, 0
+	if lagging := msg.Epoch < m.stored.Electorate.Version; lagging != o.lagging || was.dir != e.Dir {
+		o.lagging, o.laggingSince = lagging, m.now.Slow
+	}
+	o.heard, o.firm, o.spoke, o.unanswered = m.now.Slow, true, true, 0
+	m.heardOf(vote.Elector{Name: o.name, Dir: e.Dir}, true)
 	m.compareWrites(o, e)
 }
 
-// compareWrites notices a directory that was put back from an old copy: each start of a node writes its state, so a new life has written more
-// often than any before.
-func (m *Machine) compareWrites(o *other, e *vote.Electing) {
+// compareWrites detects a directory that was put back from an old copy: each start of a node writes
+// its state, so a new incarnation has a higher write count than any incarnation before.
+func (m *Machine) compareWrites(o *other, e *vote.Consensus) {
 	if e.Writes == 0 || e.Dir == 0 {
 		return
 	}
@@ -224,15 +260,15 @@ func (m *Machine) compareWrites(o *other, e *vote.Electing) {
 		o.copied, o.badly = e.Dir, m.now.Slow
 		m.alarms = append(m.alarms, "the state directory of "+string(o.name)+" is an old copy, and is not trusted: stop the node, remove its state file, and start it again")
 	}
-	if o.copied == e.Dir { // however far it counts on from there
-		m.send(o.conn, vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonOldCopy, Elected: m.stored.Electorate.Version})
+	if o.copied == e.Dir { // however far the node counts on from the old copy
+		m.send(o.conn, vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonOldCopy, Epoch: m.stored.Electorate.Version})
 		return
 	}
 	o.writes[e.Dir] = written{e.Writes, o.life}
 }
 
-// Distrust takes another voter's word that this node's directory is an old copy: what it has forgotten may decide something. It
-// takes part in nothing any more.
+// Distrust takes another voter's report that this node's directory is an old copy. The promises
+// missing in the copy may decide an election, so this node no longer takes part in anything.
 func (m *Machine) Distrust(now vote.Now, from vote.NodeID) {
 	m.begin(now)
 	if m.distrusted == "" {

@@ -28,7 +28,7 @@ func TestWhoeverIsBehindIsToldOncePerConnection(t *testing.T) {
 	b.expect("")
 
 	e := electorate("5: a b")
-	b.say("b", vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
 	b.expect("") // not told before it is stored, to those who don't ask
 	b.m.Heard(b.now, stranger, 2)
 	b.expect("g: electorate 5: a, b")
@@ -39,15 +39,15 @@ func TestWhoeverIsBehindIsToldOncePerConnection(t *testing.T) {
 func TestWhatIsToldSaysWhatIsStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	e := electorate("5: a b")
-	b.say("b", vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
 	b.m.Heard(b.now, 2, 1)
 	out := b.m.Drain(nil)
-	if m := out[len(out)-1].Message; m.Kind != vote.KindElectorate || m.Elected != 3 || m.Electing.Electorate.Version != 5 {
+	if m := out[len(out)-1].Message; m.Kind != vote.KindElectorate || m.Epoch != 3 || m.Consensus.Electorate.Version != 5 {
 		t.Fatalf("%+v", m)
 	}
 	b.save("")
 	out = b.m.Drain(nil)
-	if m := out[0].Message; m.Kind != vote.KindElectorate || m.Elected != 5 {
+	if m := out[0].Message; m.Kind != vote.KindElectorate || m.Epoch != 5 {
 		t.Fatalf("%+v", m)
 	}
 }
@@ -73,7 +73,7 @@ func TestLearning(t *testing.T) {
 			c.change(&e)
 		}
 		for range 2 {
-			b.say("b", vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+			b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
 		}
 		if got := text(b.m.Known()); got != c.want {
 			t.Errorf("%s: %q", c.name, got)
@@ -90,11 +90,11 @@ func TestWhatWasPromisedForOneVersionDoesNotBindTheNext(t *testing.T) {
 	b.say("b", accept(attempt(9, 9), "4: a b (a b c)"))
 	b.save("")
 	e := electorate("4: a b (a b c)")
-	b.say("b", vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: e}})
+	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
 	b.save("")
 	b.heard()
 	b.say("b", prepare(5, attempt(1, 7)))
-	if s := b.save(""); s.Promised != attempt(1, 7) || s.Accepted != (vote.Attempt{}) || s.Value.Version != 0 {
+	if s := b.save(""); s.Promised != attempt(1, 7) || s.Accepted != (vote.Ballot{}) || s.Value.Version != 0 {
 		t.Fatalf("%+v", s)
 	}
 	b.expect("b: prepared 1/7")
@@ -107,10 +107,10 @@ func TestNonsenseIsIgnored(t *testing.T) {
 			b.say("b", vote.Message{Kind: k})
 		}
 		if k != vote.KindPoll {
-			b.m.Hear(b.now, 99, vote.SessionID{Node: "x", Life: 1}, &vote.Message{Kind: k, Electing: &vote.Electing{}})
+			b.m.Hear(b.now, 99, vote.SessionID{Node: "x", Incarnation: 1}, &vote.Message{Kind: k, Consensus: &vote.Consensus{}})
 		}
 	}
-	b.m.Hear(b.now, 99, vote.SessionID{Node: "b", Life: 1}, &vote.Message{Kind: vote.KindReport, Electing: &vote.Electing{Dir: 66}})
+	b.m.Hear(b.now, 99, vote.SessionID{Node: "b", Incarnation: 1}, &vote.Message{Kind: vote.KindReport, Consensus: &vote.Consensus{Dir: 66}})
 	if b.m.others["b"].firm {
 		t.Error("a report over another connection counts")
 	}
@@ -121,14 +121,14 @@ func TestNonsenseIsIgnored(t *testing.T) {
 }
 
 func TestAttemptsOfNobodyAreIgnored(t *testing.T) {
-	for _, a := range []vote.Attempt{attempt(1<<64-1, 7), attempt(vote.MaxAttempt+1, 7), attempt(5, 0), attempt(0, 7)} {
+	for _, a := range []vote.Ballot{attempt(1<<64-1, 7), attempt(vote.MaxBallot+1, 7), attempt(5, 0), attempt(0, 7)} {
 		b := newBench(t, "3: a b c")
 		b.say("b", prepare(4, a))
 		b.say("b", accept(a, "4: a b (a b c)"))
 		for k := vote.KindPrepare; k <= vote.KindAccepted; k++ {
-			b.say("b", vote.Message{Kind: k, Version: 4, Electing: &vote.Electing{Promised: a}})
+			b.say("b", vote.Message{Kind: k, Version: 4, Consensus: &vote.Consensus{Promised: a}})
 		}
-		if b.m.number > 5 || b.m.state.Promised != (vote.Attempt{}) || len(b.m.Saves()) > 0 {
+		if b.m.number > 5 || b.m.state.Promised != (vote.Ballot{}) || len(b.m.Saves()) > 0 {
 			t.Errorf("%v: the next attempt has a number above %d, and %v was promised", a, b.m.number, b.m.state.Promised)
 		}
 	}
@@ -137,7 +137,7 @@ func TestAttemptsOfNobodyAreIgnored(t *testing.T) {
 func TestTheLargestAttemptThereCanBeEndsNothing(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d e", false)
-	l.mail = append(l.mail, letter{l.wires()[0], "b", "a", l.units["b"].self.Life, prepare(2, attempt(1<<64-1, 7))})
+	l.mail = append(l.mail, letter{l.wires()[0], "b", "a", l.units["b"].self.Incarnation, prepare(2, attempt(1<<64-1, 7))})
 	l.pass(6 * maxTTL)
 	l.want("a b c d e", "3: a, b, c, d, e")
 }
@@ -163,12 +163,12 @@ func TestAnOldCopyIsNoticed(t *testing.T) {
 	if c.m.Trusted() || len(c.alarms) != 1 || !strings.Contains(c.m.Status(l.now).Trouble, "is an old copy: a knows of later writes to it. Stop this node") {
 		t.Errorf("c trusts itself: %q, %+v", c.alarms, c.m.Status(l.now))
 	}
-	// It is voted out, and doesn't count before.
+	// It does not count.
 	if !l.units["a"].m.Trusted() || l.units["a"].m.goesBy(vote.Elector{Name: "c", Dir: old.Dir}, 0) {
 		t.Error("a counts on c")
 	}
 	l.pass(FailAfter(maxTTL) + 4*maxTTL)
-	l.want("a b", "3: a, b")
+	l.want("a b", "1: a, b, c") // nobody can take its seat
 	// Its file is removed: it is a new node.
 	l.wipe("c")
 	l.start("c", false)
@@ -178,16 +178,16 @@ func TestAnOldCopyIsNoticed(t *testing.T) {
 
 func TestAnOldCopyIsFoundOutOnce(t *testing.T) {
 	b := newBench(t, "3: a b c")
-	said := func(life vote.Life, writes uint64) string {
+	said := func(life vote.Incarnation, writes uint64) string {
 		if o := b.m.others["b"]; o.life != life {
 			b.m.Unlink(b.now, 2)
-			b.m.Link(b.now, 2, vote.SessionID{Node: "b", Life: life})
+			b.m.Link(b.now, 2, vote.SessionID{Node: "b", Incarnation: life})
 		}
-		b.say("b", vote.Message{Kind: vote.KindReport, Nonce: b.m.nonce, Elected: 3, Electing: &vote.Electing{Dir: 2, Writes: writes}})
+		b.say("b", vote.Message{Kind: vote.KindReport, Nonce: b.m.nonce, Epoch: 3, Consensus: &vote.Consensus{Dir: 2, Writes: writes}})
 		return b.heard()
 	}
 	for _, c := range []struct {
-		life   vote.Life
+		life   vote.Incarnation
 		writes uint64
 		want   string
 	}{
@@ -218,8 +218,8 @@ func TestACrashDuringASaveIsNoOldCopy(t *testing.T) {
 		for range 20 {
 			l.pass(50 * time.Millisecond)
 			c.slow = true
-			c.m.Hear(l.now, 0, vote.SessionID{Node: "a", Life: 1}, &vote.Message{
-				Kind: vote.KindPrepare, Version: 2, Electing: &vote.Electing{Attempt: attempt(c.m.state.Promised.Number+1, 1)},
+			c.m.Hear(l.now, 0, vote.SessionID{Node: "a", Incarnation: 1}, &vote.Message{
+				Kind: vote.KindPrepare, Version: 2, Consensus: &vote.Consensus{Ballot: attempt(c.m.state.Promised.Counter+1, 1)},
 			})
 			l.collect(c)
 			if len(c.saves) != 1 {
@@ -251,7 +251,7 @@ func TestDistrust(t *testing.T) {
 	if a := b.m.Alarms(); len(a) != 1 {
 		t.Fatalf("alarms %q", a)
 	}
-	b.m.Hear(b.now, 2, vote.SessionID{Node: "b", Life: 7}, &vote.Message{Kind: vote.KindPoll, Nonce: 4})
+	b.m.Hear(b.now, 2, vote.SessionID{Node: "b", Incarnation: 7}, &vote.Message{Kind: vote.KindPoll, Nonce: 4})
 	out := b.m.Drain(nil)
 	if m := out[0].Message; m.Kind != vote.KindReport || m.Counting {
 		t.Fatalf("it says that it counts: %+v", m)
@@ -374,9 +374,9 @@ func TestStatus(t *testing.T) {
 		t.Errorf("one is back: %q", s.Lost)
 	}
 
-	b := scene(t, "3: a b c", "b c=gone")
+	b := scene(t, "3: a b c", "b c=gone d")
 	b.pass(0)
-	if s := b.m.Status(b.now).Change; s != "c out (it is gone): waits for the voters' decision" {
+	if s := b.m.Status(b.now).Change; s != "c out (it is gone), d in: waits for the voters' decision" {
 		t.Errorf("%q", s)
 	}
 	b = scene(t, "3: b c (b c d)", "b c d")

@@ -7,15 +7,15 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Hear takes in a message about electorates that came over a connection.
+// Hear takes in a message about electorates, received over a connection.
 func (m *Machine) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, msg *vote.Message) {
 	m.begin(now)
-	if msg.Kind != vote.KindPoll && (msg.Electing == nil || !sane(msg.Electing)) {
+	if msg.Kind != vote.KindPoll && (msg.Consensus == nil || !sane(msg.Consensus)) {
 		return
 	}
 	switch msg.Kind {
 	case vote.KindElectorate:
-		if e := &msg.Electing.Electorate; e.Version > 0 {
+		if e := &msg.Consensus.Electorate; e.Version > 0 {
 			m.learn(e)
 		}
 	case vote.KindPoll:
@@ -25,9 +25,15 @@ func (m *Machine) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, msg *v
 			m.reported(o, msg)
 		}
 	case vote.KindPrepare:
-		m.prepare(conn, msg)
+		if from.Node == m.cfg.Self.Node || !m.shuns(from.Node) {
+			m.prepare(conn, msg)
+		}
 	case vote.KindAccept:
-		m.accept(conn, msg)
+		if m.fits(from.Node, &msg.Consensus.Electorate) {
+			m.accept(conn, msg)
+		} else {
+			m.shun(from.Node)
+		}
 	case vote.KindPrepared:
 		m.prepared(from.Node, msg)
 	case vote.KindAccepted:
@@ -37,14 +43,15 @@ func (m *Machine) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, msg *v
 	m.finish()
 }
 
-// sane reports whether attempts are some. One without a life can't be stored; and one with the largest number would have the next one that is made here
-// begin at zero, below what was promised: it would be refused and made anew for ever.
-func sane(e *vote.Electing) bool {
-	return e.Attempt.Check() == nil && e.Promised.Check() == nil
+// sane reports whether the ballot numbers in a message are valid. A ballot number without an
+// incarnation can't be stored. After a ballot with the largest number, the next ballot started here
+// would begin at zero, below the promise: the ballot would be refused and restarted without end.
+func sane(e *vote.Consensus) bool {
+	return e.Ballot.Check() == nil && e.Promised.Check() == nil
 }
 
-// votesOn reports whether this node has a vote in the election of a version, and that election isn't over as far as it knows. Whoever
-// speaks of one that is over is told how it ended.
+// votesOn reports whether this node has a vote in the election of a version, and knows of no end of
+// that election. A node asking about a finished election is sent the result.
 func (m *Machine) votesOn(conn vote.Conn, version uint64) bool {
 	if version <= m.state.Electorate.Version {
 		m.tell(conn)
@@ -53,14 +60,14 @@ func (m *Machine) votesOn(conn vote.Conn, version uint64) bool {
 	return version == m.state.Electorate.Version+1 && m.Trusted() && slices.Contains(m.state.Electorate.Deciding(), m.Elector())
 }
 
-// prepare promises to accept no earlier attempt, and tells what was accepted before.
+// prepare promises to accept no earlier ballot, and answers with the value accepted before.
 func (m *Machine) prepare(conn vote.Conn, msg *vote.Message) {
-	a := msg.Electing.Attempt
-	m.number = max(m.number, a.Number)
+	a := msg.Consensus.Ballot
+	m.number = max(m.number, a.Counter)
 	if !m.votesOn(conn, msg.Version) {
 		return
 	}
-	answer := vote.Message{Kind: vote.KindPrepared, Version: msg.Version, Electing: &vote.Electing{Attempt: a, Promised: m.state.Promised, Dir: m.state.Dir}}
+	answer := vote.Message{Kind: vote.KindPrepared, Version: msg.Version, Consensus: &vote.Consensus{Ballot: a, Promised: m.state.Promised, Dir: m.state.Dir}}
 	if a.Compare(m.state.Promised) < 0 {
 		m.send(conn, answer)
 		return
@@ -69,13 +76,13 @@ func (m *Machine) prepare(conn vote.Conn, msg *vote.Message) {
 		m.state.Promised, m.pending = a, true
 	}
 	m.yieldTo(a)
-	answer.Electing.Promised, answer.Electing.Accepted, answer.Electing.Electorate = a, m.state.Accepted, m.state.Value
+	answer.Consensus.Promised, answer.Consensus.Accepted, answer.Consensus.Electorate = a, m.state.Accepted, m.state.Value
 	m.after(conn, answer)
 }
 
-// yieldTo lets somebody else's attempt come to its end before we make one of our own.
-func (m *Machine) yieldTo(a vote.Attempt) {
-	if a.By == m.cfg.Self.Life {
+// yieldTo lets another node's ballot finish before this node starts a ballot of its own.
+func (m *Machine) yieldTo(a vote.Ballot) {
+	if a.By == m.cfg.Self.Incarnation {
 		return
 	}
 	if m.race != nil && m.race.attempt.Compare(a) < 0 {
@@ -84,14 +91,14 @@ func (m *Machine) yieldTo(a vote.Attempt) {
 	m.raceAt = max(m.raceAt, m.now.Slow.Add(m.raceTime()+m.turn()))
 }
 
-// accept accepts what an attempt proposes, unless a later one was promised.
+// accept accepts the value of a ballot, unless this node has promised a later ballot.
 func (m *Machine) accept(conn vote.Conn, msg *vote.Message) {
-	a, e := msg.Electing.Attempt, &msg.Electing.Electorate
-	m.number = max(m.number, a.Number)
+	a, e := msg.Consensus.Ballot, &msg.Consensus.Electorate
+	m.number = max(m.number, a.Counter)
 	if !m.votesOn(conn, msg.Version) || e.Version != msg.Version || Follows(&m.state.Electorate, e) != nil {
 		return
 	}
-	answer := vote.Message{Kind: vote.KindAccepted, Version: msg.Version, Electing: &vote.Electing{Attempt: a, Promised: m.state.Promised, Dir: m.state.Dir}}
+	answer := vote.Message{Kind: vote.KindAccepted, Version: msg.Version, Consensus: &vote.Consensus{Ballot: a, Promised: m.state.Promised, Dir: m.state.Dir}}
 	if a.Compare(m.state.Promised) < 0 {
 		m.send(conn, answer)
 		return
@@ -100,12 +107,13 @@ func (m *Machine) accept(conn vote.Conn, msg *vote.Message) {
 		m.state.Promised, m.state.Accepted, m.state.Value, m.pending = a, a, *e, true
 	}
 	m.yieldTo(a)
-	answer.Electing.Promised = a
+	answer.Consensus.Promised = a
 	m.after(conn, answer)
 }
 
-// Follows complains about an electorate that can't be decided by another: after one that isn't joint comes a joint one with the same voters as
-// old ones, and after a joint one its new voters alone, or again the old ones.
+// Follows returns an error if the voters of electorate e can't decide on next as its successor. A
+// final electorate is followed by a joint electorate with the voters of e as old voters; a joint
+// electorate is followed by its new voters alone, or by its old voters again.
 func Follows(e, next *vote.Electorate) error {
 	if err := next.Check(); err != nil {
 		return err
@@ -117,6 +125,10 @@ func Follows(e, next *vote.Electorate) error {
 		return fmt.Errorf("electorate %d stems from another founding", next.Version)
 	case next.Floor < e.Floor:
 		return fmt.Errorf("the floor of electorate %d is below that of the one before", next.Version)
+	case e.Joint() && next.Most != e.Most:
+		return fmt.Errorf("electorate %d may have another number of voters than the joint one before, %d and not %d", next.Version, next.Most, e.Most)
+	case e.Most > 0 && next.Most == 0:
+		return fmt.Errorf("electorate %d has no limit, and the one before it has", next.Version)
 	case e.Joint() && (next.Joint() || !slices.Equal(next.Voters, e.Voters) && !slices.Equal(next.Voters, e.Old)):
 		return fmt.Errorf("electorate %d isn't what the joint one before leads to", next.Version)
 	case !e.Joint() && !slices.Equal(next.Old, e.Voters):
@@ -125,17 +137,18 @@ func Follows(e, next *vote.Electorate) error {
 	return nil
 }
 
-// race is an attempt to have an electorate decided.
+// race is this node's ballot to have an electorate decided.
 type race struct {
-	attempt   vote.Attempt
-	value     vote.Electorate // what is wanted, or what an earlier attempt may have had decided already
-	best      vote.Attempt    // the attempt from which that is; zero when it is our own
+	attempt vote.Ballot
+	// value is the wanted electorate, or a value that an earlier ballot may have decided.
+	value     vote.Electorate
+	best      vote.Ballot // the ballot in which value was accepted; zero for our own value
 	accepting bool
-	with      []vote.Elector // who has answered in this phase
-	until     vote.Instant   // when it is given up
+	with      []vote.Elector // the voters that have answered in this phase
+	until     vote.Instant   // when the ballot is given up
 }
 
-// majority reports whether some are a majority of the voters.
+// majority reports whether the voters for which some holds are a majority of voters.
 func majority(voters []vote.Elector, some func(vote.Elector) bool) bool {
 	n := 0
 	for _, v := range voters {
@@ -146,22 +159,23 @@ func majority(voters []vote.Elector, some func(vote.Elector) bool) bool {
 	return n >= len(voters)/2+1
 }
 
-// decides reports whether some voters decide about locks in an electorate: a majority, and of both halves if it is joint.
+// decides reports whether the voters for which some holds can decide about locks in an electorate:
+// a majority, and in a joint electorate a majority of both halves.
 func decides(e *vote.Electorate, some func(vote.Elector) bool) bool {
 	return majority(e.Voters, some) && (!e.Joint() || majority(e.Old, some))
 }
 
-// run begins an attempt to have an electorate decided.
+// run starts a ballot to have an electorate decided.
 func (m *Machine) run(value vote.Electorate) {
 	m.number++
-	m.race = &race{attempt: vote.Attempt{Number: m.number, By: m.cfg.Self.Life}, value: value, until: m.now.Slow.Add(m.raceTime())}
-	m.ask(vote.KindPrepare, vote.Electing{Attempt: m.race.attempt})
+	m.race = &race{attempt: vote.Ballot{Counter: m.number, By: m.cfg.Self.Incarnation}, value: value, until: m.now.Slow.Add(m.raceTime())}
+	m.ask(vote.KindPrepare, vote.Consensus{Ballot: m.race.attempt})
 }
 
-// ask puts a question to all voters that decide, ourselves included.
-func (m *Machine) ask(kind vote.Kind, e vote.Electing) {
+// ask sends a question to all deciding voters, this node included.
+func (m *Machine) ask(kind vote.Kind, e vote.Consensus) {
 	for _, v := range m.state.Electorate.Deciding() {
-		msg := vote.Message{Kind: kind, Version: m.state.Electorate.Version + 1, Electing: &e}
+		msg := vote.Message{Kind: kind, Version: m.state.Electorate.Version + 1, Consensus: &e}
 		if v == m.Elector() {
 			m.send(vote.LocalConn, msg)
 		} else if o := m.others[v.Name]; o != nil && o.up {
@@ -170,17 +184,24 @@ func (m *Machine) ask(kind vote.Kind, e vote.Electing) {
 	}
 }
 
-// answers notes an answer to the question of the race's present phase, and reports whether a majority has answered.
+// answers notes an answer to the question of the ballot's present phase, and reports whether a
+// majority has answered.
 func (m *Machine) answers(from vote.NodeID, msg *vote.Message) bool {
-	r, e := m.race, msg.Electing
-	m.number = max(m.number, e.Promised.Number)
-	if r == nil || msg.Version != m.state.Electorate.Version+1 || e.Attempt != r.attempt || r.accepting != (msg.Kind == vote.KindAccepted) {
+	r, e := m.race, msg.Consensus
+	m.number = max(m.number, e.Promised.Counter)
+	if r == nil || msg.Version != m.state.Electorate.Version+1 || e.Ballot != r.attempt || r.accepting != (msg.Kind == vote.KindAccepted) {
 		return false
 	}
 	if e.Promised.Compare(r.attempt) > 0 {
-		// Somebody else is at it. Whoever comes first in the order of the voters goes on first.
+		// Another node has started a later ballot. The first node in the order of the voters goes
+		// on first.
 		m.race = nil
 		m.raceAt = m.now.Slow.Add(m.turn())
+		return false
+	}
+	if msg.Kind == vote.KindPrepared && e.Accepted.Counter > 0 && !m.fits(from, &e.Electorate) {
+		// This counts as no answer: the value that the voter accepted may not be taken, and must
+		// not be passed over.
 		return false
 	}
 	v := vote.Elector{Name: from, Dir: e.Dir}
@@ -193,15 +214,16 @@ func (m *Machine) answers(from vote.NodeID, msg *vote.Message) bool {
 	return majority(m.state.Electorate.Deciding(), func(v vote.Elector) bool { return slices.Contains(r.with, v) })
 }
 
-// prepared takes in a promise. With those of a majority, no earlier attempt can be decided any more than it is.
+// prepared takes in a promise. After the promises of a majority, no earlier ballot can be decided
+// unless a majority has accepted it already.
 func (m *Machine) prepared(from vote.NodeID, msg *vote.Message) {
 	if m.answers(from, msg) {
 		m.race.accepting, m.race.with = true, nil
-		m.ask(vote.KindAccept, vote.Electing{Attempt: m.race.attempt, Electorate: m.race.value})
+		m.ask(vote.KindAccept, vote.Consensus{Ballot: m.race.attempt, Electorate: m.race.value})
 	}
 }
 
-// accepted takes in an acceptance. With those of a majority the electorate is decided.
+// accepted takes in an acceptance. With the acceptances of a majority the electorate is decided.
 func (m *Machine) accepted(from vote.NodeID, msg *vote.Message) {
 	if !m.answers(from, msg) {
 		return
@@ -209,6 +231,6 @@ func (m *Machine) accepted(from vote.NodeID, msg *vote.Message) {
 	value := m.race.value
 	m.adopt(&value)
 	for _, c := range m.lines() {
-		m.tell(c) // it is decided, whether or not it can be stored here
+		m.tell(c) // the electorate is decided, whether or not this node can store it
 	}
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Propose makes one attempt to have the electorate changed to the given voters, whatever gossip says and however many they are. It fails where this
-// node can make none now. That it doesn't fail says nothing about what will be decided: another attempt may win, and one that gets no answers is
-// given up after a quarter of a maximum TTL. Whoever still wants the change then proposes it again.
+// Propose starts one ballot to change the electorate to the given voters, regardless of gossip and
+// of the number of voters. Propose fails when this node can't start a ballot now. Success doesn't
+// guarantee the change: another ballot may win, and a ballot without answers is given up after one
+// maximum TTL (raceTime). The caller may then call Propose again.
 func (m *Machine) Propose(now vote.Now, target []vote.Elector) error {
 	m.begin(now)
 	e := &m.state.Electorate
@@ -19,7 +20,7 @@ func (m *Machine) Propose(now vote.Now, target []vote.Elector) error {
 		return errors.New("this node doesn't vote: propose it on one that does")
 	case e.Joint():
 		return fmt.Errorf("electorate %d is being changed already: wait for the end of that", e.Version)
-	case m.stored.Electorate.Version != e.Version || m.stuck != "":
+	case m.stored.Electorate.Version != e.Version || m.cannotSave() != "":
 		return fmt.Errorf("electorate %d isn't stored here yet", e.Version)
 	case m.race != nil:
 		return errors.New("this node has an attempt under way")
@@ -28,7 +29,7 @@ func (m *Machine) Propose(now vote.Now, target []vote.Elector) error {
 	if slices.Equal(target, e.Voters) {
 		return errors.New("those are the voters already")
 	}
-	next := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: target, Old: e.Voters, Floor: e.Floor}
+	next := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: target, Old: e.Voters, Floor: e.Floor, Most: e.Most}
 	if err := Follows(e, &next); err != nil {
 		return err
 	}

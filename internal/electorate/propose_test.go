@@ -34,7 +34,7 @@ func TestProposalsThatCantBeMade(t *testing.T) {
 		{"a", vote.Electorate{Version: 1, Voters: voters("abc")}, nil, "aab", "twice"},
 		{"a", vote.Electorate{Version: 1, Voters: voters("abc")}, nil, "abcd", ""},
 	} {
-		state := vote.State{Name: vote.NodeID(row.self), Dir: voters(row.self)[0].Dir, Electorate: row.known}
+		state := vote.DiskState{Name: vote.NodeID(row.self), Dir: voters(row.self)[0].Dir, Electorate: row.known}
 		m := New(Config{Self: vote.SessionID{Node: vote.NodeID(row.self)}, MaxTTL: 10 * time.Second}, state, vote.Now{})
 		m.Saved(vote.Now{}, m.Saves()[0].Writes, "")
 		if row.before != nil {
@@ -53,10 +53,10 @@ func TestProposalsThatCantBeMade(t *testing.T) {
 // TestTwoLivesNumberTheirAttemptsApart guards against a life that uses an attempt once more which the one before it has told of, and died before it was
 // stored.
 func TestTwoLivesNumberTheirAttemptsApart(t *testing.T) {
-	state := vote.State{Name: "a", Dir: voters("a")[0].Dir, Electorate: vote.Electorate{Version: 1, Voters: voters("abc")}}
-	told := make(map[vote.Attempt]bool)
-	for life := range vote.Life(2) {
-		m := New(Config{Self: vote.SessionID{Node: "a", Life: life + 1}, MaxTTL: 10 * time.Second}, state, vote.Now{})
+	state := vote.DiskState{Name: "a", Dir: voters("a")[0].Dir, Electorate: vote.Electorate{Version: 1, Voters: voters("abc")}}
+	told := make(map[vote.Ballot]bool)
+	for life := range vote.Incarnation(2) {
+		m := New(Config{Self: vote.SessionID{Node: "a", Incarnation: life + 1}, MaxTTL: 10 * time.Second}, state, vote.Now{})
 		m.Saved(vote.Now{}, m.Saves()[0].Writes, "")
 		m.Link(vote.Now{}, 7, vote.SessionID{Node: "b"})
 		m.Drain(nil)
@@ -65,7 +65,7 @@ func TestTwoLivesNumberTheirAttemptsApart(t *testing.T) {
 		}
 		for _, o := range m.Drain(nil) {
 			if o.Conn == 7 && o.Message.Kind == vote.KindPrepare {
-				told[o.Message.Electing.Attempt] = true
+				told[o.Message.Consensus.Ballot] = true
 			}
 		}
 	}

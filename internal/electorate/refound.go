@@ -9,19 +9,22 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// refoundStep is by how much versions leap when an operator founds the electorate again: above whatever those may have decided who are
-// said to be gone for good.
+// refoundStep is the number of versions to skip when an operator recovers the electorate: enough to
+// pass every version that the lost voters may have decided.
 const refoundStep = 1 << 20
 
-// Refounded reports whether an operator's word stands between two versions, and not only decisions of voters. From zero, which is no electorate, it may
-// stand as well: a node that has just started can be named before it has stored any other version.
+// Refounded reports whether an operator's recovery, and not only decisions of voters, lies between
+// two versions. The version before the recovery may be zero, which is no electorate: a node that
+// has just started can be named before storing any version.
 func Refounded(from, to uint64) bool { return from/refoundStep != to/refoundStep }
 
-// ErrNotLost says that a majority of the voters is there, so that there is nothing to found again.
+// ErrNotLost reports that a majority of the voters is reachable; there is nothing to recover.
 var ErrNotLost = errors.New("a majority of the voters answers")
 
-// Refound makes the named nodes, this one among them, the voters, on an operator's word that a majority of the voters is gone for good. It asks
-// nobody: if those who are gone come back, or another operator does the same elsewhere, there are two electorates.
+// Refound recovers the electorate with the named nodes, this node among them, as the voters, when
+// an operator asserts the permanent loss of a majority of the voters. Refound asks no other node:
+// if the lost voters come back, or another operator calls Refound elsewhere, there are two
+// electorates.
 func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) error {
 	m.begin(now)
 	e := &m.state.Electorate
@@ -29,15 +32,16 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 		return errors.New(m.distrusted)
 	}
 	if e.Version == 0 {
-		return errors.New("this node knows of no electorate; start the founders with Found, or let it meet a node of the mesh")
+		return errors.New("this node knows of no electorate; start the founders with Bootstrap, or let it meet a node of the mesh")
 	}
-	if majority(e.Deciding(), func(v vote.Elector) bool { // of a joint electorate the old voters: without the new ones they go back
+	// In a joint electorate the old voters count: without the new ones they are restored.
+	if majority(e.Deciding(), func(v vote.Elector) bool {
 		o := m.others[v.Name]
 		return v == m.Elector() || o != nil && m.recent(o) && o.told.dir == v.Dir
 	}) {
 		return ErrNotLost
 	}
-	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, Floor: min(max(e.Floor, floor), vote.MaxToken/2)}
+	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, Floor: max(e.Floor, min(floor, vote.MaxFloor)), Most: e.Most}
 	var missing, unfit []string
 	for _, name := range names {
 		switch o := m.others[name]; {
@@ -57,8 +61,8 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 		return fmt.Errorf("this node is not in touch with %s; name only nodes that are up and have a state directory", strings.Join(missing, ", "))
 	case len(unfit) > 0:
 		return fmt.Errorf("the state directory of %s can't be written, or is an old copy; name only nodes that can vote", strings.Join(unfit, ", "))
-	case m.stuck != "":
-		return fmt.Errorf("the state directory can't be written: %s; call it on a node that can vote", m.stuck)
+	case m.cannotSave() != "":
+		return fmt.Errorf("%s; call it on a node that can vote", m.cannotSave())
 	case !slices.Contains(next.Voters, m.Elector()):
 		return fmt.Errorf("this node, %s, must be among the voters: call it on one that is", m.cfg.Self.Node)
 	}

@@ -9,20 +9,24 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Status is how the electorate looks from one node.
+// Status is the state of the electorate as seen by one node.
 type Status struct {
-	Electorate vote.Electorate // the newest that is known
-	Stored     uint64          // the version that is in this node's directory
-	Dir        vote.Dir        // this node's
+	Electorate vote.Electorate // the newest known electorate
+	Stored     uint64          // the version in this node's directory
+	Dir        vote.Dir        // this node's directory
 	Voter      bool            // this node votes
-	StandBy    []vote.NodeID   // who could be voted in, if there were room or need
-	Stays      string          // why this node, which wants to leave, can't be voted out as things are; empty if it can
-	Change     string          // who is being voted in or out, and why it waits; empty if nothing changes
-	Trouble    string          // why this node can't take part in changes; empty if it can
-	Lost       string          // why no majority may ever come back; empty if one is there, or may well be
+	StandBy    []vote.NodeID   // the nodes that could be voted in, given room or need
+	// Stays is why this leaving node can't be voted out at present; empty if it can.
+	Stays string
+	// Change is who is being voted in or out, and why the change waits; empty without a change.
+	Change  string
+	Differs string // how this node's MaxVoters differs from the decided limit; empty if equal
+	Trouble string // why this node can't take part in changes; empty if it can
+	// Lost is why no majority may ever come back; empty if a majority is or may be reachable.
+	Lost string
 }
 
-// Status tells how the electorate looks from this node.
+// Status returns the state of the electorate as seen by this node.
 func (m *Machine) Status(now vote.Now) Status {
 	m.begin(now)
 	e := &m.state.Electorate
@@ -32,17 +36,15 @@ func (m *Machine) Status(now vote.Now) Status {
 			s.StandBy = append(s.StandBy, o.name)
 		}
 	}
-	s.Change, s.Lost, s.Stays = m.change(), m.lost(), m.stays()
-	switch {
-	case m.distrusted != "":
+	s.Change, s.Lost, s.Stays, s.Differs = m.change(), m.lost(), m.stays(), m.differs()
+	s.Trouble = m.cannotSave()
+	if m.distrusted != "" {
 		s.Trouble = m.distrusted
-	case m.stuck != "":
-		s.Trouble = "the state directory can't be written: " + m.stuck
 	}
 	return s
 }
 
-// change says what is going on.
+// change describes the change under way.
 func (m *Machine) change() string {
 	e := &m.state.Electorate
 	switch {
@@ -71,7 +73,7 @@ func (m *Machine) change() string {
 	return ""
 }
 
-// missing names the voters of whom something doesn't hold.
+// missing names the voters for which holds is false.
 func (m *Machine) missing(holds func(vote.Elector) bool) string {
 	var lack []vote.Elector
 	for _, v := range m.state.Electorate.All() {
@@ -103,6 +105,8 @@ func (m *Machine) foundingText() string {
 			lack = append(lack, string(name)+" (not reached)")
 		case !o.told.founding:
 			lack = append(lack, string(name)+" (not told to found)")
+		case len(m.state.Pledge) == 0 && len(o.told.pledge) == 0 && o.told.most != 0 && o.told.most != m.cfg.MaxVoters:
+			lack = append(lack, fmt.Sprintf("%s (its MaxVoters is %d, and %d on this node: configure the same)", name, o.told.most, m.cfg.MaxVoters))
 		case len(m.state.Pledge) > 0 && !slices.Contains(m.state.Pledge, vote.Elector{Name: name, Dir: o.told.dir}):
 			lack = append(lack, string(name)+" (it had another state directory when the founding began: stop all founders, remove their state files, and start them again)")
 		}
@@ -121,8 +125,9 @@ func (m *Machine) foundingText() string {
 	return "waits for all founders; missing: " + strings.Join(lack, ", ")
 }
 
-// lost says why no majority may ever come back: so many voters have been gone for so long. None may be there for other reasons, which pass. Of a joint
-// electorate those count that decide, the old ones: where only the new ones are gone, they go back.
+// lost returns why no majority may ever come back: the voters that are gone, and for how long. A
+// majority may also be unreachable for reasons that pass. In a joint electorate the deciding voters
+// count, the old ones: where only the new voters are gone, the old voters are restored.
 func (m *Machine) lost() string {
 	e := &m.state.Electorate
 	if e.Version == 0 {
@@ -130,24 +135,25 @@ func (m *Machine) lost() string {
 	}
 	var gone []string
 	alive := majority(e.Deciding(), func(v vote.Elector) bool {
-		o := m.others[v.Name]
-		if v == m.Elector() || o == nil {
+		t, o := m.tie(v), m.others[v.Name]
+		if v == m.Elector() {
 			return true
 		}
-		heard := o.heard
-		other := o.firm && o.told.dir != v.Dir // a node of its name is there, and says nothing of this voter
-		if other {
-			heard = o.since
-		}
-		away := m.now.Slow.Sub(max(heard, o.since, m.started))
-		if o.up && o.told.dir == v.Dir || o.seen == Alive && o.dir == v.Dir || away < FailAfter(m.cfg.MaxTTL) {
+		away := m.now.Slow.Sub(t.last)
+		switch {
+		case away < FailAfter(m.cfg.MaxTTL):
 			return true
-		}
-		if other {
+		case o != nil && o.up && o.spoke && o.told.dir == v.Dir:
+			return true
+		case o != nil && o.seen == Alive && o.dir == v.Dir && !t.replaced:
+			return true
+		// The old directory is lost until it is heard of again; contact with the new one changes
+		// nothing.
+		case t.replaced:
 			gone = append(gone, fmt.Sprintf("%s, which is back with another state directory, for %v", v.Name, away.Round(time.Second)))
-			return false
+		default:
+			gone = append(gone, fmt.Sprintf("%s for %v", v.Name, away.Round(time.Second)))
 		}
-		gone = append(gone, fmt.Sprintf("%s for %v", v.Name, away.Round(time.Second)))
 		return false
 	})
 	if alive {
@@ -155,8 +161,8 @@ func (m *Machine) lost() string {
 	}
 	if !slices.ContainsFunc(m.sorted(), func(o *other) bool { return o.firm }) {
 		return fmt.Sprintf("this node has reached no other since it started, so no lock can be granted: check Peers, the network, and whether the others run. Only if a majority of "+
-			"electorate %d (%s) is lost for good, an operator must found the electorate again (Refound)", e.Version, names(e.Voters))
+			"electorate %d (%s) is lost for good, an operator must found the electorate again (Recover)", e.Version, names(e.Voters))
 	}
 	return fmt.Sprintf("a majority of electorate %d (%s) is gone: %s. No lock can be granted until enough of them are back with their state directories. If they are lost for good, "+
-		"an operator must found the electorate again (Refound)", e.Version, names(e.Deciding()), strings.Join(gone, ", "))
+		"an operator must found the electorate again (Recover)", e.Version, names(e.Deciding()), strings.Join(gone, ", "))
 }

@@ -9,11 +9,12 @@ import (
 // Tick lets time pass.
 func (m *Machine) Tick(now vote.Now) {
 	m.begin(now)
+	m.watchSave()
 	m.move()
 	m.finish()
 }
 
-// Next returns the instant of the slow clock at which Tick has something to do.
+// Next returns the instant of the slow clock at which Tick has work to do.
 func (m *Machine) Next() vote.Instant {
 	next := vote.Never
 	if m.member() || m.state.Electorate.Version == 0 {
@@ -25,17 +26,23 @@ func (m *Machine) Next() vote.Instant {
 	if end := m.drain.since.Add(Drain(m.cfg.MaxTTL)); m.drain.begun && end > m.now.Slow {
 		next = min(next, end)
 	}
+	if m.savingNow && !m.overdue {
+		next = min(next, m.savingFrom.Add(SaveLimit(m.cfg.MaxTTL)))
+	}
 	if m.pending && !m.savingNow {
 		next = min(next, m.retryAt)
 	}
 	return next
 }
 
-// wantedMost bounds how many nodes that don't vote are kept in touch with: some standbys, or some that may know of an electorate.
+// wantedMost bounds the connections to nodes that don't vote: standbys, or possible members of an
+// electorate unknown here.
 const wantedMost = 16
 
-// Wanted returns the nodes to which this one wants connections, besides the voters, in order: while it knows no electorate the founders and
-// whoever is there; as a voter those who stand by; and whoever is there while no majority is, since the electorate may have moved on.
+// Wanted returns the nodes to which this node wants connections, besides the voters, in order.
+// While this node knows no electorate, Wanted returns the founders and all nodes alive in gossip;
+// on a voter, the standbys; and while no majority is reachable, again all nodes alive in gossip,
+// since the electorate may have moved on.
 func (m *Machine) Wanted() []vote.NodeID {
 	e := &m.state.Electorate
 	var names []vote.NodeID
@@ -56,7 +63,7 @@ func (m *Machine) Wanted() []vote.NodeID {
 		if o.seen != Alive || !lonely && (!m.member() || o.dir == 0) {
 			continue
 		}
-		if votes(o.name) { // however many they are, there is room for those who stand by
+		if votes(o.name) { // voters don't count against the limit, so standbys always have room
 			names = append(names, o.name)
 		} else if most > 0 {
 			names = append(names, o.name)

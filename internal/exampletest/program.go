@@ -1,5 +1,5 @@
-// Package exampletest runs the programs in examples as processes of their own, for their tests: it types what a reader would type, and waits for what
-// they print.
+// Package exampletest runs the programs in examples as processes of their own, for their tests: the
+// package starts a program as a reader would, and waits for its output.
 package exampletest
 
 import (
@@ -16,13 +16,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Patience bounds every wait. Only what hangs takes so long, even under the race detector on a busy machine.
+// Patience bounds every wait. Only a hanging program takes so long, even under the race detector on
+// a busy machine.
 const Patience = 60 * time.Second
 
-// asProgram makes a test's binary the program itself.
+// asProgram makes a test's binary run as the program itself.
 const asProgram = "LOCKMESH_EXAMPLE_TEST_RUNS_MAIN"
 
-// Main is what TestMain calls: it runs the tests and looks for goroutines that they have left behind, or is the program if Start has started it.
+// Main is called by TestMain: it runs the tests and checks for leaked goroutines; in a process
+// started by Start, it runs the program.
 func Main(m *testing.M, program func()) {
 	if os.Getenv(asProgram) != "" {
 		program()
@@ -31,11 +33,12 @@ func Main(m *testing.M, program func()) {
 	goleak.VerifyTestMain(m)
 }
 
-// Program is a process of the example under test. The test ends it at its own end, if it hasn't ended by then.
+// Program is a process of the example under test. At the end of the test the process is killed if
+// it is still running.
 type Program struct {
 	t     *testing.T
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when the process has ended and all that it printed is here
+	ended chan struct{} // closed when the process has ended and all its output is here
 
 	mu       sync.Mutex
 	out, log bytes.Buffer
@@ -55,8 +58,8 @@ func Start(t *testing.T, args ...string) *Program {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { // ends with the process, for which the cleanup waits
-		_ = p.cmd.Wait() // how it ended is read from ProcessState
+	go func() { // ends with the process; the cleanup waits for it
+		_ = p.cmd.Wait() // the result is read from ProcessState
 		close(p.ended)
 	}()
 	t.Cleanup(func() {
@@ -68,7 +71,7 @@ func Start(t *testing.T, args ...string) *Program {
 	return p
 }
 
-// sink is where the process prints to.
+// sink receives the output of the process.
 type sink struct {
 	p    *Program
 	text *bytes.Buffer
@@ -82,14 +85,14 @@ func (s *sink) Write(b []byte) (int, error) {
 	return s.text.Write(b)
 }
 
-// Out returns what the process has printed until now.
+// Out returns the output of the process until now.
 func (p *Program) Out() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.out.String()
 }
 
-// Await waits until what the process has printed matches, and returns the match and its groups.
+// Await waits until the output of the process matches, and returns the match and its groups.
 func (p *Program) Await(pattern string) []string {
 	p.t.Helper()
 	wanted := regexp.MustCompile(pattern)
@@ -101,7 +104,7 @@ func (p *Program) Await(pattern string) []string {
 	return found
 }
 
-// Until waits until ok says that the process has printed enough.
+// Until waits until ok accepts the output of the process.
 func (p *Program) Until(what string, ok func(out string) bool) {
 	p.t.Helper()
 	limit := time.NewTimer(Patience)
@@ -128,11 +131,12 @@ func (p *Program) Until(what string, ok func(out string) bool) {
 
 // Kill ends the process at once, as a crash does, and returns when it has ended.
 func (p *Program) Kill() {
-	_ = p.cmd.Process.Kill() // an error means that it has ended
+	_ = p.cmd.Process.Kill() // an error means that the process has ended
 	<-p.ended
 }
 
-// Stop ends the process as Ctrl-C does, which must end with code 0. Windows has no signal for that, so there it is killed.
+// Stop ends the process as Ctrl-C does, and requires exit code 0. Windows has no signal for Ctrl-C,
+// so there the process is killed.
 func (p *Program) Stop() {
 	p.t.Helper()
 	if runtime.GOOS == "windows" {
@@ -159,7 +163,7 @@ func (p *Program) Code() int {
 	}
 }
 
-// Log returns what the process has written to its standard error until now.
+// Log returns the standard error of the process until now.
 func (p *Program) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

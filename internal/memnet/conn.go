@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// queueMax bounds the bytes that wait at one end of a connection, as a port's queue is bounded: more break it.
+// queueMax bounds the bytes queued at one end of a connection, as a port's queue is bounded:
+// exceeding the bound breaks the connection.
 const queueMax = 64 << 20
 
 // end is one side's half of a connection.
@@ -23,27 +24,27 @@ type end struct {
 	gone chan struct{} // closed when this side has ended the connection, or nothing more can come
 
 	// Guarded by port.net.mu.
-	in    []packet // what is under way to this side
-	size  int      // of that, in bytes
+	in    []packet // packets under way to this side
+	size  int      // the bytes of in
 	cause error    // why gone is closed
 }
 
-// packet is a message on its way, or with none the word that the connection has ended.
+// packet is a message under way; without a frame, the end of the connection.
 type packet struct {
 	frame []byte
 	due   time.Time
 }
 
-// newEnd makes one half of a connection, with a reader that is to be started; net.mu is held.
+// newEnd makes one half of a connection; the caller must start its reader. net.mu is held.
 func (p *port) newEnd(peer vote.SessionID) *end {
 	p.net.lastConn++
 	e := &end{id: p.net.lastConn, port: p, peer: peer, wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	p.ends[e.id] = e
-	p.readers.Add(1) // before Close can wait for them
+	p.readers.Add(1) // before Close can wait for the readers
 	return e
 }
 
-// send puts a message on the way to the other side; net.mu is held.
+// send sends a message to the other side; net.mu is held.
 func (e *end) send(m *vote.Message) {
 	frame, err := transport.Append(nil, m)
 	if err != nil {
@@ -57,14 +58,14 @@ func (e *end) send(m *vote.Message) {
 	e.other.put(packet{frame: frame})
 }
 
-// close ends this side's half, and tells the other; net.mu is held.
+// close ends this side's half, and notifies the other; net.mu is held.
 func (e *end) close() {
 	if e.fail(transport.ErrClosed) {
 		e.other.put(packet{})
 	}
 }
 
-// hangUp ends this side's half as if the network had; net.mu is held.
+// hangUp ends this side's half as if the network had ended the connection; net.mu is held.
 func (e *end) hangUp() { e.fail(io.EOF) }
 
 func (e *end) fail(cause error) bool {
@@ -77,7 +78,7 @@ func (e *end) fail(cause error) bool {
 	return true
 }
 
-// put adds a packet to what is under way to this side; net.mu is held.
+// put adds a packet to the packets under way to this side; net.mu is held.
 func (e *end) put(p packet) {
 	if e.cause != nil {
 		return
@@ -91,7 +92,7 @@ func (e *end) put(p packet) {
 	}
 }
 
-// read hands on what comes in, until the connection has ended.
+// read hands incoming messages to the handler, until the connection has ended.
 func (e *end) read() {
 	defer e.port.readers.Done()
 	h, n := e.port.cfg.Handler, e.port.net
@@ -118,7 +119,7 @@ func (e *end) read() {
 	h.Closed(e.id, e.peer, cause)
 }
 
-// next waits for the next packet until it has arrived; false means that this side's half has ended.
+// next waits until the next packet has arrived; false means that this side's half has ended.
 func (e *end) next() (packet, bool) {
 	n := e.port.net
 	for {
@@ -135,12 +136,12 @@ func (e *end) next() (packet, bool) {
 		}
 	}
 	n.mu.Lock()
-	p := e.in[0] // nobody else takes from it
+	p := e.in[0] // there is no other reader
 	n.mu.Unlock()
 	if !sleep(e.gone, time.Until(p.due)) {
 		return packet{}, false
 	}
-	open := func() bool { return !e.port.process.paused && !n.isCut(e.peer.Node, e.port.name()) }
+	open := func() bool { return !e.port.process.paused && !n.areCut(e.other.port, e.port) }
 	if !n.await(e.gone, open) {
 		return packet{}, false
 	}

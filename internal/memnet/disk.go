@@ -9,27 +9,35 @@ import (
 	"github.com/lockmesh/lockmesh/internal/world"
 )
 
-// disk is a state directory in memory. It outlasts the processes that use it.
+// disk is a state directory in memory. The disk outlives the processes that use it.
 type disk struct {
-	user  *stateDir // who has it open
-	state vote.State
+	user  *stateDir // the open directory, if there is one
+	state vote.DiskState
 	found bool
 	peers []string
-	fault error         // of each save
-	slow  time.Duration // of each save
+	fault error         // the error of each save
+	slow  time.Duration // the duration of each save
+	hung  bool          // the disk neither answers nor fails
 }
 
-// Wipe empties a state directory, as a machine does that lost its disk. Nobody should have it open.
+// Wipe empties a state directory, as when a machine loses its disk. No process should have the
+// directory open.
 func (n *Network) Wipe(path string) { n.change(func() { delete(n.disks, path) }) }
 
-// FailDisk has each save to a state directory fail with an error from now on; nil has it work again.
+// FailDisk makes each save to a state directory fail with an error from now on; nil restores the
+// disk.
 func (n *Network) FailDisk(path string, fault error) { n.change(func() { n.disk(path).fault = fault }) }
 
-// SlowDisk has each save to a state directory take so long from now on.
+// SlowDisk makes each save to a state directory take this long from now on.
 func (n *Network) SlowDisk(path string, d time.Duration) { n.change(func() { n.disk(path).slow = d }) }
 
-// Stored returns what a state directory holds; false if that is nothing.
-func (n *Network) Stored(path string) (vote.State, bool) {
+// HangDisk makes a state directory stop answering, as a frozen file system does, or answer again. A
+// caller that waits for the disk waits until then, even if its process is killed: such a wait can't
+// be cut short.
+func (n *Network) HangDisk(path string, hung bool) { n.change(func() { n.disk(path).hung = hung }) }
+
+// Stored returns the state in a state directory; false if there is none.
+func (n *Network) Stored(path string) (vote.DiskState, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	d := n.disk(path)
@@ -44,16 +52,16 @@ func (n *Network) disk(path string) *disk {
 	return n.disks[path]
 }
 
-// stateDir is a directory that a process has open.
+// stateDir is a directory opened by a process.
 type stateDir struct {
 	process *Process
 	path    string
 	disk    *disk
 }
 
-// openState opens a directory, as [world.StateDir] wants it.
+// openState opens a directory, for [world.World.State].
 func (p *Process) openState(path string) (world.StateDir, error) {
-	p.lock()
+	p.net.await(nil, func() bool { return !p.paused && !p.net.disk(path).hung })
 	defer p.net.mu.Unlock()
 	d := p.net.disk(path)
 	if d.user != nil {
@@ -64,24 +72,24 @@ func (p *Process) openState(path string) (world.StateDir, error) {
 	return s, nil
 }
 
-func (s *stateDir) Load(mesh string, name vote.NodeID) (vote.State, bool, error) {
-	s.process.lock()
+func (s *stateDir) Load(mesh string, name vote.NodeID) (vote.DiskState, bool, error) {
+	s.lock()
 	defer s.process.net.mu.Unlock()
 	st := s.disk.state
 	if s.disk.found && (st.Mesh != mesh || st.Name != name) {
-		return vote.State{}, false, fmt.Errorf("%s is of mesh %q, node %q; give each node a directory of its own", s.path, st.Mesh, st.Name)
+		return vote.DiskState{}, false, fmt.Errorf("%s is of mesh %q, node %q; give each node a directory of its own", s.path, st.Mesh, st.Name)
 	}
 	return st, s.disk.found, nil
 }
 
 func (s *stateDir) Peers() []string {
-	s.process.lock()
+	s.lock()
 	defer s.process.net.mu.Unlock()
 	return s.disk.peers
 }
 
 func (s *stateDir) SavePeers(addrs []string) error {
-	s.process.lock()
+	s.lock()
 	defer s.process.net.mu.Unlock()
 	if s.disk.fault == nil {
 		s.disk.peers = addrs
@@ -89,16 +97,25 @@ func (s *stateDir) SavePeers(addrs []string) error {
 	return s.disk.fault
 }
 
-// errDead is what a process hears that was killed: what it wrote isn't there.
+// Warnings returns nothing: there is nothing to fix in memory.
+func (s *stateDir) Warnings() []string { return nil }
+
+// lock waits while the process is paused or the disk hangs, and returns with the network's lock
+// held.
+func (s *stateDir) lock() {
+	s.process.net.await(nil, func() bool { return !s.process.paused && !s.disk.hung })
+}
+
+// errDead is the error of a save by a killed process: the state isn't stored.
 var errDead = errors.New("the process is dead")
 
-func (s *stateDir) Save(st *vote.State) error {
+func (s *stateDir) Save(st *vote.DiskState) error {
 	n := s.process.net
 	n.mu.Lock()
 	slow := s.disk.slow
 	n.mu.Unlock()
 	time.Sleep(slow)
-	s.process.lock()
+	s.lock()
 	defer n.mu.Unlock()
 	switch {
 	case s.process.dead:
@@ -111,6 +128,8 @@ func (s *stateDir) Save(st *vote.State) error {
 }
 
 func (s *stateDir) Close() error {
+	s.process.net.await(nil, func() bool { return !s.disk.hung })
+	s.process.net.mu.Unlock()
 	s.process.net.change(func() {
 		if s.disk.user == s {
 			s.disk.user = nil

@@ -6,8 +6,8 @@ import (
 	"github.com/lockmesh/lockmesh/member"
 )
 
-// group is a node's part in gossip. This gossip knows at once who is there; the only news that it passes on is that somebody has come,
-// since nodes do nothing about any other.
+// group is a node's part in gossip. This gossip knows every node's state at once; it passes on only
+// the news that a node has joined, since nodes do nothing about any other news.
 type group struct {
 	port *port
 	cfg  member.Config
@@ -19,10 +19,11 @@ type group struct {
 
 var _ member.Group = (*group)(nil)
 
-// joinGossip tells those who hear each other of the new node, and the new node of them.
+// joinGossip reports the new node to the nodes in the same gossip, and reports these nodes to the
+// new node.
 func (p *port) joinGossip(c member.Config) *group {
 	n := p.net
-	self := member.Member{Name: c.Self.Node, Life: c.Self.Life, Dir: c.Dir, Addr: p.cfg.Bind, State: member.Alive}
+	self := member.Member{Name: c.Self.Node, Life: c.Self.Incarnation, Dir: c.Dir, Addr: p.cfg.Bind, State: member.Alive}
 	g := &group{port: p, cfg: c, self: self}
 	n.mu.Lock()
 	g.deaf = n.noGossip
@@ -55,20 +56,20 @@ func (g *group) knows(o *group) bool {
 	return !g.deaf && !o.deaf && string(a.Secret) == string(b.Secret) && differences(a.Terms, b.Terms) == ""
 }
 
-// state returns how another looks from here; net.mu is held.
+// state returns the state of another node as seen from this node; net.mu is held.
 func (g *group) state(o *group) member.State {
 	n := g.port.net
 	switch {
 	case o.left:
 		return member.Left
 	case n.ports[o.port.cfg.Bind] != o.port, o.port.process.paused, o.port.process.dead,
-		n.isCut(g.self.Name, o.self.Name), n.isCut(o.self.Name, g.self.Name):
+		n.areCut(g.port, o.port), n.areCut(o.port, g.port):
 		return member.Failed
 	}
 	return member.Alive
 }
 
-// Members returns the newest of each name, and this node itself.
+// Members returns the newest node of each name, and this node itself.
 func (g *group) Members() []member.Member {
 	n := g.port.net
 	g.port.process.lock()

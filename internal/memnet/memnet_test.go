@@ -91,7 +91,7 @@ func listen(t *testing.T, n *Network, name string, edit func(*transport.Config))
 	t.Helper()
 	b := &box{process: n.Start(), began: time.Now()}
 	cfg := transport.Config{
-		Bind: name + ":1", Self: vote.SessionID{Node: vote.NodeID(name), Life: 1}, Handler: b,
+		Bind: name + ":1", Self: vote.SessionID{Node: vote.NodeID(name), Incarnation: 1}, Handler: b,
 		Terms: transport.Terms{Mesh: "m", MaxTTL: time.Second, Voters: []vote.NodeID{"b", "a"}},
 	}
 	if edit != nil {
@@ -386,10 +386,10 @@ func TestGossipTellsTheStateDirectoriesOfThoseWithTheSameKindOfElectorate(t *tes
 	synctest.Test(t, func(t *testing.T) {
 		n := New(0)
 		var told []member.Event // of a; this gossip tells before it returns
-		join := func(b *box, life vote.Life, dir vote.Dir, handler func(member.Event)) member.Group {
+		join := func(b *box, life vote.Incarnation, dir vote.Dir, handler func(member.Event)) member.Group {
 			t.Helper()
 			g, err := b.process.World().Gossip(b.port, member.Config{
-				Self: vote.SessionID{Node: b.name(), Life: life}, Dir: dir, Handler: handler,
+				Self: vote.SessionID{Node: b.name(), Incarnation: life}, Dir: dir, Handler: handler,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -1,9 +1,11 @@
-// Package memnet is a network in memory, with the processes on it, for whole meshes in one test. Processes crash and are stopped, ways
-// between them are cut, and each has a clock that can be set. All time is that of package time, so in a bubble of testing/synctest
-// it is simulated: whatever waits here waits durably, and each goroutine is of the bubble that started it.
+// Package memnet is a network in memory, with the processes on the network, for whole meshes in one
+// test. Processes crash and are paused, paths between them are cut, and each process has an
+// adjustable clock. All time is the time of package time, so in a bubble of testing/synctest time
+// is simulated: every wait here blocks durably, and each goroutine belongs to the bubble of its
+// creation.
 //
-// Messages pass through the codec of package transport, and the network behaves as TCP does: what was sent over a connection arrives
-// in order and whole; while a way is cut it waits, and so do those who dial.
+// Messages pass through the codec of package transport, and the network behaves as TCP does:
+// messages on a connection arrive whole and in order; while a path is cut, messages and dials wait.
 package memnet
 
 import (
@@ -13,23 +15,26 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Network is what lies between processes. Its methods may be called from any goroutine.
+// Network connects processes. The methods may be called from any goroutine.
 type Network struct {
 	latency  time.Duration // of one way
 	queueMax int
 
-	mu       sync.Mutex
-	changed  chan struct{} // closed, and replaced, when something has changed that others may wait for
-	cut      func(from, to string) bool
+	mu sync.Mutex
+	// changed is closed, and replaced, when an awaited condition may have changed.
+	changed chan struct{}
+	cut     func(from, to string) bool
+	// cutAddrs cuts by addresses, to distinguish two nodes of the same name; nil for none.
+	cutAddrs func(from, to string) bool
 	noGossip bool
 	lastConn vote.Conn
-	ports    map[string]*port       // by address: who listens
-	names    map[string]vote.NodeID // by address: who listened last
+	ports    map[string]*port       // by address: the listening port
+	names    map[string]vote.NodeID // by address: the last listening node
 	groups   map[vote.NodeID]*group // the newest of each name
 	disks    map[string]*disk       // by path
 }
 
-// New returns a network on which each message travels for as long.
+// New returns a network with the given latency for each message.
 func New(latency time.Duration) *Network {
 	return &Network{
 		latency: latency, queueMax: queueMax, changed: make(chan struct{}), cut: func(string, string) bool { return false },
@@ -37,14 +42,24 @@ func New(latency time.Duration) *Network {
 	}
 }
 
-// Cut cuts the ways for which cut returns true, and no others, from now on. It is asked for two names of nodes again and again, and
-// must always give the same answer.
+// Cut cuts the paths for which cut returns true, and no others, from now on. The function is called
+// with two names of nodes again and again, and must always give the same answer.
 func (n *Network) Cut(cut func(from, to string) bool) { n.change(func() { n.cut = cut }) }
 
-// SilenceGossip keeps nodes that join from now on from hearing of anybody, so that they only find whom they greet.
+// CutAddrs cuts further paths, by the addresses at which nodes listen: two nodes may have the same
+// name.
+func (n *Network) CutAddrs(cut func(from, to string) bool) { n.change(func() { n.cutAddrs = cut }) }
+
+// areCut reports whether messages from one port don't reach another; n.mu is held.
+func (n *Network) areCut(from, to *port) bool {
+	return n.isCut(from.name(), to.name()) || n.cutAddrs != nil && n.cutAddrs(from.cfg.Bind, to.cfg.Bind)
+}
+
+// SilenceGossip keeps nodes that join from now on from hearing of any other node, so the new nodes
+// find others only by probing addresses.
 func (n *Network) SilenceGossip() { n.change(func() { n.noGossip = true }) }
 
-// HangUp breaks all connections of a node, as a router that has restarted does. Both sides see it at once.
+// HangUp breaks all connections of a node, as a restarted router does. Both sides notice at once.
 func (n *Network) HangUp(node string) {
 	n.change(func() {
 		for _, p := range n.ports {
@@ -66,7 +81,7 @@ func (n *Network) Connections() int {
 	return int(n.lastConn) / 2 // each end has a number
 }
 
-// change does something and wakes whoever waits for it.
+// change calls f with n.mu held, and wakes all waiting goroutines.
 func (n *Network) change(f func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,8 +90,8 @@ func (n *Network) change(f func()) {
 	n.changed = make(chan struct{})
 }
 
-// await waits until ok returns true, and then returns true with n.mu held; or until done is closed, and then returns false, without it.
-// ok is called with n.mu held.
+// await waits until ok returns true, and then returns true with n.mu held; or until done is closed,
+// and then returns false without n.mu. ok is called with n.mu held.
 func (n *Network) await(done <-chan struct{}, ok func() bool) bool {
 	n.mu.Lock()
 	for !ok() {
@@ -92,7 +107,7 @@ func (n *Network) await(done <-chan struct{}, ok func() bool) bool {
 	return true
 }
 
-// isCut reports whether what one node sends doesn't reach another; n.mu is held.
+// isCut reports whether messages from one node don't reach another; n.mu is held.
 func (n *Network) isCut(from, to vote.NodeID) bool {
 	return from != to && n.cut(string(from), string(to))
 }

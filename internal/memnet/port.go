@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -13,10 +14,10 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// errRefused is what an address answers at which nobody listens. The words are TCP's.
+// errRefused is the error of a dial to an address without a listener. The text is TCP's.
 var errRefused = errors.New("connection refused")
 
-// port is one node's place on a network.
+// port is a node's place on a network.
 type port struct {
 	net     *Network
 	process *Process
@@ -61,6 +62,12 @@ func (p *port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Co
 		p.net.mu.Unlock()
 		return 0, &transport.WrongNodeError{Want: want, Got: got}
 	}
+	if them.cfg.Bars != nil {
+		if text := them.cfg.Bars(); text != "" {
+			p.net.mu.Unlock()
+			return 0, &transport.RefusedError{Peer: want, Reason: vote.ReasonNameTaken, Text: text}
+		}
+	}
 	mine, theirs := p.newEnd(them.cfg.Self), them.newEnd(p.cfg.Self)
 	mine.other, theirs.other = theirs, mine
 	p.net.mu.Unlock()
@@ -83,15 +90,17 @@ func (p *port) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
 	return them.cfg.Self, nil
 }
 
-// during returns a context that ends with ctx or with the port, and the function that frees it.
+// during returns a context ended by ctx or by the port's closing, and the function to free the
+// context.
 func (p *port) during(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	unhook := context.AfterFunc(p.ctx, func() { cancel(transport.ErrClosed) })
 	return ctx, func() { unhook(); cancel(nil) }
 }
 
-// reach waits until there and back is open, for a round trip and until the answer can come; it returns with net.mu held unless it fails. A node
-// that is cut off or paused doesn't answer. A process that is gone refuses, since its machine still answers.
+// reach waits until both directions are open, then for a round trip, and then until the answer can
+// come; unless it fails, net.mu is held on return. A node cut off or paused doesn't answer. For a
+// stopped process the dial is refused, since its machine still answers.
 func (p *port) reach(ctx context.Context, addr string) (them *port, err error) {
 	n := p.net
 	open := func() bool {
@@ -100,6 +109,9 @@ func (p *port) reach(ctx context.Context, addr string) (them *port, err error) {
 			return false
 		}
 		them = n.ports[addr]
+		if them != nil && (n.areCut(p, them) || n.areCut(them, p)) {
+			return false
+		}
 		return them == nil || !them.process.paused
 	}
 	if !n.await(ctx.Done(), open) {
@@ -111,6 +123,17 @@ func (p *port) reach(ctx context.Context, addr string) (them *port, err error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+	if p.introduces(them) {
+		// Either process may be paused while it reports its state, as in a handshake.
+		n.mu.Unlock()
+		theirs := them.sighting()
+		mine := p.sighting()
+		them.meets(mine)
+		p.meets(theirs)
+		if !n.await(ctx.Done(), open) {
+			return nil, context.Cause(ctx)
+		}
+	}
 	if err := p.greet(ctx, them); err != nil {
 		n.mu.Unlock()
 		return nil, err
@@ -118,7 +141,29 @@ func (p *port) reach(ctx context.Context, addr string) (them *port, err error) {
 	return them, nil
 }
 
-// greet is what the handshake finds; net.mu is held.
+// introduces reports whether both sides of a handshake learn of each other; net.mu is held.
+func (p *port) introduces(them *port) bool {
+	return them != nil && them != p && p.ctx.Err() == nil && string(them.cfg.Secret) == string(p.cfg.Secret) && them.cfg.Terms.Mesh == p.cfg.Terms.Mesh
+}
+
+// sighting returns the node's report about itself for other nodes; net.mu isn't held.
+func (p *port) sighting() *vote.Sighting {
+	t := p.cfg.Terms
+	s := &vote.Sighting{Peer: p.cfg.Self, Terms: vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following}}
+	if p.cfg.Account != nil {
+		s.Account = p.cfg.Account()
+	}
+	s.Addr = p.cfg.Bind
+	return s
+}
+
+func (p *port) meets(s *vote.Sighting) {
+	if p.cfg.Met != nil {
+		p.cfg.Met(s)
+	}
+}
+
+// greet returns the result of the handshake; net.mu is held.
 func (p *port) greet(ctx context.Context, them *port) error {
 	switch {
 	case p.ctx.Err() != nil, p.process.dead:
@@ -138,7 +183,8 @@ func (p *port) greet(ctx context.Context, them *port) error {
 	return nil
 }
 
-// differences says what keeps two nodes apart, with both values; empty if nothing does.
+// differences describes incompatible settings of two nodes, with both values; empty if there are
+// none.
 func differences(here, there transport.Terms) string {
 	var points []string
 	differ := func(what string, x, y any) {
@@ -169,7 +215,7 @@ func differences(here, there transport.Terms) string {
 	return strings.Join(points, "; ")
 }
 
-// Send encodes m at once, so that it is the caller's again.
+// Send encodes m at once, so that the caller may reuse m.
 func (p *port) Send(c vote.Conn, m *vote.Message) {
 	p.process.lock()
 	defer p.net.mu.Unlock()
@@ -178,11 +224,17 @@ func (p *port) Send(c vote.Conn, m *vote.Message) {
 	}
 }
 
-// Queue sends at once: whatever is said at one instant arrives at one instant.
+// Queue sends at once: messages sent at the same instant arrive at the same instant.
 func (p *port) Queue(c vote.Conn, m *vote.Message) { p.Send(c, m) }
 
 // Flush has nothing to do.
 func (p *port) Flush(vote.Conn, bool) {}
+
+// Know has nothing to do: there are no strangers.
+func (p *port) Know(netip.Addr) {}
+
+// Stats counts nothing.
+func (p *port) Stats() transport.Stats { return transport.Stats{} }
 
 func (p *port) CloseConn(c vote.Conn) {
 	p.process.lock()
@@ -192,7 +244,7 @@ func (p *port) CloseConn(c vote.Conn) {
 	}
 }
 
-// Close ends all connections. Others see it as soon as they hear from here.
+// Close ends all connections. Other nodes notice as soon as messages from this node reach them.
 func (p *port) Close() error {
 	p.process.lock()
 	p.net.mu.Unlock()

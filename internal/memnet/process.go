@@ -11,24 +11,26 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// Process is where one node lives, from its start to its end. It can be stopped as by SIGSTOP.
+// Process is the process of one node, from start to end. A process can be paused as by SIGSTOP.
 type Process struct {
 	net   *Network
 	clock *Clock
 
 	// Guarded by net.mu.
 	paused bool
-	dead   bool // nothing that it sends leaves it any more
+	dead   bool // no message leaves the process any more
 }
 
-// Start returns a new process. It runs until somebody says otherwise; it has no goroutine of its own.
+// Start returns a new process. The process runs until it is paused or killed, and has no goroutine
+// of its own.
 func (n *Network) Start() *Process {
 	p := &Process{net: n}
 	p.clock = &Clock{Clock: clock.New(), process: p, start: time.Now()}
 	return p
 }
 
-// World is what the process's node joins. Its clock must be the process's.
+// World returns the world for the process's node to join. The node's clock must be the process's
+// clock.
 func (p *Process) World() world.World {
 	return world.World{
 		State:  p.openState,
@@ -40,22 +42,26 @@ func (p *Process) World() world.World {
 // Clock returns the process's clock.
 func (p *Process) Clock() *Clock { return p.clock }
 
-// Pause stops the process. Whoever in it reads the clock, sends or dials waits until Resume, timers don't fire, and nothing comes in. Other
-// goroutines can't be held up: they go on until they do one of these.
+// Pause stops the process. A goroutine of the process that reads the clock, sends or dials waits
+// until Resume; timers don't fire, and nothing is received. A goroutine that does none of these
+// can't be stopped, and goes on until it does.
 func (p *Process) Pause() { p.net.change(func() { p.paused = true }) }
 
-// Resume lets the process go on. Its clock then shows the time that has passed, timers that are due fire, and what has come meanwhile is taken in.
+// Resume lets the process go on. The clock then shows the elapsed time, due timers fire, and
+// messages received meanwhile are delivered.
 func (p *Process) Resume() { p.net.change(func() { p.paused = false }) }
 
-// Kill ends the process for the others: from now on nothing leaves it. Its node is still to be closed, which the others see as the end of
-// its connections. If it was paused it goes on, so that this can be done.
+// Kill ends the process for the others: from now on no message leaves the process. The process's
+// node must still be closed; the others see the closing as the end of its connections. A paused
+// process goes on, so that the node can be closed.
 func (p *Process) Kill() { p.net.change(func() { p.paused, p.dead = false, true }) }
 
 // lock waits while the process is paused, and returns with net.mu held.
 func (p *Process) lock() { p.net.await(nil, func() bool { return !p.paused }) }
 
-// Clock is the clock of one process. It runs as all others do; only what it shows may be off. A node reads Now and Steady and sets timers by
-// AfterFunc, and nothing else of the embedded clock.
+// Clock is the clock of one process. The clock runs at the common rate; only its reading may be
+// off. A node reads Now and Steady and sets timers by AfterFunc, and uses nothing else of the
+// embedded clock.
 type Clock struct {
 	clock.Clock
 	process *Process
@@ -65,17 +71,17 @@ type Clock struct {
 
 var _ world.SteadyClock = (*Clock)(nil)
 
-// Set sets the clock to the true time and as much more; less, if it is negative. No timer notices.
+// Set sets the clock ahead of the true time; behind, if ahead is negative. Timers are not affected.
 func (c *Clock) Set(ahead time.Duration) { c.process.net.change(func() { c.ahead = ahead }) }
 
-// Now returns what the clock shows.
+// Now returns the reading of the clock.
 func (c *Clock) Now() time.Time {
 	c.process.lock()
 	defer c.process.net.mu.Unlock()
 	return c.Clock.Now().Add(c.ahead)
 }
 
-// Steady returns how much time has passed since the process was started, however the clock was set.
+// Steady returns the time since the process was started, however the clock was set.
 func (c *Clock) Steady() vote.Instant {
 	c.process.lock()
 	defer c.process.net.mu.Unlock()

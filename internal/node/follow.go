@@ -6,29 +6,33 @@ import (
 	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/mismatch"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/lease"
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Following is what a node must know whose electorate follows the living.
+// Following is the configuration of a node with dynamic membership.
 type Following struct {
-	State     vote.State // what its directory holds; at least Dir, Name and Mesh
-	Fresh     bool       // the directory's identity was made at this start
-	Found     bool       // it is to found the electorate with the other founders, if the directory is empty
-	MaxVoters int        // zero: electorate.MaxVoters
+	State vote.DiskState // the content of the state directory; at least Dir, Name and Mesh
+	Fresh bool           // the directory's identity was created at this start
+	// Found : if the directory is empty, the node bootstraps the electorate with the other
+	// founders.
+	Found     bool
+	MaxVoters int // zero: electorate.MaxVoters
 }
 
-// following is what a node has where the electorate follows the living. The requester goes by the newest electorate that the node knows to be
-// decided; the voter by the newest that is in the directory, since what it acknowledges must outlast it.
+// following is the state of a node with dynamic membership. The requester applies the newest
+// electorate known to be decided; the voter applies the newest electorate in the directory, since
+// the voter's acknowledgements must outlast the process.
 type following struct {
-	elect *electorate.Machine // nil where the electorate is fixed
+	elect *electorate.Machine // nil if the electorate is fixed
 	links map[vote.NodeID]dialed
 	trust bool
 	said  []vote.Outbound
 }
 
-// dialed is a connection that we dialed.
+// dialed is a connection dialed by this node.
 type dialed struct {
 	conn vote.Conn
 	peer vote.SessionID
@@ -40,16 +44,17 @@ func (n *Node) follow(cfg *Config, now vote.Now) {
 	n.elect = electorate.New(electorate.Config{
 		Self: n.self, Founders: cfg.Voters, Found: f.Found, MaxVoters: f.MaxVoters, MaxTTL: cfg.MaxTTL,
 	}, f.State, now)
-	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: f.State.Electorate, Following: true, TTL: cfg.TTL, Alone: cfg.Alone, ToAll: cfg.ToAll}, now)
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: f.State.Electorate, Dynamic: true, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.Alone, BroadcastAll: cfg.ToAll, NoReceipts: cfg.Silent}, now)
 	n.voter = lease.New(lease.Config{Self: n.self, Dir: f.State.Dir, Electorate: f.State.Electorate, MaxTTL: cfg.MaxTTL, Fresh: f.Fresh}, now)
+	n.guard = mismatch.New(n.self, cfg.terms(), now)
 	n.linkNew(now)
 	n.settle(now)
 }
 
-// standing returns the machine, which knows how our voter stands.
+// standing reports the state of this node's voter to the machine, and returns the machine.
 func (n *Node) standing() *electorate.Machine {
 	top, counting := n.voter.Top()
-	n.elect.Stand(electorate.Standing{Top: top, Counting: counting})
+	n.elect.Stand(electorate.Standing{Top: top, Limit: n.voter.Limit(), Counting: counting})
 	return n.elect
 }
 
@@ -81,7 +86,7 @@ func (n *Node) unlinked(now vote.Now, conn vote.Conn) {
 	n.elect.Unlink(now, conn)
 }
 
-// linkNew tells the requester of the connections that there are to voters that are new.
+// linkNew tells the requester of the existing connections to new voters.
 func (n *Node) linkNew(now vote.Now) {
 	for _, v := range n.req.Peers() {
 		if n.req.Linked(v.Name) {
@@ -95,7 +100,8 @@ func (n *Node) linkNew(now vote.Now) {
 	}
 }
 
-// hearElected notes which electorate goes with a word, so that whoever is behind is told.
+// hearElected notes the version of the electorate in a message, so that a sender with an older
+// version is sent the newest electorate.
 func (n *Node) hearElected(now vote.Now, conn vote.Conn, m *vote.Message) {
 	if n.elect == nil {
 		return
@@ -109,12 +115,12 @@ func (n *Node) hearElected(now vote.Now, conn vote.Conn, m *vote.Message) {
 	default:
 		return
 	}
-	n.elect.Heard(now, conn, m.Elected)
+	n.elect.Heard(now, conn, m.Epoch)
 }
 
 func (n *Node) hearElecting(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if n.elect == nil {
-		return // ours is fixed; the handshake keeps others out
+		return // our electorate is fixed; the handshake keeps dynamic nodes out
 	}
 	if m.Kind == vote.KindRefused {
 		n.elect.Distrust(now, from.Node)
@@ -123,11 +129,11 @@ func (n *Node) hearElecting(now vote.Now, conn vote.Conn, from vote.SessionID, m
 	n.standing().Hear(now, conn, from, m)
 	if m.Kind == vote.KindElectorate {
 		n.reelect(now)
-		n.req.Goes(now, conn, m.Elected)
+		n.req.AckEpoch(now, conn, m.Epoch)
 	}
 }
 
-// electorates brings requester and voter up to date with what has been decided and stored.
+// electorates brings requester and voter up to date with the electorates decided and stored.
 func (n *Node) electorates(now vote.Now) {
 	if n.elect == nil {
 		return
@@ -138,10 +144,12 @@ func (n *Node) electorates(now vote.Now) {
 		n.trust = trust
 		refounded := electorate.Refounded(n.voter.Elected(), stored.Version)
 		n.route(n.voter.Elect(now, *stored, trust, n.spare[:0]))
-		if refounded { // nobody decided it, so what was promised before may stand for a maximum TTL yet
+		// No voter has decided on the recovered electorate, so earlier promises may stand for
+		// another maximum TTL.
+		if refounded {
 			n.route(n.voter.Withdraw(now, n.spare[:0]))
 		}
-		n.req.Goes(now, vote.LocalConn, stored.Version)
+		n.req.AckEpoch(now, vote.LocalConn, stored.Version)
 		n.standing()
 	}
 	n.collect()
@@ -155,12 +163,13 @@ func (n *Node) electorates(now vote.Now) {
 
 func (n *Node) reelect(now vote.Now) {
 	if known := n.elect.Known(); known.Version > n.req.Electorate().Version() {
-		n.req.Reelect(now, known)
+		n.req.Reconfigure(now, known)
 		n.linkNew(now)
 	}
 }
 
-// Known returns the newest electorate that is known to be decided; nil where the electorate is fixed. The caller must not change it.
+// Known returns the newest electorate known to be decided; nil if the electorate is fixed. The
+// caller must not change the electorate.
 func (n *Node) Known() *vote.Electorate {
 	if n.elect == nil {
 		return nil
@@ -168,7 +177,7 @@ func (n *Node) Known() *vote.Electorate {
 	return n.elect.Known()
 }
 
-// Gossip takes in all that gossip knows of the others. It is a hint.
+// Gossip takes in the full list of peers known to gossip. The list is only a hint.
 func (n *Node) Gossip(now vote.Now, all []electorate.Seen) {
 	if n.elect != nil {
 		n.standing().Gossip(now, all)
@@ -176,15 +185,17 @@ func (n *Node) Gossip(now vote.Now, all []electorate.Seen) {
 	}
 }
 
-// Saves returns what is to be stored, synced, in the directory now; nothing or one state. Saved must follow.
-func (n *Node) Saves() []vote.State {
+// Saves returns the states to store, synced, in the directory now: none or one. A call of Saved
+// must follow.
+func (n *Node) Saves() []vote.DiskState {
 	if n.elect == nil {
 		return nil
 	}
 	return n.elect.Saves()
 }
 
-// Saved says what has become of a save; with an empty text, that it is in the directory, synced.
+// Saved reports the result of a save. An empty text means that the state is in the directory,
+// synced.
 func (n *Node) Saved(now vote.Now, writes uint64, failed string) {
 	if n.elect != nil {
 		n.standing().Saved(now, writes, failed)
@@ -192,7 +203,8 @@ func (n *Node) Saved(now vote.Now, writes uint64, failed string) {
 	}
 }
 
-// Wanted returns the nodes to which connections are wanted, in order: the voters, and whom the electorate's changes need.
+// Wanted returns the nodes to which this node wants connections, in order of names: the voters, and
+// the nodes needed for changes of the electorate.
 func (n *Node) Wanted() []vote.NodeID {
 	var names []vote.NodeID
 	if n.elect != nil {
@@ -207,7 +219,8 @@ func (n *Node) Wanted() []vote.NodeID {
 	return slices.Compact(names)
 }
 
-// ElectorateStatus tells how an electorate that follows the living looks from here; false where it is fixed.
+// ElectorateStatus returns the state of a dynamic electorate as seen by this node; false if the
+// electorate is fixed.
 func (n *Node) ElectorateStatus(now vote.Now) (electorate.Status, bool) {
 	if n.elect == nil {
 		return electorate.Status{}, false
@@ -215,7 +228,18 @@ func (n *Node) ElectorateStatus(now vote.Now) (electorate.Status, bool) {
 	return n.elect.Status(now), true
 }
 
-// LeaveElectorate has this node voted out, as far as the others can do without it.
+// Propose starts one ballot to change the electorate to the given voters, regardless of gossip; see
+// [electorate.Machine.Propose]. Propose fails if the electorate is fixed.
+func (n *Node) Propose(now vote.Now, voters []vote.Elector) error {
+	if n.elect == nil {
+		return errors.New("the electorate is fixed: it is what the configuration says")
+	}
+	err := n.standing().Propose(now, voters)
+	n.settle(now)
+	return err
+}
+
+// LeaveElectorate has this node voted out, if the other nodes can do without this voter.
 func (n *Node) LeaveElectorate(now vote.Now) {
 	if n.elect != nil {
 		n.standing().Leave(now)
@@ -223,7 +247,8 @@ func (n *Node) LeaveElectorate(now vote.Now) {
 	}
 }
 
-// Refound makes the named nodes the voters, on an operator's word; see [electorate.Machine.Refound]. It fails where the electorate is fixed.
+// Refound recovers the electorate with the named nodes as the voters, at an operator's request; see
+// [electorate.Machine.Refound]. Refound fails if the electorate is fixed.
 func (n *Node) Refound(now vote.Now, names []vote.NodeID) error {
 	if n.elect == nil {
 		return errors.New("the electorate is fixed: it is what the configuration says")

@@ -29,7 +29,7 @@ func newLockstep(tb testing.TB, voters int, alone bool) *lockstep {
 		l.names = append(l.names, vote.NodeID("n"+strconv.Itoa(i)))
 	}
 	for i, name := range l.names {
-		n, err := New(Config{Name: name, Life: vote.Life(i + 1), Voters: l.names, TTL: 10 * time.Second, MaxTTL: 10 * time.Second, Alone: alone}, l.now)
+		n, err := New(Config{Name: name, Life: vote.Incarnation(i + 1), Voters: l.names, TTL: 10 * time.Second, MaxTTL: 10 * time.Second, Alone: alone}, l.now)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func newLockstep(tb testing.TB, voters int, alone bool) *lockstep {
 }
 
 func (l *lockstep) id(i int) vote.SessionID {
-	return vote.SessionID{Node: l.names[i], Life: vote.Life(i + 1)}
+	return vote.SessionID{Node: l.names[i], Incarnation: vote.Incarnation(i + 1)}
 }
 
 // settle delivers all words until nobody has any left.

@@ -9,8 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-func (m *mesh) ask(name vote.NodeID, ask quorum.Ask) vote.Number {
-	n, err := m.nodes[name].Lock(m.now, ask)
+func (m *mesh) ask(name vote.NodeID, ask quorum.RequestOptions) vote.Number {
+	n, err := m.nodes[name].Lock(m.at(name), ask)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -18,7 +18,9 @@ func (m *mesh) ask(name vote.NodeID, ask quorum.Ask) vote.Number {
 	return n
 }
 
-func shared(key vote.Key) quorum.Ask { return quorum.Ask{Wish: vote.Wish{Key: key, Mode: vote.Shared}} }
+func shared(key vote.Key) quorum.RequestOptions {
+	return quorum.RequestOptions{Spec: vote.Spec{Key: key, Mode: vote.Shared}}
+}
 
 func TestReadersShareAndTheWriterIsServedInOrder(t *testing.T) {
 	m := awake(t, 3)
@@ -37,7 +39,7 @@ func TestReadersShareAndTheWriterIsServedInOrder(t *testing.T) {
 	m.want("a", late, quorum.EventNone)
 	m.release("c", c)
 	fourth := m.want("a", late, quorum.EventGranted)
-	if !(max(first.Token, second.Token)+vote.Run <= third.Token && third.Token+vote.Run <= fourth.Token) || first.Token == second.Token {
+	if !(max(first.Token, second.Token)+vote.BlockSize <= third.Token && third.Token+vote.BlockSize <= fourth.Token) || first.Token == second.Token {
 		t.Fatalf("tokens %d and %d, %d, %d", first.Token, second.Token, third.Token, fourth.Token)
 	}
 }
@@ -46,8 +48,8 @@ func TestAnUpgradeWaitsForTheOtherReadersOnly(t *testing.T) {
 	m := awake(t, 3)
 	a, b := m.ask("a", shared("k")), m.ask("b", shared("k"))
 	c := m.lock("c", "k", false) // it waits, and an upgrade goes before it
-	up := m.ask("a", quorum.Ask{Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Beside: a}})
-	clash := m.ask("b", quorum.Ask{Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Beside: b}})
+	up := m.ask("a", quorum.RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Beside: a}})
+	clash := m.ask("b", quorum.RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Beside: b}})
 	if e := m.want("b", clash, quorum.EventFailed); e.Wait.Reason != quorum.WaitClash {
 		t.Fatalf("%+v", e)
 	}
@@ -82,7 +84,7 @@ func TestADowngradeLetsReadersIn(t *testing.T) {
 
 func TestAKeyRestsAfterItsHolderDied(t *testing.T) {
 	m := awake(t, 3)
-	a := m.ask("a", quorum.Ask{Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Delay: ttl / 2}})
+	a := m.ask("a", quorum.RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Delay: ttl / 2}})
 	m.want("a", a, quorum.EventGranted)
 	b := m.lock("b", "k", false)
 	m.stop("a")
@@ -96,8 +98,8 @@ func TestAKeyRestsAfterItsHolderDied(t *testing.T) {
 
 func TestALeaseOfItsOwnLengthOutlivesARollingRestartAndEndsByItself(t *testing.T) {
 	m := awake(t, 3)
-	a := m.ask("a", quorum.Ask{Wish: vote.Wish{Key: "k", Mode: vote.Exclusive, Length: ttl}})
-	f := m.ask("a", quorum.Ask{Wish: vote.Wish{Key: "fixed", Mode: vote.Exclusive, Length: ttl / 2}, Fixed: true})
+	a := m.ask("a", quorum.RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: ttl}})
+	f := m.ask("a", quorum.RequestOptions{Spec: vote.Spec{Key: "fixed", Mode: vote.Exclusive, Length: ttl / 2}, Fixed: true})
 	m.want("a", f, quorum.EventGranted)
 	b := m.lock("b", "fixed", false)
 	m.pass(ttl/2 - 40*time.Millisecond)
@@ -107,7 +109,7 @@ func TestALeaseOfItsOwnLengthOutlivesARollingRestartAndEndsByItself(t *testing.T
 	m.want("b", b, quorum.EventGranted)
 	for _, name := range []vote.NodeID{"b", "c"} {
 		m.start(name)
-		m.pass(2*ttl + vote.AskFor)
+		m.pass(2*ttl + vote.TokenQueryTimeout)
 	}
 	m.want("a", a, quorum.EventGranted)
 }
@@ -122,7 +124,7 @@ func TestASemaphoreInAnyOrder(t *testing.T) {
 				var asked []wishID
 				for round := range 4 {
 					for _, name := range w.names {
-						ask := quorum.Ask{Wish: vote.Wish{Key: "p", Mode: vote.Permit, Permits: permits}}
+						ask := quorum.RequestOptions{Spec: vote.Spec{Key: "p", Mode: vote.Permit, Permits: permits}}
 						asked = append(asked, wishID{name, w.lock(name, ask)})
 						for range w.rng.IntN(20) {
 							w.deliver()

@@ -1,45 +1,52 @@
-// Package node makes one deterministic node of a requester and a voter: it is told what happened and when, and returns what to
-// send and what to tell the application. Production and simulator run this same code.
+// Package node combines a requester and a voter into a deterministic node: the node is told what
+// happened and when, and returns the messages to send and the events for the application.
+// Production and simulator run the same code.
 package node
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/mismatch"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/lease"
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Config is what a node must know. All nodes of a mesh agree on Voters and MaxTTL.
+// Config is the configuration of a node. All nodes of a mesh agree on Voters and MaxTTL.
 type Config struct {
 	Name   vote.NodeID
-	Life   vote.Life     // new at each start, never zero
-	Voters []vote.NodeID // all of them; the founders, where the electorate follows the living
-	TTL    time.Duration // of this node's sessions
+	Life   vote.Incarnation // new at each start, never zero
+	Voters []vote.NodeID    // all voters; under dynamic membership, the founders
+	TTL    time.Duration    // of this node's sessions
 	MaxTTL time.Duration
-	Alone  bool // no lease is passed on among the callers of this node; to compare with
-	ToAll  bool // no voter is spared; see quorum.Config
+	Alone  bool // no lease is handed off between the callers of this node; for comparison
+	ToAll  bool // every request goes to all voters; see quorum.Config
+	Silent bool // the node doesn't report received answers; see quorum.Config
 
-	Following *Following // nil where the electorate is fixed
+	Following *Following // nil if the electorate is fixed
 }
 
-// Node is one node of the mesh. Its owner calls it from one goroutine at a time; it starts none, reads no clock and does no I/O.
+// Node is a node of the mesh. Its owner makes one call at a time; the node starts no goroutine,
+// reads no clock and does no I/O.
 type Node struct {
 	self  vote.SessionID
 	req   *quorum.Requester
 	voter *lease.Voter // nil on a node that can't be in the electorate
 	following
+	guarded
 	out   []vote.Outbound
-	local []vote.Message                 // what the requester and the voter of this node have to say to each other
+	local []vote.Message                 // between the requester and the voter of this node
 	tap   func(vote.Conn, *vote.Message) // see Tap
+	work  uint64                         // see Work
 
-	spare      []vote.Outbound // empty, and its room is cleared, as are the others
+	spare      []vote.Outbound // empty, and its memory is zero, as with the other spare lists
 	spareSaid  []vote.Outbound
 	spareLocal []vote.Message
 }
 
-// New returns a node that starts its life now; if it is a voter, quietly.
+// New returns a node that starts its incarnation now; a voter starts in quarantine.
 func New(cfg Config, now vote.Now) (*Node, error) {
 	electorate, err := quorum.Fixed(cfg.Voters)
 	if err != nil {
@@ -53,15 +60,16 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 	case cfg.TTL < vote.MinTTL || cfg.TTL > cfg.MaxTTL:
 		return nil, fmt.Errorf("TTL %v: it must be at least %v and at most the mesh's maximum of %v", cfg.TTL, vote.MinTTL, cfg.MaxTTL)
 	}
-	n := &Node{self: vote.SessionID{Node: cfg.Name, Life: cfg.Life}}
+	n := &Node{self: vote.SessionID{Node: cfg.Name, Incarnation: cfg.Life}, guarded: guarded{started: now.Slow}}
 	if cfg.Following != nil {
 		n.follow(&cfg, now)
 		return n, nil
 	}
-	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, Alone: cfg.Alone, ToAll: cfg.ToAll}, now)
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.Alone, BroadcastAll: cfg.ToAll, NoReceipts: cfg.Silent}, now)
 	for _, v := range electorate.Voters {
 		if v.Name == cfg.Name {
 			n.voter = lease.New(lease.Config{Self: n.self, Electorate: electorate, MaxTTL: cfg.MaxTTL}, now)
+			n.guard = mismatch.New(n.self, cfg.terms(), now)
 			n.req.Link(now, vote.LocalConn, n.self)
 		}
 	}
@@ -69,20 +77,26 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 	return n, nil
 }
 
-// Lock asks for a key. The outcome comes as an event with the number returned. It fails with quorum.ErrBusy only.
-func (n *Node) Lock(now vote.Now, ask quorum.Ask) (vote.Number, error) {
+// terms returns the part of the configuration required to be the same on all nodes.
+func (c *Config) terms() vote.Terms {
+	return vote.Terms{Voters: slices.Compact(slices.Sorted(slices.Values(c.Voters))), MaxTTL: c.MaxTTL, Dynamic: c.Following != nil}
+}
+
+// Lock requests a key. An event with the returned number reports the outcome. The only error is
+// quorum.ErrBusy.
+func (n *Node) Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, error) {
 	num, err := n.req.Lock(now, ask)
 	n.settle(now)
 	return num, err
 }
 
-// Lapse is Release for a lease that its holder has lost; see [quorum.Requester.Lapse].
+// Lapse is Release for a lease that its holder considers lost; see [quorum.Requester.Lapse].
 func (n *Node) Lapse(now vote.Now, num vote.Number) {
 	n.req.Lapse(now, num)
 	n.settle(now)
 }
 
-// Share turns an exclusive lease into a shared one; see [quorum.Requester.Share].
+// Share turns an exclusive lease into a shared lease; see [quorum.Requester.Share].
 func (n *Node) Share(now vote.Now, num vote.Number) bool {
 	ok := n.req.Share(now, num)
 	n.settle(now)
@@ -96,35 +110,68 @@ func (n *Node) Set(now vote.Now, num vote.Number, value []byte) uint64 {
 	return version
 }
 
-// Look asks who holds a key and who waits for it; see [quorum.Requester.Look].
+// Look queries who holds a key and who waits for it; see [quorum.Requester.Look].
 func (n *Node) Look(now vote.Now, key vote.Key) uint64 {
-	nonce := n.req.Look(now, key)
+	nonce := n.req.Query(now, key)
 	n.settle(now)
 	return nonce
 }
 
-// LookAll asks the same of all keys that begin with a prefix; see [quorum.Requester.LookAll].
+// Inspect does the same as Look, until the holders of the key are certain; see
+// [quorum.Requester.Inspect].
+func (n *Node) Inspect(now vote.Now, key vote.Key) uint64 {
+	nonce := n.req.Inspect(now, key)
+	n.settle(now)
+	return nonce
+}
+
+// Page does the same as Inspect for a part of the keys with a prefix; see [quorum.Requester.Page].
+func (n *Node) Page(now vote.Now, prefix, after vote.Key, most int) uint64 {
+	nonce := n.req.Page(now, prefix, after, most)
+	n.settle(now)
+	return nonce
+}
+
+// Unanswered names the voters yet to answer a query; see [quorum.Requester.Unanswered].
+func (n *Node) Unanswered(now vote.Now, nonce uint64) string { return n.req.Unanswered(now, nonce) }
+
+// LookAll does the same as Look for all keys with a prefix; see [quorum.Requester.QueryPrefix].
 func (n *Node) LookAll(now vote.Now, prefix vote.Key) uint64 {
-	nonce := n.req.LookAll(now, prefix)
+	nonce := n.req.QueryPrefix(now, prefix)
 	n.settle(now)
 	return nonce
 }
 
-// Revoke has whoever holds a key asked to give it back; see [quorum.Requester.Revoke].
+// Revoke asks the holders of a key to give it back; see [quorum.Requester.Revoke].
 func (n *Node) Revoke(now vote.Now, key vote.Key, why string) uint64 {
 	nonce := n.req.Revoke(now, key, why)
 	n.settle(now)
 	return nonce
 }
 
-// Watch has voters tell what happens to keys; see [quorum.Requester.Watch].
+// Evict makes the node with a key's lease of the given token end the lease; see
+// [quorum.Requester.Evict].
+func (n *Node) Evict(now vote.Now, key vote.Key, token vote.Token, why string) uint64 {
+	nonce := n.req.Evict(now, key, token, why)
+	n.settle(now)
+	return nonce
+}
+
+// Extend moves the end of a lease with an end of its own; see [quorum.Requester.Extend].
+func (n *Node) Extend(now vote.Now, num vote.Number, d, ends time.Duration) (held, later bool) {
+	held, later = n.req.Extend(now, num, d, ends)
+	n.settle(now)
+	return held, later
+}
+
+// Watch asks the voters to report the events of keys; see [quorum.Requester.Watch].
 func (n *Node) Watch(now vote.Now, key vote.Key, prefix bool) uint64 {
 	nonce := n.req.Watch(now, key, prefix)
 	n.settle(now)
 	return nonce
 }
 
-// Electorate returns who votes.
+// Electorate returns the newest electorate known to this node.
 func (n *Node) Electorate() quorum.Electorate { return n.req.Electorate() }
 
 // Unwatch ends a watch.
@@ -133,19 +180,21 @@ func (n *Node) Unwatch(now vote.Now, nonce uint64) {
 	n.settle(now)
 }
 
-// Release ends a request, granted or not. quorum.EventReleased follows, unless the request had ended before.
+// Release ends a request, granted or not. quorum.EventReleased follows, unless the request had
+// ended before.
 func (n *Node) Release(now vote.Now, num vote.Number) {
 	n.req.Release(now, num)
 	n.settle(now)
 }
 
-// Link says that a connection which we opened to a voter is up; both sides know each other's name and life.
+// Link reports that a connection dialed by this node to a voter is up; both sides know each other's
+// name and incarnation.
 func (n *Node) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	n.linked(now, conn, voter)
 	n.settle(now)
 }
 
-// Unlink says that a connection is gone, whoever opened it.
+// Unlink reports that a connection is closed; either side may have dialed the connection.
 func (n *Node) Unlink(now vote.Now, conn vote.Conn) {
 	n.req.Unlink(now, conn)
 	n.unlinked(now, conn)
@@ -155,28 +204,29 @@ func (n *Node) Unlink(now vote.Now, conn vote.Conn) {
 	n.settle(now)
 }
 
-// DialFailed says that no connection to a voter can be had for now.
+// DialFailed reports that no connection to a voter is available for now.
 func (n *Node) DialFailed(now vote.Now, voter vote.NodeID, why string) {
 	n.req.DialFailed(now, voter, why)
 	n.settle(now)
 }
 
-// Refused says that a voter's handshake turned us away; ReasonNone takes it back.
+// Refused reports that a voter refused this node in the handshake; ReasonNone ends the refusal.
 func (n *Node) Refused(now vote.Now, voter vote.NodeID, why vote.Reason, text string) {
 	n.req.Refused(now, voter, why, text)
 	n.settle(now)
 }
 
-// Deliver takes in a message that came over a connection from a peer.
+// Deliver processes a message received over a connection from a peer.
 func (n *Node) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	n.deliver(now, conn, from, m)
 	n.settle(now)
 }
 
 func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	n.work += heard
 	n.hearElected(now, conn, m)
 	switch {
-	case m.Kind.Elects() || m.Kind == vote.KindRefused && m.Reason == vote.ReasonOldCopy:
+	case m.Kind.IsConsensus() || m.Kind == vote.KindRefused && m.Reason == vote.ReasonOldCopy:
 		n.hearElecting(now, conn, from, m)
 	case m.Kind.ToVoter() && n.voter != nil:
 		n.route(n.voter.Step(now, conn, from, m, n.spare[:0]))
@@ -189,6 +239,9 @@ func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 			n.route(n.voter.Told(now, from.Node, m, n.spare[:0]))
 		}
 	default:
+		if n.voter != nil && (m.Kind == vote.KindAck || m.Kind == vote.KindAnswer && m.End) {
+			n.voter.HearClock(m.Wall)
+		}
 		n.req.Deliver(now, conn, from, m)
 	}
 }
@@ -198,12 +251,15 @@ func (n *Node) Tick(now vote.Now) {
 	if n.voter != nil {
 		n.route(n.voter.Tick(now, n.spare[:0]))
 		if nonce, ask := n.voter.Asking(now); ask {
-			n.req.Ask(now, nonce)
+			n.req.QueryTokens(now, nonce)
 		}
 	}
 	n.req.Tick(now)
 	if n.elect != nil {
 		n.standing().Tick(now)
+	}
+	if n.guard != nil {
+		n.guard.Tick(now)
 	}
 	n.settle(now)
 }
@@ -217,11 +273,15 @@ func (n *Node) Next(now vote.Now) time.Duration {
 	if n.elect != nil {
 		d = min(d, n.elect.Next().Sub(now.Slow))
 	}
+	if n.guard != nil {
+		d = min(d, n.guard.Next().Sub(now.Slow))
+	}
 	return d
 }
 
-// Drain appends what is to be sent and what is to be told, in order, and forgets it. Lists that are empty it may keep for their room, and return others:
-// words and events are large, and one that is built is not to be copied more often than needed.
+// Drain appends the messages to send and the events to report, in order, and forgets them. Drain
+// may keep an empty list for its memory and return another list instead: messages and events are
+// large, and are copied no more often than necessary.
 func (n *Node) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
 	if len(out) == 0 {
 		out, n.out = n.out, roomOf(out)
@@ -231,22 +291,23 @@ func (n *Node) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, [
 		n.out = n.out[:0]
 	}
 	if len(ev) == 0 {
-		return out, n.req.Told(roomOf(ev))
+		return out, n.req.TakeEvents(roomOf(ev))
 	}
-	told := n.req.Told(nil)
+	told := n.req.TakeEvents(nil)
 	return out, append(ev, told...)
 }
 
-// Why tells what stands between a pending request and its grant.
-func (n *Node) Why(now vote.Now, num vote.Number) quorum.Wait { return n.req.Why(now, num) }
+// Why returns the reason why a pending request isn't granted.
+func (n *Node) Why(now vote.Now, num vote.Number) quorum.Wait { return n.req.PendingReason(now, num) }
 
-// Voters returns every voter as it looks from here, in order of names.
+// Voters returns every voter as seen from this node, in order of names.
 func (n *Node) Voters(now vote.Now) []quorum.VoterState { return n.req.Voters(now) }
 
 // Ready reports whether a majority of the voters answers this node and counts.
-func (n *Node) Ready() bool { return n.req.Ready() }
+func (n *Node) Ready() bool { return n.req.Ready() && !n.standsAside() }
 
-// Quiet returns for how much longer this node's own votes don't count; zero when they do, or when it has none.
+// Quiet returns for how much longer this node's own votes don't count; zero if they count, or if
+// the node doesn't vote.
 func (n *Node) Quiet() time.Duration {
 	if n.voter == nil || n.elect != nil && !n.elect.Votes() {
 		return 0
@@ -254,16 +315,18 @@ func (n *Node) Quiet() time.Duration {
 	return n.voter.Quiet()
 }
 
-// Seat returns the number by which voters know what a caller's number stands for; see [quorum.Requester.Seat].
-func (n *Node) Seat(num vote.Number) vote.Number { return n.req.Seat(num) }
+// Seat returns the number under which the voters know a caller's request; see
+// [quorum.Requester.Seat].
+func (n *Node) Seat(num vote.Number) vote.Number { return n.req.Alias(num) }
 
-// Requester returns the node's requester, for checks and figures.
+// Requester returns the node's requester, for checks and statistics.
 func (n *Node) Requester() *quorum.Requester { return n.req }
 
-// Voter returns the node's voter, for checks and figures; nil on a node that isn't in the electorate.
+// Voter returns the node's voter, for checks and statistics; nil on a node that can't be in the
+// electorate.
 func (n *Node) Voter() *lease.Voter { return n.voter }
 
-// route takes what the voter wants sent. What is meant for this node's own requester waits for its turn.
+// route forwards the messages of the voter. Messages to this node's own requester wait in local.
 func (n *Node) route(out []vote.Outbound) {
 	for i := range out {
 		if n.tap != nil && !out[i].Close {
@@ -275,11 +338,11 @@ func (n *Node) route(out []vote.Outbound) {
 	n.spare = roomOf(out)
 }
 
-// roomMax is for how many words a list keeps its room: some hundred kilobytes. A statement of a million leases is said once in a while, and isn't to take
-// its room for ever.
+// roomMax is the capacity in messages, some hundred kilobytes, above which a list's memory isn't
+// kept. A sync of a million leases is rare, and must not occupy its memory permanently.
 const roomMax = 1024
 
-// roomOf returns a list's room, to be used again.
+// roomOf returns a list's memory for reuse.
 func roomOf[T any](list []T) []T {
 	if cap(list) > roomMax {
 		return nil
@@ -291,19 +354,21 @@ func (n *Node) post(o *vote.Outbound) {
 	switch {
 	case o.Conn != vote.LocalConn:
 		n.out = append(n.out, *o)
-	case !o.Close: // the link to ourselves can't be closed
+	case !o.Close: // the link of a node to itself can't be closed
 		n.local = append(n.local, o.Message)
 	}
 }
 
-// settle delivers what this node's requester and voter have to say to each other, over the same path as everyone else's words,
-// until both are silent; then it collects what others are to be told. Each local exchange is a bounded conversation: a request
-// is promised, confirmed, inquired of or released once by each cause.
+// settle delivers the messages between this node's requester and voter, over the same path as the
+// messages of other nodes, until neither has more to send; then settle collects the alarms. Each
+// local exchange is bounded: each cause promises, confirms, inquires of or releases a request once.
 func (n *Node) settle(now vote.Now) {
 	for {
 		n.collect()
 		n.electorates(now)
-		if n.req.NameTaken() && n.voter != nil { // while two processes bear our name, neither may be sure that it is the voter
+		n.obey(now)
+		// While two processes have the same name, neither may be sure that it is the voter
+		if n.req.NameTaken() && n.voter != nil {
 			n.route(n.voter.Withdraw(now, n.spare[:0]))
 		}
 		if len(n.local) == 0 {
@@ -327,6 +392,11 @@ func (n *Node) settle(now vote.Now) {
 	for _, text := range n.voter.Alarms() {
 		n.req.Alarm(text)
 	}
+	if n.guard != nil {
+		for _, text := range n.guard.Alarms() {
+			n.req.Alarm(text)
+		}
+	}
 	if n.elect != nil {
 		for _, text := range n.elect.Alarms() {
 			n.req.Alarm(text)
@@ -334,9 +404,9 @@ func (n *Node) settle(now vote.Now) {
 	}
 }
 
-// collect takes what the requester wants sent. What it wants told stays with it until it is drained.
+// collect forwards the messages of the requester. Events stay with the requester until Drain.
 func (n *Node) collect() {
-	out := n.req.Said(n.spareSaid)
+	out := n.req.TakeMessages(n.spareSaid)
 	for i := range out {
 		n.post(&out[i])
 	}

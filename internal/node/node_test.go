@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,46 +16,71 @@ import (
 type mesh struct {
 	t      *testing.T
 	now    vote.Now
+	walls  map[vote.NodeID]vote.Micros   // by how much wall clocks are ahead
+	slept  map[vote.NodeID]time.Duration // for how long machines were suspended; the slow clock stops meanwhile
 	names  []vote.NodeID
 	voters []vote.NodeID // the first of them
 	nodes  map[vote.NodeID]*Node
-	lives  map[vote.NodeID]vote.Life
+	lives  map[vote.NodeID]vote.Incarnation
 	conns  map[vote.Conn]link
 	last   vote.Conn
 	events map[vote.NodeID][]quorum.Event
 	talk   []string        // every message between two nodes
 	slow   func(link) bool // what is said by the one who dialed waits meanwhile; nil for nowhere
 	late   []vote.Outbound
+	twist  func(from, to vote.NodeID, m *vote.Message) // changes what is under way; nil for nothing
 }
 
 type link struct{ from, to vote.NodeID } // from dialed to
 
 const ttl = time.Second
 
-func newMesh(t *testing.T, n int) *mesh {
+func newMesh(t *testing.T, n int) *mesh { return newMeshOf(t, n, n, nil) }
+
+// newMeshOf returns a mesh of n nodes, of which the first vote.
+func newMeshOf(t *testing.T, n, voters int, walls map[vote.NodeID]vote.Micros) *mesh {
 	m := &mesh{
 		t: t, now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
-		nodes: map[vote.NodeID]*Node{}, lives: map[vote.NodeID]vote.Life{}, conns: map[vote.Conn]link{}, events: map[vote.NodeID][]quorum.Event{},
+		walls: maps.Clone(walls), slept: map[vote.NodeID]time.Duration{}, nodes: map[vote.NodeID]*Node{}, lives: map[vote.NodeID]vote.Incarnation{}, conns: map[vote.Conn]link{}, events: map[vote.NodeID][]quorum.Event{},
 	}
 	for i := range n {
 		m.names = append(m.names, vote.NodeID(rune('a'+i)))
 	}
-	m.voters = slices.Clone(m.names)
+	m.voters = slices.Clone(m.names[:voters])
 	for _, name := range m.names {
 		m.start(name)
 	}
 	return m
 }
 
+// at is what a node's clocks show.
+func (m *mesh) at(name vote.NodeID) vote.Now {
+	now := m.now
+	now.Wall += m.walls[name]
+	now.Fast = now.Fast.Add(m.slept[name])
+	return now
+}
+
 // start begins a new life of a node and links it with all others, both ways.
 func (m *mesh) start(name vote.NodeID) {
 	m.stop(name)
 	m.lives[name]++
-	n, err := New(Config{Name: name, Life: m.lives[name], Voters: m.voters, TTL: ttl, MaxTTL: ttl}, m.now)
+	n, err := New(Config{Name: name, Life: m.lives[name], Voters: m.voters, TTL: ttl, MaxTTL: ttl}, m.at(name))
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	m.nodes[name] = n
+	m.relink(name)
+}
+
+func (m *mesh) link(from, to vote.NodeID) {
+	m.last++
+	m.conns[m.last] = link{from, to}
+	m.nodes[from].Link(m.at(from), m.last, vote.SessionID{Node: to, Incarnation: m.lives[to]})
+}
+
+// relink joins a node with all others once more.
+func (m *mesh) relink(name vote.NodeID) {
 	for _, other := range m.names {
 		if other == name || m.nodes[other] == nil {
 			continue
@@ -67,12 +93,6 @@ func (m *mesh) start(name vote.NodeID) {
 		}
 	}
 	m.run()
-}
-
-func (m *mesh) link(from, to vote.NodeID) {
-	m.last++
-	m.conns[m.last] = link{from, to}
-	m.nodes[from].Link(m.now, m.last, vote.SessionID{Node: to, Life: m.lives[to]})
 }
 
 // stop ends a node without a word; its peers see its connections break.
@@ -93,7 +113,7 @@ func (m *mesh) cut(which func(link) bool) {
 		delete(m.conns, c)
 		for _, end := range []vote.NodeID{l.from, l.to} {
 			if n := m.nodes[end]; n != nil {
-				n.Unlink(m.now, c)
+				n.Unlink(m.at(end), c)
 			}
 		}
 	}
@@ -129,8 +149,11 @@ func (m *mesh) run() {
 					to = l.from
 				}
 				m.talk = append(m.talk, fmt.Sprintf("%s>%s %s", name, to, o.Message.Kind))
+				if m.twist != nil {
+					m.twist(name, to, &o.Message)
+				}
 				if p := m.nodes[to]; p != nil {
-					p.Deliver(m.now, o.Conn, vote.SessionID{Node: name, Life: m.lives[name]}, &o.Message)
+					p.Deliver(m.at(to), o.Conn, vote.SessionID{Node: name, Incarnation: m.lives[name]}, &o.Message)
 				}
 			}
 		}
@@ -143,7 +166,7 @@ func (m *mesh) arrive() {
 	m.slow, m.late = nil, nil
 	for i := range late {
 		if l, ok := m.conns[late[i].Conn]; ok && m.nodes[l.to] != nil {
-			m.nodes[l.to].Deliver(m.now, late[i].Conn, vote.SessionID{Node: l.from, Life: m.lives[l.from]}, &late[i].Message)
+			m.nodes[l.to].Deliver(m.at(l.to), late[i].Conn, vote.SessionID{Node: l.from, Incarnation: m.lives[l.from]}, &late[i].Message)
 		}
 	}
 	m.run()
@@ -155,8 +178,8 @@ func (m *mesh) pass(d time.Duration) {
 	for ; d > 0; d -= step {
 		m.now.Fast, m.now.Slow, m.now.Wall = m.now.Fast.Add(step), m.now.Slow.Add(step), m.now.Wall+vote.Micros(step.Microseconds())
 		for _, name := range m.names {
-			if n := m.nodes[name]; n != nil && n.Next(m.now) <= 0 {
-				n.Tick(m.now)
+			if n := m.nodes[name]; n != nil && n.Next(m.at(name)) <= 0 {
+				n.Tick(m.at(name))
 			}
 		}
 		m.run()
@@ -164,7 +187,7 @@ func (m *mesh) pass(d time.Duration) {
 }
 
 func (m *mesh) lock(name vote.NodeID, key vote.Key, try bool) vote.Number {
-	n, err := m.nodes[name].Lock(m.now, quorum.Exclusive(key, try))
+	n, err := m.nodes[name].Lock(m.at(name), quorum.Exclusive(key, try))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -173,7 +196,7 @@ func (m *mesh) lock(name vote.NodeID, key vote.Key, try bool) vote.Number {
 }
 
 func (m *mesh) release(name vote.NodeID, n vote.Number) {
-	m.nodes[name].Release(m.now, n)
+	m.nodes[name].Release(m.at(name), n)
 	m.run()
 }
 
@@ -199,9 +222,14 @@ func (m *mesh) want(name vote.NodeID, n vote.Number, kind quorum.EventKind) quor
 	return e
 }
 
-func awake(t *testing.T, n int) *mesh {
-	m := newMesh(t, n)
-	m.pass(ttl + vote.AskFor + 200*time.Millisecond)
+func awake(t *testing.T, n int) *mesh { return awakeOf(t, n, n) }
+
+func awakeOf(t *testing.T, n, voters int) *mesh { return awakeAt(t, n, voters, nil) }
+
+// awakeAt returns a mesh some of whose wall clocks are ahead, or behind.
+func awakeAt(t *testing.T, n, voters int, walls map[vote.NodeID]vote.Micros) *mesh {
+	m := newMeshOf(t, n, voters, walls)
+	m.pass(ttl + vote.TokenQueryTimeout + 200*time.Millisecond)
 	for _, name := range m.names {
 		if !m.nodes[name].Ready() {
 			t.Fatalf("%s isn't ready: %v", name, m.nodes[name].Voters(m.now))
@@ -218,7 +246,7 @@ func TestNothingIsGrantedWhileQuiet(t *testing.T) {
 	if w := m.nodes["a"].Why(m.now, n); w.Reason != quorum.WaitNoQuorum || !strings.Contains(w.Text, "0 of 3 voters count: a quiet for") {
 		t.Fatalf("why: %+v", w)
 	}
-	m.pass(vote.AskFor + 100*time.Millisecond)
+	m.pass(vote.TokenQueryTimeout + 100*time.Millisecond)
 	m.want("a", n, quorum.EventGranted)
 }
 
@@ -282,7 +310,7 @@ func TestALeaseOutlivesARollingRestart(t *testing.T) {
 	a := m.lock("a", "k", false)
 	for _, name := range []vote.NodeID{"b", "c", "b"} {
 		m.start(name)
-		m.pass(2*ttl + vote.AskFor)
+		m.pass(2*ttl + vote.TokenQueryTimeout)
 	}
 	m.want("a", a, quorum.EventGranted)
 	if n := m.lock("b", "k", true); m.outcome("b", n).Wait.Reason != quorum.WaitHeld {
@@ -294,7 +322,7 @@ func TestOfAllTryLocksAtOnceExactlyOneWins(t *testing.T) {
 	m := awake(t, 5)
 	nums := map[vote.NodeID]vote.Number{}
 	for _, name := range m.names {
-		n, _ := m.nodes[name].Lock(m.now, quorum.Exclusive("k", true))
+		n, _ := m.nodes[name].Lock(m.at(name), quorum.Exclusive("k", true))
 		nums[name] = n
 	}
 	m.run()
@@ -316,7 +344,7 @@ func TestSplitVotesAreResolvedForTheOldest(t *testing.T) {
 	m := awake(t, 3)
 	nums := map[vote.NodeID]vote.Number{}
 	for _, name := range m.names {
-		nums[name], _ = m.nodes[name].Lock(m.now, quorum.Exclusive("k", false)) // each has its own vote first
+		nums[name], _ = m.nodes[name].Lock(m.at(name), quorum.Exclusive("k", false)) // each has its own vote first
 	}
 	m.run()
 	m.want("a", nums["a"], quorum.EventGranted)
@@ -355,12 +383,12 @@ func TestUnlockWithoutAMajoritySaysWhatIsUnconfirmed(t *testing.T) {
 
 func TestANewerLifeIsRefusedWhileTheOlderAnswers(t *testing.T) {
 	m := awake(t, 3)
-	other := vote.SessionID{Node: "c", Life: 77}
+	other := vote.SessionID{Node: "c", Incarnation: 77}
 	b := m.nodes["b"]
 	m.last++
 	conn := m.last
 	b.Deliver(m.now, conn, other, &vote.Message{Kind: vote.KindOpen, Stream: 1, TTL: ttl})
-	b.Deliver(m.now, conn, other, &vote.Message{Kind: vote.KindStatement, Stream: 1, End: true})
+	b.Deliver(m.now, conn, other, &vote.Message{Kind: vote.KindSync, Stream: 1, End: true})
 	var got []vote.Kind
 	for range 3 {
 		out, _ := b.Drain(nil, nil)
@@ -368,10 +396,10 @@ func TestANewerLifeIsRefusedWhileTheOlderAnswers(t *testing.T) {
 			if o.Conn == conn {
 				got = append(got, o.Message.Kind)
 			} else if l := m.conns[o.Conn]; l.from == "c" {
-				m.nodes["c"].Deliver(m.now, o.Conn, vote.SessionID{Node: "b", Life: m.lives["b"]}, &o.Message)
+				m.nodes["c"].Deliver(m.now, o.Conn, vote.SessionID{Node: "b", Incarnation: m.lives["b"]}, &o.Message)
 				back, _ := m.nodes["c"].Drain(nil, nil)
 				for _, o := range back {
-					b.Deliver(m.now, o.Conn, vote.SessionID{Node: "c", Life: m.lives["c"]}, &o.Message)
+					b.Deliver(m.now, o.Conn, vote.SessionID{Node: "c", Incarnation: m.lives["c"]}, &o.Message)
 				}
 			}
 		}

@@ -14,11 +14,11 @@ func TestAStoppedProcessFindsItsOwnVoterAgain(t *testing.T) {
 	delete(m.nodes, "c") // stopped (SIGSTOP)
 	m.pass(2 * ttl)
 	m.nodes["c"] = c // goes on; the first it reads is a second process of its name, which the operator has started meanwhile
-	other := vote.SessionID{Node: "c", Life: 77}
+	other := vote.SessionID{Node: "c", Incarnation: 77}
 	m.last++
 	conn := m.last
 	c.Deliver(m.now, conn, other, &vote.Message{Kind: vote.KindOpen, Stream: 1, TTL: ttl})
-	c.Deliver(m.now, conn, other, &vote.Message{Kind: vote.KindStatement, Stream: 1, End: true})
+	c.Deliver(m.now, conn, other, &vote.Message{Kind: vote.KindSync, Stream: 1, End: true})
 	for range 3 {
 		out, _ := c.Drain(nil, nil)
 		for _, o := range out {
@@ -49,8 +49,8 @@ func TestAProbeReachesALifeThatIsRestating(t *testing.T) {
 			conn = k
 		}
 	}
-	cid := vote.SessionID{Node: "c", Life: m.lives["c"]}
-	aid := vote.SessionID{Node: "a", Life: m.lives["a"]}
+	cid := vote.SessionID{Node: "c", Incarnation: m.lives["c"]}
+	aid := vote.SessionID{Node: "a", Incarnation: m.lives["a"]}
 	// anything that makes c re-state, here a mismatch at a
 	c.Deliver(m.now, conn, aid, &vote.Message{Kind: vote.KindUnknown, Stream: 1})
 	var under []vote.Message // c's open and statement, on their way
@@ -60,11 +60,11 @@ func TestAProbeReachesALifeThatIsRestating(t *testing.T) {
 			under = append(under, o.Message)
 		}
 	}
-	other := vote.SessionID{Node: "c", Life: 77}
+	other := vote.SessionID{Node: "c", Incarnation: 77}
 	m.last++
 	conn2 := m.last
 	a.Deliver(m.now, conn2, other, &vote.Message{Kind: vote.KindOpen, Stream: 1, TTL: ttl})
-	a.Deliver(m.now, conn2, other, &vote.Message{Kind: vote.KindStatement, Stream: 1, End: true})
+	a.Deliver(m.now, conn2, other, &vote.Message{Kind: vote.KindSync, Stream: 1, End: true})
 	a.Deliver(m.now, conn2, other, &vote.Message{Kind: vote.KindAlive, Stream: 1})
 	for i := range under {
 		a.Deliver(m.now, conn, cid, &under[i])

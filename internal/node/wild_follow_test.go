@@ -14,16 +14,16 @@ var wildChanges = flag.Int("wild.changes", 8, "how many orders TestAnythingWhile
 
 // disk is a node's state directory.
 type disk struct {
-	state vote.State
+	state vote.DiskState
 	fresh bool // no life has used it before
-	saves []vote.State
+	saves []vote.DiskState
 }
 
 // following is what a node starts with: what its disk holds.
 func (w *wild) following(name vote.NodeID) *Following {
 	d := w.disks[name]
 	if d == nil {
-		d = &disk{state: vote.State{Mesh: "m", Name: name, Dir: vote.Dir(name[0])}, fresh: true}
+		d = &disk{state: vote.DiskState{Mesh: "m", Name: name, Dir: vote.Dir(name[0])}, fresh: true}
 		w.disks[name] = d
 	}
 	d.saves = nil // what was under way is lost

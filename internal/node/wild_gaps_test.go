@@ -152,7 +152,7 @@ func TestWhatIsFreeIsGrantedThoughEachNodeLacksAVoter(t *testing.T) {
 				}
 				permits := uint16(2 + seed%3)
 				for round := range 8 {
-					w.monkey(40, func(n vote.NodeID) (quorum.Ask, bool) {
+					w.monkey(40, func(n vote.NodeID) (quorum.RequestOptions, bool) {
 						ask, ok := w.anything(n)
 						if ask.Mode == vote.Permit {
 							ask.Permits = permits // where they are mistaken, two may wait for a third to decide who is right

@@ -27,7 +27,7 @@ type wild struct {
 	under  []*lane
 	slow   time.Duration // how long a message may be under way
 	leases []*held       // that stand
-	wishes map[wishID]quorum.Ask
+	wishes map[wishID]quorum.RequestOptions
 	served map[wishID]quorum.Event // the outcome of each wish
 	past   map[vote.Key][]*held    // every lease that there was
 	noise  []string
@@ -35,7 +35,7 @@ type wild struct {
 	tail   []string // the newest of them
 	kinds  map[vote.Kind]int
 	how    manner
-	lives  map[vote.NodeID]vote.Life
+	lives  map[vote.NodeID]vote.Incarnation
 	keep   bool                                // what is asked for isn't given back at the end
 	mute   func(from vote.NodeID, l link) bool // whose words are lost
 	disks  map[vote.NodeID]*disk               // where the electorate follows the living
@@ -48,7 +48,7 @@ type wishID struct {
 
 type held struct {
 	wishID
-	vote.Wish
+	vote.Spec
 	slot  vote.Slot
 	token vote.Token  // the first of its run
 	seat  vote.Number // by which voters know it
@@ -93,8 +93,8 @@ func newWild(t *testing.T, how manner, seed uint64, voters, nodes int) *wild {
 	w := &wild{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
 		nodes: map[vote.NodeID]*Node{}, conns: map[vote.Conn]link{}, slow: []time.Duration{30e6, 100e6, 300e6, 3e6}[seed%4],
-		wishes: map[wishID]quorum.Ask{}, served: map[wishID]quorum.Event{}, past: map[vote.Key][]*held{},
-		kinds: map[vote.Kind]int{}, how: how, lives: map[vote.NodeID]vote.Life{},
+		wishes: map[wishID]quorum.RequestOptions{}, served: map[wishID]quorum.Event{}, past: map[vote.Key][]*held{},
+		kinds: map[vote.Kind]int{}, how: how, lives: map[vote.NodeID]vote.Incarnation{},
 		mute: func(vote.NodeID, link) bool { return false },
 	}
 	if how == follows {
@@ -118,7 +118,7 @@ func newWild(t *testing.T, how manner, seed uint64, voters, nodes int) *wild {
 		}
 	}
 	w.gossip()
-	w.idle(how.ttl() + 2*vote.AskFor)
+	w.idle(how.ttl() + 2*vote.TokenQueryTimeout)
 	for _, name := range w.names {
 		if !w.nodes[name].Ready() {
 			t.Fatalf("%s isn't ready: %v", name, w.nodes[name].Voters(w.now))
@@ -132,7 +132,7 @@ func (w *wild) begin(name vote.NodeID) {
 	w.lives[name]++
 	cfg := Config{Name: name, Life: w.lives[name], Voters: w.voters, TTL: w.how.ttl(), MaxTTL: w.how.ttl()}
 	if w.how == follows {
-		cfg.Life += vote.Life(name[0]) << 32 // no two of all nodes are the same
+		cfg.Life += vote.Incarnation(name[0]) << 32 // no two of all nodes are the same
 		w.lives[name] = cfg.Life
 		cfg.Following = w.following(name)
 	}
@@ -209,7 +209,7 @@ func (w *wild) heard(name vote.NodeID, c vote.Conn, m *vote.Message) {
 func (w *wild) link(from, to vote.NodeID) {
 	w.last++
 	w.conns[w.last] = link{from, to}
-	w.nodes[from].Link(w.now, w.last, vote.SessionID{Node: to, Life: w.lives[to]})
+	w.nodes[from].Link(w.now, w.last, vote.SessionID{Node: to, Incarnation: w.lives[to]})
 	w.collect(from)
 }
 
@@ -296,7 +296,7 @@ func (w *wild) granted(id wishID, e quorum.Event) {
 	if !ok {
 		w.t.Fatalf("%v is granted and wasn't asked for", id)
 	}
-	g := &held{id, ask.Wish, e.Slot, e.Token, w.nodes[id.node].Seat(id.number)}
+	g := &held{id, ask.Spec, e.Slot, e.Token, w.nodes[id.node].Seat(id.number)}
 	holders := 0
 	for _, h := range w.leases {
 		if h.Key != g.Key {
@@ -308,7 +308,7 @@ func (w *wild) granted(id wishID, e quorum.Event) {
 		case g.Mode == vote.Permit && h.Mode == vote.Permit && g.slot != h.slot:
 		case g.Beside != 0 && h.number == g.Beside && h.node == g.node && h.Mode == vote.Shared:
 		default:
-			w.t.Fatalf("%v %+v is granted (slot %d) while %v %+v stands (slot %d)", g.wishID, g.Wish, g.slot, h.wishID, h.Wish, h.slot)
+			w.t.Fatalf("%v %+v is granted (slot %d) while %v %+v stands (slot %d)", g.wishID, g.Spec, g.slot, h.wishID, h.Spec, h.slot)
 		}
 	}
 	if g.Mode == vote.Permit && (holders >= int(g.Permits) || g.slot == 0 || int(g.slot) > int(g.Permits)) {
@@ -316,7 +316,7 @@ func (w *wild) granted(id wishID, e quorum.Event) {
 	}
 	for _, h := range w.past[g.Key] {
 		sameRun := g.node == h.node && g.seat == h.seat // it was passed on
-		if g.token == h.token || !sameRun && g.token < h.token+vote.Run && h.token < g.token+vote.Run {
+		if g.token == h.token || !sameRun && g.token < h.token+vote.BlockSize && h.token < g.token+vote.BlockSize {
 			w.t.Fatalf("%v has tokens from %d on, and %v from %d", g.wishID, g.token, h.wishID, h.token)
 		}
 		if g.token < h.token && (g.Mode == vote.Exclusive || h.Mode == vote.Exclusive) && h.Beside == 0 {
@@ -327,7 +327,7 @@ func (w *wild) granted(id wishID, e quorum.Event) {
 	w.past[g.Key] = append(w.past[g.Key], g)
 }
 
-func (w *wild) lock(name vote.NodeID, ask quorum.Ask) vote.Number {
+func (w *wild) lock(name vote.NodeID, ask quorum.RequestOptions) vote.Number {
 	// A node may be granted a key while it asks for it, so what it asks for is noted first.
 	next := vote.Number(w.nodes[name].Requester().Counters().Requests + 1)
 	w.wishes[wishID{name, next}] = ask
@@ -361,7 +361,7 @@ func (w *wild) arrive(q *lane) {
 	if _, ok := w.conns[q.conn]; !ok {
 		return
 	}
-	w.nodes[q.to].Deliver(w.now, q.conn, vote.SessionID{Node: q.from, Life: w.lives[q.from]}, &p.m)
+	w.nodes[q.to].Deliver(w.now, q.conn, vote.SessionID{Node: q.from, Incarnation: w.lives[q.from]}, &p.m)
 	w.collect(q.to)
 }
 
@@ -416,8 +416,8 @@ func (w *wild) quiescent() {
 			w.t.Errorf("%s: %d requests are left", name, left)
 		}
 		c := n.Requester().Counters()
-		if c.Mismatches != 0 || w.how == calm && int(c.Restatements) != len(w.voters) {
-			w.t.Errorf("%s: %d acknowledgements didn't match, %d statements of %d voters", name, c.Mismatches, c.Restatements, len(w.voters))
+		if c.Mismatches != 0 || w.how == calm && int(c.Resyncs) != len(w.voters) {
+			w.t.Errorf("%s: %d acknowledgements didn't match, %d statements of %d voters", name, c.Mismatches, c.Resyncs, len(w.voters))
 		}
 		if v := n.Voter(); v != nil {
 			if s := v.Size(); s.Keys != 0 || s.Requests != 0 || s.Ghosts != 0 {
@@ -438,7 +438,7 @@ func (w *wild) quiescent() {
 var wildKeys = []vote.Key{"k", "s", "p", "l"}
 
 // monkey does things at random for so many steps.
-func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.Ask, bool)) {
+func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.RequestOptions, bool)) {
 	open := func() []wishID { // in an order that depends on nothing but the seed
 		var all []wishID
 		for id := range w.wishes {
@@ -483,7 +483,7 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.Ask, bool))
 		case 10:
 			for _, h := range slices.Clone(w.leases) {
 				if h.Mode == vote.Shared && w.rng.IntN(2) == 0 {
-					w.lock(h.node, quorum.Ask{Wish: vote.Wish{Key: h.Key, Mode: vote.Exclusive, Beside: h.number, Try: w.rng.IntN(4) == 0}})
+					w.lock(h.node, quorum.RequestOptions{Spec: vote.Spec{Key: h.Key, Mode: vote.Exclusive, Beside: h.number, Try: w.rng.IntN(4) == 0}})
 				}
 			}
 		case 11:
@@ -554,8 +554,8 @@ func (w *wild) counting(but vote.NodeID) bool {
 }
 
 // anything is any sort of ask.
-func (w *wild) anything(vote.NodeID) (quorum.Ask, bool) {
-	ask := quorum.Ask{Wish: vote.Wish{Key: wildKeys[w.rng.IntN(len(wildKeys))], Mode: vote.Exclusive, Try: w.rng.IntN(5) == 0}}
+func (w *wild) anything(vote.NodeID) (quorum.RequestOptions, bool) {
+	ask := quorum.RequestOptions{Spec: vote.Spec{Key: wildKeys[w.rng.IntN(len(wildKeys))], Mode: vote.Exclusive, Try: w.rng.IntN(5) == 0}}
 	switch ask.Key {
 	case "s":
 		if w.rng.IntN(3) > 0 {
@@ -585,7 +585,7 @@ func (w *wild) anything(vote.NodeID) (quorum.Ask, bool) {
 	if w.rng.IntN(4) == 0 {
 		ask.Value = []byte("v")
 	}
-	ask.Urge = w.rng.IntN(5) == 0
+	ask.Revoke = w.rng.IntN(5) == 0
 	return ask, true
 }
 
@@ -617,7 +617,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 		// Nothing refuses, is full or tells of two lives here, nothing loses a stream, and a node's own first words aren't listened to.
 		switch k {
 		case vote.KindElectorate, vote.KindPoll, vote.KindReport, vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccepted, // of following nodes alone
-			vote.KindOpen, vote.KindStatement, vote.KindAsk, vote.KindBusy, vote.KindProbe, vote.KindAlive, vote.KindRefused, vote.KindUnknown:
+			vote.KindOpen, vote.KindSync, vote.KindAsk, vote.KindBusy, vote.KindProbe, vote.KindAlive, vote.KindRefused, vote.KindUnknown:
 		default:
 			if kinds[k] == 0 {
 				t.Errorf("no voter ever said or heard %q", k)

@@ -38,7 +38,7 @@ func found(t *testing.T, founders []string) *story {
 	s.dirs = t.TempDir()
 	s.phase("found", func() {
 		for _, name := range founders {
-			s.launch(name, "-found")
+			s.launch(name, "-bootstrap")
 		}
 		s.awaitAll(founders...)
 	})

@@ -35,7 +35,7 @@ func TestAVoterIsKilledAndRestartedAtOnce(t *testing.T) {
 			}
 			m.procs["c"].kill()
 			voter := m.start("c", c.bind)
-			voter.awaitEvent("listening", "")
+			voter.reached("listening")
 			quiet := voter.await("c quiet", func(l line) bool { return l.Voters["c"] == "quiet" })
 			counts := voter.await("c counts", func(l line) bool { return l.Voters["c"] == "reachable" })
 			notBefore(t, counts, voter.start.Add(ttl), "a voter is quiet for MaxTTL")
@@ -76,7 +76,7 @@ func TestAllAreKilledAndRestarted(t *testing.T) {
 	last := dead
 	for i, name := range abc {
 		p := m.procs[name]
-		p.awaitEvent("listening", "")
+		p.reached("listening")
 		granted := p.lock("k")
 		notBefore(t, granted, first.Add(quiet), "all voters had just started")
 		notBefore(t, granted, ends, "the dead lease had not ended")

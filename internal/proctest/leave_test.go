@@ -25,7 +25,7 @@ func TestAGoodbyeServesTheWaitersAtOnce(t *testing.T) {
 		}
 		inTime(t, "a waiter is served, since the goodbye was asked for", granted.At.Sub(told), 100*time.Millisecond)
 	}
-	a.awaitEvent("left", "")
+	a.reached("left")
 	if code := a.exitCode(); code != 0 {
 		t.Errorf("a node that left ends with code %d, want 0", code)
 	}

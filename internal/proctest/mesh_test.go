@@ -37,10 +37,10 @@ func startMesh(t *testing.T, names []string, extra ...string) *mesh {
 		m.start(name, m.addrs[name])
 	}
 	for _, name := range names {
-		m.procs[name].awaitEvent("listening", "")
+		m.procs[name].reached("listening")
 	}
 	for _, name := range names {
-		m.procs[name].awaitEvent("ready", "")
+		m.procs[name].reached("ready")
 	}
 	return m
 }

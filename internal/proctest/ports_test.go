@@ -10,21 +10,21 @@ func TestPortsThatTheSystemChooses(t *testing.T) {
 	t.Parallel()
 	args := []string{"-bind", "127.0.0.1:0", "-voters", "a,b,c", "-max-ttl", ttl.String()}
 	a := launch(t, "a", "", args...)
-	first := a.awaitEvent("listening", "").Addr
+	first := a.reached("listening").Addr
 	nodes := []*process{a}
 	for _, name := range []string{"b", "c", "d"} {
 		nodes = append(nodes, launch(t, name, "", append(args, "-peers", first)...))
 	}
 	addrs := map[string]string{"a": first}
 	for _, p := range nodes[1:] {
-		addrs[p.name] = p.awaitEvent("listening", "").Addr
+		addrs[p.name] = p.reached("listening").Addr
 	}
 	var last line
 	for _, p := range nodes {
 		if host, port, _ := strings.Cut(addrs[p.name], ":"); host != "127.0.0.1" || port == "0" {
 			t.Errorf("%s says that it listens on %s", p.name, addrs[p.name])
 		}
-		p.awaitEvent("ready", "")
+		p.reached("ready")
 		granted := p.lock("k")
 		larger(t, granted, last)
 		last = granted

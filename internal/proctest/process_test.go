@@ -39,9 +39,19 @@ type line struct {
 		Members []struct{ Name, Addr, State string }
 		Held    []struct{ Key string }
 
-		Electorate struct{ DirID uint64 }
+		Handshakes struct{ Silent, Displaced uint64 }
+		Refused    []struct{ Name, Reason string }
+
+		Electorate struct {
+			DirID  uint64
+			Ready  bool
+			Voters []voterStatus
+		}
 	} `json:"status"`
 }
+
+// voterStatus is what a status says of a voter.
+type voterStatus struct{ Name, Text string }
 
 // process is one locknode. Its methods are called by the test's goroutine.
 type process struct {
@@ -58,6 +68,8 @@ type process struct {
 	recent []string      // the last lines of both, as they are shown when the test has failed
 	news   chan struct{} // closed and replaced when something was printed
 	seen   int           // lines before this one have been taken by await
+
+	logged int // bytes of the log before this one have been taken by said
 }
 
 // launch starts a locknode that obeys commands and knows a secret; "" is none. The test ends it at its own end, if it hasn't by then.
@@ -161,6 +173,18 @@ func (l line) text() string {
 	return fmt.Sprintf("%s %-9s %s %s %d %v %v %s", l.At.Format("15:04:05.000"), l.Event, l.Op, l.Key, l.Token, l.Is, l.Voters, about)
 }
 
+// said returns what a process has logged since the test last asked, line by line.
+func (p *process) said() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(p.log.String()[p.logged:]), "\n")
+	p.logged = p.log.Len()
+	if len(lines) == 1 && lines[0] == "" {
+		return nil
+	}
+	return lines
+}
+
 // kill ends the process as kill -9 does, and returns when all that it printed has been read.
 func (p *process) kill() time.Time {
 	p.t.Helper()
@@ -246,6 +270,20 @@ func (p *process) forget() {
 func (p *process) awaitEvent(event, key string) line {
 	p.t.Helper()
 	return p.await(fmt.Sprintf("event %q, key %q", event, key), func(l line) bool { return l.Event == event && (key == "" || l.Key == key) })
+}
+
+// reached waits for what a process prints once in its life: "listening", "ready", "settled" or "left". The line is found
+// however old it is: when a process is ready and when it is granted a lock that it asked for before come in either order.
+func (p *process) reached(event string) (found line) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("event %q", event), func() bool {
+		i := slices.IndexFunc(p.lines, func(l line) bool { return l.Event == event })
+		if i >= 0 {
+			found = p.lines[i]
+		}
+		return i >= 0
+	})
+	return found
 }
 
 // awaitError returns the next error of an operation; "" is any.

@@ -12,7 +12,7 @@ func TestWhoeverDiffersIsRefused(t *testing.T) {
 	a := m.procs["a"]
 	a.lock("held throughout")
 	outsider := launch(t, "d", secret, append(m.args(), "-bind", "127.0.0.1:0")...)
-	outsider.awaitEvent("ready", "")
+	outsider.reached("ready")
 
 	t.Run("cases", func(t *testing.T) {
 		for _, c := range []struct {

@@ -13,7 +13,7 @@ func startFollowing(t *testing.T, founders []string) *mesh {
 	m := newMesh(t, founders)
 	m.dirs = t.TempDir()
 	for _, name := range founders {
-		m.start(name, m.addrs[name], "-found")
+		m.start(name, m.addrs[name], "-bootstrap")
 	}
 	for _, name := range founders {
 		m.procs[name].awaitElectorate(founders...)
@@ -107,7 +107,7 @@ func TestMostFoundersDontFound(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, abc)
 	m.dirs = t.TempDir()
-	found := []*process{m.start("a", m.addrs["a"], "-found"), m.start("b", m.addrs["b"], "-found")}
+	found := []*process{m.start("a", m.addrs["a"], "-bootstrap"), m.start("b", m.addrs["b"], "-bootstrap")}
 	waitFor := func(p *process, missing string) {
 		t.Helper()
 		p.await("waits for "+missing, func(l line) bool {
@@ -130,7 +130,7 @@ func TestMostFoundersDontFound(t *testing.T) {
 		p.none("ready")
 		p.none("granted")
 	}
-	m.start("c", m.addrs["c"], "-found")
+	m.start("c", m.addrs["c"], "-bootstrap")
 	for _, name := range abc {
 		if e := m.procs[name].awaitElectorate(abc...); e.Version != 1 {
 			t.Errorf("%s tells of version %d, want 1", name, e.Version)
@@ -151,7 +151,7 @@ func TestFoundLeftInTheConfigurationWarns(t *testing.T) {
 		m.procs[name].awaitLog(append(warning, "name="+name)...)
 	}
 	m.procs["c"].kill()
-	c := m.start("c", m.addrs["c"], "-found")
+	c := m.start("c", m.addrs["c"], "-bootstrap")
 	c.awaitLog(append(warning, "name=c")...)
 	c.awaitElectorate(abc...)
 	c.kill()
@@ -193,7 +193,7 @@ func TestAVoterThatLeavesIsVotedOutAndMayComeBack(t *testing.T) {
 	a, b, c := m.procs["a"], m.procs["b"], m.procs["c"]
 	held := a.lock("held throughout")
 	c.tell("leave")
-	c.awaitEvent("left", "")
+	c.reached("left")
 	if code := c.exitCode(); code != 0 {
 		t.Errorf("c ends with code %d, want 0", code)
 	}

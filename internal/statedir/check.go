@@ -8,9 +8,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// nonsense says why no node can be in such a state; empty if one can. A checksum shows that the bytes are those that were written, not that what wrote
-// them was in its right mind: better to stop here than to vote by it.
-func nonsense(st *vote.State) string {
+// nonsense returns why no node can be in a state; empty if a node can. A checksum proves that the
+// bytes are the bytes written, not that the writer was correct: better to stop here than to vote by
+// a nonsensical state.
+func nonsense(st *vote.DiskState) string {
 	electorate, value := &st.Electorate, &st.Value
 	problems := []string{
 		badName("the mesh", st.Mesh),
@@ -20,22 +21,23 @@ func nonsense(st *vote.State) string {
 		badAttempt("promised", st.Promised),
 		badAttempt("accepted", st.Accepted),
 		badElectors("pledge", st.Pledge),
+		badMost("pledge_most", st.PledgeMost),
 	}
 	for _, p := range problems {
 		if p != "" {
 			return p
 		}
 	}
-	accepted := st.Accepted != vote.Attempt{}
+	accepted := st.Accepted != vote.Ballot{}
 	switch {
 	case st.Dir == 0:
 		return "the directory has no identity"
 	case st.Writes == 0:
 		return "it was written, but writes is 0"
 	case st.Accepted.Compare(st.Promised) > 0:
-		return fmt.Sprintf("attempt %d was accepted, which is above %d, the one that was promised", st.Accepted.Number, st.Promised.Number)
+		return fmt.Sprintf("attempt %d was accepted, which is above %d, the one that was promised", st.Accepted.Counter, st.Promised.Counter)
 	case accepted && value.Version == 0:
-		return fmt.Sprintf("attempt %d was accepted, but not what it proposed", st.Accepted.Number)
+		return fmt.Sprintf("attempt %d was accepted, but not what it proposed", st.Accepted.Counter)
 	case !accepted && value.Version != 0:
 		return fmt.Sprintf("the value of version %d was accepted in no attempt", value.Version)
 	case value.Version != 0 && value.Version != electorate.Version+1:
@@ -50,7 +52,7 @@ func nonsense(st *vote.State) string {
 
 func badElectorate(what string, e *vote.Electorate) string {
 	if e.Version == 0 {
-		if len(e.All()) > 0 || e.Lineage != 0 || e.Floor != 0 {
+		if len(e.All()) > 0 || e.Lineage != 0 || e.Floor != 0 || e.Most != 0 {
 			return what + " has no version, but isn't empty"
 		}
 		return ""
@@ -61,12 +63,16 @@ func badElectorate(what string, e *vote.Electorate) string {
 	if p := badElectors(what+": old", e.Old); p != "" {
 		return p
 	}
+	if p := badMost(what+": most", e.Most); p != "" {
+		return p
+	}
 	switch {
 	case len(e.Voters) == 0:
 		return what + " has no voters"
 	case e.Joint() && e.Version == 1:
 		return what + " is joint, but there is no version before it"
-	case len(e.All()) > vote.MaxVoters: // what counts votes has a place for each, old ones included
+	// Vote counting has a place for each voter, old ones included.
+	case len(e.All()) > vote.MaxVoters:
 		return fmt.Sprintf("%s has %d voters with its old ones; at most %d can vote", what, len(e.All()), vote.MaxVoters)
 	case e.Floor > vote.MaxToken:
 		return fmt.Sprintf("%s: floor is %d, larger than every token", what, e.Floor)
@@ -74,7 +80,16 @@ func badElectorate(what string, e *vote.Electorate) string {
 	return ""
 }
 
-// badElectors complains about a list of electors that isn't sorted, or has a name twice: who counted by it would count somebody twice.
+// badMost reports an invalid limit on the number of voters. Zero is valid: no limit was decided.
+func badMost(what string, most int) string {
+	if most < 0 || most > vote.MaxVoters {
+		return fmt.Sprintf("%s is %d; at most %d can vote", what, most, vote.MaxVoters)
+	}
+	return ""
+}
+
+// badElectors reports a list of electors with unsorted or repeated names: counting by a list with a
+// repeated name would count a voter twice.
 func badElectors(what string, es []vote.Elector) string {
 	if len(es) > vote.MaxVoters {
 		return fmt.Sprintf("%s has %d entries; at most %d can vote", what, len(es), vote.MaxVoters)
@@ -95,15 +110,16 @@ func badElectors(what string, es []vote.Elector) string {
 	return ""
 }
 
-// badAttempt complains about an attempt of nobody, or of somebody without a number.
-func badAttempt(what string, a vote.Attempt) string {
-	if (a.Number == 0) != (a.By == 0) {
-		return fmt.Sprintf("%s: attempt %d by life %d; both are zero or none is", what, a.Number, a.By)
+// badAttempt reports a ballot number without an incarnation, or an incarnation without a ballot
+// number.
+func badAttempt(what string, a vote.Ballot) string {
+	if (a.Counter == 0) != (a.By == 0) {
+		return fmt.Sprintf("%s: attempt %d by life %d; both are zero or none is", what, a.Counter, a.By)
 	}
 	return ""
 }
 
-// badName complains about what can't be a name on the wire.
+// badName reports a name unfit for the wire.
 func badName(what, name string) string {
 	switch {
 	case name == "":

@@ -11,8 +11,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// encode returns the file for a state.
-func encode(st *vote.State) ([]byte, error) {
+// encode returns the file contents for a state.
+func encode(st *vote.DiskState) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s%d\n", magic, format)
 	e := json.NewEncoder(&b)
@@ -24,18 +24,18 @@ func encode(st *vote.State) ([]byte, error) {
 	return seal(b.Bytes()), nil
 }
 
-// seal adds the line with the checksum.
+// seal appends the line with the checksum.
 func seal(data []byte) []byte {
 	return fmt.Appendf(data, "%s%08x\n", sumPrefix, crc32.Checksum(data, castagnoli))
 }
 
-// decode returns the state that a file holds. It takes what encode would have written and nothing else.
-func decode(path string, data []byte) (vote.State, error) {
-	corrupt := func(text string, args ...any) (vote.State, error) {
-		return vote.State{}, &Error{Path: path, Reason: ErrCorrupt, Text: fmt.Sprintf(text, args...), Advice: adviceCorrupt}
+// decode returns the state in a file. It accepts the exact output of encode and nothing else.
+func decode(path string, data []byte) (vote.DiskState, error) {
+	corrupt := func(text string, args ...any) (vote.DiskState, error) {
+		return vote.DiskState{}, &Error{Path: path, Reason: ErrCorrupt, Text: fmt.Sprintf(text, args...), Advice: adviceCorrupt}
 	}
-	newer := func(text string, args ...any) (vote.State, error) {
-		return vote.State{}, &Error{Path: path, Reason: ErrFormat, Text: fmt.Sprintf(text, args...), Advice: adviceFormat}
+	newer := func(text string, args ...any) (vote.DiskState, error) {
+		return vote.DiskState{}, &Error{Path: path, Reason: ErrFormat, Text: fmt.Sprintf(text, args...), Advice: adviceFormat}
 	}
 	switch {
 	case len(data) == 0:
@@ -58,7 +58,7 @@ func decode(path string, data []byte) (vote.State, error) {
 	if word != strconv.Itoa(format) {
 		return newer("its format is %.40q; this version knows %d", word, format)
 	}
-	var st vote.State
+	var st vote.DiskState
 	if err := json.Unmarshal(rest[:len(rest)-(len(data)-len(body))], &st); err != nil {
 		return corrupt("its checksum is right, but what it says can't be read (%.200v); expected the JSON of a state", err)
 	}
@@ -71,7 +71,7 @@ func decode(path string, data []byte) (vote.State, error) {
 	return st, nil
 }
 
-// cutSum splits a file into what the checksum is of, and the checksum in its last line.
+// cutSum splits a file into the bytes covered by the checksum, and the checksum in the last line.
 func cutSum(data []byte) (body []byte, sum uint32, ok bool) {
 	line := lastLine(data)
 	digits, ok := strings.CutPrefix(string(line), sumPrefix)
@@ -85,7 +85,7 @@ func cutSum(data []byte) (body []byte, sum uint32, ok bool) {
 	return data[:len(data)-len(line)], uint32(n), true
 }
 
-// lastLine returns the last line with its end, if it has one.
+// lastLine returns the last line, including the line end if there is one.
 func lastLine(data []byte) []byte {
 	return data[bytes.LastIndexByte(bytes.TrimSuffix(data, []byte("\n")), '\n')+1:]
 }

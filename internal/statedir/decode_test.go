@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-func mustEncode(t testing.TB, st *vote.State) []byte {
+func mustEncode(t testing.TB, st *vote.DiskState) []byte {
 	t.Helper()
 	data, err := encode(st)
 	if err != nil {
@@ -59,7 +59,7 @@ func TestTheFormatStaysWhatItIs(t *testing.T) {
 }
 crc32c ec4876ac
 `
-	st := vote.State{Mesh: "default", Name: "a<b>", Dir: 1<<64 - 1, Writes: 2,
+	st := vote.DiskState{Mesh: "default", Name: "a<b>", Dir: 1<<64 - 1, Writes: 2,
 		Electorate: vote.Electorate{Version: 1, Lineage: 7, Voters: []vote.Elector{{Name: "ä", Dir: 12}}, Floor: 99}}
 	if got := string(mustEncode(t, &st)); got != want {
 		t.Errorf("writes\n%s\nwant\n%s", got, want)
@@ -67,6 +67,44 @@ crc32c ec4876ac
 	got, err := decode("state", []byte(want))
 	if err != nil || !reflect.DeepEqual(got, st) {
 		t.Errorf("reads %+v, %v; want %+v", got, err, st)
+	}
+}
+
+// A file that was written before an electorate had a limit, in the midst of a change and with a founder's
+// pledge, must be read: it has no "most" and no "pledge_most". A file with them stays what it is, too.
+func TestFilesOfBeforeTheLimitAreRead(t *testing.T) {
+	st := vote.DiskState{
+		Mesh: "m", Name: "a", Dir: 1, Writes: 9,
+		Electorate: vote.Electorate{Version: 2, Lineage: 7, Voters: []vote.Elector{{Name: "a", Dir: 1}}, Old: []vote.Elector{{Name: "b", Dir: 2}}},
+		Promised:   vote.Ballot{Counter: 3, By: 4}, Accepted: vote.Ballot{Counter: 3, By: 4},
+		Value:  vote.Electorate{Version: 3, Lineage: 7, Voters: []vote.Elector{{Name: "a", Dir: 1}}},
+		Pledge: []vote.Elector{{Name: "a", Dir: 1}, {Name: "b", Dir: 2}},
+	}
+	limited := st
+	limited.Electorate.Most, limited.Value.Most, limited.PledgeMost = 7, 5, 3
+	const (
+		electors = "[\n   {\n    \"name\": \"a\",\n    \"dir\": 1\n   }\n  ]"
+		old      = "[\n   {\n    \"name\": \"b\",\n    \"dir\": 2\n   }\n  ]"
+		pledge   = "[\n  {\n   \"name\": \"a\",\n   \"dir\": 1\n  },\n  {\n   \"name\": \"b\",\n   \"dir\": 2\n  }\n ]"
+		attempt  = "{\n  \"number\": 3,\n  \"by\": 4\n }"
+		body     = "lockmesh-state 1\n{\n \"mesh\": \"m\",\n \"name\": \"a\",\n \"dir\": 1,\n \"writes\": 9,\n" +
+			" \"electorate\": {\n  \"version\": 2,\n  \"lineage\": 7,\n  \"voters\": " + electors + ",\n  \"old\": " + old + "%s\n },\n" +
+			" \"promised\": " + attempt + ",\n \"accepted\": " + attempt + ",\n" +
+			" \"value\": {\n  \"version\": 3,\n  \"lineage\": 7,\n  \"voters\": " + electors + "%s\n },\n \"pledge\": " + pledge + "%s\n}\n"
+	)
+	for _, c := range []struct {
+		file string
+		want vote.DiskState
+	}{
+		{fmt.Sprintf(body, "", "", "") + "crc32c 826572ca\n", st},
+		{fmt.Sprintf(body, ",\n  \"most\": 7", ",\n  \"most\": 5", ",\n \"pledge_most\": 3") + "crc32c 85634c8a\n", limited},
+	} {
+		if got := string(mustEncode(t, &c.want)); got != c.file {
+			t.Errorf("writes\n%s\nwant\n%s", got, c.file)
+		}
+		if got, err := decode("state", []byte(c.file)); err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("reads %+v, %v; want %+v", got, err, c.want)
+		}
 	}
 }
 
@@ -78,7 +116,7 @@ func TestTheLargestStateFits(t *testing.T) {
 		others = append(others, vote.Elector{Name: "x" + name[1:], Dir: 1<<64 - 1})
 	}
 	st := sample(1<<64 - 1)
-	most := vote.Attempt{Number: 1<<64 - 1, By: 1<<64 - 1}
+	most := vote.Ballot{Counter: 1<<64 - 1, By: 1<<64 - 1}
 	// More than there may be: both halves of both electorates are full, which is twice what can vote.
 	st.Electorate = vote.Electorate{Version: 1<<64 - 1, Lineage: 1<<64 - 1, Voters: voters, Old: others, Floor: vote.MaxToken}
 	st.Mesh, st.Name, st.Promised, st.Accepted, st.Value, st.Pledge = string(voters[0].Name), voters[0].Name, most, most, st.Electorate, voters
@@ -202,7 +240,7 @@ func TestAnotherNodesStateIsRefused(t *testing.T) {
 
 // Whatever the bytes are, they are refused with an error of this package, or they are exactly what encode writes for a state that makes sense.
 func FuzzLoad(f *testing.F) {
-	for _, st := range []*vote.State{fresh(), sample(1)} {
+	for _, st := range []*vote.DiskState{fresh(), sample(1)} {
 		good := mustEncode(f, st)
 		f.Add(good)
 		f.Add(good[:len(good)/2])
@@ -210,7 +248,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Add([]byte{})
 	f.Add([]byte("lockmesh-state 2\n\n"))
-	f.Add([]byte("lockmesh-state 1\n{}\ncrc32c 00000000\n"))
+	f.Add([]byte("lockmesh-state 1\n{}\ncrc32c 826572ca\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, data := range [][]byte{data, seal(bytes.Clone(data))} { // the checksum keeps out nearly all that is made up
 			st, err := decode("state", data)
@@ -233,7 +271,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		_, body, _ := bytes.Cut(data, []byte("\n"))
 		body = bytes.TrimSuffix(body, lastLine(body))
-		var st vote.State
+		var st vote.DiskState
 		if json.Unmarshal(body, &st) != nil || nonsense(&st) != "" {
 			return
 		}
@@ -244,7 +282,7 @@ func FuzzLoad(f *testing.F) {
 }
 
 // normal returns a state in which an empty list is none: that is the same in the file where a list may be left out.
-func normal(st vote.State) vote.State {
+func normal(st vote.DiskState) vote.DiskState {
 	for _, list := range []*[]vote.Elector{&st.Electorate.Old, &st.Value.Old, &st.Pledge} {
 		if len(*list) == 0 {
 			*list = nil

@@ -10,23 +10,28 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Dir is a state directory that this process has for itself until it is closed. Its methods may be called from any goroutine; each does its I/O before
-// it returns.
+// Dir is a state directory held by this process alone until Close. The methods may be called from
+// any goroutine; each does its I/O before it returns.
 type Dir struct {
 	path  string // absolute: the process may change its working directory
 	files files
 
 	mu     sync.Mutex
 	lock   lock        // nil once closed
-	loaded bool        // Load has succeeded, so that there is nothing that Save must not replace
-	mesh   string      // whose directory it is, by Load
-	name   vote.NodeID // likewise
+	loaded bool        // Load has succeeded, so Save replaces no unknown state
+	mesh   string      // the mesh passed to Load
+	name   vote.NodeID // the node passed to Load
+
+	warnings []string // of Open; never changed later
 }
 
-// Open makes the directory if it is missing, with those above it, and locks it until Close, or until the process ends, however it ends. It removes
-// what a crash has left of a write. Nothing of a state is read or made yet.
+// Open makes the directory and its parents if they are missing, and locks the directory until
+// Close, or until the process ends in any way. Open removes the remains of a write interrupted by a
+// crash. No state is read or written yet.
 //
-// It fails with an [*Error]: ErrLocked when another process, or this one, has the directory open; ErrIO when it can't be made or locked.
+// Open fails with an [*Error]: ErrLocked when another process, or this one, has the directory open;
+// ErrIO when the directory can't be made or locked, or when one of its files is no plain file
+// (ErrCorrupt for the state). While the disk doesn't answer, Open waits.
 func Open(path string) (*Dir, error) { return open(disk{}, path) }
 
 func open(files files, path string) (*Dir, error) {
@@ -42,6 +47,9 @@ func open(files files, path string) (*Dir, error) {
 	if err := d.makeDir(abs, err == nil); err != nil {
 		return nil, err
 	}
+	if err := d.inspect(); err != nil {
+		return nil, err
+	}
 	if err := d.takeLock(); err != nil {
 		return nil, err
 	}
@@ -54,8 +62,10 @@ func open(files files, path string) (*Dir, error) {
 
 func (d *Dir) in(name string) string { return filepath.Join(d.path, name) }
 
-// makeDir makes a directory and those above it, each synced into the one above: else the first loss of power would take the state with it. One that is there
-// is synced, too, unless a state was kept in it: whoever made it may have been killed, or have failed, in between.
+// makeDir makes a directory and its parents, and syncs each into the directory above: otherwise the
+// first loss of power would take the state away. An existing directory is synced, too, unless a
+// state was kept there: the process that made the directory may have been killed, or have failed,
+// before its sync.
 func (d *Dir) makeDir(path string, kept bool) error {
 	info, err := d.files.stat(path)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -79,13 +89,15 @@ func (d *Dir) makeDir(path string, kept bool) error {
 		return err
 	}
 	if missing {
-		if err := d.files.mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) { // two that start at once both make it; the lock decides
+		// Two processes that start at once both make the directory; the lock decides.
+		if err := d.files.mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) {
 			return &Error{Path: path, Reason: ErrIO, Text: "it can't be made", Err: err, Advice: adviceDir}
 		}
 	}
 	switch err := d.files.syncDir(above); {
-	case err == nil, errors.Is(err, fs.ErrPermission): // it may be one in which we can make what we can't list
-	case !missing && readOnly(err): // nobody has made anything there
+	// Files can be made in some directories that can't be listed.
+	case err == nil, errors.Is(err, fs.ErrPermission):
+	case !missing && readOnly(err): // on a read-only file system nothing was made
 	default:
 		return &Error{Path: above, Reason: ErrIO, Text: "what was made in it can't be synced", Err: err, Advice: adviceSyncDir}
 	}
@@ -99,7 +111,8 @@ func (d *Dir) takeLock() error {
 		return &Error{Path: d.path, Reason: ErrLocked, Text: "another process has it open, or another node of this process", Advice: adviceLocked}
 	case err != nil:
 		return &Error{Path: d.in(lockFile), Reason: ErrIO, Text: "the directory can't be locked", Err: err, Advice: adviceLock}
-	case !l.ours(): // somebody removed it after it was opened: the next one would lock another file
+	// The file was removed after it was opened: the next process would lock another file.
+	case !l.ours():
 		l.Close()
 		return d.replaced()
 	}
@@ -107,13 +120,14 @@ func (d *Dir) takeLock() error {
 	return nil
 }
 
-// replaced is the error for a directory of which this process has no longer the lock that others would ask for.
+// replaced returns the error for a directory with a removed or replaced lock file: another process
+// would lock another file.
 func (d *Dir) replaced() error {
 	return &Error{Path: d.in(lockFile), Reason: ErrLocked, Text: "the file was removed or replaced while it was locked, so that another process may use the directory, too",
 		Advice: adviceReplaced}
 }
 
-// removeTemp removes what is left of a write, if anything is.
+// removeTemp removes the remains of a write, if there are any.
 func (d *Dir) removeTemp() error {
 	if err := d.files.remove(d.in(tempFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -121,18 +135,20 @@ func (d *Dir) removeTemp() error {
 	return nil
 }
 
-// Load returns the state of a node in a mesh; found is false when there is none, which is how a new peer begins.
+// Load returns the state of a node in a mesh; found is false when there is none, as for a new peer.
 //
-// It fails with an [*Error]: ErrCorrupt, ErrForeign when the state is of another mesh or another name, ErrFormat or ErrIO. Then nothing is known of
-// what this node has promised, and it must not take part.
+// Load fails with an [*Error]: ErrCorrupt, ErrForeign when the state belongs to another mesh or
+// another name, ErrFormat or ErrIO. Then the node's promises are unknown, and the node must not
+// take part.
 //
-// What it returns need not outlive a loss of power yet, since the process before may have ended before it was synced: whoever starts saves once before
-// it answers anything. (State.Writes counts starts, so there is something to save.)
-func (d *Dir) Load(mesh string, name vote.NodeID) (st vote.State, found bool, err error) {
+// The returned state may not survive a loss of power yet, since the previous process may have ended
+// before its sync: a node saves once after its start, before it answers anything. (State.Writes
+// counts starts, so there is always a change to save.)
+func (d *Dir) Load(mesh string, name vote.NodeID) (st vote.DiskState, found bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lock == nil {
-		return vote.State{}, false, d.closed()
+		return vote.DiskState{}, false, d.closed()
 	}
 	d.loaded = false
 	path := d.in(stateFile)
@@ -140,29 +156,30 @@ func (d *Dir) Load(mesh string, name vote.NodeID) (st vote.State, found bool, er
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		d.loaded, d.mesh, d.name = true, mesh, name
-		return vote.State{}, false, nil
+		return vote.DiskState{}, false, nil
 	case err != nil:
-		return vote.State{}, false, &Error{Path: path, Reason: ErrIO, Text: "it can't be reached", Err: err, Advice: adviceRead}
-	case !info.Mode().IsRegular(): // to open a pipe would hang, and Save would replace a link, not what it leads to
-		return vote.State{}, false, &Error{Path: path, Reason: ErrCorrupt, Text: fmt.Sprintf("it is no plain file but %v", info.Mode()), Advice: adviceCorrupt}
+		return vote.DiskState{}, false, &Error{Path: path, Reason: ErrIO, Text: "it can't be reached", Err: err, Advice: adviceRead}
+	}
+	if err := requirePlain(stateFile, path, info.Mode()); err != nil {
+		return vote.DiskState{}, false, err
 	}
 	data, err := d.files.read(path, maxSize+1)
 	if err != nil {
-		return vote.State{}, false, &Error{Path: path, Reason: ErrIO, Text: "it can't be read", Err: err, Advice: adviceRead}
+		return vote.DiskState{}, false, &Error{Path: path, Reason: ErrIO, Text: "it can't be read", Err: err, Advice: adviceRead}
 	}
 	st, err = decode(path, data)
 	if err != nil {
-		return vote.State{}, false, err
+		return vote.DiskState{}, false, err
 	}
 	if err := whose(path, &st, mesh, name); err != nil {
-		return vote.State{}, false, err
+		return vote.DiskState{}, false, err
 	}
 	d.loaded, d.mesh, d.name = true, mesh, name
 	return st, true, nil
 }
 
-// whose complains about a state of another mesh or another node.
-func whose(path string, st *vote.State, mesh string, name vote.NodeID) error {
+// whose returns an error for a state of another mesh or another node.
+func whose(path string, st *vote.DiskState, mesh string, name vote.NodeID) error {
 	switch {
 	case st.Mesh != mesh:
 		return &Error{Path: path, Reason: ErrForeign, Text: fmt.Sprintf("it is of mesh %q, node %q; expected mesh %q", st.Mesh, st.Name, mesh), Advice: adviceForeign}
@@ -176,7 +193,7 @@ func (d *Dir) closed() error {
 	return &Error{Path: d.path, Reason: ErrMisuse, Text: "the directory was closed", Err: fs.ErrClosed, Advice: adviceReport}
 }
 
-// Close gives the directory up, after a Save that is under way. A second Close does nothing.
+// Close releases the directory, after a Save under way. A second Close does nothing.
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,15 +1,18 @@
-// Package statedir keeps a node's [vote.State] in one small file of a directory that the node has for itself.
+// Package statedir keeps a node's [vote.State] in one small file, in a directory used by this node
+// alone.
 //
-// What the file says was promised. So it is replaced as a whole or not at all, it is on the disk before Save returns, and what can't be
-// read back for certain is refused with a text for the operator, never guessed at.
+// The file contains promises. So the file is replaced as a whole or not at all, and is on disk
+// before Save returns. A file that can't be read back for certain is refused with a text for the
+// operator, never guessed at.
 //
 // # The directory
 //
-//	lock       locked for as long as the directory is open; never removed, since two processes could then lock two files of one name
+//	lock       locked while the directory is open; never removed, since two processes could
+//	           then lock two files of one name
 //	state      the state
-//	state.tmp  the next state while it is written; one that a crash has left is ignored, and removed by Open
-//	peers      where other nodes were, one address a line: a hint, see SavePeers
-//	peers.tmp  the next of those; one that a crash has left is ignored, and removed by the next SavePeers
+//	state.tmp  the next state while it is written; ignored after a crash, and removed by Open
+//	peers      the addresses of other nodes, one a line: a hint, see SavePeers
+//	peers.tmp  the next peers; ignored after a crash, and removed by the next SavePeers
 //
 // # The file
 //
@@ -20,10 +23,12 @@
 //	}
 //	crc32c 1c291ca3
 //
-// The first line has the format, the last the CRC-32C (Castagnoli) of all bytes before it. These two lines stay as they are in every later format, so
-// that a file of a newer version can be told from a broken one. Between them is the state as JSON, for people to read; what differs by a byte from what
-// this version would write for the same state is refused. A new field therefore needs a new format: an older version that
-// dropped it would break a promise that it doesn't know of.
+// The first line has the format, the last the CRC-32C (Castagnoli) of all bytes before. These two
+// lines remain the same in every later format, so that a file of a newer version can be told from a
+// broken file. Between them is the state as JSON, for people to read. A file is refused if it
+// differs in any byte from the output of this version for the same state. A new field therefore
+// needs a new format: an older version that dropped the field would break a promise without
+// knowing.
 package statedir
 
 import "hash/crc32"
@@ -33,7 +38,7 @@ const (
 	tempFile  = "state.tmp"
 	lockFile  = "lock"
 
-	// dirMode and fileMode keep others out: nobody but the node has any business with what it promised.
+	// dirMode and fileMode keep other users out: only the node may read or change its promises.
 	dirMode  = 0o700
 	fileMode = 0o600
 
@@ -41,8 +46,9 @@ const (
 	format    = 1
 	sumPrefix = "crc32c "
 
-	// maxSize is the largest state file in bytes, so that no foreign file fills the memory. Five lists of vote.MaxVoters electors whose names are all
-	// control characters, six bytes each in JSON, stay below it.
+	// maxSize is the largest state file in bytes, so that no foreign file fills the memory. Five
+	// lists of vote.MaxVoters electors with names made of control characters only, six bytes each
+	// in JSON, stay below maxSize.
 	maxSize = 512 << 10
 )
 

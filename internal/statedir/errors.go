@@ -6,22 +6,23 @@ import (
 
 // The reasons of an [Error], for [errors.Is].
 var (
-	// ErrCorrupt : the file isn't what was written, or what it says makes no sense.
+	// ErrCorrupt : the file was changed after it was written, or its contents make no sense.
 	ErrCorrupt error = sentinel("the state can't be trusted")
 
-	// ErrForeign : the file is another mesh's or another node's.
+	// ErrForeign : the file belongs to another mesh or another node.
 	ErrForeign error = sentinel("the state is somebody else's")
 
 	// ErrFormat : another version of lockmesh wrote the file.
 	ErrFormat error = sentinel("the state is in a format that this version doesn't know")
 
-	// ErrLocked : another process uses the directory, or this one does already.
+	// ErrLocked : another process, or this process, already uses the directory.
 	ErrLocked error = sentinel("the directory is in use")
 
-	// ErrIO : the system failed to read or write. Error.Err has its word.
+	// ErrIO : the system failed to read or write. Error.Err has the system's error.
 	ErrIO error = sentinel("the disk can't be used")
 
-	// ErrMisuse : the caller did what it must not, such as saving before loading. Nothing was read or written.
+	// ErrMisuse : the call isn't allowed, such as saving before loading. Nothing was read or
+	// written.
 	ErrMisuse error = sentinel("the call isn't allowed")
 )
 
@@ -29,7 +30,7 @@ type sentinel string
 
 func (s sentinel) Error() string { return "statedir: " + string(s) }
 
-// What an operator should do.
+// The advice to operators.
 const (
 	adviceCorrupt = "if the file is lost for good, remove it: the node then comes back as a new peer and is voted in again; " +
 		"don't put an old copy back, since it has forgotten what the node promised later"
@@ -42,23 +43,24 @@ const (
 	adviceLock     = "use a directory on a local disk that this node's user may write to and that knows file locks"
 	adviceSyncDir  = "see to the disk, or use a directory on another"
 	adviceDir      = "make it a directory that this node's user may write to, or name another"
+	adviceRemove   = "remove it: the node makes the file anew"
 	adviceRead     = "let this node's user read it, and see to the disk; if the file is lost for good, remove it: the node then comes back as a new peer"
 	adviceWrite    = "see to the disk: space, rights, health; the state before it stands, and saving may be tried again"
 	adviceSync     = "see to the disk; which of the two states a loss of power leaves is open until one is saved"
 	adviceReport   = "this is a fault of the program: please report it"
 )
 
-// Error says what is wrong with a state directory and what to do about it.
+// Error describes a problem with a state directory and the remedy.
 type Error struct {
-	// Path is the file or the directory that the error is about.
+	// Path is the affected file or directory.
 	Path string
 	// Reason is one of the sentinels of this package.
 	Reason error
-	// Text says what was found, and what was expected.
+	// Text describes the finding, and the expected condition.
 	Text string
 	// Err is the system's error, or nil.
 	Err error
-	// Advice is what the operator should do.
+	// Advice is the remedy for the operator.
 	Advice string
 }
 

@@ -1,47 +1,51 @@
 package statedir
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
 )
 
-// files is all that this package does to a disk, so that tests can put one in its place that fails, or stops, at any step.
+// files contains every disk operation of this package, so that tests can substitute a disk failing
+// or hanging at any step.
 type files interface {
 	// stat follows links, lstat doesn't.
 	stat(path string) (fs.FileInfo, error)
 	lstat(path string) (fs.FileInfo, error)
-	// mkdir makes one directory.
+	// mkdir makes a directory, without its parents.
 	mkdir(path string) error
-	// lock opens or creates a file and locks it until it is closed or the process ends; errHeld if it is locked.
+	// lock opens or creates a file and locks it until Close or the end of the process; errHeld if
+	// another process, or this one, holds the lock.
 	lock(path string) (lock, error)
-	// read returns a file's bytes, or the first limit of them.
+	// read returns the first bytes of a plain file, at most limit.
 	read(path string, limit int64) ([]byte, error)
-	// create makes a file, which must not be there.
+	// create makes a file, and fails if the file exists.
 	create(path string) (file, error)
 	// rename replaces a file.
 	rename(from, to string) error
 	remove(path string) error
-	// syncDir makes the names in a directory outlive a loss of power, where the system can.
+	// syncDir makes the names in a directory survive a loss of power, where the system can.
 	syncDir(path string) error
 }
 
-// file is a file that is written once, from its beginning.
+// file is a file to be written once, from its beginning.
 type file interface {
 	io.WriteCloser
-	// Sync makes what was written outlive a loss of power. After an error nobody knows what is on the disk, and a second Sync may
-	// say that all is well though it isn't: the system has dropped what it couldn't write.
+	// Sync makes the written bytes survive a loss of power. After an error the contents of the disk
+	// are unknown, and a second Sync may report success wrongly: the system has dropped the bytes
+	// not written.
 	Sync() error
 }
 
 // lock is a locked file.
 type lock interface {
 	io.Closer
-	// ours reports whether the file that is locked still is the one that a second process would try to lock.
+	// ours reports whether a second process would try to lock this same file.
 	ours() bool
 }
 
-// disk is the files of the system.
+// disk is the file system of the operating system.
 type disk struct{}
 
 func (disk) stat(path string) (fs.FileInfo, error)  { return os.Stat(path) }
@@ -60,11 +64,18 @@ func (disk) create(path string) (file, error) {
 }
 
 func (disk) read(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|plainOnly, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New(notPlain(info.Mode()))
+	}
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
@@ -90,7 +101,8 @@ func (l *lockedFile) ours() bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// Close unlocks before it closes: a child that is just being started may still have a copy of the file, which would keep the lock.
+// Close unlocks before closing: a child process being started may still have a copy of the
+// descriptor, and the copy would keep the lock.
 func (l *lockedFile) Close() error {
 	err := unlock(l.f)
 	if closed := l.f.Close(); err == nil {

@@ -9,19 +9,21 @@ import (
 	"sync"
 )
 
-// errHeld is what locking fails with when somebody has the lock.
+// errHeld is the error of lockPath when the lock is held.
 var errHeld = errors.New("locked")
 
-// held are the files that this process has locked.
+// held lists the files locked by this process.
 var held struct {
 	sync.Mutex
 	files []os.FileInfo
 }
 
-// lockPath does what it can where there is no lock that ends with its process: it keeps out a second Open of the same process, and on Plan 9 a second
-// process, too, since a file of this mode is opened once at a time. Elsewhere the operator must see to it that no two processes use one directory. (A
-// file that is there while the directory is in use would do, but would have to be removed by hand after each crash; and who is used to
-// that removes it once too often.)
+// lockPath does what is possible on systems without a lock tied to its process. A second Open of
+// the same process is excluded, and on Plan 9 a second process, too, since a file of this mode can
+// be open only once at a time. Elsewhere the operator must ensure that no two processes use one
+// directory. (A file that exists while the directory is in use would do, but would have to be
+// removed by hand after each crash, and a habit of removing the file ends with removing the lock of
+// a live process.)
 func lockPath(path string) (*os.File, error) {
 	held.Lock()
 	defer held.Unlock()

@@ -8,24 +8,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errHeld is what locking fails with when somebody has the lock.
+// errHeld is the error of lockPath when the lock is held.
 var errHeld error = unix.EWOULDBLOCK
 
-// lockPath locks with flock, which belongs to the open file and not to the process, as a lock of fcntl would: so a second Open of one process fails as
-// well, and nobody's closing of another descriptor gives it up. The system drops it when the process ends, however it ends.
+// lockPath locks with flock. A flock belongs to the open file, and not to the process as a lock of
+// fcntl would: so a second Open in one process fails as well, and closing another descriptor
+// doesn't release the lock. The system drops the lock when the process ends in any way.
 func lockPath(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|plainOnly, fileMode)
 	if err != nil {
 		return nil, err
 	}
 	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
-		if err == errHeld {
-			return nil, errHeld
-		}
-		return nil, &os.PathError{Op: "flock", Path: path, Err: err}
+		return nil, lockError(path, err)
 	}
 	return f, nil
+}
+
+// lockError distinguishes a held lock from a lock that can't be taken at all.
+func lockError(path string, err error) error {
+	if err == errHeld {
+		return errHeld
+	}
+	return &os.PathError{Op: "flock", Path: path, Err: err}
 }
 
 func unlock(f *os.File) error { return flock(f, unix.LOCK_UN) }

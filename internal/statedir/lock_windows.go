@@ -6,10 +6,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// errHeld is what locking fails with when somebody has the lock.
+// errHeld is the error of lockPath when the lock is held.
 var errHeld error = windows.ERROR_LOCK_VIOLATION
 
-// lockPath locks the file's first byte, which need not exist. The system drops the lock when the process ends, however it ends.
+// lockPath locks the file's first byte, which need not exist. The system drops the lock when the
+// process ends in any way.
 func lockPath(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {

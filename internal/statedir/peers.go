@@ -11,13 +11,14 @@ const (
 	peersFile = "peers"
 	peersTemp = "peers.tmp"
 
-	// maxPeers and maxPeer bound the list: more addresses than anybody needs to find the others, each no longer than a host name and a port.
+	// maxPeers and maxPeer bound the list: more addresses than a node needs to find the others,
+	// each no longer than a host name and a port.
 	maxPeers = 256
 	maxPeer  = 300
 )
 
-// Peers returns where other nodes were when somebody last looked, as SavePeers has noted it; none if nobody has. They are hints: nothing is
-// believed because of them, and what can't be read isn't there.
+// Peers returns the addresses of other nodes last noted by SavePeers; none if there are none. The
+// addresses are hints: nothing is concluded from them, and unreadable contents are ignored.
 func (d *Dir) Peers() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -33,8 +34,9 @@ func (d *Dir) Peers() []string {
 	return peers[:min(len(peers), maxPeers)]
 }
 
-// SavePeers notes where other nodes are, one address a line, in a file beside the state, so that this node finds them again though none of those that are
-// configured is left. It isn't synced: it is a hint, and an old one does as well.
+// SavePeers notes the addresses of other nodes, one a line, in a file beside the state, so that
+// this node finds the others again even if none of the configured addresses is left. The file isn't
+// synced: the list is a hint, and an old list does as well.
 func (d *Dir) SavePeers(addrs []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,18 +11,22 @@ import (
 
 func replace(from, to string) error { return os.Rename(from, to) }
 
-// syncDir takes a file system that can't sync a directory, and says so, for one that needn't: some that are reached by a network are like that.
+// syncDir syncs a directory. A file system that reports no support for syncing directories is
+// assumed not to need the sync: some network file systems are of this kind.
 func syncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+	if err := d.Sync(); err != nil && !needsNoSync(err) {
 		return err
 	}
 	return nil
 }
 
-// readOnly reports whether a file system couldn't be written since it is mounted so.
+// needsNoSync reports whether a file system has reported no support for syncing directories.
+func needsNoSync(err error) bool { return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) }
+
+// readOnly reports whether a write failed because the file system is mounted read-only.
 func readOnly(err error) bool { return errors.Is(err, unix.EROFS) }

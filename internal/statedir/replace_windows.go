@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// replace returns when the new name is on the disk: a directory can't be synced here, so the move itself must be.
+// replace returns once the new name is on disk: a directory can't be synced here, so the move
+// itself must be.
 func replace(from, to string) error {
 	f, err := windows.UTF16PtrFromString(from)
 	if err != nil {
@@ -24,5 +25,5 @@ func replace(from, to string) error {
 
 func syncDir(string) error { return nil }
 
-// readOnly is for those errors of syncDir that there are elsewhere.
+// readOnly matches errors of syncDir on other systems.
 func readOnly(error) bool { return false }

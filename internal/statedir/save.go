@@ -6,16 +6,19 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Save replaces the state. When it returns nil the new one outlives a crash of the process and a loss of power, as far as disk and system keep their
-// word. It doesn't keep st.
+// Save replaces the state. When Save returns nil, the new state survives a crash of the process and
+// a loss of power, as far as the disk and the system keep their guarantees. Save doesn't retain st.
 //
-// It fails with an [*Error]. The state before it stands then, but for one case: if only the last step fails, which syncs the directory, either
-// of the two may be there after a loss of power. So after any error the caller answers nothing that rests on the new state, and takes back nothing that
-// rests on it. It may try again; each try writes a file of its own, since a file that couldn't be synced once is never known to be on the disk.
+// Save fails with an [*Error]. After an error the previous state remains, with one exception: if
+// only the last step fails, the sync of the directory, either state may be there after a loss of
+// power. So after any error the caller sends no answer that depends on the new state, and retracts
+// no answer that depends on the new state. The caller may call Save again; each call writes a new
+// file, since a file with a failed sync is never known to be on disk.
 //
-// Load must have succeeded before, and st must be of the mesh and node that Load was asked for: else it is ErrMisuse, as for a state that makes no sense.
-// ErrLocked means that somebody has removed the lock under this process; then it can't save any more.
-func (d *Dir) Save(st *vote.State) error {
+// Load must have succeeded before, and st must belong to the mesh and node passed to Load.
+// Otherwise Save fails with ErrMisuse, as for a state that makes no sense. ErrLocked means that the
+// lock file of this process was removed; then the process can't save any more.
+func (d *Dir) Save(st *vote.DiskState) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	path := d.in(stateFile)
@@ -42,8 +45,8 @@ func (d *Dir) Save(st *vote.State) error {
 	return nil
 }
 
-// unfit says why a state must not be saved here; empty if it may.
-func (d *Dir) unfit(st *vote.State) string {
+// unfit returns why a state must not be saved here; empty if it may.
+func (d *Dir) unfit(st *vote.DiskState) string {
 	switch {
 	case !d.loaded:
 		return "what is there hasn't been loaded, so it might be lost"
@@ -53,8 +56,9 @@ func (d *Dir) unfit(st *vote.State) string {
 	return nonsense(st)
 }
 
-// write puts the bytes into a new file and that in the old one's place; step is what couldn't be done. The order counts: a file that got its name before its
-// bytes were synced may be empty after a loss of power.
+// write writes the bytes to a new file and renames the file over the old one; step is the failed
+// step. The order counts: a file renamed before its bytes were synced may be empty after a loss of
+// power.
 func (d *Dir) write(data []byte) (step string, err error) {
 	temp := d.in(tempFile)
 	if err := d.removeTemp(); err != nil {
@@ -72,7 +76,7 @@ func (d *Dir) write(data []byte) (step string, err error) {
 		f.Close()
 		return "synced", err
 	}
-	if err := f.Close(); err != nil { // some file systems tell only now that they had no space
+	if err := f.Close(); err != nil { // some file systems report only now that they had no space
 		return "finished", err
 	}
 	if err := d.files.rename(temp, d.in(stateFile)); err != nil {

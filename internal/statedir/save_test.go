@@ -13,21 +13,21 @@ import (
 var where = absolute("/var/lib/lockmesh/a")
 
 // sample is a state in which a node may be after a few elections.
-func sample(writes uint64) *vote.State {
+func sample(writes uint64) *vote.DiskState {
 	voters := []vote.Elector{{Name: "a", Dir: 11}, {Name: "b", Dir: 12}, {Name: "c", Dir: 13}}
 	grown := append(voters[:3:3], vote.Elector{Name: "d", Dir: 14})
-	return &vote.State{
+	return &vote.DiskState{
 		Mesh: "default", Name: "a", Dir: 11, Writes: writes,
 		Electorate: vote.Electorate{Version: 4, Lineage: 7, Voters: voters, Floor: 99},
-		Promised:   vote.Attempt{Number: 3, By: 12},
-		Accepted:   vote.Attempt{Number: 2, By: 11},
+		Promised:   vote.Ballot{Counter: 3, By: 12},
+		Accepted:   vote.Ballot{Counter: 2, By: 11},
 		Value:      vote.Electorate{Version: 5, Lineage: 7, Voters: grown, Old: voters, Floor: 99},
 		Pledge:     voters,
 	}
 }
 
 // fresh is the state of a node that knows nothing yet.
-func fresh() *vote.State { return &vote.State{Mesh: "default", Name: "a", Dir: 11, Writes: 1} }
+func fresh() *vote.DiskState { return &vote.DiskState{Mesh: "default", Name: "a", Dir: 11, Writes: 1} }
 
 func mustOpen(t *testing.T, m *memory) *Dir {
 	t.Helper()
@@ -38,7 +38,7 @@ func mustOpen(t *testing.T, m *memory) *Dir {
 	return d
 }
 
-func mustLoad(t *testing.T, d *Dir) *vote.State {
+func mustLoad(t *testing.T, d *Dir) *vote.DiskState {
 	t.Helper()
 	st, found, err := d.Load("default", "a")
 	if err != nil {
@@ -51,7 +51,7 @@ func mustLoad(t *testing.T, d *Dir) *vote.State {
 }
 
 // started returns a disk with a saved state, nil for none, and its open directory.
-func started(t *testing.T, st *vote.State) (*memory, *Dir) {
+func started(t *testing.T, st *vote.DiskState) (*memory, *Dir) {
 	t.Helper()
 	m := newMemory()
 	d := mustOpen(t, m)
@@ -64,7 +64,7 @@ func started(t *testing.T, st *vote.State) (*memory, *Dir) {
 	return m, d
 }
 
-func same(a, b *vote.State) bool {
+func same(a, b *vote.DiskState) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -72,7 +72,7 @@ func same(a, b *vote.State) bool {
 }
 
 func TestACrashAtAnyStepLeavesTheOldStateOrTheNew(t *testing.T) {
-	for _, old := range []*vote.State{nil, fresh(), sample(1)} {
+	for _, old := range []*vote.DiskState{nil, fresh(), sample(1)} {
 		crashes, olds, news := 0, 0, 0
 		for k, done := 0, false; !done; k++ {
 			m, d := started(t, old)

@@ -7,12 +7,13 @@ import (
 	"slices"
 )
 
-// Dir identifies a state directory. It is drawn at random when the directory is first used, so a directory that was wiped, or replaced, comes
-// back as another. Zero is none.
+// Dir identifies a state directory. The identity is drawn at random when the directory is first
+// used, so a wiped or replaced directory gets another identity. Zero means no directory.
 type Dir uint64
 
-// Elector is one voter of an electorate that follows the living: a node by its name, and the directory that holds what it has promised about
-// electorates. A node that has lost its directory is another elector under the same name.
+// Elector is a voter under dynamic membership: the name of a node, and the directory with the
+// node's promises about electorates. A node that has lost its directory is another elector under
+// the same name. The voters of a fixed electorate have no directory.
 type Elector struct {
 	Name NodeID `json:"name"`
 	Dir  Dir    `json:"dir"`
@@ -26,22 +27,29 @@ func (e Elector) Compare(f Elector) int {
 	return cmp.Compare(e.Dir, f.Dir)
 }
 
-// Electorate is one version of an electorate that follows the living, as it is proposed, decided, stored and told.
-// Whoever has one must not change its slices.
+// Electorate is a version of a mesh's electorate, as proposed, decided, stored and sent under
+// dynamic membership. The slices of an Electorate must not be changed.
 type Electorate struct {
-	Version uint64    `json:"version"`         // from 1; zero means that none is known
-	Lineage uint64    `json:"lineage"`         // the founding from which it stems
-	Voters  []Elector `json:"voters"`          // sorted, each name once
-	Old     []Elector `json:"old,omitempty"`   // of a joint electorate: the voters of the version before, of whom a majority is needed as well
-	Floor   Token     `json:"floor,omitempty"` // no lease under an electorate without a voter in common had a larger token
+	Version uint64    `json:"version"` // from 1; zero if fixed, or if none is known
+	Lineage uint64    `json:"lineage"` // the founding from which it stems
+	Voters  []Elector `json:"voters"`  // sorted, each name once
+	// Old : in a joint electorate, the voters of the version before. A majority of the old voters
+	// is needed as well.
+	Old []Elector `json:"old,omitempty"`
+	// Floor bounds the tokens of all leases under earlier electorates without a voter in common.
+	Floor Token `json:"floor,omitempty"`
+	// Most is the maximum number of voters, as decided by the voters; zero if undecided.
+	Most int `json:"most,omitempty"`
 }
 
 // Joint reports whether every decision needs a majority of the old voters, too.
 func (e *Electorate) Joint() bool { return len(e.Old) > 0 }
 
-// Deciding returns the voters of whom a majority decides who votes next. While it is joint those are the old ones: locks need a majority of the new
-// ones, too, but if so many of these die that there is none, the old ones can still go back. They are in their own right to decide as long as nothing
-// is final, and a majority of them is part of whatever stands under the joint electorate.
+// Deciding returns the voters who decide, by majority, who votes next. In a joint electorate these
+// are the old voters: locks need a majority of the new voters, too, but if too many of the new
+// voters crash, the old voters can still go back. The old voters have the right to decide as long
+// as nothing is final, and every lease under the joint electorate has the votes of a majority of
+// the old voters.
 func (e *Electorate) Deciding() []Elector {
 	if e.Joint() {
 		return e.Old
@@ -49,24 +57,25 @@ func (e *Electorate) Deciding() []Elector {
 	return e.Voters
 }
 
-// All returns the voters, old ones included, sorted, each once.
+// All returns the voters, old voters included, sorted and without duplicates.
 func (e *Electorate) All() []Elector {
 	all := slices.Concat(e.Voters, e.Old)
 	slices.SortFunc(all, Elector.Compare)
 	return slices.Compact(all)
 }
 
-// Has reports whether an elector votes in it.
+// Has reports whether an elector votes in the electorate.
 func (e *Electorate) Has(v Elector) bool {
 	return slices.Contains(e.Voters, v) || slices.Contains(e.Old, v)
 }
 
-// Equal reports whether both are the same in all respects.
+// Equal reports whether both electorates are the same in all respects.
 func (e *Electorate) Equal(f *Electorate) bool {
-	return e.Version == f.Version && e.Lineage == f.Lineage && e.Floor == f.Floor && slices.Equal(e.Voters, f.Voters) && slices.Equal(e.Old, f.Old)
+	return e.Version == f.Version && e.Lineage == f.Lineage && e.Floor == f.Floor && e.Most == f.Most && slices.Equal(e.Voters, f.Voters) && slices.Equal(e.Old, f.Old)
 }
 
-// Check complains about an electorate that makes no sense. One without a version is none, and may list a founder's pledge.
+// Check returns an error for an invalid electorate. Version zero means no electorate; the voters
+// may then be a founder's pledge.
 func (e *Electorate) Check() error {
 	switch {
 	case e.Version > 0 && len(e.Voters) == 0:
@@ -79,6 +88,8 @@ func (e *Electorate) Check() error {
 		return fmt.Errorf("there is no electorate %d", e.Version)
 	case e.Floor > MaxToken:
 		return fmt.Errorf("the floor of electorate %d is no token", e.Version)
+	case e.Most < 0 || e.Most > MaxVoters:
+		return fmt.Errorf("electorate %d may have %d voters; at most %d can vote", e.Version, e.Most, MaxVoters)
 	case len(e.All()) > MaxVoters:
 		return fmt.Errorf("electorate %d has %d voters, more than %d", e.Version, len(e.All()), MaxVoters)
 	}
@@ -101,66 +112,84 @@ func (e *Electorate) Check() error {
 	return nil
 }
 
-// Attempt numbers the proposals that were made for one version of the electorate. Zero is none. (The ballot number of Lamport, "The
-// part-time parliament", 1998; a ballot is something else here.)
-type Attempt struct {
-	Number uint64 `json:"number"`
-	// By is the life of the process that proposes: no two have the same. Its directory wouldn't do: a process that dies before its own promise is stored
-	// would number the next proposal, which may be another, as the last.
-	By Life `json:"by"`
+// Ballot is the ballot number of a proposal for a version of the electorate, as in Paxos (Lamport,
+// "The part-time parliament", 1998). Zero means none. In package quorum, by contrast, a ballot is a
+// tally of votes.
+type Ballot struct {
+	Counter uint64 `json:"number"`
+	// By is the incarnation of the proposing process, which is unique. The directory would not do:
+	// a process that crashes before its own promise is stored would use the same number for the
+	// next proposal, which may have another value.
+	By Incarnation `json:"by"`
 }
 
-// MaxAttempt is the largest number of an attempt, and MaxVersion the largest version of an electorate. Nobody counts that far; whoever names a larger one
-// is broken, and what is counted on from there must not begin anew at zero.
+// MaxBallot is the largest ballot number, and MaxVersion the largest version of an electorate. No
+// correct node counts so far: a node that names a larger number is broken, and counting on from a
+// larger number must not wrap around to zero.
 const (
-	MaxAttempt uint64 = 1 << 62
+	MaxBallot  uint64 = 1 << 62
 	MaxVersion uint64 = 1 << 62
 )
 
-// Check complains about what is no attempt. Zero is fine: it is none.
-func (a Attempt) Check() error {
-	if (a.Number == 0) != (a.By == 0) || a.Number > MaxAttempt {
-		return fmt.Errorf("there is no attempt %d by life %d", a.Number, a.By)
+// Check returns an error for an invalid ballot number. Zero, which means none, is valid.
+func (a Ballot) Check() error {
+	if (a.Counter == 0) != (a.By == 0) || a.Counter > MaxBallot {
+		return fmt.Errorf("there is no attempt %d by life %d", a.Counter, a.By)
 	}
 	return nil
 }
 
-// Compare orders attempts.
-func (a Attempt) Compare(b Attempt) int {
-	if c := cmp.Compare(a.Number, b.Number); c != 0 {
+// Compare orders ballot numbers.
+func (a Ballot) Compare(b Ballot) int {
+	if c := cmp.Compare(a.Counter, b.Counter); c != 0 {
 		return c
 	}
 	return cmp.Compare(a.By, b.By)
 }
 
-// Electing is what a message about electorates says. Its kind says which fields count.
-type Electing struct {
-	Attempt    Attempt // that the message is about
-	Promised   Attempt // the newest that the speaker has promised
-	Accepted   Attempt // under which the speaker has accepted Electorate; zero when none
+// Consensus is the content of a message about electorates. The kind of the message determines which
+// fields count.
+type Consensus struct {
+	Ballot     Ballot // the ballot of the message
+	Promised   Ballot // the newest ballot promised by the sender
+	Accepted   Ballot // the ballot in which the sender accepted Electorate; zero if none
 	Electorate Electorate
 
-	Dir      Dir    // the speaker's
-	Writes   uint64 // of the speaker's state, as far as it is stored
-	Most     int    // how large an electorate the speaker allows for; zero if it doesn't say
-	Founding bool   // the speaker has an empty directory and is to found version 1
-	Stuck    bool   // the speaker can't store anything, or its directory is an old copy, so it can take no part in changes
-	Leaving  bool   // the speaker wants to be voted out
+	Dir       Dir    // the sender's directory
+	Writes    uint64 // the write count of the sender's state, as far as stored
+	MaxVoters int    // the largest electorate that the sender allows; zero if unspecified
+	Founding  bool   // the sender has an empty directory and is a founder of version 1
+	// Stuck : the sender can't take part in changes, since it can't store anything or its directory
+	// is an old copy.
+	Stuck   bool
+	Leaving bool // the sender wants to be voted out
+
+	// Contacts are the voters and potential voters with which the sender has direct contact, the
+	// sender included. Empty means unspecified.
+	Contacts []Elector
 }
 
-// State is all that a node keeps in its state directory. What an answer rests on is there, synced, before the answer is sent.
-type State struct {
+// DiskState is the content of a node's state directory. The state behind an answer is in the directory,
+// synced, before the answer is sent.
+type DiskState struct {
 	Mesh string `json:"mesh"` // the mesh's name
-	Name NodeID `json:"name"` // the node's
+	Name NodeID `json:"name"` // the node's name
 	Dir  Dir    `json:"dir"`  // the directory's identity
 
-	// Writes counts how often the state was written, each start included. A directory that was put back from an old copy counts from
-	// where the copy was made, and whoever has heard of a later count notices.
+	// Writes counts the writes of the state, each start included. A directory restored from an old
+	// copy continues from the count in the copy, and a node that knows a later count notices.
 	Writes uint64 `json:"writes"`
 
-	Electorate Electorate `json:"electorate"`       // the newest that is known to be decided
-	Promised   Attempt    `json:"promised"`         // in the election of the next version: no earlier attempt is accepted any more
-	Accepted   Attempt    `json:"accepted"`         // the attempt that was accepted last; zero when none was
-	Value      Electorate `json:"value"`            // what that proposed
-	Pledge     []Elector  `json:"pledge,omitempty"` // the founders with whom this one founds version 1; it pledges once
+	Electorate Electorate `json:"electorate"` // the newest electorate known to be decided
+	// Promised : in the election of the next version, no ballot before Promised is accepted any
+	// more.
+	Promised Ballot     `json:"promised"`
+	Accepted Ballot     `json:"accepted"` // the last accepted ballot; zero if none
+	Value    Electorate `json:"value"`    // the value accepted in that ballot
+	// Pledge is the set of founders of version 1 to which this founder has agreed. A founder
+	// pledges once.
+	Pledge []Elector `json:"pledge,omitempty"`
+	// PledgeMost is the maximum number of voters in the founded electorate; a part of the founder's
+	// pledge.
+	PledgeMost int `json:"pledge_most,omitempty"`
 }

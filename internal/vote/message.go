@@ -2,110 +2,138 @@ package vote
 
 import "time"
 
-// Kind says what a message is. Its zero value is no message.
+// Kind is the kind of a message. Its zero value is no message.
 type Kind uint8
 
-// The words a requester speaks to a voter, then those a voter speaks to a requester.
-// Behind each stand the fields of Message that it uses; all that aren't said to be bound to no stream use Stream too.
+// First the kinds of messages from a requester to a voter, then from a voter to a requester. Each
+// comment lists the fields of Message in use; unless bound to no stream, a message uses Stream too.
 const (
 	KindNone Kind = iota
 
-	// KindOpen begins a stream and its statement: TTL, RTT, Sent, Elected.
+	// KindOpen begins a stream and its sync: TTL, RTT, Sent, Epoch, Heard, Void.
 	KindOpen
-	// KindStatement is one chunk of the statement: Entries, End.
-	KindStatement
+	// KindSync is a chunk of the sync: Entries, End.
+	KindSync
 	// KindRequest asks for a key: Number, Wish, Time, Bid.
 	KindRequest
-	// KindConfirm names a ballot's token, or the lease's once it is won: Number, Serial, Token, Slot, Won.
-	// It is also the answer "held" to an inquiry.
+	// KindConfirm names the token on which a request's tally has settled, or the token of the lease
+	// once the request has won: Number, Serial, Token, Slot, Won. It is also the answer "held" to
+	// an inquiry.
 	KindConfirm
-	// KindYield gives a vote back that has not won, or is for the wrong slot: Number, Serial, and Slot if only that one is of use.
+	// KindYield gives back a vote of a request that has not won, or a vote for the wrong slot:
+	// Number, Serial, and Slot if no other slot is of use.
 	KindYield
-	// KindRelease ends a request, whatever became of it: Number, Lost, and a Bid for whoever has waited.
+	// KindRelease ends a request in any state: Number, Lost, and a Bid for the next waiting
+	// requests.
 	KindRelease
-	// KindExtend has a vote last for its request's length from now: Number, Serial, Sent.
+	// KindExtend makes a vote last for its request's length from now: Number, Serial, Sent; TTL is
+	// the new Spec.EndsAfter of the lease, zero if EndsAfter stays. For a request without a length only TTL
+	// matters.
 	KindExtend
-	// KindShare turns an exclusive lease into a shared one: Number.
+	// KindShare turns an exclusive lease into a shared lease: Number.
 	KindShare
-	// KindSet gives a request a value for others to see: Number, Version, Value.
+	// KindSet gives a request a value for other nodes to see: Number, Version, Value.
 	KindSet
-	// KindUrge has whoever holds the key asked to give it back, as long as the request waits: Number, Text.
+	// KindUrge asks the holders of the key to give it back, as long as the request waits: Number,
+	// Text.
 	KindUrge
-	// KindRefresh extends the session: Sent, Received, RTT, Elected. Refresh lane.
+	// KindRefresh extends the session: Sent, Received, RTT, Epoch, Heard, Void. Refresh lane.
 	KindRefresh
 	// KindAlive answers a probe. Refresh lane.
 	KindAlive
-	// KindLook asks who holds a key and who waits for it, or all keys with a prefix: Nonce, Key, Prefix. Bound to no stream.
+	// KindLook queries who holds a key and who waits for it, or does so for all keys with a prefix:
+	// Nonce, Key, Prefix; with a prefix, only keys after Value by name, and at most Count keys
+	// unless Count is zero. Bound to no stream.
 	KindLook
-	// KindWatch asks what has happened to a key, or to all keys with a prefix, since the point that an earlier answer named: Nonce, Key,
-	// Prefix, Life, Seq. It is answered as soon as there is something to tell; with End nothing is to be told any more. Bound to no stream.
+	// KindWatch asks for the events of a key, or of all keys with a prefix, since the point named
+	// by an earlier answer: Nonce, Key, Prefix, Incarnation, Seq. The voter answers as soon as there is an
+	// event; End ends the watch. Bound to no stream.
 	KindWatch
-	// KindRevoke has whoever holds a key asked to give it back: Nonce, Key, Text. Bound to no stream.
+	// KindRevoke asks the holders of a key to give it back: Nonce, Key, Text. With Token, the node
+	// that holds the lease with this token is to end the lease, and no other lease is concerned.
+	// Bound to no stream.
 	KindRevoke
-	// KindAsk asks a voter for the highest token it knows: Nonce. Refresh lane, bound to no stream.
+	// KindAsk asks a voter for the highest token known to it: Nonce. Refresh lane, bound to no
+	// stream.
 	KindAsk
 
-	// KindAnswer is one chunk of the answer to a statement: Entries (Number, Serial, Slot, Token of each vote that stands), End; with
-	// End also Sent (echo), Life, Generation, Quiet, Wall, Elected, Dir.
+	// KindAnswer is a chunk of the answer to a sync: Entries (Number, Serial, Slot, Token of each
+	// vote that stands), End; with End also Sent (echo), Incarnation, Generation, Quiet, Wall, Epoch,
+	// Dir, Void.
 	KindAnswer
-	// KindPromise gives a vote: Number, Serial, Slot, Token, Elected; with Urge, somebody else waits already.
+	// KindPromise gives a vote: Number, Serial, Slot, Token, Epoch; with Revoke, another request
+	// already waits for the key.
 	KindPromise
-	// KindConfirmed says that a vote now has the token named: Number, Serial, Token.
+	// KindConfirmed reports that a vote now has the given token: Number, Serial, Token.
 	KindConfirmed
 	// KindInquire asks whether a tentative vote has won yet: Number, Serial.
 	KindInquire
-	// KindTaken tells a TryLock that another request has won its key: Number, and Token of the newest lease that the voter knows of.
+	// KindTaken tells a TryLock that another request has won the key: Number, and Token of the
+	// newest lease known to the voter.
 	KindTaken
-	// KindReleased says that nothing of a request is left: Number.
+	// KindReleased reports that nothing of a request is left: Number.
 	KindReleased
-	// KindBusy says that a request was not taken in, since the voter is full: Number.
+	// KindBusy reports that a request was rejected since the voter is full: Number.
 	KindBusy
-	// KindUnfit says that a request was not taken in, since others use the key with another number of permits: Number, Permits.
+	// KindUnfit reports that a request was rejected since other requests use the key with another
+	// number of permits: Number, Permits.
 	KindUnfit
-	// KindClash says that an upgrade was not taken in, since an older one waits for the same key: Number.
+	// KindClash reports that an upgrade was rejected since an older upgrade waits for the same key:
+	// Number.
 	KindClash
-	// KindExtended says that a vote was extended: Number, Serial, Sent (echo), Elected.
+	// KindExtended reports that a vote was extended: Number, Serial, Sent (echo), Epoch.
 	KindExtended
-	// KindLapsed says that a vote has outlasted its request's length and is void: Number, Serial.
+	// KindLapsed reports that a vote has outlasted its request's length and is void: Number,
+	// Serial.
 	KindLapsed
-	// KindNoted says that a value was taken in: Number, Version.
+	// KindNoted reports that a value was stored: Number, Version.
 	KindNoted
-	// KindWanted tells a holder that somebody waits for its key, and with Urge that it is asked to give it back: Number, Who, Text, Urge.
+	// KindWanted tells a holder that another request waits for the key: Number, Who, Text, Revoke,
+	// Token. With Revoke the holder is asked to give the key back; with Token the holder's node is to
+	// end the lease (see KindRevoke).
 	KindWanted
-	// KindShow is one chunk of the answer to a look: Nonce, Sights, End; with End also Permits, and Gap if there is more than is shown.
+	// KindShow is a chunk of the answer to a query: Nonce, Views, End; with End also Permits, Gap
+	// if there is more than shown, and TTL, the time since the voter last lost a vote without a
+	// message from the vote's owner.
 	KindShow
-	// KindNews answers a watch: Nonce, Life, Seq, Gap, Sights.
+	// KindNews answers a watch: Nonce, Incarnation, Seq, Gap, Views.
 	KindNews
-	// KindPassed says to how many holders a revocation was passed on: Nonce, Count.
+	// KindPassed reports to how many holders a revoke request was passed on: Nonce, Count.
 	KindPassed
-	// KindUnknown says that the voter knows no such stream of this session. Refresh lane.
+	// KindUnknown reports that the voter doesn't know the stream of this session. Refresh lane.
 	KindUnknown
-	// KindAck answers a refresh: Sent (echo), Life, Generation, Processed, Pushed, Count, Hash, Quiet, Wall, Clock, Elected.
-	// Refresh lane.
+	// KindAck answers a refresh: Sent (echo), Incarnation, Generation, Processed, Pushed, Count, Hash,
+	// Quiet, Wall, Clock, Epoch, Void. Refresh lane.
 	KindAck
-	// KindProbe asks a session's owner whether it lives, since another life of its name has come. Refresh lane.
+	// KindProbe asks whether a session's owner is alive, since another incarnation of its name has
+	// appeared. Refresh lane.
 	KindProbe
-	// KindRefused turns a life away: Reason, Elected. Refresh lane.
+	// KindRefused refuses an incarnation: Reason, Epoch. Refresh lane.
 	KindRefused
 	// KindTell answers an Ask: Nonce, Token, Counting. Refresh lane, bound to no stream.
 	KindTell
 
-	// What nodes say to each other about an electorate that follows the living, over any connection between them, either way. All are in the
-	// refresh lane and bound to no stream.
+	// Messages between nodes about a dynamic electorate, over any connection between two nodes, in
+	// both directions. All are in the refresh lane and bound to no stream.
 
-	// KindElectorate tells the newest electorate that the speaker knows to be decided: Elected, Electing (Electorate).
+	// KindElectorate carries the newest electorate that the sender knows to be decided: Epoch,
+	// Consensus (Electorate).
 	KindElectorate
-	// KindPoll asks how a node stands: Nonce, Elected.
+	// KindPoll asks for a node's state: Nonce, Epoch.
 	KindPoll
-	// KindReport answers: Nonce, Elected, Token, Counting, Electing (Dir, Writes, Most, Electorate with the pledge of a founder, Founding, Stuck, Leaving).
+	// KindReport answers a KindPoll: Nonce, Epoch, Token, Counting, Consensus (Dir, Writes, MaxVoters,
+	// Electorate with the pledge of a founder, Founding, Stuck, Leaving, Contacts).
 	KindReport
-	// KindPrepare asks a voter to promise that it accepts no earlier attempt to elect: Version, Electing (Attempt).
+	// KindPrepare asks a voter to promise not to accept any earlier Paxos ballot: Version, Consensus
+	// (Ballot).
 	KindPrepare
-	// KindPrepared is the promise: Version, Electing (Attempt, Promised, Accepted, Electorate that was accepted). Where Promised is above Attempt it is none.
+	// KindPrepared is the promise: Version, Consensus (Ballot, Promised, Accepted, Electorate
+	// accepted). If Promised is above Ballot, the message is a rejection.
 	KindPrepared
-	// KindAccept asks a voter to accept an electorate: Version, Electing (Attempt, Electorate).
+	// KindAccept asks a voter to accept an electorate: Version, Consensus (Ballot, Electorate).
 	KindAccept
-	// KindAccepted says that it has: Version, Electing (Attempt, Promised). Where Promised is above Attempt it hasn't.
+	// KindAccepted reports the acceptance: Version, Consensus (Ballot, Promised). If Promised is
+	// above Ballot, the message is a rejection.
 	KindAccepted
 
 	kindEnd
@@ -114,24 +142,27 @@ const (
 // Valid reports whether this version knows the kind.
 func (k Kind) Valid() bool { return k > KindNone && k < kindEnd }
 
-// Elects reports whether the kind is about an electorate that follows the living. It is spoken either way.
-func (k Kind) Elects() bool { return k >= KindElectorate && k <= KindAccepted }
+// IsConsensus reports whether the kind is about a dynamic electorate. Such messages go in both
+// directions.
+func (k Kind) IsConsensus() bool { return k >= KindElectorate && k <= KindAccepted }
 
-// ToVoter reports whether the kind is spoken by a requester to a voter; the others go the other way, but for those about electorates.
+// ToVoter reports whether messages of the kind go from a requester to a voter. All others go from a
+// voter to a requester, except messages about electorates.
 func (k Kind) ToVoter() bool { return k >= KindOpen && k <= KindAsk }
 
-// Urgent reports whether the kind travels in the refresh lane, which no lock traffic may delay. Messages of that lane may
-// overtake the others of their stream, and are not counted in it.
+// Urgent reports whether the kind travels in the refresh lane, which no lock traffic may delay.
+// Messages in the refresh lane may overtake the others of their stream, and are not counted in the
+// stream.
 func (k Kind) Urgent() bool {
 	switch k {
 	case KindRefresh, KindAlive, KindAsk, KindUnknown, KindAck, KindProbe, KindRefused, KindTell:
 		return true
 	}
-	return k.Elects()
+	return k.IsConsensus()
 }
 
 var kindNames = [...]string{
-	KindNone: "none", KindOpen: "open", KindStatement: "statement", KindRequest: "request", KindConfirm: "confirm",
+	KindNone: "none", KindOpen: "open", KindSync: "statement", KindRequest: "request", KindConfirm: "confirm",
 	KindYield: "yield", KindRelease: "release", KindExtend: "extend", KindShare: "share", KindSet: "set", KindUrge: "urge",
 	KindLook: "look", KindWatch: "watch", KindRevoke: "revoke", KindRefresh: "refresh", KindAlive: "alive", KindAsk: "ask",
 	KindAnswer: "answer", KindPromise: "promise", KindConfirmed: "confirmed", KindInquire: "inquire", KindTaken: "taken",
@@ -148,21 +179,25 @@ func (k Kind) String() string {
 	return "invalid"
 }
 
-// Message is any word of the protocol. Kind says which fields count; the others are zero. It is one flat struct, so that the
-// steady path allocates nothing.
+// Message is any message of the protocol. Kind determines the fields in use; the others are zero.
+// Message is a single flat struct, so that the steady path allocates nothing.
 type Message struct {
-	Wish // of a request; its Key is also the key looked at, watched or revoked, and its Permits those that others use it with
+	// Of a request; Key is also the key of a query, a watch or a revoke request, and Permits is
+	// also the number of permits with which other requests use the key
+	Spec
 
 	Kind   Kind
 	Reason Reason // of a refusal
-	Won    bool   // the ballot is decided, and this is its lease's token
+	Won    bool   // the tally has won, and Token is the lease's token
 	Lost   bool   // the lease ended before it was given back
-	End    bool   // the last chunk of a statement or an answer; or of what is asked
-	Prefix bool   // all keys that begin with Key are meant
-	Gap    bool   // what happened before what is told here isn't known any more; or there is more than is shown
-	Urge   bool   // the holder is asked to give the key back
+	// The last chunk of a sync, of an answer or of a query's results; or the end of a watch
+	End    bool
+	Prefix bool // all keys that begin with Key
+	// Earlier events aren't known any more; or there is more than shown
+	Gap    bool
+	Revoke bool // the holder is asked to give the key back
 
-	Counting bool // the voter that tells a token isn't quiet
+	Counting bool // the voter that reports a token isn't quiet
 
 	Slot   Slot
 	Stream Stream
@@ -173,88 +208,117 @@ type Message struct {
 	Token  Token
 	Nonce  uint64
 
-	Sent Instant       // when the refresh or statement was sent, on the requester's clock; the voter only echoes it
+	// When the refresh or sync was sent, on the requester's clock; the voter only echoes Sent
+	Sent Instant
+	// Heard is Sent of the newest answer or acknowledgement that the requester has received from
+	// this incarnation of the voter; zero is no information.
+	Heard Instant
+	// Void, in a refresh: acknowledgements later than Heard and still on their way no longer extend
+	// the session. In an open message: the previous sync to the same incarnation of the voter
+	// wasn't answered. In an answer or an acknowledgement: the message doesn't extend the session.
+	Void bool
 	TTL  time.Duration // of the session
-	RTT  time.Duration // the requester's round trip to the voters; zero while it reaches no majority that counts
+	// The requester's round trip to the voters; zero while the requester reaches no majority that
+	// counts
+	RTT time.Duration
 
-	Life       Life          // the voter's
-	Generation Generation    // the session's
-	Received   uint64        // pushes of this stream that the requester has received
-	Processed  uint64        // messages of this stream that the voter has processed
-	Pushed     uint64        // messages of this stream that the voter has sent
-	Count      uint64        // requests that the voter keeps for the session
-	Hash       uint64        // digest of those requests and of the votes they have; see Ledger
-	Quiet      time.Duration // how much longer the voter is quiet at least; zero when its votes count
-	Wall       Micros        // the voter's wall clock
-	Clock      Instant       // the voter's slow clock, by which it measures its promises; only differences mean anything
+	Incarnation Incarnation // the voter's
+	Generation  Generation  // the session's
+	Received    uint64      // pushes of this stream that the requester has received
+	Processed   uint64      // messages of this stream that the voter has processed
+	Pushed      uint64      // messages of this stream that the voter has sent
+	Count       uint64      // requests that the voter keeps for the session
+	Hash        uint64      // digest of these requests and their votes; see Digest
+	// A lower bound for the time until the voter's votes count; zero when they count
+	Quiet time.Duration
+	Wall  Micros // the voter's wall clock
+	// The voter's slow clock, with which the voter measures its promises; only differences are
+	// meaningful
+	Clock Instant
 
-	Version uint64 // of a value, from 1; of the electorate that is being elected
-	Seq     uint64 // how much of the voter's news has been told
+	Version uint64 // of a value, from 1; or of the electorate in election
+	Seq     uint64 // number of the voter's events reported so far
 	Value   []byte
-	Who     NodeID // who wants the key
-	Text    string // why
+	Who     NodeID // the node that wants the key
+	Text    string // the reason
 
-	Elected  uint64    // the version of the electorate that the speaker goes by; zero while it is fixed, or unknown
-	Dir      Dir       // the voter's
-	Electing *Electing // nobody changes it once it is said
+	// The version of the electorate applied by the sender; zero if fixed or unknown
+	Epoch     uint64
+	Dir       Dir        // the voter's
+	Consensus *Consensus // must not be changed once sent
 
-	Entries []Entry // of a statement or an answer
-	Sights  []Sight // of what is shown or told
+	Entries []Entry // of a sync or an answer
+	Views   []View  // of a query's results or of events
 }
 
-// Entry is one request in a statement, or one vote in the answer to it.
+// Entry is a request in a sync, or a vote in the answer to a sync.
 type Entry struct {
-	Wish
-	Number  Number
-	Time    Micros
-	Bid     Token
-	Serial  Serial // the vote that the requester counts; zero for none. In an answer: the vote that stands
-	Yielded Serial // the newest vote that the requester has given back; it and all older ones are void
-	Slot    Slot   // the lease's, or the only one of use to the request. In an answer: the vote's
-	Token   Token  // the lease's token when the request has won, zero otherwise. In an answer: the vote's token
+	Spec
+	Number Number
+	Time   Micros
+	Bid    Token
+	// The vote that the requester counts; zero for none. In an answer: the vote that stands
+	Serial Serial
+	// The newest vote that the requester has given back; all votes up to Yielded are void
+	Yielded Serial
+	// The lease's slot, or the only slot of use to the request. In an answer: the vote's slot
+	Slot Slot
+	// The lease's token if the request has won, zero otherwise. In an answer: the vote's token
+	Token Token
 }
 
-// Limits of what a message may carry. A peer that exceeds one is cut off.
+// Limits of a message. A peer that exceeds a limit is disconnected.
 const (
-	// MaxKeyLen is the longest key in bytes. It keeps a request in one small packet; longer names belong in a hash of the caller's.
+	// MaxKeyLen is the longest key in bytes. The limit keeps a request in a single small packet; an
+	// application with longer names should use a hash of them as the key.
 	MaxKeyLen = 512
-	// MaxNameLen is the longest name of a node in bytes, as in memberlist's packets, whose header must leave room for it.
+	// MaxNameLen is the longest name of a node in bytes: memberlist's packets must have room for
+	// the name in their header.
 	MaxNameLen = 128
-	// MaxEntries is how many entries a chunk may carry: with keys of full length a chunk stays below a frame of 64 KiB.
+	// MaxEntries is how many entries a chunk may carry: even with keys of full length, a chunk
+	// stays below a frame of 64 KiB.
 	MaxEntries = 80
-	// MaxValueLen is the longest value of a lease in bytes. Values are for an address or a few words; every voter keeps them in memory.
+	// MaxValueLen is the longest value of a lease in bytes. Values are for an address or a few
+	// words; every voter keeps the values in memory.
 	MaxValueLen = 4096
-	// MaxTextLen is the longest reason in bytes that one who wants a key may give.
+	// MaxTextLen is the longest reason in bytes for a request or a revoke request.
 	MaxTextLen = 256
-	// MaxSights is how many sights a chunk may carry, and MaxSightBytes how many bytes their values may have together, so that a chunk
-	// stays below a frame of 64 KiB however long the keys are.
-	MaxSights     = 40
-	MaxSightBytes = 16 << 10
-	// MaxShown is about how many sights the answer to one look has: of a prefix with more, those of the first names. A voter sends them all at once.
-	MaxShown      = 1 << 16
-	MaxShownBytes = 16 << 20 // of their values
-	// MaxVoters is the largest electorate. Beyond a few dozen a majority only gets slower; a Set has 64 bits.
+	// MaxViews is how many view entries a chunk may carry, and MaxViewBytes is the size of their
+	// values together, so that a chunk stays below a frame of 64 KiB for keys of any length.
+	MaxViews     = 40
+	MaxViewBytes = 16 << 10
+	// MaxQueried is roughly how many view entries the answer to a query has: of a prefix with more,
+	// the entries of the keys that come first by name. A voter sends all of them at once.
+	MaxQueried      = 1 << 16
+	MaxQueriedBytes = 16 << 20 // of their values
+	// MaxVoters is the largest electorate. Beyond a few dozen voters a majority only gets slower;
+	// and a Set has 64 bits.
 	MaxVoters = 63
 )
 
-// Reason says why a voter turns a life away.
+// Reason is the reason why a voter refuses an incarnation.
 type Reason uint8
 
 const (
 	// ReasonNone is no refusal.
 	ReasonNone Reason = iota
-	// ReasonNameTaken : another life of the same name answers probes, or has taken its place.
+	// ReasonNameTaken : another incarnation of the same name answers probes, or has taken over.
 	ReasonNameTaken
-	// ReasonNotVoter : the node asked isn't in the electorate.
+	// ReasonNotVoter : the receiving node isn't in the electorate.
 	ReasonNotVoter
 	// ReasonTTL : the session's TTL is outside what the voter can promise.
 	ReasonTTL
-	// ReasonTerms : the handshake found values that must be the same on both sides and aren't.
+	// ReasonTerms : the handshake found different values for settings that must agree.
 	ReasonTerms
-	// ReasonSecret : one side couldn't prove that it knows the mesh's secret.
+	// ReasonSecret : a side couldn't prove knowledge of the mesh's secret.
 	ReasonSecret
-	// ReasonOldCopy : its state directory is known to have said more than it says now, so it was put back from an old copy.
+	// ReasonOldCopy : the node's state directory is known to have had later content than now, so
+	// the directory was restored from an old copy.
 	ReasonOldCopy
+	// ReasonDeposed : the voter counted, and doesn't any more: votes of another configuration, or
+	// of an older process of its name, count instead. The voter's promises are void from now on, so
+	// leases that rest on them end at once.
+	ReasonDeposed
 
 	reasonEnd
 )
@@ -278,14 +342,19 @@ func (r Reason) String() string {
 		return "the secrets differ"
 	case ReasonOldCopy:
 		return "its state directory is an old copy"
+	case ReasonDeposed:
+		return "the voter gave way to another configuration, or to an older process of its name; its log says which"
 	}
 	return "unknown reason"
 }
 
-// Outbound is what a state machine wants done with a connection: a message sent, or (Close) the connection ended.
+// Outbound is an action of a state machine on a connection: send a message, or (Close) end the
+// connection.
 type Outbound struct {
-	Conn    Conn
-	Close   bool
-	Later   bool // nobody waits for it: it may be sent a moment later, together with the next word to the same connection
+	Conn  Conn
+	Close bool
+	// Not urgent: the message may be sent a moment later, together with the next message to the
+	// same connection
+	Later   bool
 	Message Message
 }

@@ -2,35 +2,42 @@ package vote
 
 import "time"
 
-// What says what a voter sees of a request, or what has happened to it.
-type What uint8
+// State is a request's state at a voter, or an event of a request.
+type State uint8
 
-// What is seen, and what happens.
+// The states and the events.
 const (
-	// Holding : the request has won. In news: it was granted.
-	Holding What = iota + 1
-	// Promised : the request has this voter's vote, and hasn't won yet as far as the voter knows. Not in news.
+	// Holding : the request has won. As an event: the request was granted, and has this voter's
+	// vote.
+	Holding State = iota + 1
+	// Promised : the request has this voter's vote, and hasn't won yet as far as the voter knows.
+	// Not an event.
 	Promised
 	// Waiting : the request waits.
 	Waiting
-	// Resting : the lease is over, and the key is kept from others a little longer. Not in news.
-	Resting
-	// Freed : the lease was given back, or a request that waited was taken back. In news only.
-	Freed
-	// Ended : a lease, or what may have been one, ended without being given back. In news only.
+	// Delayed : the lease is over, and the key stays blocked a little longer. Not an event.
+	Delayed
+	// Released : the lease was released, or a waiting request was withdrawn. Only an event.
+	Released
+	// Ended : a lease, or a vote that may have belonged to a lease, ended without a release. Only
+	// an event.
 	Ended
-	// Changed : a lease's value or mode has changed. In news only.
+	// Changed : a lease's value or mode has changed. Only an event.
 	Changed
+	// GrantedElsewhere : the request was granted by the votes of other voters; this voter has no vote for
+	// the request. Only an event.
+	GrantedElsewhere
 
 	whatEnd
 )
 
-// Valid reports whether this version knows it.
-func (w What) Valid() bool { return w > 0 && w < whatEnd }
+// Valid reports whether this version knows the value.
+func (w State) Valid() bool { return w > 0 && w < whatEnd }
 
-// Sight is what a voter sees of one request. It is hearsay: only a majority's word is more.
-type Sight struct {
-	What    What
+// View is a view entry: a voter's view of a request. A single view is hearsay; only the views of a
+// majority are reliable.
+type View struct {
+	State   State
 	Key     Key
 	Owner   SessionID
 	Number  Number
@@ -38,11 +45,15 @@ type Sight struct {
 	Permits uint16
 	Slot    Slot
 	Try     bool
-	Beside  Number // of an upgrade: the shared lease that it takes the place of
-	Token   Token
-	Time    Micros        // of the request's stamp
-	For     time.Duration // how long it has been so, as far as the voter knows
-	Left    time.Duration // how long the voter keeps to its promise unless it hears from the owner
-	Version uint64        // of the value
-	Value   []byte        // whoever has it must not change it
+	Beside  Number // of an upgrade: the shared lease to be replaced
+	// Token, of a promise, is zero if the voter can't tell the token of the future lease.
+	Token Token
+	Time  Micros        // of the request's stamp
+	For   time.Duration // how long in this state, as far as the voter knows
+	// Left is how long the voter keeps its promise without a message from the owner. For a lease
+	// that its node ends by itself (Wish.Ends), Left is the time until the end, as far as the voter
+	// knows.
+	Left    time.Duration
+	Version uint64 // of the value
+	Value   []byte // must not be changed
 }

@@ -2,35 +2,40 @@ package vote
 
 import "time"
 
-// RhoPerMille bounds by how much one clock's rate may err, in parts of a thousand.
+// RhoPerMille bounds the error of a clock's rate, in parts of a thousand.
 //
-// Two clocks then differ by at most 1 %, which is what Redlock allows (Sanfilippo, "Distributed locks with Redis", 2014);
-// NTP slews by at most 0.05 %, so this leaves room for bad crystals and virtual machines.
+// Two clocks then differ by at most 1 %, as in Redlock (Sanfilippo, "Distributed locks with Redis",
+// 2014); NTP slews by at most 0.05 %, so there is room for bad crystals and virtual machines.
 const RhoPerMille = 5
 
-// Skew is S of the protocol: how far a stamp may stand from the median of the voters' clocks, how far ahead of a voter's clock a
-// bid may be, and how long a key that nobody wants is remembered by itself. One second is far above what synchronised clocks differ
-// by, and short enough to bound how often a node with a slow clock overtakes.
+// Skew is S of the protocol: how far a stamp may be from the median of the voters' clocks, how far
+// ahead of a voter's clock a bid may be, and how long an unused key is remembered individually. A
+// second is far above the differences between synchronised clocks, and short enough to bound how
+// often a node with a slow clock overtakes other nodes.
 const Skew = time.Second
 
-// AskFor is how long a restarted voter asks the others for the highest token before it trusts its own clock.
-const AskFor = time.Second
+// TokenQueryTimeout is how long a restarted voter asks the other voters for the highest token before the voter
+// trusts its own clock.
+const TokenQueryTimeout = time.Second
 
-// MinTTL is the least TTL. It stands above a round trip (TTL/5 between refreshes), the drift allowance (1 %) and the
-// scheduling delays of a busy machine, so that a lease of this length can be kept up.
+// MinTTL is the smallest TTL. MinTTL is above a round trip (TTL/5 between refreshes), the drift
+// allowance (1 %) and the scheduling delays of a busy machine, so that a lease of this length can
+// be kept alive.
 const MinTTL = 200 * time.Millisecond
 
-// RefreshesPerTTL is how often a node refreshes its sessions within one TTL: two refreshes in a row may fail and a third still
-// arrives in time.
+// RefreshesPerTTL is how often a node refreshes its sessions within a TTL: two refreshes in a row
+// may fail, and a third still arrives in time.
 const RefreshesPerTTL = 5
 
-// Cover returns for how long a session of the given TTL is covered, counted on the requester's clock from the moment at which
-// the refresh was sent: TTL*(1-rho)/(1+rho), rounded down. However the two clocks err within rho, the voter's deadline is later.
-func Cover(ttl time.Duration) time.Duration {
+// Validity returns the validity of a refresh for a session of the given TTL, counted on the
+// requester's clock from the moment of sending: TTL*(1-rho)/(1+rho), rounded down. Whatever the
+// errors of the two clocks within rho, the voter's deadline is later.
+func Validity(ttl time.Duration) time.Duration {
 	return mulDiv(ttl, 1000-RhoPerMille, 1000+RhoPerMille)
 }
 
-// Drift returns by how much more another clock may run while this one runs for d, when both keep to rho: d*2*rho/(1-rho), rounded up.
+// Drift returns how much further another clock may run while this clock runs for d, if both are
+// within rho: d*2*rho/(1-rho), rounded up.
 func Drift(d time.Duration) time.Duration {
 	return mulDiv(d, 2*RhoPerMille, 1000-RhoPerMille) + 1
 }
@@ -41,5 +46,12 @@ func mulDiv(d time.Duration, num, den int64) time.Duration {
 	return time.Duration(whole*num + rest*num/den)
 }
 
-// Guard is by how much a holder is told of a loss before its lease ends: a timer fires late, and a goroutine is woken later still.
-func Guard(ttl time.Duration) time.Duration { return time.Millisecond + ttl/64 }
+// Margin returns the margin by which a holder is told of a loss before its lease ends: a timer fires
+// late, and a goroutine is woken later still.
+func Margin(ttl time.Duration) time.Duration { return time.Millisecond + ttl/64 }
+
+// MaxKept returns the longest minimum hold that voters keep even if they restart: a restarted
+// voter keeps a key by being quiet for the maximum TTL, and its last acknowledgement may be a
+// quarter of the maximum TTL old when a lease is granted. A quarter is longer than a round trip
+// wherever a session can be kept alive.
+func MaxKept(maxTTL time.Duration) time.Duration { return Validity(maxTTL) - maxTTL/4 }

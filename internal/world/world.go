@@ -1,16 +1,18 @@
-// Package world is the seam between a mesh and what is outside of it: sockets, gossip and clocks. Package lockmesh joins the real
-// world; tests, and package meshtest for the tests of others, join one in memory.
+// Package world is the seam between a mesh and its environment: sockets, gossip and clocks. Package
+// lockmesh joins the real world; tests join a world in memory, and so does package meshtest for the
+// tests of others.
 package world
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/member"
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// Links is what a mesh needs of a transport; see [transport.Port], which says what each method promises.
+// Links is the interface to a transport; [transport.Port] documents the methods.
 type Links interface {
 	AdvertiseAddr() string
 	Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Conn, error)
@@ -18,38 +20,47 @@ type Links interface {
 	Queue(c vote.Conn, m *vote.Message)
 	Flush(c vote.Conn, later bool)
 	CloseConn(c vote.Conn)
+	Know(addr netip.Addr)
+	Stats() transport.Stats
 	Close() error
 }
 
 var _ Links = (*transport.Port)(nil)
 
-// StateDir is where a mesh keeps what its node has promised; see [github.com/lockmesh/lockmesh/internal/statedir.Dir], which says what each method promises.
+// StateDir stores the promises of a mesh's node;
+// [github.com/lockmesh/lockmesh/internal/statedir.Dir] documents the methods.
 type StateDir interface {
-	Load(mesh string, name vote.NodeID) (st vote.State, found bool, err error)
-	Save(st *vote.State) error
+	Load(mesh string, name vote.NodeID) (st vote.DiskState, found bool, err error)
+	Save(st *vote.DiskState) error
 	Peers() []string
+	Warnings() []string
 	SavePeers(addrs []string) error
 	Close() error
 }
 
-// World is where a mesh gets its links, its gossip and its state directory from.
+// World provides a mesh with links, gossip and a state directory.
 type World struct {
 	// State opens a state directory.
 	State  func(path string) (StateDir, error)
 	Listen func(transport.Config) (Links, error)
-	// Gossip is given what Listen has returned.
+	// Gossip receives the links returned by Listen.
 	Gossip func(Links, member.Config) (member.Group, error)
+	// Dials bounds how many dials all meshes of this world have under way, by its capacity; nil is
+	// no bound.
+	Dials chan struct{}
 }
 
-// Join is a func(context.Context, lockmesh.Config, World) (*lockmesh.Mesh, error): [lockmesh.Join] in another world. Package lockmesh sets
-// it before main. It isn't exported there, since nothing but a test has another world; and its type can't be written here, as lockmesh
-// imports this package.
+// Join is a func(context.Context, lockmesh.Config, World) (*lockmesh.Mesh, error): [lockmesh.Join]
+// in another world. Package lockmesh sets Join before main. Package lockmesh doesn't export it,
+// since only tests have another world; and its type can't be written here, as lockmesh imports this
+// package.
 var Join any
 
-// SteadyClock is what the Clock of a configuration may be besides: one that knows how much time has passed, however it was set. Voters then
-// measure with that, and holders with whichever of both has run further, as with the clocks of the system. Nobody outside of this
-// module can have such a clock by accident, since [vote.Instant] is internal.
+// SteadyClock is an optional interface of the Clock of a configuration: a clock that measures
+// elapsed time, however the clock was set. Voters then measure with the elapsed time, and holders
+// with whichever of the two readings has run further, as with the clocks of the system. Code
+// outside this module can't implement SteadyClock by accident, since [vote.Instant] is internal.
 type SteadyClock interface {
-	// Steady returns how much time has passed since some moment.
+	// Steady returns the time elapsed since a fixed moment.
 	Steady() vote.Instant
 }

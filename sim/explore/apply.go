@@ -1,6 +1,6 @@
 package explore
 
-// apply lets a step happen. It returns what is wrong then; "" if nothing is.
+// apply executes a step, and returns the violation; "" if there is none.
 func (x *explorer) apply(s *state, st Step) string {
 	x.report.Transitions++
 	wrong := x.take(s, st)
@@ -71,7 +71,7 @@ func (x *explorer) take(s *state, st Step) string {
 	return ""
 }
 
-// happen has a node live through an occasion, and takes what it says to the lanes.
+// happen applies an occasion to a node, and routes the node's messages to the lanes.
 func (x *explorer) happen(s *state, o occasion) string {
 	o.tick = s.tick
 	out := x.locals.on(s.nodes[o.node], o)
@@ -107,7 +107,7 @@ func (x *explorer) deliver(s *state, st Step) string {
 	})
 }
 
-// passTime lets a tick pass, for all nodes. Lanes with messages on them run late now.
+// passTime lets a tick pass, for all nodes. Lanes with messages on them now run late.
 func (x *explorer) passTime(s *state) string {
 	s.late -= uint8(x.lagging(s))
 	for c := range x.clients {

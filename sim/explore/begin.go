@@ -2,7 +2,7 @@ package explore
 
 import "fmt"
 
-// proceed lets a step happen, and then all that is prompt.
+// proceed executes a step, and then all prompt steps.
 func (x *explorer) proceed(s *state, st Step) string {
 	wrong := x.apply(s, st)
 	for wrong == "" {
@@ -15,8 +15,8 @@ func (x *explorer) proceed(s *state, st Step) string {
 	return wrong
 }
 
-// begin returns the first state: all nodes are up and linked, and all voters count (or, cold, all start now), and then what
-// Options.Begin says has happened.
+// begin returns the first state: all nodes are up and linked, and all voters count (or, with
+// Options.Cold, all nodes start now), and the steps of Options.Begin have been taken.
 func (x *explorer) begin() (state, error) {
 	s, wrong := x.warm()
 	for c, n := range x.o.Locks {
@@ -62,7 +62,7 @@ func (x *explorer) warm() (s state, wrong string) {
 		for v := range x.o.Voters {
 			ready = ready && wrong == "" && x.locals.all[s.nodes[v]].host.m.Voter().Quiet() == 0
 		}
-		do(Step{kind: stepTick}) // clients hear that voters count
+		do(Step{kind: stepTick}) // clients learn that voters count
 		if s.tick > 50 {
 			wrong = "the voters don't come to count"
 		}

@@ -28,7 +28,7 @@ func anyMajority(cfg node.Config, now vote.Now) (Machine, error) {
 
 func (a *anyone) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if m.Kind == vote.KindAck {
-		a.acked[from.Node] = max(a.acked[from.Node], m.Sent.Add(vote.Cover(ttl)))
+		a.acked[from.Node] = max(a.acked[from.Node], m.Sent.Add(vote.Validity(ttl)))
 	}
 	a.now = now
 	a.Machine.Deliver(now, conn, from, m)
@@ -49,7 +49,7 @@ func (a *anyone) until() vote.Instant {
 		return 0
 	}
 	slices.Sort(all)
-	return all[len(all)-a.quorum].Add(-vote.Guard(ttl))
+	return all[len(all)-a.quorum].Add(-vote.Margin(ttl))
 }
 
 func (a *anyone) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
@@ -61,12 +61,12 @@ func (a *anyone) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 	for _, g := range a.order {
 		if until > a.groups[g] {
 			a.groups[g] = until
-			ev = append(ev, quorum.Event{Kind: quorum.EventCover, Group: g, Until: until})
+			ev = append(ev, quorum.Event{Kind: quorum.EventValidity, Group: g, Until: until})
 		}
 	}
 	for _, e := range inner {
 		switch e.Kind {
-		case quorum.EventCover:
+		case quorum.EventValidity:
 			if _, ok := a.groups[e.Group]; !ok {
 				a.order = append(a.order, e.Group)
 			}
@@ -191,7 +191,7 @@ func resurrects(cfg node.Config, now vote.Now) (Machine, error) {
 
 func (r *revenant) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if m.Kind == vote.KindAck && len(r.lost) > 0 {
-		r.until = now.Fast.Add(vote.Cover(ttl) / 2)
+		r.until = now.Fast.Add(vote.Validity(ttl) / 2)
 	}
 	r.Machine.Deliver(now, conn, from, m)
 }
@@ -211,7 +211,7 @@ func (r *revenant) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 	ev = append(ev[:first], told...)
 	if r.until != 0 {
 		for _, n := range r.lost {
-			ev = append(ev, quorum.Event{Kind: quorum.EventCover, Group: r.groups[n], Until: r.until})
+			ev = append(ev, quorum.Event{Kind: quorum.EventValidity, Group: r.groups[n], Until: r.until})
 		}
 		r.until = 0
 	}

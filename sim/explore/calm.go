@@ -6,13 +6,14 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// calmTicks is how long it may take, once nothing goes wrong any more, until somebody who waits is served: a voter's quiet time and its questions,
-// a session's end, and as much again.
+// calmTicks bounds how many ticks a waiting request may still take to be served once no more faults
+// occur: a voter's startup quarantine and its token queries, the end of a session, and the same
+// time again.
 const calmTicks = 4*ticksPerTTL + 2
 
-// served follows a state in which nothing goes wrong any more, until nobody waits: all that is late arrives, connections come up, who is down
-// starts, whoever holds a key gives it back (unless it waits for more), and if nothing else can happen, time passes. Somebody who waits for ever
-// is a violation.
+// served follows a state without further faults until no request waits: all late messages arrive,
+// connections come up, crashed nodes start, holders release their keys (unless they wait for more),
+// and if nothing else can happen, time passes. A request that waits forever is a violation.
 func (x *explorer) served(s state) string {
 	found := x.report
 	defer func() { x.report = found }()
@@ -22,7 +23,7 @@ func (x *explorer) served(s state) string {
 	for idle := 0; wrong == ""; {
 		s.late, s.ticks = 200, 200
 		st, ok := x.next(&s)
-		if !ok { // all is quiet
+		if !ok { // nothing is under way
 			if !x.waits(&s) {
 				break
 			}
@@ -52,7 +53,7 @@ func (x *explorer) served(s state) string {
 	return ""
 }
 
-// next returns something that is under way and ends by itself.
+// next returns a step that completes something under way.
 func (x *explorer) next(s *state) (Step, bool) {
 	if st, ok := x.prompt(s); ok {
 		return st, true
@@ -66,7 +67,7 @@ func (x *explorer) next(s *state) (Step, bool) {
 	return Step{}, false
 }
 
-// giveBack returns that a client gives back what it has.
+// giveBack returns the step in which a client releases a held key.
 func (x *explorer) giveBack(s *state) (Step, bool) {
 	for c := range x.clients {
 		for k := range x.o.Keys {
@@ -78,7 +79,7 @@ func (x *explorer) giveBack(s *state) (Step, bool) {
 	return Step{}, false
 }
 
-// starving tells who waits.
+// starving describes a violation by the waiting clients.
 func (x *explorer) starving(s *state) string {
 	var all []vote.NodeID
 	for c := range x.clients {

@@ -1,8 +1,11 @@
-// Package explore drives lockmesh's nodes, the very code of production, through everything that can happen within small limits:
-// every order of messages, breaks of connections, crashes and ticks of the clock, for two clients and a few voters.
+// Package explore drives lockmesh's nodes, the very code of production, through everything that can
+// happen within small limits: every order of messages, breaks of connections, crashes and ticks of
+// the clock, for two or three clients and a few voters.
 //
-// It goes breadth first and keeps a hash of each state that it has met, so a violation that it finds is among the shortest. A
-// world's state is put together from states of single nodes, of which there are far fewer: what a node in a state does on an
-// occasion is worked out once, by a copy of the node, and looked up from then on (locals). Two nodes are in the same state if
-// whatever could ever matter to them is the same; rules.go says what never does.
+// The search goes breadth first and keeps a hash of each state visited, so a violation is found by
+// one of the shortest paths. A world's state is composed of states of single nodes, and there are
+// far fewer states of nodes: the outcome of an occasion for a node in a given state is computed
+// once, by a copy of the node, and looked up from then on (locals). Two nodes are in the same state
+// if everything that could ever matter to the nodes is the same; rules.go lists the fields that
+// never matter.
 package explore

@@ -11,19 +11,21 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// encoder writes what a node knows as bytes, such that nodes with equal bytes do the same for ever after.
+// encoder writes a node's state as bytes, such that nodes with equal bytes behave equally ever
+// after.
 //
-// It walks the objects by reflection: maps in order of their keys, pointers as numbers in order of the first visit. What a node
-// knows of each voter goes into a column of that voter, so that a state with voters exchanged is one with columns exchanged. What
-// is left out, or written otherwise, and why, stands in rules.go.
+// The encoder walks the objects by reflection: maps in order of their keys, pointers as numbers in
+// order of the first visit. A node's state about each voter goes into a column of that voter, so a
+// state with voters exchanged is a state with columns exchanged. The fields that are left out or
+// written differently, and the reasons, are listed in rules.go.
 type encoder struct {
 	x    *explorer
-	node int // whose state it is
+	node int // the node to encode
 	now  vote.Instant
 	main []byte
 	cols [maxVoters][]byte
 	buf  *[]byte // main or a column
-	raw  bool    // everything as it stands
+	raw  bool    // every field as its plain value
 	ptrs map[unsafe.Pointer]uint64
 }
 
@@ -49,7 +51,7 @@ var (
 	setType    = reflect.TypeFor[quorum.Set]()
 )
 
-// value writes a value with all that can be reached from it.
+// value writes a value, and everything reachable from the value.
 func (e *encoder) value(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Bool:
@@ -110,7 +112,7 @@ func (e *encoder) value(v reflect.Value) {
 	}
 }
 
-// pointer numbers what it points to. Columns hold trees, whose pointers need no numbers.
+// pointer numbers the pointer's target. Columns hold trees; pointers in trees need no numbers.
 func (e *encoder) pointer(v reflect.Value) {
 	if v.IsNil() {
 		e.num(0)
@@ -155,7 +157,7 @@ func (e *encoder) mapping(v reflect.Value) {
 	}
 }
 
-// named makes sure that nothing names a voter that can be exchanged, where no rule does it.
+// named panics if a value without a rule names a voter that can be exchanged.
 func (e *encoder) named(v reflect.Value) {
 	if v.Type() == setType && len(e.x.perms) > 1 || v.Type() == nodeIDType && e.x.moves(vote.NodeID(v.String())) {
 		panic(fmt.Sprintf("explore: %s %v names voters, which symmetry can't exchange; give it a rule", v.Type(), v))

@@ -14,7 +14,7 @@ type forger struct {
 	Machine
 	keep    func(f *forger, e *vote.Entry, from vote.SessionID, answer *vote.Message) bool
 	streams map[vote.Conn]*forgedStream
-	lives   map[vote.NodeID]vote.Life // that answered last
+	lives   map[vote.NodeID]vote.Incarnation // that answered last
 	gens    map[vote.SessionID]vote.Generation
 	tokens  map[votedFor]vote.Token // that voters have named
 }
@@ -41,7 +41,7 @@ type forgedVote struct {
 func newForger(cfg node.Config, now vote.Now) (*forger, error) {
 	n, err := node.New(cfg, now)
 	return &forger{
-		Machine: n, streams: map[vote.Conn]*forgedStream{}, lives: map[vote.NodeID]vote.Life{},
+		Machine: n, streams: map[vote.Conn]*forgedStream{}, lives: map[vote.NodeID]vote.Incarnation{},
 		gens: map[vote.SessionID]vote.Generation{}, tokens: map[votedFor]vote.Token{},
 	}, err
 }
@@ -59,7 +59,7 @@ func quietCounts(cfg node.Config, now vote.Now) (Machine, error) {
 func keepsVotes(cfg node.Config, now vote.Now) (Machine, error) {
 	f, err := newForger(cfg, now)
 	f.keep = func(f *forger, e *vote.Entry, from vote.SessionID, _ *vote.Message) bool {
-		return e.Serial != 0 && f.lives[from.Node] != 0 && f.lives[from.Node] != from.Life
+		return e.Serial != 0 && f.lives[from.Node] != 0 && f.lives[from.Node] != from.Incarnation
 	}
 	return f, err
 }
@@ -96,7 +96,7 @@ func (f *forger) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 		switch {
 		case s == nil || s.stream != m.Stream || m.Kind == vote.KindOpen || m.Kind.Urgent():
 			continue
-		case m.Kind == vote.KindStatement:
+		case m.Kind == vote.KindSync:
 			s.stated = append(s.stated, m.Entries...)
 			continue
 		}
@@ -125,7 +125,7 @@ func (f *forger) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *v
 	case vote.KindAck:
 		for _, v := range s.forged {
 			if v.until == 0 || m.Processed < v.until {
-				m.Hash += vote.OfVote(v.serial).Hash
+				m.Hash += vote.DigestOfVote(v.serial).Hash
 			}
 		}
 	}
@@ -149,5 +149,5 @@ func (f *forger) forge(s *forgedStream, from vote.SessionID, m *vote.Message) {
 		m.Entries = append(m.Entries, vote.Entry{Number: e.Number, Serial: serial, Token: token})
 		s.forged = append(s.forged, forgedVote{number: e.Number, serial: serial})
 	}
-	f.lives[from.Node], f.gens[from] = from.Life, m.Generation
+	f.lives[from.Node], f.gens[from] = from.Incarnation, m.Generation
 }

@@ -1,6 +1,6 @@
 package explore
 
-// identity tells states apart: by hash, or in a raw run by every bit.
+// identity distinguishes states: by hash, or in a raw run by every bit.
 func (x *explorer) identity(s *state) uint64 {
 	if !x.o.raw {
 		return x.hash(s)
@@ -10,7 +10,8 @@ func (x *explorer) identity(s *state) uint64 {
 	return digest(p.buf)
 }
 
-// features are hashes of a state by voters: of all that concerns one voter, and of what one keeps of, and asks, another.
+// features are hashes of a state by voters: of everything about one voter, and of one voter's
+// knowledge about, and queries to, another.
 type features struct {
 	one [maxVoters]uint64
 	two [maxVoters][maxVoters]uint64
@@ -39,8 +40,8 @@ func (x *explorer) features(s *state) (f features) {
 	return f
 }
 
-// hash returns the same number for states that are the same but for an exchange of voters, and different numbers for others, but for
-// a chance of one in 2^64 for each pair.
+// hash returns the same number for states equal up to an exchange of voters, and different numbers
+// for all others, except with a probability of 2^-64 for each pair.
 func (x *explorer) hash(s *state) uint64 {
 	f := x.features(s)
 	all := mix(0, uint64(s.tick)<<32|uint64(s.late)<<24|uint64(s.crashes)<<16|uint64(s.breaks)<<8|uint64(s.ticks))
@@ -65,7 +66,8 @@ func (x *explorer) hash(s *state) uint64 {
 	return least
 }
 
-// ranks returns numbers by which voters can be put in an order that doesn't depend on their names. Voters of one rank can be exchanged.
+// ranks returns numbers that order the voters independently of their names. Voters of equal rank
+// can be exchanged.
 func (x *explorer) ranks(s *state) (r [maxVoters]uint64) {
 	f := x.features(s)
 	r = f.one
@@ -92,7 +94,7 @@ func bit(b bool) uint64 {
 	return 0
 }
 
-// mix takes one more number into a hash, by the finaliser of SplitMix64.
+// mix adds one more number to a hash, by the finaliser of SplitMix64.
 func mix(h, x uint64) uint64 {
 	x += h*0x9e3779b97f4a7c15 + 0x632be59bd9b4e019
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -100,7 +102,7 @@ func mix(h, x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// seen is a set of hashes: open addressing, since it holds millions.
+// seen is a set of hashes, with open addressing, since the set holds millions.
 type seen struct {
 	table []uint64
 	n     int

@@ -12,12 +12,13 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// host is one life of a node, with the users of a node that is a client: one for each key.
+// host is an incarnation of a node, with the users of a client node: a user for each key.
 type host struct {
-	m      Machine
-	life   uint8
-	users  [maxKeys]user
-	covers map[quorum.GroupID]vote.Instant // until when each group is covered, as the node told
+	m     Machine
+	life  uint8
+	users [maxKeys]user
+	// covers is until when each lease group is valid, as the node reported.
+	covers map[quorum.GroupID]vote.Instant
 }
 
 type userState uint8
@@ -28,7 +29,8 @@ const (
 	holding
 )
 
-// user is the application, and what a shell keeps for it: what it has asked for or holds, and an upgrade of that which it waits for.
+// user is the application, with the state that a shell keeps for the application: the requested or
+// held lease, and an upgrade of the lease if one is under way.
 type user struct {
 	claim
 	up claim
@@ -40,12 +42,12 @@ type claim struct {
 	slot   vote.Slot
 	number vote.Number
 	group  quorum.GroupID
-	until  vote.Instant // of the group
+	until  vote.Instant // until when the group is valid
 }
 
 func (u user) waits() bool { return u.state == waiting || u.up.state == waiting }
 
-// act has a node live through an occasion. It changes the host; h is nil when the node starts.
+// act applies an occasion to a node. The host is changed; h is nil when the node starts.
 func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	out = &outcome{}
 	after = h
@@ -59,7 +61,7 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	switch o.kind {
 	case onStart:
 		m, err := x.o.Build(node.Config{
-			Name: x.names[o.node], Life: x.life(int(o.node), o.life), Voters: x.names[:x.o.Voters], TTL: ttl, MaxTTL: ttl, ToAll: true,
+			Name: x.names[o.node], Life: x.life(int(o.node), o.life), Voters: x.names[:x.o.Voters], TTL: ttl, MaxTTL: ttl, ToAll: true, Silent: true,
 		}, now)
 		if err != nil {
 			panic(err)
@@ -74,14 +76,14 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	case onTick:
 		h.m.Tick(now)
 	case onLock, onTry:
-		wish := vote.Wish{Key: keyNames[o.key], Mode: x.o.Modes[x.client(int(o.node))], Try: o.kind == onTry}
+		wish := vote.Spec{Key: keyNames[o.key], Mode: x.o.Modes[x.client(int(o.node))], Try: o.kind == onTry}
 		if wish.Mode == vote.Permit {
 			wish.Permits = uint16(x.o.Permits)
 		}
 		h.users[o.key].claim = x.lock(h, now, wish)
 	case onUpgrade:
 		u := &h.users[o.key]
-		u.up = x.lock(h, now, vote.Wish{Key: keyNames[o.key], Mode: vote.Exclusive, Beside: u.number})
+		u.up = x.lock(h, now, vote.Spec{Key: keyNames[o.key], Mode: vote.Exclusive, Beside: u.number})
 	case onShare:
 		if u := &h.users[o.key]; h.m.Share(now, u.number) {
 			u.mode = vote.Shared
@@ -105,20 +107,21 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	return after, out
 }
 
-func (x *explorer) lock(h *host, now vote.Now, wish vote.Wish) claim {
+func (x *explorer) lock(h *host, now vote.Now, wish vote.Spec) claim {
 	wish.Length, wish.Delay, wish.MinHold = x.o.Length, x.o.Delay, x.o.MinHold
-	n, err := h.m.Lock(now, quorum.Ask{Wish: wish})
+	n, err := h.m.Lock(now, quorum.RequestOptions{Spec: wish})
 	if err != nil {
 		panic(err)
 	}
 	return claim{state: waiting, mode: wish.Mode, number: n}
 }
 
-// roundTrip is what every round trip is taken for. Round trips are hints: they say how long a promise may be tentative. This one makes
-// the tenure of those who know it as long as that of those who don't, and shorter than a tick.
+// roundTrip replaces every measured round trip. Round trips are hints: they decide how long a
+// promise may be tentative. With this value the proposal timeout is the same for clients with and
+// without a measured round trip, and is shorter than a tick.
 const roundTrip = ttl / lease.RTTGuess / 4
 
-// evenTrips has a node believe that every round trip that it has measured was equally long.
+// evenTrips overwrites every round trip measured by a node with the same value.
 func evenTrips(m Machine) {
 	v := reflect.ValueOf(m).Elem()
 	for v.Type() != reflect.TypeFor[node.Node]() {
@@ -140,7 +143,7 @@ func lastResorts(h *host) uint64 {
 	return h.m.Voter().Counters().LastResort
 }
 
-// settle does a shell's work: it takes in what the node says until there is nothing more.
+// settle does a shell's work: it handles the node's messages and events until there are none left.
 func (x *explorer) settle(h *host, now vote.Now, o occasion, out *outcome) {
 	for range 100 {
 		sends, events := h.m.Drain(nil, nil)
@@ -157,7 +160,8 @@ func (x *explorer) settle(h *host, now vote.Now, o occasion, out *outcome) {
 				h.m.Unlink(now, s.Conn)
 				out.sends = append(out.sends, send{conn: s.Conn, closed: true})
 			case dials(s.Conn) == dialedByIdle && s.Message.Kind != vote.KindAsk:
-				// It has nothing to ask for, so whatever its session is told changes nothing.
+				// The idle voter has nothing to ask for, so no message to its session changes
+				// anything.
 			default:
 				out.yields = out.yields || s.Message.Kind == vote.KindYield
 				out.sends = append(out.sends, send{conn: s.Conn, msg: x.words.number(&s.Message)})
@@ -173,15 +177,16 @@ func (x *explorer) settle(h *host, now vote.Now, o occasion, out *outcome) {
 	panic("a node that is left alone doesn't come to rest")
 }
 
-// tell takes in one event.
+// tell takes in an event.
 func (x *explorer) tell(h *host, now vote.Now, o occasion, e *quorum.Event, out *outcome) {
 	switch e.Kind {
 	case quorum.EventAlarm:
-		if !isTwin(e.Text) { // a word of a life that has died may come later than the next life's first
+		// A message of a crashed incarnation may come after the next incarnation's first.
+		if !isTwin(e.Text) {
 			out.wrong = fmt.Sprintf("%s: %s", x.names[o.node], e.Text)
 		}
 		return
-	case quorum.EventCover:
+	case quorum.EventValidity:
 		h.covers[e.Group] = e.Until
 		for i := range h.users {
 			if u := &h.users[i]; u.state == holding && u.group == e.Group {
@@ -200,7 +205,7 @@ func (x *explorer) tell(h *host, now vote.Now, o occasion, e *quorum.Event, out 
 			case quorum.EventGranted:
 				out.granted[i] = grant{e.Token, c == &u.up}
 				c.state, c.slot, c.group, c.until = holding, e.Slot, e.Group, h.covers[e.Group]
-				if c == &u.up { // it takes the place of the other
+				if c == &u.up { // the upgrade takes the place of the held lease
 					if u.state == holding {
 						h.m.Release(now, u.number)
 					}

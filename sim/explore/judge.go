@@ -6,7 +6,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// judge checks that what clients believe they hold can be held at once.
+// judge checks whether the leases held in the clients' belief can be held at once.
 func (x *explorer) judge(s *state) string {
 	now := x.now(0, s.tick).Fast
 	for k := range x.o.Keys {
@@ -60,7 +60,7 @@ func (x *explorer) exclusive(k, n int, held *[maxClients]*claim) string {
 	return ""
 }
 
-// bond is a vote of a voter's, as a judge sees it.
+// bond is a voter's vote, as the judge sees it.
 type bond struct {
 	owner  vote.SessionID
 	number vote.Number
@@ -69,7 +69,7 @@ type bond struct {
 	until  vote.Instant
 }
 
-// look notes what a voter has promised.
+// look records a voter's promises.
 func (x *explorer) look(h *host, l *local) {
 	v := h.m.Voter()
 	if !x.o.Cover || v == nil {
@@ -85,8 +85,9 @@ func (x *explorer) look(h *host, l *local) {
 	}
 }
 
-// covered checks that a majority of the voters stands by a lease for as long as its holder believes in it: each has a vote for it until then, or has
-// none, or nothing at all, but is quiet for longer. All clocks show the same here.
+// covered checks that a majority of the voters backs a lease for as long as its holder believes in
+// the lease: each of these voters has a vote for the lease until then, or is down, or is in its
+// startup quarantine for longer. All clocks show the same time here.
 func (x *explorer) covered(s *state, k, c int, held *claim) string {
 	n := x.node(c)
 	owner := x.session(uint8(n), s.lives[n])

@@ -1,6 +1,6 @@
 package explore
 
-// route puts what a node says on its lane.
+// route puts a message from a node on its lane.
 func (x *explorer) route(s *state, from int, m *send) {
 	peer := peerIn(m.conn)
 	urgent := x.words.messages[m.msg].Kind.Urgent()
@@ -15,7 +15,7 @@ func (x *explorer) route(s *state, from int, m *send) {
 		case m.closed:
 			k.hangUp(clientSide)
 			settlePair(pair)
-		case !k.voter: // it goes nowhere
+		case !k.voter: // the message is lost
 		case urgent:
 			k.lanes[toVoterUrgent] = x.words.push(k.lanes[toVoterUrgent], m.msg)
 		default:
@@ -41,7 +41,8 @@ func (x *explorer) route(s *state, from int, m *send) {
 		}
 		settlePair(pair)
 	case dialedByIdle:
-		if q := &s.asks[from][peer]; s.nodes[peer] != 0 && q.asked == 0 { // a question asked twice is the same question
+		// A repeated question is the same question.
+		if q := &s.asks[from][peer]; s.nodes[peer] != 0 && q.asked == 0 {
 			q.asked = m.msg
 		}
 	case idleAccepted:
@@ -50,7 +51,7 @@ func (x *explorer) route(s *state, from int, m *send) {
 	}
 }
 
-// hangUp ends one side of a connection: what is under way to it is lost.
+// hangUp ends one side of a connection: messages under way to this side are lost.
 func (k *conn) hangUp(side uint8) {
 	to := [...]uint8{toVoterUrgent, toVoter}
 	if side == clientSide {
@@ -65,7 +66,8 @@ func (k *conn) hangUp(side uint8) {
 	}
 }
 
-// settlePair forgets connections that are gone, and puts one of which only the voter doesn't know so yet into the second place.
+// settlePair forgets closed connections, and moves a connection considered open only by the voter
+// to the second place.
 func settlePair(pair *[2]conn) {
 	for i := range pair {
 		if !pair[i].client && !pair[i].voter {
@@ -77,7 +79,7 @@ func settlePair(pair *[2]conn) {
 	}
 }
 
-// cut has one side of a connection learn that it is gone.
+// cut reports to one side of a connection that the connection is gone.
 func (x *explorer) cut(s *state, st Step) string {
 	pair := &s.conns[st.a][st.b]
 	id := pair[st.slot].id
@@ -103,7 +105,7 @@ func (x *explorer) link(s *state, st Step) string {
 	})
 }
 
-// crash ends a node's life. Its connections break, which the peers don't know yet.
+// crash ends a node's incarnation. The node's connections break, unnoticed by the peers as yet.
 func (x *explorer) crash(s *state, node int) {
 	s.nodes[node] = 0
 	if c := x.client(node); c >= 0 {

@@ -9,19 +9,21 @@ import (
 	"github.com/lockmesh/lockmesh/sim/explore/internal/deep"
 )
 
-// A node does the same whenever it is in the same state and hears the same, whatever the rest of the world is doing. There are far
-// fewer states of one node than states of the world. So each is kept once, under a number; what it does on each occasion is worked
-// out once, by a copy of the genuine node, and looked up from then on.
+// A node behaves the same whenever it is in the same state and receives the same input, whatever
+// the rest of the world is doing. There are far fewer states of a node than states of the world. So
+// each state of a node is kept once, under a number; the outcome of each occasion is computed once,
+// by a copy of the genuine node, and looked up from then on.
 
-// local is one state of one node. Nothing changes in it: whoever wants the next state copies the host.
+// local is one state of one node. A local is immutable: the next state is computed on a copy of the
+// host.
 type local struct {
-	host  *host             // nil while nobody needs it; see locals.copy
-	after occurrence        // how it came to be first
-	main  uint64            // hash of what isn't about one voter
-	cols  [maxVoters]uint64 // and of what is
+	host  *host             // nil while not needed; see locals.copy
+	after occurrence        // the first path to this state
+	main  uint64            // hash of the state not tied to a voter
+	cols  [maxVoters]uint64 // and of the state about each voter
 	users [maxKeys]user     // of a client
 	votes [maxKeys][]bond   // of a voter; see Options.Cover
-	quiet vote.Instant      // and until when it promises nothing, at least
+	quiet vote.Instant      // and the end of the voter's startup quarantine, at least
 }
 
 type occasionKind uint8
@@ -39,24 +41,24 @@ const (
 	onUnlink
 )
 
-// occasion is what happens to a node. It can be compared.
+// occasion is an input of a node. Occasions are comparable.
 type occasion struct {
 	kind occasionKind
 	key  uint8
 	node uint8
-	life uint8 // of whoever speaks or is linked; of the node itself when it starts
+	life uint8 // of the sender or linked peer; of the node itself when it starts
 	peer uint8
 	tick uint8
 	conn vote.Conn
 	msg  uint32
 }
 
-// outcome is what a node does on an occasion.
+// outcome is a node's reaction to an occasion.
 type outcome struct {
 	next       uint32
 	sends      []send
 	granted    [maxKeys]grant
-	lastResort bool   // the voter took its clock for want of memory
+	lastResort bool   // the voter used its clock for lack of memory
 	wrong      string // a panic or an alarm
 	yields     bool
 	lost       bool
@@ -69,7 +71,7 @@ type grant struct {
 	up    bool // of an upgrade
 }
 
-// send is a message that a node wants sent (or a connection that it has ended).
+// send is a message from a node (or a connection that the node has closed).
 type send struct {
 	conn   vote.Conn
 	msg    uint32
@@ -81,7 +83,7 @@ type occurrence struct {
 	on    occasion
 }
 
-// locals holds all that is known of nodes by themselves.
+// locals holds all knowledge about single nodes.
 type locals struct {
 	x       *explorer
 	all     []local // by number; 0 is a node that is down
@@ -93,7 +95,7 @@ func newLocals(x *explorer) *locals {
 	return &locals{x: x, all: make([]local, 1), numbers: map[[16]byte]uint32{}, known: map[occurrence]*outcome{}}
 }
 
-// on returns what a node in a state does on an occasion.
+// on returns the outcome of an occasion for a node in a state.
 func (l *locals) on(state uint32, o occasion) *outcome {
 	key := occurrence{state, o}
 	if out := l.known[key]; out != nil {
@@ -105,7 +107,8 @@ func (l *locals) on(state uint32, o occasion) *outcome {
 	return out
 }
 
-// copy returns a copy of a node in a state. If no host in this state is kept, it lives through what led to it once more.
+// copy returns a copy of a node in a state. If no host in this state is kept, copy repeats the
+// occasions that led to the state.
 func (l *locals) copy(state uint32) *host {
 	at := &l.all[state]
 	switch {
@@ -118,7 +121,7 @@ func (l *locals) copy(state uint32) *host {
 	return deep.Copy(at.host)
 }
 
-// keep lets go of all hosts but those of the states that are marked.
+// keep frees all hosts but those of the marked states.
 func (l *locals) keep(marked []bool) {
 	for n := range l.all {
 		if n >= len(marked) || !marked[n] {
@@ -161,7 +164,7 @@ func (l *locals) intern(h *host, after occurrence) uint32 {
 	return n
 }
 
-// encode writes all that can matter to a node.
+// encode writes all state that can matter to a node.
 func (x *explorer) encode(h *host, node int, tick uint8) *encoder {
 	e := newEncoder(x, node)
 	e.now = x.now(node, tick).Fast

@@ -91,7 +91,7 @@ func (d *meddler) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 	case s == nil:
 	case m.Kind == vote.KindRequest:
 		s.requests[m.Number] = m.Key
-	case m.Kind == vote.KindStatement:
+	case m.Kind == vote.KindSync:
 		for _, e := range m.Entries {
 			s.requests[e.Number] = e.Key
 		}

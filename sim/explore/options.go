@@ -20,10 +20,12 @@ const (
 	maxKeys    = 2
 	maxPermits = 2
 
-	// Tick is by how much time passes at once. The voters' time to ask for tokens and to forget a key is one tick.
-	Tick = vote.AskFor
-	// ticksPerTTL makes sessions of three ticks: a stream ends (TTL/2) after two ticks without an answer, and a lease
-	// is believed in at two ticks after its refresh and no longer at the third, when the promise has ended.
+	// Tick is the unit in which time passes. The voters' timeouts for token queries and for
+	// forgetting a key are one tick.
+	Tick = vote.TokenQueryTimeout
+	// ticksPerTTL makes sessions of three ticks: a stream ends (TTL/2) after two ticks without an
+	// answer. A holder still believes in its lease two ticks after a refresh, and no longer at the
+	// third, when the promise has ended.
 	ticksPerTTL = 3
 	ttl         = ticksPerTTL * Tick
 )
@@ -31,72 +33,89 @@ const (
 var keyNames = [maxKeys]vote.Key{"k", "l"}
 
 const (
-	epoch   vote.Instant = 1 << 40               // what the fast and the slow clocks show at first
-	wall0   vote.Micros  = 1_700_000_000_000_000 // what a wall clock that is right shows at first
+	// epoch is the first reading of the fast and the slow clocks.
+	epoch   vote.Instant = 1 << 40
+	wall0   vote.Micros  = 1_700_000_000_000_000 // the first reading of a correct wall clock
 	tickLen vote.Micros  = vote.Micros(Tick / time.Microsecond)
 )
 
-// Options say what a run explores. All limits together make the space finite.
+// Options are the space to explore. All limits together make the space finite.
 type Options struct {
-	Voters int  // 3 (the default) or more, named a, b, c...
-	Keys   int  // 1 (the default) or 2, named k and l; a client may want both at once
-	Apart  bool // the clients are nodes of their own, x, y and z; otherwise they are the voters a, b and c
+	Voters int // 3 (the default) or more, named a, b, c...
+	Keys   int // 1 (the default) or 2, named k and l; a client may want both at once
+	// Apart makes the clients nodes of their own, x, y and z; otherwise they are the voters a, b
+	// and c.
+	Apart bool
 
-	Locks   []int // how many requests each client makes, for all keys together; there are two clients, or three if it names three
-	Ticks   int   // how many ticks pass
-	Breaks  int   // how many connections break; they come back whenever it pleases the adversary
-	Crashes int   // how many times a node crashes; it starts again whenever it pleases the adversary
-	Late    int   // how often a lane of a connection runs late: what is on it waits for as long as it pleases the adversary
+	// Locks is how many requests each client makes, for all keys together; there are two clients,
+	// or three if Locks names three.
+	Locks []int
+	Ticks int // how many ticks pass
+	// Breaks is how many connections break; a broken connection comes back whenever the adversary
+	// likes.
+	Breaks int
+	// Crashes is how many times a node crashes; a crashed node starts again whenever the adversary
+	// likes.
+	Crashes int
+	// Late is how often a lane of a connection runs late: its messages wait for as long as the
+	// adversary likes.
+	Late int
 
-	// Prompt has every message arrive at once, those of either client's lanes in a fixed order, unless its lane runs late. Otherwise that
-	// holds for the refresh lane alone, and the others are delivered in every order.
+	// Prompt has every message arrive at once, in a fixed order of the clients' lanes, unless its
+	// lane runs late. Without Prompt only messages of the refresh lane arrive at once, and the
+	// other messages are delivered in every order.
 	Prompt bool
 
-	Crash []string // which nodes may crash; nil: all
-	Break []string // which connections may break, as "x-a"; nil: all
+	Crash []string // the nodes that may crash; nil: all
+	Break []string // the connections that may break, as "x-a"; nil: all
 
 	Modes     []vote.Mode // of the clients' requests; nil: exclusive
-	Permits   int         // how many each key has, 1 or 2, if requests are for permits
-	Upgrade   bool        // whoever holds a shared lease may ask for an exclusive one beside it, which takes its place
+	Permits   int         // how many permits each key has, 1 or 2, if requests are for permits
+	Upgrade   bool        // a holder of a shared lease may request an exclusive lease to replace it
 	Downgrade bool        // exclusive leases may be made shared
 
-	// What all requests have of these; see vote.Wish. Each is at most three ticks.
+	// These values apply to all requests; see vote.Wish. Each is at most three ticks.
 	Length, Delay, MinHold time.Duration
 
 	Keep    bool // leases aren't released
 	Abandon bool // requests are given up while they wait
 	Try     bool // requests may be TryLocks
-	Cold    bool // begin at the first start of all, rather than when all voters count
+	Cold    bool // begin at the first start of all nodes, rather than when all voters count
 
-	// Cover has the judge look into the voters, too: those behind a lease must stand by it for as long as its holder believes in it. Two
-	// readers whose leases nobody covers harm nobody, so users alone wouldn't see that.
+	// Cover has the judge inspect the voters, too: the voters behind a lease must back the lease
+	// for as long as its holder believes in it. Two readers with uncovered leases cause no visible
+	// harm, so checks of the users alone would miss them.
 	Cover bool
-	// Served has whoever waits be served, or turned away, if nothing goes wrong from there on: all that is late arrives, who is down starts, holders
-	// give back what they have, and time passes.
+	// Served requires that every waiting request is served, or turned away, if there are no faults
+	// from then on: all late messages arrive, crashed nodes start, holders release their leases,
+	// and time passes.
 	Served bool
 
-	Begin []string // steps that happen first, as [Violation] tells them; they take from the limits above
+	// Begin lists steps to take first, in the notation of [Violation]; they count against the
+	// limits above.
+	Begin []string
 
-	Wall map[string]time.Duration // how far the wall clocks of nodes stand from the truth
+	Wall map[string]time.Duration // the offsets of the nodes' wall clocks
 
-	Build     Builder             // nil: the node that production runs
-	MaxStates int                 // stop after so many; 0: when all have been seen
+	Build     Builder             // nil: the node of production
+	MaxStates int                 // stop after so many states; 0: after all
 	Stop      func(Progress) bool // called every now and then; true ends the run
 
 	plain bool // without symmetry
-	raw   bool // without symmetry, and with every field of every node written as it stands
+	raw   bool // without symmetry, and with every field of every node written as its plain value
 }
 
-// Progress tells how far a run is.
+// Progress reports how far a run has come.
 type Progress struct {
-	States  int // met so far
-	Depth   int // of those that are being looked at
-	Waiting int // how many have still to be looked at
+	States  int // visited so far
+	Depth   int // of the states being expanded
+	Waiting int // how many states are still to be expanded
 }
 
-// Machine is what runs on a node: a *node.Node, or one in a wrapper that breaks a rule. It is copied by reflection; see package deep.
+// Machine is the program of a node: a *node.Node, or a wrapper that breaks a rule. A Machine is
+// copied by reflection; see package deep.
 type Machine interface {
-	Lock(now vote.Now, ask quorum.Ask) (vote.Number, error)
+	Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, error)
 	Share(now vote.Now, num vote.Number) bool
 	Release(now vote.Now, num vote.Number)
 	Link(now vote.Now, conn vote.Conn, voter vote.SessionID)
@@ -108,12 +127,12 @@ type Machine interface {
 	Voter() *lease.Voter
 }
 
-// Builder makes the machine of a new life of a node.
+// Builder makes the machine of a new incarnation of a node.
 type Builder func(cfg node.Config, now vote.Now) (Machine, error)
 
 func genuine(cfg node.Config, now vote.Now) (Machine, error) { return node.New(cfg, now) }
 
-// check fills in defaults.
+// check validates the options and fills in defaults.
 func (o *Options) check() error {
 	if o.Voters == 0 {
 		o.Voters = 3
@@ -145,15 +164,17 @@ func (o *Options) check() error {
 	if o.Build == nil {
 		o.Build = genuine
 	} else {
-		o.plain = true // a wrapper may keep names of voters, which the symmetry doesn't know how to exchange
+		// A wrapper may keep names of voters, which the symmetry doesn't know how to exchange.
+		o.plain = true
 	}
 	if o.Keys > 1 || o.raw {
-		o.plain = true // a requester ends leases on several keys in an order in which the names of voters play a part
+		// A requester ends leases on several keys in an order that depends on the names of voters.
+		o.plain = true
 	}
 	return nil
 }
 
-// checkModes has every client have a mode.
+// checkModes validates the modes and gives every client one.
 func (o *Options) checkModes() error {
 	if len(o.Modes) > len(o.Locks) {
 		return fmt.Errorf("%d modes for %d clients", len(o.Modes), len(o.Locks))

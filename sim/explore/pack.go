@@ -6,7 +6,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// packer writes states as a few bytes, or reads them back, since a search has a million of them waiting.
+// packer writes states as a few bytes, or reads them back, since a search has a million states
+// waiting.
 type packer struct {
 	buf     []byte
 	reading bool

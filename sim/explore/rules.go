@@ -10,28 +10,38 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// rule writes one field of a struct otherwise than as it stands.
+// rule encodes one field of a struct in another way than the field's plain value.
 type rule func(e *encoder, in, v reflect.Value)
 
 func skip(*encoder, reflect.Value, reflect.Value) {}
 
-// rules name every field that isn't written as it stands. A test holds each name to be that of a field.
+// rules name every field that isn't encoded as its plain value. A test checks each name against the
+// structs.
 var rules, forms map[string]rule
 
 func init() {
 	rules = map[string]rule{
-		// Never changes, or is empty between calls, or is a figure that nothing is decided by.
+		// Never changes, or is empty between calls, or is a figure on which no decision depends.
 		"node.Node.self": skip, "node.Node.out": skip, "node.Node.local": skip, "node.Node.spare": skip, "node.Node.spareSaid": skip, "node.Node.spareLocal": skip,
 		"quorum.Requester.cfg": skip, "quorum.Requester.out": skip, "quorum.Requester.events": skip, "quorum.Requester.count": skip,
 		"lease.Voter.cfg": skip, "lease.Voter.elected": skip, "lease.Voter.out": skip, "lease.Voter.alarms": skip, "lease.Voter.count": skip,
-		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.peer.goes": skip, "quorum.Requester.electorates": skip,
+		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.peer.ackEpoch": skip, "quorum.Requester.electorates": skip,
 
-		// Room that is used again, and what follows from the states of requests and from their groups.
+		// All nodes have one configuration and one process for each name, so no voter is kept from
+		// counting. The figures of work decide when a task is cut, and no task is long enough here.
+		"node.Node.guarded": skip, "node.Node.work": skip,
+		"lease.Voter.work": noTasks, "lease.Voter.endings": none,
+		// Each token is near a clock here, and none is refused.
+		"lease.Voter.trust": refusesNone,
+		// Only operators who restart nodes use the report that a voter counts.
+		"lease.session.toldCounts": skip,
+
+		// Memory for reuse, and values derived from the states of requests and from their groups.
 		"quorum.Requester.free": skip, "quorum.Requester.most": skip, "quorum.Requester.pending": skip, "quorum.request.at": skip,
 		"quorum.Requester.endsNext": skip, "quorum.Requester.extendsNext": skip,
 
-		// Nobody is spared here; see quorum.Config.ToAll.
-		"quorum.Requester.spared": skip, "quorum.Requester.pace": skip, "quorum.Requester.order": skip, "quorum.peer.slow": skip,
+		// Messages go to all voters here, without hedging; see quorum.Config.BroadcastAll.
+		"quorum.Requester.hedged": skip, "quorum.Requester.releaseRTT": skip, "quorum.Requester.order": skip, "quorum.peer.slow": skip,
 
 		// Text for people.
 		"quorum.peer.text": skip, "quorum.peer.quiet": skip, "quorum.peer.drift": skip,
@@ -40,69 +50,77 @@ func init() {
 		"quorum.peer.rtt": isPositive,
 
 		// Each stream begins by setting these anew, so without a stream they mean nothing.
-		"quorum.peer.conn": ifUp, "quorum.peer.said": ifUp, "quorum.peer.heard": ifUp, "quorum.peer.book": ifUp,
-		"quorum.peer.ahead": ifUp, "quorum.peer.listing": ifUp, "quorum.peer.refreshed": ifUp, "quorum.peer.lastWord": ifUp,
+		"quorum.peer.conn": ifUp, "quorum.peer.sent": ifUp, "quorum.peer.received": ifUp, "quorum.peer.digest": ifUp,
+		"quorum.peer.earlyAcks": ifUp, "quorum.peer.syncAnswer": ifUp, "quorum.peer.refreshed": ifUp, "quorum.peer.lastReceived": ifUp,
 		"quorum.peer.counting": ifAnswered,
-		// What is covered no longer covers nothing, whatever the session was.
-		"quorum.peer.covered": when(covers),
-		"quorum.peer.gen":     when(func(e *encoder, p reflect.Value) bool { return covers(e, p) || up(e, p) && is(p, "answered") }),
-		"quorum.peer.stated":  ifUnanswered, // what comes later on the stream was sent later
-		"lease.session.conn":  ifLinked, "lease.session.stating": ifLinked, "lease.session.stated": ifLinked,
+		// An expired session cover covers nothing, whatever its session was.
+		"quorum.peer.validity": when(covers),
+		"quorum.peer.gen":      when(func(e *encoder, p reflect.Value) bool { return covers(e, p) || up(e, p) && is(p, "answered") }),
+		"quorum.peer.syncSent": ifUnanswered, // later messages on the stream were sent later
+		"lease.session.conn":   ifLinked, "lease.session.stating": ifLinked, "lease.session.stated": ifLinked,
 		"lease.session.complete": ifLinked, "lease.session.processed": ifLinked, "lease.session.pushed": ifLinked,
 		"lease.session.received": ifLinked, "lease.session.mark": ifLinked,
 		"lease.session.markAt":     ifMarked,
 		"lease.session.probeUntil": when(func(_ *encoder, s reflect.Value) bool { return is(s, "candidate") }),
-		"lease.session.statedSent": ifStating, // the answer echoes it, and nothing else does
+		"lease.session.statedSent": ifStating, // only the answer depends on it, as an echo
 		// A promise begins by setting these anew.
-		"lease.entry.since": ifVoted, "lease.entry.inquired": ifVoted, "lease.entry.wanted": ifVoted, "lease.entry.urged": ifVoted,
+		"lease.entry.since": ifVoted, "lease.entry.inquired": ifVoted, "lease.entry.asked": ifVoted,
 		"lease.extras.timed": skip, // see extras
 		// Everything is refreshed at each tick, so this never makes a difference.
 		"quorum.peer.refreshAt": skip,
 
-		// Whatever is kept of voters goes into their columns.
-		"quorum.Requester.peers": columns,
-		"quorum.ballot.votes":    columns,
-		"quorum.rare.votes":      columns,
-		"quorum.ballot.rare":     rares,
-		"lease.quiet.answers":    answers,
+		// All state kept about voters goes into the voters' columns.
+		"quorum.Requester.peers":  columns,
+		"quorum.tally.votes":      columns,
+		"quorum.coldFields.votes": columns,
+		"quorum.tally.cold":       rares,
+		"lease.quiet.answers":     answers,
 
-		// A group is written with its leases, and has nothing that they don't tell.
+		// A group is written with its leases, and its contents follow from the leases.
 		"quorum.Requester.groups": skip, "quorum.Requester.lastGroup": skip, "quorum.group.id": skip, "quorum.group.members": skip,
 		"quorum.group.set": spread,
-		// Those that have ended meanwhile are passed over.
-		"quorum.Requester.uncovered": pendings,
+		// Requests that have ended meanwhile are passed over.
+		"quorum.Requester.awaitingValidity": pendings,
 
-		"quorum.line.waits": func(e *encoder, _, v reflect.Value) { e.value(slid(v)) },
-		// Time limits of requests that are gone mean nothing.
+		"quorum.localQueue.waiting": func(e *encoder, _, v reflect.Value) { e.value(slid(v)) },
+		// Time limits of finished requests mean nothing.
 		"quorum.Requester.ending": living(func(r reflect.Value) bool { return true }),
 		"quorum.Requester.trying": living(func(r reflect.Value) bool { return get(r.Elem(), "state").Uint() == 0 }),
 
-		// A voter that doesn't count votes as a client speaks to nobody's voter but its own, and asks for no key there.
+		// A voter that isn't a client sends requests only to its own voter, and requests no keys
+		// there.
 		"node.Node.req":        unlessIdle,
 		"lease.Voter.listed":   sessions,
 		"lease.Voter.sessions": skip, // the same as listed
 
 		"lease.Voter.quiet":     quietness,
 		"lease.Voter.reminders": reminders,
-		// Each timer that it stands for is written. A timer that fires for nothing does nothing; one that is missed is found out.
+		// Each timer that this instant summarizes is written. A timer that fires for nothing does
+		// nothing; a missed timer is detected.
 		"lease.Voter.due": missesNothing,
 
-		// How long something has been so is for those who look and watch, of whom there are none here.
-		"lease.extras.from": skip, "lease.Voter.news": none, "quorum.Requester.looks": none, "quorum.Requester.watches": none,
-		// These matter for leases with a length of their own, or a least time to hold.
-		"lease.entry.wonAt": ifTimed, "quorum.rareVote.relSerial": ifTimed,
-		// Whether a holder was told that somebody waits decides whether it is told again, and it does nothing about it.
-		"quorum.request.wanted": skip,
+		// How long a state has lasted matters only to queries and watches, and there are none here.
+		"lease.extras.from": skip, "lease.Voter.news": none, "lease.Voter.catalog": none,
+		"lease.Voter.lookers": none, "lease.Voter.paused": none, "lease.session.applying": none, "quorum.Requester.queries": none, "quorum.Requester.queriesDue": skip,
+		"quorum.Requester.watches": none,
+		// These matter for leases with a length of their own, or a minimum hold time.
+		"lease.entry.wonAt": ifTimed, "quorum.coldVote.relSerial": ifTimed,
+		// Whether a holder was told of contention decides only whether the holder is told again,
+		// and the holder does nothing about it.
+		"quorum.request.contended": skip,
 
-		// The shell's own: what quorum.group says.
+		// The shell's own copy of the validity in quorum.group.
 		"explore.claim.group": skip, "explore.host.covers": skip,
 	}
 
-	// How something is kept, only to save memory or time, isn't part of any state, and these say what is kept. They hold in raw runs, too: a cache has as
-	// many states as there are ways to fill it. Walks with shadows, which have filled theirs otherwise, find one that matters.
+	// The representation of data, chosen only to save memory or time, isn't part of any state;
+	// these rules write the contents. They hold in raw runs, too: a cache has as many states as
+	// there are ways to fill it. Walks with shadows, with caches filled in other ways, find a cache
+	// that matters.
 	forms = map[string]rule{
 		"lease.Voter.keys": elements, "lease.session.entries": elements, "lease.Voter.idle": resting,
 		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.spent": spent, "lease.entry.extras": extras,
+		"lease.Voter.every": skip, "lease.key.at": skip, "lease.session.all": skip, "lease.entry.at": skip,
 		"lease.Voter.sessionsDue": skip, "lease.Voter.moved": skip, "lease.Voter.recent": skip, "lease.Voter.unsaid": skip,
 		"lease.Voter.spareEntries": skip, "lease.Voter.spareExtras": skip, "lease.Voter.spareKeys": skip,
 	}
@@ -118,16 +136,30 @@ func when(holds func(e *encoder, in reflect.Value) bool) rule {
 	}
 }
 
-// none holds a field to have nothing in it, since other rules rest on that.
+// none panics unless a field is empty, since other rules depend on the field being empty.
 func none(_ *encoder, in, v reflect.Value) {
 	if !v.IsZero() {
 		panic(fmt.Sprintf("explore: a %s has %v, which the rules don't provide for", in.Type(), v))
 	}
 }
 
+// noTasks panics if a voter has left work over from a call.
+func noTasks(_ *encoder, _, v reflect.Value) {
+	if n := get(v, "tasks").Len(); n != 0 {
+		panic(fmt.Sprintf("explore: a voter has %d tasks left, which the rules don't provide for", n))
+	}
+}
+
+// refusesNone panics if a voter has refused a token.
+func refusesNone(_ *encoder, _, v reflect.Value) {
+	if get(v, "phase").Uint() != 0 || get(v, "refused").Len() != 0 {
+		panic("explore: a voter has refused a token, which the rules don't provide for")
+	}
+}
+
 var fieldsOf sync.Map // of reflect.Type: map[string]int
 
-// get returns a field by its name, which reflect takes long for.
+// get returns a field by its name; lookups by reflect are slow, so get caches the indexes.
 func get(v reflect.Value, name string) reflect.Value {
 	t := v.Type()
 	fields, ok := fieldsOf.Load(t)
@@ -148,7 +180,7 @@ func get(v reflect.Value, name string) reflect.Value {
 func is(in reflect.Value, name string) bool { return get(in, name).Bool() }
 
 func covers(e *encoder, p reflect.Value) bool {
-	return get(get(p, "covered"), "newest").Int() > int64(e.now)
+	return get(get(p, "validity"), "newest").Int() > int64(e.now)
 }
 
 func up(_ *encoder, p reflect.Value) bool { return get(p, "link").Uint() == 2 } // linkUp
@@ -182,7 +214,7 @@ func spread(e *encoder, _, v reflect.Value) {
 	}
 }
 
-// answers writes what other voters have said of tokens. In which order they did doesn't matter.
+// answers writes the other voters' answers to token queries. Their order doesn't matter.
 func answers(e *encoder, _, v reflect.Value) {
 	for i := range v.Len() {
 		a := v.Index(i)
@@ -193,13 +225,13 @@ func answers(e *encoder, _, v reflect.Value) {
 	}
 }
 
-// slid returns what is in a quorum.sliding.
+// slid returns the contents of a quorum.sliding.
 func slid(v reflect.Value) reflect.Value {
 	room := get(v, "room")
 	return room.Slice(int(get(v, "gone").Int()), room.Len())
 }
 
-// rares writes what is rare of a request. It makes no difference whether that is missing or there is nothing in it.
+// rares writes the cold fields of a request. Missing cold fields are the same as empty cold fields.
 func rares(e *encoder, in, v reflect.Value) {
 	if !v.IsNil() {
 		e.value(v.Elem())
@@ -242,7 +274,7 @@ func sessions(e *encoder, _, v reflect.Value) {
 	e.num(0)
 }
 
-// quietness leaves out how a quiet time went once it is over.
+// quietness leaves out the course of a startup quarantine that is over.
 func quietness(e *encoder, _, v reflect.Value) {
 	if get(v, "over").Bool() && get(v, "away").Int() == 0 {
 		e.num(1)
@@ -252,7 +284,7 @@ func quietness(e *encoder, _, v reflect.Value) {
 	e.value(v)
 }
 
-// elements writes what is in a table.
+// elements writes the contents of a table.
 func elements(e *encoder, _, v reflect.Value) { e.value(get(v, "m")) }
 
 // few returns the entries of a list.
@@ -277,7 +309,7 @@ func entries(e *encoder, _, v reflect.Value) {
 	}
 }
 
-// spent writes a list behind a pointer, which is nil or not if the list is empty.
+// spent writes a list behind a pointer; the pointer to an empty list may be nil or not.
 func spent(e *encoder, _, v reflect.Value) {
 	if v.IsNil() {
 		e.num(0)
@@ -286,12 +318,12 @@ func spent(e *encoder, _, v reflect.Value) {
 	e.value(v.Elem())
 }
 
-// inLine returns a list, and from where on it counts.
+// inLine returns a list, and the index of the first remaining element.
 func inLine(v reflect.Value) (all reflect.Value, first int) {
 	return get(v, "all"), int(get(v, "gone").Int())
 }
 
-// resting writes the keys that nobody wants.
+// resting writes the unused keys.
 func resting(e *encoder, _, v reflect.Value) {
 	all, first := inLine(v)
 	e.num(uint64(all.Len() - first))
@@ -300,7 +332,8 @@ func resting(e *encoder, _, v reflect.Value) {
 	}
 }
 
-// extras writes what few requests have. Having none is the same as having nothing in them. Once a reminder's time is over it is the same as none.
+// extras writes the cold fields of an entry. Missing extras are the same as empty extras, and an
+// expired reminder is the same as none.
 func extras(e *encoder, in, v reflect.Value) {
 	x := reflect.Zero(v.Type().Elem())
 	if !v.IsNil() {
@@ -314,7 +347,8 @@ func extras(e *encoder, in, v reflect.Value) {
 	e.num(uint64(timed))
 }
 
-// reminders leaves out those of votes that are gone. A serial tells which vote it is, and they come in order of their times and serials.
+// reminders leaves out the reminders of votes that are gone. A serial identifies the vote, and the
+// reminders are sorted by time and serial.
 func reminders(e *encoder, _, v reflect.Value) {
 	type reminder struct {
 		at     int64
@@ -342,14 +376,15 @@ func reminders(e *encoder, _, v reflect.Value) {
 func pendings(e *encoder, in, v reflect.Value) {
 	requests := get(in, "requests")
 	for i := range v.Len() {
-		if r := requests.MapIndex(v.Index(i)); r.IsValid() && get(r.Elem(), "state").Uint() == 0 { // statePending
+		// The state 0 is statePending.
+		if r := requests.MapIndex(v.Index(i)); r.IsValid() && get(r.Elem(), "state").Uint() == 0 {
 			e.num(v.Index(i).Uint())
 		}
 	}
 	e.num(0)
 }
 
-// missesNothing holds the instant before which a voter has nothing to do to be no later than any of its timers.
+// missesNothing panics if the instant of a voter's next work is later than any of its timers.
 func missesNothing(_ *encoder, in, v reflect.Value) {
 	due := v.Int()
 	check := func(wanted bool, at int64, what string) {
@@ -379,10 +414,10 @@ func missesNothing(_ *encoder, in, v reflect.Value) {
 
 var typeRules sync.Map // of reflect.Type: []fieldRule
 
-// fieldRule is the rule of a field, none for one that is written as it stands.
+// fieldRule is the rule of a field; the rule is nil for a field encoded as its plain value.
 type fieldRule struct {
 	rule rule
-	form bool // it holds in a raw run, too
+	form bool // the rule holds in a raw run, too
 }
 
 // rulesOf returns the rule of each field of a struct.

@@ -2,16 +2,16 @@ package explore
 
 import "fmt"
 
-// Report tells what a run has seen.
+// Report is the result of a run.
 type Report struct {
-	States      int  // different ones, up to an exchange of voters
-	Transitions int  // steps taken from them
-	Depth       int  // all ways of so many steps have been followed, not counting what is late
-	Exhausted   bool // all states within the limits have been seen
+	States      int  // different states, up to an exchange of voters
+	Transitions int  // steps taken from these states
+	Depth       int  // all paths of so many steps have been followed, not counting late steps
+	Exhausted   bool // all states within the limits have been visited
 	Locals      int  // different states of single nodes
-	Occasions   int  // different things that happened to those
+	Occasions   int  // different occasions of these states
 
-	// How often a run met what it should have met, over all transitions.
+	// How often the run met expected events, over all transitions.
 	Grants, Losses, Yields, Failures, LastResorts int
 
 	Violation *Violation // the first; nil if there is none

@@ -2,25 +2,25 @@ package explore
 
 import "slices"
 
-// way is how a state was reached first: the step before it, and the state (or step) before that.
+// way is the first path to a state: the last step, and the state (or step) before.
 type way struct {
 	before int32
 	step   Step
 }
 
-// search goes breadth first, so that what it finds is reached in as few steps as can be. It keeps a hash and a way of each state,
-// and whole only those that it has still to look at.
+// search goes breadth first, so that a violation is reached in the fewest steps. For each state
+// visited search keeps a hash and a way, and the whole state only until the state is expanded.
 type search struct {
 	x       *explorer
 	met     seen
 	ways    []way
-	waiting [][]byte // packed, with their places in ways: those of this depth, and of the next
+	waiting [][]byte // packed, with their places in ways: the states of this depth, and of the next
 	next    [][]byte
 	first   state
 	found   *Violation
-	steps   []Step // since the state that is being looked at
-	at      int32  // its place in ways
-	thinned int    // how many states of nodes there were when thin did something last
+	steps   []Step // since the state being expanded
+	at      int32  // the place of this state in ways
+	thinned int    // how many states of nodes there were at the last effective thin
 }
 
 func (x *explorer) search(first state) {
@@ -58,8 +58,8 @@ func (x *explorer) search(first state) {
 	x.report.Exhausted = true
 }
 
-// settle lets all happen that is prompt, and for each such thing also what becomes of it if it is late. It returns false when
-// something is violated.
+// settle executes all prompt steps, and for each prompt step also follows the branch in which the
+// step is late. After a violation settle returns false.
 func (r *search) settle(s *state) bool {
 	for {
 		p, ok := r.x.prompt(s)
@@ -86,7 +86,7 @@ func (r *search) settle(s *state) bool {
 	}
 }
 
-// reach notes a state if it is new.
+// reach records a new state.
 func (r *search) reach(s *state) {
 	if !r.met.add(r.x.identity(s)) {
 		return
@@ -106,7 +106,7 @@ func (r *search) reach(s *state) {
 	r.next = append(r.next, p.buf)
 }
 
-// thin lets go of the nodes that stand in none of the states that are to be looked at.
+// thin frees the hosts of all node states that occur in none of the waiting states.
 func (r *search) thin() {
 	const many = 50_000
 	if len(r.x.locals.all)-r.thinned < many {
@@ -143,7 +143,8 @@ func (r *search) violated(what string) {
 	r.found = r.x.explain(r.first, append(steps, r.steps...), what)
 }
 
-// over reports whether nothing can be granted any more, so that neither exclusion nor the order of tokens can be violated.
+// over reports whether nothing can be granted any more, so that neither exclusion nor the order of
+// tokens can be violated.
 func (x *explorer) over(s *state) bool {
 	for c := range x.clients {
 		if s.locks[c] > 0 {
@@ -153,7 +154,7 @@ func (x *explorer) over(s *state) bool {
 	return !x.waits(s)
 }
 
-// waits reports whether somebody waits.
+// waits reports whether a request waits.
 func (x *explorer) waits(s *state) bool {
 	for c := range x.clients {
 		if slices.ContainsFunc(x.locals.all[s.nodes[x.node(c)]].users[:], user.waits) {

@@ -5,51 +5,55 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 type stepKind uint8
 
 const (
-	stepDeliver    stepKind = iota // the first message of a lane arrives
-	stepLate                       // an urgent lane runs late from here on
-	stepAsk                        // a restarted voter's question arrives
-	stepAskLate                    // or runs late
-	stepTell                       // the answer to it arrives
-	stepTellLate                   // or runs late
-	stepLock                       // a client asks for the key
-	stepTry                        // or tries to have it
-	stepRelease                    // a client releases its lease, or gives a request up
-	stepUpgrade                    // a client with a shared lease asks for an exclusive one
-	stepShare                      // a client makes its exclusive lease a shared one
-	stepBreak                      // a connection breaks, as one side knows at once
-	stepNotice                     // the other side knows, and what was under way to it is lost
-	stepNoticeLate                 // or knows late
-	stepLink                       // a client's connection to a voter comes up
-	stepLinkLate                   // or comes up late
-	stepCrash                      // a node dies
-	stepStart                      // and starts again
-	stepTick                       // time passes
-	stepCalm                       // nothing goes wrong any more
+	stepDeliver  stepKind = iota // the first message of a lane arrives
+	stepLate                     // an urgent lane runs late from here on
+	stepAsk                      // a restarted voter's question arrives
+	stepAskLate                  // or runs late
+	stepTell                     // the answer to the question arrives
+	stepTellLate                 // or runs late
+	stepLock                     // a client requests the key
+	stepTry                      // or tries to lock the key
+	stepRelease                  // a client releases its lease, or gives a request up
+	stepUpgrade                  // a client with a shared lease requests an exclusive lease
+	stepShare                    // a client makes its exclusive lease a shared lease
+	stepBreak                    // a connection breaks, and one side knows at once
+	// stepNotice : the other side knows, and messages under way to this side are lost.
+	stepNotice
+	stepNoticeLate // or knows late
+	stepLink       // a client's connection to a voter comes up
+	stepLinkLate   // or comes up late
+	stepCrash      // a node crashes
+	stepStart      // and starts again
+	stepTick       // time passes
+	stepCalm       // no more faults occur
 )
 
-// Step is one thing that may happen next. Its fields mean what its kind says.
+// Step is one possible next step. The meaning of the fields depends on the kind.
 type Step struct {
-	kind       stepKind
-	a, b       uint8  // a client (stepAsk, stepTell: a voter that asks; stepCrash, stepStart: a node) and a voter
+	kind stepKind
+	// a client (stepAsk, stepTell: a voter that asks; stepCrash, stepStart: a node) and a voter
+	a, b       uint8
 	slot, lane uint8  // of the connection
-	key        uint8  // of what clients do
-	msg        uint32 // stepLate: the message that is the first to be late
+	key        uint8  // of a client's step
+	msg        uint32 // stepLate: the first late message
 }
 
-// sides of a connection, in place of a lane
+// The sides of a connection, in place of a lane.
 const (
 	clientSide = 0
 	voterSide  = 1
 )
 
-// prompt returns what happens before anything else, unless it is late: messages of the refresh lane arrive, and with Options.Prompt
-// all others, and connections are found to be gone, and come up anew.
+// prompt returns the step that precedes everything else, unless the step is late: messages of the
+// refresh lane arrive, and with Options.Prompt all other messages; closed connections are noticed,
+// and connections come up anew.
 //
-// Where voters can be exchanged their names must not decide which of them comes first, or an exchange would change what happens.
+// Where voters can be exchanged, their names must not decide which voter comes first, or an
+// exchange would change the outcome.
 func (x *explorer) prompt(s *state) (Step, bool) {
 	var first Step
 	var ranks *[maxVoters]uint64
-	before := func(a, b Step) bool { // a comes by names after b
+	before := func(a, b Step) bool { // whether a, which follows b by names, comes before b
 		if ranks == nil {
 			r := x.ranks(s)
 			ranks = &r
@@ -92,7 +96,7 @@ func (x *explorer) prompt(s *state) (Step, bool) {
 	return first, found
 }
 
-// promptOf returns what is prompt between a client and a voter.
+// promptOf returns the prompt step between a client and a voter.
 func (x *explorer) promptOf(s *state, c, v int) (Step, bool) {
 	for slot := range s.conns[c][v] {
 		k := &s.conns[c][v][slot]
@@ -114,7 +118,7 @@ func (x *explorer) promptOf(s *state, c, v int) (Step, bool) {
 	return Step{}, false
 }
 
-// promptAsk returns what is prompt between a restarted voter and one that it asks.
+// promptAsk returns the prompt step between a restarted voter and a voter queried for tokens.
 func promptAsk(s *state, i, j int) (Step, bool) {
 	q := &s.asks[i][j]
 	switch {
@@ -126,7 +130,7 @@ func promptAsk(s *state, i, j int) (Step, bool) {
 	return Step{}, false
 }
 
-// delay returns the step that lets a prompt message run late instead.
+// delay returns the step that lets a prompt step be late instead.
 func (x *explorer) delay(s *state, st Step) Step {
 	switch st.kind {
 	case stepAsk:
@@ -144,7 +148,7 @@ func (x *explorer) delay(s *state, st Step) Step {
 	return st
 }
 
-// steps appends all that may happen next in a state without prompt messages.
+// steps appends all possible next steps of a state without prompt steps.
 func (x *explorer) steps(s *state, all []Step) []Step {
 	for c := range x.clients {
 		all = x.userSteps(s, c, all)

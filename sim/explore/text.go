@@ -9,7 +9,8 @@ import (
 
 var laneNames = [lanesPerConn]string{"refresh>", ">", "<refresh", "<"}
 
-// describe tells a step in words. The first part is what [explorer.parse] reads; the message that a delivery is about stands in brackets.
+// describe returns a step as text. [explorer.parse] reads the first part; the message of a delivery
+// is added in brackets.
 func (x *explorer) describe(s *state, st Step) string {
 	client := func() vote.NodeID { return x.names[x.node(int(st.a))] }
 	voter := func() vote.NodeID { return x.names[st.b] }
@@ -64,7 +65,7 @@ func (x *explorer) describe(s *state, st Step) string {
 	return "?"
 }
 
-// brief tells a message in words.
+// brief returns a message as text.
 func brief(m *vote.Message) string {
 	var b strings.Builder
 	b.WriteString(m.Kind.String())
@@ -89,8 +90,8 @@ func brief(m *vote.Message) string {
 	return b.String()
 }
 
-// parse finds the step that a line describes among those that a state allows. What stands in brackets only counts where a lane
-// begins to run late, since it tells from which message on.
+// parse finds the step described by a line among the steps allowed in a state. Text in brackets
+// counts only for a lane that begins to run late, since it identifies the first late message.
 func (x *explorer) parse(s *state, line string, among []Step) (Step, bool) {
 	for _, st := range among {
 		is, want := x.describe(s, st), strings.TrimSpace(line)

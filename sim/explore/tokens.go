@@ -8,26 +8,31 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// maxRuns is how many leases may be granted while one request waits, in all limits that anybody can exhaust.
+// maxRuns is how many leases may be granted while one request waits, in all limits small enough to
+// be exhausted.
 const maxRuns = 8
 
-// tokens is what is known of a key's tokens. A lease's tokens are a run, of which the last is noted here.
+// tokens records the tokens of a key's leases. Each lease has a token block; the last token of the
+// block is recorded here.
 //
-// A lease's run stands above those of all leases that were granted before it was asked for, and above those of all that had to be over
-// before it was granted. Leases that may be held side by side have runs apart. Where nobody shares a key, that says no more than that tokens
-// rise; only then is that all that is kept.
+// A lease's block lies above the blocks of all leases granted before the lease was requested, and
+// above the blocks of all leases that had to end before the lease was granted. Leases that may be
+// held side by side have disjoint blocks. Where no clients share a key, the rule is only that
+// tokens rise; only then is last the whole record.
 type tokens struct {
 	last    vote.Token // the largest
-	excused bool       // a voter had to trust a clock that stands behind the newest lease
+	excused bool       // a voter had to trust a clock behind the newest lease's tokens
 
 	// Where keys are shared:
 	sole  vote.Token                 // of the newest exclusive lease
 	slots [maxPermits + 1]vote.Token // of the newest lease of each slot
-	asked [maxClients][2]vote.Token  // the largest when each client asked for what it waits for, and for an upgrade
-	runs  [maxRuns]vote.Token        // of leases that were granted after somebody asked who still waits, from the largest on
+	// asked is the largest token when each client's waiting request was made, and its upgrade.
+	asked [maxClients][2]vote.Token
+	// runs are of leases granted after the oldest waiting request was made, largest first.
+	runs [maxRuns]vote.Token
 }
 
-// each has f called with all that is kept where keys are shared.
+// each calls f with every token recorded for shared keys.
 func (t *tokens) each(f func(*vote.Token)) {
 	f(&t.sole)
 	for _, all := range [][]vote.Token{t.slots[:], t.asked[0][:], t.asked[1][:], t.asked[2][:], t.runs[:]} {
@@ -45,7 +50,7 @@ func (t *tokens) hash(h uint64, sharing bool) uint64 {
 	return h
 }
 
-// judgeTokens takes in what an occasion has changed.
+// judgeTokens checks and records the grants of an occasion.
 func (x *explorer) judgeTokens(s *state, o *occasion, out *outcome) string {
 	for k := range x.o.Keys {
 		t := &s.tokens[k]
@@ -59,7 +64,7 @@ func (x *explorer) judgeTokens(s *state, o *occasion, out *outcome) string {
 			if g.token <= t.last && !t.excused {
 				return x.tooLow(o, k, g.token, t.last)
 			}
-			t.last = max(t.last, g.token+vote.Run-1)
+			t.last = max(t.last, g.token+vote.BlockSize-1)
 		default:
 			if wrong := x.judgeShared(s, o, k, g); wrong != "" {
 				return wrong
@@ -76,12 +81,12 @@ func (x *explorer) tooLow(o *occasion, k int, first, last vote.Token) string {
 	return fmt.Sprintf("tokens: %s is granted token %d of %s after a lease with token %d", x.names[o.node], first, keyNames[k], last)
 }
 
-// judgeShared checks the run of a lease of a key that may be shared.
+// judgeShared checks the token block of a lease on a key that may be shared.
 func (x *explorer) judgeShared(s *state, o *occasion, k int, g grant) string {
 	t := &s.tokens[k]
 	u := &x.locals.all[s.nodes[o.node]].users[k]
 	above := max(t.sole, t.asked[x.client(int(o.node))][bit(g.up)])
-	last := g.token + vote.Run - 1
+	last := g.token + vote.BlockSize - 1
 	switch u.mode {
 	case vote.Exclusive:
 		above = t.last
@@ -96,9 +101,9 @@ func (x *explorer) judgeShared(s *state, o *occasion, k int, g grant) string {
 			return x.tooLow(o, k, g.token, above)
 		}
 		for _, r := range t.runs {
-			if r != 0 && g.token <= r && r < last+vote.Run {
+			if r != 0 && g.token <= r && r < last+vote.BlockSize {
 				return fmt.Sprintf("tokens: %s is granted tokens %d to %d of %s, and another lease has %d to %d",
-					x.names[o.node], g.token, last, keyNames[k], r-vote.Run+1, r)
+					x.names[o.node], g.token, last, keyNames[k], r-vote.BlockSize+1, r)
 			}
 		}
 	}
@@ -111,7 +116,8 @@ func (x *explorer) judgeShared(s *state, o *occasion, k int, g grant) string {
 	return ""
 }
 
-// asked notes which tokens there were when requests were made, and forgets those runs above which all have to be that are to come.
+// asked records the largest token at the time of each request, and forgets the blocks below all
+// future blocks.
 func (x *explorer) asked(s *state, k int) {
 	t := &s.tokens[k]
 	least := t.last
@@ -122,7 +128,7 @@ func (x *explorer) asked(s *state, k int) {
 			case w.state != waiting:
 				*at = 0
 			case *at == 0:
-				*at = max(t.last, 1) // zero is for who doesn't wait
+				*at = max(t.last, 1) // zero means that no request waits
 				least = min(least, *at)
 			default:
 				least = min(least, *at)

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Violation is something that must never be, and how it came to be.
+// Violation is a broken rule, with the steps that led to it.
 type Violation struct {
 	What  string
-	Steps []string // see [Replay]; what is prompt isn't listed
+	Steps []string // see [Replay]; prompt steps aren't listed
 }
 
 func (v *Violation) Error() string {
@@ -20,8 +20,8 @@ func (v *Violation) Error() string {
 	return b.String()
 }
 
-// walk follows steps and returns where they lead, and those that were taken, also as text. Prompt messages arrive unless the step is that they are late; a
-// step that can't be taken is left out.
+// walk takes the chosen steps and returns the last state and the steps taken, also as text. Prompt
+// steps are taken unless the chosen step delays the prompt step; an impossible step is left out.
 func (x *explorer) walk(s state, n int, choose func(s *state, i int, among []Step) (Step, bool)) (last state, taken []Step, text []string, wrong string) {
 	for i := range n {
 		for {
@@ -74,7 +74,8 @@ func (x *explorer) follow(s state, steps []Step) ([]Step, []string, string) {
 	return taken, text, wrong
 }
 
-// explain makes a violation short enough to read: it leaves out steps for as long as something is still violated.
+// explain shortens a violation for readers: steps are left out for as long as a rule is still
+// broken.
 func (x *explorer) explain(s state, steps []Step, wrong string) *Violation {
 	found := x.report
 	defer func() { x.report = found }()
@@ -100,7 +101,8 @@ func (x *explorer) explain(s state, steps []Step, wrong string) *Violation {
 	return &Violation{What: what, Steps: text}
 }
 
-// Replay follows the steps of a violation and returns what they violate, nil if nothing. It fails when a step can't be taken.
+// Replay follows the steps of a violation and returns the violation found, nil if none. Replay
+// fails when a step isn't possible.
 func Replay(o Options, steps []string) (*Violation, error) {
 	x, err := newExplorer(o)
 	if err != nil {

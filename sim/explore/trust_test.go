@@ -72,7 +72,7 @@ func (c *trusting) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m 
 // early asks for the highest token at the start of its quiet time, and is content with that at its end.
 type early struct {
 	Machine
-	life  vote.Life
+	life  vote.Incarnation
 	asked map[vote.Conn]bool
 	told  []told
 	out   []vote.Outbound

@@ -36,21 +36,21 @@ func (w *twister) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 }
 
 // wishes has f see every wish that a voter hears of.
-func wishes(f func(w *vote.Wish)) func(m *vote.Message) {
+func wishes(f func(w *vote.Spec)) func(m *vote.Message) {
 	return func(m *vote.Message) {
 		switch m.Kind {
 		case vote.KindRequest:
-			f(&m.Wish)
-		case vote.KindStatement:
+			f(&m.Spec)
+		case vote.KindSync:
 			for i := range m.Entries {
-				f(&m.Entries[i].Wish)
+				f(&m.Entries[i].Spec)
 			}
 		}
 	}
 }
 
 // modeless is a voter to which whoever wants a key for itself is one more reader.
-var modeless = twists(wishes(func(w *vote.Wish) {
+var modeless = twists(wishes(func(w *vote.Spec) {
 	if w.Mode == vote.Exclusive {
 		w.Mode = vote.Shared
 	}
@@ -76,7 +76,7 @@ var slotless = twists(func(m *vote.Message) {
 })
 
 // impatient is a voter to which an upgrade is one more reader, beside which others may stay.
-var impatient = twists(wishes(func(w *vote.Wish) {
+var impatient = twists(wishes(func(w *vote.Spec) {
 	if w.Beside != 0 {
 		w.Mode, w.Beside = vote.Shared, 0
 	}

@@ -8,18 +8,19 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// words keeps every message, and every row of messages under way on a lane, once, under a number.
+// words stores every message, and every sequence of messages under way on a lane, once, under a
+// number.
 type words struct {
 	x        *explorer
 	messages []vote.Message
 	numbers  map[string]uint32
-	lanes    []lane // 0 is the empty one
+	lanes    []lane // 0 is the empty lane
 	longer   map[lane]uint32
 }
 
-// lane is a row of messages in one direction of a connection: all but the last, and the last.
+// lane is a sequence of messages in one direction of a connection: all but the last, and the last.
 type lane struct {
-	before uint32 // of the lane without the last
+	before uint32 // the number of the lane without the last message
 	last   uint32
 }
 
@@ -62,7 +63,7 @@ func (w *words) push(l, m uint32) uint32 {
 	return n
 }
 
-// pop returns the first message of a lane that isn't empty, and the lane without it.
+// pop returns the first message of a nonempty lane, and the lane without this message.
 func (w *words) pop(l uint32) (m, rest uint32) {
 	at := w.lanes[l]
 	if at.before == 0 {
@@ -72,9 +73,10 @@ func (w *words) pop(l uint32) (m, rest uint32) {
 	return m, w.push(rest, at.last)
 }
 
-// tidy makes words equal that differ only in what makes no difference: for how much longer a voter is quiet, since it is asked at every
-// tick, what its wall clock shows, since the requester would find out how that stands to its own (see untidy), and what its slow clock
-// shows, which no decision rests on.
+// tidy makes messages equal if they differ only in irrelevant values: the rest of a voter's startup
+// quarantine, since a quarantined voter is asked at every tick; the voter's wall clock, since the
+// requester would compute the offset to its own clock (see untidy); and the voter's slow clock,
+// since no decision depends on the slow clock.
 func tidy(m *vote.Message) {
 	m.Quiet = min(m.Quiet, 1)
 	if m.Kind == vote.KindAck || m.Kind == vote.KindAnswer {
@@ -82,8 +84,8 @@ func tidy(m *vote.Message) {
 	}
 }
 
-// untidy puts the voter's wall clock back, as if its offset had been estimated without an error. Stamps depend on it and
-// nothing else does.
+// untidy restores the voter's wall clock, as if the offset had been estimated without an error.
+// Stamps depend on the wall clock, and nothing else does.
 func untidy(m *vote.Message, now vote.Now, speaker vote.Micros) {
 	if m.Kind == vote.KindAck || m.Kind == vote.KindAnswer {
 		trip := now.Fast.Sub(m.Sent)

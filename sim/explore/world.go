@@ -18,34 +18,35 @@ const (
 	lanesPerConn
 )
 
-// conn is a connection that a client dialed to a voter. When it breaks one side knows first; until the other does, that one
-// still hears what is under way to it.
+// conn is a connection that a client dialed to a voter. When a connection breaks, one side knows
+// first; until the other side knows, this other side still receives the messages under way.
 type conn struct {
-	client, voter bool  // whose side is up
-	id            uint8 // tells it from the other connection of the pair
-	life          uint8 // of the client
+	client, voter bool  // whether this side is up
+	id            uint8 // distinguishes the two connections of a pair
+	life          uint8 // the client's incarnation
 	voterLife     uint8
 	late          uint8 // the lanes that run late, as bits
-	noticeLate    bool  // the side that is up doesn't know yet that the other is gone
+	noticeLate    bool  // the side still up doesn't know yet that the other is gone
 	lanes         [lanesPerConn]uint32
 }
 
-// question is what a restarted voter and one that it asks say to each other.
+// question holds the messages between a restarted voter and a voter queried for tokens.
 type question struct {
 	asked, told         uint32
 	askedLate, toldLate bool
 }
 
-// state is one state of the world. It can be compared.
+// state is one state of the world. States are comparable.
 type state struct {
 	nodes [maxNodes]uint32
 	lives [maxNodes]uint8
-	conns [maxClients][maxVoters][2]conn // the newest, and one of which only the voter doesn't know yet that it is gone
-	away  [maxClients][maxVoters]bool    // the pair can't connect, for as long as it pleases the adversary
+	// The newest connection, and an old connection considered open only by the voter.
+	conns [maxClients][maxVoters][2]conn
+	away  [maxClients][maxVoters]bool // the pair can't connect, for as long as the adversary likes
 	asks  [maxVoters][maxVoters]question
 
 	tick    uint8
-	locks   [maxClients]uint8 // what is left of each limit
+	locks   [maxClients]uint8 // the rest of each limit
 	ticks   uint8
 	breaks  uint8
 	crashes uint8
@@ -60,16 +61,17 @@ type explorer struct {
 	clients int
 	sharing bool                        // two clients may hold a key at once
 	names   []vote.NodeID               // voters first
-	crashes [maxNodes]bool              // who may crash
-	breaks  [maxClients][maxVoters]bool // what may break
-	perms   [][]uint8                   // the ways in which voters can be exchanged
-	ranked  bool                        // what is prompt goes by ranks, since there are several
+	crashes [maxNodes]bool              // the nodes that may crash
+	breaks  [maxClients][maxVoters]bool // the connections that may break
+	perms   [][]uint8                   // the ways to exchange voters
+	// ranked orders prompt steps by ranks, since there are several perms.
+	ranked  bool
 	words   *words
 	locals  *locals
 	report  Report
-	calm    map[uint64]bool          // states, limits aside, from which everyone is served
-	watch   func(occasion, *outcome) // of a test that wants to see what happens to nodes
-	reached func(*state)             // of a test that wants to see all states
+	calm    map[uint64]bool          // states, limits aside, from which all requests are served
+	watch   func(occasion, *outcome) // set by a test to observe the occasions of nodes
+	reached func(*state)             // set by a test to observe all states
 }
 
 func newExplorer(o Options) (*explorer, error) {
@@ -103,7 +105,7 @@ func newExplorer(o Options) (*explorer, error) {
 	return x, nil
 }
 
-// known checks that what the options name exists.
+// known checks the nodes and connections named in the options for existence.
 func (x *explorer) known() error {
 	for _, name := range x.o.Crash {
 		if x.index(vote.NodeID(name)) < 0 {
@@ -124,7 +126,7 @@ func (x *explorer) place(name vote.NodeID) int { return slices.Index(x.names[:x.
 
 func (x *explorer) index(name vote.NodeID) int { return slices.Index(x.names, name) }
 
-// client returns which client a node is; -1 if it is none.
+// client returns the index of the client on a node; -1 if there is none.
 func (x *explorer) client(node int) int {
 	if x.o.Apart {
 		return max(node-x.o.Voters, -1)
@@ -135,7 +137,7 @@ func (x *explorer) client(node int) int {
 	return -1
 }
 
-// node returns which node a client is.
+// node returns the index of the node on which a client runs.
 func (x *explorer) node(client int) int {
 	if x.o.Apart {
 		return x.o.Voters + client
@@ -144,19 +146,21 @@ func (x *explorer) node(client int) int {
 }
 
 func (x *explorer) session(node, life uint8) vote.SessionID {
-	return vote.SessionID{Node: x.names[node], Life: x.life(int(node), life)}
+	return vote.SessionID{Node: x.names[node], Incarnation: x.life(int(node), life)}
 }
 
-// life returns the number of a node's life. Lives are random. Where keys are shared they scatter what should not meet, so clients must differ in them;
-// these have the second and the third one begin with the same slot.
-func (x *explorer) life(node int, life uint8) vote.Life {
+// life returns an incarnation number for a node. Incarnations are random in production. Where keys
+// are shared, incarnations scatter slots and tokens that should not collide, so clients must differ
+// in their incarnations; with these numbers the second and the third client begin with the same
+// slot.
+func (x *explorer) life(node int, life uint8) vote.Incarnation {
 	if c := x.client(node); c >= 0 && x.sharing {
-		return vote.Life(100*(c+1)) + vote.Life(life)
+		return vote.Incarnation(100*(c+1)) + vote.Incarnation(life)
 	}
-	return vote.Life(life)
+	return vote.Incarnation(life)
 }
 
-// now returns a node's clocks. All run at one rate and are read at ticks only.
+// now returns a node's clocks. All clocks run at one rate and are read at ticks only.
 func (x *explorer) now(node int, tick uint8) vote.Now {
 	at := epoch.Add(time.Duration(tick) * Tick)
 	wall := wall0 + vote.Micros(tick)*tickLen
@@ -166,11 +170,12 @@ func (x *explorer) now(node int, tick uint8) vote.Now {
 	return vote.Now{Fast: at, Slow: at, Wall: wall}
 }
 
-// Numbers of connections, in the nodes that know them. They tell who dialed, the peer, and which of the pair's connections it is.
+// Numbers of connections, in the nodes at their ends. A number contains the dialing side, the peer,
+// and the index among the pair's connections.
 const (
 	dialed       vote.Conn = 1 // by this node, as a client
 	accepted     vote.Conn = 2 // from a client
-	dialedByIdle vote.Conn = 3 // by this voter, which isn't a client, to ask for tokens
+	dialedByIdle vote.Conn = 3 // by this voter, which isn't a client, to query tokens
 	idleAccepted vote.Conn = 4
 )
 
@@ -181,10 +186,10 @@ func connNumber(kind vote.Conn, peer int, id uint8) vote.Conn {
 func dials(c vote.Conn) vote.Conn     { return c / 1000 }
 func peerIn(c vote.Conn) int          { return int(c/10%100) - 1 }
 func idIn(c vote.Conn) uint8          { return uint8(c % 10) }
-func anonymous(c vote.Conn) vote.Conn { return c - c/10%100*10 } // the peer stands elsewhere
+func anonymous(c vote.Conn) vote.Conn { return c - c/10%100*10 } // the peer is recorded elsewhere
 
-// linkIdle lets a voter that is no client reach the others at any time. Only its questions and their answers travel; they may
-// run late, and so be lost.
+// linkIdle connects a voter without a client to the other voters at all times. Only the voter's
+// token queries and their answers travel; they may run late, and so be lost.
 func (x *explorer) linkIdle(h *host, now vote.Now, node int) {
 	if x.client(node) >= 0 {
 		return
@@ -198,7 +203,7 @@ func (x *explorer) linkIdle(h *host, now vote.Now, node int) {
 
 func isTwin(alarm string) bool { return strings.HasPrefix(alarm, "two processes") }
 
-// symmetries returns the permutations of voters that leave clients where they are.
+// symmetries returns the permutations of voters that keep clients in place.
 func (x *explorer) symmetries() [][]uint8 {
 	identity := make([]uint8, x.o.Voters)
 	for i := range identity {
@@ -237,7 +242,7 @@ func (x *explorer) alike(v, w uint8) bool {
 	return x.crashes[v] == x.crashes[w] && x.o.Wall[string(x.names[v])] == x.o.Wall[string(x.names[w])]
 }
 
-// moves reports whether a node is a voter that can be exchanged for another.
+// moves reports whether a node is an exchangeable voter.
 func (x *explorer) moves(name vote.NodeID) bool {
 	v := x.place(name)
 	return v >= 0 && slices.ContainsFunc(x.perms, func(p []uint8) bool { return int(p[v]) != v })

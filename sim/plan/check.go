@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// complete fills in the defaults that hang on other fields.
+// complete fills in defaults derived from other fields.
 func (s *Scenario) complete() {
 	if s.TTL == unset {
 		s.TTL = s.MaxTTL
@@ -47,7 +47,7 @@ func (l *Link) complete() {
 
 var groupName = regexp.MustCompile(`^[a-z0-9-]{1,20}$`)
 
-// check looks at what fields mean together.
+// check validates the combination of fields.
 func (s *Scenario) check() (all problems) {
 	s.checkNodes(&all)
 	if s.TTL > s.MaxTTL {
@@ -157,12 +157,12 @@ func (l *Link) check(all *problems, path string) {
 // place is one node of a scenario.
 type place struct {
 	name  string
-	group string // empty where there are none
+	group string // empty without groups
 	voter bool
 	locks bool
 }
 
-// nodes lists all nodes, voters first, as sim wants them.
+// nodes lists all nodes, voters first, as sim requires.
 func (s *Scenario) nodes() (all []place) {
 	groups := s.Groups
 	if len(groups) == 0 {
@@ -189,7 +189,7 @@ func (s *Scenario) nodes() (all []place) {
 	return all
 }
 
-// way returns how messages travel between two nodes.
+// way returns the link between two nodes.
 func (s *Scenario) way(a, b place) *Link {
 	for i := range s.Links {
 		l := &s.Links[i]

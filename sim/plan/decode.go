@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// fileMost bounds a scenario file: hundreds of times what an example has.
+// fileMost bounds a scenario file: hundreds of times the size of an example.
 const fileMost = 1 << 20
 
-// Read reads a scenario. Each of the overrides is "field=value", such as ttl=5s, link.loss=0.02 or groups.west.voters=5, and stands
-// above what the file says. The error lists all that is wrong, by field.
+// Read reads a scenario. Each override is "field=value", such as ttl=5s, link.loss=0.02 or
+// groups.west.voters=5, and takes precedence over the file. The error lists all problems, by field.
 func Read(r io.Reader, overrides ...string) (*Scenario, error) {
 	text, err := io.ReadAll(io.LimitReader(r, fileMost+1))
 	if err != nil {
@@ -57,7 +57,7 @@ func Read(r io.Reader, overrides ...string) (*Scenario, error) {
 	return s, nil
 }
 
-// where adds the line to an error of syntax.
+// where adds the line to a syntax error.
 func where(text []byte, d *json.Decoder, err error) error {
 	at := d.InputOffset()
 	var syntax *json.SyntaxError
@@ -73,7 +73,8 @@ func where(text []byte, d *json.Decoder, err error) error {
 	return fmt.Errorf("line %d: %w", 1+bytes.Count(text[:min(at, int64(len(text)))], []byte("\n")), err)
 }
 
-// override sets one field of the tree. Where the way leads through a list, its step is the place (from 0) or the name of an element.
+// override sets one field of the tree. In a list, a step of the path is the index (from 0) or the
+// name of an element.
 func override(tree map[string]any, o string) error {
 	path, text, ok := strings.Cut(o, "=")
 	if !ok || path == "" {
@@ -122,14 +123,14 @@ func override(tree map[string]any, o string) error {
 	return nil
 }
 
-// problems are what is wrong with a scenario, a line for each.
+// problems are the errors in a scenario, a line for each.
 type problems []string
 
 func (p *problems) add(path, format string, args ...any) {
 	*p = append(*p, strings.TrimPrefix(path, ".")+": "+fmt.Sprintf(format, args...))
 }
 
-// fields lists a struct's fields, those of embedded ones in their place.
+// fields lists a struct's fields, with the fields of embedded structs in their place.
 func fields(t reflect.Type) (all []reflect.StructField) {
 	for _, f := range reflect.VisibleFields(t) {
 		if !f.Anonymous {
@@ -139,7 +140,7 @@ func fields(t reflect.Type) (all []reflect.StructField) {
 	return all
 }
 
-// fill puts defaults and then what the tree says into a struct.
+// fill sets a struct's fields to their defaults and then to the values in the tree.
 func (p *problems) fill(v reflect.Value, tree any, path string) {
 	m, ok := tree.(map[string]any)
 	if !ok {
@@ -269,7 +270,7 @@ func duration(s string) time.Duration {
 	return d
 }
 
-// bounds tells what a field may be.
+// bounds describes the allowed values of a field.
 func bounds(tag reflect.StructTag) string {
 	s := tag.Get("min") + " to " + tag.Get("max")
 	if tag.Get("zero") != "" {
@@ -318,7 +319,7 @@ func (p *problems) number(v reflect.Value, tag reflect.StructTag, value any, giv
 	}
 }
 
-// show prints a value as the file has it, shortened.
+// show prints a value in the file's notation, shortened.
 func show(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

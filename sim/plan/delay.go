@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// bins is into how many equally likely parts a distribution is cut.
+// bins is the number of equally likely parts into which a distribution is cut.
 const bins = 1000
 
-// topQuantile ends the last part: the largest delay is that of one message in 20,000.
+// topQuantile ends the last part: one message in 20,000 has the largest delay.
 const topQuantile = 0.99995
 
-// TCP sends again what got lost after 200 ms at least, or two round trips, and then waits twice as long each time.
+// TCP sends lost segments again after at least 200 ms or two round trips, and then doubles the
+// delay each time.
 const (
 	againLeast = 200 * time.Millisecond
 	againTrips = 4 // in medians of one way
-	againMost  = 6 // times; then it gets through
+	againMost  = 6 // times; then the message arrives
 )
 
-// delays makes delays out of random numbers. All its values are whole microseconds, so that the last bit of a floating-point library
-// decides nothing.
+// delays converts random numbers to delays. All its values are whole microseconds, so that the last
+// bit of a floating-point library decides nothing.
 type delays struct {
 	at    [bins + 1]time.Duration // the quantiles
 	lost  uint64                  // of 2^24
@@ -47,10 +48,10 @@ func newDelays(l *Link) *delays {
 	return d
 }
 
-// normal is the q-quantile of the standard normal distribution.
+// normal returns the q-quantile of the standard normal distribution.
 func normal(q float64) float64 { return math.Sqrt2 * math.Erfinv(2*q-1) }
 
-// of makes a delay of a random number.
+// of converts a random number to a delay.
 func (d *delays) of(draw uint64) time.Duration {
 	part := draw & (1<<20 - 1) * bins
 	i, rest := part>>20, int64(part>>10&1023)
@@ -69,10 +70,10 @@ func (d *delays) of(draw uint64) time.Duration {
 	return x
 }
 
-// most is the longest delay without a loss.
+// most returns the longest delay without a loss.
 func (d *delays) most() time.Duration { return d.at[bins] }
 
-// mix makes another random number of one: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+// mix derives another random number from x: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

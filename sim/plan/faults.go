@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// setEvery is how often a machine sets its wall clock by a better one, as NTP does. Between two the clock strays by its rate's error.
+// setEvery is how often a machine corrects its wall clock by a better clock, as NTP does. Between
+// two corrections the clock strays by its rate's error.
 const setEvery = 64 * time.Second
 
-// keepTime keeps a node's wall clock as far from true time as it was drawn.
+// keepTime keeps a node's wall clock at its drawn distance from true time.
 func (x *world) keepTime(n *nodeState, ppm int64) {
 	x.w.At(setEvery, func() {
 		x.w.StepWall(n.name, -time.Duration(int64(setEvery)*ppm/1_000_000))
@@ -16,7 +17,7 @@ func (x *world) keepTime(n *nodeState, ppm int64) {
 	})
 }
 
-// crashing has a node die and come back, for ever.
+// crashing makes a node crash and come back, again and again.
 func (x *world) crashing(n *nodeState) {
 	c := &x.s.Crashes
 	if c.Every == 0 {
@@ -45,7 +46,7 @@ func (x *world) crashing(n *nodeState) {
 	})
 }
 
-// pausing has a node's process stop and go on, for ever.
+// pausing makes a node's process stop and go on, again and again.
 func (x *world) pausing(n *nodeState) {
 	p := &x.s.Pauses
 	if p.Every == 0 {
@@ -63,7 +64,7 @@ func (x *world) pausing(n *nodeState) {
 	})
 }
 
-// parting has the mesh fall in two, and mend, for ever. Two partitions may stand at the same time.
+// parting makes the mesh split in two, and heal, again and again. Two partitions may overlap.
 func (x *world) parting(r *rand.Rand) {
 	p := &x.s.Partitions
 	if p.Every == 0 || len(x.nodes) < 2 {

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// measures are what is counted in one world, or in all.
+// measures are the counts of one world, or of all.
 type measures struct {
 	probers    []probes        // by node
-	free       []time.Duration // how long probes took that were granted in time
+	free       []time.Duration // durations of the probes granted in time
 	handOver   []time.Duration
 	takeOver   []time.Duration
 	of         [classes]tally
-	upkeep     uint64        // messages between nodes that are sent whether anybody locks or not
+	upkeep     uint64        // messages between nodes that are sent whether locks are used or not
 	upFor      time.Duration // of all nodes together
 	heldFor    time.Duration // of all leases together
 	lost       uint64
-	orphaned   uint64 // posts whose holder has died and that nobody has taken over by the end
+	orphaned   uint64 // posts not taken over from a crashed holder by the end
 	looks      uint64
 	majorities uint64
 
 	crashes, partitions, pauses, cuts, alarms uint64
 }
 
-// probes are a node's.
+// probes are a node's counts of probes.
 type probes struct{ asked, failed uint64 }
 
 // tally counts for locks of one class.
@@ -36,7 +36,7 @@ func newMeasures(s *Scenario) *measures {
 	return &measures{probers: make([]probes, len(s.nodes()))}
 }
 
-// probed notes how a probe ended; negative: not in time.
+// probed records the result of a probe; took is negative if the probe wasn't granted in time.
 func (m *measures) probed(node int, took time.Duration) {
 	p := &m.probers[node]
 	p.asked++
@@ -47,7 +47,7 @@ func (m *measures) probed(node int, took time.Duration) {
 	}
 }
 
-// add adds another world's.
+// add adds another world's measures.
 func (m *measures) add(o *measures) {
 	for i := range m.probers {
 		m.probers[i].asked += o.probers[i].asked
@@ -77,7 +77,8 @@ func (m *measures) add(o *measures) {
 	m.alarms += o.alarms
 }
 
-// rank returns the least of the sorted samples that at least a share q of them doesn't exceed.
+// rank returns the least of the sorted samples that at least a share q of the samples doesn't
+// exceed.
 func rank(sorted []time.Duration, q float64) time.Duration {
 	return sorted[max(int(math.Ceil(q*float64(len(sorted)))), 1)-1]
 }
@@ -93,7 +94,7 @@ func times(samples []time.Duration) Times {
 	return t
 }
 
-// share is a part of a whole; nil where there is no whole.
+// share returns a part of a whole as a fraction; nil if the whole is zero.
 func share(part, whole float64) *float64 {
 	if whole == 0 {
 		return nil

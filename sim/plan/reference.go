@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reference is the table of all fields of a scenario, in Markdown, as docs/planning.md has it.
+// Reference returns the table of all fields of a scenario, in Markdown, for docs/planning.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("| field | default | allowed | what it says |\n|---|---|---|---|\n")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Report has the figures. docs/planning.md says what each one is. A nil figure has no sample.
+// Report has the figures, defined in docs/planning.md. A nil figure has no sample.
 type Report struct {
 	Comment   string   `json:"comment,omitempty"`
 	Nodes     string   `json:"nodes"`
@@ -41,7 +41,7 @@ type Report struct {
 	ViolatedIn int     `json:"violation_in_world,omitempty"`
 }
 
-// Happened counts what went wrong.
+// Happened counts the faults.
 type Happened struct {
 	Crashes    uint64 `json:"crashes"`
 	Partitions uint64 `json:"partitions"`
@@ -49,7 +49,7 @@ type Happened struct {
 	Pauses     uint64 `json:"pauses"`
 }
 
-// Availability is how many probes of one node were granted in time.
+// Availability is the share of a node's probes granted in time.
 type Availability struct {
 	Node   string   `json:"node"`
 	Probes uint64   `json:"probes"`
@@ -57,7 +57,7 @@ type Availability struct {
 	Share  *float64 `json:"share"`
 }
 
-// Times tells how long something took.
+// Times summarizes durations.
 type Times struct {
 	Count  int      `json:"count"`
 	Median *Seconds `json:"median_s"`
@@ -65,7 +65,7 @@ type Times struct {
 	Most   *Seconds `json:"most_s"`
 }
 
-// PerLock is what locks cost that were asked for in one way.
+// PerLock is the cost of a class of locks.
 type PerLock struct {
 	Locks         uint64   `json:"locks"`
 	Messages      *float64 `json:"messages_per_lock"`
@@ -73,7 +73,7 @@ type PerLock struct {
 	OneRoundShare *float64 `json:"in_one_round_share"`
 }
 
-// Seconds is a time.Duration that JSON shows in seconds.
+// Seconds is a time.Duration in seconds in JSON.
 type Seconds time.Duration
 
 // MarshalJSON writes seconds.
@@ -131,7 +131,8 @@ func (r *Report) JSON() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// few is below how many samples a 99th percentile is little more than the largest of them.
+// few is the number of samples below which a 99th percentile is little more than the largest
+// sample.
 const few = 100
 
 // String writes the report for people.
@@ -242,7 +243,7 @@ func number(x *float64) string {
 	return s
 }
 
-// percent writes a share, so that one that isn't whole never looks as if it were.
+// percent writes a share, so that a share below 1 never looks like 100 %.
 func percent(x *float64) string {
 	switch {
 	case x == nil:

@@ -10,16 +10,18 @@ import (
 	"github.com/lockmesh/lockmesh/sim"
 )
 
-// slice is how much of a world runs between two words about how far it is.
+// slice is how much of a world runs between two progress reports.
 const slice = 10 * time.Second
 
-// Progress is told how much has been simulated by now, of how much. It is called by several goroutines at once.
+// Progress is called with the simulated time so far, and the total. Several goroutines call it at
+// once.
 type Progress func(simulated, of time.Duration)
 
-// Run simulates a scenario on all processors. What it returns depends on the scenario alone, not on how many processors there are.
+// Run simulates a scenario on all processors. The report depends on the scenario alone, not on the
+// number of processors.
 func Run(s *Scenario, p Progress) *Report { return run(s, p, runtime.GOMAXPROCS(0), nil) }
 
-// outcome is one world's.
+// outcome is the result of one world.
 type outcome struct {
 	m   *measures
 	err error
@@ -62,7 +64,7 @@ func run(s *Scenario, p Progress, workers int, alter func(*sim.Options)) *Report
 	return r
 }
 
-// finish counts what has not ended.
+// finish counts the intervals still open at the end.
 func (x *world) finish() {
 	x.pass()
 	x.alarms = x.w.Figures().Alarms

@@ -1,11 +1,13 @@
-// Package plan answers an operator's questions about a mesh that isn't built yet: how often a lock can be had, how long it takes to take
-// over from a dead holder, what it costs in messages. It runs whole nodes, the very code of production, in the worlds of package sim,
-// with the delays and faults that a scenario file states, and measures. See docs/planning.md.
+// Package plan answers an operator's questions about a planned mesh: how often a lock can be had,
+// how long a take-over from a dead holder lasts, and the cost in messages. The package runs whole
+// nodes, the very code of production, in the worlds of package sim, with the delays and faults
+// stated in a scenario file, and measures. See docs/planning.md.
 package plan
 
 import "time"
 
-// Scenario is what an operator asks about. Its tags are the reference: defaults, bounds and the table in docs/planning.md come from them.
+// Scenario is the mesh that an operator asks about. The tags are the reference: defaults, bounds
+// and the table in docs/planning.md come from the tags.
 type Scenario struct {
 	Comment string  `json:"comment" doc:"anything; printed with the figures"`
 	Voters  int     `json:"voters" min:"0" max:"25" default:"0" doc:"nodes that vote and lock, named a, b, c…; or name them by groups"`
@@ -30,14 +32,14 @@ type Scenario struct {
 	Simulate Simulate `json:"simulate" doc:"how much is simulated"`
 }
 
-// Group is some nodes at one place.
+// Group is a set of nodes at one place.
 type Group struct {
 	Name   string `json:"name" need:"yes" doc:"lower-case letters, digits and dashes, 20 at most. Its nodes are name-1, name-2…, voters first"`
 	Voters int    `json:"voters" min:"0" max:"25" default:"0" doc:"nodes that vote and lock"`
 	Others int    `json:"others" min:"0" max:"50" default:"0" doc:"nodes that only lock"`
 }
 
-// Link is how messages travel between two nodes, each way.
+// Link describes the delays, losses and outages between two nodes, each way.
 type Link struct {
 	Median Duration `json:"median" min:"1us" max:"1s" default:"" otherwise:"must be given for every pair of nodes" doc:"half of the messages take less than this, one way"`
 	P99    Duration `json:"p99" min:"1us" max:"10s" default:"" otherwise:"twice the median" doc:"99 of 100 take less. Between the two, and beyond, delays are log-normal. Equal to the median: all messages take the median"`
@@ -52,19 +54,19 @@ type PairLink struct {
 	Link
 }
 
-// Outage says how often, and for how long, a pair of nodes is cut off from each other.
+// Outage states how often, and for how long, a pair of nodes is cut off from each other.
 type Outage struct {
 	Every Duration `json:"every" min:"100ms" max:"87600h" zero:"never" default:"0s" doc:"mean time between two; 0s: never"`
 	Last  Duration `json:"last" min:"1ms" max:"24h" default:"1s" doc:"mean length"`
 }
 
-// Clocks says how wrong the clocks are.
+// Clocks states the errors of the clocks.
 type Clocks struct {
 	PPM  int      `json:"ppm" min:"0" max:"5000" default:"50" doc:"by how much a clock's rate errs at most, in parts per million; each node's is drawn. Beyond 5000 (0.5 %) exclusion isn't promised"`
 	Wall Duration `json:"wall" min:"0s" max:"24h" default:"10ms" doc:"how far a wall clock stands from true time at most, either way; each node's is drawn. Between two corrections, every 64 s, it also strays by its rate's error"`
 }
 
-// Crashes says how often processes die.
+// Crashes states how often processes crash.
 type Crashes struct {
 	Every     Duration `json:"every" min:"1s" max:"87600h" zero:"never" default:"0s" doc:"mean time between two crashes of a node; 0s: never"`
 	Return    Duration `json:"return" min:"0s" max:"720h" default:"10s" doc:"mean time after which a new process runs"`
@@ -72,20 +74,20 @@ type Crashes struct {
 	Replaced  Duration `json:"replaced" min:"1s" max:"8760h" default:"4h" doc:"mean time after which such a machine is replaced, under its old name"`
 }
 
-// Partitions says how often the mesh falls apart.
+// Partitions states how often the mesh splits.
 type Partitions struct {
 	Every Duration `json:"every" min:"1s" max:"87600h" zero:"never" default:"0s" doc:"mean time between two, in the whole mesh; 0s: never"`
 	Last  Duration `json:"last" min:"1ms" max:"720h" default:"30s" doc:"mean length"`
 	Shape string   `json:"shape" oneof:"node group random" default:"node" doc:"node: one node, drawn, is cut off from all others; group: one group is; random: each node falls to one of two sides"`
 }
 
-// Pauses says how often processes are stopped.
+// Pauses states how often processes are stopped.
 type Pauses struct {
 	Every Duration `json:"every" min:"100ms" max:"87600h" zero:"never" default:"0s" doc:"mean time between two on a node; 0s: never"`
 	Last  Duration `json:"last" min:"1ms" max:"24h" default:"200ms" doc:"mean length"`
 }
 
-// Load is what the application wants.
+// Load is the application's use of locks.
 type Load struct {
 	Clients int      `json:"clients" min:"0" max:"50" default:"1" doc:"on each node that takes locks"`
 	Keys    int      `json:"keys" min:"1" max:"200" default:"10" doc:"that they contend for, each drawn alike"`
@@ -93,42 +95,43 @@ type Load struct {
 	Think   Duration `json:"think" min:"1ms" max:"24h" default:"20s" doc:"mean time from giving a lock back to asking for the next"`
 }
 
-// Probe is how availability is measured.
+// Probe states how availability is measured.
 type Probe struct {
 	Every  Duration `json:"every" min:"10ms" max:"1h" default:"1s" doc:"time between two probes of a node"`
 	Within Duration `json:"within" min:"1ms" max:"1h" default:"" otherwise:"probe.every" doc:"a probe that is granted later has failed; not above probe.every"`
 }
 
-// Posts is how take-over and hand-over are measured.
+// Posts states how take-over and hand-over are measured.
 type Posts struct {
 	Count int      `json:"count" min:"0" max:"50" default:"" otherwise:"as many as nodes take locks, 8 at most" doc:"how many such locks. Five nodes (or all, if there are fewer) stand for each; 0: none"`
 	Hold  Duration `json:"hold" min:"1ms" max:"24h" default:"30s" doc:"mean time after which the holder gives it back to the next who waits"`
 }
 
-// Simulate is how much is simulated.
+// Simulate states how much is simulated.
 type Simulate struct {
 	For    Duration `json:"for" min:"1s" max:"87600h" default:"24h" doc:"time measured, in all worlds together"`
 	Worlds int      `json:"worlds" min:"1" max:"1000" default:"8" doc:"how many worlds share that time. Each starts all nodes anew, and waits until they are ready before it measures and does harm"`
 	Seed   uint64   `json:"seed" min:"0" max:"18446744073709551615" default:"1" doc:"the same seed gives the same figures"`
 }
 
-// Duration is a time.Duration that a file gives as a string, such as "30ms" or "1h30m".
+// Duration is a time.Duration given in a file as a string, such as "30ms" or "1h30m".
 type Duration time.Duration
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalText writes it as it is read.
+// MarshalText writes the duration as it is read.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// unset stands for a field without a value whose default hangs on others; see Scenario.complete.
+// unset stands for a missing value with a default that depends on other fields; see
+// Scenario.complete.
 const unset = -1
 
-// Bounds of what all fields together may ask for.
+// Bounds on all fields together.
 const (
 	nodesMost  = 50
 	groupsMost = 20
 	linksMost  = groupsMost * (groupsMost + 1) / 2
-	probesMost = 20_000_000 // their delays are kept until the end: 160 MB
-	candidates = 5          // nodes that stand for a post
+	probesMost = 20_000_000 // the probes' delays are kept until the end: 160 MB
+	candidates = 5          // nodes that compete for a post
 	postsMost  = 8          // by default
 )

@@ -2,7 +2,7 @@ package plan
 
 import "time"
 
-// think has a client of a process wait, ask for a key, hold it, give it back, and so on for ever.
+// think makes a client of a process wait, request a key, hold and release the key, again and again.
 func (x *world) think(l *life) {
 	n := l.node
 	x.w.AtNode(n.name, x.exp(n.users, x.s.Load.Think), func() {
@@ -20,7 +20,8 @@ func (x *world) think(l *life) {
 	})
 }
 
-// stand has a process ask for a post, hold it for a while, hand it over, and ask again.
+// stand makes a process request a post, hold the post for a while, hand the post over, and request
+// it again.
 func (x *world) stand(l *life, k *key) {
 	n := l.node
 	var i *wish
@@ -35,13 +36,13 @@ func (x *world) stand(l *life, k *key) {
 	}, again)
 }
 
-// standWithin is about how soon a new process stands for its posts.
+// standWithin is about how soon a new process competes for its posts.
 const standWithin = Duration(100 * time.Millisecond)
 
-// againAfter is how soon somebody who has lost a post asks for it again.
+// againAfter is how soon a process that has lost a post requests the post again.
 const againAfter = time.Millisecond
 
-// probing has a node's prober ask for a free lock every now and then.
+// probing makes a node's prober request a free lock at regular intervals.
 func (x *world) probing(n *nodeState) {
 	if !n.locks {
 		return
@@ -55,7 +56,8 @@ func (x *world) probing(n *nodeState) {
 	x.w.At(time.Duration(n.users.Int64N(int64(every))), next)
 }
 
-// probe asks once. Who is dead or stopped doesn't ask; when the process dies meanwhile the probe says nothing.
+// probe makes one request. A crashed or stopped process makes none; if the process crashes
+// meanwhile, the probe isn't counted.
 func (x *world) probe(n *nodeState) {
 	l := n.life
 	if l == nil || x.w.Stopped(n.name) {
@@ -77,14 +79,14 @@ func (x *world) probe(n *nodeState) {
 		over = true
 		x.probed(n.i, -1)
 		x.w.AtNode(n.name, 0, func() {
-			if !i.held { // else its giving back is under way
+			if !i.held { // otherwise the release is under way
 				x.release(i)
 			}
 		})
 	})
 }
 
-// majority looks now and then whether anybody reaches a majority.
+// majority checks at regular intervals whether any node reaches a majority.
 func (x *world) majority() {
 	x.w.At(time.Duration(x.s.Probe.Every), func() {
 		x.looks++

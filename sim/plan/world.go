@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/sim"
 )
 
-// class says on whose behalf a lock is asked for.
+// class is the purpose of a lock.
 type class uint8
 
 const (
@@ -30,26 +30,28 @@ type world struct {
 	load  []*key
 	posts []*key
 
-	ready   bool // the nodes have come to rest, and what happens counts
+	ready   bool // the nodes have come to rest, and events are counted
 	holding int  // leases that are held
 	up      int  // nodes that run
 	since   time.Duration
 }
 
-// nodeState is one node, whatever its lives.
+// nodeState is one node, across its incarnations.
 type nodeState struct {
 	place
 	i    int
-	life *life // nil while it is down
-	safe bool  // it doesn't crash; for tests
-	n    int   // lives so far
+	life *life // nil while the node is down
+	safe bool  // the node doesn't crash; for tests
+	n    int   // incarnations so far
 
-	users *rand.Rand // each concern draws from a stream of its own, so that taking one out leaves the others as they were
+	// Each concern draws from a stream of its own, so that removing a concern leaves the others
+	// unchanged.
+	users *rand.Rand
 	luck  *rand.Rand
 	stops *rand.Rand
 }
 
-// life is one process.
+// life is one process: an incarnation of a node.
 type life struct {
 	node    *nodeState
 	classes []class // of all requests, by number
@@ -66,7 +68,7 @@ type key struct {
 	from    time.Duration // when the gap began
 }
 
-// gap says why nobody holds a key for which somebody waits.
+// gap is the reason why a contended key has no holder.
 type gap uint8
 
 const (
@@ -81,12 +83,12 @@ type wish struct {
 	key       *key
 	r         *sim.Request
 	held      bool
-	contested bool // it took more than one round
+	contested bool // the request took more than one round
 	then      func()
 	after     func()
 }
 
-// streams of random numbers, besides those of sim.
+// Streams of random numbers, besides the streams of sim.
 const (
 	streamClocks = 100 + iota
 	streamParts
@@ -100,7 +102,7 @@ func stream(seed, concern uint64, i int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, concern<<32|uint64(i)))
 }
 
-// options makes a world's of a scenario's.
+// options converts a scenario to the options of a world.
 func (s *Scenario) options(seed uint64) sim.Options {
 	nodes := s.nodes()
 	o := sim.Options{Seed: seed, MaxTTL: time.Duration(s.MaxTTL), LateWords: true}
@@ -173,7 +175,7 @@ func newWorld(s *Scenario, seed uint64, alter func(*sim.Options)) *world {
 	return x
 }
 
-// pass notes how long things have been as they are, before they change.
+// pass accounts for the time since the last change, before a change.
 func (x *world) pass() {
 	d := x.w.Now() - x.since
 	x.since += d
@@ -181,11 +183,12 @@ func (x *world) pass() {
 	x.upFor += time.Duration(x.up) * d
 }
 
-// begin notes a new life of a node, and its users want what they want.
+// begin records a new incarnation of a node, and starts its users.
 func (x *world) begin(n *nodeState) {
 	x.pass()
 	x.up++
-	// Of a probe that a dead life left behind a vote may stand for a TTL, so the next life has a key of its own.
+	// A residual vote of a crashed incarnation's probe may stand for a TTL, so the next incarnation
+	// has a key of its own.
 	l := &life{node: n, open: make(map[vote.Number]*wish), probes: &key{name: fmt.Sprintf("probe/%s/%d", n.name, n.n%3), class: forProbe}}
 	l.classes = append(l.classes, 0) // numbers begin with 1
 	n.n++
@@ -204,7 +207,7 @@ func (x *world) begin(n *nodeState) {
 	}
 }
 
-// stands reports whether a node is one of those that stand for a post.
+// stands reports whether a node is a candidate for a post.
 func (x *world) stands(n *nodeState, post int) bool {
 	var locking, at int
 	for _, o := range x.nodes {
@@ -224,8 +227,8 @@ func (x *world) exp(r *rand.Rand, mean Duration) time.Duration {
 	return time.Duration(r.ExpFloat64() * float64(mean)).Round(time.Microsecond)
 }
 
-// lock asks for a key on behalf of a process that runs. When it is granted then is called, and after when it is over otherwise than by
-// giving it back: it failed, or was lost.
+// lock requests a key on behalf of a running process. It calls then when the lease is granted, and
+// after when the request fails or the lease is lost.
 func (x *world) lock(l *life, k *key, then, after func()) *wish {
 	i := &wish{life: l, key: k, then: then, after: after}
 	k.waiting = append(k.waiting, i)
@@ -235,7 +238,7 @@ func (x *world) lock(l *life, k *key, then, after func()) *wish {
 	return i
 }
 
-// release gives a lease back, or a wish up.
+// release releases a lease, or gives a request up.
 func (x *world) release(i *wish) {
 	if i.held {
 		x.unhold(i)
@@ -267,7 +270,7 @@ func (x *world) unwait(i *wish) {
 	}
 }
 
-// Granted is sim.Observer's.
+// Granted implements sim.Observer.
 func (x *world) Granted(r *sim.Request) {
 	i := x.names[r.Node].life.open[r.Number]
 	i.r = r
@@ -292,7 +295,7 @@ func (x *world) Granted(r *sim.Request) {
 	i.then()
 }
 
-// Ended is sim.Observer's.
+// Ended implements sim.Observer.
 func (x *world) Ended(r *sim.Request) {
 	l := x.names[r.Node].life
 	i := l.open[r.Number]
@@ -314,7 +317,7 @@ func (x *world) Ended(r *sim.Request) {
 	}
 }
 
-// Sent is sim.Observer's.
+// Sent implements sim.Observer.
 func (x *world) Sent(from, to vote.SessionID, m *vote.Message, between bool) {
 	asker := to
 	switch m.Kind {
@@ -323,8 +326,8 @@ func (x *world) Sent(from, to vote.SessionID, m *vote.Message, between bool) {
 	case vote.KindPromise, vote.KindConfirmed, vote.KindInquire, vote.KindTaken, vote.KindReleased, vote.KindBusy, vote.KindUnfit, vote.KindClash,
 		vote.KindLapsed, vote.KindNoted, vote.KindWanted:
 	case vote.KindLook, vote.KindWatch, vote.KindRevoke, vote.KindShow, vote.KindNews, vote.KindPassed:
-		return // they are about keys, and belong to no lock
-	default: // sessions, and leases of a length of their own, are kept up
+		return // these are about keys, and belong to no lock
+	default: // upkeep of sessions, and of leases with a length of their own
 		if between && x.ready {
 			x.upkeep++
 		}

@@ -4,5 +4,5 @@ package main
 
 import "time"
 
-// cpuTime isn't known here.
+// cpuTime isn't known on this system.
 func cpuTime([]int) (time.Duration, bool) { return 0, false }

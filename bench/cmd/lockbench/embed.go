@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/table"
 )
 
-// The metrics of what it costs to have lockmesh in a program.
+// The metrics of the cost of embedding lockmesh in a program.
 const (
 	mSize       = "bytes of the program"
 	mGoroutines = "goroutines"
@@ -23,28 +23,28 @@ const (
 	mFirstLock  = "from Join to the first lock, ms"
 )
 
-// minimal programs, by folder.
+// minimal is the import path of the folder of minimal programs.
 const minimal = "github.com/lockmesh/lockmesh/bench/internal/minimal/"
 
 const programNone, programWeb, programLockmesh = "none", "web", "lockmesh"
 
-// meshSizes are how large the meshes are in which goroutines are counted.
+// meshSizes are the sizes of the meshes for counting goroutines.
 var meshSizes = []int{1, 3, 5}
 
-// watched is the mesh whose nodes are looked at while they do nothing.
+// watched is the size of the mesh for the measurement of idle nodes.
 const watched = 3
 
-// joins is how often it is measured how long it takes to join and to lock.
+// joins is how often the time to join and to lock is measured.
 const joins = 10
 
-// embed sees what it costs to have lockmesh in a program.
+// embed measures the cost of embedding lockmesh in a program.
 func embed(ctx context.Context, o *options, r *results) error {
 	dir, err := sharedDir("")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	say("embed: building small programs")
+	logf("embed: building small programs")
 	for _, name := range []string{programNone, programWeb, programLockmesh} {
 		path := filepath.Join(dir, name)
 		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, minimal+name)
@@ -56,7 +56,7 @@ func embed(ctx context.Context, o *options, r *results) error {
 			return err
 		}
 		r.add(wEmbed, name, mSize, float64(info.Size()))
-		say("  %-21s %d bytes", name, info.Size())
+		logf("  %-21s %d bytes", name, info.Size())
 	}
 	f := &fleet{}
 	defer f.close()
@@ -69,12 +69,12 @@ func embed(ctx context.Context, o *options, r *results) error {
 	for _, n := range meshSizes {
 		m := meshes[n]
 		for _, p := range m.nodes {
-			if err := p.Call(ctx, "ready", none{}, &m.about); err != nil {
+			if err := p.Call(ctx, "ready", none{}, &m.info); err != nil {
 				return err
 			}
-			r.add(wEmbed, peers(n), mGoroutines, float64(m.about.Goroutines))
+			r.add(wEmbed, peers(n), mGoroutines, float64(m.info.Goroutines))
 		}
-		say("  %d peers: %d goroutines", n-1, m.about.Goroutines)
+		logf("  %d peers: %d goroutines", n-1, m.info.Goroutines)
 		if n != watched {
 			for _, p := range m.nodes {
 				if err := p.Close(); err != nil {
@@ -91,12 +91,12 @@ func embed(ctx context.Context, o *options, r *results) error {
 
 func peers(size int) string { return fmt.Sprintf("%d peers", size-1) }
 
-// smallMesh is one of minimal programs, all of them voters.
+// smallMesh is a mesh of minimal programs, all of them voters.
 type smallMesh struct {
 	nodes []*child.Process
 	names []string
 	first string
-	about struct {
+	info  struct {
 		Addr       string
 		Goroutines int
 	}
@@ -116,19 +116,19 @@ func startSmall(ctx context.Context, f *fleet, path string, n int) (*smallMesh, 
 		if err != nil {
 			return nil, err
 		}
-		f.own(p)
+		f.track(p)
 		m.nodes = append(m.nodes, p)
-		if err := p.Call(ctx, "addr", none{}, &m.about); err != nil {
+		if err := p.Call(ctx, "addr", none{}, &m.info); err != nil {
 			return nil, err
 		}
 		if m.first == "" {
-			m.first = m.about.Addr
+			m.first = m.info.Addr
 		}
 	}
 	return m, nil
 }
 
-// joinAndLock has a node that is no voter join the mesh again and again, under a new name each time.
+// joinAndLock has a node that is no voter join the mesh repeatedly, each time under a new name.
 func joinAndLock(ctx context.Context, f *fleet, r *results, m *smallMesh) error {
 	p, err := f.start("newcomer")
 	if err != nil {
@@ -142,11 +142,11 @@ func joinAndLock(ctx context.Context, f *fleet, r *results, m *smallMesh) error 
 		}
 		r.add(wEmbed, nameEmbedded, mFirstLock, float64(took)/float64(time.Millisecond))
 	}
-	say("  from Join to the first lock: %.2f ms", r.median(wEmbed, nameEmbedded, mFirstLock))
+	logf("  from Join to the first lock: %.2f ms", r.median(wEmbed, nameEmbedded, mFirstLock))
 	return p.Close()
 }
 
-// idleMesh watches a mesh that does nothing.
+// idleMesh measures an idle mesh.
 func idleMesh(ctx context.Context, o *options, r *results, m *smallMesh) error {
 	var pids []int
 	for _, p := range m.nodes {
@@ -165,7 +165,7 @@ func idleMesh(ctx context.Context, o *options, r *results, m *smallMesh) error {
 	}
 	cpu, bytes, writes, known := read()
 	start := time.Now()
-	if err := doNothing(ctx, o.idle); err != nil {
+	if err := sleep(ctx, o.idle); err != nil {
 		return err
 	}
 	cpuAfter, bytesAfter, writesAfter, stillKnown := read()
@@ -173,7 +173,7 @@ func idleMesh(ctx context.Context, o *options, r *results, m *smallMesh) error {
 	if !known || !stillKnown {
 		return nil
 	}
-	links := float64(watched * (watched - 1)) // in one direction each
+	links := float64(watched * (watched - 1)) // counted in each direction
 	r.add(wEmbed, peers(watched), mBytes, (bytesAfter-bytes)/took.Seconds()/links)
 	r.add(wEmbed, peers(watched), mWrites, (writesAfter-writes)/took.Seconds()/links)
 	for i, pid := range pids {
@@ -182,11 +182,11 @@ func idleMesh(ctx context.Context, o *options, r *results, m *smallMesh) error {
 			r.add(wEmbed, peers(watched), mResident, bytes)
 		}
 	}
-	say("  idle with %d peers: %.4f %% of a core, %.1f MB resident", watched-1, r.median(wEmbed, peers(watched), mIdleCPU), r.median(wEmbed, peers(watched), mResident)/1e6)
+	logf("  idle with %d peers: %.4f %% of a core, %.1f MB resident", watched-1, r.median(wEmbed, peers(watched), mIdleCPU), r.median(wEmbed, peers(watched), mResident)/1e6)
 	return nil
 }
 
-// resident is the memory of a process that is in RAM, in bytes. It is known on Linux only.
+// resident returns the resident memory of a process in bytes. It is known on Linux only.
 func resident(pid int) (bytes float64, ok bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -229,7 +229,7 @@ func embedTable(r *results) *table.Table {
 	return t
 }
 
-// extraSections are those that are measured once.
+// extraSections adds the sections of workloads measured once.
 func extraSections(r *results, o *options, section func(title, text string, t *table.Table)) {
 	section("Leases that are held", fmt.Sprintf("Nobody uses them, for %v. The holder is one process; redsync's renews each lock three times per TTL (%v). What is written is what all processes of the service send, but for gossip's packets; the lists of members that gossip compares over a stream, every ten seconds or so, are part of it.", o.idle, peer.TTL), holdTable(r, o))
 	section("Memory", "Live bytes in lockmesh's processes for each key of 32 bytes, the caller's handle included, at a node that holds the keys and is no voter, and at a voter.", memoryTable(r, o))

@@ -14,33 +14,34 @@ import (
 // nodesMax is how many nodes contend for a key.
 const nodesMax = 4
 
-// service is one of those that are compared, with all of its processes. Its nodes are processes, too.
+// service is a service under comparison, with all of its processes. Its nodes are processes, too.
 type service struct {
-	name    string // as people are told
-	kind    kind
-	servers []int // process numbers of what isn't a node
-	nodes   []*child.Process
-	alone   bool                                                     // it isn't asked for hand-overs, since another entry has these nodes, too
-	more    func(ctx context.Context, i int) (*child.Process, error) // starts the ith node; nil if all are there
+	name      string // for human readers
+	kind      kind
+	servers   []int // pids of the processes other than nodes
+	nodes     []*child.Process
+	duplicate bool // another entry has the servers, and measures the cost of held leases
+	// startNode starts the ith node; it is nil if all nodes were started.
+	startNode func(ctx context.Context, i int) (*child.Process, error)
 }
 
-// kind says what a service can be compared with.
+// kind says how a service compares with lockmesh.
 type kind int
 
 const (
-	limit    kind = iota // what nobody goes below
+	limit    kind = iota // the lower bound for any service
 	ours                 // lockmesh
-	majority             // a lock is held by a majority of servers
-	single               // there is but one server
+	majority             // a majority of servers holds a lock
+	single               // there is only a single server
 )
 
-// node returns the ith node, and starts it if need be.
+// node returns the ith node, and starts the node if necessary.
 func (s *service) node(ctx context.Context, i int) (*child.Process, error) {
 	for len(s.nodes) <= i {
-		if s.more == nil {
+		if s.startNode == nil {
 			return nil, fmt.Errorf("%s has no node %d", s.name, i)
 		}
-		p, err := s.more(ctx, len(s.nodes))
+		p, err := s.startNode(ctx, len(s.nodes))
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +50,7 @@ func (s *service) node(ctx context.Context, i int) (*child.Process, error) {
 	return s.nodes[i], nil
 }
 
-// pids are the numbers of all of its processes.
+// pids returns the ids of all processes of the service.
 func (s *service) pids() []int {
 	pids := append([]int(nil), s.servers...)
 	for _, p := range s.nodes {
@@ -58,7 +59,7 @@ func (s *service) pids() []int {
 	return pids
 }
 
-// fleet owns all processes that were started.
+// fleet owns all started processes.
 type fleet struct {
 	mu    sync.Mutex
 	procs []*child.Process
@@ -76,14 +77,14 @@ func (f *fleet) start(name string) (*child.Process, error) {
 	return p, nil
 }
 
-// own has the fleet end a process that was started elsewhere.
-func (f *fleet) own(p *child.Process) {
+// track makes the fleet end a process that was started elsewhere.
+func (f *fleet) track(p *child.Process) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.procs = append(f.procs, p)
 }
 
-// open starts a process that is a node.
+// open starts a process with a node.
 func (f *fleet) open(ctx context.Context, name string, s peer.Spec) (p *child.Process, addr string, err error) {
 	if p, err = f.start(name); err != nil {
 		return nil, "", err
@@ -95,7 +96,7 @@ func (f *fleet) open(ctx context.Context, name string, s peer.Spec) (p *child.Pr
 	return p, o.Addr, err
 }
 
-// close ends all processes, and returns when they have ended.
+// close ends all processes, and waits for their end.
 func (f *fleet) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,18 +108,18 @@ func (f *fleet) close() {
 	f.procs = nil
 }
 
-// freeAddrs returns addresses on loopback at which nobody listens at this moment.
+// freeAddrs returns loopback addresses without a listener at this moment.
 func freeAddrs(n int) (addrs []string, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // only now, so that none comes twice
+		defer l.Close() // only after the loop, so that no address comes twice
 		addrs = append(addrs, l.Addr().String())
 	}
 	return addrs, nil
 }
 
-// callTime bounds one call that lasts for d by design.
+// callTime bounds a call that lasts for d by design.
 func callTime(d time.Duration) time.Duration { return d + 2*readyTime }

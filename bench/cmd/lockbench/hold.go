@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/table"
 )
 
-// The metrics of what is held and isn't used.
+// The metrics of held, unused leases.
 const (
 	mHolderCPU = "processor of the holder, % of a core"
 	mOthersCPU = "processor of all others, % of a core"
@@ -20,31 +20,33 @@ const (
 	mTake      = "taken per second"
 )
 
-// heldByOthers is how many locks of other services are held: what costs something for each lock needs no more to show it.
+// heldByOthers is how many locks of other services are held: enough to show any cost per lock.
 const heldByOthers = 10_000
 
-// settle is for how long leases are held before it is looked at what they cost: the last of them are put to all voters some milliseconds after they were won,
-// and that belongs to taking them.
-const settle = time.Second
+// settleTime is how long leases are held before the measurement of their cost begins: the last leases
+// reach all voters some milliseconds after the grant, and this work belongs to taking them.
+const settleTime = time.Second
 
 func holding(n int) string { return fmt.Sprintf("hold %d", n) }
 
-// hold has leases held that nobody uses, and sees what that costs.
-func (c *course) hold(ctx context.Context) error {
-	say("%s: nothing for %v, and then the same with leases", wHold, c.idle)
+// hold makes nodes hold unused leases, and measures the cost.
+func (c *benchmark) hold(ctx context.Context) error {
+	logf("%s: nothing for %v, and then the same with leases", wHold, c.idle)
 	for _, s := range c.services {
 		counts := c.held
 		switch {
-		case s.alone || s.kind == single || s.name == nameRedsyncBatch:
-			continue // nobody renews them
+		case s.duplicate || s.kind == limit || s.kind == single || s.name == nameRedsyncBatch:
+			// Not measured: nothing renews leases here, or another entry with the same servers or
+			// the same library is measured.
+			continue
 		case s.kind != ours:
 			counts = []int{heldByOthers}
 		}
-		w := newWatch(s)
-		if err := doNothing(ctx, c.idle); err != nil {
+		w := newIdleMeter(s)
+		if err := sleep(ctx, c.idle); err != nil {
 			return err
 		}
-		c.holds(0, s.name, w.end())
+		c.recordIdle(0, s.name, w.stop())
 		for _, n := range counts {
 			if err := c.holdSome(ctx, s, n); err != nil {
 				return fmt.Errorf("%s of %s: %w", wHold, s.name, err)
@@ -54,25 +56,25 @@ func (c *course) hold(ctx context.Context) error {
 	return nil
 }
 
-func (c *course) holdSome(ctx context.Context, s *service, n int) error {
+func (c *benchmark) holdSome(ctx context.Context, s *service, n int) error {
 	if err := c.take(ctx, s, 0, fmt.Sprintf("hold%d", n), n); err != nil {
 		return err
 	}
-	if err := doNothing(ctx, settle); err != nil {
+	if err := sleep(ctx, settleTime); err != nil {
 		return err
 	}
-	w := newWatch(s)
-	if err := doNothing(ctx, c.idle); err != nil {
+	w := newIdleMeter(s)
+	if err := sleep(ctx, c.idle); err != nil {
 		return err
 	}
-	got := w.end()
-	c.holds(n, s.name, got)
-	say("  %-21s holds %6d: holder %.2f %% of a core, others %.2f %%; %.0f bytes/s in %.0f writes", s.name, n, got.holder, got.others, got.bytes, got.writes)
+	got := w.stop()
+	c.recordIdle(n, s.name, got)
+	logf("  %-21s holds %6d: holder %.2f %% of a core, others %.2f %%; %.0f bytes/s in %.0f writes", s.name, n, got.holder, got.others, got.bytes, got.writes)
 	return c.call(ctx, s, 0, "release", none{}, nil)
 }
 
-// take has a node take n locks, and notes how fast.
-func (c *course) take(ctx context.Context, s *service, node int, name string, n int) error {
+// take has a node take n locks, and records how fast.
+func (c *benchmark) take(ctx context.Context, s *service, node int, name string, n int) error {
 	if err := c.call(ctx, s, node, "room", n, nil); err != nil {
 		return err
 	}
@@ -84,30 +86,30 @@ func (c *course) take(ctx context.Context, s *service, node int, name string, n 
 	return nil
 }
 
-func (c *course) holds(n int, service string, got still) {
+func (c *benchmark) recordIdle(n int, service string, got idleCost) {
 	c.add(holding(n), service, mHolderCPU, got.holder)
 	c.add(holding(n), service, mOthersCPU, got.others)
 	c.add(holding(n), service, mBytes, got.bytes)
 	c.add(holding(n), service, mWrites, got.writes)
 }
 
-// still is what a service does while nobody asks it for anything: processor time in percent of a core, and what all of its processes write in a second. It is
-// no number where that isn't known.
-type still struct{ holder, others, bytes, writes float64 }
+// idleCost is the activity of a service without requests: processor time in percent of a core, and
+// bytes and writes per second of all of its processes. Unknown values are NaN.
+type idleCost struct{ holder, others, bytes, writes float64 }
 
-type watch struct {
+type idleMeter struct {
 	service *service
 	start   time.Time
-	before  still // in seconds, and in all
+	before  idleCost // totals; processor time in seconds
 }
 
-func newWatch(s *service) *watch {
-	w := &watch{service: s, start: time.Now()}
+func newIdleMeter(s *service) *idleMeter {
+	w := &idleMeter{service: s, start: time.Now()}
 	w.before = w.read()
 	return w
 }
 
-func (w *watch) read() (s still) {
+func (w *idleMeter) read() (s idleCost) {
 	holder, ok := cpuTime([]int{w.service.nodes[0].Pid()})
 	all, ok2 := cpuTime(w.service.pids())
 	if s.holder, s.others = holder.Seconds(), (all - holder).Seconds(); !ok || !ok2 {
@@ -119,15 +121,15 @@ func (w *watch) read() (s still) {
 	return s
 }
 
-func (w *watch) end() still {
+func (w *idleMeter) stop() idleCost {
 	now, took := w.read(), time.Since(w.start).Seconds()
-	return still{
+	return idleCost{
 		100 * (now.holder - w.before.holder) / took, 100 * (now.others - w.before.others) / took,
 		(now.bytes - w.before.bytes) / took, (now.writes - w.before.writes) / took,
 	}
 }
 
-func doNothing(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// machine says on what it was measured, and of which versions.
+// machine describes the machine and the versions of the measured software.
 func machine(ctx context.Context, o *options) map[string]string {
 	m := map[string]string{
 		"processor": cpuModel(),
@@ -24,7 +24,8 @@ func machine(ctx context.Context, o *options) map[string]string {
 			m["redis-server"] = string(v[1])
 		}
 	}
-	if _, err := exec.LookPath(redisServer); err != nil && o.wantsRedis() { // said here too: what is printed while it runs has scrolled away by the end
+	// Report the lack of Redis here, too: the first message has scrolled away by the end.
+	if _, err := exec.LookPath(redisServer); err != nil && o.wantsRedis() {
 		m["redis-server"] = "not on PATH: **nothing is compared with Redis**"
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -37,12 +38,13 @@ func machine(ctx context.Context, o *options) map[string]string {
 		}
 	}
 	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--exclude=*").Output(); err == nil {
-		m["lockmesh"] = strings.TrimSpace(string(out)) // go run doesn't note it; "-dirty" is what isn't committed
+		// go run doesn't record the commit. "-dirty" means uncommitted changes.
+		m["lockmesh"] = strings.TrimSpace(string(out))
 	}
 	return m
 }
 
-// modules are those whose versions matter.
+// modules are the modules with versions worth reporting.
 var modules = []string{
 	"github.com/bsm/redislock", "github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
 	"go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/server/v3",

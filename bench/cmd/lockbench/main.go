@@ -1,4 +1,5 @@
-// Lockbench compares lockmesh with other lock services, and with what no service can go below. See -h, and the README of the module.
+// Lockbench compares lockmesh with other lock services, and with the lower bound for any service.
+// See -h, and the README of the module.
 package main
 
 import (

@@ -17,17 +17,18 @@ const (
 	mHeap     = "bytes, empty"
 )
 
-// The processes whose memory is looked at.
+// The processes under measurement.
 const whoHolds, whoVotes = "holder", "voter"
 
 func keeping(n int) string { return fmt.Sprintf("memory, %d keys", n) }
 
-// memory holds many keys at a node that is no voter, and sees what that takes there, and at a voter. It does so on a mesh of its own.
+// memory takes many keys at a node that is no voter, and measures the memory used there and at a
+// voter. The measurement has its own mesh.
 func memory(ctx context.Context, o *options, r *results) error {
 	f := &fleet{}
 	defer f.close()
-	say("memory: starting a mesh")
-	nodes, err := startMesh(ctx, f, o, "", "memory", 1)
+	logf("memory: starting a mesh")
+	nodes, _, err := startMesh(ctx, f, o, "", "memory", 1)
 	if err != nil {
 		return err
 	}
@@ -67,20 +68,22 @@ func memory(ctx context.Context, o *options, r *results) error {
 			r.add(keeping(n), name, mHeap, before[name])
 			r.add(keeping(n), name, mPerKey, (held[name]-before[name])/float64(n))
 			r.add(keeping(n), name, mLeftOver, (after[name]-before[name])/float64(n))
-			say("  %-21s %d keys (taken in %.1fs): %.0f bytes each, %.1f left over", name, n, took.Seconds(), (held[name]-before[name])/float64(n), (after[name]-before[name])/float64(n))
+			logf("  %-21s %d keys (taken in %.1fs): %.0f bytes each, %.1f left over", name, n, took.Seconds(), (held[name]-before[name])/float64(n), (after[name]-before[name])/float64(n))
 		}
 	}
 	return nil
 }
 
 const (
-	// forgetting is about how long a voter remembers a key that nobody wants, and how long it takes for the next of its rounds.
+	// forgetting is about how long a voter remembers an unused key, plus the time until the voter's
+	// next cleanup round.
 	forgetting = 2 * time.Second
-	// forgettings bounds how often that is waited for.
+	// forgettings bounds how often settled waits for forgetting.
 	forgettings = 10
 )
 
-// settled are the heaps once nothing more is forgotten: voters remember a key that was given back for a second or so.
+// settled returns the heaps once voters have stopped forgetting keys: voters remember a released
+// key for a second or so.
 func settled(ctx context.Context, who map[string]*child.Process) (map[string]float64, error) {
 	last, err := heaps(ctx, who)
 	for range forgettings {
@@ -104,7 +107,7 @@ func settled(ctx context.Context, who map[string]*child.Process) (map[string]flo
 	return last, err
 }
 
-// heaps are the bytes of live objects in each process.
+// heaps returns the bytes of live objects in each process.
 func heaps(ctx context.Context, who map[string]*child.Process) (map[string]float64, error) {
 	all := make(map[string]float64)
 	for name, p := range who {

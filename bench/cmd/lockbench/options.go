@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// workloads are what can be measured, in the order in which it is.
+// workloads are the available measurements, in the order of execution.
 var workloads = []string{wLatency, wThroughput, wHandover, wLocal, wHold, wMemory, wEmbed}
 
 const (
@@ -22,7 +22,7 @@ const (
 	wEmbed      = "embed"
 )
 
-// options are what the command line says.
+// options are the parsed command line.
 type options struct {
 	only     []string
 	services []string
@@ -103,7 +103,8 @@ func choose(name, list string, from []string) ([]string, error) {
 	return chosen, nil
 }
 
-// leasesMax is how many leases one process is asked to hold at most: more than that are gigabytes.
+// leasesMax is the largest number of leases that a process is asked to hold: more leases take
+// gigabytes.
 const leasesMax = 10_000_000
 
 func numbers(name, list string) (all []int, err error) {

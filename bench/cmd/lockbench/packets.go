@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// traffic is what has passed over loopback since the machine was started, of all processes.
+// traffic is the traffic of all processes over loopback since the machine was started.
 type traffic struct{ bytes, packets float64 }
 
-// loopback reads the system's count. It is known on Linux only.
+// loopback reads the system's counters, known on Linux only.
 func loopback() (t traffic, ok bool) {
 	text, err := os.ReadFile("/proc/net/dev")
 	if err != nil {
@@ -28,8 +28,10 @@ func (t traffic) since(before traffic) traffic {
 	return traffic{t.bytes - before.bytes, t.packets - before.packets}
 }
 
-// written is what processes have written so far: to streams, and hardly to anything else. Gossip's packets aren't in it; the lists of members that gossip compares
-// over a stream now and then are. Unlike traffic it leaves out what others on this machine do, and what the kernel sends by itself. It is known on Linux only.
+// written returns how much processes have written so far, almost all of it to streams. Gossip's
+// packets aren't included; the membership lists that gossip compares over a stream now and then
+// are. Unlike traffic, written excludes other processes on this machine and packets sent by the
+// kernel itself. The counters are known on Linux only.
 func written(pids []int) (bytes, calls float64, ok bool) {
 	for _, pid := range pids {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))

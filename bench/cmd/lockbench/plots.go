@@ -9,13 +9,13 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/plot"
 )
 
-// look is how a service's curve looks: one colour for each family.
-type look struct {
+// lineStyle is the style of a service's curve: each family of services has a colour.
+type lineStyle struct {
 	colour string
 	dashed bool
 }
 
-var looks = map[string]look{
+var lineStyles = map[string]lineStyle{
 	nameLimit:          {"#000000", true},
 	nameEmbedded:       {"#0b57d0", false},
 	nameClient:         {"#0b57d0", true},
@@ -30,10 +30,10 @@ var looks = map[string]look{
 	nameEtcd:           {"#188038", false},
 }
 
-// tailShare is the part of all durations that the picture leaves out at its right end.
+// tailShare is the share of all durations at which the plot ends on the right.
 const tailShare = 0.999
 
-// plots draws what was measured, if it was.
+// plots draws the measured curves, if there are any.
 func plots(r *results, dir string) error {
 	return errors.Join(
 		draw(filepath.Join(dir, "latency.svg"), latencyChart(r)),
@@ -74,13 +74,13 @@ func throughputChart(r *results) plot.Chart {
 		X:     plot.Axis{Label: "callers at once, each with a key of its own", Log: true, Text: func(v float64) string { return fmt.Sprint(v) }},
 		Y:     plot.Axis{Label: "a second", Log: true},
 	}
-	for _, n := range crowds {
+	for _, n := range callerCounts {
 		c.X.Ticks = append(c.X.Ticks, float64(n))
 	}
 	for _, name := range serviceNames {
 		s := series(name)
 		s.Marks = true
-		for _, n := range crowds {
+		for _, n := range callerCounts {
 			if values := r.values(throughputOf(n), name, mPerSecond); len(values) > 0 {
 				v := r.median(throughputOf(n), name, mPerSecond)
 				if name == nameLimit {
@@ -100,5 +100,5 @@ func throughputChart(r *results) plot.Chart {
 }
 
 func series(name string) plot.Series {
-	return plot.Series{Name: name, Colour: looks[name].colour, Dashed: looks[name].dashed}
+	return plot.Series{Name: name, Colour: lineStyles[name].colour, Dashed: lineStyles[name].dashed}
 }

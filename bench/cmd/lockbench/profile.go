@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 )
 
-// profiled does something, and has all nodes of a service take a profile meanwhile, if that is asked for. Servers that aren't nodes take none.
-func (c *course) profiled(ctx context.Context, s *service, what string, do func() error) error {
+// profiled calls do, and meanwhile has all nodes of a service take profiles, if requested. Servers,
+// as opposed to nodes, take none.
+func (c *benchmark) profiled(ctx context.Context, s *service, what string, do func() error) error {
 	if !c.profile || c.out == "" || c.round > 0 {
 		return do()
 	}

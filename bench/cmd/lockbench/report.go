@@ -12,8 +12,8 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/table"
 )
 
-// tell writes what was measured: tables to out, and to the folder everything.
-func tell(r *results, o *options, out io.Writer) error {
+// writeReport writes the results: tables to out, and everything to the folder.
+func writeReport(r *results, o *options, out io.Writer) error {
 	text := report(r, o)
 	_, err := io.WriteString(out, text)
 	if o.out == "" {
@@ -72,13 +72,13 @@ func latencyTable(r *results) *table.Table {
 
 func throughputTable(r *results, metric string, spread bool) *table.Table {
 	head := []string{""}
-	for _, n := range crowds {
+	for _, n := range callerCounts {
 		head = append(head, callersText(n))
 	}
 	t := table.New(head...)
 	for _, s := range serviceNames {
 		row, known := []string{s}, false
-		for _, n := range crowds {
+		for _, n := range callerCounts {
 			values := r.values(throughputOf(n), s, metric)
 			known = known || len(values) > 0
 			if spread {
@@ -126,7 +126,8 @@ func localTable(r *results) *table.Table {
 	return t
 }
 
-// comparison is what lockmesh's numbers are divided by: the best of some services, each time anew.
+// comparison is a set of services for comparison: lockmesh's numbers are divided by the best of
+// these services, chosen for each metric separately.
 type comparison struct {
 	with, text string
 	services   []string
@@ -141,7 +142,7 @@ var comparisons = []comparison{
 	{"one Redis", "The same, with one server that nobody may lose.", []string{nameRedis, nameRedisBatched, nameRedisRueidis}},
 }
 
-// goals compares lockmesh in all its kinds with others.
+// goals compares lockmesh in all its variants with others.
 func goals(r *results, g comparison) *table.Table {
 	kinds := []string{nameEmbedded, nameClient, nameEmbeddedTLS, nameClientTLS}
 	t := table.New(append(append([]string{""}, kinds...), "divided by")...)
@@ -168,7 +169,7 @@ func goals(r *results, g comparison) *table.Table {
 	row("to acquire, p99, new keys, µs", newKey, mAcquire99, true)
 	row("to acquire, p50, same key, µs", sameKey, mAcquire50, true)
 	row("to lock and unlock, p50, new keys, µs", newKey, mCycle50, true)
-	for _, n := range crowds {
+	for _, n := range callerCounts {
 		row("a second, "+callersText(n), throughputOf(n), mPerSecond, false)
 	}
 	row("hand-overs between nodes, a second", wHandover, mBetween, false)

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/stats"
 )
 
-// sample is one number that was measured.
+// sample is a measured number.
 type sample struct {
 	Workload string
 	Service  string
@@ -17,16 +17,17 @@ type sample struct {
 	Value    float64
 }
 
-// results are all that was measured.
+// results are all measurements.
 type results struct {
 	Machine map[string]string
 	Samples []sample
-	Curves  map[string]stats.Hist // how long a key took to take, by service
+	Curves  map[string]stats.Hist // the time to take a key, by service
 }
 
 func newResults() *results { return &results{Curves: map[string]stats.Hist{}} }
 
-// add notes a number, unless it is none: the fairness among callers of whom nobody got anything.
+// add records a number, unless the number is undefined, such as the fairness among callers without
+// a single lock.
 func (r *results) add(workload, service, metric string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return
@@ -34,7 +35,7 @@ func (r *results) add(workload, service, metric string, value float64) {
 	r.Samples = append(r.Samples, sample{workload, service, metric, value})
 }
 
-// values returns all that were measured of one thing.
+// values returns all measured values of a metric.
 func (r *results) values(workload, service, metric string) (all []float64) {
 	for _, s := range r.Samples {
 		if s.Workload == workload && s.Service == service && s.Metric == metric {
@@ -44,7 +45,7 @@ func (r *results) values(workload, service, metric string) (all []float64) {
 	return all
 }
 
-// median is NaN of what wasn't measured.
+// median returns NaN for a metric without values.
 func (r *results) median(workload, service, metric string) float64 {
 	return stats.Median(r.values(workload, service, metric))
 }

@@ -11,26 +11,27 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/peer"
 )
 
-// role is a process that was started by another: a node that is measured, or a server. It does one thing at a time.
+// role is a process started by another process: a measured node, or a server. A role does one thing
+// at a time.
 type role struct {
-	node  peer.Node
-	held  load.Held
-	guard child.Guard
-	taken load.Profile
-	end   func()
+	node    peer.Node
+	held    load.Held
+	guard   child.Guard
+	profile load.Profile
+	end     func()
 }
 
 // readyTime bounds how long anything may take to start.
 const readyTime = time.Minute
 
-// none stands for arguments and results that there are not.
+// none stands for absent arguments and results.
 type none struct{}
 
-// opened says where a node or a server is.
+// opened says where a node or a server listens.
 type opened struct{ Addr string }
 
 func serveRole() {
-	signal.Ignore(os.Interrupt) // the parent has heard of it, and closes our input
+	signal.Ignore(os.Interrupt) // the parent has received the interrupt, too, and closes our input
 	r := &role{end: func() {}}
 	ctx := context.Background()
 	child.Serve(map[string]child.Op{
@@ -54,8 +55,8 @@ func serveRole() {
 		"release": child.Handler(func(none) (none, error) { return none{}, r.held.Release(ctx) }),
 		"measure": child.Handler(func(none) (load.Usage, error) { return load.Measure(), nil }),
 
-		"profile":   child.Handler(func(path string) (none, error) { return none{}, r.taken.Start(path) }),
-		"unprofile": child.Handler(func(none) (none, error) { return none{}, r.taken.Stop() }),
+		"profile":   child.Handler(func(path string) (none, error) { return none{}, r.profile.Start(path) }),
+		"unprofile": child.Handler(func(none) (none, error) { return none{}, r.profile.Stop() }),
 
 		"echo":    child.Handler(func(none) (opened, error) { addr, err := peer.ServeEcho(); return opened{addr}, err }),
 		"program": child.Handler(r.guard.Run),
@@ -72,7 +73,7 @@ func serveRole() {
 	})
 }
 
-// open opens the node. One of lockmesh isn't ready then.
+// open opens the node. A node of lockmesh isn't ready yet when open returns.
 func (r *role) open(s peer.Spec) (o opened, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()
@@ -95,7 +96,8 @@ func (r *role) ready(none) (none, error) {
 	return none{}, nil
 }
 
-// first joins a mesh that runs, takes a lock, and leaves again. It returns how long it took from before joining until the lock was held.
+// first joins a running mesh, takes a lock, and leaves again. It returns the time from before Join
+// until the lock was held.
 func (r *role) first(s peer.Spec) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/stats"
 )
 
-// The metrics, as results.json has them.
+// The metrics, as named in results.json.
 const (
 	mAcquire50, mAcquire99 = "acquire p50 µs", "acquire p99 µs"
 	mCycle50, mCycle99     = "cycle p50 µs", "cycle p99 µs"
@@ -28,8 +28,8 @@ const (
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// call asks a node of a service for something that lasts a round's length.
-func (c *course) call(ctx context.Context, s *service, i int, op string, args, result any) error {
+// call calls the ith node of a service, with time for an operation as long as a round.
+func (c *benchmark) call(ctx context.Context, s *service, i int, op string, args, result any) error {
 	p, err := s.node(ctx, i)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (c *course) call(ctx context.Context, s *service, i int, op string, args, r
 // newKey and sameKey are the two kinds of latency.
 const newKey, sameKey = "latency, new keys", "latency, same key"
 
-func (c *course) latency(ctx context.Context, s *service) error {
+func (c *benchmark) latency(ctx context.Context, s *service) error {
 	for _, same := range []bool{false, true} {
 		kind := newKey
 		if same {
@@ -62,24 +62,24 @@ func (c *course) latency(ctx context.Context, s *service) error {
 			}
 			c.Curves[s.name].Merge(l.Acquire.Hist)
 		}
-		say("  %-21s %-17s acquire p50 %7.1f µs, p99 %7.1f; cycle p50 %7.1f", s.name, kind, micros(l.Acquire.P50), micros(l.Acquire.P99), micros(l.Cycle.P50))
+		logf("  %-21s %-17s acquire p50 %7.1f µs, p99 %7.1f; cycle p50 %7.1f", s.name, kind, micros(l.Acquire.P50), micros(l.Acquire.P99), micros(l.Cycle.P50))
 	}
 	return nil
 }
 
-// crowds are how many callers there are at once.
-var crowds = []int{1, 8, 64, 256, 1024}
+// callerCounts are the numbers of concurrent callers.
+var callerCounts = []int{1, 8, 64, 256, 1024}
 
 func throughputOf(callers int) string { return fmt.Sprintf("throughput, %d callers", callers) }
 
-func (c *course) throughput(ctx context.Context, s *service) error {
+func (c *benchmark) throughput(ctx context.Context, s *service) error {
 	op := "cycles"
 	if s.kind == limit {
 		op = "questions"
 	}
-	for _, callers := range crowds {
+	for _, callers := range callerCounts {
 		var t load.Throughput
-		spent, err := c.spending(s, func() error {
+		spent, err := c.measureCost(s, func() error {
 			return c.profiled(ctx, s, fmt.Sprint(callers), func() error {
 				return c.call(ctx, s, 0, op, load.ThroughputArgs{Name: c.name("thr", s), For: c.length, Callers: callers}, &t)
 			})
@@ -89,30 +89,31 @@ func (c *course) throughput(ctx context.Context, s *service) error {
 		}
 		name := throughputOf(callers)
 		c.add(name, s.name, mPerSecond, t.PerSecond)
-		c.spent(name, s.name, spent, float64(t.Total))
-		say("  %-21s %4d callers: %8.0f/s, %.1f µs of processor each, %.2f packets", s.name, callers, t.PerSecond, spent.cpu/float64(t.Total), spent.packets/float64(t.Total))
+		c.recordCost(name, s.name, spent, float64(t.Total))
+		logf("  %-21s %4d callers: %8.0f/s, %.1f µs of processor each, %.2f packets", s.name, callers, t.PerSecond, spent.cpu/float64(t.Total), spent.packets/float64(t.Total))
 	}
 	return nil
 }
 
-// spending is what was spent on something: processor time of all processes of a service, in microseconds, and packets over loopback.
-type spending struct {
+// cost is the cost of some work: processor time of all processes of a service, in microseconds,
+// and packets over loopback.
+type cost struct {
 	cpu, packets           float64
 	knowsCPU, knowsPackets bool
 }
 
-func (c *course) spending(s *service, do func() error) (spending, error) {
+func (c *benchmark) measureCost(s *service, do func() error) (cost, error) {
 	_, _ = s.node(context.Background(), 0)
 	cpu, okCPU := cpuTime(s.pids())
 	net, okNet := loopback()
 	err := do()
 	cpuAfter, okCPU2 := cpuTime(s.pids())
 	netAfter, okNet2 := loopback()
-	return spending{micros(cpuAfter - cpu), netAfter.since(net).packets, okCPU && okCPU2, okNet && okNet2}, err
+	return cost{micros(cpuAfter - cpu), netAfter.since(net).packets, okCPU && okCPU2, okNet && okNet2}, err
 }
 
-// spent notes what one of several cost.
-func (c *course) spent(workload, service string, s spending, times float64) {
+// recordCost records the cost of a single operation, as the average over several.
+func (c *benchmark) recordCost(workload, service string, s cost, times float64) {
 	if times == 0 {
 		return
 	}
@@ -127,12 +128,12 @@ func (c *course) spent(workload, service string, s spending, times float64) {
 const (
 	// waitersEach is how many callers of each node want the key.
 	waitersEach = 4
-	// gather is how long before it counts all callers are sent on their way.
+	// gather is how long before the start of the measurement the callers are started.
 	gather = 300 * time.Millisecond
 )
 
-func (c *course) handover(ctx context.Context, s *service) error {
-	if s.alone {
+func (c *benchmark) handover(ctx context.Context, s *service) error {
+	if s.kind == limit {
 		return nil
 	}
 	for i := range nodesMax {
@@ -157,7 +158,7 @@ func (c *course) handover(ctx context.Context, s *service) error {
 
 	var parts [nodesMax]load.Contention
 	var errs [nodesMax]error
-	spent, err := c.spending(s, func() error {
+	spent, err := c.measureCost(s, func() error {
 		return c.profiled(ctx, s, wHandover, func() error {
 			start := time.Now().Add(gather)
 			var calls sync.WaitGroup
@@ -178,9 +179,9 @@ func (c *course) handover(ctx context.Context, s *service) error {
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	if err := board.Check(); err != nil { // what was counted is told all the same, and the run fails
+	if err := board.Check(); err != nil { // the counts are reported even so, and the run fails
 		err = fmt.Errorf("%s of %s: %w", wHandover, s.name, err)
-		say("  !!!! %v", err)
+		logf("  !!!! %v", err)
 		c.failures = append(c.failures, err)
 	}
 	var counts, nodes []float64
@@ -191,24 +192,24 @@ func (c *course) handover(ctx context.Context, s *service) error {
 		nodes = append(nodes, sum(p.Counts))
 	}
 	between := float64(board.HandOvers()) / c.length.Seconds()
-	c.contended(wHandover, s, counts, longest)
+	c.recordContention(wHandover, s, counts, longest)
 	c.add(wHandover, s.name, mBetween, between)
-	// What was spent before it counted is taken to be in proportion.
-	c.spent(wHandover, s.name, spent, sum(counts)*float64(c.length+gather)/float64(c.length))
-	say("  %-21s handover: %.0f/s, %.0f/s between nodes, fairness %.3f, longest wait %.0f ms; by node %.0f", s.name, sum(counts)/c.length.Seconds(), between, stats.Jain(counts), micros(longest)/1000, nodes)
+	// The cost before the start of the measurement is assumed to be in proportion.
+	c.recordCost(wHandover, s.name, spent, sum(counts)*float64(c.length+gather)/float64(c.length))
+	logf("  %-21s handover: %.0f/s, %.0f/s between nodes, fairness %.3f, longest wait %.0f ms; by node %.0f", s.name, sum(counts)/c.length.Seconds(), between, stats.Jain(counts), micros(longest)/1000, nodes)
 	return nil
 }
 
-func (c *course) contended(workload string, s *service, counts []float64, longest time.Duration) {
+func (c *benchmark) recordContention(workload string, s *service, counts []float64, longest time.Duration) {
 	c.add(workload, s.name, mLongest, micros(longest)/1000)
 	c.add(workload, s.name, mPerSecond, sum(counts)/c.length.Seconds())
 	c.add(workload, s.name, mJain, stats.Jain(counts))
 }
 
-// goroutines is how many want one key on one node.
+// goroutines is how many goroutines of a node want the same key.
 const goroutines = 64
 
-func (c *course) local(ctx context.Context, s *service) error {
+func (c *benchmark) local(ctx context.Context, s *service) error {
 	if s.kind == limit {
 		return nil
 	}
@@ -217,8 +218,8 @@ func (c *course) local(ctx context.Context, s *service) error {
 	if err := c.call(ctx, s, 0, "contend", args, &part); err != nil {
 		return err
 	}
-	c.contended(wLocal, s, part.Counts, part.Longest)
-	say("  %-21s local: %.0f/s, fairness %.3f", s.name, sum(part.Counts)/c.length.Seconds(), stats.Jain(part.Counts))
+	c.recordContention(wLocal, s, part.Counts, part.Longest)
+	logf("  %-21s local: %.0f/s, fairness %.3f", s.name, sum(part.Counts)/c.length.Seconds(), stats.Jain(part.Counts))
 	return nil
 }
 

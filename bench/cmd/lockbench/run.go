@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// run measures all that was asked for. What was measured is told even if it ends early.
+// run measures everything requested. Even if run ends early, the measurements so far are reported.
 func run(ctx context.Context, o *options, out io.Writer) error {
 	if o.out != "" {
 		if err := os.MkdirAll(o.out, 0o755); err != nil {
@@ -22,8 +22,8 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	r.Machine = machine(ctx, o)
 	start := time.Now()
 	err := measure(ctx, o, r)
-	say("measured for %v", time.Since(start).Round(time.Second))
-	return errors.Join(err, tell(r, o, out))
+	logf("measured for %v", time.Since(start).Round(time.Second))
+	return errors.Join(err, writeReport(r, o, out))
 }
 
 func measure(ctx context.Context, o *options, r *results) error {
@@ -41,14 +41,14 @@ func measure(ctx context.Context, o *options, r *results) error {
 	return all
 }
 
-// compare measures what all services do.
+// compare measures the workloads common to all services.
 func compare(ctx context.Context, o *options, r *results) error {
 	if !o.does(wLatency) && !o.does(wThroughput) && !o.does(wHandover) && !o.does(wLocal) && !o.does(wHold) {
 		return nil
 	}
 	f := &fleet{}
 	defer f.close()
-	say("starting %v; voters of lockmesh are quiet for %v", o.services, o.ttl)
+	logf("starting %v; voters of lockmesh are quiet for %v", o.services, o.ttl)
 	services, err := startServices(ctx, f, o)
 	if err != nil {
 		return err
@@ -56,13 +56,13 @@ func compare(ctx context.Context, o *options, r *results) error {
 	if len(services) == 0 {
 		return fmt.Errorf("of %v nothing can be started here, so there is nothing to measure", o.services)
 	}
-	c := &course{options: o, results: r, services: services}
+	c := &benchmark{options: o, results: r, services: services}
 	rounds := o.rounds
 	if !o.does(wLatency) && !o.does(wThroughput) && !o.does(wHandover) && !o.does(wLocal) {
 		rounds = 0
 	}
 	for c.round = range rounds {
-		say("round %d of %d", c.round+1, o.rounds)
+		logf("round %d of %d", c.round+1, o.rounds)
 		for _, step := range []struct {
 			name string
 			do   func(context.Context, *service) error
@@ -70,7 +70,7 @@ func compare(ctx context.Context, o *options, r *results) error {
 			if !o.does(step.name) {
 				continue
 			}
-			if err := c.inTurn(ctx, step.name, step.do); err != nil {
+			if err := c.forEachService(ctx, step.name, step.do); err != nil {
 				return err
 			}
 		}
@@ -83,8 +83,8 @@ func compare(ctx context.Context, o *options, r *results) error {
 	return errors.Join(c.failures...)
 }
 
-// course is the way through the rounds.
-type course struct {
+// benchmark is a run of all rounds.
+type benchmark struct {
 	*options
 	*results
 	services []*service
@@ -92,33 +92,33 @@ type course struct {
 	failures []error
 }
 
-func (c *course) inTurn(ctx context.Context, workload string, do func(context.Context, *service) error) error {
+func (c *benchmark) forEachService(ctx context.Context, workload string, do func(context.Context, *service) error) error {
 	for _, s := range c.services {
 		err := do(ctx, s)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err != nil { // the others can be measured all the same
+		if err != nil { // the other services can still be measured
 			err = fmt.Errorf("%s of %s: %w", workload, s.name, err)
-			say("  !!!! %v", err)
+			logf("  !!!! %v", err)
 			c.failures = append(c.failures, err)
 		}
 	}
 	return nil
 }
 
-// name returns one for keys that nobody has used before, and a few bytes long. It is the service's own, too: some share servers, where those that gave up
-// waiting may leave something behind.
-func (c *course) name(what string, s *service) string {
+// name returns a short, unused prefix for keys. Each service has its own prefix, too: some services
+// share servers, where waiters that gave up may leave something behind.
+func (c *benchmark) name(what string, s *service) string {
 	return fmt.Sprintf("%s%d.%d", what, slices.Index(serviceNames, s.name), c.round)
 }
 
-// say tells people how far it is.
-func say(format string, args ...any) {
+// logf reports progress to human readers.
+func logf(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }
 
-// sharedDir is a folder for what processes share in memory.
+// sharedDir makes a folder for files shared by processes, in memory if parent is.
 func sharedDir(parent string) (dir string, err error) {
 	if dir, err = os.MkdirTemp(parent, "lockbench-"); err != nil {
 		return "", err

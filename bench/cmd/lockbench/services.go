@@ -13,7 +13,7 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/peer"
 )
 
-// Names of services, as -services takes them.
+// Names of services, as accepted by -services.
 const (
 	nameLimit          = "limit"
 	nameEmbedded       = "lockmesh"
@@ -33,15 +33,15 @@ var serviceNames = []string{
 	nameLimit, nameEmbedded, nameClient, nameEmbeddedTLS, nameClientTLS, nameRedis, nameRedisBatched, nameRedisRueidis, nameRedsync, nameRedsyncBatch, nameRedsyncRueidis, nameEtcd,
 }
 
-// redisServer is the program that the system's package installs.
+// redisServer is the program installed by the system's package.
 const redisServer = "redis-server"
 
-// wantsRedis says whether any of what was asked for needs it.
+// wantsRedis reports whether any requested service needs Redis.
 func (o *options) wantsRedis() bool {
 	return slices.ContainsFunc(o.services, func(name string) bool { return strings.HasPrefix(name, "red") })
 }
 
-// startServices starts what was asked for, in the order of serviceNames.
+// startServices starts the requested services, in the order of serviceNames.
 func startServices(ctx context.Context, f *fleet, o *options) (all []*service, err error) {
 	add := func(s []*service, err error) error {
 		all = append(all, s...)
@@ -83,7 +83,7 @@ func startServices(ctx context.Context, f *fleet, o *options) (all []*service, e
 }
 
 func startLimit(ctx context.Context, f *fleet) ([]*service, error) {
-	s := &service{name: nameLimit, kind: limit, alone: true}
+	s := &service{name: nameLimit, kind: limit}
 	var addrs []string
 	for i := range 2 {
 		p, err := f.start(fmt.Sprintf("echo%d", i))
@@ -102,14 +102,15 @@ func startLimit(ctx context.Context, f *fleet) ([]*service, error) {
 	return []*service{s}, err
 }
 
-// secret is that of the meshes with TLS. It protects nothing.
+// secret is the secret of the meshes with TLS. It protects nothing.
 const secret = "sixteen bytes or more of no secret"
 
 var voters = []string{"a", "b", "c"}
 
-// startLockmesh starts a mesh of three voters and one more node, which are two services: one whose client is a voter, and one whose client isn't.
+// startLockmesh starts a mesh of three voters and a further node. The mesh counts as two services:
+// the client of the first is a voter, and the client of the second isn't.
 func startLockmesh(ctx context.Context, f *fleet, o *options, secret, embedded, client string) ([]*service, error) {
-	nodes, err := startMesh(ctx, f, o, secret, embedded, 1)
+	nodes, spec, err := startMesh(ctx, f, o, secret, embedded, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -117,15 +118,25 @@ func startLockmesh(ctx context.Context, f *fleet, o *options, secret, embedded, 
 	for _, p := range nodes[:len(voters)] {
 		both = append(both, p.Pid())
 	}
+	more := func(ctx context.Context, i int) (*child.Process, error) {
+		spec.Name = string(rune('a' + len(voters) + i))
+		p, _, err := f.open(ctx, embedded+"-"+spec.Name, spec)
+		if err != nil {
+			return nil, err
+		}
+		return p, p.Call(ctx, "ready", none{}, nil)
+	}
 	return []*service{
 		{name: embedded, kind: ours, nodes: nodes},
-		{name: client, kind: ours, nodes: nodes[len(voters):], servers: both, alone: true},
+		{name: client, kind: ours, nodes: nodes[len(voters):], servers: both, duplicate: true, startNode: more},
 	}, nil
 }
 
-// startMesh starts three voters and some that are none, which find each other by the first. It doesn't wait until they are ready.
-func startMesh(ctx context.Context, f *fleet, o *options, secret, name string, others int) (nodes []*child.Process, err error) {
-	spec := peer.Spec{Service: peer.Lockmesh, Voters: voters, Secret: secret, MaxTTL: o.ttl}
+// startMesh starts three voters and some nodes that are no voters; the nodes find each other by the
+// address of the first. startMesh doesn't wait until the nodes are ready. The returned spec serves
+// to start more nodes under other names.
+func startMesh(ctx context.Context, f *fleet, o *options, secret, name string, others int) (nodes []*child.Process, spec peer.Spec, err error) {
+	spec = peer.Spec{Service: peer.Lockmesh, Voters: voters, Secret: secret, MaxTTL: o.ttl}
 	first := ""
 	for i := range len(voters) + others {
 		spec.Name = string(rune('a' + i))
@@ -134,17 +145,18 @@ func startMesh(ctx context.Context, f *fleet, o *options, secret, name string, o
 		}
 		p, addr, err := f.open(ctx, name+"-"+spec.Name, spec)
 		if err != nil {
-			return nil, err
+			return nil, spec, err
 		}
 		if first == "" {
 			first = addr
 		}
 		nodes = append(nodes, p)
 	}
-	return nodes, nil
+	return nodes, spec, nil
 }
 
-// startRedis starts four servers: one for locks on one server, and three for locks on a majority. It says so when there is no Redis here.
+// startRedis starts four servers: one for locks on a single server, and three for locks on a
+// majority. If there is no Redis here, startRedis says so.
 func startRedis(ctx context.Context, f *fleet, o *options) ([]*service, error) {
 	path, lookErr := exec.LookPath(redisServer)
 	if lookErr != nil {
@@ -182,7 +194,7 @@ func startRedis(ctx context.Context, f *fleet, o *options) ([]*service, error) {
 	} {
 		if o.wants(r.name) {
 			s := &service{name: r.name, kind: r.kind, servers: pids[r.from:r.to]}
-			s.more = opener(f, s.name, peer.Spec{Service: r.service, Addrs: addrs[r.from:r.to]})
+			s.startNode = opener(f, s.name, peer.Spec{Service: r.service, Addrs: addrs[r.from:r.to]})
 			if _, err := s.node(ctx, 0); err != nil {
 				return nil, err
 			}
@@ -192,7 +204,7 @@ func startRedis(ctx context.Context, f *fleet, o *options) ([]*service, error) {
 	return all, nil
 }
 
-// opener starts nodes that all are alike.
+// opener returns a function that starts identical nodes.
 func opener(f *fleet, name string, spec peer.Spec) func(context.Context, int) (*child.Process, error) {
 	return func(ctx context.Context, i int) (*child.Process, error) {
 		p, _, err := f.open(ctx, fmt.Sprintf("%s-%d", name, i), spec)
@@ -200,7 +212,7 @@ func opener(f *fleet, name string, spec peer.Spec) func(context.Context, int) (*
 	}
 }
 
-// startEtcd starts three members, each on its own.
+// startEtcd starts three members, each in its own process.
 func startEtcd(ctx context.Context, f *fleet) ([]*service, error) {
 	const members = 3
 	addrs, err := freeAddrs(2 * members)
@@ -223,7 +235,7 @@ func startEtcd(ctx context.Context, f *fleet) ([]*service, error) {
 		}
 		s.servers = append(s.servers, p.Pid())
 	}
-	s.more = opener(f, s.name, peer.Spec{Service: peer.Etcd, Addrs: addrs[:members]})
+	s.startNode = opener(f, s.name, peer.Spec{Service: peer.Etcd, Addrs: addrs[:members]})
 	_, err = s.node(ctx, 0)
 	return []*service{s}, err
 }

@@ -29,7 +29,7 @@ func TestSmoke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crowds = []int{1, 4}
+	callerCounts = []int{1, 4}
 	var out bytes.Buffer
 	if err := run(ctx, o, &out); err != nil {
 		t.Fatal(err)
@@ -67,8 +67,10 @@ func TestSmoke(t *testing.T) {
 	if got := r.values(wLocal, nameEmbedded, mPerSecond); len(got) != o.rounds || got[0] <= 0 {
 		t.Errorf("within a node there were %v", got)
 	}
-	if got := r.values(wHandover, nameEmbedded, mBetween); len(got) != o.rounds {
-		t.Errorf("between nodes there were %v", got)
+	for _, s := range []string{nameEmbedded, nameClient} {
+		if got := r.values(wHandover, s, mBetween); len(got) != o.rounds {
+			t.Errorf("%s: between nodes there were %v", s, got)
+		}
 	}
 }
 

@@ -6,20 +6,21 @@ import (
 	"sync"
 )
 
-// Guard runs a program that knows nothing of commands, and ends it when its own input ends.
+// Guard runs a program that doesn't read commands, and ends the program when this process's own
+// input ends.
 type Guard struct {
 	mu  sync.Mutex
 	cmd *exec.Cmd
 }
 
-// GuardArgs say what to run.
+// GuardArgs describe the program to run.
 type GuardArgs struct {
 	Path string
 	Args []string
 	Dir  string
 }
 
-// Run starts the program and returns its process number.
+// Run starts the program and returns its process id.
 func (g *Guard) Run(a GuardArgs) (pid int, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -28,7 +29,7 @@ func (g *Guard) Run(a GuardArgs) (pid int, err error) {
 	}
 	cmd := exec.Command(a.Path, a.Args...)
 	cmd.Dir = a.Dir
-	dieTogether(cmd)
+	killWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
@@ -36,7 +37,7 @@ func (g *Guard) Run(a GuardArgs) (pid int, err error) {
 	return cmd.Process.Pid, nil
 }
 
-// End kills the program, and waits until it has ended.
+// End kills the program, and waits until the program has ended.
 func (g *Guard) End() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -6,9 +6,10 @@ import (
 	"syscall"
 )
 
-// dieTogether has the system end the program when this process is killed without a chance to do it. That is when the thread ends that has started the
-// program, so the caller keeps it for ever.
-func dieTogether(cmd *exec.Cmd) {
+// killWithParent makes the system kill the program when this process is killed and can't clean up. The
+// system does so at the end of the thread that started the program, so killWithParent locks the
+// calling goroutine to its thread for good.
+func killWithParent(cmd *exec.Cmd) {
 	runtime.LockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

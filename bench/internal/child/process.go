@@ -14,29 +14,31 @@ import (
 	"time"
 )
 
-// goodbyeTime is how long a process has to end by itself when it is told to. What takes longer is killed.
-const goodbyeTime = 10 * time.Second
+// shutdownTimeout is how long a process may take to end by itself when asked to. A slower process is
+// killed.
+const shutdownTimeout = 10 * time.Second
 
-// Process is one process that this one has started.
+// Process is a process started by this process.
 type Process struct {
-	Name  string
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	ended chan struct{}
-	stuck *tail
+	Name       string
+	cmd        *exec.Cmd
+	stdin      io.WriteCloser
+	ended      chan struct{}
+	stderrTail *tail
 
 	mu      sync.Mutex // held during a call
 	replies chan reply
 	broken  bool
 }
 
-// mark is set in the environment of a process that is to obey commands.
-const mark = "LOCKBENCH_CHILD"
+// childVariable is set in the environment of a process started to obey commands.
+const childVariable = "LOCKBENCH_CHILD"
 
 // IsChild reports whether this process was started to obey commands.
-func IsChild() bool { return os.Getenv(mark) != "" }
+func IsChild() bool { return os.Getenv(childVariable) != "" }
 
-// Start runs this program again. It hears of an interrupt as this one does, and must leave it to this one. The name is for people.
+// Start runs this program again. The new process receives interrupts as well, and must leave the
+// handling to its parent. The name is for human readers.
 func Start(name string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -51,7 +53,7 @@ func StartProgram(name, path string, args ...string) (*Process, error) {
 }
 
 func start(name string, cmd *exec.Cmd) (*Process, error) {
-	p := &Process{Name: name, cmd: cmd, ended: make(chan struct{}), stuck: &tail{}, replies: make(chan reply, 1)}
+	p := &Process{Name: name, cmd: cmd, ended: make(chan struct{}), stderrTail: &tail{}, replies: make(chan reply, 1)}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -60,8 +62,8 @@ func start(name string, cmd *exec.Cmd) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stderr = p.stuck
-	cmd.Env = append(os.Environ(), mark+"=1")
+	cmd.Stderr = p.stderrTail
+	cmd.Env = append(os.Environ(), childVariable+"=1")
 	p.stdin = stdin
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -83,18 +85,18 @@ func (p *Process) read(r io.Reader) {
 		}
 		var got reply
 		if err := json.Unmarshal(line, &got); err != nil {
-			_, _ = p.stuck.Write(line) // not an answer: some library's word
+			_, _ = p.stderrTail.Write(line) // not an answer: output of some library
 			continue
 		}
 		p.replies <- got
 	}
 }
 
-// Pid is the number of the process.
+// Pid returns the id of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Call sends a command, waits for the answer, and puts it into result, unless that is nil. When ctx ends first the process can't be called any more, since
-// the answer may still come.
+// Call sends a command, waits for the answer, and stores the answer in result, unless result is
+// nil. If ctx ends first, further calls fail, since the answer may still come.
 func (p *Process) Call(ctx context.Context, op string, args, result any) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +113,7 @@ func (p *Process) Call(ctx context.Context, op string, args, result any) error {
 	}
 	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
 		p.broken = true
-		return p.dead(op)
+		return p.exitError(op)
 	}
 	select {
 	case got := <-p.replies:
@@ -124,23 +126,24 @@ func (p *Process) Call(ctx context.Context, op string, args, result any) error {
 		return json.Unmarshal(got.Result, result)
 	case <-p.ended:
 		p.broken = true
-		return p.dead(op)
+		return p.exitError(op)
 	case <-ctx.Done():
 		p.broken = true
 		return fmt.Errorf("%s: %s: %w", p.Name, op, context.Cause(ctx))
 	}
 }
 
-func (p *Process) dead(op string) error {
+func (p *Process) exitError(op string) error {
 	select {
 	case <-p.ended:
-		return fmt.Errorf("%s: %s: the process has ended (%v); its last words: %s", p.Name, op, p.cmd.ProcessState, p.stuck)
-	case <-time.After(goodbyeTime):
-		return fmt.Errorf("%s: %s: the process doesn't read; its last words: %s", p.Name, op, p.stuck)
+		return fmt.Errorf("%s: %s: the process has ended (%v); its last words: %s", p.Name, op, p.cmd.ProcessState, p.stderrTail)
+	case <-time.After(shutdownTimeout):
+		return fmt.Errorf("%s: %s: the process doesn't read; its last words: %s", p.Name, op, p.stderrTail)
 	}
 }
 
-// Close has the process end, kills it if it doesn't, and waits until it has ended. Further calls do nothing.
+// Close asks the process to end, kills the process if necessary, and waits for its end. Further
+// calls of Close do nothing.
 func (p *Process) Close() error {
 	err := p.stdin.Close()
 	if errors.Is(err, os.ErrClosed) {
@@ -149,14 +152,14 @@ func (p *Process) Close() error {
 	select {
 	case <-p.ended:
 		return err
-	case <-time.After(goodbyeTime):
+	case <-time.After(shutdownTimeout):
 	}
 	err = errors.Join(err, p.cmd.Process.Kill())
 	<-p.ended
 	return err
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last few kilobytes written.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

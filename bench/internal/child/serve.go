@@ -1,5 +1,6 @@
-// Package child runs this program again in a role of its own, as a process that obeys commands: one line of JSON each on its standard input, and one in
-// answer on its standard output. It ends when its standard input does, so it never outlives who started it.
+// Package child runs this program again in another role, as a process that obeys commands: each
+// command is a line of JSON on standard input, and each answer is a line on standard output. The
+// process ends when its standard input ends, so it never outlives its parent.
 package child
 
 import (
@@ -21,10 +22,10 @@ type reply struct {
 	Result json.RawMessage `json:",omitempty"`
 }
 
-// Op carries out one command.
+// Op executes a command.
 type Op func(args json.RawMessage) (any, error)
 
-// Handler makes an Op of a function with arguments of a type.
+// Handler makes an Op of a function with typed arguments.
 func Handler[A, R any](f func(A) (R, error)) Op {
 	return func(raw json.RawMessage) (any, error) {
 		var a A
@@ -37,16 +38,17 @@ func Handler[A, R any](f func(A) (R, error)) Op {
 	}
 }
 
-// Serve obeys commands, one after the other, until the input ends. Then it calls cleanup and exits, whatever is under way.
+// Serve obeys commands, one after the other, until the input ends. Then Serve calls cleanup and
+// exits, even if a command is under way.
 func Serve(ops map[string]Op, cleanup func()) {
 	serve(os.Stdin, os.Stdout, ops)
 	cleanup()
 	os.Exit(0)
 }
 
-// serve returns when the input has ended; a command may still be under way then.
+// serve returns when the input has ended; a command may still be under way.
 func serve(in io.Reader, out io.Writer, ops map[string]Op) {
-	var mu sync.Mutex // held while a command is carried out, so that they are carried out in turn
+	var mu sync.Mutex // held while a command is executed
 	lines := bufio.NewReader(in)
 	enc := json.NewEncoder(out)
 	todo := make(chan request, 16)
@@ -54,7 +56,7 @@ func serve(in io.Reader, out io.Writer, ops map[string]Op) {
 	go func() {
 		for r := range todo {
 			mu.Lock()
-			_ = enc.Encode(answer(ops, r)) // if nobody reads any more, the input ends, too
+			_ = enc.Encode(answer(ops, r)) // if the reader is gone, the input ends, too
 			mu.Unlock()
 		}
 	}()

@@ -8,31 +8,32 @@ import (
 	"unsafe"
 )
 
-// Board is a page of memory that all processes share which contend for a key. Only who holds the key writes, so it shows what really happened: how often
-// the key went from one node to another, and whether two ever held it at once.
+// Board is a page of memory shared by all processes that contend for a key. Only the holder of the
+// key writes, so the board shows the real events: how often the key moved between nodes, and
+// whether the key ever had two holders at once.
 type Board struct {
 	page  *page
 	close func() error
 }
 
 type page struct {
-	Inside    atomic.Int64  // how many hold the key right now
-	Last      atomic.Int64  // the node that held it last, from 1
-	HandOvers atomic.Int64  // between nodes
-	Intruders atomic.Int64  // who came in while another was inside
-	Token     atomic.Uint64 // of the last holder
-	Backwards atomic.Int64  // tokens that weren't larger than the last
+	Inside           atomic.Int64  // the number of current holders
+	Last             atomic.Int64  // the node of the last holder, from 1
+	HandOvers        atomic.Int64  // between nodes
+	Overlaps         atomic.Int64  // holders that came while the key had another holder
+	Token            atomic.Uint64 // of the last holder
+	TokenRegressions atomic.Int64  // tokens not larger than the last
 }
 
-// NewBoard makes a board of this process's own.
+// NewBoard makes a board for this process only.
 func NewBoard() *Board { return &Board{page: &page{}, close: func() error { return nil }} }
 
-// CreateBoard makes the file of a board that processes share.
+// CreateBoard makes the file of a board shared by processes.
 func CreateBoard(path string) error {
 	return os.WriteFile(path, make([]byte, unsafe.Sizeof(page{})), 0o600)
 }
 
-// OpenBoard shares a board.
+// OpenBoard maps the file of a shared board.
 func OpenBoard(path string) (*Board, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -49,33 +50,34 @@ func OpenBoard(path string) (*Board, error) {
 // Close ends the use of a board.
 func (b *Board) Close() error { return b.close() }
 
-// Hold notes that a node has the key, by a token that is zero if there is none. When it counts, a hand-over between nodes is counted.
+// Hold records that a node has the key, with the token of the lock or zero if there is none. If
+// counts is set, a hand-over between nodes is counted.
 func (b *Board) Hold(node int, token uint64, counts bool) {
 	p := b.page
 	if p.Inside.Add(1) != 1 {
-		p.Intruders.Add(1)
+		p.Overlaps.Add(1)
 	}
 	if last := p.Last.Swap(int64(node + 1)); counts && last != 0 && last != int64(node+1) {
 		p.HandOvers.Add(1)
 	}
 	if token != 0 && p.Token.Swap(token) >= token {
-		p.Backwards.Add(1)
+		p.TokenRegressions.Add(1)
 	}
 }
 
-// Free notes that the key is about to be given back.
+// Free records that the key is about to be released.
 func (b *Board) Free() { b.page.Inside.Add(-1) }
 
-// HandOvers is how often the key went from one node to another.
+// HandOvers returns how often the key moved from a node to another.
 func (b *Board) HandOvers() int { return int(b.page.HandOvers.Load()) }
 
-// Check says what must not have happened.
+// Check returns an error about impossible events: two holders at once, or tokens that don't rise.
 func (b *Board) Check() error {
 	var err error
-	if n := b.page.Intruders.Load(); n > 0 {
+	if n := b.page.Overlaps.Load(); n > 0 {
 		err = fmt.Errorf("%d times somebody got a key that another held", n)
 	}
-	if n := b.page.Backwards.Load(); n > 0 {
+	if n := b.page.TokenRegressions.Load(); n > 0 {
 		err = errors.Join(err, fmt.Errorf("%d times a token wasn't larger than the one before it", n))
 	}
 	return err

@@ -9,23 +9,26 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/peer"
 )
 
-// ContendArgs say how many callers of this node want one key, again and again. Callers on other nodes may want it as well.
+// ContendArgs say how many callers of this node want the same key repeatedly. Callers on other
+// nodes may want the key as well.
 type ContendArgs struct {
 	Name    string
-	Node    int    // this one's number
-	Board   string // where the board is that the nodes share; empty if there is but this node
+	Node    int    // the number of this node
+	Board   string // the path of the board shared by the nodes; empty if this node is alone
 	Callers int
-	Start   time.Time // from when on it counts, so that all nodes count at the same time
+	Start   time.Time // the start of the measurement, so that all nodes count at the same time
 	For     time.Duration
 }
 
-// Contention is what came of it.
+// Contention is the result of contending.
 type Contention struct {
-	Counts  []float64     // how often each caller of this node had the key
-	Longest time.Duration // that any of them waited for it; one who still waits at the end has waited until then
+	Counts []float64 // how often each caller of this node had the key
+	// Longest is the longest wait of any caller; a caller still waiting at the end has waited until
+	// then.
+	Longest time.Duration
 }
 
-// Contend measures.
+// Contend lets the callers contend, and measures.
 func Contend(ctx context.Context, n peer.Node, a ContendArgs) (c Contention, err error) {
 	board := NewBoard()
 	if a.Board != "" {
@@ -40,12 +43,13 @@ func Contend(ctx context.Context, n peer.Node, a ContendArgs) (c Contention, err
 		return c, err
 	}
 	end := a.Start.Add(a.For)
-	// At the end callers still wait, and give up. Who has the key by then gives it back, whatever becomes of the waiting.
-	// It isn't a deadline: that would go along to servers, and one that keeps it may say so before it has passed here.
+	// At the end some callers still wait, and give up. A caller that has the key by then releases
+	// the key regardless of the canceled wait. The wait has no deadline: a deadline would travel to
+	// the servers, and a server might report its expiry before the deadline has passed here.
 	waiting, enough := context.WithCancel(ctx)
 	defer enough()
 	defer time.AfterFunc(time.Until(end), enough).Stop()
-	counts, longest := make([]tally, a.Callers), make([]time.Duration, a.Callers)
+	counts, longest := make([]paddedCounter, a.Callers), make([]time.Duration, a.Callers)
 	errs := make(chan error, a.Callers)
 	var callers sync.WaitGroup
 	for i := range a.Callers {
@@ -73,7 +77,7 @@ func Contend(ctx context.Context, n peer.Node, a ContendArgs) (c Contention, err
 	return c, err
 }
 
-func contend(ctx, waiting context.Context, n peer.Node, board *Board, a ContendArgs, end time.Time, count *tally) (longest time.Duration, err error) {
+func contend(ctx, waiting context.Context, n peer.Node, board *Board, a ContendArgs, end time.Time, count *paddedCounter) (longest time.Duration, err error) {
 	key := Key(a.Name, 0)
 	for waiting.Err() == nil {
 		asked := time.Now()
@@ -101,7 +105,8 @@ func contend(ctx, waiting context.Context, n peer.Node, board *Board, a ContendA
 	return longest, nil
 }
 
-// owners returns a node for each caller: the same one, unless its callers wouldn't exclude one another. done ends those that it has made.
+// owners returns a node for each caller: the same node, unless its callers wouldn't exclude each
+// other. done closes the nodes made by owners.
 func owners(ctx context.Context, n peer.Node, callers int) (nodes []peer.Node, done func(), err error) {
 	made := []peer.Node{}
 	done = func() {

@@ -8,19 +8,20 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/peer"
 )
 
-// takers is how many callers take, and give back, many locks at once.
+// takers is how many callers take or release locks concurrently.
 const takers = 256
 
-// HoldArgs say which keys to take.
+// HoldArgs name the keys to take.
 type HoldArgs struct{ Name string }
 
-// Held are locks that are held.
+// Held are held locks.
 type Held struct{ unlocks []peer.Unlock }
 
-// Room makes room for n locks, so that the list doesn't count as what they take.
+// Room allocates the list for n locks in advance, so that the list doesn't count as memory used by
+// the locks.
 func (h *Held) Room(n int) { h.unlocks = make([]peer.Unlock, n) }
 
-// Take takes as many locks as there is room for, each of its own key.
+// Take takes as many locks as there is room for, each of a different key.
 func (h *Held) Take(ctx context.Context, n peer.Node, a HoldArgs) error {
 	return each(ctx, len(h.unlocks), func(ctx context.Context, i int) (err error) {
 		if holder, ok := n.(peer.Holder); ok {
@@ -32,7 +33,7 @@ func (h *Held) Take(ctx context.Context, n peer.Node, a HoldArgs) error {
 	})
 }
 
-// Release gives all of them back.
+// Release releases all locks.
 func (h *Held) Release(ctx context.Context) error {
 	unlocks := h.unlocks
 	h.unlocks = nil

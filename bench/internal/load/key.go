@@ -1,4 +1,5 @@
-// Package load has what is measured: it runs in the process of the node that is measured, and asks nothing but the node's interface.
+// Package load has the workloads. A workload runs in the process of the measured node, and uses
+// only the node's interface.
 package load
 
 import (
@@ -6,10 +7,10 @@ import (
 	"strings"
 )
 
-// KeySize is how long keys are, in bytes.
+// KeySize is the length of keys in bytes.
 const KeySize = 32
 
-// Key returns the ith key of a name, of KeySize bytes.
+// Key returns the ith key of a name, padded to KeySize bytes.
 func Key(name string, i int) string {
 	number := fmt.Sprint(i)
 	return name + "/" + strings.Repeat("0", max(0, KeySize-1-len(name)-len(number))) + number

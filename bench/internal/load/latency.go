@@ -10,7 +10,8 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/stats"
 )
 
-// LatencyArgs say how long one caller takes and gives back a key, again and again: always the same one, or a new one each time.
+// LatencyArgs say for how long a single caller takes and releases keys repeatedly: always the same
+// key, or a new key each time.
 type LatencyArgs struct {
 	Name string
 	For  time.Duration
@@ -24,13 +25,14 @@ type Dist struct {
 	Hist     stats.Hist
 }
 
-// Latencies are those of taking a key, and of taking it and giving it back.
+// Latencies are the durations of taking a key, and of a whole cycle of taking and releasing a key.
 type Latencies struct{ Acquire, Cycle Dist }
 
-// warmUp is which part of a measurement goes before it and doesn't count.
+// warmUp is the divisor for the warm-up: an uncounted run of a tenth of the length comes before
+// each measurement.
 const warmUp = 10
 
-// Latency measures one caller.
+// Latency measures a single caller.
 func Latency(ctx context.Context, n peer.Node, a LatencyArgs) (Latencies, error) {
 	if _, _, err := latency(ctx, n, a.Name+"w", a.Same, a.For/warmUp); err != nil {
 		return Latencies{}, err

@@ -6,10 +6,10 @@ import (
 	"runtime/pprof"
 )
 
-// Profile is where this process spends its processor time, while it is being taken.
+// Profile is a CPU profile of this process, while the profile is being taken.
 type Profile struct{ file *os.File }
 
-// Start begins to take one into a file.
+// Start begins to write a profile into a file.
 func (p *Profile) Start(path string) (err error) {
 	if p.file != nil {
 		return errors.New("a profile is being taken already")
@@ -20,7 +20,7 @@ func (p *Profile) Start(path string) (err error) {
 	return pprof.StartCPUProfile(p.file)
 }
 
-// Stop ends it.
+// Stop ends the profile.
 func (p *Profile) Stop() error {
 	if p.file == nil {
 		return errors.New("no profile is being taken")

@@ -10,22 +10,23 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/peer"
 )
 
-// ThroughputArgs say how many callers take and give back a key of their own each, and for how long.
+// ThroughputArgs say how many callers take and release keys, and for how long. Each caller has its
+// own key.
 type ThroughputArgs struct {
 	Name    string
 	For     time.Duration
 	Callers int
 }
 
-// Throughput is what they did.
+// Throughput is the number of operations done.
 type Throughput struct {
-	PerSecond float64 // locks that were taken and given back, or questions that were answered
-	Total     int     // those that were done while it was not counted included
+	PerSecond float64 // locks taken and released, or questions answered
+	Total     int     // includes operations outside the measured interval
 }
 
-// Cycles counts locks that are taken and given back.
+// Cycles counts locks taken and released.
 func Cycles(ctx context.Context, n peer.Node, a ThroughputArgs) (Throughput, error) {
-	return many(ctx, a, func(key string) error {
+	return throughput(ctx, a, func(key string) error {
 		unlock, _, err := n.Lock(ctx, key)
 		if err != nil {
 			return err
@@ -34,25 +35,25 @@ func Cycles(ctx context.Context, n peer.Node, a ThroughputArgs) (Throughput, err
 	})
 }
 
-// Questions counts those of a limit that are answered.
+// Questions counts the answered questions of a limit.
 func Questions(ctx context.Context, n peer.Node, a ThroughputArgs) (Throughput, error) {
 	limit, ok := n.(peer.Limit)
 	if !ok {
 		return Throughput{}, errors.New("this node isn't a limit")
 	}
-	return many(ctx, a, func(string) error { return limit.Ask() })
+	return throughput(ctx, a, func(string) error { return limit.Ask() })
 }
 
-// tally is one caller's count, on a cache line of its own.
-type tally struct {
+// paddedCounter is the counter of a caller, on its own cache line.
+type paddedCounter struct {
 	n atomic.Int64
 	_ [56]byte
 }
 
-func many(ctx context.Context, a ThroughputArgs, once func(key string) error) (Throughput, error) {
+func throughput(ctx context.Context, a ThroughputArgs, once func(key string) error) (Throughput, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	counts := make([]tally, a.Callers)
+	counts := make([]paddedCounter, a.Callers)
 	var stop atomic.Bool
 	var callers sync.WaitGroup
 	for i := range a.Callers {

@@ -2,13 +2,14 @@ package load
 
 import "runtime"
 
-// Usage is what a process takes of itself.
+// Usage is the memory and the goroutines used by a process.
 type Usage struct {
 	Heap       uint64 // bytes of live objects
 	Goroutines int
 }
 
-// Measure collects garbage, twice since what has a finalizer goes the second time, and looks.
+// Measure collects garbage twice, since objects with finalizers go in the second collection, and
+// then measures.
 func Measure() Usage {
 	runtime.GC()
 	runtime.GC()

@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 )
 
-// messageSize is about what a request or a vote takes on the wire.
+// messageSize is about the size of a request or a vote on the wire.
 const messageSize = 64
 
-// echoNode asks several peers at once and takes the first answer. All callers share one connection to each; what they send while a write is under way goes
-// out together with the next one.
+// echoNode asks several peers at once and takes the first answer. All callers share a connection to
+// each peer; messages sent during a write go out together with the next write.
 type echoNode struct {
 	conns []net.Conn
 	slots sync.Pool
@@ -30,12 +30,12 @@ type echoNode struct {
 	err     error
 }
 
-// echoSlot is one caller's, for one question at a time.
+// echoSlot is the slot of a caller, for a single question at a time.
 type echoSlot struct {
-	number uint32
-	asked  atomic.Uint64 // the question that waits for its first answer; zero when there is none
-	last   uint64
-	answer chan struct{}
+	number   uint32
+	question atomic.Uint64 // the question waiting for its first answer, or zero
+	last     uint64
+	answer   chan struct{}
 }
 
 func openEcho(_ context.Context, s Spec) (Node, error) {
@@ -53,7 +53,7 @@ func openEcho(_ context.Context, s Spec) (Node, error) {
 	return n, nil
 }
 
-// Lock is one round trip, and so is Unlock.
+// Lock is a round trip, and so is Unlock.
 func (n *echoNode) Lock(context.Context, string) (Unlock, uint64, error) {
 	if err := n.Ask(); err != nil {
 		return nil, 0, err
@@ -63,14 +63,14 @@ func (n *echoNode) Lock(context.Context, string) (Unlock, uint64, error) {
 
 func (n *echoNode) unlock(context.Context) error { return n.Ask() }
 
-// Ask is one round trip.
+// Ask is a round trip.
 func (n *echoNode) Ask() error {
 	s, ok := n.slots.Get().(*echoSlot)
 	if !ok {
 		s = n.newSlot()
 	}
 	s.last++
-	s.asked.Store(s.last)
+	s.question.Store(s.last)
 	var message [messageSize]byte
 	binary.LittleEndian.PutUint32(message[:], s.number)
 	binary.LittleEndian.PutUint64(message[8:], s.last)
@@ -92,7 +92,7 @@ func (n *echoNode) newSlot() *echoSlot {
 	return s
 }
 
-// send has the message written, by this caller or by one that is writing.
+// send has the message written, by this caller or by another that is writing.
 func (n *echoNode) send(message []byte) error {
 	n.mu.Lock()
 	n.pending = append(n.pending, message...)
@@ -103,7 +103,7 @@ func (n *echoNode) send(message []byte) error {
 	}
 	n.writing = true
 	n.mu.Unlock()
-	runtime.Gosched() // whoever else is about to ask comes along
+	runtime.Gosched() // callers about to ask share the write
 	n.mu.Lock()
 	for len(n.pending) > 0 && n.err == nil {
 		batch := n.pending
@@ -136,7 +136,7 @@ func (n *echoNode) read(c net.Conn) {
 			known := *n.known.Load()
 			for ; have-at >= messageSize; at += messageSize {
 				s := known[binary.LittleEndian.Uint32(buf[at:])]
-				if s.asked.CompareAndSwap(binary.LittleEndian.Uint64(buf[at+8:]), 0) {
+				if s.question.CompareAndSwap(binary.LittleEndian.Uint64(buf[at+8:]), 0) {
 					s.answer <- struct{}{}
 				}
 			}

@@ -2,10 +2,10 @@ package peer
 
 import "net"
 
-// echoBuffer is large enough for all that a thousand callers have sent meanwhile.
+// echoBuffer is large enough for everything sent meanwhile by a thousand callers.
 const echoBuffer = 256 << 10
 
-// ServeEcho sends back whatever comes, on loopback, until the process ends. It returns where.
+// ServeEcho sends back all input, on loopback, until the process ends, and returns the address.
 func ServeEcho() (addr string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

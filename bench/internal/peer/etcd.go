@@ -11,11 +11,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// etcdNode is a session with etcd, whose client asks the leader without a detour.
+// etcdNode is a session with etcd, with a client connected directly to the leader.
 type etcdNode struct {
 	client  *clientv3.Client
 	session *concurrency.Session
-	shared  bool // the client is another's
+	shared  bool // another node owns the client
 }
 
 func openEtcd(ctx context.Context, s Spec) (Node, error) {
@@ -35,7 +35,8 @@ func openEtcd(ctx context.Context, s Spec) (Node, error) {
 }
 
 func (n *etcdNode) open(ctx context.Context) error {
-	lease, err := n.client.Grant(ctx, int64(TTL/time.Second)) // by itself, since NewSession's context is that of the session
+	// Grant is a separate call, since NewSession's context lasts as long as the session.
+	lease, err := n.client.Grant(ctx, int64(TTL/time.Second))
 	if err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func (n *etcdNode) open(ctx context.Context) error {
 	return err
 }
 
-// Owner returns another session: within one, locks don't exclude each other.
+// Owner returns another session: locks of the same session don't exclude each other.
 func (n *etcdNode) Owner(ctx context.Context) (Node, error) {
 	o := &etcdNode{client: n.client, shared: true}
 	if err := o.open(ctx); err != nil {
@@ -72,7 +73,7 @@ func dialEtcd(addr string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialTimeout: TTL, Logger: zap.NewNop()})
 }
 
-// etcdLeader waits until there is a leader, and returns where it is.
+// etcdLeader waits until there is a leader, and returns the leader's address.
 func etcdLeader(ctx context.Context, addrs []string) (leader string, err error) {
 	var clients []*clientv3.Client
 	defer func() {

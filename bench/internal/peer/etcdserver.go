@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// EtcdServer says which member of etcd a process is to be.
+// EtcdServer describes the member of etcd to run in a process.
 type EtcdServer struct {
 	Name    string
 	Client  string            // host:port
@@ -19,9 +19,11 @@ type EtcdServer struct {
 	Cluster map[string]string // peers' host:port by name
 }
 
-// Start starts the member. It doesn't wait for the others. The function it returns ends it, and removes its data.
+// Start starts the member, without waiting for the others. The returned function ends the member,
+// and removes its data.
 //
-// Its data is in memory, where the system has such a folder, and it doesn't wait until it is written: as fast as it goes, and as lasting as lockmesh's.
+// The data is in memory, on systems with such a folder, and the member doesn't wait for a sync: as
+// fast as possible, and as durable as lockmesh's.
 func (s EtcdServer) Start() (end func(), err error) {
 	dir, err := os.MkdirTemp(MemoryDir(), "lockbench-etcd-")
 	if err != nil {
@@ -50,7 +52,7 @@ func (s EtcdServer) Start() (end func(), err error) {
 		}()
 		select {
 		case <-gone:
-		case <-time.After(5 * time.Second): // a member whose fellows are gone takes its time
+		case <-time.After(5 * time.Second): // a member without its peers takes its time
 		}
 		_ = os.RemoveAll(dir)
 	}, nil
@@ -58,7 +60,8 @@ func (s EtcdServer) Start() (end func(), err error) {
 
 func urls(addr string) []url.URL { return []url.URL{{Scheme: "http", Host: addr}} }
 
-// MemoryDir is a folder in memory; empty, which stands for that of temporary files, where there is none.
+// MemoryDir returns a folder in memory, or the empty name, meaning the folder of temporary files,
+// if there is none.
 func MemoryDir() string {
 	const shm = "/dev/shm"
 	if info, err := os.Stat(shm); err == nil && info.IsDir() {

@@ -19,7 +19,7 @@ func openLockmesh(_ context.Context, s Spec) (Node, error) {
 	return m, nil
 }
 
-// JoinLockmesh is Join as Open does it: it doesn't wait until a lock can be had. See [Mesh.Ready].
+// JoinLockmesh joins as Open does, without waiting until locks can be had. See [Mesh.Ready].
 func JoinLockmesh(s Spec) (*Mesh, error) {
 	m, err := lockmesh.Join(context.Background(), lockmesh.Config{
 		Name: s.Name, Bind: "127.0.0.1:0", Peers: s.Peers, Voters: s.Voters, Secret: []byte(s.Secret), MaxTTL: s.MaxTTL,
@@ -31,7 +31,7 @@ func JoinLockmesh(s Spec) (*Mesh, error) {
 	return &Mesh{m}, nil
 }
 
-// Lock is the mesh's.
+// Lock acquires a lock of the mesh.
 func (m *Mesh) Lock(ctx context.Context, key string) (Unlock, uint64, error) {
 	lease, err := m.Mesh.Lock(ctx, key)
 	if err != nil {
@@ -40,7 +40,7 @@ func (m *Mesh) Lock(ctx context.Context, key string) (Unlock, uint64, error) {
 	return lease.Unlock, lease.Token(), nil
 }
 
-// Close says goodbye.
+// Close leaves the mesh in good order.
 func (m *Mesh) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), TTL)
 	defer cancel()

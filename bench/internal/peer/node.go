@@ -1,4 +1,5 @@
-// Package peer makes one interface of the lock services that are compared: a node is one client of a service, in a process of its own.
+// Package peer provides a common interface to the compared lock services: a node is a client of a
+// service, in its own process.
 package peer
 
 import (
@@ -11,44 +12,44 @@ import (
 // TTL is how long a lock of any service outlives its holder: lockmesh's default.
 const TTL = 10 * time.Second
 
-// Unlock gives a lock back, and returns when the service has confirmed.
+// Unlock releases a lock, and returns when the service has confirmed the release.
 type Unlock func(context.Context) error
 
-// Node is one client of a service. Its methods may be called from any goroutine.
+// Node is a client of a service. Its methods may be called from any goroutine.
 type Node interface {
-	// Lock waits until the key is held. The token is zero where the service has none.
+	// Lock waits until the key is held. The token is zero if the service has no tokens.
 	Lock(ctx context.Context, key string) (unlock Unlock, token uint64, err error)
-	// Close ends the node, and what it holds is free sooner or later.
+	// Close ends the node; its locks are free sooner or later.
 	Close() error
 }
 
-// Owners is a node whose callers need owners of their own to exclude one another.
+// Owners is a node with callers that need separate owners to exclude each other.
 type Owners interface {
-	// Owner returns another owner on the same connections, which ends with the node.
+	// Owner returns another owner on the same connections, usable until the node is closed.
 	Owner(ctx context.Context) (Node, error)
 }
 
-// Holder is a node whose locks don't last unless the program that holds them does something about it.
+// Holder is a node with locks that expire unless the program renews the locks.
 type Holder interface {
-	// Hold is Lock, and keeps the lock up.
+	// Hold is Lock, and also renews the lock.
 	Hold(ctx context.Context, key string) (Unlock, error)
 }
 
-// Limit is no lock service, but what none can go below: peers that echo what they are sent.
+// Limit is no lock service but the lower bound for any: peers that echo all input.
 type Limit interface {
 	// Ask sends a small message to all peers, and returns with the first answer.
 	Ask() error
 }
 
-// Spec says which node a process is to be.
+// Spec describes the node to run in a process.
 type Spec struct {
 	Service string        // one of the kinds below
-	Name    string        // lockmesh: the node's
+	Name    string        // lockmesh: the node's name
 	Voters  []string      // lockmesh
-	Peers   []string      // lockmesh: where others are
-	Secret  string        // lockmesh: empty is none
-	MaxTTL  time.Duration // lockmesh: how long a voter is quiet
-	Addrs   []string      // others: where the servers are
+	Peers   []string      // lockmesh: addresses of other nodes
+	Secret  string        // lockmesh: empty for none
+	MaxTTL  time.Duration // lockmesh: how long a voter's startup quarantine is
+	Addrs   []string      // others: the servers' addresses
 }
 
 // The kinds of nodes.
@@ -63,7 +64,8 @@ const (
 	Echo             = "echo"
 )
 
-// Open makes a node, and returns when it can lock.
+// Open makes a node, and returns when the node can lock; only a lockmesh node has yet to become
+// ready, see [Mesh.Ready].
 func Open(ctx context.Context, s Spec) (Node, error) {
 	switch s.Service {
 	case Lockmesh:
@@ -80,7 +82,7 @@ func Open(ctx context.Context, s Spec) (Node, error) {
 	return nil, fmt.Errorf("no such kind of node: %q", s.Service)
 }
 
-// wait calls ready until it returns nil, and gives its last error when ctx ends.
+// wait calls ready until ready returns nil. When ctx ends, wait returns the last error, too.
 func wait(ctx context.Context, ready func() error) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -12,12 +12,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// redsyncNode locks on a majority of several Redis.
+// redsyncNode locks on a majority of several Redis servers.
 type redsyncNode struct {
-	sync  *redsync.Redsync
-	opts  []redsync.Option
-	close []func() error
-	keep  *keeper
+	sync    *redsync.Redsync
+	opts    []redsync.Option
+	close   []func() error
+	renewer *renewer
 }
 
 func openRedsync(ctx context.Context, s Spec) (Node, error) {
@@ -31,27 +31,31 @@ func openRedsync(ctx context.Context, s Spec) (Node, error) {
 		pools = append(pools, pool)
 	}
 	n.sync = redsync.New(pools...)
-	n.keep = newKeeper()
-	n.close = append(n.close, n.keep.close)
+	n.renewer = newRenewer()
+	n.close = append(n.close, n.renewer.close)
 	return n, nil
 }
 
-// tryAgain is how long who waits for a majority of Redis does nothing at least. With less, tries get into each other's way: each takes one server, and none
-// has two. With 100 µs, 500 µs and 2 ms hand-overs between nodes were as many, and locks in all the fewer the less it was.
-const tryAgain = time.Millisecond
+// redsyncRetry is the shortest pause of a waiter between two tries for a majority of Redis servers.
+// With a shorter pause, tries get into each other's way: each try takes one server, and none takes
+// two. With 100 µs, 500 µs and 2 ms there were equally many hand-overs between nodes, and the
+// shorter the pause, the fewer locks in all.
+const redsyncRetry = time.Millisecond
 
 func redsyncOptions() []redsync.Option {
 	return []redsync.Option{
 		redsync.WithExpiry(TTL), redsync.WithTries(math.MaxInt),
-		redsync.WithRetryDelayFunc(func(int) time.Duration { return tryAgain + randomPart(tryAgain) }),
+		redsync.WithRetryDelayFunc(func(int) time.Duration { return redsyncRetry + randomPart(redsyncRetry) }),
 	}
 }
 
-// Owner returns a node that waits for all servers' answers. A try that fails fast leaves releases on their way, which may overtake the same caller's next
-// try, and delete the key that it has just set, since all tries of one call have one value. Then its lock isn't on a majority any more, which shows as an
-// error of Unlock, and excludes nobody. So failing fast is for keys that nobody else wants.
+// Owner returns a node that waits for the answers of all servers. A try that fails fast leaves
+// releases in flight, which may overtake the next try of the same caller and delete the key just
+// set, since all tries of a call use the same value. Then the lock isn't on a majority any more:
+// Unlock returns an error, and the lock excludes no other caller. So failing fast is only for
+// uncontended keys.
 func (n *redsyncNode) Owner(context.Context) (Node, error) {
-	return &redsyncNode{sync: n.sync, opts: redsyncOptions(), keep: n.keep}, nil
+	return &redsyncNode{sync: n.sync, opts: redsyncOptions(), renewer: n.renewer}, nil
 }
 
 func (n *redsyncNode) dial(ctx context.Context, kind, addr string) (redsyncredis.Pool, error) {
@@ -94,7 +98,7 @@ func unlockRedsync(ctx context.Context, m *redsync.Mutex) error {
 		return errors.New("redsync: too few servers had the lock")
 	}
 	if ok {
-		return nil // a majority has confirmed, whatever the last one says
+		return nil // a majority has confirmed, whatever the last server says
 	}
 	return err
 }
@@ -104,9 +108,9 @@ func (n *redsyncNode) Hold(ctx context.Context, key string) (Unlock, error) {
 	if err := m.LockContext(ctx); err != nil {
 		return nil, err
 	}
-	n.keep.add(m)
+	n.renewer.add(m)
 	return func(ctx context.Context) error {
-		n.keep.remove(m)
+		n.renewer.remove(m)
 		return unlockRedsync(ctx, m)
 	}, nil
 }

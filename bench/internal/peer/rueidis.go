@@ -9,7 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// rueidisPool lets redsync use rueidis, which sends the commands of all callers together over one connection.
+// rueidisPool lets redsync use rueidis, a client that sends the commands of all callers together
+// over a single connection.
 type rueidisPool struct{ client rueidis.Client }
 
 func (p rueidisPool) Get(ctx context.Context) (redsyncredis.Conn, error) {
@@ -71,7 +72,7 @@ func unlessNil(err error) error {
 	return err
 }
 
-// text is a script's argument as redsync gives them: strings, and whole numbers.
+// text converts a script's argument, as given by redsync: strings and whole numbers.
 func text(v any) string {
 	if s, ok := v.(string); ok {
 		return s

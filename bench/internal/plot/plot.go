@@ -1,4 +1,5 @@
-// Package plot draws curves as SVG, on a background of its own, so that they can be read on light pages and on dark ones.
+// Package plot draws curves as SVG, with its own background, readable on light pages and on dark
+// pages.
 package plot
 
 import (
@@ -8,35 +9,37 @@ import (
 	"strings"
 )
 
-// Chart is one picture.
+// Chart is a picture.
 type Chart struct {
 	Title  string
 	X, Y   Axis
 	Series []Series
 }
 
-// Axis is one of the two.
+// Axis is the horizontal or the vertical axis.
 type Axis struct {
 	Label string
 	Log   bool
-	// Min and Max are what it shows at least of what there is to see; if both are zero, it shows all. A logarithmic axis goes on to the next tick.
+	// Min and Max are the range shown; if both are zero, the axis shows all values. A logarithmic
+	// axis extends to the next tick.
 	Min, Max float64
-	// Ticks are where lines go, by rising value; nil is wherever they look well.
+	// Ticks are the positions of grid lines, by rising value. Two or more ticks also set the range
+	// of the axis; otherwise the chart chooses the ticks.
 	Ticks []float64
-	// Text writes a value; nil writes short numbers.
+	// Text formats a value; nil means short numbers.
 	Text func(float64) string
 }
 
-// Series is one curve.
+// Series is a curve.
 type Series struct {
 	Name   string
 	Points []Point
-	Colour string // as SVG has it
+	Colour string // as in SVG
 	Dashed bool
 	Marks  bool // shows the points
 }
 
-// Point is one of a curve.
+// Point is a point of a curve.
 type Point struct{ X, Y float64 }
 
 // The picture, in its own units.
@@ -47,7 +50,7 @@ const (
 	ink, grid, paper         = "#222222", "#dddddd", "#ffffff"
 )
 
-// SVG draws the chart. Without points it is empty but for its frame.
+// SVG draws the chart. A chart without points has just its frame.
 func (c Chart) SVG() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="13" fill="%s">`+"\n", width, height, width, height, ink)
@@ -108,7 +111,7 @@ func (s Series) legend(b *strings.Builder, x, y int) {
 	fmt.Fprintf(b, `<text x="%d" y="%.1f">%s</text>`+"\n", x+36, float64(y)+4.5, html.EscapeString(s.Name))
 }
 
-// span is from where to where the points go.
+// span returns the range of the points.
 func (c Chart) span(of func(Point) float64) (s [2]float64) {
 	first := true
 	for _, series := range c.Series {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// scale puts values of an axis where they belong in the picture.
+// scale maps values of an axis to positions in the picture.
 type scale struct {
 	log      bool
 	min, max float64
@@ -14,7 +14,7 @@ type scale struct {
 	text     func(float64) string
 }
 
-// manyDecades is from how many on only whole ones have ticks.
+// manyDecades is the number of decades above which only powers of ten have ticks.
 const manyDecades = 3.2
 
 func newScale(a Axis, span [2]float64, from, to float64) *scale {
@@ -91,7 +91,7 @@ func (s *scale) linearTicks() {
 	}
 }
 
-// at is where a value is, in the picture's units.
+// at returns the position of a value, in the picture's units.
 func (s *scale) at(v float64) float64 {
 	part := (v - s.min) / (s.max - s.min)
 	if s.log {
@@ -100,7 +100,7 @@ func (s *scale) at(v float64) float64 {
 	return s.from + part*(s.to-s.from)
 }
 
-// short writes 20, 5k, 2M.
+// short formats numbers as 20, 5k, 2M.
 func short(v float64) string {
 	switch {
 	case v >= 1e6:

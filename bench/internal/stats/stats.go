@@ -1,4 +1,4 @@
-// Package stats has the few sums that the benchmarks need.
+// Package stats has the few statistics needed by the benchmarks.
 package stats
 
 import (
@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Median returns the middle of values, or the mean of the two in the middle; NaN of none. It leaves values as they are.
+// Median returns the middle of values, or the mean of the two in the middle, or NaN without values.
+// Median leaves values unchanged.
 func Median(values []float64) float64 {
 	n := len(values)
 	if n == 0 {
@@ -20,7 +21,8 @@ func Median(values []float64) float64 {
 	return (s[n/2-1] + s[n/2]) / 2
 }
 
-// Quantile returns the value of a sorted list below or at which a share q of all values is: the nearest rank, so it is one that was measured. Zero of none.
+// Quantile returns the q-quantile of a sorted list by nearest rank, so always a measured value: a
+// share q of all values is at most as large. Quantile returns zero for an empty list.
 func Quantile[T cmp.Ordered](sorted []T, q float64) T {
 	var none T
 	n := len(sorted)
@@ -31,7 +33,8 @@ func Quantile[T cmp.Ordered](sorted []T, q float64) T {
 	return sorted[min(max(rank, 1), n)-1]
 }
 
-// Jain returns Jain's fairness index of what each of several got: 1 if all got the same, 1/n if one got everything, NaN if nobody got anything.
+// Jain returns Jain's fairness index of several shares: 1 if all shares are equal, 1/n if a single
+// share is everything, NaN if all shares are zero.
 func Jain(shares []float64) float64 {
 	var sum, squares float64
 	for _, x := range shares {

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/stats"
 )
 
-// Table is a table with a first column of names, and others of numbers.
+// Table is a table with a first column of names, and further columns of numbers.
 type Table struct {
 	head []string
 	rows [][]string
@@ -19,7 +19,7 @@ type Table struct {
 // New returns a table with these columns.
 func New(head ...string) *Table { return &Table{head: head} }
 
-// Row adds a row. Cells that are left out are empty.
+// Row adds a row. Omitted cells are empty.
 func (t *Table) Row(cells ...string) {
 	for len(cells) < len(t.head) {
 		cells = append(cells, Empty)
@@ -27,10 +27,10 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// Len is how many rows there are.
+// Len returns the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 
-// String writes the table.
+// String returns the table in Markdown.
 func (t *Table) String() string {
 	var b strings.Builder
 	line := func(cells []string) {
@@ -47,10 +47,10 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-// Empty is the cell of what wasn't measured.
+// Empty is the cell of a missing measurement.
 const Empty = "–"
 
-// Number writes a number with three digits that count, and with commas where it is long.
+// Number formats a number with three significant digits, and large numbers with commas.
 func Number(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -65,7 +65,7 @@ func Number(v float64) string {
 	return commas(fmt.Sprintf("%.0f", v))
 }
 
-// Whole writes a whole number, with commas where it is long.
+// Whole formats a whole number, with commas if large.
 func Whole(n int) string { return commas(fmt.Sprint(n)) }
 
 func commas(digits string) string {
@@ -79,7 +79,7 @@ func commas(digits string) string {
 	return sign + digits
 }
 
-// Spread writes the median of several numbers, and from which to which they are.
+// Spread formats the median of several numbers, and their range.
 func Spread(values []float64) string {
 	switch len(values) {
 	case 0:
@@ -90,7 +90,7 @@ func Spread(values []float64) string {
 	return fmt.Sprintf("%s (%s–%s)", Number(stats.Median(values)), Number(slices.Min(values)), Number(slices.Max(values)))
 }
 
-// Ratio writes how many times as large one number is as another.
+// Ratio formats how many times as large as b a is.
 func Ratio(a, b float64) string {
 	if v := a / b; !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return Number(v) + " ×"

@@ -11,7 +11,8 @@ import (
 // shapes are the meshes in which a free lock is acquired.
 var shapes = []shape{{3, 3}, {5, 5}, {7, 7}, {9, 9}, {50, 7}, {300, 7}}
 
-// acquire returns how long it took nodes, one after the other, to be granted keys that nobody else wants. Each world has other links.
+// acquire returns how long nodes, taking turns, took to lock uncontended keys. Each world has other
+// links.
 func acquire(s shape, net sim.Net, samples int) ([]time.Duration, error) {
 	worlds := max(3, 60/s.nodes)
 	var took []time.Duration

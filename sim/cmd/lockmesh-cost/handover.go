@@ -10,22 +10,23 @@ import (
 
 const (
 	contested = "jobs/nightly"
-	askers    = 4                    // nodes that want one key
-	callers   = 4                    // on each of them
+	askers    = 4                    // nodes requesting the key
+	callers   = 4                    // on each of these nodes
 	held      = 5 * time.Millisecond // by each caller
 )
 
-// relay is what it takes for one key to go round among many.
+// relay is the cost of passing a key around among many callers.
 type relay struct {
-	between     []time.Duration // from a release on one node to the grant on another
-	within      int             // how often the lease was passed on among the callers of one node
+	between     []time.Duration // from a release on a node to the grant on another
+	within      int             // how often the lease was handed over among a node's callers
 	said        traffic         // between nodes
 	grants      int
 	voters      int
 	ofThemVoter bool
 }
 
-// handOvers has four callers on each of four nodes want one key, over and over, for so many grants. The nodes vote or don't.
+// handOvers makes four callers on each of four nodes request the same key again and again, for a
+// number of grants. The nodes are voters if vote is set.
 func handOvers(voters int, vote bool, grants int) (*relay, error) {
 	s := shape{voters + askers, voters}
 	if vote {

@@ -11,16 +11,17 @@ import (
 	"github.com/lockmesh/lockmesh/sim"
 )
 
-// electorates are the numbers of voters for which the words of a lock are counted.
+// electorates are the numbers of voters for which the messages of a lock are counted.
 var electorates = []int{1, 3, 5, 7, 9}
 
-// aWhile is longer than voters are spared where round trips are as long as here.
+// aWhile is longer than deferred requests (hedges) are held back with round trips as long as here.
 const aWhile = 20 * time.Millisecond
 
-// keyOf names keys of 24 bytes.
+// keyOf returns keys of 24 bytes.
 func keyOf(i int) string { return fmt.Sprintf("jobs/nightly/item-%06d", i) }
 
-// lockWords returns what is said between nodes for one lock and its release, by kind, as the sum of so many. Who asks is a voter or isn't, and has the key for a while.
+// lockWords returns the messages between nodes for a number of locks and their releases: by kind,
+// and in total. The requester is a voter if byVoter is set, and holds each key for long.
 func lockWords(voters int, byVoter bool, long time.Duration, locks int) (map[vote.Kind]*traffic, traffic, error) {
 	m, err := newMesh(shape{voters + 1, voters}, equal, 1, false)
 	if err != nil {
@@ -45,7 +46,7 @@ func lockWords(voters int, byVoter bool, long time.Duration, locks int) (map[vot
 			return nil, traffic{}, err
 		}
 	}
-	m.Run(ttl / 100) // until the last word has come
+	m.Run(ttl / 100) // until the last message has come
 	kinds := maps.Clone(m.kinds)
 	maps.DeleteFunc(kinds, func(k vote.Kind, _ *traffic) bool { return k.Urgent() })
 	return kinds, m.said(true), nil

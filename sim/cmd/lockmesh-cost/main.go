@@ -1,9 +1,10 @@
-// Command lockmesh-cost measures what locks cost in messages, bytes and rounds, and how that grows with nodes, voters and leases. It runs
-// the nodes of production in the simulator, without faults, so it needs no machines, and says the same on every machine:
+// Command lockmesh-cost measures the cost of locks in messages, bytes and rounds, and how the cost
+// grows with nodes, voters and leases. It runs the nodes of production in the simulator, without
+// faults, so it needs no machines, and prints the same on every machine:
 //
 //	go run ./sim/cmd/lockmesh-cost
 //
-// It prints Markdown. What a processor needs for all that isn't in these figures: benchmarks tell that.
+// The output is Markdown. The figures don't include processor time; see the benchmarks.
 package main
 
 import (

@@ -13,25 +13,27 @@ import (
 const (
 	ttl = 10 * time.Second // the default
 
-	// delay is how long every message travels where all links are equal.
+	// delay is the latency of every message where all links are equal.
 	delay = 500 * time.Microsecond
 
-	// frameHeader is what a frame has before its payload: four bytes of length and one of version.
+	// frameHeader is the length of a frame before its payload: four bytes of length and one of
+	// version.
 	frameHeader = 5
 
-	// patience is how long anything may take. Nothing fails in these worlds, so it is never used up.
+	// patience bounds every wait. Nothing fails in these worlds, so patience is never used up.
 	patience = time.Minute
 )
 
 var (
-	// equal links make what is measured a number of delays.
+	// equal links make every measured time a multiple of the delay.
 	equal = sim.Net{Least: delay, Most: delay, Jitter: -1}
-	// uneven links take as long on average, but for what comes on top: each has a base of 0.25 to 0.75 ms, each message takes up to half
-	// of it more, and one of a hundred up to ten times as long. A majority is then as fast as the slowest link that it needs.
+	// uneven links have the same average latency, apart from the additions: each link has a base of
+	// 0.25 to 0.75 ms, each message takes up to half of the base more, and one message in a hundred
+	// up to ten times as long. A majority is then as fast as the slowest link that it needs.
 	uneven = sim.Net{Least: delay / 2, Most: delay * 3 / 2, Jitter: 50, Spikes: 10}
 )
 
-// shape is what a mesh is made of.
+// shape is the size of a mesh.
 type shape struct{ nodes, voters int }
 
 func (s shape) String() string {
@@ -41,7 +43,7 @@ func (s shape) String() string {
 	return fmt.Sprintf("%d, of which %d vote", s.nodes, s.voters)
 }
 
-// mesh is a world without faults whose voters all count.
+// mesh is a world without faults in which all voters count.
 type mesh struct {
 	*sim.World
 	ear
@@ -62,11 +64,11 @@ func newMesh(s shape, net sim.Net, seed uint64, unjudged bool) (*mesh, error) {
 	if !m.Awake() {
 		return nil, m.why("the mesh isn't ready")
 	}
-	m.Run(ttl) // until refreshes go their steady way
+	m.Run(ttl) // until refreshes are in their steady state
 	return m, m.Err()
 }
 
-// why explains what should have happened and hasn't.
+// why returns the error for an expected event that hasn't happened.
 func (m *mesh) why(text string) error {
 	if err := m.Err(); err != nil {
 		return err
@@ -82,7 +84,7 @@ func (m *mesh) becomes(r *sim.Request, s sim.State) error {
 	return nil
 }
 
-// take has a node take a key and give it back, and returns how long it waited for it.
+// take makes a node lock a key and release it, and returns how long the lock took.
 func (m *mesh) take(node, key string) (time.Duration, error) {
 	r := m.Lock(node, key)
 	if err := m.becomes(r, sim.Granted); err != nil {
@@ -92,7 +94,7 @@ func (m *mesh) take(node, key string) (time.Duration, error) {
 	return r.Had - r.Asked, m.becomes(r, sim.Released)
 }
 
-// warmUp has a node take keys until it knows how long a round trip is.
+// warmUp makes a node lock keys until the node knows its round-trip times.
 func (m *mesh) warmUp(node string) error {
 	for range 60 {
 		if _, err := m.take(node, "warm"); err != nil {
@@ -108,15 +110,15 @@ type traffic struct{ messages, bytes int }
 
 func (t *traffic) add(bytes int) { t.messages++; t.bytes += bytes }
 
-// ear hears all that nodes say to each other.
+// ear observes all messages between nodes.
 type ear struct {
 	kinds          map[vote.Kind]*traffic
 	sent, received map[string]*traffic // by node
-	granted        func(*sim.Request)  // nil for nobody
+	granted        func(*sim.Request)  // may be nil
 	buf            []byte
 }
 
-// reset forgets what was said.
+// reset clears the counts.
 func (e *ear) reset() {
 	e.kinds = make(map[vote.Kind]*traffic)
 	e.sent, e.received = make(map[string]*traffic), make(map[string]*traffic)
@@ -137,7 +139,7 @@ func (e *ear) Sent(from, to vote.SessionID, m *vote.Message, between bool) {
 	}
 	b, err := transport.Append(e.buf[:0], m)
 	if err != nil {
-		return // the world itself complains
+		return // the world itself reports the error
 	}
 	e.buf = b
 	n := frameHeader + len(b)
@@ -155,7 +157,8 @@ func of[K comparable](all map[K]*traffic, k K) *traffic {
 	return t
 }
 
-// said sums up: what locks need, which is said in order, or the rest, which is said in any case.
+// said returns the total: of the messages of locks, sent in order, or of all other (urgent)
+// messages.
 func (e *ear) said(ofLocks bool) (t traffic) {
 	for k, x := range e.kinds {
 		if k.Urgent() != ofLocks {

@@ -10,13 +10,13 @@ import (
 // refreshed is for how long refreshes are counted.
 const refreshed = 10 * ttl
 
-// upkeep is what is sent and received in that time while nobody locks anything.
+// upkeep is the traffic sent and received in this time while no keys are locked.
 type upkeep struct {
 	voter, other traffic // on average; other is zero where all vote
 	mesh         traffic // sent
 }
 
-// refreshes counts while the last node holds so many leases.
+// refreshes counts the upkeep while the last node holds a number of leases.
 func refreshes(s shape, leases int) (u upkeep, err error) {
 	m, err := newMesh(s, equal, 1, leases > 0)
 	if err != nil {
@@ -48,7 +48,7 @@ func refreshes(s shape, leases int) (u upkeep, err error) {
 	return upkeep{voter: sum(m.names[:s.voters]), other: sum(m.names[s.voters:]), mesh: m.said(false)}, nil
 }
 
-// hold has a node take leases, a hundred at a time.
+// hold makes a node take leases, a hundred at a time.
 func (m *mesh) hold(node string, leases int) error {
 	var r *sim.Request
 	for i := range leases {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// part is one of the questions.
+// part is a section of the output.
 type part struct {
 	name, about string
 	print       func(out io.Writer, full bool) error

@@ -7,8 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/sim"
 )
 
-// silent returns how long a node that doesn't vote took to be granted keys that nobody else wants, with three voters: while all of them answer; the first after
-// one of them has stopped, each voter in turn; and those after that.
+// silent returns how long a node that doesn't vote took to lock uncontended keys, with three
+// voters: while all voters answer (all), for the first lock after a voter has stopped, each voter
+// in turn (first), and for the following locks (after).
 func silent(net sim.Net, samples int) (all, first, after []time.Duration, err error) {
 	m, err := newMesh(shape{4, 3}, net, 1, false)
 	if err != nil {

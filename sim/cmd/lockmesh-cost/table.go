@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// table is one of Markdown.
+// table is a Markdown table.
 type table struct{ rows [][]string }
 
 func newTable(head ...string) *table {
@@ -44,7 +44,8 @@ func say(out io.Writer, format string, args ...any) error {
 	return err
 }
 
-// rank returns the least of the samples that at least a share of them, in percent, doesn't exceed.
+// rank returns the least of the samples that at least a share of the samples, in percent, doesn't
+// exceed.
 func rank(samples []time.Duration, percent int) time.Duration {
 	slices.Sort(samples)
 	return samples[max((len(samples)*percent+99)/100, 1)-1]
@@ -54,7 +55,7 @@ func millis(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Mi
 
 func ratio(a, b time.Duration) string { return fmt.Sprintf("%.2f", float64(a)/float64(b)) }
 
-// count writes a large number with commas.
+// count formats a large number with commas.
 func count(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -63,10 +64,10 @@ func count(n int) string {
 	return s
 }
 
-// rate writes how much that is each second.
+// rate formats n per second.
 func rate(n int, in time.Duration) string { return each(n, in.Seconds()) }
 
-// each writes a share with as many digits as matter.
+// each formats a ratio with the significant digits.
 func each(n int, of float64) string {
 	switch x := float64(n) / of; {
 	case x >= 100 || x == math.Trunc(x):

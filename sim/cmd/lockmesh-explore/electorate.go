@@ -12,16 +12,17 @@ import (
 	"github.com/lockmesh/lockmesh/sim/explore/span"
 )
 
-// changes is what -electorate explores instead of locks.
+// changes are the flags of -electorate, for exploring changes of the electorate instead of locks.
 type changes struct {
 	on      bool
 	propose string
 	idles   int
 
-	build elect.Builder // for tests: a machine that breaks a rule
+	build elect.Builder // for tests: a machine with a broken rule
 }
 
-// check refuses flags that mean nothing where one change of the electorate is explored, and the other way round.
+// check rejects flags without meaning for changes of the electorate, and flags without meaning for
+// locks.
 func (c *changes) check(given flags) error {
 	for name := range given {
 		if c.on && !slices.Contains([]string{"electorate", "propose", "crashes", "breaks", "idles", "for", "states"}, name) {
@@ -37,7 +38,8 @@ func (c *changes) check(given flags) error {
 	return nil
 }
 
-// changeScopes returns what is to be explored: what the flags say, or small scopes of each kind and then wider ones.
+// changeScopes returns the scopes to explore: the scope given by flags, or small scopes of each
+// kind and then wider ones.
 func (s *settings) changeScopes() []elect.Scope {
 	if s.changes.propose != "" {
 		return []elect.Scope{{Name: s.changes.propose, Options: elect.Options{
@@ -48,7 +50,7 @@ func (s *settings) changeScopes() []elect.Scope {
 	return append(small, wide...)
 }
 
-// runChanges explores one change of the electorate in each scope, for as long as there is time.
+// runChanges explores a change of the electorate in each scope, for as long as there is time.
 func (r *session) runChanges(ctx context.Context) error {
 	if err := r.runLocks(); err != nil {
 		return err
@@ -88,7 +90,7 @@ func (r *session) runChanges(ctx context.Context) error {
 	return r.report(ctx)
 }
 
-// runLocks explores one lock across one change, in a model.
+// runLocks explores a lock across a change, in a model.
 func (r *session) runLocks() error {
 	if r.changes.propose != "" {
 		return nil

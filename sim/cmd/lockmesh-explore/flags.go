@@ -13,25 +13,27 @@ import (
 	"github.com/lockmesh/lockmesh/sim/explore"
 )
 
-// defaultFor leaves a default run, with building it, within a minute.
+// defaultFor keeps a default run, building included, within a minute.
 const defaultFor = 50 * time.Second
 
-// defaultStates keeps the memory of a run below 4 GB: ten million states of the widest scope that was measured took 3.1 GB.
+// defaultStates keeps the memory of a run below 4 GB: ten million states of the widest scope
+// measured took 3.1 GB.
 const defaultStates = 10_000_000
 
-// limitMost is what a limit may be. The space grows by an order of magnitude with every one or two, so nobody gets that far.
+// limitMost is the largest value of a limit. The space grows by an order of magnitude with every
+// increase by 1 or 2, so no run gets so far.
 const limitMost = 50
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	scope  scope // as far as it is given
-	given  flags // which flags are there
+	given  flags // the flags given
 	length time.Duration
 	states int
 
 	changes changes
 
-	build explore.Builder // for tests: a node that breaks a rule
+	build explore.Builder // for tests: a node with a broken rule
 }
 
 const usage = `lockmesh-explore drives lockmesh's nodes, the very code of production, through everything that can happen within small limits:
@@ -101,7 +103,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	return s, s.check()
 }
 
-// check refuses what can't be done, and says what can.
+// check rejects impossible values, and states the possible ones.
 func (s *settings) check() error {
 	if _, ok := wants[s.scope.want]; s.given["want"] && !ok {
 		return fmt.Errorf("-want %s: it must be one of %s", s.scope.want, wantNames())

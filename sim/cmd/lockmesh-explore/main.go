@@ -1,9 +1,9 @@
-// Command lockmesh-explore drives lockmesh's nodes through everything that can happen within small limits, and widens the limits for as
-// long as it has time.
+// Command lockmesh-explore drives lockmesh's nodes through everything that can happen within small
+// limits, and widens the limits for as long as there is time.
 //
 //	go run ./sim/cmd/lockmesh-explore -for 10m
 //
-// It ends with 0 when nothing was violated, with 1 after a violation, and with 2 when it couldn't do what the flags ask for.
+// The exit status is 0 when nothing was violated, 1 after a violation, and 2 after any other error.
 package main
 
 import (
@@ -21,7 +21,7 @@ func main() {
 	switch {
 	case err == nil:
 	case errors.Is(err, errViolated):
-		os.Exit(1) // all is said
+		os.Exit(1) // the report has been printed
 	default:
 		fmt.Fprintf(os.Stderr, "lockmesh-explore: %v\n", err)
 		os.Exit(2)

@@ -14,13 +14,14 @@ import (
 	"github.com/lockmesh/lockmesh/sim/explore"
 )
 
-// errViolated says that a rule was violated. The report is out by then.
+// errViolated reports a broken rule. The report has been printed by then.
 var errViolated = errors.New("something was violated")
 
 const (
-	// progressEvery is how often a run says that it is alive.
+	// progressEvery is the interval between progress reports.
 	progressEvery = 3 * time.Second
-	// memoryLimit is where the collector of garbage begins to work harder, and memoryMost where a scope is given up.
+	// memoryLimit is where the garbage collector begins to work harder, and memoryMost where a
+	// scope is given up.
 	memoryLimit = 3 << 30
 	memoryMost  = 7 << 29
 )
@@ -36,20 +37,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return s.run(ctx, stdout, stderr)
 }
 
-// session is all scopes of one call.
+// session is the set of all scopes of one call.
 type session struct {
 	*settings
 	stdout, stderr     io.Writer
 	began              time.Time
-	said               time.Time // when progress was last told
-	ended              string    // why the scope at hand wasn't exhausted
+	said               time.Time // when progress was last reported
+	ended              string    // why the current scope wasn't exhausted
 	met, transitions   int       // of all scopes
 	visited, exhausted int       // scopes
 }
 
 func (s *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
-	defer debug.SetGCPercent(debug.SetGCPercent(200)) // most of what is kept is kept to the end
+	// Most of the memory in use stays in use to the end.
+	defer debug.SetGCPercent(debug.SetGCPercent(200))
 	ctx, cancel := context.WithTimeout(ctx, s.length)
 	defer cancel()
 	r := &session{settings: s, stdout: stdout, stderr: stderr, began: time.Now(), said: time.Now()}
@@ -78,7 +80,7 @@ func (s *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return r.report(ctx)
 }
 
-// explore visits one scope and says how it went. It reports whether the scope was exhausted.
+// explore visits one scope and prints the result. It reports whether the scope was exhausted.
 func (r *session) explore(ctx context.Context, c scope) (exhausted bool, err error) {
 	o := c.options()
 	o.Build = r.build
@@ -100,7 +102,7 @@ func (r *session) explore(ctx context.Context, c scope) (exhausted bool, err err
 	return rep.Exhausted, err
 }
 
-// tell says how a scope went, and counts it.
+// tell prints the result of a scope, and counts the scope.
 func (r *session) tell(name string, began time.Time, states, transitions, depth int, exhausted, violated bool) error {
 	r.visited++
 	r.met += states
@@ -121,7 +123,8 @@ func (r *session) tell(name string, began time.Time, states, transitions, depth 
 	return err
 }
 
-// look is called every now and then. It tells how far the scope is, and reports whether it must end.
+// look is called at intervals. It prints the scope's progress, and reports whether the scope must
+// end.
 func (r *session) look(ctx context.Context, name string, began time.Time, states, depth, waiting int) (stop bool) {
 	switch err := ctx.Err(); {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -148,7 +151,7 @@ func (r *session) look(ctx context.Context, name string, began time.Time, states
 	return false
 }
 
-// report sums up.
+// report prints the summary.
 func (r *session) report(ctx context.Context) error {
 	why := "nothing is left to explore"
 	switch err := ctx.Err(); {

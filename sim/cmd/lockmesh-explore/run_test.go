@@ -97,7 +97,7 @@ func TestAFaultInAChangeIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.changes.build = func(cfg electorate.Config, state vote.State, now vote.Now) elect.Machine {
+	s.changes.build = func(cfg electorate.Config, state vote.DiskState, now vote.Now) elect.Machine {
 		return breaks{elect.Genuine{Machine: electorate.New(cfg, state, now)}}
 	}
 	var out bytes.Buffer

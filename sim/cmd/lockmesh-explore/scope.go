@@ -14,14 +14,14 @@ type scope struct {
 	locks, ticks, breaks, crashes, late int
 }
 
-// kind is what two scopes must have in common for one to contain the other.
+// kind is the part of a scope shared by all scopes that contain it.
 type kind struct {
-	want         string // what clients want of their keys: one of wants
+	want         string // the clients' use of their keys: a key of wants
 	voters, keys int
 	apart, every bool
 }
 
-// want is what clients want of their keys.
+// want is the clients' use of their keys.
 type want struct {
 	modes              []vote.Mode
 	times              []int // how many requests each client makes for one of the limit
@@ -29,10 +29,10 @@ type want struct {
 	upgrade, downgrade bool
 }
 
-// alone is the want of two clients that lock their keys for themselves.
+// alone is the want of two clients locking their keys exclusively.
 const alone = "locks"
 
-// wants are all there are.
+// wants are all values of want.
 var wants = map[string]want{
 	alone:       {modes: []vote.Mode{vote.Exclusive, vote.Exclusive}, times: []int{1, 1}},
 	"readers":   {modes: []vote.Mode{vote.Shared, vote.Shared, vote.Exclusive}, times: []int{1, 1, 1}},
@@ -73,27 +73,28 @@ func (c scope) options() explore.Options {
 	}
 }
 
-// possible reports whether the limits are such as flags may set.
+// possible reports whether flags may set these limits.
 func (c scope) possible() bool {
 	return max(c.locks, c.ticks, c.breaks, c.crashes, c.late) <= limitMost
 }
 
-// contains reports whether all that can happen in d can happen in c.
+// contains reports whether all events possible in d are possible in c.
 func (c scope) contains(d scope) bool {
 	return c.kind == d.kind && c.locks >= d.locks && c.ticks >= d.ticks && c.breaks >= d.breaks && c.crashes >= d.crashes && c.late >= d.late
 }
 
-// rows say how scopes of a kind grow.
+// rows define the growth of the scopes of each kind.
 var rows = []struct {
 	kind
-	begins int // at which level it begins
-	calm   int // ticks while nothing goes wrong
-	ticks  int // in its first scopes in which something does
+	begins int // the level of the first scope
+	calm   int // ticks in scopes without faults
+	ticks  int // ticks in the first scopes with faults
 }{
 	{kind{alone, 3, 1, false, true}, 0, 0, 0},
 	{kind{alone, 3, 1, false, false}, 0, restart, restart},
 	{kind{alone, 3, 1, true, false}, 0, restart, restart},
-	{kind{"readers", 3, 1, false, false}, 0, 2, 0}, // three clients, or two with two requests each, do much in no time
+	// Three clients, or two with two requests each, do much in no time.
+	{kind{"readers", 3, 1, false, false}, 0, 2, 0},
 	{kind{"permits", 3, 1, false, false}, 0, 2, 0},
 	{kind{"permit", 3, 1, false, false}, 0, 2, 0},
 	{kind{"upgrade", 3, 1, false, false}, 0, restart, 1},
@@ -104,14 +105,16 @@ var rows = []struct {
 	{kind{alone, 5, 2, false, false}, 1, restart, restart},
 }
 
-// restart is how many ticks it takes until a voter that restarts at once counts again.
+// restart is how many ticks pass until a voter restarted at once counts again.
 const restart = 4
 
-// idleMost is after how many levels without a new scope none will come: every limit that isn't given grows within three.
+// idleMost is the number of levels without a new scope after which there are no more scopes: every
+// limit not given grows within three levels.
 const idleMost = 4
 
-// scopes yields the spaces that the flags leave, each once, about from the smallest on. At level n, n things go wrong: connections break,
-// nodes crash, and what should be prompt is late, in every combination.
+// scopes yields the spaces left open by the flags, each once, roughly from the smallest on. At
+// level n there are n faults, in every combination: breaks of connections, crashes of nodes, and
+// late steps.
 func (s *settings) scopes() iter.Seq[scope] {
 	return func(yield func(scope) bool) {
 		seen := make(map[scope]bool)
@@ -119,7 +122,7 @@ func (s *settings) scopes() iter.Seq[scope] {
 			for _, row := range rows {
 				n := level - row.begins
 				if row.every && n > 0 {
-					n-- // all orders alone are as much as one thing that goes wrong
+					n-- // exploring all orders alone costs as much as a fault
 				}
 				for breaks := range n + 1 {
 					for crashes := range n + 1 - breaks {
@@ -146,10 +149,10 @@ func (s *settings) scopes() iter.Seq[scope] {
 	}
 }
 
-// flags are the names of those that are there.
+// flags are the names of the flags given.
 type flags map[string]bool
 
-// apply takes over from a scope what flags have set.
+// apply returns c with the values given by flags, taken from the scope from.
 func (f flags) apply(c, from scope) scope {
 	for name, set := range map[string]func(){
 		"want":    func() { c.want = from.want },

@@ -14,17 +14,18 @@ import (
 
 // Bounds of the flags.
 const (
-	nodesMost   = 26        // they are named by letters
-	secondsMost = 1_000_000 // 11 days of one world; more is better had with more seeds
+	nodesMost   = 26        // nodes are named by letters
+	secondsMost = 1_000_000 // 11 days of one world; more seeds find more than longer worlds
 )
 
-// By default a picture shows the first seconds, or the last ones before a violation: as much as one can read.
+// By default a picture shows the first seconds, or the last seconds before a violation: as much as
+// a person can read.
 const (
 	shownFirst  = 30 * time.Second
 	shownBefore = 10 * time.Second
 )
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	seed, seeds uint64
 	long        time.Duration // go on with further seeds for so long
@@ -39,7 +40,7 @@ type settings struct {
 
 	planning
 
-	given map[string]bool    // the flags that are there
+	given map[string]bool    // the flags given
 	alter func(*sim.Options) // for tests: breaks the nodes
 }
 
@@ -100,7 +101,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	return s, s.check()
 }
 
-// check refuses what can't be done, and says what can.
+// check rejects impossible values, and states the possible ones.
 func (s *settings) check() error {
 	switch {
 	case s.given["nodes"] && (s.nodes < 1 || s.nodes > nodesMost):
@@ -135,7 +136,7 @@ func (s *settings) check() error {
 
 func duration(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }
 
-// options are one world's.
+// options returns the options of one world.
 func (s *settings) options(seed uint64) sim.Options {
 	draw := sim.Draw
 	switch {
@@ -158,7 +159,7 @@ func (s *settings) options(seed uint64) sim.Options {
 	return o
 }
 
-// drawing are the flags that say how worlds are drawn.
+// drawing returns the flags that determine how worlds are drawn.
 func (s *settings) drawing() []string {
 	var flags []string
 	if s.nodes > 0 {
@@ -176,7 +177,7 @@ func (s *settings) drawing() []string {
 	return flags
 }
 
-// replay is the command that runs a seed again.
+// replay returns the command to run a seed again.
 func (s *settings) replay(seed uint64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "go run ./sim/cmd/lockmesh-sim -seed %d", seed)
@@ -184,7 +185,7 @@ func (s *settings) replay(seed uint64) string {
 		fmt.Fprintf(&b, " %s", flag)
 	}
 	fmt.Fprintf(&b, " -seconds %v", s.seconds)
-	if s.svg == "" || strings.ContainsAny(s.svg, " '\"$`\\") { // a name that a shell would take apart
+	if s.svg == "" || strings.ContainsAny(s.svg, " '\"$`\\") { // a name split by a shell
 		b.WriteString(" -svg run.svg")
 	} else {
 		fmt.Fprintf(&b, " -svg %s", s.svg)
@@ -192,7 +193,8 @@ func (s *settings) replay(seed uint64) string {
 	return b.String()
 }
 
-// window is what the picture shows of a run that lasted so long; violated is when it failed, or negative.
+// window returns the section of a run shown by the picture; lasted is the length of the run, and
+// violated the time of the failure, or negative.
 func (s *settings) window(lasted, violated time.Duration) (from, to time.Duration) {
 	from, to = duration(s.from), duration(s.to)
 	switch {

@@ -1,8 +1,9 @@
-// Command lockmesh-sim runs lockmesh's nodes in a simulated world where everything goes wrong, and draws what happened.
+// Command lockmesh-sim runs lockmesh's nodes in a simulated world full of faults, and draws the
+// events.
 //
 //	go run ./sim/cmd/lockmesh-sim -seed 7 -nodes 5 -svg run.svg
 //
-// It ends with 0 when nothing was violated, with 1 after a violation, and with 2 when it couldn't do what the flags ask for.
+// The exit status is 0 when nothing was violated, 1 after a violation, and 2 after any other error.
 package main
 
 import (
@@ -16,7 +17,7 @@ func main() {
 	switch {
 	case err == nil:
 	case errors.Is(err, errViolated):
-		os.Exit(1) // all is said
+		os.Exit(1) // the report has been printed
 	default:
 		fmt.Fprintf(os.Stderr, "lockmesh-sim: %v\n", err)
 		os.Exit(2)

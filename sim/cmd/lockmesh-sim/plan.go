@@ -14,28 +14,28 @@ import (
 	"github.com/lockmesh/lockmesh/sim/plan"
 )
 
-// planUsage is what -h says of planning.
+// planUsage is the part of -h about planning.
 const planUsage = `With -plan it answers an operator's question instead: what would a mesh be like with so many nodes, this TTL, these links, crashes and
 partitions? A scenario file says what is asked, and docs/planning.md what it may say and what the figures mean.
   go run ./sim/cmd/lockmesh-sim -plan docs/plans/rack.json                        three nodes in a rack: availability, take-over…
   go run ./sim/cmd/lockmesh-sim -plan docs/plans/rack.json -set ttl=5s -set voters=5   and what if…
 `
 
-// planning is what the flags say about a plan.
+// planning are the values of the flags about a plan.
 type planning struct {
 	plan string
 	sets sets
 	json bool
 
-	simulate func(*plan.Scenario, plan.Progress) *plan.Report // plan.Run, but for tests
+	simulate func(*plan.Scenario, plan.Progress) *plan.Report // plan.Run, except in tests
 }
 
-// sets are the values of a flag that may stand several times.
+// sets are the values of a repeatable flag.
 type sets []string
 
 func (s *sets) String() string { return strings.Join(*s, " ") }
 
-// Set is flag.Value's.
+// Set implements flag.Value.
 func (s *sets) Set(v string) error {
 	*s = append(*s, v)
 	return nil
@@ -48,7 +48,7 @@ func (p *planning) planFlags(f *flag.FlagSet) {
 	f.BoolVar(&p.json, "json", false, "with -plan: print the figures as JSON")
 }
 
-// checkPlan refuses flags that don't go with -plan, and those that go with nothing else.
+// checkPlan rejects flags incompatible with -plan, and flags for plans when -plan isn't set.
 func (s *settings) checkPlan() error {
 	if s.plan == "" {
 		for _, name := range []string{"plan", "set", "json"} {
@@ -102,7 +102,7 @@ func (s *settings) runPlan(stdout, stderr io.Writer) error {
 	return nil
 }
 
-// planProgress tells now and then how far a plan is.
+// planProgress reports the progress of a plan at intervals.
 func (s *settings) planProgress(stderr io.Writer) plan.Progress {
 	var mu sync.Mutex
 	start := time.Now()

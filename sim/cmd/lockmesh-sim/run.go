@@ -19,13 +19,13 @@ import (
 	"github.com/lockmesh/lockmesh/sim"
 )
 
-// errViolated says that a world has failed. The report is out by then.
+// errViolated means that a world has failed. The report has been printed by then.
 var errViolated = errors.New("something was violated")
 
-// slice is how much of a world runs between two looks at the wall clock.
+// slice is how much of a world runs between two checks of the wall clock.
 const slice = time.Second
 
-// progressEvery is how often a long run says that it is alive.
+// progressEvery is the interval between progress reports of a long run.
 const progressEvery = 2 * time.Second
 
 func run(args []string, stdout, stderr io.Writer) error {
@@ -42,14 +42,14 @@ func run(args []string, stdout, stderr io.Writer) error {
 	return s.run(stdout, stderr)
 }
 
-// failure is a seed that failed.
+// failure is a failed seed.
 type failure struct {
 	seed   uint64
 	err    error
 	lasted time.Duration
 }
 
-// session is all worlds of one call.
+// session is the set of all worlds of one call.
 type session struct {
 	*settings
 	tally  sim.Tally
@@ -60,8 +60,8 @@ type session struct {
 
 	mu     sync.Mutex
 	failed *failure      // of the least seed
-	first  time.Duration // how long the first seed's world lasted
-	err    error         // a file that can't be written
+	first  time.Duration // the duration of the first seed's world
+	err    error         // from writing a file
 }
 
 func (s *settings) run(stdout, stderr io.Writer) error {
@@ -93,7 +93,8 @@ func (s *settings) run(stdout, stderr io.Writer) error {
 	return r.report(stdout, stderr, time.Since(start))
 }
 
-// work runs seeds until none is left, one has failed or ctx ends. Seeds are begun in order, so the least that fails is always found.
+// work runs seeds until none is left, one has failed or ctx ends. Seeds are started in order, so
+// the least failing seed is always found.
 func (r *session) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		n := r.next.Add(1) - 1
@@ -113,7 +114,7 @@ func (r *session) work(ctx context.Context) {
 	}
 }
 
-// world runs one seed. The error it returns is a file's.
+// world runs one seed. The returned error is from writing a file.
 func (r *session) world(seed uint64) (err error) {
 	o := r.options(seed)
 	if r.trace != "" {
@@ -151,7 +152,7 @@ func (r *session) world(seed uint64) (err error) {
 	return nil
 }
 
-// progress tells how far it is, every now and then.
+// progress reports the progress at intervals.
 func (r *session) progress(stderr io.Writer, start time.Time, finished <-chan struct{}) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
@@ -171,7 +172,7 @@ func (r *session) progress(stderr io.Writer, start time.Time, finished <-chan st
 	}
 }
 
-// report sums up, draws, and tells how to see a failure again.
+// report prints the summary, draws the picture, and prints how to reproduce a failure.
 func (r *session) report(stdout, stderr io.Writer, took time.Duration) error {
 	var b strings.Builder
 	b.WriteString(r.tally.String())
@@ -215,7 +216,8 @@ func (r *session) report(stdout, stderr io.Writer, took time.Duration) error {
 	return verdict
 }
 
-// draw runs a seed again, which does the same as before, and this time records it: only then is it known what to show.
+// draw runs a seed again, with the same result, and this time records the run: the section to show
+// is known only after the first run.
 func (r *session) draw(seed uint64, lasted, violated time.Duration) (from, to time.Duration, err error) {
 	from, to = r.window(lasted, violated)
 	if from >= lasted {
@@ -236,7 +238,8 @@ func (r *session) draw(seed uint64, lasted, violated time.Duration) (from, to ti
 	return from, to, flush()
 }
 
-// create makes a file and has it written to. What it returns writes the rest and closes it.
+// create makes a file and has f write to it. The returned flush writes the rest and closes the
+// file.
 func create(name string, f func(io.Writer) error) (flush func() error, err error) {
 	file, err := os.Create(name)
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/lockmesh/lockmesh/sim"
 )
 
-// shrinkFor is how long shrinking may take. What it has by then is what one gets.
+// shrinkFor is how long shrinking may take. After this time the best result so far is used.
 const shrinkFor = time.Minute
 
-// The files that shrinking leaves in its folder.
+// The files left by shrinking in its folder.
 const (
 	shrunkTest    = "shrunk_test.go"
 	shrunkPicture = "shrunk.svg"
 )
 
-// reduce shrinks a failure, and leaves a test and a picture.
+// reduce shrinks a failure, and writes a test and a picture.
 func (s *settings) reduce(stdout, stderr io.Writer, f *failure) error {
 	if err := os.MkdirAll(s.shrink, 0o755); err != nil { // before the work
 		return err
@@ -58,7 +58,7 @@ func (s *settings) reduce(stdout, stderr io.Writer, f *failure) error {
 	return err
 }
 
-// summary tells what has become of a failure.
+// summary describes the result of shrinking a failure.
 func summary(s *sim.Shrunk, took time.Duration, test, picture string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%-22s %14s %14s\n", fmt.Sprintf("shrunk in %d runs", s.Runs), "before", "after")

@@ -1,9 +1,12 @@
-// Package elect takes one change of an electorate that follows the living through everything that can happen within small limits: every order of
-// messages and saves, crashes with what their disks had by then, failing disks, attempts that meet and that are given up.
+// Package elect drives a change of a dynamic electorate through all possible events within small
+// limits: every order of messages and saves, crashes with the disk contents of the time, failing
+// disks, and ballots that compete or are given up.
 //
-// It drives [electorate.Machine], the very code of production, and nothing else: who holds which lock is package span's business, and the other
-// explorer's. It goes breadth first, so a violation that it finds is among the shortest.
+// The package drives [electorate.Machine], the very code of production, and nothing else: locks are
+// the subject of package span and of package explore. The search goes breadth first, so a violation
+// is found by one of the shortest paths.
 //
-// As in package explore, what a machine in a state does on an occasion is worked out once, by a deep copy, and looked up from then on. rules.go says
-// what never matters to a machine, and is left out when states are told apart.
+// As in package explore, the outcome of an occasion for a machine in a given state is computed
+// once, by a deep copy, and looked up from then on. rules.go lists the fields that never matter to
+// a machine, and are left out when states are compared.
 package elect

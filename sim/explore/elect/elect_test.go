@@ -138,9 +138,9 @@ type broken struct {
 	New vote.Conn // to d, which isn't an old voter
 }
 
-func (how mutation) build(cfg electorate.Config, state vote.State, now vote.Now) Machine {
+func (how mutation) build(cfg electorate.Config, state vote.DiskState, now vote.Now) Machine {
 	if how == "numbers attempts by the directory" {
-		cfg.Self.Life = vote.Life(state.Dir)
+		cfg.Self.Incarnation = vote.Incarnation(state.Dir)
 	}
 	return &broken{Genuine: genuine(cfg, state, now).(Genuine), How: how}
 }
@@ -165,16 +165,16 @@ func (b *broken) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote
 	msg := *m
 	switch {
 	case b.How == "accepts without comparing with its promise" && m.Kind == vote.KindAccept:
-		*part[vote.Attempt](b, "state", "Promised") = vote.Attempt{}
+		*part[vote.Ballot](b, "state", "Promised") = vote.Ballot{}
 	case b.How == "a proposer that ignores what was accepted" && m.Kind == vote.KindPrepared:
-		e := *m.Electing
-		e.Accepted, e.Electorate = vote.Attempt{}, vote.Electorate{}
-		msg.Electing = &e
+		e := *m.Consensus
+		e.Accepted, e.Electorate = vote.Ballot{}, vote.Electorate{}
+		msg.Consensus = &e
 	case b.How == "an acceptor that isn't an old voter counts" && b.Known().Joint():
 		// It answers as an old voter would, and whoever asked takes it for c.
 		if from.Node == "d" && (m.Kind == vote.KindPrepared || m.Kind == vote.KindAccepted) {
-			e := *m.Electing
-			from.Node, e.Dir, msg.Electing = "c", elector(2).Dir, &e
+			e := *m.Consensus
+			from.Node, e.Dir, msg.Consensus = "c", elector(2).Dir, &e
 		}
 		if b.Elector() == elector(3) && (m.Kind == vote.KindPrepare || m.Kind == vote.KindAccept) {
 			at := part[vote.Electorate](b, "state", "Electorate")
@@ -220,7 +220,7 @@ func (b *broken) Drain(out []vote.Outbound) []vote.Outbound {
 	if b.How == "a voter that goes by what isn't stored" {
 		for i := range out {
 			if out[i].Message.Kind == vote.KindReport {
-				out[i].Message.Elected = b.Known().Version
+				out[i].Message.Epoch = b.Known().Version
 			}
 		}
 	}

@@ -9,11 +9,12 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// encoder writes what a machine knows as bytes, such that machines with equal bytes do the same for ever after. What is left out, or written otherwise, and
-// why, stands in rules.go.
+// encoder writes a machine's state as bytes, such that machines with equal bytes behave equally
+// ever after. The fields that are left out or written differently, and the reasons, are listed in
+// rules.go.
 type encoder struct {
 	buf  []byte
-	core reflect.Value // of the machine that is written
+	core reflect.Value // of the encoded machine
 	now  vote.Instant
 }
 
@@ -34,7 +35,7 @@ func (e *encoder) flag(b bool) {
 	}
 }
 
-// value writes a value with all that can be reached from it.
+// value writes a value, and everything reachable from the value.
 func (e *encoder) value(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Bool:
@@ -83,7 +84,7 @@ func (e *encoder) mapping(v reflect.Value) {
 	e.set(all)
 }
 
-// set writes parts whose order doesn't matter.
+// set writes parts in sorted order, since their order doesn't matter.
 func (e *encoder) set(all []string) {
 	slices.Sort(all)
 	e.num(int64(len(all)))

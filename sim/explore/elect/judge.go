@@ -8,12 +8,14 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// covers reports whether some voters are a majority; of both halves, if the electorate is joint. It doesn't share the machine's code on purpose.
+// covers reports whether the voters for which some holds are a majority, and in a joint electorate
+// a majority of both halves. On purpose covers doesn't share the machine's code.
 func covers(e *vote.Electorate, some func(i int) bool) bool {
 	return most(e.Voters, some) && (len(e.Old) == 0 || most(e.Old, some))
 }
 
-// decides reports whether some voters decide who votes next: a majority; of the old ones, if the electorate is joint.
+// decides reports whether the voters for which some holds can decide who votes next: a majority of
+// the voters, and in a joint electorate a majority of the old voters.
 func decides(e *vote.Electorate, some func(i int) bool) bool {
 	if len(e.Old) > 0 {
 		return most(e.Old, some)
@@ -31,7 +33,8 @@ func most(voters []vote.Elector, some func(i int) bool) bool {
 	return 2*n > len(voters)
 }
 
-// judgeDisk looks at a disk that has just been written, and notes what all disks together have decided.
+// judgeDisk checks a disk after a write, and records the decision if all disks together have made
+// one.
 func (x *explorer) judgeDisk(w *world, i int) (wrong string) {
 	n := &w.nodes[i]
 	was, is := &x.disks[n.before], &x.disks[n.disk]
@@ -42,7 +45,7 @@ func (x *explorer) judgeDisk(w *world, i int) (wrong string) {
 	case is.Electorate.Version == was.Electorate.Version && (is.Promised.Compare(was.Promised) < 0 || is.Accepted.Compare(was.Accepted) < 0):
 		return fmt.Sprintf("%s has stored a promise, and takes it back", nodeName(i))
 	}
-	if is.Accepted.Number == 0 || is.Electorate.Version >= finalVersion {
+	if is.Accepted.Counter == 0 || is.Electorate.Version >= finalVersion {
 		return ""
 	}
 	if decides(&is.Electorate, func(j int) bool {
@@ -54,7 +57,7 @@ func (x *explorer) judgeDisk(w *world, i int) (wrong string) {
 	return ""
 }
 
-// decided notes an electorate that was decided.
+// decided records a decided electorate.
 func (x *explorer) decided(w *world, e *vote.Electorate) (wrong string) {
 	if e.Version <= firstVersion || e.Version > finalVersion {
 		return ""
@@ -77,8 +80,9 @@ func (x *explorer) decided(w *world, e *vote.Electorate) (wrong string) {
 	return ""
 }
 
-// judgeNode looks at what a node knows. A decision may show here first: where one save took in two attempts that propose the same, no disk ever had the first
-// one, though what was answered to it counts.
+// judgeNode checks the electorate known to a node. A decision may show here first: where one save
+// took in two ballots that propose the same value, no disk ever had the first ballot, though the
+// answers to the first ballot count.
 func (x *explorer) judgeNode(w *world, i int) (wrong string) {
 	l := &x.locals[w.nodes[i].local]
 	if l.known.Version <= firstVersion || l.value == w.decided[min(l.known.Version, finalVersion)] {
@@ -87,23 +91,24 @@ func (x *explorer) judgeNode(w *world, i int) (wrong string) {
 	base := w.decided[l.known.Version-1]
 	if base == 0 || !x.o.lax && !decides(&x.values[base], func(j int) bool {
 		d := &x.disks[w.nodes[j].disk]
-		return d.Accepted.Number > 0 && d.Value.Equal(&l.known)
+		return d.Accepted.Counter > 0 && d.Value.Equal(&l.known)
 	}) {
 		return fmt.Sprintf("%s goes by electorate %d, %s, which no majority has accepted", nodeName(i), l.known.Version, electorateText(&l.known))
 	}
 	return x.decided(w, &l.known)
 }
 
-// judgeWord looks at what a node says to others: its disk must have it, and only after the drain may the new voters be proposed alone. The old ones may be had
-// back at any time: a majority of them is part of whatever stands.
+// judgeWord checks a message from a node: its disk must contain the promise, and the new voters may
+// be proposed alone only after the drain. The old voters may be restored at any time: every lease
+// has a majority of the old voters.
 func (x *explorer) judgeWord(w *world, i int, m *vote.Message) (wrong string) {
-	e, d := m.Electing, &x.disks[w.nodes[i].disk]
-	granted := e != nil && !x.o.lax && e.Promised == e.Attempt && d.Electorate.Version < m.Version
+	e, d := m.Consensus, &x.disks[w.nodes[i].disk]
+	granted := e != nil && !x.o.lax && e.Promised == e.Ballot && d.Electorate.Version < m.Version
 	switch {
-	case m.Kind == vote.KindPrepared && granted && d.Promised.Compare(e.Attempt) < 0:
-		return fmt.Sprintf("%s says that it has promised attempt %d, and its disk doesn't have it", nodeName(i), e.Attempt.Number)
-	case m.Kind == vote.KindAccepted && granted && d.Accepted.Compare(e.Attempt) < 0:
-		return fmt.Sprintf("%s says that it has accepted attempt %d, and its disk doesn't have it", nodeName(i), e.Attempt.Number)
+	case m.Kind == vote.KindPrepared && granted && d.Promised.Compare(e.Ballot) < 0:
+		return fmt.Sprintf("%s says that it has promised attempt %d, and its disk doesn't have it", nodeName(i), e.Ballot.Counter)
+	case m.Kind == vote.KindAccepted && granted && d.Accepted.Compare(e.Ballot) < 0:
+		return fmt.Sprintf("%s says that it has accepted attempt %d, and its disk doesn't have it", nodeName(i), e.Ballot.Counter)
 	case m.Kind == vote.KindAccept && m.Version == finalVersion:
 		before := w.decided[jointVersion]
 		if before != 0 && slices.Equal(e.Electorate.Voters, x.values[before].Old) {

@@ -16,22 +16,23 @@ import (
 type host struct {
 	Node    int
 	Machine Machine
-	Saving  *vote.State // the save under way
+	Saving  *vote.DiskState // the save under way
 }
 
-// local is one state of one host. Nothing changes in it: whoever wants the next state copies the host.
+// local is one state of one host. A local is immutable: the next state is computed on a copy of the
+// host.
 type local struct {
 	host      *host
 	known     vote.Electorate
-	value     uint16 // the number of what is known
+	value     uint16 // the number of known
 	stored    uint64 // the version
-	saving    uint32 // the disk after the save under way; 0 if none is
-	number    uint64 // of the newest attempt that it knows of
-	attempt   vote.Attempt
+	saving    uint32 // the disk after the save under way; 0 without a save
+	number    uint64 // of the newest ballot known
+	attempt   vote.Ballot
 	accepting bool
 }
 
-// occasion is something that happens to a machine in a state.
+// occasion is an input of a machine in a state.
 type occasion struct {
 	local uint32
 	kind  kind
@@ -42,11 +43,11 @@ type occasion struct {
 
 type kind uint8
 
-// What happens to a machine.
+// The inputs of a machine.
 const (
-	starts   kind = iota // arg is its disk, gen the how manieth life it is
-	links                // a connection to a peer comes up, instead of an old one
-	asked                // a question comes over a connection that a peer dialed; arg is the message
+	starts   kind = iota // arg is the disk, gen the number of the incarnation
+	links                // a connection to a peer comes up, in place of an old connection
+	asked                // a question comes over a connection dialed by a peer; arg is the message
 	answered             // an answer comes over the connection to a peer
 	polled
 	reported
@@ -59,7 +60,7 @@ const (
 	waits
 )
 
-// outcome is what a machine does on an occasion.
+// outcome is a machine's reaction to an occasion.
 type outcome struct {
 	local uint32
 	sent  []sent
@@ -69,12 +70,13 @@ type outcome struct {
 // sent is a message from a machine.
 type sent struct {
 	to     uint8
-	answer bool // it goes over a connection that the receiver dialed
+	answer bool // the connection was dialed by the receiver
 	gen    uint8
 	msg    uint32
 }
 
-// conn names a connection as one end does: the peer, who dialed it, and how often it was made anew.
+// conn returns the number of a connection at one end: the peer, whether the peer dialed, and the
+// connection's generation.
 func conn(peer int, theirs bool, gen uint8) vote.Conn {
 	c := vote.Conn(1 + 2*peer + 2*maxNodes*int(gen))
 	if theirs {
@@ -90,7 +92,7 @@ func ends(c vote.Conn) (peer uint8, theirs bool, gen uint8) {
 
 func session(i int) vote.SessionID { return vote.SessionID{Node: nodeName(i)} }
 
-// happens returns what becomes of a machine in a state.
+// happens returns the outcome of an occasion.
 func (x *explorer) happens(o occasion, i int) (out *outcome) {
 	if o.kind == starts {
 		o.peer = uint8(i)
@@ -116,7 +118,7 @@ func (x *explorer) happens(o occasion, i int) (out *outcome) {
 	return out
 }
 
-// live has a host live through what was looked up, and panics if it does anything else.
+// live applies an occasion to a living host, and panics if the outcome differs from the lookup.
 func (x *explorer) live(i int, o occasion, looked *outcome) {
 	h, out := x.living[i], &outcome{}
 	x.act(h, o, out)
@@ -124,17 +126,18 @@ func (x *explorer) live(i int, o occasion, looked *outcome) {
 	if out.local != looked.local || !slices.Equal(out.sent, looked.sent) || out.wrong != looked.wrong {
 		panic(fmt.Sprintf("%s does %v when it lives through %v, and %v when that is looked up", nodeName(i), out, o, looked))
 	}
-	x.living[i] = deep.Copy(h) // the state of what may just have got a number mustn't change
+	x.living[i] = deep.Copy(h) // a state that may just have got a number must not change
 }
 
 func (x *explorer) act(h *host, o occasion, out *outcome) {
 	m := h.Machine
 	if o.kind == starts {
 		cfg := electorate.Config{Self: session(h.Node), MaxTTL: ttl}
-		cfg.Self.Life = x.o.life(h.Node, int(o.gen))
+		cfg.Self.Incarnation = x.o.life(h.Node, int(o.gen))
 		now := vote.Now{Fast: epoch, Slow: epoch}
 		h.Machine = x.o.Build(cfg, x.disks[o.arg], now)
-		// Gossip sees everybody, whoever is up, and no directories: so it has nobody voted out, nor in.
+		// Gossip sees all nodes as alive, up or not, and no directories: so gossip has no node
+		// voted out, nor in.
 		var all []electorate.Seen
 		for i := range x.nodes {
 			all = append(all, electorate.Seen{Name: nodeName(i), State: electorate.Alive})
@@ -167,7 +170,7 @@ func (x *explorer) act(h *host, o occasion, out *outcome) {
 		report.Nonce = field(coreOf(m), "nonce").Uint()
 		m.Hear(now, conn(peer, false, o.gen), session(peer), &report)
 	case learns:
-		tell := vote.Message{Kind: vote.KindElectorate, Electing: &vote.Electing{Electorate: x.values[o.arg]}}
+		tell := vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: x.values[o.arg]}}
 		m.Hear(now, conn(peer, false, o.gen), session(peer), &tell)
 	case proposes:
 		if err := m.Propose(now, x.proposals[o.arg].target); err != nil {
@@ -186,17 +189,19 @@ func (x *explorer) act(h *host, o occasion, out *outcome) {
 	}
 }
 
-// impossible marks what can't happen in a state after all.
+// impossible marks a step that can't happen in a state after all.
 const impossible = "impossible"
 
-// finish has a host's words to itself heard at once, as in production, sorts the others, and gives its state a number.
+// finish delivers a host's messages to itself at once, as in production, sorts the other messages,
+// and numbers the host's state.
 func (x *explorer) finish(h *host, out *outcome) {
 	m := h.Machine
 	if m.Core().Known().Version >= finalVersion {
 		x.part(m)
 	}
-	// How long it has gone by an electorate is compared with FailAfter alone. All drains and idles together are shorter, so only a wait makes it as long;
-	// until then it may as well be no time at all.
+	// The time since an electorate was adopted is compared with FailAfter alone. All drains and
+	// idles together are shorter, so only a wait reaches FailAfter; until then the time may as well
+	// be zero.
 	if adopted := deep.Part[vote.Instant](m.Core(), "adopted"); at(m).Sub(*adopted) < electorate.FailAfter(ttl) {
 		*adopted = at(m)
 	}
@@ -206,7 +211,7 @@ func (x *explorer) finish(h *host, out *outcome) {
 		said = said[1:]
 		msg := o.Message
 		switch {
-		case o.Close: // what rules.go leaves out rests on it
+		case o.Close: // rules.go depends on such connections not occurring
 			out.wrong = "it gives up a connection, after so few polls"
 		case o.Conn == vote.LocalConn:
 			t := at(m)
@@ -216,9 +221,10 @@ func (x *explorer) finish(h *host, out *outcome) {
 		case msg.Version > finalVersion: // the next change
 		default:
 			if msg.Kind == vote.KindReport {
-				e := *msg.Electing
-				e.Writes = 0 // old copies aren't explored
-				msg.Electing = &e
+				e := *msg.Consensus
+				e.Writes = 0     // old copies aren't explored
+				e.Contacts = nil // votes out aren't either; see rules.go
+				msg.Consensus = &e
 			}
 			to, theirs, gen := ends(o.Conn)
 			out.sent = append(out.sent, sent{to, theirs, gen, x.message(msg)})
@@ -238,8 +244,8 @@ func (x *explorer) finish(h *host, out *outcome) {
 	out.local = x.local(h)
 }
 
-// part ends all connections of a machine that goes by the final electorate. It would want the next change, by what it has heard of others, and that isn't
-// explored.
+// part ends all connections of a machine that applies the final electorate. With reports of other
+// nodes the machine would propose the next change, and the next change isn't explored.
 func (x *explorer) part(m Machine) {
 	t := at(m)
 	for i := range x.nodes {
@@ -265,7 +271,7 @@ func (x *explorer) local(h *host) uint32 {
 	}
 	if r := field(core, "race"); !r.IsNil() {
 		a := field(r.Elem(), "attempt")
-		l.attempt = vote.Attempt{Number: field(a, "Number").Uint(), By: vote.Life(field(a, "By").Uint())}
+		l.attempt = vote.Ballot{Counter: field(a, "Counter").Uint(), By: vote.Incarnation(field(a, "By").Uint())}
 		l.accepting = field(r.Elem(), "accepting").Bool()
 	}
 	n := uint32(len(x.locals))
@@ -274,7 +280,7 @@ func (x *explorer) local(h *host) uint32 {
 	return n
 }
 
-func (x *explorer) disk(s vote.State) uint32 {
+func (x *explorer) disk(s vote.DiskState) uint32 {
 	s.Writes = 0
 	return number(&x.disks, x.diskOf, s)
 }
@@ -283,7 +289,7 @@ func (x *explorer) value(e vote.Electorate) uint16 { return uint16(number(&x.val
 
 func (x *explorer) message(m vote.Message) uint32 { return number(&x.messages, x.messageOf, m) }
 
-// number returns the number of something, from 1 on.
+// number returns the number of a value, from 1 on.
 func number[T any](all *[]T, of map[string]uint32, v T) uint32 {
 	key := string(encoded(v))
 	n, ok := of[key]

@@ -17,54 +17,71 @@ const (
 
 	ttl   = 10 * time.Second
 	epoch = vote.Instant(1 << 40)
-	// idle is how long a node's clock goes on at once: longer than a failed save is waited for and than a report is recent, and as long as a voter of the next
-	// rank gives the one before. Two are as long as an attempt may take, and still shorter than a drain, so that the clocks don't belie it.
+	// idle is the step of a single node's clock: longer than the delay after a failed save and the
+	// time for which a report is recent, and as long as a voter waits for the voter of the rank
+	// before. Two steps are as long as a ballot may take, and still shorter than a drain, so that
+	// the clocks remain consistent with drains.
 	idle = ttl / 2
-	// maxCrashes bounds how many lives there are of a node; see life.
+	// maxCrashes bounds the number of a node's incarnations; see life.
 	maxCrashes = 6
 )
 
-// Options say what a run explores. All limits together make the space finite.
+// Options are the space to explore. All limits together make the space finite.
 type Options struct {
-	// Propose are changes that may be proposed, each once and at any time while its node goes by the first electorate, {a, b, c}: "a:abcd" is that a
-	// proposes to have a, b, c and d vote. Names are letters from a on.
+	// Propose lists the possible proposals, each made once and at any time while its node applies
+	// the first electorate, {a, b, c}: "a:abcd" means that a proposes a, b, c and d as voters.
+	// Names are letters from a on.
 	Propose []string
 
-	Crashes  int      // how many times a node crashes; it starts again whenever it pleases the adversary, or never
-	Failures int      // how many saves fail
-	Cuts     int      // how many times a connection breaks, with the loss of all that is under way on it
-	Idles    int      // how many times the clock of one node goes on by half a TTL, so that the next voter's turn comes or, after two, an attempt is given up
-	Drains   int      // how many times all clocks go on by a drain; 1 by default unless there are waits, and at most 2
-	Waits    int      // how many times all clocks go on for so long that the old voters go back if too few of the new ones are there; at most 1
-	Attempts uint64   // the largest number of an attempt that is followed; 3 by default
-	Crash    []string // which nodes may crash; nil: all
-	// Conclude are the nodes that hear how others stand, so that they may end the joint electorate: "a" hears all others, "a:bd" only b and d; nil: all hear all.
+	// Crashes is how many times a node crashes; it starts again whenever the adversary likes, or
+	// never.
+	Crashes  int
+	Failures int // how many saves fail
+	Cuts     int // how many times a connection breaks and loses all messages under way
+	// Idles is how many times one node's clock goes on by half a TTL, so that the next voter's turn
+	// comes or, after two, a ballot is given up.
+	Idles int
+	// Drains is how many times all clocks go on by a drain; 1 by default unless there are waits,
+	// and at most 2.
+	Drains int
+	// Waits is how many times all clocks go on for long enough to restore the old voters if too few
+	// of the new voters are reachable; at most 1.
+	Waits    int
+	Attempts uint64   // the largest ballot number followed; 3 by default
+	Crash    []string // the nodes allowed to crash; nil: all
+	// Conclude lists the nodes that receive reports, so that they may end the joint electorate: "a"
+	// receives the reports of all others, "a:bd" only those of b and d; nil: all receive all.
 	Conclude []string
 
-	Idle []string // whose clocks may go on by themselves; nil: all
-	Mute bool     // nobody tells others what was decided, so that elections go on for as long as they can
-	// Begun has the joint electorate of the first proposal on all disks already, so that only its end is explored.
+	Idle []string // the nodes with clocks allowed to go on by themselves; nil: all
+	// Mute keeps nodes from sending others the decisions, so elections go on for as long as they
+	// can.
+	Mute bool
+	// Begun stores the joint electorate of the first proposal on all disks at the start, so that
+	// only its end is explored.
 	Begun bool
-	// Descend has later lives of a node be smaller ones. They are random in production, and decide between attempts of one number.
+	// Descend gives later incarnations of a node smaller numbers. Incarnations are random in
+	// production, and decide between ballots of one number.
 	Descend bool
 
-	Build     Builder             // nil: the machine that production runs
-	MaxStates int                 // stop after so many; 0: when all have been seen
+	Build     Builder             // nil: the machine of production
+	MaxStates int                 // stop after so many states; 0: after all
 	Stop      func(Progress) bool // called every now and then; true ends the run
 
 	// For mutants.
-	lossy bool // a crash may lose the last save although it was reported done
-	lax   bool // only two electorates of one version count as a fault, and the drain
+	lossy bool // a crash may lose the last save, although reported done
+	lax   bool // only two electorates of one version, and a missing drain, count as faults
 }
 
-// Progress tells how far a run is.
+// Progress reports how far a run has come.
 type Progress struct {
-	States  int // met so far
-	Depth   int // of those that are being looked at
-	Waiting int // how many have still to be looked at
+	States  int // visited so far
+	Depth   int // of the states being expanded
+	Waiting int // how many states are still to be expanded
 }
 
-// Machine is what runs on a node: an *electorate.Machine, or one in a wrapper that breaks a rule. It is copied by reflection; see package deep.
+// Machine is the program of a node: an *electorate.Machine, or a wrapper that breaks a rule. A
+// Machine is copied by reflection; see package deep.
 type Machine interface {
 	Hear(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message)
 	Saved(now vote.Now, writes uint64, failed string)
@@ -73,7 +90,7 @@ type Machine interface {
 	Unlink(now vote.Now, conn vote.Conn)
 	Propose(now vote.Now, target []vote.Elector) error
 	Drain(out []vote.Outbound) []vote.Outbound
-	Saves() []vote.State
+	Saves() []vote.DiskState
 	Alarms() []string
 	Core() *electorate.Machine
 }
@@ -84,40 +101,42 @@ type Genuine struct{ *electorate.Machine }
 // Core returns the machine itself.
 func (g Genuine) Core() *electorate.Machine { return g.Machine }
 
-// Builder makes the machine of a new life of a node, whose voter counts at once.
-type Builder func(cfg electorate.Config, state vote.State, now vote.Now) Machine
+// Builder makes the machine of a new incarnation of a node. The node's voter counts at once.
+type Builder func(cfg electorate.Config, state vote.DiskState, now vote.Now) Machine
 
-func genuine(cfg electorate.Config, state vote.State, now vote.Now) Machine {
+func genuine(cfg electorate.Config, state vote.DiskState, now vote.Now) Machine {
 	m := electorate.New(cfg, state, now)
 	m.Stand(electorate.Standing{Counting: true})
 	return Genuine{m}
 }
 
-// proposal is one of Options.Propose.
+// proposal is an element of Options.Propose.
 type proposal struct {
 	node   int
 	target []vote.Elector
 	text   string
 }
 
-// founders are how many nodes vote in the first electorate.
+// founders is the number of voters in the first electorate.
 const founders = 3
 
 func nodeName(i int) vote.NodeID { return vote.NodeID('a' + rune(i)) }
 
-// life returns which life the kth of a node is, from 1 on. All lives of all nodes differ.
-func (o *Options) life(i, k int) vote.Life {
+// life returns the number of a node's kth incarnation, from 1 on. All incarnations of all nodes
+// differ.
+func (o *Options) life(i, k int) vote.Incarnation {
 	if o.Descend {
 		k = lifeStride - k
 	}
-	return vote.Life(lifeStride*i + k)
+	return vote.Incarnation(lifeStride*i + k)
 }
 
 const lifeStride = 2 * (maxCrashes + 2)
 
 func elector(i int) vote.Elector { return vote.Elector{Name: nodeName(i), Dir: vote.Dir(i + 1)} }
 
-// check fills in defaults, and returns the proposals, and how many nodes there are.
+// check validates the options, fills in defaults, and returns the proposals and the number of
+// nodes.
 func (o *Options) check() (all []proposal, nodes int, err error) {
 	nodes = founders
 	if len(o.Propose) == 0 || len(o.Propose) > maxProposals {
@@ -181,7 +200,7 @@ func heard(conclude []string) (names []string) {
 	return names
 }
 
-// hears reports whether one node may hear how another stands.
+// hears reports whether node j may receive reports of node i.
 func (o *Options) hears(j, i int) bool {
 	return o.Conclude == nil || slices.ContainsFunc(o.Conclude, func(text string) bool {
 		who, whom, some := strings.Cut(text, ":")

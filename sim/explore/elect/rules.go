@@ -8,35 +8,49 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// rule writes one field of a struct otherwise than as it stands.
+// rule encodes one field of a struct in another way than the field's plain value.
 type rule func(e *encoder, in, v reflect.Value)
 
 func skip(*encoder, reflect.Value, reflect.Value) {}
 
-// rules name every field that isn't written as it stands. A test holds each name to be that of a field.
+// rules name every field that isn't encoded as its plain value. A test checks each name against the
+// structs.
 var rules map[string]rule
 
 func init() {
 	rules = map[string]rule{
-		// Never changes, or is empty between calls, or is text for people. Clocks are told apart by what they are compared with.
-		"electorate.Machine.cfg": func(e *encoder, _, v reflect.Value) { e.num(int64(field(field(v, "Self"), "Life").Uint())) },
+		// Never changes, or is empty between calls, or is text for people. Clocks are represented
+		// by the instants with which they are compared.
+		"electorate.Machine.cfg": func(e *encoder, _, v reflect.Value) { e.num(int64(field(field(v, "Self"), "Incarnation").Uint())) },
 		"electorate.Machine.now": skip, "electorate.Machine.own": skip, "electorate.Machine.out": skip,
 		"electorate.Machine.saves": skip, "electorate.Machine.alarms": skip, "electorate.Machine.started": skip,
 		"electorate.Machine.away": skip,
 
-		// Old copies of directories aren't explored, so how often a state was written matters only between a save and what waits for it.
-		"vote.State.Writes": skip, "electorate.held.writes": sinceWrites, "electorate.Machine.everStored": skip, "electorate.other.writes": skip,
+		// Old copies of directories aren't explored, so the write count of a state matters only
+		// between a save and the answers that wait for the save.
+		"vote.DiskState.Writes": skip, "electorate.held.writes": sinceWrites, "electorate.Machine.everStored": skip, "electorate.other.writes": skip,
 		"electorate.other.life": skip,
 
-		// That nodes tell of electorates is a step of its own, as is that one asks how another stands; so whom they told and when they ask next doesn't matter.
+		// The steps in which nodes send electorates and poll each other are independent of the
+		// machine, so the last recipients and the next poll don't matter.
 		"electorate.Machine.conns": skip, "electorate.Machine.pollAt": skip,
-		// A report counts as one from after the drain or as one from before; see electorate.Machine.goesBy.
+		// A report counts as a report from before or from after the drain; see
+		// electorate.Machine.goesBy.
 		"electorate.Machine.nonce": skip, "electorate.drain.fresh": func(e *encoder, _, v reflect.Value) { e.flag(v.Uint() > 0) },
 		"electorate.other.told": told, "electorate.other.heard": skip, "electorate.other.firm": skip,
 		"electorate.other.since": skip, // gossip says nothing new
-		// A connection is given up after ten polls; there never are so many in a life, of which each takes time or an electorate. If
-		// there were, explorer.finish would complain.
+		// A connection is given up after ten polls. An incarnation never sends so many here, since
+		// each poll takes time or an electorate. If there were ten, explorer.finish would complain.
 		"electorate.other.unanswered": skip, "electorate.other.askedAt": skip,
+
+		// Reports contain no contacts here, so no voter is ever absent, and the time of the last
+		// contact is text for people.
+		"electorate.Machine.ties": skip,
+		// A voter that doesn't store the electorate becomes absent after a while; this changes
+		// nothing here either, since there is no standby.
+		"electorate.Machine.savingFrom": since(electorate.SaveLimit(ttl), func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
+		"electorate.other.oddAt":        skip, // the operator is warned of tokens
+		"electorate.other.lagging":      skip, "electorate.other.laggingSince": skip,
 
 		"electorate.drain.seen": unordered, "electorate.race.with": unordered,
 		"electorate.Machine.saving":  when(func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
@@ -46,7 +60,8 @@ func init() {
 			return field(field(e.core, "drain"), "begun").Bool()
 		}),
 		"electorate.race.until": until(changing),
-		// Before the joint electorate nobody waits for a turn, since whoever proposes is told to. After the final one nothing more is explored.
+		// Before the joint electorate no proposer waits for its turn, since each proposal is a
+		// step. After the final electorate nothing more is explored.
 		"electorate.Machine.race": when(changing), "electorate.Machine.number": when(changing),
 		"electorate.Machine.raceAt": until(joint), "electorate.Machine.needed": when(joint),
 		"electorate.Machine.neededAt": since(2*ttl, func(e *encoder) bool { return joint(e) && field(e.core, "needed").Len() > 0 }),
@@ -55,7 +70,7 @@ func init() {
 
 var typeRules sync.Map // of reflect.Type: []rule
 
-// rulesOf returns the rule of each field of a struct; nil for one that is written as it stands.
+// rulesOf returns the rule of each field of a struct; nil for a field encoded as its plain value.
 func rulesOf(t reflect.Type) []rule {
 	if r, ok := typeRules.Load(t); ok {
 		return r.([]rule)
@@ -77,7 +92,7 @@ func field(v reflect.Value, name string) reflect.Value {
 	return f
 }
 
-// version returns which electorate a machine knows.
+// version returns the version of the electorate known to a machine.
 func (e *encoder) version() uint64 {
 	return field(field(field(e.core, "state"), "Electorate"), "Version").Uint()
 }
@@ -96,7 +111,7 @@ func when(holds func(e *encoder) bool) rule {
 	}
 }
 
-// until writes an instant by how far ahead it is, as far as it matters.
+// until encodes an instant by its distance in the future, as far as the distance matters.
 func until(matters func(e *encoder) bool) rule {
 	return func(e *encoder, _, v reflect.Value) {
 		if matters(e) {
@@ -107,7 +122,7 @@ func until(matters func(e *encoder) bool) rule {
 	}
 }
 
-// since writes an instant by how long ago it was; how much longer than most doesn't matter.
+// since encodes an instant by its distance in the past; distances longer than most are equal.
 func since(most interface{ Nanoseconds() int64 }, matters func(e *encoder) bool) rule {
 	return func(e *encoder, _, v reflect.Value) {
 		if matters(e) {
@@ -133,7 +148,8 @@ func unordered(e *encoder, _, v reflect.Value) {
 	e.set(all)
 }
 
-// told writes a report by what it decides: it matters to those who are to end the joint electorate.
+// told encodes a report by its effect on decisions: the report matters to nodes that may end the
+// joint electorate.
 func told(e *encoder, in, v reflect.Value) {
 	if !joint(e) || !field(in, "firm").Bool() {
 		e.num(0)
@@ -148,7 +164,7 @@ func told(e *encoder, in, v reflect.Value) {
 	}
 }
 
-// at returns when a machine is, by its clock.
+// at returns the time on a machine's clock.
 func at(m Machine) vote.Instant {
 	return vote.Instant(field(coreOf(m), "now").FieldByName("Slow").Int())
 }

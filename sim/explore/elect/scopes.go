@@ -1,15 +1,16 @@
 package elect
 
-// Scope is a space that is worth exploring.
+// Scope is a space worth exploring.
 type Scope struct {
 	Name    string
 	Options Options
 }
 
-// Scopes returns small scopes of each kind, which the tests exhaust, and wider ones after them.
+// Scopes returns small scopes of each kind, which the tests exhaust, and then wider scopes.
 //
-// The elections of both versions at once, with everybody told of everything at any time, are too many for more than one proposer. So some scopes are about the first
-// election alone, and have the voters go on with it for as long as they can: nobody hears what was decided.
+// The elections of both versions at once, with all nodes learning all decisions at any time, make a
+// space too large for more than one proposer. So some scopes cover the first election alone, and
+// have the voters continue this election for as long as they can: no node learns the decision.
 func Scopes() (small, wide []Scope) {
 	a, b, c, none := []string{"a"}, []string{"b"}, []string{"c"}, []string{}
 	small = []Scope{

@@ -7,17 +7,17 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// explorer is one run.
+// explorer is a run.
 type explorer struct {
 	o         Options
 	nodes     int
 	proposals []proposal
-	poll      uint32 // the number of a poll
+	poll      uint32 // the number of a poll message
 
 	locals    []local
 	localOf   map[[sha256.Size]byte]uint32
 	outcomes  map[occasion]*outcome
-	disks     []vote.State
+	disks     []vote.DiskState
 	diskOf    map[string]uint32
 	values    []vote.Electorate
 	valueOf   map[string]uint32
@@ -25,7 +25,7 @@ type explorer struct {
 	messageOf map[string]uint32
 
 	report Report
-	living []*host // for a test: hosts that live through what is looked up
+	living []*host // for a test: hosts that execute each occasion beside the lookups
 }
 
 func newExplorer(o Options) (*explorer, error) {
@@ -41,7 +41,7 @@ func newExplorer(o Options) (*explorer, error) {
 	return x, nil
 }
 
-// begin returns the world in which all nodes have just started, and stored that they did.
+// begin returns the world in which all nodes have just started, and have stored their start.
 func (x *explorer) begin() (w world, wrong string) {
 	first := vote.Electorate{Version: firstVersion, Lineage: 1}
 	for i := range founders {
@@ -55,7 +55,7 @@ func (x *explorer) begin() (w world, wrong string) {
 	}
 	for i := range x.nodes {
 		n := &w.nodes[i]
-		n.disk = x.disk(vote.State{Mesh: "explored", Name: nodeName(i), Dir: elector(i).Dir, Electorate: first})
+		n.disk = x.disk(vote.DiskState{Mesh: "explored", Name: nodeName(i), Dir: elector(i).Dir, Electorate: first})
 		n.before = n.disk
 		if x.o.Begun {
 			n.joined = 1
@@ -72,7 +72,7 @@ func (x *explorer) begin() (w world, wrong string) {
 	return w, ""
 }
 
-// way is how a world was reached first.
+// way is the first path to a world.
 type way struct {
 	before int32
 	step   step
@@ -91,7 +91,7 @@ func Run(o Options) (*Report, error) {
 
 type waiting struct {
 	packed []byte
-	at     int32 // its place in ways
+	at     int32 // the place of the world in ways
 }
 
 func (x *explorer) search() {
@@ -155,7 +155,7 @@ func (x *explorer) search() {
 	x.report.Exhausted = true
 }
 
-// count notes what a new world has.
+// count records the decisions in a new world.
 func (x *explorer) count(w *world) {
 	x.report.States++
 	if w.decided[jointVersion] != 0 {
@@ -169,7 +169,8 @@ func (x *explorer) count(w *world) {
 	}
 }
 
-// over reports whether a world isn't followed any further: all nodes that are up go by the final electorate, or an attempt's number is above the limit.
+// over reports whether a world isn't followed any further: all nodes are up, apply the final
+// electorate and have no save under way, or a ballot's number is above the limit.
 func (x *explorer) over(w *world) bool {
 	done := true
 	for i := range x.nodes {

@@ -2,35 +2,37 @@ package elect
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// step is one thing that happens in a world.
+// step is a possible step of a world.
 type step struct {
 	what stepKind
 	a, b uint8  // nodes
-	n    uint16 // what else it takes
+	n    uint16 // further argument
 }
 
 type stepKind uint8
 
 const (
 	stepPropose stepKind = iota // a makes proposal n
-	stepAsk                     // the message at n on the way from a to b, on a connection that a dialed
-	stepAnswer                  // and on one that b dialed
-	stepTell                    // a tells b electorate n, which was decided
-	stepReport                  // a tells b how it stands
-	stepSaved                   // a's save is done
-	stepFails                   // a's save fails
-	stepCrash                   // a crashes; with n, its save was done
+	// stepAsk : the message at n under way from a to b arrives, on a connection dialed by a.
+	stepAsk
+	// stepAnswer : the first message from a to b arrives, on a connection dialed by b.
+	stepAnswer
+	stepTell   // a sends b the decided electorate n
+	stepReport // a sends b its report
+	stepSaved  // a's save is done
+	stepFails  // a's save fails
+	stepCrash  // a crashes; with n = 1, its save was done
 	stepStart
-	stepCut // the connection that a dialed to b breaks, and comes up again
+	stepCut // the connection dialed by a to b breaks, and comes up again
 	stepIdle
 	stepDrain
 	stepWait
 )
 
-// steps appends all that can happen in a world.
+// steps appends all possible steps of a world.
 func (x *explorer) steps(w *world, todo []step) []step {
 	for i, p := range x.proposals {
-		if n := w.nodes[p.node]; n.local != 0 && w.proposed>>i&1 == 0 && x.locals[n.local].known.Version == firstVersion && x.locals[n.local].attempt.Number == 0 {
+		if n := w.nodes[p.node]; n.local != 0 && w.proposed>>i&1 == 0 && x.locals[n.local].known.Version == firstVersion && x.locals[n.local].attempt.Counter == 0 {
 			todo = append(todo, step{stepPropose, uint8(p.node), 0, uint16(i)})
 		}
 	}
@@ -71,7 +73,7 @@ func (x *explorer) steps(w *world, todo []step) []step {
 	return todo
 }
 
-// between appends what can happen from one node to another.
+// between appends the possible steps from node i to node j.
 func (x *explorer) between(w *world, i, j int, todo []step) []step {
 	a, b := uint8(i), uint8(j)
 	asks, tells := w.asks[i][j], w.tells[i][j]
@@ -81,7 +83,7 @@ func (x *explorer) between(w *world, i, j int, todo []step) []step {
 	if w.nodes[j].local == 0 {
 		return todo
 	}
-	// Of the words of each life of a the first can arrive.
+	// The first message of each incarnation of a can arrive.
 	met := 0
 	for at := 0; at < len(asks); at += packet {
 		if gen, _ := asks.at(at); met>>gen&1 == 0 {
@@ -106,10 +108,12 @@ func (x *explorer) between(w *world, i, j int, todo []step) []step {
 	return todo
 }
 
-// generation tells the connections between two nodes apart, which are new whenever one of them starts.
+// generation numbers the connections between two nodes; the connections are new whenever either
+// node starts.
 func generation(w *world, i, j int) uint8 { return w.nodes[i].lives + w.nodes[j].lives }
 
-// apply has a step happen. It returns what it violates; empty if nothing. It returns impossible if it can't happen after all.
+// apply executes a step, and returns the violation; empty if there is none. apply returns
+// impossible if the step can't happen after all.
 func (x *explorer) apply(w *world, s step) (wrong string) {
 	i, j := int(s.a), int(s.b)
 	n := &w.nodes[i]
@@ -172,7 +176,7 @@ func (x *explorer) apply(w *world, s step) (wrong string) {
 	return ""
 }
 
-// reports has one node tell another how it stands, in answer to a poll that was on its way just now.
+// reports has node i send node j its report, in answer to a poll arriving now.
 func (x *explorer) reports(w *world, i, j int) (wrong string) {
 	gen := generation(w, i, j)
 	out := x.happens(occasion{local: w.nodes[i].local, kind: polled, peer: uint8(j), gen: gen, arg: x.poll}, i)
@@ -197,7 +201,8 @@ func (x *explorer) write(w *world, i int) {
 	}
 }
 
-// crash ends a node. What it has said may yet arrive; what was on its way to it doesn't.
+// crash ends a node's incarnation. Messages from the node may yet arrive; messages under way to the
+// node don't.
 func (x *explorer) crash(w *world, i int, saved bool) (wrong string) {
 	n := &w.nodes[i]
 	w.crashes--
@@ -214,7 +219,9 @@ func (x *explorer) crash(w *world, i int, saved bool) (wrong string) {
 	return wrong
 }
 
-// start begins a node's next life with what its disk has. Whoever is up hears that the connections to its last one are gone, and dials it anew, as it does them.
+// start begins a node's next incarnation with the contents of its disk. All other live nodes learn
+// that the connections to the previous incarnation are gone, and dial the new incarnation, which
+// dials them.
 func (x *explorer) start(w *world, i int) (wrong string) {
 	n := &w.nodes[i]
 	n.lives++
@@ -247,7 +254,7 @@ func (x *explorer) start(w *world, i int) (wrong string) {
 	return ""
 }
 
-// happen has something happen to a node, and puts on its way what that says.
+// happen applies an occasion to a node, and puts the node's messages on their way.
 func (x *explorer) happen(w *world, i int, o occasion) (wrong string) {
 	n := &w.nodes[i]
 	o.local = n.local
@@ -268,7 +275,7 @@ func (x *explorer) happen(w *world, i int, o occasion) (wrong string) {
 	for _, s := range out.sent {
 		j := int(s.to)
 		if w.nodes[j].local == 0 || s.answer && s.gen != generation(w, i, j) {
-			continue // nobody is there to hear it
+			continue // there is no receiver
 		}
 		if wrong := x.judgeWord(w, i, &x.messages[s.msg]); wrong != "" {
 			return wrong
@@ -282,8 +289,9 @@ func (x *explorer) happen(w *world, i int, o occasion) (wrong string) {
 	return ""
 }
 
-// tidy takes off what would change nothing whenever it arrived: answers to an attempt that is over, or to its first phase once it is in its second,
-// and questions about an election that is over.
+// tidy removes messages without effect at any time of arrival: answers to a finished ballot,
+// answers to a ballot's first phase once the ballot is in its second, and questions about a
+// finished election.
 func (x *explorer) tidy(w *world) {
 	for i := range x.nodes {
 		for j := range x.nodes {
@@ -292,15 +300,15 @@ func (x *explorer) tidy(w *world) {
 			}
 			to := &x.locals[w.nodes[j].local]
 			over := func(m *vote.Message) bool {
-				e := m.Electing
+				e := m.Consensus
 				if to.known.Version >= finalVersion {
 					return true
 				}
-				return e.Promised.Number <= to.number && (m.Version <= to.known.Version || e.Attempt != to.attempt || to.accepting && m.Kind == vote.KindPrepared)
+				return e.Promised.Counter <= to.number && (m.Version <= to.known.Version || e.Ballot != to.attempt || to.accepting && m.Kind == vote.KindPrepared)
 			}
 			w.tells[i][j] = x.without(w.tells[i][j], over)
 			w.asks[i][j] = x.without(w.asks[i][j], func(m *vote.Message) bool {
-				return m.Version <= to.known.Version && (m.Electing.Attempt.Number <= to.number || to.known.Version >= finalVersion)
+				return m.Version <= to.known.Version && (m.Consensus.Ballot.Counter <= to.number || to.known.Version >= finalVersion)
 			})
 		}
 	}

@@ -7,18 +7,18 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Report tells what a run has seen.
+// Report is the result of a run.
 type Report struct {
-	States      int // different ones
-	Transitions int // steps taken from them
-	Depth       int // all ways of so many steps have been followed
-	Cut         int // states that weren't followed, since an attempt's number was above the limit
+	States      int // different states
+	Transitions int // steps taken from these states
+	Depth       int // all paths of so many steps have been followed
+	Cut         int // states not followed, since a ballot's number was above the limit
 	Exhausted   bool
-	Joint       int // states in which the joint electorate is decided
-	Final       int // and those in which the final one is
-	Back        int // of which the old voters went back
+	Joint       int // states with a decided joint electorate
+	Final       int // states with a decided final electorate
+	Back        int // states with the old voters restored
 	Locals      int // different states of single nodes
-	Occasions   int // different things that happened to those
+	Occasions   int // different occasions of these states
 
 	Violation *Violation // the first; nil if there is none
 }
@@ -32,7 +32,7 @@ func (r *Report) String() string {
 		r.States, r.Transitions, r.Depth, how, r.Cut, r.Joint, r.Final, r.Back, r.Locals, r.Occasions)
 }
 
-// Violation is a rule that was violated, and the steps that led to it.
+// Violation is a broken rule, with the steps that led to it.
 type Violation struct {
 	What  string
 	Steps []string
@@ -47,12 +47,12 @@ func (v *Violation) String() string {
 	return b.String()
 }
 
-// explain tells steps as people read them.
+// explain returns the steps as text for people.
 func (x *explorer) explain(w world, steps []step, what string) *Violation {
 	v := &Violation{What: what}
 	for _, s := range steps {
 		v.Steps = append(v.Steps, x.stepText(&w, s))
-		_ = x.apply(&w, s) // the last one violates something, as is known
+		_ = x.apply(&w, s) // the last step violates a rule
 		x.tidy(&w)
 	}
 	return v
@@ -110,32 +110,32 @@ func electorateText(e *vote.Electorate) string {
 	return votersText(e.Voters)
 }
 
-func attemptText(a vote.Attempt) string {
-	if a.Number == 0 {
+func attemptText(a vote.Ballot) string {
+	if a.Counter == 0 {
 		return "none"
 	}
 	k := int(a.By) % lifeStride
 	if k = min(k, lifeStride-k); k == 1 {
-		return fmt.Sprintf("%d%s", a.Number, nodeName(int(a.By)/lifeStride))
+		return fmt.Sprintf("%d%s", a.Counter, nodeName(int(a.By)/lifeStride))
 	}
-	return fmt.Sprintf("%d%s'%d", a.Number, nodeName(int(a.By)/lifeStride), k)
+	return fmt.Sprintf("%d%s'%d", a.Counter, nodeName(int(a.By)/lifeStride), k)
 }
 
-func diskText(s *vote.State) string {
+func diskText(s *vote.DiskState) string {
 	text := fmt.Sprintf("electorate %d, promised %s", s.Electorate.Version, attemptText(s.Promised))
-	if s.Accepted.Number > 0 {
+	if s.Accepted.Counter > 0 {
 		text += fmt.Sprintf(", accepted %s: %s", attemptText(s.Accepted), electorateText(&s.Value))
 	}
 	return text
 }
 
 func messageText(m *vote.Message) string {
-	e := m.Electing
-	what := fmt.Sprintf("%s of electorate %d, attempt %s", m.Kind, m.Version, attemptText(e.Attempt))
+	e := m.Consensus
+	what := fmt.Sprintf("%s of electorate %d, attempt %s", m.Kind, m.Version, attemptText(e.Ballot))
 	if e.Electorate.Version > 0 {
 		what += ": " + electorateText(&e.Electorate)
 	}
-	if e.Promised.Compare(e.Attempt) > 0 {
+	if e.Promised.Compare(e.Ballot) > 0 {
 		what += ", refused for " + attemptText(e.Promised)
 	}
 	return what

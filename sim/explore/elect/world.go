@@ -2,17 +2,20 @@ package elect
 
 import "encoding/binary"
 
-// node is what a world has of one node.
+// node is the part of a world about one node.
 type node struct {
-	local  uint32 // its machine; 0 while it is down
+	local  uint32 // the state of the machine; 0 while the node is down
 	disk   uint32
-	before uint32 // what its disk had before the last save
+	before uint32 // the contents of the disk before the last save
 	lives  uint8
-	idles  uint8 // how often its clock has gone on by itself
-	joined uint8 // since when its disk has had the joint electorate: 0 not yet, 1 since the last drain or later, 2 for longer
+	idles  uint8 // how often the node's clock has gone on by itself
+	// joined is since when the disk has had the joint electorate: 0 not yet, 1 since the last drain
+	// or later, 2 since before the last drain.
+	joined uint8
 }
 
-// lane is what is under way in one direction of one connection. Each message takes four bytes: the generation of its connection, and its number.
+// lane holds the messages under way in one direction of one connection. Each message takes four
+// bytes: the generation of the connection, and the message's number.
 type lane string
 
 const packet = 4
@@ -27,15 +30,16 @@ func (l lane) at(i int) (gen uint8, msg uint32) {
 
 func (l lane) without(i int) lane { return l[:i] + l[i+packet:] }
 
-// world is a state of everything. What has been decided, and since when disks have had the joint electorate, is there for the judge alone.
+// world is a state of the whole system. The decisions, and the times since when disks have had the
+// joint electorate, serve the judge alone.
 type world struct {
 	nodes [maxNodes]node
-	asks  [maxNodes][maxNodes]lane // from whom to whom, on the connection that the former dialed
-	tells [maxNodes][maxNodes]lane // answers, on the connection that the latter dialed
+	asks  [maxNodes][maxNodes]lane // [from][to], on the connection dialed by from
+	tells [maxNodes][maxNodes]lane // [from][to], answers on the connection dialed by to
 
 	decided                         [finalVersion + 1]uint16 // by version
-	proposed                        uint8                    // which of the proposals have been made
-	crashes, failures, cuts, drains uint8                    // how many may still be
+	proposed                        uint8                    // the proposals made so far, as bits
+	crashes, failures, cuts, drains uint8                    // how many may still happen
 	waits                           uint8
 }
 
@@ -97,7 +101,7 @@ func (x *explorer) unpack(b []byte, w *world) {
 			}
 		}
 	}
-	w.decided[firstVersion] = 1 // the first that was given a number
+	w.decided[firstVersion] = 1 // the value that was numbered first
 	for v := jointVersion; v <= finalVersion; v++ {
 		w.decided[v] = uint16(word())
 	}

@@ -1,9 +1,14 @@
-// Package span explores what one change of an electorate does to one lock: two clients, and voters that hear of each version one after the other.
+// Package span explores the effect of one change of an electorate on one lock: two clients, and
+// voters learning of each version in turn.
 //
-// It is a model, not the code of production, but for who decides (quorum.Elected): nodes with sessions, streams and ballots beside an election would be too many states.
-// A voter stands by its vote for whom it has acknowledged, for two ticks. A client counts an acknowledgement under the version that the voter goes by: under the newest that the
-// client knows or under the one before, as quorum.Requester does, and holds while a majority under one of them covers it. The drain is two ticks, too.
+// The package is a model, not the code of production, except for the majority rule
+// (quorum.Elected): nodes with sessions, streams and ballots beside an election would have too many
+// states. A voter keeps its vote for an acknowledged client for two ticks. Like quorum.Requester, a
+// client counts an acknowledgement under the voter's version, if the voter's version is the newest
+// known to the client or the version before. The client holds the lock while covered by a majority
+// under either version. The drain is two ticks, too.
 //
-// What an electorate decides about electorates is package elect's business. Here the joint version is decided at any time, and the final one at any time
-// after the drain; or, with Options.Back, the old voters go back at any time.
+// Decisions about electorates are the subject of package elect. Here the joint version is decided
+// at any time, and the final version at any time after the drain; or, with Options.Back, the old
+// voters are restored at any time.
 package span

@@ -13,44 +13,44 @@ import (
 const (
 	maxVoters = 5
 	clients   = 2
-	// length is how many ticks an acknowledgement lasts, a quiet time and the drain.
+	// length is the length in ticks of an acknowledgement, a startup quarantine and the drain.
 	length = 2
 )
 
-// The versions of one change.
+// The versions of a change.
 const (
 	first = 1 + iota
 	joint
 	final
 )
 
-// Options say what a run explores.
+// Options are the space to explore.
 type Options struct {
-	From, To string // who votes before and after, as letters: "abc", "abcd"
+	From, To string // the voters before and after, as letters: "abc", "abcd"
 	Crashes  int    // how many times a voter loses its memory
-	Back     bool   // the joint electorate is ended by its old voters, who go back, instead of the new ones
+	Back     bool   // the joint electorate is ended by its old voters, rather than the new voters
 
-	MaxStates int // stop after so many; 0: when all have been seen
+	MaxStates int // stop after so many; 0: after all
 
 	mutant string
 }
 
-// Spaces returns small spaces, which take seconds. From three voters to four without a crash takes half a minute and 2 GB.
+// Spaces returns small spaces, which take seconds. From three voters to four without a crash takes
+// half a minute and 2 GB.
 func Spaces() []Options {
 	return []Options{{From: "a", To: "abc"}, {From: "abc", To: "ab"}, {From: "a", To: "abc", Back: true}, {From: "abc", To: "ab", Back: true},
 		{From: "a", To: "abc", Crashes: 1}, {From: "abc", To: "ab", Crashes: 1}, {From: "a", To: "abc", Crashes: 1, Back: true}}
 }
 
-// voter is one voter.
 type voter struct {
-	version uint8 // that it goes by, and remembers
+	version uint8 // the version applied and remembered by the voter
 	vote    uint8 // for which client, from 1 on; 0: none
-	left    uint8 // for how long it stands by that
-	quiet   uint8 // for how long its votes don't count
-	seen    bool  // it has been seen to go by the joint electorate while it counted
+	left    uint8 // for how long the voter keeps the vote
+	quiet   uint8 // for how long the voter's votes don't count
+	seen    bool  // the voter was seen applying the joint electorate while counting
 }
 
-// client is one client, with what covers it.
+// client is a client, with its cover.
 type client struct {
 	known          uint8
 	newest, before [maxVoters]uint8
@@ -60,16 +60,17 @@ type state struct {
 	voters  [maxVoters]voter
 	clients [clients]client
 	decided uint8
-	drain   uint8 // since how long, plus one; 0: it hasn't begun
+	drain   uint8 // since how long, plus one; 0: the drain hasn't begun
 	crashes uint8
 }
 
-// Report tells what a run has seen.
+// Report is the result of a run.
 type Report struct {
 	States, Transitions, Depth int
 	Exhausted                  bool
-	Held                       [final + 1]int // states in which a client holds, by the newest version that it knows
-	Violation                  *Violation
+	// Held counts the states in which a client holds, by the newest version known to the client.
+	Held      [final + 1]int
+	Violation *Violation
 }
 
 func (r *Report) String() string {
@@ -81,7 +82,7 @@ func (r *Report) String() string {
 		r.Held[first], r.Held[joint], r.Held[final])
 }
 
-// Violation is a state in which both clients hold, and the steps that led to it.
+// Violation is a state in which both clients hold, and the steps that led to the state.
 type Violation struct{ Steps []string }
 
 func (v *Violation) String() string {
@@ -139,7 +140,7 @@ func newModel(o Options) (*model, error) {
 		return nil, fmt.Errorf("voters %s and %s: no letter may be left out", o.From, o.To)
 	}
 	for v := first; v <= final; v++ {
-		m.decide[v] = quorum.Elected(&m.halves[v], places)
+		m.decide[v] = quorum.NewElectorate(&m.halves[v], places)
 	}
 	return m, nil
 }
@@ -150,7 +151,7 @@ func (m *model) counting(s *state, i int) bool {
 	return v.quiet == 0 && m.decide[v.version].All().Has(i)
 }
 
-// set returns the voters of which something holds.
+// set returns the voters for which holds is true.
 func (m *model) set(holds func(i int) bool) (all quorum.Set) {
 	for i := range m.nodes {
 		if holds(i) {
@@ -160,14 +161,15 @@ func (m *model) set(holds func(i int) bool) (all quorum.Set) {
 	return all
 }
 
-// holds reports whether a client is covered by a majority, under the newest electorate that it knows or the one before.
+// holds reports whether a client is covered by a majority, under the newest electorate known to the
+// client or the one before.
 func (m *model) holds(s *state, c int) bool {
 	k := &s.clients[c]
 	return m.decide[k.known].Decides(m.set(func(i int) bool { return k.newest[i] > 0 })) ||
 		k.known > first && m.decide[k.known-1].Decides(m.set(func(i int) bool { return k.before[i] > 0 }))
 }
 
-// acknowledge has a voter stand by its vote for a client, which counts that.
+// acknowledge has a voter confirm its vote for a client, and the client count the acknowledgement.
 func (m *model) acknowledge(s *state, i, c int) {
 	v, k := &s.voters[i], &s.clients[c]
 	v.vote, v.left = uint8(c+1), length
@@ -179,7 +181,7 @@ func (m *model) acknowledge(s *state, i, c int) {
 	}
 }
 
-// learn has a client hear of an electorate; see quorum.Requester.Reelect.
+// learn has a client learn of an electorate; see quorum.Requester.Reelect.
 func (m *model) learn(s *state, c int, version uint8) {
 	k := &s.clients[c]
 	was := k.newest
@@ -195,7 +197,8 @@ func (m *model) learn(s *state, c int, version uint8) {
 	k.known = version
 }
 
-// looks notes whom one who waits for the end of the joint electorate sees; see electorate.Machine.conclude.
+// looks records the voters seen by the node waiting to end the joint electorate; see
+// electorate.Machine.conclude.
 func (m *model) looks(s *state) {
 	for i := range m.nodes {
 		v := &s.voters[i]
@@ -214,7 +217,8 @@ func (m *model) looks(s *state) {
 	}
 }
 
-// drained reports whether the final electorate may be decided. The old voters may go back at any time: a majority of them is part of whatever stands.
+// drained reports whether the final electorate may be decided. The old voters may be restored at
+// any time: every lease has a majority of the old voters.
 func (m *model) drained(s *state) bool {
 	if s.decided != joint {
 		return false
@@ -235,7 +239,7 @@ func (m *model) drained(s *state) bool {
 	return s.drain > length && (m.o.mutant == asksNobody || e.Decides(m.set(func(i int) bool { return s.voters[i].version == joint && m.counting(s, i) })))
 }
 
-// The rules that a mutant breaks.
+// The rules broken by the mutants.
 const (
 	noJoint     = "one version leads to the next without a joint one"
 	noDrain     = "no drain"

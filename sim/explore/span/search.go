@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// step is one thing that happens.
+// step is a possible step.
 type step struct {
 	what rune
 	a, b uint8
 }
 
-// steps appends all that can happen.
+// steps appends all possible steps.
 func (m *model) steps(s *state, todo []step) []step {
 	todo = append(todo, step{'t', 0, 0})
 	if s.decided == first || m.drained(s) {
@@ -91,12 +91,13 @@ func (m *model) tick(s *state) {
 	}
 }
 
-// canonical exchanges the clients where that makes the state the lesser one: they differ in nothing.
+// canonical exchanges the clients where the exchange makes the state smaller: the clients are
+// interchangeable.
 func (m *model) canonical(s *state) (exchanged bool) {
 	x, y := &s.clients[0], &s.clients[1]
 	less := cmp.Or(cmp.Compare(x.known, y.known), bytes.Compare(x.newest[:], y.newest[:]), bytes.Compare(x.before[:], y.before[:]))
 	for i := 0; i < m.nodes && less == 0; i++ {
-		less = []int{0, -1, 1}[s.voters[i].vote] // the first voter that has a vote has it for x
+		less = []int{0, -1, 1}[s.voters[i].vote] // the first voter with a vote votes for x
 	}
 	if less <= 0 {
 		return false
@@ -110,13 +111,13 @@ func (m *model) canonical(s *state) (exchanged bool) {
 	return true
 }
 
-// way is how a state was reached first.
+// way is the first path to a state.
 type way struct {
 	s      state
 	before int32
 	step   step
 
-	exchanged bool // the clients, after that
+	exchanged bool // the clients were exchanged afterwards
 }
 
 // Run explores everything that can happen within the limits, breadth first.
@@ -173,7 +174,7 @@ func Run(o Options) (*Report, error) {
 	return r, nil
 }
 
-// explain tells the steps to the state that was met last, with the clients' names as they were at first.
+// explain returns the steps to the last visited state, with the clients' original names.
 func explain(ways []way) *Violation {
 	var all []way
 	for at := len(ways) - 1; at > 0; at = int(ways[at].before) {

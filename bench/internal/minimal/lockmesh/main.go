@@ -1,7 +1,9 @@
-// Lockmesh is a program that joins a mesh, and nothing else, for seeing what that costs.
+// Lockmesh is a program that only joins a mesh, for measuring the cost of joining.
 //
-// Its arguments are the node's name, the voters with commas between them, and maybe the address of another node. For each line on its standard input it
-// waits until locks can be had, and prints one about itself; at the end of the input it ends.
+// The arguments are the node's name, the voters separated by commas, and optionally the address of
+// another node. For each line on standard input, the program prints a line about itself; for a line
+// with "ready", the program first waits until locks can be had. The program ends at the end of the
+// input.
 package main
 
 import (

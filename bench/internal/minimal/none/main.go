@@ -1,4 +1,4 @@
-// None is a program that does nothing, for comparing sizes.
+// None does nothing: a baseline for program sizes.
 package main
 
 import (

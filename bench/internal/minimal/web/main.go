@@ -1,4 +1,5 @@
-// Web is a program with a server for HTTPS, and nothing else: what most applications have anyway. It is for comparing sizes.
+// Web is a program with just an HTTPS server, as most applications have anyway, for comparing
+// sizes.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Package deep copies the state machines of the core, which have no copy of their own since nothing that ships needs one.
+// Package deep copies the state machines of the core; the core has no copying code of its own,
+// since no shipped code needs any.
 package deep
 
 import (
@@ -7,20 +8,22 @@ import (
 	"unsafe"
 )
 
-// Copy returns a copy of *p that shares nothing with it but what can't change: strings, and functions, which must close over
-// nothing that changes. Pointers that meet in *p meet in the copy. It sees unexported fields, which is why it uses unsafe:
-// the core has no copy of its own since nothing that ships needs one.
+// Copy returns a copy of *p that shares only immutable values with *p: strings, and functions,
+// which must not close over mutable state. Pointers to the same object in *p point to the same
+// object in the copy. Copy uses unsafe to reach unexported fields: the core has no copying code of
+// its own, since no shipped code needs any.
 //
-// It doesn't follow pointers into the middle of something, and two slices of one array become two arrays. The core keeps neither.
+// Copy doesn't follow pointers into the middle of an object, and two slices of one array become two
+// arrays. The core keeps neither.
 func Copy[T any](p *T) *T {
 	c := copier{}
 	return (*T)(c.object(reflect.TypeFor[T](), unsafe.Pointer(p)))
 }
 
-// copier knows the copies of the objects met so far.
+// copier maps the objects met so far to their copies.
 type copier map[unsafe.Pointer]unsafe.Pointer
 
-// object copies what a pointer points to.
+// object copies the target of a pointer.
 func (c copier) object(t reflect.Type, p unsafe.Pointer) unsafe.Pointer {
 	if d, ok := c[p]; ok {
 		return d
@@ -34,12 +37,13 @@ func (c copier) object(t reflect.Type, p unsafe.Pointer) unsafe.Pointer {
 	return d.UnsafePointer()
 }
 
-// An owning function makes a value, which has just been copied byte by byte, own all that it refers to.
+// An owning function makes a value, just copied byte by byte, own everything that the value refers
+// to.
 type owning func(c copier, p unsafe.Pointer)
 
 var owners sync.Map // of reflect.Type: owning
 
-// owner returns the owning function of a type; nil if its bytes are all there is.
+// owner returns the owning function of a type; nil if the bytes are the whole value.
 func owner(t reflect.Type) owning {
 	if o, ok := owners.Load(t); ok {
 		return o.(owning)
@@ -127,7 +131,8 @@ func fieldsOwner(t reflect.Type) owning {
 	}
 }
 
-// elements returns a function that makes the elements of an array own what they refer to.
+// elements returns a function that makes the elements of an array own everything that they refer
+// to.
 func elements(t reflect.Type) func(c copier, first unsafe.Pointer, n int) {
 	return func(c copier, first unsafe.Pointer, n int) {
 		own := owner(t) // not earlier, since the type may contain itself
@@ -139,7 +144,7 @@ func elements(t reflect.Type) func(c copier, first unsafe.Pointer, n int) {
 	}
 }
 
-// value returns a copy of a value that stands in no memory of ours.
+// value returns a copy of a value that isn't stored in memory of the copy.
 func (c copier) value(v reflect.Value) reflect.Value {
 	own := owner(v.Type())
 	if own == nil {

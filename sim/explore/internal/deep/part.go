@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Part returns the address of a field of *p, exported or not, to change it.
+// Part returns the address of a field of *p, exported or not, for modification.
 func Part[F, T any](p *T, name string) *F {
 	v := reflect.ValueOf(p).Elem().FieldByName(name)
 	if v.Type() != reflect.TypeFor[F]() {

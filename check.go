@@ -1,0 +1,69 @@
+package lockmesh
+
+import "context"
+
+// Errors of use are mistakes in the caller's source, beyond the help of an error value: a method
+// called on a nil or zero value, a nil context, a nil function. They panic before anything is sent,
+// with a text that names the method and the remedy.
+
+// checkUsable panics unless a method's receiver was made by maker, the function that makes such values.
+func checkUsable(is bool, method, maker string) {
+	if !is {
+		panic("lockmesh: " + method + " was called on a nil or zero value; " +
+			"only " + maker + " makes a usable one, and none when it returns an error")
+	}
+}
+
+// checkContext panics if a method was called with a nil context. A context with a panicking Done method
+// panics here, in the caller's goroutine, before there is a request to be left behind.
+func checkContext(ctx context.Context, method string) {
+	if ctx == nil {
+		panic("lockmesh: " + method + " was called with a nil context; pass context.Background() if there is no other")
+	}
+	_ = ctx.Done()
+}
+
+// checkFunc panics if a method was called with a nil function.
+func checkFunc(is bool, method string) {
+	if !is {
+		panic("lockmesh: " + method + " was called with a nil function")
+	}
+}
+
+func (m *Mesh) checkUsable(method string) { checkUsable(m != nil && m.loop != nil, method, "Join") }
+
+func (l *Lease) checkUsable(method string) {
+	checkUsable(l != nil && l.mesh != nil, method, "Mesh.Lock")
+}
+
+func (l *Leases) checkUsable(method string) {
+	checkUsable(l != nil && l.mesh != nil, method, "Mesh.LockAll")
+}
+
+func (s *Semaphore) checkUsable(method string) {
+	checkUsable(s != nil && s.mesh != nil, method, "Mesh.Semaphore")
+}
+
+func (e *Election) checkUsable(method string) {
+	checkUsable(e != nil && e.mesh != nil, method, "Mesh.Election")
+}
+
+func (l *Leadership) checkUsable(method string) {
+	checkUsable(l != nil && l.lease != nil, method, "Election.Campaign")
+}
+
+func (b *DoubleBarrier) checkUsable(method string) {
+	checkUsable(b != nil && b.mesh != nil, method, "Mesh.DoubleBarrier")
+}
+
+func (l *CountDownLatch) checkUsable(method string) {
+	checkUsable(l != nil && l.mesh != nil, method, "Mesh.CountDownLatch")
+}
+
+func (c *Count) checkUsable(method string) {
+	checkUsable(c != nil && c.lease != nil, method, "CountDownLatch.CountDown")
+}
+
+func (w *Watch) checkUsable(method string) {
+	checkUsable(w != nil && w.mesh != nil, method, "Mesh.Watch")
+}

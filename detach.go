@@ -1,0 +1,62 @@
+package lockmesh
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// carriesLease reports whether ctx comes from a lease of the mesh.
+func (m *Mesh) carriesLease(ctx context.Context) bool {
+	_, ok := ctx.Value(leaseKey{m}).(leaseCarrier)
+	return ok
+}
+
+// detachFromLeases returns a context that ends when ctx does, unless ctx was ended by one of the given
+// leases, or by any lease if none are given: a caller unlocking a lease with the lease's own
+// context doesn't mean to stop waiting when the lease ends. The caller's bounds on ctx still apply:
+// the deadline and, for the context of [Mesh.Do], the end of the context given to Do. (If the
+// caller ends ctx after the lease has, this end can't be seen; the wait is a TTL at most.) The
+// caller must call the returned function.
+func (m *Mesh) detachFromLeases(ctx context.Context, leases ...*Lease) (context.Context, func()) {
+	if !m.carriesLease(ctx) {
+		return ctx, func() {}
+	}
+	patient, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	free := func() { cancel(nil) }
+	if at, ok := ctx.Deadline(); ok {
+		timed, stop := context.WithDeadline(patient, at)
+		patient, free = timed, func() { stop(); cancel(nil) }
+	}
+	var follow func(ctx context.Context)
+	follow = func(ctx context.Context) {
+		unhook := context.AfterFunc(ctx, func() {
+			ours, beyond := m.endedBy(ctx, leases)
+			switch {
+			case ours && beyond != nil:
+				follow(beyond)
+			case !ours && !errors.Is(ctx.Err(), context.DeadlineExceeded): // patient has it, too
+				cancel(context.Cause(ctx))
+			}
+		})
+		context.AfterFunc(patient, func() { unhook() })
+	}
+	follow(ctx)
+	return patient, free
+}
+
+// endedBy reports whether ctx was ended by the end of a given lease, and returns the caller's
+// context above the lease's context; nil if there is none.
+func (m *Mesh) endedBy(ctx context.Context, leases []*Lease) (ours bool, beyond context.Context) {
+	cause := context.Cause(ctx)
+	for at := ctx; ; {
+		h, ok := at.Value(leaseKey{m}).(leaseCarrier)
+		if !ok {
+			return false, nil
+		}
+		if h.endCause() == cause && (len(leases) == 0 || slices.ContainsFunc(leases, h.has)) {
+			return true, h.caller()
+		}
+		at = h.parent()
+	}
+}

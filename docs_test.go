@@ -1,0 +1,184 @@
+package lockmesh
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// repository returns the text of all files of the repository that end in a suffix, by path from its root.
+func repository(t *testing.T, suffix string) map[string]string {
+	t.Helper()
+	texts := make(map[string]string)
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "out"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, suffix):
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		texts[filepath.ToSlash(name)] = strings.ReplaceAll(string(text), "\r\n", "\n")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+// pages returns the pages of documentation. The changelog and the decisions in docs/adr tell what was, so that what they name may be gone.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	found := repository(t, ".md")
+	maps.DeleteFunc(found, func(name, _ string) bool { return name == "CHANGELOG.md" || strings.HasPrefix(name, "docs/adr/") })
+	if len(found) < 12 {
+		t.Fatalf("found only %d pages", len(found))
+	}
+	return found
+}
+
+// each calls f with every match of a pattern in a page, page by page, and demands that there are some.
+func each(t *testing.T, pages map[string]string, pattern string, f func(page string, match []string)) {
+	t.Helper()
+	found := 0
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(pages[name], -1) {
+			found++
+			f(name, m)
+		}
+	}
+	if found == 0 {
+		t.Errorf("no page has %s", pattern)
+	}
+}
+
+func TestTheTestsThatPagesNameExist(t *testing.T) {
+	exist := testsOfTheRepository(t)
+	// Tests of others, and names that a page makes up for its reader's test.
+	for _, name := range []string{"TestProviderLocking", "TestConcurrentLocking", "TestMyService", "TestAStoppedNodeIsReplaced", "TestShrunkSeed3"} {
+		exist[name] = true
+	}
+	each(t, pages(t), `\b(?:Test|Fuzz|Benchmark|Example)[A-Z]\w+(…?)`, func(page string, m []string) {
+		begins := func(name string) bool { return strings.HasPrefix(name, strings.TrimSuffix(m[0], "…")) }
+		if !exist[m[0]] && (m[1] == "" || !slices.ContainsFunc(slices.Collect(maps.Keys(exist)), begins)) {
+			t.Errorf("%s names %s, and there is no such test", page, m[0])
+		}
+	})
+}
+
+// testDecl finds the declarations of tests.
+var testDecl = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
+
+// near returns a directory that a page names: from the root of the repository, or from the page's own module.
+func near(page, dir string) string {
+	if _, err := os.Stat(dir); err != nil || dir == "." {
+		return path.Join(path.Dir(page), dir)
+	}
+	return path.Clean(dir)
+}
+
+// TestTheTestsThatPagesRunExist : where a page says "go test ./dir -run Pattern", the directory exists, and the pattern matches a test in it.
+func TestTheTestsThatPagesRunExist(t *testing.T) {
+	sources := repository(t, "_test.go")
+	each(t, pages(t), "go test ([^`|\n]*)", func(page string, m []string) {
+		words := strings.Fields(m[1])
+		pattern := ""
+		for i, word := range words[:max(0, len(words)-1)] {
+			if word == "-run" {
+				pattern = strings.Trim(words[i+1], `'"`)
+			}
+		}
+		for _, dir := range words {
+			if !strings.HasPrefix(dir, "./") {
+				continue
+			}
+			dir, deep := strings.CutSuffix(dir, "/...")
+			dir = near(page, dir)
+			if _, err := os.Stat(dir); err != nil {
+				t.Errorf("%s: go test %s: %v", page, m[1], err)
+			}
+			if pattern == "" || pattern == "XXX" || pattern == "^TestShrunkSeed3$" { // benchmarks only; a file that the reader has just made
+				continue
+			}
+			pattern, _, _ = strings.Cut(pattern, "/")
+			is, found := regexp.MustCompile(pattern), false
+			for name, text := range sources {
+				if in := path.Dir(name); in != dir && (!deep || !strings.HasPrefix(in+"/", dir+"/")) {
+					continue
+				}
+				for _, f := range testDecl.FindAllStringSubmatch(text, -1) {
+					found = found || is.MatchString(f[1])
+				}
+			}
+			if !found {
+				t.Errorf("%s: go test %s runs no test", page, m[1])
+			}
+		}
+	})
+}
+
+// TestTheProgramsThatPagesRunExist : "go run ./dir" and "go build ./dir" name a directory with a main package, from the root of the
+// repository or, after "cd dir &&", from there.
+func TestTheProgramsThatPagesRunExist(t *testing.T) {
+	each(t, pages(t), `(?:cd (\S+) && )?go (?:run|build|install) (?:-\S+ )*(\.\S*?)[\s`+"`"+`\]|)]`, func(page string, m []string) {
+		dir := near(page, path.Join(m[1], m[2]))
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s runs %s, where there is no program", page, m[0])
+			return
+		}
+		text, err := os.ReadFile(files[0])
+		if err != nil || !regexp.MustCompile(`(?m)^package main$`).Match(text) {
+			t.Errorf("%s runs %s, which isn't a program (%v)", page, m[0], err)
+		}
+	})
+}
+
+func TestTheVerbsThatPagesNameExist(t *testing.T) {
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	each(t, pages(t), "(?:`|\n|; )make ([a-z][a-z-]*)\\b", func(page string, m []string) {
+		if !regexp.MustCompile(`(?m)^` + m[1] + `:`).Match(makefile) {
+			t.Errorf("%s says make %s, and Makefile has no such verb", page, m[1])
+		}
+	})
+}
+
+// TestTheLinksOfPagesLeadSomewhere : to a file of the repository, and to a heading in it where they name one.
+func TestTheLinksOfPagesLeadSomewhere(t *testing.T) {
+	all := repository(t, ".md")
+	each(t, all, `\]\(([^)\s:]*?)(#[^)\s]+)?\)`, func(page string, m []string) {
+		target := page
+		if m[1] != "" {
+			target = path.Join(path.Dir(page), m[1])
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+				return
+			}
+		}
+		if m[2] != "" && !slices.Contains(anchors(all[target]), m[2]) {
+			t.Errorf("%s links to %s%s, and there is no such heading", page, m[1], m[2])
+		}
+	})
+}
+
+// anchors are the names of a page's headings as GitHub makes them: lower case, blanks as hyphens, no other punctuation.
+func anchors(page string) []string {
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		name := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		names = append(names, "#"+strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
+}

@@ -1,0 +1,568 @@
+package lockmesh
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/world"
+	"github.com/lockmesh/lockmesh/member"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// electorateState is the loop's state about the electorate, in addition to the state of the node.
+type electorateState struct {
+	dynamic    bool
+	self       vote.Elector
+	version    uint64 // the version logged last
+	dialsStale bool   // the set of nodes to dial may have changed
+	// the logged difference between this node's MaxVoters and the decided value
+	loggedDifference string
+	lost             bool // the log says that the electorate is lost
+	// the state directory could not be written at the last check; an alarm has been logged
+	trouble      bool
+	dialFailures map[vote.NodeID]dialFailure
+	watchers     map[*electorateWatch]struct{}
+	stopTimer    func() // stops the timer of the watches' next check; nil if there is none
+	// notified when this node is no voter any more, or of why the node stays a voter; each has room
+	leaveWaiters []chan<- string
+	recoveries   []recovery // answered once their version is stored
+}
+
+// dialFailure is the reason why a node can't be dialed, as its dialer reported last.
+type dialFailure struct {
+	reason vote.Reason // ReasonNone: the node can't be reached
+	text   string
+}
+
+// recovery is a call of Recover waiting for its version to be stored in the directory.
+type recovery struct {
+	version uint64
+	done    chan<- error // has room
+}
+
+func newElectorateState(f *node.Following) electorateState {
+	return electorateState{
+		dynamic: true, self: vote.Elector{Name: f.State.Name, Dir: f.State.Dir}, version: f.State.Electorate.Version,
+		dialsStale: true, dialFailures: make(map[vote.NodeID]dialFailure),
+	}
+}
+
+// openState takes the state directory for this node and reads the node's promises; it returns nil
+// if the electorate is fixed.
+//
+// Calls to a disk that doesn't answer can't be interrupted. So a separate goroutine makes the
+// calls, and ctx bounds how long openState waits for this goroutine. If ctx ends first, the
+// goroutine releases the directory and ends as soon as the disk answers.
+func (m *Mesh) openState(ctx context.Context, w world.World) (*node.Following, error) {
+	if m.cfg.StateDir == "" {
+		return nil, nil
+	}
+	opened := make(chan openedState) // unbuffered: the receiver owns the directory
+	go func() {
+		o := m.readState(w)
+		select {
+		case opened <- o:
+		case <-ctx.Done():
+			if o.dir != nil {
+				_ = o.dir.Close() // no caller is left for an error
+			}
+		}
+	}()
+	select {
+	case o := <-opened:
+		if o.err != nil {
+			return nil, &Error{Op: "join", Reason: ErrState, Err: o.err}
+		}
+		for _, text := range o.dir.Warnings() {
+			m.log.Warn("the state directory is open to others: "+text, "state_dir", m.cfg.StateDir)
+		}
+		m.stateWriter, m.savedPeers = newStateWriter(m, o.dir), o.peers
+		return o.dynamic, nil
+	case <-ctx.Done():
+		return nil, &Error{Op: "join", Reason: ErrState, Err: contextError(ctx), Text: fmt.Sprintf("the disk of the state directory %s did not answer in time: see to the disk, or "+
+			"name a directory on another; what waits for the disk in this process ends only when the disk answers", m.cfg.StateDir)}
+	}
+}
+
+// openedState is a state directory opened for this process alone, with its contents; or the error.
+type openedState struct {
+	dir     world.StateDir
+	dynamic *node.Following
+	peers   []string
+	err     error
+}
+
+// readState opens the state directory and reads the contents. It waits for the disk.
+func (m *Mesh) readState(w world.World) openedState {
+	dir, err := w.State(m.cfg.StateDir)
+	if err != nil {
+		return openedState{err: err}
+	}
+	state, found, err := dir.Load(m.cfg.Mesh, m.self.Node)
+	if err != nil {
+		return openedState{err: errors.Join(err, dir.Close())}
+	}
+	if !found {
+		state = vote.DiskState{Mesh: m.cfg.Mesh, Name: m.self.Node, Dir: newDir()}
+	}
+	dynamic := &node.Following{State: state, Fresh: !found, Found: m.cfg.Bootstrap, MaxVoters: m.cfg.MaxVoters}
+	return openedState{dir: dir, dynamic: dynamic, peers: dir.Peers()}
+}
+
+// newDir draws the random identity of a state directory. Zero stands for no directory.
+func newDir() vote.Dir {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return max(vote.Dir(binary.NativeEndian.Uint64(b[:])), 1)
+}
+
+// logDynamicStart logs the start of a node with dynamic membership.
+func (m *Mesh) logDynamicStart(f *node.Following) {
+	e := &f.State.Electorate
+	m.log.Info("node started", "name", m.self.Node, "mesh", m.cfg.Mesh, "life", incarnationText(m.self.Incarnation), "addr", m.Addr(),
+		"founders", m.cfg.Voters, "max_voters", m.cfg.MaxVoters, "max_ttl", m.cfg.MaxTTL, "ttl", m.cfg.TTL,
+		"state_dir", m.cfg.StateDir, "dir_id", dirText(f.State.Dir), "electorate", e.Version, "voters", electorNames(e.Voters))
+	switch {
+	case e.Version > 0 && m.cfg.Bootstrap:
+		m.warnBootstrap()
+	case e.Version > 0:
+	case m.cfg.Bootstrap:
+		m.log.Info("this node founds the electorate as soon as all founders see each other", "founders", m.cfg.Voters)
+	default:
+		m.log.Info("the state directory knows of no electorate: this node waits to meet a node of the mesh, and to be voted in")
+	}
+}
+
+func (m *Mesh) warnBootstrap() {
+	m.log.Warn("FOUND IS STILL SET though the electorate was founded: take it out of this node's configuration now. If all founders lost their "+
+		"state directories, it would found a second mesh", "name", m.self.Node, "state_dir", m.cfg.StateDir)
+}
+
+func dirText(d vote.Dir) string { return fmt.Sprintf("%x", uint64(d)) }
+
+func electorNames(voters []vote.Elector) []string {
+	names := make([]string, 0, len(voters))
+	for _, v := range voters {
+		names = append(names, string(v.Name))
+	}
+	return names
+}
+
+// stateWriter is the state writer: it writes the node's state into the directory, so that a slow disk
+// delays nothing else. One goroutine runs the keeper and owns the directory.
+type stateWriter struct {
+	m      *Mesh
+	dir    world.StateDir
+	states chan vote.DiskState // capacity 1: the node has at most one save under way
+	// capacity 1: the peers' addresses; the newest replace addresses not written yet
+	addrs        chan []string
+	addrsUnsaved atomic.Bool  // the last addresses could not be written
+	busySince    atomic.Int64 // since when the disk has been busy, by the slow clock; zero while idle
+	done         chan struct{}
+	err          error // from closing the directory; written before done is closed
+}
+
+func newStateWriter(m *Mesh, dir world.StateDir) *stateWriter {
+	return &stateWriter{m: m, dir: dir, states: make(chan vote.DiskState, 1), addrs: make(chan []string, 1), done: make(chan struct{})}
+}
+
+// run writes states and addresses until the loop has ended: whatever is still unwritten then is
+// given up, as after a crash.
+func (k *stateWriter) run() {
+	defer close(k.done)
+	loop := k.m.loop
+	for {
+		select {
+		case <-loop.done:
+			k.err = k.dir.Close()
+			return
+		case state := <-k.states:
+			failed := ""
+			if err := k.disk(func() error { return k.dir.Save(&state) }); err != nil {
+				failed = errorText(err)
+			}
+			loop.box.post(true, func(now vote.Now) { loop.saved(now, state.Writes, failed) })
+		case addrs := <-k.addrs:
+			if err := k.disk(func() error { return k.dir.SavePeers(addrs) }); err != nil {
+				k.m.log.Debug("cannot save the peers' addresses; will retry", "error", err)
+				k.addrsUnsaved.Store(true)
+			}
+		}
+	}
+}
+
+// disk makes a call that waits for the disk, and records when the call began.
+func (k *stateWriter) disk(do func() error) error {
+	k.busySince.Store(int64(k.m.clocks.now().Slow))
+	defer k.busySince.Store(0)
+	return do()
+}
+
+// diskCloseTimeout is how long a call to the disk may take for closing to wait for the call.
+const diskCloseTimeout = 5 * time.Second
+
+// closeState waits until the state directory is released, but not for a hung disk.
+func (m *Mesh) closeState() error {
+	if m.stateWriter == nil {
+		return nil
+	}
+	wait := diskCloseTimeout
+	if since := m.stateWriter.busySince.Load(); since != 0 {
+		wait = max(diskCloseTimeout-m.clocks.now().Slow.Sub(vote.Instant(since)), 0)
+	}
+	patience := time.NewTimer(wait)
+	defer patience.Stop()
+	select {
+	case <-m.stateWriter.done:
+		return m.stateWriter.err
+	case <-patience.C:
+		return &Error{Op: "close", Reason: ErrState, Text: fmt.Sprintf("the disk has not answered within %v, so %s stays in use until it does", diskCloseTimeout, m.cfg.StateDir)}
+	}
+}
+
+// feedEvery is how often the loop receives gossip's members and checks the electorate, in addition
+// to when there is news.
+const feedEvery = time.Second
+
+// membershipFeed is the membership feed: it passes the members known to gossip to the loop. One goroutine
+// runs the crier, since the loop itself never waits and a group may take its time.
+type membershipFeed struct {
+	m          *Mesh
+	wake       chan struct{} // capacity 1: there is news
+	savedAddrs []string      // the addresses last passed to the state writer
+}
+
+func newMembershipFeed(m *Mesh) *membershipFeed {
+	return &membershipFeed{m: m, wake: make(chan struct{}, 1)}
+}
+
+// run feeds the loop until ctx ends.
+func (c *membershipFeed) run(ctx context.Context) {
+	loop := c.m.loop
+	for ctx.Err() == nil {
+		members := c.m.group.Members()
+		c.m.addressBook.setMembers(members)
+		c.saveAddrs(members)
+		seen := make([]electorate.Seen, 0, len(members))
+		for _, m := range members {
+			seen = append(seen, electorate.Seen{Name: m.Name, Dir: m.Dir, State: presence(m.State)})
+		}
+		heard := make(chan struct{})
+		loop.box.post(false, func(now vote.Now) {
+			loop.node.Gossip(now, seen)
+			loop.checkElectorate(now)
+			close(heard)
+		})
+		select {
+		case <-heard:
+		case <-loop.done:
+			return
+		}
+		c.m.sleep(ctx, feedEvery, c.wake)
+	}
+}
+
+// saveAddrs has the addresses of the live members saved, so that this node finds them after a restart
+// even if the configured peers are long gone.
+func (c *membershipFeed) saveAddrs(members []member.Member) {
+	var addrs []string
+	for _, m := range members {
+		if m.State == member.Alive && m.Name != c.m.self.Node && m.Addr != "" && len(addrs) < MaxPeers {
+			addrs = append(addrs, m.Addr)
+		}
+	}
+	slices.Sort(addrs)
+	if len(addrs) == 0 || slices.Equal(addrs, c.savedAddrs) && !c.m.stateWriter.addrsUnsaved.Swap(false) {
+		return
+	}
+	c.savedAddrs = addrs
+	select {
+	case <-c.m.stateWriter.addrs:
+	default:
+	}
+	c.m.stateWriter.addrs <- addrs
+}
+
+// peers returns the addresses at which to look for other nodes: the configured addresses, and the
+// addresses of nodes met in earlier incarnations.
+func (m *Mesh) peers() []string {
+	peers := slices.Clone(m.cfg.Peers)
+	for _, p := range m.savedPeers {
+		if _, problem := splitAddr(p, false); problem == "" && !slices.Contains(peers, p) && len(peers) < MaxPeers {
+			peers = append(peers, p)
+		}
+	}
+	return peers
+}
+
+func presence(s member.State) electorate.Presence {
+	switch s {
+	case member.Alive:
+		return electorate.Alive
+	case member.Failed:
+		return electorate.Failed
+	case member.Left:
+		return electorate.Left
+	}
+	return electorate.Unseen
+}
+
+// saveAndDial has the node's pending states stored, and the wanted nodes dialed.
+func (l *loop) saveAndDial() {
+	if !l.electorate.dynamic {
+		return
+	}
+	for _, state := range l.node.Saves() {
+		l.mesh.stateWriter.states <- state // has room: the next state comes only after saved
+	}
+	if l.electorate.dialsStale {
+		l.electorate.dialsStale = false
+		l.mesh.dialers.want(l.node.Wanted())
+	}
+}
+
+// saved reports the result of a save to the node.
+func (l *loop) saved(now vote.Now, writes uint64, failed string) {
+	l.node.Saved(now, writes, failed)
+	l.electorate.dialsStale = true
+	if len(l.electorate.recoveries) == 0 {
+		return
+	}
+	st, _ := l.node.ElectorateStatus(now)
+	l.electorate.recoveries = slices.DeleteFunc(l.electorate.recoveries, func(r recovery) bool {
+		if st.Stored < r.version {
+			return false
+		}
+		r.done <- nil
+		return true
+	})
+}
+
+// linked tells the node of a connection made by a dialer.
+func (l *loop) linked(now vote.Now, c vote.Conn, peer vote.SessionID) {
+	delete(l.electorate.dialFailures, peer.Node)
+	l.node.Link(now, c, peer)
+	l.electorate.dialsStale = true
+}
+
+// failed tells the node why another node can't be dialed. The reason is remembered for the time
+// when that node becomes a voter, since a dialer reports each reason once.
+func (l *loop) failed(now vote.Now, d *dialer, reason vote.Reason, text string) {
+	if l.mesh.dialers.of(d.voter) != d {
+		return
+	}
+	if l.electorate.dynamic {
+		// a refusal stands until there is another
+		if f := l.electorate.dialFailures[d.voter]; reason != vote.ReasonNone || f.reason == vote.ReasonNone {
+			l.electorate.dialFailures[d.voter] = dialFailure{reason, text}
+		}
+	}
+	l.reportFailure(now, d.voter, dialFailure{reason, text})
+}
+
+func (l *loop) reportFailure(now vote.Now, name vote.NodeID, f dialFailure) {
+	if f.reason == vote.ReasonNone {
+		l.node.DialFailed(now, name, f.text)
+	} else {
+		l.node.Refused(now, name, f.reason, f.text)
+	}
+}
+
+// refusedByFounders describes the refusals if so many founders refuse this node, which knows no
+// electorate yet, that the node can't belong to their mesh; otherwise it returns "".
+func (l *loop) refusedByFounders() string {
+	var refusing []string
+	for _, name := range l.mesh.voters() {
+		if f := l.electorate.dialFailures[name]; f.reason != vote.ReasonNone {
+			refusing = append(refusing, fmt.Sprintf("%s refuses (%s)", name, f.text))
+		}
+	}
+	if n := len(l.mesh.cfg.Voters); n-len(refusing) >= majority(n) {
+		return ""
+	}
+	return "no electorate is known, and of the founders " + strings.Join(refusing, ", ")
+}
+
+// electorateChanged applies a new configuration of the electorate.
+func (l *loop) electorateChanged(now vote.Now, e *quorum.Event) {
+	for _, s := range l.subscriptionsByNonce {
+		s.merger.Reconfigure(e.Electorate, e.Places)
+		l.publish(now, s)
+	}
+	v := &l.electorate
+	v.dialsStale = true
+	for name, f := range v.dialFailures {
+		l.reportFailure(now, name, f)
+	}
+	st, _ := l.node.ElectorateStatus(now)
+	if known := &st.Electorate; known.Version != v.version {
+		was := v.version
+		v.version = known.Version
+		l.log.Info("the electorate has changed", "version", known.Version, "voters", electorNames(known.Voters), "joint", known.Joint(), "old", electorNames(known.Old))
+		if was == 0 && l.mesh.cfg.Bootstrap {
+			l.mesh.warnBootstrap()
+		}
+	}
+	if !st.Electorate.Has(v.self) {
+		l.answerLeave("")
+	}
+	l.publishElectorate(now)
+}
+
+// checkElectorate handles changes that come with the passing of time alone.
+func (l *loop) checkElectorate(now vote.Now) {
+	l.electorate.dialsStale = true
+	for name := range l.electorate.dialFailures {
+		if l.mesh.dialers.of(name) == nil {
+			delete(l.electorate.dialFailures, name)
+		}
+	}
+	st, _ := l.node.ElectorateStatus(now)
+	switch lost := st.Lost != ""; {
+	case lost && !l.electorate.lost:
+		l.log.Error("the electorate is lost: "+st.Lost, "version", st.Electorate.Version)
+	case !lost && l.electorate.lost:
+		l.log.Info("the electorate isn't lost any more: enough of its voters are there", "version", st.Electorate.Version)
+	}
+	l.electorate.lost = st.Lost != ""
+	if l.electorate.trouble && st.Trouble == "" {
+		l.log.Info("the state directory can be written again: this node takes part in changes of the electorate", "version", st.Electorate.Version)
+	}
+	l.electorate.trouble = st.Trouble != ""
+	if st.Differs != "" && st.Differs != l.electorate.loggedDifference {
+		l.log.Warn(st.Differs, "version", st.Electorate.Version)
+	}
+	l.electorate.loggedDifference = st.Differs
+	if st.Stays != "" {
+		l.answerLeave(st.Stays)
+	}
+}
+
+func (l *loop) answerLeave(why string) {
+	for _, gone := range l.electorate.leaveWaiters {
+		gone <- why
+	}
+	l.electorate.leaveWaiters = nil
+}
+
+// explain adds to a lack of quorum the reason that only the electorate knows: it is lost, or there
+// is none yet.
+func (l *loop) explain(now vote.Now, w quorum.Wait) quorum.Wait {
+	if w.Reason != quorum.WaitNoQuorum {
+		return w
+	}
+	st, dynamic := l.node.ElectorateStatus(now)
+	switch {
+	case !dynamic:
+	case st.Electorate.Version == 0:
+		w.Text = st.Change
+		if st.Trouble != "" {
+			w.Text += "; " + st.Trouble
+		}
+	case st.Lost != "":
+		w.Text += "; " + st.Lost
+	}
+	return w
+}
+
+// goodbyeReserve is the part of Leave's time reserved for the goodbye, which reaches the others
+// within a second or two; at most a quarter. Nodes that have received a voter's goodbye vote the
+// voter out as soon as possible, rather than after a long absence.
+const goodbyeReserve = 2 * time.Second
+
+// leaveTTLs is how many MaxTTL Leave waits at most to be voted out: twice the time needed if other
+// voters have to be voted out, too.
+const leaveTTLs = 10
+
+// leaveElectorate has this node voted out, and waits for the result.
+func (m *Mesh) leaveElectorate(ctx context.Context) error {
+	if m.stateWriter == nil {
+		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		limited, cancel := context.WithDeadline(ctx, deadline.Add(-min(goodbyeReserve, max(time.Until(deadline), 0)/4)))
+		defer cancel()
+		ctx = limited
+	}
+	enough := make(chan struct{}, 1)
+	defer m.clocks.after(leaveTTLs*m.cfg.MaxTTL, func() { kick(enough) })()
+	l := m.loop
+	gone := make(chan string, 1)
+	why := ""
+	l.box.post(false, func(now vote.Now) { l.leaveElectorate(now, gone) })
+	select {
+	case why = <-gone:
+		if why == "" {
+			return nil
+		}
+	case <-l.done:
+		return nil
+	case <-enough:
+	case <-ctx.Done():
+	}
+	var over error // read here, since the loop must not wait for the application's code
+	if ctx.Err() != nil {
+		over = contextError(ctx)
+	}
+	still := make(chan error, 1)
+	if l.box.post(false, func(now vote.Now) {
+		st, _ := l.node.ElectorateStatus(now)
+		if !st.Electorate.Has(l.electorate.self) {
+			still <- nil
+			return
+		}
+		text := fmt.Sprintf("electorate %d (%s) could not do without it in time", st.Electorate.Version, strings.Join(electorNames(st.Electorate.All()), ", "))
+		if why == "" {
+			why = st.Change
+		}
+		if why != "" {
+			text += ": " + why
+		}
+		text += "; the others need it for their majority until it is back with its state directory, or until they have voted it out"
+		still <- &Error{Op: "leave", Reason: ErrVoter, Text: text, Err: over}
+	}) {
+		select {
+		case err := <-still:
+			return err
+		case <-l.done:
+		}
+	}
+	return nil
+}
+
+// leaveElectorate has this node voted out. gone receives "" as soon as this node is no voter, or else the
+// reason why the node stays a voter.
+func (l *loop) leaveElectorate(now vote.Now, gone chan<- string) {
+	l.node.LeaveElectorate(now)
+	if st, _ := l.node.ElectorateStatus(now); !st.Electorate.Has(l.electorate.self) {
+		gone <- ""
+		return
+	}
+	l.electorate.leaveWaiters = append(l.electorate.leaveWaiters, gone)
+}
+
+// endElectorate tells all waiting calls and watches that nothing more will come.
+func (l *loop) endElectorate() {
+	v := &l.electorate
+	for _, r := range v.recoveries {
+		r.done <- &Error{Op: "recover", Reason: ErrClosed}
+	}
+	v.recoveries, v.leaveWaiters = nil, nil // leaveElectorate sees the end of the loop
+	if v.stopTimer != nil {
+		v.stopTimer()
+	}
+	for w := range v.watchers {
+		w.end()
+	}
+	v.watchers = nil
+}

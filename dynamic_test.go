@@ -1,0 +1,202 @@
+package lockmesh
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/memnet"
+)
+
+// living is a mesh in memory whose electorate follows the living, in a bubble.
+type living struct {
+	*wire
+	founders []string
+	procs    map[string]*memnet.Process
+	nodes    map[string]*Mesh
+	logs     *logged
+}
+
+// logged keeps what nodes have logged.
+type logged struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, string(b))
+	return len(b), nil
+}
+
+// count returns how many lines have all the words.
+func (l *logged) count(words ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			n++
+		}
+	}
+	return n
+}
+
+func inLivingBubble(t *testing.T, f func(t *testing.T, w *living)) {
+	t.Helper()
+	inBubble(t, func(t *testing.T, w *wire) {
+		f(t, &living{
+			wire: w, founders: []string{"a", "b", "c"}, procs: make(map[string]*memnet.Process), nodes: make(map[string]*Mesh), logs: &logged{},
+		})
+	})
+}
+
+func statePath(name string) string { return "/state/" + name }
+
+// config is that of a node that isn't told to found.
+func (w *living) config(name string) Config {
+	cfg := Config{
+		Name: name, Bind: wireAddr(name), Voters: w.founders, Insecure: true, StateDir: statePath(name),
+		Logger: slog.New(slog.NewTextHandler(w.logs, nil)).With("on", name),
+	}
+	for _, v := range w.founders {
+		cfg.Peers = append(cfg.Peers, wireAddr(v))
+	}
+	return cfg
+}
+
+// try starts a node; edit may be nil.
+func (w *living) try(name string, edit func(*Config)) (*Mesh, error) {
+	w.t.Helper()
+	p := w.Start()
+	cfg := w.config(name)
+	cfg.Clock = p.Clock()
+	if edit != nil {
+		edit(&cfg)
+	}
+	m, err := join(w.t.Context(), cfg, p.World())
+	if err == nil {
+		w.meshes = append(w.meshes, m)
+		w.procs[name], w.nodes[name], w.clocks[m] = p, m, p.Clock()
+	}
+	return m, err
+}
+
+func (w *living) start(name string, edit func(*Config)) *Mesh {
+	w.t.Helper()
+	m, err := w.try(name, edit)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return m
+}
+
+func found(c *Config) { c.Bootstrap = true }
+
+// crash ends a node without a word.
+func (w *living) crash(name string) {
+	w.t.Helper()
+	w.procs[name].Kill()
+	if err := w.nodes[name].Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// found starts the founders and waits until they can lock.
+func (w *living) foundAll() {
+	w.t.Helper()
+	for _, name := range w.founders {
+		w.start(name, found)
+	}
+	for _, name := range w.founders {
+		w.ready(name)
+	}
+	for _, name := range w.founders { // two of them are a majority, so a node may be ready before it has stored the electorate itself
+		w.until(name, "the electorate stored", func(s ElectorateStatus) bool { return s.Version > 0 && s.Stored == s.Version })
+	}
+}
+
+func (w *living) ready(name string) {
+	w.t.Helper()
+	if err := w.nodes[name].Ready(within(w.t, time.Minute)); err != nil {
+		w.t.Fatalf("%v\n%v", err, w.nodes[name].Status())
+	}
+}
+
+// until waits for a state of the electorate as a node sees it.
+func (w *living) until(name, what string, ok func(s ElectorateStatus) bool) ElectorateStatus {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute)
+	defer cancel()
+	states, err := w.nodes[name].WatchElectorate(ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for s := range states {
+		if ok(s) {
+			cancel()
+			for range states {
+			}
+			return s
+		}
+	}
+	w.t.Fatalf("%s never saw %s:\n%v", name, what, w.nodes[name].Status())
+	return ElectorateStatus{}
+}
+
+func (s ElectorateStatus) names() (names []string) {
+	for _, v := range s.Voters {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// untilVoters waits until a node sees these voters, for good.
+func (w *living) untilVoters(name string, voters ...string) ElectorateStatus {
+	w.t.Helper()
+	return w.until(name, strings.Join(voters, ", ")+" vote", func(s ElectorateStatus) bool {
+		return !s.Joint && slices.Equal(s.names(), voters)
+	})
+}
+
+// lockOnce takes and gives back a lock.
+func (w *living) lock(name, key string) *Lease {
+	w.t.Helper()
+	l, err := w.nodes[name].Lock(within(w.t, time.Minute), key)
+	if err != nil {
+		w.t.Fatalf("%v\n%v", err, w.nodes[name].Status())
+	}
+	return l
+}
+
+func (w *living) unlock(l *Lease) {
+	w.t.Helper()
+	if err := l.Unlock(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestThreeFoundersFoundOnce(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.foundAll()
+		for _, name := range w.founders {
+			w.until(name, "version 1", func(s ElectorateStatus) bool {
+				return s.Version == 1 && s.Stored == 1 && s.Voter && s.Majority == 2 && s.Counting == 3 && s.Change == "" && s.Trouble == "" && s.Lost == ""
+			})
+			w.unlock(w.lock(name, "k"))
+		}
+		time.Sleep(time.Minute)
+		if n := w.logs.count("the electorate has changed"); n != 3 {
+			t.Errorf("%d changes were logged, want one on each of three nodes", n)
+		}
+		synctest.Wait()
+		if v := w.nodes["a"].Status().Electorate.Version; v != 1 {
+			t.Errorf("version %d", v)
+		}
+	})
+}

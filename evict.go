@@ -1,0 +1,87 @@
+package lockmesh
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// evictPause is the first pause of Evict between two queries: about the time for two messages.
+const evictPause = 5 * time.Millisecond
+
+// Evict ends a lease against its holder's will. The token selects the lease: use the token shown by
+// [Mesh.Inspect], so that only the inspected lease is ended. The holder's node ends the lease and
+// notifies its user: [Lease.Done] is closed, and [Lease.Err] is ErrLost and [ErrEvicted], with the
+// name of the calling node and the reason given by [WithReason], the only option accepted. Evict
+// returns nil once no majority of the voters holds the key for the lease any more, also if the
+// lease has ended before.
+//
+// The user of the lease may continue for a moment until notified of the end, as with every lost
+// lease: the protected resource should check the token. [WithDelay] and [WithMinHold] apply as for
+// any lease that ends without an Unlock.
+//
+// A crashed or partitioned node can't be notified. Its lease ends within the node's TTL, as without
+// Evict: nothing ends the lease sooner, since the node may be alive and believe that it holds the
+// key. Evict also waits for this end, as long as ctx allows.
+//
+// Errors: ErrKey; ErrOption; ErrNoQuorum if too few voters answer within a TTL; ErrClosed; ErrBusy;
+// or ctx's error, with ErrHeld if the lease was still shown as held.
+func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Option) error {
+	m.checkUsable("Mesh.Evict")
+	checkContext(ctx, "Mesh.Evict")
+	if err := checkKey("evict", key); err != nil {
+		return err
+	}
+	why, err := m.reason("evict", key, opts)
+	if err != nil {
+		return err
+	}
+	if token == 0 {
+		return &Error{Op: "evict", Key: key, Reason: ErrOption, Text: "the token is zero; Inspect shows that of each holder"}
+	}
+	for pause := evictPause; ; pause = min(2*pause, m.cfg.TTL/20) {
+		if _, err := m.query(ctx, "evict", key, func(now vote.Now) uint64 {
+			return m.loop.node.Evict(now, vote.Key(key), vote.Token(token), why)
+		}); err != nil {
+			return err
+		}
+		info, err := m.Inspect(ctx, key)
+		if err != nil {
+			return withOp(err, "evict")
+		}
+		held := holderOf(info, token)
+		if held == nil {
+			return nil
+		}
+		m.sleep(ctx, pause, nil)
+		if ctx.Err() != nil {
+			return &Error{
+				Op: "evict", Key: key, Reason: ErrHeld, Err: contextError(ctx),
+				Text: fmt.Sprintf("%s was asked to end it and hasn't yet; if it is dead or cut off, the lease ends within its TTL", held.Node),
+			}
+		}
+	}
+}
+
+// holderOf returns the holder with the given token; nil if there is none.
+func holderOf(info Info, token uint64) *Holder {
+	for i := range info.Holders {
+		if info.Holders[i].Token == token {
+			return &info.Holders[i]
+		}
+	}
+	return nil
+}
+
+// evicted ends a lease at the request of another node. The loop calls evicted.
+func (l *loop) evicted(now vote.Now, lease *Lease, by, why string) {
+	text := "by " + by
+	if why != "" {
+		text += ": " + why
+	}
+	var cause error = &Error{Op: "lease", Key: lease.Key(), Reason: ErrEvicted, Text: text, Err: ErrLost}
+	l.log.Warn("a lease was evicted", "key", lease.Key(), "token", lease.token.Load(), "by", by, "why", why)
+	l.endHeld(now, lease, &cause)
+}

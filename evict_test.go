@@ -1,0 +1,202 @@
+package lockmesh
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// tokenOf is the token that a node sees the one holder of a key have.
+func tokenOf(t *testing.T, m *Mesh, key string) uint64 {
+	t.Helper()
+	info := must[Info](t)(m.Inspect(t.Context(), key))
+	if len(info.Holders) != 1 {
+		t.Fatalf("holders %+v", info.Holders)
+	}
+	return info.Holders[0].Token
+}
+
+// The holder's node ends the lease, says who wanted that and why, and the next in line has the key.
+func TestALeaseIsEvicted(t *testing.T) {
+	for name, opts := range map[string][]Option{
+		"a plain lease":           nil,
+		"one with a TTL":          {WithTTL(8 * time.Second)},
+		"one of a set length":     {WithTTL(8 * time.Second), WithoutRenewal()},
+		"one longer than MaxTTL":  {WithTTL(time.Hour), WithoutRenewal()},
+		"one with a value":        {WithValue([]byte("v"))},
+		"one with a wish pending": {WithRevoke()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, c := w.short()
+				l := must[*Lease](t)(a.Lock(t.Context(), "k", opts...))
+				inner := must[*Lease](t)(a.Lock(l.Context(), "k")) // a re-entry ends with it
+				next := later(func() (*Lease, error) { return c.Lock(t.Context(), "k") })
+				stillWaits(t, next)
+				start := time.Now()
+				if err := b.Evict(t.Context(), "k", tokenOf(t, b, "k"), WithReason("it hangs")); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(start); took > 100*time.Millisecond {
+					t.Errorf("it took %v", took)
+				}
+				for _, l := range []*Lease{l, inner} {
+					<-l.Done()
+					for _, err := range []error{l.Err(), context.Cause(l.Context())} {
+						wantIs(t, err, ErrLost, ErrEvicted)
+						if text := err.Error(); !strings.Contains(text, "by b: it hangs") {
+							t.Errorf("the user is told %q", text)
+						}
+					}
+				}
+				err := l.Unlock(t.Context())
+				wantIs(t, err, ErrLost, ErrEvicted)
+				if text := err.Error(); !strings.HasPrefix(text, `lockmesh: unlock "k": the lease was evicted: by b`) {
+					t.Errorf("Unlock says %q", text)
+				}
+				if r := <-next; r.err != nil {
+					t.Fatal(r.err)
+				}
+				if took := time.Since(start); took > 200*time.Millisecond {
+					t.Errorf("the next had the key after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// Of several holders only the one is meant whose token it is.
+func TestOneOfSeveralHoldersIsEvicted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		readers := []*Lease{
+			must[*Lease](t)(a.RLock(t.Context(), "k")), must[*Lease](t)(b.RLock(t.Context(), "k")), must[*Lease](t)(a.RLock(t.Context(), "k")),
+		}
+		synctest.Wait()
+		if err := c.Evict(t.Context(), "k", readers[2].Token()); err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range readers {
+			if err := l.Err(); (err != nil) != (i == 2) {
+				t.Errorf("reader %d: %v", i, err)
+			}
+		}
+		wantIs(t, readers[2].Err(), ErrEvicted)
+	})
+}
+
+// A token that no holder has ends nothing: that of a lease that is over, and one that is yet to come.
+func TestNoOtherLeaseIsEvicted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		first := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		old := tokenOf(t, b, "k")
+		unlock(t, first)
+		l := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		for _, token := range []uint64{old, tokenOf(t, b, "k") + 1, 1<<63 - 1} {
+			if err := b.Evict(t.Context(), "k", token); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := b.Evict(t.Context(), "never used", 7); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if err := l.Err(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What is to follow upon a lease that ends without an Unlock follows: a lock-delay, and a least time to hold.
+func TestTheKeyRestsAfterAnEviction(t *testing.T) {
+	for name, opt := range map[string]Option{"lock-delay": WithDelay(4 * time.Second), "least time": WithMinHold(4 * time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, _ := w.short()
+				must[*Lease](t)(a.Lock(t.Context(), "k", opt))
+				start := time.Now()
+				if err := b.Evict(t.Context(), "k", tokenOf(t, b, "k")); err != nil {
+					t.Fatal(err)
+				}
+				must[*Lease](t)(b.Lock(t.Context(), "k"))
+				about(t, "the next had it after", time.Since(start), 4*time.Second)
+			})
+		})
+	}
+}
+
+// A dead node's lease ends within its TTL, evicted or not; Evict waits for that, or says for whom it waits.
+func TestADeadHolderIsEvictedByTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		_, b, _ := w.three()
+		client := w.client()
+		must[*Lease](t)(client.Lock(t.Context(), "k"))
+		token := tokenOf(t, b, "k")
+		if err := client.Close(); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := b.Evict(ctx, "k", token)
+		wantIs(t, err, ErrHeld, context.DeadlineExceeded)
+		if !strings.Contains(err.Error(), client.Name()+" was asked to end it and hasn't yet") {
+			t.Errorf("it says %v", err)
+		}
+		if err := b.Evict(t.Context(), "k", token); err != nil {
+			t.Fatal(err)
+		}
+		about(t, "it ended after", time.Since(start), 10*time.Second)
+		must[*Lease](t)(b.TryLock(t.Context(), "k"))
+	})
+}
+
+func TestWhatEvictRefuses(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		wantIs(t, a.Evict(t.Context(), "", 1), ErrKey)
+		wantIs(t, a.Evict(t.Context(), "k", 0), ErrOption)
+		wantIs(t, a.Evict(t.Context(), "k", 1, WithTTL(time.Second)), ErrOption)
+		must[*Lease](t)(a.Lock(t.Context(), "k"))
+		token := tokenOf(t, a, "k")
+		if err := errors.Join(b.Close(), c.Close()); err != nil {
+			t.Fatal(err)
+		}
+		wantIs(t, a.Evict(t.Context(), "k", token), ErrNoQuorum)
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wantIs(t, a.Evict(t.Context(), "k", token), ErrClosed)
+	})
+}
+
+// Lead begins another turn after an eviction: it is an end like any other loss.
+func TestALeaderIsEvicted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		turns := make(chan error, 2)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		over := make(chan error, 1)
+		go func() {
+			over <- a.Lead(ctx, "job", func(ctx context.Context) error {
+				<-ctx.Done()
+				turns <- context.Cause(ctx)
+				return nil
+			})
+		}()
+		synctest.Wait()
+		if err := b.Evict(t.Context(), "job", tokenOf(t, b, "job"), WithReason("drained")); err != nil {
+			t.Fatal(err)
+		}
+		wantIs(t, <-turns, ErrEvicted)
+		time.Sleep(10 * time.Second)
+		tokenOf(t, b, "job") // it leads again
+		stop()
+		<-over
+	})
+}

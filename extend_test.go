@@ -1,0 +1,192 @@
+package lockmesh
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// about demands that a duration is as wanted, but for what messages and the voters' clocks take.
+func about(t *testing.T, what string, got, want time.Duration) {
+	t.Helper()
+	if got < want-want/20-100*time.Millisecond || got > want+300*time.Millisecond {
+		t.Errorf("%s: %v, want about %v", what, got, want)
+	}
+}
+
+// leftAt is for how much longer another node sees the one holder of a key hold it.
+func leftAt(t *testing.T, m *Mesh, key string) time.Duration {
+	t.Helper()
+	info := must[Info](t)(m.Inspect(t.Context(), key))
+	if len(info.Holders) != 1 {
+		t.Fatalf("holders %+v", info.Holders)
+	}
+	return info.Holders[0].Left
+}
+
+// A lease that ends by itself is extended: by less than its length, as much, more than it, and more than MaxTTL (10 s). It ends when
+// Extend says, for its user, for those who look, and for the next in line.
+func TestALeaseOfASetLengthIsExtended(t *testing.T) {
+	for _, row := range []struct {
+		name       string
+		ttl        time.Duration
+		after      time.Duration // when it is extended
+		by         time.Duration
+		rests      time.Duration // when it ends
+		outlives   time.Duration // when the next has the key if the node crashes right after that
+		exactlyTTL bool
+	}{
+		{"by its length", 5 * time.Second, 4 * time.Second, 5 * time.Second, 9 * time.Second, 9 * time.Second, true},
+		{"by less", 5 * time.Second, 4 * time.Second, 3 * time.Second, 7 * time.Second, 9 * time.Second, false},
+		{"by less than is left", 5 * time.Second, time.Second, time.Second, 5 * time.Second, 6 * time.Second, false},
+		{"by more", 5 * time.Second, 4 * time.Second, 20 * time.Second, 24 * time.Second, 9 * time.Second, false},
+		{"of a length beyond MaxTTL", time.Minute, 50 * time.Second, 30 * time.Second, 80 * time.Second, 54 * time.Second, false},
+		{"of a length beyond MaxTTL, by less", time.Minute, 50 * time.Second, time.Second, time.Minute, 54 * time.Second, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			take := func(t *testing.T, w *wire) (a, b *Mesh, l *Lease, start time.Time) {
+				a, b, _ = w.short()
+				start = time.Now()
+				l = must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(row.ttl), WithoutRenewal()))
+				about(t, "what others see at first", leftAt(t, b, "k"), row.ttl)
+				time.Sleep(row.after)
+				if err := l.Extend(t.Context(), row.by); err != nil {
+					t.Fatal(err)
+				}
+				return a, b, l, start
+			}
+			t.Run("to its end", func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *wire) {
+					_, b, l, start := take(t, w)
+					if !row.exactlyTTL { // else the deadline is what the voters have confirmed
+						about(t, "deadline", l.Deadline().Sub(start), row.rests)
+					}
+					synctest.Wait()
+					about(t, "what others see", leftAt(t, b, "k")+time.Since(start), row.rests)
+					<-l.Done()
+					about(t, "it ended after", time.Since(start), row.rests)
+					wantIs(t, l.Err(), ErrLost)
+					must[*Lease](t)(b.Lock(t.Context(), "k"))
+					about(t, "the next had it after", time.Since(start), row.rests)
+				})
+			})
+			t.Run("its node crashes", func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *wire) {
+					a, b, _, start := take(t, w)
+					if err := a.Close(); err != nil {
+						t.Fatal(err)
+					}
+					must[*Lease](t)(b.Lock(t.Context(), "k"))
+					about(t, "the next had it after", time.Since(start), row.outlives)
+				})
+			})
+			t.Run("and is unlocked", func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *wire) {
+					_, b, l, _ := take(t, w)
+					unlock(t, l)
+					next := must[*Lease](t)(b.TryLock(t.Context(), "k"))
+					time.Sleep(2 * row.rests) // no timer of the first lease ends anything
+					wantIs(t, l.Err(), ErrReleased)
+					if err := next.Err(); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		})
+	}
+}
+
+// A lease that is extended again and again lasts as long as that, and a Done that waits isn't closed before.
+func TestALeaseIsExtendedAgainAndAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.short()
+		l := must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(2*time.Second), WithoutRenewal()))
+		done := l.Done()
+		for range 20 {
+			time.Sleep(time.Second)
+			if err := l.Extend(t.Context(), 2*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-done:
+				t.Fatal("Done is closed")
+			default:
+			}
+		}
+		wantIs(t, second(b.TryLock(t.Context(), "k")), ErrHeld)
+		<-done
+		wantIs(t, l.Extend(t.Context(), time.Second), ErrLost)
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestWhatExtendRefuses(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.short()
+		renewed := must[*Lease](t)(a.Lock(t.Context(), "renewed", WithTTL(time.Second)))
+		wantIs(t, renewed.Extend(t.Context(), time.Second), ErrOption)
+		plain := must[*Lease](t)(a.Lock(t.Context(), "plain"))
+		wantIs(t, plain.Extend(t.Context(), time.Second), ErrOption)
+		fixed := must[*Lease](t)(a.Lock(t.Context(), "fixed", WithTTL(time.Second), WithoutRenewal()))
+		for _, d := range []time.Duration{0, -1} {
+			wantIs(t, fixed.Extend(t.Context(), d), ErrOption)
+		}
+		unlock(t, fixed)
+		wantIs(t, fixed.Extend(t.Context(), time.Second), ErrReleased)
+	})
+}
+
+// With two of three voters out of reach an extension can't be confirmed. The lease ends no later than it would have, and the call says what it waits for.
+func TestAnExtensionThatNoMajorityConfirms(t *testing.T) {
+	for name, patience := range map[string]time.Duration{"the call gives up": time.Second, "the lease ends first": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, c := w.short()
+				start := time.Now()
+				l := must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(5*time.Second), WithoutRenewal()))
+				time.Sleep(time.Second)
+				if err := errors.Join(b.Close(), c.Close()); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				err := l.Extend(ctx, 5*time.Second)
+				if patience < 5*time.Second {
+					wantIs(t, err, ErrNoQuorum, context.DeadlineExceeded)
+				} else {
+					wantIs(t, err, ErrLost)
+				}
+				<-l.Done()
+				about(t, "it ended after", time.Since(start), 5*time.Second)
+			})
+		})
+	}
+}
+
+// A reader's lease of a set length becomes a writer's, and is extended as that.
+func TestAnUpgradedLeaseIsExtended(t *testing.T) {
+	for _, ttl := range []time.Duration{5 * time.Second, time.Minute} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, _ := w.short()
+				l := must[*Lease](t)(a.RLock(t.Context(), "k", WithTTL(ttl), WithoutRenewal()))
+				time.Sleep(ttl / 2)
+				if err := l.Upgrade(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(ttl / 4)
+				start := time.Now()
+				if err := l.Extend(t.Context(), ttl); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				about(t, "what others see", leftAt(t, b, "k"), ttl)
+				<-l.Done()
+				about(t, "it ended after", time.Since(start), ttl)
+			})
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package lockmesh
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/world"
+	"github.com/lockmesh/lockmesh/member"
+	"github.com/lockmesh/lockmesh/transport"
+)
+
+// absurd is a token that no clock shows and no voter knows.
+const absurd = vote.MaxToken/2 - 5
+
+// forger is the network of a node that is broken: it names an absurd token wherever it names one at all.
+type forger struct{ *transport.Port }
+
+// Queue sends another message than it was told to.
+func (f forger) Queue(c vote.Conn, m *vote.Message) {
+	forged := *m
+	switch m.Kind {
+	case vote.KindConfirm, vote.KindPromise, vote.KindConfirmed, vote.KindTaken:
+		forged.Token = absurd
+	case vote.KindTell:
+		forged.Token, forged.Counting = absurd, true
+	case vote.KindRequest, vote.KindRelease:
+		forged.Bid = absurd
+	case vote.KindAnswer, vote.KindSync:
+		forged.Entries = slices.Clone(m.Entries)
+		for i := range forged.Entries {
+			forged.Entries[i].Token = absurd
+		}
+	case vote.KindShow, vote.KindNews:
+		forged.Views = slices.Clone(m.Views)
+		for i := range forged.Views {
+			forged.Views[i].Token = absurd
+		}
+	}
+	f.Port.Queue(c, &forged)
+}
+
+// forging is the real world with such a network.
+func forging() world.World {
+	w := realWorld
+	w.Listen = func(c transport.Config) (world.Links, error) {
+		port, err := transport.Listen(c)
+		if err != nil {
+			return nil, err
+		}
+		return forger{port}, nil
+	}
+	w.Gossip = func(l world.Links, c member.Config) (member.Group, error) {
+		return realWorld.Gossip(l.(forger).Port, c)
+	}
+	return w
+}
+
+// TestOneVoterThatNamesAbsurdTokensStopsNoOther has one of three voters name a token near half of the largest
+// one in all that it sends over real sockets. The locks of all others go on with sane tokens that
+// rise, also after a restart of a voter, and an operator is told which node it is.
+func TestOneVoterThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
+	t.Parallel()
+	r := &onLoopback{t: t, ttl: loopTTL, voters: []string{"a", "b", "c"}}
+	var logged lockedBuffer
+	logs := func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) }
+	a, b := r.join("a", logs), r.join("b", logs)
+	c, err := join(t.Context(), r.config("c"), forging())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	d := r.join("d", logs)
+	for _, m := range []*Mesh{a, b, c, d} {
+		r.ready(m)
+	}
+	// The broken node asks for locks as any other; what becomes of its requests is its own business.
+	for i := range 3 {
+		broken := make(chan struct{})
+		key := fmt.Sprint("k", i)
+		go func() {
+			defer close(broken)
+			if l, err := c.Lock(within(t, 2*loopTTL), key); err == nil {
+				_ = l.Unlock(within(t, 2*loopTTL)) // the node is broken
+			}
+		}()
+		<-broken
+	}
+	last := make(map[string]uint64)
+	use := func(nodes ...*Mesh) {
+		t.Helper()
+		for i := range 3 {
+			key := fmt.Sprint("k", i)
+			for _, m := range nodes {
+				l := r.lock(m, key)
+				top := vote.MaxFrom(vote.TokenAt(vote.Micros(time.Now().UnixMicro())))
+				if l.Token() <= last[key] || vote.Token(l.Token()) > top {
+					t.Fatalf("%s has %q with the token %d after %d; a day from now it is %d", m.Name(), key, l.Token(), last[key], top)
+				}
+				last[key] = l.Token()
+				if err := l.Unlock(within(t, patience)); err != nil && !strings.Contains(err.Error(), "lost") {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	use(a, b, d)
+	told := func() bool {
+		return slices.ContainsFunc(strings.Split(logged.String(), "\n"), func(line string) bool {
+			return strings.Contains(line, "level=ERROR") && strings.Contains(line, `\"c\"`) && strings.Contains(line, fmt.Sprint(uint64(absurd)))
+		})
+	}
+	eventually(t, "an alarm that names the node and the token", told)
+	use(d, b, a)
+}

@@ -1,0 +1,163 @@
+package electorate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// roll lists the candidates for the next electorate.
+type roll struct {
+	stay    []vote.Elector // voters that can be counted on, or are in doubt
+	absent  []vote.Elector // voters that can't be counted on, the likeliest to come back first
+	parting []vote.Elector // voters that give up their seats
+	in      []vote.Elector // nodes on standby
+	reasons map[vote.Elector]string
+}
+
+// roll returns the candidates for the next electorate.
+func (m *Machine) roll() roll {
+	e := &m.state.Electorate
+	r := roll{reasons: make(map[vote.Elector]string)}
+	for _, v := range e.Voters {
+		fate, why := m.fate(v)
+		r.reasons[v] = why
+		switch fate {
+		case stays:
+			r.stay = append(r.stay, v)
+		case absent:
+			r.absent = append(r.absent, v)
+		case parts:
+			r.parting = append(r.parting, v)
+		}
+	}
+	slices.SortStableFunc(r.absent, func(v, w vote.Elector) int { return cmp.Compare(m.lastOf(w), m.lastOf(v)) })
+	for _, o := range m.sorted() {
+		named := func(v vote.Elector) bool { return v.Name == o.name }
+		if m.standby(o) && !slices.ContainsFunc(e.Voters, named) {
+			r.in = append(r.in, vote.Elector{Name: o.name, Dir: o.dir})
+		}
+	}
+	return r
+}
+
+// lastOf returns when a voter was last heard. A voter with a lost directory is never heard again.
+func (m *Machine) lastOf(v vote.Elector) vote.Instant {
+	if o := m.others[v.Name]; o.told.dir == v.Dir && o.copied != v.Dir {
+		return o.heard
+	}
+	return 0
+}
+
+// target returns who should vote instead of the present voters, in order, and the reason; nil if no
+// change is needed.
+//
+// An absent voter keeps its seat unless another node takes the seat, or the required majority
+// becomes smaller without it. Three voters with one away go on as long as the two others agree. Two
+// voters would need the same two, but of three voters the absent voter may come back and stand in
+// for the next voter that fails. See [seats].
+//
+// When a voter of three leaves for good without a replacement, two voters are kept, since only an
+// operator may choose a single voter. The remaining voters are a majority of the new voters, so
+// newcomers crashing at once block nothing; only a single voter takes in two newcomers at a time.
+func (m *Machine) target() (target []vote.Elector, why string) {
+	e := &m.state.Electorate
+	r := m.roll()
+	stay, in := r.stay, r.in
+	if len(e.Voters) > 2 && len(stay)+len(in) < 2 {
+		// Most of the voters leave at once. Leaving voters that vote until the others are gone
+		// leave last.
+		for _, v := range slices.Backward(r.parting) {
+			if m.well(v) && len(stay)+len(in) < 2 {
+				stay = append(stay, v)
+			}
+		}
+		slices.SortFunc(stay, vote.Elector.Compare)
+	}
+	// The two halves of a joint electorate together are bounded, too.
+	in = in[:min(len(in), vote.MaxVoters-len(e.Voters))]
+	// A limit of one or two doesn't shrink a larger electorate below three. Two voters tolerate no
+	// failure, and a target of one voter would always be refused, so that no voter could be voted
+	// out.
+	most := max(m.mostVoters(), min(len(e.Voters), 3))
+	size, kept := seats(len(e.Voters), len(stay), len(in), len(r.absent), most)
+	if size == 0 || size+kept == 1 && len(e.Voters) > 1 {
+		return nil, ""
+	}
+	var reasons []string
+	for _, v := range e.Voters {
+		if why := r.reasons[v]; why != "" && !slices.Contains(stay, v) && !slices.Contains(r.absent[:kept], v) {
+			reasons = append(reasons, fmt.Sprintf("%s out (%s)", v.Name, why))
+		}
+	}
+	for len(stay) > size {
+		i := m.leastWanted(stay)
+		why := "an even electorate survives no more"
+		if len(stay) > most {
+			why = fmt.Sprintf("there may be %d", most)
+		}
+		reasons = append(reasons, fmt.Sprintf("%s stands by (%s)", stay[i].Name, why))
+		stay = slices.Delete(stay, i, i+1)
+	}
+	for _, v := range in[:size-len(stay)] {
+		stay = append(stay, v)
+		reasons = append(reasons, string(v.Name)+" in")
+	}
+	stay = append(stay, r.absent[:kept]...)
+	slices.SortFunc(stay, vote.Elector.Compare)
+	if slices.Equal(stay, e.Voters) || !decides(&vote.Electorate{Voters: stay}, m.well) {
+		// With a majority of the new voters away, the joint electorate could decide nothing, not
+		// even its own end (found by seed 3).
+		return nil, ""
+	}
+	return stay, strings.Join(reasons, ", ")
+}
+
+// seats returns how many reliable nodes shall vote (size), and how many absent voters keep their
+// seats besides (kept). voters is the number of present voters, of which stay can be counted on and
+// absent are absent; in is the number of nodes on standby, and most the limit.
+//
+// The next electorate has the least odd number of seats with room for all reliable nodes. Of an
+// even number of reliable nodes one seat is too many: four voters survive no more losses than
+// three. The extra seat is kept for an absent voter, if any, at no cost: five seats need three
+// votes, and so do four. Otherwise the least wanted voter goes on standby. With five voters:
+//
+//	one is absent      five seats: four are reliable, three are needed, the fifth may come back
+//	two are absent     three seats: with both gone two votes are enough, instead of all three
+//	one of three more  three seats: two are reliable, and both are needed in any case
+func seats(voters, stay, in, absent, most int) (size, kept int) {
+	size = min(stay+in, most)
+	switch {
+	case voters == 1 && size < 3: // a single voter hands over to a single voter
+		size = min(size, 1)
+	case voters > 1:
+		size = min(size, max(2*stay-1, 2))
+	}
+	switch {
+	case size%2 == 1 || size == 0:
+		return size, 0
+	case absent > 0 && size < min(voters, most):
+		return size, 1
+	case size > 2:
+		return size - 1, 0
+	}
+	return size, 0
+}
+
+// leastWanted returns the index of the voter to put on standby: a voter without a recent report, or
+// the last by name, but never this node.
+func (m *Machine) leastWanted(voters []vote.Elector) int {
+	last := len(voters) - 1
+	for i := last; i >= 0; i-- {
+		if o := m.others[voters[i].Name]; voters[i] != m.Elector() && (o == nil || !m.recent(o)) {
+			return i
+		}
+	}
+	if voters[last] == m.Elector() {
+		last--
+	}
+	return last
+}

@@ -1,0 +1,94 @@
+package electorate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// seatTable is the table of docs/electorate.md: for each number of voters, of absent ones among them, and of nodes on standby, how many
+// vote next, and how many of these are absent voters that keep their seats: "5-1" (there it is "4+1"). A dot is no change. Where too few are left to
+// decide anything there is no row.
+const seatTable = `
+voters absent | on standby: 0    1    2    3
+1      0      |             .    .    3    3
+2      0      |             .    3    3    3
+3      0      |             .    .    5    5
+3      1      |             .    3    3    3
+4      0      |             3    5    5    7
+4      1      |             3    3    5    5
+5      0      |             .    .    7    7
+5      1      |             .    5    5    7
+5      2      |             3    5-1  5    5
+6      0      |             5    7    7    7
+6      1      |             5    5    7    7
+6      2      |             5-1  5    5    7
+7      0      |             .    .    .    .
+7      1      |             .    7    7    7
+7      2      |             5    7-1  7    7
+7      3      |             5-1  5    7-1  7
+`
+
+// TestSeats holds the rule to its table, and to what it is for, for each number of voters: no absent voter is voted out but for a smaller majority, or for
+// another node in its place; and no change makes the mesh survive less.
+func TestSeats(t *testing.T) {
+	rows := strings.Split(strings.TrimSpace(seatTable), "\n")[1:]
+	for _, line := range rows {
+		var voters, away int
+		left, right, _ := strings.Cut(line, "|")
+		if _, err := fmt.Sscan(left, &voters, &away); err != nil {
+			t.Fatal(err)
+		}
+		for standbys, want := range strings.Fields(right) {
+			var all, others []string
+			for i := range voters {
+				name := string(rune('a' + i))
+				all = append(all, name)
+				if i >= voters-away {
+					name += "=gone"
+				}
+				if i > 0 {
+					others = append(others, name)
+				}
+			}
+			for i := range standbys {
+				others = append(others, string(rune('s'+i)))
+			}
+			b := scene(t, "3: "+strings.Join(all, " "), strings.Join(others, " "))
+			target, why := b.m.target()
+			name := fmt.Sprintf("%d voters, %d absent, %d on standby: to %s (%s)", voters, away, standbys, names(target), why)
+			kept, out, in := 0, voters, 0
+			for _, v := range target {
+				switch i := int(v.Name[0] - 'a'); {
+				case i < voters-away:
+					out--
+				case i < voters:
+					out--
+					kept++
+				default:
+					in++
+				}
+			}
+			got := "."
+			if target != nil {
+				got = fmt.Sprint(len(target))
+			}
+			if kept > 0 {
+				got += fmt.Sprintf("-%d", kept)
+			}
+			if got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+			if target == nil {
+				continue
+			}
+			before, after := voters/2+1, len(target)/2+1
+			if out > in && after >= before {
+				t.Errorf("%s: %d out and %d in, and %d votes are needed where it were %d", name, out, in, after, before)
+			}
+			if spare, was := len(target)-kept-after, voters-away-before; spare < was {
+				t.Errorf("%s: %d more may fail, where it were %d", name, spare, was)
+			}
+		}
+	}
+}

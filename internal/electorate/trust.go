@@ -1,0 +1,90 @@
+package electorate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// The minimum token (floor) of an electorate binds all voters of the electorate, so a wrong minimum
+// would use up the tokens of every key. Tokens reported by other nodes are checked here in the same
+// way as by voters (lease/trust.go).
+
+// tokenAlarmEvery is the least interval between two alarms about one node's tokens.
+const sayOddEvery = 10 * time.Minute
+
+// limit returns the largest token accepted from another node: one step above the largest token
+// known to this node's voter, the token of the wall clock, and the largest token confirmed by
+// enough voters to rule out that all are wrong; or the voter's own limit, if larger.
+func (m *Machine) limit() vote.Token {
+	known := max(vote.TokenAt(m.now.Wall), m.own.Top)
+	e := &m.state.Electorate
+	for _, half := range [][]vote.Elector{e.Voters, e.Old} {
+		var tops []vote.Token
+		for _, v := range half {
+			if v == m.Elector() {
+				tops = append(tops, m.own.Top)
+			} else if o := m.others[v.Name]; o != nil && o.told.dir == v.Dir {
+				tops = append(tops, o.told.top)
+			}
+		}
+		slices.SortFunc(tops, func(a, b vote.Token) int { return cmp.Compare(b, a) })
+		n := len(half)
+		// So many voters share a voter with every majority.
+		if need := max(n-(n/2+1)+1, 2); len(tops) >= need {
+			known = max(known, min(tops[need-1], vote.MaxFloor))
+		}
+	}
+	return max(m.own.Limit, vote.MaxFrom(known))
+}
+
+// wild reports whether a node's token can't be right, and then raises an alarm.
+func (m *Machine) wild(name vote.NodeID) bool {
+	o := m.others[name]
+	if o == nil || o.told.top <= m.limit() {
+		return false
+	}
+	m.tellOdd(o, o.told.top, "that it knows of")
+	return true
+}
+
+// fits reports whether the minimum token of an electorate proposed or accepted by another node can
+// be right. The minimum of the previous electorate is decided, and is taken in any case.
+func (m *Machine) fits(from vote.NodeID, next *vote.Electorate) bool {
+	if next.Floor <= m.state.Electorate.Floor || next.Floor <= m.limit() {
+		return true
+	}
+	if o := m.others[from]; o != nil {
+		m.tellOdd(o, next.Floor, fmt.Sprintf("as the floor of electorate %d", next.Version))
+	}
+	return false
+}
+
+func (m *Machine) tellOdd(o *other, t vote.Token, what string) {
+	if o.oddAt != 0 && m.now.Slow.Sub(o.oddAt) < sayOddEvery {
+		return
+	}
+	o.oddAt = m.now.Slow
+	m.alarms = append(m.alarms, fmt.Sprintf("node %q named the token %d (%s), which is not taken: none above %d is, a day above the clocks and "+
+		"tokens that this node knows of. Check the clock of %q, and restart that node", o.name, t, what, m.limit(), o.name))
+}
+
+// shunFor is how many maximum TTLs the ballots of a node are ignored after the node has proposed a
+// wrong minimum token. Each ballot delays the ballots of the other voters, so a node repeatedly
+// proposing a wrong minimum would block every change of the electorate.
+const shunFor = 10
+
+func (m *Machine) shun(name vote.NodeID) {
+	if o := m.others[name]; o != nil {
+		o.shunned = m.now.Slow.Add(shunFor * m.cfg.MaxTTL)
+	}
+}
+
+// shuns reports whether a node's ballots are ignored; ignoring a ballot is always safe.
+func (m *Machine) shuns(name vote.NodeID) bool {
+	o := m.others[name]
+	return o != nil && m.now.Slow < o.shunned || m.wild(name)
+}

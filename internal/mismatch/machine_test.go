@@ -1,0 +1,300 @@
+package mismatch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+const maxTTL = 10 * time.Second
+
+// world drives the machine of one voter.
+type world struct {
+	t   *testing.T
+	m   *Machine
+	now vote.Instant
+}
+
+func ids(names string) (all []vote.NodeID) {
+	for _, n := range strings.Fields(names) {
+		all = append(all, vote.NodeID(n))
+	}
+	return all
+}
+
+func list(names string) vote.Terms { return vote.Terms{Voters: ids(names), MaxTTL: maxTTL} }
+
+// start makes the machine of a voter at a time far from zero.
+func start(t *testing.T, self, voters string) *world {
+	w := &world{t: t, now: vote.Instant(time.Hour)}
+	w.m = New(vote.SessionID{Node: vote.NodeID(self), Incarnation: 100}, list(voters), w.at())
+	return w
+}
+
+func (w *world) at() vote.Now { return vote.Now{Fast: w.now, Slow: w.now} }
+
+func (w *world) pass(d time.Duration) {
+	w.now = w.now.Add(d)
+	w.m.Tick(w.at())
+}
+
+// sees lets the voter meet a node that has run for a while.
+func (w *world) sees(name, voters string, s vote.Standing, up time.Duration) {
+	w.seesTerms(name, list(voters), s, up)
+}
+
+func (w *world) seesTerms(name string, terms vote.Terms, s vote.Standing, up time.Duration) {
+	sighting := vote.Sighting{Peer: vote.SessionID{Node: vote.NodeID(name), Incarnation: vote.Incarnation(w.now.Add(-up))}, Terms: terms}
+	sighting.Account = vote.Account{Standing: s, Counted: up, Up: up, Addr: name + ":7950"}
+	w.m.See(w.at(), &sighting)
+}
+
+func (w *world) want(p Phase) {
+	w.t.Helper()
+	if got := w.m.Phase(); got != p {
+		w.t.Fatalf("%v, want %v; %s", got, p, w.m.why)
+	}
+}
+
+const (
+	counts = vote.StandingCounting
+	silent = vote.StandingQuiet
+	leaves = vote.StandingLeaving
+	none   = vote.StandingNone
+)
+
+func TestAVoterWaitsForTheOldListToLoseItsMajority(t *testing.T) {
+	w := start(t, "d", "a b c d e")
+	w.sees("a", "a b c", counts, time.Hour)
+	w.want(PhaseWaiting)
+	w.sees("c", "a b c d e", silent, time.Second)
+	w.m.Own(w.at(), Own{Alive: 2})
+	w.want(PhaseWaiting) // b may go by the old list, though it was never met
+	w.pass(10 * maxTTL)
+	w.want(PhaseWaiting) // to have heard nothing of a for long is no evidence
+	if text := w.m.Refusal(w.at()); !strings.Contains(text, "Voters is [a b c d e] here and [a b c] at a") || !strings.Contains(text, "a (a:7950), which counts") {
+		t.Errorf("the refusal doesn't name both values and the node: %q", text)
+	}
+	w.sees("b", "a b c d e", silent, time.Second)
+	w.want(PhaseSettling)
+	w.pass(maxTTL - 1)
+	w.want(PhaseSettling)
+	w.pass(1)
+	w.want(PhaseFree)
+	w.m.Counts(w.at())
+	w.want(PhaseCounting)
+	w.sees("a", "a b c", counts, 2*time.Hour)
+	w.want(PhaseCounting) // alone it is no majority
+}
+
+func TestAGoodbyeIsEvidence(t *testing.T) {
+	w := start(t, "d", "d e f")
+	for _, n := range []string{"a", "b", "c"} {
+		w.sees(n, "a b c", counts, time.Hour)
+	}
+	w.sees("a", "a b c", leaves, time.Hour)
+	w.want(PhaseWaiting)
+	w.sees("b", "a b c", leaves, time.Hour)
+	w.want(PhaseSettling)
+	w.sees("b", "a b c", counts, time.Hour) // what it said before comes late
+	w.want(PhaseSettling)
+	w.sees("b", "a b c", silent, 0) // another process
+	w.want(PhaseWaiting)
+}
+
+func TestAnEarlierProcessesWordDoesntUndoItsSuccessors(t *testing.T) {
+	w := start(t, "c", "a b c d e")
+	w.sees("a", "a b c", counts, time.Hour)
+	w.sees("b", "a b c d e", silent, time.Second)
+	w.want(PhaseSettling)
+	w.sees("b", "a b c", counts, time.Hour)
+	w.want(PhaseSettling)
+}
+
+func TestTheLongerMaxTTLIsWaitedFor(t *testing.T) {
+	w := start(t, "a", "a b c")
+	long := list("a b c")
+	long.MaxTTL = 3 * maxTTL
+	w.seesTerms("b", long, counts, time.Hour)
+	w.seesTerms("c", long, counts, time.Hour)
+	w.want(PhaseWaiting)
+	w.sees("b", "a b c", silent, time.Second)
+	w.want(PhaseSettling)
+	w.pass(3*maxTTL - 1)
+	w.want(PhaseSettling)
+	w.pass(1)
+	w.want(PhaseFree)
+}
+
+func TestOfListsThatWaitTheOneWithMoreVotersThereGoesOn(t *testing.T) {
+	w := start(t, "a", "a b c")
+	w.sees("m", "m", silent, time.Second)
+	w.want(PhaseWaiting) // one each
+	w.m.Own(w.at(), Own{Alive: 1})
+	w.want(PhaseSettling)
+	w.m.Own(w.at(), Own{})
+	w.pass(maxTTL)
+	w.want(PhaseWaiting) // it must last
+	w.m.Own(w.at(), Own{Alive: 2})
+	w.pass(maxTTL)
+	w.want(PhaseFree)
+
+	w = start(t, "m", "m")
+	w.sees("a", "a b c", silent, time.Second)
+	w.sees("b", "a b c", silent, time.Second)
+	w.pass(10 * maxTTL)
+	w.want(PhaseWaiting)
+}
+
+func TestARestartBesideAMisconfiguredNode(t *testing.T) {
+	w := start(t, "a", "a b c")
+	w.sees("m", "m", silent, time.Hour)
+	w.m.Own(w.at(), Own{Alive: 2, Counting: 2, Decides: true})
+	w.want(PhaseFree)
+
+	w = start(t, "a", "a b c")
+	w.m.Own(w.at(), Own{Alive: 2, Counting: 2, Decides: true})
+	w.sees("m", "m", counts, time.Hour)
+	w.want(PhaseWaiting) // both count: one of the two lists is about to give way
+}
+
+func TestWhoHasNoVoteStopsNobody(t *testing.T) {
+	w := start(t, "a", "a b c")
+	w.sees("x", "m n o", none, time.Hour)
+	w.want(PhaseFree)
+	if r := w.m.Refused(w.at()); len(r) != 1 || r[0].Reason != "Voters is [a b c] here and [m n o] at x" {
+		t.Errorf("refused %+v", r)
+	}
+	w.pass(shownFor + 1)
+	if r := w.m.Refused(w.at()); len(r) != 0 {
+		t.Errorf("refused for ever: %+v", r)
+	}
+}
+
+func TestKindsThatDifferAreConfigurationsThatDiffer(t *testing.T) {
+	w := start(t, "a", "a b c")
+	dynamic := list("a b c")
+	dynamic.Dynamic = true
+	w.seesTerms("x", dynamic, none, time.Hour)
+	w.want(PhaseFree)
+	w.seesTerms("x", dynamic, counts, time.Hour) // voted in, though it was no founder
+	w.want(PhaseWaiting)
+	if text := w.m.why; !strings.Contains(text, "StateDir is not set here and set at x") {
+		t.Errorf("%q", text)
+	}
+	w.seesTerms("x", dynamic, leaves, time.Hour)
+	w.want(PhaseSettling)
+}
+
+// Both sides of a meeting decide alike.
+func TestWhoGivesWay(t *testing.T) {
+	for _, c := range []struct {
+		name, ours, theirs string
+		age                time.Duration // for how long they have counted; we have for an hour
+		gives              bool
+	}{
+		{"the shorter list", "a b c", "d e f g h", time.Minute, true},
+		{"the longer list", "a b c", "d", 2 * time.Hour, false},
+		{"the younger", "a b c", "d e f", 2 * time.Hour, true},
+		{"the older", "a b c", "d e f", time.Minute, false},
+		{"of equals the later text", "a b c", "b e f", time.Hour, false},
+		{"of equals the earlier text", "a c d", "a b c", time.Hour, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := start(t, "a", c.ours)
+			w.m.Counts(w.at())
+			w.pass(time.Hour)
+			there := strings.Fields(c.theirs)
+			w.sees(there[len(there)-1], c.theirs, counts, c.age)
+			if gave := w.m.Phase() == PhaseGaveWay; gave != c.gives {
+				t.Errorf("gave way: %v", gave)
+			}
+			if a := w.m.Alarms(); len(a) > 0 != c.gives || c.gives && !strings.Contains(a[0], "may have had two holders") {
+				t.Errorf("alarms %q", a)
+			}
+		})
+	}
+}
+
+func TestAListWithoutAMajorityGivesWay(t *testing.T) {
+	w := start(t, "a", "a b c d e") // the list shrinks to a shorter one
+	w.m.Counts(w.at())
+	for _, n := range []string{"c", "d", "e"} {
+		w.sees(n, "c d e", silent, time.Second)
+		w.want(PhaseCounting)
+	}
+	w.pass(maxTTL)
+	w.sees("c", "c d e", counts, maxTTL+time.Second)
+	w.want(PhaseGaveWay)
+	if a := w.m.Alarms(); len(a) != 1 || strings.Contains(a[0], "two holders") {
+		t.Errorf("alarms %q", a)
+	}
+}
+
+func TestTheNewerProcessOfANameGivesWayForTheRestOfItsLife(t *testing.T) {
+	w := start(t, "a", "a b c")
+	w.m.Counts(w.at())
+	w.pass(time.Minute)
+	w.sees("a", "a b c", counts, time.Second)
+	w.want(PhaseCounting)
+	if a := w.m.Alarms(); len(a) != 1 || !strings.Contains(a[0], "it gives way") {
+		t.Errorf("alarms %q", a)
+	}
+	w.sees("a", "a b c", counts, time.Hour)
+	w.want(PhaseDuplicate)
+	if a := w.m.Alarms(); len(a) != 1 || !strings.Contains(a[0], "may have had two holders") || !strings.Contains(a[0], "1m0s ago") {
+		t.Errorf("alarms %q", a)
+	}
+	w.pass(100 * maxTTL)
+	w.want(PhaseDuplicate)
+	if w.m.Refusal(w.at()) == "" {
+		t.Error("its calls aren't refused")
+	}
+}
+
+func TestANewcomerComesBackWhenTheOtherOfItsNameIsGone(t *testing.T) {
+	w := start(t, "a", "a b c")
+	w.sees("a", "a b c", counts, time.Hour)
+	w.want(PhaseDuplicate)
+	w.pass(maxTTL / 2)
+	w.sees("a", "a b c", counts, time.Hour)
+	w.pass(maxTTL - 1)
+	w.want(PhaseDuplicate)
+	w.pass(1)
+	w.want(PhaseFree)
+}
+
+func TestNamesAreBounded(t *testing.T) {
+	w := start(t, "a", "a b c")
+	for i := range 2 * maxPeers {
+		w.pass(1)
+		w.sees(string(rune('A'+i%26))+strings.Repeat("x", i/26), "m", none, time.Second)
+	}
+	if n := len(w.m.peers); n > maxPeers {
+		t.Errorf("%d names are remembered", n)
+	}
+}
+
+// One node is started anew thousands of times, each time with another list. What is remembered of that is bounded,
+// and so is the work; the longest MaxTTL of all still counts.
+func TestConfigurationsAreBounded(t *testing.T) {
+	w := start(t, "a", "a b c")
+	for i := range 50 * maxIdle {
+		w.pass(1)
+		w.sees("m", "m "+strings.Repeat("x", 1+i), none, 0)
+	}
+	if n := len(w.m.others); n > maxIdle+1 || n < maxIdle {
+		t.Errorf("%d configurations are remembered", n)
+	}
+	w.m.others = map[string]*vote.Terms{}
+	for i := range 2 * maxIdle {
+		terms := vote.Terms{MaxTTL: time.Duration(1000-i) * time.Hour, Voters: []vote.NodeID{"gone"}}
+		w.m.others[terms.String()] = &terms
+	}
+	w.m.forgetIdle()
+	if n := len(w.m.others); n != maxIdle || w.m.longest < 900*time.Hour {
+		t.Errorf("%d are remembered, and the longest MaxTTL of the others is %v", n, w.m.longest)
+	}
+}

@@ -1,0 +1,324 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// wrong is a token that no clock shows and no voter knows.
+const wrong = vote.MaxToken/2 - 5
+
+// forgeries are the ways in which a broken node z, which is one of three voters, can name a token. Each changes what z says.
+var forgeries = map[string]func(m *vote.Message){
+	"it confirms one": func(m *vote.Message) {
+		if m.Kind == vote.KindConfirm {
+			m.Token = wrong
+		}
+	},
+	"it proposes one": func(m *vote.Message) {
+		if m.Kind == vote.KindPromise || m.Kind == vote.KindConfirmed {
+			m.Token = wrong
+		}
+	},
+	"it lists votes with one": func(m *vote.Message) {
+		if m.Kind == vote.KindAnswer {
+			m.Entries = slices.Clone(m.Entries)
+			for i := range m.Entries {
+				m.Entries[i].Token = wrong
+			}
+		}
+	},
+	"it states leases with one": func(m *vote.Message) {
+		if m.Kind == vote.KindSync {
+			m.Entries = slices.Clone(m.Entries)
+			for i := range m.Entries {
+				m.Entries[i].Token = wrong
+			}
+		}
+	},
+	"it bids one": func(m *vote.Message) {
+		if m.Kind == vote.KindRequest || m.Kind == vote.KindRelease {
+			m.Bid = wrong
+		}
+	},
+	"it tells one": func(m *vote.Message) {
+		if m.Kind == vote.KindTell {
+			m.Token, m.Counting = wrong, true
+		}
+	},
+	"it tells TryLocks of one": func(m *vote.Message) {
+		if m.Kind == vote.KindTaken {
+			m.Token = wrong
+		}
+	},
+	"it shows one": func(m *vote.Message) {
+		if m.Kind == vote.KindShow || m.Kind == vote.KindNews {
+			m.Views = slices.Clone(m.Views)
+			for i := range m.Views {
+				m.Views[i].Token = wrong
+			}
+		}
+	},
+}
+
+func forging(names ...string) func(from, to vote.NodeID, m *vote.Message) {
+	return func(from, _ vote.NodeID, m *vote.Message) {
+		if from != "c" {
+			return
+		}
+		for _, name := range names {
+			forgeries[name](m)
+		}
+	}
+}
+
+// alarms are what operators were told.
+func (m *mesh) alarms() (all []string) {
+	for _, name := range m.names {
+		for _, e := range m.events[name] {
+			if e.Kind == quorum.EventAlarm {
+				all = append(all, fmt.Sprintf("%s: %s", name, e.Text))
+			}
+		}
+	}
+	return all
+}
+
+// checkTokens fails if a voter knows of a token that is far above the clocks.
+func (m *mesh) checkTokens(t *testing.T) {
+	t.Helper()
+	for _, name := range m.voters {
+		if n := m.nodes[name]; n != nil {
+			if top, _ := n.Voter().Top(); top > vote.MaxFrom(vote.TokenAt(m.now.Wall))+1000*vote.BlockSize {
+				t.Errorf("%s knows of the token %d; its clock shows %d", name, top, m.now.Wall)
+			}
+		}
+	}
+}
+
+// use has every node lock, and some wait, and releases all; the leases must have sane tokens that rise.
+func (m *mesh) use(t *testing.T, key vote.Key, names ...vote.NodeID) {
+	t.Helper()
+	var last vote.Token
+	for range 3 {
+		for _, name := range names {
+			n := m.lock(name, key, false)
+			m.pass(100 * time.Millisecond)
+			e := m.want(name, n, quorum.EventGranted)
+			if e.Token <= last || e.Token > vote.MaxFrom(vote.TokenAt(m.now.Wall)) {
+				t.Fatalf("%s has %q with token %d after %d, and the clocks show %d", name, key, e.Token, last, m.now.Wall)
+			}
+			last = e.Token
+			m.release(name, n)
+			m.pass(20 * time.Millisecond)
+		}
+	}
+	m.checkTokens(t)
+}
+
+func TestOneNodeThatNamesWrongTokensMovesNoOthers(t *testing.T) {
+	for what := range forgeries {
+		t.Run(what, func(t *testing.T) {
+			m := awakeOf(t, 4, 3)
+			m.twist = forging(what)
+			// The broken node takes and waits for locks like any other, and its links break now and then.
+			m.lock("c", "its", false)
+			n := m.lock("c", "k", false)
+			w := m.lock("d", "k", false)
+			m.pass(300 * time.Millisecond)
+			m.cut(func(l link) bool { return l.from == "c" || l.to == "c" })
+			m.relink("c")
+			m.pass(300 * time.Millisecond)
+			m.release("c", n)
+			m.pass(3 * ttl)
+			m.want("d", w, quorum.EventGranted)
+			m.release("d", w)
+			m.use(t, "k", "a", "b", "d")
+			m.use(t, "other", "d", "b", "a")
+
+			// A voter that starts anew learns how high tokens stand from the others, one of which is wrong.
+			m.start("b")
+			m.pass(ttl + 3*vote.TokenQueryTimeout)
+			m.use(t, "k", "d", "b", "a")
+
+			// When the broken node is restarted it is as good as new.
+			m.twist = nil
+			m.start("c")
+			m.pass(ttl + 3*vote.TokenQueryTimeout)
+			m.use(t, "k", "a", "b", "c", "d")
+			m.stop("a")
+			m.pass(3 * ttl)
+			m.use(t, "k", "b", "c", "d")
+		})
+	}
+}
+
+func TestWrongTokensAreToldOfOnceInAWhile(t *testing.T) {
+	m := awakeOf(t, 4, 3)
+	m.twist = forging("it confirms one", "it proposes one", "it states leases with one")
+	for i := range 50 {
+		n := m.lock("c", vote.Key(fmt.Sprint("k", i)), false)
+		m.pass(50 * time.Millisecond)
+		m.release("c", n)
+		d := m.lock("d", vote.Key(fmt.Sprint("k", i)), false)
+		m.pass(50 * time.Millisecond)
+		m.release("d", d)
+	}
+	m.pass(time.Second)
+	all := m.alarms()
+	if len(all) < 3 || len(all) > 12 {
+		t.Errorf("%d alarms: %q", len(all), all)
+	}
+	for _, a := range all {
+		if !strings.Contains(a, `"c"`) || !strings.Contains(a, fmt.Sprint(wrong)) {
+			t.Errorf("the alarm doesn't name the node and the token: %s", a)
+		}
+	}
+	var state string
+	for _, v := range m.nodes["d"].Voters(m.now) {
+		if v.Name == "c" {
+			state = v.String()
+		}
+	}
+	if !strings.Contains(state, fmt.Sprint(wrong)) {
+		t.Errorf("the voter's state doesn't tell of it: %s", state)
+	}
+}
+
+// A peer that names a token one step ahead each time gets no further than one step a minute.
+func TestManySmallStepsAreNoLeap(t *testing.T) {
+	m := awakeOf(t, 4, 3)
+	start := vote.TokenAt(m.now.Wall)
+	next := start
+	m.twist = func(from, _ vote.NodeID, msg *vote.Message) {
+		if from == "c" && msg.Kind == vote.KindConfirm {
+			next += vote.TokenStep / 2
+			msg.Token = next
+		}
+	}
+	for range 200 {
+		n := m.lock("c", "k", false)
+		m.pass(20 * time.Millisecond)
+		m.release("c", n)
+	}
+	for _, name := range m.voters {
+		if top, _ := m.nodes[name].Voter().Top(); top > start+3*vote.TokenStep {
+			t.Errorf("%s is %d steps ahead", name, (top-start)/vote.TokenStep)
+		}
+	}
+}
+
+func TestViewsAndTryLocksBesideAVoterThatNamesWrongTokens(t *testing.T) {
+	m := awakeOf(t, 4, 3)
+	m.twist = forging("it tells TryLocks of one", "it shows one", "it proposes one")
+	m.nodes["d"].Watch(m.now, "k", false)
+	h := m.lock("b", "k", false)
+	m.pass(200 * time.Millisecond)
+	m.want("b", h, quorum.EventGranted)
+	try := m.lock("a", "k", true)
+	m.pass(100 * time.Millisecond)
+	if e := m.want("a", try, quorum.EventFailed); e.Wait.Reason != quorum.WaitHeld {
+		t.Errorf("%+v", e)
+	}
+	for range 3 { // whichever voters answer first
+		nonce := m.nodes["d"].Look(m.now, "k")
+		m.pass(20 * time.Millisecond)
+		var shown *quorum.QueryResult
+		for _, e := range m.events["d"] {
+			if e.Kind == quorum.EventQueryDone && e.Nonce == nonce {
+				shown = e.Result
+			}
+		}
+		if shown == nil || len(shown.Views) != 1 || shown.Views[0].Owner.Node != "b" || shown.Views[0].Token > vote.MaxFrom(vote.TokenAt(m.now.Wall)) {
+			t.Fatalf("shown: %+v", shown)
+		}
+	}
+	news := 0
+	for _, e := range m.events["d"] {
+		for _, s := range e.Views {
+			if news++; s.Token > vote.MaxFrom(vote.TokenAt(m.now.Wall)) {
+				t.Errorf("told of %+v", s)
+			}
+		}
+	}
+	if news == 0 {
+		t.Error("no news")
+	}
+	m.release("b", h)
+	m.pass(100 * time.Millisecond)
+	m.turns(t, "k", 0, "a", "b", "d")
+}
+
+// A broken voter whose wrong tokens would become the floor of the electorate, when that is changed, or found anew.
+func TestAWrongTokenIsNoFloorOfAnElectorate(t *testing.T) {
+	for what, twist := range map[string]func(m *vote.Message){
+		"told": func(m *vote.Message) {
+			if m.Kind == vote.KindReport {
+				m.Token = wrong
+			}
+		},
+		"proposed": func(m *vote.Message) {
+			if m.Kind == vote.KindAccept {
+				e := *m.Consensus
+				e.Electorate.Floor = wrong
+				m.Consensus = &e
+			}
+		},
+		"accepted": func(m *vote.Message) {
+			if m.Kind == vote.KindPrepared && m.Consensus.Accepted.Counter > 0 {
+				e := *m.Consensus
+				e.Electorate.Floor = wrong
+				m.Consensus = &e
+			}
+		},
+		"decided": func(m *vote.Message) {
+			if m.Kind == vote.KindElectorate {
+				e := *m.Consensus
+				e.Electorate.Floor = wrong
+				m.Consensus = &e
+			}
+		},
+	} {
+		for _, bad := range []vote.NodeID{"a", "c"} {
+			t.Run(fmt.Sprint(what, " by ", bad), func(t *testing.T) {
+				f := newFollowers(t, "a b c")
+				f.up("a b c", true)
+				f.wait(3 * ttl)
+				f.goBy("a b c", "1: a b c")
+				f.twist = func(from, _ vote.NodeID, m *vote.Message) {
+					if from == bad {
+						twist(m)
+					}
+				}
+				f.up("d e", false)
+				f.wait(20 * ttl)
+				f.goBy("b d e", "3: a b c d e")
+				f.voters = []vote.NodeID{"b", "d", "e"}
+				f.checkTokens(t)
+				for _, name := range f.voters {
+					if e := f.nodes[name].Known(); what != "decided" && e.Floor > vote.MaxFloor {
+						t.Errorf("%s goes by the floor %d", name, e.Floor)
+					}
+				}
+				last := vote.Token(0)
+				for _, name := range []vote.NodeID{"b", "d", "e"} {
+					n := f.lock(name, "k", false)
+					f.wait(200 * time.Millisecond)
+					e := f.want(name, n, quorum.EventGranted)
+					if e.Token <= last || e.Token > vote.MaxFrom(vote.TokenAt(f.now.Wall)) {
+						t.Errorf("token %d after %d", e.Token, last)
+					}
+					last = e.Token
+					f.release(name, n)
+					f.wait(100 * time.Millisecond)
+				}
+			})
+		}
+	}
+}

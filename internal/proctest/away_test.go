@@ -1,0 +1,37 @@
+package proctest
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// Of three voters one is away for longer than it takes to be voted out, comes back, and then another is killed. A fixed list of three would go on; so does a mesh
+// with dynamic membership: the voter that was away has kept its seat.
+func TestThreeVotersOneAwayForLongThenAnother(t *testing.T) {
+	t.Parallel()
+	s := found(t, abc)
+	a := s.procs["a"]
+	s.phase("c is away for long", func() {
+		s.killHolding("c")
+		s.bury("c")
+		for begun := time.Now(); time.Since(begun) < failAfter+3*ttl; { // what a change takes is within that
+			a.forget()
+			a.awaitEvent("granted", "k")
+		}
+	})
+	s.phase("c is back, and b is killed", func() {
+		s.nodes = append(s.nodes, "c")
+		slices.Sort(s.nodes)
+		c := s.launch("c")
+		c.awaitEvent("granted", "k") // by a and b
+		s.killHolding("b")
+		s.bury("b")
+	})
+	for _, name := range s.nodes {
+		if e := s.procs[name].awaitElectorate("a", "b", "c"); e.Version != 1 {
+			t.Errorf("%s goes by electorate %d; nothing was to change", name, e.Version)
+		}
+	}
+	s.end()
+}

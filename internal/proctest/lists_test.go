@@ -1,0 +1,164 @@
+package proctest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// with returns the mesh's arguments with another list of voters.
+func (m *mesh) with(voters ...string) []string {
+	args := m.args()
+	args[1] = strings.Join(voters, ",")
+	return args
+}
+
+// startWith starts a node that has another list of voters than the rest.
+func (m *mesh) startWith(name string, voters ...string) *process {
+	m.t.Helper()
+	m.procs[name] = launch(m.t, name, secret, append(m.with(voters...), "-bind", m.addrs[name])...)
+	return m.procs[name]
+}
+
+// Each of some nodes has itself alone on its list of voters, as happens where a list is made of the host's name. By its own list each would be a
+// majority.
+func TestNodesWithAListEachNeverServe(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, abc, "-max-ttl", "8s") // all must be up before the first counts, on a busy machine too
+	for _, name := range abc {
+		m.startWith(name, name)
+	}
+	for _, name := range abc {
+		p := m.procs[name]
+		refused := p.awaitError("ready", "refused")
+		for _, words := range []string{"Voters is [" + name + "] here", "run with another configuration"} {
+			if !strings.Contains(refused.Text, words) {
+				t.Errorf("%s: the error doesn't say %q: %s", name, words, refused.Text)
+			}
+		}
+	}
+	time.Sleep(12 * ttl) // nothing is to happen, however long one waits: longer than a node with a list of its own needs to count
+	for _, name := range abc {
+		p := m.procs[name]
+		p.tell("lock k")
+		p.awaitError("lock", "refused")
+		p.tell("trylock k")
+		p.awaitError("trylock", "refused")
+		p.none("ready")
+		p.none("granted")
+		p.forget()
+		p.tell("status")
+		st := p.awaitEvent("status", "").Status
+		if len(st.Refused) != 2 || st.Electorate.Ready {
+			t.Errorf("%s: refused peers %+v, ready %v", name, st.Refused, st.Electorate.Ready)
+		}
+	}
+	// They are given one list, one after the other, as one does it. That ends it.
+	for _, name := range abc {
+		m.procs[name].kill()
+		m.start(name, m.addrs[name])
+	}
+	for _, name := range abc {
+		m.procs[name].reached("ready")
+	}
+	m.procs["a"].lock("k")
+}
+
+// The list of voters grows from three to five by restarting one node after the other, the last one first, as a StatefulSet does it. Workers on all nodes
+// contend for one lock meanwhile.
+func TestAListGrownNodeByNodeNeverHasTwoHolders(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ledger")
+	m := newMesh(t, abc, "-lock", "k", "-hold", "20ms", "-pause", "1ms", "-ledger", file)
+	abcde := []string{"a", "b", "c", "d", "e"}
+	m.admit("d")
+	m.admit("e")
+	for _, name := range abc {
+		m.start(name, m.addrs[name])
+	}
+	for _, name := range abc {
+		m.procs[name].awaitEvent("granted", "k")
+	}
+	m.startWith("e", abcde...)
+	m.startWith("d", abcde...)
+	m.procs["e"].awaitError("ready", "refused")
+	m.procs["d"].awaitError("ready", "refused")
+	for _, name := range []string{"c", "b", "a"} {
+		m.procs[name].kill()
+		m.startWith(name, abcde...)
+		if name != "b" {
+			m.procs[name].reached("listening")
+			time.Sleep(3 * ttl) // for as long as whoever has the wrong idea needs to count
+		}
+		if name == "c" {
+			for _, waits := range []string{"c", "d", "e"} {
+				m.procs[waits].none("ready")
+				m.procs[waits].none("granted")
+			}
+			m.procs["a"].forget()
+			m.procs["a"].awaitEvent("granted", "k") // a and b go on
+		}
+	}
+	for _, name := range abcde {
+		m.procs[name].awaitEvent("granted", "k")
+	}
+	for _, name := range abcde {
+		m.procs[name].tell("leave")
+	}
+	for _, name := range abcde {
+		m.procs[name].exitCode()
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases, _, err := judge(string(text))
+	if err != nil {
+		t.Errorf("%v\nin a ledger that ends with:\n%s", err, tail(string(text), 4000))
+	}
+	pause := time.Duration(0)
+	for i := 1; i < len(leases); i++ {
+		pause = max(pause, leases[i].began.Sub(leases[i-1].began))
+	}
+	t.Logf("%d leases; the longest pause between two was %v, with a MaxTTL of %v", len(leases), pause.Round(time.Millisecond), ttl)
+}
+
+// A node whose list has a mistake stands in nobody's way but its own: not at the first start, not while the others run, and not while they are restarted
+// one after the other.
+func TestOneMisconfiguredNodeStopsNobody(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []string{"c", "m"} { // one of the voters, and another
+		t.Run(wrong, func(t *testing.T) {
+			t.Parallel()
+			m := newMesh(t, abc, "-max-ttl", "3s") // the wrong one must meet the others before it counts, on a busy machine too
+			right := abc
+			if wrong == "c" {
+				right = abc[:2]
+			} else {
+				m.admit(wrong)
+			}
+			for _, name := range right {
+				m.start(name, m.addrs[name])
+			}
+			for _, name := range right {
+				m.procs[name].reached("listening")
+			}
+			m.startWith(wrong, wrong) // last: alone for a MaxTTL it would count, and who counts goes on
+			for _, name := range right {
+				m.procs[name].reached("ready")
+			}
+			m.procs[wrong].awaitError("ready", "refused")
+			for _, name := range right {
+				m.procs[name].kill()
+				m.start(name, m.addrs[name])
+				m.procs[name].reached("ready")
+				m.procs[name].lock("after a restart of " + name)
+			}
+			m.procs[wrong].none("ready")
+			m.procs[wrong].tell("lock k")
+			m.procs[wrong].awaitError("lock", "refused")
+		})
+	}
+}

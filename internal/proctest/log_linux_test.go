@@ -1,0 +1,75 @@
+package proctest
+
+import (
+	"strings"
+	"testing"
+)
+
+// What five real processes log, gossip's lines among it: in a first start, while one after the other is killed and restarted, and in a cut. meshtest has a test of two
+// simulated minutes of a cut and of a calm hour, line by line.
+func TestTheLogOfRealProcessesIsWorthReading(t *testing.T) {
+	t.Parallel()
+	h := newNetwork(t)
+	names := []string{"a", "b", "c", "d", "e"}
+	start := func(i int) *process {
+		return h.launch(byte(i+1), names[i], "-voters", strings.Join(names, ","), "-peers", addresses(5), "-max-ttl", ttl.String())
+	}
+	procs := make([]*process, len(names))
+	for i := range names {
+		procs[i] = start(i)
+	}
+	// expect holds what was logged since the last time to so many lines of each level in all, and gossip's complaints to one a minute for each node.
+	expect := func(what string, infos, warns, errors int) {
+		t.Helper()
+		count, all := make(map[string]int), []string(nil)
+		for i, p := range procs {
+			for _, line := range p.said() {
+				for _, level := range []string{"level=INFO", "level=WARN", "level=ERROR"} {
+					if strings.Contains(line, level) && !strings.Contains(line, `msg="gossip is in trouble`) {
+						count[level]++
+					}
+				}
+				all = append(all, names[i]+": "+line)
+			}
+		}
+		gossip := strings.Count(strings.Join(all, "\n"), `msg="gossip is in trouble`)
+		t.Logf("%s: %d INFO, %d WARN, %d ERROR, and %d complaints of gossip", what, count["level=INFO"], count["level=WARN"], count["level=ERROR"], gossip)
+		if count["level=INFO"] > infos || count["level=WARN"] > warns || count["level=ERROR"] > errors || gossip > len(procs) {
+			t.Errorf("%s: %v and %d complaints of gossip; at most %d INFO, %d WARN, %d ERROR and %d were expected:\n%s", what, count, gossip, infos, warns, errors, len(procs), strings.Join(all, "\n"))
+		}
+	}
+	settled := func() {
+		t.Helper()
+		for _, p := range procs {
+			for _, other := range names {
+				p.awaitVoter(other, "reachable")
+			}
+		}
+	}
+	settled()
+	expect("a first start", 5, 0, 0)
+
+	for i := range names {
+		procs[i].kill()
+		for j, p := range procs {
+			if j != i {
+				p.awaitLog("doesn't count", "voter="+names[i])
+			}
+		}
+		h.unplug(byte(i + 1))
+		procs[i] = start(i)
+		procs[i].reached("ready")
+		settled()
+	}
+	expect("a rolling restart", 5+5*4, 5*4, 0)
+
+	h.split([]byte{1, 2}, []byte{3, 4, 5})
+	procs[0].awaitLog("no majority")
+	for _, other := range names[2:] { // after gossip has lost them, too
+		procs[0].awaitVoter(other, "unreachable")
+	}
+	h.heal()
+	procs[0].awaitLog("majority back")
+	settled()
+	expect("a cut", 12+2, 12+2, 0)
+}

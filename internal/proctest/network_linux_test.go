@@ -1,0 +1,212 @@
+package proctest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// network connects processes that have a network namespace each. All their packets pass through this process, which can drop them. Making
+// one needs the right to make namespaces, which root has.
+type network struct {
+	t       *testing.T
+	longest int // packets of more bytes, headers included, vanish without a word; 0: none do
+
+	mu    sync.Mutex
+	ports map[byte]*os.File // by the last byte of the address
+	cuts  map[way]bool      // packets that go this way vanish
+
+	lost atomic.Int64 // packets that were too long
+	most atomic.Int64 // the longest packet's bytes
+}
+
+// way is from one node to another, by the last bytes of their addresses.
+type way struct{ from, to byte }
+
+// newNetwork returns a network whose nodes can all reach each other.
+//
+// Under the race detector the packets of all processes, which pass through this one, take so long that leases are lost: the tests are for the other run.
+func newNetwork(t *testing.T) *network {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("packets pass through this process, and the race detector makes it too slow for leases of a second; CI runs it without as well")
+	}
+	return &network{t: t, ports: make(map[byte]*os.File), cuts: make(map[way]bool)}
+}
+
+// address is where the node of a number listens.
+func address(n byte) string { return fmt.Sprintf("10.77.0.%d:7950", n) }
+
+// addresses are those of the first n nodes, as an argument.
+func addresses(n byte) string {
+	var all []string
+	for i := range n {
+		all = append(all, address(i+1))
+	}
+	return strings.Join(all, ",")
+}
+
+// launch starts a locknode in a namespace of its own, of the nth address. It skips the test where this process may not make one.
+func (h *network) launch(n byte, name string, args ...string) *process {
+	h.t.Helper()
+	var (
+		p    *process
+		err  error
+		done = make(chan struct{})
+	)
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and the thread ends with the goroutine: its network isn't that of the others
+		if err = h.plug(n); err == nil {
+			p = launch(h.t, name, secret, append([]string{"-bind", address(n)}, args...)...)
+		}
+	}()
+	<-done
+	if err != nil {
+		h.t.Skipf("!!!! SKIPPED: %s is NOT checked, since this process can't have %v", h.t.Name(), err)
+	}
+	if p == nil {
+		h.t.Fatalf("%s isn't started", name)
+	}
+	h.mu.Lock()
+	port := h.ports[n]
+	h.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.carry(port)
+	}()
+	h.t.Cleanup(func() {
+		_ = port.Close() // it may be closed already
+		<-ended
+	})
+	return p
+}
+
+// unplug ends the namespace of a node that has ended, so that its address can be used again.
+func (h *network) unplug(n byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_ = h.ports[n].Close()
+	delete(h.ports, n)
+}
+
+// cut has packets vanish that go one of some ways.
+func (h *network) cut(ways ...way) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range ways {
+		h.cuts[w] = true
+	}
+}
+
+// split has packets vanish between two parts.
+func (h *network) split(one, other []byte) {
+	for _, a := range one {
+		for _, b := range other {
+			h.cut(way{a, b}, way{b, a})
+		}
+	}
+}
+
+// heal ends all cuts.
+func (h *network) heal() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.cuts)
+}
+
+// ifreq is the kernel's struct ifreq; see netdevice(7).
+type ifreq struct {
+	name [syscall.IFNAMSIZ]byte
+	data [24]byte
+}
+
+func control(fd int, what uintptr, r *ifreq) error {
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), what, uintptr(unsafe.Pointer(r))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// plug gives the calling thread, which must be locked and never used again, a network of its own, with one interface of MTU 1,500 and the
+// address 10.77.0.n. What is started from it has that network too.
+func (h *network) plug(n byte) error {
+	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("a network namespace: %w", err)
+	}
+	const setTun, flagTun, flagNoInfo = 0x400454ca, 0x1, 0x1000 // linux/if_tun.h
+	fd, err := syscall.Open("/dev/net/tun", syscall.O_RDWR|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("/dev/net/tun: %w", err)
+	}
+	tun := ifreq{}
+	copy(tun.name[:], "tun0")
+	binary.NativeEndian.PutUint16(tun.data[:], flagTun|flagNoInfo)
+	if err := control(fd, setTun, &tun); err != nil {
+		_ = syscall.Close(fd)
+		return fmt.Errorf("an interface: %w", err)
+	}
+	s, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = syscall.Close(s) }()
+	inet := func(a ...byte) (r ifreq) {
+		copy(r.name[:], "tun0")
+		binary.NativeEndian.PutUint16(r.data[:], syscall.AF_INET)
+		copy(r.data[4:], a)
+		return r
+	}
+	ip, mask, up, lo := inet(10, 77, 0, n), inet(255, 255, 255, 0), ifreq{}, ifreq{}
+	copy(up.name[:], "tun0")
+	copy(lo.name[:], "lo")
+	binary.NativeEndian.PutUint16(up.data[:], syscall.IFF_UP|syscall.IFF_RUNNING)
+	lo.data = up.data
+	for _, step := range []struct {
+		what uintptr
+		r    *ifreq
+	}{{syscall.SIOCSIFADDR, &ip}, {syscall.SIOCSIFNETMASK, &mask}, {syscall.SIOCSIFFLAGS, &up}, {syscall.SIOCSIFFLAGS, &lo}} {
+		if err := control(s, step.what, step.r); err != nil {
+			_ = syscall.Close(fd)
+			return fmt.Errorf("configuring the interface: %w", err)
+		}
+	}
+	f := os.NewFile(uintptr(fd), "tun0")
+	h.mu.Lock()
+	h.ports[n] = f
+	h.mu.Unlock()
+	return nil
+}
+
+// carry passes on what comes from a node, unless that is cut or too long, until its interface is closed.
+func (h *network) carry(from *os.File) {
+	b := make([]byte, 2000)
+	for {
+		n, err := from.Read(b)
+		if err != nil {
+			return
+		}
+		if n < 20 || b[0]>>4 != 4 {
+			continue
+		}
+		h.most.Store(max(h.most.Load(), int64(n)))
+		if h.longest > 0 && n > h.longest {
+			h.lost.Add(1)
+			continue
+		}
+		h.mu.Lock()
+		to, gone := h.ports[b[19]], h.cuts[way{b[15], b[19]}]
+		h.mu.Unlock()
+		if to != nil && !gone {
+			_, _ = to.Write(b[:n])
+		}
+	}
+}

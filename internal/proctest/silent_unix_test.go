@@ -1,0 +1,48 @@
+//go:build unix
+
+package proctest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Two of three voters are stopped. A call for a key that nobody ever locked says that too few voters answer, and which, from the first call on; never that
+// another has the key. The status agrees before half a TTL has passed. When the voters go on, so do the locks.
+func TestWithTwoVotersStoppedNoKeyIsSaidToBeHeld(t *testing.T) {
+	t.Parallel()
+	m := startMesh(t, abc)
+	a := m.procs["a"]
+	a.lock("before")
+	stopped := []string{"b", "c"}
+	for _, name := range stopped {
+		m.procs[name].must(m.procs[name].cmd.Process.Signal(syscall.SIGSTOP))
+	}
+	for i := range 5 {
+		key := fmt.Sprintf("never-locked-%d", i)
+		a.tell("trylock " + key)
+		e := a.await("an answer to trylock", func(l line) bool { return l.Key == key && (l.Event == "error" || l.Event == "granted") })
+		if e.Event != "error" || !slices.Contains(e.Is, "noquorum") || slices.Contains(e.Is, "held") {
+			t.Fatalf("call %d for a key that nobody has: %s %v: %s", i, e.Event, e.Is, e.Text)
+		}
+		for _, name := range stopped {
+			if !strings.Contains(e.Text, name) {
+				t.Errorf("call %d doesn't name %s, which doesn't answer: %s", i, name, e.Text)
+			}
+		}
+	}
+	a.until("a voter that is silent", func() bool {
+		return slices.ContainsFunc(a.lines, func(l line) bool { return l.Event == "voters" && l.Voters["b"] == "silent" })
+	})
+	a.tell("status")
+	if st := a.awaitEvent("status", "").Status; st.Electorate.Ready {
+		t.Error("the status is ready while two of three voters are stopped")
+	}
+	for _, name := range stopped {
+		m.procs[name].must(m.procs[name].cmd.Process.Signal(syscall.SIGCONT))
+	}
+	a.lock("after")
+}

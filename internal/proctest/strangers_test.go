@@ -1,0 +1,86 @@
+package proctest
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// besiege keeps so many connections open to an address, from four addresses of loopback, that of the mesh among them. They say the words
+// and then nothing, and each is opened anew when it is closed, until the test ends.
+func besiege(t *testing.T, addr string, many int, words string) {
+	t.Helper()
+	stop := make(chan struct{})
+	var mu sync.Mutex
+	var open []net.Conn
+	var work sync.WaitGroup
+	for i := range many {
+		from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%4))}
+		work.Go(func() {
+			for {
+				c, err := (&net.Dialer{LocalAddr: from}).Dial("tcp", addr)
+				mu.Lock()
+				select {
+				case <-stop:
+					mu.Unlock()
+					if err == nil {
+						_ = c.Close()
+					}
+					return
+				default:
+				}
+				if err != nil { // the process is being restarted, or other addresses than 127.0.0.1 aren't loopback's on this system
+					mu.Unlock()
+					from = nil
+					time.Sleep(10 * time.Millisecond)
+					continue
+				}
+				open = append(open, c)
+				mu.Unlock()
+				_, _ = io.WriteString(c, words)
+				_, _ = io.Copy(io.Discard, c)
+				_ = c.Close()
+			}
+		})
+	}
+	t.Cleanup(func() {
+		mu.Lock()
+		close(stop)
+		for _, c := range open {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		work.Wait()
+	})
+}
+
+// Strangers who say nothing hold as many connections to each voter as they can, for ever. A voter that restarts and a node that is new
+// get in all the same, and it is told who is at the door.
+func TestStrangersKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	m := startMesh(t, abc)
+	for _, name := range abc {
+		besiege(t, m.addrs[name], 400, "")
+	}
+	for _, name := range abc {
+		m.procs[name].awaitLog("proved nothing", "gave_way=", "127.0.0.")
+	}
+	m.procs["a"].lock("before")
+	m.procs["c"].kill()
+	m.start("c", m.addrs["c"]).reached("ready")
+	for _, name := range abc {
+		m.procs["c"].awaitVoter(name, "reachable")
+	}
+	d := launch(t, "d", secret, append(m.args(), "-bind", "127.0.0.1:0")...)
+	d.reached("ready")
+	d.lock("of the new one")
+	m.procs["c"].lock("of the restarted one")
+	for _, name := range []string{"a", "b"} {
+		m.procs[name].tell("status")
+		if door := m.procs[name].awaitEvent("status", "").Status.Handshakes; door.Displaced == 0 {
+			t.Errorf("%s counts %+v", name, door)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+//go:build darwin || linux
+
+package statedir
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A lock that can't be had, as on a file system without locks, is no lock that another process has: an
+// operator who looked for that process would look for ever.
+func TestALockThatCannotBeHadIsNoLockThatAnotherHas(t *testing.T) {
+	if err := lockError("lock", unix.EWOULDBLOCK); err != errHeld {
+		t.Errorf("a lock that another process has: %v", err)
+	}
+	err := lockError("lock", unix.ENOLCK)
+	if path := (*os.PathError)(nil); err == errHeld || !errors.As(err, &path) || !errors.Is(err, unix.ENOLCK) {
+		t.Errorf("a file system without locks: %v", err)
+	}
+}
+
+// Some file systems can't sync a directory, and needn't. Any other failure is one.
+func TestOnlyAFileSystemThatNeedsNoSyncMayRefuseOne(t *testing.T) {
+	for err, needsNone := range map[error]bool{
+		unix.EINVAL: true, unix.ENOTSUP: true, unix.EIO: false, unix.ENOSPC: false,
+	} {
+		if needsNoSync(err) != needsNone {
+			t.Errorf("%v: needs no sync: %v, want %v", err, !needsNone, needsNone)
+		}
+	}
+}

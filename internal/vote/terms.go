@@ -1,0 +1,100 @@
+package vote
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Terms are the settings that must be the same on all nodes of a mesh. Under other terms another
+// set of voters decides, so two different terms in use can give a key to two holders.
+type Terms struct {
+	Voters  []NodeID      // sorted; with dynamic membership: the founders
+	MaxTTL  time.Duration // the longest session, and how long a restarted voter is quiet
+	Dynamic bool          // the membership is dynamic: StateDir is set
+}
+
+// Equal reports whether two terms are the same.
+func (t *Terms) Equal(u *Terms) bool {
+	return t.MaxTTL == u.MaxTTL && t.Dynamic == u.Dynamic && slices.Equal(t.Voters, u.Voters)
+}
+
+// Has reports whether a node is on the list of voters.
+func (t *Terms) Has(n NodeID) bool {
+	_, ok := slices.BinarySearch(t.Voters, n)
+	return ok
+}
+
+// String prints the terms as an operator configures them.
+func (t *Terms) String() string {
+	kind := "no StateDir"
+	if t.Dynamic {
+		kind = "a StateDir"
+	}
+	names := make([]string, len(t.Voters))
+	for i, v := range t.Voters {
+		names[i] = string(v)
+	}
+	return fmt.Sprintf("Voters [%s], MaxTTL %v, %s", strings.Join(names, " "), t.MaxTTL, kind)
+}
+
+// Differences names each differing setting, with both values; empty if there is none.
+func (t *Terms) Differences(u *Terms, there NodeID) string {
+	var points []string
+	differ := func(what string, here, other any) {
+		points = append(points, fmt.Sprintf("%s is %v here and %v at %s", what, here, other, there))
+	}
+	if t.Dynamic != u.Dynamic {
+		set := map[bool]string{false: "not set", true: "set"}
+		differ("StateDir", set[t.Dynamic], set[u.Dynamic])
+	}
+	if t.MaxTTL != u.MaxTTL {
+		differ("MaxTTL", t.MaxTTL, u.MaxTTL)
+	}
+	if !slices.Equal(t.Voters, u.Voters) {
+		differ("Voters", t.Voters, u.Voters)
+	}
+	return strings.Join(points, "; ")
+}
+
+// Standing says whether a node's votes count, as reported by the node.
+type Standing uint8
+
+// The standings. Their numbers are on the wire.
+const (
+	// StandingUnknown : the node doesn't report a standing, since its version is older than this
+	// message.
+	StandingUnknown Standing = iota
+	// StandingNone : the node has no vote.
+	StandingNone
+	// StandingQuiet : the node is a voter, and its votes don't count, not yet or not any more.
+	StandingQuiet
+	// StandingCounting : the node is a voter, and its votes count.
+	StandingCounting
+	// StandingLeaving : the node was a voter, its votes don't count any more, and its process is
+	// about to end.
+	StandingLeaving
+
+	standingEnd
+)
+
+// Valid reports whether this version knows the standing.
+func (s Standing) Valid() bool { return s < standingEnd }
+
+// Account is a node's report about itself to another node, whether or not both agree on the terms.
+type Account struct {
+	Standing Standing
+	// Counted is how long votes have counted under the node's terms, as far as the node knows.
+	Counted time.Duration
+	Up      time.Duration // since the node's start
+	Addr    string        // host:port at which the node can be reached
+}
+
+// Sighting is a live node that has proved its knowledge of the mesh's secret, with the node's
+// report about itself.
+type Sighting struct {
+	Peer  SessionID
+	Terms Terms
+	Account
+}

@@ -1,0 +1,264 @@
+package watchmerge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+const (
+	// DoubtPause is how long a key stays in doubt before a query, and the pause between two such
+	// queries. Reports of several healthy voters about one event are far closer together.
+	DoubtPause = 50 * time.Millisecond
+
+	// queriesToSettle is how many queries in a row, DoubtPause apart, settle a doubt. A single query
+	// may show the state from a moment before the reports under way.
+	queriesToSettle = 2
+
+	// maxDoubts is how many keys may be in doubt. With more, a single query for all keys is
+	// cheaper.
+	maxDoubts = 1024
+)
+
+// The place of a majority's view, which belongs to no single voter.
+const noVoter = -1
+
+// doubt records whether a key is in doubt: a lease can't be reported yet, or a held lease may be
+// over.
+func (t *Merger) doubt(name vote.Key, p *keyState) {
+	if t.synced && (len(p.pending) > 0 || slices.ContainsFunc(p.held, (*leaseState).mayBeOver)) {
+		t.doubts[name] = true
+	} else {
+		delete(t.doubts, name)
+	}
+}
+
+// mayBeOver reports whether a report or a query speaks against a reported lease.
+func (c *leaseState) mayBeOver() bool { return c.end == 0 && (c.endedBy != 0 || c.misses > 0) }
+
+// InDoubt reports whether Doubts is to be called in DoubtPause.
+func (t *Merger) InDoubt() bool { return len(t.doubts) > 0 }
+
+// Doubt is a key to query.
+type Doubt struct {
+	Key   vote.Key
+	began uint64 // the value of Tale.words when the query begins
+}
+
+// Doubts returns up to most keys to query now. The caller queries each key on its own, and passes
+// the result to AddKeyResult. The keys have been in doubt since the last call of Doubts, and no query
+// for them is in progress.
+//
+// Voters report an event within moments of each other. If a report fails to arrive, a voter has
+// missed the event or is unreachable. The key is then queried until queriesToSettle queries in a row
+// agree, so that no watch has to be resynced.
+func (t *Merger) Doubts(now vote.Micros, most int) []Doubt {
+	t.now = now
+	aged := t.reportsAtDoubts
+	t.reportsAtDoubts = t.reports
+	if len(t.doubts) > maxDoubts {
+		clear(t.doubts)
+		t.gapUnless(false)
+		return nil
+	}
+	var due []vote.Key
+	for name := range t.doubts { // in any order
+		p := t.keys[name]
+		if p.querying {
+			continue
+		}
+		old := func(c *leaseState) bool { return c.lastReport <= aged }
+		if slices.ContainsFunc(p.pending, old) || slices.ContainsFunc(p.held, func(c *leaseState) bool { return old(c) && c.mayBeOver() }) {
+			due = append(due, name)
+		}
+	}
+	slices.Sort(due)
+	at, _ := slices.BinarySearch(due, t.nextDoubt)
+	due = append(due[at:], due[:at]...)
+	if len(due) > most {
+		t.nextDoubt = due[most]
+		due = due[:most]
+	}
+	doubts := make([]Doubt, len(due))
+	for i, name := range due {
+		t.keys[name].querying = true
+		doubts[i] = Doubt{name, t.reports}
+	}
+	return doubts
+}
+
+// AddKeyResult takes in the view that a query for a key in doubt returned; nil if the query failed.
+func (t *Merger) AddKeyResult(now vote.Micros, d Doubt, shown *quorum.QueryResult) {
+	p := t.keys[d.Key]
+	if p == nil {
+		return // the state of the key was forgotten
+	}
+	p.querying = false
+	if shown == nil || !t.synced {
+		return
+	}
+	t.now = now
+	t.checkKey(p, statesIn(shown), d.began)
+	t.addViews(shown)
+	t.advance(d.Key, t.keyState(d.Key)) // the key may have been forgotten on the way
+	t.reportGap()
+}
+
+// compare brings the state of a merger without a gap in line with a view. Reports since the query
+// began are newer than the view.
+func (t *Merger) compare(shown *quorum.QueryResult) {
+	seen := statesIn(shown)
+	t.each(func(name vote.Key, p *keyState) {
+		if !shown.Truncated || name <= shown.Last {
+			t.checkKey(p, seen, t.reportsAtQuery)
+			t.advance(name, p)
+		}
+	})
+	t.addViews(shown)
+	for i := range shown.Views {
+		if p := t.keys[shown.Views[i].Key]; p != nil {
+			t.advance(shown.Views[i].Key, p)
+		}
+	}
+}
+
+// statesIn maps the requests in a view to their states. The lease of a resting key is over. A
+// lease in Older is not necessarily over: perhaps no voter that answered has heard yet that the
+// lease admits others beside it.
+func statesIn(shown *quorum.QueryResult) map[requestRef]vote.State {
+	seen := make(map[requestRef]vote.State, len(shown.Views))
+	for i := range shown.Superseded {
+		seen[refOf(&shown.Superseded[i])] = vote.Promised
+	}
+	for i := range shown.Views {
+		if s := &shown.Views[i]; s.State != vote.Delayed {
+			seen[refOf(s)] = s.State
+		}
+	}
+	return seen
+}
+
+// checkKey compares the state of a key with a view, as far as the state was known when the query began.
+// A held lease has votes of a majority, so the view contains at least one of its votes: the request
+// appears as held, or as promised or waiting where the voter has yet to hear of the grant.
+func (t *Merger) checkKey(p *keyState, seen map[requestRef]vote.State, began uint64) {
+	for _, c := range slices.Concat(p.held, p.pending) {
+		what, ok := seen[refOf(&c.view)]
+		c.shownHeld = c.shownHeld || what == vote.Holding
+		switch {
+		case c.lastReport > began:
+		case !ok:
+			c.hits = 0
+			if c.misses++; c.misses >= queriesToSettle {
+				c.sure = true // some voter has reported the request as a lease
+				if c.end == 0 {
+					c.end = Lost
+				}
+			}
+		case what == vote.Holding:
+			c.misses = 0
+			if c.hits++; c.hits >= queriesToSettle {
+				c.sure, c.endedBy = true, 0
+			}
+		default:
+			c.hits, c.misses = 0, 0
+		}
+	}
+	for id := range p.waiting {
+		if _, ok := seen[id]; !ok {
+			delete(p.waiting, id)
+		}
+	}
+}
+
+// addViews takes in what is new in a view, and which voters have reported each lease as held.
+func (t *Merger) addViews(shown *quorum.QueryResult) {
+	for i := range shown.Views {
+		s := &shown.Views[i]
+		if t.tombstones.has(refOf(s)) {
+			continue
+		}
+		switch {
+		case s.State == vote.Waiting && !s.Try:
+			t.addWaiting(noVoter, t.keys[s.Key], s)
+			continue
+		case s.State != vote.Holding:
+			continue
+		}
+		p := t.keyState(s.Key)
+		c := p.find(refOf(s))
+		if c == nil {
+			if c = t.newLease(p, s); c == nil {
+				continue
+			}
+			c.hits, c.shownHeld = 1, true
+		}
+		if i < len(shown.HeldBy) {
+			c.reportedBy |= shown.HeldBy[i]
+		}
+		t.update(p, c, s)
+	}
+}
+
+// rebase makes a view the basis of a merger that starts or recovers from a gap. Intermediate changes
+// are not reported.
+func (t *Merger) rebase(shown *quorum.QueryResult) {
+	seen := statesIn(shown)
+	t.each(func(name vote.Key, p *keyState) {
+		if shown.Truncated && name > shown.Last {
+			return
+		}
+		for _, c := range slices.Concat(p.held, p.pending) {
+			if _, ok := seen[refOf(&c.view)]; !ok && c.lastReport <= t.reportsAtQuery {
+				t.drop(name, p, c)
+			}
+		}
+		for id := range p.waiting {
+			if _, ok := seen[id]; !ok {
+				delete(p.waiting, id)
+			}
+		}
+		t.forget(name, p)
+	})
+	t.addViews(shown)
+	for i := range shown.Views {
+		s := &shown.Views[i]
+		p := t.keys[s.Key]
+		if p == nil || s.State != vote.Holding {
+			continue
+		}
+		c := p.find(refOf(s))
+		if c == nil || slices.Contains(p.held, c) {
+			continue
+		}
+		// Of two conflicting leases the lease with the smaller token is over: a report has arrived
+		// since the query began.
+		over := func(h *leaseState) bool { return c.conflicts(h) && h.view.Token < c.view.Token }
+		for _, h := range slices.Clone(p.held) {
+			if over(h) {
+				t.drop(s.Key, p, h)
+			}
+		}
+		if slices.ContainsFunc(p.held, c.conflicts) {
+			t.drop(s.Key, p, c)
+			continue
+		}
+		c.sure = true
+		t.grant(s.Key, p, c)
+	}
+	t.each(func(name vote.Key, p *keyState) {
+		for _, c := range slices.Clone(p.pending) {
+			if p.late(&c.view) {
+				t.drop(name, p, c)
+			}
+		}
+	})
+}
+
+// drop forgets a lease without reporting an event.
+func (t *Merger) drop(name vote.Key, p *keyState, c *leaseState) {
+	p.held, p.pending = without(p.held, c), without(p.pending, c)
+	t.addTombstone(name, p, refOf(&c.view))
+}

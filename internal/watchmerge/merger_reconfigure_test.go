@@ -1,0 +1,136 @@
+package watchmerge
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// electorateOf returns an electorate whose voters stand at places in the order of their letters, among these.
+func electorateOf(version uint64, places, voters, old string) quorum.Electorate {
+	list := func(letters string) (all []vote.Elector) {
+		for _, l := range letters {
+			all = append(all, vote.Elector{Name: vote.NodeID(l), Dir: 1})
+		}
+		return all
+	}
+	return quorum.NewElectorate(&vote.Electorate{Version: version, Lineage: 1, Voters: list(voters), Old: list(old)}, list(places))
+}
+
+// toldAll returns a tale of voters a, b and c that is synced and has one lease, of which all of them have told.
+func toldAll(t *testing.T) (*Merger, vote.View) {
+	t.Helper()
+	tale := New(electorateOf(1, "abc", "abc", ""))
+	for place := range 3 {
+		tale.AddReports(1, place, true, nil)
+	}
+	if !tale.WantsQuery() {
+		t.Fatal("no look is wanted")
+	}
+	tale.AddResult(1, &quorum.QueryResult{})
+	s := vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "n", Incarnation: 1}, Number: 1, Token: 16, Mode: vote.Exclusive, Time: 1}
+	for place := range 3 {
+		tale.AddReports(2, place, false, []vote.View{s})
+	}
+	tale.Drain(nil)
+	if tale.WantsQuery() {
+		tale.AddResult(2, &quorum.QueryResult{Views: []vote.View{s}})
+		tale.Drain(nil)
+	}
+	return tale, s
+}
+
+func kindsOf(told []Event) (kinds []Kind) {
+	for _, e := range told {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+func TestATaleGoesOnWithoutAGapWhileEnoughOfItsVotersStay(t *testing.T) {
+	tale, s := toldAll(t)
+	// d comes in the place of a, and everyone after it moves: b, c, d stand at 1, 2, 3 of the joint electorate, and then at 0, 1, 2.
+	tale.Reconfigure(electorateOf(2, "abcd", "bcd", "abc"), []int{0, 1, 2})
+	tale.AddReports(3, 3, true, nil)
+	if !tale.WantsQuery() {
+		t.Fatal("no look at what the new voter would have told")
+	}
+	tale.AddResult(3, &quorum.QueryResult{Views: []vote.View{s}})
+	tale.Reconfigure(electorateOf(3, "bcd", "bcd", ""), []int{-1, 0, 1, 2})
+	if told := tale.Drain(nil); len(told) != 0 {
+		t.Errorf("told %v of a change of the electorate", kindsOf(told))
+	}
+	freed := s
+	freed.State = vote.Released
+	tale.AddReports(4, 2, false, []vote.View{freed}) // by d, which stands at 2 now
+	if told := tale.Drain(nil); len(told) != 1 || told[0].Kind != Released {
+		t.Errorf("told %v, want the release", kindsOf(told))
+	}
+}
+
+func TestATaleWhoseVotersAreNoMajorityAnyMoreTellsOfAGapAndLooksAgain(t *testing.T) {
+	tale, s := toldAll(t)
+	if tale.WantsQuery() {
+		tale.AddResult(3, &quorum.QueryResult{Views: []vote.View{s}})
+	}
+	tale.Reconfigure(electorateOf(2, "abcde", "abcde", ""), []int{0, 1, 2})
+	if told := tale.Drain(nil); len(told) != 0 {
+		t.Errorf("told %v while three of five have told without a gap", kindsOf(told))
+	}
+	tale.Reconfigure(electorateOf(3, "cdefg", "cdefg", ""), []int{-1, -1, 0, 1, 2})
+	if told := tale.Drain(nil); len(told) != 1 || told[0].Kind != Gap {
+		t.Fatalf("told %v, want a gap", kindsOf(told))
+	}
+	if tale.WantsQuery() {
+		tale.AddResult(4, nil) // begun before; of no use
+	}
+	for place := 1; place < 4; place++ {
+		tale.AddReports(4, place, true, nil)
+	}
+	if !tale.WantsQuery() {
+		t.Fatal("no look is wanted though a majority tells")
+	}
+	tale.AddResult(5, &quorum.QueryResult{Views: []vote.View{s}})
+	told := tale.Drain(nil)
+	if len(told) == 0 || told[len(told)-1].Kind != Synced || told[0].Kind != Granted || !told[0].Current {
+		t.Errorf("told %v, want the lease and that all is told", kindsOf(told))
+	}
+}
+
+func TestWhoHasToldOfALeaseMovesWithTheVoters(t *testing.T) {
+	tale := New(electorateOf(1, "abc", "abc", ""))
+	for place := range 3 {
+		tale.AddReports(1, place, true, nil)
+	}
+	tale.WantsQuery()
+	tale.AddResult(1, &quorum.QueryResult{})
+	s := vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "n", Incarnation: 1}, Number: 1, Token: 16, Mode: vote.Exclusive, Time: 1}
+	tale.AddReports(2, 0, false, []vote.View{s}) // by a, which then goes
+	tale.Reconfigure(electorateOf(2, "abcd", "bcd", "abc"), []int{0, 1, 2})
+	tale.Reconfigure(electorateOf(3, "bcd", "bcd", ""), []int{-1, 0, 1, 2})
+	tale.Drain(nil)
+	tale.AddReports(3, 1, false, []vote.View{s}) // by c alone
+	if told := tale.Drain(nil); len(told) != 0 {
+		t.Errorf("told %v by the word of one voter of three", kindsOf(told))
+	}
+	tale.AddReports(3, 0, false, []vote.View{s})
+	if told := tale.Drain(nil); !slices.Equal(kindsOf(told), []Kind{Granted, Confirmed}) {
+		t.Errorf("told %v by the words of two voters of three, want that the lease is granted, and firm", kindsOf(told))
+	}
+}
+
+// A lease that was granted under the electorate before may go on by a majority of that one: words of a majority of the newer one don't end it.
+func TestALeaseOfTheElectorateBeforeIsNotLostByWordsAlone(t *testing.T) {
+	tale, s := toldAll(t)
+	tale.Reconfigure(electorateOf(2, "abc", "ab", ""), []int{0, 1, 2})
+	tale.Drain(nil)
+	ended := s
+	ended.State = vote.Ended
+	tale.AddReports(3, 0, false, []vote.View{ended})
+	tale.AddReports(3, 1, false, []vote.View{ended})
+	if told := tale.Drain(nil); len(told) != 0 || !tale.InDoubt() {
+		t.Errorf("told %v, in doubt: %t", kindsOf(told), tale.InDoubt())
+	}
+}

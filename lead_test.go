@@ -1,0 +1,128 @@
+package lockmesh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A leader that is cut off loses its leadership. When it is back it campaigns again by itself, and leads again.
+func TestLeadLeadsAgainAfterALoss(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		led := make(chan error, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() {
+			over <- a.Lead(ctx, "e", func(ctx context.Context) error {
+				led <- nil
+				<-ctx.Done()
+				led <- context.Cause(ctx)
+				return nil
+			})
+		}()
+		<-led
+		w.stall("a", true)
+		wantIs(t, <-led, ErrLost)
+		l := must[*Lease](t)(b.Lock(t.Context(), "e"))
+		w.stall("a", false)
+		if err := l.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-led // once more
+		cancel()
+		<-led
+		err := <-over
+		wantIs(t, err, context.Canceled)
+		wantNot(t, err, ErrLost)
+		must[*Lease](t)(b.TryLock(t.Context(), "e"))
+	})
+}
+
+// A function that fails at once costs turns, and the pauses between them grow; it doesn't keep others from leading.
+func TestLeadCallsAgainAFunctionThatFails(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		var log bytes.Buffer
+		voters := []string{"a", "b", "c"}
+		a := w.join("a", voters, func(cfg *Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		b := w.join("b", voters, nil)
+		w.join("c", voters, nil)
+		if err := errors.Join(a.Ready(t.Context()), b.Ready(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		errSlow := errors.New("the database is slow")
+		var at []time.Time
+		turns := 0
+		err := a.Lead(within(t, 10*time.Minute), "e", func(context.Context) error {
+			if turns++; turns == 20 { // a long turn, after which the pauses are short again
+				time.Sleep(time.Minute)
+			}
+			at = append(at, time.Now())
+			return errSlow
+		})
+		wantIs(t, err, context.DeadlineExceeded)
+		for i := 1; i < len(at); i++ {
+			pause := at[i].Sub(at[i-1])
+			least, most := leadPauseMax/2, leadPauseMax+time.Second
+			switch {
+			case i == 1, i == 20:
+				least, most = leadPauseMin/2, leadPauseMin+time.Second
+			case i == 19:
+				continue // with the long turn
+			case i < 8 || i > 20 && i < 28:
+				least = leadPauseMin / 2
+			}
+			if pause < least || pause > most {
+				t.Errorf("turn %d came %v after the one before; want %v to %v", i+1, pause, least, most)
+			}
+		}
+		if n := len(at); n < 60 || n > 110 {
+			t.Errorf("%d turns in ten minutes", n)
+		}
+		if err := a.Close(); err != nil { // and so the log is written
+			t.Fatal(err)
+		}
+		if n := strings.Count(log.String(), `"the leader's function failed; this node campaigns again"`); n != len(at) && n != len(at)-1 {
+			t.Errorf("%d turns failed, and the log tells of %d:\n%s", len(at), n, log.String())
+		}
+		must[*Lease](t)(b.Lock(within(t, time.Minute), "e"))
+	})
+}
+
+func TestLeadEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		never := func(context.Context) error { t.Error("called"); return nil }
+
+		wantIs(t, a.Lead(t.Context(), "", never), ErrKey)
+		wantIs(t, a.Lead(t.Context(), "e", never, WithTTL(-1)), ErrOption)
+		reader := must[*Lease](t)(a.RLock(t.Context(), "read"))
+		wantIs(t, a.Lead(reader.Context(), "read", never), ErrClash)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		errFlush := errors.New("cannot flush")
+		err := a.Lead(ctx, "e", func(context.Context) error { cancel(); return errFlush })
+		wantIs(t, err, context.Canceled, errFlush)
+		if !contains(err.Error(), `lead "e"`) {
+			t.Error(err)
+		}
+
+		l := must[*Lease](t)(b.Lock(t.Context(), "e"))
+		for _, end := range []func(*Mesh) error{(*Mesh).Close, func(m *Mesh) error { return m.Leave(t.Context()) }} {
+			m := map[bool]*Mesh{true: a, false: c}[a.ctx.Err() == nil]
+			over := make(chan error, 1)
+			go func() { over <- m.Lead(t.Context(), "e", never) }()
+			synctest.Wait()
+			if err := end(m); err != nil {
+				t.Fatal(err)
+			}
+			wantIs(t, <-over, ErrClosed)
+		}
+		_ = l
+	})
+}

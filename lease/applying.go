@@ -1,0 +1,255 @@
+package lease
+
+import (
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// MaxLater bounds how many messages of a session wait while the session's sync is applied. The
+// voter closes the connection of a node that sends more messages in the meantime; the node then
+// resyncs. Applying a million entries takes about a second, and a node that asks for ten thousand
+// locks in that second is served.
+const MaxLater = 16384
+
+// applying is the task of applying a session's sync (its statement, [vote.KindSync]): the
+// voter updates its record of the session to match the sync, and answers with the session's votes.
+//
+// Requests missing in the sync are dropped. A vote that the sync calls yielded is taken back, and
+// the request is queued again: the yield message was lost when the stream broke. A lease that the
+// holder lists and the voter doesn't know is recorded at the front of the queue, under the lease's
+// own token; while the voter is quiet, the lease stays in the queue.
+//
+// A long sync is applied in several steps. Entries that no step has reached yet are treated as if
+// the sync were still on its way. Every rule of the voter must cope with a late sync anyway, since
+// the requester counts no vote of a voter before the end of the voter's answer. Messages from the
+// voter to the session would be void before the end of the answer, so the voter doesn't send any;
+// changes that come too late for the answer are sent after the answer. Messages from the session
+// wait in later.
+type applying struct {
+	s      *session
+	phase  applyPhase
+	next   int // the position within the phase
+	stated []vote.Entry
+	// last has the index of each request's last entry in stated; only the last entry counts.
+	last map[vote.Number]int
+
+	ghosts  []vote.Number // requests with residual votes of leases with a length
+	refused []refusal
+	told    []vote.Serial // by index in stated: the vote listed in the answer
+	chunk   []vote.Entry
+	upTo    vote.Serial // the voter's newest serial at the end of the answer
+
+	later []vote.Message
+}
+
+// applyPhase is the progress of an [applying]. The phases follow each other in this order.
+type applyPhase uint8
+
+const (
+	applyIndexes   applyPhase = iota // finds requests listed twice
+	applyDrops                       // drops requests missing in the sync
+	applyRestates                    // enters or updates the listed requests
+	applyUnlisted                    // ends residual votes with a length, if missing in the sync
+	applyAnswers                     // lists the session's votes in the answer, up to the end mark
+	applyRefuses                     // reports the requests that were not accepted
+	applyTells                       // reports changes during the answer
+	applyCatchesUp                   // processes the messages in later
+	applied
+)
+
+// apply begins to apply the session's sync, which is complete.
+func (v *Voter) apply(s *session) {
+	if v.broken {
+		return
+	}
+	v.count.Restated++
+	t := &applying{s: s, stated: s.stated, last: make(map[vote.Number]int, len(s.stated))}
+	s.stated, s.applying = nil, t
+	if s.extends {
+		v.extendSession(s)
+	}
+	v.moved = true
+	v.undertake(t)
+}
+
+// isSilent reports whether the voter sends the session no messages yet: before the end of the
+// answer, messages would be void or sent twice.
+func (t *applying) isSilent() bool { return t != nil && t.phase <= applyAnswers }
+
+// isUnder reports whether results of the sync are still unsent, so that the digests of voter and
+// requester differ.
+func (t *applying) isUnder() bool { return t != nil && t.phase < applyCatchesUp }
+
+// keep makes a message of the session wait until the session's sync is applied.
+func (t *applying) keep(v *Voter, m *vote.Message) {
+	if len(t.later) >= MaxLater {
+		v.closeConn(t.s.conn)
+		v.unlink(t.s)
+		return
+	}
+	t.later = append(t.later, *m)
+}
+
+// run continues the task. The task is also done when the session has ended or has begun another
+// stream.
+func (t *applying) run(v *Voter) (done bool) {
+	for t.s.applying == t && t.phase != applied && !v.broken {
+		if v.tired() {
+			return false
+		}
+		v.toil(1)
+		t.step(v)
+	}
+	if t.s.applying == t {
+		// A broken voter makes no more promises, and so doesn't answer.
+		t.s.applying, t.s.stating = nil, v.broken
+	}
+	return true
+}
+
+// step performs a unit of work of the phase, or begins the next phase.
+func (t *applying) step(v *Voter) {
+	i := t.next
+	t.next++
+	switch {
+	case t.phase == applyIndexes && i < len(t.stated):
+		t.last[t.stated[i].Number] = i
+	case t.phase == applyDrops && t.drops(v):
+	case t.phase == applyRestates && i < len(t.stated):
+		t.restates(v, i)
+	case t.phase == applyUnlisted && i < len(t.ghosts):
+		v.unlisted(t.s, t.ghosts[i])
+	case t.phase == applyAnswers && i < len(t.stated):
+		t.answers(v, i)
+	case t.phase == applyRefuses && i < len(t.refused):
+		v.turnAway(t.s, &t.refused[i])
+	case t.phase == applyTells && i < len(t.stated):
+		t.tells(v, i)
+	case t.phase == applyCatchesUp && i < len(t.later):
+		v.obey(t.s, &t.later[i])
+		t.later[i] = vote.Message{}
+	default:
+		t.goesOver(v)
+	}
+}
+
+// goesOver ends a phase and begins the next phase.
+func (t *applying) goesOver(v *Voter) {
+	switch s := t.s; t.phase {
+	case applyDrops:
+		s.stating = false
+	case applyRestates:
+		for _, g := range v.ghosts.outliving(s.id) {
+			t.ghosts = append(t.ghosts, g.number)
+		}
+		v.toil(len(t.ghosts) / scanned)
+	case applyUnlisted:
+		t.told = make([]vote.Serial, len(t.stated))
+	case applyAnswers:
+		v.answer(s, t.chunk)
+		t.chunk, t.upTo = nil, v.serial
+	}
+	t.phase++
+	t.next = 0
+}
+
+// entry returns the voter's entry for the request at index i of stated; nil if there is none, or if
+// the request is listed again later.
+func (t *applying) entry(i int) *entry {
+	n := t.stated[i].Number
+	if t.last[n] != i {
+		return nil
+	}
+	return t.s.entries.m[n]
+}
+
+// drops examines the next request of the session, and drops the request if the sync doesn't list it
+// under the same key. The scan goes from the last request to the first, since the last request
+// moves into the place of a dropped request.
+func (t *applying) drops(v *Voter) (more bool) {
+	all := t.s.all
+	at := len(all) - t.next
+	if at < 0 {
+		return false
+	}
+	e := all[at]
+	if i, ok := t.last[e.number]; !ok || t.stated[i].Key != e.key.name {
+		v.drop(e, true)
+		t.next-- // the list is shorter now
+	}
+	return true
+}
+
+// restates enters a listed request, or updates the entry of a known request.
+func (t *applying) restates(v *Voter, i int) {
+	st := &t.stated[i]
+	if t.last[st.Number] != i {
+		return
+	}
+	e := t.s.entries.m[st.Number]
+	if e == nil {
+		var why refusal
+		if e, why = v.enter(t.s, st); e == nil {
+			t.refused = append(t.refused, why)
+			return
+		}
+	} else {
+		v.restate(e, st)
+	}
+	v.serve(e.key)
+}
+
+// answers adds the vote of a listed request to the answer.
+func (t *applying) answers(v *Voter, i int) {
+	e := t.entry(i)
+	if e == nil || e.serial == 0 {
+		return
+	}
+	t.told[i] = e.serial
+	if len(t.chunk) == vote.MaxEntries {
+		m := v.say(t.s.conn, vote.KindAnswer)
+		m.Stream, m.Entries = t.s.stream, t.chunk
+		t.chunk = nil
+	}
+	t.chunk = append(t.chunk, vote.Entry{Number: e.number, Serial: e.serial, Slot: e.slot, Token: e.token})
+}
+
+// tells sends the state of a request beyond its vote, and also the vote if the vote was given after
+// the answer had passed the request.
+func (t *applying) tells(v *Voter, i int) {
+	e := t.entry(i)
+	if e == nil {
+		return
+	}
+	if e.serial != t.told[i] && e.serial <= t.upTo {
+		v.tellPromise(e)
+	}
+	v.attend(e.key)
+	if e.held && e.serial != 0 {
+		v.passOnUrge(e)
+	}
+	if e.rare().beside != 0 {
+		v.settleClash(e.key)
+	}
+	v.reportWait(e)
+}
+
+// answer ends the answer to a sync with the last of the session's votes.
+func (v *Voter) answer(s *session, votes []vote.Entry) {
+	m := v.say(s.conn, vote.KindAnswer)
+	m.Stream, m.Entries = s.stream, votes
+	m.End, m.Sent, m.Incarnation, m.Generation = true, s.statedSent, v.cfg.Self.Incarnation, s.gen
+	m.Quiet, m.Wall = v.Quiet(), v.now.Wall
+	s.toldCounts = m.Quiet == 0
+	m.Epoch, m.Dir, m.Void = v.elected.Version, v.cfg.Dir, !s.extends
+}
+
+// stateAnew makes the sessions resync that are receiving an answer while tokens of votes change:
+// the answer may have listed a vote with the old token.
+func (v *Voter) stateAnew() {
+	for _, s := range v.listed {
+		if s.applying.isSilent() {
+			s.applying, s.stating = nil, true
+			v.unknown(s.conn, s.stream)
+		}
+	}
+}

@@ -1,0 +1,362 @@
+package lease
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A node that promises itself a longer session than the maximum TTL would outlast a restarted voter's
+// quiet time; one with a tiny session would be lost between two refreshes.
+func TestASessionOutsideOfTheLimitsIsRefused(t *testing.T) {
+	for _, ttl := range []string{"199ms", "1001ms"} {
+		c := newTalk()
+		c.all(t, "awake 3")
+		wants(t, c.said(t, "a opens ttl="+ttl), "a: refused", vote.ReasonTTL.String())
+		if n := c.v.Size().Sessions; n != 0 {
+			t.Errorf("ttl=%s: %d sessions", ttl, n)
+		}
+	}
+	for _, ttl := range []string{"200ms", "1s"} {
+		c := newTalk()
+		c.all(t, "awake 3")
+		wants(t, c.said(t, "a opens ttl="+ttl), "a: answer")
+	}
+}
+
+// Of three voters both others must remember before a restarted one counts. An answer to the question
+// of an earlier life, the voter's own word and that of a node that doesn't vote are none of theirs.
+func TestOnlyTheOthersAnswersToThisLifesQuestionCount(t *testing.T) {
+	tell := func(c *talk, from vote.NodeID, nonce uint64) {
+		c.hear(c.v.Told(c.now, from, &vote.Message{Kind: vote.KindTell, Nonce: nonce, Counting: true}, nil))
+	}
+	for _, row := range []struct {
+		name   string
+		from   vote.NodeID
+		nonce  uint64
+		counts bool
+	}{
+		{"the second of the others answers", "v2", 9, true},
+		{"the first answers again", "v1", 9, false},
+		{"the second answers the question of an earlier life", "v2", 8, false},
+		{"the voter hears its own word", "v0", 9, false},
+		{"a node answers that doesn't vote", "x", 9, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c := newTalk()
+			c.all(t, "start 3", "pass 1s")
+			tell(c, "v1", 9)
+			if c.v.Quiet() == 0 {
+				t.Fatal("it counts with one answer of two")
+			}
+			tell(c, row.from, row.nonce)
+			if got := c.v.Quiet() == 0; got != row.counts {
+				t.Errorf("counts: %v, want %v", got, row.counts)
+			}
+		})
+	}
+}
+
+// A key is remembered until nobody has wanted it for S, and its highest token with it.
+func TestAKeyThatIsUsedAgainRestsAnew(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "a releases 1")
+	half := vote.Skew / 2
+	c.all(t, "pass "+half.String(), "a opens", "a asks 2:k at=20", "a releases 2")
+	c.all(t, "pass "+(half+100*time.Millisecond).String())
+	if c.v.Keys() != 1 {
+		t.Error("the key was forgotten half of S after it was used")
+	}
+	c.all(t, "pass "+half.String())
+	if c.v.Keys() != 0 {
+		t.Error("the key was never forgotten")
+	}
+}
+
+// Before its statement nobody knows what the session holds, so nothing of it may be extended.
+func TestARefreshBeforeTheStatementExtendsNothing(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens")
+	deadline := c.now.Slow.Add(time.Second)
+	c.all(t, "a asks 1:k at=10", "pass 900ms")
+	conn, from := vote.Conn(1), vote.SessionID{Node: "a", Incarnation: 1}
+	c.buf.Reset()
+	for _, m := range []vote.Message{
+		{Kind: vote.KindOpen, Stream: 2, TTL: time.Second},
+		{Kind: vote.KindRefresh, Stream: 2},
+	} {
+		c.hear(c.v.Step(c.now, conn, from, &m, nil))
+	}
+	if strings.Contains(c.buf.String(), "ack") {
+		t.Errorf("a refresh was acknowledged before the statement:\n%s", c.buf.String())
+	}
+	if d := c.v.Votes("k")[0].Deadline; d != deadline {
+		t.Errorf("the deadline moved to %v", d)
+	}
+}
+
+// The voter keeps a digest of what it has for a session, and the requester compares that with its own.
+// A vote that outlasted its session and is taken up again is part of the digest.
+func TestAVoteThatIsTakenUpAgainIsPartOfTheDigest(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens ttl=200ms", "a asks 1:k at=10 length=900ms",
+		"a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won", "a breaks", "pass 300ms")
+	wants(t, c.said(t, "a states 1:k:won=2000001:length=900ms"), "[1 serial=1 token=2000001]")
+	want := vote.Digest{}.Plus(vote.DigestOfRequest(1)).Plus(vote.DigestOfVote(1))
+	if got := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}].ledger; got != want {
+		t.Errorf("the voter keeps %+v for the session, want %+v", got, want)
+	}
+}
+
+// A stream whose pushes go unacknowledged is closed after half a TTL, also when nothing else about the
+// session is due before its deadline.
+func TestAPushWithoutReceiptClosesTheStream(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "pass 100ms", "a refreshes received=0", "pass 100ms")
+	wants(t, c.said(t, "a asks 1:k at=10"), "a: promise 1")
+	if said := c.said(t, "pass 490ms"); strings.Contains(said, "connection closed") {
+		t.Fatalf("closed before half a TTL was over:\n%s", said)
+	}
+	wants(t, c.said(t, "pass 20ms"), "a: connection closed")
+}
+
+// An answer of a node that doesn't vote isn't asked for. What that node says of tokens moves none.
+func TestOnlyVotersTellHowHighTokensStand(t *testing.T) {
+	c := newTalk()
+	c.all(t, "start 3", "pass 1s")
+	tell := func(from vote.NodeID, top vote.Token) {
+		c.hear(c.v.Told(c.now, from, &vote.Message{
+			Kind: vote.KindTell, Nonce: 9, Counting: true, Token: top,
+		}, nil))
+	}
+	tell("x", 9_000_000)
+	tell("v0", 9_000_000)
+	tell("v1", 5_000_000)
+	tell("v2", 4_000_000)
+	if c.v.Quiet() != 0 {
+		t.Fatal("it is quiet, though both others have answered")
+	}
+	if top, _ := c.v.Top(); top != 5_000_000 {
+		t.Errorf("the highest token is %d, want that of the voters, 5000000", top)
+	}
+}
+
+// A session that ends takes its readers' tokens with it, and none of them may be won again beside the
+// readers that are left: a resource would take the one for the other.
+func TestTheTokenOfAReaderWhoseSessionEndedIsNotWonAgainBesideOthers(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens ttl=200ms", "b opens", "c opens",
+		"a asks 1:k at=10 shared", "b asks 1:k at=20 shared", "c asks 1:k at=30 shared",
+		"a confirms 1 serial=1 token=5000000 won", "pass 300ms")
+	if n := len(c.v.Votes("k")); n != 2 {
+		t.Fatalf("%d votes; a's session should be over, and b and c have one each", n)
+	}
+	said := c.said(t, "c confirms 1 serial=3 token=5000000")
+	wants(t, said, "c: confirmed 1")
+	if strings.Contains(said, "token=5000000") {
+		t.Errorf("c has the token that a had:\n%s", said)
+	}
+	c.all(t, "pass 2s", "c opens", "c asks 2:k at=40 shared")
+	if spent := c.v.keys.m["k"].spent; spent != nil && len(*spent) > 0 {
+		t.Errorf("no reader is left of those days, and their tokens are remembered: %d", *spent)
+	}
+}
+
+// What a node passed over is forgiven once: a session doesn't remember for ever which requests it had.
+func TestAForgivenSessionRemembersNothing(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=20", "pass 400ms",
+		"a refreshes received=1", "b refreshes received=0", "a yields 1 serial=1")
+	s := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}]
+	if len(s.passed) == 0 {
+		t.Fatal("a had its tenure, and isn't passed over")
+	}
+	c.all(t, "a refreshes received=1 trip=1")
+	if len(s.passed) != 0 {
+		t.Errorf("%d requests count as passed over after they were forgiven", len(s.passed))
+	}
+}
+
+// A holder that gives its vote back has no lease any more. If it wants the key again, that is another
+// lease, and has a larger token than what was granted in between.
+func TestALeaseThatItsOwnerYieldsIsOver(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10", "a confirms 1 serial=1 token=2000001 won",
+		"b asks 1:k at=5", "a yields 1 serial=1")
+	votes := c.v.Votes("k")
+	if len(votes) != 1 || votes[0].Owner.Node != "b" {
+		t.Fatalf("b is the oldest, and has no vote: %+v", votes)
+	}
+	between := votes[0].Token
+	c.all(t, "b releases 1")
+	if votes = c.v.Votes("k"); len(votes) != 1 || votes[0].Owner.Node != "a" || votes[0].Token <= between {
+		t.Errorf("a has %+v, want a vote with a token above %d", votes, between)
+	}
+}
+
+// What is remembered for those who watch is bounded.
+func TestEventsAreRememberedUpToABound(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "a watches 9:other")
+	for n := vote.Number(1); len(c.v.news.events) < 2*newsMax; n++ {
+		c.hear(c.v.Step(c.now, 1, vote.SessionID{Node: "a", Incarnation: 1}, &vote.Message{
+			Kind: vote.KindRequest, Stream: c.streams["a"], Number: n,
+			Spec: vote.Spec{Key: "k", Mode: vote.Exclusive},
+		}, nil))
+		if n > 4*newsMax {
+			t.Fatalf("%d events of %d requests", len(c.v.news.events), n)
+		}
+	}
+	c.all(t, "a asks 99999:k at=10")
+	if n := len(c.v.news.events); n > 2*newsMax {
+		t.Errorf("%d events are remembered, at most %d should be", n, 2*newsMax)
+	}
+}
+
+// When all readers' sessions are over nothing of their tokens is to be remembered: the floor has it.
+func TestTheTokensOfReadersAreForgottenWithTheLastOfThem(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens ttl=200ms", "b opens ttl=200ms",
+		"a asks 1:k at=10 shared", "b asks 1:k at=20 shared", "pass 300ms")
+	k := c.v.keys.m["k"]
+	if k == nil || len(c.v.Votes("k")) != 0 {
+		t.Fatal("both sessions are over, and the key has votes, or is forgotten already")
+	}
+	if k.spent != nil && len(*k.spent) != 0 {
+		t.Errorf("nobody reads, and %d tokens are remembered", *k.spent)
+	}
+}
+
+// Those who watch hear of a request that waits again since it gave its vote back.
+func TestARequestThatYieldsIsSeenToWait(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=5", "c opens", "c watches 9:k")
+	seq := c.v.news.seq
+	c.all(t, "a yields 1 serial=1")
+	for _, s := range c.v.news.events[len(c.v.news.events)-int(c.v.news.seq-seq):] {
+		if s.State == vote.Waiting && s.Owner.Node == "a" {
+			return
+		}
+	}
+	t.Errorf("of the events since, none says that a waits:\n%s", c.buf.String())
+}
+
+// The names of all keys in order are kept for those who look by prefix, for a maximum TTL after the last.
+func TestTheCatalogIsGivenUpInTime(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "b looks 7:k*")
+	if c.v.catalog.state == catalogNone {
+		t.Fatal("a look by prefix needs the names in order")
+	}
+	c.all(t, "pass 1s")
+	if c.v.catalog.state != catalogNone {
+		t.Error("nobody has looked for a maximum TTL, and the names are kept in order")
+	}
+}
+
+// A holder that states an absurd token to a voter that is quiet has it taken down. When the voter knows
+// how high tokens stand it refuses the token, and remembers to ask again should others confirm it.
+func TestAnAbsurdTokenStatedWhileQuietIsDoubtedAfterwards(t *testing.T) {
+	c := newTalk()
+	absurd := vote.MaxToken / 2
+	c.all(t, "start 3", fmt.Sprintf("a states 1:k:won=%d", absurd), "pass 900ms",
+		"a states 1:k", fmt.Sprintf("a states 1:k:won=%d", absurd), "pass 100ms",
+		"v1 tells 1000000", "v2 tells 1000000")
+	if c.v.Quiet() != 0 {
+		t.Fatal("it is quiet, though both others have answered")
+	}
+	s := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}]
+	if s == nil || s.doubted != absurd {
+		t.Fatalf("it doesn't remember that it doubts a's token: %+v", s)
+	}
+	for _, vt := range c.v.Votes("k") {
+		if vt.Held || vt.Token >= absurd {
+			t.Errorf("it takes the token: %+v", vt)
+		}
+	}
+}
+
+// A voter that gave way is quiet anew, and votes that outlast their session stand all the same. An absurd
+// token that the owner of such a vote names, in whichever way, changes nothing about the vote: an entry that
+// had a vote and stood in the queue as well would be given a second vote when the quiet time is over.
+func TestAnAbsurdTokenMovesNoVoteThatOutlastedGivingWay(t *testing.T) {
+	absurd := vote.MaxToken / 2
+	for name, lines := range map[string][]string{
+		"it confirms it": {
+			"a states 1:k:won=2000001:length=900ms",
+			fmt.Sprintf("a confirms 1 serial=1 token=%d won", absurd),
+		},
+		"it states it": {
+			fmt.Sprintf("a states 1:k:won=%d:length=900ms", absurd),
+		},
+		"it states it again": {
+			"a states 1:k:won=2000001:length=900ms",
+			fmt.Sprintf("a states 1:k:won=%d:length=900ms", absurd),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTalk()
+			c.all(t, "awake 3", "a opens", "a asks 1:k at=10 length=900ms", "a extends 1 serial=1",
+				"a confirms 1 serial=1 token=2000001 won")
+			c.hear(c.v.GiveWay(c.now, nil))
+			c.hear(c.v.Hold(c.now, false, nil))
+			once := func(when string) {
+				t.Helper()
+				votes, waits := c.v.Votes("k"), len(c.v.keys.m["k"].queue.all())
+				if len(votes)+waits != 1 {
+					t.Errorf("%s: one request has %d votes and %d places in the queue", when, len(votes), waits)
+				}
+				if len(votes) == 1 && votes[0].Token >= absurd {
+					t.Errorf("%s: its vote has the token %d", when, votes[0].Token)
+				}
+			}
+			c.all(t, lines...)
+			if n := len(c.v.Votes("k")); n != 1 {
+				t.Fatalf("%d votes, want the one that a had", n)
+			}
+			once("while quiet")
+			c.all(t, "pass 800ms", "a extends 1 serial=1", "pass 200ms", "v1 tells 1000000", "v2 tells 1000000")
+			if c.v.Quiet() != 0 {
+				t.Fatal("it is quiet, though both others have answered")
+			}
+			once("afterwards")
+			if said := c.buf.String(); strings.Contains(said, "at once") {
+				t.Errorf("an invariant broke:\n%s", said)
+			}
+		})
+	}
+}
+
+// A word that gives a vote back may be late: the requester has given that vote back before, and has been
+// given another since, which it may have won with.
+func TestALateYieldMovesNoVote(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "a yields 1 serial=1", "a yields 1 serial=1")
+	if votes := c.v.Votes("k"); len(votes) != 1 || votes[0].Serial != 2 {
+		t.Errorf("the second vote was given back by the first one's yield: %+v", votes)
+	}
+}
+
+// An owner that doesn't say what it has heard is taken to hear: nothing of its session is in doubt.
+func TestARefreshThatSaysNothingOfWhatWasHeardLeavesNoDoubt(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "pass 100ms", "a refreshes received=0")
+	if h := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}].hearing; h.open {
+		t.Errorf("%+v", h)
+	}
+}
+
+// A session speaks over one connection at a time. The one before is closed, or its end would be taken
+// for that of the session's link.
+func TestANewConnectionOfASessionClosesTheOneBefore(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens")
+	c.buf.Reset()
+	c.hear(c.v.Step(c.now, 2, vote.SessionID{Node: "a", Incarnation: 1}, &vote.Message{
+		Kind: vote.KindOpen, Stream: c.streams["a"] + 1, TTL: time.Second, Sent: c.now.Fast,
+	}, nil))
+	wants(t, c.buf.String(), "a: connection closed") // connection 1; the new one is b's
+}

@@ -1,0 +1,44 @@
+package lease
+
+import (
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Counting reports whether the voter's votes count.
+func (v *Voter) Counting() bool { return v.counting() }
+
+// Hold stops a voter from counting, or lets the voter count again, as nodes with another
+// configuration come and go. Hold is for voters that have not counted since they started or gave
+// way; see [Voter.GiveWay].
+func (v *Voter) Hold(now vote.Now, hold bool, out []vote.Outbound) []vote.Outbound {
+	v.begin(now, out)
+	switch {
+	case hold && v.quiet.held == heldNot:
+		v.quiet.held = heldBack
+		v.quiet.asking, v.quiet.over, v.quiet.answers = false, false, nil
+	case !hold && v.quiet.held != heldNot:
+		v.quiet.held = heldNot
+		v.advanceQuiet()
+	}
+	return v.end()
+}
+
+// GiveWay ends the voter's part at once: all sessions end, and a refusal tells each connected
+// requester that the voter's promises are void. The voter doesn't count again until Hold allows,
+// and until every promise has ended on which an unreachable requester may still rely.
+func (v *Voter) GiveWay(now vote.Now, out []vote.Outbound) []vote.Outbound {
+	v.begin(now, out)
+	v.quiet = quiet{held: heldAway, until: v.now.Slow.Add(v.cfg.MaxTTL), away: v.quiet.away}
+	for _, s := range slices.Clone(v.listed) {
+		if v.sessions[s.id] != s {
+			continue
+		}
+		if s.linked {
+			v.refuse(s.conn, s.stream, vote.ReasonDeposed)
+		}
+		v.remove(s)
+	}
+	return v.end()
+}

@@ -1,0 +1,197 @@
+package lease
+
+import (
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+const (
+	// looksMax is how many queries for prefixes may wait at a voter per connection. A node sends a
+	// few at a time; queries beyond the limit aren't answered.
+	looksMax = 1024
+
+	// lookPause is how long the prefix queries of a connection pause after each of their turns, so
+	// that queries take only a part of a voter's time, although a peer may send any number of them.
+	lookPause = time.Millisecond
+)
+
+// looker answers the prefix queries of a connection, one after the other.
+type looker struct {
+	conn   vote.Conn
+	asks   []sighting
+	wakeAt vote.Instant // the end of the pause; zero while the looker is among the tasks
+	gone   bool         // the connection is closed
+}
+
+// sighting is a query in progress: who holds the keys with a prefix, and who waits for them. Each
+// key is shown as of a single moment; different keys may be shown as of different moments.
+type sighting struct {
+	nonce   uint64
+	prefix  vote.Key
+	at      vote.Key // the last key shown
+	begun   bool
+	permits uint16
+	most    int         // how many keys with view entries to show at most; zero for any number
+	keys    int         // how many of these were shown so far
+	sights  []vote.View // not sent yet
+	bytes   int         // of the values in sights
+	all     int         // bytes of the values in all view entries so far
+	shown   int
+}
+
+// look answers a query: who holds a key and who waits for it, or the same for all keys with a
+// prefix, in order of their names.
+func (v *Voter) look(conn vote.Conn, m *vote.Message) {
+	l := sighting{nonce: m.Nonce, prefix: m.Key}
+	if !m.Prefix {
+		if k := v.keys.m[m.Key]; k != nil {
+			v.show(conn, &l, k)
+		}
+		v.showLast(conn, &l, false)
+		return
+	}
+	if after := vote.Key(m.Value); after != "" && after >= l.prefix {
+		l.at, l.begun = after, true
+	}
+	l.most = int(min(m.Count, vote.MaxQueried))
+	k := v.lookers[conn]
+	if k == nil {
+		if v.lookers == nil {
+			v.lookers = make(map[vote.Conn]*looker)
+		}
+		k = &looker{conn: conn}
+		v.lookers[conn] = k
+		defer v.undertake(k)
+	}
+	if len(k.asks) < looksMax {
+		k.asks = append(k.asks, l)
+	}
+}
+
+func (k *looker) run(v *Voter) (done bool) {
+	if k.gone {
+		return true
+	}
+	if !v.needCatalog() {
+		k.pause(v)
+		return true
+	}
+	for len(k.asks) > 0 {
+		if v.tired() {
+			k.pause(v)
+			return true
+		}
+		if v.lookOn(k.conn, &k.asks[0]) {
+			k.asks[0] = sighting{}
+			k.asks = k.asks[1:]
+		}
+	}
+	delete(v.lookers, k.conn)
+	return true
+}
+
+// pause resumes the looker after lookPause.
+func (k *looker) pause(v *Voter) {
+	k.wakeAt = v.now.Slow.Add(lookPause)
+	v.paused = append(v.paused, k)
+	v.at(k.wakeAt)
+}
+
+// advanceLooks resumes the lookers after their pauses.
+func (v *Voter) advanceLooks() {
+	// All pauses have the same length, so the list is in order.
+	for len(v.paused) > 0 && v.paused[0].wakeAt <= v.now.Slow {
+		k := v.paused[0]
+		k.wakeAt = 0
+		v.work.tasks = append(v.work.tasks, k)
+		v.paused[0] = nil
+		v.paused = v.paused[1:]
+	}
+	if len(v.paused) > 0 {
+		v.at(v.paused[0].wakeAt)
+	} else {
+		v.paused = nil
+	}
+}
+
+// unlinkLooks forgets the queries of a closed connection.
+func (v *Voter) unlinkLooks(conn vote.Conn) {
+	if k := v.lookers[conn]; k != nil {
+		k.gone = true
+		delete(v.lookers, conn)
+	}
+}
+
+// lookOn shows the next key with the prefix, and reports whether the query is complete.
+func (v *Voter) lookOn(conn vote.Conn, l *sighting) (done bool) {
+	v.toil(1)
+	from, same := l.at, false
+	if !l.begun {
+		from, same = l.prefix, true
+	}
+	name, ok := v.catalog.next(from, same)
+	if !ok || !strings.HasPrefix(string(name), string(l.prefix)) {
+		v.showLast(conn, l, false)
+		return true
+	}
+	before := l.shown
+	if l.most > 0 && l.keys == l.most || !v.show(conn, l, v.keys.m[name]) {
+		v.showLast(conn, l, true)
+		return true
+	}
+	if l.at, l.begun = name, true; l.shown > before {
+		l.keys++
+	}
+	return false
+}
+
+// show adds the view entries of a key, and reports false if the answer has no room for them.
+func (v *Voter) show(conn vote.Conn, l *sighting, k *key) bool {
+	votes, waiting := k.votes.all(), k.queue.all()
+	waiting = waiting[:min(len(waiting), shownMax)]
+	if l.shown > 0 && (l.shown+len(votes)+len(waiting) > vote.MaxQueried || l.all > vote.MaxQueriedBytes) {
+		return false
+	}
+	v.toil(len(votes) + len(waiting))
+	for _, entries := range [...][]*entry{votes, waiting} {
+		for _, e := range entries {
+			if e.s.over && !e.ghost {
+				continue // the session is over, but the cleanup task hasn't reached the key
+			}
+			s := v.sight(e)
+			if len(l.sights) == vote.MaxViews || l.bytes+len(s.Value) > vote.MaxViewBytes {
+				chunk := v.say(conn, vote.KindShow)
+				chunk.Nonce, chunk.Permits, chunk.Views = l.nonce, l.permits, l.sights
+				l.sights, l.bytes = nil, 0
+			}
+			if l.sights == nil {
+				l.sights = make([]vote.View, 0, min(vote.MaxViews, len(votes)+len(waiting)+l.shown))
+			}
+			l.bytes += len(s.Value)
+			l.all += len(s.Value)
+			l.shown++
+			l.sights = append(l.sights, s)
+		}
+	}
+	l.permits = k.permits
+	return true
+}
+
+// lapsed records that a vote ends here, or may have ended, without having been given back by its
+// owner: the vote's time or its session is over. The lease may go on by the votes of other voters.
+// A query that asked another voter before the other voter gave its vote, and this voter after this
+// voter's vote had ended, would see too few votes for the lease at both voters; so each answer to a
+// query states for how long the voter hasn't lost a vote.
+func (v *Voter) lapsed() { v.lapsedAt = v.now.Slow }
+
+func (v *Voter) showLast(conn vote.Conn, l *sighting, gap bool) {
+	last := v.say(conn, vote.KindShow)
+	last.Nonce, last.Permits, last.Views, last.Gap, last.End = l.nonce, l.permits, l.sights, gap, true
+	last.TTL = max(v.now.Slow.Sub(v.lapsedAt), 0)
+}
+
+// shownMax is how many waiting requests of a key are shown. Further requests would tell a reader no
+// more than their number.
+const shownMax = 1024

@@ -1,0 +1,107 @@
+package lease
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A node hands an exclusive lease off among its own callers without a message to the voters, so no
+// watch would be notified of these leases. A holder that knows of a request waiting at some voter
+// doesn't hand off, and sends each request to the voters. A watched key is treated as a key for
+// which such a request waits: the promise says so, and the holder is told when a key begins to be
+// watched. Holders of keys with a prefix aren't searched for when the prefix begins to be watched:
+// each lease is handed off until its token block is used up, at most 31 times.
+
+// watched records which keys and prefixes are watched. A watch is noted each time it asks and each
+// time it is answered, and counts as watching for a maximum TTL after that: a round trip passes
+// between an answer and the next question of the same watch.
+type watched struct {
+	until   map[interest]vote.Instant
+	lengths map[int]int // how many prefixes of each length are in until
+	sweepAt vote.Instant
+}
+
+// note makes the interest of a watch count for the duration most from now, and reports whether the
+// interest didn't count before.
+func (w *watched) note(what interest, now vote.Instant, most time.Duration) (begins bool) {
+	if w.until == nil {
+		w.until, w.lengths = make(map[interest]vote.Instant), make(map[int]int)
+	}
+	if now >= w.sweepAt {
+		w.sweepAt = now.Add(most)
+		maps.DeleteFunc(w.until, func(what interest, until vote.Instant) bool {
+			if until <= now && what.prefix {
+				if w.lengths[len(what.key)]--; w.lengths[len(what.key)] == 0 {
+					delete(w.lengths, len(what.key))
+				}
+			}
+			return until <= now
+		})
+	}
+	was, known := w.until[what]
+	if !known && len(w.until) >= watchersMax {
+		// Further watches ask again from time to time, and receive only part of the events.
+		return false
+	}
+	if !known && what.prefix {
+		w.lengths[len(what.key)]++
+	}
+	w.until[what] = now.Add(most)
+	return was <= now
+}
+
+// has reports whether a key was watched within the last maximum TTL.
+func (w *watched) has(k vote.Key, now vote.Instant) bool {
+	if w.until[interest{key: k}] > now {
+		return true
+	}
+	for n := range w.lengths {
+		if n <= len(k) && w.until[interest{k[:n], true}] > now {
+			return true
+		}
+	}
+	return false
+}
+
+// waits reports whether a watch waits for events of a key.
+func (w *watchers) waits(k vote.Key) bool {
+	if w.of[interest{key: k}] != nil {
+		return true
+	}
+	for n := range w.lengths {
+		if n <= len(k) && w.of[interest{k[:n], true}] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// isWatched reports whether watches must be notified of each lease of a key.
+func (v *Voter) isWatched(k vote.Key) bool {
+	n := &v.news
+	if n.on {
+		v.toil((len(n.watched.lengths) + len(n.watchers.lengths)) / scanned)
+	}
+	return n.on && (n.watched.has(k, v.now.Slow) || n.watchers.waits(k))
+}
+
+// watches notes the watch of a node. When a key begins to be watched, watches tells the owner of
+// the exclusive vote for the key.
+func (v *Voter) watches(what interest, by vote.NodeID) {
+	if !v.news.watched.note(what, v.now.Slow, v.cfg.MaxTTL) || what.prefix {
+		return
+	}
+	k := v.keys.m[what.key]
+	if k == nil {
+		return
+	}
+	for _, f := range slices.Clone(k.votes.all()) {
+		if f.mode == vote.Exclusive && !f.ghost && f.asked < askedWanted && f.s.ready() && !f.s.applying.isSilent() {
+			f.asked = askedWanted
+			v.push(f.s, vote.KindWanted, f.number).Who = by
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package lease
+
+// Budget bounds the work of a voter in a single call: the rest of a long task waits for the next
+// Tick, which is due at once (see Next). The unit is the full processing of a request. On slow
+// hardware (a Raspberry Pi 4, a throttled virtual machine) a unit takes up to half a microsecond,
+// so Budget is 2 ms there, and a tenth of 2 ms on a server: BenchmarkWork measures the time.
+//
+// Budget is a count and not a time because the voter has no clock of its own, and a run must be
+// repeatable.
+const Budget = 4096
+
+// turn is the part of the budget for a task before the next task runs, so that a task with ten
+// requests doesn't wait for the end of a task with a million requests.
+const turn = Budget / 8
+
+// scanned is how many requests a scan may pass for a unit of work, if each request costs only a
+// comparison.
+const scanned = 32
+
+// weighed is how many TryLocks of a key are examined for a unit of work, each compared with the
+// votes of the key.
+const weighed = 8
+
+// task is work that doesn't fit into a single call. A task keeps its own position, so that changes
+// of keys and sessions between its turns do no harm.
+type task interface {
+	// run continues the task until the task is done or [Voter.tired] reports true.
+	run(v *Voter) (done bool)
+}
+
+// work is the list of the voter's tasks, in the order of their turns, and the count of work done.
+type work struct {
+	tasks []task
+	spent int    // in the call under way
+	limit int    // of the turn under way
+	total uint64 // since the voter's start
+}
+
+// Busy reports whether there is work for Tick to continue at once.
+func (v *Voter) Busy() bool {
+	return len(v.work.tasks) > 0 || v.work.spent >= turn && v.due <= v.now.Slow
+}
+
+// Work returns the work done since the voter's start, in units of [Budget].
+func (v *Voter) Work() uint64 { return v.work.total }
+
+// toil counts work done.
+func (v *Voter) toil(units int) {
+	v.work.spent += units
+	v.work.total += uint64(units)
+}
+
+// tired reports whether the task under way must let other work go first.
+func (v *Voter) tired() bool { return v.work.spent >= v.work.limit }
+
+// undertake begins a task. A short task is finished at once, and nothing shows that it was a task.
+func (v *Voter) undertake(t task) {
+	v.work.limit = min(v.work.spent+turn, Budget)
+	if v.tired() || !t.run(v) {
+		v.work.tasks = append(v.work.tasks, t)
+	}
+}
+
+// advance gives each task its turn until the budget is used up.
+func (v *Voter) goOn() {
+	w := &v.work
+	for len(w.tasks) > 0 && w.spent < Budget {
+		t := w.tasks[0]
+		w.limit = min(w.spent+turn, Budget)
+		w.spent++ // for looking at the task: no turn is free
+		done := t.run(v)
+		w.tasks[0] = nil
+		w.tasks = w.tasks[1:]
+		if !done {
+			w.tasks = append(w.tasks, t)
+		}
+	}
+	if len(w.tasks) == 0 {
+		w.tasks = nil
+	}
+}

@@ -1,0 +1,257 @@
+package lease
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// crowdOf is what a session has waiting for one key, or holds.
+var crowds = []struct {
+	name string
+	wish vote.Spec
+}{
+	{"semaphore", vote.Spec{Mode: vote.Permit, Permits: 4}},
+	{"exclusive", vote.Spec{Mode: vote.Exclusive}},
+	{"readers behind a writer", vote.Spec{Mode: vote.Shared}},
+	{"TryLocks", vote.Spec{Mode: vote.Exclusive, Try: true}},
+	{"least time to hold", vote.Spec{Mode: vote.Exclusive, MinHold: time.Second}},
+}
+
+// gather has a session ask n times for one key, which another one holds.
+func (b *booth) gather(c *caller, key vote.Key, wish vote.Spec, n int) {
+	wish.Key = key
+	for i := range n {
+		c.number++
+		b.say(c, vote.Message{Kind: vote.KindRequest, Number: c.number, Spec: wish, Time: b.now.Wall})
+		if i%5000 == 0 {
+			b.refreshAll()
+		}
+	}
+}
+
+// step is one call of the voter, and what it cost.
+func (b *booth) cost(f func()) int {
+	before := b.v.Work()
+	f()
+	return int(b.v.Work() - before)
+}
+
+// end lets a session end, one Tick after the other, and returns the costs of the dearest and of all.
+func (b *booth) end(gone *caller) (most, all int) {
+	for range 11 {
+		for _, c := range b.sessions {
+			if c != gone {
+				b.refresh(c)
+			}
+		}
+		b.now.Slow = b.now.Slow.Add(time.Second)
+		for again := true; again; again = b.v.Next() <= b.now.Slow {
+			n := b.cost(func() { b.hear(b.v.Tick(b.now, b.out[:0])) })
+			most, all = max(most, n), all+n
+		}
+	}
+	return most, all
+}
+
+// Of a process that dies with a hundred thousand waiters for one key, the end costs each voter as many looks, and none of its steps
+// costs more than the budget and one pass over the queue.
+func TestTheEndOfASessionIsLinearInWhatItHas(t *testing.T) {
+	for _, crowd := range crowds {
+		t.Run(crowd.name, func(t *testing.T) {
+			var each [2]float64
+			size := 2000
+			if crowd.wish.Try {
+				size = 400 // each that comes looks at all the others
+			}
+			for i, n := range []int{size, 10 * size} {
+				b := newBooth(t, 3)
+				holder, gone, next := b.sessions[0], b.sessions[1], b.sessions[2]
+				w := crowd.wish
+				w.Try = false
+				for range max(1, w.Permits) {
+					b.gather(holder, "k", w, 1)
+					b.win(holder)
+				}
+				if w.Mode == vote.Shared {
+					b.gather(next, "k", vote.Spec{Mode: vote.Exclusive}, 1)
+				}
+				b.gather(gone, "k", crowd.wish, n)
+				if w.Mode != vote.Shared {
+					b.gather(next, "k", w, 1)
+				}
+				most, all := b.end(gone)
+				if got := b.v.Size(); got.Sessions != 2 || got.Requests > 6 {
+					t.Fatalf("what is left: %+v", got)
+				}
+				if whole := 2 * n / scanned; most > Budget+whole+64 {
+					t.Errorf("%d waiters: a step costs %d", n, most)
+				}
+				each[i] = float64(all) / float64(n)
+				next.serial = 0
+				for number := vote.Number(1); number <= holder.number; number++ {
+					b.giveBack(holder, number)
+				}
+				if next.serial == 0 {
+					t.Error("who waited behind them isn't served")
+				}
+			}
+			if each[1] > 1.5*each[0] {
+				t.Errorf("%.2f units for each of %d waiters, %.2f for each of ten times as many", each[0], size, each[1])
+			}
+		})
+	}
+}
+
+// What a session held is given to others one key after the other, within the budget.
+func TestTheEndOfASessionOfManyKeysGivesWay(t *testing.T) {
+	const keys = 20_000
+	b := newBooth(t, 2)
+	gone, other := b.sessions[0], b.sessions[1]
+	all := names(keys)
+	for i, name := range all {
+		b.ask(gone, name)
+		b.win(gone)
+		if i%5000 == 0 {
+			b.refreshAll()
+		}
+	}
+	for i := range 100 { // those that come last
+		b.ask(other, all[keys-1-i])
+	}
+	b.refresh(other)
+	for range 9 {
+		b.now.Slow = b.now.Slow.Add(time.Second)
+		b.refresh(other)
+	}
+	b.now.Slow = b.now.Slow.Add(999 * time.Millisecond)
+	b.refresh(other)
+	other.serial = 0
+	steps := 0
+	for b.now.Slow = b.now.Slow.Add(2 * time.Millisecond); ; steps++ {
+		if n := b.cost(func() { b.hear(b.v.Tick(b.now, b.out[:0])) }); n > Budget+64 {
+			t.Fatalf("a step costs %d", n)
+		}
+		if n := b.cost(func() { b.refresh(other) }); n > turn+64 {
+			t.Fatalf("a refresh costs %d meanwhile", n)
+		}
+		if b.v.Next() > b.now.Slow {
+			break
+		}
+		if steps == 1 {
+			// A key that somebody asks for is free of what is over, though its turn hasn't come.
+			b.ask(other, all[keys-500])
+			if v, ok := b.v.Vote(all[keys-500]); !ok || v.Owner != other.id {
+				t.Errorf("the key has %+v", v)
+			}
+		}
+	}
+	if steps < keys/Budget {
+		t.Errorf("%d keys were given up in %d steps", keys, steps+1)
+	}
+	for i := range 100 {
+		if v, ok := b.v.Vote(all[keys-1-i]); !ok || v.Owner != other.id {
+			t.Fatalf("key %d has %+v", keys-1-i, v)
+		}
+	}
+	if got := b.v.Size(); got.Sessions != 1 || got.Requests != 101 {
+		t.Errorf("what is left: %+v", got)
+	}
+}
+
+// A life whose session has ended comes back before what that has left behind is taken off the keys: what it states then finds what
+// outlasts the session, and nothing else.
+func TestAStatementWaitsForTheEndOfTheSessionBefore(t *testing.T) {
+	const keys = 3 * Budget
+	b := newBooth(t, 2)
+	c := b.sessions[0]
+	all := names(keys)
+	for i, name := range all {
+		c.number++
+		b.say(c, vote.Message{Kind: vote.KindRequest, Number: c.number, Spec: vote.Spec{Key: name, Mode: vote.Exclusive, Delay: time.Second}, Time: b.now.Wall})
+		b.win(c)
+		if i%5000 == 0 {
+			b.refreshAll()
+		}
+	}
+	last := c.serial
+	b.now.Slow = b.now.Slow.Add(11 * time.Second)
+	b.hear(b.v.Tick(b.now, b.out[:0]))
+	if b.v.Next() > b.now.Slow {
+		t.Fatal("all was done in one step")
+	}
+	c.conn, b.sessions = 1, b.sessions[:1]
+	open := func(stream vote.Stream) (answers []vote.Message) {
+		say := func(m vote.Message) {
+			m.Stream = stream
+			for _, o := range b.v.Step(b.now, c.conn, c.id, &m, nil) {
+				if o.Message.Kind == vote.KindAnswer {
+					answers = append(answers, o.Message)
+				}
+			}
+		}
+		say(vote.Message{Kind: vote.KindOpen, TTL: 10 * time.Second, RTT: time.Millisecond})
+		say(vote.Message{Kind: vote.KindSync, End: true, Entries: []vote.Entry{{
+			Spec: vote.Spec{Key: all[keys-1], Mode: vote.Exclusive, Delay: time.Second}, Number: c.number, Token: c.token, Serial: last,
+		}}})
+		return answers
+	}
+	if got := open(2); len(got) != 0 {
+		t.Fatalf("it answers at once: %v", got)
+	}
+	var answer *vote.Message
+	for b.v.Next() <= b.now.Slow && answer == nil {
+		for _, o := range b.v.Tick(b.now, nil) {
+			if m := o.Message; m.Kind == vote.KindAnswer && m.End {
+				answer = &m
+			}
+		}
+	}
+	if answer == nil || len(answer.Entries) != 1 || answer.Entries[0].Serial != last {
+		t.Fatalf("the answer is %+v", answer)
+	}
+}
+
+func BenchmarkWork(b *testing.B) {
+	for _, crowd := range crowds {
+		for _, n := range []int{1000, 10_000, 100_000} {
+			if crowd.wish.Try && n > 1000 {
+				continue // to gather them takes too long
+			}
+			b.Run(fmt.Sprintf("end/%s/waiters=%d", crowd.name, n), func(b *testing.B) {
+				units := 0
+				for b.Loop() {
+					b.StopTimer()
+					t := newBooth(b, 2)
+					w := crowd.wish
+					w.Try = false
+					t.gather(t.sessions[0], "k", w, 1)
+					t.win(t.sessions[0])
+					t.gather(t.sessions[1], "k", crowd.wish, n)
+					b.StartTimer()
+					_, all := t.end(t.sessions[1])
+					units += all
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/waiter")
+				b.ReportMetric(float64(units)/float64(b.N*n), "units/waiter")
+			})
+		}
+	}
+}
+
+// Each TryLock that comes to a key is held against what keeps the key from it, and so are those that wait there
+// already. A node that is flooded with TryLocks sees that work in its budget, and so lets refreshes pass in time.
+func TestTryLocksOnOneKeyAreCounted(t *testing.T) {
+	const n = 4_000
+	b := newBooth(t, 2)
+	holder, crowd := b.sessions[0], b.sessions[1]
+	b.gather(holder, "k", vote.Spec{Mode: vote.Exclusive}, 1)
+	b.win(holder)
+	b.gather(crowd, "k", vote.Spec{Mode: vote.Exclusive, Try: true}, n)
+	wish := vote.Spec{Mode: vote.Exclusive, Try: true}
+	if cost := b.cost(func() { b.gather(crowd, "k", wish, 1) }); cost < n/weighed || cost > n {
+		t.Errorf("one more TryLock beside %d others costs %d units, want at least %d", n, cost, n/weighed)
+	}
+}

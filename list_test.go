@@ -1,0 +1,130 @@
+package lockmesh
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestAListHasEveryKeyInPages(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		var want []string
+		for i := range 25 {
+			key := fmt.Sprintf("jobs/%02d", i)
+			must[*Lease](t)([]*Mesh{a, b, c}[i%3].Lock(t.Context(), key, WithValue([]byte(key))))
+			want = append(want, key)
+		}
+		must[*Lease](t)(a.Lock(t.Context(), "job"))
+		must[*Lease](t)(a.Lock(t.Context(), "jobs0"))
+		must[*Lease](t)(b.Semaphore("jobs/17+", 3).Acquire(t.Context()))
+		want = slices.Insert(want, 18, "jobs/17+")
+		for _, most := range []int{1, 7, 26, 27, 0} { // right after they were granted: what has returned is seen
+			var got []string
+			pages, after := 0, ""
+			for {
+				page := must[Page](t)(c.ListPage(t.Context(), "jobs/", after, most))
+				if most > 0 && len(page.Keys) > most {
+					t.Fatalf("a page of %d has %d keys", most, len(page.Keys))
+				}
+				for _, info := range page.Keys {
+					got = append(got, info.Key)
+					if len(info.Holders) != 1 || len(info.Waiters) != 0 {
+						t.Errorf("%+v", info)
+					} else if v := string(info.Holders[0].Value); info.Key != "jobs/17+" && v != info.Key || (info.Permits == 3) != (info.Key == "jobs/17+") {
+						t.Errorf("%+v", info)
+					}
+				}
+				pages++
+				if after = page.Next; after == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("pages of %d: %q", most, got)
+			}
+			if most > 0 && pages < len(want)/most {
+				t.Errorf("%d pages of %d", pages, most)
+			}
+		}
+		all := 0
+		for _, err := range b.List(t.Context(), "") {
+			if all++; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if all != len(want)+2 {
+			t.Errorf("%d keys in all", all)
+		}
+		for info := range b.List(t.Context(), "") {
+			if info.Key != "job" {
+				t.Errorf("the first is %q", info.Key)
+			}
+			break
+		}
+	})
+}
+
+// Of more keys than a page may have, each that is held all the while is told once, while others come and go.
+func TestAListWhileKeysComeAndGo(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		const keys = 2*ListMax + 10
+		for i := range keys {
+			must[*Lease](t)([]*Mesh{a, b, c}[i%3].Lock(t.Context(), fmt.Sprintf("k%05d", i)))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		busy := make(chan struct{})
+		go func() {
+			defer close(busy)
+			for n := 0; ctx.Err() == nil; n++ {
+				if l, err := b.Lock(ctx, fmt.Sprintf("k%05d+", n*37%keys)); err == nil {
+					_ = l.Unlock(ctx)
+				}
+				time.Sleep(time.Millisecond) // in a bubble time passes only while nobody works
+			}
+		}()
+		lasting := 0
+		last := ""
+		for info, err := range a.List(t.Context(), "k") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Key <= last {
+				t.Fatalf("%q after %q", info.Key, last)
+			}
+			if last = info.Key; len(last) == len("k00000") {
+				lasting++
+			}
+		}
+		if lasting != keys {
+			t.Errorf("%d of %d keys", lasting, keys)
+		}
+		stop()
+		<-busy
+	})
+}
+
+func TestAListSaysWhatIsWrong(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		for _, most := range []int{-1, ListMax + 1} {
+			_, err := a.ListPage(t.Context(), "", "", most)
+			wantIs(t, err, ErrOption)
+		}
+		_, err := a.ListPage(t.Context(), "\x00", "", 1)
+		wantIs(t, err, ErrKey)
+		_, err = a.ListPage(t.Context(), "", "\xff", 1)
+		wantIs(t, err, ErrKey)
+		if page := must[Page](t)(a.ListPage(t.Context(), "nothing", "", 0)); len(page.Keys) != 0 || page.Next != "" {
+			t.Errorf("%+v", page)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, err := range a.List(ctx, "") {
+			wantIs(t, err, context.Canceled)
+		}
+	})
+}

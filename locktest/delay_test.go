@@ -1,0 +1,36 @@
+package locktest
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// delayedContext is a context whose end is seen by a goroutine that the machine lets run late.
+type delayedContext struct {
+	context.Context
+	delay time.Duration
+}
+
+func (c delayedContext) Done() <-chan struct{} {
+	time.Sleep(c.delay) // simulated
+	ended := make(chan struct{})
+	close(ended)
+	return ended
+}
+
+// What stops the machine and ends the probe at once is seen, whichever the goroutine hears of first.
+func TestAMachineThatStopsAtTheEndOfAProbeIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 30 {
+			p := idleProbe(t)
+			p.ctx = delayedContext{p.ctx, p.o.TTL}
+			worst := make(chan time.Duration, 1)
+			p.measureDelay(worst)
+			if late := <-worst; late < p.o.TTL/2 {
+				t.Fatalf("it was late by %v, and %v was noticed", p.o.TTL, late)
+			}
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package lockmesh
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestFault78ManyNodesStartAtOnce has many nodes of one process start at the same moment, with each other's addresses, while all processors but one are busy with other work. Each gets ready,
+// and no more dials are under way at any time than a process may have. How long it takes is reported; LOCKMESH_MANY sets how many nodes there are.
+func TestFault78ManyNodesStartAtOnce(t *testing.T) {
+	nodes := 24 // they need some two seconds of a processor
+	if n, err := strconv.Atoi(os.Getenv("LOCKMESH_MANY")); err == nil {
+		nodes = n
+	}
+	stop := make(chan struct{})
+	var work sync.WaitGroup
+	for range max(runtime.GOMAXPROCS(0)-1, 1) {
+		work.Go(func() { compute(stop) })
+	}
+	defer work.Wait()
+	defer close(stop)
+
+	voters := []string{"n0", "n1", "n2", "n3", "n4"}
+	logs := &logged{}
+	var peers []string
+	var all []*Mesh
+	defer func() {
+		var closing sync.WaitGroup
+		for _, m := range all {
+			closing.Go(func() {
+				if err := m.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		closing.Wait()
+	}()
+	start := time.Now()
+	for i := range nodes {
+		cfg := Config{
+			Name: fmt.Sprintf("n%d", i), Bind: "127.0.0.1:0", Peers: peers, Voters: voters, MaxTTL: calmTTL, Secret: loopSecret,
+			Logger: slog.New(slog.NewTextHandler(logs, nil)),
+		}
+		m, err := Join(t.Context(), cfg)
+		check(t, err)
+		all = append(all, m)
+		if len(peers) < MaxPeers {
+			peers = append(peers, m.Addr())
+		}
+	}
+	for _, m := range all {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only a hang takes so long
+		check(t, m.Ready(ctx))
+		cancel()
+		if n := len(processDialSlots); n > dialsAtOnce {
+			t.Errorf("%d dials are under way", n)
+		}
+	}
+	t.Logf("%d nodes are ready after %v, of which the voters are quiet for %v; %d dials and handshakes ended by time", nodes, time.Since(start).Round(time.Millisecond), calmTTL,
+		logs.count("no answer within"))
+}
+
+// compute keeps a processor busy until stop is closed.
+func compute(stop <-chan struct{}) {
+	for n := 1; ; n++ {
+		if n%(1<<20) == 0 {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}
+}
+
+// BenchmarkLockOfManyCallers is what a lock costs with 1,024 callers, each with a key of its own, alone and beside goroutines that
+// compute on every processor.
+func BenchmarkLockOfManyCallers(b *testing.B) {
+	for _, busy := range []int{0, 1} {
+		b.Run(fmt.Sprintf("busy=%d", busy), func(b *testing.B) {
+			voters := []string{"a", "b", "c"}
+			var peers []string
+			var nodes []*Mesh
+			for _, v := range voters {
+				m, err := Join(b.Context(), Config{
+					Name: v, Bind: "127.0.0.1:0", Peers: peers, Voters: voters, MaxTTL: calmTTL, Secret: loopSecret, Logger: slog.New(slog.DiscardHandler),
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer m.Close()
+				nodes, peers = append(nodes, m), append(peers, m.Addr())
+			}
+			for _, m := range nodes {
+				if err := m.Settled(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			stop := make(chan struct{})
+			var work sync.WaitGroup
+			for range busy * runtime.GOMAXPROCS(0) {
+				work.Go(func() { compute(stop) })
+			}
+			const callers = 1024
+			var callersDone sync.WaitGroup
+			todo := make(chan struct{}, callers)
+			for i := range callers {
+				key := "k" + strconv.Itoa(i)
+				callersDone.Go(func() {
+					for range todo {
+						l, err := nodes[0].Lock(b.Context(), key)
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						if err := l.Unlock(b.Context()); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			for b.Loop() {
+				todo <- struct{}{}
+			}
+			close(todo)
+			callersDone.Wait()
+			close(stop)
+			work.Wait()
+		})
+	}
+}

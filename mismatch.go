@@ -1,0 +1,132 @@
+package lockmesh
+
+import (
+	"cmp"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/member"
+)
+
+// RefusedPeer is a live node of the mesh not admitted by this node, since their configurations
+// differ.
+type RefusedPeer struct {
+	Name string
+	// Addr is the node's advertised address, host:port.
+	Addr string
+	// Incarnation identifies the node's incarnation: each start has another number.
+	Incarnation uint64
+	// Reason names each value that differs, with both values.
+	Reason string
+	// Seen is when the node was last met, by the wall clock.
+	Seen time.Time
+}
+
+// account is the state of this node as told to other nodes in each handshake. The loop stores the
+// account; any goroutine reads it.
+type account struct {
+	standing    vote.Standing
+	started     vote.Instant // on the slow clock
+	linkRefusal string       // why the node accepts no links any more
+	// since when the node's votes count under this configuration, on the slow clock; Never if they
+	// don't
+	counted vote.Instant
+}
+
+// accounts holds the newest account.
+type accounts struct{ newest atomic.Pointer[account] }
+
+// update stores the node's account, and reports whether the account has changed.
+func (a *accounts) update(now vote.Now, n *node.Node) bool {
+	told := n.Account(now)
+	next := account{standing: told.Standing, linkRefusal: n.Bars(), started: now.Slow - vote.Instant(told.Up), counted: vote.Never}
+	if told.Counted > 0 || told.Standing == vote.StandingCounting {
+		next.counted = now.Slow - vote.Instant(told.Counted)
+	}
+	if old := a.newest.Load(); old != nil && *old == next {
+		return false
+	}
+	news := next // declared here, so that no memory is allocated without news
+	a.newest.Store(&news)
+	return true
+}
+
+// account returns the account for a handshake. Goroutines of the transport call it.
+func (m *Mesh) account() vote.Account {
+	a := m.accounts.newest.Load()
+	if a == nil {
+		return vote.Account{Standing: vote.StandingQuiet}
+	}
+	now := m.clocks.now().Slow
+	told := vote.Account{Standing: a.standing, Up: max(now.Sub(a.started), 0)}
+	if a.counted != vote.Never {
+		told.Counted = max(now.Sub(a.counted), 0)
+	}
+	return told
+}
+
+// linkRefusal returns the reason why this node accepts no links any more, or "". Goroutines of the
+// transport call it.
+func (m *Mesh) linkRefusal() string {
+	if a := m.accounts.newest.Load(); a != nil {
+		return a.linkRefusal
+	}
+	return ""
+}
+
+// onMet processes an encounter with another node of the mesh, in a handshake begun by either side.
+// Goroutines of the transport call met.
+func (m *Mesh) onMet(s *vote.Sighting) {
+	ours := vote.Terms{Voters: m.voters(), MaxTTL: m.cfg.MaxTTL, Dynamic: m.cfg.StateDir != ""}
+	if s.Terms.Equal(&ours) && s.Peer.Node != m.self.Node {
+		m.excludedProber.removeExcluded(s.Addr)
+	} else {
+		m.excludedProber.addExcluded(s.Addr)
+	}
+	m.loop.box.post(false, func(now vote.Now) { m.loop.node.Met(now, s) })
+}
+
+// onExcluded processes gossip's report of a node not admitted to the group.
+func (m *Mesh) onExcluded(who member.Member) { m.excludedProber.addExcluded(who.Addr) }
+
+// refused returns the reason why every call is refused, whatever the voters answer; empty if calls
+// aren't refused.
+func (l *loop) refused(now vote.Now) string { return cmp.Or(l.duplicateName, l.node.Refusal(now)) }
+
+// failRefused answers all pending calls if this node refuses calls now.
+func (l *loop) failRefused(now vote.Now) {
+	text := l.refused(now)
+	if text != "" && len(l.calls.m) > 0 {
+		l.refuseAll(now, text)
+	}
+}
+
+// retire makes the voter's votes stop counting, and tells strangers so, who may be waiting for
+// this.
+func (m *Mesh) retire(ctx context.Context) {
+	done := make(chan struct{}, 1)
+	if !m.loop.box.post(false, func(now vote.Now) {
+		m.loop.node.Retire(now)
+		m.accounts.update(now, m.loop.node)
+		done <- struct{}{}
+	}) {
+		return
+	}
+	select {
+	case <-done:
+		m.excludedProber.sendGoodbyes(ctx)
+	case <-m.loop.done:
+	}
+}
+
+func (l *loop) refusedPeers(now vote.Now) (all []RefusedPeer) {
+	for _, r := range l.node.RefusedPeers(now) {
+		all = append(all, RefusedPeer{
+			Name: string(r.Peer.Node), Addr: r.Addr, Incarnation: uint64(r.Peer.Incarnation), Reason: r.Reason, Seen: time.UnixMicro(int64(now.Wall)).Add(-r.Seen),
+		})
+	}
+	return all
+}

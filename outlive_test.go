@@ -1,0 +1,188 @@
+package lockmesh
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// A reader that was taken with the writer's context goes on when the writer unlocks, and lets other readers in, but no
+// writer. It gives the key back.
+func TestAReaderOutlivesTheWriterThatItHasReentered(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		writer := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		within := must[*Lease](t)(a.Lock(writer.Context(), "k"))
+		reader := must[*Lease](t)(a.RLock(within.Context(), "k"))
+		if writer.Mode() != Exclusive {
+			t.Error(writer.Mode())
+		}
+		_, err := b.TryRLock(t.Context(), "k")
+		wantIs(t, err, ErrHeld)
+		waiting := later(func() (*Lease, error) { return b.RLock(t.Context(), "k") })
+
+		unlock(t, writer)
+		wantIs(t, writer.Err(), ErrReleased)
+		wantIs(t, within.Err(), ErrReleased)
+		wantIs(t, writer.Unlock(t.Context()), ErrReleased)
+		if err := reader.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if reader.Mode() != Shared || reader.Token() != writer.Token() || reader.Depth() != 1 {
+			t.Errorf("mode %v, token %d after %d, depth %d", reader.Mode(), reader.Token(), writer.Token(), reader.Depth())
+		}
+		other := (<-waiting).lease // it comes in as soon as the writer has gone
+		unlock(t, other)
+		_, err = a.Lock(reader.Context(), "k")
+		wantIs(t, err, ErrClash)
+		time.Sleep(time.Minute) // for many TTLs
+		_, err = b.TryLock(t.Context(), "k")
+		wantIs(t, err, ErrHeld)
+		if held := a.Status().Held; len(held) != 1 || reader.Err() != nil || reader.Context().Err() != nil {
+			t.Errorf("%v, %v", held, reader.Err())
+		}
+
+		again := must[*Lease](t)(a.RLock(reader.Context(), "k"))
+		unlock(t, reader)
+		_, err = b.TryLock(t.Context(), "k")
+		wantIs(t, err, ErrHeld)
+		if err := again.SetValue(t.Context(), []byte("v")); err != nil {
+			t.Error(err)
+		}
+		if err := again.Upgrade(t.Context()); err != nil || again.Mode() != Exclusive {
+			t.Errorf("%v, %v", err, again.Mode())
+		}
+		if err := again.Downgrade(t.Context()); err != nil || again.Mode() != Shared {
+			t.Errorf("%v, %v", err, again.Mode())
+		}
+		unlock(t, again)
+		if n := again.Depth(); n != 0 {
+			t.Errorf("the depth is %d", n)
+		}
+		unlock(t, must[*Lease](t)(b.TryLock(t.Context(), "k")))
+	})
+}
+
+// The same after Do, whose function has returned, and beside a lease of several.
+func TestAReaderOutlivesDoAndLockAll(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		var reader *Lease
+		if err := a.Do(t.Context(), "k", func(ctx context.Context, _ *Lease) (err error) {
+			reader, err = a.RLock(ctx, "k")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		all := must[*Leases](t)(a.LockAll(t.Context(), "l", "m"))
+		second := must[*Lease](t)(a.RLock(all.Context(), "l"))
+		if err := all.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, must[*Lease](t)(b.TryLock(t.Context(), "m")))
+		for _, l := range []*Lease{reader, second} {
+			unlock(t, must[*Lease](t)(b.TryRLock(t.Context(), l.Key())))
+			_, err := b.TryLock(t.Context(), l.Key())
+			wantIs(t, err, ErrHeld)
+			unlock(t, l)
+			unlock(t, must[*Lease](t)(b.TryLock(t.Context(), l.Key())))
+		}
+	})
+}
+
+// What ends the key for its writer ends it for a reader that has outlived the writer.
+func TestAReaderThatHasOutlivedItsWriterEnds(t *testing.T) {
+	ends := map[string]struct {
+		end  func(t *testing.T, w *wire, a *Mesh)
+		want error
+	}{
+		"when its node is cut off": {func(t *testing.T, w *wire, a *Mesh) { w.stall("a", true) }, ErrLost},
+		"when its node closes":     {func(t *testing.T, w *wire, a *Mesh) { _ = a.Close() }, ErrClosed},
+		"when its node leaves": {func(t *testing.T, w *wire, a *Mesh) {
+			if err := a.Leave(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}, ErrReleased},
+	}
+	for name, c := range ends {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, _ := w.three()
+				writer := must[*Lease](t)(a.Lock(t.Context(), "k"))
+				reader := must[*Lease](t)(a.RLock(writer.Context(), "k"))
+				unlock(t, writer)
+				began := time.Now()
+				c.end(t, w, a)
+				<-reader.Done()
+				wantIs(t, reader.Err(), c.want)
+				wantIs(t, context.Cause(reader.Context()), c.want)
+				if took := time.Since(began); took > DefaultMaxTTL {
+					t.Errorf("it ended after %v", took)
+				}
+				if reader.Unlock(t.Context()) == nil {
+					t.Error("it was given back")
+				}
+				unlock(t, must[*Lease](t)(b.Lock(t.Context(), "k")))
+			})
+		})
+	}
+	t.Run("by its own clock, when nothing runs", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, b, _ := w.three()
+			writer := must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(time.Second), WithoutRenewal()))
+			reader := must[*Lease](t)(a.RLock(writer.Context(), "k"))
+			unlock(t, writer)
+			time.Sleep(time.Second)
+			wantIs(t, reader.Err(), ErrLost)
+			unlock(t, must[*Lease](t)(b.Lock(t.Context(), "k")))
+		})
+	})
+}
+
+// A writer unlocks while readers re-enter it, and while it is lost, all at once. Whatever comes first, the key is free once
+// all that were granted are unlocked, and no lease is held that isn't covered.
+func TestReadersReenterWhileTheWriterUnlocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		for round := range 200 {
+			writer := must[*Lease](t)(a.Lock(t.Context(), "k"))
+			ctx := writer.Context()
+			done := make(chan error, 10)
+			for range 4 {
+				go func() {
+					l, err := a.TryRLock(ctx, "k")
+					if errors.Is(err, ErrHeld) || errors.Is(err, context.Canceled) { // it came too late, and the context has ended
+						err = nil
+					} else if err == nil {
+						err = l.Unlock(t.Context())
+					}
+					done <- err
+				}()
+			}
+			for range 2 {
+				go func() {
+					l, err := a.TryLock(ctx, "k")
+					if err == nil {
+						if err = l.Unlock(t.Context()); errors.Is(err, ErrReleased) {
+							err = nil // it ended with the writer
+						}
+					} else if errors.Is(err, ErrHeld) || errors.Is(err, ErrClash) || errors.Is(err, context.Canceled) {
+						err = nil
+					}
+					done <- err
+				}()
+			}
+			go func() { done <- writer.Unlock(t.Context()) }()
+			for range 7 {
+				if err := <-done; err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+			}
+			unlock(t, must[*Lease](t)(b.TryLock(t.Context(), "k")))
+		}
+		if s := a.Status(); len(s.Held)+len(s.Waiting) != 0 {
+			t.Errorf("%v", s)
+		}
+	})
+}

@@ -1,0 +1,319 @@
+package lockmesh
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/transport"
+)
+
+// idle returns a box whose loop has started and passed the turn.
+func idle(t *testing.T) *mailbox {
+	t.Helper()
+	b := newMailbox()
+	if !b.tryOwn() || !b.disown() {
+		t.Fatal("the turn of a new box isn't the loop's goroutine's")
+	}
+	return b
+}
+
+// puts are all that others than the loop's goroutine may put and get the turn with.
+var puts = map[string]func(*mailbox) bool{
+	"a call":  func(b *mailbox) bool { owner, err := b.putRequest(&call{}); return owner && err == nil },
+	"a lease": func(b *mailbox) bool { return b.putRelease(&Lease{}) },
+	"an urgent message": func(b *mailbox) bool {
+		batch := transport.NewBatch()
+		*batch.Add() = vote.Message{Kind: vote.KindRefresh}
+		return b.putMessages(true, input{batch: batch})
+	},
+	"an ordered message": func(b *mailbox) bool {
+		batch := transport.NewBatch()
+		*batch.Add() = vote.Message{Kind: vote.KindRequest}
+		return b.putMessages(false, input{batch: batch})
+	},
+}
+
+// woken reports whether the loop's goroutine was told to look, and takes the word.
+func woken(b *mailbox) bool {
+	select {
+	case <-b.wake:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestABoxWhoseLoopHasNotStartedGivesNobodyTheTurn(t *testing.T) {
+	b := newMailbox()
+	for name, put := range puts {
+		if put(b) {
+			t.Errorf("%s has got the turn", name)
+		}
+	}
+	if !b.post(true, func(vote.Now) {}) || b.putCall(func(vote.Now) {}) != nil {
+		t.Error("turned away")
+	}
+	if !b.tryOwn() {
+		t.Error("the loop's goroutine hasn't got the turn")
+	}
+	if n, m := len(b.take(true, nil)), len(b.take(false, nil)); n != 2 || m != 4 {
+		t.Errorf("%d urgent and %d ordered waited for it", n, m)
+	}
+}
+
+func TestWhoeverPutsFirstGetsTheTurnAndNobodyElse(t *testing.T) {
+	for name, first := range puts {
+		t.Run(name, func(t *testing.T) {
+			b := idle(t)
+			if !first(b) {
+				t.Fatal("nobody has the turn, and the first to put hasn't got it")
+			}
+			if woken(b) {
+				t.Error("the loop's goroutine was woken for what a caller does")
+			}
+			for other, put := range puts {
+				if put(b) {
+					t.Errorf("%s has got the turn, too", other)
+				}
+			}
+			if b.tryOwn() {
+				t.Error("the loop's goroutine has got the turn, too")
+			}
+			if b.disown() {
+				t.Error("passed though something waits")
+			}
+			b.take(true, nil)
+			if b.disown() {
+				t.Error("passed though something ordered waits")
+			}
+			b.take(false, nil)
+			if b.waiting() != 0 || !b.disown() {
+				t.Error("not passed though nothing waits")
+			}
+		})
+	}
+}
+
+func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
+	for name, put := range map[string]func(*mailbox){
+		"post":      func(b *mailbox) { b.post(true, func(vote.Now) {}) },
+		"call":      func(b *mailbox) { _ = b.putCall(func(vote.Now) {}) },
+		"hand over": func(b *mailbox) { b.putRelease(&Lease{}); b.handOver() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := idle(t)
+			put(b)
+			for other, also := range puts {
+				if also(b) {
+					t.Errorf("%s has got the turn that was handed to the loop's goroutine", other)
+				}
+			}
+			if !woken(b) || !b.tryOwn() {
+				t.Error("the loop's goroutine wasn't woken, or hasn't got the turn")
+			}
+			if b.tryOwn() {
+				t.Error("it was given the turn twice")
+			}
+		})
+		t.Run(name+" while a caller has the turn", func(t *testing.T) {
+			if name == "hand over" {
+				t.Skip("that is the caller's")
+			}
+			b := idle(t)
+			b.putRelease(&Lease{})
+			put(b)
+			if woken(b) || b.tryOwn() {
+				t.Error("the turn was taken away from the caller")
+			}
+		})
+	}
+}
+
+// The timer wakes the loop's goroutine at any moment, also when whoever has the turn has looked at the time already and is about to pass.
+func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
+	b := idle(t)
+	b.putRelease(&Lease{})
+	if b.tryOwn() {
+		t.Fatal("two have the turn")
+	}
+	b.take(false, nil)
+	if !b.disown() {
+		t.Fatal("not passed")
+	}
+	if !woken(b) || b.putRelease(&Lease{}) || !b.tryOwn() {
+		t.Error("the loop's goroutine was woken, and nobody looks at the time any more")
+	}
+	b.take(false, nil)
+	if !b.disown() || woken(b) || !b.putRelease(&Lease{}) {
+		t.Error("it is given the turn again, for nothing")
+	}
+}
+
+// Time must not stand still for a node when its timer fires between a caller's last look at the clock and the passing of the turn.
+func TestATimerThatFiresBeforeTheTurnIsPassedIsHeard(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a := w.join("a", []string{"a"}, nil)
+		if err := a.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		synctest.Wait()
+		takeTurn(t, a.loop.box)
+		a.loop.roundAndFlush()
+		time.Sleep(a.loop.timer.due.Sub(a.loop.clocks.now().Slow))
+		synctest.Wait()
+		if !a.loop.disown() {
+			t.Fatal("something waits")
+		}
+		time.Sleep(time.Minute)
+		if err := lease.Err(); err != nil {
+			t.Errorf("the lease isn't renewed any more: %v", err)
+		}
+	})
+}
+
+// takeTurn takes the turn of a box that is at rest, as a caller does.
+func takeTurn(t *testing.T, b *mailbox) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.put(&b.ordered, input{do: func(vote.Now) {}}) {
+		t.Fatal("the turn isn't free")
+	}
+}
+
+// Run with the race detector: what the holder of the turn does isn't guarded by anything else.
+func TestTheTurnIsOneGoroutinesAtATime(t *testing.T) {
+	b := newMailbox()
+	const callers, each = 8, 500
+	taken, running := 0, 0 // of whoever has the turn
+	var spare []input
+	run := func() {
+		running++
+		if running != 1 {
+			t.Error("two have the turn")
+		}
+		for _, urgent := range []bool{true, false} {
+			if in := b.take(urgent, spare); in != nil {
+				taken += len(in)
+				clear(in)
+				spare = in
+			}
+		}
+		running--
+	}
+	work := func(rounds int) {
+		for range rounds {
+			run()
+			if b.disown() {
+				return
+			}
+		}
+		b.handOver()
+	}
+	stop, over := make(chan struct{}), make(chan struct{})
+	go func() { // the loop's
+		defer close(over)
+		for {
+			if b.tryOwn() {
+				for more := true; more; more = !b.disown() {
+					run()
+				}
+			}
+			select {
+			case <-b.wake:
+			case <-stop:
+				b.claim()
+				run()
+				return
+			}
+		}
+	}()
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for j := range each {
+				if (i+j)%5 == 0 {
+					b.post(j%2 == 0, func(vote.Now) {})
+					continue
+				}
+				if b.putRelease(&Lease{}) {
+					work(1 + j%2)
+				}
+				if j%50 == 0 {
+					kick(b.wake) // as the timer does
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	<-over
+	if rest := b.close(); taken != callers*each || len(rest) != 0 {
+		t.Errorf("%d of %d were taken, and %d left behind", taken, callers*each, len(rest))
+	}
+}
+
+func TestClaimWaitsForTheTurn(t *testing.T) {
+	for name, leave := range map[string]func(*mailbox){
+		"passed":      func(b *mailbox) { b.take(false, nil); b.disown() },
+		"handed over": func(b *mailbox) { b.handOver() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := idle(t)
+				b.putRelease(&Lease{})
+				claimed := false
+				go func() {
+					b.claim()
+					claimed = true
+				}()
+				synctest.Wait()
+				if claimed {
+					t.Error("claimed while a caller has the turn")
+				}
+				leave(b)
+				synctest.Wait()
+				if !claimed || b.tryOwn() || b.putRelease(&Lease{}) {
+					t.Error("the turn isn't the claimer's alone")
+				}
+			})
+		})
+	}
+	b := idle(t)
+	b.claim() // of a free turn, at once
+	if b.putRelease(&Lease{}) {
+		t.Error("the turn isn't the claimer's alone")
+	}
+}
+
+func TestClosingReturnsWhatWaitedAndGivesNobodyTheTurn(t *testing.T) {
+	b := idle(t)
+	first, second := &call{}, &Lease{}
+	if owner, err := b.putRequest(first); !owner || err != nil {
+		t.Fatal(owner, err)
+	}
+	b.putRelease(second)
+	b.post(true, func(vote.Now) {})
+	b.take(false, nil)
+	b.disown()
+	if owner, err := b.putRequest(first); owner || err != nil {
+		t.Fatal("an urgent word waits, so the turn wasn't passed")
+	}
+	b.putRelease(second)
+	waited := b.close()
+	if len(waited) != 3 || waited[0].do == nil || waited[1].call != first || waited[2].lease != second {
+		t.Errorf("%+v have waited", waited)
+	}
+	for name, put := range puts {
+		if put(b) {
+			t.Errorf("%s has got the turn of a closed box", name)
+		}
+	}
+	if len(b.close()) != 0 || b.waiting() != 0 {
+		t.Error("something was put into a closed box, or is returned twice")
+	}
+}

@@ -1,0 +1,189 @@
+package quorum
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Evidence of an answer. A request that isn't granted waits for one of two reasons: other requests
+// hold the key or are queued ahead, or too few voters answer. An acknowledgement says how much of
+// its stream a voter has processed; a voter that has processed the request and gives no vote has
+// voted for another request. Without such evidence from a majority, the requester can't claim that
+// the key is held.
+//
+// Acknowledgements arrive five times per TTL. While a request waits, the requester asks for them
+// sooner, so that even a short call ends with the true reason.
+
+const (
+	// proveAfter is the least time that a request waits before the voters are asked whether they
+	// have processed the request, unless its caller waits for less than four times as long. Most
+	// locks take less. Where voters are far away the time is proveTrips round trips: a lock takes
+	// one or two.
+	proveAfter = 50 * time.Millisecond
+	proveTrips = 3
+
+	// proveEvery is the least time between two such refreshes of a voter, while callers wait for
+	// longer than proveAfter.
+	proveEvery = 50 * time.Millisecond
+
+	// proveEveryLeast is the same while callers wait for less.
+	proveEveryLeast = 2 * time.Millisecond
+)
+
+// silentAfter is how long a voter may leave refreshes unanswered before new locks no longer count
+// on the voter: a fifth of the TTL until the refresh is sent, and half as long again for its
+// answer. Leases under the voter's cover aren't affected.
+func silentAfter(ttl time.Duration) time.Duration { return ttl * 3 / (2 * vote.RefreshesPerTTL) }
+
+// silent reports whether a voter that seems connected has stopped answering.
+func (q *Requester) silent(p *peer) bool {
+	return p.reachable() && p.conn != vote.LocalConn && q.now.Fast.Sub(p.lastReceived) > silentAfter(q.cfg.TTL)
+}
+
+// answers reports whether the voter answers this node and its votes count.
+func (q *Requester) answers(p *peer) bool { return p.counts() && !q.isBehind(p) && !q.silent(p) }
+
+// noteSent records that a request was sent to a voter.
+func (q *Requester) noteSent(r *request) {
+	r.sentAt, q.lastSent = q.now.Fast, q.now.Fast
+	if r.state == statePending {
+		q.proveIn(q.proveAfter(), proveEvery)
+	}
+}
+
+// proveAfter returns how long a request waits before the voters are asked whether they have
+// processed the request.
+func (q *Requester) proveAfter() time.Duration { return max(proveAfter, proveTrips*q.far) }
+
+// hurry asks the voters in time for a caller with limited patience; zero means that the patience is
+// unknown.
+func (q *Requester) hurry(patience time.Duration) {
+	if patience > 0 && patience < 4*q.proveAfter() {
+		q.proveIn(patience/4, max(min(patience/4, proveEvery), proveEveryLeast))
+	}
+}
+
+// proveIn schedules the question to the voters after a delay, unless an earlier time is scheduled,
+// and at most once per every.
+func (q *Requester) proveIn(after, every time.Duration) {
+	if q.cfg.NoReceipts {
+		return
+	}
+	if len(q.pending) == 1 && q.proveAt <= q.now.Fast { // scheduled for requests that are over
+		q.proveAt, q.proveEvery = vote.Never, proveEvery
+	}
+	q.proveAt = min(q.proveAt, q.now.Fast.Add(after))
+	q.proveEvery = min(q.proveEvery, every)
+}
+
+// prove makes the voters acknowledge the newest requests, if any request is pending.
+func (q *Requester) prove() {
+	if len(q.pending) == 0 || q.now.Fast < q.proveAt {
+		return
+	}
+	every := q.proveEvery
+	q.proveAt, q.proveEvery = vote.Never, proveEvery
+	if !q.linked() {
+		return // no request can be granted in any case
+	}
+	for _, p := range q.voters() {
+		if p.counts() && p.refreshed <= q.lastSent { // else the acknowledgement is under way
+			p.refreshAt = min(p.refreshAt, max(q.now.Fast, p.refreshed.Add(every)))
+		}
+	}
+}
+
+// mark is a position in a voter's stream: the messages sent before a refresh. The refresh itself
+// may overtake these messages. So the voter has passed the position once an acknowledgement says
+// so, perhaps the acknowledgement of a later refresh.
+type mark struct {
+	pending bool
+	at      vote.Instant
+	sent    uint64
+}
+
+// set moves the mark to the end of a voter's stream, unless the voter has yet to pass the current
+// mark.
+func (k *mark) set(p *peer) {
+	if !k.pending {
+		*k = mark{true, p.refreshed, p.sent}
+	}
+}
+
+// reached records a voter's progress from an acknowledgement. All of the voter's messages before
+// the acknowledgement have arrived.
+func (q *Requester) reached(p *peer, m *vote.Message) {
+	if !p.mark.pending || m.Processed < p.mark.sent {
+		return
+	}
+	p.acked, p.mark = p.mark.at, mark{}
+	if p.acked <= q.lastSent && len(q.pending) > 0 {
+		q.proveIn(q.proveAfter(), proveEvery) // another request was sent while the mark was ahead
+	}
+}
+
+// proven reports whether the voter answers and has processed a request.
+func (q *Requester) proven(p *peer, r *request) bool {
+	v, x := &r.votes[p.place], r.coldOf(p.place)
+	named := x != nil && x.taken != 0 // a lease that keeps the request from the key
+	return q.answers(p) && (v.stands() || named || v.sent && (p.conn == vote.LocalConn || p.acked > r.sentAt))
+}
+
+// heldByOthers reports whether others are known to hold the key of a request, or to be queued
+// ahead. The evidence of a single voter isn't enough while too few answer: the voter may not have
+// heard of a release yet.
+func (q *Requester) heldByOthers(r *request) bool {
+	if r.queued {
+		front := q.fronts[r.key]
+		return front != nil && (front.state == stateWon || front != r && q.heldByOthers(front))
+	}
+	var proven Set
+	others := false
+	for _, p := range q.peers {
+		v := &r.votes[p.place]
+		if q.proven(p, r) {
+			proven = proven.With(p.place)
+			others = others || !v.stands() && !v.busy && v.unfit == 0
+		}
+	}
+	return others && q.decides(proven)
+}
+
+// unanswered says which voters, among those that seem to count, haven't answered a request, and for
+// how long; empty if all have answered.
+func (q *Requester) unanswered(r *request) string {
+	if r.queued {
+		if front := q.fronts[r.key]; front != nil && !front.queued {
+			r = front
+		}
+	}
+	var names []string
+	least := time.Duration(0)
+	for _, p := range q.voters() {
+		if !p.counts() || q.isBehind(p) || q.silent(p) || !r.votes[p.place].sent || q.proven(p, r) {
+			continue
+		}
+		if d := q.now.Fast.Sub(max(p.lastReceived, r.sentAt)); len(names) == 0 || d < least {
+			least = d
+		}
+		names = append(names, string(p.name))
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("%s hasn't answered this request for %v", names[0], roughly(least))
+	}
+	return fmt.Sprintf("%s haven't answered this request for %v", strings.Join(names, ", "), roughly(least))
+}
+
+// roughly rounds a duration for a human reader.
+func roughly(d time.Duration) time.Duration {
+	if d >= time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Millisecond)
+}

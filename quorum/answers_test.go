@@ -1,0 +1,156 @@
+package quorum
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// refreshesOf counts the refreshes that a voter was sent since the last look.
+func (b *bench) refreshesOf(v vote.NodeID) (n int) {
+	b.drain()
+	for _, m := range b.heard[v] {
+		if m.Kind == vote.KindRefresh {
+			n++
+		}
+	}
+	b.heard[v] = nil
+	return n
+}
+
+// acks has voters acknowledge the newest refresh, with all that they were sent.
+func (b *bench) acks(voters ...vote.NodeID) {
+	for _, v := range voters {
+		b.ack(v, func(*vote.Message) {})
+	}
+}
+
+// A request waits, and the voters are asked once whether they have processed it. What they say decides what the caller is
+// told: it is held once a majority has processed it and one of them has voted for another.
+func TestARequestIsHeldOnlyOnEvidence(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	b.pass(proveEvery)                                                       // since the last refresh
+	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Shared}}) // which is put to all at once
+	reason := func(want WaitReason, when string) Wait {
+		t.Helper()
+		w := b.q.PendingReason(b.now, n)
+		if w.Reason != want {
+			t.Errorf("%s: %+v", when, w)
+		}
+		return w
+	}
+	reason(WaitNoQuorum, "at once")
+	for _, v := range b.names {
+		b.refreshesOf(v)
+	}
+	b.pass(proveAfter - 1)
+	if n := b.refreshesOf("v0"); n != 0 {
+		t.Errorf("%d refreshes too early", n)
+	}
+	b.pass(1)
+	for _, v := range b.names {
+		if n := b.refreshesOf(v); n != 1 {
+			t.Errorf("%s was refreshed %d times", v, n)
+		}
+	}
+	b.ack("v0", func(m *vote.Message) { // the refresh has overtaken the request
+		said := b.q.peerOf("v0").digest.sent
+		l := vote.Digest{Count: m.Count, Hash: m.Hash}.Minus(said[len(said)-1].delta)
+		m.Processed, m.Count, m.Hash = m.Processed-1, l.Count, l.Hash
+	})
+	if b.q.proven(b.q.peerOf("v0"), b.q.requests[n]) {
+		t.Error("v0 hasn't processed the request, and is taken to have")
+	}
+	b.acks("v0")
+	w := reason(WaitNoQuorum, "one of three has processed it")
+	if w.Text != "3 of 3 voters count; v1, v2 haven't answered this request for 50ms" {
+		t.Error(w.Text)
+	}
+	b.promise("v1", n, 1, 100)
+	reason(WaitHeld, "one of a majority has another's vote")
+	b.promise("v0", n, 1, 100)
+	b.promise("v2", n, 1, 100)
+
+	b.pass(proveEvery)
+	if n := b.refreshesOf("v0"); n != 0 {
+		t.Errorf("nothing waits, and v0 was refreshed %d times", n)
+	}
+}
+
+// While callers come all the time, each voter is asked every proveEvery at most; and sooner for those in a hurry.
+func TestVotersAreAskedNoMoreThanSoOften(t *testing.T) {
+	count := func(patience time.Duration) int {
+		b := newBench(t, 3)
+		b.all()
+		b.refreshesOf("v0")
+		sum := 0
+		for range 200 {
+			b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Shared}, Patience: patience})
+			b.pass(time.Millisecond)
+			sum += b.refreshesOf("v0")
+		}
+		return sum
+	}
+	if n := count(0); n < 3 || n > 5 { // with the regular one
+		t.Errorf("%d refreshes in 200 ms", n)
+	}
+	if n := count(time.Hour); n < 3 || n > 5 {
+		t.Errorf("%d refreshes in 200 ms for callers with much time", n)
+	}
+	if n := count(4 * time.Millisecond); n < 40 || n > 101 {
+		t.Errorf("%d refreshes in 200 ms for callers with little time", n)
+	}
+}
+
+// Who stands in line on its own node waits for the same as the first in line.
+func TestWhoStandsInLineIsToldOfTheFirst(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	b.pass(time.Millisecond)
+	first, second := b.lock(false), b.lock(false)
+	if w := b.q.PendingReason(b.now, second); w.Reason != WaitNoQuorum {
+		t.Errorf("%+v", w)
+	}
+	b.promise("v0", first, 1, 100)
+	b.promise("v1", first, 1, 100)
+	b.granted(first, true)
+	if w := b.q.PendingReason(b.now, second); w.Reason != WaitHeld {
+		t.Errorf("%+v", w)
+	}
+}
+
+// A voter that leaves a refresh unanswered is silent well before half the TTL, and isn't counted on until it answers.
+func TestASilentVoterIsntCountedOn(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	states := func() (s []State) {
+		for _, v := range b.q.Voters(b.now) {
+			s = append(s, v.State)
+		}
+		return s
+	}
+	limit := silentAfter(ttl)
+	if limit <= ttl/vote.RefreshesPerTTL || limit >= ttl/2 {
+		t.Fatalf("silent after %v of %v", limit, ttl)
+	}
+	for at := time.Duration(0); at < limit; at += ttl / 10 {
+		b.pass(ttl / 10)
+		b.acks("v0")
+	}
+	if !b.q.Ready() || states()[1] != Reachable {
+		t.Errorf("after %v: %v", limit, states())
+	}
+	b.pass(1)
+	if b.q.Ready() {
+		t.Error("it is ready with one of three")
+	}
+	if s := states(); s[0] != Reachable || s[1] != Silent || s[2] != Silent {
+		t.Errorf("%v", s)
+	}
+	b.acks("v1")
+	if s := states(); !b.q.Ready() || s[1] != Reachable {
+		t.Errorf("%v", s)
+	}
+}

@@ -1,0 +1,127 @@
+package quorum
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// coldFields has the cold fields of a request: options besides the key, and state needed while votes come
+// and go. An uncontended lease has none of these, so that a million such leases fit into a few
+// hundred megabytes. A request gets its rare when a field must be set, and keeps it.
+//
+// The accessors below handle a missing rare.
+type coldFields struct {
+	opts             RequestOptions // for a request with more than a key and a mode
+	version          uint64         // of the value
+	confirmedVersion uint64         // the newest version confirmed by a majority
+	// With a minimum hold: when the votes first agreed; zero before.
+	agreed vote.Instant
+	// The votes of a majority are to last until then, as requested by Extend; zero without such a
+	// request.
+	goal vote.Instant
+	// With a length: when the votes are extended next; zero if they aren't.
+	extendAt vote.Instant
+	revokes  uint32     // how many revoke requests were reported to the shell
+	votes    []coldVote // by place of the voter
+}
+
+// coldVote has the cold fields of a voter's vote; see counted.
+type coldVote struct {
+	// The newest vote given back to this incarnation of the voter: this vote and all older votes
+	// are void.
+	yielded     vote.Serial
+	yieldStream vote.Stream // the stream on which the vote was given back
+	yieldAt     uint64      // the number of the yield message on the stream
+	// The token of the newest lease that the voter reported as won; zero for none.
+	taken    vote.Token
+	validity validity // until when the vote holds, if the request has a length of its own
+	noted    uint64   // the newest version of the value confirmed by the voter
+	// The stream on which the release was sent; zero if the next sync will tell the voter.
+	relStream vote.Stream
+	relAt     uint64      // the number of the release message on the stream
+	relSerial vote.Serial // the vote given back by the release
+	barred    []vote.Slot // slots that the voter was asked for and didn't give
+	revokes   uint32      // how many revoke requests the voter has passed on
+	want      vote.Slot   // the slot requested from the voter in place of another; zero for none
+	extending bool        // the voter was asked to extend the vote
+	extended  bool        // the voter has extended the vote at least once, under any electorate
+}
+
+// coldOf returns the cold fields of a voter's vote; nil if there are none.
+func (b *tally) coldOf(place int) *coldVote {
+	if b.cold == nil {
+		return nil
+	}
+	return &b.cold.votes[place]
+}
+
+// yielded returns the newest vote that was given back to a voter.
+func (b *tally) yielded(place int) vote.Serial {
+	if b.cold == nil {
+		return 0
+	}
+	return b.cold.votes[place].yielded
+}
+
+// want returns the slot requested from a voter in place of another; zero for none.
+func (b *tally) want(place int) vote.Slot {
+	if b.cold == nil {
+		return 0
+	}
+	return b.cold.votes[place].want
+}
+
+// isBarred reports whether a voter was asked for a slot and didn't give it.
+func (b *tally) isBarred(place int, slot vote.Slot) bool {
+	return b.cold != nil && slices.Contains(b.cold.votes[place].barred, slot)
+}
+
+// releasedOn reports whether the release was sent to a voter on a stream.
+func (b *tally) releasedOn(place int, s vote.Stream) bool {
+	x := b.coldOf(place)
+	return x != nil && x.relStream == s
+}
+
+// spec returns the voters' part of the request spec.
+func (r *request) spec() vote.Spec {
+	if r.cold == nil {
+		return vote.Spec{Key: r.key, Mode: r.mode, Try: r.try}
+	}
+	w := r.cold.opts.Spec
+	w.Key, w.Mode, w.Try = r.key, r.mode, r.try
+	return w
+}
+
+// length returns how long the votes last without a message; zero means as long as the session.
+func (r *request) length() time.Duration {
+	if r.cold == nil {
+		return 0
+	}
+	return r.cold.opts.Length
+}
+
+// minHold returns the least time from the grant for which the key is kept from others.
+func (r *request) minHold() time.Duration {
+	if r.cold == nil {
+		return 0
+	}
+	return r.cold.opts.MinHold
+}
+
+// fixed reports whether the lease ends by its time.
+func (r *request) fixed() bool { return r.cold != nil && r.cold.opts.Fixed }
+
+// version returns the version of the value; zero if there has never been a value.
+func (r *request) version() uint64 {
+	if r.cold == nil {
+		return 0
+	}
+	return r.cold.version
+}
+
+// simple reports whether a request spec has nothing but a key and a mode.
+func (a *RequestOptions) simple() bool {
+	return a.Permits == 0 && a.Beside == 0 && a.Length == 0 && a.Delay == 0 && a.MinHold == 0 && a.EndsAfter == 0 && !a.Fixed && a.Value == nil && !a.Revoke && a.Reason == ""
+}

@@ -1,0 +1,162 @@
+package quorum
+
+import (
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// When a request is sent to the voters. A majority is enough to win, and waking a voter costs as
+// much as the rest of a lock on this node. So the requester sends to a majority first and defers
+// the request to the other voters (a hedge): they are asked once the request has gone on for a
+// while, since one of the first voters is slow or the lease is held, and never if the request is
+// over by then. To all other nodes, a voter without the request is indistinguishable from a voter
+// reached by late messages. A lasting lease rests on all voters, as it must: with the votes of a
+// bare majority, the restart of any of these voters would end the lease.
+
+const (
+	// minHedgeDelay is the least deferral time: longer than most locks take between processes in one
+	// network, and too short to be felt when one of the first voters has just crashed.
+	minHedgeDelay = 500 * time.Microsecond
+
+	// maxHedgeDelay is the greatest deferral time: as long as a lock takes under a load of thousands at
+	// once.
+	maxHedgeDelay = 50 * time.Millisecond
+
+	// hedgeBatch is how many deferred requests are sent at once. The rest follows right after these
+	// messages have left: the memory taken by messages in the meantime is kept.
+	hedgeBatch = 128
+)
+
+// hedgedRequest is a request sent to some voters only.
+type hedgedRequest struct {
+	at     vote.Instant // when the other voters are asked
+	number vote.Number  // the request's number; if r has another number, the request is over
+	r      *request
+	won    bool // the request had won when its time came first
+}
+
+func (s *hedgedRequest) over() bool { return s.r.number != s.number || !s.r.hedging }
+
+// hedge defers a request to voters that may be needed later. They are asked after a while, unless
+// the request is over by then.
+func (q *Requester) hedge(r *request) {
+	r.hedging = true
+	q.firstHedged() // makes room: drops finished requests
+	q.hedged.push(hedgedRequest{at: q.now.Fast.Add(q.hedgeDelay()), number: r.number, r: r})
+}
+
+// firstHedged returns the first deferred request; nil for none.
+func (q *Requester) firstHedged() *hedgedRequest {
+	for q.hedged.len() > 0 {
+		if s := q.hedged.first(); !s.over() {
+			return s
+		}
+		q.hedged.pop()
+	}
+	return nil
+}
+
+// hedgeDelay returns how long requests are deferred: as long as a round trip takes. A lease won by
+// then gets as much time again for its release and the confirmation.
+func (q *Requester) hedgeDelay() time.Duration {
+	return min(max(q.releaseRTT.upper(), minHedgeDelay), maxHedgeDelay, q.every()/4)
+}
+
+// rttEstimator estimates the round trip as TCP does (Jacobson, "Congestion avoidance and control", 1988).
+type rttEstimator struct {
+	mean, deviation time.Duration
+}
+
+func (p *rttEstimator) add(trip time.Duration) {
+	off := trip - p.mean
+	p.mean += off / 8
+	p.deviation += (max(off, -off) - p.deviation) / 4
+}
+
+// upper returns a time that hardly any round trip exceeds, even while the load is growing.
+func (p *rttEstimator) upper() time.Duration { return 2*p.mean + 4*p.deviation }
+
+// noteRelease records when a request was released.
+func (q *Requester) noteRelease(r *request) {
+	if !q.cfg.BroadcastAll {
+		r.since = q.now.Fast
+	}
+}
+
+// measureRelease measures the round trip of a release, once confirmed by a majority. No voter makes a
+// release wait, unlike a request, so this round trip shows how long messages take now; under load
+// the time is long.
+func (q *Requester) measureRelease(r *request) {
+	if q.cfg.BroadcastAll || r.since == 0 {
+		return
+	}
+	var done Set
+	for i := range r.votes {
+		if v := &r.votes[i]; v.sent && v.released {
+			done = done.With(i)
+		}
+	}
+	if q.newest.Decides(done) {
+		q.releaseRTT.add(min(q.now.Fast.Sub(r.since), maxHedgeDelay))
+		r.since = 0
+	}
+}
+
+// sendDueHedges sends the deferred requests that are due.
+func (q *Requester) sendDueHedges() {
+	for range hedgeBatch {
+		s := q.firstHedged()
+		if s == nil || s.at > q.now.Fast {
+			return
+		}
+		r, again := s.r, s.won
+		q.hedged.pop()
+		switch r.state {
+		case statePending:
+			for _, p := range q.peers {
+				if v := &r.votes[p.place]; v.sent && !v.stands() {
+					p.slow = true
+				}
+			}
+		case stateWon:
+			if !again {
+				q.hedged.push(hedgedRequest{at: q.now.Fast.Add(q.hedgeDelay()), number: r.number, r: r, won: true})
+				continue
+			}
+		case stateEnding:
+			if at := r.since.Add(q.hedgeDelay()); at > q.now.Fast {
+				q.hedged.push(hedgedRequest{at: at, number: r.number, r: r})
+				continue
+			}
+		}
+		q.sendDeferred(r)
+	}
+}
+
+// sendDeferred sends a deferred request to the other voters. If the request has ended, these voters
+// confirm its release, which helps when one of the first voters is slow to confirm.
+func (q *Requester) sendDeferred(r *request) {
+	if !r.hedging {
+		return
+	}
+	r.hedging = false
+	for _, p := range q.peers {
+		v := &r.votes[p.place]
+		if v.sent || v.busy || v.unfit != 0 || !p.up() || !q.newest.Committee(r.key).Has(p.place) {
+			continue
+		}
+		switch r.state {
+		case statePending:
+			q.sendRequest(p, r)
+		case stateWon:
+			q.sendRequest(p, r)
+			q.report(p, r)
+		case stateEnding:
+			if r.reportEnd {
+				v.sent = true
+				q.sendOrdered(p, vote.Digest{}, vote.KindRelease, r.number)
+			}
+		}
+	}
+}

@@ -1,0 +1,427 @@
+package quorum
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+func TestTheOthersAreAskedInAWhile(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	if got := b.said(vote.KindRequest); got != "V0 V1" {
+		t.Fatalf("asked %q", got)
+	}
+	if at := b.q.Next(); at != b.now.Fast.Add(minHedgeDelay) {
+		t.Errorf("the next instant is %v away", at.Sub(b.now.Fast))
+	}
+	b.pass(minHedgeDelay - 1)
+	if got := b.told("v2"); got != "" {
+		t.Errorf("v2 was told %q too soon", got)
+	}
+	b.pass(1)
+	if got := b.told("v2"); got != "request" {
+		t.Errorf("v2 was told %q", got)
+	}
+	b.promise("v0", n, 1, 100)
+	b.promise("v2", n, 1, 100)
+	b.granted(n, true)
+}
+
+// A lease that lasts is to rest on all voters.
+func TestAHeldLeaseIsPutToTheOthersToo(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.wins(n, 1, 100)
+	b.told("v2")
+	b.pass(minHedgeDelay)
+	if got := b.told("v2"); got != "" {
+		t.Errorf("v2 was told %q though the lease may be given back soon", got)
+	}
+	b.pass(minHedgeDelay)
+	if got := b.told("v2"); got != "request confirm" {
+		t.Errorf("v2 was told %q", got)
+	}
+	b.pass(10 * minHedgeDelay)
+	if got := b.told("v2"); got != "" {
+		t.Errorf("v2 was told %q once more", got)
+	}
+}
+
+func TestAShortLockSparesAVoter(t *testing.T) {
+	b := as(t, "v0", 3)
+	for i := range vote.Serial(3) {
+		n := b.put("k")
+		b.wins(n, i+1, 100+1000*vote.Token(i))
+		b.q.Release(b.now, n)
+		for _, v := range b.names[:2] {
+			b.say(v, vote.Message{Kind: vote.KindReleased, Number: n})
+		}
+		if e := b.last(EventReleased); e == nil || e.Number != n || e.Wait.Reason != WaitNone {
+			t.Fatalf("%+v", e)
+		}
+	}
+	b.pass(maxHedgeDelay)
+	if got := b.told("v2"); got != "" || b.q.Open() != 0 {
+		t.Errorf("v2 was told %q; %d requests are left", got, b.q.Open())
+	}
+	if b.q.Next() != b.q.refreshAt {
+		t.Error("something is waited for")
+	}
+}
+
+// Whoever was asked may be silent when the lease is given back; then the word of one that was spared counts.
+func TestAReleaseIsConfirmedByOneThatWasSpared(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.wins(n, 1, 100)
+	b.q.Release(b.now, n)
+	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.told("v2")
+	b.pass(minHedgeDelay)
+	if e := b.last(EventReleased); e != nil {
+		t.Fatalf("one voter has confirmed, and %+v", e)
+	}
+	if got := b.told("v2"); got != "release" {
+		t.Fatalf("v2 was told %q", got)
+	}
+	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
+	if e := b.last(EventReleased); e == nil || e.Number != n || e.Wait.Reason != WaitNone {
+		t.Fatalf("%+v", e)
+	}
+	if b.q.Open() == 0 {
+		t.Error("it is forgotten though v1 has yet to confirm")
+	}
+	b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
+	if b.q.Open() != 0 {
+		t.Error("it isn't forgotten")
+	}
+}
+
+// What a voter keeps must be what it was told, or nothing is extended any more: v2 never heard of the request, and v1 has dropped it.
+func TestTheBooksAgreeAfterAReleaseThatASparedVoterConfirmed(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.q.Release(b.now, n)
+	b.pass(minHedgeDelay)
+	if got := b.told("v2"); got != "release" {
+		t.Fatalf("v2 was told %q", got)
+	}
+	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
+	for _, p := range b.q.peers {
+		if got := p.digest.settle(p.sent, p.received); got != (vote.Digest{}) {
+			t.Errorf("%s is thought to keep %+v", p.name, got)
+		}
+	}
+}
+
+func TestAVoterThatTurnsARequestDownHasTheOthersAskedAtOnce(t *testing.T) {
+	for _, kind := range []vote.Kind{vote.KindBusy, vote.KindTaken} {
+		b := as(t, "v0", 3)
+		n, err := b.q.Lock(b.now, Exclusive("k", true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.told("v2")
+		b.say("v1", vote.Message{Kind: kind, Number: n, Token: 5})
+		if got := b.told("v2"); got != "request" {
+			t.Errorf("%v: v2 was told %q", kind, got)
+		}
+		b.pass(minHedgeDelay)
+		if got := b.told("v2"); got != "" {
+			t.Errorf("%v: v2 was told %q besides", kind, got)
+		}
+		if got := b.told("v1"); got != "request" {
+			t.Errorf("%v: v1 was told %q, though it is known to turn the request down", kind, got)
+		}
+	}
+}
+
+// A voter that has let somebody wait isn't among the first until it says something.
+func TestASlowVoterIsNotAmongTheFirst(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.promise("v0", n, 1, 100)
+	b.pass(minHedgeDelay)
+	b.promise("v2", n, 1, 100)
+	b.granted(n, true)
+	b.told("v1")
+	b.put("l")
+	if got := b.said(vote.KindRequest); got != "V0 V2" {
+		t.Errorf("asked %q", got)
+	}
+	b.promise("v1", n, 1, 100)
+	b.said(vote.KindRequest)
+	b.put("m")
+	if got := b.said(vote.KindRequest); got != "V0 V1" {
+		t.Errorf("asked %q when v1 had answered", got)
+	}
+}
+
+// Voters are spared for as long as round trips take, as releases show.
+func TestVotersAreSparedForLongerUnderLoad(t *testing.T) {
+	b := as(t, "v0", 3)
+	trip := func(d time.Duration) {
+		n := b.put("k")
+		b.q.Release(b.now, n)
+		b.now.Fast = b.now.Fast.Add(d)
+		b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+		b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
+	}
+	const ms = time.Millisecond
+	for _, row := range []struct{ trip, swing, least, most time.Duration }{
+		{0, 0, minHedgeDelay, minHedgeDelay}, {4 * ms, 0, 8 * ms, 9 * ms}, {8 * ms, 4 * ms, 28 * ms, 36 * ms}, {time.Second, 0, maxHedgeDelay, maxHedgeDelay},
+		{100 * time.Microsecond, 0, minHedgeDelay, minHedgeDelay},
+	} {
+		for range 50 {
+			trip(row.trip - row.swing)
+			trip(row.trip + row.swing)
+		}
+		if got := b.q.hedgeDelay(); got < row.least || got > row.most {
+			t.Errorf("%+v: voters are spared for %v", row, got)
+		}
+	}
+	trip(time.Second)
+	b.q.cfg.TTL = 20 * vote.RefreshesPerTTL * ms
+	if got := b.q.hedgeDelay(); got != 5*ms {
+		t.Errorf("voters are spared for %v, and sessions are refreshed every %v", got, b.q.every())
+	}
+}
+
+// Who is the last to confirm says nothing of a round trip: it may have been told a moment later, and nobody waits for it.
+func TestOnlyTheMajorityThatConfirmsShowsHowLongARoundTripIs(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.wins(n, 1, 100)
+	b.pass(minHedgeDelay)
+	b.pass(minHedgeDelay) // v2 knows of it, too
+	b.q.Release(b.now, n)
+	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.now.Fast = b.now.Fast.Add(maxHedgeDelay)
+	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
+	if b.q.Open() != 0 || b.q.hedgeDelay() != minHedgeDelay {
+		t.Errorf("%d requests are left, and voters are spared for %v", b.q.Open(), b.q.hedgeDelay())
+	}
+}
+
+// What is known of a request that is over says nothing of the next one, which may have its place in memory.
+func TestANewRequestHasATimeOfItsOwn(t *testing.T) {
+	b := as(t, "v0", 3)
+	first := b.put("k")
+	b.q.Release(b.now, first)
+	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: first})
+	b.say("v1", vote.Message{Kind: vote.KindReleased, Number: first})
+	if b.q.Open() != 0 {
+		t.Fatal("the first request isn't over")
+	}
+	b.now.Fast = b.now.Fast.Add(minHedgeDelay / 2)
+	b.put("l")
+	b.pass(minHedgeDelay / 2)
+	if got := b.told("v2"); got != "" {
+		t.Errorf("v2 was told %q, half a while too soon", got)
+	}
+	b.pass(minHedgeDelay / 2)
+	if got := b.told("v2"); got != "request" {
+		t.Errorf("v2 was told %q", got)
+	}
+}
+
+// Nobody waits to hear that a request which couldn't be granted is over, so those that never heard of it are left alone.
+func TestASparedVoterHearsNothingOfARequestThatFailed(t *testing.T) {
+	b := as(t, "x", 3)
+	n := b.put("k")
+	asked := strings.Fields(strings.ToLower(b.said(vote.KindRequest)))
+	if len(asked) != 2 {
+		t.Fatalf("asked %q", asked)
+	}
+	for _, v := range asked {
+		b.say(vote.NodeID(v), vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNotVoter})
+	}
+	if e := b.last(EventFailed); e == nil || e.Number != n {
+		t.Fatalf("%+v", e)
+	}
+	b.pass(minHedgeDelay)
+	b.pass(maxHedgeDelay)
+	for _, v := range b.names {
+		if got := b.told(v); v != vote.NodeID(asked[0]) && v != vote.NodeID(asked[1]) && got != "" {
+			t.Errorf("%s was told %q", v, got)
+		}
+	}
+}
+
+// A voter that has left by then isn't asked, though it is still listened to.
+func TestASparedVoterThatHasLeftIsNotAsked(t *testing.T) {
+	f := follow(t, "7: a b c")
+	n := f.lock(false)
+	var rest string
+	for _, v := range []string{"a", "b", "c"} {
+		if f.heard(v) == "" {
+			rest += v
+		}
+	}
+	if len(rest) != 1 {
+		t.Fatalf("%q weren't asked", rest)
+	}
+	f.reelect("8: " + strings.ReplaceAll("a b c", rest, "d"))
+	f.heard(rest)
+	f.pass(maxHedgeDelay)
+	if got := f.heard(rest); got != "" || f.q.requests[n].hedging {
+		t.Errorf("%s was told %q", rest, got)
+	}
+}
+
+func TestWhatIsNotPlainIsPutToAllAtOnce(t *testing.T) {
+	for _, ask := range []RequestOptions{
+		{Spec: vote.Spec{Key: "k", Mode: vote.Shared}}, {Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 3}},
+		{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: time.Second}}, {Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Delay: time.Second}},
+	} {
+		b := as(t, "v0", 3)
+		if _, err := b.q.Lock(b.now, ask); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.said(vote.KindRequest); got != "V0 V1 V2" {
+			t.Errorf("%+v: asked %q", ask, got)
+		}
+	}
+}
+
+// What others propose beyond a majority that agrees is as if it came later; where nobody agrees the largest counts, once it is confirmed.
+func TestAMajorityThatAgreesWins(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.lock(false)
+	b.pass(maxHedgeDelay)
+	b.promise("v0", n, 1, 1000)
+	b.promise("v1", n, 1, 5000)
+	b.granted(n, false)
+	b.promise("v2", n, 1, 1000)
+	b.granted(n, true)
+	if e := b.last(EventGranted); e.Token != vote.Token(1000).First() {
+		t.Errorf("token %d", e.Token)
+	}
+	b.told("v1")
+	b.say("v1", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000}) // an answer to what it was asked before
+	if b.q.requests[n].token != 1000 {
+		t.Error("the lease has another token now")
+	}
+
+	// Readers must have tokens that differ, so there the largest proposal counts.
+	b = newBench(t, 3)
+	b.all()
+	n = b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Shared}})
+	b.promise("v1", n, 1, 5000)
+	b.promise("v0", n, 1, 1000)
+	b.promise("v2", n, 1, 1000)
+	b.granted(n, false)
+}
+
+func TestAReleaseBringsABidIfSomebodyElsewhereWaits(t *testing.T) {
+	for _, wanted := range []bool{false, true} {
+		b := as(t, "v0", 3)
+		n := b.put("k")
+		b.say("v0", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: 100, Revoke: wanted})
+		b.promise("v1", n, 1, 100)
+		b.granted(n, true)
+		b.drain()
+		b.now.Wall += 777
+		b.q.Release(b.now, n)
+		out, _ := b.q.Drain(nil, nil)
+		releases := 0
+		for _, o := range out {
+			if o.Message.Kind != vote.KindRelease {
+				continue
+			}
+			releases++
+			if got := o.Message.Bid; wanted && got != vote.TokenAt(b.now.Wall) || !wanted && got != 0 {
+				t.Errorf("wanted: %v: bid %d", wanted, got)
+			}
+		}
+		if releases != 2 {
+			t.Errorf("%d releases", releases)
+		}
+	}
+}
+
+// A release has as long to be confirmed as any round trip, however long the lease was held before.
+func TestASparedVoterIsToldOfAReleaseOnlyIfThatIsSlow(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.pass(minHedgeDelay - 1)
+	b.q.Release(b.now, n)
+	b.told("v2")
+	b.pass(1)
+	if got := b.told("v2"); got != "" {
+		t.Errorf("v2 was told %q as soon as the key was given back", got)
+	}
+	b.pass(minHedgeDelay)
+	if got := b.told("v2"); got != "release" {
+		t.Errorf("v2 was told %q", got)
+	}
+}
+
+// Where no majority answers, a refresh would say nothing that helps.
+func TestAVoteThatWasGivenBackIsFollowedByNoRefreshWithoutAMajority(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.pass(b.q.refreshAt.Sub(b.now.Fast))
+	b.promise("v1", n, 1, 100)
+	b.q.Unlink(b.now, b.place("v0"))
+	b.q.Unlink(b.now, b.place("v2"))
+	b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+	if got := b.told("v1"); !strings.HasSuffix(got, "yield") {
+		t.Fatalf("v1 was told %q", got)
+	}
+	b.pass(yieldEvery)
+	if got := b.told("v1"); got != "" {
+		t.Errorf("v1 was told %q", got)
+	}
+}
+
+// A voter to which a vote was given back hears soon that this node reaches a majority, though not each time.
+func TestAVoteThatWasGivenBackIsFollowedByARefresh(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.pass(b.q.refreshAt.Sub(b.now.Fast)) // all are refreshed
+	for serial := range vote.Serial(2) {
+		b.promise("v1", n, serial+1, 100)
+		b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: serial + 1})
+	}
+	b.told("v0")
+	if got := b.told("v1"); !strings.HasSuffix(got, "yield yield") {
+		t.Fatalf("v1 was told %q", got)
+	}
+	b.q.proveAt = vote.Never // the voters would be asked what they have processed, too
+	b.pass(yieldEvery - 1)
+	if got := b.told("v1"); strings.Contains(got, "refresh") {
+		t.Errorf("v1 was told %q so soon after the last refresh", got)
+	}
+	b.pass(1)
+	if v0, v1 := b.told("v0"), b.told("v1"); v0 != "" || v1 != "refresh" {
+		t.Errorf("v0 was told %q, v1 %q", v0, v1)
+	}
+}
+
+// The refresh that is due isn't made up for by the answer to one that was sent before the vote was given back.
+func TestAVoteThatWasGivenBackIsFollowedByARefreshThoughAnotherIsAcknowledged(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.pass(b.q.refreshAt.Sub(b.now.Fast)) // all are refreshed
+	b.promise("v1", n, 1, 100)
+	b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+	if got := b.told("v1"); !strings.HasSuffix(got, "yield") {
+		t.Fatalf("v1 was told %q", got)
+	}
+	b.ack("v1", nil)
+	b.pass(yieldEvery)
+	if got := b.told("v1"); got != "refresh" {
+		t.Errorf("v1 was told %q", got)
+	}
+	b.ack("v1", nil)
+	b.pass(yieldEvery)
+	if got := b.told("v1"); got != "" {
+		t.Errorf("v1 was told %q once more", got)
+	}
+}

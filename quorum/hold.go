@@ -1,0 +1,61 @@
+package quorum
+
+import (
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A voter that keeps its memory keeps a minimum hold for the requested time, counted from the
+// report of the grant. A voter that restarts forgets the vote, and keeps the key from others by
+// staying quiet for the maximum TTL. The quiet time counts from the restart, while the hold counts
+// from the grant, and a vote may be as old as a TTL when the request is granted. So a request with
+// a minimum hold is granted only once a majority of its votes have been acknowledged so recently
+// that even a voter restarting right after its acknowledgement stays quiet until the hold is over.
+
+// isKept reports whether a lease won now, with the votes of a set, is kept from others for its
+// minimum hold, whichever voters restart. If not, the sessions get an extra refresh, and the
+// acknowledgements cause another evaluation of the request.
+//
+// The voters of either electorate, the newest or the one before, are enough. A hold acknowledged
+// under the earlier electorate is over when the next electorate but one is decided, since the drain
+// between them also lasts for the maximum TTL.
+func (q *Requester) isKept(r *request, set Set) bool {
+	hold := r.minHold()
+	if hold <= 0 {
+		return true
+	}
+	x := r.cold
+	if x.agreed == 0 {
+		x.agreed = q.now.Fast
+	}
+	// A restarted voter keeps the key for longer than a session lasts.
+	beyond := vote.Validity(q.maxTTL()) - vote.Validity(q.cfg.TTL)
+	kept := q.validUntil(set, nil).add(beyond).last()
+	need := q.now.Fast.Add(hold)
+	if kept >= need {
+		return true
+	}
+	if most := vote.MaxKept(q.maxTTL()); hold > most {
+		// No acknowledgement is recent enough. The node's shell keeps up the missing part of the
+		// hold; here this part is made as small as possible.
+		need = max(q.now.Fast.Add(most), x.agreed.Add(vote.Validity(q.maxTTL())))
+		if kept >= need {
+			return true
+		}
+	}
+	q.freshen(set, need.Add(-vote.Validity(q.maxTTL())))
+	return false
+}
+
+// freshen refreshes the sessions at the voters of a set, except where a refresh sent since a given
+// instant is under way.
+func (q *Requester) freshen(set Set, since vote.Instant) {
+	for _, p := range q.peers {
+		if set.Has(p.place) && p.refreshed < since {
+			q.refresh(p)
+		}
+	}
+}
+
+func (q *Requester) maxTTL() time.Duration { return max(q.cfg.MaxTTL, q.cfg.TTL) }

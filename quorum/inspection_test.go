@@ -1,0 +1,352 @@
+package quorum
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// inspected is an inspection of three voters under way.
+type inspected struct {
+	*bench
+	nonces map[vote.NodeID]uint64 // of the newest question to each voter
+}
+
+func inspect(t *testing.T) *inspected {
+	b := newBench(t, 3)
+	b.all()
+	i := &inspected{b, make(map[vote.NodeID]uint64)}
+	i.q.Inspect(i.now, "k")
+	i.questions()
+	return i
+}
+
+// questions takes note of what the voters are asked, and returns how many are.
+func (i *inspected) questions() int {
+	n := 0
+	for _, v := range []vote.NodeID{"v0", "v1", "v2"} {
+		for _, m := range i.asked(v, vote.KindLook) {
+			i.nonces[v] = m.Nonce
+			n++
+		}
+	}
+	return n
+}
+
+func (i *inspected) answers(v vote.NodeID, views ...vote.View) { i.show(v, i.nonces[v], views...) }
+
+// want demands what was shown, or that it is still open; with sure, that nothing was left open.
+func (i *inspected) want(want string, sure bool) {
+	i.t.Helper()
+	if want == "open" {
+		if e := i.last(EventQueryDone); e != nil {
+			i.t.Fatalf("it shows %q; it should be open", i.seen())
+		}
+		return
+	}
+	if got := i.seen(); got != want || i.last(EventQueryDone).Result.Certain != sure {
+		i.t.Errorf("it shows %q, sure %t; want %q, %t", got, i.last(EventQueryDone).Result.Certain, want, sure)
+	}
+}
+
+func TestAnInspectionSettlesWhoHoldsTheKey(t *testing.T) {
+	const x, p = vote.Exclusive, vote.Permit
+	promised := func(owner vote.NodeID, token vote.Token) vote.View { return sight(vote.Promised, owner, 1, x, token) }
+	holding := func(owner vote.NodeID, token vote.Token) vote.View { return sight(vote.Holding, owner, 1, x, token) }
+	waiting := func(owner vote.NodeID) vote.View { return sight(vote.Waiting, owner, 1, x, 0) }
+	slot := func(s vote.Slot) vote.View {
+		o := sight(vote.Promised, "a", 1, p, 100)
+		o.Slot = s
+		return o
+	}
+	views := func(all ...vote.View) []vote.View { return all }
+	for _, row := range []struct {
+		name       string
+		v0, v1, v2 []vote.View
+		two        string // what is shown when v0 and v1 have answered
+		three      string // and v2 as well
+	}{
+		{"nobody", nil, nil, nil, "", ""},
+		{"two votes for one token are a lease, though no voter has heard that it was granted", views(promised("a", 100)), views(promised("a", 100)), nil, "a! ", ""},
+		{"a voter that hasn't answered may have the second vote", views(promised("a", 100)), nil, views(promised("a", 100)), "open", "a! "},
+		{"and it hasn't: the request isn't known to a majority, or is over", views(promised("a", 100)), nil, nil, "open", ""},
+		{"and it hasn't, but knows the request: it waits", views(promised("a", 100)), nil, views(waiting("a")), "open", "a? "},
+		{"one has heard that it was granted, and the other has heard nothing", views(holding("a", 100)), nil, views(promised("a", 100)), "open", "a! "},
+		{"one hasn't heard of a release that two have confirmed", views(holding("a", 100)), nil, nil, "open", ""},
+		{"the same, and the next was granted", views(holding("a", 100)), views(promised("b", 200)), views(promised("b", 200)), "open", "b! "},
+		{"votes for two tokens: the larger one isn't confirmed", views(promised("a", 100)), views(promised("a", 101)), views(promised("a", 101)), "open", "a! "},
+		{"votes for two tokens: the smaller one isn't confirmed", views(promised("a", 102)), views(promised("a", 101)), views(promised("a", 101)), "open", "a! "},
+		{"votes in two slots make no permit", views(slot(1)), views(slot(2)), views(slot(2)), "open", "a! "},
+		{"a waiter that two know of", views(holding("a", 100), waiting("b")), views(holding("a", 100), waiting("b")), nil, "a! b? ", ""},
+		{"a request that one voter knows, and two have confirmed the end of", views(waiting("b")), nil, nil, "open", ""},
+		{"a lease behind which the key rests at one", views(sight(vote.Delayed, "a", 1, x, 100)), nil, nil, "a~ ", ""},
+		{"a request that one voter knows, and another yet to answer", views(waiting("b")), nil, views(waiting("b")), "open", "b? "},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			i := inspect(t)
+			i.answers("v0", row.v0...)
+			i.want("open", false) // one is no majority
+			i.answers("v1", row.v1...)
+			if row.two != "open" {
+				i.want(row.two, true)
+				return
+			}
+			i.want("open", false)
+			i.answers("v2", row.v2...)
+			i.want(row.three, true)
+		})
+	}
+}
+
+// Two voters have voted for a token and thereby granted the lease; the third has voted for another one, or in another slot. The lease is told with
+// what the two have.
+func TestAnInspectionTellsTheTokenThatWon(t *testing.T) {
+	won, other := sight(vote.Promised, "a", 1, vote.Permit, 100), sight(vote.Promised, "a", 1, vote.Permit, 200)
+	won.Slot, other.Slot = 1, 2
+	for name, held := range map[string]bool{"no voter has heard that it was granted": false, "one has": true} {
+		t.Run(name, func(t *testing.T) {
+			i := inspect(t)
+			first := won
+			if held {
+				first.State = vote.Holding
+			}
+			i.answers("v0", other)
+			i.answers("v1", first)
+			if !held {
+				i.want("open", false)
+				i.answers("v2", won)
+			}
+			i.want("a! ", true)
+			if s := i.last(EventQueryDone).Result.Views[0]; s.Token != won.Token.First() || s.Slot != won.Slot {
+				t.Errorf("it shows token %d in slot %d, want %d in %d", s.Token, s.Slot, won.Token.First(), won.Slot)
+			}
+		})
+	}
+}
+
+// A lease that was seen held in part of the answers keeps its token when a later answer leaves it open.
+func TestAnInspectionKeepsTheTokenThatWasSettled(t *testing.T) {
+	i := inspect(t)
+	won, other := sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Promised, "a", 1, vote.Exclusive, 200)
+	b := sight(vote.Promised, "b", 1, vote.Exclusive, 50) // what keeps the inspection open
+	i.answers("v0", won)
+	i.answers("v1", won, b)
+	i.want("open", false)
+	i.pass(inspectPause)
+	if n := i.questions(); n != 3 {
+		t.Fatalf("%d questions after a pause", n)
+	}
+	i.answers("v0", other)
+	i.answers("v1", won)
+	i.want("a! ", true)
+	if s := i.last(EventQueryDone).Result.Views[0]; s.Token != won.Token.First() {
+		t.Errorf("it shows token %d, want %d", s.Token, won.Token.First())
+	}
+}
+
+// The lease of a rests on v0 and v1. It lets others in, v0 is cut off from a and doesn't hear of it,
+// and b is let in by v1 and v2. With the last answers of v0 and v2 the lease of a looks like an
+// exclusive lease that the newer lease of b contradicts. (Seed 840002671 of worlds with looks.)
+func TestAnInspectionSeesALeaseThatLetsOthersIn(t *testing.T) {
+	alone := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
+	beside := sight(vote.Holding, "a", 1, vote.Shared, 100)
+	in := sight(vote.Holding, "b", 1, vote.Shared, 200)
+	inspect := func(t *testing.T) *inspected {
+		i := inspect(t)
+		i.answers("v0", alone)
+		i.answers("v1", beside, sight(vote.Promised, "c", 1, vote.Shared, 50)) // c keeps the inspection open
+		i.want("open", false)
+		i.pass(inspectPause)
+		i.questions()
+		i.answers("v0", alone, in)
+		i.answers("v2", in)
+		i.want("open", false)
+		return i
+	}
+	t.Run("the voter that knows answers", func(t *testing.T) {
+		i := inspect(t)
+		i.answers("v1", beside, in)
+		i.want("a!s b!s ", true)
+	})
+	t.Run("the voter that knows says that the lease of a is over", func(t *testing.T) {
+		i := inspect(t)
+		i.answers("v1", in)
+		i.want("b!s ", true)
+	})
+	t.Run("the voter that knows is silent", func(t *testing.T) {
+		i := inspect(t)
+		i.q.Unlink(i.now, i.place("v1"))
+		for past := time.Duration(0); past < ttl/2; past += maxInspectPause {
+			i.refreshed("v0", "v2")
+			i.pass(maxInspectPause)
+			i.questions()
+			i.answers("v0", alone, in)
+			i.answers("v2", in)
+		}
+		i.want("b!s ", false)
+	})
+}
+
+// What stays open with the answers of all voters is asked again in a moment: what they have yet to hear is on its way to them.
+func TestAnInspectionAsksAgain(t *testing.T) {
+	i := inspect(t)
+	one, two := sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Promised, "a", 1, vote.Exclusive, 101)
+	i.answers("v0", one)
+	i.answers("v1", two)
+	i.answers("v2")
+	i.want("open", false)
+	if n := i.questions(); n != 0 {
+		t.Fatalf("%d questions at once", n)
+	}
+	i.pass(inspectPause)
+	if n := i.questions(); n != 3 {
+		t.Fatalf("%d questions after a pause, want 3", n)
+	}
+	i.answers("v0", two)
+	i.want("open", false)
+	i.answers("v1", two)
+	i.want("a! ", true)
+}
+
+// A key that is passed on all the time keeps no inspection waiting: of what is open, only what was open at first counts.
+func TestAnInspectionOfAKeyInUseEnds(t *testing.T) {
+	i := inspect(t)
+	i.answers("v0", sight(vote.Promised, "a", 1, vote.Exclusive, 100))
+	i.answers("v1")
+	i.answers("v2", sight(vote.Promised, "a", 1, vote.Exclusive, 101))
+	i.want("open", false)
+	i.pass(inspectPause)
+	i.questions()
+	i.answers("v0", sight(vote.Promised, "b", 2, vote.Exclusive, 200))
+	i.answers("v1")
+	i.want("b? ", true) // a's end is confirmed, and b asked after the inspection had begun
+}
+
+// Where it stays open, half a TTL ends it with what is known.
+func TestAnInspectionDoesNotStayOpenForEver(t *testing.T) {
+	i := inspect(t)
+	held := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
+	i.q.Unlink(i.now, i.place("v2"))
+	questions := 0
+	for past := time.Duration(0); past < ttl/2-maxInspectPause; past += inspectPause {
+		i.refreshed("v0", "v1")
+		i.answers("v0", held)
+		i.answers("v1")
+		i.want("open", false)
+		i.pass(inspectPause)
+		questions += i.questions()
+	}
+	if most := 2 * (8 + int(ttl/2/maxInspectPause)); questions > most || questions < 8 {
+		t.Errorf("%d questions, want 8 to %d: the pauses grow", questions, most)
+	}
+	for range 3 {
+		i.refreshed("v0", "v1")
+		i.pass(maxInspectPause)
+	}
+	i.want("a! ", false)
+}
+
+// refreshed has voters acknowledge all that they were told, so that they go on counting.
+func (i *inspected) refreshed(voters ...vote.NodeID) { i.acks(voters...) }
+
+// A voter whose connection is new isn't asked again before it has answered the statement; it is asked then.
+func TestAnInspectionAsksNobodyWhoHasYetToAnswerAStatement(t *testing.T) {
+	i := inspect(t)
+	i.q.Unlink(i.now, i.place("v2"))
+	i.q.Link(i.now, i.place("v2"), vote.SessionID{Node: "v2", Incarnation: 5})
+	i.questions()
+	i.answers("v0", sight(vote.Promised, "a", 1, vote.Exclusive, 100))
+	i.answers("v1")
+	i.want("open", false)
+	i.pass(inspectPause)
+	if n := i.questions(); n != 2 {
+		t.Errorf("%d questions, want those to v0 and v1", n)
+	}
+	i.answer("v2")
+	if n := i.questions(); n != 1 {
+		t.Errorf("%d questions once v2 has answered", n)
+	}
+}
+
+// A page shows the keys that all voters have come to, and where it ends.
+func TestAPageEndsWhereAVoterShowedNoMore(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	nonce := b.q.Page(b.now, "p/", "p/a", 2)
+	asked := b.asked("v0", vote.KindLook)
+	if len(asked) != 1 || asked[0].Key != "p/" || !asked[0].Prefix || string(asked[0].Value) != "p/a" || asked[0].Count != 2 {
+		t.Fatalf("v0 is asked %+v", asked)
+	}
+	held := func(key vote.Key, n vote.Number) vote.View {
+		s := sight(vote.Promised, "a", n, vote.Exclusive, 100)
+		s.Key = key
+		return s
+	}
+	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{held("p/b", 1), held("p/d", 3)}, End: true, Gap: true})
+	b.say("v1", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{held("p/b", 1), held("p/c", 2)}, End: true, Gap: true})
+	b.shows("v2", nonce, held("p/c", 2), held("p/d", 3))
+	e := b.last(EventQueryDone)
+	if e == nil || !e.Result.Truncated || e.Result.Last != "p/c" || len(e.Result.Views) != 2 || e.Result.Views[0].State != vote.Holding || e.Result.Views[1].State != vote.Holding {
+		t.Errorf("%+v", e.Result)
+	}
+}
+
+// showLapsed has a voter answer that lost a vote so long ago whose owner hadn't given it back.
+func (i *inspected) showLapsed(v vote.NodeID, ago time.Duration, views ...vote.View) {
+	i.say(v, vote.Message{Kind: vote.KindShow, Nonce: i.nonces[v], Views: views, End: true, TTL: ago})
+}
+
+// The lease of a rests on v0 and v1. While it is inspected v1 loses sight of a, whose lease comes to rest on v0 and
+// v2. But v2 was asked before that, and v1 is heard after it: the two answers seem to say that only v0 has a vote.
+// (Seed 179556567 of worlds with looks.)
+func TestAnInspectionSeesALeaseThatMovesToAnotherVoter(t *testing.T) {
+	holding := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
+	t.Run("known to one of those that answer", func(t *testing.T) {
+		i := inspect(t)
+		i.answers("v2")
+		i.pass(100 * time.Millisecond)
+		i.showLapsed("v1", 50*time.Millisecond)
+		i.answers("v0", holding)
+		i.want("open", false)
+		i.pass(maxInspectPause)
+		if n := i.questions(); n != 3 {
+			t.Fatalf("%d voters are asked again, want 3", n)
+		}
+		i.answers("v2", holding)
+		i.answers("v0", holding)
+		i.want("a! ", true)
+	})
+	t.Run("unknown to those that answer", func(t *testing.T) {
+		i := inspect(t)
+		i.answers("v2")
+		i.pass(100 * time.Millisecond)
+		i.showLapsed("v1", 50*time.Millisecond)
+		i.want("open", false)
+		i.pass(maxInspectPause)
+		i.questions()
+		i.answers("v2", holding)
+		i.showLapsed("v1", 100*time.Millisecond)
+		i.want("open", false) // v0 may have the second vote, or may have confirmed the end
+		i.answers("v0", holding)
+		i.want("a! ", true)
+	})
+	t.Run("a vote that was lost before the first was asked does no harm", func(t *testing.T) {
+		i := inspect(t)
+		i.answers("v2")
+		i.pass(100 * time.Millisecond)
+		i.showLapsed("v1", 120*time.Millisecond)
+		i.want("", true)
+	})
+	t.Run("a voter that loses votes all the time leaves the answer unsure", func(t *testing.T) {
+		i := inspect(t)
+		for n := 0; i.last(EventQueryDone) == nil && n < 1000; n++ {
+			i.answers("v2")
+			i.pass(10 * time.Millisecond)
+			i.showLapsed("v1", time.Millisecond)
+			i.pass(maxInspectPause)
+			i.questions()
+		}
+		i.want("", false)
+	})
+}

@@ -1,0 +1,43 @@
+package quorum
+
+import (
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Where words take no time, as in meshtest, the answer to a refresh that declares others void comes in the same instant. Another refresh in that instant would be void as
+// well, and its answer would ask for the next: nothing else would ever happen.
+func TestAVoidRefreshIsFollowedInALaterInstant(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	voided := func() bool {
+		b.drain()
+		for _, m := range b.heard["v0"] {
+			if m.Kind == vote.KindRefresh && m.Void {
+				return true
+			}
+		}
+		return false
+	}
+	for range 4 * vote.RefreshesPerTTL { // v0 is silent, and the others answer
+		if voided() {
+			break
+		}
+		b.pass(b.q.every())
+		b.acks("v1", "v2")
+	}
+	if !voided() {
+		t.Fatal("no answer was declared void")
+	}
+	b.heard["v0"] = nil
+	b.acks("v0")
+	b.pass(0)
+	if n := b.refreshesOf("v0"); n != 0 {
+		t.Fatalf("%d refreshes in the instant in which answers were declared void", n)
+	}
+	b.pass(1)
+	if n := b.refreshesOf("v0"); n != 1 {
+		t.Errorf("%d refreshes in the next, want 1", n)
+	}
+}

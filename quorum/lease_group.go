@@ -1,0 +1,222 @@
+package quorum
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// group is a lease group: all leases supported by the same set of voters. All leases of a group end
+// at the same instant.
+type group struct {
+	id       GroupID
+	set      Set
+	own      *request     // the only member, if a lease with a length of its own; else nil
+	minUntil vote.Instant // the validity before a voter lost its votes; zero if none did
+	until    vote.Instant // the later of floor, and the end of the set's cover less the margin
+	members  []*request   // in any order
+}
+
+// deadline returns the end of the validity of a lease with the votes of s: the latest instant at
+// which a majority of s is still covered, less the margin in which the holder learns of the loss.
+// The votes of r may have a length of their own; r is nil for most leases.
+func (q *Requester) deadline(r *request, s Set) vote.Instant { return q.deadlines(r, s).last() }
+
+// deadlines returns the same instant under each of the two electorates.
+func (q *Requester) deadlines(r *request, s Set) validity {
+	if r == nil || r.length() == 0 {
+		return q.validUntil(s, nil).add(-vote.Margin(q.cfg.TTL))
+	}
+	return q.validUntil(s, r).add(-vote.Margin(r.length()))
+}
+
+// groupEnd returns the end of the validity of a group's leases.
+func (q *Requester) groupEnd(g *group) vote.Instant {
+	return max(q.deadline(g.own, g.set), g.minUntil)
+}
+
+// regroup moves a lease to the group of the voters that have voted for the lease under its token.
+//
+// A voter that has restarted has lost the vote, but the promise of its earlier incarnation still
+// holds: the new incarnation stays quiet for longer. So the lease keeps its end of validity, and
+// until then other voters can join the voters that still vote for the lease.
+func (q *Requester) regroup(r *request) {
+	s := r.tally.confirmed(r.token, r.slot)
+	var floor vote.Instant
+	held := r.group != nil
+	if held {
+		if r.group.set == s {
+			return
+		}
+		if r.group.until > q.deadline(r, s) {
+			floor = r.group.until
+		}
+	}
+	q.ungroup(r)
+	r.group = q.groupOf(r, s, floor)
+	put(&r.group.members, r)
+	if held {
+		q.emit(EventMoved, r.caller).Group = r.group.id
+	}
+}
+
+// groupOf returns the group of a set and a floor. A new group is reported to the shell before any
+// of its leases.
+func (q *Requester) groupOf(r *request, s Set, floor vote.Instant) *group {
+	var own *request
+	if r.length() > 0 {
+		own = r
+	}
+	i, ok := slices.BinarySearchFunc(q.groups, s, func(g *group, s Set) int { return g.compare(s, floor, own.numberOrZero()) })
+	if !ok {
+		q.lastGroup++
+		g := q.free.groups.take()
+		if g == nil {
+			g = &group{}
+		}
+		g.id, g.set, g.minUntil, g.own = q.lastGroup, s, floor, own
+		g.until = q.groupEnd(g)
+		q.groups = slices.Insert(q.groups, i, g)
+		q.emitValidity(g)
+	}
+	return q.groups[i]
+}
+
+// compare orders groups.
+func (g *group) compare(s Set, floor vote.Instant, own vote.Number) int {
+	return cmp.Or(cmp.Compare(g.set, s), cmp.Compare(g.minUntil, floor), cmp.Compare(g.ownNumber(), own))
+}
+
+// ownNumber returns the number of the only lease in a group with a length of its own; zero for a group of
+// all leases with the same voters.
+func (g *group) ownNumber() vote.Number { return g.own.numberOrZero() }
+
+func (r *request) numberOrZero() vote.Number {
+	if r == nil {
+		return 0
+	}
+	return r.number
+}
+
+func (q *Requester) ungroup(r *request) {
+	g := r.group
+	if g == nil {
+		return
+	}
+	remove(&g.members, r)
+	r.group = nil
+	if len(g.members) > 0 {
+		return
+	}
+	q.endsNext.remove(g.until)
+	i := slices.Index(q.groups, g)
+	q.groups = slices.Delete(q.groups, i, i+1)
+	*g = group{members: g.members}
+	if cap(g.members) <= roomyList {
+		q.free.groups.give(g)
+	}
+}
+
+// put adds a request to an unordered list, and stores the index in the request.
+func put(list *[]*request, r *request) {
+	r.at = uint32(len(*list))
+	*list = append(*list, r)
+}
+
+// remove removes a request from such a list.
+func remove(list *[]*request, r *request) {
+	all := *list
+	last := all[len(all)-1]
+	all[r.at], last.at = last, r.at
+	all[len(all)-1] = nil
+	all = all[:len(all)-1]
+	if cap(all) > roomyMap && len(all) < cap(all)/4 {
+		all = append(make([]*request, 0, 2*len(all)), all...) // most of the requests are gone
+	}
+	*list = all
+}
+
+// emitValidity reports the validity of a group's leases.
+func (q *Requester) emitValidity(g *group) {
+	q.endsNext.add(g.until)
+	e := q.emit(EventValidity, 0)
+	e.Group, e.Until = g.id, g.until
+}
+
+// updateValidity recomputes the validity of each group, and grants the requests that waited for cover.
+func (q *Requester) updateValidity() {
+	for _, g := range q.groups {
+		q.updateGroupValidity(g)
+	}
+	q.expire()
+	waiting := q.awaitingValidity
+	q.awaitingValidity = nil
+	for _, n := range waiting {
+		r := q.requests[n]
+		if r == nil {
+			continue
+		}
+		r.awaitingValidity = false
+		if r.state == statePending {
+			q.evaluate(r)
+		}
+	}
+}
+
+func (q *Requester) updateGroupValidity(g *group) {
+	if until := q.groupEnd(g); until != g.until {
+		q.endsNext.remove(g.until)
+		g.until = until
+		q.emitValidity(g)
+	}
+}
+
+// expire ends the leases at the end of their validity. A lost lease stays lost, whatever arrives
+// later.
+func (q *Requester) expire() {
+	if q.now.Fast < q.endsNext.at {
+		return
+	}
+	for i := 0; i < len(q.groups); i++ {
+		g := q.groups[i]
+		if q.now.Fast < g.until {
+			continue
+		}
+		lost := make([]vote.Number, 0, len(g.members))
+		for _, r := range g.members {
+			lost = append(lost, r.number)
+		}
+		slices.Sort(lost)
+		for _, n := range lost {
+			r := q.requests[n]
+			q.count.Losses++
+			q.emit(EventLost, r.caller)
+			q.end(r, true)
+		}
+		i = -1 // the groups have changed
+	}
+	q.firstEnd()
+}
+
+// firstEnd returns the earliest end of a group's validity.
+func (q *Requester) firstEnd() vote.Instant {
+	if e := &q.endsNext; e.stale {
+		*e = earliest{at: vote.Never}
+		for _, g := range q.groups {
+			e.add(g.until)
+		}
+	}
+	return q.endsNext.at
+}
+
+// earliest is the minimum of several instants, kept so that a message doesn't have to look at them
+// all. The minimum may be too early while stale.
+type earliest struct {
+	at    vote.Instant
+	stale bool
+}
+
+func (e *earliest) add(at vote.Instant) { e.at = min(e.at, at) }
+
+func (e *earliest) remove(at vote.Instant) { e.stale = e.stale || at <= e.at }

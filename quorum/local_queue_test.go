@@ -1,0 +1,238 @@
+package quorum
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// wonAtOnce is a bench on which a request has won by the votes of two of three voters, and behind which others have stood in line since before it was put to
+// them: they stood behind another then.
+func wonAtOnce(t *testing.T, waiters int) (b *bench, first vote.Number, waits []vote.Number) {
+	b = newBench(t, 3)
+	b.all()
+	zeroth := b.lock(false)
+	first = b.lock(false)
+	for range waiters {
+		waits = append(waits, b.lock(false))
+	}
+	b.q.Release(b.now, zeroth)
+	b.drain()
+	b.promise("v0", first, 1, 100)
+	b.promise("v1", first, 1, 100)
+	b.granted(first, true)
+	for _, v := range b.names {
+		b.heard[v] = nil
+	}
+	return b, first, waits
+}
+
+func TestALeaseIsNotPassedOnToOneThatAskedLater(t *testing.T) {
+	b, holder, _ := wonAtOnce(t, 0)
+	later := b.lock(false)
+	b.q.Release(b.now, holder)
+	b.granted(later, false)
+	b.only("v0", "request release")
+
+	b, holder, _ = wonAtOnce(t, 0)
+	later = b.lock(false)
+	b.pass(ttl / 5) // the refreshes that are sent now say that the lease still stands, after it was asked for
+	b.pass(time.Millisecond)
+	for _, v := range b.names {
+		l := vote.Digest{}.Plus(vote.DigestOfRequest(holder))
+		if v != "v2" {
+			l = l.Plus(vote.DigestOfVote(1))
+		}
+		b.trueAck(v, l)
+	}
+	b.told("v0")
+	b.q.Release(b.now, holder)
+	b.granted(later, true)
+	b.only("v0", "")
+}
+
+// A session that has begun anew at the voters says that this node was silent for too long, though no clock of it shows that. Somebody may have had the key meanwhile, with
+// larger tokens.
+func TestALeaseIsNotPassedOnOnceSessionsHaveBegunAnew(t *testing.T) {
+	b, holder, _ := wonAtOnce(t, 0)
+	later := b.lock(false)
+	b.gen++
+	for _, v := range b.names {
+		b.q.Unlink(b.now, b.place(v))
+		if v == "v2" {
+			b.link(v)
+		} else {
+			b.link(v, vote.Entry{Number: holder, Serial: 9, Token: 100})
+		}
+	}
+	b.pass(ttl / 5)
+	b.pass(time.Millisecond)
+	for _, v := range b.names {
+		b.ack(v, nil)
+	}
+	b.told("v0")
+	b.q.Release(b.now, holder)
+	b.granted(later, false)
+	b.only("v0", "request release")
+}
+
+func (b *bench) silent() {
+	b.t.Helper()
+	for _, v := range b.names {
+		if got := b.told(v); got != "" {
+			b.t.Fatalf("%s was told %q", v, got)
+		}
+	}
+}
+
+func TestALeaseIsPassedOnWithoutAWordAsOftenAsThereAreTokens(t *testing.T) {
+	b, holder, waits := wonAtOnce(t, vote.BlockSize+1)
+	b.silent() // those who wait stand behind the one that the voters know
+	token := vote.Token(100).First()
+	for i, n := range waits[:vote.BlockSize-1] {
+		b.granted(n, false)
+		b.q.Release(b.now, holder)
+		b.granted(n, true)
+		b.silent()
+		e := b.last(EventGranted)
+		if e.Token != token+vote.Token(i)+1 || e.Group == 0 {
+			t.Fatalf("the lease that was passed on %d times: %+v", i+1, e)
+		}
+		if r := b.last(EventReleased); r.Number != holder || r.Wait.Reason != WaitNone {
+			t.Fatalf("released: %+v", r)
+		}
+		holder = n
+	}
+	if b.last(EventGranted).Token != 100 {
+		t.Fatal("not all tokens of the run were used")
+	}
+	next := waits[vote.BlockSize-1]
+	b.q.Release(b.now, holder)
+	b.granted(next, false)
+	if got := b.told("v0"); got != "request release" { // in this order, so that it stands in the queue when the key comes free
+		t.Fatalf("v0 was told %q", got)
+	}
+	b.promise("v0", next, 2, 100+vote.BlockSize)
+	b.promise("v1", next, 2, 100+vote.BlockSize)
+	b.granted(next, true)
+	if e := b.last(EventGranted); e.Token != 101 {
+		t.Fatalf("token %d after 100", e.Token)
+	}
+}
+
+func TestNothingIsPassedOnWhenSomebodyElsewhereWaits(t *testing.T) {
+	b, holder, waits := wonAtOnce(t, 2)
+	b.say("v1", vote.Message{Kind: vote.KindWanted, Number: holder, Who: "other"})
+	b.pass(10 * time.Millisecond)
+	b.q.Release(b.now, holder)
+	b.drain()
+	b.granted(waits[0], false)
+	for _, m := range b.heard["v0"] {
+		if r := b.q.requests[waits[0]]; m.Kind == vote.KindRequest && (m.Number != waits[0] || m.Time != r.time || r.time >= b.now.Wall) {
+			t.Fatalf("the next in line asks with the time at which it asks, not with that at which it came: %+v", m)
+		}
+	}
+	if got := b.told("v0"); got != "request release" {
+		t.Fatalf("v0 was told %q", got)
+	}
+}
+
+func TestALeaseThatWasPassedOnIsItsNewHoldersInEveryWord(t *testing.T) {
+	b, first, waits := wonAtOnce(t, 1)
+	second := waits[0]
+	b.q.Release(b.now, first)
+	b.granted(second, true)
+	b.q.Release(b.now, first) // it has nothing any more
+	if b.last(EventReleased).Number != first || b.q.Alias(second) != first {
+		t.Fatalf("seat %d", b.q.Alias(second))
+	}
+	b.say("v0", vote.Message{Kind: vote.KindWanted, Number: first, Who: "x", Text: "why", Revoke: true})
+	if e := b.last(EventContended); e.Number != second {
+		t.Fatalf("%+v", e)
+	}
+	if b.q.Set(b.now, second, []byte("v")) == 0 || b.q.Set(b.now, first, []byte("v")) != 0 {
+		t.Fatal("the value goes to whoever had it before")
+	}
+	b.pass(2 * ttl)
+	if e := b.last(EventLost); e == nil || e.Number != second {
+		t.Fatalf("lost: %+v", e)
+	}
+	b.pass(2 * ttl)
+	if b.q.Open() != 0 || len(b.q.aliases) != 0 || len(b.q.localQueues) != 0 {
+		t.Fatalf("left behind: %d requests, %d seats, %d lines", b.q.Open(), len(b.q.aliases), len(b.q.localQueues))
+	}
+}
+
+func TestWhoWaitsInLineTakesThePlaceOfOneThatGaveUp(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	first, second, third := b.lock(false), b.lock(false), b.lock(false)
+	if got := b.told("v0"); got != "request" {
+		t.Fatalf("v0 was told %q", got)
+	}
+	b.q.Release(b.now, second)
+	if e := b.last(EventReleased); e == nil || e.Number != second {
+		t.Fatal("one that nobody was told of isn't gone at once")
+	}
+	b.only("v0", "")
+	b.q.Release(b.now, first)
+	if got := b.told("v0"); got != "request release" {
+		t.Fatalf("v0 was told %q", got)
+	}
+	b.promise("v0", third, 1, 100)
+	b.promise("v1", third, 1, 100)
+	b.granted(third, true)
+}
+
+func (b *bench) only(v vote.NodeID, want string) {
+	b.t.Helper()
+	if got := b.told(v); got != want {
+		b.t.Fatalf("%s was told %q, want %q", v, got, want)
+	}
+}
+
+func TestATryLockIsTakenAtOnceByAnotherCallerOfItsNode(t *testing.T) {
+	b, _, _ := wonAtOnce(t, 0)
+	n := b.lock(true)
+	if e := b.last(EventFailed); e == nil || e.Number != n || e.Wait.Reason != WaitHeld {
+		t.Fatalf("%+v", e)
+	}
+	b.silent()
+	// While nobody knows who has it, the voters are asked.
+	c := newBench(t, 3)
+	c.all()
+	c.lock(false)
+	c.told("v0")
+	c.lock(true)
+	c.only("v0", "request")
+}
+
+func TestADowngradeLetsTheNextInLineSpeak(t *testing.T) {
+	b, holder, waits := wonAtOnce(t, 1)
+	b.q.Share(b.now, holder)
+	b.only("v0", "request share")
+	b.q.Release(b.now, holder)
+	b.granted(waits[0], false)
+	b.only("v0", "release")
+}
+
+func TestALostLeaseIsNotPassedOn(t *testing.T) {
+	b, holder, waits := wonAtOnce(t, 1)
+	b.q.Lapse(b.now, holder)
+	b.granted(waits[0], false)
+	b.only("v0", "request release")
+}
+
+func TestNobodyStandsBehindARequestWithAYoungerStamp(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	b.lock(false)
+	b.told("v0")
+	b.now.Wall -= 1_000_000 // the wall clock is set back
+	b.lock(false)
+	b.only("v0", "request")
+	b.now.Wall += 2_000_000
+	b.lock(false)
+	b.only("v0", "")
+}

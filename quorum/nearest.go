@@ -1,0 +1,105 @@
+package quorum
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+	"time"
+)
+
+// Requests are sent first to the nearest majority. A node's own voter is the nearest of all. Among
+// voters at about the same distance each node begins with a different voter, so that not all nodes
+// wake the same voters.
+
+// farAway is the longest round trip to a voter of the nearest majority at which sparing the other
+// voters pays. Beyond farAway the deferred requests would be sent before an answer arrives, and the
+// fastest answers of all voters arrive sooner than the answers of a few given voters.
+const farAway = maxHedgeDelay / 2
+
+// nearby is by how much the round trips to two voters at about the same distance may differ,
+// besides a quarter of the shorter round trip. Within one machine or switch, round trips vary by
+// more than a quarter from one moment to the next.
+const nearby = 100 * time.Microsecond
+
+// nearestMajority returns the voters, out of a set, to which messages go first: the fewest that decide, the
+// nearest preferred. The result is all voters if the set doesn't decide, if a voter needed for the
+// majority is far away, or if the electorate has just changed.
+func (q *Requester) nearestMajority(out Set) Set {
+	if q.before.Known() {
+		return ^Set(0)
+	}
+	var few Set
+	for _, place := range q.order {
+		if out.Has(place) {
+			if few = few.With(place); q.newest.Decides(few) && q.peers[place].rtt <= farAway {
+				return few
+			}
+		}
+	}
+	return ^Set(0)
+}
+
+// beginning returns the place of the voter with which this node begins, among voters at the same
+// distance.
+func (q *Requester) beginning() int {
+	for i, p := range q.peers {
+		if p.name == q.cfg.Self.Node {
+			return i
+		}
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(q.cfg.Self.Node))
+	return int(h.Sum32() % uint32(max(len(q.peers), 1)))
+}
+
+// counting returns the voters with votes that count and with timely answers, as far as known. A
+// voter behind the config epoch is left out: its answers are timely, but its vote is of no use, and
+// every lock would wait for the deferred requests.
+func (q *Requester) counting() (s Set) {
+	for i, p := range q.peers {
+		if p.counts() && !p.slow && !q.isBehind(p) {
+			s = s.With(i)
+		}
+	}
+	return s
+}
+
+// setOrder sorts the voters by distance.
+func (q *Requester) setOrder() {
+	q.order, q.far = q.order[:0], 0
+	for i, p := range q.peers {
+		q.order = append(q.order, (q.firstPlace+i)%len(q.peers))
+		q.far = max(q.far, p.rtt)
+	}
+	if q.cfg.BroadcastAll {
+		// The order never changes, so an exhaustive search needn't tell states apart by round
+		// trips.
+		return
+	}
+	trip := func(place int) time.Duration {
+		if p := q.peers[place]; p.rtt > 0 {
+			return p.rtt
+		}
+		return time.Hour // unknown
+	}
+	slices.SortStableFunc(q.order, func(a, b int) int { return cmp.Compare(trip(a), trip(b)) })
+	for rest := q.order; len(rest) > 0; {
+		near, most := 1, trip(rest[0])*5/4+nearby
+		for near < len(rest) && trip(rest[near]) <= most {
+			near++
+		}
+		slices.SortFunc(rest[:near], func(a, b int) int {
+			return cmp.Compare((a-q.firstPlace+len(q.peers))%len(q.peers), (b-q.firstPlace+len(q.peers))%len(q.peers))
+		})
+		rest = rest[near:]
+	}
+}
+
+// isUncontended reports whether no other request for the key is known, neither on another node nor on
+// this node.
+func (q *Requester) isUncontended(r *request) bool {
+	return !r.contended && q.localQueues[r.key] == nil
+}
+
+// later allows the message sent last to linger, since no request waits for it.
+func (q *Requester) later() { q.out[len(q.out)-1].Later = true }

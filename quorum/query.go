@@ -1,0 +1,471 @@
+package quorum
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// QueryResult is the view of a majority of the voters on a key, or on all keys with a prefix.
+type QueryResult struct {
+	Permits uint16
+	// The view entries of each key, in order of the keys' names: held leases and then residual
+	// votes, by token; then promised and waiting requests, by stamp. A promised or waiting request
+	// has the largest Token confirmed or proposed by a voter.
+	Views []vote.View
+	// Leases reported as held by some voter and left out of Sights, since a newer lease contradicts
+	// them.
+	Superseded []vote.View
+	HeldBy     []Set // for each of Sights, the voters that report a held lease
+	Truncated  bool  // more keys exist than shown; nothing is known of keys beyond Last
+	Certain    bool  // of an inspection: the holders of the key are certain
+	Last       vote.Key
+}
+
+// query is a query about a key to all voters: who holds the key and who waits for it; or a revoke
+// request.
+type query struct {
+	nonce uint64
+	// The nonce of the newest question to each voter, by place. The rest of an answer to an older
+	// question isn't part of the newest answer.
+	nonces   []uint64
+	question vote.Message
+	kind     EventKind    // of the answer
+	deadline vote.Instant // when the query ends without an answer
+	queued   bool         // not sent to the voters yet; see maxPrefixQueries
+	answers  []vote.Message
+	asked    Set
+	complete Set    // the voters with complete answers
+	spans    []span // by place: the time for which each answer speaks
+	// The largest number of holders that a voter has notified of a revoke request.
+	notified uint64
+
+	inspection *inspection // nil for a plain query
+}
+
+// span is a time, by this node's fast clock, during which a voter has taken back no vote of a
+// continuing lease. A vote missing from the voter's answer was missing throughout that time.
+type span struct{ from, to vote.Instant }
+
+// Electorate returns the newest electorate known to this node.
+func (q *Requester) Electorate() Electorate { return q.newest }
+
+// Query asks the voters who holds a key and who waits for it. EventQueryDone has the answer within a
+// TTL, under the returned number.
+func (q *Requester) Query(now vote.Now, key vote.Key) uint64 {
+	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: key}}, nil)
+}
+
+// Inspect does the same as Look, and repeats the query while the answers leave open who holds the
+// key: see inspection.
+func (q *Requester) Inspect(now vote.Now, key vote.Key) uint64 {
+	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: key}}, &inspection{pause: inspectPause})
+}
+
+// Page does the same as Inspect for about as many keys as most, with the given prefix and with
+// names after a given key. Shown.Cut is set if there are more keys; they come after Shown.Last.
+func (q *Requester) Page(now vote.Now, prefix, after vote.Key, most int) uint64 {
+	ask := vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: prefix}, Prefix: true, Value: []byte(after), Count: uint64(most)}
+	return q.addQuery(now, EventQueryDone, ask, &inspection{pause: inspectPause})
+}
+
+// QueryPrefix does the same as Look for all keys with a prefix.
+func (q *Requester) QueryPrefix(now vote.Now, prefix vote.Key) uint64 {
+	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: prefix}, Prefix: true}, nil)
+}
+
+// Revoke asks the holders of a key to give it back. EventPassed reports within a TTL that a
+// majority of the voters has passed the revoke request on.
+func (q *Requester) Revoke(now vote.Now, key vote.Key, reason string) uint64 {
+	return q.addQuery(now, EventPassed, vote.Message{Kind: vote.KindRevoke, Spec: vote.Spec{Key: key}, Text: reason}, nil)
+}
+
+// Evict makes the node with a key's lease of the given token end the lease. EventPassed reports
+// within a TTL that a majority of the voters has passed the demand on.
+func (q *Requester) Evict(now vote.Now, key vote.Key, token vote.Token, reason string) uint64 {
+	return q.addQuery(now, EventPassed, vote.Message{Kind: vote.KindRevoke, Spec: vote.Spec{Key: key}, Token: token, Text: reason}, nil)
+}
+
+// maxPrefixQueries is how many prefix queries are sent to the voters at once. Each may have an answer
+// of megabytes in the queues of connections; further queries wait here for their turn, and have a
+// TTL from then on.
+const maxPrefixQueries = 4
+
+func (q *Requester) addQuery(now vote.Now, kind EventKind, m vote.Message, in *inspection) uint64 {
+	q.begin(now)
+	q.nonce++
+	l := &query{nonce: q.nonce, question: m, kind: kind, deadline: vote.Never, queued: true, inspection: in}
+	l.answers, l.nonces, l.spans = make([]vote.Message, len(q.peers)), make([]uint64, len(q.peers)), make([]span, len(q.peers))
+	q.queries = append(q.queries, l)
+	q.startQueries()
+	return l.nonce
+}
+
+// startQueries sends the waiting queries to the voters, as far as maxPrefixQueries allows.
+func (q *Requester) startQueries() {
+	prefixes := 0
+	for _, l := range q.queries {
+		if l.question.Prefix && !l.queued {
+			prefixes++
+		}
+	}
+	for _, l := range q.queries {
+		if !l.queued || l.question.Prefix && prefixes >= maxPrefixQueries {
+			continue
+		}
+		if l.question.Prefix {
+			prefixes++
+		}
+		l.queued, l.deadline = false, q.now.Fast.Add(q.cfg.TTL)
+		q.queriesDue = min(q.queriesDue, l.deadline)
+		committee := q.newest.Committee(l.question.Key)
+		for _, p := range q.peers {
+			if committee.Has(p.place) && p.reachable() {
+				q.sendQuery(l, p)
+			}
+		}
+	}
+}
+
+func (q *Requester) sendQuery(l *query, p *peer) {
+	nonce := l.nonce
+	// Parts of the earlier answer may still arrive, or have arrived already, so a new nonce is
+	// needed.
+	if (l.question.Prefix || l.inspection != nil) && l.asked.Has(p.place) {
+		q.nonce++
+		nonce = q.nonce
+	}
+	l.asked = l.asked.With(p.place)
+	l.answers[p.place], l.nonces[p.place] = vote.Message{}, nonce
+	l.spans[p.place].to = q.now.Fast // the answer is from a later moment
+	m := l.question
+	m.Nonce = nonce
+	q.urgent(p, &m)
+}
+
+// resendQueries repeats the queries that a voter hasn't answered: the voter wasn't reachable, was
+// quiet, or may have lost the question with its connection. Revoke requests aren't repeated: a
+// voter notifies holders only once.
+func (q *Requester) resendQueries(p *peer) {
+	for _, l := range q.queries {
+		if !l.queued && (l.question.Kind == vote.KindLook || !l.asked.Has(p.place)) && !l.complete.Has(p.place) && q.newest.Committee(l.question.Key).Has(p.place) {
+			q.sendQuery(l, p)
+		}
+	}
+}
+
+// receiveResult takes in a voter's answer to a query or a revoke request. A quiet voter may have
+// forgotten its promises, so its answer doesn't count.
+func (q *Requester) receiveResult(p *peer, m *vote.Message) {
+	l := q.queryOf(p, m.Nonce)
+	if l == nil || !p.counts() || (m.Kind == vote.KindPassed) != (l.kind == EventPassed) || l.complete.Has(p.place) ||
+		len(l.answers[p.place].Views)+len(m.Views) > MaxRequests {
+		return
+	}
+	views, _ := q.filterViews(p, m.Views)
+	l.answers[p.place].Views = append(l.answers[p.place].Views, views...)
+	if m.Kind == vote.KindShow && !m.End {
+		return
+	}
+	l.answers[p.place].Permits, l.answers[p.place].Gap = m.Permits, m.Gap
+	l.notified = max(l.notified, m.Count)
+	l.complete = l.complete.With(p.place)
+	// The eighth allows for clocks of different rates.
+	l.spans[p.place].from = q.now.Fast.Add(-m.TTL + m.TTL/8)
+	q.settleQuery(l)
+}
+
+// Unanswered describes the progress of a query, and names the voters yet to answer. The text is
+// empty once the query is over.
+func (q *Requester) Unanswered(now vote.Now, nonce uint64) string {
+	q.begin(now)
+	i, ok := slices.BinarySearchFunc(q.queries, nonce, func(l *query, n uint64) int { return cmp.Compare(l.nonce, n) })
+	if !ok {
+		return ""
+	}
+	l := q.queries[i]
+	var silent []string
+	for _, p := range q.voters() {
+		if q.newest.Committee(l.question.Key).Has(p.place) && !l.complete.Has(p.place) {
+			silent = append(silent, q.stateOf(p, q.now).String())
+		}
+	}
+	return fmt.Sprintf("%d of %d voters have answered; not yet: %s",
+		(l.complete & q.newest.All()).Len(), q.newest.Size(), strings.Join(silent, ", "))
+}
+
+// queryOf returns the query by the nonce of its newest question to a voter; nil if the query is
+// over.
+func (q *Requester) queryOf(p *peer, nonce uint64) *query {
+	i, ok := slices.BinarySearchFunc(q.queries, nonce, func(l *query, n uint64) int { return cmp.Compare(l.nonce, n) })
+	if ok && q.queries[i].nonces[p.place] == nonce {
+		return q.queries[i]
+	}
+	// The voter was asked again, under another nonce.
+	if i = slices.IndexFunc(q.queries, func(l *query) bool { return l.nonces[p.place] == nonce }); i < 0 {
+		return nil
+	}
+	return q.queries[i]
+}
+
+// settleQuery ends a query or a revoke request once a majority has answered.
+func (q *Requester) settleQuery(l *query) {
+	if !q.newest.Decides(l.complete) || q.isOpen(l) {
+		return
+	}
+	var result *QueryResult
+	if l.kind == EventQueryDone {
+		result = q.merge(l)
+		if q.isContradicted(l, result) {
+			if q.retryInspection(l.inspection, len(result.Views)+len(result.Superseded)) {
+				return
+			}
+			result.Certain = false
+		}
+	}
+	q.queries = slices.DeleteFunc(q.queries, func(o *query) bool { return o == l })
+	q.startQueries()
+	e := q.emit(l.kind, 0)
+	e.Nonce, e.Count, e.Result = l.nonce, l.notified, result
+}
+
+// endQueries ends the queries without timely answers from a majority, and repeats the inspections due
+// now.
+func (q *Requester) endQueries() {
+	if q.queriesDue > q.now.Fast {
+		return
+	}
+	q.queriesDue = vote.Never
+	q.retryInspections()
+	q.queries = slices.DeleteFunc(q.queries, func(l *query) bool {
+		if l.deadline > q.now.Fast {
+			q.queriesDue = min(q.queriesDue, l.deadline)
+			return false
+		}
+		e := q.emit(l.kind, 0)
+		e.Nonce, e.Wait = l.nonce, Wait{WaitNoQuorum, q.describeVoters()}
+		return true
+	})
+	q.startQueries()
+}
+
+// truncated reports whether some voter has shown only a part of the keys, and the last key up to which
+// all voters have shown theirs.
+func (l *query) truncated() (cut bool, last vote.Key) {
+	for i := range l.answers {
+		if n := len(l.answers[i].Views); l.answers[i].Gap && n > 0 {
+			if key := l.answers[i].Views[n-1].Key; !cut || key < last {
+				cut, last = true, key
+			}
+		}
+	}
+	return cut, last
+}
+
+// merge combines the answers of several voters. A lease is held if one voter has heard of the grant
+// from the owner. Some voters may not have heard of a release; tokens decide then: a lease older
+// than an exclusive lease is over, and so is an exclusive lease older than any other lease. For a
+// single key, all of this node's own callers are shown, but only the front of another node's local
+// queue: voters know of no other request in the queue.
+func (q *Requester) merge(l *query) *QueryResult {
+	all := &QueryResult{}
+	all.Truncated, all.Last = l.truncated()
+	seen := make(map[requestID]int)
+	said := make(map[requestID]Set)
+	for i := range l.answers {
+		all.Permits = max(all.Permits, l.answers[i].Permits)
+		for _, s := range l.answers[i].Views {
+			if s.State == vote.Waiting {
+				s.Token = 0 // the token of an earlier vote
+			} else {
+				s.Token = s.Token.First()
+			}
+			if s.State == vote.Holding {
+				said[requestID{s.Owner, s.Number}] = said[requestID{s.Owner, s.Number}].With(i)
+			}
+			at, ok := seen[requestID{s.Owner, s.Number}]
+			if !ok {
+				seen[requestID{s.Owner, s.Number}] = len(all.Views)
+				all.Views = append(all.Views, s)
+				continue
+			}
+			o := &all.Views[at]
+			if s.Version > o.Version {
+				o.Version, o.Value = s.Version, s.Value
+			}
+			left, since := max(s.Left, o.Left), max(s.For, o.For)
+			if s.State == vote.Holding && o.State != vote.Holding {
+				version, value := o.Version, o.Value
+				*o = s
+				o.Version, o.Value, since = version, value, s.For
+			}
+			if s.State == vote.Waiting && o.State == vote.Promised {
+				o.State = s.State
+			}
+			if o.State == vote.Promised || o.State == vote.Waiting {
+				o.Token = max(o.Token, s.Token) // the confirmed token, if any
+			}
+			o.Left, o.For = left, since
+			if s.Mode == vote.Shared {
+				o.Mode = vote.Shared
+			}
+		}
+	}
+	if l.inspection != nil {
+		q.conclude(l, all)
+	}
+	// The newest tokens of the held leases.
+	newest, exclusive := make(map[vote.Key]vote.Token), make(map[vote.Key]vote.Token)
+	for _, s := range all.Views {
+		if s.State == vote.Holding {
+			newest[s.Key] = max(newest[s.Key], s.Token)
+			if s.Mode == vote.Exclusive {
+				exclusive[s.Key] = max(exclusive[s.Key], s.Token)
+			}
+		}
+	}
+	all.Views = slices.DeleteFunc(all.Views, func(s vote.View) bool {
+		over := s.State == vote.Holding && (s.Token < exclusive[s.Key] || s.Mode == vote.Exclusive && s.Token < newest[s.Key])
+		if over {
+			all.Superseded = append(all.Superseded, s)
+		}
+		return over || all.Truncated && s.Key > all.Last
+	})
+	if line := q.localQueues[l.question.Key]; line != nil && !l.question.Prefix {
+		for _, r := range line.waiting.list() {
+			all.Views = append(all.Views, vote.View{
+				State: vote.Waiting, Key: r.key, Owner: q.cfg.Self, Number: r.number, Mode: r.mode, Time: r.time, For: max(q.now.Fast.Sub(r.since), 0),
+			})
+		}
+	}
+	slices.SortFunc(all.Views, func(a, b vote.View) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(stateRank(a.State), stateRank(b.State)), cmp.Compare(rank(&a), rank(&b)),
+			vote.Stamp{Time: a.Time, Owner: a.Owner, Number: a.Number}.Compare(vote.Stamp{Time: b.Time, Owner: b.Owner, Number: b.Number}))
+	})
+	for i := range all.Views {
+		all.HeldBy = append(all.HeldBy, said[requestID{all.Views[i].Owner, all.Views[i].Number}])
+	}
+	return all
+}
+
+// rank orders leases by their tokens. Promised and waiting requests are ordered by their stamps.
+func rank(s *vote.View) vote.Token {
+	if stateRank(s.State) == 2 {
+		return 0
+	}
+	return s.Token
+}
+
+// stateRank orders view entries by kind: held leases, residual votes, then promised and waiting
+// requests.
+func stateRank(w vote.State) int {
+	switch w {
+	case vote.Holding:
+		return 0
+	case vote.Delayed:
+		return 1
+	}
+	return 2
+}
+
+// watch is a standing query: the events of a key, or of all keys with a prefix.
+type watch struct {
+	nonce     uint64
+	key       vote.Key
+	prefix    bool
+	positions []watchPosition // by place
+}
+
+// watchPosition is how far one voter has reported.
+type watchPosition struct {
+	incarnation vote.Incarnation
+	seq         uint64
+	retry       bool // the voter has too many watches, and is asked again at the next refresh
+}
+
+// Watch asks every voter to report the events of a key, or of all keys with the prefix, from now
+// on. EventNews has the unconfirmed events of one voter, under the returned number; Gap means a
+// voter that reported nothing before, or forgot the events in between.
+func (q *Requester) Watch(now vote.Now, key vote.Key, prefix bool) uint64 {
+	q.begin(now)
+	q.nonce++
+	w := &watch{nonce: q.nonce, key: key, prefix: prefix, positions: make([]watchPosition, len(q.peers))}
+	q.watches = append(q.watches, w)
+	for _, p := range q.peers {
+		q.sendWatch(w, p)
+	}
+	return w.nonce
+}
+
+// Unwatch ends a watch. A voter that misses the end sends one more event, for no watch.
+func (q *Requester) Unwatch(now vote.Now, nonce uint64) {
+	q.begin(now)
+	i, ok := slices.BinarySearchFunc(q.watches, nonce, func(w *watch, n uint64) int { return cmp.Compare(w.nonce, n) })
+	if !ok {
+		return
+	}
+	w := q.watches[i]
+	q.watches = slices.Delete(q.watches, i, i+1)
+	for _, p := range q.peers {
+		if p.up() {
+			q.urgent(p, &vote.Message{Kind: vote.KindWatch, Nonce: nonce, End: true, Spec: vote.Spec{Key: w.key}, Prefix: w.prefix})
+		}
+	}
+}
+
+func (q *Requester) sendWatch(w *watch, p *peer) {
+	if p.reachable() { // otherwise the voter is asked once reachable
+		at := &w.positions[p.place]
+		at.retry = false
+		q.urgent(p, &vote.Message{
+			Kind: vote.KindWatch, Nonce: w.nonce, Spec: vote.Spec{Key: w.key}, Prefix: w.prefix, Incarnation: at.incarnation, Seq: at.seq,
+		})
+	}
+}
+
+// resendWatches repeats all watches to a voter that may have lost some with its connection.
+func (q *Requester) resendWatches(p *peer) {
+	for _, w := range q.watches {
+		q.sendWatch(w, p)
+	}
+}
+
+// receiveNews takes in a voter's events, and asks for the next events.
+func (q *Requester) receiveNews(p *peer, m *vote.Message) {
+	i, ok := slices.BinarySearchFunc(q.watches, m.Nonce, func(w *watch, n uint64) int { return cmp.Compare(w.nonce, n) })
+	if !ok {
+		return
+	}
+	w := q.watches[i]
+	at := &w.positions[p.place]
+	if at.incarnation == m.Incarnation && m.Seq <= at.seq && !m.Gap {
+		at.retry = at.retry || len(m.Views) == 0
+		return // asked twice, answered twice
+	}
+	// The voter may answer a question from before it was voted out, and in again; see
+	// TestNewsOfAVoterThatWasVotedInAgainBeginWithAGap.
+	gap := m.Gap || at.incarnation != m.Incarnation
+	at.incarnation, at.seq = m.Incarnation, m.Seq
+	if !gap && len(m.Views) == 0 {
+		at.retry = true
+		return
+	}
+	q.sendWatch(w, p)
+	views, wild := q.filterViews(p, m.Views)
+	e := q.emit(EventNews, 0)
+	e.Nonce, e.Place, e.Gap, e.Views = w.nonce, p.place, gap || wild, views
+}
+
+// retryWatches repeats the watches to voters that had no room for them.
+func (q *Requester) retryWatches() {
+	for _, w := range q.watches {
+		for _, p := range q.peers {
+			if w.positions[p.place].retry {
+				q.sendWatch(w, p)
+			}
+		}
+	}
+}

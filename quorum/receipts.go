@@ -1,0 +1,73 @@
+package quorum
+
+import (
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// receipts is the state from which a requester tells a voter about the answers received, so that the
+// voter keeps keys no longer than this node can use them. See the voter's side in lease/hearing.go.
+// A hearing belongs to one incarnation of the voter.
+type receipts struct {
+	newest        vote.Instant // when the newest answered message was sent; zero for none
+	awaitingSince vote.Instant // since when an answer is awaited; zero while none is
+	// Messages sent on this stream until then extend nothing, whatever the answers say; zero for
+	// none.
+	void       vote.Instant
+	unanswered bool // the newest sync hasn't been answered
+	// Nor was the sync before: the voter gives no vote until a refresh shows receipt of its answer.
+	prove bool
+}
+
+// fillOpen fills in the opening of a stream. From now on the answers still missing from the earlier
+// stream are void.
+func (h *receipts) fillOpen(m *vote.Message) {
+	m.Heard, m.Void = h.newest, h.unanswered
+	h.awaitingSince, h.void, h.prove, h.unanswered = 0, 0, h.unanswered, true
+}
+
+// syncAnswered takes in the answer to a sync, and reports whether the voter waits for a refresh before
+// extending the session or giving votes.
+func (h *receipts) syncAnswered(m *vote.Message) (waits bool) {
+	h.newest, h.awaitingSince = m.Sent, 0
+	return m.Void || h.prove
+}
+
+// fillRefresh fills in a refresh. A refresh that finds an answer late declares the answer void.
+func (h *receipts) fillRefresh(m *vote.Message, now vote.Instant, late time.Duration) {
+	m.Heard = h.newest
+	if h.awaitingSince != 0 && now >= h.awaitingSince.Add(late) {
+		m.Void, h.void = true, now
+	}
+	if h.awaitingSince == 0 {
+		h.awaitingSince = now
+	}
+}
+
+// ackReceived takes in an acknowledgement, and reports whether to refresh the voter at once: the
+// acknowledgement is the first since others were declared void.
+func (h *receipts) ackReceived(m *vote.Message, refreshed, now vote.Instant) (again bool) {
+	h.newest = max(h.newest, m.Sent)
+	if h.awaitingSince = 0; m.Sent < refreshed {
+		h.awaitingSince = now // a later acknowledgement is under way
+	}
+	return h.void != 0 && refreshed <= h.void
+}
+
+// counts reports whether an answer extends the session.
+func (h *receipts) counts(m *vote.Message) bool { return !m.Void && (h.void == 0 || m.Sent > h.void) }
+
+// answerTimeout returns how long an answer may take before it is considered lost. Regular refreshes are as
+// far apart, so the next refresh tells the voter of a lost answer; where round trips are long, a
+// later refresh does.
+func (q *Requester) answerTimeout(p *peer) time.Duration { return max(q.every(), 3*p.rtt) }
+
+// sendFinalRefresh sends the last message on a stream before a silent voter's stream is closed: the voter
+// may still receive this node's messages.
+func (q *Requester) sendFinalRefresh(p *peer) {
+	if p.answered && p.receipts.awaitingSince != 0 {
+		p.receipts.awaitingSince = min(p.receipts.awaitingSince, q.now.Fast.Add(-q.answerTimeout(p)))
+		q.refresh(p)
+	}
+}

@@ -1,0 +1,270 @@
+package quorum
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// electorates are the electorates in use by a requester. With dynamic membership, voters hear of a
+// new version one after the other, and each acknowledgement counts under the config epoch of its
+// voter. So a lease may rest on the newest version known here, or on the version before.
+//
+// Why this is safe: two consecutive versions have a half in common, so any two of their majorities
+// share a voter. And a version is decided only once no lease can rest any more on the last version
+// but one: a majority of the common half has used the version in between for longer than any
+// earlier acknowledgement lasts.
+type electorates struct {
+	places         []vote.Elector // the voters of both by place, in order of their names
+	decided        vote.Electorate
+	newest, before Electorate
+	lapsesAt       vote.Instant // when the electorate before is of no use any more
+	streams        vote.Stream  // the newest stream to any removed voter, which may come back
+}
+
+// validity is until when a voter upholds its votes: under the newest electorate, and under the
+// electorate before. Zero means not at all.
+type validity struct {
+	newest, before vote.Instant
+}
+
+// last returns the later of the two instants.
+func (c validity) last() vote.Instant { return max(c.newest, c.before) }
+
+// add returns both instants, later by d.
+func (c validity) add(d time.Duration) validity { return validity{c.newest.Add(d), c.before.Add(d)} }
+
+// extendValidity records that a voter with a config epoch upholds its votes until an instant. An
+// acknowledgement is of no use under any config epoch but the two in use here.
+func (q *Requester) extendValidity(c *validity, elected uint64, until vote.Instant) {
+	switch elected {
+	case q.newest.version:
+		c.newest = max(c.newest, until)
+	case q.before.version:
+		c.before = max(c.before, until)
+	}
+}
+
+// decides reports whether the voters of s are a majority under one of the electorates.
+func (q *Requester) decides(s Set) bool { return q.newest.Decides(s) || q.before.Decides(s) }
+
+// provesHeld reports whether a lease is known to be held if all voters of s report the lease: under each
+// electorate, one of these voters would have heard of its end.
+func (q *Requester) provesHeld(s Set) bool {
+	return q.newest.Witness(s) && (!q.before.Known() || q.before.Witness(s))
+}
+
+// validUntil returns the latest instants at which a majority out of s is still covered, one for each
+// electorate: by the sessions or, if own isn't nil, by the votes of a request with a length of its
+// own.
+func (q *Requester) validUntil(s Set, own *request) validity {
+	until := validity{newest: q.newest.Until(s, func(i int) vote.Instant { return q.validityAt(own, i).newest })}
+	if q.before.Known() {
+		until.before = q.before.Until(s, func(i int) vote.Instant { return q.validityAt(own, i).before })
+	}
+	return until
+}
+
+func (q *Requester) validityAt(own *request, place int) *validity {
+	if own == nil {
+		return &q.peers[place].validity
+	}
+	return &own.cold.votes[place].validity
+}
+
+// voters returns the peers that vote in the newest electorate.
+func (q *Requester) voters() []*peer {
+	if q.newest.all.Len() == len(q.peers) {
+		return q.peers
+	}
+	return slices.DeleteFunc(slices.Clone(q.peers), func(p *peer) bool { return !q.newest.all.Has(p.place) })
+}
+
+// Reconfigure applies a newer electorate, which must be decided. Leases and requests go on: votes
+// persist. EventElectorate informs the shell; from then on connections to the new voters are
+// needed.
+func (q *Requester) Reconfigure(now vote.Now, e *vote.Electorate) {
+	q.begin(now)
+	if e.Version <= q.decided.Version {
+		return
+	}
+	var before vote.Electorate
+	if e.Version == q.decided.Version+1 {
+		before = q.decided // the covers of an older electorate are over; see electorates
+	}
+	kept := before.Version > 0
+	shift := func(c *validity) {
+		c.newest, c.before = 0, c.newest
+		if !kept {
+			c.before = 0
+		}
+	}
+	for _, p := range q.peers {
+		shift(&p.validity)
+	}
+	for _, r := range q.requests {
+		if r.cold != nil {
+			for i := range r.cold.votes {
+				shift(&r.cold.votes[i].validity)
+			}
+		}
+	}
+	q.lapsesAt = q.now.Fast.Add(vote.Validity(q.cfg.TTL))
+	away := slices.DeleteFunc(slices.Clone(q.peers), func(p *peer) bool { return q.newest.all.Has(p.place) })
+	q.setConfig(*e, before)
+	q.resyncReturned(away)
+}
+
+// resyncReturned sends a new sync to voters that were voted out, and in again before their
+// connections ended. Requests made meanwhile weren't sent to such a voter, and a voter too slow to
+// hear of either change has no reason to ask.
+func (q *Requester) resyncReturned(away []*peer) {
+	for _, p := range away {
+		if slices.Contains(q.peers, p) && p.up() {
+			q.resync(p)
+		}
+	}
+}
+
+// forgetBefore applies the newest electorate alone, once no lease can rest on the electorate
+// before.
+func (q *Requester) forgetBefore() {
+	if q.before.Known() && q.now.Fast >= q.lapsesAt {
+		q.setConfig(q.decided, vote.Electorate{})
+	}
+}
+
+// beforeEnds returns when the electorate before the newest lapses.
+func (q *Requester) beforeEnds() vote.Instant {
+	if q.before.Known() {
+		return q.lapsesAt
+	}
+	return vote.Never
+}
+
+// setConfig applies both electorates: their voters get places, and all state indexed by place moves.
+func (q *Requester) setConfig(e, before vote.Electorate) {
+	places := slices.Concat(e.All(), before.All())
+	slices.SortFunc(places, vote.Elector.Compare)
+	places = slices.Compact(places)
+	to := make([]int, len(q.places))
+	for i, v := range q.places {
+		to[i] = slices.Index(places, v)
+	}
+	q.movePeers(places, to)
+	q.moveVotes(to)
+	q.decided, q.newest, q.before = e, NewElectorate(&e, places), NewElectorate(&before, places)
+	if q.cfg.Dynamic && e.Version > 0 {
+		e := q.emit(EventElectorate, 0)
+		e.Electorate, e.Places = q.newest, to
+	}
+	for _, g := range q.groups {
+		// The promised validity holds, whichever voters support the group from now on.
+		g.set, g.minUntil = g.set.Moved(to), max(g.minUntil, g.until)
+	}
+	slices.SortStableFunc(q.groups, func(g, h *group) int { return g.compare(h.set, h.minUntil, h.ownNumber()) })
+	q.evaluateAll(q.sorted(nil))
+	q.settleAll()
+	q.updateValidity()
+}
+
+// settleAll ends the requests and queries with enough confirmations. In a smaller electorate the
+// confirmations so far may be enough, and no voter repeats them.
+func (q *Requester) settleAll() {
+	for _, r := range q.sorted(nil) {
+		if r.state == stateEnding {
+			q.settleEnd(r)
+		} else {
+			q.settleNoted(r)
+		}
+	}
+	for _, l := range slices.Clone(q.queries) {
+		q.settleQuery(l)
+	}
+}
+
+func (q *Requester) movePeers(places []vote.Elector, to []int) {
+	peers := make([]*peer, len(places))
+	for i, p := range q.peers {
+		if to[i] < 0 {
+			q.streams = max(q.streams, p.stream)
+			continue
+		}
+		p.place = to[i]
+		peers[p.place] = p
+	}
+	for i, v := range places {
+		if peers[i] == nil {
+			peers[i] = &peer{place: i, name: v.Name, dir: v.Dir, refreshAt: vote.Never, stream: q.streams}
+		}
+	}
+	q.places, q.peers = places, peers
+	q.firstPlace = q.beginning()
+	q.setOrder()
+}
+
+func (q *Requester) moveVotes(to []int) {
+	for _, r := range q.requests {
+		votes := make([]countedVote, len(q.peers))
+		movePlaces(votes, r.votes, to)
+		r.votes = votes
+		if r.cold != nil {
+			votes := make([]coldVote, len(q.peers))
+			movePlaces(votes, r.cold.votes, to)
+			r.cold.votes = votes
+		}
+	}
+	q.free = pools{} // the pooled lists have room for the earlier number of voters
+	for _, l := range q.queries {
+		shown, nonces, spans := make([]vote.Message, len(q.peers)), make([]uint64, len(q.peers)), make([]span, len(q.peers))
+		movePlaces(shown, l.answers, to)
+		movePlaces(nonces, l.nonces, to)
+		movePlaces(spans, l.spans, to)
+		l.nonces, l.spans = nonces, spans
+		l.answers, l.asked, l.complete = shown, l.asked.Moved(to), l.complete.Moved(to)
+	}
+	for _, w := range q.watches {
+		at := make([]watchPosition, len(q.peers))
+		movePlaces(at, w.positions, to)
+		w.positions = at
+	}
+}
+
+func movePlaces[T any](dst, src []T, to []int) {
+	for i, place := range to {
+		if place >= 0 {
+			dst[place] = src[i]
+		}
+	}
+}
+
+// AckEpoch reports the config epoch of the voter at the other end of a connection. From this node's own
+// config epoch on, the voter's acknowledgements can count.
+func (q *Requester) AckEpoch(now vote.Now, conn vote.Conn, elected uint64) {
+	q.begin(now)
+	for _, p := range q.peers {
+		if p.up() && p.conn == conn {
+			p.ackEpoch = elected
+		}
+		switch {
+		case !p.up() || p.conn != conn || elected < q.newest.version:
+		case p.notVoterYet:
+			q.resync(p)
+		default:
+			q.refresh(p)
+		}
+	}
+}
+
+// Knows reports whether a node of that name is among the voters in use by this requester.
+func (q *Requester) Knows(name vote.NodeID) bool { return q.peerOf(name) != nil }
+
+// Linked reports whether there is a connection to the voter of that name.
+func (q *Requester) Linked(name vote.NodeID) bool {
+	p := q.peerOf(name)
+	return p != nil && p.up()
+}
+
+// Peers returns the voters to which this node wants connections, in order of their names.
+func (q *Requester) Peers() []vote.Elector { return q.places }

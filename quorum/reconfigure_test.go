@@ -1,0 +1,837 @@
+package quorum
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// follower is a requester whose electorate follows the living, with the voters' part played by the test.
+type follower struct {
+	t      *testing.T
+	q      *Requester
+	now    vote.Now
+	told   map[string][]vote.Message // to each voter, and not looked at yet
+	goes   map[string]uint64         // the version that a voter goes by; zero: the newest that the requester knows
+	events []Event
+	serial vote.Serial
+}
+
+func follow(t *testing.T, e string) *follower {
+	f := &follower{t: t, now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_000_000}, told: map[string][]vote.Message{}, goes: map[string]uint64{}}
+	f.q = New(Config{Self: vote.SessionID{Node: "me", Incarnation: 1}, Electorate: *version(e), Dynamic: true, TTL: ttl}, f.now)
+	f.link(names(f.q.places))
+	return f
+}
+
+func names(voters []vote.Elector) string {
+	var all []string
+	for _, v := range voters {
+		all = append(all, string(v.Name))
+	}
+	return strings.Join(all, " ")
+}
+
+func connOf(v string) vote.Conn { return vote.Conn(v[0]-'a') + 1 }
+
+func (f *follower) drain() {
+	out, ev := f.q.Drain(nil, nil)
+	f.events = append(f.events, ev...)
+	for _, o := range out {
+		v := string(rune('a' + o.Conn - 1))
+		if o.Close {
+			o.Message = vote.Message{Kind: vote.KindNone}
+		}
+		f.told[v] = append(f.told[v], o.Message)
+	}
+}
+
+// link opens the connections of some voters, which answer the statements with the votes that the requester counts.
+func (f *follower) link(list string) {
+	for _, v := range strings.Fields(list) {
+		f.q.Link(f.now, connOf(v), vote.SessionID{Node: vote.NodeID(v), Incarnation: 5})
+		f.answer(v, nil)
+		f.heard(v)
+	}
+}
+
+func (f *follower) peer(v string) *peer { return f.q.peerOf(vote.NodeID(v)) }
+
+func (f *follower) say(v string, m vote.Message) {
+	f.drain()
+	if m.Stream == 0 && f.peer(v) != nil {
+		m.Stream = f.peer(v).stream
+	}
+	if m.Epoch == 0 {
+		if m.Epoch = f.goes[v]; m.Epoch == 0 {
+			m.Epoch = f.q.newest.version
+		}
+	}
+	f.q.Deliver(f.now, connOf(v), vote.SessionID{Node: vote.NodeID(v), Incarnation: 5}, &m)
+	f.drain()
+}
+
+func (f *follower) answer(v string, change func(*vote.Message), votes ...vote.Entry) {
+	m := vote.Message{Kind: vote.KindAnswer, Entries: votes, End: true, Sent: f.peer(v).syncSent, Incarnation: 5, Generation: 1, Wall: f.now.Wall, Dir: elector(v).Dir}
+	if change != nil {
+		change(&m)
+	}
+	f.say(v, m)
+}
+
+// ack has some voters acknowledge the newest refresh, each with the ledger that the requester expects.
+func (f *follower) ack(list string) {
+	for _, v := range strings.Fields(list) {
+		p := f.peer(v)
+		want := p.digest.base
+		for _, c := range slices.Concat(p.digest.sent, p.digest.received) {
+			want = want.Plus(c.delta)
+		}
+		f.say(v, vote.Message{
+			Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: 1, Processed: p.sent, Pushed: p.received, Count: want.Count, Hash: want.Hash, Wall: f.now.Wall,
+		})
+	}
+}
+
+// heard returns what kinds were sent to a voter since the last look.
+func (f *follower) heard(v string) string {
+	f.drain()
+	var kinds []string
+	for _, m := range f.told[v] {
+		kinds = append(kinds, m.Kind.String())
+	}
+	f.told[v] = nil
+	return strings.Join(kinds, " ")
+}
+
+func (f *follower) lock(try bool) vote.Number {
+	n, err := f.q.Lock(f.now, Exclusive("k", try))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.drain()
+	return n
+}
+
+// promise has some voters vote for a request.
+func (f *follower) promise(n vote.Number, list string) {
+	for _, v := range strings.Fields(list) {
+		f.serial++
+		f.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: f.serial, Token: 100})
+	}
+}
+
+func (f *follower) held(list string) vote.Number {
+	n := f.lock(false)
+	f.promise(n, list)
+	f.want(n, EventGranted)
+	return n
+}
+
+func (f *follower) reelect(e string) {
+	f.q.Reconfigure(f.now, version(e))
+	f.drain()
+}
+
+func (f *follower) pass(d time.Duration) {
+	f.now.Fast, f.now.Slow, f.now.Wall = f.now.Fast.Add(d), f.now.Slow.Add(d), f.now.Wall+vote.Micros(d.Microseconds())
+	f.q.Tick(f.now)
+	f.drain()
+}
+
+// outcome returns the last event about a request.
+func (f *follower) outcome(n vote.Number) EventKind {
+	f.drain()
+	for _, e := range slices.Backward(f.events) {
+		switch e.Kind {
+		case EventGranted, EventFailed, EventLost, EventReleased:
+			if e.Number == n {
+				return e.Kind
+			}
+		}
+	}
+	return EventNone
+}
+
+func (f *follower) want(n vote.Number, kind EventKind) {
+	f.t.Helper()
+	if got := f.outcome(n); got != kind {
+		f.t.Fatalf("the last that was told of %d is %d, want %d; %s", n, got, kind, f.q.describeVoters())
+	}
+}
+
+func (f *follower) last(kind EventKind) *Event {
+	f.drain()
+	for i := len(f.events) - 1; i >= 0; i-- {
+		if f.events[i].Kind == kind {
+			return &f.events[i]
+		}
+	}
+	return nil
+}
+
+func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
+	for _, next := range []string{"2: a c m n o (m n o)", "2: m n o x y (m n o)", "2: a m n nn o (m n o)", "2: b m n (m n o)", "2: a b n (m n o)"} {
+		t.Run(next, func(t *testing.T) {
+			f := follow(t, "1: m n o")
+			held := f.held("m o")
+			other, _ := f.q.Lock(f.now, Exclusive("l", false))
+			f.promise(other, "n")
+			given, _ := f.q.Lock(f.now, Exclusive("g", false))
+			f.promise(given, "n")
+			f.q.Release(f.now, given)
+			f.say("m", vote.Message{Kind: vote.KindReleased, Number: given})
+			look := f.q.Query(f.now, "k")
+			f.say("n", vote.Message{Kind: vote.KindShow, Nonce: look, End: true, TTL: time.Hour, Views: []vote.View{sight(vote.Holding, "z", 7, vote.Exclusive, 300)}})
+			watch := f.q.Watch(f.now, "k", false)
+			f.say("o", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 40, Gap: true})
+			f.say("n", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 30, Gap: true})
+			until := f.q.requests[held].group.until
+			for _, v := range []string{"m", "n", "o"} {
+				f.heard(v)
+			}
+
+			f.reelect(next)
+			for _, v := range []string{"m", "n", "o"} {
+				if got := f.heard(v); got != "" {
+					t.Errorf("%s is told %q", v, got)
+				}
+				if p := f.peer(v); !p.reachable() || string(p.name) != v || f.q.peers[p.place] != p || f.q.places[p.place] != elector(v) {
+					t.Errorf("%s stands wrong: %+v", v, p)
+				}
+			}
+			if got := f.q.requests[held].group.until; got != until {
+				t.Errorf("the lease now ends at %d, not at %d", got, until)
+			}
+			if e := f.last(EventMoved); e != nil {
+				t.Errorf("the same voters stand behind it, and it is told that others do: %+v", e)
+			}
+			places := f.last(EventElectorate)
+			if places == nil || len(places.Places) != 3 || f.q.places[places.Places[1]] != elector("n") || places.Electorate.Version() != 2 {
+				t.Errorf("%+v", places)
+			}
+
+			// Each vote is still whose it was.
+			f.say("o", vote.Message{Kind: vote.KindInquire, Number: held, Serial: 2})
+			f.say("n", vote.Message{Kind: vote.KindInquire, Number: other, Serial: 3})
+			f.say("n", vote.Message{Kind: vote.KindInquire, Number: held, Serial: 2})
+			f.say("m", vote.Message{Kind: vote.KindInquire, Number: other, Serial: 3})
+			if m, n, o := f.heard("m"), f.heard("n"), f.heard("o"); m != "" || n != "yield" || o != "confirm" {
+				t.Errorf("m is told %q, n %q, o %q", m, n, o)
+			}
+			// The watches go on where they were.
+			f.say("o", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 39, Views: []vote.View{{}}})
+			f.say("n", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 31, Views: []vote.View{{}}})
+			if e := f.last(EventNews); e.Place != f.peer("n").place {
+				t.Errorf("news of place %d, want that of n, %d", e.Place, f.peer("n").place)
+			}
+			if f.told["n"][0].Seq != 31 || f.heard("o") != "" {
+				t.Error("what was told before is told again")
+			}
+			// What is acknowledged is what is expected, also of those that were spared.
+			f.pass(maxHedgeDelay)
+			f.pass(maxHedgeDelay)
+			f.pass(ttl / 5)
+			f.ack("m n o")
+			if c := f.q.Counters().Mismatches; c != 0 {
+				t.Errorf("%d mismatches", c)
+			}
+			// All who are asked have the release, and the look counts n's answer once.
+			for _, v := range []string{"m", "n", "o"} {
+				f.heard(v)
+			}
+			f.q.Release(f.now, held)
+			for _, v := range []string{"m", "n", "o"} {
+				if got := f.heard(v); got != "release" {
+					t.Errorf("%s is told %q", v, got)
+				}
+			}
+			f.say("n", vote.Message{Kind: vote.KindReleased, Number: given})
+			f.say("n", vote.Message{Kind: vote.KindShow, Nonce: look, End: true, TTL: time.Hour})
+			if f.last(EventQueryDone) != nil {
+				t.Error("one voter is enough for a look")
+			}
+			f.link(newcomers(f.q))
+			for _, v := range strings.Fields(names(f.q.Peers())) {
+				if v != "n" {
+					f.say(v, vote.Message{Kind: vote.KindShow, Nonce: look, End: true, TTL: time.Hour})
+				}
+			}
+			if e := f.last(EventQueryDone); e == nil || e.Result == nil || len(e.Result.Views) != 1 || e.Result.Views[0].Owner.Node != "z" {
+				t.Errorf("the look shows %+v", e)
+			}
+			if f.q.requests[given] != nil && f.outcome(given) != EventReleased {
+				t.Error("the release is never told")
+			}
+		})
+	}
+}
+
+// newcomers are the voters that aren't connected yet.
+func newcomers(q *Requester) string {
+	var all []string
+	for _, p := range q.peers {
+		if !p.up() {
+			all = append(all, string(p.name))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestARequestThatWaitsIsPutToThoseWhoAreNew(t *testing.T) {
+	f := follow(t, "1: m n o")
+	n := f.lock(false)
+	f.promise(n, "m n")
+	f.want(n, EventGranted)
+	w, _ := f.q.Lock(f.now, Exclusive("w", false))
+	f.promise(w, "n")
+	f.reelect("2: a b m n o (m n o)")
+	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
+	f.drain()
+	if m := f.told["a"][1]; m.Kind != vote.KindSync || len(m.Entries) != 2 || m.Entries[0].Token != 100 || m.Entries[1].Number != w {
+		t.Fatalf("%+v", m)
+	}
+	f.answer("a", nil, vote.Entry{Number: n, Serial: 90, Token: 100})
+	f.promise(w, "a")
+	f.want(w, EventNone) // of the old ones one, of the new ones two
+	f.goes["o"] = 1
+	f.promise(w, "o")
+	f.want(w, EventGranted) // old: n, o; new: a, n, o
+}
+
+func TestOfAJointElectorateBothHalvesMustVote(t *testing.T) {
+	f := follow(t, "2: a b c d e (a b c)")
+	n := f.lock(false)
+	f.promise(n, "a d e")
+	f.want(n, EventNone)
+	f.promise(n, "b")
+	f.want(n, EventGranted)
+}
+
+func TestALeaseKeepsItsInstantWhenTheElectorateChanges(t *testing.T) {
+	for _, next := range []string{"2: a b c d e (a b c)", "2: a b (a b c)", "2: c (a b c)", "9: c d e", "1048577: d"} {
+		f := follow(t, "1: a b c")
+		n := f.held("a b")
+		until := f.q.requests[n].group.until
+		f.pass(ttl / 2)
+		f.reelect(next)
+		for f.now.Fast < until-1 {
+			f.pass(min(ttl/50, until.Sub(f.now.Fast)-1))
+			f.want(n, EventGranted)
+		}
+		f.pass(1)
+		f.want(n, EventLost) // nobody has said a word
+	}
+}
+
+// A voter that can't store the newest version counts for a while, under the one before. Nobody is to be told after that that locks can be had by its vote.
+func TestAVoterThatStaysBehindIsToldToBe(t *testing.T) {
+	f := follow(t, "1: a b c")
+	f.goes["b"], f.goes["c"] = 1, 1
+	f.reelect("2: a b c d e (a b c)")
+	f.link("d e")
+	for range 10 {
+		f.pass(ttl / 5)
+		f.ack("a b c d e")
+	}
+	n := f.lock(true)
+	f.promise(n, "a b c d e")
+	f.pass(ttl / 5)
+	f.ack("a b c d e")
+	f.want(n, EventNone)
+	if f.q.Ready() {
+		t.Error("it says that it is ready")
+	}
+	if c := f.q.describeVoters(); !strings.HasPrefix(c, "3 of 5 voters count: b behind (it goes by electorate 1), c behind") {
+		t.Error(c)
+	}
+}
+
+func TestUnderWhichVersionAnAcknowledgementCounts(t *testing.T) {
+	for _, c := range []struct {
+		goes           uint64
+		newest, before bool
+	}{{8, true, false}, {7, false, true}, {6, false, false}, {9, false, false}, {1 << 40, false, false}} {
+		f := follow(t, "7: a b c")
+		f.reelect("8: a b c d e (a b c)")
+		f.pass(ttl / 5)
+		was := f.peer("a").validity
+		if was.newest != 0 || was.before == 0 {
+			t.Fatalf("after the change: %+v", was)
+		}
+		f.goes["a"] = c.goes
+		f.ack("a")
+		now := f.peer("a").validity
+		if now.newest > was.newest != c.newest || now.before > was.before != c.before {
+			t.Errorf("acknowledged by one that goes by %d: %+v, before that %+v", c.goes, now, was)
+		}
+	}
+	f := follow(t, "7: a b c")
+	f.reelect("9: a b c")
+	if c := f.peer("a").validity; c != (validity{}) || f.q.before.Known() {
+		t.Errorf("of the last but one something counts: %+v", c)
+	}
+	f.goes["a"] = 7
+	f.pass(ttl / 5)
+	f.ack("a")
+	if c := f.peer("a").validity; c != (validity{}) {
+		t.Errorf("of the last but one something counts: %+v", c)
+	}
+}
+
+func TestAcknowledgementsUnderTwoVersionsDontAddUp(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		a, b, d          uint64
+		heldAfterTheOnly bool
+	}{
+		{"both by the new", 2, 2, 2, true},
+		{"both by the old", 1, 1, 1, true},
+		{"one by each", 1, 2, 2, false},
+	} {
+		f := follow(t, "1: a b c")
+		n := f.held("a b")
+		f.pass(ttl / 10)
+		f.reelect("2: a b d (a b c)")
+		f.goes["a"], f.goes["b"], f.goes["d"] = c.a, c.b, c.d
+		f.link("d")
+		for range 4 {
+			f.pass(ttl / 5)
+			f.ack("a b")
+		}
+		f.pass(ttl / 4) // the first covers are over, those of before still count, at most
+		if got := f.outcome(n) == EventGranted; got != c.heldAfterTheOnly {
+			t.Errorf("%s: held: %v", c.name, got)
+		}
+	}
+}
+
+func TestALeaseMayBeWonUnderTheVersionBefore(t *testing.T) {
+	f := follow(t, "1: a b c")
+	n := f.lock(false)
+	f.promise(n, "a")
+	f.goes["a"], f.goes["b"] = 1, 1 // they haven't heard of the new one yet
+	f.reelect("2: c d e (a b c)")
+	f.promise(n, "b")
+	f.want(n, EventGranted)
+
+	f = follow(t, "1: a b c")
+	n = f.lock(false)
+	f.promise(n, "a")
+	f.reelect("3: c d e") // the one before that is over
+	if f.q.Knows("a") {
+		t.Fatal("a is spoken to")
+	}
+	f.reelect("4: a b c (c d e)")
+	f.promise(n, "b")
+	f.want(n, EventNone)
+}
+
+func TestAfterATTLTheVersionBeforeIsForgotten(t *testing.T) {
+	f := follow(t, "1: a b c")
+	n := f.held("a b")
+	f.reelect("2: b c d (a b c)")
+	if got := names(f.q.Peers()); got != "a b c d" {
+		t.Fatal(got)
+	}
+	f.link("d")
+	f.promise(n, "c") // of the new ones b and c, of the old ones all
+	end := f.now.Fast.Add(vote.Validity(ttl))
+	for f.now.Fast < end-1 {
+		f.pass(min(ttl/20, end.Sub(f.now.Fast)-1))
+		f.ack("a b c d")
+	}
+	if !f.q.before.Known() || f.q.Next() > end {
+		t.Fatal("forgotten too soon, or nothing wakes it")
+	}
+	f.pass(1)
+	if f.q.before.Known() || f.q.Next() <= f.now.Fast {
+		t.Fatal("not forgotten")
+	}
+	f.want(n, EventGranted)
+	// Then the joint one ends: a goes.
+	f.reelect("3: b c d")
+	if got := names(f.q.Peers()); got != "a b c d" {
+		t.Fatal(got)
+	}
+	for range 12 {
+		f.pass(ttl / 10)
+		f.ack("b c d")
+	}
+	if got := names(f.q.Peers()); got != "b c d" {
+		t.Fatal(got)
+	}
+	f.want(n, EventGranted)
+	if c := f.q.Counters().Mismatches; c > 0 {
+		t.Fatalf("%d mismatches", c)
+	}
+}
+
+func TestOneThatDoesNotKnowThatItVotesIsStatedToOnceItDoes(t *testing.T) {
+	f := follow(t, "1: a b c")
+	f.lock(false)
+	f.reelect("2: a b c d e (a b c)")
+	f.q.Link(f.now, connOf("d"), vote.SessionID{Node: "d", Incarnation: 5})
+	if got := f.heard("d"); got != "open statement" {
+		t.Fatalf("d is told %q", got)
+	}
+	f.say("d", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNotVoter})
+	f.say("d", vote.Message{Kind: vote.KindUnknown}) // what it says of the statement behind that
+	f.pass(ttl / 5)
+	if got := f.heard("d"); got != "" {
+		t.Fatalf("d is told %q", got)
+	}
+	f.q.AckEpoch(f.now, connOf("d"), 1)
+	f.q.AckEpoch(f.now, connOf("e"), 2) // somebody else, and not connected
+	if got := f.heard("d"); got != "" {
+		t.Fatalf("d goes by an older one and is told %q", got)
+	}
+	f.q.AckEpoch(f.now, connOf("d"), 2)
+	if got := f.heard("d"); got != "open statement" {
+		t.Fatalf("d goes by it and is told %q", got)
+	}
+	f.answer("d", nil)
+	f.q.AckEpoch(f.now, connOf("d"), 2) // those who vote already are refreshed, so that their word counts under the new version at once
+	if got := f.heard("d"); got != "refresh" {
+		t.Fatalf("d is told %q", got)
+	}
+}
+
+func TestTheStatementSaysByWhichVersionItIs(t *testing.T) {
+	f := follow(t, "7: a b c")
+	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
+	f.drain()
+	if m := f.told["a"][0]; m.Kind != vote.KindOpen || m.Epoch != 7 {
+		t.Fatalf("%+v", m)
+	}
+	f.answer("a", nil)
+	f.heard("a")
+	f.pass(ttl / 5)
+	if m := f.told["a"][0]; m.Kind != vote.KindRefresh || m.Epoch != 7 {
+		t.Fatalf("%+v", m)
+	}
+}
+
+func TestAnotherDirectoryIsNoVoter(t *testing.T) {
+	f := follow(t, "1: a b c")
+	n := f.lock(false)
+	f.q.Unlink(f.now, connOf("a"))
+	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
+	f.heard("a")
+	f.answer("a", func(m *vote.Message) { m.Dir = 77 }, vote.Entry{Number: n, Serial: 9, Token: 100})
+	if got := f.heard("a"); got != "none" {
+		t.Fatalf("a is told %q", got)
+	}
+	if p := f.peer("a"); p.reachable() || !strings.Contains(p.text, "wiped or replaced") {
+		t.Fatalf("%+v", p)
+	}
+	f.promise(n, "b")
+	f.want(n, EventNone)
+}
+
+func TestWhileNoElectorateIsKnown(t *testing.T) {
+	f := follow(t, "0:")
+	try := f.lock(true)
+	f.want(try, EventFailed)
+	if e := f.last(EventFailed); e.Wait.Reason != WaitNoQuorum || !strings.HasPrefix(e.Wait.Text, "no electorate is known") {
+		t.Fatalf("%+v", e.Wait)
+	}
+	gone := f.lock(false)
+	f.q.Release(f.now, gone)
+	f.want(gone, EventReleased)
+	n := f.lock(false)
+	f.want(n, EventNone)
+	if w := f.q.PendingReason(f.now, n); w.Reason != WaitNoQuorum {
+		t.Fatalf("%+v", w)
+	}
+	if f.q.Ready() {
+		t.Fatal("ready for what?")
+	}
+	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5}) // one that may be a voter
+	if got := f.heard("a"); got != "none" {
+		t.Fatal(got)
+	}
+	f.reelect("1: a b c")
+	f.link("a b")
+	f.promise(n, "a b")
+	f.want(n, EventGranted)
+}
+
+func TestAnOlderElectorateIsNoNews(t *testing.T) {
+	f := follow(t, "7: a b c")
+	f.reelect("6: a")
+	f.reelect("7: a")
+	if e := f.q.Electorate(); e.Version() != 7 || e.Size() != 3 {
+		t.Fatalf("%+v", e)
+	}
+}
+
+// One who is voted out and in again isn't confused with what was said before.
+func TestAVoterThatComesBackIsSpokenToOnANewStream(t *testing.T) {
+	f := follow(t, "1: a b c")
+	was := f.peer("c").stream
+	f.reelect("2: a b (a b c)")
+	f.reelect("3: a b")
+	f.pass(ttl)
+	if f.q.Knows("c") {
+		t.Fatal("c is known yet")
+	}
+	f.reelect("4: a b c (a b)")
+	f.q.Link(f.now, connOf("c"), vote.SessionID{Node: "c", Incarnation: 5})
+	if now := f.peer("c").stream; now <= was {
+		t.Fatalf("stream %d comes after %d", now, was)
+	}
+}
+
+func TestVotesOfTheirOwnLengthAreCoveredUnderTheirVersion(t *testing.T) {
+	f := follow(t, "1: a b c")
+	n, _ := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: ttl}})
+	f.promise(n, "a b")
+	for _, v := range []string{"a", "b"} {
+		f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast})
+	}
+	f.want(n, EventGranted)
+	f.reelect("2: a b d (a b c)")
+	until := f.q.requests[n].group.until
+	if c := f.q.requests[n].cold.votes[0].validity; c.newest != 0 || c.before == 0 {
+		t.Fatalf("what was extended by the old one counts by the new: %+v", c)
+	}
+	f.pass(ttl / 4)
+	extended := func(v string, by uint64) {
+		f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast, Epoch: by})
+	}
+	extended("a", 2)
+	extended("b", 1)
+	if f.q.requests[n].group.until != until {
+		t.Fatal("one by each is no majority")
+	}
+	extended("b", 2)
+	if f.q.requests[n].group.until <= until {
+		t.Fatal("a and b have extended it by the new version")
+	}
+}
+
+// What a majority has confirmed while the electorate was larger is enough once it is smaller.
+func TestWhatIsEnoughForTheNewOnesIsDoneWhenTheOldOnesGo(t *testing.T) {
+	f := follow(t, "2: a b c (a b c d e)")
+	n := f.held("a b c")
+	valued, _ := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "v", Mode: vote.Exclusive}, Value: []byte("x")})
+	f.promise(valued, "a b c")
+	look, revoke := f.q.Query(f.now, "k"), f.q.Revoke(f.now, "x", "")
+	f.q.Release(f.now, n)
+	for _, v := range []string{"a", "b"} {
+		f.say(v, vote.Message{Kind: vote.KindReleased, Number: n})
+		f.say(v, vote.Message{Kind: vote.KindNoted, Number: valued, Version: 1})
+		f.say(v, vote.Message{Kind: vote.KindShow, Nonce: look, End: true, TTL: time.Hour})
+		f.say(v, vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
+	}
+	f.want(n, EventGranted)
+	for _, kind := range []EventKind{EventQueryDone, EventPassed, EventNoted} {
+		if f.last(kind) != nil {
+			t.Fatalf("event %d: two of the old ones are enough", kind)
+		}
+	}
+	f.reelect("3: a b c")
+	f.want(n, EventReleased)
+	if e := f.last(EventNoted); e == nil || e.Version != 1 {
+		t.Errorf("the value is never noted: %+v", e)
+	}
+	if e := f.last(EventQueryDone); e == nil || e.Result == nil {
+		t.Errorf("the look isn't over: %+v", e)
+	}
+	if e := f.last(EventPassed); e == nil || e.Count != 1 {
+		t.Errorf("the revocation isn't over: %+v", e)
+	}
+}
+
+// A voter whose disk is slow goes by an older version for a while. What it extends then is of no use; asked again at once it would say the same, and
+// a node and its own voter would go on like that for ever. (Found by TestAnythingWhileTheElectorateChanges.)
+func TestAVoteExtendedUnderAnotherVersionIsNotExtendedAgainAtOnce(t *testing.T) {
+	f := follow(t, "7: a b c")
+	f.goes["a"], f.goes["b"] = 5, 5
+	n, _ := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: ttl}})
+	f.promise(n, "a b")
+	f.heard("b")
+	extended := func() {
+		f.say("b", vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[1].serial, Sent: f.now.Fast})
+		f.say("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[0].serial, Sent: f.now.Fast})
+	}
+	extended()
+	if got := f.heard("b"); got != "" {
+		t.Fatalf("b is told %q", got)
+	}
+	f.want(n, EventNone)
+	f.pass(ttl / 5) // in time, of course
+	if got := f.heard("b"); !strings.Contains(got, "extend") {
+		t.Fatalf("b is told %q", got)
+	}
+	f.goes["a"], f.goes["b"] = 7, 7
+	extended()
+	f.want(n, EventGranted)
+}
+
+// One that votes no more, and is spoken to only as long as the version before counts, is told of nothing any more on a new stream; so there is nothing
+// to release there.
+func TestAVoterOfTheVersionBeforeHasNothingToRelease(t *testing.T) {
+	f := follow(t, "2: b c d (a b c)")
+	n := f.held("a b c")
+	f.reelect("3: b c d")
+	f.q.Unlink(f.now, connOf("a"))
+	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
+	f.answer("a", nil)
+	f.heard("a")
+	f.q.Release(f.now, n)
+	if got := f.heard("a"); got != "" {
+		t.Errorf("a is told %q", got)
+	}
+	f.pass(ttl / 5)
+	p := f.peer("a")
+	f.say("a", vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: 1, Processed: p.sent, Pushed: p.received, Wall: f.now.Wall})
+	if c := f.q.Counters().Mismatches; c > 0 {
+		t.Errorf("%d mismatches", c)
+	}
+}
+
+// One that is voted out and in again before it hears of either has no reason to begin anew, and what was asked for in between wasn't put to it.
+func TestAVoterThatIsVotedInAgainHearsOfWhatWasAskedForMeanwhile(t *testing.T) {
+	f := follow(t, "2: b c d (a b c)")
+	f.goes["a"] = 2
+	f.reelect("3: b c d")
+	n := f.lock(false)
+	f.q.proveAt = vote.Never // or the voters are asked whether they have processed it
+	f.pass(maxHedgeDelay)
+	if got := f.heard("a"); got != "" {
+		t.Fatalf("a was told %q though it votes no more", got)
+	}
+	f.reelect("4: a b c (b c d)")
+	f.goes["a"] = 0
+	f.q.AckEpoch(f.now, connOf("a"), 4)
+	if got := f.heard("a"); !strings.HasPrefix(got, "open statement") {
+		t.Fatalf("a was told %q", got)
+	}
+	f.answer("a", nil)
+	f.pass(ttl / 5)
+	f.ack("a b d")
+	f.promise(n, "b d") // c is dead
+	f.want(n, EventNone)
+	f.promise(n, "a")
+	f.want(n, EventGranted)
+}
+
+// One that isn't connected is stated to when it is.
+func TestAVoterThatIsVotedInAgainIsStatedToOnceItIsConnected(t *testing.T) {
+	f := follow(t, "2: b c d (a b c)")
+	f.reelect("3: b c d")
+	f.q.Unlink(f.now, connOf("a"))
+	f.heard("a")
+	f.reelect("4: a b c (b c d)")
+	f.drain()
+	for conn := range f.told {
+		if got := f.heard(conn); strings.Contains(got, "statement") {
+			t.Errorf("%q was said to %q", got, conn)
+		}
+	}
+	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
+	if got := f.heard("a"); got != "open statement" {
+		t.Errorf("a was told %q", got)
+	}
+}
+
+// One that stays away isn't spoken to.
+func TestAVoterThatStaysAwayHearsNothing(t *testing.T) {
+	f := follow(t, "2: b c d (a b c)")
+	f.reelect("3: b c d")
+	f.heard("a")
+	f.reelect("4: b c e (b c d)")
+	if got := f.heard("a"); got != "" {
+		t.Errorf("a was told %q", got)
+	}
+}
+
+// permit asks for one of two permits, and slots has voters vote for a slot of it.
+func (f *follower) permit() vote.Number {
+	n, err := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 2}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.drain()
+	return n
+}
+
+func (f *follower) slot(n vote.Number, slot vote.Slot, list string) {
+	for _, v := range strings.Fields(list) {
+		f.serial++
+		f.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: f.serial, Slot: slot, Token: 100})
+	}
+}
+
+// staysBehind has c vote for a slot, and go by an older version for so long that nothing of it counts any more.
+func staysBehind(t *testing.T) (f *follower, n vote.Number) {
+	f = follow(t, "2: a b c")
+	n = f.permit()
+	f.pass(maxHedgeDelay)
+	f.slot(n, 1, "c")
+	f.goes["c"] = 2
+	f.q.AckEpoch(f.now, connOf("c"), 2)
+	f.reelect("3: a b c d")
+	for range 2 * vote.RefreshesPerTTL {
+		f.pass(ttl / vote.RefreshesPerTTL)
+		f.ack("a b c")
+	}
+	f.link("d")
+	f.pass(ttl / vote.RefreshesPerTTL)
+	f.ack("a b d")
+	f.want(n, EventNone)
+	return f, n
+}
+
+// What one votes for that stays behind decides no slot.
+func TestASlotForWhichOneVotesThatStaysBehindHoldsNobodyUp(t *testing.T) {
+	f, n := staysBehind(t)
+	f.slot(n, 1, "a b")
+	f.want(n, EventNone)
+	f.heard("d")
+	f.slot(n, 2, "d")
+	if got := f.heard("d"); got != "yield" {
+		t.Fatalf("d was told %q", got)
+	}
+	f.heard("a")
+	f.heard("b")
+	f.slot(n, 2, "d") // it can't move its vote
+	if a, b := f.heard("a"), f.heard("b"); a != "yield" || b != "yield" {
+		t.Fatalf("a was told %q, and b %q", a, b)
+	}
+	f.slot(n, 2, "a b")
+	f.want(n, EventGranted)
+}
+
+// Its vote decides as soon as it goes by the newest version, though nobody else has a word to say then.
+func TestAVoteDecidesWhenItsVoterIsBehindNoMore(t *testing.T) {
+	f, n := staysBehind(t)
+	f.slot(n, 1, "a b")
+	f.q.Unlink(f.now, connOf("a"))
+	f.slot(n, 2, "d")
+	f.q.Unlink(f.now, connOf("b"))
+	f.q.Unlink(f.now, connOf("d"))
+	f.goes["c"] = 0
+	f.q.AckEpoch(f.now, connOf("c"), 3)
+	f.want(n, EventNone)
+	f.ack("c")
+	f.want(n, EventGranted)
+}
+
+// What was promised under the version before decides a slot while that counts, though its voter is out of reach.
+func TestASlotIsDecidedUnderTheVersionBefore(t *testing.T) {
+	f := follow(t, "1: a b c")
+	n := f.permit()
+	f.pass(maxHedgeDelay)
+	f.slot(n, 1, "b")
+	f.q.Unlink(f.now, connOf("b"))
+	f.goes["a"] = 1
+	f.reelect("2: a b c d e (a b c)")
+	f.slot(n, 1, "a")
+	f.want(n, EventGranted)
+}

@@ -1,0 +1,37 @@
+package quorum
+
+import "github.com/lockmesh/lockmesh/internal/vote"
+
+// retryRejected repeats, at each refresh, the requests that voters turned down: the voters may have room
+// by now, and no message would say so.
+func (q *Requester) retryRejected() {
+	if !q.rejected {
+		return // a refresh costs the same however many requests there are
+	}
+	q.rejected = false
+	for _, r := range q.sorted(func(r *request) bool { return r.state != stateEnding }) {
+		for _, p := range q.peers {
+			v := &r.votes[p.place]
+			if !v.busy && v.unfit == 0 {
+				continue
+			}
+			if !p.up() || !p.answered {
+				continue // the next sync will contain the request
+			}
+			v.busy, v.unfit, v.released = false, 0, false
+			q.sendRequest(p, r)
+			if r.state == stateWon {
+				q.report(p, r)
+			}
+		}
+	}
+}
+
+// sendRequest sends a request to a voter.
+func (q *Requester) sendRequest(p *peer, r *request) {
+	r.votes[p.place].sent = true
+	q.noteSent(r)
+	m := q.sendOrdered(p, vote.DigestOfRequest(r.number), vote.KindRequest, r.number)
+	m.Spec, m.Time, m.Bid = r.spec(), r.time, r.bid
+	q.sendExtras(p, r)
+}

@@ -1,0 +1,142 @@
+package quorum
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// The requester checks the tokens named by voters as the voters check each other (lease/trust.go):
+// a token is accepted up to vote.TokenStep above the tokens known to this node. A vote for a larger
+// token holds, as a vote for another token does, but the tally doesn't settle on the larger token:
+// the other voters would refuse the confirmation, and the request would wait without end. So to its
+// requesters, a voter with wrong tokens is like a slow voter.
+
+// tokenAlarmEvery is the least time between alarms about one voter's tokens, and how long the voter's
+// state mentions them.
+const tokenAlarmEvery = 10 * time.Minute
+
+// suspectTokens records tokens named by a voter but not shown by any clock.
+type suspectTokens struct {
+	// The largest token named by the voter, where far above this node's clock.
+	top   vote.Token
+	named vote.Token // the newest refused token
+	// Since when tokens are refused, if an alarm is due; zero otherwise.
+	since     vote.Instant
+	alarmedAt vote.Instant // when an alarm was raised last; zero for never
+	text      string       // the text of the last alarm
+}
+
+// tokenLimit returns the largest token that this node accepts from a voter. The limit derives from
+// tokens won or accepted before, from the voters' clocks (or else this node's clock), and from the
+// tokens named by so many voters that they can't all be wrong: as many as share a voter with every
+// majority, and never a single voter out of several.
+func (q *Requester) tokenLimit() vote.Token {
+	known, clocked := q.seen, false
+	for _, p := range q.peers {
+		if p.clocked {
+			clocked = true
+			known = max(known, vote.TokenAt(q.now.Wall+p.offset))
+		}
+	}
+	if !clocked {
+		known = max(known, vote.TokenAt(q.now.Wall))
+	}
+	return vote.MaxFrom(max(known, q.backedToken()))
+}
+
+func (q *Requester) backedToken() (top vote.Token) {
+	for _, h := range q.newest.halves {
+		var all []vote.Token
+		for i, p := range q.peers {
+			if h.voters.Has(i) {
+				all = append(all, p.suspect.top)
+			}
+		}
+		slices.SortFunc(all, func(a, b vote.Token) int { return cmp.Compare(b, a) })
+		need := max(len(all)-h.majority+1, min(len(all), 2))
+		if len(q.newest.halves) > 1 {
+			need = max(need, 2)
+		}
+		if need >= 1 && len(all) >= need {
+			top = max(top, all[need-1])
+		}
+	}
+	return top
+}
+
+// accepts reports whether a token named by a voter may be right, and prepares an alarm otherwise.
+func (q *Requester) accepts(p *peer, t vote.Token) bool {
+	if t <= vote.MaxFrom(max(vote.TokenAt(q.now.Wall), q.seen)) && t <= vote.MaxFrom(vote.TokenAt(q.now.Wall+p.offset)) {
+		return true // the usual case
+	}
+	p.suspect.top = max(p.suspect.top, t)
+	limit := q.tokenLimit()
+	if t <= limit {
+		return true
+	}
+	q.count.Distrusted++
+	p.suspect.named = t
+	if p.suspect.since == 0 && (p.suspect.alarmedAt == 0 || q.now.Fast.Sub(p.suspect.alarmedAt) >= tokenAlarmEvery) {
+		p.suspect.since = q.now.Fast
+	}
+	return false
+}
+
+// raiseTokenAlarms raises alarms about implausible tokens, after a delay: a token named first by one voter
+// may be named by the others a moment later.
+func (q *Requester) raiseTokenAlarms() {
+	for _, p := range q.peers {
+		if p.suspect.since == 0 || q.now.Fast.Sub(p.suspect.since) < vote.TokenQueryTimeout {
+			continue
+		}
+		p.suspect.since = 0
+		if limit := q.tokenLimit(); p.suspect.named > limit {
+			p.suspect.alarmedAt = q.now.Fast
+			p.suspect.text = fmt.Sprintf("it named the token %d, and none above %d is taken", p.suspect.named, limit)
+			q.Alarm(fmt.Sprintf("voter %q named the token %d, which is not taken: it is more than a day above the clocks of the voters, and above what "+
+				"enough others name (%d). Check the clock of %q, and restart that node", p.name, p.suspect.named, limit, p.name))
+		}
+	}
+}
+
+// implausible reports whether a vote's token can't be right.
+func (q *Requester) implausible(t vote.Token) bool {
+	return t > vote.MaxFrom(q.seen) && t > q.tokenLimit()
+}
+
+// filterViews removes view entries with implausible tokens from a list, and reports whether there were
+// any. The voter has checked the tokens from the owner of a lease; so a voter with another token is
+// broken.
+func (q *Requester) filterViews(p *peer, views []vote.View) (tamed []vote.View, wild bool) {
+	for i := range views {
+		if !q.accepts(p, views[i].Token) {
+			bad := func(s vote.View) bool { return q.implausible(s.Token) }
+			return slices.DeleteFunc(slices.Clone(views), bad), true
+		}
+	}
+	return views, false
+}
+
+// noteToken records a token proposed or confirmed by a voter, for the next bid.
+func (q *Requester) noteToken(p *peer, t vote.Token) {
+	if q.accepts(p, t) {
+		q.seen = max(q.seen, t)
+	}
+}
+
+// largest returns the token on which a tally settles.
+func (q *Requester) largest(r *request, slot vote.Slot) vote.Token {
+	t, all := r.tally.token(slot, vote.MaxFrom(q.seen))
+	if all <= t {
+		return t
+	}
+	if t, _ = r.tally.token(slot, q.tokenLimit()); t < all {
+		// Without this vote the request needs the deferred voters to decide.
+		q.sendDeferred(r)
+	}
+	return t
+}

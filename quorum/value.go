@@ -1,0 +1,120 @@
+package quorum
+
+import "github.com/lockmesh/lockmesh/internal/vote"
+
+// sendExtras sends a voter the extras of a request: its value, and a revoke request to the holder of
+// the key. The extras follow the request, or the answer to the sync that listed the request.
+func (q *Requester) sendExtras(p *peer, r *request) {
+	x := r.cold
+	if x == nil {
+		return
+	}
+	if x.version > x.votes[p.place].noted {
+		m := q.sendOrdered(p, vote.Digest{}, vote.KindSet, r.number)
+		m.Version, m.Value = x.version, x.opts.Value
+	}
+	if x.opts.Revoke && r.state == statePending {
+		q.sendOrdered(p, vote.Digest{}, vote.KindUrge, r.number).Text = x.opts.Reason
+	}
+}
+
+// Set gives a request or lease a value for other nodes to see, and returns the value's version.
+// EventNoted reports the confirmation by a majority. Zero means that the request is over.
+func (q *Requester) Set(now vote.Now, n vote.Number, value []byte) uint64 {
+	q.begin(now)
+	r := q.find(n)
+	if r == nil || r.state == stateEnding {
+		return 0
+	}
+	return q.setValue(r, value)
+}
+
+func (q *Requester) setValue(r *request, value []byte) uint64 {
+	x := q.coldOf(r)
+	x.opts.Value = value
+	x.version++
+	for _, p := range q.peers {
+		if p.up() && p.answered && r.votes[p.place].sent {
+			q.sendExtras(p, r)
+		}
+	}
+	return x.version
+}
+
+// noted takes in a voter's confirmation of a value.
+func (q *Requester) noted(p *peer, r *request, m *vote.Message) {
+	if r.cold != nil {
+		x := &r.cold.votes[p.place]
+		x.noted = max(x.noted, min(m.Version, r.cold.version))
+		q.settleNoted(r)
+	}
+}
+
+// settleNoted reports a value once a majority has confirmed it.
+func (q *Requester) settleNoted(r *request) {
+	x := r.cold
+	if x == nil || r.state == stateEnding || x.confirmedVersion >= x.version {
+		return
+	}
+	var all Set
+	for i := range x.votes {
+		if x.votes[i].noted == x.version {
+			all = all.With(i)
+		}
+	}
+	if q.newest.Decides(all) {
+		x.confirmedVersion = x.version
+		q.emit(EventNoted, r.caller).Version = x.version
+	}
+}
+
+// receiveContended takes in a voter's report that another request waits for a lease's key, or a revoke
+// request.
+func (q *Requester) receiveContended(p *peer, r *request, m *vote.Message) {
+	if r.state != stateWon {
+		return
+	}
+	if m.Token != 0 {
+		if m.Token == r.token.First() {
+			e := q.emit(EventEvicted, r.caller)
+			e.Who, e.Text = m.Who, m.Text
+		}
+		return
+	}
+	if m.Revoke {
+		x, v := q.coldOf(r), q.coldVote(r, p.place)
+		v.revokes++
+		if v.revokes <= x.revokes {
+			return // another voter has passed on this revoke request
+		}
+		x.revokes = v.revokes
+	} else if r.contended {
+		return
+	}
+	r.contended = true
+	e := q.emit(EventContended, r.caller)
+	e.Who, e.Text, e.Revoke = m.Who, m.Text, m.Revoke
+}
+
+// Share turns an exclusive lease into a shared lease, at once: readers may share the key as soon as
+// the voters hear of the change. Share reports whether there was such a lease.
+func (q *Requester) Share(now vote.Now, n vote.Number) bool {
+	q.begin(now)
+	r := q.find(n)
+	if r == nil || r.state != stateWon || r.mode != vote.Exclusive {
+		return false
+	}
+	// The next request in the local queue must be known to the voters; otherwise readers might
+	// overtake it without end.
+	q.leaveLocalQueue(r)
+	r.mode = vote.Shared
+	if r.cold != nil {
+		r.cold.opts.Beside = 0
+	}
+	for _, p := range q.peers {
+		if p.up() && r.votes[p.place].sent {
+			q.sendOrdered(p, vote.Digest{}, vote.KindShare, r.number)
+		}
+	}
+	return true
+}

@@ -1,0 +1,88 @@
+package lockmesh
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Recover recovers a lost electorate: the named nodes, this node among them, become the voters, on
+// the operator's assurance that a majority of the voters is gone FOR GOOD. Recover is dangerous and
+// asks no other node, so only an operator who has checked should call it. If the voters declared
+// gone come back, or if Recover is called in two places, there are two electorates, and a key can
+// be held twice.
+//
+// Before the call: see who is gone in [Mesh.Status], Electorate.Lost. Make sure that none of these
+// voters runs anywhere or can start again with its state directory, for example by removing the
+// directories. Then call Recover once, on a single node, with the names of running nodes in touch
+// with this node, such as the remaining voters and the nodes on standby. The others learn the new
+// electorate from this node. The lost voters may later come back with empty directories, as new
+// peers.
+//
+// Recover returns once the new electorate is in this node's state directory. Locks granted by the
+// lost voters are no longer known, so all voters then keep quiet for a MaxTTL, until none of these
+// locks can be held; tokens continue above all tokens known to this node.
+//
+// Errors: [ErrNotLost] while a majority of the voters answers; ErrConfig for names that can't be
+// voters now, or if the electorate is fixed, with a text that says what to do; ErrClosed; or ctx's.
+// After ctx's error the new electorate may exist nevertheless: see Status.
+func (m *Mesh) Recover(ctx context.Context, voters ...string) error {
+	m.checkUsable("Mesh.Recover")
+	checkContext(ctx, "Mesh.Recover")
+	fail := func(reason error, text string, err error) error {
+		return &Error{Op: "recover", Reason: reason, Text: text, Err: err}
+	}
+	names := make([]vote.NodeID, 0, len(voters))
+	for _, v := range voters {
+		if problem := badName(v); problem != "" {
+			return fail(ErrConfig, problem, nil)
+		}
+		names = append(names, vote.NodeID(v))
+	}
+	slices.Sort(names)
+	switch {
+	case m.stateWriter == nil:
+		return fail(ErrConfig, "the electorate is fixed, without StateDir: it is what Voters says. Bring a majority of them back", nil)
+	case len(names) == 0:
+		return fail(ErrConfig, "nobody is named; name the nodes that shall vote, this one among them", nil)
+	case len(slices.Compact(slices.Clone(names))) < len(names):
+		return fail(ErrConfig, "a name is there twice; name each node once", nil)
+	case ctx.Err() != nil:
+		return fail(nil, "", contextError(ctx))
+	}
+	done := make(chan error, 1)
+	if err := m.loop.box.putCall(func(now vote.Now) { m.loop.recoverElectorate(now, names, done) }); err != nil {
+		return fail(err, "", nil)
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fail(nil, "the new electorate isn't known to be in the state directory yet", contextError(ctx))
+	case <-m.loop.done:
+	}
+	select {
+	case err := <-done:
+		return err
+	default:
+		return fail(ErrClosed, "", nil)
+	}
+}
+
+func (l *loop) recoverElectorate(now vote.Now, names []vote.NodeID, done chan<- error) {
+	err := l.node.Refound(now, names)
+	switch {
+	case errors.Is(err, electorate.ErrNotLost):
+		done <- &Error{Op: "recover", Reason: ErrNotLost}
+		return
+	case err != nil:
+		done <- &Error{Op: "recover", Reason: ErrConfig, Text: err.Error()}
+		return
+	}
+	st, _ := l.node.ElectorateStatus(now)
+	l.log.Warn("the electorate is founded again on an operator's word", "version", st.Electorate.Version, "voters", electorNames(st.Electorate.Voters))
+	l.electorate.recoveries = append(l.electorate.recoveries, recovery{st.Electorate.Version, done})
+}

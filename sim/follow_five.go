@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// ambushFive makes two of five voters propose, each with a helper of its own, so that both need the
+// voter between them. The voter between promises to both, and crashes before its disk has stored
+// the second promise. The helpers' answers are held up until the voter is back: then the earlier
+// ballot goes on, and after it the later ballot.
+func (w *World) ambushFive(voters []*host, r *rand.Rand) (lasts time.Duration) {
+	d := w.opt.MaxTTL + within(r, w.opt.MaxTTL)
+	t := &trio{w, r, w.newest, voters[0], voters[1], voters[4], d}
+	first, second, between := t.first, t.second, t.between
+	helper, other := voters[2], voters[3]
+	t.cutBetween([]*host{first, helper}, []*host{second, other}, bothWays, d)
+	answerFirst := t.cutUntil(helper, []*host{first}, saysNothing, d)
+	answerSecond := t.cutUntil(other, []*host{second}, saysNothing, d)
+	t.promisesTwice(func() {
+		t.diesUnsaved(between, func() {
+			t.onceLinked([]*host{first, second}, between, answerFirst)
+		})
+	})
+	t.awaits(&lurk{host: between, step: stepSays, word: vote.KindAccepted}, func() {
+		t.cutFor(first, t.hosts, saysNothing, t.lasts) // keeps the decision from the others
+		answerSecond()
+	})
+	t.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
+	return d
+}
+
+// promisesTwice waits until the voter between two proposers has received the ballots of both, and
+// the second proposer's ballot is the later. Until then the voter's disk is frozen. Then the voter
+// is to crash at once, or as soon as the save of the first promise has succeeded or failed.
+func (t *trio) promisesTwice(die func()) {
+	between := t.between
+	thaw := t.freezes(between)
+	var earlier vote.Ballot
+	byFirst := func() bool { return t.isOf(t.first) }
+	t.awaits(&lurk{host: between, step: stepHears, word: vote.KindPrepare, only: byFirst}, func() {
+		t.proposesOn(t.version, t.second, t.r, t.opt.MaxTTL)
+	})
+	t.awaits(&lurk{host: between, step: stepHears, word: vote.KindPrepare, only: func() bool {
+		if a := t.heard.Consensus.Ballot; t.isOf(t.first) {
+			earlier = a
+		} else if t.isOf(t.second) {
+			return earlier.Counter > 0 && a.Compare(earlier) > 0
+		}
+		return false
+	}}, func() {
+		switch t.r.IntN(3) {
+		case 0:
+			die()
+		case 1:
+			between.disk.broken = true
+			t.lasting(t.lasts, func() { between.disk.broken = false; t.disturb() })
+			fallthrough
+		default:
+			t.awaits(&lurk{host: between, step: stepSaved}, die)
+			thaw()
+		}
+	})
+}

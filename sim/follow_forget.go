@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// trio is a set of three voters of a final electorate, for ambushes in which each voter has a role.
+type trio struct {
+	*World
+	r       *rand.Rand
+	version uint64 // of the voters' electorate
+	first   *host
+	second  *host // never receives a message from first
+	between *host
+	lasts   time.Duration
+}
+
+// trioAmbushes are the ambushes that need three voters.
+var trioAmbushes = [...]func(*trio){
+	(*trio).promisesAndDies, (*trio).promisesAndDies,
+	(*trio).movesAway, (*trio).answersLate, (*trio).numbersAnew,
+}
+
+// ambushTrio starts one of the ambushes for three or five voters.
+func (w *World) ambushTrio(r *rand.Rand) (lasts time.Duration) {
+	voters := w.finalVoters(r)
+	if len(voters) == 5 {
+		return w.ambushFive(voters, r)
+	}
+	if len(voters) != 3 {
+		return 0
+	}
+	d := w.opt.MaxTTL + within(r, w.opt.MaxTTL)
+	t := &trio{w, r, w.newest, voters[0], voters[1], voters[2], d}
+	w.note(nil, "three are ambushed: %s", aliases(voters))
+	trioAmbushes[r.IntN(len(trioAmbushes))](t)
+	return d
+}
+
+// promisesAndDies makes the voter between two proposers promise to both, and crash before its disk
+// has stored the second promise. Both proposers still wait for their own disks. After the restart
+// the earlier ballot goes on first, and then the later ballot.
+func (t *trio) promisesAndDies() {
+	first, second, between := t.first, t.second, t.between
+	t.cutBetween([]*host{first}, []*host{second}, bothWays, t.lasts)
+	thawFirst, thawSecond := t.freezes(first), t.freezes(second)
+	t.promisesTwice(func() {
+		t.diesUnsaved(between, func() { t.onceLinked([]*host{first, second}, between, thawFirst) })
+	})
+	t.awaits(&lurk{host: between, step: stepSays, word: vote.KindAccepted}, func() {
+		t.cutFor(first, t.hosts, saysNothing, t.lasts) // keeps the decision from the others
+		thawSecond()
+	})
+	t.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
+}
+
+// movesAway makes the voter between two proposers lose its directory as soon as the first proposer
+// has decided with its vote, and come back on the second proposer's side.
+func (t *trio) movesAway() {
+	first, second, between := t.first, t.second, t.between
+	t.cutBetween([]*host{first}, []*host{second}, bothWays, t.lasts)
+	t.awaits(t.decides(first), func() {
+		t.cutFor(first, t.hosts, bothWays, t.lasts)
+		if !t.spares(between) {
+			return
+		}
+		t.crash(between, endingAtOnce, nil)
+		t.note(between, "has its directory wiped")
+		between.disk = disk{made: between.disk.made}
+		t.bringBack(between, within(t.r, t.opt.MaxTTL/20))
+		t.proposesOn(t.version, second, t.r, t.lasts)
+	})
+	t.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
+}
+
+// answersLate holds up the first promise to a proposer until another proposer's ballot has been
+// decided and the first proposer has begun a new ballot.
+func (t *trio) answersLate() {
+	first, second, between := t.first, t.second, t.between
+	t.cutBetween([]*host{first}, []*host{second}, saysNothing, t.lasts)
+	heal := func() {}
+	t.awaits(&lurk{host: between, step: stepSays, word: vote.KindPrepared}, func() {
+		heal = t.cutUntil(between, []*host{first}, saysNothing, t.lasts)
+		t.proposesOn(t.version, second, t.r, t.opt.MaxTTL)
+	})
+	bySecond := func() bool { return t.isOf(second) }
+	t.awaits(&lurk{host: first, step: stepHears, word: vote.KindPrepare, only: bySecond}, func() {
+		t.cutBetween([]*host{second}, []*host{first}, saysNothing, t.lasts)
+	})
+	t.awaits(t.decides(second), func() {
+		t.cutFor(second, t.hosts, bothWays, t.lasts)
+		t.awaits(&lurk{host: first, step: stepSaved}, func() { heal() })
+		t.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
+	})
+	t.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
+}
+
+// numbersAnew makes a proposer crash and propose once more, in an incarnation that has forgotten
+// the number of its ballot. One of the other voters has accepted the value of the first ballot, the
+// other voter the value of the second.
+func (t *trio) numbersAnew() {
+	first, second, between := t.first, t.second, t.between
+	restart := func() {
+		first.disk.saving, first.disk.frozen, first.disk.waits = nil, false, nil
+		t.crash(first, endingAtOnce, t.r)
+		t.bringBack(first, t.opt.MaxTTL/50)
+	}
+	restart()
+	t.onceLinked([]*host{first}, second, func() {
+		t.onceLinked([]*host{first}, between, func() {
+			t.freezes(first)
+			t.proposesFor(first, t.r, t.opt.MaxTTL/2, func(bool) {})
+		})
+	})
+	heal := func() {}
+	t.awaits(&lurk{host: first, step: stepSays, word: vote.KindAccept}, func() {
+		heal = t.cutUntil(first, []*host{between}, saysNothing, t.lasts)
+	})
+	t.awaits(&lurk{host: second, step: stepSays, word: vote.KindAccepted}, func() {
+		healSecond := t.cutUntil(second, t.hosts, bothWays, t.lasts)
+		restart()
+		heal()
+		t.onceLinked([]*host{first}, between, func() {
+			t.proposesOn(t.version, first, t.r, t.opt.MaxTTL)
+		})
+		t.awaits(t.decides(first), func() {
+			t.cutFor(first, t.hosts, bothWays, t.lasts)
+			t.slowDisk(between, t.opt.MaxTTL/10, t.lasts)
+			healSecond()
+			t.proposesOn(t.version, second, t.r, t.opt.MaxTTL)
+		})
+	})
+}
+
+// awaits calls then as soon as the step of b is taken.
+func (t *trio) awaits(b *lurk, then func()) {
+	b.strike = func(*host) {
+		if !t.calm {
+			then()
+		}
+	}
+	t.await(b, t.lasts)
+}
+
+// decides is the step in which a host learns of the next electorate, as opposed to its own
+// electorate at a start.
+func (t *trio) decides(h *host) *lurk {
+	newer := func() bool { return h.p.m.Known().Version > t.version }
+	return &lurk{host: h, step: stepKnows, any: true, only: newer}
+}
+
+// isOf reports whether the ballot just received belongs to a host's process.
+func (t *trio) isOf(h *host) bool {
+	return h.p != nil && t.heard.Consensus != nil && t.heard.Consensus.Ballot.By == h.p.id.Incarnation
+}
+
+// freezes freezes a host's disk until thaw is called, or for three quarters of a maximum TTL.
+func (t *trio) freezes(h *host) (thaw func()) {
+	t.FreezeDisk(h.alias)
+	return t.until(t.opt.MaxTTL*3/4, func() { t.ThawDisk(h.alias) })
+}
+
+// diesUnsaved crashes a host once its messages have been received, with the loss of the save under
+// way.
+func (t *trio) diesUnsaved(h *host, then func()) {
+	p := h.p
+	if p == nil || !t.halt(h, pauseStopped) {
+		return
+	}
+	t.At(2*t.opt.Net.Most, func() {
+		if h.p != p {
+			return
+		}
+		if t.calm {
+			t.wake(h)
+			return
+		}
+		h.disk.saving, h.disk.broken, h.disk.frozen, h.disk.waits = nil, false, false, nil
+		t.crash(h, endingAtOnce, nil)
+		t.bringBack(h, t.opt.MaxTTL/50)
+		then()
+	})
+}
+
+// onceLinked calls then as soon as some hosts have connections to another host, which may still be
+// down.
+func (t *trio) onceLinked(some []*host, to *host, then func()) {
+	left := t.opt.MaxTTL
+	every := t.opt.MaxTTL / 100
+	var look func()
+	look = func() {
+		if left -= every; t.calm || left < 0 {
+			return
+		}
+		for _, h := range some {
+			if to.p == nil || h.p == nil {
+				t.At(every, look)
+				return
+			}
+			if l := h.p.dials[to.i].l; l == nil || l.state != linkUp || l.ends[1].p != to.p {
+				t.At(every, look)
+				return
+			}
+		}
+		then()
+	}
+	look()
+}

@@ -1,0 +1,389 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// step is a step of a change of the electorate. A strike is a fault injected at such a step.
+type step uint8
+
+const (
+	stepSays  step = iota // a node sends a message of an election
+	stepHears             // a node receives a message of an election, not yet handled
+	stepSaves             // a node has handed a state to its disk
+	// A node has learned that its state is stored, and has sent the messages depending on the
+	// state.
+	stepSaved
+	stepKnows // a node learns of a decided electorate
+)
+
+// Aim is the target of a world's strikes. A world concentrating on a single target hits the target
+// often.
+type Aim uint8
+
+// The aims, each with the question asked by its strikes.
+const (
+	AimAll Aim = iota
+	// AimDrain targets holders as the electorate becomes joint: what if the drain is too short?
+	AimDrain
+	// AimElection targets the voters of elections, as they promise and accept: what if a voter
+	// forgets?
+	AimElection
+	// AimFloor targets old voters while the key rests: what if new voters don't learn of its
+	// tokens?
+	AimFloor
+	// AimFound targets founders during the bootstrap: what if two parts of the founders each
+	// bootstrap?
+	AimFound
+	aims
+)
+
+// strikeSteps are the steps, repeated by their weight.
+var strikeSteps = [...]step{stepSays, stepHears, stepSaves, stepSaved, stepKnows, stepKnows, stepKnows, stepKnows}
+
+// lurk is a pending strike, waiting for a step of a change to inject a fault.
+type lurk struct {
+	host   *host // the host taking the step; nil for any
+	step   step
+	word   vote.Kind   // the kind of message sent or received
+	joint  bool        // whether the learned electorate must be joint
+	any    bool        // the learned electorate may be joint or not
+	nth    int         // how many times the step is skipped before
+	only   func() bool // reports whether the step is the intended one; may be nil
+	strike func(h *host)
+}
+
+// lurksMost bounds the number of pending strikes.
+const lurksMost = 8
+
+// lurk adds a pending strike: when any node, or the given node, takes a step of a change, the
+// strike injects one of several faults to be survived by a change.
+func (w *World) lurk(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
+	if w.opt.Following.Aim == AimElection && r.IntN(3) > 0 {
+		w.ambushElection(r, 6*w.opt.MaxTTL, did)
+		return
+	}
+	if w.opt.Following.Aim == AimFloor && r.IntN(3) > 0 {
+		did(w.ambushFloor(r))
+		return
+	}
+	if len(w.lurks) >= lurksMost {
+		return
+	}
+	b := &lurk{step: strikeSteps[r.IntN(len(strikeSteps))], word: strikeWords[r.IntN(len(strikeWords))], joint: r.IntN(3) > 0}
+	switch w.opt.Following.Aim {
+	case AimDrain:
+		b.step, b.joint = stepKnows, true
+	case AimElection:
+		b.step = strikeSteps[r.IntN(4)]
+	}
+	if r.IntN(3) == 0 && w.opt.Following.Aim != AimDrain {
+		b.host = h
+	}
+	b.strike = func(h *host) {
+		if !w.calm {
+			did(w.harmChange(h, down, r))
+		}
+	}
+	w.lurks = append(w.lurks, b)
+}
+
+// strikeWords are the messages of an election. Polls and reports are frequent: polls are left out,
+// and reports are listed only once.
+var strikeWords = [...]vote.Kind{
+	vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccept, vote.KindAccepted, vote.KindAccepted,
+	vote.KindElectorate, vote.KindElectorate, vote.KindReport,
+}
+
+// strikeWord triggers a pending strike for a message of an election.
+func (w *World) strikeWord(h *host, word vote.Kind, says bool) {
+	w.strikes(h, func(b *lurk) bool { return b.word == word && b.step == stepHears-step(bit(says)) })
+}
+
+// strike triggers a pending strike for any other step.
+func (w *World) strike(h *host, s step, e *vote.Electorate) {
+	w.strikes(h, func(b *lurk) bool { return b.step == s && (e == nil || b.any || e.Joint() == b.joint) })
+}
+
+// strikes triggers the first matching strike as soon as the event of the step is over.
+func (w *World) strikes(h *host, meant func(*lurk) bool) {
+	i := slices.IndexFunc(w.lurks, func(b *lurk) bool { return (b.host == nil || b.host == h) && meant(b) && (b.only == nil || b.only()) })
+	if i < 0 {
+		return
+	}
+	b := w.lurks[i]
+	if b.nth > 0 {
+		b.nth--
+		return
+	}
+	w.lurks = slices.Delete(w.lurks, i, i+1)
+	w.At(0, func() { b.strike(h) })
+}
+
+// harmChange injects a fault into a change after a step taken by host h. It reports whether the
+// fault had an effect.
+func (w *World) harmChange(h *host, down time.Duration, r *rand.Rand) bool {
+	e := w.decided[w.newest]
+	var deciding []*host // without h
+	for _, o := range w.hosts {
+		if o != h && w.votesIn(e.Deciding(), o) {
+			deciding = append(deciding, o)
+		}
+	}
+	way, d := bothWays, w.strikeFor(r)
+	if r.IntN(2) == 0 {
+		way = direction(r.IntN(2))
+	}
+	switch w.kindOfStrike(r) {
+	case 0: // the node crashes, with or without its save under way
+		return w.dies(h, down, r)
+	// The node crashes, the next node to learn of a decision is cut off, and another voter proposes
+	// something else.
+	case 1, 12:
+		if len(w.lurks) < lurksMost {
+			w.lurks = append(w.lurks, &lurk{step: stepKnows, any: true, strike: func(o *host) {
+				if !w.calm {
+					w.cutFor(o, w.hosts, way, d)
+				}
+			}})
+		}
+		if o := oneOf(deciding, r); o != nil {
+			w.At(w.opt.MaxTTL/10, func() { w.proposesFor(o, r, d, func(bool) {}) })
+		}
+		return w.dies(h, w.opt.MaxTTL/10, r)
+	case 13: // all other deciding voters crash and come back soon
+		did := false
+		for _, o := range deciding {
+			did = w.dies(o, w.opt.MaxTTL/10, r) || did
+		}
+		return did
+	case 2: // the node is cut off from all others, in either direction or both
+		return w.cutFor(h, w.hosts, way, d)
+	case 3: // the node is cut off from some of the deciding voters
+		return w.cutFor(h, some(deciding, r), way, d)
+	case 4: // the node stands still
+		return w.haltFor(h, pauseStopped, d)
+	case 5: // a node holding a key, or waiting for one, stands still
+		return w.haltFor(w.user(r), pauseStopped, d)
+	case 6: // such a node is cut off from some of the others
+		return w.cutFor(w.user(r), some(w.hosts, r), way, d)
+	case 7, 8: // such a node is cut off from all others
+		return w.cutFor(w.user(r), w.hosts, way, d)
+	case 14: // all nodes holding a key are cut off from all others
+		did := false
+		for _, k := range w.lockKeys {
+			for _, q := range k.holds {
+				did = w.cutFor(q.p.host, w.hosts, way, w.opt.MaxTTL/2+within(r, w.opt.MaxTTL)) || did
+			}
+		}
+		return did
+	// Holders and some of the deciding voters are on one side of a partition, all others on the
+	// other side.
+	case 9:
+		return w.cutHolders(some(deciding, r), way, d, r)
+	// The other deciding voters go on with the holders for longer than a drain, and learn nothing
+	// of the change.
+	default:
+		return w.cutHolders(deciding, bothWays, w.opt.MaxTTL+within(r, w.opt.MaxTTL), r)
+	}
+}
+
+// kindOfStrike draws the kind of fault by the world's aim.
+func (w *World) kindOfStrike(r *rand.Rand) int {
+	switch w.opt.Following.Aim {
+	case AimDrain:
+		return pickInt(r, 14, 14, 14, 5, 7, 10, 10, 9)
+	case AimElection:
+		return pickInt(r, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4)
+	case AimFloor:
+		return pickInt(r, 3, 6, 7, 9, 13, 13, 13, 0, 2)
+	default:
+		return r.IntN(15)
+	}
+}
+
+// direction is the direction of a cut between a node and others.
+type direction uint8
+
+const (
+	saysNothing direction = iota
+	hearsNothing
+	bothWays
+)
+
+// ways appends the directed links cut between two hosts.
+func (d direction) ways(ways [][2]*host, from, to *host) [][2]*host {
+	if d != hearsNothing {
+		ways = append(ways, [2]*host{from, to})
+	}
+	if d != saysNothing {
+		ways = append(ways, [2]*host{to, from})
+	}
+	return ways
+}
+
+// strikeFor draws the duration of a strike: mostly about as long as a drain, or a part of a drain.
+func (w *World) strikeFor(r *rand.Rand) time.Duration {
+	ttl := w.opt.MaxTTL
+	switch r.IntN(4) {
+	case 0:
+		return within(r, ttl)
+	case 1, 2:
+		return ttl/2 + within(r, ttl)
+	default:
+		return ttl + within(r, 2*ttl)
+	}
+}
+
+func (w *World) dies(h *host, down time.Duration, r *rand.Rand) bool {
+	// The peers notice the crash at once, or each in its own time. All messages sent are delivered,
+	// or only a part of them.
+	how := ending(r.IntN(2))
+	luck := r
+	if r.IntN(2) == 0 {
+		luck = nil
+	}
+	if !w.crash(h, how, luck) {
+		return false
+	}
+	w.bringBack(h, within(r, down+1))
+	return true
+}
+
+// user returns a node holding a key, or waiting for a key; nil if there is none.
+func (w *World) user(r *rand.Rand) *host {
+	var holders, waiters []*host
+	for _, k := range w.lockKeys {
+		for _, q := range k.holds {
+			holders = append(holders, q.p.host)
+		}
+		for _, q := range k.waits {
+			waiters = append(waiters, q.p.host)
+		}
+	}
+	if len(holders) == 0 || r.IntN(4) == 0 {
+		return oneOf(waiters, r)
+	}
+	return oneOf(holders, r)
+}
+
+// cutFor cuts a host off from others for a while.
+func (w *World) cutFor(h *host, others []*host, way direction, d time.Duration) bool {
+	if h == nil {
+		return false
+	}
+	var ways [][2]*host
+	for _, o := range others {
+		if o != h {
+			ways = way.ways(ways, h, o)
+		}
+	}
+	return w.cutWays(ways, d)
+}
+
+// cutHolders puts most holders of all keys, and some voters, on one side of a partition.
+func (w *World) cutHolders(side []*host, way direction, d time.Duration, r *rand.Rand) bool {
+	side = slices.Clone(side)
+	for _, k := range w.lockKeys {
+		for _, q := range k.holds {
+			if !slices.Contains(side, q.p.host) && r.IntN(4) > 0 {
+				side = append(side, q.p.host)
+			}
+		}
+	}
+	var ways [][2]*host
+	for _, a := range side {
+		for _, b := range w.hosts {
+			if !slices.Contains(side, b) {
+				ways = way.ways(ways, a, b)
+			}
+		}
+	}
+	return w.cutWays(ways, d)
+}
+
+// cutWays cuts directed links for a while.
+func (w *World) cutWays(ways [][2]*host, d time.Duration) bool {
+	if len(ways) == 0 {
+		return false
+	}
+	w.fig.Partitions++
+	for _, way := range ways {
+		w.setCut(way[0], way[1], 1)
+	}
+	w.lasting(d, func() {
+		for _, way := range ways {
+			w.setCut(way[0], way[1], -1)
+		}
+	})
+	return true
+}
+
+// votesIn reports whether a host, with its current directory, is among the given voters.
+func (w *World) votesIn(voters []vote.Elector, h *host) bool {
+	return slices.Contains(voters, vote.Elector{Name: h.name, Dir: h.disk.state.Dir})
+}
+
+// proposesFor makes a node propose, as soon as possible within the given time, some of the running
+// nodes as the next voters. Gossip may suggest anything, and so may a proposal.
+func (w *World) proposesFor(h *host, r *rand.Rand, left time.Duration, did func(bool)) {
+	if w.calm {
+		return
+	}
+	if p := h.p; p != nil && h.hung == pauseNone {
+		err := p.m.Propose(p.read(w.now), w.someVoters(h, r))
+		w.settle(p)
+		if err == nil {
+			did(true)
+			return
+		}
+	}
+	if again := w.opt.MaxTTL / 20; left > again {
+		w.At(again, func() { w.proposesFor(h, r, left-again, did) })
+	}
+}
+
+// someVoters draws some of the running nodes with a directory: mostly at least three.
+func (w *World) someVoters(h *host, r *rand.Rand) []vote.Elector {
+	var voters []vote.Elector
+	for _, o := range w.hosts {
+		if o.p != nil && o.disk.exists && o.disk.state.Electorate.Version > 0 && w.isOpen(h, o) && w.isOpen(o, h) {
+			voters = append(voters, vote.Elector{Name: o.name, Dir: o.disk.state.Dir})
+		}
+	}
+	r.Shuffle(len(voters), func(i, j int) { voters[i], voters[j] = voters[j], voters[i] })
+	// Nodes that don't vote yet come first.
+	if e := w.decided[w.newest]; r.IntN(2) == 0 || w.opt.Following.Aim == AimDrain || w.opt.Following.Aim == AimFloor {
+		slices.SortStableFunc(voters, func(v, o vote.Elector) int { return bit(e.Has(v)) - bit(e.Has(o)) })
+	}
+	n := pickInt(r, 1, 2, 3, 3, 3, 4, 5)
+	if w.opt.Following.Aim == AimElection && r.IntN(4) > 0 { // ambushes need three or five voters
+		n = pickInt(r, 3, 3, 5)
+	}
+	if n = min(n, len(voters)); n == 4 && w.opt.Following.Aim == AimElection {
+		n = 3
+	}
+	return voters[:n]
+}
+
+// oneOf draws one of the given hosts; nil if there are none.
+func oneOf(hosts []*host, r *rand.Rand) *host {
+	if len(hosts) == 0 {
+		return nil
+	}
+	return hosts[r.IntN(len(hosts))]
+}
+
+// some draws some of the given hosts, at least one if there are any.
+func some(hosts []*host, r *rand.Rand) []*host {
+	chosen := slices.Clone(hosts)
+	r.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+	if len(chosen) == 0 {
+		return nil
+	}
+	return chosen[:1+r.IntN(len(chosen))]
+}

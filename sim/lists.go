@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// meetEvery is the longest time between two meetings of a process with the processes within its
+// reach, in worlds with different voter lists.
+const meetEvery = time.Second
+
+// Relist gives a host another list of voters, valid from the host's next start on.
+type Relist struct {
+	At     time.Duration
+	Host   string
+	Voters []string
+	Down   time.Duration // how long the process stays down after being killed at At
+}
+
+// Lists gives nodes voter lists of their own, which must be equal and aren't. The electorate of
+// such a world is fixed, all of its hosts can vote, and no way between two hosts is cut while
+// exclusion is checked: nodes without contact can't know that their lists differ.
+type Lists struct {
+	First   map[string][]string // each host's list at the start
+	Changes []Relist
+	Last    []string // the list of all, once the world settles
+}
+
+// lists is the state of a world with different voter lists; nil in other worlds.
+type lists struct {
+	of      map[*host][]vote.NodeID // the list of each host's next process
+	settled bool                    // all hosts have the last list: the remaining changes don't happen
+}
+
+func nodeIDs(names []string) []vote.NodeID {
+	ids := make([]vote.NodeID, len(names))
+	for i, n := range names {
+		ids[i] = vote.NodeID(n)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (w *World) setUpLists() {
+	l := w.opt.Lists
+	if l == nil {
+		return
+	}
+	w.lists = &lists{of: make(map[*host][]vote.NodeID)}
+	for _, h := range w.hosts {
+		w.of[h] = nodeIDs(l.First[h.alias])
+	}
+	for _, c := range l.Changes {
+		w.At(c.At, func() {
+			if !w.settled {
+				w.Relist(c.Host, c.Down, c.Voters...)
+			}
+		})
+	}
+}
+
+// Relist kills a host's process and, after a while, starts another process with another list of
+// voters.
+func (w *World) Relist(name string, down time.Duration, voters ...string) {
+	h := w.host(name)
+	w.of[h] = nodeIDs(voters)
+	w.note(h, "is given the list %v", voters)
+	if w.crash(h, endingAtOnce, nil) {
+		w.bringBack(h, down)
+	}
+}
+
+// relistAll gives all hosts the last list, so that every request can be served.
+func (w *World) relistAll() {
+	if w.lists == nil {
+		return
+	}
+	w.settled = true
+	for _, h := range w.hosts {
+		if h.p == nil || !slices.Equal(h.p.voters, nodeIDs(w.opt.Lists.Last)) {
+			w.Relist(h.alias, 0, w.opt.Lists.Last...)
+		}
+	}
+}
+
+// terms returns the configuration of a process.
+func (p *process) terms(w *World) vote.Terms {
+	return vote.Terms{Voters: p.voters, MaxTTL: w.opt.MaxTTL}
+}
+
+// meet tells each of two processes the configuration and state of the other, as every handshake
+// does. The result says whether their voter lists are equal.
+func (w *World) meet(p, q *process) bool {
+	tell := func(to, of *process) {
+		s := vote.Sighting{Peer: of.id, Terms: of.terms(w), Account: of.m.Account(of.read(w.now))}
+		s.Addr = of.host.alias
+		to.m.Met(to.read(w.now), &s)
+		w.settle(to)
+	}
+	tell(p, q)
+	tell(q, p)
+	return slices.Equal(p.voters, q.voters)
+}
+
+// meetsAll has a process meet all processes within its reach, and schedules the next meeting.
+func (w *World) meetsAll(p *process) {
+	for _, o := range w.hosts {
+		if o.p != nil && o != p.host && o.hung == pauseNone && w.isOpen(p.host, o) && w.isOpen(o, p.host) {
+			w.meet(p, o.p)
+		}
+	}
+	w.push(event{at: w.now.add(meetEvery/2 + within(p.host.luck, meetEvery/2)), kind: eventRun, p: p, f: func() { w.meetsAll(p) }})
+}
+
+// listed reports whether a process wants a connection to a voter.
+func (w *World) listed(p *process, voter int) bool {
+	return w.lists == nil || slices.Contains(p.voters, w.voters[voter])
+}
+
+// listsDiffer reports whether two processes have different lists. If so, a node isn't served if its
+// list has no majority.
+func (w *World) listsDiffer() bool {
+	if w.lists == nil {
+		return false
+	}
+	var first *process
+	return slices.ContainsFunc(w.hosts, func(h *host) bool {
+		if first == nil {
+			first = h.p
+		}
+		return h.p != nil && !slices.Equal(h.p.voters, first.voters)
+	})
+}
+
+// ofLists reports whether an alarm is expected in a world with different voter lists.
+func (w *World) ofLists(alarm string) bool {
+	return w.lists != nil && strings.Contains(alarm, "configuration")
+}
+
+// DrawLists draws a world like [Draw], but with a voter list for each node. The lists are changed
+// node by node while processes crash and restart.
+func DrawLists(seed uint64) Options {
+	o := Draw(seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	o.Voters, o.Clients, o.TTL = 3+r.IntN(4), 0, nil
+	o.Net.Most = min(o.Net.Most, 50*time.Millisecond) // so that nodes meet as often as in the field
+	o.Net.Least = min(o.Net.Least, o.Net.Most)
+	every := o.Faults.Weights
+	o.Faults.Weights = [faultEnd]int{}
+	for _, f := range []Fault{FaultCrash, FaultBreak, FaultSlow, FaultWall, FaultRate, FaultAmbush} {
+		o.Faults.Weights[f] = every[f]
+	}
+	o.Faults.Every = max(o.Faults.Every, o.MaxTTL)
+	names := o.names()
+	draw := func() []string {
+		l := slices.Clone(names)
+		r.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
+		return l[:1+r.IntN(len(l))]
+	}
+	first := [][]string{draw(), draw()}
+	o.Lists = &Lists{First: make(map[string][]string), Last: draw()}
+	// A third of all worlds begins with a list per node, and a third with the same list on all
+	// nodes.
+	most := r.IntN(3)
+	for _, n := range names {
+		switch {
+		case most == 0:
+			o.Lists.First[n] = []string{n}
+		case most == 1 || r.IntN(3) > 0:
+			o.Lists.First[n] = first[0]
+		default:
+			o.Lists.First[n] = first[1]
+		}
+	}
+	at := within(r, 3*o.MaxTTL)
+	for range 1 + r.IntN(3) {
+		next := draw()
+		order := slices.Clone(names)
+		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		pace := within(r, 2*o.MaxTTL)
+		for _, n := range order[:1+r.IntN(len(order))] {
+			o.Lists.Changes = append(o.Lists.Changes, Relist{At: at, Host: n, Voters: next, Down: within(r, o.MaxTTL/2)})
+			at += pace/2 + within(r, pace+1)
+		}
+	}
+	return o
+}
+
+// String describes a change.
+func (c Relist) String() string { return fmt.Sprintf("%v: %s gets %v", c.At, c.Host, c.Voters) }

@@ -1,0 +1,151 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Whatever lists nodes have, and however these are changed node by node, a key has one holder at a time, and once all have one list everyone is served.
+func TestListsThatDifferNeverMakeTwoHolders(t *testing.T) {
+	EachSeed(t, 200, func(t *testing.T, seed uint64) {
+		o := DrawLists(seed)
+		o.Trace = TraceFile(t)
+		w := New(o)
+		w.Run(Length(t, 20*time.Second))
+		if err := w.Settle(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// oblivious is a node that never learns that others have another list of voters.
+type obliviousNode struct{ *node.Node }
+
+func (obliviousNode) Met(vote.Now, *vote.Sighting) {}
+
+func oblivious(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return obliviousNode{n}, err
+}
+
+var listMutants = []mutant{
+	{name: "voters that don't heed another list", build: oblivious, scenario: grownNodeByNode, options: grownOptions(), draw: DrawLists},
+}
+
+// grownOptions are of three voters whose list grows to five.
+func grownOptions() Options {
+	o := Options{Voters: 5, Lists: &Lists{First: make(map[string][]string), Last: fiveNames}}
+	for _, n := range fiveNames {
+		o.Lists.First[n] = fiveNames
+	}
+	for _, n := range fiveNames[:3] {
+		o.Lists.First[n] = fiveNames[:3]
+	}
+	return o
+}
+
+var fiveNames = []string{"a", "b", "c", "d", "e"}
+
+// grownNodeByNode restarts c with the longer list. Then a and b are a majority of the old list, and c, d and e one of the new.
+func grownNodeByNode(w *World) {
+	w.Run(3 * sceneTTL)
+	w.Relist("c", 0, fiveNames...)
+	w.Run(3 * sceneTTL)
+	w.Lock("a", "k")
+	w.Lock("d", "k")
+	w.Run(sceneTTL)
+}
+
+// The pause of a rolling change: from when the old list loses its majority to when the new one has counted, which is a MaxTTL after every one of its
+// voters has learned so.
+func TestAListThatGrowsCostsAPause(t *testing.T) {
+	o := grownOptions()
+	o.MaxTTL = sceneTTL
+	w := New(o)
+	grownNodeByNode(w)
+	for _, n := range []string{"c", "d", "e"} {
+		if p := w.host(n).p; p.m.Ready() || p.m.Refusal(p.read(w.now)) == "" {
+			t.Errorf("%s takes part while two of three go by the old list", n)
+		}
+	}
+	lost := w.Now()
+	w.Relist("b", 0, fiveNames...)
+	most := sceneTTL + 2*meetEvery + 2*vote.TokenQueryTimeout
+	if !w.RunUntil(most, func() bool { return w.host("e").p.m.Ready() }) {
+		t.Errorf("the new list isn't ready %v after the old one has lost its majority", w.Now()-lost)
+	}
+	if took := w.Now() - lost; took < sceneTTL {
+		t.Errorf("the new list counts after %v, while leases of the old one may stand", took)
+	}
+	if err := w.Settle(); err != nil {
+		t.Error(err)
+	}
+}
+
+// While a and b are cut off from the others these are given another list, which nobody can tell a and b. So both count. When they meet again, the one with fewer
+// voters gives way at once, and leases that rest on it are lost; the other's stand.
+func TestOfTwoListsThatCountTheShorterGivesWay(t *testing.T) {
+	o := grownOptions()
+	o.MaxTTL = sceneTTL
+	w := New(o)
+	w.Run(3 * sceneTTL)
+	w.Cut("a", "c", "d", "e")
+	w.Cut("b", "c", "d", "e")
+	for _, n := range []string{"c", "d", "e"} {
+		w.Relist(n, 0, fiveNames...)
+	}
+	w.Run(4 * sceneTTL)
+	short, long := w.Lock("a", "of the short list"), w.Lock("d", "of the long list")
+	w.Run(sceneTTL)
+	if short.State != Granted || long.State != Granted {
+		t.Fatalf("the occasion isn't there: %v and %v", short.State, long.State)
+	}
+	w.Mend("a", "c", "d", "e")
+	w.Mend("b", "c", "d", "e")
+	w.Run(2 * meetEvery)
+	if short.State != Lost || long.State != Granted {
+		t.Errorf("after they have met: of the short list %v, of the long list %v", short.State, long.State)
+	}
+	for _, n := range []string{"a", "b"} {
+		p := w.host(n).p
+		if text := p.m.Refusal(p.read(w.now)); p.m.Ready() || text == "" {
+			t.Errorf("%s goes on: ready %v, refusal %q", n, p.m.Ready(), text)
+		}
+	}
+	if w.fig.Alarms == 0 {
+		t.Error("nobody is told")
+	}
+	if err := w.Settle(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Two lists of one length: the younger gives way.
+func TestOfTwoListsThatCountTheYoungerGivesWay(t *testing.T) {
+	o := Options{Voters: 2, MaxTTL: sceneTTL, Lists: &Lists{First: map[string][]string{"a": {"a"}, "b": {"b"}}, Last: []string{"a"}}}
+	w := New(o)
+	w.Cut("a", "b")
+	w.Relist("b", 0, "b") // in their first lives they have met
+	w.Run(sceneTTL)
+	w.Relist("a", 0, "a") // the younger, though its name comes first
+	w.Run(4 * sceneTTL)
+	younger, older := w.Lock("a", "k1"), w.Lock("b", "k2")
+	w.Run(sceneTTL)
+	if younger.State != Granted || older.State != Granted {
+		t.Fatalf("the occasion isn't there: %v and %v", younger.State, older.State)
+	}
+	w.Mend("a", "b")
+	w.Run(2 * meetEvery)
+	if younger.State != Lost || older.State != Granted {
+		t.Errorf("after they have met: younger %v, older %v", younger.State, older.State)
+	}
+	// Being cut off again is no evidence that the other is gone.
+	w.Cut("a", "b")
+	w.Run(10 * sceneTTL)
+	if w.host("a").p.m.Ready() {
+		t.Error("the younger counts again as soon as it sees nobody")
+	}
+}

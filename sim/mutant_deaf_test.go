@@ -1,0 +1,166 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// deafMutants break the rules by which a process that is heard, and hears nothing, keeps no key from others for longer than a TTL.
+var deafMutants = []mutant{
+	{name: "answers that were lost are never declared void", build: sends(func(m *vote.Message) {
+		if m.Kind == vote.KindRefresh {
+			m.Void = false
+		}
+	}), scenario: holderGoesDeaf, options: Options{Clients: 2}},
+	{name: "a session extended by each statement", build: sends(func(m *vote.Message) {
+		if m.Kind == vote.KindOpen {
+			m.Heard, m.Void = 0, false
+		}
+	}), scenario: deafNodeReturns, options: Options{Clients: 2}},
+	{name: "a vote that a statement doesn't name is kept for its tenure's sake", build: namesAll, scenario: voteUnheardOf, options: Options{Clients: 2}},
+	{name: "an answer that extends nothing is counted", build: countsVoid, scenario: unextendedAnswer, options: Options{Clients: 2}},
+}
+
+// sender tampers with what a node says to others.
+type sender struct {
+	Machine
+	change func(m *vote.Message)
+}
+
+func sends(change func(m *vote.Message)) Builder {
+	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		n, err := node.New(cfg, now)
+		return &sender{n, change}, err
+	}
+}
+
+func (s *sender) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	first := len(out)
+	out, ev = s.Machine.Drain(out, ev)
+	for i := first; i < len(out); i++ {
+		s.change(&out[i].Message)
+	}
+	return out, ev
+}
+
+// holderGoesDeaf has x2 wait for a lease that x1 can't use any more.
+func holderGoesDeaf(w *World) {
+	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
+	x2 := w.Lock("x2", "k")
+	w.Run(sceneTTL)
+	for _, v := range []string{"a", "b", "c"} {
+		w.CutOneWay(v, "x1")
+	}
+	w.expect(x2, Granted, sceneTTL+soon)
+}
+
+// deafNodeReturns has x1 count a's vote and hear nothing from then on, on whatever streams it opens. c is dead, so x2 needs a's vote as well.
+func deafNodeReturns(w *World) {
+	w.PowerOff("c")
+	w.Run(2 * sceneTTL)
+	w.Stall("x1", "b", true)
+	w.Lock("x1", "k")
+	w.Run(10 * time.Millisecond)
+	w.mute("x1", 10*time.Millisecond)
+	x2 := w.Lock("x2", "k")
+	for range 6 {
+		w.mute("x1", sceneTTL/5)
+		for _, v := range []string{"a", "b"} {
+			w.Break("x1", v)
+		}
+	}
+	if x2.State == Waiting {
+		w.expect(x2, Granted, 0)
+	}
+}
+
+// mute lets time pass in which all that voters say to a node is held up, on each connection that it makes.
+func (w *World) mute(node string, d time.Duration) {
+	w.RunUntil(d, func() bool {
+		for _, v := range []string{"a", "b", "c"} {
+			if l := w.linkOf(node, v); l != nil && l.stall[1] == 0 {
+				w.setStall(l, 1, 1)
+			}
+		}
+		return false
+	})
+}
+
+// namer is a voter to which each statement names the votes that stand.
+type namer struct{ Machine }
+
+func namesAll(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return namer{n}, err
+}
+
+func (n namer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if m.Kind == vote.KindSync {
+		for i := range m.Entries {
+			e := &m.Entries[i]
+			for _, v := range n.Voter().Votes(e.Key) {
+				if v.Owner == from && v.Number == e.Number {
+					e.Serial = v.Serial
+				}
+			}
+		}
+	}
+	n.Machine.Deliver(now, conn, from, m)
+}
+
+// voteUnheardOf has x1 lose its connections before it hears of its votes, and hear nothing on those that follow. x2 has waited for longer than a tenure by then.
+func voteUnheardOf(w *World) {
+	w.mute("x1", time.Millisecond)
+	w.Lock("x1", "k")
+	w.mute("x1", 10*time.Millisecond)
+	x2 := w.Lock("x2", "k")
+	w.mute("x1", sceneTTL/4)
+	for _, v := range []string{"a", "b", "c"} {
+		w.Break("x1", v)
+	}
+	w.mute("x1", sceneTTL/4)
+	if x2.State == Waiting {
+		w.expect(x2, Granted, 0)
+	}
+}
+
+// voidless counts each answer to a statement as one that extends its session.
+type voidless struct{ Machine }
+
+func countsVoid(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return voidless{n}, err
+}
+
+func (c voidless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if m.Kind == vote.KindAnswer || m.Kind == vote.KindAck {
+		m.Void = false
+	}
+	c.Machine.Deliver(now, conn, from, m)
+}
+
+// unextendedAnswer has x1 hear the answers on new streams, and nobody hear x1 from then on.
+func unextendedAnswer(w *World) {
+	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
+	w.Run(sceneTTL)
+	voters := []string{"a", "b", "c"}
+	for _, v := range voters {
+		w.CutOneWay(v, "x1")
+	}
+	w.Run(sceneTTL * 35 / 100)
+	for _, v := range voters {
+		w.MendOneWay(v, "x1")
+		w.Break("x1", v)
+	}
+	answers := func() int { return int(w.find("x1").p.m.Requester().Counters().Resyncs) }
+	was := answers()
+	w.RunUntil(sceneTTL/2, func() bool { return answers() >= was+len(voters) })
+	w.Lock("x2", "k")
+	for _, v := range voters {
+		w.At(time.Millisecond/2, func() { w.CutOneWay("x1", v) })
+	}
+	w.Run(2 * sceneTTL)
+}

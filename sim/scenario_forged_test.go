@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Row 70 of the list of faults: a node names tokens near the end of their range.
+
+// absurd is a token that no clock shows and no voter knows.
+const absurd = vote.MaxToken/2 - 5
+
+// forgeries are the ways in which a node can name a token. Each changes what the node says.
+var forgeries = map[string]func(m *vote.Message){
+	"confirms": func(m *vote.Message) {
+		if m.Kind == vote.KindConfirm {
+			m.Token = absurd
+		}
+	},
+	"proposes": func(m *vote.Message) {
+		if m.Kind == vote.KindPromise || m.Kind == vote.KindConfirmed {
+			m.Token = absurd
+		}
+	},
+	"bids": func(m *vote.Message) {
+		if m.Kind == vote.KindRequest || m.Kind == vote.KindRelease {
+			m.Bid = absurd
+		}
+	},
+	"tells": func(m *vote.Message) {
+		if m.Kind == vote.KindTell {
+			m.Token, m.Counting = absurd, true
+		}
+	},
+	"states": func(m *vote.Message) {
+		if m.Kind == vote.KindSync || m.Kind == vote.KindAnswer {
+			m.Entries = slices.Clone(m.Entries)
+			for i := range m.Entries {
+				m.Entries[i].Token = absurd
+			}
+		}
+	},
+}
+
+// forgedMutants break the rule that a token from a peer is taken only up to a step above what is known.
+var forgedMutants = []mutant{{
+	name: "tokens of peers taken unchecked", build: takesAll, scenario: oneConfirmsAbsurdTokens,
+	options: Options{Clients: 2}, unseen: "tokens rise still, and none is left in the end",
+}}
+
+// takesAll is a node whose voter takes every token that a peer confirms, up to the year 3111.
+func takesAll(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return believer{n}, err
+}
+
+// believer takes a confirmed token for what another voter's clock shows.
+type believer struct{ Machine }
+
+func (b believer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if m.Kind == vote.KindConfirm && m.Token > b.Voter().Limit() {
+		b.Voter().HearClock(vote.Micros(m.Token)) // some clock shows as much
+		cut := *m
+		cut.Token = min(m.Token, b.Voter().Limit())
+		m = &cut
+	}
+	b.Machine.Deliver(now, conn, from, m)
+}
+
+// oneConfirmsAbsurdTokens has x2 confirm absurd tokens, and then x1 and the voters use the key.
+func oneConfirmsAbsurdTokens(w *World) {
+	w.deaf = withAlarms(w.deaf)
+	w.Forge("x2", forgeries["confirms"])
+	x2 := w.Lock("x2", "k")
+	w.Run(sceneTTL)
+	w.Release(x2)
+	w.Run(2 * sceneTTL)
+	for _, name := range []string{"a", "x1", "b"} {
+		r := w.Lock(name, "k")
+		w.expect(r, Granted, sceneTTL)
+		w.Release(r)
+		w.Run(100 * time.Millisecond)
+	}
+}
+
+// withAlarms is what a world is deaf for where a node is broken, which its operator is told.
+func withAlarms(deaf map[string]bool) map[string]bool {
+	all := map[string]bool{checkAlarm: true}
+	for check := range deaf {
+		all[check] = true
+	}
+	return all
+}
+
+// TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther has a voter, or a node that only locks, name absurd
+// tokens in each way, in several worlds. The locks of all others go on with tokens near the clocks (the check
+// *bids*), also after another voter was restarted, and operators are told which node it is.
+func TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
+	t.Parallel()
+	for what, change := range forgeries {
+		for _, broken := range []string{"c", "x2"} {
+			t.Run(broken+" "+what, func(t *testing.T) {
+				for seed := uint64(1); seed <= 3; seed++ {
+					s := awake(t, Options{Seed: seed, Clients: 3})
+					s.deaf = withAlarms(nil)
+					s.Forge(broken, change)
+					own := s.Lock(broken, "its own")
+					for turn := range 4 {
+						key := []string{"k", "other"}[turn%2]
+						bad := s.Lock(broken, key)
+						s.Run(200 * time.Millisecond)
+						s.Break(broken, "a") // its statement follows
+						s.Run(200 * time.Millisecond)
+						s.Release(bad)
+						s.Run(2 * sceneTTL)
+						for _, name := range []string{"x1", "a", "x3", "b"} {
+							r := s.Lock(name, key)
+							s.becomes(r, Granted, sceneTTL)
+							s.Release(r)
+							s.Run(50 * time.Millisecond)
+						}
+						if turn == 1 {
+							s.Restart("b")
+							s.Run(sceneTTL + 2*vote.TokenQueryTimeout)
+						}
+					}
+					s.Release(own)
+					for _, v := range []string{"a", "b"} {
+						if top, _ := s.find(v).p.m.Voter().Top(); top > vote.MaxFrom(vote.TokenAt(s.find(v).clock.at(s.now).Wall)) {
+							t.Errorf("%s knows of the token %d", v, top)
+						}
+					}
+					if refused := s.alarmsOf(broken); what == "confirms" && refused == 0 {
+						t.Errorf("no alarm has named %s", broken)
+					}
+					s.Forge(broken, nil)
+					s.Restart(broken)
+					s.Run(sceneTTL + 2*vote.TokenQueryTimeout)
+					s.serves(broken)
+				}
+			})
+		}
+	}
+}
+
+// alarmsOf counts the alarms of the trace that name a node and the absurd token.
+func (s *scene) alarmsOf(node string) int {
+	n := 0
+	for line := range strings.Lines(s.trace.String()) {
+		if strings.Contains(line, "alarm: ") && strings.Contains(line, `"`+node+`"`) && strings.Contains(line, "named the token") {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,48 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+)
+
+// TestFault75AGrayVoterIsReplaced has gossip see c alive, and TCP find no way between c and any other
+// node. A node on standby takes the seat, b dies after that, and service goes on.
+func TestFault75AGrayVoterIsReplaced(t *testing.T) {
+	s := mesh(t, 3, []string{"d", "y"}, Following{MaxVoters: 3})
+	s.Run(2 * sceneTTL)
+	s.Gray("c", "a", "b", "d", "y")
+	s.unchanged(electorate.FailAfter(sceneTTL))
+	s.voting(changeTime()+2*sceneTTL, "a", "b", "d")
+	s.serves("y")
+	s.PowerOff("b")
+	s.serves("y")
+	s.MendGray("c", "a", "b", "d", "y")
+	s.voting(2*replaceTime(), "a", "c", "d")
+	s.serves("c")
+}
+
+// TestFault75AGrayNodeIsNotVotedIn has gossip see d and e alive. No node reaches d, and only a reaches e:
+// neither may vote, since the voters couldn't decide anything with it.
+func TestFault75AGrayNodeIsNotVotedIn(t *testing.T) {
+	s := mesh(t, 3, []string{"d", "e", "y"}, Following{MaxVoters: 5}, "d", "e")
+	s.Gray("d", "a", "b", "c", "e", "y")
+	s.Gray("e", "b", "c", "d", "y")
+	s.Start("d")
+	s.Start("e")
+	s.unchanged(10 * sceneTTL)
+	s.serves("y")
+	s.MendGray("d", "a", "b", "c", "y", "e")
+	s.MendGray("e", "b", "c", "y", "d")
+	s.voting(settles()+changeTime()+2*sceneTTL, "a", "b", "c", "d", "e")
+}
+
+// TestFault75OneThatAMajorityReachesKeepsItsVote has a, which proposes changes as the first by name, lose
+// its way to c, and gossip of a take c for dead. Since b reaches c, and c reaches b, c goes on voting.
+func TestFault75OneThatAMajorityReachesKeepsItsVote(t *testing.T) {
+	s := mesh(t, 3, []string{"d", "y"}, Following{MaxVoters: 3})
+	s.Run(2 * sceneTTL)
+	s.Cut("c", "a")
+	s.unchanged(10 * sceneTTL)
+	s.serves("y")
+}

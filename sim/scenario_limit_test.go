@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestFollowMaxVotersAloneChanges has three voters that are configured with 3 be restarted with 5, one
+// after the other. When a majority of them is, the limit changes in a joint electorate with equal halves.
+// A lease outlives that.
+func TestFollowMaxVotersAloneChanges(t *testing.T) {
+	t.Parallel()
+	most := make(map[string]int)
+	s := mesh(t, 3, []string{"y"}, Following{MaxVoters: 3, Most: most})
+	if e := s.Electorate(); e.Most != 3 {
+		t.Fatalf("the founders have decided on %+v", e)
+	}
+	s.Run(2 * sceneTTL)
+	y := s.holds("y", "k")
+	again := func(name string) {
+		s.PowerOff(name)
+		most[name] = 5
+		s.Start(name)
+	}
+	again("a")
+	s.unchanged(4 * sceneTTL) // one of three isn't a majority
+	equal := false
+	again("b")
+	changed := s.RunUntil(changeTime()+4*sceneTTL, func() bool {
+		e := s.Electorate()
+		if e.Joint() {
+			equal = len(e.Old) == 3 && slices.Equal(e.Old, e.Voters)
+		}
+		return e.Most == 5 && !e.Joint()
+	})
+	if e := s.Electorate(); s.failed == nil && (!changed || !equal || !s.Voting("a", "b", "c")) {
+		t.Fatalf("it is %+v; a joint electorate with equal halves was seen: %v", e, equal)
+	}
+	s.unchanged(6 * sceneTTL) // c is still configured with 3, which changes nothing
+	s.is(y, Granted)
+	s.Release(y)
+	s.serves("y")
+}
+
+// TestFollowAChangeOfTheLimitOutlivesItsVoters has one voter die at the joint electorate with equal halves,
+// and come back: another voter ends what was begun, with the new limit.
+func TestFollowAChangeOfTheLimitOutlivesItsVoters(t *testing.T) {
+	t.Parallel()
+	for _, victim := range []string{"a", "b", "c"} {
+		most := make(map[string]int)
+		s := mesh(t, 3, []string{"y"}, Following{MaxVoters: 3, Most: most})
+		s.Run(2 * sceneTTL)
+		for _, name := range []string{"a", "b"} {
+			s.PowerOff(name)
+			most[name] = 5
+			s.Start(name)
+			if name == "a" {
+				s.Run(3 * sceneTTL)
+			}
+		}
+		if !s.RunUntil(8*sceneTTL, s.joint) && s.failed == nil {
+			t.Fatalf("it is %+v", s.Electorate())
+		}
+		s.PowerOff(victim)
+		s.Run(sceneTTL)
+		s.Start(victim)
+		ended := func() bool { return s.Electorate().Most == 5 && s.Voting("a", "b", "c") }
+		if !s.RunUntil(changeTime()+6*sceneTTL, ended) && s.failed == nil {
+			t.Fatalf("%s died; it is %+v", victim, s.Electorate())
+		}
+		s.serves("y")
+	}
+}

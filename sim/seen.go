@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// inspectedKey is an inspection of a key under way, with the leases that its answer must show.
+type inspectedKey struct {
+	key  *lockKey
+	at   Moment
+	held []*Request // leases held at the start
+	late bool       // its process didn't know the newest electorate at the start
+}
+
+// inspections are a process's inspections under way; nil in worlds without inspections.
+type inspections struct {
+	luck  *rand.Rand
+	under map[uint64]*inspectedKey // by nonce
+}
+
+// startLooking has a process inspect keys now and then, in worlds with Options.Looks. The draws
+// come from a random source of their own, but the messages take part in the world like all others.
+func (w *World) startLooking(p *process) {
+	if w.opt.Looks == 0 {
+		return
+	}
+	p.looks = &inspections{luck: rand.New(w.chance("looks", p.host.alias, p.host.lives)), under: make(map[uint64]*inspectedKey)}
+	w.looksAround(p)
+}
+
+func (w *World) looksAround(p *process) {
+	w.push(event{at: w.now.add(within(p.looks.luck, 2*w.opt.Looks)) + 1, kind: eventRun, p: p, f: func() {
+		w.Inspect(p, w.lockKeys[p.looks.luck.IntN(len(w.lockKeys))])
+		w.looksAround(p)
+	}})
+}
+
+// Inspect has a process inspect a key.
+func (w *World) Inspect(p *process, k *lockKey) {
+	l := &inspectedKey{key: k, at: w.now, late: w.isBehind(p)}
+	for _, r := range k.holds {
+		if w.believes(r) && r.base == nil && r.up == nil {
+			l.held = append(l.held, r)
+		}
+	}
+	p.looks.under[p.m.Inspect(p.read(w.now), k.name)] = l
+	w.note(p.host, "inspects %q", k.name)
+	w.settle(p)
+}
+
+// shown demands that the answer to an inspection shows each lease held from the inspection's start
+// until now, with its token, and no lease with an end confirmed before the start. Nothing is
+// demanded of an inspection that couldn't be settled, nor of a node that doesn't know the newest
+// electorate: a majority of this electorate may have confirmed an end unknown to all the voters
+// that the node asks.
+func (w *World) shown(p *process, e *quorum.Event) {
+	l := p.looks.under[e.Nonce]
+	if l == nil {
+		return
+	}
+	delete(p.looks.under, e.Nonce)
+	if e.Wait.Reason != quorum.WaitNone || w.opt.TokensOnly || w.twins || l.late || w.isBehind(p) {
+		return
+	}
+	w.fig.Inspections++
+	if !e.Result.Certain {
+		w.fig.Unsettled++
+		return
+	}
+	tell := func() string {
+		var b strings.Builder
+		for _, s := range e.Result.Views {
+			fmt.Fprintf(&b, " %s #%d is seen as %d;", s.Owner.Node, s.Number, s.State)
+		}
+		return b.String()
+	}
+	for _, r := range l.held {
+		if !w.believes(r) || r.base != nil || r.up != nil {
+			continue
+		}
+		at := slices.IndexFunc(e.Result.Views, func(s vote.View) bool {
+			return s.State == vote.Holding && s.Owner == r.p.id && s.Number == r.seat
+		})
+		if at < 0 {
+			w.violate(checkSeen, "%s looks at %q since %v, and doesn't see %s's lease #%d of request %d, held since %v:%s", p.host.alias, l.key.name,
+				time.Duration(l.at), r.Node, r.seat, r.Number, r.Had, tell())
+			continue
+		}
+		if is, want := e.Result.Views[at].Token, r.p.runs[r.seat].First(); is != want {
+			w.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with token %d; it has %d", p.host.alias, l.key.name,
+				time.Duration(l.at), r.Node, r.seat, is, want)
+		}
+	}
+	for _, s := range e.Result.Views {
+		// A waiting request may be shown until all voters know about its end.
+		if s.State != vote.Holding {
+			continue
+		}
+		owner := w.bySession[s.Owner]
+		if owner == nil || int(s.Number) >= len(owner.asked) {
+			continue
+		}
+		over := true
+		for _, r := range owner.asked[1:] {
+			confirmed := r.State == Released && r.Wait.Reason == quorum.WaitNone && !r.expired && !r.behind && Moment(r.Ended) < l.at
+			over = over && (r.seat != s.Number && r.Number != s.Number || confirmed)
+		}
+		if over {
+			w.violate(checkSeen, "%s looks at %q since %v, and sees %s's request #%d, whose end was confirmed before:%s", p.host.alias, l.key.name,
+				time.Duration(l.at), s.Owner.Node, s.Number, tell())
+		}
+	}
+}

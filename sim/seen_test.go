@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// looking has nodes of a drawn world inspect keys several times a second.
+func looking(o Options) Options {
+	o.Looks = o.MaxTTL / 10
+	return o
+}
+
+// TestSwarmLooks has nodes inspect keys amid all faults, and demands that what had returned before is seen.
+func TestSwarmLooks(t *testing.T) {
+	swarm(t, 24, func(seed uint64) Options { return looking(Draw(seed)) }, lookedEnough(t))
+}
+
+// TestLooksWhereWordsLinger is the same where words linger that nobody waits for.
+func TestLooksWhereWordsLinger(t *testing.T) {
+	swarm(t, 8, func(seed uint64) Options { return looking(lingering(Draw(seed))) }, lookedEnough(t))
+}
+
+// TestLooksWhereTheElectorateChanges is the same where the electorate follows the living.
+func TestLooksWhereTheElectorateChanges(t *testing.T) {
+	swarm(t, 4, func(seed uint64) Options { return looking(DrawFollowing(seed)) }, lookedEnough(t))
+}
+
+func lookedEnough(t *testing.T) func(f *Figures) {
+	return func(f *Figures) {
+		if f.Inspections < 1000 || f.Unsettled > f.Inspections/10 {
+			t.Errorf("%d inspections, of which %d weren't settled", f.Inspections, f.Unsettled)
+		}
+	}
+}
+
+// seenMutants break the rules by which what has returned is seen.
+var seenMutants = []mutant{
+	{name: "an inspection takes the first majority's word", build: glances, scenario: inspectedAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
+		options: Options{Clients: 2, Linger: sceneTTL / 8, Looks: time.Hour}},
+}
+
+// glancing is a node that takes a look for an inspection.
+type glancing struct{ *node.Node }
+
+func glances(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return glancing{n}, err
+}
+
+func (g glancing) Inspect(now vote.Now, key vote.Key) uint64 { return g.Look(now, key) }
+
+func (g glancing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	out, ev = g.Node.Drain(out, ev)
+	for i := range ev {
+		if ev[i].Result != nil {
+			ev[i].Result.Certain = true
+		}
+	}
+	return out, ev
+}
+
+// inspectedAtOnce has x2 inspect a key that x1 has just been granted, and just given back: the words about it are on their way to the voters.
+func inspectedAtOnce(w *World) {
+	for range 5 {
+		r := w.Lock("x1", "k")
+		for r.State == Waiting && w.Err() == nil {
+			w.Run(time.Millisecond)
+		}
+		w.Inspect(w.host("x2").p, w.keyOf("k"))
+		w.Run(sceneTTL)
+		w.Release(r)
+		for r.State == Releasing && w.Err() == nil {
+			w.Run(time.Millisecond)
+		}
+		w.Inspect(w.host("x2").p, w.keyOf("k"))
+		w.Run(sceneTTL)
+	}
+}

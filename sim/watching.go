@@ -1,0 +1,228 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/watchmerge"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// watching is a process's watch over all keys, with the events reported by the watch.
+type watching struct {
+	nonce  uint64
+	tale   *watchmerge.Merger
+	looks  map[uint64]*watchmerge.Doubt // queries by nonce: a key in doubt, or nil for all keys
+	armed  bool                         // a query for keys in doubt is scheduled
+	asked  bool                         // a query was sent since the node was last drained
+	synced Moment                       // when the watch was first in sync; zero: not yet
+	gaps   int                          // gaps reported since then
+	gap    bool                         // the watch has a gap now
+	held   map[leaseID]watchmerge.Event
+	// told has the kind of the last event of each lease.
+	told map[leaseID]watchmerge.Kind
+	news []watchmerge.Event
+}
+
+// leaseID identifies a lease as voters do.
+type leaseID struct {
+	owner vote.SessionID
+	seat  vote.Number
+}
+
+// startWatching has a process watch all keys, in worlds with Options.Watches.
+func (w *World) startWatching(p *process) {
+	if !w.opt.Watches {
+		return
+	}
+	p.watch = &watching{
+		tale: watchmerge.New(p.m.Requester().Electorate()), looks: make(map[uint64]*watchmerge.Doubt),
+		held: make(map[leaseID]watchmerge.Event), told: make(map[leaseID]watchmerge.Kind),
+	}
+	p.watch.nonce = p.m.Watch(p.read(w.now), "", true)
+	w.settle(p)
+}
+
+// watched passes an event of a process's node to the process's watch merger (Tale), as a node's
+// shell does.
+func (w *World) watched(p *process, e *quorum.Event) {
+	x, wall := p.watch, p.read(w.now).Wall
+	switch e.Kind {
+	case quorum.EventNews:
+		if e.Nonce != x.nonce {
+			return
+		}
+		x.tale.AddReports(wall, e.Place, e.Gap, e.Views)
+	case quorum.EventElectorate:
+		x.tale.Reconfigure(e.Electorate, e.Places)
+	case quorum.EventQueryDone:
+		l, ok := x.looks[e.Nonce]
+		if !ok {
+			return
+		}
+		delete(x.looks, e.Nonce)
+		if l != nil {
+			x.tale.AddKeyResult(wall, *l, e.Result)
+		} else {
+			x.tale.AddResult(wall, e.Result)
+		}
+	}
+	w.followTale(p)
+}
+
+func (w *World) followTale(p *process) {
+	x := p.watch
+	if x.tale.WantsQuery() {
+		x.looks[p.m.LookAll(p.read(w.now), "")] = nil
+		x.asked = true
+	}
+	if x.tale.InDoubt() && !x.armed {
+		x.armed = true
+		w.push(event{at: w.now.add(watchmerge.DoubtPause), kind: eventRun, p: p, f: func() {
+			x.armed = false
+			now := p.read(w.now)
+			for _, d := range x.tale.Doubts(now.Wall, 4) {
+				x.looks[p.m.Look(now, d.Key)] = &d
+			}
+			w.followTale(p)
+			w.settle(p)
+		}})
+	}
+	x.news = x.tale.Drain(x.news[:0])
+	for i := range x.news {
+		w.tells(p, &x.news[i])
+	}
+}
+
+// tells checks an event of a watch against the world. A reported lease must have been granted with
+// the reported token, and must not exclude another reported lease. Its end must not be reported
+// before its node considers the lease over.
+func (w *World) tells(p *process, e *watchmerge.Event) {
+	x, s := p.watch, &e.View
+	id := leaseID{s.Owner, s.Number}
+	switch e.Kind {
+	case watchmerge.Gap:
+		w.note(p.host, "tells of a gap")
+		clear(x.held)
+		x.gap = true
+		if x.synced != 0 {
+			x.gaps++
+			w.fig.WatchGaps++
+		}
+		return
+	case watchmerge.Synced:
+		x.gap = false
+		if x.synced == 0 {
+			x.synced = w.now
+		}
+		return
+	case watchmerge.Waiting, watchmerge.Confirmed:
+		return
+	}
+	w.fig.Told++
+	w.note(p.host, "tells %d of %q, %v #%d with token %d", e.Kind, s.Key, s.Owner, s.Number, s.Token)
+	owner := w.bySession[s.Owner]
+	if owner == nil {
+		return
+	}
+	violate := func(format string, args ...any) {
+		if !w.opt.TokensOnly && !w.twins {
+			w.violate(checkWatch, format, args...)
+		}
+	}
+	held, granted, givenBack := w.leaseOf(owner, s.Number)
+	switch e.Kind {
+	case watchmerge.Granted, watchmerge.Changed:
+		if !granted {
+			violate("%s tells of %s's lease #%d of %q, which was never granted", p.host.alias, s.Owner.Node, s.Number, s.Key)
+		} else if want := owner.runs[s.Number].First(); s.Token != want {
+			violate("%s tells of %s's lease #%d of %q with token %d; it has %d", p.host.alias, s.Owner.Node, s.Number, s.Key, s.Token, want)
+		}
+		for o, h := range x.held { // in any order
+			switch {
+			case o == id, e.Previous != 0 && o.owner == s.Owner && h.View.Key == s.Key && h.View.Token == e.Previous:
+				delete(x.held, o)
+			case h.View.Key == s.Key && (h.View.Mode != s.Mode || s.Mode == vote.Exclusive || s.Mode == vote.Permit && s.Slot == h.View.Slot):
+				violate("%s tells of %s's lease #%d of %q while %s's #%d is held", p.host.alias, s.Owner.Node, s.Number, s.Key, o.owner.Node, o.seat)
+			}
+		}
+		x.held[id] = *e
+	case watchmerge.Released, watchmerge.Lost:
+		if _, ok := x.held[id]; !ok && !x.gap {
+			violate("%s tells of the end of %s's lease #%d of %q, of which it hasn't told", p.host.alias, s.Owner.Node, s.Number, s.Key)
+		}
+		delete(x.held, id)
+		if held && w.lists == nil && !w.isBehind(p) {
+			violate("%s tells that %s's lease #%d of %q is over (%d), and its node holds it", p.host.alias, s.Owner.Node, s.Number, s.Key, e.Kind)
+		}
+		if e.Kind == watchmerge.Lost && givenBack {
+			w.fig.ToldLost++
+		}
+	}
+	x.told[id] = e.Kind
+}
+
+// leaseOf finds a lease by its alias, the number under which voters know the lease. held and
+// granted say whether its node holds the lease now and ever held the lease; givenBack says whether
+// the lease was given back in time.
+func (w *World) leaseOf(p *process, seat vote.Number) (held, granted, givenBack bool) {
+	for _, r := range p.asked[1:] {
+		if r.Had != 0 && r.seat == seat {
+			granted = true
+			held = held || w.believes(r)
+			givenBack = (r.State == Released || r.State == Releasing) && !r.expired
+		}
+	}
+	return held, granted, givenBack
+}
+
+// checkWatches demands, once the faults are over and no lease is held, that every watch reports
+// this state. A watch without a gap must also have reported each lease that came and went
+// undisturbed meanwhile.
+func (w *World) checkWatches() {
+	if w.twins || w.opt.TokensOnly {
+		return
+	}
+	for _, h := range w.hosts {
+		if h.p == nil || h.p.watch == nil {
+			continue
+		}
+		x := h.p.watch
+		if x.synced == 0 || x.gap || x.tale.InDoubt() || len(x.held) > 0 {
+			w.violate(checkWatch, "when all is over, %s's watch has a gap (%t) or a doubt (%t), or tells of leases that are held:%s", h.alias, x.gap || x.synced == 0,
+				x.tale.InDoubt(), x.stillHeld())
+			return
+		}
+		if x.gaps > 0 {
+			continue
+		}
+		w.fig.WholeWatches++
+		owners := slices.SortedFunc(maps.Values(w.bySession), func(a, b *process) int { return strings.Compare(a.id.String(), b.id.String()) })
+		for _, p := range owners {
+			for _, r := range p.asked[1:] {
+				ended := r.State == Released && r.Wait.Reason == quorum.WaitNone && !r.expired && !r.behind
+				if !ended || Moment(r.Had) <= x.synced || r.passedOn() || !w.calmFrom(Moment(r.Had), Moment(r.Ended)) {
+					// A watch may miss a lease if the lease's node wasn't in touch with a majority.
+					continue
+				}
+				if k := x.told[leaseID{p.id, r.seat}]; k == 0 {
+					w.violate(checkWatch, "%s's watch has told of no gap, and not of %s's lease #%d of %q, held from %v to %v", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
+					return
+				}
+			}
+		}
+	}
+}
+
+// stillHeld lists the leases that a watch considers held.
+func (x *watching) stillHeld() string {
+	var all []string
+	for id := range x.held { // in any order
+		all = append(all, fmt.Sprintf(" %v #%d", id.owner, id.seat))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}

@@ -1,0 +1,108 @@
+//go:build linux || darwin
+
+package lockmesh
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// stateFiles are all files that a node uses in its state directory.
+var stateFiles = []string{"lock", "state", "state.tmp", "peers", "peers.tmp"}
+
+func TestWhatIsNoPlainFileInTheStateDirectoryIsAnError(t *testing.T) {
+	for kind, put := range map[string]func(t *testing.T, path string){
+		"a named pipe": func(t *testing.T, path string) { t.Helper(); check(t, unix.Mkfifo(path, 0o600)) },
+		"a symbolic link": func(t *testing.T, path string) { // a loop
+			t.Helper()
+			check(t, os.Symlink(filepath.Base(path), path))
+		},
+		"a symbolic link (to a device)": func(t *testing.T, path string) { t.Helper(); check(t, os.Symlink("/dev/zero", path)) },
+		"a device": func(t *testing.T, path string) {
+			t.Helper()
+			if err := mknodZero(path); err != nil {
+				t.Skip("only the superuser makes devices: ", err)
+			}
+		},
+		"a socket": func(t *testing.T, path string) {
+			t.Helper()
+			here, err := os.Getwd()
+			check(t, err)
+			check(t, os.Chdir(filepath.Dir(path))) // a socket's path may have some 100 bytes
+			l, err := net.Listen("unix", filepath.Base(path))
+			check(t, err)
+			check(t, os.Chdir(here))
+			t.Cleanup(func() { check(t, l.Close()) })
+		},
+		"a directory": func(t *testing.T, path string) { t.Helper(); check(t, os.Mkdir(path, 0o700)) },
+	} {
+		for _, name := range stateFiles {
+			t.Run(kind+" named "+name, func(t *testing.T) {
+				dir := private(t)
+				put(t, filepath.Join(dir, name))
+				m, err := Join(within(t, patience), onDisk(dir, slog.DiscardHandler))
+				if m != nil {
+					check(t, m.Close())
+					t.Fatal("it joins")
+				}
+				wantIs(t, err, ErrState)
+				kind, _, _ := strings.Cut(kind, " (")
+				for _, words := range []string{filepath.Join(dir, name), "it is no plain file but " + kind, "remove"} {
+					if !strings.Contains(err.Error(), words) {
+						t.Errorf("%q isn't in: %v", words, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestALoopInTheStateDirectorysOwnPathIsAnError(t *testing.T) {
+	loop := filepath.Join(private(t), "loop")
+	check(t, os.Symlink("loop", loop))
+	_, err := Join(within(t, patience), onDisk(filepath.Join(loop, "state"), slog.DiscardHandler))
+	wantIs(t, err, ErrState)
+}
+
+func TestModesWiderThanTheOwnersAreWarnedOf(t *testing.T) {
+	dir := private(t)
+	logs := &logged{}
+	for _, row := range []struct{ file, chmod string }{{"", ""}, {".", "chmod 700 " + dir}, {"state", "chmod 600 " + filepath.Join(dir, "state")}} {
+		if row.file != "" {
+			check(t, os.Chmod(filepath.Join(dir, row.file), 0o755))
+		}
+		m, err := Join(within(t, patience), onDisk(dir, slog.NewTextHandler(logs, nil)))
+		check(t, err)
+		check(t, m.Ready(within(t, patience))) // by then there is a state
+		check(t, m.Close())
+		if row.file == "" {
+			if n := logs.count("chmod"); n != 0 {
+				t.Errorf("%d warnings of what the node has made itself", n)
+			}
+		} else if n := logs.count("level=WARN", row.chmod); n != 1 {
+			t.Errorf("%d lines say %q", n, row.chmod)
+		}
+		check(t, os.Chmod(dir, 0o700))
+	}
+}
+
+// private is a directory that only its owner can read.
+func private(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	check(t, os.Chmod(dir, 0o700))
+	return dir
+}
+
+// onDisk is the configuration of a node that founds an electorate alone.
+func onDisk(dir string, log slog.Handler) Config {
+	return Config{
+		Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a"}, MaxTTL: MinTTL, StateDir: dir, Bootstrap: true, Secret: loopSecret, Logger: slog.New(log),
+	}
+}

@@ -1,0 +1,268 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
+
+// siege keeps so many connections open to an address, each of which says the words and then nothing, and opens another one whenever
+// one is closed, until the test ends.
+func siege(t *testing.T, at string, many int, words string) {
+	t.Helper()
+	stop := make(chan struct{})
+	var mu sync.Mutex
+	var open []net.Conn
+	var work sync.WaitGroup
+	began := make(chan struct{}, many)
+	for range many {
+		work.Go(func() {
+			for first := true; ; {
+				c, err := net.Dial("tcp", at)
+				if err != nil {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond): // so that a port that is gone takes no processor
+						continue
+					}
+				}
+				mu.Lock()
+				select {
+				case <-stop:
+					mu.Unlock()
+					_ = c.Close()
+					return
+				default:
+				}
+				open = append(open, c)
+				mu.Unlock()
+				_, _ = io.WriteString(c, words)
+				if first {
+					first = false
+					began <- struct{}{}
+				}
+				_, _ = io.Copy(io.Discard, c)
+				_ = c.Close()
+			}
+		})
+	}
+	t.Cleanup(func() {
+		mu.Lock()
+		close(stop)
+		for _, c := range open {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		work.Wait()
+	})
+	for range many {
+		get(t, began, "a stranger's connection")
+	}
+}
+
+// Strangers hold as many connections as they like, from the same address as an honest node, and come again at once when they are
+// dropped: the honest node gets in all the same, and the log and the counters tell.
+func TestStrangersDontShutHonestOnesOut(t *testing.T) {
+	for _, words := range []string{"", "L", "\x16\x03\x01\x06"} {
+		for _, m := range modes {
+			t.Run(fmt.Sprintf("%s/%d bytes", m.name, len(words)), func(t *testing.T) {
+				patient := thisBuild
+				patient.firstWordTime, patient.handshakeTimeout = patience, patience // so that nothing but giving way lets the honest one in
+				b := openBuild(t, config("b", m.secret), patient)
+				a := open(t, config("a", m.secret))
+				siege(t, b.at, 400, words)
+				until(t, "an honest node is linked", func() bool { // a busy machine may not let it say a word before it has to give way
+					_, err := a.Dial(t.Context(), b.at, "b")
+					return err == nil
+				})
+				stream := func() error {
+					c, err := a.Gossip().DialTimeout(b.at, patience)
+					if err == nil {
+						_ = c.Close()
+					}
+					return err
+				}
+				until(t, "its gossip is let in", func() bool { return stream() == nil })
+				until(t, "it is logged", func() bool { return b.log.has("proved nothing", "127.0.0.1 (", "gave_way=") })
+				d := b.Stats().Door
+				if most := lobbyKnown + lobbyStrangers; d.GaveWay == 0 || d.Open > most {
+					t.Errorf("%+v; at most %d may be open", d, most)
+				}
+			})
+		}
+	}
+}
+
+func TestWhatComesByDropsIsCutOffBeforeTheHandshakesEnd(t *testing.T) {
+	for _, m := range []struct {
+		name, drop string
+		secret     []byte
+	}{{"tls", "\x16", secretA}, {"plain", "L", nil}} {
+		t.Run(m.name, func(t *testing.T) {
+			hasty := thisBuild
+			hasty.firstWordTime = 20 * time.Millisecond // the limit of the handshake alone would be 5 s for each byte, or altogether
+			hasty.handshakeTimeout = patience
+			b := openBuild(t, config("b", m.secret), hasty)
+			c, err := net.Dial("tcp", b.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			drops := 0
+			until(t, "the connection is cut", func() bool {
+				if drops++; drops <= 4 { // fewer than its first word has bytes
+					_, _ = io.WriteString(c, m.drop)
+				}
+				_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+				_, err := c.Read(make([]byte, 1))
+				return !errors.Is(err, os.ErrDeadlineExceeded)
+			})
+			until(t, "it is counted", func() bool { return b.Stats().Door.Silent == 1 })
+		})
+	}
+}
+
+// visit lets a visitor into a door, and returns whether it had to leave later.
+func visit(d *door, from string) (v *visitor, left *bool) {
+	left = new(bool)
+	v, _ = d.enter(netip.MustParseAddr(from), func() { *left = true })
+	return v, left
+}
+
+func TestTheOldestOfTheHeaviestSourceGivesWay(t *testing.T) {
+	d := newDoor(discard())
+	defer d.close()
+	_, lone := visit(d, "10.0.0.9")
+	_, oldest := visit(d, "10.0.0.1")
+	for range lobbyStrangersEach - 1 {
+		visit(d, "10.0.0.1")
+	}
+	if *oldest {
+		t.Fatal("the oldest left before its source had all its places")
+	}
+	visit(d, "10.0.0.1")
+	if !*oldest {
+		t.Fatal("a source has more places than it may have")
+	}
+	for i := range 2 * lobbyStrangers { // each with an address of its own
+		visit(d, fmt.Sprintf("10.1.%d.%d", i/200, i%200))
+	}
+	if n := len(d.lobby[0].visitors); n != lobbyStrangers {
+		t.Errorf("%d strangers are in a room for %d", n, lobbyStrangers)
+	}
+	if n := d.lobby[0].bySource[netip.MustParseAddr("10.0.0.1")]; n > 1 {
+		t.Errorf("the source that had most has %d places still", n)
+	}
+	if !*lone {
+		t.Error("the oldest of all is there after twice as many newcomers as there is room for")
+	}
+}
+
+func TestANetworkOfIPv6IsOneSourceToStrangers(t *testing.T) {
+	d := newDoor(discard())
+	defer d.close()
+	for i := range 2 * lobbyStrangersEach {
+		visit(d, fmt.Sprintf("2001:db8::%x", i+1))
+	}
+	if n := len(d.lobby[0].visitors); n != lobbyStrangersEach {
+		t.Errorf("one network has %d places, instead of %d", n, lobbyStrangersEach)
+	}
+}
+
+// However many strangers come, from however many addresses: they take no place from a member's address, before and after its first word.
+func TestPlacesAreKeptForMembers(t *testing.T) {
+	d := newDoor(discard())
+	defer d.close()
+	d.know(netip.MustParseAddr("::ffff:10.0.0.7"))
+	v, left := visit(d, "10.0.0.7")
+	for i := range 1000 {
+		visit(d, fmt.Sprintf("10.2.%d.%d", i/200, i%200))
+	}
+	if *left || !d.prove(t.Context(), v) {
+		t.Fatal("a member had to give way before its first word")
+	}
+	for i := range 1000 {
+		s, _ := visit(d, fmt.Sprintf("10.3.%d.%d", i/200, i%200))
+		d.tryProve(s)
+	}
+	if *left {
+		t.Error("a member had to give way in its handshake")
+	}
+	if n := len(d.proving[0].visitors); n != provingStrangers {
+		t.Errorf("%d strangers are in a room for %d", n, provingStrangers)
+	}
+}
+
+// Those that have said their first word wait for a place, rather than push each other out one after the other.
+func TestAHandshakeThatHasBegunIsGivenTime(t *testing.T) {
+	d := newDoor(discard())
+	defer d.close()
+	var all []*visitor
+	for range provingStrangersEach {
+		v, _ := visit(d, "10.0.0.1")
+		if !d.prove(t.Context(), v) {
+			t.Fatal("there is no place")
+		}
+		all = append(all, v)
+	}
+	late, _ := visit(d, "10.0.0.1")
+	wait, freed, ok := d.tryProve(late)
+	if ok || freed == nil || wait <= 0 || wait > unfinishedFor {
+		t.Fatalf("the one too many: wait %v, goes on %t", wait, ok)
+	}
+	if d.read().GaveWay != 0 {
+		t.Fatal("a young handshake had to give way")
+	}
+	d.gone(all[3])
+	get(t, freed, "a place")
+	if _, freed, ok = d.tryProve(late); freed != nil || !ok {
+		t.Fatal("the place that was left isn't given to the one that waits")
+	}
+	older, _ := visit(d, "10.0.0.1")
+	all[0].since = all[0].since.Add(-unfinishedFor)
+	if !d.prove(t.Context(), older) || all[0].in != nil {
+		t.Error("a handshake that takes too long doesn't give way")
+	}
+}
+
+func TestOnlySoManyAddressesAreRemembered(t *testing.T) {
+	d := newDoor(discard())
+	defer d.close()
+	for i := range knownMost + 10 {
+		d.know(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+	}
+	if _, first := d.known[netip.AddrFrom4([4]byte{10, 0, 0, 0})]; first || len(d.known) != knownMost {
+		t.Errorf("%d addresses are remembered, the first among them: %t", len(d.known), first)
+	}
+}
+
+func TestStrangersAreALineAMinute(t *testing.T) {
+	book := new(logbook)
+	d := newDoor(logTo(book))
+	for range 3 {
+		for range 500 {
+			visit(d, "10.0.0.1")
+		}
+	}
+	d.tale.tell() // as the timer does
+	for range 500 {
+		visit(d, "10.0.0.2")
+	}
+	if next := time.Until(d.tale.told.Add(tellEvery)); next < tellEvery-patience {
+		t.Errorf("the next line may come in %v", next)
+	}
+	if !book.has("proved nothing", "10.0.0.1 (1468)") || book.has("10.0.0.2") {
+		t.Errorf("the log:\n%s", book)
+	}
+	d.close()
+	if !book.has("10.0.0.2 (468)") {
+		t.Errorf("what was kept back isn't told at the end:\n%s", book)
+	}
+}

@@ -1,0 +1,54 @@
+package transport
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+var update = flag.Bool("update", false, "write testdata/wire.txt anew: only for a deliberate change of the wire format")
+
+// TestTheBytesOnTheWireStayTheSame compares the encoding of a message of each kind, once with every
+// field set and once with every field empty, with testdata/wire.txt. Nodes of two versions talk to
+// each other during a rolling update, so only a deliberate change of the format may change the
+// file, with a line in CHANGELOG.md. The file names kinds by number: renaming a kind changes
+// nothing.
+func TestTheBytesOnTheWireStayTheSame(t *testing.T) {
+	const file = "testdata/wire.txt"
+	var b strings.Builder
+	for k := vote.Kind(0); k < math.MaxUint8; k++ {
+		if !k.Valid() {
+			continue
+		}
+		fmt.Fprintf(&b, "%d full %x\n", k, encode(t, full(k)))
+		empty, err := Append(nil, &vote.Message{Kind: k})
+		if err != nil {
+			fmt.Fprintf(&b, "%d empty refused\n", k)
+			continue
+		}
+		fmt.Fprintf(&b, "%d empty %x\n", k, empty)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, lines := strings.Split(b.String(), "\n"), strings.Split(string(want), "\n")
+	if len(got) != len(lines) {
+		t.Fatalf("%d lines, and %s has %d: -update adds the bytes of a new kind", len(got), file, len(lines))
+	}
+	for i, line := range lines {
+		if got[i] != line {
+			t.Errorf("the bytes of a message have changed:\ngot  %s\nwant %s", got[i], line)
+		}
+	}
+}

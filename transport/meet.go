@@ -1,0 +1,46 @@
+package transport
+
+import "github.com/lockmesh/lockmesh/internal/vote"
+
+// tells returns this node's account for peers.
+func (p *Port) tells() vote.Account {
+	var a vote.Account
+	if p.account != nil {
+		a = p.account()
+	}
+	a.Addr = p.advertise
+	return a
+}
+
+// meets reports to Config.Met a peer of this mesh, under whatever terms, that has proved knowledge
+// of the secret. Without a secret the peer's claims are taken on trust.
+func (p *Port) meets(s *session, peer *offer, a vote.Account) {
+	if p.met == nil || peer.self == p.own.self || peer.terms.Mesh != p.own.terms.Mesh || s.disguises(peer.self.Node) {
+		return
+	}
+	p.met(&vote.Sighting{Peer: peer.self, Terms: peer.terms.common(), Account: a})
+}
+
+// metRefused likewise reports a peer that has refused this node because of the terms.
+func (p *Port) metRefused(s *session, no *refusal) {
+	if p.met == nil || no.self.Node == "" || no.self == p.own.self || !no.tells() || s.disguises(no.self.Node) {
+		return
+	}
+	p.met(&vote.Sighting{Peer: no.self, Terms: no.terms, Account: no.account})
+}
+
+// common converts the terms to the type shared by all layers.
+func (t *Terms) common() vote.Terms {
+	return vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following}
+}
+
+// barred returns a refusal if this node accepts no more links.
+func (p *Port) barred() *refusal {
+	if p.bars == nil {
+		return nil
+	}
+	if text := p.bars(); text != "" {
+		return &refusal{self: p.own.self, reason: vote.ReasonNameTaken, text: text}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package lockmesh
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+const (
+	// voterCheckEvery is the minimum interval between two checks of the voters' states for the log.
+	voterCheckEvery = 100 * time.Millisecond
+
+	// outageGrace is how long a voter that has counted, or a majority, must be missing before this is
+	// logged. Connections break and are restored within this time.
+	outageGrace = time.Second
+
+	// startupGrace is the same for a voter never met before. It is longer, since the nodes of a mesh
+	// don't all start at the same moment.
+	startupGrace = 5 * time.Second
+
+	// remindEvery is how often the lack of a majority is logged again.
+	remindEvery = 10 * time.Minute
+)
+
+// notice is one line of the log.
+type notice struct {
+	level slog.Level
+	text  string
+	args  []any
+}
+
+// voterMonitor decides which lines about the voters are logged: one line when a voter is missing, one
+// when the voter is back, and the same for the majority. An operator can page on these lines: each
+// means that something has been wrong for longer than a moment, and none is logged while a mesh
+// starts normally.
+//
+// lookout reads no clock: the caller passes the time and the states of the voters, and lookout
+// returns the lines to log.
+type voterMonitor struct {
+	began          vote.Instant  // when this node started
+	quiet          time.Duration // how long no voter counts after its start
+	checkedAt      vote.Instant  // when the voters were last checked; zero: never
+	checkPending   bool          // a change may have happened since
+	voters         map[vote.NodeID]*outage
+	majorityOutage outage // the majority's outage
+}
+
+// outage records how long a voter, or the majority, has been missing.
+type outage struct {
+	seen     bool         // was present at some time
+	since    vote.Instant // since when missing; zero while present
+	loggedAt vote.Instant // when the outage was last logged; zero: never
+}
+
+// newVoterMonitor returns the lookout of a node that starts now. No voter counts for quiet, the maximum
+// TTL, after its start.
+func newVoterMonitor(now vote.Instant, quiet time.Duration) voterMonitor {
+	return voterMonitor{began: now, quiet: quiet, voters: make(map[vote.NodeID]*outage)}
+}
+
+// due returns after how long the voters must be checked again even if nothing happens; false if no
+// check is needed before something happens.
+func (o *voterMonitor) due(now vote.Instant) (time.Duration, bool) {
+	if o.checkedAt == 0 {
+		return 0, true
+	}
+	waits := o.checkPending || o.majorityOutage.since != 0
+	for _, v := range o.voters {
+		waits = waits || v.since != 0 && v.loggedAt == 0
+	}
+	return max(o.checkedAt.Add(outageGrace/2).Sub(now), 0), waits
+}
+
+// isThrottled reports whether the voters were checked just now. Then another check is owed, since the
+// present change may be the last event for hours.
+func (o *voterMonitor) isThrottled(now vote.Instant) bool {
+	o.checkPending = o.checkedAt != 0 && now.Sub(o.checkedAt) < voterCheckEvery
+	return o.checkPending
+}
+
+// check processes the states of the voters and returns the lines to log.
+func (o *voterMonitor) check(now vote.Now, ready bool, voters []quorum.VoterState) []notice {
+	o.checkedAt, o.checkPending = now.Slow, false
+	var notices []notice
+	for name := range o.voters {
+		if !slices.ContainsFunc(voters, func(v quorum.VoterState) bool { return v.Name == name }) {
+			delete(o.voters, name)
+		}
+	}
+	for i := range voters {
+		if n := o.voter(now.Slow, &voters[i]); n != nil {
+			notices = append(notices, *n)
+		}
+	}
+	if n := o.majority(now, ready, voters); n != nil {
+		notices = append(notices, *n)
+	}
+	return notices
+}
+
+// voter processes the state of one voter.
+func (o *voterMonitor) voter(now vote.Instant, v *quorum.VoterState) *notice {
+	of := o.voters[v.Name]
+	if of == nil {
+		of = &outage{}
+		o.voters[v.Name] = of
+	}
+	if v.State == quorum.Reachable {
+		was := *of
+		*of = outage{seen: true}
+		if was.loggedAt == 0 {
+			return nil
+		}
+		return &notice{slog.LevelInfo, "a voter counts again", []any{"voter", v.Name, "after", roughly(now.Sub(was.since))}}
+	}
+	if of.since == 0 {
+		of.since = now
+	}
+	switch {
+	case of.loggedAt != 0, now.Sub(of.since) < outageGrace:
+		return nil
+	case !of.seen && (v.State == quorum.Quiet || now.Sub(of.since) < startupGrace):
+		return nil // the voter is starting, as this node is
+	}
+	of.loggedAt = now
+	if v.State == quorum.Quiet {
+		return &notice{slog.LevelInfo, "a voter has restarted, and doesn't count yet", []any{"voter", v.Name, "state", v.String()}}
+	}
+	return &notice{slog.LevelWarn, "a voter doesn't count", []any{"voter", v.Name, "state", v.String()}}
+}
+
+// majority processes whether locks can be granted.
+func (o *voterMonitor) majority(now vote.Now, ready bool, voters []quorum.VoterState) *notice {
+	m := &o.majorityOutage
+	if ready {
+		was := *m
+		*m = outage{seen: true}
+		if was.loggedAt == 0 {
+			return nil
+		}
+		return &notice{slog.LevelInfo, "majority back: locks can be granted again", []any{"after", roughly(now.Slow.Sub(was.since))}}
+	}
+	grace := outageGrace
+	if m.since == 0 {
+		m.since = now.Slow
+	}
+	if !m.seen { // the mesh is starting
+		m.since, grace = o.began, o.quiet+startupGrace
+	}
+	away := now.Slow.Sub(m.since)
+	if away < grace || m.loggedAt != 0 && now.Slow.Sub(m.loggedAt) < remindEvery {
+		return nil
+	}
+	m.loggedAt = now.Slow
+	text := describeVoters(voters)
+	if len(voters) == 0 {
+		text = "no electorate is known"
+	}
+	since := time.UnixMicro(int64(now.Wall)).Add(-away).UTC().Format(time.RFC3339)
+	return &notice{slog.LevelWarn, "no majority: locks can't be granted", []any{"since", since, "for", roughly(away), "voters", text}}
+}
+
+// roughly formats a duration for people.
+func roughly(d time.Duration) string { return fmt.Sprint(d.Round(100 * time.Millisecond)) }

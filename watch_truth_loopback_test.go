@@ -1,0 +1,162 @@
+package lockmesh
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// watchedLeases is how many leases are granted while it is watched. LOCKMESH_WATCHED makes it more.
+func watchedLeases(t *testing.T) int {
+	t.Helper()
+	if text := os.Getenv("LOCKMESH_WATCHED"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if raced {
+		return 500
+	}
+	return 2000
+}
+
+// turnsAhead is how many leases are granted at most of which some watch hasn't told yet: so few that no reader has more events
+// waiting than a watch keeps.
+const turnsAhead = 60
+
+// record is what happened to some keys, and how far the watches have told of it.
+type record struct {
+	mu     sync.Mutex
+	some   *sync.Cond
+	leases map[string][]Event // by key, in order: what is to be told of each
+	many   int
+	told   []int // by watch: how many ends of leases it has told of
+}
+
+// granted notes a lease while it is held, and waits while a watch is far behind.
+func (r *record) granted(l *Lease, node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leases[l.Key()] = append(r.leases[l.Key()], Event{Key: l.Key(), Node: node, Token: l.Token(), Mode: l.Mode()})
+	r.many++
+	for r.behind() {
+		r.some.Wait()
+	}
+}
+
+func (r *record) behind() bool {
+	for _, told := range r.told {
+		if r.many-told > turnsAhead {
+			return true
+		}
+	}
+	return false
+}
+
+// follow holds what a watch tells against what happened, until it has told of the end of so many leases. A watch that tells of something else ends it.
+func (r *record) follow(t *testing.T, w *Watch, at, leases int) {
+	defer func() { // so that nobody waits for it
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.told[at] = leases + turnsAhead
+		r.some.Broadcast()
+	}()
+	next, held := make(map[string]int), make(map[string]bool)
+	for told := 0; told < leases; {
+		e, ok := <-w.Events()
+		if !ok {
+			t.Errorf("watch %d ended after %d leases: %v", at, told, w.Err())
+			return
+		}
+		if e.Kind == Waiting {
+			continue
+		}
+		r.mu.Lock()
+		var want Event
+		if all := r.leases[e.Key]; next[e.Key] < len(all) {
+			want = all[next[e.Key]]
+		}
+		r.mu.Unlock()
+		kind := Granted
+		if held[e.Key] {
+			kind = Released
+		}
+		// A grant may be told before its client has noted it, and is looked at again when it ends.
+		early := want.Token == 0 && e.Kind == Granted && kind == Granted
+		if !early && (e.Kind != kind || e.Token != want.Token || e.Node != want.Node || e.Mode != want.Mode || e.Current) {
+			t.Errorf("watch %d told %v after %d leases; want %v by %s, token %d", at, e, told, kind, want.Node, want.Token)
+			return
+		}
+		if held[e.Key] = kind == Granted; !held[e.Key] {
+			next[e.Key]++
+			told++
+			r.mu.Lock()
+			r.told[at] = told
+			r.some.Broadcast()
+			r.mu.Unlock()
+		}
+	}
+}
+
+// On a healthy mesh whose readers are fast a watch tells of each lease once, in order, and of how it ended; without a gap, and of none as lost. So it
+// is where only callers of one node take turns, who would pass their leases on among themselves if nobody watched.
+func TestAWatchIsATrueStory(t *testing.T) {
+	t.Run("a caller on each node", func(t *testing.T) { watchTurns(t, func(all []*Mesh) []*Mesh { return all }) })
+	t.Run("four callers on one node", func(t *testing.T) {
+		watchTurns(t, func(all []*Mesh) []*Mesh { return slices.Repeat(all[3:], 4) })
+	})
+}
+
+// watchTurns watches callers take turns, some of four nodes' or several of one.
+func watchTurns(t *testing.T, callers func([]*Mesh) []*Mesh) {
+	r := loopback(t, calmTTL, "a", "b", "c")
+	r.ready(r.join("d", nil))
+	ctx, stop := context.WithCancel(within(t, 20*patience))
+	defer stop()
+	keys := []string{"turn-1", "turn-2"}
+	each := watchedLeases(t) / len(keys) / len(r.nodes)
+	leases := each * len(keys) * len(r.nodes)
+	story := &record{leases: make(map[string][]Event), told: make([]int, 2*len(r.nodes))}
+	story.some = sync.NewCond(&story.mu)
+	var reading, working sync.WaitGroup
+	for i := range story.told {
+		w, err := r.nodes[i/2].WatchPrefix(ctx, "turn-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := <-w.Events(); e.Kind != Synced {
+			t.Fatalf("watch %d begins with %v", i, e)
+		}
+		reading.Go(func() { story.follow(t, w, i, leases) })
+	}
+	for _, key := range keys {
+		for _, m := range callers(r.nodes) {
+			working.Go(func() {
+				for range each {
+					l, err := m.Lock(ctx, key)
+					if err != nil {
+						t.Error(err)
+						stop()
+						return
+					}
+					story.granted(l, m.Name())
+					if err := l.Unlock(ctx); err != nil {
+						t.Error(err)
+						stop()
+						return
+					}
+				}
+			})
+		}
+	}
+	working.Wait()
+	reading.Wait()
+	if story.many != leases {
+		t.Errorf("%d leases were granted, want %d", story.many, leases)
+	}
+}

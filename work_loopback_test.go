@@ -1,0 +1,106 @@
+package lockmesh
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// envWork says how many keys are in use beside the watches; make soak uses many.
+const envWork = "LOCKMESH_WORK_KEYS"
+
+// keysHeld has a node hold keys, which it asks for on many goroutines.
+func (r *onLoopback) keysHeld(m *Mesh, prefix string, n int) []*Lease {
+	leases := make([]*Lease, n)
+	var work sync.WaitGroup
+	for g := range 64 {
+		work.Go(func() {
+			for i := g; i < n; i += 64 {
+				leases[i], _ = m.Lock(within(r.t, patience), fmt.Sprintf("%s/%06d", prefix, i))
+			}
+		})
+	}
+	work.Wait()
+	for i, l := range leases {
+		if l == nil {
+			r.t.Fatalf("key %d of %s isn't held", i, prefix)
+		}
+	}
+	return leases
+}
+
+// What a node asks of the voters takes them away from nobody: while another node begins thirty watches of all keys that are in use,
+// no lease is lost. (With 60,000 keys all 500 were, before work was done in pieces.)
+func TestOnLoopbackWatchesOfAllKeysLoseNobodysLease(t *testing.T) {
+	keys := 2000
+	if text := os.Getenv(envWork); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("%s=%q: it must be a whole number above 0", envWork, text)
+		}
+		keys = n
+	}
+	r := loopback(t, calmTTL, "a", "b", "c")
+	crowd, holder, watcher := r.join("crowd", nil), r.join("holder", nil), r.join("watcher", nil)
+	for _, m := range []*Mesh{crowd, holder, watcher} {
+		r.ready(m)
+	}
+	r.keysHeld(crowd, "crowd", keys)
+	leases := r.keysHeld(holder, "held", 500)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var work sync.WaitGroup
+	for range 30 {
+		watch := must[*Watch](t)(watcher.WatchPrefix(ctx, ""))
+		work.Go(func() {
+			n := 0
+			for e := range watch.Events() {
+				if e.Kind == Synced {
+					break
+				}
+				if e.Kind == Gap {
+					n = 0
+				}
+				n++
+			}
+			if n < min(keys, 60_000) {
+				t.Errorf("a watch begins with %d keys: %v", n, watch.Err())
+			}
+		})
+	}
+	least := r.ttl
+	stop := make(chan struct{})
+	var look sync.WaitGroup
+	look.Go(func() {
+		for {
+			for _, l := range leases {
+				least = min(least, time.Until(l.Deadline()))
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	work.Wait()
+	took := time.Since(began)
+	close(stop)
+	look.Wait()
+	t.Logf("%d keys: thirty watches have begun after %v; a lease had at least %v of %v left", keys, took, least, r.ttl)
+	cancel()
+	lost := 0
+	for _, l := range leases {
+		if l.Err() != nil {
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d of %d leases are lost", lost, len(leases))
+	}
+}
