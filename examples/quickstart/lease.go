@@ -35,8 +35,8 @@ func (s *story) next(ctx context.Context) (grant, error) {
 	}
 }
 
-// release lets the worker unlock after a while. A lease can be lost by then, where the machine was so
-// busy that the node didn't run for a second or more; the worker was told, and asks for the lock anew.
+// release lets the worker unlock after a while. The lease may be lost by then, if the machine was so
+// busy that the node didn't run for a second or more; then the worker locks again.
 func (s *story) release(ctx context.Context, g grant, d time.Duration) error {
 	if err := pause(ctx, d); err != nil {
 		return err

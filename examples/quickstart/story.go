@@ -171,7 +171,7 @@ func (s *story) comeBack(ctx context.Context, n *node) error {
 		}
 	}
 	if quiet := time.Since(began); quiet < maxTTL {
-		return fmt.Errorf("node %s votes %v after its restart: it must be quiet for %v", n.name, quiet, maxTTL)
+		return fmt.Errorf("node %s votes %v after its restart, and must be quiet for %v", n.name, quiet, maxTTL)
 	}
 	s.say("", "%s", n.voters())
 	s.say("voting", "node %s votes again, so that the mesh could lose another node", n.name)
