@@ -95,19 +95,19 @@ func TestAHeldLeaseTakesLittleMemoryAtItsHolder(t *testing.T) {
 	})
 }
 
-// One node is its mesh's only voter, so a lock and its unlocking run in the test's goroutine alone: no
-// other goroutine can add an allocation. What locks of a mesh cost over sockets is for a benchmark
-// (BenchmarkLockOverSockets), since there the scheduler decides how many messages share a packet.
+// The node is the only voter of its mesh, so nothing waits for another goroutine, and time stands still
+// in the bubble: the scheduler can't change the count. What locks cost over sockets is measured by
+// BenchmarkLockOverSockets and not asserted, since there the count depends on the scheduler.
 func TestALockTakesFewAllocations(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates for itself")
 	}
-	const most = 6
-	for name, background := range map[string]bool{"a context that can't end": true, "a context that can": false} {
+	const most = 2
+	for name, endless := range map[string]bool{"a context that can't end": true, "a context that can": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *wire) {
 				ctx := t.Context()
-				if background {
+				if endless {
 					ctx = context.Background()
 				}
 				m := w.join("a", []string{"a"}, nil)

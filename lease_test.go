@@ -99,8 +99,9 @@ func TestUnlock(t *testing.T) {
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			// A message takes a millisecond. Without that the voters' confirmations arrive in the instant in which
-			// Unlock looks at its context, and the scheduler decides which of the two Unlock sees first.
+			// A message takes a millisecond. On a network without latency the voters' confirmations
+			// arrive at the instant at which Unlock looks at its context, and the scheduler decides
+			// which of the two Unlock sees first.
 			inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 				a, b, _ := w.three()
 				lease := must[*Lease](t)(a.Lock(t.Context(), "k"))

@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// BenchmarkLockOverSockets takes and unlocks a free key on a mesh of three voters and one node that
-// doesn't vote, over loopback. The allocations are those of all four nodes, which run in this
-// process: 6 for each lock on an idle machine, 7 on a busy one, where fewer messages share a packet.
+// BenchmarkLockOverSockets locks and unlocks a free key on a mesh of three voters and one node that
+// doesn't vote, over loopback. The allocations are those of all four nodes, since all run in this
+// process. They depend on the scheduler: on one idle machine 3 by a voter and 4 or 5 by the node that
+// doesn't vote (2026-11-24, two cores); 7 were seen on a busy one.
 func BenchmarkLockOverSockets(b *testing.B) {
 	nodes := map[string]*Mesh{}
 	var peers []string

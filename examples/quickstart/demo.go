@@ -175,7 +175,7 @@ func (s *demo) rejoin(ctx context.Context, n *node) error {
 		}
 	}
 	if quiet := time.Since(began); quiet < maxTTL {
-		return fmt.Errorf("node %s votes %v after its restart: it must be quiet for %v", n.name, quiet, maxTTL)
+		return fmt.Errorf("node %s votes %v after its restart, and must be quiet for %v", n.name, quiet, maxTTL)
 	}
 	s.printf("", "%s", n.voters())
 	s.printf("voting", "node %s votes again, so that the mesh could lose another node", n.name)

@@ -4,10 +4,10 @@ package proctest
 
 import "testing"
 
-// Real processes with real directories: the electorate grows from 3 to 5, shrinks when two founders are killed for good, and grows back with two new nodes; then all nodes
-// are killed and restarted one after the other. Meanwhile a worker in each process takes one lock over and over, and one lease is held until its own process is restarted.
-//
-// It takes less than 20 s, almost all of it waiting, so it runs with all other tests.
+// The electorate of real processes with real directories grows from 3 to 5 voters, shrinks when two
+// founders are killed for good, and grows back with two new nodes; then all nodes are killed and
+// restarted one after the other. Meanwhile a worker in each process takes one lock over and over, and
+// one lease is held until its own process is restarted. It takes about a minute.
 func TestTheElectorateFollowsTheLiving(t *testing.T) {
 	t.Parallel()
 	s := found(t, abc)
@@ -28,7 +28,8 @@ func TestTheElectorateFollowsTheLiving(t *testing.T) {
 		s.join("f", "g")
 		s.awaitAll("a", "d", "e", "f", "g")
 	})
-	for _, name := range []string{"d", "e", "f", "g"} { // after this nobody but its holder remembers how the lease began
+	// After these restarts only the holder knows how its lease began.
+	for _, name := range []string{"d", "e", "f", "g"} {
 		s.phase("restart "+name, func() { s.restart(name) })
 	}
 	a.tell("use held throughout")

@@ -19,7 +19,7 @@ func TestTheWaiterTakesOverFromAKilledHolder(t *testing.T) {
 	notBefore(t, granted, ends, "the dead lease had not ended")
 	larger(t, granted, dead)
 	t.Logf("the waiter was granted the lock %v after the kill", granted.At.Sub(killed).Round(100*time.Microsecond))
-	inTime(t, "takeover from a killed holder: since its lease's end", granted.At.Sub(ends), time.Second)
+	report(t, "takeover from a killed holder: since its lease's end", granted.At.Sub(ends), time.Second)
 }
 
 // A voter that is killed and starts again at once under its name is let in, is quiet, and votes again. Nobody else notices.
@@ -39,7 +39,7 @@ func TestAVoterIsKilledAndRestartedAtOnce(t *testing.T) {
 			quiet := voter.await("c quiet", func(l line) bool { return l.Voters["c"] == "quiet" })
 			counts := voter.await("c counts", func(l line) bool { return l.Voters["c"] == "reachable" })
 			notBefore(t, counts, voter.start.Add(ttl), "a voter is quiet for MaxTTL")
-			inTime(t, "a restarted voter counts, since it was seen quiet", counts.At.Sub(quiet.At), ttl+time.Second)
+			report(t, "a restarted voter counts, since it was seen quiet", counts.At.Sub(quiet.At), ttl+time.Second)
 			a.awaitVoter("c", "reachable")
 
 			// Now c is needed for a majority. It must know of the lease that began before its restart, and vote for the next.
@@ -61,7 +61,7 @@ func TestAVoterIsKilledAndRestartedAtOnce(t *testing.T) {
 // When all have restarted, nobody remembers which leases there were. So nothing is granted until the last of them has ended.
 func TestAllAreKilledAndRestarted(t *testing.T) {
 	t.Parallel()
-	const quiet = ttl // longer than voters ask each other for tokens, so that the one wait can't stand for the other
+	const quiet = ttl // longer than the second for which voters ask each other for tokens
 	m := startMesh(t, abc)
 	dead := m.procs["a"].lock("k")
 	m.procs["a"].renewed("k", 2)
@@ -83,7 +83,7 @@ func TestAllAreKilledAndRestarted(t *testing.T) {
 		larger(t, granted, last)
 		if i == 0 {
 			// No voter remembers a token, so each asks for a second before it trusts its own clock.
-			inTime(t, "first lease, since all were restarted", granted.At.Sub(first), quiet+2*time.Second)
+			report(t, "first lease, since all were restarted", granted.At.Sub(first), quiet+2*time.Second)
 		}
 		last = granted
 		p.tell("unlock k")

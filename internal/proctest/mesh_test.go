@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// ttl is the MaxTTL and TTL of the meshes here, unless a test says otherwise. The tests are as long as
-// their TTLs, so it is short; yet a lease must not be lost when the machine is so busy that a process
-// doesn't run for a second or two, which was seen with a TTL of one second.
+// ttl is the MaxTTL and TTL of the meshes here, unless a test says otherwise. The tests wait for TTLs
+// to pass, so ttl is short; yet a lease must not be lost when the machine is so busy that a process
+// doesn't run for a second, which was seen with a TTL of one second.
 const ttl = 4 * time.Second
 
 const secret = "0123456789abcdef of these tests"
@@ -111,14 +111,11 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
-// inTime reports how long something took beside what is promised for an idle machine, and fails the test
-// only when it took as long as nothing but a hang takes.
-func inTime(t *testing.T, what string, took, promised time.Duration) {
+// report tells how long something took beside what is promised for an idle machine. It fails nothing: a
+// busy machine takes longer, and what hangs is ended by the wait for it.
+func report(t *testing.T, what string, took, promised time.Duration) {
 	t.Helper()
 	t.Logf("%s: %v (promised: %v)", what, took.Round(100*time.Microsecond), promised)
-	if took > patience {
-		t.Errorf("%s: %v, which is no delay of a busy machine any more; promised are %v", what, took, promised)
-	}
 }
 
 // larger fails the test unless a later lease has the larger token.

@@ -142,18 +142,19 @@ func (p *process) stir(change func()) {
 	p.news = make(chan struct{})
 }
 
-// cleanup ends the process, and shows the last that it printed if the test has failed.
+// cleanup ends the process, and shows its last lines if the test has failed.
 func (p *process) cleanup() {
 	_ = p.cmd.Process.Kill() // also one that is stopped; an error means that it has ended
 	<-p.ended
 	if !p.t.Failed() {
 		return
 	}
-	p.t.Logf("the last that %s printed (process %d, %v):\n%s", p.name, p.cmd.Process.Pid, p.cmd.ProcessState, strings.Join(p.recent, "\n"))
+	p.t.Logf("the last lines of %s (process %d, %v):\n%s",
+		p.name, p.cmd.Process.Pid, p.cmd.ProcessState, strings.Join(p.recent, "\n"))
 }
 
-// recentMost is how many of a process's last lines are shown when a test has failed. The reader wants to know first what the test
-// waited for; all that some ten processes print in a minute would bury it.
+// recentMost is how many of a process's last lines are shown when a test has failed. What the test
+// waited for comes first, and all that some ten processes print in a minute would bury it.
 const recentMost = 40
 
 // note keeps a line of the process's output for the case that the test fails.
@@ -168,9 +169,11 @@ func (p *process) note(text string) {
 func (l line) text() string {
 	about := l.Text
 	if l.Event == "electorate" {
-		about = fmt.Sprintf("version %d of %v, joint %t, voter %t; %s", l.Version, l.Names, l.Joint, l.Voter, l.Text)
+		about = fmt.Sprintf("version %d of %v, joint %t, voter %t; %s",
+			l.Version, l.Names, l.Joint, l.Voter, l.Text)
 	}
-	return fmt.Sprintf("%s %-9s %s %s %d %v %v %s", l.At.Format("15:04:05.000"), l.Event, l.Op, l.Key, l.Token, l.Is, l.Voters, about)
+	return fmt.Sprintf("%s %-9s %s %s %d %v %v %s",
+		l.At.Format("15:04:05.000"), l.Event, l.Op, l.Key, l.Token, l.Is, l.Voters, about)
 }
 
 // said returns what a process has logged since the test last asked, line by line.

