@@ -68,7 +68,7 @@ mutants: ## breaks each rule of the protocol in turn, and tells which check find
 	LOCKMESH_MUTANTS=1 $(GO) test ./sim ./sim/explore ./sim/explore/elect ./sim/explore/span -run Mutant -count=1 -timeout 30m -v
 
 tables: ## looks for the first seed that finds each mutant and each broken rule, and writes the tables in docs/simulation.md and what docs/planning.md and docs/performance.md show anew: half an hour
-	$(GO) test ./sim -run 'TableOfMutants|BrokenRules' -update -timeout 0 -v
+	$(GO) test -tags hunt ./sim -run 'TableOfMutants|BrokenRules' -update -timeout 0 -v
 	$(GO) test ./sim/cmd/lockmesh-sim -run PlanningPage -update
 	$(GO) test ./sim/cmd/lockmesh-cost -run PerformancePage -update
 

@@ -172,6 +172,7 @@ func TestLeaveVotesOutAndThenSaysGoodbye(t *testing.T) {
 		}
 		w.start("d", nil)
 		w.until("a", "d standing by", func(s ElectorateStatus) bool { return slices.Equal(s.Standby, []string{"d"}) })
+		time.Sleep(2 * DefaultMaxTTL) // whether d's restart was noticed or not, d has been alive for long enough to be voted in
 		l := w.lock("b", "k")
 		if err := w.nodes["b"].Leave(within(t, 3*DefaultMaxTTL)); err != nil {
 			t.Error(err)

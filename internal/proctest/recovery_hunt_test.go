@@ -1,3 +1,5 @@
+//go:build hunt
+
 package proctest
 
 import (
