@@ -65,7 +65,7 @@ pages: ## holds every output in docs/planning.md and docs/performance.md against
 	LOCKMESH_PAGES=1 $(GO) test ./sim/cmd/... -run "PlanningPage|PerformancePage" -count=1
 
 mutants: ## breaks each rule of the protocol in turn, and tells which check finds it out, by seeds, by scenarios and by exploring
-	LOCKMESH_MUTANTS=1 $(GO) test ./sim ./sim/explore ./sim/explore/elect ./sim/explore/span -run Mutant -count=1 -timeout 30m -v
+	LOCKMESH_MUTANTS=1 $(GO) test -tags hunt ./sim ./sim/explore ./sim/explore/elect ./sim/explore/span -run Mutant -count=1 -timeout 30m -v
 
 tables: ## looks for the first seed that finds each mutant and each broken rule, and writes the tables in docs/simulation.md and what docs/planning.md and docs/performance.md show anew: half an hour
 	$(GO) test -tags hunt ./sim -run 'TableOfMutants|BrokenRules' -update -timeout 0 -v

@@ -24,7 +24,7 @@ var alone = sync.OnceValue(func() *lockmesh.Mesh {
 	if err := mesh.Ready(context.Background()); err != nil {
 		log.Fatal(err)
 	}
-	lockmesh.AtExit = func() { _ = mesh.Close() }
+	lockmesh.AtExit(func() { _ = mesh.Close() })
 	return mesh
 })
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/member"
@@ -64,6 +65,7 @@ func forging() world.World {
 // one in all that it sends over real sockets. The locks of all others go on with sane tokens that
 // rise, also after a restart of a voter, and an operator is told which node it is.
 func TestOneVoterThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
+	sampled.Waits(t)
 	t.Parallel()
 	r := &onLoopback{t: t, ttl: loopTTL, voters: []string{"a", "b", "c"}}
 	var logged lockedBuffer

@@ -44,7 +44,8 @@ func TestOnLoopbackWatchesOfAllKeysLoseNobodysLease(t *testing.T) {
 		}
 		keys = n
 	}
-	r := loopback(t, calmTTL, "a", "b", "c")
+	t.Parallel()
+	r := calm(t)
 	crowd, holder, watcher := r.join("crowd", nil), r.join("holder", nil), r.join("watcher", nil)
 	for _, m := range []*Mesh{crowd, holder, watcher} {
 		r.ready(m)

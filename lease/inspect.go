@@ -20,12 +20,14 @@ type Vote struct {
 }
 
 // Votes returns the votes for the key, in the order in which they were promised.
-func (v *Voter) Votes(name vote.Key) []Vote {
+func (v *Voter) Votes(name vote.Key) []Vote { return v.AppendVotes(nil, name) }
+
+// AppendVotes appends the votes for the key to a slice, in the order in which they were promised.
+func (v *Voter) AppendVotes(votes []Vote, name vote.Key) []Vote {
 	k := v.keys.m[name]
 	if k == nil {
-		return nil
+		return votes
 	}
-	votes := make([]Vote, 0, len(k.votes.all()))
 	for _, e := range k.votes.all() {
 		deadline := e.s.deadline
 		if until := e.rare().until; until != 0 {

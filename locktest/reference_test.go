@@ -34,12 +34,3 @@ func TestTheReferenceKeepsEveryPromise(t *testing.T) {
 		}
 	}
 }
-
-func TestTheReferenceKeepsEveryPromiseInRealTime(t *testing.T) {
-	t.Parallel()
-	const ttl = 200 * time.Millisecond
-	report := Run(t, newMemory(ttl, ""), Options{TTL: ttl, Handovers: 80, Ops: 800, Expect: []Expected{}})
-	if len(report.Results) == 0 {
-		t.Error("nothing was examined")
-	}
-}

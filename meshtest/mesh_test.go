@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -230,6 +231,7 @@ func TestABubbleMayBeMadeByHand(t *testing.T) {
 }
 
 func TestOutsideOfABubbleTimeIsReal(t *testing.T) {
+	sampled.Waits(t)
 	m := meshtest.New(t, 3, meshtest.MaxTTL(300*time.Millisecond))
 	m.Ready()
 	first := lock(t, m.Node("a"))

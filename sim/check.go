@@ -593,7 +593,8 @@ func (w *World) checkCover(r *Request) {
 // count of the same tally may have reached the voter since.
 func (w *World) binds(h *host, r *Request) bool {
 	if p := h.p; p != nil {
-		for _, x := range p.m.Voter().Votes(r.key.name) {
+		w.votes = p.m.Voter().AppendVotes(w.votes[:0], r.key.name)
+		for _, x := range w.votes {
 			if x.Number == r.seat && x.Owner == r.p.id && r.isVoted(x.Mode, x.Slot, x.Token) && p.clock.whenSlow(x.Deadline) >= r.until && !w.isQuiet(p) {
 				return true
 			}

@@ -10,7 +10,7 @@ import (
 
 // Whatever lists nodes have, and however these are changed node by node, a key has one holder at a time, and once all have one list everyone is served.
 func TestListsThatDifferNeverMakeTwoHolders(t *testing.T) {
-	EachSeed(t, 200, func(t *testing.T, seed uint64) {
+	EachSeed(t, 80, func(t *testing.T, seed uint64) {
 		o := DrawLists(seed)
 		o.Trace = TraceFile(t)
 		w := New(o)

@@ -28,7 +28,7 @@ func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*
 			}
 			tally.Add(w.Figures(), time.Since(start))
 		})
-		began = int(fromEnv(t, envSeeds, uint64(seeds)))
+		began = int(seedsOf(t, seeds))
 	})
 	t.Logf("figures\n%s", tally.String())
 	if f := tally.Figures(); length*time.Duration(began) >= usual*time.Duration(seeds) && !t.Failed() {
@@ -85,7 +85,7 @@ const (
 
 // TestSwarmFollowing runs seeds whose electorate follows the living.
 func TestSwarmFollowing(t *testing.T) {
-	seeds := 40
+	seeds := 24
 	if raced {
 		seeds = 8
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/lease"
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
@@ -123,8 +124,9 @@ type World struct {
 	disturbances []Moment // all values of disturbed, in worlds with watches
 	disturbed    Moment   // when a fault last began or ended; see order.go
 
-	out []vote.Outbound
-	ev  []quorum.Event
+	out   []vote.Outbound
+	ev    []quorum.Event
+	votes []lease.Vote // what binds looks at
 }
 
 // host is a machine with a name. Its processes run one after the other, each a new incarnation.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // siege keeps so many connections open to an address, each of which says the words and then nothing, and opens another one whenever
@@ -70,9 +72,12 @@ func siege(t *testing.T, at string, many int, words string) {
 // Strangers hold as many connections as they like, from the same address as an honest node, and come again at once when they are
 // dropped: the honest node gets in all the same, and the log and the counters tell.
 func TestStrangersDontShutHonestOnesOut(t *testing.T) {
+	sampled.Waits(t)
+	t.Parallel()
 	for _, words := range []string{"", "L", "\x16\x03\x01\x06"} {
 		for _, m := range modes {
 			t.Run(fmt.Sprintf("%s/%d bytes", m.name, len(words)), func(t *testing.T) {
+				t.Parallel()
 				patient := thisBuild
 				patient.firstWordTime, patient.handshakeTimeout = patience, patience // so that nothing but giving way lets the honest one in
 				b := openBuild(t, config("b", m.secret), patient)

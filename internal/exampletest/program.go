@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // Patience bounds every wait. Only a hanging program takes so long, even under the race detector on
@@ -48,6 +50,7 @@ type Program struct {
 // Start starts the example with these arguments.
 func Start(t *testing.T, args ...string) *Program {
 	t.Helper()
+	sampled.Waits(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

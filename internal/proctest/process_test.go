@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // patience bounds every wait. Only what hangs takes so long, even under the race detector on a busy machine.
@@ -75,6 +77,7 @@ type process struct {
 // launch starts a locknode that obeys commands and knows a secret; "" is none. The test ends it at its own end, if it hasn't by then.
 func launch(t *testing.T, name, secret string, args ...string) *process {
 	t.Helper()
+	sampled.Waits(t)
 	args = append([]string{"-name", name, "-json", "-trace", "-commands", "-log", "info"}, args...)
 	p := &process{t: t, name: name, start: time.Now(), cmd: exec.Command(program, args...), ended: make(chan struct{}), news: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), "LOCKMESH_SECRET="+secret)

@@ -1,0 +1,20 @@
+//go:build hunt
+
+package lockmesh_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/locktest"
+)
+
+// TestAMeshKeepsEveryPromiseOverSockets examines all promises but those that cut clients off. Its TTL
+// is short, since the examination waits for about twenty: a busy machine may lose locks.
+func TestAMeshKeepsEveryPromiseOverSockets(t *testing.T) {
+	const ttl = 500 * time.Millisecond
+	s := overSockets(t, ttl)
+	defer s.close(t)
+	whole := locktest.Lacking("on loopback nobody can be cut off; the bubble does it", locktest.HasCut)
+	locktest.Run(t, s, locktest.Options{TTL: ttl, Expect: whole})
+}

@@ -1,0 +1,6 @@
+//go:build hunt
+
+package sampled
+
+// whole says that all cases are tried.
+const whole = true

@@ -1,0 +1,39 @@
+// Package sampled decides how many cases a test tries. A test of hundreds of cases tries all of them
+// in the hunt (build tag hunt), a fixed sample in the gate, and less with -short. So the same commit
+// gets the same answer each time, and no case is lost.
+package sampled
+
+import "testing"
+
+// shorter is how many times fewer cases are tried with -short.
+const shorter = 4
+
+// Case reports whether a test tries its case number i, counted from 0: all cases in the hunt,
+// otherwise each stride-th from the first on, and with -short a quarter of those.
+func Case(i, stride int) bool {
+	switch {
+	case whole:
+		return true
+	case testing.Short():
+		stride *= shorter
+	}
+	return i%stride == 0
+}
+
+// Count returns how many random cases a test tries that tries n of them in gate and hunt: with -short
+// a quarter, and at least 1.
+func Count(n int) int {
+	if testing.Short() {
+		n = max(n/shorter, 1)
+	}
+	return n
+}
+
+// Waits skips the rest of a test with -short, since it waits for real time to pass: for quiet voters,
+// leases that end, processes that start.
+func Waits(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it waits for real time to pass; -short leaves it out")
+	}
+}
