@@ -10,6 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -71,6 +72,7 @@ func TestOneCheckAloneFindsMutants(t *testing.T) {
 // TestTheJudgeBeyondTheAssumptionsIsJudged has runs in which only tokens are checked find mutants that break the promise about them: by one of
 // 200 seeds beyond the assumptions, or by their scenarios.
 func TestTheJudgeBeyondTheAssumptionsIsJudged(t *testing.T) {
+	sampled.Computes(t)
 	for _, row := range []struct {
 		mutant string
 		seeds  uint64 // among so many there is one that finds it; zero: its scenario does

@@ -125,6 +125,7 @@ func (m *mutant) firstKill() (seed uint64, err error) {
 // TestEveryMutantIsFound finds each mutant by a default seed, but for those of which docs/simulation.md says that none finds them; by its
 // scenario, with all checks; and there by what users see alone, unless they can't. The same seed, or scenario, is fine without the mutant.
 func TestEveryMutantIsFound(t *testing.T) {
+	sampled.Computes(t)
 	_, table, _ := readMutants(t)
 	pages := noted(table)
 	for i, m := range mutants {

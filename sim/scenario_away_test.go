@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // longAway is for how long a voter is away that a fixed list of voters would have waited for: any mesh that wanted to vote it out has done so by then.
@@ -13,6 +14,7 @@ var longAway = electorate.FailAfter(sceneTTL) + 3*changeTime()
 // TestFault74OneAwayForLongThenAnother : whatever a fixed list of voters survives, an electorate that follows the living survives as well. One voter is
 // away for long, comes back, and at once as many others are away as a fixed list can do without.
 func TestFault74OneAwayForLongThenAnother(t *testing.T) {
+	sampled.Computes(t)
 	for _, row := range []struct {
 		name   string
 		voters int

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -59,6 +60,7 @@ const envMutants = "LOCKMESH_MUTANTS"
 // TestFault39AChangeIsHarmedAtAnyStep : whoever dies, restarts or is cut off at whatever word of a change, another completes it, and whoever holds a lock
 // goes on. The words are those of the first election, then those of the second.
 func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	steps, combo := map[string]bool{}, 0
 	for _, word := range electingWords {
@@ -149,6 +151,7 @@ func (s *scene) changed(t *testing.T, name string, r *Request, keeps bool, gone 
 
 // TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains : whoever dies between the two elections is replaced by another, who drains anew.
 func TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, percent := range []int{0, 50, 99, 101} {
 		for _, victim := range []string{"a", "c", "e"} {
@@ -197,6 +200,7 @@ func TestFault38OnlyAMajorityOfTheOldOnesDecides(t *testing.T) {
 // TestFault38AChangeIsCutInTwo : the partition comes as the joint electorate is decided. It goes on where there are majorities of both. Where there
 // aren't, nobody is served until a majority of the old ones has gone back; and nowhere else.
 func TestFault38AChangeIsCutInTwo(t *testing.T) {
+	sampled.Computes(t)
 	for _, row := range []struct {
 		one, other []string
 		serves     int // which side is; -1 and -2 are the first and the second, once the old ones there have gone back
@@ -254,6 +258,7 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 // TestFault40TwoChangesAtOnce : a and b don't reach each other, and each wants to vote in those whom it and c reach. c, who is stopped until both have asked
 // it, decides for one of them.
 func TestFault40TwoChangesAtOnce(t *testing.T) {
+	sampled.Computes(t)
 	won, met := map[string]int{}, 0
 	for seed := uint64(1); seed <= 24; seed++ {
 		s := stage(t, Options{

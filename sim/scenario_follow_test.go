@@ -219,6 +219,7 @@ func TestFollowARestartIsNoLoss(t *testing.T) {
 
 // TestFollowSizes : how many vote where so many found it, so many more come, and it may grow so far.
 func TestFollowSizes(t *testing.T) {
+	sampled.Computes(t)
 	for _, row := range []struct{ founders, others, most, want int }{
 		{1, 0, 7, 1}, {1, 1, 7, 1}, {1, 2, 7, 3}, {1, 4, 3, 3}, {1, 4, 1, 1},
 		{2, 0, 7, 2}, {2, 1, 7, 3}, {2, 2, 7, 3}, {2, 3, 7, 5},
@@ -326,6 +327,7 @@ func (x *taker) ends(most time.Duration) {
 // TestFollowLocksGoOnThroughTwentyChanges : a lock taken every ten milliseconds sees no failure and no pause over one second, and a lease that is held
 // all the time lives on, while voters leave, die, and come back, with healthy links.
 func TestFollowLocksGoOnThroughTwentyChanges(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e", "f", "x", "y"}, Following{MaxVoters: 5}, "d", "e", "f")
 	held, x := s.holds("x", "k"), s.takes("y")

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -185,6 +186,7 @@ func TestFault65AllFoundersComeBackEmptyAtOnce(t *testing.T) {
 // TestFault41FoundersWithoutMemoryInAMinority : the mesh grows and parts; the founders on the smaller side restart without memory. They don't found anything
 // as long as one founder isn't there, or remembers.
 func TestFault41FoundersWithoutMemoryInAMinority(t *testing.T) {
+	sampled.Computes(t)
 	for _, row := range []struct {
 		name     string
 		minority []string

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -94,6 +95,7 @@ func (s *Shrunk) play(b Builder) error {
 
 // TestAFailureShrinks demands as much as shrinking gave for each of up to eight seeds of these mutants.
 func TestAFailureShrinks(t *testing.T) {
+	sampled.Computes(t)
 	for _, row := range []struct {
 		mutant string
 		seed   uint64 // from which on one is sought that fails
@@ -185,6 +187,7 @@ func TestAnEndLeavesTheSmallestSoFar(t *testing.T) {
 
 // TestTheWrittenTestIsGo has the compiler look at it, where it is meant to be.
 func TestTheWrittenTestIsGo(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	s := shrunk(t, builder(t, "majority of the peers that look alive"), 14)
 	var b bytes.Buffer

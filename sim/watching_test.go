@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -74,6 +75,7 @@ func watchedEnough(t *testing.T) func(f *Figures) {
 
 // TestWorldsFindWatchesThatTellUntruths breaks what a watch rests upon, and looks for a healthy mesh in which it shows.
 func TestWorldsFindWatchesThatTellUntruths(t *testing.T) {
+	sampled.Computes(t)
 	const overheard = "what was overheard counts as a vote"
 	retold := func(ev []vote.Outbound, tell func(m *vote.Message)) []vote.Outbound {
 		for i := range ev {

@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/exampletest"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
@@ -16,6 +18,7 @@ func TestMain(m *testing.M) { exampletest.Main(m, main) }
 func noEnv(string) string { return "" }
 
 func TestTheDemoTellsWhoTakesOver(t *testing.T) {
+	sampled.Waits(t)
 	t.Parallel()
 	var out, log bytes.Buffer
 	if code := run(t.Context(), []string{"-demo", "-for", "1s"}, noEnv, &out, &log); code != 0 {
@@ -51,19 +54,38 @@ func TestThePagesOfTheOthersShowWhoTookOver(t *testing.T) {
 			continue
 		}
 		url := p.Await(name + ` +shows (http://127\.0\.0\.1:\d+/)\n`)[1]
+		// On a busy machine it may be another's turn by now, but never the dead node's.
 		var s state
-		_, _, body := get(t, url+"state.json")
-		if err := json.Unmarshal([]byte(body), &s); err != nil {
-			t.Fatal(err)
+		inTheEnd(t, func() (text string, ok bool) {
+			_, _, body := get(t, url+"state.json")
+			if err := json.Unmarshal([]byte(body), &s); err != nil {
+				t.Fatal(err)
+			}
+			return body, s.Node == name && s.Leader != nil && s.Leader.Token >= number(t, next[2])
+		})
+		if s.Leader.Node == dead {
+			t.Errorf("node %s shows that the dead node %s leads, by token %d", name, dead, s.Leader.Token)
 		}
-		if s.Node != name || s.Leader == nil || s.Leader.Node != next[1] || s.Leader.Token != number(t, next[2]) {
-			t.Errorf("node %s shows %s, want node %s by token %s", name, body, next[1], next[2])
-		}
-		if _, _, body := get(t, url); !strings.Contains(body, `<span class="who">`+next[1]+`</span>`) || !strings.Contains(body, `<th scope="row">`+dead+`</th>`) {
-			t.Errorf("the page of node %s shows\n%s", name, body)
-		}
+		inTheEnd(t, func() (text string, ok bool) {
+			_, _, body := get(t, url)
+			return body, regexp.MustCompile(`<span class="who">[^`+dead+`]</span>`).MatchString(body) && strings.Contains(body, `<th scope="row">`+dead+`</th>`)
+		})
 	}
 	p.Stop()
+}
+
+// inTheEnd waits until a look is as wanted.
+func inTheEnd(t *testing.T, look func() (text string, ok bool)) {
+	t.Helper()
+	for end := time.Now().Add(exampletest.Patience); ; time.Sleep(10 * time.Millisecond) {
+		text, ok := look()
+		switch {
+		case ok:
+			return
+		case time.Now().After(end):
+			t.Fatalf("in the end it shows:\n%s", text)
+		}
+	}
 }
 
 // Three processes; the one that leads is interrupted, and another leads.
@@ -77,10 +99,10 @@ func TestProcessesTakeOverFromEachOther(t *testing.T) {
 	}
 	leads := regexp.MustCompile(`sees node ([abc]) lead by token (\d+)\n`)
 	last := uint64(0)
-	next := func(observer string) (leader string) { // who leads after the last one
+	next := func(observer, but string) (leader string) { // who leads after the last one, but one
 		procs[observer].Until("the next leader", func(out string) bool {
 			for _, m := range leads.FindAllStringSubmatch(out, -1) {
-				if token, _ := strconv.ParseUint(m[2], 10, 64); token > last {
+				if token, _ := strconv.ParseUint(m[2], 10, 64); token > last && m[1] != but {
 					leader, last = m[1], token
 					return true
 				}
@@ -89,12 +111,10 @@ func TestProcessesTakeOverFromEachOther(t *testing.T) {
 		})
 		return leader
 	}
-	first := next("a")
+	first := next("a", "")
 	observer := other(first)
 	procs[first].Stop()
-	if second := next(observer); second == first {
-		t.Errorf("node %s leads after it has left", first)
-	}
+	next(observer, first) // which may have led once more before it was stopped
 	for name := range procs {
 		if name != first {
 			procs[name].Stop()

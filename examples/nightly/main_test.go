@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/exampletest"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) { exampletest.Main(m, main) }
 func noEnv(string) string { return "" }
 
 func TestTheDemoRunsEachTickOnceAndSurvivesACrash(t *testing.T) {
+	sampled.Waits(t)
 	t.Parallel()
 	var out, log bytes.Buffer
 	if code := run(t.Context(), nil, noEnv, &out, &log); code != 0 {
@@ -111,6 +113,7 @@ func TestProcessesRunEachTickOnce(t *testing.T) {
 }
 
 func TestOneNodeEndsAfterAWhile(t *testing.T) {
+	sampled.Waits(t)
 	t.Parallel()
 	var out, log bytes.Buffer
 	if code := run(t.Context(), []string{"-name", "a", "-voters", "a", "-every", "1s", "-for", "3s"}, noEnv, &out, &log); code != 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/exampletest"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
@@ -17,6 +18,7 @@ func TestMain(m *testing.M) { exampletest.Main(m, main) }
 func noEnv(string) string { return "" }
 
 func TestTheDemoSharesEvenlyAsNodesComeAndGo(t *testing.T) {
+	sampled.Waits(t)
 	t.Parallel()
 	var out, log bytes.Buffer
 	if code := run(t.Context(), []string{"-max-ttl", "1s"}, noEnv, &out, &log); code != 0 {
@@ -60,6 +62,7 @@ func TestProcessesShareEvenly(t *testing.T) {
 func says(pattern string) func(string) bool { return regexp.MustCompile(pattern).MatchString }
 
 func TestOneNodeEndsAfterAWhile(t *testing.T) {
+	sampled.Waits(t)
 	t.Parallel()
 	var out, log bytes.Buffer
 	if code := run(t.Context(), []string{"-name", "a", "-voters", "a", "-max-ttl", "200ms", "-for", "1s"}, noEnv, &out, &log); code != 0 {

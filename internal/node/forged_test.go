@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -257,6 +258,7 @@ func TestViewsAndTryLocksBesideAVoterThatNamesWrongTokens(t *testing.T) {
 
 // A broken voter whose wrong tokens would become the floor of the electorate, when that is changed, or found anew.
 func TestAWrongTokenIsNoFloorOfAnElectorate(t *testing.T) {
+	sampled.Computes(t)
 	for what, twist := range map[string]func(m *vote.Message){
 		"told": func(m *vote.Message) {
 			if m.Kind == vote.KindReport {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -16,6 +17,7 @@ const envKeys = "LOCKMESH_KEYS"
 
 // TestKeysUsedOnceLeaveNothing is row 50 of the list of faults: memory returns to where it was.
 func TestKeysUsedOnceLeaveNothing(t *testing.T) {
+	sampled.Computes(t)
 	keys := 50_000
 	if text := os.Getenv(envKeys); text != "" {
 		n, err := strconv.Atoi(text)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -88,6 +89,7 @@ func (w *wild) shuffle(name vote.NodeID) {
 }
 
 func TestAnythingWhileTheElectorateChanges(t *testing.T) {
+	sampled.Computes(t)
 	most, granted := uint64(0), 0
 	for seed := range uint64(*wildChanges) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

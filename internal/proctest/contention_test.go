@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // Workers on all nodes contend for one lock while holders are killed. Judged by what the holders wrote to a common file.
@@ -15,7 +17,10 @@ func TestHoldersNeverOverlapWhileNodesAreKilled(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ledger")
 	m := startMesh(t, abc, "-lock", "k", "-hold", "100ms", "-pause", "1ms", "-ledger", file)
-	for _, name := range abc {
+	for i, name := range abc {
+		if !sampled.Case(i, len(abc)) {
+			break // each takes two MaxTTL
+		}
 		m.procs[name].forget()
 		m.procs[name].awaitEvent("working", "k")
 		m.procs[name].kill() // almost certainly while it holds the lock

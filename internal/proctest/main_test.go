@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 func runAll(m *testing.M) int {
 	// These tests wait for leases to end, and compute next to nothing; so more of them run at once than there are processors.
 	if p := flag.Lookup("test.parallel"); p.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
-		_ = p.Value.Set("6")
+		_ = p.Value.Set(map[bool]string{false: "12", true: "6"}[raceEnabled])
 	}
 	dir, err := os.MkdirTemp("", "locknode")
 	if err != nil {

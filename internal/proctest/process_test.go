@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds every wait. Only what hangs takes so long, even under the race detector on a busy machine.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // line is one event as locknode prints it. What the tests don't look at is left out.
 type line struct {

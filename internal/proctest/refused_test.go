@@ -24,7 +24,7 @@ func TestWhoeverDiffersIsRefused(t *testing.T) {
 		}{
 			{"a wrong secret", "e", "another secret of some length", nil, []string{"secret"}, []string{"secret"}, []string{"secret"}},
 			{"no secret", "g", "", nil, []string{"it has a secret, and this node has none"}, []string{"secret"}, []string{"it has no secret"}},
-			{"another MaxTTL", "f", secret, []string{"-max-ttl", "1700ms"}, []string{"MaxTTL", "1.7s", "4s"}, []string{"MaxTTL", "1.7s at f", "4s at"}, []string{"MaxTTL", "1.7s at f", "4s at"}},
+			{"another MaxTTL", "f", secret, []string{"-max-ttl", "1700ms"}, []string{"MaxTTL", "1.7s", "10s"}, []string{"MaxTTL", "1.7s at f", "10s at"}, []string{"MaxTTL", "1.7s at f", "10s at"}},
 			{"the name of a voter that lives", "b", secret, nil, []string{"name"}, []string{"name"}, nil},
 			{"the name of another node that lives", "d", secret, nil, []string{"name"}, []string{"name"}, nil},
 		} {

@@ -37,3 +37,11 @@ func Waits(t testing.TB) {
 		t.Skip("it waits for real time to pass; -short leaves it out")
 	}
 }
+
+// Computes skips the rest of a test with -short, since it computes for a second or more.
+func Computes(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it computes for long; -short leaves it out")
+	}
+}

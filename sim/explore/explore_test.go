@@ -12,6 +12,7 @@ import (
 
 // TestGenuineNodesAreFine exhausts a small space of each kind.
 func TestGenuineNodesAreFine(t *testing.T) {
+	sampled.Computes(t)
 	genuine := map[string]Options{
 		"every order":   {Locks: []int{1, 1}, Ticks: 1, Begin: []string{"lock a k"}},
 		"prompt":        {Locks: []int{1, 1}, Ticks: 4, Crashes: 1, Prompt: true, Crash: []string{"b"}},
@@ -166,6 +167,7 @@ var sharing = map[string]Options{
 
 // TestSharedKeys exhausts them, looks into voters, and has everyone served.
 func TestSharedKeys(t *testing.T) {
+	sampled.Computes(t)
 	for i, name := range slices.Sorted(maps.Keys(sharing)) {
 		o := sharing[name]
 		if raced && name != "two permits" {

@@ -111,6 +111,7 @@ func hasty(cfg node.Config, now vote.Now) (Machine, error) {
 // TestMutantsAreFound has each mutant found by what users see, two holders or tokens out of order, in limits which the genuine node exhausts
 // without a fault.
 func TestMutantsAreFound(t *testing.T) {
+	sampled.Computes(t)
 	for i, m := range mutants {
 		if !sampled.Case(i, 3) {
 			continue

@@ -132,6 +132,7 @@ var spaces = map[string]Options{
 // TestReductionLosesNothing visits spaces twice: once as always, and once with voters never exchanged and every field of every node
 // told apart, its figures and its dead timers included. Up to what the reduction takes for equal, the states must be the same ones.
 func TestReductionLosesNothing(t *testing.T) {
+	sampled.Computes(t)
 	for i, name := range slices.Sorted(maps.Keys(spaces)) {
 		o := spaces[name]
 		if !sampled.Case(i, 3) {
@@ -193,6 +194,7 @@ func (x *explorer) collect(t *testing.T, hash func(*state) uint64) map[uint64]bo
 // TestExchangedVotersDoTheSame walks from one state along two ways that differ by an exchange of voters, and demands that the same can
 // happen next at all times, up to an exchange.
 func TestExchangedVotersDoTheSame(t *testing.T) {
+	sampled.Computes(t)
 	for name, o := range map[string]Options{
 		"every order": {Apart: true, Locks: []int{2, 2}, Ticks: 6, Breaks: 3, Crashes: 3, Late: 4, Abandon: true, Try: true},
 		"prompt":      {Apart: true, Locks: []int{2, 2}, Ticks: 8, Breaks: 4, Crashes: 3, Late: 3, Prompt: true},

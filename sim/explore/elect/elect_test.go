@@ -14,6 +14,7 @@ import (
 
 // TestTheGenuineMachine exhausts small scopes of each kind.
 func TestTheGenuineMachine(t *testing.T) {
+	sampled.Computes(t)
 	small, _ := Scopes()
 	for i, scope := range small {
 		if !sampled.Case(i, 2) {
@@ -111,6 +112,7 @@ type mutation string
 
 // TestMutantsAreFound has each of them found, with the shortest way to it.
 func TestMutantsAreFound(t *testing.T) {
+	sampled.Computes(t)
 	for i, m := range mutants {
 		if !sampled.Case(i, 2) {
 			continue

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/sim/explore/internal/deep"
 )
 
 // TestLookingUpIsLivingThrough takes random walks in worlds that have been searched, and has machines of flesh and blood live through each of them
 // beside: what is looked up must be what they do. It fails when the encoder leaves out something that matters.
 func TestLookingUpIsLivingThrough(t *testing.T) {
+	sampled.Computes(t)
 	for name, o := range map[string]Options{
 		"three become two":  {Propose: []string{"a:ab", "b:ac", "a:ac"}, Crashes: 2, Failures: 1, Cuts: 1, Idles: 1},
 		"three become four": {Propose: []string{"a:abcd", "b:ab"}, Crashes: 2, Failures: 1, Cuts: 1, Idles: 2},

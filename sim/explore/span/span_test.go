@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // TestOneChange exhausts small spaces: nobody holds beside another.
 func TestOneChange(t *testing.T) {
+	sampled.Computes(t)
 	for _, o := range Spaces()[:3] {
 		t.Run(fmt.Sprintf("%s %s %v", o.From, o.To, o.Back), func(t *testing.T) {
 			t.Parallel()
