@@ -12,8 +12,9 @@ import (
 const evictPause = 5 * time.Millisecond
 
 // Evict ends a lease against its holder's will. The token selects the lease: use the token shown by
-// [Mesh.Inspect], so that only the inspected lease is ended. The holder's node ends the lease and
-// notifies its user: [Lease.Done] is closed, and [Lease.Err] is ErrLost and [ErrEvicted], with the
+// [Mesh.Inspect], so that only the inspected lease is ended. Leases that a node passes on among its
+// own callers count as one here, and Inspect shows the token of the first: Evict ends the present one.
+// The holder's node ends the lease and notifies its user: [Lease.Done] is closed, and [Lease.Err] is ErrLost and [ErrEvicted], with the
 // name of the calling node and the reason given by [WithReason], the only option accepted. Evict
 // returns nil once no majority of the voters holds the key for the lease any more, also if the
 // lease has ended before.
@@ -27,7 +28,8 @@ const evictPause = 5 * time.Millisecond
 // key. Evict also waits for this end, as long as ctx allows.
 //
 // Errors: ErrKey; ErrOption; ErrNoQuorum if too few voters answer within a TTL; ErrClosed; ErrBusy;
-// or ctx's error, with ErrHeld if the lease was still shown as held.
+// or ctx's error, with ErrHeld if the lease was still shown as held; ErrHeld, and nothing is ended, if
+// the token may be of a lease that was passed on within its node.
 func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Option) error {
 	m.checkUsable("Mesh.Evict")
 	checkContext(ctx, "Mesh.Evict")
@@ -53,7 +55,7 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 		}
 		held := holderOf(info, token)
 		if held == nil {
-			return nil
+			return m.passedOn(info, token)
 		}
 		m.sleep(ctx, pause, nil)
 		if ctx.Err() != nil {
@@ -63,6 +65,21 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 			}
 		}
 	}
+}
+
+// passedOn returns an error if a lease of the given token may be held although Inspect shows another
+// token: within a node leases are passed on without a message, with the tokens that follow upon the
+// token known to the voters.
+func (m *Mesh) passedOn(info Info, token uint64) error {
+	for i := range info.Holders {
+		if h := &info.Holders[i]; h.Mode == Exclusive && token > h.Token && token-h.Token < vote.BlockSize {
+			return &Error{
+				Op: "evict", Key: info.Key, Reason: ErrHeld,
+				Text: fmt.Sprintf("nothing was ended: %s passes leases on among its callers, and Inspect shows the token of the first; use the token %d to end the present one", h.Node, h.Token),
+			}
+		}
+	}
+	return nil
 }
 
 // holderOf returns the holder with the given token; nil if there is none.

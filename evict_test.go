@@ -3,10 +3,13 @@ package lockmesh
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // tokenOf is the token that a node sees the one holder of a key have.
@@ -96,7 +99,7 @@ func TestNoOtherLeaseIsEvicted(t *testing.T) {
 		old := tokenOf(t, b, "k")
 		unlock(t, first)
 		l := must[*Lease](t)(a.Lock(t.Context(), "k"))
-		for _, token := range []uint64{old, tokenOf(t, b, "k") + 1, 1<<63 - 1} {
+		for _, token := range []uint64{old, tokenOf(t, b, "k") + vote.BlockSize, 1<<63 - 1} {
 			if err := b.Evict(t.Context(), "k", token); err != nil {
 				t.Error(err)
 			}
@@ -107,6 +110,76 @@ func TestNoOtherLeaseIsEvicted(t *testing.T) {
 		time.Sleep(time.Minute)
 		if err := l.Err(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// passedOn returns a lease that its node has passed on to this caller without a message, so that the
+// voters know the token of the lease before.
+func passedOn(t *testing.T, m *Mesh, key string, opts ...Option) *Lease {
+	t.Helper()
+	first := must[*Lease](t)(m.Lock(t.Context(), key, opts...))
+	next := later(func() (*Lease, error) { return m.Lock(t.Context(), key) })
+	stillWaits(t, next)
+	time.Sleep(DefaultMaxTTL) // the lease has been renewed since the other asked
+	unlock(t, first)
+	r := <-next
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	return r.lease
+}
+
+// Of leases passed on within a node Inspect shows the token of the first. Evict with that token ends
+// the lease that is held now. With the token of the lease itself Evict doesn't say that the lease has
+// ended, since that isn't so: it says which token to use.
+func TestALeaseThatWasPassedOnWithinItsNodeIsEvicted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		l := passedOn(t, a, "k")
+		shown := tokenOf(t, b, "k")
+		if l.Token() != shown+1 {
+			t.Fatalf("the lease has token %d, and Inspect shows %d: it wasn't passed on without a message", l.Token(), shown)
+		}
+		for _, m := range []*Mesh{a, b} {
+			err := m.Evict(t.Context(), "k", l.Token())
+			wantIs(t, err, ErrHeld)
+			if text := fmt.Sprint(err); !strings.Contains(text, fmt.Sprintf("use the token %d", shown)) {
+				t.Errorf("it says %q", text)
+			}
+		}
+		if err := l.Err(); err != nil {
+			t.Errorf("the lease: %v", err)
+		}
+		if err := b.Evict(t.Context(), "k", shown); err != nil {
+			t.Error(err)
+		}
+		wantIs(t, l.Err(), ErrLost, ErrEvicted)
+	})
+}
+
+// A lease never has the value of the lease before, wherever it is looked at.
+func TestALeasePassedOnHasNoValue(t *testing.T) {
+	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		for range 20 {
+			first := must[*Lease](t)(a.Lock(t.Context(), "k"))
+			next := later(func() (*Lease, error) { return a.Lock(t.Context(), "k") })
+			stillWaits(t, next)
+			if err := first.SetValue(t.Context(), []byte("of the first")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(DefaultMaxTTL) // the lease has been renewed since the other asked
+			unlock(t, first)
+			r := <-next
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			info := must[Info](t)(b.Inspect(t.Context(), "k"))
+			if len(info.Holders) != 1 || len(info.Holders[0].Value) != 0 {
+				t.Fatalf("the next lease is granted, and Inspect shows %+v", info.Holders)
+			}
+			unlock(t, r.lease)
 		}
 	})
 }

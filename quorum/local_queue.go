@@ -125,7 +125,9 @@ func (q *Requester) Alias(n vote.Number) vote.Number {
 // handOff hands a released lease off to the next request in the local queue, and reports whether it
 // did.
 func (q *Requester) handOff(r *request) bool {
-	if !r.inLocalQueue || r.state != stateWon || r.mode != vote.Exclusive || r.contended {
+	// A lease with a value is not handed off: an inspection would find the value at the voters after the
+	// next lease was granted.
+	if !r.inLocalQueue || r.state != stateWon || r.mode != vote.Exclusive || r.contended || r.version() > 0 {
 		return false
 	}
 	l := q.localQueues[r.key]
@@ -147,9 +149,6 @@ func (q *Requester) handOff(r *request) bool {
 	q.forgetUnsent(next)
 	q.aliases[r.caller] = r
 	q.most.seats = max(q.most.seats, len(q.aliases))
-	if r.version() > 0 {
-		q.setValue(r, nil)
-	}
 	e := q.emit(EventGranted, r.caller)
 	e.Token, e.Group = r.token.First()+l.handOffs, r.group.id
 	return true
