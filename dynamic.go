@@ -144,7 +144,7 @@ func (m *Mesh) logDynamicStart(f *node.Following) {
 }
 
 func (m *Mesh) warnBootstrap() {
-	m.log.Warn("FOUND IS STILL SET though the electorate was founded: take it out of this node's configuration now. If all founders lost their "+
+	m.log.Warn("BOOTSTRAP IS STILL SET though the electorate was founded: take it out of this node's configuration now. If all founders lost their "+
 		"state directories, it would found a second mesh", "name", m.self.Node, "state_dir", m.cfg.StateDir)
 }
 

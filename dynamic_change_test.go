@@ -222,7 +222,7 @@ func TestFoundThatIsLeftSetIsWarnedOf(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
 		synctest.Wait()
-		const warning = "FOUND IS STILL SET"
+		const warning = "BOOTSTRAP IS STILL SET"
 		if n := w.logs.count(warning, "level=WARN", "on=a"); n != 1 {
 			t.Errorf("%d warnings after the founding", n)
 		}

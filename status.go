@@ -21,8 +21,8 @@ type Status struct {
 	Incarnation uint64
 	// Addr is the address at which other nodes reach this node, host:port.
 	Addr string
-	// Closed says that the node has ended. All other fields except Name, Life, Addr, Door and
-	// Members are then empty; Members is as last seen.
+	// Closed says that the node has ended. All other fields except Name, Incarnation, Addr,
+	// Handshakes and Members are then empty; Members is as last seen.
 	Closed bool
 	// Members are the nodes known to gossip, including this node, by name. They are hints: no
 	// decision depends on them.

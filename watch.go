@@ -36,7 +36,7 @@ const (
 	// left to grant the request. Requests that don't want to wait cause no event.
 	Waiting EventKind = 4
 	// Changed means that a lease has another value, or another mode. After an upgrade the lease
-	// also has another token; Was is the previous token.
+	// also has another token; Previous is the token before.
 	Changed EventKind = 5
 	// Gap means that events may be missing here. Discard all known state; the present state
 	// follows, as events with Current set, and then Synced.

@@ -13,7 +13,7 @@ var (
 	errNoResult    = errors.New("there was no answer")
 )
 
-// invoke makes a call into the service. A call that hasn't returned Patience after the end of its
+// invoke makes a call into the service. A call that hasn't returned Timeout after the end of its
 // context is abandoned and reported as a finding, so the suite never hangs. A panic of the call is
 // a finding, too.
 func (p *probe) invoke(ctx context.Context, what string, call func() error) error {

@@ -16,7 +16,7 @@
 // some promises are known to be broken or not offered, list them with the reasons in
 // [Options].Expect; then every outcome has to match the list.
 //
-// The suite waits for conditions and bounds each wait by [Options].Patience, so a slow machine only
+// The suite waits for conditions and bounds each wait by [Options].Timeout, so a slow machine only
 // makes the suite slower. The suite reads the time from package time only, and so can run in a
 // bubble of testing/synctest if the service can.
 package locktest

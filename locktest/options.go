@@ -15,8 +15,8 @@ type Options struct {
 	// about twenty TTLs.
 	TTL time.Duration
 	// Timeout bounds every wait for something that has to happen. Where a TTL has to pass first,
-	// Patience begins after the TTL. Default 20 s. Only a broken promise uses Patience up, so
-	// Patience may be far above the usual latency.
+	// Timeout begins after the TTL. Default 20 s. Only a broken promise uses Timeout up, so
+	// Timeout may be far above the usual latency.
 	Timeout time.Duration
 	// Settle is how long the suite waits for a call to be queued where the service doesn't show its
 	// queue; see [Queue]. If Settle is too short, some faults go unseen, but no service is blamed
@@ -96,7 +96,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	set("TTL", &o.TTL, 10*time.Second)
-	set("Patience", &o.Timeout, 20*time.Second)
+	set("Timeout", &o.Timeout, 20*time.Second)
 	set("Settle", &o.Settle, 20*time.Millisecond)
 	if o.Clients == 0 {
 		o.Clients = MinClients

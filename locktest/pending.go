@@ -42,7 +42,7 @@ func (w *pendingCall) waiting() bool {
 	}
 }
 
-// wait waits until the call has returned, for no longer than Patience after the time that has to
+// wait waits until the call has returned, for no longer than Timeout after the time that has to
 // pass first.
 func (w *pendingCall) wait(first time.Duration) {
 	bound := time.NewTimer(first + w.p.o.Timeout)

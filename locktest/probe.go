@@ -237,7 +237,7 @@ func (p *probe) simulateWork(r *rand.Rand) {
 	p.sleep(time.Duration(r.IntN(longest)) * time.Microsecond)
 }
 
-// eventually waits for a condition, for no longer than Patience after the time that has to pass first.
+// eventually waits for a condition, for no longer than Timeout after the time that has to pass first.
 func (p *probe) eventually(first time.Duration, what string, holds func() bool) {
 	for end := time.Now().Add(first + p.o.Timeout); !holds(); p.pause() {
 		if time.Now().After(end) {

@@ -35,7 +35,7 @@ func TestOptionsThatCantBeAreRefusedWithAllComplaints(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	wantText(t, err.Error(), "TTL", "Patience", "Settle", "3 is not from 4 to 64", "Turns", "Keys", "Ops", `no promise "nothing"; there are exclusion,`,
+	wantText(t, err.Error(), "TTL", "Timeout", "Settle", "3 is not from 4 to 64", "Turns", "Keys", "Ops", `no promise "nothing"; there are exclusion,`,
 		`"soak" has no reason`, `"soak" is listed twice`, `"wake" has the outcome "odd"`, `"fifo" is not offered at times`)
 }
 

@@ -75,7 +75,7 @@ func TestTheLogIsWorthReading(t *testing.T) {
 				opts = append(opts, meshtest.DynamicMembership())
 				start["INFO this node founds the electorate as soon as all founders see each other"] = nodes
 				start["INFO the electorate has changed"] = nodes
-				start["WARN FOUND IS STILL SET"] = nodes
+				start["WARN BOOTSTRAP IS STILL SET"] = nodes
 			}
 			meshtest.Run(t, nodes, func(t *testing.T, m *meshtest.Mesh) {
 				expect := func(what string, want map[string]int) {

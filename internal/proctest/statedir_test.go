@@ -146,7 +146,7 @@ func TestMostFoundersDontFound(t *testing.T) {
 func TestFoundLeftInTheConfigurationWarns(t *testing.T) {
 	t.Parallel()
 	m := startFollowing(t, abc)
-	warning := []string{"level=WARN", "FOUND IS STILL SET", "take it out of this node's configuration"}
+	warning := []string{"level=WARN", "BOOTSTRAP IS STILL SET", "take it out of this node's configuration"}
 	for _, name := range abc {
 		m.procs[name].awaitLog(append(warning, "name="+name)...)
 	}
