@@ -63,6 +63,7 @@ type Machine struct {
 
 	conns  map[vote.Conn]*line
 	others map[vote.NodeID]*other
+	order  []*other // the others by name; see sorted
 	ties   map[vote.Elector]*tie
 	nonce  uint64
 	pollAt vote.Instant

@@ -91,19 +91,21 @@ func (m *Machine) other(name vote.NodeID) *other {
 	if o == nil {
 		o = &other{name: name, heard: m.now.Slow, since: m.now.Slow, writes: make(map[vote.Dir]written)}
 		m.others[name] = o
+		at, _ := slices.BinarySearchFunc(m.order, name, func(o *other, n vote.NodeID) int { return cmp.Compare(o.name, n) })
+		m.order = slices.Insert(slices.Clip(m.order), at, o)
 	}
 	return o
 }
 
-// sorted returns the others by name, so that nothing depends on the order of a map.
-func (m *Machine) sorted() []*other {
-	all := make([]*other, 0, len(m.others))
-	for _, o := range m.others {
-		all = append(all, o)
-	}
-	slices.SortFunc(all, func(a, b *other) int { return cmp.Compare(a.name, b.name) })
-	return all
+// forget drops what is known of a node.
+func (m *Machine) forget(o *other) {
+	delete(m.others, o.name)
+	m.order = slices.DeleteFunc(slices.Clone(m.order), func(p *other) bool { return p == o })
 }
+
+// sorted returns the others by name, so that nothing depends on the order of a map. The list never
+// changes: when a node comes or goes, the machine makes another.
+func (m *Machine) sorted() []*other { return m.order }
 
 // Gossip takes in the full list of peers known to gossip.
 func (m *Machine) Gossip(now vote.Now, all []Seen) {
@@ -135,7 +137,7 @@ func (m *Machine) Gossip(now vote.Now, all []Seen) {
 			o.seen, o.dir = Unseen, 0
 		}
 		if !listed[o.name] && !o.up && !m.names(o.name) {
-			delete(m.others, o.name)
+			m.forget(o)
 		}
 	}
 	m.tieAll()
