@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmesh/lockmesh"
@@ -29,6 +30,20 @@ var alone = sync.OnceValue(func() *lockmesh.Mesh {
 })
 
 // Readers share the key; a writer has it alone.
+// The gate of a rolling restart: the probe that the deployment asks before it stops the next node.
+func ExampleMesh_Settled() {
+	mesh := alone()
+	var started atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		started.Store(mesh.Settled(context.Background()) == nil)
+	}()
+	<-done
+	fmt.Println("another node may be restarted:", started.Load())
+	// Output: another node may be restarted: true
+}
+
 func ExampleMesh_RLock() {
 	ctx, mesh := context.Background(), alone()
 	one, _ := mesh.RLock(ctx, "catalogue")
