@@ -13,11 +13,11 @@ const evictPause = 5 * time.Millisecond
 
 // Evict ends a lease against its holder's will. The token selects the lease: use the token shown by
 // [Mesh.Inspect], so that only the inspected lease is ended. Leases that a node passes on among its
-// own callers count as one here, and Inspect shows the token of the first: Evict ends the present one.
-// The holder's node ends the lease and notifies its user: [Lease.Done] is closed, and [Lease.Err] is ErrLost and [ErrEvicted], with the
-// name of the calling node and the reason given by [WithReason], the only option accepted. Evict
-// returns nil once no majority of the voters holds the key for the lease any more, also if the
-// lease has ended before.
+// own callers count as one lease here, and Inspect shows the token of the first: Evict ends the
+// present lease. The holder's node ends the lease and notifies its user: [Lease.Done] is closed, and
+// [Lease.Err] is ErrLost and [ErrEvicted], with the name of the calling node and the reason given by
+// [WithReason], the only option accepted. Evict returns nil once no majority of the voters holds the
+// key for the lease any more, also if the lease has ended before.
 //
 // The user of the lease may continue for a moment until notified of the end, as with every lost
 // lease: the protected resource should check the token. [WithDelay] and [WithMinHold] apply as for
@@ -55,7 +55,7 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 		}
 		held := holderOf(info, token)
 		if held == nil {
-			return m.passedOn(info, token)
+			return checkPassedOn(info, token)
 		}
 		m.sleep(ctx, pause, nil)
 		if ctx.Err() != nil {
@@ -67,15 +67,16 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 	}
 }
 
-// passedOn returns an error if a lease of the given token may be held although Inspect shows another
-// token: within a node leases are passed on without a message, with the tokens that follow upon the
-// token known to the voters.
-func (m *Mesh) passedOn(info Info, token uint64) error {
+// checkPassedOn returns an error if a lease of the given token may be held although Inspect shows
+// another token: a node passes leases on among its callers without a message, each with the next
+// token of one block, and the voters know the first.
+func checkPassedOn(info Info, token uint64) error {
 	for i := range info.Holders {
-		if h := &info.Holders[i]; h.Mode == Exclusive && token > h.Token && token-h.Token < vote.BlockSize {
+		if h := &info.Holders[i]; token > h.Token && token-h.Token < vote.BlockSize {
 			return &Error{
 				Op: "evict", Key: info.Key, Reason: ErrHeld,
-				Text: fmt.Sprintf("nothing was ended: %s passes leases on among its callers, and Inspect shows the token of the first; use the token %d to end the present one", h.Node, h.Token),
+				Text: fmt.Sprintf("nothing was ended: %s passes leases on among its callers, and Inspect shows "+
+					"the token of the first lease; use the token %d to end the present lease", h.Node, h.Token),
 			}
 		}
 	}

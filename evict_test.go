@@ -88,6 +88,9 @@ func TestOneOfSeveralHoldersIsEvicted(t *testing.T) {
 			}
 		}
 		wantIs(t, readers[2].Err(), ErrEvicted)
+		if err := c.Evict(t.Context(), "k", readers[2].Token()); err != nil {
+			t.Errorf("evicted before: %v", err)
+		}
 	})
 }
 
@@ -151,6 +154,10 @@ func TestALeaseThatWasPassedOnWithinItsNodeIsEvicted(t *testing.T) {
 		if err := l.Err(); err != nil {
 			t.Errorf("the lease: %v", err)
 		}
+		if err := l.Downgrade(t.Context()); err != nil { // a reader by then, of the same token
+			t.Fatal(err)
+		}
+		wantIs(t, b.Evict(t.Context(), "k", l.Token()), ErrHeld)
 		if err := b.Evict(t.Context(), "k", shown); err != nil {
 			t.Error(err)
 		}
