@@ -29,7 +29,6 @@ var alone = sync.OnceValue(func() *lockmesh.Mesh {
 	return mesh
 })
 
-// Readers share the key; a writer has it alone.
 // The gate of a rolling restart: the probe that the deployment asks before it stops the next node.
 func ExampleMesh_Settled() {
 	mesh := alone()
@@ -44,6 +43,7 @@ func ExampleMesh_Settled() {
 	// Output: another node may be restarted: true
 }
 
+// Readers share the key; a writer has it alone.
 func ExampleMesh_RLock() {
 	ctx, mesh := context.Background(), alone()
 	one, _ := mesh.RLock(ctx, "catalogue")

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Whatever lists nodes have, and however these are changed node by node, a key has one holder at a time, and once all have one list everyone is served.
 func TestListsThatDifferNeverMakeTwoHolders(t *testing.T) {
-	EachSeed(t, 80, func(t *testing.T, seed uint64) {
+	EachSeed(t, sampled.Count(80, 200), func(t *testing.T, seed uint64) {
 		o := DrawLists(seed)
 		o.Trace = TraceFile(t)
 		w := New(o)

@@ -346,12 +346,7 @@ func TestFollowLocksGoOnThroughTwentyChanges(t *testing.T) {
 		s.Start(n)
 	}
 	s.Run(2 * sceneTTL)
-	twenty := uint64(0)
-	for i := range 20 { // in the hunt
-		if sampled.Case(i, 3) {
-			twenty++
-		}
-	}
+	twenty := uint64(sampled.Count(7, 20))
 	for i := 0; changes() < twenty && s.failed == nil; i++ {
 		voters := slices.DeleteFunc(slices.Clone(s.Electorate().Voters), func(v vote.Elector) bool { return v.Name == "x" || v.Name == "y" })
 		v := string(voters[i%len(voters)].Name)

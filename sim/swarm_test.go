@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // swarm runs seeds, and prints their figures at the end. The figures of a run of at least the default size are checked, too. The flags have
@@ -85,7 +87,7 @@ const (
 
 // TestSwarmFollowing runs seeds whose electorate follows the living.
 func TestSwarmFollowing(t *testing.T) {
-	seeds := 24
+	seeds := sampled.Count(24, 40)
 	if raced {
 		seeds = 8
 	}

@@ -35,7 +35,7 @@ func busy(seed uint64) Options {
 // TestAWatchOfAHealthyMeshIsATrueStory has nodes and links without faults, of any latency and load: each lease is told once, and that it was given
 // back, and nothing is told as lost that was given back.
 func TestAWatchOfAHealthyMeshIsATrueStory(t *testing.T) {
-	swarm(t, 8, healthy, toldInPeace(t))
+	swarm(t, sampled.Count(8, 16), healthy, toldInPeace(t))
 }
 
 // TestAWatchOfABusyMeshIsATrueStory is the same where a key is passed on all the time.
@@ -53,7 +53,7 @@ func toldInPeace(t *testing.T) func(f *Figures) {
 
 // TestWatchesAmidFaults demands the same where nodes and links fail, but for what is documented: a gap where a majority doesn't tell without a break.
 func TestWatchesAmidFaults(t *testing.T) {
-	swarm(t, 8, func(seed uint64) Options { return watched(Draw(seed)) }, watchedEnough(t))
+	swarm(t, sampled.Count(8, 16), func(seed uint64) Options { return watched(Draw(seed)) }, watchedEnough(t))
 }
 
 // TestWatchesWhereWordsLinger is the same where words linger that nobody waits for.

@@ -20,13 +20,13 @@ func Case(i, stride int) bool {
 	return i%stride == 0
 }
 
-// Count returns how many random cases a test tries that tries n of them in gate and hunt: with -short
-// a quarter, and at least 1.
-func Count(n int) int {
-	if testing.Short() {
-		n = max(n/shorter, 1)
+// Count returns how many cases a test draws at random, from fixed seeds: the first number in the gate,
+// the second in the hunt.
+func Count(gate, hunt int) int {
+	if whole {
+		return hunt
 	}
-	return n
+	return gate
 }
 
 // Waits skips the rest of a test with -short, since it waits for real time to pass: for quiet voters,

@@ -31,12 +31,7 @@ func TestLookingUpIsLivingThrough(t *testing.T) {
 		"from birth": {Locks: []int{1, 1}, Ticks: 9, Breaks: 2, Crashes: 1, Late: 3, Prompt: true, Cold: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			walks := 0
-			for i := range 40 {
-				if sampled.Case(i, 4) {
-					walks++
-				}
-			}
+			walks := sampled.Count(10, 40)
 			o.MaxStates = 1000
 			if raced {
 				walks, o.MaxStates = 4, 100
