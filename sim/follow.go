@@ -54,6 +54,7 @@ type followers struct {
 	said    map[*host]bool
 	lurks   []*lurk
 	gray    map[[2]*host]int // how many cuts of a link don't affect gossip
+	toDial  []vote.NodeID    // reused at each call of connects
 	// ambushedUntil is when the newest ambush of several steps is over.
 	ambushedUntil Moment
 }
@@ -160,10 +161,10 @@ func (d *disk) powerFails(luck *rand.Rand) {
 // connects dials the nodes that a process wants to be connected to, and hangs up on the others. It
 // reports whether it closed a connection.
 func (w *World) connects(p *process) (closed bool) {
-	wanted := p.m.Wanted()
+	w.toDial = p.m.AppendWanted(w.toDial[:0])
 	for i, name := range w.voters {
 		d := &p.dials[i]
-		is := slices.Contains(wanted, name)
+		is := slices.Contains(w.toDial, name)
 		if is && !d.wanted {
 			w.push(event{at: w.now.add(within(p.host.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(i)})
 		}

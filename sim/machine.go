@@ -45,7 +45,7 @@ type Machine interface {
 	Gossip(now vote.Now, all []electorate.Seen)
 	Saves() []vote.DiskState
 	Saved(now vote.Now, writes uint64, failed string)
-	Wanted() []vote.NodeID
+	AppendWanted(dst []vote.NodeID) []vote.NodeID
 	Known() *vote.Electorate
 	LeaveElectorate(now vote.Now)
 	Propose(now vote.Now, voters []vote.Elector) error

@@ -67,9 +67,11 @@ func (m *Machine) tie(v vote.Elector) *tie {
 // heardOf notes that a node is reachable, with this directory.
 func (m *Machine) heardOf(v vote.Elector, direct bool) {
 	if direct {
-		for _, w := range m.state.Electorate.All() {
-			if w.Name == v.Name {
-				m.tie(w).replaced = w.Dir != v.Dir
+		for _, half := range [...][]vote.Elector{m.state.Electorate.Voters, m.state.Electorate.Old} {
+			for _, w := range half {
+				if w.Name == v.Name {
+					m.tie(w).replaced = w.Dir != v.Dir
+				}
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func (m *Machine) found() {
 	if !m.founding() {
 		return
 	}
-	for _, name := range m.Wanted() {
+	for _, name := range m.AppendWanted(nil) {
 		if o := m.others[name]; o != nil && m.mayKnow(o) {
 			return
 		}

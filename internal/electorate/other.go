@@ -147,7 +147,7 @@ func (m *Machine) Gossip(now vote.Now, all []Seen) {
 
 // names reports whether a voter or a founder has this name.
 func (m *Machine) names(n vote.NodeID) bool {
-	return slices.ContainsFunc(m.state.Electorate.All(), func(v vote.Elector) bool { return v.Name == n }) || slices.Contains(m.cfg.Founders, n)
+	return m.state.Electorate.Names(n) || slices.Contains(m.cfg.Founders, n)
 }
 
 // Link reports that a connection dialed by this node is up.

@@ -111,7 +111,9 @@ func (m *Machine) foundingText() string {
 			lack = append(lack, string(name)+" (it had another state directory when the founding began: stop all founders, remove their state files, and start them again)")
 		}
 	}
-	for _, name := range m.Wanted() {
+	wanted := m.AppendWanted(nil)
+	slices.Sort(wanted)
+	for _, name := range slices.Compact(wanted) {
 		if o := m.others[name]; o != nil && !slices.Contains(m.cfg.Founders, name) && m.mayKnow(o) {
 			lack = append(lack, string(name)+" (no founder, but it is there and not reached, and may know of an electorate)")
 		}

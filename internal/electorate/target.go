@@ -15,16 +15,16 @@ type roll struct {
 	absent  []vote.Elector // voters that can't be counted on, the likeliest to come back first
 	parting []vote.Elector // voters that give up their seats
 	in      []vote.Elector // nodes on standby
-	reasons map[vote.Elector]string
+	reasons []string       // for each voter of the electorate, why it is absent or parts
 }
 
 // roll returns the candidates for the next electorate.
 func (m *Machine) roll() roll {
 	e := &m.state.Electorate
-	r := roll{reasons: make(map[vote.Elector]string)}
-	for _, v := range e.Voters {
+	r := roll{reasons: make([]string, len(e.Voters))}
+	for i, v := range e.Voters {
 		fate, why := m.fate(v)
-		r.reasons[v] = why
+		r.reasons[i] = why
 		switch fate {
 		case stays:
 			r.stay = append(r.stay, v)
@@ -88,8 +88,8 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 		return nil, ""
 	}
 	var reasons []string
-	for _, v := range e.Voters {
-		if why := r.reasons[v]; why != "" && !slices.Contains(stay, v) && !slices.Contains(r.absent[:kept], v) {
+	for i, v := range e.Voters {
+		if why := r.reasons[i]; why != "" && !slices.Contains(stay, v) && !slices.Contains(r.absent[:kept], v) {
 			reasons = append(reasons, fmt.Sprintf("%s out (%s)", v.Name, why))
 		}
 	}

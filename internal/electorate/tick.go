@@ -1,8 +1,6 @@
 package electorate
 
 import (
-	"slices"
-
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -39,39 +37,40 @@ func (m *Machine) Next() vote.Instant {
 // electorate unknown here.
 const wantedMost = 16
 
-// Wanted returns the nodes to which this node wants connections, besides the voters, in order.
-// While this node knows no electorate, Wanted returns the founders and all nodes alive in gossip;
-// on a voter, the standbys; and while no majority is reachable, again all nodes alive in gossip,
-// since the electorate may have moved on.
-func (m *Machine) Wanted() []vote.NodeID {
+// AppendWanted appends to dst the nodes to which this node wants connections, besides the voters, in
+// no order; a name may occur twice. While this node knows no electorate, these are the founders and
+// all nodes alive in gossip; on a voter, the standbys; and while no majority is reachable, again all
+// nodes alive in gossip, since the electorate may have moved on.
+func (m *Machine) AppendWanted(dst []vote.NodeID) []vote.NodeID {
 	e := &m.state.Electorate
-	var names []vote.NodeID
+	add := func(n vote.NodeID) {
+		if n != m.cfg.Self.Node {
+			dst = append(dst, n)
+		}
+	}
 	if e.Version == 0 {
-		names = append(names, m.cfg.Founders...)
+		for _, name := range m.cfg.Founders {
+			add(name)
+		}
 	}
-	touch := func(v vote.Elector) bool {
+	self := m.Elector()
+	lonely := !decides(e, func(v vote.Elector) bool {
 		o := m.others[v.Name]
-		return v == m.Elector() || o != nil && o.up
-	}
-	lonely := !decides(e, touch)
-	all := e.All()
-	votes := func(n vote.NodeID) bool {
-		return slices.ContainsFunc(all, func(v vote.Elector) bool { return v.Name == n })
-	}
+		return v == self || o != nil && o.up
+	})
 	most := wantedMost
 	for _, o := range m.sorted() {
 		if o.seen != Alive || !lonely && (!m.member() || o.dir == 0) {
 			continue
 		}
-		if votes(o.name) { // voters don't count against the limit, so standbys always have room
-			names = append(names, o.name)
+		if e.Names(o.name) { // voters don't count against the limit, so standbys always have room
+			add(o.name)
 		} else if most > 0 {
-			names = append(names, o.name)
+			add(o.name)
 			most--
 		}
 	}
-	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(n vote.NodeID) bool { return n == m.cfg.Self.Node })
+	return dst
 }
 
 // Votes reports whether this node still is a voter.

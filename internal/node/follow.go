@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 
@@ -206,17 +205,22 @@ func (n *Node) Saved(now vote.Now, writes uint64, failed string) {
 // Wanted returns the nodes to which this node wants connections, in order of names: the voters, and
 // the nodes needed for changes of the electorate.
 func (n *Node) Wanted() []vote.NodeID {
-	var names []vote.NodeID
+	names := n.AppendWanted(nil)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// AppendWanted appends what Wanted returns to dst, in no order; a name may occur twice.
+func (n *Node) AppendWanted(dst []vote.NodeID) []vote.NodeID {
 	if n.elect != nil {
-		names = n.elect.Wanted()
+		dst = n.elect.AppendWanted(dst)
 	}
 	for _, v := range n.req.Peers() {
 		if v.Name != n.self.Node {
-			names = append(names, v.Name)
+			dst = append(dst, v.Name)
 		}
 	}
-	slices.SortFunc(names, cmp.Compare)
-	return slices.Compact(names)
+	return dst
 }
 
 // ElectorateStatus returns the state of a dynamic electorate as seen by this node; false if the

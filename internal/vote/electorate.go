@@ -69,6 +69,12 @@ func (e *Electorate) Has(v Elector) bool {
 	return slices.Contains(e.Voters, v) || slices.Contains(e.Old, v)
 }
 
+// Names reports whether the electorate has a voter with a name, whatever its directory.
+func (e *Electorate) Names(name NodeID) bool {
+	is := func(v Elector) bool { return v.Name == name }
+	return slices.ContainsFunc(e.Voters, is) || slices.ContainsFunc(e.Old, is)
+}
+
 // Equal reports whether both electorates are the same in all respects.
 func (e *Electorate) Equal(f *Electorate) bool {
 	return e.Version == f.Version && e.Lineage == f.Lineage && e.Floor == f.Floor && e.Most == f.Most && slices.Equal(e.Voters, f.Voters) && slices.Equal(e.Old, f.Old)
