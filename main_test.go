@@ -1,22 +1,16 @@
 package lockmesh
 
 import (
-	"flag"
-	"fmt"
-	"runtime"
 	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// Tests that run in parallel wait, for voters that are quiet and for leases that end, and compute
-	// next to nothing. So more of them run at once than there are processors.
-	if p := flag.Lookup("test.parallel"); p.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
-		_ = p.Value.Set("8") // a number is a value that it takes
-	}
+	sampled.Together(16)
 	goleak.VerifyTestMain(suite{m})
 }
 

@@ -32,6 +32,7 @@ func Main(m *testing.M, program func()) {
 		program()
 		os.Exit(0)
 	}
+	sampled.Together(8)
 	goleak.VerifyTestMain(m)
 }
 

@@ -24,6 +24,7 @@ func TestTheWaiterTakesOverFromAKilledHolder(t *testing.T) {
 
 // A voter that is killed and starts again at once under its name is let in, is quiet, and votes again. Nobody else notices.
 func TestAVoterIsKilledAndRestartedAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, bind string }{{"on its old port", ""}, {"on a port that the system chooses", "127.0.0.1:0"}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

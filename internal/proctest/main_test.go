@@ -1,28 +1,24 @@
 package proctest
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // program is the path of locknode, built once for all tests.
 var program string
 
 func TestMain(m *testing.M) {
-	flag.Parse()
+	sampled.Together(map[bool]int{false: 24, true: 6}[raceEnabled])
 	os.Exit(runAll(m))
 }
 
 func runAll(m *testing.M) int {
-	// These tests wait for leases to end, and compute next to nothing; so more of them run at once than there are processors.
-	if p := flag.Lookup("test.parallel"); p.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
-		_ = p.Value.Set(map[bool]string{false: "12", true: "6"}[raceEnabled])
-	}
 	dir, err := os.MkdirTemp("", "locknode")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

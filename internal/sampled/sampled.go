@@ -3,7 +3,12 @@
 // gets the same answer each time, and no case is lost.
 package sampled
 
-import "testing"
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"testing"
+)
 
 // shorter is how many times fewer cases are tried with -short.
 const shorter = 4
@@ -27,6 +32,16 @@ func Count(gate, hunt int) int {
 		return hunt
 	}
 	return gate
+}
+
+// Together has up to n parallel tests of a package run at once, unless the flag -parallel says
+// another number than the number of processors. It is called by TestMain, before the tests are run,
+// of a package whose parallel tests wait for leases to end, and compute next to nothing.
+func Together(n int) {
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
+		_ = p.Value.Set(fmt.Sprint(n)) // a number is a value that it takes
+	}
 }
 
 // Waits skips the rest of a test with -short, since it waits for real time to pass: for quiet voters,
