@@ -215,3 +215,12 @@ func TestARequestDoesNotWaitForLeasesToChangePlaces(t *testing.T) {
 	wants(t, c.said(t, "b confirms 1 serial=1 slot=4 token=2000001 won", "a asks 1:k at=10 permits=4"), "a: promise 1 serial=2 slot=4")
 	wants(t, c.said(t, "a yields 1 serial=2 slot=3"), "a: promise 1 serial=3 slot=4")
 }
+
+// A TryLock asks nobody for the key, so it doesn't stand in the way of a request behind it that does. (Found by seed 190 beyond the
+// assumptions, as a difference between two implementations.)
+func TestATryLockThatUrgesHidesNoOtherWhoDoes(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "b opens", "c opens", "d opens", "a asks 1:k at=10", "b asks 1:k at=20 try", "b urges 1",
+		"c asks 1:k at=30", "d asks 1:k at=40", "d urges 1 why=deploy")
+	wants(t, c.said(t, "a confirms 1 serial=1 token=2000001 won"), "b: taken 1", `a: wanted 1 urge who=d "deploy"`)
+}
