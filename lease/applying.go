@@ -223,7 +223,11 @@ func (t *applying) tells(v *Voter, i int) {
 	if e.serial != t.told[i] && e.serial <= t.upTo {
 		v.tellPromise(e)
 	}
-	v.attend(e.key)
+	if e.held {
+		v.attend(e.key)
+	} else {
+		v.attendTo(e)
+	}
 	if e.held && e.serial != 0 {
 		v.passOnUrge(e)
 	}

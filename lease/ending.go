@@ -148,9 +148,18 @@ func (v *Voter) clear(k *key) {
 		queue[left] = e
 		left++
 	}
-	v.toil(1 + len(queue)/scanned)
+	v.toil(1 + (len(queue)+len(k.aside()))/scanned)
 	k.queue.cut(left)
-	k.forgetTaken()
+	for _, e := range slices.Backward(k.aside()) { // another one takes the place of one that leaves
+		if e.s.leaves() {
+			if v.news.on {
+				v.reportEnd(e, true)
+			}
+			k.leaveAside(e)
+			v.part(e)
+		}
+	}
+	v.forgetTaken(k)
 	v.attend(k)
 	if k.idleNow() {
 		v.rest(k)

@@ -168,7 +168,7 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 			v.remind(e, until)
 		}
 		v.discard(g)
-		e.key.forgetTaken() // the request may not have won, after all
+		v.forgetTaken(e.key) // the request may not have won, after all
 		return true
 	}
 	return false
@@ -241,7 +241,7 @@ func (v *Voter) exorcise(g *entry) {
 	if exclusive {
 		k.over = max(k.over, token)
 	}
-	k.forgetTaken()
+	v.forgetTaken(k)
 	v.attend(k)
 	v.grace = 0
 	if k.idleNow() {

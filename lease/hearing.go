@@ -99,7 +99,7 @@ func (t *attending) run(v *Voter) (done bool) {
 			break
 		}
 		if e := t.s.all[t.left]; e != nil && e.key != nil && e.serial == 0 {
-			v.attend(e.key)
+			v.attendTo(e)
 		}
 	}
 	return true

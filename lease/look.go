@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -149,8 +150,7 @@ func (v *Voter) lookOn(conn vote.Conn, l *sighting) (done bool) {
 
 // show adds the view entries of a key, and reports false if the answer has no room for them.
 func (v *Voter) show(conn vote.Conn, l *sighting, k *key) bool {
-	votes, waiting := k.votes.all(), k.queue.all()
-	waiting = waiting[:min(len(waiting), shownMax)]
+	votes, waiting := k.votes.all(), k.firstWaiting()
 	if l.shown > 0 && (l.shown+len(votes)+len(waiting) > vote.MaxQueried || l.all > vote.MaxQueriedBytes) {
 		return false
 	}
@@ -190,6 +190,19 @@ func (v *Voter) showLast(conn vote.Conn, l *sighting, gap bool) {
 	last := v.say(conn, vote.KindShow)
 	last.Nonce, last.Permits, last.Views, last.Gap, last.End = l.nonce, l.permits, l.sights, gap, true
 	last.TTL = max(v.now.Slow.Sub(v.lapsedAt), 0)
+}
+
+// firstWaiting returns the first waiting requests of a key, at most shownMax, in order. Of TryLocks
+// that were told there may be more than are looked at.
+func (k *key) firstWaiting() []*entry {
+	waiting, told := k.queue.all(), k.aside()
+	waiting = waiting[:min(len(waiting), shownMax)]
+	if len(told) == 0 {
+		return waiting
+	}
+	waiting = slices.Concat(waiting, told[:min(len(told), shownMax)])
+	slices.SortFunc(waiting, (*entry).compare)
+	return waiting[:min(len(waiting), shownMax)]
 }
 
 // shownMax is how many waiting requests of a key are shown. Further requests would tell a reader no

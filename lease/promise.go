@@ -14,7 +14,7 @@ func (v *Voter) request(s *session, m *vote.Message) {
 		v.turnAway(s, &why)
 		return
 	}
-	v.attend(e.key)
+	v.attendTo(e)
 	v.reportWait(e)
 }
 
@@ -99,7 +99,7 @@ func (v *Voter) serves(w *vote.Spec) bool {
 // request as the oldest aren't rejected: they hold no other lease, and get the key one after
 // another.
 func (v *Voter) settleClash(k *key) {
-	lists := [...][]*entry{k.votes.all(), k.queue.all()}
+	lists := k.lists()
 	var first *entry
 	n := 0
 	for _, all := range lists {
@@ -156,7 +156,7 @@ func (v *Voter) serve(k *key) {
 			if back {
 				// TryLocks ahead of e may have been told of the residual vote, and must now inquire
 				// about the new vote.
-				k.forgetTaken()
+				v.forgetTaken(k)
 				i = 0
 			}
 			continue
@@ -276,9 +276,6 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		// lease's validity doesn't erode.
 		k.remove(e)
 		e.dormant, e.token, e.want = false, m.Token, useful(m.Slot, e.permits)
-		if e.extras != nil {
-			e.extras.taken = 0
-		}
 		v.wins(e)
 		k.insert(e)
 		v.raise(k, m.Token)
@@ -335,29 +332,21 @@ func (v *Voter) wins(e *entry) {
 	}
 }
 
-// tellTaken tells waiting TryLocks which lease keeps them from the key, and tells them again when
-// the lease is replaced: by a newer lease, or by the newest lease left of several leases that share
-// the key. Other voters may have reported only the newly reported lease, and reports of different
-// leases don't add up. (Found by seed 482979904 with stale delivery.) tellTaken reports whether a
-// TryLock was told for the first time, and so no longer blocks the queue.
-func (v *Voter) tellTaken(k *key) (aside bool) {
-	v.toil(int(k.tries) / weighed)
-	k.eachTry(func(e *entry, t vote.Token) {
-		if was := e.rare().taken; t != 0 && was != t && e.s.ready() && !e.s.applying.isSilent() {
-			v.extra(e).taken = t
-			v.push(e.s, vote.KindTaken, e.number).Token = t
-			aside = aside || was == 0
-		}
-	})
-	return aside
-}
-
 // attend serves a key and tells TryLocks which leases keep them from the key; then attend serves
 // the requests queued behind a TryLock that was told.
 func (v *Voter) attend(k *key) {
 	v.serve(k)
 	if v.tellTaken(k) {
 		v.serve(k)
+	}
+}
+
+// attendTo is attend where only one request has changed: it has come to wait, or its session has
+// become ready.
+func (v *Voter) attendTo(e *entry) {
+	v.serve(e.key)
+	if v.tellWaiting(e) {
+		v.serve(e.key)
 	}
 }
 
@@ -369,8 +358,13 @@ func (v *Voter) yield(s *session, m *vote.Message) {
 		return
 	}
 	v.count.Yields++
+	was := e.held
 	v.requeue(e, m.Slot)
-	v.attend(e.key)
+	if was {
+		v.attend(e.key)
+	} else {
+		v.attendTo(e)
+	}
 }
 
 // requeue takes back the vote of an entry, and puts the entry back into the queue. If other
@@ -407,7 +401,7 @@ func (v *Voter) share(s *session, m *vote.Message) {
 		if e.held {
 			v.report(vote.Changed, e)
 		}
-		e.key.forgetTaken()
+		v.forgetTaken(e.key)
 		v.attend(e.key)
 	}
 }
@@ -435,12 +429,14 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 	over := true
 	until := v.stays(e, lapsed)
 	v.reportEnd(e, lapsed)
+	// A request without a lease keeps no TryLock from the key, unless it bars readers.
+	kept := e.held || e.mode != vote.Shared && k.told != nil && k.told.barred > 0
 	switch {
 	case e.serial == 0:
 		k.remove(e)
 	case until > v.now.Slow:
 		v.leaveGhost(e, until, lapsed)
-		over = false
+		over, kept = false, true
 	default:
 		v.unvote(e)
 	}
@@ -448,8 +444,12 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 		k.over = max(k.over, e.token)
 	}
 	v.depart(e)
-	k.forgetTaken()
-	v.attend(k)
+	if kept {
+		v.forgetTaken(k)
+		v.attend(k)
+	} else {
+		v.serve(k)
+	}
 	if k.idleNow() {
 		v.rest(k)
 	}

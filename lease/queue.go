@@ -12,7 +12,8 @@ type key struct {
 	// votes are the votes for the key, in order of serials. All are compatible, and permits have
 	// different slots.
 	votes   few
-	queue   few        // the waiting requests, in order
+	queue   few        // the waiting requests, in order, without told
+	told    *aside     // the waiting TryLocks that were told of a lease; nil if there are none
 	highest vote.Token // the largest token proposed or confirmed here
 	over    vote.Token // the largest token of an exclusive lease that has ended here
 	// spent has the tokens of ended shared leases while other leases go on, nil if there are none;
@@ -26,6 +27,10 @@ type key struct {
 	at      uint32       // the key's index in Voter.every
 }
 
+// lists returns all entries of the key: with a vote, waiting, and told.
+func (k *key) lists() [3][]*entry { return [...][]*entry{k.votes.all(), k.queue.all(), k.aside()} }
+
+// insert puts an entry into the queue.
 func (k *key) insert(e *entry) {
 	queue := k.queue.all()
 	if len(queue) == 0 {
@@ -36,7 +41,12 @@ func (k *key) insert(e *entry) {
 	k.queue.insert(i, e)
 }
 
+// remove takes an entry without a vote off the key.
 func (k *key) remove(e *entry) {
+	if e.rare().taken != 0 {
+		k.leaveAside(e)
+		return
+	}
 	queue := k.queue.all()
 	if len(queue) > 0 && queue[0] == e {
 		k.queue.delete(0)
@@ -62,7 +72,7 @@ func (k *key) isWanted() bool {
 		return len(queue) > 0
 	}
 	// After the loop, tries is the number of TryLocks in the queue.
-	tries := k.tries
+	tries := k.tries - uint32(len(k.aside()))
 	for _, e := range k.votes.all() {
 		if e.try && !e.ghost {
 			tries--
@@ -164,38 +174,8 @@ func (k *key) won(e *entry) (t vote.Token) {
 	return t
 }
 
-// eachTry calls f with every waiting TryLock and the token of the newest lease that keeps the
-// TryLock from the key; zero if there is none. f must not change the queue.
-func (k *key) eachTry(f func(e *entry, t vote.Token)) {
-	if k.tries == 0 {
-		return
-	}
-	writer := false // a request in the queue before e doesn't share the key
-	for _, e := range k.queue.all() {
-		if e.try && !e.held {
-			t := k.won(e)
-			if t == 0 && writer && e.mode == vote.Shared {
-				t = k.won(nil) // e would have to overtake the writer, who waits for readers
-			}
-			f(e, t)
-		}
-		writer = writer || e.mode != vote.Shared
-	}
-}
-
-// forgetTaken makes TryLocks wait again that were told of another winner, if no lease keeps them
-// from the key any more. A TryLock that needs this vote still waits; the others are released by
-// their owners.
-func (k *key) forgetTaken() {
-	k.eachTry(func(e *entry, t vote.Token) {
-		if t == 0 && e.extras != nil {
-			e.extras.taken = 0
-		}
-	})
-}
-
 // idleNow reports whether the key has neither votes nor waiting requests.
-func (k *key) idleNow() bool { return k.votes.empty() && k.queue.empty() }
+func (k *key) idleNow() bool { return k.votes.empty() && k.queue.empty() && k.told == nil }
 
 // suits reports whether a request may join the present requests: all must agree on the number of
 // permits. The first request sets the number.
@@ -204,8 +184,10 @@ func (k *key) suits(w *vote.Spec) bool {
 		return true
 	}
 	uses := func(e *entry) bool { return e.mode == vote.Permit }
-	if slices.ContainsFunc(k.votes.all(), uses) || slices.ContainsFunc(k.queue.all(), uses) {
-		return false
+	for _, all := range k.lists() {
+		if slices.ContainsFunc(all, uses) {
+			return false
+		}
 	}
 	k.permits = w.Permits
 	return true

@@ -75,6 +75,21 @@ func (l *few) insert(i int, e *entry) {
 	}
 }
 
+// merge inserts entries at their places in a list that is in order.
+func (l *few) merge(some []*entry) {
+	switch {
+	case len(some) == 0:
+		return
+	case len(some) == 1:
+		i, _ := slices.BinarySearchFunc(l.all(), some[0], (*entry).compare)
+		l.insert(i, some[0])
+		return
+	}
+	all := append(slices.Clone(l.all()), some...)
+	slices.SortFunc(all, (*entry).compare)
+	l.one[0], l.more = nil, &all
+}
+
 func (l *few) add(e *entry) { l.insert(len(l.all()), e) }
 
 func (l *few) delete(i int) {

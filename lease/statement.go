@@ -42,12 +42,10 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 		v.requeue(e, st.Slot)
 	}
 	e.inquired, e.asked, e.dormant = false, askedNothing, false
-	if e.extras != nil {
-		e.extras.taken = 0
-	}
+	k.rejoin(e)
 	if e.mode == vote.Exclusive && st.Mode == vote.Shared {
 		e.mode = vote.Shared
-		k.forgetTaken()
+		v.forgetTaken(k)
 		if e.held {
 			v.report(vote.Changed, e)
 		}

@@ -117,6 +117,15 @@ func converse(t *testing.T, text string) []byte {
 }
 
 func (c *talk) do(t *testing.T, w []string) {
+	t.Helper()
+	defer func() {
+		if c.v == nil {
+			return
+		}
+		if err := c.v.Audit(); err != nil {
+			t.Errorf("after %q: %v", w, err)
+		}
+	}()
 	switch w[0] {
 	case "start", "awake":
 		n, _ := strconv.Atoi(w[1])

@@ -51,13 +51,17 @@ func (t *forgiving) run(v *Voter) (done bool) {
 }
 
 func (v *Voter) forgiveOne(e *entry) {
-	if e.serial != 0 {
+	switch {
+	case e.serial != 0:
 		e.round = 0
 		return
+	case e.rare().taken != 0:
+		e.round = 0 // the list of those that were told has no order
+	default:
+		e.key.remove(e)
+		e.round = 0
+		e.key.insert(e)
 	}
-	e.key.remove(e)
-	e.round = 0
-	e.key.insert(e)
-	e.key.forgetTaken() // a writer may now be queued behind e
+	v.forgetTaken(e.key) // a writer may now be queued behind e
 	v.serve(e.key)
 }

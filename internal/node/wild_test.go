@@ -385,6 +385,11 @@ func (w *wild) step(d time.Duration) {
 			w.nodes[name].Tick(w.now)
 			w.collect(name)
 		}
+		if v := w.nodes[name].Voter(); v != nil {
+			if err := v.Audit(); err != nil {
+				w.t.Fatalf("the voter of %s: %v", name, err)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,230 @@
+package lease
+
+import (
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// aside has the waiting TryLocks of a key that were told of the lease that keeps them from the key.
+// They stand in no request's way, so they aren't in the key's queue: the work for a request doesn't
+// grow with the number of TryLocks that were told and whose owners haven't released them yet.
+//
+// A TryLock is aside exactly as long as its extras.taken isn't zero.
+type aside struct {
+	all []*entry // each at its index extras.place, in no particular order
+	// barred is how many of them are readers kept from a key of readers by a writer ahead of them.
+	barred int
+}
+
+// aside returns the TryLocks that were told.
+func (k *key) aside() []*entry {
+	if k.told == nil {
+		return nil
+	}
+	return k.told.all
+}
+
+// standAside takes a TryLock out of the queue, or keeps it out: lease t keeps it from the key.
+func (v *Voter) standAside(e *entry, t vote.Token, barred bool) {
+	k := e.key
+	x := v.extra(e)
+	if x.taken == 0 {
+		k.remove(e)
+		if k.told == nil {
+			k.told = new(aside)
+		}
+		x.place = uint32(len(k.told.all))
+		k.told.all = append(k.told.all, e)
+	}
+	k.told.bar(x, barred)
+	x.taken = t
+}
+
+func (a *aside) bar(x *extras, barred bool) {
+	if x.barred != barred {
+		x.barred = barred
+		if barred {
+			a.barred++
+		} else {
+			a.barred--
+		}
+	}
+}
+
+// leaveAside takes a TryLock out of the list of those that were told. The caller puts it into the
+// queue, or drops it.
+func (k *key) leaveAside(e *entry) {
+	a, x := k.told, e.extras
+	a.bar(x, false)
+	last := len(a.all) - 1
+	moved := a.all[last]
+	a.all[x.place], moved.extras.place = moved, x.place
+	a.all[last] = nil
+	a.all = a.all[:last]
+	x.taken, x.place = 0, 0
+	if last == 0 {
+		k.told = nil
+	}
+}
+
+// rejoin puts a TryLock that was told back into the queue, if the entry is one.
+func (k *key) rejoin(e *entry) {
+	if e.rare().taken != 0 {
+		k.leaveAside(e)
+		k.insert(e)
+	}
+}
+
+// obstacle finds the leases that keep waiting TryLocks from a key.
+type obstacle struct {
+	k      *key
+	any    vote.Token // of the newest lease of the key; zero if there is none
+	writer *entry     // the first waiting request that doesn't share the key; nil if there is none
+	looked bool       // writer is known
+}
+
+func (k *key) obstacle() obstacle { return obstacle{k: k, any: k.won(nil)} }
+
+// to returns the token of the newest lease that keeps a waiting TryLock from the key; zero if there
+// is none. A reader may also be barred by a writer ahead of it, who waits for the readers that have
+// the key: the reader would have to overtake the writer.
+func (o *obstacle) to(e *entry) (t vote.Token, barred bool) {
+	switch {
+	case o.any == 0:
+		return 0, false
+	case e.mode == vote.Exclusive && e.rare().beside == 0:
+		return o.any, false // it shares the key with no lease
+	}
+	if t = o.k.won(e); t != 0 || e.mode != vote.Shared {
+		return t, false
+	}
+	if !o.looked {
+		o.writer, o.looked = o.k.firstWriter(), true
+	}
+	if o.writer != nil && o.writer.precedes(e) {
+		return o.any, true
+	}
+	return 0, false
+}
+
+// firstWriter returns the first waiting request that doesn't share the key, told TryLocks included.
+func (k *key) firstWriter() (first *entry) {
+	writes := func(e *entry) bool { return e.mode != vote.Shared }
+	queue := k.queue.all()
+	if i := slices.IndexFunc(queue, writes); i >= 0 {
+		first = queue[i]
+	}
+	for _, e := range k.aside() {
+		if writes(e) && (first == nil || e.precedes(first)) {
+			first = e
+		}
+	}
+	return first
+}
+
+// tellTaken tells waiting TryLocks which lease keeps them from the key, and tells them again when
+// the lease is replaced: by a newer lease, or by the newest lease left of several leases that share
+// the key. Other voters may have reported only the newly reported lease, and reports of different
+// leases don't add up. (Found by seed 482979904 with stale delivery.) tellTaken reports whether a
+// TryLock was told for the first time, and so no longer blocks the queue.
+//
+// It looks at all TryLocks of the key, so it is called where the leases of the key have changed.
+// See tellWaiting for a request that has come to wait.
+func (v *Voter) tellTaken(k *key) (first bool) {
+	if k.tries == 0 {
+		return false
+	}
+	o := k.obstacle()
+	if o.any == 0 {
+		return false
+	}
+	v.tellAside(k, &o)
+	v.toil(len(k.queue.all()) / scanned)
+	return v.tellQueued(k.queue.all(), &o)
+}
+
+// tellAside tells the TryLocks again that were told of another lease.
+func (v *Voter) tellAside(k *key, o *obstacle) {
+	v.toil(len(k.aside()) / weighed)
+	for _, e := range k.aside() {
+		v.tell(e, o)
+	}
+}
+
+// tellWaiting is tellTaken for a request that has come to wait: it changes nothing for TryLocks
+// ahead of it.
+func (v *Voter) tellWaiting(e *entry) (first bool) {
+	k := e.key
+	if e.serial != 0 || e.held || e.rare().taken != 0 || k.tries == 0 {
+		return false
+	}
+	o := k.obstacle()
+	if o.any == 0 {
+		return false
+	}
+	queue := k.queue.all()
+	i, _ := slices.BinarySearchFunc(queue, e, (*entry).compare)
+	if e.mode == vote.Shared {
+		return v.tellQueued(queue[i:i+1], &o)
+	}
+	v.toil((len(queue) - i) / scanned)
+	if k.told != nil && k.told.barred > 0 {
+		v.tellAside(k, &o) // the writer that barred them may have its vote
+	}
+	return v.tellQueued(queue[i:], &o)
+}
+
+// tellQueued tells the TryLocks among some entries of a queue.
+func (v *Voter) tellQueued(queue []*entry, o *obstacle) (first bool) {
+	var tries []*entry // a TryLock that is told leaves the queue
+	for _, e := range queue {
+		if e.try && !e.held {
+			tries = append(tries, e)
+		}
+	}
+	v.toil(len(tries) / weighed)
+	for _, e := range tries {
+		first = v.tell(e, o) || first
+	}
+	return first
+}
+
+// tell tells a TryLock which lease keeps it from the key, unless it knows; and reports whether it
+// was told for the first time.
+func (v *Voter) tell(e *entry, o *obstacle) (first bool) {
+	t, barred := o.to(e)
+	was := e.rare().taken
+	if t == 0 || was == t || !e.s.ready() || e.s.applying.isSilent() {
+		if t != 0 && was == t {
+			e.key.told.bar(e.extras, barred)
+		}
+		return false
+	}
+	v.standAside(e, t, barred)
+	v.push(e.s, vote.KindTaken, e.number).Token = t
+	return was == 0
+}
+
+// forgetTaken makes TryLocks wait again that were told of another winner, if no lease keeps them
+// from the key any more. A TryLock that needs this vote still waits; the others are released by
+// their owners.
+func (v *Voter) forgetTaken(k *key) {
+	if k.told == nil {
+		return
+	}
+	v.toil(len(k.told.all) / weighed)
+	o := k.obstacle()
+	var back []*entry
+	for _, e := range k.told.all {
+		t, barred := o.to(e)
+		if t == 0 {
+			back = append(back, e)
+		}
+		k.told.bar(e.extras, barred)
+	}
+	for _, e := range back {
+		k.leaveAside(e)
+	}
+	k.queue.merge(back)
+}

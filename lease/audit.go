@@ -1,0 +1,51 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Audit holds the voter's account of waiting TryLocks against the rule that it follows, by looking
+// at all of them: a TryLock that could hear of it has been told of the newest lease that keeps it
+// from the key. Tests call it after each step; nothing else does, since it looks at every key.
+func (v *Voter) Audit() error {
+	for _, k := range v.every {
+		if err := k.audit(); err != nil {
+			return fmt.Errorf("key %q: %w", k.name, err)
+		}
+	}
+	return nil
+}
+
+func (k *key) audit() error {
+	waiting := slices.Concat(k.queue.all(), k.aside())
+	slices.SortFunc(waiting, (*entry).compare)
+	barred, writer := 0, false // writer: a request ahead doesn't share the key
+	for _, e := range waiting {
+		told := e.rare().taken
+		if e.rare().barred {
+			barred++
+		}
+		listed := slices.Contains(k.aside(), e)
+		if listed != (told != 0) || listed && (!e.try || e.held || e.serial != 0) {
+			return fmt.Errorf("request %d of %v was told of lease %d; it is in the wrong list", e.number, e.s.id, told)
+		}
+		t := k.won(e)
+		if t == 0 && writer && e.mode == vote.Shared {
+			t = k.won(nil)
+		}
+		hears := e.s.ready() && !e.s.applying.isSilent() && !e.s.over
+		if e.try && !e.held && hears && t != 0 && told != t {
+			return fmt.Errorf("TryLock %d of %v was told of lease %d (0: none), but lease %d keeps it from the key",
+				e.number, e.s.id, told, t)
+		}
+		writer = writer || e.mode != vote.Shared
+	}
+	if k.told != nil && (len(k.told.all) == 0 || k.told.barred != barred) {
+		return fmt.Errorf("%d TryLocks were told, %d of them barred by a writer; counted: %d",
+			len(k.told.all), barred, k.told.barred)
+	}
+	return nil
+}
