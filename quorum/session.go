@@ -52,7 +52,7 @@ type peer struct {
 	sent, received uint64 // ordered messages of this stream, after the sync and its answer
 	digest         expectedDigest
 	earlyAcks      []vote.Message // acknowledgements that overtook the messages they count, in order
-	syncAnswer     []vote.Entry   // the answer to the sync, as far as received
+	syncAnswer     []listedVote   // the answer to the sync, as far as received
 	syncSent       vote.Instant   // when the sync was sent
 	refreshed      vote.Instant   // when the newest refresh was sent
 	mark           mark

@@ -111,7 +111,8 @@ func (q *Requester) resync(p *peer) {
 	}
 	q.urgent(p, &open)
 	m := vote.Message{Kind: vote.KindSync, Stream: p.stream}
-	for _, r := range q.sorted(nil) {
+	all := q.sorted(nil)
+	for i, r := range all {
 		if r.state == stateEnding || r.queued {
 			continue
 		}
@@ -129,6 +130,9 @@ func (q *Requester) resync(p *peer) {
 		if len(m.Entries) == vote.MaxEntries {
 			q.urgent(p, &m)
 			m.Entries = nil
+		}
+		if m.Entries == nil {
+			m.Entries = make([]vote.Entry, 0, min(vote.MaxEntries, len(all)-i))
 		}
 		slot := r.slot
 		if slot == 0 {
@@ -219,7 +223,7 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 	if p.answered || len(p.syncAnswer)+len(m.Entries) > MaxRequests {
 		return
 	}
-	p.syncAnswer = append(p.syncAnswer, m.Entries...)
+	p.syncAnswer = appendVotes(p.syncAnswer, m.Entries)
 	p.lastReceived = q.now.Fast
 	if !m.End {
 		return
@@ -232,10 +236,7 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 		q.hangUp(p, "it answered what wasn't asked")
 		return
 	}
-	listed := make(map[vote.Number]*vote.Entry, len(p.syncAnswer))
-	for i := range p.syncAnswer {
-		listed[p.syncAnswer[i].Number] = &p.syncAnswer[i]
-	}
+	listed := newListing(p.syncAnswer)
 	p.syncAnswer = nil
 	p.answered, p.refused, p.text, p.ackEpoch = true, vote.ReasonNone, "", m.Epoch
 	p.acked = p.syncSent
@@ -260,9 +261,9 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 	all := q.sorted(nil)
 	for _, r := range all {
 		v := &r.votes[p.place]
-		e, ok := listed[r.number]
+		e, ok := listed.of(r.number)
 		if ok {
-			p.digest.base = p.digest.base.Plus(vote.DigestOfVote(e.Serial))
+			p.digest.base = p.digest.base.Plus(vote.DigestOfVote(e.serial))
 		}
 		switch {
 		case r.state == stateEnding:
@@ -273,19 +274,19 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 				q.settleEnd(r)
 			} else if ok {
 				x := r.coldOf(p.place)
-				x.relSerial = e.Serial
-				p.digest.amend(x.relAt, vote.Digest{}.Minus(vote.DigestOfVote(e.Serial)))
+				x.relSerial = e.serial
+				p.digest.amend(x.relAt, vote.Digest{}.Minus(vote.DigestOfVote(e.serial)))
 			}
-		case ok && r.state == stateWon && e.Serial == v.serial && v.token == r.token:
+		case ok && r.state == stateWon && e.serial == v.serial && v.token == r.token:
 			// The vote is unchanged, even if an earlier round of the tally has reached the voter
 			// since.
-		case ok && e.Serial == v.serial:
-			q.noteToken(p, e.Token)
-			v.slot, v.token, v.confirming = e.Slot, e.Token, 0
-		case ok && e.Serial > r.yielded(p.place):
+		case ok && e.serial == v.serial:
+			q.noteToken(p, e.token)
+			v.slot, v.token, v.confirming = e.slot, e.token, 0
+		case ok && e.serial > r.yielded(p.place):
 			r.drop(p.place)
-			q.noteToken(p, e.Token)
-			v.serial, v.slot, v.token = e.Serial, e.Slot, e.Token
+			q.noteToken(p, e.token)
+			v.serial, v.slot, v.token = e.serial, e.slot, e.token
 			q.settleWant(r, p.place)
 		default:
 			r.drop(p.place)
@@ -301,6 +302,48 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 	if prove {
 		q.refresh(p)
 	}
+}
+
+// listedVote is a vote in the answer to a sync: the fields of an entry that an answer uses. Entries
+// are several times as large, and of a million of them each growth of the list would be long.
+type listedVote struct {
+	number vote.Number
+	serial vote.Serial
+	token  vote.Token
+	slot   vote.Slot
+}
+
+func appendVotes(all []listedVote, entries []vote.Entry) []listedVote {
+	for i := range entries {
+		e := &entries[i]
+		all = append(all, listedVote{e.Number, e.Serial, e.Token, e.Slot})
+	}
+	return all
+}
+
+// listing is the list of votes in the answer to a sync, read in order of the requests' numbers.
+type listing struct{ left []listedVote }
+
+// newListing takes a voter's list. The voter lists the requests in the order of the sync, which is
+// that of their numbers; a list in another order is sorted.
+func newListing(all []listedVote) listing {
+	byNumber := func(a, b listedVote) int { return cmp.Compare(a.number, b.number) }
+	if !slices.IsSortedFunc(all, byNumber) {
+		slices.SortStableFunc(all, byNumber)
+	}
+	return listing{all}
+}
+
+// of returns the vote listed for a request, the last one if there are several; false if there is
+// none. The numbers asked for must rise.
+func (l *listing) of(n vote.Number) (v listedVote, ok bool) {
+	for len(l.left) > 0 && l.left[0].number <= n {
+		if l.left[0].number == n {
+			v, ok = l.left[0], true
+		}
+		l.left = l.left[1:]
+	}
+	return v, ok
 }
 
 // setQuiet records whether the voter's votes count, and schedules a refresh for the end of the
