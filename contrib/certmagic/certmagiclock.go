@@ -78,8 +78,13 @@ func WithLost(f func(name string, err error)) Option { return func(s *Storage) {
 
 // Wrap returns the storage with locks of the mesh. All processes that share the storage must wrap
 // the storage, since the mesh's locks and the storage's own locks don't exclude each other. The
-// caller keeps the ownership of the mesh, and closes the mesh when certmagic has stopped.
+// caller keeps the ownership of the mesh, and closes the mesh when certmagic has stopped. Wrap
+// panics if either is nil.
 func Wrap(storage certmagic.Storage, mesh *lockmesh.Mesh, opts ...Option) *Storage {
+	if storage == nil {
+		panic("certmagiclock: Wrap was called with a nil storage")
+	}
+	_ = mesh.Name() // a nil mesh panics here, in the caller's goroutine, and says what is wrong
 	s := &Storage{Storage: storage, mesh: mesh, prefix: "certmagic/", entries: map[string]*entry{}}
 	for _, o := range opts {
 		o(s)

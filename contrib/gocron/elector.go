@@ -39,7 +39,9 @@ var _ gocron.Elector = (*Elector)(nil)
 
 // NewElector returns an Elector that campaigns for the leadership named by key, the same on all
 // nodes. The caller keeps the ownership of the mesh. Close the Elector before the mesh leaves.
+// NewElector panics if the mesh is nil.
 func NewElector(mesh *lockmesh.Mesh, key string) *Elector {
+	_ = mesh.Name() // a nil mesh panics here, in the caller's goroutine, and says what is wrong
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Elector{mesh: mesh, key: key, stop: cancel, done: make(chan struct{})}
 	go e.campaign(ctx)

@@ -44,8 +44,9 @@ var _ lock.Locker = (*Locker)(nil)
 
 // New returns a Locker for the key. The key names the migrated database: use the same key on all
 // nodes, and different keys for different databases. The caller keeps the ownership of the mesh,
-// and closes the mesh after the last migration has ended.
+// and closes the mesh after the last migration has ended. New panics if the mesh is nil.
 func New(mesh *lockmesh.Mesh, key string) *Locker {
+	_ = mesh.Name() // a nil mesh panics here, in the caller's goroutine, and says what is wrong
 	return &Locker{mesh: mesh, key: key, sem: make(chan struct{}, 1)}
 }
 

@@ -42,8 +42,12 @@ func WithPrefix(prefix string) Option { return func(b *Backend) { b.prefix = pre
 
 // New returns a Backend that locks over the mesh and keeps the locks' values in the storage shared
 // by all nodes of the cluster. The caller keeps the ownership of the mesh, and closes the mesh when
-// Vault has shut down.
+// Vault has shut down. New panics if either is nil.
 func New(mesh *lockmesh.Mesh, storage physical.Backend, opts ...Option) *Backend {
+	if storage == nil {
+		panic("vaultlock: New was called with a nil storage")
+	}
+	_ = mesh.Name() // a nil mesh panics here, in the caller's goroutine, and says what is wrong
 	b := &Backend{Backend: storage, mesh: mesh, prefix: "vault/"}
 	for _, o := range opts {
 		o(b)

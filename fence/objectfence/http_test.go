@@ -262,3 +262,12 @@ func TestAnswersToAGet(t *testing.T) {
 		t.Errorf("no base: %v", err)
 	}
 }
+
+func TestNoStoreIsRefusedAtOnce(t *testing.T) {
+	defer func() {
+		if text := fmt.Sprint(recover()); text != "objectfence: New was called with a nil Store" {
+			t.Errorf("it panics with %q", text)
+		}
+	}()
+	objectfence.New(nil, "ledger")
+}

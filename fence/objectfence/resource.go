@@ -27,8 +27,14 @@ type Resource struct {
 
 var _ fence.Resource[Change] = (*Resource)(nil)
 
-// New returns the object of the given name, without checking whether the object exists.
-func New(store Store, name string) *Resource { return &Resource{store, name} }
+// New returns the object of the given name, without checking whether the object exists. New panics
+// if store is nil.
+func New(store Store, name string) *Resource {
+	if store == nil {
+		panic("objectfence: New was called with a nil Store")
+	}
+	return &Resource{store, name}
+}
 
 // Get returns the object, with the token of its newest write; the zero Object if there is no
 // object.

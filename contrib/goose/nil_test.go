@@ -1,0 +1,25 @@
+package gooselock_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	gooselock "github.com/lockmesh/lockmesh/contrib/goose"
+)
+
+// A nil value is found where it was passed, and not at the first lock, in a goroutine of its own.
+func TestNilIsRefusedAtOnce(t *testing.T) {
+	for name, f := range map[string]func(){
+		"mesh": func() { gooselock.New(nil, "k") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if text := fmt.Sprint(recover()); !strings.Contains(text, "nil") || strings.Contains(text, "invalid memory") {
+					t.Errorf("it panics with %q", text)
+				}
+			}()
+			f()
+		})
+	}
+}
