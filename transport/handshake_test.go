@@ -325,6 +325,43 @@ func TestGarbageIsDroppedAndCounted(t *testing.T) {
 	})
 }
 
+// A peer whose connection is reset, before a word or in the middle of one, is not a stranger: nothing
+// above Debug is said of it.
+func TestAConnectionThatIsResetIsNoStrangers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		secret []byte
+		words  string
+	}{
+		"before a word":              {nil, ""},
+		"in the middle of our magic": {nil, magicLocks[:3]},
+		"after our magic":            {nil, magicLocks},
+		"in the middle of a hello":   {nil, magicLocks + "\x00\x00\x00\x20"},
+		"in the middle of TLS":       {secretA, "\x16\x03\x01\x02\x00\x01"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, config("a", tt.secret))
+			c, err := net.Dial("tcp", p.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			until(t, "it is let in", func() bool { return p.Stats().Door.Open == 1 })
+			if _, err := c.Write([]byte(tt.words)); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.(*net.TCPConn).SetLinger(0); err != nil { // Close then resets the connection
+				t.Fatal(err)
+			}
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "it is over", func() bool { return p.Stats().Door.Open == 0 })
+			if p.Stats().Garbage != 0 || p.log.has("level=") {
+				t.Errorf("it counts as a stranger's: %+v", p.Stats())
+			}
+		})
+	}
+}
+
 func TestAFloodOfGarbageIsAFewLinesInTheLog(t *testing.T) {
 	p := open(t, config("a", nil))
 	now := time.Now()
