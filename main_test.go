@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sampled.Together(16)
+	sampled.Together(map[bool]int{false: 16, true: 8}[raced])
 	goleak.VerifyTestMain(suite{m})
 }
 
