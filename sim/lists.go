@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,26 +15,29 @@ import (
 // reach, in worlds with different voter lists.
 const meetEvery = time.Second
 
-// Relist gives a host another list of voters, valid from the host's next start on.
+// Relist gives a host another configuration, valid from the host's next start on.
 type Relist struct {
 	At     time.Duration
 	Host   string
 	Voters []string
+	MaxTTL time.Duration // zero: it stays as it is
 	Down   time.Duration // how long the process stays down after being killed at At
 }
 
-// Lists gives nodes voter lists of their own, which must be equal and aren't. The electorate of
-// such a world is fixed, all of its hosts can vote, and no way between two hosts is cut while
-// exclusion is checked: nodes without contact can't know that their lists differ.
+// Lists gives nodes voter lists and maximum TTLs of their own, which must be equal and aren't. The
+// electorate of such a world is fixed, all of its hosts can vote, and no way between two hosts is
+// cut while exclusion is checked: nodes without contact can't know that their lists differ.
 type Lists struct {
-	First   map[string][]string // each host's list at the start
+	First   map[string][]string      // each host's list at the start
+	MaxTTL  map[string]time.Duration // each host's at the start; zero: Options.MaxTTL
 	Changes []Relist
-	Last    []string // the list of all, once the world settles
+	Last    []string // the list of all, once the world settles; all then have Options.MaxTTL
 }
 
 // lists is the state of a world with different voter lists; nil in other worlds.
 type lists struct {
 	of      map[*host][]vote.NodeID // the list of each host's next process
+	most    map[*host]time.Duration // the maximum TTL of each host's next process
 	settled bool                    // all hosts have the last list: the remaining changes don't happen
 }
 
@@ -51,15 +55,19 @@ func (w *World) setUpLists() {
 	if l == nil {
 		return
 	}
-	w.lists = &lists{of: make(map[*host][]vote.NodeID)}
+	w.lists = &lists{of: make(map[*host][]vote.NodeID), most: make(map[*host]time.Duration)}
 	for _, h := range w.hosts {
-		w.of[h] = nodeIDs(l.First[h.alias])
+		w.of[h], w.most[h] = nodeIDs(l.First[h.alias]), cmp.Or(l.MaxTTL[h.alias], w.opt.MaxTTL)
 	}
 	for _, c := range l.Changes {
 		w.At(c.At, func() {
-			if !w.settled {
-				w.Relist(c.Host, c.Down, c.Voters...)
+			if w.settled {
+				return
 			}
+			if h := w.host(c.Host); c.MaxTTL != 0 {
+				w.most[h] = c.MaxTTL
+			}
+			w.Relist(c.Host, c.Down, c.Voters...)
 		})
 	}
 }
@@ -69,7 +77,7 @@ func (w *World) setUpLists() {
 func (w *World) Relist(name string, down time.Duration, voters ...string) {
 	h := w.host(name)
 	w.of[h] = nodeIDs(voters)
-	w.note(h, "is given the list %v", voters)
+	w.note(h, "is given the list %v and the maximum TTL %v", voters, w.most[h])
 	if w.crash(h, endingAtOnce, nil) {
 		w.bringBack(h, down)
 	}
@@ -82,29 +90,36 @@ func (w *World) relistAll() {
 	}
 	w.settled = true
 	for _, h := range w.hosts {
-		if h.p == nil || !slices.Equal(h.p.voters, nodeIDs(w.opt.Lists.Last)) {
+		w.most[h] = w.opt.MaxTTL
+		last := nodeIDs(w.opt.Lists.Last)
+		if h.p == nil || !slices.Equal(h.p.voters, last) || h.p.maxTTL != w.opt.MaxTTL {
 			w.Relist(h.alias, 0, w.opt.Lists.Last...)
 		}
 	}
 }
 
 // terms returns the configuration of a process.
-func (p *process) terms(w *World) vote.Terms {
-	return vote.Terms{Voters: p.voters, MaxTTL: w.opt.MaxTTL}
+func (p *process) terms() vote.Terms {
+	return vote.Terms{Voters: p.voters, MaxTTL: p.maxTTL}
 }
 
 // meet tells each of two processes the configuration and state of the other, as every handshake
-// does. The result says whether their voter lists are equal.
+// does. The result says whether their configurations are equal.
 func (w *World) meet(p, q *process) bool {
 	tell := func(to, of *process) {
-		s := vote.Sighting{Peer: of.id, Terms: of.terms(w), Account: of.m.Account(of.read(w.now))}
+		s := vote.Sighting{Peer: of.id, Terms: of.terms(), Account: of.m.Account(of.read(w.now))}
 		s.Addr = of.host.alias
 		to.m.Met(to.read(w.now), &s)
 		w.settle(to)
 	}
 	tell(p, q)
 	tell(q, p)
-	return slices.Equal(p.voters, q.voters)
+	return p.agrees(q)
+}
+
+// agrees reports whether two processes have equal configurations.
+func (p *process) agrees(q *process) bool {
+	return slices.Equal(p.voters, q.voters) && p.maxTTL == q.maxTTL
 }
 
 // meetsAll has a process meet all processes within its reach, and schedules the next meeting.
@@ -122,8 +137,8 @@ func (w *World) listed(p *process, voter int) bool {
 	return w.lists == nil || slices.Contains(p.voters, w.voters[voter])
 }
 
-// listsDiffer reports whether two processes have different lists. If so, a node isn't served if its
-// list has no majority.
+// listsDiffer reports whether two processes have different configurations. If so, a node isn't
+// served if its configuration has no majority.
 func (w *World) listsDiffer() bool {
 	if w.lists == nil {
 		return false
@@ -133,7 +148,7 @@ func (w *World) listsDiffer() bool {
 		if first == nil {
 			first = h.p
 		}
-		return h.p != nil && !slices.Equal(h.p.voters, first.voters)
+		return h.p != nil && !h.p.agrees(first)
 	})
 }
 
@@ -188,8 +203,33 @@ func DrawLists(seed uint64) Options {
 			at += pace/2 + within(r, pace+1)
 		}
 	}
+	o.drawMaxTTLs(seed)
 	return o
 }
 
+// drawMaxTTLs gives the nodes of a third of all worlds different maximum TTLs, at the start and at
+// the changes. Their sessions then last as long as they allow: the danger is a voter that promises
+// for its long maximum, restarts with a short one, and is quiet for that only.
+func (o *Options) drawMaxTTLs(seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	if r.IntN(3) > 0 {
+		return
+	}
+	most := [...]time.Duration{o.MaxTTL, 2 * o.MaxTTL, 3 * o.MaxTTL}
+	o.Lists.MaxTTL = make(map[string]time.Duration)
+	for _, n := range o.names() {
+		o.Lists.MaxTTL[n] = most[r.IntN(len(most))]
+	}
+	for i := range o.Lists.Changes {
+		o.Lists.Changes[i].MaxTTL = most[r.IntN(len(most))]
+	}
+}
+
 // String describes a change.
-func (c Relist) String() string { return fmt.Sprintf("%v: %s gets %v", c.At, c.Host, c.Voters) }
+func (c Relist) String() string {
+	text := fmt.Sprintf("%v: %s gets %v", c.At, c.Host, c.Voters)
+	if c.MaxTTL != 0 {
+		text += fmt.Sprintf(" and the maximum TTL %v", c.MaxTTL)
+	}
+	return text
+}

@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Whatever lists nodes have, and however these are changed node by node, a key has one holder at a time, and once all have one list everyone is served.
+// Whatever lists of voters and maximum TTLs nodes have, and however these are changed node by node, a
+// key has one holder at a time, and once all have one configuration each node is served.
 func TestListsThatDifferNeverMakeTwoHolders(t *testing.T) {
 	EachSeed(t, sampled.Count(80, 200), func(t *testing.T, seed uint64) {
 		o := DrawLists(seed)

@@ -164,7 +164,8 @@ type process struct {
 	dead    bool
 	dir     vote.Dir
 	voters  []vote.NodeID // its list of voters
-	fresh   bool          // its directory was made for this process
+	maxTTL  time.Duration
+	fresh   bool // its directory was made for this process
 	knew    uint64
 	eyes    []eyes
 
@@ -339,9 +340,10 @@ func (w *World) start(h *host) {
 		w.said[h] = false
 	}
 	if w.lists != nil {
-		cfg.Voters = w.of[h]
+		h.ttl = w.most[h] // sessions last as long as this process allows
+		cfg.Voters, cfg.MaxTTL, cfg.TTL = w.of[h], w.most[h], h.ttl
 	}
-	p.voters = cfg.Voters
+	p.voters, p.maxTTL = cfg.Voters, cfg.MaxTTL
 	m, err := w.opt.Build(w, cfg, p.read(w.now))
 	if err != nil {
 		panic(fmt.Sprintf("sim: a node can't be built: %v", err))
