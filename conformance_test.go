@@ -36,7 +36,10 @@ func TestAMeshKeepsItsPromisesOverSockets(t *testing.T) {
 	s := overSockets(t, 10*time.Second)
 	defer s.close(t)
 	// On a busy machine a node that joins has waited for longer than the default of 20 s.
-	locktest.Run(t, s, locktest.Options{TTL: 10 * time.Second, Timeout: 2 * time.Minute, Handovers: 80, Keys: 400, Ops: 800, Only: prompt, Expect: []locktest.Expected{}})
+	locktest.Run(t, s, locktest.Options{
+		TTL: 10 * time.Second, Timeout: 2 * time.Minute,
+		Handovers: 80, Keys: 400, Ops: 800, Only: prompt, Expect: []locktest.Expected{},
+	})
 }
 
 // overSockets is a mesh on loopback.

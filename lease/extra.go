@@ -46,7 +46,7 @@ func (v *Voter) passOnUrge(f *entry) {
 		return
 	}
 	for _, w := range f.key.queue.all() {
-		if w.urges() && !w.held && !w.try { // nobody is asked to give way to a TryLock
+		if w.urges() && !w.held && !w.try { // no holder is asked to give way to a TryLock
 			v.tellWanted(f, w)
 			return
 		}

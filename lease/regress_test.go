@@ -216,8 +216,8 @@ func TestARequestDoesNotWaitForLeasesToChangePlaces(t *testing.T) {
 	wants(t, c.said(t, "a yields 1 serial=2 slot=3"), "a: promise 1 serial=3 slot=4")
 }
 
-// A TryLock asks nobody for the key, so it hides no request behind it that does. (Found by seed 190
-// beyond the assumptions, as a difference between two implementations.)
+// A TryLock asks no holder for the key, so it hides no request behind it that does. (Found by seed
+// 190 beyond the assumptions, as a difference between two implementations.)
 func TestATryLockThatUrgesHidesNoOtherWhoDoes(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "c opens", "d opens", "a asks 1:k at=10", "b asks 1:k at=20 try", "b urges 1",

@@ -241,8 +241,8 @@ func BenchmarkWork(b *testing.B) {
 	}
 }
 
-// A TryLock that comes to a key, or leaves it, costs no more where thousands have been told of the lease and haven't left
-// yet. A new lease is told to each of them, which is counted.
+// A TryLock that comes to a key, or leaves it, costs no more where thousands have been told of the
+// lease and haven't left yet. The end of the lease concerns all of them, and is counted.
 func TestTryLocksOnOneKeyCostNothingToEachOther(t *testing.T) {
 	const n = 4_000
 	b := newBooth(t, 2)

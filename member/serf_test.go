@@ -287,8 +287,8 @@ func TestARestartedNodeIsSeenWithItsNewLife(t *testing.T) {
 	}
 }
 
-// A node that restarts again and again, with its earlier lives still in gossip, is nobody's namesake:
-// no log says so. (In chaos runs with restarts, this was said falsely 1 to 6 times each.)
+// A node that restarts again and again, with its earlier lives still in gossip, has no namesake, and
+// no log says that it has. (In chaos runs with restarts, this was said falsely 1 to 6 times each.)
 func TestRestartsRaiseNoAlarmOfNamesakes(t *testing.T) {
 	inLab(t, func(l *lab) {
 		// As the handshake does, a probe tells which process is at an address.
@@ -301,7 +301,7 @@ func TestRestartsRaiseNoAlarmOfNamesakes(t *testing.T) {
 				if life := at3[addr]; life != 0 {
 					return vote.SessionID{Node: "c", Incarnation: life}, nil
 				}
-				return vote.SessionID{}, errors.New("nobody answers")
+				return vote.SessionID{}, errors.New("no answer")
 			}
 		}
 		move := func(at string, life vote.Incarnation) {

@@ -8,7 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The votes in an answer are found in any order in which a voter lists them; the last one of a request counts.
+// The votes in an answer are found in any order in which a voter lists them; of several votes of a
+// request the last one counts.
 func TestVotesAreFoundInAnAnswer(t *testing.T) {
 	for name, all := range map[string][]vote.Entry{
 		"in order":     {{Number: 2, Serial: 9}, {Number: 2, Serial: 20}, {Number: 5, Serial: 50}, {Number: 8, Serial: 80}},
