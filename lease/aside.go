@@ -164,7 +164,11 @@ func (v *Voter) tellWaiting(e *entry) (first bool) {
 		return false
 	}
 	queue := k.queue.all()
-	i, _ := slices.BinarySearchFunc(queue, e, (*entry).compare)
+	i, found := slices.BinarySearchFunc(queue, e, (*entry).compare)
+	if !found {
+		v.violated("request %d of session %v waits for key %q outside its queue", e.number, e.s.id, k.name)
+		return false
+	}
 	if e.mode == vote.Shared {
 		return v.tellQueued(queue[i:i+1], &o)
 	}
