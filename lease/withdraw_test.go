@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,5 +31,19 @@ func TestAVoterWithABrokenInvariantWithdraws(t *testing.T) {
 	}
 	if c.v.Size().Sessions != 0 {
 		t.Errorf("sessions are extended: %+v", c.v.Size())
+	}
+}
+
+func TestARequestThatWaitsOutsideItsQueueIsABrokenInvariant(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "a confirms 1 serial=1 token=2000001 won", "b opens", "b asks 1:k at=20 try", "b asks 2:k at=30")
+	k := c.v.keys.m["k"]
+	waits := k.queue.all()[0]
+	k.queue.delete(0)
+	if c.v.tellWaiting(waits) || !c.v.broken {
+		t.Error("the voter goes on")
+	}
+	if want := `request 2 of session b/1 waits for key "k" outside its queue`; !slices.ContainsFunc(c.v.alarms, func(a string) bool { return strings.Contains(a, want) }) {
+		t.Errorf("alarms: %q, want %q", c.v.alarms, want)
 	}
 }
