@@ -25,7 +25,7 @@ func (b *backoff) reset() { b.next = 0 }
 // sleep waits until d has passed, wake receives a value or ctx ends.
 func (m *Mesh) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	over := make(chan struct{}, 1)
-	stop := m.clocks.after(d, func() { kick(over) })
+	stop := m.clocks.After(d, func() { kick(over) })
 	defer stop()
 	select {
 	case <-over:

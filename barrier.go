@@ -187,7 +187,7 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*insideState, error) {
 			continue
 		}
 		looked := make(chan struct{}, 1)
-		stop := b.mesh.clocks.after(queryPause, func() { kick(looked) })
+		stop := b.mesh.clocks.After(queryPause, func() { kick(looked) })
 		err = v.applyUntil(ctx, lease, looked, gathered)
 		stop()
 		b.mesh.loop.box.post(false, func(now vote.Now) { b.mesh.loop.requery(now, v.watch) })

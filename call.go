@@ -84,7 +84,7 @@ func (m *Mesh) acquire(ctx context.Context, op string, w acquireOptions) (*Lease
 		w.Patience = w.wait
 		limited, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		defer m.clocks.after(w.wait, func() { cancel(errWaitTimeout) })()
+		defer m.clocks.After(w.wait, func() { cancel(errWaitTimeout) })()
 		ctx = limited
 	}
 	if ctx.Err() == nil {

@@ -163,7 +163,7 @@ type dialer struct {
 
 // up records a link; false means that the link is no longer wanted.
 func (d *dialer) up(c vote.Conn) bool {
-	now := d.m.clocks.now()
+	now := d.m.clocks.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unwanted {
@@ -237,7 +237,7 @@ func (d *dialer) try(ctx context.Context) error {
 	if refusal != nil {
 		return &transport.RefusedError{Reason: refusal.reason, Text: refusal.text}
 	}
-	now := d.m.clocks.now().Slow
+	now := d.m.clocks.Now().Slow
 	if len(addrs) > 0 || d.noAddrSince == 0 {
 		d.noAddrSince = now
 	}

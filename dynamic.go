@@ -203,7 +203,7 @@ func (k *stateWriter) run() {
 
 // disk makes a call that waits for the disk, and records when the call began.
 func (k *stateWriter) disk(do func() error) error {
-	k.busySince.Store(int64(k.m.clocks.now().Slow))
+	k.busySince.Store(int64(k.m.clocks.Now().Slow))
 	defer k.busySince.Store(0)
 	return do()
 }
@@ -218,7 +218,7 @@ func (m *Mesh) closeState() error {
 	}
 	wait := diskCloseTimeout
 	if since := m.stateWriter.busySince.Load(); since != 0 {
-		wait = max(diskCloseTimeout-m.clocks.now().Slow.Sub(vote.Instant(since)), 0)
+		wait = max(diskCloseTimeout-m.clocks.Now().Slow.Sub(vote.Instant(since)), 0)
 	}
 	patience := time.NewTimer(wait)
 	defer patience.Stop()
@@ -495,7 +495,7 @@ func (m *Mesh) leaveElectorate(ctx context.Context) error {
 		ctx = limited
 	}
 	enough := make(chan struct{}, 1)
-	defer m.clocks.after(leaveTTLs*m.cfg.MaxTTL, func() { kick(enough) })()
+	defer m.clocks.After(leaveTTLs*m.cfg.MaxTTL, func() { kick(enough) })()
 	l := m.loop
 	gone := make(chan string, 1)
 	why := ""

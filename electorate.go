@@ -119,7 +119,7 @@ func (l *loop) publishElectorate(now vote.Now) {
 // scheduleElectorateCheck schedules the next check of the electorate, as long as there are watches.
 func (l *loop) scheduleElectorateCheck() {
 	over := false // a timer may fire twice
-	l.electorate.stopTimer = l.clocks.after(electorateEvery, func() {
+	l.electorate.stopTimer = l.clocks.After(electorateEvery, func() {
 		l.box.post(false, func(now vote.Now) {
 			if over {
 				return

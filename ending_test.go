@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/clock"
 )
 
 // isOver reports whether a lease's Done is closed.
@@ -89,7 +91,7 @@ func TestErrNeverComesBeforeDoneIsClosed(t *testing.T) {
 	held := func() *Lease {
 		validity := &groupValidity{}
 		validity.until.Store(1 << 62)
-		l := &Lease{mesh: &Mesh{clocks: newClocks(nil)}, values: t.Context()}
+		l := &Lease{mesh: &Mesh{clocks: clock.New(nil)}, values: t.Context()}
 		l.validity.Store(validity)
 		return l
 	}

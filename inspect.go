@@ -78,7 +78,7 @@ func (m *Mesh) Inspect(ctx context.Context, key string) (Info, error) {
 // info returns the state of a key from the view entries of the voters.
 func (m *Mesh) info(key string, permits uint16, views []vote.View) Info {
 	info := Info{Key: key, Permits: int(permits)}
-	now := time.UnixMicro(int64(m.clocks.now().Wall))
+	now := time.UnixMicro(int64(m.clocks.Now().Wall))
 	for i := range views {
 		s := &views[i]
 		switch s.State {

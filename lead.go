@@ -35,9 +35,9 @@ func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) er
 	for {
 		var failed error
 		led := false
-		began := m.clocks.now().Slow
+		began := m.clocks.Now().Slow
 		err := m.LeadOnce(ctx, name, func(ctx context.Context) error {
-			led, began = true, m.clocks.now().Slow
+			led, began = true, m.clocks.Now().Slow
 			failed = f(ctx)
 			return failed
 		}, opts...)
@@ -53,7 +53,7 @@ func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) er
 		if !led && (errors.Is(err, ErrKey) || errors.Is(err, ErrOption) || errors.Is(err, ErrClash)) {
 			return err
 		}
-		if led && m.clocks.now().Slow.Sub(began) > leadPauseMax {
+		if led && m.clocks.Now().Slow.Sub(began) > leadPauseMax {
 			pauses.reset()
 		}
 		pause := pauses.pause()

@@ -232,9 +232,9 @@ func (l *Lease) Deadline() time.Time {
 	l.checkUsable("Lease.Deadline")
 	if root := l.root(); root.options != nil && root.options.byNode.Load() {
 		// The node keeps the lease up until then.
-		return l.mesh.clocks.wall(root.options.endsAt())
+		return l.mesh.clocks.Wall(root.options.endsAt())
 	}
-	return l.mesh.clocks.wall(l.validUntil())
+	return l.mesh.clocks.Wall(l.validUntil())
 }
 
 // Done returns a channel that is closed when the lease has ended. If the lease is lost, the channel
@@ -299,7 +299,7 @@ func (l *Lease) isExpired() bool {
 	until := l.validUntil()
 	for {
 		// The clock is read after until, so that a pause between the two readings shows.
-		now := l.mesh.clocks.fast()
+		now := l.mesh.clocks.Fast()
 		if now < until {
 			return false
 		}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/clock"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/watchmerge"
@@ -48,7 +49,7 @@ const (
 // a reader's (see mailbox).
 type loop struct {
 	mesh   *Mesh
-	clocks clocks
+	clocks clock.Clocks
 	log    *slog.Logger
 	box    *mailbox
 	done   chan struct{} // closed when the loop has ended and has answered all waiting calls
@@ -134,7 +135,7 @@ func newLoop(m *Mesh, n *node.Node) *loop {
 		box: newMailbox(), done: make(chan struct{}),
 		validities: make(map[quorum.GroupID]*groupValidity), awaiting: make(map[*readyWait]struct{}), queries: make(map[uint64]chan<- *quorum.Event),
 		subscriptions: make(map[topic]*subscription), subscriptionsByNonce: make(map[uint64]*subscription), watchQueries: make(map[uint64]watchQuery),
-		voterMonitor: newVoterMonitor(m.clocks.now().Slow, m.cfg.MaxTTL),
+		voterMonitor: newVoterMonitor(m.clocks.Now().Slow, m.cfg.MaxTTL),
 	}
 }
 
@@ -181,7 +182,7 @@ func (l *loop) roundAndFlush() {
 	if underWay := len(l.calls.m) + len(l.released.m); underWay > 1 && len(l.unflushed) > 0 && !l.urgent && l.yield.due(l.roundStart, underWay) {
 		runtime.Gosched()
 		came := l.box.waiting()
-		l.yield.record(l.clocks.now().Slow.Sub(l.roundStart), l.roundStart, underWay, came)
+		l.yield.record(l.clocks.Now().Slow.Sub(l.roundStart), l.roundStart, underWay, came)
 		if came > 0 {
 			l.round()
 		}
@@ -241,7 +242,7 @@ type timer struct {
 }
 
 // set makes sure that wake is kicked after d at the latest.
-func (t *timer) set(c clocks, now vote.Instant, d time.Duration, wake chan<- struct{}) {
+func (t *timer) set(c clock.Clocks, now vote.Instant, d time.Duration, wake chan<- struct{}) {
 	due := now.Add(d)
 	if t.fired != nil {
 		if !t.fired.Load() && t.due <= due {
@@ -251,7 +252,7 @@ func (t *timer) set(c clocks, now vote.Instant, d time.Duration, wake chan<- str
 	}
 	fired := new(atomic.Bool)
 	t.fired, t.due = fired, due
-	t.stop = c.after(d, func() {
+	t.stop = c.After(d, func() {
 		fired.Store(true)
 		kick(wake)
 	})
@@ -271,7 +272,7 @@ func (l *loop) round() {
 	urgent := l.box.take(true, l.freeUrgent)
 	// The clock is read after the messages were taken: if a voter counted a session's time from
 	// before the refresh was sent, the voter would end the session too early.
-	now := l.clocks.now()
+	now := l.clocks.Now()
 	l.roundStart = now.Slow
 	if l.node.Next(now) <= 0 {
 		l.node.Tick(now)
@@ -672,7 +673,7 @@ func (l *loop) release(now vote.Now, lease *Lease) {
 // and the node reports the group's validity again only when it changes.
 func (l *loop) keepKey(lease *Lease, left time.Duration) {
 	l.kept.put(lease.number, lease)
-	lease.ensurePending().stop = l.clocks.after(left, func() { l.box.post(false, func(now vote.Now) { l.releaseKept(now, lease) }) })
+	lease.ensurePending().stop = l.clocks.After(left, func() { l.box.post(false, func(now vote.Now) { l.releaseKept(now, lease) }) })
 }
 
 // releaseKept releases a key that was kept from others for the requested time.
@@ -689,7 +690,7 @@ func (l *loop) scheduleEnd(now vote.Now, lease *Lease) {
 	if b.stop != nil {
 		b.stop() // the end has moved
 	}
-	b.stop = l.clocks.after(lease.options.endsAt().Sub(now.Fast), func() {
+	b.stop = l.clocks.After(lease.options.endsAt().Sub(now.Fast), func() {
 		l.box.post(false, func(now vote.Now) {
 			if now.Fast < lease.options.endsAt() && l.held.m[lease.number] == lease {
 				// The end has moved as the timer fired, or the timer's clock is fast.

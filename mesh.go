@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/lockmesh/lockmesh/internal/clock"
+	"github.com/lockmesh/lockmesh/internal/logqueue"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
@@ -24,9 +26,9 @@ import (
 type Mesh struct {
 	cfg      Config
 	self     vote.SessionID
-	clocks   clocks
+	clocks   clock.Clocks
 	log      *slog.Logger // passes lines on to the configured logger without ever waiting
-	logQueue *logQueue
+	logQueue *logqueue.Queue
 
 	loop           *loop
 	links          world.Links
@@ -82,16 +84,16 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 		return nil, &Error{Op: "join", Err: contextError(ctx)}
 	}
 	cfg, _ = cfg.withDefaults()
-	m := &Mesh{cfg: cfg, clocks: newClocks(cfg.Clock), dialSlots: w.Dials, left: make(chan struct{})}
+	m := &Mesh{cfg: cfg, clocks: clock.New(cfg.Clock), dialSlots: w.Dials, left: make(chan struct{})}
 	m.self = vote.SessionID{Node: vote.NodeID(cfg.Name), Incarnation: newIncarnation()}
 	voters := m.voters()
 	m.ctx, m.stop = context.WithCancel(context.Background())
-	m.logQueue = newLogQueue()
-	m.log = slog.New(m.logQueue.handler(cfg.Logger.Handler()))
+	m.logQueue = logqueue.New()
+	m.log = slog.New(m.logQueue.Handler(cfg.Logger.Handler()))
 	dynamic, err := m.openState(ctx, w)
 	if err != nil {
 		m.stop()
-		m.logQueue.close()
+		m.logQueue.Close()
 		return nil, err
 	}
 	if err := m.open(w, voters, dynamic); err != nil {
@@ -99,7 +101,7 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 			err = errors.Join(err, m.stateWriter.dir.Close())
 		}
 		m.stop()
-		m.logQueue.close()
+		m.logQueue.Close()
 		return nil, &Error{Op: "join", Reason: ErrConfig, Err: err}
 	}
 	if m.stateWriter != nil {
@@ -124,14 +126,14 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 func (m *Mesh) open(w world.World, voters []vote.NodeID, dynamic *node.Following) error {
 	core, err := node.New(node.Config{
 		Name: m.self.Node, Life: m.self.Incarnation, Voters: voters, TTL: m.cfg.TTL, MaxTTL: m.cfg.MaxTTL, Following: dynamic,
-	}, m.clocks.now())
+	}, m.clocks.Now())
 	if err != nil {
 		return err
 	}
 	m.loop = newLoop(m, core)
 	m.peerProber = newPeerProber(m)
 	m.excludedProber = newExcludedProber(m)
-	m.accounts.update(m.clocks.now(), core)
+	m.accounts.update(m.clocks.Now(), core)
 	m.dialers = &dialers{m: m}
 	if dynamic == nil {
 		m.addressBook = newAddressBook(voters)
@@ -364,7 +366,7 @@ func (m *Mesh) Close() error {
 		m.closeErr = errors.Join(m.links.Close(), <-gossip)
 		m.work.Wait()
 		m.closeErr = errors.Join(m.closeErr, m.closeState())
-		m.logQueue.close()
+		m.logQueue.Close()
 	})
 	return m.closeErr
 }

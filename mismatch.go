@@ -60,7 +60,7 @@ func (m *Mesh) account() vote.Account {
 	if a == nil {
 		return vote.Account{Standing: vote.StandingQuiet}
 	}
-	now := m.clocks.now().Slow
+	now := m.clocks.Now().Slow
 	told := vote.Account{Standing: a.standing, Up: max(now.Sub(a.started), 0)}
 	if a.counted != vote.Never {
 		told.Counted = max(now.Sub(a.counted), 0)

@@ -163,7 +163,7 @@ func TestATimerThatFiresBeforeTheTurnIsPassedIsHeard(t *testing.T) {
 		synctest.Wait()
 		takeTurn(t, a.loop.box)
 		a.loop.roundAndFlush()
-		time.Sleep(a.loop.timer.due.Sub(a.loop.clocks.now().Slow))
+		time.Sleep(a.loop.timer.due.Sub(a.loop.clocks.Now().Slow))
 		synctest.Wait()
 		if !a.loop.disown() {
 			t.Fatal("something waits")

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/clock"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/member"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -302,7 +303,7 @@ func (g *peerProber) handleDuplicate(other vote.Incarnation, addr string) {
 // if some other voter accepts this process: voters turn the later process away. A process not
 // accepted by any voter yet counts as the later process while it is young.
 func (g *peerProber) cameLater() bool {
-	if g.m.clocks.now().Slow.Sub(firstInstant) >= newcomerFor {
+	if g.m.clocks.Now().Slow.Sub(clock.Start) >= newcomerFor {
 		return false
 	}
 	accepted := make(chan bool, 1)

@@ -58,7 +58,7 @@ func (v *view) apply(e Event) {
 // wait applies events for the duration d.
 func (v *view) wait(ctx context.Context, lease *Lease, d time.Duration) error {
 	over := make(chan struct{}, 1)
-	defer v.watch.mesh.clocks.after(d, func() { kick(over) })()
+	defer v.watch.mesh.clocks.After(d, func() { kick(over) })()
 	return v.applyUntil(ctx, lease, over, func() bool { return false })
 }
 

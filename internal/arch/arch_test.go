@@ -71,6 +71,8 @@ var outside = map[string][]string{
 	"internal/memnet": {"internal/vote", "internal/world", "member", "transport"},
 
 	"internal/statedir": {"internal/vote"},
+	"internal/clock":    {"internal/vote", "internal/world"},
+	"internal/logqueue": nil,
 }
 
 func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
@@ -90,7 +92,7 @@ func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
 }
 
 // shipped are the packages that a program gets which imports lockmesh.
-var shipped = []string{".", "internal/vote", "internal/electorate", "internal/mismatch", "internal/node", "internal/statedir", "internal/world", "lease", "quorum", "member", "transport"}
+var shipped = []string{".", "internal/vote", "internal/clock", "internal/electorate", "internal/logqueue", "internal/mismatch", "internal/node", "internal/statedir", "internal/world", "lease", "quorum", "member", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	for _, dir := range shipped {

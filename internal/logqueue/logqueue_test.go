@@ -1,4 +1,4 @@
-package lockmesh
+package logqueue
 
 import (
 	"bytes"
@@ -9,15 +9,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 func TestALogThatIsTooSlowLosesLinesAndCountsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		slow := stuck{slog.NewTextHandler(&out, nil), make(chan struct{})}
-		j := newLogQueue()
-		log := slog.New(j.handler(through{slow})).With("who", "me").WithGroup("g")
-		const lines = maxQueuedRecords + 100
+		q := New()
+		log := slog.New(q.Handler(through{slow})).With("who", "me").WithGroup("g")
+		const lines = maxRecords + 100
 		for i := range lines {
 			log.Info(fmt.Sprintf("line %d.", i), "k", "v")
 		}
@@ -25,10 +27,10 @@ func TestALogThatIsTooSlowLosesLinesAndCountsThem(t *testing.T) {
 		close(slow.free)
 		synctest.Wait()
 		log.Info("the last")
-		j.close()
+		q.Close()
 		text := out.String()
 		// The writer has taken one line out of the queue before it got stuck.
-		if got := strings.Count(text, "\n"); got < maxQueuedRecords || got > maxQueuedRecords+2 {
+		if got := strings.Count(text, "\n"); got < maxRecords || got > maxRecords+2 {
 			t.Errorf("%d lines", got)
 		}
 		for _, part := range []string{"line 0.", "who=me g.k=v", "the last", "lines_dropped_before="} {
@@ -38,6 +40,16 @@ func TestALogThatIsTooSlowLosesLinesAndCountsThem(t *testing.T) {
 		}
 	})
 }
+
+// stuck is a handler that waits until free is closed.
+type stuck struct {
+	slog.Handler
+	free chan struct{}
+}
+
+func (s stuck) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s stuck) Handle(context.Context, slog.Record) error { <-s.free; return nil }
 
 // through waits as stuck does, and then writes.
 type through struct{ stuck }
@@ -57,15 +69,17 @@ func (h through) WithGroup(name string) slog.Handler {
 
 func TestClosingTheLogDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := newLogQueue()
+		q := New()
 		log := stuck{slog.DiscardHandler, make(chan struct{})}
-		slog.New(j.handler(log)).Info("line")
+		slog.New(q.Handler(log)).Info("line")
 		began := time.Now()
-		j.close()
-		if took := time.Since(began); took != logCloseTimeout {
+		q.Close()
+		if took := time.Since(began); took != closeTimeout {
 			t.Errorf("it took %v", took)
 		}
 		close(log.free)
-		<-j.done
+		<-q.done
 	})
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

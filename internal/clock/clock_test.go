@@ -1,4 +1,4 @@
-package lockmesh
+package clock
 
 import (
 	"sync"
@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/benbjohnson/clock"
+	benbjohnson "github.com/benbjohnson/clock"
 
 	"github.com/lockmesh/lockmesh/internal/memnet"
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -35,20 +35,20 @@ func TestHoldersMeasureWithTheFastestClock(t *testing.T) {
 }
 
 func TestReadingsNeverGoBack(t *testing.T) {
-	mock := clock.NewMock()
+	mock := benbjohnson.NewMock()
 	steady := memnet.New(0).Start().Clock()
 	for _, row := range []struct {
 		name   string
-		c      clocks
+		c      Clocks
 		meddle func(i int)
 	}{
-		{"the system's clocks", newClocks(nil), func(int) {}},
-		{"a given clock that is set back and forth", newClocks(mock), func(i int) {
+		{"the system's clocks", New(nil), func(int) {}},
+		{"a given clock that is set back and forth", New(mock), func(i int) {
 			if i%100 == 0 {
 				mock.Set(time.Unix(int64(i%700), 0))
 			}
 		}},
-		{"a given clock that is set back and forth, and knows how much time has passed", newClocks(steady), func(i int) {
+		{"a given clock that is set back and forth, and knows how much time has passed", New(steady), func(i int) {
 			if i%100 == 0 {
 				steady.Set(time.Duration(i%700) * time.Second)
 			}
@@ -64,8 +64,8 @@ func TestReadingsNeverGoBack(t *testing.T) {
 						mu.Lock()
 						before := last
 						mu.Unlock()
-						now := row.c.now()
-						if now.Fast < before.Fast || now.Slow < before.Slow || row.c.fast() < now.Fast {
+						now := row.c.Now()
+						if now.Fast < before.Fast || now.Slow < before.Slow || row.c.Fast() < now.Fast {
 							t.Errorf("%+v after %+v", now, before)
 							return
 						}
@@ -89,7 +89,7 @@ func TestVotersMeasureWithHowMuchTimeHasPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given := memnet.New(0).Start().Clock()
 		given.Set(-time.Hour)
-		c := newClocks(given)
+		c := New(given)
 		for _, row := range []struct {
 			name       string
 			ahead      time.Duration
@@ -103,40 +103,40 @@ func TestVotersMeasureWithHowMuchTimeHasPassed(t *testing.T) {
 		} {
 			time.Sleep(time.Second)
 			given.Set(row.ahead)
-			now := c.now()
-			if slow, fast := now.Slow.Sub(firstInstant), now.Fast.Sub(firstInstant); slow != row.slow || fast != row.fast || c.fast() != now.Fast {
+			now := c.Now()
+			if slow, fast := now.Slow.Sub(Start), now.Fast.Sub(Start); slow != row.slow || fast != row.fast || c.Fast() != now.Fast {
 				t.Errorf("%s: %v and %v, want %v and %v", row.name, slow, fast, row.slow, row.fast)
 			}
-			if want := time.Now().Add(row.ahead); now.Wall != vote.Micros(want.UnixMicro()) || !c.wall(now.Fast).Equal(want) {
-				t.Errorf("%s: it shows %v, want %v", row.name, c.wall(now.Fast), want)
+			if want := time.Now().Add(row.ahead); now.Wall != vote.Micros(want.UnixMicro()) || !c.Wall(now.Fast).Equal(want) {
+				t.Errorf("%s: it shows %v, want %v", row.name, c.Wall(now.Fast), want)
 			}
 		}
 	})
 }
 
 func TestInstantsAreToldByTheWallClock(t *testing.T) {
-	mock := clock.NewMock()
+	mock := benbjohnson.NewMock()
 	mock.Set(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC))
-	c := newClocks(mock)
-	at := c.fast().Add(5 * time.Second)
-	if got, want := c.wall(at), mock.Now().Add(5*time.Second); !got.Equal(want) {
+	c := New(mock)
+	at := c.Fast().Add(5 * time.Second)
+	if got, want := c.Wall(at), mock.Now().Add(5*time.Second); !got.Equal(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if now := c.now(); now.Fast == 0 || now.Wall != vote.Micros(mock.Now().UnixMicro()) {
+	if now := c.Now(); now.Fast == 0 || now.Wall != vote.Micros(mock.Now().UnixMicro()) {
 		t.Errorf("%+v", now)
 	}
-	system := newClocks(nil)
-	if off := time.Until(system.wall(system.fast().Add(time.Hour))) - time.Hour; off.Abs() > time.Minute {
+	system := New(nil)
+	if off := time.Until(system.Wall(system.Fast().Add(time.Hour))) - time.Hour; off.Abs() > time.Minute {
 		t.Errorf("the system's clocks are %v off", off)
 	}
 }
 
 func TestTimersFireOnceTheirTimeHasCome(t *testing.T) {
-	mock := clock.NewMock()
-	c := newClocks(mock)
+	mock := benbjohnson.NewMock()
+	c := New(mock)
 	woken := make(chan struct{}, 1)
-	c.after(time.Second, func() { kick(woken) })
-	stop := c.after(time.Second, func() { t.Error("a stopped timer fired") })
+	c.After(time.Second, func() { woken <- struct{}{} })
+	stop := c.After(time.Second, func() { t.Error("a stopped timer fired") })
 	stop()
 	mock.Add(time.Second - 1)
 	select {

@@ -1,4 +1,4 @@
-package lockmesh
+package clock
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func asleepClock(t *testing.T) *systemClock {
 	if !c.awake.ok {
 		t.Skip("there is no clock here that goes on in sleep")
 	}
-	c.fast()
+	c.Fast()
 	c.measuredAt.Store(int64(time.Hour)) // for the test's time it isn't due
 	c.awake.at -= time.Hour
 	return c
@@ -38,13 +38,13 @@ func TestTheClockThatGoesOnInSleepIsReadAgain(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := asleepClock(t)
-			before := firstInstant.Add(time.Since(c.start))
+			before := Start.Add(time.Since(c.start))
 			row.do(c)
-			got := c.fast()
+			got := c.Fast()
 			if slept := got.Sub(before) >= time.Hour-time.Second; slept != row.want {
 				t.Errorf("an hour of sleep shows: %v, want %v", slept, row.want)
 			}
-			if now := c.now(); row.want && (now.Slow.Sub(before) >= time.Hour-time.Second || now.Fast < got) {
+			if now := c.Now(); row.want && (now.Slow.Sub(before) >= time.Hour-time.Second || now.Fast < got) {
 				t.Errorf("%+v after %v: voters measure without sleep, and nothing goes back", now, got)
 			}
 		})
@@ -57,7 +57,7 @@ func TestAFirstReadingLooksAtOnce(t *testing.T) {
 		t.Skip("there is no clock here that goes on in sleep")
 	}
 	c.awake.at -= time.Hour
-	if got := c.fast().Sub(firstInstant); got < time.Hour-time.Second {
+	if got := c.Fast().Sub(Start); got < time.Hour-time.Second {
 		t.Errorf("%v have passed since the start", got)
 	}
 	// A look costs more than all else, and must have put off the next.
@@ -70,16 +70,16 @@ func TestAFirstReadingLooksAtOnce(t *testing.T) {
 func TestWhatWasSleptIsNotTakenBack(t *testing.T) {
 	c := asleepClock(t)
 	c.measureSleep(time.Duration(c.wallLead.Load()))
-	slept := c.fast()
+	slept := c.Fast()
 	c.awake.at += time.Hour
 	c.measureSleep(time.Duration(c.wallLead.Load()))
-	if now := c.fast(); now < slept {
+	if now := c.Fast(); now < slept {
 		t.Errorf("%v after %v", now, slept)
 	}
 	// Without the clock, the monotonic one stands in for it.
 	c.awake.ok = false
 	c.measureSleep(time.Duration(c.wallLead.Load()))
-	if now := c.fast(); now < slept {
+	if now := c.Fast(); now < slept {
 		t.Errorf("%v after %v", now, slept)
 	}
 }

@@ -1,4 +1,4 @@
-package lockmesh
+package clock
 
 import (
 	"time"

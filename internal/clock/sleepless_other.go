@@ -1,6 +1,6 @@
 //go:build !linux
 
-package lockmesh
+package clock
 
 import "time"
 

@@ -1,33 +1,37 @@
-package lockmesh
+// Package clock reads the clocks by which a node measures. It is part of lockmesh's implementation,
+// without a compatibility promise.
+package clock
 
 import (
 	"sync/atomic"
 	"time"
 
-	"github.com/benbjohnson/clock"
+	benbjohnson "github.com/benbjohnson/clock"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
 )
 
-// clocks is the access of this package to time. The methods may be called from any goroutine. A
-// reading that begins after another reading has ended is never earlier.
-type clocks interface {
-	// now reads all clocks of the node.
-	now() vote.Now
-	// fast reads only the fast clock, by which holders measure.
-	fast() vote.Instant
-	// wall returns the wall-clock time at which the fast clock shows, or showed, an instant.
-	wall(fast vote.Instant) time.Time
-	// after calls f in a goroutine of its own once d has passed, unless stop is called first. f may
+// Clocks are the clocks of one node. The methods may be called from any goroutine. A reading that
+// begins after another reading has ended is never earlier.
+type Clocks interface {
+	// Now reads all clocks of the node.
+	Now() vote.Now
+	// Fast reads only the fast clock, by which holders measure.
+	Fast() vote.Instant
+	// Wall returns the wall-clock time at which the fast clock shows, or showed, an instant.
+	Wall(fast vote.Instant) time.Time
+	// After calls f in a goroutine of its own once d has passed, unless stop is called first. f may
 	// be called twice, or a moment after stop, so f must do no more than wake a goroutine.
-	after(d time.Duration, f func()) (stop func())
+	After(d time.Duration, f func()) (stop func())
 }
 
-// firstInstant is the reading of a node's clocks at its start. Zero stays free to mean "not yet".
-const firstInstant = vote.Instant(time.Second)
+// Start is the reading of a node's clocks at its start. Zero stays free to mean "not yet".
+const Start = vote.Instant(time.Second)
 
-func newClocks(c clock.Clock) clocks {
+// New returns clocks that begin at [Start]. They read the given clock; if c is nil, the clocks of
+// the operating system.
+func New(c benbjohnson.Clock) Clocks {
 	if c != nil {
 		return newGivenClock(c)
 	}
@@ -125,22 +129,22 @@ func (c *systemClock) fastest(awake, wall time.Duration) time.Duration {
 	return awake + time.Duration(c.ahead.update(int64(wall-awake)))
 }
 
-func (c *systemClock) now() vote.Now {
+func (c *systemClock) Now() vote.Now {
 	t, slow, fast := c.read()
-	return vote.Now{Fast: firstInstant.Add(fast), Slow: firstInstant.Add(slow), Wall: vote.Micros(t.UnixMicro())}
+	return vote.Now{Fast: Start.Add(fast), Slow: Start.Add(slow), Wall: vote.Micros(t.UnixMicro())}
 }
 
-func (c *systemClock) fast() vote.Instant {
+func (c *systemClock) Fast() vote.Instant {
 	_, _, fast := c.read()
-	return firstInstant.Add(fast)
+	return Start.Add(fast)
 }
 
-func (c *systemClock) wall(at vote.Instant) time.Time {
+func (c *systemClock) Wall(at vote.Instant) time.Time {
 	t, _, fast := c.read()
-	return t.Add(at.Sub(firstInstant.Add(fast)))
+	return t.Add(at.Sub(Start.Add(fast)))
 }
 
-func (c *systemClock) after(d time.Duration, f func()) func() {
+func (c *systemClock) After(d time.Duration, f func()) func() {
 	t := time.AfterFunc(d, f)
 	return func() { t.Stop() }
 }
@@ -148,7 +152,7 @@ func (c *systemClock) after(d time.Duration, f func()) func() {
 // givenClock derives all readings from the configured clock, which may be a mock without a
 // monotonic part.
 type givenClock struct {
-	clock clock.Clock
+	clock benbjohnson.Clock
 	start time.Time
 	most  runningMax // if the clock is set back, the reading stands still until the clock has caught up
 
@@ -159,7 +163,7 @@ type givenClock struct {
 	ahead  runningMax
 }
 
-func newGivenClock(c clock.Clock) *givenClock {
+func newGivenClock(c benbjohnson.Clock) *givenClock {
 	g := &givenClock{clock: c, start: c.Now()}
 	if s, ok := c.(world.SteadyClock); ok {
 		g.steady, g.began = s, s.Steady()
@@ -171,32 +175,32 @@ func (c *givenClock) read() (t time.Time, slow, fast vote.Instant) {
 	t = c.clock.Now()
 	wall := t.Sub(c.start)
 	if c.steady == nil {
-		at := firstInstant.Add(time.Duration(c.most.update(int64(wall))))
+		at := Start.Add(time.Duration(c.most.update(int64(wall))))
 		return t, at, at
 	}
 	passed := c.steady.Steady().Sub(c.began)
-	slow = firstInstant.Add(passed)
+	slow = Start.Add(passed)
 	return t, slow, slow.Add(time.Duration(c.ahead.update(int64(wall - passed))))
 }
 
-func (c *givenClock) now() vote.Now {
+func (c *givenClock) Now() vote.Now {
 	t, slow, fast := c.read()
 	return vote.Now{Fast: fast, Slow: slow, Wall: vote.Micros(t.UnixMicro())}
 }
 
-func (c *givenClock) fast() vote.Instant {
+func (c *givenClock) Fast() vote.Instant {
 	_, _, fast := c.read()
 	return fast
 }
 
-func (c *givenClock) wall(at vote.Instant) time.Time {
+func (c *givenClock) Wall(at vote.Instant) time.Time {
 	t, _, fast := c.read()
 	return t.Add(at.Sub(fast))
 }
 
 // after makes a new timer for each call, and none with a channel: a mock clock can block forever on
 // the channel of a timer that is due while another timer is being made.
-func (c *givenClock) after(d time.Duration, f func()) func() {
+func (c *givenClock) After(d time.Duration, f func()) func() {
 	t := c.clock.AfterFunc(d, f)
 	return func() { t.Stop() }
 }
