@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
 )
 
 // MaxBarrier is the largest number of members of a barrier. The limit exists because the value of
@@ -187,7 +188,7 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*insideState, error) {
 			continue
 		}
 		looked := make(chan struct{}, 1)
-		stop := b.mesh.clocks.After(queryPause, func() { kick(looked) })
+		stop := b.mesh.clocks.After(queryPause, func() { wakeup.Send(looked) })
 		err = v.applyUntil(ctx, lease, looked, gathered)
 		stop()
 		b.mesh.loop.box.post(false, func(now vote.Now) { b.mesh.loop.requery(now, v.watch) })

@@ -3,27 +3,10 @@ package lockmesh
 import (
 	"bytes"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/member"
 )
-
-func TestPausesDoubleUpToTheirBound(t *testing.T) {
-	b := backoff{least: 100 * time.Millisecond, most: time.Second}
-	for round := range 100 {
-		for _, ms := range []int{100, 200, 400, 800, 1000, 1000} {
-			full := time.Duration(ms) * time.Millisecond
-			if d := b.pause(); d < full/2 || d > full {
-				t.Fatalf("round %d: %v, want %v to %v", round, d, full/2, full)
-			}
-		}
-		b.reset()
-	}
-}
 
 // A voter that is gone costs a dial a second; one that gossip says is back is dialed at once.
 func TestAVoterThatIsBackIsDialedAtOnce(t *testing.T) {
@@ -58,7 +41,7 @@ func TestGreetingsFindVotersWhereGossipIsDeaf(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		w.join("b", voters, func(c *Config) { c.Bind = elsewhere })
-		time.Sleep(peerPauseMax + time.Second)
+		time.Sleep(6 * time.Second)
 		if v := a.Status().Electorate.Voters[1]; v.State != VoterQuiet {
 			t.Errorf("%+v", v)
 		}
@@ -113,7 +96,7 @@ func TestAVoterThatNoNodeIsCalled(t *testing.T) {
 			t.Errorf("at first: %q", got)
 		}
 		const missing = "no node of this name has been seen for 30s: is it started, and does its own Name say the same?"
-		time.Sleep(2 * missingAfter)
+		time.Sleep(2 * 30 * time.Second)
 		if got := text(); !contains(got, missing) {
 			t.Errorf("after a minute: %q", got)
 		}
@@ -136,41 +119,4 @@ func TestAVoterThatNoNodeIsCalled(t *testing.T) {
 			t.Errorf("the log says it %d times", n)
 		}
 	})
-}
-
-// Gossip tells of the process that gave way to an older one of its name; then greetings look for the older one, and it is dialed first.
-func TestAVoterIsLookedForElsewhereOnceItsNamesakeGaveWay(t *testing.T) {
-	b := newAddressBook([]vote.NodeID{"c"})
-	find := func(want ...string) {
-		t.Helper()
-		if addrs, _ := b.find("c"); !slices.Equal(addrs, want) {
-			t.Errorf("c is looked for at %q, want %q", addrs, want)
-		}
-	}
-	newer := member.Member{Name: "c", Addr: "10.0.0.9:1"}
-	b.addMember(newer)
-	b.addProbed("c", "10.0.0.9:1")
-	if find("10.0.0.9:1"); !b.inGossip("c") {
-		t.Error("nobody doubts it")
-	}
-	if !b.setDuplicate("c", "10.0.0.9:1", true) || b.setDuplicate("c", "10.0.0.9:1", true) || b.inGossip("c") {
-		t.Error("it isn't looked for elsewhere")
-	}
-	if find("10.0.0.9:1"); b.addProbed("c", "10.0.0.9:1") {
-		t.Error("who gave way is found again")
-	}
-	if b.addProbed("c", "10.0.0.3:1") {
-		find("10.0.0.3:1", "10.0.0.9:1")
-	}
-	b.setMembers([]member.Member{newer})
-	find("10.0.0.3:1", "10.0.0.9:1")
-	if b.setDuplicate("c", "10.0.0.9:1", false); !b.inGossip("c") { // the older was stopped, and the newer started anew there
-		t.Error("it is looked for elsewhere though it was linked with")
-	}
-	find("10.0.0.9:1", "10.0.0.3:1")
-	b.setDuplicate("c", "10.0.0.9:1", true)
-	b.setMembers(nil)
-	if find("10.0.0.3:1"); !b.addProbed("c", "10.0.0.9:1") {
-		t.Error("an address is barred for ever")
-	}
 }

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/discovery"
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/statedir"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/member"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -86,7 +88,7 @@ func (m *Mesh) openState(ctx context.Context, w world.World) (*node.Following, e
 		for _, text := range o.dir.Warnings() {
 			m.log.Warn("the state directory is open to others: "+text, "state_dir", m.cfg.StateDir)
 		}
-		m.stateWriter, m.savedPeers = newStateWriter(m, o.dir), o.peers
+		m.stateDir, m.stateWriter, m.savedPeers = o.dir, m.newStateWriter(o.dir), o.peers
 		return o.dynamic, nil
 	case <-ctx.Done():
 		return nil, &Error{Op: "join", Reason: ErrState, Err: contextError(ctx), Text: fmt.Sprintf("the disk of the state directory %s did not answer in time: see to the disk, or "+
@@ -158,54 +160,18 @@ func electorNames(voters []vote.Elector) []string {
 	return names
 }
 
-// stateWriter is the state writer: it writes the node's state into the directory, so that a slow disk
-// delays nothing else. One goroutine runs the keeper and owns the directory.
-type stateWriter struct {
-	m      *Mesh
-	dir    world.StateDir
-	states chan vote.DiskState // capacity 1: the node has at most one save under way
-	// capacity 1: the peers' addresses; the newest replace addresses not written yet
-	addrs        chan []string
-	addrsUnsaved atomic.Bool  // the last addresses could not be written
-	busySince    atomic.Int64 // since when the disk has been busy, by the slow clock; zero while idle
-	done         chan struct{}
-	err          error // from closing the directory; written before done is closed
-}
-
-func newStateWriter(m *Mesh, dir world.StateDir) *stateWriter {
-	return &stateWriter{m: m, dir: dir, states: make(chan vote.DiskState, 1), addrs: make(chan []string, 1), done: make(chan struct{})}
-}
-
-// run writes states and addresses until the loop has ended: whatever is still unwritten then is
-// given up, as after a crash.
-func (k *stateWriter) run() {
-	defer close(k.done)
-	loop := k.m.loop
-	for {
-		select {
-		case <-loop.done:
-			k.err = k.dir.Close()
-			return
-		case state := <-k.states:
+// newStateWriter returns the writer of an open state directory. Its results go to the loop.
+func (m *Mesh) newStateWriter(dir world.StateDir) *statedir.Writer {
+	return statedir.NewWriter(dir, func() vote.Instant { return m.clocks.Now().Slow }, statedir.Report{
+		Saved: func(writes uint64, err error) {
 			failed := ""
-			if err := k.disk(func() error { return k.dir.Save(&state) }); err != nil {
+			if err != nil {
 				failed = errorText(err)
 			}
-			loop.box.post(true, func(now vote.Now) { loop.saved(now, state.Writes, failed) })
-		case addrs := <-k.addrs:
-			if err := k.disk(func() error { return k.dir.SavePeers(addrs) }); err != nil {
-				k.m.log.Debug("cannot save the peers' addresses; will retry", "error", err)
-				k.addrsUnsaved.Store(true)
-			}
-		}
-	}
-}
-
-// disk makes a call that waits for the disk, and records when the call began.
-func (k *stateWriter) disk(do func() error) error {
-	k.busySince.Store(int64(k.m.clocks.Now().Slow))
-	defer k.busySince.Store(0)
-	return do()
+			m.loop.box.post(true, func(now vote.Now) { m.loop.saved(now, writes, failed) })
+		},
+		PeersFailed: func(err error) { m.log.Debug("cannot save the peers' addresses; will retry", "error", err) },
+	})
 }
 
 // diskCloseTimeout is how long a call to the disk may take for closing to wait for the call.
@@ -216,81 +182,47 @@ func (m *Mesh) closeState() error {
 	if m.stateWriter == nil {
 		return nil
 	}
-	wait := diskCloseTimeout
-	if since := m.stateWriter.busySince.Load(); since != 0 {
-		wait = max(diskCloseTimeout-m.clocks.Now().Slow.Sub(vote.Instant(since)), 0)
-	}
-	patience := time.NewTimer(wait)
-	defer patience.Stop()
-	select {
-	case <-m.stateWriter.done:
-		return m.stateWriter.err
-	case <-patience.C:
+	answered, err := m.stateWriter.Wait(diskCloseTimeout)
+	if !answered {
 		return &Error{Op: "close", Reason: ErrState, Text: fmt.Sprintf("the disk has not answered within %v, so %s stays in use until it does", diskCloseTimeout, m.cfg.StateDir)}
 	}
+	return err
 }
 
-// feedEvery is how often the loop receives gossip's members and checks the electorate, in addition
-// to when there is news.
-const feedEvery = time.Second
-
-// membershipFeed is the membership feed: it passes the members known to gossip to the loop. One goroutine
-// runs the crier, since the loop itself never waits and a group may take its time.
-type membershipFeed struct {
-	m          *Mesh
-	wake       chan struct{} // capacity 1: there is news
-	savedAddrs []string      // the addresses last passed to the state writer
-}
-
-func newMembershipFeed(m *Mesh) *membershipFeed {
-	return &membershipFeed{m: m, wake: make(chan struct{}, 1)}
-}
-
-// run feeds the loop until ctx ends.
-func (c *membershipFeed) run(ctx context.Context) {
-	loop := c.m.loop
-	for ctx.Err() == nil {
-		members := c.m.group.Members()
-		c.m.addressBook.setMembers(members)
-		c.saveAddrs(members)
-		seen := make([]electorate.Seen, 0, len(members))
-		for _, m := range members {
-			seen = append(seen, electorate.Seen{Name: m.Name, Dir: m.Dir, State: presence(m.State)})
-		}
-		heard := make(chan struct{})
-		loop.box.post(false, func(now vote.Now) {
-			loop.node.Gossip(now, seen)
-			loop.checkElectorate(now)
-			close(heard)
-		})
-		select {
-		case <-heard:
-		case <-loop.done:
-			return
-		}
-		c.m.sleep(ctx, feedEvery, c.wake)
-	}
-}
-
-// saveAddrs has the addresses of the live members saved, so that this node finds them after a restart
-// even if the configured peers are long gone.
-func (c *membershipFeed) saveAddrs(members []member.Member) {
-	var addrs []string
+// Members passes the members known to gossip to the loop; see [discovery.Host].
+func (h host) Members(members []member.Member) bool {
+	h.m.saveAddrs(members)
+	seen := make([]electorate.Seen, 0, len(members))
 	for _, m := range members {
-		if m.State == member.Alive && m.Name != c.m.self.Node && m.Addr != "" && len(addrs) < MaxPeers {
-			addrs = append(addrs, m.Addr)
+		seen = append(seen, electorate.Seen{Name: m.Name, Dir: m.Dir, State: presence(m.State)})
+	}
+	heard, loop := make(chan struct{}), h.m.loop
+	loop.box.post(false, func(now vote.Now) {
+		loop.node.Gossip(now, seen)
+		loop.checkElectorate(now)
+		close(heard)
+	})
+	select {
+	case <-heard:
+		return true
+	case <-loop.done:
+		return false
+	}
+}
+
+// saveAddrs has the addresses of the live members saved, so that this node finds them after a
+// restart even if the configured peers are long gone.
+func (m *Mesh) saveAddrs(members []member.Member) {
+	var addrs []string
+	for _, g := range members {
+		if g.State == member.Alive && g.Name != m.self.Node && g.Addr != "" && len(addrs) < MaxPeers {
+			addrs = append(addrs, g.Addr)
 		}
 	}
-	slices.Sort(addrs)
-	if len(addrs) == 0 || slices.Equal(addrs, c.savedAddrs) && !c.m.stateWriter.addrsUnsaved.Swap(false) {
-		return
+	if len(addrs) > 0 {
+		slices.Sort(addrs)
+		m.stateWriter.SavePeers(addrs)
 	}
-	c.savedAddrs = addrs
-	select {
-	case <-c.m.stateWriter.addrs:
-	default:
-	}
-	c.m.stateWriter.addrs <- addrs
 }
 
 // peers returns the addresses at which to look for other nodes: the configured addresses, and the
@@ -323,11 +255,11 @@ func (l *loop) saveAndDial() {
 		return
 	}
 	for _, state := range l.node.Saves() {
-		l.mesh.stateWriter.states <- state // has room: the next state comes only after saved
+		l.mesh.stateWriter.Save(state) // has room: the next state comes only after saved
 	}
 	if l.electorate.dialsStale {
 		l.electorate.dialsStale = false
-		l.mesh.dialers.want(l.node.Wanted())
+		l.mesh.finder.Want(l.node.Wanted())
 	}
 }
 
@@ -357,17 +289,18 @@ func (l *loop) linked(now vote.Now, c vote.Conn, peer vote.SessionID) {
 
 // failed tells the node why another node can't be dialed. The reason is remembered for the time
 // when that node becomes a voter, since a dialer reports each reason once.
-func (l *loop) failed(now vote.Now, d *dialer, reason vote.Reason, text string) {
-	if l.mesh.dialers.of(d.voter) != d {
+func (l *loop) failed(now vote.Now, failure *discovery.Failure) {
+	if !failure.Current() {
 		return
 	}
+	f := dialFailure{failure.Reason, failure.Text}
 	if l.electorate.dynamic {
 		// a refusal stands until there is another
-		if f := l.electorate.dialFailures[d.voter]; reason != vote.ReasonNone || f.reason == vote.ReasonNone {
-			l.electorate.dialFailures[d.voter] = dialFailure{reason, text}
+		if old := l.electorate.dialFailures[failure.Node]; f.reason != vote.ReasonNone || old.reason == vote.ReasonNone {
+			l.electorate.dialFailures[failure.Node] = f
 		}
 	}
-	l.reportFailure(now, d.voter, dialFailure{reason, text})
+	l.reportFailure(now, failure.Node, f)
 }
 
 func (l *loop) reportFailure(now vote.Now, name vote.NodeID, f dialFailure) {
@@ -423,7 +356,7 @@ func (l *loop) electorateChanged(now vote.Now, e *quorum.Event) {
 func (l *loop) checkElectorate(now vote.Now) {
 	l.electorate.dialsStale = true
 	for name := range l.electorate.dialFailures {
-		if l.mesh.dialers.of(name) == nil {
+		if !l.mesh.finder.Wants(name) {
 			delete(l.electorate.dialFailures, name)
 		}
 	}
@@ -495,7 +428,7 @@ func (m *Mesh) leaveElectorate(ctx context.Context) error {
 		ctx = limited
 	}
 	enough := make(chan struct{}, 1)
-	defer m.clocks.After(leaveTTLs*m.cfg.MaxTTL, func() { kick(enough) })()
+	defer m.clocks.After(leaveTTLs*m.cfg.MaxTTL, func() { wakeup.Send(enough) })()
 	l := m.loop
 	gone := make(chan string, 1)
 	why := ""

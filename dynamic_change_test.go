@@ -3,6 +3,7 @@ package lockmesh
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/statedir"
+	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
 )
 
@@ -86,8 +88,8 @@ func TestNewcomersAreVotedInTheDeadAreVotedOutAndALeaseLivesOn(t *testing.T) {
 		time.Sleep(2 * DefaultMaxTTL)                                                   // until nothing stands by the votes of b and c
 		for name, want := range map[string][]string{"a": {"d", "e"}, "d": {"a", "e"}} { // nobody dials the dead any more
 			var dialed []string
-			for _, d := range w.nodes[name].dialers.all() {
-				dialed = append(dialed, string(d.voter))
+			for name := range w.nodes[name].finder.Links() {
+				dialed = append(dialed, string(name))
 			}
 			if slices.Sort(dialed); !slices.Equal(dialed, want) {
 				t.Errorf("%s dials %v, want %v", name, dialed, want)
@@ -115,34 +117,23 @@ func TestConnectionsFollowWhoIsWanted(t *testing.T) {
 		w.foundAll()
 		w.start("d", nil)
 		w.until("a", "d standing by", func(s ElectorateStatus) bool { return len(s.Standby) == 1 })
-		a, before := w.nodes["a"], dialed(w.nodes["a"])
-		if before != 3 {
-			t.Errorf("%d dialers, want those of b, c and d", before)
-		}
-		d := a.dialers.of("d")
-		linked := func() bool { synctest.Wait(); return d.linked() }
-		if !linked() {
-			t.Error("the standby isn't linked")
+		a := w.nodes["a"]
+		links := func() map[vote.NodeID]bool { synctest.Wait(); return a.finder.Links() }
+		if got, want := links(), (map[vote.NodeID]bool{"b": true, "c": true, "d": true}); !maps.Equal(got, want) {
+			t.Errorf("links of a: %v, want those to b, c and the standby d", got)
 		}
 		w.crash("d")
-		time.Sleep(2 * feedEvery)
-		if synctest.Wait(); a.dialers.of("d") != nil || dialed(a) != 2 {
-			t.Error("who is gone and doesn't vote is still dialed")
+		time.Sleep(5 * time.Second)
+		if got, want := links(), (map[vote.NodeID]bool{"b": true, "c": true}); !maps.Equal(got, want) {
+			t.Errorf("links of a: %v; d is gone and doesn't vote", got)
 		}
 		w.start("d", nil)
-		time.Sleep(2 * feedEvery)
-		synctest.Wait()
-		if again := a.dialers.of("d"); again == nil || again == d || !again.linked() {
-			t.Error("who is back isn't dialed anew")
-		}
-		if d.up(1) {
-			t.Error("a dialer that has ended takes a link")
+		time.Sleep(5 * time.Second)
+		if got := links(); !got["d"] {
+			t.Errorf("links of a: %v; d is back", got)
 		}
 	})
 }
-
-// dialed returns how many dialers a node has.
-func dialed(m *Mesh) int { return len(m.dialers.all()) }
 
 // Why a voter can't be dialed is told once; whoever learns only later that it is a voter must know it all the same.
 func TestWhyAVoterIsUnreachableIsKnownWhenTheElectorateIs(t *testing.T) {

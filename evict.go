@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/clock"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -57,7 +58,7 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 		if held == nil {
 			return checkPassedOn(info, token)
 		}
-		m.sleep(ctx, pause, nil)
+		clock.Sleep(ctx, m.clocks, pause, nil)
 		if ctx.Err() != nil {
 			return &Error{
 				Op: "evict", Key: key, Reason: ErrHeld, Err: contextError(ctx),

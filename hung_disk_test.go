@@ -75,7 +75,7 @@ func TestFault76ADiskThatHangsIsTroubleAndCostsTheVote(t *testing.T) {
 		}
 		w.HangDisk(statePath("a"), false)
 		w.until("a", "no trouble", func(s ElectorateStatus) bool { return s.Trouble == "" && s.Stored == s.Version })
-		time.Sleep(2 * feedEvery)
+		time.Sleep(2 * time.Second)
 		if n := w.logs.count("level=INFO", "can be written again", "on=a"); n != 1 {
 			t.Errorf("%d lines say that the trouble is over", n)
 		}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/backoff"
+	"github.com/lockmesh/lockmesh/internal/clock"
 )
 
 // leadPauseMin and leadPauseMax bound Lead's pause between two turns, so that a function that
@@ -31,7 +34,7 @@ func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) er
 	m.checkUsable("Mesh.Lead")
 	checkContext(ctx, "Mesh.Lead")
 	checkFunc(f != nil, "Mesh.Lead")
-	pauses := backoff{least: leadPauseMin, most: leadPauseMax}
+	pauses := backoff.Backoff{Least: leadPauseMin, Most: leadPauseMax}
 	for {
 		var failed error
 		led := false
@@ -54,9 +57,9 @@ func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) er
 			return err
 		}
 		if led && m.clocks.Now().Slow.Sub(began) > leadPauseMax {
-			pauses.reset()
+			pauses.Reset()
 		}
-		pause := pauses.pause()
+		pause := pauses.Pause()
 		again := []any{"election", name, "error", err, "next_try_in", pause}
 		switch {
 		case !led:
@@ -68,7 +71,7 @@ func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) er
 		case err != nil:
 			m.log.Warn("the resignation isn't confirmed; this node campaigns again", again...)
 		}
-		m.sleep(ctx, pause, m.ctx.Done())
+		clock.Sleep(ctx, m.clocks, pause, m.ctx.Done())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/clock"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
 	"github.com/lockmesh/lockmesh/internal/watchmerge"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -254,7 +255,7 @@ func (t *timer) set(c clock.Clocks, now vote.Instant, d time.Duration, wake chan
 	t.fired, t.due = fired, due
 	t.stop = c.After(d, func() {
 		fired.Store(true)
-		kick(wake)
+		wakeup.Send(wake)
 	})
 }
 
@@ -377,7 +378,7 @@ func (l *loop) drainNode(now vote.Now) {
 	l.failRefused(now)
 	if l.mesh.accounts.update(now, l.node) && l.node.Bars() != "" {
 		// While voters hear from this process, they keep out the older process of the same name.
-		l.mesh.dialers.want(nil)
+		l.mesh.finder.Want(nil)
 	}
 	l.answerReady(now)
 	l.saveAndDial()

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
 	"github.com/lockmesh/lockmesh/transport"
 )
 
@@ -160,7 +161,7 @@ func (b *mailbox) put(l *lane, in input) (owner bool) {
 func (b *mailbox) putForLoop(l *lane, in input) {
 	if b.put(l, in) {
 		b.loopOwns = true
-		kick(b.wake)
+		wakeup.Send(b.wake)
 	}
 }
 
@@ -203,7 +204,7 @@ func (b *mailbox) disown() bool {
 	b.owned = false
 	if b.loopWaits {
 		b.owned, b.loopOwns, b.loopWaits = true, true, false
-		kick(b.wake)
+		wakeup.Send(b.wake)
 	}
 	b.unowned.Signal()
 	return true
@@ -214,7 +215,7 @@ func (b *mailbox) handOver() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.loopOwns = true
-	kick(b.wake)
+	wakeup.Send(b.wake)
 	b.unowned.Signal()
 }
 
@@ -251,12 +252,4 @@ func (b *mailbox) close() []input {
 	defer func() { b.urgent, b.ordered = lane{}, lane{} }()
 	b.space.Broadcast()
 	return append(b.urgent.inputs, b.ordered.inputs...)
-}
-
-// kick wakes the present or next receiver of a channel with capacity 1.
-func kick(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

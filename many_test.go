@@ -66,7 +66,7 @@ func TestFault78ManyNodesStartAtOnce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only a hang takes so long
 		check(t, m.Ready(ctx))
 		cancel()
-		if n := len(processDialSlots); n > dialsAtOnce {
+		if n, most := len(realWorld.Dials), cap(realWorld.Dials); n > most {
 			t.Errorf("%d dials are under way", n)
 		}
 	}

@@ -13,8 +13,10 @@ import (
 	"sync/atomic"
 
 	"github.com/lockmesh/lockmesh/internal/clock"
+	"github.com/lockmesh/lockmesh/internal/discovery"
 	"github.com/lockmesh/lockmesh/internal/logqueue"
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/statedir"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/member"
@@ -30,18 +32,14 @@ type Mesh struct {
 	log      *slog.Logger // passes lines on to the configured logger without ever waiting
 	logQueue *logqueue.Queue
 
-	loop           *loop
-	links          world.Links
-	group          member.Group
-	addressBook    *addressBook
-	dialers        *dialers
-	dialSlots      dialSlots // shared by the dialers and the greeter
-	peerProber     *peerProber
-	excludedProber *excludedProber
-	stateWriter    *stateWriter // of the state directory; nil if the electorate is fixed
-	// addresses of nodes met in an earlier incarnation, from the state directory
-	savedPeers     []string
-	membershipFeed *membershipFeed // the membership feed; nil if the electorate is fixed
+	loop   *loop
+	links  world.Links
+	group  member.Group
+	finder *discovery.Finder
+	// the state directory and its writer; nil if the electorate is fixed
+	stateDir    world.StateDir
+	stateWriter *statedir.Writer
+	savedPeers  []string // addresses of nodes met in an earlier incarnation, from the state directory
 
 	accounts accounts
 
@@ -84,7 +82,7 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 		return nil, &Error{Op: "join", Err: contextError(ctx)}
 	}
 	cfg, _ = cfg.withDefaults()
-	m := &Mesh{cfg: cfg, clocks: clock.New(cfg.Clock), dialSlots: w.Dials, left: make(chan struct{})}
+	m := &Mesh{cfg: cfg, clocks: clock.New(cfg.Clock), left: make(chan struct{})}
 	m.self = vote.SessionID{Node: vote.NodeID(cfg.Name), Incarnation: newIncarnation()}
 	voters := m.voters()
 	m.ctx, m.stop = context.WithCancel(context.Background())
@@ -98,22 +96,18 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 	}
 	if err := m.open(w, voters, dynamic); err != nil {
 		if m.stateWriter != nil {
-			err = errors.Join(err, m.stateWriter.dir.Close())
+			err = errors.Join(err, m.stateDir.Close())
 		}
 		m.stop()
 		m.logQueue.Close()
 		return nil, &Error{Op: "join", Reason: ErrConfig, Err: err}
 	}
 	if m.stateWriter != nil {
-		go m.stateWriter.run()
-		m.work.Go(func() { m.membershipFeed.run(m.ctx) })
+		go m.stateWriter.Run(m.loop.done)
 	}
-	m.dialers.want(m.loop.node.Wanted())
+	m.finder.Want(m.loop.node.Wanted())
 	m.work.Go(func() { m.loop.run(m.ctx) })
-	m.work.Go(func() { m.peerProber.run(m.ctx) })
-	if m.canVote(voters) {
-		m.work.Go(func() { m.excludedProber.run(m.ctx) })
-	}
+	m.finder.Run(m.group)
 	m.logStart(voters, dynamic)
 	if ctx.Err() != nil {
 		return nil, &Error{Op: "join", Err: errors.Join(contextError(ctx), m.Close())}
@@ -131,17 +125,14 @@ func (m *Mesh) open(w world.World, voters []vote.NodeID, dynamic *node.Following
 		return err
 	}
 	m.loop = newLoop(m, core)
-	m.peerProber = newPeerProber(m)
-	m.excludedProber = newExcludedProber(m)
 	m.accounts.update(m.clocks.Now(), core)
-	m.dialers = &dialers{m: m}
-	if dynamic == nil {
-		m.addressBook = newAddressBook(voters)
-	} else {
-		m.addressBook = newAddressBook(nil)
-		m.membershipFeed = newMembershipFeed(m)
+	if dynamic != nil {
 		m.loop.electorate = newElectorateState(dynamic)
 	}
+	m.finder = discovery.New(m.ctx, discovery.Config{
+		Host: host{m}, Self: m.self, Terms: vote.Terms{Voters: voters, MaxTTL: m.cfg.MaxTTL, Dynamic: dynamic != nil},
+		Peers: m.peers(), Clocks: m.clocks, Log: m.log, Slots: w.Dials, Voter: m.canVote(voters),
+	})
 	m.links, err = w.Listen(transport.Config{
 		Bind: m.cfg.Bind, Advertise: m.cfg.Advertise, Secret: m.cfg.Secret, Self: m.self, Logger: m.log,
 		Terms:   transport.Terms{Mesh: m.cfg.Mesh, MaxTTL: m.cfg.MaxTTL, Voters: voters, Following: dynamic != nil},
@@ -151,6 +142,7 @@ func (m *Mesh) open(w world.World, voters []vote.NodeID, dynamic *node.Following
 		return err
 	}
 	m.loop.links = m.links
+	m.finder.Connect(m.links)
 	if m.group, err = m.startGossip(w, voters, dynamic); err != nil {
 		// The loop will never process the peers' messages, and closing the links waits for their
 		// readers.
@@ -179,7 +171,7 @@ func (m *Mesh) startGossip(w world.World, voters []vote.NodeID, dynamic *node.Fo
 			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: m.cfg.MaxTTL, Voters: voters,
 			Following: dynamic != nil,
 		},
-		Peers: m.peers(), Logger: m.log, Handler: m.onGossip, Strange: m.onExcluded, Greet: m.links.Greet,
+		Peers: m.peers(), Logger: m.log, Handler: m.finder.Gossip, Strange: m.finder.Excluded, Greet: m.links.Greet,
 	})
 }
 
@@ -365,6 +357,7 @@ func (m *Mesh) Close() error {
 		go func() { gossip <- m.group.Close() }()
 		m.closeErr = errors.Join(m.links.Close(), <-gossip)
 		m.work.Wait()
+		m.finder.Wait()
 		m.closeErr = errors.Join(m.closeErr, m.closeState())
 		m.logQueue.Close()
 	})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/member"
 )
 
 // RefusedPeer is a live node of the mesh not admitted by this node, since their configurations
@@ -78,19 +77,11 @@ func (m *Mesh) linkRefusal() string {
 }
 
 // onMet processes an encounter with another node of the mesh, in a handshake begun by either side.
-// Goroutines of the transport call met.
+// Goroutines of the transport call onMet.
 func (m *Mesh) onMet(s *vote.Sighting) {
-	ours := vote.Terms{Voters: m.voters(), MaxTTL: m.cfg.MaxTTL, Dynamic: m.cfg.StateDir != ""}
-	if s.Terms.Equal(&ours) && s.Peer.Node != m.self.Node {
-		m.excludedProber.removeExcluded(s.Addr)
-	} else {
-		m.excludedProber.addExcluded(s.Addr)
-	}
+	m.finder.Met(s)
 	m.loop.box.post(false, func(now vote.Now) { m.loop.node.Met(now, s) })
 }
-
-// onExcluded processes gossip's report of a node not admitted to the group.
-func (m *Mesh) onExcluded(who member.Member) { m.excludedProber.addExcluded(who.Addr) }
 
 // refused returns the reason why every call is refused, whatever the voters answer; empty if calls
 // aren't refused.
@@ -117,7 +108,7 @@ func (m *Mesh) retire(ctx context.Context) {
 	}
 	select {
 	case <-done:
-		m.excludedProber.sendGoodbyes(ctx)
+		m.finder.SayGoodbye(ctx)
 	case <-m.loop.done:
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
 	"github.com/lockmesh/lockmesh/transport"
 )
 
@@ -244,7 +245,7 @@ func TestTheTurnIsOneGoroutinesAtATime(t *testing.T) {
 					work(1 + j%2)
 				}
 				if j%50 == 0 {
-					kick(b.wake) // as the timer does
+					wakeup.Send(b.wake) // as the timer does
 				}
 			}
 		})

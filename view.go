@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
 )
 
 // view is the state of a key as shown by a watch: the holders of the key. The owner of the view
@@ -58,7 +59,7 @@ func (v *view) apply(e Event) {
 // wait applies events for the duration d.
 func (v *view) wait(ctx context.Context, lease *Lease, d time.Duration) error {
 	over := make(chan struct{}, 1)
-	defer v.watch.mesh.clocks.After(d, func() { kick(over) })()
+	defer v.watch.mesh.clocks.After(d, func() { wakeup.Send(over) })()
 	return v.applyUntil(ctx, lease, over, func() bool { return false })
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
 	"github.com/lockmesh/lockmesh/internal/watchmerge"
 )
 
@@ -243,7 +244,7 @@ func (w *Watch) put(told []watchmerge.Event) {
 			}
 		}
 	}
-	kick(w.wake)
+	wakeup.Send(w.wake)
 }
 
 // catchUp queues the state for a reader that was too slow, instead of the missed events. The loop

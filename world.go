@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"github.com/lockmesh/lockmesh/internal/discovery"
 	"github.com/lockmesh/lockmesh/internal/statedir"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/member"
@@ -9,7 +10,7 @@ import (
 
 // realWorld has sockets and disks. Tests use a world without.
 var realWorld = world.World{
-	Dials: processDialSlots,
+	Dials: discovery.ProcessSlots(),
 	State: func(path string) (world.StateDir, error) {
 		dir, err := statedir.Open(path)
 		if err != nil {

@@ -70,9 +70,12 @@ var outside = map[string][]string{
 	"internal/world":  {"internal/vote", "member", "transport"},
 	"internal/memnet": {"internal/vote", "internal/world", "member", "transport"},
 
-	"internal/statedir": {"internal/vote"},
-	"internal/clock":    {"internal/vote", "internal/world"},
-	"internal/logqueue": nil,
+	"internal/statedir":  {"internal/vote"},
+	"internal/backoff":   nil,
+	"internal/wakeup":    nil,
+	"internal/clock":     {"internal/vote", "internal/wakeup", "internal/world"},
+	"internal/logqueue":  nil,
+	"internal/discovery": {"internal/backoff", "internal/clock", "internal/vote", "internal/wakeup", "internal/world", "member", "transport"},
 }
 
 func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
@@ -92,7 +95,7 @@ func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
 }
 
 // shipped are the packages that a program gets which imports lockmesh.
-var shipped = []string{".", "internal/vote", "internal/clock", "internal/electorate", "internal/logqueue", "internal/mismatch", "internal/node", "internal/statedir", "internal/world", "lease", "quorum", "member", "transport"}
+var shipped = []string{".", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/logqueue", "internal/mismatch", "internal/node", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	for _, dir := range shipped {

@@ -3,12 +3,14 @@
 package clock
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
 	benbjohnson "github.com/benbjohnson/clock"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
 	"github.com/lockmesh/lockmesh/internal/world"
 )
 
@@ -36,6 +38,18 @@ func New(c benbjohnson.Clock) Clocks {
 		return newGivenClock(c)
 	}
 	return newSystemClock()
+}
+
+// Sleep waits until d has passed, wake receives a value or ctx ends.
+func Sleep(ctx context.Context, c Clocks, d time.Duration, wake <-chan struct{}) {
+	over := make(chan struct{}, 1)
+	stop := c.After(d, func() { wakeup.Send(over) })
+	defer stop()
+	select {
+	case <-over:
+	case <-wake:
+	case <-ctx.Done():
+	}
 }
 
 // runningMax keeps the largest number that it has been given.

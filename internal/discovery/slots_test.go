@@ -1,4 +1,4 @@
-package lockmesh
+package discovery
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 func TestOnlySoManyDialAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := make(dialSlots, 3)
+		turns := make(Slots, 3)
 		var now, most atomic.Int32
 		var work sync.WaitGroup
 		for range 20 {
@@ -35,7 +35,7 @@ func TestOnlySoManyDialAtOnce(t *testing.T) {
 
 func TestADialThatWaitsForTheNetworkKeepsNobodyWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := make(dialSlots, 1)
+		turns := make(Slots, 1)
 		silent := turns.acquire(t.Context())
 		start := time.Now()
 		turns.acquire(t.Context())()

@@ -1,4 +1,4 @@
-package lockmesh
+package discovery
 
 import (
 	"context"
@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/backoff"
 	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/member"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
 	"github.com/lockmesh/lockmesh/transport"
 )
 
@@ -33,122 +33,85 @@ const (
 	steadyAfter = time.Second
 )
 
-// dialers holds a dialer for each node to which a connection is wanted. The loop changes the set;
-// any goroutine may read the set.
-type dialers struct {
-	m  *Mesh
-	mu sync.Mutex
-	by map[vote.NodeID]*dialer
-}
-
-// of returns a node's dialer; nil if no connection to the node is wanted.
-func (s *dialers) of(name vote.NodeID) *dialer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.by[name]
-}
-
-// all returns all dialers.
-func (s *dialers) all() []*dialer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.by))
-}
-
-// want keeps connections to the named nodes, and to no others. names is sorted. The loop calls
-// want, and Join does so before the loop starts, so Close misses no goroutine.
-func (s *dialers) want(names []vote.NodeID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, d := range s.by {
+// Want keeps links to the named nodes, and to no others. names is sorted. Only the loop of the node
+// calls Want, and the node's start before the loop runs, so Wait misses no goroutine.
+func (f *Finder) Want(names []vote.NodeID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, d := range f.dialers {
 		if _, wanted := slices.BinarySearch(names, name); wanted {
 			continue
 		}
-		delete(s.by, name)
+		delete(f.dialers, name)
 		d.stop()
 		if c := d.end(); c != 0 {
-			s.m.links.CloseConn(c)
+			f.links.CloseConn(c)
 		}
 	}
 	for _, name := range names {
-		if s.by[name] != nil {
+		if f.dialers[name] != nil {
 			continue
 		}
-		ctx, stop := context.WithCancel(s.m.ctx)
-		d := &dialer{m: s.m, stop: stop, voter: name, wake: make(chan struct{}, 1), pause: backoff{least: dialPauseMin, most: dialPauseMax}}
-		if s.by == nil {
-			s.by = make(map[vote.NodeID]*dialer)
+		ctx, stop := context.WithCancel(f.ctx)
+		d := &dialer{f: f, stop: stop, voter: name, wake: make(chan struct{}, 1), pause: backoff.Backoff{Least: dialPauseMin, Most: dialPauseMax}}
+		if f.dialers == nil {
+			f.dialers = make(map[vote.NodeID]*dialer)
 		}
-		s.by[name] = d
-		s.m.work.Go(func() { d.run(ctx) })
-		kick(s.m.peerProber.wake)
+		f.dialers[name] = d
+		f.work.Go(func() { d.run(ctx) })
+		wakeup.Send(f.peers.wake)
 	}
 }
 
-// linkHandler passes the reports of the links to the loop. Goroutines of the transport call the
-// methods.
-type linkHandler struct{ m *Mesh }
+// Wants reports whether a link to a node is wanted.
+func (f *Finder) Wants(name vote.NodeID) bool { return f.dialerOf(name) != nil }
 
-var _ transport.Handler = linkHandler{}
-
-// Linked reports a connection that this node dialed; on other connections the peer sends first. The
-// report goes through the urgent lane, so no message of the connection overtakes it.
-func (h linkHandler) Linked(c vote.Conn, peer vote.SessionID, dialed bool) {
-	if !dialed {
-		return
+// Links returns the nodes to which a link is wanted, and whether there is one now.
+func (f *Finder) Links() map[vote.NodeID]bool {
+	links := make(map[vote.NodeID]bool)
+	for _, d := range f.allDialers() {
+		links[d.voter] = d.linked()
 	}
-	d := h.m.dialers.of(peer.Node)
-	if d == nil || !d.up(c) { // no longer wanted
-		h.m.loop.box.post(true, func(vote.Now) { h.m.loop.links.CloseConn(c) })
-		return
-	}
-	h.m.loop.box.post(true, func(now vote.Now) { h.m.loop.linked(now, c, peer) })
+	return links
 }
 
-func (h linkHandler) Received(c vote.Conn, peer vote.SessionID, b *transport.Batch) {
-	h.m.loop.receive(c, peer, b)
+// LinkUp records a link that this node dialed; false means that the link isn't wanted any more.
+func (f *Finder) LinkUp(c vote.Conn, name vote.NodeID) bool {
+	d := f.dialerOf(name)
+	return d != nil && d.up(c)
 }
 
-// Closed reports the end of a connection. The report goes through the ordered lane, behind all
-// messages of the connection. The voter is dialed again only after the node knows of the end.
-func (h linkHandler) Closed(c vote.Conn, peer vote.SessionID, _ error) {
-	h.m.loop.box.post(false, func(now vote.Now) {
-		h.m.loop.node.Unlink(now, c)
-		h.m.loop.electorate.dialsStale = true
-		if d := h.m.dialers.of(peer.Node); d != nil {
-			d.down(now, c)
-		}
-	})
+// LinkDown records the end of a connection, and has its node dialed again if this node had dialed
+// the connection. The loop calls it after telling the core, so that the core learns of the end
+// before the next link.
+func (f *Finder) LinkDown(now vote.Now, c vote.Conn, name vote.NodeID) {
+	if d := f.dialerOf(name); d != nil {
+		d.down(now, c)
+	}
 }
 
-// onGossip handles news of members. A goroutine of the group calls it.
-func (m *Mesh) onGossip(e member.Event) {
-	m.addressBook.addMember(e.Member)
-	if at, err := netip.ParseAddrPort(e.Member.Addr); err == nil {
-		m.links.Know(at.Addr())
-	}
-	switch e.Kind {
-	case member.Joined, member.Updated:
-		if d := m.dialers.of(e.Member.Name); d != nil {
-			kick(d.wake)
-		}
-	case member.NameConflict:
-		m.peerProber.reportDuplicate(e.Member)
-		m.excludedProber.addExcluded(e.Member.Addr)
-	}
-	if m.membershipFeed != nil {
-		kick(m.membershipFeed.wake)
-	}
+// dialerOf returns a node's dialer; nil if no link to the node is wanted.
+func (f *Finder) dialerOf(name vote.NodeID) *dialer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dialers[name]
+}
+
+// allDialers returns the dialers of all wanted nodes.
+func (f *Finder) allDialers() []*dialer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Values(f.dialers))
 }
 
 // dialer keeps a link to one voter or, with dynamic membership, to another wanted node. A goroutine
 // of its own runs the dialer.
 type dialer struct {
-	m        *Mesh
+	f        *Finder
 	stop     context.CancelFunc // ends the goroutine
 	voter    vote.NodeID
 	wake     chan struct{} // capacity 1: the link is down, or there is news of the voter
-	pause    backoff
+	pause    backoff.Backoff
 	reported string // the error last reported to the node
 
 	// since when the voter has had no known address, by the slow clock; zero before the first try
@@ -163,7 +126,7 @@ type dialer struct {
 
 // up records a link; false means that the link is no longer wanted.
 func (d *dialer) up(c vote.Conn) bool {
-	now := d.m.clocks.Now()
+	now := d.f.cfg.Clocks.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unwanted {
@@ -190,8 +153,8 @@ func (d *dialer) down(now vote.Now, c vote.Conn) {
 		return // the voter dialed this connection
 	}
 	d.conn, d.steady = 0, now.Slow.Sub(d.since) >= steadyAfter
-	kick(d.wake)
-	kick(d.m.peerProber.wake)
+	wakeup.Send(d.wake)
+	wakeup.Send(d.f.peers.wake)
 }
 
 func (d *dialer) linked() bool {
@@ -212,7 +175,7 @@ func (d *dialer) run(ctx context.Context) {
 		if err := d.try(ctx); err != nil {
 			if ctx.Err() == nil {
 				d.report(err)
-				d.m.sleep(ctx, d.pause.pause(), d.wake)
+				d.f.sleep(ctx, d.pause.Pause(), d.wake)
 			}
 			continue
 		}
@@ -224,24 +187,24 @@ func (d *dialer) run(ctx context.Context) {
 			}
 		}
 		if d.wasSteady() {
-			d.pause.reset()
+			d.pause.Reset()
 		} else {
-			d.m.sleep(ctx, d.pause.pause(), nil)
+			d.f.sleep(ctx, d.pause.Pause(), nil)
 		}
 	}
 }
 
 // try dials the voter at each of its addresses until a dial succeeds.
 func (d *dialer) try(ctx context.Context) error {
-	addrs, refusal := d.m.addressBook.find(d.voter)
+	addrs, refusal := d.f.book.find(d.voter)
 	if refusal != nil {
 		return &transport.RefusedError{Reason: refusal.reason, Text: refusal.text}
 	}
-	now := d.m.clocks.Now().Slow
+	now := d.f.cfg.Clocks.Now().Slow
 	if len(addrs) > 0 || d.noAddrSince == 0 {
 		d.noAddrSince = now
 	}
-	worst := d.m.addressBook.unknownError(now.Sub(d.noAddrSince))
+	worst := d.f.book.unknownError(now.Sub(d.noAddrSince))
 	for i, addr := range addrs {
 		err := d.dial(ctx, addr)
 		var refused *transport.RefusedError
@@ -249,11 +212,11 @@ func (d *dialer) try(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return err
 		case err == nil:
-			d.m.addressBook.setDuplicate(d.voter, addr, false)
+			d.f.book.setDuplicate(d.voter, addr, false)
 			return nil
 		case errors.As(err, &refused):
-			if refused.Reason == vote.ReasonNameTaken && refused.Peer == d.voter && d.m.addressBook.setDuplicate(d.voter, addr, true) {
-				kick(d.m.peerProber.wake)
+			if refused.Reason == vote.ReasonNameTaken && refused.Peer == d.voter && d.f.book.setDuplicate(d.voter, addr, true) {
+				wakeup.Send(d.f.peers.wake)
 			}
 			worst = err
 		case i == 0:
@@ -264,10 +227,10 @@ func (d *dialer) try(ctx context.Context) error {
 }
 
 func (d *dialer) dial(ctx context.Context, addr string) error {
-	defer d.m.dialSlots.acquire(ctx)()
+	defer d.f.cfg.Slots.acquire(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	_, err := d.m.links.Dial(ctx, addr, d.voter)
+	_, err := d.f.links.Dial(ctx, addr, d.voter)
 	var op *net.OpError
 	switch {
 	case errors.Is(err, transport.ErrNoAnswer):
@@ -287,13 +250,12 @@ func (d *dialer) report(err error) {
 		return
 	}
 	d.reported = err.Error()
-	box := d.m.loop.box
 	var refused *transport.RefusedError
 	if !errors.As(err, &refused) {
-		d.m.log.Debug("a voter can't be reached; will keep trying", "voter", d.voter, "error", err)
-		box.post(false, func(now vote.Now) { d.m.loop.failed(now, d, vote.ReasonNone, err.Error()) })
+		d.f.cfg.Log.Debug("a voter can't be reached; will keep trying", "voter", d.voter, "error", err)
+		d.f.cfg.Host.DialFailed(Failure{Node: d.voter, Text: err.Error(), dialer: d})
 		return
 	}
-	d.m.log.Warn("a voter refuses this node", "voter", d.voter, "reason", refused.Reason, "text", refused.Text)
-	box.post(false, func(now vote.Now) { d.m.loop.failed(now, d, refused.Reason, refused.Text) })
+	d.f.cfg.Log.Warn("a voter refuses this node", "voter", d.voter, "reason", refused.Reason, "text", refused.Text)
+	d.f.cfg.Host.DialFailed(Failure{Node: d.voter, Reason: refused.Reason, Text: refused.Text, dialer: d})
 }

@@ -1,4 +1,4 @@
-package lockmesh
+package discovery
 
 import (
 	"context"
@@ -18,16 +18,16 @@ const (
 	dialSlotTime = 250 * time.Millisecond
 )
 
-// dialSlots bounds the dials under way in a process: each dial sends a value to the channel, and
-// receives a value afterwards. A nil channel is no bound.
-type dialSlots chan struct{}
+// Slots bounds the dials under way in a process: each dial sends a value to the channel, and receives
+// a value afterwards. A nil channel is no bound.
+type Slots chan struct{}
 
-// processDialSlots bounds the dials of all meshes in the real world.
-var processDialSlots = make(dialSlots, dialsAtOnce)
+// ProcessSlots returns slots for all meshes of a process.
+func ProcessSlots() Slots { return make(Slots, dialsAtOnce) }
 
 // acquire waits for a turn, or for the end of ctx, and returns a function that gives the turn back.
 // The timeout of the dial begins afterwards.
-func (t dialSlots) acquire(ctx context.Context) (giveBack func()) {
+func (t Slots) acquire(ctx context.Context) (giveBack func()) {
 	if t == nil {
 		return func() {}
 	}

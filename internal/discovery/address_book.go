@@ -1,4 +1,4 @@
-package lockmesh
+package discovery
 
 import (
 	"errors"
@@ -14,9 +14,9 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// addressBook is the address book, a record of where the voters are, according to gossip and to probes.
-// All entries are hints; the handshake of a dialed connection decides. With dynamic membership any
-// node may become a voter, so the address book then contains all members.
+// addressBook records where the voters are, according to gossip and to probes. All entries are
+// hints; the handshake of a dialed connection decides. With dynamic membership any node may become a
+// voter, so the address book then contains all members.
 type addressBook struct {
 	voters map[vote.NodeID]bool // nil with dynamic membership: any node
 

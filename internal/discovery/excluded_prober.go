@@ -1,10 +1,8 @@
-package lockmesh
+package discovery
 
 import (
 	"cmp"
 	"context"
-	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -34,10 +32,10 @@ const (
 )
 
 // excludedProber keeps a voter informed of nodes kept apart by gossip: nodes with another configuration,
-// and other processes with this node's name. The prober only has the nodes met; [Mesh.met] passes
-// the findings of both sides to the loop. One goroutine runs the prober.
+// and other processes with this node's name. The prober only causes handshakes; the node
+// receives the findings of both sides from its links. One goroutine runs the prober.
 type excludedProber struct {
-	m *Mesh
+	f *Finder
 
 	mu       sync.Mutex
 	excluded map[string]time.Time // addresses to probe, and when they became known
@@ -46,12 +44,12 @@ type excludedProber struct {
 	peers    []string  // the addresses of the configured peers
 }
 
-func newExcludedProber(m *Mesh) *excludedProber {
-	return &excludedProber{m: m, excluded: make(map[string]time.Time)}
+func newExcludedProber(f *Finder) *excludedProber {
+	return &excludedProber{f: f, excluded: make(map[string]time.Time)}
 }
 
-// addExcluded records the address of a node that gossip doesn't admit. It never blocks.
-func (p *excludedProber) addExcluded(addr string) {
+// add records the address of a node that gossip doesn't admit. It never blocks.
+func (p *excludedProber) add(addr string) {
 	if addr == "" {
 		return
 	}
@@ -72,8 +70,8 @@ func (p *excludedProber) addExcluded(addr string) {
 	p.excluded[addr] = time.Now()
 }
 
-// removeExcluded records that the node at an address is no stranger any more.
-func (p *excludedProber) removeExcluded(addr string) {
+// remove records that the node at an address is no stranger any more.
+func (p *excludedProber) remove(addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.excluded, addr)
@@ -94,7 +92,7 @@ func (p *excludedProber) all() []string {
 func (p *excludedProber) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.probe(ctx, append(p.all(), p.unknownPeers(ctx)...))
-		p.m.sleep(ctx, probeEvery, nil)
+		p.f.sleep(ctx, probeEvery, nil)
 	}
 }
 
@@ -108,7 +106,7 @@ func (p *excludedProber) probe(ctx context.Context, addrs []string) {
 			defer func() { <-slots }()
 			ctx, cancel := context.WithTimeout(ctx, probeEvery)
 			defer cancel()
-			_, _ = p.m.links.Greet(ctx, addr) // Mesh.met receives the result
+			_, _ = p.f.links.Greet(ctx, addr) // the links report the result
 		})
 	}
 	work.Wait()
@@ -118,8 +116,8 @@ func (p *excludedProber) probe(ctx context.Context, addrs []string) {
 // node there may have been kept apart by a network partition, or by gossip itself, and there is no
 // other source of information about such a node.
 func (p *excludedProber) unknownPeers(ctx context.Context) []string {
-	alive := map[string]bool{p.m.links.AdvertiseAddr(): true}
-	for _, g := range p.m.group.Members() {
+	alive := map[string]bool{p.f.links.AdvertiseAddr(): true}
+	for _, g := range p.f.group.Members() {
 		if g.State == member.Alive {
 			alive[g.Addr] = true
 		}
@@ -128,37 +126,19 @@ func (p *excludedProber) unknownPeers(ctx context.Context) []string {
 }
 
 // addresses returns the addresses of the configured peers, looking up their names from time to
-// time. Errors of the lookup are reported by the greeter.
+// time. The peer prober reports errors of the lookup.
 func (p *excludedProber) addresses(ctx context.Context) []string {
 	if !p.resolved.IsZero() && time.Since(p.resolved) < resolveEvery {
 		return p.peers
 	}
 	p.resolved = time.Now()
-	var all []string
-	for _, peer := range p.m.peers() {
-		host, port, err := net.SplitHostPort(peer)
-		if err != nil {
-			continue // refused by Validate
-		}
-		if _, err := netip.ParseAddr(host); err == nil {
-			all = append(all, peer)
-			continue
-		}
-		lookUp, cancel := context.WithTimeout(ctx, probeTimeout)
-		ips, _ := net.DefaultResolver.LookupNetIP(lookUp, "ip", host)
-		cancel()
-		for _, ip := range ips[:min(len(ips), addrsPerPeer)] {
-			all = append(all, net.JoinHostPort(ip.Unmap().String(), port))
-		}
-	}
-	slices.Sort(all)
-	p.peers = slices.Compact(all)
+	p.peers = resolve(ctx, p.f.cfg.Peers, func(string, error) {})
 	return p.peers
 }
 
-// sendGoodbyes tells strangers that this node's votes no longer count, for as long as ctx and
+// sayGoodbye tells strangers that this node's votes no longer count, for as long as ctx and
 // goodbyeTimeout allow.
-func (p *excludedProber) sendGoodbyes(ctx context.Context) {
+func (p *excludedProber) sayGoodbye(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, goodbyeTimeout)
 	defer cancel()
 	p.probe(ctx, p.all())

@@ -1,0 +1,158 @@
+// Package discovery finds the nodes to which a node wants links, and dials them. It is part of
+// lockmesh's implementation, without a compatibility promise.
+//
+// Gossip and probes of the configured addresses say where nodes are; both are hints, collected in
+// the address book, and the handshake of a dialed link decides. A dialer for each wanted node keeps
+// a link to the node. The peer prober looks for wanted nodes unknown to gossip, the excluded prober
+// keeps a voter informed of nodes kept apart by gossip.
+package discovery
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/clock"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
+	"github.com/lockmesh/lockmesh/internal/world"
+	"github.com/lockmesh/lockmesh/member"
+)
+
+// MaxPeers is the largest number of configured addresses.
+const MaxPeers = 256
+
+// Host is the node on whose behalf a [Finder] works. Goroutines of the finder call the methods.
+type Host interface {
+	// DialFailed reports why a node can't be dialed, once for each change. It doesn't block.
+	DialFailed(Failure)
+	// SetDuplicateName reports that this process gives way to an older process with the same name,
+	// and why; empty once the other process is gone. It doesn't block.
+	SetDuplicateName(text string)
+	// Accepted reports whether a voter other than this node accepts this process. It waits for the
+	// node's answer; a node that has ended is accepted by none.
+	Accepted() bool
+	// Members receives the members known to gossip, and waits until the node has processed them. It
+	// returns false once the node has ended.
+	Members([]member.Member) bool
+}
+
+// Config says what a [Finder] needs to know of its node.
+type Config struct {
+	Host   Host
+	Self   vote.SessionID
+	Terms  vote.Terms // the node's part of the mesh's configuration
+	Peers  []string   // the addresses, host:port, at which to look for other nodes
+	Clocks clock.Clocks
+	Log    *slog.Logger
+	Slots  Slots // bounds the dials under way
+	// Voter says that the node votes or may become a voter. Only then are excluded nodes probed.
+	Voter bool
+}
+
+// Finder finds and dials the nodes to which one node wants links. The methods may be called from
+// any goroutine after Connect; none of them blocks, except as documented.
+type Finder struct {
+	cfg      Config
+	ctx      context.Context // ends when the node stops
+	links    world.Links
+	group    member.Group
+	book     *addressBook
+	peers    *peerProber
+	excluded *excludedProber
+	feed     *membershipFeed // nil unless membership is dynamic
+	work     sync.WaitGroup  // the finder's goroutines
+
+	mu      sync.Mutex
+	dialers map[vote.NodeID]*dialer // by the name of the wanted node
+}
+
+// Failure is the reason why a wanted node can't be dialed.
+type Failure struct {
+	Node   vote.NodeID
+	Reason vote.Reason // ReasonNone: the node can't be reached, or its address is unknown
+	Text   string
+	dialer *dialer
+}
+
+// Current reports whether the dialer that failed still has its task: the node may have been
+// unwanted since.
+func (f *Failure) Current() bool { return f.dialer.f.dialerOf(f.Node) == f.dialer }
+
+// New returns the finder of a node that stops with ctx. Nothing is dialed yet.
+func New(ctx context.Context, cfg Config) *Finder {
+	f := &Finder{cfg: cfg, ctx: ctx}
+	if cfg.Terms.Dynamic {
+		f.book = newAddressBook(nil) // any node may become a voter
+		f.feed = &membershipFeed{f: f, wake: make(chan struct{}, 1)}
+	} else {
+		f.book = newAddressBook(cfg.Terms.Voters)
+	}
+	f.peers = newPeerProber(f)
+	f.excluded = newExcludedProber(f)
+	return f
+}
+
+// Connect gives the finder the node's links. The node calls it before gossip starts; until then
+// only LinkUp may be called.
+func (f *Finder) Connect(links world.Links) { f.links = links }
+
+// Run starts the finder's goroutines, which end with the node's context: see Wait. Gossip may have
+// reported members before.
+func (f *Finder) Run(group member.Group) {
+	f.group = group
+	if f.feed != nil {
+		f.work.Go(func() { f.feed.run(f.ctx) })
+	}
+	f.work.Go(func() { f.peers.run(f.ctx) })
+	if f.cfg.Voter {
+		f.work.Go(func() { f.excluded.run(f.ctx) })
+	}
+}
+
+// Wait waits until all goroutines of the finder have ended, after the end of the node's context. No
+// call of Want may be under way.
+func (f *Finder) Wait() { f.work.Wait() }
+
+// Gossip takes in news of a member.
+func (f *Finder) Gossip(e member.Event) {
+	f.book.addMember(e.Member)
+	if at, err := netip.ParseAddrPort(e.Member.Addr); err == nil {
+		f.links.Know(at.Addr())
+	}
+	switch e.Kind {
+	case member.Joined, member.Updated:
+		if d := f.dialerOf(e.Member.Name); d != nil {
+			wakeup.Send(d.wake)
+		}
+	case member.NameConflict:
+		f.peers.reportDuplicate(e.Member)
+		f.excluded.add(e.Member.Addr)
+	}
+	if f.feed != nil {
+		wakeup.Send(f.feed.wake)
+	}
+}
+
+// Excluded takes in gossip's report of a node not admitted to the group.
+func (f *Finder) Excluded(who member.Member) { f.excluded.add(who.Addr) }
+
+// Met takes in an encounter with another node of the mesh, in a handshake begun by either side.
+func (f *Finder) Met(s *vote.Sighting) {
+	if s.Terms.Equal(&f.cfg.Terms) && s.Peer.Node != f.cfg.Self.Node {
+		f.excluded.remove(s.Addr)
+	} else {
+		f.excluded.add(s.Addr)
+	}
+}
+
+// SayGoodbye tells excluded nodes that this node's votes no longer count. It waits for their
+// answers, for as long as ctx allows and a second at most.
+func (f *Finder) SayGoodbye(ctx context.Context) { f.excluded.sayGoodbye(ctx) }
+
+// sleep waits until d has passed, wake receives a value or ctx ends.
+func (f *Finder) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	clock.Sleep(ctx, f.cfg.Clocks, d, wake)
+}
