@@ -5,12 +5,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 func TestMain(m *testing.M) {
-	sampled.Together(map[bool]int{false: 16, true: 8}[raced])
 	goleak.VerifyTestMain(suite{m})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/discovery"
 	"github.com/lockmesh/lockmesh/internal/logqueue"
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/realworld"
 	"github.com/lockmesh/lockmesh/internal/statedir"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
@@ -70,8 +71,10 @@ type Mesh struct {
 // refused by the others learns of the refusal later, as ErrRefused from its calls.
 func Join(ctx context.Context, cfg Config) (*Mesh, error) {
 	checkContext(ctx, "Join")
-	return join(ctx, cfg, realWorld)
+	return join(ctx, cfg, realworld.World)
 }
+
+func init() { world.Join = join }
 
 // join is Join in any world; see [world.Join].
 func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {

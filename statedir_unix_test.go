@@ -3,12 +3,14 @@
 package lockmesh
 
 import (
+	"crypto/rand"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,7 +48,7 @@ func TestWhatIsNoPlainFileInTheStateDirectoryIsAnError(t *testing.T) {
 			t.Run(kind+" named "+name, func(t *testing.T) {
 				dir := private(t)
 				put(t, filepath.Join(dir, name))
-				m, err := Join(within(t, patience), onDisk(dir, slog.DiscardHandler))
+				m, err := Join(within(t, time.Minute), onDisk(dir, slog.DiscardHandler))
 				if m != nil {
 					check(t, m.Close())
 					t.Fatal("it joins")
@@ -66,7 +68,7 @@ func TestWhatIsNoPlainFileInTheStateDirectoryIsAnError(t *testing.T) {
 func TestALoopInTheStateDirectorysOwnPathIsAnError(t *testing.T) {
 	loop := filepath.Join(private(t), "loop")
 	check(t, os.Symlink("loop", loop))
-	_, err := Join(within(t, patience), onDisk(filepath.Join(loop, "state"), slog.DiscardHandler))
+	_, err := Join(within(t, time.Minute), onDisk(filepath.Join(loop, "state"), slog.DiscardHandler))
 	wantIs(t, err, ErrState)
 }
 
@@ -77,9 +79,9 @@ func TestModesWiderThanTheOwnersAreWarnedOf(t *testing.T) {
 		if row.file != "" {
 			check(t, os.Chmod(filepath.Join(dir, row.file), 0o755))
 		}
-		m, err := Join(within(t, patience), onDisk(dir, slog.NewTextHandler(logs, nil)))
+		m, err := Join(within(t, time.Minute), onDisk(dir, slog.NewTextHandler(logs, nil)))
 		check(t, err)
-		check(t, m.Ready(within(t, patience))) // by then there is a state
+		check(t, m.Ready(within(t, time.Minute))) // by then there is a state
 		check(t, m.Close())
 		if row.file == "" {
 			if n := logs.count("chmod"); n != 0 {
@@ -103,6 +105,6 @@ func private(t *testing.T) string {
 // onDisk is the configuration of a node that founds an electorate alone.
 func onDisk(dir string, log slog.Handler) Config {
 	return Config{
-		Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a"}, MaxTTL: MinTTL, StateDir: dir, Bootstrap: true, Secret: loopSecret, Logger: slog.New(log),
+		Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a"}, MaxTTL: MinTTL, StateDir: dir, Bootstrap: true, Secret: []byte(rand.Text()), Logger: slog.New(log),
 	}
 }

@@ -5,10 +5,12 @@ package exampletest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -56,8 +58,12 @@ func Start(t *testing.T, args ...string) *Program {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The nodes of another test, started by this test's process or by another, must not join: a port
+	// may be given to a node of one test after a node of the other.
+	top, _, _ := strings.Cut(t.Name(), "/")
+	secret := fmt.Sprintf("the secret of %s in process %d", top, os.Getpid())
 	p := &Program{t: t, cmd: exec.Command(self, args...), ended: make(chan struct{}), news: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), asProgram+"=1", "LOCKMESH_SECRET=")
+	p.cmd.Env = append(os.Environ(), asProgram+"=1", "LOCKMESH_SECRET="+secret)
 	p.cmd.Stdout, p.cmd.Stderr = &sink{p, &p.out}, &sink{p, &p.log}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

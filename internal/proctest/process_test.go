@@ -74,13 +74,24 @@ type process struct {
 	logged int // bytes of the log before this one have been taken by said
 }
 
-// launch starts a locknode that obeys commands and knows a secret; "" is none. The test ends it at its own end, if it hasn't by then.
+// own makes a secret that of one test in one process, "" stays none. No two meshes of tests share a
+// secret: a node of one may be given the port of a node of the other that has ended, and whose peers
+// still look for it there. With one secret the two meshes would become one.
+func own(t *testing.T, secret string) string {
+	if secret == "" {
+		return ""
+	}
+	top, _, _ := strings.Cut(t.Name(), "/") // a subtest's process may belong to the test's mesh
+	return fmt.Sprintf("%s, %s in process %d", secret, top, os.Getpid())
+}
+
+// launch starts a locknode that obeys commands and knows a secret of the test; "" is none. The test ends it at its own end, if it hasn't by then.
 func launch(t *testing.T, name, secret string, args ...string) *process {
 	t.Helper()
 	sampled.Waits(t)
 	args = append([]string{"-name", name, "-json", "-trace", "-commands", "-log", "info"}, args...)
 	p := &process{t: t, name: name, start: time.Now(), cmd: exec.Command(program, args...), ended: make(chan struct{}), news: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "LOCKMESH_SECRET="+secret)
+	p.cmd.Env = append(os.Environ(), "LOCKMESH_SECRET="+own(t, secret))
 	stdin, err := p.cmd.StdinPipe()
 	p.must(err)
 	stdout, err := p.cmd.StdoutPipe()

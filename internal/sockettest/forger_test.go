@@ -1,6 +1,7 @@
-package lockmesh
+package sockettest
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/realworld"
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
@@ -47,7 +50,7 @@ func (f forger) Queue(c vote.Conn, m *vote.Message) {
 
 // forging is the real world with such a network.
 func forging() world.World {
-	w := realWorld
+	w := realworld.World
 	w.Listen = func(c transport.Config) (world.Links, error) {
 		port, err := transport.Listen(c)
 		if err != nil {
@@ -56,7 +59,7 @@ func forging() world.World {
 		return forger{port}, nil
 	}
 	w.Gossip = func(l world.Links, c member.Config) (member.Group, error) {
-		return realWorld.Gossip(l.(forger).Port, c)
+		return realworld.World.Gossip(l.(forger).Port, c)
 	}
 	return w
 }
@@ -67,10 +70,11 @@ func forging() world.World {
 func TestOneVoterThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 	sampled.Waits(t)
 	t.Parallel()
-	r := &onLoopback{t: t, ttl: loopTTL, voters: []string{"a", "b", "c"}}
-	var logged lockedBuffer
-	logs := func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) }
-	a, b := r.join("a", logs), r.join("b", logs)
+	r := &onLoopback{t: t, secret: ownSecret(), ttl: loopTTL, voters: []string{"a", "b", "c"}}
+	log := &logs{}
+	logged := func(c *lockmesh.Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }
+	a, b := r.join("a", logged), r.join("b", logged)
+	join := world.Join.(func(context.Context, lockmesh.Config, world.World) (*lockmesh.Mesh, error))
 	c, err := join(t.Context(), r.config("c"), forging())
 	if err != nil {
 		t.Fatal(err)
@@ -80,8 +84,8 @@ func TestOneVoterThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	d := r.join("d", logs)
-	for _, m := range []*Mesh{a, b, c, d} {
+	d := r.join("d", logged)
+	for _, m := range []*lockmesh.Mesh{a, b, c, d} {
 		r.ready(m)
 	}
 	// The broken node asks for locks as any other; what becomes of its requests is its own business.
@@ -97,7 +101,7 @@ func TestOneVoterThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 		<-broken
 	}
 	last := make(map[string]uint64)
-	use := func(nodes ...*Mesh) {
+	use := func(nodes ...*lockmesh.Mesh) {
 		t.Helper()
 		for i := range 3 {
 			key := fmt.Sprint("k", i)
@@ -115,11 +119,7 @@ func TestOneVoterThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 		}
 	}
 	use(a, b, d)
-	told := func() bool {
-		return slices.ContainsFunc(strings.Split(logged.String(), "\n"), func(line string) bool {
-			return strings.Contains(line, "level=ERROR") && strings.Contains(line, `\"c\"`) && strings.Contains(line, fmt.Sprint(uint64(absurd)))
-		})
-	}
+	told := func() bool { return log.count("level=ERROR", `\"c\"`, fmt.Sprint(uint64(absurd))) > 0 }
 	eventually(t, "an alarm that names the node and the token", told)
 	use(d, b, a)
 }

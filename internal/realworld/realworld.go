@@ -1,4 +1,6 @@
-package lockmesh
+// Package realworld provides a mesh with the sockets and disks of the machine. It is part of
+// lockmesh's implementation, without a compatibility promise.
+package realworld
 
 import (
 	"github.com/lockmesh/lockmesh/internal/discovery"
@@ -8,8 +10,8 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// realWorld has sockets and disks. Tests use a world without.
-var realWorld = world.World{
+// World has sockets and disks. Tests may use a world in memory instead.
+var World = world.World{
 	Dials: discovery.ProcessSlots(),
 	State: func(path string) (world.StateDir, error) {
 		dir, err := statedir.Open(path)
@@ -35,5 +37,3 @@ var realWorld = world.World{
 		return group, nil
 	},
 }
-
-func init() { world.Join = join }

@@ -1,7 +1,8 @@
-package lockmesh
+package sockettest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// These tests run whole meshes over loopback, with real sockets, gossip and time. They wait for
-// conditions, and run in parallel, since waiting is most of what they do.
+// The tests wait for conditions, and run in parallel, since waiting is most of what they do.
 
 const (
 	// loopTTL is for meshes on which no lease has to stay held: a busy machine may stop a process for longer.
@@ -29,21 +30,25 @@ const (
 	patience = time.Minute
 )
 
-var loopSecret = []byte("correct horse battery staple")
+// ownSecret returns the secret of one mesh. No two meshes of tests share a secret: a node of one may
+// be given the port of a node of the other that has ended, and whose peers still look for it there.
+// With one secret the two meshes would become one, with two nodes of each name.
+func ownSecret() []byte { return []byte(rand.Text()) }
 
 // onLoopback is a mesh of real nodes.
 type onLoopback struct {
 	t      *testing.T
+	secret []byte
 	ttl    time.Duration
 	voters []string
 	peers  []string
-	nodes  []*Mesh
+	nodes  []*lockmesh.Mesh
 }
 
 // loopback starts a mesh and waits until every node is ready.
 func loopback(t *testing.T, ttl time.Duration, voters ...string) *onLoopback {
 	sampled.Waits(t)
-	r := &onLoopback{t: t, ttl: ttl, voters: voters}
+	r := &onLoopback{t: t, secret: ownSecret(), ttl: ttl, voters: voters}
 	for _, v := range voters {
 		r.join(v, nil)
 	}
@@ -53,24 +58,30 @@ func loopback(t *testing.T, ttl time.Duration, voters ...string) *onLoopback {
 	return r
 }
 
-// calmMesh is what tests share whose nodes all go on: three voters, which are quiet for calmTTL at
-// first, and a node that doesn't vote. A test on it has keys of its own.
-var calmMesh = sync.OnceValues(func() (nodes []*Mesh, err error) {
-	r := &onLoopback{ttl: calmTTL, voters: []string{"a", "b", "c"}}
-	AtExit(func() {
-		for _, m := range nodes {
-			_ = m.Close() // what tests left there isn't theirs to judge
-		}
-	})
+// calmMesh starts the mesh that tests share: three voters, which are quiet for calmTTL at first, and a
+// node that doesn't vote. All of these nodes go on. A test has keys of its own.
+var calmMesh = sync.OnceValues(func() ([]*lockmesh.Mesh, error) {
+	r := &onLoopback{secret: calmSecret, ttl: calmTTL, voters: []string{"a", "b", "c"}}
 	for _, name := range []string{"a", "b", "c", "d"} {
-		m, err := Join(context.Background(), r.config(name))
+		m, err := lockmesh.Join(context.Background(), r.config(name))
 		if err != nil {
-			return nodes, err
+			return nil, err
 		}
-		nodes, r.peers = append(nodes, m), append(r.peers, m.Addr())
+		calmNodes, r.peers = append(calmNodes, m), append(r.peers, m.Addr())
 	}
-	return nodes, nil
+	return calmNodes, nil
 })
+
+// calmNodes are the nodes of the shared mesh.
+var calmNodes []*lockmesh.Mesh
+
+func closeCalmMesh() {
+	for _, m := range calmNodes {
+		_ = m.Close() // whatever tests left there is theirs to judge
+	}
+}
+
+var calmSecret = ownSecret()
 
 // calm returns the shared mesh when all its nodes are ready. Nodes that the test has join are its own.
 func calm(t *testing.T) *onLoopback {
@@ -80,7 +91,7 @@ func calm(t *testing.T) *onLoopback {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &onLoopback{t: t, ttl: calmTTL, voters: []string{"a", "b", "c"}, nodes: slices.Clone(nodes)}
+	r := &onLoopback{t: t, secret: calmSecret, ttl: calmTTL, voters: []string{"a", "b", "c"}, nodes: slices.Clone(nodes)}
 	for _, m := range nodes {
 		r.ready(m)
 		r.peers = append(r.peers, m.Addr())
@@ -88,19 +99,19 @@ func calm(t *testing.T) *onLoopback {
 	return r
 }
 
-func (r *onLoopback) config(name string) Config {
-	return Config{
-		Name: name, Bind: "127.0.0.1:0", Peers: r.peers, Voters: r.voters, MaxTTL: r.ttl, Secret: loopSecret, Logger: slog.New(slog.DiscardHandler),
+func (r *onLoopback) config(name string) lockmesh.Config {
+	return lockmesh.Config{
+		Name: name, Bind: "127.0.0.1:0", Peers: r.peers, Voters: r.voters, MaxTTL: r.ttl, Secret: r.secret, Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
-func (r *onLoopback) join(name string, edit func(*Config)) *Mesh {
+func (r *onLoopback) join(name string, edit func(*lockmesh.Config)) *lockmesh.Mesh {
 	r.t.Helper()
 	cfg := r.config(name)
 	if edit != nil {
 		edit(&cfg)
 	}
-	m, err := Join(r.t.Context(), cfg)
+	m, err := lockmesh.Join(r.t.Context(), cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -114,14 +125,14 @@ func (r *onLoopback) join(name string, edit func(*Config)) *Mesh {
 	return m
 }
 
-func (r *onLoopback) ready(m *Mesh) {
+func (r *onLoopback) ready(m *lockmesh.Mesh) {
 	r.t.Helper()
 	if err := m.Ready(within(r.t, patience)); err != nil {
 		r.t.Fatalf("%v\n%v", err, m.Status())
 	}
 }
 
-func (r *onLoopback) lock(m *Mesh, key string) *Lease {
+func (r *onLoopback) lock(m *lockmesh.Mesh, key string) *lockmesh.Lease {
 	r.t.Helper()
 	lease, err := m.Lock(within(r.t, patience), key)
 	if err != nil {
@@ -151,7 +162,7 @@ func TestThreeNodesNeverShareALock(t *testing.T) {
 		m := r.nodes[i%len(r.nodes)]
 		work.Go(func() {
 			for range 10 {
-				err := m.Do(within(t, patience), "shared by nobody", func(_ context.Context, l *Lease) error {
+				err := m.Do(within(t, patience), "shared by nobody", func(_ context.Context, l *lockmesh.Lease) error {
 					if n := holders.Add(1); n != 1 {
 						t.Errorf("%d hold the lock", n)
 					}
@@ -179,11 +190,11 @@ func TestExactlyOneOfManyTryLocksWinsOverSockets(t *testing.T) {
 	r := calm(t)
 	for range 20 {
 		var work sync.WaitGroup
-		leases := make([]*Lease, 12)
+		leases := make([]*lockmesh.Lease, 12)
 		for i := range leases {
 			work.Go(func() {
 				lease, err := r.nodes[i%4].TryLock(within(t, patience), "tried by many")
-				if err != nil && !errors.Is(err, ErrHeld) {
+				if err != nil && !errors.Is(err, lockmesh.ErrHeld) {
 					t.Error(err)
 				}
 				leases[i] = lease
@@ -211,7 +222,7 @@ func TestTheNextWaiterFollowsAHolderThatCrashed(t *testing.T) {
 	crashes, b := r.join("crashes", nil), r.nodes[1]
 	r.ready(crashes)
 	first := r.lock(crashes, "of the crashed")
-	served := make(chan *Lease, 1)
+	served := make(chan *lockmesh.Lease, 1)
 	go func() {
 		lease, err := b.Lock(within(t, patience), "of the crashed")
 		if err != nil {
@@ -224,7 +235,7 @@ func TestTheNextWaiterFollowsAHolderThatCrashed(t *testing.T) {
 	if err := crashes.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantIs(t, first.Err(), ErrLost, ErrClosed)
+	wantIs(t, first.Err(), lockmesh.ErrLost, lockmesh.ErrClosed)
 	second := <-served
 	if second == nil {
 		return
@@ -243,8 +254,8 @@ func TestTheNextWaiterFollowsAHolderThatCrashed(t *testing.T) {
 }
 
 // waits reports whether a node has asked for a key that it isn't granted yet.
-func waits(m *Mesh, key string) bool {
-	return slices.ContainsFunc(m.Status().Waiting, func(w WaitStatus) bool { return w.Key == key })
+func waits(m *lockmesh.Mesh, key string) bool {
+	return slices.ContainsFunc(m.Status().Waiting, func(w lockmesh.WaitStatus) bool { return w.Key == key })
 }
 
 func TestAVoterThatComesBackCounts(t *testing.T) {
@@ -254,13 +265,13 @@ func TestAVoterThatComesBackCounts(t *testing.T) {
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := r.join("a", func(c *Config) { c.Peers = r.peers[1:] })
+	again := r.join("a", func(c *lockmesh.Config) { c.Peers = r.peers[1:] })
 	r.ready(again)
 	eventually(t, "b counts on the new life of a", func() bool {
 		s := b.Status()
 		for _, m := range s.Members {
 			if m.Name == "a" && m.Incarnation == again.Status().Incarnation {
-				return s.Electorate.Voters[0].State == VoterReachable
+				return s.Electorate.Voters[0].State == lockmesh.VoterReachable
 			}
 		}
 		return false
@@ -273,7 +284,7 @@ func TestLeaveHandsOverOverSockets(t *testing.T) {
 	leaves, b := r.join("leaves", nil), r.nodes[1]
 	r.ready(leaves)
 	lease := r.lock(leaves, "of the leaver")
-	served := make(chan *Lease, 1)
+	served := make(chan *lockmesh.Lease, 1)
 	go func() {
 		lease, err := b.Lock(within(t, patience), "of the leaver")
 		if err != nil {
@@ -288,7 +299,7 @@ func TestLeaveHandsOverOverSockets(t *testing.T) {
 	}
 	next := <-served
 	t.Logf("the waiter was served %v after Leave began", time.Since(began))
-	wantIs(t, lease.Err(), ErrReleased)
+	wantIs(t, lease.Err(), lockmesh.ErrReleased)
 	eventually(t, "b hears the goodbye", func() bool {
 		for _, m := range b.Status().Members {
 			if m.Name == "leaves" && m.State == "left" {
@@ -309,23 +320,23 @@ func TestARefusalNamesBothValuesOverSockets(t *testing.T) {
 	r := loopback(t, loopTTL, "a", "b", "c")
 	for _, row := range []struct {
 		name string
-		edit func(*Config)
+		edit func(*lockmesh.Config)
 		says []string
 	}{
-		{"another MaxTTL", func(c *Config) { c.MaxTTL = 2 * loopTTL }, []string{"MaxTTL", "1s", "500ms"}},
-		{"other voters", func(c *Config) { c.Voters = []string{"a", "b", "d"} }, []string{"voters", "[a b c]", "[a b d]"}},
-		{"another mesh", func(c *Config) { c.Mesh = "other" }, []string{"mesh name", `"other"`, `"default"`}},
-		{"another secret", func(c *Config) { c.Secret = []byte("0123456789abcdef") }, []string{"secret"}},
-		{"no secret", func(c *Config) { c.Secret = nil }, []string{"secret"}},
+		{"another MaxTTL", func(c *lockmesh.Config) { c.MaxTTL = 2 * loopTTL }, []string{"MaxTTL", "1s", "500ms"}},
+		{"other voters", func(c *lockmesh.Config) { c.Voters = []string{"a", "b", "d"} }, []string{"voters", "[a b c]", "[a b d]"}},
+		{"another mesh", func(c *lockmesh.Config) { c.Mesh = "other" }, []string{"mesh name", `"other"`, `"default"`}},
+		{"another secret", func(c *lockmesh.Config) { c.Secret = []byte("0123456789abcdef") }, []string{"secret"}},
+		{"no secret", func(c *lockmesh.Config) { c.Secret = nil }, []string{"secret"}},
 	} {
 		cfg := r.config("d")
 		row.edit(&cfg)
-		m, err := Join(t.Context(), cfg)
+		m, err := lockmesh.Join(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = m.Lock(within(t, patience), "k")
-		wantIs(t, err, ErrRefused)
+		wantIs(t, err, lockmesh.ErrRefused)
 		for _, text := range row.says {
 			if err != nil && !strings.Contains(err.Error(), text) {
 				t.Errorf("%s: %q doesn't say %q", row.name, err, text)
@@ -347,11 +358,11 @@ func TestTheLaterOfTwoProcessesIsRefusedOverSockets(t *testing.T) {
 		if lease != nil {
 			_ = lease.Unlock(t.Context())
 		}
-		return errors.Is(err, ErrRefused)
+		return errors.Is(err, lockmesh.ErrRefused)
 	})
 	for range 20 {
 		_, err := twin.TryLock(within(t, patience), "other")
-		wantIs(t, err, ErrRefused)
+		wantIs(t, err, lockmesh.ErrRefused)
 	}
 	if err := first.Err(); err != nil {
 		t.Errorf("the first was disturbed: %v", err)
@@ -365,8 +376,8 @@ func TestBindTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, err = Join(t.Context(), Config{Name: "a", Bind: l.Addr().String(), Voters: []string{"a"}})
-	wantIs(t, err, ErrConfig)
+	_, err = lockmesh.Join(t.Context(), lockmesh.Config{Name: "a", Bind: l.Addr().String(), Voters: []string{"a"}})
+	wantIs(t, err, lockmesh.ErrConfig)
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q is taken", l.Addr())) {
 		t.Errorf("%v doesn't name the address", err)
 	}
@@ -375,7 +386,7 @@ func TestBindTaken(t *testing.T) {
 func TestPeersThatCantBeLookedUpAreTriedOn(t *testing.T) {
 	t.Parallel()
 	log := &lineCount{want: "can't be looked up"}
-	m, err := Join(t.Context(), Config{
+	m, err := lockmesh.Join(t.Context(), lockmesh.Config{
 		Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a", "b"}, Peers: []string{"no.such.host.invalid:7950"}, MaxTTL: loopTTL, Logger: slog.New(log),
 	})
 	if err != nil {
@@ -383,7 +394,7 @@ func TestPeersThatCantBeLookedUpAreTriedOn(t *testing.T) {
 	}
 	eventually(t, "the log says so", func() bool { return log.n.Load() > 0 })
 	_, err = m.TryLock(within(t, patience), "k")
-	wantIs(t, err, ErrNoQuorum)
+	wantIs(t, err, lockmesh.ErrNoQuorum)
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
@@ -415,9 +426,9 @@ func TestOnLoopbackThreeFoundAndAFourthTakesLocks(t *testing.T) {
 	sampled.Waits(t)
 	// A founder must know the address of another, so each but the first names those before it.
 	t.Parallel()
-	r := &onLoopback{t: t, ttl: calmTTL, voters: []string{"a", "b", "c"}}
+	r := &onLoopback{t: t, secret: ownSecret(), ttl: calmTTL, voters: []string{"a", "b", "c"}}
 	dirs := t.TempDir()
-	follow := func(c *Config) {
+	follow := func(c *lockmesh.Config) {
 		c.StateDir, c.Bootstrap = filepath.Join(dirs, c.Name), slices.Contains(r.voters, c.Name)
 	}
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -433,8 +444,8 @@ func TestOnLoopbackThreeFoundAndAFourthTakesLocks(t *testing.T) {
 	if s := r.nodes[3].Status().Electorate; s.Version != 1 || s.Voter || len(s.Voters) != 3 {
 		t.Errorf("%v", r.nodes[3].Status())
 	}
-	if _, err := Join(t.Context(), Config{Name: "a", Bind: "127.0.0.1:0", Voters: r.voters, StateDir: filepath.Join(dirs, "a"), Secret: loopSecret}); err == nil ||
-		!errors.Is(err, ErrState) || !strings.Contains(err.Error(), "stop the other process") {
+	if _, err := lockmesh.Join(t.Context(), lockmesh.Config{Name: "a", Bind: "127.0.0.1:0", Voters: r.voters, StateDir: filepath.Join(dirs, "a"), Secret: r.secret}); err == nil ||
+		!errors.Is(err, lockmesh.ErrState) || !strings.Contains(err.Error(), "stop the other process") {
 		t.Errorf("a directory that is in use: %v", err)
 	}
 }

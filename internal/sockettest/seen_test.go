@@ -1,4 +1,4 @@
-package lockmesh
+package sockettest
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/lockmesh/lockmesh"
 )
 
 // seenRounds is how often each look is taken. LOCKMESH_SEEN makes it more.
@@ -48,7 +50,7 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 	looks := 0
 	for n := range rounds {
 		own, other := r.nodes[n%4], r.nodes[(n+1+n/4%3)%4]
-		look := func(key string) Info {
+		look := func(key string) lockmesh.Info {
 			t.Helper()
 			looks++
 			info, err := other.Inspect(ctx, key)
@@ -57,7 +59,7 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 		}
 		key := fmt.Sprintf("seen-%d", n%7)
 
-		lease, err := own.Lock(ctx, key, WithValue([]byte("one")))
+		lease, err := own.Lock(ctx, key, lockmesh.WithValue([]byte("one")))
 		must(err)
 		info := look(key)
 		if len(info.Holders) != 1 || info.Holders[0].Token != lease.Token() || info.Holders[0].Node != own.Name() || len(info.Waiters) != 0 {
@@ -80,7 +82,7 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 		}
 		must(leadership.Resign(ctx))
 		looks++
-		if leader, err := other.Election("leader").Leader(ctx); !errors.Is(err, ErrNoLeader) {
+		if leader, err := other.Election("leader").Leader(ctx); !errors.Is(err, lockmesh.ErrNoLeader) {
 			miss("a leader resigned", n, leader)
 		}
 
@@ -105,7 +107,7 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 			continue
 		}
 		latch := fmt.Sprintf("latch-%d", n)
-		counts := make([]*Count, 3)
+		counts := make([]*lockmesh.Count, 3)
 		var counting sync.WaitGroup
 		for i := range counts {
 			counting.Go(func() {

@@ -1,6 +1,6 @@
 //go:build hunt
 
-package lockmesh_test
+package sockettest
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ import (
 func TestAMeshKeepsEveryPromiseOverSockets(t *testing.T) {
 	const ttl = 500 * time.Millisecond
 	s := overSockets(t, ttl)
-	defer s.close(t)
+	defer func() { check(t, s.Close()) }()
 	whole := locktest.Lacking("on loopback nobody can be cut off; the bubble does it", locktest.HasCut)
 	locktest.Run(t, s, locktest.Options{TTL: ttl, Expect: whole})
 }

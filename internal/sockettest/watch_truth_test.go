@@ -1,4 +1,4 @@
-package lockmesh
+package sockettest
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/lockmesh/lockmesh"
 )
 
 // watchedLeases is how many leases are granted while it is watched. LOCKMESH_WATCHED makes it more.
@@ -33,16 +35,16 @@ const turnsAhead = 60
 type record struct {
 	mu     sync.Mutex
 	some   *sync.Cond
-	leases map[string][]Event // by key, in order: what is to be told of each
+	leases map[string][]lockmesh.Event // by key, in order: what is to be told of each
 	many   int
 	told   []int // by watch: how many ends of leases it has told of
 }
 
 // granted notes a lease while it is held, and waits while a watch is far behind.
-func (r *record) granted(l *Lease, node string) {
+func (r *record) granted(l *lockmesh.Lease, node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.leases[l.Key()] = append(r.leases[l.Key()], Event{Key: l.Key(), Node: node, Token: l.Token(), Mode: l.Mode()})
+	r.leases[l.Key()] = append(r.leases[l.Key()], lockmesh.Event{Key: l.Key(), Node: node, Token: l.Token(), Mode: l.Mode()})
 	r.many++
 	for r.behind() {
 		r.some.Wait()
@@ -59,7 +61,7 @@ func (r *record) behind() bool {
 }
 
 // follow holds what a watch tells against what happened, until it has told of the end of so many leases. A watch that tells of something else ends it.
-func (r *record) follow(t *testing.T, w *Watch, at, leases int) {
+func (r *record) follow(t *testing.T, w *lockmesh.Watch, at, leases int) {
 	defer func() { // so that nobody waits for it
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -73,26 +75,26 @@ func (r *record) follow(t *testing.T, w *Watch, at, leases int) {
 			t.Errorf("watch %d ended after %d leases: %v", at, told, w.Err())
 			return
 		}
-		if e.Kind == Waiting {
+		if e.Kind == lockmesh.Waiting {
 			continue
 		}
 		r.mu.Lock()
-		var want Event
+		var want lockmesh.Event
 		if all := r.leases[e.Key]; next[e.Key] < len(all) {
 			want = all[next[e.Key]]
 		}
 		r.mu.Unlock()
-		kind := Granted
+		kind := lockmesh.Granted
 		if held[e.Key] {
-			kind = Released
+			kind = lockmesh.Released
 		}
 		// A grant may be told before its client has noted it, and is looked at again when it ends.
-		early := want.Token == 0 && e.Kind == Granted && kind == Granted
+		early := want.Token == 0 && e.Kind == lockmesh.Granted && kind == lockmesh.Granted
 		if !early && (e.Kind != kind || e.Token != want.Token || e.Node != want.Node || e.Mode != want.Mode || e.Current) {
 			t.Errorf("watch %d told %v after %d leases; want %v by %s, token %d", at, e, told, kind, want.Node, want.Token)
 			return
 		}
-		if held[e.Key] = kind == Granted; !held[e.Key] {
+		if held[e.Key] = kind == lockmesh.Granted; !held[e.Key] {
 			next[e.Key]++
 			told++
 			r.mu.Lock()
@@ -108,22 +110,22 @@ func (r *record) follow(t *testing.T, w *Watch, at, leases int) {
 func TestAWatchIsATrueStory(t *testing.T) {
 	t.Parallel()
 	t.Run("a caller on each node", func(t *testing.T) {
-		watchTurns(t, "each", func(all []*Mesh) []*Mesh { return all })
+		watchTurns(t, "each", func(all []*lockmesh.Mesh) []*lockmesh.Mesh { return all })
 	})
 	t.Run("four callers on one node", func(t *testing.T) {
-		watchTurns(t, "four", func(all []*Mesh) []*Mesh { return slices.Repeat(all[3:], 4) })
+		watchTurns(t, "four", func(all []*lockmesh.Mesh) []*lockmesh.Mesh { return slices.Repeat(all[3:], 4) })
 	})
 }
 
 // watchTurns watches callers take turns, some of four nodes' or several of one.
-func watchTurns(t *testing.T, prefix string, callers func([]*Mesh) []*Mesh) {
+func watchTurns(t *testing.T, prefix string, callers func([]*lockmesh.Mesh) []*lockmesh.Mesh) {
 	r := calm(t)
 	ctx, stop := context.WithCancel(within(t, 20*patience))
 	defer stop()
 	keys := []string{prefix + "-1", prefix + "-2"}
 	each := watchedLeases(t) / len(keys) / len(r.nodes)
 	leases := each * len(keys) * len(r.nodes)
-	story := &record{leases: make(map[string][]Event), told: make([]int, 2*len(r.nodes))}
+	story := &record{leases: make(map[string][]lockmesh.Event), told: make([]int, 2*len(r.nodes))}
 	story.some = sync.NewCond(&story.mu)
 	var reading, working sync.WaitGroup
 	for i := range story.told {
@@ -131,7 +133,7 @@ func watchTurns(t *testing.T, prefix string, callers func([]*Mesh) []*Mesh) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e := <-w.Events(); e.Kind != Synced {
+		if e := <-w.Events(); e.Kind != lockmesh.Synced {
 			t.Fatalf("watch %d begins with %v", i, e)
 		}
 		reading.Go(func() { story.follow(t, w, i, leases) })

@@ -1,4 +1,4 @@
-package lockmesh_test
+package meshservice
 
 import (
 	"context"
@@ -8,27 +8,27 @@ import (
 	"github.com/lockmesh/lockmesh/locktest"
 )
 
-func (c *meshClient) RLock(ctx context.Context, key string) (locktest.Lock, error) {
+func (c *client) RLock(ctx context.Context, key string) (locktest.Lock, error) {
 	return lease(c.mesh.RLock(ctx, key))
 }
 
-func (c *meshClient) TryRLock(ctx context.Context, key string) (locktest.Lock, error) {
+func (c *client) TryRLock(ctx context.Context, key string) (locktest.Lock, error) {
 	return lease(c.mesh.TryRLock(ctx, key))
 }
 
-func (c *meshClient) Acquire(ctx context.Context, key string, permits int) (locktest.Lock, error) {
+func (c *client) Acquire(ctx context.Context, key string, permits int) (locktest.Lock, error) {
 	return lease(c.mesh.Semaphore(key, permits).Acquire(ctx))
 }
 
-func (c *meshClient) TryAcquire(ctx context.Context, key string, permits int) (locktest.Lock, error) {
+func (c *client) TryAcquire(ctx context.Context, key string, permits int) (locktest.Lock, error) {
 	return lease(c.mesh.Semaphore(key, permits).TryAcquire(ctx))
 }
 
-func (c *meshClient) LockValue(ctx context.Context, key string, value []byte) (locktest.Lock, error) {
+func (c *client) LockValue(ctx context.Context, key string, value []byte) (locktest.Lock, error) {
 	return lease(c.mesh.Lock(ctx, key, lockmesh.WithValue(value)))
 }
 
-func (c *meshClient) Value(ctx context.Context, key string) ([]byte, error) {
+func (c *client) Value(ctx context.Context, key string) ([]byte, error) {
 	info, err := c.mesh.Inspect(ctx, key)
 	if err != nil || len(info.Holders) == 0 {
 		return nil, err
@@ -36,12 +36,12 @@ func (c *meshClient) Value(ctx context.Context, key string) ([]byte, error) {
 	return info.Holders[0].Value, nil
 }
 
-func (c *meshClient) Held(ctx context.Context, key string) (bool, error) {
+func (c *client) Held(ctx context.Context, key string) (bool, error) {
 	info, err := c.mesh.Inspect(ctx, key)
 	return len(info.Holders) > 0, err
 }
 
-func (c *meshClient) Watch(ctx context.Context, key string) (<-chan locktest.Change, error) {
+func (c *client) Watch(ctx context.Context, key string) (<-chan locktest.Change, error) {
 	w, err := c.mesh.Watch(ctx, key)
 	if err != nil {
 		return nil, err
@@ -68,10 +68,10 @@ func (c *meshClient) Watch(ctx context.Context, key string) (<-chan locktest.Cha
 
 // The compiler says if the family isn't offered whole.
 var (
-	_ locktest.Readers    = (*meshClient)(nil)
-	_ locktest.Semaphores = (*meshClient)(nil)
-	_ locktest.Values     = (*meshClient)(nil)
-	_ locktest.Inspector  = (*meshClient)(nil)
-	_ locktest.KeyWatcher = (*meshClient)(nil)
+	_ locktest.Readers    = (*client)(nil)
+	_ locktest.Semaphores = (*client)(nil)
+	_ locktest.Values     = (*client)(nil)
+	_ locktest.Inspector  = (*client)(nil)
+	_ locktest.KeyWatcher = (*client)(nil)
 	_ locktest.Contexted  = (*lockmesh.Lease)(nil)
 )

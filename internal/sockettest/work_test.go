@@ -1,4 +1,4 @@
-package lockmesh
+package sockettest
 
 import (
 	"context"
@@ -8,14 +8,16 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh"
 )
 
 // envWork says how many keys are in use beside the watches; make soak uses many.
 const envWork = "LOCKMESH_WORK_KEYS"
 
 // keysHeld has a node hold keys, which it asks for on many goroutines.
-func (r *onLoopback) keysHeld(m *Mesh, prefix string, n int) []*Lease {
-	leases := make([]*Lease, n)
+func (r *onLoopback) keysHeld(m *lockmesh.Mesh, prefix string, n int) []*lockmesh.Lease {
+	leases := make([]*lockmesh.Lease, n)
 	var work sync.WaitGroup
 	for g := range 64 {
 		work.Go(func() {
@@ -47,7 +49,7 @@ func TestOnLoopbackWatchesOfAllKeysLoseNobodysLease(t *testing.T) {
 	t.Parallel()
 	r := calm(t)
 	crowd, holder, watcher := r.join("crowd", nil), r.join("holder", nil), r.join("watcher", nil)
-	for _, m := range []*Mesh{crowd, holder, watcher} {
+	for _, m := range []*lockmesh.Mesh{crowd, holder, watcher} {
 		r.ready(m)
 	}
 	r.keysHeld(crowd, "crowd", keys)
@@ -57,14 +59,15 @@ func TestOnLoopbackWatchesOfAllKeysLoseNobodysLease(t *testing.T) {
 	defer cancel()
 	var work sync.WaitGroup
 	for range 30 {
-		watch := must[*Watch](t)(watcher.WatchPrefix(ctx, ""))
+		watch, err := watcher.WatchPrefix(ctx, "")
+		check(t, err)
 		work.Go(func() {
 			n := 0
 			for e := range watch.Events() {
-				if e.Kind == Synced {
+				if e.Kind == lockmesh.Synced {
 					break
 				}
-				if e.Kind == Gap {
+				if e.Kind == lockmesh.Gap {
 					n = 0
 				}
 				n++

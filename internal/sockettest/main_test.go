@@ -1,0 +1,77 @@
+package sockettest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
+)
+
+func TestMain(m *testing.M) {
+	sampled.Together(map[bool]int{false: 16, true: 4}[raced])
+	goleak.VerifyTestMain(suite{m})
+}
+
+// suite closes the shared mesh after all tests, before leaks are looked for.
+type suite struct{ *testing.M }
+
+func (s suite) Run() int {
+	defer closeCalmMesh()
+	return s.M.Run()
+}
+
+// within returns a context that ends after d, and with the test.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// check ends the test with an error, if there is one.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantIs fails unless the error is each of the others.
+func wantIs(t *testing.T, err error, targets ...error) {
+	t.Helper()
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			t.Errorf("error %v is not %v", err, target)
+		}
+	}
+}
+
+// logs collects the lines of a log.
+type logs struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// count returns how many lines have all the words.
+func (l *logs) count(words ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package sockettest
+
+const raced = false
