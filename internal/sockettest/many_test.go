@@ -23,8 +23,8 @@ import (
 func TestFault78ManyNodesStartAtOnce(t *testing.T) {
 	sampled.Waits(t)
 	t.Parallel()
-	const maxTTL = 2 * time.Second  // no lease is held
-	some := 24 // these need some two seconds of a processor
+	const maxTTL = 2 * time.Second // no lease is held
+	some := 24                     // these need some two seconds of a processor
 	if raced {
 		some = 6 // a handshake takes several times as long, and the leases of other tests wait meanwhile
 	}
