@@ -191,7 +191,7 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*insideState, error) {
 		stop := b.mesh.clocks.After(queryPause, func() { wakeup.Send(looked) })
 		err = v.applyUntil(ctx, lease, looked, gathered)
 		stop()
-		b.mesh.loop.box.post(false, func(now vote.Now) { b.mesh.loop.requery(now, v.watch) })
+		v.watch.requery()
 	}
 	if err == nil {
 		if err = lease.SetValue(ctx, b.memberValue(phaseInside, group)); err == nil {

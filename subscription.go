@@ -9,34 +9,51 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// subscription is the shared subscription to a key, or to all keys with a prefix, for all watches of this
-// node with this topic: the voters send each event to the node once, and are queried once, however
-// many watches read the story. The story's watch merger (Tale) merges the voters' reports.
+// subscription is the shared subscription to a topic, for all subscribers of this node: the voters
+// send each event to the node once, and are queried once, however many subscribers there are. The
+// subscription's merger makes one stream of events from the voters' reports.
 type subscription struct {
-	topic   topic
-	nonce   uint64 // identifies the node's watch
-	merger  *watchmerge.Merger
-	readers []*Watch
-	// watches waiting, in order, for a query begun after their own begin, so that the initial state
-	// is as new as they are
-	waiting []*Watch
-	joining bool // a watch of coming is about to join the readers
+	topic       topic
+	nonce       uint64 // identifies the node's watch
+	merger      *watchmerge.Merger
+	subscribers []*subscriber
+	// subscribers waiting, in order, for a query begun after their own begin, so that the initial
+	// state is as new as the subscriber
+	waiting []*subscriber
+	joining bool // a waiting subscriber is about to join the subscribers
 }
 
-// topic is the subject of a watch.
+// topic is the subject of a watch: a key, or all keys with a prefix.
 type topic struct {
 	key    vote.Key
 	prefix bool
 }
 
-// subscribe attaches a watch to the story of its topic.
-func (l *loop) subscribe(now vote.Now, w *Watch) {
-	about := topic{vote.Key(w.key), w.prefix}
-	s := l.subscriptions[about]
+// subscriber receives the events of a topic. Its fields belong to the loop, except those set by the
+// caller of subscribe: topic and reader.
+type subscriber struct {
+	topic  topic
+	reader eventReader
+
+	subscription *subscription
+	// while the subscriber waits for a query: the number of the subscription's queries before
+	queriesAtStart uint64
+}
+
+// eventReader takes the events for a subscriber. The loop calls put, which must not block.
+type eventReader interface{ put([]watchmerge.Event) }
+
+// subscribe attaches a subscriber to the subscription of its topic. The loop starts the subscriber's
+// goroutine, run, so that Close doesn't miss the goroutine.
+func (l *loop) subscribe(now vote.Now, w *subscriber, run func()) error {
+	if l.watches >= MaxWatches {
+		return ErrBusy
+	}
+	s := l.subscriptions[w.topic]
 	if s == nil {
-		s = &subscription{topic: about, merger: watchmerge.New(l.node.Electorate()), readers: []*Watch{w}}
-		s.nonce = l.node.Watch(now, about.key, about.prefix)
-		l.subscriptions[about], l.subscriptionsByNonce[s.nonce] = s, s
+		s = &subscription{topic: w.topic, merger: watchmerge.New(l.node.Electorate()), subscribers: []*subscriber{w}}
+		s.nonce = l.node.Watch(now, w.topic.key, w.topic.prefix)
+		l.subscriptions[w.topic], l.subscriptionsByNonce[s.nonce] = s, s
 	} else {
 		w.queriesAtStart = s.merger.Queries()
 		s.waiting = append(s.waiting, w)
@@ -45,19 +62,29 @@ func (l *loop) subscribe(now vote.Now, w *Watch) {
 	}
 	w.subscription = s
 	l.watches++
+	l.mesh.work.Go(run)
+	return nil
 }
 
-// unwatch ends a watch.
-func (l *loop) unwatch(now vote.Now, w *Watch) {
+// unsubscribe ends a subscription of one subscriber.
+func (l *loop) unsubscribe(now vote.Now, w *subscriber) {
 	s := w.subscription
-	is := func(o *Watch) bool { return o == w }
-	s.readers, s.waiting = slices.DeleteFunc(s.readers, is), slices.DeleteFunc(s.waiting, is)
+	is := func(o *subscriber) bool { return o == w }
+	s.subscribers, s.waiting = slices.DeleteFunc(s.subscribers, is), slices.DeleteFunc(s.waiting, is)
 	l.watches--
-	if len(s.readers)+len(s.waiting) == 0 {
+	if len(s.subscribers)+len(s.waiting) == 0 {
 		l.node.Unwatch(now, s.nonce)
 		delete(l.subscriptionsByNonce, s.nonce)
 		delete(l.subscriptions, s.topic)
 	}
+}
+
+// stateOf returns the state of a subscriber's topic as events, the gap at the beginning included.
+func (l *loop) stateOf(now vote.Now, w *subscriber) []watchmerge.Event {
+	state := w.subscription.merger.State()
+	l.node.Spend(len(state))
+	state[0].At = now.Wall
+	return state
 }
 
 func (l *loop) receiveNews(now vote.Now, e *quorum.Event) {
@@ -67,7 +94,7 @@ func (l *loop) receiveNews(now vote.Now, e *quorum.Event) {
 	}
 }
 
-// watchQuery is the purpose of a query: the state of a whole story, or of a key in doubt.
+// watchQuery is the purpose of a query: the state of a whole topic, or of a key in doubt.
 type watchQuery struct {
 	subscription *subscription
 	doubt        *watchmerge.Doubt
@@ -87,12 +114,12 @@ func (l *loop) receiveResult(now vote.Now, e *quorum.Event) {
 	l.publish(now, p.subscription)
 }
 
-// maxDoubts is how many keys in doubt are queried in a [watchmerge.DoubtPause], for all stories
-// together.
+// maxDoubts is how many keys in doubt are queried in a [watchmerge.DoubtPause], for all
+// subscriptions together.
 const maxDoubts = 64
 
-// queryDoubts queries the keys in doubt when their time has come. It begins after the story at which it
-// ended the last time.
+// queryDoubts queries the keys in doubt when their time has come. It begins after the subscription at
+// which it ended the last time.
 func (l *loop) queryDoubts(now vote.Now) {
 	if l.doubtsDue == 0 || now.Slow < l.doubtsDue {
 		return
@@ -129,8 +156,7 @@ func (l *loop) scheduleDoubts(now vote.Now, doubt bool) {
 	}
 }
 
-// publish passes the news of a story to its readers, and queries the voters if the story's watch
-// merger wants this.
+// publish passes new events to the subscribers, and queries the voters if the merger wants this.
 func (l *loop) publish(now vote.Now, s *subscription) {
 	if s.merger.WantsQuery() {
 		var nonce uint64
@@ -143,8 +169,8 @@ func (l *loop) publish(now vote.Now, s *subscription) {
 	}
 	l.scheduleDoubts(now, s.merger.InDoubt())
 	l.watchEvents = s.merger.Drain(l.watchEvents[:0])
-	for _, w := range s.readers {
-		w.put(l.watchEvents)
+	for _, w := range s.subscribers {
+		w.reader.put(l.watchEvents)
 	}
 	clear(l.watchEvents)
 	if cap(l.watchEvents) > roomyMap {
@@ -153,9 +179,9 @@ func (l *loop) publish(now vote.Now, s *subscription) {
 	l.joinNext(s)
 }
 
-// joinNext turns waiting watches into readers once a query has returned the state. Each watch gets the
-// state by a separate input, since the state may be large: urgent inputs are processed before the
-// next watch.
+// joinNext turns waiting subscribers into subscribers once a query has returned the state. Each gets
+// the state by a separate input, since the state may be large: urgent inputs are processed before the
+// next subscriber.
 func (l *loop) joinNext(s *subscription) {
 	if s.joining || !s.ready() {
 		return
@@ -163,20 +189,21 @@ func (l *loop) joinNext(s *subscription) {
 	s.joining = true
 	l.box.post(false, func(vote.Now) {
 		s.joining = false
-		if !s.ready() { // the watch has ended meanwhile, or there is a gap
+		if !s.ready() { // the subscriber has left meanwhile, or there is a gap
 			return
 		}
 		w := s.waiting[0]
 		s.waiting = slices.Delete(s.waiting, 0, 1)
-		s.readers = append(s.readers, w)
+		s.subscribers = append(s.subscribers, w)
 		state := s.merger.State()[1:] // without the gap at the beginning
 		l.node.Spend(len(state))
-		w.put(state)
+		w.reader.put(state)
 		l.joinNext(s)
 	})
 }
 
-// ready reports whether there is a complete state from a query begun after the first waiting watch.
+// ready reports whether there is a complete state from a query begun after the first waiting
+// subscriber.
 func (s *subscription) ready() bool {
 	if len(s.waiting) == 0 {
 		return false
@@ -185,8 +212,8 @@ func (s *subscription) ready() bool {
 	return whole && seen > s.waiting[0].queriesAtStart
 }
 
-// requery queries the state of a watch's story once more.
-func (l *loop) requery(now vote.Now, w *Watch) {
+// requery queries the state of a subscriber's topic once more.
+func (l *loop) requery(now vote.Now, w *subscriber) {
 	if s := w.subscription; s != nil && l.subscriptionsByNonce[s.nonce] == s {
 		s.merger.Requery()
 		l.publish(now, s)

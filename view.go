@@ -27,7 +27,7 @@ func (m *Mesh) view(ctx context.Context, op, key string) (*view, error) {
 	err := checkKey("watch", key)
 	var w *Watch
 	if err == nil {
-		w, err = m.watch(ctx, &Watch{key: key, wantsConfirmed: true})
+		w, err = m.watch(ctx, &Watch{sub: subscriber{topic: topic{key: vote.Key(key)}}, wantsConfirmed: true})
 	}
 	if err != nil {
 		stop()

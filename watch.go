@@ -105,14 +105,9 @@ func (e Event) String() string {
 // context or the mesh ends.
 type Watch struct {
 	mesh           *Mesh
-	key            string
-	prefix         bool
-	wantsConfirmed bool // also queue events of kind firm, when a majority has confirmed a lease
+	sub            subscriber
+	wantsConfirmed bool // also queue events of kind confirmed, when a majority has confirmed a lease
 	events         chan Event
-
-	subscription *subscription // story and since belong to the loop
-	// while the watch waits for a query: the number of the story's queries before the watch began
-	queriesAtStart uint64
 
 	mu       sync.Mutex
 	queue    []Event
@@ -153,7 +148,7 @@ func (m *Mesh) Watch(ctx context.Context, key string) (*Watch, error) {
 	if err := checkKey("watch", key); err != nil {
 		return nil, err
 	}
-	return m.watch(ctx, &Watch{key: key})
+	return m.watch(ctx, &Watch{sub: subscriber{topic: topic{key: vote.Key(key)}}})
 }
 
 // WatchPrefix is [Mesh.Watch] for all keys that begin with prefix; an empty prefix means all keys.
@@ -168,19 +163,19 @@ func (m *Mesh) WatchPrefix(ctx context.Context, prefix string) (*Watch, error) {
 			return nil, err
 		}
 	}
-	return m.watch(ctx, &Watch{key: prefix, prefix: true})
+	return m.watch(ctx, &Watch{sub: subscriber{topic: topic{vote.Key(prefix), true}}})
 }
 
 func (m *Mesh) watch(ctx context.Context, w *Watch) (*Watch, error) {
-	w.mesh, w.events, w.wake = m, make(chan Event), make(chan struct{}, 1)
+	w.mesh, w.sub.reader, w.events, w.wake = m, w, make(chan Event), make(chan struct{}, 1)
 	fail := func(reason error, text string, err error) error {
-		return &Error{Op: "watch", Key: w.key, Reason: reason, Text: text, Err: err}
+		return &Error{Op: "watch", Key: string(w.sub.topic.key), Reason: reason, Text: text, Err: err}
 	}
 	if ctx.Err() != nil {
 		return nil, fail(nil, "", contextError(ctx))
 	}
 	begun := make(chan error, 1)
-	if err := m.loop.box.putCall(func(now vote.Now) { begun <- m.loop.watch(ctx, now, w) }); err != nil {
+	if err := m.loop.box.putCall(func(now vote.Now) { begun <- m.loop.subscribe(now, &w.sub, func() { w.pump(ctx) }) }); err != nil {
 		return nil, fail(err, "", nil)
 	}
 	select {
@@ -210,22 +205,12 @@ func (w *Watch) Err() error {
 	return w.err
 }
 
-// watch begins a watch. The loop starts the watch's goroutine, so that Close doesn't miss it.
-func (l *loop) watch(ctx context.Context, now vote.Now, w *Watch) error {
-	if l.watches >= MaxWatches {
-		return ErrBusy
-	}
-	l.subscribe(now, w)
-	l.mesh.work.Go(func() { w.pump(ctx) })
-	return nil
-}
-
 // put queues events for the reader, and never waits.
-func (w *Watch) put(told []watchmerge.Event) {
+func (w *Watch) put(events []watchmerge.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i := range told {
-		e := &told[i]
+	for i := range events {
+		e := &events[i]
 		state := e.Current || e.Kind == watchmerge.Synced
 		if e.Kind == watchmerge.Gap && len(w.queue) > watchQueue {
 			// The reader must discard the queue; otherwise states longer than a queue would pile
@@ -250,13 +235,16 @@ func (w *Watch) put(told []watchmerge.Event) {
 // catchUp queues the state for a reader that was too slow, instead of the missed events. The loop
 // calls catchUp.
 func (w *Watch) catchUp(now vote.Now) {
-	told := w.subscription.merger.State()
-	w.mesh.loop.node.Spend(len(told))
-	told[0].At = now.Wall
+	state := w.mesh.loop.stateOf(now, &w.sub)
 	w.mu.Lock()
 	w.overflow = overflowNone
 	w.mu.Unlock()
-	w.put(told)
+	w.put(state)
+}
+
+// requery has the voters asked for the state once more, in case a report was missed.
+func (w *Watch) requery() {
+	w.mesh.loop.box.post(false, func(now vote.Now) { w.mesh.loop.requery(now, &w.sub) })
 }
 
 // take removes and returns the queued events.
@@ -276,9 +264,9 @@ func (w *Watch) take() []Event {
 func (w *Watch) pump(ctx context.Context) {
 	loop := w.mesh.loop
 	defer close(w.events)
-	defer loop.box.post(false, func(now vote.Now) { loop.unwatch(now, w) })
+	defer loop.box.post(false, func(now vote.Now) { loop.unsubscribe(now, &w.sub) })
 	end := func() {
-		err := &Error{Op: "watch", Key: w.key, Reason: ErrClosed}
+		err := &Error{Op: "watch", Key: string(w.sub.topic.key), Reason: ErrClosed}
 		if ctx.Err() != nil {
 			err.Reason, err.Err = nil, contextError(ctx)
 		}
