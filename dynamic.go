@@ -33,7 +33,7 @@ type electorateState struct {
 	// the state directory could not be written at the last check; an alarm has been logged
 	trouble      bool
 	dialFailures map[vote.NodeID]dialFailure
-	watchers     map[*electorateWatch]struct{}
+	watchers     map[*electorateWatcher]struct{}
 	stopTimer    func() // stops the timer of the watches' next check; nil if there is none
 	// notified when this node is no voter any more, or of why the node stays a voter; each has room
 	leaveWaiters []chan<- string

@@ -6,21 +6,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// electorateEvery is the interval between checks of a watched electorate, in addition to each new
-// version: the state of a voter may change with any message.
-const electorateEvery = 250 * time.Millisecond
-
-// electorateWatch is one WatchElectorate under way, owned by the loop.
+// electorateWatch is one WatchElectorate under way. The loop calls changed and end.
 type electorateWatch struct {
+	mesh   *Mesh
 	states chan ElectorateStatus // capacity 1; only the loop sends, after removing an unread status
 	last   string                // the gist of the last status sent
 	unhook func() bool           // detaches the watch from its context
-	over   bool                  // the context has ended
 }
 
 // WatchElectorate returns a channel of the electorate's status as seen by this node: the first
@@ -41,12 +36,13 @@ func (m *Mesh) WatchElectorate(ctx context.Context) (<-chan ElectorateStatus, er
 	if ctx.Err() != nil {
 		return nil, fail(nil, "", contextError(ctx))
 	}
-	w := &electorateWatch{states: make(chan ElectorateStatus, 1)}
+	w := &electorateWatch{mesh: m, states: make(chan ElectorateStatus, 1)}
+	watcher := &electorateWatcher{changed: w.changed, end: w.end}
 	// Registered here, since the loop must not wait for a context, which is code of the
 	// application.
-	w.unhook = context.AfterFunc(ctx, func() { m.loop.box.post(false, func(vote.Now) { m.loop.unwatchElectorate(w) }) })
+	w.unhook = context.AfterFunc(ctx, func() { m.loop.box.post(false, func(vote.Now) { m.loop.unwatchElectorate(watcher) }) })
 	begun := make(chan error, 1)
-	if err := m.loop.box.putCall(func(now vote.Now) { begun <- m.loop.watchElectorate(now, w) }); err != nil {
+	if err := m.loop.box.putCall(func(now vote.Now) { begun <- m.loop.watchElectorate(now, watcher) }); err != nil {
 		w.unhook()
 		return nil, fail(err, "", nil)
 	}
@@ -63,40 +59,14 @@ func (m *Mesh) WatchElectorate(ctx context.Context) (<-chan ElectorateStatus, er
 	}
 }
 
-func (l *loop) watchElectorate(now vote.Now, w *electorateWatch) error {
-	v := &l.electorate
-	if len(v.watchers) >= MaxWatches {
-		return ErrBusy
-	}
-	if v.watchers == nil {
-		v.watchers = make(map[*electorateWatch]struct{})
-	}
-	v.watchers[w] = struct{}{}
-	w.send(l.electorateStatus(now))
-	if v.stopTimer == nil {
-		l.scheduleElectorateCheck()
-	}
-	if w.over { // ctx ended before the watch began
-		l.unwatchElectorate(w)
-	}
-	return nil
-}
-
-func (l *loop) unwatchElectorate(w *electorateWatch) {
-	w.over = true
-	if _, ok := l.electorate.watchers[w]; ok {
-		delete(l.electorate.watchers, w)
-		w.end()
-	}
-}
-
 func (w *electorateWatch) end() {
 	w.unhook()
 	close(w.states)
 }
 
-// send sends a status if its gist is new, in place of an unread status.
-func (w *electorateWatch) send(s ElectorateStatus) {
+// changed sends the status if its gist is new, in place of an unread status.
+func (w *electorateWatch) changed(e electorateView) {
+	s := w.mesh.electorateStatus(e)
 	gist := s.gist()
 	if gist == w.last {
 		return
@@ -107,31 +77,6 @@ func (w *electorateWatch) send(s ElectorateStatus) {
 	default:
 	}
 	w.states <- s
-}
-
-// publishElectorate sends the new status to all watches.
-func (l *loop) publishElectorate(now vote.Now) {
-	for w := range l.electorate.watchers {
-		w.send(l.electorateStatus(now)) // each reader owns its status
-	}
-}
-
-// scheduleElectorateCheck schedules the next check of the electorate, as long as there are watches.
-func (l *loop) scheduleElectorateCheck() {
-	over := false // a timer may fire twice
-	l.electorate.stopTimer = l.clocks.After(electorateEvery, func() {
-		l.box.post(false, func(now vote.Now) {
-			if over {
-				return
-			}
-			over = true
-			l.electorate.stopTimer = nil
-			if len(l.electorate.watchers) > 0 {
-				l.publishElectorate(now)
-				l.scheduleElectorateCheck()
-			}
-		})
-	})
 }
 
 // durationPattern matches the durations in a text, such as "7.2s" and "1m30s".
@@ -150,21 +95,21 @@ func (s *ElectorateStatus) gist() string {
 	return b.String()
 }
 
-// electorateStatus returns the electorate as seen by this node.
-func (l *loop) electorateStatus(now vote.Now) ElectorateStatus {
-	s := ElectorateStatus{Majority: l.node.Electorate().Majority(), Ready: l.node.Ready()}
-	for _, v := range l.node.Voters(now) {
+// electorateStatus returns the status for users of the electorate as seen by this node. The caller
+// owns the status.
+func (m *Mesh) electorateStatus(v electorateView) ElectorateStatus {
+	s := ElectorateStatus{Majority: v.majority, Ready: v.ready}
+	for _, v := range v.voters {
 		state := VoterState(v.State.String())
 		if state == VoterReachable {
 			s.Counting++
 		}
 		s.Voters = append(s.Voters, VoterStatus{Name: string(v.Name), State: state, Quiet: v.Quiet, Text: v.String(), Drift: v.Drift})
 	}
-	st, dynamic := l.node.ElectorateStatus(now)
-	if !dynamic {
+	if !v.dynamic {
 		return s
 	}
-	e := &st.Electorate
+	st, e := &v.status, &v.status.Electorate
 	s.Dynamic, s.Version, s.Stored, s.Joint, s.Voter = true, e.Version, st.Stored, e.Joint(), st.Voter
 	if s.Joint {
 		s.Old, s.New = electorNames(e.Old), electorNames(e.Voters)
@@ -174,7 +119,7 @@ func (l *loop) electorateStatus(now vote.Now) ElectorateStatus {
 	}
 	slices.Sort(s.Standby)
 	s.Change, s.Trouble, s.Lost, s.MaxVoters = st.Change, st.Trouble, st.Lost, e.Most
-	s.StateDir, s.DirID = l.mesh.cfg.StateDir, uint64(st.Dir)
+	s.StateDir, s.DirID = m.cfg.StateDir, uint64(st.Dir)
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/mismatch"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -113,10 +114,11 @@ func (m *Mesh) retire(ctx context.Context) {
 	}
 }
 
-func (l *loop) refusedPeers(now vote.Now) (all []RefusedPeer) {
-	for _, r := range l.node.RefusedPeers(now) {
+// refusedPeers returns refused peers for users, as of a time of the wall clock.
+func refusedPeers(refused []mismatch.Refused, at vote.Micros) (all []RefusedPeer) {
+	for _, r := range refused {
 		all = append(all, RefusedPeer{
-			Name: string(r.Peer.Node), Addr: r.Addr, Incarnation: uint64(r.Peer.Incarnation), Reason: r.Reason, Seen: time.UnixMicro(int64(now.Wall)).Add(-r.Seen),
+			Name: string(r.Peer.Node), Addr: r.Addr, Incarnation: uint64(r.Peer.Incarnation), Reason: r.Reason, Seen: time.UnixMicro(int64(at)).Add(-r.Seen),
 		})
 	}
 	return all

@@ -3,11 +3,13 @@ package lockmesh
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/mismatch"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -176,11 +178,12 @@ type WaitStatus struct {
 // requests of this node.
 func (m *Mesh) Status() Status {
 	m.checkUsable("Mesh.Status")
-	gave := make(chan Status, 1)
+	gave := make(chan snapshot, 1)
 	s := Status{Closed: true}
-	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.status(now) }) {
+	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.snapshot(now) }) {
 		select {
-		case s = <-gave:
+		case state := <-gave:
+			s = m.status(state)
 		case <-m.loop.done:
 		}
 	}
@@ -201,23 +204,46 @@ func (m *Mesh) handshakeStatus() HandshakeStatus {
 	return HandshakeStatus{Open: d.Open, Silent: d.Silent, Unfinished: d.Unfinished, Displaced: d.GaveWay, Compressed: stats.Compressed}
 }
 
-func (l *loop) status(now vote.Now) Status {
-	s := Status{Electorate: l.electorateStatus(now), Refused: l.refusedPeers(now)}
+// snapshot is the state of a node at a moment. The receiver owns the slices.
+type snapshot struct {
+	at         vote.Micros // by the wall clock
+	electorate electorateView
+	refused    []mismatch.Refused
+	held       []*Lease
+	waiting    []waitState // in order of the requests
+}
+
+// waitState is the state of a waiting request.
+type waitState struct {
+	key   vote.Key
+	since vote.Micros
+	why   quorum.Wait
+}
+
+func (l *loop) snapshot(now vote.Now) snapshot {
+	s := snapshot{at: now.Wall, electorate: l.electorateView(now), refused: l.node.RefusedPeers(now)}
 	for _, lease := range l.held.m {
+		s.held = append(s.held, lease)
+	}
+	calls := slices.SortedFunc(maps.Values(l.calls.m), func(a, b *call) int { return cmp.Compare(a.number, b.number) })
+	for _, c := range calls {
+		s.waiting = append(s.waiting, waitState{c.Key, c.since, l.explain(now, l.node.Why(now, c.number))})
+	}
+	return s
+}
+
+// status returns the status for users of a node's state.
+func (m *Mesh) status(of snapshot) Status {
+	s := Status{Electorate: m.electorateStatus(of.electorate), Refused: refusedPeers(of.refused, of.at)}
+	for _, lease := range of.held {
 		s.Held = append(s.Held, LeaseStatus{Key: lease.Key(), Token: lease.Token(), Deadline: lease.Deadline()})
 	}
-	calls := make([]*call, 0, len(l.calls.m))
-	for _, c := range l.calls.m {
-		calls = append(calls, c)
-	}
-	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.number, b.number) })
-	for _, c := range calls {
-		why := l.explain(now, l.node.Why(now, c.number))
-		text := why.Text
-		if why.Reason == quorum.WaitHeld {
+	for _, w := range of.waiting {
+		text := w.why.Text
+		if w.why.Reason == quorum.WaitHeld {
 			text = string(ErrHeld.(sentinel)) + "; " + text
 		}
-		s.Waiting = append(s.Waiting, WaitStatus{Key: string(c.Key), Since: time.UnixMicro(int64(c.since)), Text: text})
+		s.Waiting = append(s.Waiting, WaitStatus{Key: string(w.key), Since: time.UnixMicro(int64(w.since)), Text: text})
 	}
 	return s
 }
