@@ -17,13 +17,15 @@ type call struct {
 	ctx    context.Context
 	since  vote.Micros
 	number vote.Number // the number of the request, assigned by the node
+	lease  *Lease      // the lease that is granted by the call; nil for an upgrade
 	// ^capacity 1: the loop sends once, as its last access to the call, and never waits
 	result chan result
 }
 
+// result is the outcome of a call: the call's lease was granted, or an error.
 type result struct {
-	lease *Lease
-	err   error
+	granted bool
+	err     error
 }
 
 // pools holds objects for reuse by calls. Each mesh has its own, since a channel made in a bubble
@@ -36,12 +38,20 @@ func (m *Mesh) newCall(ctx context.Context, op string, w *acquireOptions) *call 
 		c = &call{result: make(chan result, 1)}
 	}
 	c.acquireOptions, c.op, c.ctx = *w, op, ctx
+	if c.lease == nil && w.upgradeOf == nil {
+		c.lease = new(Lease)
+	}
 	return c
 }
 
-// freeCall returns a call to the pool. There must be no other reference to the call.
-func (m *Mesh) freeCall(c *call) {
-	*c = call{result: c.result}
+// freeCall returns a call to the pool. There must be no other reference to the call. A lease that
+// wasn't granted stays for the next call.
+func (m *Mesh) freeCall(c *call, granted bool) {
+	unused := c.lease
+	if granted {
+		unused = nil
+	}
+	*c = call{result: c.result, lease: unused}
 	m.pools.calls.Put(c)
 }
 
@@ -141,8 +151,17 @@ func (m *Mesh) request(ctx context.Context, op string, w *acquireOptions) (*Leas
 			return m.abandon(c)
 		}
 	}
-	m.freeCall(c)
-	return r.lease, r.err
+	lease := c.granted(r)
+	m.freeCall(c, lease != nil)
+	return lease, r.err
+}
+
+// granted returns the call's lease if the result says that the lease was granted.
+func (c *call) granted(r result) *Lease {
+	if !r.granted {
+		return nil
+	}
+	return c.lease
 }
 
 // abandon cancels a call after the end of its context.
@@ -164,7 +183,7 @@ func (m *Mesh) abandon(c *call) (*Lease, error) {
 func (c *call) closed() (*Lease, error) {
 	select {
 	case r := <-c.result:
-		return r.lease, r.err
+		return c.granted(r), r.err
 	default:
 		return nil, c.error(ErrClosed, "", nil)
 	}

@@ -33,7 +33,7 @@ func checkFunc(is bool, method string) {
 func (m *Mesh) checkUsable(method string) { checkUsable(m != nil && m.loop != nil, method, "Join") }
 
 func (l *Lease) checkUsable(method string) {
-	checkUsable(l != nil && l.mesh != nil, method, "Mesh.Lock")
+	checkUsable(l != nil && (l.nested != nil || l.own.loop != nil), method, "Mesh.Lock")
 }
 
 func (l *Leases) checkUsable(method string) {

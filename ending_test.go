@@ -91,14 +91,14 @@ func TestErrNeverComesBeforeDoneIsClosed(t *testing.T) {
 	held := func() *Lease {
 		validity := &groupValidity{}
 		validity.until.Store(1 << 62)
-		l := &Lease{mesh: &Mesh{clocks: clock.New(nil)}, values: t.Context()}
-		l.validity.Store(validity)
+		l := &Lease{own: heldLease{loop: &loop{clocks: clock.New(nil)}, values: t.Context()}}
+		l.own.validity.Store(validity)
 		return l
 	}
 	t.Run("who ends it hasn't looked for the context yet", func(t *testing.T) {
 		l := held()
 		done := l.Done()
-		l.endCause.Store(&errReleased)
+		l.own.endCause.Store(&errReleased)
 		wantIs(t, l.Err(), ErrReleased)
 		select {
 		case <-done:
@@ -108,9 +108,9 @@ func TestErrNeverComesBeforeDoneIsClosed(t *testing.T) {
 	})
 	t.Run("who makes the context hasn't looked for the end yet", func(t *testing.T) {
 		l := held()
-		l.endCause.Store(&errLost)
+		l.own.endCause.Store(&errLost)
 		wantIs(t, l.Err(), ErrLost)
-		l.base.Store(unfinished())
+		l.own.base.Store(unfinished())
 		if !isOver(l) {
 			t.Error("Err says that it has ended, and Done doesn't")
 		}

@@ -95,12 +95,12 @@ func holderOf(info Info, token uint64) *Holder {
 }
 
 // evicted ends a lease at the request of another node. The loop calls evicted.
-func (l *loop) evicted(now vote.Now, lease *Lease, by, why string) {
+func (l *loop) evicted(now vote.Now, lease *heldLease, by, why string) {
 	text := "by " + by
 	if why != "" {
 		text += ": " + why
 	}
-	var cause error = &Error{Op: "lease", Key: lease.Key(), Reason: ErrEvicted, Text: text, Err: ErrLost}
-	l.log.Warn("a lease was evicted", "key", lease.Key(), "token", lease.token.Load(), "by", by, "why", why)
+	var cause error = &Error{Op: "lease", Key: string(lease.key), Reason: ErrEvicted, Text: text, Err: ErrLost}
+	l.log.Warn("a lease was evicted", "key", string(lease.key), "token", lease.token.Load(), "by", by, "why", why)
 	l.endHeld(now, lease, &cause)
 }

@@ -24,58 +24,18 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	l.checkUsable("Lease.Extend")
 	checkContext(ctx, "Lease.Extend")
 	wrong := func(text string) error { return &Error{Op: "extend", Key: l.Key(), Reason: ErrOption, Text: text} }
-	switch a := l.root().options; {
+	switch a := l.core().options; {
 	case d <= 0:
 		return wrong(fmt.Sprintf("%v from now is no later end; Unlock ends a lease", d))
 	case a == nil || a.requested.ttlByNode == 0 && !a.requested.Fixed:
 		return wrong("the lease renews itself until it is unlocked; only one that was asked for WithoutRenewal has an end to move")
 	}
-	err := l.inLoop(ctx, "extend", func(now vote.Now, root *Lease, done chan<- error) {
-		root.extend(now, d, done)
+	err := l.inLoop(ctx, "extend", func(now vote.Now, held *heldLease, done chan<- error) {
+		held.extend(now, d, done)
 	})
 	var late *Error
 	if errors.As(err, &late) && late.Reason == nil { // ctx has ended
 		late.Reason, late.Text = ErrNoQuorum, "no majority of the voters has confirmed the extension yet"
 	}
 	return err
-}
-
-// extend has the voters and the loop's timer keep the lease until d from now. The loop calls
-// extend.
-func (l *Lease) extend(now vote.Now, d time.Duration, done chan<- error) {
-	loop, a := l.mesh.loop, l.options
-	to := max(now.Fast.Add(d), a.endsAt())
-	ends := a.length + to.Sub(a.endsAt())
-	held, later := loop.node.Extend(now, l.number, d, ends)
-	if !held { // the node is about to report the end of the lease
-		done <- &Error{Op: "extend", Key: l.Key(), Reason: ErrLost}
-		return
-	}
-	if a.requested.Fixed && d > a.requested.Length {
-		a.byNode.Store(true)
-	}
-	a.length = ends
-	a.end.Store(int64(to))
-	loop.scheduleEnd(now, l)
-	if !later {
-		done <- nil
-		return
-	}
-	l.ensurePending().extending = append(l.ensurePending().extending, done)
-}
-
-// answerExtensions answers the calls of Extend: with nil if the voters have confirmed, or with the reason
-// for the lease's end.
-func (l *Lease) answerExtensions(reason error) {
-	if l.pending == nil {
-		return
-	}
-	for _, done := range l.pending.extending {
-		if reason == nil {
-			done <- nil
-		} else {
-			done <- &Error{Op: "extend", Key: l.Key(), Reason: reason}
-		}
-	}
-	l.pending.extending = nil
 }

@@ -24,17 +24,23 @@ func (w *wire) short() (a, b, c *Mesh) {
 	return a, b, c
 }
 
-// later starts a call whose result comes on a channel.
-func later(f func() (*Lease, error)) <-chan result {
-	c := make(chan result, 1)
+// outcome is what a call returned.
+type outcome struct {
+	lease *Lease
+	err   error
+}
+
+// later starts a call whose outcome comes on a channel.
+func later(f func() (*Lease, error)) <-chan outcome {
+	c := make(chan outcome, 1)
 	go func() {
 		l, err := f()
-		c <- result{l, err}
+		c <- outcome{l, err}
 	}()
 	return c
 }
 
-func stillWaits(t *testing.T, c <-chan result) {
+func stillWaits(t *testing.T, c <-chan outcome) {
 	t.Helper()
 	synctest.Wait()
 	select {

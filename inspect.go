@@ -187,26 +187,5 @@ type Revocation struct {
 // requests are waiting, further requests are dropped.
 func (l *Lease) Revoked() <-chan Revocation {
 	l.checkUsable("Lease.Revoked")
-	return l.root().revocations()
-}
-
-// revokedMax is how many unread revoke requests are kept. More would add no information.
-const revokedMax = 8
-
-// revokeRequests holds the revoke requests for a lease.
-type revokeRequests struct{ c chan Revocation }
-
-func (l *Lease) revocations() chan Revocation {
-	if w := l.revokeRequests.Load(); w != nil {
-		return w.c
-	}
-	l.revokeRequests.CompareAndSwap(nil, &revokeRequests{make(chan Revocation, revokedMax)})
-	return l.revokeRequests.Load().c
-}
-
-func (l *Lease) revoke(r Revocation) {
-	select {
-	case l.revocations() <- r:
-	default:
-	}
+	return l.core().revocations()
 }

@@ -99,10 +99,14 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 	}
 	mine := l.mesh.uniqueValue()
 	events := v.watch.Events()
-	got := make(chan result, 1)
+	type permit struct {
+		lease *Lease
+		err   error
+	}
+	got := make(chan permit, 1)
 	go func() { // ends with this call
 		lease, err := l.mesh.Semaphore(l.key, l.n).acquire(inner, "countdown", false, []Option{WithValue(mine)})
-		got <- result{lease, err}
+		got <- permit{lease, err}
 	}()
 	var unfit error // set if other users of the key have another n
 	for {

@@ -228,10 +228,10 @@ func TestALossThatOnlyTheReaderSawIsALossForAll(t *testing.T) {
 		a, b, _ := w.three()
 		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
 		synctest.Wait() // the last vote has come, and with it another cover
-		until := lease.validUntil()
-		lease.validity.Load().until.Store(1)
+		until := lease.own.validUntil()
+		lease.own.validity.Load().until.Store(1)
 		wantIs(t, lease.Err(), ErrLost)
-		lease.validity.Load().until.Store(int64(until))
+		lease.own.validity.Load().until.Store(int64(until))
 		wantIs(t, lease.Err(), ErrLost)
 		if _, err := b.Lock(within(t, time.Second), "k"); err != nil {
 			t.Errorf("the key wasn't given back: %v", err)
@@ -401,9 +401,9 @@ func TestNothingIsLeftOfLeasesThatEnded(t *testing.T) {
 
 // Whoever asks for the context first may have made it and not yet seen that the lease has ended, while another has seen that.
 func TestAContextThatIsMadeAsTheLeaseEndsHasEndedForAll(t *testing.T) {
-	l := &Lease{mesh: &Mesh{}, values: t.Context()}
+	l := &Lease{own: heldLease{loop: &loop{}, values: t.Context()}}
 	made := l.context()
-	l.endCause.Store(&errLost)
+	l.own.endCause.Store(&errLost)
 	select {
 	case <-l.Done():
 	default:

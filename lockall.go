@@ -174,7 +174,7 @@ func (l *Leases) Unlock(ctx context.Context) error {
 	ctx, free := l.mesh.detachFromLeases(ctx, l.all...)
 	defer free()
 	for _, i := range wait {
-		errs[i] = l.all[i].root().awaitRelease(ctx)
+		errs[i] = l.all[i].core().awaitRelease(ctx)
 	}
 	return errors.Join(errs...)
 }

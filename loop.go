@@ -58,10 +58,10 @@ type loop struct {
 	// All fields below belong to the owner of the turn.
 	node                 *node.Node
 	links                world.Links
-	calls                table[*call]  // not granted yet
-	held                 table[*Lease] // granted
-	released             table[*Lease] // released by the user, and not confirmed yet
-	kept                 table[*Lease] // ended, while the node keeps the key from others
+	calls                table[*call]      // not granted yet
+	held                 table[*heldLease] // granted
+	released             table[*heldLease] // released by the user, and not confirmed yet
+	kept                 table[*heldLease] // ended, while the node keeps the key from others
 	validities           map[quorum.GroupID]*groupValidity
 	unreferenced         bool // some cover may have no lease
 	awaiting             map[*readyWait]struct{}
@@ -84,7 +84,7 @@ type loop struct {
 	duplicateName string
 	out           []vote.Outbound
 	events        []quorum.Event
-	lost          []*Lease // lost in this round
+	lost          []*heldLease // lost in this round
 	watchEvents   []watchmerge.Event
 	freeUrgent    []input
 	freeOrdered   []input
@@ -431,12 +431,13 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 			l.completeUpgrade(now, c, e.Token, l.validityOf(e.Group))
 			return
 		}
-		lease := newLease(l.mesh, c, e, l.validityOf(e.Group), now)
+		lease := &c.lease.own
+		lease.begin(l, c, e, l.validityOf(e.Group), now)
 		l.held.put(e.Number, lease)
 		if c.ttlByNode > 0 {
 			l.scheduleEnd(now, lease)
 		}
-		c.result <- result{lease: lease}
+		c.result <- result{granted: true}
 	case quorum.EventFailed:
 		if c := l.calls.take(e.Number); c != nil {
 			if c.upgradeOf != nil {
@@ -557,10 +558,10 @@ func (l *loop) logVoters(now vote.Now) {
 const maxKeysLogged = 50
 
 // someKeys returns the keys of the leases in order, up to maxKeysLogged of them.
-func someKeys(leases []*Lease) []string {
+func someKeys(leases []*heldLease) []string {
 	keys := make([]string, 0, len(leases))
 	for _, lease := range leases {
-		keys = append(keys, lease.Key())
+		keys = append(keys, string(lease.key))
 	}
 	slices.Sort(keys)
 	return keys[:min(len(keys), maxKeysLogged)]
@@ -583,9 +584,9 @@ func (l *loop) submit(now vote.Now, c *call) {
 			c.result <- result{err: c.error(ErrLost, "", nil)}
 			return
 		}
-		if lease.Mode() == Exclusive {
+		if vote.Mode(lease.mode.Load()) == vote.Exclusive {
 			// Another call was first, after this call had seen a shared lease.
-			c.result <- result{lease: lease}
+			c.result <- result{granted: true}
 			return
 		}
 		b := lease.ensurePending()
@@ -640,21 +641,22 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 	}
 	// The call was answered before, and no other goroutine reads the answer.
 	r := <-c.result
-	if r.lease == nil || c.upgradeOf != nil {
+	if !r.granted || c.upgradeOf != nil {
 		return r.err // an upgrade granted in time stays
 	}
-	if a := r.lease.options; a != nil {
+	lease := &c.lease.own
+	if a := lease.options; a != nil {
 		// The caller never had the lease, so the job for which the key would be kept hasn't run. No
 		// other goroutine knows the lease.
 		a.requested.minHoldByNode = 0
 	}
-	r.lease.end(&errReleased)
-	l.release(now, r.lease)
+	lease.end(&errReleased)
+	l.release(now, lease)
 	return c.error(reasonOf(late.Reason), late.Text, ended)
 }
 
 // release releases a lease that has ended on this node.
-func (l *loop) release(now vote.Now, lease *Lease) {
+func (l *loop) release(now vote.Now, lease *heldLease) {
 	if l.held.take(lease.number) == nil {
 		return // lost before; finish was called
 	}
@@ -672,13 +674,13 @@ func (l *loop) release(now vote.Now, lease *Lease) {
 // keepKey keeps the key of an ended lease from others for longer than voters can promise; the request
 // lasts until then. The lease stays counted in its cover: another lease may join the same group,
 // and the node reports the group's validity again only when it changes.
-func (l *loop) keepKey(lease *Lease, left time.Duration) {
+func (l *loop) keepKey(lease *heldLease, left time.Duration) {
 	l.kept.put(lease.number, lease)
 	lease.ensurePending().stop = l.clocks.After(left, func() { l.box.post(false, func(now vote.Now) { l.releaseKept(now, lease) }) })
 }
 
 // releaseKept releases a key that was kept from others for the requested time.
-func (l *loop) releaseKept(now vote.Now, lease *Lease) {
+func (l *loop) releaseKept(now vote.Now, lease *heldLease) {
 	if l.kept.take(lease.number) != nil {
 		lease.move(nil)
 		l.node.Release(now, lease.number)
@@ -686,7 +688,7 @@ func (l *loop) releaseKept(now vote.Now, lease *Lease) {
 }
 
 // scheduleEnd has the node end a lease when its set length is over.
-func (l *loop) scheduleEnd(now vote.Now, lease *Lease) {
+func (l *loop) scheduleEnd(now vote.Now, lease *heldLease) {
 	b := lease.ensurePending()
 	if b.stop != nil {
 		b.stop() // the end has moved
@@ -704,11 +706,11 @@ func (l *loop) scheduleEnd(now vote.Now, lease *Lease) {
 }
 
 // endAtLength ends a lease at the end of its set length; the node has kept the lease up until then.
-func (l *loop) endAtLength(now vote.Now, lease *Lease) { l.endHeld(now, lease, &errLost) }
+func (l *loop) endAtLength(now vote.Now, lease *heldLease) { l.endHeld(now, lease, &errLost) }
 
 // endHeld ends a held lease that its user hasn't released. The voters apply the options for such
 // an end.
-func (l *loop) endHeld(now vote.Now, lease *Lease, cause *error) {
+func (l *loop) endHeld(now vote.Now, lease *heldLease, cause *error) {
 	if l.held.m[lease.number] != lease {
 		return
 	}
@@ -726,7 +728,7 @@ func (l *loop) endHeld(now vote.Now, lease *Lease, cause *error) {
 }
 
 // stopPending stops the pending operations on an ended lease.
-func (l *loop) stopPending(now vote.Now, lease *Lease) {
+func (l *loop) stopPending(now vote.Now, lease *heldLease) {
 	if b := lease.pending; b != nil && b.stop != nil {
 		b.stop()
 		b.stop = nil
@@ -735,7 +737,7 @@ func (l *loop) stopPending(now vote.Now, lease *Lease) {
 }
 
 // drop releases a lease that Err has found expired.
-func (l *loop) drop(now vote.Now, lease *Lease) {
+func (l *loop) drop(now vote.Now, lease *heldLease) {
 	if lease.options != nil && now.Fast >= lease.options.endsAt() {
 		l.endAtLength(now, lease)
 		return
@@ -825,7 +827,7 @@ func (l *loop) end() {
 				b.stop()
 			}
 			for _, w := range b.valueWaits {
-				w.done <- &Error{Op: "setvalue", Key: lease.Key(), Reason: ErrClosed}
+				w.done <- &Error{Op: "setvalue", Key: string(lease.key), Reason: ErrClosed}
 			}
 			lease.answerExtensions(ErrClosed)
 		}
@@ -844,6 +846,6 @@ func (l *loop) end() {
 		w.result <- &Error{Op: w.op, Reason: ErrClosed}
 	}
 	l.endElectorate()
-	l.held, l.released, l.calls = table[*Lease]{}, table[*Lease]{}, table[*call]{}
+	l.held, l.released, l.calls = table[*heldLease]{}, table[*heldLease]{}, table[*call]{}
 	close(l.done)
 }

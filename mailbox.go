@@ -22,7 +22,7 @@ const (
 // input is one input of the loop: a call, a lease, a batch or a function.
 type input struct {
 	call      *call            // a request for the node
-	lease     *Lease           // a lease to release
+	lease     *heldLease       // a lease to release
 	batch     *transport.Batch // messages from a peer
 	conn      vote.Conn
 	from      vote.SessionID
@@ -123,7 +123,7 @@ func (b *mailbox) admit() error {
 
 // putRelease puts in a lease to release; there are no more such inputs than leases. It reports whether
 // the caller has become the owner.
-func (b *mailbox) putRelease(l *Lease) (owner bool) {
+func (b *mailbox) putRelease(l *heldLease) (owner bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.put(&b.ordered, input{lease: l})

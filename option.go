@@ -110,7 +110,7 @@ type acquireOptions struct {
 	ttlByNode time.Duration
 	// how long after the grant the node keeps the key from others even if the lease is released
 	minHoldByNode time.Duration
-	upgradeOf     *Lease // the lease to upgrade; nil for other calls
+	upgradeOf     *heldLease // the lease to upgrade; nil for other calls
 }
 
 // newAcquireOptions makes a wish from a call's arguments.

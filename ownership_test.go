@@ -24,7 +24,7 @@ func idle(t *testing.T) *mailbox {
 // puts are all that others than the loop's goroutine may put and get the turn with.
 var puts = map[string]func(*mailbox) bool{
 	"a call":  func(b *mailbox) bool { owner, err := b.putRequest(&call{}); return owner && err == nil },
-	"a lease": func(b *mailbox) bool { return b.putRelease(&Lease{}) },
+	"a lease": func(b *mailbox) bool { return b.putRelease(&heldLease{}) },
 	"an urgent message": func(b *mailbox) bool {
 		batch := transport.NewBatch()
 		*batch.Add() = vote.Message{Kind: vote.KindRefresh}
@@ -102,7 +102,7 @@ func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
 	for name, put := range map[string]func(*mailbox){
 		"post":      func(b *mailbox) { b.post(true, func(vote.Now) {}) },
 		"call":      func(b *mailbox) { _ = b.putCall(func(vote.Now) {}) },
-		"hand over": func(b *mailbox) { b.putRelease(&Lease{}); b.handOver() },
+		"hand over": func(b *mailbox) { b.putRelease(&heldLease{}); b.handOver() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := idle(t)
@@ -124,7 +124,7 @@ func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
 				t.Skip("that is the caller's")
 			}
 			b := idle(t)
-			b.putRelease(&Lease{})
+			b.putRelease(&heldLease{})
 			put(b)
 			if woken(b) || b.tryOwn() {
 				t.Error("the turn was taken away from the caller")
@@ -136,7 +136,7 @@ func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
 // The timer wakes the loop's goroutine at any moment, also when whoever has the turn has looked at the time already and is about to pass.
 func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
 	b := idle(t)
-	b.putRelease(&Lease{})
+	b.putRelease(&heldLease{})
 	if b.tryOwn() {
 		t.Fatal("two have the turn")
 	}
@@ -144,11 +144,11 @@ func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
 	if !b.disown() {
 		t.Fatal("not passed")
 	}
-	if !woken(b) || b.putRelease(&Lease{}) || !b.tryOwn() {
+	if !woken(b) || b.putRelease(&heldLease{}) || !b.tryOwn() {
 		t.Error("the loop's goroutine was woken, and nobody looks at the time any more")
 	}
 	b.take(false, nil)
-	if !b.disown() || woken(b) || !b.putRelease(&Lease{}) {
+	if !b.disown() || woken(b) || !b.putRelease(&heldLease{}) {
 		t.Error("it is given the turn again, for nothing")
 	}
 }
@@ -241,7 +241,7 @@ func TestTheTurnIsOneGoroutinesAtATime(t *testing.T) {
 					b.post(j%2 == 0, func(vote.Now) {})
 					continue
 				}
-				if b.putRelease(&Lease{}) {
+				if b.putRelease(&heldLease{}) {
 					work(1 + j%2)
 				}
 				if j%50 == 0 {
@@ -266,7 +266,7 @@ func TestClaimWaitsForTheTurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := idle(t)
-				b.putRelease(&Lease{})
+				b.putRelease(&heldLease{})
 				claimed := false
 				go func() {
 					b.claim()
@@ -278,7 +278,7 @@ func TestClaimWaitsForTheTurn(t *testing.T) {
 				}
 				leave(b)
 				synctest.Wait()
-				if !claimed || b.tryOwn() || b.putRelease(&Lease{}) {
+				if !claimed || b.tryOwn() || b.putRelease(&heldLease{}) {
 					t.Error("the turn isn't the claimer's alone")
 				}
 			})
@@ -286,14 +286,14 @@ func TestClaimWaitsForTheTurn(t *testing.T) {
 	}
 	b := idle(t)
 	b.claim() // of a free turn, at once
-	if b.putRelease(&Lease{}) {
+	if b.putRelease(&heldLease{}) {
 		t.Error("the turn isn't the claimer's alone")
 	}
 }
 
 func TestClosingReturnsWhatWaitedAndGivesNobodyTheTurn(t *testing.T) {
 	b := idle(t)
-	first, second := &call{}, &Lease{}
+	first, second := &call{}, &heldLease{}
 	if owner, err := b.putRequest(first); !owner || err != nil {
 		t.Fatal(owner, err)
 	}

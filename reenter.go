@@ -44,7 +44,7 @@ func (m *Mesh) carriedLease(ctx context.Context, key vote.Key) *Lease {
 
 // Value returns the context itself for the key carrier, used only in this package.
 func (c *leaseContext) Value(key any) any {
-	if w, ok := key.(leaseKey); ok && w.mesh == c.lease.mesh {
+	if w, ok := key.(leaseKey); ok && w.mesh == c.lease.mesh() {
 		return c
 	}
 	return c.Context.Value(key)
@@ -59,7 +59,7 @@ func (c *leaseContext) endCause() error { return c.lease.cause() }
 func (c *leaseContext) caller() context.Context { return c.from }
 
 func (c *leaseContext) leaseOf(key vote.Key) *Lease {
-	if c.lease.key != key {
+	if c.lease.core().key != key {
 		return nil
 	}
 	return c.lease
@@ -79,14 +79,12 @@ func (m *Mesh) reenter(ctx context.Context, op string, w *acquireOptions) (*Leas
 	if w.Mode == vote.Exclusive && outer.Mode() == Shared {
 		return nil, clash
 	}
-	inner := &Lease{mesh: m, key: w.Key, nested: &nested{root: outer.root(), outer: outer, reader: w.Mode == vote.Shared}}
+	inner := &Lease{nested: &nested{root: outer.root(), outer: outer, reader: w.Mode == vote.Shared, ctx: &baseContext{}}}
 	until := outer.context()
 	if inner.nested.reader { // a reader outlives the leases around it
 		until = context.WithoutCancel(until)
 	}
-	own := &baseContext{}
-	own.Context, own.cancel = context.WithCancelCause(until)
-	inner.base.Store(own)
+	inner.nested.ctx.Context, inner.nested.ctx.cancel = context.WithCancelCause(until)
 	switch inner.nested.root.reentries().add(inner) {
 	case entered:
 		return inner, nil
@@ -118,7 +116,7 @@ func (l *Lease) Depth() int {
 	if root.Err() == nil {
 		n = 1
 	}
-	if open := root.reentered.Load(); open != nil {
+	if open := root.own.nestedLeases.Load(); open != nil {
 		n += open.count()
 	}
 	return n

@@ -38,11 +38,11 @@ const (
 
 // reentries returns the re-entries of an outermost lease.
 func (l *Lease) reentries() *reentries {
-	if r := l.reentered.Load(); r != nil {
+	if r := l.own.nestedLeases.Load(); r != nil {
 		return r
 	}
-	l.reentered.CompareAndSwap(nil, &reentries{open: make(map[*Lease]struct{})})
-	return l.reentered.Load()
+	l.own.nestedLeases.CompareAndSwap(nil, &reentries{open: make(map[*Lease]struct{})})
+	return l.own.nestedLeases.Load()
 }
 
 func (r *reentries) count() int {
@@ -57,7 +57,7 @@ func (r *reentries) add(l *Lease) reenterResult {
 	defer r.mu.Unlock()
 	switch {
 	// The lease may have ended before r was made.
-	case r.state == heldByNone, r.state == heldByOutermost && l.nested.root.endCause.Load() != nil:
+	case r.state == heldByNone, r.state == heldByOutermost && l.nested.root.own.endCause.Load() != nil:
 		return enteredTooLate
 	case !l.nested.reader && l.Mode() != Exclusive:
 		return enteredShared
@@ -94,7 +94,7 @@ func (r *reentries) end(l *Lease) (last bool) {
 	}
 	if l.nested.inner > 0 {
 		for inner := range r.open {
-			if inner.base.Load().Err() != nil { // its context derives from l's
+			if inner.nested.ctx.Err() != nil { // its context derives from l's
 				r.remove(inner)
 			}
 		}
@@ -115,14 +115,14 @@ func (r *reentries) leaveToReaders(outermost *Lease) bool {
 	if r.state == heldByOutermost && r.readers == 0 {
 		r.state = heldByNone
 	}
-	if r.state != heldByOutermost || !outermost.endCause.CompareAndSwap(nil, &errReleased) {
+	if r.state != heldByOutermost || !outermost.own.endCause.CompareAndSwap(nil, &errReleased) {
 		return false
 	}
 	r.state = heldByReaders
-	outermost.mode.Store(uint32(Shared))
+	outermost.own.mode.Store(uint32(Shared))
 	for l := range r.open {
 		if !l.nested.reader {
-			l.base.Load().cancel(ErrReleased)
+			l.nested.ctx.cancel(ErrReleased)
 			r.remove(l)
 		}
 	}
@@ -137,7 +137,7 @@ func (r *reentries) endAll(cause error) (held bool) {
 	held = r.state == heldByReaders
 	r.state = heldByNone
 	for l := range r.open {
-		l.base.Load().cancel(cause)
+		l.nested.ctx.cancel(cause)
 		r.remove(l)
 	}
 	return held
@@ -155,42 +155,32 @@ func (r *reentries) makeWriter(l *Lease) {
 	}
 }
 
-// readersHold reports whether readers hold the key after the outermost lease has left.
-func (r *reentries) readersHold() bool {
+// holdKey reports whether readers hold the key after the outermost lease has left.
+func (r *reentries) holdKey() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state == heldByReaders
 }
 
-// isKeyReleased reports whether an outermost lease's key is no longer held, neither by the lease nor by
-// nested readers.
-func (l *Lease) isKeyReleased() bool {
-	if l.Err() == nil {
-		return false
-	}
-	open := l.reentered.Load()
-	return open == nil || !open.readersHold()
-}
-
 // leaveToReaders ends an outermost lease and leaves the key, now shared, to nested readers. It returns once
 // other readers may come in.
 func (l *Lease) leaveToReaders() error {
-	if own := l.base.Load(); own != nil {
+	if own := l.own.base.Load(); own != nil {
 		own.cancel(ErrReleased)
 	}
 	done := make(chan struct{})
-	err := l.mesh.loop.box.putCall(func(now vote.Now) {
+	err := l.own.loop.box.putCall(func(now vote.Now) {
 		defer close(done)
-		if l.mesh.loop.held.m[l.number] == l { // else lost, and the readers know
-			l.mesh.loop.failPending(now, l, ErrReleased)
-			l.mesh.loop.node.Share(now, l.number)
-			l.mode.Store(uint32(Shared))
+		if l.own.loop.held.m[l.own.number] == &l.own { // else lost, and the readers know
+			l.own.loop.failPending(now, &l.own, ErrReleased)
+			l.own.loop.node.Share(now, l.own.number)
+			l.own.mode.Store(uint32(Shared))
 		}
 	})
 	if err == nil {
 		select {
 		case <-done:
-		case <-l.mesh.loop.done:
+		case <-l.own.loop.done:
 			err = ErrClosed
 		}
 	}

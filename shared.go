@@ -1,9 +1,7 @@
 package lockmesh
 
 import (
-	"bytes"
 	"context"
-	"errors"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -42,14 +40,14 @@ func (m *Mesh) TryRLock(ctx context.Context, key string, opts ...Option) (*Lease
 func (l *Lease) Downgrade(ctx context.Context) error {
 	l.checkUsable("Lease.Downgrade")
 	checkContext(ctx, "Lease.Downgrade")
-	return l.inLoop(ctx, "downgrade", func(now vote.Now, root *Lease, done chan<- error) {
-		switch root.Mode() {
+	return l.inLoop(ctx, "downgrade", func(now vote.Now, held *heldLease, done chan<- error) {
+		switch Mode(held.mode.Load()) {
 		case Permit:
 			done <- &Error{Op: "downgrade", Key: l.Key(), Reason: ErrOption, Text: "a permit has no modes"}
 			return
 		case Exclusive:
-			l.mesh.loop.node.Share(now, root.number)
-			root.mode.Store(uint32(Shared))
+			held.loop.node.Share(now, held.number)
+			held.mode.Store(uint32(Shared))
 		}
 		done <- nil
 	})
@@ -67,7 +65,7 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	l.checkUsable("Lease.Upgrade")
 	checkContext(ctx, "Lease.Upgrade")
 	if err := l.Err(); err != nil {
-		return withOp(l.unlockError(err), "upgrade")
+		return withOp(l.core().unlockError(err), "upgrade")
 	}
 	if l.nested != nil {
 		l.nested.root.reentries().makeWriter(l)
@@ -79,26 +77,26 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	case Permit:
 		return &Error{Op: "upgrade", Key: l.Key(), Reason: ErrOption, Text: "a permit has no modes"}
 	}
-	w := l.acquireOptions()
-	w.Mode, w.Try, w.upgradeOf, w.wait, w.waitSet = vote.Exclusive, false, l, 0, false
-	_, err := l.mesh.request(ctx, "upgrade", &w)
+	w := l.own.acquireOptions()
+	w.Mode, w.Try, w.upgradeOf, w.wait, w.waitSet = vote.Exclusive, false, &l.own, 0, false
+	_, err := l.mesh().request(ctx, "upgrade", &w)
 	return err
 }
 
-// inLoop runs f in the loop with the root of a held lease, and waits for the answer. f must answer
+// inLoop runs f in the loop with the core of a held lease, and waits for the answer. f must answer
 // on done, which has room for one answer.
-func (l *Lease) inLoop(ctx context.Context, op string, f func(now vote.Now, root *Lease, done chan<- error)) error {
-	loop, root := l.mesh.loop, l.root()
-	done := make(chan error, 1)
+func (l *Lease) inLoop(ctx context.Context, op string, f func(now vote.Now, held *heldLease, done chan<- error)) error {
+	held := l.core()
+	loop, done := held.loop, make(chan error, 1)
 	err := loop.box.putCall(func(now vote.Now) {
-		if cause := l.Err(); cause != nil || loop.held.m[root.number] != root {
+		if cause := l.Err(); cause != nil || loop.held.m[held.number] != held {
 			if cause == nil {
 				cause = ErrLost
 			}
 			done <- &Error{Op: op, Key: l.Key(), Reason: cause}
 			return
 		}
-		f(now, root, done)
+		f(now, held, done)
 	})
 	if err != nil {
 		return &Error{Op: op, Key: l.Key(), Reason: err}
@@ -116,63 +114,4 @@ func (l *Lease) inLoop(ctx context.Context, op string, f func(now vote.Now, root
 	case <-ctx.Done():
 		return &Error{Op: op, Key: l.Key(), Err: contextError(ctx)}
 	}
-}
-
-// completeUpgrade completes an upgrade: the exclusive lease takes the place of the shared lease.
-func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity *groupValidity) {
-	lease := c.upgradeOf
-	if l.held.m[lease.number] != lease || lease.isKeyReleased() {
-		// The caller owns the call again, and may reuse the call before the lease is dropped.
-		lease.ensurePending().upgrading = nil
-		l.node.Release(now, c.number)
-		c.result <- result{err: c.error(ErrLost, "the lease ended before it was upgraded", nil)}
-		return
-	}
-	old := lease.number
-	l.held.take(old)
-	lease.number, lease.ensurePending().upgrading = c.number, nil
-	lease.token.Store(uint64(token))
-	lease.mode.Store(uint32(Exclusive))
-	lease.move(validity)
-	l.held.put(lease.number, lease)
-	if a := lease.options; a != nil && a.length > 0 {
-		a.length = a.endsAt().Sub(now.Fast) // the voters count it from the new grant
-		l.scheduleEnd(now, lease)
-	}
-	if b := lease.pending; len(b.valueWaits) > 0 || !bytes.Equal(b.value, c.Value) {
-		// The value was set after the upgrade was requested; the voters know the lease by another
-		// number now.
-		version := l.node.Set(now, lease.number, b.value)
-		for i := range b.valueWaits {
-			b.valueWaits[i].version = version
-		}
-	}
-	l.node.Release(now, old)
-	c.result <- result{lease: lease}
-}
-
-// failPending answers the pending upgrade, value changes and extensions of an ended lease.
-func (l *loop) failPending(now vote.Now, lease *Lease, reason error) {
-	b := lease.pending
-	if b == nil {
-		return
-	}
-	if c := b.upgrading; c != nil && l.calls.take(c.number) == c {
-		l.node.Release(now, c.number)
-		c.result <- result{err: c.error(reason, "the lease ended before it was upgraded", nil)}
-	}
-	b.upgrading = nil
-	for _, w := range b.valueWaits {
-		w.done <- &Error{Op: "setvalue", Key: lease.Key(), Reason: reason}
-	}
-	b.valueWaits = nil
-	lease.answerExtensions(reason)
-}
-
-// causeOf returns the sentinel for the end of a lease.
-func causeOf(err error) error {
-	if errors.Is(err, ErrReleased) {
-		return ErrReleased
-	}
-	return ErrLost
 }

@@ -209,7 +209,7 @@ type snapshot struct {
 	at         vote.Micros // by the wall clock
 	electorate electorateView
 	refused    []mismatch.Refused
-	held       []*Lease
+	held       []*heldLease
 	waiting    []waitState // in order of the requests
 }
 
@@ -236,7 +236,7 @@ func (l *loop) snapshot(now vote.Now) snapshot {
 func (m *Mesh) status(of snapshot) Status {
 	s := Status{Electorate: m.electorateStatus(of.electorate), Refused: refusedPeers(of.refused, of.at)}
 	for _, lease := range of.held {
-		s.Held = append(s.Held, LeaseStatus{Key: lease.Key(), Token: lease.Token(), Deadline: lease.Deadline()})
+		s.Held = append(s.Held, LeaseStatus{Key: string(lease.key), Token: lease.token.Load(), Deadline: lease.deadline()})
 	}
 	for _, w := range of.waiting {
 		text := w.why.Text

@@ -11,7 +11,7 @@ import (
 )
 
 // upgrading has a reader wait for another one, to whom it returns the key.
-func upgrading(t *testing.T, a, b *Mesh, opts ...Option) (l, other *Lease, upgrade <-chan result) {
+func upgrading(t *testing.T, a, b *Mesh, opts ...Option) (l, other *Lease, upgrade <-chan outcome) {
 	t.Helper()
 	l = must[*Lease](t)(a.RLock(t.Context(), "k", opts...))
 	other = must[*Lease](t)(b.RLock(t.Context(), "k"))
@@ -47,8 +47,8 @@ func TestAValueThatNoMajorityHasWhenTheUpgradeIsGranted(t *testing.T) {
 		l, other, upgrade := upgrading(t, a, b)
 		done := make(chan error, 1)
 		if err := a.loop.box.putCall(func(now vote.Now) {
-			l.ensurePending().value = []byte("new")
-			l.pending.valueWaits = append(l.pending.valueWaits, valueWait{2, done}) // as if nobody had noted it yet
+			l.own.ensurePending().value = []byte("new")
+			l.own.pending.valueWaits = append(l.own.pending.valueWaits, valueWait{2, done}) // as if nobody had noted it yet
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -119,11 +119,11 @@ func TestAnUpgradeThatCameTooLateIsForgotten(t *testing.T) {
 			t.Fatal(r.err)
 		}
 		kept := make(chan bool, 1)
-		a.loop.box.post(false, func(vote.Now) { kept <- l.ensurePending().upgrading != nil })
+		a.loop.box.post(false, func(vote.Now) { kept <- l.own.ensurePending().upgrading != nil })
 		if <-kept {
 			t.Error("the lease still has the call")
 		}
-		if a.loop.box.putRelease(l) {
+		if a.loop.box.putRelease(&l.own) {
 			a.loop.runAsOwner()
 		}
 	})
@@ -134,8 +134,8 @@ func TestAnUpgradeThatComesAfterAnotherFindsTheLeaseExclusive(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		l, other, upgrade := upgrading(t, a, b)
-		late := l.acquireOptions()
-		late.Mode, late.Try, late.upgradeOf = vote.Exclusive, false, l
+		late := l.own.acquireOptions()
+		late.Mode, late.Try, late.upgradeOf = vote.Exclusive, false, &l.own
 		unlock(t, other)
 		if r := <-upgrade; r.err != nil {
 			t.Fatal(r.err)
@@ -217,7 +217,7 @@ func TestALeaseThatWasPassedOnWithinItsNodeIsUpgraded(t *testing.T) {
 			l := must[*Lease](t)(a.Lock(t.Context(), "k"))
 			second := later(func() (*Lease, error) { return a.Lock(t.Context(), "k") })
 			stillWaits(t, second)
-			var third <-chan result
+			var third <-chan outcome
 			if over {
 				third = later(func() (*Lease, error) { return a.Lock(t.Context(), "k") })
 				stillWaits(t, third)

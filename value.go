@@ -3,16 +3,9 @@ package lockmesh
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
-
-// valueWait is a call of SetValue under way.
-type valueWait struct {
-	version uint64
-	done    chan<- error
-}
 
 // SetValue changes the value shown to others with the lease, up to 4 KiB. It returns once a
 // majority of the voters has the value: every later Inspect of the key shows this value or a newer
@@ -27,26 +20,13 @@ func (l *Lease) SetValue(ctx context.Context, value []byte) error {
 		return &Error{Op: "setvalue", Key: l.Key(), Reason: ErrOption, Text: fmt.Sprintf("the value has %d bytes, more than %d", len(value), MaxValueLen)}
 	}
 	value = append([]byte{}, value...)
-	return l.inLoop(ctx, "setvalue", func(now vote.Now, root *Lease, done chan<- error) {
-		version := l.mesh.loop.node.Set(now, root.number, value)
+	return l.inLoop(ctx, "setvalue", func(now vote.Now, held *heldLease, done chan<- error) {
+		version := held.loop.node.Set(now, held.number, value)
 		if version == 0 { // the node is about to report the lease's end
 			done <- &Error{Op: "setvalue", Key: l.Key(), Reason: ErrLost}
 			return
 		}
-		b := root.ensurePending()
+		b := held.ensurePending()
 		b.value, b.valueWaits = value, append(b.valueWaits, valueWait{version, done})
-	})
-}
-
-// confirmValue answers the calls of SetValue with a value stored by a majority.
-func (l *Lease) confirmValue(version uint64) {
-	if l.pending == nil {
-		return
-	}
-	l.pending.valueWaits = slices.DeleteFunc(l.pending.valueWaits, func(w valueWait) bool {
-		if w.version <= version {
-			w.done <- nil
-		}
-		return w.version <= version
 	})
 }

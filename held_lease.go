@@ -1,0 +1,491 @@
+package lockmesh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// heldLease is an outermost lease as the loop knows it.
+//
+// There may be a million leases, and most need only the first fields: anything that costs memory is
+// created on first use.
+type heldLease struct {
+	loop     *loop
+	key      vote.Key
+	number   vote.Number // owned by the loop
+	token    atomic.Uint64
+	validity atomic.Pointer[groupValidity]
+	options  *leaseOptions // the effects of options; nil for most leases
+
+	values         context.Context                // the context that was given to Lock, for its values
+	endCause       atomic.Pointer[error]          // the result of Err; nil while the lease is held
+	base           atomic.Pointer[baseContext]    // the context that ends with the lease
+	revokeRequests atomic.Pointer[revokeRequests] // the revoke requests for the lease
+	// the waiting Unlock; or, once no report about the lease is to come, unlockDone or an answered
+	// unlockWait
+	waiter       atomic.Pointer[unlockWait]
+	pending      *pendingOps               // owned by the loop
+	nestedLeases atomic.Pointer[reentries] // the leases that have re-entered this lease
+
+	mode atomic.Uint32
+	slot vote.Slot
+}
+
+// leaseOptions is the additional state of a lease requested with options.
+type leaseOptions struct {
+	requested acquireOptions
+	granted   vote.Instant // on the slow clock
+	end       atomic.Int64 // see last; the loop changes it
+	byNode    atomic.Bool  // the node keeps the lease up and ends it; the loop changes byNode
+	// how long after the grant the lease ends by itself; zero if never. Owned by the loop
+	length time.Duration
+}
+
+// endsAt returns the instant of the fast clock at which the lease is over, whatever its cover; Never
+// for most leases.
+func (a *leaseOptions) endsAt() vote.Instant { return vote.Instant(a.end.Load()) }
+
+// pendingOps holds the pending operations on a lease.
+type pendingOps struct {
+	upgrading  *call
+	value      []byte // the newest value
+	valueWaits []valueWait
+	extending  []chan<- error
+	// stops the timer that ends a lease of a set length, or that releases a key kept from others
+	stop func()
+}
+
+// baseContext is a context that ends with a lease; the cause is then the result of Err.
+type baseContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// unlockWait is a call of Unlock waiting for the last report about the lease.
+type unlockWait struct {
+	done    chan struct{} // capacity 1
+	outcome error         // the result of Unlock; written before the send to told
+}
+
+// unlockDone is the waiter of every lease that has ended without an error, once no report about the
+// lease is to come.
+var unlockDone unlockWait
+
+// groupValidity is the validity of a lease group: how long the leases of the group may be used. The loop
+// writes until; any goroutine reads until.
+type groupValidity struct {
+	until atomic.Int64 // on the fast clock
+	// leases is the number of leases with this cover. Owned by the loop.
+	leases int
+}
+
+// begin makes the lease the result of a granted call.
+func (l *heldLease) begin(loop *loop, c *call, e *quorum.Event, validity *groupValidity, now vote.Now) {
+	l.loop, l.key, l.values, l.slot, l.number = loop, c.Key, c.ctx, e.Slot, c.number
+	if c.hasOptions {
+		l.options = &leaseOptions{requested: c.acquireOptions, granted: now.Slow}
+		switch {
+		case c.ttlByNode > 0:
+			l.options.length = c.ttlByNode
+			l.options.byNode.Store(true)
+		case c.Fixed:
+			// The votes end earlier, except those of an upgrade, which are newer than the lease.
+			l.options.length = c.Length
+		}
+		last := vote.Never
+		if l.options.length > 0 {
+			last = now.Fast.Add(l.options.length)
+		}
+		l.options.end.Store(int64(last))
+	}
+	if c.Value != nil {
+		l.ensurePending().value = c.Value
+	}
+	l.token.Store(uint64(e.Token))
+	l.mode.Store(uint32(c.Mode))
+	l.validity.Store(validity)
+	validity.leases++
+}
+
+// ensurePending returns the lease's pending operations for a change. The loop calls more.
+func (l *heldLease) ensurePending() *pendingOps {
+	if l.pending == nil {
+		l.pending = &pendingOps{}
+	}
+	return l.pending
+}
+
+// acquireOptions returns the options with which the lease was requested.
+func (l *heldLease) acquireOptions() acquireOptions {
+	if l.options != nil {
+		return l.options.requested
+	}
+	return newAcquireOptions(string(l.key), vote.Mode(l.mode.Load()), false, nil)
+}
+
+// keptFor returns how much longer the node keeps the key from others even if the lease is released.
+func (l *heldLease) keptFor(now vote.Now) time.Duration {
+	if l.options == nil {
+		return 0
+	}
+	return l.options.requested.minHoldByNode - now.Slow.Sub(l.options.granted)
+}
+
+// isFixed reports whether the lease ends by itself, without action by the node.
+func (l *heldLease) isFixed() bool {
+	return l.options != nil && l.options.requested.Fixed && !l.options.byNode.Load()
+}
+
+// context returns the context that ends with the lease. The context has the values of the context
+// given to Lock. The end of the latter bounds only the wait for the lock.
+func (l *heldLease) context() context.Context {
+	e := l.base.Load()
+	if e == nil {
+		e = &baseContext{}
+		e.Context, e.cancel = context.WithCancelCause(context.WithoutCancel(l.values))
+		if !l.base.CompareAndSwap(nil, e) {
+			e.cancel(nil)
+			e = l.base.Load()
+		}
+	}
+	// The goroutine that ended the lease may have looked for the context too early, and the creator
+	// of the context may not have reached this line yet.
+	if cause := l.endCause.Load(); cause != nil {
+		e.cancel(*cause)
+	}
+	return e
+}
+
+// move moves the lease to another cover; to is nil for an ended lease, which is then counted by no
+// cover. The loop calls move.
+func (l *heldLease) move(to *groupValidity) {
+	from := l.validity.Load()
+	if from.leases--; from.leases == 0 {
+		l.loop.unreferenced = true
+	}
+	if to != nil {
+		to.leases++
+		l.validity.Store(to)
+	}
+}
+
+// cause returns why the lease has ended, as far as noticed so far; nil while the lease hasn't
+// ended. When cause returns an error, the lease's context has ended.
+func (l *heldLease) cause() error {
+	cause := l.endCause.Load()
+	if cause == nil {
+		return nil
+	}
+	// The context is looked up only now: a goroutine that creates the context later sees the end by
+	// itself.
+	if own := l.base.Load(); own != nil {
+		own.cancel(*cause)
+	}
+	return *cause
+}
+
+// deadline returns the time of the wall clock at which the lease ends unless it is renewed.
+func (l *heldLease) deadline() time.Time {
+	until := l.validUntil()
+	if l.options != nil && l.options.byNode.Load() {
+		until = l.options.endsAt() // the node keeps the lease up until then
+	}
+	return l.loop.clocks.Wall(until)
+}
+
+func (l *heldLease) validUntil() vote.Instant {
+	until := vote.Instant(l.validity.Load().until.Load())
+	if l.options != nil {
+		until = min(until, l.options.endsAt())
+	}
+	return until
+}
+
+// isExpired reports whether the lease's time is over.
+func (l *heldLease) isExpired() bool {
+	until := l.validUntil()
+	for {
+		// The clock is read after until, so that a pause between the two readings shows.
+		now := l.loop.clocks.Fast()
+		if now < until {
+			return false
+		}
+		again := l.validUntil()
+		if again == until {
+			return true
+		}
+		// The lease was renewed meanwhile, in time: the core extends no ended lease.
+		until = again
+	}
+}
+
+// Causes of an end.
+var (
+	errLost, errReleased = ErrLost, ErrReleased
+)
+
+// end ends the lease and all leases that have re-entered it. end reports whether this call ended
+// the lease, or nested leases that still held the key.
+func (l *heldLease) end(cause *error) bool {
+	first := l.endCause.CompareAndSwap(nil, cause)
+	if own := l.base.Load(); own != nil {
+		own.cancel(*l.endCause.Load())
+	}
+	if open := l.nestedLeases.Load(); open != nil && open.endAll(*cause) {
+		return true
+	}
+	return first
+}
+
+// err is Lease.Err of an outermost lease.
+func (l *heldLease) err() error {
+	if cause := l.cause(); cause != nil {
+		return cause
+	}
+	l.dropIfExpired()
+	return l.cause()
+}
+
+// dropIfExpired ends the lease, and nested leases that still hold the key, if the time is over. The
+// loop may know of a renewal in time, but an error once returned must stay, so the loop releases the
+// key.
+func (l *heldLease) dropIfExpired() {
+	if l.isExpired() && l.end(&errLost) {
+		l.loop.box.post(false, func(now vote.Now) { l.loop.drop(now, l) })
+	}
+}
+
+// isKeyReleased reports whether the key is no longer held, neither by the lease nor by nested
+// leases.
+func (l *heldLease) isKeyReleased() bool {
+	if l.err() == nil {
+		return false
+	}
+	open := l.nestedLeases.Load()
+	return open == nil || !open.holdKey()
+}
+
+// finish passes the outcome of the lease at the voters to Unlock. The loop calls finish once.
+func (l *heldLease) finish(outcome error) {
+	over := &unlockDone
+	if outcome != nil {
+		over = &unlockWait{outcome: outcome}
+	}
+	if w := l.waiter.Swap(over); w != nil {
+		w.outcome = outcome
+		w.done <- struct{}{}
+	}
+}
+
+// awaitRelease waits until a majority has confirmed the release, or nothing is left to wait for. It is
+// called once per lease.
+func (l *heldLease) awaitRelease(ctx context.Context) error {
+	if w := l.waiter.Load(); w != nil {
+		return w.outcome
+	}
+	spare := &l.loop.mesh.pools.unlockWaits
+	w, _ := spare.Get().(*unlockWait)
+	if w == nil {
+		w = &unlockWait{done: make(chan struct{}, 1)}
+	}
+	told := func() error {
+		outcome := w.outcome
+		w.outcome = nil
+		spare.Put(w)
+		return outcome
+	}
+	if !l.waiter.CompareAndSwap(nil, w) {
+		spare.Put(w)
+		return l.waiter.Load().outcome
+	}
+	// The loop answers for every lease, at the latest when the loop ends.
+	done := ctx.Done()
+	if done == nil {
+		<-w.done
+		return told()
+	}
+	select {
+	case <-w.done:
+		return told()
+	default: // a confirmed release counts, even after the end of ctx
+	}
+	select {
+	case <-w.done:
+		return told()
+	case <-done:
+		return &Error{
+			Op: "unlock", Key: string(l.key), Text: "the lease is given up, but no majority has confirmed the release yet", Err: contextError(ctx),
+		}
+	}
+}
+
+// unlockError returns the error of a call that finds the lease ended for a reason.
+func (l *heldLease) unlockError(reason error) error {
+	if errors.Is(reason, ErrClosed) {
+		return &Error{Op: "unlock", Key: string(l.key), Reason: ErrClosed, Err: ErrLost}
+	}
+	var why *Error
+	if errors.As(reason, &why) { // the lease was evicted
+		return &Error{Op: "unlock", Key: string(l.key), Reason: why.Reason, Text: why.Text, Err: why.Err}
+	}
+	return &Error{Op: "unlock", Key: string(l.key), Reason: reason}
+}
+
+// notReleased returns the outcome of a release cut off by the end of the node.
+func (l *heldLease) notReleased() error {
+	return &Error{Op: "unlock", Key: string(l.key), Reason: ErrClosed, Text: "no majority had confirmed the release by then"}
+}
+
+// unconfirmed returns the outcome of a release: an error if too few voters have confirmed it.
+func (l *heldLease) unconfirmed(w quorum.Wait) error {
+	if w.Reason == quorum.WaitNone {
+		return nil
+	}
+	return &Error{Op: "unlock", Key: string(l.key), Reason: reasonOf(w.Reason), Text: w.Text}
+}
+
+// extend has the voters and the loop's timer keep the lease until d from now. The loop calls
+// extend.
+func (l *heldLease) extend(now vote.Now, d time.Duration, done chan<- error) {
+	loop, a := l.loop, l.options
+	to := max(now.Fast.Add(d), a.endsAt())
+	ends := a.length + to.Sub(a.endsAt())
+	held, later := loop.node.Extend(now, l.number, d, ends)
+	if !held { // the node is about to report the end of the lease
+		done <- &Error{Op: "extend", Key: string(l.key), Reason: ErrLost}
+		return
+	}
+	if a.requested.Fixed && d > a.requested.Length {
+		a.byNode.Store(true)
+	}
+	a.length = ends
+	a.end.Store(int64(to))
+	loop.scheduleEnd(now, l)
+	if !later {
+		done <- nil
+		return
+	}
+	l.ensurePending().extending = append(l.ensurePending().extending, done)
+}
+
+// answerExtensions answers the calls of Extend: with nil if the voters have confirmed, or with the reason
+// for the lease's end.
+func (l *heldLease) answerExtensions(reason error) {
+	if l.pending == nil {
+		return
+	}
+	for _, done := range l.pending.extending {
+		if reason == nil {
+			done <- nil
+		} else {
+			done <- &Error{Op: "extend", Key: string(l.key), Reason: reason}
+		}
+	}
+	l.pending.extending = nil
+}
+
+// valueWait is a call of SetValue under way.
+type valueWait struct {
+	version uint64
+	done    chan<- error
+}
+
+// confirmValue answers the calls of SetValue with a value stored by a majority.
+func (l *heldLease) confirmValue(version uint64) {
+	if l.pending == nil {
+		return
+	}
+	l.pending.valueWaits = slices.DeleteFunc(l.pending.valueWaits, func(w valueWait) bool {
+		if w.version <= version {
+			w.done <- nil
+		}
+		return w.version <= version
+	})
+}
+
+// revokedMax is how many unread revoke requests are kept. More would add no information.
+const revokedMax = 8
+
+// revokeRequests holds the revoke requests for a lease.
+type revokeRequests struct{ c chan Revocation }
+
+func (l *heldLease) revocations() chan Revocation {
+	if w := l.revokeRequests.Load(); w != nil {
+		return w.c
+	}
+	l.revokeRequests.CompareAndSwap(nil, &revokeRequests{make(chan Revocation, revokedMax)})
+	return l.revokeRequests.Load().c
+}
+
+func (l *heldLease) revoke(r Revocation) {
+	select {
+	case l.revocations() <- r:
+	default:
+	}
+}
+
+// completeUpgrade completes an upgrade: the exclusive lease takes the place of the shared lease.
+func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity *groupValidity) {
+	lease := c.upgradeOf
+	if l.held.m[lease.number] != lease || lease.isKeyReleased() {
+		// The caller owns the call again, and may reuse the call before the lease is dropped.
+		lease.ensurePending().upgrading = nil
+		l.node.Release(now, c.number)
+		c.result <- result{err: c.error(ErrLost, "the lease ended before it was upgraded", nil)}
+		return
+	}
+	old := lease.number
+	l.held.take(old)
+	lease.number, lease.ensurePending().upgrading = c.number, nil
+	lease.token.Store(uint64(token))
+	lease.mode.Store(uint32(Exclusive))
+	lease.move(validity)
+	l.held.put(lease.number, lease)
+	if a := lease.options; a != nil && a.length > 0 {
+		a.length = a.endsAt().Sub(now.Fast) // the voters count it from the new grant
+		l.scheduleEnd(now, lease)
+	}
+	if b := lease.pending; len(b.valueWaits) > 0 || !bytes.Equal(b.value, c.Value) {
+		// The value was set after the upgrade was requested; the voters know the lease by another
+		// number now.
+		version := l.node.Set(now, lease.number, b.value)
+		for i := range b.valueWaits {
+			b.valueWaits[i].version = version
+		}
+	}
+	l.node.Release(now, old)
+	c.result <- result{granted: true}
+}
+
+// failPending answers the pending upgrade, value changes and extensions of an ended lease.
+func (l *loop) failPending(now vote.Now, lease *heldLease, reason error) {
+	b := lease.pending
+	if b == nil {
+		return
+	}
+	if c := b.upgrading; c != nil && l.calls.take(c.number) == c {
+		l.node.Release(now, c.number)
+		c.result <- result{err: c.error(reason, "the lease ended before it was upgraded", nil)}
+	}
+	b.upgrading = nil
+	for _, w := range b.valueWaits {
+		w.done <- &Error{Op: "setvalue", Key: string(lease.key), Reason: reason}
+	}
+	b.valueWaits = nil
+	lease.answerExtensions(reason)
+}
+
+// causeOf returns the sentinel for the end of a lease.
+func causeOf(err error) error {
+	if errors.Is(err, ErrReleased) {
+		return ErrReleased
+	}
+	return ErrLost
+}
