@@ -82,7 +82,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntVar(&s.scope.late, "late", 0, "how `many` times what should be prompt is late by any time: messages, news that a connection is gone, new connections")
 	f.BoolVar(&s.scope.apart, "apart", false, "the clients are nodes of their own; with =false, two of the voters; if not given, both")
 	f.BoolVar(&s.scope.every, "every", false, "messages arrive in every order; with =false, at once unless late; if not given, both. Refreshes and their answers are prompt in either case")
-	f.BoolVar(&s.changes.on, "electorate", false, "explore one change of an electorate that follows the living, instead of locks: see above")
+	f.BoolVar(&s.changes.on, "electorate", false, "explore one change of an electorate (dynamic membership), instead of locks: see above")
 	f.StringVar(&s.changes.propose, "propose", "", "with -electorate, the one scope in which these `changes` may be proposed, as a:ab,b:abcd; -crashes, -breaks and -idles are its limits")
 	f.IntVar(&s.changes.idles, "idles", 0, "with -propose, how `many` times a node's clock goes on by half a TTL by itself, at most 2")
 	f.DurationVar(&s.length, "for", defaultFor, "how `long` to go on with wider scopes")

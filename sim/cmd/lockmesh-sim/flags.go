@@ -54,7 +54,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -seed 7 -svg run.svg -from 12.5 -to 12.9   half a second close up, with each message
   go run ./sim/cmd/lockmesh-sim -seeds 500 -seconds 300          many worlds, on all processors
   go run ./sim/cmd/lockmesh-sim -for 4h -seed 1000000            for as long as that
-  go run ./sim/cmd/lockmesh-sim -following -seeds 500            worlds whose electorate follows the living
+  go run ./sim/cmd/lockmesh-sim -following -seeds 500            worlds with dynamic membership
   go run ./sim/cmd/lockmesh-sim -lingering -seeds 500            worlds in which words linger that nobody waits for
   go run ./sim/cmd/lockmesh-sim -seed 7 -shrink shrunk           make a world that fails as small as can be
 
@@ -74,7 +74,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.DurationVar(&s.long, "for", 0, "run seed, seed+1, … for so long, such as 4h, instead of so many; an interrupt ends it with its report, too")
 	f.IntVar(&s.nodes, "nodes", 0, fmt.Sprintf("how `many` nodes, all of them voters, 1 to %d (default: as the seed draws, 3 to 5 voters and up to 2 nodes that only lock)", nodesMost))
 	f.BoolVar(&s.beyond, "beyond", false, "go beyond the protocol's assumptions: clocks that err by up to a fifth and pauses that no clock shows; then only tokens are checked")
-	f.BoolVar(&s.following, "following", false, "have the electorate follow the living: nodes are voted in and out, lose their state directories, leave, and die for good; such worlds aren't shrunk")
+	f.BoolVar(&s.following, "following", false, "dynamic membership: nodes are voted in and out, lose their state directories, leave, and die for good; such worlds aren't shrunk")
 	f.BoolVar(&s.lingering, "lingering", false, "let words that nobody waits for stay in their sender's queue, in each world for as long as its seed draws, from half a millisecond to a quarter of the shortest TTL")
 	f.Float64Var(&s.seconds, "seconds", 30, "how many simulated `seconds` the faults last; healing comes on top")
 	f.StringVar(&s.svg, "svg", "", "write a picture to this `file`: of the first 30 s, or of the last 10 s before a violation; with -seeds, of the first world that fails, or else of the first")
@@ -125,7 +125,7 @@ func (s *settings) check() error {
 	case s.given["to"] && !(s.to > s.from && s.to <= 2*secondsMost):
 		return fmt.Errorf("-to %v: it must be after -from, %v, and at most %d", s.to, s.from, 2*secondsMost)
 	case s.beyond && s.following:
-		return errors.New("-beyond and -following don't go together: nobody promises anything of such worlds; leave one out")
+		return errors.New("-beyond and -following don't go together: no promise covers such worlds; leave one of the two out")
 	case s.following && s.shrink != "":
 		return errors.New("-shrink doesn't work with -following: leave it out, and look at the run with -svg or -trace")
 	case s.svg != "" && s.svg == s.trace:

@@ -2,7 +2,7 @@
 // voters learning of each version in turn.
 //
 // The package is a model, not the code of production, except for the majority rule
-// (quorum.Elected): nodes with sessions, streams and ballots beside an election would have too many
+// (quorum.Electorate): nodes with sessions, streams and ballots beside an election would have too many
 // states. A voter keeps its vote for an acknowledged client for two ticks. Like quorum.Requester, a
 // client counts an acknowledgement under the voter's version, if the voter's version is the newest
 // known to the client or the version before. The client holds the lock while covered by a majority
