@@ -8,7 +8,7 @@ import (
 
 // aside has the waiting TryLocks of a key that were told of the lease that keeps them from the key.
 // They stand in no request's way, so they aren't in the key's queue: the work for a request doesn't
-// grow with the number of TryLocks that were told and whose owners haven't released them yet.
+// grow with the number of TryLocks that were told and are not released yet by their owners.
 //
 // A TryLock is aside exactly as long as its extras.taken isn't zero.
 type aside struct {
@@ -166,7 +166,8 @@ func (v *Voter) tellWaiting(e *entry) (first bool) {
 	queue := k.queue.all()
 	i, found := slices.BinarySearchFunc(queue, e, (*entry).compare)
 	if !found {
-		v.violated("request %d of session %v waits for key %q outside its queue", e.number, e.s.id, k.name)
+		v.violated("request %d of session %v waits for key %q outside its queue",
+			e.number, e.s.id, k.name)
 		return false
 	}
 	if e.mode == vote.Shared {

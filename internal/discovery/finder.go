@@ -24,7 +24,7 @@ import (
 // MaxPeers is the largest number of configured addresses.
 const MaxPeers = 256
 
-// Host is the node on whose behalf a [Finder] works. Goroutines of the finder call the methods.
+// Host is the node served by a [Finder]. Goroutines of the finder call the methods.
 type Host interface {
 	// DialFailed reports why a node can't be dialed, once for each change. It doesn't block.
 	DialFailed(Failure)

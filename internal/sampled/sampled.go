@@ -1,5 +1,5 @@
-// Package sampled decides how many cases a test tries. A test of hundreds of cases tries all of them
-// in the hunt (build tag hunt), a fixed sample in the gate, and less with -short. So the same commit
+// Package sampled decides how many cases a test tries. A test of hundreds of cases tries all cases in
+// the hunt (build tag hunt), a fixed sample in the gate, and fewer with -short. So the same commit
 // gets the same answer each time, and no case is lost.
 package sampled
 
@@ -34,29 +34,29 @@ func Count(gate, hunt int) int {
 	return gate
 }
 
-// Together has up to n parallel tests of a package run at once, unless the flag -parallel says
-// another number than the number of processors. It is called by TestMain, before the tests are run,
-// of a package whose parallel tests wait for leases to end, and compute next to nothing.
+// Together lets up to n parallel tests of a package run at once, unless the flag -parallel is set to
+// another number than the number of processors. TestMain calls Together before the tests run, in a
+// package with parallel tests that wait for the end of leases and compute next to nothing.
 func Together(n int) {
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
-		_ = p.Value.Set(fmt.Sprint(n)) // a number is a value that it takes
+		_ = p.Value.Set(fmt.Sprint(n)) // a number is a valid value
 	}
 }
 
-// Waits skips the rest of a test with -short, since it waits for real time to pass: for quiet voters,
-// leases that end, processes that start.
+// Waits skips the rest of a test with -short, since the test waits for real time to pass: for quiet
+// voters, the end of leases, the start of processes.
 func Waits(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it waits for real time to pass; -short leaves it out")
+		t.Skip("this test waits for real time to pass; -short leaves the test out")
 	}
 }
 
-// Computes skips the rest of a test with -short, since it computes for a second or more.
+// Computes skips the rest of a test with -short, since the test computes for a second or more.
 func Computes(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it computes for long; -short leaves it out")
+		t.Skip("this test computes for long; -short leaves the test out")
 	}
 }

@@ -171,15 +171,15 @@ func (d *Dir) Load(mesh string, name vote.NodeID) (st vote.DiskState, found bool
 	if err != nil {
 		return vote.DiskState{}, false, err
 	}
-	if err := whose(path, &st, mesh, name); err != nil {
+	if err := checkOwner(path, &st, mesh, name); err != nil {
 		return vote.DiskState{}, false, err
 	}
 	d.loaded, d.mesh, d.name = true, mesh, name
 	return st, true, nil
 }
 
-// whose returns an error for a state of another mesh or another node.
-func whose(path string, st *vote.DiskState, mesh string, name vote.NodeID) error {
+// checkOwner returns an error for a state of another mesh or another node.
+func checkOwner(path string, st *vote.DiskState, mesh string, name vote.NodeID) error {
 	switch {
 	case st.Mesh != mesh:
 		return &Error{Path: path, Reason: ErrForeign, Text: fmt.Sprintf("it is of mesh %q, node %q; expected mesh %q", st.Mesh, st.Name, mesh), Advice: adviceForeign}
