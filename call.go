@@ -32,8 +32,8 @@ type result struct {
 // of testing/synctest can't be used outside the bubble.
 type pools struct{ calls, unlockWaits sync.Pool }
 
-func (m *Mesh) newCall(ctx context.Context, op string, w *acquireOptions) *call {
-	c, _ := m.pools.calls.Get().(*call)
+func (eng *engine) newCall(ctx context.Context, op string, w *acquireOptions) *call {
+	c, _ := eng.pools.calls.Get().(*call)
 	if c == nil {
 		c = &call{result: make(chan result, 1)}
 	}
@@ -46,13 +46,13 @@ func (m *Mesh) newCall(ctx context.Context, op string, w *acquireOptions) *call 
 
 // freeCall returns a call to the pool. There must be no other reference to the call. A lease that
 // wasn't granted stays for the next call.
-func (m *Mesh) freeCall(c *call, granted bool) {
+func (eng *engine) freeCall(c *call, granted bool) {
 	unused := c.lease
 	if granted {
 		unused = nil
 	}
 	*c = call{result: c.result, lease: unused}
-	m.pools.calls.Put(c)
+	eng.pools.calls.Put(c)
 }
 
 // fail answers the call with the reason for its waiting.
@@ -124,8 +124,8 @@ func withOp(err error, op string) error {
 }
 
 // request requests a key, and waits for the outcome or for the end of ctx.
-func (m *Mesh) request(ctx context.Context, op string, w *acquireOptions) (*Lease, error) {
-	c := m.newCall(ctx, op, w)
+func (eng *engine) request(ctx context.Context, op string, w *acquireOptions) (*Lease, error) {
+	c := eng.newCall(ctx, op, w)
 	if at, ok := ctx.Deadline(); ok && c.Patience == 0 {
 		c.Patience = max(time.Until(at), 1)
 	}
@@ -133,12 +133,12 @@ func (m *Mesh) request(ctx context.Context, op string, w *acquireOptions) (*Leas
 		// No voter was asked, so the state of the key is unknown.
 		return nil, c.error(ErrNoQuorum, "the context had ended before anyone was asked", contextError(ctx))
 	}
-	owner, err := m.loop.box.putRequest(c)
+	owner, err := eng.loop.box.putRequest(c)
 	if err != nil {
 		return nil, c.error(err, "", nil)
 	}
 	if owner {
-		m.loop.runAsOwner()
+		eng.loop.runAsOwner()
 	}
 	// The loop answers every call it has taken, at the latest when the loop ends.
 	var r result
@@ -148,11 +148,11 @@ func (m *Mesh) request(ctx context.Context, op string, w *acquireOptions) (*Leas
 		select {
 		case r = <-c.result:
 		case <-done:
-			return m.abandon(c)
+			return eng.abandon(c)
 		}
 	}
 	lease := c.granted(r)
-	m.freeCall(c, lease != nil)
+	eng.freeCall(c, lease != nil)
 	return lease, r.err
 }
 
@@ -165,15 +165,15 @@ func (c *call) granted(r result) *Lease {
 }
 
 // abandon cancels a call after the end of its context.
-func (m *Mesh) abandon(c *call) (*Lease, error) {
+func (eng *engine) abandon(c *call) (*Lease, error) {
 	// Only the loop knows whether the grant came first. The loop cancels the call in either case,
 	// so no lease is left behind.
 	gave, why := make(chan error, 1), contextError(c.ctx)
-	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.abandon(now, c, why) }) {
+	if eng.loop.box.post(false, func(now vote.Now) { gave <- eng.loop.abandon(now, c, why) }) {
 		select {
 		case err := <-gave:
 			return nil, err
-		case <-m.loop.done:
+		case <-eng.loop.done:
 		}
 	}
 	return c.closed()

@@ -30,7 +30,7 @@ func checkFunc(is bool, method string) {
 	}
 }
 
-func (m *Mesh) checkUsable(method string) { checkUsable(m != nil && m.loop != nil, method, "Join") }
+func (m *Mesh) checkUsable(method string) { checkUsable(m != nil && m.engine != nil, method, "Join") }
 
 func (l *Lease) checkUsable(method string) {
 	checkUsable(l != nil && (l.nested != nil || l.own.loop != nil), method, "Mesh.Lock")

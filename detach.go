@@ -7,8 +7,8 @@ import (
 )
 
 // carriesLease reports whether ctx comes from a lease of the mesh.
-func (m *Mesh) carriesLease(ctx context.Context) bool {
-	_, ok := ctx.Value(leaseKey{m}).(leaseCarrier)
+func (eng *engine) carriesLease(ctx context.Context) bool {
+	_, ok := ctx.Value(leaseKey{eng}).(leaseCarrier)
 	return ok
 }
 
@@ -18,8 +18,8 @@ func (m *Mesh) carriesLease(ctx context.Context) bool {
 // the deadline and, for the context of [Mesh.Do], the end of the context given to Do. (If the
 // caller ends ctx after the lease has, this end can't be seen; the wait is a TTL at most.) The
 // caller must call the returned function.
-func (m *Mesh) detachFromLeases(ctx context.Context, leases ...*Lease) (context.Context, func()) {
-	if !m.carriesLease(ctx) {
+func (eng *engine) detachFromLeases(ctx context.Context, leases ...*Lease) (context.Context, func()) {
+	if !eng.carriesLease(ctx) {
 		return ctx, func() {}
 	}
 	patient, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -31,7 +31,7 @@ func (m *Mesh) detachFromLeases(ctx context.Context, leases ...*Lease) (context.
 	var follow func(ctx context.Context)
 	follow = func(ctx context.Context) {
 		unhook := context.AfterFunc(ctx, func() {
-			ours, beyond := m.endedBy(ctx, leases)
+			ours, beyond := eng.endedBy(ctx, leases)
 			switch {
 			case ours && beyond != nil:
 				follow(beyond)
@@ -47,10 +47,10 @@ func (m *Mesh) detachFromLeases(ctx context.Context, leases ...*Lease) (context.
 
 // endedBy reports whether ctx was ended by the end of a given lease, and returns the caller's
 // context above the lease's context; nil if there is none.
-func (m *Mesh) endedBy(ctx context.Context, leases []*Lease) (ours bool, beyond context.Context) {
+func (eng *engine) endedBy(ctx context.Context, leases []*Lease) (ours bool, beyond context.Context) {
 	cause := context.Cause(ctx)
 	for at := ctx; ; {
-		h, ok := at.Value(leaseKey{m}).(leaseCarrier)
+		h, ok := at.Value(leaseKey{eng}).(leaseCarrier)
 		if !ok {
 			return false, nil
 		}

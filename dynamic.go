@@ -65,13 +65,13 @@ func newElectorateState(f *node.Following) electorateState {
 // Calls to a disk that doesn't answer can't be interrupted. So a separate goroutine makes the
 // calls, and ctx bounds how long openState waits for this goroutine. If ctx ends first, the
 // goroutine releases the directory and ends as soon as the disk answers.
-func (m *Mesh) openState(ctx context.Context, w world.World) (*node.Following, error) {
-	if m.cfg.StateDir == "" {
+func (eng *engine) openState(ctx context.Context, w world.World) (*node.Following, error) {
+	if eng.cfg.StateDir == "" {
 		return nil, nil
 	}
 	opened := make(chan openedState) // unbuffered: the receiver owns the directory
 	go func() {
-		o := m.readState(w)
+		o := eng.readState(w)
 		select {
 		case opened <- o:
 		case <-ctx.Done():
@@ -86,13 +86,13 @@ func (m *Mesh) openState(ctx context.Context, w world.World) (*node.Following, e
 			return nil, &Error{Op: "join", Reason: ErrState, Err: o.err}
 		}
 		for _, text := range o.dir.Warnings() {
-			m.log.Warn("the state directory is open to others: "+text, "state_dir", m.cfg.StateDir)
+			eng.log.Warn("the state directory is open to others: "+text, "state_dir", eng.cfg.StateDir)
 		}
-		m.stateDir, m.stateWriter, m.savedPeers = o.dir, m.newStateWriter(o.dir), o.peers
+		eng.stateDir, eng.stateWriter, eng.savedPeers = o.dir, eng.newStateWriter(o.dir), o.peers
 		return o.dynamic, nil
 	case <-ctx.Done():
 		return nil, &Error{Op: "join", Reason: ErrState, Err: contextError(ctx), Text: fmt.Sprintf("the disk of the state directory %s did not answer in time: see to the disk, or "+
-			"name a directory on another; what waits for the disk in this process ends only when the disk answers", m.cfg.StateDir)}
+			"name a directory on another; what waits for the disk in this process ends only when the disk answers", eng.cfg.StateDir)}
 	}
 }
 
@@ -105,19 +105,19 @@ type openedState struct {
 }
 
 // readState opens the state directory and reads the contents. It waits for the disk.
-func (m *Mesh) readState(w world.World) openedState {
-	dir, err := w.State(m.cfg.StateDir)
+func (eng *engine) readState(w world.World) openedState {
+	dir, err := w.State(eng.cfg.StateDir)
 	if err != nil {
 		return openedState{err: err}
 	}
-	state, found, err := dir.Load(m.cfg.Mesh, m.self.Node)
+	state, found, err := dir.Load(eng.cfg.Mesh, eng.self.Node)
 	if err != nil {
 		return openedState{err: errors.Join(err, dir.Close())}
 	}
 	if !found {
-		state = vote.DiskState{Mesh: m.cfg.Mesh, Name: m.self.Node, Dir: newDir()}
+		state = vote.DiskState{Mesh: eng.cfg.Mesh, Name: eng.self.Node, Dir: newDir()}
 	}
-	dynamic := &node.Following{State: state, Fresh: !found, Found: m.cfg.Bootstrap, MaxVoters: m.cfg.MaxVoters}
+	dynamic := &node.Following{State: state, Fresh: !found, Found: eng.cfg.Bootstrap, MaxVoters: eng.cfg.MaxVoters}
 	return openedState{dir: dir, dynamic: dynamic, peers: dir.Peers()}
 }
 
@@ -129,25 +129,25 @@ func newDir() vote.Dir {
 }
 
 // logDynamicStart logs the start of a node with dynamic membership.
-func (m *Mesh) logDynamicStart(f *node.Following) {
+func (eng *engine) logDynamicStart(f *node.Following) {
 	e := &f.State.Electorate
-	m.log.Info("node started", "name", m.self.Node, "mesh", m.cfg.Mesh, "life", incarnationText(m.self.Incarnation), "addr", m.Addr(),
-		"founders", m.cfg.Voters, "max_voters", m.cfg.MaxVoters, "max_ttl", m.cfg.MaxTTL, "ttl", m.cfg.TTL,
-		"state_dir", m.cfg.StateDir, "dir_id", dirText(f.State.Dir), "electorate", e.Version, "voters", electorNames(e.Voters))
+	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh, "life", incarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
+		"founders", eng.cfg.Voters, "max_voters", eng.cfg.MaxVoters, "max_ttl", eng.cfg.MaxTTL, "ttl", eng.cfg.TTL,
+		"state_dir", eng.cfg.StateDir, "dir_id", dirText(f.State.Dir), "electorate", e.Version, "voters", electorNames(e.Voters))
 	switch {
-	case e.Version > 0 && m.cfg.Bootstrap:
-		m.warnBootstrap()
+	case e.Version > 0 && eng.cfg.Bootstrap:
+		eng.warnBootstrap()
 	case e.Version > 0:
-	case m.cfg.Bootstrap:
-		m.log.Info("this node founds the electorate as soon as all founders see each other", "founders", m.cfg.Voters)
+	case eng.cfg.Bootstrap:
+		eng.log.Info("this node founds the electorate as soon as all founders see each other", "founders", eng.cfg.Voters)
 	default:
-		m.log.Info("the state directory knows of no electorate: this node waits to meet a node of the mesh, and to be voted in")
+		eng.log.Info("the state directory knows of no electorate: this node waits to meet a node of the mesh, and to be voted in")
 	}
 }
 
-func (m *Mesh) warnBootstrap() {
-	m.log.Warn("BOOTSTRAP IS STILL SET though the electorate was founded: take it out of this node's configuration now. If all founders lost their "+
-		"state directories, it would found a second mesh", "name", m.self.Node, "state_dir", m.cfg.StateDir)
+func (eng *engine) warnBootstrap() {
+	eng.log.Warn("BOOTSTRAP IS STILL SET though the electorate was founded: take it out of this node's configuration now. If all founders lost their "+
+		"state directories, it would found a second mesh", "name", eng.self.Node, "state_dir", eng.cfg.StateDir)
 }
 
 func dirText(d vote.Dir) string { return fmt.Sprintf("%x", uint64(d)) }
@@ -161,16 +161,16 @@ func electorNames(voters []vote.Elector) []string {
 }
 
 // newStateWriter returns the writer of an open state directory. Its results go to the loop.
-func (m *Mesh) newStateWriter(dir world.StateDir) *statedir.Writer {
-	return statedir.NewWriter(dir, func() vote.Instant { return m.clocks.Now().Slow }, statedir.Report{
+func (eng *engine) newStateWriter(dir world.StateDir) *statedir.Writer {
+	return statedir.NewWriter(dir, func() vote.Instant { return eng.clocks.Now().Slow }, statedir.Report{
 		Saved: func(writes uint64, err error) {
 			failed := ""
 			if err != nil {
 				failed = errorText(err)
 			}
-			m.loop.box.post(true, func(now vote.Now) { m.loop.saved(now, writes, failed) })
+			eng.loop.box.post(true, func(now vote.Now) { eng.loop.saved(now, writes, failed) })
 		},
-		PeersFailed: func(err error) { m.log.Debug("cannot save the peers' addresses; will retry", "error", err) },
+		PeersFailed: func(err error) { eng.log.Debug("cannot save the peers' addresses; will retry", "error", err) },
 	})
 }
 
@@ -178,25 +178,25 @@ func (m *Mesh) newStateWriter(dir world.StateDir) *statedir.Writer {
 const diskCloseTimeout = 5 * time.Second
 
 // closeState waits until the state directory is released, but not for a hung disk.
-func (m *Mesh) closeState() error {
-	if m.stateWriter == nil {
+func (eng *engine) closeState() error {
+	if eng.stateWriter == nil {
 		return nil
 	}
-	answered, err := m.stateWriter.Wait(diskCloseTimeout)
+	answered, err := eng.stateWriter.Wait(diskCloseTimeout)
 	if !answered {
-		return &Error{Op: "close", Reason: ErrState, Text: fmt.Sprintf("the disk has not answered within %v, so %s stays in use until it does", diskCloseTimeout, m.cfg.StateDir)}
+		return &Error{Op: "close", Reason: ErrState, Text: fmt.Sprintf("the disk has not answered within %v, so %s stays in use until it does", diskCloseTimeout, eng.cfg.StateDir)}
 	}
 	return err
 }
 
 // Members passes the members known to gossip to the loop; see [discovery.Host].
 func (h host) Members(members []member.Member) bool {
-	h.m.saveAddrs(members)
+	h.eng.saveAddrs(members)
 	seen := make([]electorate.Seen, 0, len(members))
 	for _, m := range members {
 		seen = append(seen, electorate.Seen{Name: m.Name, Dir: m.Dir, State: presence(m.State)})
 	}
-	heard, loop := make(chan struct{}), h.m.loop
+	heard, loop := make(chan struct{}), h.eng.loop
 	loop.box.post(false, func(now vote.Now) {
 		loop.node.Gossip(now, seen)
 		loop.checkElectorate(now)
@@ -212,24 +212,24 @@ func (h host) Members(members []member.Member) bool {
 
 // saveAddrs has the addresses of the live members saved, so that this node finds them after a
 // restart even if the configured peers are long gone.
-func (m *Mesh) saveAddrs(members []member.Member) {
+func (eng *engine) saveAddrs(members []member.Member) {
 	var addrs []string
 	for _, g := range members {
-		if g.State == member.Alive && g.Name != m.self.Node && g.Addr != "" && len(addrs) < MaxPeers {
+		if g.State == member.Alive && g.Name != eng.self.Node && g.Addr != "" && len(addrs) < MaxPeers {
 			addrs = append(addrs, g.Addr)
 		}
 	}
 	if len(addrs) > 0 {
 		slices.Sort(addrs)
-		m.stateWriter.SavePeers(addrs)
+		eng.stateWriter.SavePeers(addrs)
 	}
 }
 
 // peers returns the addresses at which to look for other nodes: the configured addresses, and the
 // addresses of nodes met in earlier incarnations.
-func (m *Mesh) peers() []string {
-	peers := slices.Clone(m.cfg.Peers)
-	for _, p := range m.savedPeers {
+func (eng *engine) peers() []string {
+	peers := slices.Clone(eng.cfg.Peers)
+	for _, p := range eng.savedPeers {
 		if _, problem := splitAddr(p, false); problem == "" && !slices.Contains(peers, p) && len(peers) < MaxPeers {
 			peers = append(peers, p)
 		}
@@ -255,11 +255,11 @@ func (l *loop) saveAndDial() {
 		return
 	}
 	for _, state := range l.node.Saves() {
-		l.mesh.stateWriter.Save(state) // has room: the next state comes only after saved
+		l.engine.stateWriter.Save(state) // has room: the next state comes only after saved
 	}
 	if l.electorate.dialsStale {
 		l.electorate.dialsStale = false
-		l.mesh.finder.Want(l.node.Wanted())
+		l.engine.finder.Want(l.node.Wanted())
 	}
 }
 
@@ -315,12 +315,12 @@ func (l *loop) reportFailure(now vote.Now, name vote.NodeID, f dialFailure) {
 // electorate yet, that the node can't belong to their mesh; otherwise it returns "".
 func (l *loop) refusedByFounders() string {
 	var refusing []string
-	for _, name := range l.mesh.voters() {
+	for _, name := range l.engine.voters() {
 		if f := l.electorate.dialFailures[name]; f.reason != vote.ReasonNone {
 			refusing = append(refusing, fmt.Sprintf("%s refuses (%s)", name, f.text))
 		}
 	}
-	if n := len(l.mesh.cfg.Voters); n-len(refusing) >= majority(n) {
+	if n := len(l.engine.cfg.Voters); n-len(refusing) >= majority(n) {
 		return ""
 	}
 	return "no electorate is known, and of the founders " + strings.Join(refusing, ", ")
@@ -342,8 +342,8 @@ func (l *loop) electorateChanged(now vote.Now, e *quorum.Event) {
 		was := v.version
 		v.version = known.Version
 		l.log.Info("the electorate has changed", "version", known.Version, "voters", electorNames(known.Voters), "joint", known.Joint(), "old", electorNames(known.Old))
-		if was == 0 && l.mesh.cfg.Bootstrap {
-			l.mesh.warnBootstrap()
+		if was == 0 && l.engine.cfg.Bootstrap {
+			l.engine.warnBootstrap()
 		}
 	}
 	if !st.Electorate.Has(v.self) {
@@ -356,7 +356,7 @@ func (l *loop) electorateChanged(now vote.Now, e *quorum.Event) {
 func (l *loop) checkElectorate(now vote.Now) {
 	l.electorate.dialsStale = true
 	for name := range l.electorate.dialFailures {
-		if !l.mesh.finder.Wants(name) {
+		if !l.engine.finder.Wants(name) {
 			delete(l.electorate.dialFailures, name)
 		}
 	}
@@ -418,8 +418,8 @@ const goodbyeReserve = 2 * time.Second
 const leaveTTLs = 10
 
 // leaveElectorate has this node voted out, and waits for the result.
-func (m *Mesh) leaveElectorate(ctx context.Context) error {
-	if m.stateWriter == nil {
+func (eng *engine) leaveElectorate(ctx context.Context) error {
+	if eng.stateWriter == nil {
 		return nil
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -428,8 +428,8 @@ func (m *Mesh) leaveElectorate(ctx context.Context) error {
 		ctx = limited
 	}
 	enough := make(chan struct{}, 1)
-	defer m.clocks.After(leaveTTLs*m.cfg.MaxTTL, func() { wakeup.Send(enough) })()
-	l := m.loop
+	defer eng.clocks.After(leaveTTLs*eng.cfg.MaxTTL, func() { wakeup.Send(enough) })()
+	l := eng.loop
 	gone := make(chan string, 1)
 	why := ""
 	l.box.post(false, func(now vote.Now) { l.leaveElectorate(now, gone) })

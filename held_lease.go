@@ -290,7 +290,7 @@ func (l *heldLease) awaitRelease(ctx context.Context) error {
 	if w := l.waiter.Load(); w != nil {
 		return w.outcome
 	}
-	spare := &l.loop.mesh.pools.unlockWaits
+	spare := &l.loop.engine.pools.unlockWaits
 	w, _ := spare.Get().(*unlockWait)
 	if w == nil {
 		w = &unlockWait{done: make(chan struct{}, 1)}

@@ -11,7 +11,7 @@ import (
 
 // linkHandler passes the reports of the links to the loop. Goroutines of the transport call the
 // methods.
-type linkHandler struct{ m *Mesh }
+type linkHandler struct{ eng *engine }
 
 var _ transport.Handler = linkHandler{}
 
@@ -21,8 +21,8 @@ func (h linkHandler) Linked(c vote.Conn, peer vote.SessionID, dialed bool) {
 	if !dialed {
 		return
 	}
-	loop := h.m.loop
-	if !h.m.finder.LinkUp(c, peer.Node) {
+	loop := h.eng.loop
+	if !h.eng.finder.LinkUp(c, peer.Node) {
 		loop.box.post(true, func(vote.Now) { loop.links.CloseConn(c) })
 		return
 	}
@@ -30,38 +30,38 @@ func (h linkHandler) Linked(c vote.Conn, peer vote.SessionID, dialed bool) {
 }
 
 func (h linkHandler) Received(c vote.Conn, peer vote.SessionID, b *transport.Batch) {
-	h.m.loop.receive(c, peer, b)
+	h.eng.loop.receive(c, peer, b)
 }
 
 // Closed reports the end of a connection. The report goes through the ordered lane, behind all
 // messages of the connection. The voter is dialed again only after the node knows of the end.
 func (h linkHandler) Closed(c vote.Conn, peer vote.SessionID, _ error) {
-	loop := h.m.loop
+	loop := h.eng.loop
 	loop.box.post(false, func(now vote.Now) {
 		loop.node.Unlink(now, c)
 		loop.electorate.dialsStale = true
-		h.m.finder.LinkDown(now, c, peer.Node)
+		h.eng.finder.LinkDown(now, c, peer.Node)
 	})
 }
 
 // host passes the reports of the finder to the loop.
-type host struct{ m *Mesh }
+type host struct{ eng *engine }
 
 var _ discovery.Host = host{}
 
 func (h host) DialFailed(f discovery.Failure) {
-	h.m.loop.box.post(false, func(now vote.Now) { h.m.loop.failed(now, &f) })
+	h.eng.loop.box.post(false, func(now vote.Now) { h.eng.loop.failed(now, &f) })
 }
 
 func (h host) SetDuplicateName(text string) {
-	h.m.loop.box.post(false, func(now vote.Now) { h.m.loop.setDuplicateName(now, text) })
+	h.eng.loop.box.post(false, func(now vote.Now) { h.eng.loop.setDuplicateName(now, text) })
 }
 
 func (h host) Accepted() bool {
-	loop, accepted := h.m.loop, make(chan bool, 1)
+	loop, accepted := h.eng.loop, make(chan bool, 1)
 	loop.box.post(false, func(now vote.Now) {
 		accepted <- slices.ContainsFunc(loop.node.Voters(now), func(v quorum.VoterState) bool {
-			return v.Name != h.m.self.Node && (v.State == quorum.Reachable || v.State == quorum.Quiet || v.State == quorum.Silent)
+			return v.Name != h.eng.self.Node && (v.State == quorum.Reachable || v.State == quorum.Quiet || v.State == quorum.Silent)
 		})
 	})
 	select {

@@ -136,7 +136,7 @@ func (m *Mesh) reason(op, key string, opts []Option) (string, error) {
 }
 
 // query sends a query to the voters and waits for the answer.
-func (m *Mesh) query(ctx context.Context, op, key string, ask func(vote.Now) uint64) (*quorum.Event, error) {
+func (eng *engine) query(ctx context.Context, op, key string, ask func(vote.Now) uint64) (*quorum.Event, error) {
 	answer := make(chan *quorum.Event, 1)
 	fail := func(reason error, text string, err error) error {
 		return &Error{Op: op, Key: key, Reason: reason, Text: text, Err: err}
@@ -145,9 +145,9 @@ func (m *Mesh) query(ctx context.Context, op, key string, ask func(vote.Now) uin
 		return nil, fail(nil, "", contextError(ctx))
 	}
 	var nonce uint64 // owned by the loop
-	if err := m.loop.box.putCall(func(now vote.Now) {
+	if err := eng.loop.box.putCall(func(now vote.Now) {
 		nonce = ask(now)
-		m.loop.queries[nonce] = answer
+		eng.loop.queries[nonce] = answer
 	}); err != nil {
 		return nil, fail(err, "", nil)
 	}
@@ -157,19 +157,19 @@ func (m *Mesh) query(ctx context.Context, op, key string, ask func(vote.Now) uin
 			return nil, fail(reasonOf(e.Wait.Reason), e.Wait.Text, nil)
 		}
 		return e, nil
-	case <-m.loop.done:
+	case <-eng.loop.done:
 		return nil, fail(ErrClosed, "", nil)
 	case <-ctx.Done():
 	}
 	why, unanswered := contextError(ctx), make(chan string, 1)
-	if m.loop.box.post(false, func(now vote.Now) { unanswered <- m.loop.node.Unanswered(now, nonce) }) {
+	if eng.loop.box.post(false, func(now vote.Now) { unanswered <- eng.loop.node.Unanswered(now, nonce) }) {
 		select {
 		case text := <-unanswered:
 			if text == "" { // the answer arrived as the context ended
 				return nil, fail(nil, "", why)
 			}
 			return nil, fail(ErrNoQuorum, text, why)
-		case <-m.loop.done:
+		case <-eng.loop.done:
 		}
 	}
 	return nil, fail(ErrClosed, "", why)

@@ -34,9 +34,6 @@ type nested struct {
 // core returns the lease as the loop knows it: that of the outermost lease.
 func (l *Lease) core() *heldLease { return &l.root().own }
 
-// mesh returns the lease's mesh.
-func (l *Lease) mesh() *Mesh { return l.core().loop.mesh }
-
 // Key returns the name of the lock.
 func (l *Lease) Key() string {
 	l.checkUsable("Lease.Key")
@@ -156,8 +153,8 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if over, err := l.beginUnlock(); over {
 		return err
 	}
-	if m := l.mesh(); m.carriesLease(ctx) { // otherwise Unlock allocates no memory
-		patient, free := m.detachFromLeases(ctx, l)
+	if eng := l.core().loop.engine; eng.carriesLease(ctx) { // otherwise Unlock allocates no memory
+		patient, free := eng.detachFromLeases(ctx, l)
 		defer free()
 		ctx = patient
 	}

@@ -203,7 +203,7 @@ func (c *leasesContext) Err() error {
 
 // Value returns the context itself, as [leaseContext.Value] does.
 func (c *leasesContext) Value(key any) any {
-	if w, ok := key.(leaseKey); ok && w.mesh == c.leases.mesh {
+	if w, ok := key.(leaseKey); ok && w.engine == c.leases.mesh.engine {
 		return c
 	}
 	return c.Context.Value(key)

@@ -49,7 +49,7 @@ const (
 // The owner of the mailbox's turn runs the loop: the loop's own goroutine, a caller's goroutine or
 // a reader's (see mailbox).
 type loop struct {
-	mesh   *Mesh
+	engine *engine
 	clocks clock.Clocks
 	log    *slog.Logger
 	box    *mailbox
@@ -130,13 +130,13 @@ func (t *table[V]) take(n vote.Number) V {
 	return v
 }
 
-func newLoop(m *Mesh, n *node.Node) *loop {
+func newLoop(eng *engine, n *node.Node) *loop {
 	return &loop{
-		mesh: m, clocks: m.clocks, log: m.log, node: n,
+		engine: eng, clocks: eng.clocks, log: eng.log, node: n,
 		box: newMailbox(), done: make(chan struct{}),
 		validities: make(map[quorum.GroupID]*groupValidity), awaiting: make(map[*readyWait]struct{}), queries: make(map[uint64]chan<- *quorum.Event),
 		subscriptions: make(map[topic]*subscription), subscriptionsByNonce: make(map[uint64]*subscription), watchQueries: make(map[uint64]watchQuery),
-		voterMonitor: newVoterMonitor(m.clocks.Now().Slow, m.cfg.MaxTTL),
+		voterMonitor: newVoterMonitor(eng.clocks.Now().Slow, eng.cfg.MaxTTL),
 	}
 }
 
@@ -376,9 +376,9 @@ func (l *loop) drainNode(now vote.Now) {
 	}
 	l.logLost(now)
 	l.failRefused(now)
-	if l.mesh.accounts.update(now, l.node) && l.node.Bars() != "" {
+	if l.engine.accounts.update(now, l.node) && l.node.Bars() != "" {
 		// While voters hear from this process, they keep out the older process of the same name.
-		l.mesh.finder.Want(nil)
+		l.engine.finder.Want(nil)
 	}
 	l.answerReady(now)
 	l.saveAndDial()

@@ -27,6 +27,17 @@ import (
 // Mesh is this process's node in a mesh. The methods may be called from any goroutine. Leave or
 // Close ends the node.
 type Mesh struct {
+	*engine
+	uniqueValues atomic.Uint64
+	leaving      atomic.Bool
+	left         chan struct{} // closed when Leave has ended
+	leaveErr     error         // written before left is closed
+	closing      sync.Once
+	closeErr     error
+}
+
+// engine runs the node of a mesh, beneath the API.
+type engine struct {
 	cfg      Config
 	self     vote.SessionID
 	clocks   clock.Clocks
@@ -43,18 +54,11 @@ type Mesh struct {
 	savedPeers  []string // addresses of nodes met in an earlier incarnation, from the state directory
 
 	accounts accounts
+	pools    pools
 
 	ctx  context.Context // ends when the node stops
 	stop context.CancelFunc
 	work sync.WaitGroup // the node's own goroutines
-
-	pools        pools
-	uniqueValues atomic.Uint64
-	leaving      atomic.Bool
-	left         chan struct{} // closed when Leave has ended
-	leaveErr     error         // written before left is closed
-	closing      sync.Once
-	closeErr     error
 }
 
 // Join starts this process's node. It returns as soon as the node listens and, if the node is a
@@ -85,78 +89,88 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 		return nil, &Error{Op: "join", Err: contextError(ctx)}
 	}
 	cfg, _ = cfg.withDefaults()
-	m := &Mesh{cfg: cfg, clocks: clock.New(cfg.Clock), left: make(chan struct{})}
-	m.self = vote.SessionID{Node: vote.NodeID(cfg.Name), Incarnation: newIncarnation()}
-	voters := m.voters()
-	m.ctx, m.stop = context.WithCancel(context.Background())
-	m.logQueue = logqueue.New()
-	m.log = slog.New(m.logQueue.Handler(cfg.Logger.Handler()))
-	dynamic, err := m.openState(ctx, w)
+	eng, err := startEngine(ctx, cfg, w)
 	if err != nil {
-		m.stop()
-		m.logQueue.Close()
 		return nil, err
 	}
-	if err := m.open(w, voters, dynamic); err != nil {
-		if m.stateWriter != nil {
-			err = errors.Join(err, m.stateDir.Close())
-		}
-		m.stop()
-		m.logQueue.Close()
-		return nil, &Error{Op: "join", Reason: ErrConfig, Err: err}
-	}
-	if m.stateWriter != nil {
-		go m.stateWriter.Run(m.loop.done)
-	}
-	m.finder.Want(m.loop.node.Wanted())
-	m.work.Go(func() { m.loop.run(m.ctx) })
-	m.finder.Run(m.group)
-	m.logStart(voters, dynamic)
+	m := &Mesh{engine: eng, left: make(chan struct{})}
 	if ctx.Err() != nil {
 		return nil, &Error{Op: "join", Err: errors.Join(contextError(ctx), m.Close())}
 	}
 	return m, nil
 }
 
+// startEngine starts a node. The configuration is complete and valid.
+func startEngine(ctx context.Context, cfg Config, w world.World) (*engine, error) {
+	eng := &engine{cfg: cfg, clocks: clock.New(cfg.Clock)}
+	eng.self = vote.SessionID{Node: vote.NodeID(cfg.Name), Incarnation: newIncarnation()}
+	voters := eng.voters()
+	eng.ctx, eng.stop = context.WithCancel(context.Background())
+	eng.logQueue = logqueue.New()
+	eng.log = slog.New(eng.logQueue.Handler(cfg.Logger.Handler()))
+	dynamic, err := eng.openState(ctx, w)
+	if err != nil {
+		eng.stop()
+		eng.logQueue.Close()
+		return nil, err
+	}
+	if err := eng.open(w, voters, dynamic); err != nil {
+		if eng.stateWriter != nil {
+			err = errors.Join(err, eng.stateDir.Close())
+		}
+		eng.stop()
+		eng.logQueue.Close()
+		return nil, &Error{Op: "join", Reason: ErrConfig, Err: err}
+	}
+	if eng.stateWriter != nil {
+		go eng.stateWriter.Run(eng.loop.done)
+	}
+	eng.finder.Want(eng.loop.node.Wanted())
+	eng.work.Go(func() { eng.loop.run(eng.ctx) })
+	eng.finder.Run(eng.group)
+	eng.logStart(voters, dynamic)
+	return eng, nil
+}
+
 // open makes the parts of the node and listens. Apart from the parts' own goroutines nothing runs
 // yet: inputs wait in the mailbox.
-func (m *Mesh) open(w world.World, voters []vote.NodeID, dynamic *node.Following) error {
+func (eng *engine) open(w world.World, voters []vote.NodeID, dynamic *node.Following) error {
 	core, err := node.New(node.Config{
-		Name: m.self.Node, Life: m.self.Incarnation, Voters: voters, TTL: m.cfg.TTL, MaxTTL: m.cfg.MaxTTL, Following: dynamic,
-	}, m.clocks.Now())
+		Name: eng.self.Node, Life: eng.self.Incarnation, Voters: voters, TTL: eng.cfg.TTL, MaxTTL: eng.cfg.MaxTTL, Following: dynamic,
+	}, eng.clocks.Now())
 	if err != nil {
 		return err
 	}
-	m.loop = newLoop(m, core)
-	m.accounts.update(m.clocks.Now(), core)
+	eng.loop = newLoop(eng, core)
+	eng.accounts.update(eng.clocks.Now(), core)
 	if dynamic != nil {
-		m.loop.electorate = newElectorateState(dynamic)
+		eng.loop.electorate = newElectorateState(dynamic)
 	}
-	m.finder = discovery.New(m.ctx, discovery.Config{
-		Host: host{m}, Self: m.self, Terms: vote.Terms{Voters: voters, MaxTTL: m.cfg.MaxTTL, Dynamic: dynamic != nil},
-		Peers: m.peers(), Clocks: m.clocks, Log: m.log, Slots: w.Dials, Voter: m.canVote(voters),
+	eng.finder = discovery.New(eng.ctx, discovery.Config{
+		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: dynamic != nil},
+		Peers: eng.peers(), Clocks: eng.clocks, Log: eng.log, Slots: w.Dials, Voter: eng.canVote(voters),
 	})
-	m.links, err = w.Listen(transport.Config{
-		Bind: m.cfg.Bind, Advertise: m.cfg.Advertise, Secret: m.cfg.Secret, Self: m.self, Logger: m.log,
-		Terms:   transport.Terms{Mesh: m.cfg.Mesh, MaxTTL: m.cfg.MaxTTL, Voters: voters, Following: dynamic != nil},
-		Handler: linkHandler{m}, Account: m.account, Met: m.onMet, Bars: m.linkRefusal,
+	eng.links, err = w.Listen(transport.Config{
+		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secret: eng.cfg.Secret, Self: eng.self, Logger: eng.log,
+		Terms:   transport.Terms{Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Following: dynamic != nil},
+		Handler: linkHandler{eng}, Account: eng.account, Met: eng.onMet, Bars: eng.linkRefusal,
 	})
 	if err != nil {
 		return err
 	}
-	m.loop.links = m.links
-	m.finder.Connect(m.links)
-	if m.group, err = m.startGossip(w, voters, dynamic); err != nil {
+	eng.loop.links = eng.links
+	eng.finder.Connect(eng.links)
+	if eng.group, err = eng.startGossip(w, voters, dynamic); err != nil {
 		// The loop will never process the peers' messages, and closing the links waits for their
 		// readers.
-		m.loop.box.close()
-		return errors.Join(err, m.links.Close())
+		eng.loop.box.close()
+		return errors.Join(err, eng.links.Close())
 	}
 	return nil
 }
 
-func (m *Mesh) startGossip(w world.World, voters []vote.NodeID, dynamic *node.Following) (member.Group, error) {
-	host, port, err := net.SplitHostPort(m.links.AdvertiseAddr())
+func (eng *engine) startGossip(w world.World, voters []vote.NodeID, dynamic *node.Following) (member.Group, error) {
+	host, port, err := net.SplitHostPort(eng.links.AdvertiseAddr())
 	if err != nil {
 		return nil, err
 	}
@@ -168,43 +182,43 @@ func (m *Mesh) startGossip(w world.World, voters []vote.NodeID, dynamic *node.Fo
 	if dynamic != nil {
 		dir = dynamic.State.Dir
 	}
-	return w.Gossip(m.links, member.Config{
-		Self: m.self, Dir: dir, AdvertiseHost: host, AdvertisePort: number, Mesh: m.cfg.Mesh,
+	return w.Gossip(eng.links, member.Config{
+		Self: eng.self, Dir: dir, AdvertiseHost: host, AdvertisePort: number, Mesh: eng.cfg.Mesh,
 		Terms: member.Terms{
-			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: m.cfg.MaxTTL, Voters: voters,
+			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: eng.cfg.MaxTTL, Voters: voters,
 			Following: dynamic != nil,
 		},
-		Peers: m.peers(), Logger: m.log, Handler: m.finder.Gossip, Strange: m.finder.Excluded, Greet: m.links.Greet,
+		Peers: eng.peers(), Logger: eng.log, Handler: eng.finder.Gossip, Strange: eng.finder.Excluded, Greet: eng.links.Greet,
 	})
 }
 
 // logStart logs the start of this node, and warns of settings that may not be intended.
-func (m *Mesh) logStart(voters []vote.NodeID, dynamic *node.Following) {
-	if len(m.cfg.Secret) == 0 && m.cfg.Insecure {
-		m.log.Warn("no secret is set: whoever reaches the port is a member, and traffic is plain text")
+func (eng *engine) logStart(voters []vote.NodeID, dynamic *node.Following) {
+	if len(eng.cfg.Secret) == 0 && eng.cfg.Insecure {
+		eng.log.Warn("no secret is set: whoever reaches the port is a member, and traffic is plain text")
 	}
 	if dynamic != nil {
-		m.logDynamicStart(dynamic)
+		eng.logDynamicStart(dynamic)
 		return
 	}
-	m.log.Info("node started", "name", m.self.Node, "mesh", m.cfg.Mesh, "life", incarnationText(m.self.Incarnation), "addr", m.Addr(),
-		"voters", m.cfg.Voters, "max_ttl", m.cfg.MaxTTL, "ttl", m.cfg.TTL)
+	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh, "life", incarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
+		"voters", eng.cfg.Voters, "max_ttl", eng.cfg.MaxTTL, "ttl", eng.cfg.TTL)
 	if n := len(voters); n%2 == 0 {
-		m.log.Warn("an even number of voters survives no more losses than one voter fewer", "voters", n, "majority", n/2+1)
+		eng.log.Warn("an even number of voters survives no more losses than one voter fewer", "voters", n, "majority", n/2+1)
 	}
-	if !slices.Contains(voters, m.self.Node) {
-		m.log.Info("this node is no voter: it takes locks and grants none", "name", m.self.Node)
+	if !slices.Contains(voters, eng.self.Node) {
+		eng.log.Info("this node is no voter: it takes locks and grants none", "name", eng.self.Node)
 	}
 }
 
 // canVote reports whether this node is a voter or may become a voter.
-func (m *Mesh) canVote(voters []vote.NodeID) bool {
-	return m.stateWriter != nil || slices.Contains(voters, m.self.Node)
+func (eng *engine) canVote(voters []vote.NodeID) bool {
+	return eng.stateWriter != nil || slices.Contains(voters, eng.self.Node)
 }
 
-func (m *Mesh) voters() []vote.NodeID {
-	voters := make([]vote.NodeID, 0, len(m.cfg.Voters))
-	for _, v := range m.cfg.Voters {
+func (eng *engine) voters() []vote.NodeID {
+	voters := make([]vote.NodeID, 0, len(eng.cfg.Voters))
+	for _, v := range eng.cfg.Voters {
 		voters = append(voters, vote.NodeID(v))
 	}
 	slices.Sort(voters)
@@ -332,13 +346,13 @@ func (m *Mesh) Leave(ctx context.Context) error {
 }
 
 // releaseAll releases all leases and waits for the voters' confirmations.
-func (m *Mesh) releaseAll(ctx context.Context) error {
+func (eng *engine) releaseAll(ctx context.Context) error {
 	gone := make(chan error, 1)
-	m.loop.box.post(false, func(now vote.Now) { m.loop.releaseAll(now, gone) })
+	eng.loop.box.post(false, func(now vote.Now) { eng.loop.releaseAll(now, gone) })
 	select {
 	case err := <-gone:
 		return err
-	case <-m.loop.done:
+	case <-eng.loop.done:
 		return nil
 	case <-ctx.Done():
 		return &Error{Op: "leave", Text: "not all leases are confirmed to be released", Err: contextError(ctx)}

@@ -55,12 +55,12 @@ func (a *accounts) update(now vote.Now, n *node.Node) bool {
 }
 
 // account returns the account for a handshake. Goroutines of the transport call it.
-func (m *Mesh) account() vote.Account {
-	a := m.accounts.newest.Load()
+func (eng *engine) account() vote.Account {
+	a := eng.accounts.newest.Load()
 	if a == nil {
 		return vote.Account{Standing: vote.StandingQuiet}
 	}
-	now := m.clocks.Now().Slow
+	now := eng.clocks.Now().Slow
 	told := vote.Account{Standing: a.standing, Up: max(now.Sub(a.started), 0)}
 	if a.counted != vote.Never {
 		told.Counted = max(now.Sub(a.counted), 0)
@@ -70,8 +70,8 @@ func (m *Mesh) account() vote.Account {
 
 // linkRefusal returns the reason why this node accepts no links any more, or "". Goroutines of the
 // transport call it.
-func (m *Mesh) linkRefusal() string {
-	if a := m.accounts.newest.Load(); a != nil {
+func (eng *engine) linkRefusal() string {
+	if a := eng.accounts.newest.Load(); a != nil {
 		return a.linkRefusal
 	}
 	return ""
@@ -79,9 +79,9 @@ func (m *Mesh) linkRefusal() string {
 
 // onMet processes an encounter with another node of the mesh, in a handshake begun by either side.
 // Goroutines of the transport call onMet.
-func (m *Mesh) onMet(s *vote.Sighting) {
-	m.finder.Met(s)
-	m.loop.box.post(false, func(now vote.Now) { m.loop.node.Met(now, s) })
+func (eng *engine) onMet(s *vote.Sighting) {
+	eng.finder.Met(s)
+	eng.loop.box.post(false, func(now vote.Now) { eng.loop.node.Met(now, s) })
 }
 
 // refused returns the reason why every call is refused, whatever the voters answer; empty if calls
@@ -98,19 +98,19 @@ func (l *loop) failRefused(now vote.Now) {
 
 // retire makes the voter's votes stop counting, and tells strangers so, who may be waiting for
 // this.
-func (m *Mesh) retire(ctx context.Context) {
+func (eng *engine) retire(ctx context.Context) {
 	done := make(chan struct{}, 1)
-	if !m.loop.box.post(false, func(now vote.Now) {
-		m.loop.node.Retire(now)
-		m.accounts.update(now, m.loop.node)
+	if !eng.loop.box.post(false, func(now vote.Now) {
+		eng.loop.node.Retire(now)
+		eng.accounts.update(now, eng.loop.node)
 		done <- struct{}{}
 	}) {
 		return
 	}
 	select {
 	case <-done:
-		m.finder.SayGoodbye(ctx)
-	case <-m.loop.done:
+		eng.finder.SayGoodbye(ctx)
+	case <-eng.loop.done:
 	}
 }
 

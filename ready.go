@@ -50,24 +50,24 @@ func (m *Mesh) Settled(ctx context.Context) error {
 }
 
 // await waits until the loop answers, or ctx ends.
-func (m *Mesh) await(ctx context.Context, op string) error {
+func (eng *engine) await(ctx context.Context, op string) error {
 	w := &readyWait{op, make(chan error, 1)}
-	if err := m.loop.box.putCall(func(now vote.Now) { m.loop.await(w) }); err != nil {
+	if err := eng.loop.box.putCall(func(now vote.Now) { eng.loop.await(w) }); err != nil {
 		return &Error{Op: op, Reason: err}
 	}
 	select {
 	case err := <-w.result:
 		return err
-	case <-m.loop.done:
+	case <-eng.loop.done:
 		return w.closed()
 	case <-ctx.Done():
 	}
 	gave, why := make(chan error, 1), contextError(ctx)
-	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.abandonWait(now, w, why) }) {
+	if eng.loop.box.post(false, func(now vote.Now) { gave <- eng.loop.abandonWait(now, w, why) }) {
 		select {
 		case err := <-gave:
 			return err
-		case <-m.loop.done:
+		case <-eng.loop.done:
 		}
 	}
 	return w.closed()

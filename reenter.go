@@ -11,7 +11,7 @@ import (
 
 // leaseKey is the context key for the leases of a mesh. (A carrier is a single pointer, so a lookup
 // allocates no memory.)
-type leaseKey struct{ mesh *Mesh }
+type leaseKey struct{ engine *engine }
 
 // leaseCarrier is a context carrying leases.
 type leaseCarrier interface {
@@ -31,7 +31,7 @@ type leaseCarrier interface {
 // carriedLease returns the innermost lease of a key carried by ctx; nil if there is none.
 func (m *Mesh) carriedLease(ctx context.Context, key vote.Key) *Lease {
 	for {
-		h, ok := ctx.Value(leaseKey{m}).(leaseCarrier)
+		h, ok := ctx.Value(leaseKey{m.engine}).(leaseCarrier)
 		if !ok {
 			return nil
 		}
@@ -44,7 +44,7 @@ func (m *Mesh) carriedLease(ctx context.Context, key vote.Key) *Lease {
 
 // Value returns the context itself for the key carrier, used only in this package.
 func (c *leaseContext) Value(key any) any {
-	if w, ok := key.(leaseKey); ok && w.mesh == c.lease.mesh() {
+	if w, ok := key.(leaseKey); ok && w.engine == c.lease.core().loop.engine {
 		return c
 	}
 	return c.Context.Value(key)

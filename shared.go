@@ -79,7 +79,7 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	}
 	w := l.own.acquireOptions()
 	w.Mode, w.Try, w.upgradeOf, w.wait, w.waitSet = vote.Exclusive, false, &l.own, 0, false
-	_, err := l.mesh().request(ctx, "upgrade", &w)
+	_, err := l.own.loop.engine.request(ctx, "upgrade", &w)
 	return err
 }
 

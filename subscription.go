@@ -62,7 +62,7 @@ func (l *loop) subscribe(now vote.Now, w *subscriber, run func()) error {
 	}
 	w.subscription = s
 	l.watches++
-	l.mesh.work.Go(run)
+	l.engine.work.Go(run)
 	return nil
 }
 

@@ -113,10 +113,10 @@ func (m *Mesh) uniqueValue() []byte {
 }
 
 // spawn starts a goroutine of the mesh, for which Close waits.
-func (m *Mesh) spawn(f func()) error {
+func (eng *engine) spawn(f func()) error {
 	started := make(chan struct{})
-	err := m.loop.box.putCall(func(vote.Now) {
-		m.work.Go(f)
+	err := eng.loop.box.putCall(func(vote.Now) {
+		eng.work.Go(f)
 		close(started)
 	})
 	if err != nil {
@@ -125,7 +125,7 @@ func (m *Mesh) spawn(f func()) error {
 	select {
 	case <-started:
 		return nil
-	case <-m.loop.done:
+	case <-eng.loop.done:
 		return ErrClosed
 	}
 }
