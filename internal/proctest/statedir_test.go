@@ -61,7 +61,7 @@ func TestStateDirectoriesThatCantBeUsed(t *testing.T) {
 	}
 	t.Run("of another name", func(t *testing.T) {
 		p := intruder(t, "d", m.stateDir("c"))
-		refused(t, p, state("c"), `it is of node "c"; expected node "d"`, "give each node a directory of its own, or call node and mesh what they were called")
+		refused(t, p, state("c"), `it is of node "c"; expected node "d"`, "give each node a directory of its own, or give node and mesh their former names")
 	})
 	t.Run("of another mesh", func(t *testing.T) {
 		p := launch(t, "c", secret, append(m.args(), "-bind", "127.0.0.1:0", "-state-dir", m.stateDir("c"), "-mesh", "another")...)

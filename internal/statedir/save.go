@@ -49,7 +49,7 @@ func (d *Dir) Save(st *vote.DiskState) error {
 func (d *Dir) unfit(st *vote.DiskState) string {
 	switch {
 	case !d.loaded:
-		return "what is there hasn't been loaded, so it might be lost"
+		return "the existing state hasn't been loaded, so it might be lost"
 	case st.Mesh != d.mesh || st.Name != d.name:
 		return fmt.Sprintf("it is of mesh %q, node %q, but the directory of mesh %q, node %q", st.Mesh, st.Name, d.mesh, d.name)
 	}
@@ -62,7 +62,7 @@ func (d *Dir) unfit(st *vote.DiskState) string {
 func (d *Dir) write(data []byte) (step string, err error) {
 	temp := d.in(tempFile)
 	if err := d.removeTemp(); err != nil {
-		return "begun, since what is left of an earlier try can't be removed", err
+		return "begun, since the temporary file of an earlier try can't be removed", err
 	}
 	f, err := d.files.create(temp)
 	if err != nil {
