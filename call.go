@@ -121,7 +121,8 @@ func (m *Mesh) request(ctx context.Context, op string, w *acquireOptions) (*Leas
 	}
 	if ctx.Err() != nil {
 		// No voter was asked, so the state of the key is unknown.
-		return nil, c.error(ErrNoQuorum, "the context had ended before anyone was asked", contextError(ctx))
+		return nil, c.error(ErrNoQuorum, "the context had ended before any voter was asked",
+			contextError(ctx))
 	}
 	owner, err := m.loop.box.putRequest(c)
 	if err != nil {

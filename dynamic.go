@@ -91,8 +91,10 @@ func (m *Mesh) openState(ctx context.Context, w world.World) (*node.Following, e
 		m.stateDir, m.stateWriter, m.savedPeers = o.dir, m.newStateWriter(o.dir), o.peers
 		return o.dynamic, nil
 	case <-ctx.Done():
-		return nil, &Error{Op: "join", Reason: ErrState, Err: contextError(ctx), Text: fmt.Sprintf("the disk of the state directory %s did not answer in time: see to the disk, or "+
-			"name a directory on another; what waits for the disk in this process ends only when the disk answers", m.cfg.StateDir)}
+		return nil, &Error{Op: "join", Reason: ErrState, Err: contextError(ctx), Text: fmt.Sprintf(
+			"the disk of the state directory %s did not answer in time: check the disk, or name a "+
+				"directory on another disk; what waits for the disk in this process ends only "+
+				"when the disk answers", m.cfg.StateDir)}
 	}
 }
 
@@ -131,7 +133,8 @@ func newDir() vote.Dir {
 // logDynamicStart logs the start of a node with dynamic membership.
 func (m *Mesh) logDynamicStart(f *node.Following) {
 	e := &f.State.Electorate
-	m.log.Info("node started", "name", m.self.Node, "mesh", m.cfg.Mesh, "life", incarnationText(m.self.Incarnation), "addr", m.Addr(),
+	m.log.Info("node started", "name", m.self.Node, "mesh", m.cfg.Mesh,
+		"incarnation", incarnationText(m.self.Incarnation), "addr", m.Addr(),
 		"founders", m.cfg.Voters, "max_voters", m.cfg.MaxVoters, "max_ttl", m.cfg.MaxTTL, "ttl", m.cfg.TTL,
 		"state_dir", m.cfg.StateDir, "dir_id", dirText(f.State.Dir), "electorate", e.Version, "voters", electorNames(e.Voters))
 	switch {
@@ -139,15 +142,18 @@ func (m *Mesh) logDynamicStart(f *node.Following) {
 		m.warnBootstrap()
 	case e.Version > 0:
 	case m.cfg.Bootstrap:
-		m.log.Info("this node founds the electorate as soon as all founders see each other", "founders", m.cfg.Voters)
+		m.log.Info("this node bootstraps the electorate as soon as all founders reach each other",
+			"founders", m.cfg.Voters)
 	default:
-		m.log.Info("the state directory knows of no electorate: this node waits to meet a node of the mesh, and to be voted in")
+		m.log.Info("the state directory holds no electorate: this node waits to reach a node of " +
+			"the mesh, and to be voted in")
 	}
 }
 
 func (m *Mesh) warnBootstrap() {
-	m.log.Warn("BOOTSTRAP IS STILL SET though the electorate was founded: take it out of this node's configuration now. If all founders lost their "+
-		"state directories, it would found a second mesh", "name", m.self.Node, "state_dir", m.cfg.StateDir)
+	m.log.Warn("BOOTSTRAP IS STILL SET though the electorate exists: remove Bootstrap from this "+
+		"node's configuration now. If all founders lost their state directories, Bootstrap would "+
+		"create a second mesh", "name", m.self.Node, "state_dir", m.cfg.StateDir)
 }
 
 func dirText(d vote.Dir) string { return fmt.Sprintf("%x", uint64(d)) }
@@ -323,7 +329,8 @@ func (l *loop) refusedByFounders() string {
 	if n := len(l.mesh.cfg.Voters); n-len(refusing) >= majority(n) {
 		return ""
 	}
-	return "no electorate is known, and of the founders " + strings.Join(refusing, ", ")
+	return "no electorate is known, and too many founders refuse this node: " +
+		strings.Join(refusing, ", ")
 }
 
 // electorateChanged applies a new configuration of the electorate.
@@ -365,7 +372,8 @@ func (l *loop) checkElectorate(now vote.Now) {
 	case lost && !l.electorate.lost:
 		l.log.Error("the electorate is lost: "+st.Lost, "version", st.Electorate.Version)
 	case !lost && l.electorate.lost:
-		l.log.Info("the electorate isn't lost any more: enough of its voters are there", "version", st.Electorate.Version)
+		l.log.Info("the electorate is no longer lost: enough of its voters are reachable",
+			"version", st.Electorate.Version)
 	}
 	l.electorate.lost = st.Lost != ""
 	if l.electorate.trouble && st.Trouble == "" {
@@ -454,14 +462,16 @@ func (m *Mesh) leaveElectorate(ctx context.Context) error {
 			still <- nil
 			return
 		}
-		text := fmt.Sprintf("electorate %d (%s) could not do without it in time", st.Electorate.Version, strings.Join(electorNames(st.Electorate.All()), ", "))
+		text := fmt.Sprintf("electorate %d (%s) could not vote this node out in time",
+			st.Electorate.Version, strings.Join(electorNames(st.Electorate.All()), ", "))
 		if why == "" {
 			why = st.Change
 		}
 		if why != "" {
 			text += ": " + why
 		}
-		text += "; the others need it for their majority until it is back with its state directory, or until they have voted it out"
+		text += "; the other voters need this node for their majority until it is back with its " +
+			"state directory, or until they have voted it out"
 		still <- &Error{Op: "leave", Reason: ErrVoter, Text: text, Err: over}
 	}) {
 		select {

@@ -187,10 +187,12 @@ func (m *Mesh) logStart(voters []vote.NodeID, dynamic *node.Following) {
 		m.logDynamicStart(dynamic)
 		return
 	}
-	m.log.Info("node started", "name", m.self.Node, "mesh", m.cfg.Mesh, "life", incarnationText(m.self.Incarnation), "addr", m.Addr(),
+	m.log.Info("node started", "name", m.self.Node, "mesh", m.cfg.Mesh,
+		"incarnation", incarnationText(m.self.Incarnation), "addr", m.Addr(),
 		"voters", m.cfg.Voters, "max_ttl", m.cfg.MaxTTL, "ttl", m.cfg.TTL)
 	if n := len(voters); n%2 == 0 {
-		m.log.Warn("an even number of voters survives no more losses than one voter fewer", "voters", n, "majority", n/2+1)
+		m.log.Warn("an even number of voters tolerates no more failures than one voter fewer",
+			"voters", n, "majority", n/2+1)
 	}
 	if !slices.Contains(voters, m.self.Node) {
 		m.log.Info("this node is no voter: it takes locks and grants none", "name", m.self.Node)
