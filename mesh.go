@@ -181,7 +181,8 @@ func (m *Mesh) startGossip(w world.World, voters []vote.NodeID, dynamic *node.Fo
 // logStart logs the start of this node, and warns of settings that may not be intended.
 func (m *Mesh) logStart(voters []vote.NodeID, dynamic *node.Following) {
 	if len(m.cfg.Secret) == 0 && m.cfg.Insecure {
-		m.log.Warn("no secret is set: whoever reaches the port is a member, and traffic is plain text")
+		m.log.Warn("no secret is set: any process that reaches the port becomes a member, " +
+			"and traffic is plain text")
 	}
 	if dynamic != nil {
 		m.logDynamicStart(dynamic)

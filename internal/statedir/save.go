@@ -40,7 +40,8 @@ func (d *Dir) Save(st *vote.DiskState) error {
 		return &Error{Path: path, Reason: ErrIO, Text: "the new state can't be " + step, Err: err, Advice: adviceWrite}
 	}
 	if err := d.files.syncDir(d.path); err != nil {
-		return &Error{Path: path, Reason: ErrIO, Text: "the new state is there, but its directory can't be synced", Err: err, Advice: adviceSync}
+		return &Error{Path: path, Reason: ErrIO, Text: "the new state is in place, but its directory " +
+			"can't be synced", Err: err, Advice: adviceSync}
 	}
 	return nil
 }

@@ -243,7 +243,7 @@ func TestAFailedSyncOfTheDirectoryLeavesEitherAndIsSaid(t *testing.T) {
 		}
 		return nil
 	}
-	wantError(t, "save", d.Save(sample(2)), ErrIO, d.in(stateFile), "the new state is there, but its directory can't be synced", adviceSync)
+	wantError(t, "save", d.Save(sample(2)), ErrIO, d.in(stateFile), "the new state is in place, but its directory can't be synced", adviceSync)
 	found := map[uint64]bool{}
 	for _, after := range m.restarts() {
 		found[mustLoad(t, mustOpen(t, after)).Writes] = true
