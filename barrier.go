@@ -199,7 +199,8 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*insideState, error) {
 		}
 	}
 	_, _ = lease.beginUnlock() // not waiting for confirmation, as with any canceled call
-	return nil, b.callError(ctx, "enter", err, fmt.Sprintf("%d of %d have come", len(v.permits()), b.n))
+	return nil, b.callError(ctx, "enter", err,
+		fmt.Sprintf("%d of %d members have come", len(v.permits()), b.n))
 }
 
 // callError returns the error of an unsuccessful call.
@@ -292,7 +293,8 @@ func (b *DoubleBarrier) leave(ctx context.Context) error {
 		err = gone
 	}
 	if err != nil {
-		return b.callError(ctx, "leave", err, fmt.Sprintf("%d are still inside, as far as is known", inside))
+		return b.callError(ctx, "leave", err,
+			fmt.Sprintf("%d members are still inside, as far as is known", inside))
 	}
 	return nil
 }

@@ -131,7 +131,8 @@ func (eng *engine) request(ctx context.Context, op string, w *acquireOptions) (*
 	}
 	if ctx.Err() != nil {
 		// No voter was asked, so the state of the key is unknown.
-		return nil, c.error(ErrNoQuorum, "the context had ended before anyone was asked", contextError(ctx))
+		return nil, c.error(ErrNoQuorum, "the context had ended before any voter was asked",
+			contextError(ctx))
 	}
 	owner, err := eng.loop.box.putRequest(c)
 	if err != nil {

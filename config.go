@@ -258,8 +258,10 @@ func (c Config) check() error {
 	}
 	switch {
 	case len(c.Secret) == 0 && !c.Insecure && bindProblem == "" && advertiseProblem == "" && !(isLoopback(bindHost) && isLoopback(advertiseHost)):
-		add("Secret", fmt.Sprintf("it is empty while %s can be reached from outside; set %d random bytes or more, the same on all nodes, "+
-			"or bind to 127.0.0.1, or say Insecure if the network itself is trusted", c.reachable(bindHost), MinSecretLen))
+		add("Secret", fmt.Sprintf("it is empty while %s can be reached from outside; set %d "+
+			"random bytes or more, the same on all nodes, or bind to 127.0.0.1, or set Insecure "+
+			"if the network itself is trusted",
+			c.reachable(bindHost), MinSecretLen))
 	case len(c.Secret) > 0 && len(c.Secret) < MinSecretLen:
 		add("Secret", fmt.Sprintf("it has %d bytes, fewer than %d; use random bytes, the same on all nodes", len(c.Secret), MinSecretLen))
 	}
@@ -268,7 +270,8 @@ func (c Config) check() error {
 
 // checkDynamic reports errors in the settings for dynamic membership.
 func (c Config) checkDynamic(add func(field, problem string)) {
-	const fixed = "it concerns an electorate that follows the living, and StateDir is empty, so this one is fixed; "
+	const fixed = "it applies to dynamic membership only, and StateDir is empty, so the voters " +
+		"are fixed; "
 	switch {
 	case c.MaxVoters < 0:
 		add("MaxVoters", fmt.Sprintf("%d is negative; zero means the default, %d", c.MaxVoters, DefaultMaxVoters))
@@ -283,7 +286,8 @@ func (c Config) checkDynamic(add func(field, problem string)) {
 	case c.Bootstrap && c.StateDir == "":
 		add("Bootstrap", fixed+"leave Bootstrap out, or give every node a StateDir")
 	case c.Bootstrap && !slices.Contains(c.Voters, c.Name):
-		add("Bootstrap", fmt.Sprintf("this node, %q, is none of the founders that Voters names; leave Bootstrap out: it is voted in", c.Name))
+		add("Bootstrap", fmt.Sprintf("this node, %q, isn't among the founders listed in Voters; "+
+			"leave Bootstrap out: the node is voted in", c.Name))
 	}
 }
 
@@ -299,7 +303,8 @@ func (c Config) reachable(bindHost string) string {
 // electorate that counts a process twice.
 func (c Config) checkVoters() (errs []error) {
 	if len(c.Voters) == 0 {
-		return []error{fieldError("Voters", "nobody is named, and nobody has no majority; name the nodes that grant locks, such as three")}
+		return []error{fieldError("Voters", "the list is empty; list the nodes that vote, usually "+
+			"3 or 5")}
 	}
 	if len(c.Voters) > MaxVoters {
 		errs = append(errs, fieldError("Voters", "%d are named, at most %d can vote; a handful is enough, all other nodes still take locks",
@@ -348,7 +353,8 @@ func badTTL(d time.Duration) string {
 	case d < 0:
 		return fmt.Sprintf("%v is negative; zero means the default", d)
 	case d < MinTTL:
-		return fmt.Sprintf("%v is less than %v, the least that refreshes can keep up", d, MinTTL)
+		return fmt.Sprintf("%v is less than %v, the shortest TTL that can be renewed in time", d,
+			MinTTL)
 	case d > LongestTTL:
 		return fmt.Sprintf("%v is more than %v; after a crash keys stay blocked for as long, so choose seconds", d, LongestTTL)
 	}
@@ -388,7 +394,8 @@ func splitAdvertise(addr string) (host, problem string) {
 // nodes can.
 func badDestination(host, addr string) string {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		return fmt.Sprintf("%q can be listened at and not dialed; name an address at which the other nodes reach that machine", addr)
+		return fmt.Sprintf("%q is an address to listen on, not to dial; name an address at which "+
+			"the other nodes reach that machine", addr)
 	}
 	return ""
 }

@@ -92,10 +92,10 @@ func TestAVoterThatNoNodeIsCalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := func() string { return a.Status().Electorate.Voters[2].Text }
-		if got := text(); !contains(got, "gossip has not seen it") {
+		if got := text(); !contains(got, "gossip has not seen the node") {
 			t.Errorf("at first: %q", got)
 		}
-		const missing = "no node of this name has been seen for 30s: is it started, and does its own Name say the same?"
+		const missing = "no node of this name has been seen for 30s: is it started, and does its configuration have the same Name?"
 		time.Sleep(2 * 30 * time.Second)
 		if got := text(); !contains(got, missing) {
 			t.Errorf("after a minute: %q", got)

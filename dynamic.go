@@ -91,8 +91,10 @@ func (eng *engine) openState(ctx context.Context, w world.World) (*node.Followin
 		eng.stateDir, eng.stateWriter, eng.savedPeers = o.dir, eng.newStateWriter(o.dir), o.peers
 		return o.dynamic, nil
 	case <-ctx.Done():
-		return nil, &Error{Op: "join", Reason: ErrState, Err: contextError(ctx), Text: fmt.Sprintf("the disk of the state directory %s did not answer in time: see to the disk, or "+
-			"name a directory on another; what waits for the disk in this process ends only when the disk answers", eng.cfg.StateDir)}
+		return nil, &Error{Op: "join", Reason: ErrState, Err: contextError(ctx), Text: fmt.Sprintf(
+			"the disk of the state directory %s did not answer in time: check the disk, or name a "+
+				"directory on another disk; what waits for the disk in this process ends only "+
+				"when the disk answers", eng.cfg.StateDir)}
 	}
 }
 
@@ -131,7 +133,8 @@ func newDir() vote.Dir {
 // logDynamicStart logs the start of a node with dynamic membership.
 func (eng *engine) logDynamicStart(f *node.Following) {
 	e := &f.State.Electorate
-	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh, "life", incarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
+	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh,
+		"incarnation", incarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
 		"founders", eng.cfg.Voters, "max_voters", eng.cfg.MaxVoters, "max_ttl", eng.cfg.MaxTTL, "ttl", eng.cfg.TTL,
 		"state_dir", eng.cfg.StateDir, "dir_id", dirText(f.State.Dir), "electorate", e.Version, "voters", electorNames(e.Voters))
 	switch {
@@ -139,15 +142,18 @@ func (eng *engine) logDynamicStart(f *node.Following) {
 		eng.warnBootstrap()
 	case e.Version > 0:
 	case eng.cfg.Bootstrap:
-		eng.log.Info("this node founds the electorate as soon as all founders see each other", "founders", eng.cfg.Voters)
+		eng.log.Info("this node bootstraps the electorate as soon as all founders reach each other",
+			"founders", eng.cfg.Voters)
 	default:
-		eng.log.Info("the state directory knows of no electorate: this node waits to meet a node of the mesh, and to be voted in")
+		eng.log.Info("the state directory holds no electorate: this node waits to reach a node of " +
+			"the mesh, and to be voted in")
 	}
 }
 
 func (eng *engine) warnBootstrap() {
-	eng.log.Warn("BOOTSTRAP IS STILL SET though the electorate was founded: take it out of this node's configuration now. If all founders lost their "+
-		"state directories, it would found a second mesh", "name", eng.self.Node, "state_dir", eng.cfg.StateDir)
+	eng.log.Warn("BOOTSTRAP IS STILL SET though the electorate exists: remove Bootstrap from this "+
+		"node's configuration now. If all founders lost their state directories, Bootstrap would "+
+		"create a second mesh", "name", eng.self.Node, "state_dir", eng.cfg.StateDir)
 }
 
 func dirText(d vote.Dir) string { return fmt.Sprintf("%x", uint64(d)) }
@@ -323,7 +329,8 @@ func (l *loop) refusedByFounders() string {
 	if n := len(l.engine.cfg.Voters); n-len(refusing) >= majority(n) {
 		return ""
 	}
-	return "no electorate is known, and of the founders " + strings.Join(refusing, ", ")
+	return "no electorate is known, and too many founders refuse this node: " +
+		strings.Join(refusing, ", ")
 }
 
 // electorateChanged applies a new configuration of the electorate.
@@ -365,7 +372,8 @@ func (l *loop) checkElectorate(now vote.Now) {
 	case lost && !l.electorate.lost:
 		l.log.Error("the electorate is lost: "+st.Lost, "version", st.Electorate.Version)
 	case !lost && l.electorate.lost:
-		l.log.Info("the electorate isn't lost any more: enough of its voters are there", "version", st.Electorate.Version)
+		l.log.Info("the electorate is no longer lost: enough of its voters are reachable",
+			"version", st.Electorate.Version)
 	}
 	l.electorate.lost = st.Lost != ""
 	if l.electorate.trouble && st.Trouble == "" {
@@ -454,14 +462,16 @@ func (eng *engine) leaveElectorate(ctx context.Context) error {
 			still <- nil
 			return
 		}
-		text := fmt.Sprintf("electorate %d (%s) could not do without it in time", st.Electorate.Version, strings.Join(electorNames(st.Electorate.All()), ", "))
+		text := fmt.Sprintf("electorate %d (%s) could not vote this node out in time",
+			st.Electorate.Version, strings.Join(electorNames(st.Electorate.All()), ", "))
 		if why == "" {
 			why = st.Change
 		}
 		if why != "" {
 			text += ": " + why
 		}
-		text += "; the others need it for their majority until it is back with its state directory, or until they have voted it out"
+		text += "; the other voters need this node for their majority until it is back with its " +
+			"state directory, or until they have voted it out"
 		still <- &Error{Op: "leave", Reason: ErrVoter, Text: text, Err: over}
 	}) {
 		select {

@@ -57,11 +57,11 @@ func TestAFounderThatIsNotToldToFoundIsNamed(t *testing.T) {
 		w.start("a", found)
 		w.start("b", found)
 		w.start("c", nil)
-		s := w.until("a", "c named", func(s ElectorateStatus) bool { return strings.Contains(s.Change, "c (not told to found)") })
+		s := w.until("a", "c named", func(s ElectorateStatus) bool { return strings.Contains(s.Change, "c (started without Bootstrap)") })
 		if s.Version != 0 {
 			t.Errorf("%v", s)
 		}
-		if s := w.nodes["c"].Status().Electorate; !strings.Contains(s.Change, "waits to meet one that knows it") {
+		if s := w.nodes["c"].Status().Electorate; !strings.Contains(s.Change, "waits to reach a node that knows it") {
 			t.Errorf("%q", s.Change)
 		}
 	})
@@ -280,7 +280,7 @@ func TestFixedAndFollowingNodesRefuseEachOther(t *testing.T) {
 		fixed := w.start("d", func(c *Config) { c.StateDir = "" })
 		err := fixed.Ready(within(t, time.Minute))
 		wantIs(t, err, ErrRefused)
-		if !strings.Contains(err.Error(), "the electorate is fixed here and follows the living there") && !strings.Contains(err.Error(), "the electorate follows the living here and is fixed there") {
+		if !strings.Contains(err.Error(), "the electorate is fixed here and is dynamic there") && !strings.Contains(err.Error(), "the electorate is dynamic here and is fixed there") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -289,7 +289,7 @@ func TestFixedAndFollowingNodesRefuseEachOther(t *testing.T) {
 		d := w.join("d", []string{"a", "b", "c"}, func(c *Config) { c.StateDir = "/state/d" })
 		err := d.Ready(within(t, time.Minute))
 		wantIs(t, err, ErrRefused)
-		if !strings.Contains(err.Error(), "follows the living") {
+		if !strings.Contains(err.Error(), "the electorate is dynamic ") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -312,7 +312,7 @@ func TestALostElectorateIsToldOfAndFoundedAgain(t *testing.T) {
 		_, err := a.TryLock(t.Context(), "k")
 		wantIs(t, err, ErrNoQuorum)
 		for _, err := range []error{err, a.Ready(within(t, time.Second))} {
-			if !strings.Contains(err.Error(), "an operator must found the electorate again") {
+			if !strings.Contains(err.Error(), "an operator must name new voters (Recover)") {
 				t.Errorf("%v", err)
 			}
 		}
@@ -323,7 +323,7 @@ func TestALostElectorateIsToldOfAndFoundedAgain(t *testing.T) {
 			says   string
 			voters []string
 		}{
-			{"nobody is named", nil}, {"twice", []string{"a", "a"}}, {"not in touch with b", []string{"a", "b"}}, {"must be among the voters", []string{"d"}}, {"spaces", []string{"a b"}},
+			{"no voter is named", nil}, {"listed twice", []string{"a", "a"}}, {"not in touch with b", []string{"a", "b"}}, {"must be among the voters", []string{"d"}}, {"spaces", []string{"a b"}},
 		} {
 			err := a.Recover(t.Context(), row.voters...)
 			wantIs(t, err, ErrConfig)
@@ -337,7 +337,7 @@ func TestALostElectorateIsToldOfAndFoundedAgain(t *testing.T) {
 		w.untilVoters("d", "a", "d")
 		w.unlock(w.lock("d", "k"))
 		time.Sleep(2 * time.Second)
-		if n := w.logs.count("level=INFO", "isn't lost any more", "on=a"); n != 1 {
+		if n := w.logs.count("level=INFO", "is no longer lost", "on=a"); n != 1 {
 			t.Errorf("%d lines say that it is over", n)
 		}
 		w.start("b", nil) // with the directory of the lost electorate: it learns of the new one
@@ -370,7 +370,7 @@ func TestVotersThatLostTheirDirectoriesAreLost(t *testing.T) {
 		if !strings.Contains(s.Lost, "b, which is back with another state directory") {
 			t.Errorf("%q", s.Lost)
 		}
-		if text := w.nodes["a"].Status().String(); !strings.Contains(text, "b connecting (it isn't a voter, as far as it knows") {
+		if text := w.nodes["a"].Status().String(); !strings.Contains(text, "b connecting (it doesn't know that it is a voter") {
 			t.Error(text)
 		}
 		if err := w.nodes["a"].Recover(t.Context(), "a", "b", "c"); err != nil {

@@ -119,7 +119,7 @@ type Leader struct {
 // String describes the leader in a few words.
 func (l Leader) String() string {
 	if l.None {
-		return "nobody leads"
+		return "there is no leader"
 	}
 	return fmt.Sprintf("%s leads, token %d: %s", l.Node, l.Token, l.Value)
 }

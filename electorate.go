@@ -174,7 +174,8 @@ func (s *ElectorateStatus) write(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nstate directory %s (id %s)", s.StateDir, dirText(vote.Dir(s.DirID)))
 	for _, line := range []struct{ what, text string }{
-		{"stand by", strings.Join(s.Standby, ", ")}, {"change", s.Change}, {"trouble", s.Trouble}, {"LOST", s.Lost},
+		{"standby", strings.Join(s.Standby, ", ")}, {"change", s.Change}, {"trouble", s.Trouble},
+		{"LOST", s.Lost},
 	} {
 		if line.text != "" {
 			fmt.Fprintf(b, "\n%s: %s", line.what, line.text)

@@ -11,7 +11,7 @@ var (
 	// ErrHeld means the key is held, or an earlier request is queued. A voter has said so, and a
 	// majority of the voters answers. Wait longer, or come back later. If the context ends within a
 	// few milliseconds, the call may end before a voter can answer, and the error is ErrNoQuorum.
-	ErrHeld error = sentinel("somebody else has the key")
+	ErrHeld error = sentinel("the lock is held, or an earlier request is queued")
 
 	// ErrNoQuorum means too few voters answer or count, so the state of the key is unknown: the key
 	// may be free or held. Retrying helps once voters are back; the text names the missing voters,
@@ -43,7 +43,7 @@ var (
 
 	// ErrNotLost means a majority of the voters is reachable, so there is no electorate to recover.
 	// Nothing was changed.
-	ErrNotLost error = sentinel("a majority of the voters is there")
+	ErrNotLost error = sentinel("a majority of the voters is reachable; nothing to recover")
 
 	// ErrVoter means the node has left while still a voter. The node still counts towards the
 	// number of voters needed for a majority, until the other voters vote the node out.
@@ -72,7 +72,7 @@ var (
 	ErrOption error = sentinel("the options can't be used")
 
 	// ErrNoLeader means the election has no leader at this moment. Wait with Observe, or campaign.
-	ErrNoLeader error = sentinel("nobody leads")
+	ErrNoLeader error = sentinel("there is no leader")
 
 	// ErrBusy means this node has too many open calls to accept another. Nothing was sent. Slow
 	// down, then try again.

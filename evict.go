@@ -42,7 +42,10 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 		return err
 	}
 	if token == 0 {
-		return &Error{Op: "evict", Key: key, Reason: ErrOption, Text: "the token is zero; Inspect shows that of each holder"}
+		return &Error{
+			Op: "evict", Key: key, Reason: ErrOption,
+			Text: "the token is zero; Inspect shows the token of each holder",
+		}
 	}
 	for pause := evictPause; ; pause = min(2*pause, m.cfg.TTL/20) {
 		if _, err := m.query(ctx, "evict", key, func(now vote.Now) uint64 {
@@ -62,7 +65,8 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 		if ctx.Err() != nil {
 			return &Error{
 				Op: "evict", Key: key, Reason: ErrHeld, Err: contextError(ctx),
-				Text: fmt.Sprintf("%s was asked to end it and hasn't yet; if it is dead or cut off, the lease ends within its TTL", held.Node),
+				Text: fmt.Sprintf("%s was asked to end the lease and hasn't yet; if the node is "+
+					"dead or cut off, the lease ends within its TTL", held.Node),
 			}
 		}
 	}

@@ -224,7 +224,7 @@ func TestADeadHolderIsEvictedByTime(t *testing.T) {
 		defer cancel()
 		err := b.Evict(ctx, "k", token)
 		wantIs(t, err, ErrHeld, context.DeadlineExceeded)
-		if !strings.Contains(err.Error(), client.Name()+" was asked to end it and hasn't yet") {
+		if !strings.Contains(err.Error(), client.Name()+" was asked to end the lease and hasn't yet") {
 			t.Errorf("it says %v", err)
 		}
 		if err := b.Evict(t.Context(), "k", token); err != nil {

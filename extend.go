@@ -26,9 +26,10 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	wrong := func(text string) error { return &Error{Op: "extend", Key: l.Key(), Reason: ErrOption, Text: text} }
 	switch a := l.core().options; {
 	case d <= 0:
-		return wrong(fmt.Sprintf("%v from now is no later end; Unlock ends a lease", d))
+		return wrong(fmt.Sprintf("%v isn't a positive time from now; Unlock ends a lease", d))
 	case a == nil || a.requested.ttlByNode == 0 && !a.requested.Fixed:
-		return wrong("the lease renews itself until it is unlocked; only one that was asked for WithoutRenewal has an end to move")
+		return wrong("the lease renews itself until it is unlocked; only a lease acquired " +
+			"WithoutRenewal can be extended")
 	}
 	err := l.inLoop(ctx, "extend", func(now vote.Now, held *heldLease, done chan<- error) {
 		held.extend(now, d, done)

@@ -130,7 +130,11 @@ func (m *Mesh) reason(op, key string, opts []Option) (string, error) {
 		return "", withOp(err, op)
 	}
 	if !w.plain() {
-		return "", &Error{Op: op, Key: key, Reason: ErrOption, Text: "it takes WithReason only, since it asks for no lock; its context bounds how long it waits"}
+		return "", &Error{
+			Op: op, Key: key, Reason: ErrOption,
+			Text: "the call takes the option WithReason only, since it asks for no lock; its " +
+				"context bounds how long it waits",
+		}
 	}
 	return w.Reason, nil
 }

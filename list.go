@@ -39,7 +39,11 @@ func (m *Mesh) ListPage(ctx context.Context, prefix, after string, most int) (Pa
 		}
 	}
 	if most < 0 || most > ListMax {
-		return Page{}, &Error{Op: "list", Key: prefix, Reason: ErrOption, Text: fmt.Sprintf("a page of %d keys; 1 to %d are possible, and 0 for that", most, ListMax)}
+		return Page{}, &Error{
+			Op: "list", Key: prefix, Reason: ErrOption,
+			Text: fmt.Sprintf("a page of %d keys; 1 to %d are possible, and 0 means the maximum",
+				most, ListMax),
+		}
 	}
 	if most == 0 {
 		most = ListMax

@@ -194,7 +194,7 @@ func TestLockSaysWhatKeptItWaiting(t *testing.T) {
 				cancel()
 				return ctx, cancel
 			},
-			[]error{context.Canceled, ErrNoQuorum}, []error{ErrHeld}, "before anyone was asked",
+			[]error{context.Canceled, ErrNoQuorum}, []error{ErrHeld}, "before any voter was asked",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {

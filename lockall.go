@@ -48,7 +48,8 @@ func (m *Mesh) LockAll(ctx context.Context, keys ...string) (*Leases, error) {
 			context.AfterFunc(lease.context(), func() { stop(ErrLost) })
 		}
 		if lost := all.Err(); lost != nil {
-			err = &Error{Op: "lockall", Key: keyOf(lost), Reason: causeOf(lost), Text: fmt.Sprintf("it ended before %q was held", key), Err: closedOf(lost)}
+			err = &Error{Op: "lockall", Key: keyOf(lost), Reason: causeOf(lost),
+				Text: fmt.Sprintf("the lease ended before %q was held", key), Err: closedOf(lost)}
 			if errors.Is(lost, ErrReleased) && m.leaving.Load() {
 				err = &Error{Op: "lockall", Key: key, Reason: ErrClosed, Text: "this node is leaving"}
 			}

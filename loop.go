@@ -531,7 +531,8 @@ func (l *loop) logLost(now vote.Now) {
 	}
 	// An operator must look at the resources protected by these locks.
 	if why := l.refused(now); why != "" {
-		l.log.Error("leases lost: this node gave way, and others may have held the same locks meanwhile",
+		l.log.Error("leases lost: this node withdrew, and other nodes may have held the same "+
+			"locks meanwhile",
 			"leases", len(l.lost), "keys", someKeys(l.lost), "why", why)
 	}
 	first := l.lost[0]

@@ -195,16 +195,19 @@ func (eng *engine) startGossip(w world.World, voters []vote.NodeID, dynamic *nod
 // logStart logs the start of this node, and warns of settings that may not be intended.
 func (eng *engine) logStart(voters []vote.NodeID, dynamic *node.Following) {
 	if len(eng.cfg.Secret) == 0 && eng.cfg.Insecure {
-		eng.log.Warn("no secret is set: whoever reaches the port is a member, and traffic is plain text")
+		eng.log.Warn("no secret is set: any process that reaches the port becomes a member, " +
+			"and traffic is plain text")
 	}
 	if dynamic != nil {
 		eng.logDynamicStart(dynamic)
 		return
 	}
-	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh, "life", incarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
+	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh,
+		"incarnation", incarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
 		"voters", eng.cfg.Voters, "max_ttl", eng.cfg.MaxTTL, "ttl", eng.cfg.TTL)
 	if n := len(voters); n%2 == 0 {
-		eng.log.Warn("an even number of voters survives no more losses than one voter fewer", "voters", n, "majority", n/2+1)
+		eng.log.Warn("an even number of voters tolerates no more failures than one voter fewer",
+			"voters", n, "majority", n/2+1)
 	}
 	if !slices.Contains(voters, eng.self.Node) {
 		eng.log.Info("this node is no voter: it takes locks and grants none", "name", eng.self.Node)

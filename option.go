@@ -149,9 +149,11 @@ func (w *acquireOptions) complete(cfg *Config) error {
 	}
 	switch {
 	case w.ttlSet && ttl < MinTTL:
-		complain("WithTTL(%v) is less than %v, the least that can be kept up", ttl, MinTTL)
+		complain("WithTTL(%v) is less than %v, the shortest TTL that can be renewed in time", ttl,
+			MinTTL)
 	case ttl > cfg.MaxTTL && !w.Fixed:
-		complain("WithTTL(%v) is more than MaxTTL, %v, beyond which a voter can promise nothing; it takes WithoutRenewal", ttl, cfg.MaxTTL)
+		complain("WithTTL(%v) is more than MaxTTL, %v, beyond which a voter can promise nothing; "+
+			"a longer lease needs WithoutRenewal", ttl, cfg.MaxTTL)
 	case ttl > cfg.MaxTTL:
 		// The session keeps the lease up, and the node ends it.
 		w.ttlByNode, w.EndsAfter, w.Fixed = ttl, ttl, false

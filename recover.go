@@ -45,11 +45,13 @@ func (m *Mesh) Recover(ctx context.Context, voters ...string) error {
 	slices.Sort(names)
 	switch {
 	case m.stateWriter == nil:
-		return fail(ErrConfig, "the electorate is fixed, without StateDir: it is what Voters says. Bring a majority of them back", nil)
+		return fail(ErrConfig, "without StateDir the electorate is fixed: the voters are those "+
+			"listed in Voters. Bring a majority of them back", nil)
 	case len(names) == 0:
-		return fail(ErrConfig, "nobody is named; name the nodes that shall vote, this one among them", nil)
+		return fail(ErrConfig, "no voter is named; name the nodes that shall vote, this node "+
+			"among them", nil)
 	case len(slices.Compact(slices.Clone(names))) < len(names):
-		return fail(ErrConfig, "a name is there twice; name each node once", nil)
+		return fail(ErrConfig, "a name is listed twice; name each node once", nil)
 	case ctx.Err() != nil:
 		return fail(nil, "", contextError(ctx))
 	}
@@ -61,7 +63,8 @@ func (m *Mesh) Recover(ctx context.Context, voters ...string) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fail(nil, "the new electorate isn't known to be in the state directory yet", contextError(ctx))
+		return fail(nil, "the new electorate isn't known to be saved in the state directory yet",
+			contextError(ctx))
 	case <-m.loop.done:
 	}
 	select {
@@ -83,6 +86,7 @@ func (l *loop) recoverElectorate(now vote.Now, names []vote.NodeID, done chan<- 
 		return
 	}
 	st, _ := l.node.ElectorateStatus(now)
-	l.log.Warn("the electorate is founded again on an operator's word", "version", st.Electorate.Version, "voters", electorNames(st.Electorate.Voters))
+	l.log.Warn("the electorate is recovered: an operator has named new voters",
+		"version", st.Electorate.Version, "voters", electorNames(st.Electorate.Voters))
 	l.electorate.recoveries = append(l.electorate.recoveries, recovery{st.Electorate.Version, done})
 }

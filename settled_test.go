@@ -100,7 +100,7 @@ func TestSettledWaitsForAVoterToSpare(t *testing.T) {
 			err := m.Settled(within(t, time.Minute))
 			wantIs(t, err, ErrNoQuorum)
 			wantIs(t, err, context.DeadlineExceeded)
-			for _, words := range []string{"lockmesh: settled: ", "2 of 3 voters count: c ", "another voter can't be spared"} {
+			for _, words := range []string{"lockmesh: settled: ", "2 of 3 voters count: c ", "the loss of one more voter would leave no majority"} {
 				if !strings.Contains(err.Error(), words) {
 					t.Errorf("%q isn't in: %v", words, err)
 				}
@@ -115,7 +115,7 @@ func TestSettledWaitsForAVoterToSpare(t *testing.T) {
 		}
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := a.Settled(ctx); err == nil || !strings.Contains(err.Error(), "not every voter counts that is there: c quiet for ") {
+		if err := a.Settled(ctx); err == nil || !strings.Contains(err.Error(), "not every reachable voter counts yet: c quiet for ") {
 			t.Errorf("while c is quiet: %v", err)
 		}
 		for _, m := range []*Mesh{a, b, c, z} {
@@ -161,7 +161,7 @@ func TestSettledWaitsUntilTheOthersKnow(t *testing.T) {
 		elsewhere := func(cfg *Config) { cfg.Bind = wireAddr("x") }
 		c = w.join("c", []string{"a", "b", "c"}, elsewhere)
 		err := c.Settled(within(t, time.Minute))
-		if err == nil || !strings.Contains(err.Error(), "3 of 3 voters count; not every other voter has heard yet that this node's votes count: a, b") {
+		if err == nil || !strings.Contains(err.Error(), "3 of 3 voters count; not every other voter knows yet that this node's votes count: a, b") {
 			t.Errorf("%v", err)
 		}
 		w.leaves(c)

@@ -251,7 +251,8 @@ func (m *Mesh) status(of snapshot) Status {
 // String formats the status in a few lines, for people.
 func (s Status) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "node %s (life %s) at %s", s.Name, incarnationText(vote.Incarnation(s.Incarnation)), s.Addr)
+	fmt.Fprintf(&b, "node %s (incarnation %s) at %s", s.Name,
+		incarnationText(vote.Incarnation(s.Incarnation)), s.Addr)
 	if s.Closed {
 		b.WriteString(", closed")
 	}
@@ -292,7 +293,9 @@ func (s Status) String() string {
 		fmt.Fprintf(&b, "\n  %q, since %s: %s", w.Key, w.Since.Format("15:04:05.000"), w.Text)
 	}
 	if d := s.Handshakes; d != (HandshakeStatus{Open: d.Open}) {
-		fmt.Fprintf(&b, "\nproved nothing at the port: %d silent, %d unfinished, %d gave way to others; %d open", d.Silent, d.Unfinished, d.Displaced, d.Open)
+		fmt.Fprintf(&b, "\nincomplete handshakes: %d silent, %d unfinished, %d displaced by newer "+
+			"connections; %d open",
+			d.Silent, d.Unfinished, d.Displaced, d.Open)
 	}
 	return b.String()
 }

@@ -78,7 +78,7 @@ func TestTheLogTellsOfVotersOnce(t *testing.T) {
 			"1m1s WARN a voter doesn't count [voter c state c connecting]", "1m15s INFO a voter counts again [voter c after 15s]",
 		}},
 		{name: "one is restarted at once", steps: []step{{0, "a b c"}, {time.Minute, "a b c~"}, {70 * time.Second, "a b c"}}, end: time.Hour, want: []string{
-			"1m1s INFO a voter has restarted, and doesn't count yet [voter c state c quiet until it has heard from others how high tokens stand]",
+			"1m1s INFO a voter has restarted, and doesn't count yet [voter c state c quiet until other voters have reported the highest token]",
 			"1m10s INFO a voter counts again [voter c after 10s]",
 		}},
 		{name: "a cut of two minutes", steps: []step{{0, "a b c"}, {time.Minute, "a b? c?"}, {63 * time.Second, "a b- c-"}, {3 * time.Minute, "a b c-"}, {181 * time.Second, "a b c"}},

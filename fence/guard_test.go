@@ -153,7 +153,7 @@ func TestForgottenResourcesShareAFloor(t *testing.T) {
 	var stale *fence.StaleError
 	if err := guards.Check("b", 19); !errors.As(err, &stale) || !stale.Forgotten || stale.Newest != 20 || stale.Resource != "b" {
 		t.Errorf("a late writer of a forgotten resource: %v", err)
-	} else if want := `fence: token 19 is refused: what "b" has seen is forgotten, and may be as new as 20`; err.Error() != want {
+	} else if want := `fence: token 19 is refused: the newest token seen by "b" is forgotten, and may be as new as 20`; err.Error() != want {
 		t.Errorf("%v, not %s", err, want)
 	}
 	if err := guards.Check("never seen", 19); !errors.Is(err, fence.ErrStale) {

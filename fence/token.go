@@ -43,7 +43,8 @@ func (e *StaleError) Error() string {
 		what = fmt.Sprintf("%q", e.Resource)
 	}
 	if e.Forgotten {
-		return fmt.Sprintf("fence: token %d is refused: what %s has seen is forgotten, and may be as new as %d", e.Token, what, e.Newest)
+		return fmt.Sprintf("fence: token %d is refused: the newest token seen by %s is forgotten, "+
+			"and may be as new as %d", e.Token, what, e.Newest)
 	}
 	return fmt.Sprintf("fence: token %d is stale: %s has seen %d", e.Token, what, e.Newest)
 }

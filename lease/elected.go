@@ -59,7 +59,8 @@ func (v *Voter) goBy(e vote.Electorate) {
 		return
 	}
 	v.raiseFloor(vote.TokenAt(v.now.Wall))
-	v.distrust(v.cfg.Self.Node, e.Floor, fmt.Sprintf("as the floor of electorate %d", e.Version))
+	v.distrust(v.cfg.Self.Node, e.Floor, fmt.Sprintf("as the minimum token of electorate %d",
+		e.Version))
 }
 
 // proposeAnew gives larger tokens to the votes that are below the floor and haven't won, as far as

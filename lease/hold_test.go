@@ -29,14 +29,14 @@ func TestAVoterThatGivesWay(t *testing.T) {
 	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "b opens", "b asks 1:k at=20")
 	c.buf.Reset()
 	out := c.v.GiveWay(c.now, nil)
-	if len(out) != 2 || out[0].Message.Reason != out[1].Message.Reason || !strings.Contains(out[0].Message.Reason.String(), "gave way") {
+	if len(out) != 2 || out[0].Message.Reason != out[1].Message.Reason || !strings.Contains(out[0].Message.Reason.String(), "the voter withdrew") {
 		t.Errorf("it says %+v", out)
 	}
 	if s := c.v.Size(); s.Sessions != 0 || s.Requests != 0 {
 		t.Errorf("it keeps %+v", s)
 	}
 	c.all(t, "a opens")
-	if !strings.Contains(c.buf.String(), "gave way") || c.v.Size().Sessions != 0 {
+	if !strings.Contains(c.buf.String(), "the voter withdrew") || c.v.Size().Sessions != 0 {
 		t.Errorf("a session is taken:\n%s", c.buf.String())
 	}
 	c.v.Hold(c.now, false, nil)

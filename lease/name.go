@@ -105,7 +105,8 @@ func (v *Voter) alarmRival(stays, goes vote.SessionID) {
 		return
 	}
 	v.rival = goes
-	v.alarm("two processes call themselves %q: life %x goes on, life %x is refused; give one of them another name",
+	v.alarm("two processes call themselves %q: incarnation %x continues, incarnation %x is "+
+		"refused; give one of them another name",
 		stays.Node, uint64(stays.Incarnation), uint64(goes.Incarnation))
 }
 

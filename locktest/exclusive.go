@@ -104,16 +104,17 @@ func (p *probe) heldIsTold() {
 	cs, key := p.nClients(2), p.key()
 	g := p.lock(cs[0], key)
 	if err := p.mustRefuse(cs[1], tryLockMode, g); !isHeld(err) {
-		p.errorf("the key is held, and IsHeld says no to the error %v", err)
+		p.errorf("the key is held, and IsHeld returns false for the error %v", err)
 	}
 	p.release(g)
 	if isHeld(nil) {
-		p.errorf("IsHeld says yes to nil")
+		p.errorf("IsHeld returns true for nil")
 	}
 	if g, err := p.acquire(p.canceledContext(), cs[1], p.key(), tryLockMode); err == nil {
 		_ = p.unlock(p.ctx, g) // another promise is about the success
 	} else if isHeld(err) {
-		p.errorf("the key is free and the context has ended, and IsHeld says yes to the error %v", err)
+		p.errorf("the key is free and the context has ended, and IsHeld returns true for the "+
+			"error %v", err)
 	}
 }
 

@@ -81,7 +81,8 @@ func (p *probe) alikeKeys() {
 			g, err := p.acquire(ctx, cs[at%2], prefix+alikeNames[at], tryLockMode)
 			cancel()
 			if err != nil {
-				p.errorf("nobody holds %q, but names that look like it are held, and TryLock returned %v", prefix+alikeNames[at], err)
+				p.errorf("no client holds %q, but similar names are held, and TryLock returned %v",
+					prefix+alikeNames[at], err)
 				continue
 			}
 			held = append(held, g)

@@ -179,7 +179,8 @@ func (p *probe) lostIsTold() {
 		default:
 			if waiter.err == nil {
 				// Not wrongf: a timer fired late by the machine explains a late Done.
-				p.errorf("%s is cut off and hasn't heard that its lock is lost, and %s has the key", cs[0].name, cs[1].name)
+				p.errorf("%s is cut off and hasn't been notified that its lock is lost, and %s "+
+					"has the key", cs[0].name, cs[1].name)
 			}
 		}
 		heal()

@@ -90,7 +90,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	set := func(field string, v *time.Duration, standard time.Duration) {
 		if *v < 0 {
-			complain(field, "%v is less than nothing; leave it 0 for %v", *v, standard)
+			complain(field, "%v is negative; leave it 0 for %v", *v, standard)
 		} else if *v == 0 {
 			*v = standard
 		}

@@ -241,7 +241,7 @@ func (p *probe) simulateWork(r *rand.Rand) {
 func (p *probe) eventually(first time.Duration, what string, holds func() bool) {
 	for end := time.Now().Add(first + p.o.Timeout); !holds(); p.pause() {
 		if time.Now().After(end) {
-			p.fatalf("never came: %s", what)
+			p.fatalf("it never happened: %s", what)
 		}
 	}
 }

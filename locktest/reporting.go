@@ -34,7 +34,8 @@ func (p *probe) heldOnEvidence() {
 		for _, m := range []mode{tryLockMode, lockMode} {
 			if err := ask(m); err != nil && isHeld(err) {
 				heal()
-				p.fatalf("%s is cut off and nobody has the key, and IsHeld says yes to the error of %s: %v", c.name, m.name, err)
+				p.fatalf("%s is cut off and no client has the key, and IsHeld returns true for "+
+					"the error of %s: %v", c.name, m.name, err)
 			}
 		}
 	}
@@ -65,11 +66,11 @@ func (p *probe) seenAtOnce() {
 			cancel()
 			switch {
 			case err != nil:
-				p.fatalf("%s can't look at the key: %v", c.name, err)
+				p.fatalf("%s can't inspect the key: %v", c.name, err)
 			case held != want && want:
-				p.errorf("Lock by %s has returned, and %s sees nobody hold the key", of.name, c.name)
+				p.errorf("Lock by %s has returned, and %s sees the key as free", of.name, c.name)
 			case held != want:
-				p.errorf("Unlock by %s has returned, and %s sees the key held", of.name, c.name)
+				p.errorf("Unlock by %s has returned, and %s sees the key as held", of.name, c.name)
 			}
 		}
 	}
@@ -129,7 +130,8 @@ func (p *probe) watchIsTrue() {
 			case untold <- struct{}{}:
 			case <-ended:
 			case <-time.After(p.o.Timeout):
-				p.fatalf("the watch tells nothing for %v while the key is locked and unlocked", p.o.Timeout)
+				p.fatalf("the watch reports nothing for %v while the key is locked and unlocked",
+					p.o.Timeout)
 			}
 			g := p.lock(cs[i], key)
 			if f, ok := g.lock.(Fenced); ok {
@@ -146,17 +148,18 @@ func (p *probe) watchIsTrue() {
 	for i, c := range all {
 		switch {
 		case c.Missed:
-			p.fatalf("nothing fails, and the watch says that changes may be missing after %d of them", i)
+			p.fatalf("nothing fails, and the watch reports that changes may be missing after %d "+
+				"of them", i)
 		case c.Granted != (i%2 == 0):
 			p.fatalf("change %d is %+v, after %+v", i, c, all[max(0, i-1)])
 		case c.Lost:
-			p.fatalf("a lock was given back, and the watch tells of it as lost: change %d, %+v", i, c)
+			p.fatalf("a lock was released, and the watch reports it as lost: change %d, %+v", i, c)
 		case c.Token != 0 && i/2 < len(tokens) && c.Token != tokens[i/2]:
 			p.fatalf("change %d is of the token %d; it was that of %d", i, c.Token, tokens[i/2])
 		}
 	}
 	if len(all) < 4*turns {
-		p.errorf("the watch told of %d changes; there were %d", len(all), 4*turns)
+		p.errorf("the watch reported %d changes; there were %d", len(all), 4*turns)
 	}
 }
 
@@ -168,9 +171,11 @@ func (p *probe) mustReport(changes <-chan Change, g *heldLock, granted bool) {
 	case c, ok := <-changes:
 		f, fenced := g.lock.(Fenced)
 		if !ok || c.Missed || c.Lost || c.Granted != granted || fenced && c.Token != 0 && c.Token != f.Token() {
-			p.fatalf("a lock by %s was granted (or else ended: %t), and the watch tells %+v", g.client.name, granted, c)
+			p.fatalf("a lock by %s was granted (or else ended: %t), and the watch reports %+v",
+				g.client.name, granted, c)
 		}
 	case <-patience.C:
-		p.fatalf("a lock by %s was granted (or else ended: %t), and the watch doesn't tell", g.client.name, granted)
+		p.fatalf("a lock by %s was granted (or else ended: %t), and the watch doesn't report it",
+			g.client.name, granted)
 	}
 }

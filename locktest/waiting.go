@@ -124,7 +124,8 @@ func (p *probe) mustLockAfterCancel(gaveUp *client, because error, next *client,
 	defer cancel()
 	g, err := p.acquire(ctx, next, key, lockMode)
 	if err != nil {
-		p.fatalf("Lock by %s, whose context ended, returned %v, and nobody gets the key any more: Lock by %s: %v", gaveUp.name, because, next.name, err)
+		p.fatalf("Lock by %s, whose context ended, returned %v, and no client gets the key any more: "+
+			"Lock by %s: %v", gaveUp.name, because, next.name, err)
 	}
 	p.release(g)
 }

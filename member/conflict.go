@@ -108,17 +108,21 @@ func (n *namesakes) look(ctx context.Context, m Member) {
 	case ours && alive:
 		pause = conflictAgain
 		n.log.Error("another live process has this node's name: names must be unique, so stop one of the two",
-			"name", n.self.Node, "life", lifeText(n.self.Incarnation), "other_life", lifeText(m.Life), "other_addr", m.Addr)
+			"name", n.self.Node, "incarnation", lifeText(n.self.Incarnation),
+			"other_incarnation", lifeText(m.Life), "other_addr", m.Addr)
 		n.tell(Event{Member: m, Kind: NameConflict})
 	case ours:
-		n.log.Debug("peers remember another life of this node, which doesn't answer", "life", lifeText(m.Life), "addr", m.Addr)
+		n.log.Debug("peers remember another incarnation of this node, which doesn't answer",
+			"incarnation", lifeText(m.Life), "addr", m.Addr)
 		n.stale()
 	case alive && !n.lives(ctx, m):
-		n.log.Debug("an earlier life of a peer is remembered, and doesn't answer", "name", m.Name, "life", lifeText(m.Life), "addr", m.Addr)
+		n.log.Debug("an earlier incarnation of a peer is remembered, and doesn't answer",
+			"name", m.Name, "incarnation", lifeText(m.Life), "addr", m.Addr)
 	case alive:
 		pause = conflictAgain
 		n.log.Warn("two live processes have one name: names must be unique, so stop one of the two",
-			"name", m.Name, "life", lifeText(elder.Life), "addr", elder.Addr, "other_life", lifeText(m.Life), "other_addr", m.Addr)
+			"name", m.Name, "incarnation", lifeText(elder.Life), "addr", elder.Addr,
+			"other_incarnation", lifeText(m.Life), "other_addr", m.Addr)
 	default:
 		n.rumour(m, elder.Life)
 	}

@@ -240,7 +240,7 @@ func (s *Serf) Leave(ctx context.Context) error {
 		go func() {
 			defer close(said)
 			if err := s.serf.Leave(); err != nil {
-				s.log.Warn("gossip couldn't say goodbye", "error", err)
+				s.log.Warn("gossip couldn't send the leave message", "error", err)
 			}
 		}()
 	}
@@ -253,10 +253,11 @@ func (s *Serf) Leave(ctx context.Context) error {
 		select {
 		case <-said:
 		case <-ctx.Done():
-			err = fmt.Errorf("member: others may not have heard the goodbye: %w", context.Cause(ctx))
+			err = fmt.Errorf("member: other nodes may not have received the leave message: %w",
+				context.Cause(ctx))
 		}
 	case !closing:
-		err = fmt.Errorf("member: no goodbye was said: %w", context.Cause(ctx))
+		err = fmt.Errorf("member: no leave message was sent: %w", context.Cause(ctx))
 	}
 	return errors.Join(err, s.Close())
 }
@@ -360,7 +361,8 @@ func (s *Serf) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.log.Error("gossip has ended by itself: this node hears no more of its peers; restart it")
+		s.log.Error("gossip has ended unexpectedly: this node gets no more news of its peers; " +
+			"restart this node")
 		self := Member{Name: s.cfg.Self.Node, Life: s.cfg.Self.Incarnation, Dir: s.cfg.Dir, Addr: s.own.String(), State: Left}
 		s.tellDirect(ctx, Event{Member: self, Kind: Stopped})
 	}
@@ -430,7 +432,8 @@ func (a *admission) NotifyMerge(members []*serf.Member) error {
 		if m.Name == string(s.cfg.Self.Node) && len(members) == 1 {
 			// A message about this node alone. memberlist would drop the message too, but with two
 			// errors in the log.
-			errs = append(errs, fmt.Errorf("%s%s at %s: the name is ours", refusedMark, shown(m.Name), addrOf(m)))
+			errs = append(errs, fmt.Errorf("%s%s at %s: the name is that of this node", refusedMark,
+				shown(m.Name), addrOf(m)))
 		}
 	}
 	return errors.Join(errs...)

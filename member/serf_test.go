@@ -370,7 +370,7 @@ func TestOtherTermsAreRefusedWithBothValuesInBothLogs(t *testing.T) {
 		{"voters", func(t *Terms) { t.Voters = []vote.NodeID{"a", "b"} }, []string{"is 3:", "here and 2:"}, []string{"is 2:", "here and 3:"}},
 		{
 			"electorate", func(t *Terms) { t.Following = true },
-			[]string{"the electorate is fixed here and follows the living there"}, []string{"the electorate follows the living here and is fixed there"},
+			[]string{"the electorate is fixed here and is dynamic there"}, []string{"the electorate is dynamic here and is fixed there"},
 		},
 		{"rho", func(t *Terms) { t.RhoPerMille = 1 }, []string{"is 5 here and 1 there"}, []string{"is 1 here and 5 there"}},
 		{"wire version", func(t *Terms) { t.VersionMin, t.VersionMax = 2, 3 }, []string{"1 to 1 here and 2 to 3 there"}, []string{"2 to 3 here and 1 to 1 there"}},

@@ -46,7 +46,7 @@ func (w *lineWriter) Write(line []byte) (int, error) {
 			return len(line), nil
 		}
 	}
-	w.out.Log(ctx, slog.LevelDebug, text, "said_as", level)
+	w.out.Log(ctx, slog.LevelDebug, text, "reported_as", level)
 	return len(line), nil
 }
 

@@ -146,9 +146,9 @@ func kind(follow string) string {
 	case followNo:
 		return "is fixed"
 	case followYes:
-		return "follows the living"
+		return "is dynamic"
 	case "":
-		return "isn't told"
+		return "isn't stated"
 	}
 	return "is of kind " + shown(follow)
 }

@@ -160,10 +160,10 @@ func TestTheKindOfElectorateIsComparedAndBothAreNamed(t *testing.T) {
 	for _, test := range []struct{ ours, theirs, want string }{
 		{followNo, followNo, "<nil>"},
 		{followYes, followYes, "<nil>"},
-		{followNo, followYes, "the electorate is fixed here and follows the living there"},
-		{followYes, followNo, "the electorate follows the living here and is fixed there"},
-		{followNo, "", "the electorate is fixed here and isn't told there"},
-		{followYes, "1\n", `the electorate follows the living here and is of kind "1\n" there`},
+		{followNo, followYes, "the electorate is fixed here and is dynamic there"},
+		{followYes, followNo, "the electorate is dynamic here and is fixed there"},
+		{followNo, "", "the electorate is fixed here and isn't stated there"},
+		{followYes, "1\n", `the electorate is dynamic here and is of kind "1\n" there`},
 	} {
 		if got := fmt.Sprint(differs(tags(test.ours), tags(test.theirs))); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
@@ -286,7 +286,7 @@ func TestComplaintsOfGossipAreSummedUp(t *testing.T) {
 		if n := len(out.lines("level=INFO")) + len(out.lines("level=WARN")) + len(out.lines("level=ERROR")); n != 3 {
 			t.Errorf("%d lines are more than Debug, want 3", n)
 		}
-		if n := len(out.lines("level=DEBUG", "EventMemberJoin", "said_as=INFO")); n != 120 {
+		if n := len(out.lines("level=DEBUG", "EventMemberJoin", "reported_as=INFO")); n != 120 {
 			t.Errorf("%d of 120 everyday lines can be seen by who debugs", n)
 		}
 	})

@@ -73,7 +73,7 @@ func TestTheLogIsWorthReading(t *testing.T) {
 			start := map[string]int{"INFO node started": nodes}
 			if kind == "dynamic" {
 				opts = append(opts, meshtest.DynamicMembership())
-				start["INFO this node founds the electorate as soon as all founders see each other"] = nodes
+				start["INFO this node bootstraps the electorate as soon as all founders reach each other"] = nodes
 				start["INFO the electorate has changed"] = nodes
 				start["WARN BOOTSTRAP IS STILL SET"] = nodes
 			}
@@ -140,7 +140,7 @@ func TestTheLogIsWorthReading(t *testing.T) {
 				if kind == "dynamic" { // c, d and e vote a and b out, and in again, so that these are other voters when they are back
 					cut["INFO a voter counts again"] = 2 * 3
 					cut["INFO the electorate has changed"] = 18
-					cut["ERROR the electorate is lost"], cut["INFO the electorate isn't lost any more"] = 2, 2
+					cut["ERROR the electorate is lost"], cut["INFO the electorate is no longer lost"] = 2, 2
 				}
 				expect("a cut of two minutes", cut)
 			}, opts...)

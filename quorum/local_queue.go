@@ -47,7 +47,8 @@ func (q *Requester) enqueueLocal(r *request) bool {
 		if front == nil || front.state != stateWon {
 			return false // only the voters know whether the key is free
 		}
-		q.emit(EventFailed, r.number).Wait = Wait{WaitHeld, "another caller on this node has it"}
+		q.emit(EventFailed, r.number).Wait = Wait{WaitHeld, "another caller on this node holds " +
+			"the key"}
 		q.forgetUnsent(r) // no voter knows of the request
 		return true
 	}

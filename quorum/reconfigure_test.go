@@ -345,7 +345,7 @@ func TestAVoterThatStaysBehindIsToldToBe(t *testing.T) {
 	if f.q.Ready() {
 		t.Error("it says that it is ready")
 	}
-	if c := f.q.describeVoters(); !strings.HasPrefix(c, "3 of 5 voters count: b behind (it goes by electorate 1), c behind") {
+	if c := f.q.describeVoters(); !strings.HasPrefix(c, "3 of 5 voters count: b behind (it votes under electorate 1), c behind") {
 		t.Error(c)
 	}
 }

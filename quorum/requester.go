@@ -620,7 +620,8 @@ func (q *Requester) waitReason(r *request) WaitReason {
 // describeVoters says how many voters count, and describes the state of the others.
 func (q *Requester) describeVoters() string {
 	if !q.newest.Known() {
-		return "no electorate is known: this node has not been voted into one, nor met anybody who knows one"
+		return "no electorate is known: this node has not been voted into one, and has reached " +
+			"no node that knows one"
 	}
 	var b strings.Builder
 	counting := 0
@@ -683,7 +684,7 @@ func (q *Requester) stateOf(p *peer, now vote.Now) VoterState {
 	switch {
 	case s.State != Reachable:
 	case q.isBehind(p):
-		s.State, s.Text = Behind, fmt.Sprintf("it goes by electorate %d", p.ackEpoch)
+		s.State, s.Text = Behind, fmt.Sprintf("it votes under electorate %d", p.ackEpoch)
 	case q.silent(p):
 		s.State, s.Text = Silent, fmt.Sprintf("no answer for %v", roughly(now.Fast.Sub(p.lastReceived)))
 	}

@@ -142,7 +142,8 @@ func (p *peer) state(now vote.Now) VoterState {
 	case !p.reachable():
 		s.State = Connecting
 		if p.notVoterYet {
-			s.Text = "it isn't a voter, as far as it knows: it has yet to store the electorate, or has another state directory"
+			s.Text = "it doesn't know that it is a voter: it has yet to store the electorate, or " +
+				"has another state directory"
 		}
 	case !p.counting:
 		s.State, s.Quiet = Quiet, max(p.quiet.Sub(now.Fast), 0)
@@ -158,7 +159,8 @@ func (s VoterState) String() string {
 	case Quiet:
 		// The quiet time is over, but too few other voters have answered the question for tokens.
 		if s.Quiet <= time.Millisecond {
-			return fmt.Sprintf("%s quiet until it has heard from others how high tokens stand", s.Name)
+			return fmt.Sprintf("%s quiet until other voters have reported the highest token",
+				s.Name)
 		}
 		return fmt.Sprintf("%s quiet for %.1fs", s.Name, s.Quiet.Seconds())
 	case Refused:

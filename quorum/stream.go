@@ -229,11 +229,12 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 		return
 	}
 	if m.Dir != p.dir {
-		q.hangUp(p, "its state directory isn't the voter's: it was wiped or replaced, and has to be voted in anew")
+		q.hangUp(p, "its state directory isn't the voter's: the directory was wiped or replaced, "+
+			"and the node has to be voted in anew")
 		return
 	}
 	if m.Sent != p.syncSent || m.Incarnation != p.incarnation {
-		q.hangUp(p, "it answered what wasn't asked")
+		q.hangUp(p, "its answer doesn't match the sync of this node")
 		return
 	}
 	listed := newListing(p.syncAnswer)

@@ -96,9 +96,12 @@ func (q *Requester) raiseTokenAlarms() {
 		p.suspect.since = 0
 		if limit := q.tokenLimit(); p.suspect.named > limit {
 			p.suspect.alarmedAt = q.now.Fast
-			p.suspect.text = fmt.Sprintf("it named the token %d, and none above %d is taken", p.suspect.named, limit)
-			q.Alarm(fmt.Sprintf("voter %q named the token %d, which is not taken: it is more than a day above the clocks of the voters, and above what "+
-				"enough others name (%d). Check the clock of %q, and restart that node", p.name, p.suspect.named, limit, p.name))
+			p.suspect.text = fmt.Sprintf("it named the token %d, and this node accepts none above "+
+				"%d", p.suspect.named, limit)
+			q.Alarm(fmt.Sprintf("voter %q named the token %d, which is refused: the token is more "+
+				"than a day above the clocks of the voters, and above what enough other voters "+
+				"name (%d). Check the clock of %q, and restart that node", p.name, p.suspect.named,
+				limit, p.name))
 		}
 	}
 }

@@ -245,7 +245,9 @@ func TestFault41AllFoundersWithoutMemoryAreAnotherMesh(t *testing.T) {
 		t.Fatal("the founders found nothing: then the text of docs/simulation.md is too careful")
 	}
 	s.Join(founders, others)
-	if !s.RunUntil(3*sceneTTL, func() bool { return s.alarmed("there are two electorates that don't stem from each other") }) {
+	if !s.RunUntil(3*sceneTTL, func() bool {
+		return s.alarmed("there are two conflicting electorates: the mesh was bootstrapped twice")
+	}) {
 		t.Error("nobody notices that there are two")
 	}
 	s.forsake()

@@ -87,7 +87,8 @@ func bindError(address string, err error) error {
 		return fmt.Errorf("listening: Bind %q is taken: stop the process that has the port (TCP or UDP), or bind another; port 0 picks a free one: %w",
 			address, err)
 	}
-	return fmt.Errorf("listening: Bind %q can't be had: give an address of this machine and a port that is allowed: %w", address, err)
+	return fmt.Errorf("listening: Bind %q isn't available: give an address of this machine and a "+
+		"port that is allowed: %w", address, err)
 }
 
 // advertised determines the address for others to dial; see Port.AdvertiseAddr.
@@ -126,7 +127,7 @@ func splitAdvertise(s string) (host, port string, err error) {
 		return bad("it has no host")
 	}
 	if a, err := netip.ParseAddr(host); err == nil && a.IsUnspecified() {
-		return bad("nobody can dial the unspecified address")
+		return bad("no node can dial the unspecified address")
 	}
 	return host, port, nil
 }

@@ -233,7 +233,7 @@ func checkWish(w *vote.Spec) error {
 	case !validKey(w.Key):
 		return badKey(w.Key)
 	case !w.Mode.Valid():
-		return fmt.Errorf("%w: mode %d is not spoken", ErrMalformed, w.Mode)
+		return fmt.Errorf("%w: unknown mode %d", ErrMalformed, w.Mode)
 	case w.Permits > vote.MaxPermits, (w.Mode == vote.Permit) != (w.Permits > 0):
 		return fmt.Errorf("%w: %d permits with mode %v", ErrMalformed, w.Permits, w.Mode)
 	case w.Length < 0, w.Delay < 0, w.MinHold < 0, w.EndsAfter < 0:
@@ -266,19 +266,20 @@ func checkEntries(entries []vote.Entry, has fields) error {
 
 func checkSights(sights []vote.View) error {
 	if len(sights) > vote.MaxViews {
-		return fmt.Errorf("%w: %d sights in one chunk, at most %d fit", ErrMalformed, len(sights), vote.MaxViews)
+		return fmt.Errorf("%w: %d view entries in one chunk, at most %d fit", ErrMalformed,
+			len(sights), vote.MaxViews)
 	}
 	for i := range sights {
 		s := &sights[i]
 		switch {
 		case !s.State.Valid():
-			return fmt.Errorf("%w: %d is nothing that is seen", ErrMalformed, s.State)
+			return fmt.Errorf("%w: unknown state %d of a view entry", ErrMalformed, s.State)
 		case !validKey(s.Key):
 			return badKey(s.Key)
 		case !validName(s.Owner.Node):
 			return fmt.Errorf("%w: a node name of %d bytes", ErrMalformed, len(s.Owner.Node))
 		case !s.Mode.Valid():
-			return fmt.Errorf("%w: mode %d is not spoken", ErrMalformed, s.Mode)
+			return fmt.Errorf("%w: unknown mode %d", ErrMalformed, s.Mode)
 		case s.Permits > vote.MaxPermits, s.Slot > vote.MaxPermits:
 			return fmt.Errorf("%w: more than %d permits", ErrMalformed, vote.MaxPermits)
 		case s.Token > vote.MaxToken:

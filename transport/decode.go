@@ -48,12 +48,12 @@ func (p *parser) message(m *vote.Message, n int) {
 		has |= late
 	}
 	if n != has.words() {
-		p.fail("%d words of kind %v", n, m.Kind)
+		p.fail("%d fields of kind %v", n, m.Kind)
 		return
 	}
 	p.fields(m, has)
 	if m.Kind == vote.KindAnswer && p.err == nil && m.End != end {
-		p.fail("an answer of %d words whose end mark is %v", n, m.End)
+		p.fail("an answer of %d fields whose end mark is %v", n, m.End)
 	}
 }
 
@@ -210,7 +210,7 @@ func (p *parser) fields(m *vote.Message, has fields) {
 	if has&hasVoid != 0 {
 		m.Void = p.bool()
 		if p.err == nil && m.Heard == 0 && !m.Void {
-			p.fail("late fields that say nothing")
+			p.fail("optional fields that are all zero")
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (p *parser) wish(w *vote.Spec) {
 	if words == wishWords {
 		w.EndsAfter = p.duration()
 		if p.err == nil && w.EndsAfter == 0 {
-			p.fail("a lease that ends after no time")
+			p.fail("a lease that ends after zero time")
 		}
 	}
 	if p.err == nil && (w.Mode == vote.Permit) != (w.Permits > 0) {
@@ -303,9 +303,9 @@ func (p *parser) sights() []vote.View {
 
 func (p *parser) sight(s *vote.View) {
 	p.exactly(sightWords)
-	s.State = vote.State(p.upTo(math.MaxUint8, "sight"))
+	s.State = vote.State(p.upTo(math.MaxUint8, "state of a view entry"))
 	if p.err == nil && !s.State.Valid() {
-		p.fail("%d is nothing that is seen", s.State)
+		p.fail("unknown state %d of a view entry", s.State)
 	}
 	s.Key = p.key()
 	s.Owner.Node = p.name()

@@ -68,7 +68,8 @@ func (s *session) settle() {
 // [ErrNoAnswer], [ErrClosed], ctx's error, or a network error.
 func (p *Port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Conn, error) {
 	if want == "" {
-		return 0, errors.New("dialing: whom? Greet is for addresses whose node isn't known")
+		return 0, errors.New("dialing: no node is named; use Greet for an address whose node " +
+			"isn't known")
 	}
 	if err := p.begin(); err != nil {
 		return 0, fmt.Errorf("dialing %s at %s: %w", want, addr, err)
@@ -93,12 +94,12 @@ func (p *Port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Co
 // up. Errors are as for Dial.
 func (p *Port) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
 	if err := p.begin(); err != nil {
-		return vote.SessionID{}, fmt.Errorf("greeting %s: %w", addr, err)
+		return vote.SessionID{}, fmt.Errorf("probing %s: %w", addr, err)
 	}
 	defer p.running.Done()
 	s, err := p.approach(ctx, addr, "", roleGreet)
 	if err != nil {
-		return vote.SessionID{}, fmt.Errorf("greeting %s: %w", addr, err)
+		return vote.SessionID{}, fmt.Errorf("probing %s: %w", addr, err)
 	}
 	p.forget(s.socket)
 	return s.peer.self, nil

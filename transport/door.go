@@ -308,8 +308,10 @@ func (t *tale) tell() {
 	for _, s := range sources[:min(len(sources), tellSources)] {
 		from = append(from, fmt.Sprintf("%s (%d)", s, t.by[s]))
 	}
-	t.logger.Warn("connections came in that proved nothing: keep strangers away from the port; members still get in",
-		"silent", t.silent, "unfinished", t.unfinished, "gave_way", t.gaveWay, "from", from, "sources", len(sources))
+	t.logger.Warn("connections came in that did not complete the handshake: keep strangers away "+
+		"from the port; members still get in",
+		"silent", t.silent, "unfinished", t.unfinished, "displaced", t.gaveWay,
+		"from", from, "sources", len(sources))
 	t.silent, t.unfinished, t.gaveWay = 0, 0, 0
 	clear(t.by)
 	t.told, t.due = time.Now(), false

@@ -95,7 +95,7 @@ func TestStrangersDontShutHonestOnesOut(t *testing.T) {
 					return err
 				}
 				until(t, "its gossip is let in", func() bool { return stream() == nil })
-				until(t, "it is logged", func() bool { return b.log.has("proved nothing", "127.0.0.1 (", "gave_way=") })
+				until(t, "it is logged", func() bool { return b.log.has("did not complete the handshake", "127.0.0.1 (", "displaced=") })
 				d := b.Stats().Door
 				if most := lobbyKnown + lobbyStrangers; d.GaveWay == 0 || d.Open > most {
 					t.Errorf("%+v; at most %d may be open", d, most)
@@ -263,7 +263,7 @@ func TestStrangersAreALineAMinute(t *testing.T) {
 	if next := time.Until(d.tale.told.Add(tellEvery)); next < tellEvery-patience {
 		t.Errorf("the next line may come in %v", next)
 	}
-	if !book.has("proved nothing", "10.0.0.1 (1468)") || book.has("10.0.0.2") {
+	if !book.has("did not complete the handshake", "10.0.0.1 (1468)") || book.has("10.0.0.2") {
 		t.Errorf("the log:\n%s", book)
 	}
 	d.close()

@@ -13,7 +13,7 @@ import (
 // checkElecting applies the receiver's limits to an outgoing Electing.
 func checkElecting(e *vote.Consensus) error {
 	if e == nil {
-		return fmt.Errorf("%w: nothing is said about the electorate", ErrMalformed)
+		return fmt.Errorf("%w: the fields about the electorate are missing", ErrMalformed)
 	}
 	if err := e.Electorate.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -93,7 +93,7 @@ func (p *parser) electing() *vote.Consensus {
 	e.Leaving = p.bool()
 	if words == electingWords {
 		if e.Contacts = p.electors(); p.err == nil && e.Contacts == nil {
-			p.fail("a list of contacts without the speaker")
+			p.fail("a list of contacts without the sender")
 		}
 	}
 	if p.err != nil {

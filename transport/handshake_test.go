@@ -89,7 +89,7 @@ func TestTermsThatDifferAreNamedInBothLogs(t *testing.T) {
 		{"mesh name", func(c *Config, _ *build) { c.Terms.Mesh = "test-bed" }, []string{"default", "test-bed"}},
 		{"MaxTTL", func(c *Config, _ *build) { c.Terms.MaxTTL = 7 * time.Second }, []string{"10s", "7s"}},
 		{"voters", func(c *Config, _ *build) { c.Terms.Voters = []vote.NodeID{"a", "b", "z"} }, []string{"[a b c]", "[a b z]"}},
-		{"electorate", func(c *Config, _ *build) { c.Terms.Following = true }, []string{"the electorate", "is fixed at a", "follows the living at b"}},
+		{"electorate", func(c *Config, _ *build) { c.Terms.Following = true }, []string{"the electorate", "is fixed at a", "is dynamic at b"}},
 		{"rho", func(_ *Config, b *build) { b.rhoPerMille = 11 }, []string{"5 per mille", "11 per mille"}},
 		{"wire version", func(_ *Config, b *build) { b.low, b.high = 8, 9 }, []string{"version is", "8 to 9"}},
 	}
@@ -127,8 +127,8 @@ func TestAnElectorateThatIsFixedAndOneThatFollowsTheLivingRefuseEachOther(t *tes
 				want     vote.NodeID
 				text     string
 			}{
-				{a, b, "b", "the electorate follows the living at b and is fixed at a"},
-				{b, a, "a", "the electorate is fixed at a and follows the living at b"},
+				{a, b, "b", "the electorate is dynamic at b and is fixed at a"},
+				{b, a, "a", "the electorate is fixed at a and is dynamic at b"},
 			} {
 				no := refused(t, d.from, d.to, d.want)
 				if no.Reason != vote.ReasonTerms || no.Peer != d.want || no.Text != d.text {

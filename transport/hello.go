@@ -247,7 +247,7 @@ func (p *parser) account(n, first int, a *vote.Account) int {
 func (p *parser) handshake(least int) int {
 	n := p.array(maxHandshakeWords)
 	if p.err == nil && n < least {
-		p.fail("a handshake of %d words", n)
+		p.fail("a handshake of %d fields", n)
 	}
 	return n
 }
@@ -256,7 +256,7 @@ func (p *parser) handshake(least int) int {
 // version are ignored.
 func (p *parser) tail(n, know int) error {
 	if p.err == nil && n < know {
-		p.fail("a handshake of %d words", n)
+		p.fail("a handshake of %d fields", n)
 	}
 	if n > know {
 		return p.err
@@ -290,7 +290,7 @@ func (p *parser) voters() []vote.NodeID {
 	}
 	for i := 1; i < len(voters) && p.err == nil; i++ {
 		if voters[i-1] >= voters[i] {
-			p.fail("a list of voters that isn't sorted, or names one twice")
+			p.fail("a list of voters that isn't sorted, or names a voter twice")
 		}
 	}
 	return voters

@@ -200,7 +200,7 @@ func TestTermsAreComparedAndBothValuesNamed(t *testing.T) {
 		{"MaxTTL", func(o *offer) { o.terms.MaxTTL = 5 * time.Second }, []string{"10s at a", "5s at b"}},
 		{"rho", func(o *offer) { o.rhoPerMille = 9 }, []string{"5 per mille at a", "9 per mille at b"}},
 		{"the list of voters", func(o *offer) { o.terms.Voters = []vote.NodeID{"a", "b"} }, []string{"[a b c] at a", "[a b] at b"}},
-		{"electorate", func(o *offer) { o.terms.Following = true }, []string{"the electorate is fixed at a and follows the living at b"}},
+		{"electorate", func(o *offer) { o.terms.Following = true }, []string{"the electorate is fixed at a and is dynamic at b"}},
 		{"wire version", func(o *offer) { o.low, o.high = 2, 4 }, []string{"1 at a", "2 to 4 at b"}},
 	}
 	for _, tt := range tests {
@@ -225,8 +225,8 @@ func TestTheVotersOfAnElectorateThatFollowsTheLivingAreItsFounders(t *testing.T)
 	}{
 		{false, false, "the list of voters is " + list},
 		{true, true, "the list of founders is " + list},
-		{true, false, "the electorate follows the living at a and is fixed at b; the list of voters is " + list},
-		{false, true, "the electorate is fixed at a and follows the living at b; the list of voters is " + list},
+		{true, false, "the electorate is dynamic at a and is fixed at b; the list of voters is " + list},
+		{false, true, "the electorate is fixed at a and is dynamic at b; the list of voters is " + list},
 	} {
 		a, b := offerOf("a"), offerOf("b")
 		a.terms.Following, b.terms.Following = tt.a, tt.b

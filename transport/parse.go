@@ -160,7 +160,7 @@ func (p *parser) token() vote.Token { return vote.Token(p.upTo(uint64(vote.MaxTo
 func (p *parser) mode() vote.Mode {
 	m := vote.Mode(p.upTo(math.MaxUint8, "mode"))
 	if p.err == nil && !m.Valid() {
-		p.fail("mode %d is not spoken", m)
+		p.fail("unknown mode %d", m)
 	}
 	return m
 }

@@ -88,7 +88,7 @@ func compare(a, b *offer) (version uint8, text string) {
 // kind describes the kind of electorate.
 func (t Terms) kind() string {
 	if t.Following {
-		return "follows the living"
+		return "is dynamic"
 	}
 	return "is fixed"
 }

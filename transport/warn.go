@@ -74,6 +74,6 @@ func (w *warner) flush() {
 		w.kept[t] = 0
 	}
 	if kept > 0 {
-		w.logger.Warn("transport kept back warnings of the last second", "suppressed", kept)
+		w.logger.Warn("transport suppressed warnings of the last second", "suppressed", kept)
 	}
 }

@@ -77,7 +77,8 @@ func run() int {
 		}
 		return 0
 	}
-	ctx, cancel := context.WithTimeoutCause(interrupted, enough, fmt.Errorf("it has not come to its end within %v", enough))
+	ctx, cancel := context.WithTimeoutCause(interrupted, enough, fmt.Errorf("the demo has not "+
+		"finished within %v", enough))
 	defer cancel()
 	s := newDemo(os.Stdout, *pause)
 	err := errors.Join(s.run(ctx), s.end())

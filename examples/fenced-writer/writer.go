@@ -99,7 +99,7 @@ func (w *writer) waitForOrder() error {
 		order, err := w.orders.ReadString('\n')
 		switch {
 		case err != nil:
-			return fmt.Errorf("the story is over: %w", err)
+			return fmt.Errorf("the demo is over: %w", err)
 		case order == "go\n":
 			return nil
 		case order == "cut\n": // like a network failure that the writer hasn't noticed

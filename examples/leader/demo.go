@@ -106,7 +106,8 @@ func (s *demo) depose(ctx context.Context, leader term) (err error) {
 // after waits until every node has seen a leader with a larger token, and returns the newest leader
 // seen.
 func (s *demo) after(ctx context.Context, token uint64) (term, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("nobody has been seen to lead within %v", s.limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("no leader has been seen "+
+		"within %v", s.limit))
 	defer cancel()
 	var found term
 	for _, n := range s.nodes {

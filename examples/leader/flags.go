@@ -52,8 +52,9 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 	f.StringVar(&peers, "peers", "", "addresses of some other nodes, `host:port,...`")
 	f.StringVar(&voters, "voters", "", "`names` of the nodes that vote, with commas between them")
 	f.StringVar(&o.http, "http", "127.0.0.1:0", "`host:port` of the page, which everyone may see who can reach it; port 0 lets the system choose")
-	f.DurationVar(&o.config.MaxTTL, "max-ttl", time.Second, "for how long a dead node leads in the eyes of the others, and a node that starts doesn't vote")
-	f.BoolVar(&o.kill, "demo", false, "kill the leader once, and tell who takes over")
+	f.DurationVar(&o.config.MaxTTL, "max-ttl", time.Second, "for how long the other nodes see a "+
+		"dead node as leader, and a node that starts doesn't vote")
+	f.BoolVar(&o.kill, "demo", false, "kill the leader once, and show which node takes over")
 	f.DurationVar(&o.runFor, "for", 0, "end after so long, though with -demo not before another has taken over (default: never)")
 	if err := f.Parse(args); err != nil {
 		return nil, err

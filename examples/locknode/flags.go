@@ -41,13 +41,14 @@ The secret that all nodes share is read from -secret-file or from $` + secretVar
 addresses are allowed, or -insecure. -mesh, -voters, -max-ttl and the secret must be the same on all nodes.
 
 With -state-dir, on all nodes, membership is dynamic: -voters names its founders, which are started with -bootstrap the first
-time, and only then. Who votes is printed whenever it changes. A node that is a voter has itself voted out before it leaves, which takes
--max-ttl and a little more.
+time, and only then. The voters are printed whenever they change. A node that is a voter has itself
+voted out before it leaves, which takes -max-ttl and a little more.
 
 With -commands it obeys its standard input, one command a line, and leaves at the end of it:
   lock KEY      wait for a lock               use KEY   check that the lease is still held, as one does before a write
   trylock KEY   take a lock if it is free     status    print what this node sees of the mesh
-  unlock KEY    give it back                  leave     say goodbye and end;  close: end without a word
+  unlock KEY    release the lock              leave     leave the mesh and end
+                                              close     end without leaving the mesh
   recover a,b   DANGEROUS: make a and b the voters, where most of the voters are gone for good
 
 Flags:
@@ -81,7 +82,8 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 	f.DurationVar(&o.hold, "hold", time.Second, "how long to hold the lock each time")
 	f.DurationVar(&o.pause, "pause", 100*time.Millisecond, "how long to wait after each time")
 	f.IntVar(&o.count, "count", 0, "how many times to take the lock before leaving; 0 is for ever")
-	f.BoolVar(&o.try, "try", false, "don't wait when somebody else has the lock; it counts as one time")
+	f.BoolVar(&o.try, "try", false, "don't wait when the lock is held; the attempt counts as one "+
+		"time")
 	f.StringVar(&o.ledger, "ledger", "", "`file`, shared by all nodes, to which each lease of -lock is written")
 	f.BoolVar(&o.commands, "commands", false, "obey commands on the standard input")
 	f.BoolVar(&o.json, "json", false, "print events as lines of JSON")

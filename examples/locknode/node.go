@@ -27,7 +27,7 @@ type node struct {
 // The causes for ending the program, besides a signal. errStuck follows a reported error.
 var (
 	errDone  = errors.New("all is done")
-	errClose = errors.New("told to end without a word")
+	errClose = errors.New("told to end without leaving")
 	errStuck = errors.New("can't go on")
 )
 

@@ -149,7 +149,7 @@ func (s *demo) takeOver(ctx context.Context, dead grant) error {
 	ends := dead.lease.Deadline()
 	g, err := s.nextGrant(ctx)
 	if err != nil {
-		return fmt.Errorf("nobody has taken over from node %s: %w", dead.node.name, err)
+		return fmt.Errorf("no node has taken over from node %s: %w", dead.node.name, err)
 	}
 	after := g.at.Sub(ends)
 	if after < 0 {

@@ -18,7 +18,8 @@ const demoTimeout = 5 * time.Minute
 
 func main() {
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	ctx, cancel := context.WithTimeoutCause(interrupted, demoTimeout, fmt.Errorf("it has not come to its end within %v", demoTimeout))
+	ctx, cancel := context.WithTimeoutCause(interrupted, demoTimeout,
+		fmt.Errorf("the demo has not finished within %v", demoTimeout))
 	s := newDemo(os.Stdout)
 	err := errors.Join(s.run(ctx), s.end())
 	code := 0

@@ -134,14 +134,16 @@ func (b *addressBook) setUnanswered(addrs []string) bool {
 }
 
 // errUnknown is the error for a voter without a known address.
-var errUnknown = errors.New("address unknown: gossip has not seen it, and no peer that was greeted has its name")
+var errUnknown = errors.New("address unknown: gossip has not seen the node, and no probed peer " +
+	"has this name")
 
 // missingAfter is how long a voter's address must be missing before errors suggest a wrong name in
 // Voters.
 const missingAfter = 30 * time.Second
 
 // errMissing replaces errUnknown when the address has been unknown for missingAfter.
-var errMissing = fmt.Errorf("no node of this name has been seen for %v: is it started, and does its own Name say the same?", missingAfter)
+var errMissing = fmt.Errorf("no node of this name has been seen for %v: is it started, and does "+
+	"its configuration have the same Name?", missingAfter)
 
 // maxUnansweredShown bounds the number of addresses in an error, since every call without a majority includes
 // the text in its error.

@@ -177,7 +177,7 @@ func (p *peerProber) round(ctx context.Context) {
 
 func peerName(n vote.NodeID) string {
 	if n == "" {
-		return "the one"
+		return "the peer"
 	}
 	return string(n)
 }
@@ -269,11 +269,13 @@ func (p *peerProber) handleDuplicate(other vote.Incarnation, addr string) {
 	if !p.loggedDuplicates[other] {
 		p.loggedDuplicates[other] = true
 		p.f.cfg.Log.Error("another live process has this node's name: stop one of the two, or rename it",
-			"name", p.f.cfg.Self.Node, "addr", addr, "other_life", fmt.Sprintf("%x", uint64(other)), "gives_way", late)
+			"name", p.f.cfg.Self.Node, "addr", addr,
+			"other_incarnation", fmt.Sprintf("%x", uint64(other)), "withdraws", late)
 	}
 	if late {
 		p.duplicateAddr, p.misses = addr, 0
-		p.f.cfg.Host.SetDuplicateName(fmt.Sprintf("another live process at %s is called %q too, and was there before; stop one of the two, or rename it",
+		p.f.cfg.Host.SetDuplicateName(fmt.Sprintf(
+			"another, older live process at %s is called %q too; stop one of the two, or rename it",
 			addr, p.f.cfg.Self.Node))
 	}
 }

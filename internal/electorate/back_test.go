@@ -33,7 +33,7 @@ func TestTheOldOnesGoBack(t *testing.T) {
 	}
 }
 
-// Where too few of the new voters are there, nothing is lost: to found the electorate again beside old ones that go back would make two of it.
+// Where too few of the new voters are reachable, nothing is lost: to found the electorate again beside old ones that go back would make two of it.
 func TestNothingIsLostWhileTheOldOnesCanGoBack(t *testing.T) {
 	for _, c := range []struct {
 		e, others string

@@ -119,7 +119,9 @@ func (m *Machine) conclude() {
 		// Without the new voters no lock can be granted. The old voters alone may be restored at
 		// once: every lease under this electorate, or under the version before, has a majority of
 		// the old voters.
-		m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Old, Floor: e.Floor, Most: e.Most}, "back to "+names(e.Old)+" (too few of the new voters are there)")
+		m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Old,
+			Floor: e.Floor, Most: e.Most}, "back to "+names(e.Old)+" (too few of the new voters "+
+			"are reachable)")
 		return
 	}
 	if !d.begun || m.now.Slow.Sub(d.since) < Drain(m.cfg.MaxTTL) {
@@ -165,7 +167,8 @@ func (m *Machine) follow() {
 	switch {
 	case target != nil:
 	case e.Most > 0 && e.Most != most:
-		target, why = e.Voters, fmt.Sprintf("there may be %d voters, as most of them are configured; it were %d", most, e.Most)
+		target, why = e.Voters, fmt.Sprintf("the limit is %d voters, as configured on most of "+
+			"them; it was %d", most, e.Most)
 	default:
 		m.needed = ""
 		return
@@ -211,9 +214,9 @@ func (m *Machine) fate(v vote.Elector) (fate, string) {
 		// Names are unique in a joint electorate, so the new directory comes in by a change of its
 		// own, right after this change. A new directory that can't vote doesn't cost the seat.
 		if m.standby(o) {
-			return parts, "its state directory is another"
+			return parts, "its state directory was replaced"
 		}
-		return absent, "its state directory is another"
+		return absent, "its state directory was replaced"
 	case o.copied == v.Dir && m.now.Slow.Sub(o.badly) >= long:
 		return absent, "its state directory is an old copy"
 	case recent && o.told.stuck && m.now.Slow.Sub(o.told.stuckSince) >= long:

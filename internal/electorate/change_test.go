@@ -125,9 +125,9 @@ func TestTheFateOfASeat(t *testing.T) {
 		{"leaving", parts, "it leaves"},
 		{"stuck", absent, "it can't write its state"},
 		{"stucknow", stays, ""},
-		{"otherdir", parts, "its state directory is another"},
+		{"otherdir", parts, "its state directory was replaced"},
 		{"otherdirnow", stays, ""},
-		{"otherdirstuck", absent, "its state directory is another"},
+		{"otherdirstuck", absent, "its state directory was replaced"},
 		{"copied", absent, "its state directory is an old copy"},
 		{"copiednow", stays, ""},
 		{"new", stays, ""},
@@ -200,13 +200,13 @@ func TestTarget(t *testing.T) {
 		{"five take two", "a b c d e", "b c d e f g", "a b c d e f g", "f in, g in", 0},
 		{"seven are enough", "a b c d e f g", "b c d e f g h i", "", "", 0},
 		{"unless more may be", "a b c d e f g", "b c d e f g h i", "a b c d e f g h i", "h in, i in", 9},
-		{"there are too many", "a b c d e", "b c d e", "a b c", "e stands by (there may be 3), d stands by (there may be 3)", 3},
-		{"too many, and one is gone", "a b c d e", "b c d e=gone f", "a b c", "e out (it is gone), d stands by (there may be 3)", 3},
+		{"there are too many", "a b c d e", "b c d e", "a b c", "e is on standby (the limit is 3 voters), d is on standby (the limit is 3 voters)", 3},
+		{"too many, and one is gone", "a b c d e", "b c d e=gone f", "a b c", "e out (it is gone), d is on standby (the limit is 3 voters)", 3},
 		{"too many, and one is gone that may come back", "a b c d e f g", "b c d=gone e=gone f g", "a b c f g", "d out (it is gone), e out (it is gone)", 5},
 		{"two may be as many as there may be", "a b", "b c", "", "", 2},
 		{"three stay three, though there may be two, of whom none may be lost", "a b c", "b c", "", "", 2},
-		{"five aren't made fewer than three", "a b c d e", "b c d e", "a b c", "e stands by (there may be 3), d stands by (there may be 3)", 2},
-		{"nor where there may be one", "a b c d e", "b c d e", "a b c", "e stands by (there may be 3), d stands by (there may be 3)", 1},
+		{"five aren't made fewer than three", "a b c d e", "b c d e", "a b c", "e is on standby (the limit is 3 voters), d is on standby (the limit is 3 voters)", 2},
+		{"nor where there may be one", "a b c d e", "b c d e", "a b c", "e is on standby (the limit is 3 voters), d is on standby (the limit is 3 voters)", 1},
 		{"where there may be one, who is gone is voted out all the same", "a b c", "b c=gone d", "a b d", "c out (it is gone), d in", 1},
 		{"and with nobody else it keeps its seat", "a b c", "b c=gone", "", "", 1},
 		{"and of two, of whom one can't say that the other is gone", "a b", "b=gone c", "", "", 1},
@@ -230,15 +230,15 @@ func TestTarget(t *testing.T) {
 		{"one of four is gone, and there is another", "a b c d", "b c d=gone e", "a b c", "d out (it is gone)", 0},
 		{"two of six are gone", "a b c d e f", "b c d e=gone f=gone", "a b c d e", "f out (it is gone)", 0},
 		{"one leaves and another is gone", "a b c d", "b c=leaving d=gone", "a b d", "c out (it leaves)", 0},
-		{"one of five leaves", "a b c d e", "b c d e=leaving", "a b c", "e out (it leaves), d stands by (an even electorate survives no more)", 0},
-		{"one of five leaves: who stands by is who doesn't answer", "a b c d e", "b=away c d e=leaving", "a c d", "e out (it leaves), b stands by (an even electorate survives no more)", 0},
+		{"one of five leaves", "a b c d e", "b c d e=leaving", "a b c", "e out (it leaves), d is on standby (an even number of voters tolerates no additional failure)", 0},
+		{"one of five leaves: who stands by is who doesn't answer", "a b c d e", "b=away c d e=leaving", "a c d", "e out (it leaves), b is on standby (an even number of voters tolerates no additional failure)", 0},
 		{"one of three leaves, by its own wish", "a b c", "b c=leaving", "a b", "c out (it leaves)", 0},
 		{"one of three has left", "a b c", "b c=left", "a b", "c out (it has left)", 0},
 		{"two of five are gone, one with a goodbye", "a b c d e", "b c d=gone e=left", "a b c", "d out (it is gone), e out (it has left)", 0},
 		{"one of four leaves", "a b c d", "b c d=leaving", "a b c", "d out (it leaves)", 0},
-		{"four are one too many", "a b c d", "b c d", "a b c", "d stands by (an even electorate survives no more)", 0},
+		{"four are one too many", "a b c d", "b c d", "a b c", "d is on standby (an even number of voters tolerates no additional failure)", 0},
 		{"four, or five", "a b c d", "b c d e", "a b c d e", "e in", 0},
-		{"its directory was wiped", "a b c", "b c=otherdir", "a b", "c out (its state directory is another)", 0},
+		{"its directory was wiped", "a b c", "b c=otherdir", "a b", "c out (its state directory was replaced)", 0},
 		{"its directory was wiped, and can't be written", "a b c", "b c=otherdirstuck", "", "", 0},
 
 		{"who is in doubt stays", "a b c", "b=away c=failed", "", "", 0},
@@ -312,7 +312,7 @@ func TestTheDrainBeginsOnceMajoritiesOfBothGoByTheJointVersion(t *testing.T) {
 	l.pass(3 * maxTTL)
 	l.want("a b c", "2: a, b, c, d, e (a, b, c)")
 	// d and e make a majority of the new voters with a, but not of the old ones.
-	if s := l.units["a"].m.Status(l.now).Change; s != "from a, b, c to a, b, c, d, e: waits for majorities of both to go by it; missing: b, c" {
+	if s := l.units["a"].m.Status(l.now).Change; s != "from a, b, c to a, b, c, d, e: waits for majorities of both to apply it; missing: b, c" {
 		t.Fatalf("a says %q", s)
 	}
 	l.units["b"].quiet = false

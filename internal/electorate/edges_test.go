@@ -124,7 +124,7 @@ func TestAnElectorateWithAnAbsurdFloorIsNotAccepted(t *testing.T) {
 	if b.m.state.Accepted != (vote.Ballot{}) {
 		t.Error("it accepts a floor at the end of all tokens")
 	}
-	if a := strings.Join(b.m.Alarms(), "\n"); !strings.Contains(a, `"b"`) || !strings.Contains(a, "floor of electorate 4") {
+	if a := strings.Join(b.m.Alarms(), "\n"); !strings.Contains(a, `"b"`) || !strings.Contains(a, "minimum token of electorate 4") {
 		t.Errorf("alarms: %q", a)
 	}
 	b.say("b", prepare(4, attempt(6, 7)))

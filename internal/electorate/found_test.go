@@ -41,7 +41,7 @@ func TestNobodyFoundsWithAFounderMissing(t *testing.T) {
 	l.start("c", false) // it isn't told to
 	l.pass(10 * maxTTL)
 	l.want("a b c", "none")
-	if s := l.units["a"].m.Status(l.now).Change; s != "waits for all founders; missing: c (not told to found)" {
+	if s := l.units["a"].m.Status(l.now).Change; s != "waits for all founders; missing: c (started without Bootstrap)" {
 		t.Fatalf("a says %q", s)
 	}
 	if len(l.units["a"].disk.Pledge) > 0 {
@@ -58,7 +58,7 @@ func TestWhoeverIsNoFounderFoundsNothing(t *testing.T) {
 	l.start("b", true)
 	l.pass(maxTTL)
 	l.want("b", "none")
-	if s := l.units["b"].m.Status(l.now).Change; !strings.Contains(s, "waits to meet one that knows it") {
+	if s := l.units["b"].m.Status(l.now).Change; !strings.Contains(s, "waits to reach a node that knows it") {
 		t.Fatalf("b says %q", s)
 	}
 	l.start("a", true)
@@ -123,7 +123,7 @@ func TestAFounderThatIsWipedAfterItsPledge(t *testing.T) {
 		t.Fatal("a has pledged itself a second time")
 	}
 	s := l.units["a"].m.Status(l.now).Change
-	if !strings.Contains(s, "c (it had another state directory when the founding began: stop all founders, remove their state files, and start them again)") {
+	if !strings.Contains(s, "c (it had another state directory when the bootstrap began: stop all founders, remove their state files, and start them again)") {
 		t.Fatalf("a says %q", s)
 	}
 	for _, name := range nodes("a b c") {

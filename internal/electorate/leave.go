@@ -22,7 +22,8 @@ func (m *Machine) stays() string {
 	case !m.leaving || !m.Votes():
 		return ""
 	case m.away != 0 && m.now.Slow.Sub(m.away) >= m.cfg.MaxTTL:
-		return fmt.Sprintf("too few of the voters %s are there to decide it", names(e.Deciding()))
+		return fmt.Sprintf("too few of the voters %s are reachable to decide the change",
+			names(e.Deciding()))
 	case e.Joint():
 		return ""
 	}
@@ -32,7 +33,7 @@ func (m *Machine) stays() string {
 	case others >= 2 || len(e.Voters) == 1 && others > 0:
 		return ""
 	case len(e.Voters) == 1:
-		return "it is the only voter, and nobody stands by"
+		return "it is the only voter, and no node is on standby"
 	case len(e.Voters) == 2:
 		return "it is one of two voters, and an electorate doesn't shrink to one by itself"
 	case len(r.absent) > 0:

@@ -293,8 +293,10 @@ func (m *Machine) learn(e *vote.Electorate) {
 	case e.Lineage != ours.Lineage || e.Version == ours.Version && !e.Equal(ours):
 		if !m.split {
 			m.split = true
-			m.alarms = append(m.alarms, "there are two electorates that don't stem from each other: the mesh was founded twice, or a state directory was put "+
-				"back from an old copy. Stop one half of the mesh, remove its state directories, and start it again: it is voted in anew")
+			m.alarms = append(m.alarms, "there are two conflicting electorates: the mesh was "+
+				"bootstrapped twice, or a state directory was restored from an old copy. Stop one "+
+				"half of the mesh, remove its state directories, and start it again: its nodes "+
+				"are voted in anew")
 		}
 	}
 }

@@ -122,9 +122,10 @@ func Follows(e, next *vote.Electorate) error {
 	case next.Version != e.Version+1:
 		return fmt.Errorf("electorate %d can't follow upon %d", next.Version, e.Version)
 	case next.Lineage != e.Lineage:
-		return fmt.Errorf("electorate %d stems from another founding", next.Version)
+		return fmt.Errorf("electorate %d stems from another bootstrap", next.Version)
 	case next.Floor < e.Floor:
-		return fmt.Errorf("the floor of electorate %d is below that of the one before", next.Version)
+		return fmt.Errorf("the minimum token of electorate %d is below that of the one before",
+			next.Version)
 	case e.Joint() && next.Most != e.Most:
 		return fmt.Errorf("electorate %d may have another number of voters than the joint one before, %d and not %d", next.Version, next.Most, e.Most)
 	case e.Most > 0 && next.Most == 0:
@@ -132,7 +133,8 @@ func Follows(e, next *vote.Electorate) error {
 	case e.Joint() && (next.Joint() || !slices.Equal(next.Voters, e.Voters) && !slices.Equal(next.Voters, e.Old)):
 		return fmt.Errorf("electorate %d isn't what the joint one before leads to", next.Version)
 	case !e.Joint() && !slices.Equal(next.Old, e.Voters):
-		return fmt.Errorf("electorate %d isn't joint with the one before: nobody would stand in both", next.Version)
+		return fmt.Errorf("electorate %d isn't joint with the one before: its old voters are not "+
+			"the voters of that one", next.Version)
 	}
 	return nil
 }

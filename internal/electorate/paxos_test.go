@@ -530,7 +530,7 @@ func TestFollows(t *testing.T) {
 		{"the same voters, jointly", "3: a b c", "4: a b c (a b c)", nil, ""},
 		{"too far", "3: a b c", "5: a b (a b c)", nil, "can't follow upon"},
 		{"not at all", "3: a b c", "3: a b (a b c)", nil, "can't follow upon"},
-		{"of another founding", "3: a b c", "4: a b (a b c)", func(e *vote.Electorate) { e.Lineage = 6 }, "another founding"},
+		{"of another founding", "3: a b c", "4: a b (a b c)", func(e *vote.Electorate) { e.Lineage = 6 }, "another bootstrap"},
 		{"at once", "3: a b c", "4: a b", nil, "isn't joint"},
 		{"at once, the same", "3: a b c", "4: a b c", nil, "isn't joint"},
 		{"joint with others", "3: a b c", "4: a b c d (a b)", nil, "isn't joint"},

@@ -17,13 +17,13 @@ func (m *Machine) Propose(now vote.Now, target []vote.Elector) error {
 	e := &m.state.Electorate
 	switch {
 	case !m.member():
-		return errors.New("this node doesn't vote: propose it on one that does")
+		return errors.New("this node doesn't vote: propose the change on a node that does")
 	case e.Joint():
 		return fmt.Errorf("electorate %d is being changed already: wait for the end of that", e.Version)
 	case m.stored.Electorate.Version != e.Version || m.cannotSave() != "":
 		return fmt.Errorf("electorate %d isn't stored here yet", e.Version)
 	case m.race != nil:
-		return errors.New("this node has an attempt under way")
+		return errors.New("this node has a ballot under way")
 	}
 	target = slices.SortedFunc(slices.Values(target), vote.Elector.Compare)
 	if slices.Equal(target, e.Voters) {

@@ -32,7 +32,8 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 		return errors.New(m.distrusted)
 	}
 	if e.Version == 0 {
-		return errors.New("this node knows of no electorate; start the founders with Bootstrap, or let it meet a node of the mesh")
+		return errors.New("this node knows of no electorate; start the founders with Bootstrap, " +
+			"or let this node reach a node of the mesh")
 	}
 	// In a joint electorate the old voters count: without the new ones they are restored.
 	if majority(e.Deciding(), func(v vote.Elector) bool {
@@ -62,9 +63,10 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 	case len(unfit) > 0:
 		return fmt.Errorf("the state directory of %s can't be written, or is an old copy; name only nodes that can vote", strings.Join(unfit, ", "))
 	case m.cannotSave() != "":
-		return fmt.Errorf("%s; call it on a node that can vote", m.cannotSave())
+		return fmt.Errorf("%s; call Recover on a node that can vote", m.cannotSave())
 	case !slices.Contains(next.Voters, m.Elector()):
-		return fmt.Errorf("this node, %s, must be among the voters: call it on one that is", m.cfg.Self.Node)
+		return fmt.Errorf("this node, %s, must be among the voters: call Recover on a node that is",
+			m.cfg.Self.Node)
 	}
 	if err := next.Check(); err != nil {
 		return err

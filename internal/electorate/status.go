@@ -51,7 +51,8 @@ func (m *Machine) change() string {
 	case e.Version == 0 && m.founding():
 		return m.foundingText()
 	case e.Version == 0:
-		return "no electorate is known: this node waits to meet one that knows it, and to be voted in"
+		return "no electorate is known: this node waits to reach a node that knows it, and to be " +
+			"voted in"
 	case e.Joint():
 		text := "from " + names(e.Old) + " to " + names(e.Voters)
 		if !m.member() {
@@ -61,7 +62,8 @@ func (m *Machine) change() string {
 			return m.needed + ": waits for the voters' decision"
 		}
 		if !m.drain.begun {
-			return text + ": waits for majorities of both to go by it; missing: " + m.missing(func(v vote.Elector) bool { return slices.Contains(m.drain.seen, v) })
+			return text + ": waits for majorities of both to apply it; missing: " +
+				m.missing(func(v vote.Elector) bool { return slices.Contains(m.drain.seen, v) })
 		}
 		if left := Drain(m.cfg.MaxTTL) - m.now.Slow.Sub(m.drain.since); left > 0 {
 			return fmt.Sprintf("%s: drains for another %.1fs", text, left.Seconds())
@@ -104,25 +106,28 @@ func (m *Machine) foundingText() string {
 		case o == nil || !m.recent(o):
 			lack = append(lack, string(name)+" (not reached)")
 		case !o.told.founding:
-			lack = append(lack, string(name)+" (not told to found)")
+			lack = append(lack, string(name)+" (started without Bootstrap)")
 		case len(m.state.Pledge) == 0 && len(o.told.pledge) == 0 && o.told.most != 0 && o.told.most != m.cfg.MaxVoters:
 			lack = append(lack, fmt.Sprintf("%s (its MaxVoters is %d, and %d on this node: configure the same)", name, o.told.most, m.cfg.MaxVoters))
 		case len(m.state.Pledge) > 0 && !slices.Contains(m.state.Pledge, vote.Elector{Name: name, Dir: o.told.dir}):
-			lack = append(lack, string(name)+" (it had another state directory when the founding began: stop all founders, remove their state files, and start them again)")
+			lack = append(lack, string(name)+" (it had another state directory when the bootstrap "+
+				"began: stop all founders, remove their state files, and start them again)")
 		}
 	}
 	wanted := m.AppendWanted(nil)
 	slices.Sort(wanted)
 	for _, name := range slices.Compact(wanted) {
 		if o := m.others[name]; o != nil && !slices.Contains(m.cfg.Founders, name) && m.mayKnow(o) {
-			lack = append(lack, string(name)+" (no founder, but it is there and not reached, and may know of an electorate)")
+			lack = append(lack, string(name)+" (no founder, but alive and not reached, and may "+
+				"know of an electorate)")
 		}
 	}
 	switch {
 	case len(m.cfg.Founders) == 1 && len(lack) == 0:
-		return "it looks for others that may know an electorate, and then founds one alone"
+		return "this node looks for nodes that may know an electorate, and then bootstraps one " +
+			"alone"
 	case len(lack) == 0:
-		return "the founders found the electorate"
+		return "the founders bootstrap the electorate"
 	}
 	return "waits for all founders; missing: " + strings.Join(lack, ", ")
 }
@@ -162,9 +167,14 @@ func (m *Machine) lost() string {
 		return ""
 	}
 	if !slices.ContainsFunc(m.sorted(), func(o *other) bool { return o.firm }) {
-		return fmt.Sprintf("this node has reached no other since it started, so no lock can be granted: check Peers, the network, and whether the others run. Only if a majority of "+
-			"electorate %d (%s) is lost for good, an operator must found the electorate again (Recover)", e.Version, names(e.Voters))
+		return fmt.Sprintf("this node has reached no other node since it started, so no lock can "+
+			"be granted: check Peers, the network, and whether the other nodes run. Only if a "+
+			"majority of electorate %d (%s) is lost for good, an operator must name new voters "+
+			"(Recover)", e.Version,
+			names(e.Voters))
 	}
-	return fmt.Sprintf("a majority of electorate %d (%s) is gone: %s. No lock can be granted until enough of them are back with their state directories. If they are lost for good, "+
-		"an operator must found the electorate again (Recover)", e.Version, names(e.Deciding()), strings.Join(gone, ", "))
+	return fmt.Sprintf("a majority of electorate %d (%s) is gone: %s. No lock can be granted "+
+		"until enough of them are back with their state directories. If they are lost for good, "+
+		"an operator must name new voters (Recover)", e.Version, names(e.Deciding()),
+		strings.Join(gone, ", "))
 }

@@ -95,11 +95,11 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	}
 	for len(stay) > size {
 		i := m.leastWanted(stay)
-		why := "an even electorate survives no more"
+		why := "an even number of voters tolerates no additional failure"
 		if len(stay) > most {
-			why = fmt.Sprintf("there may be %d", most)
+			why = fmt.Sprintf("the limit is %d voters", most)
 		}
-		reasons = append(reasons, fmt.Sprintf("%s stands by (%s)", stay[i].Name, why))
+		reasons = append(reasons, fmt.Sprintf("%s is on standby (%s)", stay[i].Name, why))
 		stay = slices.Delete(stay, i, i+1)
 	}
 	for _, v := range in[:size-len(stay)] {

@@ -47,7 +47,7 @@ func (m *Machine) wild(name vote.NodeID) bool {
 	if o == nil || o.told.top <= m.limit() {
 		return false
 	}
-	m.tellOdd(o, o.told.top, "that it knows of")
+	m.tellOdd(o, o.told.top, "as the highest that it knows of")
 	return true
 }
 
@@ -58,7 +58,7 @@ func (m *Machine) fits(from vote.NodeID, next *vote.Electorate) bool {
 		return true
 	}
 	if o := m.others[from]; o != nil {
-		m.tellOdd(o, next.Floor, fmt.Sprintf("as the floor of electorate %d", next.Version))
+		m.tellOdd(o, next.Floor, fmt.Sprintf("as the minimum token of electorate %d", next.Version))
 	}
 	return false
 }
@@ -68,8 +68,9 @@ func (m *Machine) tellOdd(o *other, t vote.Token, what string) {
 		return
 	}
 	o.oddAt = m.now.Slow
-	m.alarms = append(m.alarms, fmt.Sprintf("node %q named the token %d (%s), which is not taken: none above %d is, a day above the clocks and "+
-		"tokens that this node knows of. Check the clock of %q, and restart that node", o.name, t, what, m.limit(), o.name))
+	m.alarms = append(m.alarms, fmt.Sprintf("node %q named the token %d (%s), which is refused: "+
+		"this node accepts none above %d, a day above the clocks and tokens that it knows of. "+
+		"Check the clock of %q, and restart that node", o.name, t, what, m.limit(), o.name))
 }
 
 // shunFor is how many maximum TTLs the ballots of a node are ignored after the node has proposed a

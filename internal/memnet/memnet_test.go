@@ -320,9 +320,9 @@ func TestDialing(t *testing.T) {
 			}, "c:1", "c", "mesh name is m here and n there; MaxTTL is 1s here and 2s there; the list of voters is [a b] here and [c] there", 2 * latency,
 		},
 		{
-			"their electorate follows the living",
+			"their electorate is dynamic",
 			func(t *testing.T, n *Network, _ *box) { listen(t, n, "c", following) },
-			"c:1", "c", "the electorate is fixed here and follows the living there", 2 * latency,
+			"c:1", "c", "the electorate is fixed here and is dynamic there", 2 * latency,
 		},
 		{
 			"they have another secret",
@@ -362,8 +362,8 @@ func TestAnElectorateThatFollowsTheLivingIsRefusedByOneThatIsFixedAndTheOtherWay
 			to   vote.NodeID
 			says string
 		}{
-			{a, "c", "the electorate is fixed here and follows the living there"},
-			{c, "a", "the electorate follows the living here and is fixed there"},
+			{a, "c", "the electorate is fixed here and is dynamic there"},
+			{c, "a", "the electorate is dynamic here and is fixed there"},
 			{d, "c", "the list of founders is [d] here and [a b] there"},
 			{c, "e", ""},
 		} {

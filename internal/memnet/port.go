@@ -198,7 +198,7 @@ func differences(here, there transport.Terms) string {
 	}
 	kind := func(t transport.Terms) string {
 		if t.Following {
-			return "follows the living"
+			return "is dynamic"
 		}
 		return "is fixed"
 	}

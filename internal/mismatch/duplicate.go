@@ -35,8 +35,10 @@ func (m *Machine) seeDuplicate(now vote.Now, s *vote.Sighting) {
 	if older <= 0 {
 		if !known {
 			m.alarms = append(m.alarms, fmt.Sprintf(
-				"another live process at %s is called %q too (life %x), and was started after this one: it gives way. Locks that were granted since it "+
-					"started, %v ago, by either of the two may have had two holders. Stop it, or give it another name",
+				"another live process at %s is called %q too (incarnation %x), and was started "+
+					"after this one: it withdraws. Locks that were granted since it started, %v "+
+					"ago, by either of the two may have had two holders. Stop it, or give it "+
+					"another name",
 				s.Addr, m.self.Node, uint64(s.Peer.Incarnation), s.Up.Round(time.Millisecond)))
 		}
 		return
@@ -47,15 +49,18 @@ func (m *Machine) seeDuplicate(now vote.Now, s *vote.Sighting) {
 	}
 	m.dup.counted, m.dup.until = m.phase == PhaseCounting, now.Slow.Add(m.duplicateFor())
 	m.phase = PhaseDuplicate
-	m.why = fmt.Sprintf("another live process at %s is called %q too, and was there before; stop one of the two, or rename it; then restart this one",
+	m.why = fmt.Sprintf("another, older live process at %s is called %q too; stop one of the two, "+
+		"or rename it; then restart this process",
 		s.Addr, m.self.Node)
 	if !m.dup.counted {
 		return // the shell reports the duplicate, and no lock was granted by both
 	}
 	m.alarms = append(m.alarms, fmt.Sprintf(
-		"another live process at %s is called %q too (life %x), and was started before this one: this process gives way. Its voter doesn't count any "+
-			"more, and its leases are lost. Locks that were granted since this process started, %v ago, by either of the two may have had two "+
-			"holders. Stop one of the two, or rename it; then restart this one",
+		"another live process at %s is called %q too (incarnation %x), and was started before "+
+			"this one: this process withdraws. Its voter doesn't count any more, and its leases "+
+			"are lost. Locks that were granted since this process started, %v ago, by either of "+
+			"the two may have had two holders. Stop one of the two, or rename it; then restart "+
+			"this process",
 		s.Addr, m.self.Node, uint64(s.Peer.Incarnation), now.Slow.Sub(m.started).Round(time.Millisecond)))
 }
 
@@ -63,7 +68,8 @@ func (m *Machine) seeDuplicate(now vote.Now, s *vote.Sighting) {
 // and gave way to an older process with its name.
 func (m *Machine) Bars() string {
 	if m.phase == PhaseDuplicate && m.dup.counted {
-		return fmt.Sprintf("this process is a duplicate of %q and has given way to an older one", m.self.Node)
+		return fmt.Sprintf("this process is a duplicate of %q and has withdrawn in favor of an "+
+			"older one", m.self.Node)
 	}
 	return ""
 }

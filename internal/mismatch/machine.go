@@ -58,7 +58,8 @@ const (
 	PhaseLeaving
 )
 
-var phaseNames = [...]string{"free", "waiting", "settling", "counting", "gave way", "duplicate", "leaving"}
+var phaseNames = [...]string{"free", "waiting", "settling", "counting", "withdrew", "duplicate",
+	"leaving"}
 
 func (p Phase) String() string { return phaseNames[p] }
 
@@ -485,7 +486,8 @@ func (m *Machine) clash(now vote.Now, p *peer) {
 		text = fmt.Sprintf("two configurations of one mesh counted at once for up to %v, and locks that were granted in that time may have had two holders",
 			now.Slow.Sub(max(m.since, theirs)).Round(time.Millisecond))
 	}
-	m.alarms = append(m.alarms, fmt.Sprintf("%s: the voter of %s (%s) gives way to that of %s (%s), and the leases that rest on it are lost; %s",
+	m.alarms = append(m.alarms, fmt.Sprintf("%s: the voter of %s (%s) withdraws in favor of that "+
+		"of %s (%s), and the leases that rest on the former are lost; %s",
 		text, m.self.Node, m.key, p.sighting.Peer.Node, p.key, remedy))
 }
 

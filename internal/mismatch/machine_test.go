@@ -239,7 +239,7 @@ func TestTheNewerProcessOfANameGivesWayForTheRestOfItsLife(t *testing.T) {
 	w.pass(time.Minute)
 	w.sees("a", "a b c", counts, time.Second)
 	w.want(PhaseCounting)
-	if a := w.m.Alarms(); len(a) != 1 || !strings.Contains(a[0], "it gives way") {
+	if a := w.m.Alarms(); len(a) != 1 || !strings.Contains(a[0], "it withdraws") {
 		t.Errorf("alarms %q", a)
 	}
 	w.sees("a", "a b c", counts, time.Hour)

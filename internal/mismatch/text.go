@@ -34,15 +34,16 @@ func (m *Machine) explain(t *tally) string {
 	}
 	what := "waits"
 	if m.phase == PhaseGaveWay {
-		what = "gave way"
+		what = "withdrew"
 	}
 	there := vote.NodeID("?")
 	if len(t.seen) > 0 {
 		there = t.seen[0].sighting.Peer.Node
 	}
 	return fmt.Sprintf(
-		"the voter of %s %s, since nodes of its mesh run with another configuration: %s. They are: %s. %s; "+
-			"where those nodes were stopped for good without Leave, restart this one",
+		"the voter of %s %s, since nodes of its mesh run with another configuration: %s. The "+
+			"nodes are: %s. %s; where those nodes were stopped for good without Leave, restart "+
+			"this node",
 		m.self.Node, what, m.terms.Differences(t.terms, there), strings.Join(names, "; "), capital(remedy))
 }
 

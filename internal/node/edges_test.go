@@ -33,7 +33,7 @@ func TestANodeGivesWayToAnOlderProcessOfItsName(t *testing.T) {
 	lost, alarm := false, false
 	for _, e := range m.events["a"] {
 		lost = lost || e.Kind == quorum.EventLost
-		alarm = alarm || e.Kind == quorum.EventAlarm && strings.Contains(e.Text, "gives way")
+		alarm = alarm || e.Kind == quorum.EventAlarm && strings.Contains(e.Text, "this process withdraws")
 	}
 	if !lost || !alarm {
 		t.Errorf("lease lost: %v, operator told: %v; both should be", lost, alarm)

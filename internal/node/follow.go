@@ -236,7 +236,7 @@ func (n *Node) ElectorateStatus(now vote.Now) (electorate.Status, bool) {
 // [electorate.Machine.Propose]. Propose fails if the electorate is fixed.
 func (n *Node) Propose(now vote.Now, voters []vote.Elector) error {
 	if n.elect == nil {
-		return errors.New("the electorate is fixed: it is what the configuration says")
+		return errors.New("the electorate is fixed: the voters are those in the configuration")
 	}
 	err := n.standing().Propose(now, voters)
 	n.settle(now)
@@ -255,7 +255,7 @@ func (n *Node) LeaveElectorate(now vote.Now) {
 // [electorate.Machine.Refound]. Refound fails if the electorate is fixed.
 func (n *Node) Refound(now vote.Now, names []vote.NodeID) error {
 	if n.elect == nil {
-		return errors.New("the electorate is fixed: it is what the configuration says")
+		return errors.New("the electorate is fixed: the voters are those in the configuration")
 	}
 	top, _ := n.voter.Top()
 	err := n.standing().Refound(now, names, max(top, vote.TokenAt(now.Wall)+vote.Token(vote.Skew.Microseconds())))

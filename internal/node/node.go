@@ -56,7 +56,8 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 	case cfg.Name == "":
 		return nil, fmt.Errorf("a node needs a name")
 	case cfg.Life == 0:
-		return nil, fmt.Errorf("life 0 of node %q: a life is a random number other than zero", cfg.Name)
+		return nil, fmt.Errorf("incarnation 0 of node %q: an incarnation is a random number other "+
+			"than zero", cfg.Name)
 	case cfg.TTL < vote.MinTTL || cfg.TTL > cfg.MaxTTL:
 		return nil, fmt.Errorf("TTL %v: it must be at least %v and at most the mesh's maximum of %v", cfg.TTL, vote.MinTTL, cfg.MaxTTL)
 	}

@@ -51,11 +51,12 @@ func (n *Node) Unsettled(now vote.Now) string {
 	case n.elect != nil && n.elect.Known().Joint():
 		return "the electorate is being changed"
 	case len(quiet) > 0:
-		return "not every voter counts that is there: " + strings.Join(quiet, ", ")
+		return "not every reachable voter counts yet: " + strings.Join(quiet, ", ")
 	case counting < min(n.Electorate().Majority()+1, len(voters)):
-		return "another voter can't be spared"
+		return "the loss of one more voter would leave no majority"
 	case votes && len(uninformed) > 0:
-		return "not every other voter has heard yet that this node's votes count: " + strings.Join(uninformed, ", ")
+		return "not every other voter knows yet that this node's votes count: " +
+			strings.Join(uninformed, ", ")
 	}
 	return ""
 }

@@ -46,7 +46,7 @@ func TestAHandshakeWithoutAnAnswerIsSaid(t *testing.T) {
 			a.awaitLog(noAnswer, b, c)
 			a.awaitLog("a voter doesn't count", "voter=b", noAnswer)
 			a.tell("trylock k")
-			if text := a.awaitError("trylock", "noquorum").Text; !strings.Contains(text, noAnswer) || strings.Contains(text, "gossip has not seen it") {
+			if text := a.awaitError("trylock", "noquorum").Text; !strings.Contains(text, noAnswer) || strings.Contains(text, "gossip has not seen the node") {
 				t.Errorf("a call says: %s", text)
 			}
 			a.tell("status")

@@ -61,7 +61,7 @@ func TestStateDirectoriesThatCantBeUsed(t *testing.T) {
 	}
 	t.Run("of another name", func(t *testing.T) {
 		p := intruder(t, "d", m.stateDir("c"))
-		refused(t, p, state("c"), `it is of node "c"; expected node "d"`, "give each node a directory of its own, or call node and mesh what they were called")
+		refused(t, p, state("c"), `it is of node "c"; expected node "d"`, "give each node a directory of its own, or give node and mesh their former names")
 	})
 	t.Run("of another mesh", func(t *testing.T) {
 		p := launch(t, "c", secret, append(m.args(), "-bind", "127.0.0.1:0", "-state-dir", m.stateDir("c"), "-mesh", "another")...)
@@ -102,9 +102,9 @@ func TestMostFoundersDontFound(t *testing.T) {
 	}
 	c := m.start("c", m.addrs["c"]) // it isn't told to found
 	for _, p := range found {
-		waitFor(p, "c (not told to found)")
+		waitFor(p, "c (started without Bootstrap)")
 		p.tell("trylock k")
-		says(t, p.awaitError("trylock", "noquorum").Text, "waits for all founders; missing: c (not told to found)")
+		says(t, p.awaitError("trylock", "noquorum").Text, "waits for all founders; missing: c (started without Bootstrap)")
 	}
 	c.tell("trylock k")
 	says(t, c.awaitError("trylock", "noquorum").Text, "no electorate is known")
@@ -129,7 +129,7 @@ func TestMostFoundersDontFound(t *testing.T) {
 func TestFoundLeftInTheConfigurationWarns(t *testing.T) {
 	t.Parallel()
 	m := startFollowing(t, abc)
-	warning := []string{"level=WARN", "BOOTSTRAP IS STILL SET", "take it out of this node's configuration"}
+	warning := []string{"level=WARN", "BOOTSTRAP IS STILL SET", "remove Bootstrap from this node's configuration"}
 	for _, name := range abc {
 		m.procs[name].awaitLog(append(warning, "name="+name)...)
 	}
@@ -156,10 +156,10 @@ func TestAFixedNodeIsRefusedByAMeshThatFollows(t *testing.T) {
 	a.lock("held throughout")
 	x := launch(t, "x", secret, append(m.args(), "-bind", "127.0.0.1:0")...)
 	x.tell("lock k")
-	says(t, x.awaitError("lock", "refused").Text, "the electorate follows the living at ", " and is fixed at x") // at two of them, which are a majority
+	says(t, x.awaitError("lock", "refused").Text, "the electorate is dynamic at ", " and is fixed at x") // at two of them, which are a majority
 	for _, name := range abc {
-		x.awaitLog("is fixed at x", "follows the living at "+name)
-		m.procs[name].awaitLog("is fixed at x", "follows the living at "+name)
+		x.awaitLog("is fixed at x", "is dynamic at "+name)
+		m.procs[name].awaitLog("is fixed at x", "is dynamic at "+name)
 	}
 	x.none("granted")
 	x.none("ready")

@@ -67,7 +67,7 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 		besiege(t, m.addrs[name], 400, "")
 	}
 	for _, name := range abc {
-		m.procs[name].awaitLog("proved nothing", "gave_way=", "127.0.0.")
+		m.procs[name].awaitLog("did not complete the handshake", "displaced=", "127.0.0.")
 	}
 	m.procs["a"].lock("before")
 	m.procs["c"].kill()

@@ -33,7 +33,7 @@ func TestANameStartedTwiceOverACut(t *testing.T) {
 	}
 
 	h.heal()
-	second.awaitLog("gives way", "may have had two holders")
+	second.awaitLog("this process withdraws", "may have had two holders")
 	first["c"].awaitLog("may have had two holders")
 	second.tell("lock another")
 	if text := second.awaitError("lock", "refused").Text; !strings.Contains(text, `is called "c" too`) {

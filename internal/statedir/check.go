@@ -114,7 +114,8 @@ func badElectors(what string, es []vote.Elector) string {
 // number.
 func badAttempt(what string, a vote.Ballot) string {
 	if (a.Counter == 0) != (a.By == 0) {
-		return fmt.Sprintf("%s: attempt %d by life %d; both are zero or none is", what, a.Counter, a.By)
+		return fmt.Sprintf("%s: attempt %d by incarnation %d; both are zero or none is", what,
+			a.Counter, a.By)
 	}
 	return ""
 }

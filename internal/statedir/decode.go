@@ -63,7 +63,8 @@ func decode(path string, data []byte) (vote.DiskState, error) {
 		return corrupt("its checksum is right, but what it says can't be read (%.200v); expected the JSON of a state", err)
 	}
 	if again, err := encode(&st); err != nil || !bytes.Equal(again, data) {
-		return newer("its checksum is right, but this version would write the same state otherwise: another version wrote it, or somebody did by hand")
+		return newer("its checksum is right, but this version would write the same state " +
+			"differently: another version wrote it, or it was edited by hand")
 	}
 	if problem := nonsense(&st); problem != "" {
 		return corrupt("its checksum is right, but what it says makes no sense: %s", problem)

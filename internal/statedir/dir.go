@@ -55,7 +55,8 @@ func open(files files, path string) (*Dir, error) {
 	}
 	if err := d.removeTemp(); err != nil {
 		d.lock.Close()
-		return nil, &Error{Path: d.in(tempFile), Reason: ErrIO, Text: "what a crash has left can't be removed", Err: err, Advice: adviceDir}
+		return nil, &Error{Path: d.in(tempFile), Reason: ErrIO, Text: "the temporary file left " +
+			"by a crash can't be removed", Err: err, Advice: adviceDir}
 	}
 	return d, nil
 }
@@ -81,7 +82,8 @@ func (d *Dir) makeDir(path string, kept bool) error {
 	switch {
 	case above != path:
 	case missing:
-		return &Error{Path: path, Reason: ErrIO, Text: "it isn't there", Err: err, Advice: adviceDir}
+		return &Error{Path: path, Reason: ErrIO, Text: "it doesn't exist", Err: err,
+			Advice: adviceDir}
 	default:
 		return nil
 	}
@@ -91,7 +93,8 @@ func (d *Dir) makeDir(path string, kept bool) error {
 	if missing {
 		// Two processes that start at once both make the directory; the lock decides.
 		if err := d.files.mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) {
-			return &Error{Path: path, Reason: ErrIO, Text: "it can't be made", Err: err, Advice: adviceDir}
+			return &Error{Path: path, Reason: ErrIO, Text: "it can't be created", Err: err,
+				Advice: adviceDir}
 		}
 	}
 	switch err := d.files.syncDir(above); {
@@ -99,7 +102,8 @@ func (d *Dir) makeDir(path string, kept bool) error {
 	case err == nil, errors.Is(err, fs.ErrPermission):
 	case !missing && readOnly(err): // on a read-only file system nothing was made
 	default:
-		return &Error{Path: above, Reason: ErrIO, Text: "what was made in it can't be synced", Err: err, Advice: adviceSyncDir}
+		return &Error{Path: above, Reason: ErrIO, Text: "the directory created in it can't be " +
+			"synced", Err: err, Advice: adviceSyncDir}
 	}
 	return nil
 }
@@ -203,7 +207,8 @@ func (d *Dir) Close() error {
 	l := d.lock
 	d.lock = nil
 	if err := l.Close(); err != nil {
-		return &Error{Path: d.in(lockFile), Reason: ErrIO, Text: "the lock can't be given back before the process ends", Err: err, Advice: "end the process"}
+		return &Error{Path: d.in(lockFile), Reason: ErrIO, Text: "the lock can't be released " +
+			"before the process ends", Err: err, Advice: "end the process"}
 	}
 	return nil
 }

@@ -105,10 +105,10 @@ func TestOpenSaysWhyItCannot(t *testing.T) {
 	denied := errors.New("permission denied")
 	for _, c := range []struct{ op, path, text, advice string }{
 		{"stat", "lockmesh", "it can't be reached", adviceDir},
-		{"mkdir", "a", "it can't be made", adviceDir},
-		{"syncdir", "lockmesh", "what was made in it can't be synced", adviceSyncDir},
+		{"mkdir", "a", "it can't be created", adviceDir},
+		{"syncdir", "lockmesh", "the directory created in it can't be synced", adviceSyncDir},
 		{"lock", lockFile, "the directory can't be locked", adviceLock},
-		{"remove", tempFile, "what a crash has left can't be removed", adviceDir},
+		{"remove", tempFile, "the temporary file left by a crash can't be removed", adviceDir},
 	} {
 		m := newMemory()
 		m.fail = func(op, path string) error {

@@ -10,7 +10,7 @@ var (
 	ErrCorrupt error = sentinel("the state can't be trusted")
 
 	// ErrForeign : the file belongs to another mesh or another node.
-	ErrForeign error = sentinel("the state is somebody else's")
+	ErrForeign error = sentinel("the state belongs to another node")
 
 	// ErrFormat : another version of lockmesh wrote the file.
 	ErrFormat error = sentinel("the state is in a format that this version doesn't know")
@@ -34,20 +34,24 @@ func (s sentinel) Error() string { return "statedir: " + string(s) }
 const (
 	adviceCorrupt = "if the file is lost for good, remove it: the node then comes back as a new peer and is voted in again; " +
 		"don't put an old copy back, since it has forgotten what the node promised later"
-	adviceForeign = "give each node a directory of its own, or call node and mesh what they were called; " +
-		"if nobody needs this state any more, remove the file: the node then comes in as a new peer"
+	adviceForeign = "give each node a directory of its own, or give node and mesh their former " +
+		"names; if no node needs this state any more, remove the file: the node then joins as a " +
+		"new peer"
 	adviceFormat = "run a version of lockmesh that knows it; don't edit the file; if there is no such version, remove the file: " +
 		"the node then comes back as a new peer and is voted in again"
 	adviceLocked   = "stop the other process, or give each node a directory of its own"
-	adviceReplaced = "leave the directory alone while a node runs; restart this one"
+	adviceReplaced = "leave the directory alone while a node runs; restart this node"
 	adviceLock     = "use a directory on a local disk that this node's user may write to and that knows file locks"
-	adviceSyncDir  = "see to the disk, or use a directory on another"
+	adviceSyncDir  = "check the disk, or use a directory on another disk"
 	adviceDir      = "make it a directory that this node's user may write to, or name another"
 	adviceRemove   = "remove it: the node makes the file anew"
-	adviceRead     = "let this node's user read it, and see to the disk; if the file is lost for good, remove it: the node then comes back as a new peer"
-	adviceWrite    = "see to the disk: space, rights, health; the state before it stands, and saving may be tried again"
-	adviceSync     = "see to the disk; which of the two states a loss of power leaves is open until one is saved"
-	adviceReport   = "this is a fault of the program: please report it"
+	adviceRead     = "let this node's user read it, and check the disk; if the file is lost for " +
+		"good, remove it: the node then comes back as a new peer"
+	adviceWrite = "check the disk: space, rights, health; the state before it stands, and saving " +
+		"may be tried again"
+	adviceSync = "check the disk; which of the two states a loss of power leaves is open until " +
+		"one is saved"
+	adviceReport = "this is a fault of the program: please report it"
 )
 
 // Error describes a problem with a state directory and the remedy.

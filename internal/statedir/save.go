@@ -40,7 +40,8 @@ func (d *Dir) Save(st *vote.DiskState) error {
 		return &Error{Path: path, Reason: ErrIO, Text: "the new state can't be " + step, Err: err, Advice: adviceWrite}
 	}
 	if err := d.files.syncDir(d.path); err != nil {
-		return &Error{Path: path, Reason: ErrIO, Text: "the new state is there, but its directory can't be synced", Err: err, Advice: adviceSync}
+		return &Error{Path: path, Reason: ErrIO, Text: "the new state is in place, but its directory " +
+			"can't be synced", Err: err, Advice: adviceSync}
 	}
 	return nil
 }
@@ -49,7 +50,7 @@ func (d *Dir) Save(st *vote.DiskState) error {
 func (d *Dir) unfit(st *vote.DiskState) string {
 	switch {
 	case !d.loaded:
-		return "what is there hasn't been loaded, so it might be lost"
+		return "the existing state hasn't been loaded, so it might be lost"
 	case st.Mesh != d.mesh || st.Name != d.name:
 		return fmt.Sprintf("it is of mesh %q, node %q, but the directory of mesh %q, node %q", st.Mesh, st.Name, d.mesh, d.name)
 	}
@@ -62,7 +63,7 @@ func (d *Dir) unfit(st *vote.DiskState) string {
 func (d *Dir) write(data []byte) (step string, err error) {
 	temp := d.in(tempFile)
 	if err := d.removeTemp(); err != nil {
-		return "begun, since what is left of an earlier try can't be removed", err
+		return "begun, since the temporary file of an earlier try can't be removed", err
 	}
 	f, err := d.files.create(temp)
 	if err != nil {

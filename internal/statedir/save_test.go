@@ -194,7 +194,7 @@ func TestAFailedSaveLeavesTheOldStateAndSavingAgainMendsIt(t *testing.T) {
 		{"sync", tempFile, broken, "the new state can't be synced"},
 		{"close", tempFile, full, "the new state can't be finished"},
 		{"rename", tempFile, broken, "the new state can't be put in the place of the old one"},
-		{"remove", tempFile, readOnly, "the new state can't be begun, since what is left of an earlier try can't be removed"},
+		{"remove", tempFile, readOnly, "the new state can't be begun, since the temporary file of an earlier try can't be removed"},
 	} {
 		for _, stuck := range []bool{false, true} { // whether the temporary file can't be removed either
 			m, d := started(t, sample(1))
@@ -243,7 +243,7 @@ func TestAFailedSyncOfTheDirectoryLeavesEitherAndIsSaid(t *testing.T) {
 		}
 		return nil
 	}
-	wantError(t, "save", d.Save(sample(2)), ErrIO, d.in(stateFile), "the new state is there, but its directory can't be synced", adviceSync)
+	wantError(t, "save", d.Save(sample(2)), ErrIO, d.in(stateFile), "the new state is in place, but its directory can't be synced", adviceSync)
 	found := map[uint64]bool{}
 	for _, after := range m.restarts() {
 		found[mustLoad(t, mustOpen(t, after)).Writes] = true
@@ -276,13 +276,13 @@ func TestWhatMustNotBeSavedIsNot(t *testing.T) {
 			m.held = map[string]bool{}
 			d := mustOpen(t, m)
 			return d.Save(sample(2))
-		}, ErrMisuse, []string{"what is there hasn't been loaded"}},
+		}, ErrMisuse, []string{"the existing state hasn't been loaded"}},
 		"after a failed load": {func(d *Dir, _ *memory) error {
 			if _, _, err := d.Load("default", "b"); err == nil {
 				t.Error("another node's state is loaded")
 			}
 			return d.Save(sample(2))
-		}, ErrMisuse, []string{"what is there hasn't been loaded"}},
+		}, ErrMisuse, []string{"the existing state hasn't been loaded"}},
 		"another node's": {func(d *Dir, _ *memory) error { return d.Save(other) }, ErrMisuse, []string{`of mesh "default", node "b"`, `node "a"`}},
 		"senseless":      {func(d *Dir, _ *memory) error { return d.Save(senseless) }, ErrMisuse, []string{"the directory has no identity", adviceReport}},
 		"closed": {func(d *Dir, _ *memory) error {

@@ -343,7 +343,7 @@ func (r Reason) String() string {
 	case ReasonOldCopy:
 		return "its state directory is an old copy"
 	case ReasonDeposed:
-		return "the voter gave way to another configuration, or to an older process of its name; its log says which"
+		return "the voter withdrew: another configuration of the mesh counts, or an older process has its name; its log has the details"
 	}
 	return "unknown reason"
 }
