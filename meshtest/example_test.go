@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// database is what the lock protects. It refuses those who come late.
+// database is the resource that the lock protects. It refuses writes with old tokens.
 type database struct {
 	guard  fence.Guard
 	writer atomic.Value
@@ -23,7 +23,7 @@ func (db *database) write(token uint64, who string) error {
 
 func (db *database) lastWriter() string { return db.writer.Load().(string) }
 
-// report is the application, one on each node: the one that holds the lock writes every second.
+// report is the application, which runs on each node: the holder of the lock writes every second.
 func report(ctx context.Context, mesh *lockmesh.Mesh, db *database) error {
 	return mesh.Do(ctx, "report", func(ctx context.Context, lease *lockmesh.Lease) error {
 		for ctx.Err() == nil {
@@ -54,7 +54,7 @@ func testAStoppedNodeIsReplaced(t *testing.T) {
 		time.Sleep(time.Minute)
 		second := db.lastWriter()
 		if second == first {
-			t.Errorf("%s is stopped, and nobody took over", first)
+			t.Errorf("%s is stopped, and no other node took over", first)
 		}
 		m.Resume(first)
 		time.Sleep(time.Minute)

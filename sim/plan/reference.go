@@ -9,7 +9,7 @@ import (
 // Reference returns the table of all fields of a scenario, in Markdown, for docs/planning.md.
 func Reference() string {
 	var b strings.Builder
-	b.WriteString("| field | default | allowed | what it says |\n|---|---|---|---|\n")
+	b.WriteString("| field | default | allowed | meaning |\n|---|---|---|---|\n")
 	reference(&b, reflect.TypeFor[Scenario](), "")
 	return b.String()
 }

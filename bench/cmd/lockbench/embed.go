@@ -216,22 +216,25 @@ func embedTable(r *results) *table.Table {
 	}
 	const mega = 1e-6
 	row("size of a program that does nothing, MB", programNone, mSize, mega)
-	row("size of one that serves HTTPS, MB", programWeb, mSize, mega)
-	row("size of one that joins a mesh, MB", programLockmesh, mSize, mega)
+	row("size of a program that serves HTTPS, MB", programWeb, mSize, mega)
+	row("size of a program that joins a mesh, MB", programLockmesh, mSize, mega)
 	for _, n := range meshSizes {
 		row(fmt.Sprintf("goroutines of a node, %d peers", n-1), peers(n), mGoroutines, 1)
 	}
 	row("resident memory of the program that joins a mesh of three, MB", peers(watched), mResident, mega)
-	row("its processor time while idle, % of a core", peers(watched), mIdleCPU, 1)
-	row("what nodes of an idle mesh of three write to each other but gossip's packets, bytes a second from one to another", peers(watched), mBytes, 1)
-	row("the same in writes a second", peers(watched), mWrites, 1)
-	row("from Join to the first lock, a node that is no voter on a mesh that runs, ms", nameEmbedded, mFirstLock, 1)
+	row("processor time of this program while idle, % of a core", peers(watched), mIdleCPU, 1)
+	row("bytes written from one node to another in an idle mesh of three, without gossip's packets, a second", peers(watched), mBytes, 1)
+	row("writes from one node to another, likewise, a second", peers(watched), mWrites, 1)
+	row("from Join to the first lock, for a node without a vote that joins a running mesh, ms", nameEmbedded, mFirstLock, 1)
 	return t
 }
 
 // extraSections adds the sections of workloads measured once.
 func extraSections(r *results, o *options, section func(title, text string, t *table.Table)) {
-	section("Leases that are held", fmt.Sprintf("Nobody uses them, for %v. The holder is one process; redsync's renews each lock three times per TTL (%v). What is written is what all processes of the service send, but for gossip's packets; the lists of members that gossip compares over a stream, every ten seconds or so, are part of it.", o.idle, peer.TTL), holdTable(r, o))
-	section("Memory", "Live bytes in lockmesh's processes for each key of 32 bytes, the caller's handle included, at a node that holds the keys and is no voter, and at a voter.", memoryTable(r, o))
-	section("Embedding", fmt.Sprintf("What it costs to have lockmesh in a program, TLS off. Idle is for %v.", o.idle), embedTable(r))
+	section("Leases that are held", fmt.Sprintf(`Leases that no caller uses, for %v. The holder is one process; redsync's holder renews each lock
+three times per TTL (%v). Bytes and writes are of all processes of the service, without gossip's
+packets, but with the lists of members that gossip compares over a stream every ten seconds or so.`, o.idle, peer.TTL), holdTable(r, o))
+	section("Memory", `Live bytes in lockmesh's processes for each key of 32 bytes, with the caller's handle: at a node
+without a vote that holds the keys, and at a voter.`, memoryTable(r, o))
+	section("Embedding", fmt.Sprintf("The cost of lockmesh in a program, without TLS. The idle measurement lasts %v.", o.idle), embedTable(r))
 }

@@ -30,16 +30,20 @@ func report(r *results, o *options) string {
 			fmt.Fprintf(&b, "### %s\n\n%s\n\n%s\n", title, text, t)
 		}
 	}
-	section("Machine", fmt.Sprintf("Medians of %d rounds of %v each, and in brackets from the least to the largest.", o.rounds, o.length), machineTable(r))
+	section("Machine", fmt.Sprintf("Medians of %d rounds of %v each, with the range from the least to the largest in brackets.", o.rounds, o.length), machineTable(r))
 	for _, g := range comparisons {
 		section("Compared with "+g.with, g.text, goals(r, g))
 	}
-	section("Latency", "One caller takes a key that nobody else wants, and gives it back: a new key each time, and always the same one. In microseconds. The limit is one message to two peers at once, and the first answer.", latencyTable(r))
-	section("Throughput", "Locks that are taken and given back in a second, by callers in one process with a key each. The limit counts answers, of which a lock that is taken and given back needs two.", throughputTable(r, mPerSecond, true))
-	section("What a lock costs", "Processor time of all processes of the service for each lock that is taken and given back (of the limit: for each answer), in microseconds.", throughputTable(r, mCPU, false))
-	section("Packets", "Packets over loopback for each lock that is taken and given back (of the limit: for each answer).", throughputTable(r, mPackets, false))
-	section("Hand-over", fmt.Sprintf("%d callers on each of %d nodes want one key, again and again, and give it back at once. Fairness is Jain's index over all callers: 1 is even.", waitersEach, nodesMax), handoverTable(r))
-	section("Within a node", fmt.Sprintf("%d callers on one node want one key, again and again.", goroutines), localTable(r))
+	section("Latency", `One caller locks and unlocks a key that no other caller wants: a new key each time, then the same
+key each time. In microseconds. The limit is one message to two peers at once, and the first answer.`, latencyTable(r))
+	section("Throughput", `Locks with their unlocks in a second, by callers in one process with a key each. The limit counts
+answers; a lock with its unlock needs two answers.`, throughputTable(r, mPerSecond, true))
+	section("What a lock costs", `Processor time of all processes of the service for each lock with its unlock (for the limit: for
+each answer), in microseconds.`, throughputTable(r, mCPU, false))
+	section("Packets", "Packets over loopback for each lock with its unlock (for the limit: for each answer).", throughputTable(r, mPackets, false))
+	section("Hand-over", fmt.Sprintf(`%d callers on each of %d nodes want the same key again and again, and unlock at once. Fairness is
+Jain's index over all callers; 1 is even.`, waitersEach, nodesMax), handoverTable(r))
+	section("Within a node", fmt.Sprintf("%d callers on one node want the same key again and again.", goroutines), localTable(r))
 	extraSections(r, o, section)
 	return b.String()
 }
@@ -134,12 +138,17 @@ type comparison struct {
 }
 
 var comparisons = []comparison{
-	{"the limit", "lockmesh's numbers divided by the limit's. For latency less is better, and for the rest, locks that are taken and given back ÷ answers, more.", []string{nameLimit}},
 	{
-		"other majorities", "lockmesh's numbers divided by those of the best that asks a majority of servers. For latency less is better, and for the rest more.",
+		"the limit", `lockmesh's numbers divided by the limit's numbers. For latency less is better. The other rows are
+locks with their unlocks ÷ answers, where more is better.`,
+		[]string{nameLimit},
+	},
+	{
+		"other majorities", `lockmesh's numbers divided by the numbers of the best service that asks a majority of servers. For
+latency less is better, in the other rows more.`,
 		[]string{nameRedsync, nameRedsyncBatch, nameRedsyncRueidis, nameEtcd},
 	},
-	{"one Redis", "The same, with one server that nobody may lose.", []string{nameRedis, nameRedisBatched, nameRedisRueidis}},
+	{"one Redis", "The same, against a single server, which tolerates no failure.", []string{nameRedis, nameRedisBatched, nameRedisRueidis}},
 }
 
 // goals compares lockmesh in all its variants with others.

@@ -40,12 +40,14 @@ func printAcquire(out io.Writer, full bool) error {
 	}
 	if err := say(out, `### A free lock
 
-Nodes take keys that nobody else wants, one after the other. Every message takes %v where links are equal. Where they are uneven, a way takes
-from %v to %v as a rule, a message up to half as long again, and one of a hundred up to ten times more. The last column compares with three nodes.`,
+Nodes lock keys that no other node wants, one after the other. Over equal links every message takes
+%v. Each uneven link has a base of %v to %v; a message takes the base plus up to half of
+the base, and one message in a hundred up to nine bases more. The last column is relative to three
+nodes.`,
 		delay, uneven.Least, uneven.Most); err != nil {
 		return err
 	}
-	t := newTable("nodes", "equal: median", "p99", "uneven: median", "p99", "median, of three nodes'")
+	t := newTable("nodes", "equal: median", "p99", "uneven: median", "p99", "median, relative")
 	var first time.Duration
 	for _, s := range shapes {
 		even, err := acquire(s, equal, samples)

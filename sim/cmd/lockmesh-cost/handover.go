@@ -79,12 +79,14 @@ func printHandOver(out io.Writer, full bool) error {
 	}
 	if err := say(out, `### From holder to holder
 
-%d callers on %d nodes want one key over and over; each has it for %v. Time is from the release on one node to the grant on another, in delays
-of one message (all links take %v), which is also how many messages are on the way one after the other: the release to a voter, and the voter's
-promise to the next in line. Messages and bytes are all that the nodes say about the key, for each grant.`, callers*askers, askers, held, delay); err != nil {
+%d callers on %d nodes want the same key again and again; each caller holds the key for %v. The time
+is from the release on one node to the grant on another node, in delays of one message (all links
+take %v). So the time is also the number of messages sent one after the other: the release to a
+voter, and the voter's promise to the next request in the queue. Messages and bytes are the totals
+between nodes about the key, for each grant.`, callers*askers, askers, held, delay); err != nil {
 		return err
 	}
-	t := newTable("voters", "who asks", "delays, median", "most", "messages", "bytes")
+	t := newTable("voters", "requesters", "delays, median", "most", "messages", "bytes")
 	for _, voters := range []int{3, 5, 7} {
 		for _, vote := range []bool{false, true} {
 			if vote && voters < askers {
@@ -94,7 +96,7 @@ promise to the next in line. Messages and bytes are all that the nodes say about
 			if err != nil {
 				return err
 			}
-			who := "others"
+			who := "non-voters"
 			if vote {
 				who = "voters"
 			}

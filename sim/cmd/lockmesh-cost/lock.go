@@ -57,14 +57,15 @@ func printLock(out io.Writer, full bool) error {
 	if full {
 		locks = 1000
 	}
-	if err := say(out, `### The words of a lock
+	if err := say(out, `### The messages of a lock
 
-All messages between nodes for one free lock and its release, and the bytes of their frames, for a key of %d bytes. TLS and TCP add
-their own. What a node says to its own voter never leaves it. A lock that is given back at once is one of a bare majority; one that is held for %v
-is put to all voters.`, len(keyOf(0)), aWhile); err != nil {
+All messages between nodes for one free lock and its release, and the bytes of their frames, for a
+key of %d bytes. TLS and TCP add bytes of their own. Messages of a node to its own voter don't leave
+the node, and don't count. For a lock that is released at once, the node asks a bare majority; for a
+lock that is held for %v, the node asks all voters.`, len(keyOf(0)), aWhile); err != nil {
 		return err
 	}
-	t := newTable("voters", "asked by a voter, given back at once: messages", "bytes", "held: messages", "bytes", "by another node, at once: messages", "bytes", "held: messages", "bytes")
+	t := newTable("voters", "voter asks, released at once: messages", "bytes", "held: messages", "bytes", "non-voter asks, released at once: messages", "bytes", "held: messages", "bytes")
 	for _, voters := range electorates {
 		cells := []any{voters}
 		for _, byVoter := range []bool{true, false} {
@@ -81,14 +82,14 @@ is put to all voters.`, len(keyOf(0)), aWhile); err != nil {
 	if err := t.print(out); err != nil {
 		return err
 	}
-	if err := say(out, "\nThe same for each voter that is asked and isn't the node's own, by word, in the order in which they are said:"); err != nil {
+	if err := say(out, "\nThe same for each voter asked, other than the node's own voter, by kind of message, in order:"); err != nil {
 		return err
 	}
 	kinds, _, err := lockWords(3, false, aWhile, locks)
 	if err != nil {
 		return err
 	}
-	t = newTable("word", "messages", "bytes")
+	t = newTable("kind", "messages", "bytes")
 	order := []vote.Kind{vote.KindRequest, vote.KindPromise, vote.KindConfirm, vote.KindRelease, vote.KindReleased}
 	for k := range kinds {
 		if !slices.Contains(order, k) {

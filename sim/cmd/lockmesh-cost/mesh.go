@@ -29,7 +29,7 @@ var (
 	equal = sim.Net{Least: delay, Most: delay, Jitter: -1}
 	// uneven links have the same average latency, apart from the additions: each link has a base of
 	// 0.25 to 0.75 ms, each message takes up to half of the base more, and one message in a hundred
-	// up to ten times as long. A majority is then as fast as the slowest link that it needs.
+	// up to nine bases more. A majority is then as fast as the slowest link that it needs.
 	uneven = sim.Net{Least: delay / 2, Most: delay * 3 / 2, Jitter: 50, Spikes: 10}
 )
 

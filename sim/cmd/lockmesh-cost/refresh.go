@@ -31,7 +31,7 @@ func refreshes(s shape, leases int) (u upkeep, err error) {
 		return u, err
 	}
 	if n := m.said(true).messages; n > 0 {
-		return u, fmt.Errorf("%d messages of locks though nobody locks", n)
+		return u, fmt.Errorf("%d messages of locks though no node locks", n)
 	}
 	sum := func(names []string) (t traffic) {
 		for _, name := range names {
@@ -76,8 +76,9 @@ func perSecond(t traffic) (messages, bytes string) {
 func printRefresh(out io.Writer, full bool) error {
 	if err := say(out, `### Keeping leases alive
 
-What is said while nobody locks anything: each node refreshes its session at each voter five times per TTL of %v, whatever it holds. Messages and
-bytes of frames each second, sent and received together; the mesh's are counted once.`, ttl); err != nil {
+The messages while no node locks or unlocks: each node refreshes its session at each voter five
+times per TTL of %v, with any number of leases. Messages and bytes of frames a second; a node's
+columns add up sent and received messages, and the mesh's columns count each message once.`, ttl); err != nil {
 		return err
 	}
 	t := newTable("nodes", "a voter: messages/s", "bytes/s", "another node: messages/s", "bytes/s", "the mesh: messages/s", "bytes/s")
@@ -99,7 +100,7 @@ bytes of frames each second, sent and received together; the mesh's are counted 
 	if err := t.print(out); err != nil {
 		return err
 	}
-	if err := say(out, "\nFour nodes, of which three vote, while the fourth holds leases:"); err != nil {
+	if err := say(out, "\nFour nodes, of which three vote, while the fourth node holds leases:"); err != nil {
 		return err
 	}
 	t = newTable("leases", "a voter: messages/s", "bytes/s", "the fourth node: messages/s", "bytes/s", "the mesh: messages/s", "bytes/s")

@@ -16,11 +16,11 @@ type part struct {
 
 var parts = []part{
 	{"acquire", "how long it takes to acquire a free lock, by voters and nodes", printAcquire},
-	{"silent", "how long it takes when one of the voters doesn't answer", printSilent},
+	{"silent", "how long acquiring takes while a voter doesn't answer", printSilent},
 	{"lock", "messages and bytes of a lock and its release, by voters", printLock},
-	{"refresh", "what it costs to keep leases alive, by nodes and by leases", printRefresh},
-	{"handover", "how a lock goes from node to node while many wait for it", printHandOver},
-	{"gossip", "what gossip adds, by its settings", printGossip},
+	{"refresh", "the cost of keeping leases alive, by nodes and by leases", printRefresh},
+	{"handover", "how a lock goes from node to node while many callers wait", printHandOver},
+	{"gossip", "the traffic that gossip adds, by its settings", printGossip},
 }
 
 func names() string {
@@ -38,7 +38,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	quick := f.Bool("quick", false, "measure less: fewer samples and leases, in a few seconds")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		_, _ = fmt.Fprint(stderr, "lockmesh-cost measures in the simulator what locks cost, and prints Markdown.\n\nParts:\n")
+		_, _ = fmt.Fprint(stderr, "lockmesh-cost measures the cost of locks in the simulator, and prints Markdown.\n\nParts:\n")
 		for _, p := range parts {
 			_, _ = fmt.Fprintf(stderr, "  %-9s %s\n", p.name, p.about)
 		}
@@ -49,7 +49,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("%w; -h lists the flags", err)
 	case f.NArg() > 0:
-		return fmt.Errorf("%q isn't a flag; -h lists them", strings.Join(f.Args(), " "))
+		return fmt.Errorf("%q isn't a flag; -h lists the flags", strings.Join(f.Args(), " "))
 	}
 	printed := 0
 	for _, p := range parts {
@@ -64,7 +64,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	if printed == 0 {
-		return fmt.Errorf("-part %s: there is no such part; there are %s", *which, names())
+		return fmt.Errorf("-part %s: no such part; there are %s", *which, names())
 	}
 	return nil
 }

@@ -49,16 +49,18 @@ func printSilent(out io.Writer, full bool) error {
 	}
 	if err := say(out, `### A voter that doesn't answer
 
-A node that doesn't vote takes keys that nobody else wants, with three voters, and gives them back at once. It asks two of them, and the third only if
-one of the two takes longer than round trips do. "One stops": each voter in turn, and nobody knows yet; two times of three it is one of those that
-are asked. After that it is known to be slow. Links as above.`); err != nil {
+With three voters, a node that doesn't vote locks keys that no other node wants, and unlocks at
+once. The node asks two voters, and the third voter only if one of the two takes longer than the
+usual round trip. Then a voter stops, each voter in turn, and the node isn't notified; in two cases
+of three the node asks the stopped voter. Afterwards the node treats this voter as slow. Links as
+above.`); err != nil {
 		return err
 	}
 	t := newTable("locks", "equal: median", "p99", "uneven: median", "p99")
 	rows := []struct {
 		name  string
 		cells []any
-	}{{name: "all voters answer"}, {name: "the first after one stops"}, {name: "those after it"}}
+	}{{name: "all voters answer"}, {name: "the first lock after a voter stops"}, {name: "the following locks"}}
 	for _, net := range []sim.Net{equal, uneven} {
 		all, first, after, err := silent(net, samples)
 		if err != nil {
