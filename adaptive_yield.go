@@ -41,9 +41,9 @@ const (
 	yieldPauseMin, yieldPauseMax = 2 * time.Millisecond, time.Second
 )
 
-// adaptiveYield is the adaptive yield for write coalescing: it decides whether the loop's owner lets
-// other goroutines run before writing, so that their messages share the same writes. The caller
-// passes times and queue lengths; courtesy reads no clock.
+// adaptiveYield is the adaptive yield for write coalescing: it decides whether the loop's owner
+// lets other goroutines run before writing, so that their messages share the same writes. The
+// caller passes times and queue lengths; courtesy reads no clock.
 type adaptiveYield struct {
 	notBefore   vote.Instant // no yield before this instant, except to a crowd
 	pause       time.Duration

@@ -95,8 +95,8 @@ const (
 	phaseLeaving phase = 'l'
 )
 
-// memberValue returns the value of a member's lease: the phase, the incarnation of the node, and the
-// group.
+// memberValue returns the value of a member's lease: the phase, the incarnation of the node, and
+// the group.
 func (b *DoubleBarrier) memberValue(p phase, group string) []byte {
 	value := append(make([]byte, 0, 9+len(group)), byte(p))
 	value = binary.BigEndian.AppendUint64(value, uint64(b.mesh.self.Incarnation))

@@ -6,7 +6,8 @@ import "context"
 // called on a nil or zero value, a nil context, a nil function. They panic before anything is sent,
 // with a text that names the method and the remedy.
 
-// checkUsable panics unless a method's receiver was made by maker, the function that makes such values.
+// checkUsable panics unless a method's receiver was made by maker, the function that makes such
+// values.
 func checkUsable(is bool, method, maker string) {
 	if !is {
 		panic("lockmesh: " + method + " was called on a nil or zero value; " +
@@ -14,8 +15,8 @@ func checkUsable(is bool, method, maker string) {
 	}
 }
 
-// checkContext panics if a method was called with a nil context. A context with a panicking Done method
-// panics here, in the caller's goroutine, before there is a request to be left behind.
+// checkContext panics if a method was called with a nil context. A context with a panicking Done
+// method panics here, in the caller's goroutine, before there is a request to be left behind.
 func checkContext(ctx context.Context, method string) {
 	if ctx == nil {
 		panic("lockmesh: " + method + " was called with a nil context; pass context.Background() if there is no other")

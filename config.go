@@ -124,11 +124,11 @@ type Config struct {
 	StateDir string
 
 	// Bootstrap makes this node, one of Voters, found the electorate together with all the other
-	// founders if its directory is empty. Set Bootstrap for the very first start of the founders, and
-	// remove it from the configuration once the electorate exists: founders that have all lost
-	// their directories would found a second mesh. A node with an empty directory and without Bootstrap
-	// waits until it meets a node of the mesh, and is voted in. If Bootstrap is still set after the
-	// founding, the node logs a warning at every start.
+	// founders if its directory is empty. Set Bootstrap for the very first start of the founders,
+	// and remove it from the configuration once the electorate exists: founders that have all lost
+	// their directories would found a second mesh. A node with an empty directory and without
+	// Bootstrap waits until it meets a node of the mesh, and is voted in. If Bootstrap is still set
+	// after the founding, the node logs a warning at every start.
 	Bootstrap bool
 
 	// MaxVoters is the maximum size of an electorate with dynamic membership, at most the constant

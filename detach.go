@@ -12,8 +12,8 @@ func (eng *engine) carriesLease(ctx context.Context) bool {
 	return ok
 }
 
-// detachFromLeases returns a context that ends when ctx does, unless ctx was ended by one of the given
-// leases, or by any lease if none are given: a caller unlocking a lease with the lease's own
+// detachFromLeases returns a context that ends when ctx does, unless ctx was ended by one of the
+// given leases, or by any lease if none are given: a caller unlocking a lease with the lease's own
 // context doesn't mean to stop waiting when the lease ends. The caller's bounds on ctx still apply:
 // the deadline and, for the context of [Mesh.Do], the end of the context given to Do. (If the
 // caller ends ctx after the lease has, this end can't be seen; the wait is a TTL at most.) The

@@ -483,8 +483,8 @@ func (eng *engine) leaveElectorate(ctx context.Context) error {
 	return nil
 }
 
-// leaveElectorate has this node voted out. gone receives "" as soon as this node is no voter, or else the
-// reason why the node stays a voter.
+// leaveElectorate has this node voted out. gone receives "" as soon as this node is no voter, or
+// else the reason why the node stays a voter.
 func (l *loop) leaveElectorate(now vote.Now, gone chan<- string) {
 	l.node.LeaveElectorate(now)
 	if st, _ := l.node.ElectorateStatus(now); !st.Electorate.Has(l.electorate.self) {

@@ -15,10 +15,10 @@ const evictPause = 5 * time.Millisecond
 // Evict ends a lease against its holder's will. The token selects the lease: use the token shown by
 // [Mesh.Inspect], so that only the inspected lease is ended. Leases that a node passes on among its
 // own callers count as one lease here, and Inspect shows the token of the first: Evict ends the
-// present lease. The holder's node ends the lease and notifies its user: [Lease.Done] is closed, and
-// [Lease.Err] is ErrLost and [ErrEvicted], with the name of the calling node and the reason given by
-// [WithReason], the only option accepted. Evict returns nil once no majority of the voters holds the
-// key for the lease any more, also if the lease has ended before.
+// present lease. The holder's node ends the lease and notifies its user: [Lease.Done] is closed,
+// and [Lease.Err] is ErrLost and [ErrEvicted], with the name of the calling node and the reason
+// given by [WithReason], the only option accepted. Evict returns nil once no majority of the voters
+// holds the key for the lease any more, also if the lease has ended before.
 //
 // The user of the lease may continue for a moment until notified of the end, as with every lost
 // lease: the protected resource should check the token. [WithDelay] and [WithMinHold] apply as for
@@ -29,8 +29,8 @@ const evictPause = 5 * time.Millisecond
 // key. Evict also waits for this end, as long as ctx allows.
 //
 // Errors: ErrKey; ErrOption; ErrNoQuorum if too few voters answer within a TTL; ErrClosed; ErrBusy;
-// or ctx's error, with ErrHeld if the lease was still shown as held; ErrHeld, and nothing is ended, if
-// the token may be of a lease that was passed on within its node.
+// or ctx's error, with ErrHeld if the lease was still shown as held; ErrHeld, and nothing is ended,
+// if the token may be of a lease that was passed on within its node.
 func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Option) error {
 	m.checkUsable("Mesh.Evict")
 	checkContext(ctx, "Mesh.Evict")

@@ -48,8 +48,8 @@ type leaseOptions struct {
 	length time.Duration
 }
 
-// endsAt returns the instant of the fast clock at which the lease is over, whatever its cover; Never
-// for most leases.
+// endsAt returns the instant of the fast clock at which the lease is over, whatever its cover;
+// Never for most leases.
 func (a *leaseOptions) endsAt() vote.Instant { return vote.Instant(a.end.Load()) }
 
 // pendingOps holds the pending operations on a lease.
@@ -78,8 +78,8 @@ type unlockWait struct {
 // lease is to come.
 var unlockDone unlockWait
 
-// groupValidity is the validity of a lease group: how long the leases of the group may be used. The loop
-// writes until; any goroutine reads until.
+// groupValidity is the validity of a lease group: how long the leases of the group may be used. The
+// loop writes until; any goroutine reads until.
 type groupValidity struct {
 	until atomic.Int64 // on the fast clock
 	// leases is the number of leases with this cover. Owned by the loop.
@@ -254,8 +254,8 @@ func (l *heldLease) err() error {
 }
 
 // dropIfExpired ends the lease, and nested leases that still hold the key, if the time is over. The
-// loop may know of a renewal in time, but an error once returned must stay, so the loop releases the
-// key.
+// loop may know of a renewal in time, but an error once returned must stay, so the loop releases
+// the key.
 func (l *heldLease) dropIfExpired() {
 	if l.isExpired() && l.end(&errLost) {
 		l.loop.box.post(false, func(now vote.Now) { l.loop.drop(now, l) })
@@ -284,8 +284,8 @@ func (l *heldLease) finish(outcome error) {
 	}
 }
 
-// awaitRelease waits until a majority has confirmed the release, or nothing is left to wait for. It is
-// called once per lease.
+// awaitRelease waits until a majority has confirmed the release, or nothing is left to wait for. It
+// is called once per lease.
 func (l *heldLease) awaitRelease(ctx context.Context) error {
 	if w := l.waiter.Load(); w != nil {
 		return w.outcome
@@ -375,8 +375,8 @@ func (l *heldLease) extend(now vote.Now, d time.Duration, done chan<- error) {
 	l.ensurePending().extending = append(l.ensurePending().extending, done)
 }
 
-// answerExtensions answers the calls of Extend: with nil if the voters have confirmed, or with the reason
-// for the lease's end.
+// answerExtensions answers the calls of Extend: with nil if the voters have confirmed, or with the
+// reason for the lease's end.
 func (l *heldLease) answerExtensions(reason error) {
 	if l.pending == nil {
 		return

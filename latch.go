@@ -142,8 +142,8 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 	}
 }
 
-// checkAgreed returns ErrPermits if other users of the key are known to have another number: l.n counts
-// then aren't all the counts needed by them. A view doesn't show the number.
+// checkAgreed returns ErrPermits if other users of the key are known to have another number: l.n
+// counts then aren't all the counts needed by them. A view doesn't show the number.
 func (l *CountDownLatch) checkAgreed(ctx context.Context, op string) error {
 	// Without an answer the number isn't known; without permits the key isn't in use.
 	if info, err := l.mesh.Inspect(ctx, l.key); err == nil && info.Permits != 0 {

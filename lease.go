@@ -161,8 +161,8 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return l.core().awaitRelease(ctx)
 }
 
-// beginUnlock ends the lease and has the loop release the key. If Unlock has nothing to wait for, over
-// is true and err is the result of Unlock.
+// beginUnlock ends the lease and has the loop release the key. If Unlock has nothing to wait for,
+// over is true and err is the result of Unlock.
 func (l *Lease) beginUnlock() (over bool, err error) {
 	if l.unlocked.Swap(true) {
 		cause := l.cause()

@@ -162,8 +162,8 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// runAsOwner runs the loop for a while, in a goroutine that has become the owner and has other work to
-// do.
+// runAsOwner runs the loop for a while, in a goroutine that has become the owner and has other work
+// to do.
 func (l *loop) runAsOwner() {
 	defer l.crashOnPanic()
 	for range roundsMax {
@@ -175,9 +175,9 @@ func (l *loop) runAsOwner() {
 	l.box.handOver()
 }
 
-// roundAndFlush runs a round and writes the queued messages. If other calls are under way, rounds first
-// lets all runnable goroutines proceed: their messages then share the same writes, each of which
-// costs more than a whole round.
+// roundAndFlush runs a round and writes the queued messages. If other calls are under way, rounds
+// first lets all runnable goroutines proceed: their messages then share the same writes, each of
+// which costs more than a whole round.
 func (l *loop) roundAndFlush() {
 	l.round()
 	if underWay := len(l.calls.m) + len(l.released.m); underWay > 1 && len(l.unflushed) > 0 && !l.urgent && l.yield.due(l.roundStart, underWay) {
@@ -198,9 +198,9 @@ func (l *loop) roundAndFlush() {
 // disown gives up the turn, unless there is work to do. It reports whether the turn was given up.
 func (l *loop) disown() bool { return len(l.backlog) == 0 && !l.nodeBusy && l.box.disown() }
 
-// crashOnPanic makes a panic of this package end the process, as it would in a goroutine of its own. If
-// the application, running the loop in its goroutine, recovered from the panic, the turn would stay
-// taken and every call would wait forever.
+// crashOnPanic makes a panic of this package end the process, as it would in a goroutine of its
+// own. If the application, running the loop in its goroutine, recovered from the panic, the turn
+// would stay taken and every call would wait forever.
 func (l *loop) crashOnPanic() {
 	if fault := recover(); fault != nil {
 		text := fmt.Sprintf("lockmesh: %v\n\n%s", fault, debug.Stack())
@@ -672,9 +672,9 @@ func (l *loop) release(now vote.Now, lease *heldLease) {
 	l.node.Release(now, lease.number)
 }
 
-// keepKey keeps the key of an ended lease from others for longer than voters can promise; the request
-// lasts until then. The lease stays counted in its cover: another lease may join the same group,
-// and the node reports the group's validity again only when it changes.
+// keepKey keeps the key of an ended lease from others for longer than voters can promise; the
+// request lasts until then. The lease stays counted in its cover: another lease may join the same
+// group, and the node reports the group's validity again only when it changes.
 func (l *loop) keepKey(lease *heldLease, left time.Duration) {
 	l.kept.put(lease.number, lease)
 	lease.ensurePending().stop = l.clocks.After(left, func() { l.box.post(false, func(now vote.Now) { l.releaseKept(now, lease) }) })

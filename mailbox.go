@@ -87,8 +87,8 @@ func (b *mailbox) putMessages(urgent bool, in input) (owner bool) {
 	return b.put(lane, in)
 }
 
-// putRequest puts in a call for a lock. It fails at once with ErrBusy or ErrClosed; otherwise it reports
-// whether the caller has become the owner.
+// putRequest puts in a call for a lock. It fails at once with ErrBusy or ErrClosed; otherwise it
+// reports whether the caller has become the owner.
 func (b *mailbox) putRequest(c *call) (owner bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,8 +98,8 @@ func (b *mailbox) putRequest(c *call) (owner bool, err error) {
 	return b.put(&b.ordered, input{call: c}), nil
 }
 
-// putCall puts in any other call of the application, for the loop's own goroutine if the loop is idle.
-// It fails like ask.
+// putCall puts in any other call of the application, for the loop's own goroutine if the loop is
+// idle. It fails like ask.
 func (b *mailbox) putCall(do func(vote.Now)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,8 +121,8 @@ func (b *mailbox) admit() error {
 	return nil
 }
 
-// putRelease puts in a lease to release; there are no more such inputs than leases. It reports whether
-// the caller has become the owner.
+// putRelease puts in a lease to release; there are no more such inputs than leases. It reports
+// whether the caller has become the owner.
 func (b *mailbox) putRelease(l *heldLease) (owner bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,8 +193,8 @@ func (b *mailbox) waiting() int {
 	return len(b.urgent.inputs) + len(b.ordered.inputs)
 }
 
-// disown gives up ownership unless inputs are waiting. The loop's own goroutine becomes the owner if
-// it has asked meanwhile.
+// disown gives up ownership unless inputs are waiting. The loop's own goroutine becomes the owner
+// if it has asked meanwhile.
 func (b *mailbox) disown() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -91,8 +91,8 @@ func WithValue(value []byte) Option {
 // [Lease.Revoked]. Holders aren't forced.
 func WithRevoke() Option { return optionFunc(func(w *acquireOptions) { w.Revoke = true }) }
 
-// WithReason sets the reason shown to the holder, with [WithRevoke], [Mesh.Revoke] and [Mesh.Evict];
-// up to 256 bytes of UTF-8.
+// WithReason sets the reason shown to the holder, with [WithRevoke], [Mesh.Revoke] and
+// [Mesh.Evict]; up to 256 bytes of UTF-8.
 func WithReason(why string) Option { return optionFunc(func(w *acquireOptions) { w.Reason = why }) }
 
 // acquireOptions holds the options of a call before the call is a numbered request.

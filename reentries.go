@@ -106,8 +106,8 @@ func (r *reentries) end(l *Lease) (last bool) {
 	return true
 }
 
-// leaveToReaders ends the outermost lease without releasing the key if open readers keep the key, as a
-// shared key. It reports whether this is so. Without readers, no lease re-enters the outermost
+// leaveToReaders ends the outermost lease without releasing the key if open readers keep the key,
+// as a shared key. It reports whether this is so. Without readers, no lease re-enters the outermost
 // lease from now on, since its key is about to be released.
 func (r *reentries) leaveToReaders(outermost *Lease) bool {
 	r.mu.Lock()
@@ -143,9 +143,9 @@ func (r *reentries) endAll(cause error) (held bool) {
 	return held
 }
 
-// makeWriter makes a reader end like a writer, together with the lease around it, because the reader
-// wants to write. There is no effect once the outermost lease has left: then no other lease ends
-// before the reader.
+// makeWriter makes a reader end like a writer, together with the lease around it, because the
+// reader wants to write. There is no effect once the outermost lease has left: then no other lease
+// ends before the reader.
 func (r *reentries) makeWriter(l *Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,8 +162,8 @@ func (r *reentries) holdKey() bool {
 	return r.state == heldByReaders
 }
 
-// leaveToReaders ends an outermost lease and leaves the key, now shared, to nested readers. It returns once
-// other readers may come in.
+// leaveToReaders ends an outermost lease and leaves the key, now shared, to nested readers. It
+// returns once other readers may come in.
 func (l *Lease) leaveToReaders() error {
 	if own := l.own.base.Load(); own != nil {
 		own.cancel(ErrReleased)

@@ -43,9 +43,9 @@ type Status struct {
 	Handshakes HandshakeStatus
 }
 
-// HandshakeStatus counts connections to a node's port that were not from members, or from members in
-// trouble: at first the two can't be told apart. All fields except Open are counters. If they keep
-// rising, keep strangers away from the port.
+// HandshakeStatus counts connections to a node's port that were not from members, or from members
+// in trouble: at first the two can't be told apart. All fields except Open are counters. If they
+// keep rising, keep strangers away from the port.
 type HandshakeStatus struct {
 	// Open is the number of connections with an unfinished handshake now.
 	Open int
@@ -303,8 +303,8 @@ func (s Status) String() string {
 // majority returns how many of n voters are needed for a decision.
 func majority(n int) int { return n/2 + 1 }
 
-// describeVoters describes how many voters count, and the state of the others: "1 of 3 voters counts: b
-// quiet for 6.2s, c unreachable".
+// describeVoters describes how many voters count, and the state of the others: "1 of 3 voters
+// counts: b quiet for 6.2s, c unreachable".
 func describeVoters(voters []quorum.VoterState) string {
 	var missing []string
 	for _, v := range voters {

@@ -43,8 +43,8 @@ type subscriber struct {
 // eventReader takes the events for a subscriber. The loop calls put, which must not block.
 type eventReader interface{ put([]watchmerge.Event) }
 
-// subscribe attaches a subscriber to the subscription of its topic. The loop starts the subscriber's
-// goroutine, run, so that Close doesn't miss the goroutine.
+// subscribe attaches a subscriber to the subscription of its topic. The loop starts the
+// subscriber's goroutine, run, so that Close doesn't miss the goroutine.
 func (l *loop) subscribe(now vote.Now, w *subscriber, run func()) error {
 	if l.watches >= MaxWatches {
 		return ErrBusy
@@ -118,8 +118,8 @@ func (l *loop) receiveResult(now vote.Now, e *quorum.Event) {
 // subscriptions together.
 const maxDoubts = 64
 
-// queryDoubts queries the keys in doubt when their time has come. It begins after the subscription at
-// which it ended the last time.
+// queryDoubts queries the keys in doubt when their time has come. It begins after the subscription
+// at which it ended the last time.
 func (l *loop) queryDoubts(now vote.Now) {
 	if l.doubtsDue == 0 || now.Slow < l.doubtsDue {
 		return
@@ -179,9 +179,9 @@ func (l *loop) publish(now vote.Now, s *subscription) {
 	l.joinNext(s)
 }
 
-// joinNext turns waiting subscribers into subscribers once a query has returned the state. Each gets
-// the state by a separate input, since the state may be large: urgent inputs are processed before the
-// next subscriber.
+// joinNext turns waiting subscribers into subscribers once a query has returned the state. Each
+// gets the state by a separate input, since the state may be large: urgent inputs are processed
+// before the next subscriber.
 func (l *loop) joinNext(s *subscription) {
 	if s.joining || !s.ready() {
 		return

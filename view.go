@@ -76,7 +76,8 @@ func (v *view) permits() []Event {
 	return all
 }
 
-// waitUntil applies events until enough returns true, or ctx, the lease (if not nil) or the watch ends.
+// waitUntil applies events until enough returns true, or ctx, the lease (if not nil) or the watch
+// ends.
 func (v *view) waitUntil(ctx context.Context, lease *Lease, enough func() bool) error {
 	return v.applyUntil(ctx, lease, nil, enough)
 }

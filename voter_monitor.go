@@ -14,12 +14,12 @@ const (
 	// voterCheckEvery is the minimum interval between two checks of the voters' states for the log.
 	voterCheckEvery = 100 * time.Millisecond
 
-	// outageGrace is how long a voter that has counted, or a majority, must be missing before this is
-	// logged. Connections break and are restored within this time.
+	// outageGrace is how long a voter that has counted, or a majority, must be missing before this
+	// is logged. Connections break and are restored within this time.
 	outageGrace = time.Second
 
-	// startupGrace is the same for a voter never met before. It is longer, since the nodes of a mesh
-	// don't all start at the same moment.
+	// startupGrace is the same for a voter never met before. It is longer, since the nodes of a
+	// mesh don't all start at the same moment.
 	startupGrace = 5 * time.Second
 
 	// remindEvery is how often the lack of a majority is logged again.
@@ -33,10 +33,10 @@ type notice struct {
 	args  []any
 }
 
-// voterMonitor decides which lines about the voters are logged: one line when a voter is missing, one
-// when the voter is back, and the same for the majority. An operator can page on these lines: each
-// means that something has been wrong for longer than a moment, and none is logged while a mesh
-// starts normally.
+// voterMonitor decides which lines about the voters are logged: one line when a voter is missing,
+// one when the voter is back, and the same for the majority. An operator can page on these lines:
+// each means that something has been wrong for longer than a moment, and none is logged while a
+// mesh starts normally.
 //
 // lookout reads no clock: the caller passes the time and the states of the voters, and lookout
 // returns the lines to log.
@@ -56,8 +56,8 @@ type outage struct {
 	loggedAt vote.Instant // when the outage was last logged; zero: never
 }
 
-// newVoterMonitor returns the lookout of a node that starts now. No voter counts for quiet, the maximum
-// TTL, after its start.
+// newVoterMonitor returns the lookout of a node that starts now. No voter counts for quiet, the
+// maximum TTL, after its start.
 func newVoterMonitor(now vote.Instant, quiet time.Duration) voterMonitor {
 	return voterMonitor{began: now, quiet: quiet, voters: make(map[vote.NodeID]*outage)}
 }
@@ -75,8 +75,8 @@ func (o *voterMonitor) due(now vote.Instant) (time.Duration, bool) {
 	return max(o.checkedAt.Add(outageGrace/2).Sub(now), 0), waits
 }
 
-// isThrottled reports whether the voters were checked just now. Then another check is owed, since the
-// present change may be the last event for hours.
+// isThrottled reports whether the voters were checked just now. Then another check is owed, since
+// the present change may be the last event for hours.
 func (o *voterMonitor) isThrottled(now vote.Instant) bool {
 	o.checkPending = o.checkedAt != 0 && now.Sub(o.checkedAt) < voterCheckEvery
 	return o.checkPending

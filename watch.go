@@ -132,13 +132,14 @@ const (
 //
 // If the node of a lease is in touch with a majority of the voters, the lease's grant and the
 // lease's end are each reported once, in the order of the tokens as far as leases exclude each
-// other. A grant is reported once a majority of the voters has reported the grant. A watched key
-// is not handed over among the callers of one node without the voters, so each of their leases is
+// other. A grant is reported once a majority of the voters has reported the grant. A watched key is
+// not handed over among the callers of one node without the voters, so each of their leases is
 // reported, too; only a lease that was held when the watch of a prefix began may be handed over
-// unreported for a while, at most 31 times. When a node crashes, its leases are reported as [Lost] when their TTL ends; when a single
-// voter crashes or restarts, nothing is missed. When fewer than a majority of the voters have
-// reported without interruption, or when the reader is so slow that 256 events wait, a [Gap] says
-// that events may be missing, and the state follows. A slow reader never delays others.
+// unreported for a while, at most 31 times. When a node crashes, its leases are reported as [Lost]
+// when their TTL ends; when a single voter crashes or restarts, nothing is missed. When fewer than
+// a majority of the voters have reported without interruption, or when the reader is so slow that
+// 256 events wait, a [Gap] says that events may be missing, and the state follows. A slow reader
+// never delays others.
 //
 // A reported state has existed, and may have changed since: for decisions, hold a lock. Errors:
 // ErrKey, ErrBusy with [MaxWatches] watches open, ErrClosed, or ctx's.

@@ -5,13 +5,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
-// The words that a newcomer stumbles over, in a thousand words of the comments of production code: those that stand for a noun which is named elsewhere, and
-// persons that no reader knows. etcd's raft has 26 of the former and 0.1 of the latter.
+// The limits for the words over which a newcomer stumbles: in a thousand words those that stand for a
+// noun named elsewhere, and persons unknown to the reader. The comments of etcd's raft have 26 of the
+// former and 0.1 of the latter. wideMost is the share of lines wider than 100 columns, in a thousand.
 const (
 	referencesMost = 30
 	unknownMost    = 0.3
+	wideMost       = 1
 )
 
 var (
@@ -21,39 +24,90 @@ var (
 	word       = regexp.MustCompile(`[a-z']+`)
 )
 
-// TestCommentsNameTheirNouns is a ratchet: where it fails, name the noun and the actor. CONTRIBUTING.md tells the rule.
+// prose counts the words and lines of a text for newcomers.
+type prose struct {
+	t                  *testing.T
+	words, refers, who int
+	lines, wide        int
+	leastWords         int // fewer mean that the text wasn't found
+}
+
+// add counts a line of a file, of which text is meant for reading.
+func (p *prose) add(file, line, text string) {
+	p.lines++
+	if utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) > 100 {
+		p.wide++
+		p.t.Logf("%s: wider than 100 columns: %s", file, strings.TrimSpace(line))
+	}
+	for _, w := range word.FindAllString(strings.ToLower(text), -1) {
+		p.words++
+		if slices.Contains(references, w) {
+			p.refers++
+		}
+		if slices.Contains(unknown, w) {
+			p.who++
+			p.t.Logf("%s: %s", file, strings.TrimSpace(line))
+		}
+	}
+}
+
+// check is a ratchet: where it fails, name the noun and the actor. CONTRIBUTING.md has the rule.
+func (p *prose) check() {
+	p.t.Helper()
+	if p.words < p.leastWords {
+		p.t.Fatalf("found only %d words", p.words)
+	}
+	thousand := float64(p.words) / 1000
+	refers, who := float64(p.refers)/thousand, float64(p.who)/thousand
+	wide := 1000 * float64(p.wide) / float64(p.lines)
+	p.t.Logf("%d words: %.1f references and %.2f unknown persons in a thousand; of a thousand lines %.1f are wide", p.words, refers, who, wide)
+	if refers > referencesMost {
+		p.t.Errorf("%.1f references in a thousand words, at most %d: name the noun", refers, referencesMost)
+	}
+	if who > unknownMost {
+		p.t.Errorf("%.2f unknown persons in a thousand words, at most %.1f: name the actor", who, unknownMost)
+	}
+	if wide > wideMost {
+		p.t.Errorf("of a thousand lines %.1f are wider than 100 columns, at most %d: break the lines", wide, wideMost)
+	}
+}
+
+// TestCommentsNameTheirNouns reads the comments of production code.
 func TestCommentsNameTheirNouns(t *testing.T) {
-	words, refers, who := 0, 0, 0
+	p := &prose{t: t, leastWords: 100_000}
 	for name, text := range repository(t, ".go") {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		for line := range strings.Lines(text) {
-			m := comment.FindStringSubmatch(strings.TrimRight(line, "\n"))
+			line = strings.TrimRight(line, "\n")
+			m := comment.FindStringSubmatch(line)
 			if m == nil || strings.HasPrefix(m[1], "go:") || strings.HasPrefix(m[1], "nolint") {
 				continue
 			}
-			for _, w := range word.FindAllString(strings.ToLower(m[1]), -1) {
-				words++
-				if slices.Contains(references, w) {
-					refers++
-				}
-				if slices.Contains(unknown, w) {
-					who++
-					t.Logf("%s: %s", name, strings.TrimSpace(line))
-				}
+			if !strings.HasPrefix(strings.TrimSpace(line), "//") {
+				line = "" // code decides how wide the line is
+			}
+			p.add(name, line, m[1])
+		}
+	}
+	p.check()
+}
+
+// TestPagesNameTheirNouns reads the prose of all pages, without tables and code.
+func TestPagesNameTheirNouns(t *testing.T) {
+	p := &prose{t: t, leastWords: 40_000}
+	for name, text := range repository(t, ".md") {
+		code := false
+		for line := range strings.Lines(text) {
+			line = strings.TrimRight(line, "\n")
+			if strings.HasPrefix(line, "```") {
+				code = !code
+			}
+			if !code && !strings.HasPrefix(line, "|") {
+				p.add(name, line, line)
 			}
 		}
 	}
-	if words < 100_000 {
-		t.Fatalf("found only %d words of comments", words)
-	}
-	thousand := float64(words) / 1000
-	t.Logf("%d words: %.1f references and %.2f unknown persons in a thousand", words, float64(refers)/thousand, float64(who)/thousand)
-	if got := float64(refers) / thousand; got > referencesMost {
-		t.Errorf("%.1f references in a thousand words, at most %d: name the noun", got, referencesMost)
-	}
-	if got := float64(who) / thousand; got > unknownMost {
-		t.Errorf("%.2f unknown persons in a thousand words, at most %.1f: name the actor", got, unknownMost)
-	}
+	p.check()
 }

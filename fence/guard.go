@@ -50,8 +50,8 @@ func (g *Guard) Check(token uint64) error {
 // Newest returns the newest token seen; 0 if there is none.
 func (g *Guard) Newest() uint64 { return g.newest.Load() }
 
-// advance records the token as the newest, unless a newer token was seen. From then on older tokens are
-// refused, including writes already waiting for their turn.
+// advance records the token as the newest, unless a newer token was seen. From then on older tokens
+// are refused, including writes already waiting for their turn.
 func (g *Guard) advance(token uint64) error {
 	if err := Validate(token); err != nil {
 		return err

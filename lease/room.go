@@ -166,8 +166,8 @@ func (l *rests) take() resting {
 	return r
 }
 
-// maxHedgeDelay is how many free structs of a type are kept for reuse: enough for a steady flow, and
-// about 100 KB.
+// maxHedgeDelay is how many free structs of a type are kept for reuse: enough for a steady flow,
+// and about 100 KB.
 const spareMax = 512
 
 // spare keeps unreferenced structs for reuse. Each struct is zeroed before reuse.

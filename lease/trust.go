@@ -131,8 +131,8 @@ func (v *Voter) vouch(a answer) {
 	}
 }
 
-// advanceTrust ends a round after vote.TokenQueryTimeout, and begins the next round if there is still a token
-// to ask about.
+// advanceTrust ends a round after vote.TokenQueryTimeout, and begins the next round if there is
+// still a token to ask about.
 func (v *Voter) advanceTrust() {
 	tr := &v.trust
 	switch {

@@ -72,8 +72,8 @@ func (p *probe) acquire(ctx context.Context, c *client, key string, m mode) (*he
 	return g, nil
 }
 
-// mustAcquire takes a key for a client, which must succeed at once, or as soon as the holders about to
-// release the key have done so.
+// mustAcquire takes a key for a client, which must succeed at once, or as soon as the holders about
+// to release the key have done so.
 func (p *probe) mustAcquire(c *client, key string, m mode) *heldLock {
 	return p.mustAcquireWithin(0, c, key, m)
 }

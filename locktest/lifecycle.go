@@ -90,8 +90,8 @@ func (p *probe) crashNotEarly() {
 	p.release(next)
 }
 
-// outageLengths says for how long a waiter has been dead or cut off when its turn comes: too short for
-// the service to notice, and long enough.
+// outageLengths says for how long a waiter has been dead or cut off when its turn comes: too short
+// for the service to notice, and long enough.
 func (p *probe) outageLengths() []time.Duration { return []time.Duration{0, p.o.TTL + p.o.TTL/2} }
 
 func (p *probe) crashOfWaiter() {

@@ -14,12 +14,13 @@ import (
 // the atomic operations here merely allow the observer to see two holders at once.
 type observer struct {
 	p *probe
-	// sequence numbers the actions of holders. A larger number was drawn later, in whatever goroutine.
+	// sequence numbers the actions of holders. A larger number was drawn later, in whatever
+	// goroutine.
 	sequence     atomic.Int64
 	acquisitions atomic.Int64
 	lost         atomic.Int64
-	// counter is read, and written as one more a while later, by each exclusive holder: an update is
-	// lost if two holders overlap.
+	// counter is read, and written as one more a while later, by each exclusive holder: an update
+	// is lost if two holders overlap.
 	counter atomic.Int64
 	updates atomic.Int64
 
@@ -150,8 +151,8 @@ func overlaps(spans []span) []string {
 	return texts
 }
 
-// tokenRegressions returns the tokens that don't rise from holder to holder. Spans without a token are
-// skipped.
+// tokenRegressions returns the tokens that don't rise from holder to holder. Spans without a token
+// are skipped.
 func tokenRegressions(spans []span) []string {
 	sorted := slices.SortedFunc(slices.Values(spans), func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var texts []string

@@ -24,8 +24,8 @@ type Options struct {
 	Settle time.Duration
 	// Clients is how many clients contend, from MinClients to MaxClients. Default 4.
 	Clients int
-	// Handovers is how often a contended key changes hands, at least 10 times for each client. Default
-	// 200.
+	// Handovers is how often a contended key changes hands, at least 10 times for each client.
+	// Default 200.
 	Handovers int
 	// Keys is how many keys are held at once. Default 1000.
 	Keys int
@@ -79,7 +79,8 @@ const (
 	// MaxClients bounds the processes, nodes or connections that an adapter may have to start.
 	MaxClients = 64
 
-	// minHandoversPerClient is the minimum number of turns per client for a client's share to mean anything.
+	// minHandoversPerClient is the minimum number of turns per client for a client's share to mean
+	// anything.
 	minHandoversPerClient = 10
 )
 

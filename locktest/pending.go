@@ -63,7 +63,8 @@ func (w *pendingCall) mustAcquire(first time.Duration) *heldLock {
 	return w.lock
 }
 
-// awaitQueued waits until n calls are queued for the key, or, where the queue can't be seen, for Settle.
+// awaitQueued waits until n calls are queued for the key, or, where the queue can't be seen, for
+// Settle.
 func (p *probe) awaitQueued(key string, n int) {
 	q, ok := p.x.s.(Queue)
 	if !ok {

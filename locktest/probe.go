@@ -66,8 +66,8 @@ func (p *probe) run() {
 	}
 }
 
-// measureDelay measures how late the machine lets a goroutine run until the probe ends, and sends the
-// worst delay.
+// measureDelay measures how late the machine lets a goroutine run until the probe ends, and sends
+// the worst delay.
 func (p *probe) measureDelay(worst chan<- time.Duration) {
 	var late time.Duration
 	step := p.o.TTL / 20
@@ -96,7 +96,8 @@ func (p *probe) verdict() (findings []string, excused bool) {
 	return slices.Clone(p.findings), !p.inexcusable && p.maxDelay > p.o.TTL/10
 }
 
-// inexcusablef notes a finding that no machine excuses: two holders, falling tokens, impossible answers.
+// inexcusablef notes a finding that no machine excuses: two holders, falling tokens, impossible
+// answers.
 func (p *probe) inexcusablef(format string, args ...any) {
 	p.errorf(format, args...)
 	p.mu.Lock()
@@ -227,8 +228,8 @@ func (p *probe) sleep(d time.Duration) {
 	}
 }
 
-// simulateWork is the work of a holder: usually short, and now and then long enough for a round trip over
-// the network.
+// simulateWork is the work of a holder: usually short, and now and then long enough for a round
+// trip over the network.
 func (p *probe) simulateWork(r *rand.Rand) {
 	longest := 200
 	if r.IntN(8) == 0 {
@@ -237,7 +238,8 @@ func (p *probe) simulateWork(r *rand.Rand) {
 	p.sleep(time.Duration(r.IntN(longest)) * time.Microsecond)
 }
 
-// eventually waits for a condition, for no longer than Timeout after the time that has to pass first.
+// eventually waits for a condition, for no longer than Timeout after the time that has to pass
+// first.
 func (p *probe) eventually(first time.Duration, what string, holds func() bool) {
 	for end := time.Now().Add(first + p.o.Timeout); !holds(); p.pause() {
 		if time.Now().After(end) {

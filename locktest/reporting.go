@@ -100,8 +100,8 @@ func (p *probe) watchIsTrue() {
 		p.release(g)
 		p.mustReport(changes, g, false)
 	}
-	// Then both clients contend for the key. They keep at most ahead locks that the watch hasn't told
-	// the end of: a watch may miss changes for a reader that the machine doesn't let read.
+	// Then both clients contend for the key. They keep at most ahead locks that the watch hasn't
+	// told the end of: a watch may miss changes for a reader that the machine doesn't let read.
 	const ahead = 16
 	untold := make(chan struct{}, ahead)
 	told := make(chan []Change, 1)

@@ -54,8 +54,8 @@ type Checked interface {
 // Contexted is a [Lock] with a context that ends with the lock.
 type Contexted interface{ Context() context.Context }
 
-// ErrorClassifier is a [Service] with distinct errors for a key held by another call and for all other
-// failures.
+// ErrorClassifier is a [Service] with distinct errors for a key held by another call and for all
+// other failures.
 type ErrorClassifier interface {
 	// IsHeld reports whether a Try call failed because another call holds the key.
 	IsHeld(err error) bool
@@ -154,7 +154,8 @@ const (
 // has reports whether v implements a capability's interface.
 func has[T any](v any) bool { _, ok := v.(T); return ok }
 
-// capabilitiesOf returns what a service offers, judged by the types of the service, a client and a lock.
+// capabilitiesOf returns what a service offers, judged by the types of the service, a client and a
+// lock.
 func capabilitiesOf(s Service, c Client, l Lock) map[Capability]bool {
 	return map[Capability]bool{
 		HasTokens: has[Fenced](l), HasDeadline: has[Expiring](l), HasDone: has[Watched](l), HasErr: has[Checked](l),

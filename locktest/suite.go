@@ -17,7 +17,8 @@ type suite struct {
 	o            Options
 	ctx          context.Context
 	capabilities map[Capability]bool
-	// keyPrefix is the prefix of every key, so a service that remembers an earlier run isn't blamed.
+	// keyPrefix is the prefix of every key, so a service that remembers an earlier run isn't
+	// blamed.
 	keyPrefix string
 	report    *Report
 	idle      []*client
@@ -31,8 +32,8 @@ type client struct {
 	Client
 	name    string
 	stopped bool // crashed or left: the client isn't used any more
-	// wasCut marks a client that was cut off: how such a client recovers is up to the service, so no
-	// other probe gets it.
+	// wasCut marks a client that was cut off: how such a client recovers is up to the service, so
+	// no other probe gets it.
 	wasCut bool
 }
 

@@ -202,7 +202,8 @@ const (
 	// seconds at most, and querying the tokens.
 	readyMargin = 15 * time.Second
 
-	// readyPollInterval is the interval at which Ready checks again whether a node counts all voters.
+	// readyPollInterval is the interval at which Ready checks again whether a node counts all
+	// voters.
 	readyPollInterval = 10 * time.Millisecond
 )
 
@@ -235,8 +236,8 @@ func (m *Mesh) Ready(names ...string) {
 	}
 }
 
-// unreachableVoter describes a voter among nodes that n doesn't count although no cut separates the two;
-// empty if there is none.
+// unreachableVoter describes a voter among nodes that n doesn't count although no cut separates the
+// two; empty if there is none.
 func unreachableVoter(n *lockmesh.Mesh, nodes []*lockmesh.Mesh, cuts map[link]bool) string {
 	for _, v := range n.Status().Electorate.Voters {
 		waited := slices.ContainsFunc(nodes, func(o *lockmesh.Mesh) bool { return o.Name() == v.Name })

@@ -38,14 +38,16 @@ func MaxTTL(d time.Duration) Option { return func(o *options) { o.maxTTL = d } }
 // then take no time at all.
 func Latency(d time.Duration) Option { return func(o *options) { o.latency = d } }
 
-// DynamicMembership gives the electorate dynamic membership: crashed nodes are voted out after three
-// MaxTTL, and others are voted in. The first nodes, as many as set by Voters, bootstrap the electorate.
-// Each node has a state directory in memory, which survives its incarnations; see [Mesh.Wipe].
+// DynamicMembership gives the electorate dynamic membership: crashed nodes are voted out after
+// three MaxTTL, and others are voted in. The first nodes, as many as set by Voters, bootstrap the
+// electorate. Each node has a state directory in memory, which survives its incarnations; see
+// [Mesh.Wipe].
 func DynamicMembership() Option { return func(o *options) { o.dynamic = true } }
 
 // Configure sets a function to edit each node's configuration before each start: its TTL, say, or
 // its Logger, which by default discards all records. Name, Bind, Advertise, Peers, Voters,
-// StateDir, Bootstrap, MaxTTL and Clock must stay unchanged, since the mesh in memory depends on them.
+// StateDir, Bootstrap, MaxTTL and Clock must stay unchanged, since the mesh in memory depends on
+// them.
 func Configure(edit func(*lockmesh.Config)) Option { return func(o *options) { o.configure = edit } }
 
 // newOptions applies and validates the options.

@@ -7,9 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// coldFields has the cold fields of a request: options besides the key, and state needed while votes come
-// and go. An uncontended lease has none of these, so that a million such leases fit into a few
-// hundred megabytes. A request gets its rare when a field must be set, and keeps it.
+// coldFields has the cold fields of a request: options besides the key, and state needed while
+// votes come and go. An uncontended lease has none of these, so that a million such leases fit into
+// a few hundred megabytes. A request gets its rare when a field must be set, and keeps it.
 //
 // The accessors below handle a missing rare.
 type coldFields struct {

@@ -48,8 +48,8 @@ func (q *Requester) receive(p *peer, m *vote.Message) {
 	}
 }
 
-// receiveRejection takes in a voter's refusal of a request: the voter is full, or knows the key with
-// another number of permits. The voter keeps nothing of the request.
+// receiveRejection takes in a voter's refusal of a request: the voter is full, or knows the key
+// with another number of permits. The voter keeps nothing of the request.
 func (q *Requester) receiveRejection(p *peer, r *request, permits uint16) {
 	v := &r.votes[p.place]
 	if !v.sent || v.busy || v.unfit != 0 {
@@ -154,8 +154,8 @@ func (q *Requester) evaluateAll(all []*request) {
 	}
 }
 
-// evaluatePending evaluates the pending requests anew, since a voter has come or gone. Leases aren't
-// affected: they rest on time.
+// evaluatePending evaluates the pending requests anew, since a voter has come or gone. Leases
+// aren't affected: they rest on time.
 func (q *Requester) evaluatePending() {
 	if len(q.pending) == 0 {
 		return // the cost doesn't depend on the number of held leases
@@ -204,11 +204,11 @@ func (q *Requester) winsWith(r *request, t vote.Token, slot vote.Slot) bool {
 	return true
 }
 
-// agreedToken returns the token for which a majority has voted already, if any. A larger token proposed
-// by another voter can be ignored, as if the proposal had arrived late: if a lease has a token as
-// large, a voter of this majority knows of the lease. Nor does it matter if a voter of this
-// majority was asked meanwhile to confirm a larger token: the next lease of the key gets a larger
-// token still. Shared leases and permits need distinct tokens, so there the largest proposal
+// agreedToken returns the token for which a majority has voted already, if any. A larger token
+// proposed by another voter can be ignored, as if the proposal had arrived late: if a lease has a
+// token as large, a voter of this majority knows of the lease. Nor does it matter if a voter of
+// this majority was asked meanwhile to confirm a larger token: the next lease of the key gets a
+// larger token still. Shared leases and permits need distinct tokens, so there the largest proposal
 // decides.
 func (q *Requester) agreedToken(r *request) (vote.Token, bool) {
 	if r.mode != vote.Exclusive {
@@ -260,7 +260,8 @@ func (q *Requester) isValid(r *request, set Set) bool {
 	return until.newest > q.now.Fast || until.before > q.now.Fast.Add(every)
 }
 
-// awaitValidity schedules another evaluation of a request whenever the cover of the sessions is recomputed.
+// awaitValidity schedules another evaluation of a request whenever the cover of the sessions is
+// recomputed.
 func (q *Requester) awaitValidity(r *request) {
 	if !r.awaitingValidity {
 		r.awaitingValidity = true

@@ -30,8 +30,8 @@ const (
 	EventReleased
 	// EventMoved : the lease now belongs to another lease group. Number, Group.
 	EventMoved
-	// EventValidity : the leases of the group end at Until of the fast clock unless another EventValidity
-	// comes. Group, Until.
+	// EventValidity : the leases of the group end at Until of the fast clock unless another
+	// EventValidity comes. Group, Until.
 	EventValidity
 	// EventContended : another request waits for the lease's key. Number. Urge is set for a revoke
 	// request to the holder: Who, Text.

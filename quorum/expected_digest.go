@@ -12,12 +12,12 @@ import (
 // acknowledgement clears them. At 24 bytes a change the limit is about 100 KiB a voter.
 const digestLimit = 4096
 
-// digestRefreshEvery is the least time between such extra refreshes: an acknowledgement needs time to
-// arrive.
+// digestRefreshEvery is the least time between such extra refreshes: an acknowledgement needs time
+// to arrive.
 const digestRefreshEvery = 10 * time.Millisecond
 
-// expectedDigest is the expected digest: what a requester expects a voter's ledger to be at any point of
-// their stream.
+// expectedDigest is the expected digest: what a requester expects a voter's ledger to be at any
+// point of their stream.
 //
 // The voter's ledger depends on how many of the requester's messages the voter has processed, and
 // on how many messages the voter has sent. Both are counted. So the ledger at (processed, pushed)

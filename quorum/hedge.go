@@ -15,12 +15,12 @@ import (
 // bare majority, the restart of any of these voters would end the lease.
 
 const (
-	// minHedgeDelay is the least deferral time: longer than most locks take between processes in one
-	// network, and too short to be felt when one of the first voters has just crashed.
+	// minHedgeDelay is the least deferral time: longer than most locks take between processes in
+	// one network, and too short to be felt when one of the first voters has just crashed.
 	minHedgeDelay = 500 * time.Microsecond
 
-	// maxHedgeDelay is the greatest deferral time: as long as a lock takes under a load of thousands at
-	// once.
+	// maxHedgeDelay is the greatest deferral time: as long as a lock takes under a load of
+	// thousands at once.
 	maxHedgeDelay = 50 * time.Millisecond
 
 	// hedgeBatch is how many deferred requests are sent at once. The rest follows right after these
@@ -63,7 +63,8 @@ func (q *Requester) hedgeDelay() time.Duration {
 	return min(max(q.releaseRTT.upper(), minHedgeDelay), maxHedgeDelay, q.every()/4)
 }
 
-// rttEstimator estimates the round trip as TCP does (Jacobson, "Congestion avoidance and control", 1988).
+// rttEstimator estimates the round trip as TCP does (Jacobson, "Congestion avoidance and control",
+// 1988).
 type rttEstimator struct {
 	mean, deviation time.Duration
 }
@@ -84,8 +85,8 @@ func (q *Requester) noteRelease(r *request) {
 	}
 }
 
-// measureRelease measures the round trip of a release, once confirmed by a majority. No voter makes a
-// release wait, unlike a request, so this round trip shows how long messages take now; under load
+// measureRelease measures the round trip of a release, once confirmed by a majority. No voter makes
+// a release wait, unlike a request, so this round trip shows how long messages take now; under load
 // the time is long.
 func (q *Requester) measureRelease(r *request) {
 	if q.cfg.BroadcastAll || r.since == 0 {

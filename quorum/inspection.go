@@ -238,10 +238,10 @@ func (q *Requester) retryInspection(in *inspection, requests int) bool {
 	return true
 }
 
-// isContradicted reports whether the merged answers to an inspection leave out a lease that was held
-// earlier during the inspection, only since a newer lease is held. The end of the left out lease
-// isn't confirmed: the holder may instead have let others in, unknown to the voters whose answers are
-// at hand. (Found by seed 840002671 of worlds with looks.)
+// isContradicted reports whether the merged answers to an inspection leave out a lease that was
+// held earlier during the inspection, only since a newer lease is held. The end of the left out
+// lease isn't confirmed: the holder may instead have let others in, unknown to the voters whose
+// answers are at hand. (Found by seed 840002671 of worlds with looks.)
 func (q *Requester) isContradicted(l *query, result *QueryResult) bool {
 	if l.inspection == nil || len(result.Superseded) == 0 {
 		return false

@@ -88,8 +88,8 @@ func (g *group) compare(s Set, floor vote.Instant, own vote.Number) int {
 	return cmp.Or(cmp.Compare(g.set, s), cmp.Compare(g.minUntil, floor), cmp.Compare(g.ownNumber(), own))
 }
 
-// ownNumber returns the number of the only lease in a group with a length of its own; zero for a group of
-// all leases with the same voters.
+// ownNumber returns the number of the only lease in a group with a length of its own; zero for a
+// group of all leases with the same voters.
 func (g *group) ownNumber() vote.Number { return g.own.numberOrZero() }
 
 func (r *request) numberOrZero() vote.Number {
@@ -144,7 +144,8 @@ func (q *Requester) emitValidity(g *group) {
 	e.Group, e.Until = g.id, g.until
 }
 
-// updateValidity recomputes the validity of each group, and grants the requests that waited for cover.
+// updateValidity recomputes the validity of each group, and grants the requests that waited for
+// cover.
 func (q *Requester) updateValidity() {
 	for _, g := range q.groups {
 		q.updateGroupValidity(g)

@@ -7,9 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// localQueue is the local queue for a key: one request is sent to the voters, and the other requests of
-// this node's callers wait behind it here. So a key with a hundred contending goroutines costs the
-// mesh no more than a key with one.
+// localQueue is the local queue for a key: one request is sent to the voters, and the other
+// requests of this node's callers wait behind it here. So a key with a hundred contending
+// goroutines costs the mesh no more than a key with one.
 //
 // When the lease is released while no other node waits for the key, it is handed off to the next
 // request in the local queue without a message, with the next token of its token block, as long as
@@ -25,8 +25,8 @@ type localQueue struct {
 	handOffs vote.Token        // how often the front's lease was handed off
 }
 
-// queueable reports whether a request may be queued with others of its kind: the voters would be told
-// the same for all of them.
+// queueable reports whether a request may be queued with others of its kind: the voters would be
+// told the same for all of them.
 func (r *request) queueable() bool {
 	if r.mode != vote.Exclusive || r.cold == nil {
 		return r.mode == vote.Exclusive
@@ -126,8 +126,8 @@ func (q *Requester) Alias(n vote.Number) vote.Number {
 // handOff hands a released lease off to the next request in the local queue, and reports whether it
 // did.
 func (q *Requester) handOff(r *request) bool {
-	// A lease with a value is not handed off: an inspection would find the value at the voters after the
-	// next lease was granted.
+	// A lease with a value is not handed off: an inspection would find the value at the voters
+	// after the next lease was granted.
 	if !r.inLocalQueue || r.state != stateWon || r.mode != vote.Exclusive || r.contended || r.version() > 0 {
 		return false
 	}
@@ -167,9 +167,9 @@ func (q *Requester) supportedAt(r *request) vote.Instant {
 	return r.group.until.Add(vote.Margin(q.cfg.TTL) - vote.Validity(q.cfg.TTL))
 }
 
-// leaveLocalQueue removes a request from its local queue, before the request ends. If the request was the
-// front, the next request becomes the front, and is sent to the voters before the end of the old
-// front, so that later requests of other nodes don't get ahead.
+// leaveLocalQueue removes a request from its local queue, before the request ends. If the request
+// was the front, the next request becomes the front, and is sent to the voters before the end of
+// the old front, so that later requests of other nodes don't get ahead.
 func (q *Requester) leaveLocalQueue(r *request) {
 	if !r.inLocalQueue {
 		return

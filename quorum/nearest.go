@@ -21,9 +21,9 @@ const farAway = maxHedgeDelay / 2
 // more than a quarter from one moment to the next.
 const nearby = 100 * time.Microsecond
 
-// nearestMajority returns the voters, out of a set, to which messages go first: the fewest that decide, the
-// nearest preferred. The result is all voters if the set doesn't decide, if a voter needed for the
-// majority is far away, or if the electorate has just changed.
+// nearestMajority returns the voters, out of a set, to which messages go first: the fewest that
+// decide, the nearest preferred. The result is all voters if the set doesn't decide, if a voter
+// needed for the majority is far away, or if the electorate has just changed.
 func (q *Requester) nearestMajority(out Set) Set {
 	if q.before.Known() {
 		return ^Set(0)
@@ -95,8 +95,8 @@ func (q *Requester) setOrder() {
 	}
 }
 
-// isUncontended reports whether no other request for the key is known, neither on another node nor on
-// this node.
+// isUncontended reports whether no other request for the key is known, neither on another node nor
+// on this node.
 func (q *Requester) isUncontended(r *request) bool {
 	return !r.contended && q.localQueues[r.key] == nil
 }

@@ -53,8 +53,8 @@ type span struct{ from, to vote.Instant }
 // Electorate returns the newest electorate known to this node.
 func (q *Requester) Electorate() Electorate { return q.newest }
 
-// Query asks the voters who holds a key and who waits for it. EventQueryDone has the answer within a
-// TTL, under the returned number.
+// Query asks the voters who holds a key and who waits for it. EventQueryDone has the answer within
+// a TTL, under the returned number.
 func (q *Requester) Query(now vote.Now, key vote.Key) uint64 {
 	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: key}}, nil)
 }
@@ -89,9 +89,9 @@ func (q *Requester) Evict(now vote.Now, key vote.Key, token vote.Token, reason s
 	return q.addQuery(now, EventPassed, vote.Message{Kind: vote.KindRevoke, Spec: vote.Spec{Key: key}, Token: token, Text: reason}, nil)
 }
 
-// maxPrefixQueries is how many prefix queries are sent to the voters at once. Each may have an answer
-// of megabytes in the queues of connections; further queries wait here for their turn, and have a
-// TTL from then on.
+// maxPrefixQueries is how many prefix queries are sent to the voters at once. Each may have an
+// answer of megabytes in the queues of connections; further queries wait here for their turn, and
+// have a TTL from then on.
 const maxPrefixQueries = 4
 
 func (q *Requester) addQuery(now vote.Now, kind EventKind, m vote.Message, in *inspection) uint64 {
@@ -232,8 +232,8 @@ func (q *Requester) settleQuery(l *query) {
 	e.Nonce, e.Count, e.Result = l.nonce, l.notified, result
 }
 
-// endQueries ends the queries without timely answers from a majority, and repeats the inspections due
-// now.
+// endQueries ends the queries without timely answers from a majority, and repeats the inspections
+// due now.
 func (q *Requester) endQueries() {
 	if q.queriesDue > q.now.Fast {
 		return
@@ -252,8 +252,8 @@ func (q *Requester) endQueries() {
 	q.startQueries()
 }
 
-// truncated reports whether some voter has shown only a part of the keys, and the last key up to which
-// all voters have shown theirs.
+// truncated reports whether some voter has shown only a part of the keys, and the last key up to
+// which all voters have shown theirs.
 func (l *query) truncated() (cut bool, last vote.Key) {
 	for i := range l.answers {
 		if n := len(l.answers[i].Views); l.answers[i].Gap && n > 0 {

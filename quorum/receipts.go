@@ -6,9 +6,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// receipts is the state from which a requester tells a voter about the answers received, so that the
-// voter keeps keys no longer than this node can use them. See the voter's side in lease/hearing.go.
-// A hearing belongs to one incarnation of the voter.
+// receipts is the state from which a requester tells a voter about the answers received, so that
+// the voter keeps keys no longer than this node can use them. See the voter's side in
+// lease/hearing.go. A hearing belongs to one incarnation of the voter.
 type receipts struct {
 	newest        vote.Instant // when the newest answered message was sent; zero for none
 	awaitingSince vote.Instant // since when an answer is awaited; zero while none is
@@ -27,8 +27,8 @@ func (h *receipts) fillOpen(m *vote.Message) {
 	h.awaitingSince, h.void, h.prove, h.unanswered = 0, 0, h.unanswered, true
 }
 
-// syncAnswered takes in the answer to a sync, and reports whether the voter waits for a refresh before
-// extending the session or giving votes.
+// syncAnswered takes in the answer to a sync, and reports whether the voter waits for a refresh
+// before extending the session or giving votes.
 func (h *receipts) syncAnswered(m *vote.Message) (waits bool) {
 	h.newest, h.awaitingSince = m.Sent, 0
 	return m.Void || h.prove
@@ -58,13 +58,13 @@ func (h *receipts) ackReceived(m *vote.Message, refreshed, now vote.Instant) (ag
 // counts reports whether an answer extends the session.
 func (h *receipts) counts(m *vote.Message) bool { return !m.Void && (h.void == 0 || m.Sent > h.void) }
 
-// answerTimeout returns how long an answer may take before it is considered lost. Regular refreshes are as
-// far apart, so the next refresh tells the voter of a lost answer; where round trips are long, a
-// later refresh does.
+// answerTimeout returns how long an answer may take before it is considered lost. Regular refreshes
+// are as far apart, so the next refresh tells the voter of a lost answer; where round trips are
+// long, a later refresh does.
 func (q *Requester) answerTimeout(p *peer) time.Duration { return max(q.every(), 3*p.rtt) }
 
-// sendFinalRefresh sends the last message on a stream before a silent voter's stream is closed: the voter
-// may still receive this node's messages.
+// sendFinalRefresh sends the last message on a stream before a silent voter's stream is closed: the
+// voter may still receive this node's messages.
 func (q *Requester) sendFinalRefresh(p *peer) {
 	if p.answered && p.receipts.awaitingSince != 0 {
 		p.receipts.awaitingSince = min(p.receipts.awaitingSince, q.now.Fast.Add(-q.answerTimeout(p)))

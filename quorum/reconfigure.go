@@ -49,15 +49,15 @@ func (q *Requester) extendValidity(c *validity, elected uint64, until vote.Insta
 // decides reports whether the voters of s are a majority under one of the electorates.
 func (q *Requester) decides(s Set) bool { return q.newest.Decides(s) || q.before.Decides(s) }
 
-// provesHeld reports whether a lease is known to be held if all voters of s report the lease: under each
-// electorate, one of these voters would have heard of its end.
+// provesHeld reports whether a lease is known to be held if all voters of s report the lease: under
+// each electorate, one of these voters would have heard of its end.
 func (q *Requester) provesHeld(s Set) bool {
 	return q.newest.Witness(s) && (!q.before.Known() || q.before.Witness(s))
 }
 
-// validUntil returns the latest instants at which a majority out of s is still covered, one for each
-// electorate: by the sessions or, if own isn't nil, by the votes of a request with a length of its
-// own.
+// validUntil returns the latest instants at which a majority out of s is still covered, one for
+// each electorate: by the sessions or, if own isn't nil, by the votes of a request with a length of
+// its own.
 func (q *Requester) validUntil(s Set, own *request) validity {
 	until := validity{newest: q.newest.Until(s, func(i int) vote.Instant { return q.validityAt(own, i).newest })}
 	if q.before.Known() {
@@ -143,7 +143,8 @@ func (q *Requester) beforeEnds() vote.Instant {
 	return vote.Never
 }
 
-// setConfig applies both electorates: their voters get places, and all state indexed by place moves.
+// setConfig applies both electorates: their voters get places, and all state indexed by place
+// moves.
 func (q *Requester) setConfig(e, before vote.Electorate) {
 	places := slices.Concat(e.All(), before.All())
 	slices.SortFunc(places, vote.Elector.Compare)
@@ -239,8 +240,8 @@ func movePlaces[T any](dst, src []T, to []int) {
 	}
 }
 
-// AckEpoch reports the config epoch of the voter at the other end of a connection. From this node's own
-// config epoch on, the voter's acknowledgements can count.
+// AckEpoch reports the config epoch of the voter at the other end of a connection. From this node's
+// own config epoch on, the voter's acknowledgements can count.
 func (q *Requester) AckEpoch(now vote.Now, conn vote.Conn, elected uint64) {
 	q.begin(now)
 	for _, p := range q.peers {

@@ -132,7 +132,8 @@ type request struct {
 	reportEnd        bool // EventReleased is to report the end
 }
 
-// RequestOptions specifies a request: the part for the voters, and the options for the requester alone.
+// RequestOptions specifies a request: the part for the voters, and the options for the requester
+// alone.
 type RequestOptions struct {
 	vote.Spec
 	// A request with a length of its own isn't extended: the lease ends by its time.
@@ -386,9 +387,9 @@ func (q *Requester) emit(kind EventKind, n vote.Number) *Event {
 	return e
 }
 
-// sendOrdered sends an ordered message about a request on the voter's current stream, and enters the change
-// to the voter's ledger in the book. The caller fills in the other fields before the next message
-// is sent.
+// sendOrdered sends an ordered message about a request on the voter's current stream, and enters
+// the change to the voter's ledger in the book. The caller fills in the other fields before the
+// next message is sent.
 func (q *Requester) sendOrdered(p *peer, delta vote.Digest, kind vote.Kind, n vote.Number) *vote.Message {
 	p.sent++
 	if delta != (vote.Digest{}) {
@@ -432,8 +433,8 @@ func (q *Requester) Drain(out []vote.Outbound, ev []Event) ([]vote.Outbound, []E
 	return out, ev
 }
 
-// TakeMessages returns the messages to send, and forgets them. The given empty list, with its memory, takes
-// their place; its memory must be zero.
+// TakeMessages returns the messages to send, and forgets them. The given empty list, with its
+// memory, takes their place; its memory must be zero.
 func (q *Requester) TakeMessages(empty []vote.Outbound) []vote.Outbound {
 	out := q.out
 	q.out = empty[:0]

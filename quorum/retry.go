@@ -2,8 +2,8 @@ package quorum
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// retryRejected repeats, at each refresh, the requests that voters turned down: the voters may have room
-// by now, and no message would say so.
+// retryRejected repeats, at each refresh, the requests that voters turned down: the voters may have
+// room by now, and no message would say so.
 func (q *Requester) retryRejected() {
 	if !q.rejected {
 		return // a refresh costs the same however many requests there are

@@ -11,8 +11,8 @@ import (
 // reopened: two refreshes in a row are lost, and half the cover is left for another attempt.
 func silence(ttl time.Duration) time.Duration { return ttl / 2 }
 
-// maxEarlyAcks is how many acknowledgements may wait for the messages that they overtook. Fewer regular
-// refreshes fit into the longest silence of a voter.
+// maxEarlyAcks is how many acknowledgements may wait for the messages that they overtook. Fewer
+// regular refreshes fit into the longest silence of a voter.
 const maxEarlyAcks = 2 * vote.RefreshesPerTTL
 
 // quietPoll is the least time between extra refreshes by which a quiet voter is asked whether its

@@ -10,8 +10,8 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 // slot is free, or as soon as a younger pending request has given way. If a lease has the slot, the
 // voter gives another slot, and the requester knows that the slot is barred there.
 
-// agreedSlot returns the slot for which a majority has voted (zero for all modes but permits). If no
-// slot has a majority though there are votes enough, elected moves votes.
+// agreedSlot returns the slot for which a majority has voted (zero for all modes but permits). If
+// no slot has a majority though there are votes enough, elected moves votes.
 func (q *Requester) agreedSlot(r *request) (vote.Slot, bool) {
 	votes := r.voters()
 	if r.mode != vote.Permit {

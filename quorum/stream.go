@@ -389,8 +389,8 @@ func (q *Requester) trip() (rtt time.Duration) {
 	return rtt
 }
 
-// receiveAck takes in the answer to a refresh. An acknowledgement that overtook the messages it counts
-// waits for them, but shows at once that the voter is alive.
+// receiveAck takes in the answer to a refresh. An acknowledgement that overtook the messages it
+// counts waits for them, but shows at once that the voter is alive.
 func (q *Requester) receiveAck(p *peer, m *vote.Message) {
 	if m.Sent < p.syncSent || m.Sent > p.refreshed {
 		return // no refresh sent on this stream
@@ -461,7 +461,8 @@ func (q *Requester) setMedian() {
 	q.median, q.clocked = offsets[n/2], true
 }
 
-// QueryTokens asks every reachable voter for its highest known token, on behalf of this node's own voter.
+// QueryTokens asks every reachable voter for its highest known token, on behalf of this node's own
+// voter.
 func (q *Requester) QueryTokens(now vote.Now, nonce uint64) {
 	q.begin(now)
 	for _, p := range q.peers {

@@ -15,8 +15,8 @@ import (
 // the other voters would refuse the confirmation, and the request would wait without end. So to its
 // requesters, a voter with wrong tokens is like a slow voter.
 
-// tokenAlarmEvery is the least time between alarms about one voter's tokens, and how long the voter's
-// state mentions them.
+// tokenAlarmEvery is the least time between alarms about one voter's tokens, and how long the
+// voter's state mentions them.
 const tokenAlarmEvery = 10 * time.Minute
 
 // suspectTokens records tokens named by a voter but not shown by any clock.
@@ -86,8 +86,8 @@ func (q *Requester) accepts(p *peer, t vote.Token) bool {
 	return false
 }
 
-// raiseTokenAlarms raises alarms about implausible tokens, after a delay: a token named first by one voter
-// may be named by the others a moment later.
+// raiseTokenAlarms raises alarms about implausible tokens, after a delay: a token named first by
+// one voter may be named by the others a moment later.
 func (q *Requester) raiseTokenAlarms() {
 	for _, p := range q.peers {
 		if p.suspect.since == 0 || q.now.Fast.Sub(p.suspect.since) < vote.TokenQueryTimeout {
@@ -111,9 +111,9 @@ func (q *Requester) implausible(t vote.Token) bool {
 	return t > vote.MaxFrom(q.seen) && t > q.tokenLimit()
 }
 
-// filterViews removes view entries with implausible tokens from a list, and reports whether there were
-// any. The voter has checked the tokens from the owner of a lease; so a voter with another token is
-// broken.
+// filterViews removes view entries with implausible tokens from a list, and reports whether there
+// were any. The voter has checked the tokens from the owner of a lease; so a voter with another
+// token is broken.
 func (q *Requester) filterViews(p *peer, views []vote.View) (tamed []vote.View, wild bool) {
 	for i := range views {
 		if !q.accepts(p, views[i].Token) {

@@ -2,8 +2,8 @@ package quorum
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// sendExtras sends a voter the extras of a request: its value, and a revoke request to the holder of
-// the key. The extras follow the request, or the answer to the sync that listed the request.
+// sendExtras sends a voter the extras of a request: its value, and a revoke request to the holder
+// of the key. The extras follow the request, or the answer to the sync that listed the request.
 func (q *Requester) sendExtras(p *peer, r *request) {
 	x := r.cold
 	if x == nil {
@@ -68,8 +68,8 @@ func (q *Requester) settleNoted(r *request) {
 	}
 }
 
-// receiveContended takes in a voter's report that another request waits for a lease's key, or a revoke
-// request.
+// receiveContended takes in a voter's report that another request waits for a lease's key, or a
+// revoke request.
 func (q *Requester) receiveContended(p *peer, r *request, m *vote.Message) {
 	if r.state != stateWon {
 		return

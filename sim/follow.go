@@ -85,12 +85,12 @@ func (w *World) followingConfig(h *host) *node.Following {
 		h.disk.made++
 		h.disk.state = vote.DiskState{Mesh: "sim", Name: h.name, Dir: vote.Dir(rand.New(w.chance("dir", h.alias, h.disk.made)).Uint64() | 1)}
 	}
-	// Several founders keep Bootstrap set in their configuration: a mistake, but harmless as long as
-	// one of them remembers the electorate. A single founder unsets Bootstrap: without its directory
-	// and cut off from the others, the founder would bootstrap a second mesh. The operator unsets
-	// Bootstrap only when the electorate is stored: a founder that pledged, crashed before the save and
-	// is no longer told to bootstrap would wait indefinitely for a node with an electorate. (Bootstrap
-	// by seed 31200028.)
+	// Several founders keep Bootstrap set in their configuration: a mistake, but harmless as long
+	// as one of them remembers the electorate. A single founder unsets Bootstrap: without its
+	// directory and cut off from the others, the founder would bootstrap a second mesh. The
+	// operator unsets Bootstrap only when the electorate is stored: a founder that pledged, crashed
+	// before the save and is no longer told to bootstrap would wait indefinitely for a node with an
+	// electorate. (Bootstrap by seed 31200028.)
 	found := !f.Unfounded && h.voter && (w.opt.Voters > 1 || w.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
 	most := f.MaxVoters
 	if own, ok := f.Most[h.alias]; ok {

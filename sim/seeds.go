@@ -60,8 +60,8 @@ func TraceFile(t testing.TB) io.Writer {
 	return b
 }
 
-// seedsOf returns how many seeds a test runs that runs n by default: as the environment says, and else
-// a quarter with -short.
+// seedsOf returns how many seeds a test runs that runs n by default: as the environment says, and
+// else a quarter with -short.
 func seedsOf(t testing.TB, n int) uint64 {
 	if testing.Short() {
 		n = max(n/4, 1)
@@ -70,8 +70,8 @@ func seedsOf(t testing.TB, n int) uint64 {
 }
 
 // EachSeed runs f as a parallel subtest for each of n seeds, named after the seed. The environment
-// may choose the first seed and the number of seeds; with -short it is a quarter of them. A failing subtest logs the command to run its
-// seed again.
+// may choose the first seed and the number of seeds; with -short it is a quarter of them. A failing
+// subtest logs the command to run its seed again.
 func EachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	t.Helper()
 	first, count := fromEnv(t, envSeed, 1), seedsOf(t, n)

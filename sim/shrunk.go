@@ -21,12 +21,13 @@ import (
 	"github.com/lockmesh/lockmesh/sim"
 )
 
-// %[1]s plays what is left of seed %[2]d without all that its failure can do without. It failed with
+// %[1]s plays what is left of seed %[2]d without all that its failure can do without. It failed
+// with
 //
 //	%[3]s
 //
-// and passes once that is mended. Its own seed may be another, since only the luck that is needed is kept. Put it into the folder sim and
-// give it the name of what it shows.
+// and passes once that is mended. Its own seed may be another, since only the luck that is needed
+// is kept. Put it into the folder sim and give it the name of what it shows.
 func %[1]s(t *testing.T) {
 	w := sim.New(%[4]s)
 	w.Run(%[5]s)

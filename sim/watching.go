@@ -213,7 +213,8 @@ func (w *World) checkWatches() {
 					w.violate(checkWatch, "%s's watch has told of no gap, and not of %s's lease #%d of %q, held from %v to %v", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
 					return
 				}
-				// The release is confirmed within a TTL, or else the voters see the lease end by itself.
+				// The release is confirmed within a TTL, or else the voters see the lease end by
+				// itself.
 				if k == watchmerge.Lost && w.calmFrom(Moment(r.Had), Moment(r.Ended).add(w.opt.MaxTTL)) {
 					w.violate(checkWatch, "%s's watch has told %s's lease #%d of %q as lost, held from %v to %v and given back", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
 					return

@@ -203,7 +203,8 @@ func (s *Storage) acquireEntry(name string) *entry {
 	return h
 }
 
-// releaseEntry removes a caller from the users. The last user deletes the entry, since names come and go.
+// releaseEntry removes a caller from the users. The last user deletes the entry, since names come
+// and go.
 func (s *Storage) releaseEntry(name string, h *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

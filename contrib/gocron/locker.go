@@ -56,8 +56,8 @@ func WithSplay(d time.Duration) LockerOption { return func(l *Locker) { l.splay 
 func WithLost(f func(job string, err error)) LockerOption { return func(l *Locker) { l.lost = f } }
 
 // NewLocker returns a Locker. The caller keeps the ownership of the mesh, and closes the mesh after
-// shutting the scheduler down. Leaving the mesh releases lingering locks. NewLocker panics if the mesh
-// is nil.
+// shutting the scheduler down. Leaving the mesh releases lingering locks. NewLocker panics if the
+// mesh is nil.
 func NewLocker(mesh *lockmesh.Mesh, opts ...LockerOption) *Locker {
 	_ = mesh.Name() // a nil mesh panics here, in the caller's goroutine, and says what is wrong
 	l := &Locker{mesh: mesh, prefix: "gocron/", splay: DefaultSplay, runs: map[string]*run{}}

@@ -125,8 +125,8 @@ func (l *Lock) Unlock() error {
 	return nil
 }
 
-// removeAnnouncement deletes the value of a lease. The value belongs to this lease alone, so withdraw is safe
-// at any time; if the deletion fails, the next holder deletes the value.
+// removeAnnouncement deletes the value of a lease. The value belongs to this lease alone, so
+// withdraw is safe at any time; if the deletion fails, the next holder deletes the value.
 func (l *Lock) removeAnnouncement(lease *lockmesh.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 	defer cancel()
@@ -178,7 +178,8 @@ func closed(stopCh <-chan struct{}) bool {
 	}
 }
 
-// stopContext returns a context that ends when the channel is closed. A nil channel is never closed.
+// stopContext returns a context that ends when the channel is closed. A nil channel is never
+// closed.
 func stopContext(stopCh <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	if stopCh != nil {

@@ -92,8 +92,8 @@ func (w *writer) lock(ctx context.Context) (*lockmesh.Lease, error) {
 	return lease, err
 }
 
-// waitForOrder stands for any delay between a check and a write: a garbage collection, a slow disk, a
-// sleeping machine. Here the delay lasts until the story says "go".
+// waitForOrder stands for any delay between a check and a write: a garbage collection, a slow disk,
+// a sleeping machine. Here the delay lasts until the story says "go".
 func (w *writer) waitForOrder() error {
 	for {
 		order, err := w.orders.ReadString('\n')
@@ -152,7 +152,8 @@ func openTable(ctx context.Context, db *sql.DB) (*sqlfence.Table, error) {
 	return table, err
 }
 
-// printLine reports the writer's step to the story: a line that begins with a word or two and a tab.
+// printLine reports the writer's step to the story: a line that begins with a word or two and a
+// tab.
 func printLine(what, format string, args ...any) {
 	_, _ = io.WriteString(os.Stdout, what+"\t"+fmt.Sprintf(format, args...)+"\n")
 }

@@ -24,7 +24,8 @@ import (
 	"time"
 )
 
-// shutdownTimeout bounds the Leave of a node: a user who interrupts the program won't wait for long.
+// shutdownTimeout bounds the Leave of a node: a user who interrupts the program won't wait for
+// long.
 const shutdownTimeout = 5 * time.Second
 
 func main() {

@@ -12,8 +12,8 @@ import (
 // election is the name of the election.
 const election = "reports/leader"
 
-// statePollInterval is how often a node polls for the standbys, and for whether enough voters answer: the end
-// of either comes without an event.
+// statePollInterval is how often a node polls for the standbys, and for whether enough voters
+// answer: the end of either comes without an event.
 const statePollInterval = time.Second
 
 // node is a node of the service: it leads or is on standby, and shows who leads.

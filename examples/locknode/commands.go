@@ -10,8 +10,8 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// readCommands executes commands, a command per line, until the end of the input; then the node leaves.
-// Waiting for a lock doesn't delay the next command.
+// readCommands executes commands, a command per line, until the end of the input; then the node
+// leaves. Waiting for a lock doesn't delay the next command.
 func (n *node) readCommands(ctx context.Context, in io.Reader) {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {

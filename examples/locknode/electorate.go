@@ -68,8 +68,8 @@ func problem(s *lockmesh.ElectorateStatus) string {
 	return ""
 }
 
-// problemKind returns a text that changes with the kind of trouble, but not with how long a node has been
-// gone.
+// problemKind returns a text that changes with the kind of trouble, but not with how long a node
+// has been gone.
 func problemKind(s *lockmesh.ElectorateStatus) string {
 	if s.Lost != "" {
 		return "lost"

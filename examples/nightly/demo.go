@@ -15,8 +15,8 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// demoTimeout is how long the demo may take beyond its ticks. A busy machine may make the demo miss some
-// ticks.
+// demoTimeout is how long the demo may take beyond its ticks. A busy machine may make the demo miss
+// some ticks.
 const demoTimeout = 30 * time.Second
 
 // crashRuns is the number of the run cut short by the crash of its node.
@@ -45,8 +45,8 @@ type node struct {
 	stop context.CancelFunc
 }
 
-// report is an event of a node. A started job waits until advance is closed, so that the demo decides
-// whether the job's node survives to finish the job.
+// report is an event of a node. A started job waits until advance is closed, so that the demo
+// decides whether the job's node survives to finish the job.
 type report struct {
 	event
 	node   *node

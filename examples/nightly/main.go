@@ -27,7 +27,8 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// shutdownTimeout bounds the Leave of a node: a user who interrupts the program won't wait for long.
+// shutdownTimeout bounds the Leave of a node: a user who interrupts the program won't wait for
+// long.
 const shutdownTimeout = 5 * time.Second
 
 func main() {

@@ -15,8 +15,8 @@ func (s *demo) holdOnce(ctx context.Context, d time.Duration) (grant, error) {
 	return g, s.release(ctx, g, d)
 }
 
-// nextGrant waits for the next lease, prints it, and checks that the previous lease has ended and had a
-// smaller token.
+// nextGrant waits for the next lease, prints it, and checks that the previous lease has ended and
+// had a smaller token.
 func (s *demo) nextGrant(ctx context.Context) (grant, error) {
 	select {
 	case g := <-s.grants:
@@ -36,8 +36,8 @@ func (s *demo) nextGrant(ctx context.Context) (grant, error) {
 	}
 }
 
-// release lets the worker unlock after a while. The lease may be lost by then, if the machine was so
-// busy that the node didn't run for a second or more; then the worker locks again.
+// release lets the worker unlock after a while. The lease may be lost by then, if the machine was
+// so busy that the node didn't run for a second or more; then the worker locks again.
 func (s *demo) release(ctx context.Context, g grant, d time.Duration) error {
 	if err := pause(ctx, d); err != nil {
 		return err

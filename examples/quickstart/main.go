@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// demoTimeout is the time limit of the story. The story takes about 10 seconds, and longer on a busy
-// machine; only a story that hangs takes so long.
+// demoTimeout is the time limit of the story. The story takes about 10 seconds, and longer on a
+// busy machine; only a story that hangs takes so long.
 const demoTimeout = 5 * time.Minute
 
 func main() {

@@ -54,7 +54,8 @@ func (n *node) startWorker(ctx context.Context) {
 	}()
 }
 
-// workOnce takes the lock, keeps the lock until advance is closed, and reports whether to do so again.
+// workOnce takes the lock, keeps the lock until advance is closed, and reports whether to do so
+// again.
 func (n *node) workOnce(ctx context.Context) bool {
 	lease, err := n.mesh.Lock(ctx, key)
 	if err != nil {

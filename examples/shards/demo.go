@@ -139,7 +139,8 @@ func (s *demoRun) kill(n *node) error {
 	return err
 }
 
-// awaitBalance waits until all partitions have workers, spread evenly, and prints pictures meanwhile.
+// awaitBalance waits until all partitions have workers, spread evenly, and prints pictures
+// meanwhile.
 func (s *demoRun) awaitBalance(ctx context.Context) error {
 	names := s.alive()
 	for last := ""; ; {

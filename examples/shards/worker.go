@@ -127,7 +127,8 @@ func (w *worker) kept() []*share {
 	return all
 }
 
-// rebalance acts on the current state: it gives partitions back, waits for others, and stops waiting.
+// rebalance acts on the current state: it gives partitions back, waits for others, and stops
+// waiting.
 func (w *worker) rebalance(ctx context.Context) {
 	least, most := w.limits()
 	kept := w.kept()

@@ -85,8 +85,8 @@ func testAnyOrder(t *testing.T, l Log, r *rand.Rand) {
 	wantLines(t, l, want...)
 }
 
-// testConcurrent runs successive holders, each starting before its predecessor has stopped, with two
-// goroutines each.
+// testConcurrent runs successive holders, each starting before its predecessor has stopped, with
+// two goroutines each.
 func testConcurrent(t *testing.T, l Log) {
 	const holders, writers, writes = 6, 2, 5
 	var mu sync.Mutex

@@ -10,14 +10,16 @@ import (
 // value is no dialect; there are [SQLite], [PostgreSQL] and [MySQL].
 type Dialect struct {
 	name string
-	// numberedParams says that placeholders are $1, $2 and so on; otherwise each is a question mark.
+	// numberedParams says that placeholders are $1, $2 and so on; otherwise each is a question
+	// mark.
 	numberedParams bool
 	// nameType is the type of the column of names. Names are compared byte by byte.
 	nameType string
 	// insert and unless are the beginning and end of an INSERT that adds nothing, without an error,
 	// if the row exists.
 	insert, onConflict string
-	// lockClause makes a SELECT read the newest committed row instead of the transaction's snapshot.
+	// lockClause makes a SELECT read the newest committed row instead of the transaction's
+	// snapshot.
 	lockClause string
 }
 

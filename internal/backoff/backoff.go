@@ -1,5 +1,5 @@
-// Package backoff computes pauses between attempts. It is part of lockmesh's implementation, without
-// a compatibility promise.
+// Package backoff computes pauses between attempts. It is part of lockmesh's implementation,
+// without a compatibility promise.
 package backoff
 
 import (

@@ -86,12 +86,12 @@ type systemClock struct {
 }
 
 const (
-	// measureEvery is how long the sleepless clock isn't read again: reading it takes a system call,
-	// which costs several times as much as the rest of a reading.
+	// measureEvery is how long the sleepless clock isn't read again: reading it takes a system
+	// call, which costs several times as much as the rest of a reading.
 	measureEvery = time.Millisecond
-	// jumpThreshold is a change between the other two clocks after which the sleepless clock is read at
-	// once. A sleep of any length causes such a change, unless the wall clock is set back within
-	// the same millisecond by just as long.
+	// jumpThreshold is a change between the other two clocks after which the sleepless clock is
+	// read at once. A sleep of any length causes such a change, unless the wall clock is set back
+	// within the same millisecond by just as long.
 	jumpThreshold = 50 * time.Microsecond
 )
 
@@ -117,8 +117,8 @@ func (c *systemClock) read() (t time.Time, slow, fast time.Duration) {
 	return t, slow, c.fastest(slow+time.Duration(c.asleep.v.Load()), wall)
 }
 
-// measureSleep measures the lead of the sleepless clock over the monotonic clock. If a pause disturbs every
-// try, the next reading measures again.
+// measureSleep measures the lead of the sleepless clock over the monotonic clock. If a pause
+// disturbs every try, the next reading measures again.
 func (c *systemClock) measureSleep(apart time.Duration) {
 	const tries = 3
 	for range tries {

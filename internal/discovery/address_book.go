@@ -15,8 +15,8 @@ import (
 )
 
 // addressBook records where the voters are, according to gossip and to probes. All entries are
-// hints; the handshake of a dialed connection decides. With dynamic membership any node may become a
-// voter, so the address book then contains all members.
+// hints; the handshake of a dialed connection decides. With dynamic membership any node may become
+// a voter, so the address book then contains all members.
 type addressBook struct {
 	voters map[vote.NodeID]bool // nil with dynamic membership: any node
 
@@ -57,8 +57,8 @@ func newAddressBook(voters []vote.NodeID) *addressBook {
 // tracks reports whether the address book records a node's address.
 func (b *addressBook) tracks(name vote.NodeID) bool { return b.voters == nil || b.voters[name] }
 
-// setMembers records all members known to gossip and forgets the others, so that memory stays bounded
-// while nodes with ever new names come and go.
+// setMembers records all members known to gossip and forgets the others, so that memory stays
+// bounded while nodes with ever new names come and go.
 func (b *addressBook) setMembers(members []member.Member) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,8 +94,8 @@ func (b *addressBook) addProbed(name vote.NodeID, addr string) bool {
 	return true
 }
 
-// setDuplicate records that the process at an address has the voter's name and isn't the voter; barred false
-// withdraws this. The result reports whether the entry has changed.
+// setDuplicate records that the process at an address has the voter's name and isn't the voter;
+// barred false withdraws this. The result reports whether the entry has changed.
 func (b *addressBook) setDuplicate(voter vote.NodeID, addr string, barred bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,8 +113,8 @@ func (b *addressBook) setDuplicate(voter vote.NodeID, addr string, barred bool) 
 	return true
 }
 
-// setRefusal records a refusal by every peer that answered; nil withdraws the refusal. The result reports
-// whether the record has changed.
+// setRefusal records a refusal by every peer that answered; nil withdraws the refusal. The result
+// reports whether the record has changed.
 func (b *addressBook) setRefusal(why *refusal) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,8 +123,8 @@ func (b *addressBook) setRefusal(why *refusal) bool {
 	return changed
 }
 
-// setUnanswered records the probed addresses that accept connections but don't answer, and reports whether
-// they have changed.
+// setUnanswered records the probed addresses that accept connections but don't answer, and reports
+// whether they have changed.
 func (b *addressBook) setUnanswered(addrs []string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,12 +145,12 @@ const missingAfter = 30 * time.Second
 var errMissing = fmt.Errorf("no node of this name has been seen for %v: is it started, and does "+
 	"its configuration have the same Name?", missingAfter)
 
-// maxUnansweredShown bounds the number of addresses in an error, since every call without a majority includes
-// the text in its error.
+// maxUnansweredShown bounds the number of addresses in an error, since every call without a
+// majority includes the text in its error.
 const maxUnansweredShown = 3
 
-// unknownError returns the error for a voter without a known address, sought for the given time; the
-// voter may be at an address that doesn't answer.
+// unknownError returns the error for a voter without a known address, sought for the given time;
+// the voter may be at an address that doesn't answer.
 func (b *addressBook) unknownError(sought time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// dialPauseMin and dialPauseMax bound the pause before a voter is dialed again: short enough to have a
-	// restarted voter back within a fraction of its quiet time, long enough to make a permanently
-	// missing voter cost nothing.
+	// dialPauseMin and dialPauseMax bound the pause before a voter is dialed again: short enough to
+	// have a restarted voter back within a fraction of its quiet time, long enough to make a
+	// permanently missing voter cost nothing.
 	dialPauseMin = 50 * time.Millisecond
 	dialPauseMax = time.Second
 
-	// dialTimeout is the timeout of one dial. A voter with a slower answer is of no use at the usual
-	// TTLs.
+	// dialTimeout is the timeout of one dial. A voter with a slower answer is of no use at the
+	// usual TTLs.
 	dialTimeout = 3 * time.Second
 
 	// steadyAfter is how long a link must have lasted for its end to count as an accident, after

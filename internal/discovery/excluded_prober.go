@@ -31,9 +31,9 @@ const (
 	goodbyeTimeout = time.Second
 )
 
-// excludedProber keeps a voter informed of nodes kept apart by gossip: nodes with another configuration,
-// and other processes with this node's name. The prober only causes handshakes; the node
-// receives the findings of both sides from its links. One goroutine runs the prober.
+// excludedProber keeps a voter informed of nodes kept apart by gossip: nodes with another
+// configuration, and other processes with this node's name. The prober only causes handshakes; the
+// node receives the findings of both sides from its links. One goroutine runs the prober.
 type excludedProber struct {
 	f *Finder
 

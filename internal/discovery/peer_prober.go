@@ -23,7 +23,8 @@ const (
 	peerPauseMin = 100 * time.Millisecond
 	peerPauseMax = 5 * time.Second
 
-	// probeTimeout is the timeout for a peer's answer to a probe, and for looking up the peer's name.
+	// probeTimeout is the timeout for a peer's answer to a probe, and for looking up the peer's
+	// name.
 	probeTimeout = 3 * time.Second
 
 	// peerProbesAtOnce is how many addresses are probed at the same time; addrsPerPeer is how many
@@ -37,13 +38,14 @@ const (
 	// first, and the voters keep the other out.
 	newcomerFor = 10 * time.Second
 
-	// duplicateProbeEvery is how often another process with this node's name is probed; duplicateMisses is
-	// how many probes in a row the process must leave unanswered to count as gone.
+	// duplicateProbeEvery is how often another process with this node's name is probed;
+	// duplicateMisses is how many probes in a row the process must leave unanswered to count as
+	// gone.
 	duplicateProbeEvery = time.Second
 	duplicateMisses     = 2
 
-	// maxDuplicatesLogged bounds the number of processes with a duplicate name that are logged only once
-	// each. A larger number means that a process restarts in a loop.
+	// maxDuplicatesLogged bounds the number of processes with a duplicate name that are logged only
+	// once each. A larger number means that a process restarts in a loop.
 	maxDuplicatesLogged = 64
 )
 
@@ -79,7 +81,8 @@ func newPeerProber(f *Finder) *peerProber {
 	}
 }
 
-// reportDuplicate receives gossip's report of another process with this node's name. It never blocks.
+// reportDuplicate receives gossip's report of another process with this node's name. It never
+// blocks.
 func (p *peerProber) reportDuplicate(m member.Member) {
 	select {
 	case p.duplicates <- m:
@@ -203,8 +206,8 @@ func (p *peerProber) warn(addr string, no *transport.RefusedError) {
 	p.f.cfg.Log.Warn("a peer refuses this node", "addr", addr, "peer", no.Peer, "reason", no.Reason, "text", no.Text)
 }
 
-// addresses returns the addresses of the configured peers. A name not found is logged once, until it
-// is found again.
+// addresses returns the addresses of the configured peers. A name not found is logged once, until
+// it is found again.
 func (p *peerProber) addresses(ctx context.Context) []string {
 	return resolve(ctx, p.f.cfg.Peers, func(peer string, err error) {
 		if err != nil && !p.unresolved[peer] {
@@ -259,8 +262,8 @@ func (p *peerProber) isDuplicate(r probeResult) bool {
 	return r.who.Node == p.f.cfg.Self.Node && r.who.Incarnation != p.f.cfg.Self.Incarnation
 }
 
-// handleDuplicate handles another process with this node's name: if this process came later, all calls are
-// refused while the other process answers.
+// handleDuplicate handles another process with this node's name: if this process came later, all
+// calls are refused while the other process answers.
 func (p *peerProber) handleDuplicate(other vote.Incarnation, addr string) {
 	late := p.duplicateAddr == "" && p.cameLater()
 	if len(p.loggedDuplicates) >= maxDuplicatesLogged {

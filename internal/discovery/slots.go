@@ -13,13 +13,14 @@ const (
 	// repeated.
 	dialsAtOnce = 16
 
-	// dialSlotTime is how long a dial keeps others waiting. A longer dial is waiting for the network
-	// and needs no processor: so peers that don't answer don't delay the dials of peers that do.
+	// dialSlotTime is how long a dial keeps others waiting. A longer dial is waiting for the
+	// network and needs no processor: so peers that don't answer don't delay the dials of peers
+	// that do.
 	dialSlotTime = 250 * time.Millisecond
 )
 
-// Slots bounds the dials under way in a process: each dial sends a value to the channel, and receives
-// a value afterwards. A nil channel is no bound.
+// Slots bounds the dials under way in a process: each dial sends a value to the channel, and
+// receives a value afterwards. A nil channel is no bound.
 type Slots chan struct{}
 
 // ProcessSlots returns slots for all meshes of a process.

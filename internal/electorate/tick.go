@@ -37,10 +37,10 @@ func (m *Machine) Next() vote.Instant {
 // electorate unknown here.
 const wantedMost = 16
 
-// AppendWanted appends to dst the nodes to which this node wants connections, besides the voters, in
-// no order; a name may occur twice. While this node knows no electorate, these are the founders and
-// all nodes alive in gossip; on a voter, the standbys; and while no majority is reachable, again all
-// nodes alive in gossip, since the electorate may have moved on.
+// AppendWanted appends to dst the nodes to which this node wants connections, besides the voters,
+// in no order; a name may occur twice. While this node knows no electorate, these are the founders
+// and all nodes alive in gossip; on a voter, the standbys; and while no majority is reachable,
+// again all nodes alive in gossip, since the electorate may have moved on.
 func (m *Machine) AppendWanted(dst []vote.NodeID) []vote.NodeID {
 	e := &m.state.Electorate
 	add := func(n vote.NodeID) {

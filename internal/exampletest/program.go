@@ -58,8 +58,8 @@ func Start(t *testing.T, args ...string) *Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The nodes of another test, started by this test's process or by another, must not join: a port
-	// may be given to a node of one test after a node of the other.
+	// The nodes of another test, started by this test's process or by another, must not join: a
+	// port may be given to a node of one test after a node of the other.
 	top, _, _ := strings.Cut(t.Name(), "/")
 	secret := fmt.Sprintf("the secret of %s in process %d", top, os.Getpid())
 	p := &Program{t: t, cmd: exec.Command(self, args...), ended: make(chan struct{}), news: make(chan struct{})}

@@ -1,5 +1,5 @@
-// Package logqueue passes log lines to a handler of the application without waiting for the handler.
-// It is part of lockmesh's implementation, without a compatibility promise.
+// Package logqueue passes log lines to a handler of the application without waiting for the
+// handler. It is part of lockmesh's implementation, without a compatibility promise.
 package logqueue
 
 import (

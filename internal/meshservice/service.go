@@ -14,8 +14,8 @@ import (
 	"github.com/lockmesh/lockmesh/locktest"
 )
 
-// Service is a mesh for package locktest. The voters are the first clients, so they crash and restart
-// as well; all later clients are guests.
+// Service is a mesh for package locktest. The voters are the first clients, so they crash and
+// restart as well; all later clients are guests.
 type Service struct {
 	Voters []string
 	// Start starts the n-th node, counted from 0. A voter started again has the same number.
@@ -77,8 +77,8 @@ func (s *Service) join(n int, name string) error {
 // IsHeld reports whether an error says that a key is held.
 func (s *Service) IsHeld(err error) bool { return errors.Is(err, lockmesh.ErrHeld) }
 
-// Waiting counts requests at the nodes that made the requests. The place of a request is by the time
-// of its call, so every later request is behind.
+// Waiting counts requests at the nodes that made the requests. The place of a request is by the
+// time of its call, so every later request is behind.
 func (s *Service) Waiting(_ context.Context, key string) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

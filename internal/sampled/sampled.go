@@ -1,6 +1,6 @@
-// Package sampled decides how many cases a test tries. A test of hundreds of cases tries all cases in
-// the hunt (build tag hunt), a fixed sample in the gate, and fewer with -short. So the same commit
-// gets the same answer each time, and no case is lost.
+// Package sampled decides how many cases a test tries. A test of hundreds of cases tries all cases
+// in the hunt (build tag hunt), a fixed sample in the gate, and fewer with -short. So the same
+// commit gets the same answer each time, and no case is lost.
 package sampled
 
 import (
@@ -25,8 +25,8 @@ func Case(i, stride int) bool {
 	return i%stride == 0
 }
 
-// Count returns how many cases a test draws at random, from fixed seeds: the first number in the gate,
-// the second in the hunt.
+// Count returns how many cases a test draws at random, from fixed seeds: the first number in the
+// gate, the second in the hunt.
 func Count(gate, hunt int) int {
 	if whole {
 		return hunt
@@ -34,9 +34,9 @@ func Count(gate, hunt int) int {
 	return gate
 }
 
-// Together lets up to n parallel tests of a package run at once, unless the flag -parallel is set to
-// another number than the number of processors. TestMain calls Together before the tests run, in a
-// package with parallel tests that wait for the end of leases and compute next to nothing.
+// Together lets up to n parallel tests of a package run at once, unless the flag -parallel is set
+// to another number than the number of processors. TestMain calls Together before the tests run, in
+// a package with parallel tests that wait for the end of leases and compute next to nothing.
 func Together(n int) {
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {

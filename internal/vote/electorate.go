@@ -175,8 +175,8 @@ type Consensus struct {
 	Contacts []Elector
 }
 
-// DiskState is the content of a node's state directory. The state behind an answer is in the directory,
-// synced, before the answer is sent.
+// DiskState is the content of a node's state directory. The state behind an answer is in the
+// directory, synced, before the answer is sent.
 type DiskState struct {
 	Mesh string `json:"mesh"` // the mesh's name
 	Name NodeID `json:"name"` // the node's name

@@ -27,8 +27,8 @@ const (
 	// requests.
 	KindRelease
 	// KindExtend makes a vote last for its request's length from now: Number, Serial, Sent; TTL is
-	// the new Spec.EndsAfter of the lease, zero if EndsAfter stays. For a request without a length only TTL
-	// matters.
+	// the new Spec.EndsAfter of the lease, zero if EndsAfter stays. For a request without a length
+	// only TTL matters.
 	KindExtend
 	// KindShare turns an exclusive lease into a shared lease: Number.
 	KindShare
@@ -46,8 +46,8 @@ const (
 	// unless Count is zero. Bound to no stream.
 	KindLook
 	// KindWatch asks for the events of a key, or of all keys with a prefix, since the point named
-	// by an earlier answer: Nonce, Key, Prefix, Incarnation, Seq. The voter answers as soon as there is an
-	// event; End ends the watch. Bound to no stream.
+	// by an earlier answer: Nonce, Key, Prefix, Incarnation, Seq. The voter answers as soon as
+	// there is an event; End ends the watch. Bound to no stream.
 	KindWatch
 	// KindRevoke asks the holders of a key to give it back: Nonce, Key, Text. With Token, the node
 	// that holds the lease with this token is to end the lease, and no other lease is concerned.
@@ -58,8 +58,8 @@ const (
 	KindAsk
 
 	// KindAnswer is a chunk of the answer to a sync: Entries (Number, Serial, Slot, Token of each
-	// vote that stands), End; with End also Sent (echo), Incarnation, Generation, Quiet, Wall, Epoch,
-	// Dir, Void.
+	// vote that stands), End; with End also Sent (echo), Incarnation, Generation, Quiet, Wall,
+	// Epoch, Dir, Void.
 	KindAnswer
 	// KindPromise gives a vote: Number, Serial, Slot, Token, Epoch; with Revoke, another request
 	// already waits for the key.
@@ -89,8 +89,8 @@ const (
 	// KindNoted reports that a value was stored: Number, Version.
 	KindNoted
 	// KindWanted tells a holder that another request waits for the key: Number, Who, Text, Revoke,
-	// Token. With Revoke the holder is asked to give the key back; with Token the holder's node is to
-	// end the lease (see KindRevoke).
+	// Token. With Revoke the holder is asked to give the key back; with Token the holder's node is
+	// to end the lease (see KindRevoke).
 	KindWanted
 	// KindShow is a chunk of the answer to a query: Nonce, Views, End; with End also Permits, Gap
 	// if there is more than shown, and TTL, the time since the voter last lost a vote without a
@@ -102,8 +102,8 @@ const (
 	KindPassed
 	// KindUnknown reports that the voter doesn't know the stream of this session. Refresh lane.
 	KindUnknown
-	// KindAck answers a refresh: Sent (echo), Incarnation, Generation, Processed, Pushed, Count, Hash,
-	// Quiet, Wall, Clock, Epoch, Void. Refresh lane.
+	// KindAck answers a refresh: Sent (echo), Incarnation, Generation, Processed, Pushed, Count,
+	// Hash, Quiet, Wall, Clock, Epoch, Void. Refresh lane.
 	KindAck
 	// KindProbe asks whether a session's owner is alive, since another incarnation of its name has
 	// appeared. Refresh lane.
@@ -121,11 +121,11 @@ const (
 	KindElectorate
 	// KindPoll asks for a node's state: Nonce, Epoch.
 	KindPoll
-	// KindReport answers a KindPoll: Nonce, Epoch, Token, Counting, Consensus (Dir, Writes, MaxVoters,
-	// Electorate with the pledge of a founder, Founding, Stuck, Leaving, Contacts).
+	// KindReport answers a KindPoll: Nonce, Epoch, Token, Counting, Consensus (Dir, Writes,
+	// MaxVoters, Electorate with the pledge of a founder, Founding, Stuck, Leaving, Contacts).
 	KindReport
-	// KindPrepare asks a voter to promise not to accept any earlier Paxos ballot: Version, Consensus
-	// (Ballot).
+	// KindPrepare asks a voter to promise not to accept any earlier Paxos ballot: Version,
+	// Consensus (Ballot).
 	KindPrepare
 	// KindPrepared is the promise: Version, Consensus (Ballot, Promised, Accepted, Electorate
 	// accepted). If Promised is above Ballot, the message is a rejection.

@@ -24,8 +24,8 @@ const (
 	Ended
 	// Changed : a lease's value or mode has changed. Only an event.
 	Changed
-	// GrantedElsewhere : the request was granted by the votes of other voters; this voter has no vote for
-	// the request. Only an event.
+	// GrantedElsewhere : the request was granted by the votes of other voters; this voter has no
+	// vote for the request. Only an event.
 	GrantedElsewhere
 
 	whatEnd

@@ -14,8 +14,8 @@ const RhoPerMille = 5
 // often a node with a slow clock overtakes other nodes.
 const Skew = time.Second
 
-// TokenQueryTimeout is how long a restarted voter asks the other voters for the highest token before the voter
-// trusts its own clock.
+// TokenQueryTimeout is how long a restarted voter asks the other voters for the highest token
+// before the voter trusts its own clock.
 const TokenQueryTimeout = time.Second
 
 // MinTTL is the smallest TTL. MinTTL is above a round trip (TTL/5 between refreshes), the drift
@@ -46,8 +46,8 @@ func mulDiv(d time.Duration, num, den int64) time.Duration {
 	return time.Duration(whole*num + rest*num/den)
 }
 
-// Margin returns the margin by which a holder is told of a loss before its lease ends: a timer fires
-// late, and a goroutine is woken later still.
+// Margin returns the margin by which a holder is told of a loss before its lease ends: a timer
+// fires late, and a goroutine is woken later still.
 func Margin(ttl time.Duration) time.Duration { return time.Millisecond + ttl/64 }
 
 // MaxKept returns the longest minimum hold that voters keep even if they restart: a restarted

@@ -15,8 +15,8 @@ import (
 // NodeID is the unique name of a node in its mesh.
 type NodeID string
 
-// Incarnation identifies an incarnation: one start of a node. A Life is drawn at random when the process
-// starts, so two incarnations of a name never have equal lives. Lives have no order.
+// Incarnation identifies an incarnation: one start of a node. A Life is drawn at random when the
+// process starts, so two incarnations of a name never have equal lives. Lives have no order.
 type Incarnation uint64
 
 // Key is the name of a lock.
@@ -176,14 +176,14 @@ type Spec struct {
 	// MinHold is how long after the grant the key stays blocked for other requests, even if the
 	// lease is given back.
 	MinHold time.Duration
-	// EndsAfter is how long after the grant the requester's node ends the lease by itself; zero if the
-	// node keeps the lease until the unlock, or if Length limits the lease. Voters only show Ends:
-	// no vote depends on it.
+	// EndsAfter is how long after the grant the requester's node ends the lease by itself; zero if
+	// the node keeps the lease until the unlock, or if Length limits the lease. Voters only show
+	// Ends: no vote depends on it.
 	EndsAfter time.Duration
 }
 
-// BlockSize is the size of a token block: the tokens that belong to a lease, namely the token of the
-// grant and the tokens before. The node that holds the lease may hand the key off among its own
+// BlockSize is the size of a token block: the tokens that belong to a lease, namely the token of
+// the grant and the tokens before. The node that holds the lease may hand the key off among its own
 // callers, and each caller has a token of its own. All tokens of the block are above every token of
 // an earlier lease, since voters propose a token larger by Run than the largest token known to
 // them.

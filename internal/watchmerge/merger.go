@@ -153,8 +153,9 @@ func New(e quorum.Electorate) *Merger {
 }
 
 const (
-	// maxTombstones is how many finished leases are remembered, so that a late report does not announce
-	// a lease anew. A voter remembers about as many events, so an even later report is rare.
+	// maxTombstones is how many finished leases are remembered, so that a late report does not
+	// announce a lease anew. A voter remembers about as many events, so an even later report is
+	// rare.
 	maxTombstones = 8192
 	// maxWaiters is how many waiting requests are remembered. The voters' reports about one request
 	// arrive close together.
@@ -222,8 +223,8 @@ func (t *Merger) each(f func(name vote.Key, p *keyState)) {
 	}
 }
 
-// AddReports takes in the reports of the voter at a place. The wall-clock time now is only passed on in
-// events.
+// AddReports takes in the reports of the voter at a place. The wall-clock time now is only passed
+// on in events.
 func (t *Merger) AddReports(now vote.Micros, place int, gap bool, views []vote.View) {
 	t.now = now
 	if gap {
@@ -257,8 +258,8 @@ func (t *Merger) voterGap(place int) {
 	t.gapUnless(t.electorate.Decides(t.gapless))
 }
 
-// gapUnless reports a gap, once, if whole is false: no majority has reported without a gap. In either
-// case a query follows if a majority reports, for the events of the other voters.
+// gapUnless reports a gap, once, if whole is false: no majority has reported without a gap. In
+// either case a query follows if a majority reports, for the events of the other voters.
 func (t *Merger) gapUnless(whole bool) {
 	switch {
 	case whole:
@@ -283,8 +284,8 @@ func (t *Merger) wantQuery() { t.queryWanted = true }
 // Queries returns how many queries have begun.
 func (t *Merger) Queries() uint64 { return t.queries }
 
-// Applied returns the number of the newest query that the merger has taken in, the first being 1, and
-// whether State is complete.
+// Applied returns the number of the newest query that the merger has taken in, the first being 1,
+// and whether State is complete.
 func (t *Merger) Applied() (look uint64, whole bool) {
 	if !t.synced {
 		return t.applied, false
@@ -366,8 +367,8 @@ func (t *Merger) keyState(name vote.Key) *keyState {
 	return p
 }
 
-// addWaiting reports a waiting request, once: when the voters without a report of this waiting request
-// are no majority, or when a majority's view shows the request.
+// addWaiting reports a waiting request, once: when the voters without a report of this waiting
+// request are no majority, or when a majority's view shows the request.
 func (t *Merger) addWaiting(place int, p *keyState, s *vote.View) {
 	id := refOf(s)
 	var w *waiter
@@ -538,9 +539,9 @@ func (p *keyState) hasEnded(c *leaseState) bool {
 	return c.end != 0 && !slices.ContainsFunc(p.pending, func(o *leaseState) bool { return o.upgrades(c) })
 }
 
-// nextGrant returns the index of the first coming grant to report, negative if there is none: the grant
-// is known to be a lease, conflicts with no held lease, and neither conflicts with nor upgrades an
-// earlier coming grant.
+// nextGrant returns the index of the first coming grant to report, negative if there is none: the
+// grant is known to be a lease, conflicts with no held lease, and neither conflicts with nor
+// upgrades an earlier coming grant.
 func (t *Merger) nextGrant(p *keyState) int {
 	for i, c := range p.pending {
 		if (c.sure || t.electorate.Decides(c.votedBy)) &&
@@ -590,7 +591,8 @@ func (t *Merger) emit(e Event) {
 	}
 }
 
-// addTombstone adds a tombstone for a finished lease, and drops the oldest tombstone beyond the limit.
+// addTombstone adds a tombstone for a finished lease, and drops the oldest tombstone beyond the
+// limit.
 func (t *Merger) addTombstone(name vote.Key, p *keyState, id requestRef) {
 	p.tombstones++
 	if old, ok := t.tombstones.put(name, id); ok {

@@ -13,8 +13,8 @@ const (
 	// queries. Reports of several healthy voters about one event are far closer together.
 	DoubtPause = 50 * time.Millisecond
 
-	// queriesToSettle is how many queries in a row, DoubtPause apart, settle a doubt. A single query
-	// may show the state from a moment before the reports under way.
+	// queriesToSettle is how many queries in a row, DoubtPause apart, settle a doubt. A single
+	// query may show the state from a moment before the reports under way.
 	queriesToSettle = 2
 
 	// maxDoubts is how many keys may be in doubt. With more, a single query for all keys is
@@ -48,12 +48,12 @@ type Doubt struct {
 }
 
 // Doubts returns up to most keys to query now. The caller queries each key on its own, and passes
-// the result to AddKeyResult. The keys have been in doubt since the last call of Doubts, and no query
-// for them is in progress.
+// the result to AddKeyResult. The keys have been in doubt since the last call of Doubts, and no
+// query for them is in progress.
 //
 // Voters report an event within moments of each other. If a report fails to arrive, a voter has
-// missed the event or is unreachable. The key is then queried until queriesToSettle queries in a row
-// agree, so that no watch has to be resynced.
+// missed the event or is unreachable. The key is then queried until queriesToSettle queries in a
+// row agree, so that no watch has to be resynced.
 func (t *Merger) Doubts(now vote.Micros, most int) []Doubt {
 	t.now = now
 	aged := t.reportsAtDoubts
@@ -140,9 +140,9 @@ func statesIn(shown *quorum.QueryResult) map[requestRef]vote.State {
 	return seen
 }
 
-// checkKey compares the state of a key with a view, as far as the state was known when the query began.
-// A held lease has votes of a majority, so the view contains at least one of its votes: the request
-// appears as held, or as promised or waiting where the voter has yet to hear of the grant.
+// checkKey compares the state of a key with a view, as far as the state was known when the query
+// began. A held lease has votes of a majority, so the view contains at least one of its votes: the
+// request appears as held, or as promised or waiting where the voter has yet to hear of the grant.
 func (t *Merger) checkKey(p *keyState, seen map[requestRef]vote.State, began uint64) {
 	for _, c := range slices.Concat(p.held, p.pending) {
 		what, ok := seen[refOf(&c.view)]
@@ -202,8 +202,8 @@ func (t *Merger) addViews(shown *quorum.QueryResult) {
 	}
 }
 
-// rebase makes a view the basis of a merger that starts or recovers from a gap. Intermediate changes
-// are not reported.
+// rebase makes a view the basis of a merger that starts or recovers from a gap. Intermediate
+// changes are not reported.
 func (t *Merger) rebase(shown *quorum.QueryResult) {
 	seen := statesIn(shown)
 	t.each(func(name vote.Key, p *keyState) {

@@ -23,8 +23,8 @@ const (
 // heldByOthers is how many locks of other services are held: enough to show any cost per lock.
 const heldByOthers = 10_000
 
-// settleTime is how long leases are held before the measurement of their cost begins: the last leases
-// reach all voters some milliseconds after the grant, and this work belongs to taking them.
+// settleTime is how long leases are held before the measurement of their cost begins: the last
+// leases reach all voters some milliseconds after the grant, and this work belongs to taking them.
 const settleTime = time.Second
 
 func holding(n int) string { return fmt.Sprintf("hold %d", n) }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// shutdownTimeout is how long a process may take to end by itself when asked to. A slower process is
-// killed.
+// shutdownTimeout is how long a process may take to end by itself when asked to. A slower process
+// is killed.
 const shutdownTimeout = 10 * time.Second
 
 // Process is a process started by this process.

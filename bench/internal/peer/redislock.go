@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// retryRejected is how often a waiter polls a single Redis. Of 100 µs, 500 µs and 2 ms, measured on two
-// cores, 100 µs had the most hand-overs between nodes. 2 ms had more locks in all: the last holder
-// got the key again.
+// retryRejected is how often a waiter polls a single Redis. Of 100 µs, 500 µs and 2 ms, measured on
+// two cores, 100 µs had the most hand-overs between nodes. 2 ms had more locks in all: the last
+// holder got the key again.
 const redislockRetry = 100 * time.Microsecond
 
 // poolSize is how many connections a client may open to a Redis server. Calls are so short that
