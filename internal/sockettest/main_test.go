@@ -3,7 +3,9 @@ package sockettest
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +27,23 @@ type suite struct{ *testing.M }
 func (s suite) Run() int {
 	defer closeCalmMesh()
 	return s.M.Run()
+}
+
+// count returns a number of rounds: the number in an environment variable if the variable is set, else
+// the first number under the race detector and the second without.
+func count(t *testing.T, variable string, slow, fast int) int {
+	t.Helper()
+	if text := os.Getenv(variable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("%s=%q: it must be a whole number above 0", variable, text)
+		}
+		return n
+	}
+	if raced {
+		return slow
+	}
+	return fast
 }
 
 // within returns a context that ends after d, and with the test.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -16,17 +14,7 @@ import (
 // seenRounds is how often each look is taken. LOCKMESH_SEEN makes it more.
 func seenRounds(t *testing.T) int {
 	t.Helper()
-	if text := os.Getenv("LOCKMESH_SEEN"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	if raced {
-		return 100
-	}
-	return 150
+	return count(t, "LOCKMESH_SEEN", 100, 150)
 }
 
 // What has returned before a look begins is seen by the look, on any node, whether it votes or not: a lease, its end, a value, who leads, and how far a latch is.

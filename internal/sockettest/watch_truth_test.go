@@ -2,9 +2,7 @@ package sockettest
 
 import (
 	"context"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -14,17 +12,7 @@ import (
 // watchedLeases is how many leases are granted while it is watched. LOCKMESH_WATCHED makes it more.
 func watchedLeases(t *testing.T) int {
 	t.Helper()
-	if text := os.Getenv("LOCKMESH_WATCHED"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	if raced {
-		return 500
-	}
-	return 800
+	return count(t, "LOCKMESH_WATCHED", 500, 800)
 }
 
 // turnsAhead is how many leases are granted at most of which some watch hasn't told yet: so few that no reader has more events
