@@ -17,7 +17,7 @@ type call struct {
 	ctx    context.Context
 	since  vote.Micros
 	number vote.Number // the number of the request, assigned by the node
-	lease  *Lease      // the lease that is granted by the call; nil for an upgrade
+	lease  *Lease      // filled by the loop if the call is granted; an upgrade has no use for it
 	// ^capacity 1: the loop sends once, as its last access to the call, and never waits
 	result chan result
 }
@@ -157,9 +157,10 @@ func (eng *engine) request(ctx context.Context, op string, w *acquireOptions) (*
 	return lease, r.err
 }
 
-// granted returns the call's lease if the result says that the lease was granted.
+// granted returns the call's lease if the result says that the lease was granted; nil for an
+// upgrade, which keeps the lease it had.
 func (c *call) granted(r result) *Lease {
-	if !r.granted {
+	if !r.granted || c.upgradeOf != nil {
 		return nil
 	}
 	return c.lease

@@ -42,7 +42,7 @@ type heldLease struct {
 type leaseOptions struct {
 	requested acquireOptions
 	granted   vote.Instant // on the slow clock
-	end       atomic.Int64 // see last; the loop changes it
+	end       atomic.Int64 // see endsAt; the loop changes it
 	byNode    atomic.Bool  // the node keeps the lease up and ends it; the loop changes byNode
 	// how long after the grant the lease ends by itself; zero if never. Owned by the loop
 	length time.Duration
@@ -71,7 +71,7 @@ type baseContext struct {
 // unlockWait is a call of Unlock waiting for the last report about the lease.
 type unlockWait struct {
 	done    chan struct{} // capacity 1
-	outcome error         // the result of Unlock; written before the send to told
+	outcome error         // the result of Unlock; written before the send to done
 }
 
 // unlockDone is the waiter of every lease that has ended without an error, once no report about the
@@ -114,7 +114,8 @@ func (l *heldLease) begin(loop *loop, c *call, e *quorum.Event, validity *groupV
 	validity.leases++
 }
 
-// ensurePending returns the lease's pending operations for a change. The loop calls more.
+// ensurePending returns the lease's pending operations for a change. The loop calls
+// ensurePending.
 func (l *heldLease) ensurePending() *pendingOps {
 	if l.pending == nil {
 		l.pending = &pendingOps{}

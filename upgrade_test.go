@@ -141,8 +141,11 @@ func TestAnUpgradeThatComesAfterAnotherFindsTheLeaseExclusive(t *testing.T) {
 			t.Fatal(r.err)
 		}
 		token := l.Token()
-		if _, err := a.request(t.Context(), "upgrade", &late); err != nil {
-			t.Error(err)
+		if _, err := a.TryLock(t.Context(), "k"); !errors.Is(err, ErrHeld) { // its unused lease stays in the pool
+			t.Fatal(err)
+		}
+		if lease, err := a.request(t.Context(), "upgrade", &late); err != nil || lease != nil {
+			t.Errorf("an upgrade made the lease %v: %v", lease, err)
 		}
 		if l.Err() != nil || l.Mode() != Exclusive || l.Token() != token {
 			t.Errorf("%v, %v, token %d after %d", l.Err(), l.Mode(), l.Token(), token)
