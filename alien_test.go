@@ -25,7 +25,7 @@ func TestTheLoopAsksNoContext(t *testing.T) {
 	for name, call := range map[string]func(m *Mesh, ctx context.Context) error{
 		"lock":  func(m *Mesh, ctx context.Context) error { _, err := m.Lock(ctx, "k"); return err },
 		"ready": func(m *Mesh, ctx context.Context) error { return m.Ready(ctx) },
-		"leave": func(m *Mesh, ctx context.Context) error { return m.leaveElectorate(ctx) },
+		"leave": func(m *Mesh, ctx context.Context) error { return m.eng.LeaveElectorate(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLivingBubble(t, func(t *testing.T, w *living) {
@@ -63,7 +63,7 @@ func TestTheLoopAsksNoContextOfAWatchThatIsOverBeforeItBegins(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a := w.alone()
 		hold := make(chan struct{})
-		a.loop.box.post(false, func(vote.Now) { <-hold })
+		a.eng.Post(false, func(vote.Now) { <-hold })
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error, 1)

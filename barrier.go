@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/wakeup"
 )
@@ -99,7 +100,7 @@ const (
 // the group.
 func (b *DoubleBarrier) memberValue(p phase, group string) []byte {
 	value := append(make([]byte, 0, 9+len(group)), byte(p))
-	value = binary.BigEndian.AppendUint64(value, uint64(b.mesh.self.Incarnation))
+	value = binary.BigEndian.AppendUint64(value, uint64(b.mesh.eng.Self().Incarnation))
 	return append(value, group...)
 }
 
@@ -188,7 +189,7 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*insideState, error) {
 			continue
 		}
 		looked := make(chan struct{}, 1)
-		stop := b.mesh.clocks.After(queryPause, func() { wakeup.Send(looked) })
+		stop := b.mesh.eng.Clocks().After(queryPause, func() { wakeup.Send(looked) })
 		err = v.applyUntil(ctx, lease, looked, gathered)
 		stop()
 		v.watch.requery()
@@ -216,7 +217,7 @@ func (b *DoubleBarrier) callError(ctx context.Context, op string, why error, tex
 		}
 	}
 	if ctx.Err() != nil && !errors.Is(why, ErrLost) {
-		err.Reason, err.Err = nil, contextError(ctx)
+		err.Reason, err.Err = nil, errs.OfContext(ctx)
 	}
 	return err
 }
@@ -335,7 +336,7 @@ func (m *Mesh) stillHeld(ctx context.Context, key string, tokens map[uint64]bool
 	if len(tokens) == 0 {
 		return nil, nil
 	}
-	e, err := m.query(ctx, "leave", key, func(now vote.Now) uint64 { return m.loop.node.Inspect(now, vote.Key(key)) })
+	found, err := m.eng.Inspect(ctx, "leave", vote.Key(key))
 	if errors.Is(err, ErrNoQuorum) {
 		return tokens, nil
 	}
@@ -343,8 +344,8 @@ func (m *Mesh) stillHeld(ctx context.Context, key string, tokens map[uint64]bool
 		return tokens, err
 	}
 	still := make(map[uint64]bool)
-	for i := range e.Result.Views {
-		s := &e.Result.Views[i]
+	for i := range found.Views {
+		s := &found.Views[i]
 		switch {
 		case s.State == vote.Delayed || s.Token == 0:
 		case s.State != vote.Holding:

@@ -31,10 +31,10 @@ func checkFunc(is bool, method string) {
 	}
 }
 
-func (m *Mesh) checkUsable(method string) { checkUsable(m != nil && m.engine != nil, method, "Join") }
+func (m *Mesh) checkUsable(method string) { checkUsable(m != nil && m.eng != nil, method, "Join") }
 
 func (l *Lease) checkUsable(method string) {
-	checkUsable(l != nil && (l.nested != nil || l.own.loop != nil), method, "Mesh.Lock")
+	checkUsable(l != nil && (l.nested != nil || l.own.IsGranted()), method, "Mesh.Lock")
 }
 
 func (l *Leases) checkUsable(method string) {

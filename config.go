@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -17,6 +15,7 @@ import (
 	"github.com/benbjohnson/clock"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/lockmesh/lockmesh/internal/netaddr"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -230,20 +229,20 @@ func (c Config) check() error {
 	}
 	add("Name", badName(c.Name))
 	add("Mesh", badName(c.Mesh))
-	bindHost, bindProblem := splitAddr(c.Bind, true)
+	bindHost, bindProblem := netaddr.Host(c.Bind, true)
 	add("Bind", bindProblem)
 	advertiseHost, advertiseProblem := bindHost, ""
 	if c.Advertise != "" {
-		advertiseHost, advertiseProblem = splitAdvertise(c.Advertise)
+		advertiseHost, advertiseProblem = netaddr.AdvertisedHost(c.Advertise)
 		add("Advertise", advertiseProblem)
 	}
 	if len(c.Peers) > MaxPeers {
 		add("Peers", fmt.Sprintf("there are %d addresses, at most %d are tried; a few are enough", len(c.Peers), MaxPeers))
 	}
 	for _, p := range c.Peers {
-		host, problem := splitAddr(p, false)
+		host, problem := netaddr.Host(p, false)
 		if problem == "" {
-			problem = badDestination(host, p)
+			problem = netaddr.BadDestination(host, p)
 		}
 		add("Peers", problem)
 	}
@@ -257,7 +256,7 @@ func (c Config) check() error {
 		add("TTL", fmt.Sprintf("%v is more than MaxTTL, which is %v; lower it, or raise MaxTTL on every node", c.TTL, c.MaxTTL))
 	}
 	switch {
-	case len(c.Secret) == 0 && !c.Insecure && bindProblem == "" && advertiseProblem == "" && !(isLoopback(bindHost) && isLoopback(advertiseHost)):
+	case len(c.Secret) == 0 && !c.Insecure && bindProblem == "" && advertiseProblem == "" && !(netaddr.IsLoopback(bindHost) && netaddr.IsLoopback(advertiseHost)):
 		add("Secret", fmt.Sprintf("it is empty while %s can be reached from outside; set %d "+
 			"random bytes or more, the same on all nodes, or bind to 127.0.0.1, or set Insecure "+
 			"if the network itself is trusted",
@@ -293,7 +292,7 @@ func (c Config) checkDynamic(add func(field, problem string)) {
 
 // reachable returns the address because of which a secret is necessary.
 func (c Config) reachable(bindHost string) string {
-	if isLoopback(bindHost) {
+	if netaddr.IsLoopback(bindHost) {
 		return "Advertise " + strconv.Quote(c.Advertise)
 	}
 	return "Bind " + strconv.Quote(c.Bind)
@@ -321,7 +320,7 @@ func (c Config) checkVoters() (errs []error) {
 		if seen[v] > 1 {
 			errs = append(errs, fieldError("Voters", "%q is named %d times, but one process can't vote twice: "+
 				"of %d voters a majority is %d, and there are only %d; name each once",
-				v, seen[v], len(c.Voters), majority(len(c.Voters)), len(seen)))
+				v, seen[v], len(c.Voters), len(c.Voters)/2+1, len(seen)))
 		}
 	}
 	return errs
@@ -359,52 +358,4 @@ func badTTL(d time.Duration) string {
 		return fmt.Sprintf("%v is more than %v; after a crash keys stay blocked for as long, so choose seconds", d, LongestTTL)
 	}
 	return ""
-}
-
-// splitAddr returns the host of an address, or the problem with the address. Only a listening
-// address may omit the host or leave the port to the system.
-func splitAddr(addr string, listen bool) (host, problem string) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "", fmt.Sprintf("%q is not host:port (%v)", addr, err)
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	switch {
-	case err != nil:
-		return "", fmt.Sprintf("the port of %q is not a number from 0 to 65535", addr)
-	case n == 0 && !listen:
-		return "", fmt.Sprintf("the port of %q must be known to others; zero is for Bind only", addr)
-	case host == "" && !listen:
-		return "", fmt.Sprintf("%q has no host; others need one", addr)
-	}
-	return host, ""
-}
-
-// splitAdvertise is like splitAddr for an address that may lack the port.
-func splitAdvertise(addr string) (host, problem string) {
-	if _, err := netip.ParseAddr(addr); err == nil || addr != "" && !strings.Contains(addr, ":") {
-		host = addr
-	} else if host, problem = splitAddr(addr, false); problem != "" {
-		return "", problem
-	}
-	return host, badDestination(host, addr)
-}
-
-// badDestination returns the reason why no node can dial an address with the given host; empty if
-// nodes can.
-func badDestination(host, addr string) string {
-	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		return fmt.Sprintf("%q is an address to listen on, not to dial; name an address at which "+
-			"the other nodes reach that machine", addr)
-	}
-	return ""
-}
-
-// isLoopback reports whether a host can be reached from this machine only.
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

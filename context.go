@@ -1,9 +1,6 @@
 package lockmesh
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // Context returns a context that ends with the lease; the cause ([context.Cause]) is then the error
 // returned by Err. Err and [context.Cause] of this context read the clock, as [Lease.Err] does; for
@@ -17,8 +14,8 @@ import (
 // call are ignored.
 func (l *Lease) Context() context.Context {
 	l.checkUsable("Lease.Context")
-	own := l.context().(*baseContext)
-	return &leaseContext{own, l, own.cancel, nil}
+	own := l.context()
+	return &leaseContext{own, l, own.Cancel, nil}
 }
 
 // during returns a context that ends with the lease or with ctx, and a function to free its
@@ -47,16 +44,4 @@ func (c *leaseContext) Err() error {
 		c.cancel(cause)
 	}
 	return c.Context.Err()
-}
-
-// contextError returns the error of a context after its end, and the cause if the cause says more.
-func contextError(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == errWaitTimeout {
-		return cause // an exceeded deadline, not a cancellation by the caller
-	}
-	if cause == nil || errors.Is(err, cause) {
-		return err
-	}
-	return errors.Join(err, cause)
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/engine"
 )
 
-// carriesLease reports whether ctx comes from a lease of the mesh.
-func (eng *engine) carriesLease(ctx context.Context) bool {
+// carriesLease reports whether ctx comes from a lease of a node.
+func carriesLease(ctx context.Context, eng *engine.Engine) bool {
 	_, ok := ctx.Value(leaseKey{eng}).(leaseCarrier)
 	return ok
 }
@@ -18,8 +20,8 @@ func (eng *engine) carriesLease(ctx context.Context) bool {
 // the deadline and, for the context of [Mesh.Do], the end of the context given to Do. (If the
 // caller ends ctx after the lease has, this end can't be seen; the wait is a TTL at most.) The
 // caller must call the returned function.
-func (eng *engine) detachFromLeases(ctx context.Context, leases ...*Lease) (context.Context, func()) {
-	if !eng.carriesLease(ctx) {
+func detachFromLeases(ctx context.Context, eng *engine.Engine, leases ...*Lease) (context.Context, func()) {
+	if !carriesLease(ctx, eng) {
 		return ctx, func() {}
 	}
 	patient, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -31,7 +33,7 @@ func (eng *engine) detachFromLeases(ctx context.Context, leases ...*Lease) (cont
 	var follow func(ctx context.Context)
 	follow = func(ctx context.Context) {
 		unhook := context.AfterFunc(ctx, func() {
-			ours, beyond := eng.endedBy(ctx, leases)
+			ours, beyond := endedBy(ctx, eng, leases)
 			switch {
 			case ours && beyond != nil:
 				follow(beyond)
@@ -47,7 +49,7 @@ func (eng *engine) detachFromLeases(ctx context.Context, leases ...*Lease) (cont
 
 // endedBy reports whether ctx was ended by the end of a given lease, and returns the caller's
 // context above the lease's context; nil if there is none.
-func (eng *engine) endedBy(ctx context.Context, leases []*Lease) (ours bool, beyond context.Context) {
+func endedBy(ctx context.Context, eng *engine.Engine, leases []*Lease) (ours bool, beyond context.Context) {
 	cause := context.Cause(ctx)
 	for at := ctx; ; {
 		h, ok := at.Value(leaseKey{eng}).(leaseCarrier)

@@ -45,7 +45,7 @@ func TestALeaseIsGivenBackWithItsOwnContext(t *testing.T) {
 			return l.Unlock(ctx)
 		}),
 		"Unlock with the context of a re-entry": lock(func(l *Lease) error {
-			inner, err := (&Mesh{engine: l.own.loop.engine}).Lock(l.Context(), "k")
+			inner, err := (&Mesh{eng: l.own.Engine()}).Lock(l.Context(), "k")
 			return errors.Join(err, l.Unlock(inner.Context()))
 		}),
 		"Unlock within Do": func(m *Mesh, ctx context.Context) error {

@@ -88,7 +88,7 @@ func TestNewcomersAreVotedInTheDeadAreVotedOutAndALeaseLivesOn(t *testing.T) {
 		time.Sleep(2 * DefaultMaxTTL)                                                   // until nothing stands by the votes of b and c
 		for name, want := range map[string][]string{"a": {"d", "e"}, "d": {"a", "e"}} { // nobody dials the dead any more
 			var dialed []string
-			for name := range w.nodes[name].finder.Links() {
+			for name := range w.nodes[name].eng.Links() {
 				dialed = append(dialed, string(name))
 			}
 			if slices.Sort(dialed); !slices.Equal(dialed, want) {
@@ -118,7 +118,7 @@ func TestConnectionsFollowWhoIsWanted(t *testing.T) {
 		w.start("d", nil)
 		w.until("a", "d standing by", func(s ElectorateStatus) bool { return len(s.Standby) == 1 })
 		a := w.nodes["a"]
-		links := func() map[vote.NodeID]bool { synctest.Wait(); return a.finder.Links() }
+		links := func() map[vote.NodeID]bool { synctest.Wait(); return a.eng.Links() }
 		if got, want := links(), (map[vote.NodeID]bool{"b": true, "c": true, "d": true}); !maps.Equal(got, want) {
 			t.Errorf("links of a: %v, want those to b, c and the standby d", got)
 		}
@@ -523,6 +523,7 @@ func TestAStateDirectoryThatIsNotThisNodesKeepsItFromStarting(t *testing.T) {
 		time.Sleep(time.Second)
 		m, err := disk("a", "m")
 		says("a second process", m, err, path, "stop the other process")
+		dirID := a.Status().Electorate.DirID
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -534,7 +535,7 @@ func TestAStateDirectoryThatIsNotThisNodesKeepsItFromStarting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again.Status().Electorate.DirID != a.loop.dirID() {
+		if again.Status().Electorate.DirID != dirID {
 			t.Error("the directory came back as another")
 		}
 		if err := again.Close(); err != nil {
@@ -547,8 +548,6 @@ func TestAStateDirectoryThatIsNotThisNodesKeepsItFromStarting(t *testing.T) {
 		says("rubbish", m, err, "can't be trusted", "remove it")
 	})
 }
-
-func (l *loop) dirID() uint64 { return uint64(l.electorate.self.Dir) }
 
 // A voter takes its time to leave. Who waits for it to be ready mustn't wait as long, or hear that it is: no call is taken any more.
 func TestReadyEndsWhenLeaveBegins(t *testing.T) {

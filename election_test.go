@@ -131,7 +131,7 @@ func TestAnObserverThatIsTooSlowIsToldThatItMissedLeaders(t *testing.T) {
 			t.Errorf("%d leaders were told, %d times some were missed", n, missed)
 		}
 		synctest.Wait()
-		if n := c.loop.node.Voter().Watchers(); n != 0 {
+		if n := c.eng.Open().VoterWatches; n != 0 {
 			t.Errorf("%d watches are left behind", n)
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockmesh/lockmesh/internal/engine"
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -34,29 +36,21 @@ func (m *Mesh) WatchElectorate(ctx context.Context) (<-chan ElectorateStatus, er
 		return &Error{Op: "watchelectorate", Reason: reason, Text: text, Err: err}
 	}
 	if ctx.Err() != nil {
-		return nil, fail(nil, "", contextError(ctx))
+		return nil, fail(nil, "", errs.OfContext(ctx))
 	}
 	w := &electorateWatch{mesh: m, states: make(chan ElectorateStatus, 1)}
-	watcher := &electorateWatcher{changed: w.changed, end: w.end}
+	watcher := &engine.ElectorateWatcher{Changed: w.changed, End: w.end}
 	// Registered here, since the loop must not wait for a context, which is code of the
 	// application.
-	w.unhook = context.AfterFunc(ctx, func() { m.loop.box.post(false, func(vote.Now) { m.loop.unwatchElectorate(watcher) }) })
-	begun := make(chan error, 1)
-	if err := m.loop.box.putCall(func(now vote.Now) { begun <- m.loop.watchElectorate(now, watcher) }); err != nil {
+	w.unhook = context.AfterFunc(ctx, func() { m.eng.UnwatchElectorate(watcher) })
+	if err := m.eng.WatchElectorate(watcher); err != nil {
 		w.unhook()
+		if err == engine.ErrFull {
+			return nil, fail(ErrBusy, fmt.Sprintf("%d watches of the electorate are open", MaxWatches), nil)
+		}
 		return nil, fail(err, "", nil)
 	}
-	select {
-	case err := <-begun:
-		if err != nil {
-			w.unhook()
-			return nil, fail(err, fmt.Sprintf("%d watches of the electorate are open", MaxWatches), nil)
-		}
-		return w.states, nil
-	case <-m.loop.done:
-		w.unhook()
-		return nil, fail(ErrClosed, "", nil)
-	}
+	return w.states, nil
 }
 
 func (w *electorateWatch) end() {
@@ -65,7 +59,7 @@ func (w *electorateWatch) end() {
 }
 
 // changed sends the status if its gist is new, in place of an unread status.
-func (w *electorateWatch) changed(e electorateView) {
+func (w *electorateWatch) changed(e engine.ElectorateView) {
 	s := w.mesh.electorateStatus(e)
 	gist := s.gist()
 	if gist == w.last {
@@ -97,22 +91,22 @@ func (s *ElectorateStatus) gist() string {
 
 // electorateStatus returns the status for users of the electorate as seen by this node. The caller
 // owns the status.
-func (m *Mesh) electorateStatus(v electorateView) ElectorateStatus {
-	s := ElectorateStatus{Majority: v.majority, Ready: v.ready}
-	for _, v := range v.voters {
+func (m *Mesh) electorateStatus(v engine.ElectorateView) ElectorateStatus {
+	s := ElectorateStatus{Majority: v.Majority, Ready: v.Ready}
+	for _, v := range v.Voters {
 		state := VoterState(v.State.String())
 		if state == VoterReachable {
 			s.Counting++
 		}
 		s.Voters = append(s.Voters, VoterStatus{Name: string(v.Name), State: state, Quiet: v.Quiet, Text: v.String(), Drift: v.Drift})
 	}
-	if !v.dynamic {
+	if !v.Dynamic {
 		return s
 	}
-	st, e := &v.status, &v.status.Electorate
+	st, e := &v.Status, &v.Status.Electorate
 	s.Dynamic, s.Version, s.Stored, s.Joint, s.Voter = true, e.Version, st.Stored, e.Joint(), st.Voter
 	if s.Joint {
-		s.Old, s.New = electorNames(e.Old), electorNames(e.Voters)
+		s.Old, s.New = engine.ElectorNames(e.Old), engine.ElectorNames(e.Voters)
 	}
 	for _, name := range st.StandBy {
 		s.Standby = append(s.Standby, string(name))
@@ -172,7 +166,7 @@ func (s *ElectorateStatus) write(b *strings.Builder) {
 			fmt.Fprintf(b, " and has stored %d", s.Stored)
 		}
 	}
-	fmt.Fprintf(b, "\nstate directory %s (id %s)", s.StateDir, dirText(vote.Dir(s.DirID)))
+	fmt.Fprintf(b, "\nstate directory %s (id %s)", s.StateDir, engine.DirText(vote.Dir(s.DirID)))
 	for _, line := range []struct{ what, text string }{
 		{"standby", strings.Join(s.Standby, ", ")}, {"change", s.Change}, {"trouble", s.Trouble},
 		{"LOST", s.Lost},

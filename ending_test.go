@@ -2,13 +2,9 @@ package lockmesh
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/lockmesh/lockmesh/internal/clock"
 )
 
 // isOver reports whether a lease's Done is closed.
@@ -79,79 +75,6 @@ func TestTheContextOfALeaseWheneverItIsAskedFor(t *testing.T) {
 			})
 		}
 	}
-}
-
-// The context and the end may come at one time. Whoever is between two steps of either, nobody else sees an error without the end.
-func TestErrNeverComesBeforeDoneIsClosed(t *testing.T) {
-	unfinished := func() *baseContext {
-		e := &baseContext{}
-		e.Context, e.cancel = context.WithCancelCause(t.Context())
-		return e
-	}
-	held := func() *Lease {
-		validity := &groupValidity{}
-		validity.until.Store(1 << 62)
-		l := &Lease{own: heldLease{loop: &loop{clocks: clock.New(nil)}, values: t.Context()}}
-		l.own.validity.Store(validity)
-		return l
-	}
-	t.Run("who ends it hasn't looked for the context yet", func(t *testing.T) {
-		l := held()
-		done := l.Done()
-		l.own.endCause.Store(&errReleased)
-		wantIs(t, l.Err(), ErrReleased)
-		select {
-		case <-done:
-		default:
-			t.Error("Err says that it has ended, and Done doesn't")
-		}
-	})
-	t.Run("who makes the context hasn't looked for the end yet", func(t *testing.T) {
-		l := held()
-		l.own.endCause.Store(&errLost)
-		wantIs(t, l.Err(), ErrLost)
-		l.own.base.Store(unfinished())
-		if !isOver(l) {
-			t.Error("Err says that it has ended, and Done doesn't")
-		}
-		wantIs(t, context.Cause(l.Context()), ErrLost)
-	})
-	t.Run("many at once", func(t *testing.T) {
-		for range 300 {
-			l := held()
-			var all sync.WaitGroup
-			ended := make([]bool, 3)
-			for i := range ended {
-				all.Go(func() { ended[i] = l.end(&errReleased) })
-				all.Go(func() {
-					for l.Err() == nil {
-						if l.Context().Err() != nil && l.Err() == nil {
-							t.Error("its context has ended, and it hasn't")
-						}
-					}
-					if !isOver(l) || context.Cause(l.Context()) != ErrReleased {
-						t.Error("Err says that it has ended, and its context doesn't, or by something else")
-					}
-				})
-				all.Go(func() {
-					<-l.Done()
-					if !errors.Is(l.Err(), ErrReleased) {
-						t.Errorf("Done is closed, and Err is %v", l.Err())
-					}
-				})
-			}
-			all.Wait()
-			n := 0
-			for _, first := range ended {
-				if first {
-					n++
-				}
-			}
-			if n != 1 {
-				t.Fatalf("%d were the first to end it", n)
-			}
-		}
-	})
 }
 
 func TestWishesArriveWheneverTheyAreAskedFor(t *testing.T) {

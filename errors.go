@@ -1,8 +1,11 @@
 package lockmesh
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/lockmesh/lockmesh/internal/errs"
 )
 
 // The errors of this package, for [errors.Is]. Each error tells the caller what to do next; the
@@ -11,79 +14,73 @@ var (
 	// ErrHeld means the key is held, or an earlier request is queued. A voter has said so, and a
 	// majority of the voters answers. Wait longer, or come back later. If the context ends within a
 	// few milliseconds, the call may end before a voter can answer, and the error is ErrNoQuorum.
-	ErrHeld error = sentinel("the lock is held, or an earlier request is queued")
+	ErrHeld error = errs.Held
 
 	// ErrNoQuorum means too few voters answer or count, so the state of the key is unknown: the key
 	// may be free or held. Retrying helps once voters are back; the text names the missing voters,
 	// and says how long a quiet voter won't count yet.
-	ErrNoQuorum error = sentinel("too few voters answer or count")
+	ErrNoQuorum error = errs.NoQuorum
 
 	// ErrLost means the lease ended before it was unlocked. Stop the protected work at once:
 	// another node may hold the key already.
-	ErrLost error = sentinel("the lease is lost")
+	ErrLost error = errs.Lost
 
 	// ErrEvicted means another node has ended the lease by [Mesh.Evict]; the text has the node and
 	// its reason. ErrEvicted comes with ErrLost.
-	ErrEvicted error = sentinel("the lease was evicted")
+	ErrEvicted error = errs.Evicted
 
 	// ErrReleased means the lease was unlocked before, or released by Leave. There is nothing left
 	// to do.
-	ErrReleased error = sentinel("the lease has been released")
+	ErrReleased error = errs.Released
 
 	// ErrClosed means the mesh was closed or has left. Join again for a new mesh.
-	ErrClosed error = sentinel("the mesh is closed")
+	ErrClosed error = errs.Closed
 
 	// ErrConfig means the configuration is wrong. The text says what to change.
-	ErrConfig error = sentinel("the configuration is wrong")
+	ErrConfig error = errs.Config
 
 	// ErrState means the state directory can't be used. Another process uses the directory, the
 	// directory belongs to another node, or its contents can't be trusted. The text says what to
 	// do. The node doesn't start, since it might break its promises.
-	ErrState error = sentinel("the state directory can't be used")
+	ErrState error = errs.State
 
 	// ErrNotLost means a majority of the voters is reachable, so there is no electorate to recover.
 	// Nothing was changed.
-	ErrNotLost error = sentinel("a majority of the voters is reachable; nothing to recover")
+	ErrNotLost error = errs.NotLost
 
 	// ErrVoter means the node has left while still a voter. The node still counts towards the
 	// number of voters needed for a majority, until the other voters vote the node out.
-	ErrVoter error = sentinel("this node still is a voter")
+	ErrVoter error = errs.Voter
 
 	// ErrRefused means so many voters refuse this node that no majority is left. Retrying doesn't
 	// help before an operator fixes the problem named in the text: a value that must be the same on
 	// all nodes and differs, a wrong secret, or another live process with the same name.
-	ErrRefused error = sentinel("the voters refuse this node")
+	ErrRefused error = errs.Refused
 
 	// ErrKey means the key is empty, longer than 512 bytes, not UTF-8, or has control characters.
 	// Nothing was sent.
-	ErrKey error = sentinel("the key can't be used")
+	ErrKey error = errs.Key
 
 	// ErrPermits means other users of the semaphore have another number of permits, named in the
 	// text, or the number is out of range. Agree on a number.
-	ErrPermits error = sentinel("the numbers of permits differ")
+	ErrPermits error = errs.Permits
 
 	// ErrClash means the call would wait for itself. Either another reader waits to upgrade, and
 	// thus for the end of this reader; or the context holds the key as a reader. Unlock, then lock
 	// again.
-	ErrClash error = sentinel("the call would wait for itself")
+	ErrClash error = errs.Clash
 
 	// ErrOption means an option's value can't be used, or can't be combined with the others. The
 	// text says what to change. Nothing was sent.
-	ErrOption error = sentinel("the options can't be used")
+	ErrOption error = errs.Option
 
 	// ErrNoLeader means the election has no leader at this moment. Wait with Observe, or campaign.
-	ErrNoLeader error = sentinel("there is no leader")
+	ErrNoLeader error = errs.NoLeader
 
 	// ErrBusy means this node has too many open calls to accept another. Nothing was sent. Slow
 	// down, then try again.
-	ErrBusy error = sentinel("too many calls are open")
+	ErrBusy error = errs.Busy
 )
-
-// sentinel is an error used only for comparison. The text has no prefix, so that [Error] can place
-// the text in a sentence.
-type sentinel string
-
-func (s sentinel) Error() string { return "lockmesh: " + string(s) }
 
 // Error is the error of a failed call of this package: a sentinel that tells the caller what to do
 // next, and the circumstances in words.
@@ -113,24 +110,15 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " %q", e.Key)
 	}
 	if e.Reason != nil {
-		b.WriteString(": " + errorText(e.Reason))
+		b.WriteString(": " + errs.Text(e.Reason))
 	}
 	if e.Text != "" {
 		b.WriteString(": " + e.Text)
 	}
 	if e.Err != nil {
-		b.WriteString(": " + errorText(e.Err))
+		b.WriteString(": " + errs.Text(e.Err))
 	}
 	return b.String()
-}
-
-// errorText returns an error's text on a single line, without the package's name if the error is a
-// sentinel.
-func errorText(err error) string {
-	if s, ok := err.(sentinel); ok {
-		return string(s)
-	}
-	return strings.ReplaceAll(err.Error(), "\n", ", ")
 }
 
 // Unwrap returns the reason and the other error, for [errors.Is] and [errors.As].
@@ -143,4 +131,25 @@ func (e *Error) Unwrap() []error {
 		errs = append(errs, e.Err)
 	}
 	return errs
+}
+
+// withOp sets the name of the failed call in an error.
+func withOp(err error, op string) error {
+	if e, ok := err.(*Error); ok {
+		e.Op = op
+	}
+	return err
+}
+
+// unlockError returns the error of a call of Unlock that finds the lease of a key ended for a
+// reason.
+func unlockError(key string, reason error) error {
+	if errors.Is(reason, ErrClosed) {
+		return &Error{Op: "unlock", Key: key, Reason: ErrClosed, Err: ErrLost}
+	}
+	var why *Error
+	if errors.As(reason, &why) { // the lease was evicted
+		return &Error{Op: "unlock", Key: key, Reason: why.Reason, Text: why.Text, Err: why.Err}
+	}
+	return &Error{Op: "unlock", Key: key, Reason: reason}
 }

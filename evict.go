@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/clock"
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -48,9 +49,7 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 		}
 	}
 	for pause := evictPause; ; pause = min(2*pause, m.cfg.TTL/20) {
-		if _, err := m.query(ctx, "evict", key, func(now vote.Now) uint64 {
-			return m.loop.node.Evict(now, vote.Key(key), vote.Token(token), why)
-		}); err != nil {
+		if err := m.eng.Evict(ctx, vote.Key(key), vote.Token(token), why); err != nil {
 			return err
 		}
 		info, err := m.Inspect(ctx, key)
@@ -61,10 +60,10 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 		if held == nil {
 			return checkPassedOn(info, token)
 		}
-		clock.Sleep(ctx, m.clocks, pause, nil)
+		clock.Sleep(ctx, m.eng.Clocks(), pause, nil)
 		if ctx.Err() != nil {
 			return &Error{
-				Op: "evict", Key: key, Reason: ErrHeld, Err: contextError(ctx),
+				Op: "evict", Key: key, Reason: ErrHeld, Err: errs.OfContext(ctx),
 				Text: fmt.Sprintf("%s was asked to end the lease and hasn't yet; if the node is "+
 					"dead or cut off, the lease ends within its TTL", held.Node),
 			}
@@ -96,15 +95,4 @@ func holderOf(info Info, token uint64) *Holder {
 		}
 	}
 	return nil
-}
-
-// evicted ends a lease at the request of another node. The loop calls evicted.
-func (l *loop) evicted(now vote.Now, lease *heldLease, by, why string) {
-	text := "by " + by
-	if why != "" {
-		text += ": " + why
-	}
-	var cause error = &Error{Op: "lease", Key: string(lease.key), Reason: ErrEvicted, Text: text, Err: ErrLost}
-	l.log.Warn("a lease was evicted", "key", string(lease.key), "token", lease.token.Load(), "by", by, "why", why)
-	l.endHeld(now, lease, &cause)
 }

@@ -23,4 +23,4 @@ func (w *Wire) Join(name, bind string, peers, voters []string) (*Mesh, error) {
 }
 
 // Stall loses all messages from and to a node from now on, or no more.
-func (w *Wire) Stall(m *Mesh, on bool) { w.w.stall(m.self.Node, on) }
+func (w *Wire) Stall(m *Mesh, on bool) { w.w.stall(m.eng.Self().Node, on) }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Extend moves the end of a lease [WithoutRenewal]: the lease lasts until d from now, or until its
@@ -24,16 +22,14 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	l.checkUsable("Lease.Extend")
 	checkContext(ctx, "Lease.Extend")
 	wrong := func(text string) error { return &Error{Op: "extend", Key: l.Key(), Reason: ErrOption, Text: text} }
-	switch a := l.core().options; {
+	switch {
 	case d <= 0:
 		return wrong(fmt.Sprintf("%v isn't a positive time from now; Unlock ends a lease", d))
-	case a == nil || a.requested.ttlByNode == 0 && !a.requested.Fixed:
+	case l.core().RenewsItself():
 		return wrong("the lease renews itself until it is unlocked; only a lease acquired " +
 			"WithoutRenewal can be extended")
 	}
-	err := l.inLoop(ctx, "extend", func(now vote.Now, held *heldLease, done chan<- error) {
-		held.extend(now, d, done)
-	})
+	err := l.core().Extend(ctx, l.Err, d)
 	var late *Error
 	if errors.As(err, &late) && late.Reason == nil { // ctx has ended
 		late.Reason, late.Text = ErrNoQuorum, "no majority of the voters has confirmed the extension yet"

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/engine"
 )
 
 // A disk that neither answers nor fails, as a frozen file system does (docs/simulation.md, fault 76).
@@ -61,7 +62,7 @@ func TestFault76ADiskThatHangsIsTroubleAndCostsTheVote(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		since := w.hang()
 		w.until("a", "trouble", func(s ElectorateStatus) bool { return strings.Contains(s.Trouble, "the disk has not answered for") })
-		if took := time.Since(since); took > electorate.SaveLimit(DefaultMaxTTL)+electorateEvery {
+		if took := time.Since(since); took > electorate.SaveLimit(DefaultMaxTTL)+engine.ElectorateEvery {
 			t.Errorf("it took %v to tell of the trouble", took)
 		}
 		w.untilVoters("b", "b", "c", "d", "e", "f")
@@ -89,12 +90,12 @@ func TestFault76LeaveAndCloseDoNotWaitForADiskThatHangs(t *testing.T) {
 		end  func(*Mesh, context.Context) error
 		most time.Duration
 	}{
-		{"Close at once", func(m *Mesh, _ context.Context) error { return m.Close() }, diskCloseTimeout + time.Second},
+		{"Close at once", func(m *Mesh, _ context.Context) error { return m.Close() }, engine.DiskCloseTimeout + time.Second},
 		{"Close once the disk is known to hang", func(m *Mesh, _ context.Context) error {
 			time.Sleep(DefaultMaxTTL)
 			return m.Close()
 		}, DefaultMaxTTL + time.Second},
-		{"Leave", func(m *Mesh, ctx context.Context) error { return m.Leave(ctx) }, 20*time.Second + diskCloseTimeout},
+		{"Leave", func(m *Mesh, ctx context.Context) error { return m.Leave(ctx) }, 20*time.Second + engine.DiskCloseTimeout},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inLivingBubble(t, func(t *testing.T, w *living) {

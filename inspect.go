@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/quorum"
 )
 
 // Info is the state of a key as seen by a majority of the voters.
@@ -68,17 +67,17 @@ func (m *Mesh) Inspect(ctx context.Context, key string) (Info, error) {
 	if err := checkKey("inspect", key); err != nil {
 		return Info{}, err
 	}
-	e, err := m.query(ctx, "inspect", key, func(now vote.Now) uint64 { return m.loop.node.Inspect(now, vote.Key(key)) })
+	found, err := m.eng.Inspect(ctx, "inspect", vote.Key(key))
 	if err != nil {
 		return Info{}, err
 	}
-	return m.info(key, e.Result.Permits, e.Result.Views), nil
+	return m.info(key, found.Permits, found.Views), nil
 }
 
 // info returns the state of a key from the view entries of the voters.
 func (m *Mesh) info(key string, permits uint16, views []vote.View) Info {
 	info := Info{Key: key, Permits: int(permits)}
-	now := time.UnixMicro(int64(m.clocks.Now().Wall))
+	now := time.UnixMicro(int64(m.eng.Clocks().Now().Wall))
 	for i := range views {
 		s := &views[i]
 		switch s.State {
@@ -119,8 +118,7 @@ func (m *Mesh) Revoke(ctx context.Context, key string, opts ...Option) error {
 	if err != nil {
 		return err
 	}
-	_, err = m.query(ctx, "revoke", key, func(now vote.Now) uint64 { return m.loop.node.Revoke(now, vote.Key(key), why) })
-	return err
+	return m.eng.Revoke(ctx, vote.Key(key), why)
 }
 
 // reason returns the reason given by WithReason, for a call that takes no other option.
@@ -139,50 +137,24 @@ func (m *Mesh) reason(op, key string, opts []Option) (string, error) {
 	return w.Reason, nil
 }
 
-// query sends a query to the voters and waits for the answer.
-func (eng *engine) query(ctx context.Context, op, key string, ask func(vote.Now) uint64) (*quorum.Event, error) {
-	answer := make(chan *quorum.Event, 1)
-	fail := func(reason error, text string, err error) error {
-		return &Error{Op: op, Key: key, Reason: reason, Text: text, Err: err}
-	}
-	if ctx.Err() != nil {
-		return nil, fail(nil, "", contextError(ctx))
-	}
-	var nonce uint64 // owned by the loop
-	if err := eng.loop.box.putCall(func(now vote.Now) {
-		nonce = ask(now)
-		eng.loop.queries[nonce] = answer
-	}); err != nil {
-		return nil, fail(err, "", nil)
-	}
-	select {
-	case e := <-answer:
-		if e.Wait.Reason != quorum.WaitNone {
-			return nil, fail(reasonOf(e.Wait.Reason), e.Wait.Text, nil)
-		}
-		return e, nil
-	case <-eng.loop.done:
-		return nil, fail(ErrClosed, "", nil)
-	case <-ctx.Done():
-	}
-	why, unanswered := contextError(ctx), make(chan string, 1)
-	if eng.loop.box.post(false, func(now vote.Now) { unanswered <- eng.loop.node.Unanswered(now, nonce) }) {
-		select {
-		case text := <-unanswered:
-			if text == "" { // the answer arrived as the context ended
-				return nil, fail(nil, "", why)
-			}
-			return nil, fail(ErrNoQuorum, text, why)
-		case <-eng.loop.done:
-		}
-	}
-	return nil, fail(ErrClosed, "", why)
-}
-
 // Revocation is a request to release a lease.
 type Revocation struct {
 	Node   string // the requesting node
 	Reason string // the reason given by the requester; may be empty
+}
+
+// revokedMax is how many unread revoke requests are kept. More would add no information.
+const revokedMax = 8
+
+// revocations is the queue of the revoke requests for a lease.
+type revocations chan Revocation
+
+// Add queues a request, unless the queue is full. The loop calls Add.
+func (r revocations) Add(node, reason string) {
+	select {
+	case r <- Revocation{Node: node, Reason: reason}:
+	default:
+	}
 }
 
 // Revoked returns a channel of the requests to release the lease, from [Mesh.Revoke] and from calls
@@ -191,5 +163,5 @@ type Revocation struct {
 // requests are waiting, further requests are dropped.
 func (l *Lease) Revoked() <-chan Revocation {
 	l.checkUsable("Lease.Revoked")
-	return l.core().revocations()
+	return l.core().Revocations().(revocations)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/lockmesh/lockmesh/internal/engine"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/member"
@@ -35,7 +36,7 @@ func TestJoinFailsWithoutGossipThoughPeersHaveMuchToSay(t *testing.T) {
 			links, err := listen(c)
 			l := &attended{Links: links}
 			l.handlers.Go(func() {
-				for range laneMax + 1 {
+				for range engine.LaneMax + 1 {
 					b := transport.NewBatch()
 					b.Add().Kind = vote.KindRequest
 					c.Handler.Received(1, vote.SessionID{Node: "b", Incarnation: 1}, b)

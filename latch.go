@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/lockmesh/lockmesh/internal/errs"
 )
 
 // CountDownLatch opens when a number of counts have been made, as in Curator and Redisson. A
@@ -121,7 +123,7 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 				}
 				return nil, r.err
 			}
-			if err := l.mesh.spawn(func() { l.keepOpen(r.lease) }); err != nil {
+			if err := l.mesh.eng.Spawn(func() { l.keepOpen(r.lease) }); err != nil {
 				_, _ = r.lease.beginUnlock()
 				return nil, &Error{Op: "countdown", Key: l.key, Reason: err}
 			}
@@ -217,7 +219,7 @@ func (l *CountDownLatch) Await(ctx context.Context) error {
 		if ctx.Err() == nil {
 			return &Error{Op: "await", Key: l.key, Reason: ErrClosed, Text: text}
 		}
-		return &Error{Op: "await", Key: l.key, Text: text, Err: contextError(ctx)}
+		return &Error{Op: "await", Key: l.key, Text: text, Err: errs.OfContext(ctx)}
 	}
 	if err := l.checkAgreed(ctx, "await"); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/backoff"
 	"github.com/lockmesh/lockmesh/internal/clock"
+	"github.com/lockmesh/lockmesh/internal/errs"
 )
 
 // leadPauseMin and leadPauseMax bound Lead's pause between two turns, so that a function that
@@ -38,40 +39,40 @@ func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) er
 	for {
 		var failed error
 		led := false
-		began := m.clocks.Now().Slow
+		began := m.eng.Clocks().Now().Slow
 		err := m.LeadOnce(ctx, name, func(ctx context.Context) error {
-			led, began = true, m.clocks.Now().Slow
+			led, began = true, m.eng.Clocks().Now().Slow
 			failed = f(ctx)
 			return failed
 		}, opts...)
 		if ctx.Err() != nil {
 			if led && err != nil && !errors.Is(err, ctx.Err()) {
-				return errors.Join(err, &Error{Op: "lead", Key: name, Err: contextError(ctx)})
+				return errors.Join(err, &Error{Op: "lead", Key: name, Err: errs.OfContext(ctx)})
 			}
-			return &Error{Op: "lead", Key: name, Err: contextError(ctx)}
+			return &Error{Op: "lead", Key: name, Err: errs.OfContext(ctx)}
 		}
-		if m.ctx.Err() != nil || m.leaving.Load() {
+		if m.eng.IsClosing() || m.leaving.Load() {
 			return errors.Join(failed, &Error{Op: "lead", Key: name, Reason: ErrClosed})
 		}
 		if !led && (errors.Is(err, ErrKey) || errors.Is(err, ErrOption) || errors.Is(err, ErrClash)) {
 			return err
 		}
-		if led && m.clocks.Now().Slow.Sub(began) > leadPauseMax {
+		if led && m.eng.Clocks().Now().Slow.Sub(began) > leadPauseMax {
 			pauses.Reset()
 		}
 		pause := pauses.Pause()
 		again := []any{"election", name, "error", err, "next_try_in", pause}
 		switch {
 		case !led:
-			m.log.Warn("the campaign failed; this node campaigns again", again...)
+			m.eng.Log().Warn("the campaign failed; this node campaigns again", again...)
 		case errors.Is(err, ErrLost):
-			m.log.Warn("the leadership was lost; this node campaigns again", again...)
+			m.eng.Log().Warn("the leadership was lost; this node campaigns again", again...)
 		case failed != nil:
-			m.log.Warn("the leader's function failed; this node campaigns again", again...)
+			m.eng.Log().Warn("the leader's function failed; this node campaigns again", again...)
 		case err != nil:
-			m.log.Warn("the resignation isn't confirmed; this node campaigns again", again...)
+			m.eng.Log().Warn("the resignation isn't confirmed; this node campaigns again", again...)
 		}
-		clock.Sleep(ctx, m.clocks, pause, m.ctx.Done())
+		clock.Sleep(ctx, m.eng.Clocks(), pause, m.eng.Closing())
 	}
 }
 

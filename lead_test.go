@@ -114,7 +114,7 @@ func TestLeadEnds(t *testing.T) {
 
 		l := must[*Lease](t)(b.Lock(t.Context(), "e"))
 		for _, end := range []func(*Mesh) error{(*Mesh).Close, func(m *Mesh) error { return m.Leave(t.Context()) }} {
-			m := map[bool]*Mesh{true: a, false: c}[a.ctx.Err() == nil]
+			m := map[bool]*Mesh{true: a, false: c}[!a.eng.IsClosing()]
 			over := make(chan error, 1)
 			go func() { over <- m.Lead(t.Context(), "e", never) }()
 			synctest.Wait()

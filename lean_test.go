@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/engine"
 	"github.com/lockmesh/lockmesh/internal/memnet"
 )
 
@@ -68,7 +69,7 @@ func TestAHeldLeaseTakesLittleMemoryAtItsHolder(t *testing.T) {
 			if err := m.Close(); err != nil {
 				t.Error(err)
 			}
-			m.loop.node = nil // whoever else still knows of the mesh
+			*m.eng = engine.Engine{} // other objects may still refer to the mesh
 		}
 		for _, m := range office {
 			end(m)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/engine"
 )
 
 // Lease is a held lock. A lease renews itself until Unlock, or until the lease is lost. The methods
@@ -16,7 +18,7 @@ import (
 type Lease struct {
 	nested *nested // nil for an outermost lease
 	// the lease as the loop knows it; unused in a nested lease, which has the core of its root
-	own      heldLease
+	own      engine.Lease
 	unlocked atomic.Bool // Unlock was called
 }
 
@@ -24,7 +26,7 @@ type Lease struct {
 type nested struct {
 	root  *Lease // the outermost lease
 	outer *Lease // the lease re-entered directly
-	ctx   *baseContext
+	ctx   *engine.BaseContext
 
 	// Guarded by the lock of root's reentries:
 	inner  int  // the number of held leases that have re-entered this lease
@@ -32,12 +34,12 @@ type nested struct {
 }
 
 // core returns the lease as the loop knows it: that of the outermost lease.
-func (l *Lease) core() *heldLease { return &l.root().own }
+func (l *Lease) core() *engine.Lease { return &l.root().own }
 
 // Key returns the name of the lock.
 func (l *Lease) Key() string {
 	l.checkUsable("Lease.Key")
-	return string(l.core().key)
+	return string(l.core().Key())
 }
 
 // Token returns the fencing token of the lease, larger than the token of every earlier lease on the
@@ -46,21 +48,21 @@ func (l *Lease) Key() string {
 // [Lease.Upgrade].
 func (l *Lease) Token() uint64 {
 	l.checkUsable("Lease.Token")
-	return l.core().token.Load()
+	return l.core().Token()
 }
 
 // Mode returns how the lease shares its key. The mode changes with Downgrade and Upgrade, and
 // becomes Shared when Unlock leaves the key to nested readers.
 func (l *Lease) Mode() Mode {
 	l.checkUsable("Lease.Mode")
-	return Mode(l.core().mode.Load())
+	return Mode(l.core().Mode())
 }
 
 // Slot returns the number of the lease's permit of a semaphore, from 1; zero for other modes. No
 // two leases have the same permit at a time.
 func (l *Lease) Slot() int {
 	l.checkUsable("Lease.Slot")
-	return int(l.core().slot)
+	return int(l.core().Slot())
 }
 
 // Deadline returns when the lease ends unless it is renewed before. The deadline moves with each
@@ -72,7 +74,7 @@ func (l *Lease) Slot() int {
 // of the wall clock, but another clock measures the lease.
 func (l *Lease) Deadline() time.Time {
 	l.checkUsable("Lease.Deadline")
-	return l.core().deadline()
+	return l.core().Deadline()
 }
 
 // Done returns a channel that is closed when the lease has ended. If the lease is lost, the channel
@@ -93,7 +95,7 @@ func (l *Lease) Err() error {
 	if cause := l.cause(); cause != nil {
 		return cause
 	}
-	l.core().dropIfExpired()
+	l.core().DropIfExpired()
 	return l.cause()
 }
 
@@ -103,29 +105,29 @@ func (l *Lease) cause() error {
 	if l.nested != nil {
 		return context.Cause(l.nested.ctx)
 	}
-	return l.own.cause()
+	return l.own.Cause()
 }
 
 // context returns the context that ends with the lease.
-func (l *Lease) context() context.Context {
+func (l *Lease) context() *engine.BaseContext {
 	if l.nested != nil {
 		return l.nested.ctx
 	}
-	return l.own.context()
+	return l.own.Context()
 }
 
-// end ends the lease and all leases that have re-entered it. end reports whether this call ended
-// the lease, or readers that still held the key.
-func (l *Lease) end(cause *error) bool {
+// end ends the lease as released, and all leases that have re-entered it. end reports whether this
+// call ended the lease, or readers that still held the key.
+func (l *Lease) end() bool {
 	if l.nested == nil {
-		return l.own.end(cause)
+		return l.own.End()
 	}
 	own := l.nested.ctx
 	if own.Err() != nil {
 		return false
 	}
-	own.cancel(*cause)
-	return context.Cause(own) == *cause
+	own.Cancel(ErrReleased)
+	return context.Cause(own) == ErrReleased
 }
 
 // Unlock releases the key. Unlock returns nil once a majority of the voters has confirmed the
@@ -153,12 +155,12 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if over, err := l.beginUnlock(); over {
 		return err
 	}
-	if eng := l.core().loop.engine; eng.carriesLease(ctx) { // otherwise Unlock allocates no memory
-		patient, free := eng.detachFromLeases(ctx, l)
+	if eng := l.core().Engine(); carriesLease(ctx, eng) { // otherwise Unlock allocates no memory
+		patient, free := detachFromLeases(ctx, eng, l)
 		defer free()
 		ctx = patient
 	}
-	return l.core().awaitRelease(ctx)
+	return l.core().AwaitRelease(ctx)
 }
 
 // beginUnlock ends the lease and has the loop release the key. If Unlock has nothing to wait for,
@@ -169,22 +171,20 @@ func (l *Lease) beginUnlock() (over bool, err error) {
 		if cause == nil { // the other call hasn't ended the lease yet
 			cause = ErrReleased
 		}
-		return true, l.core().unlockError(cause)
+		return true, l.core().UnlockError(cause)
 	}
 	if l.Err() != nil {
-		return true, l.core().unlockError(l.cause())
+		return true, l.core().UnlockError(l.cause())
 	}
-	if open := l.own.nestedLeases.Load(); l.nested == nil && open != nil && open.leaveToReaders(l) {
+	if open := l.openReentries(); l.nested == nil && open != nil && open.leaveToReaders(l) {
 		return true, l.leaveToReaders()
 	}
-	if !l.end(&errReleased) {
-		return true, l.core().unlockError(l.cause())
+	if !l.end() {
+		return true, l.core().UnlockError(l.cause())
 	}
 	if l.nested != nil && !l.nested.root.reentries().end(l) {
 		return true, nil // other leases hold the key
 	}
-	if held := l.core(); held.loop.box.putRelease(held) {
-		held.loop.runAsOwner()
-	}
+	l.core().Release()
 	return false, nil
 }

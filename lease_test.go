@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 func TestUnlock(t *testing.T) {
@@ -222,27 +220,6 @@ func TestTheClockIsReadBeforeAnyTimerFires(t *testing.T) {
 	}
 }
 
-// A reading of the clock may come between a renewal in time and its being noted. The loss was told then, and stays.
-func TestALossThatOnlyTheReaderSawIsALossForAll(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
-		a, b, _ := w.three()
-		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
-		synctest.Wait() // the last vote has come, and with it another cover
-		until := lease.own.validUntil()
-		lease.own.validity.Load().until.Store(1)
-		wantIs(t, lease.Err(), ErrLost)
-		lease.own.validity.Load().until.Store(int64(until))
-		wantIs(t, lease.Err(), ErrLost)
-		if _, err := b.Lock(within(t, time.Second), "k"); err != nil {
-			t.Errorf("the key wasn't given back: %v", err)
-		}
-		synctest.Wait()
-		if held := a.Status().Held; len(held) != 0 {
-			t.Errorf("still held: %v", held)
-		}
-	})
-}
-
 func TestDosContextReadsTheClockToo(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a := w.join("a", []string{"a"}, nil)
@@ -364,52 +341,4 @@ func TestDoReleasesHoweverTheFunctionEnds(t *testing.T) {
 			_ = lease.Unlock(t.Context())
 		}
 	})
-}
-
-func TestNothingIsLeftOfLeasesThatEnded(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
-		a, _, _ := w.three()
-		var work sync.WaitGroup
-		for i := range 200 {
-			work.Go(func() {
-				key := strings.Repeat("k", i+1)
-				lease := must[*Lease](t)(a.Lock(t.Context(), key))
-				if i%2 == 0 {
-					_ = lease.Unlock(t.Context())
-				}
-			})
-		}
-		work.Wait()
-		w.stall("a", true) // the other half is lost
-		time.Sleep(time.Minute)
-		w.stall("a", false)
-		time.Sleep(time.Minute)
-		a.loop.box.post(false, func(vote.Now) { a.loop.validityOf(1 << 40) }) // of a group whose only lease was taken back before it was handed out
-		synctest.Wait()
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
-		l := a.loop
-		if n := len(l.held.m) + len(l.released.m) + len(l.calls.m) + len(l.validities); n != 0 {
-			t.Errorf("%d entries are left", n)
-		}
-		if n := l.node.Requester().Open(); n != 0 {
-			t.Errorf("%d requests are left", n)
-		}
-	})
-}
-
-// Whoever asks for the context first may have made it and not yet seen that the lease has ended, while another has seen that.
-func TestAContextThatIsMadeAsTheLeaseEndsHasEndedForAll(t *testing.T) {
-	l := &Lease{own: heldLease{loop: &loop{}, values: t.Context()}}
-	made := l.context()
-	l.own.endCause.Store(&errLost)
-	select {
-	case <-l.Done():
-	default:
-		t.Error("the lease has ended, and Done isn't closed")
-	}
-	if context.Cause(made) != ErrLost {
-		t.Error(context.Cause(made))
-	}
 }

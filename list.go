@@ -48,14 +48,12 @@ func (m *Mesh) ListPage(ctx context.Context, prefix, after string, most int) (Pa
 	if most == 0 {
 		most = ListMax
 	}
-	e, err := m.query(ctx, "list", prefix, func(now vote.Now) uint64 {
-		return m.loop.node.Page(now, vote.Key(prefix), vote.Key(after), most)
-	})
+	found, err := m.eng.Page(ctx, vote.Key(prefix), vote.Key(after), most)
 	if err != nil {
 		return Page{}, err
 	}
 	var page Page
-	for views := e.Result.Views; len(views) > 0; {
+	for views := found.Views; len(views) > 0; {
 		key, n, permits := views[0].Key, 0, uint16(0)
 		for ; n < len(views) && views[n].Key == key; n++ {
 			permits = max(permits, views[n].Permits)
@@ -67,8 +65,8 @@ func (m *Mesh) ListPage(ctx context.Context, prefix, after string, most int) (Pa
 		page.Keys = append(page.Keys, m.info(string(key), permits, views[:n]))
 		views = views[n:]
 	}
-	if e.Result.Truncated {
-		page.Next = string(e.Result.Last)
+	if found.Truncated {
+		page.Next = string(found.Last)
 	}
 	return page, nil
 }

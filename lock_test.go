@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // must is for calls that only fail when the test has.
@@ -229,9 +227,7 @@ func TestLockSaysWhatKeptItWaiting(t *testing.T) {
 
 // requests returns how many requests the node has under way.
 func requests(m *Mesh) int {
-	n := make(chan int, 1)
-	m.loop.box.post(false, func(vote.Now) { n <- m.loop.node.Requester().Open() })
-	return <-n
+	return m.eng.Open().Requests
 }
 
 func TestTryLockWithoutAMajorityIsNoQuorum(t *testing.T) {

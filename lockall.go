@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/engine"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -48,7 +49,7 @@ func (m *Mesh) LockAll(ctx context.Context, keys ...string) (*Leases, error) {
 			context.AfterFunc(lease.context(), func() { stop(ErrLost) })
 		}
 		if lost := all.Err(); lost != nil {
-			err = &Error{Op: "lockall", Key: keyOf(lost), Reason: causeOf(lost),
+			err = &Error{Op: "lockall", Key: keyOf(lost), Reason: engine.CauseOf(lost),
 				Text: fmt.Sprintf("the lease ended before %q was held", key), Err: closedOf(lost)}
 			if errors.Is(lost, ErrReleased) && m.leaving.Load() {
 				err = &Error{Op: "lockall", Key: key, Reason: ErrClosed, Text: "this node is leaving"}
@@ -80,7 +81,7 @@ func (l *Leases) add(lease *Lease) {
 // end ends the whole because a lease has ended.
 func (l *Leases) end(lease *Lease) {
 	cause := lease.cause()
-	l.cancel(&Error{Op: "lease", Key: lease.Key(), Reason: causeOf(cause), Err: closedOf(cause)})
+	l.cancel(&Error{Op: "lease", Key: lease.Key(), Reason: engine.CauseOf(cause), Err: closedOf(cause)})
 }
 
 // Leases returns the leases in the order of their keys. The caller owns the slice.
@@ -172,10 +173,10 @@ func (l *Leases) Unlock(ctx context.Context) error {
 	for _, stop := range l.stops {
 		stop()
 	}
-	ctx, free := l.mesh.detachFromLeases(ctx, l.all...)
+	ctx, free := detachFromLeases(ctx, l.mesh.eng, l.all...)
 	defer free()
 	for _, i := range wait {
-		errs[i] = l.all[i].core().awaitRelease(ctx)
+		errs[i] = l.all[i].core().AwaitRelease(ctx)
 	}
 	return errors.Join(errs...)
 }
@@ -204,7 +205,7 @@ func (c *leasesContext) Err() error {
 
 // Value returns the context itself, as [leaseContext.Value] does.
 func (c *leasesContext) Value(key any) any {
-	if w, ok := key.(leaseKey); ok && w.engine == c.leases.mesh.engine {
+	if w, ok := key.(leaseKey); ok && w.engine == c.leases.mesh.eng {
 		return c
 	}
 	return c.Context.Value(key)

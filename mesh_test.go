@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/benbjohnson/clock"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 func TestReadyWaitsForTheQuietTime(t *testing.T) {
@@ -26,9 +24,7 @@ func TestReadyWaitsForTheQuietTime(t *testing.T) {
 		if !strings.Contains(err.Error(), "0 of 3 voters count: a quiet for 5.0s, b quiet for 5.0s, c unreachable") {
 			t.Errorf("%q has no numbers", err)
 		}
-		waits := make(chan int, 1)
-		a.loop.box.post(false, func(vote.Now) { waits <- len(a.loop.awaiting) })
-		if n := <-waits; n != 0 {
+		if n := a.eng.Open().Waits; n != 0 {
 			t.Errorf("%d calls of Ready that have ended are still waited for", n)
 		}
 		if err := a.Ready(t.Context()); err != nil {
@@ -439,31 +435,6 @@ func TestALeaseOutlivesARollingRestart(t *testing.T) {
 		}
 		if err := lease.Unlock(t.Context()); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-func TestWhileTooManyCallsWaitFurtherOnesAreBusy(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
-		m := w.join("a", []string{"a"}, nil)
-		if err := m.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		hold, held := make(chan struct{}), make(chan struct{})
-		m.loop.box.post(true, func(vote.Now) { close(held); <-hold }) // a loop that is out of breath
-		<-held
-		for range callsMax {
-			if err := m.loop.box.putCall(func(vote.Now) {}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, lock := m.Lock(t.Context(), "k")
-		wantIs(t, lock, ErrBusy)
-		wantIs(t, m.Ready(t.Context()), ErrBusy)
-		close(hold)
-		synctest.Wait()
-		if err := lockOnce(t.Context(), m); err != nil {
-			t.Errorf("the crowd is gone: %v", err)
 		}
 	})
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/lockmesh/lockmesh/internal/engine"
 	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/quorum"
 )
 
 const (
@@ -97,30 +97,23 @@ func WithReason(why string) Option { return optionFunc(func(w *acquireOptions) {
 
 // acquireOptions holds the options of a call before the call is a numbered request.
 type acquireOptions struct {
-	quorum.RequestOptions
+	engine.Request
 	ttl     time.Duration
 	ttlSet  bool
 	minHold time.Duration
 	wait    time.Duration
 	waitSet bool
-
-	hasOptions bool // the call has options
-
-	// how long after the grant the node ends the lease; zero for never
-	ttlByNode time.Duration
-	// how long after the grant the node keeps the key from others even if the lease is released
-	minHoldByNode time.Duration
-	upgradeOf     *heldLease // the lease to upgrade; nil for other calls
 }
 
-// newAcquireOptions makes a wish from a call's arguments.
+// newAcquireOptions returns the options of a call.
 func newAcquireOptions(key string, mode vote.Mode, try bool, opts []Option) acquireOptions {
-	plain := acquireOptions{RequestOptions: quorum.RequestOptions{Spec: vote.Spec{Key: vote.Key(key), Mode: mode, Try: try}}}
+	var plain acquireOptions
+	plain.Spec = vote.Spec{Key: vote.Key(key), Mode: mode, Try: try}
 	if len(opts) == 0 {
 		return plain
 	}
-	w := plain // a copy, since a wish passed to options is on the heap
-	w.hasOptions = true
+	w := plain // a copy, since options passed to functions are on the heap
+	w.HasOptions = true
 	for _, o := range opts {
 		if o != nil {
 			o.apply(&w)
@@ -132,13 +125,13 @@ func newAcquireOptions(key string, mode vote.Mode, try bool, opts []Option) acqu
 // plain reports whether no option concerns a lock or the wait for a lock. It may be called before
 // complete, or after complete has found no mistake.
 func (w *acquireOptions) plain() bool {
-	return !w.ttlSet && !w.Fixed && w.ttlByNode == 0 && w.minHold == 0 && w.Delay == 0 && !w.waitSet && w.Value == nil && !w.Revoke
+	return !w.ttlSet && !w.Fixed && w.TTLByNode == 0 && w.minHold == 0 && w.Delay == 0 && !w.waitSet && w.Value == nil && !w.Revoke
 }
 
 // complete checks the options and sets the fields derived from them. All mistakes are reported in
 // one error.
 func (w *acquireOptions) complete(cfg *Config) error {
-	if !w.hasOptions {
+	if !w.HasOptions {
 		return nil
 	}
 	var wrong []string
@@ -156,11 +149,11 @@ func (w *acquireOptions) complete(cfg *Config) error {
 			"a longer lease needs WithoutRenewal", ttl, cfg.MaxTTL)
 	case ttl > cfg.MaxTTL:
 		// The session keeps the lease up, and the node ends it.
-		w.ttlByNode, w.EndsAfter, w.Fixed = ttl, ttl, false
+		w.TTLByNode, w.EndsAfter, w.Fixed = ttl, ttl, false
 	case w.Fixed && w.minHold > vote.MaxKept(cfg.MaxTTL):
 		// The node must keep the key when the lease is over, so the node ends the lease and
 		// continues the request.
-		w.ttlByNode, w.EndsAfter, w.Fixed = ttl, ttl, false
+		w.TTLByNode, w.EndsAfter, w.Fixed = ttl, ttl, false
 		if ttl != cfg.TTL {
 			w.Length = ttl
 		}
@@ -171,7 +164,7 @@ func (w *acquireOptions) complete(cfg *Config) error {
 	case w.minHold < 0:
 		complain("WithMinHold(%v) is negative", w.minHold)
 	case w.minHold > vote.MaxKept(cfg.MaxTTL):
-		w.minHoldByNode = w.minHold
+		w.MinHoldByNode = w.minHold
 	}
 	w.MinHold = min(w.minHold, cfg.MaxTTL)
 	if w.Delay < 0 {

@@ -1,19 +1,6 @@
 package lockmesh
 
-import (
-	"context"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/quorum"
-)
-
-// readyWait is a call of Ready or Settled under way.
-type readyWait struct {
-	op     string
-	result chan error // capacity 1: the loop never waits
-}
-
-const opReady, opSettled = "ready", "settled"
+import "context"
 
 // Ready waits until a majority of the voters is reachable and counts, so that locks can be granted.
 // This may change at any time after Ready returns.
@@ -23,7 +10,7 @@ const opReady, opSettled = "ready", "settled"
 func (m *Mesh) Ready(ctx context.Context) error {
 	m.checkUsable("Mesh.Ready")
 	checkContext(ctx, "Mesh.Ready")
-	return m.await(ctx, opReady)
+	return m.eng.Ready(ctx)
 }
 
 // Settled waits until the mesh can do without another voter. Settled is the gate of a rolling
@@ -46,104 +33,5 @@ func (m *Mesh) Ready(ctx context.Context) error {
 func (m *Mesh) Settled(ctx context.Context) error {
 	m.checkUsable("Mesh.Settled")
 	checkContext(ctx, "Mesh.Settled")
-	return m.await(ctx, opSettled)
-}
-
-// await waits until the loop answers, or ctx ends.
-func (eng *engine) await(ctx context.Context, op string) error {
-	w := &readyWait{op, make(chan error, 1)}
-	if err := eng.loop.box.putCall(func(now vote.Now) { eng.loop.await(w) }); err != nil {
-		return &Error{Op: op, Reason: err}
-	}
-	select {
-	case err := <-w.result:
-		return err
-	case <-eng.loop.done:
-		return w.closed()
-	case <-ctx.Done():
-	}
-	gave, why := make(chan error, 1), contextError(ctx)
-	if eng.loop.box.post(false, func(now vote.Now) { gave <- eng.loop.abandonWait(now, w, why) }) {
-		select {
-		case err := <-gave:
-			return err
-		case <-eng.loop.done:
-		}
-	}
-	return w.closed()
-}
-
-// closed returns the answer given by the loop before its end, or else ErrClosed.
-func (w *readyWait) closed() error {
-	select {
-	case err := <-w.result:
-		return err
-	default:
-		return &Error{Op: w.op, Reason: ErrClosed}
-	}
-}
-
-func (l *loop) await(w *readyWait) {
-	if l.leaving {
-		w.result <- &Error{Op: w.op, Reason: ErrClosed, Text: "this node is leaving"}
-		return
-	}
-	l.awaiting[w] = struct{}{}
-}
-
-// answerReady answers the waiting calls of Ready and Settled with a known result.
-func (l *loop) answerReady(now vote.Now) {
-	for w := range l.awaiting {
-		if answer, known := l.readiness(now, w.op); known {
-			w.result <- answer
-			delete(l.awaiting, w)
-		}
-	}
-}
-
-// readiness returns the answer of Ready or Settled; known is false while the call must wait.
-func (l *loop) readiness(now vote.Now, op string) (answer error, known bool) {
-	switch {
-	case l.refused(now) != "":
-		return &Error{Op: op, Reason: ErrRefused, Text: l.refused(now)}, true
-	case l.node.Ready():
-		return nil, op == opReady || l.node.Unsettled(now) == ""
-	}
-	if !l.node.Electorate().Known() {
-		// Only the founders are expected to answer. After so many refusals by founders, this node
-		// is in the wrong mesh.
-		if text := l.refusedByFounders(); text != "" {
-			return &Error{Op: op, Reason: ErrRefused, Text: text}, true
-		}
-		return nil, false
-	}
-	voters := l.node.Voters(now)
-	refusing := 0
-	for _, v := range voters {
-		if v.State == quorum.Refused {
-			refusing++
-		}
-	}
-	if len(voters)-refusing < l.node.Electorate().Majority() {
-		return &Error{Op: op, Reason: ErrRefused, Text: describeVoters(voters)}, true
-	}
-	return nil, false
-}
-
-// abandonWait ends a wait after the end of its context, as abandon does for a call.
-func (l *loop) abandonWait(now vote.Now, w *readyWait, ended error) error {
-	delete(l.awaiting, w)
-	select {
-	case err := <-w.result:
-		return err
-	default:
-	}
-	if answer, known := l.readiness(now, w.op); known {
-		return answer
-	}
-	why := l.explain(now, quorum.Wait{Reason: quorum.WaitNoQuorum, Text: describeVoters(l.node.Voters(now))})
-	if text := l.node.Unsettled(now); w.op == opSettled && text != "" {
-		why.Text += "; " + text
-	}
-	return &Error{Op: w.op, Reason: ErrNoQuorum, Text: why.Text, Err: ended}
+	return m.eng.Settled(ctx)
 }

@@ -2,10 +2,9 @@ package lockmesh
 
 import (
 	"context"
-	"errors"
 	"slices"
 
-	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -44,7 +43,7 @@ func (m *Mesh) Recover(ctx context.Context, voters ...string) error {
 	}
 	slices.Sort(names)
 	switch {
-	case m.stateWriter == nil:
+	case !m.eng.IsDynamic():
 		return fail(ErrConfig, "without StateDir the electorate is fixed: the voters are those "+
 			"listed in Voters. Bring a majority of them back", nil)
 	case len(names) == 0:
@@ -53,40 +52,7 @@ func (m *Mesh) Recover(ctx context.Context, voters ...string) error {
 	case len(slices.Compact(slices.Clone(names))) < len(names):
 		return fail(ErrConfig, "a name is listed twice; name each node once", nil)
 	case ctx.Err() != nil:
-		return fail(nil, "", contextError(ctx))
+		return fail(nil, "", errs.OfContext(ctx))
 	}
-	done := make(chan error, 1)
-	if err := m.loop.box.putCall(func(now vote.Now) { m.loop.recoverElectorate(now, names, done) }); err != nil {
-		return fail(err, "", nil)
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fail(nil, "the new electorate isn't known to be saved in the state directory yet",
-			contextError(ctx))
-	case <-m.loop.done:
-	}
-	select {
-	case err := <-done:
-		return err
-	default:
-		return fail(ErrClosed, "", nil)
-	}
-}
-
-func (l *loop) recoverElectorate(now vote.Now, names []vote.NodeID, done chan<- error) {
-	err := l.node.Refound(now, names)
-	switch {
-	case errors.Is(err, electorate.ErrNotLost):
-		done <- &Error{Op: "recover", Reason: ErrNotLost}
-		return
-	case err != nil:
-		done <- &Error{Op: "recover", Reason: ErrConfig, Text: err.Error()}
-		return
-	}
-	st, _ := l.node.ElectorateStatus(now)
-	l.log.Warn("the electorate is recovered: an operator has named new voters",
-		"version", st.Electorate.Version, "voters", electorNames(st.Electorate.Voters))
-	l.electorate.recoveries = append(l.electorate.recoveries, recovery{st.Electorate.Version, done})
+	return m.eng.Recover(ctx, names)
 }

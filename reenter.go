@@ -3,6 +3,7 @@ package lockmesh
 import (
 	"context"
 
+	"github.com/lockmesh/lockmesh/internal/engine"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -11,7 +12,7 @@ import (
 
 // leaseKey is the context key for the leases of a mesh. (A carrier is a single pointer, so a lookup
 // allocates no memory.)
-type leaseKey struct{ engine *engine }
+type leaseKey struct{ engine *engine.Engine }
 
 // leaseCarrier is a context carrying leases.
 type leaseCarrier interface {
@@ -31,7 +32,7 @@ type leaseCarrier interface {
 // carriedLease returns the innermost lease of a key carried by ctx; nil if there is none.
 func (m *Mesh) carriedLease(ctx context.Context, key vote.Key) *Lease {
 	for {
-		h, ok := ctx.Value(leaseKey{m.engine}).(leaseCarrier)
+		h, ok := ctx.Value(leaseKey{m.eng}).(leaseCarrier)
 		if !ok {
 			return nil
 		}
@@ -44,7 +45,7 @@ func (m *Mesh) carriedLease(ctx context.Context, key vote.Key) *Lease {
 
 // Value returns the context itself for the key carrier, used only in this package.
 func (c *leaseContext) Value(key any) any {
-	if w, ok := key.(leaseKey); ok && w.engine == c.lease.core().loop.engine {
+	if w, ok := key.(leaseKey); ok && w.engine == c.lease.core().Engine() {
 		return c
 	}
 	return c.Context.Value(key)
@@ -59,7 +60,7 @@ func (c *leaseContext) endCause() error { return c.lease.cause() }
 func (c *leaseContext) caller() context.Context { return c.from }
 
 func (c *leaseContext) leaseOf(key vote.Key) *Lease {
-	if c.lease.core().key != key {
+	if c.lease.core().Key() != key {
 		return nil
 	}
 	return c.lease
@@ -79,12 +80,12 @@ func (m *Mesh) reenter(ctx context.Context, op string, w *acquireOptions) (*Leas
 	if w.Mode == vote.Exclusive && outer.Mode() == Shared {
 		return nil, clash
 	}
-	inner := &Lease{nested: &nested{root: outer.root(), outer: outer, reader: w.Mode == vote.Shared, ctx: &baseContext{}}}
-	until := outer.context()
+	inner := &Lease{nested: &nested{root: outer.root(), outer: outer, reader: w.Mode == vote.Shared, ctx: &engine.BaseContext{}}}
+	var until context.Context = outer.context()
 	if inner.nested.reader { // a reader outlives the leases around it
 		until = context.WithoutCancel(until)
 	}
-	inner.nested.ctx.Context, inner.nested.ctx.cancel = context.WithCancelCause(until)
+	inner.nested.ctx.Context, inner.nested.ctx.Cancel = context.WithCancelCause(until)
 	switch inner.nested.root.reentries().add(inner) {
 	case entered:
 		return inner, nil
@@ -116,7 +117,7 @@ func (l *Lease) Depth() int {
 	if root.Err() == nil {
 		n = 1
 	}
-	if open := root.own.nestedLeases.Load(); open != nil {
+	if open := root.openReentries(); open != nil {
 		n += open.count()
 	}
 	return n

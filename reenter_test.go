@@ -136,7 +136,7 @@ func TestALogHandlerThatPanics(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := must[*Lease](t)(m.Lock(t.Context(), "k"))
-		log := m.log.With("k", "v")
+		log := m.eng.Log().With("k", "v")
 		for i := range 30 {
 			log.Info(fmt.Sprint("line ", i))
 		}

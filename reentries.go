@@ -3,7 +3,7 @@ package lockmesh
 import (
 	"sync"
 
-	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/engine"
 )
 
 // reentries holds the leases that have re-entered an outermost lease, and are held.
@@ -36,13 +36,20 @@ const (
 	enteredShared                // the key is held by readers only
 )
 
+var _ engine.Nested = (*reentries)(nil)
+
 // reentries returns the re-entries of an outermost lease.
 func (l *Lease) reentries() *reentries {
-	if r := l.own.nestedLeases.Load(); r != nil {
+	if r := l.openReentries(); r != nil {
 		return r
 	}
-	l.own.nestedLeases.CompareAndSwap(nil, &reentries{open: make(map[*Lease]struct{})})
-	return l.own.nestedLeases.Load()
+	return l.own.SetNested(&reentries{open: make(map[*Lease]struct{})}).(*reentries)
+}
+
+// openReentries returns the re-entries of an outermost lease; nil if there have been none.
+func (l *Lease) openReentries() *reentries {
+	r, _ := l.own.Nested().(*reentries)
+	return r
 }
 
 func (r *reentries) count() int {
@@ -57,7 +64,7 @@ func (r *reentries) add(l *Lease) reenterResult {
 	defer r.mu.Unlock()
 	switch {
 	// The lease may have ended before r was made.
-	case r.state == heldByNone, r.state == heldByOutermost && l.nested.root.own.endCause.Load() != nil:
+	case r.state == heldByNone, r.state == heldByOutermost && l.nested.root.own.HasEnded():
 		return enteredTooLate
 	case !l.nested.reader && l.Mode() != Exclusive:
 		return enteredShared
@@ -115,29 +122,28 @@ func (r *reentries) leaveToReaders(outermost *Lease) bool {
 	if r.state == heldByOutermost && r.readers == 0 {
 		r.state = heldByNone
 	}
-	if r.state != heldByOutermost || !outermost.own.endCause.CompareAndSwap(nil, &errReleased) {
+	if r.state != heldByOutermost || !outermost.own.EndShared() {
 		return false
 	}
 	r.state = heldByReaders
-	outermost.own.mode.Store(uint32(Shared))
 	for l := range r.open {
 		if !l.nested.reader {
-			l.nested.ctx.cancel(ErrReleased)
+			l.nested.ctx.Cancel(ErrReleased)
 			r.remove(l)
 		}
 	}
 	return true
 }
 
-// endAll ends all open leases, since the key is lost or released. It reports whether readers still
+// EndAll ends all open leases, since the key is lost or released. It reports whether readers still
 // held the key.
-func (r *reentries) endAll(cause error) (held bool) {
+func (r *reentries) EndAll(cause error) (held bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	held = r.state == heldByReaders
 	r.state = heldByNone
 	for l := range r.open {
-		l.nested.ctx.cancel(cause)
+		l.nested.ctx.Cancel(cause)
 		r.remove(l)
 	}
 	return held
@@ -155,36 +161,17 @@ func (r *reentries) makeWriter(l *Lease) {
 	}
 }
 
-// holdKey reports whether readers hold the key after the outermost lease has left.
-func (r *reentries) holdKey() bool {
+// HoldKey reports whether readers hold the key after the outermost lease has left.
+func (r *reentries) HoldKey() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state == heldByReaders
 }
 
-// leaveToReaders ends an outermost lease and leaves the key, now shared, to nested readers. It
+// leaveToReaders leaves the key of an ended outermost lease, now shared, to nested readers. It
 // returns once other readers may come in.
 func (l *Lease) leaveToReaders() error {
-	if own := l.own.base.Load(); own != nil {
-		own.cancel(ErrReleased)
-	}
-	done := make(chan struct{})
-	err := l.own.loop.box.putCall(func(now vote.Now) {
-		defer close(done)
-		if l.own.loop.held.m[l.own.number] == &l.own { // else lost, and the readers know
-			l.own.loop.failPending(now, &l.own, ErrReleased)
-			l.own.loop.node.Share(now, l.own.number)
-			l.own.mode.Store(uint32(Shared))
-		}
-	})
-	if err == nil {
-		select {
-		case <-done:
-		case <-l.own.loop.done:
-			err = ErrClosed
-		}
-	}
-	if err != nil {
+	if err := l.own.Share(); err != nil {
 		return &Error{Op: "unlock", Key: l.Key(), Reason: ErrClosed, Err: ErrLost}
 	}
 	return nil

@@ -40,17 +40,7 @@ func (m *Mesh) TryRLock(ctx context.Context, key string, opts ...Option) (*Lease
 func (l *Lease) Downgrade(ctx context.Context) error {
 	l.checkUsable("Lease.Downgrade")
 	checkContext(ctx, "Lease.Downgrade")
-	return l.inLoop(ctx, "downgrade", func(now vote.Now, held *heldLease, done chan<- error) {
-		switch Mode(held.mode.Load()) {
-		case Permit:
-			done <- &Error{Op: "downgrade", Key: l.Key(), Reason: ErrOption, Text: "a permit has no modes"}
-			return
-		case Exclusive:
-			held.loop.node.Share(now, held.number)
-			held.mode.Store(uint32(Shared))
-		}
-		done <- nil
-	})
+	return l.core().Downgrade(ctx, l.Err)
 }
 
 // Upgrade turns a shared lease into an exclusive lease as soon as all other readers have released
@@ -65,7 +55,7 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	l.checkUsable("Lease.Upgrade")
 	checkContext(ctx, "Lease.Upgrade")
 	if err := l.Err(); err != nil {
-		return withOp(l.core().unlockError(err), "upgrade")
+		return withOp(l.core().UnlockError(err), "upgrade")
 	}
 	if l.nested != nil {
 		l.nested.root.reentries().makeWriter(l)
@@ -77,41 +67,5 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	case Permit:
 		return &Error{Op: "upgrade", Key: l.Key(), Reason: ErrOption, Text: "a permit has no modes"}
 	}
-	w := l.own.acquireOptions()
-	w.Mode, w.Try, w.upgradeOf, w.wait, w.waitSet = vote.Exclusive, false, &l.own, 0, false
-	_, err := l.own.loop.engine.request(ctx, "upgrade", &w)
-	return err
-}
-
-// inLoop runs f in the loop with the core of a held lease, and waits for the answer. f must answer
-// on done, which has room for one answer.
-func (l *Lease) inLoop(ctx context.Context, op string, f func(now vote.Now, held *heldLease, done chan<- error)) error {
-	held := l.core()
-	loop, done := held.loop, make(chan error, 1)
-	err := loop.box.putCall(func(now vote.Now) {
-		if cause := l.Err(); cause != nil || loop.held.m[held.number] != held {
-			if cause == nil {
-				cause = ErrLost
-			}
-			done <- &Error{Op: op, Key: l.Key(), Reason: cause}
-			return
-		}
-		f(now, held, done)
-	})
-	if err != nil {
-		return &Error{Op: op, Key: l.Key(), Reason: err}
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-loop.done:
-		select {
-		case err := <-done:
-			return err
-		default:
-			return &Error{Op: op, Key: l.Key(), Reason: ErrClosed}
-		}
-	case <-ctx.Done():
-		return &Error{Op: op, Key: l.Key(), Err: contextError(ctx)}
-	}
+	return l.own.Upgrade(ctx)
 }

@@ -3,12 +3,12 @@ package lockmesh
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/engine"
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/mismatch"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -57,6 +57,20 @@ type HandshakeStatus struct {
 	Displaced uint64
 	// Compressed counts packets and streams of gossip refused because they were compressed.
 	Compressed uint64
+}
+
+// RefusedPeer is a live node of the mesh not admitted by this node, since their configurations
+// differ.
+type RefusedPeer struct {
+	Name string
+	// Addr is the node's advertised address, host:port.
+	Addr string
+	// Incarnation identifies the node's incarnation: each start has another number.
+	Incarnation uint64
+	// Reason names each value that differs, with both values.
+	Reason string
+	// Seen is when the node was last met, by the wall clock.
+	Seen time.Time
 }
 
 // MemberStatus is a node as seen by gossip.
@@ -178,18 +192,13 @@ type WaitStatus struct {
 // requests of this node.
 func (m *Mesh) Status() Status {
 	m.checkUsable("Mesh.Status")
-	gave := make(chan snapshot, 1)
 	s := Status{Closed: true}
-	if m.loop.box.post(false, func(now vote.Now) { gave <- m.loop.snapshot(now) }) {
-		select {
-		case state := <-gave:
-			s = m.status(state)
-		case <-m.loop.done:
-		}
+	if state, ok := m.eng.Snapshot(); ok {
+		s = m.status(state)
 	}
-	s.Name, s.Incarnation, s.Addr = m.Name(), uint64(m.self.Incarnation), m.Addr()
+	s.Name, s.Incarnation, s.Addr = m.Name(), uint64(m.eng.Self().Incarnation), m.Addr()
 	s.Handshakes = m.handshakeStatus()
-	for _, g := range m.group.Members() {
+	for _, g := range m.eng.Members() {
 		s.Members = append(s.Members, MemberStatus{Name: string(g.Name), Addr: g.Addr, State: g.State.String(), Incarnation: uint64(g.Life)})
 	}
 	slices.SortFunc(s.Members, func(a, b MemberStatus) int { return cmp.Compare(a.Name, b.Name) })
@@ -199,51 +208,23 @@ func (m *Mesh) Status() Status {
 
 // handshakeStatus returns the counters of the transport.
 func (m *Mesh) handshakeStatus() HandshakeStatus {
-	stats := m.links.Stats()
+	stats := m.eng.LinkStats()
 	d := stats.Door
 	return HandshakeStatus{Open: d.Open, Silent: d.Silent, Unfinished: d.Unfinished, Displaced: d.GaveWay, Compressed: stats.Compressed}
 }
 
-// snapshot is the state of a node at a moment. The receiver owns the slices.
-type snapshot struct {
-	at         vote.Micros // by the wall clock
-	electorate electorateView
-	refused    []mismatch.Refused
-	held       []*heldLease
-	waiting    []waitState // in order of the requests
-}
-
-// waitState is the state of a waiting request.
-type waitState struct {
-	key   vote.Key
-	since vote.Micros
-	why   quorum.Wait
-}
-
-func (l *loop) snapshot(now vote.Now) snapshot {
-	s := snapshot{at: now.Wall, electorate: l.electorateView(now), refused: l.node.RefusedPeers(now)}
-	for _, lease := range l.held.m {
-		s.held = append(s.held, lease)
-	}
-	calls := slices.SortedFunc(maps.Values(l.calls.m), func(a, b *call) int { return cmp.Compare(a.number, b.number) })
-	for _, c := range calls {
-		s.waiting = append(s.waiting, waitState{c.Key, c.since, l.explain(now, l.node.Why(now, c.number))})
-	}
-	return s
-}
-
 // status returns the status for users of a node's state.
-func (m *Mesh) status(of snapshot) Status {
-	s := Status{Electorate: m.electorateStatus(of.electorate), Refused: refusedPeers(of.refused, of.at)}
-	for _, lease := range of.held {
-		s.Held = append(s.Held, LeaseStatus{Key: string(lease.key), Token: lease.token.Load(), Deadline: lease.deadline()})
+func (m *Mesh) status(of engine.Snapshot) Status {
+	s := Status{Electorate: m.electorateStatus(of.Electorate), Refused: refusedPeers(of.Refused, of.At)}
+	for _, lease := range of.Held {
+		s.Held = append(s.Held, LeaseStatus{Key: string(lease.Key()), Token: lease.Token(), Deadline: lease.Deadline()})
 	}
-	for _, w := range of.waiting {
-		text := w.why.Text
-		if w.why.Reason == quorum.WaitHeld {
-			text = string(ErrHeld.(sentinel)) + "; " + text
+	for _, w := range of.Waiting {
+		text := w.Why.Text
+		if w.Why.Reason == quorum.WaitHeld {
+			text = errs.Text(ErrHeld) + "; " + text
 		}
-		s.Waiting = append(s.Waiting, WaitStatus{Key: string(w.key), Since: time.UnixMicro(int64(w.since)), Text: text})
+		s.Waiting = append(s.Waiting, WaitStatus{Key: string(w.Key), Since: time.UnixMicro(int64(w.Since)), Text: text})
 	}
 	return s
 }
@@ -252,7 +233,7 @@ func (m *Mesh) status(of snapshot) Status {
 func (s Status) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "node %s (incarnation %s) at %s", s.Name,
-		incarnationText(vote.Incarnation(s.Incarnation)), s.Addr)
+		engine.IncarnationText(vote.Incarnation(s.Incarnation)), s.Addr)
 	if s.Closed {
 		b.WriteString(", closed")
 	}
@@ -300,28 +281,12 @@ func (s Status) String() string {
 	return b.String()
 }
 
-// majority returns how many of n voters are needed for a decision.
-func majority(n int) int { return n/2 + 1 }
-
-// describeVoters describes how many voters count, and the state of the others: "1 of 3 voters
-// counts: b quiet for 6.2s, c unreachable".
-func describeVoters(voters []quorum.VoterState) string {
-	var missing []string
-	for _, v := range voters {
-		if v.State != quorum.Reachable {
-			missing = append(missing, v.String())
-		}
+// refusedPeers returns refused peers for users, as of a time of the wall clock.
+func refusedPeers(refused []mismatch.Refused, at vote.Micros) (all []RefusedPeer) {
+	for _, r := range refused {
+		all = append(all, RefusedPeer{
+			Name: string(r.Peer.Node), Addr: r.Addr, Incarnation: uint64(r.Peer.Incarnation), Reason: r.Reason, Seen: time.UnixMicro(int64(at)).Add(-r.Seen),
+		})
 	}
-	counting := len(voters) - len(missing)
-	verb := "count"
-	if counting == 1 {
-		verb = "counts"
-	}
-	text := fmt.Sprintf("%d of %d voters %s", counting, len(voters), verb)
-	if len(missing) > 0 {
-		text += ": " + strings.Join(missing, ", ")
-	}
-	return text
+	return all
 }
-
-func incarnationText(l vote.Incarnation) string { return strconv.FormatUint(uint64(l), 16) }

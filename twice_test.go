@@ -8,6 +8,7 @@ import (
 
 	"github.com/benbjohnson/clock"
 
+	"github.com/lockmesh/lockmesh/internal/engine"
 	"github.com/lockmesh/lockmesh/internal/memnet"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -19,7 +20,7 @@ type twice struct {
 }
 
 func (c *twice) AfterFunc(d time.Duration, f func()) *clock.Timer {
-	if d == electorateEvery {
+	if d == engine.ElectorateEvery {
 		c.looks.Add(1)
 	}
 	return c.Clock.AfterFunc(d, func() { f(); f() })
@@ -40,10 +41,10 @@ func TestLeaveWaitsForItsTimeThoughItsTimerFiresTwice(t *testing.T) {
 		w.start("a", w.doubled(&c))
 		w.ready("a")
 		hold := make(chan struct{})
-		w.nodes["a"].loop.box.post(true, func(vote.Now) { <-hold }) // so nobody says whether it is a voter
+		w.nodes["a"].eng.Post(true, func(vote.Now) { <-hold }) // so nobody says whether it is a voter
 		left := make(chan error)
-		go func() { left <- w.nodes["a"].leaveElectorate(context.Background()) }()
-		time.Sleep(leaveTTLs*DefaultMaxTTL + time.Second)
+		go func() { left <- w.nodes["a"].eng.LeaveElectorate(context.Background()) }()
+		time.Sleep(engine.LeaveTTLs*DefaultMaxTTL + time.Second)
 		close(hold)
 		wantIs(t, <-left, ErrVoter)
 	})
@@ -58,7 +59,7 @@ func TestAnElectorateIsLookedAtNoMoreOftenThoughTimersFireTwice(t *testing.T) {
 		defer cancel()
 		must[<-chan ElectorateStatus](t)(w.nodes["a"].WatchElectorate(ctx))
 		const looks = 8
-		time.Sleep(looks * electorateEvery)
+		time.Sleep(looks * engine.ElectorateEvery)
 		if n := c.looks.Load(); n > looks+1 {
 			t.Errorf("%d looks in the time of %d", n, looks)
 		}

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // upgrading has a reader wait for another one, to whom it returns the key.
@@ -40,38 +38,6 @@ func TestAValueThatIsSetDuringAnUpgradeGoesAlong(t *testing.T) {
 	})
 }
 
-// The voters know the upgraded lease by another number, so they say nothing more of the one with which the value was set.
-func TestAValueThatNoMajorityHasWhenTheUpgradeIsGranted(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
-		a, b, c := w.three()
-		l, other, upgrade := upgrading(t, a, b)
-		done := make(chan error, 1)
-		if err := a.loop.box.putCall(func(now vote.Now) {
-			l.own.ensurePending().value = []byte("new")
-			l.own.pending.valueWaits = append(l.own.pending.valueWaits, valueWait{2, done}) // as if nobody had noted it yet
-		}); err != nil {
-			t.Fatal(err)
-		}
-		unlock(t, other)
-		if r := <-upgrade; r.err != nil {
-			t.Fatal(r.err)
-		}
-		synctest.Wait()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Error(err)
-			}
-		default:
-			t.Error("SetValue waits for ever")
-		}
-		if info := must[Info](t)(c.Inspect(t.Context(), "k")); len(info.Holders) != 1 || string(info.Holders[0].Value) != "new" {
-			t.Errorf("%+v", info)
-		}
-		unlock(t, l)
-	})
-}
-
 func TestValuesAndUpgradesMayBeAskedForAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()
@@ -88,68 +54,6 @@ func TestValuesAndUpgradesMayBeAskedForAtOnce(t *testing.T) {
 			}
 		})
 		both.Wait()
-		unlock(t, l)
-	})
-}
-
-func TestAnUpgradeThatWasRefusedMayBeAskedForAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
-		a, b, _ := w.three()
-		l, other, upgrade := upgrading(t, a, b)
-		for _, text := range []string{"another process has this name", ""} {
-			a.loop.box.post(false, func(now vote.Now) { a.loop.setDuplicateName(now, text) })
-		}
-		wantIs(t, (<-upgrade).err, ErrRefused)
-		unlock(t, other)
-		if err := l.Upgrade(t.Context()); err != nil {
-			t.Error(err)
-		}
-		unlock(t, l)
-	})
-}
-
-// Who answers a call mustn't keep it: the next one that asks for a lock may be given the same.
-func TestAnUpgradeThatCameTooLateIsForgotten(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
-		a, b, _ := w.three()
-		l, other, upgrade := upgrading(t, a, b)
-		a.loop.box.post(false, func(vote.Now) { l.end(&errReleased) }) // as Unlock does, before the loop hears of it
-		unlock(t, other)
-		if r := <-upgrade; !errors.Is(r.err, ErrLost) {
-			t.Fatal(r.err)
-		}
-		kept := make(chan bool, 1)
-		a.loop.box.post(false, func(vote.Now) { kept <- l.own.ensurePending().upgrading != nil })
-		if <-kept {
-			t.Error("the lease still has the call")
-		}
-		if a.loop.box.putRelease(&l.own) {
-			a.loop.runAsOwner()
-		}
-	})
-}
-
-// Whoever has seen the lease shared may come to the loop when another call has upgraded it.
-func TestAnUpgradeThatComesAfterAnotherFindsTheLeaseExclusive(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
-		a, b, _ := w.three()
-		l, other, upgrade := upgrading(t, a, b)
-		late := l.own.acquireOptions()
-		late.Mode, late.Try, late.upgradeOf = vote.Exclusive, false, &l.own
-		unlock(t, other)
-		if r := <-upgrade; r.err != nil {
-			t.Fatal(r.err)
-		}
-		token := l.Token()
-		if _, err := a.TryLock(t.Context(), "k"); !errors.Is(err, ErrHeld) { // its unused lease stays in the pool
-			t.Fatal(err)
-		}
-		if lease, err := a.request(t.Context(), "upgrade", &late); err != nil || lease != nil {
-			t.Errorf("an upgrade made the lease %v: %v", lease, err)
-		}
-		if l.Err() != nil || l.Mode() != Exclusive || l.Token() != token {
-			t.Errorf("%v, %v, token %d after %d", l.Err(), l.Mode(), l.Token(), token)
-		}
 		unlock(t, l)
 	})
 }

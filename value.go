@@ -3,8 +3,6 @@ package lockmesh
 import (
 	"context"
 	"fmt"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // SetValue changes the value shown to others with the lease, up to 4 KiB. It returns once a
@@ -19,14 +17,5 @@ func (l *Lease) SetValue(ctx context.Context, value []byte) error {
 	if len(value) > MaxValueLen {
 		return &Error{Op: "setvalue", Key: l.Key(), Reason: ErrOption, Text: fmt.Sprintf("the value has %d bytes, more than %d", len(value), MaxValueLen)}
 	}
-	value = append([]byte{}, value...)
-	return l.inLoop(ctx, "setvalue", func(now vote.Now, held *heldLease, done chan<- error) {
-		version := held.loop.node.Set(now, held.number, value)
-		if version == 0 { // the node is about to report the lease's end
-			done <- &Error{Op: "setvalue", Key: l.Key(), Reason: ErrLost}
-			return
-		}
-		b := held.ensurePending()
-		b.value, b.valueWaits = value, append(b.valueWaits, valueWait{version, done})
-	})
+	return l.core().SetValue(ctx, l.Err, append([]byte{}, value...))
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/engine"
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/wakeup"
 )
@@ -27,7 +29,7 @@ func (m *Mesh) view(ctx context.Context, op, key string) (*view, error) {
 	err := checkKey("watch", key)
 	var w *Watch
 	if err == nil {
-		w, err = m.watch(ctx, &Watch{sub: subscriber{topic: topic{key: vote.Key(key)}}, wantsConfirmed: true})
+		w, err = m.watch(ctx, &Watch{sub: engine.Subscriber{Topic: engine.Topic{Key: vote.Key(key)}}, wantsConfirmed: true})
 	}
 	if err != nil {
 		stop()
@@ -59,7 +61,7 @@ func (v *view) apply(e Event) {
 // wait applies events for the duration d.
 func (v *view) wait(ctx context.Context, lease *Lease, d time.Duration) error {
 	over := make(chan struct{}, 1)
-	defer v.watch.mesh.clocks.After(d, func() { wakeup.Send(over) })()
+	defer v.watch.mesh.eng.Clocks().After(d, func() { wakeup.Send(over) })()
 	return v.applyUntil(ctx, lease, over, func() bool { return false })
 }
 
@@ -102,31 +104,13 @@ func (v *view) applyUntil(ctx context.Context, lease *Lease, wake <-chan struct{
 		case <-wake:
 			return nil
 		case <-ctx.Done():
-			return contextError(ctx)
+			return errs.OfContext(ctx)
 		}
 	}
 }
 
 // uniqueValue returns a unique value for a lease, by which a call recognizes its own lease.
 func (m *Mesh) uniqueValue() []byte {
-	mark := binary.BigEndian.AppendUint64([]byte("#"), uint64(m.self.Incarnation))
+	mark := binary.BigEndian.AppendUint64([]byte("#"), uint64(m.eng.Self().Incarnation))
 	return binary.BigEndian.AppendUint64(mark, m.uniqueValues.Add(1))
-}
-
-// spawn starts a goroutine of the mesh, for which Close waits.
-func (eng *engine) spawn(f func()) error {
-	started := make(chan struct{})
-	err := eng.loop.box.putCall(func(vote.Now) {
-		eng.work.Go(f)
-		close(started)
-	})
-	if err != nil {
-		return err
-	}
-	select {
-	case <-started:
-		return nil
-	case <-eng.loop.done:
-		return ErrClosed
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/engine"
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/wakeup"
 	"github.com/lockmesh/lockmesh/internal/watchmerge"
@@ -105,7 +107,7 @@ func (e Event) String() string {
 // context or the mesh ends.
 type Watch struct {
 	mesh           *Mesh
-	sub            subscriber
+	sub            engine.Subscriber
 	wantsConfirmed bool // also queue events of kind confirmed, when a majority has confirmed a lease
 	events         chan Event
 
@@ -149,7 +151,7 @@ func (m *Mesh) Watch(ctx context.Context, key string) (*Watch, error) {
 	if err := checkKey("watch", key); err != nil {
 		return nil, err
 	}
-	return m.watch(ctx, &Watch{sub: subscriber{topic: topic{key: vote.Key(key)}}})
+	return m.watch(ctx, &Watch{sub: engine.Subscriber{Topic: engine.Topic{Key: vote.Key(key)}}})
 }
 
 // WatchPrefix is [Mesh.Watch] for all keys that begin with prefix; an empty prefix means all keys.
@@ -164,29 +166,24 @@ func (m *Mesh) WatchPrefix(ctx context.Context, prefix string) (*Watch, error) {
 			return nil, err
 		}
 	}
-	return m.watch(ctx, &Watch{sub: subscriber{topic: topic{vote.Key(prefix), true}}})
+	return m.watch(ctx, &Watch{sub: engine.Subscriber{Topic: engine.Topic{Key: vote.Key(prefix), Prefix: true}}})
 }
 
 func (m *Mesh) watch(ctx context.Context, w *Watch) (*Watch, error) {
-	w.mesh, w.sub.reader, w.events, w.wake = m, w, make(chan Event), make(chan struct{}, 1)
+	w.mesh, w.sub.Put, w.events, w.wake = m, w.put, make(chan Event), make(chan struct{}, 1)
 	fail := func(reason error, text string, err error) error {
-		return &Error{Op: "watch", Key: string(w.sub.topic.key), Reason: reason, Text: text, Err: err}
+		return &Error{Op: "watch", Key: string(w.sub.Topic.Key), Reason: reason, Text: text, Err: err}
 	}
 	if ctx.Err() != nil {
-		return nil, fail(nil, "", contextError(ctx))
+		return nil, fail(nil, "", errs.OfContext(ctx))
 	}
-	begun := make(chan error, 1)
-	if err := m.loop.box.putCall(func(now vote.Now) { begun <- m.loop.subscribe(now, &w.sub, func() { w.pump(ctx) }) }); err != nil {
-		return nil, fail(err, "", nil)
-	}
-	select {
-	case err := <-begun:
-		if err != nil {
-			return nil, fail(err, fmt.Sprintf("%d watches are open", MaxWatches), nil)
-		}
+	switch err := m.eng.Subscribe(&w.sub, func() { w.pump(ctx) }); err {
+	case nil:
 		return w, nil
-	case <-m.loop.done:
-		return nil, fail(ErrClosed, "", nil)
+	case engine.ErrFull:
+		return nil, fail(ErrBusy, fmt.Sprintf("%d watches are open", MaxWatches), nil)
+	default:
+		return nil, fail(err, "", nil)
 	}
 }
 
@@ -235,8 +232,7 @@ func (w *Watch) put(events []watchmerge.Event) {
 
 // catchUp queues the state for a reader that was too slow, instead of the missed events. The loop
 // calls catchUp.
-func (w *Watch) catchUp(now vote.Now) {
-	state := w.mesh.loop.stateOf(now, &w.sub)
+func (w *Watch) catchUp(state []watchmerge.Event) {
 	w.mu.Lock()
 	w.overflow = overflowNone
 	w.mu.Unlock()
@@ -244,9 +240,7 @@ func (w *Watch) catchUp(now vote.Now) {
 }
 
 // requery has the voters asked for the state once more, in case a report was missed.
-func (w *Watch) requery() {
-	w.mesh.loop.box.post(false, func(now vote.Now) { w.mesh.loop.requery(now, &w.sub) })
-}
+func (w *Watch) requery() { w.mesh.eng.Requery(&w.sub) }
 
 // take removes and returns the queued events.
 func (w *Watch) take() []Event {
@@ -256,20 +250,20 @@ func (w *Watch) take() []Event {
 	w.queue, w.live = nil, 0
 	if len(queue) == 0 && w.overflow == overflowDropped {
 		w.overflow = overflowRequested
-		w.mesh.loop.box.post(false, w.catchUp)
+		w.mesh.eng.PassState(&w.sub, w.catchUp)
 	}
 	return queue
 }
 
 // pump passes events to the reader, at the reader's pace, until the context or the mesh ends.
 func (w *Watch) pump(ctx context.Context) {
-	loop := w.mesh.loop
+	eng := w.mesh.eng
 	defer close(w.events)
-	defer loop.box.post(false, func(now vote.Now) { loop.unsubscribe(now, &w.sub) })
+	defer eng.Unsubscribe(&w.sub)
 	end := func() {
-		err := &Error{Op: "watch", Key: string(w.sub.topic.key), Reason: ErrClosed}
+		err := &Error{Op: "watch", Key: string(w.sub.Topic.Key), Reason: ErrClosed}
 		if ctx.Err() != nil {
-			err.Reason, err.Err = nil, contextError(ctx)
+			err.Reason, err.Err = nil, errs.OfContext(ctx)
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -283,7 +277,7 @@ func (w *Watch) pump(ctx context.Context) {
 			case <-ctx.Done():
 				end()
 				return
-			case <-loop.done:
+			case <-eng.Done():
 				end()
 				return
 			}
@@ -296,7 +290,7 @@ func (w *Watch) pump(ctx context.Context) {
 		case <-ctx.Done():
 			end()
 			return
-		case <-loop.done:
+		case <-eng.Done():
 			end()
 			return
 		}

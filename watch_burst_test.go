@@ -17,7 +17,7 @@ func TestAReaderIsWokenByABurstThatIsTooLongForIt(t *testing.T) {
 			t.Fatalf("%v", e)
 		}
 		synctest.Wait()
-		a.loop.box.post(false, func(vote.Now) {
+		a.eng.Post(false, func(vote.Now) {
 			told := make([]watchmerge.Event, watchQueue+2)
 			for i := range told {
 				told[i] = watchmerge.Event{Kind: watchmerge.Granted, View: vote.View{Key: "k", Token: vote.Token(i + 1)}}
@@ -58,7 +58,7 @@ func TestGapsDontPileUpBeforeASlowReader(t *testing.T) {
 		synctest.Wait()
 		const leases, gaps = 2 * watchQueue, 20
 		most := make(chan int, 1)
-		a.loop.box.post(false, func(vote.Now) {
+		a.eng.Post(false, func(vote.Now) {
 			n := 0
 			for gap := range gaps {
 				told := []watchmerge.Event{{Kind: watchmerge.Gap}}

@@ -54,7 +54,7 @@ func turbulent(t *testing.T, w *wire, seed uint64) {
 			}
 			free()
 			if err != nil {
-				if m.ctx.Err() != nil {
+				if m.eng.IsClosing() {
 					return
 				}
 				continue

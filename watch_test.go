@@ -310,7 +310,7 @@ func TestWatchesOfTheSameShareWhatVotersTell(t *testing.T) {
 			}
 		}
 		for _, m := range w.meshes {
-			if n := m.loop.node.Voter().Watchers(); n != 1 {
+			if n := m.eng.Open().VoterWatches; n != 1 {
 				t.Errorf("%d watches wait at %s", n, m.Name())
 			}
 		}
@@ -327,8 +327,8 @@ func TestWatchesOfTheSameShareWhatVotersTell(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		if len(c.loop.subscriptions)+len(c.loop.subscriptionsByNonce)+c.loop.watches != 0 {
-			t.Errorf("%d stories are left, with %d watches", len(c.loop.subscriptions), c.loop.watches)
+		if n := c.eng.Open().Subscriptions; n != 0 {
+			t.Errorf("%d subscriptions are left", n)
 		}
 	})
 }
@@ -383,7 +383,7 @@ func TestWatchesAreBoundedAndLeaveNothingBehind(t *testing.T) {
 			synctest.Wait()
 		}
 		for _, m := range w.meshes {
-			if n := m.loop.node.Voter().Watchers(); n != 0 {
+			if n := m.eng.Open().VoterWatches; n != 0 {
 				t.Errorf("%d watches wait at %s", n, m.Name())
 			}
 		}

@@ -73,6 +73,17 @@ func (w *wire) join(name string, voters []string, edit func(*Config)) *Mesh {
 	return m
 }
 
+// alone starts a node that is the only voter, and waits until it is ready and idle.
+func (w *wire) alone() *Mesh {
+	w.t.Helper()
+	m := w.join("a", []string{"a"}, nil)
+	if err := m.Ready(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+	return m
+}
+
 // three starts three nodes, all voters, and waits until they are ready.
 func (w *wire) three() (a, b, c *Mesh) {
 	w.t.Helper()

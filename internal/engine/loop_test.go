@@ -1,4 +1,4 @@
-package lockmesh
+package engine
 
 import (
 	"bytes"
@@ -11,20 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/transport"
 )
-
-// alone starts a node that is the only voter, and waits until it is ready and at rest.
-func (w *wire) alone() *Mesh {
-	w.t.Helper()
-	m := w.join("a", []string{"a"}, nil)
-	if err := m.Ready(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
-	synctest.Wait()
-	return m
-}
 
 // However much waits, all of it is taken in, in order: by the loop's goroutine, and by a caller's, which leaves to the other what is too much for it.
 func TestACrowdOfInputsIsTakenInToTheLast(t *testing.T) {
@@ -46,7 +36,7 @@ func TestACrowdOfInputsIsTakenInToTheLast(t *testing.T) {
 	} {
 		for _, n := range []int{batchMax, batchMax + 1, 3 * batchMax, many} {
 			t.Run(row.name, func(t *testing.T) {
-				inBubble(t, func(t *testing.T, w *wire) {
+				inBubble(t, func(t *testing.T, w *mesh) {
 					l := w.alone().loop
 					goOn := row.start(t, l)
 					var urgent, ordered []int
@@ -69,7 +59,7 @@ func TestACrowdOfInputsIsTakenInToTheLast(t *testing.T) {
 
 // What is urgent is looked for between the batches of what isn't.
 func TestUrgentInputsOvertakeABacklog(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
+	inBubble(t, func(t *testing.T, w *mesh) {
 		l := w.alone().loop
 		takeTurn(t, l.box)
 		const many = 4 * batchMax
@@ -142,38 +132,38 @@ func TestACallThatIsNotFedAnyMoreIsAnswered(t *testing.T) {
 		"a context that can":       func(t *testing.T) context.Context { return t.Context() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *wire) {
+			inBubble(t, func(t *testing.T, w *mesh) {
 				a := w.alone()
-				errs := make(chan error, 2)
-				lock := func(key string) {
-					_, err := a.Lock(ctx(t), key)
-					errs <- err
+				answers := make(chan error, 2)
+				call := func(key string) {
+					_, err := lock(ctx(t), a, key)
+					answers <- err
 				}
-				lease := must[*Lease](t)(a.Lock(t.Context(), "held"))
+				lease := mustLock(t, a, "held", vote.Exclusive)
 				unlocked := make(chan error, 1)
-				go lock("held") // it is fed
+				go call("held") // it is fed
 				synctest.Wait()
 				takeTurn(t, a.loop.box)
-				go lock("k") // it isn't
-				go func() { unlocked <- lease.Unlock(ctx(t)) }()
+				go call("k") // it isn't
+				go func() { unlocked <- unlock(ctx(t), lease) }()
 				synctest.Wait()
 				closed := make(chan error, 1)
 				go func() { closed <- a.Close() }()
 				synctest.Wait()
-				if len(errs)+len(unlocked) != 0 {
+				if len(answers)+len(unlocked) != 0 {
 					t.Error("something was answered while a caller had the turn")
 				}
 				a.loop.box.handOver()
 				for range 2 {
-					wantIs(t, <-errs, ErrClosed)
+					wantIs(t, <-answers, errs.Closed)
 				}
-				wantIs(t, <-unlocked, ErrClosed)
-				wantIs(t, lease.Err(), ErrReleased)
+				wantIs(t, <-unlocked, errs.Closed)
+				wantIs(t, lease.Err(), errs.Released)
 				if err := <-closed; err != nil {
 					t.Error(err)
 				}
-				_, err := a.Lock(ctx(t), "k")
-				wantIs(t, err, ErrClosed)
+				_, err := lock(ctx(t), a, "k")
+				wantIs(t, err, errs.Closed)
 			})
 		})
 	}
@@ -181,7 +171,7 @@ func TestACallThatIsNotFedAnyMoreIsAnswered(t *testing.T) {
 
 // So is one that was taken in as part of a crowd, and is still in the backlog.
 func TestACallInTheBacklogIsAnsweredAtTheEnd(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
+	inBubble(t, func(t *testing.T, w *mesh) {
 		a := w.alone()
 		takeTurn(t, a.loop.box)
 		for range batchMax {
@@ -189,7 +179,7 @@ func TestACallInTheBacklogIsAnsweredAtTheEnd(t *testing.T) {
 		}
 		got := make(chan error, 1)
 		go func() {
-			_, err := a.Lock(context.Background(), "k")
+			_, err := lock(context.Background(), a, "k")
 			got <- err
 		}()
 		synctest.Wait()
@@ -201,7 +191,7 @@ func TestACallInTheBacklogIsAnsweredAtTheEnd(t *testing.T) {
 		go func() { closed <- a.Close() }()
 		synctest.Wait()
 		a.loop.box.handOver()
-		wantIs(t, <-got, ErrClosed)
+		wantIs(t, <-got, errs.Closed)
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
@@ -210,12 +200,12 @@ func TestACallInTheBacklogIsAnsweredAtTheEnd(t *testing.T) {
 
 // An Unlock waits for voters that don't answer. The end of its own mesh ends the wait, also where the context never does.
 func TestAnUnlockUnderWayEndsWithTheMesh(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
+	inBubble(t, func(t *testing.T, w *mesh) {
 		a, _, _ := w.three()
-		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		lease := mustLock(t, a, "k", vote.Exclusive)
 		w.stall("a", true)
 		got := make(chan error, 1)
-		go func() { got <- lease.Unlock(context.Background()) }()
+		go func() { got <- unlock(context.Background(), lease) }()
 		synctest.Wait()
 		if len(got) != 0 {
 			t.Fatal("it didn't wait")
@@ -225,11 +215,11 @@ func TestAnUnlockUnderWayEndsWithTheMesh(t *testing.T) {
 			t.Error(err)
 		}
 		err := <-got
-		wantIs(t, err, ErrClosed)
+		wantIs(t, err, errs.Closed)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("it waited for another %v", took)
 		}
-		wantIs(t, lease.Err(), ErrReleased)
+		wantIs(t, lease.Err(), errs.Released)
 	})
 }
 
@@ -253,7 +243,7 @@ func TestAFaultOfTheLoopEndsTheProcessWhoeverRunsIt(t *testing.T) {
 // A connection is told of by the urgent lane, and its end by the other: what comes while a round begins mustn't be the other way round, since the node would go on
 // with a connection that is gone. It takes two processors to see it.
 func TestWhatIsUrgentIsNeverOvertaken(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
+	inBubble(t, func(t *testing.T, w *mesh) {
 		l := w.alone().loop
 		takeTurn(t, l.box)
 		const many = 20_000

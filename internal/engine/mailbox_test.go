@@ -1,10 +1,11 @@
-package lockmesh
+package engine
 
 import (
 	"errors"
 	"testing"
 	"testing/synctest"
 
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/transport"
 )
@@ -48,12 +49,12 @@ func TestAFullLaneHoldsItsReadersBackAndNoOthers(t *testing.T) {
 		t.Run(end.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newMailbox()
-				for i := range laneMax {
+				for i := range LaneMax {
 					drop(b, vote.KindRequest, i)
 				}
 				through := make(chan struct{})
 				go func() {
-					drop(b, vote.KindRequest, laneMax)
+					drop(b, vote.KindRequest, LaneMax)
 					close(through)
 				}()
 				drop(b, vote.KindRefresh, 1)           // a lane of its own
@@ -80,7 +81,7 @@ func TestCallsAreTurnedAwayWhenTooManyWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.putCall(nil); !errors.Is(err, ErrBusy) {
+	if err := b.putCall(nil); !errors.Is(err, errs.Busy) {
 		t.Errorf("%v", err)
 	}
 	b.take(false, nil)
@@ -88,7 +89,7 @@ func TestCallsAreTurnedAwayWhenTooManyWait(t *testing.T) {
 		t.Error(err)
 	}
 	b.close()
-	if err := b.putCall(nil); !errors.Is(err, ErrClosed) {
+	if err := b.putCall(nil); !errors.Is(err, errs.Closed) {
 		t.Errorf("%v", err)
 	}
 	if b.post(true, nil) || b.take(false, nil) != nil || b.take(true, nil) != nil {
@@ -97,7 +98,7 @@ func TestCallsAreTurnedAwayWhenTooManyWait(t *testing.T) {
 }
 
 func TestAllThatIsUrgentIsTakenInAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
+	inBubble(t, func(t *testing.T, w *mesh) {
 		a, _, _ := w.three()
 		const crowd = 4 * batchMax
 		seen := 0

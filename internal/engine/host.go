@@ -1,4 +1,4 @@
-package lockmesh
+package engine
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 
 // linkHandler passes the reports of the links to the loop. Goroutines of the transport call the
 // methods.
-type linkHandler struct{ eng *engine }
+type linkHandler struct{ eng *Engine }
 
 var _ transport.Handler = linkHandler{}
 
@@ -45,7 +45,7 @@ func (h linkHandler) Closed(c vote.Conn, peer vote.SessionID, _ error) {
 }
 
 // host passes the reports of the finder to the loop.
-type host struct{ eng *engine }
+type host struct{ eng *Engine }
 
 var _ discovery.Host = host{}
 

@@ -1,20 +1,21 @@
-package lockmesh
+package engine
 
 import (
 	"sync"
 
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/wakeup"
 	"github.com/lockmesh/lockmesh/transport"
 )
 
 const (
-	// laneMax is how many messages from peers each lane holds before the readers of the links must
+	// LaneMax is how many messages from peers each lane holds before the readers of the links must
 	// wait. The loop processes about a million messages a second, so a larger lane would only hide
 	// an overload; the waiting readers hold TCP back, and so the sender.
-	laneMax = 8192
+	LaneMax = 8192
 
-	// callsMax is how many calls may wait for the loop before further calls fail with ErrBusy. This
+	// callsMax is how many calls may wait for the loop before further calls fail with errs.Busy. This
 	// is far more than the loop leaves waiting unless the machine is overloaded.
 	callsMax = 1 << 16
 )
@@ -22,7 +23,7 @@ const (
 // input is one input of the loop: a call, a lease, a batch or a function.
 type input struct {
 	call      *call            // a request for the node
-	lease     *heldLease       // a lease to release
+	lease     *Lease           // a lease to release
 	batch     *transport.Batch // messages from a peer
 	conn      vote.Conn
 	from      vote.SessionID
@@ -78,7 +79,7 @@ func (b *mailbox) putMessages(urgent bool, in input) (owner bool) {
 	lane := b.lane(urgent)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for lane.messages >= laneMax && !b.closed {
+	for lane.messages >= LaneMax && !b.closed {
 		b.space.Wait()
 	}
 	if !b.closed {
@@ -87,7 +88,7 @@ func (b *mailbox) putMessages(urgent bool, in input) (owner bool) {
 	return b.put(lane, in)
 }
 
-// putRequest puts in a call for a lock. It fails at once with ErrBusy or ErrClosed; otherwise it
+// putRequest puts in a call for a lock. It fails at once with errs.Busy or errs.Closed; otherwise it
 // reports whether the caller has become the owner.
 func (b *mailbox) putRequest(c *call) (owner bool, err error) {
 	b.mu.Lock()
@@ -113,9 +114,9 @@ func (b *mailbox) putCall(do func(vote.Now)) error {
 func (b *mailbox) admit() error {
 	switch {
 	case b.closed:
-		return ErrClosed
+		return errs.Closed
 	case b.calls >= callsMax:
-		return ErrBusy
+		return errs.Busy
 	}
 	b.calls++
 	return nil
@@ -123,7 +124,7 @@ func (b *mailbox) admit() error {
 
 // putRelease puts in a lease to release; there are no more such inputs than leases. It reports
 // whether the caller has become the owner.
-func (b *mailbox) putRelease(l *heldLease) (owner bool) {
+func (b *mailbox) putRelease(l *Lease) (owner bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.put(&b.ordered, input{lease: l})
@@ -176,7 +177,7 @@ func (b *mailbox) take(urgent bool, spare []input) []input {
 	}
 	in := l.inputs
 	l.inputs = spare[:0]
-	if l.messages >= laneMax {
+	if l.messages >= LaneMax {
 		b.space.Broadcast()
 	}
 	l.messages = 0

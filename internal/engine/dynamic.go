@@ -1,4 +1,4 @@
-package lockmesh
+package engine
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/discovery"
 	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/errs"
+	"github.com/lockmesh/lockmesh/internal/netaddr"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/statedir"
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -33,7 +35,7 @@ type electorateState struct {
 	// the state directory could not be written at the last check; an alarm has been logged
 	trouble      bool
 	dialFailures map[vote.NodeID]dialFailure
-	watchers     map[*electorateWatcher]struct{}
+	watchers     map[*ElectorateWatcher]struct{}
 	stopTimer    func() // stops the timer of the watches' next check; nil if there is none
 	// notified when this node is no voter any more, or of why the node stays a voter; each has room
 	leaveWaiters []chan<- string
@@ -65,7 +67,7 @@ func newElectorateState(f *node.Following) electorateState {
 // Calls to a disk that doesn't answer can't be interrupted. So a separate goroutine makes the
 // calls, and ctx bounds how long openState waits for this goroutine. If ctx ends first, the
 // goroutine releases the directory and ends as soon as the disk answers.
-func (eng *engine) openState(ctx context.Context, w world.World) (*node.Following, error) {
+func (eng *Engine) openState(ctx context.Context, w world.World) (*node.Following, error) {
 	if eng.cfg.StateDir == "" {
 		return nil, nil
 	}
@@ -83,7 +85,7 @@ func (eng *engine) openState(ctx context.Context, w world.World) (*node.Followin
 	select {
 	case o := <-opened:
 		if o.err != nil {
-			return nil, &Error{Op: "join", Reason: ErrState, Err: o.err}
+			return nil, eng.fail(errs.Failure{Op: "join", Reason: errs.State, Err: o.err})
 		}
 		for _, text := range o.dir.Warnings() {
 			eng.log.Warn("the state directory is open to others: "+text, "state_dir", eng.cfg.StateDir)
@@ -91,10 +93,10 @@ func (eng *engine) openState(ctx context.Context, w world.World) (*node.Followin
 		eng.stateDir, eng.stateWriter, eng.savedPeers = o.dir, eng.newStateWriter(o.dir), o.peers
 		return o.dynamic, nil
 	case <-ctx.Done():
-		return nil, &Error{Op: "join", Reason: ErrState, Err: contextError(ctx), Text: fmt.Sprintf(
+		return nil, eng.fail(errs.Failure{Op: "join", Reason: errs.State, Err: errs.OfContext(ctx), Text: fmt.Sprintf(
 			"the disk of the state directory %s did not answer in time: check the disk, or name a "+
 				"directory on another disk; what waits for the disk in this process ends only "+
-				"when the disk answers", eng.cfg.StateDir)}
+				"when the disk answers", eng.cfg.StateDir)})
 	}
 }
 
@@ -107,7 +109,7 @@ type openedState struct {
 }
 
 // readState opens the state directory and reads the contents. It waits for the disk.
-func (eng *engine) readState(w world.World) openedState {
+func (eng *Engine) readState(w world.World) openedState {
 	dir, err := w.State(eng.cfg.StateDir)
 	if err != nil {
 		return openedState{err: err}
@@ -131,12 +133,12 @@ func newDir() vote.Dir {
 }
 
 // logDynamicStart logs the start of a node with dynamic membership.
-func (eng *engine) logDynamicStart(f *node.Following) {
+func (eng *Engine) logDynamicStart(f *node.Following) {
 	e := &f.State.Electorate
 	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh,
-		"incarnation", incarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
+		"incarnation", IncarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
 		"founders", eng.cfg.Voters, "max_voters", eng.cfg.MaxVoters, "max_ttl", eng.cfg.MaxTTL, "ttl", eng.cfg.TTL,
-		"state_dir", eng.cfg.StateDir, "dir_id", dirText(f.State.Dir), "electorate", e.Version, "voters", electorNames(e.Voters))
+		"state_dir", eng.cfg.StateDir, "dir_id", DirText(f.State.Dir), "electorate", e.Version, "voters", ElectorNames(e.Voters))
 	switch {
 	case e.Version > 0 && eng.cfg.Bootstrap:
 		eng.warnBootstrap()
@@ -150,29 +152,19 @@ func (eng *engine) logDynamicStart(f *node.Following) {
 	}
 }
 
-func (eng *engine) warnBootstrap() {
+func (eng *Engine) warnBootstrap() {
 	eng.log.Warn("BOOTSTRAP IS STILL SET though the electorate exists: remove Bootstrap from this "+
 		"node's configuration now. If all founders lost their state directories, Bootstrap would "+
 		"create a second mesh", "name", eng.self.Node, "state_dir", eng.cfg.StateDir)
 }
 
-func dirText(d vote.Dir) string { return fmt.Sprintf("%x", uint64(d)) }
-
-func electorNames(voters []vote.Elector) []string {
-	names := make([]string, 0, len(voters))
-	for _, v := range voters {
-		names = append(names, string(v.Name))
-	}
-	return names
-}
-
 // newStateWriter returns the writer of an open state directory. Its results go to the loop.
-func (eng *engine) newStateWriter(dir world.StateDir) *statedir.Writer {
+func (eng *Engine) newStateWriter(dir world.StateDir) *statedir.Writer {
 	return statedir.NewWriter(dir, func() vote.Instant { return eng.clocks.Now().Slow }, statedir.Report{
 		Saved: func(writes uint64, err error) {
 			failed := ""
 			if err != nil {
-				failed = errorText(err)
+				failed = errs.Text(err)
 			}
 			eng.loop.box.post(true, func(now vote.Now) { eng.loop.saved(now, writes, failed) })
 		},
@@ -180,17 +172,17 @@ func (eng *engine) newStateWriter(dir world.StateDir) *statedir.Writer {
 	})
 }
 
-// diskCloseTimeout is how long a call to the disk may take for closing to wait for the call.
-const diskCloseTimeout = 5 * time.Second
+// DiskCloseTimeout is how long a call to the disk may take for closing to wait for the call.
+const DiskCloseTimeout = 5 * time.Second
 
 // closeState waits until the state directory is released, but not for a hung disk.
-func (eng *engine) closeState() error {
+func (eng *Engine) closeState() error {
 	if eng.stateWriter == nil {
 		return nil
 	}
-	answered, err := eng.stateWriter.Wait(diskCloseTimeout)
+	answered, err := eng.stateWriter.Wait(DiskCloseTimeout)
 	if !answered {
-		return &Error{Op: "close", Reason: ErrState, Text: fmt.Sprintf("the disk has not answered within %v, so %s stays in use until it does", diskCloseTimeout, eng.cfg.StateDir)}
+		return eng.fail(errs.Failure{Op: "close", Reason: errs.State, Text: fmt.Sprintf("the disk has not answered within %v, so %s stays in use until it does", DiskCloseTimeout, eng.cfg.StateDir)})
 	}
 	return err
 }
@@ -218,10 +210,10 @@ func (h host) Members(members []member.Member) bool {
 
 // saveAddrs has the addresses of the live members saved, so that this node finds them after a
 // restart even if the configured peers are long gone.
-func (eng *engine) saveAddrs(members []member.Member) {
+func (eng *Engine) saveAddrs(members []member.Member) {
 	var addrs []string
 	for _, g := range members {
-		if g.State == member.Alive && g.Name != eng.self.Node && g.Addr != "" && len(addrs) < MaxPeers {
+		if g.State == member.Alive && g.Name != eng.self.Node && g.Addr != "" && len(addrs) < eng.cfg.Limits.Peers {
 			addrs = append(addrs, g.Addr)
 		}
 	}
@@ -233,10 +225,10 @@ func (eng *engine) saveAddrs(members []member.Member) {
 
 // peers returns the addresses at which to look for other nodes: the configured addresses, and the
 // addresses of nodes met in earlier incarnations.
-func (eng *engine) peers() []string {
+func (eng *Engine) peers() []string {
 	peers := slices.Clone(eng.cfg.Peers)
 	for _, p := range eng.savedPeers {
-		if _, problem := splitAddr(p, false); problem == "" && !slices.Contains(peers, p) && len(peers) < MaxPeers {
+		if _, problem := netaddr.Host(p, false); problem == "" && !slices.Contains(peers, p) && len(peers) < eng.cfg.Limits.Peers {
 			peers = append(peers, p)
 		}
 	}
@@ -348,7 +340,7 @@ func (l *loop) electorateChanged(now vote.Now, e *quorum.Event) {
 	if known := &st.Electorate; known.Version != v.version {
 		was := v.version
 		v.version = known.Version
-		l.log.Info("the electorate has changed", "version", known.Version, "voters", electorNames(known.Voters), "joint", known.Joint(), "old", electorNames(known.Old))
+		l.log.Info("the electorate has changed", "version", known.Version, "voters", ElectorNames(known.Voters), "joint", known.Joint(), "old", ElectorNames(known.Old))
 		if was == 0 && l.engine.cfg.Bootstrap {
 			l.engine.warnBootstrap()
 		}
@@ -421,12 +413,12 @@ func (l *loop) explain(now vote.Now, w quorum.Wait) quorum.Wait {
 // voter out as soon as possible, rather than after a long absence.
 const goodbyeReserve = 2 * time.Second
 
-// leaveTTLs is how many MaxTTL Leave waits at most to be voted out: twice the time needed if other
+// LeaveTTLs is how many MaxTTL Leave waits at most to be voted out: twice the time needed if other
 // voters have to be voted out, too.
-const leaveTTLs = 10
+const LeaveTTLs = 10
 
-// leaveElectorate has this node voted out, and waits for the result.
-func (eng *engine) leaveElectorate(ctx context.Context) error {
+// LeaveElectorate has this node voted out, and waits for the result.
+func (eng *Engine) LeaveElectorate(ctx context.Context) error {
 	if eng.stateWriter == nil {
 		return nil
 	}
@@ -436,7 +428,7 @@ func (eng *engine) leaveElectorate(ctx context.Context) error {
 		ctx = limited
 	}
 	enough := make(chan struct{}, 1)
-	defer eng.clocks.After(leaveTTLs*eng.cfg.MaxTTL, func() { wakeup.Send(enough) })()
+	defer eng.clocks.After(LeaveTTLs*eng.cfg.MaxTTL, func() { wakeup.Send(enough) })()
 	l := eng.loop
 	gone := make(chan string, 1)
 	why := ""
@@ -453,7 +445,7 @@ func (eng *engine) leaveElectorate(ctx context.Context) error {
 	}
 	var over error // read here, since the loop must not wait for the application's code
 	if ctx.Err() != nil {
-		over = contextError(ctx)
+		over = errs.OfContext(ctx)
 	}
 	still := make(chan error, 1)
 	if l.box.post(false, func(now vote.Now) {
@@ -463,7 +455,7 @@ func (eng *engine) leaveElectorate(ctx context.Context) error {
 			return
 		}
 		text := fmt.Sprintf("electorate %d (%s) could not vote this node out in time",
-			st.Electorate.Version, strings.Join(electorNames(st.Electorate.All()), ", "))
+			st.Electorate.Version, strings.Join(ElectorNames(st.Electorate.All()), ", "))
 		if why == "" {
 			why = st.Change
 		}
@@ -472,7 +464,7 @@ func (eng *engine) leaveElectorate(ctx context.Context) error {
 		}
 		text += "; the other voters need this node for their majority until it is back with its " +
 			"state directory, or until they have voted it out"
-		still <- &Error{Op: "leave", Reason: ErrVoter, Text: text, Err: over}
+		still <- eng.fail(errs.Failure{Op: "leave", Reason: errs.Voter, Text: text, Err: over})
 	}) {
 		select {
 		case err := <-still:
@@ -498,14 +490,14 @@ func (l *loop) leaveElectorate(now vote.Now, gone chan<- string) {
 func (l *loop) endElectorate() {
 	v := &l.electorate
 	for _, r := range v.recoveries {
-		r.done <- &Error{Op: "recover", Reason: ErrClosed}
+		r.done <- l.fail(errs.Failure{Op: "recover", Reason: errs.Closed})
 	}
 	v.recoveries, v.leaveWaiters = nil, nil // leaveElectorate sees the end of the loop
 	if v.stopTimer != nil {
 		v.stopTimer()
 	}
 	for w := range v.watchers {
-		w.end()
+		w.End()
 	}
 	v.watchers = nil
 }

@@ -1,4 +1,4 @@
-package lockmesh
+package engine
 
 import (
 	"bytes"
@@ -8,15 +8,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// heldLease is an outermost lease as the loop knows it.
+// Lease is a lease as the loop knows it. The zero value is a lease not granted yet.
 //
 // There may be a million leases, and most need only the first fields: anything that costs memory is
 // created on first use.
-type heldLease struct {
+type Lease struct {
 	loop     *loop
 	key      vote.Key
 	number   vote.Number // owned by the loop
@@ -24,23 +25,36 @@ type heldLease struct {
 	validity atomic.Pointer[groupValidity]
 	options  *leaseOptions // the effects of options; nil for most leases
 
-	values         context.Context                // the context that was given to Lock, for its values
-	endCause       atomic.Pointer[error]          // the result of Err; nil while the lease is held
-	base           atomic.Pointer[baseContext]    // the context that ends with the lease
-	revokeRequests atomic.Pointer[revokeRequests] // the revoke requests for the lease
+	values         context.Context             // the context that was given to Lock, for its values
+	endCause       atomic.Pointer[error]       // the result of Err; nil while the lease is held
+	base           atomic.Pointer[BaseContext] // the context that ends with the lease
+	revokeRequests atomic.Pointer[Revocations]
 	// the waiting Unlock; or, once no report about the lease is to come, unlockDone or an answered
 	// unlockWait
-	waiter       atomic.Pointer[unlockWait]
-	pending      *pendingOps               // owned by the loop
-	nestedLeases atomic.Pointer[reentries] // the leases that have re-entered this lease
+	waiter  atomic.Pointer[unlockWait]
+	pending *pendingOps            // owned by the loop
+	nested  atomic.Pointer[Nested] // the leases that have re-entered this lease
 
 	mode atomic.Uint32
 	slot vote.Slot
 }
 
+// Nested are the leases that have re-entered a lease. The loop calls the methods, and so do the
+// callers of the lease.
+type Nested interface {
+	// EndAll ends all nested leases, and reports whether some still held the key.
+	EndAll(cause error) (held bool)
+	// HoldKey reports whether nested leases hold the key although the lease has ended.
+	HoldKey() bool
+}
+
+// Revocations is a queue for the revoke requests of a lease. The loop calls Add, which must not
+// block.
+type Revocations interface{ Add(node, reason string) }
+
 // leaseOptions is the additional state of a lease requested with options.
 type leaseOptions struct {
-	requested acquireOptions
+	requested Request
 	granted   vote.Instant // on the slow clock
 	end       atomic.Int64 // see endsAt; the loop changes it
 	byNode    atomic.Bool  // the node keeps the lease up and ends it; the loop changes byNode
@@ -62,10 +76,10 @@ type pendingOps struct {
 	stop func()
 }
 
-// baseContext is a context that ends with a lease; the cause is then the result of Err.
-type baseContext struct {
+// BaseContext is a context that ends with a lease; the cause is then the result of Err.
+type BaseContext struct {
 	context.Context
-	cancel context.CancelCauseFunc
+	Cancel context.CancelCauseFunc
 }
 
 // unlockWait is a call of Unlock waiting for the last report about the lease.
@@ -87,13 +101,13 @@ type groupValidity struct {
 }
 
 // begin makes the lease the result of a granted call.
-func (l *heldLease) begin(loop *loop, c *call, e *quorum.Event, validity *groupValidity, now vote.Now) {
+func (l *Lease) begin(loop *loop, c *call, e *quorum.Event, validity *groupValidity, now vote.Now) {
 	l.loop, l.key, l.values, l.slot, l.number = loop, c.Key, c.ctx, e.Slot, c.number
-	if c.hasOptions {
-		l.options = &leaseOptions{requested: c.acquireOptions, granted: now.Slow}
+	if c.HasOptions {
+		l.options = &leaseOptions{requested: c.Request, granted: now.Slow}
 		switch {
-		case c.ttlByNode > 0:
-			l.options.length = c.ttlByNode
+		case c.TTLByNode > 0:
+			l.options.length = c.TTLByNode
 			l.options.byNode.Store(true)
 		case c.Fixed:
 			// The votes end earlier, except those of an upgrade, which are newer than the lease.
@@ -116,57 +130,57 @@ func (l *heldLease) begin(loop *loop, c *call, e *quorum.Event, validity *groupV
 
 // ensurePending returns the lease's pending operations for a change. The loop calls
 // ensurePending.
-func (l *heldLease) ensurePending() *pendingOps {
+func (l *Lease) ensurePending() *pendingOps {
 	if l.pending == nil {
 		l.pending = &pendingOps{}
 	}
 	return l.pending
 }
 
-// acquireOptions returns the options with which the lease was requested.
-func (l *heldLease) acquireOptions() acquireOptions {
+// request returns what was requested with the lease.
+func (l *Lease) request() Request {
 	if l.options != nil {
 		return l.options.requested
 	}
-	return newAcquireOptions(string(l.key), vote.Mode(l.mode.Load()), false, nil)
+	return Request{RequestOptions: quorum.RequestOptions{Spec: vote.Spec{Key: l.key, Mode: l.Mode()}}}
 }
 
 // keptFor returns how much longer the node keeps the key from others even if the lease is released.
-func (l *heldLease) keptFor(now vote.Now) time.Duration {
+func (l *Lease) keptFor(now vote.Now) time.Duration {
 	if l.options == nil {
 		return 0
 	}
-	return l.options.requested.minHoldByNode - now.Slow.Sub(l.options.granted)
+	return l.options.requested.MinHoldByNode - now.Slow.Sub(l.options.granted)
 }
 
 // isFixed reports whether the lease ends by itself, without action by the node.
-func (l *heldLease) isFixed() bool {
+func (l *Lease) isFixed() bool {
 	return l.options != nil && l.options.requested.Fixed && !l.options.byNode.Load()
 }
 
-// context returns the context that ends with the lease. The context has the values of the context
+// Context returns the context that ends with the lease. The context has the values of the context
 // given to Lock. The end of the latter bounds only the wait for the lock.
-func (l *heldLease) context() context.Context {
+func (l *Lease) Context() *BaseContext {
 	e := l.base.Load()
 	if e == nil {
-		e = &baseContext{}
-		e.Context, e.cancel = context.WithCancelCause(context.WithoutCancel(l.values))
+		e = &BaseContext{}
+		e.Context, e.Cancel = context.WithCancelCause(context.WithoutCancel(l.values))
 		if !l.base.CompareAndSwap(nil, e) {
-			e.cancel(nil)
+			e.Cancel(nil)
 			e = l.base.Load()
 		}
 	}
 	// The goroutine that ended the lease may have looked for the context too early, and the creator
 	// of the context may not have reached this line yet.
 	if cause := l.endCause.Load(); cause != nil {
-		e.cancel(*cause)
+		e.Cancel(*cause)
 	}
 	return e
 }
 
 // move moves the lease to another cover; to is nil for an ended lease, which is then counted by no
 // cover. The loop calls move.
-func (l *heldLease) move(to *groupValidity) {
+func (l *Lease) move(to *groupValidity) {
 	from := l.validity.Load()
 	if from.leases--; from.leases == 0 {
 		l.loop.unreferenced = true
@@ -177,9 +191,9 @@ func (l *heldLease) move(to *groupValidity) {
 	}
 }
 
-// cause returns why the lease has ended, as far as noticed so far; nil while the lease hasn't
-// ended. When cause returns an error, the lease's context has ended.
-func (l *heldLease) cause() error {
+// Cause returns why the lease has ended, as far as noticed so far; nil while the lease hasn't
+// ended. When Cause returns an error, the lease's context has ended.
+func (l *Lease) Cause() error {
 	cause := l.endCause.Load()
 	if cause == nil {
 		return nil
@@ -187,13 +201,13 @@ func (l *heldLease) cause() error {
 	// The context is looked up only now: a goroutine that creates the context later sees the end by
 	// itself.
 	if own := l.base.Load(); own != nil {
-		own.cancel(*cause)
+		own.Cancel(*cause)
 	}
 	return *cause
 }
 
-// deadline returns the time of the wall clock at which the lease ends unless it is renewed.
-func (l *heldLease) deadline() time.Time {
+// Deadline returns the time of the wall clock at which the lease ends unless it is renewed.
+func (l *Lease) Deadline() time.Time {
 	until := l.validUntil()
 	if l.options != nil && l.options.byNode.Load() {
 		until = l.options.endsAt() // the node keeps the lease up until then
@@ -201,7 +215,7 @@ func (l *heldLease) deadline() time.Time {
 	return l.loop.clocks.Wall(until)
 }
 
-func (l *heldLease) validUntil() vote.Instant {
+func (l *Lease) validUntil() vote.Instant {
 	until := vote.Instant(l.validity.Load().until.Load())
 	if l.options != nil {
 		until = min(until, l.options.endsAt())
@@ -210,7 +224,7 @@ func (l *heldLease) validUntil() vote.Instant {
 }
 
 // isExpired reports whether the lease's time is over.
-func (l *heldLease) isExpired() bool {
+func (l *Lease) isExpired() bool {
 	until := l.validUntil()
 	for {
 		// The clock is read after until, so that a pause between the two readings shows.
@@ -227,54 +241,52 @@ func (l *heldLease) isExpired() bool {
 	}
 }
 
-// Causes of an end.
-var (
-	errLost, errReleased = ErrLost, ErrReleased
-)
+// Causes of an end. (The cause of a lease is a pointer, so that an end allocates no memory.)
+var causeLost, causeReleased error = errs.Lost, errs.Released
 
 // end ends the lease and all leases that have re-entered it. end reports whether this call ended
 // the lease, or nested leases that still held the key.
-func (l *heldLease) end(cause *error) bool {
+func (l *Lease) end(cause *error) bool {
 	first := l.endCause.CompareAndSwap(nil, cause)
 	if own := l.base.Load(); own != nil {
-		own.cancel(*l.endCause.Load())
+		own.Cancel(*l.endCause.Load())
 	}
-	if open := l.nestedLeases.Load(); open != nil && open.endAll(*cause) {
+	if nested := l.nested.Load(); nested != nil && (*nested).EndAll(*cause) {
 		return true
 	}
 	return first
 }
 
-// err is Lease.Err of an outermost lease.
-func (l *heldLease) err() error {
-	if cause := l.cause(); cause != nil {
+// Err returns why the lease has ended; nil while it is held. Err reads the clock.
+func (l *Lease) Err() error {
+	if cause := l.Cause(); cause != nil {
 		return cause
 	}
-	l.dropIfExpired()
-	return l.cause()
+	l.DropIfExpired()
+	return l.Cause()
 }
 
-// dropIfExpired ends the lease, and nested leases that still hold the key, if the time is over. The
+// DropIfExpired ends the lease, and nested leases that still hold the key, if the time is over. The
 // loop may know of a renewal in time, but an error once returned must stay, so the loop releases
 // the key.
-func (l *heldLease) dropIfExpired() {
-	if l.isExpired() && l.end(&errLost) {
+func (l *Lease) DropIfExpired() {
+	if l.isExpired() && l.end(&causeLost) {
 		l.loop.box.post(false, func(now vote.Now) { l.loop.drop(now, l) })
 	}
 }
 
 // isKeyReleased reports whether the key is no longer held, neither by the lease nor by nested
 // leases.
-func (l *heldLease) isKeyReleased() bool {
-	if l.err() == nil {
+func (l *Lease) isKeyReleased() bool {
+	if l.Err() == nil {
 		return false
 	}
-	open := l.nestedLeases.Load()
-	return open == nil || !open.holdKey()
+	nested := l.nested.Load()
+	return nested == nil || !(*nested).HoldKey()
 }
 
 // finish passes the outcome of the lease at the voters to Unlock. The loop calls finish once.
-func (l *heldLease) finish(outcome error) {
+func (l *Lease) finish(outcome error) {
 	over := &unlockDone
 	if outcome != nil {
 		over = &unlockWait{outcome: outcome}
@@ -285,9 +297,9 @@ func (l *heldLease) finish(outcome error) {
 	}
 }
 
-// awaitRelease waits until a majority has confirmed the release, or nothing is left to wait for. It
+// AwaitRelease waits until a majority has confirmed the release, or nothing is left to wait for. It
 // is called once per lease.
-func (l *heldLease) awaitRelease(ctx context.Context) error {
+func (l *Lease) AwaitRelease(ctx context.Context) error {
 	if w := l.waiter.Load(); w != nil {
 		return w.outcome
 	}
@@ -321,64 +333,35 @@ func (l *heldLease) awaitRelease(ctx context.Context) error {
 	case <-w.done:
 		return told()
 	case <-done:
-		return &Error{
-			Op: "unlock", Key: string(l.key), Text: "the lease is given up, but no majority has confirmed the release yet", Err: contextError(ctx),
-		}
+		return l.fail(errs.Failure{
+			Op: "unlock", Key: string(l.key), Text: "the lease is given up, but no majority has confirmed the release yet", Err: errs.OfContext(ctx),
+		})
 	}
 }
 
-// unlockError returns the error of a call that finds the lease ended for a reason.
-func (l *heldLease) unlockError(reason error) error {
-	if errors.Is(reason, ErrClosed) {
-		return &Error{Op: "unlock", Key: string(l.key), Reason: ErrClosed, Err: ErrLost}
-	}
-	var why *Error
-	if errors.As(reason, &why) { // the lease was evicted
-		return &Error{Op: "unlock", Key: string(l.key), Reason: why.Reason, Text: why.Text, Err: why.Err}
-	}
-	return &Error{Op: "unlock", Key: string(l.key), Reason: reason}
+// UnlockError returns the error of a call that finds the lease ended for a reason.
+func (l *Lease) UnlockError(reason error) error {
+	return l.loop.api.UnlockError(string(l.key), reason)
 }
+
+func (l *Lease) fail(f errs.Failure) error { return l.loop.fail(f) }
 
 // notReleased returns the outcome of a release cut off by the end of the node.
-func (l *heldLease) notReleased() error {
-	return &Error{Op: "unlock", Key: string(l.key), Reason: ErrClosed, Text: "no majority had confirmed the release by then"}
+func (l *Lease) notReleased() error {
+	return l.fail(errs.Failure{Op: "unlock", Key: string(l.key), Reason: errs.Closed, Text: "no majority had confirmed the release by then"})
 }
 
 // unconfirmed returns the outcome of a release: an error if too few voters have confirmed it.
-func (l *heldLease) unconfirmed(w quorum.Wait) error {
+func (l *Lease) unconfirmed(w quorum.Wait) error {
 	if w.Reason == quorum.WaitNone {
 		return nil
 	}
-	return &Error{Op: "unlock", Key: string(l.key), Reason: reasonOf(w.Reason), Text: w.Text}
-}
-
-// extend has the voters and the loop's timer keep the lease until d from now. The loop calls
-// extend.
-func (l *heldLease) extend(now vote.Now, d time.Duration, done chan<- error) {
-	loop, a := l.loop, l.options
-	to := max(now.Fast.Add(d), a.endsAt())
-	ends := a.length + to.Sub(a.endsAt())
-	held, later := loop.node.Extend(now, l.number, d, ends)
-	if !held { // the node is about to report the end of the lease
-		done <- &Error{Op: "extend", Key: string(l.key), Reason: ErrLost}
-		return
-	}
-	if a.requested.Fixed && d > a.requested.Length {
-		a.byNode.Store(true)
-	}
-	a.length = ends
-	a.end.Store(int64(to))
-	loop.scheduleEnd(now, l)
-	if !later {
-		done <- nil
-		return
-	}
-	l.ensurePending().extending = append(l.ensurePending().extending, done)
+	return l.fail(errs.Failure{Op: "unlock", Key: string(l.key), Reason: reasonOf(w.Reason), Text: w.Text})
 }
 
 // answerExtensions answers the calls of Extend: with nil if the voters have confirmed, or with the
 // reason for the lease's end.
-func (l *heldLease) answerExtensions(reason error) {
+func (l *Lease) answerExtensions(reason error) {
 	if l.pending == nil {
 		return
 	}
@@ -386,7 +369,7 @@ func (l *heldLease) answerExtensions(reason error) {
 		if reason == nil {
 			done <- nil
 		} else {
-			done <- &Error{Op: "extend", Key: string(l.key), Reason: reason}
+			done <- l.fail(errs.Failure{Op: "extend", Key: string(l.key), Reason: reason})
 		}
 	}
 	l.pending.extending = nil
@@ -399,7 +382,7 @@ type valueWait struct {
 }
 
 // confirmValue answers the calls of SetValue with a value stored by a majority.
-func (l *heldLease) confirmValue(version uint64) {
+func (l *Lease) confirmValue(version uint64) {
 	if l.pending == nil {
 		return
 	}
@@ -411,25 +394,14 @@ func (l *heldLease) confirmValue(version uint64) {
 	})
 }
 
-// revokedMax is how many unread revoke requests are kept. More would add no information.
-const revokedMax = 8
-
-// revokeRequests holds the revoke requests for a lease.
-type revokeRequests struct{ c chan Revocation }
-
-func (l *heldLease) revocations() chan Revocation {
-	if w := l.revokeRequests.Load(); w != nil {
-		return w.c
+// Revocations returns the queue for the revoke requests of the lease.
+func (l *Lease) Revocations() Revocations {
+	if r := l.revokeRequests.Load(); r != nil {
+		return *r
 	}
-	l.revokeRequests.CompareAndSwap(nil, &revokeRequests{make(chan Revocation, revokedMax)})
-	return l.revokeRequests.Load().c
-}
-
-func (l *heldLease) revoke(r Revocation) {
-	select {
-	case l.revocations() <- r:
-	default:
-	}
+	made := l.loop.api.NewRevocations()
+	l.revokeRequests.CompareAndSwap(nil, &made)
+	return *l.revokeRequests.Load()
 }
 
 // completeUpgrade completes an upgrade: the exclusive lease takes the place of the shared lease.
@@ -439,14 +411,14 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 		// The caller owns the call again, and may reuse the call before the lease is dropped.
 		lease.ensurePending().upgrading = nil
 		l.node.Release(now, c.number)
-		c.result <- result{err: c.error(ErrLost, "the lease ended before it was upgraded", nil)}
+		c.result <- result{err: c.error(errs.Lost, "the lease ended before it was upgraded", nil)}
 		return
 	}
 	old := lease.number
 	l.held.take(old)
 	lease.number, lease.ensurePending().upgrading = c.number, nil
 	lease.token.Store(uint64(token))
-	lease.mode.Store(uint32(Exclusive))
+	lease.mode.Store(uint32(vote.Exclusive))
 	lease.move(validity)
 	l.held.put(lease.number, lease)
 	if a := lease.options; a != nil && a.length > 0 {
@@ -462,11 +434,11 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 		}
 	}
 	l.node.Release(now, old)
-	c.result <- result{granted: true}
+	c.result <- result{}
 }
 
 // failPending answers the pending upgrade, value changes and extensions of an ended lease.
-func (l *loop) failPending(now vote.Now, lease *heldLease, reason error) {
+func (l *loop) failPending(now vote.Now, lease *Lease, reason error) {
 	b := lease.pending
 	if b == nil {
 		return
@@ -477,16 +449,16 @@ func (l *loop) failPending(now vote.Now, lease *heldLease, reason error) {
 	}
 	b.upgrading = nil
 	for _, w := range b.valueWaits {
-		w.done <- &Error{Op: "setvalue", Key: string(lease.key), Reason: reason}
+		w.done <- l.fail(errs.Failure{Op: "setvalue", Key: string(lease.key), Reason: reason})
 	}
 	b.valueWaits = nil
 	lease.answerExtensions(reason)
 }
 
-// causeOf returns the sentinel for the end of a lease.
-func causeOf(err error) error {
-	if errors.Is(err, ErrReleased) {
-		return ErrReleased
+// CauseOf returns the sentinel for the end of a lease.
+func CauseOf(err error) error {
+	if errors.Is(err, errs.Released) {
+		return errs.Released
 	}
-	return ErrLost
+	return errs.Lost
 }

@@ -1,4 +1,4 @@
-package lockmesh
+package engine
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package lockmesh
+package engine
 
 import (
 	"sync"
@@ -24,7 +24,7 @@ func idle(t *testing.T) *mailbox {
 // puts are all that others than the loop's goroutine may put and get the turn with.
 var puts = map[string]func(*mailbox) bool{
 	"a call":  func(b *mailbox) bool { owner, err := b.putRequest(&call{}); return owner && err == nil },
-	"a lease": func(b *mailbox) bool { return b.putRelease(&heldLease{}) },
+	"a lease": func(b *mailbox) bool { return b.putRelease(&Lease{}) },
 	"an urgent message": func(b *mailbox) bool {
 		batch := transport.NewBatch()
 		*batch.Add() = vote.Message{Kind: vote.KindRefresh}
@@ -102,7 +102,7 @@ func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
 	for name, put := range map[string]func(*mailbox){
 		"post":      func(b *mailbox) { b.post(true, func(vote.Now) {}) },
 		"call":      func(b *mailbox) { _ = b.putCall(func(vote.Now) {}) },
-		"hand over": func(b *mailbox) { b.putRelease(&heldLease{}); b.handOver() },
+		"hand over": func(b *mailbox) { b.putRelease(&Lease{}); b.handOver() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := idle(t)
@@ -124,7 +124,7 @@ func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
 				t.Skip("that is the caller's")
 			}
 			b := idle(t)
-			b.putRelease(&heldLease{})
+			b.putRelease(&Lease{})
 			put(b)
 			if woken(b) || b.tryOwn() {
 				t.Error("the turn was taken away from the caller")
@@ -136,7 +136,7 @@ func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
 // The timer wakes the loop's goroutine at any moment, also when whoever has the turn has looked at the time already and is about to pass.
 func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
 	b := idle(t)
-	b.putRelease(&heldLease{})
+	b.putRelease(&Lease{})
 	if b.tryOwn() {
 		t.Fatal("two have the turn")
 	}
@@ -144,23 +144,20 @@ func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
 	if !b.disown() {
 		t.Fatal("not passed")
 	}
-	if !woken(b) || b.putRelease(&heldLease{}) || !b.tryOwn() {
+	if !woken(b) || b.putRelease(&Lease{}) || !b.tryOwn() {
 		t.Error("the loop's goroutine was woken, and nobody looks at the time any more")
 	}
 	b.take(false, nil)
-	if !b.disown() || woken(b) || !b.putRelease(&heldLease{}) {
+	if !b.disown() || woken(b) || !b.putRelease(&Lease{}) {
 		t.Error("it is given the turn again, for nothing")
 	}
 }
 
 // Time must not stand still for a node when its timer fires between a caller's last look at the clock and the passing of the turn.
 func TestATimerThatFiresBeforeTheTurnIsPassedIsHeard(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *wire) {
-		a := w.join("a", []string{"a"}, nil)
-		if err := a.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
+	inBubble(t, func(t *testing.T, w *mesh) {
+		a := w.alone()
+		lease := mustLock(t, a, "k", vote.Exclusive)
 		synctest.Wait()
 		takeTurn(t, a.loop.box)
 		a.loop.roundAndFlush()
@@ -241,7 +238,7 @@ func TestTheTurnIsOneGoroutinesAtATime(t *testing.T) {
 					b.post(j%2 == 0, func(vote.Now) {})
 					continue
 				}
-				if b.putRelease(&heldLease{}) {
+				if b.putRelease(&Lease{}) {
 					work(1 + j%2)
 				}
 				if j%50 == 0 {
@@ -266,7 +263,7 @@ func TestClaimWaitsForTheTurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := idle(t)
-				b.putRelease(&heldLease{})
+				b.putRelease(&Lease{})
 				claimed := false
 				go func() {
 					b.claim()
@@ -278,7 +275,7 @@ func TestClaimWaitsForTheTurn(t *testing.T) {
 				}
 				leave(b)
 				synctest.Wait()
-				if !claimed || b.tryOwn() || b.putRelease(&heldLease{}) {
+				if !claimed || b.tryOwn() || b.putRelease(&Lease{}) {
 					t.Error("the turn isn't the claimer's alone")
 				}
 			})
@@ -286,14 +283,14 @@ func TestClaimWaitsForTheTurn(t *testing.T) {
 	}
 	b := idle(t)
 	b.claim() // of a free turn, at once
-	if b.putRelease(&heldLease{}) {
+	if b.putRelease(&Lease{}) {
 		t.Error("the turn isn't the claimer's alone")
 	}
 }
 
 func TestClosingReturnsWhatWaitedAndGivesNobodyTheTurn(t *testing.T) {
 	b := idle(t)
-	first, second := &call{}, &heldLease{}
+	first, second := &call{}, &Lease{}
 	if owner, err := b.putRequest(first); !owner || err != nil {
 		t.Fatal(owner, err)
 	}

@@ -1,9 +1,11 @@
-package lockmesh
+package engine
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/watchmerge"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -13,47 +15,80 @@ import (
 // send each event to the node once, and are queried once, however many subscribers there are. The
 // subscription's merger makes one stream of events from the voters' reports.
 type subscription struct {
-	topic       topic
+	topic       Topic
 	nonce       uint64 // identifies the node's watch
 	merger      *watchmerge.Merger
-	subscribers []*subscriber
+	subscribers []*Subscriber
 	// subscribers waiting, in order, for a query begun after their own begin, so that the initial
 	// state is as new as the subscriber
-	waiting []*subscriber
+	waiting []*Subscriber
 	joining bool // a waiting subscriber is about to join the subscribers
 }
 
-// topic is the subject of a watch: a key, or all keys with a prefix.
-type topic struct {
-	key    vote.Key
-	prefix bool
+// Topic is the subject of a watch: a key, or all keys with a prefix.
+type Topic struct {
+	Key    vote.Key
+	Prefix bool
 }
 
-// subscriber receives the events of a topic. Its fields belong to the loop, except those set by the
-// caller of subscribe: topic and reader.
-type subscriber struct {
-	topic  topic
-	reader eventReader
+// Subscriber receives the events of a topic. The caller of Subscribe sets Topic and Put, and the
+// loop owns the Subscriber from then on.
+type Subscriber struct {
+	Topic Topic
+	// Put takes events. The loop calls Put, which must not block.
+	Put func([]watchmerge.Event)
 
 	subscription *subscription
 	// while the subscriber waits for a query: the number of the subscription's queries before
 	queriesAtStart uint64
 }
 
-// eventReader takes the events for a subscriber. The loop calls put, which must not block.
-type eventReader interface{ put([]watchmerge.Event) }
+// ErrFull is the error of a watch too many.
+var ErrFull = errors.New("too many watches")
+
+// Subscribe attaches a subscriber to its topic, and starts the subscriber's goroutine, run, for
+// which Close waits. It fails with ErrFull, or as any call does.
+func (eng *Engine) Subscribe(w *Subscriber, run func()) error {
+	begun := make(chan error, 1)
+	if err := eng.loop.box.putCall(func(now vote.Now) { begun <- eng.loop.subscribe(now, w, run) }); err != nil {
+		return err
+	}
+	select {
+	case err := <-begun:
+		return err
+	case <-eng.loop.done:
+		return errs.Closed
+	}
+}
+
+// Unsubscribe ends a subscription.
+func (eng *Engine) Unsubscribe(w *Subscriber) {
+	eng.loop.box.post(false, func(now vote.Now) { eng.loop.unsubscribe(now, w) })
+}
+
+// Requery has the voters queried once more for the state of a subscriber's topic, in case a report
+// was missed.
+func (eng *Engine) Requery(w *Subscriber) {
+	eng.loop.box.post(false, func(now vote.Now) { eng.loop.requery(now, w) })
+}
+
+// PassState passes the state of a subscriber's topic to f as events, the gap at the beginning
+// included. The loop calls f, which must not block.
+func (eng *Engine) PassState(w *Subscriber, f func(state []watchmerge.Event)) {
+	eng.loop.box.post(false, func(now vote.Now) { f(eng.loop.stateOf(now, w)) })
+}
 
 // subscribe attaches a subscriber to the subscription of its topic. The loop starts the
 // subscriber's goroutine, run, so that Close doesn't miss the goroutine.
-func (l *loop) subscribe(now vote.Now, w *subscriber, run func()) error {
-	if l.watches >= MaxWatches {
-		return ErrBusy
+func (l *loop) subscribe(now vote.Now, w *Subscriber, run func()) error {
+	if l.watches >= l.engine.cfg.Limits.Watches {
+		return ErrFull
 	}
-	s := l.subscriptions[w.topic]
+	s := l.subscriptions[w.Topic]
 	if s == nil {
-		s = &subscription{topic: w.topic, merger: watchmerge.New(l.node.Electorate()), subscribers: []*subscriber{w}}
-		s.nonce = l.node.Watch(now, w.topic.key, w.topic.prefix)
-		l.subscriptions[w.topic], l.subscriptionsByNonce[s.nonce] = s, s
+		s = &subscription{topic: w.Topic, merger: watchmerge.New(l.node.Electorate()), subscribers: []*Subscriber{w}}
+		s.nonce = l.node.Watch(now, w.Topic.Key, w.Topic.Prefix)
+		l.subscriptions[w.Topic], l.subscriptionsByNonce[s.nonce] = s, s
 	} else {
 		w.queriesAtStart = s.merger.Queries()
 		s.waiting = append(s.waiting, w)
@@ -67,9 +102,9 @@ func (l *loop) subscribe(now vote.Now, w *subscriber, run func()) error {
 }
 
 // unsubscribe ends a subscription of one subscriber.
-func (l *loop) unsubscribe(now vote.Now, w *subscriber) {
+func (l *loop) unsubscribe(now vote.Now, w *Subscriber) {
 	s := w.subscription
-	is := func(o *subscriber) bool { return o == w }
+	is := func(o *Subscriber) bool { return o == w }
 	s.subscribers, s.waiting = slices.DeleteFunc(s.subscribers, is), slices.DeleteFunc(s.waiting, is)
 	l.watches--
 	if len(s.subscribers)+len(s.waiting) == 0 {
@@ -80,7 +115,7 @@ func (l *loop) unsubscribe(now vote.Now, w *subscriber) {
 }
 
 // stateOf returns the state of a subscriber's topic as events, the gap at the beginning included.
-func (l *loop) stateOf(now vote.Now, w *subscriber) []watchmerge.Event {
+func (l *loop) stateOf(now vote.Now, w *Subscriber) []watchmerge.Event {
 	state := w.subscription.merger.State()
 	l.node.Spend(len(state))
 	state[0].At = now.Wall
@@ -160,17 +195,17 @@ func (l *loop) scheduleDoubts(now vote.Now, doubt bool) {
 func (l *loop) publish(now vote.Now, s *subscription) {
 	if s.merger.WantsQuery() {
 		var nonce uint64
-		if s.topic.prefix {
-			nonce = l.node.LookAll(now, s.topic.key)
+		if s.topic.Prefix {
+			nonce = l.node.LookAll(now, s.topic.Key)
 		} else {
-			nonce = l.node.Look(now, s.topic.key)
+			nonce = l.node.Look(now, s.topic.Key)
 		}
 		l.watchQueries[nonce] = watchQuery{subscription: s}
 	}
 	l.scheduleDoubts(now, s.merger.InDoubt())
 	l.watchEvents = s.merger.Drain(l.watchEvents[:0])
 	for _, w := range s.subscribers {
-		w.reader.put(l.watchEvents)
+		w.Put(l.watchEvents)
 	}
 	clear(l.watchEvents)
 	if cap(l.watchEvents) > roomyMap {
@@ -197,7 +232,7 @@ func (l *loop) joinNext(s *subscription) {
 		s.subscribers = append(s.subscribers, w)
 		state := s.merger.State()[1:] // without the gap at the beginning
 		l.node.Spend(len(state))
-		w.reader.put(state)
+		w.Put(state)
 		l.joinNext(s)
 	})
 }
@@ -213,7 +248,7 @@ func (s *subscription) ready() bool {
 }
 
 // requery queries the state of a subscriber's topic once more.
-func (l *loop) requery(now vote.Now, w *subscriber) {
+func (l *loop) requery(now vote.Now, w *Subscriber) {
 	if s := w.subscription; s != nil && l.subscriptionsByNonce[s.nonce] == s {
 		s.merger.Requery()
 		l.publish(now, s)

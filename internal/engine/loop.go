@@ -1,4 +1,4 @@
-package lockmesh
+package engine
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/clock"
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/wakeup"
@@ -49,24 +50,28 @@ const (
 // The owner of the mailbox's turn runs the loop: the loop's own goroutine, a caller's goroutine or
 // a reader's (see mailbox).
 type loop struct {
-	engine *engine
+	engine *Engine
+	api    API
 	clocks clock.Clocks
 	log    *slog.Logger
 	box    *mailbox
 	done   chan struct{} // closed when the loop has ended and has answered all waiting calls
+	// causeClosed is the end of leases when their node is closed: the leases lapse, since no voter
+	// was told and no node renews them.
+	causeClosed error
 
 	// All fields below belong to the owner of the turn.
 	node                 *node.Node
 	links                world.Links
-	calls                table[*call]      // not granted yet
-	held                 table[*heldLease] // granted
-	released             table[*heldLease] // released by the user, and not confirmed yet
-	kept                 table[*heldLease] // ended, while the node keeps the key from others
+	calls                table[*call]  // not granted yet
+	held                 table[*Lease] // granted
+	released             table[*Lease] // released by the user, and not confirmed yet
+	kept                 table[*Lease] // ended, while the node keeps the key from others
 	validities           map[quorum.GroupID]*groupValidity
 	unreferenced         bool // some cover may have no lease
 	awaiting             map[*readyWait]struct{}
 	queries              map[uint64]chan<- *quorum.Event // queries, by nonce; each channel has room
-	subscriptions        map[topic]*subscription         // with readers
+	subscriptions        map[Topic]*subscription         // with readers
 	subscriptionsByNonce map[uint64]*subscription        // the same stories, by nonce
 	watchQueries         map[uint64]watchQuery           // queries for stories, by nonce
 	watches              int                             // the number of open watches
@@ -84,7 +89,7 @@ type loop struct {
 	duplicateName string
 	out           []vote.Outbound
 	events        []quorum.Event
-	lost          []*heldLease // lost in this round
+	lost          []*Lease // lost in this round
 	watchEvents   []watchmerge.Event
 	freeUrgent    []input
 	freeOrdered   []input
@@ -130,13 +135,14 @@ func (t *table[V]) take(n vote.Number) V {
 	return v
 }
 
-func newLoop(eng *engine, n *node.Node) *loop {
+func newLoop(eng *Engine, n *node.Node) *loop {
 	return &loop{
-		engine: eng, clocks: eng.clocks, log: eng.log, node: n,
+		engine: eng, api: eng.cfg.API, clocks: eng.clocks, log: eng.log, node: n,
 		box: newMailbox(), done: make(chan struct{}),
 		validities: make(map[quorum.GroupID]*groupValidity), awaiting: make(map[*readyWait]struct{}), queries: make(map[uint64]chan<- *quorum.Event),
-		subscriptions: make(map[topic]*subscription), subscriptionsByNonce: make(map[uint64]*subscription), watchQueries: make(map[uint64]watchQuery),
+		subscriptions: make(map[Topic]*subscription), subscriptionsByNonce: make(map[uint64]*subscription), watchQueries: make(map[uint64]watchQuery),
 		voterMonitor: newVoterMonitor(eng.clocks.Now().Slow, eng.cfg.MaxTTL),
+		causeClosed:  eng.fail(errs.Failure{Op: "lease", Reason: errs.Lost, Err: errs.Closed}),
 	}
 }
 
@@ -315,7 +321,7 @@ func reuse(used, spare []input) []input {
 	if used == nil {
 		return spare
 	}
-	if cap(used) > 2*laneMax {
+	if cap(used) > 2*LaneMax {
 		return nil
 	}
 	return used[:0]
@@ -431,13 +437,13 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 			l.completeUpgrade(now, c, e.Token, l.validityOf(e.Group))
 			return
 		}
-		lease := &c.lease.own
+		lease, handle := l.api.NewLease()
 		lease.begin(l, c, e, l.validityOf(e.Group), now)
 		l.held.put(e.Number, lease)
-		if c.ttlByNode > 0 {
+		if c.TTLByNode > 0 {
 			l.scheduleEnd(now, lease)
 		}
-		c.result <- result{granted: true}
+		c.result <- result{lease: lease, handle: handle}
 	case quorum.EventFailed:
 		if c := l.calls.take(e.Number); c != nil {
 			if c.upgradeOf != nil {
@@ -448,14 +454,14 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 	case quorum.EventLost:
 		if lease := l.held.take(e.Number); lease != nil {
 			lease.move(nil)
-			lease.end(&errLost)
+			lease.end(&causeLost)
 			l.stopPending(now, lease)
-			lease.finish(lease.unlockError(ErrLost))
+			lease.finish(lease.UnlockError(errs.Lost))
 			if !lease.isFixed() { // else the lease was to end by itself
 				l.lost = append(l.lost, lease)
 			}
 		} else if lease := l.released.take(e.Number); lease != nil {
-			lease.finish(lease.unlockError(ErrLost))
+			lease.finish(lease.UnlockError(errs.Lost))
 		} else if lease := l.kept.take(e.Number); lease != nil {
 			lease.pending.stop()
 			lease.move(nil)
@@ -476,7 +482,7 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 		l.validityOf(e.Group).until.Store(int64(e.Until))
 	case quorum.EventContended:
 		if lease := l.held.m[e.Number]; lease != nil && e.Revoke {
-			lease.revoke(Revocation{Node: string(e.Who), Reason: e.Text})
+			lease.Revocations().Add(string(e.Who), e.Text)
 		}
 	case quorum.EventEvicted:
 		if lease := l.held.m[e.Number]; lease != nil {
@@ -559,7 +565,7 @@ func (l *loop) logVoters(now vote.Now) {
 const maxKeysLogged = 50
 
 // someKeys returns the keys of the leases in order, up to maxKeysLogged of them.
-func someKeys(leases []*heldLease) []string {
+func someKeys(leases []*Lease) []string {
 	keys := make([]string, 0, len(leases))
 	for _, lease := range leases {
 		keys = append(keys, string(lease.key))
@@ -571,7 +577,7 @@ func someKeys(leases []*heldLease) []string {
 // submit passes a call to the node.
 func (l *loop) submit(now vote.Now, c *call) {
 	if l.leaving {
-		c.result <- result{err: c.error(ErrClosed, "this node is leaving", nil)}
+		c.result <- result{err: c.error(errs.Closed, "this node is leaving", nil)}
 		return
 	}
 	if text := l.refused(now); text != "" {
@@ -582,17 +588,17 @@ func (l *loop) submit(now vote.Now, c *call) {
 	ask := c.RequestOptions
 	if lease := c.upgradeOf; lease != nil {
 		if l.held.m[lease.number] != lease || lease.isKeyReleased() {
-			c.result <- result{err: c.error(ErrLost, "", nil)}
+			c.result <- result{err: c.error(errs.Lost, "", nil)}
 			return
 		}
 		if vote.Mode(lease.mode.Load()) == vote.Exclusive {
 			// Another call was first, after this call had seen a shared lease.
-			c.result <- result{granted: true}
+			c.result <- result{}
 			return
 		}
 		b := lease.ensurePending()
 		if b.upgrading != nil {
-			c.result <- result{err: c.error(ErrClash, "another call of Upgrade is under way", nil)}
+			c.result <- result{err: c.error(errs.Clash, "another call of Upgrade is under way", nil)}
 			return
 		}
 		c.Value = b.value
@@ -600,7 +606,7 @@ func (l *loop) submit(now vote.Now, c *call) {
 		if lease.isFixed() {
 			// The upgrade gets the remaining time, so that its voters don't keep the key long after
 			// the lease's end.
-			ask.Length = max(lease.options.endsAt().Sub(now.Fast), MinTTL)
+			ask.Length = max(lease.options.endsAt().Sub(now.Fast), l.engine.cfg.Limits.MinTTL)
 		}
 		if ask.EndsAfter != 0 {
 			// Other nodes see how long the lease lasts after the grant of the upgrade.
@@ -617,7 +623,7 @@ func (l *loop) submit(now vote.Now, c *call) {
 		c.number = n
 		l.calls.put(n, c)
 	case errors.Is(err, quorum.ErrBusy):
-		c.result <- result{err: c.error(ErrBusy, fmt.Sprintf("this node holds or waits for %d keys", quorum.MaxRequests), nil)}
+		c.result <- result{err: c.error(errs.Busy, fmt.Sprintf("this node holds or waits for %d keys", quorum.MaxRequests), nil)}
 	default:
 		c.result <- result{err: c.error(err, "", nil)}
 	}
@@ -642,22 +648,22 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 	}
 	// The call was answered before, and no other goroutine reads the answer.
 	r := <-c.result
-	if !r.granted || c.upgradeOf != nil {
+	lease := r.lease
+	if lease == nil {
 		return r.err // an upgrade granted in time stays
 	}
-	lease := &c.lease.own
 	if a := lease.options; a != nil {
 		// The caller never had the lease, so the job for which the key would be kept hasn't run. No
 		// other goroutine knows the lease.
-		a.requested.minHoldByNode = 0
+		a.requested.MinHoldByNode = 0
 	}
-	lease.end(&errReleased)
+	lease.end(&causeReleased)
 	l.release(now, lease)
 	return c.error(reasonOf(late.Reason), late.Text, ended)
 }
 
 // release releases a lease that has ended on this node.
-func (l *loop) release(now vote.Now, lease *heldLease) {
+func (l *loop) release(now vote.Now, lease *Lease) {
 	if l.held.take(lease.number) == nil {
 		return // lost before; finish was called
 	}
@@ -675,13 +681,13 @@ func (l *loop) release(now vote.Now, lease *heldLease) {
 // keepKey keeps the key of an ended lease from others for longer than voters can promise; the
 // request lasts until then. The lease stays counted in its cover: another lease may join the same
 // group, and the node reports the group's validity again only when it changes.
-func (l *loop) keepKey(lease *heldLease, left time.Duration) {
+func (l *loop) keepKey(lease *Lease, left time.Duration) {
 	l.kept.put(lease.number, lease)
 	lease.ensurePending().stop = l.clocks.After(left, func() { l.box.post(false, func(now vote.Now) { l.releaseKept(now, lease) }) })
 }
 
 // releaseKept releases a key that was kept from others for the requested time.
-func (l *loop) releaseKept(now vote.Now, lease *heldLease) {
+func (l *loop) releaseKept(now vote.Now, lease *Lease) {
 	if l.kept.take(lease.number) != nil {
 		lease.move(nil)
 		l.node.Release(now, lease.number)
@@ -689,7 +695,7 @@ func (l *loop) releaseKept(now vote.Now, lease *heldLease) {
 }
 
 // scheduleEnd has the node end a lease when its set length is over.
-func (l *loop) scheduleEnd(now vote.Now, lease *heldLease) {
+func (l *loop) scheduleEnd(now vote.Now, lease *Lease) {
 	b := lease.ensurePending()
 	if b.stop != nil {
 		b.stop() // the end has moved
@@ -707,20 +713,20 @@ func (l *loop) scheduleEnd(now vote.Now, lease *heldLease) {
 }
 
 // endAtLength ends a lease at the end of its set length; the node has kept the lease up until then.
-func (l *loop) endAtLength(now vote.Now, lease *heldLease) { l.endHeld(now, lease, &errLost) }
+func (l *loop) endAtLength(now vote.Now, lease *Lease) { l.endHeld(now, lease, &causeLost) }
 
 // endHeld ends a held lease that its user hasn't released. The voters apply the options for such
 // an end.
-func (l *loop) endHeld(now vote.Now, lease *heldLease, cause *error) {
+func (l *loop) endHeld(now vote.Now, lease *Lease, cause *error) {
 	if l.held.m[lease.number] != lease {
 		return
 	}
 	l.held.take(lease.number)
 	lease.end(cause)
 	l.stopPending(now, lease)
-	lease.finish(lease.unlockError(*cause))
+	lease.finish(lease.UnlockError(*cause))
 	// Otherwise the voters' lock-delay lasts longer.
-	if left := lease.keptFor(now); left > lease.acquireOptions().Delay {
+	if left := lease.keptFor(now); left > lease.request().Delay {
 		l.keepKey(lease, left)
 		return
 	}
@@ -729,16 +735,16 @@ func (l *loop) endHeld(now vote.Now, lease *heldLease, cause *error) {
 }
 
 // stopPending stops the pending operations on an ended lease.
-func (l *loop) stopPending(now vote.Now, lease *heldLease) {
+func (l *loop) stopPending(now vote.Now, lease *Lease) {
 	if b := lease.pending; b != nil && b.stop != nil {
 		b.stop()
 		b.stop = nil
 	}
-	l.failPending(now, lease, causeOf(lease.cause()))
+	l.failPending(now, lease, CauseOf(lease.Cause()))
 }
 
 // drop releases a lease that Err has found expired.
-func (l *loop) drop(now vote.Now, lease *heldLease) {
+func (l *loop) drop(now vote.Now, lease *Lease) {
 	if lease.options != nil && now.Fast >= lease.options.endsAt() {
 		l.endAtLength(now, lease)
 		return
@@ -748,7 +754,7 @@ func (l *loop) drop(now vote.Now, lease *heldLease) {
 	}
 	lease.move(nil)
 	l.stopPending(now, lease)
-	lease.finish(lease.unlockError(ErrLost))
+	lease.finish(lease.UnlockError(errs.Lost))
 	if !lease.isFixed() {
 		l.lost = append(l.lost, lease)
 	}
@@ -761,13 +767,13 @@ func (l *loop) releaseAll(now vote.Now, gone chan<- error) {
 	l.leaving = true
 	// The calls are answered first, since a released lease would be handed to the next call in the
 	// local queue.
-	l.failAll(now, func(c *call) { c.result <- result{err: c.error(ErrClosed, "this node is leaving", nil)} })
+	l.failAll(now, func(c *call) { c.result <- result{err: c.error(errs.Closed, "this node is leaving", nil)} })
 	for w := range l.awaiting {
-		w.result <- &Error{Op: w.op, Reason: ErrClosed, Text: "this node is leaving"}
+		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed, Text: "this node is leaving"})
 	}
 	clear(l.awaiting)
 	for _, lease := range l.held.m {
-		lease.end(&errReleased) // the first end counts, if another came just before
+		lease.end(&causeReleased) // the first end counts, if another came just before
 		l.release(now, lease)
 	}
 	l.releaseWaiters = append(l.releaseWaiters, gone)
@@ -778,9 +784,9 @@ func (l *loop) leaveError() error {
 		return nil
 	}
 	if l.unconfirmed == 1 {
-		return &Error{Op: "leave", Reason: ErrNoQuorum, Text: "one release is unconfirmed: " + l.lastUnconfirmed}
+		return l.fail(errs.Failure{Op: "leave", Reason: errs.NoQuorum, Text: "one release is unconfirmed: " + l.lastUnconfirmed})
 	}
-	return &Error{Op: "leave", Reason: ErrNoQuorum, Text: fmt.Sprintf("%d releases are unconfirmed; of the last, %s", l.unconfirmed, l.lastUnconfirmed)}
+	return l.fail(errs.Failure{Op: "leave", Reason: errs.NoQuorum, Text: fmt.Sprintf("%d releases are unconfirmed; of the last, %s", l.unconfirmed, l.lastUnconfirmed)})
 }
 
 // failAll cancels and answers all pending calls.
@@ -807,30 +813,26 @@ func (l *loop) refuseAll(now vote.Now, text string) {
 	l.failAll(now, func(c *call) { c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: text}) })
 }
 
-// errLostByClose is the end of leases when their node is closed: the leases lapse, since no voter
-// was told and no node renews them.
-var errLostByClose error = &Error{Op: "lease", Reason: ErrLost, Err: ErrClosed}
-
 // end answers every waiting call, since the loop reports nothing more.
 func (l *loop) end() {
 	for _, in := range append(l.backlog, l.box.close()...) {
 		if in.call != nil {
-			in.call.result <- result{err: in.call.error(ErrClosed, "", nil)}
+			in.call.result <- result{err: in.call.error(errs.Closed, "", nil)}
 		}
 	}
 	if l.timer.fired != nil {
 		l.timer.stop()
 	}
 	for _, lease := range l.held.m {
-		lease.end(&errLostByClose)
+		lease.end(&l.causeClosed)
 		if b := lease.pending; b != nil {
 			if b.stop != nil {
 				b.stop()
 			}
 			for _, w := range b.valueWaits {
-				w.done <- &Error{Op: "setvalue", Key: string(lease.key), Reason: ErrClosed}
+				w.done <- l.fail(errs.Failure{Op: "setvalue", Key: string(lease.key), Reason: errs.Closed})
 			}
-			lease.answerExtensions(ErrClosed)
+			lease.answerExtensions(errs.Closed)
 		}
 		lease.finish(lease.notReleased())
 	}
@@ -841,12 +843,25 @@ func (l *loop) end() {
 		lease.finish(lease.notReleased())
 	}
 	for _, c := range l.calls.m {
-		c.result <- result{err: c.error(ErrClosed, "", nil)}
+		c.result <- result{err: c.error(errs.Closed, "", nil)}
 	}
 	for w := range l.awaiting {
-		w.result <- &Error{Op: w.op, Reason: ErrClosed}
+		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed})
 	}
 	l.endElectorate()
-	l.held, l.released, l.calls = table[*heldLease]{}, table[*heldLease]{}, table[*call]{}
+	l.held, l.released, l.calls = table[*Lease]{}, table[*Lease]{}, table[*call]{}
 	close(l.done)
+}
+
+func (l *loop) fail(f errs.Failure) error { return l.api.Error(f) }
+
+// evicted ends a lease at the request of another node.
+func (l *loop) evicted(now vote.Now, lease *Lease, by, why string) {
+	text := "by " + by
+	if why != "" {
+		text += ": " + why
+	}
+	cause := l.fail(errs.Failure{Op: "lease", Key: string(lease.key), Reason: errs.Evicted, Text: text, Err: errs.Lost})
+	l.log.Warn("a lease was evicted", "key", string(lease.key), "token", lease.token.Load(), "by", by, "why", why)
+	l.endHeld(now, lease, &cause)
 }

@@ -1,29 +1,13 @@
-package lockmesh
+package engine
 
 import (
 	"cmp"
 	"context"
 	"sync/atomic"
-	"time"
 
-	"github.com/lockmesh/lockmesh/internal/mismatch"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
-
-// RefusedPeer is a live node of the mesh not admitted by this node, since their configurations
-// differ.
-type RefusedPeer struct {
-	Name string
-	// Addr is the node's advertised address, host:port.
-	Addr string
-	// Incarnation identifies the node's incarnation: each start has another number.
-	Incarnation uint64
-	// Reason names each value that differs, with both values.
-	Reason string
-	// Seen is when the node was last met, by the wall clock.
-	Seen time.Time
-}
 
 // account is the state of this node as told to other nodes in each handshake. The loop stores the
 // account; any goroutine reads it.
@@ -55,7 +39,7 @@ func (a *accounts) update(now vote.Now, n *node.Node) bool {
 }
 
 // account returns the account for a handshake. Goroutines of the transport call it.
-func (eng *engine) account() vote.Account {
+func (eng *Engine) account() vote.Account {
 	a := eng.accounts.newest.Load()
 	if a == nil {
 		return vote.Account{Standing: vote.StandingQuiet}
@@ -70,7 +54,7 @@ func (eng *engine) account() vote.Account {
 
 // linkRefusal returns the reason why this node accepts no links any more, or "". Goroutines of the
 // transport call it.
-func (eng *engine) linkRefusal() string {
+func (eng *Engine) linkRefusal() string {
 	if a := eng.accounts.newest.Load(); a != nil {
 		return a.linkRefusal
 	}
@@ -79,7 +63,7 @@ func (eng *engine) linkRefusal() string {
 
 // onMet processes an encounter with another node of the mesh, in a handshake begun by either side.
 // Goroutines of the transport call onMet.
-func (eng *engine) onMet(s *vote.Sighting) {
+func (eng *Engine) onMet(s *vote.Sighting) {
 	eng.finder.Met(s)
 	eng.loop.box.post(false, func(now vote.Now) { eng.loop.node.Met(now, s) })
 }
@@ -98,7 +82,7 @@ func (l *loop) failRefused(now vote.Now) {
 
 // retire makes the voter's votes stop counting, and tells strangers so, who may be waiting for
 // this.
-func (eng *engine) retire(ctx context.Context) {
+func (eng *Engine) retire(ctx context.Context) {
 	done := make(chan struct{}, 1)
 	if !eng.loop.box.post(false, func(now vote.Now) {
 		eng.loop.node.Retire(now)
@@ -112,14 +96,4 @@ func (eng *engine) retire(ctx context.Context) {
 		eng.finder.SayGoodbye(ctx)
 	case <-eng.loop.done:
 	}
-}
-
-// refusedPeers returns refused peers for users, as of a time of the wall clock.
-func refusedPeers(refused []mismatch.Refused, at vote.Micros) (all []RefusedPeer) {
-	for _, r := range refused {
-		all = append(all, RefusedPeer{
-			Name: string(r.Peer.Node), Addr: r.Addr, Incarnation: uint64(r.Peer.Incarnation), Reason: r.Reason, Seen: time.UnixMicro(int64(at)).Add(-r.Seen),
-		})
-	}
-	return all
 }

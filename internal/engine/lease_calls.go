@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/errs"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// IsGranted reports whether the lease was granted, and isn't a zero value.
+func (l *Lease) IsGranted() bool { return l.loop != nil }
+
+// Engine returns the engine of the lease's node.
+func (l *Lease) Engine() *Engine { return l.loop.engine }
+
+// Key returns the key.
+func (l *Lease) Key() vote.Key { return l.key }
+
+// Token returns the fencing token.
+func (l *Lease) Token() uint64 { return l.token.Load() }
+
+// Mode returns how the lease shares its key.
+func (l *Lease) Mode() vote.Mode { return vote.Mode(l.mode.Load()) }
+
+// Slot returns the number of the permit of a semaphore; zero for other modes.
+func (l *Lease) Slot() vote.Slot { return l.slot }
+
+// HasEnded reports whether the end of the lease was noticed.
+func (l *Lease) HasEnded() bool { return l.endCause.Load() != nil }
+
+// RenewsItself reports whether the lease is renewed until it is unlocked.
+func (l *Lease) RenewsItself() bool {
+	return l.options == nil || l.options.requested.TTLByNode == 0 && !l.options.requested.Fixed
+}
+
+// Nested returns the leases that have re-entered this lease; nil if there have been none.
+func (l *Lease) Nested() Nested {
+	if n := l.nested.Load(); n != nil {
+		return *n
+	}
+	return nil
+}
+
+// SetNested sets the nested leases, unless another goroutine has set them before, and returns those
+// that are set.
+func (l *Lease) SetNested(n Nested) Nested {
+	l.nested.CompareAndSwap(nil, &n)
+	return *l.nested.Load()
+}
+
+// End ends the lease as released, and all leases that have re-entered it. It reports whether this
+// call ended the lease, or nested leases that still held the key.
+func (l *Lease) End() bool { return l.end(&causeReleased) }
+
+// Release has the loop release the key. The lease has ended.
+func (l *Lease) Release() {
+	if l.loop.box.putRelease(l) {
+		l.loop.runAsOwner()
+	}
+}
+
+// EndShared ends the lease as released, unless it has ended, and marks the key as shared: nested
+// leases hold the key from now on. Their caller then calls Share.
+func (l *Lease) EndShared() bool {
+	if !l.endCause.CompareAndSwap(nil, &causeReleased) {
+		return false
+	}
+	l.mode.Store(uint32(vote.Shared))
+	return true
+}
+
+// Share makes the voters share the key of a lease ended by EndShared. It returns once other readers
+// may come in, or with errs.Closed.
+func (l *Lease) Share() error {
+	_ = l.Cause() // ends the context
+	done := make(chan struct{})
+	if err := l.loop.box.putCall(func(now vote.Now) {
+		defer close(done)
+		if l.loop.held.m[l.number] == l { // else lost, and the readers know
+			l.loop.failPending(now, l, errs.Released)
+			l.loop.node.Share(now, l.number)
+			l.mode.Store(uint32(vote.Shared))
+		}
+	}); err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-l.loop.done:
+		return errs.Closed
+	}
+}
+
+// Downgrade turns an exclusive lease into a shared lease. cause returns why the caller's lease, this
+// or one that has re-entered it, has ended; nil while it is held.
+func (l *Lease) Downgrade(ctx context.Context, cause func() error) error {
+	return l.inLoop(ctx, "downgrade", cause, func(now vote.Now, done chan<- error) {
+		switch l.Mode() {
+		case vote.Permit:
+			done <- l.fail(errs.Failure{Op: "downgrade", Key: string(l.key), Reason: errs.Option, Text: "a permit has no modes"})
+			return
+		case vote.Exclusive:
+			l.loop.node.Share(now, l.number)
+			l.mode.Store(uint32(vote.Shared))
+		}
+		done <- nil
+	})
+}
+
+// Upgrade turns a shared lease into an exclusive lease, and waits for the outcome.
+func (l *Lease) Upgrade(ctx context.Context) error {
+	r := l.request()
+	r.Mode, r.Try, r.upgradeOf = vote.Exclusive, false, l
+	_, err := l.loop.engine.Request(ctx, "upgrade", &r)
+	return err
+}
+
+// SetValue changes the value shown with the lease, which the lease then owns. It returns once a
+// majority of the voters has the value. cause is as for Downgrade.
+func (l *Lease) SetValue(ctx context.Context, cause func() error, value []byte) error {
+	return l.inLoop(ctx, "setvalue", cause, func(now vote.Now, done chan<- error) {
+		version := l.loop.node.Set(now, l.number, value)
+		if version == 0 { // the node is about to report the lease's end
+			done <- l.fail(errs.Failure{Op: "setvalue", Key: string(l.key), Reason: errs.Lost})
+			return
+		}
+		b := l.ensurePending()
+		b.value, b.valueWaits = value, append(b.valueWaits, valueWait{version, done})
+	})
+}
+
+// Extend has the lease last until d from now, and waits for the voters. cause is as for Downgrade.
+func (l *Lease) Extend(ctx context.Context, cause func() error, d time.Duration) error {
+	return l.inLoop(ctx, "extend", cause, func(now vote.Now, done chan<- error) { l.extend(now, d, done) })
+}
+
+// inLoop runs f in the loop if the lease is held, and waits for the answer. f must answer on done,
+// which has room for one answer.
+func (l *Lease) inLoop(ctx context.Context, op string, cause func() error, f func(now vote.Now, done chan<- error)) error {
+	fail := func(reason, err error) error {
+		return l.fail(errs.Failure{Op: op, Key: string(l.key), Reason: reason, Err: err})
+	}
+	done := make(chan error, 1)
+	err := l.loop.box.putCall(func(now vote.Now) {
+		if ended := cause(); ended != nil || l.loop.held.m[l.number] != l {
+			if ended == nil {
+				ended = errs.Lost
+			}
+			done <- fail(ended, nil)
+			return
+		}
+		f(now, done)
+	})
+	if err != nil {
+		return fail(err, nil)
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-l.loop.done:
+		select {
+		case err := <-done:
+			return err
+		default:
+			return fail(errs.Closed, nil)
+		}
+	case <-ctx.Done():
+		return fail(nil, errs.OfContext(ctx))
+	}
+}
+
+// extend has the voters and the loop's timer keep the lease until d from now. The loop calls
+// extend.
+func (l *Lease) extend(now vote.Now, d time.Duration, done chan<- error) {
+	loop, a := l.loop, l.options
+	to := max(now.Fast.Add(d), a.endsAt())
+	ends := a.length + to.Sub(a.endsAt())
+	held, later := loop.node.Extend(now, l.number, d, ends)
+	if !held { // the node is about to report the end of the lease
+		done <- l.fail(errs.Failure{Op: "extend", Key: string(l.key), Reason: errs.Lost})
+		return
+	}
+	if a.requested.Fixed && d > a.requested.Length {
+		a.byNode.Store(true)
+	}
+	a.length = ends
+	a.end.Store(int64(to))
+	loop.scheduleEnd(now, l)
+	if !later {
+		done <- nil
+		return
+	}
+	l.ensurePending().extending = append(l.ensurePending().extending, done)
+}

@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/clock"
+	"github.com/lockmesh/lockmesh/internal/errs"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+func isOver(l *Lease) bool {
+	select {
+	case <-l.Context().Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// The context and the end may come at the same time. While a goroutine is between two steps of
+// either, no other goroutine sees an error without the end.
+func TestErrNeverComesBeforeDoneIsClosed(t *testing.T) {
+	unfinished := func() *BaseContext {
+		e := &BaseContext{}
+		e.Context, e.Cancel = context.WithCancelCause(t.Context())
+		return e
+	}
+	held := func() *Lease {
+		validity := &groupValidity{}
+		validity.until.Store(1 << 62)
+		l := &Lease{loop: &loop{clocks: clock.New(nil)}, values: t.Context()}
+		l.validity.Store(validity)
+		return l
+	}
+	t.Run("the goroutine that ends it hasn't looked for the context yet", func(t *testing.T) {
+		l := held()
+		done := l.Context().Done()
+		l.endCause.Store(&causeReleased)
+		wantIs(t, l.Err(), errs.Released)
+		select {
+		case <-done:
+		default:
+			t.Error("Err says that it has ended, and Done doesn't")
+		}
+	})
+	t.Run("the goroutine that makes the context hasn't looked for the end yet", func(t *testing.T) {
+		l := held()
+		l.endCause.Store(&causeLost)
+		wantIs(t, l.Err(), errs.Lost)
+		l.base.Store(unfinished())
+		if !isOver(l) {
+			t.Error("Err says that it has ended, and Done doesn't")
+		}
+		wantIs(t, context.Cause(l.Context()), errs.Lost)
+	})
+	t.Run("many at once", func(t *testing.T) {
+		for range 300 {
+			l := held()
+			var all sync.WaitGroup
+			ended := make([]bool, 3)
+			for i := range ended {
+				all.Go(func() { ended[i] = l.End() })
+				all.Go(func() {
+					for l.Err() == nil {
+						if l.Context().Err() != nil && l.Err() == nil {
+							t.Error("its context has ended, and it hasn't")
+						}
+					}
+					if !isOver(l) || context.Cause(l.Context()) != errs.Released {
+						t.Error("Err says that it has ended, and its context doesn't, or by something else")
+					}
+				})
+				all.Go(func() {
+					<-l.Context().Done()
+					if !errors.Is(l.Err(), errs.Released) {
+						t.Errorf("Done is closed, and Err is %v", l.Err())
+					}
+				})
+			}
+			all.Wait()
+			n := 0
+			for _, first := range ended {
+				if first {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Fatalf("%d were the first to end it", n)
+			}
+		}
+	})
+}
+
+// A reading of the clock may come between a renewal in time and its processing. The caller was told
+// of a loss, so the loss stays.
+func TestALossThatOnlyTheReaderSawIsALossForAll(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *mesh) {
+		a, b, _ := w.three()
+		lease := mustLock(t, a, "k", vote.Exclusive)
+		synctest.Wait() // the last vote has come, and with it another cover
+		until := lease.validUntil()
+		lease.validity.Load().until.Store(1)
+		wantIs(t, lease.Err(), errs.Lost)
+		lease.validity.Load().until.Store(int64(until))
+		wantIs(t, lease.Err(), errs.Lost)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := lock(ctx, b, "k"); err != nil {
+			t.Errorf("the key wasn't given back: %v", err)
+		}
+		synctest.Wait()
+		if state, _ := a.Snapshot(); len(state.Held) != 0 {
+			t.Errorf("still held: %v", state.Held)
+		}
+	})
+}
+
+func TestNothingIsLeftOfLeasesThatEnded(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *mesh) {
+		a, _, _ := w.three()
+		var work sync.WaitGroup
+		for i := range 200 {
+			work.Go(func() {
+				lease, err := lock(t.Context(), a, strings.Repeat("k", i+1))
+				if err != nil {
+					t.Error(err)
+				} else if i%2 == 0 {
+					_ = unlock(t.Context(), lease)
+				}
+			})
+		}
+		work.Wait()
+		w.stall("a", true) // the other half is lost
+		time.Sleep(time.Minute)
+		w.stall("a", false)
+		time.Sleep(time.Minute)
+		// a group whose only lease was released before it was handed out
+		a.Post(false, func(vote.Now) { a.loop.validityOf(1 << 40) })
+		synctest.Wait()
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if open := a.Open(); open != (Open{}) {
+			t.Errorf("entries are left: %+v", open)
+		}
+	})
+}
+
+// The goroutine that asks for the context first may have made it and not yet seen that the lease has
+// ended, while another has seen that.
+func TestAContextThatIsMadeAsTheLeaseEndsHasEndedForAll(t *testing.T) {
+	l := &Lease{loop: &loop{}, values: t.Context()}
+	made := l.Context()
+	l.endCause.Store(&causeLost)
+	if !isOver(l) {
+		t.Error("the lease has ended, and Done isn't closed")
+	}
+	if context.Cause(made) != errs.Lost {
+		t.Error(context.Cause(made))
+	}
+}
+
+// The caller never had the lease, so the job for which the key was to be kept hasn't run. Voters,
+// which can't know this, keep their promise.
+func TestAGrantThatComesTooLateKeepsNoKeyFromOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *mesh) {
+		a, b, _ := w.three()
+		ctx, cancel := context.WithCancel(t.Context())
+		r := requestFor("k", vote.Exclusive)
+		r.HasOptions, r.MinHold, r.MinHoldByNode = true, testTTL, time.Hour
+		c := a.newCall(ctx, "lock", r)
+		owner, err := a.loop.box.putRequest(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner {
+			a.loop.runAsOwner()
+		}
+		synctest.Wait() // it is granted, and the caller hasn't seen it yet
+		cancel()
+		lease, err := a.abandon(c)
+		wantIs(t, err, errs.Held, context.Canceled)
+		if lease != nil {
+			t.Error("there is a lease")
+		}
+		began := time.Now()
+		mustUnlock(t, mustLock(t, b, "k", vote.Exclusive))
+		if took := time.Since(began); took > testTTL+time.Second {
+			t.Errorf("the key was kept for %v", took)
+		}
+	})
+}
+
+func TestEveryReasonToWaitHasItsError(t *testing.T) {
+	for reason, want := range map[quorum.WaitReason]error{
+		quorum.WaitNone: errs.NoQuorum, quorum.WaitHeld: errs.Held, quorum.WaitNoQuorum: errs.NoQuorum,
+		quorum.WaitRefused: errs.Refused, quorum.WaitBusy: errs.Busy,
+	} {
+		if got := reasonOf(reason); got != want {
+			t.Errorf("%d is %v, want %v", reason, got, want)
+		}
+	}
+}
+
+func TestWhileTooManyCallsWaitFurtherOnesAreBusy(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *mesh) {
+		a := w.alone()
+		hold, held := make(chan struct{}), make(chan struct{})
+		a.Post(true, func(vote.Now) { close(held); <-hold }) // an overloaded loop
+		<-held
+		for range callsMax {
+			if err := a.loop.box.putCall(func(vote.Now) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := lock(t.Context(), a, "k")
+		wantIs(t, err, errs.Busy)
+		wantIs(t, a.Ready(t.Context()), errs.Busy)
+		close(hold)
+		synctest.Wait()
+		mustUnlock(t, mustLock(t, a, "k", vote.Exclusive))
+	})
+}

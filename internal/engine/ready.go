@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/lockmesh/lockmesh/internal/errs"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// readyWait is a call of Ready or Settled under way.
+type readyWait struct {
+	op     string
+	result chan error // capacity 1: the loop never waits
+}
+
+const opReady, opSettled = "ready", "settled"
+
+// Ready waits until locks can be granted.
+func (eng *Engine) Ready(ctx context.Context) error { return eng.await(ctx, opReady) }
+
+// Settled waits until the mesh can do without another voter.
+func (eng *Engine) Settled(ctx context.Context) error { return eng.await(ctx, opSettled) }
+
+// await waits until the loop answers, or ctx ends.
+func (eng *Engine) await(ctx context.Context, op string) error {
+	w := &readyWait{op, make(chan error, 1)}
+	if err := eng.loop.box.putCall(func(now vote.Now) { eng.loop.await(w) }); err != nil {
+		return eng.fail(errs.Failure{Op: op, Reason: err})
+	}
+	select {
+	case err := <-w.result:
+		return err
+	case <-eng.loop.done:
+		return eng.answerOf(w)
+	case <-ctx.Done():
+	}
+	gave, why := make(chan error, 1), errs.OfContext(ctx)
+	if eng.loop.box.post(false, func(now vote.Now) { gave <- eng.loop.abandonWait(now, w, why) }) {
+		select {
+		case err := <-gave:
+			return err
+		case <-eng.loop.done:
+		}
+	}
+	return eng.answerOf(w)
+}
+
+// answerOf returns the answer given by the loop before its end, or else errs.Closed.
+func (eng *Engine) answerOf(w *readyWait) error {
+	select {
+	case err := <-w.result:
+		return err
+	default:
+		return eng.fail(errs.Failure{Op: w.op, Reason: errs.Closed})
+	}
+}
+
+func (l *loop) await(w *readyWait) {
+	if l.leaving {
+		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed, Text: "this node is leaving"})
+		return
+	}
+	l.awaiting[w] = struct{}{}
+}
+
+// answerReady answers the waiting calls of Ready and Settled with a known result.
+func (l *loop) answerReady(now vote.Now) {
+	for w := range l.awaiting {
+		if answer, known := l.readiness(now, w.op); known {
+			w.result <- answer
+			delete(l.awaiting, w)
+		}
+	}
+}
+
+// readiness returns the answer of Ready or Settled; known is false while the call must wait.
+func (l *loop) readiness(now vote.Now, op string) (answer error, known bool) {
+	switch {
+	case l.refused(now) != "":
+		return l.fail(errs.Failure{Op: op, Reason: errs.Refused, Text: l.refused(now)}), true
+	case l.node.Ready():
+		return nil, op == opReady || l.node.Unsettled(now) == ""
+	}
+	if !l.node.Electorate().Known() {
+		// Only the founders are expected to answer. After so many refusals by founders, this node
+		// is in the wrong mesh.
+		if text := l.refusedByFounders(); text != "" {
+			return l.fail(errs.Failure{Op: op, Reason: errs.Refused, Text: text}), true
+		}
+		return nil, false
+	}
+	voters := l.node.Voters(now)
+	refusing := 0
+	for _, v := range voters {
+		if v.State == quorum.Refused {
+			refusing++
+		}
+	}
+	if len(voters)-refusing < l.node.Electorate().Majority() {
+		return l.fail(errs.Failure{Op: op, Reason: errs.Refused, Text: describeVoters(voters)}), true
+	}
+	return nil, false
+}
+
+// abandonWait ends a wait after the end of its context, as abandon does for a call.
+func (l *loop) abandonWait(now vote.Now, w *readyWait, ended error) error {
+	delete(l.awaiting, w)
+	select {
+	case err := <-w.result:
+		return err
+	default:
+	}
+	if answer, known := l.readiness(now, w.op); known {
+		return answer
+	}
+	why := l.explain(now, quorum.Wait{Reason: quorum.WaitNoQuorum, Text: describeVoters(l.node.Voters(now))})
+	if text := l.node.Unsettled(now); w.op == opSettled && text != "" {
+		why.Text += "; " + text
+	}
+	return l.fail(errs.Failure{Op: w.op, Reason: errs.NoQuorum, Text: why.Text, Err: ended})
+}
