@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"cmp"
-	"context"
 	"sync/atomic"
 
 	"github.com/lockmesh/lockmesh/internal/node"
@@ -66,34 +64,4 @@ func (eng *Engine) linkRefusal() string {
 func (eng *Engine) onMet(s *vote.Sighting) {
 	eng.finder.Met(s)
 	eng.loop.box.post(false, func(now vote.Now) { eng.loop.node.Met(now, s) })
-}
-
-// refused returns the reason why every call is refused, whatever the voters answer; empty if calls
-// aren't refused.
-func (l *loop) refused(now vote.Now) string { return cmp.Or(l.duplicateName, l.node.Refusal(now)) }
-
-// failRefused answers all pending calls if this node refuses calls now.
-func (l *loop) failRefused(now vote.Now) {
-	text := l.refused(now)
-	if text != "" && len(l.calls.m) > 0 {
-		l.refuseAll(now, text)
-	}
-}
-
-// retire makes the voter's votes stop counting, and tells strangers so, who may be waiting for
-// this.
-func (eng *Engine) retire(ctx context.Context) {
-	done := make(chan struct{}, 1)
-	if !eng.loop.box.post(false, func(now vote.Now) {
-		eng.loop.node.Retire(now)
-		eng.accounts.update(now, eng.loop.node)
-		done <- struct{}{}
-	}) {
-		return
-	}
-	select {
-	case <-done:
-		eng.finder.SayGoodbye(ctx)
-	case <-eng.loop.done:
-	}
 }

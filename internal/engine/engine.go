@@ -6,13 +6,8 @@ package engine
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"log/slog"
-	"net"
-	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -20,7 +15,6 @@ import (
 	"github.com/lockmesh/lockmesh/internal/discovery"
 	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/logqueue"
-	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/statedir"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
@@ -91,142 +85,6 @@ type Engine struct {
 	work sync.WaitGroup // the node's own goroutines
 }
 
-// Start starts a node. It returns as soon as the node listens. ctx bounds only the wait for the
-// disk of the state directory. The caller ends the node by Close.
-func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
-	eng := &Engine{cfg: cfg, clocks: cfg.Clocks}
-	eng.self = vote.SessionID{Node: vote.NodeID(cfg.Name), Incarnation: newIncarnation()}
-	voters := eng.voters()
-	eng.ctx, eng.stop = context.WithCancel(context.Background())
-	eng.logQueue = logqueue.New()
-	eng.log = slog.New(eng.logQueue.Handler(cfg.Logger.Handler()))
-	dynamic, err := eng.openState(ctx, w)
-	if err != nil {
-		eng.stop()
-		eng.logQueue.Close()
-		return nil, err
-	}
-	if err := eng.open(w, voters, dynamic); err != nil {
-		if eng.stateWriter != nil {
-			err = errors.Join(err, eng.stateDir.Close())
-		}
-		eng.stop()
-		eng.logQueue.Close()
-		return nil, eng.fail(errs.Failure{Op: "join", Reason: errs.Config, Err: err})
-	}
-	if eng.stateWriter != nil {
-		go eng.stateWriter.Run(eng.loop.done)
-	}
-	eng.finder.Want(eng.loop.node.Wanted())
-	eng.work.Go(func() { eng.loop.run(eng.ctx) })
-	eng.finder.Run(eng.group)
-	eng.logStart(voters, dynamic)
-	return eng, nil
-}
-
-// open makes the parts of the node and listens. Apart from the parts' own goroutines nothing runs
-// yet: inputs wait in the mailbox.
-func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Following) error {
-	core, err := node.New(node.Config{
-		Name: eng.self.Node, Life: eng.self.Incarnation, Voters: voters, TTL: eng.cfg.TTL, MaxTTL: eng.cfg.MaxTTL, Following: dynamic,
-	}, eng.clocks.Now())
-	if err != nil {
-		return err
-	}
-	eng.loop = newLoop(eng, core)
-	eng.accounts.update(eng.clocks.Now(), core)
-	if dynamic != nil {
-		eng.loop.electorate = newElectorateState(dynamic)
-	}
-	eng.finder = discovery.New(eng.ctx, discovery.Config{
-		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: dynamic != nil},
-		Peers: eng.peers(), Clocks: eng.clocks, Log: eng.log, Slots: w.Dials, Voter: eng.canVote(voters),
-	})
-	eng.links, err = w.Listen(transport.Config{
-		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secret: eng.cfg.Secret, Self: eng.self, Logger: eng.log,
-		Terms:   transport.Terms{Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Following: dynamic != nil},
-		Handler: linkHandler{eng}, Account: eng.account, Met: eng.onMet, Bars: eng.linkRefusal,
-	})
-	if err != nil {
-		return err
-	}
-	eng.loop.links = eng.links
-	eng.finder.Connect(eng.links)
-	if eng.group, err = eng.startGossip(w, voters, dynamic); err != nil {
-		// The loop will never process the peers' messages, and closing the links waits for their
-		// readers.
-		eng.loop.box.close()
-		return errors.Join(err, eng.links.Close())
-	}
-	return nil
-}
-
-func (eng *Engine) startGossip(w world.World, voters []vote.NodeID, dynamic *node.Following) (member.Group, error) {
-	host, port, err := net.SplitHostPort(eng.links.AdvertiseAddr())
-	if err != nil {
-		return nil, err
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		return nil, err
-	}
-	var dir vote.Dir
-	if dynamic != nil {
-		dir = dynamic.State.Dir
-	}
-	return w.Gossip(eng.links, member.Config{
-		Self: eng.self, Dir: dir, AdvertiseHost: host, AdvertisePort: number, Mesh: eng.cfg.Mesh,
-		Terms: member.Terms{
-			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: eng.cfg.MaxTTL, Voters: voters,
-			Following: dynamic != nil,
-		},
-		Peers: eng.peers(), Logger: eng.log, Handler: eng.finder.Gossip, Strange: eng.finder.Excluded, Greet: eng.links.Greet,
-	})
-}
-
-// logStart logs the start of this node, and warns of settings that may not be intended.
-func (eng *Engine) logStart(voters []vote.NodeID, dynamic *node.Following) {
-	if len(eng.cfg.Secret) == 0 && eng.cfg.Insecure {
-		eng.log.Warn("no secret is set: any process that reaches the port becomes a member, " +
-			"and traffic is plain text")
-	}
-	if dynamic != nil {
-		eng.logDynamicStart(dynamic)
-		return
-	}
-	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh,
-		"incarnation", IncarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
-		"voters", eng.cfg.Voters, "max_ttl", eng.cfg.MaxTTL, "ttl", eng.cfg.TTL)
-	if n := len(voters); n%2 == 0 {
-		eng.log.Warn("an even number of voters tolerates no more failures than one voter fewer",
-			"voters", n, "majority", n/2+1)
-	}
-	if !slices.Contains(voters, eng.self.Node) {
-		eng.log.Info("this node is no voter: it takes locks and grants none", "name", eng.self.Node)
-	}
-}
-
-// canVote reports whether this node is a voter or may become a voter.
-func (eng *Engine) canVote(voters []vote.NodeID) bool {
-	return eng.stateWriter != nil || slices.Contains(voters, eng.self.Node)
-}
-
-func (eng *Engine) voters() []vote.NodeID {
-	voters := make([]vote.NodeID, 0, len(eng.cfg.Voters))
-	for _, v := range eng.cfg.Voters {
-		voters = append(voters, vote.NodeID(v))
-	}
-	slices.Sort(voters)
-	return slices.Compact(voters)
-}
-
-// newIncarnation draws the random number of an incarnation. Zero stands for no incarnation.
-func newIncarnation() vote.Incarnation {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return max(vote.Incarnation(binary.NativeEndian.Uint64(b[:])), 1)
-}
-
 // Self returns the node's name and incarnation.
 func (eng *Engine) Self() vote.SessionID { return eng.self }
 
@@ -267,42 +125,6 @@ func (eng *Engine) Post(urgent bool, do func(now vote.Now)) bool {
 
 // Links returns the nodes to which this node wants links, and whether each link is up.
 func (eng *Engine) Links() map[vote.NodeID]bool { return eng.finder.Links() }
-
-// Leave releases every lease, has a voter voted out, and says goodbye to the other nodes. The error
-// says what is unconfirmed. The caller then calls Close.
-func (eng *Engine) Leave(ctx context.Context) error {
-	err := eng.releaseAll(ctx)
-	err = errors.Join(err, eng.LeaveElectorate(ctx))
-	select {
-	case <-eng.loop.done: // closed meanwhile: no goodbye can be sent
-		return err
-	default:
-	}
-	eng.retire(ctx)
-	goodbye, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(eng.ctx, func() { cancel(errs.Closed) })()
-	if leaveErr := eng.group.Leave(goodbye); leaveErr != nil {
-		err = errors.Join(err, eng.fail(errs.Failure{Op: "leave", Err: leaveErr}))
-	}
-	return err
-}
-
-// releaseAll releases all leases and waits for the voters' confirmations.
-func (eng *Engine) releaseAll(ctx context.Context) error {
-	gone := make(chan error, 1)
-	eng.loop.box.post(false, func(now vote.Now) { eng.loop.releaseAll(now, gone) })
-	select {
-	case err := <-gone:
-		return err
-	case <-eng.loop.done:
-		return nil
-	case <-ctx.Done():
-		return eng.fail(errs.Failure{
-			Op: "leave", Text: "not all leases are confirmed to be released", Err: errs.OfContext(ctx),
-		})
-	}
-}
 
 // Close stops the node at once, without notice, and returns when every goroutine of the node has
 // ended. It is called once.

@@ -1,10 +1,14 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lockmesh/lockmesh/internal/discovery"
+	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/member"
 	"github.com/lockmesh/lockmesh/quorum"
 	"github.com/lockmesh/lockmesh/transport"
 )
@@ -70,4 +74,90 @@ func (h host) Accepted() bool {
 	case <-loop.done:
 		return false
 	}
+}
+
+// Members passes the members known to gossip to the loop; see [discovery.Host].
+func (h host) Members(members []member.Member) bool {
+	h.eng.saveAddrs(members)
+	seen := make([]electorate.Seen, 0, len(members))
+	for _, m := range members {
+		seen = append(seen, electorate.Seen{Name: m.Name, Dir: m.Dir, State: presence(m.State)})
+	}
+	heard, loop := make(chan struct{}), h.eng.loop
+	loop.box.post(false, func(now vote.Now) {
+		loop.node.Gossip(now, seen)
+		loop.checkElectorate(now)
+		close(heard)
+	})
+	select {
+	case <-heard:
+		return true
+	case <-loop.done:
+		return false
+	}
+}
+
+func presence(s member.State) electorate.Presence {
+	switch s {
+	case member.Alive:
+		return electorate.Alive
+	case member.Failed:
+		return electorate.Failed
+	case member.Left:
+		return electorate.Left
+	}
+	return electorate.Unseen
+}
+
+// linked tells the node of a connection made by a dialer.
+func (l *loop) linked(now vote.Now, c vote.Conn, peer vote.SessionID) {
+	delete(l.electorate.dialFailures, peer.Node)
+	l.node.Link(now, c, peer)
+	l.electorate.dialsStale = true
+}
+
+// failed tells the node why another node can't be dialed. The reason is remembered for the time
+// when that node becomes a voter, since a dialer reports each reason once.
+func (l *loop) failed(now vote.Now, failure *discovery.Failure) {
+	if !failure.Current() {
+		return
+	}
+	f := dialFailure{failure.Reason, failure.Text}
+	if l.electorate.dynamic {
+		// a refusal stands until there is another
+		if old := l.electorate.dialFailures[failure.Node]; f.reason != vote.ReasonNone || old.reason == vote.ReasonNone {
+			l.electorate.dialFailures[failure.Node] = f
+		}
+	}
+	l.reportFailure(now, failure.Node, f)
+}
+
+func (l *loop) reportFailure(now vote.Now, name vote.NodeID, f dialFailure) {
+	if f.reason == vote.ReasonNone {
+		l.node.DialFailed(now, name, f.text)
+	} else {
+		l.node.Refused(now, name, f.reason, f.text)
+	}
+}
+
+// refusedByFounders describes the refusals if so many founders refuse this node, which knows no
+// electorate yet, that the node can't belong to their mesh; otherwise it returns "".
+func (l *loop) refusedByFounders() string {
+	var refusing []string
+	for _, name := range l.engine.voters() {
+		if f := l.electorate.dialFailures[name]; f.reason != vote.ReasonNone {
+			refusing = append(refusing, fmt.Sprintf("%s refuses (%s)", name, f.text))
+		}
+	}
+	if n := len(l.engine.cfg.Voters); n-len(refusing) >= majority(n) {
+		return ""
+	}
+	return "no electorate is known, and too many founders refuse this node: " +
+		strings.Join(refusing, ", ")
+}
+
+// dialFailure is the reason why a node can't be dialed, as its dialer reported last.
+type dialFailure struct {
+	reason vote.Reason // ReasonNone: the node can't be reached
+	text   string
 }

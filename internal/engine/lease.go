@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -66,31 +64,11 @@ type leaseOptions struct {
 // Never for most leases.
 func (a *leaseOptions) endsAt() vote.Instant { return vote.Instant(a.end.Load()) }
 
-// pendingOps holds the pending operations on a lease.
-type pendingOps struct {
-	upgrading  *call
-	value      []byte // the newest value
-	valueWaits []valueWait
-	extending  []chan<- error
-	// stops the timer that ends a lease of a set length, or that releases a key kept from others
-	stop func()
-}
-
 // BaseContext is a context that ends with a lease; the cause is then the result of Err.
 type BaseContext struct {
 	context.Context
 	Cancel context.CancelCauseFunc
 }
-
-// unlockWait is a call of Unlock waiting for the last report about the lease.
-type unlockWait struct {
-	done    chan struct{} // capacity 1
-	outcome error         // the result of Unlock; written before the send to done
-}
-
-// unlockDone is the waiter of every lease that has ended without an error, once no report about the
-// lease is to come.
-var unlockDone unlockWait
 
 // groupValidity is the validity of a lease group: how long the leases of the group may be used. The
 // loop writes until; any goroutine reads until.
@@ -126,15 +104,6 @@ func (l *Lease) begin(loop *loop, c *call, e *quorum.Event, validity *groupValid
 	l.mode.Store(uint32(c.Mode))
 	l.validity.Store(validity)
 	validity.leases++
-}
-
-// ensurePending returns the lease's pending operations for a change. The loop calls
-// ensurePending.
-func (l *Lease) ensurePending() *pendingOps {
-	if l.pending == nil {
-		l.pending = &pendingOps{}
-	}
-	return l.pending
 }
 
 // request returns what was requested with the lease.
@@ -285,114 +254,7 @@ func (l *Lease) isKeyReleased() bool {
 	return nested == nil || !(*nested).HoldKey()
 }
 
-// finish passes the outcome of the lease at the voters to Unlock. The loop calls finish once.
-func (l *Lease) finish(outcome error) {
-	over := &unlockDone
-	if outcome != nil {
-		over = &unlockWait{outcome: outcome}
-	}
-	if w := l.waiter.Swap(over); w != nil {
-		w.outcome = outcome
-		w.done <- struct{}{}
-	}
-}
-
-// AwaitRelease waits until a majority has confirmed the release, or nothing is left to wait for. It
-// is called once per lease.
-func (l *Lease) AwaitRelease(ctx context.Context) error {
-	if w := l.waiter.Load(); w != nil {
-		return w.outcome
-	}
-	spare := &l.loop.engine.pools.unlockWaits
-	w, _ := spare.Get().(*unlockWait)
-	if w == nil {
-		w = &unlockWait{done: make(chan struct{}, 1)}
-	}
-	told := func() error {
-		outcome := w.outcome
-		w.outcome = nil
-		spare.Put(w)
-		return outcome
-	}
-	if !l.waiter.CompareAndSwap(nil, w) {
-		spare.Put(w)
-		return l.waiter.Load().outcome
-	}
-	// The loop answers for every lease, at the latest when the loop ends.
-	done := ctx.Done()
-	if done == nil {
-		<-w.done
-		return told()
-	}
-	select {
-	case <-w.done:
-		return told()
-	default: // a confirmed release counts, even after the end of ctx
-	}
-	select {
-	case <-w.done:
-		return told()
-	case <-done:
-		return l.fail(errs.Failure{
-			Op: "unlock", Key: string(l.key), Text: "the lease is given up, but no majority has confirmed the release yet", Err: errs.OfContext(ctx),
-		})
-	}
-}
-
-// UnlockError returns the error of a call that finds the lease ended for a reason.
-func (l *Lease) UnlockError(reason error) error {
-	return l.loop.api.UnlockError(string(l.key), reason)
-}
-
 func (l *Lease) fail(f errs.Failure) error { return l.loop.fail(f) }
-
-// notReleased returns the outcome of a release cut off by the end of the node.
-func (l *Lease) notReleased() error {
-	return l.fail(errs.Failure{Op: "unlock", Key: string(l.key), Reason: errs.Closed, Text: "no majority had confirmed the release by then"})
-}
-
-// unconfirmed returns the outcome of a release: an error if too few voters have confirmed it.
-func (l *Lease) unconfirmed(w quorum.Wait) error {
-	if w.Reason == quorum.WaitNone {
-		return nil
-	}
-	return l.fail(errs.Failure{Op: "unlock", Key: string(l.key), Reason: reasonOf(w.Reason), Text: w.Text})
-}
-
-// answerExtensions answers the calls of Extend: with nil if the voters have confirmed, or with the
-// reason for the lease's end.
-func (l *Lease) answerExtensions(reason error) {
-	if l.pending == nil {
-		return
-	}
-	for _, done := range l.pending.extending {
-		if reason == nil {
-			done <- nil
-		} else {
-			done <- l.fail(errs.Failure{Op: "extend", Key: string(l.key), Reason: reason})
-		}
-	}
-	l.pending.extending = nil
-}
-
-// valueWait is a call of SetValue under way.
-type valueWait struct {
-	version uint64
-	done    chan<- error
-}
-
-// confirmValue answers the calls of SetValue with a value stored by a majority.
-func (l *Lease) confirmValue(version uint64) {
-	if l.pending == nil {
-		return
-	}
-	l.pending.valueWaits = slices.DeleteFunc(l.pending.valueWaits, func(w valueWait) bool {
-		if w.version <= version {
-			w.done <- nil
-		}
-		return w.version <= version
-	})
-}
 
 // Revocations returns the queue for the revoke requests of the lease.
 func (l *Lease) Revocations() Revocations {
@@ -402,57 +264,6 @@ func (l *Lease) Revocations() Revocations {
 	made := l.loop.api.NewRevocations()
 	l.revokeRequests.CompareAndSwap(nil, &made)
 	return *l.revokeRequests.Load()
-}
-
-// completeUpgrade completes an upgrade: the exclusive lease takes the place of the shared lease.
-func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity *groupValidity) {
-	lease := c.upgradeOf
-	if l.held.m[lease.number] != lease || lease.isKeyReleased() {
-		// The caller owns the call again, and may reuse the call before the lease is dropped.
-		lease.ensurePending().upgrading = nil
-		l.node.Release(now, c.number)
-		c.result <- result{err: c.error(errs.Lost, "the lease ended before it was upgraded", nil)}
-		return
-	}
-	old := lease.number
-	l.held.take(old)
-	lease.number, lease.ensurePending().upgrading = c.number, nil
-	lease.token.Store(uint64(token))
-	lease.mode.Store(uint32(vote.Exclusive))
-	lease.move(validity)
-	l.held.put(lease.number, lease)
-	if a := lease.options; a != nil && a.length > 0 {
-		a.length = a.endsAt().Sub(now.Fast) // the voters count it from the new grant
-		l.scheduleEnd(now, lease)
-	}
-	if b := lease.pending; len(b.valueWaits) > 0 || !bytes.Equal(b.value, c.Value) {
-		// The value was set after the upgrade was requested; the voters know the lease by another
-		// number now.
-		version := l.node.Set(now, lease.number, b.value)
-		for i := range b.valueWaits {
-			b.valueWaits[i].version = version
-		}
-	}
-	l.node.Release(now, old)
-	c.result <- result{}
-}
-
-// failPending answers the pending upgrade, value changes and extensions of an ended lease.
-func (l *loop) failPending(now vote.Now, lease *Lease, reason error) {
-	b := lease.pending
-	if b == nil {
-		return
-	}
-	if c := b.upgrading; c != nil && l.calls.take(c.number) == c {
-		l.node.Release(now, c.number)
-		c.result <- result{err: c.error(reason, "the lease ended before it was upgraded", nil)}
-	}
-	b.upgrading = nil
-	for _, w := range b.valueWaits {
-		w.done <- l.fail(errs.Failure{Op: "setvalue", Key: string(lease.key), Reason: reason})
-	}
-	b.valueWaits = nil
-	lease.answerExtensions(reason)
 }
 
 // CauseOf returns the sentinel for the end of a lease.

@@ -49,12 +49,7 @@ type mailbox struct {
 	ordered lane
 	calls   int // the calls of the application among the ordered inputs
 	closed  bool
-	owned   bool // the loop has an owner
-	// the owner is the loop's own goroutine, which may not know this yet; taken is true
-	loopOwns bool
-	// the loop's own goroutine has asked for ownership in vain: it was woken, perhaps by a timer
-	// unnoticed by the owner
-	loopWaits bool
+	turn    turn
 
 	// capacity 1: wakes the loop's own goroutine to take ownership, or to look at the time
 	wake chan struct{}
@@ -68,7 +63,7 @@ type lane struct {
 // newMailbox returns a mailbox owned by the loop's own goroutine, however late that goroutine
 // starts.
 func newMailbox() *mailbox {
-	b := &mailbox{wake: make(chan struct{}, 1), owned: true, loopOwns: true}
+	b := &mailbox{wake: make(chan struct{}, 1), turn: turnLoop}
 	b.space.L, b.unowned.L = &b.mu, &b.mu
 	return b
 }
@@ -153,15 +148,17 @@ func (b *mailbox) put(l *lane, in input) (owner bool) {
 		return false
 	}
 	l.inputs = append(l.inputs, in)
-	owner = !b.owned
-	b.owned = true
-	return owner
+	if b.turn != turnIdle {
+		return false
+	}
+	b.turn.become(turnTaken, turnIdle)
+	return true
 }
 
 // putForLoop adds an input and makes the loop's own goroutine the owner if the loop is idle.
 func (b *mailbox) putForLoop(l *lane, in input) {
 	if b.put(l, in) {
-		b.loopOwns = true
+		b.turn.become(turnLoop, turnTaken)
 		wakeup.Send(b.wake)
 	}
 }
@@ -202,10 +199,11 @@ func (b *mailbox) disown() bool {
 	if len(b.urgent.inputs)+len(b.ordered.inputs) > 0 {
 		return false
 	}
-	b.owned = false
-	if b.loopWaits {
-		b.owned, b.loopOwns, b.loopWaits = true, true, false
+	if b.turn == turnWanted {
+		b.turn.become(turnLoop, turnWanted)
 		wakeup.Send(b.wake)
+	} else {
+		b.turn.become(turnIdle, turnTaken)
 	}
 	b.unowned.Signal()
 	return true
@@ -215,7 +213,7 @@ func (b *mailbox) disown() bool {
 func (b *mailbox) handOver() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.loopOwns = true
+	b.turn.become(turnLoop, turnTaken, turnWanted)
 	wakeup.Send(b.wake)
 	b.unowned.Signal()
 }
@@ -226,23 +224,26 @@ func (b *mailbox) handOver() {
 func (b *mailbox) tryOwn() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.owned && !b.loopOwns {
-		b.loopWaits = true
-		return false
-	}
-	b.owned, b.loopOwns, b.loopWaits = true, false, false
-	return true
+	return b.ask()
 }
 
 // claim waits for ownership. The loop's own goroutine calls claim at its end.
 func (b *mailbox) claim() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.owned && !b.loopOwns {
-		b.loopWaits = true // a goroutine with a new input doesn't get ahead
+	for !b.ask() { // a goroutine with a new input doesn't get ahead
 		b.unowned.Wait()
 	}
-	b.owned, b.loopOwns, b.loopWaits = true, false, false
+}
+
+// ask makes the loop's own goroutine the owner, or the next owner.
+func (b *mailbox) ask() (owner bool) {
+	if b.turn == turnTaken || b.turn == turnWanted {
+		b.turn.become(turnWanted, turnTaken, turnWanted)
+		return false
+	}
+	b.turn.become(turnTaken, turnLoop, turnIdle)
+	return true
 }
 
 // close turns away all further inputs and returns the waiting ones.

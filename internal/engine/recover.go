@@ -50,3 +50,9 @@ func (l *loop) recoverElectorate(now vote.Now, names []vote.NodeID, done chan<- 
 		"version", st.Electorate.Version, "voters", ElectorNames(st.Electorate.Voters))
 	l.electorate.recoveries = append(l.electorate.recoveries, recovery{st.Electorate.Version, done})
 }
+
+// recovery is a call of Recover waiting for its version to be stored in the directory.
+type recovery struct {
+	version uint64
+	done    chan<- error // has room
+}

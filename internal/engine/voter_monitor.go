@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -166,3 +167,13 @@ func (o *voterMonitor) majority(now vote.Now, ready bool, voters []quorum.VoterS
 
 // roughly formats a duration for people.
 func roughly(d time.Duration) string { return fmt.Sprint(d.Round(100 * time.Millisecond)) }
+
+// logVoters logs changes in the states of the voters.
+func (l *loop) logVoters(now vote.Now) {
+	if l.leaving || l.voterMonitor.isThrottled(now.Slow) {
+		return
+	}
+	for _, n := range l.voterMonitor.check(now, l.node.Ready(), l.node.Voters(now)) {
+		l.log.Log(context.Background(), n.level, n.text, n.args...)
+	}
+}

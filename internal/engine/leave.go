@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/errs"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
+)
+
+// goodbyeReserve is the part of Leave's time reserved for the goodbye, which reaches the others
+// within a second or two; at most a quarter. Nodes that have received a voter's goodbye vote the
+// voter out as soon as possible, rather than after a long absence.
+const goodbyeReserve = 2 * time.Second
+
+// LeaveTTLs is how many MaxTTL Leave waits at most to be voted out: twice the time needed if other
+// voters have to be voted out, too.
+const LeaveTTLs = 10
+
+// LeaveElectorate has this node voted out, and waits for the result.
+func (eng *Engine) LeaveElectorate(ctx context.Context) error {
+	if eng.stateWriter == nil {
+		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		limited, cancel := context.WithDeadline(ctx, deadline.Add(-min(goodbyeReserve, max(time.Until(deadline), 0)/4)))
+		defer cancel()
+		ctx = limited
+	}
+	enough := make(chan struct{}, 1)
+	defer eng.clocks.After(LeaveTTLs*eng.cfg.MaxTTL, func() { wakeup.Send(enough) })()
+	l := eng.loop
+	gone := make(chan string, 1)
+	why := ""
+	l.box.post(false, func(now vote.Now) { l.leaveElectorate(now, gone) })
+	select {
+	case why = <-gone:
+		if why == "" {
+			return nil
+		}
+	case <-l.done:
+		return nil
+	case <-enough:
+	case <-ctx.Done():
+	}
+	var over error // read here, since the loop must not wait for the application's code
+	if ctx.Err() != nil {
+		over = errs.OfContext(ctx)
+	}
+	still := make(chan error, 1)
+	if l.box.post(false, func(now vote.Now) {
+		st, _ := l.node.ElectorateStatus(now)
+		if !st.Electorate.Has(l.electorate.self) {
+			still <- nil
+			return
+		}
+		text := fmt.Sprintf("electorate %d (%s) could not vote this node out in time",
+			st.Electorate.Version, strings.Join(ElectorNames(st.Electorate.All()), ", "))
+		if why == "" {
+			why = st.Change
+		}
+		if why != "" {
+			text += ": " + why
+		}
+		text += "; the other voters need this node for their majority until it is back with its " +
+			"state directory, or until they have voted it out"
+		still <- eng.fail(errs.Failure{Op: "leave", Reason: errs.Voter, Text: text, Err: over})
+	}) {
+		select {
+		case err := <-still:
+			return err
+		case <-l.done:
+		}
+	}
+	return nil
+}
+
+// leaveElectorate has this node voted out. gone receives "" as soon as this node is no voter, or
+// else the reason why the node stays a voter.
+func (l *loop) leaveElectorate(now vote.Now, gone chan<- string) {
+	l.node.LeaveElectorate(now)
+	if st, _ := l.node.ElectorateStatus(now); !st.Electorate.Has(l.electorate.self) {
+		gone <- ""
+		return
+	}
+	l.electorate.leaveWaiters = append(l.electorate.leaveWaiters, gone)
+}
+
+func (l *loop) answerLeave(why string) {
+	for _, gone := range l.electorate.leaveWaiters {
+		gone <- why
+	}
+	l.electorate.leaveWaiters = nil
+}
+
+// Leave releases every lease, has a voter voted out, and says goodbye to the other nodes. The error
+// says what is unconfirmed. The caller then calls Close.
+func (eng *Engine) Leave(ctx context.Context) error {
+	err := eng.releaseAll(ctx)
+	err = errors.Join(err, eng.LeaveElectorate(ctx))
+	select {
+	case <-eng.loop.done: // closed meanwhile: no goodbye can be sent
+		return err
+	default:
+	}
+	eng.retire(ctx)
+	goodbye, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(eng.ctx, func() { cancel(errs.Closed) })()
+	if leaveErr := eng.group.Leave(goodbye); leaveErr != nil {
+		err = errors.Join(err, eng.fail(errs.Failure{Op: "leave", Err: leaveErr}))
+	}
+	return err
+}
+
+// releaseAll releases all leases and waits for the voters' confirmations.
+func (eng *Engine) releaseAll(ctx context.Context) error {
+	gone := make(chan error, 1)
+	eng.loop.box.post(false, func(now vote.Now) { eng.loop.releaseAll(now, gone) })
+	select {
+	case err := <-gone:
+		return err
+	case <-eng.loop.done:
+		return nil
+	case <-ctx.Done():
+		return eng.fail(errs.Failure{
+			Op: "leave", Text: "not all leases are confirmed to be released", Err: errs.OfContext(ctx),
+		})
+	}
+}
+
+// retire makes the voter's votes stop counting, and tells strangers so, who may be waiting for
+// this.
+func (eng *Engine) retire(ctx context.Context) {
+	done := make(chan struct{}, 1)
+	if !eng.loop.box.post(false, func(now vote.Now) {
+		eng.loop.node.Retire(now)
+		eng.accounts.update(now, eng.loop.node)
+		done <- struct{}{}
+	}) {
+		return
+	}
+	select {
+	case <-done:
+		eng.finder.SayGoodbye(ctx)
+	case <-eng.loop.done:
+	}
+}

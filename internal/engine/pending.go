@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/lockmesh/lockmesh/internal/errs"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// pendingOps holds the pending operations on a lease.
+type pendingOps struct {
+	upgrading  *call
+	value      []byte // the newest value
+	valueWaits []valueWait
+	extending  []chan<- error
+	// stops the timer that ends a lease of a set length, or that releases a key kept from others
+	stop func()
+}
+
+// ensurePending returns the lease's pending operations for a change. The loop calls
+// ensurePending.
+func (l *Lease) ensurePending() *pendingOps {
+	if l.pending == nil {
+		l.pending = &pendingOps{}
+	}
+	return l.pending
+}
+
+// valueWait is a call of SetValue under way.
+type valueWait struct {
+	version uint64
+	done    chan<- error
+}
+
+// answerExtensions answers the calls of Extend: with nil if the voters have confirmed, or with the
+// reason for the lease's end.
+func (l *Lease) answerExtensions(reason error) {
+	if l.pending == nil {
+		return
+	}
+	for _, done := range l.pending.extending {
+		if reason == nil {
+			done <- nil
+		} else {
+			done <- l.fail(errs.Failure{Op: "extend", Key: string(l.key), Reason: reason})
+		}
+	}
+	l.pending.extending = nil
+}
+
+// confirmValue answers the calls of SetValue with a value stored by a majority.
+func (l *Lease) confirmValue(version uint64) {
+	if l.pending == nil {
+		return
+	}
+	l.pending.valueWaits = slices.DeleteFunc(l.pending.valueWaits, func(w valueWait) bool {
+		if w.version <= version {
+			w.done <- nil
+		}
+		return w.version <= version
+	})
+}
+
+// completeUpgrade completes an upgrade: the exclusive lease takes the place of the shared lease.
+func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity *groupValidity) {
+	lease := c.upgradeOf
+	if l.held.m[lease.number] != lease || lease.isKeyReleased() {
+		// The caller owns the call again, and may reuse the call before the lease is dropped.
+		lease.ensurePending().upgrading = nil
+		l.node.Release(now, c.number)
+		c.result <- result{err: c.error(errs.Lost, "the lease ended before it was upgraded", nil)}
+		return
+	}
+	old := lease.number
+	l.held.take(old)
+	lease.number, lease.ensurePending().upgrading = c.number, nil
+	lease.token.Store(uint64(token))
+	lease.mode.Store(uint32(vote.Exclusive))
+	lease.move(validity)
+	l.held.put(lease.number, lease)
+	if a := lease.options; a != nil && a.length > 0 {
+		a.length = a.endsAt().Sub(now.Fast) // the voters count it from the new grant
+		l.scheduleEnd(now, lease)
+	}
+	if b := lease.pending; len(b.valueWaits) > 0 || !bytes.Equal(b.value, c.Value) {
+		// The value was set after the upgrade was requested; the voters know the lease by another
+		// number now.
+		version := l.node.Set(now, lease.number, b.value)
+		for i := range b.valueWaits {
+			b.valueWaits[i].version = version
+		}
+	}
+	l.node.Release(now, old)
+	c.result <- result{}
+}
+
+// failPending answers the pending upgrade, value changes and extensions of an ended lease.
+func (l *loop) failPending(now vote.Now, lease *Lease, reason error) {
+	b := lease.pending
+	if b == nil {
+		return
+	}
+	if c := b.upgrading; c != nil && l.calls.take(c.number) == c {
+		l.node.Release(now, c.number)
+		c.result <- result{err: c.error(reason, "the lease ended before it was upgraded", nil)}
+	}
+	b.upgrading = nil
+	for _, w := range b.valueWaits {
+		w.done <- l.fail(errs.Failure{Op: "setvalue", Key: string(lease.key), Reason: reason})
+	}
+	b.valueWaits = nil
+	lease.answerExtensions(reason)
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/errs"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// release releases a lease that has ended on this node.
+func (l *loop) release(now vote.Now, lease *Lease) {
+	if l.held.take(lease.number) == nil {
+		return // lost before; finish was called
+	}
+	l.stopPending(now, lease)
+	if left := lease.keptFor(now); left > 0 {
+		lease.finish(nil)
+		l.keepKey(lease, left)
+		return
+	}
+	lease.move(nil)
+	l.released.put(lease.number, lease)
+	l.node.Release(now, lease.number)
+}
+
+// keepKey keeps the key of an ended lease from others for longer than voters can promise; the
+// request lasts until then. The lease stays counted in its cover: another lease may join the same
+// group, and the node reports the group's validity again only when it changes.
+func (l *loop) keepKey(lease *Lease, left time.Duration) {
+	l.kept.put(lease.number, lease)
+	lease.ensurePending().stop = l.clocks.After(left, func() { l.box.post(false, func(now vote.Now) { l.releaseKept(now, lease) }) })
+}
+
+// releaseKept releases a key that was kept from others for the requested time.
+func (l *loop) releaseKept(now vote.Now, lease *Lease) {
+	if l.kept.take(lease.number) != nil {
+		lease.move(nil)
+		l.node.Release(now, lease.number)
+	}
+}
+
+// scheduleEnd has the node end a lease when its set length is over.
+func (l *loop) scheduleEnd(now vote.Now, lease *Lease) {
+	b := lease.ensurePending()
+	if b.stop != nil {
+		b.stop() // the end has moved
+	}
+	b.stop = l.clocks.After(lease.options.endsAt().Sub(now.Fast), func() {
+		l.box.post(false, func(now vote.Now) {
+			if now.Fast < lease.options.endsAt() && l.held.m[lease.number] == lease {
+				// The end has moved as the timer fired, or the timer's clock is fast.
+				l.scheduleEnd(now, lease)
+				return
+			}
+			l.endAtLength(now, lease)
+		})
+	})
+}
+
+// endAtLength ends a lease at the end of its set length; the node has kept the lease up until then.
+func (l *loop) endAtLength(now vote.Now, lease *Lease) { l.endHeld(now, lease, &causeLost) }
+
+// endHeld ends a held lease that its user hasn't released. The voters apply the options for such
+// an end.
+func (l *loop) endHeld(now vote.Now, lease *Lease, cause *error) {
+	if l.held.m[lease.number] != lease {
+		return
+	}
+	l.held.take(lease.number)
+	lease.end(cause)
+	l.stopPending(now, lease)
+	lease.finish(lease.UnlockError(*cause))
+	// Otherwise the voters' lock-delay lasts longer.
+	if left := lease.keptFor(now); left > lease.request().Delay {
+		l.keepKey(lease, left)
+		return
+	}
+	lease.move(nil)
+	l.node.Lapse(now, lease.number)
+}
+
+// stopPending stops the pending operations on an ended lease.
+func (l *loop) stopPending(now vote.Now, lease *Lease) {
+	if b := lease.pending; b != nil && b.stop != nil {
+		b.stop()
+		b.stop = nil
+	}
+	l.failPending(now, lease, CauseOf(lease.Cause()))
+}
+
+// drop releases a lease that Err has found expired.
+func (l *loop) drop(now vote.Now, lease *Lease) {
+	if lease.options != nil && now.Fast >= lease.options.endsAt() {
+		l.endAtLength(now, lease)
+		return
+	}
+	if l.held.take(lease.number) == nil {
+		return
+	}
+	lease.move(nil)
+	l.stopPending(now, lease)
+	lease.finish(lease.UnlockError(errs.Lost))
+	if !lease.isFixed() {
+		l.lost = append(l.lost, lease)
+	}
+	l.node.Lapse(now, lease.number)
+}
+
+// releaseAll releases every lease and answers every call. gone, which must have room, is notified
+// when all releases are confirmed or given up.
+func (l *loop) releaseAll(now vote.Now, gone chan<- error) {
+	l.leaving = true
+	// The calls are answered first, since a released lease would be handed to the next call in the
+	// local queue.
+	l.failAll(now, func(c *call) { c.result <- result{err: c.error(errs.Closed, "this node is leaving", nil)} })
+	for w := range l.awaiting {
+		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed, Text: "this node is leaving"})
+	}
+	clear(l.awaiting)
+	for _, lease := range l.held.m {
+		lease.end(&causeReleased) // the first end counts, if another came just before
+		l.release(now, lease)
+	}
+	l.releaseWaiters = append(l.releaseWaiters, gone)
+}
+
+func (l *loop) leaveError() error {
+	if l.unconfirmed == 0 {
+		return nil
+	}
+	if l.unconfirmed == 1 {
+		return l.fail(errs.Failure{Op: "leave", Reason: errs.NoQuorum, Text: "one release is unconfirmed: " + l.lastUnconfirmed})
+	}
+	return l.fail(errs.Failure{Op: "leave", Reason: errs.NoQuorum, Text: fmt.Sprintf("%d releases are unconfirmed; of the last, %s", l.unconfirmed, l.lastUnconfirmed)})
+}

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/lockmesh/lockmesh/internal/errs"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// submit passes a call to the node.
+func (l *loop) submit(now vote.Now, c *call) {
+	if l.leaving {
+		c.result <- result{err: c.error(errs.Closed, "this node is leaving", nil)}
+		return
+	}
+	if text := l.refused(now); text != "" {
+		c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: text})
+		return
+	}
+	c.since = now.Wall
+	ask := c.RequestOptions
+	if lease := c.upgradeOf; lease != nil {
+		if l.held.m[lease.number] != lease || lease.isKeyReleased() {
+			c.result <- result{err: c.error(errs.Lost, "", nil)}
+			return
+		}
+		if vote.Mode(lease.mode.Load()) == vote.Exclusive {
+			// Another call was first, after this call had seen a shared lease.
+			c.result <- result{}
+			return
+		}
+		b := lease.ensurePending()
+		if b.upgrading != nil {
+			c.result <- result{err: c.error(errs.Clash, "another call of Upgrade is under way", nil)}
+			return
+		}
+		c.Value = b.value
+		ask.Beside, ask.Value = lease.number, c.Value
+		if lease.isFixed() {
+			// The upgrade gets the remaining time, so that its voters don't keep the key long after
+			// the lease's end.
+			ask.Length = max(lease.options.endsAt().Sub(now.Fast), l.engine.cfg.Limits.MinTTL)
+		}
+		if ask.EndsAfter != 0 {
+			// Other nodes see how long the lease lasts after the grant of the upgrade.
+			ask.EndsAfter = lease.options.endsAt().Sub(now.Fast)
+		}
+		b.upgrading = c
+	}
+	n, err := l.node.Lock(now, ask)
+	if err != nil && c.upgradeOf != nil {
+		c.upgradeOf.ensurePending().upgrading = nil
+	}
+	switch {
+	case err == nil:
+		c.number = n
+		l.calls.put(n, c)
+	case errors.Is(err, quorum.ErrBusy):
+		c.result <- result{err: c.error(errs.Busy, fmt.Sprintf("this node holds or waits for %d keys", quorum.MaxRequests), nil)}
+	default:
+		c.result <- result{err: c.error(err, "", nil)}
+	}
+}
+
+// abandon cancels a call with an ended context, and returns an error with the reason for the call's
+// waiting. If the call was granted a lease meanwhile, the lease is released. The caller passes
+// ended, the reason for the context's end: the loop must not ask the context, since that runs the
+// application's code, which may wait for the loop.
+func (l *loop) abandon(now vote.Now, c *call, ended error) error {
+	late := quorum.Wait{Reason: quorum.WaitHeld, Text: "it was granted as the context ended, and has been given back"}
+	if l.calls.take(c.number) == c {
+		why := l.explain(now, l.node.Why(now, c.number))
+		if why.Reason == quorum.WaitNone {
+			why = late // the grant is among the events that the node has yet to report
+		}
+		l.node.Release(now, c.number)
+		if c.upgradeOf != nil {
+			c.upgradeOf.ensurePending().upgrading = nil
+		}
+		return c.error(reasonOf(why.Reason), why.Text, ended)
+	}
+	// The call was answered before, and no other goroutine reads the answer.
+	r := <-c.result
+	lease := r.lease
+	if lease == nil {
+		return r.err // an upgrade granted in time stays
+	}
+	if a := lease.options; a != nil {
+		// The caller never had the lease, so the job for which the key would be kept hasn't run. No
+		// other goroutine knows the lease.
+		a.requested.MinHoldByNode = 0
+	}
+	lease.end(&causeReleased)
+	l.release(now, lease)
+	return c.error(reasonOf(late.Reason), late.Text, ended)
+}
+
+// failAll cancels and answers all pending calls.
+func (l *loop) failAll(now vote.Now, answer func(*call)) {
+	for n, c := range l.calls.m {
+		l.node.Release(now, n)
+		if c.upgradeOf != nil {
+			c.upgradeOf.ensurePending().upgrading = nil
+		}
+		answer(c)
+	}
+	l.calls = table[*call]{}
+}
+
+// setDuplicateName sets the reason why every call is refused; with "" no call is refused any more.
+func (l *loop) setDuplicateName(now vote.Now, text string) {
+	l.duplicateName = text
+	if text != "" {
+		l.refuseAll(now, text)
+	}
+}
+
+func (l *loop) refuseAll(now vote.Now, text string) {
+	l.failAll(now, func(c *call) { c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: text}) })
+}
+
+// refused returns the reason why every call is refused, whatever the voters answer; empty if calls
+// aren't refused.
+func (l *loop) refused(now vote.Now) string { return cmp.Or(l.duplicateName, l.node.Refusal(now)) }
+
+// failRefused answers all pending calls if this node refuses calls now.
+func (l *loop) failRefused(now vote.Now) {
+	text := l.refused(now)
+	if text != "" && len(l.calls.m) > 0 {
+		l.refuseAll(now, text)
+	}
+}

@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/errs"
+	"github.com/lockmesh/lockmesh/internal/netaddr"
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/statedir"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/world"
+	"github.com/lockmesh/lockmesh/member"
+)
+
+// openState takes the state directory for this node and reads the node's promises; it returns nil
+// if the electorate is fixed.
+//
+// Calls to a disk that doesn't answer can't be interrupted. So a separate goroutine makes the
+// calls, and ctx bounds how long openState waits for this goroutine. If ctx ends first, the
+// goroutine releases the directory and ends as soon as the disk answers.
+func (eng *Engine) openState(ctx context.Context, w world.World) (*node.Following, error) {
+	if eng.cfg.StateDir == "" {
+		return nil, nil
+	}
+	opened := make(chan openedState) // unbuffered: the receiver owns the directory
+	go func() {
+		o := eng.readState(w)
+		select {
+		case opened <- o:
+		case <-ctx.Done():
+			if o.dir != nil {
+				_ = o.dir.Close() // no caller is left for an error
+			}
+		}
+	}()
+	select {
+	case o := <-opened:
+		if o.err != nil {
+			return nil, eng.fail(errs.Failure{Op: "join", Reason: errs.State, Err: o.err})
+		}
+		for _, text := range o.dir.Warnings() {
+			eng.log.Warn("the state directory is open to others: "+text, "state_dir", eng.cfg.StateDir)
+		}
+		eng.stateDir, eng.stateWriter, eng.savedPeers = o.dir, eng.newStateWriter(o.dir), o.peers
+		return o.dynamic, nil
+	case <-ctx.Done():
+		return nil, eng.fail(errs.Failure{Op: "join", Reason: errs.State, Err: errs.OfContext(ctx), Text: fmt.Sprintf(
+			"the disk of the state directory %s did not answer in time: check the disk, or name a "+
+				"directory on another disk; what waits for the disk in this process ends only "+
+				"when the disk answers", eng.cfg.StateDir)})
+	}
+}
+
+// openedState is a state directory opened for this process alone, with its contents; or the error.
+type openedState struct {
+	dir     world.StateDir
+	dynamic *node.Following
+	peers   []string
+	err     error
+}
+
+// readState opens the state directory and reads the contents. It waits for the disk.
+func (eng *Engine) readState(w world.World) openedState {
+	dir, err := w.State(eng.cfg.StateDir)
+	if err != nil {
+		return openedState{err: err}
+	}
+	state, found, err := dir.Load(eng.cfg.Mesh, eng.self.Node)
+	if err != nil {
+		return openedState{err: errors.Join(err, dir.Close())}
+	}
+	if !found {
+		state = vote.DiskState{Mesh: eng.cfg.Mesh, Name: eng.self.Node, Dir: newDir()}
+	}
+	dynamic := &node.Following{State: state, Fresh: !found, Found: eng.cfg.Bootstrap, MaxVoters: eng.cfg.MaxVoters}
+	return openedState{dir: dir, dynamic: dynamic, peers: dir.Peers()}
+}
+
+// newDir draws the random identity of a state directory. Zero stands for no directory.
+func newDir() vote.Dir {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return max(vote.Dir(binary.NativeEndian.Uint64(b[:])), 1)
+}
+
+// newStateWriter returns the writer of an open state directory. Its results go to the loop.
+func (eng *Engine) newStateWriter(dir world.StateDir) *statedir.Writer {
+	return statedir.NewWriter(dir, func() vote.Instant { return eng.clocks.Now().Slow }, statedir.Report{
+		Saved: func(writes uint64, err error) {
+			failed := ""
+			if err != nil {
+				failed = errs.Text(err)
+			}
+			eng.loop.box.post(true, func(now vote.Now) { eng.loop.saved(now, writes, failed) })
+		},
+		PeersFailed: func(err error) { eng.log.Debug("cannot save the peers' addresses; will retry", "error", err) },
+	})
+}
+
+// DiskCloseTimeout is how long a call to the disk may take for closing to wait for the call.
+const DiskCloseTimeout = 5 * time.Second
+
+// closeState waits until the state directory is released, but not for a hung disk.
+func (eng *Engine) closeState() error {
+	if eng.stateWriter == nil {
+		return nil
+	}
+	answered, err := eng.stateWriter.Wait(DiskCloseTimeout)
+	if !answered {
+		return eng.fail(errs.Failure{Op: "close", Reason: errs.State, Text: fmt.Sprintf("the disk has not answered within %v, so %s stays in use until it does", DiskCloseTimeout, eng.cfg.StateDir)})
+	}
+	return err
+}
+
+// saveAddrs has the addresses of the live members saved, so that this node finds them after a
+// restart even if the configured peers are long gone.
+func (eng *Engine) saveAddrs(members []member.Member) {
+	var addrs []string
+	for _, g := range members {
+		if g.State == member.Alive && g.Name != eng.self.Node && g.Addr != "" && len(addrs) < eng.cfg.Limits.Peers {
+			addrs = append(addrs, g.Addr)
+		}
+	}
+	if len(addrs) > 0 {
+		slices.Sort(addrs)
+		eng.stateWriter.SavePeers(addrs)
+	}
+}
+
+// peers returns the addresses at which to look for other nodes: the configured addresses, and the
+// addresses of nodes met in earlier incarnations.
+func (eng *Engine) peers() []string {
+	peers := slices.Clone(eng.cfg.Peers)
+	for _, p := range eng.savedPeers {
+		if _, problem := netaddr.Host(p, false); problem == "" && !slices.Contains(peers, p) && len(peers) < eng.cfg.Limits.Peers {
+			peers = append(peers, p)
+		}
+	}
+	return peers
+}
+
+// saveAndDial has the node's pending states stored, and the wanted nodes dialed.
+func (l *loop) saveAndDial() {
+	if !l.electorate.dynamic {
+		return
+	}
+	for _, state := range l.node.Saves() {
+		l.engine.stateWriter.Save(state) // has room: the next state comes only after saved
+	}
+	if l.electorate.dialsStale {
+		l.electorate.dialsStale = false
+		l.engine.finder.Want(l.node.Wanted())
+	}
+}
+
+// saved reports the result of a save to the node.
+func (l *loop) saved(now vote.Now, writes uint64, failed string) {
+	l.node.Saved(now, writes, failed)
+	l.electorate.dialsStale = true
+	if len(l.electorate.recoveries) == 0 {
+		return
+	}
+	st, _ := l.node.ElectorateStatus(now)
+	l.electorate.recoveries = slices.DeleteFunc(l.electorate.recoveries, func(r recovery) bool {
+		if st.Stored < r.version {
+			return false
+		}
+		r.done <- nil
+		return true
+	})
+}
