@@ -2,10 +2,13 @@ package lockmesh
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/engine"
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Lease is a held lock. A lease renews itself until Unlock, or until the lease is lost. The methods
@@ -187,4 +190,63 @@ func (l *Lease) beginUnlock() (over bool, err error) {
 	}
 	l.core().Release()
 	return false, nil
+}
+
+// Mode says how a lease shares its key.
+type Mode uint8
+
+const (
+	// Exclusive is the mode of the key's only lease. [Mesh.Lock].
+	Exclusive Mode = 1
+	// Shared is the mode of a reader, beside other readers. [Mesh.RLock].
+	Shared Mode = 2
+	// Permit is the mode of a permit, beside as many others as there are permits. [Mesh.Semaphore].
+	Permit Mode = 3
+)
+
+func (m Mode) String() string { return vote.Mode(m).String() }
+
+// SetValue changes the value shown to others with the lease, up to 4 KiB. It returns once a
+// majority of the voters has the value: every later Inspect of the key shows this value or a newer
+// value.
+//
+// Errors: ErrOption for a value that is too long; the error of Err if the lease has ended, or ends
+// before; ErrClosed; or ctx's, after which the value may still become visible.
+func (l *Lease) SetValue(ctx context.Context, value []byte) error {
+	l.checkUsable("Lease.SetValue")
+	checkContext(ctx, "Lease.SetValue")
+	if len(value) > MaxValueLen {
+		return &Error{Op: "setvalue", Key: l.Key(), Reason: ErrOption, Text: fmt.Sprintf("the value has %d bytes, more than %d", len(value), MaxValueLen)}
+	}
+	return l.core().SetValue(ctx, l.Err, append([]byte{}, value...))
+}
+
+// Extend moves the end of a lease [WithoutRenewal]: the lease lasts until d from now, or until its
+// present end if that is later. Extend returns nil once a majority of the voters has confirmed the
+// extension; then [Lease.Deadline] is the new end.
+//
+// If d is no longer than the length with which the lease was requested, the lease outlives a crash
+// of its node until then, by that length at most. If d is longer, the node keeps the lease up until
+// then, and if the node crashes, the lease ends within that length.
+//
+// Errors: ErrOption if d isn't positive, or if the lease renews itself and so has no end to move;
+// the error of Err if the lease has ended, or ends before the voters have confirmed; ErrClosed;
+// ErrNoQuorum and ctx's error if ctx ends first, after which the lease may last longer or not.
+func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
+	l.checkUsable("Lease.Extend")
+	checkContext(ctx, "Lease.Extend")
+	wrong := func(text string) error { return &Error{Op: "extend", Key: l.Key(), Reason: ErrOption, Text: text} }
+	switch {
+	case d <= 0:
+		return wrong(fmt.Sprintf("%v isn't a positive time from now; Unlock ends a lease", d))
+	case l.core().RenewsItself():
+		return wrong("the lease renews itself until it is unlocked; only a lease acquired " +
+			"WithoutRenewal can be extended")
+	}
+	err := l.core().Extend(ctx, l.Err, d)
+	var late *Error
+	if errors.As(err, &late) && late.Reason == nil { // ctx has ended
+		late.Reason, late.Text = ErrNoQuorum, "no majority of the voters has confirmed the extension yet"
+	}
+	return err
 }

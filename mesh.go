@@ -205,3 +205,65 @@ func (m *Mesh) Close() error {
 	m.closing.Do(func() { m.closeErr = m.eng.Close() })
 	return m.closeErr
 }
+
+// acquire requests a key, unless ctx carries a lease of the key already, and waits for the outcome
+// or for the end of ctx.
+func (m *Mesh) acquire(ctx context.Context, op string, w acquireOptions) (*Lease, error) {
+	if err := checkKey(op, string(w.Key)); err != nil {
+		return nil, err
+	}
+	if err := w.complete(&m.cfg); err != nil {
+		return nil, withOp(err, op)
+	}
+	if w.waitSet && w.wait > 0 {
+		w.Patience = w.wait
+		limited, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer m.eng.Clocks().After(w.wait, func() { cancel(errs.WaitTimeout) })()
+		ctx = limited
+	}
+	if ctx.Err() == nil {
+		if lease, err := m.reenter(ctx, op, &w); lease != nil || err != nil {
+			return lease, err
+		}
+	}
+	lease, err := m.eng.Request(ctx, op, &w.Request)
+	if err != nil {
+		return nil, err
+	}
+	return lease.(*Lease), nil
+}
+
+// Ready waits until a majority of the voters is reachable and counts, so that locks can be granted.
+// This may change at any time after Ready returns.
+//
+// If ctx ends first, the error is ctx's and ErrNoQuorum, with the numbers. ErrRefused and ErrClosed
+// are returned at once.
+func (m *Mesh) Ready(ctx context.Context) error {
+	m.checkUsable("Mesh.Ready")
+	checkContext(ctx, "Mesh.Ready")
+	return m.eng.Ready(ctx)
+}
+
+// Settled waits until the mesh can do without another voter. Settled is the gate of a rolling
+// restart, between the start of one node and the stop of the next (docs/restarting.md). Settled
+// returns nil once this node's own voter counts and the other voters know this, no voter is quiet,
+// the electorate isn't being changed, and a majority counts even if any single voter stops. On a
+// node that isn't a voter, Settled waits for the same conditions of the others.
+//
+// [Mesh.Ready] is no such gate: a node just started may be ready by the votes of others while its
+// own voter is quiet for a MaxTTL. If the next voter is stopped then, two are missing.
+//
+// A missing voter is no reason to wait as long as another can be spared: of five voters, one may be
+// broken during a rolling restart. Of one or two voters none can be spared; there Settled waits
+// until all count, and each restart stops locks until the voter is back and counts again.
+//
+// The result holds for the moment only. Don't take a node out of service because Settled would
+// wait: when a failure leaves no spare voter, as that of one of three does, Settled waits at every
+// node. If ctx ends first, the error is ctx's and ErrNoQuorum, and says what is missing. ErrRefused
+// and ErrClosed are returned at once.
+func (m *Mesh) Settled(ctx context.Context) error {
+	m.checkUsable("Mesh.Settled")
+	checkContext(ctx, "Mesh.Settled")
+	return m.eng.Settled(ctx)
+}
