@@ -258,6 +258,11 @@ func waits(m *lockmesh.Mesh, key string) bool {
 	return slices.ContainsFunc(m.Status().Waiting, func(w lockmesh.WaitStatus) bool { return w.Key == key })
 }
 
+// knows reports whether gossip shows a member in a state to a node.
+func knows(m *lockmesh.Mesh, name, state string) bool {
+	return slices.ContainsFunc(m.Status().Members, func(s lockmesh.MemberStatus) bool { return s.Name == name && s.State == state })
+}
+
 func TestAVoterThatComesBackCounts(t *testing.T) {
 	t.Parallel()
 	r := loopback(t, loopTTL, "a", "b", "c")
@@ -293,6 +298,13 @@ func TestLeaveHandsOverOverSockets(t *testing.T) {
 		served <- lease
 	}()
 	eventually(t, "b waits", func() bool { return waits(b, "of the leaver") })
+	defer func() {
+		if t.Failed() {
+			t.Logf("b sees %+v", b.Status().Members)
+		}
+	}()
+	// gossip ignores the goodbye of a node that it doesn't know yet
+	eventually(t, "b knows the leaver", func() bool { return knows(b, "leaves", "alive") })
 	began := time.Now()
 	if err := leaves.Leave(within(t, patience)); err != nil {
 		t.Error(err)
@@ -300,14 +312,7 @@ func TestLeaveHandsOverOverSockets(t *testing.T) {
 	next := <-served
 	t.Logf("the waiter was served %v after Leave began", time.Since(began))
 	wantIs(t, lease.Err(), lockmesh.ErrReleased)
-	eventually(t, "b hears the goodbye", func() bool {
-		for _, m := range b.Status().Members {
-			if m.Name == "leaves" && m.State == "left" {
-				return true
-			}
-		}
-		return false
-	})
+	eventually(t, "b hears the goodbye", func() bool { return knows(b, "leaves", "left") })
 	if next != nil {
 		if err := next.Unlock(within(t, patience)); err != nil {
 			t.Error(err)
