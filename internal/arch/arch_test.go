@@ -78,6 +78,11 @@ var outside = map[string][]string{
 	"internal/errs":      nil,
 	"internal/netaddr":   nil,
 	"internal/discovery": {"internal/backoff", "internal/clock", "internal/vote", "internal/wakeup", "internal/world", "member", "transport"},
+	"internal/realworld": {"internal/discovery", "internal/statedir", "internal/world", "member", "transport"},
+	".": {
+		"internal/backoff", "internal/clock", "internal/engine", "internal/errs", "internal/mismatch", "internal/netaddr", "internal/realworld",
+		"internal/vote", "internal/wakeup", "internal/watchmerge", "internal/world", "quorum",
+	},
 	"internal/engine": {
 		"internal/clock", "internal/discovery", "internal/electorate", "internal/errs", "internal/logqueue", "internal/mismatch",
 		"internal/netaddr", "internal/node", "internal/statedir", "internal/vote", "internal/wakeup", "internal/watchmerge",
