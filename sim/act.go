@@ -26,4 +26,4 @@ type Act struct {
 // Acts returns the faults of a run up to now, as drawn or given, including faults without effect.
 // The last act may lie in the future. Passed as Options.Acts, together with the run's other
 // options, the acts replay the same run event by event.
-func (w *World) Acts() []Act { return append([]Act{}, w.acts...) }
+func (ft *faults) Acts() []Act { return append([]Act{}, ft.acts...) }

@@ -59,43 +59,43 @@ func (a *Ask) wish(beside vote.Number) quorum.RequestOptions {
 
 // Asks returns the requests of a run up to now, as drawn by the clients or as given. Requests of a
 // scenario are not included.
-func (w *World) Asks() []Ask { return append([]Ask{}, w.asks...) }
+func (ld *load) Asks() []Ask { return append([]Ask{}, ld.asks...) }
 
 // setUpAsks schedules the requests given in Load.Asks.
-func (w *World) setUpAsks() {
-	for i, a := range w.opt.Load.Asks {
-		w.At(a.At, func() {
-			if h := w.find(a.Node); h != nil && h.p != nil {
-				w.push(event{at: w.now, kind: eventAsk, p: h.p, n: uint64(i)})
+func (ld *load) setUpAsks() {
+	for i, a := range ld.w.opt.Load.Asks {
+		ld.w.At(a.At, func() {
+			if h := ld.w.find(a.Node); h != nil && h.p != nil {
+				ld.w.push(event{at: ld.w.now, kind: eventAsk, p: h.p, n: uint64(i)})
 			}
 		})
 	}
 }
 
 // askOnce adds a client to a process and makes the client ask once.
-func (w *World) askOnce(p *process, n int) {
-	if w.draining {
+func (ld *load) askOnce(p *process, n int) {
+	if ld.draining {
 		return
 	}
 	i := len(p.clients)
 	p.clients = append(p.clients, client{once: true, due: never})
-	w.want(p, i, w.opt.Load.Asks[n])
+	ld.want(p, i, ld.w.opt.Load.Asks[n])
 }
 
 // want makes a client ask, and reports whether the node accepted the request.
-func (w *World) want(p *process, i int, a Ask) bool {
-	r := w.ask(p, a, nil)
+func (ld *load) want(p *process, i int, a Ask) bool {
+	r := ld.ask(p, a, nil)
 	if r == nil {
 		return false
 	}
-	w.asks = append(w.asks, a)
+	ld.asks = append(ld.asks, a)
 	r.client, r.hold, r.turn = i, a.Hold, a.Turn
 	c := &p.clients[i]
 	c.r, c.due = r, never
 	if a.Patience > 0 {
 		// If the request is granted before, this becomes the time of the release.
-		w.plan(p, i, a.Patience)
+		ld.plan(p, i, a.Patience)
 	}
-	w.settle(p)
+	ld.w.settle(p)
 	return true
 }

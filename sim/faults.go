@@ -135,6 +135,9 @@ var faultNames = [faultEnd]struct{ words, ident string }{
 
 func (f Fault) String() string { return faultNames[f].words }
 
+// GoName returns the fault's identifier in Go.
+func (f Fault) GoName() string { return faultNames[f].ident }
+
 // IsOfFollowing reports whether the fault occurs only in worlds with dynamic membership.
 func (f Fault) IsOfFollowing() bool { return f >= faultFixed }
 
@@ -166,7 +169,7 @@ type dice struct {
 // drawAct draws the n-th act, some time after the previous act.
 func (o *Options) drawAct(n int, before time.Duration) Act {
 	r := rand.New(chance(o.Seed, "fault", n))
-	d := dice{Rand: r, ttl: o.MaxTTL, names: o.names()}
+	d := dice{Rand: r, ttl: o.MaxTTL, names: o.NodeNames()}
 	d.votes, d.locks = d.names[:o.Voters], slices.Clone(d.names[o.Voters:])
 	if o.Faults.Weights[FaultTwin] > 0 {
 		for _, name := range d.names[o.Voters:] {

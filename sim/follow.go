@@ -48,15 +48,13 @@ type eyes struct {
 
 // followers is the part of the world used only for dynamic membership.
 type followers struct {
+	w       *World
 	decided map[uint64]vote.Electorate // all electorates known to any node
 	newest  uint64
 	accused map[*host]int // hosts with gossip that reports all others as failed
 	said    map[*host]bool
-	lurks   []*lurk
 	gray    map[[2]*host]int // how many cuts of a link don't affect gossip
 	toDial  []vote.NodeID    // reused at each call of connects
-	// ambushedUntil is when the newest ambush of several steps is over.
-	ambushedUntil Moment
 }
 
 // Times of gossip, per maximum TTL or in maximum TTLs.
@@ -66,24 +64,24 @@ const (
 	forgottenTTLs = 20 // after this time gossip forgets a silent node
 )
 
-func (w *World) setUpFollowing() {
-	w.decided = make(map[uint64]vote.Electorate)
-	w.accused = make(map[*host]int)
-	w.said = make(map[*host]bool)
-	w.gray = make(map[[2]*host]int)
+func (fs *followers) setUpFollowing() {
+	fs.decided = make(map[uint64]vote.Electorate)
+	fs.accused = make(map[*host]int)
+	fs.said = make(map[*host]bool)
+	fs.gray = make(map[[2]*host]int)
 }
 
 // followingConfig returns the directory for a new incarnation, and creates a directory if none
 // exists.
-func (w *World) followingConfig(h *host) *node.Following {
-	f := w.opt.Following
+func (fs *followers) followingConfig(h *host) *node.Following {
+	f := fs.w.opt.Following
 	if f == nil {
 		return nil
 	}
 	fresh := !h.disk.exists
 	if fresh {
 		h.disk.made++
-		h.disk.state = vote.DiskState{Mesh: "sim", Name: h.name, Dir: vote.Dir(rand.New(w.chance("dir", h.alias, h.disk.made)).Uint64() | 1)}
+		h.disk.state = vote.DiskState{Mesh: "sim", Name: h.name, Dir: vote.Dir(rand.New(fs.w.chance("dir", h.alias, h.disk.made)).Uint64() | 1)}
 	}
 	// Several founders keep Bootstrap set in their configuration: a mistake, but harmless as long
 	// as one of them remembers the electorate. A single founder unsets Bootstrap: without its
@@ -91,7 +89,7 @@ func (w *World) followingConfig(h *host) *node.Following {
 	// operator unsets Bootstrap only when the electorate is stored: a founder that pledged, crashed
 	// before the save and is no longer told to bootstrap would wait indefinitely for a node with an
 	// electorate. (Bootstrap by seed 31200028.)
-	found := !f.Unfounded && h.voter && (w.opt.Voters > 1 || w.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
+	found := !f.Unfounded && h.voter && (fs.w.opt.Voters > 1 || fs.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
 	most := f.MaxVoters
 	if own, ok := f.Most[h.alias]; ok {
 		most = own
@@ -101,43 +99,43 @@ func (w *World) followingConfig(h *host) *node.Following {
 
 // follows takes a process's outputs other than messages: states to store, wanted connections, and
 // the known electorate. It reports whether a connection was closed.
-func (w *World) follows(p *process) bool {
+func (fs *followers) follows(p *process) bool {
 	for _, s := range p.m.Saves() {
-		w.save(p, s)
+		fs.save(p, s)
 	}
-	closed := w.connects(p)
-	w.knows(p)
+	closed := fs.connects(p)
+	fs.knows(p)
 	return closed
 }
 
 // save writes a state after a while, unless the process dies before or the disk is broken.
-func (w *World) save(p *process, s vote.DiskState) {
+func (fs *followers) save(p *process, s vote.DiskState) {
 	h := p.host
 	h.disk.saving = &s
-	p.savingSince = w.now + 1
-	w.strike(h, stepSaves, nil)
-	most := w.opt.Following.DiskMost
+	p.savingSince = fs.w.now + 1
+	fs.w.strike(h, stepSaves, nil)
+	most := fs.w.opt.Following.DiskMost
 	if most == 0 {
 		most = 5 * time.Millisecond
 	}
-	saved := event{at: w.now.add(within(h.luck, most)+h.slowDisk) + 1, kind: eventRun, p: p, f: func() {
+	saved := event{at: fs.w.now.add(within(h.luck, most)+h.slowDisk) + 1, kind: eventRun, p: p, f: func() {
 		h.disk.saving = nil
 		p.savingSince = 0
 		failed := ""
 		if h.disk.broken {
-			failed, p.saveFailed = "no space left on device", w.now
+			failed, p.saveFailed = "no space left on device", fs.w.now
 		} else {
 			h.disk.write(s)
 		}
-		p.m.Saved(p.read(w.now), s.Writes, failed)
-		w.settle(p)
-		w.strike(h, stepSaved, nil)
+		p.m.Saved(p.read(fs.w.now), s.Writes, failed)
+		fs.w.settle(p)
+		fs.w.strike(h, stepSaved, nil)
 	}}
 	if h.disk.frozen {
 		h.disk.waits = append(h.disk.waits, saved)
 		return
 	}
-	w.push(saved)
+	fs.w.push(saved)
 }
 
 // copiesMost is how many earlier states of a disk are kept for PutBack.
@@ -160,17 +158,17 @@ func (d *disk) powerFails(luck *rand.Rand) {
 
 // connects dials the nodes that a process wants to be connected to, and hangs up on the others. It
 // reports whether it closed a connection.
-func (w *World) connects(p *process) (closed bool) {
-	w.toDial = p.m.AppendWanted(w.toDial[:0])
-	for i, name := range w.voters {
+func (fs *followers) connects(p *process) (closed bool) {
+	fs.toDial = p.m.AppendWanted(fs.toDial[:0])
+	for i, name := range fs.w.voters {
 		d := &p.dials[i]
-		is := slices.Contains(w.toDial, name)
+		is := slices.Contains(fs.toDial, name)
 		if is && !d.wanted {
-			w.push(event{at: w.now.add(within(p.host.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(i)})
+			fs.w.push(event{at: fs.w.now.add(within(p.host.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(i)})
 		}
 		d.wanted = is
 		if l := d.l; !is && l != nil && l.state == linkUp && l.ends[0].open {
-			w.close(p, l.ends[0].conn)
+			fs.w.close(p, l.ends[0].conn)
 			closed = true
 		}
 	}
@@ -179,72 +177,72 @@ func (w *World) connects(p *process) (closed bool) {
 
 // knows compares the electorate known to a process with those of other processes: each version has
 // a single electorate, decided by the version before.
-func (w *World) knows(p *process) {
+func (fs *followers) knows(p *process) {
 	e := p.m.Known()
 	if e == nil || e.Version == 0 || e.Version == p.knew {
 		return
 	}
 	if e.Version < p.knew {
-		w.violate(checkElectorate, "%s knew electorate %d, and goes back to %d", p.host.alias, p.knew, e.Version)
+		fs.w.violate(checkElectorate, "%s knew electorate %d, and goes back to %d", p.host.alias, p.knew, e.Version)
 	}
 	p.knew = e.Version
-	w.strike(p.host, stepKnows, e)
-	if known, ok := w.decided[e.Version]; ok {
+	fs.w.strike(p.host, stepKnows, e)
+	if known, ok := fs.decided[e.Version]; ok {
 		if !known.Equal(e) {
-			w.violate(checkElectorate, "there are two electorates %d: %+v, and at %s %+v", e.Version, known, p.host.alias, *e)
+			fs.w.violate(checkElectorate, "there are two electorates %d: %+v, and at %s %+v", e.Version, known, p.host.alias, *e)
 		}
 		return
 	}
-	if before, ok := w.decided[e.Version-1]; ok {
+	if before, ok := fs.decided[e.Version-1]; ok {
 		if err := electorate.Follows(&before, e); err != nil {
-			w.violate(checkElectorate, "%s goes by %+v: %v", p.host.alias, *e, err)
+			fs.w.violate(checkElectorate, "%s goes by %+v: %v", p.host.alias, *e, err)
 		}
 	}
-	w.decided[e.Version] = *e
-	w.newest = max(w.newest, e.Version)
-	w.fig.Electorates++
-	w.fig.Changes += uint64(bit(e.Joint()))
-	w.disturb()
-	w.note(p.host, "goes by electorate %d: %v, old %v", e.Version, e.Voters, e.Old)
+	fs.decided[e.Version] = *e
+	fs.newest = max(fs.newest, e.Version)
+	fs.w.fig.Electorates++
+	fs.w.fig.Changes += uint64(bit(e.Joint()))
+	fs.w.disturb()
+	fs.w.note(p.host, "goes by electorate %d: %v, old %v", e.Version, e.Voters, e.Old)
 }
 
 // gossips updates the gossip view of a process and schedules the next update.
-func (w *World) gossips(p *process) {
-	all := make([]electorate.Seen, 0, len(w.hosts))
-	every := w.opt.MaxTTL / gossipsPerTTL
-	for i, o := range w.hosts {
+func (fs *followers) gossips(p *process) {
+	all := make([]electorate.Seen, 0, len(fs.w.hosts))
+	every := fs.w.opt.MaxTTL / gossipsPerTTL
+	for i, o := range fs.w.hosts {
 		if o == p.host {
 			continue
 		}
 		e := &p.eyes[i]
-		there := o.p != nil && o.hung == pauseNone && w.passesGossip(p.host, o) && w.passesGossip(o, p.host)
+		there := o.p != nil && o.hung == pauseNone && fs.w.passesGossip(p.host, o) && fs.w.passesGossip(o, p.host)
 		switch {
-		case w.accused[p.host] > 0 && e.state == electorate.Alive:
+		case fs.accused[p.host] > 0 && e.state == electorate.Alive:
 			e.state = electorate.Failed // although the host may be alive
-		case there && w.accused[p.host] == 0:
-			e.last, e.state, e.dir = w.now, electorate.Alive, o.p.dir
-		case w.said[o] && o.p == nil && e.state != electorate.Unseen:
+		case there && fs.accused[p.host] == 0:
+			e.last, e.state, e.dir = fs.w.now, electorate.Alive, o.p.dir
+		case fs.said[o] && o.p == nil && e.state != electorate.Unseen:
 			e.state = electorate.Left
-		case e.state == electorate.Alive && w.now > e.last.add(unseenTTLs*w.opt.MaxTTL):
+		case e.state == electorate.Alive && fs.w.now > e.last.add(unseenTTLs*fs.w.opt.MaxTTL):
 			e.state = electorate.Failed
-		case w.now > e.last.add(forgottenTTLs*w.opt.MaxTTL):
+		case fs.w.now > e.last.add(forgottenTTLs*fs.w.opt.MaxTTL):
 			e.state = electorate.Unseen
 		}
 		if e.state != electorate.Unseen {
 			all = append(all, electorate.Seen{Name: o.name, Dir: e.dir, State: e.state})
 		}
 	}
-	p.m.Gossip(p.read(w.now), all)
-	w.settle(p)
-	w.push(event{at: w.now.add(every/2 + within(p.host.luck, every)), kind: eventRun, p: p, f: func() { w.gossips(p) }})
+	p.m.Gossip(p.read(fs.w.now), all)
+	fs.w.settle(p)
+	fs.w.push(event{at: fs.w.now.add(every/2 + within(p.host.luck, every)), kind: eventRun, p: p, f: func() { fs.gossips(p) }})
 }
 
 // coveredFollowing reports whether, under one of the last eight electorates, a majority is bound to
 // a lease until its end.
-func (w *World) coveredFollowing(r *Request) bool {
-	bound := make(map[vote.NodeID]bool, len(w.hosts))
-	for _, h := range w.hosts {
-		bound[h.name] = bound[h.name] || w.binds(h, r)
+func (fs *followers) coveredFollowing(r *Request) bool {
+	bound := make(map[vote.NodeID]bool, len(fs.w.hosts))
+	for _, h := range fs.w.hosts {
+		bound[h.name] = bound[h.name] || fs.w.binds(h, r)
 	}
 	majority := func(voters []vote.Elector) bool {
 		n := 0
@@ -255,8 +253,8 @@ func (w *World) coveredFollowing(r *Request) bool {
 		}
 		return n >= len(voters)/2+1
 	}
-	for v := w.newest; v > 0 && v+8 > w.newest; v-- {
-		if e, ok := w.decided[v]; ok && majority(e.Voters) && (!e.Joint() || majority(e.Old)) {
+	for v := fs.newest; v > 0 && v+8 > fs.newest; v-- {
+		if e, ok := fs.decided[v]; ok && majority(e.Voters) && (!e.Joint() || majority(e.Old)) {
 			return true
 		}
 	}
@@ -267,15 +265,15 @@ func (w *World) coveredFollowing(r *Request) bool {
 // must remain in the newest electorate and in every electorate that may be decided next. If the
 // remaining disks know only an earlier electorate, majorities must remain in the earlier electorate
 // too, since the nodes go by it until they learn of the newest.
-func (w *World) spares(h *host) bool {
-	if h.voter && w.opt.Voters > 1 && !w.foundersRememberWithout(h) {
+func (fs *followers) spares(h *host) bool {
+	if h.voter && fs.w.opt.Voters > 1 && !fs.foundersRememberWithout(h) {
 		return false
 	}
-	e := w.decided[w.newest]
+	e := fs.decided[fs.newest]
 	half := func(voters []vote.Elector) bool {
 		n := 0
 		for _, v := range voters {
-			for _, o := range w.hosts {
+			for _, o := range fs.w.hosts {
 				// A voter that has only pledged may not know that the electorate was founded.
 				if o.name == v.Name && o != h && !o.retired && o.disk.exists && o.disk.state.Dir == v.Dir && o.disk.state.Electorate.Version > 0 {
 					n++
@@ -288,15 +286,15 @@ func (w *World) spares(h *host) bool {
 		return e.Version > 0 && half(e.Voters) && (!e.Joint() || half(e.Old))
 	}
 	known := uint64(0)
-	for _, o := range w.hosts {
+	for _, o := range fs.w.hosts {
 		if o != h && !o.retired && o.disk.exists {
 			known = max(known, o.disk.state.Electorate.Version)
 		}
 	}
-	if !goesOn(e) || known < e.Version && !goesOn(w.decided[known]) {
+	if !goesOn(e) || known < e.Version && !goesOn(fs.decided[known]) {
 		return false
 	}
-	for _, o := range w.hosts { // a value accepted by a voter may be decided
+	for _, o := range fs.w.hosts { // a value accepted by a voter may be decided
 		if v := &o.disk.state.Value; o.disk.exists && v.Version > e.Version && !half(v.Voters) {
 			return false
 		}
@@ -311,8 +309,8 @@ func (w *World) spares(h *host) bool {
 // gone for good: either keeps the others from founding a second mesh. If all founders have lost
 // their directories and are cut off from the other nodes, they found a second mesh, which is beyond
 // the promises of dynamic membership (docs/simulation.md; seed 300000129, lingering).
-func (w *World) foundersRememberWithout(h *host) bool {
-	return slices.ContainsFunc(w.hosts, func(o *host) bool {
+func (fs *followers) foundersRememberWithout(h *host) bool {
+	return slices.ContainsFunc(fs.w.hosts, func(o *host) bool {
 		return o != h && o.voter && (o.retired || o.disk.exists && o.disk.state.Electorate.Version > 0)
 	})
 }
@@ -441,14 +439,14 @@ func (o *Options) hostile() {
 }
 
 // isAbsent reports whether a scenario starts the host.
-func (w *World) isAbsent(h *host) bool {
-	return w.opt.Following != nil && slices.Contains(w.opt.Following.Absent, h.alias)
+func (fs *followers) isAbsent(h *host) bool {
+	return fs.w.opt.Following != nil && slices.Contains(fs.w.opt.Following.Absent, h.alias)
 }
 
 // lateness draws the delay of a host's first start.
-func (w *World) lateness(h *host) time.Duration {
-	if f := w.opt.Following; f != nil && !h.voter && f.Late > 0 {
-		return within(rand.New(w.chance("late", h.alias)), f.Late)
+func (fs *followers) lateness(h *host) time.Duration {
+	if f := fs.w.opt.Following; f != nil && !h.voter && f.Late > 0 {
+		return within(rand.New(fs.w.chance("late", h.alias)), f.Late)
 	}
 	return 0
 }
@@ -456,10 +454,10 @@ func (w *World) lateness(h *host) time.Duration {
 // diskAlarm reports whether an alarm about the disk is true: a save has just failed, or the current
 // save is overdue. The alarm also counts as true if the process was stopped meanwhile: after the
 // resume, the disk appears not to have answered.
-func (w *World) diskAlarm(p *process, text string) bool {
+func (fs *followers) diskAlarm(p *process, text string) bool {
 	if !strings.HasPrefix(text, "the state directory can't be written") {
 		return false
 	}
-	overdue := vote.Validity(electorate.SaveLimit(w.opt.MaxTTL)) // by a clock that runs fast
-	return p.saveFailed == w.now && w.now > 0 || p.savingSince > 0 && w.now >= p.savingSince.add(overdue)
+	overdue := vote.Validity(electorate.SaveLimit(fs.w.opt.MaxTTL)) // by a clock that runs fast
+	return p.saveFailed == fs.w.now && fs.w.now > 0 || p.savingSince > 0 && fs.w.now >= p.savingSince.add(overdue)
 }

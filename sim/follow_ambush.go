@@ -12,28 +12,28 @@ import (
 // and their users until shortly after the drain. Meanwhile a user may win a key from the old
 // voters, still bound by their earlier acknowledgements, with a token unknown to the new voters but
 // for the minimum token.
-func (w *World) ambushFloor(r *rand.Rand) bool {
-	if w.now < w.ambushedUntil {
+func (ne *nemesis) ambushFloor(r *rand.Rand) bool {
+	if ne.w.now < ne.ambushedUntil {
 		return false
 	}
-	d := 3 * w.opt.MaxTTL
-	w.ambushedUntil = w.now.add(d)
-	w.await(&lurk{step: stepKnows, joint: true, strike: func(*host) {
-		if !w.calm && (r.IntN(2) == 0 || !w.winsLate(r)) {
-			w.partsAtDrain(r)
+	d := 3 * ne.w.opt.MaxTTL
+	ne.ambushedUntil = ne.w.now.add(d)
+	ne.await(&lurk{step: stepKnows, joint: true, strike: func(*host) {
+		if !ne.w.calm && (r.IntN(2) == 0 || !ne.winsLate(r)) {
+			ne.partsAtDrain(r)
 		}
 	}}, d)
 	return true
 }
 
-func (w *World) partsAtDrain(r *rand.Rand) {
-	e, ttl := w.decided[w.newest], w.opt.MaxTTL
+func (ne *nemesis) partsAtDrain(r *rand.Rand) {
+	e, ttl := ne.w.decided[ne.w.newest], ne.w.opt.MaxTTL
 	var fresh, others, old []*host
-	for _, h := range w.hosts {
+	for _, h := range ne.w.hosts {
 		switch {
-		case w.votesIn(e.Voters, h):
+		case ne.votesIn(e.Voters, h):
 			fresh = append(fresh, h)
-		case w.votesIn(e.Old, h):
+		case ne.votesIn(e.Old, h):
 			old = append(old, h)
 			others = append(others, h)
 		case r.IntN(4) == 0:
@@ -44,22 +44,22 @@ func (w *World) partsAtDrain(r *rand.Rand) {
 	}
 	from := ttl/10 + within(r, ttl*3/4)
 	until := electorate.Drain(ttl) + ttl/20 + within(r, ttl/2)
-	w.At(from, func() {
-		if !w.calm {
-			w.cutBetween(fresh, others, bothWays, until-from)
+	ne.w.At(from, func() {
+		if !ne.w.calm {
+			ne.cutBetween(fresh, others, bothWays, until-from)
 		}
 	})
 	if o := oneOf(old, r); o != nil && r.IntN(3) == 0 {
-		w.At(from, func() {
-			if !w.calm {
-				w.cutFor(o, w.hosts, bothWays, 2*ttl)
+		ne.w.At(from, func() {
+			if !ne.w.calm {
+				ne.cutFor(o, ne.w.hosts, bothWays, 2*ttl)
 			}
 		})
 	}
 	if r.IntN(2) == 0 { // the new voters are late to store the messages received
-		w.await(&lurk{step: stepKnows, strike: func(*host) {
+		ne.await(&lurk{step: stepKnows, strike: func(*host) {
 			for _, h := range fresh {
-				w.slowDisk(h, ttl/10+within(r, ttl/2), ttl)
+				ne.slowDisk(h, ttl/10+within(r, ttl/2), ttl)
 			}
 		}}, 2*until)
 	}
@@ -68,26 +68,26 @@ func (w *World) partsAtDrain(r *rand.Rand) {
 // harassFounding disturbs the founders during the bootstrap: partitions in two, slow disks, and
 // crashes at the first saves. After the bootstrap, an expendable founder loses its directory and
 // comes back among the hosts still unaware of the electorate.
-func (w *World) harassFounding() {
-	if f := w.opt.Following; f == nil || f.Aim != AimFound {
+func (ne *nemesis) harassFounding() {
+	if f := ne.w.opt.Following; f == nil || f.Aim != AimFound {
 		return
 	}
-	r, ttl := rand.New(w.chance("founding")), w.opt.MaxTTL
-	founders := slices.Clone(w.hosts[:w.opt.Voters])
+	r, ttl := rand.New(ne.w.chance("founding")), ne.w.opt.MaxTTL
+	founders := slices.Clone(ne.w.hosts[:ne.w.opt.Voters])
 	r.Shuffle(len(founders), func(i, j int) { founders[i], founders[j] = founders[j], founders[i] })
 	if r.IntN(2) == 0 {
-		w.harassPledges(founders, r)
+		ne.harassPledges(founders, r)
 		return
 	}
 	side := len(founders)/2 + 1
 	d := ttl + within(r, 4*ttl)
 	heal := func() {}
 	if r.IntN(3) > 0 {
-		heal = w.cutApart(founders[:side], founders[side:], d)
+		heal = ne.cutApart(founders[:side], founders[side:], d)
 	}
 	for _, h := range founders {
 		if r.IntN(2) == 0 {
-			w.slowDisk(h, within(r, ttl/2), d)
+			ne.slowDisk(h, within(r, ttl/2), d)
 		}
 		if r.IntN(2) == 0 {
 			b := &lurk{step: stepSaves + step(r.IntN(2)), host: h, nth: r.IntN(3)}
@@ -95,55 +95,55 @@ func (w *World) harassFounding() {
 				if r.IntN(4) > 0 {
 					h.disk.saving = nil
 				}
-				if !w.calm && w.crash(h, endingAtOnce, r) {
-					w.bringBack(h, within(r, ttl/5))
+				if !ne.w.calm && ne.w.crash(h, endingAtOnce, r) {
+					ne.w.bringBack(h, within(r, ttl/5))
 				}
 			}
-			w.await(b, d)
+			ne.await(b, d)
 		}
 	}
-	w.await(&lurk{step: stepKnows, any: true, strike: func(*host) {
-		w.At(within(r, ttl), func() { w.movesOver(founders, heal, r) })
+	ne.await(&lurk{step: stepKnows, any: true, strike: func(*host) {
+		ne.w.At(within(r, ttl), func() { ne.movesOver(founders, heal, r) })
 	}}, 10*ttl)
 }
 
 // movesOver wipes the directory of a founder in the electorate, and restarts the host among the
 // founders outside of the electorate.
-func (w *World) movesOver(founders []*host, heal func(), r *rand.Rand) {
-	e := w.decided[1]
+func (ne *nemesis) movesOver(founders []*host, heal func(), r *rand.Rand) {
+	e := ne.w.decided[1]
 	var in, out []*host
 	for _, h := range founders {
-		if w.votesIn(e.Voters, h) {
+		if ne.votesIn(e.Voters, h) {
 			in = append(in, h)
 		} else {
 			out = append(out, h)
 		}
 	}
 	h := oneOf(in, r)
-	if w.calm || h == nil || !w.spares(h) {
+	if ne.w.calm || h == nil || !ne.w.spares(h) {
 		return
 	}
-	d := w.opt.MaxTTL + within(r, 3*w.opt.MaxTTL)
+	d := ne.w.opt.MaxTTL + within(r, 3*ne.w.opt.MaxTTL)
 	in = slices.DeleteFunc(in, func(o *host) bool { return o == h })
 	heal()
-	w.cutApart(in, append(slices.Clone(out), h), d)
-	w.crash(h, endingAtOnce, r)
-	w.note(h, "has its directory wiped")
+	ne.cutApart(in, append(slices.Clone(out), h), d)
+	ne.w.crash(h, endingAtOnce, r)
+	ne.w.note(h, "has its directory wiped")
 	h.disk = disk{made: h.disk.made}
-	w.bringBack(h, within(r, w.opt.MaxTTL/5))
+	ne.w.bringBack(h, within(r, ne.w.opt.MaxTTL/5))
 	for _, o := range out {
-		if r.IntN(2) == 0 && w.crash(o, endingAtOnce, r) {
-			w.bringBack(o, within(r, w.opt.MaxTTL/5))
+		if r.IntN(2) == 0 && ne.w.crash(o, endingAtOnce, r) {
+			ne.w.bringBack(o, within(r, ne.w.opt.MaxTTL/5))
 		}
 	}
 }
 
 // cutApart cuts some hosts off from others, in both directions, until heal is called, or for d at
 // most.
-func (w *World) cutApart(some, others []*host, d time.Duration) (heal func()) {
+func (ne *nemesis) cutApart(some, others []*host, d time.Duration) (heal func()) {
 	var heals []func()
 	for _, h := range some {
-		heals = append(heals, w.cutUntil(h, others, bothWays, d))
+		heals = append(heals, ne.cutUntil(h, others, bothWays, d))
 	}
 	return func() {
 		for _, f := range heals {

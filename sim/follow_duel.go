@@ -14,24 +14,24 @@ import (
 
 // ambushElection starts an ambush as soon as the newest electorate is final and all its voters run,
 // unless an ambush is under way or the wait takes too long.
-func (w *World) ambushElection(r *rand.Rand, left time.Duration, did func(bool)) {
-	if w.calm || w.now < w.ambushedUntil {
+func (ne *nemesis) ambushElection(r *rand.Rand, left time.Duration, did func(bool)) {
+	if ne.w.calm || ne.w.now < ne.ambushedUntil {
 		return
 	}
-	ambush := w.duel
+	ambush := ne.duel
 	switch r.IntN(6) {
 	case 0, 1:
-		ambush = w.interrupt
+		ambush = ne.interrupt
 	case 2, 3, 4:
-		ambush = w.ambushTrio
+		ambush = ne.ambushTrio
 	}
 	if d := ambush(r); d > 0 {
-		w.ambushedUntil = w.now.add(d)
+		ne.ambushedUntil = ne.w.now.add(d)
 		did(true)
 		return
 	}
-	if again := w.opt.MaxTTL / 50; left > again {
-		w.At(again, func() { w.ambushElection(r, left-again, did) })
+	if again := ne.w.opt.MaxTTL / 50; left > again {
+		ne.w.At(again, func() { ne.ambushElection(r, left-again, did) })
 	}
 }
 
@@ -39,24 +39,24 @@ func (w *World) ambushElection(r *rand.Rand, left time.Duration, did func(bool))
 // the voters between the sides. The voters between the sides crash in the middle of the duel. After
 // the restart they must still know the messages they sent, or each side decides on an electorate of
 // its own.
-func (w *World) duel(r *rand.Rand) (lasts time.Duration) {
-	voters := w.finalVoters(r)
+func (ne *nemesis) duel(r *rand.Rand) (lasts time.Duration) {
+	voters := ne.finalVoters(r)
 	n := len(voters)
 	if n < 3 {
 		return 0
 	}
-	ttl, version := w.opt.MaxTTL, w.newest
+	ttl, version := ne.w.opt.MaxTTL, ne.w.newest
 	d := 2*ttl + within(r, ttl)
 	side := (n - 1) / 2
 	one, other, between := voters[:side], voters[side:2*side], voters[2*side:]
-	w.note(nil, "a duel of %s and %s around %s", aliases(one), aliases(other), aliases(between))
-	w.cutBetween(one, other, bothWays, d)
+	ne.w.note(nil, "a duel of %s and %s around %s", aliases(one), aliases(other), aliases(between))
+	ne.cutBetween(one, other, bothWays, d)
 	forgets := duelForgets(r.IntN(int(duelsEnd)))
-	second := func() { w.proposesOn(version, other[0], r, d) }
+	second := func() { ne.proposesOn(version, other[0], r, d) }
 	for _, h := range between {
 		f := &lurk{host: h, step: stepSays}
 		deaf := false
-		w.slowDisk(h, pickDuration(r, 0, ttl/50, ttl/10, ttl/5), d)
+		ne.slowDisk(h, pickDuration(r, 0, ttl/50, ttl/10, ttl/5), d)
 		switch forgets {
 		// The voter forgets its second promise, while both proposers wait for their own disks.
 		case forgetsPromise:
@@ -65,8 +65,8 @@ func (w *World) duel(r *rand.Rand) (lasts time.Duration) {
 		case forgetsAcceptance:
 			f.word, deaf = vote.KindAccepted, true
 			if r.IntN(4) == 0 {
-				w.await(&lurk{host: h, step: stepHears, word: vote.KindAccept, strike: func(*host) { h.disk.broken = true }}, d)
-				w.lasting(d, func() { h.disk.broken = false; w.disturb() })
+				ne.await(&lurk{host: h, step: stepHears, word: vote.KindAccept, strike: func(*host) { h.disk.broken = true }}, d)
+				ne.w.lasting(d, func() { h.disk.broken = false; ne.w.disturb() })
 			}
 		default:
 			f.step, f.word = duelSteps[r.IntN(len(duelSteps))], duelWords[r.IntN(len(duelWords))]
@@ -76,25 +76,25 @@ func (w *World) duel(r *rand.Rand) (lasts time.Duration) {
 		if forgets == forgetsAcceptance && h == between[0] {
 			then = second
 		}
-		w.fallsAt(h, f, then, r)
+		ne.fallsAt(h, f, then, r)
 		if deaf {
 			fall := f.strike
 			f.strike = func(h *host) {
 				fall(h)
-				w.cutBetween([]*host{h}, one, hearsNothing, d)
+				ne.cutBetween([]*host{h}, one, hearsNothing, d)
 			}
 		}
 	}
 	for _, h := range []*host{one[0], other[0]} {
 		if forgets == forgetsPromise {
-			w.slowDisk(h, ttl/10+within(r, ttl/5), d)
+			ne.slowDisk(h, ttl/10+within(r, ttl/5), d)
 		} else if r.IntN(2) == 0 {
-			w.slowDisk(h, within(r, ttl/5), d)
+			ne.slowDisk(h, within(r, ttl/5), d)
 		}
 	}
-	w.proposesFor(one[0], r, d, func(bool) {})
+	ne.proposesFor(one[0], r, d, func(bool) {})
 	if forgets != forgetsAcceptance {
-		w.At(within(r, ttl/5), second)
+		ne.w.At(within(r, ttl/5), second)
 	}
 	return d
 }
@@ -119,55 +119,55 @@ var (
 // fallsAt crashes a host at a step, mostly with the loss of the save under way, and restarts the
 // host soon. The process is stopped first, until its messages have been received. The host may also
 // lose its directory.
-func (w *World) fallsAt(h *host, b *lurk, then func(), r *rand.Rand) {
+func (ne *nemesis) fallsAt(h *host, b *lurk, then func(), r *rand.Rand) {
 	b.strike = func(*host) {
 		p := h.p
-		if w.calm || p == nil {
+		if ne.w.calm || p == nil {
 			return
 		}
-		w.halt(h, pauseStopped)
-		w.At(2*w.opt.Net.Most, func() {
+		ne.w.halt(h, pauseStopped)
+		ne.w.At(2*ne.w.opt.Net.Most, func() {
 			if h.p != p {
 				return
 			}
-			if w.calm {
-				w.wake(h)
+			if ne.w.calm {
+				ne.w.wake(h)
 				return
 			}
-			wiped := r.IntN(6) == 0 && w.spares(h)
+			wiped := r.IntN(6) == 0 && ne.w.spares(h)
 			if r.IntN(4) > 0 {
 				h.disk.saving = nil // the crash precedes any write to the disk
 			}
-			w.crash(h, endingAtOnce, nil)
+			ne.w.crash(h, endingAtOnce, nil)
 			if wiped {
-				w.note(h, "has its directory wiped")
+				ne.w.note(h, "has its directory wiped")
 				h.disk = disk{made: h.disk.made}
 			}
 			h.disk.broken = false
-			w.bringBack(h, within(r, w.opt.MaxTTL/20))
+			ne.w.bringBack(h, within(r, ne.w.opt.MaxTTL/20))
 			then()
 		})
 	}
-	w.await(b, 3*w.opt.MaxTTL)
+	ne.await(b, 3*ne.w.opt.MaxTTL)
 }
 
 // interrupt breaks off a ballot when some voters have accepted its value, lets a second ballot
 // succeed, and silences the node that knows of the success. Then the voters of the first ballot
 // must find out the decision of the second.
-func (w *World) interrupt(r *rand.Rand) (lasts time.Duration) {
-	voters := w.finalVoters(r)
+func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
+	voters := ne.finalVoters(r)
 	if len(voters) < 3 {
 		return 0
 	}
-	d, version := 2*w.opt.MaxTTL+within(r, w.opt.MaxTTL), w.newest
-	w.note(nil, "an attempt is to be interrupted: %s", aliases(voters))
+	d, version := 2*ne.w.opt.MaxTTL+within(r, ne.w.opt.MaxTTL), ne.w.newest
+	ne.w.note(nil, "an attempt is to be interrupted: %s", aliases(voters))
 	first, second, third := voters[0], voters[1], voters[2]
 	if r.IntN(2) == 0 {
-		w.slowDisk(first, within(r, w.opt.MaxTTL/5), d)
+		ne.slowDisk(first, within(r, ne.w.opt.MaxTTL/5), d)
 	}
 	var heal []func()
 	cut := func(h *host, others []*host, way direction) {
-		heal = append(heal, w.cutUntil(h, others, way, d))
+		heal = append(heal, ne.cutUntil(h, others, way, d))
 	}
 	if r.IntN(3) == 0 {
 		cut(first, []*host{third}, hearsNothing)
@@ -178,34 +178,34 @@ func (w *World) interrupt(r *rand.Rand) (lasts time.Duration) {
 		trigger.step, trigger.word = stepHears, vote.KindPrepare
 	}
 	trigger.strike = func(*host) {
-		if w.calm {
+		if ne.w.calm {
 			return
 		}
 		if !again {
-			cut(first, w.hosts, bothWays)
-			w.proposesOn(version, second, r, d)
+			cut(first, ne.w.hosts, bothWays)
+			ne.proposesOn(version, second, r, d)
 			// The first ballot is over, and a newer ballot precedes the second proposer's
 			// acceptance.
 			if trigger.step == stepHears {
-				w.proposesOn(version, first, r, d)
+				ne.proposesOn(version, first, r, d)
 			}
 			return
 		}
 		first.disk.saving = nil
-		if w.crash(first, endingAtOnce, r) {
-			w.bringBack(first, within(r, w.opt.MaxTTL/20))
+		if ne.w.crash(first, endingAtOnce, r) {
+			ne.w.bringBack(first, within(r, ne.w.opt.MaxTTL/20))
 		}
 		if r.IntN(3) > 0 {
-			cut(third, w.hosts, bothWays)
+			cut(third, ne.w.hosts, bothWays)
 		}
-		w.proposesOn(version, first, r, d)
+		ne.proposesOn(version, first, r, d)
 	}
-	w.await(trigger, d)
-	w.await(&lurk{step: stepKnows, any: true, strike: func(h *host) {
-		if w.calm {
+	ne.await(trigger, d)
+	ne.await(&lurk{step: stepKnows, any: true, strike: func(h *host) {
+		if ne.w.calm {
 			return
 		}
-		w.cutUntil(h, w.hosts, bothWays, d)
+		ne.cutUntil(h, ne.w.hosts, bothWays, d)
 		for _, f := range heal {
 			f()
 		}
@@ -214,23 +214,23 @@ func (w *World) interrupt(r *rand.Rand) (lasts time.Duration) {
 			next = first
 		}
 		if next != h {
-			w.proposesOn(version, next, r, d)
+			ne.proposesOn(version, next, r, d)
 		}
 	}}, d)
-	w.proposesFor(first, r, w.opt.MaxTTL, func(bool) {})
+	ne.proposesFor(first, r, ne.w.opt.MaxTTL, func(bool) {})
 	if trigger.step == stepHears {
-		w.At(within(r, w.opt.MaxTTL/5), func() { w.proposesFor(second, r, w.opt.MaxTTL, func(bool) {}) })
+		ne.w.At(within(r, ne.w.opt.MaxTTL/5), func() { ne.proposesFor(second, r, ne.w.opt.MaxTTL, func(bool) {}) })
 	}
 	return d
 }
 
 // finalVoters returns the voters of the newest electorate in random order; none if the electorate
 // is joint, or if a voter is down or hasn't stored the electorate.
-func (w *World) finalVoters(r *rand.Rand) []*host {
-	e := w.decided[w.newest]
+func (ne *nemesis) finalVoters(r *rand.Rand) []*host {
+	e := ne.w.decided[ne.w.newest]
 	var voters []*host
-	for _, h := range w.hosts {
-		if w.votesIn(e.Voters, h) && h.p != nil && h.hung == pauseNone && h.disk.state.Electorate.Version == e.Version && h.disk.saving == nil {
+	for _, h := range ne.w.hosts {
+		if ne.votesIn(e.Voters, h) && h.p != nil && h.hung == pauseNone && h.disk.state.Electorate.Version == e.Version && h.disk.saving == nil {
 			voters = append(voters, h)
 		}
 	}
@@ -242,32 +242,32 @@ func (w *World) finalVoters(r *rand.Rand) []*host {
 }
 
 // await registers a pending strike for a while, ahead of all other pending strikes.
-func (w *World) await(b *lurk, d time.Duration) {
-	w.lurks = slices.Insert(w.lurks, 0, b)
-	w.At(d, func() {
-		w.lurks = slices.DeleteFunc(w.lurks, func(o *lurk) bool { return o == b })
+func (ne *nemesis) await(b *lurk, d time.Duration) {
+	ne.lurks = slices.Insert(ne.lurks, 0, b)
+	ne.w.At(d, func() {
+		ne.lurks = slices.DeleteFunc(ne.lurks, func(o *lurk) bool { return o == b })
 	})
 }
 
 // proposesOn makes a node propose again and again, for as long as the node knows no electorate
 // newer than the given version.
-func (w *World) proposesOn(version uint64, h *host, r *rand.Rand, left time.Duration) {
-	if w.calm || left <= 0 {
+func (ne *nemesis) proposesOn(version uint64, h *host, r *rand.Rand, left time.Duration) {
+	if ne.w.calm || left <= 0 {
 		return
 	}
 	p := h.p
 	if p != nil && p.m.Known().Version > version {
 		return
 	}
-	if p != nil && h.hung == pauseNone && p.m.Propose(p.read(w.now), w.someVoters(h, r)) == nil {
-		w.settle(p)
+	if p != nil && h.hung == pauseNone && p.m.Propose(p.read(ne.w.now), ne.someVoters(h, r)) == nil {
+		ne.w.settle(p)
 	}
-	every := w.opt.MaxTTL / 20
-	w.At(every, func() { w.proposesOn(version, h, r, left-every) })
+	every := ne.w.opt.MaxTTL / 20
+	ne.w.At(every, func() { ne.proposesOn(version, h, r, left-every) })
 }
 
 // cutBetween cuts some hosts off from others for a while.
-func (w *World) cutBetween(some, others []*host, way direction, d time.Duration) {
+func (ne *nemesis) cutBetween(some, others []*host, way direction, d time.Duration) {
 	var ways [][2]*host
 	for _, h := range some {
 		for _, o := range others {
@@ -276,32 +276,32 @@ func (w *World) cutBetween(some, others []*host, way direction, d time.Duration)
 			}
 		}
 	}
-	w.cutWays(ways, d)
+	ne.cutWays(ways, d)
 }
 
 // cutUntil cuts a host off from others until heal is called, or for d at most.
-func (w *World) cutUntil(h *host, others []*host, way direction, d time.Duration) (heal func()) {
+func (ne *nemesis) cutUntil(h *host, others []*host, way direction, d time.Duration) (heal func()) {
 	var ways [][2]*host
 	for _, o := range others {
 		if o != h {
 			ways = way.ways(ways, h, o)
 		}
 	}
-	w.fig.Partitions++
+	ne.w.fig.Partitions++
 	for _, way := range ways {
-		w.setCut(way[0], way[1], 1)
+		ne.w.setCut(way[0], way[1], 1)
 	}
-	return w.until(d, func() {
+	return ne.w.until(d, func() {
 		for _, way := range ways {
-			w.setCut(way[0], way[1], -1)
+			ne.w.setCut(way[0], way[1], -1)
 		}
 	})
 }
 
 // slowDisk makes each save of a host take longer for a while.
-func (w *World) slowDisk(h *host, by, d time.Duration) {
+func (ne *nemesis) slowDisk(h *host, by, d time.Duration) {
 	h.slowDisk += by
-	w.lasting(d, func() { h.slowDisk -= by })
+	ne.w.lasting(d, func() { h.slowDisk -= by })
 }
 
 func pickDuration(r *rand.Rand, of ...time.Duration) time.Duration { return of[r.IntN(len(of))] }

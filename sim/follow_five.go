@@ -11,9 +11,9 @@ import (
 // voter between them. The voter between promises to both, and crashes before its disk has stored
 // the second promise. The helpers' answers are held up until the voter is back: then the earlier
 // ballot goes on, and after it the later ballot.
-func (w *World) ambushFive(voters []*host, r *rand.Rand) (lasts time.Duration) {
-	d := w.opt.MaxTTL + within(r, w.opt.MaxTTL)
-	t := &trio{w, r, w.newest, voters[0], voters[1], voters[4], d}
+func (ne *nemesis) ambushFive(voters []*host, r *rand.Rand) (lasts time.Duration) {
+	d := ne.w.opt.MaxTTL + within(r, ne.w.opt.MaxTTL)
+	t := &trio{ne.w, r, ne.w.newest, voters[0], voters[1], voters[4], d}
 	first, second, between := t.first, t.second, t.between
 	helper, other := voters[2], voters[3]
 	t.cutBetween([]*host{first, helper}, []*host{second, other}, bothWays, d)

@@ -11,14 +11,14 @@ import (
 // learn of its token only from the minimum token. As soon as the new voters vote alone, other users
 // want the key. In half of the cases the old voters are also cut off from the new voters, and stand
 // still at the end of the drain. winsLate reports whether such a setup is possible.
-func (w *World) winsLate(r *rand.Rand) bool {
-	e, ttl := w.decided[w.newest], w.opt.MaxTTL
+func (ne *nemesis) winsLate(r *rand.Rand) bool {
+	e, ttl := ne.w.decided[ne.w.newest], ne.w.opt.MaxTTL
 	var fresh, old, users []*host
-	for _, h := range w.hosts {
+	for _, h := range ne.w.hosts {
 		switch {
-		case w.votesIn(e.Voters, h):
+		case ne.votesIn(e.Voters, h):
 			fresh = append(fresh, h)
-		case w.votesIn(e.Old, h):
+		case ne.votesIn(e.Old, h):
 			old = append(old, h)
 		case h.p != nil && h.hung == pauseNone:
 			users = append(users, h)
@@ -32,69 +32,69 @@ func (w *World) winsLate(r *rand.Rand) bool {
 	if u == nil || len(old) < len(e.Old)/2+1 {
 		return false
 	}
-	w.note(nil, "%s is to win late, from %s and not from %s", u.alias, aliases(old), aliases(fresh))
+	ne.w.note(nil, "%s is to win late, from %s and not from %s", u.alias, aliases(old), aliases(fresh))
 	from := ttl/10 + within(r, ttl/4)
 	silent := r.IntN(2) == 0
 	// Connections are given up after half a maximum TTL, and must outlast the drain.
 	if silent {
 		from = ttl*13/20 + within(r, ttl/5)
 	}
-	wake := w.Now() + ttl*23/20 + within(r, ttl/8)
-	w.At(from, func() {
-		if w.calm {
+	wake := ne.w.Now() + ttl*23/20 + within(r, ttl/8)
+	ne.w.At(from, func() {
+		if ne.w.calm {
 			return
 		}
-		w.cutBetween([]*host{u}, fresh, bothWays, 4*ttl)
-		at, heal := w.Now(), func() {}
+		ne.cutBetween([]*host{u}, fresh, bothWays, 4*ttl)
+		at, heal := ne.w.Now(), func() {}
 		if silent {
-			heal = w.cutApart(old, fresh, 2*ttl)
+			heal = ne.cutApart(old, fresh, 2*ttl)
 		}
 		won := func() {
 			if !silent {
 				return
 			}
 			for _, h := range old {
-				w.haltFor(h, pauseStopped, wake-w.Now())
+				ne.w.haltFor(h, pauseStopped, wake-ne.w.Now())
 			}
 			heal()
 		}
-		w.hurries([]*host{u}, ttl*3/4, func() bool {
-			if w.holdsSince(u, at) {
+		ne.hurries([]*host{u}, ttl*3/4, func() bool {
+			if ne.holdsSince(u, at) {
 				won()
 				return true
 			}
 			return false
 		})
 	})
-	others := slices.DeleteFunc(slices.Clone(w.hosts), func(o *host) bool { return o == u })
-	w.await(&lurk{step: stepKnows, strike: func(*host) {
-		w.hurries(others, ttl, func() bool { return false })
+	others := slices.DeleteFunc(slices.Clone(ne.w.hosts), func(o *host) bool { return o == u })
+	ne.await(&lurk{step: stepKnows, strike: func(*host) {
+		ne.hurries(others, ttl, func() bool { return false })
 	}}, 4*ttl)
 	return true
 }
 
 // hurries makes the idle clients of some hosts ask at once, again and again until enough returns
 // true.
-func (w *World) hurries(some []*host, left time.Duration, enough func() bool) {
-	if w.calm || w.draining || left <= 0 || enough() {
+func (ne *nemesis) hurries(some []*host, left time.Duration, enough func() bool) {
+	if ne.w.calm || ne.w.draining || left <= 0 || enough() {
 		return
 	}
 	for _, h := range some {
 		if p := h.p; p != nil {
 			for i := range p.clients {
 				if p.clients[i].r == nil {
-					w.plan(p, i, 0)
+					ne.w.plan(p, i, 0)
 				}
 			}
 		}
 	}
-	every := w.opt.MaxTTL / 50
-	w.At(every, func() { w.hurries(some, left-every, enough) })
+	every := ne.w.opt.MaxTTL / 50
+	ne.w.At(every, func() { ne.hurries(some, left-every, enough) })
 }
 
 // holdsSince reports whether a client of a host holds a key granted at the given time or later.
-func (w *World) holdsSince(h *host, since time.Duration) bool {
-	for _, k := range w.lockKeys {
+func (ne *nemesis) holdsSince(h *host, since time.Duration) bool {
+	for _, k := range ne.w.lockKeys {
 		for _, q := range k.holds {
 			if q.p.host == h && q.Had >= since {
 				return true

@@ -25,17 +25,17 @@ var trioAmbushes = [...]func(*trio){
 }
 
 // ambushTrio starts one of the ambushes for three or five voters.
-func (w *World) ambushTrio(r *rand.Rand) (lasts time.Duration) {
-	voters := w.finalVoters(r)
+func (ne *nemesis) ambushTrio(r *rand.Rand) (lasts time.Duration) {
+	voters := ne.finalVoters(r)
 	if len(voters) == 5 {
-		return w.ambushFive(voters, r)
+		return ne.ambushFive(voters, r)
 	}
 	if len(voters) != 3 {
 		return 0
 	}
-	d := w.opt.MaxTTL + within(r, w.opt.MaxTTL)
-	t := &trio{w, r, w.newest, voters[0], voters[1], voters[2], d}
-	w.note(nil, "three are ambushed: %s", aliases(voters))
+	d := ne.w.opt.MaxTTL + within(r, ne.w.opt.MaxTTL)
+	t := &trio{ne.w, r, ne.w.newest, voters[0], voters[1], voters[2], d}
+	ne.w.note(nil, "three are ambushed: %s", aliases(voters))
 	trioAmbushes[r.IntN(len(trioAmbushes))](t)
 	return d
 }

@@ -15,51 +15,51 @@ import (
 // back with another directory for a while, as if a disk weren't mounted; the others must wait for
 // its own directory. If no other founder has pledged, the founder's directory may be lost: its own
 // pledge alone founds nothing.
-func (w *World) harassPledges(founders []*host, r *rand.Rand) {
-	ttl := w.opt.MaxTTL
+func (ne *nemesis) harassPledges(founders []*host, r *rand.Rand) {
+	ttl := ne.w.opt.MaxTTL
 	d := 2*ttl + within(r, 2*ttl)
 	for _, h := range founders {
-		w.slowDisk(h, ttl/20+within(r, ttl/2), d)
+		ne.slowDisk(h, ttl/20+within(r, ttl/2), d)
 	}
 	if r.IntN(3) == 0 {
-		w.forgetsItsName(founders[0], r)
+		ne.forgetsItsName(founders[0], r)
 		return
 	}
 	heal := func() {}
 	if n := len(founders); r.IntN(2) == 0 && n > 2 {
-		heal = w.cutApart(founders[1:2], founders[2:], d)
+		heal = ne.cutApart(founders[1:2], founders[2:], d)
 	}
-	w.await(&lurk{step: stepKnows, any: true, strike: func(h *host) {
+	ne.await(&lurk{step: stepKnows, any: true, strike: func(h *host) {
 		heal()
-		w.foundsAnew(h, founders, r)
+		ne.foundsAnew(h, founders, r)
 	}}, 10*ttl)
 }
 
 // forgetsItsName crashes a founder during its first save, a while after the others have met the
 // founder.
-func (w *World) forgetsItsName(h *host, r *rand.Rand) {
-	w.slowDisk(h, w.opt.MaxTTL, w.opt.MaxTTL)
-	w.At(w.opt.MaxTTL/4+within(r, w.opt.MaxTTL*3/4), func() {
-		if w.calm || h.p == nil || h.disk.exists {
+func (ne *nemesis) forgetsItsName(h *host, r *rand.Rand) {
+	ne.slowDisk(h, ne.w.opt.MaxTTL, ne.w.opt.MaxTTL)
+	ne.w.At(ne.w.opt.MaxTTL/4+within(r, ne.w.opt.MaxTTL*3/4), func() {
+		if ne.w.calm || h.p == nil || h.disk.exists {
 			return
 		}
 		h.disk.saving = nil
-		w.crash(h, endingAtOnce, r)
-		w.bringBack(h, within(r, w.opt.MaxTTL/5))
+		ne.w.crash(h, endingAtOnce, r)
+		ne.w.bringBack(h, within(r, ne.w.opt.MaxTTL/5))
 	})
 }
 
 // foundsAnew crashes all founders, and restarts h with another directory where the mesh can bear
 // the loss.
-func (w *World) foundsAnew(h *host, founders []*host, r *rand.Rand) {
-	if w.calm || !slices.Contains(founders, h) {
+func (ne *nemesis) foundsAnew(h *host, founders []*host, r *rand.Rand) {
+	if ne.w.calm || !slices.Contains(founders, h) {
 		return
 	}
 	for _, o := range founders {
 		if o == h || r.IntN(4) > 0 {
 			o.disk.saving = nil
 		}
-		w.crash(o, endingAtOnce, r)
+		ne.w.crash(o, endingAtOnce, r)
 	}
 	self := vote.Elector{Name: h.name, Dir: h.disk.state.Dir}
 	pledged, others := 0, 0
@@ -80,33 +80,33 @@ func (w *World) foundsAnew(h *host, founders []*host, r *rand.Rand) {
 	switch {
 	case h.disk.made > 1 || others >= len(founders):
 	case pledged == 0:
-		w.note(h, "has its directory wiped")
+		ne.w.note(h, "has its directory wiped")
 		h.disk = disk{made: h.disk.made}
 	case pledged == others:
-		w.mislays(h, w.opt.MaxTTL+within(r, w.opt.MaxTTL))
+		ne.mislays(h, ne.w.opt.MaxTTL+within(r, ne.w.opt.MaxTTL))
 	}
 	for _, o := range founders {
-		w.bringBack(o, w.opt.MaxTTL/50+within(r, w.opt.MaxTTL/5))
+		ne.w.bringBack(o, ne.w.opt.MaxTTL/50+within(r, ne.w.opt.MaxTTL/5))
 	}
 }
 
 // mislays restarts a stopped host without its directory, and restores the directory after a while,
 // unless the host learns of an electorate before: then the nodes of the electorate can do without
 // the old directory.
-func (w *World) mislays(h *host, d time.Duration) {
-	w.note(h, "can't find its directory")
+func (ne *nemesis) mislays(h *host, d time.Duration) {
+	ne.w.note(h, "can't find its directory")
 	own := h.disk
 	h.disk = disk{made: own.made}
-	w.lasting(d, func() {
+	ne.w.lasting(d, func() {
 		s := h.disk.saving
 		if h.disk.state.Electorate.Version > 0 || s != nil && s.Electorate.Version > 0 {
 			return
 		}
-		w.crash(h, endingAtOnce, nil)
-		w.note(h, "has its directory again")
+		ne.w.crash(h, endingAtOnce, nil)
+		ne.w.note(h, "has its directory again")
 		made := h.disk.made
 		h.disk = own
 		h.disk.made, h.disk.broken, h.disk.frozen, h.disk.waits = made, false, false, nil
-		w.bringBack(h, w.opt.MaxTTL/20)
+		ne.w.bringBack(h, ne.w.opt.MaxTTL/20)
 	})
 }

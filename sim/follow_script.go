@@ -10,17 +10,17 @@ import (
 
 // Electorate returns the newest electorate that any node goes by; its version is zero if there is
 // none.
-func (w *World) Electorate() vote.Electorate { return w.decided[w.newest] }
+func (fs *followers) Electorate() vote.Electorate { return fs.decided[fs.newest] }
 
 // Voting reports whether exactly the named nodes vote in the newest electorate, and the electorate
 // is final.
-func (w *World) Voting(names ...string) bool {
-	e := w.Electorate()
+func (fs *followers) Voting(names ...string) bool {
+	e := fs.Electorate()
 	if e.Joint() || len(e.Voters) != len(names) {
 		return false
 	}
 	for _, name := range names {
-		h := w.host(name)
+		h := fs.w.host(name)
 		if !e.Has(vote.Elector{Name: h.name, Dir: h.disk.state.Dir}) {
 			return false
 		}
@@ -30,8 +30,8 @@ func (w *World) Voting(names ...string) bool {
 
 // Knows returns the version of the electorate that a node goes by; zero if the node isn't running
 // or knows no electorate.
-func (w *World) Knows(node string) uint64 {
-	if p := w.host(node).p; p != nil && p.m.Known() != nil {
+func (fs *followers) Knows(node string) uint64 {
+	if p := fs.w.host(node).p; p != nil && p.m.Known() != nil {
 		return p.m.Known().Version
 	}
 	return 0
@@ -39,49 +39,49 @@ func (w *World) Knows(node string) uint64 {
 
 // Leave makes a node ask to be voted out, if the others can do without its vote. Stopping the node
 // is left to the scenario.
-func (w *World) Leave(node string) {
-	p := w.host(node).p
-	w.note(p.host, "leaves")
-	p.m.LeaveElectorate(p.read(w.now))
-	w.settle(p)
+func (fs *followers) Leave(node string) {
+	p := fs.w.host(node).p
+	fs.w.note(p.host, "leaves")
+	p.m.LeaveElectorate(p.read(fs.w.now))
+	fs.w.settle(p)
 }
 
 // Lose ends a node with its machine and its disk, for good.
-func (w *World) Lose(node string) {
-	h := w.host(node)
-	w.crash(h, endingSilent, nil)
+func (fs *followers) Lose(node string) {
+	h := fs.w.host(node)
+	fs.w.crash(h, endingSilent, nil)
 	h.retired, h.disk = true, disk{made: h.disk.made}
-	w.note(h, "is gone for good")
-	w.disturb()
+	fs.w.note(h, "is gone for good")
+	fs.w.disturb()
 }
 
 // Wipe empties the directory of a stopped node. The node comes back as a different voter of the
 // same name.
-func (w *World) Wipe(node string) {
-	h := w.down(node)
+func (fs *followers) Wipe(node string) {
+	h := fs.down(node)
 	h.disk = disk{made: h.disk.made}
-	w.note(h, "has its directory wiped")
+	fs.w.note(h, "has its directory wiped")
 }
 
 // Writes returns how often a node's directory has been written.
-func (w *World) Writes(node string) uint64 { return w.host(node).disk.state.Writes }
+func (fs *followers) Writes(node string) uint64 { return fs.w.host(node).disk.state.Writes }
 
 // PutBack replaces the directory of a stopped node by the copy made after the given number of
 // writes.
-func (w *World) PutBack(node string, writes uint64) {
-	h := w.down(node)
+func (fs *followers) PutBack(node string, writes uint64) {
+	h := fs.down(node)
 	for _, s := range h.disk.copies {
 		if s.Writes == writes {
 			h.disk.state = s
-			w.note(h, "has its directory put back from a copy of %d writes", writes)
+			fs.w.note(h, "has its directory put back from a copy of %d writes", writes)
 			return
 		}
 	}
 	panic(fmt.Sprintf("sim: no copy of %s's directory has %d writes", node, writes))
 }
 
-func (w *World) down(node string) *host {
-	h := w.host(node)
+func (fs *followers) down(node string) *host {
+	h := fs.w.host(node)
 	if h.p != nil {
 		panic(fmt.Sprintf("sim: %s is running", node))
 	}
@@ -89,48 +89,48 @@ func (w *World) down(node string) *host {
 }
 
 // BreakDisk makes a node's disk reject all writes, until MendDisk.
-func (w *World) BreakDisk(node string) { w.host(node).disk.broken = true }
+func (fs *followers) BreakDisk(node string) { fs.w.host(node).disk.broken = true }
 
 // MendDisk ends BreakDisk.
-func (w *World) MendDisk(node string) { w.host(node).disk.broken = false }
+func (fs *followers) MendDisk(node string) { fs.w.host(node).disk.broken = false }
 
 // FreezeDisk makes new saves on a node's disk neither end nor fail, until ThawDisk. A save under
 // way isn't affected.
-func (w *World) FreezeDisk(node string) { w.host(node).disk.frozen = true }
+func (fs *followers) FreezeDisk(node string) { fs.w.host(node).disk.frozen = true }
 
 // ThawDisk ends FreezeDisk, and completes the waiting saves.
-func (w *World) ThawDisk(node string) {
-	d := &w.host(node).disk
+func (fs *followers) ThawDisk(node string) {
+	d := &fs.w.host(node).disk
 	for _, saved := range d.waits {
-		saved.at = w.now + 1
-		w.push(saved)
+		saved.at = fs.w.now + 1
+		fs.w.push(saved)
 	}
 	d.frozen, d.waits = false, nil
 }
 
 // Gray cuts a node off from others in both directions, except for gossip.
-func (w *World) Gray(node string, others ...string) { w.grays(node, others, 1) }
+func (fs *followers) Gray(node string, others ...string) { fs.grays(node, others, 1) }
 
 // MendGray ends one Gray.
-func (w *World) MendGray(node string, others ...string) { w.grays(node, others, -1) }
+func (fs *followers) MendGray(node string, others ...string) { fs.grays(node, others, -1) }
 
-func (w *World) grays(node string, others []string, by int) {
+func (fs *followers) grays(node string, others []string, by int) {
 	for _, o := range others {
-		w.setGray(w.host(node), w.host(o), by)
-		w.setGray(w.host(o), w.host(node), by)
+		fs.w.setGray(fs.w.host(node), fs.w.host(o), by)
+		fs.w.setGray(fs.w.host(o), fs.w.host(node), by)
 	}
 }
 
 // Accuse makes a node's gossip report all other nodes as failed, until Acquit.
-func (w *World) Accuse(node string) { w.accused[w.host(node)]++ }
+func (fs *followers) Accuse(node string) { fs.accused[fs.w.host(node)]++ }
 
 // Acquit ends one Accuse.
-func (w *World) Acquit(node string) { w.accused[w.host(node)]-- }
+func (fs *followers) Acquit(node string) { fs.accused[fs.w.host(node)]-- }
 
 // when calls then as soon as a node has sent a message of a kind, or has received and handled such
 // a message.
-func (w *World) when(node string, says bool, word vote.Kind, then func()) {
-	h := w.host(node)
+func (fs *followers) when(node string, says bool, word vote.Kind, then func()) {
+	h := fs.w.host(node)
 	b := &ambush{word: word, says: says, after: true}
 	b.kill = func() {
 		if h.ambush == b {

@@ -8,6 +8,15 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
+// nemesis aims faults at changes of the electorate (Jepsen's word for the process that injects
+// faults).
+type nemesis struct {
+	w     *World
+	lurks []*lurk
+	// ambushedUntil is when the newest ambush of several steps is over.
+	ambushedUntil Moment
+}
+
 // step is a step of a change of the electorate. A strike is a fault injected at such a step.
 type step uint8
 
@@ -62,34 +71,34 @@ const lurksMost = 8
 
 // lurk adds a pending strike: when any node, or the given node, takes a step of a change, the
 // strike injects one of several faults to be survived by a change.
-func (w *World) lurk(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
-	if w.opt.Following.Aim == AimElection && r.IntN(3) > 0 {
-		w.ambushElection(r, 6*w.opt.MaxTTL, did)
+func (ne *nemesis) lurk(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
+	if ne.w.opt.Following.Aim == AimElection && r.IntN(3) > 0 {
+		ne.ambushElection(r, 6*ne.w.opt.MaxTTL, did)
 		return
 	}
-	if w.opt.Following.Aim == AimFloor && r.IntN(3) > 0 {
-		did(w.ambushFloor(r))
+	if ne.w.opt.Following.Aim == AimFloor && r.IntN(3) > 0 {
+		did(ne.ambushFloor(r))
 		return
 	}
-	if len(w.lurks) >= lurksMost {
+	if len(ne.lurks) >= lurksMost {
 		return
 	}
 	b := &lurk{step: strikeSteps[r.IntN(len(strikeSteps))], word: strikeWords[r.IntN(len(strikeWords))], joint: r.IntN(3) > 0}
-	switch w.opt.Following.Aim {
+	switch ne.w.opt.Following.Aim {
 	case AimDrain:
 		b.step, b.joint = stepKnows, true
 	case AimElection:
 		b.step = strikeSteps[r.IntN(4)]
 	}
-	if r.IntN(3) == 0 && w.opt.Following.Aim != AimDrain {
+	if r.IntN(3) == 0 && ne.w.opt.Following.Aim != AimDrain {
 		b.host = h
 	}
 	b.strike = func(h *host) {
-		if !w.calm {
-			did(w.harmChange(h, down, r))
+		if !ne.w.calm {
+			did(ne.harmChange(h, down, r))
 		}
 	}
-	w.lurks = append(w.lurks, b)
+	ne.lurks = append(ne.lurks, b)
 }
 
 // strikeWords are the messages of an election. Polls and reports are frequent: polls are left out,
@@ -100,101 +109,101 @@ var strikeWords = [...]vote.Kind{
 }
 
 // strikeWord triggers a pending strike for a message of an election.
-func (w *World) strikeWord(h *host, word vote.Kind, says bool) {
-	w.strikes(h, func(b *lurk) bool { return b.word == word && b.step == stepHears-step(bit(says)) })
+func (ne *nemesis) strikeWord(h *host, word vote.Kind, says bool) {
+	ne.strikes(h, func(b *lurk) bool { return b.word == word && b.step == stepHears-step(bit(says)) })
 }
 
 // strike triggers a pending strike for any other step.
-func (w *World) strike(h *host, s step, e *vote.Electorate) {
-	w.strikes(h, func(b *lurk) bool { return b.step == s && (e == nil || b.any || e.Joint() == b.joint) })
+func (ne *nemesis) strike(h *host, s step, e *vote.Electorate) {
+	ne.strikes(h, func(b *lurk) bool { return b.step == s && (e == nil || b.any || e.Joint() == b.joint) })
 }
 
 // strikes triggers the first matching strike as soon as the event of the step is over.
-func (w *World) strikes(h *host, meant func(*lurk) bool) {
-	i := slices.IndexFunc(w.lurks, func(b *lurk) bool { return (b.host == nil || b.host == h) && meant(b) && (b.only == nil || b.only()) })
+func (ne *nemesis) strikes(h *host, meant func(*lurk) bool) {
+	i := slices.IndexFunc(ne.lurks, func(b *lurk) bool { return (b.host == nil || b.host == h) && meant(b) && (b.only == nil || b.only()) })
 	if i < 0 {
 		return
 	}
-	b := w.lurks[i]
+	b := ne.lurks[i]
 	if b.nth > 0 {
 		b.nth--
 		return
 	}
-	w.lurks = slices.Delete(w.lurks, i, i+1)
-	w.At(0, func() { b.strike(h) })
+	ne.lurks = slices.Delete(ne.lurks, i, i+1)
+	ne.w.At(0, func() { b.strike(h) })
 }
 
 // harmChange injects a fault into a change after a step taken by host h. It reports whether the
 // fault had an effect.
-func (w *World) harmChange(h *host, down time.Duration, r *rand.Rand) bool {
-	e := w.decided[w.newest]
+func (ne *nemesis) harmChange(h *host, down time.Duration, r *rand.Rand) bool {
+	e := ne.w.decided[ne.w.newest]
 	var deciding []*host // without h
-	for _, o := range w.hosts {
-		if o != h && w.votesIn(e.Deciding(), o) {
+	for _, o := range ne.w.hosts {
+		if o != h && ne.votesIn(e.Deciding(), o) {
 			deciding = append(deciding, o)
 		}
 	}
-	way, d := bothWays, w.strikeFor(r)
+	way, d := bothWays, ne.strikeFor(r)
 	if r.IntN(2) == 0 {
 		way = direction(r.IntN(2))
 	}
-	switch w.kindOfStrike(r) {
+	switch ne.kindOfStrike(r) {
 	case 0: // the node crashes, with or without its save under way
-		return w.dies(h, down, r)
+		return ne.dies(h, down, r)
 	// The node crashes, the next node to learn of a decision is cut off, and another voter proposes
 	// something else.
 	case 1, 12:
-		if len(w.lurks) < lurksMost {
-			w.lurks = append(w.lurks, &lurk{step: stepKnows, any: true, strike: func(o *host) {
-				if !w.calm {
-					w.cutFor(o, w.hosts, way, d)
+		if len(ne.lurks) < lurksMost {
+			ne.lurks = append(ne.lurks, &lurk{step: stepKnows, any: true, strike: func(o *host) {
+				if !ne.w.calm {
+					ne.cutFor(o, ne.w.hosts, way, d)
 				}
 			}})
 		}
 		if o := oneOf(deciding, r); o != nil {
-			w.At(w.opt.MaxTTL/10, func() { w.proposesFor(o, r, d, func(bool) {}) })
+			ne.w.At(ne.w.opt.MaxTTL/10, func() { ne.proposesFor(o, r, d, func(bool) {}) })
 		}
-		return w.dies(h, w.opt.MaxTTL/10, r)
+		return ne.dies(h, ne.w.opt.MaxTTL/10, r)
 	case 13: // all other deciding voters crash and come back soon
 		did := false
 		for _, o := range deciding {
-			did = w.dies(o, w.opt.MaxTTL/10, r) || did
+			did = ne.dies(o, ne.w.opt.MaxTTL/10, r) || did
 		}
 		return did
 	case 2: // the node is cut off from all others, in either direction or both
-		return w.cutFor(h, w.hosts, way, d)
+		return ne.cutFor(h, ne.w.hosts, way, d)
 	case 3: // the node is cut off from some of the deciding voters
-		return w.cutFor(h, some(deciding, r), way, d)
+		return ne.cutFor(h, some(deciding, r), way, d)
 	case 4: // the node stands still
-		return w.haltFor(h, pauseStopped, d)
+		return ne.w.haltFor(h, pauseStopped, d)
 	case 5: // a node holding a key, or waiting for one, stands still
-		return w.haltFor(w.user(r), pauseStopped, d)
+		return ne.w.haltFor(ne.user(r), pauseStopped, d)
 	case 6: // such a node is cut off from some of the others
-		return w.cutFor(w.user(r), some(w.hosts, r), way, d)
+		return ne.cutFor(ne.user(r), some(ne.w.hosts, r), way, d)
 	case 7, 8: // such a node is cut off from all others
-		return w.cutFor(w.user(r), w.hosts, way, d)
+		return ne.cutFor(ne.user(r), ne.w.hosts, way, d)
 	case 14: // all nodes holding a key are cut off from all others
 		did := false
-		for _, k := range w.lockKeys {
+		for _, k := range ne.w.lockKeys {
 			for _, q := range k.holds {
-				did = w.cutFor(q.p.host, w.hosts, way, w.opt.MaxTTL/2+within(r, w.opt.MaxTTL)) || did
+				did = ne.cutFor(q.p.host, ne.w.hosts, way, ne.w.opt.MaxTTL/2+within(r, ne.w.opt.MaxTTL)) || did
 			}
 		}
 		return did
 	// Holders and some of the deciding voters are on one side of a partition, all others on the
 	// other side.
 	case 9:
-		return w.cutHolders(some(deciding, r), way, d, r)
+		return ne.cutHolders(some(deciding, r), way, d, r)
 	// The other deciding voters go on with the holders for longer than a drain, and learn nothing
 	// of the change.
 	default:
-		return w.cutHolders(deciding, bothWays, w.opt.MaxTTL+within(r, w.opt.MaxTTL), r)
+		return ne.cutHolders(deciding, bothWays, ne.w.opt.MaxTTL+within(r, ne.w.opt.MaxTTL), r)
 	}
 }
 
 // kindOfStrike draws the kind of fault by the world's aim.
-func (w *World) kindOfStrike(r *rand.Rand) int {
-	switch w.opt.Following.Aim {
+func (ne *nemesis) kindOfStrike(r *rand.Rand) int {
+	switch ne.w.opt.Following.Aim {
 	case AimDrain:
 		return pickInt(r, 14, 14, 14, 5, 7, 10, 10, 9)
 	case AimElection:
@@ -227,8 +236,8 @@ func (d direction) ways(ways [][2]*host, from, to *host) [][2]*host {
 }
 
 // strikeFor draws the duration of a strike: mostly about as long as a drain, or a part of a drain.
-func (w *World) strikeFor(r *rand.Rand) time.Duration {
-	ttl := w.opt.MaxTTL
+func (ne *nemesis) strikeFor(r *rand.Rand) time.Duration {
+	ttl := ne.w.opt.MaxTTL
 	switch r.IntN(4) {
 	case 0:
 		return within(r, ttl)
@@ -239,7 +248,7 @@ func (w *World) strikeFor(r *rand.Rand) time.Duration {
 	}
 }
 
-func (w *World) dies(h *host, down time.Duration, r *rand.Rand) bool {
+func (ne *nemesis) dies(h *host, down time.Duration, r *rand.Rand) bool {
 	// The peers notice the crash at once, or each in its own time. All messages sent are delivered,
 	// or only a part of them.
 	how := ending(r.IntN(2))
@@ -247,17 +256,17 @@ func (w *World) dies(h *host, down time.Duration, r *rand.Rand) bool {
 	if r.IntN(2) == 0 {
 		luck = nil
 	}
-	if !w.crash(h, how, luck) {
+	if !ne.w.crash(h, how, luck) {
 		return false
 	}
-	w.bringBack(h, within(r, down+1))
+	ne.w.bringBack(h, within(r, down+1))
 	return true
 }
 
 // user returns a node holding a key, or waiting for a key; nil if there is none.
-func (w *World) user(r *rand.Rand) *host {
+func (ne *nemesis) user(r *rand.Rand) *host {
 	var holders, waiters []*host
-	for _, k := range w.lockKeys {
+	for _, k := range ne.w.lockKeys {
 		for _, q := range k.holds {
 			holders = append(holders, q.p.host)
 		}
@@ -272,7 +281,7 @@ func (w *World) user(r *rand.Rand) *host {
 }
 
 // cutFor cuts a host off from others for a while.
-func (w *World) cutFor(h *host, others []*host, way direction, d time.Duration) bool {
+func (ne *nemesis) cutFor(h *host, others []*host, way direction, d time.Duration) bool {
 	if h == nil {
 		return false
 	}
@@ -282,13 +291,13 @@ func (w *World) cutFor(h *host, others []*host, way direction, d time.Duration) 
 			ways = way.ways(ways, h, o)
 		}
 	}
-	return w.cutWays(ways, d)
+	return ne.cutWays(ways, d)
 }
 
 // cutHolders puts most holders of all keys, and some voters, on one side of a partition.
-func (w *World) cutHolders(side []*host, way direction, d time.Duration, r *rand.Rand) bool {
+func (ne *nemesis) cutHolders(side []*host, way direction, d time.Duration, r *rand.Rand) bool {
 	side = slices.Clone(side)
-	for _, k := range w.lockKeys {
+	for _, k := range ne.w.lockKeys {
 		for _, q := range k.holds {
 			if !slices.Contains(side, q.p.host) && r.IntN(4) > 0 {
 				side = append(side, q.p.host)
@@ -297,74 +306,74 @@ func (w *World) cutHolders(side []*host, way direction, d time.Duration, r *rand
 	}
 	var ways [][2]*host
 	for _, a := range side {
-		for _, b := range w.hosts {
+		for _, b := range ne.w.hosts {
 			if !slices.Contains(side, b) {
 				ways = way.ways(ways, a, b)
 			}
 		}
 	}
-	return w.cutWays(ways, d)
+	return ne.cutWays(ways, d)
 }
 
 // cutWays cuts directed links for a while.
-func (w *World) cutWays(ways [][2]*host, d time.Duration) bool {
+func (ne *nemesis) cutWays(ways [][2]*host, d time.Duration) bool {
 	if len(ways) == 0 {
 		return false
 	}
-	w.fig.Partitions++
+	ne.w.fig.Partitions++
 	for _, way := range ways {
-		w.setCut(way[0], way[1], 1)
+		ne.w.setCut(way[0], way[1], 1)
 	}
-	w.lasting(d, func() {
+	ne.w.lasting(d, func() {
 		for _, way := range ways {
-			w.setCut(way[0], way[1], -1)
+			ne.w.setCut(way[0], way[1], -1)
 		}
 	})
 	return true
 }
 
 // votesIn reports whether a host, with its current directory, is among the given voters.
-func (w *World) votesIn(voters []vote.Elector, h *host) bool {
+func (ne *nemesis) votesIn(voters []vote.Elector, h *host) bool {
 	return slices.Contains(voters, vote.Elector{Name: h.name, Dir: h.disk.state.Dir})
 }
 
 // proposesFor makes a node propose, as soon as possible within the given time, some of the running
 // nodes as the next voters. Gossip may suggest anything, and so may a proposal.
-func (w *World) proposesFor(h *host, r *rand.Rand, left time.Duration, did func(bool)) {
-	if w.calm {
+func (ne *nemesis) proposesFor(h *host, r *rand.Rand, left time.Duration, did func(bool)) {
+	if ne.w.calm {
 		return
 	}
 	if p := h.p; p != nil && h.hung == pauseNone {
-		err := p.m.Propose(p.read(w.now), w.someVoters(h, r))
-		w.settle(p)
+		err := p.m.Propose(p.read(ne.w.now), ne.someVoters(h, r))
+		ne.w.settle(p)
 		if err == nil {
 			did(true)
 			return
 		}
 	}
-	if again := w.opt.MaxTTL / 20; left > again {
-		w.At(again, func() { w.proposesFor(h, r, left-again, did) })
+	if again := ne.w.opt.MaxTTL / 20; left > again {
+		ne.w.At(again, func() { ne.proposesFor(h, r, left-again, did) })
 	}
 }
 
 // someVoters draws some of the running nodes with a directory: mostly at least three.
-func (w *World) someVoters(h *host, r *rand.Rand) []vote.Elector {
+func (ne *nemesis) someVoters(h *host, r *rand.Rand) []vote.Elector {
 	var voters []vote.Elector
-	for _, o := range w.hosts {
-		if o.p != nil && o.disk.exists && o.disk.state.Electorate.Version > 0 && w.isOpen(h, o) && w.isOpen(o, h) {
+	for _, o := range ne.w.hosts {
+		if o.p != nil && o.disk.exists && o.disk.state.Electorate.Version > 0 && ne.w.isOpen(h, o) && ne.w.isOpen(o, h) {
 			voters = append(voters, vote.Elector{Name: o.name, Dir: o.disk.state.Dir})
 		}
 	}
 	r.Shuffle(len(voters), func(i, j int) { voters[i], voters[j] = voters[j], voters[i] })
 	// Nodes that don't vote yet come first.
-	if e := w.decided[w.newest]; r.IntN(2) == 0 || w.opt.Following.Aim == AimDrain || w.opt.Following.Aim == AimFloor {
+	if e := ne.w.decided[ne.w.newest]; r.IntN(2) == 0 || ne.w.opt.Following.Aim == AimDrain || ne.w.opt.Following.Aim == AimFloor {
 		slices.SortStableFunc(voters, func(v, o vote.Elector) int { return bit(e.Has(v)) - bit(e.Has(o)) })
 	}
 	n := pickInt(r, 1, 2, 3, 3, 3, 4, 5)
-	if w.opt.Following.Aim == AimElection && r.IntN(4) > 0 { // ambushes need three or five voters
+	if ne.w.opt.Following.Aim == AimElection && r.IntN(4) > 0 { // ambushes need three or five voters
 		n = pickInt(r, 3, 3, 5)
 	}
-	if n = min(n, len(voters)); n == 4 && w.opt.Following.Aim == AimElection {
+	if n = min(n, len(voters)); n == 4 && ne.w.opt.Following.Aim == AimElection {
 		n = 3
 	}
 	return voters[:n]

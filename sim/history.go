@@ -34,6 +34,12 @@ type history struct {
 	taken []porcupine.Operation
 }
 
+// histories keeps and checks the history of a world.
+type histories struct {
+	w    *World
+	hist *history // nil when no history is kept
+}
+
 // one is a unit of exclusion, held by a single exclusive lease at a time: a key, or a slot of a
 // key.
 type one struct {
@@ -141,16 +147,16 @@ func (h *history) granted(w *World, r *Request, excused bool) {
 
 // closeOpen sets the latest time of the unconfirmed operations on a key: now or, if no fault has
 // been active for long, the time by which all voters have ended the sessions of dead processes.
-func (w *World) closeOpen(k one) {
-	latest := w.now
-	if since := w.wellSince(); since != never {
-		latest = min(latest, since.add(2*w.opt.MaxTTL+servedFixed))
+func (hs *histories) closeOpen(k one) {
+	latest := hs.w.now
+	if since := hs.w.wellSince(); since != never {
+		latest = min(latest, since.add(2*hs.w.opt.MaxTTL+servedFixed))
 	}
-	for _, i := range w.hist.open[k] {
-		o := &w.hist.ops[i]
-		o.Return = max(o.Return, min(int64(w.now), max(int64(latest), o.Call+int64(2*w.opt.MaxTTL+servedFixed))))
+	for _, i := range hs.hist.open[k] {
+		o := &hs.hist.ops[i]
+		o.Return = max(o.Return, min(int64(hs.w.now), max(int64(latest), o.Call+int64(2*hs.w.opt.MaxTTL+servedFixed))))
 	}
-	delete(w.hist.open, k)
+	delete(hs.hist.open, k)
 }
 
 // over records the end of a request, before the request's state changes.
@@ -195,8 +201,8 @@ func (h *history) over(w *World, r *Request, s State) {
 }
 
 // isBehind reports whether a process doesn't know the newest electorate.
-func (w *World) isBehind(p *process) bool {
-	return w.opt.Following != nil && p.knew < w.newest
+func (hs *histories) isBehind(p *process) bool {
+	return hs.w.opt.Following != nil && p.knew < hs.w.newest
 }
 
 // pending records a call without a return at the end of the run, or a lease over without its loss
@@ -246,24 +252,24 @@ func needed(ops []porcupine.Operation) []porcupine.Operation {
 }
 
 // checkHistory searches for an order of all calls on each key.
-func (w *World) checkHistory() {
-	h := w.hist
-	if h == nil || w.opt.TokensOnly {
+func (hs *histories) checkHistory() {
+	h := hs.hist
+	if h == nil || hs.w.opt.TokensOnly {
 		return
 	}
 	for k := range h.open { // in any order
-		w.closeOpen(k)
+		hs.closeOpen(k)
 	}
-	for _, host := range w.hosts {
+	for _, host := range hs.w.hosts {
 		if host.p != nil {
 			for n := range host.p.asked {
 				if r := host.p.requests[vote.Number(n)]; r != nil {
-					h.pending(w, r)
+					h.pending(hs.w, r)
 				}
 			}
 		}
 	}
-	w.hist.taken = nil
+	hs.hist.taken = nil
 	var all []one
 	by := make(map[one][]porcupine.Operation)
 	for _, o := range h.ops {
@@ -277,16 +283,16 @@ func (w *World) checkHistory() {
 		}
 		by[k] = append(by[k], o)
 	}
-	w.checkTaken()
+	hs.checkTaken()
 	for _, k := range all {
-		w.fig.Calls += uint64(len(by[k]))
+		hs.w.fig.Calls += uint64(len(by[k]))
 		ops := needed(by[k])
 		switch result, info := porcupine.CheckOperationsVerbose(fencedLock, ops, historyPatience); result {
 		case porcupine.Ok:
 		case porcupine.Unknown:
-			w.fig.Undecided++
+			hs.w.fig.Undecided++
 		default:
-			w.violate(checkHistory, "no order of the %d calls on %q explains their results:%s", len(ops), k.key.name, firstUnexplained(ops, info))
+			hs.w.violate(CheckHistory, "no order of the %d calls on %q explains their results:%s", len(ops), k.key.name, firstUnexplained(ops, info))
 		}
 	}
 }
@@ -296,14 +302,14 @@ func (w *World) checkHistory() {
 // TryLock of a reader or of a permit, a waiting request will do as well. A failed request with a
 // delay or a length of its own may have been a lease, from the view of voters that couldn't be told
 // of the failure.
-func (w *World) checkTaken() {
+func (hs *histories) checkTaken() {
 	// A voter may know of an ended lease for this long: a session, a delay, and the messages in
 	// flight.
-	linger := 4*w.opt.MaxTTL + servedFixed
-	for _, t := range w.hist.taken {
+	linger := 4*hs.w.opt.MaxTTL + servedFixed
+	for _, t := range hs.hist.taken {
 		r := t.Input.(op).r
 		somebody := false
-		for _, p := range w.bySession {
+		for _, p := range hs.w.bySession {
 			somebody = somebody || slices.ContainsFunc(p.asked[1:], func(o *Request) bool {
 				had := o.Had != 0 || o.State != Failed || o.Ask.Delay > 0 || o.Ask.MinHold > 0 || o.Ask.Length > 0
 				if o.key != r.key || o == r || int64(o.Asked) > t.Return || r.Mode == vote.Exclusive && !had {
@@ -317,7 +323,7 @@ func (w *World) checkTaken() {
 			})
 		}
 		if !somebody {
-			w.violate(checkHistory, "%s's TryLock of %q (%v), from %v to %v, is told that it is taken, and nobody has it", r.Node, r.Key, r.Mode,
+			hs.w.violate(CheckHistory, "%s's TryLock of %q (%v), from %v to %v, is told that it is taken, and nobody has it", r.Node, r.Key, r.Mode,
 				time.Duration(t.Call), time.Duration(t.Return))
 		}
 	}

@@ -47,7 +47,7 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 	}
 	w.note(h, "dies")
 	w.disturb()
-	w.pic.died(w, h)
+	w.pic.Died(w.Now(), h.i)
 	w.fig.Crashes++
 	if h.hung != pauseNone {
 		w.wake(h)
@@ -102,7 +102,7 @@ func (w *World) halt(h *host, how pause) bool {
 	}
 	w.note(h, "stops (%s)", pauseNames[how])
 	w.disturb()
-	w.pic.paused(w, h, pauseNames[how])
+	w.pic.Paused(w.Now(), h.i, pauseNames[how], how == pauseUnseen)
 	h.hung = how
 	h.p.stops++
 	w.fig.Pauses++
@@ -126,7 +126,7 @@ func (w *World) wake(h *host) {
 	}
 	w.note(h, "goes on")
 	w.disturb()
-	w.pic.resumed(w, h)
+	w.pic.Resumed(w.Now(), h.i)
 	h.hung = pauseNone
 	h.clock.resume(w.now)
 	p.clock.resume(w.now)
@@ -157,7 +157,7 @@ func (w *World) stepWall(h *host, by time.Duration) {
 	w.note(h, "has its wall clock moved by %v", by)
 	w.disturb()
 	if w.pic != nil {
-		w.pic.clockChanged(w, h, fmt.Sprintf("wall clock moved by %v", by))
+		w.pic.ClockChanged(w.Now(), h.i, fmt.Sprintf("wall clock moved by %v", by))
 	}
 	w.fig.Steps++
 	h.foremost = max(h.foremost, h.clock.at(w.now).Wall)
@@ -171,7 +171,7 @@ func (w *World) stepWall(h *host, by time.Duration) {
 func (w *World) retune(h *host, ppm int64) {
 	w.note(h, "has clocks that err by %d ppm from now on", ppm)
 	if w.pic != nil {
-		w.pic.clockChanged(w, h, fmt.Sprintf("clocks err by %d ppm from here on", ppm))
+		w.pic.ClockChanged(w.Now(), h.i, fmt.Sprintf("clocks err by %d ppm from here on", ppm))
 	}
 	h.clock.retune(w.now, ppm)
 	if h.p == nil {

@@ -19,7 +19,7 @@ func allBut(check string) map[string]bool {
 	deaf := make(map[string]bool)
 	for _, c := range []string{
 		checkExclusion, checkTokens, checkBids, checkLost, checkTold, checkCover, checkQuiet, checkWord, checkSerial, checkTry, checkUnlock,
-		checkAlarm, checkLiveness, checkBaseline, checkEvents, checkHistory, checkResource, checkOrder, checkDrift, checkRest, checkLength, checkIdle, checkRefusal,
+		checkAlarm, checkLiveness, checkBaseline, checkEvents, CheckHistory, checkResource, checkOrder, checkDrift, checkRest, checkLength, checkIdle, checkRefusal,
 	} {
 		deaf[c] = c != check
 	}
@@ -29,24 +29,24 @@ func allBut(check string) map[string]bool {
 // TestOneCheckAloneFindsMutants has a check find mutants without any other: those whose harm it exists for.
 func TestOneCheckAloneFindsMutants(t *testing.T) {
 	for _, row := range []struct{ check, mutant string }{
-		{checkHistory, "no quiet time"},
-		{checkHistory, "quiet votes that count"},
-		{checkHistory, "votes kept across a voter's lives"},
-		{checkHistory, "session cover by any majority"},
-		{checkHistory, "late serials honoured"},
-		{checkHistory, "generations ignored"},
-		{checkHistory, "no confirmation of tokens"},
-		{checkHistory, "restarted voters that don't ask for the highest token"},
-		{checkHistory, "majority of the peers that look alive"},
-		{checkHistory, "a lost lease comes back"},
-		{checkHistory, "highest token asked for at the start of the quiet time"},
-		{checkHistory, "an acknowledgement covers votes of another generation"},
-		{checkHistory, "a superseded life's votes dropped at once"},
-		{checkHistory, "expiry on wall clocks"},
-		{checkHistory, "hearsay of a death ends a session"},
-		{checkHistory, "release without owner check"},
-		{checkHistory, "an answer that only adds"},
-		{checkHistory, "a tenure that revokes without the owner's word"},
+		{CheckHistory, "no quiet time"},
+		{CheckHistory, "quiet votes that count"},
+		{CheckHistory, "votes kept across a voter's lives"},
+		{CheckHistory, "session cover by any majority"},
+		{CheckHistory, "late serials honoured"},
+		{CheckHistory, "generations ignored"},
+		{CheckHistory, "no confirmation of tokens"},
+		{CheckHistory, "restarted voters that don't ask for the highest token"},
+		{CheckHistory, "majority of the peers that look alive"},
+		{CheckHistory, "a lost lease comes back"},
+		{CheckHistory, "highest token asked for at the start of the quiet time"},
+		{CheckHistory, "an acknowledgement covers votes of another generation"},
+		{CheckHistory, "a superseded life's votes dropped at once"},
+		{CheckHistory, "expiry on wall clocks"},
+		{CheckHistory, "hearsay of a death ends a session"},
+		{CheckHistory, "release without owner check"},
+		{CheckHistory, "an answer that only adds"},
+		{CheckHistory, "a tenure that revokes without the owner's word"},
 		{checkResource, "no confirmation of tokens"},
 		{checkResource, "restarted voters that don't ask for the highest token"},
 		{checkOrder, "the youngest is served first"},

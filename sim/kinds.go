@@ -73,8 +73,8 @@ func (o *Options) lengthLeast() time.Duration {
 }
 
 // drawKind draws the options of a request that don't exist in a world of plain locks.
-func (w *World) drawKind(h *host, c *client, k *lockKey, a *Ask) {
-	l := &w.opt.Load
+func (ld *load) drawKind(h *host, c *client, k *lockKey, a *Ask) {
+	l := &ld.w.opt.Load
 	if len(l.Kinds) == 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (w *World) drawKind(h *host, c *client, k *lockKey, a *Ask) {
 	case kind.Readers && c.percent(m.Downgrade):
 		a.Turn = within(c.luck, a.Hold) + 1
 	}
-	most := w.opt.MaxTTL
+	most := ld.w.opt.MaxTTL
 	if c.percent(m.Length) {
 		a.Length, a.Fixed = m.LengthLeast+within(c.luck, most-m.LengthLeast), c.percent(m.Fixed)
 	}
@@ -152,63 +152,63 @@ func (a Ask) upgrade() Ask {
 }
 
 // turns has a holder change its lease: a writer downgrades to shared, a reader asks for an upgrade.
-func (w *World) turns(r *Request) {
+func (ld *load) turns(r *Request) {
 	c := &r.p.clients[r.client]
 	switch r.Mode {
 	case vote.Exclusive:
-		w.share(r)
-		w.plan(r.p, r.client, r.hold)
+		ld.share(r)
+		ld.plan(r.p, r.client, r.hold)
 	case vote.Shared:
-		u := w.ask(r.p, r.Ask.upgrade(), r)
+		u := ld.ask(r.p, r.Ask.upgrade(), r)
 		if u == nil {
-			w.plan(r.p, r.client, r.hold)
+			ld.plan(r.p, r.client, r.hold)
 			return
 		}
 		u.client, u.hold, r.up = r.client, r.hold, u
 		c.due = never
 		if r.Ask.Patience > 0 {
-			w.plan(r.p, r.client, r.Ask.Patience)
+			ld.plan(r.p, r.client, r.Ask.Patience)
 		}
 	}
-	w.settle(r.p)
+	ld.w.settle(r.p)
 }
 
 // upgraded has a reader release its shared lease after its upgrade was granted, as the shell does.
-func (w *World) upgraded(u *Request) {
+func (ld *load) upgraded(u *Request) {
 	r, p := u.base, u.p
-	w.mark(MarkUpgraded)
+	ld.w.mark(MarkUpgraded)
 	r.up = nil
 	if u.client >= 0 {
 		p.clients[u.client].r = u
 	}
-	w.push(event{at: w.now + 1, kind: eventRun, p: p, f: func() { w.release(r) }})
+	ld.w.push(event{at: ld.w.now + 1, kind: eventRun, p: p, f: func() { ld.release(r) }})
 }
 
 // turned handles the end of a request that was an upgrade, or had an upgrade waiting beside it.
-func (w *World) turned(r *Request) {
+func (ld *load) turned(r *Request) {
 	p := r.p
 	if b := r.base; b != nil && b.up == r { // the upgrade wasn't granted
 		b.up = nil
 		if r.client >= 0 && r.State == Failed && b.State == Granted {
-			w.plan(p, r.client, 0) // release the shared lease, so that other requests proceed
+			ld.plan(p, r.client, 0) // release the shared lease, so that other requests proceed
 		}
 	}
 	if u := r.up; u != nil { // the shared lease beside which the upgrade waits is lost
 		r.up = nil
 		if c := r.client; c >= 0 && p.clients[c].r == r {
 			p.clients[c].r = u
-			w.plan(p, c, 0) // give the upgrade up
+			ld.plan(p, c, 0) // give the upgrade up
 		}
 	}
 }
 
 // share has a writer downgrade its lease to shared.
-func (w *World) share(r *Request) {
-	now := r.p.read(w.now)
+func (ld *load) share(r *Request) {
+	now := r.p.read(ld.w.now)
 	if r.State != Granted || r.Mode != vote.Exclusive {
 		return
 	}
-	w.note(r.p.host, "lets others in beside request %d", r.Number)
+	ld.w.note(r.p.host, "lets others in beside request %d", r.Number)
 	// seat is the request that the voters know, if the lease was handed off. Both modes change
 	// before Share, since the node's own voter may admit others at once.
 	seat := r.p.asked[r.seat]
@@ -217,17 +217,17 @@ func (w *World) share(r *Request) {
 		r.Mode, seat.Mode = vote.Exclusive, vote.Exclusive // the lease just ended; an event follows
 		return
 	}
-	w.hist.shared(w, r)
-	r.shared, r.key.changed = w.now, w.now
+	ld.w.hist.shared(ld.w, r)
+	r.shared, r.key.changed = ld.w.now, ld.w.now
 }
 
 // values sets a lease's value. Its caller handles an event of the lease's node, so values schedules
 // another event.
-func (w *World) values(r *Request) {
-	w.push(event{at: w.now + 1, kind: eventRun, p: r.p, f: func() {
+func (ld *load) values(r *Request) {
+	ld.w.push(event{at: ld.w.now + 1, kind: eventRun, p: r.p, f: func() {
 		if r.State == Granted {
-			r.p.m.Set(r.p.read(w.now), r.Number, []byte("holds"))
-			w.settle(r.p)
+			r.p.m.Set(r.p.read(ld.w.now), r.Number, []byte("holds"))
+			ld.w.settle(r.p)
 		}
 	}})
 }

@@ -16,48 +16,48 @@ type queued struct {
 }
 
 // linger queues a frame. The first frame in the queue starts the timer that empties the queue.
-func (w *World) linger(p *process, l *link, side uint8, f []byte) {
+func (nw *network) linger(p *process, l *link, side uint8, f []byte) {
 	q := &l.queued[side]
 	if len(q.frames) == 0 {
-		w.push(event{at: w.now.add(w.opt.Linger), kind: eventLinger, p: p, l: l, side: side, n: q.turn})
+		nw.w.push(event{at: nw.w.now.add(nw.w.opt.Linger), kind: eventLinger, p: p, l: l, side: side, n: q.turn})
 	}
 	q.frames = append(q.frames, f)
-	w.fig.Lingered++
+	nw.w.fig.Lingered++
 }
 
 // lingered empties the queue when its timer fires, unless the queue was emptied since the timer
 // started.
-func (w *World) lingered(l *link, side uint8, turn uint64) {
+func (nw *network) lingered(l *link, side uint8, turn uint64) {
 	q := &l.queued[side]
 	if q.turn != turn {
 		return
 	}
-	w.fig.LingeredOut += uint64(len(q.frames))
-	w.carry(l, side)
+	nw.w.fig.LingeredOut += uint64(len(q.frames))
+	nw.carry(l, side)
 }
 
 // carry sends the queued messages, before any other message goes the same way.
-func (w *World) carry(l *link, side uint8) {
+func (nw *network) carry(l *link, side uint8) {
 	q := &l.queued[side]
 	if len(q.frames) == 0 {
 		return
 	}
 	if l.fate != fateStands { // the link is broken, and this side doesn't know yet
-		w.unsaid(l, side)
-		w.reset(l, side)
+		nw.unsaid(l, side)
+		nw.reset(l, side)
 		return
 	}
 	for _, f := range q.frames {
-		w.dispatch(l, side, ordered, f)
+		nw.dispatch(l, side, ordered, f)
 	}
 	q.empty()
 }
 
 // unsaid drops the queued messages.
-func (w *World) unsaid(l *link, side uint8) {
+func (nw *network) unsaid(l *link, side uint8) {
 	q := &l.queued[side]
-	w.fig.LingeredLost += uint64(len(q.frames))
-	w.spare = append(w.spare, q.frames...)
+	nw.w.fig.LingeredLost += uint64(len(q.frames))
+	nw.spare = append(nw.spare, q.frames...)
 	q.empty()
 }
 
@@ -84,4 +84,4 @@ func (o *Options) DrawLinger() {
 // lingersAtMost returns how much queues add to the time from one holder to the next. If a voter
 // among the first that were contacted doesn't answer, the release may wait in a queue on its way to
 // another voter, and so may the request before it.
-func (w *World) lingersAtMost() time.Duration { return 2 * w.opt.Linger }
+func (nw *network) lingersAtMost() time.Duration { return 2 * nw.w.opt.Linger }

@@ -171,7 +171,7 @@ func DrawLists(seed uint64) Options {
 		o.Faults.Weights[f] = every[f]
 	}
 	o.Faults.Every = max(o.Faults.Every, o.MaxTTL)
-	names := o.names()
+	names := o.NodeNames()
 	draw := func() []string {
 		l := slices.Clone(names)
 		r.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
@@ -217,7 +217,7 @@ func (o *Options) drawMaxTTLs(seed uint64) {
 	}
 	most := [...]time.Duration{o.MaxTTL, 2 * o.MaxTTL, 3 * o.MaxTTL}
 	o.Lists.MaxTTL = make(map[string]time.Duration)
-	for _, n := range o.names() {
+	for _, n := range o.NodeNames() {
 		o.Lists.MaxTTL[n] = most[r.IntN(len(most))]
 	}
 	for i := range o.Lists.Changes {

@@ -10,27 +10,27 @@ import (
 // Faults of longer duration: some come and go, and some wait for an event.
 
 // flap cuts and mends ways between hosts, again and again.
-func (w *World) flap(a *Act) bool {
-	ways, on, over := w.ways(a), false, false
+func (ft *faults) flap(a *Act) bool {
+	ways, on, over := ft.ways(a), false, false
 	if len(ways) == 0 || a.By <= 0 {
 		return false
 	}
 	turn := func() {
 		on = !on
 		for _, way := range ways {
-			w.setCut(way[0], way[1], 2*bit(on)-1)
+			ft.w.setCut(way[0], way[1], 2*bit(on)-1)
 		}
 	}
 	var again func()
 	again = func() {
 		if !over {
 			turn()
-			w.At(a.By, again)
+			ft.w.At(a.By, again)
 		}
 	}
-	w.fig.Partitions++
+	ft.w.fig.Partitions++
 	again()
-	w.lasting(a.For, func() {
+	ft.lasting(a.For, func() {
 		over = true
 		if on {
 			turn()
@@ -44,31 +44,31 @@ const fullest = 8
 
 // chokeFor holds the messages of one side of a connection back in a short queue. When the queue is
 // full, the sender ends the connection, as the transport does.
-func (w *World) chokeFor(l *link, side uint8, d time.Duration, r *rand.Rand, did func(bool)) {
+func (ft *faults) chokeFor(l *link, side uint8, d time.Duration, r *rand.Rand, did func(bool)) {
 	if l.full[side] != nil {
 		return
 	}
 	most := r.IntN(fullest)
-	w.setStall(l, side, 1)
+	ft.w.setStall(l, side, 1)
 	l.full[side] = func() bool {
 		if l.lanes[side][ordered].len() < most {
 			return false
 		}
 		l.full[side] = nil
-		w.note(l.ends[side].host, "has a full queue for %s", l.ends[1-side].host.name)
+		ft.w.note(l.ends[side].host, "has a full queue for %s", l.ends[1-side].host.name)
 		did(true)
 		l.lanes[side][ordered].keep(r.IntN(l.lanes[side][ordered].len() + 1))
 		l.fate = fateBroken
-		w.fig.Overflows++
-		w.push(event{at: w.now, kind: eventLearn, p: l.ends[side].p, l: l, side: side})
+		ft.w.fig.Overflows++
+		ft.w.push(event{at: ft.w.now, kind: eventLearn, p: l.ends[side].p, l: l, side: side})
 		if l.ends[1-side].open {
-			w.learnWithin(l, 1-side, 50*time.Millisecond, r)
+			ft.w.learnWithin(l, 1-side, 50*time.Millisecond, r)
 		}
 		return true
 	}
-	w.lasting(d, func() {
+	ft.lasting(d, func() {
 		l.full[side] = nil
-		w.setStall(l, side, -1)
+		ft.w.setStall(l, side, -1)
 	})
 }
 
@@ -80,29 +80,29 @@ type misled struct {
 
 // misleadFor makes a host's dials to a voter fail. With FaultGossip, gossip also reports the
 // voter's return, without cause.
-func (w *World) misleadFor(h, voter *host, a *Act, r *rand.Rand, did func(bool)) {
+func (ft *faults) misleadFor(h, voter *host, a *Act, r *rand.Rand, did func(bool)) {
 	way := [2]*host{h, voter}
-	if w.misled[way] != nil || h == voter || !voter.voter {
+	if ft.misled[way] != nil || h == voter || !voter.voter {
 		return
 	}
-	w.misled[way] = &misled{a.Fault == FaultRefuse, did}
-	if l := w.linkBetween(a.Hosts, a.Far); l != nil && l.fate == fateStands && r.IntN(2) == 0 {
-		w.breakLink(l, r)
+	ft.misled[way] = &misled{a.Fault == FaultRefuse, did}
+	if l := ft.linkBetween(a.Hosts, a.Far); l != nil && l.fate == fateStands && r.IntN(2) == 0 {
+		ft.w.breakLink(l, r)
 	}
 	news := func() {
 		if h.p != nil {
-			w.push(event{at: w.now, kind: eventDial, p: h.p, n: uint64(w.voterPlace(voter.name))})
+			ft.w.push(event{at: ft.w.now, kind: eventDial, p: h.p, n: uint64(ft.w.voterPlace(voter.name))})
 		}
 	}
 	if a.Fault == FaultGossip {
 		for range 1 + r.IntN(3) {
-			w.At(within(r, a.For), news)
+			ft.w.At(within(r, a.For), news)
 		}
 	}
-	w.disturb()
-	w.lasting(a.For, func() {
-		w.disturb()
-		delete(w.misled, way)
+	ft.w.disturb()
+	ft.lasting(a.For, func() {
+		ft.w.disturb()
+		delete(ft.misled, way)
 	})
 }
 
@@ -127,21 +127,21 @@ var electingWords = [...]vote.Kind{
 
 // lieInWait arranges an ambush. With dynamic membership, half of all ambushes wait for a message
 // about the electorate.
-func (w *World) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
+func (ft *faults) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
 	words := ambushWords[:]
-	if w.opt.Following != nil && r.IntN(2) == 0 {
+	if ft.w.opt.Following != nil && r.IntN(2) == 0 {
 		words = electingWords[:]
 	}
 	b := &ambush{word: words[r.IntN(len(words))], says: r.IntN(2) == 0, after: r.IntN(2) == 0}
 	b.kill = func() {
-		if h.ambush != b || w.calm {
+		if h.ambush != b || ft.calm {
 			return
 		}
 		h.ambush = nil
-		if w.crash(h, endingMixed, r) {
-			w.bringBack(h, down)
+		if ft.w.crash(h, endingMixed, r) {
+			ft.bringBack(h, down)
 			did(true)
-			w.fig.ElectorateAmbushes += uint64(bit(b.word.IsConsensus()))
+			ft.w.fig.ElectorateAmbushes += uint64(bit(b.word.IsConsensus()))
 		}
 	}
 	h.ambush = b
@@ -149,16 +149,16 @@ func (w *World) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(bo
 
 // springs reports whether an ambush crashes the process before the message is handled. A crash due
 // after the message was handled or sent is scheduled.
-func (w *World) springs(h *host, word vote.Kind, says bool) bool {
-	if len(w.lurks) > 0 && word.IsConsensus() {
-		w.strikeWord(h, word, says)
+func (ft *faults) springs(h *host, word vote.Kind, says bool) bool {
+	if len(ft.w.lurks) > 0 && word.IsConsensus() {
+		ft.w.strikeWord(h, word, says)
 	}
 	b := h.ambush
 	switch {
 	case b == nil || b.word != word || b.says != says:
 		return false
 	case says || b.after:
-		w.At(0, b.kill)
+		ft.w.At(0, b.kill)
 		return false
 	default:
 		b.kill()

@@ -9,6 +9,9 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
+// marker sets coverage marks, and counts faults by how keys were used at the time.
+type marker struct{ w *World }
+
 // Mark is a coverage mark: a rare path of the protocol that runs should reach now and then
 // ("sometimes" assertions, as FoundationDB's and Antithesis's testers use them). A check proves
 // nothing if it holds only because no run ever reached its path.
@@ -126,7 +129,7 @@ type been struct {
 	confirm   vote.Token // the token that a voter was last asked to confirm
 }
 
-func (w *World) mark(m Mark) { w.fig.Marks[m]++ }
+func (mk *marker) mark(m Mark) { mk.w.fig.Marks[m]++ }
 
 // Missing returns the marks that weren't reached.
 func (f *Figures) Missing() []Mark {
@@ -150,69 +153,69 @@ func (f *Figures) NotFired() []Fault {
 	return missing
 }
 
-func (w *World) marksOfGrant(r *Request) {
+func (mk *marker) marksOfGrant(r *Request) {
 	b := &r.was
 	if b.yielded {
-		w.mark(MarkYieldWon)
+		mk.mark(MarkYieldWon)
 	}
 	if b.confirmed {
-		w.mark(MarkConfirmed)
+		mk.mark(MarkConfirmed)
 	}
-	if !b.broken && r.Had-r.Asked > w.opt.MaxTTL {
-		w.mark(MarkGrantedLate)
+	if !b.broken && r.Had-r.Asked > mk.w.opt.MaxTTL {
+		mk.mark(MarkGrantedLate)
 	}
 	b.broken = false
-	w.marksOfKind(r)
+	mk.marksOfKind(r)
 }
 
 // marksOfKind sets the marks of a grant beside or after other leases of the key.
-func (w *World) marksOfKind(r *Request) {
+func (mk *marker) marksOfKind(r *Request) {
 	held := vote.Slot(0)
 	for _, o := range r.key.holds {
-		if o == r || !w.believes(o) {
+		if o == r || !mk.w.believes(o) {
 			continue
 		}
 		switch {
 		case r.Mode == vote.Permit:
 			held++
 		case r.Mode == vote.Shared && o.shared != 0:
-			w.mark(MarkLetIn)
+			mk.mark(MarkLetIn)
 		case r.Mode == vote.Shared:
-			w.mark(MarkBeside)
+			mk.mark(MarkBeside)
 		}
 	}
 	if r.Mode == vote.Permit && held+1 == vote.Slot(r.Ask.Permits) {
-		w.mark(MarkFull)
+		mk.mark(MarkFull)
 	}
 	if o := r.key.kept; o != nil && o != r.base && time.Duration(o.overAt) > r.Asked {
 		switch {
 		case o.given:
-			w.mark(MarkHeldLeast)
+			mk.mark(MarkHeldLeast)
 		case o.State == Crashed && o.Ask.Length > 0:
-			w.mark(MarkOutlivedNode)
+			mk.mark(MarkOutlivedNode)
 		case o.Ask.Delay > 0:
-			w.mark(MarkDelayed)
+			mk.mark(MarkDelayed)
 		}
 	}
 	r.key.kept = nil
 }
 
 // marksOfMore sets the marks of a lease's extension.
-func (w *World) marksOfMore(r *Request) {
+func (mk *marker) marksOfMore(r *Request) {
 	if r.was.broken {
 		r.was.broken = false
-		w.mark(MarkSurvivedBreak)
+		mk.mark(MarkSurvivedBreak)
 	}
-	if r.was.restarted == 1<<len(w.voters)-1 {
+	if r.was.restarted == 1<<len(mk.w.voters)-1 {
 		r.was.restarted = 0
-		w.mark(MarkOutlived)
+		mk.mark(MarkOutlived)
 	}
 }
 
 // marksOfStart records that a restarted voter has forgotten all held leases.
-func (w *World) marksOfStart(h *host) {
-	if v := w.voterPlace(h.name); v >= 0 && h.voter {
-		for _, k := range w.lockKeys {
+func (mk *marker) marksOfStart(h *host) {
+	if v := mk.w.voterPlace(h.name); v >= 0 && h.voter {
+		for _, k := range mk.w.lockKeys {
 			for _, r := range k.holds {
 				r.was.restarted |= 1 << v
 			}
@@ -228,67 +231,67 @@ func (p *process) marksOfUnlink() {
 }
 
 // marksOfEnd sets the marks of a request's end, before the request's state changes.
-func (w *World) marksOfEnd(r *Request, s State) {
+func (mk *marker) marksOfEnd(r *Request, s State) {
 	switch {
 	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitHeld:
-		w.mark(MarkTaken)
+		mk.mark(MarkTaken)
 	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitNoQuorum:
-		w.mark(MarkNoQuorum)
+		mk.mark(MarkNoQuorum)
 	case s == Lost && r.Ask.Fixed && r.Ask.Length > 0:
-		w.mark(MarkFixed)
-	case s == Lost && w.stoppedSince(r.p):
-		w.mark(MarkWokeUpLost)
+		mk.mark(MarkFixed)
+	case s == Lost && mk.w.stoppedSince(r.p):
+		mk.mark(MarkWokeUpLost)
 	case s == Released && (r.expired || r.Wait.Reason != quorum.WaitNone):
-		w.mark(MarkUnconfirmed)
+		mk.mark(MarkUnconfirmed)
 	case s == Crashed && r.State == Granted:
 		r.key.died = true
 	}
 }
 
 // marksOfWord sets the marks of a message from a voter.
-func (w *World) marksOfWord(to vote.SessionID, m *vote.Message) {
+func (mk *marker) marksOfWord(to vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindPromise:
-		o := w.bySession[to]
+		o := mk.w.bySession[to]
 		if o == nil || o.dead {
 			return
 		}
 		switch r := o.requests[m.Number]; {
 		case r == nil:
-			w.mark(MarkTooLate)
+			mk.mark(MarkTooLate)
 		case r.State == Granted:
-			w.mark(MarkVoteBack)
+			mk.mark(MarkVoteBack)
 		case m.Slot != 0 && m.Slot == r.was.want:
-			w.mark(MarkMoved)
+			mk.mark(MarkMoved)
 		}
 	case vote.KindConfirmed:
-		if o := w.bySession[to]; o != nil && !o.dead {
+		if o := mk.w.bySession[to]; o != nil && !o.dead {
 			if r := o.requests[m.Number]; r != nil && r.State == Waiting && m.Token > r.was.confirm {
-				w.mark(MarkApart)
+				mk.mark(MarkApart)
 			}
 		}
 	case vote.KindUnknown:
-		w.mark(MarkUnknown)
+		mk.mark(MarkUnknown)
 	case vote.KindProbe:
-		w.mark(MarkProbe)
+		mk.mark(MarkProbe)
 	case vote.KindRefused:
 		if m.Reason == vote.ReasonNameTaken {
-			w.mark(MarkTurnedAway)
+			mk.mark(MarkTurnedAway)
 		}
 	case vote.KindInquire:
-		if o := w.bySession[to]; o != nil && !o.dead {
+		if o := mk.w.bySession[to]; o != nil && !o.dead {
 			if r := o.requests[m.Number]; r != nil && r.State == Granted {
-				w.mark(MarkHeldOn)
+				mk.mark(MarkHeldOn)
 			}
 		}
 	}
 }
 
 // marksOfReply sets the marks of a requester's message on arrival at a voter.
-func (w *World) marksOfReply(p *process, from vote.SessionID, m *vote.Message) {
+func (mk *marker) marksOfReply(p *process, from vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindYield, vote.KindConfirm:
-		if o := w.bySession[from]; o != nil && !o.dead {
+		if o := mk.w.bySession[from]; o != nil && !o.dead {
 			if r := o.requests[m.Number]; r != nil && r.State == Waiting {
 				if m.Kind == vote.KindYield {
 					r.was.want = m.Slot
@@ -301,8 +304,8 @@ func (w *World) marksOfReply(p *process, from vote.SessionID, m *vote.Message) {
 		}
 	case vote.KindSync:
 		for i := range m.Entries {
-			if m.Entries[i].Token != 0 && w.isQuiet(p) {
-				w.mark(MarkRestated)
+			if m.Entries[i].Token != 0 && mk.w.isQuiet(p) {
+				mk.mark(MarkRestated)
 			}
 		}
 	}

@@ -38,11 +38,11 @@ const (
 )
 
 // brisk returns how long a time of connection management lasts in this world.
-func (w *World) brisk(d time.Duration) time.Duration {
-	if f := w.opt.Following; f == nil || !f.Brisk {
+func (nw *network) brisk(d time.Duration) time.Duration {
+	if f := nw.w.opt.Following; f == nil || !f.Brisk {
 		return d
 	}
-	return max(time.Duration(int64(d)*int64(w.opt.MaxTTL)/int64(usualTTL)), time.Millisecond)
+	return max(time.Duration(int64(d)*int64(nw.w.opt.MaxTTL)/int64(usualTTL)), time.Millisecond)
 }
 
 // usualTTL is the maximum TTL for which the times of connection management are meant: the library's
@@ -51,6 +51,7 @@ const usualTTL = 10 * time.Second
 
 // network is the part of the world between the hosts.
 type network struct {
+	w     *World
 	bases [][]time.Duration // base delays, by sender and receiver
 	slow  [][]time.Duration // delays added by faults
 	luck  [][]rand.PCG      // random sources of the packets on each way
@@ -152,8 +153,8 @@ func (a *lane) keep(n int) { a.frames = a.frames[:a.first+n] }
 
 func (a *lane) len() int { return len(a.frames) - a.first }
 
-func (w *World) setUpNetwork() {
-	n := w.opt.Net
+func (nw *network) setUpNetwork() {
+	n := nw.w.opt.Net
 	if n.Least == 0 {
 		n.Least = 200 * time.Microsecond
 	}
@@ -166,126 +167,126 @@ func (w *World) setUpNetwork() {
 	case n.Jitter < 0:
 		n.Jitter = 0
 	}
-	w.opt.Net = n
-	for _, from := range w.hosts {
-		bases, luck := make([]time.Duration, len(w.hosts)), make([]rand.PCG, len(w.hosts))
-		for j, to := range w.hosts {
-			luck[j] = *w.chance("way", from.alias, to.alias)
+	nw.w.opt.Net = n
+	for _, from := range nw.w.hosts {
+		bases, luck := make([]time.Duration, len(nw.w.hosts)), make([]rand.PCG, len(nw.w.hosts))
+		for j, to := range nw.w.hosts {
+			luck[j] = *nw.w.chance("way", from.alias, to.alias)
 			bases[j] = n.Least + within(rand.New(&luck[j]), n.Most-n.Least+1)
 		}
-		w.bases = append(w.bases, bases)
-		w.luck = append(w.luck, luck)
-		w.slow = append(w.slow, make([]time.Duration, len(w.hosts)))
-		w.cut = append(w.cut, make([]int, len(w.hosts)))
+		nw.bases = append(nw.bases, bases)
+		nw.luck = append(nw.luck, luck)
+		nw.slow = append(nw.slow, make([]time.Duration, len(nw.w.hosts)))
+		nw.cut = append(nw.cut, make([]int, len(nw.w.hosts)))
 	}
-	for i := range w.voters {
-		w.route = append(w.route, i)
+	for i := range nw.w.voters {
+		nw.route = append(nw.route, i)
 	}
 }
 
 // latency draws how long a packet travels.
-func (w *World) latency(from, to *host) time.Duration {
-	base := w.bases[from.i][to.i] + w.slow[from.i][to.i]
-	r := w.luck[from.i][to.i].Uint64()
-	if f := w.opt.Net.Delay; f != nil {
-		return f(from.i, to.i, r) + w.slow[from.i][to.i]
+func (nw *network) latency(from, to *host) time.Duration {
+	base := nw.bases[from.i][to.i] + nw.slow[from.i][to.i]
+	r := nw.luck[from.i][to.i].Uint64()
+	if f := nw.w.opt.Net.Delay; f != nil {
+		return f(from.i, to.i, r) + nw.slow[from.i][to.i]
 	}
-	d := base + base*time.Duration(r>>40%uint64(w.opt.Net.Jitter+1))/100
-	if int(r%1000) < w.opt.Net.Spikes {
+	d := base + base*time.Duration(r>>40%uint64(nw.w.opt.Net.Jitter+1))/100
+	if int(r%1000) < nw.w.opt.Net.Spikes {
 		d += base * time.Duration(r>>20%10)
 	}
 	return d
 }
 
 // isOpen reports whether packets pass from one host to another.
-func (w *World) isOpen(from, to *host) bool { return w.cut[from.i][to.i] == 0 }
+func (nw *network) isOpen(from, to *host) bool { return nw.cut[from.i][to.i] == 0 }
 
 // voterPlace returns a voter's place in World.voters, or -1.
-func (w *World) voterPlace(name vote.NodeID) int { return slices.Index(w.voters, name) }
+func (nw *network) voterPlace(name vote.NodeID) int { return slices.Index(nw.w.voters, name) }
 
 // dial starts a connection to a voter, unless there is a connection already, or none is wanted.
-func (w *World) dial(p *process, voter int) {
+func (nw *network) dial(p *process, voter int) {
 	d := &p.dials[voter]
-	if d.l != nil || w.voters[voter] == p.host.name || !w.listed(p, voter) || w.opt.Following != nil && !d.wanted {
+	if d.l != nil || nw.w.voters[voter] == p.host.name || !nw.w.listed(p, voter) || nw.w.opt.Following != nil && !d.wanted {
 		return
 	}
-	w.lastN++
-	l := &link{n: w.lastN, voter: voter}
+	nw.lastN++
+	l := &link{n: nw.lastN, voter: voter}
 	l.ends[0] = end{host: p.host, p: p}
-	l.ends[1] = end{host: w.hosts[w.route[voter]]}
+	l.ends[1] = end{host: nw.w.hosts[nw.route[voter]]}
 	d.l = l
-	if m := w.misled[[2]*host{p.host, l.ends[1].host}]; m != nil && !m.refused {
+	if m := nw.w.misled[[2]*host{p.host, l.ends[1].host}]; m != nil && !m.refused {
 		m.did(true)
-		w.push(event{at: w.now.add(2 * w.latency(p.host, l.ends[1].host)), kind: eventDialFail, p: p, l: l, n: dialMisled})
+		nw.w.push(event{at: nw.w.now.add(2 * nw.latency(p.host, l.ends[1].host)), kind: eventDialFail, p: p, l: l, n: dialMisled})
 		return
 	}
-	w.push(event{at: w.now.add(w.latency(p.host, l.ends[1].host)), kind: eventSyn, l: l})
-	w.push(event{at: w.now.add(w.brisk(dialTimeout)), kind: eventDialTimeout, p: p, l: l})
+	nw.w.push(event{at: nw.w.now.add(nw.latency(p.host, l.ends[1].host)), kind: eventSyn, l: l})
+	nw.w.push(event{at: nw.w.now.add(nw.brisk(dialTimeout)), kind: eventDialTimeout, p: p, l: l})
 }
 
 // accept handles a dial that reaches the voter's machine. The handshake tells each process which
 // session the other has.
-func (w *World) accept(e event) {
+func (nw *network) accept(e event) {
 	l := e.l
 	from, to := l.ends[0].host, l.ends[1].host
 	if l.state != linkDialing || l.ends[1].p != nil {
 		return
 	}
-	if !w.isOpen(from, to) && e.n == 0 {
-		e.at = w.now.add(w.brisk(synAgain))
-		w.push(e)
+	if !nw.isOpen(from, to) && e.n == 0 {
+		e.at = nw.w.now.add(nw.brisk(synAgain))
+		nw.w.push(e)
 		return
 	}
-	back := w.now.add(w.latency(to, from))
+	back := nw.w.now.add(nw.latency(to, from))
 	switch p := to.p; {
 	case p == nil:
-		if w.isOpen(to, from) {
-			w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l})
+		if nw.isOpen(to, from) {
+			nw.w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l})
 		}
-	case w.misled[[2]*host{from, to}] != nil && w.misled[[2]*host{from, to}].refused:
-		w.misled[[2]*host{from, to}].did(true)
-		if w.isOpen(to, from) {
-			w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
+	case nw.w.misled[[2]*host{from, to}] != nil && nw.w.misled[[2]*host{from, to}].refused:
+		nw.w.misled[[2]*host{from, to}].did(true)
+		if nw.isOpen(to, from) {
+			nw.w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
 		}
 	case to.hung != pauseNone:
 		e.n = 1 // the dial waits in the machine for the process
 		p.backlog = append(p.backlog, e)
-	case w.lists != nil && w.isOpen(to, from) && !w.meet(l.ends[0].p, p):
-		w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
+	case nw.w.lists != nil && nw.isOpen(to, from) && !nw.w.meet(l.ends[0].p, p):
+		nw.w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
 	default:
-		w.join(l, 1, p)
-		w.links = append(w.links, l)
-		if w.isOpen(to, from) {
-			w.push(event{at: back, kind: eventUp, p: l.ends[0].p, l: l})
+		nw.join(l, 1, p)
+		nw.links = append(nw.links, l)
+		if nw.isOpen(to, from) {
+			nw.w.push(event{at: back, kind: eventUp, p: l.ends[0].p, l: l})
 		} else {
-			w.learnWithin(l, 1, 2*w.opt.MaxTTL, to.luck)
+			nw.learnWithin(l, 1, 2*nw.w.opt.MaxTTL, to.luck)
 		}
 	}
 }
 
 // join gives a process its end of a link.
-func (w *World) join(l *link, side uint8, p *process) {
+func (nw *network) join(l *link, side uint8, p *process) {
 	l.ends[side] = end{host: p.host, p: p, conn: vote.Conn(len(p.conns)), open: true}
 	p.conns = append(p.conns, connection{l, side})
 }
 
 // up completes a dial with success.
-func (w *World) up(p *process, l *link) {
+func (nw *network) up(p *process, l *link) {
 	far := &l.ends[1]
 	if l.state != linkDialing {
 		return
 	}
 	if !far.open || far.p.dead {
-		w.dialFailed(p, l, "connection reset")
+		nw.dialFailed(p, l, "connection reset")
 		return
 	}
 	l.state = linkUp
-	l.since = w.now
-	w.join(l, 0, p)
-	w.fig.Connections++
-	w.note(p.host, "is connected to %v", far.p.id)
-	p.m.Link(p.read(w.now), l.ends[0].conn, far.p.id)
-	w.settle(p)
+	l.since = nw.w.now
+	nw.join(l, 0, p)
+	nw.w.fig.Connections++
+	nw.w.note(p.host, "is connected to %v", far.p.id)
+	p.m.Link(p.read(nw.w.now), l.ends[0].conn, far.p.id)
+	nw.w.settle(p)
 }
 
 // How a dial may fail, for eventDialFail.
@@ -298,130 +299,128 @@ const (
 var dialTexts = [...]string{"connection refused", "another node answers at its address", "the maximum TTL is 1 s there and 2 s here"}
 
 // dialFailed ends a dial without success and schedules the next.
-func (w *World) dialFailed(p *process, l *link, why string) {
+func (nw *network) dialFailed(p *process, l *link, why string) {
 	if l.state != linkDialing {
 		return
 	}
 	l.state = linkFailed
 	if l.ends[1].open {
-		w.learnWithin(l, 1, 2*w.opt.MaxTTL, l.ends[1].host.luck)
+		nw.learnWithin(l, 1, 2*nw.w.opt.MaxTTL, l.ends[1].host.luck)
 	}
 	d := &p.dials[l.voter]
 	d.l = nil
 	d.fails++
-	w.redial(p, l.voter)
+	nw.redial(p, l.voter)
 	if why == dialTexts[dialRefused] {
-		p.m.Refused(p.read(w.now), w.voters[l.voter], vote.ReasonTerms, why)
+		p.m.Refused(p.read(nw.w.now), nw.w.voters[l.voter], vote.ReasonTerms, why)
 	} else {
-		p.m.DialFailed(p.read(w.now), w.voters[l.voter], why)
+		p.m.DialFailed(p.read(nw.w.now), nw.w.voters[l.voter], why)
 	}
-	w.settle(p)
+	nw.w.settle(p)
 }
 
 // redial schedules the next dial: at once after a steady connection has ended, and the later the
 // more dials have failed.
-func (w *World) redial(p *process, voter int) {
+func (nw *network) redial(p *process, voter int) {
 	pause := within(p.host.luck, redialAtOnce)
 	if fails := p.dials[voter].fails; fails > 0 {
-		most := w.brisk(min(redialLeast<<min(fails-1, 10), redialMost))
+		most := nw.brisk(min(redialLeast<<min(fails-1, 10), redialMost))
 		pause = most/2 + within(p.host.luck, most/2)
 	}
-	w.push(event{at: w.now.add(pause), kind: eventDial, p: p, n: uint64(voter)})
+	nw.w.push(event{at: nw.w.now.add(pause), kind: eventDial, p: p, n: uint64(voter)})
 }
 
 // herald lets gossip report a node's return to the other hosts, so that they dial the node at once.
 // Gossip may fail to notice.
-func (w *World) herald(h *host) {
-	voter := w.voterPlace(h.name)
+func (nw *network) herald(h *host) {
+	voter := nw.voterPlace(h.name)
 	if voter < 0 {
 		return
 	}
-	for _, o := range w.hosts {
-		if o.p != nil && o != h && w.misled[[2]*host{o, h}] == nil && o.luck.IntN(2) == 0 && w.isOpen(h, o) {
-			w.push(event{at: w.now.add(within(o.luck, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
+	for _, o := range nw.w.hosts {
+		if o.p != nil && o != h && nw.w.misled[[2]*host{o, h}] == nil && o.luck.IntN(2) == 0 && nw.isOpen(h, o) {
+			nw.w.push(event{at: nw.w.now.add(within(o.luck, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
 		}
 	}
 }
 
 // send sends a message. Every message passes through the codec, as on a wire.
-func (w *World) send(p *process, o *vote.Outbound) {
-	w.sent(p, &o.Message)
+func (nw *network) send(p *process, o *vote.Outbound) {
+	nw.w.sent(p, &o.Message)
 	if o.Conn == vote.LocalConn || int(o.Conn) >= len(p.conns) || p.conns[o.Conn].l == nil {
 		return // the connection is gone
 	}
 	c := p.conns[o.Conn]
 	l := c.l
 	var buf []byte
-	if n := len(w.spare); n > 0 {
-		buf = w.spare[n-1][:0]
-		w.spare = w.spare[:n-1]
+	if n := len(nw.spare); n > 0 {
+		buf = nw.spare[n-1][:0]
+		nw.spare = nw.spare[:n-1]
 	}
-	if forge := w.forge[p.host]; forge != nil {
+	if forge := nw.forge[p.host]; forge != nil {
 		forge(&o.Message)
 	}
 	f, err := transport.Append(buf, &o.Message)
 	if err != nil {
-		w.violate(checkCodec, "%s can't send %+v: %v", p.host.name, o.Message, err)
+		nw.w.violate(checkCodec, "%s can't send %+v: %v", p.host.name, o.Message, err)
 		return
 	}
-	w.fig.Messages++
+	nw.w.fig.Messages++
 	if o.Message.Kind == vote.KindOpen {
 		if l.opened {
-			w.mark(MarkMismatch)
+			nw.w.mark(MarkMismatch)
 		}
 		l.opened = true
 	}
-	w.observeSent(l, c.side, &o.Message)
+	nw.w.observeSent(l, c.side, &o.Message)
 	if l.fate != fateStands {
-		w.spare = append(w.spare, f)
-		w.reset(l, c.side)
+		nw.spare = append(nw.spare, f)
+		nw.reset(l, c.side)
 		return
 	}
 	which := ordered
 	if o.Message.Kind.Urgent() {
 		which = urgent
 	} else if full := l.full[c.side]; full != nil && full() {
-		w.spare = append(w.spare, f)
+		nw.spare = append(nw.spare, f)
 		return
 	}
-	w.springs(p.host, o.Message.Kind, true)
-	if o.Later && which == ordered && w.opt.Linger > 0 {
-		w.linger(p, l, c.side, f)
+	nw.w.springs(p.host, o.Message.Kind, true)
+	if o.Later && which == ordered && nw.w.opt.Linger > 0 {
+		nw.linger(p, l, c.side, f)
 		return
 	}
-	w.carry(l, c.side)
-	w.dispatch(l, c.side, uint8(which), f)
+	nw.carry(l, c.side)
+	nw.dispatch(l, c.side, uint8(which), f)
 }
 
 // dispatch puts a frame into a lane and schedules its arrival.
-func (w *World) dispatch(l *link, side, which uint8, f []byte) {
+func (nw *network) dispatch(l *link, side, which uint8, f []byte) {
 	lanes := &l.lanes[side]
 	a := &lanes[which]
-	at := max(w.now.add(w.latency(l.ends[side].host, l.ends[1-side].host)), a.last)
+	at := max(nw.w.now.add(nw.latency(l.ends[side].host, l.ends[1-side].host)), a.last)
 	if which == ordered {
 		at = max(at, lanes[urgent].last)
 	}
 	a.last = at
 	a.push(f)
-	if w.pic != nil {
-		w.pic.dispatched(w, f)
-	}
-	w.push(event{at: at, kind: eventArrive, p: l.ends[1-side].p, l: l, side: side, lane: which})
+	nw.w.pic.Dispatched(nw.w.Now(), f)
+	nw.w.push(event{at: at, kind: eventArrive, p: l.ends[1-side].p, l: l, side: side, lane: which})
 }
 
 // reset tells the sender on a broken link about the break, if the other machine answers and has
 // forgotten the connection.
-func (w *World) reset(l *link, side uint8) {
+func (nw *network) reset(l *link, side uint8) {
 	a, b := l.ends[side].host, l.ends[1-side].host
-	if l.fate == fateBroken && !l.ends[1-side].open && w.isOpen(a, b) && w.isOpen(b, a) {
-		w.push(event{at: w.now.add(w.latency(a, b) + w.latency(b, a)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
+	if l.fate == fateBroken && !l.ends[1-side].open && nw.isOpen(a, b) && nw.isOpen(b, a) {
+		nw.w.push(event{at: nw.w.now.add(nw.latency(a, b) + nw.latency(b, a)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
 	}
 }
 
 // hang reports whether an arriving frame is held up by a cut or a stall. The frame is sent again
 // when the way is free.
-func (w *World) hang(l *link, side, which uint8) bool {
-	if l.stall[side] == 0 && w.cut[l.ends[side].host.i][l.ends[1-side].host.i] == 0 {
+func (nw *network) hang(l *link, side, which uint8) bool {
+	if l.stall[side] == 0 && nw.cut[l.ends[side].host.i][l.ends[1-side].host.i] == 0 {
 		return false
 	}
 	l.lanes[side][which].hung++
@@ -429,75 +428,75 @@ func (w *World) hang(l *link, side, which uint8) bool {
 }
 
 // unhang sends all held-up frames of a link again.
-func (w *World) unhang(l *link, side uint8) {
+func (nw *network) unhang(l *link, side uint8) {
 	from, to := l.ends[side].host, l.ends[1-side].host
-	if l.stall[side] > 0 || w.cut[from.i][to.i] > 0 {
+	if l.stall[side] > 0 || nw.cut[from.i][to.i] > 0 {
 		return
 	}
 	// Senders retry at growing intervals.
-	at := w.now.add(w.latency(from, to) + within(from.luck, w.brisk(resendMost)))
+	at := nw.w.now.add(nw.latency(from, to) + within(from.luck, nw.brisk(resendMost)))
 	for _, which := range []uint8{urgent, ordered} {
 		a := &l.lanes[side][which]
 		for ; a.hung > 0; a.hung-- {
-			w.push(event{at: at, kind: eventArrive, p: l.ends[1-side].p, l: l, side: side, lane: which})
+			nw.w.push(event{at: at, kind: eventArrive, p: l.ends[1-side].p, l: l, side: side, lane: which})
 		}
 		a.last = max(a.last, at)
 	}
 }
 
 // receive delivers the front of a lane to the receiving process.
-func (w *World) receive(l *link, side, which uint8) {
+func (nw *network) receive(l *link, side, which uint8) {
 	f, ok := l.lanes[side][which].pop()
 	to := &l.ends[1-side]
 	switch {
 	case !ok || !to.open:
 		if f != nil {
-			w.spare = append(w.spare, f)
+			nw.spare = append(nw.spare, f)
 		}
 		if ok && f != nil && !to.open && l.ends[side].open {
-			w.reset(l, side)
+			nw.reset(l, side)
 			if l.fate == fateStands && l.state == linkUp {
 				l.fate = fateBroken
 			}
 		}
 		return
 	case f == nil:
-		w.learn(l, 1-side)
+		nw.learn(l, 1-side)
 		return
 	}
-	m := &w.heard
+	m := &nw.heard
 	if err := transport.Decode(f, m); err != nil {
-		w.violate(checkCodec, "%s can't read what %s sent: %v", to.host.name, l.ends[side].host.name, err)
+		nw.w.violate(checkCodec, "%s can't read what %s sent: %v", to.host.name, l.ends[side].host.name, err)
 		return
 	}
 	for i := 0; i+8 <= len(f); i += 8 {
-		w.mix(uint64(f[i]) | uint64(f[i+1])<<8 | uint64(f[i+2])<<16 | uint64(f[i+3])<<24 |
+		nw.w.mix(uint64(f[i]) | uint64(f[i+1])<<8 | uint64(f[i+2])<<16 | uint64(f[i+3])<<24 |
 			uint64(f[i+4])<<32 | uint64(f[i+5])<<40 | uint64(f[i+6])<<48 | uint64(f[i+7])<<56)
 	}
-	w.mix(uint64(len(f))<<8 | uint64(f[len(f)-1]))
-	if w.pic != nil {
-		w.pic.arrived(w, l.ends[side].host, to.host, f, m)
+	nw.w.mix(uint64(len(f))<<8 | uint64(f[len(f)-1]))
+	if nw.w.pic != nil {
+		nw.w.pic.Arrived(nw.w.Now(), l.ends[side].host.i, to.host.i, f, m.Kind, func() string { return string(appendMessage(nil, m)) })
 	}
-	w.spare = append(w.spare, f)
-	w.deliver(to.p, to.conn, l.ends[side].p, m)
+	nw.spare = append(nw.spare, f)
+	nw.deliver(to.p, to.conn, l.ends[side].p, m)
 }
 
 // deliver gives a message to a process.
-func (w *World) deliver(p *process, conn vote.Conn, from *process, m *vote.Message) {
-	w.fig.Delivered++
-	if w.trace != nil {
-		w.trace.message(w.now, from.host, p.host, m)
+func (nw *network) deliver(p *process, conn vote.Conn, from *process, m *vote.Message) {
+	nw.w.fig.Delivered++
+	if nw.w.trace != nil {
+		nw.w.trace.message(nw.w.now, from.host, p.host, m)
 	}
-	if w.springs(p.host, m.Kind, false) {
+	if nw.w.springs(p.host, m.Kind, false) {
 		return
 	}
-	w.deliveredTo(p, from.id, m)
-	p.m.Deliver(p.read(w.now), conn, from.id, m)
-	w.settle(p)
+	nw.w.deliveredTo(p, from.id, m)
+	p.m.Deliver(p.read(nw.w.now), conn, from.id, m)
+	nw.w.settle(p)
 }
 
 // learn tells a process that a link is gone.
-func (w *World) learn(l *link, side uint8) {
+func (nw *network) learn(l *link, side uint8) {
 	e := &l.ends[side]
 	if !e.open {
 		return
@@ -505,70 +504,70 @@ func (w *World) learn(l *link, side uint8) {
 	if l.fate == fateStands {
 		l.fate = fateBroken
 	}
-	p := w.forget(l, side)
-	w.disturb()
+	p := nw.forget(l, side)
+	nw.w.disturb()
 	if side == 0 {
 		p.marksOfUnlink()
 	}
-	w.note(p.host, "loses the connection to %s", l.ends[1-side].host.name)
-	p.m.Unlink(p.read(w.now), e.conn)
-	w.settle(p)
+	nw.w.note(p.host, "loses the connection to %s", l.ends[1-side].host.name)
+	p.m.Unlink(p.read(nw.w.now), e.conn)
+	nw.w.settle(p)
 }
 
 // forget closes an end of a link.
-func (w *World) forget(l *link, side uint8) *process {
+func (nw *network) forget(l *link, side uint8) *process {
 	e := &l.ends[side]
 	p := e.p
 	e.open = false
-	w.unsaid(l, side)
+	nw.unsaid(l, side)
 	p.conns[e.conn] = connection{}
 	if side == 0 && !p.dead {
 		d := &p.dials[l.voter]
 		d.l = nil
-		if d.fails++; w.now >= l.since.add(w.brisk(steadyAfter)) {
+		if d.fails++; nw.w.now >= l.since.add(nw.brisk(steadyAfter)) {
 			d.fails = 0
 		}
-		w.redial(p, l.voter)
+		nw.redial(p, l.voter)
 	}
 	if !l.ends[1-side].open {
-		w.links = slices.DeleteFunc(w.links, func(m *link) bool { return m == l })
+		nw.links = slices.DeleteFunc(nw.links, func(m *link) bool { return m == l })
 	}
 	return p
 }
 
 // close ends a connection at its process's request. Messages already sent go on, and then the other
 // side learns about the end.
-func (w *World) close(p *process, conn vote.Conn) {
+func (nw *network) close(p *process, conn vote.Conn) {
 	if conn == vote.LocalConn || int(conn) >= len(p.conns) || p.conns[conn].l == nil {
 		return
 	}
 	c := p.conns[conn]
-	w.fig.Closes++
-	w.mark(MarkClosed)
-	w.disturb()
-	w.note(p.host, "closes the connection to %s", c.l.ends[1-c.side].host.name)
-	w.carry(c.l, c.side)
+	nw.w.fig.Closes++
+	nw.w.mark(MarkClosed)
+	nw.w.disturb()
+	nw.w.note(p.host, "closes the connection to %s", c.l.ends[1-c.side].host.name)
+	nw.carry(c.l, c.side)
 	if c.l.fate == fateStands {
-		w.dispatch(c.l, c.side, ordered, nil)
+		nw.dispatch(c.l, c.side, ordered, nil)
 	}
-	w.forget(c.l, c.side)
+	nw.forget(c.l, c.side)
 	if c.side == 0 {
 		p.marksOfUnlink()
 	}
-	p.m.Unlink(p.read(w.now), conn)
+	p.m.Unlink(p.read(nw.w.now), conn)
 }
 
-func (w *World) learnWithin(l *link, side uint8, d time.Duration, r *rand.Rand) {
-	w.push(event{at: w.now.add(within(r, d)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
+func (nw *network) learnWithin(l *link, side uint8, d time.Duration, r *rand.Rand) {
+	nw.w.push(event{at: nw.w.now.add(within(r, d)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
 }
 
 // breakLink breaks a connection somewhere on its way. A part of the messages under way still
 // arrives; each side learns about the break at a time of its own.
-func (w *World) breakLink(l *link, r *rand.Rand) {
+func (nw *network) breakLink(l *link, r *rand.Rand) {
 	l.fate = fateBroken
-	w.pic.broke(w, l)
-	w.fig.Breaks++
-	w.disturb()
+	nw.w.pic.Broke(nw.w.Now(), l.hosts())
+	nw.w.fig.Breaks++
+	nw.w.disturb()
 	for side := range uint8(2) {
 		for i := range l.lanes[side] {
 			if a := &l.lanes[side][i]; a.len() > 0 {
@@ -578,9 +577,9 @@ func (w *World) breakLink(l *link, r *rand.Rand) {
 		if l.ends[side].open {
 			switch r.IntN(4) {
 			case 0, 1:
-				w.learnWithin(l, side, 50*time.Millisecond, r)
+				nw.learnWithin(l, side, 50*time.Millisecond, r)
 			case 2:
-				w.learnWithin(l, side, 3*w.opt.MaxTTL, r)
+				nw.learnWithin(l, side, 3*nw.w.opt.MaxTTL, r)
 			default: // when the side sends something, or notices by itself
 			}
 		}
@@ -588,34 +587,34 @@ func (w *World) breakLink(l *link, r *rand.Rand) {
 }
 
 // setCut adds to (or takes from) the number of cuts of the way between two hosts.
-func (w *World) setCut(from, to *host, by int) {
-	w.disturb()
-	w.cut[from.i][to.i] += by
-	w.pic.cutting(w, from, to, w.cut[from.i][to.i])
-	if w.cut[from.i][to.i] > 0 {
+func (nw *network) setCut(from, to *host, by int) {
+	nw.w.disturb()
+	nw.cut[from.i][to.i] += by
+	nw.w.pic.Cutting(nw.w.Now(), from.i, to.i, nw.cut[from.i][to.i])
+	if nw.cut[from.i][to.i] > 0 {
 		return
 	}
-	for _, l := range w.links {
+	for _, l := range nw.links {
 		for side := range uint8(2) {
 			if l.ends[side].host == from && l.ends[1-side].host == to {
-				w.unhang(l, side)
+				nw.unhang(l, side)
 			}
 		}
 	}
 }
 
 // setSlow changes the delay that faults add to the way between two hosts.
-func (w *World) setSlow(from, to *host, by time.Duration) {
-	w.disturb()
-	w.slow[from.i][to.i] += by
+func (nw *network) setSlow(from, to *host, by time.Duration) {
+	nw.w.disturb()
+	nw.slow[from.i][to.i] += by
 }
 
 // setStall holds up, or releases, the messages of a link's side.
-func (w *World) setStall(l *link, side uint8, by int) {
-	w.disturb()
+func (nw *network) setStall(l *link, side uint8, by int) {
+	nw.w.disturb()
 	l.stall[side] += by
-	w.pic.stalling(w, l, side, l.stall[side])
-	w.unhang(l, side)
+	nw.w.pic.Stalling(nw.w.Now(), l.n, l.hosts(), side, l.stall[side])
+	nw.unhang(l, side)
 }
 
 func (l *link) String() string {

@@ -19,63 +19,70 @@ import (
 // rest of the sessions of crashed processes.
 const calmTTLs = 3
 
+// serviceOrder checks the order of service.
+type serviceOrder struct {
+	w            *World
+	disturbances []Moment // all values of disturbed, in worlds with watches
+	disturbed    Moment   // when a fault last began or ended
+}
+
 // disturb records that a fault begins or ends now.
-func (w *World) disturb() {
-	w.disturbed = w.now
-	if w.opt.Watches {
-		w.disturbances = append(w.disturbances, w.now)
+func (so *serviceOrder) disturb() {
+	so.disturbed = so.w.now
+	if so.w.opt.Watches {
+		so.disturbances = append(so.disturbances, so.w.now)
 	}
 }
 
 // calmFrom reports whether nothing went wrong from a while before the first moment until the
 // second.
-func (w *World) calmFrom(from, to Moment) bool {
-	return !slices.ContainsFunc(w.disturbances, func(at Moment) bool { return at.add(calmTTLs*w.opt.MaxTTL) >= from && at <= to })
+func (so *serviceOrder) calmFrom(from, to Moment) bool {
+	return !slices.ContainsFunc(so.disturbances, func(at Moment) bool { return at.add(calmTTLs*so.w.opt.MaxTTL) >= from && at <= to })
 }
 
 // wellSince returns since when nothing has gone wrong; never if something is wrong now.
-func (w *World) wellSince() Moment {
-	if w.listsDiffer() {
+func (so *serviceOrder) wellSince() Moment {
+	if so.w.listsDiffer() {
 		return never
 	}
-	for i, h := range w.hosts {
-		if h.p == nil && !h.retired || h.hung != pauseNone || h.disk.broken || w.accused[h] > 0 {
+	for i, h := range so.w.hosts {
+		if h.p == nil && !h.retired || h.hung != pauseNone || h.disk.broken || so.w.accused[h] > 0 {
 			return never
 		}
-		for j := range w.hosts {
-			if w.cut[i][j] > 0 || w.slow[i][j] > 0 {
+		for j := range so.w.hosts {
+			if so.w.cut[i][j] > 0 || so.w.slow[i][j] > 0 {
 				return never
 			}
 		}
 	}
-	for _, l := range w.links {
+	for _, l := range so.w.links {
 		if l.fate != fateStands || l.stall[0]+l.stall[1] > 0 {
 			return never
 		}
 	}
-	return w.disturbed
+	return so.disturbed
 }
 
 // slowestTrip returns the longest time for a message and its answer without faults.
-func (w *World) slowestTrip() time.Duration {
-	way := w.opt.Net.Most * time.Duration(100+w.opt.Net.Jitter) / 100
-	if w.opt.Net.Spikes > 0 {
-		way += 10 * w.opt.Net.Most
+func (so *serviceOrder) slowestTrip() time.Duration {
+	way := so.w.opt.Net.Most * time.Duration(100+so.w.opt.Net.Jitter) / 100
+	if so.w.opt.Net.Spikes > 0 {
+		way += 10 * so.w.opt.Net.Most
 	}
 	return 2 * way
 }
 
 // checkOrder demands that a granted request isn't younger than a waiting request by more than the
 // time apart.
-func (w *World) checkOrder(r *Request) {
+func (so *serviceOrder) checkOrder(r *Request) {
 	waits := r.key.waits
-	apart := 2*vote.Skew + w.slowestTrip() + w.opt.MaxTTL/100 + w.opt.Linger
+	apart := 2*vote.Skew + so.slowestTrip() + so.w.opt.MaxTTL/100 + so.w.opt.Linger
 	calm := func(since time.Duration) bool {
-		well := w.wellSince()
-		return well != never && since > time.Duration(well)+calmTTLs*w.opt.MaxTTL+servedFixed
+		well := so.wellSince()
+		return well != never && since > time.Duration(well)+calmTTLs*so.w.opt.MaxTTL+servedFixed
 	}
-	if n := len(waits); n > 0 && waits[n-1].Asked-r.Asked > apart && !w.opt.TokensOnly && !w.twins && calm(r.Asked) {
-		w.mark(MarkOrder)
+	if n := len(waits); n > 0 && waits[n-1].Asked-r.Asked > apart && !so.w.opt.TokensOnly && !so.w.twins && calm(r.Asked) {
+		so.w.mark(MarkOrder)
 	}
 	if r.base != nil {
 		// An upgrade precedes all waiting requests, since they wait for the lease that is upgraded.
@@ -89,29 +96,29 @@ func (w *World) checkOrder(r *Request) {
 			// The request o is going to be refused.
 			continue
 		}
-		w.fig.Overtakings++
+		so.w.fig.Overtakings++
 		o.overtaken++
-		w.fig.MostOvertaken = max(w.fig.MostOvertaken, int64(o.overtaken))
-		if r.Asked-o.Asked <= apart || w.opt.TokensOnly || w.twins {
+		so.w.fig.MostOvertaken = max(so.w.fig.MostOvertaken, int64(o.overtaken))
+		if r.Asked-o.Asked <= apart || so.w.opt.TokensOnly || so.w.twins {
 			continue
 		}
 		if calm(o.Asked) && !r.bars(o) && o.Mode == r.Mode {
 			// Both may be granted, and the younger first only because the older request's votes
 			// must be extended or moved before.
-			w.At(w.idleAtMost(), func() {
+			so.w.At(so.w.idleAtMost(), func() {
 				// An upgrade precedes all waiting requests, and takes votes from them while they
 				// haven't won.
 				if o.State == Waiting && calm(o.Asked) && o.key.upgrading < o.Asked {
-					w.violate(checkOrder, "%s was granted %q, asked for at %v, and %s's request of %v waits still", r.Node, r.Key, r.Asked, o.Node, o.Asked)
+					so.w.violate(checkOrder, "%s was granted %q, asked for at %v, and %s's request of %v waits still", r.Node, r.Key, r.Asked, o.Node, o.Asked)
 				}
 			})
 			continue
 		}
 		if calm(o.Asked) {
-			w.violate(checkOrder, "%s is granted %q, asked for at %v, while %s's request of %v waits and nothing has been wrong since %v", r.Node, r.Key,
-				r.Asked, o.Node, o.Asked, time.Duration(w.wellSince()))
+			so.w.violate(checkOrder, "%s is granted %q, asked for at %v, while %s's request of %v waits and nothing has been wrong since %v", r.Node, r.Key,
+				r.Asked, o.Node, o.Asked, time.Duration(so.wellSince()))
 			return
 		}
-		w.fig.OvertakenInTrouble++
+		so.w.fig.OvertakenInTrouble++
 	}
 }

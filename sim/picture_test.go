@@ -11,10 +11,11 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/timeline"
 )
 
 // depict runs a seed and returns the world and its picture.
-func depict(t *testing.T, o Options, length time.Duration, p Picture) (*World, []byte) {
+func depict(t *testing.T, o Options, length time.Duration, p timeline.Recording) (*World, []byte) {
 	t.Helper()
 	o.Picture = &p
 	w := New(o)
@@ -52,12 +53,12 @@ func count(t *testing.T, picture []byte) map[string]int {
 
 func TestTheSameSeedGivesTheSamePicture(t *testing.T) {
 	EachSeed(t, 8, func(t *testing.T, seed uint64) {
-		w, a := depict(t, Draw(seed), 15*time.Second, Picture{})
-		_, b := depict(t, Draw(seed), 15*time.Second, Picture{})
+		w, a := depict(t, Draw(seed), 15*time.Second, timeline.Recording{})
+		_, b := depict(t, Draw(seed), 15*time.Second, timeline.Recording{})
 		if !bytes.Equal(a, b) {
 			t.Error("two runs of one seed give two pictures")
 		}
-		if _, c := depict(t, Draw(seed+1), 15*time.Second, Picture{}); bytes.Equal(a, c) {
+		if _, c := depict(t, Draw(seed+1), 15*time.Second, timeline.Recording{}); bytes.Equal(a, c) {
 			t.Error("two seeds give one picture")
 		}
 		unseen := New(Draw(seed))
@@ -70,7 +71,7 @@ func TestTheSameSeedGivesTheSamePicture(t *testing.T) {
 
 func TestAPictureShowsEveryLease(t *testing.T) {
 	EachSeed(t, 8, func(t *testing.T, seed uint64) {
-		w, whole := depict(t, Draw(seed), 20*time.Second, Picture{})
+		w, whole := depict(t, Draw(seed), 20*time.Second, timeline.Recording{})
 		n := count(t, whole)
 		if got, want := n["rect.lease"], int(w.Figures().Acquisitions); got != want || want == 0 {
 			t.Errorf("%d leases are drawn, %d were granted", got, want)
@@ -89,7 +90,7 @@ func TestAPictureShowsEveryLease(t *testing.T) {
 		for _, k := range early.lockKeys {
 			held += len(k.holds)
 		}
-		_, window := depict(t, Draw(seed), 20*time.Second, Picture{From: 8 * time.Second, To: 12 * time.Second})
+		_, window := depict(t, Draw(seed), 20*time.Second, timeline.Recording{From: 8 * time.Second, To: 12 * time.Second})
 		short.Run(12 * time.Second)
 		want := held + int(short.Figures().Acquisitions-early.Figures().Acquisitions)
 		if got := count(t, window)["rect.lease"]; got != want {
@@ -99,7 +100,7 @@ func TestAPictureShowsEveryLease(t *testing.T) {
 }
 
 func TestAPictureOfAScene(t *testing.T) {
-	p := &Picture{}
+	p := &timeline.Recording{}
 	s := awake(t, Options{Voters: 5, Picture: p})
 	from := s.Now()
 	a := s.holds("a", "<k>")
@@ -134,7 +135,7 @@ func TestAPictureMarksTheViolation(t *testing.T) {
 		now.Slow = now.Slow.Add(-cfg.MaxTTL)
 		return node.New(cfg, now)
 	}
-	w, picture := depict(t, o, 20*time.Second, Picture{})
+	w, picture := depict(t, o, 20*time.Second, timeline.Recording{})
 	if w.Err() == nil {
 		t.Fatal("nothing is violated")
 	}
@@ -147,7 +148,7 @@ func TestAPictureMarksTheViolation(t *testing.T) {
 }
 
 func TestAPictureShowsMessagesWhenThereIsRoom(t *testing.T) {
-	p := &Picture{}
+	p := &timeline.Recording{}
 	s := awake(t, Options{Picture: p})
 	drawn := func(from time.Duration) map[string]int {
 		p.From = from
@@ -178,7 +179,7 @@ func TestAPictureNeedsSomethingToShow(t *testing.T) {
 	if err := w.WritePicture(io.Discard); err == nil {
 		t.Error("a picture of nothing recorded")
 	}
-	w = New(Options{Picture: &Picture{From: time.Minute}})
+	w = New(Options{Picture: &timeline.Recording{From: time.Minute}})
 	w.Run(time.Second)
 	if err := w.WritePicture(io.Discard); err == nil || !strings.Contains(err.Error(), "lasted 1s") {
 		t.Errorf("a window after the run's end: %v", err)

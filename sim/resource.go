@@ -17,7 +17,8 @@ import (
 // may delay the write until far too late. Fencing tokens are meant for this case, so the resource
 // is checked whatever the clocks do.
 type resources struct {
-	rnd *rand.Rand
+	w            *World
+	resourceLuck *rand.Rand
 }
 
 // lateWrites is how many writes of a hundred are held up between check and arrival, for up to
@@ -30,63 +31,63 @@ const (
 // writes schedules two writes of a holder during its hold. Readers read instead, and the resource
 // refuses a read after a write with a larger token. A semaphore stands for as many resources as it
 // has permits.
-func (w *World) writes(r *Request) {
+func (rs *resources) writes(r *Request) {
 	for range 2 {
-		at := time.Duration(w.res.rnd.Int64N(int64(2*w.opt.Load.Hold + time.Millisecond)))
-		travel := time.Duration(w.res.rnd.Int64N(int64(2 * time.Millisecond)))
-		if w.res.rnd.IntN(100) < lateWrites {
-			travel = time.Duration(w.res.rnd.Int64N(int64(lateTTLs * w.opt.MaxTTL)))
+		at := time.Duration(rs.resourceLuck.Int64N(int64(2*rs.w.opt.Load.Hold + time.Millisecond)))
+		travel := time.Duration(rs.resourceLuck.Int64N(int64(2 * time.Millisecond)))
+		if rs.resourceLuck.IntN(100) < lateWrites {
+			travel = time.Duration(rs.resourceLuck.Int64N(int64(lateTTLs * rs.w.opt.MaxTTL)))
 		}
-		w.At(at, func() {
-			if !w.believes(r) || r.p.host.hung != pauseNone {
+		rs.w.At(at, func() {
+			if !rs.w.believes(r) || r.p.host.hung != pauseNone {
 				return
 			}
 			if reads := r.Mode == vote.Shared; reads {
-				w.At(travel, func() { w.read(r) })
+				rs.w.At(travel, func() { rs.read(r) })
 			} else {
-				w.At(travel, func() { w.written(r) })
+				rs.w.At(travel, func() { rs.written(r) })
 			}
 		})
 	}
 }
 
 // read handles a read on arrival at the resource.
-func (w *World) read(r *Request) {
+func (rs *resources) read(r *Request) {
 	switch last := r.key.written[0]; {
 	case last == nil || r.last() >= last.Token || r.era != last.era:
-		w.fig.Reads++
-	case !w.opt.TokensOnly && w.believes(r):
-		w.violate(checkResource, "%q refuses to be read by %s, which holds it with token %d, as %s wrote with %d", r.Key, r.Node, r.Token,
+		rs.w.fig.Reads++
+	case !rs.w.opt.TokensOnly && rs.w.believes(r):
+		rs.w.violate(checkResource, "%q refuses to be read by %s, which holds it with token %d, as %s wrote with %d", r.Key, r.Node, r.Token,
 			last.Node, last.Token)
 	default:
-		w.fig.Fenced++
+		rs.w.fig.Fenced++
 	}
 }
 
 // written handles a write on arrival at the resource.
-func (w *World) written(r *Request) {
+func (rs *resources) written(r *Request) {
 	k := r.key
 	last := k.written[r.Slot]
 	switch {
 	case last == nil || r.Token > last.Token:
 		k.written[r.Slot] = r
-		w.fig.Writes++
+		rs.w.fig.Writes++
 		if last != nil && r.before(last) && r.era == last.era {
-			w.violate(checkResource, "%q takes %s's write with token %d after one of %s with %d, who asked when %s had been granted it", k.name, r.Node,
+			rs.w.violate(checkResource, "%q takes %s's write with token %d after one of %s with %d, who asked when %s had been granted it", k.name, r.Node,
 				r.Token, last.Node, last.Token, r.Node)
 		}
 	case r == last, r.Token == last.Token && r.era != last.era:
-		w.fig.Writes++
+		rs.w.fig.Writes++
 	case r.Token == last.Token:
-		w.violate(checkResource, "%q takes writes of %s and of %s, whose tokens are both %d", k.name, r.Node, last.Node, r.Token)
+		rs.w.violate(checkResource, "%q takes writes of %s and of %s, whose tokens are both %d", k.name, r.Node, last.Node, r.Token)
 	default:
-		w.fig.Fenced++
-		w.mark(MarkFenced)
+		rs.w.fig.Fenced++
+		rs.w.mark(MarkFenced)
 		if last.before(r) && r.era == last.era {
-			w.violate(checkResource, "%q refuses a write of %s with token %d after one of %s with %d, whose lease is the older one", k.name, r.Node,
+			rs.w.violate(checkResource, "%q refuses a write of %s with token %d after one of %s with %d, whose lease is the older one", k.name, r.Node,
 				r.Token, last.Node, last.Token)
-		} else if !w.opt.TokensOnly && w.believes(r) && r.era == last.era {
-			w.violate(checkResource, "%q refuses a write of %s, which holds it with token %d, as %s wrote with %d", k.name, r.Node, r.Token,
+		} else if !rs.w.opt.TokensOnly && rs.w.believes(r) && r.era == last.era {
+			rs.w.violate(checkResource, "%q refuses a write of %s, which holds it with token %d, as %s wrote with %d", k.name, r.Node, r.Token,
 				last.Node, last.Token)
 		}
 	}

@@ -269,6 +269,7 @@ func TestADiskIsSparedOnlyIfTheOthersCanLearnOfTheElectorate(t *testing.T) {
 	joint := vote.Electorate{Version: 2, Voters: []vote.Elector{a, b, e}, Old: []vote.Elector{a, e, x}}
 	final := vote.Electorate{Version: 3, Voters: joint.Voters}
 	w := &World{}
+	w.followers.w = w
 	w.newest, w.decided = 3, map[uint64]vote.Electorate{2: joint, 3: final}
 	for _, v := range []vote.Elector{a, b, e, x} {
 		h := &host{name: v.Name, retired: v == x}

@@ -25,34 +25,37 @@ type inspections struct {
 	under map[uint64]*inspectedKey // by nonce
 }
 
+// inspectors has processes inspect keys, and checks the answers.
+type inspectors struct{ w *World }
+
 // startLooking has a process inspect keys now and then, in worlds with Options.Looks. The draws
 // come from a random source of their own, but the messages take part in the world like all others.
-func (w *World) startLooking(p *process) {
-	if w.opt.Looks == 0 {
+func (ins *inspectors) startLooking(p *process) {
+	if ins.w.opt.Looks == 0 {
 		return
 	}
-	p.looks = &inspections{luck: rand.New(w.chance("looks", p.host.alias, p.host.lives)), under: make(map[uint64]*inspectedKey)}
-	w.looksAround(p)
+	p.looks = &inspections{luck: rand.New(ins.w.chance("looks", p.host.alias, p.host.lives)), under: make(map[uint64]*inspectedKey)}
+	ins.looksAround(p)
 }
 
-func (w *World) looksAround(p *process) {
-	w.push(event{at: w.now.add(within(p.looks.luck, 2*w.opt.Looks)) + 1, kind: eventRun, p: p, f: func() {
-		w.Inspect(p, w.lockKeys[p.looks.luck.IntN(len(w.lockKeys))])
-		w.looksAround(p)
+func (ins *inspectors) looksAround(p *process) {
+	ins.w.push(event{at: ins.w.now.add(within(p.looks.luck, 2*ins.w.opt.Looks)) + 1, kind: eventRun, p: p, f: func() {
+		ins.Inspect(p, ins.w.lockKeys[p.looks.luck.IntN(len(ins.w.lockKeys))])
+		ins.looksAround(p)
 	}})
 }
 
 // Inspect has a process inspect a key.
-func (w *World) Inspect(p *process, k *lockKey) {
-	l := &inspectedKey{key: k, at: w.now, late: w.isBehind(p)}
+func (ins *inspectors) Inspect(p *process, k *lockKey) {
+	l := &inspectedKey{key: k, at: ins.w.now, late: ins.w.isBehind(p)}
 	for _, r := range k.holds {
-		if w.believes(r) && r.base == nil && r.up == nil {
+		if ins.w.believes(r) && r.base == nil && r.up == nil {
 			l.held = append(l.held, r)
 		}
 	}
-	p.looks.under[p.m.Inspect(p.read(w.now), k.name)] = l
-	w.note(p.host, "inspects %q", k.name)
-	w.settle(p)
+	p.looks.under[p.m.Inspect(p.read(ins.w.now), k.name)] = l
+	ins.w.note(p.host, "inspects %q", k.name)
+	ins.w.settle(p)
 }
 
 // shown demands that the answer to an inspection shows each lease held from the inspection's start
@@ -60,18 +63,18 @@ func (w *World) Inspect(p *process, k *lockKey) {
 // demanded of an inspection that couldn't be settled, nor of a node that doesn't know the newest
 // electorate: a majority of this electorate may have confirmed an end unknown to all the voters
 // that the node asks.
-func (w *World) shown(p *process, e *quorum.Event) {
+func (ins *inspectors) shown(p *process, e *quorum.Event) {
 	l := p.looks.under[e.Nonce]
 	if l == nil {
 		return
 	}
 	delete(p.looks.under, e.Nonce)
-	if e.Wait.Reason != quorum.WaitNone || w.opt.TokensOnly || w.twins || l.late || w.isBehind(p) {
+	if e.Wait.Reason != quorum.WaitNone || ins.w.opt.TokensOnly || ins.w.twins || l.late || ins.w.isBehind(p) {
 		return
 	}
-	w.fig.Inspections++
+	ins.w.fig.Inspections++
 	if !e.Result.Certain {
-		w.fig.Unsettled++
+		ins.w.fig.Unsettled++
 		return
 	}
 	tell := func() string {
@@ -82,19 +85,19 @@ func (w *World) shown(p *process, e *quorum.Event) {
 		return b.String()
 	}
 	for _, r := range l.held {
-		if !w.believes(r) || r.base != nil || r.up != nil {
+		if !ins.w.believes(r) || r.base != nil || r.up != nil {
 			continue
 		}
 		at := slices.IndexFunc(e.Result.Views, func(s vote.View) bool {
 			return s.State == vote.Holding && s.Owner == r.p.id && s.Number == r.seat
 		})
 		if at < 0 {
-			w.violate(checkSeen, "%s looks at %q since %v, and doesn't see %s's lease #%d of request %d, held since %v:%s", p.host.alias, l.key.name,
+			ins.w.violate(checkSeen, "%s looks at %q since %v, and doesn't see %s's lease #%d of request %d, held since %v:%s", p.host.alias, l.key.name,
 				time.Duration(l.at), r.Node, r.seat, r.Number, r.Had, tell())
 			continue
 		}
 		if is, want := e.Result.Views[at].Token, r.p.runs[r.seat].First(); is != want {
-			w.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with token %d; it has %d", p.host.alias, l.key.name,
+			ins.w.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with token %d; it has %d", p.host.alias, l.key.name,
 				time.Duration(l.at), r.Node, r.seat, is, want)
 		}
 	}
@@ -103,7 +106,7 @@ func (w *World) shown(p *process, e *quorum.Event) {
 		if s.State != vote.Holding {
 			continue
 		}
-		owner := w.bySession[s.Owner]
+		owner := ins.w.bySession[s.Owner]
 		if owner == nil || int(s.Number) >= len(owner.asked) {
 			continue
 		}
@@ -113,7 +116,7 @@ func (w *World) shown(p *process, e *quorum.Event) {
 			over = over && (r.seat != s.Number && r.Number != s.Number || confirmed)
 		}
 		if over {
-			w.violate(checkSeen, "%s looks at %q since %v, and sees %s's request #%d, whose end was confirmed before:%s", p.host.alias, l.key.name,
+			ins.w.violate(checkSeen, "%s looks at %q since %v, and sees %s's request #%d, whose end was confirmed before:%s", p.host.alias, l.key.name,
 				time.Duration(l.at), s.Owner.Node, s.Number, tell())
 		}
 	}

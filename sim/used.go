@@ -49,9 +49,9 @@ func (r *Request) uses(f func(Used)) {
 }
 
 // firedUnder counts a fired fault for each way in which any key is held or wanted at the time.
-func (w *World) firedUnder(f Fault) {
+func (mk *marker) firedUnder(f Fault) {
 	var under [usedEnd]bool
-	for _, k := range w.lockKeys {
+	for _, k := range mk.w.lockKeys {
 		for _, list := range [][]*Request{k.holds, k.waits} {
 			for _, r := range list {
 				r.uses(func(u Used) { under[u] = true })
@@ -60,7 +60,7 @@ func (w *World) firedUnder(f Fault) {
 	}
 	for u, is := range under {
 		if is {
-			w.fig.Under[u][f]++
+			mk.w.fig.Under[u][f]++
 		}
 	}
 }

@@ -27,6 +27,9 @@ type watching struct {
 	news []watchmerge.Event
 }
 
+// watchers has processes watch all keys, and checks what the watches report.
+type watchers struct{ w *World }
+
 // leaseID identifies a lease as voters do.
 type leaseID struct {
 	owner vote.SessionID
@@ -34,22 +37,22 @@ type leaseID struct {
 }
 
 // startWatching has a process watch all keys, in worlds with Options.Watches.
-func (w *World) startWatching(p *process) {
-	if !w.opt.Watches {
+func (ws *watchers) startWatching(p *process) {
+	if !ws.w.opt.Watches {
 		return
 	}
 	p.watch = &watching{
 		tale: watchmerge.New(p.m.Requester().Electorate()), looks: make(map[uint64]*watchmerge.Doubt),
 		held: make(map[leaseID]watchmerge.Event), told: make(map[leaseID]watchmerge.Kind),
 	}
-	p.watch.nonce = p.m.Watch(p.read(w.now), "", true)
-	w.settle(p)
+	p.watch.nonce = p.m.Watch(p.read(ws.w.now), "", true)
+	ws.w.settle(p)
 }
 
 // watched passes an event of a process's node to the process's watch merger (Tale), as a node's
 // shell does.
-func (w *World) watched(p *process, e *quorum.Event) {
-	x, wall := p.watch, p.read(w.now).Wall
+func (ws *watchers) watched(p *process, e *quorum.Event) {
+	x, wall := p.watch, p.read(ws.w.now).Wall
 	switch e.Kind {
 	case quorum.EventNews:
 		if e.Nonce != x.nonce {
@@ -70,70 +73,70 @@ func (w *World) watched(p *process, e *quorum.Event) {
 			x.tale.AddResult(wall, e.Result)
 		}
 	}
-	w.followTale(p)
+	ws.followTale(p)
 }
 
-func (w *World) followTale(p *process) {
+func (ws *watchers) followTale(p *process) {
 	x := p.watch
 	if x.tale.WantsQuery() {
-		x.looks[p.m.LookAll(p.read(w.now), "")] = nil
+		x.looks[p.m.LookAll(p.read(ws.w.now), "")] = nil
 		x.asked = true
 	}
 	if x.tale.InDoubt() && !x.armed {
 		x.armed = true
-		w.push(event{at: w.now.add(watchmerge.DoubtPause), kind: eventRun, p: p, f: func() {
+		ws.w.push(event{at: ws.w.now.add(watchmerge.DoubtPause), kind: eventRun, p: p, f: func() {
 			x.armed = false
-			now := p.read(w.now)
+			now := p.read(ws.w.now)
 			for _, d := range x.tale.Doubts(now.Wall, 4) {
 				x.looks[p.m.Look(now, d.Key)] = &d
 			}
-			w.followTale(p)
-			w.settle(p)
+			ws.followTale(p)
+			ws.w.settle(p)
 		}})
 	}
 	x.news = x.tale.Drain(x.news[:0])
 	for i := range x.news {
-		w.tells(p, &x.news[i])
+		ws.tells(p, &x.news[i])
 	}
 }
 
 // tells checks an event of a watch against the world. A reported lease must have been granted with
 // the reported token, and must not exclude another reported lease. Its end must not be reported
 // before its node considers the lease over.
-func (w *World) tells(p *process, e *watchmerge.Event) {
+func (ws *watchers) tells(p *process, e *watchmerge.Event) {
 	x, s := p.watch, &e.View
 	id := leaseID{s.Owner, s.Number}
 	switch e.Kind {
 	case watchmerge.Gap:
-		w.note(p.host, "tells of a gap")
+		ws.w.note(p.host, "tells of a gap")
 		clear(x.held)
 		x.gap = true
 		if x.synced != 0 {
 			x.gaps++
-			w.fig.WatchGaps++
+			ws.w.fig.WatchGaps++
 		}
 		return
 	case watchmerge.Synced:
 		x.gap = false
 		if x.synced == 0 {
-			x.synced = w.now
+			x.synced = ws.w.now
 		}
 		return
 	case watchmerge.Waiting, watchmerge.Confirmed:
 		return
 	}
-	w.fig.Told++
-	w.note(p.host, "tells %d of %q, %v #%d with token %d", e.Kind, s.Key, s.Owner, s.Number, s.Token)
-	owner := w.bySession[s.Owner]
+	ws.w.fig.Told++
+	ws.w.note(p.host, "tells %d of %q, %v #%d with token %d", e.Kind, s.Key, s.Owner, s.Number, s.Token)
+	owner := ws.w.bySession[s.Owner]
 	if owner == nil {
 		return
 	}
 	violate := func(format string, args ...any) {
-		if !w.opt.TokensOnly && !w.twins {
-			w.violate(checkWatch, format, args...)
+		if !ws.w.opt.TokensOnly && !ws.w.twins {
+			ws.w.violate(checkWatch, format, args...)
 		}
 	}
-	held, granted, givenBack := w.leaseOf(owner, s.Number)
+	held, granted, givenBack := ws.leaseOf(owner, s.Number)
 	switch e.Kind {
 	case watchmerge.Granted, watchmerge.Changed:
 		if !granted {
@@ -155,11 +158,11 @@ func (w *World) tells(p *process, e *watchmerge.Event) {
 			violate("%s tells of the end of %s's lease #%d of %q, of which it hasn't told", p.host.alias, s.Owner.Node, s.Number, s.Key)
 		}
 		delete(x.held, id)
-		if held && w.lists == nil && !w.isBehind(p) {
+		if held && ws.w.lists == nil && !ws.w.isBehind(p) {
 			violate("%s tells that %s's lease #%d of %q is over (%d), and its node holds it", p.host.alias, s.Owner.Node, s.Number, s.Key, e.Kind)
 		}
 		if e.Kind == watchmerge.Lost && givenBack {
-			w.fig.ToldLost++
+			ws.w.fig.ToldLost++
 		}
 	}
 	x.told[id] = e.Kind
@@ -168,11 +171,11 @@ func (w *World) tells(p *process, e *watchmerge.Event) {
 // leaseOf finds a lease by its alias, the number under which voters know the lease. held and
 // granted say whether its node holds the lease now and ever held the lease; givenBack says whether
 // the lease was given back in time.
-func (w *World) leaseOf(p *process, seat vote.Number) (held, granted, givenBack bool) {
+func (ws *watchers) leaseOf(p *process, seat vote.Number) (held, granted, givenBack bool) {
 	for _, r := range p.asked[1:] {
 		if r.Had != 0 && r.seat == seat {
 			granted = true
-			held = held || w.believes(r)
+			held = held || ws.w.believes(r)
 			givenBack = (r.State == Released || r.State == Releasing) && !r.expired
 		}
 	}
@@ -182,41 +185,41 @@ func (w *World) leaseOf(p *process, seat vote.Number) (held, granted, givenBack 
 // checkWatches demands, once the faults are over and no lease is held, that every watch reports
 // this state. A watch without a gap must also have reported each lease that came and went
 // undisturbed meanwhile.
-func (w *World) checkWatches() {
-	if w.twins || w.opt.TokensOnly {
+func (ws *watchers) checkWatches() {
+	if ws.w.twins || ws.w.opt.TokensOnly {
 		return
 	}
-	for _, h := range w.hosts {
+	for _, h := range ws.w.hosts {
 		if h.p == nil || h.p.watch == nil {
 			continue
 		}
 		x := h.p.watch
 		if x.synced == 0 || x.gap || x.tale.InDoubt() || len(x.held) > 0 {
-			w.violate(checkWatch, "when all is over, %s's watch has a gap (%t) or a doubt (%t), or tells of leases that are held:%s", h.alias, x.gap || x.synced == 0,
+			ws.w.violate(checkWatch, "when all is over, %s's watch has a gap (%t) or a doubt (%t), or tells of leases that are held:%s", h.alias, x.gap || x.synced == 0,
 				x.tale.InDoubt(), x.stillHeld())
 			return
 		}
 		if x.gaps > 0 {
 			continue
 		}
-		w.fig.WholeWatches++
-		owners := slices.SortedFunc(maps.Values(w.bySession), func(a, b *process) int { return strings.Compare(a.id.String(), b.id.String()) })
+		ws.w.fig.WholeWatches++
+		owners := slices.SortedFunc(maps.Values(ws.w.bySession), func(a, b *process) int { return strings.Compare(a.id.String(), b.id.String()) })
 		for _, p := range owners {
 			for _, r := range p.asked[1:] {
 				ended := r.State == Released && r.Wait.Reason == quorum.WaitNone && !r.expired && !r.behind
-				if !ended || Moment(r.Had) <= x.synced || r.passedOn() || !w.calmFrom(Moment(r.Had), Moment(r.Ended)) {
+				if !ended || Moment(r.Had) <= x.synced || r.passedOn() || !ws.w.calmFrom(Moment(r.Had), Moment(r.Ended)) {
 					// A watch may miss a lease if the lease's node wasn't in touch with a majority.
 					continue
 				}
 				k := x.told[leaseID{p.id, r.seat}]
 				if k == 0 {
-					w.violate(checkWatch, "%s's watch has told of no gap, and not of %s's lease #%d of %q, held from %v to %v", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
+					ws.w.violate(checkWatch, "%s's watch has told of no gap, and not of %s's lease #%d of %q, held from %v to %v", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
 					return
 				}
 				// The release is confirmed within a TTL, or else the voters see the lease end by
 				// itself.
-				if k == watchmerge.Lost && w.calmFrom(Moment(r.Had), Moment(r.Ended).add(w.opt.MaxTTL)) {
-					w.violate(checkWatch, "%s's watch has told %s's lease #%d of %q as lost, held from %v to %v and given back", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
+				if k == watchmerge.Lost && ws.w.calmFrom(Moment(r.Had), Moment(r.Ended).add(ws.w.opt.MaxTTL)) {
+					ws.w.violate(checkWatch, "%s's watch has told %s's lease #%d of %q as lost, held from %v to %v and given back", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
 					return
 				}
 			}

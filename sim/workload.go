@@ -97,6 +97,7 @@ type Request struct {
 
 // load is the part of the world that requests locks.
 type load struct {
+	w *World
 	// draining: clients make no new requests and soon give their leases back.
 	draining bool
 	waiting  int // number of waiting requests
@@ -112,24 +113,24 @@ type client struct {
 	once bool // it makes a single request
 }
 
-func (w *World) setUpLoad() {
-	l := &w.opt.Load
+func (ld *load) setUpLoad() {
+	l := &ld.w.opt.Load
 	l.Keys = max(l.Keys, 1)
 	for i := range l.Keys {
-		w.keyOf(vote.Key(fmt.Sprintf("key-%d", i)))
+		ld.w.keyOf(vote.Key(fmt.Sprintf("key-%d", i)))
 	}
-	w.setUpAsks()
+	ld.setUpAsks()
 }
 
-func (w *World) startClients(p *process) {
-	if w.draining || w.opt.Load.Asks != nil {
+func (ld *load) startClients(p *process) {
+	if ld.draining || ld.w.opt.Load.Asks != nil {
 		return
 	}
-	p.clients = make([]client, w.opt.Load.Clients)
+	p.clients = make([]client, ld.w.opt.Load.Clients)
 	for i := range p.clients {
 		c := &p.clients[i]
-		c.luck = rand.New(w.chance("client", p.host.alias, p.host.lives, i))
-		w.plan(p, i, c.mean(w.opt.Load.Think))
+		c.luck = rand.New(ld.w.chance("client", p.host.alias, p.host.lives, i))
+		ld.plan(p, i, c.mean(ld.w.opt.Load.Think))
 	}
 }
 
@@ -139,27 +140,27 @@ func (c *client) mean(d time.Duration) time.Duration { return within(c.luck, 2*d
 func (c *client) percent(n int) bool { return c.luck.IntN(100) < n }
 
 // plan has a client act after d, unless something happens to the client before.
-func (w *World) plan(p *process, i int, d time.Duration) {
+func (ld *load) plan(p *process, i int, d time.Duration) {
 	c := &p.clients[i]
-	c.due = w.now.add(d) + 1
+	c.due = ld.w.now.add(d) + 1
 	c.plan++
-	w.push(event{at: c.due, kind: eventClient, p: p, n: uint64(c.plan)<<32 | uint64(i)})
+	ld.w.push(event{at: c.due, kind: eventClient, p: p, n: uint64(c.plan)<<32 | uint64(i)})
 }
 
 // act takes a client's next step: to ask, to give up, or to give back.
-func (w *World) act(p *process, n uint64) {
+func (ld *load) act(p *process, n uint64) {
 	i := int(uint32(n))
 	c := &p.clients[i]
-	if c.plan != uint32(n>>32) || c.due > w.now {
+	if c.plan != uint32(n>>32) || c.due > ld.w.now {
 		return // another plan is valid by now
 	}
-	l := &w.opt.Load
+	l := &ld.w.opt.Load
 	switch r := c.r; {
 	case r == nil:
-		if w.draining {
+		if ld.draining {
 			return
 		}
-		k := w.lockKeys[c.luck.IntN(l.Keys)]
+		k := ld.w.lockKeys[c.luck.IntN(l.Keys)]
 		a := Ask{At: time.Duration(c.due), Node: p.host.alias, Key: string(k.name), Try: c.percent(l.Try), Hold: c.mean(l.Hold)}
 		if c.percent(l.Long) {
 			a.Hold *= 10
@@ -167,36 +168,36 @@ func (w *World) act(p *process, n uint64) {
 		if !c.percent(l.Forever) {
 			a.Patience = c.mean(l.Patience) + 1
 		}
-		w.drawKind(p.host, c, k, &a)
-		if !w.want(p, i, a) {
-			w.plan(p, i, c.mean(l.Think))
+		ld.drawKind(p.host, c, k, &a)
+		if !ld.want(p, i, a) {
+			ld.plan(p, i, c.mean(l.Think))
 		}
-	case r.State == Waiting && w.draining:
+	case r.State == Waiting && ld.draining:
 	case r.up != nil && r.up.State == Waiting:
-		if !w.draining { // the client gives its upgrade up, after waiting for others to go
-			w.plan(p, i, r.hold)
-			w.release(r.up)
+		if !ld.draining { // the client gives its upgrade up, after waiting for others to go
+			ld.plan(p, i, r.hold)
+			ld.release(r.up)
 		}
-	case r.State == Granted && r.turn > 0 && !w.draining:
+	case r.State == Granted && r.turn > 0 && !ld.draining:
 		r.turn = 0
-		w.turns(r)
+		ld.turns(r)
 	case r.State == Waiting || r.State == Granted:
-		w.release(r)
+		ld.release(r)
 	}
 }
 
 // ask requests a key, as an upgrade of base if base isn't nil. It returns nil if the node refuses
 // the request. The caller must call settle.
-func (w *World) ask(p *process, a Ask, base *Request) *Request {
-	now := p.read(w.now)
-	k := w.keyOf(vote.Key(a.Key))
+func (ld *load) ask(p *process, a Ask, base *Request) *Request {
+	now := p.read(ld.w.now)
+	k := ld.w.keyOf(vote.Key(a.Key))
 	beside := vote.Number(0)
 	if base != nil {
 		beside = base.Number
 	}
 	wish := a.wish(beside)
 	r := &Request{
-		Node: p.host.alias, Key: a.Key, Ask: a, Mode: wish.Mode, Try: a.Try, Number: vote.Number(len(p.asked)), Asked: w.Now(),
+		Node: p.host.alias, Key: a.Key, Ask: a, Mode: wish.Mode, Try: a.Try, Number: vote.Number(len(p.asked)), Asked: ld.w.Now(),
 		p: p, key: k, client: -1, asked: now.Fast, stops: p.stops, base: base,
 	}
 	// The request is listed before Lock, since the node's own voter may promise the key at once.
@@ -204,124 +205,124 @@ func (w *World) ask(p *process, a Ask, base *Request) *Request {
 	n, err := p.m.Lock(now, wish)
 	if err != nil {
 		p.asked = p.asked[:len(p.asked)-1]
-		w.note(p.host, "is refused %q: %v", k.name, err)
+		ld.w.note(p.host, "is refused %q: %v", k.name, err)
 		return nil
 	}
 	if n != r.Number {
-		w.violate(checkNumbers, "%s numbers a request %d after %d", p.host.name, n, r.Number-1)
+		ld.w.violate(checkNumbers, "%s numbers a request %d after %d", p.host.name, n, r.Number-1)
 		return nil
 	}
 	p.requests[n] = r
-	k.changed = w.now
+	k.changed = ld.w.now
 	if r.base != nil {
 		k.upgrading = r.Asked
 	}
 	k.mixed = k.mixed || r.Mode != vote.Exclusive || r.Ask.Delay > 0 || r.Ask.MinHold > 0 || r.Ask.Length > 0
-	w.pic.asked(r)
-	w.waiting++
+	ld.w.pic.Asked(ld.w.Now(), r.p.host.i, r.pictured(), r.Key)
+	ld.waiting++
 	k.waits = append(k.waits, r)
-	w.fig.Requests++
-	w.mix(uint64(n)<<8 | uint64(k.i))
-	if w.trace != nil {
+	ld.w.fig.Requests++
+	ld.w.mix(uint64(n)<<8 | uint64(k.i))
+	if ld.w.trace != nil {
 		verb := "Lock"
 		if a.Try {
 			verb = "TryLock"
 		}
-		w.note(p.host, "%s(%q) is request %d%s", verb, k.name, n, r.manner())
+		ld.w.note(p.host, "%s(%q) is request %d%s", verb, k.name, n, r.manner())
 	}
 	return r
 }
 
 // release gives a lease back, or gives a waiting request up.
-func (w *World) release(r *Request) {
+func (ld *load) release(r *Request) {
 	p := r.p
 	switch r.State {
 	case Waiting:
-		w.unwait(r)
-		w.fig.Abandoned++
+		ld.unwait(r)
+		ld.w.fig.Abandoned++
 	case Granted:
-		r.given = w.believes(r)
-		w.unhold(r)
+		r.given = ld.w.believes(r)
+		ld.w.unhold(r)
 	default:
 		return
 	}
-	now := p.read(w.now)
-	r.key.changed = w.now
-	r.State, r.released, r.gaveBack, r.stops = Releasing, now.Fast, w.now, p.stops
-	w.pic.ended(w, r, Released)
-	w.note(p.host, "releases request %d", r.Number)
+	now := p.read(ld.w.now)
+	r.key.changed = ld.w.now
+	r.State, r.released, r.gaveBack, r.stops = Releasing, now.Fast, ld.w.now, p.stops
+	ld.w.picturesEnd(r, Released)
+	ld.w.note(p.host, "releases request %d", r.Number)
 	p.m.Release(now, r.Number)
-	w.settle(p)
+	ld.w.settle(p)
 }
 
 // finish ends a request, and frees its client for the next.
-func (w *World) finish(r *Request, s State) {
-	w.hist.over(w, r, s)
-	w.marksOfEnd(r, s)
+func (ld *load) finish(r *Request, s State) {
+	ld.w.hist.over(ld.w, r, s)
+	ld.w.marksOfEnd(r, s)
 	if r.State == Waiting {
-		w.unwait(r)
+		ld.unwait(r)
 	}
-	r.State, r.Ended, r.behind = s, w.Now(), w.isBehind(r.p)
-	if w.opt.Observe != nil {
-		w.opt.Observe.Ended(r)
+	r.State, r.Ended, r.behind = s, ld.w.Now(), ld.w.isBehind(r.p)
+	if ld.w.opt.Observe != nil {
+		ld.w.opt.Observe.Ended(r)
 	}
-	w.pic.ended(w, r, s)
+	ld.w.picturesEnd(r, s)
 	delete(r.p.requests, r.Number)
-	r.key.changed = w.now
+	r.key.changed = ld.w.now
 	if s != Crashed {
-		w.turned(r)
+		ld.turned(r)
 	}
 	if r.client >= 0 && s != Crashed && r.p.clients[r.client].r == r {
 		c := &r.p.clients[r.client]
 		c.r, c.due = nil, never
 		if !c.once {
-			w.plan(r.p, r.client, c.mean(w.opt.Load.Think))
+			ld.plan(r.p, r.client, c.mean(ld.w.opt.Load.Think))
 		}
 	}
 }
 
 // unwait removes a request from the waiting requests.
-func (w *World) unwait(r *Request) {
-	w.waiting--
+func (ld *load) unwait(r *Request) {
+	ld.waiting--
 	r.key.waits = slices.DeleteFunc(r.key.waits, func(o *Request) bool { return o == r })
 }
 
 // granted plans for how long a client holds its lease.
-func (w *World) granted(r *Request) {
-	if w.opt.Observe != nil {
-		w.opt.Observe.Granted(r)
+func (ld *load) granted(r *Request) {
+	if ld.w.opt.Observe != nil {
+		ld.w.opt.Observe.Granted(r)
 	}
 	if r.client < 0 {
-		if w.draining {
-			w.At(5*time.Millisecond, func() { w.release(r) })
+		if ld.draining {
+			ld.w.At(5*time.Millisecond, func() { ld.release(r) })
 		}
 		return
 	}
 	d := r.hold
 	switch {
-	case w.draining:
-		d = w.soon(r, 10*time.Millisecond)
+	case ld.draining:
+		d = ld.soon(r, 10*time.Millisecond)
 	case r.turn > 0 && r.turn < d:
 		d = r.turn
 		r.hold -= d
 	default:
 		r.turn = 0
 	}
-	w.plan(r.p, r.client, d)
+	ld.plan(r.p, r.client, d)
 }
 
 // drain has clients make no more requests and give their leases back. Waiting clients keep waiting,
 // however long.
-func (w *World) drain() {
-	w.draining = true
-	for _, h := range w.hosts {
+func (ld *load) drain() {
+	ld.draining = true
+	for _, h := range ld.w.hosts {
 		if h.p == nil {
 			continue
 		}
-		for _, k := range w.lockKeys {
+		for _, k := range ld.w.lockKeys {
 			for _, r := range k.holds {
 				if r.p == h.p && r.client < 0 {
-					w.granted(r)
+					ld.granted(r)
 				}
 			}
 		}
@@ -330,7 +331,7 @@ func (w *World) drain() {
 			case r == nil, r.State == Waiting:
 				h.p.clients[i].due = never
 			case r.State == Granted:
-				w.plan(h.p, i, w.soon(r, 200*time.Millisecond))
+				ld.plan(h.p, i, ld.soon(r, 200*time.Millisecond))
 			}
 		}
 	}
@@ -338,6 +339,6 @@ func (w *World) drain() {
 
 // soon draws when a client gives its lease back at the end. The draw depends on the request alone,
 // so drawn requests and given ones (Load.Asks) behave the same.
-func (w *World) soon(r *Request, most time.Duration) time.Duration {
-	return within(rand.New(w.chance("soon", r.p.host.alias, r.p.host.lives, r.Number)), most)
+func (ld *load) soon(r *Request, most time.Duration) time.Duration {
+	return within(rand.New(ld.w.chance("soon", r.p.host.alias, r.p.host.lives, r.Number)), most)
 }

@@ -19,8 +19,8 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/lease"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/timeline"
 )
 
 // Options describe a world. [Draw] draws them from a seed; a scenario writes its own.
@@ -86,7 +86,7 @@ type Options struct {
 	Observe Observer
 
 	// Picture, if set, records the run for [World.WritePicture].
-	Picture *Picture
+	Picture *timeline.Recording
 }
 
 // Clocks say how wrong the hosts' clocks are at the start.
@@ -109,24 +109,38 @@ type World struct {
 	voters []vote.NodeID
 	quorum int
 
+	// The parts. Each owns its fields and knows the world.
 	network
-	judge
-	followers
 	load
 	faults
+	followers
+	nemesis
+	scenario
+	judge
+	exclusionCheck
+	tokenCheck
+	coverCheck
+	wordCheck
+	booksCheck
+	lengthCheck
+	refusalCheck
+	idleCheck
+	histories
+	serviceOrder
+	resources
+	inspectors
+	watchers
+	marker
 	*lists
 
-	trace        *tracer
-	pic          *Picture // nil without a picture; methods outside hot paths accept nil
-	hash         uint64
-	fig          Figures
-	failed       *Violation
-	disturbances []Moment // all values of disturbed, in worlds with watches
-	disturbed    Moment   // when a fault last began or ended; see order.go
+	trace  *tracer
+	pic    *timeline.Recording // nil without a picture
+	hash   uint64
+	fig    Figures
+	failed *Violation
 
-	out   []vote.Outbound
-	ev    []quorum.Event
-	votes []lease.Vote // what binds looks at
+	out []vote.Outbound
+	ev  []quorum.Event
 }
 
 // host is a machine with a name. Its processes run one after the other, each a new incarnation.
@@ -235,13 +249,16 @@ func New(opt Options) *World {
 		opt.Build = Genuine
 	}
 	w := &World{opt: opt, quorum: opt.Voters/2 + 1}
+	w.network.w, w.load.w, w.faults.w, w.followers.w, w.nemesis.w, w.scenario.w = w, w, w, w, w, w
+	w.judge.w, w.histories.w, w.serviceOrder.w, w.resources.w = w, w, w, w
+	w.exclusionCheck.w, w.tokenCheck.w, w.coverCheck.w, w.wordCheck.w = w, w, w, w
+	w.booksCheck.w, w.lengthCheck.w, w.refusalCheck.w, w.idleCheck.w = w, w, w, w
+	w.inspectors.w, w.watchers.w, w.marker.w = w, w, w
 	if opt.Trace != nil {
 		w.trace = &tracer{w: opt.Trace}
 	}
-	if w.pic = opt.Picture; w.pic != nil {
-		w.pic.setUp()
-	}
-	for i, name := range opt.names() {
+	w.pic = opt.Picture
+	for i, name := range opt.NodeNames() {
 		h := &host{i: i, name: vote.NodeID(name), alias: name, voter: i < opt.Voters, ttl: opt.MaxTTL}
 		if h.voter || opt.Following != nil || opt.Lists != nil {
 			w.voters = append(w.voters, h.name)
@@ -252,6 +269,7 @@ func New(opt Options) *World {
 		}
 		h.clock = opt.Clocks.draw(rand.New(w.chance("clock", name)), i)
 		w.hosts = append(w.hosts, h)
+		w.pic.Host(h.i, h.alias, h.voter)
 	}
 	w.setUpNetwork()
 	w.setUpJudge()
@@ -273,8 +291,8 @@ func New(opt Options) *World {
 	return w
 }
 
-// names returns the nodes' names, voters first.
-func (o *Options) names() []string {
+// NodeNames returns the nodes' names, voters first.
+func (o *Options) NodeNames() []string {
 	names := make([]string, 0, o.Voters+o.Clients)
 	for i := range o.Voters + o.Clients {
 		switch {
@@ -356,7 +374,8 @@ func (w *World) start(h *host) {
 	w.disturb()
 	w.marksOfStart(h)
 	w.note(h, "starts as %v", p.id)
-	w.pic.started(w, h)
+	w.pic.Started(w.Now(), h.i, p.id.String())
+	w.picturesQuiet(p)
 	w.settle(p)
 	if w.opt.Following != nil {
 		w.gossips(p)
@@ -391,6 +410,21 @@ func (w *World) Err() error {
 		return nil
 	}
 	return w.failed
+}
+
+// Violation returns the first violation, or nil.
+func (w *World) Violation() *Violation { return w.failed }
+
+// Options returns the world's options, with defaults filled in.
+func (w *World) Options() Options { return w.opt }
+
+// DrawnClocks returns how wrong the hosts' clocks were at the start, with all draws made.
+func (w *World) DrawnClocks() (c Clocks) {
+	for i, name := range w.opt.NodeNames() {
+		k := w.opt.Clocks.draw(rand.New(w.chance("clock", name)), i)
+		c.PPM, c.Wall = append(c.PPM, k.ppm), append(c.Wall, time.Duration(k.wall-epoch))
+	}
+	return c
 }
 
 // Hash returns a digest of all events so far. Equal options give equal digests.
@@ -520,9 +554,7 @@ func (w *World) settle(p *process) {
 		more = w.opt.Following != nil && w.follows(p)
 	}
 	w.arm(p)
-	if w.pic != nil {
-		w.pic.settled(w, p)
-	}
+	w.picturesQuiet(p)
 	w.checkBooks(p)
 	w.check(p)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/sim"
+	"github.com/lockmesh/lockmesh/sim/timeline"
 )
 
 // errViolated means that a world has failed. The report has been printed by then.
@@ -225,7 +226,7 @@ func (r *session) draw(seed uint64, lasted, violated time.Duration) (from, to ti
 	}
 	to = min(to, lasted)
 	o := r.options(seed)
-	o.Picture = &sim.Picture{From: from, To: to}
+	o.Picture = &timeline.Recording{From: from, To: to}
 	w := sim.New(o)
 	w.Run(duration(r.seconds))
 	if to > duration(r.seconds) || violated >= 0 {

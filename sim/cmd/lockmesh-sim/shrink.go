@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmesh/lockmesh/sim"
+	"github.com/lockmesh/lockmesh/sim/shrink"
 )
 
 // shrinkFor is how long shrinking may take. After this time the best result so far is used.
@@ -30,7 +30,7 @@ func (s *settings) reduce(stdout, stderr io.Writer, f *failure) error {
 	defer cancel()
 	start := time.Now()
 	told := start
-	small, err := sim.Shrink(ctx, s.options(f.seed), duration(s.seconds), sim.Shrinking{Progress: func(runs int, size sim.Size) {
+	small, err := shrink.Run(ctx, s.options(f.seed), duration(s.seconds), shrink.Settings{Progress: func(runs int, size shrink.Size) {
 		if time.Since(told) < progressEvery {
 			return
 		}
@@ -59,7 +59,7 @@ func (s *settings) reduce(stdout, stderr io.Writer, f *failure) error {
 }
 
 // summary describes the result of shrinking a failure.
-func summary(s *sim.Shrunk, took time.Duration, test, picture string) string {
+func summary(s *shrink.Result, took time.Duration, test, picture string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%-22s %14s %14s\n", fmt.Sprintf("shrunk in %d runs", s.Runs), "before", "after")
 	for _, row := range []struct {

@@ -1,17 +1,19 @@
-package sim
+// Package shrink takes a failing run of the simulator and leaves out what the failure doesn't need.
+package shrink
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockmesh/lockmesh/sim"
 )
 
-// Shrinking says how far [Shrink] goes.
-type Shrinking struct {
+// Settings say how far [Run] goes.
+type Settings struct {
 	Runs     int                       // the most runs to try; 5,000 if zero
 	Progress func(runs int, size Size) // called for each smaller run; may be nil
 }
@@ -24,31 +26,31 @@ type Size struct {
 	Lasted   time.Duration // until the violation
 }
 
-// Shrunk is the result of Shrink.
-type Shrunk struct {
-	Options   Options       // of the smaller run: as a rule without drawn faults and requests
-	Length    time.Duration // for [World.Run]; [World.Settle] comes after it
-	Violation *Violation
+// Result is the result of [Run].
+type Result struct {
+	Options   sim.Options   // of the smaller run: as a rule without drawn faults and requests
+	Length    time.Duration // for [sim.World.Run]; [sim.World.Settle] comes after it
+	Violation *sim.Violation
 	Before    Size
 	After     Size
-	Runs      int  // how many runs were tried
-	Early     bool // the limit on runs, or the context, ended the shrinking
+	Runs      int    // how many runs were tried
+	Check     string // the violated check
+	Early     bool   // the limit on runs, or the context, ended the shrinking
 
-	seed  uint64 // of the original run
-	check string
-	most  time.Duration // how long a run may be
-	how   Shrinking
+	seed uint64        // of the original run
+	most time.Duration // how long a run may be
+	how  Settings
 }
 
 // errFollowing is the error for worlds with dynamic membership: leaving parts out of such a world
 // would change which electorates come about.
 var errFollowing = errors.New("a world whose electorate follows the living can't be shrunk: run it with a picture or a trace")
 
-// errHolds is the error for a run without a violation.
-var errHolds = errors.New("nothing is violated, so there is nothing to shrink")
+// ErrHolds is the error for a run without a violation.
+var ErrHolds = errors.New("nothing is violated, so there is nothing to shrink")
 
 const (
-	// the default of Shrinking.Runs: some ten seconds
+	// the default of Settings.Runs: some ten seconds
 	shrinkRuns = 5000
 	// What a step removes may let another step remove more, but seldom for many rounds.
 	shrinkRounds = 4
@@ -60,12 +62,12 @@ const (
 	fewestVoters = 3
 )
 
-// Shrink takes a failing run (New, Run for a length, Settle) and removes what the failure doesn't
+// Run takes a failing run (New, Run for a length, Settle) and removes what the failure doesn't
 // need, as long as the same check is still violated: faults, then nodes, then requests. At last it
 // simplifies delays, durations and clocks. The same run is always shrunk in the same way, unless
-// the context ends first: then Shrink returns the smallest run so far. Shrink returns an error if
+// the context ends first: then Run returns the smallest run so far. Run returns an error if
 // the run doesn't fail.
-func Shrink(ctx context.Context, o Options, length time.Duration, how Shrinking) (*Shrunk, error) {
+func Run(ctx context.Context, o sim.Options, length time.Duration, how Settings) (*Result, error) {
 	if how.Runs == 0 {
 		how.Runs = shrinkRuns
 	}
@@ -73,16 +75,16 @@ func Shrink(ctx context.Context, o Options, length time.Duration, how Shrinking)
 		return nil, errFollowing
 	}
 	o.Trace, o.Picture = nil, nil
-	s := &Shrunk{Options: o, Length: length, how: how}
+	s := &Result{Options: o, Length: length, how: how}
 	w, v := s.run(ctx, o, length)
 	switch {
 	case v != nil:
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	default:
-		return nil, errHolds
+		return nil, ErrHolds
 	}
-	s.seed, s.check, s.most = o.Seed, v.Check, s.Length
+	s.seed, s.Check, s.most = o.Seed, v.Check, s.Length
 	s.pin(ctx, w, v)
 	for range shrinkRounds {
 		before := s.After
@@ -104,7 +106,7 @@ func Shrink(ctx context.Context, o Options, length time.Duration, how Shrinking)
 }
 
 // during reports whether the violation comes before Settle ends the faults.
-func (s *Shrunk) during() bool { return s.Violation.At <= s.Length }
+func (s *Result) during() bool { return s.Violation.At <= s.Length }
 
 // roundUp makes a length easy to read.
 func roundUp(d time.Duration) time.Duration {
@@ -113,22 +115,22 @@ func roundUp(d time.Duration) time.Duration {
 }
 
 // run makes one run and returns its violation, if any.
-func (s *Shrunk) run(ctx context.Context, o Options, length time.Duration) (*World, *Violation) {
+func (s *Result) run(ctx context.Context, o sim.Options, length time.Duration) (*sim.World, *sim.Violation) {
 	s.Runs++
-	w := New(o)
-	for end := length; end > 0 && w.failed == nil && ctx.Err() == nil; end -= time.Second {
+	w := sim.New(o)
+	for end := length; end > 0 && w.Err() == nil && ctx.Err() == nil; end -= time.Second {
 		w.Run(min(end, time.Second))
 	}
 	if ctx.Err() == nil {
-		_ = w.Settle() // w.failed has the violation
+		_ = w.Settle() // w has the violation
 	}
-	return w, w.failed
+	return w, w.Violation()
 }
 
 // try runs a smaller world, and adopts the run if the same check is violated. If few acts and
 // requests are left, try uses some other seeds, too: which seed a run has doesn't matter, and a
 // smaller run often needs another.
-func (s *Shrunk) try(ctx context.Context, o Options, length time.Duration) bool {
+func (s *Result) try(ctx context.Context, o sim.Options, length time.Duration) bool {
 	if s.once(ctx, o, length) {
 		return true
 	}
@@ -144,7 +146,7 @@ func (s *Shrunk) try(ctx context.Context, o Options, length time.Duration) bool 
 	return false
 }
 
-func (s *Shrunk) once(ctx context.Context, o Options, length time.Duration) bool {
+func (s *Result) once(ctx context.Context, o sim.Options, length time.Duration) bool {
 	if s.Runs >= s.how.Runs || ctx.Err() != nil {
 		s.Early = true
 		return false
@@ -154,10 +156,10 @@ func (s *Shrunk) once(ctx context.Context, o Options, length time.Duration) bool
 		length = min(length+o.MaxTTL, s.most)
 	}
 	o.Acts, o.Load.Asks = slices.Clone(o.Acts), slices.Clone(o.Load.Asks)
-	slices.SortStableFunc(o.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
-	slices.SortStableFunc(o.Load.Asks, func(a, b Ask) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(o.Acts, func(a, b sim.Act) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(o.Load.Asks, func(a, b sim.Ask) int { return cmp.Compare(a.At, b.At) })
 	w, v := s.run(ctx, o, length)
-	if v == nil || v.Check != s.check {
+	if v == nil || v.Check != s.Check {
 		return false
 	}
 	s.take(o, length, w, v)
@@ -166,15 +168,15 @@ func (s *Shrunk) once(ctx context.Context, o Options, length time.Duration) bool
 
 // take makes a run the smallest so far. Acts and requests after the violation, or after the length,
 // have no part in the failure and are dropped.
-func (s *Shrunk) take(o Options, length time.Duration, w *World, v *Violation) {
+func (s *Result) take(o sim.Options, length time.Duration, w *sim.World, v *sim.Violation) {
 	length = min(length, v.At)
-	o.Acts = slices.DeleteFunc(slices.Clone(o.Acts), func(a Act) bool { return a.At > length })
-	o.Load.Asks = slices.DeleteFunc(slices.Clone(o.Load.Asks), func(a Ask) bool { return a.At > length })
+	o.Acts = slices.DeleteFunc(slices.Clone(o.Acts), func(a sim.Act) bool { return a.At > length })
+	o.Load.Asks = slices.DeleteFunc(slices.Clone(o.Load.Asks), func(a sim.Ask) bool { return a.At > length })
 	s.Options, s.Length, s.Violation = o, length, v
 	s.After = Size{Acts: len(o.Acts), Nodes: o.Voters + o.Clients, Requests: len(o.Load.Asks), Lasted: v.At}
 	// Requests drawn by clients can't be removed singly.
 	if o.Load.Asks == nil {
-		s.After.Requests = len(w.asks)
+		s.After.Requests = len(w.Asks())
 	}
 	if s.how.Progress != nil {
 		s.how.Progress(s.Runs, s.After)
@@ -184,19 +186,13 @@ func (s *Shrunk) take(o Options, length time.Duration, w *World, v *Violation) {
 // pin replaces a run's random draws by the drawn acts, requests and clocks. That changes nothing,
 // except that events of the same nanosecond may change places. If the pinned run doesn't fail any
 // more, pin tries again with requests that are drawn, and else leaves the run as it was.
-func (s *Shrunk) pin(ctx context.Context, w *World, v *Violation) {
+func (s *Result) pin(ctx context.Context, w *sim.World, v *sim.Violation) {
 	o := s.Options
-	o.Voters, o.MaxTTL = w.opt.Voters, w.opt.MaxTTL
-	o.Acts, o.Faults = w.Acts(), Faults{}
-	o.Load = Load{Keys: o.Load.Keys, Asks: w.Asks()}
+	o.Voters, o.MaxTTL, o.Clocks = w.Options().Voters, w.Options().MaxTTL, w.DrawnClocks()
+	o.Acts, o.Faults = w.Acts(), sim.Faults{}
+	o.Load = sim.Load{Keys: o.Load.Keys, Asks: w.Asks()}
 	// The history takes time, and changes nothing else.
-	o.History = o.History && s.check == checkHistory
-	o.Clocks = Clocks{}
-	for i, name := range o.names() {
-		c := s.Options.Clocks.draw(rand.New(w.chance("clock", name)), i)
-		o.Clocks.PPM = append(o.Clocks.PPM, c.ppm)
-		o.Clocks.Wall = append(o.Clocks.Wall, time.Duration(c.wall-epoch))
-	}
+	o.History = o.History && s.Check == sim.CheckHistory
 	was, length := s.Options, s.Length
 	s.take(o, length, w, v) // to measure the size
 	s.Before = s.After
@@ -210,25 +206,25 @@ func (s *Shrunk) pin(ctx context.Context, w *World, v *Violation) {
 
 // shorten cuts the length of a run that fails only in Settle, when the faults are over and the mesh
 // should recover.
-func (s *Shrunk) shorten(ctx context.Context) {
+func (s *Result) shorten(ctx context.Context) {
 	for step := s.Length / 2; step >= 10*time.Millisecond && !s.during(); step /= 2 {
 		s.try(ctx, s.Options, s.Length-step)
 	}
 }
 
-func (s *Shrunk) dropActs(ctx context.Context) {
-	ddmin(s.Options.Acts, func(acts []Act) ([]Act, bool) {
+func (s *Result) dropActs(ctx context.Context) {
+	ddmin(s.Options.Acts, func(acts []sim.Act) ([]sim.Act, bool) {
 		o := s.Options
-		o.Acts = append([]Act{}, acts...)
+		o.Acts = append([]sim.Act{}, acts...)
 		ok := s.try(ctx, o, s.Length)
 		return s.Options.Acts, ok
 	})
 }
 
-func (s *Shrunk) dropAsks(ctx context.Context) {
-	ddmin(s.Options.Load.Asks, func(asks []Ask) ([]Ask, bool) {
+func (s *Result) dropAsks(ctx context.Context) {
+	ddmin(s.Options.Load.Asks, func(asks []sim.Ask) ([]sim.Ask, bool) {
 		o := s.Options
-		o.Load.Asks = append([]Ask{}, asks...)
+		o.Load.Asks = append([]sim.Ask{}, asks...)
 		ok := s.try(ctx, o, s.Length)
 		return s.Options.Load.Asks, ok
 	})
@@ -236,9 +232,9 @@ func (s *Shrunk) dropAsks(ctx context.Context) {
 
 // dropNodes removes nodes that only lock, then voters: two at a time, which keeps a majority's
 // share, or else single voters.
-func (s *Shrunk) dropNodes(ctx context.Context) {
+func (s *Result) dropNodes(ctx context.Context) {
 	for i := s.Options.Voters + s.Options.Clients - 1; i >= s.Options.Voters; i-- {
-		s.try(ctx, s.Options.withoutNode(i), s.Length)
+		s.try(ctx, withoutNode(s.Options, i), s.Length)
 	}
 	for s.Options.Voters >= fewestVoters+2 && s.dropVoters(ctx, 2) {
 	}
@@ -246,9 +242,9 @@ func (s *Shrunk) dropNodes(ctx context.Context) {
 	}
 }
 
-func (s *Shrunk) dropVoters(ctx context.Context, n int) bool {
+func (s *Result) dropVoters(ctx context.Context, n int) bool {
 	for i := s.Options.Voters - 1; i >= 0; i-- {
-		o := s.Options.withoutNode(i)
+		o := withoutNode(s.Options, i)
 		if n == 1 {
 			if s.try(ctx, o, s.Length) {
 				return true
@@ -256,7 +252,7 @@ func (s *Shrunk) dropVoters(ctx context.Context, n int) bool {
 			continue
 		}
 		for j := i - 1; j >= 0; j-- {
-			if s.try(ctx, o.withoutNode(j), s.Length) {
+			if s.try(ctx, withoutNode(o, j), s.Length) {
 				return true
 			}
 		}
@@ -266,10 +262,10 @@ func (s *Shrunk) dropVoters(ctx context.Context, n int) bool {
 
 // withoutNode removes the i-th node, and all mentions of it. The other nodes keep their names, and
 // thus their random sources.
-func (o Options) withoutNode(i int) Options {
-	names := o.names()
+func withoutNode(o sim.Options, i int) sim.Options {
+	names := o.NodeNames()
 	gone := names[i]
-	o.Names = without(names, names[i:i+1])
+	o.Names = withoutItem(names, i)
 	if i < o.Voters {
 		o.Voters--
 	} else {
@@ -277,7 +273,7 @@ func (o Options) withoutNode(i int) Options {
 	}
 	o.TTL, o.Clocks.PPM, o.Clocks.Wall = withoutItem(o.TTL, i), withoutItem(o.Clocks.PPM, i), withoutItem(o.Clocks.Wall, i)
 	isGone := func(name string) bool { return strings.TrimRight(name, "'") == gone }
-	var acts []Act
+	var acts []sim.Act
 	for _, a := range o.Acts {
 		some := len(a.Hosts) > 0
 		a.Hosts = slices.DeleteFunc(slices.Clone(a.Hosts), isGone)
@@ -287,10 +283,10 @@ func (o Options) withoutNode(i int) Options {
 		}
 	}
 	if o.Acts != nil {
-		o.Acts = append([]Act{}, acts...)
+		o.Acts = append([]sim.Act{}, acts...)
 	}
 	if o.Load.Asks != nil {
-		o.Load.Asks = slices.DeleteFunc(slices.Clone(o.Load.Asks), func(a Ask) bool { return isGone(a.Node) })
+		o.Load.Asks = slices.DeleteFunc(slices.Clone(o.Load.Asks), func(a sim.Ask) bool { return isGone(a.Node) })
 	}
 	return o
 }

@@ -1,4 +1,4 @@
-package sim
+package shrink
 
 import (
 	"fmt"
@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim"
 )
 
-// literal returns a value of this package as Go code of another package. Fields are left out if
+// literal returns a value of package sim as Go code of another package. Fields are left out if
 // they are zero or empty, and so are functions, pointers and interfaces, since a literal can't hold
 // such values. The fields of the outermost struct and the structs in a slice have a line each.
 func literal(v any) string {
@@ -26,8 +27,8 @@ func writeLiteral(b *strings.Builder, v reflect.Value, typed bool, end string) {
 	case time.Duration:
 		b.WriteString(durationLiteral(x))
 		return
-	case Fault:
-		b.WriteString("sim." + faultNames[x].ident)
+	case sim.Fault:
+		b.WriteString("sim." + x.GoName())
 		return
 	case vote.Mode:
 		b.WriteString("sim." + [...]string{"Exclusive", "Exclusive", "Shared", "Permit"}[x])
@@ -72,15 +73,18 @@ func writeLiteral(b *strings.Builder, v reflect.Value, typed bool, end string) {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		b.WriteString(strconv.FormatInt(v.Int(), 10))
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		if n := v.Uint(); n < million {
+		if n := v.Uint(); n < shortNumber {
 			b.WriteString(strconv.FormatUint(n, 10))
 		} else {
 			fmt.Fprintf(b, "%#x", n)
 		}
 	default:
-		panic(fmt.Sprintf("sim: there is no literal of a %v yet", v.Type()))
+		panic(fmt.Sprintf("shrink: there is no literal of a %v yet", v.Type()))
 	}
 }
+
+// shortNumber is from where on numbers are written in hexadecimal.
+const shortNumber = 1_000_000
 
 // isSaid reports whether a field is written. Every act states its kind of fault, even though the
 // first kind, FaultCrash, is zero.
@@ -91,7 +95,7 @@ func isSaid(f reflect.Value) bool {
 	case reflect.Slice:
 		return f.Len() > 0
 	}
-	return !f.IsZero() || f.Type() == reflect.TypeFor[Fault]()
+	return !f.IsZero() || f.Type() == reflect.TypeFor[sim.Fault]()
 }
 
 // durationLiteral returns a duration as a multiple of the largest unit that divides the duration.
@@ -114,5 +118,5 @@ func durationLiteral(d time.Duration) string {
 			return fmt.Sprintf("%d * time.%s", n, unit.name)
 		}
 	}
-	panic("sim: a nanosecond divides every duration")
+	panic("shrink: a nanosecond divides every duration")
 }

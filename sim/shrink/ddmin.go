@@ -1,4 +1,4 @@
-package sim
+package shrink
 
 import "slices"
 

@@ -1,4 +1,4 @@
-package sim
+package shrink
 
 import (
 	"fmt"
@@ -6,10 +6,13 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/lockmesh/lockmesh/sim"
+	"github.com/lockmesh/lockmesh/sim/timeline"
 )
 
 // Test returns the name of the test that WriteTest writes.
-func (s *Shrunk) Test() string { return fmt.Sprintf("TestShrunkSeed%d", s.seed) }
+func (s *Result) Test() string { return fmt.Sprintf("TestShrunkSeed%d", s.seed) }
 
 // testFormat is a Go file before gofmt.
 const testFormat = `package sim_test
@@ -43,7 +46,7 @@ const textMost = 300
 // WriteTest writes a Go file with a test that replays the run: the test fails while the fault
 // exists, and passes afterwards. Options.Build is left out, since only the simulator's own tests
 // set this field.
-func (s *Shrunk) WriteTest(out io.Writer) error {
+func (s *Result) WriteTest(out io.Writer) error {
 	text, _, _ := strings.Cut(s.Violation.Error(), "\n")
 	if len(text) > textMost {
 		text = strings.ToValidUTF8(text[:textMost], "") + "…"
@@ -61,11 +64,11 @@ func (s *Shrunk) WriteTest(out io.Writer) error {
 const pictured = 10 * time.Second
 
 // WritePicture runs the world once more and draws the time before the violation, as
-// [World.WritePicture] does.
-func (s *Shrunk) WritePicture(out io.Writer) error {
+// [sim.World.WritePicture] does.
+func (s *Result) WritePicture(out io.Writer) error {
 	o := s.Options
-	o.Picture = &Picture{From: max(0, s.Violation.At-pictured)}
-	w := New(o)
+	o.Picture = &timeline.Recording{From: max(0, s.Violation.At-pictured)}
+	w := sim.New(o)
 	w.Run(s.Length)
 	_ = w.Settle() // the violation is known
 	return w.WritePicture(out)

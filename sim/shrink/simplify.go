@@ -1,43 +1,45 @@
-package sim
+package shrink
 
 import (
 	"context"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockmesh/lockmesh/sim"
 )
 
 // simplify simplifies what remains of a run: first the network and the clocks, then the time
 // between acts and requests, then each act and each request.
-func (s *Shrunk) simplify(ctx context.Context) {
-	s.changeAll(ctx, []func(o *Options){
-		func(o *Options) { o.Names = nil; o.rename(s.Options.names()) },
-		func(o *Options) { o.TTL = nil },
-		func(o *Options) { o.Net = Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1} },
-		func(o *Options) { o.Linger = 0 },
-		func(o *Options) { o.Net.Spikes = 0 },
-		func(o *Options) { o.Net.Jitter = -1 },
-		func(o *Options) { o.Net.Least = o.Net.Most },
-		func(o *Options) { o.Net.Most = o.Net.Least },
-		func(o *Options) { o.Clocks = Clocks{Exact: true} },
-		func(o *Options) { o.Clocks.PPM = nil; o.Clocks.Exact = true },
-		func(o *Options) { o.Clocks.Wall = nil; o.Clocks.Exact = true },
-		func(o *Options) { o.Load.Keys = 0 },
-		func(o *Options) {
+func (s *Result) simplify(ctx context.Context) {
+	s.changeAll(ctx, []func(o *sim.Options){
+		func(o *sim.Options) { o.Names = nil; rename(o, s.Options.NodeNames()) },
+		func(o *sim.Options) { o.TTL = nil },
+		func(o *sim.Options) { o.Net = sim.Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1} },
+		func(o *sim.Options) { o.Linger = 0 },
+		func(o *sim.Options) { o.Net.Spikes = 0 },
+		func(o *sim.Options) { o.Net.Jitter = -1 },
+		func(o *sim.Options) { o.Net.Least = o.Net.Most },
+		func(o *sim.Options) { o.Net.Most = o.Net.Least },
+		func(o *sim.Options) { o.Clocks = sim.Clocks{Exact: true} },
+		func(o *sim.Options) { o.Clocks.PPM = nil; o.Clocks.Exact = true },
+		func(o *sim.Options) { o.Clocks.Wall = nil; o.Clocks.Exact = true },
+		func(o *sim.Options) { o.Load.Keys = 0 },
+		func(o *sim.Options) {
 			o.Load.Asks = slices.Clone(o.Load.Asks)
 			for i := range o.Load.Asks {
 				o.Load.Asks[i].Key = "key-0"
 			}
 		},
 	})
-	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &o.Net.Least })
-	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &o.Net.Most })
-	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &o.Linger })
+	s.changeTime(ctx, false, func(o *sim.Options) *time.Duration { return &o.Net.Least })
+	s.changeTime(ctx, false, func(o *sim.Options) *time.Duration { return &o.Net.Most })
+	s.changeTime(ctx, false, func(o *sim.Options) *time.Duration { return &o.Linger })
 	for i := range s.Options.Clocks.PPM {
-		s.changeAll(ctx, []func(o *Options){func(o *Options) { o.Clocks.PPM = slices.Clone(o.Clocks.PPM); o.Clocks.PPM[i] = 0 }})
+		s.changeAll(ctx, []func(o *sim.Options){func(o *sim.Options) { o.Clocks.PPM = slices.Clone(o.Clocks.PPM); o.Clocks.PPM[i] = 0 }})
 	}
 	for i := range s.Options.Clocks.Wall {
-		wall := func(o *Options) *time.Duration {
+		wall := func(o *sim.Options) *time.Duration {
 			o.Clocks.Wall = slices.Clone(o.Clocks.Wall)
 			return &o.Clocks.Wall[i]
 		}
@@ -55,13 +57,13 @@ func (s *Shrunk) simplify(ctx context.Context) {
 }
 
 // change tries a simplification.
-func (s *Shrunk) change(ctx context.Context, f func(o *Options)) bool {
+func (s *Result) change(ctx context.Context, f func(o *sim.Options)) bool {
 	o := s.Options
 	f(&o)
 	return literal(o) != literal(s.Options) && s.try(ctx, o, s.Length)
 }
 
-func (s *Shrunk) changeAll(ctx context.Context, all []func(o *Options)) {
+func (s *Result) changeAll(ctx context.Context, all []func(o *sim.Options)) {
 	for _, f := range all {
 		s.change(ctx, f)
 	}
@@ -69,12 +71,12 @@ func (s *Shrunk) changeAll(ctx context.Context, all []func(o *Options)) {
 
 // changeTime simplifies a duration: to zero, if zero is allowed, or else to a value as round as
 // possible. The function of returns the duration's address within the given options.
-func (s *Shrunk) changeTime(ctx context.Context, zero bool, of func(o *Options) *time.Duration) {
-	if zero && s.change(ctx, func(o *Options) { *of(o) = 0 }) {
+func (s *Result) changeTime(ctx context.Context, zero bool, of func(o *sim.Options) *time.Duration) {
+	if zero && s.change(ctx, func(o *sim.Options) { *of(o) = 0 }) {
 		return
 	}
 	for _, unit := range []time.Duration{time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond, 100 * time.Microsecond} {
-		if s.change(ctx, func(o *Options) {
+		if s.change(ctx, func(o *sim.Options) {
 			if d := of(o); d.Round(unit) != 0 {
 				*d = d.Round(unit)
 			}
@@ -84,8 +86,8 @@ func (s *Shrunk) changeTime(ctx context.Context, zero bool, of func(o *Options) 
 	}
 }
 
-func (s *Shrunk) simplifyAct(ctx context.Context, i int) {
-	act := func(o *Options) *Act {
+func (s *Result) simplifyAct(ctx context.Context, i int) {
+	act := func(o *sim.Options) *sim.Act {
 		o.Acts = slices.Clone(o.Acts)
 		return &o.Acts[min(i, len(o.Acts)-1)]
 	}
@@ -98,7 +100,7 @@ func (s *Shrunk) simplifyAct(ctx context.Context, i int) {
 			if j >= len(names) || len(names) == 1 {
 				break
 			}
-			if !s.change(ctx, func(o *Options) {
+			if !s.change(ctx, func(o *sim.Options) {
 				if a := act(o); far {
 					a.Far = withoutItem(a.Far, j)
 				} else {
@@ -109,47 +111,47 @@ func (s *Shrunk) simplifyAct(ctx context.Context, i int) {
 			}
 		}
 	}
-	s.change(ctx, func(o *Options) { act(o).Luck = 0 })
-	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &act(o).For })
-	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &act(o).By })
-	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &act(o).At })
+	s.change(ctx, func(o *sim.Options) { act(o).Luck = 0 })
+	s.changeTime(ctx, true, func(o *sim.Options) *time.Duration { return &act(o).For })
+	s.changeTime(ctx, true, func(o *sim.Options) *time.Duration { return &act(o).By })
+	s.changeTime(ctx, false, func(o *sim.Options) *time.Duration { return &act(o).At })
 }
 
-func (s *Shrunk) simplifyAsk(ctx context.Context, i int) {
-	ask := func(o *Options) *Ask {
+func (s *Result) simplifyAsk(ctx context.Context, i int) {
+	ask := func(o *sim.Options) *sim.Ask {
 		o.Load.Asks = slices.Clone(o.Load.Asks)
 		return &o.Load.Asks[min(i, len(o.Load.Asks)-1)]
 	}
-	s.changeAll(ctx, []func(o *Options){
-		func(o *Options) { ask(o).Try = false },
-		func(o *Options) { ask(o).Value = false },
-		func(o *Options) { ask(o).Urge = false },
-		func(o *Options) { ask(o).Fixed = false },
-		func(o *Options) { a := ask(o); a.Length, a.Fixed = 0, false },
-		func(o *Options) { a := ask(o); a.Mode, a.Permits = 0, 0 },
+	s.changeAll(ctx, []func(o *sim.Options){
+		func(o *sim.Options) { ask(o).Try = false },
+		func(o *sim.Options) { ask(o).Value = false },
+		func(o *sim.Options) { ask(o).Urge = false },
+		func(o *sim.Options) { ask(o).Fixed = false },
+		func(o *sim.Options) { a := ask(o); a.Length, a.Fixed = 0, false },
+		func(o *sim.Options) { a := ask(o); a.Mode, a.Permits = 0, 0 },
 	})
-	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).Turn })
-	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).Delay })
-	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).MinHold })
-	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &ask(o).Length })
-	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).Patience })
-	s.changeTime(ctx, true, func(o *Options) *time.Duration { return &ask(o).Hold })
-	s.changeTime(ctx, false, func(o *Options) *time.Duration { return &ask(o).At })
+	s.changeTime(ctx, true, func(o *sim.Options) *time.Duration { return &ask(o).Turn })
+	s.changeTime(ctx, true, func(o *sim.Options) *time.Duration { return &ask(o).Delay })
+	s.changeTime(ctx, true, func(o *sim.Options) *time.Duration { return &ask(o).MinHold })
+	s.changeTime(ctx, false, func(o *sim.Options) *time.Duration { return &ask(o).Length })
+	s.changeTime(ctx, true, func(o *sim.Options) *time.Duration { return &ask(o).Patience })
+	s.changeTime(ctx, true, func(o *sim.Options) *time.Duration { return &ask(o).Hold })
+	s.changeTime(ctx, false, func(o *sim.Options) *time.Duration { return &ask(o).At })
 }
 
 // gapLeast is the shortest time between acts or requests that is worth closing.
 const gapLeast = 50 * time.Millisecond
 
 // closeGaps removes time without acts and requests.
-func (s *Shrunk) closeGaps(ctx context.Context) {
+func (s *Result) closeGaps(ctx context.Context) {
 	for n, before := 0, time.Duration(0); ; n++ {
-		times := s.Options.times()
+		times := times(&s.Options)
 		if n >= len(times) {
 			return
 		}
 		gap, at := times[n]-before, times[n]
 		for _, cut := range []time.Duration{gap, gap * 3 / 4, gap / 2, gap / 4} {
-			if gap >= gapLeast && s.change(ctx, func(o *Options) { o.sooner(at, cut) }) {
+			if gap >= gapLeast && s.change(ctx, func(o *sim.Options) { sooner(o, at, cut) }) {
 				at -= cut
 				break
 			}
@@ -159,7 +161,7 @@ func (s *Shrunk) closeGaps(ctx context.Context) {
 }
 
 // times returns the distinct times of all acts and requests, sorted.
-func (o *Options) times() []time.Duration {
+func times(o *sim.Options) []time.Duration {
 	times := make([]time.Duration, 0, len(o.Acts)+len(o.Load.Asks))
 	for _, a := range o.Acts {
 		times = append(times, a.At)
@@ -172,7 +174,7 @@ func (o *Options) times() []time.Duration {
 }
 
 // sooner moves all acts and requests from a time on to an earlier time.
-func (o *Options) sooner(from, by time.Duration) {
+func sooner(o *sim.Options, from, by time.Duration) {
 	o.Acts, o.Load.Asks = slices.Clone(o.Acts), slices.Clone(o.Load.Asks)
 	for i := range o.Acts {
 		if a := &o.Acts[i]; a.At >= from {
@@ -187,8 +189,8 @@ func (o *Options) sooner(from, by time.Duration) {
 }
 
 // rename replaces old node names in acts and requests by the nodes' present names.
-func (o *Options) rename(old []string) {
-	names := o.names()
+func rename(o *sim.Options, old []string) {
+	names := o.NodeNames()
 	is := func(name string) string {
 		base := strings.TrimRight(name, "'")
 		if i := slices.Index(old, base); i >= 0 {

@@ -1,7 +1,6 @@
-package sim
+package timeline
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -28,23 +27,40 @@ const (
 	lineMost  = 8   // lines of the violation's text; a panic brings its stack
 )
 
-// WritePicture draws the recording of Options.Picture as an SVG without scripts: a lane for each
-// node, with leases, startup quarantines, crashes, pauses, cuts and, if there aren't too many,
-// messages; a violation is red. The same run gives the same bytes. WritePicture fails if nothing
-// was recorded, or if the window holds nothing of the run.
-func (w *World) WritePicture(out io.Writer) error {
-	p := w.pic
-	if p == nil {
-		return errors.New("the run wasn't recorded: set Options.Picture before it starts")
-	}
-	until := w.now
+// Run is what a picture says about its run besides the recording.
+type Run struct {
+	Seed      uint64
+	Voters    int
+	MaxTTL    time.Duration
+	Lasted    time.Duration
+	Violation *Violation // nil if there is none
+	// KeyIndex numbers the keys, so that a key has the same colour in every picture of a run.
+	KeyIndex func(key string) int
+}
+
+// Violation is a broken invariant.
+type Violation struct {
+	Check string
+	At    time.Duration
+	Text  string
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%s violated at %v: %s", v.Check, v.At, v.Text)
+}
+
+// Write draws the recording as an SVG without scripts: a lane for each node, with leases, startup
+// quarantines, crashes, pauses, cuts and, if there aren't too many, messages; a violation is red.
+// The same run gives the same bytes. Write fails if the window holds nothing of the run.
+func (p *Recording) Write(out io.Writer, r Run) error {
+	until := r.Lasted
 	if p.To > 0 {
-		until = min(until, Moment(p.To))
+		until = min(until, p.To)
 	}
-	if p.From < 0 || Moment(p.From) >= until {
-		return fmt.Errorf("the picture's window from %v to %v holds nothing of the run, which lasted %v", p.From, p.To, w.Now())
+	if p.From < 0 || p.From >= until {
+		return fmt.Errorf("the picture's window from %v to %v holds nothing of the run, which lasted %v", p.From, p.To, r.Lasted)
 	}
-	d := &drawing{w: w, p: p, from: Moment(p.From), until: until, edge: until}
+	d := &drawing{run: &r, p: p, from: p.From, until: until, edge: until}
 	if d.guilty() {
 		d.edge += (until - d.from) / 25 // so that the red line doesn't hide at the edge
 	}
@@ -55,9 +71,9 @@ func (w *World) WritePicture(out io.Writer) error {
 // drawing is a picture in the making.
 type drawing struct {
 	svg
-	w                 *World
-	p                 *Picture
-	from, until, edge Moment
+	run               *Run
+	p                 *Recording
+	from, until, edge time.Duration
 	y                 int64
 	spines            []int64 // the y of each host's lifeline
 	keys              []string
@@ -68,25 +84,25 @@ type drawing struct {
 
 // guilty reports whether the window holds the violation.
 func (d *drawing) guilty() bool {
-	v := d.w.failed
-	return v != nil && Moment(v.At) >= d.from && Moment(v.At) <= d.until
+	v := d.run.Violation
+	return v != nil && v.At >= d.from && v.At <= d.until
 }
 
 // x returns a moment's horizontal position, moved into the window. The plot is narrow enough for
 // the product in beyond not to overflow for windows of days.
-func (d *drawing) x(at Moment) int64 {
+func (d *drawing) x(at time.Duration) int64 {
 	at = min(max(at, d.from), d.edge)
 	return d.beyond(at)
 }
 
 // beyond is x for moments that may lie outside the window.
-func (d *drawing) beyond(at Moment) int64 {
+func (d *drawing) beyond(at time.Duration) int64 {
 	span, off := int64(d.edge-d.from), int64(at-d.from)
 	return picLeft + off/span*picPlot + off%span*picPlot/span
 }
 
-func (d *drawing) seconds(m Moment) string {
-	return strconv.FormatFloat(time.Duration(m).Seconds(), 'f', -1, 64) + " s"
+func (d *drawing) seconds(m time.Duration) string {
+	return strconv.FormatFloat(m.Seconds(), 'f', -1, 64) + " s"
 }
 
 func (d *drawing) draw() []byte {
@@ -133,8 +149,8 @@ func (d *drawing) draw() []byte {
 	d.grid(top, laneTop, bottom)
 	d.messages(laneTop, bottom)
 	if d.guilty() {
-		x := d.x(Moment(d.w.failed.At))
-		d.line("violation", x, top, x, bottom, "", d.w.failed.Error())
+		x := d.x(d.run.Violation.At)
+		d.line("violation", x, top, x, bottom, "", d.run.Violation.Error())
 		d.text("bad", x+40, top+130, "violation")
 	}
 	d.y = bottom + 250
@@ -178,7 +194,7 @@ func (d *drawing) token(t vote.Token) string {
 
 func (d *drawing) colour(key string) string {
 	// A key has the same colour in every picture of a run.
-	return keyColours[d.w.byName[vote.Key(key)].i%len(keyColours)]
+	return keyColours[d.run.KeyIndex(key)%len(keyColours)]
 }
 
 // inner returns the class of a text on a key's colour.
@@ -191,17 +207,17 @@ func (d *drawing) inner(key string) string {
 
 // head writes title, verdict and legend.
 func (d *drawing) head(tokens []string) {
-	o := &d.w.opt
+	o := d.run
 	names := fmt.Sprintf("%d voters", o.Voters)
 	if n := len(d.p.tracks) - o.Voters; n > 0 {
 		names += fmt.Sprintf(" and %d nodes that only lock", n)
 	}
 	d.text("big", 200, 260, fmt.Sprintf("lockmesh, simulated: seed %d, %s, maximum TTL %v", o.Seed, names, o.MaxTTL))
 	d.y = 460
-	if v := d.w.failed; v == nil {
-		d.text("good", 200, d.y, fmt.Sprintf("No violation up to %s. Shown: from %s to %s.", d.seconds(d.w.now), d.seconds(d.from), d.seconds(d.until)))
+	if v := d.run.Violation; v == nil {
+		d.text("good", 200, d.y, fmt.Sprintf("No violation up to %s. Shown: from %s to %s.", d.seconds(d.run.Lasted), d.seconds(d.from), d.seconds(d.until)))
 	} else {
-		d.text("bad", 200, d.y, fmt.Sprintf("VIOLATION of “%s” at %s. Shown: from %s to %s.", v.Check, d.seconds(Moment(v.At)), d.seconds(d.from),
+		d.text("bad", 200, d.y, fmt.Sprintf("VIOLATION of “%s” at %s. Shown: from %s to %s.", v.Check, d.seconds(v.At), d.seconds(d.from),
 			d.seconds(d.until)))
 		for _, line := range wrap(v.Text) {
 			d.y += textLine
@@ -314,13 +330,13 @@ func (d *drawing) lane(t *track, leases []shownLease, waits []shownWait, keys []
 	for _, s := range t.quiet {
 		d.stretch("quiet", s, top, high, "quiet")
 	}
-	d.strip(t.host.i, top)
+	d.strip(t.host, top)
 	for _, s := range t.lives {
 		d.line("life", d.x(s.from), spine, d.x(min(s.to, d.until)), spine, "", "")
 	}
-	d.text("node", 200, top+150, t.host.alias)
+	d.text("node", 200, top+150, d.p.hosts[t.host].name)
 	role := "voter"
-	if !t.host.voter {
+	if !d.p.hosts[t.host].voter {
 		role = "only locks"
 	}
 	d.text("small", 200, top+280, role)
@@ -376,11 +392,11 @@ func (d *drawing) leases(key string, leases []shownLease, y int64) {
 		}
 		x, over, to := d.x(l.from), d.x(min(l.over, d.until)), d.x(min(l.to, d.until))
 		class := "lease"
-		if d.guilty() && l.over >= Moment(d.w.failed.At) && strings.Contains(d.w.failed.Text, strconv.Quote(key)) {
+		if d.guilty() && l.over >= d.run.Violation.At && strings.Contains(d.run.Violation.Text, strconv.Quote(key)) {
 			class = "lease guilty"
 		}
-		how := l.end.String()
-		if l.end == Granted {
+		how := l.how
+		if how == "" {
 			how = "still held"
 		}
 		tip := fmt.Sprintf("%s, token %d, request %d: from %s to %s, %s", key, l.token, l.number, d.seconds(l.from), d.seconds(l.over), how)
@@ -399,7 +415,7 @@ func (d *drawing) leases(key string, leases []shownLease, y int64) {
 				break
 			}
 		}
-		if l.end == Lost && l.to <= d.until {
+		if l.lost && l.to <= d.until {
 			d.line("lost", over, y-10, over, y+120, "", tip)
 		}
 	}
@@ -423,9 +439,9 @@ func (d *drawing) strip(host int, y int64) {
 // grid draws the time axis, above and below the lanes.
 func (d *drawing) grid(top, laneTop, bottom int64) {
 	const most = 14
-	step, ten := Moment(1), Moment(1) // 1, 2, 5, 10…
+	step, ten := time.Duration(1), time.Duration(1) // 1, 2, 5, 10…
 	for i := 1; int64(d.edge-d.from)/int64(step) > most; i++ {
-		if step = ten * [...]Moment{1, 2, 5}[i%3]; i%3 == 2 {
+		if step = ten * [...]time.Duration{1, 2, 5}[i%3]; i%3 == 2 {
 			ten *= 10
 		}
 	}
@@ -433,7 +449,7 @@ func (d *drawing) grid(top, laneTop, bottom int64) {
 		x := d.x(at)
 		d.line("grid", x, laneTop-40, x, bottom, "", "")
 		label := d.seconds(at)
-		if v := d.w.failed; !d.guilty() || x+wide(label)/2 < d.x(Moment(v.At)) {
+		if v := d.run.Violation; !d.guilty() || x+wide(label)/2 < d.x(v.At) {
 			d.text("small", x-wide(label)*2/5, top+130, label)
 		}
 		d.text("small", x-wide(label)*2/5, bottom+110, label)
@@ -478,7 +494,7 @@ func (d *drawing) messages(top, bottom int64) {
 		if a.kind.Urgent() {
 			class = "upkeep"
 		}
-		from, to := d.w.hosts[a.from].alias, d.w.hosts[a.to].alias
+		from, to := d.p.hosts[a.from].name, d.p.hosts[a.to].name
 		x1, y1, x2, y2 := d.beyond(a.sent), d.spines[a.from], d.beyond(a.came), d.spines[a.to]
 		d.line(class, x1, y1, x2, y2, "", fmt.Sprintf("%s to %s, sent at %s, arrived at %s: %s", from, to, d.seconds(a.sent), d.seconds(a.came), a.text))
 		if d.p.lock.total <= wordsMost && class == "arrow" {

@@ -1,4 +1,4 @@
-package sim
+package timeline
 
 import (
 	"fmt"
@@ -57,7 +57,7 @@ func (d *drawing) bands() {
 func (d *drawing) names(hosts []int) string {
 	var names []string
 	for _, h := range hosts {
-		names = append(names, d.w.hosts[h].alias)
+		names = append(names, d.p.hosts[h].name)
 	}
 	return strings.Join(names, " ")
 }
@@ -68,12 +68,12 @@ func (d *drawing) cutText(ways [][2]int) string {
 	// The hosts out of the first sender's reach form a side. The hosts without a way to the first
 	// of these form the other side.
 	var one, other []int
-	for i := range d.w.hosts {
+	for i := range d.p.hosts {
 		if cut(ways[0][0], i) {
 			other = append(other, i)
 		}
 	}
-	for i := range d.w.hosts {
+	for i := range d.p.hosts {
 		if cut(i, other[0]) {
 			one = append(one, i)
 		}
@@ -98,7 +98,7 @@ func (d *drawing) cutText(ways [][2]int) string {
 func (d *drawing) wayList(ways [][2]int) string {
 	var list []string
 	for _, way := range ways {
-		a, b := d.w.hosts[way[0]].alias, d.w.hosts[way[1]].alias
+		a, b := d.p.hosts[way[0]].name, d.p.hosts[way[1]].name
 		switch both := slices.Contains(ways, [2]int{way[1], way[0]}); {
 		case !both:
 			list = append(list, a+"→"+b)
