@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/lockmesh/lockmesh/internal/netaddr"
+	"github.com/lockmesh/lockmesh/internal/peers"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -87,12 +89,28 @@ type Config struct {
 	// on a machine with several networks.
 	Advertise string
 
-	// Peers are the addresses, host:port, of some other nodes; at least one of them should be up
-	// when this node starts. A host name may stand for several addresses and is looked up again at
-	// each try; the addresses are tried for as long as the node runs. This node's own address may
-	// be among them, so all nodes can share the same list. With StateDir, addresses from earlier
-	// incarnations are tried as well. Default: none; such a node waits to be found.
+	// Peers are the addresses of some other nodes; at least one of them should be up when this node
+	// starts. This node's own address may be among them, so all nodes can share the same list. The
+	// addresses are tried for as long as the node runs. With StateDir, addresses from earlier
+	// incarnations are tried as well. Default: none; such a node waits to be found. An entry is
+	//
+	//	host:port             an address. A host name may have several addresses; it is looked up
+	//	                      again at each try.
+	//	dns:name:port         a name with an address for each node, such as a headless service of
+	//	                      Kubernetes
+	//	srv:_mesh._tcp.name   a name with an SRV record, a host and a port, for each node
+	//	file:path             a file with host:port in each line; text after # is ignored
+	//
+	// The last three are looked up again every 2 s until this node knows another node, and every
+	// 30 s afterwards, so that a mesh in parts finds together (a file is read every 2 s while some
+	// address is missing). An entry without an address is logged, and named by the errors of calls
+	// that find no voters.
 	Peers []string
+
+	// Discover, if not nil, returns more addresses, host:port, of other nodes. It is called as
+	// often as dns: is looked up, never twice at the same time, with a context that ends after 5 s
+	// or when the node stops. Close doesn't wait for a function that ignores the context.
+	Discover func(ctx context.Context) ([]string, error)
 
 	// Voters are the names of the nodes that grant locks: the electorate, in which a majority
 	// decides. Required.
@@ -240,11 +258,7 @@ func (c Config) check() error {
 		add("Peers", fmt.Sprintf("there are %d addresses, at most %d are tried; a few are enough", len(c.Peers), MaxPeers))
 	}
 	for _, p := range c.Peers {
-		host, problem := netaddr.Host(p, false)
-		if problem == "" {
-			problem = netaddr.BadDestination(host, p)
-		}
-		add("Peers", problem)
+		add("Peers", peers.Check(p))
 	}
 	errs = append(errs, c.checkVoters()...)
 	c.checkDynamic(add)

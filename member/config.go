@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -36,9 +34,8 @@ type Config struct {
 	Key   []byte // gossip's key: 16, 24 or 32 bytes; empty for plain text
 	Terms Terms  // the parameters that must be the same on every node
 
-	// Peers are host:port addresses of some other nodes. Names are resolved again at each try and
-	// may have several addresses. This node's own address may be among them.
-	Peers []string
+	// Peers are where to look for other nodes. This node's own address may be among them.
+	Peers []Peer
 
 	Logger *slog.Logger // nil: slog.Default()
 
@@ -57,11 +54,20 @@ type Config struct {
 	// which can't distinguish two of our own addresses from two processes.
 	Greet func(ctx context.Context, addr string) (vote.SessionID, error)
 
-	// Resolve resolves a peer's name; nil: the system's resolver.
-	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Jitter returns a number in [0, 1), for back-off; one goroutine calls Jitter. nil: math/rand.
 	Jitter func() float64
 	Timing Timing // zero: the defaults
+}
+
+// Peer is an address, or a group of addresses, at which to look for other nodes.
+type Peer struct {
+	Text string // for the log
+	// LookUp returns the present addresses, at least one, or an error. The group calls LookUp at
+	// each try, so a LookUp that costs much should remember its answer for a while.
+	LookUp func(ctx context.Context) ([]netip.AddrPort, error)
+	// Changes says that the addresses are looked up again although all of them belong to members:
+	// the peer stands for many nodes that come and go.
+	Changes bool
 }
 
 // Timing sets the speed of gossip. Each zero field gets its default. Only the delay of membership
@@ -139,11 +145,6 @@ func (c Config) withDefaults() Config {
 	if c.Handler == nil {
 		c.Handler = func(Event) {}
 	}
-	if c.Resolve == nil {
-		c.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		}
-	}
 	if c.Jitter == nil {
 		c.Jitter = rand.Float64
 	}
@@ -170,23 +171,10 @@ func (c Config) validate() error {
 	default:
 		complain("the gossip key has %d bytes: it must have 16, 24 or 32, or none", len(c.Key))
 	}
-	for _, p := range c.Peers {
-		if _, _, err := splitPeer(p); err != nil {
-			errs = append(errs, err)
+	for i := range c.Peers {
+		if c.Peers[i].LookUp == nil {
+			complain("peer %q has no LookUp", c.Peers[i].Text)
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// splitPeer splits a configured address into host and port.
-func splitPeer(peer string) (host string, port uint16, err error) {
-	host, service, err := net.SplitHostPort(peer)
-	if err != nil {
-		return "", 0, fmt.Errorf("peer %q is not host:port: %w", peer, err)
-	}
-	n, err := strconv.ParseUint(service, 10, 16)
-	if err != nil || n == 0 || host == "" {
-		return "", 0, fmt.Errorf("peer %q needs a host and a port from 1 to 65535", peer)
-	}
-	return host, uint16(n), nil
 }

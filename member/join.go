@@ -23,17 +23,13 @@ const (
 	// intervals apart.
 	announceTimes  = 8
 	announceProbes = 2
-	// resolveMax bounds a single look-up of a name.
-	resolveMax = 5 * time.Second
 	// joinGrace is how long a peer may be missing before the log mentions the peer: the nodes of a
 	// mesh don't all start at the same moment.
 	joinGrace = 5 * time.Second
-	// addrsMax is how many addresses of a name are tried: a name with more is misconfigured.
-	addrsMax = 16
+	// changedAgain is the interval of looking up a peer that stands for many nodes, while all its
+	// addresses are members.
+	changedAgain = 30 * time.Second
 )
-
-// errNoAddress is the error for a name that resolves to no address.
-var errNoAddress = errors.New("the name has no address")
 
 // A joiner makes every configured peer a member, and keeps doing so as long as the joiner runs.
 // memberlist forgets dead members after 30 s and never joins again, so only the joiner heals a
@@ -41,8 +37,7 @@ var errNoAddress = errors.New("the name has no address")
 //
 // One goroutine calls run and owns all fields but the channel announce.
 type joiner struct {
-	peers   []*peer
-	resolve func(context.Context, string) ([]netip.Addr, error)
+	peers []*peer
 	// exchanges members with the process at the address; bounded in time
 	join    func(netip.AddrPort) error
 	present func() map[netip.AddrPort]bool
@@ -58,10 +53,9 @@ type joiner struct {
 
 // peer is a configured address and its state.
 type peer struct {
-	text  string // as configured
-	host  string
-	port  uint16
-	addrs []netip.AddrPort // from the last successful look-up
+	Peer
+	addrs  []netip.AddrPort // from the last successful look-up
+	looked time.Time        // when that was
 
 	there bool // at the last comparison all its addresses were members
 	pause time.Duration
@@ -71,20 +65,15 @@ type peer struct {
 	met      bool
 	failing  time.Time // since when no try has succeeded; zero when the last try did
 	missing  bool      // the log says that the peer is missing
-	unknown  pace      // complaints about a failed name look-up
 	unjoined pace      // complaints about failed joins
 }
 
-func newPeers(texts []string) ([]*peer, error) {
-	peers := make([]*peer, 0, len(texts))
-	for _, text := range texts {
-		host, port, err := splitPeer(text)
-		if err != nil {
-			return nil, err
-		}
-		peers = append(peers, &peer{text: text, host: host, port: port})
+func newPeers(of []Peer) []*peer {
+	peers := make([]*peer, 0, len(of))
+	for _, p := range of {
+		peers = append(peers, &peer{Peer: p})
 	}
-	return peers, nil
+	return peers
 }
 
 // run works until ctx ends.
@@ -129,11 +118,11 @@ func (j *joiner) announceAll(ctx context.Context) time.Duration {
 func (j *joiner) look(ctx context.Context, p *peer) time.Duration {
 	present := j.present()
 	there := len(p.addrs) > 0 && countPresent(p.addrs, present) == len(p.addrs)
-	if there {
+	if there && (!p.Changes || time.Since(p.looked) < changedAgain) {
 		p.there, p.pause = true, 0
 		return lookAgain
 	}
-	if p.there { // the peer has just disappeared
+	if p.there && !there { // the peer has just disappeared
 		p.there = false
 		p.next = time.Now().Add(j.spread(j.timing.RetryMin))
 	}
@@ -151,14 +140,9 @@ func (j *joiner) try(ctx context.Context, p *peer, present map[netip.AddrPort]bo
 		return
 	}
 	limit := j.timing.RetryMax
-	addrs, err := j.lookUp(ctx, p)
-	if err != nil {
-		if ctx.Err() == nil && p.unknown.due(time.Now()) {
-			p.missing = true
-			j.log.Warn("a peer's name can't be resolved; will keep trying", "peer", p.text, "error", err)
-		}
-	} else {
-		p.addrs = addrs
+	addrs, err := p.LookUp(ctx)
+	if err == nil {
+		p.addrs, p.looked = addrs, time.Now()
 		if j.joinAll(ctx, p, present) {
 			limit = max(limit, aliasRetry)
 		}
@@ -189,9 +173,9 @@ func (j *joiner) joinAll(ctx context.Context, p *peer, present map[netip.AddrPor
 	switch {
 	case reached:
 		if p.missing {
-			j.log.Info("a peer is reachable now", "peer", p.text)
+			j.log.Info("a peer is reachable now", "peer", p.Text)
 		}
-		p.met, p.missing, p.failing, p.unknown, p.unjoined = true, false, time.Time{}, pace{}, pace{}
+		p.met, p.missing, p.failing, p.unjoined = true, false, time.Time{}, pace{}
 	case ctx.Err() == nil:
 		now := time.Now()
 		if p.failing.IsZero() {
@@ -199,31 +183,10 @@ func (j *joiner) joinAll(ctx context.Context, p *peer, present map[netip.AddrPor
 		}
 		if !p.met && now.Sub(p.failing) >= joinGrace && p.unjoined.due(now) {
 			p.missing = true
-			j.log.Info("a peer can't be joined yet; will keep trying", "peer", p.text, "error", oneLine(errors.Join(errs...)))
+			j.log.Info("a peer can't be joined yet; will keep trying", "peer", p.Text, "error", oneLine(errors.Join(errs...)))
 		}
 	}
 	return reached
-}
-
-// lookUp returns the addresses of a peer.
-func (j *joiner) lookUp(ctx context.Context, p *peer) ([]netip.AddrPort, error) {
-	if ip, err := netip.ParseAddr(p.host); err == nil {
-		return []netip.AddrPort{netip.AddrPortFrom(ip.Unmap(), p.port)}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, resolveMax)
-	defer cancel()
-	ips, err := j.resolve(ctx, p.host)
-	if err != nil {
-		return nil, err
-	}
-	if len(ips) == 0 {
-		return nil, errNoAddress
-	}
-	addrs := make([]netip.AddrPort, 0, len(ips))
-	for _, ip := range ips[:min(len(ips), addrsMax)] {
-		addrs = append(addrs, netip.AddrPortFrom(ip.Unmap(), p.port))
-	}
-	return addrs, nil
 }
 
 // spread shortens a pause by up to a half, so that nodes don't all retry at the same moment after

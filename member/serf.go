@@ -97,10 +97,6 @@ func Start(cfg Config) (*Serf, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("member: %w", err)
 	}
-	peers, err := newPeers(cfg.Peers)
-	if err != nil {
-		return nil, fmt.Errorf("member: %w", err)
-	}
 	tags, err := cfg.Terms.tags(cfg.Self.Incarnation, cfg.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("member: %w", err)
@@ -125,7 +121,7 @@ func Start(cfg Config) (*Serf, error) {
 		return nil, fmt.Errorf("member: gossip can't start: %w", err)
 	}
 	s.joiner = &joiner{
-		peers: peers, resolve: cfg.Resolve, join: s.join, present: s.present, own: own,
+		peers: newPeers(cfg.Peers), join: s.join, present: s.present, own: own,
 		jitter: cfg.Jitter, log: s.log, timing: cfg.Timing, announce: make(chan struct{}, 1),
 	}
 	s.namesakes.listed = s.listed

@@ -77,15 +77,16 @@ var outside = map[string][]string{
 	"internal/logqueue":  nil,
 	"internal/errs":      nil,
 	"internal/netaddr":   nil,
+	"internal/peers":     {"internal/netaddr"},
 	"internal/discovery": {"internal/backoff", "internal/clock", "internal/vote", "internal/wakeup", "internal/world", "member", "transport"},
 	"internal/realworld": {"internal/discovery", "internal/statedir", "internal/world", "member", "transport"},
 	".": {
-		"internal/backoff", "internal/clock", "internal/engine", "internal/errs", "internal/mismatch", "internal/netaddr", "internal/realworld",
+		"internal/backoff", "internal/clock", "internal/engine", "internal/errs", "internal/mismatch", "internal/peers", "internal/netaddr", "internal/realworld",
 		"internal/vote", "internal/wakeup", "internal/watchmerge", "internal/world", "quorum",
 	},
 	"internal/engine": {
 		"internal/clock", "internal/discovery", "internal/electorate", "internal/errs", "internal/logqueue", "internal/mismatch",
-		"internal/netaddr", "internal/node", "internal/statedir", "internal/vote", "internal/wakeup", "internal/watchmerge",
+		"internal/netaddr", "internal/node", "internal/peers", "internal/statedir", "internal/vote", "internal/wakeup", "internal/watchmerge",
 		"internal/world", "member", "quorum", "transport",
 	},
 }
@@ -107,7 +108,7 @@ func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
 }
 
 // shipped are the packages that a program gets which imports lockmesh.
-var shipped = []string{".", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/realworld", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "transport"}
+var shipped = []string{".", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/realworld", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	for _, dir := range shipped {

@@ -27,14 +27,11 @@ type addressBook struct {
 	// elsewhere
 	duplicates map[vote.NodeID]string
 	unanswered []string // probed addresses that accept connections but don't answer
+	failing    []string // configured peers without an address, and why
 	// set while every peer that answers refuses this node; then no peer reports where the voters
 	// are
 	refusal *refusal
 }
-
-// maxProbed bounds the number of names found at the configured addresses. There are never more at
-// the same time.
-const maxProbed = MaxPeers * addrsPerPeer
 
 // refusal says why other nodes refuse this node.
 type refusal struct {
@@ -133,6 +130,13 @@ func (b *addressBook) setUnanswered(addrs []string) bool {
 	return changed
 }
 
+// setFailing records the configured peers without an address, and why.
+func (b *addressBook) setFailing(texts []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failing = texts
+}
+
 // errUnknown is the error for a voter without a known address.
 var errUnknown = errors.New("address unknown: gossip has not seen the node, and no probed peer " +
 	"has this name")
@@ -145,8 +149,8 @@ const missingAfter = 30 * time.Second
 var errMissing = fmt.Errorf("no node of this name has been seen for %v: is it started, and does "+
 	"its configuration have the same Name?", missingAfter)
 
-// maxUnansweredShown bounds the number of addresses in an error, since every call without a
-// majority includes the text in its error.
+// maxUnansweredShown bounds the number of addresses and peers in an error, since every call without
+// a majority includes the text in its error.
 const maxUnansweredShown = 3
 
 // unknownError returns the error for a voter without a known address, sought for the given time;
@@ -155,16 +159,24 @@ func (b *addressBook) unknownError(sought time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
+	case len(b.unanswered) == 0 && len(b.failing) > 0:
+		return fmt.Errorf("address unknown: gossip has not seen the node, and no probed peer has "+
+			"this name; %s", someOf(b.failing))
 	case len(b.unanswered) == 0 && sought >= missingAfter:
 		return errMissing
 	case len(b.unanswered) == 0:
 		return errUnknown
 	}
-	at := strings.Join(b.unanswered[:min(len(b.unanswered), maxUnansweredShown)], ", ")
-	if more := len(b.unanswered) - maxUnansweredShown; more > 0 {
-		at += fmt.Sprintf(" and %d more", more)
+	return fmt.Errorf("address unknown; %s: %w", someOf(b.unanswered), transport.ErrNoAnswer)
+}
+
+// someOf returns the first of the texts, and how many more there are.
+func someOf(texts []string) string {
+	some := strings.Join(texts[:min(len(texts), maxUnansweredShown)], ", ")
+	if more := len(texts) - maxUnansweredShown; more > 0 {
+		some += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Errorf("address unknown; %s: %w", at, transport.ErrNoAnswer)
+	return some
 }
 
 // find returns the possible addresses of a voter, the likeliest first. Without any address, shunned

@@ -16,9 +16,6 @@ const (
 	// relies on this interval.
 	probeEvery = time.Second
 
-	// resolveEvery is how often the names of configured peers are looked up.
-	resolveEvery = 5 * time.Second
-
 	// probesAtOnce is how many probes run at the same time; probesMost is how many addresses are
 	// probed in one round.
 	probesAtOnce = 16
@@ -39,9 +36,6 @@ type excludedProber struct {
 
 	mu       sync.Mutex
 	excluded map[string]time.Time // addresses to probe, and when they became known
-
-	resolved time.Time // when names were last looked up
-	peers    []string  // the addresses of the configured peers
 }
 
 func newExcludedProber(f *Finder) *excludedProber {
@@ -122,18 +116,7 @@ func (p *excludedProber) unknownPeers(ctx context.Context) []string {
 			alive[g.Addr] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(p.addresses(ctx)), func(a string) bool { return alive[a] })
-}
-
-// addresses returns the addresses of the configured peers, looking up their names from time to
-// time. The peer prober reports errors of the lookup.
-func (p *excludedProber) addresses(ctx context.Context) []string {
-	if !p.resolved.IsZero() && time.Since(p.resolved) < resolveEvery {
-		return p.peers
-	}
-	p.resolved = time.Now()
-	p.peers = resolve(ctx, p.f.cfg.Peers, func(string, error) {})
-	return p.peers
+	return slices.DeleteFunc(p.f.cfg.Peers.All(ctx), func(a string) bool { return alive[a] })
 }
 
 // sayGoodbye tells strangers that this node's votes no longer count, for as long as ctx and

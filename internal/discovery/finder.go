@@ -39,12 +39,20 @@ type Host interface {
 	Members([]member.Member) bool
 }
 
+// Peers are the configured addresses of other nodes. Package peers looks them up.
+type Peers interface {
+	// All returns the addresses, host:port, sorted and without duplicates. ctx bounds the call.
+	All(ctx context.Context) []string
+	// Failing returns what is wrong with the entries that have no address.
+	Failing() []string
+}
+
 // Config says what a [Finder] needs to know of its node.
 type Config struct {
 	Host   Host
 	Self   vote.SessionID
 	Terms  vote.Terms // the node's part of the mesh's configuration
-	Peers  []string   // the addresses, host:port, at which to look for other nodes
+	Peers  Peers      // where to look for other nodes
 	Clocks clock.Clocks
 	Log    *slog.Logger
 	Slots  Slots // bounds the dials under way
@@ -67,6 +75,7 @@ type Finder struct {
 
 	mu      sync.Mutex
 	dialers map[vote.NodeID]*dialer // by the name of the wanted node
+	alive   map[vote.NodeID]bool    // the other members that are alive
 }
 
 // Failure is the reason why a wanted node can't be dialed.
@@ -83,7 +92,7 @@ func (f *Failure) Current() bool { return f.dialer.f.dialerOf(f.Node) == f.diale
 
 // New returns the finder of a node that stops with ctx. Nothing is dialed yet.
 func New(ctx context.Context, cfg Config) *Finder {
-	f := &Finder{cfg: cfg, ctx: ctx}
+	f := &Finder{cfg: cfg, ctx: ctx, alive: make(map[vote.NodeID]bool)}
 	if cfg.Terms.Dynamic {
 		f.book = newAddressBook(nil) // any node may become a voter
 		f.feed = &membershipFeed{f: f, wake: make(chan struct{}, 1)}
@@ -116,8 +125,27 @@ func (f *Finder) Run(group member.Group) {
 // call of Want may be under way.
 func (f *Finder) Wait() { f.work.Wait() }
 
+// Joined reports whether gossip knows another live node.
+func (f *Finder) Joined() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.alive) > 0
+}
+
+// noteAlive records which other members are alive.
+func (f *Finder) noteAlive(m *member.Member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m.State == member.Alive && m.Name != f.cfg.Self.Node {
+		f.alive[m.Name] = true
+	} else {
+		delete(f.alive, m.Name)
+	}
+}
+
 // Gossip takes in news of a member.
 func (f *Finder) Gossip(e member.Event) {
+	f.noteAlive(&e.Member)
 	f.book.addMember(e.Member)
 	if at, err := netip.ParseAddrPort(e.Member.Addr); err == nil {
 		f.links.Know(at.Addr())

@@ -23,14 +23,13 @@ const (
 	peerPauseMin = 100 * time.Millisecond
 	peerPauseMax = 5 * time.Second
 
-	// probeTimeout is the timeout for a peer's answer to a probe, and for looking up the peer's
-	// name.
+	// probeTimeout is the timeout for a peer's answer to a probe.
 	probeTimeout = 3 * time.Second
 
-	// peerProbesAtOnce is how many addresses are probed at the same time; addrsPerPeer is how many
-	// addresses of a host name are used.
+	// peerProbesAtOnce is how many addresses are probed at the same time, and maxProbed how many in
+	// one round; there are never more names at the same time.
 	peerProbesAtOnce = 16
-	addrsPerPeer     = 16
+	maxProbed        = 4096
 
 	// newcomerFor is how long after its start a process that no voter accepts takes itself for the
 	// later of two processes with the same name. A starting process finds the other within seconds,
@@ -59,7 +58,6 @@ type peerProber struct {
 	pause      backoff.Backoff
 	probeLimit int               // limit on the addresses of the last round; zero at first
 	warned     map[string]string // by address: the last refusal logged
-	unresolved map[string]bool   // peers with names not found at the last lookup
 
 	loggedDuplicates map[vote.Incarnation]bool // processes with this node's name already logged
 	duplicateAddr    string                    // address of the process to which this node gives way
@@ -77,7 +75,7 @@ func newPeerProber(f *Finder) *peerProber {
 	return &peerProber{
 		f: f, wake: make(chan struct{}, 1), duplicates: make(chan member.Member, 1),
 		pause:  backoff.Backoff{Least: peerPauseMin, Most: peerPauseMax},
-		warned: make(map[string]string), unresolved: make(map[string]bool), loggedDuplicates: make(map[vote.Incarnation]bool),
+		warned: make(map[string]string), loggedDuplicates: make(map[vote.Incarnation]bool),
 	}
 }
 
@@ -127,7 +125,7 @@ func (p *peerProber) seeking() bool {
 
 // round probes the configured addresses once, as many as sample allows, and acts on the results.
 func (p *peerProber) round(ctx context.Context) {
-	results := p.probeAll(ctx, p.sample(p.addresses(ctx)))
+	results := p.probeAll(ctx, p.sample(p.f.cfg.Peers.All(ctx)))
 	if ctx.Err() != nil {
 		return
 	}
@@ -167,6 +165,7 @@ func (p *peerProber) round(ctx context.Context) {
 		refused = nil
 	}
 	unheard := p.f.book.setUnanswered(silent)
+	p.f.book.setFailing(p.f.cfg.Peers.Failing())
 	if unheard && len(silent) > 0 {
 		p.f.cfg.Log.Warn("peers can be connected to, but don't answer; will keep trying. Do packets of 1,100 bytes get through?",
 			"addrs", silent, "error", transport.ErrNoAnswer)
@@ -199,22 +198,11 @@ func (p *peerProber) warn(addr string, no *transport.RefusedError) {
 	if p.warned[addr] == no.Error() {
 		return
 	}
-	if len(p.warned) >= MaxPeers*addrsPerPeer {
+	if len(p.warned) >= maxProbed {
 		clear(p.warned) // names with ever-changing addresses
 	}
 	p.warned[addr] = no.Error()
 	p.f.cfg.Log.Warn("a peer refuses this node", "addr", addr, "peer", no.Peer, "reason", no.Reason, "text", no.Text)
-}
-
-// addresses returns the addresses of the configured peers. A name not found is logged once, until
-// it is found again.
-func (p *peerProber) addresses(ctx context.Context) []string {
-	return resolve(ctx, p.f.cfg.Peers, func(peer string, err error) {
-		if err != nil && !p.unresolved[peer] {
-			p.f.cfg.Log.Warn("a peer's name can't be looked up; will keep trying", "peer", peer, "error", err)
-		}
-		p.unresolved[peer] = err != nil
-	})
 }
 
 // probesFirst is how many addresses a first round probes. Each further round probes twice as many,
@@ -225,7 +213,7 @@ const probesFirst = 8
 
 // sample returns a random selection of the addresses, of the size of this round.
 func (p *peerProber) sample(addrs []string) []string {
-	p.probeLimit = min(max(2*p.probeLimit, probesFirst), MaxPeers*addrsPerPeer)
+	p.probeLimit = min(max(2*p.probeLimit, probesFirst), maxProbed)
 	if len(addrs) <= p.probeLimit {
 		return addrs
 	}

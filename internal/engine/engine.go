@@ -15,6 +15,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/discovery"
 	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/logqueue"
+	"github.com/lockmesh/lockmesh/internal/peers"
 	"github.com/lockmesh/lockmesh/internal/statedir"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
@@ -27,6 +28,7 @@ import (
 type Config struct {
 	Name, Mesh, Bind, Advertise string
 	Peers, Voters               []string
+	Discover                    peers.Discover
 	StateDir                    string
 	Bootstrap                   bool
 	MaxVoters                   int
@@ -76,6 +78,7 @@ type Engine struct {
 	stateDir    world.StateDir
 	stateWriter *statedir.Writer
 	savedPeers  []string // addresses of nodes met in an earlier incarnation, from the state directory
+	peers       *peers.Book
 
 	accounts accounts
 	pools    pools

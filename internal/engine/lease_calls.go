@@ -93,8 +93,8 @@ func (l *Lease) Share() error {
 	}
 }
 
-// Downgrade turns an exclusive lease into a shared lease. cause returns why the caller's lease, this
-// or one that has re-entered it, has ended; nil while it is held.
+// Downgrade turns an exclusive lease into a shared lease. cause returns why the caller's lease,
+// this or one that has re-entered it, has ended; nil while it is held.
 func (l *Lease) Downgrade(ctx context.Context, cause func() error) error {
 	return l.inLoop(ctx, "downgrade", cause, func(now vote.Now, done chan<- error) {
 		switch l.Mode() {

@@ -15,8 +15,8 @@ const (
 	// an overload; the waiting readers hold TCP back, and so the sender.
 	LaneMax = 8192
 
-	// callsMax is how many calls may wait for the loop before further calls fail with errs.Busy. This
-	// is far more than the loop leaves waiting unless the machine is overloaded.
+	// callsMax is how many calls may wait for the loop before further calls fail with errs.Busy.
+	// This is far more than the loop leaves waiting unless the machine is overloaded.
 	callsMax = 1 << 16
 )
 
@@ -83,8 +83,8 @@ func (b *mailbox) putMessages(urgent bool, in input) (owner bool) {
 	return b.put(lane, in)
 }
 
-// putRequest puts in a call for a lock. It fails at once with errs.Busy or errs.Closed; otherwise it
-// reports whether the caller has become the owner.
+// putRequest puts in a call for a lock. It fails at once with errs.Busy or errs.Closed; otherwise
+// it reports whether the caller has become the owner.
 func (b *mailbox) putRequest(c *call) (owner bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -67,9 +67,10 @@ func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Follo
 	if dynamic != nil {
 		eng.loop.electorate = newElectorateState(dynamic)
 	}
+	eng.peers = eng.newPeers()
 	eng.finder = discovery.New(eng.ctx, discovery.Config{
 		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: dynamic != nil},
-		Peers: eng.peers(), Clocks: eng.clocks, Log: eng.log, Slots: w.Dials, Voter: eng.canVote(voters),
+		Peers: eng.peers, Clocks: eng.clocks, Log: eng.log, Slots: w.Dials, Voter: eng.canVote(voters),
 	})
 	eng.links, err = w.Listen(transport.Config{
 		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secret: eng.cfg.Secret, Self: eng.self, Logger: eng.log,
@@ -109,7 +110,7 @@ func (eng *Engine) startGossip(w world.World, voters []vote.NodeID, dynamic *nod
 			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: eng.cfg.MaxTTL, Voters: voters,
 			Following: dynamic != nil,
 		},
-		Peers: eng.peers(), Logger: eng.log, Handler: eng.finder.Gossip, Strange: eng.finder.Excluded, Greet: eng.links.Greet,
+		Peers: eng.gossipPeers(), Logger: eng.log, Handler: eng.finder.Gossip, Strange: eng.finder.Excluded, Greet: eng.links.Greet,
 	})
 }
 

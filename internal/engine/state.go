@@ -6,12 +6,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/netaddr"
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/peers"
 	"github.com/lockmesh/lockmesh/internal/statedir"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
@@ -133,16 +135,28 @@ func (eng *Engine) saveAddrs(members []member.Member) {
 	}
 }
 
-// peers returns the addresses at which to look for other nodes: the configured addresses, and the
-// addresses of nodes met in earlier incarnations.
-func (eng *Engine) peers() []string {
-	peers := slices.Clone(eng.cfg.Peers)
+// newPeers returns where to look for other nodes: the configured entries, and the addresses of
+// nodes met in earlier incarnations.
+func (eng *Engine) newPeers() *peers.Book {
+	entries := slices.Clone(eng.cfg.Peers)
 	for _, p := range eng.savedPeers {
-		if _, problem := netaddr.Host(p, false); problem == "" && !slices.Contains(peers, p) && len(peers) < eng.cfg.Limits.Peers {
-			peers = append(peers, p)
+		if _, problem := netaddr.Host(p, false); problem == "" && !slices.Contains(entries, p) && len(entries) < eng.cfg.Limits.Peers {
+			entries = append(entries, p)
 		}
 	}
-	return peers
+	return peers.New(peers.Config{
+		Entries: entries, Discover: eng.cfg.Discover, Resolver: net.DefaultResolver, Log: eng.log,
+		Joined: func() bool { return eng.finder.Joined() },
+	})
+}
+
+// gossipPeers returns the peers for gossip.
+func (eng *Engine) gossipPeers() []member.Peer {
+	var all []member.Peer
+	for _, e := range eng.peers.Entries() {
+		all = append(all, member.Peer{Text: e.Text(), LookUp: e.LookUp, Changes: e.Changes()})
+	}
+	return all
 }
 
 // saveAndDial has the node's pending states stored, and the wanted nodes dialed.

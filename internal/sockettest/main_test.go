@@ -3,6 +3,7 @@ package sockettest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -21,10 +22,20 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(suite{m})
 }
 
-// suite closes the shared mesh after all tests, before leaks are looked for.
+// names is the name server of all tests.
+var names *dnsServer
+
+// suite serves names, and closes the shared mesh after all tests, before leaks are looked for.
 type suite struct{ *testing.M }
 
 func (s suite) Run() int {
+	d, end, err := serveNames()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the tests' name server:", err)
+		return 1
+	}
+	names = d
+	defer end()
 	defer closeCalmMesh()
 	return s.M.Run()
 }

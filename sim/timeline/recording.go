@@ -8,8 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Recording records a run for drawing. A Recording belongs to a single run, only observes, and never
-// changes the run. The zero value records the whole run. Set a window for a long run, since a
+// Recording records a run for drawing. A Recording belongs to a single run, only observes, and
+// never changes the run. The zero value records the whole run. Set a window for a long run, since a
 // picture of more than about a minute is large and hard to read. The methods of a nil Recording do
 // nothing. Hosts are numbered from 0, and all times are the world's.
 type Recording struct {

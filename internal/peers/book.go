@@ -1,0 +1,221 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// nameFresh is how long the answer for a host name is used.
+	nameFresh = time.Second
+
+	// searchFresh and joinedFresh are how long the answer for an entry that stands for many nodes
+	// is used: while this node knows no other node, and otherwise. (A file is read anew after
+	// searchFresh in any case.) Once another node is known, gossip finds the rest; new answers only
+	// heal a mesh in parts.
+	searchFresh = 2 * time.Second
+	joinedFresh = 30 * time.Second
+
+	// lookUpMax is the timeout for looking an entry up.
+	lookUpMax = 5 * time.Second
+
+	// discoverText names the application's function in logs and errors.
+	discoverText = "Discover"
+)
+
+// Discover is the application's function that finds addresses, host:port.
+type Discover func(ctx context.Context) ([]string, error)
+
+// Config says what a [Book] needs to know.
+type Config struct {
+	Entries  []string // entries without problems: see [Check]
+	Discover Discover // may be nil
+	Resolver Resolver
+	// Joined reports whether this node knows another live node.
+	Joined func() bool
+	Log    *slog.Logger
+}
+
+// Book holds the entries of a node, and their last answers. Its methods may be called from any
+// goroutine.
+type Book struct {
+	cfg     Config
+	entries []*Entry
+}
+
+// Entry is an address, or a group of addresses, at which to look for other nodes.
+type Entry struct {
+	book *Book
+	text string
+	source
+
+	// turn has room for one value, and the caller that put it in owns the fields below: two callers
+	// share a look-up. (With a mutex a caller couldn't stop waiting at the end of its context.)
+	turn  chan struct{}
+	at    time.Time // when the entry was looked up; zero: never
+	addrs []netip.AddrPort
+	err   error
+	// the call of Discover that hasn't returned in time; nil if there is none
+	pending chan answer
+
+	logged  bool // the log says that the entry has no address
+	failing atomic.Pointer[string]
+}
+
+// New returns a book of the entries.
+func New(cfg Config) *Book {
+	b := &Book{cfg: cfg}
+	for _, text := range cfg.Entries {
+		s, problem := parse(text)
+		if problem != "" {
+			panic("peers: an entry wasn't checked: " + problem)
+		}
+		b.entries = append(b.entries, &Entry{book: b, text: text, source: s, turn: make(chan struct{}, 1)})
+	}
+	if cfg.Discover != nil {
+		b.entries = append(b.entries, &Entry{book: b, text: discoverText, source: source{kind: kindDiscover}, turn: make(chan struct{}, 1)})
+	}
+	return b
+}
+
+// Entries returns the entries.
+func (b *Book) Entries() []*Entry { return b.entries }
+
+// All returns the addresses of all entries, host:port, sorted and without duplicates.
+func (b *Book) All(ctx context.Context) []string {
+	var all []string
+	for _, e := range b.entries {
+		addrs, _ := e.LookUp(ctx) // LookUp logs the error
+		for _, a := range addrs {
+			all = append(all, a.String())
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Failing returns what is wrong with the entries that have no address.
+func (b *Book) Failing() []string {
+	var texts []string
+	for _, e := range b.entries {
+		if text := e.failing.Load(); text != nil {
+			texts = append(texts, *text)
+		}
+	}
+	return texts
+}
+
+// Text returns the entry as configured.
+func (e *Entry) Text() string { return e.text }
+
+// Changes reports whether the entry stands for many nodes that come and go, so that its addresses
+// may change although all of them are known.
+func (e *Entry) Changes() bool { return e.kind > kindName }
+
+// LookUp returns the addresses of the entry, as of a moment ago: see nameFresh, searchFresh and
+// joinedFresh. Errors are logged here, once until the entry has an address again.
+func (e *Entry) LookUp(ctx context.Context) ([]netip.AddrPort, error) {
+	if e.kind == kindAddress {
+		return e.lookUp(ctx, nil)
+	}
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if !e.at.IsZero() && time.Since(e.at) < e.fresh() {
+		return e.addrs, e.err
+	}
+	limited, cancel := context.WithTimeout(ctx, lookUpMax)
+	defer cancel()
+	var addrs []netip.AddrPort
+	var err error
+	if e.kind == kindDiscover {
+		addrs, err = e.discover(limited)
+	} else {
+		addrs, err = e.lookUp(limited, e.book.cfg.Resolver)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // it says nothing about the entry
+	}
+	e.at, e.addrs, e.err = time.Now(), addrs, err
+	if err == nil {
+		e.failing.Store(nil)
+		if e.logged {
+			e.logged = false
+			e.book.cfg.Log.Info("a peer's name has an address now", "peer", e.text, "addrs", len(addrs))
+		}
+		return addrs, nil
+	}
+	text := fmt.Sprintf("%s: %v", e.text, err)
+	e.failing.Store(&text)
+	if !e.logged {
+		e.logged = true
+		e.book.cfg.Log.Warn("a peer's name can't be looked up; will keep trying", "peer", e.text, "error", err)
+	}
+	return addrs, err
+}
+
+// fresh returns how long the last answer is used. A failure is retried like a search.
+func (e *Entry) fresh() time.Duration {
+	switch {
+	case e.kind == kindName:
+		return nameFresh
+	case e.kind == kindFile:
+		return searchFresh
+	case e.err == nil && e.book.cfg.Joined():
+		return joinedFresh
+	}
+	return searchFresh
+}
+
+// answer is the result of a call of Discover.
+type answer struct {
+	texts []string
+	err   error
+}
+
+// discover calls the application's function in a goroutine, since the function may ignore its
+// context. Then the goroutine ends late, and until then the function isn't called again.
+func (e *Entry) discover(ctx context.Context) ([]netip.AddrPort, error) {
+	if e.pending == nil {
+		e.pending = make(chan answer, 1)
+		go func(answered chan<- answer) {
+			texts, err := e.book.cfg.Discover(ctx)
+			answered <- answer{texts, err}
+		}(e.pending)
+	}
+	select {
+	case a := <-e.pending:
+		e.pending = nil
+		return e.parsed(ctx, a.texts, a.err)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("it has not returned in time: %w", ctx.Err())
+	}
+}
+
+// parsed returns the addresses returned by the application's function. Texts that are no address
+// are an error unless others are.
+func (e *Entry) parsed(ctx context.Context, texts []string, err error) ([]netip.AddrPort, error) {
+	errs := []error{err}
+	var addrs []netip.AddrPort
+	for _, text := range texts[:min(len(texts), groupAddresses)] {
+		found, err := lookUpText(ctx, e.book.cfg.Resolver, text)
+		errs = append(errs, err)
+		addrs = append(addrs, found...)
+	}
+	if addrs = unique(addrs); len(addrs) > 0 {
+		return addrs[:min(len(addrs), groupAddresses)], nil
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return nil, errNoAddress
+}

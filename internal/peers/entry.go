@@ -1,0 +1,219 @@
+// Package peers finds the addresses of other nodes: it reads the entries of the configuration, and
+// looks them up again as long as the node runs. It is part of lockmesh's implementation, without a
+// compatibility promise.
+package peers
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/internal/netaddr"
+)
+
+// The kinds of entries, by their prefixes.
+const (
+	prefixDNS  = "dns:"
+	prefixSRV  = "srv:"
+	prefixFile = "file:"
+)
+
+// kind says how the addresses of an entry are found.
+type kind uint8
+
+const (
+	kindAddress  kind = iota // the entry is the address
+	kindName                 // a host name, which stands for one node as a rule
+	kindDNS                  // a name with an address for each node
+	kindSRV                  // a name with a host and a port for each node
+	kindFile                 // a file with an entry in each line
+	kindDiscover             // the application's function
+)
+
+const (
+	// nameAddresses is how many addresses of a host name are used: a name with more is
+	// misconfigured.
+	nameAddresses = 16
+
+	// groupAddresses is how many addresses of an entry are used that stands for many nodes. A few
+	// are enough to find all other nodes.
+	groupAddresses = 256
+
+	// fileMost is how many bytes of a file are read: far more than the addresses that are used.
+	fileMost = 1 << 20
+)
+
+// Resolver looks up names; [net.Resolver] is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
+}
+
+// source is a parsed entry.
+type source struct {
+	kind kind
+	host string // of an address or a name; the name of kindSRV
+	port uint16
+	path string // of kindFile
+}
+
+// Check returns the problem with an entry; empty if there is none.
+func Check(text string) string {
+	_, problem := parse(text)
+	return problem
+}
+
+func parse(text string) (source, string) {
+	if path, ok := strings.CutPrefix(text, prefixFile); ok {
+		if path == "" || strings.ContainsRune(path, 0) {
+			return source{}, fmt.Sprintf("%q names no file; write file:/path, with an address host:port in each line of the file", text)
+		}
+		return source{kind: kindFile, path: path}, ""
+	}
+	if name, ok := strings.CutPrefix(text, prefixSRV); ok {
+		if name == "" || strings.ContainsAny(name, ": /") {
+			return source{}, fmt.Sprintf("%q is not srv:_service._proto.name; a port doesn't belong here, since SRV records have one", text)
+		}
+		return source{kind: kindSRV, host: name}, ""
+	}
+	group := kindName
+	addr := text
+	if rest, ok := strings.CutPrefix(text, prefixDNS); ok {
+		group, addr = kindDNS, rest
+	}
+	host, problem := netaddr.Host(addr, false)
+	if problem == "" {
+		problem = netaddr.BadDestination(host, addr)
+	}
+	if problem != "" {
+		if group == kindDNS {
+			problem += "; write dns:name:port"
+		}
+		return source{}, problem
+	}
+	_, port, _ := net.SplitHostPort(addr) // Host has checked it
+	n, _ := strconv.ParseUint(port, 10, 16)
+	s := source{kind: group, host: host, port: uint16(n)}
+	if _, err := netip.ParseAddr(host); err == nil {
+		s.kind = kindAddress
+	}
+	return s, ""
+}
+
+// errNoAddress is the error for an entry that stands for no address at the moment.
+var errNoAddress = errors.New("it has no address")
+
+// lookUp returns the addresses of a source, without duplicates.
+func (s *source) lookUp(ctx context.Context, r Resolver) (addrs []netip.AddrPort, err error) {
+	most := groupAddresses
+	switch s.kind {
+	case kindAddress:
+		ip, err := netip.ParseAddr(s.host)
+		return []netip.AddrPort{netip.AddrPortFrom(ip.Unmap(), s.port)}, err
+	case kindName:
+		most = nameAddresses
+		addrs, err = hostAddrs(ctx, r, s.host, s.port)
+	case kindDNS:
+		addrs, err = hostAddrs(ctx, r, s.host, s.port)
+	case kindSRV:
+		addrs, err = s.lookUpSRV(ctx, r)
+	case kindFile:
+		addrs, err = s.readFile(ctx, r)
+	}
+	if err != nil && len(addrs) == 0 {
+		return nil, err
+	}
+	addrs = unique(addrs)
+	if len(addrs) == 0 {
+		return nil, errNoAddress
+	}
+	return addrs[:min(len(addrs), most)], nil
+}
+
+func unique(addrs []netip.AddrPort) []netip.AddrPort {
+	slices.SortFunc(addrs, netip.AddrPort.Compare)
+	return slices.Compact(addrs)
+}
+
+func hostAddrs(ctx context.Context, r Resolver, host string, port uint16) ([]netip.AddrPort, error) {
+	ips, err := r.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	addrs := make([]netip.AddrPort, 0, len(ips))
+	for _, ip := range ips {
+		addrs = append(addrs, netip.AddrPortFrom(ip.Unmap(), port))
+	}
+	return addrs, nil
+}
+
+// lookUpSRV returns the addresses of all hosts named by SRV records (RFC 2782). Priorities and
+// weights have no meaning here, since every node is as good as another.
+func (s *source) lookUpSRV(ctx context.Context, r Resolver) (addrs []netip.AddrPort, err error) {
+	_, records, err := r.LookupSRV(ctx, "", "", s.host)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, rec := range records[:min(len(records), groupAddresses)] {
+		if rec.Port == 0 {
+			continue
+		}
+		found, err := hostAddrs(ctx, r, rec.Target, rec.Port)
+		errs = append(errs, err)
+		addrs = append(addrs, found...)
+	}
+	return addrs, errors.Join(errs...)
+}
+
+// readFile returns the addresses in a file: an address or a host name with a port in each line.
+// Empty lines, and text after a #, are ignored.
+func (s *source) readFile(ctx context.Context, r Resolver) (addrs []netip.AddrPort, err error) {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", s.path)
+	case info.Size() > fileMost:
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", s.path, info.Size(), fileMost)
+	}
+	var errs []error
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan() && len(addrs) < groupAddresses && ctx.Err() == nil; n++ {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		found, err := lookUpText(ctx, r, text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("line %d: %w", n, err))
+		}
+		addrs = append(addrs, found...)
+	}
+	return addrs, errors.Join(append(errs, lines.Err())...)
+}
+
+// lookUpText returns the addresses of host:port; no other kind of entry is possible.
+func lookUpText(ctx context.Context, r Resolver, text string) ([]netip.AddrPort, error) {
+	s, problem := parse(text)
+	switch {
+	case problem != "":
+		return nil, errors.New(problem)
+	case s.kind > kindName:
+		return nil, fmt.Errorf("%q is not host:port", text)
+	}
+	return s.lookUp(ctx, r)
+}

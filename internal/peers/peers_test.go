@@ -1,0 +1,406 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestCheckSaysWhatIsWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.1:7950": "", "[::1]:7950": "", "host.example:7950": "", "dns:mesh.example:7950": "",
+		"srv:_mesh._tcp.example": "", "file:/etc/mesh/peers": "", "file:relative": "",
+
+		"":                     "host:port",
+		"host":                 "host:port",
+		"host:0":               "zero is for Bind only",
+		":7950":                "no host",
+		"0.0.0.0:7950":         "to listen on",
+		"host:http":            "not a number",
+		"dns:host":             "write dns:name:port",
+		"dns:":                 "write dns:name:port",
+		"srv:":                 "srv:_service._proto.name",
+		"srv:_mesh._tcp.x:995": "a port doesn't belong here",
+		"file:":                "names no file",
+		"file:a\x00b":          "names no file",
+		"http://host:7950":     "host:port",
+	} {
+		got := Check(text)
+		if want == "" && got != "" || want != "" && !strings.Contains(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// names is a resolver whose answers can be changed.
+type names struct {
+	mu    sync.Mutex
+	ips   map[string][]string
+	srv   map[string][]*net.SRV
+	lag   time.Duration
+	asked map[string]int
+}
+
+func newNames() *names {
+	return &names{ips: make(map[string][]string), srv: make(map[string][]*net.SRV), asked: make(map[string]int)}
+}
+
+func (n *names) set(name string, ips ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ips[name] = ips
+}
+
+func (n *names) count(name string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked[name]
+}
+
+// ask waits for the answer, and counts the question.
+func (n *names) ask(ctx context.Context, name string) error {
+	n.mu.Lock()
+	n.asked[name]++
+	lag := n.lag
+	n.mu.Unlock()
+	if lag == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(lag):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errNoHost = errors.New("no such host")
+
+func (n *names) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
+	if err := n.ask(ctx, host); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ips, ok := n.ips[host]
+	if !ok {
+		return nil, errNoHost
+	}
+	var all []netip.Addr
+	for _, ip := range ips {
+		all = append(all, netip.MustParseAddr(ip))
+	}
+	return all, nil
+}
+
+func (n *names) LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error) {
+	if service != "" || proto != "" {
+		return "", nil, errors.New("the name is to be taken as it is")
+	}
+	if err := n.ask(ctx, name); err != nil {
+		return "", nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	records, ok := n.srv[name]
+	if !ok {
+		return "", nil, errNoHost
+	}
+	return name, records, nil
+}
+
+// log collects lines.
+type log struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, string(b))
+	return len(b), nil
+}
+
+func (l *log) with(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, line := range l.lines {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+type fixture struct {
+	*Book
+	names  *names
+	log    *log
+	joined bool
+}
+
+func open(discover Discover, entries ...string) *fixture {
+	f := &fixture{names: newNames(), log: &log{}}
+	f.Book = New(Config{
+		Entries: entries, Discover: discover, Resolver: f.names, Log: slog.New(slog.NewTextHandler(f.log, nil)),
+		Joined: func() bool { return f.joined },
+	})
+	return f
+}
+
+// want fails unless All returns these addresses.
+func (f *fixture) want(t *testing.T, addrs ...string) {
+	t.Helper()
+	if got := f.All(t.Context()); !slices.Equal(got, addrs) {
+		t.Errorf("%v, want %v; failing: %v", got, addrs, f.Failing())
+	}
+}
+
+func TestTheAddressesOfEachKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "peers")
+		content := "# the nodes\n10.0.3.1:7950\n\n  named:7951 # by name\nrubbish\ndns:no:1\n"
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := open(func(context.Context) ([]string, error) { return []string{"10.0.4.1:7950", "also rubbish"}, nil },
+			"10.0.0.1:7950", "[::ffff:10.0.0.2]:7950", "named:7950", "dns:all:7950", "srv:_mesh._tcp.x", "file:"+path)
+		f.names.set("named", "10.0.1.1", "fd00::1")
+		f.names.set("all", "10.0.2.2", "10.0.2.1", "10.0.2.2")
+		f.names.set("pod-1", "10.0.5.1")
+		f.names.srv["_mesh._tcp.x"] = []*net.SRV{{Target: "pod-1", Port: 1234}, {Target: "gone", Port: 1234}, {Target: "pod-1"}}
+		f.want(t, "10.0.0.1:7950", "10.0.0.2:7950", "10.0.1.1:7950", "10.0.1.1:7951", "10.0.2.1:7950", "10.0.2.2:7950",
+			"10.0.3.1:7950", "10.0.4.1:7950", "10.0.5.1:1234", "[fd00::1]:7950", "[fd00::1]:7951")
+		if failing := f.Failing(); len(failing) != 0 {
+			t.Errorf("%v", failing)
+		}
+		changes := ""
+		for _, e := range f.Entries() {
+			changes += fmt.Sprintf("%v ", e.Changes())
+		}
+		if changes != "false false false true true true true " {
+			t.Error(changes)
+		}
+	})
+}
+
+func TestMoreAddressesThanAnyMeshNeedsAreLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var many []string
+		for i := range 2 * groupAddresses {
+			many = append(many, fmt.Sprintf("10.1.%d.%d", i/256, i%256))
+		}
+		f := open(func(context.Context) ([]string, error) {
+			var all []string
+			for _, ip := range many {
+				all = append(all, ip+":1")
+			}
+			return all, nil
+		}, "one:1", "dns:all:1")
+		f.names.set("one", many...)
+		f.names.set("all", many...)
+		for i, want := range []int{nameAddresses, groupAddresses, groupAddresses} {
+			if addrs, err := f.Entries()[i].LookUp(t.Context()); len(addrs) != want || err != nil {
+				t.Errorf("%s: %d addresses, want %d: %v", f.Entries()[i].Text(), len(addrs), want, err)
+			}
+		}
+	})
+}
+
+func TestAGroupIsLookedUpOftenWhileNoNodeIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(nil, "dns:all:1")
+		f.names.set("all", "10.0.0.1")
+		asked := func(d time.Duration) int {
+			before := f.names.count("all")
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				f.All(t.Context())
+			}
+			return f.names.count("all") - before
+		}
+		if n := asked(time.Minute); n != 30 {
+			t.Errorf("asked %d times in a minute while no node is known", n)
+		}
+		f.joined = true
+		if n := asked(10 * time.Minute); n != 20 {
+			t.Errorf("asked %d times in ten minutes with a node known", n)
+		}
+		f.names.mu.Lock()
+		delete(f.names.ips, "all")
+		f.names.mu.Unlock()
+		time.Sleep(joinedFresh)
+		if n := asked(time.Minute); n != 30 {
+			t.Errorf("asked %d times in a minute while the name is gone", n)
+		}
+	})
+}
+
+// An answer that is empty, or missing, is logged once, and so is the first address after that.
+func TestAnswersThatComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(nil, "dns:all:1")
+		const lost, found = "can't be looked up", "has an address now"
+		for i := 1; i <= 3; i++ {
+			for _, gone := range []func(){
+				func() { f.names.set("all") },
+				func() { f.names.mu.Lock(); delete(f.names.ips, "all"); f.names.mu.Unlock() },
+			} {
+				gone()
+				time.Sleep(searchFresh)
+				f.want(t)
+				if texts := f.Failing(); len(texts) != 1 || !strings.HasPrefix(texts[0], "dns:all:1: ") {
+					t.Errorf("failing: %v", texts)
+				}
+			}
+			f.names.set("all", "10.0.0.1")
+			time.Sleep(searchFresh)
+			f.want(t, "10.0.0.1:1")
+			if texts := f.Failing(); len(texts) != 0 {
+				t.Errorf("failing: %v", texts)
+			}
+			if l, g := f.log.with(lost), f.log.with(found); l != i || g != i {
+				t.Errorf("after %d times, %d losses and %d returns are logged", i, l, g)
+			}
+		}
+	})
+}
+
+// Two callers share a look-up, and a server that doesn't answer holds nobody up for longer than the
+// timeout.
+func TestASlowServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(nil, "dns:all:1")
+		f.names.set("all", "10.0.0.1")
+		f.names.lag = 3 * time.Second
+		var work sync.WaitGroup
+		for range 4 {
+			work.Go(func() { f.want(t, "10.0.0.1:1") })
+		}
+		work.Wait()
+		if n := f.names.count("all"); n != 1 {
+			t.Errorf("%d look-ups for four callers", n)
+		}
+		f.names.mu.Lock()
+		f.names.lag = time.Hour
+		f.names.mu.Unlock()
+		time.Sleep(searchFresh)
+		began := time.Now()
+		f.want(t)
+		if took := time.Since(began); took != lookUpMax {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(searchFresh)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began = time.Now()
+		_ = f.All(ctx)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("with a context that ends it took %v", took)
+		}
+	})
+}
+
+// finder is an application's function that finds addresses.
+type finder struct {
+	t       *testing.T
+	calls   atomic.Int32
+	running atomic.Int32
+	hang    atomic.Pointer[chan struct{}]
+	fault   atomic.Pointer[error]
+}
+
+func (f *finder) discover(ctx context.Context) ([]string, error) {
+	n := f.calls.Add(1)
+	if f.running.Add(1) > 1 {
+		f.t.Error("it is called while it runs")
+	}
+	defer f.running.Add(-1)
+	if _, limited := ctx.Deadline(); !limited {
+		f.t.Error("its context has no deadline")
+	}
+	if c := f.hang.Load(); c != nil {
+		<-*c // it ignores its context
+	}
+	addrs := []string{fmt.Sprintf("10.0.0.%d:1", n)}
+	if err := f.fault.Load(); err != nil {
+		return addrs, *err
+	}
+	return addrs, nil
+}
+
+func TestDiscover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &finder{t: t}
+		f := open(d.discover)
+		f.want(t, "10.0.0.1:1")
+		time.Sleep(searchFresh)
+		hang := make(chan struct{})
+		d.hang.Store(&hang)
+		for range 3 {
+			f.want(t)
+			time.Sleep(searchFresh)
+		}
+		if n := d.calls.Load(); n != 2 || len(f.Failing()) != 1 || !strings.Contains(f.Failing()[0], "Discover: it has not returned in time") {
+			t.Errorf("%d calls; failing: %v", n, f.Failing())
+		}
+		close(hang)
+		synctest.Wait()
+		f.want(t, "10.0.0.2:1") // the late answer
+		time.Sleep(searchFresh)
+		f.want(t, "10.0.0.3:1")
+		fault := errors.New("no credentials")
+		d.fault.Store(&fault)
+		time.Sleep(searchFresh)
+		f.want(t, "10.0.0.4:1") // an error beside addresses doesn't matter
+	})
+}
+
+func TestAFileIsReadAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "peers")
+		f := open(nil, "file:"+path)
+		f.joined = true
+		write := func(content string) {
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(searchFresh)
+		}
+		f.want(t)
+		write("10.0.0.1:1\n")
+		f.want(t, "10.0.0.1:1")
+		write("10.0.0.2:1\n")
+		f.want(t, "10.0.0.2:1")
+		write(strings.Repeat("#", fileMost+1))
+		f.want(t)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(searchFresh)
+		f.want(t)
+		if text := f.Failing()[0]; !strings.Contains(text, "no regular file") {
+			t.Error(text)
+		}
+	})
+}
