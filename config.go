@@ -157,6 +157,14 @@ type Config struct {
 	// reason. Only with StateDir. Default 7.
 	MaxVoters int
 
+	// NonVoting keeps this node from voting: it takes locks and grants none. With dynamic membership
+	// it is never voted in, however many voters are missing, and if it is a voter from an earlier
+	// start, it is voted out as if it left. Set NonVoting for nodes that come and go, such as tools
+	// and jobs. With a fixed electorate every node outside Voters is such a node anyway, and
+	// NonVoting only guards against a name that is in the list by mistake: a name in Voters is an
+	// error, also among the founders.
+	NonVoting bool
+
 	// MaxTTL bounds, on every node, how long a lease can outlive the last message of its holder's
 	// node, from MinTTL to LongestTTL. A voter that has started is quiet for as long: its votes
 	// don't count. A larger value rides out longer interruptions; a smaller value hands over faster
@@ -292,6 +300,9 @@ func (c Config) checkDynamic(add func(field, problem string)) {
 		add("MaxVoters", fmt.Sprintf("%d is more than %d, the largest electorate; a handful is enough, all other nodes still take locks", c.MaxVoters, MaxVoters))
 	case c.MaxVoters > 0 && c.StateDir == "":
 		add("MaxVoters", fixed+"leave MaxVoters out, or give every node a StateDir")
+	}
+	if c.NonVoting && slices.Contains(c.Voters, c.Name) {
+		add("NonVoting", fmt.Sprintf("this node, %q, is named in Voters, so it has to vote; leave NonVoting out, or take the name out of Voters on every node", c.Name))
 	}
 	switch {
 	case strings.ContainsRune(c.StateDir, 0):

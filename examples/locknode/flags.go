@@ -73,6 +73,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 	f.StringVar(&voters, "voters", "", "`names` of the nodes that vote, with commas between them")
 	f.StringVar(&o.config.StateDir, "state-dir", "", "`directory` of this node's own; with it membership is dynamic (default: none, and the voters are fixed)")
 	f.BoolVar(&o.config.Bootstrap, "bootstrap", false, "create the electorate with the other founders, if the state directory is empty; for the first start only")
+	f.BoolVar(&o.config.NonVoting, "non-voting", false, "never vote: take locks only; with -state-dir this node is never voted in")
 	f.IntVar(&o.config.MaxVoters, "max-voters", 0, "`number` of voters to which the electorate grows, with -state-dir (default 7)")
 	f.DurationVar(&o.config.MaxTTL, "max-ttl", 0, "for how long a lease may outlive a crash, and a restarted voter is quiet (default 10s)")
 	f.DurationVar(&o.config.TTL, "ttl", 0, "for how long this node's leases outlive its crash (default: -max-ttl)")

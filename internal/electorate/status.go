@@ -50,6 +50,8 @@ func (m *Machine) change() string {
 	switch {
 	case e.Version == 0 && m.founding():
 		return m.foundingText()
+	case e.Version == 0 && m.leaving:
+		return "no electorate is known: this node waits to reach a node that knows it"
 	case e.Version == 0:
 		return "no electorate is known: this node waits to reach a node that knows it, and to be " +
 			"voted in"

@@ -30,7 +30,7 @@ type Config struct {
 	Peers, Voters               []string
 	Discover                    peers.Discover
 	StateDir                    string
-	Bootstrap                   bool
+	Bootstrap, NonVoting        bool
 	MaxVoters                   int
 	MaxTTL, TTL                 time.Duration
 	Secret                      []byte

@@ -62,6 +62,9 @@ func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Follo
 	if err != nil {
 		return err
 	}
+	if eng.cfg.NonVoting {
+		core.LeaveElectorate(eng.clocks.Now())
+	}
 	eng.loop = newLoop(eng, core)
 	eng.accounts.update(eng.clocks.Now(), core)
 	if dynamic != nil {
@@ -70,7 +73,7 @@ func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Follo
 	eng.peers = eng.newPeers()
 	eng.finder = discovery.New(eng.ctx, discovery.Config{
 		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: dynamic != nil},
-		Peers: eng.peers, Clocks: eng.clocks, Log: eng.log, Slots: w.Dials, Voter: eng.canVote(voters),
+		Peers: eng.peers, Clocks: eng.clocks, Log: eng.log, Slots: w.Dials, Voter: eng.canVote(),
 	})
 	eng.links, err = w.Listen(transport.Config{
 		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secret: eng.cfg.Secret, Self: eng.self, Logger: eng.log,
@@ -101,8 +104,8 @@ func (eng *Engine) startGossip(w world.World, voters []vote.NodeID, dynamic *nod
 		return nil, err
 	}
 	var dir vote.Dir
-	if dynamic != nil {
-		dir = dynamic.State.Dir
+	if dynamic != nil && (!eng.cfg.NonVoting || eng.loop.node.Votes()) {
+		dir = dynamic.State.Dir // voters want connections to all nodes with a directory
 	}
 	return w.Gossip(eng.links, member.Config{
 		Self: eng.self, Dir: dir, AdvertiseHost: host, AdvertisePort: number, Mesh: eng.cfg.Mesh,
@@ -137,8 +140,8 @@ func (eng *Engine) logStart(voters []vote.NodeID, dynamic *node.Following) {
 }
 
 // canVote reports whether this node is a voter or may become a voter.
-func (eng *Engine) canVote(voters []vote.NodeID) bool {
-	return eng.stateWriter != nil || slices.Contains(voters, eng.self.Node)
+func (eng *Engine) canVote() bool {
+	return eng.loop.node.Votes() || eng.stateWriter != nil && !eng.cfg.NonVoting
 }
 
 func (eng *Engine) voters() []vote.NodeID {
@@ -171,6 +174,8 @@ func (eng *Engine) logDynamicStart(f *node.Following) {
 	case eng.cfg.Bootstrap:
 		eng.log.Info("this node bootstraps the electorate as soon as all founders reach each other",
 			"founders", eng.cfg.Voters)
+	case eng.cfg.NonVoting:
+		eng.log.Info("the state directory holds no electorate: this node waits to reach a node of the mesh")
 	default:
 		eng.log.Info("the state directory holds no electorate: this node waits to reach a node of " +
 			"the mesh, and to be voted in")

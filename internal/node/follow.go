@@ -243,6 +243,9 @@ func (n *Node) Propose(now vote.Now, voters []vote.Elector) error {
 	return err
 }
 
+// Votes reports whether this node is a voter of the electorate that it knows.
+func (n *Node) Votes() bool { return n.voter != nil && (n.elect == nil || n.elect.Votes()) }
+
 // LeaveElectorate has this node voted out, if the other nodes can do without this voter.
 func (n *Node) LeaveElectorate(now vote.Now) {
 	if n.elect != nil {

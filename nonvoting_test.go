@@ -1,0 +1,81 @@
+package lockmesh
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func nonVoting(c *Config) { c.NonVoting = true }
+
+func TestANonVotingNodeLocksAndIsNeverVotedIn(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.foundAll()
+		w.start("d", nonVoting)
+		w.ready("d")
+		w.unlock(w.lock("d", "k"))
+		time.Sleep(5 * time.Minute)
+		if s := w.nodes["a"].Status().Electorate; len(s.Standby) != 0 || !slices.Equal(s.names(), []string{"a", "b", "c"}) {
+			t.Errorf("%v, on standby %v", s, s.Standby)
+		}
+		// even where it would be needed
+		w.crash("c")
+		time.Sleep(5 * time.Minute)
+		if s := w.nodes["a"].Status().Electorate; slices.Contains(s.names(), "d") || s.Joint {
+			t.Errorf("%v", s)
+		}
+		w.unlock(w.lock("d", "k"))
+		if s := w.nodes["d"].Status().Electorate; s.Voter {
+			t.Errorf("%v", s)
+		}
+		w.start("e", nil)
+		w.untilVoters("a", "a", "b", "e")
+	})
+}
+
+func TestAVoterThatShallNotVoteAnyMoreIsVotedOut(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.foundAll()
+		w.start("d", nil)
+		w.start("e", nil)
+		w.untilVoters("a", "a", "b", "c", "d", "e")
+		w.crash("e")
+		w.start("e", nonVoting)
+		w.until("a", "e out", func(s ElectorateStatus) bool { return !s.Joint && !slices.Contains(s.names(), "e") })
+		w.unlock(w.lock("e", "k"))
+		time.Sleep(5 * time.Minute)
+		if s := w.nodes["a"].Status().Electorate; slices.Contains(s.names(), "e") || slices.Contains(s.Standby, "e") {
+			t.Errorf("%v, on standby %v", s, s.Standby)
+		}
+	})
+}
+
+// Many non-voting nodes don't crowd out a node on standby.
+func TestNonVotingNodesLeaveRoomForOthers(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.founders = []string{"v", "w", "x"}
+		w.foundAll()
+		for name := 'a'; name < 'u'; name++ {
+			w.start(string(name), nonVoting)
+		}
+		w.start("y", nil)
+		w.start("z", nil)
+		w.untilVoters("v", "v", "w", "x", "y", "z")
+	})
+}
+
+func TestANonVotingNodeThatMustVoteIsAnError(t *testing.T) {
+	for _, dir := range []string{"", "dir"} {
+		cfg := Config{Name: "a", Voters: []string{"a", "b", "c"}, Insecure: true, NonVoting: true, StateDir: dir}
+		err := cfg.Validate()
+		wantIs(t, err, ErrConfig)
+		if err == nil || !strings.Contains(err.Error(), "NonVoting") {
+			t.Errorf("%v", err)
+		}
+		cfg.Name = "x"
+		if err := cfg.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
