@@ -20,6 +20,7 @@ type Mesh struct {
 	eng          *engine.Engine
 	cfg          Config // with defaults filled in
 	uniqueValues atomic.Uint64
+	draining     atomic.Bool
 	leaving      atomic.Bool
 	left         chan struct{} // closed when Leave has ended
 	leaveErr     error         // written before left is closed
@@ -160,6 +161,20 @@ func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Leas
 	return f(inner, lease)
 }
 
+// Alive returns nil once this node itself has answered, whatever the other nodes do: it is for a
+// probe that restarts a node that hangs. Errors: ErrClosed after the end of the mesh, or ctx's.
+func (m *Mesh) Alive(ctx context.Context) error {
+	m.checkUsable("Mesh.Alive")
+	checkContext(ctx, "Mesh.Alive")
+	return m.eng.Alive(ctx)
+}
+
+// Draining reports whether this node takes no more locks: Drain, Stop, Leave or Close was called.
+func (m *Mesh) Draining() bool {
+	m.checkUsable("Mesh.Draining")
+	return m.draining.Load() || m.leaving.Load() || m.eng.IsClosing()
+}
+
 // Leave ends the node in good order: it releases every lease, so waiters on other nodes proceed at
 // once, tells gossip that this node is gone for good, and closes the mesh. Held leases end with
 // ErrReleased, calls under way with ErrClosed.
@@ -179,20 +194,55 @@ func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Leas
 func (m *Mesh) Leave(ctx context.Context) error {
 	m.checkUsable("Mesh.Leave")
 	checkContext(ctx, "Mesh.Leave")
+	return m.leave(ctx, "leave", m.eng.Leave)
+}
+
+// Stop ends the node in good order, and the node will be back soon: it releases every lease, so
+// waiters on other nodes proceed at once, and closes the mesh. Held leases end with ErrReleased,
+// calls under way with ErrClosed. A voter stays a voter, so the other voters can do without it only
+// while it is away: stop one voter at a time, and wait for [Mesh.Settled] after each start. Other
+// nodes see the end at once, by the end of their connections.
+//
+// Stop differs from Leave in that nobody is voted out, and from Close in that no lease has to expire.
+//
+// ErrNoQuorum or ctx's error says what is unconfirmed; the mesh is closed in any case. Further
+// calls of Stop and Leave wait for the first.
+func (m *Mesh) Stop(ctx context.Context) error {
+	m.checkUsable("Mesh.Stop")
+	checkContext(ctx, "Mesh.Stop")
+	return m.leave(ctx, "stop", m.eng.Stop)
+}
+
+// leave ends the node once, by a function that precedes Close.
+func (m *Mesh) leave(ctx context.Context, op string, end func(context.Context) error) error {
 	if m.leaving.Swap(true) {
 		select {
 		case <-m.left:
 			return m.leaveErr
 		case <-ctx.Done():
-			return &Error{Op: "leave", Text: "another call of Leave is under way", Err: errs.OfContext(ctx)}
+			return &Error{Op: op, Text: "another call of Leave or Stop is under way", Err: errs.OfContext(ctx)}
 		}
 	}
 	defer close(m.left)
 	ctx, free := detachFromLeases(ctx, m.eng) // ctx may be a lease's, which ends here
 	defer free()
-	err := m.eng.Leave(ctx)
+	err := end(ctx)
 	m.leaveErr = errors.Join(err, m.Close())
 	return m.leaveErr
+}
+
+// Drain takes no more locks from now on, and waits until every lease of this node is unlocked, or
+// ctx ends. Waiting calls end with ErrClosed at once, and so do later calls; an upgrade of a held
+// lease and a re-entry still succeed. The node votes as before. After Drain call Stop or Leave; a
+// drained node can't be used for locks again. If ctx ends first, the error is ctx's and ErrHeld, and
+// Stop or Leave then releases the remaining leases.
+func (m *Mesh) Drain(ctx context.Context) error {
+	m.checkUsable("Mesh.Drain")
+	checkContext(ctx, "Mesh.Drain")
+	m.draining.Store(true)
+	ctx, free := detachFromLeases(ctx, m.eng) // ctx may be a lease's
+	defer free()
+	return m.eng.Drain(ctx)
 }
 
 // Close stops the node at once, without notice; to other nodes the end looks like a crash. Leases

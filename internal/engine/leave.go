@@ -100,7 +100,7 @@ func (l *loop) answerLeave(why string) {
 // Leave releases every lease, has a voter voted out, and says goodbye to the other nodes. The error
 // says what is unconfirmed. The caller then calls Close.
 func (eng *Engine) Leave(ctx context.Context) error {
-	err := eng.releaseAll(ctx)
+	err := eng.releaseAll(ctx, "leave")
 	err = errors.Join(err, eng.LeaveElectorate(ctx))
 	select {
 	case <-eng.loop.done: // closed meanwhile: no goodbye can be sent
@@ -117,10 +117,41 @@ func (eng *Engine) Leave(ctx context.Context) error {
 	return err
 }
 
+// Stop releases every lease and tells the nodes kept apart from this one that its votes no longer
+// count. This node keeps its seat. The caller then calls Close.
+func (eng *Engine) Stop(ctx context.Context) error {
+	err := eng.releaseAll(ctx, "stop")
+	select {
+	case <-eng.loop.done: // closed meanwhile
+	default:
+		eng.retire(ctx)
+	}
+	return err
+}
+
+// Drain refuses new calls for locks from now on, and waits until no lease is held.
+func (eng *Engine) Drain(ctx context.Context) error {
+	done := make(chan struct{}, 1)
+	eng.loop.box.post(false, func(now vote.Now) { eng.loop.drain(now, done) })
+	select {
+	case <-done:
+		return nil
+	case <-eng.loop.done:
+		return eng.fail(errs.Failure{Op: "drain", Reason: errs.Closed})
+	case <-ctx.Done():
+	}
+	state, _ := eng.Snapshot()
+	text := fmt.Sprintf("%d leases are still held", len(state.Held))
+	if len(state.Held) == 1 {
+		text = fmt.Sprintf("the lease of %q is still held", state.Held[0].key)
+	}
+	return eng.fail(errs.Failure{Op: "drain", Reason: errs.Held, Text: text, Err: errs.OfContext(ctx)})
+}
+
 // releaseAll releases all leases and waits for the voters' confirmations.
-func (eng *Engine) releaseAll(ctx context.Context) error {
+func (eng *Engine) releaseAll(ctx context.Context, op string) error {
 	gone := make(chan error, 1)
-	eng.loop.box.post(false, func(now vote.Now) { eng.loop.releaseAll(now, gone) })
+	eng.loop.box.post(false, func(now vote.Now) { eng.loop.releaseAll(now, op, gone) })
 	select {
 	case err := <-gone:
 		return err
@@ -128,7 +159,7 @@ func (eng *Engine) releaseAll(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return eng.fail(errs.Failure{
-			Op: "leave", Text: "not all leases are confirmed to be released", Err: errs.OfContext(ctx),
+			Op: op, Text: "not all leases are confirmed to be released", Err: errs.OfContext(ctx),
 		})
 	}
 }

@@ -76,8 +76,11 @@ type loop struct {
 	doubtsDue      vote.Instant
 	lastDoubtNonce uint64 // the nonce of the story at which settle ended last
 
-	releaseWaiters  []chan<- error // notified when every release is confirmed or given up
+	releaseWaiters  []chan<- error    // notified when every release is confirmed or given up
+	drainWaiters    []chan<- struct{} // notified when no lease is held or being released
+	draining        bool              // new calls are refused, and held leases stay
 	leaving         bool
+	leaveOp         string // the call with which this node leaves
 	unconfirmed     int    // releases confirmed by too few voters, since leaving
 	lastUnconfirmed string // the text of the last unconfirmed release
 	electorate      electorateState
@@ -335,6 +338,12 @@ func (l *loop) drainNode(now vote.Now) {
 	}
 	l.answerReady(now)
 	l.saveAndDial()
+	if len(l.held.m)+len(l.released.m) == 0 {
+		for _, c := range l.drainWaiters {
+			c <- struct{}{}
+		}
+		l.drainWaiters = nil
+	}
 	if len(l.released.m) == 0 {
 		for _, c := range l.releaseWaiters {
 			c <- l.leaveError()

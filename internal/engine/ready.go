@@ -22,6 +22,21 @@ func (eng *Engine) Ready(ctx context.Context) error { return eng.await(ctx, opRe
 // Settled waits until the mesh can do without another voter.
 func (eng *Engine) Settled(ctx context.Context) error { return eng.await(ctx, opSettled) }
 
+// Alive waits until the loop has answered.
+func (eng *Engine) Alive(ctx context.Context) error {
+	answered := make(chan struct{}, 1)
+	if eng.loop.box.post(false, func(vote.Now) { answered <- struct{}{} }) {
+		select {
+		case <-answered:
+			return nil
+		case <-eng.loop.done:
+		case <-ctx.Done():
+			return eng.fail(errs.Failure{Op: "alive", Text: "the node's loop has not answered", Err: errs.OfContext(ctx)})
+		}
+	}
+	return eng.fail(errs.Failure{Op: "alive", Reason: errs.Closed})
+}
+
 // await waits until the loop answers, or ctx ends.
 func (eng *Engine) await(ctx context.Context, op string) error {
 	w := &readyWait{op, make(chan error, 1)}
@@ -58,7 +73,7 @@ func (eng *Engine) answerOf(w *readyWait) error {
 
 func (l *loop) await(w *readyWait) {
 	if l.leaving {
-		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed, Text: "this node is leaving"})
+		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed, Text: leavingText})
 		return
 	}
 	l.awaiting[w] = struct{}{}

@@ -107,15 +107,31 @@ func (l *loop) drop(now vote.Now, lease *Lease) {
 	l.node.Lapse(now, lease.number)
 }
 
+const (
+	leavingText  = "this node is leaving"
+	drainingText = "this node is draining: it takes no more locks"
+)
+
+// drain refuses new calls from now on, and answers the waiting calls; upgrades of held leases go
+// on. done, which must have room, is notified when no lease is held or being released.
+func (l *loop) drain(now vote.Now, done chan<- struct{}) {
+	l.draining = true
+	l.failSome(now, func(c *call) bool { return c.upgradeOf == nil }, func(c *call) {
+		c.result <- result{err: c.error(errs.Closed, drainingText, nil)}
+	})
+	l.drainWaiters = append(l.drainWaiters, done)
+}
+
 // releaseAll releases every lease and answers every call. gone, which must have room, is notified
 // when all releases are confirmed or given up.
-func (l *loop) releaseAll(now vote.Now, gone chan<- error) {
+func (l *loop) releaseAll(now vote.Now, op string, gone chan<- error) {
+	l.leaveOp = op
 	l.leaving = true
 	// The calls are answered first, since a released lease would be handed to the next call in the
 	// local queue.
-	l.failAll(now, func(c *call) { c.result <- result{err: c.error(errs.Closed, "this node is leaving", nil)} })
+	l.failAll(now, func(c *call) { c.result <- result{err: c.error(errs.Closed, leavingText, nil)} })
 	for w := range l.awaiting {
-		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed, Text: "this node is leaving"})
+		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed, Text: leavingText})
 	}
 	clear(l.awaiting)
 	for _, lease := range l.held.m {
@@ -130,7 +146,7 @@ func (l *loop) leaveError() error {
 		return nil
 	}
 	if l.unconfirmed == 1 {
-		return l.fail(errs.Failure{Op: "leave", Reason: errs.NoQuorum, Text: "one release is unconfirmed: " + l.lastUnconfirmed})
+		return l.fail(errs.Failure{Op: l.leaveOp, Reason: errs.NoQuorum, Text: "one release is unconfirmed: " + l.lastUnconfirmed})
 	}
-	return l.fail(errs.Failure{Op: "leave", Reason: errs.NoQuorum, Text: fmt.Sprintf("%d releases are unconfirmed; of the last, %s", l.unconfirmed, l.lastUnconfirmed)})
+	return l.fail(errs.Failure{Op: l.leaveOp, Reason: errs.NoQuorum, Text: fmt.Sprintf("%d releases are unconfirmed; of the last, %s", l.unconfirmed, l.lastUnconfirmed)})
 }

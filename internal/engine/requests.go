@@ -13,7 +13,11 @@ import (
 // submit passes a call to the node.
 func (l *loop) submit(now vote.Now, c *call) {
 	if l.leaving {
-		c.result <- result{err: c.error(errs.Closed, "this node is leaving", nil)}
+		c.result <- result{err: c.error(errs.Closed, leavingText, nil)}
+		return
+	}
+	if l.draining && c.upgradeOf == nil {
+		c.result <- result{err: c.error(errs.Closed, drainingText, nil)}
 		return
 	}
 	if text := l.refused(now); text != "" {
@@ -100,14 +104,22 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 
 // failAll cancels and answers all pending calls.
 func (l *loop) failAll(now vote.Now, answer func(*call)) {
+	l.failSome(now, func(*call) bool { return true }, answer)
+}
+
+// failSome cancels and answers some of the pending calls.
+func (l *loop) failSome(now vote.Now, which func(*call) bool, answer func(*call)) {
 	for n, c := range l.calls.m {
+		if !which(c) {
+			continue
+		}
+		l.calls.take(n)
 		l.node.Release(now, n)
 		if c.upgradeOf != nil {
 			c.upgradeOf.ensurePending().upgrading = nil
 		}
 		answer(c)
 	}
-	l.calls = table[*call]{}
 }
 
 // setDuplicateName sets the reason why every call is refused; with "" no call is refused any more.

@@ -1,0 +1,162 @@
+// Package lockmeshhttp answers the questions of an orchestrator about a node: whether to restart
+// it, whether to send it work, whether the next node may be restarted, and when it may be stopped.
+package lockmeshhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+const (
+	// DefaultReadyLimit is the default of [ReadyLimit]: several times what a start takes.
+	DefaultReadyLimit = 5 * time.Minute
+
+	// DefaultDrainTime is how long /drain waits unless the request says otherwise. It leaves a few
+	// seconds of the 30 s that Kubernetes gives a pod to end.
+	DefaultDrainTime = 20 * time.Second
+
+	// MaxDrainTime is the longest time that a request for /drain may give.
+	MaxDrainTime = time.Hour
+
+	// answerTime bounds the other answers. A probe of Kubernetes waits for a second by default.
+	answerTime = 500 * time.Millisecond
+)
+
+// Option changes a handler.
+type Option func(*Probes)
+
+// ReadyLimit has /readyz answer 200 after d, ready or not. Without a limit a mesh without a majority
+// would stall the rollout that may mend it. Zero or less is no limit.
+func ReadyLimit(d time.Duration) Option { return func(p *Probes) { p.limit = d } }
+
+// AllowDrain has the handler serve /drain. Any client that reaches the handler may then take this
+// node out of service for locks, so don't allow it on a port that is open to others.
+func AllowDrain() Option { return func(p *Probes) { p.drains = true } }
+
+// Probes is the handler of a node's probes, made by [New]. It may be used from any goroutine, and
+// has nothing to close.
+type Probes struct {
+	mesh           *lockmesh.Mesh
+	limit          time.Duration
+	drains         bool
+	began          time.Time
+	ready, settled latch
+	mux            http.ServeMux
+}
+
+// latch keeps a condition that was true once.
+type latch struct{ atomic.Bool }
+
+// New returns a handler for these paths; see the page docs/probes.md.
+//
+//	/livez             200 while the node runs, whatever the other nodes do; 503 after the end of
+//	                   the mesh, or if the node doesn't answer
+//	/readyz            200 once the node has been ready (see [lockmesh.Mesh.Ready]), and from then
+//	                   on, until it drains or ends; also after the [ReadyLimit]
+//	/readyz?settled=1  the same with [lockmesh.Mesh.Settled]: the gate of a rolling restart
+//	/drain             with [AllowDrain]: calls [lockmesh.Mesh.Drain], and answers 200 when no lease
+//	                   is held, or 503 after [DefaultDrainTime] or ?timeout=10s
+//
+// An answer that isn't 200 says why in a line of text. New panics if mesh is nil.
+func New(mesh *lockmesh.Mesh, opts ...Option) *Probes {
+	if mesh == nil {
+		panic("lockmeshhttp: New was called with a nil mesh")
+	}
+	p := &Probes{mesh: mesh, limit: DefaultReadyLimit, began: time.Now()}
+	for _, o := range opts {
+		o(p)
+	}
+	p.mux.HandleFunc("GET /livez", p.serveLive)
+	p.mux.HandleFunc("GET /readyz", p.serveReady)
+	if p.drains {
+		p.mux.HandleFunc("GET /drain", p.serveDrain) // a preStop hook of Kubernetes sends a GET
+		p.mux.HandleFunc("POST /drain", p.serveDrain)
+	}
+	return p
+}
+
+// ServeHTTP implements [http.Handler].
+func (p *Probes) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
+
+// say answers a request.
+func say(w http.ResponseWriter, code int, text string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text+"\n") // the client may be gone
+}
+
+func (p *Probes) serveLive(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
+	defer cancel()
+	switch err := p.mesh.Alive(ctx); {
+	case err == nil:
+		say(w, http.StatusOK, "the node runs")
+	default:
+		say(w, http.StatusServiceUnavailable, oneLine(err))
+	}
+}
+
+func (p *Probes) serveReady(w http.ResponseWriter, r *http.Request) {
+	is, wait, what := &p.ready, p.mesh.Ready, "ready"
+	switch r.URL.Query().Get("settled") {
+	case "", "0":
+	case "1":
+		is, wait, what = &p.settled, p.mesh.Settled, "settled"
+	default:
+		say(w, http.StatusBadRequest, "settled is 1 or 0")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
+	defer cancel()
+	if p.mesh.Draining() {
+		say(w, http.StatusServiceUnavailable, "the node is draining, or has ended")
+		return
+	}
+	err := p.mesh.Alive(ctx)
+	if err == nil && !is.Load() {
+		if err = wait(ctx); err == nil {
+			is.Store(true)
+		}
+	}
+	switch waited := time.Since(p.began); {
+	case err == nil:
+		say(w, http.StatusOK, "the node is "+what+", or has been")
+	case errors.Is(err, lockmesh.ErrClosed):
+		say(w, http.StatusServiceUnavailable, oneLine(err))
+	case p.limit > 0 && waited >= p.limit:
+		say(w, http.StatusOK, fmt.Sprintf("the node isn't %s after %v, and is let through: %s", what, waited.Round(time.Second), oneLine(err)))
+	default:
+		say(w, http.StatusServiceUnavailable, oneLine(err))
+	}
+}
+
+func (p *Probes) serveDrain(w http.ResponseWriter, r *http.Request) {
+	d := DefaultDrainTime
+	if text := r.URL.Query().Get("timeout"); text != "" {
+		var err error
+		if d, err = time.ParseDuration(text); err != nil || d <= 0 || d > MaxDrainTime {
+			say(w, http.StatusBadRequest, fmt.Sprintf("the timeout must be a duration such as 10s, up to %v", MaxDrainTime))
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	defer cancel()
+	if err := p.mesh.Drain(ctx); err != nil {
+		say(w, http.StatusServiceUnavailable, oneLine(err))
+		return
+	}
+	say(w, http.StatusOK, "the node holds no lease, and takes no more locks")
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }

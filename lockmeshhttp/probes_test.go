@@ -1,0 +1,139 @@
+package lockmeshhttp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/meshtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// get asks the handler, and returns the answer as "200 text".
+func get(t *testing.T, h http.Handler, method, path string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+	if got := w.Header().Get("Cache-Control"); w.Code < 300 && got != "no-store" {
+		t.Errorf("%s may be cached: %q", path, got)
+	}
+	return fmt.Sprintf("%d %s", w.Code, strings.TrimSuffix(w.Body.String(), "\n"))
+}
+
+// want fails unless the answer begins with a text.
+func want(t *testing.T, h http.Handler, path, answer string) {
+	t.Helper()
+	if got := get(t, h, http.MethodGet, path); !strings.HasPrefix(got, answer) {
+		t.Errorf("%s: %q, want %q", path, got, answer)
+	}
+}
+
+func TestProbesOfANodeThatStartsAndEnds(t *testing.T) {
+	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+		m.Crash("c")
+		h := New(m.Restart("c"), ReadyLimit(time.Hour))
+		want(t, h, "/livez", "200 ")
+		want(t, h, "/readyz?settled=1", "503 lockmesh: settled: too few voters") // its own voter is quiet
+		time.Sleep(15 * time.Second)
+		want(t, h, "/readyz", "200 ")
+		want(t, h, "/readyz?settled=1", "200 ")
+
+		// latched: the loss of the majority is no reason to take every node out of service
+		m.Crash("a")
+		m.Crash("b")
+		time.Sleep(time.Minute)
+		for _, path := range []string{"/livez", "/readyz", "/readyz?settled=1"} {
+			want(t, h, path, "200 ")
+		}
+		fresh := New(m.Node("c"), ReadyLimit(time.Minute))
+		want(t, fresh, "/readyz", "503 lockmesh: ready: too few voters answer or count: 1 of 3 voters counts: ")
+		time.Sleep(time.Minute)
+		want(t, fresh, "/readyz", "200 the node isn't ready after 1m")
+		want(t, fresh, "/livez", "200 ")
+		never := New(m.Node("c"), ReadyLimit(0))
+		time.Sleep(time.Hour)
+		want(t, never, "/readyz", "503 ")
+
+		if err := m.Node("c").Close(); err != nil {
+			t.Error(err)
+		}
+		for _, path := range []string{"/livez", "/readyz", "/readyz?settled=1"} {
+			want(t, h, path, "503 ")
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+		a := m.Node("a")
+		h := New(a, AllowDrain())
+		want(t, New(a), "/drain", "404 ")
+		lease, err := a.Lock(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		want(t, h, "/drain?timeout=3s", `503 lockmesh: drain: the lock is held`)
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		want(t, h, "/readyz", "503 the node is draining")
+		want(t, h, "/livez", "200 ")
+		answer := make(chan string, 1)
+		go func() { answer <- get(t, h, http.MethodPost, "/drain") }()
+		synctest.Wait()
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := <-answer; !strings.HasPrefix(got, "200 ") {
+			t.Error(got)
+		}
+		for path, code := range map[string]string{
+			"/drain?timeout=x": "400 ", "/drain?timeout=-1s": "400 ", "/drain?timeout=2h": "400 ", "/readyz?settled=yes": "400 ", "/": "404 ",
+		} {
+			want(t, h, path, code)
+		}
+		if got := get(t, h, http.MethodPost, "/livez"); !strings.HasPrefix(got, "405 ") {
+			t.Error(got)
+		}
+	})
+}
+
+// A client that gives up, and a node that hangs: the handler answers in time.
+func TestAnswersComeInTime(t *testing.T) {
+	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+		h := New(m.Node("a"))
+		m.Pause("a")
+		for _, path := range []string{"/livez", "/readyz"} {
+			began := time.Now()
+			want(t, h, path, "503 lockmesh: alive: the node's loop has not answered")
+			if took := time.Since(began); took > answerTime {
+				t.Errorf("%s took %v", path, took)
+			}
+		}
+		m.Resume("a")
+		want(t, h, "/readyz", "200 ")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		w := httptest.NewRecorder()
+		New(m.Node("b")).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/readyz", nil))
+	})
+}
+
+func TestANilMesh(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	New((*lockmesh.Mesh)(nil))
+}
