@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,8 +78,10 @@ func (s *Service) join(n int, name string) error {
 // IsHeld reports whether an error says that a key is held.
 func (s *Service) IsHeld(err error) bool { return errors.Is(err, lockmesh.ErrHeld) }
 
-// Waiting counts requests at the nodes that made the requests. The place of a request is by the
-// time of its call, so every later request is behind.
+// Waiting counts the requests that are known to have reached a majority of the voters. The place of
+// a request is by the time of its call, and voters that know the request serve it before each later
+// request. Fewer voters aren't enough: a later request that has overtaken this one on the way to
+// the others would win.
 func (s *Service) Waiting(_ context.Context, key string) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +89,7 @@ func (s *Service) Waiting(_ context.Context, key string) (int, error) {
 	for _, n := range s.nodes {
 		if n.mesh != nil {
 			for _, w := range n.mesh.Status().Waiting {
-				if w.Key == key {
+				if w.Key == key && strings.HasPrefix(w.Text, queued) {
 					waiting++
 				}
 			}
@@ -94,6 +97,9 @@ func (s *Service) Waiting(_ context.Context, key string) (int, error) {
 	}
 	return waiting, nil
 }
+
+// queued begins the text of a request that a majority of the voters has answered.
+var queued = strings.TrimPrefix(lockmesh.ErrHeld.Error(), "lockmesh: ")
 
 // whole waits until every voter counts at every node: only then may a node end.
 func (s *Service) whole() error {
