@@ -178,12 +178,13 @@ type Config struct {
 	// of more frequent refreshes, five per TTL. Default MaxTTL.
 	TTL time.Duration
 
-	// Secret is the shared secret of the nodes of the mesh: MinSecretLen random bytes or more.
+	// Secret is the shared secret of the nodes of the mesh: MinSecretLen random bytes or more, such
+	// as those of [NewSecret]. A secret that is obviously weak is refused.
 	// Every process that knows the secret is a member. The secret encrypts all traffic. Without a
 	// secret, everything is plain text and every process that can reach the port is a member; an
 	// empty Secret is allowed only when Bind and Advertise are loopback addresses, or with
 	// Insecure.
-	Secret []byte
+	Secret Secret
 
 	// Insecure allows an empty Secret on addresses other than loopback. Use Insecure only where the
 	// network itself is trusted.
@@ -285,6 +286,10 @@ func (c Config) check() error {
 			c.reachable(bindHost), MinSecretLen))
 	case len(c.Secret) > 0 && len(c.Secret) < MinSecretLen:
 		add("Secret", fmt.Sprintf("it has %d bytes, fewer than %d; use random bytes, the same on all nodes", len(c.Secret), MinSecretLen))
+	case len(c.Secret) > 0:
+		if why := c.Secret.weakness(); why != "" {
+			add("Secret", "it can be guessed: "+why+"; use random bytes, such as those of NewSecret, the same on all nodes")
+		}
 	}
 	return errors.Join(errs...)
 }

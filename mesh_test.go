@@ -243,7 +243,7 @@ func TestANodeThatNoMajorityAcceptsIsRefused(t *testing.T) {
 		says string
 	}{
 		{"another MaxTTL", func(c *Config) { c.MaxTTL = 20 * time.Second }, "MaxTTL is 20s here and 10s there"},
-		{"another secret", func(c *Config) { c.Secret = []byte("0123456789abcdef") }, "every peer that answered refuses this node"},
+		{"another secret", func(c *Config) { c.Secret = []byte("of another test, 16") }, "every peer that answered refuses this node"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *wire) {

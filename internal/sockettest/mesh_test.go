@@ -331,7 +331,7 @@ func TestARefusalNamesBothValuesOverSockets(t *testing.T) {
 		{"another MaxTTL", func(c *lockmesh.Config) { c.MaxTTL = 2 * loopTTL }, []string{"MaxTTL", "1s", "500ms"}},
 		{"other voters", func(c *lockmesh.Config) { c.Voters = []string{"a", "b", "d"} }, []string{"voters", "[a b c]", "[a b d]"}},
 		{"another mesh", func(c *lockmesh.Config) { c.Mesh = "other" }, []string{"mesh name", `"other"`, `"default"`}},
-		{"another secret", func(c *lockmesh.Config) { c.Secret = []byte("0123456789abcdef") }, []string{"secret"}},
+		{"another secret", func(c *lockmesh.Config) { c.Secret = []byte("of another test, 16") }, []string{"secret"}},
 		{"no secret", func(c *lockmesh.Config) { c.Secret = nil }, []string{"secret"}},
 	} {
 		cfg := r.config("d")

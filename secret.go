@@ -1,0 +1,93 @@
+package lockmesh
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// Secret is the shared secret of a mesh, for [Config]. A Secret never prints itself: not by package
+// fmt with any verb, as JSON or any other text, or to a log. string(secret) is the secret, for the
+// place where it is kept.
+//
+// A []byte can be assigned to a field of this type.
+type Secret []byte
+
+// secretBytes is how many random bytes a new secret has: as many as the keys derived from it.
+const secretBytes = 32
+
+// NewSecret returns a new secret: 256 random bits as 43 letters, digits, dashes and underscores, so
+// that it fits into an environment variable or a file. Give the same secret to all nodes.
+func NewSecret() Secret {
+	var b [secretBytes]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.AppendEncode(nil, b[:])
+}
+
+// redacted is what a secret shows of itself.
+func (s Secret) redacted() string {
+	if len(s) == 0 {
+		return "[no secret]"
+	}
+	return "[secret]"
+}
+
+// String hides the secret.
+func (s Secret) String() string { return s.redacted() }
+
+// Format hides the secret from every verb of package fmt.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.redacted()) }
+
+// LogValue hides the secret from package slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.redacted()) }
+
+// MarshalText hides the secret from JSON and other text formats. A secret can't be read back from
+// there: decode it into a string.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.redacted()), nil }
+
+const (
+	// leastDistinct is how many different bytes a secret must have. Of sixteen random hexadecimal
+	// digits, fewer are different once in some 27,000 times; of sixteen random bytes, never.
+	leastDistinct = 6
+
+	// sequenceShare is the share of a secret that may be one step after the byte before, such as in
+	// "0123456789abcdef": less than one in so many.
+	sequenceShare = 2
+)
+
+// weakness returns why a secret can be guessed; empty if nothing obvious is wrong. It finds
+// placeholders and keyboard habits, and can't tell whether a secret is random.
+func (s Secret) weakness() string {
+	distinct := make(map[byte]bool)
+	steps := 0
+	for i, b := range s {
+		distinct[b] = true
+		if i > 0 && (b == s[i-1]+1 || b == s[i-1]-1) {
+			steps++
+		}
+	}
+	switch {
+	case len(distinct) < leastDistinct:
+		return fmt.Sprintf("it has only %d different bytes", len(distinct))
+	case steps*sequenceShare >= len(s):
+		return "most of it is a sequence, such as 0123456789"
+	}
+	for period := 1; period <= len(s)/2; period++ {
+		if s.repeats(period) {
+			return fmt.Sprintf("it repeats its first %d bytes", period)
+		}
+	}
+	return ""
+}
+
+// repeats reports whether each byte equals the byte one period before.
+func (s Secret) repeats(period int) bool {
+	for i := period; i < len(s); i++ {
+		if s[i] != s[i-period] {
+			return false
+		}
+	}
+	return true
+}
