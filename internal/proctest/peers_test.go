@@ -13,7 +13,7 @@ func TestNodesFindEachOtherByTheirStateDirectories(t *testing.T) {
 	m := startFollowing(t, abc)
 	for _, name := range abc {
 		p := m.procs[name]
-		p.until("a note of where the others are", func() bool {
+		p.onDisk("a note of where the others are", func() bool {
 			noted, _ := os.ReadFile(filepath.Join(m.stateDir(name), "peers"))
 			return len(strings.Fields(string(noted))) == len(abc)-1
 		})

@@ -232,7 +232,8 @@ func (p *process) tell(command string) time.Time {
 	return at
 }
 
-// until waits until check, called with the process locked and at each change, is true.
+// until waits until check, called with the process locked and at each change, is true. check looks at nothing but what the process
+// has printed: there is no other news that would have it looked at again. See onDisk.
 func (p *process) until(what string, check func() bool) {
 	p.t.Helper()
 	limit := time.NewTimer(patience)
@@ -287,6 +288,23 @@ func (p *process) forget() {
 func (p *process) awaitEvent(event, key string) line {
 	p.t.Helper()
 	return p.await(fmt.Sprintf("event %q, key %q", event, key), func(l line) bool { return l.Event == event && (key == "" || l.Key == key) })
+}
+
+// onDisk waits for what a process writes to a file, which is no news of the process: it looks again and again.
+func (p *process) onDisk(what string, check func() bool) {
+	p.t.Helper()
+	limit, again := time.NewTimer(patience), time.NewTicker(20*time.Millisecond)
+	defer limit.Stop()
+	defer again.Stop()
+	for !check() {
+		select {
+		case <-again.C:
+		case <-p.ended:
+			p.t.Fatalf("%s has ended (%v); the test waited for: %s", p.name, p.cmd.ProcessState, what)
+		case <-limit.C:
+			p.t.Fatalf("%s: waited %v for: %s", p.name, patience, what)
+		}
+	}
 }
 
 // reached waits for what a process prints once in its life: "listening", "ready", "settled" or "left". The line is found
