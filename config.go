@@ -45,6 +45,9 @@ const (
 	// they are random.
 	MinSecretLen = 16
 
+	// MaxSecrets is how many secrets are accepted at a time.
+	MaxSecrets = 3
+
 	// MaxVoters is the size of the largest possible electorate: the limit on the length of
 	// Config.Voters, and the largest value of the field Config.MaxVoters, which limits the growth
 	// of an electorate with dynamic membership.
@@ -186,6 +189,11 @@ type Config struct {
 	// Insecure.
 	Secret Secret
 
+	// Secrets takes the place of Secret while the secret of a mesh is changed: all of them are
+	// accepted, up to MaxSecrets, and the first is sent. See [Mesh.SetSecrets], and
+	// docs/changing-the-secret.md for the three steps. Setting both fields is an error.
+	Secrets []Secret
+
 	// Insecure allows an empty Secret on addresses other than loopback. Use Insecure only where the
 	// network itself is trusted.
 	Insecure bool
@@ -239,6 +247,10 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.Default()
 	}
 	c.Peers, c.Voters, c.Secret = slices.Clone(c.Peers), slices.Clone(c.Voters), slices.Clone(c.Secret)
+	c.Secrets = slices.Clone(c.Secrets)
+	for i := range c.Secrets {
+		c.Secrets[i] = slices.Clone(c.Secrets[i])
+	}
 	return c, err
 }
 
@@ -278,18 +290,20 @@ func (c Config) check() error {
 	case problem == "" && c.TTL > c.MaxTTL:
 		add("TTL", fmt.Sprintf("%v is more than MaxTTL, which is %v; lower it, or raise MaxTTL on every node", c.TTL, c.MaxTTL))
 	}
-	switch {
-	case len(c.Secret) == 0 && !c.Insecure && bindProblem == "" && advertiseProblem == "" && !(netaddr.IsLoopback(bindHost) && netaddr.IsLoopback(advertiseHost)):
+	if len(c.secrets()) == 0 && !c.Insecure && bindProblem == "" && advertiseProblem == "" && !(netaddr.IsLoopback(bindHost) && netaddr.IsLoopback(advertiseHost)) {
 		add("Secret", fmt.Sprintf("it is empty while %s can be reached from outside; set %d "+
 			"random bytes or more, the same on all nodes, or bind to 127.0.0.1, or set Insecure "+
 			"if the network itself is trusted",
 			c.reachable(bindHost), MinSecretLen))
-	case len(c.Secret) > 0 && len(c.Secret) < MinSecretLen:
-		add("Secret", fmt.Sprintf("it has %d bytes, fewer than %d; use random bytes, the same on all nodes", len(c.Secret), MinSecretLen))
-	case len(c.Secret) > 0:
-		if why := c.Secret.weakness(); why != "" {
-			add("Secret", "it can be guessed: "+why+"; use random bytes, such as those of NewSecret, the same on all nodes")
-		}
+	}
+	if len(c.Secret) > 0 && len(c.Secrets) > 0 {
+		add("Secrets", "Secret is set, too; put that secret among Secrets, first if it is to be sent")
+	}
+	if len(c.Secret) > 0 {
+		add("Secret", c.Secret.problem())
+	}
+	if len(c.Secrets) > 0 {
+		add("Secrets", secretsProblem(c.Secrets))
 	}
 	return errors.Join(errs...)
 }

@@ -72,7 +72,7 @@ func (c *Config) engine() engine.Config {
 	return engine.Config{
 		Name: c.Name, Mesh: c.Mesh, Bind: c.Bind, Advertise: c.Advertise, Peers: c.Peers, Discover: c.Discover, Voters: c.Voters,
 		StateDir: c.StateDir, Bootstrap: c.Bootstrap, NonVoting: c.NonVoting, MaxVoters: c.MaxVoters, MaxTTL: c.MaxTTL, TTL: c.TTL,
-		Secret: c.Secret, Insecure: c.Insecure, Logger: c.Logger, Clocks: clock.New(c.Clock),
+		Secrets: rawSecrets(c.secrets()), Insecure: c.Insecure, Logger: c.Logger, Clocks: clock.New(c.Clock),
 		API: api{}, Limits: engine.Limits{Watches: MaxWatches, Peers: MaxPeers, MinTTL: MinTTL},
 	}
 }
@@ -203,7 +203,8 @@ func (m *Mesh) Leave(ctx context.Context) error {
 // while it is away: stop one voter at a time, and wait for [Mesh.Settled] after each start. Other
 // nodes see the end at once, by the end of their connections.
 //
-// Stop differs from Leave in that nobody is voted out, and from Close in that no lease has to expire.
+// Stop differs from Leave in that no voter is voted out, and from Close in that no lease has to
+// expire.
 //
 // ErrNoQuorum or ctx's error says what is unconfirmed; the mesh is closed in any case. Further
 // calls of Stop and Leave wait for the first.
@@ -234,8 +235,8 @@ func (m *Mesh) leave(ctx context.Context, op string, end func(context.Context) e
 // Drain takes no more locks from now on, and waits until every lease of this node is unlocked, or
 // ctx ends. Waiting calls end with ErrClosed at once, and so do later calls; an upgrade of a held
 // lease and a re-entry still succeed. The node votes as before. After Drain call Stop or Leave; a
-// drained node can't be used for locks again. If ctx ends first, the error is ctx's and ErrHeld, and
-// Stop or Leave then releases the remaining leases.
+// drained node can't be used for locks again. If ctx ends first, the error is ctx's and ErrHeld,
+// and Stop or Leave then releases the remaining leases.
 func (m *Mesh) Drain(ctx context.Context) error {
 	m.checkUsable("Mesh.Drain")
 	checkContext(ctx, "Mesh.Drain")

@@ -79,3 +79,39 @@ func TestAnObviouslyWeakSecretIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestTheListOfSecrets(t *testing.T) {
+	one, two := NewSecret(), NewSecret()
+	for _, row := range []struct {
+		name string
+		edit func(*Config)
+		says string // empty: it is valid
+	}{
+		{"one", func(c *Config) { c.Secrets = []Secret{one} }, ""},
+		{"several", func(c *Config) { c.Secrets = []Secret{one, two, NewSecret()} }, ""},
+		{"too many", func(c *Config) { c.Secrets = []Secret{one, two, one, two} }, "Secrets: there are 4, and 3 are accepted at a time"},
+		{"both", func(c *Config) { c.Secret, c.Secrets = one, []Secret{two} }, "Secrets: Secret is set, too"},
+		{"a weak one", func(c *Config) { c.Secrets = []Secret{one, Secret("0000000000000000")} }, "Secrets: secret 2 of 2: it can be guessed"},
+		{"a short one", func(c *Config) { c.Secrets = []Secret{Secret("short")} }, "Secrets: secret 1 of 1: it has 5 bytes"},
+	} {
+		cfg := Config{Name: "a", Voters: []string{"a"}, Bind: "0.0.0.0:7950"}
+		row.edit(&cfg)
+		err := cfg.Validate()
+		if row.says == "" && err != nil || row.says != "" && (err == nil || !strings.Contains(err.Error(), row.says)) {
+			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+}
+
+func TestSetSecretsOfANodeWithoutOne(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		for _, secrets := range [][]Secret{nil, {Secret("short")}, {NewSecret(), NewSecret(), NewSecret(), NewSecret()}} {
+			wantIs(t, a.SetSecrets(secrets...), ErrConfig)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		wantIs(t, a.SetSecrets(NewSecret()), ErrClosed)
+	})
+}

@@ -24,7 +24,7 @@ type Status struct {
 	// Addr is the address at which other nodes reach this node, host:port.
 	Addr string
 	// Closed says that the node has ended. All other fields except Name, Incarnation, Addr,
-	// Handshakes and Members are then empty; Members is as last seen.
+	// Handshakes, Secrets and Members are then empty; Members is as last seen.
 	Closed bool
 	// Members are the nodes known to gossip, including this node, by name. They are hints: no
 	// decision depends on them.
@@ -41,6 +41,8 @@ type Status struct {
 	Waiting []WaitStatus
 	// Handshakes counts the unauthenticated connections to this node's port.
 	Handshakes HandshakeStatus
+	// Secrets are the secrets in use in the mesh, by ID; empty without a secret.
+	Secrets []SecretStatus
 }
 
 // HandshakeStatus counts connections to a node's port that were not from members, or from members
@@ -197,7 +199,7 @@ func (m *Mesh) Status() Status {
 		s = m.status(state)
 	}
 	s.Name, s.Incarnation, s.Addr = m.Name(), uint64(m.eng.Self().Incarnation), m.Addr()
-	s.Handshakes = m.handshakeStatus()
+	s.Handshakes, s.Secrets = m.handshakeStatus(), m.secretStatus()
 	for _, g := range m.eng.Members() {
 		s.Members = append(s.Members, MemberStatus{Name: string(g.Name), Addr: g.Addr, State: g.State.String(), Incarnation: uint64(g.Life)})
 	}

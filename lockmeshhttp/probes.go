@@ -33,8 +33,8 @@ const (
 // Option changes a handler.
 type Option func(*Probes)
 
-// ReadyLimit has /readyz answer 200 after d, ready or not. Without a limit a mesh without a majority
-// would stall the rollout that may mend it. Zero or less is no limit.
+// ReadyLimit has /readyz answer 200 after d, ready or not. Without a limit a mesh without a
+// majority would stall the rollout that may mend it. Zero or less is no limit.
 func ReadyLimit(d time.Duration) Option { return func(p *Probes) { p.limit = d } }
 
 // AllowDrain has the handler serve /drain. Any client that reaches the handler may then take this

@@ -30,9 +30,11 @@ type Config struct {
 	AdvertiseHost string
 	AdvertisePort int
 
-	Mesh  string // the label of every packet; packets with another label are dropped
-	Key   []byte // gossip's key: 16, 24 or 32 bytes; empty for plain text
-	Terms Terms  // the parameters that must be the same on every node
+	Mesh string // the label of every packet; packets with another label are dropped
+	// Keys are gossip's keys, of 16, 24 or 32 bytes: all of them decrypt, and the first encrypts.
+	// Empty for plain text.
+	Keys  [][]byte
+	Terms Terms // the parameters that must be the same on every node
 
 	// Peers are where to look for other nodes. This node's own address may be among them.
 	Peers []Peer
@@ -166,10 +168,10 @@ func (c Config) validate() error {
 	if len(c.Mesh) > memberlist.LabelMaxSize {
 		complain("the mesh's name has %d bytes: it may have %d", len(c.Mesh), memberlist.LabelMaxSize)
 	}
-	switch len(c.Key) {
-	case 0, 16, 24, 32:
-	default:
-		complain("the gossip key has %d bytes: it must have 16, 24 or 32, or none", len(c.Key))
+	for _, k := range c.Keys {
+		if memberlist.ValidateKey(k) != nil {
+			complain("a gossip key has %d bytes: it must have 16, 24 or 32", len(k))
+		}
 	}
 	for i := range c.Peers {
 		if c.Peers[i].LookUp == nil {

@@ -90,6 +90,11 @@ type Group interface {
 	// Members returns all known members, including this node, sorted by name. The caller owns the
 	// slice.
 	Members() []Member
+	// Keys returns which live members use which of gossip's keys.
+	Keys() []KeyUse
+	// SetKeys changes gossip's keys: all of them decrypt, and the first encrypts. A group without
+	// keys can't get any. SetKeys may wait for a few seconds until the other members know.
+	SetKeys(keys [][]byte) error
 	// Leave announces the departure as far as ctx allows, and then closes the group. An error means
 	// that the other members may not have received the announcement.
 	Leave(ctx context.Context) error

@@ -15,7 +15,7 @@ func TestNoPacketOfGossipIsTooLongForATunnel(t *testing.T) {
 			longMesh := func(c *Config) {
 				c.Mesh = strings.Repeat("m", 128)
 				if !secured {
-					c.Key = nil
+					c.Keys = nil
 				}
 			}
 			var all []*node

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/netip"
 	"strconv"
@@ -58,10 +57,13 @@ const refusedMark = "lockmesh refuses member "
 type Serf struct {
 	cfg  Config
 	log  *slog.Logger
-	tags map[string]string
+	tags map[string]string // without the keys, which change
 	own  netip.AddrPort
 	gate *gate
 	serf *serf.Serf
+
+	keysMu sync.Mutex          // serializes SetKeys
+	keys   *memberlist.Keyring // nil for plain text
 
 	joiner    *joiner
 	namesakes *namesakes
@@ -101,19 +103,30 @@ func Start(cfg Config) (*Serf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("member: %w", err)
 	}
+	published, err := withKeys(tags, cfg.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("member: %w", err)
+	}
 	own, err := ownAddr(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("member: %w", err)
 	}
 
+	var keys *memberlist.Keyring
+	if len(cfg.Keys) > 0 {
+		if keys, err = memberlist.NewKeyring(cfg.Keys, cfg.Keys[0]); err != nil {
+			return nil, fmt.Errorf("member: %w", err)
+		}
+	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Serf{
-		cfg: cfg, log: cfg.Logger, tags: tags, own: own, gate: newGate(cfg.Transport, dialMax), cancel: cancel,
+		cfg: cfg, log: cfg.Logger, tags: tags, own: own, keys: keys, gate: newGate(cfg.Transport, dialMax), cancel: cancel,
 		changed: make(chan struct{}, 1), direct: make(chan Event), events: make(chan serf.Event, eventsMax),
 		down: make(chan struct{}), ended: make(chan struct{}), say: make(paces),
 		namesakes: newNamesakes(cfg.Self, cfg.Logger),
 	}
-	s.serf, err = serf.Create(s.serfConfig())
+	s.serf, err = serf.Create(s.serfConfig(published))
 	if err != nil {
 		cancel()
 		s.gate.cut()
@@ -152,14 +165,15 @@ func ownAddr(cfg Config) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr, uint16(port)), nil
 }
 
-// serfConfig returns the configuration of serf and memberlist, which serf keeps and changes.
-func (s *Serf) serfConfig() *serf.Config {
+// serfConfig returns the configuration of serf and memberlist, which serf keeps and changes, as it
+// does the published tags.
+func (s *Serf) serfConfig(published map[string]string) *serf.Config {
 	lines := newLineLogger(s.log)
 
 	m := memberlist.DefaultLANConfig()
 	m.Transport = s.gate
 	m.Label = s.cfg.Mesh
-	m.SecretKey = s.cfg.Key
+	m.Keyring = s.keys
 	m.GossipVerifyIncoming, m.GossipVerifyOutgoing = true, true
 	m.AdvertiseAddr, m.AdvertisePort = s.own.Addr().String(), int(s.own.Port())
 	// unused: the transport is bound already
@@ -178,7 +192,7 @@ func (s *Serf) serfConfig() *serf.Config {
 
 	c := serf.DefaultConfig()
 	c.NodeName = string(s.cfg.Self.Node)
-	c.Tags = maps.Clone(s.tags)
+	c.Tags = published
 	c.MemberlistConfig = m
 	c.EventCh = s.events
 	c.Logger, c.LogOutput = lines, nil
@@ -223,6 +237,40 @@ func (s *Serf) addRumour(m Member, instead vote.Incarnation) {
 
 // Refusals returns how many times a member was refused because its terms differ.
 func (s *Serf) Refusals() uint64 { return s.refusals.Load() }
+
+// Keys returns which live members use which key.
+func (s *Serf) Keys() []KeyUse {
+	keys := make(map[vote.NodeID][]string)
+	all := s.serf.Members()
+	for i := range all {
+		if m := &all[i]; m.Status == serf.StatusAlive {
+			keys[vote.NodeID(m.Name)] = keysOf(m.Tags)
+		}
+	}
+	return Uses(keys)
+}
+
+// SetKeys changes gossip's keys, and tells the other members the new ids. It waits for this up to
+// goodbyeMax.
+func (s *Serf) SetKeys(keys [][]byte) error {
+	s.keysMu.Lock()
+	defer s.keysMu.Unlock()
+	if s.keys == nil || len(keys) == 0 {
+		return errors.New("member: gossip without keys can't get keys, nor lose them")
+	}
+	tags, err := withKeys(s.tags, keys)
+	if err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	if err := setKeyring(s.keys, keys); err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	// An error means that the news is still on its way when the time is over.
+	if err := s.serf.SetTags(tags); err != nil {
+		s.log.Debug("members may learn later that the secrets have changed", "error", err)
+	}
+	return nil
+}
 
 // Leave announces the departure as far as ctx allows, and then closes the group. When ctx ends
 // first, all traffic is cut at once, and Leave returns within 2 s more (see goodbyeMax) plus the

@@ -57,7 +57,7 @@ func (l *lab) start(name vote.NodeID, life vote.Incarnation, at string, change .
 	cfg := Config{
 		Self:      vote.SessionID{Node: name, Incarnation: life},
 		Transport: n.port, AdvertiseHost: where.Addr().String(), AdvertisePort: int(where.Port()),
-		Mesh: "lab", Key: bytes.Repeat([]byte{7}, 32), Terms: labTerms,
+		Mesh: "lab", Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}, Terms: labTerms,
 		Peers:  peersAt(addr(1), addr(2), addr(3)),
 		Logger: slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Handler: func(e Event) {
@@ -416,8 +416,8 @@ func TestAnotherLabelNeverMerges(t *testing.T) {
 func TestAnotherKeyNeverMerges(t *testing.T) {
 	inLab(t, func(l *lab) {
 		a, _, _ := l.trio()
-		wrong := l.start("d", 4, addr(4), func(c *Config) { c.Key = bytes.Repeat([]byte{8}, 32) })
-		plain := l.start("e", 5, addr(5), func(c *Config) { c.Key = nil })
+		wrong := l.start("d", 4, addr(4), func(c *Config) { c.Keys = [][]byte{bytes.Repeat([]byte{8}, 32)} })
+		plain := l.start("e", 5, addr(5), func(c *Config) { c.Keys = nil })
 		time.Sleep(time.Minute)
 		if !wrong.sees("d") || !plain.sees("e") || !a.sees("a", "b", "c") {
 			t.Errorf("d sees %v, e sees %v, a sees %v", wrong.Members(), plain.Members(), a.Members())
@@ -717,7 +717,7 @@ func TestStartComplainsOfEverythingAtOnceAndLeavesNothingBehind(t *testing.T) {
 		change func(*Config)
 		want   []string
 	}{
-		{"several at once", func(c *Config) { c.Self.Node, c.Key, c.Mesh = "", []byte{1}, strings.Repeat("m", 256) }, []string{"name", "key", "mesh's name"}},
+		{"several at once", func(c *Config) { c.Self.Node, c.Keys, c.Mesh = "", [][]byte{{1}}, strings.Repeat("m", 256) }, []string{"name", "key", "mesh's name"}},
 		{"a peer that can't be looked up", func(c *Config) { c.Peers = []Peer{{Text: "host"}} }, []string{`"host"`}},
 		{"no transport", func(c *Config) { c.Transport = nil }, []string{"Transport"}},
 		{"an address that nobody can dial", func(c *Config) { c.AdvertiseHost = "0.0.0.0" }, []string{"can't advertise"}},

@@ -32,6 +32,12 @@ func (s *Static) Set(members ...Member) {
 	s.members = members
 }
 
+// Keys returns nothing: there is no traffic.
+func (s *Static) Keys() []KeyUse { return nil }
+
+// SetKeys does nothing: there is no traffic.
+func (s *Static) SetKeys([][]byte) error { return nil }
+
 // Members returns the members by name.
 func (s *Static) Members() []Member {
 	s.mu.Lock()

@@ -38,6 +38,7 @@ const (
 	tagMaxTTL     = "maxttl"
 	tagVoters     = "voters"
 	tagFollow     = "follow"
+	tagKeys       = "keys" // the ids of gossip's keys, the one that encrypts first; see withKeys
 )
 
 // The values of tagFollow. Neither value is encoded as a missing tag: a member without the tag may
@@ -72,10 +73,7 @@ func (t Terms) tags(life vote.Incarnation, dir vote.Dir) (map[string]string, err
 	if dir != 0 {
 		tags[tagDir] = strconv.FormatUint(uint64(dir), 16)
 	}
-	if size := tagsSize(tags); size > metaMax {
-		return nil, fmt.Errorf("the node's tags need up to %d bytes, and gossip carries %d", size, metaMax)
-	}
-	return tags, nil
+	return withKeys(tags, nil) // checks the size
 }
 
 // tagsSize returns an upper bound on the encoded size of tags.

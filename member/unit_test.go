@@ -103,6 +103,9 @@ func TestTagsFitForTheLargestElectorate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if tags, err = withKeys(tags, [][]byte{keyOf(1), keyOf(2), keyOf(3)}); err != nil || len(keysOf(tags)) != 3 {
+		t.Fatalf("the keys come back as %v: %v", keysOf(tags), err)
+	}
 	if lifeOf(tags) != 1<<64-1 {
 		t.Errorf("the life comes back as %x", lifeOf(tags))
 	}

@@ -139,7 +139,7 @@ func (p *Port) meet(ctx context.Context, c *net.TCPConn, v *visitor) bool {
 	case wantsTLS && secured:
 		return p.meetTLS(ctx, c, v, early)
 	case wantsTLS:
-		p.rejectSecret(c, "a peer speaks TLS: it has a secret, and this node has none", "")
+		p.rejectSecret(c, "a peer speaks TLS: it has a secret, and this node has none")
 		p.refusePlain(c, "the peer speaks plain text: it has no secret")
 		return false
 	}
@@ -148,7 +148,7 @@ func (p *Port) meet(ctx context.Context, c *net.TCPConn, v *visitor) bool {
 		return false
 	}
 	if secured {
-		p.rejectSecret(c, "a peer speaks plain text: it has no secret, and this node has one", "")
+		p.rejectSecret(c, "a peer speaks plain text: it has no secret, and this node has one")
 		p.refusePlain(c, "the peer speaks TLS only: it has a secret, and this node has none")
 		return false
 	}
@@ -163,43 +163,38 @@ func (p *Port) meet(ctx context.Context, c *net.TCPConn, v *visitor) bool {
 	return p.answer(s, v)
 }
 
-// meetTLS performs the TLS handshake, in which both sides prove knowledge of the secret.
+// meetTLS performs the TLS handshake, and has both sides prove that they know a secret.
 func (p *Port) meetTLS(ctx context.Context, c *net.TCPConn, v *visitor, early *earlyConn) bool {
 	s := &session{socket: c, early: early}
-	cfg := p.identity.serverConfig(&s.certName)
+	cfg := p.identity.serverConfig()
 	cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, early.compute(ctx, p.door.proofs) }
 	defer early.computed()
 	t := tls.Server(early, cfg)
 	s.stream = t
-	if err := t.HandshakeContext(ctx); err != nil {
+	err := t.HandshakeContext(ctx)
+	proto := t.ConnectionState().NegotiatedProtocol
+	if err == nil && proto != protoLocks && proto != protoGossip {
+		err = errors.New("TLS without one of our protocols")
+	}
+	if err == nil {
+		s.key, err = p.identity.demand(t)
+	}
+	if err != nil {
 		switch {
 		case ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded):
 			p.door.unfinished(v)
-		case errors.Is(err, errStranger):
-			p.rejectSecret(c, "a peer has another secret", s.certName)
-		case isBadCertificate(err):
-			p.rejectSecret(c, "a peer refuses our certificate: it has another secret", s.certName)
+		case errors.Is(err, errNoSecret):
+			p.rejectSecret(c, "a peer has another secret")
 		default:
 			p.garbage(c, err)
 		}
 		return false
 	}
-	switch t.ConnectionState().NegotiatedProtocol {
-	case protoLocks:
-		return p.answer(s, v)
-	case protoGossip:
-		p.door.know(addrOf(c))
+	p.door.know(addrOf(c)) // the peer has proved that it knows a secret
+	if proto == protoGossip {
 		return p.gossip.handOver(s, v)
 	}
-	p.garbage(c, errors.New("TLS without one of our protocols"))
-	return false
-}
-
-// isBadCertificate reports whether the peer aborted the handshake because of our certificate.
-func isBadCertificate(err error) bool {
-	const badCertificate = 42 // RFC 8446, section 6
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "remote error" && op.Err.Error() == tls.AlertError(badCertificate).Error()
+	return p.answer(s, v)
 }
 
 // answer reads the dialer's hello and answers with a welcome or a refusal.
@@ -213,16 +208,13 @@ func (p *Port) answer(s *session, v *visitor) bool {
 		p.garbage(s.socket, err)
 		return false
 	}
-	if p.identity != nil {
-		p.door.know(addrOf(s.socket)) // the peer has proved knowledge of the secret
-	}
 	h, err := decodeHello(frame)
 	if err != nil {
 		p.garbage(s.socket, err)
 		return false
 	}
 	s.peer = h.offer
-	p.meets(s, &h.offer, h.account)
+	p.meets(&h.offer, h.account)
 	var no *refusal
 	if s.version, no = p.judge(s, h.want); no == nil && h.role == roleStream {
 		no = p.barred()
@@ -258,9 +250,6 @@ func (p *Port) judge(s *session, want vote.NodeID) (version uint8, no *refusal) 
 	}
 	if s.peer.self == p.own.self {
 		return refuse(vote.ReasonNone, "the dialer is this very process")
-	}
-	if text := s.disguised(); text != "" {
-		return refuse(vote.ReasonTerms, text)
 	}
 	if want != "" && want != p.own.self.Node {
 		return refuse(vote.ReasonNone, (&WrongNodeError{Want: want, Got: p.own.self.Node}).Error())
@@ -299,9 +288,9 @@ func (p *Port) refusePlain(c net.Conn, text string) {
 }
 
 // rejectSecret counts and logs a peer without our secret.
-func (p *Port) rejectSecret(c net.Conn, text string, claims vote.NodeID) {
+func (p *Port) rejectSecret(c net.Conn, text string) {
 	p.count.refused[vote.ReasonSecret].Add(1)
-	p.log.warn(topicSecret, text, "addr", c.RemoteAddr(), "claims", claims)
+	p.log.warn(topicSecret, text, "addr", c.RemoteAddr())
 }
 
 // broke reports whether an error comes from the connection itself, such as a reset by the peer's

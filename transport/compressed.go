@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"sync/atomic"
 )
 
 // This package's nodes never compress gossip (see package member), but memberlist would decompress
@@ -30,19 +31,35 @@ var errCompressed = errors.New("gossip came in compressed, which no node of a me
 
 // unpacker inspects packets of gossip for compressed content.
 type unpacker struct {
-	key cipher.AEAD // nil: packets are plain
+	keys atomic.Pointer[[]cipher.AEAD] // nil: packets are plain
 }
 
-func newUnpacker(key []byte) (*unpacker, error) {
-	if len(key) == 0 {
-		return &unpacker{}, nil
+// setKeys changes the keys by which packets are read.
+func (u *unpacker) setKeys(keys []*key) error {
+	var all []cipher.AEAD
+	for _, k := range keys {
+		block, err := aes.NewCipher(k.gossip)
+		if err != nil {
+			return err
+		}
+		gcm, err := cipher.NewGCM(block)
+		if err != nil {
+			return err
+		}
+		all = append(all, gcm)
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
+	u.keys.Store(&all)
+	return nil
+}
+
+// open decrypts a packet by the key that fits; nil if none does.
+func (u *unpacker) open(keys []cipher.AEAD, nonce, sealed, label []byte) []byte {
+	for _, k := range keys {
+		if plain, err := k.Open(nil, nonce, sealed, label); err == nil {
+			return plain
+		}
 	}
-	gcm, err := cipher.NewGCM(block)
-	return &unpacker{gcm}, err
+	return nil
 }
 
 // refuses reports whether memberlist would find compressed content in a packet, or a compound
@@ -57,12 +74,12 @@ func (u *unpacker) refuses(b []byte) bool {
 		}
 		label, b = b[2:end], b[end:]
 	}
-	if u.key != nil {
+	if keys := u.keys.Load(); keys != nil {
 		if len(b) < 1+gossipNonce {
 			return false
 		}
-		plain, err := u.key.Open(nil, b[1:1+gossipNonce], b[1+gossipNonce:], label)
-		if err != nil {
+		plain := u.open(*keys, b[1:1+gossipNonce], b[1+gossipNonce:], label)
+		if plain == nil {
 			return false
 		}
 		if b[0] != gossipSealedNow {

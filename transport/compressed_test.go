@@ -76,7 +76,7 @@ func TestCompressedPacketsAreRefused(t *testing.T) {
 			t.Run(m.name+"/"+row.name, func(t *testing.T) {
 				p := open(t, config("a", m.secret))
 				packet := row.packet
-				if key := p.GossipKey(); key != nil {
+				for _, key := range p.GossipKeys() {
 					packet = sealed(t, key, "default", packet)
 				}
 				packet = labelled("default", packet)

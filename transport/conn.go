@@ -38,6 +38,7 @@ type link struct {
 	id     vote.Conn
 	peer   vote.SessionID
 	dialed bool
+	key    *key // of the secret by which the link was made; nil for plain text
 
 	socket  *net.TCPConn
 	direct  *direct
@@ -69,7 +70,7 @@ type link struct {
 // closed. The caller then notifies the handler and runs the link.
 func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 	l := &link{
-		port: p, peer: s.peer.self, dialed: dialed,
+		port: p, peer: s.peer.self, dialed: dialed, key: s.key,
 		socket: s.socket, early: s.early, frames: s.frames, out: newSendQueue(s.version), version: s.version,
 	}
 	if l.secured, _ = s.stream.(*tls.Conn); l.secured != nil {
@@ -94,6 +95,9 @@ func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 	p.lastConn++
 	l.id = p.lastConn
 	p.setLink(l.id, l)
+	if l.key != nil && !p.identity.accepts(l.key) {
+		p.running.Go(func() { l.fail(errDropped) }) // the secrets have changed since the proof
+	}
 	p.running.Add(1)
 	return l, nil
 }

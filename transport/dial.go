@@ -20,13 +20,13 @@ var errSlow = errors.New("the peer took too long to answer")
 // session is a connection that is about to become a link or a gossip stream. One goroutine owns a
 // session.
 type session struct {
-	socket   *net.TCPConn
-	early    *earlyConn
-	stream   net.Conn    // early, or TLS over early
-	certName vote.NodeID // the name in the peer's certificate; "" without TLS
-	frames   *frameReader
-	peer     offer // set once the peer has sent an offer
-	version  uint8 // the protocol version to use
+	socket  *net.TCPConn
+	early   *earlyConn
+	stream  net.Conn // early, or TLS over early
+	key     *key     // of the secret that both sides know; nil without TLS
+	frames  *frameReader
+	peer    offer // set once the peer has sent an offer
+	version uint8 // the protocol version to use
 }
 
 // say sends one frame of the handshake.
@@ -37,21 +37,6 @@ func (s *session) say(fill func([]byte) []byte) error {
 	}
 	_, err = s.stream.Write(b)
 	return err
-}
-
-// disguised returns a complaint if the peer's name differs from the name in the peer's certificate,
-// "" otherwise.
-func (s *session) disguised() string {
-	if !s.disguises(s.peer.self.Node) {
-		return ""
-	}
-	return fmt.Sprintf("the name in the handshake is %s, and in the certificate %s", s.peer.self.Node, s.certName)
-}
-
-// disguises reports whether name differs from the name in the peer's certificate.
-func (s *session) disguises(name vote.NodeID) bool {
-	_, secured := s.stream.(*tls.Conn)
-	return secured && s.certName != name
 }
 
 // settle lifts the handshake's limits on time and bytes.
@@ -173,9 +158,9 @@ func (p *Port) connect(ctx context.Context, addr, proto string, then func(*sessi
 	return s, nil
 }
 
-// proveTLS performs the client's side of the TLS handshake.
+// proveTLS performs the client's side of the TLS handshake and of the proofs.
 func (p *Port) proveTLS(ctx context.Context, s *session, proto string) error {
-	t := tls.Client(s.early, p.identity.clientConfig(proto, &s.certName))
+	t := tls.Client(s.early, p.identity.clientConfig(proto))
 	s.stream = t
 	if err := t.HandshakeContext(ctx); err != nil {
 		return err
@@ -183,7 +168,9 @@ func (p *Port) proveTLS(ctx context.Context, s *session, proto string) error {
 	if t.ConnectionState().NegotiatedProtocol != proto {
 		return ErrNotLockmesh
 	}
-	return nil
+	var err error
+	s.key, err = p.identity.prove(t)
+	return err
 }
 
 // announce names the protocol in plain text, and waits until the peer agrees.
@@ -224,11 +211,11 @@ func (p *Port) introduce(s *session, want vote.NodeID, as role) error {
 	case err != nil:
 		return err
 	case no != nil:
-		p.metRefused(s, no)
+		p.metRefused(no)
 		return p.turnedAway(no, want)
 	}
 	s.peer, s.version = yes.offer, yes.version
-	p.meets(s, &yes.offer, yes.account)
+	p.meets(&yes.offer, yes.account)
 	return p.accepts(s, want)
 }
 
@@ -263,9 +250,6 @@ func (p *Port) accepts(s *session, want vote.NodeID) error {
 	if s.peer.self == p.own.self {
 		return ErrSelf
 	}
-	if text := s.disguised(); text != "" {
-		return refuse(text)
-	}
 	if want != "" && s.peer.self.Node != want {
 		return &WrongNodeError{Want: want, Got: s.peer.self.Node}
 	}
@@ -284,10 +268,8 @@ func (p *Port) accepts(s *session, want vote.NodeID) error {
 func refusedBy(s *session, err error) error {
 	var record tls.RecordHeaderError
 	switch {
-	case errors.Is(err, errStranger):
-		return &RefusedError{Peer: s.certName, Reason: vote.ReasonSecret, Text: "the peer's certificate comes from another secret than ours"}
-	case isBadCertificate(err):
-		return &RefusedError{Peer: s.certName, Reason: vote.ReasonSecret, Text: "the peer refuses our certificate: it comes from another secret than its own"}
+	case isOtherVersion(err):
+		return &RefusedError{Reason: vote.ReasonTerms, Text: errOtherVersion.Error()}
 	case errors.As(err, &record):
 		if strings.HasPrefix(magicLocks, string(record.RecordHeader[:])) {
 			return &RefusedError{Reason: vote.ReasonSecret, Text: "the peer speaks plain text: it has no secret"}

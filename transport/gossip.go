@@ -26,7 +26,7 @@ const (
 // gossip is memberlist's transport: packets over the port's UDP socket, streams over its TCP
 // listener.
 //
-// memberlist itself encrypts both when given the GossipKey. Packets are handed over as received;
+// memberlist itself encrypts both when given the GossipKeys. Packets are handed over as received;
 // streams additionally use TLS, so that strangers don't reach memberlist's decoder.
 type gossip struct {
 	port    *Port
@@ -55,6 +55,9 @@ func newGossip(p *Port, u *unpacker) *gossip {
 		down: make(chan struct{}), open: map[*gossipStream]struct{}{},
 	}
 }
+
+// setKeys changes the keys by which packets are inspected.
+func (g *gossip) setKeys(keys []*key) error { return g.unpacker.setKeys(keys) }
 
 // FinalAdvertiseAddr implements memberlist.Transport. With an empty host, FinalAdvertiseAddr
 // returns the port's own advertised address. A host name is resolved.

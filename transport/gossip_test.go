@@ -34,7 +34,9 @@ func gossipOver(t *testing.T, s *side, label string) (*memberlist.Memberlist, *l
 	cfg.EnableCompression = false // as package member has it
 	cfg.Name = string(s.own.self.Node)
 	cfg.Transport = s.Gossip()
-	cfg.SecretKey = s.GossipKey()
+	if keys := s.GossipKeys(); keys != nil {
+		cfg.SecretKey = keys[0]
+	}
 	cfg.Label = label
 	cfg.Events, cfg.Delegate = l, l
 	cfg.AdvertiseAddr, cfg.AdvertisePort = "", 0

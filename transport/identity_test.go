@@ -2,10 +2,10 @@ package transport
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -13,174 +13,298 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-func identityOf(t testing.TB, secret []byte, name vote.NodeID, now time.Time) *identity {
+func identityOf(t testing.TB, now time.Time, secrets ...[]byte) *identity {
 	t.Helper()
-	id, err := newIdentity(secret, name, now)
+	id, err := newIdentity(secrets, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return id
 }
 
-func leafOf(t testing.TB, id *identity) *x509.Certificate {
+func TestEqualSecretsMakeEqualKeysAndOthersOthers(t *testing.T) {
+	now := time.Now()
+	one, two, other := identityOf(t, now, secretA).all()[0], identityOf(t, now, secretA).all()[0], identityOf(t, now, secretB).all()[0]
+	if !bytes.Equal(one.gossip, two.gossip) || !one.same(two) {
+		t.Error("one secret made two keys")
+	}
+	if bytes.Equal(one.gossip, other.gossip) || one.same(other) {
+		t.Error("two secrets made one key")
+	}
+	if len(one.gossip) != gossipKeyBytes || bytes.Equal(one.gossip, one.link) {
+		t.Error("the keys of one secret depend on each other")
+	}
+	if keys := identityOf(t, now, secretA, secretB, secretA).all(); len(keys) != 2 {
+		t.Errorf("%d keys of two secrets", len(keys))
+	}
+}
+
+func TestSecretsThatCannotBeUsed(t *testing.T) {
+	for _, secrets := range [][][]byte{{make([]byte, MinSecret-1)}, {secretA, nil}, make([][]byte, MaxSecrets+1)} {
+		if _, err := newIdentity(secrets, time.Now()); err == nil {
+			t.Errorf("%q were taken", secrets)
+		}
+	}
+}
+
+// stranger opens a TLS connection, as a stranger who dials does.
+func stranger(t *testing.T, at, proto string) *tls.Conn {
 	t.Helper()
-	c, err := x509.ParseCertificate(id.leaf.Certificate[0])
+	c, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{proto}})
 	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func TestEqualSecretsMakeEqualKeysAndOthersOthers(t *testing.T) {
-	now := time.Now()
-	one, two, other := identityOf(t, secretA, "a", now), identityOf(t, secretA, "b", now), identityOf(t, secretB, "a", now)
-	if !bytes.Equal(one.gossip, two.gossip) || !one.roots.Equal(two.roots) {
-		t.Fatal("one secret made two gossip keys or authorities")
-	}
-	if bytes.Equal(one.gossip, other.gossip) || one.roots.Equal(other.roots) {
-		t.Fatal("two secrets made one gossip key or authority")
-	}
-	if len(one.gossip) != gossipKeyBytes {
-		t.Fatalf("a gossip key of %d bytes", len(one.gossip))
-	}
-	if again := identityOf(t, secretA, "a", now); leafOf(t, again).PublicKey.(ed25519.PublicKey).Equal(leafOf(t, one).PublicKey) {
-		t.Fatal("two starts share a key")
-	}
-}
-
-func TestTheGossipKeyIsNotTheAuthoritysKey(t *testing.T) {
-	id := identityOf(t, secretA, "a", time.Now())
-	seeded, err := newAuthority(ed25519.NewKeyFromSeed(id.gossip))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := leafOf(t, id).CheckSignatureFrom(seeded); err == nil {
-		t.Fatal("whoever has the gossip key can sign certificates")
-	}
-}
-
-func TestAShortSecretIsAnError(t *testing.T) {
-	if _, err := newIdentity(make([]byte, MinSecret-1), "a", time.Now()); err == nil {
-		t.Fatal("it was taken")
-	}
-}
-
-func TestCertificatesCarryEveryName(t *testing.T) {
-	for _, name := range []vote.NodeID{"a", "edge-1", "node 7/β%2f", "/x", "..", "a?b#c", "x@y:1", vote.NodeID(bytes.Repeat([]byte("n"), vote.MaxNameLen))} {
-		if got := certName(leafOf(t, identityOf(t, secretA, name, time.Now()))); got != name {
-			t.Errorf("%q became %q", name, got)
+// What a node shows to a stranger doesn't depend on its name or its secret.
+func TestAStrangerWhoDialsLearnsNothing(t *testing.T) {
+	for _, proto := range []string{protoLocks, protoGossip} {
+		shown := make(map[string]bool)
+		for _, cfg := range []Config{config("a", secretA), config("another", secretB)} {
+			p := open(t, cfg)
+			c := stranger(t, p.at, proto)
+			cert := c.ConnectionState().PeerCertificates[0]
+			if got := cert.Subject.String() + cert.Issuer.String(); got != "CN=lockmeshCN=lockmesh" || len(cert.URIs)+len(cert.DNSNames)+len(cert.IPAddresses)+len(cert.EmailAddresses) != 0 {
+				t.Errorf("the certificate says %s", got)
+			}
+			if err := cert.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature); err != nil {
+				t.Errorf("the certificate isn't signed by itself, but by something else: %v", err)
+			}
+			if _, err := c.Write(bytes.Repeat([]byte{7}, proofBytes)); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown[string(answer)] = true
+			until(t, "it is counted and logged", func() bool {
+				return p.Stats().Refused[vote.ReasonSecret] == 1 && p.log.has("a peer has another secret")
+			})
+			if len(p.linked) != 0 {
+				t.Error("it was linked")
+			}
+		}
+		if len(shown) != 1 || !shown[string(make([]byte, proofBytes))] {
+			t.Errorf("it was shown %v", shown)
 		}
 	}
 }
 
-// shake does the handshake of TLS over a pipe and returns what each side says.
-func shake(t *testing.T, client, server *tls.Config) (clientErr, serverErr error) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+func TestTwoStartsHaveTwoCertificates(t *testing.T) {
+	one, two := identityOf(t, time.Now(), secretA), identityOf(t, time.Now(), secretA)
+	if bytes.Equal(one.cert.Certificate[0], two.cert.Certificate[0]) {
+		t.Error("one certificate")
 	}
-	defer l.Close()
-	served := make(chan error, 1)
+	if _, err := x509.ParseCertificate(one.cert.Certificate[0]); err != nil {
+		t.Error(err)
+	}
+}
+
+// shake does the handshakes over loopback and returns what each side says.
+func shake(t *testing.T, dialer, acceptor *identity, through func(client, server net.Conn)) (dialed, accepted *key, dialErr, acceptErr error) {
+	t.Helper()
+	clientSide, serverSide := net.Pipe()
+	if through != nil {
+		relayClient, relayServer := net.Pipe()
+		go through(serverSide, relayClient)
+		serverSide = relayServer
+	}
+	done := make(chan struct{})
 	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			served <- err
+		defer close(done)
+		defer serverSide.Close()
+		s := tls.Server(serverSide, acceptor.serverConfig())
+		if acceptErr = s.Handshake(); acceptErr == nil {
+			accepted, acceptErr = acceptor.demand(s)
+		}
+	}()
+	c := tls.Client(clientSide, dialer.clientConfig(protoLocks))
+	if dialErr = c.Handshake(); dialErr == nil {
+		dialed, dialErr = dialer.prove(c)
+	}
+	_ = clientSide.Close()
+	get(t, done, "the acceptor")
+	return dialed, accepted, dialErr, acceptErr
+}
+
+func TestBothSidesProveTheSecretThatTheDialerSends(t *testing.T) {
+	secretC := []byte("a third secret, also of bytes")
+	for _, row := range []struct {
+		dialer, acceptor [][]byte
+		ok               bool
+	}{
+		{[][]byte{secretA}, [][]byte{secretA}, true},
+		{[][]byte{secretA}, [][]byte{secretB, secretA}, true},
+		{[][]byte{secretA, secretB}, [][]byte{secretB, secretC, secretA}, true},
+		{[][]byte{secretB, secretA}, [][]byte{secretA}, false}, // the first is sent, and no other
+		{[][]byte{secretA}, [][]byte{secretB}, false},
+	} {
+		dialer, acceptor := identityOf(t, time.Now(), row.dialer...), identityOf(t, time.Now(), row.acceptor...)
+		dialed, accepted, dialErr, acceptErr := shake(t, dialer, acceptor, nil)
+		if row.ok {
+			if dialErr != nil || acceptErr != nil || !dialed.same(accepted) || !dialed.same(dialer.all()[0]) {
+				t.Errorf("%q to %q: %v, %v", row.dialer, row.acceptor, dialErr, acceptErr)
+			}
+			continue
+		}
+		var no *RefusedError
+		if !errors.As(dialErr, &no) || no.Reason != vote.ReasonSecret || !errors.Is(acceptErr, errNoSecret) {
+			t.Errorf("%q to %q: %v, %v", row.dialer, row.acceptor, dialErr, acceptErr)
+		}
+	}
+}
+
+// An attacker on the path ends TLS on both sides, and passes on what each side proves.
+func TestProofsCannotBeRelayed(t *testing.T) {
+	attacker := identityOf(t, time.Now(), []byte("the attacker's own secret"))
+	relay := func(client, server net.Conn) {
+		defer client.Close()
+		defer server.Close()
+		in, out := tls.Server(client, attacker.serverConfig()), tls.Client(server, attacker.clientConfig(protoLocks))
+		if in.Handshake() != nil || out.Handshake() != nil {
 			return
 		}
-		defer c.Close()
-		s := tls.Server(c, server)
-		err = s.Handshake()
-		if err == nil {
-			_, err = s.Write([]byte("x"))
+		proof := make([]byte, proofBytes)
+		if _, err := io.ReadFull(in, proof); err != nil {
+			return
 		}
-		served <- err
-	}()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+		_, _ = out.Write(proof)
+		if _, err := io.ReadFull(out, proof); err == nil {
+			_, _ = in.Write(proof)
+		}
 	}
-	defer c.Close()
-	s := tls.Client(c, client)
-	if clientErr = s.Handshake(); clientErr == nil {
-		_, clientErr = s.Read(make([]byte, 1)) // in TLS 1.3 a client hears only here that it was refused
+	_, _, dialErr, acceptErr := shake(t, identityOf(t, time.Now(), secretA), identityOf(t, time.Now(), secretA), relay)
+	var no *RefusedError
+	if !errors.As(dialErr, &no) || no.Reason != vote.ReasonSecret || !errors.Is(acceptErr, errNoSecret) {
+		t.Errorf("dialer: %v; acceptor: %v", dialErr, acceptErr)
 	}
-	return clientErr, get(t, served, "the server")
+}
+
+// An acceptor that doesn't know the secret answers with the dialer's own proof, or with anything.
+func TestAnAcceptorMustProveTheSecret(t *testing.T) {
+	for name, answer := range map[string]func(proof []byte) []byte{
+		"the dialer's own": func(proof []byte) []byte { return proof },
+		"noise":            func([]byte) []byte { return bytes.Repeat([]byte{9}, proofBytes) },
+		"too short":        func([]byte) []byte { return []byte{1} },
+		"nothing":          func([]byte) []byte { return nil },
+	} {
+		dialer, fake := identityOf(t, time.Now(), secretA), identityOf(t, time.Now(), secretB)
+		a, b := net.Pipe()
+		go func() {
+			defer b.Close()
+			s := tls.Server(b, fake.serverConfig())
+			proof := make([]byte, proofBytes)
+			if s.Handshake() == nil {
+				if _, err := io.ReadFull(s, proof); err == nil {
+					_, _ = s.Write(answer(proof))
+				}
+			}
+		}()
+		c := tls.Client(a, dialer.clientConfig(protoLocks))
+		err := c.Handshake()
+		if err == nil {
+			_, err = dialer.prove(c)
+		}
+		if err == nil {
+			t.Errorf("%s was taken for a proof", name)
+		}
+		_ = a.Close()
+	}
 }
 
 func TestWrongClocksDontKeepNodesApart(t *testing.T) {
 	epoch, late := time.Unix(0, 0), time.Date(2399, 1, 1, 0, 0, 0, 0, time.UTC)
-	for name, times := range map[string][2]time.Time{
-		"the dialer in 1970":   {epoch, time.Now()},
-		"the acceptor in 1970": {time.Now(), epoch},
-		"both far off":         {late, epoch},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var a, b vote.NodeID
-			client := identityOf(t, secretA, "a", times[0]).clientConfig(protoLocks, &b)
-			server := identityOf(t, secretA, "b", times[1]).serverConfig(&a)
-			client.Time, server.Time = func() time.Time { return times[0] }, func() time.Time { return times[1] }
-			if c, s := shake(t, client, server); c != nil || s != nil {
-				t.Fatalf("client: %v; server: %v", c, s)
-			}
-			if a != "a" || b != "b" {
-				t.Fatalf("the names are %q and %q", a, b)
-			}
-		})
+	for _, times := range [][2]time.Time{{epoch, time.Now()}, {time.Now(), epoch}, {late, epoch}} {
+		if _, _, c, s := shake(t, identityOf(t, times[0], secretA), identityOf(t, times[1], secretA), nil); c != nil || s != nil {
+			t.Errorf("%v: %v, %v", times, c, s)
+		}
 	}
 }
 
-func TestStrangersFailOnEitherSide(t *testing.T) {
-	now := time.Now()
-	ours, theirs := identityOf(t, secretA, "a", now), identityOf(t, secretB, "mallory", now)
-	credulous := func(c *tls.Config) *tls.Config {
-		c.VerifyConnection = nil
-		return c
+func TestAnotherVersionOfTheHandshakeIsNamed(t *testing.T) {
+	p := open(t, config("a", secretA))
+	_, err := tls.Dial("tcp", p.at, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"lockmesh/1"}})
+	if !isOtherVersion(err) {
+		t.Errorf("%v isn't taken for another version", err)
 	}
-	t.Run("a dialer who checks nothing", func(t *testing.T) {
-		var seen, ignored vote.NodeID
-		c, s := shake(t, credulous(theirs.clientConfig(protoLocks, &ignored)), ours.serverConfig(&seen))
-		if !errors.Is(s, errStranger) || !isBadCertificate(c) || seen != "mallory" {
-			t.Fatalf("server: %v, seen %q; client: %v", s, seen, c)
-		}
-	})
-	t.Run("an acceptor who checks nothing", func(t *testing.T) {
-		var seen, ignored vote.NodeID
-		c, s := shake(t, ours.clientConfig(protoLocks, &seen), credulous(theirs.serverConfig(&ignored)))
-		if !errors.Is(c, errStranger) || !isBadCertificate(s) || seen != "mallory" {
-			t.Fatalf("client: %v, seen %q; server: %v", c, seen, s)
-		}
-	})
-	t.Run("a dialer without a certificate", func(t *testing.T) {
-		var seen, ignored vote.NodeID
-		client := credulous(theirs.clientConfig(protoLocks, &ignored))
-		client.Certificates = nil
-		if _, s := shake(t, client, ours.serverConfig(&seen)); s == nil {
-			t.Fatal("it was taken")
-		}
-	})
-	t.Run("a certificate that a node has signed", func(t *testing.T) {
-		// Whoever steals a node's key, but not the secret, must not become an authority.
-		parent := leafOf(t, ours)
-		der, err := sign(leafOf(t, theirs), parent, leafOf(t, theirs).PublicKey.(ed25519.PublicKey), ours.leaf.PrivateKey.(ed25519.PrivateKey))
-		if err != nil {
+	if _, err := tls.Dial("tcp", p.at, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protoLocks}, MaxVersion: tls.VersionTLS12}); err == nil {
+		t.Error("TLS 1.2 was served")
+	}
+}
+
+// The three steps from one secret to another: accept both, send the new one, drop the old one.
+func TestSecretsAreChangedWhileLinksStay(t *testing.T) {
+	a, b := open(t, config("a", secretA)), open(t, config("b", secretA))
+	link := func(from, to *side, name vote.NodeID) {
+		t.Helper()
+		if _, err := from.Dial(t.Context(), to.at, name); err != nil {
 			t.Fatal(err)
 		}
-		var seen, ignored vote.NodeID
-		client := credulous(theirs.clientConfig(protoLocks, &ignored))
-		client.Certificates = []tls.Certificate{{
-			Certificate: [][]byte{der, ours.leaf.Certificate[0]}, PrivateKey: theirs.leaf.PrivateKey,
-		}}
-		if _, s := shake(t, client, ours.serverConfig(&seen)); !errors.Is(s, errStranger) {
-			t.Fatalf("server: %v", s)
+	}
+	set := func(p *side, secrets ...[]byte) {
+		t.Helper()
+		keys, err := p.SetSecrets(secrets)
+		if err != nil || len(keys) != len(secrets) {
+			t.Fatalf("%d keys: %v", len(keys), err)
 		}
-	})
-	t.Run("TLS 1.2", func(t *testing.T) {
-		var seen, ignored vote.NodeID
-		client := ours.clientConfig(protoLocks, &ignored)
-		client.MinVersion, client.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
-		if _, s := shake(t, client, ours.serverConfig(&seen)); s == nil {
-			t.Fatal("it was taken")
+	}
+	// by returns how many links were made by a secret.
+	by := func(p *side, secret []byte) (n int) {
+		k := identityOf(t, time.Now(), secret).all()[0]
+		for _, l := range *p.links.Load() {
+			if l.key.same(k) {
+				n++
+			}
 		}
-	})
+		return n
+	}
+	link(a, b, "b")
+	until(t, "b has the link", func() bool { return b.Stats().Links == 1 })
+
+	set(a, secretA, secretB)
+	link(a, b, "b") // b doesn't know of the new one yet
+	set(b, secretA, secretB)
+	set(a, secretB, secretA)
+	link(a, b, "b")
+	until(t, "b has all links", func() bool { return b.Stats().Links == 3 })
+	set(b, secretB, secretA)
+	if old, fresh := by(b, secretA), by(b, secretB); old != 2 || fresh != 1 {
+		t.Errorf("b has %d links by the old secret, and %d by the new one", old, fresh)
+	}
+	link(b, a, "a")
+
+	set(b, secretB)
+	until(t, "the links by the old secret are closed", func() bool { return b.Stats().Links == 2 && a.Stats().Links == 2 })
+	if old, fresh := by(b, secretA), by(b, secretB); old != 0 || fresh != 2 {
+		t.Errorf("b has %d links by the old secret, and %d by the new one", old, fresh)
+	}
+	set(a, secretA) // by mistake
+	if no := dialRefused(a, b, "b"); no == nil || no.Reason != vote.ReasonSecret {
+		t.Errorf("%v", no)
+	}
+	set(a, secretB)
+	link(a, b, "b")
+
+	for name, secrets := range map[string][][]byte{"none": nil, "a short one": {[]byte("x")}, "too many": make([][]byte, MaxSecrets+1)} {
+		if _, err := a.SetSecrets(secrets); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	if _, err := open(t, config("c", nil)).SetSecrets([][]byte{secretA}); err == nil {
+		t.Error("a plain node got a secret")
+	}
+}
+
+// dialRefused dials, and returns the refusal.
+func dialRefused(from, to *side, want vote.NodeID) *RefusedError {
+	_, err := from.Dial(from.ctx, to.at, want)
+	var no *RefusedError
+	errors.As(err, &no)
+	return no
 }

@@ -126,10 +126,18 @@ var (
 	secretB = []byte("0123456789abcdef-b")
 )
 
+// secrets is a list of one secret, or of none.
+func secrets(secret []byte) [][]byte {
+	if secret == nil {
+		return nil
+	}
+	return [][]byte{secret}
+}
+
 // config is a valid configuration for a node of a test.
 func config(name string, secret []byte) Config {
 	return Config{
-		Bind: "127.0.0.1:0", Secret: secret,
+		Bind: "127.0.0.1:0", Secrets: secrets(secret),
 		Self:  vote.SessionID{Node: vote.NodeID(name), Incarnation: vote.Incarnation(len(name)) + 1000 + vote.Incarnation(name[0])},
 		Terms: Terms{Mesh: "default", MaxTTL: 10 * time.Second, Voters: []vote.NodeID{"b", "a", "c"}},
 	}

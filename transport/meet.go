@@ -14,16 +14,16 @@ func (p *Port) tells() vote.Account {
 
 // meets reports to Config.Met a peer of this mesh, under whatever terms, that has proved knowledge
 // of the secret. Without a secret the peer's claims are taken on trust.
-func (p *Port) meets(s *session, peer *offer, a vote.Account) {
-	if p.met == nil || peer.self == p.own.self || peer.terms.Mesh != p.own.terms.Mesh || s.disguises(peer.self.Node) {
+func (p *Port) meets(peer *offer, a vote.Account) {
+	if p.met == nil || peer.self == p.own.self || peer.terms.Mesh != p.own.terms.Mesh {
 		return
 	}
 	p.met(&vote.Sighting{Peer: peer.self, Terms: peer.terms.common(), Account: a})
 }
 
 // metRefused likewise reports a peer that has refused this node because of the terms.
-func (p *Port) metRefused(s *session, no *refusal) {
-	if p.met == nil || no.self.Node == "" || no.self == p.own.self || !no.tells() || s.disguises(no.self.Node) {
+func (p *Port) metRefused(no *refusal) {
+	if p.met == nil || no.self.Node == "" || no.self == p.own.self || !no.tells() {
 		return
 	}
 	p.met(&vote.Sighting{Peer: no.self, Terms: no.terms, Account: no.account})

@@ -26,9 +26,10 @@ type Config struct {
 	// Advertise is the address for others to dial, as host or host:port; a host may be a name.
 	// Empty: see [Port.AdvertiseAddr].
 	Advertise string
-	// Secret is shared by all nodes of the mesh and has at least MinSecret bytes; only Listen reads
-	// it. Empty: all traffic is plain text, and every peer that reaches the port is trusted.
-	Secret []byte
+	// Secrets are shared by all nodes of the mesh, up to MaxSecrets with at least MinSecret bytes
+	// each; only Listen reads them. All of them are accepted, and the first is sent. Empty: all
+	// traffic is plain text, and every peer that reaches the port is trusted.
+	Secrets [][]byte
 	// Self is this node's name and incarnation, as sent to peers.
 	Self vote.SessionID
 	// Terms are compared with each peer's terms.
@@ -161,15 +162,15 @@ func listen(cfg Config, b build) (*Port, error) {
 	}
 	p.log = newWarner(p.logger)
 	p.door = newDoor(p.logger)
-	if len(cfg.Secret) > 0 {
+	unpacker := new(unpacker)
+	if len(cfg.Secrets) > 0 {
 		var err error
-		if p.identity, err = newIdentity(cfg.Secret, cfg.Self.Node, time.Now()); err != nil {
+		if p.identity, err = newIdentity(cfg.Secrets, time.Now()); err == nil {
+			err = unpacker.setKeys(p.identity.all())
+		}
+		if err != nil {
 			return nil, fmt.Errorf("deriving keys from the secret: %w", err)
 		}
-	}
-	unpacker, err := newUnpacker(p.GossipKey())
-	if err != nil {
-		return nil, fmt.Errorf("deriving keys from the secret: %w", err)
 	}
 	if err := p.bind(cfg.Bind, cfg.Advertise); err != nil {
 		return nil, err
@@ -200,8 +201,9 @@ func (c *Config) validate() error {
 	for _, v := range c.Terms.Voters {
 		complain(!validName(v), "transport: the voter's name %q must be UTF-8 of 1 to %d bytes", v, vote.MaxNameLen)
 	}
-	complain(len(c.Secret) > 0 && len(c.Secret) < MinSecret,
-		"transport: the secret has %d bytes; it needs %d at least", len(c.Secret), MinSecret)
+	if err := checkSecrets(c.Secrets); err != nil {
+		errs = append(errs, fmt.Errorf("transport: %w", err))
+	}
 	return errors.Join(errs...)
 }
 
@@ -223,15 +225,6 @@ func (p *Port) AdvertiseAddr() string { return p.advertise }
 // Know notes the address of a member: places are reserved for members' addresses when strangers
 // flood the port.
 func (p *Port) Know(a netip.Addr) { p.door.know(a) }
-
-// GossipKey returns the key for memberlist's packets and streams, derived from the secret; nil
-// without a secret. The caller owns the key.
-func (p *Port) GossipKey() []byte {
-	if p.identity == nil {
-		return nil
-	}
-	return append([]byte(nil), p.identity.gossip...)
-}
 
 // Send encodes m, queues it for the connection and flushes the queue. m belongs to the caller again
 // when Send returns. Send never blocks. A message that can't be queued breaks the connection:

@@ -33,7 +33,7 @@ type Config struct {
 	Bootstrap, NonVoting        bool
 	MaxVoters                   int
 	MaxTTL, TTL                 time.Duration
-	Secret                      []byte
+	Secrets                     [][]byte
 	Insecure                    bool
 	Logger                      *slog.Logger
 	Clocks                      clock.Clocks
@@ -82,6 +82,7 @@ type Engine struct {
 
 	accounts accounts
 	pools    pools
+	secrets  sync.Mutex // serializes SetSecrets
 
 	ctx  context.Context // ends when the node stops
 	stop context.CancelFunc
@@ -99,6 +100,20 @@ func (eng *Engine) Clocks() clock.Clocks { return eng.clocks }
 
 // Members returns the nodes known to gossip.
 func (eng *Engine) Members() []member.Member { return eng.group.Members() }
+
+// SetSecrets changes the accepted secrets; the first is sent.
+func (eng *Engine) SetSecrets(secrets [][]byte) error {
+	eng.secrets.Lock()
+	defer eng.secrets.Unlock()
+	keys, err := eng.links.SetSecrets(secrets)
+	if err != nil {
+		return err
+	}
+	return eng.group.SetKeys(keys)
+}
+
+// Secrets returns which live nodes use which secret, as far as gossip knows.
+func (eng *Engine) Secrets() []member.KeyUse { return eng.group.Keys() }
 
 // LinkStats returns the counters of the transport.
 func (eng *Engine) LinkStats() transport.Stats { return eng.links.Stats() }

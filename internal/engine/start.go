@@ -76,7 +76,7 @@ func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Follo
 		Peers: eng.peers, Clocks: eng.clocks, Log: eng.log, Slots: w.Dials, Voter: eng.canVote(),
 	})
 	eng.links, err = w.Listen(transport.Config{
-		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secret: eng.cfg.Secret, Self: eng.self, Logger: eng.log,
+		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secrets: eng.cfg.Secrets, Self: eng.self, Logger: eng.log,
 		Terms:   transport.Terms{Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Following: dynamic != nil},
 		Handler: linkHandler{eng}, Account: eng.account, Met: eng.onMet, Bars: eng.linkRefusal,
 	})
@@ -119,7 +119,7 @@ func (eng *Engine) startGossip(w world.World, voters []vote.NodeID, dynamic *nod
 
 // logStart logs the start of this node, and warns of settings that may not be intended.
 func (eng *Engine) logStart(voters []vote.NodeID, dynamic *node.Following) {
-	if len(eng.cfg.Secret) == 0 && eng.cfg.Insecure {
+	if len(eng.cfg.Secrets) == 0 && eng.cfg.Insecure {
 		eng.log.Warn("no secret is set: any process that reaches the port becomes a member, " +
 			"and traffic is plain text")
 	}

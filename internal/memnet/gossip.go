@@ -3,6 +3,7 @@ package memnet
 import (
 	"context"
 
+	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/member"
 )
 
@@ -53,7 +54,7 @@ func (p *port) joinGossip(c member.Config) *group {
 // knows reports whether two nodes are in the same gossip; net.mu is held.
 func (g *group) knows(o *group) bool {
 	a, b := g.port.cfg, o.port.cfg
-	return !g.deaf && !o.deaf && string(a.Secret) == string(b.Secret) && differences(a.Terms, b.Terms) == ""
+	return !g.deaf && !o.deaf && g.port.acceptsSecretOf(o.port) && o.port.acceptsSecretOf(g.port) && differences(a.Terms, b.Terms) == ""
 }
 
 // state returns the state of another node as seen from this node; net.mu is held.
@@ -88,6 +89,23 @@ func (g *group) Members() []member.Member {
 	}
 	return all
 }
+
+// Keys returns which live nodes in the same gossip accept and send which secret.
+func (g *group) Keys() []member.KeyUse {
+	n := g.port.net
+	g.port.process.lock()
+	defer n.mu.Unlock()
+	keys := map[vote.NodeID][]string{g.self.Name: g.port.keyIDs()}
+	for name, o := range n.groups {
+		if name != g.self.Name && g.knows(o) && g.state(o) == member.Alive {
+			keys[name] = o.port.keyIDs()
+		}
+	}
+	return member.Uses(keys)
+}
+
+// SetKeys does nothing: the port's secrets count.
+func (g *group) SetKeys([][]byte) error { return nil }
 
 func (g *group) Leave(context.Context) error {
 	g.port.process.lock()

@@ -327,7 +327,7 @@ func TestDialing(t *testing.T) {
 		{
 			"they have another secret",
 			func(t *testing.T, n *Network, _ *box) {
-				listen(t, n, "c", func(c *transport.Config) { c.Secret = []byte("x") })
+				listen(t, n, "c", func(c *transport.Config) { c.Secrets = [][]byte{[]byte("x")} })
 			},
 			"c:1", "c", "the secrets differ", 2 * latency,
 		},

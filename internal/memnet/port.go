@@ -1,6 +1,7 @@
 package memnet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
+	"github.com/lockmesh/lockmesh/member"
 	"github.com/lockmesh/lockmesh/transport"
 )
 
@@ -27,13 +30,15 @@ type port struct {
 	ctx  context.Context // ends when the port closes
 	stop context.CancelFunc
 
-	ends map[vote.Conn]*end // guarded by net.mu
+	ends    map[vote.Conn]*end // guarded by net.mu
+	secrets atomic.Pointer[[][]byte]
 }
 
 var _ world.Links = (*port)(nil)
 
 func (p *Process) listen(c transport.Config) (*port, error) {
 	l := &port{net: p.net, process: p, cfg: c, ends: make(map[vote.Conn]*end)}
+	l.secrets.Store(&c.Secrets)
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.cfg.Terms.Voters = slices.Sorted(slices.Values(c.Terms.Voters))
 	p.lock()
@@ -143,7 +148,7 @@ func (p *port) reach(ctx context.Context, addr string) (them *port, err error) {
 
 // introduces reports whether both sides of a handshake learn of each other; net.mu is held.
 func (p *port) introduces(them *port) bool {
-	return them != nil && them != p && p.ctx.Err() == nil && string(them.cfg.Secret) == string(p.cfg.Secret) && them.cfg.Terms.Mesh == p.cfg.Terms.Mesh
+	return them != nil && them != p && p.ctx.Err() == nil && them.acceptsSecretOf(p) && them.cfg.Terms.Mesh == p.cfg.Terms.Mesh
 }
 
 // sighting returns the node's report about itself for other nodes; net.mu isn't held.
@@ -174,7 +179,7 @@ func (p *port) greet(ctx context.Context, them *port) error {
 		return errRefused
 	case them == p:
 		return transport.ErrSelf
-	case string(them.cfg.Secret) != string(p.cfg.Secret):
+	case !them.acceptsSecretOf(p):
 		return &transport.RefusedError{Reason: vote.ReasonSecret, Text: "the secrets differ"}
 	}
 	if text := differences(p.cfg.Terms, them.cfg.Terms); text != "" {
@@ -229,6 +234,29 @@ func (p *port) Queue(c vote.Conn, m *vote.Message) { p.Send(c, m) }
 
 // Flush has nothing to do.
 func (p *port) Flush(vote.Conn, bool) {}
+
+// SetSecrets changes the accepted secrets; the first is sent. Links stay.
+func (p *port) SetSecrets(secrets [][]byte) ([][]byte, error) {
+	p.secrets.Store(&secrets)
+	return secrets, nil
+}
+
+// keyIDs returns the ids of the accepted secrets.
+func (p *port) keyIDs() (ids []string) {
+	for _, s := range *p.secrets.Load() {
+		ids = append(ids, member.KeyID(s))
+	}
+	return ids
+}
+
+// acceptsSecretOf reports whether the secret that a dialer sends is among those accepted here.
+func (p *port) acceptsSecretOf(dialer *port) bool {
+	ours, theirs := *p.secrets.Load(), *dialer.secrets.Load()
+	if len(ours) == 0 || len(theirs) == 0 {
+		return len(ours) == len(theirs)
+	}
+	return slices.ContainsFunc(ours, func(s []byte) bool { return bytes.Equal(s, theirs[0]) })
+}
 
 // Know has nothing to do: there are no strangers.
 func (p *port) Know(netip.Addr) {}

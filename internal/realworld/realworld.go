@@ -29,7 +29,7 @@ var World = world.World{
 	},
 	Gossip: func(l world.Links, c member.Config) (member.Group, error) {
 		port := l.(*transport.Port)
-		c.Transport, c.Key = port.Gossip(), port.GossipKey()
+		c.Transport, c.Keys = port.Gossip(), port.GossipKeys()
 		group, err := member.Start(c)
 		if err != nil {
 			return nil, err

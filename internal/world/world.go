@@ -21,6 +21,7 @@ type Links interface {
 	Flush(c vote.Conn, later bool)
 	CloseConn(c vote.Conn)
 	Know(addr netip.Addr)
+	SetSecrets(secrets [][]byte) (gossipKeys [][]byte, err error)
 	Stats() transport.Stats
 	Close() error
 }

@@ -1,0 +1,97 @@
+package sockettest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/sampled"
+)
+
+// The secret of a mesh is changed while it runs, in the three steps of docs/changing-the-secret.md.
+// Leases are held all the time, and locks are taken after each step.
+func TestTheSecretIsChangedWhileLocksAreHeld(t *testing.T) {
+	t.Parallel()
+	sampled.Waits(t)
+	old, fresh := lockmesh.NewSecret(), lockmesh.NewSecret()
+	r := &onLoopback{t: t, secret: old, ttl: calmTTL, voters: []string{"a", "b", "c"}}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		r.join(name, nil)
+	}
+	for _, m := range r.nodes {
+		r.ready(m)
+	}
+	var held []*lockmesh.Lease
+	for _, m := range r.nodes {
+		held = append(held, r.lock(m, "held by "+m.Name()))
+	}
+	step := func(secrets ...lockmesh.Secret) {
+		t.Helper()
+		for _, m := range r.nodes {
+			if err := m.SetSecrets(secrets...); err != nil {
+				t.Fatal(err)
+			}
+			lease := r.lock(m, "free")
+			check(t, lease.Unlock(within(t, patience)))
+		}
+		for i, m := range r.nodes {
+			check(t, held[i].Err())
+			check(t, m.Ready(within(t, patience)))
+		}
+	}
+	// uses waits until every node knows of every node which secrets it accepts and sends.
+	uses := func(sent lockmesh.Secret, accepted ...lockmesh.Secret) {
+		t.Helper()
+		all := []string{"a", "b", "c", "d"}
+		for _, m := range r.nodes {
+			eventually(t, "all know what all use", func() bool {
+				s := m.Status().Secrets
+				sentBy := 0
+				for _, u := range s {
+					if !slices.Equal(u.AcceptedBy, all) {
+						return false
+					}
+					if u.ID == idOf(t, sent) && slices.Equal(u.SentBy, all) {
+						sentBy++
+					}
+				}
+				return len(s) == len(accepted) && sentBy == 1
+			})
+		}
+	}
+	uses(old, old)
+	step(old, fresh)
+	uses(old, old, fresh)
+	step(fresh, old)
+	uses(fresh, old, fresh)
+	step(fresh)
+	uses(fresh, fresh)
+
+	// gossip has gone on, and the old secret is of no use
+	r.secret = fresh
+	e := r.join("e", nil)
+	r.ready(e)
+	eventually(t, "gossip shows all nodes to the newest", func() bool {
+		alive := 0
+		for _, s := range e.Status().Members {
+			if s.State == "alive" {
+				alive++
+			}
+		}
+		return alive == 5
+	})
+	r.secret = old
+	late := r.join("late", nil)
+	wantIs(t, late.Ready(within(t, patience)), lockmesh.ErrRefused)
+	for i := range held {
+		check(t, held[i].Err())
+		check(t, held[i].Unlock(within(t, patience)))
+	}
+}
+
+// idOf returns the id by which Status shows a secret: that of a node alone.
+func idOf(t *testing.T, secret lockmesh.Secret) string {
+	t.Helper()
+	r := &onLoopback{t: t, secret: secret, ttl: calmTTL, voters: []string{"alone"}}
+	return r.join("alone", nil).Status().Secrets[0].ID
+}
