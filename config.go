@@ -248,9 +248,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Peers, c.Voters, c.Secret = slices.Clone(c.Peers), slices.Clone(c.Voters), slices.Clone(c.Secret)
 	c.Secrets = slices.Clone(c.Secrets)
-	for i := range c.Secrets {
-		c.Secrets[i] = slices.Clone(c.Secrets[i])
-	}
 	return c, err
 }
 
@@ -290,7 +287,9 @@ func (c Config) check() error {
 	case problem == "" && c.TTL > c.MaxTTL:
 		add("TTL", fmt.Sprintf("%v is more than MaxTTL, which is %v; lower it, or raise MaxTTL on every node", c.TTL, c.MaxTTL))
 	}
-	if len(c.secrets()) == 0 && !c.Insecure && bindProblem == "" && advertiseProblem == "" && !(netaddr.IsLoopback(bindHost) && netaddr.IsLoopback(advertiseHost)) {
+	exposed := bindProblem == "" && advertiseProblem == "" &&
+		!(netaddr.IsLoopback(bindHost) && netaddr.IsLoopback(advertiseHost))
+	if exposed && len(c.secrets()) == 0 && !c.Insecure {
 		add("Secret", fmt.Sprintf("it is empty while %s can be reached from outside; set %d "+
 			"random bytes or more, the same on all nodes, or bind to 127.0.0.1, or set Insecure "+
 			"if the network itself is trusted",

@@ -6,6 +6,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/watchmerge"
+	"github.com/lockmesh/lockmesh/transport"
 )
 
 // The constants of this package are written as values, so that go doc shows them; they are those of the core.
@@ -20,6 +21,8 @@ func TestConstantsAreThoseOfTheCore(t *testing.T) {
 		{"MaxKeyLen", MaxKeyLen, vote.MaxKeyLen},
 		{"MaxValueLen", MaxValueLen, vote.MaxValueLen},
 		{"MaxReasonLen", MaxReasonLen, vote.MaxTextLen},
+		{"MinSecretLen", MinSecretLen, transport.MinSecret},
+		{"MaxSecrets", MaxSecrets, transport.MaxSecrets},
 		{"MaxPermits", MaxPermits, vote.MaxPermits},
 		{"Exclusive", vote.Mode(Exclusive), vote.Exclusive},
 		{"Shared", vote.Mode(Shared), vote.Shared},

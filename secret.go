@@ -97,10 +97,12 @@ func (s Secret) repeats(period int) bool {
 // problem returns why a secret can't be used; empty if it can.
 func (s Secret) problem() string {
 	if len(s) < MinSecretLen {
-		return fmt.Sprintf("it has %d bytes, fewer than %d; use random bytes, the same on all nodes", len(s), MinSecretLen)
+		return fmt.Sprintf("it has %d bytes, fewer than %d; use random bytes, the same on all nodes",
+			len(s), MinSecretLen)
 	}
 	if why := s.weakness(); why != "" {
-		return "it can be guessed: " + why + "; use random bytes, such as those of NewSecret, the same on all nodes"
+		return "it can be guessed: " + why +
+			"; use random bytes, such as those of NewSecret, the same on all nodes"
 	}
 	return ""
 }
@@ -141,14 +143,16 @@ func rawSecrets(secrets []Secret) [][]byte {
 //
 // The change isn't stored: give the next start the same secrets by [Config].Secrets. The three
 // steps from one secret to another, without an interruption, are in docs/changing-the-secret.md;
-// [Mesh.Status] shows which nodes use which secret. SetSecrets returns once the secrets have changed
-// and gossip has passed the news on, or could not do so for two seconds.
+// [Mesh.Status] shows which nodes use which secret. SetSecrets returns once the secrets have
+// changed and gossip has passed the news on, or could not do so for two seconds.
 //
 // Errors: ErrConfig for secrets that can't be used, or if the node was started without a secret;
 // ErrClosed.
 func (m *Mesh) SetSecrets(secrets ...Secret) error {
 	m.checkUsable("Mesh.SetSecrets")
-	fail := func(reason error, text string) error { return &Error{Op: "setsecrets", Reason: reason, Text: text} }
+	fail := func(reason error, text string) error {
+		return &Error{Op: "setsecrets", Reason: reason, Text: text}
+	}
 	if m.eng.IsClosing() {
 		return fail(ErrClosed, "")
 	}
@@ -186,7 +190,8 @@ func (m *Mesh) secretStatus() []SecretStatus {
 	}
 	var all []SecretStatus
 	for _, u := range m.eng.Secrets() {
-		all = append(all, SecretStatus{ID: u.ID, AcceptedBy: names(u.AcceptedBy), SentBy: names(u.SentBy)})
+		s := SecretStatus{ID: u.ID, AcceptedBy: names(u.AcceptedBy), SentBy: names(u.SentBy)}
+		all = append(all, s)
 	}
 	return all
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -68,17 +67,15 @@ func withKeys(tags map[string]string, keys [][]byte) (map[string]string, error) 
 		}
 		tags[tagKeys] = strings.Join(ids, ",")
 	}
-	if size := tagsSize(tags); size > metaMax {
-		return nil, fmt.Errorf("the node's tags need up to %d bytes, and gossip carries %d", size, metaMax)
-	}
-	return tags, nil
+	return tags, checkSize(tags)
 }
 
 // keysOf returns the ids in tags, without what is no id.
 func keysOf(tags map[string]string) []string {
 	var ids []string
 	for id := range strings.SplitSeq(tags[tagKeys], ",") {
-		if b, err := hex.DecodeString(id); err == nil && len(b) == keyIDBytes && !slices.Contains(ids, id) {
+		b, err := hex.DecodeString(id)
+		if err == nil && len(b) == keyIDBytes && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}

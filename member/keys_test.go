@@ -62,7 +62,11 @@ func TestKeysAreChangedWhileGossipGoesOn(t *testing.T) {
 			}
 			n.mu.Unlock()
 		}
-		l.start("d", 4, addr(4), with)
+		d := l.start("d", 4, addr(4), with)
+		time.Sleep(time.Minute) // of the bubble's time
+		if a.member("d").Name != "" || !d.sees("d") {
+			t.Errorf("the old key still admits a member: %v, %v", a.Members(), d.Members())
+		}
 		e := l.start("e", 5, addr(5), func(c *Config) { c.Keys = [][]byte{fresh} })
 		l.within(inTheEnd, "the new key admits e", func() bool { return a.sees("a", "b", "c", "e") && e.sees("a", "b", "c", "e") })
 	})

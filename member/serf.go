@@ -121,7 +121,8 @@ func Start(cfg Config) (*Serf, error) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Serf{
-		cfg: cfg, log: cfg.Logger, tags: tags, own: own, keys: keys, gate: newGate(cfg.Transport, dialMax), cancel: cancel,
+		cfg: cfg, log: cfg.Logger, tags: tags, own: own, keys: keys,
+		gate: newGate(cfg.Transport, dialMax), cancel: cancel,
 		changed: make(chan struct{}, 1), direct: make(chan Event), events: make(chan serf.Event, eventsMax),
 		down: make(chan struct{}), ended: make(chan struct{}), say: make(paces),
 		namesakes: newNamesakes(cfg.Self, cfg.Logger),

@@ -73,7 +73,15 @@ func (t Terms) tags(life vote.Incarnation, dir vote.Dir) (map[string]string, err
 	if dir != 0 {
 		tags[tagDir] = strconv.FormatUint(uint64(dir), 16)
 	}
-	return withKeys(tags, nil) // checks the size
+	return tags, checkSize(tags)
+}
+
+// checkSize returns an error if tags are larger than gossip carries.
+func checkSize(tags map[string]string) error {
+	if size := tagsSize(tags); size > metaMax {
+		return fmt.Errorf("the node's tags need up to %d bytes, and gossip carries %d", size, metaMax)
+	}
+	return nil
 }
 
 // tagsSize returns an upper bound on the encoded size of tags.

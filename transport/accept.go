@@ -167,7 +167,11 @@ func (p *Port) meet(ctx context.Context, c *net.TCPConn, v *visitor) bool {
 func (p *Port) meetTLS(ctx context.Context, c *net.TCPConn, v *visitor, early *earlyConn) bool {
 	s := &session{socket: c, early: early}
 	cfg := p.identity.serverConfig()
-	cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, early.compute(ctx, p.door.proofs) }
+	otherVersion := false
+	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		otherVersion = isOtherProto(hello.SupportedProtos)
+		return nil, early.compute(ctx, p.door.proofs)
+	}
 	defer early.computed()
 	t := tls.Server(early, cfg)
 	s.stream = t
@@ -185,6 +189,9 @@ func (p *Port) meetTLS(ctx context.Context, c *net.TCPConn, v *visitor, early *e
 			p.door.unfinished(v)
 		case errors.Is(err, errNoSecret):
 			p.rejectSecret(c, "a peer has another secret")
+		case otherVersion:
+			p.count.refused[vote.ReasonTerms].Add(1)
+			p.log.warn(topicTerms, "refused a peer", "addr", c.RemoteAddr(), "reason", errOtherVersion)
 		default:
 			p.garbage(c, err)
 		}

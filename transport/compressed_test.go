@@ -54,6 +54,23 @@ func sealed(t testing.TB, key []byte, label string, b []byte) []byte {
 
 var pingOfTests = []byte{0, 0x80}
 
+// A change of the secrets changes the keys by which packets are inspected, too.
+func TestCompressedPacketsAreRefusedAfterTheSecretHasChanged(t *testing.T) {
+	p := open(t, config("a", secretA))
+	old := p.GossipKeys()[0]
+	keys, err := p.SetSecrets([][]byte{secretB})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packet := func(key []byte) []byte { return labelled("default", sealed(t, key, "default", squeezed(1<<20))) }
+	if !p.gossip.unpacker.refuses(packet(keys[0])) {
+		t.Error("a compressed packet under the new key is passed on")
+	}
+	if p.gossip.unpacker.refuses(packet(old)) {
+		t.Error("a packet under the old key is still opened; memberlist is to drop it")
+	}
+}
+
 func TestCompressedPacketsAreRefused(t *testing.T) {
 	bomb := squeezed(1 << 20)
 	for _, m := range modes {

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -21,6 +23,8 @@ const leafLife = 7 * 24 * time.Hour
 const (
 	protoLocks  = "lockmesh/2"
 	protoGossip = "lockmesh-gossip/2"
+
+	protoPrefix = "lockmesh" // of all versions
 )
 
 // errOtherVersion : the peer speaks TLS, and another version of the protocols.
@@ -120,13 +124,23 @@ func (id *identity) config() *tls.Config {
 func isOtherVersion(err error) bool {
 	const noApplicationProtocol = 120 // RFC 7301, section 3.2
 	var alert tls.AlertError
-	return errors.As(err, &alert) && alert == noApplicationProtocol || isAlert(err, noApplicationProtocol)
+	return errors.As(err, &alert) && alert == noApplicationProtocol ||
+		isAlert(err, noApplicationProtocol)
+}
+
+// isOtherProto reports whether a dialer offers protocols of lockmesh, and none that this build
+// speaks.
+func isOtherProto(offered []string) bool {
+	ours := func(proto string) bool { return proto == protoLocks || proto == protoGossip }
+	return !slices.ContainsFunc(offered, ours) &&
+		slices.ContainsFunc(offered, func(proto string) bool { return strings.HasPrefix(proto, protoPrefix) })
 }
 
 // checkSecrets returns what is wrong with a list of secrets.
 func checkSecrets(secrets [][]byte) error {
 	if len(secrets) > MaxSecrets {
-		return fmt.Errorf("there are %d secrets; at most %d are accepted at a time", len(secrets), MaxSecrets)
+		return fmt.Errorf("there are %d secrets; at most %d are accepted at a time",
+			len(secrets), MaxSecrets)
 	}
 	for _, s := range secrets {
 		if len(s) < MinSecret {

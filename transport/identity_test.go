@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,8 +235,41 @@ func TestAnotherVersionOfTheHandshakeIsNamed(t *testing.T) {
 	if !isOtherVersion(err) {
 		t.Errorf("%v isn't taken for another version", err)
 	}
+	until(t, "the acceptor names it, too", func() bool {
+		return p.Stats().Refused[vote.ReasonTerms] == 1 && p.log.has("refused a peer", "another version of lockmesh's handshake")
+	})
+	if p.Stats().Garbage != 0 {
+		t.Error("a peer of another version is counted as garbage")
+	}
 	if _, err := tls.Dial("tcp", p.at, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protoLocks}, MaxVersion: tls.VersionTLS12}); err == nil {
 		t.Error("TLS 1.2 was served")
+	}
+}
+
+// knows reports whether places at the door are reserved for an address.
+func (s *side) knows(addr netip.Addr) bool {
+	s.door.mu.Lock()
+	defer s.door.mu.Unlock()
+	_, known := s.door.known[addr]
+	return known
+}
+
+// The secrets change between a dialer's proof and its link: the link is closed, like all others by
+// that secret.
+func TestALinkMadeWhileItsSecretIsDroppedIsClosed(t *testing.T) {
+	var port atomic.Pointer[side]
+	cfg := config("b", secretA)
+	cfg.Met = func(*vote.Sighting) {
+		if _, err := port.Load().SetSecrets([][]byte{secretB}); err != nil {
+			t.Error(err)
+		}
+	}
+	b := open(t, cfg)
+	port.Store(b)
+	a := open(t, config("a", secretA))
+	_, _ = a.Dial(t.Context(), b.at, "b") // the link may be closed before or after it is known here
+	if end := get(t, b.closed, "the end of the link"); !errors.Is(end.err, errDropped) {
+		t.Errorf("the link ended with %v", end.err)
 	}
 }
 
@@ -266,6 +301,9 @@ func TestSecretsAreChangedWhileLinksStay(t *testing.T) {
 	}
 	link(a, b, "b")
 	until(t, "b has the link", func() bool { return b.Stats().Links == 1 })
+	if here := netip.MustParseAddr("127.0.0.1"); !b.knows(here) {
+		t.Error("the address of a peer that has proved the secret has no place reserved at the door")
+	}
 
 	set(a, secretA, secretB)
 	link(a, b, "b") // b doesn't know of the new one yet
@@ -285,7 +323,8 @@ func TestSecretsAreChangedWhileLinksStay(t *testing.T) {
 		t.Errorf("b has %d links by the old secret, and %d by the new one", old, fresh)
 	}
 	set(a, secretA) // by mistake
-	if no := dialRefused(a, b, "b"); no == nil || no.Reason != vote.ReasonSecret {
+	until(t, "all links are closed", func() bool { return a.Stats().Links+b.Stats().Links == 0 })
+	if no := refused(t, a, b, "b"); no == nil || no.Reason != vote.ReasonSecret {
 		t.Errorf("%v", no)
 	}
 	set(a, secretB)
@@ -299,12 +338,4 @@ func TestSecretsAreChangedWhileLinksStay(t *testing.T) {
 	if _, err := open(t, config("c", nil)).SetSecrets([][]byte{secretA}); err == nil {
 		t.Error("a plain node got a secret")
 	}
-}
-
-// dialRefused dials, and returns the refusal.
-func dialRefused(from, to *side, want vote.NodeID) *RefusedError {
-	_, err := from.Dial(from.ctx, to.at, want)
-	var no *RefusedError
-	errors.As(err, &no)
-	return no
 }

@@ -22,8 +22,8 @@ import (
 //	          32 zero bytes if no accepted key fits
 //
 // The exporter is the connection's own (RFC 8446, section 7.5; used as a channel binding as in RFC
-// 9266): a proof made for one connection fits no other, so an attacker on the path can't relay it. A
-// dialer that reaches an attacker does give the attacker a proof to test guesses with, so a secret
+// 9266): a proof made for one connection fits no other, so an attacker on the path can't relay it.
+// A dialer that reaches an attacker does give the attacker a proof to test guesses with, so a secret
 // must be random.
 
 const (
@@ -56,6 +56,9 @@ const (
 
 // errNoSecret : the peer knows none of our secrets.
 var errNoSecret = errors.New("the peer has another secret")
+
+// ErrPlain : a port without a secret can't get one.
+var ErrPlain = errors.New("this node was started without a secret, and speaks plain text")
 
 // errDropped : the secret by which the link was made isn't accepted any more.
 var errDropped = errors.New("the secret by which the link was made isn't accepted any more")
@@ -168,7 +171,8 @@ func (id *identity) demand(t *tls.Conn) (*key, error) {
 // isAlert reports whether the peer aborted the TLS handshake with an alert.
 func isAlert(err error, alert uint8) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "remote error" && op.Err.Error() == tls.AlertError(alert).Error()
+	return errors.As(err, &op) && op.Op == "remote error" &&
+		op.Err.Error() == tls.AlertError(alert).Error()
 }
 
 // GossipKeys returns the keys for memberlist's packets and streams, derived from the secrets: the
@@ -186,11 +190,11 @@ func (p *Port) GossipKeys() [][]byte {
 
 // SetSecrets changes the accepted secrets; the first is sent. Links made by a secret that isn't
 // accepted any more are closed. It returns the new keys for gossip. A port without a secret can't
-// get one, nor the reverse.
+// get one (ErrPlain), nor the reverse.
 func (p *Port) SetSecrets(secrets [][]byte) (gossipKeys [][]byte, err error) {
 	switch {
 	case p.identity == nil:
-		return nil, errors.New("this node was started without a secret, and speaks plain text")
+		return nil, ErrPlain
 	case len(secrets) == 0:
 		return nil, errors.New("there must be a secret: this node was started with one")
 	}

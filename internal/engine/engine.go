@@ -82,7 +82,7 @@ type Engine struct {
 
 	accounts accounts
 	pools    pools
-	secrets  sync.Mutex // serializes SetSecrets
+	setting  sync.Mutex // serializes SetSecrets
 
 	ctx  context.Context // ends when the node stops
 	stop context.CancelFunc
@@ -103,8 +103,8 @@ func (eng *Engine) Members() []member.Member { return eng.group.Members() }
 
 // SetSecrets changes the accepted secrets; the first is sent.
 func (eng *Engine) SetSecrets(secrets [][]byte) error {
-	eng.secrets.Lock()
-	defer eng.secrets.Unlock()
+	eng.setting.Lock()
+	defer eng.setting.Unlock()
 	keys, err := eng.links.SetSecrets(secrets)
 	if err != nil {
 		return err

@@ -76,7 +76,8 @@ func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Follo
 		Peers: eng.peers, Clocks: eng.clocks, Log: eng.log, Slots: w.Dials, Voter: eng.canVote(),
 	})
 	eng.links, err = w.Listen(transport.Config{
-		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secrets: eng.cfg.Secrets, Self: eng.self, Logger: eng.log,
+		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secrets: eng.cfg.Secrets,
+		Self: eng.self, Logger: eng.log,
 		Terms:   transport.Terms{Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Following: dynamic != nil},
 		Handler: linkHandler{eng}, Account: eng.account, Met: eng.onMet, Bars: eng.linkRefusal,
 	})

@@ -19,6 +19,8 @@ type end struct {
 	port  *port
 	other *end
 	peer  vote.SessionID
+	// the secret that the dialer sent; nil without one
+	secret []byte
 
 	wake chan struct{} // capacity 1: there is something to read
 	gone chan struct{} // closed when this side has ended the connection, or nothing more can come
@@ -36,9 +38,9 @@ type packet struct {
 }
 
 // newEnd makes one half of a connection; the caller must start its reader. net.mu is held.
-func (p *port) newEnd(peer vote.SessionID) *end {
+func (p *port) newEnd(peer vote.SessionID, secret []byte) *end {
 	p.net.lastConn++
-	e := &end{id: p.net.lastConn, port: p, peer: peer, wake: make(chan struct{}, 1), gone: make(chan struct{})}
+	e := &end{id: p.net.lastConn, port: p, peer: peer, secret: secret, wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	p.ends[e.id] = e
 	p.readers.Add(1) // before Close can wait for the readers
 	return e

@@ -54,7 +54,8 @@ func (p *port) joinGossip(c member.Config) *group {
 // knows reports whether two nodes are in the same gossip; net.mu is held.
 func (g *group) knows(o *group) bool {
 	a, b := g.port.cfg, o.port.cfg
-	return !g.deaf && !o.deaf && g.port.acceptsSecretOf(o.port) && o.port.acceptsSecretOf(g.port) && differences(a.Terms, b.Terms) == ""
+	return !g.deaf && !o.deaf && differences(a.Terms, b.Terms) == "" &&
+		g.port.acceptsSecretOf(o.port) && o.port.acceptsSecretOf(g.port)
 }
 
 // state returns the state of another node as seen from this node; net.mu is held.

@@ -477,3 +477,42 @@ func TestAConnectionEndsOnceWhateverHappens(t *testing.T) {
 		}
 	})
 }
+
+// As over sockets: both accepted, the new one sent, the old one dropped, with the links made by it.
+func TestSecretsAreChanged(t *testing.T) {
+	old, fresh := []byte("old"), []byte("new")
+	run(t, time.Millisecond, func(t *testing.T, n *Network, plain, _ *box, _ vote.Conn) {
+		if _, err := plain.SetSecrets([][]byte{fresh}); !errors.Is(err, transport.ErrPlain) {
+			t.Errorf("a plain port is told %v", err)
+		}
+		with := func(c *transport.Config) { c.Secrets = [][]byte{old} }
+		x, y := listen(t, n, "x", with), listen(t, n, "y", with)
+		set := func(p *box, secrets ...[]byte) {
+			t.Helper()
+			if _, err := p.SetSecrets(secrets); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dial := func(from *box, addr, name string) error {
+			_, err := from.Dial(t.Context(), addr, vote.NodeID(name))
+			return err
+		}
+		if err := dial(x, "y:1", "y"); err != nil {
+			t.Fatal(err)
+		}
+		set(x, fresh, old)
+		if err := dial(x, "y:1", "y"); err == nil || !strings.Contains(err.Error(), "the secrets differ") {
+			t.Errorf("y accepts a secret that it doesn't know: %v", err)
+		}
+		set(y, old, fresh)
+		if err := dial(x, "y:1", "y"); err != nil {
+			t.Error(err)
+		}
+		y.heard()
+		set(y, fresh)
+		time.Sleep(time.Second) // of the bubble's time
+		if got := y.heard(); strings.Count(got, "closed x") != 1 || strings.Contains(got, ";") {
+			t.Errorf("y is told %q, and one of its two links was made by the old secret", got)
+		}
+	})
+}

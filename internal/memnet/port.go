@@ -73,7 +73,7 @@ func (p *port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Co
 			return 0, &transport.RefusedError{Peer: want, Reason: vote.ReasonNameTaken, Text: text}
 		}
 	}
-	mine, theirs := p.newEnd(them.cfg.Self), them.newEnd(p.cfg.Self)
+	mine, theirs := p.newEnd(them.cfg.Self, p.sent()), them.newEnd(p.cfg.Self, p.sent())
 	mine.other, theirs.other = theirs, mine
 	p.net.mu.Unlock()
 	them.cfg.Handler.Linked(theirs.id, theirs.peer, false)
@@ -148,7 +148,8 @@ func (p *port) reach(ctx context.Context, addr string) (them *port, err error) {
 
 // introduces reports whether both sides of a handshake learn of each other; net.mu is held.
 func (p *port) introduces(them *port) bool {
-	return them != nil && them != p && p.ctx.Err() == nil && them.acceptsSecretOf(p) && them.cfg.Terms.Mesh == p.cfg.Terms.Mesh
+	return them != nil && them != p && p.ctx.Err() == nil &&
+		them.acceptsSecretOf(p) && them.cfg.Terms.Mesh == p.cfg.Terms.Mesh
 }
 
 // sighting returns the node's report about itself for other nodes; net.mu isn't held.
@@ -235,10 +236,38 @@ func (p *port) Queue(c vote.Conn, m *vote.Message) { p.Send(c, m) }
 // Flush has nothing to do.
 func (p *port) Flush(vote.Conn, bool) {}
 
-// SetSecrets changes the accepted secrets; the first is sent. Links stay.
+// SetSecrets changes the accepted secrets; the first is sent. Links by a secret that isn't accepted
+// any more are closed.
 func (p *port) SetSecrets(secrets [][]byte) ([][]byte, error) {
+	if len(*p.secrets.Load()) == 0 {
+		return nil, transport.ErrPlain
+	}
+	p.process.lock()
+	defer p.net.mu.Unlock()
 	p.secrets.Store(&secrets)
+	for _, e := range p.ends {
+		if !p.accepts(e.secret) {
+			e.close()
+		}
+	}
 	return secrets, nil
+}
+
+// sent returns the secret that this port sends; nil without one.
+func (p *port) sent() []byte {
+	if secrets := *p.secrets.Load(); len(secrets) > 0 {
+		return secrets[0]
+	}
+	return nil
+}
+
+// accepts reports whether a secret is among those accepted here; nil is none.
+func (p *port) accepts(secret []byte) bool {
+	secrets := *p.secrets.Load()
+	if len(secrets) == 0 || secret == nil {
+		return len(secrets) == 0 && secret == nil
+	}
+	return slices.ContainsFunc(secrets, func(s []byte) bool { return bytes.Equal(s, secret) })
 }
 
 // keyIDs returns the ids of the accepted secrets.
@@ -251,11 +280,7 @@ func (p *port) keyIDs() (ids []string) {
 
 // acceptsSecretOf reports whether the secret that a dialer sends is among those accepted here.
 func (p *port) acceptsSecretOf(dialer *port) bool {
-	ours, theirs := *p.secrets.Load(), *dialer.secrets.Load()
-	if len(ours) == 0 || len(theirs) == 0 {
-		return len(ours) == len(theirs)
-	}
-	return slices.ContainsFunc(ours, func(s []byte) bool { return bytes.Equal(s, theirs[0]) })
+	return p.accepts(dialer.sent())
 }
 
 // Know has nothing to do: there are no strangers.

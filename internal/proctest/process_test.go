@@ -232,8 +232,9 @@ func (p *process) tell(command string) time.Time {
 	return at
 }
 
-// until waits until check, called with the process locked and at each change, is true. check looks at nothing but what the process
-// has printed: there is no other news that would have it looked at again. See onDisk.
+// until waits until check, called with the process locked and at each change, is true. check looks
+// at nothing but what the process has printed: there is no other news that would have it called
+// again. See onDisk.
 func (p *process) until(what string, check func() bool) {
 	p.t.Helper()
 	limit := time.NewTimer(patience)
@@ -290,7 +291,8 @@ func (p *process) awaitEvent(event, key string) line {
 	return p.await(fmt.Sprintf("event %q, key %q", event, key), func(l line) bool { return l.Event == event && (key == "" || l.Key == key) })
 }
 
-// onDisk waits for what a process writes to a file, which is no news of the process: it looks again and again.
+// onDisk waits for what a process writes to a file, which is no news of the process, so check is
+// called again and again.
 func (p *process) onDisk(what string, check func() bool) {
 	p.t.Helper()
 	limit, again := time.NewTimer(patience), time.NewTicker(20*time.Millisecond)
