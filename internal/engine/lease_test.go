@@ -198,6 +198,44 @@ func TestAGrantThatComesTooLateKeepsNoKeyFromOthers(t *testing.T) {
 	})
 }
 
+// A request that fails in the same round in which its call is abandoned was not granted.
+func TestACallThatFailsAsItsContextEndsIsNotHeld(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *mesh) {
+		a, _, _ := w.three()
+		w.stall("b", true)
+		w.stall("c", true)
+		ctx, cancel := context.WithCancel(t.Context())
+		r := requestFor("k", vote.Exclusive)
+		r.Try = true // fails without an answer after a TTL
+		c := a.newCall(ctx, "trylock", r)
+		owner, err := a.loop.box.putRequest(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner {
+			a.loop.runAsOwner()
+		}
+		synctest.Wait()
+		hold, held := make(chan struct{}), make(chan struct{})
+		a.Post(true, func(vote.Now) { close(held); <-hold }) // the loop doesn't see the time pass
+		<-held
+		time.Sleep(2 * testTTL)
+		cancel()
+		ended := make(chan error)
+		go func() {
+			_, err := a.abandon(c)
+			ended <- err
+		}()
+		synctest.Wait()
+		close(hold)
+		err = <-ended
+		wantIs(t, err, errs.NoQuorum)
+		if errors.Is(err, errs.Held) {
+			t.Error(err)
+		}
+	})
+}
+
 func TestEveryReasonToWaitHasItsError(t *testing.T) {
 	for reason, want := range map[quorum.WaitReason]error{
 		quorum.WaitNone: errs.NoQuorum, quorum.WaitHeld: errs.Held, quorum.WaitNoQuorum: errs.NoQuorum,

@@ -74,12 +74,11 @@ func (l *loop) submit(now vote.Now, c *call) {
 // ended, the reason for the context's end: the loop must not ask the context, since that runs the
 // application's code, which may wait for the loop.
 func (l *loop) abandon(now vote.Now, c *call, ended error) error {
-	late := quorum.Wait{Reason: quorum.WaitHeld, Text: "it was granted as the context ended, and has been given back"}
+	if l.calls.m[c.number] == c && l.node.Why(now, c.number).Reason == quorum.WaitNone {
+		l.drainNode(now) // the outcome is among the events that the node has yet to report
+	}
 	if l.calls.take(c.number) == c {
 		why := l.explain(now, l.node.Why(now, c.number))
-		if why.Reason == quorum.WaitNone {
-			why = late // the grant is among the events that the node has yet to report
-		}
 		l.node.Release(now, c.number)
 		if c.upgradeOf != nil {
 			c.upgradeOf.ensurePending().upgrading = nil
@@ -99,7 +98,7 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 	}
 	lease.end(&causeReleased)
 	l.release(now, lease)
-	return c.error(reasonOf(late.Reason), late.Text, ended)
+	return c.error(errs.Held, "it was granted as the context ended, and has been given back", ended)
 }
 
 // failAll cancels and answers all pending calls.
