@@ -65,16 +65,17 @@ const (
 // Config configures a node: its identity, its peers and the nodes that it trusts. The zero value of
 // a field means the field's default if there is one, and is an error otherwise.
 //
-// Mesh, Voters, MaxTTL and Secret must be the same on every node of a mesh, and either all nodes
-// have a StateDir or none has. A node that differs is refused; its log and the logs of the others
-// name both values.
+// Mesh, Voters or Expect, MinVoters, MaxTTL and Secret must be the same on every node of a mesh,
+// and either all nodes have a StateDir or none has. A node that differs is refused; its log and the
+// logs of the others name both values.
 type Config struct {
 	// Name is the node's name, unique in the mesh: up to 128 bytes of printable UTF-8 without
 	// spaces or commas. A second live process with the same name is refused, as long as both
 	// processes, or the voters, can hear of each other. Without StateDir there is no further
 	// protection: if a process with a voter's name is started elsewhere while the first process is
-	// cut off, a lock may have two holders until the two meet. Default: the host's name. Set Name
-	// when several nodes share a host, or when hosts are renamed.
+	// cut off, a lock may have two holders until the two meet. Default: the host's name, and with
+	// Expect the host's name with a random suffix, new at each start. Set Name when several nodes
+	// share a host, or when hosts are renamed.
 	Name string
 
 	// Mesh is the name of the mesh, up to 128 bytes like Name. The name keeps apart meshes that can
@@ -116,7 +117,7 @@ type Config struct {
 	Discover func(ctx context.Context) ([]string, error)
 
 	// Voters are the names of the nodes that grant locks: the electorate, in which a majority
-	// decides. Required.
+	// decides. Required, unless Expect is set.
 	//
 	// Three voters survive the loss of one, five the loss of two. An even number survives no more
 	// losses than the odd number below. More voters make each lock a little slower. Nodes that are
@@ -151,21 +152,41 @@ type Config struct {
 	// after the founding, the node logs a warning at every start.
 	Bootstrap bool
 
+	// Expect takes the place of Voters and StateDir for processes with random names and no disks,
+	// such as the pods of a Deployment. As soon as Expect processes that know of no mesh reach each
+	// other, they found the mesh, and are its first voters. From then on membership is dynamic:
+	// voters that are gone are voted out, and other processes are voted in, up to MaxVoters. Expect
+	// is the same on all nodes, usually 3 or 5, and 2 survives no failure.
+	//
+	// No lock has two holders as long as no more than Expect+1 processes of the mesh run at once,
+	// those that are being terminated included, and NonVoting ones not counted (with MinVoters 5:
+	// Expect+2). Beyond that number two meshes may come to be, if their processes can't reach each
+	// other. See docs/fleets.md for what this means, and what Kubernetes does to it.
+	//
+	// Expect 1 is a mesh of a single process, for development: it takes in no other process, and
+	// grants locks at once.
+	Expect int
+
+	// MinVoters is the number of voters below which the electorate never shrinks, with Expect only,
+	// and the same on all nodes. A larger value allows for more processes at once; see Expect. At
+	// most Expect. Default 3, or Expect if that is smaller.
+	MinVoters int
+
 	// MaxVoters is the maximum size of an electorate with dynamic membership, at most the constant
 	// of the same name. Effectively the maximum is odd, since an even number of voters survives no
 	// more losses than the odd number below. MaxVoters is decided with the electorate: the founders
 	// must be configured alike, and afterwards the value changes once a majority of the voters is
 	// configured with another value. A single node with another value logs the difference and
 	// changes nothing. A larger electorate is reduced, but never below three voters for this
-	// reason. Only with StateDir. Default 7.
+	// reason. Only with StateDir or Expect. Default 7, or Expect if that is larger.
 	MaxVoters int
 
-	// NonVoting keeps this node from voting: it takes locks and grants none. With dynamic membership
-	// it is never voted in, however many voters are missing, and if it is a voter from an earlier
-	// start, it is voted out as if it left. Set NonVoting for nodes that come and go, such as tools
-	// and jobs. With a fixed electorate every node outside Voters is such a node anyway, and
-	// NonVoting only guards against a name that is in the list by mistake: a name in Voters is an
-	// error, also among the founders.
+	// NonVoting keeps this node from voting: it takes locks and grants none. With dynamic
+	// membership it is never voted in, however many voters are missing, and if it is a voter from
+	// an earlier start, it is voted out as if it left. Set NonVoting for nodes that come and go,
+	// such as tools and jobs. With a fixed electorate every node outside Voters is such a node
+	// anyway, and NonVoting only guards against a name that is in the list by mistake: a name in
+	// Voters is an error, also among the founders.
 	NonVoting bool
 
 	// MaxTTL bounds, on every node, how long a lease can outlive the last message of its holder's
@@ -223,10 +244,14 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Name == "" {
 		host, hostErr := os.Hostname()
 		if hostErr != nil || host == "" {
-			err = fieldError("Name", "it is empty and the host has no name (%v); name the node", hostErr)
+			if c.Expect == 0 {
+				err = fieldError("Name", "it is empty and the host has no name (%v); name the node", hostErr)
+			}
 			host = "unnamed" // prevents a second complaint
 		}
-		c.Name = host
+		if c.Name = host; c.Expect > 0 {
+			c.Name = randomName(host)
+		}
 	}
 	if c.Mesh == "" {
 		c.Mesh = DefaultMesh
@@ -240,7 +265,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.TTL == 0 {
 		c.TTL = c.MaxTTL
 	}
-	if c.MaxVoters == 0 && c.StateDir != "" {
+	switch {
+	case c.Expect > 0:
+		c.expectDefaults()
+	case c.MaxVoters == 0 && c.StateDir != "":
 		c.MaxVoters = DefaultMaxVoters
 	}
 	if c.Logger == nil {
@@ -278,8 +306,11 @@ func (c Config) check() error {
 	for _, p := range c.Peers {
 		add("Peers", peers.Check(p))
 	}
-	errs = append(errs, c.checkVoters()...)
+	if c.Expect == 0 || len(c.Voters) > 0 {
+		errs = append(errs, c.checkVoters()...)
+	}
 	c.checkDynamic(add)
+	c.checkExpect(add)
 	add("MaxTTL", badTTL(c.MaxTTL))
 	switch problem := badTTL(c.TTL); {
 	case problem != "" && c.TTL != c.MaxTTL:
@@ -311,12 +342,13 @@ func (c Config) check() error {
 func (c Config) checkDynamic(add func(field, problem string)) {
 	const fixed = "it applies to dynamic membership only, and StateDir is empty, so the voters " +
 		"are fixed; "
+	isFixed := c.StateDir == "" && c.Expect == 0
 	switch {
 	case c.MaxVoters < 0:
 		add("MaxVoters", fmt.Sprintf("%d is negative; zero means the default, %d", c.MaxVoters, DefaultMaxVoters))
 	case c.MaxVoters > MaxVoters:
 		add("MaxVoters", fmt.Sprintf("%d is more than %d, the largest electorate; a handful is enough, all other nodes still take locks", c.MaxVoters, MaxVoters))
-	case c.MaxVoters > 0 && c.StateDir == "":
+	case c.MaxVoters > 0 && isFixed:
 		add("MaxVoters", fixed+"leave MaxVoters out, or give every node a StateDir")
 	}
 	if c.NonVoting && slices.Contains(c.Voters, c.Name) {
@@ -325,7 +357,8 @@ func (c Config) checkDynamic(add func(field, problem string)) {
 	switch {
 	case strings.ContainsRune(c.StateDir, 0):
 		add("StateDir", fmt.Sprintf("%q has a zero byte, which no path may have", c.StateDir))
-	case c.Bootstrap && c.StateDir == "":
+	case c.Bootstrap && c.Expect > 0: // see checkExpect
+	case c.Bootstrap && isFixed:
 		add("Bootstrap", fixed+"leave Bootstrap out, or give every node a StateDir")
 	case c.Bootstrap && !slices.Contains(c.Voters, c.Name):
 		add("Bootstrap", fmt.Sprintf("this node, %q, isn't among the founders listed in Voters; "+
@@ -346,7 +379,7 @@ func (c Config) reachable(bindHost string) string {
 func (c Config) checkVoters() (errs []error) {
 	if len(c.Voters) == 0 {
 		return []error{fieldError("Voters", "the list is empty; list the nodes that vote, usually "+
-			"3 or 5")}
+			"3 or 5, or set Expect if processes have random names and no disks")}
 	}
 	if len(c.Voters) > MaxVoters {
 		errs = append(errs, fieldError("Voters", "%d are named, at most %d can vote; a handful is enough, all other nodes still take locks",

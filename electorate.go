@@ -104,7 +104,8 @@ func (m *Mesh) electorateStatus(v engine.ElectorateView) ElectorateStatus {
 		return s
 	}
 	st, e := &v.Status, &v.Status.Electorate
-	s.Dynamic, s.Version, s.Stored, s.Joint, s.Voter = true, e.Version, st.Stored, e.Joint(), st.Voter
+	s.Dynamic, s.Joint, s.Voter, s.Expect = true, e.Joint(), st.Voter, m.cfg.Expect
+	s.Version, s.Stored = vote.VersionNumber(e.Version), vote.VersionNumber(st.Stored)
 	if s.Joint {
 		s.Old, s.New = engine.ElectorNames(e.Old), engine.ElectorNames(e.Voters)
 	}
@@ -166,7 +167,11 @@ func (s *ElectorateStatus) write(b *strings.Builder) {
 			fmt.Fprintf(b, " and has stored %d", s.Stored)
 		}
 	}
-	fmt.Fprintf(b, "\nstate directory %s (id %s)", s.StateDir, engine.DirText(vote.Dir(s.DirID)))
+	if s.Expect > 0 {
+		fmt.Fprintf(b, "\nExpect %d, identity %s", s.Expect, engine.DirText(vote.Dir(s.DirID)))
+	} else {
+		fmt.Fprintf(b, "\nstate directory %s (id %s)", s.StateDir, engine.DirText(vote.Dir(s.DirID)))
+	}
 	for _, line := range []struct{ what, text string }{
 		{"standby", strings.Join(s.Standby, ", ")}, {"change", s.Change}, {"trouble", s.Trouble},
 		{"LOST", s.Lost},

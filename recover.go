@@ -43,6 +43,9 @@ func (m *Mesh) Recover(ctx context.Context, voters ...string) error {
 	}
 	slices.Sort(names)
 	switch {
+	case m.eng.IsBornByCount():
+		return fail(ErrConfig, "with Expect a mesh heals by itself: processes that see no majority "+
+			"of the voters for six MaxTTL give the electorate up, and found or join another", nil)
 	case !m.eng.IsDynamic():
 		return fail(ErrConfig, "without StateDir the electorate is fixed: the voters are those "+
 			"listed in Voters. Bring a majority of them back", nil)

@@ -172,8 +172,8 @@ func (m *Mesh) SetSecrets(secrets ...Secret) error {
 // SecretStatus is a secret in use in the mesh, as far as gossip knows. It shows how far a change of
 // the secret has come: see docs/changing-the-secret.md.
 type SecretStatus struct {
-	// ID tells secrets apart, and is the same on all nodes. It is no secret, and tells nothing about
-	// a random one.
+	// ID tells secrets apart, and is the same on all nodes. It is no secret, and tells nothing
+	// about a random one.
 	ID string
 	// AcceptedBy and SentBy are the live nodes that accept the secret, and that send it, by name;
 	// this node is among them.

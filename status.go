@@ -97,8 +97,8 @@ type ElectorateStatus struct {
 	// Ready says that locks can be granted: the counting voters are a majority.
 	Ready bool
 
-	// Dynamic says that membership of the electorate is dynamic: [Config].StateDir is set.
-	// Otherwise the fields below are empty.
+	// Dynamic says that membership of the electorate is dynamic: [Config].StateDir or Expect is
+	// set. Otherwise the fields below are empty.
 	Dynamic bool
 	// Version is the number of the electorate, from 1; zero while this node knows of none.
 	Version uint64
@@ -126,8 +126,12 @@ type ElectorateStatus struct {
 	// MaxVoters is the maximum number of voters, as decided by the voters; zero before they have
 	// decided.
 	MaxVoters int
+	// Expect is [Config].Expect.
+	Expect int
 	// StateDir is this node's state directory. DirID is the directory's identity, drawn at random
-	// on first use: a node that has lost its directory comes back with another.
+	// on first use: a node that has lost its directory comes back with another. With Expect there
+	// is no directory, and DirID is the identity of this process, drawn at random at its start, and
+	// again whenever the process gives up an electorate without a majority.
 	StateDir string
 	DirID    uint64
 	// Stored is the version in the directory, by which this node votes. Stored is behind Version

@@ -77,6 +77,44 @@ func TestWhoeverHasANewDirectoryIsNotQuiet(t *testing.T) {
 	f.says("    a: answer generation=1\n    a: promise 1 serial=1 token=32\n", "a opens", "a asks 1:k at=10")
 }
 
+// A requester that goes by an electorate of another birth can't use any vote, and its requests would
+// keep keys from others.
+func TestASessionOfAnotherBirthIsRefused(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.elect("1: v0 v1 v2", func(e *vote.Electorate) { e.Version = vote.BirthVersion(1<<40) + 2 })
+	open := func(epoch uint64) vote.Message {
+		out := f.v.Step(f.now, 7, vote.SessionID{Node: "r", Incarnation: 3}, &vote.Message{Kind: vote.KindOpen, Stream: 1, TTL: time.Second, Epoch: epoch}, nil)
+		if len(out) == 0 {
+			return vote.Message{}
+		}
+		return out[0].Message
+	}
+	for _, other := range []uint64{0, 3, vote.BirthVersion(2<<40) + 2} {
+		if m := open(other); m.Kind != vote.KindRefused || m.Reason != vote.ReasonNotVoter {
+			t.Errorf("a session under %d: %+v", other, m)
+		}
+	}
+	if m := open(vote.BirthVersion(1<<40) + 1); m.Kind == vote.KindRefused {
+		t.Errorf("a session of this birth: %+v", m)
+	}
+}
+
+// A founder of a mesh that is born by count waits for a maximum TTL, asks nobody, and begins its
+// tokens at the wall clock.
+func TestAFounderIsQuietAndAsksNobody(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.v = New(Config{Self: vote.SessionID{Node: "v0", Incarnation: 9}, Dir: 1, Electorate: electorate("1: v0 v1 v2"), MaxTTL: time.Second, Born: true}, f.now)
+	f.counts(false)
+	f.says("    a: answer quiet=1s generation=1\n", "a opens", "a asks 1:k at=10")
+	f.says("", "pass 999ms")
+	f.counts(false)
+	f.pass(2 * time.Millisecond)
+	f.counts(true)
+	if f.v.Floor() < vote.TokenAt(f.now.Wall-10_000) {
+		t.Errorf("the floor is %d at %d", f.v.Floor(), f.now.Wall)
+	}
+}
+
 func TestWhoeverHasAnOldOneIsQuietFirst(t *testing.T) {
 	f := follow(t, "0:", false)
 	f.elect("1: v0 v1 v2", nil)

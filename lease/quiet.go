@@ -135,6 +135,14 @@ func (v *Voter) advanceQuiet() {
 		q.over = true
 		v.proveQuiet()
 	}
+	if !q.over && v.cfg.Born {
+		// No vote of this voter stands under the electorate, so the tokens of the other founders
+		// are none of its concern.
+		v.count.LastResort++
+		q.over = v.learn(nil, vote.TokenAt(v.now.Wall))
+		v.proveQuiet()
+		v.wake()
+	}
 	if !q.over && !q.asking {
 		q.asking, q.asked, q.askNext = true, v.now.Slow, v.now.Slow
 	}

@@ -48,6 +48,10 @@ type Config struct {
 	// The state directory is new, so no earlier incarnation has promised anything: the voter
 	// doesn't wait for the maximum TTL at its start
 	Fresh bool
+	// Born : the voter is a founder of a mesh that is born by count. It waits for the maximum TTL,
+	// since an earlier mesh may have granted leases up to the birth; and no other voter knows more
+	// of the tokens of that mesh than the wall clock shows.
+	Born bool
 }
 
 // Voter grants votes. Its zero value is not usable; see New.
@@ -131,7 +135,7 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 	v.begin(now, out)
 	switch m.Kind {
 	case vote.KindOpen:
-		if !v.elected.member {
+		if !v.elected.member || !vote.SameBirth(m.Epoch, v.elected.Version) {
 			v.refuse(conn, m.Stream, vote.ReasonNotVoter)
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/memberlist"
@@ -57,9 +58,14 @@ func Uses(keys map[vote.NodeID][]string) []KeyUse {
 	return uses
 }
 
-// withKeys adds the ids of keys to tags.
-func withKeys(tags map[string]string, keys [][]byte) (map[string]string, error) {
+// published adds to tags what may change: the identity of a node that can vote (zero for none), and
+// the ids of keys. It returns an error if the tags are larger than gossip carries (gossip would
+// panic).
+func published(tags map[string]string, dir vote.Dir, keys [][]byte) (map[string]string, error) {
 	tags = maps.Clone(tags)
+	if dir != 0 {
+		tags[tagDir] = strconv.FormatUint(uint64(dir), 16)
+	}
 	if len(keys) > 0 {
 		ids := make([]string, 0, len(keys))
 		for _, k := range keys {

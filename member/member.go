@@ -95,6 +95,9 @@ type Group interface {
 	// SetKeys changes gossip's keys: all of them decrypt, and the first encrypts. A group without
 	// keys can't get any. SetKeys may wait for a few seconds until the other members know.
 	SetKeys(keys [][]byte) error
+	// SetDir tells the other members that this node votes with another identity: Member.Dir
+	// changes. SetDir may wait for a few seconds until the other members know.
+	SetDir(dir vote.Dir)
 	// Leave announces the departure as far as ctx allows, and then closes the group. An error means
 	// that the other members may not have received the announcement.
 	Leave(ctx context.Context) error

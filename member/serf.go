@@ -57,13 +57,15 @@ const refusedMark = "lockmesh refuses member "
 type Serf struct {
 	cfg  Config
 	log  *slog.Logger
-	tags map[string]string // without the keys, which change
+	tags map[string]string // without the tags that change: dir and keys
 	own  netip.AddrPort
 	gate *gate
 	serf *serf.Serf
 
-	keysMu sync.Mutex          // serializes SetKeys
+	tagsMu sync.Mutex          // serializes SetKeys and SetDir; guards dir and sent
 	keys   *memberlist.Keyring // nil for plain text
+	dir    vote.Dir
+	sent   [][]byte // the keys of which the ids are published
 
 	joiner    *joiner
 	namesakes *namesakes
@@ -99,11 +101,8 @@ func Start(cfg Config) (*Serf, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("member: %w", err)
 	}
-	tags, err := cfg.Terms.tags(cfg.Self.Incarnation, cfg.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("member: %w", err)
-	}
-	published, err := withKeys(tags, cfg.Keys)
+	tags := cfg.Terms.tags(cfg.Self.Incarnation)
+	published, err := published(tags, cfg.Dir, cfg.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("member: %w", err)
 	}
@@ -121,7 +120,7 @@ func Start(cfg Config) (*Serf, error) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Serf{
-		cfg: cfg, log: cfg.Logger, tags: tags, own: own, keys: keys,
+		cfg: cfg, log: cfg.Logger, tags: tags, own: own, keys: keys, dir: cfg.Dir, sent: cfg.Keys,
 		gate: newGate(cfg.Transport, dialMax), cancel: cancel,
 		changed: make(chan struct{}, 1), direct: make(chan Event), events: make(chan serf.Event, eventsMax),
 		down: make(chan struct{}), ended: make(chan struct{}), say: make(paces),
@@ -254,23 +253,43 @@ func (s *Serf) Keys() []KeyUse {
 // SetKeys changes gossip's keys, and tells the other members the new ids. It waits for this up to
 // goodbyeMax.
 func (s *Serf) SetKeys(keys [][]byte) error {
-	s.keysMu.Lock()
-	defer s.keysMu.Unlock()
+	s.tagsMu.Lock()
+	defer s.tagsMu.Unlock()
 	if s.keys == nil || len(keys) == 0 {
 		return errors.New("member: gossip without keys can't get keys, nor lose them")
 	}
-	tags, err := withKeys(s.tags, keys)
+	tags, err := published(s.tags, s.dir, keys)
 	if err != nil {
 		return fmt.Errorf("member: %w", err)
 	}
 	if err := setKeyring(s.keys, keys); err != nil {
 		return fmt.Errorf("member: %w", err)
 	}
+	s.sent = keys
+	s.publish(tags)
+	return nil
+}
+
+// SetDir tells the other members that this node votes with another identity from now on. It waits
+// for this up to goodbyeMax.
+func (s *Serf) SetDir(dir vote.Dir) {
+	s.tagsMu.Lock()
+	defer s.tagsMu.Unlock()
+	tags, err := published(s.tags, dir, s.sent)
+	if err != nil {
+		s.log.Error("gossip can't tell this node's new identity", "error", err)
+		return
+	}
+	s.dir = dir
+	s.publish(tags)
+}
+
+// publish tells the other members this node's tags.
+func (s *Serf) publish(tags map[string]string) {
 	// An error means that the news is still on its way when the time is over.
 	if err := s.serf.SetTags(tags); err != nil {
-		s.log.Debug("members may learn later that the secrets have changed", "error", err)
+		s.log.Debug("members may learn later what has changed about this node", "error", err)
 	}
-	return nil
 }
 
 // Leave announces the departure as far as ctx allows, and then closes the group. When ctx ends

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Static is a group with members set by its owner, for tests and for programs that know the members
@@ -37,6 +39,9 @@ func (s *Static) Keys() []KeyUse { return nil }
 
 // SetKeys does nothing: there is no traffic.
 func (s *Static) SetKeys([][]byte) error { return nil }
+
+// SetDir does nothing: the owner sets the members.
+func (s *Static) SetDir(vote.Dir) {}
 
 // Members returns the members by name.
 func (s *Static) Members() []Member {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -26,19 +27,22 @@ type Terms struct {
 	// Following says that the electorate has dynamic membership, and Voters are its founders;
 	// otherwise the electorate is fixed.
 	Following bool
+	// Birth is set if the mesh is born by count; then there are no Voters.
+	Birth vote.Birth
 }
 
 // The tags of a member. They are short, since all tags of a node must fit into metaMax bytes.
 const (
 	tagLife       = "life"
-	tagDir        = "dir" // only with a state directory
+	tagDir        = "dir" // the voter's identity; only of a node that can vote under dynamic membership
 	tagVersionMin = "vmin"
 	tagVersionMax = "vmax"
 	tagRho        = "rho"
 	tagMaxTTL     = "maxttl"
 	tagVoters     = "voters"
 	tagFollow     = "follow"
-	tagKeys       = "keys" // the ids of gossip's keys, the one that encrypts first; see withKeys
+	tagBirth      = "birth" // only of a mesh that is born by count: Expect/MinVoters
+	tagKeys       = "keys"  // the ids of gossip's keys, the one that encrypts first
 )
 
 // The values of tagFollow. Neither value is encoded as a missing tag: a member without the tag may
@@ -55,9 +59,8 @@ const metaMax = 512
 // perTag is the maximum that encoding adds to a tag: two string headers of three bytes each.
 const perTag = 6
 
-// tags encodes the terms, the node's incarnation and its state directory (zero for none). It
-// returns an error if the tags are larger than gossip carries (gossip would panic).
-func (t Terms) tags(life vote.Incarnation, dir vote.Dir) (map[string]string, error) {
+// tags encodes the terms and the node's incarnation.
+func (t Terms) tags(life vote.Incarnation) map[string]string {
 	tags := map[string]string{
 		tagLife:       strconv.FormatUint(uint64(life), 16),
 		tagVersionMin: strconv.FormatUint(uint64(t.VersionMin), 10),
@@ -70,10 +73,10 @@ func (t Terms) tags(life vote.Incarnation, dir vote.Dir) (map[string]string, err
 	if t.Following {
 		tags[tagFollow] = followYes
 	}
-	if dir != 0 {
-		tags[tagDir] = strconv.FormatUint(uint64(dir), 16)
+	if b := t.Birth; b.Expect > 0 {
+		tags[tagBirth] = fmt.Sprintf("%d/%d", b.Expect, b.MinVoters)
 	}
-	return tags, checkSize(tags)
+	return tags
 }
 
 // checkSize returns an error if tags are larger than gossip carries.
@@ -132,6 +135,11 @@ func differs(ours, theirs map[string]string) error {
 	if x, y := ours[tagFollow], theirs[tagFollow]; x != y {
 		errs = append(errs, fmt.Errorf("the electorate %s here and %s there", kind(x), kind(y)))
 	}
+	if x, y := ours[tagBirth], theirs[tagBirth]; x != y {
+		errs = append(errs, fmt.Errorf("Expect/MinVoters is %s here and %s there", birthOf(x), birthOf(y)))
+	} else if x != "" && strings.HasPrefix(x, aloneBirth) {
+		errs = append(errs, errors.New("Expect is 1 here and there, and a mesh of one process takes in no other"))
+	}
 	for _, t := range []struct{ tag, name string }{
 		{tagMaxTTL, "MaxTTL"}, {tagRho, "rho (per mille)"}, {tagVoters, voters},
 	} {
@@ -144,6 +152,17 @@ func differs(ours, theirs map[string]string) error {
 			shown(ours[tagVersionMin]), shown(ours[tagVersionMax]), shown(theirs[tagVersionMin]), shown(theirs[tagVersionMax])))
 	}
 	return errors.Join(errs...)
+}
+
+// aloneBirth begins the value of tagBirth of a mesh of one process.
+const aloneBirth = "1/"
+
+// birthOf describes a value of tagBirth.
+func birthOf(birth string) string {
+	if birth == "" {
+		return "not set"
+	}
+	return shown(birth)
 }
 
 // kind describes the kind of electorate for a value of tagFollow.

@@ -95,15 +95,12 @@ func TestDiffForgetsWhoIsGone(t *testing.T) {
 }
 
 func TestTagsFitForTheLargestElectorate(t *testing.T) {
-	terms := Terms{VersionMin: 1, VersionMax: 1<<32 - 1, RhoPerMille: 1000, MaxTTL: 1<<63 - 1, Following: true}
+	terms := Terms{VersionMin: 1, VersionMax: 1<<32 - 1, RhoPerMille: 1000, MaxTTL: 1<<63 - 1, Following: true, Birth: vote.Birth{Expect: 63, MinVoters: 63}}
 	for range vote.MaxVoters {
 		terms.Voters = append(terms.Voters, vote.NodeID(strings.Repeat("v", vote.MaxNameLen)))
 	}
-	tags, err := terms.tags(1<<64-1, 1<<64-2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if tags, err = withKeys(tags, [][]byte{keyOf(1), keyOf(2), keyOf(3)}); err != nil || len(keysOf(tags)) != 3 {
+	tags, err := published(terms.tags(1<<64-1), 1<<64-2, [][]byte{keyOf(1), keyOf(2), keyOf(3)})
+	if err != nil || len(keysOf(tags)) != 3 {
 		t.Fatalf("the keys come back as %v: %v", keysOf(tags), err)
 	}
 	if lifeOf(tags) != 1<<64-1 {
@@ -123,7 +120,7 @@ func TestADirectoryIsTaggedOnlyWhereThereIsOne(t *testing.T) {
 		want string
 		has  bool
 	}{{0, "", false}, {0xd1e, "d1e", true}} {
-		tags, err := labTerms.tags(1, test.dir)
+		tags, err := published(labTerms.tags(1), test.dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,10 +150,7 @@ func TestABadNumberInATagIsNone(t *testing.T) {
 
 func TestTheKindOfElectorateIsComparedAndBothAreNamed(t *testing.T) {
 	tags := func(follow string) map[string]string {
-		tags, err := labTerms.tags(1, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tags := labTerms.tags(1)
 		tags[tagFollow] = follow
 		return tags
 	}
@@ -216,13 +210,33 @@ func TestFingerprintIgnoresOrderOnly(t *testing.T) {
 	}
 }
 
+func TestBirthsAreComparedAndBothAreNamed(t *testing.T) {
+	tags := func(b vote.Birth) map[string]string {
+		return Terms{VersionMin: 1, VersionMax: 1, Following: true, Birth: b}.tags(1)
+	}
+	none, three, five, safer, alone := vote.Birth{}, vote.Birth{Expect: 3, MinVoters: 3}, vote.Birth{Expect: 5, MinVoters: 3},
+		vote.Birth{Expect: 5, MinVoters: 5}, vote.Birth{Expect: 1, MinVoters: 1}
+	for _, test := range []struct {
+		ours, theirs vote.Birth
+		want         string
+	}{
+		{none, none, ""}, {three, three, ""},
+		{three, none, "Expect/MinVoters is 3/3 here and not set there"},
+		{none, three, "Expect/MinVoters is not set here and 3/3 there"},
+		{three, five, "Expect/MinVoters is 3/3 here and 5/3 there"},
+		{five, safer, "Expect/MinVoters is 5/3 here and 5/5 there"},
+		{alone, alone, "a mesh of one process takes in no other"},
+	} {
+		err := differs(tags(test.ours), tags(test.theirs))
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v and %+v: %v, want %q", test.ours, test.theirs, err, test.want)
+		}
+	}
+}
+
 func TestVersionsAgreeWhenOneIsInCommon(t *testing.T) {
 	tags := func(lo, hi uint) map[string]string {
-		tags, err := Terms{VersionMin: lo, VersionMax: hi}.tags(1, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tags
+		return Terms{VersionMin: lo, VersionMax: hi}.tags(1)
 	}
 	for _, test := range []struct {
 		name   string

@@ -53,8 +53,9 @@ const (
 	// EventDrift : the clocks of a voter and this node differ in rate by more than exclusion may
 	// assume. Text. While the drift goes on, the event isn't repeated for a while.
 	EventDrift
-	// EventElectorate : this node now uses another electorate. Electorate; Places maps the previous
-	// place of each voter to its present place, negative if none.
+	// EventElectorate : this node now uses another electorate, or none; see Requester.Abandon.
+	// Electorate; Places maps the previous place of each voter to its present place, negative if
+	// none.
 	EventElectorate
 )
 

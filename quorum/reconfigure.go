@@ -116,6 +116,15 @@ func (q *Requester) Reconfigure(now vote.Now, e *vote.Electorate) {
 	q.resyncReturned(away)
 }
 
+// Abandon gives up the electorate, since no majority of it has answered for long. Every lease is
+// lost; EventLost reports each of them. Requests wait for the next electorate, whose voters know
+// nothing of this node. EventElectorate reports that no electorate is known. All connections to the
+// voters are over: their owner closes them.
+func (q *Requester) Abandon(now vote.Now) {
+	q.Forfeit(now)
+	q.setConfig(vote.Electorate{}, vote.Electorate{})
+}
+
 // resyncReturned sends a new sync to voters that were voted out, and in again before their
 // connections ended. Requests made meanwhile weren't sent to such a voter, and a voter too slow to
 // hear of either change has no reason to ask.
@@ -156,7 +165,7 @@ func (q *Requester) setConfig(e, before vote.Electorate) {
 	q.movePeers(places, to)
 	q.moveVotes(to)
 	q.decided, q.newest, q.before = e, NewElectorate(&e, places), NewElectorate(&before, places)
-	if q.cfg.Dynamic && e.Version > 0 {
+	if q.cfg.Dynamic && (e.Version > 0 || len(to) > 0) {
 		e := q.emit(EventElectorate, 0)
 		e.Electorate, e.Places = q.newest, to
 	}

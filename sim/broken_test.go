@@ -116,7 +116,7 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "an answer rests on the save before", file: machineFile,
-		old: "if h.writes <= writes {", text: "if BROKEN || h.writes <= writes {",
+		old: "if h.writes <= state.Writes {", text: "if BROKEN || h.writes <= state.Writes {",
 	},
 	{
 		name: "answers are sent though their save has failed", file: machineFile,

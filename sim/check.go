@@ -167,7 +167,7 @@ func (j *judge) told(p *process, e *quorum.Event) {
 		// A message of an incarnation long dead may arrive so late that a voter takes the sender
 		// for a duplicate process and reports an alarm. But no process may be told to be the
 		// duplicate.
-		if !j.twins && !strings.HasPrefix(e.Text, "two processes") && !j.w.ofLists(e.Text) && !j.w.diskAlarm(p, e.Text) && !j.w.mayBeLate(e.Text) {
+		if !j.twins && !strings.HasPrefix(e.Text, "two processes") && !j.w.ofLists(e.Text) && !j.w.countedAlarm(e.Text) && !j.w.diskAlarm(p, e.Text) && !j.w.mayBeLate(e.Text) {
 			j.violate(checkAlarm, "%s: %s", p.host.alias, e.Text)
 		}
 		return
@@ -377,6 +377,8 @@ func (j *judge) lost(p *process, r *Request) {
 	switch {
 	// A voter stepped back, so its promises are void.
 	case fast < r.end && j.w.lists != nil:
+	// The process has given up its electorate on hearing of another mesh, which is quiet.
+	case fast < r.end && j.w.opt.Counted != nil:
 	case fast < r.end:
 		j.violate(checkEvents, "%s gives up request %d %v before its end", p.host.alias, r.Number, r.end.Sub(fast))
 	case fast > r.over.Add(r.guard()) && !j.stoppedSince(p):

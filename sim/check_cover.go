@@ -113,10 +113,13 @@ func (cc *coverCheck) bonds(r *Request) string {
 // bequeath records the votes of a dying voter: they stand until their deadlines, though no process
 // remembers them.
 func (cc *coverCheck) bequeath(p *process) {
-	v := p.m.Voter()
-	if v == nil {
-		return
+	if v := p.m.Voter(); v != nil {
+		cc.bequeathOf(p, v)
 	}
+}
+
+// bequeathOf records the votes of a process's voter that has ended.
+func (cc *coverCheck) bequeathOf(p *process, v *lease.Voter) {
 	cc.w.fig.Tenures += v.Counters().Tenures
 	kept := p.host.wills[:0]
 	for _, x := range p.host.wills {

@@ -93,8 +93,20 @@ const (
 	// voter keeps its vote, while gossip still sees the node.
 	FaultGray
 
+	// The following faults are for worlds of a mesh that is born by count.
+
+	// FaultBegin starts another process, which may reach no other for a while.
+	FaultBegin
+	// FaultEnd ends a process for good.
+	FaultEnd
+	// FaultRollout replaces one process after the other by another.
+	FaultRollout
+	// FaultApart cuts off the processes that know no electorate from those that know one.
+	FaultApart
+
 	faultEnd
-	faultFixed = FaultWipe // the first fault for dynamic membership only
+	faultCounted = FaultBegin // the first fault for meshes that are born by count only
+	faultFixed   = FaultWipe  // the first fault for dynamic membership only
 )
 
 // faultNames are each fault's name in words and its identifier in Go.
@@ -131,6 +143,10 @@ var faultNames = [faultEnd]struct{ words, ident string }{
 	{"proposal", "FaultProposal"},
 	{"strike at a change", "FaultStrike"},
 	{"gray node", "FaultGray"},
+	{"another process", "FaultBegin"},
+	{"end of a process", "FaultEnd"},
+	{"rollout", "FaultRollout"},
+	{"newcomers apart", "FaultApart"},
 }
 
 func (f Fault) String() string { return faultNames[f].words }
@@ -139,7 +155,10 @@ func (f Fault) String() string { return faultNames[f].words }
 func (f Fault) GoName() string { return faultNames[f].ident }
 
 // IsOfFollowing reports whether the fault occurs only in worlds with dynamic membership.
-func (f Fault) IsOfFollowing() bool { return f >= faultFixed }
+func (f Fault) IsOfFollowing() bool { return f >= faultFixed && f < faultCounted }
+
+// IsOfCounted reports whether the fault occurs only in worlds of a mesh that is born by count.
+func (f Fault) IsOfCounted() bool { return f >= faultCounted }
 
 // Faults say which faults are drawn at random, and how often.
 type Faults struct {
@@ -265,6 +284,15 @@ func (d *dice) draw(a *Act, of *Faults) {
 	case FaultRefuse, FaultGossip:
 		a.Hosts, a.For = d.one(d.names), d.span()
 		a.Far = d.one(without(d.votes, a.Hosts))
+	case FaultBegin:
+		a.Hosts, a.For = d.one(d.names), d.ttl+within(d.Rand, 20*d.ttl)
+	case FaultEnd:
+		a.Hosts = d.one(d.names)
+	case FaultRollout:
+		a.Hosts, a.By = d.names, d.ttl/4+within(d.Rand, 4*d.ttl)
+		d.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
+	case FaultApart:
+		a.Hosts, a.For = d.one(d.names), 2*d.ttl+within(d.Rand, 30*d.ttl)
 	case FaultWipe, FaultGone, FaultLeave, FaultDisk, FaultAccuse, FaultStrike:
 		a.Hosts, a.For = d.one(d.names), d.span()
 	case FaultGray:

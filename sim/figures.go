@@ -70,6 +70,8 @@ type Figures struct {
 	Overflows   uint64 // connections ended by a full queue
 	Closes      uint64 // connections closed by a node
 	Steps       uint64 // of wall clocks
+	Births      uint64 // of meshes that are born by count
+	Rebirths    uint64 // identities that processes have given up
 	Electorates uint64 // versions that were decided
 	Changes     uint64 // of these, joint ones: each begins a change
 	Alarms      uint64

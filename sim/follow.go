@@ -89,7 +89,7 @@ func (fs *followers) followingConfig(h *host) *node.Following {
 	// operator unsets Bootstrap only when the electorate is stored: a founder that pledged, crashed
 	// before the save and is no longer told to bootstrap would wait indefinitely for a node with an
 	// electorate. (Bootstrap by seed 31200028.)
-	found := !f.Unfounded && h.voter && (fs.w.opt.Voters > 1 || fs.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
+	found := fs.w.opt.Counted != nil || !f.Unfounded && h.voter && (fs.w.opt.Voters > 1 || fs.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
 	most := f.MaxVoters
 	if own, ok := f.Most[h.alias]; ok {
 		most = own
@@ -198,6 +198,7 @@ func (fs *followers) knows(p *process) {
 			fs.w.violate(checkElectorate, "%s goes by %+v: %v", p.host.alias, *e, err)
 		}
 	}
+	fs.w.begets(e)
 	fs.decided[e.Version] = *e
 	fs.newest = max(fs.newest, e.Version)
 	fs.w.fig.Electorates++
@@ -252,6 +253,12 @@ func (fs *followers) coveredFollowing(r *Request) bool {
 			}
 		}
 		return n >= len(voters)/2+1
+	}
+	if fs.w.opt.Counted != nil {
+		return slices.ContainsFunc(fs.w.underWhich(r), func(v uint64) bool {
+			e := fs.decided[v]
+			return majority(e.Voters) && (!e.Joint() || majority(e.Old))
+		})
 	}
 	for v := fs.newest; v > 0 && v+8 > fs.newest; v-- {
 		if e, ok := fs.decided[v]; ok && majority(e.Voters) && (!e.Joint() || majority(e.Old)) {

@@ -102,10 +102,12 @@ const leavesTries = 32
 func (ne *nemesis) endsOnceOut(p *process, r *rand.Rand, down time.Duration, tries int) {
 	ne.w.At(ne.w.opt.MaxTTL/4, func() {
 		h := p.host
-		if h.p != p || ne.w.calm {
+		// Without its disk, a process that leaves is of no use to a birth either.
+		counted := ne.w.opt.Counted != nil
+		if h.p != p || ne.w.calm && !counted {
 			return
 		}
-		if e := p.m.Known(); tries > 0 && (e.Version == 0 || e.Has(vote.Elector{Name: h.name, Dir: p.dir})) {
+		if e := p.m.Known(); tries > 0 && (e.Version == 0 && !counted || e.Has(vote.Elector{Name: h.name, Dir: p.dir})) {
 			ne.endsOnceOut(p, r, down, tries-1)
 			return
 		}

@@ -153,6 +153,10 @@ func (ft *faults) Do(a Act) {
 		if h != nil && ft.w.opt.Following != nil {
 			ft.w.harmFollowing(h, &a, r, did)
 		}
+	case FaultBegin, FaultEnd, FaultRollout, FaultApart:
+		if h != nil && ft.w.opt.Counted != nil {
+			ft.w.harmPopulation(h, &a, r, did)
+		}
 	case FaultRate, FaultBeyond:
 		if h != nil && h.clock.ppm != a.PPM {
 			ft.w.retune(h, a.PPM)

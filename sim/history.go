@@ -202,6 +202,9 @@ func (h *history) over(w *World, r *Request, s State) {
 
 // isBehind reports whether a process doesn't know the newest electorate.
 func (hs *histories) isBehind(p *process) bool {
+	if hs.w.opt.Counted != nil {
+		return hs.w.isBehindCounted(p)
+	}
 	return hs.w.opt.Following != nil && p.knew < hs.w.newest
 }
 

@@ -47,6 +47,7 @@ type Machine interface {
 	Saved(now vote.Now, writes uint64, failed string)
 	AppendWanted(dst []vote.NodeID) []vote.NodeID
 	Known() *vote.Electorate
+	Elector() vote.Elector
 	LeaveElectorate(now vote.Now)
 	Propose(now vote.Now, voters []vote.Elector) error
 

@@ -46,7 +46,10 @@ func (so *serviceOrder) wellSince() Moment {
 		return never
 	}
 	for i, h := range so.w.hosts {
-		if h.p == nil && !h.retired || h.hung != pauseNone || h.disk.broken || so.w.accused[h] > 0 {
+		if so.w.opt.Counted != nil && h.p != nil && !so.w.settledIn(h.p) {
+			return never
+		}
+		if h.p == nil && !h.retired && so.w.opt.Counted == nil || h.hung != pauseNone || h.disk.broken || so.w.accused[h] > 0 {
 			return never
 		}
 		for j := range so.w.hosts {

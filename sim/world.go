@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/lease"
 	"github.com/lockmesh/lockmesh/quorum"
 	"github.com/lockmesh/lockmesh/sim/timeline"
 )
@@ -53,6 +54,9 @@ type Options struct {
 
 	// Following, if not nil, makes the electorate follow the membership (dynamic membership).
 	Following *Following
+
+	// Counted, if not nil, makes the mesh one that is born by count.
+	Counted *Counted
 
 	// Lists, if not nil, gives nodes voter lists of their own.
 	Lists *Lists
@@ -114,6 +118,7 @@ type World struct {
 	load
 	faults
 	followers
+	population
 	nemesis
 	scenario
 	judge
@@ -177,6 +182,7 @@ type process struct {
 	started vote.Instant // on its slow clock
 	dead    bool
 	dir     vote.Dir
+	voter   *lease.Voter  // in a mesh born by count; a rebirth replaces the voter
 	voters  []vote.NodeID // its list of voters
 	maxTTL  time.Duration
 	fresh   bool // its directory was made for this process
@@ -253,7 +259,7 @@ func New(opt Options) *World {
 	w.judge.w, w.histories.w, w.serviceOrder.w, w.resources.w = w, w, w, w
 	w.exclusionCheck.w, w.tokenCheck.w, w.coverCheck.w, w.wordCheck.w = w, w, w, w
 	w.booksCheck.w, w.lengthCheck.w, w.refusalCheck.w, w.idleCheck.w = w, w, w, w
-	w.inspectors.w, w.watchers.w, w.marker.w = w, w, w
+	w.inspectors.w, w.watchers.w, w.marker.w, w.population.w = w, w, w, w
 	if opt.Trace != nil {
 		w.trace = &tracer{w: opt.Trace}
 	}
@@ -280,7 +286,7 @@ func New(opt Options) *World {
 	w.harassFounding()
 	for _, h := range w.hosts {
 		switch late := w.lateness(h); {
-		case w.isAbsent(h):
+		case w.isAbsent(h) || w.waitsFirst(h):
 		case late > 0:
 			w.bringBack(h, late)
 		default:
@@ -325,7 +331,7 @@ func (c *Clocks) draw(r *rand.Rand, i int) clock {
 
 // start begins a new incarnation on a host.
 func (w *World) start(h *host) {
-	if h.p != nil {
+	if h.p != nil || w.isFull() {
 		return
 	}
 	h.clock.rebase(w.now)
@@ -340,9 +346,7 @@ func (w *World) start(h *host) {
 	p.clock.fast = vote.Instant(luck.Int64N(1e15))
 	p.clock.slow = vote.Instant(luck.Int64N(1e15))
 	p.started = p.clock.slowAt(w.now)
-	p.said = said{
-		votes: make(map[vote.Key][]*spoken), until: make(map[vote.SessionID]vote.Instant), heard: make(map[vote.SessionID][]extended), unsaid: make(map[vote.Serial]bool),
-	}
+	p.said = newSaid()
 	h.p = p
 	h.lives++
 	if h.lives > 1 {
@@ -356,6 +360,9 @@ func (w *World) start(h *host) {
 		cfg.Voters = w.voters[:w.opt.Voters]
 		p.dir, p.fresh, p.eyes = f.State.Dir, f.Fresh, make([]eyes, len(w.hosts))
 		w.said[h] = false
+	}
+	if c := w.opt.Counted; c != nil {
+		cfg.Voters, cfg.Birth = nil, vote.Birth{Expect: c.Expect, MinVoters: c.leastVoters()}
 	}
 	if w.lists != nil {
 		h.ttl = w.most[h] // sessions last as long as this process allows
@@ -547,6 +554,7 @@ func (w *World) tick(e event) {
 // reaction to a connection that it closes belongs to the same output: in production, the close
 // comes in by the mailbox, and the reaction is handed out at once.
 func (w *World) settle(p *process) {
+	w.renews(p)
 	w.resorted(p)
 	for more := true; more; {
 		for w.speaks(p) {

@@ -90,6 +90,9 @@ func TestTermsThatDifferAreNamedInBothLogs(t *testing.T) {
 		{"MaxTTL", func(c *Config, _ *build) { c.Terms.MaxTTL = 7 * time.Second }, []string{"10s", "7s"}},
 		{"voters", func(c *Config, _ *build) { c.Terms.Voters = []vote.NodeID{"a", "b", "z"} }, []string{"[a b c]", "[a b z]"}},
 		{"electorate", func(c *Config, _ *build) { c.Terms.Following = true }, []string{"the electorate", "is fixed at a", "is dynamic at b"}},
+		{"Expect", func(c *Config, _ *build) {
+			c.Terms.Voters, c.Terms.Following, c.Terms.Birth = nil, true, vote.Birth{Expect: 3, MinVoters: 3}
+		}, []string{"Expect is 3 at b and not set at a"}},
 		{"rho", func(_ *Config, b *build) { b.rhoPerMille = 11 }, []string{"5 per mille", "11 per mille"}},
 		{"wire version", func(_ *Config, b *build) { b.low, b.high = 8, 9 }, []string{"version is", "8 to 9"}},
 	}

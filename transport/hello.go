@@ -74,26 +74,28 @@ type refusal struct {
 }
 
 func appendHello(b []byte, h *hello) []byte {
-	b = appendArray(b, 3+offerWords+accountWords)
+	b = appendArray(b, 3+offerWords+accountWords+birthWords)
 	b = appendUint(b, tagHello)
 	b = appendOffer(b, &h.offer)
 	b = appendUint(b, uint64(h.role))
 	b = appendString(b, string(h.want))
-	return appendAccount(b, &h.account)
+	b = appendAccount(b, &h.account)
+	return appendBirth(b, h.terms.Birth)
 }
 
 func appendWelcome(b []byte, w *welcome) []byte {
-	b = appendArray(b, 2+offerWords+accountWords)
+	b = appendArray(b, 2+offerWords+accountWords+birthWords)
 	b = appendUint(b, tagWelcome)
 	b = appendOffer(b, &w.offer)
 	b = appendUint(b, uint64(w.version))
-	return appendAccount(b, &w.account)
+	b = appendAccount(b, &w.account)
+	return appendBirth(b, w.terms.Birth)
 }
 
 func appendRefusal(b []byte, r *refusal) []byte {
 	words := refusalWords
 	if r.tells() {
-		words += termsWords + accountWords
+		words += termsWords + accountWords + birthWords
 	}
 	b = appendArray(b, words)
 	b = appendUint(b, tagRefusal)
@@ -102,22 +104,30 @@ func appendRefusal(b []byte, r *refusal) []byte {
 	b = appendUint(b, uint64(r.reason))
 	b = appendString(b, cut(r.text, maxText))
 	if r.tells() {
-		b = appendTerms(b, &r.terms)
+		terms := r.terms
+		if terms.Birth.Expect > 0 {
+			// A version without births demands a founder, and needs one to know that the terms
+			// differ.
+			terms.Voters = []vote.NodeID{r.self.Node}
+		}
+		b = appendTerms(b, &terms)
 		b = appendAccount(b, &r.account)
+		b = appendBirth(b, terms.Birth)
 	}
 	return b
 }
 
 // tells reports whether the refusal has the acceptor's terms and account.
-func (r *refusal) tells() bool { return len(r.terms.Voters) > 0 }
+func (r *refusal) tells() bool { return len(r.terms.Voters) > 0 || r.terms.Birth.Expect > 0 }
 
 // The number of elements of each part of a handshake. Accounts and a refusal's terms were added
-// later, so they follow all other parts.
+// later, so they follow all other parts, and births later still.
 const (
 	offerWords   = 9
 	refusalWords = 5
 	termsWords   = 3
 	accountWords = 4
+	birthWords   = 2
 )
 
 func appendTerms(b []byte, t *vote.Terms) []byte {
@@ -127,6 +137,11 @@ func appendTerms(b []byte, t *vote.Terms) []byte {
 		b = appendString(b, string(v))
 	}
 	return appendBool(b, t.Dynamic)
+}
+
+func appendBirth(b []byte, birth vote.Birth) []byte {
+	b = appendUint(b, uint64(birth.Expect))
+	return appendUint(b, uint64(birth.MinVoters))
 }
 
 func appendAccount(b []byte, a *vote.Account) []byte {
@@ -181,7 +196,7 @@ func decodeHello(frame []byte) (h hello, err error) {
 		p.fail("role %d is not known", h.role)
 	}
 	h.want = vote.NodeID(p.string(0, vote.MaxNameLen, "node name"))
-	if err := p.tail(n, p.account(n, 3+offerWords, &h.account)); err != nil {
+	if err := p.tail(n, p.later(n, 3+offerWords, &h.account, &h.terms.Birth)); err != nil {
 		return hello{}, err
 	}
 	return h, nil
@@ -199,7 +214,7 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 		var w welcome
 		p.offer(&w.offer)
 		w.version = uint8(p.upTo(math.MaxUint8, "wire version"))
-		if err := p.tail(n, p.account(n, 2+offerWords, &w.account)); err != nil {
+		if err := p.tail(n, p.later(n, 2+offerWords, &w.account, &w.terms.Birth)); err != nil {
 			return nil, nil, err
 		}
 		return &w, nil, nil
@@ -218,7 +233,10 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 			if p.err == nil && !r.tells() {
 				p.fail("terms without voters")
 			}
-			know = p.account(n, refusalWords+termsWords, &r.account)
+			know = p.later(n, refusalWords+termsWords, &r.account, &r.terms.Birth)
+			if r.terms.Birth.Expect > 0 {
+				r.terms.Voters = nil // see appendRefusal
+			}
 		}
 		if err := p.tail(n, know); err != nil {
 			return nil, nil, err
@@ -241,6 +259,17 @@ func (p *parser) account(n, first int, a *vote.Account) int {
 	a.Counted, a.Up = p.duration(), p.duration()
 	a.Addr = p.string(0, maxAddr, "address")
 	return first + accountWords
+}
+
+// later reads what later versions have added: an account, and a birth after it. It returns how many
+// elements are read in all.
+func (p *parser) later(n, first int, a *vote.Account, b *vote.Birth) int {
+	know := p.account(n, first, a)
+	if p.err != nil || n < first+accountWords+birthWords {
+		return know
+	}
+	b.Expect, b.MinVoters = int(p.upTo(vote.MaxVoters, "Expect")), int(p.upTo(vote.MaxVoters, "MinVoters"))
+	return know + birthWords
 }
 
 // handshake reads the header of the array, which needs at least least elements.

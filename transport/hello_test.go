@@ -28,7 +28,7 @@ func largest() hello {
 		Standing: vote.StandingLeaving, Counted: math.MaxInt64, Up: math.MaxInt64, Addr: strings.Repeat("h", maxAddr),
 	}, offer: offer{
 		self: vote.SessionID{Node: long(2), Incarnation: math.MaxUint64}, low: 255, high: 255, rhoPerMille: 1000,
-		terms: Terms{Mesh: strings.Repeat("m", MaxMeshLen), MaxTTL: math.MaxInt64, Following: true},
+		terms: Terms{Mesh: strings.Repeat("m", MaxMeshLen), MaxTTL: math.MaxInt64, Following: true, Birth: vote.Birth{Expect: vote.MaxVoters, MinVoters: vote.MaxVoters}},
 	}}
 	for i := range vote.MaxVoters {
 		h.terms.Voters = append(h.terms.Voters, long(i))
@@ -61,7 +61,10 @@ func TestTheHandshakeSurvivesTheWire(t *testing.T) {
 	long := short
 	h := largest()
 	long.terms, long.account = h.terms.common(), h.account
-	for _, r := range []refusal{short, long} {
+	long.terms.Birth = vote.Birth{}
+	counted := long // of a mesh that is born by count, which has no list of voters
+	counted.terms.Voters, counted.terms.Birth = nil, vote.Birth{Expect: 5, MinVoters: 3}
+	for _, r := range []refusal{short, long, counted} {
 		b := appendRefusal(nil, &r)
 		if len(b) >= maxHandshake {
 			t.Fatalf("%d bytes don't fit", len(b))
@@ -86,6 +89,11 @@ func TestAnAccountIsNotNeeded(t *testing.T) {
 	for _, bad := range [][]any{{3, -1, 2, "h:1"}, {3, 1, "x", "h:1"}, {3, 1, 2, strings.Repeat("h", maxAddr+1)}} {
 		if _, err := decodeHello(pack(t, append(helloWords(), bad...)...)); err == nil {
 			t.Errorf("%v is taken for an account", bad)
+		}
+	}
+	for _, bad := range [][]any{{3, 1, 2, "h:1", -1, 3}, {3, 1, 2, "h:1", 3, "x"}, {3, 1, 2, "h:1", vote.MaxVoters + 1, 3}} {
+		if _, err := decodeHello(pack(t, append(helloWords(), bad...)...)); err == nil {
+			t.Errorf("%v is taken for an account and a birth", bad)
 		}
 	}
 	if _, _, err := decodeAnswer(pack(t, tagRefusal, "b", 1, int(vote.ReasonTerms), "no", int64(1), []any{}, true, 3, 1, 2, "h:1")); err == nil {
@@ -117,6 +125,10 @@ func TestLaterVersionsMayAddWords(t *testing.T) {
 	words := append(helloWords(), []any{"something", []any{"nested"}}, 17)
 	h, err := decodeHello(pack(t, words...))
 	if err != nil || h.self.Node != "a" || h.want != "b" || len(h.terms.Voters) != 2 || !h.terms.Following {
+		t.Fatalf("got %+v, error %v", h, err)
+	}
+	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3, []any{"later"}, "words")...))
+	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3}) || h.account.Addr != "h:1" {
 		t.Fatalf("got %+v, error %v", h, err)
 	}
 	_, no, err := decodeAnswer(pack(t, tagRefusal, "b", 1, 200, "for a reason of a later version", true))
@@ -201,6 +213,9 @@ func TestTermsAreComparedAndBothValuesNamed(t *testing.T) {
 		{"rho", func(o *offer) { o.rhoPerMille = 9 }, []string{"5 per mille at a", "9 per mille at b"}},
 		{"the list of voters", func(o *offer) { o.terms.Voters = []vote.NodeID{"a", "b"} }, []string{"[a b c] at a", "[a b] at b"}},
 		{"electorate", func(o *offer) { o.terms.Following = true }, []string{"the electorate is fixed at a and is dynamic at b"}},
+		{"Expect", func(o *offer) {
+			o.terms.Birth, o.terms.Following, o.terms.Voters = vote.Birth{Expect: 3, MinVoters: 3}, true, nil
+		}, []string{"Expect is not set at a and 3 at b"}},
 		{"wire version", func(o *offer) { o.low, o.high = 2, 4 }, []string{"1 at a", "2 to 4 at b"}},
 	}
 	for _, tt := range tests {
@@ -214,6 +229,25 @@ func TestTermsAreComparedAndBothValuesNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestBirthsByCountAreCompared(t *testing.T) {
+	for _, tt := range []struct {
+		a, b vote.Birth
+		want string
+	}{
+		{vote.Birth{Expect: 3, MinVoters: 3}, vote.Birth{Expect: 3, MinVoters: 3}, ""},
+		{vote.Birth{Expect: 3, MinVoters: 3}, vote.Birth{Expect: 5, MinVoters: 3}, "Expect is 3 at a and 5 at b"},
+		{vote.Birth{Expect: 5, MinVoters: 5}, vote.Birth{Expect: 5, MinVoters: 3}, "MinVoters is 5 at a and 3 at b"},
+		{vote.Birth{Expect: 1, MinVoters: 1}, vote.Birth{Expect: 1, MinVoters: 1}, "Expect is 1 at a and at b, and a mesh of one process takes in no other"},
+	} {
+		a, b := offerOf("a"), offerOf("b")
+		a.terms.Following, a.terms.Voters, a.terms.Birth = true, nil, tt.a
+		b.terms.Following, b.terms.Voters, b.terms.Birth = true, nil, tt.b
+		if _, text := compare(&a, &b); text != tt.want {
+			t.Errorf("%q, want %q", text, tt.want)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func (p *Port) metRefused(no *refusal) {
 
 // common converts the terms to the type shared by all layers.
 func (t *Terms) common() vote.Terms {
-	return vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following}
+	return vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following, Birth: t.Birth}
 }
 
 // barred returns a refusal if this node accepts no more links.

@@ -23,8 +23,8 @@ import (
 //
 // The exporter is the connection's own (RFC 8446, section 7.5; used as a channel binding as in RFC
 // 9266): a proof made for one connection fits no other, so an attacker on the path can't relay it.
-// A dialer that reaches an attacker does give the attacker a proof to test guesses with, so a secret
-// must be random.
+// A dialer that reaches an attacker does give the attacker a proof to test guesses with, so a
+// secret must be random.
 
 const (
 	// MinSecret is the minimum length of a secret in bytes: 128 bits can't be guessed, provided

@@ -22,6 +22,9 @@ type Terms struct {
 	// Following says that the electorate has dynamic membership, and that Voters are only its
 	// founders. Otherwise the electorate is fixed.
 	Following bool
+
+	// Birth is set if the mesh is born by count: then there are no Voters.
+	Birth vote.Birth
 }
 
 // MaxMeshLen is the longest name of a mesh in bytes: memberlist's label, which carries the name,
@@ -70,6 +73,10 @@ func compare(a, b *offer) (version uint8, text string) {
 	}
 	if a.rhoPerMille != b.rhoPerMille {
 		differ("rho", fmt.Sprintf("%d per mille", a.rhoPerMille), fmt.Sprintf("%d per mille", b.rhoPerMille))
+	}
+	points = append(points, a.terms.Birth.Differences(b.terms.Birth, "at "+string(a.self.Node), "at "+string(b.self.Node))...)
+	if a.terms.Birth.Expect > 0 != (b.terms.Birth.Expect > 0) {
+		return version, strings.Join(points, "; ") // the kinds differ, and so does the rest
 	}
 	if a.terms.Following != b.terms.Following {
 		points = append(points, fmt.Sprintf("the electorate %s at %s and %s at %s", a.terms.kind(), a.self.Node, b.terms.kind(), b.self.Node))

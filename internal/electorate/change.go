@@ -59,7 +59,10 @@ func (m *Machine) move() {
 	} else if m.away == 0 {
 		m.away = m.now.Slow
 	}
-	if m.now.Slow >= m.pollAt && (m.member() || m.state.Electorate.Version == 0) {
+	if m.abandon() {
+		return
+	}
+	if m.now.Slow >= m.pollAt && m.polls() {
 		m.pollAll()
 	}
 	if m.race != nil && m.now.Slow >= m.race.until {
@@ -67,6 +70,8 @@ func (m *Machine) move() {
 		m.raceAt = m.now.Slow.Add(m.turn())
 	}
 	switch {
+	case m.state.Electorate.Version == 0 && m.byCount():
+		m.birth()
 	case m.state.Electorate.Version == 0:
 		m.found()
 	case !m.member() || m.stored.Electorate.Version != m.state.Electorate.Version || m.cannotSave() != "":

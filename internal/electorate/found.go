@@ -9,7 +9,7 @@ import (
 
 // founding reports whether this node waits to found version 1 with the other founders.
 func (m *Machine) founding() bool {
-	return m.cfg.Found && m.state.Electorate.Version == 0 && m.Trusted() && slices.Contains(m.cfg.Founders, m.cfg.Self.Node)
+	return m.cfg.Found && m.state.Electorate.Version == 0 && m.Trusted() && (m.byCount() && !m.leaving || slices.Contains(m.cfg.Founders, m.cfg.Self.Node))
 }
 
 // found bootstraps version 1, with all founders at once. Each founder pledges its directory to the

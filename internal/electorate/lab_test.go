@@ -28,7 +28,9 @@ type lab struct {
 	lose  func(l letter) bool // nil: nothing is lost
 	seen  map[vote.NodeID]Seen
 	talk  []string // all that was delivered
-	ticks map[vote.NodeID]int
+	// closed are the connections that a machine has had closed; they are dialed again
+	closed []vote.Conn
+	ticks  map[vote.NodeID]int
 }
 
 type wire struct{ from, to vote.NodeID } // from dialed to
@@ -186,6 +188,10 @@ func (l *lab) collect(u *unit) {
 	u.alarms = append(u.alarms, u.m.Alarms()...)
 	for _, o := range u.m.Drain(nil) {
 		to := u.self.Node
+		if o.Close {
+			l.closed = append(l.closed, o.Conn)
+			continue
+		}
 		if w, ok := l.conns[o.Conn]; ok {
 			if to = w.to; to == u.self.Node {
 				to = w.from
@@ -217,8 +223,28 @@ func (l *lab) flushAll(name vote.NodeID) {
 	}
 }
 
+// redial cuts the connections that a machine has had closed, and links again.
+func (l *lab) redial() {
+	for len(l.closed) > 0 {
+		c := l.closed[0]
+		l.closed = l.closed[1:]
+		if w, ok := l.conns[c]; ok {
+			l.cut(c)
+			l.link(w.from, w.to)
+		}
+	}
+	for _, name := range l.names {
+		if u := l.units[name]; u.m != nil && u.m.Elector().Dir != l.seen[name].Dir {
+			u.disk.Dir = u.m.Elector().Dir
+			l.seen[name] = Seen{name, u.disk.Dir, Alive}
+			l.gossip()
+		}
+	}
+}
+
 // run delivers until nobody has anything to say.
 func (l *lab) run() {
+	l.redial()
 	for n := 0; len(l.mail) > 0; n++ {
 		if n > 100_000 {
 			l.t.Fatalf("no end of it: %s", strings.Join(l.talk[len(l.talk)-20:], ", "))
@@ -227,6 +253,7 @@ func (l *lab) run() {
 		l.mail = l.mail[1:]
 		if l.lose == nil || !l.lose(m) {
 			l.deliver(m)
+			l.redial()
 		}
 	}
 }
@@ -295,7 +322,7 @@ func text(e *vote.Electorate) string {
 	if e.Version == 0 {
 		return "none"
 	}
-	t := fmt.Sprintf("%d: %s", e.Version, names(e.Voters))
+	t := fmt.Sprintf("%d: %s", vote.VersionNumber(e.Version), names(e.Voters))
 	if e.Joint() {
 		t += " (" + names(e.Old) + ")"
 	}

@@ -21,10 +21,14 @@ import (
 
 // Config is the configuration of a machine. All nodes of a mesh agree on Founders and MaxTTL.
 type Config struct {
-	Self      vote.SessionID
-	Founders  []vote.NodeID // the voters of version 1
-	Found     bool          // this node takes part in the founding, if its directory is empty
-	MaxVoters int           // the largest size of the electorate
+	Self     vote.SessionID
+	Founders []vote.NodeID // the voters of version 1
+	Found    bool          // this node takes part in the founding, if its directory is empty
+	// Expect is the number of founders of a mesh that is born by count, without names and
+	// directories: see birth.go. Zero: the mesh is founded by Founders.
+	Expect    int
+	MinVoters int // of a mesh born by count: the electorate never has fewer voters; zero: vote.MinVoters
+	MaxVoters int // the largest size of the electorate
 	MaxTTL    time.Duration
 }
 
@@ -73,6 +77,11 @@ type Machine struct {
 	// away is since when too few of the deciding voters are reachable; zero while enough are.
 	away  vote.Instant
 	drain drain
+	// The birth by count; see birth.go.
+	candidates      []vote.Elector // the founders, if nothing changes
+	candidatesSince vote.Instant   // since when candidates is as it is
+	pledgedAt       vote.Instant
+	births          uint64 // how many identities this process had before
 	// adopted is when the newest electorate was learned, or when this incarnation began.
 	adopted  vote.Instant
 	race     *race
@@ -104,6 +113,9 @@ func New(cfg Config, state vote.DiskState, now vote.Now) *Machine {
 	cfg.Founders = slices.Sorted(slices.Values(cfg.Founders))
 	if cfg.MaxVoters == 0 {
 		cfg.MaxVoters = MaxVoters
+	}
+	if cfg.Expect > 0 && cfg.MinVoters == 0 {
+		cfg.MinVoters = vote.MinVoters(cfg.Expect)
 	}
 	m := &Machine{
 		cfg: cfg, now: now, started: now.Slow, adopted: now.Slow, state: state, stored: state,
@@ -187,10 +199,47 @@ func (m *Machine) after(conn vote.Conn, msg vote.Message) {
 
 // finish has the pending changes stored, one save at a time.
 func (m *Machine) finish() {
+	if m.byCount() {
+		m.remember()
+		return
+	}
 	if m.pending && !m.savingNow && m.now.Slow >= m.retryAt {
 		m.state.Writes++
 		m.pending, m.savingNow, m.saving, m.savingFrom = false, true, m.state, m.now.Slow
 		m.saves = append(m.saves, m.state)
+	}
+}
+
+// remember takes the pending changes for stored: a process without a directory never comes back, so
+// its memory is as good.
+func (m *Machine) remember() {
+	for m.pending {
+		m.state.Writes++
+		m.pending, m.everStored = false, true
+		m.keep(m.state)
+		m.move()
+	}
+}
+
+// keep notes that a state is stored, and sends the answers that waited for it.
+func (m *Machine) keep(state vote.DiskState) {
+	was := m.stored.Electorate.Version
+	m.stored = state
+	waiting := m.held
+	m.held = nil
+	for _, h := range waiting {
+		if h.writes <= state.Writes {
+			m.send(h.conn, h.m)
+		} else {
+			m.held = append(m.held, h)
+		}
+	}
+	if m.stored.Electorate.Version != was {
+		// A requester that counts this voter's acknowledgements must know the version before the
+		// first acknowledgement under this version.
+		for _, c := range m.lines() {
+			m.tell(c)
+		}
 	}
 }
 
@@ -215,24 +264,7 @@ func (m *Machine) Saved(now vote.Now, writes uint64, failed string) {
 		return
 	}
 	m.stuck, m.everStored = "", true
-	was := m.stored.Electorate.Version
-	m.stored = m.saving
-	waiting := m.held
-	m.held = nil
-	for _, h := range waiting {
-		if h.writes <= writes {
-			m.send(h.conn, h.m)
-		} else {
-			m.held = append(m.held, h)
-		}
-	}
-	if m.stored.Electorate.Version != was {
-		// A requester that counts this voter's acknowledgements must know the version before the
-		// first acknowledgement under this version.
-		for _, c := range m.lines() {
-			m.tell(c)
-		}
-	}
+	m.keep(m.saving)
 	m.move()
 	m.finish()
 }
@@ -250,8 +282,14 @@ func (m *Machine) lines() []vote.Conn {
 // tell sends the newest electorate over a connection.
 func (m *Machine) tell(conn vote.Conn) {
 	if l := m.conns[conn]; l != nil && m.state.Electorate.Version > 0 {
-		l.told = m.state.Electorate.Version
-		m.send(conn, vote.Message{Kind: vote.KindElectorate, Epoch: m.stored.Electorate.Version, Consensus: &vote.Consensus{Electorate: m.state.Electorate}})
+		e := &vote.Consensus{Electorate: m.state.Electorate}
+		if m.byCount() {
+			e.Contacts = m.contacts()
+		}
+		if !m.byCount() || reaches(e) { // else the other node doesn't take it in, and is told again
+			l.told = m.state.Electorate.Version
+		}
+		m.send(conn, vote.Message{Kind: vote.KindElectorate, Epoch: m.stored.Electorate.Version, Consensus: e})
 	}
 }
 
@@ -274,6 +312,9 @@ func (m *Machine) Heard(now vote.Now, conn vote.Conn, elected uint64) {
 
 // adopt applies a newer electorate, known to be decided.
 func (m *Machine) adopt(e *vote.Electorate) {
+	if m.state.Electorate.Version == 0 {
+		m.away = 0 // what was away before is another thing
+	}
 	m.state.Electorate = *e
 	// The election of the next version begins anew: this node has promised nothing in that
 	// election.

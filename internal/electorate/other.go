@@ -194,11 +194,20 @@ func (m *Machine) isDead(o *other) bool {
 	return o.up && o.unanswered >= unansweredMost && m.now.Slow.Sub(o.askedAt) >= m.cfg.MaxTTL
 }
 
+// polls reports whether this node asks others for reports: voters do, and nodes that know no
+// electorate. If the mesh is born by count, all nodes look whether there is a majority.
+func (m *Machine) polls() bool {
+	return m.member() || m.state.Electorate.Version == 0 || m.byCount()
+}
+
 // pollEvery is the interval between polls of the voters. It is a tenth of the shortest duration of
 // a change.
 func (m *Machine) pollEvery() time.Duration {
-	if m.state.Electorate.Version == 0 {
+	switch {
+	case m.state.Electorate.Version == 0:
 		return min(m.cfg.MaxTTL/10, 100*time.Millisecond) // founders are in a hurry
+	case m.byCount() && !m.member():
+		return m.cfg.MaxTTL / 2
 	}
 	return m.cfg.MaxTTL / 10
 }
@@ -217,8 +226,11 @@ func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 		e.Writes = m.stored.Writes
 	}
 	e.Electorate.Voters, e.Electorate.Most = m.stored.Pledge, m.stored.PledgeMost
-	if m.member() {
+	switch {
+	case m.member():
 		e.Contacts = m.contacts()
+	case m.byCount() && m.state.Electorate.Version == 0:
+		e.Contacts = m.freshContacts()
 	}
 	m.send(conn, vote.Message{
 		Kind: vote.KindReport, Nonce: msg.Nonce, Epoch: m.stored.Electorate.Version, Token: m.own.Top, Counting: m.remembers(), Consensus: e,

@@ -15,7 +15,11 @@ func (m *Machine) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, msg *v
 	}
 	switch msg.Kind {
 	case vote.KindElectorate:
-		if e := &msg.Consensus.Electorate; e.Version > 0 {
+		switch e := &msg.Consensus.Electorate; {
+		case e.Version == 0 || m.byCount() != vote.BornByCount(e.Version):
+		case m.byCount() && e.Lineage != m.state.Electorate.Lineage:
+			m.meet(from.Node, msg.Consensus)
+		default:
 			m.learn(e)
 		}
 	case vote.KindPoll:
@@ -95,7 +99,7 @@ func (m *Machine) yieldTo(a vote.Ballot) {
 func (m *Machine) accept(conn vote.Conn, msg *vote.Message) {
 	a, e := msg.Consensus.Ballot, &msg.Consensus.Electorate
 	m.number = max(m.number, a.Counter)
-	if !m.votesOn(conn, msg.Version) || e.Version != msg.Version || Follows(&m.state.Electorate, e) != nil {
+	if !m.votesOn(conn, msg.Version) || e.Version != msg.Version || Follows(&m.state.Electorate, e) != nil || len(e.Voters) < m.cfg.MinVoters {
 		return
 	}
 	answer := vote.Message{Kind: vote.KindAccepted, Version: msg.Version, Consensus: &vote.Consensus{Ballot: a, Promised: m.state.Promised, Dir: m.state.Dir}}

@@ -28,6 +28,9 @@ var ErrNotLost = errors.New("a majority of the voters answers")
 func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) error {
 	m.begin(now)
 	e := &m.state.Electorate
+	if m.byCount() {
+		return fmt.Errorf("the mesh is born by count (Expect), and heals by itself: processes that see no majority for %v give the electorate up, and found another", AbandonAfter(m.cfg.MaxTTL))
+	}
 	if !m.Trusted() {
 		return errors.New(m.distrusted)
 	}

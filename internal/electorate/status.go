@@ -14,6 +14,7 @@ type Status struct {
 	Electorate vote.Electorate // the newest known electorate
 	Stored     uint64          // the version in this node's directory
 	Dir        vote.Dir        // this node's directory
+	name       vote.NodeID     // this node's name
 	Voter      bool            // this node votes
 	StandBy    []vote.NodeID   // the nodes that could be voted in, given room or need
 	// Stays is why this leaving node can't be voted out at present; empty if it can.
@@ -26,11 +27,16 @@ type Status struct {
 	Lost string
 }
 
+// IsVoter reports whether the electorate has this node, as it knows itself, among its voters.
+func (s *Status) IsVoter() bool {
+	return s.Electorate.Has(vote.Elector{Name: s.name, Dir: s.Dir})
+}
+
 // Status returns the state of the electorate as seen by this node.
 func (m *Machine) Status(now vote.Now) Status {
 	m.begin(now)
 	e := &m.state.Electorate
-	s := Status{Electorate: *e, Stored: m.stored.Electorate.Version, Dir: m.state.Dir, Voter: m.member()}
+	s := Status{Electorate: *e, Stored: m.stored.Electorate.Version, Dir: m.state.Dir, name: m.cfg.Self.Node, Voter: m.member()}
 	for _, o := range m.sorted() {
 		if m.member() && m.standby(o) && !e.Has(vote.Elector{Name: o.name, Dir: o.dir}) {
 			s.StandBy = append(s.StandBy, o.name)
@@ -48,6 +54,8 @@ func (m *Machine) Status(now vote.Now) Status {
 func (m *Machine) change() string {
 	e := &m.state.Electorate
 	switch {
+	case e.Version == 0 && m.byCount() && m.founding():
+		return m.birthText()
 	case e.Version == 0 && m.founding():
 		return m.foundingText()
 	case e.Version == 0 && m.leaving:
@@ -167,6 +175,12 @@ func (m *Machine) lost() string {
 	})
 	if alive {
 		return ""
+	}
+	if m.byCount() {
+		left := max(AbandonAfter(m.cfg.MaxTTL)-m.now.Slow.Sub(m.away), 0)
+		return fmt.Sprintf("a majority of electorate %d (%s) is gone: %s. No lock can be granted "+
+			"until enough of them are back, or until this process, in %.1fs, gives the electorate "+
+			"up, and founds or joins another", vote.VersionNumber(e.Version), names(e.Deciding()), strings.Join(gone, ", "), left.Seconds())
 	}
 	if !slices.ContainsFunc(m.sorted(), func(o *other) bool { return o.firm }) {
 		return fmt.Sprintf("this node has reached no other node since it started, so no lock can "+

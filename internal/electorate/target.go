@@ -84,7 +84,7 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	// out.
 	most := max(m.mostVoters(), min(len(e.Voters), 3))
 	size, kept := seats(len(e.Voters), len(stay), len(in), len(r.absent), most)
-	if size == 0 || size+kept == 1 && len(e.Voters) > 1 {
+	if size == 0 || size+kept == 1 && len(e.Voters) > 1 || size+kept < min(m.cfg.MinVoters, len(e.Voters)) {
 		return nil, ""
 	}
 	var reasons []string

@@ -15,7 +15,7 @@ func (m *Machine) Tick(now vote.Now) {
 // Next returns the instant of the slow clock at which Tick has work to do.
 func (m *Machine) Next() vote.Instant {
 	next := vote.Never
-	if m.member() || m.state.Electorate.Version == 0 {
+	if m.polls() {
 		next = m.pollAt
 	}
 	if m.race != nil {
@@ -59,15 +59,20 @@ func (m *Machine) AppendWanted(dst []vote.NodeID) []vote.NodeID {
 		return v == self || o != nil && o.up
 	})
 	most := wantedMost
+	idle := wantedMost // of the nodes that can't vote, which may know the electorate
 	for _, o := range m.sorted() {
 		if o.seen != Alive || !lonely && (!m.member() || o.dir == 0) {
 			continue
 		}
+		room := &most
+		if m.byCount() && o.dir == 0 {
+			room = &idle
+		}
 		if e.Names(o.name) { // voters don't count against the limit, so standbys always have room
 			add(o.name)
-		} else if most > 0 {
+		} else if *room > 0 {
 			add(o.name)
-			most--
+			*room--
 		}
 	}
 	return dst

@@ -58,7 +58,7 @@ func (m *Machine) fits(from vote.NodeID, next *vote.Electorate) bool {
 		return true
 	}
 	if o := m.others[from]; o != nil {
-		m.tellOdd(o, next.Floor, fmt.Sprintf("as the minimum token of electorate %d", next.Version))
+		m.tellOdd(o, next.Floor, fmt.Sprintf("as the minimum token of electorate %d", vote.VersionNumber(next.Version)))
 	}
 	return false
 }

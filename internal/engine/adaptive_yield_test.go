@@ -32,7 +32,8 @@ func TestCourtesyToOwnCallersIsKeptUp(t *testing.T) {
 	}
 }
 
-// TestCourtesyEndsWhereOthersCompute has a process that computes all the time: no more than a fiftieth of the time goes by in waiting for it.
+// TestCourtesyEndsWhereOthersCompute has a process that computes all the time: no more than a
+// fiftieth of the time goes by in waiting for it.
 func TestCourtesyEndsWhereOthersCompute(t *testing.T) {
 	const slice = 10 * time.Millisecond
 	var c adaptiveYield
@@ -61,7 +62,8 @@ func TestCourtesyEndsWhereOthersCompute(t *testing.T) {
 	}
 }
 
-// TestACrowdIsBatchedByTheQueue : on a busy machine a courtesy takes long again and again, and brings many callers' words. None of them is left out.
+// TestACrowdIsBatchedByTheQueue : on a busy machine a courtesy takes long again and again, and
+// brings many callers' words. None of them is left out.
 func TestACrowdIsBatchedByTheQueue(t *testing.T) {
 	var c adaptiveYield
 	now := vote.Instant(0)
@@ -72,7 +74,8 @@ func TestACrowdIsBatchedByTheQueue(t *testing.T) {
 		c.record(50*time.Millisecond, now, 1024, 300)
 		now = now.Add(50 * time.Millisecond)
 	}
-	// A crowd whose callers all wait for others brings nothing: it is treated as a few callers are, until one courtesy brings something again.
+	// A crowd whose callers all wait for others brings nothing: it is treated as a few callers are,
+	// until one courtesy brings something again.
 	c.record(50*time.Millisecond, now, 1024, 1)
 	if end := now.Add(50 * time.Millisecond); c.due(end, 1024) || !c.due(end.Add(yieldPauseMin), 1024) {
 		t.Error("a crowd that has nothing to say is let run first at once, or not after a pause")

@@ -4,15 +4,16 @@ import (
 	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/wakeup"
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
 // electorateState is the loop's state about the electorate, in addition to the state of the node.
 type electorateState struct {
 	dynamic    bool
-	self       vote.Elector
-	version    uint64 // the version logged last
-	dialsStale bool   // the set of nodes to dial may have changed
+	self       vote.Elector // this node as a voter
+	version    uint64       // the version logged last
+	dialsStale bool         // the set of nodes to dial may have changed
 	// the logged difference between this node's MaxVoters and the decided value
 	loggedDifference string
 	lost             bool // the log says that the electorate is lost
@@ -48,12 +49,12 @@ func (l *loop) electorateChanged(now vote.Now, e *quorum.Event) {
 	if known := &st.Electorate; known.Version != v.version {
 		was := v.version
 		v.version = known.Version
-		l.log.Info("the electorate has changed", "version", known.Version, "voters", ElectorNames(known.Voters), "joint", known.Joint(), "old", ElectorNames(known.Old))
+		l.log.Info("the electorate has changed", "version", vote.VersionNumber(known.Version), "voters", ElectorNames(known.Voters), "joint", known.Joint(), "old", ElectorNames(known.Old))
 		if was == 0 && l.engine.cfg.Bootstrap {
 			l.engine.warnBootstrap()
 		}
 	}
-	if !st.Electorate.Has(v.self) {
+	if !st.IsVoter() {
 		l.answerLeave("")
 	}
 	l.publishElectorate(now)
@@ -70,22 +71,49 @@ func (l *loop) checkElectorate(now vote.Now) {
 	st, _ := l.node.ElectorateStatus(now)
 	switch lost := st.Lost != ""; {
 	case lost && !l.electorate.lost:
-		l.log.Error("the electorate is lost: "+st.Lost, "version", st.Electorate.Version)
+		l.log.Error("the electorate is lost: "+st.Lost, "version", vote.VersionNumber(st.Electorate.Version))
 	case !lost && l.electorate.lost:
 		l.log.Info("the electorate is no longer lost: enough of its voters are reachable",
-			"version", st.Electorate.Version)
+			"version", vote.VersionNumber(st.Electorate.Version))
 	}
 	l.electorate.lost = st.Lost != ""
 	if l.electorate.trouble && st.Trouble == "" {
-		l.log.Info("the state directory can be written again: this node takes part in changes of the electorate", "version", st.Electorate.Version)
+		l.log.Info("the state directory can be written again: this node takes part in changes of the electorate", "version", vote.VersionNumber(st.Electorate.Version))
 	}
 	l.electorate.trouble = st.Trouble != ""
 	if st.Differs != "" && st.Differs != l.electorate.loggedDifference {
-		l.log.Warn(st.Differs, "version", st.Electorate.Version)
+		l.log.Warn(st.Differs, "version", vote.VersionNumber(st.Electorate.Version))
 	}
 	l.electorate.loggedDifference = st.Differs
 	if st.Stays != "" {
 		l.answerLeave(st.Stays)
+	}
+}
+
+// checkIdentity has a new identity of this node published. A mesh that is born by count has a
+// process take another identity in place of a start.
+func (l *loop) checkIdentity() {
+	if l.electorate.dynamic {
+		if self := l.node.Elector(); self != l.electorate.self {
+			l.electorate.self = self
+			l.electorate.dialsStale = true
+			l.log.Info("this process takes part in the mesh as a new one, with another identity", "identity", DirText(self.Dir))
+			if !l.engine.cfg.NonVoting {
+				wakeup.Replace(l.engine.newDirs, self.Dir)
+			}
+		}
+	}
+}
+
+// publishDirs tells gossip the identities of this node, since gossip may wait.
+func (eng *Engine) publishDirs() {
+	for {
+		select {
+		case dir := <-eng.newDirs:
+			eng.group.SetDir(dir)
+		case <-eng.ctx.Done():
+			return
+		}
 	}
 }
 

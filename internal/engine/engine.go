@@ -31,6 +31,7 @@ type Config struct {
 	Discover                    peers.Discover
 	StateDir                    string
 	Bootstrap, NonVoting        bool
+	Birth                       vote.Birth // zero unless the mesh is born by count; then there are no Voters
 	MaxVoters                   int
 	MaxTTL, TTL                 time.Duration
 	Secrets                     [][]byte
@@ -70,11 +71,13 @@ type Engine struct {
 	log      *slog.Logger // passes lines on to the configured logger without ever waiting
 	logQueue *logqueue.Queue
 
-	loop   *loop
-	links  world.Links
-	group  member.Group
-	finder *discovery.Finder
-	// the state directory and its writer; nil if the electorate is fixed
+	loop    *loop
+	links   world.Links
+	group   member.Group
+	finder  *discovery.Finder
+	dynamic bool          // membership of the electorate is dynamic
+	newDirs chan vote.Dir // identities to publish in gossip; capacity 1
+	// the state directory and its writer; nil if there is none
 	stateDir    world.StateDir
 	stateWriter *statedir.Writer
 	savedPeers  []string // addresses of nodes met in an earlier incarnation, from the state directory
@@ -119,7 +122,10 @@ func (eng *Engine) Secrets() []member.KeyUse { return eng.group.Keys() }
 func (eng *Engine) LinkStats() transport.Stats { return eng.links.Stats() }
 
 // IsDynamic reports whether membership of the electorate is dynamic.
-func (eng *Engine) IsDynamic() bool { return eng.stateWriter != nil }
+func (eng *Engine) IsDynamic() bool { return eng.dynamic }
+
+// IsBornByCount reports whether the mesh is born by count, and without state directories.
+func (eng *Engine) IsBornByCount() bool { return eng.cfg.Birth.Expect > 0 }
 
 // Done returns a channel that is closed when the node has ended: no call is answered any more.
 func (eng *Engine) Done() <-chan struct{} { return eng.loop.done }

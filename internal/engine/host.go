@@ -143,6 +143,9 @@ func (l *loop) reportFailure(now vote.Now, name vote.NodeID, f dialFailure) {
 // refusedByFounders describes the refusals if so many founders refuse this node, which knows no
 // electorate yet, that the node can't belong to their mesh; otherwise it returns "".
 func (l *loop) refusedByFounders() string {
+	if l.engine.IsBornByCount() {
+		return "" // there is no list of founders
+	}
 	var refusing []string
 	for _, name := range l.engine.voters() {
 		if f := l.electorate.dialFailures[name]; f.reason != vote.ReasonNone {

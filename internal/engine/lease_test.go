@@ -153,8 +153,8 @@ func TestNothingIsLeftOfLeasesThatEnded(t *testing.T) {
 	})
 }
 
-// The goroutine that asks for the context first may have made it and not yet seen that the lease has
-// ended, while another has seen that.
+// The goroutine that asks for the context first may have made it and not yet seen that the lease
+// has ended, while another has seen that.
 func TestAContextThatIsMadeAsTheLeaseEndsHasEndedForAll(t *testing.T) {
 	l := &Lease{loop: &loop{}, values: t.Context()}
 	made := l.Context()

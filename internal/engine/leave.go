@@ -23,7 +23,7 @@ const LeaveTTLs = 10
 
 // LeaveElectorate has this node voted out, and waits for the result.
 func (eng *Engine) LeaveElectorate(ctx context.Context) error {
-	if eng.stateWriter == nil {
+	if !eng.dynamic {
 		return nil
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -54,7 +54,7 @@ func (eng *Engine) LeaveElectorate(ctx context.Context) error {
 	still := make(chan error, 1)
 	if l.box.post(false, func(now vote.Now) {
 		st, _ := l.node.ElectorateStatus(now)
-		if !st.Electorate.Has(l.electorate.self) {
+		if !st.IsVoter() {
 			still <- nil
 			return
 		}
@@ -66,8 +66,11 @@ func (eng *Engine) LeaveElectorate(ctx context.Context) error {
 		if why != "" {
 			text += ": " + why
 		}
-		text += "; the other voters need this node for their majority until it is back with its " +
-			"state directory, or until they have voted it out"
+		text += "; the other voters need this node for their majority until "
+		if !eng.IsBornByCount() {
+			text += "it is back with its state directory, or until "
+		}
+		text += "they have voted it out"
 		still <- eng.fail(errs.Failure{Op: "leave", Reason: errs.Voter, Text: text, Err: over})
 	}) {
 		select {
@@ -83,7 +86,7 @@ func (eng *Engine) LeaveElectorate(ctx context.Context) error {
 // else the reason why the node stays a voter.
 func (l *loop) leaveElectorate(now vote.Now, gone chan<- string) {
 	l.node.LeaveElectorate(now)
-	if st, _ := l.node.ElectorateStatus(now); !st.Electorate.Has(l.electorate.self) {
+	if st, _ := l.node.ElectorateStatus(now); !st.IsVoter() {
 		gone <- ""
 		return
 	}

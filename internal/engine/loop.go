@@ -336,6 +336,7 @@ func (l *loop) drainNode(now vote.Now) {
 		// While voters hear from this process, they keep out the older process of the same name.
 		l.engine.finder.Want(nil)
 	}
+	l.checkIdentity()
 	l.answerReady(now)
 	l.saveAndDial()
 	if len(l.held.m)+len(l.released.m) == 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// However much waits, all of it is taken in, in order: by the loop's goroutine, and by a caller's, which leaves to the other what is too much for it.
+// However much waits, all of it is taken in, in order: by the loop's goroutine, and by a caller's,
+// which leaves to the other what is too much for it.
 func TestACrowdOfInputsIsTakenInToTheLast(t *testing.T) {
 	const many = 3*roundsMax*batchMax + 1
 	for _, row := range []struct {
@@ -79,7 +80,8 @@ func TestUrgentInputsOvertakeABacklog(t *testing.T) {
 	})
 }
 
-// twoKinds returns a batch with an urgent message for each 'u', and an ordered one for each 'o', numbered from 1.
+// twoKinds returns a batch with an urgent message for each 'u', and an ordered one for each 'o',
+// numbered from 1.
 func twoKinds(kinds string) *transport.Batch {
 	b := transport.NewBatch()
 	for i, k := range kinds {
@@ -125,7 +127,8 @@ func TestABatchOfBothKindsIsSplitAndKeepsItsOrder(t *testing.T) {
 	}
 }
 
-// A call may be put as the mesh is closed, and the loop's goroutine be about to end. It is answered nonetheless.
+// A call may be put as the mesh is closed, and the loop's goroutine be about to end. It is answered
+// nonetheless.
 func TestACallThatIsNotFedAnyMoreIsAnswered(t *testing.T) {
 	for name, ctx := range map[string]func(t *testing.T) context.Context{
 		"a context that can't end": func(*testing.T) context.Context { return context.Background() },
@@ -198,7 +201,8 @@ func TestACallInTheBacklogIsAnsweredAtTheEnd(t *testing.T) {
 	})
 }
 
-// An Unlock waits for voters that don't answer. The end of its own mesh ends the wait, also where the context never does.
+// An Unlock waits for voters that don't answer. The end of its own mesh ends the wait, also where
+// the context never does.
 func TestAnUnlockUnderWayEndsWithTheMesh(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a, _, _ := w.three()
@@ -223,7 +227,8 @@ func TestAnUnlockUnderWayEndsWithTheMesh(t *testing.T) {
 	})
 }
 
-// The application may recover from whatever its own code does. A fault of the loop in its goroutine isn't that.
+// The application may recover from whatever its own code does. A fault of the loop in its goroutine
+// isn't that.
 func TestAFaultOfTheLoopEndsTheProcessWhoeverRunsIt(t *testing.T) {
 	const inside = "LOCKMESH_TEST_FAULT"
 	if os.Getenv(inside) != "" {
@@ -240,8 +245,9 @@ func TestAFaultOfTheLoopEndsTheProcessWhoeverRunsIt(t *testing.T) {
 	}
 }
 
-// A connection is told of by the urgent lane, and its end by the other: what comes while a round begins mustn't be the other way round, since the node would go on
-// with a connection that is gone. It takes two processors to see it.
+// A connection is told of by the urgent lane, and its end by the other: what comes while a round
+// begins mustn't be the other way round, since the node would go on with a connection that is gone.
+// It takes two processors to see it.
 func TestWhatIsUrgentIsNeverOvertaken(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		l := w.alone().loop

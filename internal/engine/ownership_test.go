@@ -133,7 +133,8 @@ func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
 	}
 }
 
-// The timer wakes the loop's goroutine at any moment, also when whoever has the turn has looked at the time already and is about to pass.
+// The timer wakes the loop's goroutine at any moment, also when whoever has the turn has looked at
+// the time already and is about to pass.
 func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
 	b := idle(t)
 	b.putRelease(&Lease{})
@@ -153,7 +154,8 @@ func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
 	}
 }
 
-// Time must not stand still for a node when its timer fires between a caller's last look at the clock and the passing of the turn.
+// Time must not stand still for a node when its timer fires between a caller's last look at the
+// clock and the passing of the turn.
 func TestATimerThatFiresBeforeTheTurnIsPassedIsHeard(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a := w.alone()

@@ -23,7 +23,7 @@ import (
 // Start starts a node. It returns as soon as the node listens. ctx bounds only the wait for the
 // disk of the state directory. The caller ends the node by Close.
 func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
-	eng := &Engine{cfg: cfg, clocks: cfg.Clocks}
+	eng := &Engine{cfg: cfg, clocks: cfg.Clocks, newDirs: make(chan vote.Dir, 1)}
 	eng.self = vote.SessionID{Node: vote.NodeID(cfg.Name), Incarnation: newIncarnation()}
 	voters := eng.voters()
 	eng.ctx, eng.stop = context.WithCancel(context.Background())
@@ -46,6 +46,9 @@ func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
 	if eng.stateWriter != nil {
 		go eng.stateWriter.Run(eng.loop.done)
 	}
+	if eng.IsBornByCount() {
+		eng.work.Go(eng.publishDirs)
+	}
 	eng.finder.Want(eng.loop.node.Wanted())
 	eng.work.Go(func() { eng.loop.run(eng.ctx) })
 	eng.finder.Run(eng.group)
@@ -57,7 +60,7 @@ func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
 // yet: inputs wait in the mailbox.
 func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Following) error {
 	core, err := node.New(node.Config{
-		Name: eng.self.Node, Life: eng.self.Incarnation, Voters: voters, TTL: eng.cfg.TTL, MaxTTL: eng.cfg.MaxTTL, Following: dynamic,
+		Name: eng.self.Node, Life: eng.self.Incarnation, Voters: voters, TTL: eng.cfg.TTL, MaxTTL: eng.cfg.MaxTTL, Following: dynamic, Birth: eng.cfg.Birth,
 	}, eng.clocks.Now())
 	if err != nil {
 		return err
@@ -72,13 +75,13 @@ func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Follo
 	}
 	eng.peers = eng.newPeers()
 	eng.finder = discovery.New(eng.ctx, discovery.Config{
-		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: dynamic != nil},
+		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: dynamic != nil, Birth: eng.cfg.Birth},
 		Peers: eng.peers, Clocks: eng.clocks, Log: eng.log, Slots: w.Dials, Voter: eng.canVote(),
 	})
 	eng.links, err = w.Listen(transport.Config{
 		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secrets: eng.cfg.Secrets,
 		Self: eng.self, Logger: eng.log,
-		Terms:   transport.Terms{Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Following: dynamic != nil},
+		Terms:   transport.Terms{Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Following: dynamic != nil, Birth: eng.cfg.Birth},
 		Handler: linkHandler{eng}, Account: eng.account, Met: eng.onMet, Bars: eng.linkRefusal,
 	})
 	if err != nil {
@@ -112,7 +115,7 @@ func (eng *Engine) startGossip(w world.World, voters []vote.NodeID, dynamic *nod
 		Self: eng.self, Dir: dir, AdvertiseHost: host, AdvertisePort: number, Mesh: eng.cfg.Mesh,
 		Terms: member.Terms{
 			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: eng.cfg.MaxTTL, Voters: voters,
-			Following: dynamic != nil,
+			Following: dynamic != nil, Birth: eng.cfg.Birth,
 		},
 		Peers: eng.gossipPeers(), Logger: eng.log, Handler: eng.finder.Gossip, Strange: eng.finder.Excluded, Greet: eng.links.Greet,
 	})
@@ -123,6 +126,10 @@ func (eng *Engine) logStart(voters []vote.NodeID, dynamic *node.Following) {
 	if len(eng.cfg.Secrets) == 0 && eng.cfg.Insecure {
 		eng.log.Warn("no secret is set: any process that reaches the port becomes a member, " +
 			"and traffic is plain text")
+	}
+	if eng.IsBornByCount() {
+		eng.logCountedStart(dynamic)
+		return
 	}
 	if dynamic != nil {
 		eng.logDynamicStart(dynamic)
@@ -142,7 +149,7 @@ func (eng *Engine) logStart(voters []vote.NodeID, dynamic *node.Following) {
 
 // canVote reports whether this node is a voter or may become a voter.
 func (eng *Engine) canVote() bool {
-	return eng.loop.node.Votes() || eng.stateWriter != nil && !eng.cfg.NonVoting
+	return eng.loop.node.Votes() || eng.dynamic && !eng.cfg.NonVoting
 }
 
 func (eng *Engine) voters() []vote.NodeID {
@@ -180,6 +187,25 @@ func (eng *Engine) logDynamicStart(f *node.Following) {
 	default:
 		eng.log.Info("the state directory holds no electorate: this node waits to reach a node of " +
 			"the mesh, and to be voted in")
+	}
+}
+
+// logCountedStart logs the start of a node of a mesh that is born by count.
+func (eng *Engine) logCountedStart(f *node.Following) {
+	b := eng.cfg.Birth
+	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh,
+		"incarnation", IncarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
+		"expect", b.Expect, "min_voters", b.MinVoters, "max_voters", eng.cfg.MaxVoters, "max_ttl", eng.cfg.MaxTTL, "ttl", eng.cfg.TTL,
+		"identity", DirText(f.State.Dir))
+	switch {
+	case b.Alone():
+		eng.log.Info("this mesh is of one process only (Expect is 1), and takes in no other")
+	case b.Expect == 2:
+		eng.log.Warn("Expect is 2: two voters survive no failure, since both are needed for a "+
+			"majority; Expect 3 survives one", "expect", 2)
+	case b.Expect%2 == 0:
+		eng.log.Warn("an even number of voters tolerates no more failures than one voter fewer",
+			"expect", b.Expect, "majority", b.Expect/2+1)
 	}
 }
 

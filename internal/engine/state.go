@@ -27,9 +27,14 @@ import (
 // calls, and ctx bounds how long openState waits for this goroutine. If ctx ends first, the
 // goroutine releases the directory and ends as soon as the disk answers.
 func (eng *Engine) openState(ctx context.Context, w world.World) (*node.Following, error) {
+	if eng.IsBornByCount() {
+		eng.dynamic = true
+		return eng.newProcess(), nil
+	}
 	if eng.cfg.StateDir == "" {
 		return nil, nil
 	}
+	eng.dynamic = true
 	opened := make(chan openedState) // unbuffered: the receiver owns the directory
 	go func() {
 		o := eng.readState(w)
@@ -57,6 +62,13 @@ func (eng *Engine) openState(ctx context.Context, w world.World) (*node.Followin
 				"directory on another disk; what waits for the disk in this process ends only "+
 				"when the disk answers", eng.cfg.StateDir)})
 	}
+}
+
+// newProcess returns the state of a process without a directory: nothing of an earlier process is
+// known, and the identity is drawn at random.
+func (eng *Engine) newProcess() *node.Following {
+	state := vote.DiskState{Mesh: eng.cfg.Mesh, Name: eng.self.Node, Dir: newDir()}
+	return &node.Following{State: state, Fresh: true, Found: !eng.cfg.NonVoting, MaxVoters: eng.cfg.MaxVoters}
 }
 
 // openedState is a state directory opened for this process alone, with its contents; or the error.
@@ -123,6 +135,9 @@ func (eng *Engine) closeState() error {
 // saveAddrs has the addresses of the live members saved, so that this node finds them after a
 // restart even if the configured peers are long gone.
 func (eng *Engine) saveAddrs(members []member.Member) {
+	if eng.stateWriter == nil {
+		return
+	}
 	var addrs []string
 	for _, g := range members {
 		if g.State == member.Alive && g.Name != eng.self.Node && g.Addr != "" && len(addrs) < eng.cfg.Limits.Peers {

@@ -10,13 +10,15 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// A step of a story is how the voters are from a moment on: "a b- c~" has a counting, b unreachable and c quiet.
+// A step of a story is how the voters are from a moment on: "a b- c~" has a counting, b unreachable
+// and c quiet.
 type step struct {
 	at     time.Duration
 	voters string
 }
 
-// notices plays a story to a lookout of a node whose MaxTTL is 10 s, looks every tenth of a second until the end, and returns what the log says.
+// notices plays a story to a lookout of a node whose MaxTTL is 10 s, looks every tenth of a second
+// until the end, and returns what the log says.
 func notices(steps []step, end time.Duration) []string {
 	const start = vote.Instant(1e9)
 	o, told := newVoterMonitor(start, 10*time.Second), []string(nil)

@@ -108,6 +108,24 @@ func (g *group) Keys() []member.KeyUse {
 // SetKeys does nothing: the port's secrets count.
 func (g *group) SetKeys([][]byte) error { return nil }
 
+// SetDir changes this node's identity, and reports this to the other nodes.
+func (g *group) SetDir(dir vote.Dir) {
+	n := g.port.net
+	g.port.process.lock()
+	g.self.Dir = dir
+	self := g.self
+	var others []*group
+	for name, o := range n.groups {
+		if name != self.Name && g.knows(o) && g.state(o) == member.Alive {
+			others = append(others, o)
+		}
+	}
+	n.mu.Unlock()
+	for _, o := range others {
+		o.cfg.Handler(member.Event{Member: self, Kind: member.Updated})
+	}
+}
+
 func (g *group) Leave(context.Context) error {
 	g.port.process.lock()
 	defer g.port.net.mu.Unlock()

@@ -155,7 +155,7 @@ func (p *port) introduces(them *port) bool {
 // sighting returns the node's report about itself for other nodes; net.mu isn't held.
 func (p *port) sighting() *vote.Sighting {
 	t := p.cfg.Terms
-	s := &vote.Sighting{Peer: p.cfg.Self, Terms: vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following}}
+	s := &vote.Sighting{Peer: p.cfg.Self, Terms: vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following, Birth: t.Birth}}
 	if p.cfg.Account != nil {
 		s.Account = p.cfg.Account()
 	}
@@ -201,6 +201,10 @@ func differences(here, there transport.Terms) string {
 	}
 	if here.MaxTTL != there.MaxTTL {
 		differ("MaxTTL", here.MaxTTL, there.MaxTTL)
+	}
+	points = append(points, here.Birth.Differences(there.Birth, "here", "there")...)
+	if here.Birth.Expect > 0 != (there.Birth.Expect > 0) {
+		return strings.Join(points, "; ")
 	}
 	kind := func(t transport.Terms) string {
 		if t.Following {

@@ -160,6 +160,15 @@ func (m *Machine) Counts(now vote.Now) {
 	}
 }
 
+// Reborn reports to the machine that the voter has ended, and that another begins in its place in
+// this process.
+func (m *Machine) Reborn(now vote.Now) {
+	if m.phase == PhaseCounting || m.phase == PhaseGaveWay {
+		m.phase, m.settled, m.since = PhaseFree, 0, vote.Never
+	}
+	m.judge(now)
+}
+
 // Leave reports to the machine that the process is about to end.
 func (m *Machine) Leave() { m.phase = PhaseLeaving }
 

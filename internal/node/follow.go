@@ -26,6 +26,8 @@ type Following struct {
 // the voter's acknowledgements must outlast the process.
 type following struct {
 	elect *electorate.Machine // nil if the electorate is fixed
+	voted lease.Config        // of the present voter
+	birth vote.Birth
 	links map[vote.NodeID]dialed
 	trust bool
 	said  []vote.Outbound
@@ -39,15 +41,56 @@ type dialed struct {
 
 func (n *Node) follow(cfg *Config, now vote.Now) {
 	f := cfg.Following
-	n.links, n.trust = make(map[vote.NodeID]dialed), true
+	n.links, n.trust, n.birth = make(map[vote.NodeID]dialed), true, cfg.Birth
 	n.elect = electorate.New(electorate.Config{
 		Self: n.self, Founders: cfg.Voters, Found: f.Found, MaxVoters: f.MaxVoters, MaxTTL: cfg.MaxTTL,
+		Expect: cfg.Birth.Expect, MinVoters: cfg.Birth.MinVoters,
 	}, f.State, now)
 	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: f.State.Electorate, Dynamic: true, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.Alone, BroadcastAll: cfg.ToAll, NoReceipts: cfg.Silent}, now)
-	n.voter = lease.New(lease.Config{Self: n.self, Dir: f.State.Dir, Electorate: f.State.Electorate, MaxTTL: cfg.MaxTTL, Fresh: f.Fresh}, now)
+	n.begin(now, lease.Config{Self: n.self, Dir: f.State.Dir, Electorate: f.State.Electorate, MaxTTL: cfg.MaxTTL, Fresh: f.Fresh})
 	n.guard = mismatch.New(n.self, cfg.terms(), now)
 	n.linkNew(now)
 	n.settle(now)
+}
+
+// begin begins a new voter, which knows nothing of the voter before.
+func (n *Node) begin(now vote.Now, cfg lease.Config) {
+	n.voter, n.voted = lease.New(cfg, now), cfg
+	if n.obeys.Holds() {
+		n.route(n.voter.Hold(now, true, n.spare[:0]))
+	}
+}
+
+// rebirth ends the node's voter and leases, and begins a new voter, once the machine has taken
+// another identity. To other nodes this is as if the process had crashed, and another had started:
+// the machine closes all connections.
+func (n *Node) rebirth(now vote.Now) {
+	dir := n.elect.Elector().Dir
+	if dir == n.voted.Dir {
+		return
+	}
+	clear(n.links)
+	n.req.Abandon(now)
+	n.guard.Reborn(now)
+	n.obeys = n.guard.Phase()
+	n.begin(now, lease.Config{Self: n.self, Dir: dir, MaxTTL: n.voted.MaxTTL, Fresh: true})
+}
+
+// enter has the voter apply the first electorate that it knows of.
+//
+// The founders of a mesh that is born by count are quiet for a maximum TTL, and take the wall clock
+// for the lowest token: an earlier mesh may have granted leases up to the birth. A voter that was
+// voted in knows that it was only if the electorate is joint. If this process is the only one that
+// the mesh is ever of, no other process has a lease.
+func (n *Node) enter(now vote.Now, e *vote.Electorate) bool {
+	self := vote.Elector{Name: n.self.Node, Dir: n.voted.Dir}
+	if n.birth.Expect == 0 || n.birth.Alone() || n.voter.Elected() != 0 || !slices.Contains(e.Deciding(), self) {
+		return false
+	}
+	cfg := n.voted
+	cfg.Electorate, cfg.Fresh, cfg.Born = *e, false, true
+	n.begin(now, cfg)
+	return true
 }
 
 // standing reports the state of this node's voter to the machine, and returns the machine.
@@ -141,8 +184,10 @@ func (n *Node) electorates(now vote.Now) {
 	stored, trust := n.elect.Stored(), n.elect.Trusted()
 	if stored.Version != n.voter.Elected() || trust != n.trust {
 		n.trust = trust
-		refounded := electorate.Refounded(n.voter.Elected(), stored.Version)
-		n.route(n.voter.Elect(now, *stored, trust, n.spare[:0]))
+		refounded := n.birth.Expect == 0 && electorate.Refounded(n.voter.Elected(), stored.Version)
+		if !n.enter(now, stored) {
+			n.route(n.voter.Elect(now, *stored, trust, n.spare[:0]))
+		}
 		// No voter has decided on the recovered electorate, so earlier promises may stand for
 		// another maximum TTL.
 		if refounded {
@@ -161,11 +206,15 @@ func (n *Node) electorates(now vote.Now) {
 }
 
 func (n *Node) reelect(now vote.Now) {
+	n.rebirth(now)
 	if known := n.elect.Known(); known.Version > n.req.Electorate().Version() {
 		n.req.Reconfigure(now, known)
 		n.linkNew(now)
 	}
 }
+
+// Elector returns this node as a voter under dynamic membership.
+func (n *Node) Elector() vote.Elector { return n.elect.Elector() }
 
 // Known returns the newest electorate known to be decided; nil if the electorate is fixed. The
 // caller must not change the electorate.

@@ -38,7 +38,7 @@ func (n *Node) Account(now vote.Now) vote.Account {
 		return vote.Account{Standing: vote.StandingNone, Up: now.Slow.Sub(n.started)}
 	}
 	a := n.guard.Account(now)
-	if n.elect != nil && !n.elect.Votes() && a.Standing == vote.StandingQuiet {
+	if n.elect != nil && !n.elect.Votes() && (a.Standing == vote.StandingQuiet || a.Standing == vote.StandingCounting && n.birth.Expect > 0) {
 		a.Standing = vote.StandingNone
 	}
 	return a

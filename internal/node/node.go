@@ -26,6 +26,7 @@ type Config struct {
 	Silent bool // the node doesn't report received answers; see quorum.Config
 
 	Following *Following // nil if the electorate is fixed
+	Birth     vote.Birth // zero unless the mesh is born by count; then there are no Voters
 }
 
 // Node is a node of the mesh. Its owner makes one call at a time; the node starts no goroutine,
@@ -48,9 +49,12 @@ type Node struct {
 
 // New returns a node that starts its incarnation now; a voter starts in quarantine.
 func New(cfg Config, now vote.Now) (*Node, error) {
-	electorate, err := quorum.Fixed(cfg.Voters)
-	if err != nil {
-		return nil, err
+	var electorate vote.Electorate
+	if cfg.Birth.Expect == 0 {
+		var err error
+		if electorate, err = quorum.Fixed(cfg.Voters); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case cfg.Name == "":
@@ -80,7 +84,7 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 
 // terms returns the part of the configuration required to be the same on all nodes.
 func (c *Config) terms() vote.Terms {
-	return vote.Terms{Voters: slices.Compact(slices.Sorted(slices.Values(c.Voters))), MaxTTL: c.MaxTTL, Dynamic: c.Following != nil}
+	return vote.Terms{Voters: slices.Compact(slices.Sorted(slices.Values(c.Voters))), MaxTTL: c.MaxTTL, Dynamic: c.Following != nil, Birth: c.Birth}
 }
 
 // Lock requests a key. An event with the returned number reports the outcome. The only error is

@@ -30,7 +30,7 @@ func (e Elector) Compare(f Elector) int {
 // Electorate is a version of a mesh's electorate, as proposed, decided, stored and sent under
 // dynamic membership. The slices of an Electorate must not be changed.
 type Electorate struct {
-	Version uint64    `json:"version"` // from 1; zero if fixed, or if none is known
+	Version uint64    `json:"version"` // from 1, or see BirthVersion; zero if fixed, or unknown
 	Lineage uint64    `json:"lineage"` // the founding from which it stems
 	Voters  []Elector `json:"voters"`  // sorted, each name once
 	// Old : in a joint electorate, the voters of the version before. A majority of the old voters
@@ -88,7 +88,7 @@ func (e *Electorate) Check() error {
 		return fmt.Errorf("electorate %d has no voters", e.Version)
 	case e.Version == 0 && e.Joint():
 		return errors.New("an electorate without a version is joint")
-	case e.Version == 1 && e.Joint():
+	case (e.Version == 1 || BornByCount(e.Version) && VersionNumber(e.Version) == 1) && e.Joint():
 		return errors.New("electorate 1 is joint, but there is none before it")
 	case e.Version > MaxVersion:
 		return fmt.Errorf("there is no electorate %d", e.Version)
@@ -116,6 +116,40 @@ func (e *Electorate) Check() error {
 		}
 	}
 	return nil
+}
+
+// The version of an electorate of a mesh that was born by count has three parts: birthBit, a number
+// that tells its birth from other births, and the number of the version itself, from 1.
+//
+// Processes of one mesh may know electorates of different births, since a birth may follow the end
+// of an earlier mesh of which some processes haven't heard. Their versions differ, so that they
+// notice: a process is told of an electorate whose version is above its own. And a voter refuses
+// the sessions of another birth, whose requests could only keep its keys from others.
+const (
+	birthBit    uint64 = 1 << 61
+	numberBits         = 30 // a change takes a drain of a maximum TTL, so no mesh has so many
+	lineageBits        = 31
+)
+
+// BirthVersion returns the first version of a mesh that is born by count.
+func BirthVersion(lineage uint64) uint64 {
+	return birthBit | lineage>>(64-lineageBits)<<numberBits | 1
+}
+
+// BornByCount reports whether a version is of a mesh that was born by count.
+func BornByCount(version uint64) bool { return version&birthBit != 0 }
+
+// VersionNumber returns a version as people count: from 1, with each change.
+func VersionNumber(version uint64) uint64 {
+	if BornByCount(version) {
+		return version & (1<<numberBits - 1)
+	}
+	return version
+}
+
+// SameBirth reports whether two versions may be of the same mesh.
+func SameBirth(v, w uint64) bool {
+	return BornByCount(v) == BornByCount(w) && (!BornByCount(v) || v>>numberBits == w>>numberBits)
 }
 
 // Ballot is the ballot number of a proposal for a version of the electorate, as in Paxos (Lamport,

@@ -12,12 +12,50 @@ import (
 type Terms struct {
 	Voters  []NodeID      // sorted; with dynamic membership: the founders
 	MaxTTL  time.Duration // the longest session, and how long a restarted voter is quiet
-	Dynamic bool          // the membership is dynamic: StateDir is set
+	Dynamic bool          // the membership is dynamic: StateDir or Expect is set
+	Birth   Birth         // zero unless the mesh is born by count
+}
+
+// Birth is the part of the terms of a mesh that is born by count; zero for other meshes.
+type Birth struct {
+	Expect    int // how many processes found the mesh
+	MinVoters int // the electorate never has fewer voters
+}
+
+// MinVoters returns the default of Birth.MinVoters: three voters, of which one may be lost.
+func MinVoters(expect int) int { return min(expect, 3) }
+
+// Alone reports whether the mesh is of a single process, and takes in no other.
+func (b Birth) Alone() bool { return b.Expect == 1 }
+
+// Differences names each setting that differs, or that keeps the two nodes apart, with both values.
+func (b Birth) Differences(c Birth, here, there string) []string {
+	var points []string
+	differ := func(what string, x, y int) {
+		if x != y {
+			points = append(points, fmt.Sprintf("%s is %s %s and %s %s", what, orUnset(x), here, orUnset(y), there))
+		}
+	}
+	differ("Expect", b.Expect, c.Expect)
+	if b.Expect == c.Expect {
+		differ("MinVoters", b.MinVoters, c.MinVoters)
+	}
+	if b.Alone() && c.Alone() {
+		points = append(points, fmt.Sprintf("Expect is 1 %s and %s, and a mesh of one process takes in no other", here, there))
+	}
+	return points
+}
+
+func orUnset(n int) string {
+	if n == 0 {
+		return "not set"
+	}
+	return fmt.Sprint(n)
 }
 
 // Equal reports whether two terms are the same.
 func (t *Terms) Equal(u *Terms) bool {
-	return t.MaxTTL == u.MaxTTL && t.Dynamic == u.Dynamic && slices.Equal(t.Voters, u.Voters)
+	return t.MaxTTL == u.MaxTTL && t.Dynamic == u.Dynamic && t.Birth == u.Birth && slices.Equal(t.Voters, u.Voters)
 }
 
 // Has reports whether a node is on the list of voters.
@@ -28,6 +66,9 @@ func (t *Terms) Has(n NodeID) bool {
 
 // String prints the terms as an operator configures them.
 func (t *Terms) String() string {
+	if b := t.Birth; b.Expect > 0 {
+		return fmt.Sprintf("Expect %d, MinVoters %d, MaxTTL %v", b.Expect, b.MinVoters, t.MaxTTL)
+	}
 	kind := "no StateDir"
 	if t.Dynamic {
 		kind = "a StateDir"
@@ -45,14 +86,16 @@ func (t *Terms) Differences(u *Terms, there NodeID) string {
 	differ := func(what string, here, other any) {
 		points = append(points, fmt.Sprintf("%s is %v here and %v at %s", what, here, other, there))
 	}
-	if t.Dynamic != u.Dynamic {
+	points = append(points, t.Birth.Differences(u.Birth, "here", "at "+string(there))...)
+	oneKind := t.Birth.Expect > 0 == (u.Birth.Expect > 0)
+	if oneKind && t.Dynamic != u.Dynamic {
 		set := map[bool]string{false: "not set", true: "set"}
 		differ("StateDir", set[t.Dynamic], set[u.Dynamic])
 	}
 	if t.MaxTTL != u.MaxTTL {
 		differ("MaxTTL", t.MaxTTL, u.MaxTTL)
 	}
-	if !slices.Equal(t.Voters, u.Voters) {
+	if oneKind && !slices.Equal(t.Voters, u.Voters) {
 		differ("Voters", t.Voters, u.Voters)
 	}
 	return strings.Join(points, "; ")

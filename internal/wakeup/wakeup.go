@@ -10,3 +10,13 @@ func Send(c chan<- struct{}) {
 	default:
 	}
 }
+
+// Replace sends a value to a channel with capacity 1, in place of a value that no receiver has
+// taken yet. There is one sender.
+func Replace[T any](c chan T, v T) {
+	select {
+	case <-c:
+	default:
+	}
+	c <- v
+}

@@ -154,6 +154,11 @@ func suites() []*suite {
 			env:  []string{"LOCKMESH_SIM_SEEDS=8", "LOCKMESH_SIM_SECONDS=20"},
 		},
 		&suite{
+			name: "worlds born by count", pkg: "sim", guards: core,
+			args: slices.Concat(quick, []string{"-test.run", "^TestSwarmCounted$"}),
+			env:  []string{"LOCKMESH_SIM_SEEDS=8", "LOCKMESH_SIM_SECONDS=30"},
+		},
+		&suite{
 			name: "scenarios", pkg: "sim", guards: core,
 			args: slices.Concat(quick, []string{
 				"-test.skip", "Swarm|Mutant|Shrink|Picture|Replay|Page|Judge|" +

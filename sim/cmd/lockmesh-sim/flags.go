@@ -32,6 +32,8 @@ type settings struct {
 	nodes       int
 	beyond      bool
 	following   bool
+	counted     bool
+	crowded     bool
 	lingering   bool
 	seconds     float64
 	svg, trace  string
@@ -55,6 +57,8 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -seeds 500 -seconds 300          many worlds, on all processors
   go run ./sim/cmd/lockmesh-sim -for 4h -seed 1000000            for as long as that
   go run ./sim/cmd/lockmesh-sim -following -seeds 500            worlds with dynamic membership
+  go run ./sim/cmd/lockmesh-sim -counted -seeds 500              meshes that are born by count, of processes without disks
+  go run ./sim/cmd/lockmesh-sim -crowded -seeds 500 -seconds 30  the same beyond their bound: in some worlds two hold a lock
   go run ./sim/cmd/lockmesh-sim -lingering -seeds 500            worlds in which words linger that nobody waits for
   go run ./sim/cmd/lockmesh-sim -seed 7 -shrink shrunk           make a world that fails as small as can be
 
@@ -75,6 +79,8 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntVar(&s.nodes, "nodes", 0, fmt.Sprintf("how `many` nodes, all of them voters, 1 to %d (default: as the seed draws, 3 to 5 voters and up to 2 nodes that only lock)", nodesMost))
 	f.BoolVar(&s.beyond, "beyond", false, "go beyond the protocol's assumptions: clocks that err by up to a fifth and pauses that no clock shows; then only tokens are checked")
 	f.BoolVar(&s.following, "following", false, "dynamic membership: nodes are voted in and out, lose their state directories, leave, and die for good; such worlds aren't shrunk")
+	f.BoolVar(&s.counted, "counted", false, "birth by count: processes without disks come, end and are replaced, never more at a time than the claim allows for; such worlds aren't shrunk")
+	f.BoolVar(&s.crowded, "crowded", false, "the same with one process more at a time than the claim allows for: some of these worlds find two holders")
 	f.BoolVar(&s.lingering, "lingering", false, "let words that nobody waits for stay in their sender's queue, in each world for as long as its seed draws, from half a millisecond to a quarter of the shortest TTL")
 	f.Float64Var(&s.seconds, "seconds", 30, "how many simulated `seconds` the faults last; healing comes on top")
 	f.StringVar(&s.svg, "svg", "", "write a picture to this `file`: of the first 30 s, or of the last 10 s before a violation; with -seeds, of the first world that fails, or else of the first")
@@ -126,8 +132,12 @@ func (s *settings) check() error {
 		return fmt.Errorf("-to %v: it must be after -from, %v, and at most %d", s.to, s.from, 2*secondsMost)
 	case s.beyond && s.following:
 		return errors.New("-beyond and -following don't go together: no promise covers such worlds; leave one of the two out")
-	case s.following && s.shrink != "":
-		return errors.New("-shrink doesn't work with -following: leave it out, and look at the run with -svg or -trace")
+	case s.counted && s.crowded, (s.counted || s.crowded) && (s.beyond || s.following):
+		return errors.New("-counted, -crowded, -following and -beyond are different kinds of worlds: leave all but one out")
+	case (s.counted || s.crowded) && s.given["nodes"]:
+		return errors.New("-nodes doesn't go with -counted and -crowded: each seed draws how many processes run")
+	case s.dynamic() && s.shrink != "":
+		return fmt.Errorf("-shrink doesn't work with %s: leave it out, and look at the run with -svg or -trace", strings.Join(s.drawing()[:1], ""))
 	case s.svg != "" && s.svg == s.trace:
 		return fmt.Errorf("-svg and -trace both write %s: name two files", s.svg)
 	}
@@ -144,6 +154,10 @@ func (s *settings) options(seed uint64) sim.Options {
 		draw = sim.DrawBeyond
 	case s.following:
 		draw = sim.DrawFollowing
+	case s.counted:
+		draw = sim.DrawCounted
+	case s.crowded:
+		draw = sim.DrawCrowded
 	}
 	o := draw(seed)
 	if s.nodes > 0 {
@@ -159,6 +173,9 @@ func (s *settings) options(seed uint64) sim.Options {
 	return o
 }
 
+// dynamic reports whether the membership of the worlds is dynamic.
+func (s *settings) dynamic() bool { return s.following || s.counted || s.crowded }
+
 // drawing returns the flags that determine how worlds are drawn.
 func (s *settings) drawing() []string {
 	var flags []string
@@ -170,6 +187,12 @@ func (s *settings) drawing() []string {
 	}
 	if s.following {
 		flags = append(flags, "-following")
+	}
+	if s.counted {
+		flags = append(flags, "-counted")
+	}
+	if s.crowded {
+		flags = append(flags, "-crowded")
 	}
 	if s.lingering {
 		flags = append(flags, "-lingering")

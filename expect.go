@@ -1,0 +1,78 @@
+package lockmesh
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// randomBytes is how many random bytes a name has at its end: so many that no two processes
+// of a mesh draw the same.
+const randomBytes = 5
+
+// randomName returns a new name for a process on a host.
+func randomName(host string) string {
+	var b [randomBytes]byte
+	_, _ = rand.Read(b[:]) // never fails
+	suffix := "-" + hex.EncodeToString(b[:])
+	if most := vote.MaxNameLen - len(suffix); len(host) > most {
+		host = host[:most]
+		for !utf8.ValidString(host) {
+			host = host[:len(host)-1]
+		}
+	}
+	return host + suffix
+}
+
+// expectDefaults fills in the defaults of a mesh that is born by count.
+func (c *Config) expectDefaults() {
+	if c.MinVoters == 0 {
+		c.MinVoters = vote.MinVoters(c.Expect)
+	}
+	if c.MaxVoters == 0 {
+		c.MaxVoters = max(DefaultMaxVoters, min(c.Expect, MaxVoters))
+	}
+}
+
+// checkExpect reports errors in the settings of a mesh that is born by count.
+func (c Config) checkExpect(add func(field, problem string)) {
+	if c.Expect == 0 {
+		if c.MinVoters != 0 {
+			add("MinVoters", "it applies to a mesh with Expect only, and Expect is not set; leave MinVoters out, or set Expect on every node")
+		}
+		return
+	}
+	const either = "a mesh has either a list of voters or a number of processes that found it; "
+	switch {
+	case c.Expect < 0:
+		add("Expect", fmt.Sprintf("%d is negative; set the number of processes that found the mesh, usually 3", c.Expect))
+	case c.Expect > MaxVoters:
+		add("Expect", fmt.Sprintf("%d is more than %d, the largest electorate; 3 or 5 are enough, all other processes still take locks", c.Expect, MaxVoters))
+	case c.MaxVoters < c.Expect:
+		add("MaxVoters", fmt.Sprintf("%d is less than Expect, %d; raise MaxVoters, or lower Expect on every node", c.MaxVoters, c.Expect))
+	case c.MinVoters < 0:
+		add("MinVoters", fmt.Sprintf("%d is negative; zero means the default, %d", c.MinVoters, vote.MinVoters(c.Expect)))
+	case c.MinVoters > c.Expect:
+		add("MinVoters", fmt.Sprintf("%d is more than Expect, %d, with which the mesh begins; lower MinVoters, or raise Expect on every node", c.MinVoters, c.Expect))
+	}
+	if len(c.Voters) > 0 {
+		add("Expect", either+"leave out Expect or Voters, on every node")
+	}
+	if c.StateDir != "" {
+		add("Expect", "processes of a mesh with Expect have no StateDir: each start is another process; leave out Expect or StateDir, on every node")
+	}
+	if c.Bootstrap {
+		add("Bootstrap", "a mesh with Expect founds itself; leave Bootstrap out")
+	}
+	if c.Expect == 1 {
+		if c.NonVoting {
+			add("NonVoting", "a mesh of one process (Expect 1) has no other voter; leave NonVoting out")
+		}
+		if len(c.Peers) > 0 || c.Discover != nil {
+			add("Peers", "a mesh of one process (Expect 1) takes in no other, so it has no peers; leave out Peers and Discover, or set Expect to 3 on every node")
+		}
+	}
+}

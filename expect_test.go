@@ -1,0 +1,366 @@
+package lockmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// inCountedBubble runs a test of a mesh that is born by count.
+func inCountedBubble(t *testing.T, f func(t *testing.T, w *living)) {
+	t.Helper()
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.founders = nil
+		f(t, w)
+	})
+}
+
+// expect returns an edit that makes a node one of a mesh that is born by count.
+func expect(n int, edits ...func(*Config)) func(*Config) {
+	return func(c *Config) {
+		c.Expect, c.Voters, c.StateDir = n, nil, ""
+		for _, edit := range edits {
+			edit(c)
+		}
+	}
+}
+
+// born starts a, b and c, and waits until they are the voters.
+func (w *living) born() {
+	w.t.Helper()
+	for _, name := range []string{"a", "b", "c"} {
+		w.start(name, expect(3))
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		w.ready(name)
+	}
+	w.untilVoters("a", "a", "b", "c")
+}
+
+// From the first start of three processes to the first lock it takes MaxTTL and the margin in which
+// the founders must be the same.
+func TestAMeshIsBornByCount(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		began := time.Now()
+		w.born()
+		took := time.Since(began)
+		t.Logf("ready after %v", took)
+		if took < DefaultMaxTTL || took > DefaultMaxTTL+3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			w.unlock(w.lock(name, "k"))
+			s := w.nodes[name].Status().Electorate
+			if !s.Dynamic || s.Expect != 3 || s.Version != 1 || s.Stored != 1 || !s.Voter || s.Majority != 2 || s.MaxVoters != DefaultMaxVoters || s.DirID == 0 || s.StateDir != "" {
+				t.Errorf("%s: %+v", name, s)
+			}
+			if text := w.nodes[name].Status().String(); !contains(text, "electorate 1", "Expect 3") || strings.Contains(text, "directory") {
+				t.Error(text)
+			}
+		}
+		time.Sleep(time.Minute)
+		if n := w.logs.count("the electorate has changed", "version=1 "); n != 3 {
+			t.Errorf("%d changes were logged, want one on each of three nodes", n)
+		}
+		if n := w.logs.count("level=ERROR") + w.logs.count("level=WARN") - w.logs.count("no secret is set"); n != 0 {
+			t.Errorf("warnings: %v", w.logs.lines)
+		}
+	})
+}
+
+func TestTooFewProcessesSayWhatTheyWaitFor(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.start("a", expect(3))
+		_, err := w.nodes["a"].Lock(within(t, 5*time.Second), "k")
+		wantIs(t, err, ErrNoQuorum, context.DeadlineExceeded)
+		if !contains(err.Error(), "waits until 3 processes (Expect) reach each other", "reaches no other process") {
+			t.Error(err)
+		}
+		w.start("b", expect(3))
+		time.Sleep(5 * time.Minute)
+		s := w.nodes["b"].Status().Electorate
+		if s.Version != 0 || !strings.Contains(s.Change, "reaches a") {
+			t.Errorf("%+v", s)
+		}
+		w.start("c", expect(3))
+		w.ready("a")
+		w.unlock(w.lock("a", "k"))
+	})
+}
+
+// A process that ends is replaced by another of another name. No lease of a live process is lost,
+// and the lock is served all the while.
+func TestAVoterWithoutADiskIsReplaced(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.born()
+		held := w.lock("b", "held")
+		w.start("d", expect(3))
+		w.ready("d")
+		w.crash("a")
+		began, took := time.Now(), time.Duration(0)
+		for range 60 {
+			w.unlock(w.lock("c", "k"))
+			time.Sleep(time.Second)
+			if s := w.nodes["b"].Status().Electorate; took == 0 && !s.Joint && slices.Equal(s.names(), []string{"b", "c", "d"}) {
+				took = time.Since(began)
+			}
+		}
+		s := w.untilVoters("b", "b", "c", "d")
+		t.Logf("replaced within %v", took)
+		if s.Version <= 1 || held.Context().Err() != nil {
+			t.Errorf("%+v, lease %v", s, context.Cause(held.Context()))
+		}
+		w.unlock(held)
+		// A process with the name of one that is gone is another process.
+		w.start("a", expect(3))
+		w.ready("a")
+		w.unlock(w.lock("a", "k"))
+	})
+}
+
+// Three of five voters are gone for good. The others give the electorate up, and found another with
+// a new process. A call that waits goes on waiting, and is served.
+func TestTotalLossHealsByItself(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.born()
+		w.start("d", expect(3))
+		w.start("e", expect(3))
+		w.untilVoters("d", "a", "b", "c", "d", "e")
+		was := w.nodes["d"].Status().Electorate
+		held := w.lock("d", "held")
+		for _, name := range []string{"a", "b", "c"} {
+			w.crash(name)
+		}
+		began := time.Now()
+		synctest.Wait()
+		waits := make(chan error, 1)
+		go func() {
+			l, err := w.nodes["e"].Lock(t.Context(), "held")
+			if err == nil {
+				err = l.Unlock(t.Context())
+			}
+			waits <- err
+		}()
+		<-held.Context().Done()
+		wantIs(t, held.Unlock(t.Context()), ErrLost)
+		if took := time.Since(began); took > DefaultMaxTTL {
+			t.Errorf("the lease was valid for %v", took)
+		}
+		time.Sleep(4 * DefaultMaxTTL)
+		if s := w.nodes["d"].Status().Electorate; !contains(s.Lost, "a majority of electorate", "gives the electorate up") {
+			t.Errorf("%+v", s)
+		}
+		w.start("f", expect(3))
+		if err := <-waits; err != nil {
+			t.Error(err)
+		}
+		t.Logf("healed after %v", time.Since(began))
+		s := w.untilVoters("d", "d", "e", "f")
+		if s.Version != 1 || s.DirID == was.DirID {
+			t.Errorf("%+v", s)
+		}
+		w.unlock(w.lock("d", "k"))
+		if n := w.logs.count("this process gives up the electorate"); n != 2 {
+			t.Errorf("%d processes say that they give up", n)
+		}
+		// The peers know the new identities, so one of them can be replaced in turn.
+		w.start("g", expect(3))
+		w.untilVoters("g", "d", "e", "f")
+		w.crash("f")
+		w.until("d", "g votes", func(s ElectorateStatus) bool { return !s.Joint && slices.Contains(s.names(), "g") })
+	})
+}
+
+// A watch goes on over the end of an electorate: it has a gap, and tells what is held afterwards.
+func TestAWatchOutlivesAnElectorate(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.born()
+		w.start("x", expect(3, nonVoting))
+		w.ready("x")
+		events, err := w.nodes["x"].Watch(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := w.lock("a", "k").Token()
+		next := func(ok func(Event) bool) Event {
+			for e := range events.Events() {
+				if ok(e) {
+					return e
+				}
+			}
+			t.Fatal("the watch is over")
+			return Event{}
+		}
+		next(func(e Event) bool { return e.Kind == Granted && e.Token == before })
+		for _, name := range []string{"a", "b", "c"} {
+			w.crash(name)
+		}
+		for _, name := range []string{"d", "e", "f"} {
+			w.start(name, expect(3))
+		}
+		if _, err := w.nodes["d"].Lock(within(t, 30*time.Second), "k"); !contains(fmt.Sprint(err), "x knows an electorate", "gives it up after 1m0s") {
+			t.Error(err)
+		}
+		if err := w.nodes["d"].Ready(within(t, 3*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		after := w.lock("d", "k").Token()
+		if after <= before {
+			t.Errorf("token %d after %d", after, before)
+		}
+		next(func(e Event) bool { return e.Kind == Gap })
+		next(func(e Event) bool { return e.Kind == Granted && e.Token == after })
+	})
+}
+
+func TestANodeThatNeverVotesFoundsNothing(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.start("a", expect(3, nonVoting))
+		w.start("b", expect(3))
+		w.start("c", expect(3))
+		time.Sleep(time.Minute)
+		if s := w.nodes["b"].Status().Electorate; s.Version != 0 {
+			t.Errorf("%+v", s)
+		}
+		w.start("d", expect(3))
+		w.ready("a")
+		w.untilVoters("a", "b", "c", "d")
+		w.unlock(w.lock("a", "k"))
+	})
+}
+
+func TestALeavingVoterIsReplaced(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.born()
+		w.start("d", expect(3))
+		w.ready("d")
+		began := time.Now()
+		if err := w.nodes["a"].Leave(within(t, 5*time.Minute)); err != nil {
+			t.Error(err)
+		}
+		t.Logf("left after %v", time.Since(began))
+		w.untilVoters("b", "b", "c", "d")
+		// The electorate never has fewer than three voters, so without a replacement a voter stays.
+		err := w.nodes["b"].Leave(within(t, 5*time.Minute))
+		wantIs(t, err, ErrVoter)
+		if strings.Contains(err.Error(), "directory") {
+			t.Error(err)
+		}
+		w.unlock(w.lock("c", "k"))
+	})
+}
+
+// The only process of a mesh of one waits for nothing.
+func TestAMeshOfOneProcessLocksAtOnce(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		began := time.Now()
+		w.start("a", expect(1))
+		w.unlock(w.lock("a", "k"))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+		w.crash("a")
+		w.start("a", expect(1))
+		w.unlock(w.lock("a", "k"))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("with a restart it took %v", took)
+		}
+	})
+}
+
+func TestDifferentExpectationsRefuseEachOther(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		peers := func(c *Config) { c.Peers = []string{wireAddr("a"), wireAddr("b"), wireAddr("c")} }
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, expect(3, peers))
+		}
+		w.ready("a")
+		w.start("d", expect(5, peers))
+		_, err := w.nodes["d"].Lock(within(t, time.Minute), "k")
+		wantIs(t, err, ErrRefused)
+		if !contains(err.Error(), "Expect is 5", "3 at ") {
+			t.Error(err)
+		}
+		wantIs(t, w.nodes["d"].Ready(within(t, time.Minute)), ErrRefused)
+		w.unlock(w.lock("a", "k"))
+		if r := w.nodes["a"].Status().Refused; len(r) != 1 || r[0].Name != "d" || !contains(r[0].Reason, "Expect is 3 here and 5 at d") {
+			t.Errorf("a refuses %+v", r)
+		}
+	})
+}
+
+func TestRecoverIsForMeshesWithDirectories(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.start("a", expect(3))
+		err := w.nodes["a"].Recover(t.Context(), "a")
+		wantIs(t, err, ErrConfig)
+		if !contains(err.Error(), "heals by itself") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAProcessWithoutANameGetsARandomOne(t *testing.T) {
+	names := make(map[string]bool)
+	for _, host := range []string{"web", strings.Repeat("é", vote.MaxNameLen)} {
+		for range 100 {
+			name := randomName(host)
+			if problem := badName(name); problem != "" || names[name] || !strings.HasPrefix(name, host[:2]) {
+				t.Fatalf("%q: %s", name, problem)
+			}
+			names[name] = true
+		}
+	}
+	c, err := Config{Expect: 3}.withDefaults()
+	if err != nil || !strings.Contains(c.Name, "-") || c.MinVoters != 3 || c.MaxVoters != DefaultMaxVoters {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, _ := (Config{Expect: 9}).withDefaults(); c.MaxVoters != 9 || c.MinVoters != 3 {
+		t.Errorf("%+v", c)
+	}
+	if c, _ := (Config{Expect: 2, Name: "a"}).withDefaults(); c.MinVoters != 2 || c.Name != "a" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestBadExpectations(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		edit func(*Config)
+		says []string
+	}{
+		{"three", func(*Config) {}, nil},
+		{"safer", func(c *Config) { c.Expect, c.MinVoters = 5, 5 }, nil},
+		{"negative", func(c *Config) { c.Expect = -1 }, []string{"Expect: -1 is negative", "usually 3"}},
+		{"too many", func(c *Config) { c.Expect = 64 }, []string{"Expect: 64 is more than 63"}},
+		{"more than the electorate", func(c *Config) { c.Expect, c.MaxVoters = 5, 3 }, []string{"MaxVoters: 3 is less than Expect, 5"}},
+		{"with Voters", func(c *Config) { c.Voters = []string{"a"} }, []string{"either a list of voters or a number"}},
+		{"with StateDir", func(c *Config) { c.StateDir = "/state" }, []string{"have no StateDir"}},
+		{"with Bootstrap", func(c *Config) { c.Bootstrap = true }, []string{"Bootstrap: a mesh with Expect founds itself"}},
+		{"few MinVoters", func(c *Config) { c.MinVoters = -2 }, []string{"MinVoters: -2 is negative"}},
+		{"many MinVoters", func(c *Config) { c.MinVoters = 4 }, []string{"MinVoters: 4 is more than Expect, 3"}},
+		{"MinVoters alone", func(c *Config) { c.Expect, c.MinVoters, c.Voters = 0, 3, []string{"a"} }, []string{"MinVoters: it applies to a mesh with Expect only"}},
+		{"one with peers", func(c *Config) { c.Expect, c.Peers = 1, []string{"127.0.0.1:1"} }, []string{"Peers: a mesh of one process", "set Expect to 3"}},
+		{"one that doesn't vote", func(c *Config) { c.Expect, c.NonVoting = 1, true }, []string{"NonVoting: a mesh of one process"}},
+	} {
+		c := Config{Expect: 3, Bind: "127.0.0.1:0"}
+		row.edit(&c)
+		err := c.Validate()
+		if len(row.says) == 0 {
+			if err != nil {
+				t.Errorf("%s: %v", row.name, err)
+			}
+			continue
+		}
+		if !errors.Is(err, ErrConfig) || !contains(fmt.Sprint(err), row.says...) || strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+}

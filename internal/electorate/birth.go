@@ -1,0 +1,284 @@
+package electorate
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Birth by count is the founding of a mesh whose processes have random names, and no disks: not by
+// a list of names, but as soon as Config.Expect fresh processes reach each other. A process that
+// ends never comes back: each start draws a new identity, which takes the place of a directory. So
+// every voter is crash-stop, and its promises need no disk.
+//
+// A process is fresh as long as it knows no electorate. A fresh process that hears of one joins it,
+// and takes no part in a birth. Otherwise it pledges its identity, once, to one set of exactly
+// Expect fresh processes; who knows the pledges of all goes by that set as version 1. A pledge that
+// isn't completed in time is undone by drawing a new identity, as if the process had crashed and
+// another had started.
+//
+// If at most A processes of the mesh are alive at a time, an electorate never has a majority
+// smaller than q, and Expect + q > A, then no two meshes hold valid leases at one time, whatever
+// the network does. All members of a founding were alive and fresh at its first pledge, since each
+// pledges later. So at that moment fewer than q living processes are outside of it. Any other mesh
+// needs q living members to grant or refresh a lease, or to let a process in; the founders are none
+// of them, and the dead don't return. So no other mesh acts after that moment. Its leases end
+// within a maximum TTL, and the founders are quiet for so long after their birth.
+
+const (
+	// birthMargin is how long the set of founders must have been the same before it is pledged to:
+	// long enough for processes that start together to find each other, so that those that know an
+	// electorate are heard of first.
+	birthMargin = 2 * time.Second
+
+	// pledgePatience is how long a pledge may take to be completed by the pledges of the others,
+	// each a round trip after the one before.
+	pledgePatience = 5 * time.Second
+)
+
+// AbandonAfter returns how long a process that knows an electorate may see no majority of it before
+// the process gives up the electorate, and its identity. A majority that is only cut off for a
+// while has been back before, or has replaced its missing voters.
+func AbandonAfter(maxTTL time.Duration) time.Duration { return 6 * maxTTL }
+
+// alone reports whether the mesh is of this process only, which waits for no other.
+func (m *Machine) alone() bool { return m.cfg.Expect == 1 }
+
+// byCount reports whether the mesh is born by count, and without directories.
+func (m *Machine) byCount() bool { return m.cfg.Expect > 0 }
+
+// birth pledges this node to a set of founders, or goes by the set once all have pledged.
+func (m *Machine) birth() {
+	if !m.founding() {
+		return
+	}
+	if len(m.state.Pledge) > 0 && m.now.Slow.Sub(m.pledgedAt) >= pledgePatience {
+		m.reborn()
+		return
+	}
+	for _, name := range m.AppendWanted(nil) {
+		if o := m.others[name]; o != nil && m.mayKnow(o) {
+			m.candidates, m.candidatesSince = nil, m.now.Slow
+			return
+		}
+	}
+	if len(m.state.Pledge) > 0 {
+		m.complete()
+		return
+	}
+	if set := m.lowest(); !slices.Equal(set, m.candidates) {
+		m.candidates, m.candidatesSince = set, m.now.Slow
+	}
+	if set, most := m.pledgedTo(); set != nil {
+		m.pledge(set, most)
+		return
+	}
+	settled := m.alone() || m.now.Slow.Sub(m.candidatesSince) >= birthMargin
+	if settled && len(m.candidates) > 0 && m.candidates[0] == m.Elector() {
+		m.pledge(m.candidates, m.cfg.MaxVoters) // the lowest founder proposes
+	}
+}
+
+// pledge pledges this node's identity to a set of founders, and to the limit on the size of their
+// electorate that the lowest of them is configured with.
+func (m *Machine) pledge(set []vote.Elector, most int) {
+	m.state.Pledge, m.state.PledgeMost, m.pending = set, most, true
+	m.pledgedAt = m.now.Slow
+	m.pollAt = m.now.Slow // the others are to know soon
+}
+
+// lowest returns the lowest Expect of the fresh processes that reach each other and this node, in
+// order; nil if there are too few.
+func (m *Machine) lowest() []vote.Elector {
+	fresh := []vote.Elector{m.Elector()}
+	for _, o := range m.sorted() {
+		if m.isFresh(o) && len(o.told.pledge) == 0 {
+			fresh = append(fresh, vote.Elector{Name: o.name, Dir: o.told.dir})
+		}
+	}
+	slices.SortFunc(fresh, vote.Elector.Compare)
+	if len(fresh) < m.cfg.Expect {
+		return nil
+	}
+	set := fresh[:m.cfg.Expect]
+	for _, v := range set {
+		if v == m.Elector() {
+			continue
+		}
+		for _, w := range set {
+			if !slices.Contains(m.others[v.Name].told.contacts, w) {
+				return nil
+			}
+		}
+	}
+	return set
+}
+
+// isFresh reports whether another process has just said that it knows no electorate.
+func (m *Machine) isFresh(o *other) bool { return m.recent(o) && o.told.founding && o.told.dir != 0 }
+
+// pledgedTo returns a set with this node to which another of its members has pledged, and the
+// limit, if all of them are fresh and have pledged to nothing else; nil if there is none.
+func (m *Machine) pledgedTo() (set []vote.Elector, most int) {
+	for _, o := range m.sorted() {
+		set := o.told.pledge
+		if !m.isFresh(o) || len(set) != m.cfg.Expect || !slices.Contains(set, m.Elector()) || !slices.Contains(set, vote.Elector{Name: o.name, Dir: o.told.dir}) {
+			continue
+		}
+		if !slices.ContainsFunc(set, func(v vote.Elector) bool { return !m.mayPledge(v, set) }) {
+			return set, o.told.pledgeMost
+		}
+	}
+	return nil, 0
+}
+
+// mayPledge reports whether a founder is fresh, and has pledged to nothing but this set.
+func (m *Machine) mayPledge(v vote.Elector, set []vote.Elector) bool {
+	if v == m.Elector() {
+		return true
+	}
+	o := m.others[v.Name]
+	return o != nil && m.isFresh(o) && o.told.dir == v.Dir && (len(o.told.pledge) == 0 || slices.Equal(o.told.pledge, set))
+}
+
+// complete goes by the founders as version 1 if all have pledged to it.
+func (m *Machine) complete() {
+	set := m.stored.Pledge
+	for _, v := range set {
+		if v == m.Elector() {
+			continue
+		}
+		o := m.others[v.Name]
+		if o == nil || !m.recent(o) || o.told.dir != v.Dir || !slices.Equal(o.told.pledge, set) || o.told.pledgeMost != m.stored.PledgeMost {
+			return
+		}
+	}
+	line := lineage(set)
+	m.adopt(&vote.Electorate{Version: vote.BirthVersion(line), Lineage: line, Voters: set, Most: m.state.PledgeMost})
+}
+
+// abandon gives up the electorate that this node knows, once no majority of it has been seen for
+// long.
+func (m *Machine) abandon() bool {
+	if !m.byCount() || m.state.Electorate.Version == 0 || m.away == 0 || m.now.Slow.Sub(m.away) < AbandonAfter(m.cfg.MaxTTL) {
+		return false
+	}
+	m.alarms = append(m.alarms, "no majority of the voters "+names(m.state.Electorate.Deciding())+" has been seen for "+
+		AbandonAfter(m.cfg.MaxTTL).String()+": this process gives up the electorate, and founds or joins another")
+	m.reborn()
+	return true
+}
+
+// reborn has this node end as if its process had crashed, and begin as a fresh one with another
+// identity. The owner sees the new identity, and gives up its voter and leases with the old one.
+// All connections are closed: what was said over them was said by the old identity.
+func (m *Machine) reborn() {
+	m.births++
+	m.state = vote.DiskState{Mesh: m.state.Mesh, Name: m.state.Name, Dir: nextIdentity(m.cfg.Self.Incarnation, m.births)}
+	m.stored, m.pending = m.state, true
+	m.held, m.race, m.raceAt, m.needed, m.drain = nil, nil, 0, "", drain{}
+	m.away, m.adopted = 0, m.now.Slow
+	m.candidates, m.candidatesSince = nil, m.now.Slow
+	m.started, m.pollAt = m.now.Slow, m.now.Slow
+	for _, c := range m.lines() {
+		m.out = append(m.out, vote.Outbound{Conn: c, Close: true})
+	}
+	clear(m.conns)
+	for _, o := range m.sorted() {
+		o.up, o.spoke = false, false
+	}
+	clear(m.ties)
+}
+
+// nextIdentity returns the identity of a process after a number of rebirths. An incarnation is
+// random, so no two processes have an identity in common; the function is the finalizer of
+// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+func nextIdentity(life vote.Incarnation, births uint64) vote.Dir {
+	x := uint64(life) + births*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return vote.Dir((x ^ x>>31) | 1)
+}
+
+// reaches reports whether a message says that its sender has just been in contact with a majority
+// of an electorate. A fresh process joins an electorate only then: otherwise processes whose
+// majority is gone would tell each other of it without end.
+func reaches(e *vote.Consensus) bool {
+	return majority(e.Electorate.Deciding(), func(v vote.Elector) bool { return slices.Contains(e.Contacts, v) })
+}
+
+// freshContacts returns the fresh processes that this one is in direct contact with; itself first.
+func (m *Machine) freshContacts() []vote.Elector {
+	all := []vote.Elector{m.Elector()}
+	for _, o := range m.sorted() {
+		if m.isFresh(o) && len(all) < vote.MaxVoters {
+			all = append(all, vote.Elector{Name: o.name, Dir: o.told.dir})
+		}
+	}
+	return all
+}
+
+// meet takes in an electorate of another birth than this process knows of, if any.
+func (m *Machine) meet(from vote.NodeID, e *vote.Consensus) {
+	ours := &m.state.Electorate
+	switch {
+	case !reaches(e):
+	case ours.Version > 0 && !e.Electorate.Names(from):
+		// Only voters know at once when their majority is gone.
+	case ours.Version > 0 && m.away == 0 && e.Electorate.Version < ours.Version:
+		// Both meshes have a majority. Of two, the one with the lower version gives way, since only
+		// its processes are told of the other: see Heard.
+	case ours.Version > 0:
+		if m.away == 0 {
+			m.alarms = append(m.alarms, fmt.Sprintf("TWO MESHES of one name have met, the other with the voters %s, and locks may have had two holders: "+
+				"more processes ran at a time than Expect (%d) allows for. This process gives up its electorate, and joins the other", names(e.Electorate.Deciding()), m.cfg.Expect))
+		}
+		m.reborn()
+	case len(m.state.Pledge) > 0 && e.Electorate.Lineage != lineage(m.state.Pledge):
+		// The pledge may still be counted by the other founders. One identity must not be a voter
+		// of two meshes, even if the other mesh has voted it in already.
+		m.reborn()
+	default:
+		m.adopt(&e.Electorate)
+	}
+}
+
+// birthText describes what the birth waits for.
+func (m *Machine) birthText() string {
+	for _, name := range m.AppendWanted(nil) {
+		switch o := m.others[name]; {
+		case o == nil || !m.mayKnow(o):
+		case m.recent(o):
+			return fmt.Sprintf("%s knows an electorate: waits until a majority of it is back, or %s gives it up after %v without a majority", name, name, AbandonAfter(m.cfg.MaxTTL))
+		default:
+			return "waits for an answer of " + string(name) + ", which is alive and may know of an electorate"
+		}
+	}
+	var fresh, bound []vote.Elector
+	for _, o := range m.sorted() {
+		switch v := (vote.Elector{Name: o.name, Dir: o.told.dir}); {
+		case !m.isFresh(o):
+		case len(o.told.pledge) > 0 && !slices.Contains(o.told.pledge, m.Elector()):
+			bound = append(bound, v)
+		default:
+			fresh = append(fresh, v)
+		}
+	}
+	others := "no other process"
+	if len(fresh) > 0 {
+		others = names(fresh)
+	}
+	switch {
+	case len(m.state.Pledge) > 0:
+		return "founds the mesh with the processes " + names(m.state.Pledge) + ", and waits for their pledges"
+	case len(bound) > 0 && len(fresh)+1 < m.cfg.Expect:
+		return "waits for " + names(bound) + ", which found the mesh with other processes"
+	case len(fresh)+1 < m.cfg.Expect:
+		return fmt.Sprintf("waits until %d processes (Expect) reach each other; this process reaches %s", m.cfg.Expect, others)
+	case m.candidates == nil:
+		return "waits until the first " + fmt.Sprint(m.cfg.Expect) + " of its processes reach each other; this process reaches " + others
+	}
+	return "founds the mesh with the processes " + names(m.candidates)
+}

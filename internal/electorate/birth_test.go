@@ -1,0 +1,383 @@
+package electorate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// countLab is a lab of processes without directories that expect a number of them.
+func countLab(t *testing.T, expect int) *lab {
+	l := newLab(t, "")
+	l.cfg.Expect = expect
+	return l
+}
+
+// fresh starts new processes under these names.
+func (l *lab) fresh(list string) {
+	for _, name := range nodes(list) {
+		if l.units[name] != nil {
+			l.wipe(name)
+		}
+		l.start(string(name), true)
+	}
+}
+
+// oneMesh checks that all who know an electorate know the same founding.
+func (l *lab) oneMesh() {
+	l.t.Helper()
+	var lineage uint64
+	for _, name := range l.names {
+		if u := l.units[name]; u.m != nil && u.m.Known().Version > 0 {
+			if lineage != 0 && u.m.Known().Lineage != lineage {
+				l.t.Fatalf("%s is in another mesh: %+v", name, u.m.Known())
+			}
+			lineage = u.m.Known().Lineage
+		}
+	}
+}
+
+const aMoment = birthMargin + time.Second
+
+func TestAMeshIsBornOfTheExpectedNumber(t *testing.T) {
+	for _, test := range []struct {
+		expect    int
+		processes string
+		voters    string
+	}{
+		{1, "a", "a"}, {2, "a b", "a, b"}, {3, "a b c", "a, b, c"}, {3, "a b c d", "a, b, c"}, {5, "a b c d e", "a, b, c, d, e"},
+	} {
+		l := countLab(t, test.expect)
+		l.fresh(test.processes)
+		l.pass(aMoment)
+		l.want(test.processes, "1: "+test.voters)
+		l.oneMesh()
+		if e := l.units["a"].m.Known(); e.Most != MaxVoters || !l.units["a"].m.Votes() {
+			t.Errorf("%d expected: %+v", test.expect, e)
+		}
+		for _, name := range l.names {
+			if alarms := l.units[name].alarms; len(alarms) > 0 {
+				t.Errorf("%s says %q", name, alarms)
+			}
+		}
+	}
+}
+
+// Processes that start one after the other find each other before any of them pledges.
+func TestFoundersHaveBeenTheSameForAWhile(t *testing.T) {
+	l := countLab(t, 3)
+	l.fresh("b c d")
+	l.pass(birthMargin - 300*time.Millisecond)
+	l.fresh("a")
+	l.pass(birthMargin - 300*time.Millisecond)
+	for _, name := range l.names {
+		if p := l.units[name].m.state.Pledge; len(p) > 0 {
+			t.Fatalf("%s has pledged to %v", name, p)
+		}
+	}
+	l.pass(time.Second)
+	l.want("a b c d", "1: a, b, c")
+}
+
+// A process that reaches both of two others can't found with them while they don't reach each other.
+func TestFoundersReachEachOther(t *testing.T) {
+	l := countLab(t, 3)
+	l.lose = func(m letter) bool { return m.from == "b" && m.to == "c" || m.from == "c" && m.to == "b" }
+	l.fresh("a b c")
+	l.pass(20 * maxTTL)
+	l.want("a b c", "none")
+	if p := l.units["a"].m.state.Pledge; len(p) > 0 {
+		t.Errorf("a has pledged to %v", p)
+	}
+	if text := l.units["a"].m.Status(l.now).Change; !strings.Contains(text, "the first 3 of its processes reach each other") {
+		t.Error(text)
+	}
+	l.lose = nil
+	l.pass(aMoment)
+	l.want("a b c", "1: a, b, c")
+}
+
+// A live process that can't be asked may know of a mesh.
+func TestNobodyIsPassedOverAtABirth(t *testing.T) {
+	l := countLab(t, 3)
+	l.seen["x"] = Seen{"x", 77, Alive}
+	l.fresh("a b c")
+	l.pass(20 * maxTTL)
+	l.want("a b c", "none")
+	if text := l.units["a"].m.Status(l.now).Change; !strings.Contains(text, "an answer of x") {
+		t.Error(text)
+	}
+	l.seen["x"] = Seen{"x", 77, Failed}
+	l.gossip()
+	l.pass(aMoment)
+	l.want("a b c", "1: a, b, c")
+}
+
+// A set one of whose members has pledged to another set can't be completed.
+func TestNobodyPledgesToASetThatCannotBe(t *testing.T) {
+	l := countLab(t, 3)
+	l.fresh("a")
+	u := l.units["a"]
+	id := func(name vote.NodeID) vote.Elector { return vote.Elector{Name: name, Dir: vote.Dir(100 + name[0])} }
+	set, other := []vote.Elector{u.m.Elector(), id("b"), id("c")}, []vote.Elector{id("b"), id("c"), id("d")}
+	report := func(conn vote.Conn, name vote.NodeID, pledge []vote.Elector) {
+		self := vote.SessionID{Node: name, Incarnation: vote.Incarnation(name[0])}
+		u.m.Link(l.now, conn, self)
+		e := &vote.Consensus{Dir: id(name).Dir, Founding: true, MaxVoters: 7, Contacts: append(other, u.m.Elector())}
+		e.Electorate.Voters, e.Electorate.Most = pledge, 7
+		u.m.Hear(l.now, conn, self, &vote.Message{Kind: vote.KindReport, Consensus: e})
+	}
+	report(1, "c", other)
+	report(2, "b", set)
+	if p := u.m.state.Pledge; len(p) > 0 {
+		t.Fatalf("a has pledged to %v, and c to %v", p, other)
+	}
+	report(1, "c", nil)
+	if p := u.m.state.Pledge; !slices.Equal(p, set) {
+		t.Errorf("a has pledged to %v", p)
+	}
+}
+
+// However many processes start at once, one mesh is born.
+func TestManyStartAtOnce(t *testing.T) {
+	l := countLab(t, 3)
+	for i := range 30 {
+		l.fresh(fmt.Sprintf("p%02d", (7*i)%30))
+		l.pass(100 * time.Millisecond)
+	}
+	l.pass(aMoment)
+	l.oneMesh()
+	l.pass(10 * maxTTL)
+	for _, name := range l.names {
+		if l.units[name].m.Known().Version == 0 {
+			t.Errorf("%s knows nothing: %s", name, l.units[name].m.Status(l.now).Change)
+		}
+	}
+}
+
+func TestFewerThanExpectedFoundNothing(t *testing.T) {
+	l := countLab(t, 3)
+	l.fresh("a b")
+	l.pass(30 * maxTTL)
+	l.want("a b", "none")
+	if len(l.units["a"].m.state.Pledge) != 0 {
+		t.Error("a has pledged to two")
+	}
+	l.fresh("c")
+	l.pass(aMoment)
+	l.want("a b c", "1: a, b, c")
+}
+
+func TestOneAloneWaitsForNothing(t *testing.T) {
+	l := countLab(t, 1)
+	l.fresh("a")
+	l.pass(0)
+	l.want("a", "1: a")
+}
+
+func TestAFreshProcessJoinsAndFoundsNothing(t *testing.T) {
+	l := countLab(t, 3)
+	l.fresh("a b c")
+	l.pass(aMoment)
+	lineage := l.units["a"].m.Known().Lineage
+	l.fresh("d e f")
+	l.pass(20 * maxTTL)
+	l.oneMesh()
+	for _, name := range nodes("d e f") {
+		if e := l.units[name].m.Known(); e.Lineage != lineage || vote.VersionNumber(e.Version) < 2 {
+			t.Errorf("%s knows %+v", name, e)
+		}
+	}
+}
+
+// A process that ends is replaced by another of a random name: the electorate follows.
+func TestProcessesComeAndGo(t *testing.T) {
+	l := countLab(t, 3)
+	l.fresh("a b c")
+	l.pass(aMoment)
+	names := "d e f g h i"
+	alive := []string{"a", "b", "c"}
+	for _, next := range strings.Fields(names) {
+		l.fresh(next)
+		l.pass(3 * maxTTL)
+		l.stop(alive[0])
+		alive = append(alive[1:], next)
+		l.pass(10 * maxTTL)
+		l.oneMesh()
+		e := l.units[vote.NodeID(alive[0])].m.Known()
+		if got := namesOf(e); !slices.Equal(got, alive) {
+			t.Fatalf("the voters are %v, and %v live", got, alive)
+		}
+	}
+}
+
+func namesOf(e *vote.Electorate) (all []string) {
+	for _, v := range e.Voters {
+		all = append(all, string(v.Name))
+	}
+	return all
+}
+
+func TestNoElectorateIsSmallerThanTheLeast(t *testing.T) {
+	l := countLab(t, 3)
+	l.fresh("a b c")
+	l.pass(aMoment)
+	l.units["c"].m.Leave(l.now)
+	l.pass(10 * maxTTL)
+	l.stop("c")
+	l.seen["c"] = Seen{"c", l.units["c"].disk.Dir, Left}
+	l.gossip()
+	l.pass(20 * maxTTL)
+	l.want("a b", "1: a, b, c")
+
+	// and an acceptor takes no smaller one, whoever proposes it
+	u := l.units["a"]
+	e := *u.m.Known()
+	small := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters[:2], Old: e.Voters, Most: e.Most}
+	u.m.Hear(l.now, vote.LocalConn, u.self, &vote.Message{Kind: vote.KindAccept, Version: small.Version, Consensus: &vote.Consensus{Ballot: vote.Ballot{Counter: 9, By: 1}, Electorate: small}})
+	if u.m.state.Accepted.Counter == 9 {
+		t.Error("it was accepted")
+	}
+}
+
+func TestTotalLossHeals(t *testing.T) {
+	l := countLab(t, 3)
+	l.fresh("a b c")
+	l.pass(aMoment)
+	was := l.units["c"].m.Known().Lineage
+	identity := l.units["c"].m.Elector()
+	l.fresh("a b") // of three, two are replaced at once: c remembers a mesh that is gone
+	l.pass(5 * maxTTL)
+	for _, name := range nodes("a b") {
+		if e := l.units[name].m.Known(); e.Version != 0 && e.Lineage != was {
+			t.Fatalf("%s has founded while c is a member: %+v", name, e)
+		}
+	}
+	l.pass(2*maxTTL + aMoment)
+	l.oneMesh()
+	for _, name := range nodes("a b c") {
+		if e := l.units[name].m.Known(); e.Version == 0 || e.Lineage == was {
+			t.Fatalf("%s knows %+v; %+v", name, e, l.units[name].m.Status(l.now))
+		}
+	}
+	if l.units["c"].m.Elector() == identity {
+		t.Error("c has kept its identity")
+	}
+}
+
+// However often new processes come that are told of a mesh that is gone, it is forgotten in time.
+func TestNobodyKeepsALostMeshAlive(t *testing.T) {
+	l := countLab(t, 3)
+	l.fresh("a b c")
+	l.pass(aMoment)
+	l.fresh("x") // knows it without being a voter
+	l.pass(maxTTL / 2)
+	was := l.units["c"].m.Known().Lineage
+	l.stop("a b")
+	for _, name := range nodes("p q r s t u v w") {
+		l.fresh(string(name))
+		l.pass(maxTTL)
+	}
+	l.pass(2*maxTTL + aMoment)
+	l.oneMesh()
+	for _, name := range l.names {
+		if u := l.units[name]; u.m != nil && (u.m.Known().Version == 0 || u.m.Known().Lineage == was) {
+			t.Errorf("%s knows %+v; %+v", name, u.m.Known(), u.m.Status(l.now))
+		}
+	}
+}
+
+// unfinished loses all pledges but that of a, so that all pledge and nobody knows the pledges of all.
+func unfinished(m letter) bool {
+	return m.from != "a" && m.m.Kind == vote.KindReport && len(m.m.Consensus.Electorate.Voters) > 0
+}
+
+// A founder ends between its pledge and the birth. The others give their pledges up, with their
+// identities, and found with the next process.
+func TestAnUnfinishedPledgeIsUndone(t *testing.T) {
+	l := countLab(t, 3)
+	l.lose = unfinished
+	l.fresh("a b c")
+	l.pass(aMoment)
+	before := l.units["a"].m.Elector()
+	if len(l.units["a"].m.state.Pledge) != 3 {
+		t.Fatalf("a has pledged to %v", l.units["a"].m.state.Pledge)
+	}
+	l.lose = nil
+	l.stop("b")
+	l.pass(pledgePatience + aMoment)
+	l.want("a c", "none")
+	if now := l.units["a"].m.Elector(); now == before || len(l.units["a"].m.state.Pledge) != 0 {
+		t.Errorf("a is still %v, pledged to %v", now, l.units["a"].m.state.Pledge)
+	}
+	l.fresh("d")
+	l.pass(2 * aMoment)
+	l.want("a c d", "1: a, c, d")
+}
+
+// One identity is never a member of two meshes: who has pledged, and hears of another mesh, joins
+// it as another.
+func TestAPledgedProcessJoinsAsAnother(t *testing.T) {
+	l := countLab(t, 3)
+	l.lose = unfinished
+	l.fresh("a b c")
+	l.pass(aMoment)
+	u := l.units["b"]
+	pledged := u.m.Elector()
+	if len(u.m.state.Pledge) != 3 {
+		t.Fatal("b hasn't pledged")
+	}
+	voters := []vote.Elector{{Name: "x", Dir: 101}, {Name: "y", Dir: 102}, {Name: "z", Dir: 103}}
+	e := vote.Electorate{Version: vote.BirthVersion(7) + 3, Lineage: 7, Voters: voters}
+	other := e
+	other.Voters = []vote.Elector{pledged, {Name: "x", Dir: 101}, {Name: "y", Dir: 102}}
+	tell := func(contacts []vote.Elector) {
+		u.m.Hear(l.now, vote.Conn(1), vote.SessionID{Node: "x", Incarnation: 99}, &vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e, Contacts: contacts}})
+	}
+	tell(voters[:1])
+	if u.m.Elector() != pledged || u.m.Known().Version != 0 {
+		t.Error("b believes one that reaches no majority")
+	}
+	e = other // b has even been voted in there
+	tell(voters[:2])
+	if u.m.Elector() == pledged || u.m.Known().Version != 0 {
+		t.Error("b goes on as the one that has pledged")
+	}
+	tell(voters[:2])
+	if vote.VersionNumber(u.m.Known().Version) != 4 {
+		t.Error("b doesn't join")
+	}
+}
+
+// The limit on the electorate's size is that of the lowest founder, whatever the others are
+// configured with.
+func TestTheFoundersAgreeOnALimit(t *testing.T) {
+	l := countLab(t, 3)
+	for name, most := range map[string]int{"c": 5, "a": 9, "b": 3} {
+		l.cfg.MaxVoters = most
+		l.fresh(name)
+	}
+	l.pass(aMoment)
+	l.want("a b c", "1: a, b, c")
+	for _, name := range l.names {
+		if u := l.units[name]; u.m.Known().Most != 9 || len(u.alarms) > 0 {
+			t.Errorf("%s: %+v, %v", name, u.m.Known(), u.alarms)
+		}
+	}
+}
+
+func TestNoTwoRebirthsHaveOneIdentity(t *testing.T) {
+	seen := make(map[vote.Dir]bool)
+	for life := range vote.Incarnation(50) {
+		for births := range uint64(50) {
+			seen[nextIdentity(life<<32, births)] = true
+		}
+	}
+	if len(seen) != 2500 || seen[0] {
+		t.Errorf("%d identities of 2500", len(seen))
+	}
+}

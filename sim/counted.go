@@ -1,0 +1,290 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Counted makes the mesh one that is born by count (package electorate), of processes without
+// disks. A host is a place where processes run, one after the other; each has an identity of its
+// own. Options.Voters is the number of hosts, and Options.Following must be set.
+type Counted struct {
+	Expect    int
+	MinVoters int // zero: the default
+	// Most is the largest number of processes that run at a time. No key has two holders as long as
+	// Most is less than Expect plus the smallest majority.
+	Most  int
+	First int // how many hosts are started at first, in order; zero: Expect
+}
+
+// leastVoters returns how many voters an electorate has at least.
+func (c *Counted) leastVoters() int {
+	if c.MinVoters > 0 {
+		return c.MinVoters
+	}
+	return vote.MinVoters(c.Expect)
+}
+
+// Bound returns the largest number of processes at which no two meshes can act at a time.
+func (c *Counted) Bound() int {
+	smallestMajority := c.leastVoters()/2 + 1
+	return c.Expect + smallestMajority - 1
+}
+
+// population is the part of the world for meshes that are born by count.
+type population struct{ w *World }
+
+// alive returns how many processes run.
+func (po *population) alive() (n int) {
+	for _, h := range po.w.hosts {
+		n += bit(h.p != nil)
+	}
+	return n
+}
+
+// isFull reports whether no other process may be started.
+func (po *population) isFull() bool {
+	c := po.w.opt.Counted
+	return c != nil && po.alive() >= c.Most
+}
+
+// waitsFirst reports whether a host isn't among the first to be started.
+func (po *population) waitsFirst(h *host) bool {
+	c := po.w.opt.Counted
+	if c == nil {
+		return false
+	}
+	first := c.First
+	if first == 0 {
+		first = c.Expect
+	}
+	return h.i >= min(first, c.Most)
+}
+
+// renews notes that a process has given up its identity, and with it all that its voter promised.
+func (po *population) renews(p *process) {
+	v := p.m.Voter()
+	if po.w.opt.Counted == nil || v == p.voter {
+		return
+	}
+	if p.voter != nil {
+		po.w.bequeathOf(p, p.voter)
+		p.said, p.resorts = newSaid(), 0
+	}
+	p.voter = v
+	if d := p.m.Elector().Dir; d != p.dir {
+		po.w.note(p.host, "gives up its identity %x for %x", uint64(p.dir), uint64(d))
+		po.w.fig.Rebirths++
+		p.dir, p.knew = d, 0
+		po.w.disturb()
+	}
+}
+
+// begets notes the electorate with which a mesh begins.
+func (po *population) begets(e *vote.Electorate) {
+	if po.w.opt.Counted == nil || vote.VersionNumber(e.Version) != 1 {
+		return
+	}
+	po.w.fig.Births++
+	po.w.note(nil, "a mesh is born of %v", e.Voters)
+}
+
+// countedAlarm reports whether an alarm is expected: a process without a majority gives up.
+func (po *population) countedAlarm(text string) bool {
+	return po.w.opt.Counted != nil && strings.HasPrefix(text, "no majority of the voters") ||
+		po.w.opt.Counted != nil && po.w.opt.Counted.Most > po.w.opt.Counted.Bound() && strings.HasPrefix(text, "TWO MESHES")
+}
+
+// rebirthLimit returns how much longer than elsewhere a request may wait once the faults are over:
+// until the last electorate without a majority is given up, and another mesh is born.
+func (po *population) rebirthLimit() time.Duration {
+	if po.w.opt.Counted == nil {
+		return 0
+	}
+	const birth = 15 * time.Second // the margin, and a pledge that must be undone
+	return electorate.AbandonAfter(po.w.opt.MaxTTL) + 8*po.w.opt.MaxTTL + birth
+}
+
+// harmPopulation injects a fault of worlds that are born by count.
+func (po *population) harmPopulation(h *host, a *Act, r *rand.Rand, did func(bool)) {
+	w := po.w
+	switch a.Fault {
+	case FaultBegin: // another process is started, perhaps one that reaches no other for a while
+		po.begins(h, a, r, did)
+	case FaultEnd:
+		if w.crash(h, endingMixed, r) {
+			w.note(h, "is ended for good")
+			did(true)
+		}
+	case FaultRollout: // each process is replaced by one on another host
+		for i, old := range w.hostsOf(a.Hosts) {
+			w.At(time.Duration(i)*a.By, func() {
+				if w.calm || old.p == nil {
+					return
+				}
+				// With room for one more, the next process is started before the old one ends.
+				if next := po.idle(r); next != nil && !po.isFull() {
+					w.start(next)
+					w.At(within(r, 2*a.By), func() { po.replaced(old, r) })
+				} else {
+					po.replaced(old, r)
+				}
+				did(true)
+			})
+		}
+	case FaultApart: // processes that know no electorate don't reach those that know one
+		var ways [][2]*host
+		for _, x := range w.hosts {
+			for _, y := range w.hosts {
+				if x != y && po.knows(x) != po.knows(y) {
+					ways = append(ways, [2]*host{x, y})
+				}
+			}
+		}
+		if len(ways) > 0 {
+			w.note(nil, "processes without an electorate are cut off from those with one")
+			w.cutWays(ways, a.For)
+			did(true)
+		}
+	}
+}
+
+// begins starts a process on a host, if the limit allows for it.
+func (po *population) begins(h *host, a *Act, r *rand.Rand, did func(bool)) {
+	w := po.w
+	if h.p != nil || po.isFull() {
+		return
+	}
+	if r.IntN(3) == 0 {
+		var ways [][2]*host
+		for _, o := range w.hosts {
+			// Processes that begin may see each other.
+			if o != h && (o.p == nil || r.IntN(4) > 0) {
+				ways = append(ways, [2]*host{h, o}, [2]*host{o, h})
+			}
+		}
+		w.cutWays(ways, a.For)
+	}
+	w.start(h)
+	did(true)
+}
+
+// replaced ends a process, and has its host or another take its place some time later.
+func (po *population) replaced(old *host, r *rand.Rand) {
+	w := po.w
+	if w.calm || !w.crash(old, endingMixed, r) {
+		return
+	}
+	if next := po.idle(r); next != nil {
+		w.bringBack(next, within(r, w.opt.MaxTTL))
+	}
+}
+
+// idle returns a host without a process; nil if there is none.
+func (po *population) idle(r *rand.Rand) *host {
+	var idle []*host
+	for _, h := range po.w.hosts {
+		if h.p == nil {
+			idle = append(idle, h)
+		}
+	}
+	if len(idle) == 0 {
+		return nil
+	}
+	return idle[r.IntN(len(idle))]
+}
+
+// knows reports whether a host's process knows an electorate.
+func (po *population) knows(h *host) bool { return h.p != nil && h.p.m.Known().Version != 0 }
+
+// DrawCounted draws a world of processes without disks and with names that mean nothing, under a
+// population that keeps to the bound of the claim: rollouts, losses of zones, scaling to nothing
+// and back, replacements of processes that still run, and processes that see no other.
+func DrawCounted(seed uint64) Options {
+	o := Draw(seed)
+	r := rand.New(rand.NewPCG(seed, 5))
+	pick := func(of ...time.Duration) time.Duration { return of[r.IntN(len(of))] }
+	c := &Counted{Expect: pickInt(r, 2, 3, 3, 3, 3, 5)}
+	if c.Expect == 5 {
+		c.MinVoters = pickInt(r, 3, 5)
+	}
+	c.Most = c.Bound()
+	c.First = pickInt(r, c.Expect, c.Expect, c.Most)
+	o.Counted = c
+	o.MaxTTL, o.TTL = pick(400*time.Millisecond, 600*time.Millisecond, time.Second), nil
+	o.Voters, o.Clients = c.Most+pickInt(r, 0, 1, 3), 0
+	o.Net = Net{Least: 100 * time.Microsecond, Most: pick(time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: pickInt(r, 0, 5)}
+	o.Following = &Following{MaxVoters: pickInt(r, 5, 5, 7), Brisk: true}
+	// The token floor of a mesh is the wall clock, as when all voters have forgotten, so tokens
+	// rise as far as clocks agree: elsewhere clocks are hours apart, here they only drift.
+	o.Clocks = Clocks{}
+	o.Load.Mix.LengthLeast = o.lengthLeast()
+	l := &o.Load
+	l.Clients, l.Keys = 1+r.IntN(2), 1+r.IntN(2)
+	l.Kinds = l.Kinds[:min(len(l.Kinds), l.Keys)]
+	l.Think, l.Hold = pick(20*time.Millisecond, 100*time.Millisecond, o.MaxTTL), pick(20*time.Millisecond, o.MaxTTL, 2*o.MaxTTL)
+	l.Patience, l.Try, l.Long = pick(3*o.MaxTTL, 10*o.MaxTTL), pickInt(r, 0, 20), 0
+	every := o.Faults.Weights
+	o.Faults.Weights, o.Faults.WallSteps = [faultEnd]int{}, 0
+	for _, f := range []Fault{
+		FaultCrash, FaultStop, FaultSuspend, FaultSplit, FaultOneWay, FaultIsolate, FaultLink, FaultBreak, FaultStall, FaultSlow, FaultRate, FaultFlap, FaultAmbush,
+	} {
+		o.Faults.Weights[f] = min(every[f], 1)
+	}
+	o.Faults.Every = pick(o.MaxTTL/2, o.MaxTTL, 3*o.MaxTTL)
+	w := &o.Faults.Weights
+	w[FaultBegin], w[FaultEnd], w[FaultRollout], w[FaultApart] = 6, 4, 1, pickInt(r, 0, 2, 4)
+	w[FaultLeave], w[FaultAccuse], w[FaultProposal], w[FaultGray] = r.IntN(2), r.IntN(2), r.IntN(2), r.IntN(2)
+	w[FaultCrashAll] = r.IntN(2)
+	return o
+}
+
+// DrawCrowded is DrawCounted with one process more than the claim allows for.
+func DrawCrowded(seed uint64) Options {
+	o := DrawCounted(seed)
+	o.Counted.Most++
+	o.Voters++
+	o.Faults.Weights[FaultApart] = max(o.Faults.Weights[FaultApart], 4)
+	return o
+}
+
+// newSaid returns the record of a voter that has said nothing.
+func newSaid() said {
+	return said{
+		votes: make(map[vote.Key][]*spoken), until: make(map[vote.SessionID]vote.Instant), heard: make(map[vote.SessionID][]extended), unsaid: make(map[vote.Serial]bool),
+	}
+}
+
+// underWhich returns the versions under which a lease may be covered: the last ones that the
+// lease's node knows, and newer ones of the same birth.
+func (po *population) underWhich(r *Request) []uint64 {
+	var versions []uint64
+	for v := range po.w.decided {
+		if vote.SameBirth(v, r.p.knew) && v+8 > r.p.knew {
+			versions = append(versions, v)
+		}
+	}
+	slices.Sort(versions)
+	return versions
+}
+
+// isBehindCounted reports whether a process doesn't know the newest electorate, or knows one of
+// several births.
+func (po *population) isBehindCounted(p *process) bool {
+	for v := range po.w.decided {
+		if v > p.knew || !vote.SameBirth(v, p.knew) {
+			return true
+		}
+	}
+	return false
+}
+
+// settledIn reports whether a process knows the newest electorate, and reaches a majority of it.
+func (po *population) settledIn(p *process) bool {
+	return p.knew != 0 && p.m.Ready() && !slices.ContainsFunc(po.w.hosts, func(h *host) bool { return h.p != nil && h.p.knew > p.knew })
+}

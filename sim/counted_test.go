@@ -1,0 +1,253 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// TestSwarmCounted runs seeds of a mesh that is born by count, under a population that keeps to the
+// bound of the claim.
+func TestSwarmCounted(t *testing.T) {
+	swarm(t, sampled.Count(30, 60), DrawCounted, func(f *Figures) {
+		for _, k := range f.NotFired() {
+			if k.IsOfCounted() {
+				t.Errorf("no run had this fault: %v", k)
+			}
+		}
+		if f.Births < 30 || f.Rebirths < 10 || f.Changes < 15 {
+			t.Errorf("%d births, %d rebirths and %d changes: it has shown too little", f.Births, f.Rebirths, f.Changes)
+		}
+	}, "-counted")
+}
+
+// crowdedSeed is a world of one process more than the claim allows for, in which two hold a key.
+const crowdedSeed = 68
+
+// With one process more than the bound, two meshes come to be, and both grant. So the bound is meant.
+func TestBeyondTheBoundTwoHold(t *testing.T) {
+	o := DrawCrowded(crowdedSeed)
+	if c := o.Counted; c.Most != c.Bound()+1 {
+		t.Fatalf("%+v", c)
+	}
+	w := New(o)
+	w.Run(30 * time.Second)
+	v := w.Violation()
+	if v == nil || v.Check != checkExclusion {
+		t.Fatalf("seed %d shows nothing any more (%v): look for another with lockmesh-sim -crowded", crowdedSeed, v)
+	}
+	t.Log(v)
+}
+
+// countedTTL is longer than the margin in which founders must be the same: only then may a lease of
+// an earlier mesh still stand after a birth.
+const countedTTL = 6 * time.Second
+
+// counted returns the options of a scenario with processes on up to six hosts, a to f.
+func counted(c Counted) Options {
+	return Options{
+		Names: []string{"a", "b", "c", "d", "e", "f"}, Voters: 6, MaxTTL: countedTTL, Following: &Following{}, Counted: &c,
+		Clocks: Clocks{PPM: make([]int64, 6), Wall: make([]time.Duration, 6)},
+	}
+}
+
+// known lets time pass until processes know an electorate and can lock.
+func (w *World) known(names ...string) {
+	if !w.RunUntil(10*countedTTL, func() bool {
+		for _, name := range names {
+			if h := w.host(name); h.p == nil || h.p.knew == 0 || !h.p.m.Ready() {
+				return false
+			}
+		}
+		return true
+	}) && w.failed == nil {
+		w.violate(checkLiveness, "%v know no electorate", names)
+	}
+}
+
+// besideAMesh has a, b and c found. Then c ends, and others come that never hear of a and b: as many
+// as the limit allows for.
+func besideAMesh(w *World) {
+	w.known("a", "b", "c")
+	w.Split([]string{"a", "b"}, []string{"d", "e", "f"})
+	w.PowerOff("c")
+	for _, name := range []string{"d", "e", "f"} {
+		w.Start(name)
+	}
+	w.Run(3 * countedTTL)
+	w.Lock("a", "k")
+	w.Lock("d", "k")
+	w.Run(2 * countedTTL)
+}
+
+// shrinksToOne has a be the only voter, if the others allow for this. Then b and c end, and three
+// others come that never hear of a.
+func shrinksToOne(w *World) {
+	w.known("a", "b", "c")
+	h := w.host("a")
+	_ = h.p.m.Propose(h.p.read(w.now), []vote.Elector{{Name: "a", Dir: h.p.dir}})
+	w.settle(h.p)
+	w.RunUntil(3*countedTTL, func() bool { e := h.p.m.Known(); return len(e.Voters) == 1 && !e.Joint() })
+	w.Split([]string{"a"}, []string{"d", "e", "f"})
+	w.PowerOff("b")
+	w.PowerOff("c")
+	for _, name := range []string{"d", "e", "f"} {
+		w.Start(name)
+	}
+	w.Run(3 * countedTTL)
+	w.Lock("a", "k")
+	w.Lock("d", "k")
+	w.Run(2 * countedTTL)
+}
+
+// holdsOverABirth has f hold a lease of a mesh of which most voters end, so that it stands for a
+// while. Others found at once.
+func holdsOverABirth(w *World) {
+	w.known("a", "b", "c")
+	w.Start("d")
+	w.Run(countedTTL / 2) // d is known to the others
+	w.Split([]string{"a"}, []string{"d", "e", "f"})
+	w.expect(w.Lock("a", "k"), Granted, countedTTL)
+	for _, name := range []string{"b", "c", "d"} {
+		w.PowerOff(name)
+	}
+	for _, name := range []string{"d", "e", "f"} {
+		w.Start(name)
+	}
+	w.RunUntil(countedTTL, func() bool { return w.host("d").p.knew != 0 })
+	w.Lock("d", "k")
+	w.Run(3 * countedTTL)
+}
+
+// heardOfAMember has a, b and c found, and then more processes come than the bound allows for. All
+// reach each other, so they join.
+func heardOfAMember(w *World) {
+	w.known("a", "b", "c")
+	for _, name := range []string{"d", "e", "f"} {
+		w.Start(name)
+	}
+	w.Run(3 * countedTTL)
+	w.Lock("a", "k")
+	w.Lock("d", "k")
+	w.Run(2 * countedTTL)
+}
+
+// Beyond the bound, two meshes may come to be. When they meet, one of them gives way at once, and
+// its processes join the other.
+func TestTwoMeshesThatMeetBecomeOne(t *testing.T) {
+	o := counted(Counted{Expect: 3, Most: 5})
+	w := New(o)
+	w.known("a", "b", "c")
+	w.Split([]string{"a", "b"}, []string{"d", "e", "f"})
+	w.PowerOff("c")
+	for _, name := range []string{"d", "e", "f"} {
+		w.Start(name)
+	}
+	w.known("d", "e", "f")
+	if w.fig.Births != 2 {
+		t.Fatalf("%d births", w.fig.Births)
+	}
+	w.Join([]string{"a", "b"}, []string{"d", "e", "f"})
+	all := []string{"a", "b", "d", "e", "f"}
+	one := func() bool {
+		first := w.host("a").p.knew
+		return first != 0 && !slices.ContainsFunc(all, func(n string) bool { return !vote.SameBirth(w.host(n).p.knew, first) || !w.Ready(n) })
+	}
+	if !w.RunUntil(3*countedTTL, one) {
+		t.Errorf("they are not one: %v", w.Err())
+	}
+	if w.fig.Alarms == 0 {
+		t.Error("nobody raises an alarm")
+	}
+	if err := w.Settle(); err != nil {
+		t.Error(err)
+	}
+}
+
+// hastilyBorn has the voter's clock leap over the quiet time after a birth.
+type hastilyBorn struct {
+	*node.Node
+	ttl  time.Duration
+	born bool
+}
+
+func (h *hastilyBorn) Tick(now vote.Now) {
+	h.Node.Tick(now)
+	if e := h.Known(); !h.born && vote.VersionNumber(e.Version) == 1 {
+		h.born = true
+		now.Slow = now.Slow.Add(h.ttl)
+		h.Node.Tick(now)
+	}
+}
+
+// deafToMeshes never hears of an electorate of others.
+type deafToMeshes struct {
+	*node.Node
+	w *World
+}
+
+func (d deafToMeshes) isMember(name vote.NodeID) bool {
+	h := d.w.host(string(name))
+	return h.p != nil && h.p.m.Known().Version != 0 && !h.p.m.Known().Names(d.Elector().Name)
+}
+
+func (d deafToMeshes) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if !d.isMember(from.Node) {
+		d.Node.Deliver(now, conn, from, m)
+	}
+}
+
+func (d deafToMeshes) Gossip(now vote.Now, all []electorate.Seen) {
+	d.Node.Gossip(now, slices.DeleteFunc(all, func(s electorate.Seen) bool { return d.isMember(s.Name) }))
+}
+
+var countedMutants = []struct {
+	name     string
+	counted  Counted
+	build    Builder
+	scenario func(w *World)
+}{
+	{"one process less is expected", Counted{Expect: 3, Most: 4}, func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		cfg.Birth.Expect--
+		return node.New(cfg, now)
+	}, besideAMesh},
+	{"an electorate of one", Counted{Expect: 3, Most: 4}, func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		cfg.Birth.MinVoters = 1
+		return node.New(cfg, now)
+	}, shrinksToOne},
+	{"no quiet time after a birth", Counted{Expect: 3, Most: 4}, func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		n, err := node.New(cfg, now)
+		return &hastilyBorn{Node: n, ttl: cfg.MaxTTL}, err
+	}, holdsOverABirth},
+	{"a birth though a member was heard of", Counted{Expect: 3, Most: 6}, func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+		n, err := node.New(cfg, now)
+		return deafToMeshes{n, w}, err
+	}, heardOfAMember},
+}
+
+// Each rule of a birth by count is needed: without it two hold a key, and with it none do.
+func TestEveryRuleOfABirthIsNeeded(t *testing.T) {
+	for _, m := range countedMutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			run := func(build Builder) *World {
+				o := counted(m.counted)
+				o.Build = build
+				w := New(o)
+				m.scenario(w)
+				return w
+			}
+			if w := run(Genuine); w.Err() != nil || w.fig.Births == 0 || w.fig.Acquisitions == 0 {
+				t.Errorf("with the rule: %d births, %d leases, %v", w.fig.Births, w.fig.Acquisitions, w.Err())
+			}
+			if v := run(m.build).Violation(); v == nil || v.Check != checkExclusion {
+				t.Errorf("without the rule: %v", v)
+			}
+		})
+	}
+}
