@@ -1,0 +1,428 @@
+package birth
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// maxProcesses bounds the processes of a world.
+const maxProcesses = 7
+
+// Options are the limits of a run.
+type Options struct {
+	Expect    int
+	MinVoters int // zero: the default
+	Most      int // how many processes run at a time
+	Processes int // how many processes there are in all
+	Rebirths  int // how many pledges are undone
+	Changes   int // how often an electorate changes
+	MostSeen  int // after how many worlds the search gives up; zero: it doesn't
+	// Apart has the pairs of processes, by their numbers, that never hear of each other.
+	Apart [][2]int
+
+	// Crowded says that Most is beyond the claim, so alarms are expected.
+	Crowded bool
+	// Expects, if not zero, is what the machines are configured with in place of Expect: a broken
+	// rule.
+	Expects int
+}
+
+func (o *Options) config() electorate.Config {
+	c := electorate.Config{Found: true, Expect: cmp.Or(o.Expects, o.Expect), MinVoters: o.leastVoters(), MaxTTL: ttl}
+	return c
+}
+
+func (o *Options) leastVoters() int { return cmp.Or(o.MinVoters, vote.MinVoters(o.Expect)) }
+
+// Bound returns how many processes may run at a time by the claim.
+func (o *Options) Bound() int { return o.Expect + o.leastVoters()/2 }
+
+// Report is the result of a run.
+type Report struct {
+	Worlds    int
+	Births    int  // worlds in which a mesh is born
+	Two       int  // worlds in which two meshes are known, at most one of which has a majority
+	Undone    int  // worlds in which a pledge was undone
+	Gave      bool // the search gave up at Options.MostSeen
+	Violation *Violation
+}
+
+// Violation is a world that must not be, and the events that lead to it.
+type Violation struct {
+	What string
+	Path []string
+}
+
+func (v *Violation) Error() string {
+	return v.What + "\n  " + strings.Join(v.Path, "\n  ")
+}
+
+// state is the state of a process.
+type state uint8
+
+const (
+	unborn state = iota
+	runs
+	dead
+)
+
+// world is a state of all processes.
+type world struct {
+	state    [maxProcesses]state
+	mind     [maxProcesses]mind
+	rebirths uint8
+	changes  uint8
+}
+
+type explorer struct {
+	o            Options
+	electors     map[[2]int]vote.Elector
+	all          []vote.Elector // see everyone
+	electorates  []vote.Electorate
+	electorateOf map[string]id
+	reports      []*vote.Message
+	reportOf     map[string]id
+	said         map[saying]id
+	heard        map[hearing]heardResult
+}
+
+type saying struct {
+	process int
+	mind    mind
+}
+
+type hearing struct {
+	process int
+	mind    mind
+	event   event
+	arg     id
+}
+
+type heardResult struct {
+	mind mind
+	err  string
+}
+
+type event uint8
+
+const (
+	hears    event = iota // arg is a report, of the process in by
+	waitsFor              // the margin passes
+	gives                 // the patience is over
+	isTold                // arg is an electorate
+)
+
+type step struct {
+	world world
+	text  string
+	from  int // the place of the world before
+}
+
+// Run explores all worlds within the limits.
+func Run(o Options) (*Report, error) {
+	if o.Processes > maxProcesses || o.Processes < 1 || o.Expect < 2 || o.Most < 1 {
+		return nil, fmt.Errorf("%d processes, %d at a time, %d expected: there are 1 to %d, and at least 2 are expected", o.Processes, o.Most, o.Expect, maxProcesses)
+	}
+	x := &explorer{
+		o: o, electors: make(map[[2]int]vote.Elector), electorateOf: make(map[string]id), reportOf: make(map[string]id),
+		said: make(map[saying]id), heard: make(map[hearing]heardResult),
+	}
+	return x.search()
+}
+
+func (x *explorer) search() (*Report, error) {
+	r := &Report{}
+	met := map[world]bool{{}: true}
+	steps := []step{{}}
+	for at := 0; at < len(steps); at++ {
+		if x.o.MostSeen > 0 && len(steps) > x.o.MostSeen {
+			r.Gave = true
+			break
+		}
+		w := steps[at].world
+		err := x.each(w, func(next world, text string) error {
+			if met[next] {
+				return nil
+			}
+			met[next] = true
+			steps = append(steps, step{next, text, at})
+			if what := x.judge(&next, r); what != "" {
+				return errors.New(what)
+			}
+			return nil
+		})
+		if err != nil {
+			v := &Violation{What: err.Error()}
+			for i := len(steps) - 1; i > 0; i = steps[i].from {
+				v.Path = append(v.Path, steps[i].text)
+			}
+			slices.Reverse(v.Path)
+			r.Violation = v
+			break
+		}
+	}
+	r.Worlds = len(steps)
+	return r, nil
+}
+
+// each calls f with each world that can follow upon a world.
+func (x *explorer) each(w world, f func(next world, text string) error) error {
+	alive := 0
+	for i := range x.o.Processes {
+		if w.state[i] == runs {
+			alive++
+		}
+	}
+	for i := range x.o.Processes {
+		name := names[i]
+		switch w.state[i] {
+		case unborn:
+			// The processes are alike, so they begin in order.
+			if alive < x.o.Most && (i == 0 || w.state[i-1] != unborn) {
+				next := w
+				next.state[i] = runs
+				if err := f(next, fmt.Sprintf("%s starts", name)); err != nil {
+					return err
+				}
+			}
+			continue
+		case dead:
+			continue
+		}
+		next := w
+		next.state[i], next.mind[i] = dead, mind{}
+		if err := f(next, fmt.Sprintf("%s ends", name)); err != nil {
+			return err
+		}
+		k := w.mind[i]
+		for j := range x.o.Processes {
+			if j == i || w.state[j] != runs || x.apart(i, j) {
+				continue
+			}
+			if report := x.says(j, w.mind[j]); report != k.told[j] && k.elected == 0 {
+				if err := x.happens(w, i, hears, report, j, f, fmt.Sprintf("%s hears that %s %s", name, names[j], x.describe(report))); err != nil {
+					return err
+				}
+			}
+			if e := w.mind[j].elected; e != 0 && e != k.elected {
+				if err := x.happens(w, i, isTold, e, j, f, fmt.Sprintf("%s is told by %s of %s", name, names[j], x.name(e))); err != nil {
+					return err
+				}
+			}
+		}
+		if k.elected == 0 {
+			if k.pledge == 0 {
+				if err := x.happens(w, i, waitsFor, 0, i, f, fmt.Sprintf("%s has seen the same founders for long", name)); err != nil {
+					return err
+				}
+			} else if int(w.rebirths) < x.o.Rebirths {
+				if err := x.happens(w, i, gives, 0, i, f, fmt.Sprintf("%s gives up its pledge", name)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if int(w.changes) < x.o.Changes {
+		return x.changes(w, f)
+	}
+	return nil
+}
+
+// apart reports whether two processes never hear of each other.
+func (x *explorer) apart(i, j int) bool {
+	return slices.Contains(x.o.Apart, [2]int{i, j}) || slices.Contains(x.o.Apart, [2]int{j, i})
+}
+
+// happens calls f with the world after an event at a process.
+func (x *explorer) happens(w world, i int, e event, arg id, by int, f func(world, string) error, text string) error {
+	h := hearing{i, w.mind[i], e, arg}
+	if e == hears || e == isTold {
+		h.arg = arg<<3 | id(by)
+	}
+	got, ok := x.heard[h]
+	if !ok {
+		m := x.machine(i, w.mind[i])
+		k := w.mind[i]
+		switch e {
+		case hears:
+			now := vote.Now{Fast: begins, Slow: begins}
+			if k.told[by] == 0 {
+				m.Link(now, vote.Conn(1+by), session(by))
+			}
+			k.told[by] = arg
+			m.Hear(now, vote.Conn(1+by), session(by), x.reports[arg])
+		case waitsFor:
+			for at := begins.Add(pollTime); at < begins.Add(margin+3*pollTime); at = at.Add(pollTime) {
+				x.remind(m, i, k, at)
+			}
+		case gives:
+			at := begins.Add(patience)
+			m.Tick(vote.Now{Fast: at, Slow: at})
+		case isTold:
+			now := vote.Now{Fast: begins, Slow: begins}
+			told := x.electorates[arg]
+			m.Hear(now, vote.Conn(1+by), session(by), &vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: told, Contacts: told.Voters}})
+		}
+		after, err := x.after(i, k, m)
+		if after.elected != 0 {
+			after.told, after.pledge = [maxProcesses]id{}, 0 // a member hears nothing more that matters
+		}
+		got = heardResult{mind: after}
+		if err != nil {
+			got.err = err.Error()
+		}
+		x.heard[h] = got
+	}
+	if got.err != "" {
+		return f(w, text+": "+got.err)
+	}
+	next := w
+	next.mind[i] = got.mind
+	if got.mind.generation > w.mind[i].generation {
+		next.rebirths++
+		if int(next.rebirths) > x.o.Rebirths {
+			return nil
+		}
+	}
+	return f(next, text)
+}
+
+// says returns the report that a process gives of itself.
+func (x *explorer) says(i int, k mind) id {
+	key := saying{i, k}
+	n, ok := x.said[key]
+	if !ok {
+		n = x.numbered(x.report(x.machine(i, k)))
+		x.said[key] = n
+	}
+	return n
+}
+
+// acts reports whether a majority of an electorate's voters run and know the electorate, or another
+// of its mesh.
+func (x *explorer) acts(w *world, e *vote.Electorate, exactly bool) bool {
+	n := 0
+	for i := range x.o.Processes {
+		k := w.mind[i]
+		if w.state[i] != runs || k.elected == 0 {
+			continue
+		}
+		known := &x.electorates[k.elected]
+		if known.Lineage == e.Lineage && (!exactly || known.Version == e.Version) && slices.Contains(e.Voters, x.elector(i, k.generation)) {
+			n++
+		}
+	}
+	return n >= len(e.Voters)/2+1
+}
+
+// judge counts a world, and says what is wrong with it.
+func (x *explorer) judge(w *world, r *Report) string {
+	var known []uint64
+	var acting []*vote.Electorate
+	for i := range x.o.Processes {
+		if w.state[i] != runs || w.mind[i].elected == 0 {
+			continue
+		}
+		e := &x.electorates[w.mind[i].elected]
+		if !slices.Contains(known, e.Lineage) {
+			known = append(known, e.Lineage)
+		}
+		if x.acts(w, e, false) && !slices.ContainsFunc(acting, func(o *vote.Electorate) bool { return o.Lineage == e.Lineage }) {
+			acting = append(acting, e)
+		}
+	}
+	if len(known) > 0 {
+		r.Births++
+	}
+	if len(known) > 1 {
+		r.Two++
+	}
+	if w.rebirths > 0 {
+		r.Undone++
+	}
+	if len(acting) > 1 {
+		return fmt.Sprintf("two meshes have a majority: of %v and of %v", acting[0].Voters, acting[1].Voters)
+	}
+	return ""
+}
+
+// changes calls f with each world after a change of an electorate: a majority of the voters know
+// the newest version, and take in another process, or put it in the place of one of them, or go on
+// without one of them.
+func (x *explorer) changes(w world, f func(world, string) error) error {
+	for i := range x.o.Processes {
+		k := w.mind[i]
+		if w.state[i] != runs || k.elected == 0 {
+			continue
+		}
+		e := x.electorates[k.elected]
+		self := x.elector(i, k.generation)
+		if !slices.Contains(e.Voters, self) || !x.acts(&w, &e, true) {
+			continue
+		}
+		propose := func(voters []vote.Elector) error {
+			slices.SortFunc(voters, vote.Elector.Compare)
+			if len(voters) < x.o.leastVoters() || len(voters) > 5 {
+				return nil
+			}
+			next := w
+			next.changes++
+			changed := vote.Electorate{Version: e.Version + 2, Lineage: e.Lineage, Voters: voters, Most: e.Most}
+			next.mind[i] = mind{generation: k.generation, elected: x.electorate(changed)}
+			return f(next, fmt.Sprintf("%s decides with the others that %s vote", names[i], x.name(next.mind[i].elected)))
+		}
+		for j := range x.o.Processes {
+			v := x.elector(j, w.mind[j].generation)
+			if w.state[j] != runs || slices.Contains(e.Voters, v) {
+				continue
+			}
+			if err := propose(append(slices.Clone(e.Voters), v)); err != nil {
+				return err
+			}
+			for out := range e.Voters {
+				voters := slices.Clone(e.Voters)
+				voters[out] = v
+				if err := propose(voters); err != nil {
+					return err
+				}
+			}
+		}
+		for out := range e.Voters {
+			if err := propose(slices.Delete(slices.Clone(e.Voters), out, out+1)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// describe describes a report.
+func (x *explorer) describe(n id) string {
+	r := x.reports[n].Consensus
+	switch {
+	case !r.Founding:
+		return "knows an electorate"
+	case len(r.Electorate.Voters) > 0:
+		return fmt.Sprintf("(%x) has pledged to %s", r.Dir, list(r.Electorate.Voters))
+	}
+	return fmt.Sprintf("(%x) is fresh", r.Dir)
+}
+
+func (x *explorer) name(n id) string {
+	e := &x.electorates[n]
+	return fmt.Sprintf("version %d of the mesh %x, of %s", vote.VersionNumber(e.Version), e.Lineage>>48, list(e.Voters))
+}
+
+func list(voters []vote.Elector) string {
+	var all []string
+	for _, v := range voters {
+		all = append(all, fmt.Sprintf("%s(%x)", v.Name, uint64(v.Dir)&0xffff))
+	}
+	return strings.Join(all, " ")
+}
