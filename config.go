@@ -158,10 +158,11 @@ type Config struct {
 	// voters that are gone are voted out, and other processes are voted in, up to MaxVoters. Expect
 	// is the same on all nodes, usually 3 or 5, and 2 survives no failure.
 	//
-	// No lock has two holders as long as no more than Expect+1 processes of the mesh run at once,
-	// those that are being terminated included, and NonVoting ones not counted (with MinVoters 5:
-	// Expect+2). Beyond that number two meshes may come to be, if their processes can't reach each
-	// other. See docs/fleets.md for what this means, and what Kubernetes does to it.
+	// With Expect from 2 on, no lock has two holders as long as no more than Expect+1 processes of
+	// the mesh run at once, those that are being terminated included, and NonVoting ones not
+	// counted (with MinVoters 5: Expect+2). Beyond that number two meshes may come to be, if their
+	// processes can't reach each other. See docs/fleets.md for what this means, and what Kubernetes
+	// does to it.
 	//
 	// Expect 1 is a mesh of a single process, for development: it takes in no other process, and
 	// grants locks at once.

@@ -99,9 +99,9 @@ func TestASessionOfAnotherBirthIsRefused(t *testing.T) {
 	}
 }
 
-// A founder of a mesh that is born by count waits for a maximum TTL, asks nobody, and begins its
-// tokens at the wall clock.
-func TestAFounderIsQuietAndAsksNobody(t *testing.T) {
+// A founder of a mesh that is born by count waits for a maximum TTL, asks no other voter, and begins
+// its tokens at the wall clock.
+func TestAFounderIsQuietAndAsksNoOtherVoter(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.v = New(Config{Self: vote.SessionID{Node: "v0", Incarnation: 9}, Dir: 1, Electorate: electorate("1: v0 v1 v2"), MaxTTL: time.Second, Born: true}, f.now)
 	f.counts(false)

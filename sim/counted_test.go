@@ -29,7 +29,8 @@ func TestSwarmCounted(t *testing.T) {
 // crowdedSeed is a world of one process more than the claim allows for, in which two hold a key.
 const crowdedSeed = 68
 
-// With one process more than the bound, two meshes come to be, and both grant. So the bound is meant.
+// With one process more than the bound, two meshes come to be, and both grant. So the bound is
+// meant.
 func TestBeyondTheBoundTwoHold(t *testing.T) {
 	o := DrawCrowded(crowdedSeed)
 	if c := o.Counted; c.Most != c.Bound()+1 {
@@ -70,12 +71,9 @@ func (w *World) known(names ...string) {
 	}
 }
 
-// besideAMesh has a, b and c found. Then c ends, and others come that never hear of a and b: as many
-// as the limit allows for.
-func besideAMesh(w *World) {
-	w.known("a", "b", "c")
-	w.Split([]string{"a", "b"}, []string{"d", "e", "f"})
-	w.PowerOff("c")
+// othersCome starts d, e and f, as far as the limit allows for it, and later has a and d want the
+// same key.
+func (w *World) othersCome() {
 	for _, name := range []string{"d", "e", "f"} {
 		w.Start(name)
 	}
@@ -83,6 +81,15 @@ func besideAMesh(w *World) {
 	w.Lock("a", "k")
 	w.Lock("d", "k")
 	w.Run(2 * countedTTL)
+}
+
+// besideAMesh has a, b and c found. Then c ends, and others come that never hear of a and b: as
+// many as the limit allows for.
+func besideAMesh(w *World) {
+	w.known("a", "b", "c")
+	w.Split([]string{"a", "b"}, []string{"d", "e", "f"})
+	w.PowerOff("c")
+	w.othersCome()
 }
 
 // shrinksToOne has a be the only voter, if the others allow for this. Then b and c end, and three
@@ -96,17 +103,11 @@ func shrinksToOne(w *World) {
 	w.Split([]string{"a"}, []string{"d", "e", "f"})
 	w.PowerOff("b")
 	w.PowerOff("c")
-	for _, name := range []string{"d", "e", "f"} {
-		w.Start(name)
-	}
-	w.Run(3 * countedTTL)
-	w.Lock("a", "k")
-	w.Lock("d", "k")
-	w.Run(2 * countedTTL)
+	w.othersCome()
 }
 
-// holdsOverABirth has f hold a lease of a mesh of which most voters end, so that it stands for a
-// while. Others found at once.
+// holdsOverABirth has a hold a lease of a mesh of which the other voters end, so that the lease
+// stands for a while. Others found at once.
 func holdsOverABirth(w *World) {
 	w.known("a", "b", "c")
 	w.Start("d")
@@ -128,13 +129,7 @@ func holdsOverABirth(w *World) {
 // reach each other, so they join.
 func heardOfAMember(w *World) {
 	w.known("a", "b", "c")
-	for _, name := range []string{"d", "e", "f"} {
-		w.Start(name)
-	}
-	w.Run(3 * countedTTL)
-	w.Lock("a", "k")
-	w.Lock("d", "k")
-	w.Run(2 * countedTTL)
+	w.othersCome()
 }
 
 // Beyond the bound, two meshes may come to be. When they meet, one of them gives way at once, and
@@ -162,7 +157,7 @@ func TestTwoMeshesThatMeetBecomeOne(t *testing.T) {
 		t.Errorf("they are not one: %v", w.Err())
 	}
 	if w.fig.Alarms == 0 {
-		t.Error("nobody raises an alarm")
+		t.Error("no process raises an alarm")
 	}
 	if err := w.Settle(); err != nil {
 		t.Error(err)

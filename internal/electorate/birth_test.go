@@ -234,7 +234,7 @@ func TestNoElectorateIsSmallerThanTheLeast(t *testing.T) {
 	l.pass(20 * maxTTL)
 	l.want("a b", "1: a, b, c")
 
-	// and an acceptor takes no smaller one, whoever proposes it
+	// and a voter accepts no smaller electorate from any proposer
 	u := l.units["a"]
 	e := *u.m.Known()
 	small := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters[:2], Old: e.Voters, Most: e.Most}
@@ -291,7 +291,7 @@ func TestNobodyKeepsALostMeshAlive(t *testing.T) {
 	}
 }
 
-// unfinished loses all pledges but that of a, so that all pledge and nobody knows the pledges of all.
+// unfinished loses all pledges but that of a, so all pledge, and no process knows the pledges of all.
 func unfinished(m letter) bool {
 	return m.from != "a" && m.m.Kind == vote.KindReport && len(m.m.Consensus.Electorate.Voters) > 0
 }

@@ -18,6 +18,9 @@ func TestNoTwoMeshesHaveAMajority(t *testing.T) {
 		{Options{Expect: 2, Most: 3, Processes: 4, Changes: 1}, false},
 		{Options{Expect: 2, Most: 3, Processes: 4, Rebirths: 1}, false},
 		{Options{Expect: 3, Most: 4, Processes: 5, Apart: apart}, false},
+		// The first mesh votes d in, which hears of that only after its pledge to e and f. If d then
+		// joined as the one that has pledged, it would be counted in both.
+		{Options{Expect: 3, Most: 4, Processes: 6, Changes: 1, Apart: [][2]int{{0, 4}, {0, 5}, {1, 3}, {1, 4}, {1, 5}, {2, 3}, {2, 4}, {2, 5}}}, false},
 		{Options{Expect: 2, Most: 3, Processes: 5}, true},
 		{Options{Expect: 3, Most: 4, Processes: 4}, true},
 	}

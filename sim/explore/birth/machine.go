@@ -48,7 +48,7 @@ func (x *explorer) elector(process int, generation uint8) vote.Elector {
 	v = vote.Elector{Name: names[process], Dir: vote.Dir(1 + process)}
 	if generation > 0 {
 		// The identity that the machine takes when it gives up the one before, with a pledge that
-		// nobody else has given.
+		// no other process has given.
 		pledge := []vote.Elector{x.elector(process, generation-1), {Name: "z", Dir: 1 << 20}}
 		m := x.machine(process, mind{generation: generation - 1, pledge: x.electorate(vote.Electorate{Voters: pledge})})
 		at := vote.Now{Fast: begins.Add(patience), Slow: begins.Add(patience)}

@@ -28,14 +28,10 @@ type Options struct {
 
 	// Crowded says that Most is beyond the claim, so alarms are expected.
 	Crowded bool
-	// Expects, if not zero, is what the machines are configured with in place of Expect: a broken
-	// rule.
-	Expects int
 }
 
 func (o *Options) config() electorate.Config {
-	c := electorate.Config{Found: true, Expect: cmp.Or(o.Expects, o.Expect), MinVoters: o.leastVoters(), MaxTTL: ttl}
-	return c
+	return electorate.Config{Found: true, Expect: o.Expect, MinVoters: o.leastVoters(), MaxTTL: ttl}
 }
 
 func (o *Options) leastVoters() int { return cmp.Or(o.MinVoters, vote.MinVoters(o.Expect)) }
