@@ -14,7 +14,10 @@ import (
 
 // TestAMeshKeepsItsPromisesOverSockets leaves out the promises for which a client crashes, leaves or
 // is cut off, or a lock outlives its TTL: those wait for TTLs, which are long here, so that no lock is
-// lost on a busy machine. In the bubble and in the hunt all promises are examined.
+// lost on a busy machine. And it leaves out the order of waiters: a waiter that doesn't get to run
+// for a proposal timeout, 20 ms, is passed over (protocol.md, Voting), which was seen beside two
+// busy processes. In the bubble, where no goroutine is late, and in the hunt all promises are
+// examined.
 func TestAMeshKeepsItsPromisesOverSockets(t *testing.T) {
 	sampled.Waits(t)
 	t.Parallel()
@@ -23,7 +26,7 @@ func TestAMeshKeepsItsPromisesOverSockets(t *testing.T) {
 		waits := slices.ContainsFunc(p.Needs, func(c locktest.Capability) bool {
 			return c == locktest.HasCrash || c == locktest.HasLeave || c == locktest.HasCut
 		})
-		if !waits && p.Name != "outlives-ttl" && p.Name != "deadline" {
+		if !waits && !slices.Contains([]string{"outlives-ttl", "deadline", "fifo"}, p.Name) {
 			prompt = append(prompt, p.Name)
 		}
 	}
