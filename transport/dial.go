@@ -112,6 +112,11 @@ func (p *Port) within(ctx context.Context, d time.Duration, f func(context.Conte
 	ctx, done := context.WithTimeoutCause(ctx, d, errSlow)
 	defer done()
 	s, err := f(ctx)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		// The only deadline is that of ctx. A dialer's own timer for it may fire a moment before
+		// that of ctx.
+		<-ctx.Done()
+	}
 	switch {
 	case err == nil:
 		return s, nil

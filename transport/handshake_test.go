@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -502,6 +503,22 @@ func TestDialEndsWithItsContextWithThePortAndByItself(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 		})
+	}
+}
+
+// A dialer's timer may fire a moment before that of the context with the same deadline.
+func TestATimeoutNamesItsReason(t *testing.T) {
+	a := open(t, config("a", nil))
+	expired := func(context.Context) (*session, error) {
+		return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+	}
+	if _, err := a.within(t.Context(), 20*time.Millisecond, expired); !errors.Is(err, errSlow) {
+		t.Errorf("of the handshake: error %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := a.within(ctx, time.Hour, expired); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errSlow) {
+		t.Errorf("of the caller: error %v", err)
 	}
 }
 
