@@ -19,6 +19,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/netaddr"
 	"github.com/lockmesh/lockmesh/internal/peers"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/register"
 )
 
 // Limits and defaults of a [Config].
@@ -57,6 +58,13 @@ const (
 	// three; more voters make each lock slower.
 	DefaultMaxVoters = 7
 
+	// DefaultRegisterTerm is the default of RegisterTerm: an outage of the register of more than
+	// six minutes is needed to stop a lock.
+	DefaultRegisterTerm = 10 * time.Minute
+
+	// LongestRegisterTerm is the largest value of RegisterTerm.
+	LongestRegisterTerm = 7 * 24 * time.Hour
+
 	// MaxPeers is the largest number of addresses in Peers. A few addresses are enough to find all
 	// other nodes; each is tried for as long as its node is missing.
 	MaxPeers = 256
@@ -66,8 +74,8 @@ const (
 // a field means the field's default if there is one, and is an error otherwise.
 //
 // Mesh, Voters or Expect, MinVoters, MaxTTL and Secret must be the same on every node of a mesh,
-// and either all nodes have a StateDir or none has. A node that differs is refused; its log and the
-// logs of the others name both values.
+// and either all nodes have a StateDir or none has; the same goes for a Register. A node that
+// differs is refused; its log and the logs of the others name both values.
 type Config struct {
 	// Name is the node's name, unique in the mesh: up to 128 bytes of printable UTF-8 without
 	// spaces or commas. A second live process with the same name is refused, as long as both
@@ -172,6 +180,20 @@ type Config struct {
 	// and the same on all nodes. A larger value allows for more processes at once; see Expect. At
 	// most Expect. Default 3, or Expect if that is smaller.
 	MinVoters int
+
+	// Register, if not nil, makes the promise of Expect hold for any number of processes: it is a
+	// small record outside of the mesh, such as a ConfigMap or a row in a database, that says which
+	// mesh may act. Founders wait for the register to name them. Voters write it three times in a
+	// RegisterTerm, and don't act if they couldn't for a whole RegisterTerm. A lock never waits for
+	// it. Either every node of the mesh has a Register or none has; NonVoting nodes don't call it.
+	// Only with Expect from 2 on. See package register, and docs/fleets.md.
+	Register register.Register
+
+	// RegisterTerm is for how long voters act without the register: an outage of up to two thirds
+	// of it stops nothing. It is also for how long all processes must be gone, or cut off, before
+	// others found the next mesh. The value with which a mesh was founded counts until its end.
+	// Only with Register, and at least MaxTTL. Default 10 min.
+	RegisterTerm time.Duration
 
 	// MaxVoters is the maximum size of an electorate with dynamic membership, at most the constant
 	// of the same name. Effectively the maximum is odd, since an even number of voters survives no

@@ -32,6 +32,9 @@ func (c *Config) expectDefaults() {
 	if c.MinVoters == 0 {
 		c.MinVoters = vote.MinVoters(c.Expect)
 	}
+	if c.Register != nil && c.RegisterTerm == 0 {
+		c.RegisterTerm = DefaultRegisterTerm
+	}
 	if c.MaxVoters == 0 {
 		c.MaxVoters = max(DefaultMaxVoters, min(c.Expect, MaxVoters))
 	}
@@ -39,6 +42,7 @@ func (c *Config) expectDefaults() {
 
 // checkExpect reports errors in the settings of a mesh that is born by count.
 func (c Config) checkExpect(add func(field, problem string)) {
+	c.checkRegister(add)
 	if c.Expect == 0 {
 		if c.MinVoters != 0 {
 			add("MinVoters", "it applies to a mesh with Expect only, and Expect is not set; leave MinVoters out, or set Expect on every node")
@@ -74,5 +78,22 @@ func (c Config) checkExpect(add func(field, problem string)) {
 		if len(c.Peers) > 0 || c.Discover != nil {
 			add("Peers", "a mesh of one process (Expect 1) takes in no other, so it has no peers; leave out Peers and Discover, or set Expect to 3 on every node")
 		}
+	}
+}
+
+// checkRegister reports errors in the settings of a register.
+func (c Config) checkRegister(add func(field, problem string)) {
+	switch {
+	case c.Register == nil && c.RegisterTerm != 0:
+		add("RegisterTerm", "it applies to a mesh with a Register only, and Register is not set; leave RegisterTerm out, or set Register on every node")
+	case c.Register == nil:
+	case c.Expect == 0:
+		add("Register", "it applies to a mesh with Expect only, and Expect is not set; leave Register out, or set Expect on every node")
+	case c.Expect == 1:
+		add("Register", "a mesh of one process (Expect 1) takes in no other, and asks no register; leave Register out, or set Expect to 3 on every node")
+	case c.RegisterTerm < c.MaxTTL:
+		add("RegisterTerm", fmt.Sprintf("%v is less than MaxTTL, %v; raise it to some minutes, since voters don't act once they couldn't write the register for so long", c.RegisterTerm, c.MaxTTL))
+	case c.RegisterTerm > LongestRegisterTerm:
+		add("RegisterTerm", fmt.Sprintf("%v is more than %v; lower it, since no other mesh can be founded for so long after the loss of all processes", c.RegisterTerm, LongestRegisterTerm))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/register"
 )
 
 // inCountedBubble runs a test of a mesh that is born by count.
@@ -348,6 +349,13 @@ func TestBadExpectations(t *testing.T) {
 		{"many MinVoters", func(c *Config) { c.MinVoters = 4 }, []string{"MinVoters: 4 is more than Expect, 3"}},
 		{"MinVoters alone", func(c *Config) { c.Expect, c.MinVoters, c.Voters = 0, 3, []string{"a"} }, []string{"MinVoters: it applies to a mesh with Expect only"}},
 		{"one with peers", func(c *Config) { c.Expect, c.Peers = 1, []string{"127.0.0.1:1"} }, []string{"Peers: a mesh of one process", "set Expect to 3"}},
+		{"a register", func(c *Config) { c.Register = new(register.Memory) }, nil},
+		{"a register without Expect", func(c *Config) { c.Expect, c.Voters, c.Register = 0, []string{"a"}, new(register.Memory) }, []string{"Register: it applies to a mesh with Expect only"}},
+		{"one with a register", func(c *Config) { c.Expect, c.Register = 1, new(register.Memory) }, []string{"Register: a mesh of one process"}},
+		{"a term without a register", func(c *Config) { c.RegisterTerm = time.Minute }, []string{"RegisterTerm: it applies to a mesh with a Register only"}},
+		{"a short term", func(c *Config) { c.Register, c.RegisterTerm = new(register.Memory), time.Second }, []string{"RegisterTerm: 1s is less than MaxTTL, 10s"}},
+		{"a long term", func(c *Config) { c.Register, c.RegisterTerm = new(register.Memory), 1000*time.Hour }, []string{"RegisterTerm: 1000h0m0s is more than 168h0m0s"}},
+		{"a negative term", func(c *Config) { c.Register, c.RegisterTerm = new(register.Memory), -1 }, []string{"RegisterTerm: -1ns is less than MaxTTL"}},
 		{"one that doesn't vote", func(c *Config) { c.Expect, c.NonVoting = 1, true }, []string{"NonVoting: a mesh of one process"}},
 	} {
 		c := Config{Expect: 3, Bind: "127.0.0.1:0"}

@@ -32,14 +32,7 @@ func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.O
 	v.elected.member = v.elected.member && member
 	switch {
 	case was && !v.elected.member:
-		for _, s := range slices.Clone(v.listed) {
-			if s.linked {
-				v.refuse(s.conn, s.stream, vote.ReasonNotVoter)
-				// A candidate for a name is removed here, since no answer to a probe can arrive any
-				// more.
-				v.unlink(s)
-			}
-		}
+		v.dismiss()
 	case !was && v.counting():
 		v.wake()
 	}
@@ -50,6 +43,19 @@ func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.O
 		v.askForTrust()
 	}
 	return v.end()
+}
+
+// dismiss refuses all sessions, since this voter's messages don't count any more. Promises made
+// before stand.
+func (v *Voter) dismiss() {
+	for _, s := range slices.Clone(v.listed) {
+		if s.linked {
+			v.refuse(s.conn, s.stream, vote.ReasonNotVoter)
+			// A candidate for a name is removed here, since no answer to a probe can arrive any
+			// more.
+			v.unlink(s)
+		}
+	}
 }
 
 func (v *Voter) goBy(e vote.Electorate) {

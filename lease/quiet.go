@@ -25,6 +25,10 @@ type quiet struct {
 	over    bool
 	held    held
 	away    vote.Instant // withdrawn until then; see Withdraw
+	// counts is until when the voter may act, on the fast clock, and registered whether it does:
+	// see Count.
+	counts     vote.Instant
+	registered bool
 }
 
 // held says whether the voter must not count, regardless of the startup quarantine.
@@ -45,7 +49,7 @@ type answer struct {
 
 // counting reports whether this voter's votes count.
 func (v *Voter) counting() bool {
-	return v.quiet.over && v.quiet.held == heldNot && v.elected.member && !v.broken && v.now.Slow >= v.quiet.away
+	return v.quiet.over && v.quiet.held == heldNot && v.elected.member && !v.broken && v.now.Slow >= v.quiet.away && v.quiet.registered
 }
 
 // Quiet returns a lower bound for the time until this voter's votes count; zero when they count.
@@ -59,6 +63,8 @@ func (v *Voter) Quiet() time.Duration {
 		return v.quiet.away.Sub(v.now.Slow)
 	case v.now.Slow < v.quiet.until:
 		return v.quiet.until.Sub(v.now.Slow)
+	case !v.quiet.registered:
+		return v.cfg.MaxTTL / 10 // unknown: an answer of the register takes some round trips
 	default:
 		return max(v.quiet.asked.Add(vote.TokenQueryTimeout).Sub(v.now.Slow), time.Millisecond)
 	}
@@ -78,6 +84,25 @@ func (v *Voter) Withdraw(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	v.quiet.away = v.now.Slow.Add(v.cfg.MaxTTL)
 	v.at(v.quiet.away)
+	return v.end()
+}
+
+// Count lets the voter act up to an instant of the fast clock, which doesn't stop while the machine
+// is suspended; vote.Never for no limit, as in all meshes without a register. After that instant
+// another mesh may be founded, which waits for the leases of this mesh no longer than for a maximum
+// TTL. So the voter refuses all sessions, and extends none. It keeps its promises, and knows them
+// should it act again.
+func (v *Voter) Count(now vote.Now, until vote.Instant, out []vote.Outbound) []vote.Outbound {
+	v.begin(now, out)
+	was := v.counting()
+	v.quiet.counts, v.quiet.registered = until, v.quiet.registered || v.now.Fast < until
+	if v.now.Fast >= until && v.quiet.registered {
+		v.quiet.registered = false
+		v.dismiss()
+	}
+	if !was && v.counting() {
+		v.wake()
+	}
 	return v.end()
 }
 

@@ -115,6 +115,7 @@ func New(cfg Config, now vote.Now) *Voter {
 		moved:    true,
 		lapsedAt: now.Slow,
 	}
+	v.quiet.counts, v.quiet.registered = vote.Never, true
 	if !cfg.Fresh {
 		v.quiet.until = now.Slow.Add(cfg.MaxTTL)
 	}
@@ -135,7 +136,7 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 	v.begin(now, out)
 	switch m.Kind {
 	case vote.KindOpen:
-		if !v.elected.member || !vote.SameBirth(m.Epoch, v.elected.Version) {
+		if !v.elected.member || !v.quiet.registered || !vote.SameBirth(m.Epoch, v.elected.Version) {
 			v.refuse(conn, m.Stream, vote.ReasonNotVoter)
 			break
 		}
@@ -267,6 +268,11 @@ func (v *Voter) begin(now vote.Now, out []vote.Outbound) {
 	v.now, v.out, v.work.spent, v.work.limit = now, out, 0, turn
 	if now.Slow >= v.due {
 		v.advance()
+	}
+	if v.quiet.registered && now.Fast >= v.quiet.counts {
+		// Before any message is answered: no acknowledgement may extend a session from now on.
+		v.quiet.registered = false
+		v.dismiss()
 	}
 }
 

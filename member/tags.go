@@ -41,7 +41,7 @@ const (
 	tagMaxTTL     = "maxttl"
 	tagVoters     = "voters"
 	tagFollow     = "follow"
-	tagBirth      = "birth" // only of a mesh that is born by count: Expect/MinVoters
+	tagBirth      = "birth" // only of a mesh that is born by count: Expect/MinVoters, and /register
 	tagKeys       = "keys"  // the ids of gossip's keys, the one that encrypts first
 )
 
@@ -75,6 +75,9 @@ func (t Terms) tags(life vote.Incarnation) map[string]string {
 	}
 	if b := t.Birth; b.Expect > 0 {
 		tags[tagBirth] = fmt.Sprintf("%d/%d", b.Expect, b.MinVoters)
+		if b.Register {
+			tags[tagBirth] += "/register"
+		}
 	}
 	return tags
 }

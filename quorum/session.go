@@ -142,8 +142,8 @@ func (p *peer) state(now vote.Now) VoterState {
 	case !p.reachable():
 		s.State = Connecting
 		if p.notVoterYet {
-			s.Text = "it doesn't know that it is a voter: it has yet to store the electorate, or " +
-				"has another state directory"
+			s.Text = "it doesn't know that it is a voter: it has yet to store the electorate, has " +
+				"another state directory, or can't use the register"
 		}
 	case !p.counting:
 		s.State, s.Quiet = Quiet, max(p.quiet.Sub(now.Fast), 0)

@@ -20,6 +20,9 @@ type Counted struct {
 	// Most is less than Expect plus the smallest majority.
 	Most  int
 	First int // how many hosts are started at first, in order; zero: Expect
+	// Register is the term of the register's record; zero: there is no register. With a register
+	// Most has no bound.
+	Register time.Duration
 }
 
 // leastVoters returns how many voters an electorate has at least.
@@ -96,8 +99,15 @@ func (po *population) begets(e *vote.Electorate) {
 
 // countedAlarm reports whether an alarm is expected: a process without a majority gives up.
 func (po *population) countedAlarm(text string) bool {
-	return po.w.opt.Counted != nil && strings.HasPrefix(text, "no majority of the voters") ||
-		po.w.opt.Counted != nil && po.w.opt.Counted.Most > po.w.opt.Counted.Bound() && strings.HasPrefix(text, "TWO MESHES")
+	c := po.w.opt.Counted
+	switch {
+	case c == nil:
+		return false
+	case c.Register > 0:
+		return strings.HasPrefix(text, "no majority of the voters") || strings.HasPrefix(text, "the register names another mesh") ||
+			strings.HasPrefix(text, "this voter could not write the register")
+	}
+	return strings.HasPrefix(text, "no majority of the voters") || c.Most > c.Bound() && strings.HasPrefix(text, "TWO MESHES")
 }
 
 // rebirthLimit returns how much longer than elsewhere a request may wait once the faults are over:
@@ -107,7 +117,9 @@ func (po *population) rebirthLimit() time.Duration {
 		return 0
 	}
 	const birth = 15 * time.Second // the margin, and a pledge that must be undone
-	return electorate.AbandonAfter(po.w.opt.MaxTTL) + 8*po.w.opt.MaxTTL + birth
+	// The record of a mesh that has ended stands for a term, and perhaps for another: a store that
+	// is late may have it name a founding that was given up.
+	return electorate.AbandonAfter(po.w.opt.MaxTTL) + 8*po.w.opt.MaxTTL + birth + 4*po.w.opt.Counted.Register
 }
 
 // harmPopulation injects a fault of worlds that are born by count.

@@ -103,6 +103,8 @@ const (
 	FaultRollout
 	// FaultApart cuts off the processes that know no electorate from those that know one.
 	FaultApart
+	// FaultRegister keeps the calls of some hosts, or of all, from the register for a while.
+	FaultRegister
 
 	faultEnd
 	faultCounted = FaultBegin // the first fault for meshes that are born by count only
@@ -147,6 +149,7 @@ var faultNames = [faultEnd]struct{ words, ident string }{
 	{"end of a process", "FaultEnd"},
 	{"rollout", "FaultRollout"},
 	{"newcomers apart", "FaultApart"},
+	{"register away", "FaultRegister"},
 }
 
 func (f Fault) String() string { return faultNames[f].words }
@@ -291,7 +294,7 @@ func (d *dice) draw(a *Act, of *Faults) {
 	case FaultRollout:
 		a.Hosts, a.By = d.names, d.ttl/4+within(d.Rand, 4*d.ttl)
 		d.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
-	case FaultApart:
+	case FaultApart, FaultRegister:
 		a.Hosts, a.For = d.one(d.names), 2*d.ttl+within(d.Rand, 30*d.ttl)
 	case FaultWipe, FaultGone, FaultLeave, FaultDisk, FaultAccuse, FaultStrike:
 		a.Hosts, a.For = d.one(d.names), d.span()

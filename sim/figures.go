@@ -71,10 +71,12 @@ type Figures struct {
 	Closes      uint64 // connections closed by a node
 	Steps       uint64 // of wall clocks
 	Births      uint64 // of meshes that are born by count
-	Rebirths    uint64 // identities that processes have given up
-	Electorates uint64 // versions that were decided
-	Changes     uint64 // of these, joint ones: each begins a change
-	Alarms      uint64
+	// Registrations are how often the register was made to name another mesh.
+	Registrations uint64
+	Rebirths      uint64 // identities that processes have given up
+	Electorates   uint64 // versions that were decided
+	Changes       uint64 // of these, joint ones: each begins a change
+	Alarms        uint64
 
 	// ElectorateAmbushes counts processes crashed as they sent or received a message about
 	// electorates.

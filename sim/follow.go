@@ -103,6 +103,9 @@ func (fs *followers) follows(p *process) bool {
 	for _, s := range p.m.Saves() {
 		fs.save(p, s)
 	}
+	for _, c := range p.m.RegisterCalls() {
+		fs.w.registry.calls(p, c)
+	}
 	closed := fs.connects(p)
 	fs.knows(p)
 	return closed

@@ -157,6 +157,10 @@ func (ft *faults) Do(a Act) {
 		if h != nil && ft.w.opt.Counted != nil {
 			ft.w.harmPopulation(h, &a, r, did)
 		}
+	case FaultRegister:
+		if h != nil && ft.w.opt.Counted != nil {
+			ft.w.registry.harm(h, &a, r, did)
+		}
 	case FaultRate, FaultBeyond:
 		if h != nil && h.clock.ppm != a.PPM {
 			ft.w.retune(h, a.PPM)

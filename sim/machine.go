@@ -45,6 +45,8 @@ type Machine interface {
 	Gossip(now vote.Now, all []electorate.Seen)
 	Saves() []vote.DiskState
 	Saved(now vote.Now, writes uint64, failed string)
+	RegisterCalls() []vote.RegisterCall
+	Registered(now vote.Now, result vote.RegisterResult)
 	AppendWanted(dst []vote.NodeID) []vote.NodeID
 	Known() *vote.Electorate
 	Elector() vote.Elector

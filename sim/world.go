@@ -119,6 +119,7 @@ type World struct {
 	faults
 	followers
 	population
+	registry registry
 	nemesis
 	scenario
 	judge
@@ -260,6 +261,7 @@ func New(opt Options) *World {
 	w.exclusionCheck.w, w.tokenCheck.w, w.coverCheck.w, w.wordCheck.w = w, w, w, w
 	w.booksCheck.w, w.lengthCheck.w, w.refusalCheck.w, w.idleCheck.w = w, w, w, w
 	w.inspectors.w, w.watchers.w, w.marker.w, w.population.w = w, w, w, w
+	w.registry.w = w
 	if opt.Trace != nil {
 		w.trace = &tracer{w: opt.Trace}
 	}
@@ -363,6 +365,7 @@ func (w *World) start(h *host) {
 	}
 	if c := w.opt.Counted; c != nil {
 		cfg.Voters, cfg.Birth = nil, vote.Birth{Expect: c.Expect, MinVoters: c.leastVoters()}
+		cfg.Following.RegisterTerm = c.Register
 	}
 	if w.lists != nil {
 		h.ttl = w.most[h] // sessions last as long as this process allows

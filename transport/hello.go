@@ -127,7 +127,7 @@ const (
 	refusalWords = 5
 	termsWords   = 3
 	accountWords = 4
-	birthWords   = 2
+	birthWords   = 3
 )
 
 func appendTerms(b []byte, t *vote.Terms) []byte {
@@ -141,7 +141,8 @@ func appendTerms(b []byte, t *vote.Terms) []byte {
 
 func appendBirth(b []byte, birth vote.Birth) []byte {
 	b = appendUint(b, uint64(birth.Expect))
-	return appendUint(b, uint64(birth.MinVoters))
+	b = appendUint(b, uint64(birth.MinVoters))
+	return appendBool(b, birth.Register)
 }
 
 func appendAccount(b []byte, a *vote.Account) []byte {
@@ -265,10 +266,15 @@ func (p *parser) account(n, first int, a *vote.Account) int {
 // elements are read in all.
 func (p *parser) later(n, first int, a *vote.Account, b *vote.Birth) int {
 	know := p.account(n, first, a)
-	if p.err != nil || n < first+accountWords+birthWords {
+	const withoutRegister = birthWords - 1 // as the first version with births has it
+	if p.err != nil || n < first+accountWords+withoutRegister {
 		return know
 	}
 	b.Expect, b.MinVoters = int(p.upTo(vote.MaxVoters, "Expect")), int(p.upTo(vote.MaxVoters, "MinVoters"))
+	if n < first+accountWords+birthWords {
+		return know + withoutRegister
+	}
+	b.Register = p.bool()
 	return know + birthWords
 }
 

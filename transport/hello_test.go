@@ -63,7 +63,7 @@ func TestTheHandshakeSurvivesTheWire(t *testing.T) {
 	long.terms, long.account = h.terms.common(), h.account
 	long.terms.Birth = vote.Birth{}
 	counted := long // of a mesh that is born by count, which has no list of voters
-	counted.terms.Voters, counted.terms.Birth = nil, vote.Birth{Expect: 5, MinVoters: 3}
+	counted.terms.Voters, counted.terms.Birth = nil, vote.Birth{Expect: 5, MinVoters: 3, Register: true}
 	for _, r := range []refusal{short, long, counted} {
 		b := appendRefusal(nil, &r)
 		if len(b) >= maxHandshake {
@@ -91,7 +91,7 @@ func TestAnAccountIsNotNeeded(t *testing.T) {
 			t.Errorf("%v is taken for an account", bad)
 		}
 	}
-	for _, bad := range [][]any{{3, 1, 2, "h:1", -1, 3}, {3, 1, 2, "h:1", 3, "x"}, {3, 1, 2, "h:1", vote.MaxVoters + 1, 3}} {
+	for _, bad := range [][]any{{3, 1, 2, "h:1", -1, 3}, {3, 1, 2, "h:1", 3, "x"}, {3, 1, 2, "h:1", vote.MaxVoters + 1, 3}, {3, 1, 2, "h:1", 3, 3, 1}} {
 		if _, err := decodeHello(pack(t, append(helloWords(), bad...)...)); err == nil {
 			t.Errorf("%v is taken for an account and a birth", bad)
 		}
@@ -127,8 +127,12 @@ func TestLaterVersionsMayAddWords(t *testing.T) {
 	if err != nil || h.self.Node != "a" || h.want != "b" || len(h.terms.Voters) != 2 || !h.terms.Following {
 		t.Fatalf("got %+v, error %v", h, err)
 	}
-	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3, []any{"later"}, "words")...))
-	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3}) || h.account.Addr != "h:1" {
+	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3, true, []any{"later"}, "words")...))
+	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3, Register: true}) || h.account.Addr != "h:1" {
+		t.Fatalf("got %+v, error %v", h, err)
+	}
+	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3)...)) // before there was a register
+	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3}) {
 		t.Fatalf("got %+v, error %v", h, err)
 	}
 	_, no, err := decodeAnswer(pack(t, tagRefusal, "b", 1, 200, "for a reason of a later version", true))

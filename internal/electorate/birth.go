@@ -33,6 +33,10 @@ const (
 	// electorate are heard of first.
 	birthMargin = 2 * time.Second
 
+	// registerPatience is how long a founder that knows the pledges of all waits for the register
+	// to name them: longer than several calls take.
+	registerPatience = 20 * time.Second
+
 	// pledgePatience is how long a pledge may take to be completed by the pledges of the others,
 	// each a round trip after the one before.
 	pledgePatience = 5 * time.Second
@@ -54,7 +58,12 @@ func (m *Machine) birth() {
 	if !m.founding() {
 		return
 	}
-	if len(m.state.Pledge) > 0 && m.now.Slow.Sub(m.pledgedAt) >= pledgePatience {
+	m.claims = false
+	if len(m.state.Pledge) > 0 && m.isRegistered() {
+		m.adoptPledge()
+		return
+	}
+	if m.isPledgeOverdue() {
 		m.reborn()
 		return
 	}
@@ -76,16 +85,27 @@ func (m *Machine) birth() {
 		return
 	}
 	settled := m.alone() || m.now.Slow.Sub(m.candidatesSince) >= birthMargin
-	if settled && len(m.candidates) > 0 && m.candidates[0] == m.Elector() {
+	if settled && m.mayFound() && len(m.candidates) > 0 && m.candidates[0] == m.Elector() {
 		m.pledge(m.candidates, m.cfg.MaxVoters) // the lowest founder proposes
 	}
+}
+
+// isPledgeOverdue reports whether this node's pledge can't be expected to be completed any more.
+func (m *Machine) isPledgeOverdue() bool {
+	switch {
+	case len(m.state.Pledge) == 0:
+		return false
+	case m.pledgesKnown != 0:
+		return m.now.Slow.Sub(m.pledgesKnown) >= registerPatience
+	}
+	return m.now.Slow.Sub(m.pledgedAt) >= pledgePatience
 }
 
 // pledge pledges this node's identity to a set of founders, and to the limit on the size of their
 // electorate that the lowest of them is configured with.
 func (m *Machine) pledge(set []vote.Elector, most int) {
 	m.state.Pledge, m.state.PledgeMost, m.pending = set, most, true
-	m.pledgedAt = m.now.Slow
+	m.pledgedAt, m.pledgesKnown = m.now.Slow, 0
 	m.pollAt = m.now.Slow // the others are to know soon
 }
 
@@ -116,7 +136,8 @@ func (m *Machine) lowest() []vote.Elector {
 	return set
 }
 
-// isFresh reports whether another process has just said that it knows no electorate.
+// isFresh reports whether another process has just said that it knows no electorate, and may take
+// part in a birth.
 func (m *Machine) isFresh(o *other) bool { return m.recent(o) && o.told.founding && o.told.dir != 0 }
 
 // pledgedTo returns a set with this node to which another of its members has pledged, and the
@@ -143,7 +164,8 @@ func (m *Machine) mayPledge(v vote.Elector, set []vote.Elector) bool {
 	return o != nil && m.isFresh(o) && o.told.dir == v.Dir && (len(o.told.pledge) == 0 || slices.Equal(o.told.pledge, set))
 }
 
-// complete goes by the founders as version 1 if all have pledged to it.
+// complete goes by the founders as version 1 if all have pledged to it, and the register, if there
+// is one, names them.
 func (m *Machine) complete() {
 	set := m.stored.Pledge
 	for _, v := range set {
@@ -155,8 +177,20 @@ func (m *Machine) complete() {
 			return
 		}
 	}
-	line := lineage(set)
-	m.adopt(&vote.Electorate{Version: vote.BirthVersion(line), Lineage: line, Voters: set, Most: m.state.PledgeMost})
+	if !m.registers() {
+		m.adoptPledge()
+		return
+	}
+	if m.pledgesKnown == 0 {
+		m.pledgesKnown = m.now.Slow
+	}
+	m.claims = set[0] == m.Elector()
+}
+
+// adoptPledge goes by the founders that this node has pledged to as version 1.
+func (m *Machine) adoptPledge() {
+	line := lineage(m.stored.Pledge)
+	m.adopt(&vote.Electorate{Version: vote.BirthVersion(line), Lineage: line, Voters: m.stored.Pledge, Most: m.stored.PledgeMost})
 }
 
 // abandon gives up the electorate that this node knows, once no majority of it has been seen for
@@ -181,6 +215,8 @@ func (m *Machine) reborn() {
 	m.held, m.race, m.raceAt, m.needed, m.drain = nil, nil, 0, "", drain{}
 	m.away, m.adopted = 0, m.now.Slow
 	m.candidates, m.candidatesSince = nil, m.now.Slow
+	m.pledgesKnown, m.claims = 0, false
+	m.register.counts, m.register.renewed, m.register.warned = 0, 0, false
 	m.started, m.pollAt = m.now.Slow, m.now.Slow
 	for _, c := range m.lines() {
 		m.out = append(m.out, vote.Outbound{Conn: c, Close: true})
@@ -225,13 +261,15 @@ func (m *Machine) meet(from vote.NodeID, e *vote.Consensus) {
 	ours := &m.state.Electorate
 	switch {
 	case !reaches(e):
+	case m.registers() && ours.Version > 0:
+		m.register.hastily = true // the register says which of the two has ended
 	case ours.Version > 0 && !e.Electorate.Names(from):
 		// Only voters know at once when their majority is gone.
 	case ours.Version > 0 && m.away == 0 && e.Electorate.Version < ours.Version:
 		// Both meshes have a majority. Of two, the one with the lower version gives way, since only
 		// its processes are told of the other: see Heard.
 	case ours.Version > 0:
-		if m.away == 0 {
+		if m.away == 0 && m.cfg.RegisterTerm == 0 {
 			m.alarms = append(m.alarms, fmt.Sprintf("TWO MESHES of one name have met, the other with the voters %s, and locks may have had two holders: "+
 				"more processes ran at a time than Expect (%d) allows for. This process gives up its electorate, and joins the other", names(e.Electorate.Deciding()), m.cfg.Expect))
 		}
@@ -240,6 +278,8 @@ func (m *Machine) meet(from vote.NodeID, e *vote.Consensus) {
 		// The pledge may still be counted by the other founders. One identity must not be a voter
 		// of two meshes, even if the other mesh has voted it in already.
 		m.reborn()
+	case m.registers() && m.hasEnded(e.Electorate.Lineage):
+		m.register.hastily = true
 	default:
 		m.adopt(&e.Electorate)
 	}
@@ -256,6 +296,9 @@ func (m *Machine) birthText() string {
 			return "waits for an answer of " + string(name) + ", which is alive and may know of an electorate"
 		}
 	}
+	if text := m.registerText(); text != "" {
+		return text
+	}
 	var fresh, bound []vote.Elector
 	for _, o := range m.sorted() {
 		switch v := (vote.Elector{Name: o.name, Dir: o.told.dir}); {
@@ -271,6 +314,8 @@ func (m *Machine) birthText() string {
 		others = names(fresh)
 	}
 	switch {
+	case m.pledgesKnown != 0:
+		return "founds the mesh with the processes " + names(m.state.Pledge) + ", and waits for the register to name them"
 	case len(m.state.Pledge) > 0:
 		return "founds the mesh with the processes " + names(m.state.Pledge) + ", and waits for their pledges"
 	case len(bound) > 0 && len(fresh)+1 < m.cfg.Expect:

@@ -225,6 +225,9 @@ func (m *Machine) fate(v vote.Elector) (fate, string) {
 	case o.copied == v.Dir && m.now.Slow.Sub(o.badly) >= long:
 		return absent, "its state directory is an old copy"
 	case recent && o.told.stuck && m.now.Slow.Sub(o.told.stuckSince) >= long:
+		if m.byCount() {
+			return absent, "it can't use the register"
+		}
 		return absent, "it can't write its state"
 	case recent && o.lagging && m.now.Slow.Sub(o.laggingSince) >= long:
 		return absent, "it doesn't store the electorate"
@@ -243,11 +246,12 @@ func (m *Machine) standby(o *other) bool {
 		m.recent(o) && m.isMet(vote.Elector{Name: o.name, Dir: o.dir}) && o.told.dir == o.dir && o.told.elected == m.state.Electorate.Version && !o.told.stuck && !o.told.leaving && o.copied != o.dir
 }
 
-// well reports whether a voter is reachable and can take part in a change.
+// well reports whether a voter is reachable and can take part in a change. A voter of a mesh with a
+// register is stuck if its votes on locks don't count; it decides on changes all the same.
 func (m *Machine) well(v vote.Elector) bool {
 	if v == m.Elector() {
 		return true
 	}
 	o := m.others[v.Name]
-	return o != nil && m.recent(o) && o.told.dir == v.Dir && !o.told.stuck && o.copied != v.Dir
+	return o != nil && m.recent(o) && o.told.dir == v.Dir && (!o.told.stuck || m.byCount()) && o.copied != v.Dir
 }

@@ -29,8 +29,9 @@ type lab struct {
 	seen  map[vote.NodeID]Seen
 	talk  []string // all that was delivered
 	// closed are the connections that a machine has had closed; they are dialed again
-	closed []vote.Conn
-	ticks  map[vote.NodeID]int
+	closed   []vote.Conn
+	ticks    map[vote.NodeID]int
+	register register // of births; see register_test.go
 }
 
 type wire struct{ from, to vote.NodeID } // from dialed to
@@ -186,6 +187,9 @@ func (l *lab) collect(u *unit) {
 		l.flush(u)
 	}
 	u.alarms = append(u.alarms, u.m.Alarms()...)
+	for _, c := range u.m.RegisterCalls() {
+		l.register.calls = append(l.register.calls, registerCall{u.self, c})
+	}
 	for _, o := range u.m.Drain(nil) {
 		to := u.self.Node
 		if o.Close {
@@ -245,9 +249,14 @@ func (l *lab) redial() {
 // run delivers until nobody has anything to say.
 func (l *lab) run() {
 	l.redial()
-	for n := 0; len(l.mail) > 0; n++ {
+	for n := 0; len(l.mail) > 0 || len(l.register.calls) > 0; n++ {
 		if n > 100_000 {
 			l.t.Fatalf("no end of it: %s", strings.Join(l.talk[len(l.talk)-20:], ", "))
+		}
+		if len(l.mail) == 0 {
+			l.answer()
+			l.redial()
+			continue
 		}
 		m := l.mail[0]
 		l.mail = l.mail[1:]

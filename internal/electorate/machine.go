@@ -28,8 +28,11 @@ type Config struct {
 	// directories: see birth.go. Zero: the mesh is founded by Founders.
 	Expect    int
 	MinVoters int // of a mesh born by count: the electorate never has fewer voters; zero: vote.MinVoters
-	MaxVoters int // the largest size of the electorate
-	MaxTTL    time.Duration
+	// RegisterTerm is set if the mesh is born by count with a register: the term of its record, if
+	// this process founds the mesh. See register.go.
+	RegisterTerm time.Duration
+	MaxVoters    int // the largest size of the electorate
+	MaxTTL       time.Duration
 }
 
 // MaxVoters is the default limit on the size of the electorate. Seven voters survive the loss of
@@ -81,7 +84,12 @@ type Machine struct {
 	candidates      []vote.Elector // the founders, if nothing changes
 	candidatesSince vote.Instant   // since when candidates is as it is
 	pledgedAt       vote.Instant
-	births          uint64 // how many identities this process had before
+	births          uint64       // how many identities this process had before
+	pledgesKnown    vote.Instant // since when the pledges of all founders are known; zero if they aren't
+	claims          bool         // this founder is the one to name the mesh in the register
+	// The register of births; see register.go.
+	register registration
+	calls    []vote.RegisterCall
 	// adopted is when the newest electorate was learned, or when this incarnation began.
 	adopted  vote.Instant
 	race     *race
@@ -201,6 +209,7 @@ func (m *Machine) after(conn vote.Conn, msg vote.Message) {
 func (m *Machine) finish() {
 	if m.byCount() {
 		m.remember()
+		m.callRegister()
 		return
 	}
 	if m.pending && !m.savingNow && m.now.Slow >= m.retryAt {
@@ -286,7 +295,9 @@ func (m *Machine) tell(conn vote.Conn) {
 		if m.byCount() {
 			e.Contacts = m.contacts()
 		}
-		if !m.byCount() || reaches(e) { // else the other node doesn't take it in, and is told again
+		// A fresh process that doesn't take it in is told again: without a majority, or while the
+		// process believes that the register names another mesh.
+		if !m.byCount() || reaches(e) && m.cfg.RegisterTerm == 0 {
 			l.told = m.state.Electorate.Version
 		}
 		m.send(conn, vote.Message{Kind: vote.KindElectorate, Epoch: m.stored.Electorate.Version, Consensus: e})
@@ -321,6 +332,7 @@ func (m *Machine) adopt(e *vote.Electorate) {
 	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge, m.state.PledgeMost = vote.Ballot{}, vote.Ballot{}, vote.Electorate{}, nil, 0
 	m.pending = true
 	m.race, m.raceAt, m.needed, m.drain, m.adopted = nil, 0, "", drain{}, m.now.Slow
+	m.pledgesKnown, m.claims = 0, false
 	m.pollAt = m.now.Slow
 	m.tieAll()
 }

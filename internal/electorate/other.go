@@ -221,7 +221,7 @@ func (m *Machine) recent(o *other) bool {
 func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 	// A directory that isn't stored yet may never be: others must not pledge with it (found by seed
 	// 5772).
-	e := &vote.Consensus{Dir: m.state.Dir, MaxVoters: m.cfg.MaxVoters, Founding: m.founding() && m.everStored, Stuck: m.cannotSave() != "" || !m.Trusted(), Leaving: m.leaving}
+	e := &vote.Consensus{Dir: m.state.Dir, MaxVoters: m.cfg.MaxVoters, Founding: m.canBeFounder() && m.founding() && m.everStored, Stuck: m.cannotSave() != "" || !m.Trusted() || m.cannotRegister(), Leaving: m.leaving}
 	if m.everStored {
 		e.Writes = m.stored.Writes
 	}

@@ -44,6 +44,9 @@ func (m *Machine) Status(now vote.Now) Status {
 	}
 	s.Change, s.Lost, s.Stays, s.Differs = m.change(), m.lost(), m.stays(), m.differs()
 	s.Trouble = m.cannotSave()
+	if text := m.registerTrouble(); text != "" {
+		s.Trouble = text
+	}
 	if m.distrusted != "" {
 		s.Trouble = m.distrusted
 	}

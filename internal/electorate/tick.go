@@ -30,6 +30,13 @@ func (m *Machine) Next() vote.Instant {
 	if m.pending && !m.savingNow {
 		next = min(next, m.retryAt)
 	}
+	if m.registers() {
+		_, at := m.nextCall()
+		next = min(next, at)
+		if r := &m.register; r.counts != 0 && !r.warned {
+			next = min(next, m.now.Slow.Add(max(r.counts.Sub(m.now.Fast), 0)))
+		}
+	}
 	return next
 }
 

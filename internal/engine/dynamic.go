@@ -77,7 +77,7 @@ func (l *loop) checkElectorate(now vote.Now) {
 			"version", vote.VersionNumber(st.Electorate.Version))
 	}
 	l.electorate.lost = st.Lost != ""
-	if l.electorate.trouble && st.Trouble == "" {
+	if l.electorate.trouble && st.Trouble == "" && l.engine.cfg.Register == nil {
 		l.log.Info("the state directory can be written again: this node takes part in changes of the electorate", "version", vote.VersionNumber(st.Electorate.Version))
 	}
 	l.electorate.trouble = st.Trouble != ""
@@ -133,6 +133,8 @@ func (l *loop) explain(now vote.Now, w quorum.Wait) quorum.Wait {
 		}
 	case st.Lost != "":
 		w.Text += "; " + st.Lost
+	case l.engine.cfg.Register != nil && st.Trouble != "":
+		w.Text += "; " + st.Trouble
 	}
 	return w
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/member"
+	"github.com/lockmesh/lockmesh/register"
 	"github.com/lockmesh/lockmesh/transport"
 )
 
@@ -31,7 +32,9 @@ type Config struct {
 	Discover                    peers.Discover
 	StateDir                    string
 	Bootstrap, NonVoting        bool
-	Birth                       vote.Birth // zero unless the mesh is born by count; then there are no Voters
+	Birth                       vote.Birth        // zero unless the mesh is born by count; then there are no Voters
+	Register                    register.Register // nil if there is none
+	RegisterTerm                time.Duration
 	MaxVoters                   int
 	MaxTTL, TTL                 time.Duration
 	Secrets                     [][]byte
@@ -77,6 +80,9 @@ type Engine struct {
 	finder  *discovery.Finder
 	dynamic bool          // membership of the electorate is dynamic
 	newDirs chan vote.Dir // identities to publish in gossip; capacity 1
+	// registerCalls are the calls of the register to make; nil if there is none. It has room for
+	// the one call that the node makes at a time.
+	registerCalls chan vote.RegisterCall
 	// the state directory and its writer; nil if there is none
 	stateDir    world.StateDir
 	stateWriter *statedir.Writer

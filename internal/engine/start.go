@@ -23,7 +23,7 @@ import (
 // Start starts a node. It returns as soon as the node listens. ctx bounds only the wait for the
 // disk of the state directory. The caller ends the node by Close.
 func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
-	eng := &Engine{cfg: cfg, clocks: cfg.Clocks, newDirs: make(chan vote.Dir, 1)}
+	eng := &Engine{cfg: cfg, clocks: cfg.Clocks, newDirs: make(chan vote.Dir, 1), registerCalls: make(chan vote.RegisterCall, 1)}
 	eng.self = vote.SessionID{Node: vote.NodeID(cfg.Name), Incarnation: newIncarnation()}
 	voters := eng.voters()
 	eng.ctx, eng.stop = context.WithCancel(context.Background())
@@ -48,6 +48,9 @@ func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
 	}
 	if eng.IsBornByCount() {
 		eng.work.Go(eng.publishDirs)
+	}
+	if eng.cfg.Register != nil {
+		eng.work.Go(eng.callRegister)
 	}
 	eng.finder.Want(eng.loop.node.Wanted())
 	eng.work.Go(func() { eng.loop.run(eng.ctx) })
@@ -195,7 +198,7 @@ func (eng *Engine) logCountedStart(f *node.Following) {
 	b := eng.cfg.Birth
 	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh,
 		"incarnation", IncarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
-		"expect", b.Expect, "min_voters", b.MinVoters, "max_voters", eng.cfg.MaxVoters, "max_ttl", eng.cfg.MaxTTL, "ttl", eng.cfg.TTL,
+		"expect", b.Expect, "min_voters", b.MinVoters, "register", b.Register, "max_voters", eng.cfg.MaxVoters, "max_ttl", eng.cfg.MaxTTL, "ttl", eng.cfg.TTL,
 		"identity", DirText(f.State.Dir))
 	switch {
 	case b.Alone():

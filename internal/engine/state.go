@@ -68,7 +68,7 @@ func (eng *Engine) openState(ctx context.Context, w world.World) (*node.Followin
 // known, and the identity is drawn at random.
 func (eng *Engine) newProcess() *node.Following {
 	state := vote.DiskState{Mesh: eng.cfg.Mesh, Name: eng.self.Node, Dir: newDir()}
-	return &node.Following{State: state, Fresh: true, Found: !eng.cfg.NonVoting, MaxVoters: eng.cfg.MaxVoters}
+	return &node.Following{State: state, Fresh: true, Found: !eng.cfg.NonVoting, MaxVoters: eng.cfg.MaxVoters, RegisterTerm: eng.cfg.RegisterTerm}
 }
 
 // openedState is a state directory opened for this process alone, with its contents; or the error.
@@ -181,6 +181,9 @@ func (l *loop) saveAndDial() {
 	}
 	for _, state := range l.node.Saves() {
 		l.engine.stateWriter.Save(state) // has room: the next state comes only after saved
+	}
+	for _, c := range l.node.RegisterCalls() {
+		l.engine.registerCalls <- c // has room: the next call comes only after registered
 	}
 	if l.electorate.dialsStale {
 		l.electorate.dialsStale = false

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/mismatch"
@@ -19,6 +20,8 @@ type Following struct {
 	// founders.
 	Found     bool
 	MaxVoters int // zero: electorate.MaxVoters
+	// RegisterTerm is set if the mesh has a register; see electorate.Config.
+	RegisterTerm time.Duration
 }
 
 // following is the state of a node with dynamic membership. The requester applies the newest
@@ -30,7 +33,9 @@ type following struct {
 	birth vote.Birth
 	links map[vote.NodeID]dialed
 	trust bool
-	said  []vote.Outbound
+	// counts is until when the voter's votes may count, as told to the voter.
+	counts vote.Instant
+	said   []vote.Outbound
 }
 
 // dialed is a connection dialed by this node.
@@ -44,7 +49,7 @@ func (n *Node) follow(cfg *Config, now vote.Now) {
 	n.links, n.trust, n.birth = make(map[vote.NodeID]dialed), true, cfg.Birth
 	n.elect = electorate.New(electorate.Config{
 		Self: n.self, Founders: cfg.Voters, Found: f.Found, MaxVoters: f.MaxVoters, MaxTTL: cfg.MaxTTL,
-		Expect: cfg.Birth.Expect, MinVoters: cfg.Birth.MinVoters,
+		Expect: cfg.Birth.Expect, MinVoters: cfg.Birth.MinVoters, RegisterTerm: f.RegisterTerm,
 	}, f.State, now)
 	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: f.State.Electorate, Dynamic: true, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.Alone, BroadcastAll: cfg.ToAll, NoReceipts: cfg.Silent}, now)
 	n.begin(now, lease.Config{Self: n.self, Dir: f.State.Dir, Electorate: f.State.Electorate, MaxTTL: cfg.MaxTTL, Fresh: f.Fresh})
@@ -55,9 +60,22 @@ func (n *Node) follow(cfg *Config, now vote.Now) {
 
 // begin begins a new voter, which knows nothing of the voter before.
 func (n *Node) begin(now vote.Now, cfg lease.Config) {
-	n.voter, n.voted = lease.New(cfg, now), cfg
+	n.voter, n.voted, n.counts = lease.New(cfg, now), cfg, vote.Never
+	n.count(now)
 	if n.obeys.Holds() {
 		n.route(n.voter.Hold(now, true, n.spare[:0]))
+	}
+}
+
+// count tells the voter until when its votes may count.
+func (n *Node) count(now vote.Now) {
+	if until := n.elect.Counts(); until != n.counts {
+		n.counts = until
+		n.route(n.voter.Count(now, until, n.spare[:0]))
+		if until > now.Fast {
+			// The voter may have refused this node's own session, like all others.
+			n.req.AckEpoch(now, vote.LocalConn, n.elect.Stored().Version)
+		}
 	}
 }
 
@@ -196,6 +214,7 @@ func (n *Node) electorates(now vote.Now) {
 		n.req.AckEpoch(now, vote.LocalConn, stored.Version)
 		n.standing()
 	}
+	n.count(now)
 	n.collect()
 	out := n.elect.Drain(n.said[:0])
 	for i := range out {
@@ -247,6 +266,23 @@ func (n *Node) Saves() []vote.DiskState {
 func (n *Node) Saved(now vote.Now, writes uint64, failed string) {
 	if n.elect != nil {
 		n.standing().Saved(now, writes, failed)
+		n.settle(now)
+	}
+}
+
+// RegisterCalls returns the calls of the register to make now: none or one. A call of Registered
+// must follow.
+func (n *Node) RegisterCalls() []vote.RegisterCall {
+	if n.elect == nil {
+		return nil
+	}
+	return n.elect.RegisterCalls()
+}
+
+// Registered reports the result of a register call.
+func (n *Node) Registered(now vote.Now, result vote.RegisterResult) {
+	if n.elect != nil {
+		n.standing().Registered(now, result)
 		n.settle(now)
 	}
 }

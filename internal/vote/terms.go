@@ -18,8 +18,9 @@ type Terms struct {
 
 // Birth is the part of the terms of a mesh that is born by count; zero for other meshes.
 type Birth struct {
-	Expect    int // how many processes found the mesh
-	MinVoters int // the electorate never has fewer voters
+	Expect    int  // how many processes found the mesh
+	MinVoters int  // the electorate never has fewer voters
+	Register  bool // a register says which mesh may act
 }
 
 // MinVoters returns the default of Birth.MinVoters: three voters, of which one may be lost.
@@ -39,6 +40,10 @@ func (b Birth) Differences(c Birth, here, there string) []string {
 	differ("Expect", b.Expect, c.Expect)
 	if b.Expect == c.Expect {
 		differ("MinVoters", b.MinVoters, c.MinVoters)
+		if b.Register != c.Register {
+			set := map[bool]string{false: "not set", true: "set"}
+			points = append(points, fmt.Sprintf("Register is %s %s and %s %s", set[b.Register], here, set[c.Register], there))
+		}
 	}
 	if b.Alone() && c.Alone() {
 		points = append(points, fmt.Sprintf("Expect is 1 %s and %s, and a mesh of one process takes in no other", here, there))
@@ -67,7 +72,11 @@ func (t *Terms) Has(n NodeID) bool {
 // String prints the terms as an operator configures them.
 func (t *Terms) String() string {
 	if b := t.Birth; b.Expect > 0 {
-		return fmt.Sprintf("Expect %d, MinVoters %d, MaxTTL %v", b.Expect, b.MinVoters, t.MaxTTL)
+		register := ""
+		if b.Register {
+			register = ", a Register"
+		}
+		return fmt.Sprintf("Expect %d, MinVoters %d%s, MaxTTL %v", b.Expect, b.MinVoters, register, t.MaxTTL)
 	}
 	kind := "no StateDir"
 	if t.Dynamic {

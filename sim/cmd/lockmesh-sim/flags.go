@@ -34,6 +34,7 @@ type settings struct {
 	following   bool
 	counted     bool
 	crowded     bool
+	registered  bool
 	lingering   bool
 	seconds     float64
 	svg, trace  string
@@ -59,6 +60,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -following -seeds 500            worlds with dynamic membership
   go run ./sim/cmd/lockmesh-sim -counted -seeds 500              meshes that are born by count, of processes without disks
   go run ./sim/cmd/lockmesh-sim -crowded -seeds 500 -seconds 30  the same beyond their bound: in some worlds two hold a lock
+  go run ./sim/cmd/lockmesh-sim -registered -seeds 500           and further beyond it, with a register: none do
   go run ./sim/cmd/lockmesh-sim -lingering -seeds 500            worlds in which words linger that nobody waits for
   go run ./sim/cmd/lockmesh-sim -seed 7 -shrink shrunk           make a world that fails as small as can be
 
@@ -81,6 +83,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.BoolVar(&s.following, "following", false, "dynamic membership: nodes are voted in and out, lose their state directories, leave, and die for good; such worlds aren't shrunk")
 	f.BoolVar(&s.counted, "counted", false, "birth by count: processes without disks come, end and are replaced, never more at a time than the claim allows for; such worlds aren't shrunk")
 	f.BoolVar(&s.crowded, "crowded", false, "the same with one process more at a time than the claim allows for: some of these worlds find two holders")
+	f.BoolVar(&s.registered, "registered", false, "the same with a register, and with up to four processes more than the claim allows for without one")
 	f.BoolVar(&s.lingering, "lingering", false, "let words that nobody waits for stay in their sender's queue, in each world for as long as its seed draws, from half a millisecond to a quarter of the shortest TTL")
 	f.Float64Var(&s.seconds, "seconds", 30, "how many simulated `seconds` the faults last; healing comes on top")
 	f.StringVar(&s.svg, "svg", "", "write a picture to this `file`: of the first 30 s, or of the last 10 s before a violation; with -seeds, of the first world that fails, or else of the first")
@@ -132,10 +135,10 @@ func (s *settings) check() error {
 		return fmt.Errorf("-to %v: it must be after -from, %v, and at most %d", s.to, s.from, 2*secondsMost)
 	case s.beyond && s.following:
 		return errors.New("-beyond and -following don't go together: no promise covers such worlds; leave one of the two out")
-	case s.counted && s.crowded, (s.counted || s.crowded) && (s.beyond || s.following):
-		return errors.New("-counted, -crowded, -following and -beyond are different kinds of worlds: leave all but one out")
-	case (s.counted || s.crowded) && s.given["nodes"]:
-		return errors.New("-nodes doesn't go with -counted and -crowded: each seed draws how many processes run")
+	case bits(s.counted, s.crowded, s.registered) > 1, s.born() && (s.beyond || s.following):
+		return errors.New("-counted, -crowded, -registered, -following and -beyond are different kinds of worlds: leave all but one out")
+	case s.born() && s.given["nodes"]:
+		return errors.New("-nodes doesn't go with -counted, -crowded and -registered: each seed draws how many processes run")
 	case s.dynamic() && s.shrink != "":
 		return fmt.Errorf("-shrink doesn't work with %s: leave it out, and look at the run with -svg or -trace", strings.Join(s.drawing()[:1], ""))
 	case s.svg != "" && s.svg == s.trace:
@@ -158,6 +161,8 @@ func (s *settings) options(seed uint64) sim.Options {
 		draw = sim.DrawCounted
 	case s.crowded:
 		draw = sim.DrawCrowded
+	case s.registered:
+		draw = sim.DrawRegistered
 	}
 	o := draw(seed)
 	if s.nodes > 0 {
@@ -173,8 +178,21 @@ func (s *settings) options(seed uint64) sim.Options {
 	return o
 }
 
+// born reports whether the worlds' meshes are born by count.
+func (s *settings) born() bool { return s.counted || s.crowded || s.registered }
+
 // dynamic reports whether the membership of the worlds is dynamic.
-func (s *settings) dynamic() bool { return s.following || s.counted || s.crowded }
+func (s *settings) dynamic() bool { return s.following || s.born() }
+
+// bits returns how many of some flags are set.
+func bits(flags ...bool) (n int) {
+	for _, set := range flags {
+		if set {
+			n++
+		}
+	}
+	return n
+}
 
 // drawing returns the flags that determine how worlds are drawn.
 func (s *settings) drawing() []string {
@@ -193,6 +211,9 @@ func (s *settings) drawing() []string {
 	}
 	if s.crowded {
 		flags = append(flags, "-crowded")
+	}
+	if s.registered {
+		flags = append(flags, "-registered")
 	}
 	if s.lingering {
 		flags = append(flags, "-lingering")

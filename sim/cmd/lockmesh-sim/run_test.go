@@ -42,6 +42,8 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		{"-svg x -trace x", "two files"},
 		{"-following -beyond", "don't go together"},
 		{"-counted -crowded", "leave all but one out"},
+		{"-crowded -registered", "leave all but one out"},
+		{"-registered -beyond", "leave all but one out"},
 		{"-counted -following", "leave all but one out"},
 		{"-crowded -nodes 4", "each seed draws"},
 		{"-counted -shrink x", "doesn't work with -counted"},
@@ -61,7 +63,7 @@ func TestHelpHelps(t *testing.T) {
 	if err := run([]string{"-h"}, io.Discard, &b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "-following", "-counted", "-crowded", "-lingering", "Exit status"} {
+	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "-following", "-counted", "-crowded", "-registered", "-lingering", "Exit status"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the help doesn't mention %s", want)
 		}

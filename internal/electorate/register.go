@@ -1,0 +1,286 @@
+package electorate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A register is a small record outside of the mesh with compare-and-set, which says which mesh may
+// act of all that are born by count with one configuration. With a register, no bound on the number
+// of processes is needed for there to be one such mesh at a time:
+//
+//   - Founders go by their pledges only once one of them has stored their lineage in the register.
+//   - A voter counts only for a term after it began a store of its own that succeeded, and that named
+//     the lineage of the voter's electorate. So voters renew the record all the while.
+//   - A record of another mesh is replaced only after it has stood unchanged for a term, and a
+//     margin for clocks that drift, by the clock of the process that replaces it. Compare-and-set
+//     sees to it that the record didn't change up to that moment.
+//
+// So the last store of the earlier mesh ended before the wait began, its voter's term was over at
+// the end of the wait, and no vote of the earlier mesh was given after the founding of the next.
+// Leases of the earlier mesh end within a maximum TTL of that moment, and founders are quiet for so
+// long. Loads may even be stale: they decide nothing that a store doesn't confirm.
+//
+// The record is about a mesh, not about its voters: changes of the electorate need no register.
+
+// registration is what a process knows of the register.
+type registration struct {
+	calling bool              // a call is under way
+	call    vote.RegisterCall // the call under way
+	began   vote.Now          // when the call under way began
+	after   vote.Instant      // no call begins before this instant
+
+	known   bool // a call has told the record
+	record  vote.RegisterRecord
+	since   vote.Instant // since when the record is known as it is
+	renewed vote.Instant // when this process's last successful store began
+	// counts is until when this node's votes count, on the fast clock, which doesn't stop while the
+	// machine is suspended; zero if they don't.
+	counts  vote.Instant
+	failed  string // why the last call failed; empty if it didn't
+	warned  bool   // an alarm has said that votes don't count any more
+	hastily bool   // something has been heard that makes the record worth another look
+}
+
+// renewAfter returns how long after its last store a voter stores again: three times within a term,
+// so that votes go on counting while the register is out of reach for two thirds of a term.
+func renewAfter(term time.Duration) time.Duration { return term / 3 }
+
+// lookAfter returns how long after its last call a process that has nothing to store looks again.
+func lookAfter(term time.Duration) time.Duration { return term / 6 }
+
+// retryAfter returns the delay after a failed call.
+func retryAfter(term time.Duration) time.Duration { return min(term/60, 10*time.Second) }
+
+// hasteAfter returns the delay between calls of a process for which an answer is urgent: a founder
+// that waits for its mesh, and a process that has heard of another mesh than it knows of.
+func hasteAfter(term time.Duration) time.Duration { return min(term/60, time.Second) }
+
+// registers reports whether this mesh has a register, and this process takes part in its use: a
+// process that never votes doesn't.
+func (m *Machine) registers() bool {
+	return m.cfg.RegisterTerm > 0 && m.cfg.Found && (m.member() || !m.leaving)
+}
+
+// Counts returns until when this node's votes may count, on the fast clock; vote.Never without a
+// register.
+func (m *Machine) Counts() vote.Instant {
+	if m.cfg.RegisterTerm == 0 {
+		return vote.Never
+	}
+	return m.register.counts
+}
+
+// term returns the term of the present mesh, or of the next.
+func (m *Machine) term() time.Duration {
+	if r := &m.register; r.known && !r.record.IsZero() && r.record.Term > 0 {
+		return r.record.Term
+	}
+	return m.cfg.RegisterTerm
+}
+
+// isForeign reports whether the register is in use by a mesh of another name.
+func (m *Machine) isForeign() bool {
+	r := &m.register
+	return r.known && !r.record.IsZero() && r.record.Mesh != m.state.Mesh
+}
+
+// standsFor returns for how much longer the record of another mesh must stand unchanged before it
+// may be replaced.
+func (m *Machine) standsFor() time.Duration {
+	r := &m.register
+	if r.record.IsZero() {
+		return 0
+	}
+	return max(r.record.Term+vote.Drift(r.record.Term)+time.Millisecond-m.now.Slow.Sub(r.since), 0)
+}
+
+// mayFound reports whether the register allows a founding, as far as this process knows: there is
+// no record, or the mesh that it names has ended.
+func (m *Machine) mayFound() bool {
+	return !m.registers() || m.register.known && !m.isForeign() && m.standsFor() == 0
+}
+
+// canBeFounder reports whether this process may take part in a founding: it must be able to write
+// the register, if there is one.
+func (m *Machine) canBeFounder() bool {
+	return !m.registers() || m.register.known && !m.isForeign() && m.register.failed == ""
+}
+
+// hasEnded reports whether the register names another mesh than this one, as far as is known.
+func (m *Machine) hasEnded(lineage uint64) bool {
+	r := &m.register
+	return r.known && !m.isForeign() && !r.record.IsZero() && r.record.Lineage != lineage
+}
+
+// isRegistered reports whether the register names the mesh of this node's pledge.
+func (m *Machine) isRegistered() bool {
+	return len(m.stored.Pledge) > 0 && m.register.known && !m.isForeign() && m.register.record.Lineage == lineage(m.stored.Pledge)
+}
+
+// nextCall returns the next call of the register, and when it is due.
+func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
+	r := &m.register
+	load := vote.RegisterCall{}
+	switch {
+	case !m.registers() || r.calling:
+		return load, vote.Never
+	case !r.known:
+		return load, r.after
+	case m.isForeign():
+	case m.claims && m.mayFound():
+		return m.store(lineage(m.stored.Pledge)), r.after
+	case m.member() && m.away == 0 && (r.record.IsZero() || r.record.Lineage == m.state.Electorate.Lineage):
+		at := r.after
+		if r.counts != 0 {
+			// Voters store at different times, so that they seldom meet.
+			stagger := renewAfter(m.term()) / 4 * time.Duration(m.state.Dir%64) / 64
+			at = max(at, r.renewed.Add(renewAfter(m.term())-stagger))
+		}
+		return m.store(m.state.Electorate.Lineage), at
+	}
+	wait := lookAfter(m.term())
+	if r.hastily || len(m.state.Pledge) > 0 {
+		wait = hasteAfter(m.term())
+	}
+	return load, max(r.after, r.began.Slow.Add(wait))
+}
+
+// store returns the call that has the register name a mesh.
+func (m *Machine) store(lineage uint64) vote.RegisterCall {
+	old := m.register.record
+	term := m.cfg.RegisterTerm
+	if old.Lineage == lineage {
+		term = old.Term // other voters rely on it
+	}
+	return vote.RegisterCall{Store: true, Old: old, New: vote.RegisterRecord{
+		Mesh: m.state.Mesh, Lineage: lineage, Term: term, Renewal: old.Renewal + 1, Writer: m.Elector(),
+	}}
+}
+
+// callRegister begins the next call of the register if it is due.
+func (m *Machine) callRegister() {
+	if r := &m.register; !r.warned && r.counts != 0 && m.now.Fast >= r.counts && m.member() {
+		r.warned = true
+		m.alarms = append(m.alarms, "this voter could not write the register for "+m.term().String()+", so its votes don't count until it can: "+m.registerTrouble())
+	}
+	call, at := m.nextCall()
+	if at > m.now.Slow {
+		return
+	}
+	r := &m.register
+	r.calling, r.call, r.began, r.hastily = true, call, m.now, false
+	m.calls = append(m.calls, call)
+}
+
+// RegisterCalls returns and clears the calls of the register to make now: none or one. A call of
+// Registered must follow.
+func (m *Machine) RegisterCalls() []vote.RegisterCall {
+	c := m.calls
+	m.calls = nil
+	return c
+}
+
+// Registered reports the result of the register call under way.
+func (m *Machine) Registered(now vote.Now, result vote.RegisterResult) {
+	m.begin(now)
+	r := &m.register
+	if !r.calling {
+		return
+	}
+	r.calling = false
+	switch r.failed = result.Failed; {
+	case r.failed != "":
+		r.after = m.now.Slow.Add(retryAfter(m.term()))
+		if r.call.Store {
+			r.known = false // the register may have stored it, now or later
+		}
+	case result.Changed:
+		r.known, r.after = false, m.now.Slow.Add(hasteAfter(m.term()))
+	case r.call.Store:
+		r.after = m.now.Slow
+		m.registerShows(r.call.New)
+		m.registered(r.call.New)
+	default:
+		r.after = m.now.Slow
+		m.registerShows(result.Record)
+	}
+	m.move()
+	m.finish()
+}
+
+// registerShows takes in the record that a call has told.
+func (m *Machine) registerShows(record vote.RegisterRecord) {
+	r := &m.register
+	if r.since == 0 || record != r.record {
+		r.record, r.since = record, m.now.Slow
+	}
+	r.known = true
+	e := &m.state.Electorate
+	if e.Version > 0 && !record.IsZero() && !m.isForeign() && record.Lineage != e.Lineage {
+		m.alarms = append(m.alarms, "the register names another mesh, last renewed by "+string(record.Writer.Name)+", than the one of "+names(e.Deciding())+
+			": this process gives up its electorate, and joins the other mesh")
+		m.reborn()
+	}
+}
+
+// registered notes that a store of this process has succeeded: its votes count for a term after the
+// store began.
+func (m *Machine) registered(record vote.RegisterRecord) {
+	r := &m.register
+	r.renewed = r.began.Slow
+	if m.state.Electorate.Version == 0 && m.isRegistered() {
+		m.adoptPledge()
+	}
+	if m.state.Electorate.Version > 0 && record.Lineage == m.state.Electorate.Lineage {
+		was := r.counts
+		r.counts, r.warned = r.began.Fast.Add(record.Term), false
+		if was <= m.now.Fast {
+			// The voter has refused all sessions. Upon this message they are opened anew.
+			for _, c := range m.lines() {
+				m.tell(c)
+			}
+		}
+	}
+}
+
+// registerTrouble returns why the register keeps this process from voting, or soon will; empty if
+// it doesn't.
+func (m *Machine) registerTrouble() string {
+	r := &m.register
+	switch {
+	case !m.registers():
+		return ""
+	case m.isForeign():
+		return fmt.Sprintf("the register is in use by the mesh %q: give each mesh a register of its own", r.record.Mesh)
+	case r.failed == "":
+		return ""
+	case r.counts > m.now.Fast:
+		return fmt.Sprintf("the register can't be used: %s. This voter's votes count for another %v without it", r.failed, r.counts.Sub(m.now.Fast).Round(time.Second))
+	}
+	return "the register can't be used: " + r.failed + ". Votes of this process don't count without it"
+}
+
+// cannotRegister reports whether the register keeps this process from voting.
+func (m *Machine) cannotRegister() bool {
+	return m.register.counts <= m.now.Fast && m.registerTrouble() != ""
+}
+
+// registerText describes what a founding waits for at the register; empty if it doesn't.
+func (m *Machine) registerText() string {
+	r := &m.register
+	switch text := m.registerTrouble(); {
+	case !m.registers():
+		return ""
+	case text != "":
+		return "no mesh can be founded: " + text
+	case !r.known:
+		return "waits for the register's answer"
+	case m.standsFor() > 0 && !m.isRegistered():
+		return fmt.Sprintf("the register names an earlier mesh, last renewed by %s: waits to hear of that mesh, or until its record has stood unchanged for %v (another %v)",
+			r.record.Writer.Name, r.record.Term, m.standsFor().Round(time.Second))
+	}
+	return ""
+}

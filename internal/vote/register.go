@@ -1,0 +1,34 @@
+package vote
+
+import "time"
+
+// RegisterRecord is the content of a register: which mesh may act, of all that processes with one
+// configuration have founded. Each change makes a record that differs from every earlier one.
+type RegisterRecord struct {
+	Mesh    string // the mesh's name
+	Lineage uint64 // of the founders; zero in the zero record, which means that there is none
+	// Term is how long a voter of the mesh may act on one store of its own, and how long the record
+	// must stand unchanged before another mesh may be founded. It stays the same while the mesh
+	// lives.
+	Term    time.Duration
+	Renewal uint64 // rises by one with each change
+	Writer  Elector
+}
+
+// IsZero reports whether there is no record.
+func (r *RegisterRecord) IsZero() bool { return r.Lineage == 0 }
+
+// RegisterCall is a call of the register that a process is to make. There is one at a time.
+type RegisterCall struct {
+	// Store : the record Old is to be replaced by New; otherwise the record is to be loaded.
+	Store    bool
+	Old, New RegisterRecord
+}
+
+// RegisterResult is the result of a register call.
+type RegisterResult struct {
+	Record RegisterRecord // what a load found
+	// Changed : the record wasn't Old any more, so the store did nothing.
+	Changed bool
+	Failed  string // why the call failed, perhaps after the register had stored; empty if it didn't
+}

@@ -1,0 +1,231 @@
+package lockmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/register"
+)
+
+// registered returns an edit that gives a node a register.
+func registered(r register.Register) func(*Config) {
+	return func(c *Config) { c.Register = r }
+}
+
+// bornRegistered starts a, b and c with a register, and waits until they are the voters.
+func (w *living) bornRegistered(r register.Register) {
+	w.t.Helper()
+	for _, name := range []string{"a", "b", "c"} {
+		w.start(name, expect(3, registered(r)))
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		w.ready(name)
+	}
+	w.untilVoters("a", "a", "b", "c")
+}
+
+// recordOf returns the record of a register.
+func recordOf(t *testing.T, r register.Register) string {
+	t.Helper()
+	data, _, err := r.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// With a register, the first lock takes no longer than without one.
+func TestAMeshIsBornWithARegister(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		m, began := new(register.Memory), time.Now()
+		w.bornRegistered(m)
+		w.unlock(w.lock("a", "k"))
+		if took := time.Since(began); took > DefaultMaxTTL+3*time.Second {
+			t.Errorf("the first lock took %v", took)
+		}
+		first := recordOf(t, m)
+		if !contains(first, `"mesh":"default"`, `"term":"10m0s"`, `"lockmesh_register":1`) {
+			t.Error(first)
+		}
+		time.Sleep(time.Hour)
+		if recordOf(t, m) == first {
+			t.Error("no voter has renewed the record")
+		}
+		w.unlock(w.lock("b", "k"))
+		if n := w.logs.count("level=ERROR") + w.logs.count("level=WARN") - w.logs.count("no secret is set"); n != 0 {
+			t.Errorf("warnings: %v", w.logs.lines)
+		}
+	})
+}
+
+// A mesh goes on without its register for two thirds of a term, and stops after a whole one.
+func TestAMeshOutlivesAnOutageOfItsRegister(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		m := new(register.Memory)
+		w.bornRegistered(m)
+		held := w.lock("a", "held")
+		m.Fail(errors.New("the database is down"))
+		for range 6 {
+			time.Sleep(time.Minute)
+			w.unlock(w.lock("b", "k"))
+		}
+		if s := w.nodes["b"].Status().Electorate; !contains(s.Trouble, "the database is down", "votes count for another") {
+			t.Errorf("%+v", s)
+		}
+		if n := w.logs.count("the register can't be used; will retry", "the database is down"); n != 3 {
+			t.Errorf("%d warnings, want one on each of three nodes", n)
+		}
+		time.Sleep(5 * time.Minute)
+		select {
+		case <-held.Context().Done():
+		default:
+			t.Error("a lease is valid though no voter has been registered for a term")
+		}
+		_, err := w.nodes["b"].Lock(within(t, 5*time.Second), "k")
+		wantIs(t, err, ErrNoQuorum)
+		if !contains(fmt.Sprint(err), "the register can't be used: the database is down") {
+			t.Error(err)
+		}
+		m.Fail(nil)
+		began := time.Now()
+		w.unlock(w.lock("b", "k"))
+		if took := time.Since(began); took > 12*time.Second {
+			t.Errorf("after the outage a lock took %v", took)
+		}
+		time.Sleep(time.Minute)
+		if n := w.logs.count("the register can be used again"); n != 3 {
+			t.Errorf("%d nodes log the end of the outage", n)
+		}
+	})
+}
+
+// After the loss of all processes the next mesh waits for a term, and says so.
+func TestTheNextMeshWaitsForTheRegister(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		m := new(register.Memory)
+		w.bornRegistered(m)
+		first := w.lock("a", "k").Token()
+		for _, name := range []string{"a", "b", "c"} {
+			w.crash(name)
+		}
+		time.Sleep(time.Hour)
+		began := time.Now()
+		for _, name := range []string{"d", "e", "f"} {
+			w.start(name, expect(3, registered(m)))
+		}
+		_, err := w.nodes["d"].Lock(within(t, 5*time.Minute), "k")
+		wantIs(t, err, ErrNoQuorum, context.DeadlineExceeded)
+		if !contains(fmt.Sprint(err), "the register names an earlier mesh", "stood unchanged for 10m0s (another 5m") {
+			t.Error(err)
+		}
+		l, err := w.nodes["d"].Lock(within(t, 10*time.Minute), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(began)
+		t.Logf("the next mesh grants after %v", took)
+		if took < DefaultRegisterTerm || took > DefaultRegisterTerm+30*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if l.Token() <= first {
+			t.Errorf("token %d after %d", l.Token(), first)
+		}
+		w.unlock(l)
+	})
+}
+
+// A process without a register could found a mesh beside one with a register.
+func TestARegisterIsPartOfTheTerms(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		peers := func(c *Config) { c.Peers = []string{wireAddr("a"), wireAddr("b"), wireAddr("c")} }
+		m := new(register.Memory)
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, expect(3, peers, registered(m)))
+		}
+		w.ready("a")
+		w.start("d", expect(3, peers))
+		_, err := w.nodes["d"].Lock(within(t, time.Minute), "k")
+		wantIs(t, err, ErrRefused)
+		if !contains(fmt.Sprint(err), "Register is not set at d and set at") && !contains(fmt.Sprint(err), "Register is not set here and set at") {
+			t.Error(err)
+		}
+		if r := w.nodes["a"].Status().Refused; len(r) != 1 || !contains(r[0].Reason, "Register is set here and not set at d") {
+			t.Errorf("a refuses %+v", r)
+		}
+	})
+}
+
+// A node that doesn't vote takes locks of a mesh with a register, and never calls it.
+func TestANodeThatNeverVotesCallsNoRegister(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		m, bad := new(register.Memory), new(register.Memory)
+		bad.Fail(errors.New("called"))
+		w.bornRegistered(m)
+		w.start("x", expect(3, registered(bad), nonVoting))
+		w.ready("x")
+		w.unlock(w.lock("x", "k"))
+		time.Sleep(time.Hour)
+		w.unlock(w.lock("x", "k"))
+		if s := w.nodes["x"].Status().Electorate; s.Trouble != "" {
+			t.Errorf("%+v", s)
+		}
+		if w.logs.count("called") != 0 {
+			t.Error(w.logs.lines)
+		}
+	})
+}
+
+// hung is a register that answers no call.
+type hung struct{}
+
+func (hung) Load(ctx context.Context) ([]byte, string, error) {
+	<-ctx.Done()
+	return nil, "", ctx.Err()
+}
+
+func (hung) Store(ctx context.Context, _ []byte, _ string) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestARegisterThatCantBeUsed(t *testing.T) {
+	other := new(register.Memory)
+	err := other.Store(t.Context(), []byte(`{"lockmesh_register":1,"mesh":"orders","lineage":"7","term":"10m0s","renewal":3,"writer":"x","writer_identity":"9"}`), "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := new(register.Memory)
+	if err := foreign.Store(t.Context(), []byte(`{"kind":"Settings"}`), "0"); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name     string
+		register register.Register
+		want     string
+	}{
+		{"it doesn't answer", hung{}, "the register can't be used: context deadline exceeded"},
+		{"it is another mesh's", other, `the register is in use by the mesh "orders": give each mesh a register of its own`},
+		{"it holds something else", foreign, "the register holds something else than a record of lockmesh (no format)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inCountedBubble(t, func(t *testing.T, w *living) {
+				for _, name := range []string{"a", "b", "c"} {
+					w.start(name, expect(3, registered(test.register)))
+				}
+				_, err := w.nodes["a"].Lock(within(t, time.Minute), "k")
+				wantIs(t, err, ErrNoQuorum)
+				if !strings.Contains(fmt.Sprint(err), test.want) {
+					t.Errorf("%v, want %q", err, test.want)
+				}
+				time.Sleep(time.Hour)
+				if s := w.nodes["a"].Status().Electorate; s.Version != 0 || !strings.Contains(s.Trouble, test.want) {
+					t.Errorf("%+v", s)
+				}
+			})
+		})
+	}
+}

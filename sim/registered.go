@@ -1,0 +1,138 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// registry is the register of a world whose mesh is born by count: a record outside of all hosts,
+// with compare-and-set. Calls take a while in each direction. Some time out, before or after the
+// register has carried them out, or while they are still on their way: a store may be carried out
+// long after its process has given it up.
+type registry struct {
+	w      *World
+	record vote.RegisterRecord
+	cut    map[*host]int // how many faults keep a host's calls from it
+	luck   *rand.Rand
+}
+
+// trip returns the longest time that a call takes in one direction, unless it is late.
+func (re *registry) trip() time.Duration { return re.w.opt.MaxTTL / 10 }
+
+// calls carries out a process's call.
+func (re *registry) calls(p *process, call vote.RegisterCall) {
+	w := re.w
+	if re.luck == nil {
+		re.luck = rand.New(chance(w.opt.Seed, "register"))
+	}
+	answered := false
+	answer := func(r vote.RegisterResult) {
+		if answered {
+			return
+		}
+		answered = true
+		w.push(event{at: w.now + 1, kind: eventRun, p: p, f: func() {
+			p.m.Registered(p.read(w.now), r)
+			w.settle(p)
+		}})
+	}
+	w.At(w.opt.MaxTTL/2, func() { answer(vote.RegisterResult{Failed: "no answer in time"}) })
+	there := within(re.luck, re.trip())
+	if re.luck.IntN(20) == 0 {
+		there = within(re.luck, 2*w.opt.Counted.Register)
+	}
+	w.At(there, func() {
+		if re.cut[p.host] > 0 {
+			return
+		}
+		r := re.carryOut(p, call)
+		if re.luck.IntN(20) > 0 {
+			w.At(within(re.luck, re.trip()), func() { answer(r) })
+		}
+	})
+}
+
+// carryOut has the register do what a call asks for.
+func (re *registry) carryOut(p *process, call vote.RegisterCall) vote.RegisterResult {
+	switch {
+	case !call.Store:
+		return vote.RegisterResult{Record: re.record}
+	case call.Old != re.record:
+		return vote.RegisterResult{Changed: true}
+	}
+	if re.record.Lineage != call.New.Lineage {
+		re.w.note(p.host, "has the register name mesh %x", call.New.Lineage)
+		re.w.fig.Registrations++
+	}
+	re.record = call.New
+	return vote.RegisterResult{}
+}
+
+// harm keeps the calls of some hosts from the register for a while.
+func (re *registry) harm(h *host, a *Act, r *rand.Rand, did func(bool)) {
+	w := re.w
+	if w.opt.Counted.Register == 0 {
+		return
+	}
+	if re.cut == nil {
+		re.cut = make(map[*host]int)
+	}
+	var hosts []*host
+	switch r.IntN(4) {
+	case 0:
+		hosts = []*host{h}
+	case 1:
+		hosts = w.hosts
+	case 2:
+		for _, h := range w.hosts {
+			if r.IntN(2) == 0 {
+				hosts = append(hosts, h)
+			}
+		}
+	case 3: // the mesh goes on without the register, which others reach, and doesn't hear of them
+		var ways [][2]*host
+		for _, h := range w.hosts {
+			if !w.population.knows(h) {
+				continue
+			}
+			hosts = append(hosts, h)
+			for _, o := range w.hosts {
+				if !w.population.knows(o) {
+					ways = append(ways, [2]*host{h, o}, [2]*host{o, h})
+				}
+			}
+		}
+		w.cutWays(ways, a.For)
+	}
+	change := func(by int) {
+		for _, h := range hosts {
+			re.cut[h] += by
+		}
+	}
+	change(1)
+	w.disturb()
+	w.note(h, "the register is out of reach of %d hosts", len(hosts))
+	w.At(a.For, func() { change(-1); w.disturb() })
+	did(true)
+}
+
+// DrawRegistered is DrawCounted with a register, and with more processes than any bound allows for.
+func DrawRegistered(seed uint64) Options {
+	o := DrawCounted(seed)
+	r := rand.New(rand.NewPCG(seed, 6))
+	more := 1 + r.IntN(4)
+	o.Counted.Most += more
+	o.Voters += more
+	o.Counted.First = o.Counted.Expect + r.IntN(o.Counted.Most-o.Counted.Expect+1)
+	o.Counted.Register = o.MaxTTL * time.Duration(4+r.IntN(8))
+	if r.IntN(3) == 0 {
+		// A lease that is wrongly renewed must still be held when the next mesh grants the key: a
+		// birth takes some seconds.
+		o.Load.Hold = 12 * o.MaxTTL
+	}
+	w := &o.Faults.Weights
+	w[FaultApart], w[FaultRegister] = max(w[FaultApart], 4), 1+r.IntN(3)
+	return o
+}

@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// TestSwarmRegistered runs seeds of a mesh with a register, under a population that is larger than
+// any bound allows for.
+func TestSwarmRegistered(t *testing.T) {
+	swarm(t, sampled.Count(30, 60), DrawRegistered, func(f *Figures) {
+		if f.Fired[FaultRegister] == 0 {
+			t.Error("no run kept calls from the register")
+		}
+		if f.Births < 30 || f.Rebirths < 10 || f.Changes < 15 || f.Registrations < 30 {
+			t.Errorf("%d births, %d registrations, %d rebirths and %d changes: it has shown too little", f.Births, f.Registrations, f.Rebirths, f.Changes)
+		}
+	}, "-registered")
+}
+
+// In the world in which two meshes come to be without a register, one comes to be with it.
+func TestWithARegisterNoBoundIsNeeded(t *testing.T) {
+	o := DrawCrowded(crowdedSeed)
+	o.Counted.Register = 6 * o.MaxTTL
+	w := New(o)
+	w.Run(30 * time.Second)
+	if err := w.Err(); err != nil {
+		t.Error(err)
+	}
+	if w.fig.Acquisitions == 0 || w.fig.Registrations == 0 {
+		t.Errorf("%+v", w.fig)
+	}
+}
+
+// registered returns the options of a scenario with processes on six hosts, all of which may run at
+// a time: two more than Expect 3 allows for without a register.
+func registered() Options {
+	return counted(Counted{Expect: 3, Most: 6, First: 3, Register: 3 * countedTTL})
+}
+
+// apart cuts a, b and c off: from the others, and from the register if they are to be.
+func apart(w *World, unregistered bool) {
+	w.Split([]string{"a", "b", "c"}, []string{"d", "e", "f"})
+	w.registry.cut = make(map[*host]int)
+	for _, name := range []string{"a", "b", "c"} {
+		w.registry.cut[w.host(name)] = bit(unregistered)
+	}
+}
+
+// twoFleets starts two fleets that never hear of each other.
+func twoFleets(w *World) {
+	apart(w, false)
+	for _, name := range []string{"d", "e", "f"} {
+		w.Start(name)
+	}
+	w.Run(3 * countedTTL)
+	w.Lock("a", "k")
+	w.Lock("d", "k")
+	w.Run(4 * countedTTL)
+}
+
+// cutOff has a, b and c found, and a hold a key. Then they are cut off from all others, and others
+// take their place.
+func cutOff(w *World) {
+	w.known("a", "b", "c")
+	w.expect(w.Lock("a", "k"), Granted, countedTTL)
+	apart(w, true)
+	for _, name := range []string{"d", "e", "f"} {
+		w.Start(name)
+	}
+	w.RunUntil(6*countedTTL, func() bool { return w.host("d").p.knew != 0 })
+	w.Lock("d", "k")
+	w.Run(3 * countedTTL)
+}
+
+// countsAlways has its votes count without the register's leave.
+type countsAlways struct{ *node.Node }
+
+func (c countsAlways) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if c.Known().Version != 0 {
+		_ = c.Voter().Count(now, vote.Never, nil)
+	}
+	c.Node.Deliver(now, conn, from, m)
+}
+
+// storesBlindly replaces whatever record there is.
+type storesBlindly struct {
+	*node.Node
+	w *World
+}
+
+func (s storesBlindly) RegisterCalls() []vote.RegisterCall {
+	calls := s.Node.RegisterCalls()
+	for i := range calls {
+		calls[i].Old = s.w.registry.record
+	}
+	return calls
+}
+
+// impatient takes a record for one of a short term.
+type impatient struct{ storesBlindly }
+
+func (s impatient) Registered(now vote.Now, r vote.RegisterResult) {
+	r.Record.Term /= 6
+	s.Node.Registered(now, r)
+}
+
+var registeredMutants = []struct {
+	name     string
+	seed     uint64 // zero: any will do
+	build    Builder
+	scenario func(w *World)
+}{
+	{"a founding by pledges alone", 0, func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		cfg.Following.RegisterTerm = 0
+		return node.New(cfg, now)
+	}, twoFleets},
+	// By this seed both foundings have loaded the record before either stores.
+	{"stores without a comparison", 4, func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+		n, err := node.New(cfg, now)
+		return storesBlindly{n, w}, err
+	}, twoFleets},
+	{"votes that count after their term", 0, func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		n, err := node.New(cfg, now)
+		return countsAlways{n}, err
+	}, cutOff},
+	{"a record replaced before its term is over", 0, func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+		n, err := node.New(cfg, now)
+		return impatient{storesBlindly{n, w}}, err
+	}, cutOff},
+}
+
+// Each rule of the register is needed: without it two hold a key, and with it none do.
+func TestEveryRuleOfTheRegisterIsNeeded(t *testing.T) {
+	for _, m := range registeredMutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			run := func(build Builder) *World {
+				o := registered()
+				o.Seed, o.Build = m.seed, build
+				w := New(o)
+				m.scenario(w)
+				return w
+			}
+			if w := run(Genuine); w.Err() != nil || w.fig.Births == 0 || w.fig.Acquisitions == 0 {
+				t.Errorf("with the rule: %d births, %d leases, %v", w.fig.Births, w.fig.Acquisitions, w.Err())
+			}
+			if v := run(m.build).Violation(); v == nil || v.Check != checkExclusion {
+				t.Errorf("without the rule: %v", v)
+			}
+		})
+	}
+}
