@@ -1,0 +1,211 @@
+package kuberegister
+
+import (
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmesh/lockmesh/register"
+	"github.com/lockmesh/lockmesh/register/registertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve returns a ConfigMap at a server.
+func serve(t *testing.T, s *apiServer) *ConfigMap {
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &ConfigMap{Server: u, Namespace: "ns", Name: "locks", Client: server.Client()}
+}
+
+func TestAConfigMapComparesAndSets(t *testing.T) {
+	registertest.Run(t, func(t *testing.T) func() register.Register {
+		c := serve(t, new(apiServer))
+		return func() register.Register { return c }
+	})
+}
+
+// An operator may make the ConfigMap, and give it labels and data of its own.
+func TestWhatElseIsInTheConfigMapStays(t *testing.T) {
+	s := &apiServer{version: 7, objects: map[string]map[string]any{"locks": {
+		"apiVersion": "v1", "kind": "ConfigMap", "immutable": false, "binaryData": map[string]any{"b": "AAA="}, "data": map[string]any{"note": "by hand"},
+		"metadata": map[string]any{"name": "locks", "namespace": "ns", "resourceVersion": "7", "uid": "1234", "labels": map[string]any{"app": "x"}},
+	}}}
+	c := serve(t, s)
+	record, version, err := c.Load(t.Context())
+	if len(record) != 0 || version != "7" || err != nil {
+		t.Fatalf("%q, %q, %v", record, version, err)
+	}
+	if err := c.Store(t.Context(), []byte("r"), version); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "immutable": false, "binaryData": map[string]any{"b": "AAA="}, "data": map[string]any{"note": "by hand", Key: "r"},
+		"metadata": map[string]any{"name": "locks", "namespace": "ns", "resourceVersion": "8", "uid": "1234", "labels": map[string]any{"app": "x"}},
+	}
+	if got := s.objects["locks"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("it is\n%v\nwant\n%v", got, want)
+	}
+}
+
+// Between the two requests of a store, another process may store.
+func TestAnUpdateIsConditional(t *testing.T) {
+	s := new(apiServer)
+	c := serve(t, s)
+	if err := c.Store(t.Context(), []byte("one"), ""); err != nil {
+		t.Fatal(err)
+	}
+	_, version, err := c.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.answer = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut {
+			s.version++
+			s.objects["locks"]["metadata"].(map[string]any)["resourceVersion"] = "99"
+		}
+		return false
+	}
+	if err := c.Store(t.Context(), []byte("two"), version); err != register.ErrChanged {
+		t.Errorf("%v", err)
+	}
+	s.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut {
+			status(w, http.StatusNotFound, "it has been deleted")
+		}
+		return r.Method == http.MethodPut
+	}
+	if err := c.Store(t.Context(), []byte("two"), "99"); err != register.ErrChanged {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheTokenIsReadForEachRequest(t *testing.T) {
+	s := &apiServer{token: "first"}
+	c := serve(t, s)
+	token := "first"
+	c.Token = func() (string, error) { return token, nil }
+	if _, _, err := c.Load(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s.token = "second"
+	if _, _, err := c.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "token mounted") {
+		t.Error(err)
+	}
+	token = "second"
+	if _, _, err := c.Load(t.Context()); err != nil {
+		t.Error(err)
+	}
+	c.Token = func() (string, error) { return "", errors.New("no file") }
+	if _, _, err := c.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "no file") {
+		t.Error(err)
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	for _, test := range []struct {
+		forbid string
+		answer func(w http.ResponseWriter, r *http.Request) bool
+		want   string
+	}{
+		{http.MethodGet, nil, "GET of the ConfigMap ns/locks: the API server answers 403: configmaps \"locks\" is forbidden"},
+		{http.MethodGet, nil, "needs get and update for this ConfigMap, and create for ConfigMaps"},
+		{http.MethodPost, nil, "POST of the ConfigMap ns/locks: the API server answers 403"},
+		{"", func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(strings.Repeat("down ", 1000)))
+			return true
+		}, "answers 503: down down"},
+		{"", func(w http.ResponseWriter, _ *http.Request) bool { _, _ = w.Write([]byte("<html>")); return true }, "is no ConfigMap: invalid"},
+		{"", func(w http.ResponseWriter, _ *http.Request) bool {
+			_, _ = w.Write([]byte(`{"metadata":{}}`))
+			return true
+		}, "no resourceVersion"},
+		{"", func(w http.ResponseWriter, _ *http.Request) bool { _, _ = w.Write([]byte(`{"data":[1]}`)); return true }, "is no ConfigMap"},
+		{"", func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodPost {
+				http.Redirect(w, r, "/elsewhere", http.StatusSeeOther)
+				return true
+			}
+			return r.URL.Path == "/elsewhere"
+		}, "a redirect has made a GET of a POST"},
+	} {
+		c := serve(t, &apiServer{forbid: test.forbid, answer: test.answer})
+		_, _, err := c.Load(t.Context())
+		if err == nil {
+			err = c.Store(t.Context(), []byte("x"), "")
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) || len(err.Error()) > 800 {
+			t.Errorf("%v, want %q", err, test.want)
+		}
+	}
+	if _, _, err := new(ConfigMap).Load(t.Context()); err == nil || !strings.Contains(err.Error(), "required") {
+		t.Error(err)
+	}
+}
+
+// account writes a service account as Kubernetes mounts it.
+func account(t *testing.T, files map[string]string) string {
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestInCluster(t *testing.T) {
+	s := &apiServer{token: "secret"}
+	server := httptest.NewTLSServer(s)
+	defer server.Close()
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	env := map[string]string{"KUBERNETES_SERVICE_HOST": u.Hostname(), "KUBERNETES_SERVICE_PORT": u.Port()}
+	getenv := func(name string) string { return env[name] }
+	whole := map[string]string{"namespace": "ns", "ca.crt": authority, "token": "secret\n"}
+	c, err := inCluster("locks", account(t, whole), getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Client.CloseIdleConnections()
+	if err := c.Store(t.Context(), []byte("r"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if record, _, err := c.Load(t.Context()); string(record) != "r" || err != nil {
+		t.Fatalf("%q, %v", record, err)
+	}
+	for _, test := range []struct {
+		name  string
+		files map[string]string
+		env   func(string) string
+		want  string
+	}{
+		{"locks", whole, func(string) string { return "" }, "doesn't run in a pod"},
+		{"", whole, getenv, "needs a name"},
+		{"locks", map[string]string{}, getenv, "isn't mounted"},
+		{"locks", map[string]string{"namespace": "ns", "ca.crt": authority}, getenv, "isn't mounted"},
+		{"locks", map[string]string{"namespace": "ns", "token": "x"}, getenv, "isn't mounted"},
+		{"locks", map[string]string{"namespace": "ns", "ca.crt": "nothing", "token": "x"}, getenv, "no certificate"},
+	} {
+		if _, err := inCluster(test.name, account(t, test.files), test.env); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v, want %q", err, test.want)
+		}
+	}
+}
