@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/fence/objectfence"
+	"github.com/lockmesh/lockmesh/register/objectregister"
 )
 
 // secretVariable names the environment variable with the secret, for use without a secret file.
@@ -36,6 +40,7 @@ type options struct {
 const usage = `Locknode is one node of a mesh of locks.
 
 Usage: locknode -voters a,b,c [-name a] [-bind host:port] [-peers host:port,...] [-lock key] [flags]
+       locknode -expect 3 [-bind host:port] [-peers host:port,...] [-lock key] [flags]
 
 The secret that all nodes share is read from -secret-file or from $` + secretVariable + `. Without one, only loopback
 addresses are allowed, or -insecure. -mesh, -voters, -max-ttl and the secret must be the same on all nodes.
@@ -43,6 +48,9 @@ addresses are allowed, or -insecure. -mesh, -voters, -max-ttl and the secret mus
 With -state-dir, on all nodes, membership is dynamic: -voters names its founders, which are started with -bootstrap the first
 time, and only then. The voters are printed whenever they change. A node that is a voter has itself
 voted out before it leaves, which takes -max-ttl and a little more.
+
+With -expect, on all nodes, names don't matter and nothing is kept on disk: the first 3 nodes that reach each other are the
+first voters, and no more than 4 may run at once, unless all have a -register.
 
 With -commands it obeys its standard input, one command a line, and leaves at the end of it:
   lock KEY      wait for a lock               use KEY   check that the lease is still held, as one does before a write
@@ -61,6 +69,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 		o                  options
 		peers, voters      string
 		secretFile, logged string
+		register           string
 	)
 	f := flag.NewFlagSet("locknode", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -73,6 +82,9 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 	f.StringVar(&voters, "voters", "", "`names` of the nodes that vote, with commas between them")
 	f.StringVar(&o.config.StateDir, "state-dir", "", "`directory` of this node's own; with it membership is dynamic (default: none, and the voters are fixed)")
 	f.BoolVar(&o.config.Bootstrap, "bootstrap", false, "create the electorate with the other founders, if the state directory is empty; for the first start only")
+	f.IntVar(&o.config.Expect, "expect", 0, "`number` of nodes with any names, and without directories, that found the mesh; in place of -voters and -state-dir")
+	f.StringVar(&register, "register", "", "`URL` of an object with conditional writes (If-Match) that says which mesh may act, with -expect")
+	f.DurationVar(&o.config.RegisterTerm, "register-term", 0, "for how long voters act without the register (default 10m)")
 	f.BoolVar(&o.config.NonVoting, "non-voting", false, "never vote: take locks only; with -state-dir this node is never voted in")
 	f.IntVar(&o.config.MaxVoters, "max-voters", 0, "`number` of voters to which the electorate grows, with -state-dir (default 7)")
 	f.DurationVar(&o.config.MaxTTL, "max-ttl", 0, "for how long a lease may outlive a crash, and a restarted voter is quiet (default 10s)")
@@ -94,7 +106,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 		return nil, err
 	}
 	o.config.Peers, o.config.Voters = list(peers), list(voters)
-	if err := errors.Join(rejectArguments(f), o.setLogger(logged, stderr), o.setSecret(secretFile, env), o.config.Validate()); err != nil {
+	if err := errors.Join(rejectArguments(f), o.setLogger(logged, stderr), o.setSecret(secretFile, env), o.setRegister(register), o.config.Validate()); err != nil {
 		_, _ = fmt.Fprintf(stderr, "locknode: the command line can't be used:\n%v\nTry -h.\n", err)
 		return nil, err
 	}
@@ -129,6 +141,21 @@ func (o *options) setSecret(file string, env func(string) string) error {
 		}
 	}
 	o.config.Secret = bytes.TrimSpace(secret)
+	return nil
+}
+
+// setRegister takes the last segment of a URL's path for the name of the object.
+func (o *options) setRegister(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || path.Base(u.Path) == "/" || path.Base(u.Path) == "." {
+		return fmt.Errorf("-register: %q is no URL of an object, such as http://host/bucket/name", text)
+	}
+	name := path.Base(u.Path)
+	u.Path = path.Dir(u.Path)
+	o.config.Register = objectregister.New(&objectfence.HTTP{Base: u}, name)
 	return nil
 }
 

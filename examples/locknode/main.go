@@ -63,7 +63,7 @@ func run(ctx context.Context, o *options, out *report) int {
 	n := &node{mesh: mesh, out: out, opts: o, end: end, leases: make(map[string]*lockmesh.Lease)}
 	n.tasks.Go(func() { n.announce(ctx, "ready", n.mesh.Ready) })
 	n.tasks.Go(func() { n.announce(ctx, "settled", n.mesh.Settled) })
-	if o.config.StateDir != "" {
+	if o.config.StateDir != "" || o.config.Expect > 0 {
 		n.tasks.Go(func() { n.printElectorate(ctx) })
 	}
 	if o.trace {
