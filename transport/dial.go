@@ -112,9 +112,8 @@ func (p *Port) within(ctx context.Context, d time.Duration, f func(context.Conte
 	ctx, done := context.WithTimeoutCause(ctx, d, errSlow)
 	defer done()
 	s, err := f(ctx)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		// The only deadline is that of ctx. A dialer's own timer for it may fire a moment before
-		// that of ctx.
+	if until, ok := ctx.Deadline(); ok && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(until) {
+		// A dialer's own timer for the deadline of ctx has fired a moment before that of ctx.
 		<-ctx.Done()
 	}
 	switch {

@@ -509,7 +509,9 @@ func TestDialEndsWithItsContextWithThePortAndByItself(t *testing.T) {
 // A dialer's timer may fire a moment before that of the context with the same deadline.
 func TestATimeoutNamesItsReason(t *testing.T) {
 	a := open(t, config("a", nil))
-	expired := func(context.Context) (*session, error) {
+	expired := func(ctx context.Context) (*session, error) {
+		until, _ := ctx.Deadline()
+		time.Sleep(time.Until(until))
 		return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
 	}
 	if _, err := a.within(t.Context(), 20*time.Millisecond, expired); !errors.Is(err, errSlow) {

@@ -11,10 +11,54 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // accountDir is where Kubernetes mounts the service account into each container of a pod.
 const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// idleTime is how long a connection stays open without a request. Requests are minutes apart, and a
+// connection that was cut without notice must not be in the way of the next.
+const idleTime = 15 * time.Second
+
+// account reads the files of a service account. Kubernetes replaces them from time to time, so they
+// are read for each use.
+type account string
+
+func (a account) read(file string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(string(a), file))
+	if err != nil {
+		return "", fmt.Errorf("the service account isn't mounted (automountServiceAccountToken): %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// authorities returns the certificates that sign the API server's.
+func (a account) authorities() (*x509.CertPool, error) {
+	text, err := a.read("ca.crt")
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(text)) {
+		return nil, errors.New("the service account's ca.crt has no certificate")
+	}
+	return pool, nil
+}
+
+// verify checks the certificate of the server of a connection.
+func (a account) verify(c tls.ConnectionState) error {
+	roots, err := a.authorities()
+	if err != nil {
+		return fmt.Errorf("kuberegister: %w", err)
+	}
+	opts := x509.VerifyOptions{Roots: roots, DNSName: c.ServerName, Intermediates: x509.NewCertPool()}
+	for _, cert := range c.PeerCertificates[1:] {
+		opts.Intermediates.AddCert(cert)
+	}
+	_, err = c.PeerCertificates[0].Verify(opts)
+	return err
+}
 
 // InCluster returns the register in the ConfigMap of the given name, in the namespace of the pod in
 // which this process runs, as the pod's service account.
@@ -22,7 +66,7 @@ func InCluster(name string) (*ConfigMap, error) {
 	return inCluster(name, accountDir, os.Getenv)
 }
 
-func inCluster(name, dir string, getenv func(string) string) (*ConfigMap, error) {
+func inCluster(name string, a account, getenv func(string) string) (*ConfigMap, error) {
 	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
 		return nil, errors.New("kuberegister: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT aren't set: this process doesn't run in a pod")
@@ -30,34 +74,28 @@ func inCluster(name, dir string, getenv func(string) string) (*ConfigMap, error)
 	if name == "" {
 		return nil, errors.New("kuberegister: the ConfigMap needs a name")
 	}
-	read := func(file string) (string, error) {
-		data, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			return "", fmt.Errorf("the service account isn't mounted (automountServiceAccountToken): %w", err)
-		}
-		return strings.TrimSpace(string(data)), nil
+	namespace, err := a.read("namespace")
+	if err == nil {
+		_, err = a.read("token")
 	}
-	namespace, err := read("namespace")
+	if err == nil {
+		_, err = a.authorities()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kuberegister: %w", err)
 	}
-	authority, err := read("ca.crt")
-	if err != nil {
-		return nil, fmt.Errorf("kuberegister: %w", err)
+	// HTTP/1.1, in which a request that ends with its context also ends its connection, which may
+	// be a dead one.
+	transport := &http.Transport{
+		// The certificate is verified by VerifyConnection, against the authorities of the day.
+		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: a.verify},
+		IdleConnTimeout:     idleTime,
+		MaxIdleConnsPerHost: 1,
 	}
-	if _, err := read("token"); err != nil {
-		return nil, fmt.Errorf("kuberegister: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(authority)) {
-		return nil, errors.New("kuberegister: the service account's ca.crt has no certificate")
-	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	return &ConfigMap{
 		Server:    &url.URL{Scheme: "https", Host: net.JoinHostPort(host, port)},
 		Namespace: namespace, Name: name,
 		Client: &http.Client{Transport: transport},
-		Token:  func() (string, error) { return read("token") },
+		Token:  func() (string, error) { return a.read("token") },
 	}, nil
 }

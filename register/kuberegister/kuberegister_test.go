@@ -1,8 +1,15 @@
 package kuberegister
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -11,6 +18,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -157,8 +165,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// account writes a service account as Kubernetes mounts it.
-func account(t *testing.T, files map[string]string) string {
+// mount writes a service account as Kubernetes mounts it.
+func mount(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -166,6 +174,24 @@ func account(t *testing.T, files map[string]string) string {
 		}
 	}
 	return dir
+}
+
+// selfSigned returns a certificate for a host.
+func selfSigned(t *testing.T, host string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.ParseIP(host)}, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 func TestInCluster(t *testing.T) {
@@ -180,7 +206,8 @@ func TestInCluster(t *testing.T) {
 	env := map[string]string{"KUBERNETES_SERVICE_HOST": u.Hostname(), "KUBERNETES_SERVICE_PORT": u.Port()}
 	getenv := func(name string) string { return env[name] }
 	whole := map[string]string{"namespace": "ns", "ca.crt": authority, "token": "secret\n"}
-	c, err := inCluster("locks", account(t, whole), getenv)
+	dir := account(mount(t, whole))
+	c, err := inCluster("locks", dir, getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,6 +217,24 @@ func TestInCluster(t *testing.T) {
 	}
 	if record, _, err := c.Load(t.Context()); string(record) != "r" || err != nil {
 		t.Fatalf("%q, %v", record, err)
+	}
+	// The authorities may change while the pod runs. A server that they haven't signed for is refused.
+	other := httptest.NewUnstartedServer(s)
+	other.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t, u.Hostname())}}
+	other.StartTLS()
+	defer other.Close()
+	if c.Server, err = url.Parse(other.URL); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("of a server that isn't signed for: %v", err)
+	}
+	next := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.TLS.Certificates[0].Certificate[0]})
+	if err := os.WriteFile(filepath.Join(string(dir), "ca.crt"), next, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Load(t.Context()); err != nil {
+		t.Errorf("after the authorities have changed: %v", err)
 	}
 	for _, test := range []struct {
 		name  string
@@ -204,7 +249,7 @@ func TestInCluster(t *testing.T) {
 		{"locks", map[string]string{"namespace": "ns", "token": "x"}, getenv, "isn't mounted"},
 		{"locks", map[string]string{"namespace": "ns", "ca.crt": "nothing", "token": "x"}, getenv, "no certificate"},
 	} {
-		if _, err := inCluster(test.name, account(t, test.files), test.env); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := inCluster(test.name, account(mount(t, test.files)), test.env); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v, want %q", err, test.want)
 		}
 	}

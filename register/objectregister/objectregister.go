@@ -5,6 +5,8 @@
 //	cfg.Register = objectregister.New(store, "locks/mesh.json")
 //
 // Call objectfence.Probe once for a new storage: some accept conditions and write unconditionally.
+// The storage must answer 404 for an object that isn't there: S3 does only if the client may list
+// the bucket (s3:ListBucket), and 403 otherwise.
 package objectregister
 
 import (

@@ -86,7 +86,12 @@ func (r *Row) Schema() string { return r.create }
 
 // Create creates the table unless the table exists.
 func (r *Row) Create(ctx context.Context) error {
-	if _, err := r.db.ExecContext(ctx, r.create); err != nil {
+	_, err := r.db.ExecContext(ctx, r.create)
+	if err != nil {
+		// Of several processes that create the table at once, PostgreSQL may fail all but one.
+		_, err = r.db.ExecContext(ctx, r.create)
+	}
+	if err != nil {
 		return fmt.Errorf("sqlregister: creating the table: %w", err)
 	}
 	return nil
