@@ -194,7 +194,7 @@ func (hung) Store(ctx context.Context, _ []byte, _ string) error {
 
 func TestARegisterThatCantBeUsed(t *testing.T) {
 	other := new(register.Memory)
-	err := other.Store(t.Context(), []byte(`{"lockmesh_register":1,"mesh":"orders","lineage":"7","term":"10m0s","renewal":3,"writer":"x","writer_identity":"9"}`), "0")
+	err := other.Store(t.Context(), []byte(`{"lockmesh_register":1,"mesh":"orders","lineage":"7","term":"10m0s","max_ttl":"10s","renewal":3,"writer":"x","writer_identity":"9"}`), "0")
 	if err != nil {
 		t.Fatal(err)
 	}

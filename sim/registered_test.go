@@ -120,7 +120,7 @@ var registeredMutants = []struct {
 		return node.New(cfg, now)
 	}, twoFleets},
 	// By this seed both foundings have loaded the record before either stores.
-	{"stores without a comparison", 4, func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+	{"stores without a comparison", 42, func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 		n, err := node.New(cfg, now)
 		return storesBlindly{n, w}, err
 	}, twoFleets},

@@ -67,11 +67,9 @@ func (m *Machine) birth() {
 		m.reborn()
 		return
 	}
-	for _, name := range m.AppendWanted(nil) {
-		if o := m.others[name]; o != nil && m.mayKnow(o) {
-			m.candidates, m.candidatesSince = nil, m.now.Slow
-			return
-		}
+	if m.firstThatMayKnow() != nil {
+		m.candidates, m.candidatesSince = nil, m.now.Slow
+		return
 	}
 	if len(m.state.Pledge) > 0 {
 		m.complete()
@@ -85,9 +83,37 @@ func (m *Machine) birth() {
 		return
 	}
 	settled := m.alone() || m.now.Slow.Sub(m.candidatesSince) >= birthMargin
-	if settled && m.mayFound() && len(m.candidates) > 0 && m.candidates[0] == m.Elector() {
-		m.pledge(m.candidates, m.cfg.MaxVoters) // the lowest founder proposes
+	if settled && m.mayFound() && m.hasTurn(m.candidates, m.candidatesSince.Add(birthMargin)) {
+		m.pledge(m.candidates, m.cfg.MaxVoters)
 	}
+}
+
+// firstThatMayKnow returns a live process that may know of an electorate, for which a birth waits;
+// nil if there is none. If the register names a mesh that has ended, what others know is of no use.
+func (m *Machine) firstThatMayKnow() *other {
+	if m.registers() && m.mayFound() && !m.register.record.IsZero() {
+		return nil
+	}
+	for _, name := range m.AppendWanted(nil) {
+		if o := m.others[name]; o != nil && m.mayKnow(o) {
+			return o
+		}
+	}
+	return nil
+}
+
+// turnAfter is how much later the next founder acts if the one before doesn't.
+const turnAfter = 2 * time.Second
+
+// hasTurn reports whether this node is the founder that acts for all. Without a register it is the
+// lowest. With a register the next ones stand in: the lowest may have watched the register's record
+// for too short a time, or may be unable to write.
+func (m *Machine) hasTurn(set []vote.Elector, since vote.Instant) bool {
+	rank := slices.Index(set, m.Elector())
+	if rank <= 0 || m.cfg.RegisterTerm == 0 {
+		return rank == 0
+	}
+	return m.now.Slow.Sub(since) >= time.Duration(rank)*turnAfter
 }
 
 // isPledgeOverdue reports whether this node's pledge can't be expected to be completed any more.
@@ -184,7 +210,7 @@ func (m *Machine) complete() {
 	if m.pledgesKnown == 0 {
 		m.pledgesKnown = m.now.Slow
 	}
-	m.claims = set[0] == m.Elector()
+	m.claims = m.mayFound() && m.hasTurn(set, m.pledgesKnown)
 }
 
 // adoptPledge goes by the founders that this node has pledged to as version 1.
@@ -196,6 +222,12 @@ func (m *Machine) adoptPledge() {
 // abandon gives up the electorate that this node knows, once no majority of it has been seen for
 // long.
 func (m *Machine) abandon() bool {
+	if m.isBarren() {
+		m.alarms = append(m.alarms, "a majority of the voters "+names(m.state.Electorate.Deciding())+" has been unable to use the register for "+
+			m.term().String()+", and other processes are able to: this process gives up the electorate, and founds or joins another")
+		m.reborn()
+		return true
+	}
 	if !m.byCount() || m.state.Electorate.Version == 0 || m.away == 0 || m.now.Slow.Sub(m.away) < AbandonAfter(m.cfg.MaxTTL) {
 		return false
 	}
@@ -216,7 +248,7 @@ func (m *Machine) reborn() {
 	m.away, m.adopted = 0, m.now.Slow
 	m.candidates, m.candidatesSince = nil, m.now.Slow
 	m.pledgesKnown, m.claims = 0, false
-	m.register.counts, m.register.renewed, m.register.warned = 0, 0, false
+	m.register.counts, m.register.warned, m.register.superseded, m.register.barren = 0, false, 0, 0
 	m.started, m.pollAt = m.now.Slow, m.now.Slow
 	for _, c := range m.lines() {
 		m.out = append(m.out, vote.Outbound{Conn: c, Close: true})
@@ -274,12 +306,14 @@ func (m *Machine) meet(from vote.NodeID, e *vote.Consensus) {
 				"more processes ran at a time than Expect (%d) allows for. This process gives up its electorate, and joins the other", names(e.Electorate.Deciding()), m.cfg.Expect))
 		}
 		m.reborn()
-	case len(m.state.Pledge) > 0 && e.Electorate.Lineage != lineage(m.state.Pledge):
+	case len(m.state.Pledge) > 0 && e.Electorate.Lineage == lineage(m.state.Pledge):
+		m.adopt(&e.Electorate)
+	case m.registers() && m.hasEnded(e.Electorate.Lineage):
+		m.register.hastily = true
+	case len(m.state.Pledge) > 0:
 		// The pledge may still be counted by the other founders. One identity must not be a voter
 		// of two meshes, even if the other mesh has voted it in already.
 		m.reborn()
-	case m.registers() && m.hasEnded(e.Electorate.Lineage):
-		m.register.hastily = true
 	default:
 		m.adopt(&e.Electorate)
 	}
@@ -287,14 +321,12 @@ func (m *Machine) meet(from vote.NodeID, e *vote.Consensus) {
 
 // birthText describes what the birth waits for.
 func (m *Machine) birthText() string {
-	for _, name := range m.AppendWanted(nil) {
-		switch o := m.others[name]; {
-		case o == nil || !m.mayKnow(o):
-		case m.recent(o):
-			return fmt.Sprintf("%s knows an electorate: waits until a majority of it is back, or %s gives it up after %v without a majority", name, name, AbandonAfter(m.cfg.MaxTTL))
-		default:
-			return "waits for an answer of " + string(name) + ", which is alive and may know of an electorate"
-		}
+	switch o := m.firstThatMayKnow(); {
+	case o == nil:
+	case m.recent(o):
+		return fmt.Sprintf("%s knows an electorate: waits until a majority of it is back, or %s gives it up after %v without a majority", o.name, o.name, AbandonAfter(m.cfg.MaxTTL))
+	default:
+		return "waits for an answer of " + string(o.name) + ", which is alive and may know of an electorate"
 	}
 	if text := m.registerText(); text != "" {
 		return text

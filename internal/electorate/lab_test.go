@@ -173,7 +173,7 @@ func (l *lab) gossip() {
 
 // stand tells a machine how its voter stands: it goes by what is stored, as package node has it.
 func (l *lab) stand(u *unit) *Machine {
-	u.m.Stand(Standing{Top: u.top, Counting: !u.quiet && u.m.Stored().Has(u.m.Elector())})
+	u.m.Stand(Standing{Top: u.top, Counting: !u.quiet && u.m.Stored().Has(u.m.Elector()) && u.m.Counts() > l.now.Fast})
 	return u.m
 }
 

@@ -2,6 +2,7 @@ package electorate
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -21,7 +22,8 @@ import (
 // So the last store of the earlier mesh ended before the wait began, its voter's term was over at
 // the end of the wait, and no vote of the earlier mesh was given after the founding of the next.
 // Leases of the earlier mesh end within a maximum TTL of that moment, and founders are quiet for so
-// long. Loads may even be stale: they decide nothing that a store doesn't confirm.
+// long; if the earlier mesh had a larger maximum TTL, the wait is longer by the difference. Loads
+// may be stale: no vote is given because of a load.
 //
 // The record is about a mesh, not about its voters: changes of the electorate need no register.
 
@@ -32,16 +34,29 @@ type registration struct {
 	began   vote.Now          // when the call under way began
 	after   vote.Instant      // no call begins before this instant
 
-	known   bool // a call has told the record
-	record  vote.RegisterRecord
-	since   vote.Instant // since when the record is known as it is
-	renewed vote.Instant // when this process's last successful store began
+	known  bool // the last call has told the record
+	record vote.RegisterRecord
+	since  vote.Instant // since when the record is known as it is
 	// counts is until when this node's votes count, on the fast clock, which doesn't stop while the
 	// machine is suspended; zero if they don't.
-	counts  vote.Instant
-	failed  string // why the last call failed; empty if it didn't
-	warned  bool   // an alarm has said that votes don't count any more
-	hastily bool   // something has been heard that makes the record worth another look
+	counts vote.Instant
+	failed string // why the last call failed; empty if it didn't
+	// failing is since when calls have failed; zero if the last one didn't.
+	failing vote.Instant
+	// refused is why the last store failed, and refusedAt when. A successful load is no evidence
+	// against it.
+	refused   string
+	refusedAt vote.Instant
+	warned    bool // an alarm has said that votes don't count any more
+	hastily   bool // something has been heard that makes the record worth another look
+	// newest is the largest number of a change that this process knows of.
+	newest uint64
+	// superseded is since when the record has been of another mesh than this process's, with an
+	// older number; zero if it isn't.
+	superseded vote.Instant
+	// barren is since when a majority of the voters can't use the register, while another process
+	// can; zero if it isn't so.
+	barren vote.Instant
 }
 
 // renewAfter returns how long after its last store a voter stores again: three times within a term,
@@ -50,6 +65,10 @@ func renewAfter(term time.Duration) time.Duration { return term / 3 }
 
 // lookAfter returns how long after its last call a process that has nothing to store looks again.
 func lookAfter(term time.Duration) time.Duration { return term / 6 }
+
+// overdueAfter is how long a call may be under way before it counts as failed, though it may still
+// end: a call that heeds its context has ended by then.
+const overdueAfter = 20 * time.Second
 
 // retryAfter returns the delay after a failed call.
 func retryAfter(term time.Duration) time.Duration { return min(term/60, 10*time.Second) }
@@ -94,7 +113,8 @@ func (m *Machine) standsFor() time.Duration {
 	if r.record.IsZero() {
 		return 0
 	}
-	return max(r.record.Term+vote.Drift(r.record.Term)+time.Millisecond-m.now.Slow.Sub(r.since), 0)
+	stands := r.record.Term + max(r.record.MaxTTL-m.cfg.MaxTTL, 0)
+	return max(stands+vote.Drift(stands)+time.Millisecond-m.now.Slow.Sub(r.since), 0)
 }
 
 // mayFound reports whether the register allows a founding, as far as this process knows: there is
@@ -106,7 +126,7 @@ func (m *Machine) mayFound() bool {
 // canBeFounder reports whether this process may take part in a founding: it must be able to write
 // the register, if there is one.
 func (m *Machine) canBeFounder() bool {
-	return !m.registers() || m.register.known && !m.isForeign() && m.register.failed == ""
+	return !m.registers() || m.register.since != 0 && !m.cannotRegister()
 }
 
 // hasEnded reports whether the register names another mesh than this one, as far as is known.
@@ -123,7 +143,7 @@ func (m *Machine) isRegistered() bool {
 // nextCall returns the next call of the register, and when it is due.
 func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 	r := &m.register
-	load := vote.RegisterCall{}
+	load := vote.RegisterCall{Term: m.term()}
 	switch {
 	case !m.registers() || r.calling:
 		return load, vote.Never
@@ -133,16 +153,15 @@ func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 	case m.claims && m.mayFound():
 		return m.store(lineage(m.stored.Pledge)), r.after
 	case m.member() && m.away == 0 && (r.record.IsZero() || r.record.Lineage == m.state.Electorate.Lineage):
-		at := r.after
-		if r.counts != 0 {
-			// Voters store at different times, so that they seldom meet.
-			stagger := renewAfter(m.term()) / 4 * time.Duration(m.state.Dir%64) / 64
-			at = max(at, r.renewed.Add(renewAfter(m.term())-stagger))
-		}
-		return m.store(m.state.Electorate.Lineage), at
+		// The rest of a term is measured by the fast clock, like the term itself. Voters store at
+		// different times, so that they seldom meet.
+		stagger := renewAfter(m.term()) / 4 * time.Duration(m.state.Dir%64) / 64
+		rest := r.counts.Sub(m.now.Fast) - (m.term() - renewAfter(m.term()) + stagger)
+		return m.store(m.state.Electorate.Lineage), max(r.after, m.now.Slow.Add(max(rest, 0)))
 	}
 	wait := lookAfter(m.term())
-	if r.hastily || len(m.state.Pledge) > 0 {
+	e := &m.state.Electorate
+	if r.hastily || len(m.state.Pledge) > 0 || e.Version > 0 && r.record.Lineage != e.Lineage {
 		wait = hasteAfter(m.term())
 	}
 	return load, max(r.after, r.began.Slow.Add(wait))
@@ -155,16 +174,18 @@ func (m *Machine) store(lineage uint64) vote.RegisterCall {
 	if old.Lineage == lineage {
 		term = old.Term // other voters rely on it
 	}
-	return vote.RegisterCall{Store: true, Old: old, New: vote.RegisterRecord{
-		Mesh: m.state.Mesh, Lineage: lineage, Term: term, Renewal: old.Renewal + 1, Writer: m.Elector(),
+	return vote.RegisterCall{Store: true, Old: old, Term: m.term(), New: vote.RegisterRecord{
+		Mesh: m.state.Mesh, Lineage: lineage, Term: term, MaxTTL: m.cfg.MaxTTL, Renewal: old.Renewal + 1, Writer: m.Elector(),
 	}}
 }
 
 // callRegister begins the next call of the register if it is due.
 func (m *Machine) callRegister() {
-	if r := &m.register; !r.warned && r.counts != 0 && m.now.Fast >= r.counts && m.member() {
+	if r := &m.register; !m.member() {
+		r.counts, r.warned = 0, false // it is no voter any more
+	} else if text := m.registerTrouble(); !r.warned && text != "" && r.counts != 0 && m.now.Fast >= r.counts {
 		r.warned = true
-		m.alarms = append(m.alarms, "this voter could not write the register for "+m.term().String()+", so its votes don't count until it can: "+m.registerTrouble())
+		m.alarms = append(m.alarms, "this voter could not write the register for "+m.term().String()+", so its votes don't count until it can: "+text)
 	}
 	call, at := m.nextCall()
 	if at > m.now.Slow {
@@ -191,16 +212,23 @@ func (m *Machine) Registered(now vote.Now, result vote.RegisterResult) {
 		return
 	}
 	r.calling = false
+	if result.Failed == "" {
+		r.failing = 0
+	} else if r.failing == 0 {
+		r.failing = m.now.Slow
+	}
 	switch r.failed = result.Failed; {
 	case r.failed != "":
-		r.after = m.now.Slow.Add(retryAfter(m.term()))
+		// What the register has is unknown: a store that failed may be done, now or later.
+		r.known, r.after = false, m.now.Slow.Add(retryAfter(m.term()))
 		if r.call.Store {
-			r.known = false // the register may have stored it, now or later
+			r.refused, r.refusedAt = r.failed, m.now.Slow
 		}
 	case result.Changed:
 		r.known, r.after = false, m.now.Slow.Add(hasteAfter(m.term()))
+		r.refused = ""
 	case r.call.Store:
-		r.after = m.now.Slow
+		r.after, r.refused = m.now.Slow, ""
 		m.registerShows(r.call.New)
 		m.registered(r.call.New)
 	default:
@@ -219,7 +247,17 @@ func (m *Machine) registerShows(record vote.RegisterRecord) {
 	}
 	r.known = true
 	e := &m.state.Electorate
-	if e.Version > 0 && !record.IsZero() && !m.isForeign() && record.Lineage != e.Lineage {
+	if e.Version == 0 || record.IsZero() || m.isForeign() || record.Lineage == e.Lineage {
+		r.newest, r.superseded = max(r.newest, record.Renewal), 0
+		return
+	}
+	// A load may be older than what is known already. But if the record was deleted meanwhile, its
+	// numbers have begun anew.
+	stale := record.Renewal <= r.newest
+	if stale && r.superseded == 0 {
+		r.superseded = m.now.Slow
+	}
+	if !stale || m.now.Slow.Sub(r.superseded) >= m.term() {
 		m.alarms = append(m.alarms, "the register names another mesh, last renewed by "+string(record.Writer.Name)+", than the one of "+names(e.Deciding())+
 			": this process gives up its electorate, and joins the other mesh")
 		m.reborn()
@@ -230,7 +268,6 @@ func (m *Machine) registerShows(record vote.RegisterRecord) {
 // store began.
 func (m *Machine) registered(record vote.RegisterRecord) {
 	r := &m.register
-	r.renewed = r.began.Slow
 	if m.state.Electorate.Version == 0 && m.isRegistered() {
 		m.adoptPledge()
 	}
@@ -255,17 +292,57 @@ func (m *Machine) registerTrouble() string {
 		return ""
 	case m.isForeign():
 		return fmt.Sprintf("the register is in use by the mesh %q: give each mesh a register of its own", r.record.Mesh)
-	case r.failed == "":
-		return ""
-	case r.counts > m.now.Fast:
-		return fmt.Sprintf("the register can't be used: %s. This voter's votes count for another %v without it", r.failed, r.counts.Sub(m.now.Fast).Round(time.Second))
 	}
-	return "the register can't be used: " + r.failed + ". Votes of this process don't count without it"
+	why := r.failed
+	switch {
+	case why != "":
+	case r.refused != "" && m.now.Slow.Sub(r.refusedAt) < m.term(): // afterwards it is worth another try
+		why = r.refused
+	case r.calling && m.now.Slow.Sub(r.began.Slow) >= overdueAfter:
+		why = fmt.Sprintf("a call has been under way for %v, and ignores the end of its context", m.now.Slow.Sub(r.began.Slow).Round(time.Second))
+	default:
+		return ""
+	}
+	if r.counts > m.now.Fast {
+		return fmt.Sprintf("the register can't be used: %s. This voter's votes count for another %v without it", why, r.counts.Sub(m.now.Fast).Round(time.Second))
+	}
+	return "the register can't be used: " + why + ". Votes of this process don't count without it"
 }
 
-// cannotRegister reports whether the register keeps this process from voting.
+// usable reports whether a voter's votes may count, as far as the register goes.
+func (m *Machine) usable(v vote.Elector) bool {
+	if v == m.Elector() {
+		return !m.cannotRegister()
+	}
+	o := m.others[v.Name]
+	return m.well(v) && !o.told.stuck
+}
+
+// isBarren reports whether a majority of the voters has been unable to use the register for a term,
+// while this process or another in contact is able to. Such a mesh grants nothing, and keeps others
+// from founding the next.
+func (m *Machine) isBarren() bool {
+	r := &m.register
+	e := &m.state.Electorate
+	others := !m.cannotRegister() || slices.ContainsFunc(m.sorted(), func(o *other) bool { return m.recent(o) && o.told.dir != 0 && !o.told.stuck })
+	switch {
+	case m.cfg.RegisterTerm == 0 || !m.cfg.Found || e.Version == 0 || majority(e.Deciding(), m.usable) || !others:
+		r.barren = 0
+	case r.barren == 0:
+		r.barren = m.now.Slow
+	}
+	return r.barren != 0 && m.now.Slow.Sub(r.barren) >= m.term()
+}
+
+// cannotRegister reports whether the register keeps this process from voting, and has for a while:
+// a single call may fail.
 func (m *Machine) cannotRegister() bool {
-	return m.register.counts <= m.now.Fast && m.registerTrouble() != ""
+	r := &m.register
+	if r.counts > m.now.Fast || m.registerTrouble() == "" {
+		return false
+	}
+	brief := !m.isForeign() && r.failing != 0 && r.refused == "" && m.now.Slow.Sub(r.failing) < SettleAfter(m.cfg.MaxTTL)
+	return !brief
 }
 
 // registerText describes what a founding waits for at the register; empty if it doesn't.

@@ -19,6 +19,10 @@ type register struct {
 	down   string // why calls fail
 	// deaf are the processes that don't reach the register.
 	deaf []vote.NodeID
+	// readers may load, and not store.
+	readers []vote.NodeID
+	// old is what loads find, instead of the record; nil: the record.
+	old *vote.RegisterRecord
 	// mute: stores are carried out, and their answers are lost.
 	mute bool
 	// hold is a process whose answers wait.
@@ -47,8 +51,12 @@ func (l *lab) answer() {
 	switch deaf := slices.Contains(r.deaf, c.from.Node); {
 	case r.down != "" || deaf:
 		result.Failed = "no route to the register"
+	case !c.Store && r.old != nil:
+		result.Record = *r.old
 	case !c.Store:
 		result.Record = r.record
+	case slices.Contains(r.readers, c.from.Node):
+		result.Failed = "forbidden"
 	case c.Old != r.record:
 		result.Changed = true
 	default:
@@ -186,7 +194,7 @@ func TestTheNextMeshWaitsForATerm(t *testing.T) {
 	if l.register.record.Lineage != first {
 		t.Fatal("the register was taken over within a term")
 	}
-	l.pass(vote.Drift(registerTerm) + 2*time.Second)
+	l.pass(vote.Drift(registerTerm) + aMoment)
 	l.want("d e f", "1: d, e, f")
 	l.wantCounting("d e f")
 }
@@ -388,4 +396,208 @@ func TestATermBeginsWithItsCall(t *testing.T) {
 	if got, want := u.m.Counts(), began.Add(registerTerm); got != want {
 		t.Errorf("votes count until %v after the call, want %v", got.Sub(began), want.Sub(began))
 	}
+}
+
+// A voter that can load and not store loses its seat, and a process like that isn't voted in.
+func TestAProcessThatCantStoreLosesItsSeat(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	l.register.readers = nodes("b")
+	l.fresh("d")
+	l.pass(2*registerTerm + 10*maxTTL)
+	l.wantCounting("a c d")
+	if text := l.units["b"].m.Status(l.now).Trouble; text != "" && !strings.Contains(text, "forbidden") {
+		t.Error(text)
+	}
+	if e := l.units["a"].m.Known(); e.Names("b") {
+		t.Errorf("the voters are %v", namesOf(e))
+	}
+}
+
+// The lowest process can't store, so the next founds in its place, or without it.
+func TestAFounderThatCantStoreDoesntKeepTheOthers(t *testing.T) {
+	l := registerLab(t, 3)
+	l.register.readers = nodes("a")
+	l.fresh("a b c")
+	l.pass(registerPatience)
+	l.want("a b c", "1: a, b, c")
+	l.wantCounting("b c")
+}
+
+// A process that came later, and has watched the record for too short a time, doesn't keep the
+// others, though its name is lower.
+func TestALateComerDoesntKeepTheOthers(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	l.stop("a b c")
+	l.fresh("e f g")
+	l.pass(registerTerm - 2*time.Second)
+	l.fresh("d")
+	l.pass(2*time.Second + vote.Drift(registerTerm) + 2*birthMargin + 2*turnAfter)
+	l.want("d e f g", "1: d, e, f")
+}
+
+// Voters that can't use the register, and reach each other, don't keep processes that can from the
+// next mesh.
+func TestAMeshThatCantUseTheRegisterGivesUpForOthers(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c d")
+	l.pass(2 * aMoment)
+	l.register.deaf = nodes("a b c")
+	l.fresh("e f")
+	l.pass(3 * registerTerm)
+	l.want("d e f", "1: d, e, f")
+	l.wantCounting("d e f")
+	// Where no process can use it, they wait for it.
+	l = registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	l.register.deaf = nodes("a b c")
+	l.pass(5 * registerTerm)
+	l.want("a b c", "1: a, b, c")
+}
+
+// A voter that was voted out and lives on has no term any more.
+func TestAFormerVoterHasNoTerm(t *testing.T) {
+	l := registerLab(t, 3)
+	l.cfg.MaxVoters = 3
+	l.fresh("a b c d")
+	l.pass(2*aMoment + 5*maxTTL)
+	u := l.units["a"]
+	if err := l.stand(u).Propose(l.now, []vote.Elector{l.units["b"].m.Elector(), l.units["c"].m.Elector(), l.units["d"].m.Elector()}); err != nil {
+		t.Fatal(err)
+	}
+	l.collect(u)
+	l.run()
+	l.pass(4 * maxTTL)
+	if u.m.Votes() || u.m.Counts() != 0 {
+		t.Fatalf("a votes: %v, until %v", u.m.Votes(), u.m.Counts())
+	}
+	l.pass(2 * registerTerm)
+	if len(u.alarms) != 0 {
+		t.Errorf("%q", u.alarms)
+	}
+}
+
+// The fast clock may leap, as after a suspension: then a voter stores at once.
+func TestAVoterStoresWhenItsTermIsNearlyOver(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	l.now.Fast = l.now.Fast.Add(registerTerm)
+	l.pass(3 * time.Second)
+	l.wantCounting("a b c")
+	if a := l.units["a"].alarms; len(a) != 0 {
+		t.Errorf("%q", a)
+	}
+}
+
+// After a single call that failed, a process calls again soon.
+func TestACallThatFailedIsRepeatedSoon(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	l.register.deaf = nodes("d")
+	l.fresh("d")
+	l.pass(0)
+	l.register.deaf = nil
+	l.pass(2 * retryAfter(registerTerm))
+	if text := l.units["d"].m.Status(l.now).Trouble; text != "" {
+		t.Error(text)
+	}
+}
+
+// A load may be answered from a copy that is behind.
+func TestAStaleLoadEndsNoMesh(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	old := l.register.record
+	l.stop("a b c")
+	l.fresh("d e f")
+	l.pass(registerTerm + vote.Drift(registerTerm) + aMoment)
+	l.want("d e f", "1: d, e, f")
+	l.register.old = &old
+	l.units["d"].m.register.known = false
+	l.pass(registerTerm / 2)
+	l.want("d e f", "1: d, e, f")
+	l.register.old = nil
+	l.pass(registerTerm / 2)
+	l.wantCounting("d e f")
+}
+
+// A mesh with a larger maximum TTL has leases for longer after its last term.
+func TestTheWaitCoversTheLeasesOfALargerMaxTTL(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	l.stop("a b c")
+	l.cfg.MaxTTL = maxTTL / 4
+	l.fresh("d e f")
+	stands := registerTerm + maxTTL - l.cfg.MaxTTL
+	l.pass(stands)
+	l.want("d e f", "none")
+	l.pass(vote.Drift(stands) + aMoment)
+	l.want("d e f", "1: d, e, f")
+	if r := l.register.record; r.MaxTTL != l.cfg.MaxTTL {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A call that never ends is trouble.
+func TestACallThatNeverEndsIsTrouble(t *testing.T) {
+	l := registerLab(t, 3)
+	l.register.hold = "a"
+	l.fresh("a b c d")
+	l.pass(overdueAfter + time.Second)
+	if text := l.units["a"].m.Status(l.now).Trouble; !strings.Contains(text, "a call has been under way for 21s") {
+		t.Error(text)
+	}
+}
+
+// A load that succeeds doesn't hide that stores fail: while the next store is under way, the process
+// still is in trouble.
+func TestALoadDoesntHideThatStoresFail(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	l.register.readers = nodes("b")
+	l.pass(registerTerm)
+	u := l.units["b"]
+	l.register.hold = "b"
+	for range 100 {
+		l.pass(100 * time.Millisecond)
+		if len(l.register.waits) == 0 {
+			continue
+		}
+		arrive, store := l.register.waits[0], u.m.register.call.Store
+		l.register.waits = nil
+		arrive()
+		if !store {
+			break // the load has told the record, and a store is on its way
+		}
+	}
+	if !u.m.register.calling || !u.m.register.call.Store {
+		t.Fatalf("%+v", u.m.register)
+	}
+	if text := u.m.Status(l.now).Trouble; !strings.Contains(text, "forbidden") {
+		t.Errorf("%q", text)
+	}
+}
+
+// A fresh process that hears of a mesh that the register doesn't name any more doesn't join it.
+func TestAMeshThatHasEndedIsntJoined(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	l.register.deaf = nodes("a b c")
+	ended := func(n vote.NodeID) bool { return n < "d" }
+	l.lose = func(m letter) bool { return ended(m.from) != ended(m.to) && m.from != "g" && m.to != "g" }
+	l.register.record = vote.RegisterRecord{Mesh: "m", Lineage: 77, Term: registerTerm, MaxTTL: maxTTL, Renewal: 50, Writer: vote.Elector{Name: "x", Dir: 9}}
+	l.fresh("g")
+	l.pass(5 * maxTTL)
+	l.want("a", "1: a, b, c")
+	l.want("g", "none")
 }

@@ -33,8 +33,8 @@ func (m *Machine) Next() vote.Instant {
 	if m.registers() {
 		_, at := m.nextCall()
 		next = min(next, at)
-		if r := &m.register; r.counts != 0 && !r.warned {
-			next = min(next, m.now.Slow.Add(max(r.counts.Sub(m.now.Fast), 0)))
+		if left := m.register.counts.Sub(m.now.Fast); left > 0 {
+			next = min(next, m.now.Slow.Add(left))
 		}
 	}
 	return next

@@ -25,24 +25,24 @@ const registerTries = 6
 // callRegister makes the node's register calls, one at a time, until the node stops.
 func (eng *Engine) callRegister() {
 	r := registrar{register: eng.cfg.Register}
-	timeout := min(registerTimeout, eng.cfg.RegisterTerm/registerTries)
-	failing := false
+	failing := make(map[bool]bool) // the last call that stores, and the last that doesn't
 	for {
 		select {
 		case call := <-eng.registerCalls:
-			ctx, cancel := context.WithTimeout(eng.ctx, timeout)
+			ctx, cancel := context.WithTimeout(eng.ctx, min(registerTimeout, call.Term/registerTries))
 			result := r.do(ctx, &call)
 			cancel()
 			if eng.ctx.Err() != nil {
 				return
 			}
-			switch failed := result.Failed != ""; {
-			case failed && !failing:
+			was := failing[true] || failing[false]
+			failing[call.Store] = result.Failed != ""
+			switch is := failing[true] || failing[false]; {
+			case is && !was:
 				eng.log.Warn("the register can't be used; will retry", "error", result.Failed)
-			case !failed && failing:
+			case !is && was:
 				eng.log.Info("the register can be used again")
 			}
-			failing = result.Failed != ""
 			eng.loop.box.post(true, func(now vote.Now) {
 				eng.loop.node.Registered(now, result)
 				eng.loop.electorate.dialsStale = true
@@ -111,6 +111,7 @@ type registerFile struct {
 	Mesh     string `json:"mesh"`
 	Lineage  string `json:"lineage"`
 	Term     string `json:"term"`
+	MaxTTL   string `json:"max_ttl"`
 	Renewal  uint64 `json:"renewal"`
 	Writer   string `json:"writer"`
 	Identity string `json:"writer_identity"`
@@ -118,7 +119,7 @@ type registerFile struct {
 
 func encodeRegister(r *vote.RegisterRecord) []byte {
 	data, err := json.Marshal(registerFile{
-		Format: registerFormat, Mesh: r.Mesh, Lineage: hex(r.Lineage), Term: r.Term.String(),
+		Format: registerFormat, Mesh: r.Mesh, Lineage: hex(r.Lineage), Term: r.Term.String(), MaxTTL: r.MaxTTL.String(),
 		Renewal: r.Renewal, Writer: string(r.Writer.Name), Identity: hex(uint64(r.Writer.Dir)),
 	})
 	if err != nil {
@@ -147,6 +148,7 @@ func decodeRegister(data []byte) (vote.RegisterRecord, error) {
 	lineage, err1 := strconv.ParseUint(f.Lineage, 16, 64)
 	identity, err2 := strconv.ParseUint(f.Identity, 16, 64)
 	term, err3 := time.ParseDuration(f.Term)
+	maxTTL, err4 := time.ParseDuration(f.MaxTTL)
 	switch {
 	case f.Format != registerFormat:
 		return vote.RegisterRecord{}, bad("no format")
@@ -156,10 +158,12 @@ func decodeRegister(data []byte) (vote.RegisterRecord, error) {
 		return vote.RegisterRecord{}, bad(fmt.Sprintf("the writer's identity is %q", f.Identity))
 	case err3 != nil || term <= 0 || term > math.MaxInt64/4:
 		return vote.RegisterRecord{}, bad(fmt.Sprintf("the term is %q", f.Term))
+	case err4 != nil || maxTTL <= 0 || maxTTL > math.MaxInt64/4:
+		return vote.RegisterRecord{}, bad(fmt.Sprintf("the max_ttl is %q", f.MaxTTL))
 	case len(f.Writer) > vote.MaxNameLen || f.Renewal == 0 || f.Renewal > math.MaxInt64:
 		return vote.RegisterRecord{}, bad("a writer or a renewal that can't be")
 	}
 	return vote.RegisterRecord{
-		Mesh: f.Mesh, Lineage: lineage, Term: term, Renewal: f.Renewal, Writer: vote.Elector{Name: vote.NodeID(f.Writer), Dir: vote.Dir(identity)},
+		Mesh: f.Mesh, Lineage: lineage, Term: term, MaxTTL: maxTTL, Renewal: f.Renewal, Writer: vote.Elector{Name: vote.NodeID(f.Writer), Dir: vote.Dir(identity)},
 	}, nil
 }

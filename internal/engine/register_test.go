@@ -12,7 +12,7 @@ import (
 
 func aRecord(renewal uint64) vote.RegisterRecord {
 	return vote.RegisterRecord{
-		Mesh: "ordérs \"1\"", Lineage: 1<<63 | 7, Term: 90 * time.Second, Renewal: renewal, Writer: vote.Elector{Name: "a", Dir: 1<<63 | 9},
+		Mesh: "ordérs \"1\"", Lineage: 1<<63 | 7, Term: 90 * time.Second, MaxTTL: 10 * time.Second, Renewal: renewal, Writer: vote.Elector{Name: "a", Dir: 1<<63 | 9},
 	}
 }
 
@@ -45,6 +45,8 @@ func TestWhatIsNoRecordIsAnError(t *testing.T) {
 		{`"term":"1m30s"`, `"term":"0s"`, "the term is"},
 		{`"term":"1m30s"`, `"term":"2000000h"`, "the term is"},
 		{`"term":"1m30s"`, `"term":"soon"`, "the term is"},
+		{`"max_ttl":"10s"`, `"max_ttl":"0s"`, "the max_ttl is"},
+		{`"max_ttl":"10s"`, `"other":"10s"`, "the max_ttl is"},
 		{`"renewal":5`, `"renewal":0`, "renewal"},
 		{`"renewal":5`, `"renewal":9223372036854775808`, "renewal"},
 		{`"renewal":5`, `"renewal":-1`, "cannot unmarshal"},
@@ -100,7 +102,7 @@ func TestARegistrarComparesBeforeItStores(t *testing.T) {
 	if got := do(&other, load); got.Record != aRecord(1) {
 		t.Errorf("%+v", got)
 	}
-	// What it has stored itself needs no load in between.
+	// What it has stored itself it takes for known.
 	if got := do(&one, vote.RegisterCall{Store: true, Old: aRecord(1), New: aRecord(2)}); got != (vote.RegisterResult{}) {
 		t.Errorf("%+v", got)
 	}

@@ -11,7 +11,8 @@ type RegisterRecord struct {
 	// must stand unchanged before another mesh may be founded. It stays the same while the mesh
 	// lives.
 	Term    time.Duration
-	Renewal uint64 // rises by one with each change
+	MaxTTL  time.Duration // of the mesh: its last leases end so long after its last term
+	Renewal uint64        // rises by one with each change
 	Writer  Elector
 }
 
@@ -23,6 +24,9 @@ type RegisterCall struct {
 	// Store : the record Old is to be replaced by New; otherwise the record is to be loaded.
 	Store    bool
 	Old, New RegisterRecord
+	// Term is that of the present mesh, or of the next: a call that takes a good part of it has
+	// failed.
+	Term time.Duration
 }
 
 // RegisterResult is the result of a register call.
