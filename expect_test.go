@@ -372,3 +372,101 @@ func TestBadExpectations(t *testing.T) {
 		}
 	}
 }
+
+// A Deployment replaces its processes one after the other: each new process is started beside the
+// others, and one of the old ones is told to leave as soon as the new one is settled, while the next
+// is started already. A lock is served all the while.
+func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		inCountedBubble(t, func(t *testing.T, w *living) {
+			old := []string{"a", "b", "c", "d", "e"}[:n]
+			next := []string{"f", "g", "h", "i", "j"}[:n]
+			m := new(register.Memory)
+			for _, name := range old {
+				w.start(name, expect(3, registered(m)))
+			}
+			w.untilVoters("a", old...)
+			w.start("x", expect(3, registered(m), nonVoting))
+			w.ready("x")
+			held := w.lock("x", "held")
+			stop, longest := make(chan struct{}), make(chan time.Duration)
+			go func() {
+				most := time.Duration(0)
+				for {
+					select {
+					case <-stop:
+						longest <- most
+						return
+					default:
+					}
+					asked := time.Now()
+					l, err := w.nodes["x"].Lock(t.Context(), "k")
+					if err != nil {
+						t.Error(err)
+						longest <- most
+						return
+					}
+					most = max(most, time.Since(asked))
+					time.Sleep(20 * time.Millisecond)
+					check(t, l.Unlock(t.Context()))
+				}
+			}()
+			began, leaves := time.Now(), make(chan error, n)
+			for i, name := range next {
+				w.start(name, expect(3, registered(m)))
+				if err := w.nodes[name].Settled(within(t, 5*time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+				leaving := w.nodes[old[i]]
+				go func() {
+					ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second)
+					defer cancel()
+					leaves <- leaving.Leave(ctx)
+				}()
+			}
+			for range n {
+				if err := <-leaves; err != nil {
+					t.Error(err)
+				}
+			}
+			w.untilVoters("x", next...)
+			close(stop)
+			most := <-longest
+			t.Logf("%d processes were replaced within %v; the longest wait was %v", n, time.Since(began), most)
+			if most > unservedMost {
+				t.Errorf("the lock was unserved for %v", most)
+			}
+			if held.Context().Err() != nil {
+				t.Errorf("a lease was lost: %v", context.Cause(held.Context()))
+			}
+			for _, name := range old {
+				delete(w.nodes, name)
+			}
+		})
+	}
+}
+
+// A survivor of a lost mesh that isn't among the founders of the next is voted in later, under its new
+// identity, which gossip has told the others.
+func TestASurvivorIsVotedInUnderItsNewIdentity(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		for _, name := range []string{"x", "y", "z"} {
+			w.start(name, expect(3))
+		}
+		w.untilVoters("z", "x", "y", "z")
+		was := w.nodes["z"].Status().Electorate.DirID
+		w.crash("x")
+		w.crash("y")
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, expect(3))
+		}
+		w.untilVoters("a", "a", "b", "c")
+		w.ready("z")
+		w.crash("c")
+		w.untilVoters("a", "a", "b", "z")
+		if now := w.nodes["z"].Status().Electorate.DirID; now == was {
+			t.Error("z has kept its identity")
+		}
+		w.unlock(w.lock("z", "k"))
+	})
+}

@@ -301,7 +301,8 @@ func (m *Mesh) Ready(ctx context.Context) error {
 // restart, between the start of one node and the stop of the next (docs/restarting.md). Settled
 // returns nil once this node's own voter counts and the other voters know this, no voter is quiet,
 // the electorate isn't being changed, and a majority counts even if any single voter stops. On a
-// node that isn't a voter, Settled waits for the same conditions of the others.
+// node that isn't a voter, Settled waits for the same conditions of the others, and until the node
+// could take the place of a voter, a MaxTTL after its start, if it may vote at all.
 //
 // [Mesh.Ready] is no such gate: a node just started may be ready by the votes of others while its
 // own voter is quiet for a MaxTTL. If the next voter is stopped then, two are missing.

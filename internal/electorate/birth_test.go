@@ -381,3 +381,82 @@ func TestNoTwoRebirthsHaveOneIdentity(t *testing.T) {
 		t.Errorf("%d identities of 2500", len(seen))
 	}
 }
+
+// All voters leave at once, while others are on standby: they are replaced one after the other, since
+// an electorate never has fewer voters than its minimum, and most of the next voters vote already.
+func TestAllVotersLeaveAtOnceAndAreReplaced(t *testing.T) {
+	for _, test := range []struct {
+		expect    int
+		old, next string
+	}{{3, "a b c", "d e f"}, {5, "a b c d e", "f g h i j"}, {2, "a b", "c d"}} {
+		l := countLab(t, test.expect)
+		l.fresh(test.old)
+		l.pass(aMoment)
+		l.fresh(test.next)
+		l.pass(200 * time.Millisecond) // none of them can be voted in yet
+		for _, name := range nodes(test.old) {
+			if l.units[name].m.Votes() {
+				l.stand(l.units[name]).Leave(l.now)
+				l.collect(l.units[name])
+			}
+		}
+		l.run()
+		l.pass(30 * maxTTL)
+		for _, name := range nodes(test.old) {
+			if e := l.units[name].m.Known(); e.Names(name) {
+				t.Errorf("%s is a voter of %s, and wants to leave: %+v", name, text(e), l.units[name].m.Status(l.now))
+			}
+		}
+	}
+}
+
+// No voter should be stopped on purpose while another leaves, or as long as the newest process can't
+// take a voter's place.
+func TestWhatIsNotSettled(t *testing.T) {
+	l := countLab(t, 3)
+	l.fresh("a b c")
+	l.pass(3 * maxTTL)
+	l.fresh("d")
+	l.pass(200 * time.Millisecond)
+	unsettled := func(name vote.NodeID, want string) {
+		t.Helper()
+		if got := l.units[name].m.Unsettled(l.now); got != want && (want == "" || !strings.Contains(got, want)) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	unsettled("a", "")
+	unsettled("d", "has just started")
+	l.pass(maxTTL)
+	unsettled("d", "")
+	l.stand(l.units["a"]).Leave(l.now)
+	l.collect(l.units["a"])
+	l.pass(maxTTL)
+	unsettled("d", "being changed")
+	l.pass(10 * maxTTL)
+	unsettled("d", "")
+	l.stand(l.units["b"]).Leave(l.now) // there is no replacement
+	l.collect(l.units["b"])
+	l.pass(maxTTL)
+	unsettled("c", "the voter b is leaving")
+	l.fresh("e")
+	l.units["e"].m.Leave(l.now) // never votes
+	l.pass(200 * time.Millisecond)
+	unsettled("e", "the voter b is leaving")
+}
+
+// Three of five voters leave at once, with no process on standby. One of them stays, since three are
+// the least; two of five would have been no majority.
+func TestOfFiveVotersThreeLeaveAndOneOfThemStays(t *testing.T) {
+	l := countLab(t, 5)
+	l.fresh("a b c d e")
+	l.pass(aMoment)
+	for _, name := range nodes("a b c") {
+		l.stand(l.units[name]).Leave(l.now)
+		l.collect(l.units[name])
+	}
+	l.run()
+	l.pass(10 * maxTTL)
+	if e := l.units["d"].m.Known(); len(e.Voters) != 3 || e.Joint() || !e.Names("d") || !e.Names("e") {
+		t.Errorf("the voters are %s", text(e))
+	}
+}

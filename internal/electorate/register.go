@@ -2,7 +2,6 @@ package electorate
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -152,6 +151,9 @@ func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 	case m.isForeign():
 	case m.claims && m.mayFound():
 		return m.store(lineage(m.stored.Pledge)), r.after
+	case m.member() && r.barren != 0 && !m.cannotRegister():
+		// The mesh may have ended: its record must not stand for longer than it has to. Voters that
+		// can't use the register go on trying.
 	case m.member() && m.away == 0 && (r.record.IsZero() || r.record.Lineage == m.state.Electorate.Lineage):
 		// The rest of a term is measured by the fast clock, like the term itself. Voters store at
 		// different times, so that they seldom meet.
@@ -296,7 +298,7 @@ func (m *Machine) registerTrouble() string {
 	why := r.failed
 	switch {
 	case why != "":
-	case r.refused != "" && m.now.Slow.Sub(r.refusedAt) < m.term(): // afterwards it is worth another try
+	case r.refused != "" && m.now.Slow.Sub(r.refusedAt) < m.forgives(): // afterwards it is worth another try
 		why = r.refused
 	case r.calling && m.now.Slow.Sub(r.began.Slow) >= overdueAfter:
 		why = fmt.Sprintf("a call has been under way for %v, and ignores the end of its context", m.now.Slow.Sub(r.began.Slow).Round(time.Second))
@@ -309,6 +311,15 @@ func (m *Machine) registerTrouble() string {
 	return "the register can't be used: " + why + ". Votes of this process don't count without it"
 }
 
+// forgives returns for how long a store that failed counts against this process. A process that
+// founds a mesh tries again soon, since all founders may have failed for the same reason.
+func (m *Machine) forgives() time.Duration {
+	if m.member() {
+		return m.term()
+	}
+	return min(2*registerPatience, m.term())
+}
+
 // usable reports whether a voter's votes may count, as far as the register goes.
 func (m *Machine) usable(v vote.Elector) bool {
 	if v == m.Elector() {
@@ -319,14 +330,26 @@ func (m *Machine) usable(v vote.Elector) bool {
 }
 
 // isBarren reports whether a majority of the voters has been unable to use the register for a term,
-// while this process or another in contact is able to. Such a mesh grants nothing, and keeps others
-// from founding the next.
+// while so many processes in contact are able to that they can found the next mesh. Such a mesh
+// grants nothing, and keeps others from founding.
 func (m *Machine) isBarren() bool {
 	r := &m.register
 	e := &m.state.Electorate
-	others := !m.cannotRegister() || slices.ContainsFunc(m.sorted(), func(o *other) bool { return m.recent(o) && o.told.dir != 0 && !o.told.stuck })
+	if m.cfg.RegisterTerm == 0 || !m.cfg.Found || e.Version == 0 || majority(e.Deciding(), m.usable) {
+		r.barren = 0
+		return false
+	}
+	able := 0
+	if !m.cannotRegister() && !m.leaving {
+		able++
+	}
+	for _, o := range m.sorted() {
+		if m.recent(o) && o.told.dir != 0 && !o.told.stuck && !o.told.leaving {
+			able++
+		}
+	}
 	switch {
-	case m.cfg.RegisterTerm == 0 || !m.cfg.Found || e.Version == 0 || majority(e.Deciding(), m.usable) || !others:
+	case able < m.cfg.Expect:
 		r.barren = 0
 	case r.barren == 0:
 		r.barren = m.now.Slow

@@ -601,3 +601,65 @@ func TestAMeshThatHasEndedIsntJoined(t *testing.T) {
 	l.want("a", "1: a, b, c")
 	l.want("g", "none")
 }
+
+// Stores fail for a while, just when a mesh is to be founded. Afterwards it is founded soon.
+func TestAShortOutageOfStoresDelaysABirthForASecondOrSo(t *testing.T) {
+	l := registerLab(t, 3)
+	l.cfg.RegisterTerm = 10 * time.Minute
+	l.register.readers = nodes("a b c")
+	l.fresh("a b c")
+	l.pass(20 * time.Second)
+	l.want("a b c", "none")
+	l.register.readers = nil
+	l.pass(2*registerPatience + 10*time.Second)
+	l.want("a b c", "1: a, b, c")
+	l.wantCounting("a b c")
+}
+
+// Of the voters only one can use the register, with processes on standby that could found the next
+// mesh. It doesn't keep the record, so there is another mesh within two terms.
+func TestAVoterDoesntKeepTheRecordOfABarrenMesh(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	first := l.register.record.Lineage
+	l.register.deaf = nodes("a b")
+	l.pass(registerTerm) // the votes of a and b have ended
+	l.fresh("d e")
+	l.pass(registerTerm + 10*time.Second)
+	if l.register.record.Lineage == first {
+		t.Fatalf("the register still has %+v", l.register.record)
+	}
+	l.wantCounting("c d e")
+	// With a single process that can use it, the mesh waits for the others.
+	l = registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	first = l.register.record.Lineage
+	l.register.deaf = nodes("a b")
+	l.pass(3 * registerTerm)
+	l.register.deaf = nil
+	l.pass(3 * time.Second)
+	l.wantCounting("a b c")
+	if l.register.record.Lineage != first {
+		t.Errorf("the register has %+v", l.register.record)
+	}
+}
+
+// A process on standby that can't use the register can't take the place of a voter.
+func TestAStandbyWithoutTheRegisterIsntSettled(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	l.register.deaf = nodes("d")
+	l.fresh("d")
+	l.pass(5 * maxTTL)
+	if text := l.units["d"].m.Unsettled(l.now); !strings.Contains(text, "no route to the register") {
+		t.Errorf("%q", text)
+	}
+	l.register.deaf = nil
+	l.pass(5 * maxTTL)
+	if text := l.units["d"].m.Unsettled(l.now); text != "" {
+		t.Error(text)
+	}
+}

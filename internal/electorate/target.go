@@ -67,11 +67,11 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	e := &m.state.Electorate
 	r := m.roll()
 	stay, in := r.stay, r.in
-	if len(e.Voters) > 2 && len(stay)+len(in) < 2 {
+	if len(e.Voters) > 2 {
 		// Most of the voters leave at once. Leaving voters that vote until the others are gone
 		// leave last.
 		for _, v := range slices.Backward(r.parting) {
-			if m.well(v) && len(stay)+len(in) < 2 {
+			if m.well(v) && !m.isEnough(len(stay), len(in)) {
 				stay = append(stay, v)
 			}
 		}
@@ -114,6 +114,17 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 		return nil, ""
 	}
 	return stay, strings.Join(reasons, ", ")
+}
+
+// isEnough reports whether so many voters that stay, and nodes on standby, make an electorate
+// without voters that leave. A mesh that is born by count never has fewer voters than its minimum,
+// and of the next voters most have been voters before: see [seats].
+func (m *Machine) isEnough(stay, in int) bool {
+	if m.byCount() {
+		least := min(m.cfg.MinVoters, len(m.state.Electorate.Voters))
+		return min(stay+in, 2*stay-1) >= least
+	}
+	return stay+in >= 2
 }
 
 // seats returns how many reliable nodes shall vote (size), and how many absent voters keep their

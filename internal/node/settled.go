@@ -11,7 +11,8 @@ import (
 // stopped. A voter may be stopped if all of these conditions hold:
 //
 //   - The electorate is known, and isn't being changed: in a joint electorate either half may have
-//     no voter to spare.
+//     no voter to spare. No voter is leaving, and this node, if it is on standby, could take the
+//     place of a voter.
 //   - This node's own voter counts, if there is one, and the other voters know: otherwise, after
 //     the stop of another voter, some nodes would have a majority that they can't count yet.
 //   - No voter is quiet. A quiet voter will count soon, and is known to be back; but a quiet voter
@@ -47,9 +48,12 @@ func (n *Node) Unsettled(now vote.Now) string {
 			counting++
 		}
 	}
+	if n.elect != nil {
+		if text := n.standing().Unsettled(now); text != "" {
+			return text
+		}
+	}
 	switch {
-	case n.elect != nil && n.elect.Known().Joint():
-		return "the electorate is being changed"
 	case len(quiet) > 0:
 		return "not every reachable voter counts yet: " + strings.Join(quiet, ", ")
 	case counting < min(n.Electorate().Majority()+1, len(voters)):

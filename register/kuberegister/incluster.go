@@ -46,13 +46,14 @@ func (a account) authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// verify checks the certificate of the server of a connection.
-func (a account) verify(c tls.ConnectionState) error {
+// verify checks that the certificate of a connection is for a host, by its name or address. (A
+// connection to an address has no server name.)
+func (a account) verify(host string, c tls.ConnectionState) error {
 	roots, err := a.authorities()
 	if err != nil {
 		return fmt.Errorf("kuberegister: %w", err)
 	}
-	opts := x509.VerifyOptions{Roots: roots, DNSName: c.ServerName, Intermediates: x509.NewCertPool()}
+	opts := x509.VerifyOptions{Roots: roots, DNSName: host, Intermediates: x509.NewCertPool()}
 	for _, cert := range c.PeerCertificates[1:] {
 		opts.Intermediates.AddCert(cert)
 	}
@@ -88,7 +89,10 @@ func inCluster(name string, a account, getenv func(string) string) (*ConfigMap, 
 	// be a dead one.
 	transport := &http.Transport{
 		// The certificate is verified by VerifyConnection, against the authorities of the day.
-		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: a.verify},
+		TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12, InsecureSkipVerify: true,
+			VerifyConnection: func(c tls.ConnectionState) error { return a.verify(host, c) },
+		},
 		IdleConnTimeout:     idleTime,
 		MaxIdleConnsPerHost: 1,
 	}

@@ -236,6 +236,21 @@ func TestInCluster(t *testing.T) {
 	if _, _, err := c.Load(t.Context()); err != nil {
 		t.Errorf("after the authorities have changed: %v", err)
 	}
+	// A certificate of the authorities for another host is another server's.
+	elsewhere := httptest.NewUnstartedServer(s)
+	elsewhere.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t, "192.0.2.1")}}
+	elsewhere.StartTLS()
+	defer elsewhere.Close()
+	theirs := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: elsewhere.TLS.Certificates[0].Certificate[0]})
+	if err := os.WriteFile(filepath.Join(string(dir), "ca.crt"), theirs, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c.Server, err = url.Parse(elsewhere.URL); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "192.0.2.1") {
+		t.Errorf("of the certificate of another host: %v", err)
+	}
 	for _, test := range []struct {
 		name  string
 		files map[string]string

@@ -1,0 +1,28 @@
+package electorate
+
+import (
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// Unsettled returns why no voter should be stopped on purpose now, as far as only the electorate
+// knows; empty if there is no such reason. Each of two voters that leave may be spared for itself,
+// but not both at once. And a node that has just started can't take the place of a voter yet.
+func (m *Machine) Unsettled(now vote.Now) string {
+	m.begin(now)
+	e := &m.state.Electorate
+	if e.Joint() {
+		return "the electorate is being changed"
+	}
+	for _, o := range m.sorted() {
+		if o.told.leaving && m.recent(o) && e.Has(vote.Elector{Name: o.name, Dir: o.told.dir}) {
+			return "the voter " + string(o.name) + " is leaving"
+		}
+	}
+	if !m.Votes() && !m.leaving && m.now.Slow.Sub(m.started) < SettleAfter(m.cfg.MaxTTL) {
+		return "this node has just started, and can't take the place of a voter yet"
+	}
+	if !m.Votes() && !m.leaving && m.cannotRegister() {
+		return m.registerTrouble()
+	}
+	return ""
+}
