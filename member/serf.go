@@ -485,7 +485,10 @@ func (a *admission) NotifyMerge(members []*serf.Member) error {
 		if m.Status == serf.StatusLeft {
 			continue // the member is gone; memberlist doesn't add it
 		}
-		if err := differs(s.tags, m.Tags); err != nil {
+		// A node of a mesh of one process refuses every other, and must not refuse itself:
+		// memberlist panics at the departure of a node that isn't among its own members.
+		self := m.Name == string(s.cfg.Self.Node) && lifeOf(m.Tags) == s.cfg.Self.Incarnation
+		if err := differs(s.tags, m.Tags); err != nil && !self {
 			errs = append(errs, s.refuse(m, err))
 			continue
 		}

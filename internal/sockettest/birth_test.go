@@ -1,6 +1,7 @@
 package sockettest
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -46,4 +47,71 @@ func TestProcessesWithoutNamesFoundAMesh(t *testing.T) {
 	for _, m := range []*lockmesh.Mesh{a, d, e} {
 		r.lock(m, m.Name())
 	}
+}
+
+// A mesh of one process takes its first lock at once, and ends in each way.
+func TestAMeshOfOneProcessEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(m *lockmesh.Mesh) error{
+		"leave": func(m *lockmesh.Mesh) error { return m.Leave(within(t, patience)) },
+		"stop":  func(m *lockmesh.Mesh) error { return m.Stop(within(t, patience)) },
+		"close": (*lockmesh.Mesh).Close,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, err := lockmesh.Join(t.Context(), lockmesh.Config{Bind: "127.0.0.1:0", Expect: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := m.Lock(within(t, patience), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Unlock(within(t, patience)); err != nil {
+				t.Error(err)
+			}
+			if err := end(m); err != nil && !errors.Is(err, lockmesh.ErrVoter) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A survivor of a lost mesh that isn't among the founders of the next is voted in later, under its new
+// identity, which gossip has told the others.
+func TestASurvivorIsVotedInUnderItsNewIdentity(t *testing.T) {
+	t.Parallel()
+	sampled.Waits(t)
+	r := &onLoopback{t: t, secret: ownSecret(), ttl: time.Second}
+	start := func(name string) *lockmesh.Mesh {
+		return r.join(name, func(c *lockmesh.Config) { c.Expect = 3 })
+	}
+	voters := func(m *lockmesh.Mesh, names ...string) {
+		t.Helper()
+		eventually(t, "the voters are as wanted", func() bool {
+			s := m.Status().Electorate
+			var got []string
+			for _, v := range s.Voters {
+				got = append(got, v.Name)
+			}
+			slices.Sort(got)
+			return !s.Joint && slices.Equal(got, names)
+		})
+	}
+	x, y, z := start("x"), start("y"), start("z")
+	voters(z, "x", "y", "z")
+	for _, m := range []*lockmesh.Mesh{x, y} {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	a := start("a")
+	start("b")
+	c := start("c")
+	voters(a, "a", "b", "c")
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	voters(a, "a", "b", "z")
+	r.lock(z, "k")
 }
