@@ -29,7 +29,7 @@ race: ## runs all tests under the race detector
 	$(GO) test -race -timeout 30m ./...
 
 contrib: ## tests what is a module of its own, in contrib and examples, under the race detector
-	@for mod in contrib/*/go.mod examples/*/go.mod; do \
+	@for mod in contrib/*/go.mod deploy/go.mod examples/*/go.mod; do \
 		echo "-- $${mod%/go.mod}"; (cd "$${mod%/go.mod}" && $(GO) test -race ./...) || exit 1; \
 	done
 
@@ -59,9 +59,10 @@ soak: ## runs simulated meshes for SOAK (4h) from SEED on, within the assumption
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -registered
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -lingering
 
-explore: ## explores every order of events within small limits, and wider ones: locks for FOR (50s), then changes of an electorate for as long
+explore: ## explores every order of events within small limits, and wider ones: locks for FOR (50s), then changes of an electorate and births by count for as long each
 	$(GO) run ./sim/cmd/lockmesh-explore -for $(or $(FOR),50s)
 	$(GO) run ./sim/cmd/lockmesh-explore -electorate -for $(or $(FOR),50s)
+	$(GO) run ./sim/cmd/lockmesh-explore -birth -for $(or $(FOR),50s)
 
 pages: ## holds every output in docs/planning.md and docs/performance.md against what the command prints
 	LOCKMESH_PAGES=1 $(GO) test ./sim/cmd/... -run "PlanningPage|PerformancePage" -count=1

@@ -42,6 +42,8 @@ func (n *node) command(ctx context.Context, word, key string) {
 		}
 	case "status":
 		n.printStatus()
+	case "secrets":
+		go n.setSecrets(strings.Split(key, "|")) // ends when gossip has passed the news on, or soon after
 	case "recover":
 		go n.recoverVoters(ctx, list(key)) // ends with the program's context at the latest
 	case "leave":
@@ -49,8 +51,21 @@ func (n *node) command(ctx context.Context, word, key string) {
 	case "close":
 		n.end(errClose)
 	default:
-		n.out.print(event{Event: "error", Op: word, Text: fmt.Sprintf("%q is no command; there are lock, trylock, unlock, use, status, recover, leave and close", word)})
+		n.out.print(event{Event: "error", Op: word, Text: fmt.Sprintf("%q is no command; there are lock, trylock, unlock, use, status, secrets, recover, leave and close", word)})
 	}
+}
+
+// setSecrets changes the secrets of this node; the first is sent.
+func (n *node) setSecrets(texts []string) {
+	var secrets []lockmesh.Secret
+	for _, text := range texts {
+		secrets = append(secrets, lockmesh.Secret(text))
+	}
+	if err := n.mesh.SetSecrets(secrets...); err != nil {
+		n.out.fail("secrets", "", err)
+		return
+	}
+	n.out.print(event{Event: "secrets"})
 }
 
 // storeLease remembers a lease, so that later commands can refer to the lease by its key.

@@ -7,14 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"os"
-	"path"
 	"strings"
 	"time"
 
 	"github.com/lockmesh/lockmesh"
-	"github.com/lockmesh/lockmesh/fence/objectfence"
 	"github.com/lockmesh/lockmesh/register/objectregister"
 )
 
@@ -57,6 +54,7 @@ With -commands it obeys its standard input, one command a line, and leaves at th
   trylock KEY   take a lock if it is free     status    print what this node sees of the mesh
   unlock KEY    release the lock              leave     leave the mesh and end
                                               close     end without leaving the mesh
+  secrets NEW|OLD   accept these secrets from now on, and send the first
   recover a,b   DANGEROUS: make a and b the voters, where most of the voters are gone for good
 
 Flags:
@@ -144,18 +142,15 @@ func (o *options) setSecret(file string, env func(string) string) error {
 	return nil
 }
 
-// setRegister takes the last segment of a URL's path for the name of the object.
 func (o *options) setRegister(text string) error {
 	if text == "" {
 		return nil
 	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || path.Base(u.Path) == "/" || path.Base(u.Path) == "." {
-		return fmt.Errorf("-register: %q is no URL of an object, such as http://host/bucket/name", text)
+	at, err := objectregister.AtURL(text, nil)
+	if err != nil {
+		return fmt.Errorf("-register: %w", err)
 	}
-	name := path.Base(u.Path)
-	u.Path = path.Dir(u.Path)
-	o.config.Register = objectregister.New(&objectfence.HTTP{Base: u}, name)
+	o.config.Register = at
 	return nil
 }
 

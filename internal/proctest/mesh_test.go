@@ -1,6 +1,7 @@
 package proctest
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -26,6 +27,7 @@ type mesh struct {
 	procs map[string]*process
 	extra []string // further arguments of all
 	dirs  string   // where each node has a state directory of its own; empty: the electorate is fixed
+	runs  string   // the locknode that is started; empty: the one of this version
 }
 
 // startMesh starts a mesh of the named voters on ports of their own.
@@ -78,7 +80,7 @@ func (m *mesh) start(name, bind string, more ...string) *process {
 	if m.dirs != "" {
 		args = append(args, "-state-dir", m.stateDir(name))
 	}
-	m.procs[name] = launch(m.t, name, secret, append(args, more...)...)
+	m.procs[name] = launchProgram(m.t, cmp.Or(m.runs, program), name, secret, append(args, more...)...)
 	return m.procs[name]
 }
 

@@ -43,6 +43,7 @@ type line struct {
 
 		Handshakes struct{ Silent, Displaced uint64 }
 		Refused    []struct{ Name, Reason string }
+		Secrets    []secretUse
 
 		Electorate struct {
 			DirID  uint64
@@ -50,6 +51,12 @@ type line struct {
 			Voters []voterStatus
 		}
 	} `json:"status"`
+}
+
+// secretUse is what a status says of a secret.
+type secretUse struct {
+	ID                 string
+	AcceptedBy, SentBy []string
 }
 
 // voterStatus is what a status says of a voter.
@@ -87,6 +94,12 @@ func own(t *testing.T, secret string) string {
 
 // launch starts a locknode that obeys commands and knows a secret of the test; "" is none. The test ends it at its own end, if it hasn't by then.
 func launch(t *testing.T, name, secret string, args ...string) *process {
+	t.Helper()
+	return launchProgram(t, program, name, secret, args...)
+}
+
+// launchProgram is launch with a locknode of another version.
+func launchProgram(t *testing.T, program, name, secret string, args ...string) *process {
 	t.Helper()
 	sampled.Waits(t)
 	args = append([]string{"-name", name, "-json", "-trace", "-commands", "-log", "info"}, args...)
@@ -428,4 +441,12 @@ func (p *process) none(event string) {
 			p.t.Errorf("%s printed %q for %s %q: %v %s", p.name, event, l.Op, l.Key, l.Is, l.Text)
 		}
 	}
+}
+
+// onLog waits for a line of the process's log.
+func (p *process) onLog(what string, wanted func(text string) bool) {
+	p.t.Helper()
+	p.until("the log: "+what, func() bool {
+		return slices.ContainsFunc(strings.Split(p.log.String(), "\n"), wanted)
+	})
 }

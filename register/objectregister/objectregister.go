@@ -1,8 +1,7 @@
 // Package objectregister keeps the record of a mesh's births in an object with conditional writes,
 // such as S3, Azure Blob Storage or Google Cloud Storage have them.
 //
-//	store := &objectfence.HTTP{Base: bucket, Client: client}
-//	cfg.Register = objectregister.New(store, "locks/mesh.json")
+//	cfg.Register, err = objectregister.AtURL("https://host/bucket/locks.json", client)
 //
 // Call objectfence.Probe once for a new storage: some accept conditions and write unconditionally.
 // The storage must answer 404 for an object that isn't there: S3 does only if the client may list
@@ -13,6 +12,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
 
 	"github.com/lockmesh/lockmesh/fence/objectfence"
 	"github.com/lockmesh/lockmesh/register"
@@ -29,6 +32,20 @@ var _ register.Register = (*Object)(nil)
 // New returns the register in the object of the given name, which has no other use. The object is
 // made when the first mesh is founded.
 func New(store objectfence.Store, name string) *Object { return &Object{store, name} }
+
+// AtURL returns the register in the object of a URL, such as https://host/bucket/locks.json, behind
+// a server that supports strong ETags, If-Match and If-None-Match. The client sends the requests;
+// nil is http.DefaultClient.
+func AtURL(text string, client *http.Client) (*Object, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || strings.HasSuffix(u.Path, "/") || u.Path == "" {
+		return nil, fmt.Errorf("objectregister: %q is no URL of an object, such as https://host/bucket/locks.json", text)
+	}
+	name := path.Base(u.Path)
+	base := *u
+	base.Path, base.RawPath = path.Dir(u.Path), ""
+	return New(&objectfence.HTTP{Base: &base, Client: client}, name), nil
+}
 
 // token is the token of all writes: births have an order of their own, in the record.
 const token = 1

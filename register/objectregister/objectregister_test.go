@@ -93,3 +93,24 @@ func TestAStorageThatIsDown(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheObjectOfAURL(t *testing.T) {
+	store := serve(t, &bucket{})
+	text := store.Base.String() + "/locks/mesh%20one.json"
+	r, err := objectregister.AtURL(text, store.Client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Store(t.Context(), []byte("x"), ""); err != nil {
+		t.Fatal(err)
+	}
+	other := objectregister.New(store, "locks/mesh one.json")
+	if record, _, err := other.Load(t.Context()); string(record) != "x" || err != nil {
+		t.Errorf("%q, %v", record, err)
+	}
+	for _, bad := range []string{"", "mesh.json", "http://", "http://host", "http://host/", "http://host/bucket/", "ftp://host/x", "http://host/x?y=z", ":"} {
+		if _, err := objectregister.AtURL(bad, nil); err == nil || !strings.Contains(err.Error(), "is no URL of an object") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// Package deploy has the manifests of this directory read by the public types of their platforms,
+// strictly: a field that a platform doesn't know is an error. And it holds them against the program
+// that they run, examples/service.
+package deploy
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// grace is the time in which examples/service ends by default.
+const grace = 25 * time.Second
+
+// service builds examples/service, and returns the program.
+var service = func() func(t *testing.T) string {
+	var program string
+	return func(t *testing.T) string {
+		t.Helper()
+		if program == "" {
+			dir, err := os.MkdirTemp("", "service")
+			if err != nil {
+				t.Fatal(err)
+			}
+			program = filepath.Join(dir, "service.exe")
+			cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/service")
+			cmd.Dir = ".."
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("building examples/service: %v\n%s", err, out)
+			}
+		}
+		return program
+	}
+}()
+
+// accepts checks that examples/service takes an environment. What a platform would put in place of
+// variables is here.
+func accepts(t *testing.T, env map[string]string) {
+	t.Helper()
+	usage, err := exec.CommandContext(t.Context(), service(t), "-h").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, usage)
+	}
+	cmd := exec.CommandContext(t.Context(), service(t), "-check")
+	cmd.Env = append(slices.Clip(os.Environ()), "LOCKMESH_SECRET=kq3Zf8vB1xTn6WcR0aYs")
+	for name, value := range env {
+		ours := strings.HasPrefix(name, "LOCKMESH_") || strings.HasPrefix(name, "SERVICE_")
+		if ours && !strings.Contains(string(usage), "\n  "+name+" ") && !strings.Contains(string(usage), " "+name+",") {
+			t.Errorf("examples/service knows no variable %s", name)
+		}
+		switch {
+		case name == "LOCKMESH_SECRET":
+			continue
+		case strings.HasPrefix(value, "configmap:"):
+			value = "http://127.0.0.1:1/bucket/register.json" // the service account is mounted in pods only
+		case value == "$(POD_IP)":
+			value = "10.1.2.3"
+		case strings.Contains(value, "${NOMAD_ADDR_mesh}"):
+			value = "10.1.2.3:7950"
+		case strings.Contains(value, "${NOMAD_PORT_probes}"):
+			value = ":20123"
+		case strings.HasPrefix(value, "%S/"):
+			value = "/var/lib/" + strings.TrimPrefix(value, "%S/")
+		}
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %v\n%s", env, err, out)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// Each manifest says at its top what it promises and what it survives.
+func TestEachManifestSaysWhatItPromises(t *testing.T) {
+	var all []string
+	for _, pattern := range []string{"kubernetes/*.yaml", "systemd/*.service", "nomad/*.hcl", "compose/*.yaml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, found, err)
+		}
+		all = append(all, found...)
+	}
+	for _, path := range all {
+		head, _, _ := strings.Cut(read(t, path), "\n\n")
+		var comment []string
+		for line := range strings.SplitSeq(head, "\n") {
+			if text, ok := strings.CutPrefix(line, "#"); ok {
+				comment = append(comment, strings.TrimSpace(text))
+			}
+		}
+		text := strings.Join(comment, " ")
+		if !strings.Contains(text, "Promise: ") || !strings.Contains(text, "Survives: ") {
+			t.Errorf("%s doesn't begin with what it promises and survives:\n%s", path, text)
+		}
+	}
+}
+
+// A unit is read by systemd itself, where there is one.
+func TestTheUnitOfSystemd(t *testing.T) {
+	unit := read(t, "systemd/locks.service")
+	env := map[string]string{"LOCKMESH_VOTERS": "alpha,beta,gamma", "LOCKMESH_PEERS": "alpha:7950,beta:7950,gamma:7950", "LOCKMESH_NAME": "alpha"}
+	for line := range strings.SplitSeq(unit, "\n") {
+		if setting, ok := strings.CutPrefix(line, "Environment="); ok {
+			name, value, _ := strings.Cut(setting, "=")
+			env[name] = value
+		}
+		if limit, ok := strings.CutPrefix(line, "TimeoutStopSec="); ok {
+			if d, err := time.ParseDuration(limit + "s"); err != nil || d <= grace {
+				t.Errorf("the service needs %v to end, and is killed after %s s", grace, limit)
+			}
+		}
+	}
+	accepts(t, env)
+	systemd, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("SKIPPED: there is no systemd-analyze, which would read the unit")
+	}
+	path := filepath.Join(t.TempDir(), "locks.service")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(unit, "/usr/local/bin/service", "/bin/true")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, systemd, "verify", "--man=no", path).CombinedOutput()
+	for line := range strings.SplitSeq(string(out), "\n") {
+		if strings.Contains(line, "locks.service") {
+			t.Errorf("systemd says: %s", line)
+		}
+	}
+	t.Logf("systemd-analyze: %v %s", err, out)
+}

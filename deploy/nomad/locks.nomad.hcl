@@ -1,0 +1,101 @@
+# Tasks of Nomad: random allocations, no disks, birth by count. Three voters, and no more than four
+# processes at once: canaries would be too many. For a promise without that bound set
+# LOCKMESH_REGISTER to the URL of an object with conditional writes.
+#
+# Promise: no lock has two holders as long as no more than four allocations run at once. Survives:
+# the loss of one of three voters at a time, and the loss of all (a new mesh after 7 MaxTTL).
+#
+# Before: nomad var put nomad/jobs/locks secret="$(openssl rand -hex 32)"
+job "locks" {
+  type = "service"
+
+  update {
+    max_parallel      = 1
+    health_check      = "checks"
+    # Until the allocation before has ended: it counts as long as it runs.
+    min_healthy_time  = "35s"
+    healthy_deadline  = "5m"
+    progress_deadline = "10m"
+    auto_revert       = true
+  }
+
+  group "locks" {
+    count = 3
+
+    # An allocation that is cut off may still run. It isn't replaced for an hour: by then make sure
+    # that its machine is off, or back.
+    disconnect {
+      lost_after = "1h"
+      replace    = false
+      reconcile  = "keep_original"
+    }
+
+    constraint {
+      operator = "distinct_hosts"
+      value    = "true"
+    }
+
+    network {
+      mode = "host"
+      port "mesh" {
+        static = 7950
+      }
+      port "probes" {}
+    }
+
+    service {
+      name         = "locks"
+      provider     = "nomad"
+      port         = "mesh"
+      address_mode = "host"
+
+      check {
+        type     = "http"
+        port     = "probes"
+        path     = "/readyz?settled=1"
+        interval = "2s"
+        timeout  = "1s"
+      }
+    }
+
+    task "service" {
+      driver       = "docker"
+      kill_timeout = "30s"
+
+      config {
+        image        = "example.com/service:1" # examples/service, or your own program
+        network_mode = "host"
+      }
+
+      # The addresses of all allocations, from Nomad's own service discovery.
+      template {
+        destination = "local/peers"
+        change_mode = "noop"
+        data        = <<EOT
+{{ range nomadService "locks" }}{{ .Address }}:{{ .Port }}
+{{ end }}
+EOT
+      }
+
+      template {
+        destination = "secrets/env"
+        env         = true
+        data        = <<EOT
+LOCKMESH_SECRET={{ with nomadVar "nomad/jobs/locks" }}{{ .secret }}{{ end }}
+EOT
+      }
+
+      env {
+        LOCKMESH_EXPECT    = "3"
+        LOCKMESH_PEERS     = "file:${NOMAD_TASK_DIR}/peers"
+        LOCKMESH_ADVERTISE = "${NOMAD_ADDR_mesh}"
+        SERVICE_HTTP       = ":${NOMAD_PORT_probes}"
+      }
+
+      resources {
+        cpu    = 200
+        memory = 128
+      }
+    }
+  }
+}

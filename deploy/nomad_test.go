@@ -1,0 +1,142 @@
+package deploy
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hclparse"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/nomad/api"
+)
+
+// Nomad's own parser isn't under an open-source licence, but its types are, with the names of blocks
+// and attributes. A name that they don't have is an error.
+func TestTheJobOfNomad(t *testing.T) {
+	const path = "nomad/locks.nomad.hcl"
+	file, diags := hclparse.NewParser().ParseHCLFile(path)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	body := file.Body.(*hclsyntax.Body)
+	if len(body.Blocks) != 1 || body.Blocks[0].Type != "job" || len(body.Attributes) != 0 {
+		t.Fatalf("%d blocks", len(body.Blocks))
+	}
+	w := &walk{t: t, env: make(map[string]string)}
+	w.body(body.Blocks[0].Body, reflect.TypeFor[api.Job](), "job")
+	if w.blocks < 12 {
+		t.Errorf("only %d blocks were read", w.blocks)
+	}
+	w.env["LOCKMESH_SECRET"] = ""
+	w.env["LOCKMESH_PEERS"] = strings.ReplaceAll(w.env["LOCKMESH_PEERS"], "${NOMAD_TASK_DIR}", "/local")
+	accepts(t, w.env)
+	if w.kill <= grace {
+		t.Errorf("the service needs %v to end, and is killed after %v", grace, w.kill)
+	}
+}
+
+type walk struct {
+	t      *testing.T
+	blocks int
+	env    map[string]string
+	kill   time.Duration
+}
+
+// body compares a block with a type.
+func (w *walk) body(b *hclsyntax.Body, of reflect.Type, where string) {
+	w.t.Helper()
+	for name, a := range b.Attributes {
+		f, ok := field(of, name)
+		if !ok {
+			w.t.Errorf("%s: Nomad knows no %s in %s", a.Range(), name, where)
+			continue
+		}
+		if value, diags := a.Expr.Value(nil); !diags.HasErrors() && name == "kill_timeout" {
+			var err error
+			if w.kill, err = time.ParseDuration(value.AsString()); err != nil {
+				w.t.Error(err)
+			}
+		}
+		if k := base(f.Type).Kind(); k == reflect.Struct && base(f.Type) != reflect.TypeFor[time.Duration]() {
+			w.t.Errorf("%s: %s is a block in Nomad", a.Range(), name)
+		}
+	}
+	for _, block := range b.Blocks {
+		w.blocks++
+		f, ok := field(of, block.Type)
+		if !ok {
+			w.t.Errorf("%s: Nomad knows no block %s in %s", block.Range(), block.Type, where)
+			continue
+		}
+		switch inner := base(f.Type); inner.Kind() {
+		case reflect.Struct:
+			w.body(block.Body, inner, block.Type)
+		case reflect.Map: // free names, such as those of the environment
+			if block.Type == "env" {
+				for name, a := range block.Body.Attributes {
+					w.env[name] = text(a.Expr, w.t)
+				}
+			}
+		default:
+			w.t.Errorf("%s: %s is no block in Nomad", block.Range(), block.Type)
+		}
+	}
+}
+
+// text returns a string, with its variables as they are written.
+func text(e hclsyntax.Expression, t *testing.T) string {
+	if value, diags := e.Value(nil); !diags.HasErrors() {
+		return value.AsString()
+	}
+	wrap, ok := e.(*hclsyntax.TemplateWrapExpr)
+	if ok {
+		return "${" + variable(wrap.Wrapped) + "}"
+	}
+	template, ok := e.(*hclsyntax.TemplateExpr)
+	if !ok {
+		t.Fatalf("%s: no text", e.Range())
+	}
+	var all strings.Builder
+	for _, part := range template.Parts {
+		if value, diags := part.Value(nil); !diags.HasErrors() {
+			all.WriteString(value.AsString())
+		} else {
+			all.WriteString("${" + variable(part) + "}")
+		}
+	}
+	return all.String()
+}
+
+func variable(e hclsyntax.Expression) string {
+	for _, v := range e.Variables() {
+		return v.RootName()
+	}
+	return ""
+}
+
+// base returns what a pointer, or a list, is of.
+func base(of reflect.Type) reflect.Type {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+		of = of.Elem()
+	}
+	return of
+}
+
+// field returns the field that Nomad reads a name into. The ports of a network have two kinds, and
+// both blocks are called port.
+func field(of reflect.Type, name string) (reflect.StructField, bool) {
+	for i := range of.NumField() {
+		f := of.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("hcl"), ",")
+		switch {
+		case tag == name:
+			return f, true
+		case of == reflect.TypeFor[api.NetworkResource]() && name == "port" && f.Name == "ReservedPorts":
+			return f, true
+		case of == reflect.TypeFor[api.Template]() && name == "env" && f.Name == "Envvars":
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}

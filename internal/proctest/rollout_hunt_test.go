@@ -1,0 +1,326 @@
+//go:build hunt
+
+package proctest
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// rollouts is how often all pods are replaced.
+const rollouts = 10
+
+// Pods of examples/service are replaced as a Deployment replaces them: one more than the replicas at
+// a time, none unavailable, and those that are being terminated not counted, so that more run than
+// the promise without a register allows for. Under load no lock is unserved for over a second, no
+// lease of a live pod is lost, and no key has two holders.
+func TestRolloutsOfADeployment(t *testing.T) {
+	service := filepath.Join(t.TempDir(), "service.exe")
+	if out, err := exec.Command("go", "build", "-o", service, "github.com/lockmesh/lockmesh/examples/service").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, replicas := range []int{3, 5} {
+		t.Run(fmt.Sprintf("%d replicas", replicas), func(t *testing.T) {
+			d := newDeployment(t, service, strategy{replicas: replicas, maxSurge: 1})
+			d.roll("the start")
+			client := d.start("client", "LOCKMESH_NON_VOTING=true", "SERVICE_KEYS=probe,shared,own-client")
+			d.until("the client works", func() bool { return client.ready() })
+			d.measure = time.Now()
+			for n := range rollouts {
+				for _, p := range d.pods {
+					p.view.isNew = false
+				}
+				d.roll(fmt.Sprintf("rollout %d", n+1))
+			}
+			d.judge()
+		})
+	}
+}
+
+// deployment plays the controller of a Deployment over real processes.
+type deployment struct {
+	t       *testing.T
+	program string
+	strategy
+	peers    string // a file with the addresses of all pods, as a headless service has them
+	register string
+	machine  *machine
+	pods     []*pod
+	every    []*pod // with the client
+	started  int
+	measure  time.Time // waits from here on are judged
+	most     int       // of the processes that ran at once
+}
+
+func newDeployment(t *testing.T, program string, s strategy) *deployment {
+	server := httptest.NewServer(new(object))
+	t.Cleanup(server.Close)
+	d := &deployment{t: t, program: program, strategy: s, peers: filepath.Join(t.TempDir(), "peers"), register: server.URL + "/bucket/mesh.json", machine: watchMachine(t)}
+	d.publish()
+	return d
+}
+
+// pod is one process of examples/service.
+type pod struct {
+	t     *testing.T
+	name  string
+	view  podView
+	cmd   *exec.Cmd
+	ended chan struct{}
+
+	mu     sync.Mutex
+	events []serviceEvent
+	log    []string
+}
+
+// serviceEvent is a line that the service prints.
+type serviceEvent struct {
+	At                           time.Time
+	Event, Addr, HTTP, Key, Text string
+	Token                        uint64
+	Waited                       float64 `json:"waited_s"`
+}
+
+// start starts a process, and returns once it listens.
+func (d *deployment) start(name string, env ...string) *pod {
+	d.t.Helper()
+	p := &pod{t: d.t, name: name, view: podView{isNew: true}, cmd: exec.Command(d.program), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(),
+		"LOCKMESH_NAME="+name, "LOCKMESH_BIND=127.0.0.1:0", "LOCKMESH_PEERS=file:"+d.peers, "LOCKMESH_SECRET="+own(d.t, secret), "LOCKMESH_EXPECT="+fmt.Sprint(d.replicas),
+		"LOCKMESH_REGISTER="+d.register, "LOCKMESH_MAX_TTL=2s", "SERVICE_HTTP=127.0.0.1:0", "SERVICE_KEYS=shared,own-"+name, "SERVICE_HOLD=20ms", "SERVICE_PAUSE=20ms")
+	p.cmd.Env = append(p.cmd.Env, env...)
+	stdout, err := p.cmd.StdoutPipe()
+	p.must(err)
+	stderr, err := p.cmd.StderrPipe()
+	p.must(err)
+	p.must(p.cmd.Start())
+	var readers sync.WaitGroup
+	readers.Go(func() { p.read(stdout) })
+	readers.Go(func() {
+		for s := bufio.NewScanner(stderr); s.Scan(); {
+			p.mu.Lock()
+			p.log = append(p.log, s.Text())
+			p.mu.Unlock()
+		}
+	})
+	go func() {
+		readers.Wait()
+		_ = p.cmd.Wait() // how it ended is read from ProcessState
+		close(p.ended)
+	}()
+	d.t.Cleanup(p.cleanup)
+	d.every = append(d.every, p)
+	d.until(name+" listens", func() bool { return p.first("listening").Addr != "" })
+	return p
+}
+
+func (p *pod) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatalf("%s: %v", p.name, err)
+	}
+}
+
+func (p *pod) read(r io.Reader) {
+	for s := bufio.NewScanner(r); s.Scan(); {
+		var e serviceEvent
+		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
+			e = serviceEvent{Event: "unreadable", Text: s.Text()}
+		}
+		p.mu.Lock()
+		p.events = append(p.events, e)
+		p.mu.Unlock()
+	}
+}
+
+func (p *pod) cleanup() {
+	_ = p.cmd.Process.Kill() // an error means that it has ended
+	<-p.ended
+	if p.t.Failed() {
+		p.t.Logf("the last lines of %s (%v):\n%s", p.name, p.cmd.ProcessState, strings.Join(p.log[max(0, len(p.log)-recentMost):], "\n"))
+	}
+}
+
+// first returns the first event of a kind; the zero event if there is none.
+func (p *pod) first(event string) serviceEvent {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.events {
+		if e.Event == event {
+			return e
+		}
+	}
+	return serviceEvent{}
+}
+
+// ready asks the pod's probe.
+func (p *pod) ready() bool {
+	client := &http.Client{Timeout: time.Second}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get("http://" + p.first("listening").HTTP + "/readyz?settled=1")
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// hasEnded reports whether the process has ended.
+func (p *pod) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// until waits for a condition.
+func (d *deployment) until(what string, check func() bool) {
+	d.t.Helper()
+	for limit := time.Now().Add(patience); !check(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			d.t.Fatalf("waited %v for: %s", patience, what)
+		}
+	}
+}
+
+// publish writes the addresses of all pods that aren't being terminated.
+func (d *deployment) publish() {
+	var all strings.Builder
+	for _, p := range d.pods {
+		if p.view.state < podTerminating {
+			fmt.Fprintln(&all, p.first("listening").Addr)
+		}
+	}
+	temporary := d.peers + ".new"
+	if err := os.WriteFile(temporary, []byte(all.String()), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.Rename(temporary, d.peers); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// roll replaces all pods, and returns when those that it has told to end have ended.
+func (d *deployment) roll(what string) {
+	d.t.Helper()
+	began := time.Now()
+	d.until(what, func() bool {
+		running := 0
+		var views []podView
+		for _, p := range d.pods {
+			switch {
+			case p.hasEnded():
+				if p.view.state != podTerminating && p.view.state != podEnded {
+					d.t.Fatalf("%s has ended by itself: %v", p.name, p.cmd.ProcessState)
+				}
+				p.view.state = podEnded
+			case p.view.state == podStarting && p.ready():
+				p.view.state = podReady
+			}
+			if p.view.state != podEnded {
+				running++
+			}
+			views = append(views, p.view)
+		}
+		d.most = max(d.most, running)
+		start, end := d.next(views)
+		for _, i := range end {
+			d.pods[i].view.state = podTerminating
+			d.pods[i].must(d.pods[i].cmd.Process.Signal(syscall.SIGTERM))
+		}
+		for range start {
+			d.started++
+			p := d.start(fmt.Sprintf("pod-%d", d.started))
+			d.pods = append(d.pods, p)
+		}
+		if start+len(end) > 0 {
+			d.publish()
+		}
+		over := start+len(end) == 0
+		for _, p := range d.pods {
+			over = over && (p.view.state == podEnded || p.view.isNew && p.view.state == podReady)
+		}
+		return over
+	})
+	d.pods = slices.DeleteFunc(d.pods, func(p *pod) bool { return p.view.state == podEnded })
+	d.t.Logf("%s took %v", what, time.Since(began).Round(100*time.Millisecond))
+}
+
+// span is a lease as its holder saw it.
+type span struct {
+	who, key string
+	token    uint64
+	from, to time.Time
+}
+
+// judge ends all processes, and looks at all that they have printed.
+func (d *deployment) judge() {
+	t := d.t
+	for _, p := range d.every {
+		if !p.hasEnded() {
+			p.must(p.cmd.Process.Signal(syscall.SIGTERM))
+		}
+	}
+	var spans []span
+	longest, count := time.Duration(0), 0
+	for _, p := range d.every {
+		d.until(p.name+" ends", p.hasEnded)
+		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("%s ends with code %d", p.name, code)
+		}
+		held := make(map[string]span)
+		for _, e := range p.events {
+			switch e.Event {
+			case "granted":
+				held[e.Key] = span{p.name, e.Key, e.Token, e.At, e.At}
+				if e.Key == "shared" || e.At.Before(d.measure) {
+					break // its waits are those of a queue
+				}
+				waited := time.Duration(e.Waited * float64(time.Second))
+				asked := e.At.Add(-waited)
+				if p.name != "client" && asked.Sub(p.first("listening").At) < time.Second {
+					break // the pod's first lock waits until it has joined
+				}
+				count++
+				longest = max(longest, waited)
+				if stood := d.machine.stood(asked, e.At); waited > unservedMost+stood {
+					t.Errorf("%s waited %v for %s at %s; for %v the machine stood still", p.name, waited, e.Key, asked.Format("15:04:05.000"), stood)
+				}
+			case "done":
+				s := held[e.Key]
+				s.to = e.At
+				spans = append(spans, s)
+				delete(held, e.Key)
+			case "lost", "error", "unreadable":
+				t.Errorf("%s prints %+v", p.name, e)
+			}
+		}
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.key, b.key), a.from.Compare(b.from)) })
+	for i := range spans[1:] {
+		a, b := spans[i], spans[i+1]
+		if a.key == b.key && (b.from.Before(a.to) || b.token <= a.token) {
+			t.Errorf("two holders: %+v and %+v", a, b)
+		}
+	}
+	t.Logf("%d leases, %d waits of which the longest is %v, at most %d pods at once", len(spans), count, longest.Round(time.Millisecond), d.most)
+	if count < 1000 {
+		t.Error("it has shown little")
+	}
+}

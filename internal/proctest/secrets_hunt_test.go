@@ -1,0 +1,81 @@
+//go:build hunt
+
+package proctest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// another is a second secret of these tests.
+const another = "another secret: 7hGq0Zs"
+
+// isComplete reports whether all nodes accept all of some secrets, and send the same one.
+func isComplete(all []secretUse, secrets int, names []string) bool {
+	sent := 0
+	for _, s := range all {
+		if !slices.Equal(s.AcceptedBy, names) {
+			return false
+		}
+		if slices.Equal(s.SentBy, names) {
+			sent++
+		}
+	}
+	return len(all) == secrets && sent == 1
+}
+
+// The secret of three processes is changed in the three steps of docs/changing-the-secret.md, while
+// they run under load: no lease is lost, and no lock is unserved for over a second. Then a process
+// with the new secret joins, and one with the old secret doesn't.
+func TestTheSecretIsChangedUnderLoad(t *testing.T) {
+	m := newMesh(t, []string{"a", "b", "c"}, "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())
+	r := &rolling{mesh: m, machine: watchMachine(t)}
+	for _, name := range m.names {
+		r.launch(name)
+	}
+	for _, name := range m.names {
+		m.procs[name].reached("settled")
+		m.procs[name].lock(kept(name))
+	}
+	for _, name := range m.names {
+		for range 20 {
+			m.procs[name].awaitEvent("granted", "k")
+		}
+	}
+	older, newer := own(t, secret), own(t, another)
+	began := time.Now()
+	for _, step := range []string{older + "|" + newer, newer + "|" + older, newer} {
+		for _, name := range m.names {
+			m.procs[name].tell("secrets " + step)
+			m.procs[name].awaitEvent("secrets", "")
+		}
+		// The next step comes once this one is complete everywhere, by what each node shows.
+		secrets := strings.Count(step, "|") + 1
+		for _, name := range m.names {
+			limit := time.Now().Add(patience)
+			for p := m.procs[name]; ; time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(limit) {
+					t.Fatalf("%s doesn't see that the step %s is complete", name, step)
+				}
+				p.tell("status")
+				if isComplete(p.awaitEvent("status", "").Status.Secrets, secrets, m.names) {
+					break
+				}
+			}
+		}
+	}
+	for _, name := range m.names { // each takes locks by the new secret alone
+		for range 20 {
+			m.procs[name].awaitEvent("granted", "k")
+		}
+	}
+	stranger := launch(t, "old", secret, append(m.args(), "-bind", "127.0.0.1:0")...)
+	stranger.onLog("it is refused", func(text string) bool { return strings.Contains(text, "secret") })
+	member := launch(t, "new", another, append(m.args(), "-bind", "127.0.0.1:0")...)
+	member.reached("ready")
+	stranger.kill()
+	member.kill()
+	r.judge(began)
+}

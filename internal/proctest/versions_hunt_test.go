@@ -1,0 +1,123 @@
+//go:build hunt
+
+package proctest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// versionBefore is the last commit before the newest change of a wire or state format: births by
+// count added elements to the handshake, and a tag to gossip.
+const versionBefore = "bb5cf52"
+
+// buildBefore builds the locknode of versionBefore. It needs the history of the repository.
+func buildBefore(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	run := func(in, name string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Dir = in
+		if out, err := cmd.CombinedOutput(); err != nil {
+			if strings.Contains(string(out), "not a git repository") || strings.Contains(string(out), "not a valid object name") || strings.Contains(string(out), "unknown revision") {
+				t.Skipf("SKIPPED: the history isn't here, so the version before can't be built: %s", out)
+			}
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+	}
+	source, old := filepath.Join(dir, "source"), filepath.Join(dir, "locknode-before.exe")
+	if err := os.Mkdir(source, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(dir, "source.tar")
+	run("../..", "git", "archive", "--format=tar", "-o", archive, versionBefore)
+	run(source, "tar", "-xf", archive)
+	run(source, "go", "build", "-o", old, "./examples/locknode")
+	return old
+}
+
+// Three processes of the version before are replaced by processes of this one, one after the other,
+// as each is settled; and then this version's by the one before. All the while both kinds are one
+// mesh, under load: no lease is lost, and no lock is unserved for over a second more than the machine
+// was.
+func TestTwoVersionsAreOneMesh(t *testing.T) {
+	before := buildBefore(t)
+	for _, c := range []struct {
+		name    string
+		dynamic bool
+		stop    string
+	}{
+		{"fixed voters", false, "leave"},
+		{"voters with directories", true, "close"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			names := []string{"a", "b", "c"}
+			m := newMesh(t, names, "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())
+			m.runs = before
+			if c.dynamic {
+				m.dirs = t.TempDir()
+			}
+			r := &rolling{mesh: m, machine: watchMachine(t)}
+			for _, name := range names {
+				if c.dynamic {
+					r.launch(name, "-bootstrap")
+				} else {
+					r.launch(name)
+				}
+			}
+			for _, name := range names {
+				m.procs[name].reached("settled")
+				m.procs[name].lock(kept(name))
+			}
+			for _, name := range names {
+				for range 20 {
+					m.procs[name].awaitEvent("granted", "k")
+				}
+			}
+			began := time.Now()
+			for what, runs := range [...]string{program, before} {
+				m.runs = runs
+				for _, name := range names {
+					p := m.procs[name]
+					p.tell("unlock " + kept(name))
+					p.awaitEvent("released", kept(name))
+					p.tell(c.stop)
+					if code := p.exitCode(); code != 0 {
+						t.Errorf("%s ends with code %d, want 0", name, code)
+					}
+					p = r.launch(name)
+					p.reached("settled")
+					p.lock(kept(name))
+				}
+				t.Logf("change %d of 2 is done after %v", what+1, time.Since(began).Round(time.Millisecond))
+			}
+			r.judge(began)
+		})
+	}
+}
+
+// What a version doesn't know it refuses, and names: a mesh that is born by count is unknown to the
+// version before, and one with a fixed list is another kind to this one.
+func TestTheVersionBeforeAndAMeshThatItDoesntKnow(t *testing.T) {
+	before := buildBefore(t)
+	f := newFleet(t, 2*time.Second)
+	f.begin("a", "b", "c")
+	f.serves("a")
+	m := newMesh(t, []string{"x", "y"}, "-max-ttl", "2s")
+	m.runs = before
+	m.nodes = append(m.nodes, "a")
+	m.addrs["a"] = f.addrs["a"]
+	x := m.start("x", m.addrs["x"])
+	m.start("y", m.addrs["y"])
+	x.onLog("the other kind", func(text string) bool { return strings.Contains(text, "Expect is 3") })
+	f.procs["a"].onLog("the other kind", func(text string) bool { return strings.Contains(text, "Expect is 3") })
+	f.serves("a", "b", "c")
+	// Beside a mesh that counts, another kind of the same name and secret doesn't begin.
+	x.tell("trylock k")
+	x.awaitError("trylock", "refused")
+}
