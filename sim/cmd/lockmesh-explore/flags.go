@@ -32,6 +32,7 @@ type settings struct {
 	states int
 
 	changes changes
+	births  bool
 
 	build explore.Builder // for tests: a node with a broken rule
 }
@@ -51,6 +52,9 @@ With -electorate it drives what decides about electorates alone (internal/electo
 of messages and saves, crashes with what the disk had by then, disks that fail, rivals, old voters that go back. No two electorates of one version may
 be decided, and the new voters not alone before majorities of both halves have gone by the joint one for the length of the drain.
 
+With -birth it drives what founds a mesh by count (Config.Expect), of four to six processes without disks: they start and end, hear of each other or
+never do, pledge, found, undo their pledges, and vote each other in. No two meshes may have a majority at a time.
+
 Examples:
   go run ./sim/cmd/lockmesh-explore                          the default: small scopes, in less than a minute
   go run ./sim/cmd/lockmesh-explore -for 1h                  wider and wider ones
@@ -59,6 +63,7 @@ Examples:
   go run ./sim/cmd/lockmesh-explore -electorate -for 10m     one change of an electorate
   go run ./sim/cmd/lockmesh-explore -electorate -propose a:abcd -crashes 1
                                                              three voters become four, while any one of them may crash
+  go run ./sim/cmd/lockmesh-explore -birth -for 10m          births of meshes by count
   go run ./sim/cmd/lockmesh-explore -want locks -every -voters 3 -keys 1 -locks 1 -ticks 1 -breaks 0 -crashes 0 -late 1 -apart=false
                                                              this one scope
 
@@ -83,6 +88,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.BoolVar(&s.scope.apart, "apart", false, "the clients are nodes of their own; with =false, two of the voters; if not given, both")
 	f.BoolVar(&s.scope.every, "every", false, "messages arrive in every order; with =false, at once unless late; if not given, both. Refreshes and their answers are prompt in either case")
 	f.BoolVar(&s.changes.on, "electorate", false, "explore one change of an electorate (dynamic membership), instead of locks: see above")
+	f.BoolVar(&s.births, "birth", false, "explore births of meshes by count, instead of locks: see above")
 	f.StringVar(&s.changes.propose, "propose", "", "with -electorate, the one scope in which these `changes` may be proposed, as a:ab,b:abcd; -crashes, -breaks and -idles are its limits")
 	f.IntVar(&s.changes.idles, "idles", 0, "with -propose, how `many` times a node's clock goes on by half a TTL by itself, at most 2")
 	f.DurationVar(&s.length, "for", defaultFor, "how `long` to go on with wider scopes")
@@ -123,6 +129,9 @@ func (s *settings) check() error {
 		if s.given[l.name] && (l.n < l.lo || l.n > l.hi) {
 			return fmt.Errorf("-%s %d: it must be in %d..%d", l.name, l.n, l.lo, l.hi)
 		}
+	}
+	if err := s.checkBirths(); err != nil {
+		return err
 	}
 	if err := s.changes.check(s.given); err != nil {
 		return err

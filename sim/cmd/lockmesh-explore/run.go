@@ -55,7 +55,10 @@ func (s *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, s.length)
 	defer cancel()
 	r := &session{settings: s, stdout: stdout, stderr: stderr, began: time.Now(), said: time.Now()}
-	if s.changes.on {
+	switch {
+	case s.births:
+		return r.runBirths(ctx)
+	case s.changes.on:
 		return r.runChanges(ctx)
 	}
 	var done, tooWide []scope

@@ -39,6 +39,8 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		{"-electorate -crashes 1", "-crashes needs -propose"},
 		{"-electorate -propose z:ab", "z:ab"},
 		{"-electorate -propose a:ab -idles 3", "idles"},
+		{"-birth -ticks 1", "-ticks means nothing with -birth"},
+		{"-birth -electorate", "-electorate means nothing with -birth"},
 		{"-what", "-h lists"},
 		{"5", "isn't a flag"},
 	} {
@@ -55,7 +57,7 @@ func TestHelpHelps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Examples", "-want", "readers", "-voters", "-keys", "-ticks", "-crashes", "-breaks", "-late", "-locks", "-apart", "-every", "-electorate", "-propose", "-idles", "-for", "-states", "Exit status", "50s",
+		"Examples", "-want", "readers", "-voters", "-keys", "-ticks", "-crashes", "-breaks", "-late", "-locks", "-apart", "-every", "-electorate", "-birth", "-propose", "-idles", "-for", "-states", "Exit status", "50s",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the help doesn't mention %s", want)
@@ -227,5 +229,17 @@ func TestScopesGrow(t *testing.T) {
 	}
 	if widest.locks < 2 || widest.ticks < 6 || widest.breaks < 3 || widest.late < 3 || widest.keys != 2 || len(met) != len(wants) {
 		t.Errorf("after %d scopes they are no wider than %v", len(seen), widest)
+	}
+}
+
+func TestBirthsAreExplored(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), strings.Fields("-birth -states 3000"), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 of 4 processes, 3 at a time", "a mesh is born in", "the limit of 3000 states", "no violation in"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it doesn't say %q:\n%s", want, out.String())
+		}
 	}
 }

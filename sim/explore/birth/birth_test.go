@@ -9,39 +9,25 @@ import (
 
 // Within the bound of the claim no two meshes have a majority at a time, in any order of events.
 func TestNoTwoMeshesHaveAMajority(t *testing.T) {
-	apart := [][2]int{{0, 3}, {0, 4}, {1, 3}, {1, 4}}
-	scopes := []struct {
-		Options
-		wide bool // for the hunt
-	}{
-		{Options{Expect: 2, Most: 3, Processes: 4}, false},
-		{Options{Expect: 2, Most: 3, Processes: 4, Changes: 1}, false},
-		{Options{Expect: 2, Most: 3, Processes: 4, Rebirths: 1}, false},
-		{Options{Expect: 3, Most: 4, Processes: 5, Apart: apart}, false},
-		// The first mesh votes d in, which hears of that only after its pledge to e and f. If d then
-		// joined as the one that has pledged, it would be counted in both.
-		{Options{Expect: 3, Most: 4, Processes: 6, Changes: 1, Apart: [][2]int{{0, 4}, {0, 5}, {1, 3}, {1, 4}, {1, 5}, {2, 3}, {2, 4}, {2, 5}}}, false},
-		{Options{Expect: 2, Most: 3, Processes: 5}, true},
-		{Options{Expect: 3, Most: 4, Processes: 4}, true},
+	scopes, wide := Scopes()
+	if sampled.Count(0, 1) > 0 { // in the hunt
+		scopes = append(scopes, wide...)
 	}
 	for _, s := range scopes {
-		if s.wide && sampled.Count(0, 1) == 0 {
-			continue
-		}
 		if s.Most != s.Bound() {
-			t.Fatalf("%+v: the bound is %d", s.Options, s.Bound())
+			t.Fatalf("%+v: the bound is %d", s, s.Bound())
 		}
-		r, err := Run(s.Options)
+		r, err := Run(s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.Violation != nil {
-			t.Errorf("%+v: %v", s.Options, r.Violation)
+			t.Errorf("%+v: %v", s, r.Violation)
 		}
 		if r.Births == 0 || s.Rebirths > 0 && r.Undone == 0 || s.Expect == 2 && r.Two == 0 {
-			t.Errorf("%+v: it has shown too little: %+v", s.Options, r)
+			t.Errorf("%+v: it has shown too little: %+v", s, r)
 		}
-		t.Logf("%+v: %d worlds, %d of them with a birth, %d with two meshes", s.Options, r.Worlds, r.Births, r.Two)
+		t.Logf("%+v: %d worlds, %d of them with a birth, %d with two meshes", s, r.Worlds, r.Births, r.Two)
 	}
 }
 

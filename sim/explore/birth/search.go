@@ -23,6 +23,8 @@ type Options struct {
 	Rebirths  int // how many pledges are undone
 	Changes   int // how often an electorate changes
 	MostSeen  int // after how many worlds the search gives up; zero: it doesn't
+	// Stop, if not nil, is called now and then, and ends the search if it returns true.
+	Stop func(worlds, depth, waiting int) bool
 	// Apart has the pairs of processes, by their numbers, that never hear of each other.
 	Apart [][2]int
 
@@ -42,10 +44,12 @@ func (o *Options) Bound() int { return o.Expect + o.leastVoters()/2 }
 // Report is the result of a run.
 type Report struct {
 	Worlds    int
+	Depth     int  // the largest number of events up to a world
 	Births    int  // worlds in which a mesh is born
 	Two       int  // worlds in which two meshes are known, at most one of which has a majority
 	Undone    int  // worlds in which a pledge was undone
-	Gave      bool // the search gave up at Options.MostSeen
+	Steps     int  // events that were tried
+	Gave      bool // the search gave up at Options.MostSeen, or was stopped
 	Violation *Violation
 }
 
@@ -118,6 +122,7 @@ type step struct {
 	world world
 	text  string
 	from  int // the place of the world before
+	depth int // the number of events up to here
 }
 
 // Run explores all worlds within the limits.
@@ -137,17 +142,19 @@ func (x *explorer) search() (*Report, error) {
 	met := map[world]bool{{}: true}
 	steps := []step{{}}
 	for at := 0; at < len(steps); at++ {
-		if x.o.MostSeen > 0 && len(steps) > x.o.MostSeen {
+		const every = 1 << 10
+		if x.o.MostSeen > 0 && len(steps) > x.o.MostSeen || x.o.Stop != nil && at%every == 0 && x.o.Stop(len(steps), steps[at].depth, len(steps)-at) {
 			r.Gave = true
 			break
 		}
 		w := steps[at].world
 		err := x.each(w, func(next world, text string) error {
+			r.Steps++
 			if met[next] {
 				return nil
 			}
 			met[next] = true
-			steps = append(steps, step{next, text, at})
+			steps = append(steps, step{next, text, at, steps[at].depth + 1})
 			if what := x.judge(&next, r); what != "" {
 				return errors.New(what)
 			}
@@ -163,7 +170,7 @@ func (x *explorer) search() (*Report, error) {
 			break
 		}
 	}
-	r.Worlds = len(steps)
+	r.Worlds, r.Depth = len(steps), steps[len(steps)-1].depth
 	return r, nil
 }
 
