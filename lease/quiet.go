@@ -96,14 +96,19 @@ func (v *Voter) Count(now vote.Now, until vote.Instant, out []vote.Outbound) []v
 	v.begin(now, out)
 	was := v.counting()
 	v.quiet.counts, v.quiet.registered = until, v.quiet.registered || v.now.Fast < until
-	if v.now.Fast >= until && v.quiet.registered {
-		v.quiet.registered = false
-		v.dismiss()
-	}
+	v.endTerm()
 	if !was && v.counting() {
 		v.wake()
 	}
 	return v.end()
+}
+
+// endTerm has the voter refuse all sessions once it may not act any more.
+func (v *Voter) endTerm() {
+	if v.quiet.registered && v.now.Fast >= v.quiet.counts {
+		v.quiet.registered = false
+		v.dismiss()
+	}
 }
 
 // Asking reports whether the other voters should now be asked for their highest tokens, and returns

@@ -266,13 +266,9 @@ func (v *Voter) begin(now vote.Now, out []vote.Outbound) {
 		now.Slow = v.now.Slow // a voter's clock never goes back
 	}
 	v.now, v.out, v.work.spent, v.work.limit = now, out, 0, turn
+	v.endTerm() // before anything is promised or answered
 	if now.Slow >= v.due {
 		v.advance()
-	}
-	if v.quiet.registered && now.Fast >= v.quiet.counts {
-		// Before any message is answered: no acknowledgement may extend a session from now on.
-		v.quiet.registered = false
-		v.dismiss()
 	}
 }
 

@@ -225,24 +225,30 @@ var countedMutants = []struct {
 	}, heardOfAMember},
 }
 
+// ruleIsNeeded plays a scenario with nodes as in production, and with nodes that break a rule: two
+// hold a key only without the rule.
+func ruleIsNeeded(t *testing.T, o Options, broken Builder, scenario func(w *World)) {
+	t.Helper()
+	run := func(build Builder) *World {
+		o.Build = build
+		w := New(o)
+		scenario(w)
+		return w
+	}
+	if w := run(Genuine); w.Err() != nil || w.fig.Births == 0 || w.fig.Acquisitions == 0 {
+		t.Errorf("with the rule: %d births, %d leases, %v", w.fig.Births, w.fig.Acquisitions, w.Err())
+	}
+	if v := run(broken).Violation(); v == nil || v.Check != checkExclusion {
+		t.Errorf("without the rule: %v", v)
+	}
+}
+
 // Each rule of a birth by count is needed: without it two hold a key, and with it none do.
 func TestEveryRuleOfABirthIsNeeded(t *testing.T) {
 	for _, m := range countedMutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			run := func(build Builder) *World {
-				o := counted(m.counted)
-				o.Build = build
-				w := New(o)
-				m.scenario(w)
-				return w
-			}
-			if w := run(Genuine); w.Err() != nil || w.fig.Births == 0 || w.fig.Acquisitions == 0 {
-				t.Errorf("with the rule: %d births, %d leases, %v", w.fig.Births, w.fig.Acquisitions, w.Err())
-			}
-			if v := run(m.build).Violation(); v == nil || v.Check != checkExclusion {
-				t.Errorf("without the rule: %v", v)
-			}
+			ruleIsNeeded(t, counted(m.counted), m.build, m.scenario)
 		})
 	}
 }

@@ -139,19 +139,9 @@ func TestEveryRuleOfTheRegisterIsNeeded(t *testing.T) {
 	for _, m := range registeredMutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			run := func(build Builder) *World {
-				o := registered()
-				o.Seed, o.Build = m.seed, build
-				w := New(o)
-				m.scenario(w)
-				return w
-			}
-			if w := run(Genuine); w.Err() != nil || w.fig.Births == 0 || w.fig.Acquisitions == 0 {
-				t.Errorf("with the rule: %d births, %d leases, %v", w.fig.Births, w.fig.Acquisitions, w.Err())
-			}
-			if v := run(m.build).Violation(); v == nil || v.Check != checkExclusion {
-				t.Errorf("without the rule: %v", v)
-			}
+			o := registered()
+			o.Seed = m.seed
+			ruleIsNeeded(t, o, m.build, m.scenario)
 		})
 	}
 }

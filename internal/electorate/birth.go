@@ -224,7 +224,7 @@ func (m *Machine) adoptPledge() {
 func (m *Machine) abandon() bool {
 	if m.isBarren() {
 		m.alarms = append(m.alarms, "a majority of the voters "+names(m.state.Electorate.Deciding())+" has been unable to use the register for "+
-			m.term().String()+", and other processes are able to: this process gives up the electorate, and founds or joins another")
+			m.term().String()+", and "+fmt.Sprint(m.cfg.Expect)+" processes (Expect) are able to: this process gives up the electorate, and founds or joins another")
 		m.reborn()
 		return true
 	}

@@ -53,8 +53,8 @@ type registration struct {
 	// superseded is since when the record has been of another mesh than this process's, with an
 	// older number; zero if it isn't.
 	superseded vote.Instant
-	// barren is since when a majority of the voters can't use the register, while another process
-	// can; zero if it isn't so.
+	// barren is since when a majority of the voters can't use the register, while so many processes
+	// can that they could found the next mesh; zero if it isn't so.
 	barren vote.Instant
 }
 

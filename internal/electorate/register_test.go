@@ -86,6 +86,16 @@ func registerLab(t *testing.T, expect int) *lab {
 	return l
 }
 
+// see has gossip take all processes for failed, as if it didn't reach any, or for alive. No process
+// waits for the answer of one that has failed.
+func (l *lab) see(state Presence) {
+	for n, s := range l.seen {
+		s.State = state
+		l.seen[n] = s
+	}
+	l.gossip()
+}
+
 // counting returns the processes whose votes may count, by the register.
 func (l *lab) counting() string {
 	var all []string
@@ -166,11 +176,7 @@ func TestOfTwoFoundingsTheRegisterNamesOne(t *testing.T) {
 	part := func(n vote.NodeID) bool { return n < "d" }
 	l.lose = func(m letter) bool { return part(m.from) != part(m.to) }
 	l.fresh("a b c d e f")
-	for n, s := range l.seen {
-		s.State = Failed // gossip doesn't reach the other part either: nobody waits for an answer
-		l.seen[n] = s
-	}
-	l.gossip()
+	l.see(Failed)
 	l.pass(20 * maxTTL)
 	l.want("a b c", "1: a, b, c")
 	l.want("d e f", "none")
@@ -235,11 +241,7 @@ func TestNoVoteOfTheEarlierMeshCountsAtTheFoundingOfTheNext(t *testing.T) {
 	l.lose = func(m letter) bool { return part(m.from) != part(m.to) }
 	l.register.deaf = nodes("a b c")
 	l.fresh("d e f")
-	for n, s := range l.seen {
-		s.State = Failed
-		l.seen[n] = s
-	}
-	l.gossip()
+	l.see(Failed)
 	for range 300 {
 		l.pass(registerTerm / 200)
 		if l.register.record.Lineage != first {
@@ -266,11 +268,7 @@ func TestNoVoteOfTheEarlierMeshCountsAtTheFoundingOfTheNext(t *testing.T) {
 		t.Errorf("a says %q", a)
 	}
 	l.lose = nil
-	for n, s := range l.seen {
-		s.State = Alive
-		l.seen[n] = s
-	}
-	l.gossip()
+	l.see(Alive)
 	l.pass(20 * maxTTL)
 	l.oneMesh()
 }

@@ -42,16 +42,7 @@ func TestFault77FiveNodesAreRestartedOneAfterTheOther(t *testing.T) {
 					r.launch(name)
 				}
 			}
-			for _, name := range names {
-				m.procs[name].reached("settled")
-				m.procs[name].lock(kept(name))
-			}
-			for _, name := range names { // what the mesh is able to do while nothing is restarted
-				for range 20 {
-					m.procs[name].awaitEvent("granted", "k")
-				}
-			}
-			began := time.Now()
+			began := r.underLoad()
 			for _, name := range names {
 				p := m.procs[name]
 				p.tell("unlock " + kept(name))
@@ -85,6 +76,22 @@ func (r *rolling) launch(name string, more ...string) *process {
 	p := r.start(name, r.addrs[name], more...)
 	r.every = append(r.every, p)
 	return p
+}
+
+// underLoad waits until all processes are settled, has each hold a lease, and shows what the mesh is
+// able to do while nothing is changed. It returns when that was over.
+func (r *rolling) underLoad() time.Time {
+	r.t.Helper()
+	for _, name := range r.names {
+		r.procs[name].reached("settled")
+		r.procs[name].lock(kept(name))
+	}
+	for _, name := range r.names {
+		for range 20 {
+			r.procs[name].awaitEvent("granted", "k")
+		}
+	}
+	return time.Now()
 }
 
 // judge ends the processes in peace, and looks at all that they have printed: at waits that began before the restarts, for comparison, and at those after.

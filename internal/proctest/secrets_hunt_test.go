@@ -35,17 +35,8 @@ func TestTheSecretIsChangedUnderLoad(t *testing.T) {
 	for _, name := range m.names {
 		r.launch(name)
 	}
-	for _, name := range m.names {
-		m.procs[name].reached("settled")
-		m.procs[name].lock(kept(name))
-	}
-	for _, name := range m.names {
-		for range 20 {
-			m.procs[name].awaitEvent("granted", "k")
-		}
-	}
+	began := r.underLoad()
 	older, newer := own(t, secret), own(t, another)
-	began := time.Now()
 	for _, step := range []string{older + "|" + newer, newer + "|" + older, newer} {
 		for _, name := range m.names {
 			m.procs[name].tell("secrets " + step)

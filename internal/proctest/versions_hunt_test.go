@@ -70,16 +70,7 @@ func TestTwoVersionsAreOneMesh(t *testing.T) {
 					r.launch(name)
 				}
 			}
-			for _, name := range names {
-				m.procs[name].reached("settled")
-				m.procs[name].lock(kept(name))
-			}
-			for _, name := range names {
-				for range 20 {
-					m.procs[name].awaitEvent("granted", "k")
-				}
-			}
-			began := time.Now()
+			began := r.underLoad()
 			for what, runs := range [...]string{program, before} {
 				m.runs = runs
 				for _, name := range names {
