@@ -62,6 +62,11 @@ func TestTheLogOfRealProcessesIsWorthReading(t *testing.T) {
 		procs[i] = start(i)
 		procs[i].reached("ready")
 		settled()
+		for j, p := range procs {
+			if j != i {
+				p.awaitLog("counts again", "voter="+names[i]) // otherwise it may be counted as of the next step
+			}
+		}
 	}
 	expect("a rolling restart", 5+5*4, 5*4, 0)
 

@@ -74,7 +74,7 @@ type process struct {
 	mu     sync.Mutex
 	lines  []line
 	log    strings.Builder
-	recent []string      // the last lines of both, as they are shown when the test has failed
+	recent []shown       // the last lines of both, as they are shown when the test has failed
 	news   chan struct{} // closed and replaced when something was printed
 	seen   int           // lines before this one have been taken by await
 
@@ -148,7 +148,7 @@ func (p *process) takeLine(text string) {
 	p.stir(func() {
 		p.lines = append(p.lines, l)
 		if l.Event != "extended" { // a renewal, which comes all the time
-			p.note(l.text())
+			p.note(shown{text: l.text(), event: true})
 		}
 	})
 }
@@ -156,7 +156,7 @@ func (p *process) takeLine(text string) {
 func (p *process) takeLog(text string) {
 	p.stir(func() {
 		p.log.WriteString(text + "\n")
-		p.note(text)
+		p.note(shown{text: text})
 	})
 }
 
@@ -177,19 +177,45 @@ func (p *process) cleanup() {
 		return
 	}
 	p.t.Logf("the last lines of %s (process %d, %v):\n%s",
-		p.name, p.cmd.Process.Pid, p.cmd.ProcessState, strings.Join(p.recent, "\n"))
+		p.name, p.cmd.Process.Pid, p.cmd.ProcessState, lastOf(p.recent))
+}
+
+// shown is a line of a process's output: an event, or a line of its log.
+type shown struct {
+	text  string
+	event bool
+}
+
+func lastOf(lines []shown) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l.text + "\n")
+	}
+	return b.String()
 }
 
 // recentMost is how many of a process's last lines are shown when a test has failed. What the test
 // waited for comes first, and all that some ten processes print in a minute would bury it.
 const recentMost = 40
 
-// note keeps a line of the process's output for the case that the test fails.
-func (p *process) note(text string) {
+// note keeps a line of the process's output for the case that the test fails. At least half of the
+// lines are events, if there are so many: a log that repeats itself must not bury them.
+func (p *process) note(l shown) {
 	if len(p.recent) == recentMost {
-		p.recent = slices.Delete(p.recent, 0, 1)
+		isLog := func(s shown) bool { return !s.event }
+		events := 0
+		for _, s := range p.recent {
+			if s.event {
+				events++
+			}
+		}
+		i := 0
+		if events <= recentMost/2 {
+			i = max(slices.IndexFunc(p.recent, isLog), 0)
+		}
+		p.recent = slices.Delete(p.recent, i, i+1)
 	}
-	p.recent = append(p.recent, text)
+	p.recent = append(p.recent, l)
 }
 
 // text is how an event is shown when a test has failed.

@@ -109,6 +109,7 @@ func TestTheVersionBeforeAndAMeshThatItDoesntKnow(t *testing.T) {
 	f.procs["a"].onLog("the other kind", func(text string) bool { return strings.Contains(text, "Expect is 3") })
 	f.serves("a", "b", "c")
 	// Beside a mesh that counts, another kind of the same name and secret doesn't begin.
+	x.awaitError("ready", "refused") // until then it is only quiet, as each voter is after its start
 	x.tell("trylock k")
 	x.awaitError("trylock", "refused")
 }
