@@ -661,3 +661,28 @@ func TestAStandbyWithoutTheRegisterIsntSettled(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// A process without a majority renews no record: the mesh may have ended, and another must be founded in time.
+func TestAProcessWithoutAMajorityDoesNotKeepTheRegister(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	a := l.units["a"].m
+	for {
+		call, at := a.nextCall()
+		if left := at.Sub(l.now.Slow); call.Store && left < 3*maxTTL {
+			break
+		}
+		l.pass(maxTTL)
+	}
+	l.stop("b c")
+	l.pass(maxTTL) // until it has noticed
+	record := l.register.record
+	l.pass(4 * maxTTL)
+	if l.register.record != record {
+		t.Errorf("the register has %+v, and had %+v", l.register.record, record)
+	}
+	if a.Known().Version == 0 {
+		t.Fatal("the process has given up its electorate, so the test shows nothing")
+	}
+}
