@@ -99,12 +99,11 @@ func say(w http.ResponseWriter, code int, text string) {
 func (p *Probes) serveLive(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 	defer cancel()
-	switch err := p.mesh.Alive(ctx); {
-	case err == nil:
-		say(w, http.StatusOK, "the node runs")
-	default:
+	if err := p.mesh.Alive(ctx); err != nil {
 		say(w, http.StatusServiceUnavailable, oneLine(err))
+		return
 	}
+	say(w, http.StatusOK, "the node runs")
 }
 
 func (p *Probes) serveReady(w http.ResponseWriter, r *http.Request) {

@@ -66,7 +66,7 @@ func (s *settings) serve(ctx context.Context, out *events) error {
 	mesh, err := lockmesh.Join(ctx, s.lock)
 	switch {
 	case ctx.Err() != nil && err != nil:
-		return nil // it was told to end before it had begun
+		return nil //nolint:nilerr // it was told to end before it had begun
 	case err != nil:
 		return err
 	}

@@ -180,7 +180,7 @@ func (s *source) readFile(ctx context.Context, r Resolver) (addrs []netip.AddrPo
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:

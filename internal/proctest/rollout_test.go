@@ -65,9 +65,9 @@ func TestARolloutKeepsToItsStrategy(t *testing.T) {
 		for seed := range uint64(50) {
 			t.Run(fmt.Sprintf("%+v seed %d", s, seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
-				pods := make([]podView, s.replicas)
-				for i := range pods {
-					pods[i].state = podReady
+				var pods []podView
+				for range s.replicas {
+					pods = append(pods, podView{state: podReady})
 				}
 				for step := 0; ; step++ {
 					if step > 1000 {

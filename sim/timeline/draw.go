@@ -439,13 +439,13 @@ func (d *drawing) strip(host int, y int64) {
 // grid draws the time axis, above and below the lanes.
 func (d *drawing) grid(top, laneTop, bottom int64) {
 	const most = 14
-	step, ten := time.Duration(1), time.Duration(1) // 1, 2, 5, 10…
-	for i := 1; int64(d.edge-d.from)/int64(step) > most; i++ {
-		if step = ten * [...]time.Duration{1, 2, 5}[i%3]; i%3 == 2 {
+	step, ten := int64(1), int64(1) // 1, 2, 5, 10… nanoseconds
+	for i := 1; int64(d.edge-d.from)/step > most; i++ {
+		if step = ten * [...]int64{1, 2, 5}[i%3]; i%3 == 2 {
 			ten *= 10
 		}
 	}
-	for at := (d.from + step - 1) / step * step; at <= d.edge; at += step {
+	for at := time.Duration((int64(d.from) + step - 1) / step * step); at <= d.edge; at += time.Duration(step) {
 		x := d.x(at)
 		d.line("grid", x, laneTop-40, x, bottom, "", "")
 		label := d.seconds(at)

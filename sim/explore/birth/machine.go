@@ -80,12 +80,12 @@ func (x *explorer) machine(process int, k mind) *electorate.Machine {
 		state.Electorate = x.electorates[k.elected]
 	}
 	m := electorate.New(cfg, state, vote.Now{Fast: begins, Slow: begins})
-	x.remind(m, process, k, begins)
+	x.remind(m, k, begins)
 	return m
 }
 
 // remind tells a machine the reports that its process knows.
-func (x *explorer) remind(m *electorate.Machine, process int, k mind, at vote.Instant) {
+func (x *explorer) remind(m *electorate.Machine, k mind, at vote.Instant) {
 	now := vote.Now{Fast: at, Slow: at}
 	for i, n := range k.told {
 		if n == 0 {

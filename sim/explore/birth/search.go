@@ -262,7 +262,7 @@ func (x *explorer) happens(w world, i int, e event, arg id, by int, f func(world
 			m.Hear(now, vote.Conn(1+by), session(by), x.reports[arg])
 		case waitsFor:
 			for at := begins.Add(pollTime); at < begins.Add(margin+3*pollTime); at = at.Add(pollTime) {
-				x.remind(m, i, k, at)
+				x.remind(m, k, at)
 			}
 		case gives:
 			at := begins.Add(patience)
