@@ -225,9 +225,7 @@ func BenchmarkWork(b *testing.B) {
 				for b.Loop() {
 					b.StopTimer()
 					t := newBooth(b, 2)
-					w := crowd.wish
-					w.Try = false
-					t.gather(t.sessions[0], "k", w, 1)
+					t.gather(t.sessions[0], "k", vote.Spec{Mode: vote.Exclusive}, 1) // so that all others wait
 					t.win(t.sessions[0])
 					t.gather(t.sessions[1], "k", crowd.wish, n)
 					b.StartTimer()
