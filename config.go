@@ -31,7 +31,7 @@ const (
 	// LongestTTL is the largest value of MaxTTL and TTL. After a crash, a lease blocks its key for
 	// a TTL, and a restarted voter is quiet for MaxTTL; an application that needs a day of either
 	// needs something other than a lease. The limit also keeps all arithmetic far from overflow.
-	LongestTTL = 24 * time.Hour
+	LongestTTL = vote.LongestTTL
 
 	// DefaultMaxTTL is the default of MaxTTL.
 	DefaultMaxTTL = 10 * time.Second
@@ -217,7 +217,13 @@ type Config struct {
 	// don't count. A larger value rides out longer interruptions; a smaller value hands over faster
 	// after a crash and restarts sooner. Default 10 s.
 	//
-	// Raising or lowering MaxTTL is safe only with all nodes stopped for the old MaxTTL.
+	// With dynamic membership MaxTTL is decided with the electorate: the founders must be
+	// configured alike, and afterwards the value changes once a majority of the voters is
+	// configured with another value, so restart the nodes with it one after the other. Leases go on
+	// meanwhile. A single node with another value logs the difference and goes by the decided one:
+	// where that is less than its own, its leases last for less after its last message. With fixed
+	// Voters a node with another MaxTTL is refused, and changing it is safe only with all nodes
+	// stopped for the old MaxTTL.
 	MaxTTL time.Duration
 
 	// TTL is how long this node's leases outlive the node's last message, from MinTTL to MaxTTL. A

@@ -114,6 +114,7 @@ func (m *Mesh) electorateStatus(v engine.ElectorateView) ElectorateStatus {
 	}
 	slices.Sort(s.Standby)
 	s.Change, s.Trouble, s.Lost, s.MaxVoters = st.Change, st.Trouble, st.Lost, e.Most
+	s.MaxTTL = e.MaxTTL
 	s.StateDir, s.DirID = m.cfg.StateDir, uint64(st.Dir)
 	return s
 }

@@ -126,7 +126,7 @@ func (m *Mesh) Revoke(ctx context.Context, key string, opts ...Option) error {
 // reason returns the reason given by WithReason, for a call that takes no other option.
 func (m *Mesh) reason(op, key string, opts []Option) (string, error) {
 	w := newAcquireOptions(key, vote.Exclusive, false, opts)
-	if err := w.complete(&m.cfg); err != nil {
+	if err := w.complete(&m.cfg, m.eng.GrantLimit()); err != nil {
 		return "", withOp(err, op)
 	}
 	if !w.plain() {

@@ -264,7 +264,7 @@ func (m *Mesh) acquire(ctx context.Context, op string, w acquireOptions) (*Lease
 	if err := checkKey(op, string(w.Key)); err != nil {
 		return nil, err
 	}
-	if err := w.complete(&m.cfg); err != nil {
+	if err := w.complete(&m.cfg, m.eng.GrantLimit()); err != nil {
 		return nil, withOp(err, op)
 	}
 	if w.waitSet && w.wait > 0 {

@@ -129,8 +129,9 @@ func (w *acquireOptions) plain() bool {
 }
 
 // complete checks the options and sets the fields derived from them. All mistakes are reported in
-// one error.
-func (w *acquireOptions) complete(cfg *Config) error {
+// one error. No voter grants a session or a vote for longer than granted, which is MaxTTL unless
+// the voters have decided on less.
+func (w *acquireOptions) complete(cfg *Config, granted time.Duration) error {
 	if !w.HasOptions {
 		return nil
 	}
@@ -147,10 +148,10 @@ func (w *acquireOptions) complete(cfg *Config) error {
 	case ttl > cfg.MaxTTL && !w.Fixed:
 		complain("WithTTL(%v) is more than MaxTTL, %v, beyond which a voter can promise nothing; "+
 			"a longer lease needs WithoutRenewal", ttl, cfg.MaxTTL)
-	case ttl > cfg.MaxTTL:
+	case ttl > granted && w.Fixed:
 		// The session keeps the lease up, and the node ends it.
 		w.TTLByNode, w.EndsAfter, w.Fixed = ttl, ttl, false
-	case w.Fixed && w.minHold > vote.MaxKept(cfg.MaxTTL):
+	case w.Fixed && w.minHold > vote.MaxKept(granted):
 		// The node must keep the key when the lease is over, so the node ends the lease and
 		// continues the request.
 		w.TTLByNode, w.EndsAfter, w.Fixed = ttl, ttl, false
@@ -163,15 +164,19 @@ func (w *acquireOptions) complete(cfg *Config) error {
 	switch {
 	case w.minHold < 0:
 		complain("WithMinHold(%v) is negative", w.minHold)
-	case w.minHold > vote.MaxKept(cfg.MaxTTL):
+	case w.minHold > vote.MaxKept(granted):
 		w.MinHoldByNode = w.minHold
 	}
-	w.MinHold = min(w.minHold, cfg.MaxTTL)
+	w.MinHold = min(w.minHold, granted)
 	if w.Delay < 0 {
 		complain("WithDelay(%v) is negative", w.Delay)
-	} else if promised := min(ttl, cfg.MaxTTL); w.Delay > 0 && w.Delay > cfg.MaxTTL-promised {
-		complain("WithDelay(%v) and the TTL of %v are together longer than MaxTTL, %v, beyond which a voter can promise nothing; "+
-			"shorten one of them, the TTL by WithTTL for example", w.Delay, promised, cfg.MaxTTL)
+	} else if promised := min(ttl, granted); w.Delay > 0 && w.Delay > granted-promised {
+		decided := ""
+		if granted < cfg.MaxTTL {
+			decided = fmt.Sprintf(" by decision of the voters, and %v on this node", cfg.MaxTTL)
+		}
+		complain("WithDelay(%v) and the TTL of %v are together longer than MaxTTL, %v%s, beyond which a voter can promise nothing; "+
+			"shorten one of them, the TTL by WithTTL for example", w.Delay, promised, granted, decided)
 	}
 	if len(w.Value) > MaxValueLen {
 		complain("the value has %d bytes, more than %d", len(w.Value), MaxValueLen)

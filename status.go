@@ -126,6 +126,9 @@ type ElectorateStatus struct {
 	// MaxVoters is the maximum number of voters, as decided by the voters; zero before they have
 	// decided.
 	MaxVoters int
+	// MaxTTL is the maximum TTL, as decided by the voters; zero before they have decided. While
+	// they change it, it is the value that will count.
+	MaxTTL time.Duration
 	// Expect is [Config].Expect.
 	Expect int
 	// StateDir is this node's state directory. DirID is the directory's identity, drawn at random

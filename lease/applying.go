@@ -244,7 +244,17 @@ func (v *Voter) answer(s *session, votes []vote.Entry) {
 	m.End, m.Sent, m.Incarnation, m.Generation = true, s.statedSent, v.cfg.Self.Incarnation, s.gen
 	m.Quiet, m.Wall = v.Quiet(), v.now.Wall
 	s.toldCounts = m.Quiet == 0
+	v.extendByAnswer(s)
 	m.Epoch, m.Dir, m.Void = v.elected.Version, v.cfg.Dir, !s.extends
+}
+
+// extendByAnswer extends a session by the end of the answer to its sync. The owner takes the
+// session for extended by what is granted under the version in the answer, which may be more than
+// what was granted when the sync was complete.
+func (v *Voter) extendByAnswer(s *session) {
+	if s.extends {
+		v.extendSession(s)
+	}
 }
 
 // stateAnew makes the sessions resync that are receiving an answer while tokens of votes change:

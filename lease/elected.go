@@ -3,6 +3,7 @@ package lease
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -58,8 +59,29 @@ func (v *Voter) dismiss() {
 	}
 }
 
+// grantLimit returns the longest time for which this voter extends a session or a vote. A requester
+// computes the same from the version in each acknowledgement.
+func (v *Voter) grantLimit() time.Duration { return v.elected.GrantLimit(v.cfg.MaxTTL) }
+
+// quietTime returns how long this voter is quiet when it may have forgotten promises, or has to let
+// its promises end.
+func (v *Voter) quietTime() time.Duration { return v.elected.QuietTime(v.cfg.MaxTTL) }
+
+// mayAsk returns the longest TTL or length that a requester may ask for. While the voters decide on
+// the maximum TTL, a requester may be configured for more than they grant; it knows what they
+// grant.
+func (v *Voter) mayAsk() time.Duration {
+	if v.elected.MaxTTL > 0 {
+		return vote.LongestTTL
+	}
+	return v.cfg.MaxTTL
+}
+
 func (v *Voter) goBy(e vote.Electorate) {
 	v.elected = elected{e, e.Has(vote.Elector{Name: v.cfg.Self.Node, Dir: v.cfg.Dir})}
+	for _, s := range v.listed {
+		s.ttl = min(s.asked, v.grantLimit())
+	}
 	if v.trusted(e.Floor) {
 		v.raiseFloor(e.Floor)
 		return

@@ -113,7 +113,7 @@ func (v *Voter) wishes(e *entry, w *vote.Spec) {
 		return
 	}
 	x := v.extra(e)
-	x.beside, x.length, x.delay, x.minHold = w.Beside, v.within(w.Length), v.within(w.Delay), v.within(w.MinHold)
+	x.beside, x.length, x.delay, x.minHold = w.Beside, max(w.Length, 0), v.within(w.Delay), v.within(w.MinHold)
 	x.lasts = w.EndsAfter
 }
 

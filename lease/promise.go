@@ -89,9 +89,9 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 }
 
 // serves reports whether a voter can serve a request specification at all. A length above the
-// maximum TTL isn't cut: the owner would count on the rest.
+// configured maximum TTL isn't cut: the owner would count on the rest.
 func (v *Voter) serves(w *vote.Spec) bool {
-	return w.Length <= v.cfg.MaxTTL && (w.Mode != vote.Permit || w.Permits > 0 && w.Permits <= vote.MaxPermits)
+	return w.Length <= v.mayAsk() && (w.Mode != vote.Permit || w.Permits > 0 && w.Permits <= vote.MaxPermits)
 }
 
 // settleClash rejects the upgrades of a key but the oldest: each upgrade waits for the shared

@@ -58,13 +58,13 @@ func (v *Voter) Quiet() time.Duration {
 	case v.counting():
 		return 0
 	case v.broken, !v.elected.member, v.quiet.held != heldNot:
-		return v.cfg.MaxTTL
+		return v.quietTime()
 	case v.now.Slow < v.quiet.away:
 		return v.quiet.away.Sub(v.now.Slow)
 	case v.now.Slow < v.quiet.until:
 		return v.quiet.until.Sub(v.now.Slow)
 	case !v.quiet.registered:
-		return v.cfg.MaxTTL / 10 // unknown: an answer of the register takes some round trips
+		return v.quietTime() / 10 // unknown: an answer of the register takes some round trips
 	default:
 		return max(v.quiet.asked.Add(vote.TokenQueryTimeout).Sub(v.now.Slow), time.Millisecond)
 	}
@@ -82,7 +82,7 @@ func (v *Voter) KnownToCount(node vote.NodeID) bool {
 // name or the electorate was recovered by an operator. Promises made before stand.
 func (v *Voter) Withdraw(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	v.quiet.away = v.now.Slow.Add(v.cfg.MaxTTL)
+	v.quiet.away = v.now.Slow.Add(v.quietTime())
 	v.at(v.quiet.away)
 	return v.end()
 }

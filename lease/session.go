@@ -14,8 +14,9 @@ import (
 type session struct {
 	id       vote.SessionID
 	gen      vote.Generation
-	ttl      time.Duration
-	deadline vote.Instant // on the slow clock; rounded up: counts from the refresh's arrival
+	asked    time.Duration // the TTL that the node asks for
+	ttl      time.Duration // the TTL that the voter grants: at most grantLimit
+	deadline vote.Instant  // on the slow clock; rounded up: counts from the refresh's arrival
 	tenure   time.Duration
 	reaches  bool                     // the node reports that it reaches a majority
 	passed   map[vote.Number]struct{} // requests demoted to a later round since the last reset
@@ -72,7 +73,7 @@ func unanswered(ttl time.Duration) time.Duration { return ttl / 2 }
 
 // open begins a stream of a session, and creates the session if there is none.
 func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	if m.TTL < vote.MinTTL || m.TTL > v.cfg.MaxTTL {
+	if m.TTL < vote.MinTTL || m.TTL > v.mayAsk() {
 		v.refuse(conn, m.Stream, vote.ReasonTTL)
 		return
 	}
@@ -101,7 +102,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 		}
 		v.lastGen++
 		s = &session{id: from, gen: v.lastGen, candidate: candidate}
-		s.deadline = v.now.Slow.Add(m.TTL)
+		s.deadline = v.now.Slow.Add(min(m.TTL, v.grantLimit()))
 		v.sessions[from] = s
 		v.listed = append(v.listed, s)
 		if candidate {
@@ -116,7 +117,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	case s.linked && s.conn != conn:
 		v.closeConn(s.conn)
 	}
-	s.ttl = m.TTL
+	s.asked, s.ttl = m.TTL, min(m.TTL, v.grantLimit())
 	s.setTenure(m.RTT)
 	s.reaches = m.RTT > 0
 	s.answered = s.answered && s.conn == conn

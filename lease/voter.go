@@ -38,13 +38,15 @@ const MinTenure = 20 * time.Millisecond
 // confirm their token, and as much again for a slow voter.
 const tenureTrips = 4
 
-// Config is the configuration of a voter. All voters of a mesh agree on MaxTTL.
+// Config is the configuration of a voter.
 type Config struct {
 	Self vote.SessionID
 	// The voter's state directory under dynamic membership; zero if the electorate is fixed
 	Dir        vote.Dir
 	Electorate vote.Electorate // the first to apply; may be empty, or lack this voter
-	MaxTTL     time.Duration   // the longest session; also how long a new voter is quiet
+	// The longest session, and how long a new voter is quiet, as configured. The electorate's own
+	// value counts, if the voters have decided one.
+	MaxTTL time.Duration
 	// The state directory is new, so no earlier incarnation has promised anything: the voter
 	// doesn't wait for the maximum TTL at its start
 	Fresh bool
@@ -117,7 +119,7 @@ func New(cfg Config, now vote.Now) *Voter {
 	}
 	v.quiet.counts, v.quiet.registered = vote.Never, true
 	if !cfg.Fresh {
-		v.quiet.until = now.Slow.Add(cfg.MaxTTL)
+		v.quiet.until = now.Slow.Add(cfg.Electorate.QuietTime(cfg.MaxTTL))
 	}
 	v.due = v.quiet.until
 	if f := cfg.Electorate.Floor; f <= vote.MaxFrom(vote.LastClock) {

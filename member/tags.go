@@ -143,8 +143,11 @@ func differs(ours, theirs map[string]string) error {
 	} else if x != "" && strings.HasPrefix(x, aloneBirth) {
 		errs = append(errs, errors.New("Expect is 1 here and there, and a mesh of one process takes in no other"))
 	}
+	if x, y := ours[tagMaxTTL], theirs[tagMaxTTL]; x != y && !decidesTTL(ours, theirs) {
+		errs = append(errs, fmt.Errorf("MaxTTL is %s here and %s there", shown(x), shown(y)))
+	}
 	for _, t := range []struct{ tag, name string }{
-		{tagMaxTTL, "MaxTTL"}, {tagRho, "rho (per mille)"}, {tagVoters, voters},
+		{tagRho, "rho (per mille)"}, {tagVoters, voters},
 	} {
 		if ours[t.tag] != theirs[t.tag] {
 			errs = append(errs, fmt.Errorf("%s is %s here and %s there", t.name, shown(ours[t.tag]), shown(theirs[t.tag])))
@@ -181,16 +184,28 @@ func kind(follow string) string {
 	return "is of kind " + shown(follow)
 }
 
+// decidedTTL is the first wire version in which the voters of a dynamic electorate decide the
+// maximum TTL: transport.DecidedTTLVersion, as a test makes sure.
+const decidedTTL = 2
+
+// decidesTTL reports whether two nodes may be configured with different maximum TTLs, as far as
+// gossip is concerned: the handshake of their link knows more.
+func decidesTTL(ours, theirs map[string]string) bool {
+	return ours[tagFollow] == followYes && theirs[tagFollow] == followYes && min(versionOf(ours, tagVersionMax), versionOf(theirs, tagVersionMax)) >= decidedTTL
+}
+
+// versionOf returns a wire version in tags; zero if there is none, since versions start at 1.
+func versionOf(tags map[string]string, tag string) uint64 {
+	n, err := strconv.ParseUint(tags[tag], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // overlap reports whether the nodes have a wire version in common.
 func overlap(a, b map[string]string) bool {
-	number := func(tags map[string]string, tag string) uint64 {
-		n, err := strconv.ParseUint(tags[tag], 10, 32)
-		if err != nil {
-			return 0 // no version: versions start at 1
-		}
-		return n
-	}
-	return max(number(a, tagVersionMin), number(b, tagVersionMin), 1) <= min(number(a, tagVersionMax), number(b, tagVersionMax))
+	return max(versionOf(a, tagVersionMin), versionOf(b, tagVersionMin), 1) <= min(versionOf(a, tagVersionMax), versionOf(b, tagVersionMax))
 }
 
 // shown returns a peer's value in a form fit for a log line.

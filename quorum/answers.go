@@ -40,7 +40,7 @@ func silentAfter(ttl time.Duration) time.Duration { return ttl * 3 / (2 * vote.R
 
 // silent reports whether a voter that seems connected has stopped answering.
 func (q *Requester) silent(p *peer) bool {
-	return p.reachable() && p.conn != vote.LocalConn && q.now.Fast.Sub(p.lastReceived) > silentAfter(q.cfg.TTL)
+	return p.reachable() && p.conn != vote.LocalConn && q.now.Fast.Sub(p.lastReceived) > silentAfter(q.ttl())
 }
 
 // answers reports whether the voter answers this node and its votes count.

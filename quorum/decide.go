@@ -254,7 +254,7 @@ func (q *Requester) ensureValid(r *request, set Set) bool {
 func (q *Requester) isValid(r *request, set Set) bool {
 	every := q.every()
 	if r.length() > 0 {
-		every = extendEvery(r)
+		every = q.extendEvery(r)
 	}
 	until := q.deadlines(r, set)
 	return until.newest > q.now.Fast || until.before > q.now.Fast.Add(every)

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -53,6 +54,7 @@ type Electorate struct {
 	version uint64
 	halves  []half // one; two while the electorate is joint; none while it is unknown
 	all     Set
+	grants  time.Duration // the longest time for which its voters extend a session; zero if undecided
 }
 
 // half is a set of voters of which a majority is needed.
@@ -85,7 +87,7 @@ func Fixed(names []vote.NodeID) (vote.Electorate, error) {
 
 // NewElectorate returns an electorate of voters at their places in the given list.
 func NewElectorate(e *vote.Electorate, places []vote.Elector) Electorate {
-	d := Electorate{version: e.Version}
+	d := Electorate{version: e.Version, grants: e.GrantLimit(0)}
 	for _, voters := range [][]vote.Elector{e.Old, e.Voters} {
 		h := half{majority: len(voters)/2 + 1}
 		for _, v := range voters {

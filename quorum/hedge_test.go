@@ -185,6 +185,7 @@ func TestVotersAreSparedForLongerUnderLoad(t *testing.T) {
 	}
 	trip(time.Second)
 	b.q.cfg.TTL = 20 * vote.RefreshesPerTTL * ms
+	b.q.leastTTL = b.q.cfg.TTL
 	if got := b.q.hedgeDelay(); got != 5*ms {
 		t.Errorf("voters are spared for %v, and sessions are refreshed every %v", got, b.q.every())
 	}

@@ -30,7 +30,7 @@ func (q *Requester) isKept(r *request, set Set) bool {
 		x.agreed = q.now.Fast
 	}
 	// A restarted voter keeps the key for longer than a session lasts.
-	beyond := vote.Validity(q.maxTTL()) - vote.Validity(q.cfg.TTL)
+	beyond := vote.Validity(q.maxTTL()) - vote.Validity(q.mostTTL)
 	kept := q.validUntil(set, nil).add(beyond).last()
 	need := q.now.Fast.Add(hold)
 	if kept >= need {
@@ -58,4 +58,13 @@ func (q *Requester) freshen(set Set, since vote.Instant) {
 	}
 }
 
-func (q *Requester) maxTTL() time.Duration { return max(q.cfg.MaxTTL, q.cfg.TTL) }
+// maxTTL returns how long a restarted voter is quiet, at least.
+func (q *Requester) maxTTL() time.Duration {
+	least := max(q.cfg.MaxTTL, q.cfg.TTL)
+	for _, e := range [...]Electorate{q.newest, q.before} {
+		if e.grants > 0 {
+			least = min(least, e.grants)
+		}
+	}
+	return least
+}

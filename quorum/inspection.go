@@ -202,7 +202,7 @@ func (q *Requester) isOpen(l *query) bool {
 	}
 	all := l.evidence()
 	if in.first == nil {
-		in.until, in.first = q.now.Fast.Add(q.cfg.TTL/2), make(map[requestID]settled)
+		in.until, in.first = q.now.Fast.Add(q.ttl()/2), make(map[requestID]settled)
 	}
 	if !in.began {
 		// Otherwise there may be a lease missing from all answers.

@@ -26,9 +26,9 @@ func (q *Requester) deadline(r *request, s Set) vote.Instant { return q.deadline
 // deadlines returns the same instant under each of the two electorates.
 func (q *Requester) deadlines(r *request, s Set) validity {
 	if r == nil || r.length() == 0 {
-		return q.validUntil(s, nil).add(-vote.Margin(q.cfg.TTL))
+		return q.validUntil(s, nil).add(-vote.Margin(q.ttl()))
 	}
-	return q.validUntil(s, r).add(-vote.Margin(r.length()))
+	return q.validUntil(s, r).add(-vote.Margin(q.lengthOf(r)))
 }
 
 // groupEnd returns the end of the validity of a group's leases.

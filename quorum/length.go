@@ -53,7 +53,8 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 	if d > r.length() {
 		x.opts.Fixed = false
 	}
-	x.goal = q.now.Fast.Add(vote.Validity(r.length()) - vote.Margin(r.length()))
+	length := q.lengthOf(r)
+	x.goal = q.now.Fast.Add(vote.Validity(length) - vote.Margin(length))
 	q.startExtending(r) // at least until the goal is reached
 	for i := range x.votes {
 		// An answer to an earlier extension doesn't confirm this extension.
@@ -85,7 +86,7 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 	x.extending, x.extended = false, true
 	// A voter answering under another electorate isn't asked again at once.
 	p.ackEpoch = m.Epoch
-	q.extendValidity(&x.validity, m.Epoch, m.Sent.Add(vote.Validity(r.length())))
+	q.extendValidity(&x.validity, m.Epoch, m.Sent, r.length())
 	switch r.state {
 	case stateWon:
 		q.updateGroupValidity(r.group)
@@ -114,8 +115,9 @@ func (q *Requester) extendNew(r *request, set Set) {
 // old returns the voters with votes extended more than the margin (vote.Guard) ago: a lease without
 // renewal would be shorter by as much.
 func (q *Requester) old(r *request) (s Set) {
+	length := q.lengthOf(r)
 	for i := range r.votes {
-		if v := &r.votes[i]; v.stands() && r.cold.votes[i].validity.newest.Add(vote.Margin(r.length())) < q.now.Fast.Add(vote.Validity(r.length())) {
+		if v := &r.votes[i]; v.stands() && r.cold.votes[i].validity.newest.Add(vote.Margin(length)) < q.now.Fast.Add(vote.Validity(length)) {
 			s = s.With(i)
 		}
 	}
@@ -124,14 +126,14 @@ func (q *Requester) old(r *request) (s Set) {
 
 // extendEvery returns the time from one extension to the next: a fraction of the length, as for
 // session refreshes, but at least a pause.
-func extendEvery(r *request) time.Duration {
-	return max(r.length()/vote.RefreshesPerTTL, time.Millisecond)
+func (q *Requester) extendEvery(r *request) time.Duration {
+	return max(q.lengthOf(r)/vote.RefreshesPerTTL, time.Millisecond)
 }
 
 // startExtending starts the periodic extension of a request's votes.
 func (q *Requester) startExtending(r *request) {
 	if r.cold.extendAt == 0 {
-		r.cold.extendAt = q.now.Fast.Add(extendEvery(r))
+		r.cold.extendAt = q.now.Fast.Add(q.extendEvery(r))
 		q.extendsNext.add(r.cold.extendAt)
 		q.lengths = append(q.lengths, r)
 	}
@@ -155,7 +157,7 @@ func (q *Requester) extendDue() {
 		if r.cold.extendAt > q.now.Fast {
 			continue
 		}
-		r.cold.extendAt = q.now.Fast.Add(extendEvery(r))
+		r.cold.extendAt = q.now.Fast.Add(q.extendEvery(r))
 		for i := range r.cold.votes {
 			r.cold.votes[i].extending = false // an answer still missing may be lost with its stream
 		}

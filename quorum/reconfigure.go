@@ -20,7 +20,9 @@ type electorates struct {
 	decided        vote.Electorate
 	newest, before Electorate
 	lapsesAt       vote.Instant // when the electorate before is of no use any more
-	streams        vote.Stream  // the newest stream to any removed voter, which may come back
+	// The least and the most time for which a voter of either extends this node's session.
+	leastTTL, mostTTL time.Duration
+	streams           vote.Stream // the newest stream to any removed voter, which may come back
 }
 
 // validity is until when a voter upholds its votes: under the newest electorate, and under the
@@ -37,13 +39,46 @@ func (c validity) add(d time.Duration) validity { return validity{c.newest.Add(d
 
 // extendValidity records that a voter with a config epoch upholds its votes until an instant. An
 // acknowledgement is of no use under any config epoch but the two in use here.
-func (q *Requester) extendValidity(c *validity, elected uint64, until vote.Instant) {
+//
+// The voter was asked at an instant for a TTL, and grants at most what its voters have decided
+// under its version. So until is computed here, by the version.
+func (q *Requester) extendValidity(c *validity, elected uint64, asked vote.Instant, ttl time.Duration) {
 	switch elected {
 	case q.newest.version:
-		c.newest = max(c.newest, until)
+		c.newest = max(c.newest, asked.Add(vote.Validity(q.newest.granted(ttl))))
 	case q.before.version:
-		c.before = max(c.before, until)
+		c.before = max(c.before, asked.Add(vote.Validity(q.before.granted(ttl))))
 	}
+}
+
+// granted returns for how long the voters extend a session or a vote, if asked for a TTL.
+func (e *Electorate) granted(ttl time.Duration) time.Duration {
+	if e.grants > 0 {
+		return min(ttl, e.grants)
+	}
+	return ttl
+}
+
+// granted returns the least and the most time for which a voter extends a session or a vote, if
+// asked for a TTL: under the newest electorate, or under the electorate before.
+func (q *Requester) granted(ttl time.Duration) (least, most time.Duration) {
+	least = q.newest.granted(ttl)
+	most = least
+	if q.before.Known() {
+		d := q.before.granted(ttl)
+		least, most = min(least, d), max(most, d)
+	}
+	return least, most
+}
+
+// ttl returns how long a session lasts at least without a refresh: the configured TTL, unless the
+// voters grant less.
+func (q *Requester) ttl() time.Duration { return q.leastTTL }
+
+// lengthOf returns how long a vote of a request with a length lasts at least without an extension.
+func (q *Requester) lengthOf(r *request) time.Duration {
+	least, _ := q.granted(r.length())
+	return least
 }
 
 // decides reports whether the voters of s are a majority under one of the electorates.
@@ -110,7 +145,7 @@ func (q *Requester) Reconfigure(now vote.Now, e *vote.Electorate) {
 			}
 		}
 	}
-	q.lapsesAt = q.now.Fast.Add(vote.Validity(q.cfg.TTL))
+	q.lapsesAt = q.now.Fast.Add(vote.Validity(q.cfg.TTL)) // or earlier, if the voters grant less
 	away := slices.DeleteFunc(slices.Clone(q.peers), func(p *peer) bool { return q.newest.all.Has(p.place) })
 	q.setConfig(*e, before)
 	q.resyncReturned(away)
@@ -165,6 +200,7 @@ func (q *Requester) setConfig(e, before vote.Electorate) {
 	q.movePeers(places, to)
 	q.moveVotes(to)
 	q.decided, q.newest, q.before = e, NewElectorate(&e, places), NewElectorate(&before, places)
+	q.leastTTL, q.mostTTL = q.granted(q.cfg.TTL)
 	if q.cfg.Dynamic && (e.Version > 0 || len(to) > 0) {
 		e := q.emit(EventElectorate, 0)
 		e.Electorate, e.Places = q.newest, to

@@ -171,7 +171,7 @@ func New(cfg Config, now vote.Now) *Requester {
 }
 
 // every returns the time from one refresh to the next.
-func (q *Requester) every() time.Duration { return q.cfg.TTL / vote.RefreshesPerTTL }
+func (q *Requester) every() time.Duration { return q.ttl() / vote.RefreshesPerTTL }
 
 // Lock requests a key. The outcome is an event: granted, or failed (a TryLock, or voters refuse).
 func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) {
@@ -518,9 +518,9 @@ func (q *Requester) Tick(now vote.Now) {
 // that must first find out which of two processes has this node's name takes a while to answer.
 func (q *Requester) patience(p *peer) time.Duration {
 	if !p.answered {
-		return q.cfg.TTL
+		return q.ttl()
 	}
-	return silence(q.cfg.TTL)
+	return silence(q.ttl())
 }
 
 func (q *Requester) isPending(n vote.Number) bool {
@@ -538,7 +538,7 @@ func (q *Requester) Next() vote.Instant {
 		next = min(next, p.refreshAt)
 		if p.up() && p.conn != vote.LocalConn {
 			// The voter's silence then shows in Ready and Voters.
-			if at := p.lastReceived.Add(silentAfter(q.cfg.TTL)) + 1; at > q.now.Fast {
+			if at := p.lastReceived.Add(silentAfter(q.ttl())) + 1; at > q.now.Fast {
 				next = min(next, at)
 			}
 			next = min(next, p.lastReceived.Add(q.patience(p)))

@@ -417,9 +417,9 @@ func (q *Requester) receiveAck(p *peer, m *vote.Message) {
 // voter's clock offset and round trip from the answer.
 func (q *Requester) renew(p *peer, m *vote.Message) {
 	if p.receipts.counts(m) {
-		q.extendValidity(&p.validity, m.Epoch, m.Sent.Add(vote.Validity(q.cfg.TTL)))
+		q.extendValidity(&p.validity, m.Epoch, m.Sent, q.cfg.TTL)
 	}
-	p.clock(q.now, m.Sent, m.Wall, q.cfg.TTL)
+	p.clock(q.now, m.Sent, m.Wall, q.ttl())
 	q.setMedian()
 	q.setOrder()
 }

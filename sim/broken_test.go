@@ -49,7 +49,24 @@ const atOnce = "if BROKEN {\n\t\tm.send(conn, answer)\n\t\treturn\n\t}\n\tm.afte
 var brokenRules = []brokenRule{
 	{
 		name: "half a drain", file: changeFile,
-		old: "< Drain(m.cfg.MaxTTL) {", text: "< Drain(m.cfg.MaxTTL)/vote.If(BROKEN, time.Duration(2), 1) {",
+		old: "< Drain(m.maxTTL()) ||", text: "< Drain(m.maxTTL())/vote.If(BROKEN, time.Duration(2), 1) ||",
+	},
+	{
+		name: "a drain of the smaller maximum TTL", file: "internal/electorate/tick.go",
+		old: "Drain(m.maxTTL()))", text: "Drain(vote.If(BROKEN, m.state.Electorate.GrantLimit(m.cfg.MaxTTL), m.maxTTL())))",
+		more: []edit{{changeFile, "d := &m.state.Electorate, &m.drain\n", "d := &m.state.Electorate, &m.drain\n\tif BROKEN && d.begun && m.now.Slow.Sub(d.since) >= Drain(e.GrantLimit(m.cfg.MaxTTL)) {\n\t\td.since = m.now.Slow - vote.Instant(Drain(m.maxTTL()))\n\t}\n"}},
+	},
+	{
+		name: "a restarted voter is quiet for the smaller maximum TTL", file: "lease/voter.go",
+		old: "cfg.Electorate.QuietTime(cfg.MaxTTL)", text: "vote.If(BROKEN, cfg.Electorate.GrantLimit(cfg.MaxTTL), cfg.Electorate.QuietTime(cfg.MaxTTL))",
+	},
+	{
+		name: "an acknowledgement under the version before counts for what the newest grants", file: coverFile,
+		old: "q.before.granted(ttl)))", text: "vote.If(BROKEN, q.newest.granted(ttl), q.before.granted(ttl))))",
+	},
+	{
+		name: "an extension shortens a vote", file: "lease/ghost.go",
+		old: "max(x.until, v.now.Slow.Add(min(x.length, v.grantLimit())))", text: "max(vote.If(BROKEN, 0, x.until), v.now.Slow.Add(min(x.length, v.grantLimit())))",
 	},
 	{
 		name: "three quarters of a drain", file: changeFile,
@@ -195,7 +212,7 @@ var brokenRules = []brokenRule{
 	{
 		name: "a pledge counts before it is stored", file: foundFile,
 		old: "!slices.Equal(m.stored.Pledge, founders)", text: "!slices.Equal(vote.If(BROKEN, m.state, m.stored).Pledge, founders)",
-		more: []edit{{otherFile, "e.Electorate.Most = m.stored.Pledge,", "e.Electorate.Most = vote.If(BROKEN, m.state, m.stored).Pledge,"}},
+		more: []edit{{otherFile, "e.Electorate.MaxTTL = m.stored.Pledge,", "e.Electorate.MaxTTL = vote.If(BROKEN, m.state, m.stored).Pledge,"}},
 	},
 	{
 		name: "a directory that isn't stored founds", file: otherFile,

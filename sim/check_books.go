@@ -30,6 +30,6 @@ func (p *process) hearsOfTheForgotten(now Moment, m *vote.Message) {
 	if r == nil || r.State == Waiting || r.State == Granted {
 		return
 	}
-	p.forgot = r.released != 0 && p.clock.fastAt(now).Sub(r.released) > p.host.ttl-slack ||
-		r.State != Releasing && time.Duration(now)-r.Ended > p.host.ttl*9/10
+	p.forgot = r.released != 0 && p.clock.fastAt(now).Sub(r.released) > min(p.host.ttl, p.host.least)-slack ||
+		r.State != Releasing && time.Duration(now)-r.Ended > min(p.host.ttl, p.host.least)*9/10
 }

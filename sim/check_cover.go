@@ -29,9 +29,9 @@ type will struct {
 // guard returns how much earlier a lease ends than its votes.
 func (r *Request) guard() time.Duration {
 	if r.Ask.Length > 0 {
-		return vote.Margin(r.Ask.Length)
+		return vote.Margin(min(r.Ask.Length, r.p.host.least))
 	}
-	return vote.Margin(r.p.host.ttl)
+	return vote.Margin(min(r.p.host.ttl, r.p.host.least))
 }
 
 // isVoted reports whether a vote with the given mode, slot and token is for the lease r.
@@ -137,8 +137,8 @@ func (cc *coverCheck) bequeathOf(p *process, v *lease.Voter) {
 	p.host.wills = kept
 }
 
-// isQuiet reports whether a voter's incarnation is younger than the maximum TTL by its own slow
-// clock. A process with a fresh directory isn't quiet.
+// isQuiet reports whether a voter's incarnation is in its startup quarantine by its own slow clock.
+// A process with a fresh directory isn't quiet.
 func (cc *coverCheck) isQuiet(p *process) bool {
-	return !p.fresh && p.clock.slowAt(cc.w.now).Sub(p.started) < cc.w.opt.MaxTTL
+	return !p.fresh && p.clock.slowAt(cc.w.now).Sub(p.started) < p.quiet
 }

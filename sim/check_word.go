@@ -150,7 +150,7 @@ func (wc *wordCheck) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 		// The session comes first: the votes listed by an answer stand as long as the session.
 		if owner := wc.w.bySession[to]; owner != nil {
 			if !m.Void && (m.End || m.Kind == vote.KindAck) {
-				p.said.extends(to, m.Sent, p.clock.slowAt(wc.w.now).Add(owner.host.ttl))
+				p.said.extends(to, m.Sent, p.clock.slowAt(wc.w.now).Add(wc.w.grants(m.Epoch, owner.ttl)))
 			}
 		}
 		if m.Kind == vote.KindAnswer {
@@ -217,7 +217,7 @@ func (wc *wordCheck) lasts(p *process, to vote.SessionID, m *vote.Message) {
 				continue
 			}
 			if m.Kind == vote.KindExtended {
-				s.until = p.clock.slowAt(wc.w.now).Add(s.r.Ask.Length)
+				s.until = max(s.until, p.clock.slowAt(wc.w.now).Add(wc.w.grants(m.Epoch, s.r.Ask.Length)))
 			} else if slow := p.clock.slowAt(wc.w.now); slow < s.until {
 				wc.w.violate(checkWord, "%s says %v too early that request %d of %v has outlasted its length", p.host.alias, s.until.Sub(slow), m.Number, to)
 			}

@@ -20,6 +20,13 @@ type Following struct {
 	Unfounded bool          // the founders aren't told to bootstrap the electorate
 	Late      time.Duration // the latest first start of a host that isn't a founder
 	DiskMost  time.Duration // the longest time of a save; 5 ms by default
+	// MaxTTL is the maximum TTL that all nodes are configured with at first; zero: Options.MaxTTL.
+	// MaxTTLChanges are restarts with another. Options.MaxTTL is the largest of all.
+	MaxTTL        time.Duration
+	MaxTTLChanges []MaxTTLChange
+	// LeastTTL is the least maximum TTL that a scenario gives a node by World.ChangeMaxTTL, if it
+	// is less than those above.
+	LeastTTL time.Duration
 	// Brisk makes connections be dialed, given up and redialed as often per maximum TTL as in
 	// production, where the maximum TTL is 10 s by default.
 	Brisk  bool
@@ -352,6 +359,7 @@ func DrawFollowing(seed uint64) Options {
 	}
 	o.hostile()
 	o.drawGray()
+	o.drawMaxTTLChanges()
 	return o
 }
 
@@ -468,6 +476,6 @@ func (fs *followers) diskAlarm(p *process, text string) bool {
 	if !strings.HasPrefix(text, "the state directory can't be written") {
 		return false
 	}
-	overdue := vote.Validity(electorate.SaveLimit(fs.w.opt.MaxTTL)) // by a clock that runs fast
+	overdue := vote.Validity(electorate.SaveLimit(fs.w.opt.leastTTL())) // by a clock that runs fast
 	return p.saveFailed == fs.w.now && fs.w.now > 0 || p.savingSince > 0 && fs.w.now >= p.savingSince.add(overdue)
 }

@@ -194,7 +194,7 @@ func (h *history) over(w *World, r *Request, s State) {
 		// The voters known to the node may have granted a lease, and a majority of a newer
 		// electorate confirmed its end without them (seed 106828694, following). Exclusion holds;
 		// only the result "taken" is out of date.
-	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitHeld && r.p.clock.fastAt(w.now).Sub(r.asked) < r.p.host.ttl:
+	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitHeld && r.p.clock.fastAt(w.now).Sub(r.asked) < min(r.p.host.ttl, r.p.host.least):
 		// A TryLock that has used up its time may have met other waiting requests instead.
 		h.add(op{kind: opTaken, r: r}, Moment(r.Asked), w.now, true)
 	}

@@ -96,9 +96,12 @@ func (ld *load) drawKind(h *host, c *client, k *lockKey, a *Ask) {
 	case kind.Readers && c.percent(m.Downgrade):
 		a.Turn = within(c.luck, a.Hold) + 1
 	}
-	most := ld.w.opt.MaxTTL
+	longest, most := ld.w.opt.MaxTTL, h.least
 	if c.percent(m.Length) {
-		a.Length, a.Fixed = m.LengthLeast+within(c.luck, most-m.LengthLeast), c.percent(m.Fixed)
+		a.Length, a.Fixed = m.LengthLeast+within(c.luck, longest-m.LengthLeast), c.percent(m.Fixed)
+		if a.Fixed && a.Length > most {
+			a.Fixed = false // the shell keeps up such a lease, and ends it
+		}
 	}
 	if c.percent(m.Delay) {
 		// A voter that has forgotten its promises counts again after its startup quarantine, the

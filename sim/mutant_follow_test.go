@@ -187,7 +187,7 @@ func (c *changer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 	if e := &c.value; m.Kind == vote.KindAccepted && e.Joint() && c.which(e) && m.Version == e.Version && m.Consensus.Promised == m.Consensus.Ballot {
 		if c.accepted[from.Node] = true; len(c.accepted)+1 >= len(e.Old)/2+1 {
 			final := *e
-			final.Old = nil
+			final.Old, final.OldMaxTTL = nil, 0
 			c.Machine.Deliver(now, vote.LocalConn, from, &vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: final}})
 		}
 		return
@@ -272,7 +272,7 @@ func (c *concluder) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 
 func (c *concluder) final() vote.Electorate {
 	top, _ := c.Machine.Voter().Top()
-	return vote.Electorate{Version: c.joint.Version + 1, Lineage: c.joint.Lineage, Voters: c.joint.Voters, Floor: max(c.joint.Floor, top), Most: c.joint.Most}
+	return vote.Electorate{Version: c.joint.Version + 1, Lineage: c.joint.Lineage, Voters: c.joint.Voters, Floor: max(c.joint.Floor, top), Most: c.joint.Most, MaxTTL: c.joint.MaxTTL}
 }
 
 func (c *concluder) decided(some map[vote.Elector]bool) bool {

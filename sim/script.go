@@ -209,7 +209,7 @@ func (sc *scenario) Twin(node string) string {
 }
 
 func (sc *scenario) twin(h *host) *host {
-	t := &host{i: len(sc.w.hosts), name: h.name, alias: h.alias + "'", ttl: h.ttl, clock: h.clock}
+	t := &host{i: len(sc.w.hosts), name: h.name, alias: h.alias + "'", ttl: h.ttl, least: h.least, clock: h.clock}
 	for _, o := range sc.w.hosts {
 		t.nth += bit(o.alias == t.alias)
 	}

@@ -138,6 +138,7 @@ type World struct {
 	watchers
 	marker
 	*lists
+	maxTTLs
 
 	trace  *tracer
 	pic    *timeline.Recording // nil without a picture
@@ -157,7 +158,8 @@ type host struct {
 	nth      int    // how many earlier duplicates have the same alias
 	voter    bool
 	ttl      time.Duration
-	clock    clock // the machine's; the running process has a copy with other offsets
+	least    time.Duration // no voter of the world ever grants less, if asked for as much
+	clock    clock         // the machine's; the running process has a copy with other offsets
 	p        *process
 	lives    int
 	twinned  bool   // another host has the same name
@@ -186,7 +188,9 @@ type process struct {
 	voter   *lease.Voter  // in a mesh born by count; a rebirth replaces the voter
 	voters  []vote.NodeID // its list of voters
 	maxTTL  time.Duration
-	fresh   bool // its directory was made for this process
+	ttl     time.Duration // of its sessions, as asked for
+	fresh   bool          // its directory was made for this process
+	quiet   time.Duration // how long its voter is quiet after the start, unless fresh
 	knew    uint64
 	eyes    []eyes
 
@@ -261,13 +265,13 @@ func New(opt Options) *World {
 	w.exclusionCheck.w, w.tokenCheck.w, w.coverCheck.w, w.wordCheck.w = w, w, w, w
 	w.booksCheck.w, w.lengthCheck.w, w.refusalCheck.w, w.idleCheck.w = w, w, w, w
 	w.inspectors.w, w.watchers.w, w.marker.w, w.population.w = w, w, w, w
-	w.registry.w = w
+	w.registry.w, w.maxTTLs.w = w, w
 	if opt.Trace != nil {
 		w.trace = &tracer{w: opt.Trace}
 	}
 	w.pic = opt.Picture
 	for i, name := range opt.NodeNames() {
-		h := &host{i: i, name: vote.NodeID(name), alias: name, voter: i < opt.Voters, ttl: opt.MaxTTL}
+		h := &host{i: i, name: vote.NodeID(name), alias: name, voter: i < opt.Voters, ttl: opt.MaxTTL, least: opt.leastTTL()}
 		if h.voter || opt.Following != nil || opt.Lists != nil {
 			w.voters = append(w.voters, h.name)
 		}
@@ -283,6 +287,7 @@ func New(opt Options) *World {
 	w.setUpJudge()
 	w.setUpLoad()
 	w.setUpFollowing()
+	w.setUpMaxTTLs()
 	w.wanted = make(map[*host]bool)
 	w.setUpLists()
 	w.harassFounding()
@@ -355,11 +360,13 @@ func (w *World) start(h *host) {
 		w.fig.Restarts++
 	}
 	w.bySession[p.id] = p
+	p.quiet = w.opt.MaxTTL
 	cfg := node.Config{
-		Name: h.name, Life: p.id.Incarnation, Voters: w.voters, TTL: h.ttl, MaxTTL: w.opt.MaxTTL, Alone: w.opt.Alone, Following: w.followingConfig(h),
+		Name: h.name, Life: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.configuredTTL(h)), MaxTTL: w.configuredTTL(h), Alone: w.opt.Alone, Following: w.followingConfig(h),
 	}
 	if f := cfg.Following; f != nil {
 		cfg.Voters = w.voters[:w.opt.Voters]
+		p.quiet = f.State.Electorate.QuietTime(cfg.MaxTTL)
 		p.dir, p.fresh, p.eyes = f.State.Dir, f.Fresh, make([]eyes, len(w.hosts))
 		w.said[h] = false
 	}
@@ -371,7 +378,7 @@ func (w *World) start(h *host) {
 		h.ttl = w.most[h] // sessions last as long as this process allows
 		cfg.Voters, cfg.MaxTTL, cfg.TTL = w.of[h], w.most[h], h.ttl
 	}
-	p.voters, p.maxTTL = cfg.Voters, cfg.MaxTTL
+	p.voters, p.maxTTL, p.ttl = cfg.Voters, cfg.MaxTTL, cfg.TTL
 	m, err := w.opt.Build(w, cfg, p.read(w.now))
 	if err != nil {
 		panic(fmt.Sprintf("sim: a node can't be built: %v", err))

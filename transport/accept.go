@@ -220,8 +220,8 @@ func (p *Port) answer(s *session, v *visitor) bool {
 		p.garbage(s.socket, err)
 		return false
 	}
-	s.peer = h.offer
-	p.meets(&h.offer, h.account)
+	s.own, s.peer = p.offer(), h.offer
+	p.meets(s, h.account)
 	var no *refusal
 	if s.version, no = p.judge(s, h.want); no == nil && h.role == roleStream {
 		no = p.barred()
@@ -231,7 +231,7 @@ func (p *Port) answer(s *session, v *visitor) bool {
 		return false
 	}
 	if err := s.say(func(b []byte) []byte {
-		return appendWelcome(b, &welcome{offer: p.own, account: p.tells(), version: s.version})
+		return appendWelcome(b, &welcome{offer: s.own, account: p.tells(), version: s.version})
 	}); err != nil {
 		return false
 	}
@@ -261,7 +261,7 @@ func (p *Port) judge(s *session, want vote.NodeID) (version uint8, no *refusal) 
 	if want != "" && want != p.own.self.Node {
 		return refuse(vote.ReasonNone, (&WrongNodeError{Want: want, Got: p.own.self.Node}).Error())
 	}
-	version, text := compare(&p.own, &s.peer)
+	version, text := compare(&s.own, &s.peer)
 	if text != "" {
 		_, no := refuse(vote.ReasonTerms, text)
 		if p.own.terms.Mesh == s.peer.terms.Mesh {

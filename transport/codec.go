@@ -84,10 +84,13 @@ const (
 
 	attemptWords = 2
 	electorWords = 2
-	// The last element, Most, is encoded only where set: nodes of before 2026-11-22 leave Most out.
-	electorateWords = 6
-	// The last element, Contacts, likewise.
-	electingWords = 11
+	// Of the last three elements, Most is encoded only where set, or MaxTTL is: nodes of before
+	// 2026-11-22 leave Most out. MaxTTL and OldMaxTTL are encoded only where set, from wire version
+	// 2 on.
+	electorateWords = 8
+	// Of the last two elements, Contacts is encoded only where set, or MaxTTL is: nodes of before
+	// 2026-11-22 leave Contacts out. MaxTTL is encoded from wire version 2 on.
+	electingWords = 12
 )
 
 // layouts lists the fields of each kind: the comments of vote.Kind as a table.

@@ -201,6 +201,40 @@ func TestAWishWithoutAnEndIsAWordShorter(t *testing.T) {
 	}
 }
 
+// TestADecidedMaxTTLSurvives : over a link of wire version 2, and over none of version 1, where only a node's own value is left out.
+func TestADecidedMaxTTLSurvives(t *testing.T) {
+	for _, k := range []vote.Kind{vote.KindElectorate, vote.KindReport, vote.KindAccept, vote.KindPrepared} {
+		for _, change := range []func(e *vote.Consensus){
+			func(*vote.Consensus) {},
+			func(e *vote.Consensus) { e.Contacts = nil },
+			func(e *vote.Consensus) { e.Electorate.Most = 0 },
+			func(e *vote.Consensus) { e.Electorate.Old, e.Electorate.OldMaxTTL = nil, 0 },
+			func(e *vote.Consensus) { e.Electorate.MaxTTL, e.Electorate.OldMaxTTL = 0, 0 },
+			func(e *vote.Consensus) { e.MaxTTL = 0 },
+		} {
+			m := decided(k)
+			change(m.Consensus)
+			sent := only(m, carried[k])
+			var got vote.Message
+			if err := Decode(encode(t, sent), &got); err != nil || !reflect.DeepEqual(got, sent) {
+				t.Errorf("%v: %v\ngot  %+v\nwant %+v", k, err, got.Consensus, sent.Consensus)
+			}
+			frame, err := appendMessage(nil, 1, &sent)
+			if sent.Consensus.Electorate.MaxTTL != 0 {
+				if !errors.Is(err, ErrMalformed) || len(frame) != 0 {
+					t.Errorf("%v: wire version 1 tells of a decided value: %x, %v", k, frame, err)
+				}
+				continue
+			}
+			old := *sent.Consensus
+			old.MaxTTL = 0
+			if err := Decode(frame[frameHeader:], &got); err != nil || !reflect.DeepEqual(*got.Consensus, old) {
+				t.Errorf("%v: over version 1: %v\ngot  %+v\nwant %+v", k, err, got.Consensus, old)
+			}
+		}
+	}
+}
+
 // TestFramesOfBeforeTheLimitAreRead has bytes that a node of before 2026-11-22 has sent, which knew neither how
 // many may vote nor with whom it had contact, be read, and be written by this build where both say nothing.
 func TestFramesOfBeforeTheLimitAreRead(t *testing.T) {

@@ -25,7 +25,8 @@ type session struct {
 	stream  net.Conn // early, or TLS over early
 	key     *key     // of the secret that both sides know; nil without TLS
 	frames  *frameReader
-	peer    offer // set once the peer has sent an offer
+	own     offer // of this node; as peer, set once the peer has sent an offer
+	peer    offer
 	version uint8 // the protocol version to use
 }
 
@@ -205,7 +206,8 @@ func announce(s *session, proto string) error {
 
 // introduce sends our hello and judges the answer.
 func (p *Port) introduce(s *session, want vote.NodeID, as role) error {
-	h := hello{offer: p.own, account: p.tells(), role: as, want: want}
+	s.own = p.offer()
+	h := hello{offer: s.own, account: p.tells(), role: as, want: want}
 	if err := s.say(func(b []byte) []byte { return appendHello(b, &h) }); err != nil {
 		return err
 	}
@@ -219,7 +221,7 @@ func (p *Port) introduce(s *session, want vote.NodeID, as role) error {
 		return p.turnedAway(no, want)
 	}
 	s.peer, s.version = yes.offer, yes.version
-	p.meets(&yes.offer, yes.account)
+	p.meets(s, yes.account)
 	return p.accepts(s, want)
 }
 
@@ -257,7 +259,7 @@ func (p *Port) accepts(s *session, want vote.NodeID) error {
 	if want != "" && s.peer.self.Node != want {
 		return &WrongNodeError{Want: want, Got: s.peer.self.Node}
 	}
-	version, text := compare(&p.own, &s.peer)
+	version, text := compare(&s.own, &s.peer)
 	if text != "" {
 		return refuse(text)
 	}

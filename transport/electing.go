@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -27,10 +28,26 @@ func checkElecting(e *vote.Consensus) error {
 	return nil
 }
 
+// withoutMaxTTL returns a message as wire version 1 has it. An electorate with a decided maximum
+// TTL can't be told in it.
+func withoutMaxTTL(m *vote.Message) (*vote.Message, error) {
+	if m.Consensus.Electorate.MaxTTL != 0 {
+		return nil, fmt.Errorf("%w: wire version 1 knows no electorate with a MaxTTL", ErrMalformed)
+	}
+	old, e := *m, *m.Consensus
+	e.MaxTTL = 0
+	old.Consensus = &e
+	return &old, nil
+}
+
 func appendElecting(b []byte, e *vote.Consensus) []byte {
 	words := electingWords
-	if len(e.Contacts) == 0 {
+	switch {
+	case e.MaxTTL != 0:
+	case len(e.Contacts) > 0:
 		words--
+	default:
+		words -= 2
 	}
 	b = appendArray(b, words)
 	b = appendAttempt(b, e.Ballot)
@@ -43,8 +60,11 @@ func appendElecting(b []byte, e *vote.Consensus) []byte {
 	b = appendBool(b, e.Founding)
 	b = appendBool(b, e.Stuck)
 	b = appendBool(b, e.Leaving)
-	if len(e.Contacts) > 0 {
+	if words >= electingWords-1 {
 		b = appendElectors(b, e.Contacts)
+	}
+	if words == electingWords {
+		b = appendUint(b, uint64(e.MaxTTL))
 	}
 	return b
 }
@@ -57,8 +77,12 @@ func appendAttempt(b []byte, a vote.Ballot) []byte {
 
 func appendElectorate(b []byte, e *vote.Electorate) []byte {
 	words := electorateWords
-	if e.Most == 0 {
-		words--
+	switch {
+	case e.MaxTTL != 0:
+	case e.Most != 0:
+		words -= 2
+	default:
+		words -= 3
 	}
 	b = appendArray(b, words)
 	b = appendUint(b, e.Version)
@@ -66,8 +90,12 @@ func appendElectorate(b []byte, e *vote.Electorate) []byte {
 	b = appendUint(b, uint64(e.Floor))
 	b = appendElectors(b, e.Voters)
 	b = appendElectors(b, e.Old)
-	if e.Most > 0 {
+	if words >= electorateWords-2 {
 		b = appendUint(b, uint64(e.Most))
+	}
+	if words == electorateWords {
+		b = appendUint(b, uint64(e.MaxTTL))
+		b = appendUint(b, uint64(e.OldMaxTTL))
 	}
 	return b
 }
@@ -83,7 +111,7 @@ func appendElectors(b []byte, all []vote.Elector) []byte {
 }
 
 func (p *parser) electing() *vote.Consensus {
-	words := p.lastMayLack(electingWords)
+	words := p.lastMayLack(electingWords, 2)
 	e := &vote.Consensus{Ballot: p.attempt(), Promised: p.attempt(), Accepted: p.attempt(), Electorate: p.electorate()}
 	e.Dir = vote.Dir(p.uint())
 	e.Writes = p.uint()
@@ -91,10 +119,13 @@ func (p *parser) electing() *vote.Consensus {
 	e.Founding = p.bool()
 	e.Stuck = p.bool()
 	e.Leaving = p.bool()
-	if words == electingWords {
-		if e.Contacts = p.electors(); p.err == nil && e.Contacts == nil {
+	if words >= electingWords-1 {
+		if e.Contacts = p.electors(); p.err == nil && e.Contacts == nil && words < electingWords {
 			p.fail("a list of contacts without the sender")
 		}
+	}
+	if words == electingWords {
+		e.MaxTTL = p.setTTL()
 	}
 	if p.err != nil {
 		return nil
@@ -110,16 +141,22 @@ func (p *parser) attempt() (a vote.Ballot) {
 }
 
 func (p *parser) electorate() (e vote.Electorate) {
-	words := p.lastMayLack(electorateWords)
+	words := p.lastMayLack(electorateWords, 3)
 	e.Version = p.uint()
 	e.Lineage = p.uint()
 	e.Floor = p.token()
 	e.Voters = p.electors()
 	e.Old = p.electors()
-	if words == electorateWords {
-		if e.Most = int(p.upTo(vote.MaxVoters, "size of an electorate")); p.err == nil && e.Most == 0 {
+	if p.err == nil && words == electorateWords-1 {
+		p.fail("an electorate of %d elements", words)
+	}
+	if words >= electorateWords-2 {
+		if e.Most = int(p.upTo(vote.MaxVoters, "size of an electorate")); p.err == nil && e.Most == 0 && words < electorateWords {
 			p.fail("an electorate of up to 0 voters")
 		}
+	}
+	if words == electorateWords {
+		e.MaxTTL, e.OldMaxTTL = p.setTTL(), p.duration()
 	}
 	if p.err == nil {
 		if err := e.Check(); err != nil {
@@ -127,6 +164,15 @@ func (p *parser) electorate() (e vote.Electorate) {
 		}
 	}
 	return e
+}
+
+// setTTL reads a maximum TTL, which is left out rather than zero.
+func (p *parser) setTTL() time.Duration {
+	d := p.duration()
+	if p.err == nil && d == 0 {
+		p.fail("a MaxTTL of 0")
+	}
+	return d
 }
 
 func (p *parser) electors() []vote.Elector {

@@ -42,6 +42,12 @@ func appendFrame(dst []byte, version uint8, fill func([]byte) ([]byte, error)) (
 // the hot path.
 func appendMessage(dst []byte, version uint8, m *vote.Message) ([]byte, error) {
 	start := len(dst)
+	if version < DecidedTTLVersion && m.Consensus != nil {
+		var err error
+		if m, err = withoutMaxTTL(m); err != nil {
+			return dst, err
+		}
+	}
 	b, err := Append(append(dst, 0, 0, 0, 0, version), m)
 	if err != nil {
 		return dst[:start], err

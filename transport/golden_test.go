@@ -7,14 +7,22 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 var update = flag.Bool("update", false, "write testdata/wire.txt anew: only for a deliberate change of the wire format")
 
+// decided returns a message of a kind about electorates as wire version 2 has it: the electorate has decided a maximum TTL.
+func decided(k vote.Kind) vote.Message {
+	m := full(k)
+	m.Consensus.MaxTTL, m.Consensus.Electorate.MaxTTL, m.Consensus.Electorate.OldMaxTTL = 30*time.Second, 30*time.Second, 10*time.Second
+	return m
+}
+
 // TestTheBytesOnTheWireStayTheSame compares the encoding of a message of each kind, once with every
-// field set and once with every field empty, with testdata/wire.txt. Nodes of two versions talk to
+// field of wire version 1 set, once with those of version 2, and once with every field empty, with testdata/wire.txt. Nodes of two versions talk to
 // each other during a rolling update, so only a deliberate change of the format may change the
 // file, with a line in CHANGELOG.md. The file names kinds by number: renaming a kind changes
 // nothing.
@@ -26,6 +34,9 @@ func TestTheBytesOnTheWireStayTheSame(t *testing.T) {
 			continue
 		}
 		fmt.Fprintf(&b, "%d full %x\n", k, encode(t, full(k)))
+		if k.IsConsensus() && k != vote.KindPoll {
+			fmt.Fprintf(&b, "%d decided %x\n", k, encode(t, decided(k)))
+		}
 		empty, err := Append(nil, &vote.Message{Kind: k})
 		if err != nil {
 			fmt.Fprintf(&b, "%d empty refused\n", k)

@@ -557,7 +557,7 @@ func TestTheDialerChecksTheTermsToo(t *testing.T) {
 		{"other terms", func(w *welcome) { w.terms.MaxTTL = time.Second }, isTerms},
 		{"another kind of electorate", func(w *welcome) { w.terms.Following = true }, isTerms},
 		{"no version in common", func(w *welcome) { w.low, w.high, w.version = 7, 7, 7 }, isTerms},
-		{"a version that wasn't agreed", func(w *welcome) { w.version = 2 }, isTerms},
+		{"a version that wasn't agreed", func(w *welcome) { w.version = 1 }, isTerms},
 		{"another name", func(w *welcome) { w.self.Node = "z" }, func(err error) bool {
 			var wrong *WrongNodeError
 			return errors.As(err, &wrong) && wrong.Got == "z" && wrong.Want == "b"

@@ -220,7 +220,7 @@ func TestTermsAreComparedAndBothValuesNamed(t *testing.T) {
 		{"Expect", func(o *offer) {
 			o.terms.Birth, o.terms.Following, o.terms.Voters = vote.Birth{Expect: 3, MinVoters: 3}, true, nil
 		}, []string{"Expect is not set at a and 3 at b"}},
-		{"wire version", func(o *offer) { o.low, o.high = 2, 4 }, []string{"1 at a", "2 to 4 at b"}},
+		{"wire version", func(o *offer) { o.low, o.high = 3, 4 }, []string{"1 to 2 at a", "3 to 4 at b"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -231,6 +231,33 @@ func TestTermsAreComparedAndBothValuesNamed(t *testing.T) {
 				if !strings.Contains(text, w) {
 					t.Fatalf("%q doesn't say %q", text, w)
 				}
+			}
+		})
+	}
+}
+
+// From wire version 2 on, the voters of a dynamic electorate decide the maximum TTL. A node that knows none decided offers only version 1.
+func TestTheMaxTTLMayDifferWhereTheVotersDecideIt(t *testing.T) {
+	dynamic := func(o *offer) { o.terms.Following = true }
+	for _, tt := range []struct {
+		name    string
+		a, b    func(*offer)
+		version uint8
+		want    string
+	}{
+		{"both know no electorate", dynamic, dynamic, 2, ""},
+		{"one knows a decided value", dynamic, func(o *offer) { dynamic(o); o.low = 2 }, 2, ""},
+		{"one knows none decided", dynamic, func(o *offer) { dynamic(o); o.high = 1 }, 1, "MaxTTL is 10s at a and 5s at b"},
+		{"a decided value and none decided", func(o *offer) { dynamic(o); o.low = 2 }, func(o *offer) { dynamic(o); o.high = 1 }, 1, "wire version is 2 at a and 1 at b"},
+		{"fixed electorates", func(*offer) {}, func(*offer) {}, 2, "MaxTTL is 10s at a and 5s at b"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b := offerOf("a"), offerOf("b")
+			tt.a(&a)
+			tt.b(&b)
+			b.terms.MaxTTL = 5 * time.Second
+			if version, text := compare(&a, &b); version != tt.version || !strings.Contains(text, tt.want) || tt.want == "" && text != "" {
+				t.Errorf("version %d, %q", version, text)
 			}
 		})
 	}

@@ -12,13 +12,27 @@ func (p *Port) tells() vote.Account {
 	return a
 }
 
+// offer returns what this node offers in a handshake that begins now.
+func (p *Port) offer() offer {
+	o := p.own
+	if p.versions != nil {
+		o.low, o.high = p.versions()
+	}
+	return o
+}
+
 // meets reports to Config.Met a peer of this mesh, under whatever terms, that has proved knowledge
 // of the secret. Without a secret the peer's claims are taken on trust.
-func (p *Port) meets(peer *offer, a vote.Account) {
+func (p *Port) meets(s *session, a vote.Account) {
+	peer := &s.peer
 	if p.met == nil || peer.self == p.own.self || peer.terms.Mesh != p.own.terms.Mesh {
 		return
 	}
-	p.met(&vote.Sighting{Peer: peer.self, Terms: peer.terms.common(), Account: a})
+	terms := peer.terms.common()
+	if _, differences := compare(&s.own, peer); differences == "" {
+		terms.MaxTTL = p.own.terms.MaxTTL // both are configured alike in all that must be equal
+	}
+	p.met(&vote.Sighting{Peer: peer.self, Terms: terms, Account: a})
 }
 
 // metRefused likewise reports a peer that has refused this node because of the terms.

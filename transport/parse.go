@@ -294,11 +294,11 @@ func (p *parser) exactly(n int) {
 	}
 }
 
-// lastMayLack reads the header of an array of n elements, the last of them unknown to earlier
+// lastMayLack reads the header of an array of n elements, the last few of them unknown to earlier
 // versions.
-func (p *parser) lastMayLack(n int) int {
+func (p *parser) lastMayLack(n, few int) int {
 	got := p.array(n)
-	if p.err == nil && got < n-1 {
+	if p.err == nil && got < n-few {
 		p.fail("an array of %d elements where %d belong", got, n)
 	}
 	return got

@@ -38,6 +38,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Handler receives the events of links.
 	Handler Handler
+	// Versions returns the wire versions that this node speaks now; nil: all that this code knows.
+	// Any goroutine may call Versions.
+	Versions func() (low, high uint8)
+
 	// Account returns additional information about this node for peers. Nil: there is none. Any
 	// goroutine may call Account.
 	Account func() vote.Account
@@ -88,7 +92,8 @@ type Port struct {
 	own      offer
 	identity *identity // nil: plain text
 	handler  Handler
-	account  func() vote.Account  // nil: no account
+	account  func() vote.Account // nil: no account
+	versions func() (low, high uint8)
 	met      func(*vote.Sighting) // nil: no calls
 	bars     func() string        // nil: no refusals
 	log      *warner
@@ -151,7 +156,7 @@ func listen(cfg Config, b build) (*Port, error) {
 		return nil, err
 	}
 	p := &Port{
-		build: b, handler: cfg.Handler, logger: cfg.Logger, account: cfg.Account, met: cfg.Met, bars: cfg.Bars,
+		build: b, handler: cfg.Handler, logger: cfg.Logger, account: cfg.Account, versions: cfg.Versions, met: cfg.Met, bars: cfg.Bars,
 		own:     offer{self: cfg.Self, low: b.low, high: b.high, terms: cfg.Terms.normal(), rhoPerMille: b.rhoPerMille},
 		sockets: map[*net.TCPConn]struct{}{},
 		opened:  time.Now(),

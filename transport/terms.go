@@ -33,9 +33,15 @@ const MaxMeshLen = 128
 
 // WireVersion is the newest version of the protocol supported by this code, and OldestVersion the
 // oldest. Version 0 marks the frames of the handshake itself; their form never changes.
+//
+// Since version 2 the voters of a dynamic electorate decide the maximum TTL, so nodes may be
+// configured with different ones. Under version 1 all nodes must be configured with the same.
 const (
-	WireVersion   = 1
+	WireVersion   = 2
 	OldestVersion = 1
+
+	// DecidedTTLVersion is the first version with a decided maximum TTL.
+	DecidedTTLVersion = 2
 )
 
 // offer is a side's contribution to the handshake.
@@ -68,7 +74,8 @@ func compare(a, b *offer) (version uint8, text string) {
 	if a.terms.Mesh != b.terms.Mesh {
 		differ("mesh name", fmt.Sprintf("%q", a.terms.Mesh), fmt.Sprintf("%q", b.terms.Mesh))
 	}
-	if a.terms.MaxTTL != b.terms.MaxTTL {
+	decided := version >= DecidedTTLVersion && a.terms.Following && b.terms.Following
+	if a.terms.MaxTTL != b.terms.MaxTTL && !decided {
 		differ("MaxTTL", a.terms.MaxTTL, b.terms.MaxTTL)
 	}
 	if a.rhoPerMille != b.rhoPerMille {

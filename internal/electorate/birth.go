@@ -78,13 +78,13 @@ func (m *Machine) birth() {
 	if set := m.lowest(); !slices.Equal(set, m.candidates) {
 		m.candidates, m.candidatesSince = set, m.now.Slow
 	}
-	if set, most := m.pledgedTo(); set != nil {
-		m.pledge(set, most)
+	if o := m.pledgedTo(); o != nil {
+		m.pledge(o.told.pledge, o.told.pledgeMost, o.told.pledgeMaxTTL)
 		return
 	}
 	settled := m.alone() || m.now.Slow.Sub(m.candidatesSince) >= birthMargin
 	if settled && m.mayFound() && m.hasTurn(m.candidates, m.candidatesSince.Add(birthMargin)) {
-		m.pledge(m.candidates, m.cfg.MaxVoters)
+		m.pledge(m.candidates, m.cfg.MaxVoters, m.pledgedMaxTTL(m.candidates))
 	}
 }
 
@@ -127,10 +127,10 @@ func (m *Machine) isPledgeOverdue() bool {
 	return m.now.Slow.Sub(m.pledgedAt) >= pledgePatience
 }
 
-// pledge pledges this node's identity to a set of founders, and to the limit on the size of their
-// electorate that the lowest of them is configured with.
-func (m *Machine) pledge(set []vote.Elector, most int) {
-	m.state.Pledge, m.state.PledgeMost, m.pending = set, most, true
+// pledge pledges this node's identity to a set of founders, to the limit on the size of their
+// electorate that the lowest of them is configured with, and to the longest maximum TTL of all.
+func (m *Machine) pledge(set []vote.Elector, most int, maxTTL time.Duration) {
+	m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL, m.pending = set, most, maxTTL, true
 	m.pledgedAt, m.pledgesKnown = m.now.Slow, 0
 	m.pollAt = m.now.Slow // the others are to know soon
 }
@@ -166,19 +166,19 @@ func (m *Machine) lowest() []vote.Elector {
 // part in a birth.
 func (m *Machine) isFresh(o *other) bool { return m.recent(o) && o.told.founding && o.told.dir != 0 }
 
-// pledgedTo returns a set with this node to which another of its members has pledged, and the
-// limit, if all of them are fresh and have pledged to nothing else; nil if there is none.
-func (m *Machine) pledgedTo() (set []vote.Elector, most int) {
+// pledgedTo returns a process that has pledged to a set with this node, if all of the set are fresh
+// and have pledged to nothing else; nil if there is none.
+func (m *Machine) pledgedTo() *other {
 	for _, o := range m.sorted() {
 		set := o.told.pledge
 		if !m.isFresh(o) || len(set) != m.cfg.Expect || !slices.Contains(set, m.Elector()) || !slices.Contains(set, vote.Elector{Name: o.name, Dir: o.told.dir}) {
 			continue
 		}
 		if !slices.ContainsFunc(set, func(v vote.Elector) bool { return !m.mayPledge(v, set) }) {
-			return set, o.told.pledgeMost
+			return o
 		}
 	}
-	return nil, 0
+	return nil
 }
 
 // mayPledge reports whether a founder is fresh, and has pledged to nothing but this set.
@@ -199,7 +199,7 @@ func (m *Machine) complete() {
 			continue
 		}
 		o := m.others[v.Name]
-		if o == nil || !m.recent(o) || o.told.dir != v.Dir || !slices.Equal(o.told.pledge, set) || o.told.pledgeMost != m.stored.PledgeMost {
+		if o == nil || !m.recent(o) || o.told.dir != v.Dir || !slices.Equal(o.told.pledge, set) || o.told.pledgeMost != m.stored.PledgeMost || o.told.pledgeMaxTTL != m.stored.PledgeMaxTTL {
 			return
 		}
 	}
@@ -216,7 +216,7 @@ func (m *Machine) complete() {
 // adoptPledge goes by the founders that this node has pledged to as version 1.
 func (m *Machine) adoptPledge() {
 	line := lineage(m.stored.Pledge)
-	m.adopt(&vote.Electorate{Version: vote.BirthVersion(line), Lineage: line, Voters: m.stored.Pledge, Most: m.stored.PledgeMost})
+	m.adopt(&vote.Electorate{Version: vote.BirthVersion(line), Lineage: line, Voters: m.stored.Pledge, Most: m.stored.PledgeMost, MaxTTL: m.stored.PledgeMaxTTL})
 }
 
 // abandon gives up the electorate that this node knows, once no majority of it has been seen for
@@ -228,11 +228,11 @@ func (m *Machine) abandon() bool {
 		m.reborn()
 		return true
 	}
-	if !m.byCount() || m.state.Electorate.Version == 0 || m.away == 0 || m.now.Slow.Sub(m.away) < AbandonAfter(m.cfg.MaxTTL) {
+	if !m.byCount() || m.state.Electorate.Version == 0 || m.away == 0 || m.now.Slow.Sub(m.away) < AbandonAfter(m.maxTTL()) {
 		return false
 	}
 	m.alarms = append(m.alarms, "no majority of the voters "+names(m.state.Electorate.Deciding())+" has been seen for "+
-		AbandonAfter(m.cfg.MaxTTL).String()+": this process gives up the electorate, and founds or joins another")
+		AbandonAfter(m.maxTTL()).String()+": this process gives up the electorate, and founds or joins another")
 	m.reborn()
 	return true
 }
@@ -324,7 +324,7 @@ func (m *Machine) birthText() string {
 	switch o := m.firstThatMayKnow(); {
 	case o == nil:
 	case m.recent(o):
-		return fmt.Sprintf("%s knows an electorate: waits until a majority of it is back, or %s gives it up after %v without a majority", o.name, o.name, AbandonAfter(m.cfg.MaxTTL))
+		return fmt.Sprintf("%s knows an electorate: waits until a majority of it is back, or %s gives it up after %v without a majority", o.name, o.name, AbandonAfter(m.maxTTL()))
 	default:
 		return "waits for an answer of " + string(o.name) + ", which is alive and may know of an electorate"
 	}

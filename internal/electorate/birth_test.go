@@ -237,7 +237,7 @@ func TestNoElectorateIsSmallerThanTheLeast(t *testing.T) {
 	// and a voter accepts no smaller electorate from any proposer
 	u := l.units["a"]
 	e := *u.m.Known()
-	small := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters[:2], Old: e.Voters, Most: e.Most}
+	small := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters[:2], Old: e.Voters, Most: e.Most, MaxTTL: e.MaxTTL, OldMaxTTL: e.MaxTTL}
 	u.m.Hear(l.now, vote.LocalConn, u.self, &vote.Message{Kind: vote.KindAccept, Version: small.Version, Consensus: &vote.Consensus{Ballot: vote.Ballot{Counter: 9, By: 1}, Electorate: small}})
 	if u.m.state.Accepted.Counter == 9 {
 		t.Error("it was accepted")

@@ -34,7 +34,7 @@ func SettleAfter(maxTTL time.Duration) time.Duration { return maxTTL }
 
 // raceTime returns the time limit of a ballot: two round trips and, at each voter of a majority,
 // two writes to a disk that may be slow.
-func (m *Machine) raceTime() time.Duration { return m.cfg.MaxTTL }
+func (m *Machine) raceTime() time.Duration { return m.maxTTL() }
 
 // turn returns how long this voter lets others go first: half a maximum TTL for each answering
 // voter with an earlier name.
@@ -48,7 +48,7 @@ func (m *Machine) turn() time.Duration {
 			rank++
 		}
 	}
-	return time.Duration(rank) * m.cfg.MaxTTL / 2
+	return time.Duration(rank) * m.maxTTL() / 2
 }
 
 // move does all work that is due: polls, the founding, the drain, and changes of the electorate
@@ -120,16 +120,16 @@ func (m *Machine) conclude() {
 	if !d.begun && decides(e, func(v vote.Elector) bool { return slices.Contains(d.seen, v) }) {
 		d.begun, d.since = true, m.now.Slow
 	}
-	if m.now.Slow.Sub(m.adopted) >= FailAfter(m.cfg.MaxTTL) && !majority(e.Voters, m.well) && majority(e.Old, m.well) {
+	if m.now.Slow.Sub(m.adopted) >= FailAfter(m.maxTTL()) && !majority(e.Voters, m.well) && majority(e.Old, m.well) {
 		// Without the new voters no lock can be granted. The old voters alone may be restored at
 		// once: every lease under this electorate, or under the version before, has a majority of
 		// the old voters.
 		m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Old,
-			Floor: e.Floor, Most: e.Most}, "back to "+names(e.Old)+" (too few of the new voters "+
+			Floor: e.Floor, Most: e.Most, MaxTTL: e.OldMaxTTL}, "back to "+names(e.Old)+" (too few of the new voters "+
 			"are reachable)")
 		return
 	}
-	if !d.begun || m.now.Slow.Sub(d.since) < Drain(m.cfg.MaxTTL) {
+	if !d.begun || m.now.Slow.Sub(d.since) < Drain(m.maxTTL()) || m.isRegisterBehind() {
 		return
 	}
 	if d.fresh == 0 {
@@ -151,7 +151,7 @@ func (m *Machine) conclude() {
 			floor = max(floor, m.others[v.Name].told.top)
 		}
 	}
-	m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters, Floor: max(e.Floor, min(floor, vote.MaxFloor)), Most: e.Most}, "the end of the joint electorate")
+	m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters, Floor: max(e.Floor, min(floor, vote.MaxFloor)), Most: e.Most, MaxTTL: e.MaxTTL}, "the end of the joint electorate")
 }
 
 // goesBy reports whether a voter applies the newest known electorate and remembers, according to
@@ -167,18 +167,27 @@ func (m *Machine) goesBy(v vote.Elector, nonce uint64) bool {
 
 // follow has the electorate changed when the live nodes differ from the voters.
 func (m *Machine) follow() {
-	e, most := &m.state.Electorate, m.mostVoters()
+	e, most, maxTTL := &m.state.Electorate, m.mostVoters(), m.wantedMaxTTL()
 	target, why := m.target()
 	switch {
 	case target != nil:
 	case e.Most > 0 && e.Most != most:
 		target, why = e.Voters, fmt.Sprintf("the limit is %d voters, as configured on most of "+
 			"them; it was %d", most, e.Most)
+	case e.MaxTTL != maxTTL:
+		target, why = e.Voters, fmt.Sprintf("the MaxTTL is %v, as configured on most of them; it was %v", maxTTL, e.MaxTTL)
 	default:
 		m.needed = ""
 		return
 	}
-	m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: target, Old: e.Voters, Floor: e.Floor, Most: most}, why)
+	m.want(m.joint(target, most, maxTTL), why)
+}
+
+// joint returns the joint electorate that leads from the present one to the given voters, limit and
+// maximum TTL.
+func (m *Machine) joint(voters []vote.Elector, most int, maxTTL time.Duration) vote.Electorate {
+	e := &m.state.Electorate
+	return vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: voters, Old: e.Voters, Floor: e.Floor, Most: most, MaxTTL: maxTTL, OldMaxTTL: e.MaxTTL}
 }
 
 // fate is the decision on a voter's seat.
@@ -208,14 +217,14 @@ func (m *Machine) fate(v vote.Elector) (fate, string) {
 	if o == nil {
 		o = m.other(v.Name)
 	}
-	long := FailAfter(m.cfg.MaxTTL)
+	long := FailAfter(m.maxTTL())
 	recent := m.recent(o)
 	switch {
 	case recent && o.told.dir == v.Dir && o.told.leaving:
 		return parts, "it leaves"
 	case o.seen == Left && m.tie(v).cut != 0:
 		return parts, "it has left"
-	case recent && o.told.dir != v.Dir && m.now.Slow.Sub(o.since) >= SettleAfter(m.cfg.MaxTTL):
+	case recent && o.told.dir != v.Dir && m.now.Slow.Sub(o.since) >= SettleAfter(m.maxTTL()):
 		// Names are unique in a joint electorate, so the new directory comes in by a change of its
 		// own, right after this change. A new directory that can't vote doesn't cost the seat.
 		if m.standby(o) {
@@ -242,7 +251,7 @@ func (m *Machine) fate(v vote.Elector) (fate, string) {
 
 // standby reports whether a node may be voted in.
 func (m *Machine) standby(o *other) bool {
-	return o.seen == Alive && o.dir != 0 && m.now.Slow.Sub(o.since) >= SettleAfter(m.cfg.MaxTTL) &&
+	return o.seen == Alive && o.dir != 0 && m.now.Slow.Sub(o.since) >= SettleAfter(m.maxTTL()) &&
 		m.recent(o) && m.isMet(vote.Elector{Name: o.name, Dir: o.dir}) && o.told.dir == o.dir && o.told.elected == m.state.Electorate.Version && !o.told.stuck && !o.told.leaving && o.copied != o.dir
 }
 

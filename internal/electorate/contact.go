@@ -143,5 +143,5 @@ func (m *Machine) contact(w, v vote.Elector) contact {
 // to vote the node in.
 func (m *Machine) isMet(v vote.Elector) bool {
 	t := m.ties[v]
-	return t != nil && t.met != 0 && m.now.Slow.Sub(t.met) >= SettleAfter(m.cfg.MaxTTL)
+	return t != nil && t.met != 0 && m.now.Slow.Sub(t.met) >= SettleAfter(m.maxTTL())
 }

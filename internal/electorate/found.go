@@ -3,6 +3,7 @@ package electorate
 import (
 	"hash/fnv"
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -25,7 +26,7 @@ func (m *Machine) found() {
 			return
 		}
 	}
-	if len(m.cfg.Founders) == 1 && m.now.Slow.Sub(m.started) < SettleAfter(m.cfg.MaxTTL) {
+	if len(m.cfg.Founders) == 1 && m.now.Slow.Sub(m.started) < SettleAfter(m.maxTTL()) {
 		// A single founder first looks for other nodes, if there are any: its directory may have
 		// been lost.
 		return
@@ -43,8 +44,8 @@ func (m *Machine) found() {
 	}
 	slices.SortFunc(founders, vote.Elector.Compare)
 	if len(m.state.Pledge) == 0 {
-		if most := m.pledgeable(founders); most > 0 {
-			m.state.Pledge, m.state.PledgeMost, m.pending = founders, most, true
+		if most, maxTTL := m.pledgeable(founders); most > 0 {
+			m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL, m.pending = founders, most, maxTTL, true
 		}
 		return
 	}
@@ -55,32 +56,32 @@ func (m *Machine) found() {
 		if v == m.Elector() {
 			continue
 		}
-		if o := m.others[v.Name]; !slices.Equal(o.told.pledge, founders) || o.told.pledgeMost != m.stored.PledgeMost {
+		if o := m.others[v.Name]; !slices.Equal(o.told.pledge, founders) || o.told.pledgeMost != m.stored.PledgeMost || o.told.pledgeMaxTTL != m.stored.PledgeMaxTTL {
 			return
 		}
 	}
-	m.adopt(&vote.Electorate{Version: 1, Lineage: lineage(founders), Voters: founders, Most: m.stored.PledgeMost})
+	m.adopt(&vote.Electorate{Version: 1, Lineage: lineage(founders), Voters: founders, Most: m.stored.PledgeMost, MaxTTL: m.stored.PledgeMaxTTL})
 }
 
-// pledgeable returns the limit on the electorate that these founders found: the limit in another
-// founder's pledge, or else the limit that all of them are configured with; zero where they differ.
-// The limit is part of the pledge, so a founder restarted with another value in between founds
+// pledgeable returns the limit on the electorate that these founders found, and its maximum TTL: as
+// in another founder's pledge, or else as all of them are configured; the limit is zero where they
+// differ. Both are part of the pledge, so a founder restarted with another value in between founds
 // nothing else.
-func (m *Machine) pledgeable(founders []vote.Elector) int {
-	most := m.cfg.MaxVoters
+func (m *Machine) pledgeable(founders []vote.Elector) (most int, maxTTL time.Duration) {
+	most = m.cfg.MaxVoters
 	for _, v := range founders {
 		if v == m.Elector() {
 			continue
 		}
 		o := m.others[v.Name]
 		if slices.Equal(o.told.pledge, founders) && o.told.pledgeMost > 0 {
-			return o.told.pledgeMost
+			return o.told.pledgeMost, o.told.pledgeMaxTTL
 		}
-		if o.told.most > 0 && o.told.most != m.cfg.MaxVoters {
+		if o.told.most > 0 && o.told.most != m.cfg.MaxVoters || !m.agrees(o) {
 			most = 0
 		}
 	}
-	return most
+	return most, m.pledgedMaxTTL(founders)
 }
 
 // mayKnow reports whether another node is alive and may know of an electorate. The founding waits

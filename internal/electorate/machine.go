@@ -19,7 +19,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Config is the configuration of a machine. All nodes of a mesh agree on Founders and MaxTTL.
+// Config is the configuration of a machine. All nodes of a mesh agree on Founders.
 type Config struct {
 	Self     vote.SessionID
 	Founders []vote.NodeID // the voters of version 1
@@ -32,7 +32,9 @@ type Config struct {
 	// this process founds the mesh. See register.go.
 	RegisterTerm time.Duration
 	MaxVoters    int // the largest size of the electorate
-	MaxTTL       time.Duration
+	// MaxTTL is the maximum TTL that this node is configured with. The electorate's own value
+	// counts, once the voters have decided one: see max_ttl.go.
+	MaxTTL time.Duration
 }
 
 // MaxVoters is the default limit on the size of the electorate. Seven voters survive the loss of
@@ -291,7 +293,7 @@ func (m *Machine) lines() []vote.Conn {
 // tell sends the newest electorate over a connection.
 func (m *Machine) tell(conn vote.Conn) {
 	if l := m.conns[conn]; l != nil && m.state.Electorate.Version > 0 {
-		e := &vote.Consensus{Electorate: m.state.Electorate}
+		e := &vote.Consensus{Electorate: m.state.Electorate, MaxTTL: m.cfg.MaxTTL}
 		if m.byCount() {
 			e.Contacts = m.contacts()
 		}
@@ -329,7 +331,7 @@ func (m *Machine) adopt(e *vote.Electorate) {
 	m.state.Electorate = *e
 	// The election of the next version begins anew: this node has promised nothing in that
 	// election.
-	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge, m.state.PledgeMost = vote.Ballot{}, vote.Ballot{}, vote.Electorate{}, nil, 0
+	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL = vote.Ballot{}, vote.Ballot{}, vote.Electorate{}, nil, 0, 0
 	m.pending = true
 	m.race, m.raceAt, m.needed, m.drain, m.adopted = nil, 0, "", drain{}, m.now.Slow
 	m.pledgesKnown, m.claims = 0, false

@@ -75,6 +75,7 @@ type report struct {
 	stuckSince               vote.Instant
 	pledge                   []vote.Elector
 	pledgeMost               int
+	maxTTL, pledgeMaxTTL     time.Duration
 	// contacts are the nodes in direct contact, itself included; empty if unreported.
 	contacts []vote.Elector
 }
@@ -191,7 +192,7 @@ const unansweredMost = 10
 // Otherwise a standby that comes back in this way would be on standby without end, since no
 // requester sends to a standby.
 func (m *Machine) isDead(o *other) bool {
-	return o.up && o.unanswered >= unansweredMost && m.now.Slow.Sub(o.askedAt) >= m.cfg.MaxTTL
+	return o.up && o.unanswered >= unansweredMost && m.now.Slow.Sub(o.askedAt) >= m.maxTTL()
 }
 
 // polls reports whether this node asks others for reports: voters do, and nodes that know no
@@ -205,11 +206,11 @@ func (m *Machine) polls() bool {
 func (m *Machine) pollEvery() time.Duration {
 	switch {
 	case m.state.Electorate.Version == 0:
-		return min(m.cfg.MaxTTL/10, 100*time.Millisecond) // founders are in a hurry
+		return min(m.maxTTL()/10, 100*time.Millisecond) // founders are in a hurry
 	case m.byCount() && !m.member():
-		return m.cfg.MaxTTL / 2
+		return m.maxTTL() / 2
 	}
-	return m.cfg.MaxTTL / 10
+	return m.maxTTL() / 10
 }
 
 // recent reports whether another node has reported recently: within three polling intervals.
@@ -221,11 +222,11 @@ func (m *Machine) recent(o *other) bool {
 func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 	// A directory that isn't stored yet may never be: others must not pledge with it (found by seed
 	// 5772).
-	e := &vote.Consensus{Dir: m.state.Dir, MaxVoters: m.cfg.MaxVoters, Founding: m.canBeFounder() && m.founding() && m.everStored, Stuck: m.cannotSave() != "" || !m.Trusted() || m.cannotRegister(), Leaving: m.leaving}
+	e := &vote.Consensus{Dir: m.state.Dir, MaxVoters: m.cfg.MaxVoters, MaxTTL: m.cfg.MaxTTL, Founding: m.canBeFounder() && m.founding() && m.everStored, Stuck: m.cannotSave() != "" || !m.Trusted() || m.cannotRegister(), Leaving: m.leaving}
 	if m.everStored {
 		e.Writes = m.stored.Writes
 	}
-	e.Electorate.Voters, e.Electorate.Most = m.stored.Pledge, m.stored.PledgeMost
+	e.Electorate.Voters, e.Electorate.Most, e.Electorate.MaxTTL = m.stored.Pledge, m.stored.PledgeMost, m.stored.PledgeMaxTTL
 	switch {
 	case m.member():
 		e.Contacts = m.contacts()
@@ -250,7 +251,7 @@ func (m *Machine) reported(o *other, msg *vote.Message) {
 	o.told = report{
 		nonce: msg.Nonce, dir: e.Dir, elected: msg.Epoch, top: msg.Token, counting: msg.Counting, most: e.MaxVoters,
 		founding: e.Founding, stuck: e.Stuck, leaving: e.Leaving, pledge: e.Electorate.Voters, stuckSince: m.now.Slow,
-		pledgeMost: e.Electorate.Most, contacts: e.Contacts,
+		pledgeMost: e.Electorate.Most, maxTTL: e.MaxTTL, pledgeMaxTTL: e.Electorate.MaxTTL, contacts: e.Contacts,
 	}
 	if was.stuck && was.dir == e.Dir {
 		o.told.stuckSince = was.stuckSince

@@ -16,7 +16,7 @@ func (m *Machine) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, msg *v
 	switch msg.Kind {
 	case vote.KindElectorate:
 		switch e := &msg.Consensus.Electorate; {
-		case e.Version == 0 || m.byCount() != vote.BornByCount(e.Version):
+		case e.Version == 0 || m.byCount() != vote.BornByCount(e.Version) || m.isForeignTTL(msg.Consensus):
 		case m.byCount() && e.Lineage != m.state.Electorate.Lineage:
 			m.meet(from.Node, msg.Consensus)
 		default:
@@ -132,15 +132,23 @@ func Follows(e, next *vote.Electorate) error {
 			next.Version)
 	case e.Joint() && next.Most != e.Most:
 		return fmt.Errorf("electorate %d may have another number of voters than the joint one before, %d and not %d", next.Version, next.Most, e.Most)
+	case e.Joint() && !isConclusion(e, next):
+		return fmt.Errorf("electorate %d isn't what the joint one before leads to", next.Version)
+	case !e.Joint() && next.OldMaxTTL != e.MaxTTL:
+		return fmt.Errorf("electorate %d has %v for the MaxTTL of the one before, which is %v", next.Version, next.OldMaxTTL, e.MaxTTL)
 	case e.Most > 0 && next.Most == 0:
 		return fmt.Errorf("electorate %d has no limit, and the one before it has", next.Version)
-	case e.Joint() && (next.Joint() || !slices.Equal(next.Voters, e.Voters) && !slices.Equal(next.Voters, e.Old)):
-		return fmt.Errorf("electorate %d isn't what the joint one before leads to", next.Version)
 	case !e.Joint() && !slices.Equal(next.Old, e.Voters):
 		return fmt.Errorf("electorate %d isn't joint with the one before: its old voters are not "+
 			"the voters of that one", next.Version)
 	}
 	return nil
+}
+
+// isConclusion reports whether a joint electorate leads to next: to its new voters and their
+// maximum TTL, or back to the old.
+func isConclusion(e, next *vote.Electorate) bool {
+	return !next.Joint() && (slices.Equal(next.Voters, e.Voters) && next.MaxTTL == e.MaxTTL || slices.Equal(next.Voters, e.Old) && next.MaxTTL == e.OldMaxTTL)
 }
 
 // race is this node's ballot to have an electorate decided.

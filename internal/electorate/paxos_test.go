@@ -302,7 +302,7 @@ func quarrel(t *testing.T, seed uint64) map[string]bool {
 			}
 		} else if u.m.Known().Version == 1 && rng.IntN(2) == 0 {
 			e := u.m.Known()
-			next := vote.Electorate{Version: 2, Lineage: e.Lineage, Old: e.Voters, Most: e.Most}
+			next := vote.Electorate{Version: 2, Lineage: e.Lineage, Old: e.Voters, Most: e.Most, MaxTTL: e.MaxTTL, OldMaxTTL: e.MaxTTL}
 			for _, v := range e.Voters {
 				if strings.Contains(wishes[u.self.Node], string(v.Name)) {
 					next.Voters = append(next.Voters, v)
@@ -385,7 +385,7 @@ func TestAProposerThatDiesAfterEachStep(t *testing.T) {
 		// own promise in every second run.
 		u := l.units["a"]
 		u.slow = step%2 == 1
-		l.units["a"].m.run(vote.Electorate{Version: 2, Lineage: u.m.Known().Lineage, Voters: u.m.Known().Voters[:2], Old: u.m.Known().Voters, Most: MaxVoters})
+		l.units["a"].m.run(vote.Electorate{Version: 2, Lineage: u.m.Known().Lineage, Voters: u.m.Known().Voters[:2], Old: u.m.Known().Voters, Most: MaxVoters, MaxTTL: maxTTL, OldMaxTTL: maxTTL})
 		l.collect(u)
 		for range step / 2 {
 			if len(l.mail) > 0 {
@@ -398,7 +398,7 @@ func TestAProposerThatDiesAfterEachStep(t *testing.T) {
 		l.mail = nil
 		u.slow = false
 		l.start("a", false)
-		l.units["a"].m.run(vote.Electorate{Version: 2, Lineage: u.m.Known().Lineage, Voters: u.m.Known().Voters[1:], Old: u.m.Known().Voters, Most: MaxVoters})
+		l.units["a"].m.run(vote.Electorate{Version: 2, Lineage: u.m.Known().Lineage, Voters: u.m.Known().Voters[1:], Old: u.m.Known().Voters, Most: MaxVoters, MaxTTL: maxTTL, OldMaxTTL: maxTTL})
 		l.collect(u)
 		l.pass(5 * maxTTL)
 		var second []string
@@ -440,9 +440,9 @@ func anarchy(t *testing.T, seed uint64) string {
 		switch rng.IntN(8) {
 		case 0, 1:
 			e := u.m.Known()
-			next := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters, Most: MaxVoters}
+			next := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters, Most: MaxVoters, MaxTTL: e.MaxTTL}
 			if !e.Joint() { // a majority stays, so that somebody can always go on
-				next.Old = e.Voters
+				next.Old, next.OldMaxTTL = e.Voters, e.MaxTTL
 				next.Voters = decidedFirst(rng, l)
 			}
 			if u.m.member() {

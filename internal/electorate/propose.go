@@ -29,7 +29,7 @@ func (m *Machine) Propose(now vote.Now, target []vote.Elector) error {
 	if slices.Equal(target, e.Voters) {
 		return errors.New("those are the voters already")
 	}
-	next := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: target, Old: e.Voters, Floor: e.Floor, Most: e.Most}
+	next := m.joint(target, e.Most, e.MaxTTL)
 	if err := Follows(e, &next); err != nil {
 		return err
 	}

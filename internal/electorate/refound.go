@@ -29,7 +29,7 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 	m.begin(now)
 	e := &m.state.Electorate
 	if m.byCount() {
-		return fmt.Errorf("the mesh is born by count (Expect), and heals by itself: processes that see no majority for %v give the electorate up, and found another", AbandonAfter(m.cfg.MaxTTL))
+		return fmt.Errorf("the mesh is born by count (Expect), and heals by itself: processes that see no majority for %v give the electorate up, and found another", AbandonAfter(m.maxTTL()))
 	}
 	if !m.Trusted() {
 		return errors.New(m.distrusted)
@@ -45,7 +45,7 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 	}) {
 		return ErrNotLost
 	}
-	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, Floor: max(e.Floor, min(floor, vote.MaxFloor)), Most: e.Most}
+	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, Floor: max(e.Floor, min(floor, vote.MaxFloor)), Most: e.Most, MaxTTL: max(e.MaxTTL, e.OldMaxTTL)}
 	var missing, unfit []string
 	for _, name := range names {
 		switch o := m.others[name]; {

@@ -139,6 +139,14 @@ func (m *Machine) isRegistered() bool {
 	return len(m.stored.Pledge) > 0 && m.register.known && !m.isForeign() && m.register.record.Lineage == lineage(m.stored.Pledge)
 }
 
+// isRegisterBehind reports whether the register may show a shorter maximum TTL than the voters are
+// about to grant. The founders of the next mesh rely on it. The record of a mesh never goes back to
+// a shorter one.
+func (m *Machine) isRegisterBehind() bool {
+	r := &m.register
+	return m.registers() && (!r.known || r.record.Lineage != m.state.Electorate.Lineage || r.record.MaxTTL < m.maxTTL())
+}
+
 // nextCall returns the next call of the register, and when it is due.
 func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 	r := &m.register
@@ -157,6 +165,9 @@ func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 	case m.member() && m.away == 0 && (r.record.IsZero() || r.record.Lineage == m.state.Electorate.Lineage):
 		// The rest of a term is measured by the fast clock, like the term itself. Voters store at
 		// different times, so that they seldom meet.
+		if r.record.MaxTTL < m.maxTTL() {
+			return m.store(m.state.Electorate.Lineage), r.after
+		}
 		stagger := renewAfter(m.term()) / 4 * time.Duration(m.state.Dir%64) / 64
 		rest := r.counts.Sub(m.now.Fast) - (m.term() - renewAfter(m.term()) + stagger)
 		return m.store(m.state.Electorate.Lineage), max(r.after, m.now.Slow.Add(max(rest, 0)))
@@ -172,12 +183,15 @@ func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 // store returns the call that has the register name a mesh.
 func (m *Machine) store(lineage uint64) vote.RegisterCall {
 	old := m.register.record
-	term := m.cfg.RegisterTerm
+	// Founders that have pledged themselves to a longer maximum TTL than this one's will grant it.
+	term, longest := m.cfg.RegisterTerm, max(m.maxTTL(), m.stored.PledgeMaxTTL)
 	if old.Lineage == lineage {
 		term = old.Term // other voters rely on it
+		// A voter that doesn't know of a larger value yet must not hide it.
+		longest = max(longest, old.MaxTTL)
 	}
 	return vote.RegisterCall{Store: true, Old: old, Term: m.term(), New: vote.RegisterRecord{
-		Mesh: m.state.Mesh, Lineage: lineage, Term: term, MaxTTL: m.cfg.MaxTTL, Renewal: old.Renewal + 1, Writer: m.Elector(),
+		Mesh: m.state.Mesh, Lineage: lineage, Term: term, MaxTTL: longest, Renewal: old.Renewal + 1, Writer: m.Elector(),
 	}}
 }
 
@@ -364,7 +378,7 @@ func (m *Machine) cannotRegister() bool {
 	if r.counts > m.now.Fast || m.registerTrouble() == "" {
 		return false
 	}
-	brief := !m.isForeign() && r.failing != 0 && r.refused == "" && m.now.Slow.Sub(r.failing) < SettleAfter(m.cfg.MaxTTL)
+	brief := !m.isForeign() && r.failing != 0 && r.refused == "" && m.now.Slow.Sub(r.failing) < SettleAfter(m.maxTTL())
 	return !brief
 }
 

@@ -24,7 +24,7 @@ func (m *Machine) cannotSave() string {
 }
 
 func (m *Machine) saveOverdue() bool {
-	return m.savingNow && m.now.Slow.Sub(m.savingFrom) >= SaveLimit(m.cfg.MaxTTL)
+	return m.savingNow && m.now.Slow.Sub(m.savingFrom) >= SaveLimit(m.maxTTL())
 }
 
 // watchSave raises an alarm once for each overdue save.

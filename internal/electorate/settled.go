@@ -18,7 +18,7 @@ func (m *Machine) Unsettled(now vote.Now) string {
 			return "the voter " + string(o.name) + " is leaving"
 		}
 	}
-	if !m.Votes() && !m.leaving && m.now.Slow.Sub(m.started) < SettleAfter(m.cfg.MaxTTL) {
+	if !m.Votes() && !m.leaving && m.now.Slow.Sub(m.started) < SettleAfter(m.maxTTL()) {
 		return "this node has just started, and can't take the place of a voter yet"
 	}
 	if !m.Votes() && !m.leaving && m.cannotRegister() {

@@ -20,8 +20,9 @@ type Status struct {
 	// Stays is why this leaving node can't be voted out at present; empty if it can.
 	Stays string
 	// Change is who is being voted in or out, and why the change waits; empty without a change.
-	Change  string
-	Differs string // how this node's MaxVoters differs from the decided limit; empty if equal
+	Change string
+	// Differs is how this node's MaxVoters or MaxTTL differs from what was decided; empty if equal.
+	Differs string
 	Trouble string // why this node can't take part in changes; empty if it can
 	// Lost is why no majority may ever come back; empty if a majority is or may be reachable.
 	Lost string
@@ -43,6 +44,9 @@ func (m *Machine) Status(now vote.Now) Status {
 		}
 	}
 	s.Change, s.Lost, s.Stays, s.Differs = m.change(), m.lost(), m.stays(), m.differs()
+	if text := m.differsTTL(); text != "" {
+		s.Differs = strings.TrimPrefix(s.Differs+"; "+text, "; ")
+	}
 	s.Trouble = m.cannotSave()
 	if text := m.registerTrouble(); text != "" {
 		s.Trouble = text
@@ -78,7 +82,7 @@ func (m *Machine) change() string {
 			return text + ": waits for majorities of both to apply it; missing: " +
 				m.missing(func(v vote.Elector) bool { return slices.Contains(m.drain.seen, v) })
 		}
-		if left := Drain(m.cfg.MaxTTL) - m.now.Slow.Sub(m.drain.since); left > 0 {
+		if left := Drain(m.maxTTL()) - m.now.Slow.Sub(m.drain.since); left > 0 {
 			return fmt.Sprintf("%s: drains for another %.1fs", text, left.Seconds())
 		}
 		return text + ": waits for the voters' decision; missing: " + m.missing(func(v vote.Elector) bool { return m.goesBy(v, m.drain.fresh) })
@@ -122,6 +126,8 @@ func (m *Machine) foundingText() string {
 			lack = append(lack, string(name)+" (started without Bootstrap)")
 		case len(m.state.Pledge) == 0 && len(o.told.pledge) == 0 && o.told.most != 0 && o.told.most != m.cfg.MaxVoters:
 			lack = append(lack, fmt.Sprintf("%s (its MaxVoters is %d, and %d on this node: configure the same)", name, o.told.most, m.cfg.MaxVoters))
+		case len(m.state.Pledge) == 0 && len(o.told.pledge) == 0 && !m.agrees(o):
+			lack = append(lack, fmt.Sprintf("%s (its MaxTTL is %v, and %v on this node: configure the same)", name, o.told.maxTTL, m.cfg.MaxTTL))
 		case len(m.state.Pledge) > 0 && !slices.Contains(m.state.Pledge, vote.Elector{Name: name, Dir: o.told.dir}):
 			lack = append(lack, string(name)+" (it had another state directory when the bootstrap "+
 				"began: stop all founders, remove their state files, and start them again)")
@@ -161,7 +167,7 @@ func (m *Machine) lost() string {
 		}
 		away := m.now.Slow.Sub(t.last)
 		switch {
-		case away < FailAfter(m.cfg.MaxTTL):
+		case away < FailAfter(m.maxTTL()):
 			return true
 		case o != nil && o.up && o.spoke && o.told.dir == v.Dir:
 			return true
@@ -180,7 +186,7 @@ func (m *Machine) lost() string {
 		return ""
 	}
 	if m.byCount() {
-		left := max(AbandonAfter(m.cfg.MaxTTL)-m.now.Slow.Sub(m.away), 0)
+		left := max(AbandonAfter(m.maxTTL())-m.now.Slow.Sub(m.away), 0)
 		return fmt.Sprintf("a majority of electorate %d (%s) is gone: %s. No lock can be granted "+
 			"until enough of them are back, or until this process, in %.1fs, gives the electorate "+
 			"up, and founds or joins another", vote.VersionNumber(e.Version), names(e.Deciding()), strings.Join(gone, ", "), left.Seconds())

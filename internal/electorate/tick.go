@@ -21,11 +21,11 @@ func (m *Machine) Next() vote.Instant {
 	if m.race != nil {
 		next = min(next, m.race.until)
 	}
-	if end := m.drain.since.Add(Drain(m.cfg.MaxTTL)); m.drain.begun && end > m.now.Slow {
+	if end := m.drain.since.Add(Drain(m.maxTTL())); m.drain.begun && end > m.now.Slow {
 		next = min(next, end)
 	}
 	if m.savingNow && !m.overdue {
-		next = min(next, m.savingFrom.Add(SaveLimit(m.cfg.MaxTTL)))
+		next = min(next, m.savingFrom.Add(SaveLimit(m.maxTTL())))
 	}
 	if m.pending && !m.savingNow {
 		next = min(next, m.retryAt)

@@ -80,7 +80,7 @@ const shunFor = 10
 
 func (m *Machine) shun(name vote.NodeID) {
 	if o := m.others[name]; o != nil {
-		o.shunned = m.now.Slow.Add(shunFor * m.cfg.MaxTTL)
+		o.shunned = m.now.Slow.Add(shunFor * m.maxTTL())
 	}
 }
 

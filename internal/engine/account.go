@@ -2,9 +2,11 @@ package engine
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/transport"
 )
 
 // account is the state of this node as told to other nodes in each handshake. The loop stores the
@@ -13,6 +15,11 @@ type account struct {
 	standing    vote.Standing
 	started     vote.Instant // on the slow clock
 	linkRefusal string       // why the node accepts no links any more
+	// The maximum TTL as far as the voters have decided one; zero if they haven't, or none is
+	// known.
+	maxTTL    time.Duration
+	quietTime time.Duration // how long a voter is quiet after a start, likewise
+	low, high uint8         // the wire versions that the node speaks
 	// since when the node's votes count under this configuration, on the slow clock; Never if they
 	// don't
 	counted vote.Instant
@@ -25,6 +32,7 @@ type accounts struct{ newest atomic.Pointer[account] }
 func (a *accounts) update(now vote.Now, n *node.Node) bool {
 	told := n.Account(now)
 	next := account{standing: told.Standing, linkRefusal: n.Bars(), started: now.Slow - vote.Instant(told.Up), counted: vote.Never}
+	next.maxTTL, next.quietTime, next.low, next.high = decidedTTL(n.Known())
 	if told.Counted > 0 || told.Standing == vote.StandingCounting {
 		next.counted = now.Slow - vote.Instant(told.Counted)
 	}
@@ -34,6 +42,50 @@ func (a *accounts) update(now vote.Now, n *node.Node) bool {
 	news := next // declared here, so that no memory is allocated without news
 	a.newest.Store(&news)
 	return true
+}
+
+// decidedTTL returns the longest time for which the voters of a node's newest known electorate
+// extend a session or a vote, and how long they are quiet, if they have decided that; and the wire
+// versions that the node speaks.
+//
+// A node that knows a decided value speaks no version in which other nodes rely on the configured
+// value. A node whose voters have decided none speaks only such a version. A node that knows no
+// electorate yet is to find out, and speaks both.
+func decidedTTL(e *vote.Electorate) (grants, quiet time.Duration, low, high uint8) {
+	switch {
+	case e == nil || e.Version == 0:
+		return 0, 0, transport.OldestVersion, transport.WireVersion
+	case e.MaxTTL == 0:
+		return 0, 0, transport.OldestVersion, transport.DecidedTTLVersion - 1
+	}
+	return e.GrantLimit(0), e.QuietTime(0), transport.DecidedTTLVersion, transport.WireVersion
+}
+
+// GrantLimit returns the longest time for which voters extend a session or a vote of this node: the
+// configured maximum TTL, unless they have decided on less.
+func (eng *Engine) GrantLimit() time.Duration {
+	if a := eng.accounts.newest.Load(); a != nil && a.maxTTL > 0 {
+		return min(a.maxTTL, eng.cfg.MaxTTL)
+	}
+	return eng.cfg.MaxTTL
+}
+
+// longestTTL returns how long a change of the electorate may take for each of its steps.
+func (eng *Engine) longestTTL() time.Duration {
+	if a := eng.accounts.newest.Load(); a != nil {
+		return max(a.quietTime, eng.cfg.MaxTTL)
+	}
+	return eng.cfg.MaxTTL
+}
+
+// versions returns the wire versions that this node speaks now. Goroutines of the transport call
+// it.
+func (eng *Engine) versions() (low, high uint8) {
+	a := eng.accounts.newest.Load()
+	if a == nil {
+		return transport.OldestVersion, transport.WireVersion
+	}
+	return a.low, a.high
 }
 
 // account returns the account for a handshake. Goroutines of the transport call it.

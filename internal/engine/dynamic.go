@@ -49,7 +49,7 @@ func (l *loop) electorateChanged(now vote.Now, e *quorum.Event) {
 	if known := &st.Electorate; known.Version != v.version {
 		was := v.version
 		v.version = known.Version
-		l.log.Info("the electorate has changed", "version", vote.VersionNumber(known.Version), "voters", ElectorNames(known.Voters), "joint", known.Joint(), "old", ElectorNames(known.Old))
+		l.log.Info("the electorate has changed", "version", vote.VersionNumber(known.Version), "voters", ElectorNames(known.Voters), "joint", known.Joint(), "old", ElectorNames(known.Old), "max_ttl", known.MaxTTL)
 		if was == 0 && l.engine.cfg.Bootstrap {
 			l.engine.warnBootstrap()
 		}

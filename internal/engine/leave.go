@@ -32,7 +32,7 @@ func (eng *Engine) LeaveElectorate(ctx context.Context) error {
 		ctx = limited
 	}
 	enough := make(chan struct{}, 1)
-	defer eng.clocks.After(LeaveTTLs*eng.cfg.MaxTTL, func() { wakeup.Send(enough) })()
+	defer eng.clocks.After(LeaveTTLs*eng.longestTTL(), func() { wakeup.Send(enough) })()
 	l := eng.loop
 	gone := make(chan string, 1)
 	why := ""

@@ -85,7 +85,7 @@ func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Follo
 		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secrets: eng.cfg.Secrets,
 		Self: eng.self, Logger: eng.log,
 		Terms:   transport.Terms{Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Following: dynamic != nil, Birth: eng.cfg.Birth},
-		Handler: linkHandler{eng}, Account: eng.account, Met: eng.onMet, Bars: eng.linkRefusal,
+		Handler: linkHandler{eng}, Account: eng.account, Versions: eng.versions, Met: eng.onMet, Bars: eng.linkRefusal,
 	})
 	if err != nil {
 		return err

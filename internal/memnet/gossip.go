@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/member"
+	"github.com/lockmesh/lockmesh/transport"
 )
 
 // group is a node's part in gossip. This gossip knows every node's state at once; it passes on only
@@ -53,8 +54,8 @@ func (p *port) joinGossip(c member.Config) *group {
 
 // knows reports whether two nodes are in the same gossip; net.mu is held.
 func (g *group) knows(o *group) bool {
-	a, b := g.port.cfg, o.port.cfg
-	return !g.deaf && !o.deaf && differences(a.Terms, b.Terms) == "" &&
+	a, b := g.port.cfg, o.port.cfg // gossip leaves what only a handshake knows to the handshake
+	return !g.deaf && !o.deaf && differences(a.Terms, b.Terms, transport.WireVersion) == "" &&
 		g.port.acceptsSecretOf(o.port) && o.port.acceptsSecretOf(g.port)
 }
 

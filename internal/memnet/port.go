@@ -131,8 +131,7 @@ func (p *port) reach(ctx context.Context, addr string) (them *port, err error) {
 	if p.introduces(them) {
 		// Either process may be paused while it reports its state, as in a handshake.
 		n.mu.Unlock()
-		theirs := them.sighting()
-		mine := p.sighting()
+		theirs, mine := them.sighting(p), p.sighting(them)
 		them.meets(mine)
 		p.meets(theirs)
 		if !n.await(ctx.Done(), open) {
@@ -152,10 +151,14 @@ func (p *port) introduces(them *port) bool {
 		them.acceptsSecretOf(p) && them.cfg.Terms.Mesh == p.cfg.Terms.Mesh
 }
 
-// sighting returns the node's report about itself for other nodes; net.mu isn't held.
-func (p *port) sighting() *vote.Sighting {
+// sighting returns the node's report about itself for another node; net.mu isn't held. Where both
+// may be linked, though they are configured with different maximum TTLs, it tells none of that.
+func (p *port) sighting(to *port) *vote.Sighting {
 	t := p.cfg.Terms
 	s := &vote.Sighting{Peer: p.cfg.Self, Terms: vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following, Birth: t.Birth}}
+	if p.differences(to) == "" {
+		s.Terms.MaxTTL = to.cfg.Terms.MaxTTL
+	}
 	if p.cfg.Account != nil {
 		s.Account = p.cfg.Account()
 	}
@@ -183,15 +186,34 @@ func (p *port) greet(ctx context.Context, them *port) error {
 	case !them.acceptsSecretOf(p):
 		return &transport.RefusedError{Reason: vote.ReasonSecret, Text: "the secrets differ"}
 	}
-	if text := differences(p.cfg.Terms, them.cfg.Terms); text != "" {
+	if text := p.differences(them); text != "" {
 		return &transport.RefusedError{Peer: them.name(), Reason: vote.ReasonTerms, Text: text}
 	}
 	return nil
 }
 
-// differences describes incompatible settings of two nodes, with both values; empty if there are
-// none.
-func differences(here, there transport.Terms) string {
+// versions returns the wire versions that a node speaks.
+func (p *port) versions() (low, high uint8) {
+	if p.cfg.Versions == nil {
+		return transport.OldestVersion, transport.WireVersion
+	}
+	return p.cfg.Versions()
+}
+
+// differences describes why two nodes can't be linked; empty if they can.
+func (p *port) differences(them *port) string {
+	low, high := p.versions()
+	theirLow, theirHigh := them.versions()
+	version := min(high, theirHigh)
+	if version < max(low, theirLow) {
+		return fmt.Sprintf("wire version is %d to %d here and %d to %d there", low, high, theirLow, theirHigh)
+	}
+	return differences(p.cfg.Terms, them.cfg.Terms, version)
+}
+
+// differences describes incompatible settings of two nodes that speak a wire version, with both
+// values; empty if there are none.
+func differences(here, there transport.Terms, version uint8) string {
 	var points []string
 	differ := func(what string, x, y any) {
 		points = append(points, fmt.Sprintf("%s is %v here and %v there", what, x, y))
@@ -199,7 +221,8 @@ func differences(here, there transport.Terms) string {
 	if here.Mesh != there.Mesh {
 		differ("mesh name", here.Mesh, there.Mesh)
 	}
-	if here.MaxTTL != there.MaxTTL {
+	decided := version >= transport.DecidedTTLVersion && here.Following && there.Following
+	if here.MaxTTL != there.MaxTTL && !decided {
 		differ("MaxTTL", here.MaxTTL, there.MaxTTL)
 	}
 	points = append(points, here.Birth.Differences(there.Birth, "here", "there")...)

@@ -198,21 +198,17 @@ func lastOf(lines []shown) string {
 // waited for comes first, and all that some ten processes print in a minute would bury it.
 const recentMost = 40
 
-// note keeps a line of the process's output for the case that the test fails. At least half of the
-// lines are events, if there are so many: a log that repeats itself must not bury them.
+// note keeps a line of the process's output for the case that the test fails. Half of the lines are
+// events and half are of the log, if there are so many: neither is to bury the other.
 func (p *process) note(l shown) {
 	if len(p.recent) == recentMost {
-		isLog := func(s shown) bool { return !s.event }
 		events := 0
 		for _, s := range p.recent {
 			if s.event {
 				events++
 			}
 		}
-		i := 0
-		if events <= recentMost/2 {
-			i = max(slices.IndexFunc(p.recent, isLog), 0)
-		}
+		i := slices.IndexFunc(p.recent, func(s shown) bool { return s.event == (events > recentMost/2) })
 		p.recent = slices.Delete(p.recent, i, i+1)
 	}
 	p.recent = append(p.recent, l)

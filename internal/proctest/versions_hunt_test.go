@@ -11,12 +11,18 @@ import (
 	"time"
 )
 
-// versionBefore is the last commit before the newest change of a wire or state format: births by
-// count added elements to the handshake, and a tag to gossip.
-const versionBefore = "bb5cf52"
+const (
+	// versionBefore is the last commit before the newest change of a wire or state format: wire
+	// version 2 has electorates with a maximum TTL.
+	versionBefore = "eb84a35"
 
-// buildBefore builds the locknode of versionBefore. It needs the history of the repository.
-func buildBefore(t *testing.T) string {
+	// versionWithoutBirths is the last commit before births by count, which added elements to the
+	// handshake, and a tag to gossip.
+	versionWithoutBirths = "bb5cf52"
+)
+
+// buildOf builds the locknode of a commit. It needs the history of the repository.
+func buildOf(t *testing.T, commit string) string {
 	t.Helper()
 	dir := t.TempDir()
 	run := func(in, name string, args ...string) {
@@ -35,7 +41,7 @@ func buildBefore(t *testing.T) string {
 		t.Fatal(err)
 	}
 	archive := filepath.Join(dir, "source.tar")
-	run("../..", "git", "archive", "--format=tar", "-o", archive, versionBefore)
+	run("../..", "git", "archive", "--format=tar", "-o", archive, commit)
 	run(source, "tar", "-xf", archive)
 	run(source, "go", "build", "-o", old, "./examples/locknode")
 	return old
@@ -46,7 +52,7 @@ func buildBefore(t *testing.T) string {
 // mesh, under load: no lease is lost, and no lock is unserved for over a second more than the machine
 // was.
 func TestTwoVersionsAreOneMesh(t *testing.T) {
-	before := buildBefore(t)
+	before := buildOf(t, versionBefore)
 	for _, c := range []struct {
 		name    string
 		dynamic bool
@@ -93,9 +99,9 @@ func TestTwoVersionsAreOneMesh(t *testing.T) {
 }
 
 // What a version doesn't know it refuses, and names: a mesh that is born by count is unknown to the
-// version before, and one with a fixed list is another kind to this one.
-func TestTheVersionBeforeAndAMeshThatItDoesntKnow(t *testing.T) {
-	before := buildBefore(t)
+// version without births, and one with a fixed list is another kind to this one.
+func TestAVersionWithoutBirthsAndAMeshBornByCount(t *testing.T) {
+	before := buildOf(t, versionWithoutBirths)
 	f := newFleet(t, 2*time.Second)
 	f.begin("a", "b", "c")
 	f.serves("a")
@@ -112,4 +118,23 @@ func TestTheVersionBeforeAndAMeshThatItDoesntKnow(t *testing.T) {
 	x.awaitError("ready", "refused") // until then it is only quiet, as each voter is after its start
 	x.tell("trylock k")
 	x.awaitError("trylock", "refused")
+}
+
+// A mesh that this version has founded has a decided MaxTTL, of which the version before doesn't know: it is refused, and told why.
+func TestTheVersionBeforeAndADecidedMaxTTL(t *testing.T) {
+	before := buildOf(t, versionBefore)
+	m := newMesh(t, []string{"a", "b", "c"}, "-max-ttl", "2s")
+	m.dirs = t.TempDir()
+	m.nodes = append(m.nodes, "x")
+	for _, name := range m.names {
+		m.start(name, m.addrs[name], "-bootstrap")
+	}
+	m.procs["a"].reached("settled")
+	m.runs = before
+	x := m.start("x", "127.0.0.1:0")
+	for p, why := range map[*process]string{m.procs["a"]: "wire version is 2 at a and 1 at x", x: "wire version is 2 at"} {
+		p.onLog("the refusal", func(text string) bool { return strings.Contains(text, why) })
+	}
+	x.tell("trylock k")
+	x.awaitError("trylock", "noquorum")
 }

@@ -3,6 +3,7 @@ package statedir
 import (
 	"fmt"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -22,6 +23,7 @@ func nonsense(st *vote.DiskState) string {
 		badAttempt("accepted", st.Accepted),
 		badElectors("pledge", st.Pledge),
 		badMost("pledge_most", st.PledgeMost),
+		badTTL("pledge_max_ttl", st.PledgeMaxTTL),
 	}
 	for _, p := range problems {
 		if p != "" {
@@ -52,7 +54,7 @@ func nonsense(st *vote.DiskState) string {
 
 func badElectorate(what string, e *vote.Electorate) string {
 	if e.Version == 0 {
-		if len(e.All()) > 0 || e.Lineage != 0 || e.Floor != 0 || e.Most != 0 {
+		if len(e.All()) > 0 || e.Lineage != 0 || e.Floor != 0 || e.Most != 0 || e.MaxTTL != 0 || e.OldMaxTTL != 0 {
 			return what + " has no version, but isn't empty"
 		}
 		return ""
@@ -66,9 +68,17 @@ func badElectorate(what string, e *vote.Electorate) string {
 	if p := badMost(what+": most", e.Most); p != "" {
 		return p
 	}
+	if p := badTTL(what+": max_ttl", e.MaxTTL); p != "" {
+		return p
+	}
+	if p := badTTL(what+": old_max_ttl", e.OldMaxTTL); p != "" {
+		return p
+	}
 	switch {
 	case len(e.Voters) == 0:
 		return what + " has no voters"
+	case (e.OldMaxTTL != 0) != (e.MaxTTL != 0 && e.Joint()):
+		return fmt.Sprintf("%s has max_ttl %d and old_max_ttl %d; only a joint one has both", what, e.MaxTTL, e.OldMaxTTL)
 	case e.Joint() && e.Version == 1:
 		return what + " is joint, but there is no version before it"
 	// Vote counting has a place for each voter, old ones included.
@@ -84,6 +94,14 @@ func badElectorate(what string, e *vote.Electorate) string {
 func badMost(what string, most int) string {
 	if most < 0 || most > vote.MaxVoters {
 		return fmt.Sprintf("%s is %d; at most %d can vote", what, most, vote.MaxVoters)
+	}
+	return ""
+}
+
+// badTTL reports an invalid maximum TTL. Zero is valid: none was decided.
+func badTTL(what string, d time.Duration) string {
+	if d != 0 && (d < vote.MinTTL || d > vote.LongestTTL) {
+		return fmt.Sprintf("%s is %v; a maximum TTL is from %v to %v", what, d, vote.MinTTL, vote.LongestTTL)
 	}
 	return ""
 }

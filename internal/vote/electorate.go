@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Dir identifies a state directory. The identity is drawn at random when the directory is first
@@ -40,6 +41,11 @@ type Electorate struct {
 	Floor Token `json:"floor,omitempty"`
 	// Most is the maximum number of voters, as decided by the voters; zero if undecided.
 	Most int `json:"most,omitempty"`
+	// MaxTTL is the maximum TTL as decided by the voters, and OldMaxTTL that of the version before,
+	// in a joint electorate. Both are zero if undecided: then all nodes are configured with the
+	// same.
+	MaxTTL    time.Duration `json:"max_ttl,omitempty"`
+	OldMaxTTL time.Duration `json:"old_max_ttl,omitempty"`
 }
 
 // Joint reports whether every decision needs a majority of the old voters, too.
@@ -55,6 +61,33 @@ func (e *Electorate) Deciding() []Elector {
 		return e.Old
 	}
 	return e.Voters
+}
+
+// GrantLimit returns the longest time for which a voter extends a session or a vote, where a node
+// is configured with a maximum TTL of its own, which counts if the voters have decided none.
+//
+// While the decided value changes, the electorate is joint, and the smaller of both values limits
+// what voters grant, while the larger is how long a restarted voter is quiet: see
+// [Electorate.QuietTime]. The drain of the joint electorate lasts for the larger. So whatever was
+// granted under the old value has ended before any voter is quiet for less than the old value, and
+// every voter is quiet for the new value before any grants as much.
+func (e *Electorate) GrantLimit(configured time.Duration) time.Duration {
+	switch {
+	case e.MaxTTL == 0:
+		return configured
+	case e.Joint():
+		return min(e.MaxTTL, e.OldMaxTTL)
+	}
+	return e.MaxTTL
+}
+
+// QuietTime returns how long a voter that may have forgotten its promises is quiet: the longest
+// time for which it may have made them. See [Electorate.GrantLimit].
+func (e *Electorate) QuietTime(configured time.Duration) time.Duration {
+	if e.MaxTTL == 0 {
+		return configured
+	}
+	return max(e.MaxTTL, e.OldMaxTTL)
 }
 
 // All returns the voters, old voters included, sorted and without duplicates.
@@ -77,7 +110,7 @@ func (e *Electorate) Names(name NodeID) bool {
 
 // Equal reports whether both electorates are the same in all respects.
 func (e *Electorate) Equal(f *Electorate) bool {
-	return e.Version == f.Version && e.Lineage == f.Lineage && e.Floor == f.Floor && e.Most == f.Most && slices.Equal(e.Voters, f.Voters) && slices.Equal(e.Old, f.Old)
+	return e.Version == f.Version && e.Lineage == f.Lineage && e.Floor == f.Floor && e.Most == f.Most && e.MaxTTL == f.MaxTTL && e.OldMaxTTL == f.OldMaxTTL && slices.Equal(e.Voters, f.Voters) && slices.Equal(e.Old, f.Old)
 }
 
 // Check returns an error for an invalid electorate. Version zero means no electorate; the voters
@@ -96,6 +129,10 @@ func (e *Electorate) Check() error {
 		return fmt.Errorf("the floor of electorate %d is no token", e.Version)
 	case e.Most < 0 || e.Most > MaxVoters:
 		return fmt.Errorf("electorate %d may have %d voters; at most %d can vote", e.Version, e.Most, MaxVoters)
+	case e.MaxTTL != 0 && (e.MaxTTL < MinTTL || e.MaxTTL > LongestTTL), e.OldMaxTTL != 0 && (e.OldMaxTTL < MinTTL || e.OldMaxTTL > LongestTTL):
+		return fmt.Errorf("electorate %d has a MaxTTL of %v, and before of %v; a TTL is from %v to %v", e.Version, e.MaxTTL, e.OldMaxTTL, MinTTL, LongestTTL)
+	case (e.OldMaxTTL != 0) != (e.MaxTTL != 0 && e.Joint()):
+		return fmt.Errorf("electorate %d has a MaxTTL of %v, and before of %v; only a joint electorate has both", e.Version, e.MaxTTL, e.OldMaxTTL)
 	case len(e.All()) > MaxVoters:
 		return fmt.Errorf("electorate %d has %d voters, more than %d", e.Version, len(e.All()), MaxVoters)
 	}
@@ -198,7 +235,10 @@ type Consensus struct {
 	Dir       Dir    // the sender's directory
 	Writes    uint64 // the write count of the sender's state, as far as stored
 	MaxVoters int    // the largest electorate that the sender allows; zero if unspecified
-	Founding  bool   // the sender has an empty directory and is a founder of version 1
+	// MaxTTL is the maximum TTL that the sender is configured with; zero if unspecified, and then
+	// equal to the receiver's, as wire version 1 demands.
+	MaxTTL   time.Duration
+	Founding bool // the sender has an empty directory and is a founder of version 1
 	// Stuck : the sender can't take part in changes, since it can't store anything or its directory
 	// is an old copy.
 	Stuck   bool
@@ -232,4 +272,6 @@ type DiskState struct {
 	// PledgeMost is the maximum number of voters in the founded electorate; a part of the founder's
 	// pledge.
 	PledgeMost int `json:"pledge_most,omitempty"`
+	// PledgeMaxTTL is the maximum TTL of the founded electorate; a part of the founder's pledge.
+	PledgeMaxTTL time.Duration `json:"pledge_max_ttl,omitempty"`
 }

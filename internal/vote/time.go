@@ -23,6 +23,11 @@ const TokenQueryTimeout = time.Second
 // be kept alive.
 const MinTTL = 200 * time.Millisecond
 
+// LongestTTL is the largest maximum TTL. After a crash, a lease blocks its key for a TTL; an
+// application that needs a day needs something other than a lease. The limit also keeps all
+// arithmetic far from overflow.
+const LongestTTL = 24 * time.Hour
+
 // RefreshesPerTTL is how often a node refreshes its sessions within a TTL: two refreshes in a row
 // may fail, and a third still arrives in time.
 const RefreshesPerTTL = 5

@@ -74,7 +74,7 @@ func (x *explorer) machine(process int, k mind) *electorate.Machine {
 		state.Dir = x.elector(process, k.generation).Dir
 	}
 	if k.pledge != 0 {
-		state.Pledge, state.PledgeMost = x.electorates[k.pledge].Voters, electorate.MaxVoters
+		state.Pledge, state.PledgeMost, state.PledgeMaxTTL = x.electorates[k.pledge].Voters, electorate.MaxVoters, cfg.MaxTTL
 	}
 	if k.elected != 0 {
 		state.Electorate = x.electorates[k.elected]

@@ -376,7 +376,7 @@ func (x *explorer) changes(w world, f func(world, string) error) error {
 			}
 			next := w
 			next.changes++
-			changed := vote.Electorate{Version: e.Version + 2, Lineage: e.Lineage, Voters: voters, Most: e.Most}
+			changed := vote.Electorate{Version: e.Version + 2, Lineage: e.Lineage, Voters: voters, Most: e.Most, MaxTTL: e.MaxTTL}
 			next.mind[i] = mind{generation: k.generation, elected: x.electorate(changed)}
 			return f(next, fmt.Sprintf("%s decides with the others that %s vote", names[i], x.name(next.mind[i].elected)))
 		}

@@ -1,0 +1,87 @@
+package electorate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// The maximum TTL is decided with the electorate, and a change of it is a change of the electorate
+// with the same voters: see [vote.Electorate.GrantLimit]. So an operator configures the nodes with
+// another value one after the other, and the mesh changes once a majority of the voters wants it.
+//
+// A mesh whose founders included one of a version from before 2026-11-25 has no decided value: all
+// nodes are configured with the same, and a node with another is refused.
+
+// maxTTL returns how long the promises of a voter may last, under the newest known electorate.
+func (m *Machine) maxTTL() time.Duration { return m.state.Electorate.QuietTime(m.cfg.MaxTTL) }
+
+// wantedMaxTTL returns the maximum TTL of the next electorate: the value that a majority of the
+// voters is configured with, or else the decided value; zero if none was decided.
+func (m *Machine) wantedMaxTTL() time.Duration {
+	e := &m.state.Electorate
+	if e.MaxTTL == 0 {
+		return 0
+	}
+	for _, v := range e.Voters {
+		d := m.configuredMaxTTL(v)
+		if d > 0 && majority(e.Voters, func(w vote.Elector) bool { return m.configuredMaxTTL(w) == d }) {
+			return d
+		}
+	}
+	return e.MaxTTL
+}
+
+// configuredMaxTTL returns the maximum TTL that a voter is configured with; zero without a recent
+// report.
+func (m *Machine) configuredMaxTTL(v vote.Elector) time.Duration {
+	if v == m.Elector() {
+		return m.cfg.MaxTTL
+	}
+	if o := m.others[v.Name]; o != nil && m.recent(o) && o.told.dir == v.Dir {
+		return o.told.maxTTL
+	}
+	return 0
+}
+
+// agrees reports whether another founder is configured with this node's maximum TTL, as far as it
+// has said.
+func (m *Machine) agrees(o *other) bool { return o.told.maxTTL == 0 || o.told.maxTTL == m.cfg.MaxTTL }
+
+// pledgedMaxTTL returns the maximum TTL to which this node pledges itself with other founders, and
+// zero if one of them hasn't said any, since its version is older. Founders by count may be
+// configured with different values, while a new configuration is rolled out. The longest counts: an
+// earlier mesh may have granted as much, and the founders are quiet for that long.
+func (m *Machine) pledgedMaxTTL(founders []vote.Elector) time.Duration {
+	longest := m.cfg.MaxTTL
+	for _, v := range founders {
+		if v == m.Elector() {
+			continue
+		}
+		d := m.others[v.Name].told.maxTTL
+		if d == 0 {
+			return 0
+		}
+		longest = max(longest, d)
+	}
+	return longest
+}
+
+// isForeignTTL reports whether another node's message tells of an electorate that has decided no
+// maximum TTL, while both nodes are configured with different ones: then this node doesn't know for
+// how long the voters grant.
+func (m *Machine) isForeignTTL(e *vote.Consensus) bool {
+	return e.Electorate.MaxTTL == 0 && e.MaxTTL != 0 && e.MaxTTL != m.cfg.MaxTTL
+}
+
+// differsTTL describes how this node's configured maximum TTL differs from the decided one; empty
+// if they are equal.
+func (m *Machine) differsTTL() string {
+	e := &m.state.Electorate
+	if e.MaxTTL == 0 || e.MaxTTL == m.cfg.MaxTTL {
+		return ""
+	}
+	return fmt.Sprintf("MaxTTL is %v on this node, and %v by decision of the voters, which counts: configure the same everywhere. "+
+		"It changes once a majority of the voters is configured with another value", m.cfg.MaxTTL, e.MaxTTL)
+}

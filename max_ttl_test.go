@@ -1,0 +1,119 @@
+package lockmesh
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// restart kills a node, and starts another process of it that is configured with a maximum TTL.
+func (w *living) restart(name string, maxTTL time.Duration) *Mesh {
+	w.t.Helper()
+	w.crash(name)
+	m := w.start(name, func(c *Config) { c.MaxTTL = maxTTL })
+	if err := m.Settled(w.t.Context()); err != nil { // otherwise the next restart leaves two voters out
+		w.t.Fatal(err)
+	}
+	return m
+}
+
+// The maximum TTL of a mesh with dynamic membership changes while leases are held, once a majority of the voters is configured with another value. Up to then it
+// is the old value that counts, on a node with the new one, too; and no lease of a node outlives the node by more than that.
+func TestMaxTTLIsRaisedAndLoweredWhileALeaseIsHeld(t *testing.T) {
+	const short, long = DefaultMaxTTL / 5, DefaultMaxTTL
+	for _, c := range []struct {
+		name     string
+		from, to time.Duration
+	}{{"raised", short, long}, {"lowered", long, short}} {
+		t.Run(c.name, func(t *testing.T) {
+			inLivingBubble(t, func(t *testing.T, w *living) {
+				for _, name := range w.founders {
+					w.start(name, func(c2 *Config) { found(c2); c2.MaxTTL = c.from })
+				}
+				client := w.start("d", func(c2 *Config) { c2.MaxTTL = c.to })
+				w.ready("d")
+				decided := func(d time.Duration) {
+					t.Helper()
+					w.until("d", "a MaxTTL of "+d.String(), func(s ElectorateStatus) bool { return s.MaxTTL == d && !s.Joint })
+				}
+				decided(c.from)
+				held := w.lock("d", "held")
+				w.restart("a", c.to)
+				decided(c.from)
+				if n := w.logs.count("MaxTTL is "+c.to.String()+" on this node, and "+c.from.String()+" by decision of the voters", "on=a"); n != 1 {
+					t.Errorf("a has warned %d times that its MaxTTL differs", n)
+				}
+				outlives(w, "a", min(c.from, c.to))
+				w.restart("a", c.to)
+				w.restart("b", c.to)
+				decided(c.to)
+				w.restart("c", c.to)
+				time.Sleep(2 * max(c.from, c.to))
+				if err := held.Err(); err != nil {
+					t.Fatalf("the lease that was held all the time: %v", err)
+				}
+				w.unlock(held)
+				outlives(w, "a", c.to)
+				if s := client.Status().Electorate; s.MaxTTL != c.to || s.Version != 3 {
+					t.Errorf("%+v", s)
+				}
+			})
+		})
+	}
+}
+
+// outlives checks for how long a lease of a node outlives the node: for about a TTL, with which the node's session was refreshed within a fifth of it.
+func outlives(w *living, name string, ttl time.Duration) {
+	w.t.Helper()
+	w.lock(name, "of "+name)
+	time.Sleep(2 * ttl) // the session is refreshed
+	w.crash(name)
+	died := time.Now()
+	w.unlock(w.lock("d", "of "+name))
+	if took := time.Since(died); took < ttl*7/10 || took > ttl*13/10 {
+		w.t.Errorf("a lease of %s outlived its node by %v; its TTL is %v", name, took, ttl)
+	}
+}
+
+// Options go by what the voters grant: a lease without renewal that is longer than that is kept up by its node, and a lock-delay that voters can't promise yet is refused.
+func TestOptionsGoByTheDecidedMaxTTL(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.foundAll()
+		m := w.start("d", func(c *Config) { c.MaxTTL = 3 * DefaultMaxTTL })
+		w.ready("d")
+		l, err := m.Lock(t.Context(), "k", WithTTL(2*DefaultMaxTTL), WithoutRenewal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		<-l.Done()
+		if lasted := time.Since(began); lasted < 19*DefaultMaxTTL/10 || lasted > 2*DefaultMaxTTL {
+			t.Errorf("a lease of %v without renewal lasted for %v: %v", 2*DefaultMaxTTL, lasted, l.Err())
+		}
+		_, err = m.Lock(t.Context(), "k", WithTTL(DefaultMaxTTL/2), WithDelay(2*DefaultMaxTTL))
+		if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), "MaxTTL, 10s by decision of the voters, and 30s on this node") {
+			t.Errorf("a delay that the voters can't promise: %v", err)
+		}
+		if l, err := m.Lock(t.Context(), "k", WithTTL(2*DefaultMaxTTL)); err != nil {
+			t.Errorf("a TTL of more than the voters grant: %v", err)
+		} else {
+			time.Sleep(4 * DefaultMaxTTL)
+			if err := l.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// A node of a mesh with a fixed list has the MaxTTL of all, or is refused.
+func TestAFixedMeshRefusesAnotherMaxTTL(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		w.three()
+		m := w.join("d", []string{"a", "b", "c"}, func(c *Config) { c.MaxTTL = 2 * DefaultMaxTTL })
+		time.Sleep(2 * DefaultMaxTTL)
+		if _, err := m.TryLock(t.Context(), "k"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "MaxTTL is 20s") {
+			t.Errorf("%v", err)
+		}
+	})
+}

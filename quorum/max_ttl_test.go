@@ -1,0 +1,161 @@
+package quorum
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// decided is an electorate that has decided a maximum TTL; old is that of the version before, zero for an electorate that isn't joint.
+func decided(e string, d, old time.Duration) *vote.Electorate {
+	v := version(e)
+	v.MaxTTL, v.OldMaxTTL = d, old
+	return v
+}
+
+// tuned is a requester that is configured with a TTL of a second, of an electorate that has decided another maximum.
+func tuned(t *testing.T, d time.Duration) *follower {
+	f := follow(t, "6: a b c")
+	f.reconfigure(decided("7: a b c", d, 0))
+	f.q.forgetBefore()
+	f.ack("a b c")
+	return f
+}
+
+func (f *follower) reconfigure(e *vote.Electorate) {
+	f.q.Reconfigure(f.now, e)
+	f.drain()
+}
+
+// TestARequesterCountsOnWhatIsGranted : an acknowledgement counts for what the voters grant under its version, which may be less than the requester asks for.
+func TestARequesterCountsOnWhatIsGranted(t *testing.T) {
+	const short = ttl / 4
+	type counted struct{ newest, before time.Duration }
+	for _, c := range []struct {
+		name         string
+		first        time.Duration
+		joint, final *vote.Electorate
+		goes         uint64
+		afterJoint   counted // of an acknowledgement of a voter that goes by the version before it
+		afterFinal   counted
+	}{
+		{
+			"raised", short, decided("8: a b c (a b c)", 4*ttl, short), decided("9: a b c", 4*ttl, 0), 0,
+			counted{0, short}, counted{0, short},
+		},
+		{
+			"lowered", 4 * ttl, decided("8: a b c (a b c)", short, 4*ttl), decided("9: a b c", short, 0), 0,
+			counted{0, ttl}, counted{0, short},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := tuned(t, c.first)
+			until := func(by uint64) (got counted) {
+				f.goes["a"] = by
+				p := f.peer("a")
+				p.validity = validity{}
+				f.pass(ttl / 50)
+				f.q.refresh(p)
+				f.drain()
+				f.ack("a")
+				left := func(i vote.Instant) time.Duration {
+					if i == 0 {
+						return 0
+					}
+					return i.Sub(f.now.Fast)
+				}
+				return counted{left(p.validity.newest), left(p.validity.before)}
+			}
+			want := func(by uint64, want counted) {
+				t.Helper()
+				valid := func(d time.Duration) time.Duration {
+					if d == 0 {
+						return 0
+					}
+					return vote.Validity(d)
+				}
+				if got := until(by); got != (counted{valid(want.newest), valid(want.before)}) {
+					t.Errorf("acknowledged under version %d: for %+v, want the validity of %+v", by, got, want)
+				}
+			}
+			want(7, counted{min(ttl, c.first), 0})
+			f.reconfigure(c.joint)
+			want(8, counted{short, 0}) // the smaller value
+			want(7, c.afterJoint)
+			f.reconfigure(c.final)
+			want(9, counted{min(ttl, c.final.MaxTTL), 0})
+			want(8, c.afterFinal)
+		})
+	}
+}
+
+// TestARequesterRefreshesAsOftenAsIsGranted : five times in the shortest time for which a voter may extend the session.
+func TestARequesterRefreshesAsOftenAsIsGranted(t *testing.T) {
+	f := tuned(t, ttl/4)
+	for _, step := range []struct {
+		e    *vote.Electorate
+		want time.Duration
+	}{
+		{nil, ttl / 4},
+		{decided("8: a b c (a b c)", 4*ttl, ttl/4), ttl / 4},
+		{decided("9: a b c", 4*ttl, 0), ttl / 4}, // voters may go by the version before yet
+		{nil, ttl},
+		{decided("10: a b c (a b c)", ttl/2, 4*ttl), ttl / 2},
+	} {
+		if step.e != nil {
+			f.reconfigure(step.e)
+		} else {
+			f.pass(2 * ttl)
+		}
+		if got := f.q.every(); got != step.want/vote.RefreshesPerTTL {
+			t.Errorf("version %d: a refresh every %v, want five per %v", f.q.newest.version, got, step.want)
+		}
+	}
+}
+
+// TestALengthCountsForWhatIsGranted : likewise for the votes of a lease with a length of its own, which are extended as often as they must be.
+func TestALengthCountsForWhatIsGranted(t *testing.T) {
+	f := tuned(t, ttl/4)
+	n, _ := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: ttl / 2}})
+	f.promise(n, "a b")
+	r := f.q.requests[n]
+	extended := func(v string) {
+		f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: r.votes[f.peer(v).place].serial, Sent: f.now.Fast})
+	}
+	extended("a")
+	extended("b")
+	f.want(n, EventGranted)
+	want := vote.Validity(ttl/4) - vote.Margin(ttl/4)
+	if got := r.group.until.Sub(f.now.Fast); got != want {
+		t.Errorf("the lease lasts for %v, want %v", got, want)
+	}
+	if got := f.q.extendEvery(r); got != ttl/4/vote.RefreshesPerTTL {
+		t.Errorf("extended every %v", got)
+	}
+}
+
+// TestALeaseIsHandedOffByItsLongestSupport : a majority surely supported a lease no later than what was granted last, under whichever electorate, allows for.
+func TestALeaseIsHandedOffByItsLongestSupport(t *testing.T) {
+	f := tuned(t, 4*ttl)
+	n := f.held("a b")
+	sent := f.now.Fast
+	f.ack("a b c")
+	f.pass(ttl / 10)
+	f.reconfigure(decided("8: a b c (a b c)", ttl/4, 4*ttl))
+	if at := f.q.supportedAt(f.q.requests[n]); at > sent {
+		t.Errorf("supported at %v after the acknowledgements that say so", at.Sub(sent))
+	}
+}
+
+// TestAMinimumHoldIsKeptByTheDecidedQuietTime : a restarted voter is quiet for no longer than that.
+func TestAMinimumHoldIsKeptByTheDecidedQuietTime(t *testing.T) {
+	f := tuned(t, ttl/4)
+	if got := f.q.maxTTL(); got != ttl/4 {
+		t.Errorf("a restarted voter is taken to be quiet for %v", got)
+	}
+	f.reconfigure(decided("8: a b c (a b c)", 4*ttl, ttl/4))
+	if got := f.q.maxTTL(); got != ttl/4 {
+		t.Errorf("while it is raised, a restarted voter is taken to be quiet for %v", got)
+	}
+}

@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+)
+
+// The maximum TTLs of the scenario below.
+const (
+	longTTL  = 10 * time.Second
+	shortTTL = time.Second
+)
+
+// restartsOnceLowered has y hold a key as the maximum TTL is lowered, and be cut off before it hears of that. The voters that y's lease rests on restart as soon as the change is over: they are
+// quiet for the new maximum TTL, and then give the key to z. It returns z's request.
+func restartsOnceLowered(w *World) *Request {
+	w.founded()
+	w.ChangeMaxTTL("a", shortTTL, 0)
+	w.Run(longTTL + 3*time.Second) // until a counts again
+	w.expect(w.Lock("y", "k"), Granted, time.Second)
+	w.ChangeMaxTTL("b", shortTTL, 0)
+	joint := func() bool { return w.newest > 0 && w.decided[w.newest].OldMaxTTL == longTTL }
+	w.RunUntil(longTTL, joint)
+	w.Cut("y", "a", "b", "c")
+	lowered := func() bool { e := w.decided[w.newest]; return !e.Joint() && e.MaxTTL == shortTTL }
+	w.RunUntil(2*longTTL, func() bool { return lowered() && w.Knows("a") == w.newest && w.Knows("c") == w.newest })
+	w.Run(50 * time.Millisecond) // it is on their disks
+	w.Restart("a")
+	w.Restart("c")
+	z := w.Lock("z", "k")
+	w.Run(longTTL)
+	return z
+}
+
+// A joint electorate that lowers the maximum TTL is drained for the longer one: with a drain of the shorter, two hold a key.
+func TestALoweredMaxTTLIsDrainedForTheLonger(t *testing.T) {
+	run := func(build Builder) (*World, *Request) {
+		w := New(Options{
+			Names: []string{"a", "b", "c", "y", "z"}, Clients: 2, MaxTTL: longTTL, Build: build, Following: &Following{MaxVoters: 3, LeastTTL: shortTTL},
+			Clocks: Clocks{Exact: true},
+		})
+		z := restartsOnceLowered(w)
+		return w, z
+	}
+	if w, z := run(Genuine); w.Err() != nil || z.State != Granted {
+		t.Errorf("with the drain of the longer: z's request is %v, %v", z.State, w.Err())
+	}
+	if w, _ := run(concludes(electorate.Drain(shortTTL))); w.Violation() == nil || w.Violation().Check != checkExclusion {
+		t.Errorf("with the drain of the shorter: %v", w.Violation())
+	}
+}
