@@ -23,7 +23,9 @@ import (
 //
 // Recover returns once the new electorate is in this node's state directory. Locks granted by the
 // lost voters are no longer known, so all voters then keep quiet for a MaxTTL, until none of these
-// locks can be held; tokens continue above all tokens known to this node.
+// locks can be held; tokens continue above all tokens known to this node. If the mesh was changing
+// MaxTTL, the longest counts that this node has heard of; if a longer one may have been decided
+// since the node was last in touch with a majority, wait for that long before the call.
 //
 // Errors: [ErrNotLost] while a majority of the voters answers; ErrConfig for names that can't be
 // voters now, or if the electorate is fixed, with a text that says what to do; ErrClosed; or ctx's.

@@ -106,7 +106,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 		v.sessions[from] = s
 		v.listed = append(v.listed, s)
 		if candidate {
-			s.probeUntil = v.now.Slow.Add(probeFor(m.TTL))
+			s.probeUntil = v.now.Slow.Add(probeFor(min(m.TTL, v.grantLimit())))
 			v.at(s.probeUntil)
 		}
 	case s.superseded:

@@ -30,8 +30,10 @@ func (q *Requester) isKept(r *request, set Set) bool {
 		x.agreed = q.now.Fast
 	}
 	// A restarted voter keeps the key for longer than a session lasts.
-	beyond := vote.Validity(q.maxTTL()) - vote.Validity(q.mostTTL)
-	kept := q.validUntil(set, nil).add(beyond).last()
+	until := q.validUntil(set, nil)
+	until.newest = until.newest.Add(q.quietBeyond(&q.newest))
+	until.before = until.before.Add(q.quietBeyond(&q.before))
+	kept := until.last()
 	need := q.now.Fast.Add(hold)
 	if kept >= need {
 		return true
@@ -58,13 +60,25 @@ func (q *Requester) freshen(set Set, since vote.Instant) {
 	}
 }
 
+// quietBeyond returns for how much longer a voter that restarts under an electorate is quiet, at
+// least, than it has extended the session.
+func (q *Requester) quietBeyond(e *Electorate) time.Duration {
+	return vote.Validity(q.quietUnder(e)) - vote.Validity(e.granted(q.cfg.TTL))
+}
+
+// quietUnder returns how long a voter that restarts under an electorate is quiet, at least.
+func (q *Requester) quietUnder(e *Electorate) time.Duration {
+	if e.grants > 0 {
+		return e.grants
+	}
+	return max(q.cfg.MaxTTL, q.cfg.TTL)
+}
+
 // maxTTL returns how long a restarted voter is quiet, at least.
 func (q *Requester) maxTTL() time.Duration {
-	least := max(q.cfg.MaxTTL, q.cfg.TTL)
-	for _, e := range [...]Electorate{q.newest, q.before} {
-		if e.grants > 0 {
-			least = min(least, e.grants)
-		}
+	least := q.quietUnder(&q.newest)
+	if q.before.Known() {
+		least = min(least, q.quietUnder(&q.before))
 	}
 	return least
 }

@@ -50,7 +50,7 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 		}
 		return true, false
 	}
-	if d > r.length() {
+	if d > q.lengthOf(r) {
 		x.opts.Fixed = false
 	}
 	length := q.lengthOf(r)

@@ -164,7 +164,7 @@ func (q *Requester) handOff(r *request) bool {
 // a larger token. Nor does renewed support help: once a session at a voter has begun anew
 // meanwhile, the lease is no longer handed off. (Found by seed 44501272, beyond the assumptions.)
 func (q *Requester) supportedAt(r *request) vote.Instant {
-	return r.group.until.Add(vote.Margin(q.leastTTL) - vote.Validity(q.mostTTL))
+	return r.group.until.Add(vote.Margin(q.leastTTL) - vote.Validity(q.longestGrant()))
 }
 
 // leaveLocalQueue removes a request from its local queue, before the request ends. If the request

@@ -142,10 +142,28 @@ func TestALeaseIsHandedOffByItsLongestSupport(t *testing.T) {
 	sent := f.now.Fast
 	f.ack("a b c")
 	f.pass(ttl / 10)
-	f.reconfigure(decided("8: a b c (a b c)", ttl/4, 4*ttl))
-	if at := f.q.supportedAt(f.q.requests[n]); at > sent {
-		t.Errorf("supported at %v after the acknowledgements that say so", at.Sub(sent))
+	f.reconfigure(decided("8: a b c (a b c)", ttl/2, 4*ttl))
+	check := func() {
+		t.Helper()
+		if at := f.q.supportedAt(f.q.requests[n]); at > sent {
+			t.Errorf("supported %v after the last acknowledgements were asked for", at.Sub(sent))
+		}
 	}
+	check()
+	// Voters that haven't heard of the change grant the longer yet, and what they grant outlasts the electorate before.
+	f.goes["a"], f.goes["b"], f.goes["c"] = 7, 7, 7
+	f.pass(ttl / 10)
+	sent = f.now.Fast
+	for _, p := range f.q.peers {
+		f.q.refresh(p)
+	}
+	f.drain()
+	f.ack("a b c")
+	f.pass(f.q.lapsesAt.Sub(f.now.Fast))
+	if f.q.before.Known() {
+		t.Fatal("the electorate before counts yet")
+	}
+	check()
 }
 
 // TestAMinimumHoldIsKeptByTheDecidedQuietTime : a restarted voter is quiet for no longer than that.
@@ -158,4 +176,27 @@ func TestAMinimumHoldIsKeptByTheDecidedQuietTime(t *testing.T) {
 	if got := f.q.maxTTL(); got != ttl/4 {
 		t.Errorf("while it is raised, a restarted voter is taken to be quiet for %v", got)
 	}
+}
+
+// TestAMinimumHoldIsGrantedWhileTheMaxTTLIsLowered : acknowledgements under each electorate count for the quiet time under it.
+func TestAMinimumHoldIsGrantedWhileTheMaxTTLIsLowered(t *testing.T) {
+	f := tuned(t, 4*ttl)
+	f.reconfigure(decided("8: a b c (a b c)", ttl/2, 4*ttl))
+	for range 9 {
+		f.pass(ttl / 10)
+		f.ack("a b c") // under the joint one
+	}
+	n, err := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, MinHold: ttl / 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.drain()
+	f.promise(n, "a b c")
+	f.pass(ttl / 100)
+	for _, p := range f.q.peers {
+		f.q.refresh(p)
+	}
+	f.drain()
+	f.ack("a b c")
+	f.want(n, EventGranted)
 }

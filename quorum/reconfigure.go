@@ -22,7 +22,10 @@ type electorates struct {
 	lapsesAt       vote.Instant // when the electorate before is of no use any more
 	// The least and the most time for which a voter of either extends this node's session.
 	leastTTL, mostTTL time.Duration
-	streams           vote.Stream // the newest stream to any removed voter, which may come back
+	// The most that was granted before these electorates, and until when that may support a lease.
+	wasMost      time.Duration
+	wasMostUntil vote.Instant
+	streams      vote.Stream // the newest stream to any removed voter, which may come back
 }
 
 // validity is until when a voter upholds its votes: under the newest electorate, and under the
@@ -74,6 +77,15 @@ func (q *Requester) granted(ttl time.Duration) (least, most time.Duration) {
 // ttl returns how long a session lasts at least without a refresh: the configured TTL, unless the
 // voters grant less.
 func (q *Requester) ttl() time.Duration { return q.leastTTL }
+
+// longestGrant returns the longest time for which an acknowledgement that may support a lease yet has
+// extended this node's session.
+func (q *Requester) longestGrant() time.Duration {
+	if q.now.Fast < q.wasMostUntil {
+		return max(q.mostTTL, q.wasMost)
+	}
+	return q.mostTTL
+}
 
 // lengthOf returns how long a vote of a request with a length lasts at least without an extension.
 func (q *Requester) lengthOf(r *request) time.Duration {
@@ -200,7 +212,11 @@ func (q *Requester) setConfig(e, before vote.Electorate) {
 	q.movePeers(places, to)
 	q.moveVotes(to)
 	q.decided, q.newest, q.before = e, NewElectorate(&e, places), NewElectorate(&before, places)
+	was := q.longestGrant()
 	q.leastTTL, q.mostTTL = q.granted(q.cfg.TTL)
+	if was > q.mostTTL {
+		q.wasMost, q.wasMostUntil = was, q.now.Fast.Add(vote.Validity(was))
+	}
 	if q.cfg.Dynamic && (e.Version > 0 || len(to) > 0) {
 		e := q.emit(EventElectorate, 0)
 		e.Electorate, e.Places = q.newest, to

@@ -235,6 +235,26 @@ func TestADecidedMaxTTLSurvives(t *testing.T) {
 	}
 }
 
+// TestAMaxTTLThatCantBeIsRefused : a node would found a mesh with it, or report it, and be refused by all others.
+func TestAMaxTTLThatCantBeIsRefused(t *testing.T) {
+	for _, d := range []time.Duration{-1, 1, vote.MinTTL - 1, vote.LongestTTL + 1, math.MaxInt64} {
+		m := decided(vote.KindReport)
+		m.Consensus.MaxTTL = d
+		if _, err := Append(nil, &m); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%v is written: %v", d, err)
+		}
+		e := *m.Consensus
+		e.MaxTTL = vote.MinTTL
+		m.Consensus = &e
+		b := encode(t, m)
+		bad := bytes.Replace(b, appendUint(nil, uint64(vote.MinTTL)), appendUint(nil, uint64(d)), 1)
+		var got vote.Message
+		if err := Decode(bad, &got); bytes.Equal(b, bad) || !errors.Is(err, ErrMalformed) {
+			t.Errorf("%v is read: %v", d, err)
+		}
+	}
+}
+
 // TestFramesOfBeforeTheLimitAreRead has bytes that a node of before 2026-11-22 has sent, which knew neither how
 // many may vote nor with whom it had contact, be read, and be written by this build where both say nothing.
 func TestFramesOfBeforeTheLimitAreRead(t *testing.T) {

@@ -22,6 +22,9 @@ func checkElecting(e *vote.Consensus) error {
 	if len(e.Contacts) > vote.MaxVoters {
 		return fmt.Errorf("%w: contact with %d nodes, more than %d", ErrMalformed, len(e.Contacts), vote.MaxVoters)
 	}
+	if e.MaxTTL != 0 && (e.MaxTTL < vote.MinTTL || e.MaxTTL > vote.LongestTTL) {
+		return fmt.Errorf("%w: a MaxTTL of %v", ErrMalformed, e.MaxTTL)
+	}
 	if e.MaxVoters < 0 || e.MaxVoters > vote.MaxVoters {
 		return fmt.Errorf("%w: an electorate of up to %d", ErrMalformed, e.MaxVoters)
 	}
@@ -169,8 +172,8 @@ func (p *parser) electorate() (e vote.Electorate) {
 // setTTL reads a maximum TTL, which is left out rather than zero.
 func (p *parser) setTTL() time.Duration {
 	d := p.duration()
-	if p.err == nil && d == 0 {
-		p.fail("a MaxTTL of 0")
+	if p.err == nil && (d < vote.MinTTL || d > vote.LongestTTL) {
+		p.fail("a MaxTTL of %v", d)
 	}
 	return d
 }

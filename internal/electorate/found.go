@@ -69,15 +69,16 @@ func (m *Machine) found() {
 // nothing else.
 func (m *Machine) pledgeable(founders []vote.Elector) (most int, maxTTL time.Duration) {
 	most = m.cfg.MaxVoters
-	for _, v := range founders {
-		if v == m.Elector() {
-			continue
-		}
+	others := slices.DeleteFunc(slices.Clone(founders), func(v vote.Elector) bool { return v == m.Elector() })
+	if slices.ContainsFunc(others, func(v vote.Elector) bool { return !m.agrees(m.others[v.Name]) }) {
+		return 0, 0
+	}
+	for _, v := range others {
 		o := m.others[v.Name]
 		if slices.Equal(o.told.pledge, founders) && o.told.pledgeMost > 0 {
 			return o.told.pledgeMost, o.told.pledgeMaxTTL
 		}
-		if o.told.most > 0 && o.told.most != m.cfg.MaxVoters || !m.agrees(o) {
+		if o.told.most > 0 && o.told.most != m.cfg.MaxVoters {
 			most = 0
 		}
 	}

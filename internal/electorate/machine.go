@@ -86,9 +86,10 @@ type Machine struct {
 	candidates      []vote.Elector // the founders, if nothing changes
 	candidatesSince vote.Instant   // since when candidates is as it is
 	pledgedAt       vote.Instant
-	births          uint64       // how many identities this process had before
-	pledgesKnown    vote.Instant // since when the pledges of all founders are known; zero if they aren't
-	claims          bool         // this founder is the one to name the mesh in the register
+	births          uint64        // how many identities this process had before
+	longest         time.Duration // the longest maximum TTL of any electorate that this process has known
+	pledgesKnown    vote.Instant  // since when the pledges of all founders are known; zero if they aren't
+	claims          bool          // this founder is the one to name the mesh in the register
 	// The register of births; see register.go.
 	register registration
 	calls    []vote.RegisterCall
@@ -329,6 +330,7 @@ func (m *Machine) adopt(e *vote.Electorate) {
 		m.away = 0 // what was away before is another thing
 	}
 	m.state.Electorate = *e
+	m.longest = max(m.longest, e.QuietTime(m.cfg.MaxTTL))
 	// The election of the next version begins anew: this node has promised nothing in that
 	// election.
 	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL = vote.Ballot{}, vote.Ballot{}, vote.Electorate{}, nil, 0, 0

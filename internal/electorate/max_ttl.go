@@ -1,6 +1,7 @@
 package electorate
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -47,23 +48,40 @@ func (m *Machine) configuredMaxTTL(v vote.Elector) time.Duration {
 
 // agrees reports whether another founder is configured with this node's maximum TTL, as far as it
 // has said.
-func (m *Machine) agrees(o *other) bool { return o.told.maxTTL == 0 || o.told.maxTTL == m.cfg.MaxTTL }
+func (m *Machine) agrees(o *other) bool {
+	return cmp.Or(o.told.maxTTL, m.cfg.MaxTTL) == m.cfg.MaxTTL
+}
 
 // pledgedMaxTTL returns the maximum TTL to which this node pledges itself with other founders, and
 // zero if one of them hasn't said any, since its version is older. Founders by count may be
-// configured with different values, while a new configuration is rolled out. The longest counts: an
-// earlier mesh may have granted as much, and the founders are quiet for that long.
+// configured with different values, while a new configuration is rolled out, or may have known an
+// electorate with another before they gave it up. The longest counts: an earlier mesh may have
+// granted as much, and the founders are quiet for that long.
 func (m *Machine) pledgedMaxTTL(founders []vote.Elector) time.Duration {
-	longest := m.cfg.MaxTTL
+	longest := max(m.cfg.MaxTTL, m.longest)
 	for _, v := range founders {
 		if v == m.Elector() {
 			continue
 		}
-		d := m.others[v.Name].told.maxTTL
-		if d == 0 {
+		told := &m.others[v.Name].told
+		if told.maxTTL == 0 {
 			return 0
 		}
-		longest = max(longest, d)
+		longest = max(longest, told.maxTTL, told.pledgeMaxTTL)
+	}
+	return longest
+}
+
+// longestTold returns the longest maximum TTL that this node knows to be decided, or that a node
+// has said it is configured with; zero if none was decided.
+func (m *Machine) longestTold() time.Duration {
+	e := &m.state.Electorate
+	if e.MaxTTL == 0 {
+		return 0
+	}
+	longest := max(e.MaxTTL, e.OldMaxTTL, m.cfg.MaxTTL, m.longest)
+	for _, o := range m.sorted() {
+		longest = max(longest, o.told.maxTTL)
 	}
 	return longest
 }

@@ -85,15 +85,16 @@ func TestMaxTTLIsDecidedWithTheElectorate(t *testing.T) {
 // TestMaxTTLChangesBesideAnotherChange : one joint electorate takes a voter in and changes the maximum TTL.
 func TestMaxTTLChangesBesideAnotherChange(t *testing.T) {
 	l := founded(t, "a b c")
-	l.configureTTL(2*maxTTL, "a")
-	l.stop("c")
 	l.start("d", false)
-	l.configureTTL(2*maxTTL, "b") // while a and b wait until c is given up
-	l.pass(30 * maxTTL)
-	l.wantTTL("a b d", 2*maxTTL, 2*maxTTL)
-	if e := l.units["a"].m.Known(); names(e.Voters) != "a, b, d" {
-		t.Errorf("the voters are %s", names(e.Voters))
+	l.stop("c")
+	l.pass(2 * maxTTL)
+	for _, n := range []vote.NodeID{"a", "b"} {
+		l.units[n].m.cfg.MaxTTL = 2 * maxTTL             // as if each had been restarted with it
+		l.units[n].m.raceAt = l.now.Slow.Add(2 * maxTTL) // neither proposes anything until c is given up
 	}
+	l.pass(30 * maxTTL)
+	l.want("a b d", "3: a, b, d")
+	l.wantTTL("a b d", 2*maxTTL, 2*maxTTL)
 }
 
 // TestFoundersAgreeOnMaxTTL : they wait until they are configured alike.
@@ -258,10 +259,83 @@ func TestFoundersRegisterTheMaxTTLOfAll(t *testing.T) {
 	l.fresh("a b")
 	l.cfg.MaxTTL = 3 * maxTTL
 	l.fresh("c")
-	for l.register.record.IsZero() {
+	a := l.units["a"].m
+	for !a.claims {
 		l.pass(maxTTL / 100)
+		l.register.hold = "a" // its next call isn't answered, so the claim is still to be made
 	}
-	if r := l.register.record; r.MaxTTL != 3*maxTTL || r.Writer.Name != "a" {
-		t.Errorf("the register has %+v", r)
+	if c := a.store(lineage(a.stored.Pledge)); c.New.MaxTTL != 3*maxTTL {
+		t.Errorf("a is to store %+v", c.New)
+	}
+}
+
+// TestARecoveredElectorateHasTheLongestMaxTTLHeardOf : the voters that are lost may have raised it after this node was cut off from them.
+func TestARecoveredElectorateHasTheLongestMaxTTLHeardOf(t *testing.T) {
+	l := founded(t, "a b c")
+	l.configureTTL(3*maxTTL, "a")
+	l.lose = func(m letter) bool { return m.from == "c" || m.to == "c" }
+	l.configureTTL(3*maxTTL, "b")
+	l.pass(10 * maxTTL)
+	l.wantTTL("a", 3*maxTTL, 3*maxTTL)
+	l.wantTTL("c", maxTTL, maxTTL)
+	l.stop("a b")
+	l.pass(maxTTL)
+	if err := l.units["c"].m.Refound(l.now, nodes("c"), 1); err != nil {
+		t.Fatal(err)
+	}
+	l.wantTTL("c", 3*maxTTL, 3*maxTTL)
+}
+
+// TestAFounderRemembersALongerMaxTTLThanItsOwn : of an electorate that it has given up. What was granted under it may stand, so the founders of the next mesh are quiet for as
+// long, though all of them are configured with less.
+func TestAFounderRemembersALongerMaxTTLThanItsOwn(t *testing.T) {
+	for _, young := range []string{"a b", "d e"} { // the lowest of all begins the birth: one of them, or the one that remembers
+		l := countLab(t, 3)
+		l.cfg.MaxTTL = 3 * maxTTL
+		l.fresh("a b")
+		l.cfg.MaxTTL = maxTTL
+		l.fresh("c")
+		l.pass(aMoment)
+		l.wantTTL("c", 3*maxTTL, 3*maxTTL) // most voters are configured with it
+		l.stop("a b")
+		l.fresh(young)
+		one := l.units[nodes(young)[0]].m
+		for one.Known().Version == 0 {
+			l.pass(maxTTL / 10)
+		}
+		if e := one.Known(); e.QuietTime(0) != 3*maxTTL || !e.Names("c") {
+			t.Errorf("the next mesh is %+v", e)
+		}
+	}
+}
+
+// TestAChangeOfVotersNeedsNoRegister : only a longer maximum TTL does.
+func TestAChangeOfVotersNeedsNoRegister(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c d")
+	l.pass(2 * aMoment)
+	l.want("a b c d", "1: a, b, c")
+	l.register.down = "no route"
+	l.stop("c")
+	l.pass(6 * maxTTL)
+	if e := l.units["a"].m.Known(); names(e.Voters) != "a, b, d" || e.Joint() {
+		t.Errorf("it is %s: %s", text(e), l.units["a"].m.Status(l.now).Change)
+	}
+}
+
+// TestFoundersAgreeOnMaxTTLBeforeTheyPledge : also where one of them has pledged to an electorate without any, with a founder whose version was older then.
+func TestFoundersAgreeOnMaxTTLBeforeTheyPledge(t *testing.T) {
+	l := newLab(t, "a b c")
+	l.start("a b", true)
+	l.stop("a")
+	a := l.units["a"]
+	a.disk.Pledge, a.disk.PledgeMost = []vote.Elector{{Name: "a", Dir: 1}, {Name: "b", Dir: 2}, {Name: "c", Dir: 3}}, MaxVoters
+	l.start("a", true)
+	l.cfg.MaxTTL = 3 * maxTTL
+	l.start("c", true)
+	l.pass(3 * maxTTL)
+	l.want("a b c", "none")
+	if s := l.units["c"].m.Status(l.now).Change; !strings.Contains(s, "b (its MaxTTL is 1s, and 3s on this node: configure the same)") {
+		t.Errorf("c says %q", s)
 	}
 }

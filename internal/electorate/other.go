@@ -227,6 +227,9 @@ func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 		e.Writes = m.stored.Writes
 	}
 	e.Electorate.Voters, e.Electorate.Most, e.Electorate.MaxTTL = m.stored.Pledge, m.stored.PledgeMost, m.stored.PledgeMaxTTL
+	if len(m.stored.Pledge) == 0 && m.longest > m.cfg.MaxTTL {
+		e.Electorate.MaxTTL = m.longest // see pledgedMaxTTL
+	}
 	switch {
 	case m.member():
 		e.Contacts = m.contacts()

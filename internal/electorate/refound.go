@@ -25,6 +25,9 @@ var ErrNotLost = errors.New("a majority of the voters answers")
 // an operator asserts the permanent loss of a majority of the voters. Refound asks no other node:
 // if the lost voters come back, or another operator calls Refound elsewhere, there are two
 // electorates.
+//
+// The recovered electorate has the longest maximum TTL that this node has heard of: the lost voters
+// may have decided and granted it, unheard of here.
 func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) error {
 	m.begin(now)
 	e := &m.state.Electorate
@@ -45,7 +48,7 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 	}) {
 		return ErrNotLost
 	}
-	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, Floor: max(e.Floor, min(floor, vote.MaxFloor)), Most: e.Most, MaxTTL: max(e.MaxTTL, e.OldMaxTTL)}
+	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, Floor: max(e.Floor, min(floor, vote.MaxFloor)), Most: e.Most, MaxTTL: m.longestTold()}
 	var missing, unfit []string
 	for _, name := range names {
 		switch o := m.others[name]; {

@@ -24,7 +24,8 @@ import (
 // long; if the earlier mesh had a larger maximum TTL, the wait is longer by the difference. Loads
 // may be stale: no vote is given because of a load.
 //
-// The record is about a mesh, not about its voters: changes of the electorate need no register.
+// The record is about a mesh, not about its voters: changes of the electorate need no register,
+// unless they raise the maximum TTL.
 
 // registration is what a process knows of the register.
 type registration struct {
@@ -143,8 +144,8 @@ func (m *Machine) isRegistered() bool {
 // about to grant. The founders of the next mesh rely on it. The record of a mesh never goes back to
 // a shorter one.
 func (m *Machine) isRegisterBehind() bool {
-	r := &m.register
-	return m.registers() && (!r.known || r.record.Lineage != m.state.Electorate.Lineage || r.record.MaxTTL < m.maxTTL())
+	r, e := &m.register, &m.state.Electorate
+	return m.registers() && e.MaxTTL > e.OldMaxTTL && (r.record.Lineage != e.Lineage || r.record.MaxTTL < e.MaxTTL)
 }
 
 // nextCall returns the next call of the register, and when it is due.

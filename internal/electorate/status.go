@@ -82,6 +82,9 @@ func (m *Machine) change() string {
 			return text + ": waits for majorities of both to apply it; missing: " +
 				m.missing(func(v vote.Elector) bool { return slices.Contains(m.drain.seen, v) })
 		}
+		if m.isRegisterBehind() {
+			return text + ": waits until the register shows the longer MaxTTL"
+		}
 		if left := Drain(m.maxTTL()) - m.now.Slow.Sub(m.drain.since); left > 0 {
 			return fmt.Sprintf("%s: drains for another %.1fs", text, left.Seconds())
 		}

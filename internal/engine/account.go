@@ -70,7 +70,8 @@ func (eng *Engine) GrantLimit() time.Duration {
 	return eng.cfg.MaxTTL
 }
 
-// longestTTL returns how long a change of the electorate may take for each of its steps.
+// longestTTL returns how long a voter may be quiet after a start, and a step of a change of the
+// electorate may take: the longer of the configured maximum TTL and the decided one.
 func (eng *Engine) longestTTL() time.Duration {
 	if a := eng.accounts.newest.Load(); a != nil {
 		return max(a.quietTime, eng.cfg.MaxTTL)

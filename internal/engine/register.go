@@ -158,7 +158,7 @@ func decodeRegister(data []byte) (vote.RegisterRecord, error) {
 		return vote.RegisterRecord{}, bad(fmt.Sprintf("the writer's identity is %q", f.Identity))
 	case err3 != nil || term <= 0 || term > math.MaxInt64/4:
 		return vote.RegisterRecord{}, bad(fmt.Sprintf("the term is %q", f.Term))
-	case err4 != nil || maxTTL <= 0 || maxTTL > math.MaxInt64/4:
+	case err4 != nil || maxTTL <= 0 || maxTTL > vote.LongestTTL:
 		return vote.RegisterRecord{}, bad(fmt.Sprintf("the max_ttl is %q", f.MaxTTL))
 	case len(f.Writer) > vote.MaxNameLen || f.Renewal == 0 || f.Renewal > math.MaxInt64:
 		return vote.RegisterRecord{}, bad("a writer or a renewal that can't be")

@@ -173,6 +173,7 @@ func (l *loop) logVoters(now vote.Now) {
 	if l.leaving || l.voterMonitor.isThrottled(now.Slow) {
 		return
 	}
+	l.voterMonitor.quiet = l.engine.longestTTL() // the voters may have decided on more than is configured
 	for _, n := range l.voterMonitor.check(now, l.node.Ready(), l.node.Voters(now)) {
 		l.log.Log(context.Background(), n.level, n.text, n.args...)
 	}

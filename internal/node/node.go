@@ -14,7 +14,8 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Config is the configuration of a node. All nodes of a mesh agree on Voters and MaxTTL.
+// Config is the configuration of a node. All nodes of a mesh agree on Voters, and in a fixed
+// electorate on MaxTTL.
 type Config struct {
 	Name   vote.NodeID
 	Life   vote.Incarnation // new at each start, never zero
