@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -19,7 +18,7 @@ func TestWithTwoVotersStoppedNoKeyIsSaidToBeHeld(t *testing.T) {
 	a.lock("before")
 	stopped := []string{"b", "c"}
 	for _, name := range stopped {
-		m.procs[name].must(m.procs[name].cmd.Process.Signal(syscall.SIGSTOP))
+		m.procs[name].halt()
 	}
 	for i := range 5 {
 		key := fmt.Sprintf("never-locked-%d", i)
@@ -42,7 +41,7 @@ func TestWithTwoVotersStoppedNoKeyIsSaidToBeHeld(t *testing.T) {
 		t.Error("the status is ready while two of three voters are stopped")
 	}
 	for _, name := range stopped {
-		m.procs[name].must(m.procs[name].cmd.Process.Signal(syscall.SIGCONT))
+		m.procs[name].resume()
 	}
 	a.lock("after")
 }

@@ -4,7 +4,6 @@ package proctest
 
 import (
 	"slices"
-	"syscall"
 	"testing"
 )
 
@@ -17,12 +16,12 @@ func TestAStoppedHolderFindsItsLeaseLost(t *testing.T) {
 	waiter.queued("k")
 	holder.renewed("k", 2)
 
-	holder.must(holder.cmd.Process.Signal(syscall.SIGSTOP))
+	holder.halt()
 	granted := waiter.awaitEvent("granted", "k")
 	notBefore(t, granted, holder.lastDeadline(held.Token), "the lease of the stopped holder had not ended")
 	larger(t, granted, held)
 	holder.tell("use k") // the first thing that it reads when it goes on
-	holder.must(holder.cmd.Process.Signal(syscall.SIGCONT))
+	holder.resume()
 
 	answer := holder.await("an answer to use", func(l line) bool { return l.Event == "used" || l.Event == "error" && l.Op == "use" })
 	if !slices.Contains(answer.Is, "lost") {
