@@ -18,8 +18,9 @@ func (w *living) restart(name string, maxTTL time.Duration) *Mesh {
 	return m
 }
 
-// The maximum TTL of a mesh with dynamic membership changes while leases are held, once a majority of the voters is configured with another value. Up to then it
-// is the old value that counts, on a node with the new one, too; and no lease of a node outlives the node by more than that.
+// The maximum TTL of a mesh with dynamic membership changes while leases are held, once a majority
+// of the voters is configured with another value. Up to then it is the old value that counts, on a
+// node with the new one, too; and no lease of a node outlives the node by more than that.
 func TestMaxTTLIsRaisedAndLoweredWhileALeaseIsHeld(t *testing.T) {
 	const short, long = DefaultMaxTTL / 5, DefaultMaxTTL
 	for _, c := range []struct {
@@ -63,7 +64,8 @@ func TestMaxTTLIsRaisedAndLoweredWhileALeaseIsHeld(t *testing.T) {
 	}
 }
 
-// outlives checks for how long a lease of a node outlives the node: for about a TTL, with which the node's session was refreshed within a fifth of it.
+// outlives checks for how long a lease of a node outlives the node: for about a TTL, with which the
+// node's session was refreshed within a fifth of it.
 func outlives(w *living, name string, ttl time.Duration) {
 	w.t.Helper()
 	w.lock(name, "of "+name)
@@ -76,7 +78,8 @@ func outlives(w *living, name string, ttl time.Duration) {
 	}
 }
 
-// Options go by what the voters grant: a lease without renewal that is longer than that is kept up by its node, and a lock-delay that voters can't promise yet is refused.
+// Options go by what the voters grant: a lease without renewal that is longer than that is kept up
+// by its node, and a lock-delay that voters can't promise yet is refused.
 func TestOptionsGoByTheDecidedMaxTTL(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()

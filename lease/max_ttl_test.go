@@ -8,12 +8,14 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// decides returns a change of an electorate that decides a maximum TTL; old is that of the version before, zero for an electorate that isn't joint.
+// decides returns a change of an electorate that decides a maximum TTL; old is that of the version
+// before, zero for an electorate that isn't joint.
 func decides(d, old time.Duration) func(*vote.Electorate) {
 	return func(e *vote.Electorate) { e.MaxTTL, e.OldMaxTTL = d, old }
 }
 
-// tuned is a voter of an electorate that has decided a maximum TTL of a second, and a requester that asks for more.
+// tuned is a voter of an electorate that has decided a maximum TTL of a second, and a requester
+// that asks for more.
 type tuned struct {
 	*following
 	from vote.SessionID
@@ -72,8 +74,9 @@ func (u *tuned) quiet(want time.Duration) {
 	}
 }
 
-// TestAVoterGrantsTheDecidedMaxTTL : it extends sessions and votes by no more than the electorate allows, and while the maximum TTL changes by no more than the
-// smaller value; it is quiet for the larger one.
+// TestAVoterGrantsTheDecidedMaxTTL : it extends sessions and votes by no more than the electorate
+// allows, and while the maximum TTL changes by no more than the smaller value; it is quiet for the
+// larger one.
 func TestAVoterGrantsTheDecidedMaxTTL(t *testing.T) {
 	u := newTuned(t)
 	u.session(time.Second)
@@ -124,8 +127,9 @@ func TestAVoterGrantsTheDecidedMaxTTL(t *testing.T) {
 	u.quiet(500 * time.Millisecond)
 }
 
-// TestTheAnswerToASyncExtendsByItsVersion : the requester counts on what is granted under the version in the answer. A long sync takes a while to apply, and the maximum TTL may
-// have been raised meanwhile.
+// TestTheAnswerToASyncExtendsByItsVersion : the requester counts on what is granted under the
+// version in the answer. A long sync takes a while to apply, and the maximum TTL may have been
+// raised meanwhile.
 func TestTheAnswerToASyncExtendsByItsVersion(t *testing.T) {
 	u := newTuned(t)
 	u.elect("8: v0 v1 v2 (v0 v1 v2)", decides(4*time.Second, time.Second))

@@ -7,14 +7,16 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// decided is an electorate that has decided a maximum TTL; old is that of the version before, zero for an electorate that isn't joint.
+// decided is an electorate that has decided a maximum TTL; old is that of the version before, zero
+// for an electorate that isn't joint.
 func decided(e string, d, old time.Duration) *vote.Electorate {
 	v := version(e)
 	v.MaxTTL, v.OldMaxTTL = d, old
 	return v
 }
 
-// tuned is a requester that is configured with a TTL of a second, of an electorate that has decided another maximum.
+// tuned is a requester that is configured with a TTL of a second, of an electorate that has decided
+// another maximum.
 func tuned(t *testing.T, d time.Duration) *follower {
 	f := follow(t, "6: a b c")
 	f.reconfigure(decided("7: a b c", d, 0))
@@ -28,7 +30,8 @@ func (f *follower) reconfigure(e *vote.Electorate) {
 	f.drain()
 }
 
-// TestARequesterCountsOnWhatIsGranted : an acknowledgement counts for what the voters grant under its version, which may be less than the requester asks for.
+// TestARequesterCountsOnWhatIsGranted : an acknowledgement counts for what the voters grant under
+// its version, which may be less than the requester asks for.
 func TestARequesterCountsOnWhatIsGranted(t *testing.T) {
 	const short = ttl / 4
 	type counted struct{ newest, before time.Duration }
@@ -90,7 +93,8 @@ func TestARequesterCountsOnWhatIsGranted(t *testing.T) {
 	}
 }
 
-// TestARequesterRefreshesAsOftenAsIsGranted : five times in the shortest time for which a voter may extend the session.
+// TestARequesterRefreshesAsOftenAsIsGranted : five times in the shortest time for which a voter may
+// extend the session.
 func TestARequesterRefreshesAsOftenAsIsGranted(t *testing.T) {
 	f := tuned(t, ttl/4)
 	for _, step := range []struct {
@@ -114,7 +118,8 @@ func TestARequesterRefreshesAsOftenAsIsGranted(t *testing.T) {
 	}
 }
 
-// TestALengthCountsForWhatIsGranted : likewise for the votes of a lease with a length of its own, which are extended as often as they must be.
+// TestALengthCountsForWhatIsGranted : likewise for the votes of a lease with a length of its own,
+// which are extended as often as they must be.
 func TestALengthCountsForWhatIsGranted(t *testing.T) {
 	f := tuned(t, ttl/4)
 	n, _ := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: ttl / 2}})
@@ -135,7 +140,8 @@ func TestALengthCountsForWhatIsGranted(t *testing.T) {
 	}
 }
 
-// TestALeaseIsHandedOffByItsLongestSupport : a majority surely supported a lease no later than what was granted last, under whichever electorate, allows for.
+// TestALeaseIsHandedOffByItsLongestSupport : a majority surely supported a lease no later than what
+// was granted last, under whichever electorate, allows for.
 func TestALeaseIsHandedOffByItsLongestSupport(t *testing.T) {
 	f := tuned(t, 4*ttl)
 	n := f.held("a b")
@@ -150,7 +156,8 @@ func TestALeaseIsHandedOffByItsLongestSupport(t *testing.T) {
 		}
 	}
 	check()
-	// Voters that haven't heard of the change grant the longer yet, and what they grant outlasts the electorate before.
+	// Voters that haven't heard of the change grant the longer yet, and what they grant outlasts
+	// the electorate before.
 	f.goes["a"], f.goes["b"], f.goes["c"] = 7, 7, 7
 	f.pass(ttl / 10)
 	sent = f.now.Fast
@@ -178,7 +185,8 @@ func TestAMinimumHoldIsKeptByTheDecidedQuietTime(t *testing.T) {
 	}
 }
 
-// TestAMinimumHoldIsGrantedWhileTheMaxTTLIsLowered : acknowledgements under each electorate count for the quiet time under it.
+// TestAMinimumHoldIsGrantedWhileTheMaxTTLIsLowered : acknowledgements under each electorate count
+// for the quiet time under it.
 func TestAMinimumHoldIsGrantedWhileTheMaxTTLIsLowered(t *testing.T) {
 	f := tuned(t, 4*ttl)
 	f.reconfigure(decided("8: a b c (a b c)", ttl/2, 4*ttl))

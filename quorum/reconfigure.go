@@ -78,8 +78,8 @@ func (q *Requester) granted(ttl time.Duration) (least, most time.Duration) {
 // voters grant less.
 func (q *Requester) ttl() time.Duration { return q.leastTTL }
 
-// longestGrant returns the longest time for which an acknowledgement that may support a lease yet has
-// extended this node's session.
+// longestGrant returns the longest time for which an acknowledgement that may support a lease yet
+// has extended this node's session.
 func (q *Requester) longestGrant() time.Duration {
 	if q.now.Fast < q.wasMostUntil {
 		return max(q.mostTTL, q.wasMost)

@@ -13,7 +13,8 @@ const (
 	shortTTL = time.Second
 )
 
-// restartsOnceLowered has y hold a key as the maximum TTL is lowered, and be cut off before it hears of that. The voters that y's lease rests on restart as soon as the change is over: they are
+// restartsOnceLowered has y hold a key as the maximum TTL is lowered, and be cut off before it
+// hears of that. The voters that y's lease rests on restart as soon as the change is over: they are
 // quiet for the new maximum TTL, and then give the key to z. It returns z's request.
 func restartsOnceLowered(w *World) *Request {
 	w.founded()
@@ -34,7 +35,8 @@ func restartsOnceLowered(w *World) *Request {
 	return z
 }
 
-// A joint electorate that lowers the maximum TTL is drained for the longer one: with a drain of the shorter, two hold a key.
+// A joint electorate that lowers the maximum TTL is drained for the longer one: with a drain of the
+// shorter, two hold a key.
 func TestALoweredMaxTTLIsDrainedForTheLonger(t *testing.T) {
 	run := func(build Builder) (*World, *Request) {
 		w := New(Options{

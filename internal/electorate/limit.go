@@ -2,6 +2,9 @@ package electorate
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -15,11 +18,8 @@ import (
 // before 2026-11-22) and the voters differ, the limit is the present number of voters.
 func (m *Machine) mostVoters() int {
 	e := &m.state.Electorate
-	for _, v := range e.Voters {
-		most := m.configured(v)
-		if most > 0 && majority(e.Voters, func(w vote.Elector) bool { return m.configured(w) == most }) {
-			return most
-		}
+	if most := configured(m, m.cfg.MaxVoters, func(r *report) int { return r.most }); most > 0 {
+		return most
 	}
 	if e.Most > 0 {
 		return e.Most
@@ -27,24 +27,40 @@ func (m *Machine) mostVoters() int {
 	return len(e.Voters)
 }
 
-// configured returns the limit that a voter is configured with; zero without a recent report.
-func (m *Machine) configured(v vote.Elector) int {
-	if v == m.Elector() {
-		return m.cfg.MaxVoters
+// configured returns the value of a setting that a majority of the voters is configured with; zero
+// if there is none, or too few have reported recently. It is own on this node, and told has it from
+// the report of another.
+func configured[T int | time.Duration](m *Machine, own T, told func(*report) T) T {
+	voters := m.state.Electorate.Voters
+	of := func(v vote.Elector) T {
+		if v == m.Elector() {
+			return own
+		}
+		if o := m.others[v.Name]; o != nil && m.recent(o) && o.told.dir == v.Dir {
+			return told(&o.told)
+		}
+		return 0
 	}
-	if o := m.others[v.Name]; o != nil && m.recent(o) && o.told.dir == v.Dir {
-		return o.told.most
+	for _, v := range voters {
+		if d := of(v); d > 0 && majority(voters, func(w vote.Elector) bool { return of(w) == d }) {
+			return d
+		}
 	}
 	return 0
 }
 
-// differs describes how this node's configured limit differs from the decided limit; empty if they
-// are equal.
+// differs describes how this node's settings differ from the decided ones; empty if they are equal.
 func (m *Machine) differs() string {
 	e := &m.state.Electorate
-	if e.Most == 0 || e.Most == m.cfg.MaxVoters {
-		return ""
+	return strings.Join(slices.Concat(differing("MaxVoters", m.cfg.MaxVoters, e.Most), differing("MaxTTL", m.cfg.MaxTTL, e.MaxTTL)), "; ")
+}
+
+// differing describes how a setting of this node differs from the decided value, which is zero if
+// none was decided; nil if they are equal.
+func differing[T int | time.Duration](name string, own, decided T) []string {
+	if decided == 0 || decided == own {
+		return nil
 	}
-	return fmt.Sprintf("MaxVoters is %d on this node, and %d by decision of the voters, which counts: configure the same everywhere. "+
-		"It changes once a majority of the voters is configured with another value", m.cfg.MaxVoters, e.Most)
+	return []string{fmt.Sprintf("%s is %v on this node, and %v by decision of the voters, which counts: configure the same everywhere. "+
+		"It changes once a majority of the voters is configured with another value", name, own, decided)}
 }

@@ -2,7 +2,6 @@ package electorate
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -25,25 +24,7 @@ func (m *Machine) wantedMaxTTL() time.Duration {
 	if e.MaxTTL == 0 {
 		return 0
 	}
-	for _, v := range e.Voters {
-		d := m.configuredMaxTTL(v)
-		if d > 0 && majority(e.Voters, func(w vote.Elector) bool { return m.configuredMaxTTL(w) == d }) {
-			return d
-		}
-	}
-	return e.MaxTTL
-}
-
-// configuredMaxTTL returns the maximum TTL that a voter is configured with; zero without a recent
-// report.
-func (m *Machine) configuredMaxTTL(v vote.Elector) time.Duration {
-	if v == m.Elector() {
-		return m.cfg.MaxTTL
-	}
-	if o := m.others[v.Name]; o != nil && m.recent(o) && o.told.dir == v.Dir {
-		return o.told.maxTTL
-	}
-	return 0
+	return cmp.Or(configured(m, m.cfg.MaxTTL, func(r *report) time.Duration { return r.maxTTL }), e.MaxTTL)
 }
 
 // agrees reports whether another founder is configured with this node's maximum TTL, as far as it
@@ -91,15 +72,4 @@ func (m *Machine) longestTold() time.Duration {
 // how long the voters grant.
 func (m *Machine) isForeignTTL(e *vote.Consensus) bool {
 	return e.Electorate.MaxTTL == 0 && e.MaxTTL != 0 && e.MaxTTL != m.cfg.MaxTTL
-}
-
-// differsTTL describes how this node's configured maximum TTL differs from the decided one; empty
-// if they are equal.
-func (m *Machine) differsTTL() string {
-	e := &m.state.Electorate
-	if e.MaxTTL == 0 || e.MaxTTL == m.cfg.MaxTTL {
-		return ""
-	}
-	return fmt.Sprintf("MaxTTL is %v on this node, and %v by decision of the voters, which counts: configure the same everywhere. "+
-		"It changes once a majority of the voters is configured with another value", m.cfg.MaxTTL, e.MaxTTL)
 }

@@ -20,7 +20,8 @@ func (l *lab) configureTTL(d time.Duration, list string) {
 	l.pass(maxTTL)
 }
 
-// wantTTL checks what a node knows of the decided maximum TTL: what voters grant, and for how long they are quiet.
+// wantTTL checks what a node knows of the decided maximum TTL: what voters grant, and for how long
+// they are quiet.
 func (l *lab) wantTTL(list string, grants, quiet time.Duration) {
 	l.t.Helper()
 	for _, name := range nodes(list) {
@@ -31,8 +32,9 @@ func (l *lab) wantTTL(list string, grants, quiet time.Duration) {
 	}
 }
 
-// TestMaxTTLIsDecidedWithTheElectorate : a majority of the voters changes it, up and down. While the electorate is joint, voters grant no more than the
-// smaller value, and are quiet for the larger one; and the joint electorate is drained for the larger.
+// TestMaxTTLIsDecidedWithTheElectorate : a majority of the voters changes it, up and down. While
+// the electorate is joint, voters grant no more than the smaller value, and are quiet for the
+// larger one; and the joint electorate is drained for the larger.
 func TestMaxTTLIsDecidedWithTheElectorate(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -82,7 +84,8 @@ func TestMaxTTLIsDecidedWithTheElectorate(t *testing.T) {
 	}
 }
 
-// TestMaxTTLChangesBesideAnotherChange : one joint electorate takes a voter in and changes the maximum TTL.
+// TestMaxTTLChangesBesideAnotherChange : one joint electorate takes a voter in and changes the
+// maximum TTL.
 func TestMaxTTLChangesBesideAnotherChange(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d", false)
@@ -116,7 +119,8 @@ func TestFoundersAgreeOnMaxTTL(t *testing.T) {
 	l.wantTTL("a b c", maxTTL, maxTTL)
 }
 
-// TestARecoveredElectorateHasTheLongerMaxTTL : what was granted under either may stand, and the voters of the recovered electorate are quiet for as long.
+// TestARecoveredElectorateHasTheLongerMaxTTL : what was granted under either may stand, and the
+// voters of the recovered electorate are quiet for as long.
 func TestARecoveredElectorateHasTheLongerMaxTTL(t *testing.T) {
 	l := founded(t, "a b c")
 	a := l.units["a"].m
@@ -133,7 +137,8 @@ func TestARecoveredElectorateHasTheLongerMaxTTL(t *testing.T) {
 	l.wantTTL("a", maxTTL, maxTTL)
 }
 
-// TestWhichMaxTTLMayFollow : a joint electorate names the value before and the next, and leads to either, with its voters.
+// TestWhichMaxTTLMayFollow : a joint electorate names the value before and the next, and leads to
+// either, with its voters.
 func TestWhichMaxTTLMayFollow(t *testing.T) {
 	abc, abd := voters("abc"), voters("abd")
 	first := vote.Electorate{Version: 1, Lineage: 5, Voters: abc, Most: 5, MaxTTL: maxTTL}
@@ -165,7 +170,8 @@ func TestWhichMaxTTLMayFollow(t *testing.T) {
 	}
 }
 
-// forgetTTL has reports and electorates of some nodes leave out the configured maximum TTL, as over a link of wire version 1.
+// forgetTTL has reports and electorates of some nodes leave out the configured maximum TTL, as over
+// a link of wire version 1.
 func (l *lab) forgetTTL(t *testing.T, list string) {
 	l.lose = func(m letter) bool {
 		if e := m.m.Consensus; e != nil && (strings.Contains(list, string(m.from)) || strings.Contains(list, string(m.to))) && m.from != m.to {
@@ -182,8 +188,8 @@ func (l *lab) forgetTTL(t *testing.T, list string) {
 	}
 }
 
-// TestAMeshWithAFounderOfAnOlderVersionDecidesNoMaxTTL : then all nodes are configured with one, and a node with another takes no part, however it hears of
-// the electorate.
+// TestAMeshWithAFounderOfAnOlderVersionDecidesNoMaxTTL : then all nodes are configured with one,
+// and a node with another takes no part, however it hears of the electorate.
 func TestAMeshWithAFounderOfAnOlderVersionDecidesNoMaxTTL(t *testing.T) {
 	l := newLab(t, "a b c")
 	l.forgetTTL(t, "c")
@@ -200,7 +206,8 @@ func TestAMeshWithAFounderOfAnOlderVersionDecidesNoMaxTTL(t *testing.T) {
 	l.want("d", "none")
 }
 
-// TestMaxTTLOfAMeshThatIsBornByCount : the longest of its founders counts, for which they are quiet; afterwards a majority decides.
+// TestMaxTTLOfAMeshThatIsBornByCount : the longest of its founders counts, for which they are
+// quiet; afterwards a majority decides.
 func TestMaxTTLOfAMeshThatIsBornByCount(t *testing.T) {
 	l := countLab(t, 3)
 	l.fresh("a")
@@ -219,8 +226,9 @@ func TestMaxTTLOfAMeshThatIsBornByCount(t *testing.T) {
 	l.wantTTL("a b c", maxTTL, maxTTL)
 }
 
-// TestTheRegisterShowsALongerMaxTTLBeforeItIsGranted : the founders of the next mesh rely on it. And the record never goes back to a shorter one, even if a voter
-// that doesn't know of the longer one writes it.
+// TestTheRegisterShowsALongerMaxTTLBeforeItIsGranted : the founders of the next mesh rely on it.
+// And the record never goes back to a shorter one, even if a voter that doesn't know of the longer
+// one writes it.
 func TestTheRegisterShowsALongerMaxTTLBeforeItIsGranted(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -253,7 +261,8 @@ func TestTheRegisterShowsALongerMaxTTLBeforeItIsGranted(t *testing.T) {
 	}
 }
 
-// TestFoundersRegisterTheMaxTTLOfAll : the record shows what they will grant, and not only what the one that writes it is configured with.
+// TestFoundersRegisterTheMaxTTLOfAll : the record shows what they will grant, and not only what the
+// one that writes it is configured with.
 func TestFoundersRegisterTheMaxTTLOfAll(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b")
@@ -269,7 +278,8 @@ func TestFoundersRegisterTheMaxTTLOfAll(t *testing.T) {
 	}
 }
 
-// TestARecoveredElectorateHasTheLongestMaxTTLHeardOf : the voters that are lost may have raised it after this node was cut off from them.
+// TestARecoveredElectorateHasTheLongestMaxTTLHeardOf : the voters that are lost may have raised it
+// after this node was cut off from them.
 func TestARecoveredElectorateHasTheLongestMaxTTLHeardOf(t *testing.T) {
 	l := founded(t, "a b c")
 	l.configureTTL(3*maxTTL, "a")
@@ -286,8 +296,9 @@ func TestARecoveredElectorateHasTheLongestMaxTTLHeardOf(t *testing.T) {
 	l.wantTTL("c", 3*maxTTL, 3*maxTTL)
 }
 
-// TestAFounderRemembersALongerMaxTTLThanItsOwn : of an electorate that it has given up. What was granted under it may stand, so the founders of the next mesh are quiet for as
-// long, though all of them are configured with less.
+// TestAFounderRemembersALongerMaxTTLThanItsOwn : of an electorate that it has given up. What was
+// granted under it may stand, so the founders of the next mesh are quiet for as long, though all of
+// them are configured with less.
 func TestAFounderRemembersALongerMaxTTLThanItsOwn(t *testing.T) {
 	for _, young := range []string{"a b", "d e"} { // the lowest of all begins the birth: one of them, or the one that remembers
 		l := countLab(t, 3)
@@ -323,7 +334,8 @@ func TestAChangeOfVotersNeedsNoRegister(t *testing.T) {
 	}
 }
 
-// TestFoundersAgreeOnMaxTTLBeforeTheyPledge : also where one of them has pledged to an electorate without any, with a founder whose version was older then.
+// TestFoundersAgreeOnMaxTTLBeforeTheyPledge : also where one of them has pledged to an electorate
+// without any, with a founder whose version was older then.
 func TestFoundersAgreeOnMaxTTLBeforeTheyPledge(t *testing.T) {
 	l := newLab(t, "a b c")
 	l.start("a b", true)

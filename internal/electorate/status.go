@@ -44,9 +44,6 @@ func (m *Machine) Status(now vote.Now) Status {
 		}
 	}
 	s.Change, s.Lost, s.Stays, s.Differs = m.change(), m.lost(), m.stays(), m.differs()
-	if text := m.differsTTL(); text != "" {
-		s.Differs = strings.TrimPrefix(s.Differs+"; "+text, "; ")
-	}
 	s.Trouble = m.cannotSave()
 	if text := m.registerTrouble(); text != "" {
 		s.Trouble = text

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// halt stops the process, as kill -STOP does, and returns once it has stopped: threads of a process that was sent the signal run on for a moment, and may answer a message.
+// halt stops the process, as kill -STOP does, and returns once it has stopped: threads of a process
+// that was sent the signal run on for a moment, and may answer a message.
 func (p *process) halt() {
 	p.t.Helper()
 	p.must(p.cmd.Process.Signal(syscall.SIGSTOP))

@@ -8,8 +8,10 @@ import (
 	"time"
 )
 
-// The maximum TTL of three processes with state directories is raised and lowered again: each is restarted with the other value as soon as the one before is settled, while all of
-// them take one lock over and over, and each but the one that is restarted holds a lease. No lease is lost, and no lock is unserved for over a second more than the machine itself was.
+// The maximum TTL of three processes with state directories is raised and lowered again: each is
+// restarted with the other value as soon as the one before is settled, while all of them take one
+// lock over and over, and each but the one that is restarted holds a lease. No lease is lost, and
+// no lock is unserved for over a second more than the machine itself was.
 func TestMaxTTLIsChangedUnderLoad(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	m := newMesh(t, names, "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())

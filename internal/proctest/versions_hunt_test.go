@@ -49,8 +49,8 @@ func buildOf(t *testing.T, commit string) string {
 
 // Three processes of the version before are replaced by processes of this one, one after the other,
 // as each is settled; and then this version's by the one before. All the while both kinds are one
-// mesh, under load: no lease is lost, and no lock is unserved for over a second more than the machine
-// was.
+// mesh, under load: no lease is lost, and no lock is unserved for over a second more than the
+// machine was.
 func TestTwoVersionsAreOneMesh(t *testing.T) {
 	before := buildOf(t, versionBefore)
 	for _, c := range []struct {
@@ -120,7 +120,8 @@ func TestAVersionWithoutBirthsAndAMeshBornByCount(t *testing.T) {
 	x.awaitError("trylock", "refused")
 }
 
-// A mesh that this version has founded has a decided MaxTTL, of which the version before doesn't know: it is refused, and told why.
+// A mesh that this version has founded has a decided MaxTTL, of which the version before doesn't
+// know: it is refused, and told why.
 func TestTheVersionBeforeAndADecidedMaxTTL(t *testing.T) {
 	before := buildOf(t, versionBefore)
 	m := newMesh(t, []string{"a", "b", "c"}, "-max-ttl", "2s")
