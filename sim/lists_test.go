@@ -151,3 +151,38 @@ func TestOfTwoListsThatCountTheYoungerGivesWay(t *testing.T) {
 		t.Error("the younger counts again as soon as it sees nobody")
 	}
 }
+
+// All voters of a list are restarted at once with a shorter MaxTTL, and so meet none of their
+// earlier processes. A node without a vote still holds a lease under the longer MaxTTL, and is met.
+func TestVotersRestartedWithAShorterMaxTTLAwaitAHolderWithoutAVote(t *testing.T) {
+	const longer = 5 * sceneTTL
+	o := Options{Voters: 5, MaxTTL: sceneTTL, Lists: &Lists{
+		First: make(map[string][]string), MaxTTL: make(map[string]time.Duration),
+		Last: fiveNames[:3],
+	}}
+	for _, n := range fiveNames {
+		o.Lists.First[n], o.Lists.MaxTTL[n] = fiveNames[:3], longer
+	}
+	w := New(o)
+	w.Run(2 * longer)
+	held := w.Lock("d", "k")
+	w.Run(sceneTTL)
+	if held.State != Granted {
+		t.Fatalf("the occasion isn't there: %v", held.State)
+	}
+	for _, n := range []string{"a", "b", "c", "e"} {
+		w.most[w.host(n)] = sceneTTL
+		w.Relist(n, 0, fiveNames[:3]...)
+	}
+	w.Run(time.Millisecond) // then e has started
+	next := w.Lock("e", "k")
+	if !w.RunUntil(2*longer, func() bool { return next.State == Granted }) {
+		t.Errorf("the key isn't granted again: %v", next.State)
+	}
+	if held.State != Lost {
+		t.Errorf("the lease under the longer MaxTTL is %v", held.State)
+	}
+	if err := w.Settle(); err != nil {
+		t.Error(err)
+	}
+}

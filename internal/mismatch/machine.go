@@ -96,10 +96,14 @@ type Machine struct {
 	// have.
 	since   vote.Instant
 	settled vote.Instant // PhaseSettling: when the phase ends
-	why     string       // PhaseWaiting, PhaseGaveWay, PhaseDuplicate: the text for the user
-	dup     duplicate
-	aged    bool // the grace period is over
-	alarms  []string
+	// outlived is when the leases end that nodes without a vote may hold under a longer MaxTTL than
+	// ours: earlier processes of our own voters may have granted them.
+	outlived vote.Instant
+	outlives time.Duration // the longest such MaxTTL
+	why      string        // PhaseWaiting, PhaseGaveWay, PhaseDuplicate: the text for the user
+	dup      duplicate
+	aged     bool // the grace period is over
+	alarms   []string
 }
 
 // New returns the machine of a voter that starts now.
@@ -125,7 +129,7 @@ func (m *Machine) StandsAside() bool {
 }
 
 // Concerned reports whether the state of our own voters matters.
-func (m *Machine) Concerned() bool { return len(m.others) > 0 }
+func (m *Machine) Concerned() bool { return len(m.others) > 0 || m.outlives > 0 }
 
 // Alarms returns and clears the alarms for the operator.
 func (m *Machine) Alarms() []string {
@@ -247,6 +251,8 @@ func (m *Machine) See(now vote.Now, s *vote.Sighting) {
 		if m.phase == PhaseCounting && p.counts() {
 			m.clash(now, p)
 		}
+	} else if ttl := s.Terms.MaxTTL; ttl > max(m.terms.MaxTTL, m.outlives) {
+		m.outlives, m.outlived = ttl, now.Slow.Add(ttl)
 	}
 	m.judge(now)
 }
@@ -409,7 +415,19 @@ func (m *Machine) judge(now vote.Now) {
 	case PhaseCounting, PhaseDuplicate, PhaseLeaving:
 		return
 	}
+	outlived := m.outlived
+	if m.own.Decides {
+		// Most of our voters count: they have waited for such leases, or have counted all the time.
+		// So a single node whose MaxTTL is a mistake delays no rolling restart.
+		outlived = 0
+	}
 	if len(m.others) == 0 {
+		switch {
+		case now.Slow < outlived:
+			m.settle(outlived)
+		case m.phase == PhaseSettling:
+			m.phase = PhaseFree
+		}
 		return
 	}
 	worst, pause := harmless, max(m.terms.MaxTTL, m.longest)
@@ -437,14 +455,15 @@ func (m *Machine) judge(now vote.Now) {
 	}
 	switch m.phase {
 	case PhaseWaiting, PhaseGaveWay:
-		m.settle(now.Slow.Add(pause))
+		m.settle(max(now.Slow.Add(pause), outlived))
 	case PhaseFree:
 		// The other configuration is seen for the first time. Promises of an earlier process of one
 		// of its voters may still be valid.
 		if m.settled == 0 {
-			m.settle(now.Slow.Add(pause))
+			m.settle(max(now.Slow.Add(pause), outlived))
 		}
 	case PhaseSettling:
+		m.settled = max(m.settled, outlived)
 		if now.Slow >= m.settled {
 			m.phase = PhaseFree
 		}

@@ -298,3 +298,42 @@ func TestConfigurationsAreBounded(t *testing.T) {
 		t.Errorf("%d are remembered, and the longest MaxTTL of the others is %v", n, w.m.longest)
 	}
 }
+
+// Voters that were all restarted with a shorter MaxTTL know of the longer one only from a node
+// without a vote, which may hold a lease that the earlier processes granted.
+func TestTheLeasesOfANodeWithoutAVoteAreWaitedFor(t *testing.T) {
+	longer := func(factor time.Duration) vote.Terms {
+		terms := list("a b c")
+		terms.MaxTTL = factor * maxTTL
+		return terms
+	}
+	w := start(t, "a", "a b c")
+	w.seesTerms("x", longer(2), none, time.Hour)
+	w.want(PhaseSettling)
+	w.pass(maxTTL)
+	w.seesTerms("y", longer(3), none, time.Hour)
+	w.pass(maxTTL)
+	w.want(PhaseSettling)
+	w.seesTerms("x", longer(2), none, time.Hour) // seen again, it holds nothing newer
+	w.pass(2*maxTTL - 1)
+	w.want(PhaseSettling)
+	w.pass(1)
+	w.want(PhaseFree)
+	w.m.Counts(w.at())
+	w.seesTerms("z", longer(9), none, time.Hour)
+	w.want(PhaseCounting) // it stops no voter that counts
+
+	w = start(t, "a", "a b c")
+	w.seesTerms("x", longer(2), none, time.Hour)
+	w.m.Own(w.at(), Own{Alive: 2, Counting: 2, Decides: true})
+	w.want(PhaseFree) // most voters count: they have waited, or have granted it nothing
+
+	w = start(t, "a", "a b c")
+	w.seesTerms("x", longer(3), none, time.Hour)
+	w.sees("b", "m n b", silent, time.Second)
+	w.sees("b", "a b c", silent, 0)
+	w.pass(2 * maxTTL) // another list alone costs one MaxTTL
+	w.want(PhaseSettling)
+	w.pass(maxTTL)
+	w.want(PhaseFree)
+}
