@@ -81,6 +81,6 @@ func (m *Machine) duplicateFor() time.Duration { return max(m.terms.MaxTTL, sett
 // heard of for a while.
 func (m *Machine) endDuplicate(now vote.Now) {
 	if m.phase == PhaseDuplicate && !m.dup.counted && now.Slow >= m.dup.until {
-		m.phase, m.settled = PhaseFree, 0
+		m.phase, m.pause.votersEnd = PhaseFree, 0
 	}
 }

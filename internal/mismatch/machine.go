@@ -94,16 +94,24 @@ type Machine struct {
 	longest time.Duration          // the largest MaxTTL of the forgotten configurations
 	// since is since when votes have counted under our terms, as far as is known; Never if none
 	// have.
-	since   vote.Instant
-	settled vote.Instant // PhaseSettling: when the phase ends
-	// outlived is when the leases end that nodes without a vote may hold under a longer MaxTTL than
-	// ours: earlier processes of our own voters may have granted them.
-	outlived vote.Instant
-	outlives time.Duration // the longest such MaxTTL
-	why      string        // PhaseWaiting, PhaseGaveWay, PhaseDuplicate: the text for the user
-	dup      duplicate
-	aged     bool // the grace period is over
-	alarms   []string
+	since  vote.Instant
+	pause  pause
+	why    string // PhaseWaiting, PhaseGaveWay, PhaseDuplicate: the text for the user
+	dup    duplicate
+	aged   bool // the grace period is over
+	alarms []string
+}
+
+// pause is the time for which nodes with another configuration may still hold leases, though that
+// configuration has no majority any more, or never had one.
+type pause struct {
+	// votersEnd is the end of what voters of other configurations may have promised. Zero: no end
+	// is known, since a configuration was met for the first time.
+	votersEnd vote.Instant
+	// leasesEnd is the end of the leases that nodes without a vote may hold under a longer MaxTTL
+	// than ours: earlier processes of our own voters may have granted them.
+	leasesEnd vote.Instant
+	longest   time.Duration // the longest such MaxTTL; zero if no such node was met
 }
 
 // New returns the machine of a voter that starts now.
@@ -129,7 +137,7 @@ func (m *Machine) StandsAside() bool {
 }
 
 // Concerned reports whether the state of our own voters matters.
-func (m *Machine) Concerned() bool { return len(m.others) > 0 || m.outlives > 0 }
+func (m *Machine) Concerned() bool { return len(m.others) > 0 || m.pause.longest > 0 }
 
 // Alarms returns and clears the alarms for the operator.
 func (m *Machine) Alarms() []string {
@@ -168,7 +176,7 @@ func (m *Machine) Counts(now vote.Now) {
 // this process.
 func (m *Machine) Reborn(now vote.Now) {
 	if m.phase == PhaseCounting || m.phase == PhaseGaveWay {
-		m.phase, m.settled, m.since = PhaseFree, 0, vote.Never
+		m.phase, m.pause.votersEnd, m.since = PhaseFree, 0, vote.Never
 	}
 	m.judge(now)
 }
@@ -198,7 +206,7 @@ func (m *Machine) grace() time.Duration { return min(graceFor, m.terms.MaxTTL) }
 func (m *Machine) Next() vote.Instant {
 	switch {
 	case m.phase == PhaseSettling:
-		return m.settled
+		return m.pauseEnds()
 	case m.phase == PhaseDuplicate && !m.dup.counted:
 		return m.dup.until
 	case m.phase == PhaseWaiting && !m.aged:
@@ -245,14 +253,14 @@ func (m *Machine) See(now vote.Now, s *vote.Sighting) {
 		if m.others[p.key] == nil {
 			terms := s.Terms
 			m.others[p.key] = &terms
-			m.settled = 0 // the promises under the new configuration aren't known yet
+			m.pause.votersEnd = 0 // the promises under the new configuration aren't known yet
 			m.forgetIdle()
 		}
 		if m.phase == PhaseCounting && p.counts() {
 			m.clash(now, p)
 		}
-	} else if ttl := s.Terms.MaxTTL; ttl > max(m.terms.MaxTTL, m.outlives) {
-		m.outlives, m.outlived = ttl, now.Slow.Add(ttl)
+	} else if ttl := s.Terms.MaxTTL; ttl > max(m.terms.MaxTTL, m.pause.longest) {
+		m.pause.longest, m.pause.leasesEnd = ttl, now.Slow.Add(ttl)
 	}
 	m.judge(now)
 }
@@ -415,62 +423,57 @@ func (m *Machine) judge(now vote.Now) {
 	case PhaseCounting, PhaseDuplicate, PhaseLeaving:
 		return
 	}
-	outlived := m.outlived
-	if m.own.Decides {
-		// Most of our voters count: they have waited for such leases, or have counted all the time.
-		// So a single node whose MaxTTL is a mistake delays no rolling restart.
-		outlived = 0
-	}
-	if len(m.others) == 0 {
-		switch {
-		case now.Slow < outlived:
-			m.settle(outlived)
-		case m.phase == PhaseSettling:
-			m.phase = PhaseFree
+	if len(m.others) > 0 {
+		worst, against, longest := m.weigh()
+		switch worst {
+		case stronger:
+			if m.phase != PhaseGaveWay {
+				m.phase = PhaseWaiting
+			}
+			m.why = m.explain(against)
+			return
+		case overruled:
+			m.phase, m.pause.votersEnd = PhaseFree, now.Slow
+			return
+		case outnumbered:
+			longest = max(longest, settleLeast)
 		}
-		return
+		// A configuration that is met for the first time may be that of an earlier process of one
+		// of its voters, whose promises are valid yet.
+		if m.phase == PhaseWaiting || m.phase == PhaseGaveWay || m.pause.votersEnd == 0 {
+			m.pause.votersEnd = now.Slow.Add(longest)
+		}
 	}
-	worst, pause := harmless, max(m.terms.MaxTTL, m.longest)
-	var against *tally
+	m.phase = PhaseFree
+	if now.Slow < m.pauseEnds() {
+		m.phase = PhaseSettling
+	}
+}
+
+// weigh returns the worst effect that another configuration has on this voter, the configuration
+// with that effect, and the longest MaxTTL of all configurations, ours included.
+func (m *Machine) weigh() (worst verdict, against *tally, longest time.Duration) {
+	longest = max(m.terms.MaxTTL, m.longest)
 	seen := m.byTerms()
 	for _, key := range m.otherKeys() {
 		t := m.tally(key, m.others[key], seen[key])
-		pause = max(pause, t.terms.MaxTTL)
+		longest = max(longest, t.terms.MaxTTL)
 		if v := m.verdictOn(&t); v > worst {
 			worst, against = v, &t
 		}
 	}
-	switch worst {
-	case stronger:
-		if m.phase != PhaseGaveWay {
-			m.phase = PhaseWaiting
-		}
-		m.why = m.explain(against)
-		return
-	case overruled:
-		m.phase, m.settled = PhaseFree, now.Slow
-		return
-	case outnumbered:
-		pause = max(pause, settleLeast)
-	}
-	switch m.phase {
-	case PhaseWaiting, PhaseGaveWay:
-		m.settle(max(now.Slow.Add(pause), outlived))
-	case PhaseFree:
-		// The other configuration is seen for the first time. Promises of an earlier process of one
-		// of its voters may still be valid.
-		if m.settled == 0 {
-			m.settle(max(now.Slow.Add(pause), outlived))
-		}
-	case PhaseSettling:
-		m.settled = max(m.settled, outlived)
-		if now.Slow >= m.settled {
-			m.phase = PhaseFree
-		}
-	}
+	return worst, against, longest
 }
 
-func (m *Machine) settle(until vote.Instant) { m.phase, m.settled = PhaseSettling, until }
+// pauseEnds returns when no lease can be held any more under another configuration. Leases of nodes
+// without a vote don't matter once most of our voters count: these have waited for such leases, or
+// have counted all the time. So a single node whose MaxTTL is a mistake delays no rolling restart.
+func (m *Machine) pauseEnds() vote.Instant {
+	if m.own.Decides {
+		return m.pause.votersEnd
+	}
+	return max(m.pause.votersEnd, m.pause.leasesEnd)
+}
 
 func (m *Machine) otherKeys() []string {
 	keys := make([]string, 0, len(m.others))

@@ -337,3 +337,33 @@ func TestTheLeasesOfANodeWithoutAVoteAreWaitedFor(t *testing.T) {
 	w.pass(maxTTL)
 	w.want(PhaseFree)
 }
+
+// While a pause lasts, a voter is met that ran with a third configuration until now. Its promises
+// last for a MaxTTL from now on.
+func TestAConfigurationMetDuringAPauseProlongsThePause(t *testing.T) {
+	w := start(t, "a", "a b c")
+	w.sees("b", "a b", silent, time.Second)
+	w.want(PhaseSettling) // without this node that list has no majority
+	w.pass(maxTTL / 2)
+	w.sees("c", "a c", silent, time.Second)
+	w.want(PhaseSettling)
+	w.pass(maxTTL - 1)
+	w.want(PhaseSettling)
+	w.pass(1)
+	w.want(PhaseFree)
+}
+
+// A node without a vote whose MaxTTL is a mistake delays a restart only until most voters count,
+// also where a voter of another list is met.
+func TestAMistakenMaxTTLDelaysNoVoterBesideAMajority(t *testing.T) {
+	w := start(t, "a", "a b c")
+	mistaken := list("a b c")
+	mistaken.MaxTTL = 100 * maxTTL
+	w.seesTerms("x", mistaken, none, time.Hour)
+	w.sees("b", "a b", silent, time.Second)
+	w.sees("b", "a b c", silent, 0)
+	w.pass(maxTTL)
+	w.want(PhaseSettling)
+	w.m.Own(w.at(), Own{Alive: 2, Counting: 2, Decides: true})
+	w.want(PhaseFree)
+}
