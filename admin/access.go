@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// authorize returns an error if the request may not do as its route says.
+func (x *exchange) authorize() error {
+	h, r := x.h, x.r
+	// A browser says where the page comes from that sends a request. No page of another site is
+	// served, not even one that reads: some routes act on a GET.
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		return failure(ErrForbidden, "a page of another site has sent the request")
+	}
+	if !h.isOwnOrigin(r) {
+		return failure(ErrForbidden, "a page of another origin has sent the request: %q", r.Header.Get("Origin"))
+	}
+	ownerOnly := x.conn != nil && x.conn.ownerOnly
+	proven, err := h.hasToken(r)
+	if err != nil && !ownerOnly {
+		return err
+	}
+	known := ownerOnly || proven
+	if !known && !h.isOwnHost(r.Host) {
+		return failure(ErrForbidden, "the Host header is %q, a name that isn't known to be this server's; use localhost or an IP "+
+			"address, or have the application list the name with AllowHosts", r.Host)
+	}
+	need := x.route.needs
+	switch {
+	case need == toAct && h.readOnly:
+		return failure(ErrForbidden, "the application has made this read-only")
+	case need == toLock && h.maxTTL == 0:
+		return failure(ErrForbidden, "the application serves no locks here")
+	case known:
+		return nil
+	case h.token != nil && !(need == toRead && h.openReads):
+		x.w.Header().Set("WWW-Authenticate", "Bearer")
+		return failure(ErrUnauthorized, "the request has no token")
+	case need != toRead && !h.openActs:
+		return failure(ErrForbidden, "without a token, only requests over the owner's socket act")
+	case need == toLock && r.Method == http.MethodGet:
+		// An image in any page makes a browser send a GET, and some browsers don't say from where.
+		return failure(ErrForbidden, "without a token, use PUT")
+	}
+	return nil
+}
+
+// hasToken reports whether a request carries the handler's token; a wrong one is an error. The
+// comparison takes the same time for all tokens.
+func (h *Handler) hasToken(r *http.Request) (bool, error) {
+	header := r.Header.Get("Authorization")
+	if h.token == nil || header == "" {
+		return false, nil
+	}
+	scheme, token, _ := strings.Cut(header, " ")
+	digest := sha256.Sum256([]byte(token))
+	if subtle.ConstantTimeCompare(digest[:], h.token[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
+		return false, failure(ErrUnauthorized, "the token is wrong")
+	}
+	return true, nil
+}
+
+// isOwnHost reports whether a Host header can't have been chosen by a foreign page: it is an IP
+// address, localhost or a listed name.
+func (h *Handler) isOwnHost(host string) bool {
+	name := host
+	if n, _, err := net.SplitHostPort(host); err == nil {
+		name = n
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return strings.EqualFold(name, "localhost") || h.isListed(name)
+}
+
+func (h *Handler) isListed(name string) bool {
+	return slices.ContainsFunc(h.hosts, func(own string) bool { return strings.EqualFold(own, name) })
+}
+
+// isOwnOrigin reports whether a request comes from a page of this server, or from no page.
+func (h *Handler) isOwnOrigin(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && (strings.EqualFold(u.Host, r.Host) || h.isListed(u.Hostname()))
+}

@@ -1,0 +1,244 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// exchange is a request and its answer.
+type exchange struct {
+	h     *Handler
+	w     http.ResponseWriter
+	r     *http.Request
+	rc    *http.ResponseController
+	conn  *connection     // nil unless Serve has accepted it
+	ctx   context.Context // ends when the client is gone, or the server stops
+	route *route
+	param string // the key, or the id of a lease
+	query url.Values
+	body  []byte
+	began bool // the answer has begun
+}
+
+// serve answers the request, or returns an error to be answered.
+func (x *exchange) serve() error {
+	rt, param, allowed := match(x.r.Method, x.r.URL.Path)
+	switch {
+	case rt != nil:
+		x.route, x.param = rt, param
+	case allowed != nil:
+		x.w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return withStatus(http.StatusMethodNotAllowed, failure(ErrRequest, "%s isn't possible here; %s is", x.r.Method, strings.Join(allowed, " or ")))
+	default:
+		return withStatus(http.StatusNotFound, failure(ErrRequest, "there is no %q", x.r.URL.Path))
+	}
+	if err := x.authorize(); err != nil {
+		return err
+	}
+	if isStopping(x.ctx) {
+		return ErrStopping
+	}
+	if err := x.readQuery(); err != nil {
+		return err
+	}
+	if err := x.readBody(); err != nil {
+		return err
+	}
+	if rt.long {
+		give, err := x.h.answers.take()
+		if err != nil {
+			return err
+		}
+		defer give()
+	}
+	return rt.serve(x)
+}
+
+// readQuery parses the query. An unknown parameter is an error: it may be a misspelt one.
+func (x *exchange) readQuery() error {
+	query, err := url.ParseQuery(x.r.URL.RawQuery)
+	if err != nil {
+		return failure(ErrRequest, "the query can't be read: %v", err)
+	}
+	for name, values := range query {
+		switch {
+		case !slices.Contains(x.route.query, name):
+			return failure(ErrRequest, "there is no parameter %q here; there are: %s", name, listOr(x.route.query, "none"))
+		case len(values) > 1:
+			return failure(ErrRequest, "the parameter %q is given %d times", name, len(values))
+		}
+	}
+	x.query = query
+	return nil
+}
+
+func listOr(names []string, none string) string {
+	if len(names) == 0 {
+		return none
+	}
+	return strings.Join(names, ", ")
+}
+
+// readBody reads the whole body, which is bounded in length and time. Only when all of a body was
+// read does the server notice that a client is gone.
+func (x *exchange) readBody() error {
+	if x.r.Body == nil || x.r.Body == http.NoBody {
+		// The application's server may have set a deadline, which would end a long wait.
+		_ = x.rc.SetReadDeadline(time.Time{}) // not every server has deadlines
+		return nil
+	}
+	most := int64(MaxBody)
+	if !x.route.body {
+		most = 0
+	}
+	_ = x.rc.SetReadDeadline(time.Now().Add(bodyTime))
+	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, most))
+	var long *http.MaxBytesError
+	switch {
+	case err == nil:
+		_ = x.rc.SetReadDeadline(time.Time{})
+		x.body = body
+		return nil
+	case errors.As(err, &long) && most == 0:
+		err = failure(ErrRequest, "the request has a body, and takes none; parameters go into the query")
+	case errors.As(err, &long):
+		err = withStatus(http.StatusRequestEntityTooLarge, failure(ErrRequest, "the body has more than %d bytes", most))
+	default:
+		err = failure(ErrRequest, "the body didn't arrive within %v: %v", bodyTime, err)
+	}
+	// The deadline stays: the server reads the rest of a body to no purpose, and not for long.
+	x.w.Header().Set("Connection", "close")
+	return err
+}
+
+// decode reads the body's JSON into v. An empty body leaves v as it is.
+func (x *exchange) decode(v any) error {
+	if len(bytes.TrimSpace(x.body)) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(x.body))
+	d.DisallowUnknownFields() // a misspelt field must not be taken for a missing one
+	err := d.Decode(v)
+	if err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			err = errors.New("more follows the JSON value")
+		}
+	}
+	if err != nil {
+		return failure(ErrRequest, "the body can't be read: %v", err)
+	}
+	return nil
+}
+
+// duration returns a parameter that is a duration; or if the request has none.
+func (x *exchange) duration(name string, or, most time.Duration) (time.Duration, error) {
+	text := x.query.Get(name)
+	if text == "" {
+		return or, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > most {
+		return 0, failure(ErrRequest, "%s=%q: a duration such as 30s or 1m30s is needed, up to %v", name, text, most)
+	}
+	return d, nil
+}
+
+// number returns a parameter that is a number; zero if the request has none.
+func (x *exchange) number(name string, most int) (int, error) {
+	text := x.query.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, failure(ErrRequest, "%s=%q: a number from 1 to %d is needed", name, text, most)
+	}
+	return n, nil
+}
+
+// patient returns a context for a call that waits as long as the request says, until the server
+// stops, and also after the client is gone.
+func (x *exchange) patient(or time.Duration) (context.Context, context.CancelFunc, error) {
+	wait, err := x.duration("wait", or, MaxWait)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	ctx, stop := context.WithCancelCause(ctx)
+	ends := []func() bool{context.AfterFunc(x.h.closing, func() { stop(ErrStopping) })}
+	if x.conn != nil {
+		ends = append(ends, context.AfterFunc(x.conn.serving, func() { stop(ErrStopping) }))
+	}
+	return ctx, func() {
+		for _, end := range ends {
+			end()
+		}
+		stop(nil)
+		cancel()
+	}, nil
+}
+
+// header sets the headers of every answer.
+func (x *exchange) header(contentType string) {
+	h := x.w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// answer writes v as JSON. The error says that the client may not have got the answer.
+func (x *exchange) answer(status int, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return x.write(status, append(data, '\n'))
+}
+
+// write answers with JSON that is ready. Nothing is left in a buffer: what the server writes after
+// the handler has returned has no deadline.
+func (x *exchange) write(status int, data []byte) error {
+	x.began = true
+	x.header("application/json")
+	x.w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	_ = x.rc.SetWriteDeadline(time.Now().Add(writeTime))
+	x.w.WriteHeader(status)
+	_, err := x.w.Write(data)
+	if err == nil {
+		if err = x.rc.Flush(); errors.Is(err, http.ErrNotSupported) {
+			err = nil // the server will write the rest
+		}
+	}
+	if err == nil {
+		// The connection may carry other answers of the application.
+		_ = x.rc.SetWriteDeadline(time.Time{})
+	}
+	return err
+}
+
+// done answers a request that has no more to tell.
+func (x *exchange) done() error {
+	x.began = true
+	x.header("application/json")
+	x.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// fail answers with an error.
+func (x *exchange) fail(err error) {
+	e := errorOf(err)
+	if e.Status == http.StatusTooManyRequests {
+		x.w.Header().Set("Retry-After", "1")
+	}
+	_ = x.answer(e.Status, e) // the client may be gone
+}

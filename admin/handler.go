@@ -1,0 +1,162 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// Handler answers requests about a node, see [New]. A Handler may be used from any goroutine.
+type Handler struct {
+	mesh *lockmesh.Mesh
+	log  *slog.Logger
+
+	token               *[32]byte // the digest of the token; nil without a token
+	openReads, openActs bool
+	readOnly            bool
+	maxTTL              time.Duration // zero without locks
+	hosts               []string
+
+	leases  leases
+	holds   gauge
+	streams gauge
+	answers gauge
+	decided decidedTTL
+
+	closing context.Context // ends with Close
+	close   context.CancelFunc
+}
+
+// New returns the handler of a node. The application owns the mesh and closes it; the handler's
+// answers then say that the mesh is closed. The routes:
+//
+//	GET    /v1/status                  the node's view of the mesh
+//	GET    /v1/members                 the nodes known to gossip
+//	GET    /v1/electorate              the voters
+//	GET    /v1/electorate/watch        the electorate, and each change of it, as events
+//	GET    /v1/locks                   keys in use, in pages: ?prefix= &after= &limit=
+//	GET    /v1/locks/{key}             the holders and waiters of a key
+//	GET    /v1/watch                   events of keys: ?key= or ?prefix=
+//	GET    /v1/openapi.json            the description of all routes
+//
+//	POST   /v1/locks/{key}/revoke      asks the holders to release the key
+//	POST   /v1/locks/{key}/evict       ends a lease against its holder's will
+//	POST   /v1/drain                   takes no more locks, waits until none is held: ?wait=
+//	POST   /v1/stop                    ends the node, which will be back: ?wait=
+//	POST   /v1/leave                   ends the node for good: ?wait=
+//	POST   /v1/recover                 names new voters when a majority is lost for good: ?wait=
+//
+//	PUT    /v1/locks/{key}             takes a lock for ?ttl=, which ends by itself: ?wait= &mode= …
+//	GET    /v1/leases/{id}             the state of a lease
+//	POST   /v1/leases/{id}/extend      the lease ends ttl from now: ?ttl=
+//	DELETE /v1/leases/{id}             releases a lease
+//	PUT    /v1/hold/{key}              holds a lock as long as the connection lives; GET does, too
+//
+// In a path, {key} is all that remains, so slashes may be written as such or as %2F. A client that
+// resolves "." and ".." in paths has to write the slashes beside them as %2F.
+//
+// Errors are an [Error] in JSON; its documentation lists codes and statuses. New panics if mesh is
+// nil.
+func New(mesh *lockmesh.Mesh, opts ...Option) *Handler {
+	if mesh == nil {
+		panic("admin: New was called with a nil mesh")
+	}
+	h := &Handler{
+		mesh: mesh, log: slog.Default(),
+		holds:   gauge{most: MaxHolds, what: "keys are held or waited for over connections"},
+		streams: gauge{most: MaxStreams, what: "streams of events are open"},
+		answers: gauge{most: MaxAnswers, what: "long answers are being written"},
+	}
+	h.closing, h.close = context.WithCancel(context.Background())
+	for _, o := range opts {
+		o(h)
+	}
+	return h
+}
+
+// Close ends all streams and held connections, and has further requests fail with [ErrStopping].
+// Close doesn't wait for their ends. An application calls Close before the Shutdown of its own
+// [http.Server], which otherwise waits for the streams; [Serve] needs no Close.
+//
+// A client that holds a key over its connection is told, and is given a second to end its work.
+// Leases of other clients last until their ends, since their clients can't be told.
+func (h *Handler) Close() { h.close() }
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	conn, _ := r.Context().Value(connectionKey{}).(*connection)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	stop := func() { cancel(ErrStopping) }
+	defer context.AfterFunc(h.closing, stop)()
+	if conn != nil {
+		defer context.AfterFunc(conn.serving, stop)()
+	}
+	x := &exchange{h: h, w: w, r: r, rc: http.NewResponseController(w), conn: conn, ctx: ctx}
+	if err := x.serve(); err != nil && !x.began {
+		x.fail(err)
+	}
+}
+
+// connection is what Serve knows about the connection of a request.
+type connection struct {
+	ownerOnly bool            // only this process's user, and root, could make the connection
+	serving   context.Context // ends when Serve is to end
+}
+
+type connectionKey struct{}
+
+// gauge bounds how many of a kind there are at a time.
+type gauge struct {
+	mu      sync.Mutex
+	n, most int
+	what    string // completes "4096 …"
+}
+
+// take counts one more, and returns the function that counts it off again.
+func (g *gauge) take() (func(), error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.n >= g.most {
+		return nil, failure(ErrLimit, "%d %s, the most allowed", g.most, g.what)
+	}
+	g.n++
+	return g.give, nil
+}
+
+func (g *gauge) give() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.n--
+}
+
+// decidedTTL remembers for a second the maximum TTL on which the voters have decided.
+type decidedTTL struct {
+	mu  sync.Mutex
+	at  time.Time
+	ttl time.Duration // zero if the voters have decided on none
+}
+
+// longestTTL returns the longest length of a lease that the voters keep whatever happens to this
+// node.
+func (h *Handler) longestTTL() time.Duration {
+	d := &h.decided
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); d.at.IsZero() || now.Sub(d.at) > time.Second {
+		// A status takes time in proportion to the leases of the node.
+		d.at, d.ttl = now, h.mesh.Status().Electorate.MaxTTL
+	}
+	if d.ttl > 0 {
+		return min(d.ttl, h.maxTTL)
+	}
+	return h.maxTTL
+}
+
+// isStopping reports whether a context has ended because the server stops.
+func isStopping(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrStopping) }

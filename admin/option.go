@@ -1,0 +1,152 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// MaxLeases is how many leases clients can hold at a time through one handler, not counting
+	// those of open connections (see MaxHolds). A lease takes about a kilobyte here and at each
+	// voter.
+	MaxLeases = 4096
+
+	// MaxHolds is how many connections can hold a key, or wait to hold it, at a time. Each has a
+	// goroutine and a lease that the node renews.
+	MaxHolds = 4096
+
+	// MaxStreams is how many streams of events can be open at a time, of keys and of the electorate
+	// together. It leaves three quarters of [lockmesh.MaxWatches] to the application.
+	MaxStreams = 256
+
+	// MaxAnswers is how many long answers can be written at a time: pages of keys, which may have
+	// some megabytes each, and the status.
+	MaxAnswers = 64
+
+	// MaxConns is how many connections [Serve] keeps open at a time. Further connections are
+	// answered 503 at once. It exceeds MaxHolds, MaxStreams and MaxAnswers together, so that an
+	// operator can still connect while clients use up those.
+	MaxConns = 8192
+
+	// MaxBody is the length of the longest body of a request in bytes. The longest legitimate body
+	// names some dozens of voters.
+	MaxBody = 64 << 10
+
+	// MaxWait is the longest time that a request can wait. A request that waits for more than a day
+	// was most likely forgotten.
+	MaxWait = 24 * time.Hour
+
+	// MinTokenLen is the least length of a token in bytes: 128 bits, which can't be guessed if they
+	// are random.
+	MinTokenLen = 16
+
+	// maxEnded is how many ended leases are remembered, so that their clients learn why they ended.
+	maxEnded = 4096
+
+	// actWait is how long an acting request waits unless the request says otherwise: several
+	// MaxTTL, for leaving.
+	actWait = time.Minute
+
+	// evictWait is how long an eviction waits unless the request says otherwise: as long as a
+	// crashed node's lease lasts, with the default MaxTTL, and some more.
+	evictWait = 30 * time.Second
+
+	// bodyTime is how long the body of a request may take to arrive. The longest body is sent in
+	// milliseconds.
+	bodyTime = 10 * time.Second
+
+	// writeTime is how long a client may take to read before the connection is cut. The system
+	// buffers some hundred kilobytes, so only a client that has stopped reading takes so long.
+	writeTime = 10 * time.Second
+
+	// beatTime is the pause between heartbeats of a stream of events: shorter than the idle
+	// timeouts of common proxies, 30 s and more.
+	beatTime = 15 * time.Second
+
+	// holdBeatTime is the longest pause between the lines of a held connection. A client that has
+	// vanished without a word is noticed at the next line at the latest.
+	holdBeatTime = 5 * time.Second
+
+	// holdBeatLeast is the shortest such pause, for leases of the shortest TTL.
+	holdBeatLeast = 50 * time.Millisecond
+
+	// stopGrace is how long a client that holds a key is given to end its work when the server
+	// stops, before the key is released.
+	stopGrace = time.Second
+
+	// releaseTime is how long an unlock of a vanished client's lease is waited for. The release was
+	// sent before.
+	releaseTime = 5 * time.Second
+
+	// lookTime is how long a refused request for a lock looks for the present holders, which its
+	// answer shows. A majority answers within milliseconds or not at all.
+	lookTime = time.Second
+)
+
+// Option changes a handler made by [New].
+type Option func(*Handler)
+
+// Token sets the token that a request must carry ("Authorization: Bearer TOKEN") unless it comes
+// over a socket made by [Listen]. With the token a request may read and act. Token panics with the
+// text of [CheckToken] if the token can't be used.
+func Token(token string) Option {
+	if err := CheckToken(token); err != nil {
+		panic(err.Error())
+	}
+	return func(h *Handler) { h.token = new(sha256.Sum256([]byte(token))) }
+}
+
+// CheckToken returns why a token can't be used, or nil: a token has at least [MinTokenLen] bytes,
+// all of them printable ASCII other than blanks. A token from a configuration is best checked
+// before it is passed to [Token]. The error doesn't contain the token.
+func CheckToken(token string) error {
+	if len(token) < MinTokenLen {
+		return fmt.Errorf("admin: the token has %d bytes, fewer than %d; use random ones", len(token), MinTokenLen)
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("admin: the token has other characters than printable ASCII; use letters and digits")
+	}
+	return nil
+}
+
+// AllowReads has requests read without the [Token]: a status page for all, while only requests with
+// the token act.
+func AllowReads() Option { return func(h *Handler) { h.openReads = true } }
+
+// AllowActions has every request act that reaches the handler, and take locks with [AllowLocks],
+// without a token: for an application that checks requests itself before it passes them on. The
+// option doesn't widen anything where a [Token] is set.
+func AllowActions() Option { return func(h *Handler) { h.openActs = true } }
+
+// ReadOnly has no request act, whichever way it comes. Locks are allowed by [AllowLocks] alone.
+func ReadOnly() Option { return func(h *Handler) { h.readOnly = true } }
+
+// AllowLocks makes the handler an agent: clients take, extend and release locks, and hold keys for
+// the length of a connection. maxTTL is the longest ttl of a lease that a client must extend; pass
+// [lockmesh.Config].MaxTTL. (The voters keep a key for no longer after a crash of this node, so a
+// client with a longer lease would rely on a node that may be gone.) While the voters have decided
+// on a smaller maximum, the smaller value counts. AllowLocks panics if maxTTL isn't positive.
+func AllowLocks(maxTTL time.Duration) Option {
+	if maxTTL <= 0 {
+		panic(fmt.Sprintf("admin: AllowLocks(%v): pass the MaxTTL of the mesh, or lockmesh.DefaultMaxTTL", maxTTL))
+	}
+	return func(h *Handler) { h.maxTTL = maxTTL }
+}
+
+// AllowHosts adds names by which clients reach the handler over TCP, without ports. A request
+// without the token must name a host on this list, localhost or an IP address in its Host header:
+// otherwise a page of another site, with a name that the site resolves to this machine, could read
+// the answers in the browser of someone who can reach the handler.
+func AllowHosts(names ...string) Option {
+	names = slices.Clone(names)
+	return func(h *Handler) { h.hosts = append(h.hosts, names...) }
+}
+
+// Logger sets the destination of log lines: each acting request, and complaints of the HTTP server
+// at Debug. Default: [slog.Default]. The lines have no tokens.
+func Logger(l *slog.Logger) Option { return func(h *Handler) { h.log = l } }
