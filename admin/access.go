@@ -22,35 +22,43 @@ func (x *exchange) authorize() error {
 	if !h.isOwnOrigin(r) {
 		return failure(ErrForbidden, "a page of another origin has sent the request: %q", r.Header.Get("Origin"))
 	}
-	ownerOnly := x.conn != nil && x.conn.ownerOnly
 	proven, err := h.hasToken(r)
-	if err != nil && !ownerOnly {
+	if err != nil && !x.isOwnerOnly() {
 		return err
 	}
-	known := ownerOnly || proven
-	if !known && !h.isOwnHost(r.Host) {
+	x.known = x.isOwnerOnly() || proven
+	if !x.known && !h.isOwnHost(r.Host) {
 		return failure(ErrForbidden, "the Host header is %q, a name that isn't known to be this server's; use localhost or an IP "+
 			"address, or have the application list the name with AllowHosts", r.Host)
 	}
 	need := x.route.needs
 	switch {
-	case need == toAct && h.readOnly:
+	case need.acts() && h.readOnly:
 		return failure(ErrForbidden, "the application has made this read-only")
 	case need == toLock && h.maxTTL == 0:
-		return failure(ErrForbidden, "the application serves no locks here")
-	case known:
+		return failure(ErrForbidden, "the application serves no locks here: it would use AllowLocks")
+	case need == toRecover && !x.isOwnerOnly():
+		return failure(ErrForbidden, "only requests over the owner's socket recover an electorate, since a mistake makes two of it")
+	case x.known:
 		return nil
-	case h.token != nil && !(need == toRead && h.openReads):
+	case need == toRead && (h.openReads || h.openActs && h.token == nil):
+		return nil
+	case h.token != nil:
 		x.w.Header().Set("WWW-Authenticate", "Bearer")
 		return failure(ErrUnauthorized, "the request has no token")
-	case need != toRead && !h.openActs:
-		return failure(ErrForbidden, "without a token, only requests over the owner's socket act")
+	case !h.openActs && need == toRead:
+		return failure(ErrForbidden, "the handler has no token, and the application hasn't allowed requests without one to read (AllowReads)")
+	case !h.openActs:
+		return failure(ErrForbidden, "the handler has no token, so only requests over the owner's socket act")
 	case need == toLock && r.Method == http.MethodGet:
 		// An image in any page makes a browser send a GET, and some browsers don't say from where.
 		return failure(ErrForbidden, "without a token, use PUT")
 	}
 	return nil
 }
+
+// isOwnerOnly reports whether only this process's user, and root, can have sent the request.
+func (x *exchange) isOwnerOnly() bool { return x.conn != nil && x.conn.ownerOnly }
 
 // hasToken reports whether a request carries the handler's token; a wrong one is an error. The
 // comparison takes the same time for all tokens.

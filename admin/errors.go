@@ -127,7 +127,7 @@ var codes = []code{
 	{"limit", ErrLimit, http.StatusTooManyRequests, "try again when others have ended"},
 	{"evicted", lockmesh.ErrEvicted, http.StatusGone, "stop the protected work at once"},
 	{"lost", lockmesh.ErrLost, http.StatusGone, "stop the protected work at once, and take the lock again if there is more to do"},
-	{"released", lockmesh.ErrReleased, http.StatusGone, "there is nothing left to do"},
+	{"released", lockmesh.ErrReleased, http.StatusGone, "the lease is over; stop the protected work if it goes on"},
 	{"not_lost", lockmesh.ErrNotLost, http.StatusConflict, "there is no electorate to recover"},
 	{"voter", lockmesh.ErrVoter, http.StatusConflict, "bring the node back, or have the other voters vote the node out"},
 	{"closed", lockmesh.ErrClosed, http.StatusServiceUnavailable, "start the node's process again"},
@@ -169,7 +169,7 @@ func withStatus(status int, f *failed) *failed {
 
 // errorOf returns the answer for an error.
 func errorOf(err error) *Error {
-	e := &Error{Message: strings.ReplaceAll(err.Error(), "\n", ", ")}
+	e := &Error{Message: shorten(strings.ReplaceAll(err.Error(), "\n", ", "))}
 	for _, c := range codes {
 		if !errors.Is(err, c.err) {
 			continue
@@ -191,6 +191,14 @@ func errorOf(err error) *Error {
 		e.Lock = h.lock
 	}
 	return e
+}
+
+// shorten bounds a message, and cuts no character in two.
+func shorten(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
 }
 
 // heldBy is an error of a lock that wasn't granted, with the state of the key.

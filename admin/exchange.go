@@ -23,6 +23,7 @@ type exchange struct {
 	conn  *connection     // nil unless Serve has accepted it
 	ctx   context.Context // ends when the client is gone, or the server stops
 	route *route
+	known bool   // the request proves that its sender may act
 	param string // the key, or the id of a lease
 	query url.Values
 	body  []byte
@@ -53,12 +54,17 @@ func (x *exchange) serve() error {
 	if err := x.readBody(); err != nil {
 		return err
 	}
-	if rt.long {
-		give, err := x.h.answers.take()
-		if err != nil {
-			return err
+	for _, limit := range []struct {
+		applies bool
+		gauge   *gauge
+	}{{rt.long, &x.h.answers}, {rt.needs.acts(), &x.h.actions}} {
+		if limit.applies {
+			give, err := limit.gauge.take(x.known)
+			if err != nil {
+				return err
+			}
+			defer give()
 		}
-		defer give()
 	}
 	return rt.serve(x)
 }
@@ -210,10 +216,15 @@ func (x *exchange) answer(status int, v any) error {
 func (x *exchange) write(status int, data []byte) error {
 	x.began = true
 	x.header("application/json")
-	x.w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	if status != http.StatusNoContent {
+		x.w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	}
 	_ = x.rc.SetWriteDeadline(time.Now().Add(writeTime))
 	x.w.WriteHeader(status)
-	_, err := x.w.Write(data)
+	var err error
+	if len(data) > 0 {
+		_, err = x.w.Write(data)
+	}
 	if err == nil {
 		if err = x.rc.Flush(); errors.Is(err, http.ErrNotSupported) {
 			err = nil // the server will write the rest
@@ -227,12 +238,7 @@ func (x *exchange) write(status int, data []byte) error {
 }
 
 // done answers a request that has no more to tell.
-func (x *exchange) done() error {
-	x.began = true
-	x.header("application/json")
-	x.w.WriteHeader(http.StatusNoContent)
-	return nil
-}
+func (x *exchange) done() error { return x.write(http.StatusNoContent, nil) }
 
 // fail answers with an error.
 func (x *exchange) fail(err error) {

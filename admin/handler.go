@@ -23,9 +23,11 @@ type Handler struct {
 	hosts               []string
 
 	leases  leases
+	slots   gauge // for the leases, and for the requests that wait for one
 	holds   gauge
 	streams gauge
 	answers gauge
+	actions gauge
 	decided decidedTTL
 
 	closing context.Context // ends with Close
@@ -50,6 +52,7 @@ type Handler struct {
 //	POST   /v1/stop                    ends the node, which will be back: ?wait=
 //	POST   /v1/leave                   ends the node for good: ?wait=
 //	POST   /v1/recover                 names new voters when a majority is lost for good: ?wait=
+//	                                   only over the socket of the node's own user
 //
 //	PUT    /v1/locks/{key}             takes a lock for ?ttl=, which ends by itself: ?wait= &mode= …
 //	GET    /v1/leases/{id}             the state of a lease
@@ -68,9 +71,11 @@ func New(mesh *lockmesh.Mesh, opts ...Option) *Handler {
 	}
 	h := &Handler{
 		mesh: mesh, log: slog.Default(),
+		slots:   gauge{most: MaxLeases, what: "leases of clients are held or waited for"},
 		holds:   gauge{most: MaxHolds, what: "keys are held or waited for over connections"},
 		streams: gauge{most: MaxStreams, what: "streams of events are open"},
 		answers: gauge{most: MaxAnswers, what: "long answers are being written"},
+		actions: gauge{most: MaxActions, what: "requests act"},
 	}
 	h.closing, h.close = context.WithCancel(context.Background())
 	for _, o := range opts {
@@ -118,12 +123,17 @@ type gauge struct {
 	what    string // completes "4096 …"
 }
 
-// take counts one more, and returns the function that counts it off again.
-func (g *gauge) take() (func(), error) {
+// take counts one more, and returns the function that counts it off again. Requests that prove
+// nothing about their sender get half of what there is, so that they can't keep an operator out.
+func (g *gauge) take(known bool) (func(), error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.n >= g.most {
-		return nil, failure(ErrLimit, "%d %s, the most allowed", g.most, g.what)
+	most := g.most
+	if !known {
+		most /= 2
+	}
+	if g.n >= most {
+		return nil, failure(ErrLimit, "%d %s, the most allowed", g.n, g.what)
 	}
 	g.n++
 	return g.give, nil

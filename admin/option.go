@@ -24,13 +24,18 @@ const (
 	// together. It leaves three quarters of [lockmesh.MaxWatches] to the application.
 	MaxStreams = 256
 
-	// MaxAnswers is how many long answers can be written at a time: pages of keys, which may have
-	// some megabytes each, and the status.
+	// MaxAnswers is how many long answers can be prepared or written at a time: pages of keys, which
+	// may have some megabytes each, single keys and the status.
 	MaxAnswers = 64
 
+	// MaxActions is how many requests can act at a time, or wait for the end of their action. An
+	// operator has a few such requests; an action goes on when its client is gone, so the number of
+	// connections doesn't bound them.
+	MaxActions = 64
+
 	// MaxConns is how many connections [Serve] keeps open at a time. Further connections are
-	// answered 503 at once. It exceeds MaxHolds, MaxStreams and MaxAnswers together, so that an
-	// operator can still connect while clients use up those.
+	// answered 503 at once. It exceeds MaxHolds, MaxStreams, MaxAnswers and MaxActions together.
+	// Each call of Serve has its own limit: clients over TCP can't keep an operator from the socket.
 	MaxConns = 8192
 
 	// MaxBody is the length of the longest body of a request in bytes. The longest legitimate body
@@ -83,6 +88,24 @@ const (
 	// sent before.
 	releaseTime = 5 * time.Second
 
+	// headerTime is how long the header of a request may take to arrive.
+	headerTime = 10 * time.Second
+
+	// idleTime is how long a connection stays open without a request.
+	idleTime = 2 * time.Minute
+
+	// maxHeader is the length of the longest header in bytes: a value of [lockmesh.MaxValueLen]
+	// bytes, percent-encoded in a query, is 12 KiB.
+	maxHeader = 24 << 10
+
+	// maxMessage is the length of the longest message of an error in bytes. Messages quote what a
+	// request has sent.
+	maxMessage = 2 << 10
+
+	// stopTime is how long [Serve] waits for the ends of requests when it is to end, before it cuts
+	// their connections: longer than stopGrace, releaseTime and writeTime one after the other.
+	stopTime = 20 * time.Second
+
 	// lookTime is how long a refused request for a lock looks for the present holders, which its
 	// answer shows. A majority answers within milliseconds or not at all.
 	lookTime = time.Second
@@ -92,8 +115,9 @@ const (
 type Option func(*Handler)
 
 // Token sets the token that a request must carry ("Authorization: Bearer TOKEN") unless it comes
-// over a socket made by [Listen]. With the token a request may read and act. Token panics with the
-// text of [CheckToken] if the token can't be used.
+// over a socket made by [Listen]. With the token a request may read and act, except recover; without
+// a token, nothing is answered to requests that come another way, unless other options allow it.
+// Token panics with the text of [CheckToken] if the token can't be used.
 func Token(token string) Option {
 	if err := CheckToken(token); err != nil {
 		panic(err.Error())
@@ -115,12 +139,13 @@ func CheckToken(token string) error {
 }
 
 // AllowReads has requests read without the [Token]: a status page for all, while only requests with
-// the token act.
+// the token act. Readers see the names of keys and nodes, addresses, and the values of leases.
 func AllowReads() Option { return func(h *Handler) { h.openReads = true } }
 
-// AllowActions has every request act that reaches the handler, and take locks with [AllowLocks],
-// without a token: for an application that checks requests itself before it passes them on. The
-// option doesn't widen anything where a [Token] is set.
+// AllowActions has every request read and act that reaches the handler, and take locks with
+// [AllowLocks], without a token: for an application that checks requests itself before it passes
+// them on. The option changes nothing where a [Token] is set, and [Serve] refuses it on TCP without
+// a token, since nothing checks requests there.
 func AllowActions() Option { return func(h *Handler) { h.openActs = true } }
 
 // ReadOnly has no request act, whichever way it comes. Locks are allowed by [AllowLocks] alone.
@@ -149,4 +174,11 @@ func AllowHosts(names ...string) Option {
 
 // Logger sets the destination of log lines: each acting request, and complaints of the HTTP server
 // at Debug. Default: [slog.Default]. The lines have no tokens.
-func Logger(l *slog.Logger) Option { return func(h *Handler) { h.log = l } }
+// A nil logger stands for the default.
+func Logger(l *slog.Logger) Option {
+	return func(h *Handler) {
+		if l != nil {
+			h.log = l
+		}
+	}
+}

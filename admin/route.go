@@ -10,10 +10,13 @@ import (
 type needs uint8
 
 const (
-	toRead needs = iota
-	toAct
-	toLock
+	toRead    needs = iota
+	toAct           // what an operator does
+	toRecover       // what an operator must never do by mistake
+	toLock          // what a client of an agent does
 )
+
+func (n needs) acts() bool { return n == toAct || n == toRecover }
 
 // route is a method and a path, as in the OpenAPI file.
 type route struct {
@@ -31,10 +34,10 @@ var lockQuery = []string{"ttl", "wait", "mode", "permits", "value", "value_base6
 var routes = []*route{
 	{method: http.MethodGet, path: "/v1/status", long: true, serve: (*exchange).status},
 	{method: http.MethodGet, path: "/v1/members", long: true, serve: (*exchange).members},
-	{method: http.MethodGet, path: "/v1/electorate", serve: (*exchange).electorate},
+	{method: http.MethodGet, path: "/v1/electorate", long: true, serve: (*exchange).electorate},
 	{method: http.MethodGet, path: "/v1/electorate/watch", serve: (*exchange).watchElectorate},
 	{method: http.MethodGet, path: "/v1/locks", query: []string{"prefix", "after", "limit"}, long: true, serve: (*exchange).list},
-	{method: http.MethodGet, path: "/v1/locks/{key}", serve: (*exchange).inspect},
+	{method: http.MethodGet, path: "/v1/locks/{key}", long: true, serve: (*exchange).inspect},
 	{method: http.MethodGet, path: "/v1/watch", query: []string{"key", "prefix"}, serve: (*exchange).watch},
 	{method: http.MethodGet, path: "/v1/openapi.json", serve: (*exchange).openAPI},
 
@@ -43,7 +46,7 @@ var routes = []*route{
 	{method: http.MethodPost, path: "/v1/drain", needs: toAct, query: []string{"wait"}, serve: (*exchange).drain},
 	{method: http.MethodPost, path: "/v1/stop", needs: toAct, query: []string{"wait"}, serve: (*exchange).stop},
 	{method: http.MethodPost, path: "/v1/leave", needs: toAct, query: []string{"wait"}, serve: (*exchange).leave},
-	{method: http.MethodPost, path: "/v1/recover", needs: toAct, query: []string{"wait"}, body: true, serve: (*exchange).recoverVoters},
+	{method: http.MethodPost, path: "/v1/recover", needs: toRecover, query: []string{"wait"}, body: true, serve: (*exchange).recoverVoters},
 
 	{method: http.MethodPut, path: "/v1/locks/{key}", needs: toLock, query: lockQuery, serve: (*exchange).lock},
 	{method: http.MethodGet, path: "/v1/leases/{id}", needs: toLock, serve: (*exchange).lease},

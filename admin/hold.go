@@ -1,0 +1,107 @@
+package admin
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// hold holds a key as long as the connection lives. The node renews the lease; the client reads a
+// line when the key is held, and further lines that show that it still is.
+func (x *exchange) hold() error {
+	var opts []lockmesh.Option
+	if x.query.Has("ttl") {
+		ttl, err := x.duration("ttl", 0, x.h.longestTTL())
+		if err != nil {
+			return err
+		}
+		opts = append(opts, lockmesh.WithTTL(ttl))
+	}
+	give, err := x.h.holds.take(true)
+	if err != nil {
+		return err
+	}
+	defer give()
+	lease, err := x.acquire(opts...)
+	if err != nil {
+		return err
+	}
+	defer release(lease)
+	if err := x.stream("application/jsonl"); err != nil {
+		return err
+	}
+	return x.hearts(lease)
+}
+
+// hearts writes lines until the lease or the connection ends.
+func (x *exchange) hearts(lease *lockmesh.Lease) error {
+	if err := x.line(lease, "held", nil, nil); err != nil {
+		return err
+	}
+	// A quarter of what is left of a lease just granted: a client that takes a missing line for the
+	// loss of the lease shouldn't do so because of one late line.
+	pause := min(max(time.Until(lease.Deadline())/4, holdBeatLeast), holdBeatTime)
+	beat := time.NewTicker(pause)
+	defer beat.Stop()
+	for {
+		var err error
+		select {
+		case <-lease.Done():
+			return x.line(lease, "end", nil, holdEnd(lease.Err()))
+		case r := <-lease.Revoked():
+			err = x.line(lease, "revoked", (*Revocation)(&r), nil)
+		case <-beat.C:
+			if lost := lease.Err(); lost != nil {
+				return x.line(lease, "end", nil, holdEnd(lost))
+			}
+			err = x.line(lease, "alive", nil, nil)
+		case <-x.ctx.Done():
+			if !isStopping(x.ctx) {
+				return nil // the client is gone
+			}
+			return x.farewell(lease)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// farewell tells the client that the server stops, and gives the client stopGrace to end its work
+// and close the connection, before the key is released.
+func (x *exchange) farewell(lease *lockmesh.Lease) error {
+	err := x.line(lease, "end", nil, errorOf(failure(ErrStopping, "the server stops, and releases the key within %v", stopGrace)))
+	if err != nil {
+		return err
+	}
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	select {
+	case <-grace.C:
+	case <-x.r.Context().Done():
+	case <-lease.Done():
+	}
+	return nil
+}
+
+// holdEnd describes the end of a lease that its client hasn't released.
+func holdEnd(err error) *Error {
+	e := errorOf(err)
+	if e.Code == "released" {
+		e.Message = "the node has ended, and has released the key: " + e.Message
+	}
+	return e
+}
+
+func (x *exchange) line(lease *lockmesh.Lease, event string, r *Revocation, f *Error) error {
+	deadline := lease.Deadline()
+	data, err := json.Marshal(HoldLine{
+		Event: event, Key: lease.Key(), Token: lease.Token(), Node: x.h.mesh.Name(), Mode: lease.Mode().String(), Slot: lease.Slot(),
+		Deadline: deadline.UTC(), LeftMS: until(deadline), Revocation: r, Failure: f,
+	})
+	if err != nil {
+		return err
+	}
+	return x.send(append(data, '\n'))
+}

@@ -1,0 +1,182 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// leases are the leases of clients, by id. A lease is held until its client releases it, or its ttl
+// is over; then its error is kept for a while, so that its client learns why it ended.
+//
+// No goroutine belongs to a lease: when its context ends, a short one moves it to the ended ones.
+type leases struct {
+	mu    sync.Mutex
+	held  map[string]*clientLease
+	ended map[string]error
+	order []string // the ids of the ended leases, the oldest at next once there are maxEnded
+	next  int
+}
+
+// clientLease is a lease of a client.
+type clientLease struct {
+	id    string
+	lease *lockmesh.Lease
+
+	mu  sync.Mutex
+	ttl time.Duration // of the grant or the latest extension
+}
+
+// add keeps a lease until it ends, and calls ended then.
+func (t *leases) add(lease *lockmesh.Lease, ttl time.Duration, ended func()) *clientLease {
+	c := &clientLease{id: rand.Text(), lease: lease, ttl: ttl}
+	t.mu.Lock()
+	if t.held == nil {
+		t.held, t.ended = make(map[string]*clientLease), make(map[string]error)
+	}
+	t.held[c.id] = c
+	t.mu.Unlock()
+	context.AfterFunc(lease.Context(), func() {
+		t.end(c)
+		ended()
+	})
+	return c
+}
+
+func (t *leases) end(c *clientLease) {
+	err := c.lease.Err()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.held, c.id)
+	t.ended[c.id] = err
+	if len(t.order) < maxEnded {
+		t.order = append(t.order, c.id)
+		return
+	}
+	delete(t.ended, t.order[t.next])
+	t.order[t.next] = c.id
+	t.next = (t.next + 1) % maxEnded
+}
+
+// find returns a held lease, or why there is none.
+func (t *leases) find(id string) (*clientLease, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.held[id]; c != nil {
+		return c, nil
+	}
+	if err := t.ended[id]; err != nil {
+		return nil, err
+	}
+	return nil, failure(ErrUnknownLease, "no lease has the id: it ended long ago, or the process was started again since")
+}
+
+func (x *exchange) lock() error {
+	longest := x.h.longestTTL()
+	ttl, err := x.duration("ttl", longest, longest)
+	if err != nil {
+		return err
+	}
+	give, err := x.h.slots.take(true)
+	if err != nil {
+		return err
+	}
+	lease, err := x.acquire(lockmesh.WithTTL(ttl), lockmesh.WithoutRenewal())
+	if err != nil {
+		give()
+		return err
+	}
+	c := x.h.leases.add(lease, ttl, give)
+	if err = x.ctx.Err(); err == nil {
+		err = x.answerLease(c)
+	}
+	if err != nil {
+		// The client is gone, and doesn't know of the lease.
+		release(lease)
+	}
+	return err
+}
+
+// release ends a lease on behalf of a client that can't.
+func release(lease *lockmesh.Lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+	defer cancel()
+	_ = lease.Unlock(ctx) // it has ended in any case, and is over at the voters after its TTL
+}
+
+func (x *exchange) lease() error {
+	c, err := x.heldLease()
+	if err != nil {
+		return err
+	}
+	return x.answerLease(c)
+}
+
+// heldLease returns the lease that the path names, while it is held.
+func (x *exchange) heldLease() (*clientLease, error) {
+	c, err := x.h.leases.find(x.param)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.lease.Err()
+}
+
+func (x *exchange) extend() error {
+	c, err := x.heldLease()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	ttl := c.ttl
+	c.mu.Unlock()
+	if ttl, err = x.duration("ttl", ttl, x.h.longestTTL()); err != nil {
+		return err
+	}
+	if err := c.lease.Extend(x.ctx, ttl); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.ttl = ttl
+	c.mu.Unlock()
+	return x.answerLease(c)
+}
+
+func (x *exchange) unlock() error {
+	c, err := x.h.leases.find(x.param)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(x.ctx, releaseTime)
+	defer cancel()
+	if err := c.lease.Unlock(ctx); err != nil {
+		return err
+	}
+	return x.done()
+}
+
+// answerLease answers with the state of a lease, and with the requests to release it since the last
+// such answer.
+func (x *exchange) answerLease(c *clientLease) error {
+	c.mu.Lock()
+	ttl := c.ttl
+	c.mu.Unlock()
+	l := c.lease
+	deadline := l.Deadline()
+	answer := Lease{
+		ID: c.id, Key: l.Key(), Token: l.Token(), Node: x.h.mesh.Name(), Mode: l.Mode().String(), Slot: l.Slot(),
+		TTLMS: ttl.Milliseconds(), Deadline: deadline.UTC(), LeftMS: until(deadline), Revocations: []Revocation{},
+	}
+	for {
+		select {
+		case r := <-l.Revoked():
+			answer.Revocations = append(answer.Revocations, Revocation(r))
+			continue
+		default:
+		}
+		return x.answer(http.StatusOK, answer)
+	}
+}

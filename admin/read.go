@@ -1,0 +1,57 @@
+package admin
+
+import (
+	_ "embed"
+	"net/http"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// defaultPage is the length of a page of keys unless the request says otherwise.
+const defaultPage = 100
+
+//go:embed openapi.json
+var openAPI []byte
+
+// OpenAPI returns the description of all routes in OpenAPI 3.1, as GET /v1/openapi.json answers it.
+// The caller owns the slice.
+func OpenAPI() []byte { return append([]byte{}, openAPI...) }
+
+func (x *exchange) openAPI() error { return x.write(http.StatusOK, openAPI) }
+
+func (x *exchange) status() error { return x.answer(http.StatusOK, statusOf(x.h.mesh)) }
+
+func (x *exchange) members() error {
+	return x.answer(http.StatusOK, Members{membersOf(x.h.mesh.Status().Members)})
+}
+
+func (x *exchange) electorate() error {
+	s := x.h.mesh.Status()
+	if s.Closed {
+		return failure(lockmesh.ErrClosed, "the node has ended, and knows no electorate")
+	}
+	return x.answer(http.StatusOK, electorateOf(&s.Electorate))
+}
+
+func (x *exchange) list() error {
+	limit, err := x.number("limit", lockmesh.ListMax)
+	if err != nil {
+		return err
+	}
+	if limit == 0 {
+		limit = defaultPage
+	}
+	page, err := x.h.mesh.ListPage(x.ctx, x.query.Get("prefix"), x.query.Get("after"), limit)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, Locks{Locks: convert(page.Keys, lockOf), Next: page.Next})
+}
+
+func (x *exchange) inspect() error {
+	info, err := x.h.mesh.Inspect(x.ctx, x.param)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, lockOf(&info))
+}

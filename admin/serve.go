@@ -1,0 +1,164 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Serve answers requests on a listener until ctx ends, and then returns nil; or until the listener
+// fails, and then returns the error. In any case it closes the listener, and returns only when all
+// its connections are closed. On a [Socket] every request may act; elsewhere the handler needs a
+// [Token], or [AllowReads]: without either, Serve returns an error at once.
+//
+// When ctx ends, streams end, clients that hold keys are told (see [Handler.Close]) and their keys
+// released; requests that wait fail with [ErrStopping]. Serve waits for all of them, for a few
+// seconds as a rule and 20 at most. End ctx before the mesh is closed, so that keys are released.
+//
+// Headers, bodies, idle connections, slow readers and the number of connections are bounded: see
+// [MaxConns] and the other limits. For TLS pass a listener of package crypto/tls.
+func Serve(ctx context.Context, l net.Listener, h *Handler) error {
+	defer l.Close()
+	_, ownerOnly := l.(*Socket)
+	if !ownerOnly && h.token == nil && (h.openActs || !h.openReads) {
+		return failure(ErrForbidden, "Serve needs a Token, or AllowReads without AllowActions, on a listener not made by Listen: otherwise "+
+			"any process that reaches the address could act, or none could read")
+	}
+	serving, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	requests := &requests{idle: make(chan struct{})}
+	server := &http.Server{
+		Handler:           requests.count(h),
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, connectionKey{}, &connection{ownerOnly: ownerOnly, serving: serving})
+		},
+	}
+	bounded := &boundedListener{Listener: l, places: make(chan struct{}, MaxConns)}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(bounded) }()
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		// The listener goes first, so that no client comes in any more.
+		if err = l.Close(); errors.Is(err, net.ErrClosed) {
+			err = nil
+		}
+		<-failed
+	}
+	cancel()
+	requests.end()
+	// Answers are complete, but for the ends of streams. A connection without a request isn't waited
+	// for.
+	last, stop := context.WithTimeout(context.Background(), time.Second)
+	defer stop()
+	if server.Shutdown(last) != nil {
+		_ = server.Close() // the connections are to be cut
+	}
+	return err
+}
+
+// requests counts the requests under way.
+type requests struct {
+	mu    sync.Mutex
+	n     int
+	ended bool
+	idle  chan struct{} // closed when ended is set and n is zero
+}
+
+// count returns a handler that counts its requests.
+func (s *requests) count(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.add(1)
+		defer s.add(-1)
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (s *requests) add(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.n
+	s.n += n
+	if s.ended && was > 0 && s.n == 0 {
+		s.closeIdle()
+	}
+}
+
+func (s *requests) closeIdle() {
+	select {
+	case <-s.idle: // a request came after the end, and is answered that the server stops
+	default:
+		close(s.idle)
+	}
+}
+
+// end waits until no request is under way, for stopTime at most.
+func (s *requests) end() {
+	s.mu.Lock()
+	s.ended = true
+	if s.n == 0 {
+		s.closeIdle()
+	}
+	s.mu.Unlock()
+	limit := time.NewTimer(stopTime)
+	defer limit.Stop()
+	select {
+	case <-s.idle:
+	case <-limit.C:
+	}
+}
+
+// boundedListener bounds the number of open connections. Further ones are told so and closed at
+// once, rather than left waiting for a place.
+type boundedListener struct {
+	net.Listener
+	places chan struct{}
+}
+
+const fullBody = `{"error":"limit","message":"too many connections are open","advice":"try again when others have ended","reasons":["limit"]}`
+
+// full is the answer to a connection without a place.
+var full = fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"+
+	"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(fullBody), fullBody)
+
+// Accept implements [net.Listener].
+func (l *boundedListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.places <- struct{}{}:
+			return &boundedConn{Conn: c, give: sync.OnceFunc(func() { <-l.places })}, nil
+		default:
+		}
+		// The system's buffer of a fresh connection has room for the answer; the deadline is for
+		// listeners without such a buffer.
+		_ = c.SetWriteDeadline(time.Now().Add(time.Millisecond))
+		_, _ = c.Write(full)
+		_ = c.Close()
+	}
+}
+
+// boundedConn gives its place back when it is closed.
+type boundedConn struct {
+	net.Conn
+	give func()
+}
+
+// Close implements [net.Conn].
+func (c *boundedConn) Close() error {
+	defer c.give()
+	return c.Conn.Close()
+}
