@@ -1,0 +1,187 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	// maxAnswer is the length of the longest answer that a client reads, in bytes: several times a
+	// page of [lockmesh.ListMax] keys with the longest values.
+	maxAnswer = 64 << 20
+
+	// maxLine is the length of the longest event or line that a client reads, in bytes: an
+	// electorate of [lockmesh.MaxVoters] with long texts is some dozens of kilobytes.
+	maxLine = 1 << 20
+)
+
+// Client calls a [Handler] from another process. The methods may be called from any goroutine.
+//
+// An error of the server is an [*Error], for which errors.Is finds the errors of package lockmesh
+// and of this package. Other errors mean that the server wasn't reached or that its answer was lost,
+// after which the call may have had its effect, or that ctx has ended.
+type Client struct {
+	// HTTP sends the requests. Replace it before the first call, for a proxy or certificates of
+	// one's own; it must not have a Timeout, which would end streams.
+	HTTP *http.Client
+
+	base, token, address string
+	local                bool // the node's machine is this one
+}
+
+// NewClient returns a client of the node at an address: the path of a unix socket, which begins
+// with "/", "." or "unix:", or a URL that begins with http:// or https://. The token is that of the
+// handler; it may be empty over a unix socket. Use http:// with a token on loopback or a trusted
+// network only: whoever reads the traffic learns the token.
+//
+// NewClient doesn't connect. Close the client to end its idle connections.
+func NewClient(address, token string) (*Client, error) {
+	if token != "" {
+		if err := CheckToken(token); err != nil {
+			return nil, err
+		}
+	}
+	c := &Client{address: address, token: token}
+	transport := &http.Transport{ResponseHeaderTimeout: 0, MaxResponseHeaderBytes: 1 << 16, ForceAttemptHTTP2: true}
+	if path, isUnix := socketPath(address); isUnix {
+		c.base, c.local = "http://localhost", true
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", path)
+		}
+	} else {
+		u, err := url.Parse(address)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+			return nil, fmt.Errorf("admin: the address %q is neither the path of a socket nor a URL such as http://127.0.0.1:7951", address)
+		}
+		c.base = strings.TrimSuffix(u.String(), "/")
+	}
+	c.HTTP = &http.Client{
+		Transport: transport,
+		// The token is for this server only.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+// socketPath returns the path of a unix socket if the address is one.
+func socketPath(address string) (string, bool) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return strings.TrimPrefix(path, "//"), true
+	}
+	return address, strings.HasPrefix(address, "/") || strings.HasPrefix(address, ".")
+}
+
+// Close closes idle connections. Calls under way, streams and holds aren't affected.
+func (c *Client) Close() { c.HTTP.CloseIdleConnections() }
+
+// keyPath returns a path that ends in a key. The slashes in a key are escaped, and dots that a proxy
+// would take for parts of the path.
+func keyPath(before, key, after string) string {
+	escaped := url.PathEscape(key)
+	if strings.Trim(escaped, ".") == "" {
+		escaped = strings.ReplaceAll(escaped, ".", "%2E")
+	}
+	return before + escaped + after
+}
+
+// send sends a request, and returns an answer that is no error. The caller closes the body.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(data)
+	}
+	target := c.base + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, method, target, content)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	answer, err := c.HTTP.Do(r)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err // the URL has the query, which may be long
+		}
+		return nil, fmt.Errorf("admin: no answer from the node at %s: %w", c.address, err)
+	}
+	if answer.StatusCode < 300 {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	return nil, readError(answer)
+}
+
+// readError reads an answer that is an error.
+func readError(answer *http.Response) error {
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxLine))
+	if err != nil {
+		return fmt.Errorf("admin: the answer broke off: %w", err)
+	}
+	e := new(Error)
+	if err := json.Unmarshal(data, e); err != nil || e.Code == "" {
+		return fmt.Errorf("admin: the answer is %q, and not from this package: is it the right address?", answer.Status)
+	}
+	e.Status = answer.StatusCode
+	return e
+}
+
+// call sends a request and reads the answer into out, unless out is nil.
+func (c *Client) call(ctx context.Context, method, path string, query url.Values, body, out any) error {
+	answer, err := c.send(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if out == nil {
+		_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
+		return err
+	}
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err == nil {
+		err = json.Unmarshal(data, out)
+	}
+	if err != nil {
+		return fmt.Errorf("admin: the answer can't be read: %w", err)
+	}
+	return nil
+}
+
+// get returns what a GET answers.
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (*T, error) {
+	out := new(T)
+	if err := c.call(ctx, http.MethodGet, path, query, nil, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// waitQuery returns a query with a wait; none for zero.
+func waitQuery(wait time.Duration) url.Values {
+	query := url.Values{}
+	if wait != 0 {
+		query.Set("wait", wait.String())
+	}
+	return query
+}

@@ -1,0 +1,194 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// Hold is a lock that is held as long as a connection lives, made by [Client.Hold]. Call Release
+// when the work is done. The methods may be called from any goroutine.
+type Hold struct {
+	local   bool
+	cancel  context.CancelFunc // ends the connection
+	revoked chan Revocation
+	done    chan struct{}
+	gone    chan struct{} // closed when the reader has ended
+
+	mu       sync.Mutex
+	last     HoldLine
+	deadline time.Time // of the lease, by this process's monotonic clock, unless a line comes
+	timer    *time.Timer
+	err      error
+}
+
+// maxRevocations is how many unread revocations wait, as many as [lockmesh.Lease.Revoked] has.
+const maxRevocations = 8
+
+// Hold takes a lock and holds it until [Hold.Release], or until the connection or the lease ends.
+// The node renews the lease. ctx bounds the wait for the lock only. Errors are those of
+// [Client.Lock].
+func (c *Client) Hold(ctx context.Context, key string, o LockOptions) (*Hold, error) {
+	conn, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	h, err := c.hold(conn, func() { cancel(nil) }, key, o)
+	if !stop() { // ctx has ended, perhaps at the moment of the grant
+		if err == nil {
+			_ = h.Release() // the connection is cut already
+		}
+		err = fmt.Errorf("admin: hold %q: %w", key, context.Cause(ctx))
+	}
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	return h, nil
+}
+
+func (c *Client) hold(ctx context.Context, cancel func(), key string, o LockOptions) (*Hold, error) {
+	answer, err := c.send(ctx, http.MethodPut, keyPath("/v1/hold/", key, ""), o.query(), nil)
+	if err != nil {
+		return nil, err
+	}
+	lines := newLines(answer.Body)
+	first, err := readLine(lines)
+	if err == nil && first.Failure != nil {
+		err = first.Failure
+	}
+	if err != nil {
+		answer.Body.Close()
+		return nil, fmt.Errorf("admin: hold %q: %w", key, err)
+	}
+	h := &Hold{
+		local: c.local, cancel: cancel, revoked: make(chan Revocation, maxRevocations),
+		done: make(chan struct{}), gone: make(chan struct{}),
+	}
+	h.mu.Lock() // the timer's first call waits until there is a deadline
+	h.timer = time.AfterFunc(time.Duration(first.LeftMS)*time.Millisecond, h.check)
+	h.note(first)
+	h.mu.Unlock()
+	go h.read(answer.Body, lines)
+	return h, nil
+}
+
+func readLine(lines *bufio.Scanner) (*HoldLine, error) {
+	if !lines.Scan() {
+		if err := lines.Err(); err != nil {
+			return nil, err
+		}
+		return nil, errEndless
+	}
+	line := new(HoldLine)
+	return line, json.Unmarshal(lines.Bytes(), line)
+}
+
+// read reads lines until the connection ends. The Hold owns the goroutine; Release ends it.
+func (h *Hold) read(body io.Closer, lines *bufio.Scanner) {
+	defer close(h.gone)
+	defer body.Close()
+	for {
+		line, err := readLine(lines)
+		if err != nil {
+			h.end(fmt.Errorf("%w: the connection to the node ended: %w", lockmesh.ErrLost, err))
+			return
+		}
+		if line.Event == "end" {
+			err := lockmesh.ErrLost
+			if line.Failure != nil {
+				err = fmt.Errorf("%w: %w", err, line.Failure)
+			}
+			h.end(err)
+			return
+		}
+		if line.Revocation != nil {
+			select {
+			case h.revoked <- *line.Revocation:
+			default: // enough wait unread
+			}
+		}
+		h.mu.Lock()
+		h.note(line)
+		h.mu.Unlock()
+	}
+}
+
+// note keeps what a line says about the lease. The caller has the lock.
+func (h *Hold) note(line *HoldLine) {
+	if h.err != nil {
+		return
+	}
+	left := time.Duration(line.LeftMS) * time.Millisecond
+	h.last, h.deadline = *line, time.Now().Add(left)
+	h.timer.Reset(left)
+}
+
+// check ends the hold if the lease's time is over.
+func (h *Hold) check() { _ = h.Err() }
+
+// end ends the hold unless it has ended.
+func (h *Hold) end(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.endNow(err)
+}
+
+// endNow is end for a caller that has the lock.
+func (h *Hold) endNow(err error) {
+	if h.err != nil {
+		return
+	}
+	h.err = err
+	h.timer.Stop()
+	h.cancel()
+	close(h.done)
+}
+
+// Err returns nil while the lock is held, and then always why it isn't: an error that is
+// [lockmesh.ErrLost], or [lockmesh.ErrReleased] after Release. Err reads the clock: if no line has
+// come until the lease's deadline, the lock is lost, since the node may be gone. Over a unix socket
+// the deadline is the node's. Over TCP it is counted from the arrival of a line, so it may be late by
+// the time that the line has travelled, or has waited while this process stood still; pass the token
+// to the protected resource.
+func (h *Hold) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if h.err == nil && (now.After(h.deadline) || h.local && now.Round(0).After(h.last.Deadline)) {
+		h.endNow(fmt.Errorf("%w: the node hasn't said for so long that the key is held that the lease may be over", lockmesh.ErrLost))
+	}
+	return h.err
+}
+
+// Done returns a channel that is closed when the lock isn't held any more; Err then says why.
+func (h *Hold) Done() <-chan struct{} { return h.done }
+
+// Revoked returns a channel of requests to release the lock, see [lockmesh.Lease.Revoked]. It is
+// never closed. When more than a few are unread, further ones are dropped.
+func (h *Hold) Revoked() <-chan Revocation { return h.revoked }
+
+// Token returns the fencing token: pass it to the protected resource.
+func (h *Hold) Token() uint64 { return h.Last().Token }
+
+// Last returns the newest line about the lock.
+func (h *Hold) Last() HoldLine {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last
+}
+
+// Release ends the connection, at which the node releases the lock, and returns when the connection
+// has ended. The error is that of Err before: nil if the lock was held until now. Further calls
+// return [lockmesh.ErrReleased], or how the lock was lost.
+func (h *Hold) Release() error {
+	err := h.Err()
+	h.end(fmt.Errorf("%w: by Release", lockmesh.ErrReleased))
+	<-h.gone
+	return err
+}
