@@ -160,7 +160,7 @@ func (h *Hold) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	if h.err == nil && (now.After(h.deadline) || h.local && now.Round(0).After(h.last.Deadline)) {
+	if h.err == nil && (!now.Before(h.deadline) || h.local && now.Round(0).After(h.last.Deadline)) {
 		h.endNow(fmt.Errorf("%w: the node hasn't said for so long that the key is held that the lease may be over", lockmesh.ErrLost))
 	}
 	return h.err

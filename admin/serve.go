@@ -23,8 +23,12 @@ import (
 // Headers, bodies, idle connections, slow readers and the number of connections are bounded: see
 // [MaxConns] and the other limits. For TLS pass a listener of package crypto/tls.
 func Serve(ctx context.Context, l net.Listener, h *Handler) error {
-	defer l.Close()
 	_, ownerOnly := l.(*Socket)
+	return serve(ctx, l, h, ownerOnly)
+}
+
+func serve(ctx context.Context, l net.Listener, h *Handler, ownerOnly bool) error {
+	defer l.Close()
 	if !ownerOnly && h.token == nil && (h.openActs || !h.openReads) {
 		return failure(ErrForbidden, "Serve needs a Token, or AllowReads without AllowActions, on a listener not made by Listen: otherwise "+
 			"any process that reaches the address could act, or none could read")

@@ -1,0 +1,207 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/meshtest"
+)
+
+func TestAHoldLastsAsLongAsItsConnection(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		ctx := t.Context()
+		h, err := s.c.Hold(ctx, "job", LockOptions{Value: []byte("me")})
+		must(t, err)
+		time.Sleep(time.Hour)
+		must(t, h.Err())
+		_, err = m.Node("b").TryLock(ctx, "job")
+		wantError(t, err, lockmesh.ErrHeld)
+		must(t, m.Node("b").Revoke(ctx, "job", lockmesh.WithReason("my turn")))
+		if r := <-h.Revoked(); r.Node != "b" || r.Reason != "my turn" {
+			t.Errorf("the client was asked for the key by %+v", r)
+		}
+		must(t, h.Release())
+		wantError(t, h.Release(), lockmesh.ErrReleased)
+		s.becomes("job", 0, 0)
+		next, err := m.Node("b").TryLock(ctx, "job")
+		must(t, err)
+		if next.Token() <= h.Token() {
+			t.Errorf("token %d isn't larger than %d", next.Token(), h.Token())
+		}
+	})
+}
+
+func TestAHoldEndsWhenItsClientVanishes(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		for _, method := range []string{"GET", "PUT"} {
+			conn := s.raw(request(method+" /v1/hold/job") + "\n")
+			lines := bufio.NewReader(conn)
+			for {
+				line, err := lines.ReadString('\n')
+				must(t, err)
+				if strings.Contains(line, `"event":"held"`) {
+					break
+				}
+			}
+			s.becomes("job", 1, 0)
+			must(t, conn.Close())
+			synctest.Wait()
+			if n, _ := s.holders("job"); n != 0 {
+				t.Errorf("%s: the key is still held", method)
+			}
+		}
+	})
+}
+
+// TestAHoldEndsWhenItsClientStopsReading : the pipe has no buffer, so that writes wait at once.
+func TestAHoldEndsWhenItsClientStopsReading(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		s.raw(request("PUT /v1/hold/job") + "\n")
+		s.becomes("job", 1, 0)
+		time.Sleep(writeTime + time.Second)
+		s.becomes("job", 0, 0)
+		if s.h.holds.n != 0 {
+			t.Errorf("%d holds are counted", s.h.holds.n)
+		}
+	})
+}
+
+func TestAHoldEndsWithItsLease(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		ctx := t.Context()
+		for name, end := range map[string]struct {
+			how  func(s *site, h *Hold)
+			want []error
+		}{
+			"eviction": {func(_ *site, h *Hold) {
+				must(t, m.Node("b").Evict(ctx, "job", h.Token(), lockmesh.WithReason("stuck")))
+			}, []error{lockmesh.ErrLost, lockmesh.ErrEvicted}},
+			"the server's stop": {func(s *site, _ *Hold) { s.stop() }, []error{lockmesh.ErrLost, ErrStopping}},
+			"the handler's end": {func(s *site, _ *Hold) { s.h.Close() }, []error{lockmesh.ErrLost, ErrStopping}},
+			"no majority": {func(*site, *Hold) {
+				m.Partition([]string{"a"}, []string{"b", "c"})
+				time.Sleep(time.Minute)
+				m.Heal()
+				m.Ready()
+			}, []error{lockmesh.ErrLost}},
+		} {
+			s := newSite(t, m, "a")
+			h, err := s.c.Hold(ctx, "job", LockOptions{})
+			must(t, err)
+			end.how(s, h)
+			<-h.Done()
+			wantError(t, h.Err(), end.want...)
+			if t.Failed() {
+				t.Fatalf("after %s", name)
+			}
+			s.becomes("job", 0, 0)
+			wantError(t, h.Release(), lockmesh.ErrLost)
+		}
+	})
+}
+
+// TestTheServersStopGivesHoldersTime : the key is released only after the client was told, and had
+// time to end its work; and sooner if it closes the connection.
+func TestTheServersStopGivesHoldersTime(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		conn := s.raw(request("PUT /v1/hold/job") + "\n")
+		read := bufio.NewScanner(conn)
+		for read.Scan() && !strings.Contains(read.Text(), `"event":"held"`) {
+			continue
+		}
+		go s.stop()
+		for read.Scan() && !strings.Contains(read.Text(), `"event":"end"`) {
+			continue
+		}
+		from := time.Now()
+		if n, _ := s.holders("job"); n != 1 {
+			t.Error("the key was released before the client was told")
+		}
+		rest, _ := io.ReadAll(conn)
+		if d := time.Since(from); d != stopGrace {
+			t.Errorf("the connection ended after %v, with %q", d, rest)
+		}
+		<-s.stopped
+		s.becomes("job", 0, 0)
+	})
+}
+
+// TestAHoldsClientNoticesSilence : a server that says nothing any more may have lost the lease.
+func TestAHoldsClientNoticesSilence(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		silent := make(chan struct{})
+		c := s.client(testToken)
+		dial := transportOf(c).DialContext
+		transportOf(c).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, addr)
+			end := make(chan struct{})
+			return &deaf{Conn: conn, from: silent, end: end, close: sync.OnceFunc(func() { close(end) })}, err
+		}
+		h, err := c.Hold(t.Context(), "job", LockOptions{})
+		must(t, err)
+		time.Sleep(time.Minute)
+		must(t, h.Err())
+		close(silent)
+		from := time.Now()
+		<-h.Done()
+		wantError(t, h.Err(), lockmesh.ErrLost)
+		if d := time.Since(from); d > lockmesh.DefaultMaxTTL {
+			t.Errorf("noticed after %v", d)
+		}
+		wantError(t, h.Release(), lockmesh.ErrLost)
+	})
+}
+
+// deaf is a connection on which nothing arrives any more once from is closed.
+type deaf struct {
+	net.Conn
+	from, end chan struct{}
+	close     func()
+}
+
+func (d *deaf) Read(p []byte) (int, error) {
+	n, err := d.Conn.Read(p)
+	select {
+	case <-d.from:
+		<-d.end
+		return 0, io.EOF
+	default:
+		return n, err
+	}
+}
+
+func (d *deaf) Close() error {
+	defer d.close()
+	return d.Conn.Close()
+}
+
+func TestAHoldsContextBoundsTheWaitOnly(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		h, err := s.c.Hold(ctx, "job", LockOptions{})
+		must(t, err)
+		time.Sleep(time.Hour)
+		must(t, h.Err())
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = s.c.Hold(ctx, "job", LockOptions{Wait: time.Hour})
+		wantError(t, err, context.DeadlineExceeded)
+		s.becomes("job", 1, 0)
+		must(t, h.Release())
+	})
+}

@@ -1,0 +1,244 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/meshtest"
+)
+
+func TestAClientsLease(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		ctx := t.Context()
+		l, err := s.c.Lock(ctx, "job", LockOptions{TTL: 8 * time.Second, Value: []byte("v")})
+		must(t, err)
+		if l.Key != "job" || l.Mode != "exclusive" || l.Node != "a" || l.TTLMS != 8000 || l.LeftMS <= 7000 || l.LeftMS > 8000 || l.Token == 0 || len(l.ID) < 22 {
+			t.Errorf("the lease is %+v", l)
+		}
+		_, err = m.Node("b").TryLock(ctx, "job")
+		wantError(t, err, lockmesh.ErrHeld)
+
+		// A second client is told by whom the key is held.
+		_, err = s.client(testToken).Lock(ctx, "job", LockOptions{})
+		wantError(t, err, lockmesh.ErrHeld)
+		var e *Error
+		if !errors.As(err, &e) || e.Status != http.StatusConflict || e.Lock == nil || len(e.Lock.Holders) != 1 || e.Lock.Holders[0].Token != l.Token || string(e.Lock.Holders[0].Value) != "v" {
+			t.Errorf("the error doesn't show the holder: %+v", e)
+		}
+
+		for range 10 { // extended again and again, it lasts
+			time.Sleep(7 * time.Second)
+			l2, err := s.c.Extend(ctx, l.ID, 0)
+			must(t, err)
+			if l2.Token != l.Token || l2.LeftMS <= 7000 {
+				t.Fatalf("extended, the lease is %+v", l2)
+			}
+		}
+		must(t, s.c.Unlock(ctx, l.ID))
+		next, err := m.Node("b").TryLock(ctx, "job")
+		must(t, err)
+		if next.Token() <= l.Token {
+			t.Errorf("token %d isn't larger than %d", next.Token(), l.Token)
+		}
+		for _, err := range []error{s.c.Unlock(ctx, l.ID), second(s.c.Lease(ctx, l.ID)), second(s.c.Extend(ctx, l.ID, 0))} {
+			wantError(t, err, lockmesh.ErrReleased)
+		}
+		wantError(t, s.c.Unlock(ctx, "unknown"), ErrUnknownLease)
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestALeaseThatIsntExtendedEnds(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		l, err := s.c.Lock(t.Context(), "job", LockOptions{})
+		must(t, err)
+		if l.TTLMS != lockmesh.DefaultMaxTTL.Milliseconds() {
+			t.Errorf("without a ttl, the lease lasts for %d ms", l.TTLMS)
+		}
+		time.Sleep(lockmesh.DefaultMaxTTL + time.Second)
+		_, err = s.c.Lease(t.Context(), l.ID)
+		wantError(t, err, lockmesh.ErrLost)
+		if n := s.h.slots.n; n != 0 {
+			t.Errorf("%d leases are counted", n)
+		}
+		must(t, second(m.Node("b").TryLock(t.Context(), "job")))
+	})
+}
+
+func TestALeaseAboveTheMaximumIsRefused(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		_, err := s.c.Lock(t.Context(), "job", LockOptions{TTL: lockmesh.DefaultMaxTTL + 1})
+		wantError(t, err, ErrRequest)
+		l, err := s.c.Lock(t.Context(), "job", LockOptions{})
+		must(t, err)
+		_, err = s.c.Extend(t.Context(), l.ID, time.Hour)
+		wantError(t, err, ErrRequest)
+		_, err = s.c.Hold(t.Context(), "other", LockOptions{TTL: time.Hour})
+		wantError(t, err, ErrRequest)
+	})
+}
+
+func TestModes(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		ctx := t.Context()
+		for range 2 {
+			l, err := s.c.Lock(ctx, "read", LockOptions{Mode: lockmesh.Shared})
+			must(t, err)
+			if l.Mode != "shared" {
+				t.Errorf("mode %q", l.Mode)
+			}
+		}
+		slots := map[int]bool{}
+		for range 2 {
+			l, err := s.c.Lock(ctx, "permits", LockOptions{Permits: 2})
+			must(t, err)
+			if slots[l.Slot] = true; l.Mode != "permit" {
+				t.Errorf("mode %q", l.Mode)
+			}
+		}
+		if !slots[1] || !slots[2] {
+			t.Errorf("the slots are %v", slots)
+		}
+		_, err := s.c.Lock(ctx, "permits", LockOptions{Permits: 2})
+		wantError(t, err, lockmesh.ErrHeld)
+		_, err = s.c.Lock(ctx, "permits", LockOptions{Permits: 3})
+		wantError(t, err, lockmesh.ErrPermits)
+		for _, o := range []LockOptions{{Mode: lockmesh.Permit}, {Mode: lockmesh.Shared, Permits: 2}, {Permits: -1}, {Permits: 1025}, {Wait: 25 * time.Hour}, {Wait: -1}} {
+			_, err = s.c.Lock(ctx, "bad", o)
+			wantError(t, err, ErrRequest)
+		}
+	})
+}
+
+func TestAClientThatWaits(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		held, err := m.Node("b").Lock(t.Context(), "job")
+		must(t, err)
+
+		// It gets the key at the release.
+		got := make(chan error, 1)
+		go func() { got <- second(s.c.Lock(t.Context(), "job", LockOptions{Wait: time.Hour, Revoke: true, Reason: "please"})) }()
+		if r := <-held.Revoked(); r.Node != "a" || r.Reason != "please" {
+			t.Errorf("the holder is asked for the key by %+v", r)
+		}
+		time.Sleep(30 * time.Minute)
+		must(t, held.Unlock(t.Context()))
+		must(t, <-got)
+
+		// It waits no longer than it said.
+		from := time.Now()
+		_, err = s.c.Lock(t.Context(), "job", LockOptions{Wait: 3 * time.Second})
+		wantError(t, err, lockmesh.ErrHeld, context.DeadlineExceeded)
+		if d := time.Since(from); d != 3*time.Second {
+			t.Errorf("it waited %v", d)
+		}
+	})
+}
+
+func TestAClientThatVanishesWhileItWaits(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		held, err := m.Node("b").Lock(t.Context(), "job")
+		must(t, err)
+		for _, path := range []string{"/v1/locks/job", "/v1/hold/job"} {
+			conn := s.raw(request("PUT "+path+"?wait=1h") + "\n")
+			s.becomes("job", 1, 1)
+			conn.Close()
+			s.becomes("job", 1, 0)
+		}
+		must(t, held.Unlock(t.Context()))
+		s.becomes("job", 0, 0) // neither has left a lease behind
+		if s.h.slots.n != 0 || s.h.holds.n != 0 {
+			t.Errorf("%d leases and %d holds are counted", s.h.slots.n, s.h.holds.n)
+		}
+	})
+}
+
+// TestAClientThatDoesntReadItsLease : a client that is gone, or stuck, when the answer comes would
+// not know of its lease, which is therefore released and not left to its end.
+func TestAClientThatDoesntReadItsLease(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a", AllowLocks(time.Hour))
+		s.raw(request("PUT /v1/locks/job?ttl=1h") + "\n") // nothing reads the answer
+		s.becomes("job", 1, 0)
+		time.Sleep(writeTime + time.Second)
+		s.becomes("job", 0, 0)
+	})
+}
+
+func TestTheNumberOfLeasesIsBounded(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		s.h.slots.most, s.h.holds.most = 2, 1
+		ctx := t.Context()
+		l, err := s.c.Lock(ctx, "k1", LockOptions{})
+		must(t, err)
+		waits := make(chan error, 1)
+		go func() { waits <- second(s.c.Lock(ctx, "k1", LockOptions{Wait: time.Minute})) }()
+		s.becomes("k1", 1, 1) // who waits counts, too
+		_, err = s.c.Lock(ctx, "k2", LockOptions{})
+		wantError(t, err, ErrLimit)
+		must(t, s.c.Unlock(ctx, l.ID))
+		must(t, <-waits)
+		must(t, second(s.c.Lock(ctx, "k2", LockOptions{})))
+
+		hold, err := s.c.Hold(ctx, "h1", LockOptions{})
+		must(t, err)
+		_, err = s.c.Hold(ctx, "h2", LockOptions{})
+		wantError(t, err, ErrLimit)
+		must(t, hold.Release())
+		synctest.Wait()
+		hold, err = s.c.Hold(ctx, "h2", LockOptions{})
+		must(t, err)
+		must(t, hold.Release())
+	})
+}
+
+// TestEndedLeasesAreForgotten : what is kept about ended leases is bounded.
+func TestEndedLeasesAreForgotten(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		ctx := t.Context()
+		var ids []string
+		for range maxEnded + 2 {
+			lease, err := m.Node("a").Lock(ctx, "k")
+			must(t, err)
+			c := s.h.leases.add(lease, time.Second, func() {})
+			ids = append(ids, c.id)
+			must(t, lease.Unlock(ctx))
+			synctest.Wait()
+		}
+		if n := len(s.h.leases.ended); n != maxEnded || len(s.h.leases.held) != 0 {
+			t.Errorf("%d ended leases are kept, and %d held ones", n, len(s.h.leases.held))
+		}
+		wantError(t, s.c.Unlock(ctx, ids[1]), ErrUnknownLease)
+		wantError(t, s.c.Unlock(ctx, ids[2]), lockmesh.ErrReleased)
+	})
+}
+
+// TestLocksAreOff : without AllowLocks no outsider takes a lock.
+func TestLocksAreOff(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		s.h.maxTTL = 0 // as without AllowLocks
+		_, err := s.c.Lock(t.Context(), "k", LockOptions{})
+		wantError(t, err, ErrForbidden)
+		_, err = s.c.Hold(t.Context(), "k", LockOptions{})
+		wantError(t, err, ErrForbidden)
+		if err == nil || !strings.Contains(err.Error(), "AllowLocks") {
+			t.Errorf("the error doesn't say what to do: %v", err)
+		}
+	})
+}
