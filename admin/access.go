@@ -50,7 +50,7 @@ func (x *exchange) authorize() error {
 		return failure(ErrForbidden, "the handler has no token, and the application hasn't allowed requests without one to read (AllowReads)")
 	case !h.openActs:
 		return failure(ErrForbidden, "the handler has no token, so only requests over the owner's socket act")
-	case need == toLock && r.Method == http.MethodGet:
+	case x.route.path == holdPath && r.Method == http.MethodGet:
 		// An image in any page makes a browser send a GET, and some browsers don't say from where.
 		return failure(ErrForbidden, "without a token, use PUT")
 	}

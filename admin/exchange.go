@@ -45,7 +45,7 @@ func (x *exchange) serve() error {
 	if err := x.authorize(); err != nil {
 		return err
 	}
-	if isStopping(x.ctx) {
+	if x.h.closing.Err() != nil || x.conn != nil && x.conn.serving.Err() != nil {
 		return ErrStopping
 	}
 	if err := x.readQuery(); err != nil {

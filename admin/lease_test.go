@@ -129,7 +129,9 @@ func TestAClientThatWaits(t *testing.T) {
 
 		// It gets the key at the release.
 		got := make(chan error, 1)
-		go func() { got <- second(s.c.Lock(t.Context(), "job", LockOptions{Wait: time.Hour, Revoke: true, Reason: "please"})) }()
+		go func() {
+			got <- second(s.c.Lock(t.Context(), "job", LockOptions{Wait: time.Hour, Revoke: true, Reason: "please"}))
+		}()
 		if r := <-held.Revoked(); r.Node != "a" || r.Reason != "please" {
 			t.Errorf("the holder is asked for the key by %+v", r)
 		}

@@ -129,13 +129,15 @@ func TestAnOperatorRevokesAndEvicts(t *testing.T) {
 		}
 
 		// The lease of a node that can't be told ends by itself, for which an eviction waits.
-		_, err = m.Node("b").Lock(ctx, key)
+		held, err = m.Node("b").Lock(ctx, key)
 		must(t, err)
 		m.Partition([]string{"a", "c"}, []string{"b"})
-		_, err = s.c.Evict(ctx, key, EvictRequest{Node: "b"}, time.Second)
-		wantError(t, err, context.DeadlineExceeded, lockmesh.ErrHeld)
-		must(t, second(s.c.Evict(ctx, key, EvictRequest{Node: "b"}, 0)))
+		_, err = s.c.Evict(ctx, key, EvictRequest{Token: held.Token()}, time.Second)
+		wantError(t, err, context.DeadlineExceeded)
+		must(t, second(s.c.Evict(ctx, key, EvictRequest{Token: held.Token()}, 0)))
 		m.Heal()
+		m.Ready()
+		s.becomes(key, 0, 0)
 	})
 }
 

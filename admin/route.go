@@ -28,6 +28,8 @@ type route struct {
 	serve        func(*exchange) error
 }
 
+const holdPath = "/v1/hold/{key}"
+
 var lockQuery = []string{"ttl", "wait", "mode", "permits", "value", "value_base64", "min_hold", "delay", "revoke"}
 
 // routes are all routes. A new route also needs a path in openapi.json, and a method of Client.
@@ -52,8 +54,8 @@ var routes = []*route{
 	{method: http.MethodGet, path: "/v1/leases/{id}", needs: toLock, serve: (*exchange).lease},
 	{method: http.MethodPost, path: "/v1/leases/{id}/extend", needs: toLock, query: []string{"ttl"}, serve: (*exchange).extend},
 	{method: http.MethodDelete, path: "/v1/leases/{id}", needs: toLock, serve: (*exchange).unlock},
-	{method: http.MethodGet, path: "/v1/hold/{key}", needs: toLock, query: lockQuery, serve: (*exchange).hold},
-	{method: http.MethodPut, path: "/v1/hold/{key}", needs: toLock, query: lockQuery, serve: (*exchange).hold},
+	{method: http.MethodGet, path: holdPath, needs: toLock, query: lockQuery, serve: (*exchange).hold},
+	{method: http.MethodPut, path: holdPath, needs: toLock, query: lockQuery, serve: (*exchange).hold},
 }
 
 // match returns the route of a request, and the value of the path's parameter. If only other

@@ -1,0 +1,199 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/meshtest"
+)
+
+// TestWhoMayDoWhat has a row for each kind of handler and of sender, and the statuses of the answers
+// to requests that read, act, recover, lock, and lock by GET.
+func TestWhoMayDoWhat(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		tok, lock := Token(testToken), AllowLocks(time.Second)
+		const good, bad = "Bearer " + testToken, "Bearer " + testToken + "!"
+		requests := []struct{ method, path string }{
+			{"GET", "/v1/members"}, {"POST", "/v1/locks/k/revoke"}, {"POST", "/v1/recover"}, {"GET", "/v1/leases/x"}, {"PUT", "/v1/locks/k?wait=x"}, {"GET", "/v1/hold/k?wait=x"},
+		}
+		for _, row := range []struct {
+			name  string
+			opts  []Option
+			owner bool
+			auth  string
+			want  string // of the requests, in their order
+		}{
+			// 404 and 400 are answers to the contents of the requests: they were let through.
+			{"nothing is allowed by default", nil, false, "", "403 403 403 403 403 403"},
+			{"the owner may all but lock", nil, true, "", "200 204 400 403 403 403"},
+			{"the owner of an agent", []Option{lock}, true, "", "200 204 400 404 400 400"},
+			{"the owner needs no token", []Option{lock, tok}, true, "", "200 204 400 404 400 400"},
+			{"a wrong token is no harm to the owner", []Option{lock, tok}, true, bad, "200 204 400 404 400 400"},
+			{"no token", []Option{lock, tok}, false, "", "401 401 403 401 401 401"},
+			{"a wrong token", []Option{lock, tok}, false, bad, "401 401 401 401 401 401"},
+			{"a wrong scheme", []Option{lock, tok}, false, "Basic " + testToken, "401 401 401 401 401 401"},
+			{"a token", []Option{lock, tok}, false, good, "200 204 403 404 400 400"},
+			{"a token in another case of the scheme", []Option{lock, tok}, false, "bearer " + testToken, "200 204 403 404 400 400"},
+			{"a token where there is none", []Option{lock}, false, good, "403 403 403 403 403 403"},
+			{"a token, and no locks", []Option{tok}, false, good, "200 204 403 403 403 403"},
+			{"reads without a token", []Option{lock, tok, AllowReads()}, false, "", "200 401 403 401 401 401"},
+			{"reads without a token, and a wrong one", []Option{lock, tok, AllowReads()}, false, bad, "401 401 401 401 401 401"},
+			{"reads, and no token at all", []Option{lock, AllowReads()}, false, "", "200 403 403 403 403 403"},
+			{"actions without a token", []Option{lock, AllowActions()}, false, "", "200 204 403 404 400 403"},
+			{"actions don't weaken a token", []Option{lock, tok, AllowActions()}, false, "", "401 401 403 401 401 401"},
+			{"read-only for the owner", []Option{lock, ReadOnly()}, true, "", "200 403 403 404 400 400"},
+			{"read-only with a token", []Option{tok, ReadOnly()}, false, good, "200 403 403 403 403 403"},
+		} {
+			h := New(m.Node("a"), append(row.opts, Logger(slog.New(slog.DiscardHandler)))...)
+			var got []string
+			for _, r := range requests {
+				req := httptest.NewRequestWithContext(t.Context(), r.method, r.path, nil)
+				req.Host = "localhost"
+				if row.auth != "" {
+					req.Header.Set("Authorization", row.auth)
+				}
+				got = append(got, fmt.Sprint(serveOnce(h, req, row.owner).Code))
+			}
+			if g := strings.Join(got, " "); g != row.want {
+				t.Errorf("%s: %s, want %s", row.name, g, row.want)
+			}
+		}
+	})
+}
+
+// serveOnce serves a request as if it had come over the owner's socket, or not.
+func serveOnce(h http.Handler, r *http.Request, owner bool) *httptest.ResponseRecorder {
+	ctx := r.Context()
+	conn := &connection{ownerOnly: owner, serving: ctx}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, connectionKey{}, conn)))
+	return w
+}
+
+// TestPagesOfOtherSites : a browser sends what a page of any site asks it to send.
+func TestPagesOfOtherSites(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		h := New(m.Node("a"), AllowActions(), AllowHosts("status.example"), Logger(slog.New(slog.DiscardHandler)))
+		for _, row := range []struct {
+			host, header, value string
+			want                int
+		}{
+			{"localhost", "", "", 204},
+			{"localhost:80", "", "", 204},
+			{"127.0.0.1:80", "", "", 204},
+			{"[::1]:80", "", "", 204},
+			{"Status.example:80", "", "", 204},
+			{"evil.example", "", "", 403}, // a name that its site has resolve to this machine
+			{"", "", "", 403},
+			{"localhost.evil.example", "", "", 403},
+			{"localhost", "Origin", "http://localhost", 204},
+			{"localhost", "Origin", "https://status.example", 204},
+			{"localhost", "Origin", "http://evil.example", 403},
+			{"localhost", "Origin", "null", 403},
+			{"localhost:80", "Origin", "http://localhost:8080", 403},
+			{"localhost", "Sec-Fetch-Site", "same-origin", 204},
+			{"localhost", "Sec-Fetch-Site", "none", 204},
+			{"localhost", "Sec-Fetch-Site", "same-site", 403},
+			{"localhost", "Sec-Fetch-Site", "cross-site", 403},
+		} {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/locks/k/revoke", nil)
+			r.Host = row.host
+			if row.header != "" {
+				r.Header.Set(row.header, row.value)
+			}
+			if got := serveOnce(h, r, false).Code; got != row.want {
+				t.Errorf("%+v: %d", row, got)
+			}
+		}
+	})
+}
+
+func TestTokensThatCantBeUsed(t *testing.T) {
+	for _, token := range []string{"", "short", strings.Repeat("x", MinTokenLen-1), strings.Repeat("x", 20) + " ", strings.Repeat("x", 20) + "\n", strings.Repeat("é", 20)} {
+		err := CheckToken(token)
+		if err == nil || len(token) > 5 && strings.Contains(err.Error(), token) {
+			t.Errorf("%q: %v", token, err)
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("Token(%q) doesn't panic", token)
+				}
+			}()
+			Token(token)
+		}()
+	}
+	must(t, CheckToken(strings.Repeat("x", MinTokenLen)))
+}
+
+// TestServeRefusesToBeOpen : a listener on which any process could act isn't served.
+func TestServeRefusesToBeOpen(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		for _, opts := range [][]Option{nil, {AllowActions()}, {AllowActions(), AllowReads()}, {AllowLocks(time.Second)}} {
+			wantError(t, Serve(t.Context(), newPipes(), New(m.Node("a"), opts...)), ErrForbidden)
+		}
+	})
+}
+
+// TestNoSecretIsTold gives the mesh and the handler secrets that can be recognised, and looks for
+// them, in any of their forms, in all answers and all lines of the log.
+func TestNoSecretIsTold(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		var log, answers bytes.Buffer
+		s := newOwnerSite(t, m, "a", Logger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		must(t, m.Node("a").SetSecrets(lockmesh.Secret(testSecret), lockmesh.Secret("another-"+testSecret)))
+		must(t, second(m.Node("b").Lock(t.Context(), "held")))
+		for _, rt := range routes {
+			if rt.path == "/v1/stop" || rt.path == "/v1/leave" {
+				continue // at the end
+			}
+			path := strings.NewReplacer("{key}", "held", "{id}", "x").Replace(rt.path)
+			for _, tail := range []string{"", "?wait=1s", "?unknown=" + testSecret[:8], "/x"} {
+				tell(t, s, rt.method, path+tail, &answers)
+			}
+		}
+		for _, path := range []string{"/v1/stop", "/v1/status", "/v1/leave", "/v1/locks/held"} {
+			tell(t, s, "POST", path, &answers)
+			tell(t, s, "GET", path, &answers)
+		}
+		s.stop()
+		all := answers.String() + log.String()
+		if answers.Len() < 20_000 || !strings.Contains(log.String(), "action=/v1/stop") {
+			t.Fatalf("only %d bytes were answered, and %d logged", answers.Len(), log.Len())
+		}
+		for _, secret := range []string{testSecret, testToken, "another-"} {
+			for _, form := range []string{secret, fmt.Sprintf("%x", secret), fmt.Sprint([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)), url.QueryEscape(secret)} {
+				if i := strings.Index(all, form); i >= 0 {
+					t.Errorf("a secret is told: …%s", all[max(0, i-200):i])
+				}
+			}
+		}
+	})
+}
+
+// tell sends a request with the token, and notes what is answered within a second.
+func tell(t *testing.T, s *site, method, path string, answers *bytes.Buffer) {
+	t.Helper()
+	conn := s.raw(request(method+" "+path) + "Connection: close\n\n")
+	read := make(chan []byte)
+	go func() {
+		data, _ := io.ReadAll(conn)
+		read <- data
+	}()
+	synctest.Wait()
+	time.Sleep(20 * time.Second) // until nothing more is answered but by streams
+	conn.Close()
+	answers.Write(<-read)
+}

@@ -1,0 +1,279 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/meshtest"
+)
+
+// answer reads the answer to a raw request.
+func answer(t *testing.T, r io.Reader) (status int, body string) {
+	t.Helper()
+	a, err := http.ReadResponse(bufio.NewReader(r), nil)
+	must(t, err)
+	defer a.Body.Close()
+	data, err := io.ReadAll(a.Body)
+	must(t, err)
+	return a.StatusCode, string(data)
+}
+
+// TestRequestsWithoutEnd : a client that sends slowly, or never ends, is cut, and holds nothing up.
+func TestRequestsWithoutEnd(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		from := time.Now()
+		silent := s.raw("GET /v1/status")
+		_, _ = io.ReadAll(silent)
+		if d := time.Since(from); d != headerTime {
+			t.Errorf("an unfinished header was waited for %v", d)
+		}
+		for _, head := range []string{"Content-Length: 100\n\n{", "Transfer-Encoding: chunked\n\n1\n{\n"} {
+			from = time.Now()
+			status, body := answer(t, s.raw(request("POST /v1/locks/k/revoke")+head))
+			if d := time.Since(from); d != bodyTime || status != http.StatusBadRequest || !strings.Contains(body, "didn't arrive within 10s") {
+				t.Errorf("after %v: %d %s", d, status, body)
+			}
+		}
+		// A body that never ends, sent as fast as it is taken.
+		conn := s.raw(request("POST /v1/locks/k/revoke") + "Transfer-Encoding: chunked\n\n")
+		go func() {
+			for {
+				if _, err := io.WriteString(conn, "400\r\n"+strings.Repeat(" ", 1024)+"\r\n"); err != nil {
+					return
+				}
+			}
+		}()
+		if status, body := answer(t, conn); status != http.StatusRequestEntityTooLarge || !strings.Contains(body, "more than 65536 bytes") {
+			t.Errorf("%d %s", status, body)
+		}
+		status, body := answer(t, s.raw(request("GET /v1/status")+"Content-Length: 1\n\nx"))
+		if status != http.StatusBadRequest || !strings.Contains(body, "takes none") {
+			t.Errorf("%d %s", status, body)
+		}
+		idle := s.raw("")
+		from = time.Now()
+		_, _ = io.ReadAll(idle)
+		if d := time.Since(from); d > idleTime {
+			t.Errorf("an idle connection was kept for %v", d)
+		}
+	})
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		l := newPipes()
+		bounded := &boundedListener{Listener: l, places: make(chan struct{}, 1)}
+		server := &http.Server{Handler: New(m.Node("a"), AllowReads()), ReadHeaderTimeout: time.Minute}
+		served := make(chan error)
+		go func() { served <- server.Serve(bounded) }()
+		first, err := l.dial(t.Context())
+		must(t, err)
+		second, err := l.dial(t.Context())
+		must(t, err)
+		if status, body := answer(t, second); status != http.StatusServiceUnavailable || !strings.Contains(body, `"limit"`) {
+			t.Errorf("%d %s", status, body)
+		}
+		must(t, first.Close())
+		synctest.Wait()
+		third, err := l.dial(t.Context())
+		must(t, err)
+		_, err = io.WriteString(third, "GET /v1/members HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+		must(t, err)
+		if status, body := answer(t, third); status != http.StatusOK {
+			t.Errorf("%d %s", status, body)
+		}
+		must(t, server.Close())
+		<-served
+	})
+}
+
+func TestTheStopIsntDelayed(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		s.raw("")                    // says nothing
+		s.raw("GET /v1/status HTTP") // says half of what it wants
+		must(t, second(s.c.Status(t.Context())))
+		synctest.Wait()
+		from := time.Now()
+		s.stop()
+		if d := time.Since(from); d > 2*time.Second {
+			t.Errorf("the stop took %v", d)
+		}
+	})
+}
+
+func TestRequestsThatCantBeUsed(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		h := New(m.Node("a"), AllowLocks(10*time.Second), Logger(slog.New(slog.DiscardHandler)))
+		for _, row := range []struct {
+			request, body string
+			status        int
+			text          string
+		}{
+			{"GET /", "", 404, `there is no \"/\"`},
+			{"GET /v1/", "", 404, "there is no"},
+			{"GET /v1/status/", "", 404, "there is no"},
+			{"POST /v1/status", "", 405, "POST isn't possible here; GET is"},
+			{"DELETE /v1/locks/k", "", 405, "GET or PUT is"},
+			{"GET /v1/status?pretty=1", "", 400, `there is no parameter \"pretty\" here; there are: none`},
+			{"GET /v1/locks?limit=1&limit=2", "", 400, "given 2 times"},
+			{"GET /v1/locks?limit=x", "", 400, "a number from 1 to 1000"},
+			{"GET /v1/locks?limit=%zz", "", 400, "can't be read"},
+			{"GET /v1/watch?key=a&prefix=b", "", 400, "leave one of the two out"},
+			{"GET /v1/locks/", "", 400, "key"},
+			{"GET /v1/locks/a%00b", "", 400, "control"},
+			{"GET /v1/locks/%ff", "", 400, "UTF-8"},
+			{"GET /v1/locks/" + strings.Repeat("k", lockmesh.MaxKeyLen+1), "", 400, "512"},
+			{"PUT /v1/locks/k?ttl=abc", "", 400, "a duration such as 30s"},
+			{"PUT /v1/locks/k?ttl=1ms", "", 400, "200ms"},
+			{"PUT /v1/locks/k?mode=both", "", 400, "one of exclusive, shared and permit"},
+			{"PUT /v1/locks/k?value=a&value_base64=YQ==", "", 400, "leave one"},
+			{"PUT /v1/locks/k?value_base64=*", "", 400, "alphabet"},
+			{"PUT /v1/locks/k?value=" + strings.Repeat("v", lockmesh.MaxValueLen+1), "", 400, "4096"},
+			{"PUT /v1/locks/k?min_hold=-1s", "", 400, "duration"},
+			{"PUT /v1/locks/k?revoke=" + strings.Repeat("v", lockmesh.MaxReasonLen+1), "", 400, "256"},
+			{"DELETE /v1/leases/a/b", "", 404, "there is no"},
+			{"POST /v1/locks/k/revoke", `{"why":"x"}`, 400, `unknown field \"why\"`},
+			{"POST /v1/locks/k/revoke", `{"reason":1}`, 400, "can't be read"},
+			{"POST /v1/locks/k/revoke", `{} {}`, 400, "more follows"},
+			{"POST /v1/locks/k/revoke", `[`, 400, "can't be read"},
+			{"POST /v1/locks/k/evict", ``, 400, "neither a token nor a node"},
+			{"POST /v1/drain?wait=1", ``, 400, "a duration such as 30s"},
+			{"POST /v1/recover", `{"voters":["a"]}`, 400, "StateDir"},
+			{"GET /v1/watch", "", 500, "can't cut a client"}, // a recorder has no deadlines
+		} {
+			method, path, _ := strings.Cut(row.request, " ")
+			var body io.Reader
+			if row.body != "" {
+				body = strings.NewReader(row.body)
+			}
+			w := serveOnce(h, httptest.NewRequestWithContext(t.Context(), method, path, body), true)
+			if w.Code != row.status || !strings.Contains(w.Body.String(), row.text) {
+				t.Errorf("%.80s %s: %d %s, want %d with %q", row.request, row.body, w.Code, w.Body, row.status, row.text)
+			}
+			if row.status == 405 && w.Header().Get("Allow") == "" {
+				t.Errorf("%s: no header Allow", row.request)
+			}
+		}
+	})
+}
+
+// TestKeysInPaths : every key has a path, and gets through unchanged.
+func TestKeysInPaths(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		ctx := t.Context()
+		for _, key := range []string{
+			"a", "a/b", "/", "//", "a//b/", ".", "..", "...", "../..", "/../", "a/revoke", "revoke", "/extend", "%", "%2F", "a b", "a+b", "?x=1&y", "#", "ä", "<b>", `"`, `\`,
+			"status", "openapi.json", "{key}", strings.Repeat("/", lockmesh.MaxKeyLen),
+		} {
+			l, err := s.c.Lock(ctx, key, LockOptions{})
+			must(t, err)
+			info, err := m.Node("b").Inspect(ctx, key)
+			must(t, err)
+			if len(info.Holders) != 1 || l.Key != key {
+				t.Errorf("%q is held as %q", key, l.Key)
+			}
+			must(t, s.c.Revoke(ctx, key, ""))
+			lock, err := s.c.Inspect(ctx, key)
+			must(t, err)
+			if lock.Key != key || len(lock.Holders) != 1 {
+				t.Errorf("%q is inspected as %+v", key, lock)
+			}
+			l, err = s.c.Extend(ctx, l.ID, 0)
+			must(t, err)
+			if len(l.Revocations) != 1 {
+				t.Errorf("%q has %d revocations", key, len(l.Revocations))
+			}
+		}
+	})
+}
+
+// TestInAnApplicationsServer : behind a ServeMux with a prefix, and wrappers of the writer.
+func TestInAnApplicationsServer(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		l := newPipes()
+		h := New(m.Node("a"), Token(testToken), AllowLocks(10*time.Second))
+		mux := http.NewServeMux()
+		mux.Handle("/lockmesh/", http.StripPrefix("/lockmesh", h))
+		server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second}
+		served := make(chan error)
+		go func() { served <- server.Serve(l) }()
+		s := &site{t: t, l: l}
+		c := s.client(testToken)
+		c.base += "/lockmesh"
+		for _, key := range []string{"a/b", "..", "x//y", "/"} {
+			l, err := c.Lock(t.Context(), key, LockOptions{})
+			must(t, err)
+			if l.Key != key {
+				t.Errorf("%q is held as %q", key, l.Key)
+			}
+		}
+		hold, err := c.Hold(t.Context(), "long", LockOptions{})
+		must(t, err)
+		time.Sleep(time.Minute) // longer than the server's own limits
+		must(t, hold.Err())
+
+		h.Close()
+		wantError(t, second(c.Status(t.Context())), ErrStopping)
+		<-hold.Done()
+		wantError(t, hold.Err(), ErrStopping)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		must(t, server.Shutdown(ctx))
+		<-served
+		wantError(t, hold.Release(), lockmesh.ErrLost)
+	})
+}
+
+func TestAnswersThatArentOurs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipes()
+		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/v1/status":
+				http.Error(w, "bad gateway", http.StatusBadGateway)
+			case "/v1/members":
+				http.Redirect(w, r, "http://elsewhere.example/", http.StatusTemporaryRedirect)
+			default:
+				fmt.Fprint(w, "<html>")
+			}
+		})}
+		served := make(chan error)
+		go func() { served <- server.Serve(l) }()
+		c := (&site{t: t, l: l}).client(testToken)
+		for _, err := range []error{second(c.Status(t.Context())), second(c.Members(t.Context())), second(c.Electorate(t.Context()))} {
+			if err == nil || !strings.HasPrefix(err.Error(), "admin: the answer ") {
+				t.Errorf("the error is %v", err)
+			}
+		}
+		must(t, server.Close())
+		<-served
+	})
+}
+
+func TestAddressesOfClients(t *testing.T) {
+	for _, address := range []string{"", "localhost:80", "ftp://x", "http://", "http://x?y", "http://u:p@x", "://"} {
+		if _, err := NewClient(address, ""); err == nil {
+			t.Errorf("%q is accepted", address)
+		}
+	}
+	for _, address := range []string{"/run/x", "./x", "unix:/run/x", "unix:///run/x", "http://localhost:80/", "https://x/y"} {
+		must(t, second(NewClient(address, "")))
+	}
+	_, err := NewClient("/run/x", "short")
+	if err == nil {
+		t.Error("a short token is accepted")
+	}
+}
