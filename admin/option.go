@@ -73,9 +73,12 @@ const (
 	// timeouts of common proxies, 30 s and more.
 	beatTime = 15 * time.Second
 
-	// holdBeatTime is the longest pause between the lines of a held connection. A client that has
-	// vanished without a word is noticed at the next line at the latest.
+	// holdBeatTime is the longest pause between the lines of a held connection.
 	holdBeatTime = 5 * time.Second
+
+	// vanishTime is how long after a line a client over TCP has vanished that acknowledges nothing,
+	// where the system can tell (Linux): several retransmissions, on a network that loses packets.
+	vanishTime = 20 * time.Second
 
 	// holdBeatLeast is the shortest such pause, for leases of the shortest TTL.
 	holdBeatLeast = 50 * time.Millisecond

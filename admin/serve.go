@@ -144,6 +144,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		select {
 		case l.places <- struct{}{}:
+			cutVanished(c)
 			return &boundedConn{Conn: c, give: sync.OnceFunc(func() { <-l.places })}, nil
 		default:
 		}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package admin
+
+import "net"
+
+// cutVanished does nothing on systems without such an option: the system's own time counts, which is
+// a quarter of an hour as a rule.
+func cutVanished(net.Conn) {}
