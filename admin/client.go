@@ -41,7 +41,7 @@ type Client struct {
 // NewClient returns a client of the node at an address: the path of a unix socket, which begins
 // with "/", "." or "unix:", or a URL that begins with http:// or https://. The token is that of the
 // handler; it may be empty over a unix socket. Use http:// with a token on loopback or a trusted
-// network only: whoever reads the traffic learns the token.
+// network only: a reader of the traffic learns the token.
 //
 // NewClient doesn't connect. Close the client to end its idle connections.
 func NewClient(address, token string) (*Client, error) {

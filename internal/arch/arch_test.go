@@ -109,7 +109,7 @@ func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
 }
 
 // shipped are the packages that a program gets which imports lockmesh.
-var shipped = []string{".", "lockmeshhttp", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/realworld", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "register", "transport"}
+var shipped = []string{".", "admin", "lockmeshhttp", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/realworld", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "register", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	for _, dir := range shipped {
@@ -136,6 +136,23 @@ func TestMeshtestSeesTheMeshFromOutside(t *testing.T) {
 		for _, imp := range f.Imports {
 			if rest, ok := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), module+"/"); ok && !slices.Contains(own, rest) {
 				t.Errorf("%s imports %s: besides lockmesh itself it may import only %v", name, rest, own)
+			}
+		}
+	}
+}
+
+// What serves a node to others is what any application could write: it has no way around the API.
+func TestWhatServesANodeSeesItFromOutside(t *testing.T) {
+	for _, dir := range []string{"admin", "lockmeshhttp"} {
+		files := parse(t, dir)
+		if len(files) == 0 {
+			t.Errorf("%s: no files; has it moved?", dir)
+		}
+		for name, f := range files {
+			for _, imp := range f.Imports {
+				if rest, ok := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), module+"/"); ok {
+					t.Errorf("%s imports %s: it may import lockmesh itself alone", name, rest)
+				}
 			}
 		}
 	}
