@@ -62,8 +62,11 @@ func (eng *Engine) freeCall(c *call) {
 	eng.pools.calls.Put(c)
 }
 
+// answer answers the call. It is the loop's last access to the call.
+func (c *call) answer(r result) { c.result <- r }
+
 // fail answers the call with the reason for its waiting.
-func (c *call) fail(w quorum.Wait) { c.result <- result{err: c.error(reasonOf(w.Reason), w.Text, nil)} }
+func (c *call) fail(w quorum.Wait) { c.answer(result{err: c.error(reasonOf(w.Reason), w.Text, nil)}) }
 
 func (c *call) error(reason error, text string, err error) error {
 	return c.api.Error(errs.Failure{Op: c.op, Key: string(c.Key), Reason: reason, Text: text, Err: err})

@@ -28,7 +28,7 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 		if c.TTLByNode > 0 {
 			l.scheduleEnd(now, lease)
 		}
-		c.result <- result{lease: lease, handle: handle}
+		c.answer(result{lease: lease, handle: handle})
 	case quorum.EventFailed:
 		if c := l.calls.take(e.Number); c != nil {
 			if c.upgradeOf != nil {

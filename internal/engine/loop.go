@@ -385,7 +385,7 @@ func (l *loop) flush() {
 func (l *loop) end() {
 	for _, in := range append(l.backlog, l.box.close()...) {
 		if in.call != nil {
-			in.call.result <- result{err: in.call.error(errs.Closed, "", nil)}
+			in.call.answer(result{err: in.call.error(errs.Closed, "", nil)})
 		}
 	}
 	if l.timer.fired != nil {
@@ -411,7 +411,7 @@ func (l *loop) end() {
 		lease.finish(lease.notReleased())
 	}
 	for _, c := range l.calls.m {
-		c.result <- result{err: c.error(errs.Closed, "", nil)}
+		c.answer(result{err: c.error(errs.Closed, "", nil)})
 	}
 	for w := range l.awaiting {
 		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed})

@@ -117,7 +117,7 @@ const (
 func (l *loop) drain(now vote.Now, done chan<- struct{}) {
 	l.draining = true
 	l.failSome(now, func(c *call) bool { return c.upgradeOf == nil }, func(c *call) {
-		c.result <- result{err: c.error(errs.Closed, drainingText, nil)}
+		c.answer(result{err: c.error(errs.Closed, drainingText, nil)})
 	})
 	l.drainWaiters = append(l.drainWaiters, done)
 }
@@ -129,7 +129,7 @@ func (l *loop) releaseAll(now vote.Now, op string, gone chan<- error) {
 	l.leaving = true
 	// The calls are answered first, since a released lease would be handed to the next call in the
 	// local queue.
-	l.failAll(now, func(c *call) { c.result <- result{err: c.error(errs.Closed, leavingText, nil)} })
+	l.failAll(now, func(c *call) { c.answer(result{err: c.error(errs.Closed, leavingText, nil)}) })
 	for w := range l.awaiting {
 		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed, Text: leavingText})
 	}
