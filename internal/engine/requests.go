@@ -83,7 +83,7 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 		if c.upgradeOf != nil {
 			c.upgradeOf.ensurePending().upgrading = nil
 		}
-		return c.error(reasonOf(why.Reason), why.Text, ended)
+		return c.refuse(reasonOf(why.Reason), why.Text, ended)
 	}
 	// The call was answered before, and no other goroutine reads the answer.
 	r := <-c.result
@@ -97,7 +97,7 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 		a.requested.MinHoldByNode = 0
 	}
 	lease.end(&causeReleased)
-	l.release(now, lease)
+	l.release(now, lease, EndAbandoned)
 	return c.error(errs.Held, "it was granted as the context ended, and has been given back", ended)
 }
 
