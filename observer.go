@@ -21,10 +21,10 @@ import (
 // come late, and events tell when they happened. A panic is logged once and counted, and the call
 // goes on as if the function had returned.
 //
-// The events arrive in the order in which they happened. Of one request, LockAsked has returned
-// before LockGranted or LockRefused is called, and LockGranted before LeaseEnded. Exactly one of
-// LockGranted and LockRefused follows each LockAsked, unless the event is dropped, or the node ends
-// meanwhile.
+// The functions other than LockAsked are called in the order in which the events happened. Of one
+// request, LockAsked has returned before LockGranted or LockRefused is called, and LockGranted
+// before LeaseEnded. Exactly one of LockGranted and LockRefused follows each LockAsked, unless the
+// event is dropped, or the node ends meanwhile.
 //
 // The functions may call the mesh and its leases, Lock included, of which the observer is told as
 // well. Close passes on the events that wait, for a second at most, and after Close no function is
