@@ -245,7 +245,9 @@ func (l *loop) round() {
 	now := l.clocks.Now()
 	l.roundStart = now.Slow
 	l.work.begin(now.Slow)
-	l.pauses.note(now, l.timer.late(now.Slow))
+	if l.timer.fired != nil {
+		l.pauses.note(now, l.timer.due)
+	}
 	if l.node.Next(now) <= 0 {
 		l.node.Tick(now)
 	}

@@ -68,18 +68,20 @@ const pauseMin = 100 * time.Millisecond
 // pauseMeter counts the pauses of this node: times for which the loop had work due and didn't run,
 // or for which the machine slept.
 type pauseMeter struct {
+	last  vote.Instant  // the beginning of the last round, on the slow clock
 	apart time.Duration // by how much the fast clock is ahead of the slow clock
 	count uint64
 	total time.Duration
 }
 
-// note takes in a reading of the clocks at the beginning of a round. late is for how long the round
-// was due. The fast clock also goes on while the machine sleeps, so a leap of the fast clock alone is
+// note takes in a reading of the clocks at the beginning of a round, and when the round was due.
+// The timer of that due time may fire after later rounds, so only the time since the round before
+// counts. The fast clock also goes on while the machine sleeps, so a leap of the fast clock alone is
 // a sleep, or a wall clock that was set forward.
-func (m *pauseMeter) note(now vote.Now, late time.Duration) {
+func (m *pauseMeter) note(now vote.Now, due vote.Instant) {
 	apart := now.Fast.Sub(now.Slow)
-	pause := max(late, 0) + max(apart-m.apart, 0)
-	m.apart = apart
+	pause := max(now.Slow.Sub(max(due, m.last)), 0) + max(apart-m.apart, 0)
+	m.last, m.apart = now.Slow, apart
 	if pause >= pauseMin {
 		m.count++
 		m.total += pause

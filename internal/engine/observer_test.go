@@ -99,10 +99,11 @@ func TestPausesAreCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var m pauseMeter
 			now := vote.Now{Fast: vote.Instant(time.Hour), Slow: vote.Instant(time.Hour)}
-			m.note(now, 0)
-			now.Fast = now.Fast.Add(row.leap)
-			m.note(now, row.late)
-			m.note(now, 0)
+			m.note(now, vote.Never)
+			now.Fast, now.Slow = now.Fast.Add(time.Hour+row.leap), now.Slow.Add(time.Hour)
+			due := now.Slow.Add(-row.late)
+			m.note(now, due)
+			m.note(now, due) // the timer hasn't fired yet
 			if got := min(m.count, 2); m.total != row.want || (row.want > 0) != (got == 1) {
 				t.Errorf("%d pauses, %v", m.count, m.total)
 			}

@@ -16,14 +16,6 @@ type timer struct {
 	stop  func()
 }
 
-// late returns how long ago the timer was due; zero or less if it isn't due yet, or isn't set.
-func (t *timer) late(now vote.Instant) time.Duration {
-	if t.fired == nil {
-		return 0
-	}
-	return now.Sub(t.due)
-}
-
 // set makes sure that wake is kicked after d at the latest.
 func (t *timer) set(c clock.Clocks, now vote.Instant, d time.Duration, wake chan<- struct{}) {
 	due := now.Add(d)

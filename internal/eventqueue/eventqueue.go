@@ -71,20 +71,25 @@ func (q *Queue) run() {
 	for !over {
 		select {
 		case tell := <-q.events:
-			q.Call(tell)
+			q.tell(tell)
 		case <-q.quit:
 			select {
 			case tell := <-q.events:
-				if q.givenUp.Load() {
-					q.dropped.Add(1)
-				} else {
-					q.Call(tell)
-				}
+				q.tell(tell)
 			default:
 				over = true
 			}
 		}
 	}
+}
+
+// tell tells the observer an event, unless Close has returned.
+func (q *Queue) tell(event func()) {
+	if q.givenUp.Load() {
+		q.dropped.Add(1)
+		return
+	}
+	q.Call(event)
 }
 
 // Call calls a function of the observer in the caller's goroutine. A panic of the observer is the
