@@ -252,6 +252,11 @@ type Config struct {
 	// while Logger is too slow, lines are dropped and counted. Default: slog.Default().
 	Logger *slog.Logger
 
+	// Observer, if not nil, is told what happens at this node, for metrics and traces. It can't
+	// harm a lease, however slow it is. Its functions must not be changed after Join. See
+	// [JoinObservers] for several. Default: none, which costs nothing.
+	Observer *Observer
+
 	// Clock replaces the system's clocks, for tests: all readings derive from its Now, and all
 	// timers are its own. Default (nil): the clocks of the system. Holders then measure with a
 	// clock that continues while the machine is suspended, if the system has one, and with the wall

@@ -60,7 +60,7 @@ func (w *electorateWatch) end() {
 
 // changed sends the status if its gist is new, in place of an unread status.
 func (w *electorateWatch) changed(e engine.ElectorateView) {
-	s := w.mesh.electorateStatus(e)
+	s := w.mesh.cfg.electorateStatus(e)
 	gist := s.gist()
 	if gist == w.last {
 		return
@@ -91,20 +91,23 @@ func (s *ElectorateStatus) gist() string {
 
 // electorateStatus returns the status for users of the electorate as seen by this node. The caller
 // owns the status.
-func (m *Mesh) electorateStatus(v engine.ElectorateView) ElectorateStatus {
-	s := ElectorateStatus{Majority: v.Majority, Ready: v.Ready}
+func (c *Config) electorateStatus(v engine.ElectorateView) ElectorateStatus {
+	s := ElectorateStatus{Majority: v.Majority, Ready: v.Ready, Spare: v.Spare}
 	for _, v := range v.Voters {
 		state := VoterState(v.State.String())
 		if state == VoterReachable {
 			s.Counting++
 		}
-		s.Voters = append(s.Voters, VoterStatus{Name: string(v.Name), State: state, Quiet: v.Quiet, Text: v.String(), Drift: v.Drift})
+		s.Voters = append(s.Voters, VoterStatus{
+			Name: string(v.Name), State: state, Quiet: v.Quiet, Text: v.String(), Drift: v.Drift,
+			RoundTrip: v.RoundTrip, ClockOffset: v.ClockOffset,
+		})
 	}
 	if !v.Dynamic {
 		return s
 	}
 	st, e := &v.Status, &v.Status.Electorate
-	s.Dynamic, s.Joint, s.Voter, s.Expect = true, e.Joint(), st.Voter, m.cfg.Expect
+	s.Dynamic, s.Joint, s.Voter, s.Expect = true, e.Joint(), st.Voter, c.Expect
 	s.Version, s.Stored = vote.VersionNumber(e.Version), vote.VersionNumber(st.Stored)
 	if s.Joint {
 		s.Old, s.New = engine.ElectorNames(e.Old), engine.ElectorNames(e.Voters)
@@ -115,7 +118,7 @@ func (m *Mesh) electorateStatus(v engine.ElectorateView) ElectorateStatus {
 	slices.Sort(s.Standby)
 	s.Change, s.Trouble, s.Lost, s.MaxVoters = st.Change, st.Trouble, st.Lost, e.Most
 	s.MaxTTL = e.MaxTTL
-	s.StateDir, s.DirID = m.cfg.StateDir, uint64(st.Dir)
+	s.StateDir, s.DirID = c.StateDir, uint64(st.Dir)
 	return s
 }
 

@@ -1,9 +1,12 @@
 package lockmesh
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/memnet"
 )
 
 // BenchmarkLockOverSockets locks and unlocks a free key on a mesh of three voters and one node that
@@ -38,6 +41,46 @@ func BenchmarkLockOverSockets(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				lease, err := nodes[row.node].Lock(b.Context(), "a-key-of-thirty-two-bytes-length")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := lease.Unlock(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkLockAlone locks and unlocks on a node that is the only voter, in memory: no message leaves
+// the node, so that a lock is all calls and loop. It shows what an observer costs.
+func BenchmarkLockAlone(b *testing.B) {
+	for _, row := range []struct {
+		what     string
+		observer *Observer
+	}{
+		{"without an observer", nil},
+		{"with an observer", &Observer{
+			LockAsked:   func(ctx context.Context, _ LockAsked) context.Context { return ctx },
+			LockGranted: func(context.Context, LockGranted) {}, LeaseEnded: func(context.Context, LeaseEnded) {}, LoopWorked: func(LoopWorked) {},
+		}},
+	} {
+		b.Run(row.what, func(b *testing.B) {
+			p := memnet.New(0).Start()
+			m, err := join(b.Context(), Config{
+				Name: "a", Bind: wireAddr("a"), Voters: []string{"a"}, MaxTTL: MinTTL, Insecure: true, Clock: p.Clock(),
+				Logger: slog.New(slog.DiscardHandler), Observer: row.observer,
+			}, p.World())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer m.Close()
+			if err := m.Ready(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				lease, err := m.Lock(b.Context(), "a-key-of-thirty-two-bytes-length")
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -20,12 +20,14 @@ type Mesh struct {
 	eng          *engine.Engine
 	cfg          Config // with defaults filled in
 	uniqueValues atomic.Uint64
-	draining     atomic.Bool
-	leaving      atomic.Bool
-	left         chan struct{} // closed when Leave has ended
-	leaveErr     error         // written before left is closed
-	closing      sync.Once
-	closeErr     error
+	// watchEventsDropped counts the events left out for slow readers of watches.
+	watchEventsDropped atomic.Uint64
+	draining           atomic.Bool
+	leaving            atomic.Bool
+	left               chan struct{} // closed when Leave has ended
+	leaveErr           error         // written before left is closed
+	closing            sync.Once
+	closeErr           error
 }
 
 // Join starts this process's node. It returns as soon as the node listens and, if the node is a
@@ -74,7 +76,7 @@ func (c *Config) engine() engine.Config {
 		StateDir: c.StateDir, Bootstrap: c.Bootstrap, NonVoting: c.NonVoting, Birth: vote.Birth{Expect: c.Expect, MinVoters: c.MinVoters, Register: c.Register != nil},
 		Register: c.Register, RegisterTerm: c.RegisterTerm, MaxVoters: c.MaxVoters, MaxTTL: c.MaxTTL, TTL: c.TTL,
 		Secrets: rawSecrets(c.secrets()), Insecure: c.Insecure, Logger: c.Logger,
-		Clocks: clock.New(c.Clock), API: api{}, Limits: engine.Limits{Watches: MaxWatches, Peers: MaxPeers, MinTTL: MinTTL},
+		Clocks: clock.New(c.Clock), Observer: c.engineObserver(), API: api{}, Limits: engine.Limits{Watches: MaxWatches, Peers: MaxPeers, MinTTL: MinTTL},
 	}
 }
 
@@ -267,6 +269,7 @@ func (m *Mesh) acquire(ctx context.Context, op string, w acquireOptions) (*Lease
 	if err := w.complete(&m.cfg, m.eng.GrantLimit()); err != nil {
 		return nil, withOp(err, op)
 	}
+	w.Observation = m.eng.Ask(ctx, op, &w.Request)
 	if w.waitSet && w.wait > 0 {
 		w.Patience = w.wait
 		limited, cancel := context.WithCancelCause(ctx)
@@ -276,6 +279,7 @@ func (m *Mesh) acquire(ctx context.Context, op string, w acquireOptions) (*Lease
 	}
 	if ctx.Err() == nil {
 		if lease, err := m.reenter(ctx, op, &w); lease != nil || err != nil {
+			observeReentry(w.Observation, lease, err)
 			return lease, err
 		}
 	}

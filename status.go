@@ -96,6 +96,9 @@ type ElectorateStatus struct {
 	Counting int
 	// Ready says that locks can be granted: the counting voters are a majority.
 	Ready bool
+	// Spare is the number of counting voters that may fail, whichever they are, with a majority
+	// left. At zero the next failure may stop all locks.
+	Spare int
 
 	// Dynamic says that membership of the electorate is dynamic: [Config].StateDir or Expect is
 	// set. Otherwise the fields below are empty.
@@ -177,8 +180,13 @@ type VoterStatus struct {
 	Text string
 	// Drift says how far the voter's clock was seen to gain on this node's clock, beyond the rate
 	// assumed for mutual exclusion, or that this machine was paused unseen. Empty as long as all is
-	// well.
+	// well. The rate itself isn't measured: the node looks for a gain that is too large.
 	Drift string
+	// RoundTrip is the time to the voter and back, smoothed; zero while unknown.
+	RoundTrip time.Duration
+	// ClockOffset is by how much the voter's wall clock is ahead of this node's, to within half a
+	// round trip; zero while unknown. No lock depends on it.
+	ClockOffset time.Duration
 }
 
 // LeaseStatus is a lease held by this node.
@@ -224,7 +232,7 @@ func (m *Mesh) handshakeStatus() HandshakeStatus {
 
 // status returns the status for users of a node's state.
 func (m *Mesh) status(of engine.Snapshot) Status {
-	s := Status{Electorate: m.electorateStatus(of.Electorate), Refused: refusedPeers(of.Refused, of.At)}
+	s := Status{Electorate: m.cfg.electorateStatus(of.Electorate), Refused: refusedPeers(of.Refused, of.At)}
 	for _, lease := range of.Held {
 		s.Held = append(s.Held, LeaseStatus{Key: string(lease.Key()), Token: lease.Token(), Deadline: lease.Deadline()})
 	}

@@ -213,13 +213,16 @@ func (w *Watch) put(events []watchmerge.Event) {
 		if e.Kind == watchmerge.Gap && len(w.queue) > watchQueue {
 			// The reader must discard the queue; otherwise states longer than a queue would pile
 			// up.
+			w.mesh.watchEventsDropped.Add(uint64(len(w.queue)))
 			w.queue, w.live = nil, 0
 		}
 		switch {
 		case e.Kind == watchmerge.Confirmed && !w.wantsConfirmed:
 		case w.overflow != overflowNone: // the state that follows includes the event
+			w.mesh.watchEventsDropped.Add(1)
 		case w.live >= watchQueue && !state:
 			w.overflow = overflowDropped
+			w.mesh.watchEventsDropped.Add(1)
 		default:
 			w.queue = append(w.queue, event(e))
 			if !state {

@@ -20,6 +20,8 @@ type wire struct {
 	stalled map[string]bool // whose messages wait, both ways
 	meshes  []*Mesh
 	clocks  map[*Mesh]*memnet.Clock
+
+	processes map[*Mesh]*memnet.Process // of join
 }
 
 // inBubble runs a test in a bubble with a network on which messages take no time. What is still
@@ -35,7 +37,7 @@ func inBubbleOver(t *testing.T, latency time.Duration, f func(t *testing.T, w *w
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{
 			Network: memnet.New(latency), t: t,
-			stalled: make(map[string]bool), clocks: make(map[*Mesh]*memnet.Clock),
+			stalled: make(map[string]bool), clocks: make(map[*Mesh]*memnet.Clock), processes: make(map[*Mesh]*memnet.Process),
 		}
 		defer func() {
 			for _, m := range w.meshes {
@@ -69,7 +71,7 @@ func (w *wire) join(name string, voters []string, edit func(*Config)) *Mesh {
 		w.t.Fatal(err)
 	}
 	w.meshes = append(w.meshes, m)
-	w.clocks[m] = p.Clock()
+	w.clocks[m], w.processes[m] = p.Clock(), p
 	return m
 }
 

@@ -136,6 +136,18 @@ func (e Electorate) Decides(s Set) bool {
 	return len(e.halves) > 0
 }
 
+// spare returns how many voters of s may fail, whichever they are, with the rest a majority.
+func (e Electorate) spare(s Set) int {
+	if len(e.halves) == 0 {
+		return 0
+	}
+	least := e.all.Len()
+	for _, h := range e.halves {
+		least = min(least, (s&h.voters).Len()-h.majority)
+	}
+	return max(least, 0)
+}
+
 // MayHold reports whether the votes of s may belong to a lease: s has a majority of the voters, or
 // of the old voters in a joint electorate. A lease granted before the electorate was joint needs no
 // more votes, and every other lease has these votes as well.

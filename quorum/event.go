@@ -57,6 +57,9 @@ const (
 	// Electorate; Places maps the previous place of each voter to its present place, negative if
 	// none.
 	EventElectorate
+	// EventRenewed : a voter has acknowledged a refresh or an extension. Only with
+	// Config.ReportRenewals. Who is the voter; Renewal.
+	EventRenewed
 )
 
 // GroupID names a lease group, the leases supported by the same set of voters. All leases of a
@@ -84,6 +87,7 @@ type Event struct {
 	Place   int
 	Views   []vote.View
 	Result  *QueryResult
+	Renewal *Renewal
 
 	Electorate Electorate
 	Places     []int

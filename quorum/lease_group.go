@@ -167,6 +167,7 @@ func (q *Requester) updateValidity() {
 
 func (q *Requester) updateGroupValidity(g *group) {
 	if until := q.groupEnd(g); until != g.until {
+		q.renewals.add(g, until)
 		q.endsNext.remove(g.until)
 		g.until = until
 		q.emitValidity(g)

@@ -89,7 +89,9 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 	q.extendValidity(&x.validity, m.Epoch, m.Sent, r.length())
 	switch r.state {
 	case stateWon:
+		q.renewals.begin()
 		q.updateGroupValidity(r.group)
+		q.reportRenewal(p, m.Sent, q.lengthOf(r))
 		q.settleExtended(r)
 	case statePending:
 		q.evaluate(r)

@@ -34,6 +34,8 @@ type Config struct {
 	// Voters aren't told about the answers received, nor asked for early acknowledgements; see
 	// receipts.go. For an exhaustive search, since such messages would multiply its states.
 	NoReceipts bool
+	// EventRenewed reports each answer to a refresh.
+	ReportRenewals bool
 }
 
 // Requester requests keys from the voters. Its zero value is not usable; see New.
@@ -84,6 +86,7 @@ type Requester struct {
 	nonce                 uint64
 	nameTaken             bool
 	count                 Counters
+	renewals              renewals
 	free                  pools
 }
 
@@ -163,6 +166,7 @@ func New(cfg Config, now vote.Now) *Requester {
 		cfg: cfg, now: now, requests: make(map[vote.Number]*request), aliases: make(map[vote.Number]*request),
 		fronts: make(map[vote.Key]*request), localQueues: make(map[vote.Key]*localQueue),
 		queriesDue: vote.Never, extendsNext: earliest{at: vote.Never}, endsNext: earliest{at: vote.Never},
+		renewals: renewals{report: cfg.ReportRenewals},
 	}
 	q.setConfig(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())
@@ -657,14 +661,20 @@ func (q *Requester) Voters(now vote.Now) []VoterState {
 }
 
 // Ready reports whether a majority of the voters answers and counts, so that locks can be granted.
-func (q *Requester) Ready() bool {
-	var s Set
+func (q *Requester) Ready() bool { return q.decides(q.answering()) }
+
+// Spare returns how many of the voters that answer and count may fail, whichever they are, with a
+// majority left.
+func (q *Requester) Spare() int { return q.newest.spare(q.answering()) }
+
+// answering returns the voters that answer this node and count.
+func (q *Requester) answering() (s Set) {
 	for _, p := range q.peers {
 		if q.answers(p) {
 			s = s.With(p.place)
 		}
 	}
-	return q.decides(s)
+	return s
 }
 
 // linked reports whether a majority of the voters counts, as far as known: a silent voter may yet

@@ -123,10 +123,12 @@ type VoterState struct {
 	Text        string           // why the voter is unreachable or refuses this node
 	Implausible string           // implausible tokens named by the voter; usually empty
 	Drift       string           // how the voter's clock gained too much on this node's; usually empty
+	RoundTrip   time.Duration    // to the voter and back, smoothed; zero while unknown
+	ClockOffset time.Duration    // of the voter's wall clock from this node's; zero while unknown
 }
 
 func (p *peer) state(now vote.Now) VoterState {
-	s := VoterState{Name: p.name, Incarnation: p.incarnation}
+	s := VoterState{Name: p.name, Incarnation: p.incarnation, RoundTrip: p.rtt, ClockOffset: time.Duration(p.offset) * time.Microsecond}
 	s.Drift = p.drift.text
 	if p.suspect.alarmedAt != 0 && now.Fast.Sub(p.suspect.alarmedAt) < tokenAlarmEvery {
 		s.Implausible = p.suspect.text

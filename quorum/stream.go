@@ -299,7 +299,9 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 	q.resendWatches(p)
 	q.resendQueries(p)
 	q.evaluateAll(all) // first, so that this answer extends no vote outside its list
+	q.renewals.begin()
 	q.updateValidity()
+	q.reportRenewal(p, m.Sent, q.ttl())
 	if prove {
 		q.refresh(p)
 	}
@@ -435,7 +437,9 @@ func (q *Requester) settle(p *peer, m *vote.Message) {
 	q.renew(p, m)
 	was := p.counting
 	q.setQuiet(p, m)
+	q.renewals.begin()
 	q.updateValidity()
+	q.reportRenewal(p, m.Sent, q.ttl())
 	if was != p.counting {
 		q.evaluatePending()
 		if p.counting {

@@ -48,10 +48,12 @@ func (n *node) command(ctx context.Context, word, key string) {
 		go n.recoverVoters(ctx, list(key)) // ends with the program's context at the latest
 	case "leave":
 		n.end(errDone)
+	case "stop":
+		n.end(errStop)
 	case "close":
 		n.end(errClose)
 	default:
-		n.out.print(event{Event: "error", Op: word, Text: fmt.Sprintf("%q is no command; there are lock, trylock, unlock, use, status, secrets, recover, leave and close", word)})
+		n.out.print(event{Event: "error", Op: word, Text: fmt.Sprintf("%q is no command; there are lock, trylock, unlock, use, status, secrets, recover, leave, stop and close", word)})
 	}
 }
 

@@ -27,19 +27,20 @@ type node struct {
 // The causes for ending the program, besides a signal. errStuck follows a reported error.
 var (
 	errDone  = errors.New("all is done")
-	errClose = errors.New("told to end without leaving")
+	errStop  = errors.New("told to stop, to be started again soon")
+	errClose = errors.New("told to end without a word to the others, as a crash does")
 	errStuck = errors.New("can't go on")
 )
 
 // finish closes the mesh as the cause demands and returns the exit code.
 func (n *node) finish(cause error) int {
-	if errors.Is(cause, errClose) {
-		if err := n.mesh.Close(); err != nil {
-			n.out.fail("close", "", err)
-			return exitBad
-		}
-		n.out.print(event{Event: "closed"})
-		return exitOK
+	switch {
+	case errors.Is(cause, errClose):
+		return n.ended("close", "closed", n.mesh.Close())
+	case errors.Is(cause, errStop):
+		ctx, cancel := context.WithTimeout(context.Background(), goodbyeTime)
+		defer cancel()
+		return n.ended("stop", "stopped", n.mesh.Stop(ctx))
 	}
 	patience := goodbyeTime
 	if n.opts.config.StateDir != "" {
@@ -47,14 +48,19 @@ func (n *node) finish(cause error) int {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := n.mesh.Leave(ctx); err != nil {
-		n.out.fail("leave", "", err)
+	if code := n.ended("leave", "left", n.mesh.Leave(ctx)); code != exitOK || !errors.Is(cause, errStuck) {
+		return code
+	}
+	return exitBad
+}
+
+// ended reports how the mesh was closed and returns the exit code.
+func (n *node) ended(op, done string, err error) int {
+	if err != nil {
+		n.out.fail(op, "", err)
 		return exitBad
 	}
-	n.out.print(event{Event: "left"})
-	if errors.Is(cause, errStuck) {
-		return exitBad
-	}
+	n.out.print(event{Event: done})
 	return exitOK
 }
 

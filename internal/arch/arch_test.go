@@ -70,22 +70,23 @@ var outside = map[string][]string{
 	"internal/world":  {"internal/vote", "member", "transport"},
 	"internal/memnet": {"internal/vote", "internal/world", "member", "transport"},
 
-	"internal/statedir":  {"internal/vote"},
-	"internal/backoff":   nil,
-	"internal/wakeup":    nil,
-	"internal/clock":     {"internal/vote", "internal/wakeup", "internal/world"},
-	"internal/logqueue":  nil,
-	"internal/errs":      nil,
-	"internal/netaddr":   nil,
-	"internal/peers":     {"internal/netaddr"},
-	"internal/discovery": {"internal/backoff", "internal/clock", "internal/vote", "internal/wakeup", "internal/world", "member", "transport"},
-	"internal/realworld": {"internal/discovery", "internal/statedir", "internal/world", "member", "transport"},
+	"internal/statedir":   {"internal/vote"},
+	"internal/backoff":    nil,
+	"internal/wakeup":     nil,
+	"internal/clock":      {"internal/vote", "internal/wakeup", "internal/world"},
+	"internal/eventqueue": nil,
+	"internal/logqueue":   nil,
+	"internal/errs":       nil,
+	"internal/netaddr":    nil,
+	"internal/peers":      {"internal/netaddr"},
+	"internal/discovery":  {"internal/backoff", "internal/clock", "internal/vote", "internal/wakeup", "internal/world", "member", "transport"},
+	"internal/realworld":  {"internal/discovery", "internal/statedir", "internal/world", "member", "transport"},
 	".": {
 		"internal/backoff", "internal/clock", "internal/engine", "internal/errs", "internal/mismatch", "internal/peers", "internal/netaddr", "internal/realworld",
 		"internal/vote", "internal/wakeup", "internal/watchmerge", "internal/world", "quorum", "register",
 	},
 	"internal/engine": {
-		"internal/clock", "internal/discovery", "internal/electorate", "internal/errs", "internal/logqueue", "internal/mismatch",
+		"internal/clock", "internal/discovery", "internal/electorate", "internal/errs", "internal/eventqueue", "internal/logqueue", "internal/mismatch",
 		"internal/netaddr", "internal/node", "internal/peers", "internal/statedir", "internal/vote", "internal/wakeup", "internal/watchmerge",
 		"internal/world", "member", "quorum", "register", "transport",
 	},
@@ -109,7 +110,7 @@ func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
 }
 
 // shipped are the packages that a program gets which imports lockmesh.
-var shipped = []string{".", "admin", "lockmeshhttp", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/realworld", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "register", "transport"}
+var shipped = []string{".", "admin", "lockmeshhttp", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/eventqueue", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/realworld", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "register", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	for _, dir := range shipped {

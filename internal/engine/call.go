@@ -19,7 +19,8 @@ type Request struct {
 	// MinHoldByNode is how long after the grant the node keeps the key from others even if the
 	// lease is released.
 	MinHoldByNode time.Duration
-	upgradeOf     *Lease // the lease to upgrade; nil for other calls
+	Observation   *Observation // nil unless the request is observed
+	upgradeOf     *Lease       // the lease to upgrade; nil for other calls
 }
 
 // call is one call of Lock, TryLock or a similar method while under way. The loop owns the call
@@ -62,11 +63,24 @@ func (eng *Engine) freeCall(c *call) {
 	eng.pools.calls.Put(c)
 }
 
+// answer answers the call. It is the loop's last access to the call.
+func (c *call) answer(r result) {
+	c.observeAnswer(r)
+	c.result <- r
+}
+
 // fail answers the call with the reason for its waiting.
-func (c *call) fail(w quorum.Wait) { c.result <- result{err: c.error(reasonOf(w.Reason), w.Text, nil)} }
+func (c *call) fail(w quorum.Wait) { c.answer(result{err: c.error(reasonOf(w.Reason), w.Text, nil)}) }
 
 func (c *call) error(reason error, text string, err error) error {
 	return c.api.Error(errs.Failure{Op: c.op, Key: string(c.Key), Reason: reason, Text: text, Err: err})
+}
+
+// refuse tells the observer, and returns, the error of a call that isn't answered by result.
+func (c *call) refuse(reason error, text string, err error) error {
+	failed := c.error(reason, text, err)
+	c.Observation.refused(failed)
+	return failed
 }
 
 // reasonOf returns the sentinel for the reason why a request waits. If nothing is known, too few
@@ -97,12 +111,12 @@ func (eng *Engine) Request(ctx context.Context, op string, r *Request) (handle a
 	}
 	if ctx.Err() != nil {
 		// No voter was asked, so the state of the key is unknown.
-		return nil, c.error(errs.NoQuorum, "the context had ended before any voter was asked",
+		return nil, c.refuse(errs.NoQuorum, "the context had ended before any voter was asked",
 			errs.OfContext(ctx))
 	}
 	owner, err := eng.loop.box.putRequest(c)
 	if err != nil {
-		return nil, c.error(err, "", nil)
+		return nil, c.refuse(err, "", nil)
 	}
 	if owner {
 		eng.loop.runAsOwner()

@@ -13,6 +13,8 @@ type electorateState struct {
 	dynamic    bool
 	self       vote.Elector // this node as a voter
 	version    uint64       // the version logged last
+	changes    uint64       // versions that came while this node ran
+	jointSince vote.Instant // since when this node knows that the electorate is joint, on the slow clock; else zero
 	dialsStale bool         // the set of nodes to dial may have changed
 	// the logged difference between this node's MaxVoters and the decided value
 	loggedDifference string
@@ -27,10 +29,22 @@ type electorateState struct {
 	recoveries   []recovery // answered once their version is stored
 }
 
-func newElectorateState(f *node.Following) electorateState {
-	return electorateState{
+func newElectorateState(f *node.Following, now vote.Now) electorateState {
+	e := electorateState{
 		dynamic: true, self: vote.Elector{Name: f.State.Name, Dir: f.State.Dir}, version: f.State.Electorate.Version,
 		dialsStale: true, dialFailures: make(map[vote.NodeID]dialFailure),
+	}
+	e.noteJoint(now, f.State.Electorate.Joint())
+	return e
+}
+
+// noteJoint records whether the electorate is joint.
+func (v *electorateState) noteJoint(now vote.Now, joint bool) {
+	switch {
+	case !joint:
+		v.jointSince = 0
+	case v.jointSince == 0:
+		v.jointSince = now.Slow
 	}
 }
 
@@ -49,6 +63,9 @@ func (l *loop) electorateChanged(now vote.Now, e *quorum.Event) {
 	if known := &st.Electorate; known.Version != v.version {
 		was := v.version
 		v.version = known.Version
+		v.changes++
+		v.noteJoint(now, known.Joint())
+		l.observeElectorate(now)
 		l.log.Info("the electorate has changed", "version", vote.VersionNumber(known.Version), "voters", ElectorNames(known.Voters), "joint", known.Joint(), "old", ElectorNames(known.Old), "max_ttl", known.MaxTTL)
 		if was == 0 && l.engine.cfg.Bootstrap {
 			l.engine.warnBootstrap()
@@ -76,7 +93,10 @@ func (l *loop) checkElectorate(now vote.Now) {
 		l.log.Info("the electorate is no longer lost: enough of its voters are reachable",
 			"version", vote.VersionNumber(st.Electorate.Version))
 	}
-	l.electorate.lost = st.Lost != ""
+	if lost := st.Lost != ""; lost != l.electorate.lost {
+		l.electorate.lost = lost
+		l.observeElectorate(now)
+	}
 	if l.electorate.trouble && st.Trouble == "" && l.engine.cfg.Register == nil {
 		l.log.Info("the state directory can be written again: this node takes part in changes of the electorate", "version", vote.VersionNumber(st.Electorate.Version))
 	}

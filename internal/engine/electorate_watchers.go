@@ -17,6 +17,7 @@ const ElectorateEvery = 250 * time.Millisecond
 type ElectorateView struct {
 	Majority int
 	Ready    bool
+	Spare    int // how many voters may fail with a majority left
 	Voters   []quorum.VoterState
 	Dynamic  bool
 	Status   electorate.Status // zero unless membership is dynamic
@@ -52,7 +53,7 @@ func (eng *Engine) UnwatchElectorate(w *ElectorateWatcher) {
 
 // electorateView returns the electorate as seen by this node.
 func (l *loop) electorateView(now vote.Now) ElectorateView {
-	v := ElectorateView{Majority: l.node.Electorate().Majority(), Ready: l.node.Ready(), Voters: l.node.Voters(now)}
+	v := ElectorateView{Majority: l.node.Electorate().Majority(), Ready: l.node.Ready(), Spare: l.node.Spare(), Voters: l.node.Voters(now)}
 	v.Status, v.Dynamic = l.node.ElectorateStatus(now)
 	return v
 }

@@ -41,6 +41,7 @@ type Config struct {
 	Insecure                    bool
 	Logger                      *slog.Logger
 	Clocks                      clock.Clocks
+	Observer                    *Observer // nil if there is none
 
 	API    API
 	Limits Limits
@@ -73,6 +74,7 @@ type Engine struct {
 	clocks   clock.Clocks
 	log      *slog.Logger // passes lines on to the configured logger without ever waiting
 	logQueue *logqueue.Queue
+	observer *observer // nil if there is none
 
 	loop    *loop
 	links   world.Links
@@ -168,8 +170,16 @@ func (eng *Engine) Close() error {
 	eng.work.Wait()
 	eng.finder.Wait()
 	err = errors.Join(err, eng.closeState())
-	eng.logQueue.Close()
+	eng.closeQueues()
 	return err
+}
+
+// closeQueues passes the last events and log lines on, and ends the goroutines of both queues.
+func (eng *Engine) closeQueues() {
+	if eng.observer != nil {
+		eng.observer.queue.Close()
+	}
+	eng.logQueue.Close()
 }
 
 // Spawn starts a goroutine of the node, for which Close waits.

@@ -28,7 +28,7 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 		if c.TTLByNode > 0 {
 			l.scheduleEnd(now, lease)
 		}
-		c.result <- result{lease: lease, handle: handle}
+		c.answer(result{lease: lease, handle: handle})
 	case quorum.EventFailed:
 		if c := l.calls.take(e.Number); c != nil {
 			if c.upgradeOf != nil {
@@ -40,6 +40,7 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 		if lease := l.held.take(e.Number); lease != nil {
 			lease.move(nil)
 			lease.end(&causeLost)
+			l.noteEnd(lease, lease.lapsed())
 			l.stopPending(now, lease)
 			lease.finish(lease.UnlockError(errs.Lost))
 			if !lease.isFixed() { // else the lease was to end by itself
@@ -98,6 +99,8 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 		l.log.Error("alarm: " + e.Text)
 	case quorum.EventDrift:
 		l.log.Error("drift: " + e.Text)
+	case quorum.EventRenewed:
+		l.renewed(now, e)
 	case quorum.EventElectorate:
 		l.electorateChanged(now, e)
 	}
@@ -123,7 +126,7 @@ func (l *loop) evicted(now vote.Now, lease *Lease, by, why string) {
 	}
 	cause := l.fail(errs.Failure{Op: "lease", Key: string(lease.key), Reason: errs.Evicted, Text: text, Err: errs.Lost})
 	l.log.Warn("a lease was evicted", "key", string(lease.key), "token", lease.token.Load(), "by", by, "why", why)
-	l.endHeld(now, lease, &cause)
+	l.endHeld(now, lease, &cause, EndEvicted)
 }
 
 // logLost logs all leases lost in this round together.

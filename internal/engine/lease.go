@@ -23,7 +23,7 @@ type Lease struct {
 	validity atomic.Pointer[groupValidity]
 	options  *leaseOptions // the effects of options; nil for most leases
 
-	values         context.Context             // the context that was given to Lock, for its values
+	values         context.Context             // the context given to Lock, or its Observation
 	endCause       atomic.Pointer[error]       // the result of Err; nil while the lease is held
 	base           atomic.Pointer[BaseContext] // the context that ends with the lease
 	revokeRequests atomic.Pointer[Revocations]
@@ -81,6 +81,9 @@ type groupValidity struct {
 // begin makes the lease the result of a granted call.
 func (l *Lease) begin(loop *loop, c *call, e *quorum.Event, validity *groupValidity, now vote.Now) {
 	l.loop, l.key, l.values, l.slot, l.number = loop, c.Key, c.ctx, e.Slot, c.number
+	if c.Observation != nil {
+		l.values = c.Observation
+	}
 	if c.HasOptions {
 		l.options = &leaseOptions{requested: c.Request, granted: now.Slow}
 		switch {

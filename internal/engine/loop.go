@@ -50,8 +50,10 @@ type loop struct {
 	api    API
 	clocks clock.Clocks
 	log    *slog.Logger
-	box    *mailbox
-	done   chan struct{} // closed when the loop has ended and has answered all waiting calls
+	// nil if the application has no observer
+	observer *observer
+	box      *mailbox
+	done     chan struct{} // closed when the loop has ended and has answered all waiting calls
 	// causeClosed is the end of leases when their node is closed: the leases lapse, since no voter
 	// was told and no node renews them.
 	causeClosed error
@@ -101,6 +103,11 @@ type loop struct {
 	roundStart   vote.Instant // when the last round began, on the slow clock
 	yield        adaptiveYield
 	voterMonitor voterMonitor
+
+	voterStates voterStates // as the observer knows them
+	ends        [EndReasons]uint64
+	work        workMeter
+	pauses      pauseMeter
 }
 
 // unflushedConn is a connection with messages queued in this round.
@@ -111,7 +118,7 @@ type unflushedConn struct {
 
 func newLoop(eng *Engine, n *node.Node) *loop {
 	return &loop{
-		engine: eng, api: eng.cfg.API, clocks: eng.clocks, log: eng.log, node: n,
+		engine: eng, api: eng.cfg.API, clocks: eng.clocks, log: eng.log, observer: eng.observer, node: n,
 		box: newMailbox(), done: make(chan struct{}),
 		validities: make(map[quorum.GroupID]*groupValidity), awaiting: make(map[*readyWait]struct{}), queries: make(map[uint64]chan<- *quorum.Event),
 		subscriptions: make(map[Topic]*subscription), subscriptionsByNonce: make(map[uint64]*subscription), watchQueries: make(map[uint64]watchQuery),
@@ -161,14 +168,20 @@ func (l *loop) runAsOwner() {
 func (l *loop) roundAndFlush() {
 	l.round()
 	if underWay := len(l.calls.m) + len(l.released.m); underWay > 1 && len(l.unflushed) > 0 && !l.urgent && l.yield.due(l.roundStart, underWay) {
+		if l.observer != nil {
+			l.work.pause(l.clocks.Now().Slow)
+		}
 		runtime.Gosched()
 		came := l.box.waiting()
-		l.yield.record(l.clocks.Now().Slow.Sub(l.roundStart), l.roundStart, underWay, came)
+		now := l.clocks.Now().Slow
+		l.yield.record(now.Sub(l.roundStart), l.roundStart, underWay, came)
+		l.work.begin(now)
 		if came > 0 {
 			l.round()
 		}
 	}
 	l.flush()
+	l.observeWork()
 	if l.nodeBusy {
 		// The readers of urgent messages must get to run, on a single processor as well.
 		runtime.Gosched()
@@ -231,6 +244,10 @@ func (l *loop) round() {
 	// before the refresh was sent, the voter would end the session too early.
 	now := l.clocks.Now()
 	l.roundStart = now.Slow
+	l.work.begin(now.Slow)
+	if l.timer.fired != nil {
+		l.pauses.note(now, l.timer.due)
+	}
 	if l.node.Next(now) <= 0 {
 		l.node.Tick(now)
 	}
@@ -299,7 +316,7 @@ func (l *loop) feed(now vote.Now, inputs []input) int {
 		case in.call != nil:
 			l.submit(now, in.call)
 		case in.lease != nil:
-			l.release(now, in.lease)
+			l.release(now, in.lease, EndUnlocked)
 		default:
 			in.do(now)
 		}
@@ -385,7 +402,7 @@ func (l *loop) flush() {
 func (l *loop) end() {
 	for _, in := range append(l.backlog, l.box.close()...) {
 		if in.call != nil {
-			in.call.result <- result{err: in.call.error(errs.Closed, "", nil)}
+			in.call.answer(result{err: in.call.error(errs.Closed, "", nil)})
 		}
 	}
 	if l.timer.fired != nil {
@@ -393,6 +410,7 @@ func (l *loop) end() {
 	}
 	for _, lease := range l.held.m {
 		lease.end(&l.causeClosed)
+		l.noteEnd(lease, EndClosed)
 		if b := lease.pending; b != nil {
 			if b.stop != nil {
 				b.stop()
@@ -411,7 +429,7 @@ func (l *loop) end() {
 		lease.finish(lease.notReleased())
 	}
 	for _, c := range l.calls.m {
-		c.result <- result{err: c.error(errs.Closed, "", nil)}
+		c.answer(result{err: c.error(errs.Closed, "", nil)})
 	}
 	for w := range l.awaiting {
 		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed})

@@ -56,6 +56,12 @@ func inBubble(t *testing.T, f func(t *testing.T, w *mesh)) {
 // start starts a node with a name of one letter.
 func (w *mesh) start(name string, voters ...string) *Engine {
 	w.t.Helper()
+	return w.startWith(name, func(*Config) {}, voters...)
+}
+
+// startWith starts a node with a changed configuration.
+func (w *mesh) startWith(name string, edit func(*Config), voters ...string) *Engine {
+	w.t.Helper()
 	addr := func(name string) string { return fmt.Sprintf("10.0.0.%d:7950", name[0]-'a'+1) }
 	p := w.Start()
 	cfg := Config{
@@ -65,6 +71,7 @@ func (w *mesh) start(name string, voters ...string) *Engine {
 	for _, v := range voters {
 		cfg.Peers = append(cfg.Peers, addr(v))
 	}
+	edit(&cfg)
 	eng, err := Start(w.t.Context(), cfg, p.World())
 	if err != nil {
 		w.t.Fatal(err)

@@ -69,7 +69,7 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 		// The caller owns the call again, and may reuse the call before the lease is dropped.
 		lease.ensurePending().upgrading = nil
 		l.node.Release(now, c.number)
-		c.result <- result{err: c.error(errs.Lost, "the lease ended before it was upgraded", nil)}
+		c.answer(result{err: c.error(errs.Lost, "the lease ended before it was upgraded", nil)})
 		return
 	}
 	old := lease.number
@@ -92,7 +92,7 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 		}
 	}
 	l.node.Release(now, old)
-	c.result <- result{}
+	c.answer(result{})
 }
 
 // failPending answers the pending upgrade, value changes and extensions of an ended lease.
@@ -103,7 +103,7 @@ func (l *loop) failPending(now vote.Now, lease *Lease, reason error) {
 	}
 	if c := b.upgrading; c != nil && l.calls.take(c.number) == c {
 		l.node.Release(now, c.number)
-		c.result <- result{err: c.error(reason, "the lease ended before it was upgraded", nil)}
+		c.answer(result{err: c.error(reason, "the lease ended before it was upgraded", nil)})
 	}
 	b.upgrading = nil
 	for _, w := range b.valueWaits {

@@ -8,11 +8,12 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// release releases a lease that has ended on this node.
-func (l *loop) release(now vote.Now, lease *Lease) {
+// release releases a lease that has ended on this node for a reason.
+func (l *loop) release(now vote.Now, lease *Lease, reason EndReason) {
 	if l.held.take(lease.number) == nil {
 		return // lost before; finish was called
 	}
+	l.noteEnd(lease, reason)
 	l.stopPending(now, lease)
 	if left := lease.keptFor(now); left > 0 {
 		lease.finish(nil)
@@ -59,16 +60,19 @@ func (l *loop) scheduleEnd(now vote.Now, lease *Lease) {
 }
 
 // endAtLength ends a lease at the end of its set length; the node has kept the lease up until then.
-func (l *loop) endAtLength(now vote.Now, lease *Lease) { l.endHeld(now, lease, &causeLost) }
+func (l *loop) endAtLength(now vote.Now, lease *Lease) {
+	l.endHeld(now, lease, &causeLost, EndExpired)
+}
 
 // endHeld ends a held lease that its user hasn't released. The voters apply the options for such
 // an end.
-func (l *loop) endHeld(now vote.Now, lease *Lease, cause *error) {
+func (l *loop) endHeld(now vote.Now, lease *Lease, cause *error, reason EndReason) {
 	if l.held.m[lease.number] != lease {
 		return
 	}
 	l.held.take(lease.number)
 	lease.end(cause)
+	l.noteEnd(lease, reason)
 	l.stopPending(now, lease)
 	lease.finish(lease.UnlockError(*cause))
 	// Otherwise the voters' lock-delay lasts longer.
@@ -98,6 +102,7 @@ func (l *loop) drop(now vote.Now, lease *Lease) {
 	if l.held.take(lease.number) == nil {
 		return
 	}
+	l.noteEnd(lease, lease.lapsed())
 	lease.move(nil)
 	l.stopPending(now, lease)
 	lease.finish(lease.UnlockError(errs.Lost))
@@ -117,7 +122,7 @@ const (
 func (l *loop) drain(now vote.Now, done chan<- struct{}) {
 	l.draining = true
 	l.failSome(now, func(c *call) bool { return c.upgradeOf == nil }, func(c *call) {
-		c.result <- result{err: c.error(errs.Closed, drainingText, nil)}
+		c.answer(result{err: c.error(errs.Closed, drainingText, nil)})
 	})
 	l.drainWaiters = append(l.drainWaiters, done)
 }
@@ -129,14 +134,17 @@ func (l *loop) releaseAll(now vote.Now, op string, gone chan<- error) {
 	l.leaving = true
 	// The calls are answered first, since a released lease would be handed to the next call in the
 	// local queue.
-	l.failAll(now, func(c *call) { c.result <- result{err: c.error(errs.Closed, leavingText, nil)} })
+	l.failAll(now, func(c *call) { c.answer(result{err: c.error(errs.Closed, leavingText, nil)}) })
 	for w := range l.awaiting {
 		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed, Text: leavingText})
 	}
 	clear(l.awaiting)
 	for _, lease := range l.held.m {
-		lease.end(&causeReleased) // the first end counts, if another came just before
-		l.release(now, lease)
+		reason := EndReleased
+		if !lease.end(&causeReleased) {
+			reason = EndUnlocked // the first end counts, if another came just before
+		}
+		l.release(now, lease, reason)
 	}
 	l.releaseWaiters = append(l.releaseWaiters, gone)
 }

@@ -13,11 +13,11 @@ import (
 // submit passes a call to the node.
 func (l *loop) submit(now vote.Now, c *call) {
 	if l.leaving {
-		c.result <- result{err: c.error(errs.Closed, leavingText, nil)}
+		c.answer(result{err: c.error(errs.Closed, leavingText, nil)})
 		return
 	}
 	if l.draining && c.upgradeOf == nil {
-		c.result <- result{err: c.error(errs.Closed, drainingText, nil)}
+		c.answer(result{err: c.error(errs.Closed, drainingText, nil)})
 		return
 	}
 	if text := l.refused(now); text != "" {
@@ -28,17 +28,17 @@ func (l *loop) submit(now vote.Now, c *call) {
 	ask := c.RequestOptions
 	if lease := c.upgradeOf; lease != nil {
 		if l.held.m[lease.number] != lease || lease.isKeyReleased() {
-			c.result <- result{err: c.error(errs.Lost, "", nil)}
+			c.answer(result{err: c.error(errs.Lost, "", nil)})
 			return
 		}
 		if vote.Mode(lease.mode.Load()) == vote.Exclusive {
 			// Another call was first, after this call had seen a shared lease.
-			c.result <- result{}
+			c.answer(result{})
 			return
 		}
 		b := lease.ensurePending()
 		if b.upgrading != nil {
-			c.result <- result{err: c.error(errs.Clash, "another call of Upgrade is under way", nil)}
+			c.answer(result{err: c.error(errs.Clash, "another call of Upgrade is under way", nil)})
 			return
 		}
 		c.Value = b.value
@@ -63,9 +63,9 @@ func (l *loop) submit(now vote.Now, c *call) {
 		c.number = n
 		l.calls.put(n, c)
 	case errors.Is(err, quorum.ErrBusy):
-		c.result <- result{err: c.error(errs.Busy, fmt.Sprintf("this node holds or waits for %d keys", quorum.MaxRequests), nil)}
+		c.answer(result{err: c.error(errs.Busy, fmt.Sprintf("this node holds or waits for %d keys", quorum.MaxRequests), nil)})
 	default:
-		c.result <- result{err: c.error(err, "", nil)}
+		c.answer(result{err: c.error(err, "", nil)})
 	}
 }
 
@@ -83,7 +83,7 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 		if c.upgradeOf != nil {
 			c.upgradeOf.ensurePending().upgrading = nil
 		}
-		return c.error(reasonOf(why.Reason), why.Text, ended)
+		return c.refuse(reasonOf(why.Reason), why.Text, ended)
 	}
 	// The call was answered before, and no other goroutine reads the answer.
 	r := <-c.result
@@ -97,7 +97,7 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 		a.requested.MinHoldByNode = 0
 	}
 	lease.end(&causeReleased)
-	l.release(now, lease)
+	l.release(now, lease, EndAbandoned)
 	return c.error(errs.Held, "it was granted as the context ended, and has been given back", ended)
 }
 

@@ -29,10 +29,13 @@ func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
 	eng.ctx, eng.stop = context.WithCancel(context.Background())
 	eng.logQueue = logqueue.New()
 	eng.log = slog.New(eng.logQueue.Handler(cfg.Logger.Handler()))
+	if cfg.Observer != nil {
+		eng.observer = eng.newObserver()
+	}
 	dynamic, err := eng.openState(ctx, w)
 	if err != nil {
 		eng.stop()
-		eng.logQueue.Close()
+		eng.closeQueues()
 		return nil, err
 	}
 	if err := eng.open(w, voters, dynamic); err != nil {
@@ -40,7 +43,7 @@ func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
 			err = errors.Join(err, eng.stateDir.Close())
 		}
 		eng.stop()
-		eng.logQueue.Close()
+		eng.closeQueues()
 		return nil, eng.fail(errs.Failure{Op: "join", Reason: errs.Config, Err: err})
 	}
 	if eng.stateWriter != nil {
@@ -64,6 +67,7 @@ func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
 func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Following) error {
 	core, err := node.New(node.Config{
 		Name: eng.self.Node, Life: eng.self.Incarnation, Voters: voters, TTL: eng.cfg.TTL, MaxTTL: eng.cfg.MaxTTL, Following: dynamic, Birth: eng.cfg.Birth,
+		Renewals: eng.cfg.Observer != nil && eng.cfg.Observer.Renewed != nil,
 	}, eng.clocks.Now())
 	if err != nil {
 		return err
@@ -74,7 +78,7 @@ func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Follo
 	eng.loop = newLoop(eng, core)
 	eng.accounts.update(eng.clocks.Now(), core)
 	if dynamic != nil {
-		eng.loop.electorate = newElectorateState(dynamic)
+		eng.loop.electorate = newElectorateState(dynamic, eng.clocks.Now())
 	}
 	eng.peers = eng.newPeers()
 	eng.finder = discovery.New(eng.ctx, discovery.Config{

@@ -168,13 +168,15 @@ func (o *voterMonitor) majority(now vote.Now, ready bool, voters []quorum.VoterS
 // roughly formats a duration for people.
 func roughly(d time.Duration) string { return fmt.Sprint(d.Round(100 * time.Millisecond)) }
 
-// logVoters logs changes in the states of the voters.
+// logVoters logs changes in the states of the voters, and tells the observer.
 func (l *loop) logVoters(now vote.Now) {
 	if l.leaving || l.voterMonitor.isThrottled(now.Slow) {
 		return
 	}
 	l.voterMonitor.quiet = l.engine.longestTTL() // the voters may have decided on more than is configured
-	for _, n := range l.voterMonitor.check(now, l.node.Ready(), l.node.Voters(now)) {
+	voters := l.node.Voters(now)
+	for _, n := range l.voterMonitor.check(now, l.node.Ready(), voters) {
 		l.log.Log(context.Background(), n.level, n.text, n.args...)
 	}
+	l.observeVoters(now, voters)
 }

@@ -25,6 +25,7 @@ type Queue struct {
 	records chan record
 	dropped atomic.Uint64
 	panics  atomic.Uint64
+	lost    atomic.Uint64 // dropped lines and panics since the beginning
 	quit    chan struct{}
 	done    chan struct{}
 	once    sync.Once
@@ -67,6 +68,7 @@ func (q *Queue) write(l record) {
 	defer func() {
 		if recover() != nil {
 			q.panics.Add(1)
+			q.lost.Add(1)
 		}
 	}()
 	if !l.to.Enabled(context.Background(), l.record.Level) {
@@ -94,6 +96,9 @@ func (q *Queue) Close() {
 	}
 }
 
+// Lost returns how many lines the handler hasn't taken, since it was too slow or panicked.
+func (q *Queue) Lost() uint64 { return q.lost.Load() }
+
 // Handler returns a handler that never waits for next.
 func (q *Queue) Handler(next slog.Handler) slog.Handler { return &asyncHandler{next, q} }
 
@@ -111,6 +116,7 @@ func (a *asyncHandler) Handle(_ context.Context, r slog.Record) error {
 	case a.queue.records <- record{a.next, r.Clone()}:
 	default:
 		a.queue.dropped.Add(1)
+		a.queue.lost.Add(1)
 	}
 	return nil
 }

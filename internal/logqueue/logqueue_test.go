@@ -29,6 +29,9 @@ func TestALogThatIsTooSlowLosesLinesAndCountsThem(t *testing.T) {
 		log.Info("the last")
 		q.Close()
 		text := out.String()
+		if got := q.Lost(); got < 99 || got > 100 {
+			t.Errorf("%d lines were lost", got)
+		}
 		// The writer has taken one line out of the queue before it got stuck.
 		if got := strings.Count(text, "\n"); got < maxRecords || got > maxRecords+2 {
 			t.Errorf("%d lines", got)

@@ -25,6 +25,8 @@ type Config struct {
 	Alone  bool // no lease is handed off between the callers of this node; for comparison
 	ToAll  bool // every request goes to all voters; see quorum.Config
 	Silent bool // the node doesn't report received answers; see quorum.Config
+	// The node reports renewals; see quorum.Config.
+	Renewals bool
 
 	Following *Following // nil if the electorate is fixed
 	Birth     vote.Birth // zero unless the mesh is born by count; then there are no Voters
@@ -71,7 +73,7 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 		n.follow(&cfg, now)
 		return n, nil
 	}
-	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.Alone, BroadcastAll: cfg.ToAll, NoReceipts: cfg.Silent}, now)
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.Alone, BroadcastAll: cfg.ToAll, NoReceipts: cfg.Silent, ReportRenewals: cfg.Renewals}, now)
 	for _, v := range electorate.Voters {
 		if v.Name == cfg.Name {
 			n.voter = lease.New(lease.Config{Self: n.self, Electorate: electorate, MaxTTL: cfg.MaxTTL}, now)
@@ -311,6 +313,14 @@ func (n *Node) Voters(now vote.Now) []quorum.VoterState { return n.req.Voters(no
 
 // Ready reports whether a majority of the voters answers this node and counts.
 func (n *Node) Ready() bool { return n.req.Ready() && !n.standsAside() }
+
+// Spare returns how many voters may fail with a majority left; see [quorum.Requester.Spare].
+func (n *Node) Spare() int {
+	if n.standsAside() {
+		return 0
+	}
+	return n.req.Spare()
+}
 
 // Quiet returns for how much longer this node's own votes don't count; zero if they count, or if
 // the node doesn't vote.

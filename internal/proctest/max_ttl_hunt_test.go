@@ -27,7 +27,7 @@ func TestMaxTTLIsChangedUnderLoad(t *testing.T) {
 			p := m.procs[name]
 			p.tell("unlock " + kept(name))
 			p.awaitEvent("released", kept(name))
-			p.tell("close")
+			p.tell("stop")
 			if code := p.exitCode(); code != 0 {
 				t.Errorf("%s ends with code %d, want 0", name, code)
 			}

@@ -1,0 +1,52 @@
+package engine
+
+// EndReason says why a lease has ended at its node.
+type EndReason uint8
+
+const (
+	// EndUnlocked : the application has unlocked the lease.
+	EndUnlocked EndReason = iota
+	// EndExpired : the lease was to end by itself, and has.
+	EndExpired
+	// EndLost : the voters didn't confirm the lease in time.
+	EndLost
+	// EndEvicted : another node has ended the lease.
+	EndEvicted
+	// EndReleased : Leave or Stop has released the lease.
+	EndReleased
+	// EndClosed : Close has ended the node.
+	EndClosed
+	// EndAbandoned : the lease was granted as the call ended, so no caller has had the lease.
+	EndAbandoned
+
+	// EndReasons is the number of reasons.
+	EndReasons
+)
+
+// noteEnd counts the end of a lease that was held, and tells the observer. Each held lease has one
+// end. The lease's cause is set; where the lease has ended for another reason just before, that
+// reason counts.
+func (l *loop) noteEnd(lease *Lease, reason EndReason) {
+	switch lease.endCause.Load() {
+	case &causeLost:
+		if reason != EndExpired {
+			reason = lease.lapsed()
+		}
+	case &causeReleased:
+		if reason != EndReleased && reason != EndAbandoned {
+			reason = EndUnlocked
+		}
+	}
+	l.ends[reason]++
+	if o, observed := lease.values.(*Observation); observed {
+		o.ended(lease.Token(), reason, *lease.endCause.Load())
+	}
+}
+
+// lapsed returns why a lease has ended that the voters don't uphold any more.
+func (l *Lease) lapsed() EndReason {
+	if l.isFixed() {
+		return EndExpired // a lease of a set length
+	}
+	return EndLost
+}

@@ -1,0 +1,144 @@
+package quorum
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// renewed has a voter acknowledge the newest refresh, and returns the report.
+func (f *follower) renewed(v string) Renewal {
+	f.t.Helper()
+	f.drain()
+	before := len(f.events)
+	f.ack(v)
+	var found []Renewal
+	for _, e := range f.events[before:] {
+		if e.Kind == EventRenewed {
+			if string(e.Who) != v {
+				f.t.Errorf("reported %s, want %s", e.Who, v)
+			}
+			found = append(found, *e.Renewal)
+		}
+	}
+	if len(found) != 1 {
+		f.t.Fatalf("%d reports of an acknowledgement by %s", len(found), v)
+	}
+	return found[0]
+}
+
+// The margin is that of the acknowledgement by which a majority upholds the leases for longer: neither
+// that of the first, which alone extends nothing, nor that of the last.
+func TestARenewalReportsWhatWasLeft(t *testing.T) {
+	f := follow(t, "1: a b c")
+	f.q.renewals.report = true
+	f.held("a b c")
+	const every, trip = ttl / vote.RefreshesPerTTL, 3 * time.Millisecond
+	whole := vote.Validity(ttl) - vote.Margin(ttl)
+	f.pass(every)
+	f.pass(trip)
+	want := []Renewal{
+		{RoundTrip: trip},
+		{RoundTrip: trip, Leases: 1, Left: whole - every - trip, TTL: ttl},
+		{RoundTrip: trip},
+	}
+	for i, v := range []string{"b", "c", "a"} {
+		if got := f.renewed(v); got != want[i] {
+			t.Errorf("%s: %+v, want %+v", v, got, want[i])
+		}
+	}
+
+	// The voters answer late: less is left.
+	const late = every * 3 / 4
+	f.pass(every)
+	f.pass(late)
+	if got := f.renewed("a"); got != (Renewal{RoundTrip: late}) {
+		t.Errorf("%+v", got)
+	}
+	if got, want := f.renewed("b"), (Renewal{RoundTrip: late, Leases: 1, Left: whole - every - late - trip, TTL: ttl}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// Of several groups the least margin counts.
+func TestARenewalReportsTheLeastMargin(t *testing.T) {
+	f := follow(t, "1: a b c")
+	f.q.renewals.report = true
+	f.held("a b c")
+	n, err := f.q.Lock(f.now, Exclusive("other", false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.promise(n, "b c")
+	f.pass(ttl / vote.RefreshesPerTTL)
+	f.renewed("a")
+	f.renewed("b") // extends the lease of all three
+	f.pass(10 * time.Millisecond)
+	whole := vote.Validity(ttl) - vote.Margin(ttl)
+	if got, want := f.renewed("c"), (Renewal{RoundTrip: 10 * time.Millisecond, Leases: 1, Left: whole - ttl/5 - 10*time.Millisecond, TTL: ttl}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// A lease with a length of its own is extended by itself.
+func TestARenewalOfALeaseWithALength(t *testing.T) {
+	const length = 100 * time.Millisecond
+	b := newBench(t, 3)
+	b.q.renewals.report = true
+	b.all()
+	n := b.short(length, false)
+	for _, v := range b.names {
+		b.promise(v, n, 1, 100)
+		b.extended(v, n, 1, b.now.Fast)
+	}
+	b.granted(n, true)
+	b.pass(length / vote.RefreshesPerTTL)
+	b.events = nil
+	for _, v := range b.names {
+		b.extended(v, n, 1, b.now.Fast)
+	}
+	var got []Renewal
+	for _, e := range b.events {
+		if e.Kind == EventRenewed {
+			got = append(got, *e.Renewal)
+		}
+	}
+	left := vote.Validity(length) - vote.Margin(length) - length/vote.RefreshesPerTTL
+	if want := []Renewal{{}, {Leases: 1, Left: left, TTL: length}, {}}; !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestNoRenewalIsReportedUnlessWanted(t *testing.T) {
+	f := follow(t, "1: a b c")
+	f.held("a b c")
+	f.pass(ttl / vote.RefreshesPerTTL)
+	f.ack("a b c")
+	if e := f.last(EventRenewed); e != nil {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestSpareVoters compares the count with its definition: any so many voters may fail.
+func TestSpareVoters(t *testing.T) {
+	for _, c := range []string{"1: a", "1: a b", "1: a b c", "1: a b c d e", "2: a b c d e (a b c)", "2: d e f (a b c)", "2: a (a b)", "0:"} {
+		e := version(c)
+		d := NewElectorate(e, e.All())
+		for s := range Set(1) << d.Size() {
+			want := 0
+			if d.Decides(s) {
+				want = d.Size()
+				for fail := range Set(1) << d.Size() {
+					if !d.Decides(s &^ fail) {
+						want = min(want, (s&fail).Len()-1)
+					}
+				}
+			}
+			if got := d.spare(s); got != want {
+				t.Errorf("%s: of %b, %d are to spare, want %d", c, s, got, want)
+			}
+		}
+	}
+}
