@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -178,6 +179,14 @@ func (s *site) becomes(key string, holds, waits int) {
 	}
 	h, w := s.holders(key)
 	s.t.Fatalf("after a minute %q has %d holders and %d waiters, not %d and %d", key, h, w, holds, waits)
+}
+
+// taken returns how many there are, when all handlers in the bubble have done what they can.
+func (g *gauge) taken() int {
+	synctest.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.n
 }
 
 func transportOf(c *Client) *http.Transport { return c.HTTP.Transport.(*http.Transport) }

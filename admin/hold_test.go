@@ -71,8 +71,8 @@ func TestAHoldEndsWhenItsClientStopsReading(t *testing.T) {
 		s.becomes("job", 1, 0)
 		time.Sleep(writeTime + time.Second)
 		s.becomes("job", 0, 0)
-		if s.h.holds.n != 0 {
-			t.Errorf("%d holds are counted", s.h.holds.n)
+		if n := s.h.holds.taken(); n != 0 {
+			t.Errorf("%d holds are counted", n)
 		}
 	})
 }

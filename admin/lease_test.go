@@ -67,7 +67,7 @@ func TestALeaseThatIsntExtendedEnds(t *testing.T) {
 		time.Sleep(lockmesh.DefaultMaxTTL + time.Second)
 		_, err = s.c.Lease(t.Context(), l.ID)
 		wantError(t, err, lockmesh.ErrLost)
-		if n := s.h.slots.n; n != 0 {
+		if n := s.h.slots.taken(); n != 0 {
 			t.Errorf("%d leases are counted", n)
 		}
 		must(t, second(m.Node("b").TryLock(t.Context(), "job")))
@@ -162,8 +162,8 @@ func TestAClientThatVanishesWhileItWaits(t *testing.T) {
 		}
 		must(t, held.Unlock(t.Context()))
 		s.becomes("job", 0, 0) // neither has left a lease behind
-		if s.h.slots.n != 0 || s.h.holds.n != 0 {
-			t.Errorf("%d leases and %d holds are counted", s.h.slots.n, s.h.holds.n)
+		if leases, holds := s.h.slots.taken(), s.h.holds.taken(); leases != 0 || holds != 0 {
+			t.Errorf("%d leases and %d holds are counted", leases, holds)
 		}
 	})
 }

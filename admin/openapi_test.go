@@ -26,7 +26,6 @@ type operation struct {
 	body        any    // nil without
 	answer      any    // nil for 204
 	stream      string // the content type of a stream of answers
-	statuses    string // of errors, beside those of all routes
 }
 
 var operations = map[string]operation{

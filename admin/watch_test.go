@@ -133,11 +133,11 @@ func TestAReaderThatStopsIsCut(t *testing.T) {
 		for _, path := range []string{"/v1/watch", "/v1/electorate/watch"} {
 			s.raw(request("GET "+path) + "\n")
 			time.Sleep(time.Second)
-			if s.h.streams.n != 1 {
-				t.Fatalf("%d streams", s.h.streams.n)
+			if n := s.h.streams.taken(); n != 1 {
+				t.Fatalf("%d streams", n)
 			}
 			time.Sleep(writeTime)
-			if s.h.streams.n != 0 {
+			if s.h.streams.taken() != 0 {
 				t.Errorf("%s: the stream is still open", path)
 			}
 		}
