@@ -19,8 +19,8 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// TestWhoMayDoWhat has a row for each kind of handler and of sender, and the statuses of the answers
-// to requests that read, act, recover, lock, and lock by GET.
+// TestWhoMayDoWhat has a row for each kind of handler and of sender, and the statuses of the
+// answers to requests that read, act, recover, lock, and lock by GET.
 func TestWhoMayDoWhat(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		tok, lock := Token(testToken), AllowLocks(time.Second)

@@ -27,8 +27,8 @@ const (
 // Client calls a [Handler] from another process. The methods may be called from any goroutine.
 //
 // An error of the server is an [*Error], for which errors.Is finds the errors of package lockmesh
-// and of this package. Other errors mean that the server wasn't reached or that its answer was lost,
-// after which the call may have had its effect, or that ctx has ended.
+// and of this package. Other errors mean that the server wasn't reached or that its answer was
+// lost, after which the call may have had its effect, or that ctx has ended.
 type Client struct {
 	// HTTP sends the requests. Replace it before the first call, for a proxy or certificates of
 	// one's own; it must not have a Timeout, which would end streams.
@@ -84,8 +84,8 @@ func socketPath(address string) (string, bool) {
 // Close closes idle connections. Calls under way, streams and holds aren't affected.
 func (c *Client) Close() { c.HTTP.CloseIdleConnections() }
 
-// keyPath returns a path that ends in a key. The slashes in a key are escaped, and dots that a proxy
-// would take for parts of the path.
+// keyPath returns a path that ends in a key. The slashes in a key are escaped, and dots that a
+// proxy would take for parts of the path.
 func keyPath(before, key, after string) string {
 	escaped := url.PathEscape(key)
 	if strings.Trim(escaped, ".") == "" {

@@ -153,9 +153,9 @@ func (h *Hold) endNow(err error) {
 // Err returns nil while the lock is held, and then always why it isn't: an error that is
 // [lockmesh.ErrLost], or [lockmesh.ErrReleased] after Release. Err reads the clock: if no line has
 // come until the lease's deadline, the lock is lost, since the node may be gone. Over a unix socket
-// the deadline is the node's. Over TCP it is counted from the arrival of a line, so it may be late by
-// the time that the line has travelled, or has waited while this process stood still; pass the token
-// to the protected resource.
+// the deadline is the node's. Over TCP it is counted from the arrival of a line, so it may be late
+// by the time that the line has travelled, or has waited while this process stood still; pass the
+// token to the protected resource.
 func (h *Hold) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -105,8 +105,8 @@ func (c *Client) Leave(ctx context.Context, wait time.Duration) error {
 }
 
 // Recover names new voters when a majority is lost FOR GOOD. Read [lockmesh.Mesh.Recover] first: a
-// mistake lets two nodes hold a key. Only a client over the node's own socket may recover. Zero wait
-// is a minute.
+// mistake lets two nodes hold a key. Only a client over the node's own socket may recover. Zero
+// wait is a minute.
 func (c *Client) Recover(ctx context.Context, wait time.Duration, voters ...string) error {
 	return c.call(ctx, http.MethodPost, "/v1/recover", waitQuery(wait), RecoverRequest{voters}, nil)
 }

@@ -19,7 +19,8 @@ func (c *Client) Watch(ctx context.Context, key string) iter.Seq2[Event, error] 
 	return watch[Event](ctx, c, "/v1/watch", url.Values{"key": {key}})
 }
 
-// WatchPrefix is [Client.Watch] for all keys that begin with prefix; an empty prefix means all keys.
+// WatchPrefix is [Client.Watch] for all keys that begin with prefix; an empty prefix means all
+// keys.
 func (c *Client) WatchPrefix(ctx context.Context, prefix string) iter.Seq2[Event, error] {
 	return watch[Event](ctx, c, "/v1/watch", url.Values{"prefix": {prefix}})
 }

@@ -73,8 +73,8 @@ type site struct {
 	stop    context.CancelFunc
 }
 
-// newSite serves a handler of a node with testToken, locks and further options, until stop is called
-// or the test ends.
+// newSite serves a handler of a node with testToken, locks and further options, until stop is
+// called or the test ends.
 func newSite(t *testing.T, m *meshtest.Mesh, node string, opts ...Option) *site {
 	t.Helper()
 	return startSite(t, m, node, false, opts...)

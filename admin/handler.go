@@ -54,7 +54,7 @@ type Handler struct {
 //	POST   /v1/recover                 names new voters when a majority is lost for good: ?wait=
 //	                                   only over the socket of the node's own user
 //
-//	PUT    /v1/locks/{key}             takes a lock for ?ttl=, which ends by itself: ?wait= &mode= …
+//	PUT    /v1/locks/{key}             takes a lock that ends after ?ttl=: ?wait= &mode= …
 //	GET    /v1/leases/{id}             the state of a lease
 //	POST   /v1/leases/{id}/extend      the lease ends ttl from now: ?ttl=
 //	DELETE /v1/leases/{id}             releases a lease

@@ -164,7 +164,8 @@ func TestAnOperatorDrainsAndStops(t *testing.T) {
 	})
 }
 
-// TestALeaveGoesOnWithoutItsClient : a voter whose operator presses Ctrl-C is voted out nevertheless.
+// TestALeaveGoesOnWithoutItsClient : a voter whose operator presses Ctrl-C is voted out
+// nevertheless.
 func TestALeaveGoesOnWithoutItsClient(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

@@ -24,8 +24,8 @@ const (
 	// together. It leaves three quarters of [lockmesh.MaxWatches] to the application.
 	MaxStreams = 256
 
-	// MaxAnswers is how many long answers can be prepared or written at a time: pages of keys, which
-	// may have some megabytes each, single keys and the status.
+	// MaxAnswers is how many long answers can be prepared or written at a time: pages of keys,
+	// which may have some megabytes each, single keys and the status.
 	MaxAnswers = 64
 
 	// MaxActions is how many requests can act at a time, or wait for the end of their action. An
@@ -35,7 +35,8 @@ const (
 
 	// MaxConns is how many connections [Serve] keeps open at a time. Further connections are
 	// answered 503 at once. It exceeds MaxHolds, MaxStreams, MaxAnswers and MaxActions together.
-	// Each call of Serve has its own limit: clients over TCP can't keep an operator from the socket.
+	// Each call of Serve has its own limit: clients over TCP can't keep an operator from the
+	// socket.
 	MaxConns = 8192
 
 	// MaxBody is the length of the longest body of a request in bytes. The longest legitimate body
@@ -118,9 +119,9 @@ const (
 type Option func(*Handler)
 
 // Token sets the token that a request must carry ("Authorization: Bearer TOKEN") unless it comes
-// over a socket made by [Listen]. With the token a request may read and act, except recover; without
-// a token, nothing is answered to requests that come another way, unless other options allow it.
-// Token panics with the text of [CheckToken] if the token can't be used.
+// over a socket made by [Listen]. With the token a request may read and act, except recover;
+// without a token, nothing is answered to requests that come another way, unless other options
+// allow it. Token panics with the text of [CheckToken] if the token can't be used.
 func Token(token string) Option {
 	if err := CheckToken(token); err != nil {
 		panic(err.Error())

@@ -61,8 +61,8 @@ func serve(ctx context.Context, l net.Listener, h *Handler, ownerOnly bool) erro
 	}
 	cancel()
 	requests.end()
-	// Answers are complete, but for the ends of streams. A connection without a request isn't waited
-	// for.
+	// Answers are complete, but for the ends of streams. A connection without a request isn't
+	// waited for.
 	last, stop := context.WithTimeout(context.Background(), time.Second)
 	defer stop()
 	if server.Shutdown(last) != nil {

@@ -103,7 +103,8 @@ func TestABrowserThatConnectsAgainIsToldOfTheGap(t *testing.T) {
 	})
 }
 
-// TestASlowReaderIsToldOfItsGap : a reader that is too slow for a burst misses events, and knows it.
+// TestASlowReaderIsToldOfItsGap : a reader that is too slow for a burst misses events, and knows
+// it.
 func TestASlowReaderIsToldOfItsGap(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
