@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A voter that was stopped in good order is quiet after its next start as well, as after a crash.
+// These scenarios are the counterexamples to sparing its quiet time (docs/adr/0033). In each of
+// them b is spared, and two nodes hold one key.
+
+// spares builds nodes of which those of one name have no quiet time at some of their starts.
+func spares(name vote.NodeID, starts ...int) Builder {
+	count := 0
+	spared := make(map[int]bool)
+	for _, s := range starts {
+		spared[s] = true
+	}
+	return func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+		if cfg.Name == name {
+			if count++; spared[count] {
+				return hasty(w, cfg, now)
+			}
+		}
+		return Genuine(w, cfg, now)
+	}
+}
+
+// stoppedWhileCutOff has b stop while x1 holds the key by b's vote, and hears nothing of the stop.
+// No list of the nodes that have confirmed b's farewell helps: x1 isn't on the list, and the next
+// process can't know that x1 is missing.
+var stoppedWhileCutOff = votesAgainAtOnce
+
+// stoppedTwiceByOneMark has b stop while no node relies on b's vote, so that b could leave a mark
+// in its directory: "no vote of mine counts any more". The next start reads the mark, removes it,
+// and votes for x1. Then the machine is put back from a copy of its disk that still has the mark.
+func stoppedTwiceByOneMark(w *World) {
+	w.Restart("b") // reads the mark
+	w.Run(sceneTTL / 2)
+	w.Cut("x1", "c")
+	w.Lock("x1", "k") // a and b
+	w.Run(500 * time.Millisecond)
+	w.Lock("x2", "k") // c
+	w.Cut("x1", "b")
+	w.Restart("b") // reads the copy of the mark
+	w.Run(2 * sceneTTL)
+}
+
+func TestAStopInGoodOrderDoesntSpareTheQuietTime(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		scenario func(*World)
+		spared   []int // the starts of b without a quiet time
+		check    string
+	}{
+		{"cut off, as it is", stoppedWhileCutOff, nil, ""},
+		{"cut off, spared", stoppedWhileCutOff, []int{2}, checkExclusion},
+		{"a mark, as it is", stoppedTwiceByOneMark, nil, ""},
+		{"a mark, read once", stoppedTwiceByOneMark, []int{2}, ""},
+		{"a mark, read twice", stoppedTwiceByOneMark, []int{2, 3}, checkExclusion},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := New(Options{
+				Seed: 1, Clients: 2, MaxTTL: sceneTTL, Clocks: Clocks{Exact: true},
+				Build: spares("b", c.spared...),
+			})
+			w.deaf = outcomes // what users see alone
+			if !w.Awake() {
+				t.Fatalf("the mesh isn't ready: %v", w.Err())
+			}
+			c.scenario(w)
+			if w.fig.Acquisitions == 0 {
+				t.Error("no lock was granted")
+			}
+			check := ""
+			if v := w.Violation(); v != nil {
+				check = v.Check
+			}
+			if check != c.check {
+				t.Errorf("the violated check is %q, not %q: %v", check, c.check, w.Err())
+			}
+		})
+	}
+}
