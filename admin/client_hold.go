@@ -16,7 +16,7 @@ import (
 // Hold is a lock that is held as long as a connection lives, made by [Client.Hold]. Call Release
 // when the work is done. The methods may be called from any goroutine.
 type Hold struct {
-	local   bool
+	client  *Client
 	cancel  context.CancelFunc // ends the connection
 	revoked chan Revocation
 	done    chan struct{}
@@ -67,7 +67,7 @@ func (c *Client) hold(ctx context.Context, cancel func(), key string, o LockOpti
 		return nil, fmt.Errorf("admin: hold %q: %w", key, err)
 	}
 	h := &Hold{
-		local: c.local, cancel: cancel, revoked: make(chan Revocation, maxRevocations),
+		client: c, cancel: cancel, revoked: make(chan Revocation, maxRevocations),
 		done: make(chan struct{}), gone: make(chan struct{}),
 	}
 	h.mu.Lock() // the timer's first call waits until there is a deadline
@@ -160,7 +160,7 @@ func (h *Hold) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	if h.err == nil && (!now.Before(h.deadline) || h.local && now.Round(0).After(h.last.Deadline)) {
+	if h.err == nil && (!now.Before(h.deadline) || h.client.local && now.Round(0).After(h.last.Deadline)) {
 		h.endNow(fmt.Errorf("%w: the node hasn't said for so long that the key is held that the lease may be over", lockmesh.ErrLost))
 	}
 	return h.err
@@ -183,12 +183,40 @@ func (h *Hold) Last() HoldLine {
 	return h.last
 }
 
-// Release ends the connection, at which the node releases the lock, and returns when the connection
-// has ended. The error is that of Err before: nil if the lock was held until now. Further calls
-// return [lockmesh.ErrReleased], or how the lock was lost.
+// Deadline returns when the lease ends unless a further line comes before, by this process's clock.
+func (h *Hold) Deadline() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.deadline
+}
+
+// Release has the node release the lock, ends the connection, and returns when both have happened:
+// the next request for the key finds the key free. The error is nil if the lock was held until now,
+// and otherwise how the lock was lost. An error that isn't [lockmesh.ErrLost] says that the node
+// hasn't confirmed the release, for five seconds or since its process is gone: the node releases
+// the lock when it notices the end of the connection, and at the end of the lease if the process is
+// gone. Further calls return [lockmesh.ErrReleased], or how the lock was lost.
 func (h *Hold) Release() error {
 	err := h.Err()
-	h.end(fmt.Errorf("%w: by Release", lockmesh.ErrReleased))
+	if err == nil && h.releasing() {
+		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+		err = h.client.Unlock(ctx, h.Last().ID)
+		cancel()
+		h.cancel()
+	}
 	<-h.gone
 	return err
+}
+
+// releasing ends the hold but for its connection. It reports whether the lock was held until now.
+func (h *Hold) releasing() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return false
+	}
+	h.err = fmt.Errorf("%w: by Release", lockmesh.ErrReleased)
+	h.timer.Stop()
+	close(h.done)
+	return true
 }

@@ -27,16 +27,18 @@ func (x *exchange) hold() error {
 	if err != nil {
 		return err
 	}
+	c := x.h.leases.add(lease, 0, func() {})
 	defer release(lease)
 	if err := x.stream("application/jsonl"); err != nil {
 		return err
 	}
-	return x.hearts(lease)
+	return x.hearts(c)
 }
 
 // hearts writes lines until the lease or the connection ends.
-func (x *exchange) hearts(lease *lockmesh.Lease) error {
-	if err := x.line(lease, "held", nil, nil); err != nil {
+func (x *exchange) hearts(c *clientLease) error {
+	lease := c.lease
+	if err := x.line(c, "held", nil, nil); err != nil {
 		return err
 	}
 	// A quarter of what is left of a lease just granted: a client that takes a missing line for the
@@ -48,19 +50,19 @@ func (x *exchange) hearts(lease *lockmesh.Lease) error {
 		var err error
 		select {
 		case <-lease.Done():
-			return x.line(lease, "end", nil, holdEnd(lease.Err()))
+			return x.line(c, "end", nil, holdEnd(lease.Err()))
 		case r := <-lease.Revoked():
-			err = x.line(lease, "revoked", (*Revocation)(&r), nil)
+			err = x.line(c, "revoked", (*Revocation)(&r), nil)
 		case <-beat.C:
 			if lost := lease.Err(); lost != nil {
-				return x.line(lease, "end", nil, holdEnd(lost))
+				return x.line(c, "end", nil, holdEnd(lost))
 			}
-			err = x.line(lease, "alive", nil, nil)
+			err = x.line(c, "alive", nil, nil)
 		case <-x.ctx.Done():
 			if !isStopping(x.ctx) {
 				return nil // the client is gone
 			}
-			return x.farewell(lease)
+			return x.farewell(c)
 		}
 		if err != nil {
 			return err
@@ -70,8 +72,8 @@ func (x *exchange) hearts(lease *lockmesh.Lease) error {
 
 // farewell tells the client that the server stops, and gives the client stopGrace to end its work
 // and close the connection, before the key is released.
-func (x *exchange) farewell(lease *lockmesh.Lease) error {
-	err := x.line(lease, "end", nil, errorOf(failure(ErrStopping, "the server stops, and releases the key within %v", stopGrace)))
+func (x *exchange) farewell(c *clientLease) error {
+	err := x.line(c, "end", nil, errorOf(failure(ErrStopping, "the server stops, and releases the key within %v", stopGrace)))
 	if err != nil {
 		return err
 	}
@@ -80,12 +82,13 @@ func (x *exchange) farewell(lease *lockmesh.Lease) error {
 	select {
 	case <-grace.C:
 	case <-x.r.Context().Done():
-	case <-lease.Done():
+	case <-c.lease.Done():
 	}
 	return nil
 }
 
-// holdEnd describes the end of a lease that its client hasn't released.
+// holdEnd describes the end of a lease. A client that has released the lease itself, by its id,
+// doesn't read the line any more.
 func holdEnd(err error) *Error {
 	e := errorOf(err)
 	if e.Code == "released" {
@@ -94,10 +97,10 @@ func holdEnd(err error) *Error {
 	return e
 }
 
-func (x *exchange) line(lease *lockmesh.Lease, event string, r *Revocation, f *Error) error {
-	deadline := lease.Deadline()
+func (x *exchange) line(c *clientLease, event string, r *Revocation, f *Error) error {
+	lease, deadline := c.lease, c.lease.Deadline()
 	data, err := json.Marshal(HoldLine{
-		Event: event, Key: lease.Key(), Token: lease.Token(), Node: x.h.mesh.Name(), Mode: lease.Mode().String(), Slot: lease.Slot(),
+		Event: event, ID: c.id, Key: lease.Key(), Token: lease.Token(), Node: x.h.mesh.Name(), Mode: lease.Mode().String(), Slot: lease.Slot(),
 		Deadline: deadline.UTC(), LeftMS: until(deadline), Revocation: r, Failure: f,
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package admin
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -203,5 +204,49 @@ func TestAHoldsContextBoundsTheWaitOnly(t *testing.T) {
 		wantError(t, err, context.DeadlineExceeded)
 		s.becomes("job", 1, 0)
 		must(t, h.Release())
+	})
+}
+
+// TestAReleaseIsConfirmed : the next request finds the key free, however soon it comes.
+func TestAReleaseIsConfirmed(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		ctx := t.Context()
+		for range 100 {
+			h, err := s.c.Hold(ctx, "job", LockOptions{})
+			must(t, err)
+			if left := time.Until(h.Deadline()); left <= 0 || left > lockmesh.DefaultMaxTTL {
+				t.Fatalf("the deadline is %v from now", left)
+			}
+			must(t, h.Release())
+			wantError(t, h.Err(), lockmesh.ErrReleased)
+			wantError(t, h.Release(), lockmesh.ErrReleased)
+			lease, err := m.Node("b").TryLock(ctx, "job")
+			must(t, err)
+			must(t, lease.Unlock(ctx))
+		}
+		// The id releases a hold from another connection, too.
+		h, err := s.c.Hold(ctx, "job", LockOptions{})
+		must(t, err)
+		must(t, s.client(testToken).Unlock(ctx, h.Last().ID))
+		<-h.Done()
+		wantError(t, h.Err(), lockmesh.ErrLost, lockmesh.ErrReleased)
+		if n := s.h.holds.taken(); n != 0 {
+			t.Errorf("%d holds are counted", n)
+		}
+	})
+}
+
+func TestAReleaseWithoutAServerIsNotConfirmed(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		h, err := s.c.Hold(t.Context(), "job", LockOptions{})
+		must(t, err)
+		transportOf(s.c).DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
+		transportOf(s.c).CloseIdleConnections()
+		if err := h.Release(); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("the error is %v", err)
+		}
+		s.becomes("job", 0, 0) // the connection has ended
 	})
 }

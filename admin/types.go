@@ -275,6 +275,7 @@ type Lease struct {
 	// Slot is the number of the permit; zero for other modes.
 	Slot int `json:"slot"`
 	// TTLMS is the length of the lease in milliseconds: from the grant, and from each extension.
+	// Zero for a hold, which lasts as long as its connection.
 	TTLMS int64 `json:"ttl_ms"`
 	// Deadline is when the lease ends, by the clock of the node's machine.
 	Deadline time.Time `json:"deadline"`
@@ -294,6 +295,10 @@ type Revocation struct {
 
 // HoldLine is a line of a connection that holds a key.
 type HoldLine struct {
+	// ID is the name of the lease for its client, as in [Lease]. DELETE /v1/leases/{id} releases the
+	// key, and answers when the key is released; the end of the connection releases the key a moment
+	// later.
+	ID string `json:"id"`
 	// Event is "held" on the first line, "alive" as long as the key is held, "revoked" when a node
 	// asks for the key, and "end" on the last line.
 	Event string `json:"event"`
