@@ -88,8 +88,8 @@ const (
 	// stops, before the key is released.
 	stopGrace = time.Second
 
-	// releaseTime is how long an unlock of a client's lease is waited for, here and by a [Hold]. The
-	// release was sent before.
+	// releaseTime is how long an unlock of a client's lease is waited for, here and by a [Hold].
+	// The release was sent before.
 	releaseTime = 5 * time.Second
 
 	// headerTime is how long the header of a request may take to arrive.

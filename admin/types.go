@@ -295,9 +295,9 @@ type Revocation struct {
 
 // HoldLine is a line of a connection that holds a key.
 type HoldLine struct {
-	// ID is the name of the lease for its client, as in [Lease]. DELETE /v1/leases/{id} releases the
-	// key, and answers when the key is released; the end of the connection releases the key a moment
-	// later.
+	// ID is the name of the lease for its client, as in [Lease]. DELETE /v1/leases/{id} releases
+	// the key, and answers when the key is released; the end of the connection releases the key a
+	// moment later.
 	ID string `json:"id"`
 	// Event is "held" on the first line, "alive" as long as the key is held, "revoked" when a node
 	// asks for the key, and "end" on the last line.
