@@ -96,7 +96,7 @@ func (h *Hold) read(body io.Closer, lines *bufio.Scanner) {
 	for {
 		line, err := readLine(lines)
 		if err != nil {
-			h.end(fmt.Errorf("%w: the connection to the node ended: %w", lockmesh.ErrLost, err))
+			_ = h.end(fmt.Errorf("%w: the connection to the node ended: %w", lockmesh.ErrLost, err))
 			return
 		}
 		if line.Event == "end" {
@@ -104,7 +104,7 @@ func (h *Hold) read(body io.Closer, lines *bufio.Scanner) {
 			if line.Failure != nil {
 				err = fmt.Errorf("%w: %w", err, line.Failure)
 			}
-			h.end(err)
+			_ = h.end(err)
 			return
 		}
 		if line.Revocation != nil {
@@ -132,22 +132,39 @@ func (h *Hold) note(line *HoldLine) {
 // check ends the hold if the lease's time is over.
 func (h *Hold) check() { _ = h.Err() }
 
-// end ends the hold unless it has ended.
-func (h *Hold) end(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.endNow(err)
+// end ends the hold and its connection, unless the hold has ended; then it returns why.
+func (h *Hold) end(err error) error {
+	if before := h.finish(err); before != nil {
+		return before
+	}
+	h.cancel()
+	return nil
 }
 
-// endNow is end for a caller that has the lock.
-func (h *Hold) endNow(err error) {
+// finish ends the hold but for its connection, unless the hold has ended; then it returns why.
+func (h *Hold) finish(err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.err != nil {
-		return
+		return h.err
 	}
 	h.err = err
 	h.timer.Stop()
-	h.cancel()
 	close(h.done)
+	return nil
+}
+
+// overdue returns an error if the lease's time is over and the hold hasn't ended.
+func (h *Hold) overdue() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	late := !now.Before(h.deadline) || h.client.local && now.Round(0).After(h.last.Deadline)
+	if h.err != nil || !late {
+		return nil
+	}
+	return fmt.Errorf("%w: the node hasn't said for so long that the key is held "+
+		"that the lease may be over", lockmesh.ErrLost)
 }
 
 // Err returns nil while the lock is held, and then always why it isn't: an error that is
@@ -157,12 +174,11 @@ func (h *Hold) endNow(err error) {
 // by the time that the line has travelled, or has waited while this process stood still; pass the
 // token to the protected resource.
 func (h *Hold) Err() error {
+	if late := h.overdue(); late != nil {
+		_ = h.end(late)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := time.Now()
-	if h.err == nil && (!now.Before(h.deadline) || h.client.local && now.Round(0).After(h.last.Deadline)) {
-		h.endNow(fmt.Errorf("%w: the node hasn't said for so long that the key is held that the lease may be over", lockmesh.ErrLost))
-	}
 	return h.err
 }
 
@@ -198,7 +214,10 @@ func (h *Hold) Deadline() time.Time {
 // gone. Further calls return [lockmesh.ErrReleased], or how the lock was lost.
 func (h *Hold) Release() error {
 	err := h.Err()
-	if err == nil && h.releasing() {
+	if err == nil {
+		err = h.finish(fmt.Errorf("%w: by Release", lockmesh.ErrReleased))
+	}
+	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 		err = h.client.Unlock(ctx, h.Last().ID)
 		cancel()
@@ -206,17 +225,4 @@ func (h *Hold) Release() error {
 	}
 	<-h.gone
 	return err
-}
-
-// releasing ends the hold but for its connection. It reports whether the lock was held until now.
-func (h *Hold) releasing() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.err != nil {
-		return false
-	}
-	h.err = fmt.Errorf("%w: by Release", lockmesh.ErrReleased)
-	h.timer.Stop()
-	close(h.done)
-	return true
 }

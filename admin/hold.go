@@ -87,12 +87,12 @@ func (x *exchange) farewell(c *clientLease) error {
 	return nil
 }
 
-// holdEnd describes the end of a lease. A client that has released the lease itself, by its id,
-// doesn't read the line any more.
+// holdEnd describes the end of a lease. The client of the hold has ended its connection if it has
+// released the lease itself, so only another end is told.
 func holdEnd(err error) *Error {
 	e := errorOf(err)
 	if e.Code == "released" {
-		e.Message = "the node has ended, and has released the key: " + e.Message
+		e.Message = "the key was released by its id, or by the end of the node: " + e.Message
 	}
 	return e
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -248,5 +249,76 @@ func TestAReleaseWithoutAServerIsNotConfirmed(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 		s.becomes("job", 0, 0) // the connection has ended
+	})
+}
+
+// TestAHoldIsReleasedOnce : of several calls at once, one is told that it has released the key.
+func TestAHoldIsReleasedOnce(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		for range 100 {
+			h, err := s.c.Hold(t.Context(), "job", LockOptions{})
+			must(t, err)
+			const n = 4
+			errs := make(chan error, n)
+			for range n {
+				go func() { errs <- h.Release() }()
+			}
+			released := 0
+			for range n {
+				switch err := <-errs; {
+				case err == nil:
+					released++
+				case !errors.Is(err, lockmesh.ErrReleased):
+					t.Fatal(err)
+				}
+			}
+			if released != 1 {
+				t.Fatalf("%d calls have released the key", released)
+			}
+		}
+	})
+}
+
+// TestAHoldsIDShowsTheLease : to look at a hold by its id changes nothing about the hold.
+func TestAHoldsIDShowsTheLease(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		ctx := t.Context()
+		conn := s.raw(request("PUT /v1/hold/job") + "\n")
+		lines := bufio.NewScanner(conn)
+		var last HoldLine
+		next := func(event string) {
+			t.Helper()
+			for lines.Scan() {
+				if json.Unmarshal(lines.Bytes(), &last) == nil && last.Event == event {
+					return
+				}
+			}
+			t.Fatalf("no line says %q: %v", event, lines.Err())
+		}
+		next("held")
+		_, err := s.c.Extend(ctx, last.ID, 0)
+		wantError(t, err, ErrRequest)
+		if err == nil || !strings.Contains(err.Error(), "a hold lasts as long as its connection") {
+			t.Errorf("the error is %v", err)
+		}
+		// Nobody reads the next line, so that the request to release the key waits behind it.
+		time.Sleep(holdBeatTime + time.Second)
+		must(t, m.Node("b").Revoke(ctx, "job", lockmesh.WithReason("my turn")))
+		l, err := s.c.Lease(ctx, last.ID)
+		must(t, err)
+		if l.ID != last.ID || l.Token != last.Token || l.TTLMS != 0 || len(l.Revocations) != 0 {
+			t.Errorf("the lease is %+v", l)
+		}
+		next("revoked")
+		if last.Revocation == nil || last.Revocation.Reason != "my turn" {
+			t.Errorf("the line is %+v", last)
+		}
+		must(t, s.c.Unlock(ctx, last.ID))
+		next("end")
+		if f := last.Failure; f == nil || !strings.Contains(f.Message, "by its id, or by the end of the node") {
+			t.Errorf("the line is %+v", last)
+		}
 	})
 }

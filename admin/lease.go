@@ -28,7 +28,20 @@ type clientLease struct {
 	lease *lockmesh.Lease
 
 	mu  sync.Mutex
-	ttl time.Duration // of the grant or the latest extension
+	ttl time.Duration // of the grant or the latest extension; zero for a hold, which its node renews
+}
+
+// span returns the ttl of the grant or the latest extension. A hold has none.
+func (c *clientLease) span() (ttl time.Duration, has bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ttl, c.ttl != 0
+}
+
+func (c *clientLease) extended(ttl time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ttl = ttl
 }
 
 // add keeps a lease until it ends, and calls ended then.
@@ -130,18 +143,17 @@ func (x *exchange) extend() error {
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	ttl := c.ttl
-	c.mu.Unlock()
+	ttl, has := c.span()
+	if !has {
+		return failure(ErrRequest, "a hold lasts as long as its connection: there is nothing to extend")
+	}
 	if ttl, err = x.duration("ttl", ttl, x.h.longestTTL()); err != nil {
 		return err
 	}
 	if err := c.lease.Extend(x.ctx, ttl); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	c.ttl = ttl
-	c.mu.Unlock()
+	c.extended(ttl)
 	return x.answerLease(c)
 }
 
@@ -159,24 +171,22 @@ func (x *exchange) unlock() error {
 }
 
 // answerLease answers with the state of a lease, and with the requests to release it since the last
-// such answer.
+// such answer. Those to release a hold go to the hold's own connection.
 func (x *exchange) answerLease(c *clientLease) error {
-	c.mu.Lock()
-	ttl := c.ttl
-	c.mu.Unlock()
+	ttl, drains := c.span()
 	l := c.lease
 	deadline := l.Deadline()
 	answer := Lease{
 		ID: c.id, Key: l.Key(), Token: l.Token(), Node: x.h.mesh.Name(), Mode: l.Mode().String(), Slot: l.Slot(),
 		TTLMS: ttl.Milliseconds(), Deadline: deadline.UTC(), LeftMS: until(deadline), Revocations: []Revocation{},
 	}
-	for {
+	for drains {
 		select {
 		case r := <-l.Revoked():
 			answer.Revocations = append(answer.Revocations, Revocation(r))
-			continue
 		default:
+			drains = false
 		}
-		return x.answer(http.StatusOK, answer)
 	}
+	return x.answer(http.StatusOK, answer)
 }
