@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/admin"
+	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/systemd"
+)
+
+// agentVerb runs a node for other programs.
+type agentVerb struct {
+	Name      string        `env:"LOCKMESH_NAME" placeholder:"NAME" help:"The node's name. (the host's; with --expect a random suffix is added)"`
+	Peers     []string      `env:"LOCKMESH_PEERS" placeholder:"PEER" help:"Addresses of some other nodes: host:port, dns:name:port, srv:_mesh._tcp.name or file:path."`
+	StateDir  string        `env:"LOCKMESH_STATE_DIR" placeholder:"DIR" help:"A directory of this node alone, for dynamic membership with --voters."`
+	Bootstrap bool          `env:"LOCKMESH_BOOTSTRAP" help:"Found the electorate, at the very first start of the --voters with directories."`
+	MinVoters int           `env:"LOCKMESH_MIN_VOTERS" placeholder:"N" help:"With --expect, the least number of voters."`
+	MaxVoters int           `env:"LOCKMESH_MAX_VOTERS" placeholder:"N" help:"With dynamic membership, the largest number of voters."`
+	NonVoting bool          `env:"LOCKMESH_NON_VOTING" help:"Never vote."`
+	TTL       time.Duration `name:"ttl" env:"LOCKMESH_TTL" placeholder:"TIME" help:"How long this node's leases outlive its last message. (--max-ttl)"`
+
+	Socket    string        `env:"LOCKMESH_SOCKET" placeholder:"PATH" help:"The unix socket for the node's own user; none for no socket. (lockmesh.sock in $XDG_RUNTIME_DIR, else ${machineSocket})"`
+	HTTP      []string      `name:"http" env:"LOCKMESH_HTTP" placeholder:"HOST:PORT" help:"Serve HTTP over TCP, too, for requests with the token of LOCKMESH_ADMIN_TOKEN or LOCKMESH_ADMIN_TOKEN_FILE."`
+	HTTPHosts []string      `name:"http-host" env:"LOCKMESH_HTTP_HOST" placeholder:"NAME" help:"A name by which clients reach the node over TCP without a token, besides addresses and localhost."`
+	OpenReads bool          `name:"open-reads" env:"LOCKMESH_OPEN_READS" help:"Answer reading requests over TCP without the token."`
+	ReadOnly  bool          `name:"read-only" env:"LOCKMESH_READ_ONLY" help:"Take locks for clients, and refuse all other actions."`
+	LogJSON   bool          `name:"log-json" env:"LOCKMESH_LOG_JSON" help:"Log lines of JSON."`
+	Grace     time.Duration `env:"LOCKMESH_GRACE" default:"25s" placeholder:"TIME" help:"How long the end may take upon SIGTERM. (${default})"`
+}
+
+// Help implements [kong.HelpProvider].
+func (*agentVerb) Help() string {
+	return `A node of a mesh, like any application that embeds lockmesh. It answers HTTP on its socket, which only
+its own user can open: the other verbs, curl and programs in any language take locks there
+(docs/admin.md). It logs to standard error, tells systemd when it is ready, and ends in good order
+upon SIGTERM or SIGINT: locks that clients hold end, with --expect the node leaves the mesh, and
+otherwise it keeps its seat.
+
+Examples:
+  lockmesh agent --expect 1                         alone, to try things out
+  LOCKMESH_SECRET_FILE=/etc/lockmesh.key lockmesh agent --expect 3 --peers dns:locks.internal:7950
+  lockmesh agent --name a --voters a,b,c --peers b:7950,c:7950`
+}
+
+// Run runs the verb.
+func (v *agentVerb) Run(ctx context.Context, g *globals) error {
+	if len(g.Join) > 0 {
+		return usage("--join is for the other verbs; an agent finds its mesh by --peers")
+	}
+	if err := positive("--grace", v.Grace); err != nil {
+		return err
+	}
+	log := v.logger(g)
+	cfg, err := v.config(g, log)
+	if err != nil {
+		return err
+	}
+	doors, err := v.open(g)
+	if err != nil {
+		return err
+	}
+	defer doors.close()
+	signals, stop := listen()
+	defer stop()
+	ctx, end := untilSignal(ctx, signals)
+	defer end()
+	mesh, err := lockmesh.Join(ctx, cfg)
+	if err != nil {
+		return causeOf(ctx, err)
+	}
+	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0}
+	handler := admin.New(mesh, v.options(doors.token, cfg, log)...)
+	err = a.serve(ctx, handler, doors.listeners)
+	return err
+}
+
+// logger returns the agent's log.
+func (v *agentVerb) logger(g *globals) *slog.Logger {
+	o := &slog.HandlerOptions{}
+	if g.Verbose {
+		o.Level = slog.LevelDebug
+	}
+	if v.LogJSON {
+		return slog.New(slog.NewJSONHandler(g.err, o))
+	}
+	return slog.New(slog.NewTextHandler(g.err, o))
+}
+
+// config returns the node's configuration, checked.
+func (v *agentVerb) config(g *globals, log *slog.Logger) (lockmesh.Config, error) {
+	cfg, err := g.Mesh.config()
+	if err != nil {
+		return cfg, err
+	}
+	if g.Mesh.Dynamic {
+		return cfg, misconfigured("--dynamic is for --join; an agent has dynamic membership with --state-dir or --expect")
+	}
+	cfg.Name, cfg.Peers, cfg.StateDir, cfg.Bootstrap = v.Name, v.Peers, v.StateDir, v.Bootstrap
+	cfg.MinVoters, cfg.MaxVoters, cfg.NonVoting, cfg.TTL, cfg.Logger = v.MinVoters, v.MaxVoters, v.NonVoting, v.TTL, log
+	if cfg.Bind == "" && cfg.Expect == 1 && len(cfg.Secret) == 0 && !cfg.Insecure {
+		cfg.Bind = "127.0.0.1:0" // a mesh of one process takes in no other
+	}
+	return cfg, cfg.Validate()
+}
+
+// doors are the ways in.
+type doors struct {
+	listeners []net.Listener
+	token     string
+}
+
+func (d *doors) close() {
+	for _, l := range d.listeners {
+		_ = l.Close() // again, if it was served
+	}
+}
+
+// open opens the socket and the ports.
+func (v *agentVerb) open(g *globals) (_ *doors, err error) {
+	d := new(doors)
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if d.token, err = fromEnvironment("LOCKMESH_ADMIN_TOKEN"); err != nil {
+		return nil, err
+	}
+	if d.token != "" {
+		if err := admin.CheckToken(d.token); err != nil {
+			return nil, misconfigured("LOCKMESH_ADMIN_TOKEN: %w", err)
+		}
+	}
+	if d.token == "" && len(v.HTTP) > 0 && !v.OpenReads {
+		return nil, misconfigured("--http needs LOCKMESH_ADMIN_TOKEN or LOCKMESH_ADMIN_TOKEN_FILE, at least %d random "+
+			"characters, such as those of lockmesh keygen; or --open-reads, if all may read and nobody act", admin.MinTokenLen)
+	}
+	if path := v.socket(); path != "none" {
+		if path == machineSocket || path == userSocket() {
+			_ = os.MkdirAll(filepath.Dir(path), 0o755) // Listen tells what is wrong
+		}
+		socket, err := admin.Listen(path)
+		if err != nil {
+			return nil, &exit{code: exitConfig, err: fmt.Errorf("%w; --socket names another one", err)}
+		}
+		d.listeners = append(d.listeners, socket)
+	} else if len(v.HTTP) == 0 {
+		return nil, misconfigured("--socket none needs --http: nobody could reach the agent")
+	}
+	for _, addr := range v.HTTP {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return nil, misconfigured("--http: %w", err)
+		}
+		d.listeners = append(d.listeners, l)
+	}
+	return d, nil
+}
+
+// socket returns the path of the agent's socket, or none.
+func (v *agentVerb) socket() string {
+	switch path := userSocket(); {
+	case v.Socket != "":
+		return v.Socket
+	case path != "" && os.Getuid() != 0:
+		return path
+	}
+	return machineSocket
+}
+
+// options returns the options of the agent's handler.
+func (v *agentVerb) options(token string, cfg lockmesh.Config, log *slog.Logger) []admin.Option {
+	longest := cfg.MaxTTL
+	if longest == 0 {
+		longest = lockmesh.DefaultMaxTTL
+	}
+	opts := []admin.Option{admin.AllowLocks(longest), admin.AllowHosts(v.HTTPHosts...), admin.Logger(log)}
+	if token != "" {
+		opts = append(opts, admin.Token(token))
+	}
+	if v.OpenReads {
+		opts = append(opts, admin.AllowReads())
+	}
+	if v.ReadOnly {
+		opts = append(opts, admin.ReadOnly())
+	}
+	return opts
+}
+
+// agent is a node that is served.
+type agent struct {
+	mesh   *lockmesh.Mesh
+	log    *slog.Logger
+	grace  time.Duration
+	leaves bool // the node won't come back with its identity
+}
+
+// serve serves until ctx ends, the node ends (lockmesh stop, say), or a listener fails. Then it
+// ends the node.
+func (a *agent) serve(ctx context.Context, h *admin.Handler, listeners []net.Listener) error {
+	serving, stop := context.WithCancel(context.Background())
+	defer stop()
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { failed <- admin.Serve(serving, l, h) }()
+		a.log.Info("the agent listens", "at", l.Addr().String())
+	}
+	notifier := systemd.Open(a.log)
+	ready := make(chan struct{})
+	go func() { // ends with serving at the latest
+		defer close(ready)
+		if a.mesh.Ready(serving) == nil {
+			a.log.Info("locks can be granted")
+		}
+		// Before the first majority the others need this process: systemd isn't to wait for them.
+	}()
+	notifier.Ready()
+	beats := notifier.Watchdog(serving, a.mesh)
+	ended := a.ended(serving)
+	var err error
+	left := len(listeners)
+	select {
+	case <-ctx.Done():
+		var i interrupted
+		if errors.As(context.Cause(ctx), &i) {
+			a.log.Info("the agent ends", "signal", i.signal.String())
+		}
+	case <-ended:
+		a.log.Info("the node has ended, and the agent ends")
+	case err = <-failed:
+		left--
+		a.log.Error("a listener has failed, and the agent ends", "error", err)
+	}
+	notifier.Stopping()
+	stop()
+	for range left {
+		err = errors.Join(err, <-failed)
+	}
+	<-ready
+	<-beats
+	<-ended
+	return errors.Join(err, a.end())
+}
+
+// ended returns a channel that is closed when the node has ended, or ctx has.
+func (a *agent) ended(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
+	changes, err := a.mesh.WatchElectorate(ctx)
+	if err != nil { // the node has ended already
+		close(done)
+		return done
+	}
+	go func() {
+		defer close(done)
+		for range changes { // the channel is closed at the end of the node
+			continue
+		}
+	}()
+	return done
+}
+
+// end ends the node, unless it has ended.
+func (a *agent) end() error {
+	ctx, cancel := context.WithTimeout(context.Background(), a.grace)
+	defer cancel()
+	end := a.mesh.Stop
+	if a.leaves {
+		end = a.mesh.Leave
+	}
+	err := end(ctx)
+	switch {
+	case errors.Is(err, lockmesh.ErrVoter), errors.Is(err, lockmesh.ErrClosed):
+		return nil // the others need this voter until it is replaced; or the node had ended before
+	case errors.Is(err, context.DeadlineExceeded):
+		a.log.Warn("the end wasn't confirmed in time", "error", err)
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,215 @@
+//go:build unix
+
+package main
+
+import (
+	"net"
+	"os"
+
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestAgentEnds : upon a signal, or the verb stop, the agent ends in good order.
+func TestAgentEnds(t *testing.T) {
+	b := newBench(t)
+	for name, end := range map[string]func(){
+		"SIGTERM": func() { b.agent.signal(syscall.SIGTERM) },
+		"SIGINT":  func() { b.agent.signal(syscall.SIGINT) },
+		"stop":    func() { b.wants(0, "stop") },
+		"leave":   func() { b.command("leave").run() }, // the only voter can't be voted out
+	} {
+		run := b.start("run", "k", "--", "sh", "-c", "echo ready; exec sleep 1000")
+		run.prints("ready")
+		end()
+		if code := b.agent.waitInTime(); code != 0 {
+			t.Errorf("%s: the agent ends with %d: %s", name, code, b.agent.err.String())
+		}
+		if code := run.waitInTime(); code != 79 {
+			t.Errorf("%s: the run ends with %d: %s", name, code, run.err.String())
+		}
+		if _, err := os.Stat(b.socket); !os.IsNotExist(err) {
+			t.Errorf("%s: the socket is left", name)
+		}
+		b.startAgent()
+	}
+	b.wants(0, "drain")
+	b.wants(69, "run", "k", "--", "true")
+}
+
+// TestAgentRestarts : a killed agent's socket is taken over by the next one.
+func TestAgentRestarts(t *testing.T) {
+	b := newBench(t)
+	b.agent.signal(syscall.SIGKILL)
+	b.agent.waitInTime()
+	b.wants(69, "run", "k", "--", "true")
+	b.startAgent()
+	b.wants(0, "run", "k", "--", "true")
+	second := b.command("agent", "--socket", b.socket, "--expect", "1")
+	if code := second.run(); code != 78 || !strings.Contains(second.err.String(), "--socket") {
+		t.Errorf("a second agent ends with %d: %s", code, second.err.String())
+	}
+	b.wants(0, "run", "k", "--", "true")
+}
+
+func TestAgentsSettings(t *testing.T) {
+	b := newBench(t)
+	long := filepath.Join(b.dir, "token")
+	if err := os.WriteFile(long, []byte(strings.Repeat("t", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		env, args string
+		code      int
+		text      string
+	}{
+		{"", "", 78, "Voters"},
+		{"", "--expect 3 --bind :0", 78, "Secret"},
+		{"LOCKMESH_SECRET=short", "--expect 3", 78, "Secret"},
+		{"LOCKMESH_SECRET=a", "--secret b", 64, "unknown flag --secret"},
+		{"LOCKMESH_SECRET_FILE=/nowhere", "--expect 3", 78, "LOCKMESH_SECRET_FILE"},
+		{"LOCKMESH_EXPECT=three", "", 64, "expect"},
+		{"", "--expect 1 --http 127.0.0.1:0", 78, "LOCKMESH_ADMIN_TOKEN"},
+		{"LOCKMESH_ADMIN_TOKEN=short", "--expect 1 --http 127.0.0.1:0", 78, "LOCKMESH_ADMIN_TOKEN"},
+		{"LOCKMESH_ADMIN_TOKEN_FILE=" + long, "--expect 1 --http nowhere", 78, "--http"},
+		{"", "--expect 1 --socket none", 78, "--http"},
+		{"", "--expect 1 --join a:1", 64, "--peers"},
+		{"", "--expect 1 --dynamic", 78, "--state-dir"},
+		{"", "--expect 1 --grace 0s", 64, "--grace"},
+		{"", "--expect 1 --socket /nowhere/s", 78, "/nowhere/s"},
+	} {
+		args := strings.Fields(c.args)
+		if !strings.Contains(c.args, "--socket") {
+			args = append(args, "--socket", filepath.Join(b.dir, "other"))
+		}
+		p := b.command(append([]string{"agent"}, args...)...)
+		if c.env != "" {
+			p.Env = append(p.Env, c.env)
+		}
+		if code := p.run(); code != c.code || !strings.Contains(p.err.String(), c.text) {
+			t.Errorf("%s agent %s ends with %d: %s", c.env, c.args, code, p.err.String())
+		}
+	}
+}
+
+// TestAgentOverTCP : the token of the agent is needed, and enough.
+func TestAgentOverTCP(t *testing.T) {
+	b := newBench(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	const token = "0123456789abcdefghij"
+	p := b.command("agent", "--socket", "none", "--http", addr, "--expect", "1")
+	p.Env = append(p.Env, "LOCKMESH_ADMIN_TOKEN="+token)
+	p.start()
+	p.complains("the agent listens")
+	run := func(token string) (int, string) {
+		c := b.command("-a", "http://"+addr, "run", "k", "--", "true")
+		c.Env = append(c.Env, "LOCKMESH_ADMIN_TOKEN="+token)
+		return c.run(), c.err.String()
+	}
+	if code, text := run(token); code != 0 {
+		t.Errorf("with the token: %d %s", code, text)
+	}
+	for _, wrong := range []string{"", "0123456789abcdefghik"} {
+		if code, text := run(wrong); code != 78 || strings.Contains(text, token) {
+			t.Errorf("with the token %q: %d %s", wrong, code, text)
+		}
+	}
+	p.signal(sigTerm)
+	p.waitInTime()
+	if strings.Contains(p.err.String(), token) {
+		t.Error("the log has the token")
+	}
+}
+
+// TestSystemd : the service manager is told that the agent is up, that it lives, and that it ends.
+func TestSystemd(t *testing.T) {
+	b := newBench(t)
+	path := filepath.Join(b.dir, "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	p := b.command("agent", "--socket", filepath.Join(b.dir, "other"), "--expect", "1")
+	p.Env = append(p.Env, "NOTIFY_SOCKET="+path, "WATCHDOG_USEC=20000")
+	p.start()
+	buf, beats := make([]byte, 100), 0
+	for _, want := range []string{"READY=1", "WATCHDOG=1", "WATCHDOG=1", "STOPPING=1"} {
+		for {
+			if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+				t.Fatal(err)
+			}
+			n, err := conn.Read(buf)
+			if err != nil {
+				t.Fatalf("%s didn't come: %v", want, err)
+			}
+			if string(buf[:n]) == want {
+				break
+			}
+			if string(buf[:n]) != "WATCHDOG=1" {
+				t.Fatalf("%q came before %s", buf[:n], want)
+			}
+		}
+		if want == "WATCHDOG=1" {
+			if beats++; beats == 2 {
+				p.signal(sigTerm)
+			}
+		}
+	}
+	if code := p.waitInTime(); code != 0 {
+		t.Errorf("the agent ends with %d: %s", code, p.err.String())
+	}
+}
+
+// TestJoin : a process that joins for a moment takes locks, and never votes.
+func TestJoin(t *testing.T) {
+	b := newBench(t, "--name", "a", "--voters", "a", "--max-ttl", brief, "-v")
+	addr := strings.Fields(strings.TrimPrefix(b.wants(0, "status").out.String(), "node a at "))[0]
+	join := func(args ...string) *process {
+		return b.command(append([]string{"--join", addr, "--voters", "a", "--max-ttl", brief}, args...)...)
+	}
+	p := join("run", "k", "--", "sh", "-c", "echo $LOCKMESH_NODE; read x")
+	in := p.pipe(b)
+	p.start()
+	p.prints("cli-")
+	name := strings.TrimSpace(p.out.String())
+	if text := b.wants(0, "inspect", "k").out.String(); !strings.Contains(text, name) {
+		t.Errorf("the agent shows %s", text)
+	}
+	if text := b.wants(0, "electorate").out.String(); strings.Contains(text, name) {
+		t.Errorf("the process votes: %s", text)
+	}
+	in.Close()
+	if code := p.waitInTime(); code != 1 {
+		t.Errorf("the run ends with %d: %s", code, p.err.String())
+	}
+	b.wants(0, "run", "-n", "k", "--", "true")
+	until(t, "gossip's goodbye", func() bool {
+		for line := range strings.Lines(b.wants(0, "members").out.String()) {
+			if strings.HasPrefix(line, name) {
+				return strings.Contains(line, "left")
+			}
+		}
+		return false
+	})
+	if p = join("status"); p.run() != 0 {
+		t.Errorf("status: %s", p.err.String())
+	}
+	if p = join("--voters", "b", "--timeout", "1s", "run", "k", "--", "true"); p.run() == 0 {
+		t.Error("another list of voters is accepted")
+	}
+	if p = join("stop"); p.run() != 64 {
+		t.Errorf("stop: %s", p.err.String())
+	}
+	if p = b.command("--join", addr, "run", "k", "--", "true"); p.run() != 78 || !strings.Contains(p.err.String(), "Voters") {
+		t.Errorf("without voters: %s", p.err.String())
+	}
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/admin"
+)
+
+// goodbyeTime is how long a node of --join takes at most to tell the others that it goes. Gossip
+// passes news on every 200 ms. Then the process ends, although the library would stay for a second
+// more, to answer the last probes.
+const goodbyeTime = 600 * time.Millisecond
+
+// link is a way to a node: over the address of another process, or to a node in this process.
+type link struct {
+	g       *globals
+	address string
+	token   string
+	own     *ownNode // with --join
+
+	mu      sync.Mutex
+	clients []*admin.Client
+}
+
+// connect returns a way to the node that the flags name. With --join, the node is ready when
+// connect returns; otherwise nothing is sent.
+func (g *globals) connect(ctx context.Context) (*link, error) {
+	l := &link{g: g, address: g.Addr}
+	if len(g.Join) > 0 {
+		own, err := g.join(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.own = own
+		return l, nil
+	}
+	var err error
+	if l.token, err = fromEnvironment("LOCKMESH_ADMIN_TOKEN"); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// dialer is the function by which a client connects.
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// client returns a new client of the node, with connections of its own. The link closes it.
+func (l *link) client(wrap func(dialer) dialer) (*admin.Client, error) {
+	address, token := l.address, l.token
+	if l.own != nil {
+		address, token = "http://localhost", l.own.token
+	}
+	c, err := admin.NewClient(address, token)
+	if err != nil {
+		return nil, &exit{code: exitConfig, err: err}
+	}
+	t := c.HTTP.Transport.(*http.Transport)
+	dial := t.DialContext
+	if l.own != nil {
+		dial = l.own.pipes.dial
+	}
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	if wrap != nil {
+		dial = wrap(dial)
+	}
+	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil && ctx.Err() == nil {
+			return nil, l.unreachable(err)
+		}
+		return conn, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clients = append(l.clients, c)
+	return c, nil
+}
+
+// unreachable describes why the node can't be reached, and what to do.
+func (l *link) unreachable(err error) error {
+	advice := "is the node up?"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		advice = "start an agent there with lockmesh agent, name another socket or URL with -a or " +
+			"LOCKMESH_ADDR, or join the mesh with --join"
+	case errors.Is(err, fs.ErrPermission):
+		advice = "the socket is for the user of the node's process, and root"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		advice = "the node isn't up: it has ended, or listens elsewhere"
+	}
+	return fmt.Errorf("%w: %w (%s)", errNoAgent, err, advice)
+}
+
+// close ends the clients' connections, and the node of --join.
+func (l *link) close() {
+	for _, c := range l.clients {
+		c.Close()
+	}
+	if l.own != nil {
+		l.own.close()
+	}
+}
+
+// ownNode is a node in this process, served to the clients of this process alone.
+type ownNode struct {
+	mesh  *lockmesh.Mesh
+	pipes *pipes
+	token string
+	stop  context.CancelFunc
+	ended chan error // of Serve
+	dir   string     // to be removed; empty if there is none
+}
+
+// join starts a node that never votes, and waits until locks can be granted.
+func (g *globals) join(ctx context.Context) (*ownNode, error) {
+	cfg, err := g.Mesh.config()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Peers, cfg.NonVoting = g.Join, true
+	cfg.Name = "cli-" + strings.ToLower(rand.Text()[:12])
+	if cfg.Bind == "" {
+		cfg.Bind = anyPort(g.Join)
+	}
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	if g.Verbose {
+		cfg.Logger = slog.New(slog.NewTextHandler(g.err, nil))
+	}
+	n := &ownNode{token: rand.Text(), pipes: newPipes(), ended: make(chan error, 1)}
+	if g.Mesh.Dynamic {
+		// A node that never votes promises nothing, so it has nothing to remember.
+		if n.dir, err = os.MkdirTemp("", "lockmesh-join-"); err != nil {
+			return nil, err
+		}
+		cfg.StateDir = n.dir
+	}
+	if n.mesh, err = lockmesh.Join(ctx, cfg); err != nil {
+		n.removeDir()
+		return nil, err
+	}
+	longest := cfg.MaxTTL
+	if longest == 0 {
+		longest = lockmesh.DefaultMaxTTL
+	}
+	h := admin.New(n.mesh, admin.Token(n.token), admin.AllowLocks(longest), admin.Logger(cfg.Logger))
+	serving, stop := context.WithCancel(context.Background())
+	n.stop = stop
+	go func() { n.ended <- admin.Serve(serving, n.pipes, h) }()
+	waiting, cancel := context.WithTimeout(ctx, g.Timeout)
+	defer cancel()
+	if err := n.mesh.Ready(waiting); err != nil {
+		n.close()
+		return nil, err
+	}
+	return n, nil
+}
+
+// anyPort returns an address with any free port, which peers on loopback and elsewhere can reach.
+func anyPort(peers []string) string {
+	for _, p := range peers {
+		host, _, err := net.SplitHostPort(p)
+		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return ":0"
+		}
+	}
+	return "127.0.0.1:0"
+}
+
+// close releases what is held, says goodbye, and ends the node.
+func (n *ownNode) close() {
+	n.stop()
+	<-n.ended // nothing can be done about an error: the node ends
+	left := make(chan struct{})
+	go func() { // ends with the process at the latest
+		defer close(left)
+		_ = n.mesh.Leave(context.Background()) // others find out by themselves if they can't be told
+	}()
+	select {
+	case <-left:
+	case <-time.After(goodbyeTime):
+	}
+	n.removeDir()
+}
+
+func (n *ownNode) removeDir() {
+	if n.dir != "" && filepath.IsAbs(n.dir) {
+		_ = os.RemoveAll(n.dir)
+	}
+}

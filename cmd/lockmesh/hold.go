@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/admin"
+)
+
+// lockFlags are the flags of the verbs that take locks. Those that flock(1) has as well have its
+// letters.
+type lockFlags struct {
+	Nonblock     bool          `short:"n" aliases:"nb" xor:"wait" help:"Fail at once if the lock is held."`
+	Wait         *waitTime     `short:"w" xor:"wait" placeholder:"TIME" help:"Wait no longer than TIME, such as 30s or 30. Without -n and -w, wait for as long as it takes."`
+	ConflictExit int           `short:"E" name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code when the lock is held or the wait is over. (${default})"`
+	Shared       bool          `short:"s" xor:"mode" help:"Take a shared lock: others may share the key meanwhile."`
+	Exclusive    bool          `short:"x" xor:"mode" hidden:""` // flock has it, and it is the default
+	Permits      int           `xor:"mode" placeholder:"N" help:"Take one of N permits, a semaphore. All users of the key give the same N."`
+	TTL          time.Duration `name:"ttl" placeholder:"TIME" help:"How long others wait after a crash of the node: the length of the lease, which the node renews. (the node's own)"`
+	Value        string        `placeholder:"TEXT" help:"What others see with the lock. (the host, the number of the process, the command's name)"`
+	Revoke       string        `placeholder:"WHY" help:"Ask the present holders to release the key, and tell them why."`
+}
+
+// check returns an error about the flags.
+func (f *lockFlags) check() error {
+	switch {
+	case f.Wait != nil && *f.Wait < 0:
+		return usage("-w %v: a wait is not negative", time.Duration(*f.Wait))
+	case f.Wait != nil && time.Duration(*f.Wait) > admin.MaxWait:
+		return usage("-w %v: at most %v; without -w the wait has no end", time.Duration(*f.Wait), admin.MaxWait)
+	case f.Permits < 0:
+		return usage("--permits %d: a semaphore has at least one permit", f.Permits)
+	case f.TTL < 0:
+		return usage("--ttl %v: a lease has a positive length", f.TTL)
+	case f.ConflictExit < 0 || f.ConflictExit > 255:
+		return usage("-E %d: an exit code is a number from 0 to 255", f.ConflictExit)
+	}
+	return nil
+}
+
+// holder takes locks and keeps them.
+type holder struct {
+	*lockFlags
+	link  *link
+	name  string // of the command, for others to see; may be empty
+	holds []*admin.Hold
+	keys  []string
+
+	mu    sync.Mutex
+	conns []net.Conn // that hold the keys
+}
+
+// take takes all keys, one after the other in the order of their names, so that no two processes
+// wait for each other. If a key can't be had, the others are released.
+func (h *holder) take(ctx context.Context, keys []string) error {
+	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
+	var until time.Time
+	if h.Wait != nil {
+		until = time.Now().Add(time.Duration(*h.Wait))
+	}
+	for _, key := range keys {
+		hold, err := h.takeOne(ctx, key, until)
+		if err != nil {
+			_ = h.release()
+			if errors.Is(err, lockmesh.ErrHeld) && context.Cause(ctx) == nil {
+				return &exit{code: h.ConflictExit, err: err}
+			}
+			return err
+		}
+		h.holds, h.keys = append(h.holds, hold), append(h.keys, key)
+		h.link.g.verbosef("%q is held, with token %d", key, hold.Token())
+	}
+	return nil
+}
+
+// takeOne takes one key. A zero until stands for no end of the wait.
+func (h *holder) takeOne(ctx context.Context, key string, until time.Time) (*admin.Hold, error) {
+	c, err := h.link.client(h.keep)
+	if err != nil {
+		return nil, err
+	}
+	stop := h.showWait(ctx, key)
+	defer stop()
+	for {
+		o := h.options()
+		switch {
+		case h.Nonblock:
+		case until.IsZero():
+			o.Wait = admin.MaxWait
+		default:
+			o.Wait = max(time.Until(until), 0).Round(time.Millisecond)
+		}
+		hold, err := c.Hold(ctx, key, o)
+		if errors.Is(err, lockmesh.ErrHeld) && ctx.Err() == nil && !h.Nonblock && until.IsZero() {
+			continue // a day is over
+		}
+		return hold, err
+	}
+}
+
+func (h *holder) options() admin.LockOptions {
+	o := admin.LockOptions{TTL: h.TTL, Permits: h.Permits, Value: []byte(h.Value), Revoke: h.Revoke != "", Reason: h.Revoke}
+	if h.Shared {
+		o.Mode = lockmesh.Shared
+	}
+	if h.Value == "" {
+		o.Value = []byte(introduction(h.name))
+	}
+	return o
+}
+
+// introduction tells others of this process: the machine, the process, the command. The arguments
+// of the command aren't told, since there may be secrets among them.
+func introduction(command string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	text := fmt.Sprintf("%s pid %d", host, os.Getpid())
+	if command != "" {
+		text += " " + filepath.Base(command)
+	}
+	return text[:min(len(text), maxIntroduction)]
+}
+
+// maxIntroduction is the length of the longest introduction in bytes: it is to fit on a line.
+const maxIntroduction = 200
+
+// keep is a dialer that keeps the connections, since the guard of a job needs them.
+func (h *holder) keep(dial dialer) dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err == nil {
+			h.mu.Lock()
+			h.conns = append(h.conns, conn)
+			h.mu.Unlock()
+		}
+		return conn, err
+	}
+}
+
+// files returns copies of the connections that hold the keys, to be closed by the caller. Those in
+// memory have none: they end with this process.
+func (h *holder) files() (files []*os.File) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.conns {
+		if f, ok := c.(interface{ File() (*os.File, error) }); ok {
+			if file, err := f.File(); err == nil {
+				files = append(files, file)
+			}
+		}
+	}
+	return files
+}
+
+// release releases all keys, and returns when they are free. The error says which were lost before.
+func (h *holder) release() error {
+	errs := make([]error, len(h.holds))
+	var all sync.WaitGroup
+	for i, hold := range h.holds {
+		all.Go(func() {
+			if err := hold.Release(); err != nil {
+				errs[i] = fmt.Errorf("%q: %w", h.keys[i], err)
+			}
+		})
+	}
+	all.Wait()
+	h.holds, h.keys = nil, nil
+	return errors.Join(errs...)
+}
+
+// deadline returns when the first of the leases ends unless the node renews it.
+func (h *holder) deadline() (first time.Time) {
+	for _, hold := range h.holds {
+		if d := hold.Deadline(); first.IsZero() || d.Before(first) {
+			first = d
+		}
+	}
+	return first
+}
+
+// lost returns a channel of losses. The goroutines that write to it end when the keys are released.
+func (h *holder) lost() <-chan error {
+	out := make(chan error, len(h.holds))
+	for i, hold := range h.holds {
+		key := h.keys[i]
+		go func() {
+			<-hold.Done()
+			if err := hold.Err(); !errors.Is(err, lockmesh.ErrReleased) || errors.Is(err, lockmesh.ErrLost) {
+				out <- fmt.Errorf("%q: %w", key, err)
+			}
+		}()
+	}
+	return out
+}
+
+// environment returns the variables that tell the command of its locks.
+func (h *holder) environment() []string {
+	last := h.holds[0].Last()
+	return []string{
+		"LOCKMESH_KEY=" + last.Key, fmt.Sprintf("LOCKMESH_TOKEN=%d", last.Token), "LOCKMESH_NODE=" + last.Node,
+		"LOCKMESH_TOKENS=" + h.tokens(),
+	}
+}
+
+// tokens returns all keys and their tokens, a line each.
+func (h *holder) tokens() (text string) {
+	for i, hold := range h.holds {
+		if i > 0 {
+			text += "\n"
+		}
+		text += fmt.Sprintf("%d %s", hold.Token(), h.keys[i])
+	}
+	return text
+}
+
+// interrupted is the cause of a context that a signal has ended.
+type interrupted struct{ signal syscall.Signal }
+
+func (i interrupted) Error() string { return "interrupted by a signal: " + i.signal.String() }

@@ -1,0 +1,136 @@
+//go:build unix
+
+package job
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// guard is a process that outlives this one if this one is killed, and then ends the job. It keeps
+// the connections that hold the locks open until the last process of the job is gone, so that no
+// other node can be granted a lock before.
+type guard struct {
+	pipe *os.File // what this process tells it
+	pid  int
+}
+
+// Guard is the guard's whole program: call it, and exit, if the first argument of the process is
+// [GuardVerb]. The second is the mark of the job.
+//
+// The guard reads lines from file 3: the number of the command's group, and "done" when there is
+// nothing to guard any more. When the file ends without that line, the guard ends the job.
+func Guard(mark string) {
+	// Neither the terminal nor a user who ends all processes of that name in good order ends the
+	// guard before the process that it watches.
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGPIPE)
+	lines := bufio.NewScanner(os.NewFile(3, "pipe"))
+	group := 0
+	for lines.Scan() {
+		if lines.Text() == "done" {
+			return
+		}
+		if n, err := strconv.Atoi(lines.Text()); err == nil && n > 1 {
+			group = n
+		}
+	}
+	if group == 0 {
+		return // the command wasn't started, or was killed with its parent
+	}
+	for len(processes(group, mark)) > 0 {
+		kill(group, mark)
+		time.Sleep(lookPause)
+	}
+}
+
+// startGuard starts a guard. The files are given to it as copies: a file that is made of a
+// connection and handed to a process by package os would become a blocking one here, too.
+func startGuard(mark string, keep []*os.File) (*guard, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer read.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		write.Close()
+		return nil, err
+	}
+	defer null.Close()
+	files := []uintptr{null.Fd(), null.Fd(), null.Fd()}
+	for _, f := range append([]*os.File{read}, keep...) {
+		fd, err := duplicate(f)
+		if err != nil {
+			write.Close()
+			return nil, err
+		}
+		defer unix.Close(fd)
+		files = append(files, uintptr(fd))
+	}
+	pid, err := syscall.ForkExec(self, []string{"lockmesh", GuardVerb, mark}, &syscall.ProcAttr{
+		Env:   withoutMesh(os.Environ()),
+		Files: files,
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		write.Close()
+		return nil, err
+	}
+	return &guard{pipe: write, pid: pid}, nil
+}
+
+// withoutMesh returns an environment without the settings of the mesh, among which is the secret:
+// the guard has no use for them.
+func withoutMesh(env []string) (out []string) {
+	for _, v := range env {
+		if !strings.HasPrefix(v, "LOCKMESH_SECRET") && !strings.HasPrefix(v, "LOCKMESH_ADMIN_TOKEN") {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// duplicate returns a copy of a file's descriptor, which is closed in programs that are started.
+func duplicate(f *os.File) (int, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var fd int
+	var failed error
+	if err := raw.Control(func(from uintptr) {
+		fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 3)
+	}); err != nil {
+		return 0, err
+	}
+	return fd, failed
+}
+
+// tell gives the guard the number of the command's group.
+func (g *guard) tell(group int) { fmt.Fprintln(g.pipe, group) }
+
+// dismiss ends the guard, which takes a moment: the guard may still be starting. This process isn't
+// to wait for that moment; the goroutine ends with the guard, or with this process.
+func (g *guard) dismiss() {
+	fmt.Fprintln(g.pipe, "done")
+	_ = g.pipe.Close()
+	go func() {
+		for {
+			if _, err := unix.Wait4(g.pid, nil, 0, nil); err != unix.EINTR {
+				return
+			}
+		}
+	}()
+}

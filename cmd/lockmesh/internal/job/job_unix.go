@@ -1,0 +1,138 @@
+//go:build unix
+
+package job
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lookPause is the pause between two looks at the processes of a job whose command has ended.
+const lookPause = 20 * time.Millisecond
+
+// Job is a command that has been started. Its methods are for one goroutine.
+type Job struct {
+	pid     int // of the command, and of its process group
+	mark    string
+	guard   *guard
+	changes chan Change
+}
+
+// Start starts a command in a process group of its own, with a guard beside it. The goroutine that
+// calls Start must be locked to the main thread: Linux kills the command when that thread ends,
+// in case that the guard has been killed as well.
+//
+// The error is [ErrNotFound] or [ErrNotRun] if the command is at fault.
+func Start(c Command) (*Job, error) {
+	path, err := exec.LookPath(c.Args[0])
+	switch {
+	case errors.Is(err, exec.ErrDot): // PATH has the current directory, and that is the user's wish
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	j := &Job{mark: rand.Text(), changes: make(chan Change)}
+	if j.guard, err = startGuard(j.mark, c.Keep); err != nil {
+		return nil, fmt.Errorf("the guard can't be started: %w", err)
+	}
+	attr := &os.ProcAttr{
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Env:   append(without(c.Env, MarkVariable), MarkVariable+"="+j.mark),
+		Sys:   attributes(),
+	}
+	p, err := os.StartProcess(path, c.Args, attr)
+	if err != nil {
+		j.guard.dismiss()
+		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
+	}
+	j.pid = p.Pid
+	_ = p.Release() // the process is waited for by its number, as its stops are
+	j.guard.tell(j.pid)
+	go j.wait()
+	return j, nil
+}
+
+// without returns an environment without a variable.
+func without(env []string, name string) []string {
+	out := make([]string, 0, len(env)+1)
+	for _, v := range env {
+		if !strings.HasPrefix(v, name+"=") {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// wait tells the changes of the command until it has ended. The Job owns the goroutine, which ends
+// with the command.
+func (j *Job) wait() {
+	defer close(j.changes)
+	for {
+		var status unix.WaitStatus
+		_, err := unix.Wait4(j.pid, &status, unix.WUNTRACED, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil: // nobody else waits for the command, so this can't be
+			j.changes <- Change{Ended: true, Code: 1}
+			return
+		case status.Stopped():
+			j.changes <- Change{Stopped: status.StopSignal()}
+		case status.Signaled():
+			j.changes <- Change{Ended: true, Signal: status.Signal()}
+			return
+		case status.Exited():
+			j.changes <- Change{Ended: true, Code: status.ExitStatus()}
+			return
+		}
+	}
+}
+
+// Changes returns a channel of the command's stops and of its end. It is closed after the end.
+func (j *Job) Changes() <-chan Change { return j.changes }
+
+// Group returns the number of the command's process group.
+func (j *Job) Group() int { return j.pid }
+
+// Signal sends a signal to the command's process group.
+func (j *Job) Signal(sig syscall.Signal) {
+	_ = unix.Kill(-j.pid, sig) // the group may be gone
+}
+
+// SignalAll sends a signal to all processes of the job.
+func (j *Job) SignalAll(sig syscall.Signal) {
+	others := processes(j.pid, j.mark)
+	j.Signal(sig)
+	for _, pid := range others {
+		if group, err := unix.Getpgid(pid); err == nil && group != j.pid {
+			_ = unix.Kill(pid, sig)
+		}
+	}
+}
+
+// Kill ends all processes of the job at once.
+func (j *Job) Kill() { kill(j.pid, j.mark) }
+
+// Alive reports whether a process of the job goes on.
+func (j *Job) Alive() bool { return len(processes(j.pid, j.mark)) > 0 }
+
+// Close dismisses the guard. Call Close when the job has ended, or shall go on unguarded.
+func (j *Job) Close() { j.guard.dismiss() }
+
+// kill ends all processes of a job that there are now. A process may start another between the look
+// and the signal, so callers look again.
+func kill(group int, mark string) {
+	_ = unix.Kill(-group, unix.SIGKILL) // most are ended by this
+	for _, pid := range processes(group, mark) {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}

@@ -1,0 +1,21 @@
+//go:build unix && !linux
+
+package job
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// attributes has the command run in a process group of its own.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// processes returns the group if a process of it goes on. This system doesn't tell about others, so
+// processes that have left the group aren't found.
+func processes(group int, _ string) []int {
+	if unix.Kill(-group, 0) == nil {
+		return []int{-group}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+//go:build linux
+
+package job
+
+import (
+	"os"
+	"testing"
+)
+
+func TestReadStat(t *testing.T) {
+	for text, want := range map[string]stat{
+		"12 (sh) S 3 4 5 0 -1":               {parent: 3, group: 4, session: 5},
+		"12 (a) R 9 9 9 (b) Z 3 4 5 0 -1":    {ended: true, parent: 3, group: 4, session: 5},
+		"12 (x\n y) X 1 2 3":                 {ended: true, parent: 1, group: 2, session: 3},
+		"12 () T 1 2 3 34816 4 4194304 0":    {parent: 1, group: 2, session: 3},
+		"1 ((((sd-pam))))) S 1 2 3 34816 45": {parent: 1, group: 2, session: 3},
+	} {
+		if s, ok := readStat([]byte(text)); !ok || s != want {
+			t.Errorf("%q is read as %+v, %v", text, s, ok)
+		}
+	}
+	for _, text := range []string{"", "12", "12 (sh", "12 (sh)", "12 (sh) S", "12 (sh) S 1 2", "12 (sh) S 1 x 3"} {
+		if s, ok := readStat([]byte(text)); ok {
+			t.Errorf("%q is read as %+v", text, s)
+		}
+	}
+	text, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, ok := readStat(text); !ok || s.ended || s.parent != os.Getppid() {
+		t.Errorf("this process is read as %+v", s)
+	}
+}
+
+func TestHasVariable(t *testing.T) {
+	env := []byte("A=1\x00" + MarkVariable + "=XY\x00B=" + MarkVariable + "=Q\x00")
+	for variable, want := range map[string]bool{
+		MarkVariable + "=XY": true, MarkVariable + "=X": false, MarkVariable + "=Y": false, MarkVariable + "=Q": false, "A=1": true, "A": false,
+	} {
+		if got := hasVariable(env, []byte(variable)); got != want {
+			t.Errorf("%s: %v", variable, got)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+//go:build unix
+
+package job
+
+import "golang.org/x/sys/unix"
+
+// StopSelf stops this process until it is continued, unless no shell is there that could continue
+// it. It reports whether the process was stopped.
+func StopSelf() bool {
+	if isOrphaned() {
+		return false
+	}
+	// Not SIGTSTP: the handler that the runtime has for it doesn't stop the process.
+	return unix.Kill(unix.Getpid(), unix.SIGSTOP) == nil
+}
+
+// isOrphaned reports whether no process of this group has a parent in another group of the session.
+// The system doesn't stop such a group for SIGTSTP, since nobody would continue it.
+func isOrphaned() bool {
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return true
+	}
+	group := unix.Getpgrp()
+	for pid := unix.Getppid(); ; pid = parentOf(pid) {
+		s, err := unix.Getsid(pid)
+		if pid <= 0 || err != nil || s != session {
+			return true
+		}
+		if g, err := unix.Getpgid(pid); err != nil || g != group {
+			return err != nil
+		}
+	}
+}

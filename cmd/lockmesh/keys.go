@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// keygenVerb prints a secret.
+type keygenVerb struct{}
+
+// Help implements [kong.HelpProvider].
+func (*keygenVerb) Help() string {
+	return `All nodes of a mesh have the same secret. It can be an agent's admin token, too.
+
+Example:
+  (umask 077; lockmesh keygen > lockmesh.key)   # then LOCKMESH_SECRET_FILE=lockmesh.key`
+}
+
+// Run runs the verb.
+func (*keygenVerb) Run(g *globals) error {
+	secret := string(lockmesh.NewSecret())
+	return g.print(struct {
+		Secret string `json:"secret"`
+	}{secret}, func(w io.Writer) { fmt.Fprintln(w, secret) })
+}
+
+// versionVerb prints the version.
+type versionVerb struct{}
+
+// Help implements [kong.HelpProvider].
+func (*versionVerb) Help() string {
+	return `Example:
+  lockmesh version`
+}
+
+// Run runs the verb.
+func (*versionVerb) Run(g *globals) error {
+	v := struct {
+		Version string `json:"version"`
+		Go      string `json:"go"`
+	}{Version: "unknown"}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v.Version, v.Go = info.Main.Version, info.GoVersion
+	}
+	return g.print(v, func(w io.Writer) { fmt.Fprintf(w, "lockmesh %s, built by %s\n", v.Version, v.Go) })
+}

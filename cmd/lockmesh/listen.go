@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/job"
+)
+
+// listen returns a channel of the signals that are passed on, and a function that ends it. Signals
+// that the caller of this process has it ignore stay ignored.
+func listen() (<-chan os.Signal, func()) {
+	ch := make(chan os.Signal, 16)
+	for _, sig := range passedOn {
+		if !signal.Ignored(sig) {
+			signal.Notify(ch, sig)
+		}
+	}
+	return ch, func() { signal.Stop(ch) }
+}
+
+// untilSignal returns a context that ends when a signal arrives that ends processes, and a function
+// that ends the waiting for signals; further ones stay in the channel. After that function's call
+// signalOf tells of a signal that has arrived.
+func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case s := <-signals:
+				sig := s.(syscall.Signal)
+				switch {
+				case isEnd(sig):
+					cancel(interrupted{sig})
+					return
+				case sig == stopKey:
+					job.StopSelf()
+				}
+			}
+		}
+	}()
+	return ctx, func() {
+		close(done)
+		<-ended
+		cancel(errors.New("the wait is over"))
+	}
+}
+
+// connectUntilSignal is connect for a verb that has called listen.
+func (g *globals) connectUntilSignal(ctx context.Context, signals <-chan os.Signal) (*link, error) {
+	waiting, stop := untilSignal(ctx, signals)
+	l, err := g.connect(waiting)
+	stop()
+	err = causeOf(waiting, err)
+	if err != nil {
+		if l != nil {
+			l.close()
+		}
+		return nil, err
+	}
+	return l, nil
+}

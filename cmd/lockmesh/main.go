@@ -1,0 +1,164 @@
+// Lockmesh takes locks of a mesh for shell scripts and other programs, shows what happens in the
+// mesh, and runs agents: nodes that take locks for programs in any language.
+//
+//	lockmesh run backup -- /usr/local/bin/backup
+//
+// runs a command while a lock is held. lockmesh -h lists all verbs; docs/command.md in the
+// repository has the details.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/job"
+)
+
+// The main thread stays the main goroutine's: on Linux a command is killed when the thread that has
+// started the command ends.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == job.GuardVerb {
+		job.Guard(os.Args[2])
+		return
+	}
+	s := &streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	err := execute(os.Args[1:], s)
+	var e *exit
+	if errors.As(err, &e) && (e.signal == syscall.SIGINT || e.signal == syscall.SIGQUIT) {
+		// A shell that runs a script ends the script if the signal has ended the command.
+		dieOf(e.signal, e.echo)
+	}
+	os.Exit(codeOf(err))
+}
+
+// streams are the standard input, output and error of the process.
+type streams struct {
+	in       *os.File
+	out, err *os.File
+}
+
+// cli is the command line.
+type cli struct {
+	globals
+
+	Run  runVerb  `cmd:"" help:"Run a command while locks are held."`
+	Lock lockVerb `cmd:"" help:"Hold a lock until the standard input ends."`
+	Lead leadVerb `cmd:"" help:"Run a command whenever this process is the leader."`
+
+	Ls         lsVerb         `cmd:"" help:"List keys with their holders."`
+	Inspect    inspectVerb    `cmd:"" help:"Show who holds a key, and who waits."`
+	Watch      watchVerb      `cmd:"" help:"Print what happens to keys, as it happens."`
+	Status     statusVerb     `cmd:"" help:"Show the node and the voters."`
+	Members    membersVerb    `cmd:"" help:"List the nodes that gossip knows."`
+	Electorate electorateVerb `cmd:"" help:"Show the voters, and how they change."`
+
+	Revoke  revokeVerb  `cmd:"" help:"Ask the holders of a key to release it."`
+	Evict   evictVerb   `cmd:"" help:"End a lease against the will of its holder."`
+	Drain   drainVerb   `cmd:"" help:"Have the node take no more locks, and wait until it holds none."`
+	Stop    stopVerb    `cmd:"" help:"End the node, which will be back."`
+	Leave   leaveVerb   `cmd:"" help:"End the node for good."`
+	Recover recoverVerb `cmd:"" help:"Name new voters after a majority was lost for good."`
+
+	Agent      agentVerb      `cmd:"" help:"Run a node that takes locks for other programs."`
+	Keygen     keygenVerb     `cmd:"" help:"Print a new secret for a mesh."`
+	Version    versionVerb    `cmd:"" help:"Print the version."`
+	Completion completionVerb `cmd:"" help:"Print a script that completes lockmesh's words in a shell."`
+	Complete   completeVerb   `cmd:"" hidden:"" name:"internal-complete"`
+}
+
+const description = `Locks for scripts and programs in any language, granted by a majority of a mesh's nodes.
+
+Most verbs talk to a node: an agent, or an application that embeds lockmesh and serves its admin
+socket. -a or LOCKMESH_ADDR tells the node's socket or URL. With --join, the process itself is a
+node for as long as it runs.`
+
+// errAnswered ends the parsing of a command line that asked for help.
+var errAnswered = errors.New("answered")
+
+// execute runs a command line, tells the user about an error, and returns it.
+func execute(args []string, s *streams) error {
+	err := dispatch(args, s)
+	if err == nil || errors.Is(err, errAnswered) {
+		return nil
+	}
+	var e *exit
+	if !errors.As(err, &e) || e.err != nil {
+		fmt.Fprintln(s.err, "lockmesh: "+describe(err))
+	}
+	return err
+}
+
+func dispatch(args []string, s *streams) (err error) {
+	c := new(cli)
+	parser, err := newParser(c, s)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	args, command, has := cutCommand(args)
+	c.Run.command, c.Lead.command = command, command
+	defer func() {
+		if r := recover(); r != nil { // kong ends the parsing so, when it has printed help
+			if r != errAnswered { //nolint:errorlint // the very value
+				panic(r)
+			}
+			err = errAnswered
+		}
+	}()
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		var p *kong.ParseError
+		if errors.As(err, &p) {
+			return usage("%v; see lockmesh %s-h", err, verbOf(p.Context))
+		}
+		return err
+	}
+	if has && !slices.Contains([]string{"run", "lead"}, verb(parsed)) {
+		return usage("%q takes no command after --", verb(parsed))
+	}
+	c.streams = s
+	return parsed.Run(&c.globals, parser, context.Background())
+}
+
+func newParser(c *cli, s *streams) (*kong.Kong, error) {
+	return kong.New(c, kong.Name("lockmesh"), kong.Description(description),
+		kong.Writers(s.out, s.err), kong.Exit(func(int) { panic(errAnswered) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ShortUsageOnError(), kong.BindTo(context.Background(), (*context.Context)(nil)),
+		kong.Vars{"defaultAddr": defaultAddr(), "machineSocket": machineSocket})
+}
+
+// cutCommand returns what stands before -- if that is for run or lead, and what stands behind.
+func cutCommand(args []string) (before, command []string, has bool) {
+	i := slices.Index(args, "--")
+	if i < 0 || !slices.ContainsFunc(args[:i], func(a string) bool { return a == "run" || a == "lead" }) {
+		return args, nil, false
+	}
+	return args[:i], args[i+1:], true
+}
+
+// verb returns the first word of the verb that was parsed.
+func verb(c *kong.Context) string {
+	word, _, _ := strings.Cut(c.Command(), " ")
+	return word
+}
+
+// verbOf returns the verb that a command line has as far as it could be parsed, and a blank.
+func verbOf(c *kong.Context) string {
+	if c == nil || c.Selected() == nil {
+		return ""
+	}
+	return c.Selected().Name + " "
+}

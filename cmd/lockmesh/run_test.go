@@ -1,0 +1,163 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExitCodes(t *testing.T) {
+	b := newBench(t)
+	if err := os.WriteFile(filepath.Join(b.dir, "text"), []byte("no program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for code, command := range map[int][]string{
+		0:   {"true"},
+		3:   {"sh", "-c", "exit 3"},
+		79:  {"sh", "-c", "exit 79"},
+		143: {"sh", "-c", "kill -TERM $$"},
+		137: {"sh", "-c", "kill -KILL $$"},
+		130: {"sh", "-c", "kill -INT $$"},
+		126: {"./text"},
+		127: {"no-such-command"},
+	} {
+		b.wants(code, append([]string{"run", "k", "--"}, command...)...)
+	}
+	b.wants(5, "run", "k", "-c", "exit 5")
+	for _, args := range [][]string{
+		{"run", "k"}, {"run", "--", "true"}, {"run", "k", "--no-such-flag", "--", "true"},
+		{"run", "k", "-c", "true", "--", "true"}, {"run", "-w", "soon", "k", "--", "true"},
+		{"run", "-n", "-w", "1s", "k", "--", "true"}, {"run", "-s", "--permits", "2", "k", "--", "true"},
+		{"run", "-E", "256", "k", "--", "true"}, {"run", "--grace", "8s", "k", "--", "true"},
+		{"run", strings.Repeat("k", 2000), "--", "true"}, {"no-such-verb"}, {"ls", "--", "x", "y", "z"},
+		{"evict", "k"}, {"recover", "a"}, {"lead", "k"},
+	} {
+		if p := b.wants(64, args...); !strings.HasPrefix(p.err.String(), "lockmesh: ") {
+			t.Errorf("%q: the complaint is %q", args, p.err.String())
+		}
+	}
+	b.wants(69, "-a", "/nowhere/s", "run", "k", "--", "true")
+	b.wants(69, "-a", "http://127.0.0.1:1", "status")
+	b.wants(78, "-a", "ftp://x", "status")
+	b.wants(0, "ls") // all keys are free
+	if p := b.wants(0, "ls", "-o", "json"); p.out.String() != "" {
+		t.Errorf("keys are left: %s", p.out.String())
+	}
+}
+
+func TestEnvironmentAndPipes(t *testing.T) {
+	b := newBench(t)
+	p := b.shell(`set -eo pipefail
+printf 'one\ntwo\n' | lockmesh run b a -- sh -c 'cat; env' | sort
+if lockmesh run k -- false; then echo wrong; fi
+lockmesh run k -- sh -c 'echo to stderr >&2; exit 4' || echo "code $?"
+lockmesh run k -- false
+echo not reached`)
+	if code := p.run(); code != 1 {
+		t.Errorf("the script ends with %d: %s", code, p.err.String())
+	}
+	out := p.out.String()
+	for _, line := range []string{"one", "two", "LOCKMESH_KEY=a", "LOCKMESH_NODE=", "LOCKMESH_TOKEN=", "LOCKMESH_TOKENS=", "code 4"} {
+		if !strings.Contains("\n"+out, "\n"+line) {
+			t.Errorf("no line %q in %s", line, out)
+		}
+	}
+	if strings.Contains(out, "not reached") || strings.Contains(out, "wrong") || p.err.String() != "to stderr\n" {
+		t.Errorf("the script prints %s and complains %s", out, p.err.String())
+	}
+}
+
+func TestLocksOfARun(t *testing.T) {
+	b := newBench(t)
+	first, in := b.startPiped("run", "b", "a", "--", "sh", "-c", "echo runs; read x")
+	first.prints("runs")
+	b.wants(75, "run", "-n", "a", "--", "true")
+	b.wants(75, "run", "-w", "0.05", "b", "--", "true")
+	b.wants(9, "run", "-E", "9", "-n", "c", "b", "--", "true")
+	b.wants(0, "run", "-n", "c", "--", "true") // it was released as b was held
+	p := b.wants(75, "run", "-n", "a", "--", "true")
+	if text := p.err.String(); !strings.Contains(text, "held by") || !strings.Contains(text, " sh)") || strings.Contains(text, "GET") {
+		t.Errorf("the complaint is %s", text)
+	}
+	waiting := b.start("run", "a", "--", "echo", "had")
+	until(t, "the second waits", func() bool { return strings.Contains(b.wants(0, "inspect", "a").out.String(), "WAITER") })
+	in.Close()
+	if first.waitInTime() != 1 || waiting.waitInTime() != 0 || waiting.out.String() != "had\n" {
+		t.Errorf("the waiting run prints %q", waiting.out.String())
+	}
+
+	shared, sharedIn := b.startPiped("run", "-s", "s", "--", "sh", "-c", "echo runs; read x")
+	shared.prints("runs")
+	b.wants(0, "run", "-ns", "s", "--", "true")
+	b.wants(75, "run", "-n", "s", "--", "true")
+	sharedIn.Close()
+
+	for range 2 {
+		permit, _ := b.startPiped("run", "--permits", "2", "p", "--", "sh", "-c", "echo runs; read x")
+		permit.prints("runs")
+	}
+	b.wants(75, "run", "-n", "--permits", "2", "p", "--", "true")
+	b.wants(64, "run", "-n", "--permits", "3", "p", "--", "true")
+}
+
+func TestLock(t *testing.T) {
+	b := newBench(t)
+	p := b.command("lock", "k", "j")
+	in := p.pipe(b)
+	p.start()
+	p.prints(" k\n")
+	b.wants(75, "run", "-n", "j", "--", "true")
+	in.Close()
+	if code := p.waitInTime(); code != 0 {
+		t.Errorf("lock ends with %d: %s", code, p.err.String())
+	}
+	b.wants(0, "run", "-n", "k", "j", "--", "true")
+
+	p = b.command("lock", "-o", "json", "k")
+	p.pipe(b)
+	p.start()
+	p.prints(`"key":"k"`)
+	b.wants(0, "evict", "k", "--node", b.node())
+	if code := p.waitInTime(); code != 79 {
+		t.Errorf("an evicted lock ends with %d: %s", code, p.err.String())
+	}
+
+	s := b.shell(`coproc lockmesh lock backup
+read -r token key <&"${COPROC[0]}" || exit
+echo "$key"; lockmesh run -n backup -- true; echo "$?"
+eval "exec ${COPROC[1]}>&-"; wait "$COPROC_PID"; echo "$?"
+lockmesh run -n backup -- echo again`)
+	if code := s.run(); code != 0 || s.out.String() != "backup\n75\n0\nagain\n" {
+		t.Errorf("the script ends with %d: %s%s", code, s.out.String(), s.err.String())
+	}
+}
+
+func TestLead(t *testing.T) {
+	b := newBench(t)
+	first := b.start("lead", "boss", "--pause", "10ms", "--", "sh", "-c", "echo first leads; sleep 1000")
+	first.prints("leads")
+	second := b.start("lead", "boss", "--", "sh", "-c", "echo second leads; sleep 1000")
+	until(t, "the second waits", func() bool { return strings.Contains(b.wants(0, "inspect", "boss").out.String(), "WAITER") })
+	b.wants(0, "evict", "boss", "--node", b.node())
+	second.prints("second leads")
+	until(t, "the first campaigns again", func() bool { return strings.Contains(b.wants(0, "inspect", "boss").out.String(), "WAITER") })
+	second.signal(sigTerm)
+	if code := second.waitInTime(); code != 143 {
+		t.Errorf("the second ends with %d: %s", code, second.err.String())
+	}
+	until(t, "the first leads again", func() bool { return strings.Count(first.out.String(), "leads") == 2 })
+	first.signal(sigTerm)
+	if code := first.waitInTime(); code != 143 {
+		t.Errorf("the first ends with %d: %s", code, first.err.String())
+	}
+	// A command that ends is started again when it is its turn again.
+	again := b.start("lead", "boss", "--pause", "1ms", "--", "sh", "-c", "echo leads; exit 1")
+	until(t, "several turns", func() bool { return strings.Count(again.out.String(), "leads") >= 3 })
+	again.signal(sigTerm)
+	again.waitInTime()
+	b.wants(1, "lead", "boss", "--once", "--", "false")
+	b.wants(127, "lead", "boss", "--", "no-such-command")
+}

@@ -1,0 +1,57 @@
+//go:build unix
+
+package main
+
+import (
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/job"
+)
+
+// passedOn are the signals that a command gets when this process gets them.
+var passedOn = []syscall.Signal{
+	unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
+	unix.SIGALRM, unix.SIGWINCH, unix.SIGTSTP,
+}
+
+// stopKey is the signal of Ctrl-Z.
+const stopKey = unix.SIGTSTP
+
+// isEnd reports whether a signal ends processes that don't handle it.
+func isEnd(sig syscall.Signal) bool { return sig != unix.SIGWINCH && sig != stopKey }
+
+// isForAll reports whether a signal is for all processes of a job, and not only for those of the
+// command's group: signals of the terminal are for that group, and others have meanings of their
+// own.
+func isForAll(sig syscall.Signal) bool { return sig == unix.SIGTERM || sig == unix.SIGHUP }
+
+// isTerminalStop reports whether a process was stopped since it has used the terminal from the
+// background.
+func isTerminalStop(sig syscall.Signal) bool { return sig == unix.SIGTTIN || sig == unix.SIGTTOU }
+
+// resume continues a stopped job.
+func resume(j *job.Job) { j.Signal(unix.SIGCONT) }
+
+// ownGroup returns this process's group.
+func ownGroup() int { return unix.Getpgrp() }
+
+// signalOwnGroup sends a signal to this process's group, as the terminal does.
+func signalOwnGroup(sig syscall.Signal) { _ = unix.Kill(0, sig) }
+
+// dieTime is how long a signal may take to end this process, before the process exits instead.
+const dieTime = 10 * time.Second
+
+// dieOf ends this process by a signal; with echo, all processes of its group get the signal, as if
+// the terminal had sent it to this group.
+func dieOf(sig syscall.Signal, echo bool) {
+	signal.Reset(sig)
+	if echo {
+		signalOwnGroup(sig)
+	}
+	_ = unix.Kill(unix.Getpid(), sig)
+	time.Sleep(dieTime)
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/term"
+)
+
+// clearLine moves to the beginning of a terminal's line and empties the line.
+const clearLine = "\r\x1b[2K"
+
+// isTerminal reports whether a file is a terminal.
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// safe returns a text without characters that would change what a terminal shows elsewhere. Keys,
+// names and values are of others' making.
+func safe(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == unicode.ReplacementChar, !unicode.IsPrint(r) && r != ' ':
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// roundTime rounds a duration to what a reader wants to know.
+func roundTime(d time.Duration) time.Duration {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond)
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+// colored reports whether a terminal is to get colours: see no-color.org.
+func colored(f *os.File) bool {
+	return isTerminal(f) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

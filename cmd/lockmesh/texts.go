@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/admin"
+)
+
+// describe returns what the user is told about an error: what happened, and what to do.
+func describe(err error) string {
+	text := err.Error()
+	var e *admin.Error
+	if errors.As(err, &e) {
+		advice := e.Advice
+		if own, ok := advices[e.Code]; ok {
+			advice = own
+		}
+		message := e.Message
+		if e.Lock != nil {
+			message = fmt.Sprintf("%s: %s", safe(e.Lock.Key), holdersLine(e.Lock))
+		}
+		text = strings.Replace(text, e.Error(), message+" ("+advice+")", 1)
+	}
+	text = strings.ReplaceAll(text, "\n", "; ")
+	for {
+		short := strings.TrimPrefix(strings.TrimPrefix(text, "lockmesh: "), "admin: ")
+		if short == text {
+			return text
+		}
+		text = short
+	}
+}
+
+// advices take the place of those that name parts of HTTP requests.
+var advices = map[string]string{
+	"held":         "wait with -w TIME, or without -n; lockmesh inspect shows the holders",
+	"timeout":      "a longer --timeout waits longer; lockmesh status shows the voters",
+	"canceled":     "try again",
+	"request":      "lockmesh -h lists the flags",
+	"unauthorized": "LOCKMESH_ADMIN_TOKEN or LOCKMESH_ADMIN_TOKEN_FILE must have the token of the node's admin handler",
+	"no_quorum":    "lockmesh status shows the voters",
+}
+
+// waitTime is a duration such as 30s, or a number of seconds as flock(1) takes it.
+type waitTime time.Duration
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (w *waitTime) UnmarshalText(text []byte) error {
+	s := string(text)
+	if s != "" && strings.Trim(s, "0123456789.") == "" {
+		s += "s"
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("%q is no time such as 30s, 1m30s, or a number of seconds", text)
+	}
+	*w = waitTime(d)
+	return nil
+}

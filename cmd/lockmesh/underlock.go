@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// guarded is a command to be run while keys are held.
+type guarded struct {
+	*lockFlags
+	*jobFlags
+	keys    []string
+	args    []string
+	signals <-chan os.Signal
+}
+
+// underLock takes the keys of a command, runs the command, and releases the keys. It returns the
+// signal by which the user has ended the wait or the command, if any.
+func (g *globals) underLock(ctx context.Context, l *link, c *guarded) (told syscall.Signal, err error) {
+	h := &holder{lockFlags: c.lockFlags, link: l, name: c.args[0]}
+	waiting, stop := untilSignal(ctx, c.signals)
+	err = h.take(waiting, c.keys)
+	stop()
+	if sig := signalOf(waiting); sig != 0 { // perhaps at the moment of the grant
+		return sig, errors.Join(causeOf(waiting, err), h.release())
+	}
+	if err != nil {
+		return 0, err
+	}
+	grace, err := newGrace(c.Grace, time.Until(h.deadline()))
+	if err != nil {
+		return 0, errors.Join(err, h.release())
+	}
+	s := &supervisor{holder: h, grace: grace, follow: !c.Alone, yield: c.Yield, signals: c.signals}
+	result := s.run(c.args)
+	switch err := h.release(); {
+	case err == nil || s.loss != nil:
+	case errors.Is(err, lockmesh.ErrLost):
+		return s.told, &exit{code: exitLost, err: fmt.Errorf("the command has ended, and the lock was lost before its release: %w", err)}
+	default:
+		fmt.Fprintf(g.err, "lockmesh: the release isn't confirmed, and others may have to wait for the end of the lease: %s\n", describe(err))
+	}
+	return s.told, result
+}
