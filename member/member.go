@@ -9,6 +9,8 @@ package member
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -84,6 +86,14 @@ type Event struct {
 	Kind   EventKind
 }
 
+// The errors of Group.Ping.
+var (
+	// ErrUnknown : no other live member has the name.
+	ErrUnknown = errors.New("no other live member has the name")
+	// ErrNoAnswer : the member answers no packet.
+	ErrNoAnswer = errors.New("the member answers no packet")
+)
+
 // Group is a view of the mesh's members. Its methods may be called from many goroutines, and again
 // after the end.
 type Group interface {
@@ -98,6 +108,10 @@ type Group interface {
 	// SetDir tells the other members that this node votes with another identity: Member.Dir
 	// changes. SetDir may wait for a few seconds until the other members know.
 	SetDir(dir vote.Dir)
+	// Ping sends a packet to another live member, up to three times, and returns the time until the
+	// answer: packets pass in both directions. Each packet is waited for as a probe is. Errors:
+	// ErrUnknown, ErrNoAnswer, or ctx's.
+	Ping(ctx context.Context, name vote.NodeID) (time.Duration, error)
 	// Leave announces the departure as far as ctx allows, and then closes the group. An error means
 	// that the other members may not have received the announcement.
 	Leave(ctx context.Context) error

@@ -470,6 +470,36 @@ func (s *Serf) answers(ctx context.Context, m Member) bool {
 	return err == nil
 }
 
+// Ping sends a packet to another live member; see Group.
+func (s *Serf) Ping(ctx context.Context, name vote.NodeID) (time.Duration, error) {
+	addr, known := s.aliveAddr(name)
+	if !known {
+		return 0, ErrUnknown
+	}
+	const tries = 3 // packets may be lost
+	for range tries {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		took, err := s.serf.Memberlist().Ping(string(name), net.UDPAddrFromAddrPort(addr))
+		if err == nil {
+			return took, nil
+		}
+	}
+	return 0, ErrNoAnswer
+}
+
+// aliveAddr returns the address of another live member.
+func (s *Serf) aliveAddr(name vote.NodeID) (addr netip.AddrPort, known bool) {
+	all := s.serf.Members()
+	for i := range all {
+		if all[i].Name == string(name) && all[i].Status == serf.StatusAlive {
+			return addrOf(&all[i]), true
+		}
+	}
+	return addr, false
+}
+
 // admission decides which nodes may be members. serf calls NotifyMerge for every list of members in
 // a join and for every single message that a member is alive, while memberlist holds its lock:
 // NotifyMerge must not block.

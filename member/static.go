@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -42,6 +43,16 @@ func (s *Static) SetKeys([][]byte) error { return nil }
 
 // SetDir does nothing: the owner sets the members.
 func (s *Static) SetDir(vote.Dir) {}
+
+// Ping answers for live members.
+func (s *Static) Ping(_ context.Context, name vote.NodeID) (time.Duration, error) {
+	for _, m := range s.Members() {
+		if m.Name == name && m.State == Alive {
+			return 0, nil
+		}
+	}
+	return 0, ErrUnknown
+}
 
 // Members returns the members by name.
 func (s *Static) Members() []Member {

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/lockmesh/lockmesh"
@@ -15,8 +17,8 @@ import (
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/systemd"
 )
 
-// agentVerb runs a node for other programs.
-type agentVerb struct {
+// nodeFlags describe a node of this machine.
+type nodeFlags struct {
 	Name      string        `env:"LOCKMESH_NAME" placeholder:"NAME" help:"The node's name. (the host's; with --expect a random suffix is added)"`
 	Peers     []string      `env:"LOCKMESH_PEERS" placeholder:"PEER" help:"Addresses of some other nodes: host:port, dns:name:port, srv:_mesh._tcp.name or file:path."`
 	StateDir  string        `env:"LOCKMESH_STATE_DIR" placeholder:"DIR" help:"A directory of this node alone, for dynamic membership with --voters."`
@@ -25,6 +27,11 @@ type agentVerb struct {
 	MaxVoters int           `env:"LOCKMESH_MAX_VOTERS" placeholder:"N" help:"With dynamic membership, the largest number of voters."`
 	NonVoting bool          `env:"LOCKMESH_NON_VOTING" help:"Never vote."`
 	TTL       time.Duration `name:"ttl" env:"LOCKMESH_TTL" placeholder:"TIME" help:"How long this node's leases outlive its last message. (--max-ttl)"`
+}
+
+// agentVerb runs a node for other programs.
+type agentVerb struct {
+	nodeFlags
 
 	Socket    string        `env:"LOCKMESH_SOCKET" placeholder:"PATH" help:"The unix socket for the node's own user; none for no socket. (lockmesh.sock in $XDG_RUNTIME_DIR, else ${machineSocket})"`
 	HTTP      []string      `name:"http" env:"LOCKMESH_HTTP" placeholder:"HOST:PORT" help:"Serve HTTP over TCP, too, for requests with the token of LOCKMESH_ADMIN_TOKEN or LOCKMESH_ADMIN_TOKEN_FILE."`
@@ -41,7 +48,8 @@ func (*agentVerb) Help() string {
 its own user can open: the other verbs, curl and programs in any language take locks there
 (docs/admin.md). It logs to standard error, tells systemd when it is ready, and ends in good order
 upon SIGTERM or SIGINT: locks that clients hold end, with --expect the node leaves the mesh, and
-otherwise it keeps its seat.
+otherwise it keeps its seat. Upon SIGHUP the file of LOCKMESH_SECRET_FILE is read again: see
+lockmesh rotate -h.
 
 Examples:
   lockmesh agent --expect 1                         alone, to try things out
@@ -59,6 +67,9 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	}
 	log := v.logger(g)
 	cfg, err := v.config(g, log)
+	if err == nil {
+		err = cfg.Validate()
+	}
 	if err != nil {
 		return err
 	}
@@ -67,7 +78,7 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	defer doors.close()
-	signals, stop := listen()
+	signals, stop := listen(syscall.SIGHUP)
 	defer stop()
 	ctx, end := untilSignal(ctx, signals)
 	defer end()
@@ -77,8 +88,7 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	}
 	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0}
 	handler := admin.New(mesh, v.options(doors.token, cfg, log)...)
-	err = a.serve(ctx, handler, doors.listeners)
-	return err
+	return a.serve(ctx, handler, doors.listeners)
 }
 
 // logger returns the agent's log.
@@ -93,8 +103,8 @@ func (v *agentVerb) logger(g *globals) *slog.Logger {
 	return slog.New(slog.NewTextHandler(g.err, o))
 }
 
-// config returns the node's configuration, checked.
-func (v *agentVerb) config(g *globals, log *slog.Logger) (lockmesh.Config, error) {
+// config returns the node's configuration. The caller checks it.
+func (f *nodeFlags) config(g *globals, log *slog.Logger) (lockmesh.Config, error) {
 	cfg, err := g.Mesh.config()
 	if err != nil {
 		return cfg, err
@@ -102,12 +112,12 @@ func (v *agentVerb) config(g *globals, log *slog.Logger) (lockmesh.Config, error
 	if g.Mesh.Dynamic {
 		return cfg, misconfigured("--dynamic is for --join; an agent has dynamic membership with --state-dir or --expect")
 	}
-	cfg.Name, cfg.Peers, cfg.StateDir, cfg.Bootstrap = v.Name, v.Peers, v.StateDir, v.Bootstrap
-	cfg.MinVoters, cfg.MaxVoters, cfg.NonVoting, cfg.TTL, cfg.Logger = v.MinVoters, v.MaxVoters, v.NonVoting, v.TTL, log
-	if cfg.Bind == "" && cfg.Expect == 1 && len(cfg.Secret) == 0 && !cfg.Insecure {
+	cfg.Name, cfg.Peers, cfg.StateDir, cfg.Bootstrap = f.Name, f.Peers, f.StateDir, f.Bootstrap
+	cfg.MinVoters, cfg.MaxVoters, cfg.NonVoting, cfg.TTL, cfg.Logger = f.MinVoters, f.MaxVoters, f.NonVoting, f.TTL, log
+	if cfg.Bind == "" && cfg.Expect == 1 && len(cfg.Secrets) == 0 && !cfg.Insecure {
 		cfg.Bind = "127.0.0.1:0" // a mesh of one process takes in no other
 	}
-	return cfg, cfg.Validate()
+	return cfg, nil
 }
 
 // doors are the ways in.
@@ -223,6 +233,7 @@ func (a *agent) serve(ctx context.Context, h *admin.Handler, listeners []net.Lis
 	}()
 	notifier.Ready()
 	beats := notifier.Watchdog(serving, a.mesh)
+	reloads := a.reloadUponHangup(serving)
 	ended := a.ended(serving)
 	var err error
 	left := len(listeners)
@@ -246,7 +257,43 @@ func (a *agent) serve(ctx context.Context, h *admin.Handler, listeners []net.Lis
 	<-ready
 	<-beats
 	<-ended
+	<-reloads
 	return errors.Join(err, a.end())
+}
+
+// reloadUponHangup reads the secrets again upon each SIGHUP, until ctx ends. The channel is closed
+// when that is over.
+func (a *agent) reloadUponHangup(ctx context.Context) <-chan struct{} {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer signal.Stop(hangup)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangup:
+				if err := a.reload(); err != nil {
+					a.log.Error("the secrets stay as they are", "error", err)
+				}
+			}
+		}
+	}()
+	return done
+}
+
+// reload reads the secrets again.
+func (a *agent) reload() error {
+	if os.Getenv("LOCKMESH_SECRET_FILE") == "" {
+		return errors.New("there is no LOCKMESH_SECRET_FILE to read again")
+	}
+	all, err := secrets()
+	if err != nil {
+		return err
+	}
+	return a.mesh.SetSecrets(all...) // logs the change
 }
 
 // ended returns a channel that is closed when the node has ended, or ctx has.

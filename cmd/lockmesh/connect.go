@@ -186,16 +186,21 @@ func anyPort(peers []string) string {
 func (n *ownNode) close() {
 	n.stop()
 	<-n.ended // nothing can be done about an error: the node ends
+	sayGoodbye(n.mesh)
+	n.removeDir()
+}
+
+// sayGoodbye ends a node that comes and goes.
+func sayGoodbye(mesh *lockmesh.Mesh) {
 	left := make(chan struct{})
 	go func() { // ends with the process at the latest
 		defer close(left)
-		_ = n.mesh.Leave(context.Background()) // others find out by themselves if they can't be told
+		_ = mesh.Leave(context.Background()) // others find out by themselves if they can't be told
 	}()
 	select {
 	case <-left:
 	case <-time.After(goodbyeTime):
 	}
-	n.removeDir()
 }
 
 func (n *ownNode) removeDir() {

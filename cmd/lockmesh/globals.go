@@ -36,14 +36,29 @@ type meshFlags struct {
 
 // config returns the part of a node's configuration that the flags and the secret determine.
 func (f *meshFlags) config() (lockmesh.Config, error) {
-	secret, err := fromEnvironment("LOCKMESH_SECRET")
+	secrets, err := secrets()
 	if err != nil {
 		return lockmesh.Config{}, err
 	}
 	return lockmesh.Config{
 		Mesh: f.Mesh, Voters: f.Voters, Expect: f.Expect, MaxTTL: f.MaxTTL, Bind: f.Bind, Advertise: f.Advertise,
-		Insecure: f.Insecure, Secret: lockmesh.Secret(secret),
+		Insecure: f.Insecure, Secrets: secrets,
 	}, nil
+}
+
+// secrets returns the secrets of the mesh, the one to be sent first: a line has one. While the
+// secret of a mesh is changed there are several.
+func secrets() (all []lockmesh.Secret, err error) {
+	text, err := fromEnvironment("LOCKMESH_SECRET")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); line != "" {
+			all = append(all, lockmesh.Secret(line))
+		}
+	}
+	return all, nil
 }
 
 // maxSecretFile is the length of the longest file with a secret or token in bytes: longer ones are

@@ -5,17 +5,18 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/job"
 )
 
-// listen returns a channel of the signals that are passed on, and a function that ends it. Signals
-// that the caller of this process has it ignore stay ignored.
-func listen() (<-chan os.Signal, func()) {
+// listen returns a channel of the signals that are passed on, without some, and a function that
+// ends the channel. Signals that the caller of this process has it ignore stay ignored.
+func listen(without ...syscall.Signal) (<-chan os.Signal, func()) {
 	ch := make(chan os.Signal, 16)
 	for _, sig := range passedOn {
-		if !signal.Ignored(sig) {
+		if !signal.Ignored(sig) && !slices.Contains(without, sig) {
 			signal.Notify(ch, sig)
 		}
 	}

@@ -70,7 +70,9 @@ type cli struct {
 	Recover recoverVerb `cmd:"" help:"Name new voters after a majority was lost for good."`
 
 	Agent      agentVerb      `cmd:"" help:"Run a node that takes locks for other programs."`
+	Doctor     doctorVerb     `cmd:"" help:"Look for what keeps a node of this machine from the mesh."`
 	Keygen     keygenVerb     `cmd:"" help:"Print a new secret for a mesh."`
+	Rotate     rotateVerb     `cmd:"" help:"Show how far a change of the secret has come, and the next step."`
 	Version    versionVerb    `cmd:"" help:"Print the version."`
 	Completion completionVerb `cmd:"" help:"Print a script that completes lockmesh's words in a shell."`
 	Complete   completeVerb   `cmd:"" hidden:"" name:"internal-complete"`

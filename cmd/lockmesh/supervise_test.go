@@ -10,7 +10,10 @@ import (
 	"testing"
 )
 
-const sigTerm = syscall.SIGTERM
+const (
+	sigTerm = syscall.SIGTERM
+	sigKill = syscall.SIGKILL
+)
 
 // family is a script that starts processes in the ways that shells have: a child, a grandchild, and
 // one in a process group of its own. It prints their numbers, and "ready".

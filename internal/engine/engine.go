@@ -126,6 +126,20 @@ func (eng *Engine) SetSecrets(secrets [][]byte) error {
 // Secrets returns which live nodes use which secret, as far as gossip knows.
 func (eng *Engine) Secrets() []member.KeyUse { return eng.group.Keys() }
 
+// Ping sends a packet of gossip to another live node, and returns the time until the answer. known
+// says whether gossip knows a live node of that name. The error is context.DeadlineExceeded if no
+// answer comes, or ctx's.
+func (eng *Engine) Ping(ctx context.Context, name vote.NodeID) (took time.Duration, known bool, err error) {
+	took, err = eng.group.Ping(ctx, name)
+	switch {
+	case errors.Is(err, member.ErrUnknown):
+		return 0, false, nil
+	case errors.Is(err, member.ErrNoAnswer):
+		err = context.DeadlineExceeded
+	}
+	return took, true, err
+}
+
 // LinkStats returns the counters of the transport.
 func (eng *Engine) LinkStats() transport.Stats { return eng.links.Stats() }
 

@@ -2,6 +2,7 @@ package memnet
 
 import (
 	"context"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/member"
@@ -125,6 +126,21 @@ func (g *group) SetDir(dir vote.Dir) {
 	for _, o := range others {
 		o.cfg.Handler(member.Event{Member: self, Kind: member.Updated})
 	}
+}
+
+// Ping answers for live nodes in the same gossip.
+func (g *group) Ping(_ context.Context, name vote.NodeID) (time.Duration, error) {
+	n := g.port.net
+	g.port.process.lock()
+	defer n.mu.Unlock()
+	o := n.groups[name]
+	switch {
+	case name == g.self.Name || o == nil || !g.knows(o):
+		return 0, member.ErrUnknown
+	case g.state(o) != member.Alive:
+		return 0, member.ErrNoAnswer
+	}
+	return 0, nil
 }
 
 func (g *group) Leave(context.Context) error {

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// leastFiles is the number of files that a busy node may have open: a connection for each other
+// node and for each client, and some more.
+const leastFiles = 4096
+
+// files examines the limit of open files.
+func (x *examination) files() {
+	n, known := openFilesLimit()
+	switch {
+	case !known:
+	case n < leastFiles:
+		x.add("files", warn, "raise the limit: ulimit -n, or LimitNOFILE= in the unit of systemd",
+			"a process may have %d files open; a connection is a file, and %d are enough for most nodes", n, leastFiles)
+	default:
+		x.add("files", ok, "", "a process may have %d files open", n)
+	}
+}
+
+// directory examines the state directory.
+func (x *examination) directory() {
+	dir := x.cfg.StateDir
+	if dir == "" {
+		return
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		x.newDirectory(dir)
+		return
+	case err != nil:
+		x.add("directory", fail, "give the agent's user access to the directory", "%v", err)
+		return
+	case !info.IsDir():
+		x.add("directory", fail, "name a directory with --state-dir", "%s isn't a directory", dir)
+		return
+	}
+	if err := writable(dir); err != nil {
+		x.add("directory", fail, "give the directory to the agent's user, and look whether the disk is full",
+			"nothing can be written in %s: %v", dir, err)
+		return
+	}
+	if kind, remote := remoteFileSystem(dir); remote {
+		x.add("directory", fail, "put the directory on a disk of this machine",
+			"%s is on a file system of the network (%s), which may lose or delay what was written", dir, kind)
+		return
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		x.add("directory", warn, "chmod 700 "+dir, "%s can be written by other users", dir)
+	} else {
+		x.add("directory", ok, "", "%s can be written, and is on a disk of this machine", dir)
+	}
+	left, _ := os.ReadDir(dir)
+	if x.cfg.Bootstrap && len(left) > 0 {
+		x.add("bootstrap", warn, "remove --bootstrap (LOCKMESH_BOOTSTRAP) from the settings",
+			"the node has been started before, and is still set to found the electorate; founders that lose their "+
+				"directories together would found a second one")
+	}
+}
+
+// newDirectory examines a directory that the agent will make.
+func (x *examination) newDirectory(dir string) {
+	parent := filepath.Dir(filepath.Clean(dir))
+	for {
+		if _, err := os.Stat(parent); err == nil || parent == filepath.Dir(parent) {
+			break
+		}
+		parent = filepath.Dir(parent)
+	}
+	if err := writable(parent); err != nil {
+		x.add("directory", fail, "make the directory for the agent's user", "%s can't be made: %v", dir, err)
+		return
+	}
+	x.add("directory", ok, "", "%s will be made at the first start", dir)
+}
+
+// writable returns why no file can be made in a directory; nil if one can.
+func writable(dir string) error {
+	f, err := os.CreateTemp(dir, ".doctor-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, 4096))
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
+}

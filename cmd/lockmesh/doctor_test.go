@@ -1,0 +1,181 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh"
+)
+
+// diagnosis runs doctor, and returns its findings and its code.
+func (b *bench) diagnosis(secret string, args ...string) ([]finding, int) {
+	b.t.Helper()
+	p := b.command(append([]string{"doctor", "-o", "json"}, args...)...)
+	if secret != "" {
+		p.Env = append(p.Env, "LOCKMESH_SECRET="+secret)
+	}
+	code := p.run()
+	all := objects[finding](b.t, p.out.String())
+	if strings.Contains(p.out.String()+p.err.String(), secret) && secret != "" {
+		b.t.Errorf("a secret is shown: %s%s", p.out.String(), p.err.String())
+	}
+	return all, code
+}
+
+// wantFinding fails unless there is a finding of a check with a verdict and a text, and with advice
+// where something is wrong.
+func wantFinding(t *testing.T, all []finding, check string, v verdict, text string) {
+	t.Helper()
+	for _, f := range all {
+		if f.Check == check && f.Verdict == v && strings.Contains(f.Reason+" "+f.Fix, text) {
+			if (f.Fix == "") != (v == ok || v == skip) {
+				t.Errorf("the advice of %+v", f)
+			}
+			return
+		}
+	}
+	t.Errorf("no finding %s %s with %q in %+v", v, check, text, all)
+}
+
+// TestDoctor : each check is shown by the fault that it looks for.
+func TestDoctor(t *testing.T) {
+	const secret, other = "kQ7vXw2-first-hB9zLm4TgY8s", "pR3nDc6-second-jF5aVu1WeK0x"
+	b := newBench(t)
+	addr := freeAddress(t)
+	p := b.command("agent", "--socket", filepath.Join(b.dir, "a"), "--bind", addr, "--name", "a", "--voters", "a", "--max-ttl", "2s")
+	p.Env = append(p.Env, "LOCKMESH_SECRET="+secret)
+	p.start()
+	until(t, "the voter counts", func() bool { return b.command("-a", filepath.Join(b.dir, "a"), "status").run() == 0 })
+	right := []string{"--voters", "a", "--peers", addr, "--max-ttl", "2s", "--name", "b"}
+	with := func(args ...string) []string { return append(append([]string{}, right...), args...) }
+
+	all, code := b.diagnosis(secret, right...)
+	if code != 0 {
+		t.Errorf("doctor ends with %d where all is well", code)
+	}
+	for check, text := range map[string]string{
+		"settings": "can be used", "names": addr, "tcp": "accepts", "secret": "accept the secret", "agreement": "no node has another",
+		"join": "1 node", "udp": "a at " + addr + " answers by UDP in", "ready": "locks can be granted", "files": "files open",
+	} {
+		wantFinding(t, all, check, ok, text)
+	}
+	wantFinding(t, all, "majority", warn, "tolerates no failure")
+
+	all, code = b.diagnosis(other, right...)
+	if code != 1 {
+		t.Errorf("doctor ends with %d where the secret differs", code)
+	}
+	wantFinding(t, all, "secret", fail, "LOCKMESH_SECRET")
+	wantFinding(t, all, "join", fail, "no other node")
+
+	all, _ = b.diagnosis(secret, with("--max-ttl", "20s")...)
+	wantFinding(t, all, "agreement", fail, "20s")
+	all, _ = b.diagnosis(secret, with("--mesh", "second")...)
+	wantFinding(t, all, "agreement", fail, "second")
+	all, _ = b.diagnosis(secret, "--voters", "a,c,d", "--peers", addr, "--max-ttl", "2s", "--name", "b")
+	wantFinding(t, all, "agreement", fail, "list of voters")
+
+	closed := freeAddress(t)
+	all, code = b.diagnosis(secret, "--voters", "a", "--peers", closed, "--name", "b")
+	if code != 1 {
+		t.Errorf("doctor ends with %d where no peer is up", code)
+	}
+	wantFinding(t, all, "tcp", fail, "refuses connections")
+	wantFinding(t, all, "join", skip, "no peer can be reached")
+	list := filepath.Join(b.dir, "peers")
+	if err := os.WriteFile(list, []byte("# none yet\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, _ = b.diagnosis(secret, "--voters", "a", "--peers", "file:"+list, "--peers", "file:/nowhere/x", "--name", "b")
+	wantFinding(t, all, "names", fail, "has no address")
+	wantFinding(t, all, "names", fail, "no such file")
+	all, _ = b.diagnosis(secret, "--voters", "a", "--name", "b")
+	wantFinding(t, all, "names", warn, "waits to be found")
+	all, _ = b.diagnosis("short", right...)
+	wantFinding(t, all, "settings", fail, "Secret")
+	wantFinding(t, all, "join", skip, "settings")
+	all, _ = b.diagnosis(secret, "--voters", "a,b,c,d", "--name", "x")
+	wantFinding(t, all, "majority", warn, "name 3 voters or 5")
+	if text := b.wants(1, "doctor", "--voters", "a", "--peers", closed).out.String(); !strings.Contains(text, "fail  tcp") || !strings.Contains(text, "-> ") {
+		t.Errorf("the text is %s", text)
+	}
+}
+
+// TestDoctorOnDirectories : what is wrong with a state directory.
+func TestDoctorOnDirectories(t *testing.T) {
+	b := newBench(t)
+	dir := filepath.Join(b.dir, "state")
+	diagnose := func(args ...string) []finding {
+		all, _ := b.diagnosis("kQ7vXw2-first-hB9zLm4TgY8s", append([]string{"--voters", "b", "--name", "b", "--state-dir", dir}, args...)...)
+		return all
+	}
+	wantFinding(t, diagnose(), "directory", ok, "will be made")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	wantFinding(t, diagnose("--bootstrap"), "directory", ok, "can be written")
+	if err := os.WriteFile(filepath.Join(dir, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantFinding(t, diagnose("--bootstrap"), "bootstrap", warn, "LOCKMESH_BOOTSTRAP")
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	wantFinding(t, diagnose(), "directory", warn, "chmod 700")
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("doctor leaves %v", left)
+	}
+	dir = filepath.Join(dir, "x")
+	wantFinding(t, diagnose(), "directory", fail, "isn't a directory")
+	dir = "/proc/lockmesh"
+	wantFinding(t, diagnose(), "directory", fail, "can't be made")
+}
+
+// TestDoctorOnVoters : what a doctor says of the voters, from a status.
+func TestDoctorOnVoters(t *testing.T) {
+	var s lockmesh.Status
+	s.Electorate = lockmesh.ElectorateStatus{
+		Dynamic: true, Majority: 3, Counting: 2, Spare: 0,
+		Voters: []lockmesh.VoterStatus{
+			{Name: "a", State: lockmesh.VoterReachable, ClockOffset: -3 * time.Second},
+			{Name: "b", State: lockmesh.VoterQuiet, Quiet: 7 * time.Second, Text: "quiet for 7s"},
+			{Name: "c", State: lockmesh.VoterUnreachable, Text: "unreachable since noon"},
+			{Name: "d", State: lockmesh.VoterReachable, Drift: "its clock gains 2 s an hour"},
+		},
+	}
+	x := &examination{ctx: context.Background(), tell: func(finding) {}}
+	x.voters(&s)
+	wantFinding(t, x.found, "clocks", warn, "run NTP")
+	wantFinding(t, x.found, "clocks", fail, "its clock gains 2 s an hour")
+	wantFinding(t, x.found, "voters", warn, "wait for 7s")
+	wantFinding(t, x.found, "voters", warn, "unreachable since noon")
+	wantFinding(t, x.found, "ready", fail, "2 of 4 voters count, and 3 are needed")
+	wantFinding(t, x.found, "majority", warn, "no more failures than 3")
+	x.found = nil
+	s.Electorate.Ready, s.Electorate.Counting = true, 3
+	x.voters(&s)
+	wantFinding(t, x.found, "ready", warn, "not if one more voter fails")
+	x.found = nil
+	s.Electorate.Lost = "a majority is gone"
+	x.voters(&s)
+	wantFinding(t, x.found, "ready", fail, "recover")
+}
+
+// freeAddress returns an address of loopback that no process listens on now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return fmt.Sprint(l.Addr())
+}

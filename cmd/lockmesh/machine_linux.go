@@ -1,0 +1,47 @@
+package main
+
+import (
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// remoteFileSystems are file systems of the network, by their numbers in statfs(2).
+var remoteFileSystems = map[int64]string{
+	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "CIFS", unix.SMB2_SUPER_MAGIC: "SMB2",
+	unix.CEPH_SUPER_MAGIC: "Ceph", unix.AFS_SUPER_MAGIC: "AFS", unix.CODA_SUPER_MAGIC: "Coda", unix.V9FS_MAGIC: "9P",
+}
+
+// remoteFileSystem reports whether a directory is on a file system of the network, and which.
+func remoteFileSystem(dir string) (kind string, remote bool) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return "", false
+	}
+	kind, remote = remoteFileSystems[int64(s.Type)] //nolint:unconvert // 32 bits on some machines
+	return kind, remote
+}
+
+// pathMTU returns the length of the longest packet on the way to an address, as far as the system
+// knows.
+func pathMTU(address string) (bytes int, known bool) {
+	conn, err := net.Dial("udp", address)
+	if err != nil {
+		return 0, false
+	}
+	defer conn.Close()
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	level, option := unix.IPPROTO_IP, unix.IP_MTU
+	if a, is := conn.RemoteAddr().(*net.UDPAddr); is && a.IP.To4() == nil {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	_ = raw.Control(func(fd uintptr) {
+		n, err := unix.GetsockoptInt(int(fd), level, option)
+		bytes, known = n, err == nil
+	})
+	return bytes, known
+}

@@ -1,0 +1,81 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lockmesh/lockmesh/admin"
+)
+
+func TestNextStep(t *testing.T) {
+	use := func(id string, accepted, sent int) admin.SecretUse {
+		return admin.SecretUse{ID: id, AcceptedBy: make([]string, accepted), SentBy: make([]string, sent)}
+	}
+	for _, c := range []struct {
+		all  []admin.SecretUse
+		want string
+	}{
+		{nil, "no secret"},
+		{[]admin.SecretUse{use("a", 3, 3)}, "to begin"},
+		{[]admin.SecretUse{use("a", 3, 3), use("b", 2, 0)}, "step 1, or step 3"},
+		{[]admin.SecretUse{use("a", 3, 3), use("b", 3, 0)}, "go on with step 2"},
+		{[]admin.SecretUse{use("a", 3, 1), use("b", 3, 2)}, "complete step 2"},
+		{[]admin.SecretUse{use("a", 3, 2), use("b", 2, 1)}, "doesn't accept"},
+		{[]admin.SecretUse{use("a", 3, 1), use("b", 3, 1), use("c", 3, 1)}, "three secrets"},
+	} {
+		if got := nextStep(c.all, 3); !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %s", c.all, got)
+		}
+	}
+}
+
+// TestRotate : an agent reads its file again upon SIGHUP, and no secret is shown.
+func TestRotate(t *testing.T) {
+	b := newBench(t)
+	const first, second = "kQ7vXw2-first-hB9zLm4TgY8s", "pR3nDc6-second-jF5aVu1WeK0x"
+	path := filepath.Join(b.dir, "key")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(first + "\n")
+	socket := filepath.Join(b.dir, "other")
+	p := b.command("agent", "--socket", socket, "--bind", "127.0.0.1:0", "--expect", "1")
+	p.Env = append(p.Env, "LOCKMESH_SECRET_FILE="+path)
+	p.start()
+	shown := func(text string) func() bool {
+		return func() bool {
+			c := b.command("-a", socket, "rotate")
+			c.run()
+			all := c.out.String() + p.err.String()
+			if strings.Contains(all, "hB9zLm4") || strings.Contains(all, "jF5aVu1") {
+				t.Fatalf("a secret is shown: %s", all)
+			}
+			return strings.Contains(c.out.String(), text)
+		}
+	}
+	until(t, "one secret", shown("to begin"))
+	for _, step := range []struct{ file, want string }{
+		{first + "\n" + second + "\n", "go on with step 2"},
+		{second + "\n" + first + "\n", "go on with step 2, or with step 3"},
+		{second + "\n", "to begin"},
+	} {
+		write(step.file)
+		p.signal(syscall.SIGHUP)
+		until(t, step.want, shown(step.want))
+	}
+	write("short\n")
+	p.signal(syscall.SIGHUP)
+	p.complains("the secrets stay as they are")
+	until(t, "one secret", shown("to begin"))
+	p.signal(sigTerm)
+	if code := p.waitInTime(); code != 0 {
+		t.Errorf("the agent ends with %d: %s", code, p.err.String())
+	}
+}

@@ -1,0 +1,20 @@
+// A worker: one at a time in the whole mesh.
+//
+//   node worker.mjs /run/lockmesh/lockmesh.sock
+import { setTimeout as sleep } from "node:timers/promises";
+import { Held, hold } from "./lockmesh.mjs";
+
+const options = { socketPath: process.argv[2], wait: "2s", value: "the Node worker" };
+try {
+  await hold("jobs/report", async ({ token, signal }) => {
+    console.log("working with token", token);
+    for (let step = 0; step < 3; step++) {
+      await sleep(100, undefined, { signal }); // the work; it ends here if the lock is lost
+      console.log("step", step);
+    }
+  }, options);
+} catch (error) {
+  if (error instanceof Held) console.error("another worker is at it:", error.message);
+  else console.error("the work has ended:", error.cause?.message ?? error.message);
+  process.exitCode = 1;
+}
