@@ -13,6 +13,15 @@ import (
 
 // authorize returns an error if the request may not do as its route says.
 func (x *exchange) authorize() error {
+	if err := x.identify(); err != nil {
+		return err
+	}
+	return x.may(x.route.needs)
+}
+
+// identify finds out who has sent the request: known says that the sender has proven to be allowed
+// to act. An error means that the request is answered nothing else.
+func (x *exchange) identify() error {
 	h, r := x.h, x.r
 	// A browser says where the page comes from that sends a request. No page of another site is
 	// served, not even one that reads: some routes act on a GET.
@@ -26,13 +35,20 @@ func (x *exchange) authorize() error {
 	if err != nil && !x.isOwnerOnly() {
 		return err
 	}
-	x.known = x.isOwnerOnly() || proven
-	if !x.known && !h.isOwnHost(r.Host) {
-		return failure(ErrForbidden, "the Host header is %q, a name that isn't known to be this server's; use localhost or an IP "+
-			"address, or have the application list the name with AllowHosts", r.Host)
-	}
-	need := x.route.needs
+	x.foreignHost = !proven && !h.isOwnHost(r.Host) && !(x.isOwnerOnly() && isLocalName(r.Host))
+	x.known = proven || x.isOwnerOnly() && !x.foreignHost
+	return nil
+}
+
+// may returns an error if the request, identified before, may not do what needs says.
+func (x *exchange) may(need needs) error {
+	h := x.h
 	switch {
+	case need == toAsk:
+		return nil
+	case x.foreignHost:
+		return failure(ErrForbidden, "the Host header is %q, a name that isn't known to be this server's; use localhost or an IP "+
+			"address, or have the application list the name with AllowHosts", x.r.Host)
 	case need.acts() && h.readOnly:
 		return failure(ErrForbidden, "the application has made this read-only")
 	case need == toLock && h.maxTTL == 0:
@@ -44,13 +60,12 @@ func (x *exchange) authorize() error {
 	case need == toRead && (h.openReads || h.openActs && h.token == nil):
 		return nil
 	case h.token != nil:
-		x.w.Header().Set("WWW-Authenticate", "Bearer")
 		return failure(ErrUnauthorized, "the request has no token")
 	case !h.openActs && need == toRead:
 		return failure(ErrForbidden, "the handler has no token, and the application hasn't allowed requests without one to read (AllowReads)")
 	case !h.openActs:
 		return failure(ErrForbidden, "the handler has no token, so only requests over the owner's socket act")
-	case x.route.path == holdPath && r.Method == http.MethodGet:
+	case x.route.path == holdPath && x.r.Method == http.MethodGet:
 		// An image in any page makes a browser send a GET, and some browsers don't say from where.
 		return failure(ErrForbidden, "without a token, use PUT")
 	}
@@ -88,6 +103,11 @@ func (h *Handler) isOwnHost(host string) bool {
 	}
 	return strings.EqualFold(name, "localhost") || h.isListed(name)
 }
+
+// isLocalName reports whether a Host header is a name without a dot, such as clients of the owner's
+// socket make up. A browser can be at the other end of the socket, by a forwarded port, and a
+// foreign page can have a name of its own site resolve to that port. Such a name has a dot.
+func isLocalName(host string) bool { return !strings.Contains(host, ".") }
 
 func (h *Handler) isListed(name string) bool {
 	return slices.ContainsFunc(h.hosts, func(own string) bool { return strings.EqualFold(own, name) })

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -115,6 +116,87 @@ func TestPagesOfOtherSites(t *testing.T) {
 			}
 			if got := serveOnce(h, r, false).Code; got != row.want {
 				t.Errorf("%+v: %d", row, got)
+			}
+		}
+	})
+}
+
+// TestPagesOfOtherSitesAtTheOwnersSocket : a forwarded port leads a browser to the owner's socket,
+// and a site that has its name resolve to that port gets nothing.
+func TestPagesOfOtherSitesAtTheOwnersSocket(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		h := New(m.Node("a"), Token(testToken), AllowHosts("status.example"), Logger(slog.New(slog.DiscardHandler)))
+		for _, row := range []struct {
+			host, auth string
+			read, act  int
+		}{
+			{"localhost:7951", "", 200, 204},
+			{"127.0.0.1:7951", "", 200, 204},
+			{"lockmesh", "", 200, 204}, // made up by a client such as curl
+			{"", "", 200, 204},         // no browser leaves the header out
+			{"status.example", "", 200, 204},
+			{"evil.example:7951", "", 403, 403},
+			{"evil.example:7951", "Bearer " + testToken, 200, 204},
+		} {
+			for path, want := range map[string]int{"GET /v1/status": row.read, "POST /v1/locks/k/revoke": row.act} {
+				method, path, _ := strings.Cut(path, " ")
+				r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+				r.Host = row.host
+				if row.auth != "" {
+					r.Header.Set("Authorization", row.auth)
+				}
+				if got := serveOnce(h, r, true).Code; got != want {
+					t.Errorf("%+v: %s %s: %d, want %d", row, method, path, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestAccess has a row for each kind of handler and of sender, and what the sender learns.
+func TestAccess(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		tok, lock := Token(testToken), AllowLocks(time.Second)
+		for _, row := range []struct {
+			name   string
+			opts   []Option
+			owner  bool
+			host   string
+			auth   string
+			want   Access
+			reason string // a part of
+		}{
+			{"nothing by default", nil, false, "localhost", "", Access{}, "AllowReads"},
+			{"the owner", nil, true, "localhost", "", Access{Read: true, Act: true, Recover: true}, ""},
+			{"the owner of an agent", []Option{lock, tok}, true, "localhost", "", Access{Read: true, Act: true, Lock: true, Recover: true}, ""},
+			{"no token", []Option{lock, tok}, false, "localhost", "", Access{Token: true}, "no token"},
+			{"a token", []Option{lock, tok}, false, "localhost", testToken, Access{Read: true, Act: true, Lock: true}, ""},
+			{"reads without a token", []Option{tok, AllowReads()}, false, "localhost", "", Access{Read: true, Token: true}, "no token"},
+			{"reads, and no token at all", []Option{AllowReads()}, false, "localhost", "", Access{Read: true}, "no token"},
+			{"a token would change nothing", []Option{tok, AllowReads(), ReadOnly()}, false, "localhost", "", Access{Read: true}, "read-only"},
+			{"actions without a token", []Option{AllowActions(), lock}, false, "localhost", "", Access{Read: true, Act: true, Lock: true}, ""},
+			{"a foreign name", []Option{tok, AllowReads()}, false, "evil.example", "", Access{Token: true}, "evil.example"},
+			{"a foreign name, and the token", []Option{tok}, false, "evil.example", testToken, Access{Read: true, Act: true}, ""},
+			{"a foreign name at the owner's socket", nil, true, "evil.example", "", Access{}, "evil.example"},
+		} {
+			h := New(m.Node("a"), append(row.opts, Logger(slog.New(slog.DiscardHandler)))...)
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/access", nil)
+			r.Host = row.host
+			if row.auth != "" {
+				r.Header.Set("Authorization", "Bearer "+row.auth)
+			}
+			w := serveOnce(h, r, row.owner)
+			var got Access
+			must(t, json.Unmarshal(w.Body.Bytes(), &got))
+			if w.Header().Get("WWW-Authenticate") != "" {
+				t.Errorf("%s: the answer asks for a token", row.name)
+			}
+			if w.Code != 200 || !strings.Contains(got.Reason, row.reason) || (got.Reason == "") != (row.reason == "") {
+				t.Errorf("%s: %d %s", row.name, w.Code, w.Body)
+			}
+			got.Reason = ""
+			if got != row.want {
+				t.Errorf("%s: %+v, want %+v", row.name, got, row.want)
 			}
 		}
 	})

@@ -9,6 +9,11 @@ import (
 	"time"
 )
 
+// Access returns what this client may do.
+func (c *Client) Access(ctx context.Context) (*Access, error) {
+	return get[Access](ctx, c, "/v1/access", nil)
+}
+
 // Status returns the node's view of the mesh.
 func (c *Client) Status(ctx context.Context) (*Status, error) {
 	return get[Status](ctx, c, "/v1/status", nil)

@@ -16,22 +16,26 @@ import (
 
 // exchange is a request and its answer.
 type exchange struct {
-	h     *Handler
-	w     http.ResponseWriter
-	r     *http.Request
-	rc    *http.ResponseController
-	conn  *connection     // nil unless Serve has accepted it
-	ctx   context.Context // ends when the client is gone, or the server stops
-	route *route
-	known bool   // the request proves that its sender may act
-	param string // the key, or the id of a lease
-	query url.Values
-	body  []byte
-	began bool // the answer has begun
+	h           *Handler
+	w           http.ResponseWriter
+	r           *http.Request
+	rc          *http.ResponseController
+	conn        *connection     // nil unless Serve has accepted it
+	ctx         context.Context // ends when the client is gone, or the server stops
+	route       *route
+	known       bool   // the request proves that its sender may act
+	foreignHost bool   // the Host header may have been chosen by a foreign page
+	param       string // the key, or the id of a lease
+	query       url.Values
+	body        []byte
+	began       bool // the answer has begun
 }
 
 // serve answers the request, or returns an error to be answered.
 func (x *exchange) serve() error {
+	if file, err := pageAt(x.r.URL.Path); file != nil || err != nil {
+		return x.servePage(file, err)
+	}
 	rt, param, allowed := match(x.r.Method, x.r.URL.Path)
 	switch {
 	case rt != nil:
@@ -243,8 +247,11 @@ func (x *exchange) done() error { return x.write(http.StatusNoContent, nil) }
 // fail answers with an error.
 func (x *exchange) fail(err error) {
 	e := errorOf(err)
-	if e.Status == http.StatusTooManyRequests {
+	switch e.Status {
+	case http.StatusTooManyRequests:
 		x.w.Header().Set("Retry-After", "1")
+	case http.StatusUnauthorized:
+		x.w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	_ = x.answer(e.Status, e) // the client may be gone
 }

@@ -37,7 +37,8 @@ type Handler struct {
 // New returns the handler of a node. The application owns the mesh and closes it; the handler's
 // answers then say that the mesh is closed. The routes:
 //
-//	GET    /v1/status                  the node's view of the mesh
+//	GET    /v1/access                  what the sender of the request may do
+//	GET    /v1/status                  the node's view of the mesh: ?key=
 //	GET    /v1/members                 the nodes known to gossip
 //	GET    /v1/electorate              the voters
 //	GET    /v1/electorate/watch        the electorate, and each change of it, as events
@@ -59,6 +60,10 @@ type Handler struct {
 //	POST   /v1/leases/{id}/extend      the lease ends ttl from now: ?ttl=
 //	DELETE /v1/leases/{id}             releases a lease
 //	PUT    /v1/hold/{key}              holds a lock as long as the connection lives; GET does, too
+//
+// GET / is a page for people, which shows the same in a browser and lets an operator act. Any
+// client may load the page, which has nothing of the mesh in it: what the page shows comes from the
+// routes above, and takes the rights that the routes demand.
 //
 // In a path, {key} is all that remains, so slashes may be written as such or as %2F. A client that
 // resolves "." and ".." in paths has to write the slashes beside them as %2F.

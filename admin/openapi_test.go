@@ -29,6 +29,7 @@ type operation struct {
 }
 
 var operations = map[string]operation{
+	"GET /v1/access":              {id: "access", summary: "What the sender of the request may do; any client may ask", answer: Access{}},
 	"GET /v1/status":              {id: "status", summary: "The node's view of the mesh", answer: Status{}},
 	"GET /v1/members":             {id: "members", summary: "The nodes known to gossip", answer: Members{}},
 	"GET /v1/electorate":          {id: "electorate", summary: "The voters as the node sees them", answer: Electorate{}},
@@ -127,7 +128,7 @@ func describe(t *testing.T) []byte {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "lockmesh admin", "version": "1", "license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
-			"description": "A node's state and locks over HTTP. Errors are an Error in JSON; error is its code. Durations are milliseconds in fields that end in _ms; tokens are integers of up to 63 bits. Ignore unknown fields.",
+			"description": "A node's state and locks over HTTP. Errors are an Error in JSON; error is its code. Durations are milliseconds in fields that end in _ms, and microseconds in fields that end in _us; tokens are integers of up to 63 bits. Ignore unknown fields.",
 		},
 		"servers":    []object{{"url": "/"}},
 		"security":   []object{{"token": []string{}}, {}},

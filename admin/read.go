@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	_ "embed"
 	"net/http"
+	"slices"
 
 	"github.com/lockmesh/lockmesh"
 )
@@ -19,14 +21,36 @@ func OpenAPI() []byte { return append([]byte{}, openAPI...) }
 
 func (x *exchange) openAPI() error { return x.write(http.StatusOK, openAPI) }
 
-func (x *exchange) status() error { return x.answer(http.StatusOK, statusOf(x.h.mesh)) }
+// access answers what the request, and others like it, may do.
+func (x *exchange) access() error {
+	read, act := x.may(toRead), x.may(toAct)
+	a := Access{
+		Read: read == nil, Act: act == nil,
+		Lock: x.may(toLock) == nil, Recover: x.may(toRecover) == nil,
+		Token: x.h.token != nil && !x.known && (read != nil || !x.h.readOnly || x.h.maxTTL > 0),
+	}
+	if err := cmp.Or(read, act); err != nil {
+		a.Reason = err.Error()
+	}
+	return x.answer(http.StatusOK, a)
+}
+
+func (x *exchange) status() error {
+	s := statusOf(x.h.mesh)
+	if x.query.Has("key") {
+		key := x.query.Get("key")
+		s.Held = slices.DeleteFunc(s.Held, func(l HeldLease) bool { return l.Key != key })
+		s.Waiting = slices.DeleteFunc(s.Waiting, func(r Request) bool { return r.Key != key })
+	}
+	return x.answer(http.StatusOK, s)
+}
 
 func (x *exchange) members() error {
 	return x.answer(http.StatusOK, Members{membersOf(x.h.mesh.Status().Members)})
 }
 
 func (x *exchange) electorate() error {
-	s := x.h.mesh.Status()
+	s := x.h.mesh.Stats() // costs less than a Status, which lists the node's leases
 	if s.Closed {
 		return failure(lockmesh.ErrClosed, "the node has ended, and knows no electorate")
 	}

@@ -14,6 +14,7 @@ const (
 	toAct           // what an operator does
 	toRecover       // what an operator must never do by mistake
 	toLock          // what a client of an agent does
+	toAsk           // what every client may: to ask what the client may do
 )
 
 func (n needs) acts() bool { return n == toAct || n == toRecover }
@@ -34,7 +35,8 @@ var lockQuery = []string{"ttl", "wait", "mode", "permits", "value", "value_base6
 
 // routes are all routes. A new route also needs a path in openapi.json, and a method of Client.
 var routes = []*route{
-	{method: http.MethodGet, path: "/v1/status", long: true, serve: (*exchange).status},
+	{method: http.MethodGet, path: "/v1/access", needs: toAsk, serve: (*exchange).access},
+	{method: http.MethodGet, path: "/v1/status", query: []string{"key"}, long: true, serve: (*exchange).status},
 	{method: http.MethodGet, path: "/v1/members", long: true, serve: (*exchange).members},
 	{method: http.MethodGet, path: "/v1/electorate", long: true, serve: (*exchange).electorate},
 	{method: http.MethodGet, path: "/v1/electorate/watch", serve: (*exchange).watchElectorate},

@@ -121,12 +121,17 @@ func TestRequestsThatCantBeUsed(t *testing.T) {
 			status        int
 			text          string
 		}{
-			{"GET /", "", 404, `there is no \"/\"`},
+			{"GET /v1", "", 404, `there is no \"/v1\"`},
+			{"GET /page/", "", 404, "there is no"},
+			{"GET /page/index.html", "", 404, "there is no"},
+			{"GET /page/../page.go", "", 404, "there is no"},
+			{"POST /", "", 405, "GET or HEAD is"},
+			{"PUT /page/page.js", "", 405, "GET or HEAD is"},
 			{"GET /v1/", "", 404, "there is no"},
 			{"GET /v1/status/", "", 404, "there is no"},
 			{"POST /v1/status", "", 405, "POST isn't possible here; GET is"},
 			{"DELETE /v1/locks/k", "", 405, "GET or PUT is"},
-			{"GET /v1/status?pretty=1", "", 400, `there is no parameter \"pretty\" here; there are: none`},
+			{"GET /v1/members?pretty=1", "", 400, `there is no parameter \"pretty\" here; there are: none`},
 			{"GET /v1/locks?limit=1&limit=2", "", 400, "given 2 times"},
 			{"GET /v1/locks?limit=x", "", 400, "a number from 1 to 1000"},
 			{"GET /v1/locks?limit=%zz", "", 400, "can't be read"},
@@ -158,7 +163,9 @@ func TestRequestsThatCantBeUsed(t *testing.T) {
 			if row.body != "" {
 				body = strings.NewReader(row.body)
 			}
-			w := serveOnce(h, httptest.NewRequestWithContext(t.Context(), method, path, body), true)
+			r := httptest.NewRequestWithContext(t.Context(), method, path, body)
+			r.Host = "localhost"
+			w := serveOnce(h, r, true)
 			if w.Code != row.status || !strings.Contains(w.Body.String(), row.text) {
 				t.Errorf("%.80s %s: %d %s, want %d with %q", row.request, row.body, w.Code, w.Body, row.status, row.text)
 			}

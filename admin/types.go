@@ -7,6 +7,22 @@ import (
 	"unicode/utf8"
 )
 
+// Access is what the sender of a request may do. Any client may ask.
+type Access struct {
+	// Read says that the sender may see the node, the voters and the keys.
+	Read bool `json:"read"`
+	// Act says that the sender may revoke, evict, drain, stop and leave.
+	Act bool `json:"act"`
+	// Lock says that the sender may take locks.
+	Lock bool `json:"lock"`
+	// Recover says that the sender may name new voters, when a majority is lost for good.
+	Recover bool `json:"recover"`
+	// Token says that the sender may do more with the handler's token.
+	Token bool `json:"token"`
+	// Reason says why the sender may not read, or not act; empty for a sender that may do both.
+	Reason string `json:"reason"`
+}
+
 // Status is a node's view of the mesh, see [lockmesh.Status].
 type Status struct {
 	// At is the time of the answer, by the node's machine.
@@ -66,6 +82,9 @@ type Electorate struct {
 	Counting int `json:"counting"`
 	// Ready says that locks can be granted.
 	Ready bool `json:"ready"`
+	// Spare is the number of counting voters that may fail, whichever they are, with a majority
+	// left.
+	Spare int `json:"spare"`
 	// Dynamic says that membership is dynamic. Otherwise the fields below are empty.
 	Dynamic bool `json:"dynamic"`
 	// Version is the number of the electorate, from 1; zero while the node knows of none.
@@ -112,6 +131,11 @@ type Voter struct {
 	Text string `json:"text"`
 	// Drift says how far the voter's clock is off; empty as long as all is well.
 	Drift string `json:"drift"`
+	// RoundTripUS is the time to the voter and back in microseconds, smoothed; zero while unknown.
+	RoundTripUS int64 `json:"round_trip_us"`
+	// ClockOffsetUS is by how many microseconds the voter's wall clock is ahead of the node's, to
+	// within half a round trip; zero while unknown. No lock depends on the wall clocks.
+	ClockOffsetUS int64 `json:"clock_offset_us"`
 }
 
 // RefusedPeer is a live node not admitted by this node, see [lockmesh.RefusedPeer].

@@ -1,0 +1,145 @@
+// Calls the routes of the node, with the token if there is one.
+
+const tokenName = "lockmesh-token";
+
+// token is kept until the tab is closed. A browser that stores nothing for the page has the token
+// in memory.
+export const token = {
+  value: read(),
+  set(value) {
+    token.value = value;
+    try {
+      if (value) sessionStorage.setItem(tokenName, value);
+      else sessionStorage.removeItem(tokenName);
+    } catch {
+      // The token is in memory.
+    }
+  },
+};
+
+function read() {
+  try {
+    return sessionStorage.getItem(tokenName) || "";
+  } catch {
+    return "";
+  }
+}
+
+// Failure is an error that the node has answered.
+export class Failure extends Error {
+  constructor(answer, status) {
+    super(answer.message || `The answer has the status ${status}.`);
+    this.code = answer.error || "";
+    this.advice = answer.advice || "";
+    this.status = status;
+  }
+}
+
+// fault tells an error in words. Only an error of the node says that nothing was done.
+export function fault(e) {
+  return e instanceof Failure ? e.message : "The node doesn't answer.";
+}
+
+// keyPath is the path of a key. A browser resolves "." and ".." as parts of a path, even in
+// percent-encoding, unless the slashes beside them are encoded.
+export function keyPath(key, action = "") {
+  const encoded = encodeURIComponent(key);
+  const dots = key === "." || key === "..";
+  return "v1/locks" + (dots ? "%2F" : "/") + encoded + (action && (dots ? "%2F" : "/") + action);
+}
+
+async function call(method, path, { query, body, signal } = {}) {
+  const url = new URL(path, document.baseURI);
+  for (const [name, value] of Object.entries(query || {})) url.searchParams.set(name, value);
+  const headers = {};
+  if (token.value) headers.Authorization = "Bearer " + token.value;
+  if (body) headers["Content-Type"] = "application/json";
+  const answer = await fetch(url, {
+    method,
+    headers,
+    signal,
+    body: body && JSON.stringify(body),
+    cache: "no-store",
+    credentials: "same-origin",
+    redirect: "error",
+    referrerPolicy: "no-referrer",
+  });
+  if (answer.ok) return answer;
+  let error = {};
+  try {
+    error = await answer.json();
+  } catch {
+    // Another server than the node has answered.
+  }
+  throw new Failure(error, answer.status);
+}
+
+// A look that hasn't been answered within this time, in milliseconds, isn't waited for. The node
+// gives up itself after a TTL of the mesh, ten seconds as a rule.
+const patience = 20_000;
+
+export async function get(path, query, signal) {
+  const timeout = AbortSignal.timeout(patience);
+  const both = signal ? AbortSignal.any([signal, timeout]) : timeout;
+  return (await call("GET", path, { query, signal: both })).json();
+}
+
+// post acts. It returns what the node answers, or nothing.
+export async function post(path, body) {
+  const answer = await call("POST", path, { body });
+  return answer.status === 204 ? undefined : answer.json();
+}
+
+// The node sends a sign of life every 15 seconds; after twice as long and some more, in
+// milliseconds, the connection is taken for dead.
+const silence = 40_000;
+
+// stream reads server-sent events with fetch, since an EventSource sends no token. It ends with an
+// error: the node's, or that of the connection.
+export async function* stream(path, query, signal) {
+  const dead = new AbortController();
+  let timer;
+  const alive = () => {
+    clearTimeout(timer);
+    timer = setTimeout(
+      () => dead.abort(new Error("The node has been silent for too long.")),
+      silence,
+    );
+  };
+  alive();
+  try {
+    const answer = await call("GET", path, {
+      query,
+      signal: AbortSignal.any([signal, dead.signal]),
+    });
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) throw new Error("The connection has ended.");
+      alive();
+      text += value;
+      const parts = text.split("\n\n");
+      text = parts.pop();
+      const batch = [];
+      for (const part of parts) {
+        const event = parse(part);
+        if (event.name === "end") throw new Failure(event.data, 0);
+        if (event.data !== undefined) batch.push(event.data);
+      }
+      if (batch.length > 0) yield batch;
+    }
+  } finally {
+    clearTimeout(timer);
+    dead.abort();
+  }
+}
+
+function parse(part) {
+  const event = { name: "", data: undefined };
+  for (const line of part.split("\n")) {
+    if (line.startsWith("event: ")) event.name = line.slice(7);
+    if (line.startsWith("data: ")) event.data = JSON.parse(line.slice(6));
+  }
+  return event;
+}

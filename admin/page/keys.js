@@ -1,0 +1,218 @@
+// The table of keys: pages of those in use, looked at again as events come.
+
+import { fault, get } from "./api.js";
+import { $, el, fill, foreign, reconcile, roving, setText, valueOf } from "./dom.js";
+import { Look } from "./look.js";
+import { clock, count, countdown, duration, list, since } from "./words.js";
+
+// pageLength is how many keys a page has: few enough that a look is cheap for the voters, and that
+// the table is drawn within a frame.
+const pageLength = 50;
+
+// The pauses between two looks in milliseconds: after an event, and without events, since the time
+// that is left of a lease and the number of waiting requests change without events.
+const eventPause = 300;
+const idlePause = 4000;
+
+// The names of that many holders are shown in a row.
+const namesMost = 3;
+
+export class Keys {
+  // open is called with the key of a row.
+  constructor({ open, changed, failed }) {
+    Object.assign(this, { open, changed, failed });
+    this.prefix = "";
+    this.pages = [""]; // the key before each page up to the present page
+    this.locks = [];
+    this.next = "";
+    this.looks = new Look((signal) => this.look(signal), eventPause, idlePause);
+    this.fresh = roving($("rows"), "button");
+    $("next").addEventListener("click", () => this.turn(() => this.pages.push(this.next)));
+    $("previous").addEventListener("click", () => this.turn(() => this.pages.pop()));
+    $("first").addEventListener("click", () => this.turn(() => (this.pages = [""])));
+    let typing;
+    const search = () => {
+      clearTimeout(typing);
+      const prefix = $("prefix").value;
+      if (prefix === this.prefix) return;
+      this.prefix = prefix;
+      this.turn(() => (this.pages = [""]));
+      this.changed();
+    };
+    $("prefix").addEventListener("input", () => {
+      clearTimeout(typing);
+      typing = setTimeout(search, 300);
+    });
+    $("search").addEventListener("submit", (e) => {
+      e.preventDefault();
+      search();
+    });
+  }
+
+  // start looks at the keys until a signal ends.
+  start(signal) {
+    this.signal = signal;
+    if (this.readAt === undefined) {
+      $("table").hidden = true;
+      $("none").hidden = false;
+      fill($("none"), "Asking the voters …");
+    }
+    this.looks.begin(signal);
+  }
+
+  turn(change) {
+    change();
+    this.turned = true;
+    this.looks.begin(this.signal);
+  }
+
+  // touched has the table be looked at soon if a key may be on the page.
+  touched(key) {
+    if (key > this.pages.at(-1) && (!this.next || key <= this.next)) this.looks.news();
+  }
+
+  // look reads the page of keys.
+  async look(signal) {
+    try {
+      const query = { limit: pageLength };
+      if (this.prefix) query.prefix = this.prefix;
+      let after = this.pages.at(-1);
+      let page;
+      do {
+        if (after) query.after = after;
+        page = await get("v1/locks", query, signal);
+        after = page.next;
+      } while (page.locks.length === 0 && after); // a page may be empty although more keys follow
+      this.locks = page.locks;
+      this.next = page.next;
+      this.readAt = Date.now();
+      setText($("keys-error"), "");
+      this.draw();
+    } catch (e) {
+      if (signal.aborted) return;
+      this.failed(e);
+      this.complain(e);
+    }
+  }
+
+  complain(e) {
+    const old = this.readAt ? ` The table is from ${clock(this.readAt)}.` : "";
+    const why =
+      e.code === "no_quorum"
+        ? "Who holds which key isn't known now, since too few voters count."
+        : `The keys can't be read. ${fault(e)}`;
+    setText($("keys-error"), why + old);
+    if (!old) $("none").hidden = true;
+  }
+
+  draw() {
+    reconcile(
+      $("rows"),
+      this.locks,
+      (l) => l.key,
+      (l) => this.row(l.key),
+      (row, l) => this.update(row, l),
+    );
+    this.fresh();
+    $("table").hidden = this.locks.length === 0;
+    const none = $("none");
+    none.hidden = this.locks.length > 0;
+    if (!none.hidden) {
+      fill(
+        none,
+        this.prefix
+          ? ["No key in use begins with ", el("b", {}, foreign(this.prefix, 80)), "."]
+          : this.pages.length > 1
+            ? "There are no more keys."
+            : "No key is in use: nothing is held, and nothing is waited for.",
+      );
+    }
+    const number = this.pages.length;
+    $("pager").hidden = number === 1 && !this.next;
+    $("first").disabled = $("previous").disabled = number === 1;
+    $("next").disabled = !this.next;
+    setText($("where"), `Page ${number.toLocaleString("en")}`);
+    if (this.turned) {
+      this.turned = false;
+      if (document.activeElement?.disabled)
+        $("next").disabled ? $("previous").focus() : $("next").focus();
+    }
+  }
+
+  row(key) {
+    const open = el(
+      "button.key",
+      { type: "button", click: () => this.open(key) },
+      foreign(key, 80),
+    );
+    const cells = ["Held by", "Waiting", "Held for", "Left", "Mode", "Value", "Token"];
+    return el(
+      "tr",
+      { role: "row" },
+      el("th", { role: "rowheader", scope: "row" }, open),
+      cells.map((label) => el("td", { role: "cell", "data-label": label })),
+    );
+  }
+
+  update(row, lock) {
+    row.lock = lock;
+    const [, by, waiting, , , mode, value, token] = row.children;
+    const first = lock.holders[0];
+    const tokens = lock.holders.map((h) => h.token).join();
+    if (row.tokens !== undefined && row.tokens !== tokens) {
+      row.classList.remove("fresh");
+      requestAnimationFrame(() => row.classList.add("fresh"));
+    }
+    row.tokens = tokens;
+    fill(by, holders(lock));
+    fill(waiting, lock.waiters.length > 0 ? el("b", {}, lock.waiters.length) : "–");
+    fill(
+      mode,
+      lock.permits > 0
+        ? `${lock.holders.length} of ${count(lock.permits, "permit")}`
+        : first
+          ? first.mode
+          : "–",
+    );
+    fill(
+      value,
+      lock.holders.length === 1 && first.value !== undefined ? valueOf(first.value, 40) : "–",
+    );
+    fill(
+      token,
+      lock.holders.length === 1 ? String(first.token) : lock.holders.length > 1 ? "several" : "–",
+    );
+    row.classList.toggle("empty", lock.holders.length !== 1);
+    this.times(row);
+  }
+
+  // times shows what changes with time.
+  times(row) {
+    const { holders, delayed_ms: delayed } = row.lock;
+    const left = Math.max(delayed, ...holders.map((h) => h.left_ms));
+    setText(
+      row.children[3],
+      holders.length > 0 ? duration(Math.max(...holders.map((h) => since(h.since)))) : "–",
+    );
+    // As of the look: the node may have renewed the lease since.
+    setText(row.children[4], left > 0 ? "≤ " + countdown(left) : "–");
+  }
+
+  tick() {
+    for (const row of $("rows").children) this.times(row);
+  }
+}
+
+// holders names who holds a key.
+function holders(lock) {
+  if (lock.holders.length === 0) {
+    if (lock.delayed_ms > 0) return el("i", {}, "nobody yet: kept free");
+    return el("i", {}, lock.waiters.length > 0 ? "nobody yet" : "nobody");
+  }
+  const nodes = [...new Set(lock.holders.map((h) => h.node))];
+  const names = nodes.slice(0, namesMost).map((n) => foreign(n, 40));
+  if (nodes.length > namesMost) names.push(`${nodes.length - namesMost} more`);
+  const leases =
+    lock.holders.length > nodes.length ? ` (${count(lock.holders.length, "lease")})` : "";
+  return [list(names), leases];
+}

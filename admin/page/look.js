@@ -1,0 +1,55 @@
+// Looks at something of the node again and again, one look at a time.
+
+export class Look {
+  // act looks, until a signal ends, and deals with its errors. The pauses are in milliseconds:
+  // after news, and without news.
+  constructor(act, afterNews, without) {
+    Object.assign(this, { act, afterNews, without });
+  }
+
+  // begin looks at once, in place of a look under way, and then again and again until stop, or
+  // until a signal ends.
+  begin(signal) {
+    this.stop();
+    this.own = new AbortController();
+    this.run(signal ? AbortSignal.any([signal, this.own.signal]) : this.own.signal);
+  }
+
+  // later is begin with a pause before the first look.
+  later(signal) {
+    this.rest(signal).then(() => signal.aborted || this.begin(signal));
+  }
+
+  stop() {
+    this.own?.abort();
+  }
+
+  // news has the next look come soon.
+  news() {
+    this.fresh = true;
+    this.wake?.();
+  }
+
+  async run(signal) {
+    while (!signal.aborted) {
+      this.fresh = false;
+      await this.act(signal);
+      if (!signal.aborted) await this.rest(signal);
+    }
+  }
+
+  rest(signal) {
+    return new Promise((resolve) => {
+      let timer = setTimeout(resolve, this.fresh ? this.afterNews : this.without);
+      this.wake = () => {
+        this.wake = undefined;
+        clearTimeout(timer);
+        timer = setTimeout(resolve, this.afterNews);
+      };
+      signal.addEventListener("abort", () => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+}
