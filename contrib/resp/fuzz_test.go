@@ -1,0 +1,149 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/tidwall/redcon"
+)
+
+// FuzzRequest has the parser read bytes as they could arrive: all at once, and singly. Both
+// ways give the same requests, within the bounds; and redcon's parser, not made for hostile
+// bytes, reads the accepted requests in the same way.
+func FuzzRequest(f *testing.F) {
+	for _, text := range []string{
+		request("GET", "k"), request("SET", "k", "v\r\n", "NX", "PX", 1000) + request("PING"), request(), "PING\r\n", "set k \"a b\"\r\n", "\r\n", "*0\r\n",
+		"*-1\r\n", "*1\r\n$-1\r\n", "*1\r\n$9223372036854775807\r\nabc", "*9223372036854775807\r\n", "*1\r\n$3\r\nabcd\r", "*2\r\n$1\r\na\r\n", "+OK\r\n", "$1 a\r\n",
+		"\"\r\n", "'a'b\r\n", "a\\\"b\r\n", "POST / HTTP/1.1\r\nHost: x\r\n",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		whole, err := parseAll(data)
+		single, errSingle := parseSlowly(data)
+		if (err == nil) != (errSingle == nil) || !slices.EqualFunc(whole, single, slices.Equal[[]string]) {
+			t.Fatalf("%q: at once %q, %v; slowly %q, %v", data, whole, err, single, errSingle)
+		}
+		for _, words := range whole {
+			if len(words) > MaxArgs {
+				t.Fatalf("%d words", len(words))
+			}
+			var b []byte
+			b = redcon.AppendArray(b, len(words))
+			for _, w := range words {
+				b = redcon.AppendBulkString(b, w)
+			}
+			if len(b) > 2*MaxRequest {
+				t.Fatalf("a request of %d bytes", len(b))
+			}
+			cmd, err := redcon.NewReader(bytes.NewReader(b)).ReadCommand()
+			if err != nil || len(cmd.Args) != len(words) {
+				t.Fatalf("%q: redcon reads %q, %v", words, cmd.Args, err)
+			}
+			for i := range words {
+				if words[i] != string(cmd.Args[i]) {
+					t.Fatalf("%q: redcon reads %q", words, cmd.Args)
+				}
+			}
+		}
+	})
+}
+
+// parseAll returns the requests at the beginning of data.
+func parseAll(data []byte) (all [][]string, err error) {
+	for len(data) > 0 {
+		args, length, need, err := parseRequest(data, memberBounds)
+		switch {
+		case err != nil:
+			return all, err
+		case args == nil:
+			if need <= len(data) {
+				panic("a request is incomplete and needs no more")
+			}
+			return all, nil
+		}
+		all = append(all, stringsOf(args)...)
+		data = data[length:]
+	}
+	return all, nil
+}
+
+// parseSlowly is parseAll for bytes arriving singly.
+func parseSlowly(data []byte) (all [][]string, err error) {
+	start, need := 0, 0
+	for end := 1; end <= len(data); end++ {
+		for start < end && end-start >= need {
+			args, length, more, err := parseRequest(data[start:end], memberBounds)
+			if err != nil {
+				return all, err
+			}
+			if args == nil {
+				need = more
+				break
+			}
+			all = append(all, stringsOf(args)...)
+			start, need = start+length, 0
+		}
+	}
+	_, _, _, err = parseRequest(data[start:], memberBounds) // so far the rest was left for more bytes to come
+	return all, err
+}
+
+func stringsOf(args [][]byte) [][]string {
+	if len(args) == 0 {
+		return nil
+	}
+	words := make([]string, len(args))
+	for i, a := range args {
+		words[i] = string(a)
+	}
+	return [][]string{words}
+}
+
+// FuzzScript runs scripts without keys: each ends, makes no more garbage than its
+// instructions can, and leaves nothing to the next script.
+func FuzzScript(f *testing.F) {
+	for _, text := range []string{
+		compareAndDelete, lockAll, `return {KEYS, ARGV, 1.5, "a" .. "b", redis.call("ping"), redis.pcall("get", "k")}`,
+		`local t = {} for i = 1, 9 do t[i] = i .. "" end table.sort(t) return table.concat(t, ",")`,
+		`local function f(...) return select("#", ...), ... end return {f(unpack({1, 2, 3}))}`,
+		`while true do pcall(error, {err = "x"}) end`, `goto a ::a:: return string.format("%5.1f %s %q", 1, "x", "y")`,
+		`return tostring(nil) .. #"x" .. tonumber("0x1f") .. ("x"):rep(3):upper():reverse():sub(1, -1):byte()`,
+		`local s = "x" while true do s = s .. s end`, `local t = {} t[67108863] = 1`, `return ((((((((((1))))))))))`, `a.b.c = d[e].f:g(h)`,
+		`string.rep = nil`, `for k, v in pairs(_G) do k() end`, `return next({}), type(print), math.huge, -math.huge, 0/0`, "#!lua\nreturn 1",
+	} {
+		f.Add(text, "v")
+	}
+	s := &Server{log: slog.New(slog.DiscardHandler)}
+	c := &conn{s: s, ctx: context.Background(), proto: resp2}
+	f.Fuzz(func(t *testing.T, text, arg string) {
+		compiled, err := compile(digestOf(text), text)
+		if err != nil {
+			return
+		}
+		x := &call{s: s, conn: c, ctx: c.ctx}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		answer := compiled.run(newRun(x, c.ctx, nil), nil, []string{arg})
+		runtime.ReadMemStats(&after)
+		if made := after.TotalAlloc - before.TotalAlloc; made > 128<<20 {
+			t.Errorf("the script has made %d MiB", made>>20)
+		}
+		if b := resp2.appendReply(nil, answer); len(b) > 2*maxAnswer {
+			t.Errorf("an answer of %d bytes", len(b))
+		}
+		const check = `return {#KEYS, #ARGV, string.len("x"), type(redis.call), tostring(1), "a" .. "b", math.floor(1.5)}`
+		after2, err := compile("check", check)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(resp2.appendReply(nil, after2.run(newRun(x, c.ctx, nil), nil, nil)))
+		if want := "*7\r\n:0\r\n:0\r\n:1\r\n$8\r\nfunction\r\n$1\r\n1\r\n$2\r\nab\r\n:1\r\n"; got != want {
+			t.Errorf("the next script answers %q", got)
+		}
+	})
+}
