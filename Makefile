@@ -17,7 +17,7 @@ BENCH    ?= bench/out
 ARGS     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test race contrib peers lint fmt fuzz sim soak pages explore mutants mutants-source tables chaos bench bench-core benchmarks cost cross same ci hunt gate-under-load quickstart
+.PHONY: help test race contrib peers redis-clients lint fmt fuzz sim soak pages explore mutants mutants-source tables chaos bench bench-core benchmarks cost cross same ci hunt gate-under-load quickstart
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,12 +29,15 @@ race: ## runs all tests under the race detector
 	$(GO) test -race -timeout 30m ./...
 
 contrib: ## tests what is a module of its own, in contrib and examples, under the race detector
-	@for mod in contrib/*/go.mod deploy/go.mod examples/*/go.mod; do \
+	@for mod in contrib/*/go.mod contrib/resp/clients/go.mod deploy/go.mod examples/*/go.mod; do \
 		echo "-- $${mod%/go.mod}"; (cd "$${mod%/go.mod}" && $(GO) test -race ./...) || exit 1; \
 	done
 
 peers: ## examines etcd and Redlock with locktest, in bench: a minute
 	cd bench && $(GO) test -count=1 -v ./...
+
+redis-clients: ## tries the Redis clients of five languages, and compares the answers and the throughput with a Redis, whatever of them is installed: minutes
+	cd contrib/resp/clients && $(GO) test -tags hunt -count=1 -timeout 30m -v ./...
 
 lint: ## vets and lints; the first time builds golangci-lint, which takes minutes
 	$(GO) vet -tags hunt ./...

@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/admin"
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/systemd"
+	"github.com/lockmesh/lockmesh/contrib/resp"
 )
 
 // nodeFlags describe a node of this machine.
@@ -38,6 +40,9 @@ type agentVerb struct {
 	HTTPHosts []string      `name:"http-host" env:"LOCKMESH_HTTP_HOST" placeholder:"NAME" help:"A name by which clients reach the node over TCP without a token, besides addresses and localhost."`
 	OpenReads bool          `name:"open-reads" env:"LOCKMESH_OPEN_READS" help:"Answer reading requests over TCP without the token."`
 	ReadOnly  bool          `name:"read-only" env:"LOCKMESH_READ_ONLY" help:"Take locks for clients, and refuse all other actions."`
+	RESP      []string      `name:"resp" env:"LOCKMESH_RESP" placeholder:"HOST:PORT" help:"Serve Redis lock clients, with the password of LOCKMESH_RESP_PASSWORD or LOCKMESH_RESP_PASSWORD_FILE."`
+	RESPOpen  bool          `name:"resp-open" env:"LOCKMESH_RESP_OPEN" help:"Serve Redis lock clients without a password."`
+	RESPLong  bool          `name:"resp-long-ttl" env:"LOCKMESH_RESP_LONG_TTL" help:"Let Redis lock clients set keys for longer than --max-ttl, and cut their connections when the lease is lost."`
 	LogJSON   bool          `name:"log-json" env:"LOCKMESH_LOG_JSON" help:"Log lines of JSON."`
 	Grace     time.Duration `env:"LOCKMESH_GRACE" default:"25s" placeholder:"TIME" help:"How long the end may take upon SIGTERM. (${default})"`
 }
@@ -88,7 +93,8 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	}
 	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0}
 	handler := admin.New(mesh, v.options(doors.token, cfg, log)...)
-	return a.serve(ctx, handler, doors.listeners)
+	clients := resp.New(mesh, v.respOptions(doors.password, cfg, log)...)
+	return a.serve(ctx, doors, handler, clients)
 }
 
 // logger returns the agent's log.
@@ -122,12 +128,12 @@ func (f *nodeFlags) config(g *globals, log *slog.Logger) (lockmesh.Config, error
 
 // doors are the ways in.
 type doors struct {
-	listeners []net.Listener
-	token     string
+	http, resp      []net.Listener
+	token, password string
 }
 
 func (d *doors) close() {
-	for _, l := range d.listeners {
+	for _, l := range slices.Concat(d.http, d.resp) {
 		_ = l.Close() // again, if it was served
 	}
 }
@@ -140,13 +146,15 @@ func (v *agentVerb) open(g *globals) (_ *doors, err error) {
 			d.close()
 		}
 	}()
-	if d.token, err = fromEnvironment("LOCKMESH_ADMIN_TOKEN"); err != nil {
+	if d.token, err = checked("LOCKMESH_ADMIN_TOKEN", admin.CheckToken); err != nil {
 		return nil, err
 	}
-	if d.token != "" {
-		if err := admin.CheckToken(d.token); err != nil {
-			return nil, misconfigured("LOCKMESH_ADMIN_TOKEN: %w", err)
-		}
+	if d.password, err = checked("LOCKMESH_RESP_PASSWORD", resp.CheckPassword); err != nil {
+		return nil, err
+	}
+	if d.password == "" && len(v.RESP) > 0 && !v.RESPOpen {
+		return nil, misconfigured("--resp needs LOCKMESH_RESP_PASSWORD or LOCKMESH_RESP_PASSWORD_FILE, at least %d random "+
+			"characters; or --resp-open, if each process that reaches the address may take locks", resp.MinPasswordLen)
 	}
 	if d.token == "" && len(v.HTTP) > 0 && !v.OpenReads {
 		return nil, misconfigured("--http needs LOCKMESH_ADMIN_TOKEN or LOCKMESH_ADMIN_TOKEN_FILE, at least %d random "+
@@ -160,18 +168,38 @@ func (v *agentVerb) open(g *globals) (_ *doors, err error) {
 		if err != nil {
 			return nil, &exit{code: exitConfig, err: fmt.Errorf("%w; --socket names another one", err)}
 		}
-		d.listeners = append(d.listeners, socket)
+		d.http = append(d.http, socket)
 	} else if len(v.HTTP) == 0 {
 		return nil, misconfigured("--socket none needs --http: nobody could reach the agent")
 	}
-	for _, addr := range v.HTTP {
+	if d.http, err = listenAll(d.http, "--http", v.HTTP); err != nil {
+		return nil, err
+	}
+	d.resp, err = listenAll(nil, "--resp", v.RESP)
+	return d, err
+}
+
+// checked returns a secret of the environment that check allows.
+func checked(name string, check func(string) error) (string, error) {
+	value, err := fromEnvironment(name)
+	if err == nil && value != "" {
+		if err = check(value); err != nil {
+			err = misconfigured("%s: %w", name, err)
+		}
+	}
+	return value, err
+}
+
+// listenAll appends listeners of TCP addresses. The caller closes them, also after an error.
+func listenAll(to []net.Listener, flag string, addresses []string) ([]net.Listener, error) {
+	for _, addr := range addresses {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			return nil, misconfigured("--http: %w", err)
+			return to, misconfigured("%s: %w", flag, err)
 		}
-		d.listeners = append(d.listeners, l)
+		to = append(to, l)
 	}
-	return d, nil
+	return to, nil
 }
 
 // socket returns the path of the agent's socket, or none.
@@ -204,6 +232,24 @@ func (v *agentVerb) options(token string, cfg lockmesh.Config, log *slog.Logger)
 	return opts
 }
 
+// respOptions returns the options of the server for Redis lock clients.
+func (v *agentVerb) respOptions(password string, cfg lockmesh.Config, log *slog.Logger) []resp.Option {
+	opts := []resp.Option{resp.Logger(log)}
+	if cfg.MaxTTL > 0 {
+		opts = append(opts, resp.MaxTTL(cfg.MaxTTL))
+	}
+	if password != "" {
+		opts = append(opts, resp.Password(password))
+	}
+	if v.RESPOpen {
+		opts = append(opts, resp.WithoutPassword())
+	}
+	if v.RESPLong {
+		opts = append(opts, resp.AllowLongTTL())
+	}
+	return opts
+}
+
 // agent is a node that is served.
 type agent struct {
 	mesh   *lockmesh.Mesh
@@ -214,13 +260,18 @@ type agent struct {
 
 // serve serves until ctx ends, the node ends (lockmesh stop, say), or a listener fails. Then it
 // ends the node.
-func (a *agent) serve(ctx context.Context, h *admin.Handler, listeners []net.Listener) error {
+func (a *agent) serve(ctx context.Context, d *doors, h *admin.Handler, clients *resp.Server) error {
 	serving, stop := context.WithCancel(context.Background())
 	defer stop()
-	failed := make(chan error, len(listeners))
-	for _, l := range listeners {
+	left := len(d.http) + len(d.resp)
+	failed := make(chan error, left)
+	for _, l := range d.http {
 		go func() { failed <- admin.Serve(serving, l, h) }()
 		a.log.Info("the agent listens", "at", l.Addr().String())
+	}
+	for _, l := range d.resp {
+		go func() { failed <- clients.Serve(serving, l) }()
+		a.log.Info("the agent listens for Redis lock clients", "at", l.Addr().String())
 	}
 	notifier := systemd.Open(a.log)
 	ready := make(chan struct{})
@@ -236,7 +287,6 @@ func (a *agent) serve(ctx context.Context, h *admin.Handler, listeners []net.Lis
 	reloads := a.reloadUponHangup(serving)
 	ended := a.ended(serving)
 	var err error
-	left := len(listeners)
 	select {
 	case <-ctx.Done():
 		var i interrupted

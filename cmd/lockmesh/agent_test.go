@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"net"
 	"os"
 
@@ -76,6 +77,9 @@ func TestAgentsSettings(t *testing.T) {
 		{"LOCKMESH_ADMIN_TOKEN=short", "--expect 1 --http 127.0.0.1:0", 78, "LOCKMESH_ADMIN_TOKEN"},
 		{"LOCKMESH_ADMIN_TOKEN_FILE=" + long, "--expect 1 --http nowhere", 78, "--http"},
 		{"", "--expect 1 --socket none", 78, "--http"},
+		{"", "--expect 1 --resp 127.0.0.1:0", 78, "LOCKMESH_RESP_PASSWORD"},
+		{"LOCKMESH_RESP_PASSWORD=short", "--expect 1 --resp 127.0.0.1:0", 78, "LOCKMESH_RESP_PASSWORD"},
+		{"", "--expect 1 --resp-open --resp nowhere", 78, "--resp"},
 		{"", "--expect 1 --join a:1", 64, "--peers"},
 		{"", "--expect 1 --dynamic", 78, "--state-dir"},
 		{"", "--expect 1 --grace 0s", 64, "--grace"},
@@ -211,5 +215,51 @@ func TestJoin(t *testing.T) {
 	}
 	if p = b.command("--join", addr, "run", "k", "--", "true"); p.run() != 78 || !strings.Contains(p.err.String(), "Voters") {
 		t.Errorf("without voters: %s", p.err.String())
+	}
+}
+
+// TestRedisClients : a lock taken by a Redis client and a lock of a shell exclude each other.
+func TestRedisClients(t *testing.T) {
+	const password = "kQ7vXw2-first-hB9zLm4TgY8s"
+	b := newBench(t)
+	addr, socket := freeAddress(t), filepath.Join(b.dir, "other")
+	p := b.command("agent", "--socket", socket, "--expect", "1", "--max-ttl", calm, "--resp", addr)
+	p.Env = append(p.Env, "LOCKMESH_RESP_PASSWORD="+password)
+	p.start()
+	p.complains("listens for Redis lock clients")
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(conn)
+	wants := func(command, answer string) {
+		t.Helper()
+		if _, err := conn.Write([]byte(command + "\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		line, err := lines.ReadString('\n')
+		if err != nil || !strings.HasPrefix(line, answer) {
+			t.Fatalf("%s is answered with %q, %v", command, line, err)
+		}
+	}
+	wants("SET k mine NX PX 20000", "-NOAUTH")
+	wants("AUTH "+password, "+OK")
+	wants("SET k mine NX PX 20000", "+OK")
+	run := func(code int) {
+		t.Helper()
+		if c := b.command("-a", socket, "run", "-n", "k", "--", "true"); c.run() != code {
+			t.Fatalf("the run doesn't end with %d: %s", code, c.err.String())
+		}
+	}
+	run(75)
+	wants("DEL k", ":1")
+	run(0)
+	p.signal(sigTerm)
+	if code := p.waitInTime(); code != 0 || strings.Contains(p.err.String(), password) {
+		t.Errorf("the agent ends with %d: %s", code, p.err.String())
 	}
 }

@@ -25,12 +25,24 @@ import (
 // more, to answer the last probes.
 const goodbyeTime = 600 * time.Millisecond
 
+const (
+	// startTime is how long a node may take to start: a script may have started an agent in its line
+	// before.
+	startTime = time.Second
+
+	// startPause is the pause between two tries to reach such a node.
+	startPause = 10 * time.Millisecond
+)
+
 // link is a way to a node: over the address of another process, or to a node in this process.
 type link struct {
 	g       *globals
 	address string
 	token   string
-	own     *ownNode // with --join
+	// patience is until when a node may be starting: until then a socket that isn't there yet, or
+	// on which no process listens, is tried again.
+	patience time.Time
+	own      *ownNode // with --join
 
 	mu      sync.Mutex
 	clients []*admin.Client
@@ -39,7 +51,7 @@ type link struct {
 // connect returns a way to the node that the flags name. With --join, the node is ready when
 // connect returns; otherwise nothing is sent.
 func (g *globals) connect(ctx context.Context) (*link, error) {
-	l := &link{g: g, address: g.Addr}
+	l := &link{g: g, address: g.Addr, patience: time.Now().Add(startTime)}
 	if len(g.Join) > 0 {
 		own, err := g.join(ctx)
 		if err != nil {
@@ -81,6 +93,10 @@ func (l *link) client(wrap func(dialer) dialer) (*admin.Client, error) {
 	}
 	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
+		for isStarting(err) && time.Now().Before(l.patience) && ctx.Err() == nil {
+			time.Sleep(startPause)
+			conn, err = dial(ctx, network, addr)
+		}
 		if err != nil && ctx.Err() == nil {
 			return nil, l.unreachable(err)
 		}
@@ -115,6 +131,11 @@ func (l *link) close() {
 	if l.own != nil {
 		l.own.close()
 	}
+}
+
+// isStarting reports whether an error is that of a node that may be about to listen.
+func isStarting(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // ownNode is a node in this process, served to the clients of this process alone.

@@ -6,6 +6,7 @@ require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/creack/pty v1.1.24
 	github.com/lockmesh/lockmesh v0.0.0
+	github.com/lockmesh/lockmesh/contrib/resp v0.0.0
 	golang.org/x/sys v0.48.0
 	golang.org/x/term v0.46.0
 )
@@ -24,9 +25,16 @@ require (
 	github.com/hashicorp/serf v0.11.0 // indirect
 	github.com/miekg/dns v1.1.73 // indirect
 	github.com/sean-/seed v0.0.0-20170313163322-e2103e2c3529 // indirect
+	github.com/tidwall/btree v1.1.0 // indirect
+	github.com/tidwall/match v1.1.1 // indirect
+	github.com/tidwall/redcon v1.6.4 // indirect
 	github.com/vmihailenco/msgpack/v5 v5.4.1 // indirect
+	github.com/yuin/gopher-lua v1.1.2 // indirect
 	golang.org/x/net v0.59.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 )
 
-replace github.com/lockmesh/lockmesh => ../..
+replace (
+	github.com/lockmesh/lockmesh => ../..
+	github.com/lockmesh/lockmesh/contrib/resp => ../../contrib/resp
+)
