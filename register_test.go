@@ -11,6 +11,10 @@ import (
 	"github.com/lockmesh/lockmesh/register"
 )
 
+// overATerm is longer than the term for which voters act without the register. An hour would show
+// no more, and costs a minute and a half under the race detector.
+const overATerm = DefaultRegisterTerm + 2*time.Minute
+
 // registered returns an edit that gives a node a register.
 func registered(r register.Register) func(*Config) {
 	return func(c *Config) { c.Register = r }
@@ -51,7 +55,7 @@ func TestAMeshIsBornWithARegister(t *testing.T) {
 		if !contains(first, `"mesh":"default"`, `"term":"10m0s"`, `"lockmesh_register":1`) {
 			t.Error(first)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(overATerm)
 		if recordOf(t, m) == first {
 			t.Error("no voter has renewed the record")
 		}
@@ -112,7 +116,7 @@ func TestTheNextMeshWaitsForTheRegister(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			w.crash(name)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(overATerm)
 		began := time.Now()
 		for _, name := range []string{"d", "e", "f"} {
 			w.start(name, expect(3, registered(m)))
@@ -168,7 +172,7 @@ func TestANodeThatNeverVotesCallsNoRegister(t *testing.T) {
 		w.start("x", expect(3, registered(bad), nonVoting))
 		w.ready("x")
 		w.unlock(w.lock("x", "k"))
-		time.Sleep(time.Hour)
+		time.Sleep(overATerm)
 		w.unlock(w.lock("x", "k"))
 		if s := w.nodes["x"].Status().Electorate; s.Trouble != "" {
 			t.Errorf("%+v", s)
@@ -221,7 +225,7 @@ func TestARegisterThatCantBeUsed(t *testing.T) {
 				if !strings.Contains(fmt.Sprint(err), test.want) {
 					t.Errorf("%v, want %q", err, test.want)
 				}
-				time.Sleep(time.Hour)
+				time.Sleep(overATerm)
 				if s := w.nodes["a"].Status().Electorate; s.Version != 0 || !strings.Contains(s.Trouble, test.want) {
 					t.Errorf("%+v", s)
 				}
