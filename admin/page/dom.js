@@ -46,14 +46,19 @@ export function setText(node, text) {
 }
 
 // reconcile makes the children of an element those of some items, in their order. The element of an
-// item that stays is kept, and with it the focus.
+// item that stays is kept, and with it the focus: elements that go are removed first, so that those
+// that stay aren't moved.
 export function reconcile(parent, items, keyOf, create, update) {
-  const old = new Map([...parent.children].map((n) => [n.reconcileKey, n]));
+  const keys = new Set(items.map(keyOf));
+  const old = new Map();
+  for (const node of [...parent.children]) {
+    if (keys.has(node.reconcileKey)) old.set(node.reconcileKey, node);
+    else node.remove();
+  }
   let at = parent.firstElementChild;
   for (const item of items) {
     const key = keyOf(item);
     let node = old.get(key);
-    old.delete(key);
     if (!node) {
       node = create(item);
       node.reconcileKey = key;
@@ -62,7 +67,6 @@ export function reconcile(parent, items, keyOf, create, update) {
     else parent.insertBefore(node, at);
     update(node, item);
   }
-  for (const node of old.values()) node.remove();
 }
 
 // roving makes one of the items of a list or table reachable by Tab, and the others by arrow keys.

@@ -27,16 +27,17 @@ export class Keys {
     this.next = "";
     this.looks = new Look((signal) => this.look(signal), eventPause, idlePause);
     this.fresh = roving($("rows"), "button");
-    $("next").addEventListener("click", () => this.turn(() => this.pages.push(this.next)));
-    $("previous").addEventListener("click", () => this.turn(() => this.pages.pop()));
-    $("first").addEventListener("click", () => this.turn(() => (this.pages = [""])));
+    $("next").addEventListener("click", () => this.turn(this.pages.concat(this.next)));
+    $("previous").addEventListener("click", () => this.turn(this.pages.slice(0, -1)));
+    $("first").addEventListener("click", () => this.turn([""]));
     let typing;
     const search = () => {
       clearTimeout(typing);
       const prefix = $("prefix").value;
       if (prefix === this.prefix) return;
       this.prefix = prefix;
-      this.turn(() => (this.pages = [""]));
+      this.turning = false; // a search overtakes the turn of a page
+      this.turn([""]);
       this.changed();
     };
     $("prefix").addEventListener("input", () => {
@@ -60,9 +61,11 @@ export class Keys {
     this.looks.begin(signal);
   }
 
-  turn(change) {
-    change();
-    this.turned = true;
+  // turn turns to another page, unless a page is being turned already.
+  turn(pages) {
+    if (this.turning) return;
+    this.turning = true;
+    this.pages = pages;
     this.looks.begin(this.signal);
   }
 
@@ -88,8 +91,10 @@ export class Keys {
       this.readAt = Date.now();
       setText($("keys-error"), "");
       this.draw();
+      this.turning = false;
     } catch (e) {
       if (signal.aborted) return;
+      this.turning = false;
       this.failed(e);
       this.complain(e);
     }
@@ -106,8 +111,10 @@ export class Keys {
   }
 
   draw() {
+    const rows = $("rows");
+    const focused = [...rows.children].indexOf(document.activeElement?.closest("#rows > tr"));
     reconcile(
-      $("rows"),
+      rows,
       this.locks,
       (l) => l.key,
       (l) => this.row(l.key),
@@ -115,28 +122,35 @@ export class Keys {
     );
     this.fresh();
     $("table").hidden = this.locks.length === 0;
-    const none = $("none");
-    none.hidden = this.locks.length > 0;
-    if (!none.hidden) {
-      fill(
-        none,
-        this.prefix
-          ? ["No key in use begins with ", el("b", {}, foreign(this.prefix, 80)), "."]
-          : this.pages.length > 1
-            ? "There are no more keys."
-            : "No key is in use: nothing is held, and nothing is waited for.",
-      );
-    }
+    this.sayNone();
     const number = this.pages.length;
     $("pager").hidden = number === 1 && !this.next;
     $("first").disabled = $("previous").disabled = number === 1;
     $("next").disabled = !this.next;
     setText($("where"), `Page ${number.toLocaleString("en")}`);
-    if (this.turned) {
-      this.turned = false;
-      if (document.activeElement?.disabled)
-        $("next").disabled ? $("previous").focus() : $("next").focus();
+    this.keepFocus(focused);
+  }
+
+  // keepFocus gives the focus to another element if its own has gone: a row whose key is out of
+  // use, or a button that leads no further.
+  keepFocus(row) {
+    const rows = $("rows").children;
+    if (row >= 0 && !document.activeElement?.closest("#rows > tr")) {
+      rows[Math.min(row, rows.length - 1)]?.querySelector("button").focus();
     }
+    if (document.activeElement?.matches("#pager > :disabled")) {
+      ($("next").disabled ? $("previous") : $("next")).focus();
+    }
+  }
+
+  sayNone() {
+    const none = $("none");
+    none.hidden = this.locks.length > 0;
+    if (none.hidden) return;
+    const searched = el("b", {}, foreign(this.prefix, 80));
+    if (this.prefix) fill(none, "No key in use begins with ", searched, ".");
+    else if (this.pages.length > 1) fill(none, "There are no more keys.");
+    else fill(none, "No key is in use: nothing is held, and nothing is waited for.");
   }
 
   row(key) {

@@ -63,6 +63,9 @@ func TestEvict(t *testing.T) {
 	for _, text := range []string{"This ends the lease of b on readers", "is told that the lease is lost", "If the node is dead or cut off, nothing ends sooner"} {
 		b.reads("#evict-text", text)
 	}
+	seconds := b.text(".holders li:first-child .facts")
+	b.until("the dialog behind is drawn anew",
+		`document.querySelector(".holders li:first-child .facts").innerText !== `+quote(seconds))
 	b.until("the harmless button has the focus", `document.activeElement.id === "evict-cancel"`)
 	b.press("\r")
 	b.until("the question is gone", `!document.querySelector("#evict-dialog").open`)

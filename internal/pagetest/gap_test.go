@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/lockmesh/admin"
 )
@@ -27,6 +28,8 @@ func TestAGapCausesANewLook(t *testing.T) {
 			looks.Add(1)
 		case "/v1/watch":
 			w.Header().Set("Content-Type", "text/event-stream")
+			beat := time.NewTicker(5 * time.Second) // or the page would begin anew by itself
+			defer beat.Stop()
 			for {
 				_ = http.NewResponseController(w).Flush() // the page's silence shows a fault
 				select {
@@ -35,6 +38,8 @@ func TestAGapCausesANewLook(t *testing.T) {
 						return
 					}
 					fmt.Fprintf(w, "data: %s\n\n", event)
+				case <-beat.C:
+					fmt.Fprint(w, ": the stream is alive\n\n")
 				case <-r.Context().Done():
 					return
 				}
@@ -43,7 +48,7 @@ func TestAGapCausesANewLook(t *testing.T) {
 		h.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() { h.Close(); s.CloseClientConnections(); s.Close() })
-	b := open(t, s.URL+"/", desktop)
+	b := openPaced(t, s.URL+"/", 4000, 3_600_000) // without news the page doesn't look again
 	const at = `"at":"2026-11-27T10:00:00Z"`
 	sent <- `{"kind":"granted","key":"before","token":1,"mode":"exclusive","current":true,` + at + `}`
 	sent <- `{"kind":"synced",` + at + `}`

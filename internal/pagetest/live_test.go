@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/admin"
 )
 
@@ -102,6 +103,36 @@ func TestAKeyIsTakenOver(t *testing.T) {
 	if !eval[bool](b, `document.activeElement === document.querySelector("#rows button")`) {
 		t.Error("the row has lost the focus")
 	}
+}
+
+// TestTheFocusStaysInTheTable : rows come and go before the row with the focus, and the row itself
+// goes.
+func TestTheFocusStaysInTheTable(t *testing.T) {
+	m := quick(t)
+	leases := map[string]*lockmesh.Lease{}
+	for _, key := range []string{"k1", "k3", "k5", "k7"} {
+		leases[key] = m.lock("a", key)
+	}
+	b := open(t, m.serve("c", admin.AllowReads()).address, desktop).live()
+	b.until("the keys are there", `document.querySelectorAll("#rows tr").length === 4`)
+	eval[bool](b, `document.querySelectorAll("#rows button")[2].focus(), true`)
+	shows := func(keys, focus string) {
+		t.Helper()
+		b.until("the keys are "+keys,
+			`[...document.querySelectorAll("#rows button")].map((e) => e.innerText).join(" ") === `+quote(keys))
+		if got := eval[string](b, "document.activeElement.innerText"); got != focus {
+			t.Errorf("with the keys %s the focus is on %q", keys, got)
+		}
+	}
+	shows("k1 k3 k5 k7", "k5")
+	leases["k2"] = m.lock("b", "k2")
+	shows("k1 k2 k3 k5 k7", "k5")
+	must(t, leases["k1"].Unlock(m.within()))
+	shows("k2 k3 k5 k7", "k5")
+	must(t, leases["k5"].Unlock(m.within()))
+	shows("k2 k3 k7", "k7")
+	must(t, leases["k7"].Unlock(m.within()))
+	shows("k2 k3", "k3")
 }
 
 // TestTheNodeStopsAndComesBack : the page says so, says how old its contents are, tries again by

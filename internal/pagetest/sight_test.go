@@ -14,11 +14,11 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// sooner has a page wait for a hundredth of the pauses of a given length in milliseconds, and lets
+// paced has a page wait for another time than that of a given pause, both in milliseconds, and lets
 // the test say whether the page is in sight.
-const sooner = `
+const paced = `
 	const later = window.setTimeout;
-	window.setTimeout = (f, ms, ...more) => later(f, ms === %d ? ms / 100 : ms, ...more);
+	window.setTimeout = (f, ms, ...more) => later(f, ms === %d ? %d : ms, ...more);
 	let sight = "visible";
 	Object.defineProperty(document, "visibilityState", { get: () => sight });
 	window.see = (seen) => {
@@ -28,13 +28,13 @@ const sooner = `
 	};
 `
 
-// openSooner is open with the pauses of sooner.
-func openSooner(t *testing.T, address string, pause int) *tab {
+// openPaced is open with another time in place of a pause of the page.
+func openPaced(t *testing.T, address string, pause, instead int) *tab {
 	t.Helper()
 	b := open(t, "about:blank", desktop)
 	b.host = hostOf(t, address)
 	must(t, call(b.ctx, page.AddScriptToEvaluateOnNewDocument,
-		page.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf(sooner, pause)}))
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf(paced, pause, instead)}))
 	b.goTo(address)
 	return b
 }
@@ -43,7 +43,7 @@ func openSooner(t *testing.T, address string, pause int) *tab {
 // page that is out of sight for a moment keeps them.
 func TestAPageOutOfSight(t *testing.T) {
 	m := quick(t)
-	b := openSooner(t, m.serve("a", admin.AllowReads()).address, 60_000).live()
+	b := openPaced(t, m.serve("a", admin.AllowReads()).address, 60_000, 600).live()
 	streams := func() int { return b.askedFor("/v1/watch") }
 	b.until("the page has been out of sight for a moment", "see(false) && see(true)")
 	m.lock("a", "first")
@@ -83,7 +83,7 @@ func TestASilentNode(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(func() { h.Close(); s.CloseClientConnections(); s.Close() })
-	b := openSooner(t, s.URL+"/", 40_000)
+	b := openPaced(t, s.URL+"/", 40_000, 400)
 	b.reads("#banner", "The node doesn't answer.")
 	for b.askedFor("/v1/watch") < 2 { // until the page has tried again, or the test has hung
 		b.reads("#banner", "The node doesn't answer.")
