@@ -198,7 +198,7 @@ func (x *call) do() reply {
 	if len(keys) == 0 || x.run != nil || x.cmd.unlocked {
 		return x.cmd.do(x)
 	}
-	ctx, cancel := context.WithTimeout(x.ctx, callTime)
+	ctx, cancel := context.WithTimeout(x.ctx, x.s.patience())
 	defer cancel()
 	x.ctx = ctx
 	unlock, err := x.s.locks.lock(x.ctx, keys...)

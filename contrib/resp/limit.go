@@ -71,9 +71,10 @@ const (
 	// words.
 	maxErrorText = 512
 
-	// callTime is how long a command waits for the voters. A majority answers within milliseconds
-	// or, with voters unreachable, not at all; clients give up after five seconds, commonly.
-	callTime = 4 * time.Second
+	// leastPatience is how long a command waits for the voters beyond half of MaxTTL: for so long
+	// an inspection may leave open who holds a key, after the crash of a voter. A majority answers
+	// within milliseconds otherwise.
+	leastPatience = time.Second
 
 	// requestTime is how long a request may take to arrive after its first byte, and an unknown
 	// client to send the password. The longest request is sent in milliseconds.

@@ -161,6 +161,46 @@ func TestAKeyOutlivesItsServer(t *testing.T) {
 	})
 }
 
+// TestARequestWithoutAnOutcomeKeepsItsKey : after a crash of the owner the voters show a lease as a
+// request if the news of the grant has reached no living voter. TestAKilledAgent of the module
+// clients brings this about with processes.
+func TestARequestWithoutAnOutcomeKeepsItsKey(t *testing.T) {
+	v := elsewhere(lockmesh.Info{Key: "job", Waiters: []lockmesh.Waiter{{Node: "b", Value: []byte("theirs")}, {Node: "c"}}})
+	if !v.exists() || v.node != "b" || v.value != "theirs" {
+		t.Errorf("%+v", v)
+	}
+	if v = elsewhere(lockmesh.Info{Key: "job"}); v.exists() {
+		t.Errorf("a free key: %+v", v)
+	}
+}
+
+// TestAKeyIsntFreeWhileNoVoterCanTell crashes a holder, a voter itself, with the vote of a single
+// other voter: the voters that are left need time to tell a held lease from a request.
+func TestAKeyIsntFreeWhileNoVoterCanTell(t *testing.T) {
+	for _, row := range []struct {
+		free  string
+		words []any
+	}{
+		{"nil", []any{"GET", "job"}}, {":0", []any{"EXISTS", "job"}}, {"+OK", []any{"SET", "job", "w", "NX", "PX", 9000}},
+	} {
+		for _, node := range []string{"b", "c"} {
+			meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+				s := newSite(t, m, "a")
+				c, other := s.client(), newSite(t, m, node).client()
+				m.Cut("a", "c")
+				c.want("+OK", "SET", "job", "v", "NX", "PX", 9000)
+				began := time.Now()
+				m.Crash("a")
+				s.stop()
+				got := other.do(row.words...)
+				if took := time.Since(began); got == row.free || took > 8*time.Second {
+					t.Errorf("%v at node %s: %s, after %v", row.words, node, got, took)
+				}
+			}, meshtest.Latency(10*time.Millisecond)) // the holder's news of its grant doesn't arrive
+		}
+	}
+}
+
 func TestTheEndOfServeReleasesNothingThatEndsByItself(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

@@ -172,7 +172,7 @@ func (x *call) eval(sc *script) reply {
 		}
 		declared[key] = true
 	}
-	ctx, cancel := context.WithTimeout(x.ctx, callTime)
+	ctx, cancel := context.WithTimeout(x.ctx, x.s.patience())
 	defer cancel()
 	unlock, err := x.s.locks.lock(ctx, keys...)
 	if err != nil {

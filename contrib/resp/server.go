@@ -224,6 +224,9 @@ func (s *Server) longest() time.Duration {
 	return s.maxTTL
 }
 
+// patience returns how long a command waits for the voters.
+func (s *Server) patience() time.Duration { return s.longest()/2 + leastPatience }
+
 // counter is a number shared by goroutines.
 type counter struct {
 	mu sync.Mutex

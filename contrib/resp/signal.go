@@ -224,7 +224,7 @@ func (x *call) pop(key string) (item string, none reply) {
 
 // popLocked is pop for a command without its key's lock.
 func (x *call) popLocked(key string) (item string, none reply) {
-	ctx, cancel := context.WithTimeout(x.ctx, callTime)
+	ctx, cancel := context.WithTimeout(x.ctx, x.s.patience())
 	defer cancel()
 	unlock, err := x.s.locks.lock(ctx, key)
 	if err != nil {

@@ -80,8 +80,8 @@ func TestClientsForGo(t *testing.T) {
 		if ok, err := a.Extend(); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		if ok, err := a.Valid(); !ok || err != nil {
-			t.Fatal(ok, err)
+		if left := time.Until(a.Until()); left < 8*time.Second {
+			t.Fatal(left)
 		}
 		if ok, err := a.Unlock(); !ok || err != nil {
 			t.Fatal(ok, err)
