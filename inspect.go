@@ -35,6 +35,11 @@ type Holder struct {
 	Version uint64 // of the value, from 1; zero without a value
 	// Since is about when the lease was granted, by this node's clock.
 	Since time.Time
+	// Unsure says that the request may be granted or not: its node, a voter itself, ended or was
+	// cut off before any other voter heard of the outcome. The key is kept for the request in any
+	// case, for Left. Token is zero if unknown, and of two exclusive holders at most one has the
+	// key.
+	Unsure bool
 	// Left is how long the lease's voters would still wait if they heard nothing more from its
 	// node. For a lease [WithoutRenewal] kept up by its node, Left is the time to the lease's end.
 	Left time.Duration
@@ -56,10 +61,12 @@ type Waiter struct {
 // value is shown. Inspect may or may not show concurrent events.
 //
 // While the voters' answers leave open who holds the key, the query is repeated, for half a TTL at
-// most. The query takes so long only if a voter can be reached from this node and not from the node
-// of the lease; then the lease may be shown as held although it was released. A key out of use is
-// no error: there are no holders and no waiters. For decisions use a lock; Inspect is for people
-// and for status pages.
+// most. The query takes so long if a voter can be reached from this node and not from the node of
+// the lease; then the lease may be shown as held although it was released. And the query takes so
+// long after the end of a node that voted for its own request and told no other voter of the
+// outcome; then the request is shown as a holder, see [Holder.Unsure]. A key out of use is no
+// error: there are no holders and no waiters. For decisions use a lock; Inspect is for people and
+// for status pages.
 //
 // Errors: ErrKey; ErrNoQuorum if too few voters answer within a TTL; ErrClosed; ErrBusy; or ctx's
 // error.
@@ -73,24 +80,26 @@ func (m *Mesh) Inspect(ctx context.Context, key string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return m.info(key, found.Permits, found.Views), nil
+	return m.info(key, found.Permits, found.Views, found.Unsure), nil
 }
 
-// info returns the state of a key from the view entries of the voters.
-func (m *Mesh) info(key string, permits uint16, views []vote.View) Info {
+// info returns the state of a key from the view entries of the voters; unsure says which of the
+// entries may be leases.
+func (m *Mesh) info(key string, permits uint16, views []vote.View, unsure []bool) Info {
 	info := Info{Key: key, Permits: int(permits)}
 	now := time.UnixMicro(int64(m.eng.Clocks().Now().Wall))
 	for i := range views {
 		s := &views[i]
-		switch s.State {
-		case vote.Holding:
+		open := i < len(unsure) && unsure[i]
+		switch {
+		case s.State == vote.Holding || open:
 			info.Holders = append(info.Holders, Holder{
 				Node: string(s.Owner.Node), Token: uint64(s.Token), Mode: Mode(s.Mode), Slot: int(s.Slot),
 				// The value is cloned: a voter on this node returns its own copy.
-				Value: bytes.Clone(s.Value), Version: s.Version,
+				Value: bytes.Clone(s.Value), Version: s.Version, Unsure: open,
 				Since: now.Add(-s.For), Left: s.Left,
 			})
-		case vote.Delayed:
+		case s.State == vote.Delayed:
 			info.Delayed = max(info.Delayed, s.Left)
 		default:
 			info.Waiters = append(info.Waiters, Waiter{
@@ -222,7 +231,7 @@ func (m *Mesh) ListPage(ctx context.Context, prefix, after string, most int) (Pa
 			page.Next = page.Keys[most-1].Key
 			return page, nil
 		}
-		page.Keys = append(page.Keys, m.info(string(key), permits, views[:n]))
+		page.Keys = append(page.Keys, m.info(string(key), permits, views[:n], nil))
 		views = views[n:]
 	}
 	if found.Truncated {

@@ -254,7 +254,7 @@ func (l *CountDownLatch) Count(ctx context.Context) (int, error) {
 	made := 0
 	for i := range info.Holders {
 		h := &info.Holders[i]
-		if h.Mode == Permit {
+		if h.Mode == Permit && !h.Unsure {
 			made++
 		}
 		if string(h.Value) == string(openValue) {

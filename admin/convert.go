@@ -80,7 +80,7 @@ func lockOf(i *lockmesh.Info) Lock {
 		Holders: convert(i.Holders, func(h *lockmesh.Holder) Holder {
 			return Holder{
 				Node: h.Node, Token: h.Token, Mode: h.Mode.String(), Slot: h.Slot, Value: h.Value, Version: h.Version,
-				Since: h.Since.UTC(), LeftMS: left(h.Left),
+				Unsure: h.Unsure, Since: h.Since.UTC(), LeftMS: left(h.Left),
 			}
 		}),
 		Waiters: convert(i.Waiters, func(w *lockmesh.Waiter) Waiter {

@@ -235,6 +235,9 @@ type Holder struct {
 	Value Value `json:"value,omitempty"`
 	// Version is the version of the value, from 1; zero without a value.
 	Version uint64 `json:"version"`
+	// Unsure says that the request may be granted or not: its node, a voter itself, ended or was
+	// cut off before any other voter heard of the outcome. See [lockmesh.Holder].
+	Unsure bool `json:"unsure"`
 	// Since is about when the lease was granted.
 	Since time.Time `json:"since"`
 	// LeftMS is for how many milliseconds the voters would still wait if they heard nothing more

@@ -255,10 +255,12 @@ func (q *Requester) isContradicted(l *query, result *QueryResult) bool {
 
 // conclude decides who holds the key, as far as an inspection knows. A request seen at first gets
 // its last settled standing; if never settled, the request stays as merged, and the answer isn't
-// sure. A request seen only later, with an open standing, wasn't held all the time, and need not be
-// shown as held.
-func (q *Requester) conclude(l *query, all *QueryResult) {
+// certain; the returned requests may be leases of which no voter with an answer has heard. A
+// request seen only later, with an open standing, wasn't held all the time, and need not be shown
+// as held.
+func (q *Requester) conclude(l *query, all *QueryResult) (unsure map[requestID]bool) {
 	told := l.evidence()
+	unsure = make(map[requestID]bool)
 	all.Certain = l.inspection.began
 	all.Views = slices.DeleteFunc(all.Views, func(s vote.View) bool {
 		v := told[requestID{s.Owner, s.Number}]
@@ -280,6 +282,7 @@ func (q *Requester) conclude(l *query, all *QueryResult) {
 		switch {
 		case is.standing == standsOpen && seen:
 			all.Certain = false
+			unsure[id] = s.State != vote.Holding && told[id].voted != 0
 		case is.standing == standsHeld:
 			// A voter with a vote for another token hasn't heard which token won.
 			s.State, s.Slot, s.Token = vote.Holding, is.slot, is.token.First()
@@ -290,6 +293,7 @@ func (q *Requester) conclude(l *query, all *QueryResult) {
 		}
 	}
 	all.Views = slices.DeleteFunc(all.Views, func(s vote.View) bool { return s.State == over })
+	return unsure
 }
 
 // retryInspections repeats the query of each inspection that is due, at all voters.

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -245,6 +246,43 @@ func TestAnInspectionDoesNotStayOpenForEver(t *testing.T) {
 		i.pass(maxInspectPause)
 	}
 	i.want("a! ", false)
+}
+
+// After half a TTL with a voter out of reach, a request that may have the vote of that voter is unsure, unless a lease
+// rules it out, or it has no vote of another voter either.
+func TestAnInspectionTellsWhichRequestsMayBeHeld(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		v0, v1 []vote.View
+		shows  string
+		unsure []bool
+	}{
+		{"a vote", []vote.View{sight(vote.Promised, "a", 1, vote.Exclusive, 100)}, nil, "a+ ", []bool{true}},
+		{"a vote, and a request that waits at the other voter", []vote.View{sight(vote.Promised, "a", 1, vote.Exclusive, 100)},
+			[]vote.View{sight(vote.Waiting, "a", 1, vote.Exclusive, 0)}, "a? ", []bool{true}},
+		{"no vote", []vote.View{sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Waiting, "b", 2, vote.Exclusive, 0)},
+			[]vote.View{sight(vote.Waiting, "b", 2, vote.Exclusive, 0)}, "a+ b? ", []bool{true, false}},
+		{"a lease of another node", []vote.View{sight(vote.Holding, "b", 2, vote.Exclusive, 200), sight(vote.Promised, "a", 1, vote.Exclusive, 300)},
+			[]vote.View{sight(vote.Holding, "b", 2, vote.Exclusive, 200)}, "b! a+ ", []bool{false, false}},
+		{"a shared lease of another node", []vote.View{sight(vote.Holding, "b", 2, vote.Shared, 200), sight(vote.Promised, "a", 1, vote.Shared, 300)},
+			[]vote.View{sight(vote.Holding, "b", 2, vote.Shared, 200)}, "b!s a+s ", []bool{false, true}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			i := inspect(t)
+			i.q.Unlink(i.now, i.place("v2"))
+			for past := time.Duration(0); past <= ttl/2+maxInspectPause && i.last(EventQueryDone) == nil; past += inspectPause {
+				i.refreshed("v0", "v1")
+				i.answers("v0", row.v0...)
+				i.answers("v1", row.v1...)
+				i.pass(inspectPause)
+				i.questions()
+			}
+			i.want(row.shows, false)
+			if got := i.last(EventQueryDone).Result.Unsure; !slices.Equal(got, row.unsure) {
+				t.Errorf("unsure: %v, want %v", got, row.unsure)
+			}
+		})
+	}
 }
 
 // refreshed has voters acknowledge all that they were told, so that they go on counting.

@@ -16,13 +16,17 @@ type QueryResult struct {
 	// votes, by token; then promised and waiting requests, by stamp. A promised or waiting request
 	// has the largest Token confirmed or proposed by a voter.
 	Views []vote.View
-	// Leases reported as held by some voter and left out of Sights, since a newer lease contradicts
+	// Leases reported as held by some voter and left out of Views, since a newer lease contradicts
 	// them.
 	Superseded []vote.View
-	HeldBy     []Set // for each of Sights, the voters that report a held lease
-	Truncated  bool  // more keys exist than shown; nothing is known of keys beyond Last
-	Certain    bool  // of an inspection: the holders of the key are certain
-	Last       vote.Key
+	HeldBy     []Set // for each of Views, the voters that report a held lease
+	// Of an inspection, for each of Views: the request isn't known to be a held lease, but may be.
+	// The voters with the answer are out of reach, as after the crash of a node that was a voter
+	// and a holder, and had told no other voter of its grant yet.
+	Unsure    []bool
+	Truncated bool // more keys exist than shown; nothing is known of keys beyond Last
+	Certain   bool // of an inspection: the holders of the key are certain
+	Last      vote.Key
 }
 
 // query is a query about a key to all voters: who holds the key and who waits for it; or a revoke
@@ -314,8 +318,9 @@ func (q *Requester) merge(l *query) *QueryResult {
 			}
 		}
 	}
+	var unsure map[requestID]bool
 	if l.inspection != nil {
-		q.conclude(l, all)
+		unsure = q.conclude(l, all)
 	}
 	// The newest tokens of the held leases.
 	newest, exclusive := make(map[vote.Key]vote.Token), make(map[vote.Key]vote.Token)
@@ -346,9 +351,30 @@ func (q *Requester) merge(l *query) *QueryResult {
 			vote.Stamp{Time: a.Time, Owner: a.Owner, Number: a.Number}.Compare(vote.Stamp{Time: b.Time, Owner: b.Owner, Number: b.Number}))
 	})
 	for i := range all.Views {
-		all.HeldBy = append(all.HeldBy, said[requestID{all.Views[i].Owner, all.Views[i].Number}])
+		s := &all.Views[i]
+		id := requestID{s.Owner, s.Number}
+		all.HeldBy = append(all.HeldBy, said[id])
+		if l.inspection != nil {
+			all.Unsure = append(all.Unsure, unsure[id] && !all.excludes(s))
+		}
 	}
 	return all
+}
+
+// excludes reports whether the held leases rule out that a request on their key is held, too.
+func (r *QueryResult) excludes(s *vote.View) bool {
+	permits := 0
+	for i := range r.Views {
+		o := &r.Views[i]
+		if o.Key != s.Key || o.State != vote.Holding {
+			continue
+		}
+		if o.Mode == vote.Exclusive || s.Mode == vote.Exclusive {
+			return true
+		}
+		permits++
+	}
+	return s.Mode == vote.Permit && permits >= int(r.Permits)
 }
 
 // rank orders leases by their tokens. Promised and waiting requests are ordered by their stamps.

@@ -58,6 +58,17 @@ func (ins *inspectors) Inspect(p *process, k *lockKey) {
 	ins.w.settle(p)
 }
 
+// unsure demands that an inspection that couldn't be settled shows no held lease as a request that
+// only waits.
+func (ins *inspectors) unsure(p *process, l *inspectedKey, r *Request, shown *quorum.QueryResult, tell func() string) {
+	for i, s := range shown.Views {
+		if s.Owner == r.p.id && s.Number == r.seat && !shown.Unsure[i] {
+			ins.w.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d, held since %v, as a request that waits for certain:%s",
+				p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.seat, r.Had, tell())
+		}
+	}
+}
+
 // shown demands that the answer to an inspection shows each lease held from the inspection's start
 // until now, with its token, and no lease with an end confirmed before the start. Nothing is
 // demanded of an inspection that couldn't be settled, nor of a node that doesn't know the newest
@@ -73,10 +84,6 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		return
 	}
 	ins.w.fig.Inspections++
-	if !e.Result.Certain {
-		ins.w.fig.Unsettled++
-		return
-	}
 	tell := func() string {
 		var b strings.Builder
 		for _, s := range e.Result.Views {
@@ -91,15 +98,26 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		at := slices.IndexFunc(e.Result.Views, func(s vote.View) bool {
 			return s.State == vote.Holding && s.Owner == r.p.id && s.Number == r.seat
 		})
+		if at < 0 && !e.Result.Certain {
+			ins.unsure(p, l, r, e.Result, tell)
+			continue
+		}
 		if at < 0 {
 			ins.w.violate(checkSeen, "%s looks at %q since %v, and doesn't see %s's lease #%d of request %d, held since %v:%s", p.host.alias, l.key.name,
 				time.Duration(l.at), r.Node, r.seat, r.Number, r.Had, tell())
+			continue
+		}
+		if !e.Result.Certain {
 			continue
 		}
 		if is, want := e.Result.Views[at].Token, r.p.runs[r.seat].First(); is != want {
 			ins.w.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with token %d; it has %d", p.host.alias, l.key.name,
 				time.Duration(l.at), r.Node, r.seat, is, want)
 		}
+	}
+	if !e.Result.Certain {
+		ins.w.fig.Unsettled++
+		return
 	}
 	for _, s := range e.Result.Views {
 		// A waiting request may be shown until all voters know about its end.

@@ -113,6 +113,7 @@ function holder(h, about, evict) {
     `token ${h.token}`,
     `≤ ${countdown(h.left_ms)} left if the node crashed now`,
   ];
+  if (h.unsure) facts.unshift("unsure: no voter within reach has heard of the grant");
   return el(
     "li",
     {},

@@ -86,7 +86,8 @@ type inspectVerb struct {
 // Help implements [kong.HelpProvider].
 func (*inspectVerb) Help() string {
 	return `Who holds the key, since when and for how long, and who waits, about in the order in which the
-waiting will get the key.
+waiting will get the key. A holder is unsure if its node ended, or was cut off, before any other
+voter heard whether the key was granted; the key is kept for as long as if it was.
 
 Example:
   lockmesh inspect jobs/1`
@@ -115,7 +116,11 @@ func writeLock(w io.Writer, p paint, l *admin.Lock) {
 	if len(l.Holders) > 0 {
 		t := newTable(w, "HOLDER", "MODE", "TOKEN", "SINCE", "LEFT", "VALUE")
 		for _, h := range l.Holders {
-			t.row(h.Node, modeText(h.Mode, h.Slot, l.Permits), strconv.FormatUint(h.Token, 10),
+			node := h.Node
+			if h.Unsure {
+				node += " (unsure)"
+			}
+			t.row(node, modeText(h.Mode, h.Slot, l.Permits), strconv.FormatUint(h.Token, 10),
 				shortTime(time.Since(h.Since)), shortTime(milliseconds(h.LeftMS)), string(h.Value))
 		}
 		t.end()

@@ -161,19 +161,6 @@ func TestAKeyOutlivesItsServer(t *testing.T) {
 	})
 }
 
-// TestARequestWithoutAnOutcomeKeepsItsKey : after a crash of the owner the voters show a lease as a
-// request if the news of the grant has reached no living voter. TestAKilledAgent of the module
-// clients brings this about with processes.
-func TestARequestWithoutAnOutcomeKeepsItsKey(t *testing.T) {
-	v := elsewhere(lockmesh.Info{Key: "job", Waiters: []lockmesh.Waiter{{Node: "b", Value: []byte("theirs")}, {Node: "c"}}})
-	if !v.exists() || v.node != "b" || v.value != "theirs" {
-		t.Errorf("%+v", v)
-	}
-	if v = elsewhere(lockmesh.Info{Key: "job"}); v.exists() {
-		t.Errorf("a free key: %+v", v)
-	}
-}
-
 // TestAKeyIsntFreeWhileNoVoterCanTell crashes a holder, a voter itself, with the vote of a single
 // other voter: the voters that are left need time to tell a held lease from a request.
 func TestAKeyIsntFreeWhileNoVoterCanTell(t *testing.T) {

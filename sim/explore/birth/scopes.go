@@ -8,8 +8,8 @@ func Scopes() (small, wide []Options) {
 		{Expect: 2, Most: 3, Processes: 4, Changes: 1},
 		{Expect: 2, Most: 3, Processes: 4, Rebirths: 1},
 		{Expect: 3, Most: 4, Processes: 5, Apart: apart},
-		// The first mesh votes d in, which hears of that only after its pledge to e and f. If d then
-		// joined as the one that has pledged, it would be counted in both.
+		// The first mesh votes d in, which hears of that only after its pledge to e and f. If d
+		// then joined as the one that has pledged, it would be counted in both.
 		{Expect: 3, Most: 4, Processes: 6, Changes: 1, Apart: [][2]int{{0, 4}, {0, 5}, {1, 3}, {1, 4}, {1, 5}, {2, 3}, {2, 4}, {2, 5}}},
 	}
 	wide = []Options{
