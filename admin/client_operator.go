@@ -33,6 +33,19 @@ func (c *Client) Electorate(ctx context.Context) (*Electorate, error) {
 	return get[Electorate](ctx, c, "/v1/electorate", nil)
 }
 
+// Ready waits until locks can be granted, see [lockmesh.Mesh.Ready], and returns the voters then.
+// A wait has up to [MaxReadyWait]; zero asks for the present. The error after the
+// wait is [lockmesh.ErrNoQuorum], with the reason.
+func (c *Client) Ready(ctx context.Context, wait time.Duration) (*Electorate, error) {
+	return get[Electorate](ctx, c, "/v1/ready", waitQuery(wait))
+}
+
+// Settled is [Client.Ready] for the gate of a rolling restart: the wait until the mesh can do
+// without another voter, see [lockmesh.Mesh.Settled].
+func (c *Client) Settled(ctx context.Context, wait time.Duration) (*Electorate, error) {
+	return get[Electorate](ctx, c, "/v1/settled", waitQuery(wait))
+}
+
 // LocksPage returns a page of the keys in use that begin with prefix: up to limit of them after the
 // key after; a limit of zero is 100. See [lockmesh.Mesh.ListPage].
 func (c *Client) LocksPage(ctx context.Context, prefix, after string, limit int) (*Locks, error) {

@@ -42,6 +42,8 @@ type Handler struct {
 //	GET    /v1/members                 the nodes known to gossip
 //	GET    /v1/electorate              the voters
 //	GET    /v1/electorate/watch        the electorate, and each change of it, as events
+//	GET    /v1/ready                   waits until locks can be granted: ?wait=
+//	GET    /v1/settled                 waits until another node may be restarted: ?wait=
 //	GET    /v1/locks                   keys in use, in pages: ?prefix= &after= &limit=
 //	GET    /v1/locks/{key}             the holders and waiters of a key
 //	GET    /v1/watch                   events of keys: ?key= or ?prefix=
@@ -78,7 +80,7 @@ func New(mesh *lockmesh.Mesh, opts ...Option) *Handler {
 		mesh: mesh, log: slog.Default(),
 		slots:   gauge{most: MaxLeases, what: "leases of clients are held or waited for"},
 		holds:   gauge{most: MaxHolds, what: "keys are held or waited for over connections"},
-		streams: gauge{most: MaxStreams, what: "streams of events are open"},
+		streams: gauge{most: MaxStreams, what: "streams of events are open, or requests wait for a condition"},
 		answers: gauge{most: MaxAnswers, what: "long answers are being written"},
 		actions: gauge{most: MaxActions, what: "requests act"},
 	}

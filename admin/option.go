@@ -20,8 +20,9 @@ const (
 	// goroutine and a lease that the node renews.
 	MaxHolds = 4096
 
-	// MaxStreams is how many streams of events can be open at a time, of keys and of the electorate
-	// together. It leaves three quarters of [lockmesh.MaxWatches] to the application.
+	// MaxStreams is how many streams of events, of keys and of the electorate, can be open at a
+	// time, together with requests that wait for the node to be ready or settled. It leaves three
+	// quarters of [lockmesh.MaxWatches] to the application.
 	MaxStreams = 256
 
 	// MaxAnswers is how many long answers can be prepared or written at a time: pages of keys,

@@ -39,6 +39,8 @@ var routes = []*route{
 	{method: http.MethodGet, path: "/v1/status", query: []string{"key"}, long: true, serve: (*exchange).status},
 	{method: http.MethodGet, path: "/v1/members", long: true, serve: (*exchange).members},
 	{method: http.MethodGet, path: "/v1/electorate", long: true, serve: (*exchange).electorate},
+	{method: http.MethodGet, path: "/v1/ready", query: []string{"wait"}, serve: (*exchange).ready},
+	{method: http.MethodGet, path: "/v1/settled", query: []string{"wait"}, serve: (*exchange).settled},
 	{method: http.MethodGet, path: "/v1/electorate/watch", serve: (*exchange).watchElectorate},
 	{method: http.MethodGet, path: "/v1/locks", query: []string{"prefix", "after", "limit"}, long: true, serve: (*exchange).list},
 	{method: http.MethodGet, path: "/v1/locks/{key}", long: true, serve: (*exchange).inspect},

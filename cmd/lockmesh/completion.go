@@ -98,6 +98,8 @@ func candidates(ctx context.Context, g *globals, root *kong.Node, before []strin
 		}
 	}
 	switch {
+	case flag != nil && flag.PlaceHolder == "KEY":
+		return keys(ctx, g, word)
 	case flag != nil:
 		return flag.EnumSlice()
 	case strings.HasPrefix(word, "-"):

@@ -62,6 +62,8 @@ type cli struct {
 	Members    membersVerb    `cmd:"" help:"List the nodes that gossip knows."`
 	Electorate electorateVerb `cmd:"" help:"Show the voters, and how they change."`
 
+	Wait waitVerb `cmd:"" help:"Wait until locks can be granted, another node may be restarted, or a key is free."`
+
 	Revoke  revokeVerb  `cmd:"" help:"Ask the holders of a key to release it."`
 	Evict   evictVerb   `cmd:"" help:"End a lease against the will of its holder."`
 	Drain   drainVerb   `cmd:"" help:"Have the node take no more locks, and wait until it holds none."`

@@ -167,3 +167,20 @@ func TestColors(t *testing.T) {
 		t.Errorf("%d times colours: %q", n, s.text())
 	}
 }
+
+// TestWaitOnATerminal : a terminal is shown what is missing, and the line goes when the wait is
+// over.
+func TestWaitOnATerminal(t *testing.T) {
+	b := newBench(t)
+	holder, in := b.startPiped("lock", "k")
+	holder.prints("k")
+	s := b.newScreen()
+	s.types("lockmesh wait --free k; echo code $(($?+1000))\n")
+	s.shows("waiting for k to be free for", 1)
+	s.shows("held by "+b.node(), 1)
+	in.Close()
+	s.shows("code 1000", 1)
+	if !strings.Contains(s.text(), clearLine+"\x1b[32mk is free\x1b[0m") {
+		t.Errorf("the screen: %q", s.text())
+	}
+}
