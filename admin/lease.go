@@ -26,6 +26,10 @@ type leases struct {
 type clientLease struct {
 	id    string
 	lease *lockmesh.Lease
+	// ended takes note of the lease's end, once. It is called as the lease ends, and by those who
+	// ended it before they say so: the client may ask for the next lease at once, and count on the
+	// room.
+	ended func()
 
 	mu  sync.Mutex
 	ttl time.Duration // of the grant or the latest extension; zero for a hold, which its node renews
@@ -47,16 +51,17 @@ func (c *clientLease) extended(ttl time.Duration) {
 // add keeps a lease until it ends, and calls ended then.
 func (t *leases) add(lease *lockmesh.Lease, ttl time.Duration, ended func()) *clientLease {
 	c := &clientLease{id: rand.Text(), lease: lease, ttl: ttl}
+	c.ended = sync.OnceFunc(func() {
+		t.end(c)
+		ended()
+	})
 	t.mu.Lock()
 	if t.held == nil {
 		t.held, t.ended = make(map[string]*clientLease), make(map[string]error)
 	}
 	t.held[c.id] = c
 	t.mu.Unlock()
-	context.AfterFunc(lease.Context(), func() {
-		t.end(c)
-		ended()
-	})
+	context.AfterFunc(lease.Context(), func() { c.ended() })
 	return c
 }
 
@@ -167,6 +172,7 @@ func (x *exchange) unlock() error {
 	if err := c.lease.Unlock(ctx); err != nil {
 		return err
 	}
+	c.ended()
 	return x.done()
 }
 
