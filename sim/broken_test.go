@@ -187,7 +187,7 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "what a new life finds in its directory is taken for stored", file: otherFile,
-		old: "m.Trusted() && m.everStored }", text: "m.Trusted() && (BROKEN || m.everStored) }",
+		old: "m.Trusted() && m.everStored\n", text: "m.Trusted() && (BROKEN || m.everStored)\n",
 	},
 	{
 		name: "an acknowledgement counts under the newest electorate whatever its voter goes by", file: coverFile,

@@ -6,9 +6,13 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Leave has this node voted out, if the other nodes can do without this voter.
+// Leave has this node voted out, if the other nodes can do without this voter. A frozen voter stays
+// on, as a voter of a fixed list does.
 func (m *Machine) Leave(now vote.Now) {
 	m.begin(now)
+	if m.cfg.Frozen && m.Votes() {
+		return
+	}
 	m.leaving = true
 	m.pollAt = m.now.Slow
 	m.move()

@@ -32,6 +32,9 @@ type Config struct {
 	// this process founds the mesh. See register.go.
 	RegisterTerm time.Duration
 	MaxVoters    int // the largest size of the electorate
+	// Frozen : this node is being converted from a fixed list of voters. It learns of electorates,
+	// and takes no part in deciding on them: see from_fixed.go.
+	Frozen bool
 	// MaxTTL is the maximum TTL that this node is configured with. The electorate's own value
 	// counts, once the voters have decided one: see max_ttl.go.
 	MaxTTL time.Duration
@@ -158,7 +161,9 @@ func (m *Machine) Elector() vote.Elector {
 }
 
 // member reports whether this node takes part in the next decision.
-func (m *Machine) member() bool { return m.Trusted() && m.state.Electorate.Has(m.Elector()) }
+func (m *Machine) member() bool {
+	return !m.cfg.Frozen && m.Trusted() && m.state.Electorate.Has(m.Elector())
+}
 
 // Stand sets the state of this node's own voter.
 func (m *Machine) Stand(s Standing) { m.own = s }

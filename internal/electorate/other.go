@@ -222,7 +222,7 @@ func (m *Machine) recent(o *other) bool {
 func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 	// A directory that isn't stored yet may never be: others must not pledge with it (found by seed
 	// 5772).
-	e := &vote.Consensus{Dir: m.state.Dir, MaxVoters: m.cfg.MaxVoters, MaxTTL: m.cfg.MaxTTL, Founding: m.canBeFounder() && m.founding() && m.everStored, Stuck: m.cannotSave() != "" || !m.Trusted() || m.cannotRegister(), Leaving: m.leaving}
+	e := &vote.Consensus{Dir: m.state.Dir, MaxVoters: m.cfg.MaxVoters, MaxTTL: m.cfg.MaxTTL, Founding: m.canBeFounder() && m.founding() && m.everStored, Stuck: m.isStuck(), Leaving: m.leaving}
 	if m.everStored {
 		e.Writes = m.stored.Writes
 	}
@@ -241,11 +241,21 @@ func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 	})
 }
 
+// isStuck reports whether this node can't be voted in, and shouldn't stay a voter for long.
+func (m *Machine) isStuck() bool {
+	return m.cannotSave() != "" || !m.Trusted() || m.cannotRegister() || m.cfg.Frozen && !m.Votes()
+}
+
 // remembers reports whether this node's voter knows all of its promises, and the electorate that
 // the voter applies is on disk. The state that a new incarnation finds in its directory isn't
 // safely on disk until the incarnation has stored a state itself: the previous incarnation may have
 // crashed before a sync, and a loss of power then undoes the write.
-func (m *Machine) remembers() bool { return m.own.Counting && m.Trusted() && m.everStored }
+//
+// A frozen node's directory may be lost, and replaced by one with the same identity. So nothing
+// rests on the memory of a frozen node.
+func (m *Machine) remembers() bool {
+	return m.own.Counting && !m.cfg.Frozen && m.Trusted() && m.everStored
+}
 
 // reported takes in a report.
 func (m *Machine) reported(o *other, msg *vote.Message) {
@@ -292,6 +302,11 @@ func (m *Machine) Distrust(now vote.Now, from vote.NodeID) {
 	if m.distrusted == "" {
 		m.distrusted = "the state directory is an old copy: " + string(from) + " knows of later writes to it. Stop this node, remove the state file, and start it again: it is " +
 			"voted in anew"
+		if m.cfg.Frozen {
+			// With FromFixed the next directory would have the same identity.
+			m.distrusted = "the state directory is an old copy, or a new one in place of a lost one: " + string(from) + " knows of later writes to it. Stop this node, remove the " +
+				"state file, and start it again without FromFixed: it is voted in anew"
+		}
 		m.alarms = append(m.alarms, m.distrusted)
 	}
 }

@@ -61,7 +61,7 @@ func (m *Machine) votesOn(conn vote.Conn, version uint64) bool {
 		m.tell(conn)
 		return false
 	}
-	return version == m.state.Electorate.Version+1 && m.Trusted() && slices.Contains(m.state.Electorate.Deciding(), m.Elector())
+	return version == m.state.Electorate.Version+1 && !m.cfg.Frozen && m.Trusted() && slices.Contains(m.state.Electorate.Deciding(), m.Elector())
 }
 
 // prepare promises to accept no earlier ballot, and answers with the value accepted before.

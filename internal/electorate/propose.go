@@ -16,6 +16,8 @@ func (m *Machine) Propose(now vote.Now, target []vote.Elector) error {
 	m.begin(now)
 	e := &m.state.Electorate
 	switch {
+	case m.cfg.Frozen:
+		return errors.New(frozenText)
 	case !m.member():
 		return errors.New("this node doesn't vote: propose the change on a node that does")
 	case e.Joint():

@@ -37,6 +37,9 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 	if !m.Trusted() {
 		return errors.New(m.distrusted)
 	}
+	if m.cfg.Frozen {
+		return errors.New(frozenText)
+	}
 	if e.Version == 0 {
 		return errors.New("this node knows of no electorate; start the founders with Bootstrap, " +
 			"or let this node reach a node of the mesh")

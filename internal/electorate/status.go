@@ -37,7 +37,7 @@ func (s *Status) IsVoter() bool {
 func (m *Machine) Status(now vote.Now) Status {
 	m.begin(now)
 	e := &m.state.Electorate
-	s := Status{Electorate: *e, Stored: m.stored.Electorate.Version, Dir: m.state.Dir, name: m.cfg.Self.Node, Voter: m.member()}
+	s := Status{Electorate: *e, Stored: m.stored.Electorate.Version, Dir: m.state.Dir, name: m.cfg.Self.Node, Voter: m.Trusted() && m.Votes()}
 	for _, o := range m.sorted() {
 		if m.member() && m.standby(o) && !e.Has(vote.Elector{Name: o.name, Dir: o.dir}) {
 			s.StandBy = append(s.StandBy, o.name)
@@ -88,6 +88,8 @@ func (m *Machine) change() string {
 		return text + ": waits for the voters' decision; missing: " + m.missing(func(v vote.Elector) bool { return m.goesBy(v, m.drain.fresh) })
 	case m.needed != "":
 		return m.needed + ": waits for the voters' decision"
+	case m.cfg.Frozen:
+		return m.frozenChange()
 	}
 	return ""
 }
@@ -156,7 +158,7 @@ func (m *Machine) foundingText() string {
 // count, the old ones: where only the new voters are gone, the old voters are restored.
 func (m *Machine) lost() string {
 	e := &m.state.Electorate
-	if e.Version == 0 {
+	if e.Version == 0 || m.cfg.Frozen { // a frozen node asks nobody, and fixed nodes tell nothing
 		return ""
 	}
 	var gone []string
@@ -198,8 +200,14 @@ func (m *Machine) lost() string {
 			"(Recover)", e.Version,
 			names(e.Voters))
 	}
-	return fmt.Sprintf("a majority of electorate %d (%s) is gone: %s. No lock can be granted "+
-		"until enough of them are back with their state directories. If they are lost for good, "+
-		"an operator must name new voters (Recover)", e.Version, names(e.Deciding()),
-		strings.Join(gone, ", "))
+	gist := fmt.Sprintf("a majority of electorate %d (%s) is gone: %s. No lock can be granted "+
+		"until enough of them are back with their state directories", e.Version,
+		names(e.Deciding()), strings.Join(gone, ", "))
+	if isFirstOfList(m.state.Mesh, e) {
+		// Fixed nodes are refused, and so look like lost ones; but they may be granting locks.
+		return gist + ". They may be running with the fixed list of voters: then restart them with " +
+			"FromFixed, and don't recover. Only if they are stopped for good, an operator must " +
+			"name new voters (Recover)"
+	}
+	return gist + ". If they are lost for good, an operator must name new voters (Recover)"
 }

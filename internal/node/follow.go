@@ -22,6 +22,9 @@ type Following struct {
 	MaxVoters int // zero: electorate.MaxVoters
 	// RegisterTerm is set if the mesh has a register; see electorate.Config.
 	RegisterTerm time.Duration
+	// FromFixed : the node is being converted from the fixed list Config.Voters. State comes from
+	// [electorate.Convert].
+	FromFixed bool
 }
 
 // following is the state of a node with dynamic membership. The requester applies the newest
@@ -46,10 +49,11 @@ type dialed struct {
 
 func (n *Node) follow(cfg *Config, now vote.Now) {
 	f := cfg.Following
-	n.links, n.trust, n.birth = make(map[vote.NodeID]dialed), true, cfg.Birth
+	n.links, n.trust, n.birth, n.converting = make(map[vote.NodeID]dialed), true, cfg.Birth, f.FromFixed
 	n.elect = electorate.New(electorate.Config{
 		Self: n.self, Founders: cfg.Voters, Found: f.Found, MaxVoters: f.MaxVoters, MaxTTL: cfg.MaxTTL,
 		Expect: cfg.Birth.Expect, MinVoters: cfg.Birth.MinVoters, RegisterTerm: f.RegisterTerm,
+		Frozen: f.FromFixed,
 	}, f.State, now)
 	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: f.State.Electorate, Dynamic: true, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.Alone, BroadcastAll: cfg.ToAll, NoReceipts: cfg.Silent, ReportRenewals: cfg.Renewals}, now)
 	n.begin(now, lease.Config{Self: n.self, Dir: f.State.Dir, Electorate: f.State.Electorate, MaxTTL: cfg.MaxTTL, Fresh: f.Fresh})
@@ -199,6 +203,7 @@ func (n *Node) electorates(now vote.Now) {
 		return
 	}
 	n.reelect(now)
+	n.part(now)
 	stored, trust := n.elect.Stored(), n.elect.Trusted()
 	if stored.Version != n.voter.Elected() || trust != n.trust {
 		n.trust = trust
@@ -314,7 +319,9 @@ func (n *Node) ElectorateStatus(now vote.Now) (electorate.Status, bool) {
 	if n.elect == nil {
 		return electorate.Status{}, false
 	}
-	return n.elect.Status(now), true
+	st := n.elect.Status(now)
+	n.addFixed(&st)
+	return st, true
 }
 
 // Propose starts one ballot to change the electorate to the given voters, regardless of gossip; see

@@ -39,6 +39,7 @@ type Node struct {
 	req   *quorum.Requester
 	voter *lease.Voter // nil on a node that can't be in the electorate
 	following
+	fromFixed
 	guarded
 	out   []vote.Outbound
 	local []vote.Message                 // between the requester and the voter of this node
@@ -87,7 +88,7 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 
 // terms returns the part of the configuration required to be the same on all nodes.
 func (c *Config) terms() vote.Terms {
-	return vote.Terms{Voters: slices.Compact(slices.Sorted(slices.Values(c.Voters))), MaxTTL: c.MaxTTL, Dynamic: c.Following != nil, Birth: c.Birth}
+	return vote.Terms{Voters: slices.Compact(slices.Sorted(slices.Values(c.Voters))), MaxTTL: c.MaxTTL, Dynamic: c.Following != nil && !c.Following.FromFixed, Birth: c.Birth}
 }
 
 // Lock requests a key. An event with the returned number reports the outcome. The only error is
@@ -198,18 +199,25 @@ func (n *Node) Release(now vote.Now, num vote.Number) {
 // Link reports that a connection dialed by this node to a voter is up; both sides know each other's
 // name and incarnation.
 func (n *Node) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
-	n.linked(now, conn, voter)
+	if !n.isFixed(conn) || n.takesFixed() {
+		n.linked(now, conn, voter)
+	}
 	n.settle(now)
 }
 
 // Unlink reports that a connection is closed; either side may have dialed the connection.
 func (n *Node) Unlink(now vote.Now, conn vote.Conn) {
+	n.unlink(now, conn)
+	delete(n.fixed, conn)
+	n.settle(now)
+}
+
+func (n *Node) unlink(now vote.Now, conn vote.Conn) {
 	n.req.Unlink(now, conn)
 	n.unlinked(now, conn)
 	if n.voter != nil {
 		n.route(n.voter.Unlink(now, conn, n.spare[:0]))
 	}
-	n.settle(now)
 }
 
 // DialFailed reports that no connection to a voter is available for now.
@@ -232,7 +240,13 @@ func (n *Node) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 
 func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	n.work += heard
-	n.hearElected(now, conn, m)
+	if n.isFixed(conn) {
+		if m = n.fromFixedPeer(conn, m); m == nil {
+			return
+		}
+	} else {
+		n.hearElected(now, conn, m)
+	}
 	switch {
 	case m.Kind.IsConsensus() || m.Kind == vote.KindRefused && m.Reason == vote.ReasonOldCopy:
 		n.hearElecting(now, conn, from, m)
@@ -368,6 +382,7 @@ func roomOf[T any](list []T) []T {
 
 func (n *Node) post(o *vote.Outbound) {
 	switch {
+	case o.Conn != vote.LocalConn && !o.Close && n.isFixed(o.Conn) && !n.toFixedPeer(&o.Message):
 	case o.Conn != vote.LocalConn:
 		n.out = append(n.out, *o)
 	case !o.Close: // the link of a node to itself can't be closed
