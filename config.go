@@ -160,6 +160,16 @@ type Config struct {
 	// after the founding, the node logs a warning at every start.
 	Bootstrap bool
 
+	// FromFixed gives a mesh with fixed Voters dynamic membership, in two rolling restarts without
+	// a stop: set StateDir and FromFixed for the first restart of each node, and leave Voters as
+	// they are; when all nodes run so, take FromFixed out for the second restart of each node.
+	// From then on the voters can change. A node with FromFixed accepts nodes of both kinds, takes
+	// no part in changes of the electorate, and doesn't found one. While FromFixed is set, Voters,
+	// MaxTTL and Mesh must not change, and the directory must not be lost or removed. The first
+	// restart can be taken back, by leaving StateDir and FromFixed out again; the second can't. See
+	// docs/converting.md.
+	FromFixed bool
+
 	// Expect takes the place of Voters and StateDir for processes with random names and no disks,
 	// such as the pods of a Deployment. As soon as Expect processes that know of no mesh reach each
 	// other, they found the mesh, and are its first voters. From then on membership is dynamic:
@@ -391,6 +401,11 @@ func (c Config) checkDynamic(add func(field, problem string)) {
 	switch {
 	case strings.ContainsRune(c.StateDir, 0):
 		add("StateDir", fmt.Sprintf("%q has a zero byte, which no path may have", c.StateDir))
+	case c.FromFixed && c.Expect > 0: // see checkExpect
+	case c.FromFixed && c.StateDir == "":
+		add("FromFixed", "it gives a mesh with fixed Voters dynamic membership, and for this each node needs a directory; set StateDir, or leave FromFixed out")
+	case c.FromFixed && c.Bootstrap:
+		add("FromFixed", "Bootstrap is set, too, and a mesh is either founded or converted; leave Bootstrap out")
 	case c.Bootstrap && c.Expect > 0: // see checkExpect
 	case c.Bootstrap && isFixed:
 		add("Bootstrap", fixed+"leave Bootstrap out, or give every node a StateDir")

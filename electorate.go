@@ -107,7 +107,7 @@ func (c *Config) electorateStatus(v engine.ElectorateView) ElectorateStatus {
 		return s
 	}
 	st, e := &v.Status, &v.Status.Electorate
-	s.Dynamic, s.Joint, s.Voter, s.Expect = true, e.Joint(), st.Voter, c.Expect
+	s.Dynamic, s.Joint, s.Voter, s.FromFixed, s.Expect = true, e.Joint(), st.Voter, c.FromFixed, c.Expect
 	s.Version, s.Stored = vote.VersionNumber(e.Version), vote.VersionNumber(st.Stored)
 	if s.Joint {
 		s.Old, s.New = engine.ElectorNames(e.Old), engine.ElectorNames(e.Voters)
@@ -167,6 +167,9 @@ func (s *ElectorateStatus) write(b *strings.Builder) {
 			role = "a voter"
 		}
 		b.WriteString("; this node is " + role)
+		if s.FromFixed {
+			b.WriteString(", and is being converted from fixed voters (FromFixed)")
+		}
 		if s.Stored != s.Version {
 			fmt.Fprintf(b, " and has stored %d", s.Stored)
 		}

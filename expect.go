@@ -68,6 +68,9 @@ func (c Config) checkExpect(add func(field, problem string)) {
 	if c.StateDir != "" {
 		add("Expect", "processes of a mesh with Expect have no StateDir: each start is another process; leave out Expect or StateDir, on every node")
 	}
+	if c.FromFixed {
+		add("FromFixed", "a mesh with Expect can't be converted from fixed Voters; leave out Expect or FromFixed, on every node")
+	}
 	if c.Bootstrap {
 		add("Bootstrap", "a mesh with Expect founds itself; leave Bootstrap out")
 	}

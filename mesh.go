@@ -73,7 +73,7 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 func (c *Config) engine() engine.Config {
 	return engine.Config{
 		Name: c.Name, Mesh: c.Mesh, Bind: c.Bind, Advertise: c.Advertise, Peers: c.Peers, Discover: c.Discover, Voters: c.Voters,
-		StateDir: c.StateDir, Bootstrap: c.Bootstrap, NonVoting: c.NonVoting, Birth: vote.Birth{Expect: c.Expect, MinVoters: c.MinVoters, Register: c.Register != nil},
+		StateDir: c.StateDir, Bootstrap: c.Bootstrap, FromFixed: c.FromFixed, NonVoting: c.NonVoting, Birth: vote.Birth{Expect: c.Expect, MinVoters: c.MinVoters, Register: c.Register != nil},
 		Register: c.Register, RegisterTerm: c.RegisterTerm, MaxVoters: c.MaxVoters, MaxTTL: c.MaxTTL, TTL: c.TTL,
 		Secrets: rawSecrets(c.secrets()), Insecure: c.Insecure, Logger: c.Logger,
 		Clocks: clock.New(c.Clock), Observer: c.engineObserver(), API: api{}, Limits: engine.Limits{Watches: MaxWatches, Peers: MaxPeers, MinTTL: MinTTL},

@@ -114,6 +114,10 @@ type ElectorateStatus struct {
 	Old, New []string
 	// Voter says that this node is a voter.
 	Voter bool
+	// FromFixed says that this node is being converted from fixed voters: [Config].FromFixed is
+	// set. Version is 1 until the voters change for the first time; Change names the fixed nodes
+	// with which this node has links.
+	FromFixed bool
 	// Standby are the nodes on standby, by name: nodes that could be voted in if there were need or
 	// room, as far as this node is a voter and knows.
 	Standby []string

@@ -27,6 +27,9 @@ type Terms struct {
 	// Following says that the electorate has dynamic membership, and Voters are its founders;
 	// otherwise the electorate is fixed.
 	Following bool
+	// Converting says that the node is on its way from a fixed electorate to dynamic membership. It
+	// doesn't set Following, and accepts members of both kinds.
+	Converting bool
 	// Birth is set if the mesh is born by count; then there are no Voters.
 	Birth vote.Birth
 }
@@ -42,6 +45,7 @@ const (
 	tagVoters     = "voters"
 	tagFollow     = "follow"
 	tagBirth      = "birth" // only of a mesh that is born by count: Expect/MinVoters, and /register
+	tagConverting = "conv"  // only of a converting node: "1"
 	tagKeys       = "keys"  // the ids of gossip's keys, the one that encrypts first
 )
 
@@ -50,6 +54,8 @@ const (
 const (
 	followNo  = "0"
 	followYes = "1"
+
+	convertingYes = "1"
 )
 
 // metaMax is how many bytes the encoded tags may have: memberlist's MetaMaxSize, as verified by a
@@ -72,6 +78,9 @@ func (t Terms) tags(life vote.Incarnation) map[string]string {
 	}
 	if t.Following {
 		tags[tagFollow] = followYes
+	}
+	if t.Converting {
+		tags[tagConverting] = convertingYes
 	}
 	if b := t.Birth; b.Expect > 0 {
 		tags[tagBirth] = fmt.Sprintf("%d/%d", b.Expect, b.MinVoters)
@@ -135,7 +144,7 @@ func differs(ours, theirs map[string]string) error {
 	if ours[tagFollow] == followYes && theirs[tagFollow] == followYes {
 		voters = "the list of founders (count:hash)"
 	}
-	if x, y := ours[tagFollow], theirs[tagFollow]; x != y {
+	if x, y := ours[tagFollow], theirs[tagFollow]; x != y && !isConverting(ours) && !isConverting(theirs) {
 		errs = append(errs, fmt.Errorf("the electorate %s here and %s there", kind(x), kind(y)))
 	}
 	if x, y := ours[tagBirth], theirs[tagBirth]; x != y {
@@ -191,7 +200,14 @@ const decidedTTL = 2
 // decidesTTL reports whether two nodes may be configured with different maximum TTLs, as far as
 // gossip is concerned: the handshake of their link knows more.
 func decidesTTL(ours, theirs map[string]string) bool {
-	return ours[tagFollow] == followYes && theirs[tagFollow] == followYes && min(versionOf(ours, tagVersionMax), versionOf(theirs, tagVersionMax)) >= decidedTTL
+	knows := func(tags map[string]string) bool { return tags[tagFollow] == followYes || isConverting(tags) }
+	return knows(ours) && knows(theirs) && (ours[tagFollow] == followYes || theirs[tagFollow] == followYes) && min(versionOf(ours, tagVersionMax), versionOf(theirs, tagVersionMax)) >= decidedTTL
+}
+
+// isConverting reports whether a node is on its way to dynamic membership. Members of versions
+// without conversions ignore the tag, and take the node for one with a fixed electorate.
+func isConverting(tags map[string]string) bool {
+	return tags[tagConverting] == convertingYes && tags[tagFollow] == followNo
 }
 
 // versionOf returns a wire version in tags; zero if there is none, since versions start at 1.

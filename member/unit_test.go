@@ -95,7 +95,7 @@ func TestDiffForgetsWhoIsGone(t *testing.T) {
 }
 
 func TestTagsFitForTheLargestElectorate(t *testing.T) {
-	terms := Terms{VersionMin: 1, VersionMax: 1<<32 - 1, RhoPerMille: 1000, MaxTTL: 1<<63 - 1, Following: true, Birth: vote.Birth{Expect: 63, MinVoters: 63}}
+	terms := Terms{VersionMin: 1, VersionMax: 1<<32 - 1, RhoPerMille: 1000, MaxTTL: 1<<63 - 1, Following: true, Converting: true, Birth: vote.Birth{Expect: 63, MinVoters: 63}}
 	for range vote.MaxVoters {
 		terms.Voters = append(terms.Voters, vote.NodeID(strings.Repeat("v", vote.MaxNameLen)))
 	}

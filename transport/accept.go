@@ -245,7 +245,7 @@ func (p *Port) answer(s *session, v *visitor) bool {
 		return false
 	}
 	p.count.accepted.Add(1)
-	p.handler.Linked(l.id, l.peer, false)
+	p.handler.Linked(l.id, l.peer, false, p.isFixed(s))
 	go l.run()
 	return true
 }
@@ -265,7 +265,7 @@ func (p *Port) judge(s *session, want vote.NodeID) (version uint8, no *refusal) 
 	if text != "" {
 		_, no := refuse(vote.ReasonTerms, text)
 		if p.own.terms.Mesh == s.peer.terms.Mesh {
-			no.terms, no.account = p.own.terms.common(), p.tells()
+			no.terms, no.account = s.own.terms.common(), p.tells()
 		}
 		return 0, no
 	}

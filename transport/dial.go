@@ -71,7 +71,7 @@ func (p *Port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Co
 		return 0, fmt.Errorf("dialing %s at %s: %w", want, addr, err)
 	}
 	p.count.dialed.Add(1)
-	p.handler.Linked(l.id, l.peer, true)
+	p.handler.Linked(l.id, l.peer, true, p.isFixed(s))
 	go l.run()
 	return l.id, nil
 }

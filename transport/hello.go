@@ -74,22 +74,20 @@ type refusal struct {
 }
 
 func appendHello(b []byte, h *hello) []byte {
-	b = appendArray(b, 3+offerWords+accountWords+birthWords)
+	b = appendArray(b, 3+offerWords+laterWords)
 	b = appendUint(b, tagHello)
 	b = appendOffer(b, &h.offer)
 	b = appendUint(b, uint64(h.role))
 	b = appendString(b, string(h.want))
-	b = appendAccount(b, &h.account)
-	return appendBirth(b, h.terms.Birth)
+	return appendLater(b, &h.account, &h.terms)
 }
 
 func appendWelcome(b []byte, w *welcome) []byte {
-	b = appendArray(b, 2+offerWords+accountWords+birthWords)
+	b = appendArray(b, 2+offerWords+laterWords)
 	b = appendUint(b, tagWelcome)
 	b = appendOffer(b, &w.offer)
 	b = appendUint(b, uint64(w.version))
-	b = appendAccount(b, &w.account)
-	return appendBirth(b, w.terms.Birth)
+	return appendLater(b, &w.account, &w.terms)
 }
 
 func appendRefusal(b []byte, r *refusal) []byte {
@@ -121,14 +119,26 @@ func appendRefusal(b []byte, r *refusal) []byte {
 func (r *refusal) tells() bool { return len(r.terms.Voters) > 0 || r.terms.Birth.Expect > 0 }
 
 // The number of elements of each part of a handshake. Accounts and a refusal's terms were added
-// later, so they follow all other parts, and births later still.
+// later, so they follow all other parts, then births, and whether a node is converting. A refusal
+// doesn't tell whether its sender is converting: it tells what the receiver differs from.
 const (
 	offerWords   = 9
 	refusalWords = 5
 	termsWords   = 3
 	accountWords = 4
 	birthWords   = 3
+
+	convertingWords = 1
+
+	laterWords = accountWords + birthWords + convertingWords
 )
+
+// appendLater appends what later versions have added to a hello or a welcome.
+func appendLater(b []byte, a *vote.Account, t *Terms) []byte {
+	b = appendAccount(b, a)
+	b = appendBirth(b, t.Birth)
+	return appendBool(b, t.Converting)
+}
 
 func appendTerms(b []byte, t *vote.Terms) []byte {
 	b = appendUint(b, uint64(t.MaxTTL))
@@ -197,7 +207,9 @@ func decodeHello(frame []byte) (h hello, err error) {
 		p.fail("role %d is not known", h.role)
 	}
 	h.want = vote.NodeID(p.string(0, vote.MaxNameLen, "node name"))
-	if err := p.tail(n, p.later(n, 3+offerWords, &h.account, &h.terms.Birth)); err != nil {
+	know := p.later(n, 3+offerWords, &h.account, &h.terms.Birth, &h.terms.Converting)
+	h.unaware = know < 3+offerWords+laterWords
+	if err := p.tail(n, know); err != nil {
 		return hello{}, err
 	}
 	return h, nil
@@ -215,7 +227,9 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 		var w welcome
 		p.offer(&w.offer)
 		w.version = uint8(p.upTo(math.MaxUint8, "wire version"))
-		if err := p.tail(n, p.later(n, 2+offerWords, &w.account, &w.terms.Birth)); err != nil {
+		know := p.later(n, 2+offerWords, &w.account, &w.terms.Birth, &w.terms.Converting)
+		w.unaware = know < 2+offerWords+laterWords
+		if err := p.tail(n, know); err != nil {
 			return nil, nil, err
 		}
 		return &w, nil, nil
@@ -234,7 +248,7 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 			if p.err == nil && !r.tells() {
 				p.fail("terms without voters")
 			}
-			know = p.later(n, refusalWords+termsWords, &r.account, &r.terms.Birth)
+			know = p.later(n, refusalWords+termsWords, &r.account, &r.terms.Birth, nil)
 			if r.terms.Birth.Expect > 0 {
 				r.terms.Voters = nil // see appendRefusal
 			}
@@ -262,9 +276,9 @@ func (p *parser) account(n, first int, a *vote.Account) int {
 	return first + accountWords
 }
 
-// later reads what later versions have added: an account, and a birth after it. It returns how many
-// elements are read in all.
-func (p *parser) later(n, first int, a *vote.Account, b *vote.Birth) int {
+// later reads what later versions have added: an account, a birth after it, and, unless converting
+// is nil, whether the sender is converting. It returns how many elements are read in all.
+func (p *parser) later(n, first int, a *vote.Account, b *vote.Birth, converting *bool) int {
 	know := p.account(n, first, a)
 	const withoutRegister = birthWords - 1 // as the first version with births has it
 	if p.err != nil || n < first+accountWords+withoutRegister {
@@ -275,7 +289,11 @@ func (p *parser) later(n, first int, a *vote.Account, b *vote.Birth) int {
 		return know + withoutRegister
 	}
 	b.Register = p.bool()
-	return know + birthWords
+	if converting == nil || n < first+laterWords {
+		return know + birthWords
+	}
+	*converting = p.bool()
+	return know + birthWords + convertingWords
 }
 
 // handshake reads the header of the array, which needs at least least elements.

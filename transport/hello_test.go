@@ -28,7 +28,7 @@ func largest() hello {
 		Standing: vote.StandingLeaving, Counted: math.MaxInt64, Up: math.MaxInt64, Addr: strings.Repeat("h", maxAddr),
 	}, offer: offer{
 		self: vote.SessionID{Node: long(2), Incarnation: math.MaxUint64}, low: 255, high: 255, rhoPerMille: 1000,
-		terms: Terms{Mesh: strings.Repeat("m", MaxMeshLen), MaxTTL: math.MaxInt64, Following: true, Birth: vote.Birth{Expect: vote.MaxVoters, MinVoters: vote.MaxVoters}},
+		terms: Terms{Mesh: strings.Repeat("m", MaxMeshLen), MaxTTL: math.MaxInt64, Following: true, Converting: true, Birth: vote.Birth{Expect: vote.MaxVoters, MinVoters: vote.MaxVoters}},
 	}}
 	for i := range vote.MaxVoters {
 		h.terms.Voters = append(h.terms.Voters, long(i))
@@ -91,7 +91,7 @@ func TestAnAccountIsNotNeeded(t *testing.T) {
 			t.Errorf("%v is taken for an account", bad)
 		}
 	}
-	for _, bad := range [][]any{{3, 1, 2, "h:1", -1, 3}, {3, 1, 2, "h:1", 3, "x"}, {3, 1, 2, "h:1", vote.MaxVoters + 1, 3}, {3, 1, 2, "h:1", 3, 3, 1}} {
+	for _, bad := range [][]any{{3, 1, 2, "h:1", -1, 3}, {3, 1, 2, "h:1", 3, "x"}, {3, 1, 2, "h:1", vote.MaxVoters + 1, 3}, {3, 1, 2, "h:1", 3, 3, 1}, {3, 1, 2, "h:1", 3, 3, true, 1}} {
 		if _, err := decodeHello(pack(t, append(helloWords(), bad...)...)); err == nil {
 			t.Errorf("%v is taken for an account and a birth", bad)
 		}
@@ -127,9 +127,19 @@ func TestLaterVersionsMayAddWords(t *testing.T) {
 	if err != nil || h.self.Node != "a" || h.want != "b" || len(h.terms.Voters) != 2 || !h.terms.Following {
 		t.Fatalf("got %+v, error %v", h, err)
 	}
-	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3, true, []any{"later"}, "words")...))
-	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3, Register: true}) || h.account.Addr != "h:1" {
+	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3, true, true, []any{"later"}, "words")...))
+	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3, Register: true}) || h.account.Addr != "h:1" || !h.terms.Converting || h.unaware {
 		t.Fatalf("got %+v, error %v", h, err)
+	}
+	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3, true)...)) // before nodes were converted
+	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3, Register: true}) || h.terms.Converting || !h.unaware {
+		t.Fatalf("got %+v, error %v", h, err)
+	}
+	for _, later := range [][]any{{true, false}, {true}} { // a build that knows converting nodes, and the one before
+		words := append(append([]any{tagWelcome}, helloWords()[1:10]...), 1, 3, 1, 2, "h:1", 5, 3)
+		if w, _, err := decodeAnswer(pack(t, append(words, later...)...)); err != nil || w.unaware != (len(later) < 2) {
+			t.Fatalf("got %+v, error %v", w, err)
+		}
 	}
 	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3)...)) // before there was a register
 	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3}) {
@@ -338,6 +348,7 @@ func FuzzHandshake(f *testing.F) {
 	f.Add(appendRefusal(nil, &refusal{text: "no"}))
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		if h, err := decodeHello(frame); err == nil {
+			h.unaware = false // this build writes all elements
 			if again, err := decodeHello(appendHello(nil, &h)); err != nil || !reflect.DeepEqual(h, again) {
 				t.Fatalf("%+v became %+v, error %v", h, again, err)
 			}
@@ -347,6 +358,7 @@ func FuzzHandshake(f *testing.F) {
 			t.Fatalf("neither or both: %v, %v", yes, no)
 		}
 		if yes != nil {
+			yes.unaware = false
 			if again, _, err := decodeAnswer(appendWelcome(nil, yes)); err != nil || !reflect.DeepEqual(yes, again) {
 				t.Fatalf("%+v became %+v, error %v", yes, again, err)
 			}

@@ -21,7 +21,7 @@ func pair(t testing.TB, a, b *side) (atA, atB vote.Conn) {
 		t.Fatal(err)
 	}
 	la, lb := get(t, a.linked, "the dialer's link"), get(t, b.linked, "the acceptor's link")
-	if want := (linked{c, b.own.self, true}); la != want {
+	if want := (linked{c, b.own.self, true, false}); la != want {
 		t.Fatalf("the dialer was told %+v", la)
 	}
 	if lb.peer != a.own.self || lb.dialed {

@@ -34,6 +34,7 @@ type linked struct {
 	conn   vote.Conn
 	peer   vote.SessionID
 	dialed bool
+	fixed  bool
 }
 
 type received struct {
@@ -59,8 +60,8 @@ func newWitness() *witness {
 	return &witness{make(chan linked, 100), make(chan received, 10_000), make(chan ended, 100)}
 }
 
-func (w *witness) Linked(c vote.Conn, peer vote.SessionID, dialed bool) {
-	w.linked <- linked{c, peer, dialed}
+func (w *witness) Linked(c vote.Conn, peer vote.SessionID, dialed, fixed bool) {
+	w.linked <- linked{c, peer, dialed, fixed}
 }
 
 func (w *witness) Received(c vote.Conn, peer vote.SessionID, b *Batch) {

@@ -18,6 +18,9 @@ func (p *Port) offer() offer {
 	if p.versions != nil {
 		o.low, o.high = p.versions()
 	}
+	if o.terms.Converting && p.converted != nil && p.converted() {
+		o.terms.Following, o.terms.Converting = true, false
+	}
 	return o
 }
 
@@ -30,7 +33,9 @@ func (p *Port) meets(s *session, a vote.Account) {
 	}
 	terms := peer.terms.common()
 	if _, differences := compare(&s.own, peer); differences == "" {
-		terms.MaxTTL = p.own.terms.MaxTTL // both are configured alike in all that must be equal
+		// Both are configured alike in all that must be equal. A converting node counts as one of
+		// either kind.
+		terms = p.own.terms.common()
 	}
 	p.met(&vote.Sighting{Peer: peer.self, Terms: terms, Account: a})
 }
@@ -47,6 +52,9 @@ func (p *Port) metRefused(no *refusal) {
 func (t *Terms) common() vote.Terms {
 	return vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following, Birth: t.Birth}
 }
+
+// isFixed reports whether this node is converting and the peer's electorate is fixed.
+func (p *Port) isFixed(s *session) bool { return p.own.terms.Converting && s.peer.terms.isFixed() }
 
 // barred returns a refusal if this node accepts no more links.
 func (p *Port) barred() *refusal {

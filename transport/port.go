@@ -52,6 +52,10 @@ type Config struct {
 	// node's terms are the same or not. Nil: no call. Any goroutine may call Met, which must not
 	// block.
 	Met func(*vote.Sighting)
+	// Converted reports whether a converting node (Terms.Converting) knows that its mesh has
+	// dynamic membership by now, so that it links with no fixed node any more. Nil: false. Any
+	// goroutine may call Converted, which must not block.
+	Converted func() bool
 }
 
 // Handler receives the events of links, on goroutines of the port or of Dial's caller. The calls
@@ -61,8 +65,9 @@ type Config struct {
 // A handler must not wait for Close of the port, which waits for the handler.
 type Handler interface {
 	// Linked : both sides have agreed on the link, and messages can be sent to c. dialed is whether
-	// Dial made the connection.
-	Linked(c vote.Conn, peer vote.SessionID, dialed bool)
+	// Dial made the connection; fixed is whether this node is converting (Terms.Converting), and
+	// the peer's electorate is fixed.
+	Linked(c vote.Conn, peer vote.SessionID, dialed, fixed bool)
 	// Received : these messages came from the peer. The handler now owns the batch, and frees it
 	// when the messages are no longer needed. While Received blocks, the port reads nothing more
 	// from this connection, and in time the peer can't write to it.
@@ -96,8 +101,10 @@ type Port struct {
 	versions func() (low, high uint8)
 	met      func(*vote.Sighting) // nil: no calls
 	bars     func() string        // nil: no refusals
-	log      *warner
-	logger   *slog.Logger
+	// converted is nil for false.
+	converted func() bool
+	log       *warner
+	logger    *slog.Logger
 
 	tcp       *net.TCPListener
 	udp       *net.UDPConn
@@ -156,7 +163,7 @@ func listen(cfg Config, b build) (*Port, error) {
 		return nil, err
 	}
 	p := &Port{
-		build: b, handler: cfg.Handler, logger: cfg.Logger, account: cfg.Account, versions: cfg.Versions, met: cfg.Met, bars: cfg.Bars,
+		build: b, handler: cfg.Handler, logger: cfg.Logger, account: cfg.Account, versions: cfg.Versions, met: cfg.Met, bars: cfg.Bars, converted: cfg.Converted,
 		own:     offer{self: cfg.Self, low: b.low, high: b.high, terms: cfg.Terms.normal(), rhoPerMille: b.rhoPerMille},
 		sockets: map[*net.TCPConn]struct{}{},
 		opened:  time.Now(),

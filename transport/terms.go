@@ -23,6 +23,11 @@ type Terms struct {
 	// founders. Otherwise the electorate is fixed.
 	Following bool
 
+	// Converting says that this node is on its way from a fixed electorate to dynamic membership.
+	// Such a node doesn't set Following, and links with nodes of both kinds, until
+	// Config.Converted.
+	Converting bool
+
 	// Birth is set if the mesh is born by count: then there are no Voters.
 	Birth vote.Birth
 }
@@ -50,6 +55,9 @@ type offer struct {
 	low, high   uint8 // versions of the protocol, both included
 	terms       Terms // Voters sorted, without duplicates
 	rhoPerMille uint64
+	// unaware is whether the build of the node doesn't know converting nodes, and takes them for
+	// fixed ones.
+	unaware bool
 }
 
 // normal returns the terms in the form used for comparison and encoding.
@@ -74,7 +82,7 @@ func compare(a, b *offer) (version uint8, text string) {
 	if a.terms.Mesh != b.terms.Mesh {
 		differ("mesh name", fmt.Sprintf("%q", a.terms.Mesh), fmt.Sprintf("%q", b.terms.Mesh))
 	}
-	decided := version >= DecidedTTLVersion && a.terms.Following && b.terms.Following
+	decided := version >= DecidedTTLVersion && bothDecide(&a.terms, &b.terms)
 	if a.terms.MaxTTL != b.terms.MaxTTL && !decided {
 		differ("MaxTTL", a.terms.MaxTTL, b.terms.MaxTTL)
 	}
@@ -85,7 +93,7 @@ func compare(a, b *offer) (version uint8, text string) {
 	if a.terms.Birth.Expect > 0 != (b.terms.Birth.Expect > 0) {
 		return version, strings.Join(points, "; ") // the kinds differ, and so does the rest
 	}
-	if a.terms.Following != b.terms.Following {
+	if a.terms.Following != b.terms.Following && !takes(a, b) && !takes(b, a) {
 		points = append(points, fmt.Sprintf("the electorate %s at %s and %s at %s", a.terms.kind(), a.self.Node, b.terms.kind(), b.self.Node))
 	}
 	// The lists come last: two long lists exceed the maximum text of a refusal, and its end is cut.
@@ -98,6 +106,20 @@ func compare(a, b *offer) (version uint8, text string) {
 	}
 	return version, strings.Join(points, "; ")
 }
+
+// takes reports whether the node a is converting, and b knows that, so that b may be of either kind.
+func takes(a, b *offer) bool { return a.terms.Converting && !b.unaware }
+
+// bothDecide reports whether the voters of both nodes decide the maximum TTL, as far as the kinds
+// of their electorates tell. Two converting nodes derive their first electorate from the configured
+// value.
+func bothDecide(a, b *Terms) bool {
+	knows := func(t *Terms) bool { return t.Following || t.Converting }
+	return knows(a) && knows(b) && (a.Following || b.Following)
+}
+
+// isFixed reports whether the electorate is fixed, and stays so.
+func (t *Terms) isFixed() bool { return !t.Following && !t.Converting }
 
 // kind describes the kind of electorate.
 func (t Terms) kind() string {

@@ -80,6 +80,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 	f.StringVar(&voters, "voters", "", "`names` of the nodes that vote, with commas between them")
 	f.StringVar(&o.config.StateDir, "state-dir", "", "`directory` of this node's own; with it membership is dynamic (default: none, and the voters are fixed)")
 	f.BoolVar(&o.config.Bootstrap, "bootstrap", false, "create the electorate with the other founders, if the state directory is empty; for the first start only")
+	f.BoolVar(&o.config.FromFixed, "from-fixed", false, "give a mesh with fixed -voters dynamic membership: set it with -state-dir for the first of two rolling restarts")
 	f.IntVar(&o.config.Expect, "expect", 0, "`number` of nodes with any names, and without directories, that found the mesh; in place of -voters and -state-dir")
 	f.StringVar(&register, "register", "", "`URL` of an object with conditional writes (If-Match) that says which mesh may act, with -expect")
 	f.DurationVar(&o.config.RegisterTerm, "register-term", 0, "for how long voters act without the register (default 10m)")

@@ -49,13 +49,16 @@ type Peers interface {
 
 // Config says what a [Finder] needs to know of its node.
 type Config struct {
-	Host   Host
-	Self   vote.SessionID
-	Terms  vote.Terms // the node's part of the mesh's configuration
-	Peers  Peers      // where to look for other nodes
-	Clocks clock.Clocks
-	Log    *slog.Logger
-	Slots  Slots // bounds the dials under way
+	Host  Host
+	Self  vote.SessionID
+	Terms vote.Terms // the node's part of the mesh's configuration
+	// Dynamic says that any node may become a voter. It holds for a converting node, too, for which
+	// Terms.Dynamic isn't set.
+	Dynamic bool
+	Peers   Peers // where to look for other nodes
+	Clocks  clock.Clocks
+	Log     *slog.Logger
+	Slots   Slots // bounds the dials under way
 	// Voter says that the node votes or may become a voter. Only then are excluded nodes probed.
 	Voter bool
 }
@@ -93,7 +96,7 @@ func (f *Failure) Current() bool { return f.dialer.f.dialerOf(f.Node) == f.diale
 // New returns the finder of a node that stops with ctx. Nothing is dialed yet.
 func New(ctx context.Context, cfg Config) *Finder {
 	f := &Finder{cfg: cfg, ctx: ctx, alive: make(map[vote.NodeID]bool)}
-	if cfg.Terms.Dynamic {
+	if cfg.Dynamic {
 		f.book = newAddressBook(nil) // any node may become a voter
 		f.feed = &membershipFeed{f: f, wake: make(chan struct{}, 1)}
 	} else {

@@ -20,6 +20,7 @@ type account struct {
 	maxTTL    time.Duration
 	quietTime time.Duration // how long a voter is quiet after a start, likewise
 	low, high uint8         // the wire versions that the node speaks
+	converted bool          // the node was converting, and parts from fixed nodes
 	// since when the node's votes count under this configuration, on the slow clock; Never if they
 	// don't
 	counted vote.Instant
@@ -33,6 +34,9 @@ func (a *accounts) update(now vote.Now, n *node.Node) bool {
 	told := n.Account(now)
 	next := account{standing: told.Standing, linkRefusal: n.Bars(), started: now.Slow - vote.Instant(told.Up), counted: vote.Never}
 	next.maxTTL, next.quietTime, next.low, next.high = decidedTTL(n.Known())
+	if next.converted = n.Converted(); n.Converting() && !next.converted {
+		next.low = transport.OldestVersion // fixed nodes of earlier builds speak it
+	}
 	if told.Counted > 0 || told.Standing == vote.StandingCounting {
 		next.counted = now.Slow - vote.Instant(told.Counted)
 	}
@@ -110,6 +114,13 @@ func (eng *Engine) linkRefusal() string {
 		return a.linkRefusal
 	}
 	return ""
+}
+
+// isConverted reports whether this node, which was converting, links with no fixed node any more.
+// Goroutines of the transport call it.
+func (eng *Engine) isConverted() bool {
+	a := eng.accounts.newest.Load()
+	return a != nil && a.converted
 }
 
 // onMet processes an encounter with another node of the mesh, in a handshake begun by either side.

@@ -70,6 +70,9 @@ func (l *loop) electorateChanged(now vote.Now, e *quorum.Event) {
 		if was == 0 && l.engine.cfg.Bootstrap {
 			l.engine.warnBootstrap()
 		}
+		if was == 1 && l.engine.cfg.FromFixed {
+			l.engine.warnFromFixed()
+		}
 	}
 	if !st.IsVoter() {
 		l.answerLeave("")

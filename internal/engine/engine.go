@@ -32,6 +32,7 @@ type Config struct {
 	Discover                    peers.Discover
 	StateDir                    string
 	Bootstrap, NonVoting        bool
+	FromFixed                   bool              // the node is being converted from a fixed list of voters
 	Birth                       vote.Birth        // zero unless the mesh is born by count; then there are no Voters
 	Register                    register.Register // nil if there is none
 	RegisterTerm                time.Duration

@@ -20,12 +20,16 @@ type linkHandler struct{ eng *Engine }
 var _ transport.Handler = linkHandler{}
 
 // Linked reports a connection that this node dialed; on other connections the peer sends first. The
-// report goes through the urgent lane, so no message of the connection overtakes it.
-func (h linkHandler) Linked(c vote.Conn, peer vote.SessionID, dialed bool) {
+// report goes through the urgent lane, so no message of the connection overtakes it; and so does
+// the report that the peer is a fixed node.
+func (h linkHandler) Linked(c vote.Conn, peer vote.SessionID, dialed, fixed bool) {
+	loop := h.eng.loop
+	if fixed {
+		loop.box.post(true, func(vote.Now) { loop.node.FixedPeer(c, peer.Node) })
+	}
 	if !dialed {
 		return
 	}
-	loop := h.eng.loop
 	if !h.eng.finder.LinkUp(c, peer.Node) {
 		loop.box.post(true, func(vote.Now) { loop.links.CloseConn(c) })
 		return

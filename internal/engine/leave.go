@@ -21,9 +21,10 @@ const goodbyeReserve = 2 * time.Second
 // voters have to be voted out, too.
 const LeaveTTLs = 10
 
-// LeaveElectorate has this node voted out, and waits for the result.
+// LeaveElectorate has this node voted out, and waits for the result. A voter of a fixed list stays
+// one, and so does a node that is being converted from such a list.
 func (eng *Engine) LeaveElectorate(ctx context.Context) error {
-	if !eng.dynamic {
+	if !eng.dynamic || eng.cfg.FromFixed {
 		return nil
 	}
 	if deadline, ok := ctx.Deadline(); ok {

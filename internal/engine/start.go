@@ -80,16 +80,19 @@ func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Follo
 	if dynamic != nil {
 		eng.loop.electorate = newElectorateState(dynamic, eng.clocks.Now())
 	}
+	following := dynamic != nil && !dynamic.FromFixed // a converting node counts as fixed
 	eng.peers = eng.newPeers()
 	eng.finder = discovery.New(eng.ctx, discovery.Config{
-		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: dynamic != nil, Birth: eng.cfg.Birth},
+		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: following, Birth: eng.cfg.Birth}, Dynamic: dynamic != nil,
 		Peers: eng.peers, Clocks: eng.clocks, Log: eng.log, Slots: w.Dials, Voter: eng.canVote(),
 	})
 	eng.links, err = w.Listen(transport.Config{
 		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secrets: eng.cfg.Secrets,
 		Self: eng.self, Logger: eng.log,
-		Terms:   transport.Terms{Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Following: dynamic != nil, Birth: eng.cfg.Birth},
-		Handler: linkHandler{eng}, Account: eng.account, Versions: eng.versions, Met: eng.onMet, Bars: eng.linkRefusal,
+		Terms: transport.Terms{
+			Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Following: following, Converting: eng.cfg.FromFixed, Birth: eng.cfg.Birth,
+		},
+		Handler: linkHandler{eng}, Account: eng.account, Versions: eng.versions, Met: eng.onMet, Bars: eng.linkRefusal, Converted: eng.isConverted,
 	})
 	if err != nil {
 		return err
@@ -115,14 +118,16 @@ func (eng *Engine) startGossip(w world.World, voters []vote.NodeID, dynamic *nod
 		return nil, err
 	}
 	var dir vote.Dir
-	if dynamic != nil && (!eng.cfg.NonVoting || eng.loop.node.Votes()) {
-		dir = dynamic.State.Dir // voters want connections to all nodes with a directory
+	if dynamic != nil && (!eng.cfg.NonVoting && !dynamic.FromFixed || eng.loop.node.Votes()) {
+		// Voters want connections to all nodes with a directory. A converting node can't be voted
+		// in.
+		dir = dynamic.State.Dir
 	}
 	return w.Gossip(eng.links, member.Config{
 		Self: eng.self, Dir: dir, AdvertiseHost: host, AdvertisePort: number, Mesh: eng.cfg.Mesh,
 		Terms: member.Terms{
 			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: eng.cfg.MaxTTL, Voters: voters,
-			Following: dynamic != nil, Birth: eng.cfg.Birth,
+			Following: dynamic != nil && !dynamic.FromFixed, Converting: eng.cfg.FromFixed, Birth: eng.cfg.Birth,
 		},
 		Peers: eng.gossipPeers(), Logger: eng.log, Handler: eng.finder.Gossip, Strange: eng.finder.Excluded, Greet: eng.links.Greet,
 	})
@@ -183,6 +188,8 @@ func (eng *Engine) logDynamicStart(f *node.Following) {
 		"founders", eng.cfg.Voters, "max_voters", eng.cfg.MaxVoters, "max_ttl", eng.cfg.MaxTTL, "ttl", eng.cfg.TTL,
 		"state_dir", eng.cfg.StateDir, "dir_id", DirText(f.State.Dir), "electorate", e.Version, "voters", ElectorNames(e.Voters))
 	switch {
+	case eng.cfg.FromFixed:
+		eng.logConverting(e.Version)
 	case e.Version > 0 && eng.cfg.Bootstrap:
 		eng.warnBootstrap()
 	case e.Version > 0:
@@ -195,6 +202,23 @@ func (eng *Engine) logDynamicStart(f *node.Following) {
 		eng.log.Info("the state directory holds no electorate: this node waits to reach a node of " +
 			"the mesh, and to be voted in")
 	}
+}
+
+// logConverting logs that this node is being converted from a fixed list of voters. Once the voters
+// have changed, the rest of the mesh is converted.
+func (eng *Engine) logConverting(version uint64) {
+	if version > 1 {
+		eng.warnFromFixed()
+		return
+	}
+	eng.log.Info("this node is being converted from fixed voters: once all nodes have been restarted with "+
+		"FromFixed, restart them without", "name", eng.self.Node, "state_dir", eng.cfg.StateDir)
+}
+
+func (eng *Engine) warnFromFixed() {
+	eng.log.Warn("FROMFIXED IS STILL SET though other nodes have been restarted without, and the voters have "+
+		"changed: restart this node without FromFixed. Until then it takes no part in changes of the electorate, and links with no fixed node",
+		"name", eng.self.Node, "state_dir", eng.cfg.StateDir)
 }
 
 // logCountedStart logs the start of a node of a mesh that is born by count.

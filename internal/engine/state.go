@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/netaddr"
 	"github.com/lockmesh/lockmesh/internal/node"
@@ -92,7 +93,17 @@ func (eng *Engine) readState(w world.World) openedState {
 	if !found {
 		state = vote.DiskState{Mesh: eng.cfg.Mesh, Name: eng.self.Node, Dir: newDir()}
 	}
-	dynamic := &node.Following{State: state, Fresh: !found, Found: eng.cfg.Bootstrap, MaxVoters: eng.cfg.MaxVoters}
+	voters := eng.voters()
+	if eng.cfg.FromFixed {
+		if state, err = electorate.Convert(state, found, voters, eng.cfg.MaxTTL); err != nil {
+			return openedState{err: errors.Join(fmt.Errorf("%s: %w", eng.cfg.StateDir, err), dir.Close())}
+		}
+	}
+	// As a fixed node, a voter of the list may have promised anything.
+	promised := eng.cfg.FromFixed && slices.Contains(voters, eng.self.Node)
+	dynamic := &node.Following{
+		State: state, Fresh: !found && !promised, Found: eng.cfg.Bootstrap, MaxVoters: eng.cfg.MaxVoters, FromFixed: eng.cfg.FromFixed,
+	}
 	return openedState{dir: dir, dynamic: dynamic, peers: dir.Peers()}
 }
 

@@ -37,7 +37,11 @@ func (b *box) note(format string, args ...any) {
 	b.said = append(b.said, fmt.Sprintf("%v: ", time.Since(b.began))+fmt.Sprintf(format, args...))
 }
 
-func (b *box) Linked(_ vote.Conn, peer vote.SessionID, dialed bool) {
+func (b *box) Linked(_ vote.Conn, peer vote.SessionID, dialed, fixed bool) {
+	if fixed {
+		b.note("linked the fixed %s %v", peer.Node, dialed)
+		return
+	}
 	b.note("linked %s %v", peer.Node, dialed)
 }
 

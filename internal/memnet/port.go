@@ -76,8 +76,8 @@ func (p *port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Co
 	mine, theirs := p.newEnd(them.cfg.Self, p.sent()), them.newEnd(p.cfg.Self, p.sent())
 	mine.other, theirs.other = theirs, mine
 	p.net.mu.Unlock()
-	them.cfg.Handler.Linked(theirs.id, theirs.peer, false)
-	p.cfg.Handler.Linked(mine.id, mine.peer, true)
+	them.cfg.Handler.Linked(theirs.id, theirs.peer, false, them.isFixed(p))
+	p.cfg.Handler.Linked(mine.id, mine.peer, true, p.isFixed(them))
 	go theirs.read()
 	go mine.read()
 	return mine.id, nil
@@ -152,13 +152,13 @@ func (p *port) introduces(them *port) bool {
 }
 
 // sighting returns the node's report about itself for another node; net.mu isn't held. Where both
-// may be linked, though they are configured with different maximum TTLs, it tells none of that.
+// may be linked, though their maximum TTLs or kinds differ, it tells none of that.
 func (p *port) sighting(to *port) *vote.Sighting {
-	t := p.cfg.Terms
-	s := &vote.Sighting{Peer: p.cfg.Self, Terms: vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following, Birth: t.Birth}}
+	t := p.terms()
 	if p.differences(to) == "" {
-		s.Terms.MaxTTL = to.cfg.Terms.MaxTTL
+		t = to.cfg.Terms
 	}
+	s := &vote.Sighting{Peer: p.cfg.Self, Terms: vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following, Birth: t.Birth}}
 	if p.cfg.Account != nil {
 		s.Account = p.cfg.Account()
 	}
@@ -208,7 +208,22 @@ func (p *port) differences(them *port) string {
 	if version < max(low, theirLow) {
 		return fmt.Sprintf("wire version is %d to %d here and %d to %d there", low, high, theirLow, theirHigh)
 	}
-	return differences(p.cfg.Terms, them.cfg.Terms, version)
+	return differences(p.terms(), them.terms(), version)
+}
+
+// terms returns what the node offers in a handshake.
+func (p *port) terms() transport.Terms {
+	t := p.cfg.Terms
+	if t.Converting && p.cfg.Converted != nil && p.cfg.Converted() {
+		t.Following, t.Converting = true, false
+	}
+	return t
+}
+
+// isFixed reports whether this node is converting and another one's electorate is fixed.
+func (p *port) isFixed(them *port) bool {
+	t := &them.cfg.Terms
+	return p.cfg.Terms.Converting && !t.Following && !t.Converting
 }
 
 // differences describes incompatible settings of two nodes that speak a wire version, with both
@@ -221,7 +236,8 @@ func differences(here, there transport.Terms, version uint8) string {
 	if here.Mesh != there.Mesh {
 		differ("mesh name", here.Mesh, there.Mesh)
 	}
-	decided := version >= transport.DecidedTTLVersion && here.Following && there.Following
+	knows := func(t *transport.Terms) bool { return t.Following || t.Converting }
+	decided := version >= transport.DecidedTTLVersion && knows(&here) && knows(&there) && (here.Following || there.Following)
 	if here.MaxTTL != there.MaxTTL && !decided {
 		differ("MaxTTL", here.MaxTTL, there.MaxTTL)
 	}
@@ -235,7 +251,7 @@ func differences(here, there transport.Terms, version uint8) string {
 		}
 		return "is fixed"
 	}
-	if here.Following != there.Following {
+	if here.Following != there.Following && !here.Converting && !there.Converting {
 		points = append(points, fmt.Sprintf("the electorate %s here and %s there", kind(here), kind(there)))
 	}
 	if !slices.Equal(here.Voters, there.Voters) {

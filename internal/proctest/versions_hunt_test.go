@@ -12,9 +12,13 @@ import (
 )
 
 const (
-	// versionBefore is the last commit before the newest change of a wire or state format: wire
-	// version 2 has electorates with a maximum TTL.
-	versionBefore = "eb84a35"
+	// versionWithoutConversions is the last commit before the newest change of a wire or state
+	// format: the handshake has one more element, and gossip a tag, of converting nodes.
+	versionWithoutConversions = "a6dd838"
+
+	// versionWithoutMaxTTL is the last commit before wire version 2, whose electorates have a
+	// maximum TTL.
+	versionWithoutMaxTTL = "eb84a35"
 
 	// versionWithoutBirths is the last commit before births by count, which added elements to the
 	// handshake, and a tag to gossip.
@@ -52,14 +56,17 @@ func buildOf(t *testing.T, commit string) string {
 // mesh, under load: no lease is lost, and no lock is unserved for over a second more than the
 // machine was.
 func TestTwoVersionsAreOneMesh(t *testing.T) {
-	before := buildOf(t, versionBefore)
+	newest, earlier := buildOf(t, versionWithoutConversions), buildOf(t, versionWithoutMaxTTL)
 	for _, c := range []struct {
-		name    string
-		dynamic bool
+		name, before string
+		dynamic      bool
 	}{
-		{"fixed voters", false},
-		{"voters with directories", true},
+		{"fixed voters", newest, false},
+		{"voters with directories", newest, true},
+		{"fixed voters of wire version 1", earlier, false},
+		{"voters with directories of wire version 1", earlier, true},
 	} {
+		before := c.before
 		t.Run(c.name, func(t *testing.T) {
 			names := []string{"a", "b", "c"}
 			m := newMesh(t, names, "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())
@@ -81,7 +88,7 @@ func TestTwoVersionsAreOneMesh(t *testing.T) {
 				m.runs = runs
 				stop := "leave"
 				switch {
-				case c.dynamic && runs == program: // so it's the version before that ends, which knows no "stop"
+				case c.dynamic && runs == program && before == earlier: // the ending process knows no "stop"
 					stop = "close"
 				case c.dynamic:
 					stop = "stop"
@@ -130,7 +137,7 @@ func TestAVersionWithoutBirthsAndAMeshBornByCount(t *testing.T) {
 // A mesh that this version has founded has a decided MaxTTL, of which the version before doesn't
 // know: it is refused, and told why.
 func TestTheVersionBeforeAndADecidedMaxTTL(t *testing.T) {
-	before := buildOf(t, versionBefore)
+	before := buildOf(t, versionWithoutMaxTTL)
 	m := newMesh(t, []string{"a", "b", "c"}, "-max-ttl", "2s")
 	m.dirs = t.TempDir()
 	m.nodes = append(m.nodes, "x")

@@ -1,0 +1,234 @@
+package lockmesh
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The stages of a node on the way from fixed voters to dynamic membership.
+func asFixed(c *Config)      { c.StateDir = "" }
+func asConverting(c *Config) { c.FromFixed = true }
+func asDynamic(*Config)      {}
+
+// servedWithin is how soon each node is served after each step of a conversion.
+const servedWithin = time.Second
+
+// served has each running node take and give back a lock, within servedWithin.
+func (w *living) served(names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		l, err := w.nodes[name].Lock(within(w.t, servedWithin), "served")
+		if err != nil {
+			w.t.Fatalf("%s isn't served: %v\n%v", name, err, w.nodes[name].Status())
+		}
+		w.unlock(l)
+	}
+}
+
+// converts restarts a node at another stage, while the others hold their leases, and waits until the
+// next may be restarted. All are served meanwhile.
+func (w *living) converts(name string, stage func(*Config), all []string, held map[string]*Lease) {
+	w.t.Helper()
+	if l := held[name]; l != nil {
+		w.unlock(l)
+		delete(held, name)
+	}
+	w.crash(name)
+	w.start(name, stage)
+	w.served(all...)
+	if err := w.nodes[name].Settled(within(w.t, time.Minute)); err != nil {
+		w.t.Fatalf("%v\n%v", err, w.nodes[name].Status())
+	}
+	w.served(all...)
+	for _, other := range all {
+		if held[other] == nil {
+			held[other] = w.lock(other, "of "+other)
+		}
+		if err := held[other].Err(); err != nil {
+			w.t.Fatalf("the lease of %s as %s is restarted: %v", other, name, err)
+		}
+	}
+}
+
+// A mesh with fixed voters gets dynamic membership by two rolling restarts: each node but the one
+// that is restarted holds its lease throughout, and each is served within a second after each step.
+func TestAFixedMeshIsConvertedByTwoRollingRestarts(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		all, held := []string{"a", "b", "c", "d"}, map[string]*Lease{}
+		for _, name := range all {
+			w.start(name, asFixed)
+		}
+		for _, name := range all {
+			w.ready(name)
+			held[name] = w.lock(name, "of "+name)
+			if s := w.nodes[name].Status().Electorate; s.Dynamic || s.FromFixed {
+				t.Fatalf("%+v", s)
+			}
+		}
+		for i, name := range all {
+			w.converts(name, asConverting, all, held)
+			s := w.nodes[name].Status().Electorate
+			if !s.Dynamic || !s.FromFixed || s.Version != 1 || s.Voter != (name != "d") || s.MaxTTL != DefaultMaxTTL || s.Lost != "" || s.Trouble != "" {
+				t.Errorf("%s: %+v", name, s)
+			}
+			_, fixed, _ := strings.Cut(s.Change, "; still fixed: ")
+			if want := strings.Join(all[i+1:], ", "); fixed != want {
+				t.Errorf("%s has links with the fixed %q, want %q: %s", name, fixed, want, s.Change)
+			}
+		}
+		for _, name := range all {
+			w.converts(name, asDynamic, all, held)
+			s := w.nodes[name].Status().Electorate
+			if s.FromFixed || s.Version != 1 || s.Change != "" || s.Lost != "" || s.Trouble != "" {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+		// From now on the voters can change.
+		w.start("e", asDynamic)
+		all = append(all, "e")
+		for _, name := range all {
+			w.untilVoters(name, all...)
+		}
+		w.served(all...)
+		for name, l := range held {
+			if err := l.Err(); err != nil {
+				t.Errorf("the lease of %s: %v", name, err)
+			}
+		}
+		if n := w.logs.count("level=ERROR"); n > 0 {
+			t.Errorf("%d errors were logged", n)
+		}
+		if n := w.logs.count("STILL SET"); n > 0 {
+			t.Errorf("%d times FromFixed was still set", n)
+		}
+	})
+}
+
+// The first rolling restart can be taken back, however far it has come.
+func TestTheFirstRestartOfAConversionIsTakenBack(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		all, held := []string{"a", "b", "c"}, map[string]*Lease{}
+		for _, name := range all {
+			w.start(name, asFixed)
+		}
+		for _, name := range all {
+			w.ready(name)
+			held[name] = w.lock(name, "of "+name)
+		}
+		for _, name := range []string{"a", "b"} {
+			w.converts(name, asConverting, all, held)
+		}
+		for _, name := range []string{"b", "a"} {
+			w.converts(name, asFixed, all, held)
+			if s := w.nodes[name].Status().Electorate; s.Dynamic {
+				t.Errorf("%+v", s)
+			}
+		}
+		for _, stage := range []func(*Config){asConverting, asDynamic} { // and it is made again
+			for _, name := range all {
+				w.converts(name, stage, all, held)
+			}
+		}
+		if n := w.logs.count("level=ERROR"); n > 0 {
+			t.Errorf("%d errors were logged", n)
+		}
+	})
+}
+
+// A fixed node that was forgotten is refused by the others, by name, and so is its vote. The others
+// go on, and it joins them by the same two restarts.
+func TestAFixedNodeThatIsLeftBehindIsRefused(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		all, held := []string{"a", "b", "c", "d", "e"}, map[string]*Lease{}
+		for _, name := range all {
+			w.start(name, asFixed)
+		}
+		for _, name := range all {
+			w.ready(name)
+		}
+		for _, name := range []string{"a", "b", "e"} {
+			w.converts(name, asConverting, []string{"a", "b", "e"}, held)
+		}
+		for _, l := range held {
+			w.unlock(l)
+		}
+		clear(held)
+		// Now c counts for nothing, so that locks stop while a and b are quiet.
+		for _, name := range []string{"a", "b", "e"} {
+			w.crash(name)
+			w.start(name, asDynamic)
+			w.ready(name)
+		}
+		w.untilVoters("a", "a", "b", "e")             // c's seat goes to e
+		for name, words := range map[string][]string{ // c votes itself, and d doesn't
+			"c": {"StateDir is not set here and set at a", "a (10.0.0.1:7950)", "b (10.0.0.2:7950)"},
+			"d": {"the electorate is fixed here and is dynamic there", "a refuses", "b refuses"},
+		} {
+			_, err := w.nodes[name].Lock(within(t, time.Minute), "k")
+			if !errors.Is(err, ErrRefused) {
+				t.Errorf("%s: %v", name, err)
+			}
+			for _, word := range words {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%s: %q isn't in %v", name, word, err)
+				}
+			}
+		}
+		if s := w.nodes["a"].Status(); !slices.ContainsFunc(s.Refused, func(r RefusedPeer) bool {
+			return r.Name == "c" && strings.Contains(r.Reason, "StateDir is set here and not set at c")
+		}) {
+			t.Errorf("a refuses %+v", s.Refused)
+		}
+		w.served("a", "b", "e")
+		for _, name := range []string{"c", "d"} {
+			for _, stage := range []func(*Config){asConverting, asDynamic} {
+				w.converts(name, stage, []string{"a", "b", "e", name}, held)
+			}
+		}
+		if n := w.logs.count("FROMFIXED IS STILL SET", "on=c"); n != 1 {
+			t.Errorf("c has warned %d times that FromFixed is still set", n)
+		}
+		for _, name := range all {
+			w.untilVoters(name, all...)
+		}
+		w.served(all...)
+	})
+}
+
+// A directory of a mesh that was founded isn't for FromFixed, and a converted one has no way back.
+func TestFromFixedRefusesDirectoriesOfOtherMeshes(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.foundAll()
+		w.crash("a")
+		if _, err := w.try("a", asConverting); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "leave FromFixed out") {
+			t.Errorf("%v", err)
+		}
+		w.start("a", nil)
+		w.ready("a")
+	})
+}
+
+func TestFromFixedIsChecked(t *testing.T) {
+	valid := Config{Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a", "b"}, StateDir: "/state", FromFixed: true}
+	if err := valid.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		want string
+		edit func(*Config)
+	}{
+		{"FromFixed: it gives a mesh with fixed Voters dynamic membership, and for this each node needs a directory; set StateDir", func(c *Config) { c.StateDir = "" }},
+		{"FromFixed: Bootstrap is set, too", func(c *Config) { c.Bootstrap = true }},
+		{"FromFixed: a mesh with Expect can't be converted", func(c *Config) { c.Voters, c.StateDir, c.Expect = nil, "", 3 }},
+		{"Voters: the list is empty", func(c *Config) { c.Voters = nil }},
+	} {
+		cfg := valid
+		c.edit(&cfg)
+		if err := cfg.Validate(); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
