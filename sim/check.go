@@ -375,8 +375,12 @@ func (j *judge) lost(p *process, r *Request) {
 	fast := p.clock.fastAt(j.w.now)
 	j.w.note(p.host, "loses request %d, %q with token %d", r.Number, r.Key, r.Token)
 	switch {
-	// A voter stepped back, so its promises are void.
-	case fast < r.end && j.w.lists != nil:
+	// A voter stepped back, so its promises are void. What the lease keeps, its lock-delay, begins
+	// now.
+	case fast < r.end && j.w.mayForfeit():
+		if j.w.lists == nil {
+			r.endAt = j.w.now
+		}
 	// The process has given up its electorate on hearing of another mesh, which is quiet.
 	case fast < r.end && j.w.opt.Counted != nil:
 	case fast < r.end:

@@ -44,7 +44,7 @@ func (r *Request) isVoted(m vote.Mode, s vote.Slot, t vote.Token) bool {
 // included, a majority must still be bound to the lease.
 func (cc *coverCheck) checkCover(r *Request) {
 	// A voter that steps back forgets its votes, and still keeps their keys from other requests.
-	if cc.w.opt.TokensOnly || cc.w.lists != nil {
+	if cc.w.opt.TokensOnly || cc.w.mayForfeit() {
 		return
 	}
 	if cc.w.opt.Following != nil {
@@ -70,7 +70,7 @@ func (cc *coverCheck) checkCover(r *Request) {
 // its end. The vote's token may be larger than the lease's token: a confirmation from an earlier
 // count of the same tally may have reached the voter since.
 func (cc *coverCheck) binds(h *host, r *Request) bool {
-	if p := h.p; p != nil {
+	if p := h.p; p != nil && p.m.Voter() != nil {
 		cc.votes = p.m.Voter().AppendVotes(cc.votes[:0], r.key.name)
 		for _, x := range cc.votes {
 			if x.Number == r.seat && x.Owner == r.p.id && r.isVoted(x.Mode, x.Slot, x.Token) && p.clock.whenSlow(x.Deadline) >= r.until && !cc.isQuiet(p) {
@@ -95,7 +95,7 @@ func (cc *coverCheck) bonds(r *Request) string {
 	for _, i := range cc.w.route {
 		h := cc.w.hosts[i]
 		fmt.Fprintf(&b, " %s:", h.name)
-		if p := h.p; p != nil {
+		if p := h.p; p != nil && p.m.Voter() != nil {
 			for _, x := range p.m.Voter().Votes(r.key.name) {
 				tell("bound", x.Owner, x.Number, x.Mode, x.Slot, x.Token, p.clock.whenSlow(x.Deadline))
 			}

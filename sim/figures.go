@@ -77,11 +77,15 @@ type Figures struct {
 	Electorates   uint64 // versions that were decided
 	Changes       uint64 // of these, joint ones: each begins a change
 	Alarms        uint64
+	FixedPeers    uint64 // links of converting nodes with fixed ones
 
 	// ElectorateAmbushes counts processes crashed as they sent or received a message about
 	// electorates.
 	ElectorateAmbushes uint64
 	Drifts             uint64 // clocks reported by nodes as differing by too much
+
+	// Stages counts the starts of nodes in worlds of a conversion, by stage.
+	Stages [StageDynamic + 1]uint64
 
 	// Fired counts the faults that had an effect, by kind.
 	Fired [faultEnd]uint64
@@ -105,6 +109,9 @@ func (f *Figures) Add(g Figures) {
 	f.Simulated += g.Simulated
 	for i := range f.Fired {
 		f.Fired[i] += g.Fired[i]
+	}
+	for i := range f.Stages {
+		f.Stages[i] += g.Stages[i]
 	}
 	for u := range f.Under {
 		for i := range f.Under[u] {

@@ -231,7 +231,7 @@ func (fs *followers) gossips(p *process) {
 		case fs.accused[p.host] > 0 && e.state == electorate.Alive:
 			e.state = electorate.Failed // although the host may be alive
 		case there && fs.accused[p.host] == 0:
-			e.last, e.state, e.dir = fs.w.now, electorate.Alive, o.p.dir
+			e.last, e.state, e.dir = fs.w.now, electorate.Alive, o.p.gossipDir()
 		case fs.said[o] && o.p == nil && e.state != electorate.Unseen:
 			e.state = electorate.Left
 		case e.state == electorate.Alive && fs.w.now > e.last.add(unseenTTLs*fs.w.opt.MaxTTL):

@@ -256,7 +256,7 @@ func (ne *nemesis) proposesOn(version uint64, h *host, r *rand.Rand, left time.D
 		return
 	}
 	p := h.p
-	if p != nil && p.m.Known().Version > version {
+	if p != nil && p.m.Known() != nil && p.m.Known().Version > version {
 		return
 	}
 	if p != nil && h.hung == pauseNone && p.m.Propose(p.read(ne.w.now), ne.someVoters(h, r)) == nil {

@@ -148,7 +148,7 @@ func (t *trio) awaits(b *lurk, then func()) {
 // decides is the step in which a host learns of the next electorate, as opposed to its own
 // electorate at a start.
 func (t *trio) decides(h *host) *lurk {
-	newer := func() bool { return h.p.m.Known().Version > t.version }
+	newer := func() bool { return h.p.m.Known() != nil && h.p.m.Known().Version > t.version }
 	return &lurk{host: h, step: stepKnows, any: true, only: newer}
 }
 

@@ -107,7 +107,7 @@ func (ne *nemesis) endsOnceOut(p *process, r *rand.Rand, down time.Duration, tri
 		if h.p != p || ne.w.calm && !counted {
 			return
 		}
-		if e := p.m.Known(); tries > 0 && (e.Version == 0 && !counted || e.Has(vote.Elector{Name: h.name, Dir: p.dir})) {
+		if e := p.m.Known(); e != nil && tries > 0 && (e.Version == 0 && !counted || e.Has(vote.Elector{Name: h.name, Dir: p.dir})) {
 			ne.endsOnceOut(p, r, down, tries-1)
 			return
 		}

@@ -98,9 +98,9 @@ func (w *World) relistAll() {
 	}
 }
 
-// terms returns the configuration of a process.
+// terms returns the configuration of a process. A converting process counts as fixed.
 func (p *process) terms() vote.Terms {
-	return vote.Terms{Voters: p.voters, MaxTTL: p.maxTTL}
+	return vote.Terms{Voters: p.voters, MaxTTL: p.maxTTL, Dynamic: p.stage == StageDynamic}
 }
 
 // meet tells each of two processes the configuration and state of the other, as every handshake
@@ -108,18 +108,25 @@ func (p *process) terms() vote.Terms {
 func (w *World) meet(p, q *process) bool {
 	tell := func(to, of *process) {
 		s := vote.Sighting{Peer: of.id, Terms: of.terms(), Account: of.m.Account(of.read(w.now))}
+		if of.agrees(to) {
+			s.Terms = to.terms()
+		} else {
+			s.Terms.Dynamic = of.kind() == StageDynamic
+		}
 		s.Addr = of.host.alias
 		to.m.Met(to.read(w.now), &s)
 		w.settle(to)
 	}
+	w.clashed = w.clashed || !agreeOnKinds(p, q)
 	tell(p, q)
 	tell(q, p)
 	return p.agrees(q)
 }
 
-// agrees reports whether two processes have equal configurations.
+// agrees reports whether two processes have configurations with which they link.
 func (p *process) agrees(q *process) bool {
-	return slices.Equal(p.voters, q.voters) && p.maxTTL == q.maxTTL
+	decided := p.kind() != StageFixed && q.kind() != StageFixed && max(p.kind(), q.kind()) == StageDynamic
+	return slices.Equal(p.voters, q.voters) && agreeOnKinds(p, q) && (decided || p.maxTTL == q.maxTTL)
 }
 
 // meetsAll has a process meet all processes within its reach, and schedules the next meeting.
@@ -128,6 +135,9 @@ func (w *World) meetsAll(p *process) {
 		if o.p != nil && o != p.host && o.hung == pauseNone && w.isOpen(p.host, o) && w.isOpen(o, p.host) {
 			w.meet(p, o.p)
 		}
+	}
+	if w.lists == nil && w.opt.Convert == nil {
+		return
 	}
 	w.push(event{at: w.now.add(meetEvery/2 + within(p.host.luck, meetEvery/2)), kind: eventRun, p: p, f: func() { w.meetsAll(p) }})
 }
@@ -154,7 +164,7 @@ func (w *World) listsDiffer() bool {
 
 // ofLists reports whether an alarm is expected in a world with different voter lists.
 func (w *World) ofLists(alarm string) bool {
-	return w.lists != nil && strings.Contains(alarm, "configuration")
+	return (w.lists != nil || w.mayForfeit()) && strings.Contains(alarm, "configuration")
 }
 
 // DrawLists draws a world like [Draw], but with a voter list for each node. The lists are changed

@@ -53,6 +53,11 @@ type Machine interface {
 	LeaveElectorate(now vote.Now)
 	Propose(now vote.Now, voters []vote.Elector) error
 
+	// For worlds of a conversion from a fixed list.
+
+	FixedPeer(conn vote.Conn, peer vote.NodeID)
+	Converted() bool
+
 	// For the checks; these methods change nothing.
 
 	Requester() *quorum.Requester

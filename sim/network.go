@@ -251,11 +251,16 @@ func (nw *network) accept(e event) {
 	case to.hung != pauseNone:
 		e.n = 1 // the dial waits in the machine for the process
 		p.backlog = append(p.backlog, e)
+	case nw.w.converts() && !nw.w.greets(l.ends[0].p, p):
+		if nw.isOpen(to, from) {
+			nw.w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
+		}
 	case nw.w.lists != nil && nw.isOpen(to, from) && !nw.w.meet(l.ends[0].p, p):
 		nw.w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
 	default:
 		nw.join(l, 1, p)
 		nw.links = append(nw.links, l)
+		nw.w.tellsKind(l, 1)
 		if nw.isOpen(to, from) {
 			nw.w.push(event{at: back, kind: eventUp, p: l.ends[0].p, l: l})
 		} else {
@@ -285,6 +290,10 @@ func (nw *network) up(p *process, l *link) {
 	nw.join(l, 0, p)
 	nw.w.fig.Connections++
 	nw.w.note(p.host, "is connected to %v", far.p.id)
+	nw.w.tellsKind(l, 0)
+	if !l.ends[0].open {
+		return // the process takes no fixed node any more
+	}
 	p.m.Link(p.read(nw.w.now), l.ends[0].conn, far.p.id)
 	nw.w.settle(p)
 }

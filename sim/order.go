@@ -42,7 +42,7 @@ func (so *serviceOrder) calmFrom(from, to Moment) bool {
 
 // wellSince returns since when nothing has gone wrong; never if something is wrong now.
 func (so *serviceOrder) wellSince() Moment {
-	if so.w.listsDiffer() {
+	if so.w.listsDiffer() || so.w.isOutOfOrder() {
 		return never
 	}
 	for i, h := range so.w.hosts {

@@ -33,11 +33,12 @@ func (w *World) Settle() error {
 	}
 	w.Heal()
 	w.relistAll()
+	w.becomeAll()
 	w.drain()
 	waiting := w.waiting
 	trip := 2 * w.opt.Net.Most * time.Duration(100+w.opt.Net.Jitter) / 100
 	limit := servedTTLs*w.opt.MaxTTL + servedFixed + time.Duration(waiting)*(servedEach+servedTrips*trip+w.lingersAtMost())
-	limit += w.rebirthLimit()
+	limit += w.rebirthLimit() + w.settlesLater()
 	start := w.Now()
 	if !w.RunUntil(limit, func() bool { return w.waiting == 0 }) && w.failed == nil {
 		w.violate(checkLiveness, "%d of %d that waited aren't served within %v:%s", w.waiting, waiting, limit, w.whoWaits())

@@ -158,7 +158,7 @@ func (ws *watchers) tells(p *process, e *watchmerge.Event) {
 			violate("%s tells of the end of %s's lease #%d of %q, of which it hasn't told", p.host.alias, s.Owner.Node, s.Number, s.Key)
 		}
 		delete(x.held, id)
-		if held && ws.w.lists == nil && !ws.w.isBehind(p) {
+		if held && !ws.w.mayForfeit() && !ws.w.isBehind(p) {
 			violate("%s tells that %s's lease #%d of %q is over (%d), and its node holds it", p.host.alias, s.Owner.Node, s.Number, s.Key, e.Kind)
 		}
 		if e.Kind == watchmerge.Lost && givenBack {

@@ -61,6 +61,9 @@ type Options struct {
 	// Lists, if not nil, gives nodes voter lists of their own.
 	Lists *Lists
 
+	// Convert, if not nil, has nodes converted from a fixed list to dynamic membership.
+	Convert *Convert
+
 	// Alone has nodes send each request to the voters and hand off no lease among their callers,
 	// for comparison.
 	Alone bool
@@ -139,6 +142,7 @@ type World struct {
 	marker
 	*lists
 	maxTTLs
+	conversion
 
 	trace  *tracer
 	pic    *timeline.Recording // nil without a picture
@@ -180,6 +184,7 @@ type host struct {
 type process struct {
 	host    *host
 	id      vote.SessionID
+	stage   Stage // of a conversion
 	m       Machine
 	clock   clock
 	started vote.Instant // on its slow clock
@@ -265,7 +270,7 @@ func New(opt Options) *World {
 	w.exclusionCheck.w, w.tokenCheck.w, w.coverCheck.w, w.wordCheck.w = w, w, w, w
 	w.booksCheck.w, w.lengthCheck.w, w.refusalCheck.w, w.idleCheck.w = w, w, w, w
 	w.inspectors.w, w.watchers.w, w.marker.w, w.population.w = w, w, w, w
-	w.registry.w, w.maxTTLs.w = w, w
+	w.registry.w, w.maxTTLs.w, w.conversion.w = w, w, w
 	if opt.Trace != nil {
 		w.trace = &tracer{w: opt.Trace}
 	}
@@ -290,6 +295,7 @@ func New(opt Options) *World {
 	w.setUpMaxTTLs()
 	w.wanted = make(map[*host]bool)
 	w.setUpLists()
+	w.setUpConversion()
 	w.harassFounding()
 	for _, h := range w.hosts {
 		switch late := w.lateness(h); {
@@ -347,7 +353,7 @@ func (w *World) start(h *host) {
 		host: h, id: vote.SessionID{Node: h.name, Incarnation: vote.Incarnation(luck.Uint64() | 1)}, clock: h.clock,
 		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,
 		requests: make(map[vote.Number]*Request), asked: make([]*Request, 1), groups: make(map[quorum.GroupID]vote.Instant),
-		runs: make(map[vote.Number]vote.Token),
+		runs: make(map[vote.Number]vote.Token), stage: w.stageOf(h),
 	}
 	p.clock.frozen, p.clock.suspended = false, false
 	p.clock.fast = vote.Instant(luck.Int64N(1e15))
@@ -364,11 +370,17 @@ func (w *World) start(h *host) {
 	cfg := node.Config{
 		Name: h.name, Life: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.configuredTTL(h)), MaxTTL: w.configuredTTL(h), Alone: w.opt.Alone, Following: w.followingConfig(h),
 	}
-	if f := cfg.Following; f != nil {
-		cfg.Voters = w.voters[:w.opt.Voters]
-		p.quiet = f.State.Electorate.QuietTime(cfg.MaxTTL)
-		p.dir, p.fresh, p.eyes = f.State.Dir, f.Fresh, make([]eyes, len(w.hosts))
+	if w.opt.Following != nil {
+		cfg.Voters, p.eyes = w.voters[:w.opt.Voters], make([]eyes, len(w.hosts))
 		w.said[h] = false
+	}
+	if w.lists != nil {
+		cfg.Voters = w.of[h]
+	}
+	cfg.Following = w.convertConfig(h, cfg.Following, cfg.Voters)
+	if f := cfg.Following; f != nil {
+		p.quiet = f.State.Electorate.QuietTime(cfg.MaxTTL)
+		p.dir, p.fresh = f.State.Dir, f.Fresh
 	}
 	if c := w.opt.Counted; c != nil {
 		cfg.Voters, cfg.Birth = nil, vote.Birth{Expect: c.Expect, MinVoters: c.leastVoters()}
@@ -399,6 +411,8 @@ func (w *World) start(h *host) {
 	}
 	if w.lists != nil {
 		w.meetsAll(p)
+	} else {
+		w.started(p)
 	}
 	for v, name := range w.voters {
 		if name != h.name && w.opt.Following == nil && w.listed(p, v) {

@@ -35,6 +35,7 @@ type settings struct {
 	counted     bool
 	crowded     bool
 	registered  bool
+	converting  bool
 	lingering   bool
 	seconds     float64
 	svg, trace  string
@@ -61,6 +62,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -counted -seeds 500              meshes that are born by count, of processes without disks
   go run ./sim/cmd/lockmesh-sim -crowded -seeds 500 -seconds 30  the same beyond their bound: in some worlds two hold a lock
   go run ./sim/cmd/lockmesh-sim -registered -seeds 500           and further beyond it, with a register: none do
+  go run ./sim/cmd/lockmesh-sim -converting -seeds 500           meshes with fixed voters that get dynamic membership
   go run ./sim/cmd/lockmesh-sim -lingering -seeds 500            worlds in which words linger that nobody waits for
   go run ./sim/cmd/lockmesh-sim -seed 7 -shrink shrunk           make a world that fails as small as can be
 
@@ -84,6 +86,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.BoolVar(&s.counted, "counted", false, "birth by count: processes without disks come, end and are replaced, never more at a time than the claim allows for; such worlds aren't shrunk")
 	f.BoolVar(&s.crowded, "crowded", false, "the same with one process more at a time than the claim allows for: some of these worlds find two holders")
 	f.BoolVar(&s.registered, "registered", false, "the same with a register, and with up to four processes more than the claim allows for without one")
+	f.BoolVar(&s.converting, "converting", false, "a mesh with fixed voters gets dynamic membership by restarts, in the right order or in any other; such worlds aren't shrunk")
 	f.BoolVar(&s.lingering, "lingering", false, "let words that nobody waits for stay in their sender's queue, in each world for as long as its seed draws, from half a millisecond to a quarter of the shortest TTL")
 	f.Float64Var(&s.seconds, "seconds", 30, "how many simulated `seconds` the faults last; healing comes on top")
 	f.StringVar(&s.svg, "svg", "", "write a picture to this `file`: of the first 30 s, or of the last 10 s before a violation; with -seeds, of the first world that fails, or else of the first")
@@ -137,6 +140,10 @@ func (s *settings) check() error {
 		return errors.New("-beyond and -following don't go together: no promise covers such worlds; leave one of the two out")
 	case bits(s.counted, s.crowded, s.registered) > 1, s.born() && (s.beyond || s.following):
 		return errors.New("-counted, -crowded, -registered, -following and -beyond are different kinds of worlds: leave all but one out")
+	case s.converting && (s.born() || s.beyond || s.following):
+		return errors.New("-converting, -following, -beyond and the worlds that are born by count are different kinds: leave all but one out")
+	case s.converting && s.given["nodes"]:
+		return errors.New("-nodes doesn't go with -converting: each seed draws how many nodes there are, and when they are restarted")
 	case s.born() && s.given["nodes"]:
 		return errors.New("-nodes doesn't go with -counted, -crowded and -registered: each seed draws how many processes run")
 	case s.dynamic() && s.shrink != "":
@@ -163,6 +170,8 @@ func (s *settings) options(seed uint64) sim.Options {
 		draw = sim.DrawCrowded
 	case s.registered:
 		draw = sim.DrawRegistered
+	case s.converting:
+		draw = sim.DrawConverting
 	}
 	o := draw(seed)
 	if s.nodes > 0 {
@@ -182,7 +191,7 @@ func (s *settings) options(seed uint64) sim.Options {
 func (s *settings) born() bool { return s.counted || s.crowded || s.registered }
 
 // dynamic reports whether the membership of the worlds is dynamic.
-func (s *settings) dynamic() bool { return s.following || s.born() }
+func (s *settings) dynamic() bool { return s.following || s.converting || s.born() }
 
 // bits returns how many of some flags are set.
 func bits(flags ...bool) (n int) {
@@ -214,6 +223,9 @@ func (s *settings) drawing() []string {
 	}
 	if s.registered {
 		flags = append(flags, "-registered")
+	}
+	if s.converting {
+		flags = append(flags, "-converting")
 	}
 	if s.lingering {
 		flags = append(flags, "-lingering")

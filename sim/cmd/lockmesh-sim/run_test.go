@@ -46,6 +46,10 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		{"-registered -beyond", "leave all but one out"},
 		{"-counted -following", "leave all but one out"},
 		{"-crowded -nodes 4", "each seed draws"},
+		{"-converting -following", "leave all but one out"},
+		{"-converting -counted", "leave all but one out"},
+		{"-converting -nodes 4", "each seed draws"},
+		{"-converting -shrink x", "doesn't work with -converting"},
 		{"-counted -shrink x", "doesn't work with -counted"},
 		{"-following -shrink x", "-shrink doesn't work with -following"},
 		{"-what", "-h lists"},
@@ -63,7 +67,7 @@ func TestHelpHelps(t *testing.T) {
 	if err := run([]string{"-h"}, io.Discard, &b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "-following", "-counted", "-crowded", "-registered", "-lingering", "Exit status"} {
+	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "-following", "-counted", "-crowded", "-registered", "-converting", "-lingering", "Exit status"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the help doesn't mention %s", want)
 		}
