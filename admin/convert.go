@@ -68,7 +68,7 @@ func electorateOf(e *lockmesh.ElectorateStatus) Electorate {
 			quiet := (v.Quiet + time.Millisecond - 1).Milliseconds()
 			return Voter{Name: v.Name, State: string(v.State), QuietMS: quiet, Text: v.Text, Drift: v.Drift, RoundTripUS: v.RoundTrip.Microseconds(), ClockOffsetUS: v.ClockOffset.Microseconds()}
 		}),
-		Majority: e.Majority, Counting: e.Counting, Ready: e.Ready, Spare: e.Spare, Dynamic: e.Dynamic, Version: e.Version, Joint: e.Joint,
+		Majority: e.Majority, Counting: e.Counting, Ready: e.Ready, Spare: e.Spare, Dynamic: e.Dynamic, FromFixed: e.FromFixed, Version: e.Version, Joint: e.Joint,
 		Old: names(e.Old), New: names(e.New), Voter: e.Voter, Standby: names(e.Standby), Change: e.Change, Trouble: e.Trouble, Lost: e.Lost,
 		MaxVoters: e.MaxVoters, MaxTTLMS: e.MaxTTL.Milliseconds(), Expect: e.Expect, StateDir: e.StateDir, DirID: hex(e.DirID), Stored: e.Stored,
 	}

@@ -87,6 +87,8 @@ type Electorate struct {
 	Spare int `json:"spare"`
 	// Dynamic says that membership is dynamic. Otherwise the fields below are empty.
 	Dynamic bool `json:"dynamic"`
+	// FromFixed says that the node is being converted from fixed voters.
+	FromFixed bool `json:"from_fixed"`
 	// Version is the number of the electorate, from 1; zero while the node knows of none.
 	Version uint64 `json:"version"`
 	// Joint says that the electorate is being changed.

@@ -25,6 +25,7 @@ type nodeFlags struct {
 	Peers     []string      `env:"LOCKMESH_PEERS" placeholder:"PEER" help:"Addresses of some other nodes: host:port, dns:name:port, srv:_mesh._tcp.name or file:path."`
 	StateDir  string        `env:"LOCKMESH_STATE_DIR" placeholder:"DIR" help:"A directory of this node alone, for dynamic membership with --voters."`
 	Bootstrap bool          `env:"LOCKMESH_BOOTSTRAP" help:"Found the electorate, at the very first start of the --voters with directories."`
+	FromFixed bool          `env:"LOCKMESH_FROM_FIXED" help:"For the first of two rolling restarts that give fixed --voters dynamic membership; with --state-dir."`
 	MinVoters int           `env:"LOCKMESH_MIN_VOTERS" placeholder:"N" help:"With --expect, the least number of voters."`
 	MaxVoters int           `env:"LOCKMESH_MAX_VOTERS" placeholder:"N" help:"With dynamic membership, the largest number of voters."`
 	NonVoting bool          `env:"LOCKMESH_NON_VOTING" help:"Never vote."`
@@ -119,6 +120,7 @@ func (f *nodeFlags) config(g *globals, log *slog.Logger) (lockmesh.Config, error
 		return cfg, misconfigured("--dynamic is for --join; an agent has dynamic membership with --state-dir or --expect")
 	}
 	cfg.Name, cfg.Peers, cfg.StateDir, cfg.Bootstrap = f.Name, f.Peers, f.StateDir, f.Bootstrap
+	cfg.FromFixed = f.FromFixed
 	cfg.MinVoters, cfg.MaxVoters, cfg.NonVoting, cfg.TTL, cfg.Logger = f.MinVoters, f.MaxVoters, f.NonVoting, f.TTL, log
 	if cfg.Bind == "" && cfg.Expect == 1 && len(cfg.Secrets) == 0 && !cfg.Insecure {
 		cfg.Bind = "127.0.0.1:0" // a mesh of one process takes in no other
