@@ -29,7 +29,8 @@ func (w *living) served(names ...string) {
 }
 
 // converts restarts a node at another stage, while the others hold their leases, and waits until the
-// next may be restarted. All are served meanwhile.
+// next may be restarted. All are served meanwhile; the restarted node once it has its connections,
+// as after any start.
 func (w *living) converts(name string, stage func(*Config), all []string, held map[string]*Lease) {
 	w.t.Helper()
 	if l := held[name]; l != nil {
@@ -38,7 +39,9 @@ func (w *living) converts(name string, stage func(*Config), all []string, held m
 	}
 	w.crash(name)
 	w.start(name, stage)
-	w.served(all...)
+	w.served(slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == name })...)
+	w.ready(name)
+	w.served(name)
 	if err := w.nodes[name].Settled(within(w.t, time.Minute)); err != nil {
 		w.t.Fatalf("%v\n%v", err, w.nodes[name].Status())
 	}
