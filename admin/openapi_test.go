@@ -33,7 +33,7 @@ var operations = map[string]operation{
 	"GET /v1/status":              {id: "status", summary: "The node's view of the mesh", answer: Status{}},
 	"GET /v1/members":             {id: "members", summary: "The nodes known to gossip", answer: Members{}},
 	"GET /v1/electorate":          {id: "electorate", summary: "The voters as the node sees them", answer: Electorate{}},
-	"GET /v1/ready":               {id: "ready", summary: "Answers when locks can be granted; the error no_quorum says why not, after the wait", answer: Electorate{}},
+	"GET /v1/ready":               {id: "ready", summary: "Answers when this node takes locks and a majority can grant them; the error no_quorum says why not, after the wait, and closed that the node is draining", answer: Electorate{}},
 	"GET /v1/settled":             {id: "settled", summary: "Answers when the mesh can do without another voter, the gate of a rolling restart; the error no_quorum says why not, after the wait", answer: Electorate{}},
 	"GET /v1/electorate/watch":    {id: "watchElectorate", summary: "The electorate, and each change of it, as server-sent events; the event named end has an Error", answer: Electorate{}, stream: "text/event-stream"},
 	"GET /v1/locks":               {id: "locks", summary: "Keys in use, in pages", answer: Locks{}},

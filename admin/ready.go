@@ -13,7 +13,19 @@ import (
 // whose client over TCP has vanished, or whose proxy has given up, is soon rid of the request.
 const MaxReadyWait = time.Minute
 
-func (x *exchange) ready() error   { return x.await(x.h.mesh.Ready) }
+// ready awaits that this node's locks can be granted: by the mesh, and not while the node drains.
+func (x *exchange) ready() error {
+	return x.await(func(ctx context.Context) error {
+		if err := x.h.mesh.Ready(ctx); err != nil {
+			return err
+		}
+		if x.h.mesh.Draining() {
+			return failure(lockmesh.ErrClosed, "the node is draining, and takes no more locks")
+		}
+		return nil
+	})
+}
+
 func (x *exchange) settled() error { return x.await(x.h.mesh.Settled) }
 
 // await answers when a condition of the node holds, or at the end of the request's wait.

@@ -101,3 +101,18 @@ func TestReadyEndsWithTheNode(t *testing.T) {
 		wantError(t, second(s.c.Ready(t.Context(), 0)), lockmesh.ErrClosed)
 	})
 }
+
+// TestReadyWhileDraining : a node that drains takes no more locks, and goes on to vote.
+func TestReadyWhileDraining(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		must(t, second(s.c.Ready(t.Context(), 0)))
+		must(t, s.mesh.Drain(t.Context()))
+		err := second(s.c.Ready(t.Context(), 0))
+		wantError(t, err, lockmesh.ErrClosed)
+		if !strings.Contains(err.Error(), "draining") {
+			t.Errorf("the error is %v", err)
+		}
+		must(t, second(s.c.Settled(t.Context(), 0)))
+	})
+}
