@@ -68,6 +68,7 @@ func (v *waitVerb) Run(ctx context.Context, g *globals) error {
 		}
 		w.until = w.from.Add(time.Duration(*v.Wait))
 	}
+	g.unready = true
 	return g.act(ctx, 0, func(ctx context.Context, c *admin.Client) error {
 		defer w.clear()
 		for {
@@ -139,10 +140,11 @@ func (w *wait) voters(ctx context.Context, ask func(context.Context, time.Durati
 // terminal or a proxy.
 func (w *wait) ask(ctx context.Context, ask func(context.Context, time.Duration) (*admin.Electorate, error)) (*admin.Electorate, error) {
 	long := askTime
-	if w.isWatched() {
-		if long = lookPause; !w.shown {
-			long = quietWait
-		}
+	switch {
+	case w.isWatched() && w.shown:
+		long = lookPause
+	case w.isWatched() || w.g.Verbose && w.why == "":
+		long = quietWait
 	}
 	long = w.most(long)
 	ctx, cancel := context.WithTimeout(ctx, long+answerTime)

@@ -59,9 +59,15 @@ func TestWaitWithoutAMajority(t *testing.T) {
 	ready.complains("waiting for locks to be granted: ") // it asks on
 	wantsComplaint(t, b.wants(75, "wait", "-a", addr, "--ready", "-w", "0"), "the wait of 0s for locks to be granted is over: ", " of 2 voters count: ")
 	wantsComplaint(t, b.wants(75, "wait", "-a", addr, "--settled", "-w", "0.1"), "the wait of 100ms for the mesh to settle is over: ", " of 2 voters count: ")
+	// A node of --join waits for a majority as an agent does, however short --timeout is.
+	join := []string{"--join", first, "--voters", "a,b", "--max-ttl", "1s", "wait", "--ready"}
+	wantsComplaint(t, b.wants(75, append(join, "-w", "0.1")...), "the wait of 100ms for locks to be granted is over: ", " of 2 voters count: ")
+	joined := b.start(append(join, "--timeout", "1ms")...)
 	b.start(agent("b", second)...)
-	if code := ready.waitInTime(); code != 0 {
-		t.Errorf("the wait ends with %d: %s", code, ready.err.String())
+	for _, p := range []*process{ready, joined} {
+		if code := p.waitInTime(); code != 0 {
+			t.Errorf("%q ends with %d: %s", p.Args, code, p.err.String())
+		}
 	}
 	b.wants(0, "wait", "-a", b.socket+"b", "--settled", "-w", patience.String())
 }

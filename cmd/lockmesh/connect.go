@@ -148,7 +148,7 @@ type ownNode struct {
 	dir   string     // to be removed; empty if there is none
 }
 
-// join starts a node that never votes, and waits until locks can be granted.
+// join starts a node that never votes, and waits until locks can be granted, unless the verb does.
 func (g *globals) join(ctx context.Context) (*ownNode, error) {
 	cfg, err := g.Mesh.config()
 	if err != nil {
@@ -183,6 +183,9 @@ func (g *globals) join(ctx context.Context) (*ownNode, error) {
 	serving, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	go func() { n.ended <- admin.Serve(serving, n.pipes, h) }()
+	if g.unready {
+		return n, nil
+	}
 	waiting, cancel := context.WithTimeout(ctx, g.Timeout)
 	defer cancel()
 	if err := n.mesh.Ready(waiting); err != nil {

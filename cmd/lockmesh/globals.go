@@ -20,6 +20,7 @@ type globals struct {
 
 	Mesh     meshFlags `embed:"" group:"The mesh, for --join and agent"`
 	*streams `kong:"-"`
+	unready  bool // with --join, the verb itself waits for a majority
 }
 
 // meshFlags describe a mesh, as all of its nodes do.
