@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // asCommand is the variable with which the test's program acts as the command itself.
@@ -28,6 +30,7 @@ func TestMain(m *testing.M) {
 			os.Unsetenv(name)
 		}
 	}
+	sampled.Together(6)
 	os.Exit(m.Run())
 }
 
