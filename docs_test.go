@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // repository returns the text of all files of the repository that end in a suffix, by path from its root.
@@ -62,6 +64,7 @@ func each(t *testing.T, pages map[string]string, pattern string, f func(page str
 }
 
 func TestTheTestsThatPagesNameExist(t *testing.T) {
+	sampled.Unraced(t)
 	exist := testsOfTheRepository(t)
 	// Tests of others, and names that a page makes up for its reader's test.
 	for _, name := range []string{"TestProviderLocking", "TestConcurrentLocking", "TestMyService", "TestAStoppedNodeIsReplaced", "TestShrunkSeed3"} {
@@ -157,6 +160,7 @@ func TestTheVerbsThatPagesNameExist(t *testing.T) {
 
 // TestTheLinksOfPagesLeadSomewhere : to a file of the repository, and to a heading in it where they name one.
 func TestTheLinksOfPagesLeadSomewhere(t *testing.T) {
+	sampled.Unraced(t)
 	all := repository(t, ".md")
 	each(t, all, `\]\(([^)\s:]*?)(#[^)\s]+)?\)`, func(page string, m []string) {
 		target := page

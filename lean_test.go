@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/engine"
 	"github.com/lockmesh/lockmesh/internal/memnet"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // heap returns how many bytes are in use.
@@ -28,7 +29,7 @@ const leaseMax = 600
 // The holder is no voter, and the voters have forgotten all before it is measured: what then goes with the holder was the holder's. The bubble's time stands
 // still meanwhile, so the leases are held.
 func TestAHeldLeaseTakesLittleMemoryAtItsHolder(t *testing.T) {
-	if raced {
+	if sampled.Raced {
 		t.Skip("the race detector allocates for itself")
 	}
 	const many = 20_000
@@ -100,7 +101,7 @@ func TestAHeldLeaseTakesLittleMemoryAtItsHolder(t *testing.T) {
 // in the bubble: the scheduler can't change the count. What locks cost over sockets is measured by
 // BenchmarkLockOverSockets and not asserted, since there the count depends on the scheduler.
 func TestALockTakesFewAllocations(t *testing.T) {
-	if raced {
+	if sampled.Raced {
 		t.Skip("the race detector allocates for itself")
 	}
 	const most = 2

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 func TestDepthCountsTheReentriesThatAreOpen(t *testing.T) {
@@ -51,6 +53,7 @@ func TestDepthCountsTheReentriesThatAreOpen(t *testing.T) {
 
 // Each of many re-entries costs as much as the first.
 func TestAHundredThousandReentries(t *testing.T) {
+	sampled.Unraced(t)
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		const most = 100_000

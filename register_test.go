@@ -217,15 +217,16 @@ func TestARegisterThatCantBeUsed(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inCountedBubble(t, func(t *testing.T, w *living) {
+				short := func(c *Config) { c.RegisterTerm = time.Minute }
 				for _, name := range []string{"a", "b", "c"} {
-					w.start(name, expect(3, registered(test.register)))
+					w.start(name, expect(3, registered(test.register), short))
 				}
 				_, err := w.nodes["a"].Lock(within(t, time.Minute), "k")
 				wantIs(t, err, ErrNoQuorum)
 				if !strings.Contains(fmt.Sprint(err), test.want) {
 					t.Errorf("%v, want %q", err, test.want)
 				}
-				time.Sleep(overATerm)
+				time.Sleep(2 * time.Minute)
 				if s := w.nodes["a"].Status().Electorate; s.Version != 0 || !strings.Contains(s.Trouble, test.want) {
 					t.Errorf("%+v", s)
 				}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // The limits for the words over which a newcomer stumbles: in a thousand words those that stand for a
@@ -74,6 +76,7 @@ func (p *prose) check() {
 
 // TestCommentsNameTheirNouns reads the comments of production code.
 func TestCommentsNameTheirNouns(t *testing.T) {
+	sampled.Unraced(t)
 	p := &prose{t: t, leastWords: 100_000}
 	for name, text := range repository(t, ".go") {
 		if strings.HasSuffix(name, "_test.go") {
@@ -96,6 +99,7 @@ func TestCommentsNameTheirNouns(t *testing.T) {
 
 // TestPagesNameTheirNouns reads the prose of all pages, without tables and code.
 func TestPagesNameTheirNouns(t *testing.T) {
+	sampled.Unraced(t)
 	p := &prose{t: t, leastWords: 40_000}
 	for name, text := range repository(t, ".md") {
 		code := false

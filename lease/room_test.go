@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -24,7 +25,7 @@ func heap() int64 {
 }
 
 func TestMemoryOfHeldKeys(t *testing.T) {
-	if raced {
+	if sampled.Raced {
 		t.Skip("the race detector takes memory of its own")
 	}
 	const keys = 200_000
@@ -71,7 +72,7 @@ func TestMemoryOfHeldKeys(t *testing.T) {
 
 // What was a crowd of waiters, of keys of which few are left, and of timers takes no room either.
 func TestACrowdThatHasGoneLeavesNothing(t *testing.T) {
-	if raced {
+	if sampled.Raced {
 		t.Skip("the race detector takes memory of its own")
 	}
 	const sessions, keys, waiting = 40, 5000, 2000

@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Gossip is a library's, so what we say of its cost is held against what it sends.
 func TestGossipSendsNoMoreThanItsUpkeep(t *testing.T) {
+	sampled.Unraced(t)
 	const minute = 60.0
 	for _, members := range []int{2, 3, 20} {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {

@@ -64,6 +64,7 @@ func (p *recorderHandler) Handle(_ context.Context, r slog.Record) error {
 // An operator who pages on warnings isn't woken by a mesh that starts as it should, nor by a calm hour; in a rolling restart and in a cut each node tells of each voter that
 // is missing, and of the majority, once, and once that it is back. Nothing else is said. All of it is of five nodes, for each kind of mesh.
 func TestTheLogIsWorthReading(t *testing.T) {
+	sampled.Unraced(t)
 	sampled.Computes(t)
 	const nodes = 5
 	for _, kind := range []string{"fixed", "dynamic"} {

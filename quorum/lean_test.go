@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // To lock and unlock is what applications do all day, and what they wait for is not to depend on when memory is cleaned up.
 func TestALockAllocatesNothing(t *testing.T) {
-	if raced {
+	if sampled.Raced {
 		t.Skip("the race detector allocates for itself")
 	}
 	for _, voters := range []int{1, 3, 5, 7} {
@@ -46,7 +47,7 @@ func heap() uint64 {
 }
 
 func TestAHeldLeaseIsSmallAndGivesItsRoomBack(t *testing.T) {
-	if raced {
+	if sampled.Raced {
 		t.Skip("the race detector allocates for itself")
 	}
 	const many = 100_000

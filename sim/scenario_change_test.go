@@ -67,7 +67,7 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 		for i, mode := range []string{"says", "doesn't heed", "has heeded"} {
 			for _, victim := range []string{"a", "b", "d"} {
 				for _, version := range []uint64{2, 3} {
-					if combo++; raced && combo%5 > 0 {
+					if combo++; sampled.Raced && combo%5 > 0 {
 						continue
 					}
 					for j, h := range harmsAtAStep {
@@ -117,7 +117,7 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 			"a says prepare", "a doesn't heed prepared", "a has heeded prepared", "a says accept", "a doesn't heed accepted", "a has heeded accepted", "a says electorate",
 			"b doesn't heed prepare", "b says prepared", "b doesn't heed accept", "b says accepted", "b doesn't heed electorate", "d has heeded electorate",
 		} {
-			if !steps[step+" "+version] && !raced {
+			if !steps[step+" "+version] && !sampled.Raced {
 				t.Errorf("nothing was done at this step: %s %s", step, version)
 			}
 		}

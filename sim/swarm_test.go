@@ -88,11 +88,11 @@ const (
 // TestSwarmFollowing runs seeds whose electorate follows the living.
 func TestSwarmFollowing(t *testing.T) {
 	seeds := sampled.Count(24, 40)
-	if raced {
+	if sampled.Raced {
 		seeds = 8
 	}
 	swarm(t, seeds, DrawFollowing, func(f *Figures) {
-		if raced {
+		if sampled.Raced {
 			return
 		}
 		for _, k := range f.NotFired() {

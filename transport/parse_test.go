@@ -9,6 +9,8 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // spoken says what may begin a word of each sort. What begins otherwise isn't spoken, whatever the library makes of it.
@@ -117,6 +119,7 @@ var tails = func() [][]byte {
 }()
 
 func TestWordsAreReadAsTheLibraryReadsThem(t *testing.T) {
+	sampled.Unraced(t)
 	compareWords(t, nil)
 	for c := range 256 {
 		for _, tail := range tails {

@@ -1,10 +1,14 @@
 package node
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
+)
 
 // What a lock costs in memory is what its voters keep of it for a while; the requester, and what joins both, use their room again.
 func TestALockAllocatesAtMostOnceForEachVoter(t *testing.T) {
-	if raced {
+	if sampled.Raced {
 		t.Skip("the race detector allocates for itself")
 	}
 	for _, voters := range []int{1, 3, 5, 7} {
@@ -23,7 +27,7 @@ func TestALockAllocatesAtMostOnceForEachVoter(t *testing.T) {
 }
 
 func TestAHandOverInANodeAllocatesNothing(t *testing.T) {
-	if raced {
+	if sampled.Raced {
 		t.Skip("the race detector allocates for itself")
 	}
 	l := newLockstep(t, 3, false)

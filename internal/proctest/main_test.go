@@ -14,7 +14,7 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
-	sampled.Together(map[bool]int{false: 24, true: 6}[raceEnabled])
+	sampled.Together(map[bool]int{false: 24, true: 6}[sampled.Raced])
 	os.Exit(runAll(m))
 }
 
@@ -27,7 +27,7 @@ func runAll(m *testing.M) int {
 	defer func() { _ = os.RemoveAll(dir) }()
 	program = filepath.Join(dir, "locknode.exe") // the ending is for Windows, and does no harm elsewhere
 	args := []string{"build", "-o", program}
-	if raceEnabled {
+	if sampled.Raced {
 		args = append(args, "-race")
 	}
 	build := exec.Command("go", append(args, "github.com/lockmesh/lockmesh/examples/locknode")...)

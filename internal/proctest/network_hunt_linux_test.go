@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // network connects processes that have a network namespace each. All their packets pass through this process, which can drop them. Making
@@ -37,7 +39,7 @@ type way struct{ from, to byte }
 // Under the race detector the packets of all processes, which pass through this one, take so long that leases are lost: the tests are for the other run.
 func newNetwork(t *testing.T) *network {
 	t.Helper()
-	if raceEnabled {
+	if sampled.Raced {
 		t.Skip("packets pass through this process, and the race detector makes it too slow for leases of a second; CI runs it without as well")
 	}
 	return &network{t: t, ports: make(map[byte]*os.File), cuts: make(map[way]bool)}

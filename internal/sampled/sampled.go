@@ -60,3 +60,12 @@ func Computes(t testing.TB) {
 		t.Skip("this test computes for long; -short leaves the test out")
 	}
 }
+
+// Unraced skips the rest of a test under the race detector, save in the hunt: of the goroutines that
+// the test runs, other tests run the same, and the race detector makes the test's computing slow.
+func Unraced(t testing.TB) {
+	t.Helper()
+	if Raced && !whole {
+		t.Skip("this test computes for long; the race detector watches it in the hunt")
+	}
+}

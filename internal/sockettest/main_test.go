@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sampled.Together(map[bool]int{false: 16, true: 4}[raced])
+	sampled.Together(map[bool]int{false: 16, true: 4}[sampled.Raced])
 	goleak.VerifyTestMain(suite{m})
 }
 
@@ -51,7 +51,7 @@ func count(t *testing.T, variable string, slow, fast int) int {
 		}
 		return n
 	}
-	if raced {
+	if sampled.Raced {
 		return slow
 	}
 	return fast

@@ -26,7 +26,7 @@ func TestFault78ManyNodesStartAtOnce(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 2 * time.Second // no lease is held
 	some, most := 24, 100          // some need two seconds of a processor
-	if raced {
+	if sampled.Raced {
 		// A handshake takes several times as long, and the leases of other tests wait meanwhile. The
 		// gossip of a hundred nodes alone then takes more than the processors have.
 		some, most = 6, 30

@@ -122,17 +122,17 @@ func TestMutantsAreFound(t *testing.T) {
 			if os.Getenv("LOCKMESH_EXPLORE_LONG") == "" {
 				o.Begin = slices.Concat(o.Begin, m.hint)
 			}
-			if raced {
+			if sampled.Raced {
 				o.MaxStates = 300
 			}
 			control := run(t, o)
-			if control.Violation != nil || !control.Exhausted && !raced {
+			if control.Violation != nil || !control.Exhausted && !sampled.Raced {
 				t.Errorf("without the mutant: %v\n%v", control, control.Violation)
 			}
 			o.Build = m.build
 			found := run(t, o)
 			t.Logf("%s: found at depth %d, in %d states; without it exhausted, %d states", m.name, found.Depth+1, found.States, control.States)
-			if found.Violation == nil && raced {
+			if found.Violation == nil && sampled.Raced {
 				return
 			}
 			if found.Violation == nil {

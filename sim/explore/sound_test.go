@@ -33,7 +33,7 @@ func TestLookingUpIsLivingThrough(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			walks := sampled.Count(10, 40)
 			o.MaxStates = 1000
-			if raced {
+			if sampled.Raced {
 				walks, o.MaxStates = 4, 100
 			}
 			x, err := newExplorer(o)
@@ -133,7 +133,7 @@ func TestReductionLosesNothing(t *testing.T) {
 		if !sampled.Case(i, 3) {
 			continue
 		}
-		if raced && !slices.Contains([]string{"apart", "restarts", "clocks"}, name) {
+		if sampled.Raced && !slices.Contains([]string{"apart", "restarts", "clocks"}, name) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestExchangedVotersDoTheSame(t *testing.T) {
 			compared, apart := 0, 0
 			// Few of the steps are an exchange, and which are drawn depends on the hash of what a voter keeps, so it walks until it has seen enough.
 			walks := 60
-			if raced {
+			if sampled.Raced {
 				walks = 1
 			}
 			for walk := 0; walk < walks && (apart < 40 || walk < 4); walk++ {
@@ -244,7 +244,7 @@ func TestExchangedVotersDoTheSame(t *testing.T) {
 				}
 			}
 			t.Logf("%d states compared, %d of them with voters exchanged", compared, apart)
-			if apart < 40 && !raced {
+			if apart < 40 && !sampled.Raced {
 				t.Errorf("only %d states were compared", apart)
 			}
 		})

@@ -23,7 +23,7 @@ func TestTheGenuineMachine(t *testing.T) {
 		o := scope.Options
 		t.Run(scope.Name, func(t *testing.T) {
 			t.Parallel()
-			if raced {
+			if sampled.Raced {
 				o.MaxStates = 1000
 			}
 			r := run(t, o)
@@ -31,10 +31,10 @@ func TestTheGenuineMachine(t *testing.T) {
 			if r.Violation != nil {
 				t.Fatal(r.Violation)
 			}
-			if !raced && (!r.Exhausted || r.Joint == 0 || (r.Final == 0) != o.Mute) {
+			if !sampled.Raced && (!r.Exhausted || r.Joint == 0 || (r.Final == 0) != o.Mute) {
 				t.Error("not exhausted, or nothing was decided")
 			}
-			if !raced && o.Waits > 0 && (r.Back == 0 || r.Back == r.Final) {
+			if !sampled.Raced && o.Waits > 0 && (r.Back == 0 || r.Back == r.Final) {
 				t.Error("the joint electorate wasn't ended in both ways")
 			}
 		})
@@ -125,12 +125,12 @@ func TestMutantsAreFound(t *testing.T) {
 			if !m.lossy {
 				o.Build = m.how.build
 			}
-			if raced {
+			if sampled.Raced {
 				o.MaxStates = 1000
 			}
 			r := run(t, o)
 			t.Logf("depth %d, %d states: %v", r.Depth+1, r.States, r.Violation)
-			if !(raced && r.Violation == nil) && (r.Violation == nil || !strings.Contains(r.Violation.What, m.want)) {
+			if !(sampled.Raced && r.Violation == nil) && (r.Violation == nil || !strings.Contains(r.Violation.What, m.want)) {
 				t.Errorf("found %v, want something with %q", r.Violation, m.want)
 			}
 		})

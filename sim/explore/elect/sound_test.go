@@ -34,7 +34,7 @@ func TestLookingUpIsLivingThrough(t *testing.T) {
 			if o.Begun {
 				walks = 100 // fewer miss an encoder without electorate.Machine.raceAt
 			}
-			if raced {
+			if sampled.Raced {
 				walks = 10
 			}
 			rng := rand.New(rand.NewPCG(1, 2))
@@ -77,7 +77,7 @@ func TestLookingUpIsLivingThrough(t *testing.T) {
 				}
 			}
 			t.Logf("%d of %d walks came to a joint electorate, and %d back", decided, walks, back)
-			if (decided == 0 || o.Begun && back == 0) && !raced {
+			if (decided == 0 || o.Begun && back == 0) && !sampled.Raced {
 				t.Error("no walk came to a joint electorate, or back from it")
 			}
 		})

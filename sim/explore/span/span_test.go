@@ -14,7 +14,7 @@ func TestOneChange(t *testing.T) {
 	for _, o := range Spaces()[:3] {
 		t.Run(fmt.Sprintf("%s %s %v", o.From, o.To, o.Back), func(t *testing.T) {
 			t.Parallel()
-			if raced {
+			if sampled.Raced {
 				o.MaxStates = 3000
 			}
 			r := run(t, o)
@@ -22,7 +22,7 @@ func TestOneChange(t *testing.T) {
 			if r.Violation != nil {
 				t.Fatal(r.Violation)
 			}
-			if !raced && (!r.Exhausted || r.Held[first] == 0 || r.Held[joint] == 0 || r.Held[final] == 0) {
+			if !sampled.Raced && (!r.Exhausted || r.Held[first] == 0 || r.Held[joint] == 0 || r.Held[final] == 0) {
 				t.Error("not exhausted, or nobody held under some version")
 			}
 		})
@@ -38,12 +38,12 @@ func TestMutantsAreFound(t *testing.T) {
 		t.Run(o.mutant, func(t *testing.T) {
 			t.Parallel()
 			o.From, o.To = "a", "abc"
-			if raced {
+			if sampled.Raced {
 				o.MaxStates = 3000
 			}
 			r := run(t, o)
 			t.Logf("depth %d, %d states: %v", r.Depth+1, r.States, r.Violation)
-			if r.Violation == nil && !raced {
+			if r.Violation == nil && !sampled.Raced {
 				t.Error("not found")
 			}
 		})

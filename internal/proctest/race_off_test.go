@@ -1,6 +1,0 @@
-//go:build !race
-
-package proctest
-
-// raceEnabled tells whether the race detector is on.
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package sockettest
-
-const raced = false

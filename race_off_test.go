@@ -1,5 +1,0 @@
-//go:build !race
-
-package lockmesh
-
-const raced = false
