@@ -33,10 +33,10 @@ func (c *Client) Electorate(ctx context.Context) (*Electorate, error) {
 	return get[Electorate](ctx, c, "/v1/electorate", nil)
 }
 
-// Ready waits until locks can be granted, see [lockmesh.Mesh.Ready], and returns the voters then.
-// A wait has up to [MaxReadyWait]; zero asks for the present. The error after the wait is
-// [lockmesh.ErrNoQuorum], with the reason. Of a node that drains, the error is [lockmesh.ErrClosed]:
-// such a node takes no more locks.
+// Ready waits until locks can be granted, see [lockmesh.Mesh.Ready], and returns the voters then. A
+// wait has up to [MaxReadyWait]; zero asks for the present. The error after the wait is
+// [lockmesh.ErrNoQuorum], with the reason. Of a node that drains, the error is
+// [lockmesh.ErrClosed]: such a node takes no more locks.
 func (c *Client) Ready(ctx context.Context, wait time.Duration) (*Electorate, error) {
 	return get[Electorate](ctx, c, "/v1/ready", waitQuery(wait))
 }

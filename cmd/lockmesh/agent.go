@@ -79,20 +79,24 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
+	// Before the socket exists: who sees the socket may send SIGHUP, which ends a process by default.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	signals, stop := listen(syscall.SIGHUP)
+	defer stop()
 	doors, err := v.open(g)
 	if err != nil {
 		return err
 	}
 	defer doors.close()
-	signals, stop := listen(syscall.SIGHUP)
-	defer stop()
 	ctx, end := untilSignal(ctx, signals)
 	defer end()
 	mesh, err := lockmesh.Join(ctx, cfg)
 	if err != nil {
 		return causeOf(ctx, err)
 	}
-	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0}
+	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0, hangups: hangups}
 	handler := admin.New(mesh, v.options(doors.token, cfg, log)...)
 	clients := resp.New(mesh, v.respOptions(doors.password, cfg, log)...)
 	return a.serve(ctx, doors, handler, clients)
@@ -258,6 +262,8 @@ type agent struct {
 	log    *slog.Logger
 	grace  time.Duration
 	leaves bool // the node won't come back with its identity
+
+	hangups <-chan os.Signal // SIGHUP: read the secrets again
 }
 
 // serve serves until ctx ends, the node ends (lockmesh stop, say), or a listener fails. Then it
@@ -316,17 +322,14 @@ func (a *agent) serve(ctx context.Context, d *doors, h *admin.Handler, clients *
 // reloadUponHangup reads the secrets again upon each SIGHUP, until ctx ends. The channel is closed
 // when that is over.
 func (a *agent) reloadUponHangup(ctx context.Context) <-chan struct{} {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer signal.Stop(hangup)
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-hangup:
+			case <-a.hangups:
 				if err := a.reload(); err != nil {
 					a.log.Error("the secrets stay as they are", "error", err)
 				}

@@ -26,8 +26,8 @@ import (
 const goodbyeTime = 600 * time.Millisecond
 
 const (
-	// startTime is how long a node may take to start: a script may have started an agent in its line
-	// before.
+	// startTime is how long a node may take to start: a script may have started an agent in its
+	// line before.
 	startTime = time.Second
 
 	// startPause is the pause between two tries to reach such a node.

@@ -79,3 +79,21 @@ func TestRotate(t *testing.T) {
 		t.Errorf("the agent ends with %d: %s", code, p.err.String())
 	}
 }
+
+// TestHangupWhileTheAgentStarts : by default SIGHUP ends a process.
+func TestHangupWhileTheAgentStarts(t *testing.T) {
+	b := newBench(t)
+	socket := filepath.Join(b.dir, "other")
+	p := b.start("agent", "--socket", socket, "--expect", "1")
+	until(t, "a socket", func() bool { _, err := os.Stat(socket); return err == nil })
+	until(t, "an answer", func() bool {
+		for range 10 {
+			p.signal(syscall.SIGHUP)
+		}
+		return b.command("-a", socket, "--timeout", "10ms", "status").run() == 0
+	})
+	p.signal(sigTerm)
+	if code := p.waitInTime(); code != 0 {
+		t.Errorf("the agent ends with %d: %s", code, p.err.String())
+	}
+}

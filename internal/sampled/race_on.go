@@ -2,6 +2,6 @@
 
 package sampled
 
-// Raced says that the race detector watches, which takes memory and allocations of its own and makes
-// computing about ten times as slow.
+// Raced says that the race detector watches, which takes memory and allocations of its own and
+// makes computing about ten times as slow.
 const Raced = true

@@ -61,8 +61,9 @@ func Computes(t testing.TB) {
 	}
 }
 
-// Unraced skips the rest of a test under the race detector, save in the hunt: of the goroutines that
-// the test runs, other tests run the same, and the race detector makes the test's computing slow.
+// Unraced skips the rest of a test under the race detector, save in the hunt: of the goroutines
+// that the test runs, other tests run the same, and the race detector makes the test's computing
+// slow.
 func Unraced(t testing.TB) {
 	t.Helper()
 	if Raced && !whole {
