@@ -2,6 +2,7 @@ package lockmesh
 
 import (
 	"context"
+	"sync"
 
 	"github.com/lockmesh/lockmesh/internal/engine"
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -121,4 +122,175 @@ func (l *Lease) Depth() int {
 		n += open.count()
 	}
 	return n
+}
+
+// reentries holds the leases that have re-entered an outermost lease, and are held.
+//
+// A nested reader outlives the leases around it, as in the locks of Java, Redisson and Curator: if
+// the outermost lease is unlocked while nested readers are open, the readers keep the key, as a
+// shared key. The last reader releases the key.
+type reentries struct {
+	mu      sync.Mutex
+	state   reentriesState
+	open    map[*Lease]struct{}
+	readers int // the open readers
+}
+
+// reentriesState says who holds the key.
+type reentriesState uint8
+
+const (
+	heldByOutermost reentriesState = iota // the outermost, and all open leases
+	heldByReaders                         // the open readers: the outermost was unlocked
+	heldByNone                            // none: the key was released, or lost
+)
+
+// reenterResult is the result of an attempt to re-enter.
+type reenterResult uint8
+
+const (
+	entered        reenterResult = iota
+	enteredTooLate               // the key isn't held any more
+	enteredShared                // the key is held by readers only
+)
+
+var _ engine.Nested = (*reentries)(nil)
+
+// reentries returns the re-entries of an outermost lease.
+func (l *Lease) reentries() *reentries {
+	if r := l.openReentries(); r != nil {
+		return r
+	}
+	return l.own.SetNested(&reentries{open: make(map[*Lease]struct{})}).(*reentries)
+}
+
+// openReentries returns the re-entries of an outermost lease; nil if there have been none.
+func (l *Lease) openReentries() *reentries {
+	r, _ := l.own.Nested().(*reentries)
+	return r
+}
+
+func (r *reentries) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.open)
+}
+
+// add adds a lease that re-enters another.
+func (r *reentries) add(l *Lease) reenterResult {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	// The lease may have ended before r was made.
+	case r.state == heldByNone, r.state == heldByOutermost && l.nested.root.own.HasEnded():
+		return enteredTooLate
+	case !l.nested.reader && l.Mode() != Exclusive:
+		return enteredShared
+	}
+	r.open[l] = struct{}{}
+	if l.nested.reader {
+		r.readers++
+	}
+	if outer := l.nested.outer.nested; outer != nil {
+		outer.inner++
+	}
+	return entered
+}
+
+// remove removes an ended lease. The caller holds the lock.
+func (r *reentries) remove(l *Lease) {
+	if _, ok := r.open[l]; !ok {
+		return
+	}
+	delete(r.open, l)
+	if l.nested.reader {
+		r.readers--
+	}
+}
+
+// end removes an unlocked lease, and all nested writers within it. The result reports whether this
+// was the last lease holding the key.
+func (r *reentries) end(l *Lease) (last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.remove(l)
+	if outer := l.nested.outer.nested; outer != nil {
+		outer.inner--
+	}
+	if l.nested.inner > 0 {
+		for inner := range r.open {
+			if inner.nested.ctx.Err() != nil { // its context derives from l's
+				r.remove(inner)
+			}
+		}
+	}
+	if r.state != heldByReaders || r.readers > 0 {
+		return false
+	}
+	r.state = heldByNone
+	return true
+}
+
+// leaveToReaders ends the outermost lease without releasing the key if open readers keep the key,
+// as a shared key. It reports whether this is so. Without readers, no lease re-enters the outermost
+// lease from now on, since its key is about to be released.
+func (r *reentries) leaveToReaders(outermost *Lease) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == heldByOutermost && r.readers == 0 {
+		r.state = heldByNone
+	}
+	if r.state != heldByOutermost || !outermost.own.EndShared() {
+		return false
+	}
+	r.state = heldByReaders
+	for l := range r.open {
+		if !l.nested.reader {
+			l.nested.ctx.Cancel(ErrReleased)
+			r.remove(l)
+		}
+	}
+	return true
+}
+
+// EndAll ends all open leases, since the key is lost or released. It reports whether readers still
+// held the key.
+func (r *reentries) EndAll(cause error) (held bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held = r.state == heldByReaders
+	r.state = heldByNone
+	for l := range r.open {
+		l.nested.ctx.Cancel(cause)
+		r.remove(l)
+	}
+	return held
+}
+
+// makeWriter makes a reader end like a writer, together with the lease around it, because the
+// reader wants to write. There is no effect once the outermost lease has left: then no other lease
+// ends before the reader.
+func (r *reentries) makeWriter(l *Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.open[l]; ok && r.state == heldByOutermost && l.nested.reader {
+		l.nested.reader = false
+		r.readers--
+	}
+}
+
+// HoldKey reports whether readers hold the key after the outermost lease has left.
+func (r *reentries) HoldKey() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state == heldByReaders
+}
+
+// leaveToReaders leaves the key of an ended outermost lease, now shared, to nested readers. It
+// returns once other readers may come in.
+func (l *Lease) leaveToReaders() error {
+	if err := l.own.Share(); err != nil {
+		return &Error{Op: "unlock", Key: l.Key(), Reason: ErrClosed, Err: ErrLost}
+	}
+	return nil
 }

@@ -194,6 +194,29 @@ func TestOnlyOneFileImportsSerf(t *testing.T) {
 	}
 }
 
+// TestRoomsStaySmall bounds two rooms that a newcomer reads first, and that have grown before: a
+// file of the root holds one subject of the API, and a method of the simulated world is one that
+// needs all of the world.
+func TestRoomsStaySmall(t *testing.T) {
+	const mostFiles, mostMethods = 25, 59
+	if n := len(parse(t, ".")); n > mostFiles {
+		t.Errorf("the root has %d files, more than %d: put what belongs together into one file, or beneath the API", n, mostFiles)
+	}
+	methods := 0
+	for _, f := range parse(t, "sim") {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+				if star, ok := fn.Recv.List[0].Type.(*ast.StarExpr); ok && star.X.(*ast.Ident).Name == "World" {
+					methods++
+				}
+			}
+		}
+	}
+	if methods == 0 || methods > mostMethods {
+		t.Errorf("sim.World has %d methods, more than %d: give them to the component that owns the fields", methods, mostMethods)
+	}
+}
+
 // parse returns the files of a folder of the module that aren't tests.
 func parse(t *testing.T, dir string) map[string]*ast.File {
 	t.Helper()
