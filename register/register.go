@@ -26,8 +26,9 @@ import (
 // A record must never be taken back to an earlier content, as by restoring a backup, and never be
 // deleted while processes of the mesh run: either may let two meshes act.
 type Register interface {
-	// Load returns the record and the version of its present content, which no other content ever
-	// has. The record is empty if there is none.
+	// Load returns the record and the version of its content, which no other content ever has. The
+	// record is empty if there is none. An earlier content, from a replica that is behind, does no
+	// harm: Store compares with the present one.
 	Load(ctx context.Context) (record []byte, version string, err error)
 
 	// Store replaces the record if its content still has the version given, which is that of a

@@ -73,11 +73,13 @@ type Figures struct {
 	Births      uint64 // of meshes that are born by count
 	// Registrations are how often the register was made to name another mesh.
 	Registrations uint64
-	Rebirths      uint64 // identities that processes have given up
-	Electorates   uint64 // versions that were decided
-	Changes       uint64 // of these, joint ones: each begins a change
-	Alarms        uint64
-	FixedPeers    uint64 // links of converting nodes with fixed ones
+	// Behind are the loads that the register answered with an earlier record.
+	Behind      uint64
+	Rebirths    uint64 // identities that processes have given up
+	Electorates uint64 // versions that were decided
+	Changes     uint64 // of these, joint ones: each begins a change
+	Alarms      uint64
+	FixedPeers  uint64 // links of converting nodes with fixed ones
 
 	// ElectorateAmbushes counts processes crashed as they sent or received a message about
 	// electorates.

@@ -10,13 +10,19 @@ import (
 // registry is the register of a world whose mesh is born by count: a record outside of all hosts,
 // with compare-and-set. Calls take a while in each direction. Some time out, before or after the
 // register has carried them out, or while they are still on their way: a store may be carried out
-// long after its process has given it up.
+// long after its process has given it up. Some loads are answered by a replica that is behind, with
+// an earlier record; a store compares with the present record.
 type registry struct {
 	w      *World
 	record vote.RegisterRecord
-	cut    map[*host]int // how many faults keep a host's calls from it
+	past   []vote.RegisterRecord // the records before, the latest last, up to pastMax
+	cut    map[*host]int         // how many faults keep a host's calls from it
 	luck   *rand.Rand
+	behind *rand.Rand // which loads are answered with an earlier record
 }
+
+// pastMax is how many records a replica may be behind.
+const pastMax = 4
 
 // trip returns the longest time that a call takes in one direction, unless it is late.
 func (re *registry) trip() time.Duration { return re.w.opt.MaxTTL / 10 }
@@ -26,6 +32,7 @@ func (re *registry) calls(p *process, call vote.RegisterCall) {
 	w := re.w
 	if re.luck == nil {
 		re.luck = rand.New(chance(w.opt.Seed, "register"))
+		re.behind = rand.New(chance(w.opt.Seed, "register/behind"))
 	}
 	answered := false
 	answer := func(r vote.RegisterResult) {
@@ -57,6 +64,9 @@ func (re *registry) calls(p *process, call vote.RegisterCall) {
 // carryOut has the register do what a call asks for.
 func (re *registry) carryOut(p *process, call vote.RegisterCall) vote.RegisterResult {
 	switch {
+	case !call.Store && len(re.past) > 0 && re.behind.IntN(10) == 0:
+		re.w.fig.Behind++
+		return vote.RegisterResult{Record: re.past[re.behind.IntN(len(re.past))]}
 	case !call.Store:
 		return vote.RegisterResult{Record: re.record}
 	case call.Old != re.record:
@@ -66,6 +76,8 @@ func (re *registry) carryOut(p *process, call vote.RegisterCall) vote.RegisterRe
 		re.w.note(p.host, "has the register name mesh %x", call.New.Lineage)
 		re.w.fig.Registrations++
 	}
+	re.past = append(re.past, re.record)
+	re.past = re.past[max(0, len(re.past)-pastMax):]
 	re.record = call.New
 	return vote.RegisterResult{}
 }

@@ -16,6 +16,9 @@ func TestSwarmRegistered(t *testing.T) {
 		if f.Fired[FaultRegister] == 0 {
 			t.Error("no run kept calls from the register")
 		}
+		if f.Behind < 30 {
+			t.Errorf("%d loads showed an earlier record", f.Behind)
+		}
 		if f.Births < 30 || f.Rebirths < 10 || f.Changes < 15 || f.Registrations < 30 {
 			t.Errorf("%d births, %d registrations, %d rebirths and %d changes: it has shown too little", f.Births, f.Registrations, f.Rebirths, f.Changes)
 		}
