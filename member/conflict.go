@@ -92,7 +92,7 @@ func (n *namesakes) look(ctx context.Context, m Member) {
 	elder, ours := m, m.Name == n.self.Node
 	if !ours {
 		var ok bool
-		if elder, ok = n.listed(m.Name); !ok || elder.Life == m.Life || elder.State != Alive {
+		if elder, ok = n.listed(m.Name); !ok || elder.Life == m.Life || elder.State != vote.Alive {
 			return // settled meanwhile
 		}
 	}

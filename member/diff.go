@@ -32,15 +32,15 @@ func diff(known map[vote.NodeID]Member, now []Member, self vote.NodeID) []Event 
 
 // change returns the event between two states of a member; zero if there is nothing to report.
 func change(old Member, had bool, m Member) EventKind {
-	wasAlive := had && old.State == Alive
+	wasAlive := had && old.State == vote.Alive
 	switch {
-	case m.State == Alive && !wasAlive:
+	case m.State == vote.Alive && !wasAlive:
 		return Joined
-	case m.State == Alive && (m.Life != old.Life || m.Dir != old.Dir || m.Addr != old.Addr):
+	case m.State == vote.Alive && (m.Life != old.Life || m.Dir != old.Dir || m.Addr != old.Addr):
 		return Updated
-	case m.State == Left && had && old.State != Left:
+	case m.State == vote.Left && had && old.State != vote.Left:
 		return MemberLeft
-	case m.State == Failed && wasAlive:
+	case m.State == vote.Failed && wasAlive:
 		return MemberFailed
 	}
 	return 0

@@ -15,27 +15,6 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// State is a member's state according to gossip.
-type State uint8
-
-const (
-	// Alive : the member answers probes, directly or through another member.
-	Alive State = iota + 1
-	// Failed : the member stopped answering without leaving.
-	Failed
-	// Left : the member announced its departure.
-	Left
-)
-
-var stateNames = [...]string{Alive: "alive", Failed: "failed", Left: "left"}
-
-func (s State) String() string {
-	if int(s) < len(stateNames) && s > 0 {
-		return stateNames[s]
-	}
-	return "unknown"
-}
-
 // Member is one node of the mesh, according to gossip.
 type Member struct {
 	Name vote.NodeID
@@ -45,7 +24,7 @@ type Member struct {
 	// the identity of that process's state directory; zero when the process sent none
 	Dir   vote.Dir
 	Addr  string // host:port of the single port for gossip and locks
-	State State
+	State vote.Presence
 }
 
 // EventKind is the kind of a change to a member.

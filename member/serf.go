@@ -1,12 +1,14 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -213,7 +215,7 @@ func (s *Serf) Members() []Member {
 		members = append(members, memberOf(&all[i]))
 	}
 	s.rumours.apply(members, time.Now())
-	sortMembers(members)
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 	return members
 }
 
@@ -427,7 +429,7 @@ func (s *Serf) watch(ctx context.Context) {
 		}
 		s.log.Error("gossip has ended unexpectedly: this node gets no more news of its peers; " +
 			"restart this node")
-		self := Member{Name: s.cfg.Self.Node, Life: s.cfg.Self.Incarnation, Dir: s.cfg.Dir, Addr: s.own.String(), State: Left}
+		self := Member{Name: s.cfg.Self.Node, Life: s.cfg.Self.Incarnation, Dir: s.cfg.Dir, Addr: s.own.String(), State: vote.Left}
 		s.tellDirect(ctx, Event{Member: self, Kind: Stopped})
 	}
 }
@@ -572,12 +574,12 @@ func (s *Serf) refuse(m *serf.Member, why error) error {
 // memberOf converts serf's representation. A leaving member counts as alive until it has left: the
 // message about leaving may be an old one.
 func memberOf(m *serf.Member) Member {
-	state := Alive
+	state := vote.Alive
 	switch m.Status {
 	case serf.StatusFailed:
-		state = Failed
+		state = vote.Failed
 	case serf.StatusLeft:
-		state = Left
+		state = vote.Left
 	}
 	return Member{Name: vote.NodeID(m.Name), Life: lifeOf(m.Tags), Dir: dirOf(m.Tags), Addr: addrOf(m).String(), State: state}
 }

@@ -110,7 +110,7 @@ func (l *lab) within(d time.Duration, claim string, holds func() bool) time.Dura
 func (n *node) sees(names ...vote.NodeID) bool {
 	var alive []vote.NodeID
 	for _, m := range n.Members() {
-		if m.State == Alive {
+		if m.State == vote.Alive {
 			alive = append(alive, m.Name)
 		}
 	}
@@ -162,7 +162,7 @@ func (b *syncBuffer) lines(parts ...string) []string {
 func TestThreeNodesSeeEachOther(t *testing.T) {
 	inLab(t, func(l *lab) {
 		a, _, _ := l.trio()
-		want := []Member{{"a", 1, 0, addr(1), Alive}, {"b", 2, 0, addr(2), Alive}, {"c", 3, 0, addr(3), Alive}}
+		want := []Member{{"a", 1, 0, addr(1), vote.Alive}, {"b", 2, 0, addr(2), vote.Alive}, {"c", 3, 0, addr(3), vote.Alive}}
 		if got := a.Members(); !slices.Equal(got, want) {
 			t.Errorf("members are %v, want %v", got, want)
 		}
@@ -183,13 +183,13 @@ func TestTheStateDirectoryIsToldWithEachLife(t *testing.T) {
 		}
 		a, b := l.start("a", 1, addr(1), of(0xa)), l.start("b", 2, addr(2), of(1<<64-1))
 		l.within(5*time.Second, "they see each other", func() bool { return a.sees("a", "b") && b.sees("a", "b") })
-		if got, want := a.Members(), []Member{{"a", 1, 0xa, addr(1), Alive}, {"b", 2, 1<<64 - 1, addr(2), Alive}}; !slices.Equal(got, want) {
+		if got, want := a.Members(), []Member{{"a", 1, 0xa, addr(1), vote.Alive}, {"b", 2, 1<<64 - 1, addr(2), vote.Alive}}; !slices.Equal(got, want) {
 			t.Errorf("members are %v, want %v", got, want)
 		}
 		// It is wiped, and its node comes back elsewhere, so that others have it by rumour before they have it by gossip.
 		b.Close()
 		l.start("b", 3, addr(3), of(0xb))
-		l.within(time.Second, "a sees the other directory", func() bool { return a.member("b") == Member{"b", 3, 0xb, addr(3), Alive} })
+		l.within(time.Second, "a sees the other directory", func() bool { return a.member("b") == Member{"b", 3, 0xb, addr(3), vote.Alive} })
 		synctest.Wait()
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -205,7 +205,7 @@ func TestANodeThatClosesIsSeenFailedWithinFourSeconds(t *testing.T) {
 		c.Close()
 		took := l.within(4*time.Second, "a and b see c failed", func() bool { return a.told(MemberFailed, "c", 3) && b.told(MemberFailed, "c", 3) })
 		t.Logf("seen failed after %v", took)
-		if got := a.member("c").State; got != Failed {
+		if got := a.member("c").State; got != vote.Failed {
 			t.Errorf("c is %v", got)
 		}
 	})
@@ -262,7 +262,7 @@ func TestARestartedNodeIsSeenWithItsNewLife(t *testing.T) {
 				c.Close()
 				time.Sleep(test.least)
 				again := l.start("c", 33, test.at)
-				want := Member{"c", 33, 0, test.at, Alive}
+				want := Member{"c", 33, 0, test.at, vote.Alive}
 				took := l.within(test.bound, "a and b see the new life", func() bool { return a.member("c") == want && b.member("c") == want })
 				t.Logf("seen after %v", took)
 				synctest.Wait()
@@ -328,7 +328,7 @@ func TestRestartsRaiseNoAlarmOfNamesakes(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		time.Sleep(time.Minute)
-		if m := a.member("c"); m.Life != 40 || m.State != Alive {
+		if m := a.member("c"); m.Life != 40 || m.State != vote.Alive {
 			t.Errorf("a sees %v", m)
 		}
 		for _, n := range all {
@@ -519,7 +519,7 @@ func TestTwoLiveProcessesWithOneNameAreToldApart(t *testing.T) {
 				t.Error("somebody shut down")
 			}
 		}
-		if want := (Member{"c", 3, 0, addr(3), Alive}); a.member("c") != want || b.member("c") != want {
+		if want := (Member{"c", 3, 0, addr(3), vote.Alive}); a.member("c") != want || b.member("c") != want {
 			t.Errorf("a sees %v and b sees %v, want the older one", a.member("c"), b.member("c"))
 		}
 		if n := len(second.log.lines("level=ERROR", "names must be unique")); n < 1 || n > 3 {
@@ -609,11 +609,11 @@ func TestASlowHandlerHoldsNobodyUpAndEndsUpWithTheTruth(t *testing.T) {
 			l.within(inTheEnd, "a sees each life", func() bool { return a.member("c").Life == life })
 			c.Close()
 		}
-		l.within(inTheEnd, "b sees the end", func() bool { return b.member("c").State == Failed })
+		l.within(inTheEnd, "b sees the end", func() bool { return b.member("c").State == vote.Failed })
 		truth := func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return last["c"].State == Failed && last["c"].Life == 99
+			return last["c"].State == vote.Failed && last["c"].Life == 99
 		}
 		l.within(inTheEnd, "a's handler is told the end", truth)
 		time.Sleep(30 * time.Second) // ten calls of the handler, if older news were still queued

@@ -1,7 +1,6 @@
 package member
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -16,8 +15,8 @@ import (
 )
 
 func TestDiffTellsWhatChanged(t *testing.T) {
-	alive := Member{"b", 2, 0, "b:1", Alive}
-	with := func(m Member, life vote.Incarnation, addr string, s State) Member {
+	alive := Member{"b", 2, 0, "b:1", vote.Alive}
+	with := func(m Member, life vote.Incarnation, addr string, s vote.Presence) Member {
 		m.Life, m.Addr, m.State = life, addr, s
 		return m
 	}
@@ -29,19 +28,19 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 	}{
 		{"a new member joins", nil, alive, Joined},
 		{"a member that stays is no news", []Member{alive}, alive, 0},
-		{"a new life is an update", []Member{alive}, with(alive, 3, "b:1", Alive), Updated},
-		{"a new address is an update", []Member{alive}, with(alive, 2, "b:2", Alive), Updated},
-		{"a new state directory is an update", []Member{alive}, Member{"b", 2, 7, "b:1", Alive}, Updated},
-		{"silence is a failure", []Member{alive}, with(alive, 2, "b:1", Failed), MemberFailed},
-		{"a goodbye is a leave", []Member{alive}, with(alive, 2, "b:1", Left), MemberLeft},
-		{"a goodbye may come after the failure", []Member{with(alive, 2, "b:1", Failed)}, with(alive, 2, "b:1", Left), MemberLeft},
-		{"coming back is joining", []Member{with(alive, 2, "b:1", Failed)}, alive, Joined},
-		{"one who was never seen alive is no news", nil, with(alive, 2, "b:1", Failed), 0},
+		{"a new life is an update", []Member{alive}, with(alive, 3, "b:1", vote.Alive), Updated},
+		{"a new address is an update", []Member{alive}, with(alive, 2, "b:2", vote.Alive), Updated},
+		{"a new state directory is an update", []Member{alive}, Member{"b", 2, 7, "b:1", vote.Alive}, Updated},
+		{"silence is a failure", []Member{alive}, with(alive, 2, "b:1", vote.Failed), MemberFailed},
+		{"a goodbye is a leave", []Member{alive}, with(alive, 2, "b:1", vote.Left), MemberLeft},
+		{"a goodbye may come after the failure", []Member{with(alive, 2, "b:1", vote.Failed)}, with(alive, 2, "b:1", vote.Left), MemberLeft},
+		{"coming back is joining", []Member{with(alive, 2, "b:1", vote.Failed)}, alive, Joined},
+		{"one who was never seen alive is no news", nil, with(alive, 2, "b:1", vote.Failed), 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			known := map[vote.NodeID]Member{}
 			diff(known, test.old, "a")
-			got := diff(known, []Member{{"a", 1, 0, "a:1", Alive}, test.now}, "a")
+			got := diff(known, []Member{{"a", 1, 0, "a:1", vote.Alive}, test.now}, "a")
 			var want []Event
 			if test.want != 0 {
 				want = []Event{{test.now, test.want}}
@@ -58,7 +57,7 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 
 func TestARumourStandsUntilGossipKnowsBetterOrItIsOld(t *testing.T) {
 	now := time.Now()
-	old, fresh, third := Member{"c", 3, 0, "c:1", Failed}, Member{"c", 33, 0, "c:2", Alive}, Member{"c", 4, 0, "c:3", Alive}
+	old, fresh, third := Member{"c", 3, 0, "c:1", vote.Failed}, Member{"c", 33, 0, "c:2", vote.Alive}, Member{"c", 4, 0, "c:3", vote.Alive}
 	for _, test := range []struct {
 		name   string
 		listed Member
@@ -73,7 +72,7 @@ func TestARumourStandsUntilGossipKnowsBetterOrItIsOld(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var r rumours
 			r.add(fresh, 3, now.Add(time.Second))
-			members := []Member{{"a", 1, 0, "a:1", Alive}, test.listed}
+			members := []Member{{"a", 1, 0, "a:1", vote.Alive}, test.listed}
 			r.apply(members, now.Add(test.after))
 			if members[1] != test.want || members[0].Name != "a" {
 				t.Errorf("members are %v", members)
@@ -87,7 +86,7 @@ func TestARumourStandsUntilGossipKnowsBetterOrItIsOld(t *testing.T) {
 
 func TestDiffForgetsWhoIsGone(t *testing.T) {
 	known := map[vote.NodeID]Member{}
-	diff(known, []Member{{"b", 2, 0, "b:1", Left}}, "a")
+	diff(known, []Member{{"b", 2, 0, "b:1", vote.Left}}, "a")
 	diff(known, nil, "a")
 	if len(known) != 0 {
 		t.Errorf("still known: %v", known)
@@ -322,21 +321,5 @@ func TestPacesAreBounded(t *testing.T) {
 	}
 	if p.due(string(rune(10*pacesMax-1)), now.Add(gapMin-1)) {
 		t.Error("the second complaint is due too early")
-	}
-}
-
-func TestStaticIsAGroup(t *testing.T) {
-	s := NewStatic(Member{Name: "b"}, Member{Name: "a"})
-	got := s.Members()
-	if len(got) != 2 || got[0].Name != "a" {
-		t.Errorf("members are %v", got)
-	}
-	got[0].Name = "x"
-	if s.Members()[0].Name != "a" {
-		t.Error("the caller changed it")
-	}
-	s.Set()
-	if len(s.Members()) != 0 || s.Leave(context.Background()) != nil || s.Close() != nil {
-		t.Error("it isn't empty, or doesn't end")
 	}
 }

@@ -50,7 +50,7 @@ type disk struct {
 type eyes struct {
 	last  Moment // when the host was last seen
 	dir   vote.Dir
-	state electorate.Presence
+	state vote.Presence
 }
 
 // followers is the part of the world used only for dynamic membership.
@@ -228,18 +228,18 @@ func (fs *followers) gossips(p *process) {
 		e := &p.eyes[i]
 		there := o.p != nil && o.hung == pauseNone && fs.w.passesGossip(p.host, o) && fs.w.passesGossip(o, p.host)
 		switch {
-		case fs.accused[p.host] > 0 && e.state == electorate.Alive:
-			e.state = electorate.Failed // although the host may be alive
+		case fs.accused[p.host] > 0 && e.state == vote.Alive:
+			e.state = vote.Failed // although the host may be alive
 		case there && fs.accused[p.host] == 0:
-			e.last, e.state, e.dir = fs.w.now, electorate.Alive, o.p.gossipDir()
-		case fs.said[o] && o.p == nil && e.state != electorate.Unseen:
-			e.state = electorate.Left
-		case e.state == electorate.Alive && fs.w.now > e.last.add(unseenTTLs*fs.w.opt.MaxTTL):
-			e.state = electorate.Failed
+			e.last, e.state, e.dir = fs.w.now, vote.Alive, o.p.gossipDir()
+		case fs.said[o] && o.p == nil && e.state != vote.Unseen:
+			e.state = vote.Left
+		case e.state == vote.Alive && fs.w.now > e.last.add(unseenTTLs*fs.w.opt.MaxTTL):
+			e.state = vote.Failed
 		case fs.w.now > e.last.add(forgottenTTLs*fs.w.opt.MaxTTL):
-			e.state = electorate.Unseen
+			e.state = vote.Unseen
 		}
-		if e.state != electorate.Unseen {
+		if e.state != vote.Unseen {
 			all = append(all, electorate.Seen{Name: o.name, Dir: e.dir, State: e.state})
 		}
 	}

@@ -463,7 +463,7 @@ func (s shrinker) Gossip(now vote.Now, all []electorate.Seen) {
 	s.Machine.Gossip(now, all)
 	e := *s.Known()
 	alive := slices.DeleteFunc(slices.Clone(e.Voters), func(v vote.Elector) bool {
-		return v.Name != s.self && !slices.ContainsFunc(all, func(x electorate.Seen) bool { return x.Name == v.Name && x.State == electorate.Alive })
+		return v.Name != s.self && !slices.ContainsFunc(all, func(x electorate.Seen) bool { return x.Name == v.Name && x.State == vote.Alive })
 	})
 	if e.Version > 0 && !e.Joint() && len(alive) < len(e.Voters) && len(alive) > 0 {
 		e.Version, e.Voters = e.Version+1, alive

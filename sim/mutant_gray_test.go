@@ -33,7 +33,7 @@ func seesAsContact(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 func (s *seer) Gossip(now vote.Now, all []electorate.Seen) {
 	s.alive = s.alive[:0]
 	for _, o := range all {
-		if o.State == electorate.Alive {
+		if o.State == vote.Alive {
 			s.alive = append(s.alive, vote.Elector{Name: o.Name, Dir: o.Dir})
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockmesh/lockmesh/member"
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 const (
@@ -112,7 +112,7 @@ func (p *excludedProber) probe(ctx context.Context, addrs []string) {
 func (p *excludedProber) unknownPeers(ctx context.Context) []string {
 	alive := map[string]bool{p.f.links.AdvertiseAddr(): true}
 	for _, g := range p.f.group.Members() {
-		if g.State == member.Alive {
+		if g.State == vote.Alive {
 			alive[g.Addr] = true
 		}
 	}

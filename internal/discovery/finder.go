@@ -139,7 +139,7 @@ func (f *Finder) Joined() bool {
 func (f *Finder) noteAlive(m *member.Member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if m.State == member.Alive && m.Name != f.cfg.Self.Node {
+	if m.State == vote.Alive && m.Name != f.cfg.Self.Node {
 		f.alive[m.Name] = true
 	} else {
 		delete(f.alive, m.Name)

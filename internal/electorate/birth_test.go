@@ -104,14 +104,14 @@ func TestFoundersReachEachOther(t *testing.T) {
 // A live process that can't be asked may know of a mesh.
 func TestNobodyIsPassedOverAtABirth(t *testing.T) {
 	l := countLab(t, 3)
-	l.seen["x"] = Seen{"x", 77, Alive}
+	l.seen["x"] = Seen{"x", 77, vote.Alive}
 	l.fresh("a b c")
 	l.pass(20 * maxTTL)
 	l.want("a b c", "none")
 	if text := l.units["a"].m.Status(l.now).Change; !strings.Contains(text, "an answer of x") {
 		t.Error(text)
 	}
-	l.seen["x"] = Seen{"x", 77, Failed}
+	l.seen["x"] = Seen{"x", 77, vote.Failed}
 	l.gossip()
 	l.pass(aMoment)
 	l.want("a b c", "1: a, b, c")
@@ -229,7 +229,7 @@ func TestNoElectorateIsSmallerThanTheLeast(t *testing.T) {
 	l.units["c"].m.Leave(l.now)
 	l.pass(10 * maxTTL)
 	l.stop("c")
-	l.seen["c"] = Seen{"c", l.units["c"].disk.Dir, Left}
+	l.seen["c"] = Seen{"c", l.units["c"].disk.Dir, vote.Left}
 	l.gossip()
 	l.pass(20 * maxTTL)
 	l.want("a b", "1: a, b, c")

@@ -222,7 +222,7 @@ func (m *Machine) fate(v vote.Elector) (fate, string) {
 	switch {
 	case recent && o.told.dir == v.Dir && o.told.leaving:
 		return parts, "it leaves"
-	case o.seen == Left && m.tie(v).cut != 0:
+	case o.seen == vote.Left && m.tie(v).cut != 0:
 		return parts, "it has left"
 	case recent && o.told.dir != v.Dir && m.now.Slow.Sub(o.since) >= SettleAfter(m.maxTTL()):
 		// Names are unique in a joint electorate, so the new directory comes in by a change of its
@@ -241,7 +241,7 @@ func (m *Machine) fate(v vote.Elector) (fate, string) {
 	case recent && o.lagging && m.now.Slow.Sub(o.laggingSince) >= long:
 		return absent, "it doesn't store the electorate"
 	case m.tie(v).cut != 0 && m.now.Slow.Sub(m.tie(v).cut) >= long:
-		if o.seen == Alive {
+		if o.seen == vote.Alive {
 			return absent, "gossip sees it, and most voters can't connect to it"
 		}
 		return absent, "it is gone"
@@ -251,7 +251,7 @@ func (m *Machine) fate(v vote.Elector) (fate, string) {
 
 // standby reports whether a node may be voted in.
 func (m *Machine) standby(o *other) bool {
-	return o.seen == Alive && o.dir != 0 && m.now.Slow.Sub(o.since) >= SettleAfter(m.maxTTL()) &&
+	return o.seen == vote.Alive && o.dir != 0 && m.now.Slow.Sub(o.since) >= SettleAfter(m.maxTTL()) &&
 		m.recent(o) && m.isMet(vote.Elector{Name: o.name, Dir: o.dir}) && o.told.dir == o.dir && o.told.elected == m.state.Electorate.Version && !o.told.stuck && !o.told.leaving && o.copied != o.dir
 }
 

@@ -27,7 +27,7 @@ func scene(t *testing.T, e, others string) *bench {
 		name, how, _ := strings.Cut(f, "=")
 		dir := elector(name).Dir
 		o := b.m.other(vote.NodeID(name))
-		o.seen, o.dir, o.since, o.heard, o.firm = Alive, dir, ago(longAgo), b.now.Slow, true
+		o.seen, o.dir, o.since, o.heard, o.firm = vote.Alive, dir, ago(longAgo), b.now.Slow, true
 		o.up, o.spoke, o.conn, o.life = true, true, conn(o.name), 7
 		since[o.name] = longAgo
 		o.told = report{dir: dir, elected: s.Electorate.Version, counting: true, stuckSince: ago(longAgo)}
@@ -36,25 +36,25 @@ func scene(t *testing.T, e, others string) *bench {
 		case "": // all is well
 		case "gone":
 			lost(longAgo)
-			o.seen = Failed
+			o.seen = vote.Failed
 		case "unseen": // gossip has forgotten it
 			lost(longAgo)
-			o.seen, o.dir = Unseen, 0
+			o.seen, o.dir = vote.Unseen, 0
 		case "away": // for not quite long enough
 			lost(FailAfter(maxTTL) - 1)
-			o.seen = Failed
+			o.seen = vote.Failed
 		case "justfailed": // not heard for long; in gossip's eyes only just now
 			lost(longAgo)
-			o.seen, o.since = Failed, ago(FailAfter(maxTTL)-1)
+			o.seen, o.since = vote.Failed, ago(FailAfter(maxTTL)-1)
 		case "silent": // not connected, and alive as gossip sees it
 			lost(longAgo)
 		case "failed": // as gossip sees it; connected, and answers
-			o.seen = Failed
+			o.seen = vote.Failed
 		case "left":
 			lost(time.Millisecond)
-			o.seen = Left
+			o.seen = vote.Left
 		case "leftbutthere":
-			o.seen = Left
+			o.seen = vote.Left
 		case "leaving":
 			o.told.leaving = true
 		case "stuck":

@@ -34,7 +34,7 @@ func (m *Machine) contacts() []vote.Elector {
 		case v.Dir == 0 || !m.recent(o):
 		case e.Has(v):
 			all = append(all, v)
-		case o.seen == Alive && o.dir == v.Dir:
+		case o.seen == vote.Alive && o.dir == v.Dir:
 			could = append(could, v)
 		}
 	}
@@ -91,7 +91,7 @@ func (m *Machine) compareContacts() {
 		}
 	}
 	for _, o := range m.sorted() {
-		if v := (vote.Elector{Name: o.name, Dir: o.dir}); o.seen == Alive && o.dir != 0 && !e.Has(v) {
+		if v := (vote.Elector{Name: o.name, Dir: o.dir}); o.seen == vote.Alive && o.dir != 0 && !e.Has(v) {
 			m.compareContact(v)
 		}
 	}

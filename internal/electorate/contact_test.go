@@ -72,7 +72,7 @@ func TestACandidateIsVotedInWhereAMajorityReachesIt(t *testing.T) {
 
 // TestWhoIsReachedStaysThoughNoGossipSeesIt , for as long as it answers the voters.
 func TestWhoIsReachedStaysThoughNoGossipSeesIt(t *testing.T) {
-	for _, state := range []Presence{Failed, Unseen, Left} {
+	for _, state := range []vote.Presence{vote.Failed, vote.Unseen, vote.Left} {
 		l := founded(t, "a b c")
 		l.start("d", false)
 		l.pass(3 * maxTTL)
@@ -140,7 +140,7 @@ func TestLostDoesntFlap(t *testing.T) {
 			lost("later")
 		}
 		now := l.seen["b"]
-		l.seen["b"] = Seen{"b", 2, Alive} // gossip that is late
+		l.seen["b"] = Seen{"b", 2, vote.Alive} // gossip that is late
 		l.gossip()
 		lost("gossip tells of the old directory")
 		l.seen["b"] = now

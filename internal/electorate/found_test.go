@@ -84,14 +84,14 @@ func TestAFounderThatMeetsAnElectorateTakesIt(t *testing.T) {
 func TestAFounderThatGossipSeesIsAskedFirst(t *testing.T) {
 	// x isn't linked: it may know of an electorate.
 	l := newLab(t, "a")
-	l.seen["x"] = Seen{"x", 77, Alive}
+	l.seen["x"] = Seen{"x", 77, vote.Alive}
 	l.add("a").slow = true
 	l.start("a", true)
 	l.flushAll("a")
 	l.pass(maxTTL)
 	l.flushAll("a")
 	l.want("a", "none")
-	l.seen["x"] = Seen{"x", 77, Failed}
+	l.seen["x"] = Seen{"x", 77, vote.Failed}
 	l.gossip()
 	l.units["a"].slow = false
 	l.pass(maxTTL)
@@ -192,7 +192,7 @@ func TestFoundersSayForWhomTheyWaitWhoIsNoFounder(t *testing.T) {
 		l := newLab(t, founders)
 		l.start("d", false)
 		l.stop("d")
-		l.seen["d"] = Seen{"d", l.units["d"].disk.Dir, Alive}
+		l.seen["d"] = Seen{"d", l.units["d"].disk.Dir, vote.Alive}
 		l.start(founders, true)
 		l.pass(3 * maxTTL)
 		l.want(founders, "none")

@@ -84,7 +84,7 @@ func (l *lab) start(list string, found bool) {
 		cfg := l.cfg
 		cfg.Self, cfg.Found = u.self, found
 		u.m = New(cfg, u.disk, l.now)
-		l.seen[name] = Seen{name, u.disk.Dir, Alive}
+		l.seen[name] = Seen{name, u.disk.Dir, vote.Alive}
 		l.collect(u)
 		for _, other := range l.names {
 			if o := l.units[other]; other != name && o.m != nil {
@@ -116,7 +116,7 @@ func (l *lab) stop(list string) {
 				l.cut(c)
 			}
 		}
-		l.seen[name] = Seen{name, u.disk.Dir, Failed}
+		l.seen[name] = Seen{name, u.disk.Dir, vote.Failed}
 	}
 	l.gossip()
 }
@@ -240,7 +240,7 @@ func (l *lab) redial() {
 	for _, name := range l.names {
 		if u := l.units[name]; u.m != nil && u.m.Elector().Dir != l.seen[name].Dir {
 			u.disk.Dir = u.m.Elector().Dir
-			l.seen[name] = Seen{name, u.disk.Dir, Alive}
+			l.seen[name] = Seen{name, u.disk.Dir, vote.Alive}
 			l.gossip()
 		}
 	}

@@ -50,7 +50,7 @@ func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 func TestANodeThatReachesNobodySaysSo(t *testing.T) {
 	b := scene(t, "3: a b c", "b=never c=never")
 	for _, o := range b.m.sorted() {
-		o.up, o.seen, o.heard = false, Unseen, o.since
+		o.up, o.seen, o.heard = false, vote.Unseen, o.since
 	}
 	if s := b.m.Status(b.now).Lost; !strings.Contains(s, "check Peers") || !strings.Contains(s, "Only if a majority of electorate 3 (a, b, c) is lost for good") {
 		t.Errorf("it says %q", s)

@@ -8,23 +8,12 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Presence is the state of a peer according to gossip.
-type Presence uint8
-
-// The states of a peer according to gossip.
-const (
-	Unseen Presence = iota // gossip doesn't list the peer, yet or any more
-	Alive
-	Failed // the peer stopped answering
-	Left   // the peer said goodbye
-)
-
 // Seen is a peer as gossip sees it. Gossip is a hint: it proposes who is voted in and out, and
 // decides nothing.
 type Seen struct {
 	Name  vote.NodeID
 	Dir   vote.Dir // zero if the peer has none
-	State Presence
+	State vote.Presence
 }
 
 // other is everything known of another node.
@@ -32,7 +21,7 @@ type other struct {
 	name vote.NodeID
 
 	// As gossip sees the node.
-	seen  Presence
+	seen  vote.Presence
 	dir   vote.Dir
 	since vote.Instant // when seen or dir last changed
 
@@ -118,24 +107,24 @@ func (m *Machine) Gossip(now vote.Now, all []Seen) {
 		}
 		listed[s.Name] = true
 		o := m.other(s.Name)
-		if o.seen == Alive {
+		if o.seen == vote.Alive {
 			m.heardOf(vote.Elector{Name: o.name, Dir: o.dir}, false) // alive up to now
 		}
 		if o.seen != s.State || o.dir != s.Dir {
 			o.seen, o.dir, o.since = s.State, s.Dir, m.now.Slow
 		}
-		if o.seen == Alive {
+		if o.seen == vote.Alive {
 			m.heardOf(vote.Elector{Name: o.name, Dir: o.dir}, false)
 		}
 	}
 	for _, o := range m.sorted() {
-		if !listed[o.name] && o.seen != Unseen {
+		if !listed[o.name] && o.seen != vote.Unseen {
 			// Gossip forgets peers long after they are gone. Their absence is no news.
-			if o.seen == Alive {
+			if o.seen == vote.Alive {
 				o.since = m.now.Slow
 				m.heardOf(vote.Elector{Name: o.name, Dir: o.dir}, false)
 			}
-			o.seen, o.dir = Unseen, 0
+			o.seen, o.dir = vote.Unseen, 0
 		}
 		if !listed[o.name] && !o.up && !m.names(o.name) {
 			m.forget(o)

@@ -434,10 +434,10 @@ func TestVotersTakeNoRoomFromThoseWhoStandBy(t *testing.T) {
 
 func TestGossipThatForgetsSomebody(t *testing.T) {
 	b := newBench(t, "3: a b c")
-	b.m.Gossip(b.now, []Seen{{"a", 1, Alive}, {"b", 2, Alive}, {"d", 4, Alive}, {"e", 5, Failed}})
+	b.m.Gossip(b.now, []Seen{{"a", 1, vote.Alive}, {"b", 2, vote.Alive}, {"d", 4, vote.Alive}, {"e", 5, vote.Failed}})
 	since := b.now.Slow
 	b.pass(time.Millisecond)
-	b.m.Gossip(b.now, []Seen{{"a", 1, Alive}, {"b", 2, Alive}})
+	b.m.Gossip(b.now, []Seen{{"a", 1, vote.Alive}, {"b", 2, vote.Alive}})
 	if b.m.others["d"] != nil || b.m.others["e"] != nil {
 		t.Error("d and e are remembered for ever")
 	}
@@ -446,11 +446,11 @@ func TestGossipThatForgetsSomebody(t *testing.T) {
 	}
 	b.pass(time.Millisecond)
 	b.m.Gossip(b.now, nil)
-	if o := b.m.others["b"]; o.seen != Unseen || o.since == since {
+	if o := b.m.others["b"]; o.seen != vote.Unseen || o.since == since {
 		t.Errorf("%+v", o)
 	}
 	since = b.m.others["b"].since
-	b.m.Gossip(b.now, []Seen{{"b", 2, Failed}})
+	b.m.Gossip(b.now, []Seen{{"b", 2, vote.Failed}})
 	b.pass(time.Millisecond)
 	b.m.Gossip(b.now, nil)
 	if o := b.m.others["b"]; o.since != since {

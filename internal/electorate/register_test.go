@@ -88,7 +88,7 @@ func registerLab(t *testing.T, expect int) *lab {
 
 // see has gossip take all processes for failed, as if it didn't reach any, or for alive. No process
 // waits for the answer of one that has failed.
-func (l *lab) see(state Presence) {
+func (l *lab) see(state vote.Presence) {
 	for n, s := range l.seen {
 		s.State = state
 		l.seen[n] = s
@@ -176,7 +176,7 @@ func TestOfTwoFoundingsTheRegisterNamesOne(t *testing.T) {
 	part := func(n vote.NodeID) bool { return n < "d" }
 	l.lose = func(m letter) bool { return part(m.from) != part(m.to) }
 	l.fresh("a b c d e f")
-	l.see(Failed)
+	l.see(vote.Failed)
 	l.pass(20 * maxTTL)
 	l.want("a b c", "1: a, b, c")
 	l.want("d e f", "none")
@@ -241,7 +241,7 @@ func TestNoVoteOfTheEarlierMeshCountsAtTheFoundingOfTheNext(t *testing.T) {
 	l.lose = func(m letter) bool { return part(m.from) != part(m.to) }
 	l.register.deaf = nodes("a b c")
 	l.fresh("d e f")
-	l.see(Failed)
+	l.see(vote.Failed)
 	for range 300 {
 		l.pass(registerTerm / 200)
 		if l.register.record.Lineage != first {
@@ -268,7 +268,7 @@ func TestNoVoteOfTheEarlierMeshCountsAtTheFoundingOfTheNext(t *testing.T) {
 		t.Errorf("a says %q", a)
 	}
 	l.lose = nil
-	l.see(Alive)
+	l.see(vote.Alive)
 	l.pass(20 * maxTTL)
 	l.oneMesh()
 }

@@ -173,7 +173,7 @@ func (m *Machine) lost() string {
 			return true
 		case o != nil && o.up && o.spoke && o.told.dir == v.Dir:
 			return true
-		case o != nil && o.seen == Alive && o.dir == v.Dir && !t.replaced:
+		case o != nil && o.seen == vote.Alive && o.dir == v.Dir && !t.replaced:
 			return true
 		// The old directory is lost until it is heard of again; contact with the new one changes
 		// nothing.

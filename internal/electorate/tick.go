@@ -68,7 +68,7 @@ func (m *Machine) AppendWanted(dst []vote.NodeID) []vote.NodeID {
 	most := wantedMost
 	idle := wantedMost // of the nodes that can't vote, which may know the electorate
 	for _, o := range m.sorted() {
-		if o.seen != Alive || !lonely && (!m.member() || o.dir == 0) {
+		if o.seen != vote.Alive || !lonely && (!m.member() || o.dir == 0) {
 			continue
 		}
 		room := &most

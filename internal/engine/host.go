@@ -85,7 +85,7 @@ func (h host) Members(members []member.Member) bool {
 	h.eng.saveAddrs(members)
 	seen := make([]electorate.Seen, 0, len(members))
 	for _, m := range members {
-		seen = append(seen, electorate.Seen{Name: m.Name, Dir: m.Dir, State: presence(m.State)})
+		seen = append(seen, electorate.Seen{Name: m.Name, Dir: m.Dir, State: m.State})
 	}
 	heard, loop := make(chan struct{}), h.eng.loop
 	loop.box.post(false, func(now vote.Now) {
@@ -99,18 +99,6 @@ func (h host) Members(members []member.Member) bool {
 	case <-loop.done:
 		return false
 	}
-}
-
-func presence(s member.State) electorate.Presence {
-	switch s {
-	case member.Alive:
-		return electorate.Alive
-	case member.Failed:
-		return electorate.Failed
-	case member.Left:
-		return electorate.Left
-	}
-	return electorate.Unseen
 }
 
 // linked tells the node of a connection made by a dialer.

@@ -151,7 +151,7 @@ func (eng *Engine) saveAddrs(members []member.Member) {
 	}
 	var addrs []string
 	for _, g := range members {
-		if g.State == member.Alive && g.Name != eng.self.Node && g.Addr != "" && len(addrs) < eng.cfg.Limits.Peers {
+		if g.State == vote.Alive && g.Name != eng.self.Node && g.Addr != "" && len(addrs) < eng.cfg.Limits.Peers {
 			addrs = append(addrs, g.Addr)
 		}
 	}

@@ -26,14 +26,14 @@ var _ member.Group = (*group)(nil)
 // new node.
 func (p *port) joinGossip(c member.Config) *group {
 	n := p.net
-	self := member.Member{Name: c.Self.Node, Life: c.Self.Incarnation, Dir: c.Dir, Addr: p.cfg.Bind, State: member.Alive}
+	self := member.Member{Name: c.Self.Node, Life: c.Self.Incarnation, Dir: c.Dir, Addr: p.cfg.Bind, State: vote.Alive}
 	g := &group{port: p, cfg: c, self: self}
 	n.mu.Lock()
 	g.deaf = n.noGossip
 	back := n.groups[g.self.Name] != nil
 	var others []*group
 	for _, o := range n.groups {
-		if g.knows(o) && g.state(o) == member.Alive {
+		if g.knows(o) && g.state(o) == vote.Alive {
 			others = append(others, o)
 		}
 	}
@@ -61,16 +61,16 @@ func (g *group) knows(o *group) bool {
 }
 
 // state returns the state of another node as seen from this node; net.mu is held.
-func (g *group) state(o *group) member.State {
+func (g *group) state(o *group) vote.Presence {
 	n := g.port.net
 	switch {
 	case o.left:
-		return member.Left
+		return vote.Left
 	case n.ports[o.port.cfg.Bind] != o.port, o.port.process.paused, o.port.process.dead,
 		n.areCut(g.port, o.port), n.areCut(o.port, g.port):
-		return member.Failed
+		return vote.Failed
 	}
-	return member.Alive
+	return vote.Alive
 }
 
 // Members returns the newest node of each name, and this node itself.
@@ -80,7 +80,7 @@ func (g *group) Members() []member.Member {
 	defer n.mu.Unlock()
 	self := g.self
 	if g.left {
-		self.State = member.Left
+		self.State = vote.Left
 	}
 	all := []member.Member{self}
 	for name, o := range n.groups {
@@ -100,7 +100,7 @@ func (g *group) Keys() []member.KeyUse {
 	defer n.mu.Unlock()
 	keys := map[vote.NodeID][]string{g.self.Name: g.port.keyIDs()}
 	for name, o := range n.groups {
-		if name != g.self.Name && g.knows(o) && g.state(o) == member.Alive {
+		if name != g.self.Name && g.knows(o) && g.state(o) == vote.Alive {
 			keys[name] = o.port.keyIDs()
 		}
 	}
@@ -118,7 +118,7 @@ func (g *group) SetDir(dir vote.Dir) {
 	self := g.self
 	var others []*group
 	for name, o := range n.groups {
-		if name != self.Name && g.knows(o) && g.state(o) == member.Alive {
+		if name != self.Name && g.knows(o) && g.state(o) == vote.Alive {
 			others = append(others, o)
 		}
 	}
@@ -137,7 +137,7 @@ func (g *group) Ping(_ context.Context, name vote.NodeID) (time.Duration, error)
 	switch {
 	case name == g.self.Name || o == nil || !g.knows(o):
 		return 0, member.ErrUnknown
-	case g.state(o) != member.Alive:
+	case g.state(o) != vote.Alive:
 		return 0, member.ErrNoAnswer
 	}
 	return 0, nil

@@ -74,9 +74,9 @@ func (f *followers) down(list string) {
 func (f *followers) gossip() {
 	var all []electorate.Seen
 	for _, name := range f.names {
-		s := electorate.Seen{Name: name, Dir: f.disks[name].Dir, State: electorate.Alive}
+		s := electorate.Seen{Name: name, Dir: f.disks[name].Dir, State: vote.Alive}
 		if f.nodes[name] == nil {
-			s.State = electorate.Failed
+			s.State = vote.Failed
 		}
 		all = append(all, s)
 	}

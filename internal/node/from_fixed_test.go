@@ -92,9 +92,9 @@ func (m *mixture) following(name vote.NodeID, at stage) *Following {
 func (m *mixture) tellGossip() {
 	var all []electorate.Seen
 	for _, name := range m.names {
-		s := electorate.Seen{Name: name, State: electorate.Failed}
+		s := electorate.Seen{Name: name, State: vote.Failed}
 		if n := m.nodes[name]; n != nil {
-			s.State = electorate.Alive
+			s.State = vote.Alive
 			if m.stages[name] != isFixed && (m.stages[name] == isDynamic || n.Votes()) {
 				s.Dir = n.Elector().Dir
 			}

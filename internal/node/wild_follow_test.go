@@ -38,7 +38,7 @@ func (w *wild) gossip() {
 	var all []electorate.Seen
 	for _, name := range w.names {
 		if d := w.disks[name]; d != nil {
-			all = append(all, electorate.Seen{Name: name, Dir: d.state.Dir, State: electorate.Alive})
+			all = append(all, electorate.Seen{Name: name, Dir: d.state.Dir, State: vote.Alive})
 		}
 	}
 	for _, name := range w.names {

@@ -140,7 +140,7 @@ func (x *explorer) act(h *host, o occasion, out *outcome) {
 		// voted out, nor in.
 		var all []electorate.Seen
 		for i := range x.nodes {
-			all = append(all, electorate.Seen{Name: nodeName(i), State: electorate.Alive})
+			all = append(all, electorate.Seen{Name: nodeName(i), State: vote.Alive})
 		}
 		h.Machine.Core().Gossip(now, all)
 		return

@@ -1,0 +1,26 @@
+package vote
+
+// Presence is the state of a peer according to gossip, which is a hint: gossip is late, and in a
+// partition each side believes the other side dead.
+type Presence uint8
+
+// The states of a peer according to gossip.
+const (
+	// Unseen : gossip doesn't list the peer, yet or any more.
+	Unseen Presence = iota
+	// Alive : the peer answers probes, directly or through another member.
+	Alive
+	// Failed : the peer stopped answering without a goodbye.
+	Failed
+	// Left : the peer announced its departure.
+	Left
+)
+
+var presenceNames = [...]string{Unseen: "unknown", Alive: "alive", Failed: "failed", Left: "left"}
+
+func (p Presence) String() string {
+	if int(p) < len(presenceNames) {
+		return presenceNames[p]
+	}
+	return "unknown"
+}
