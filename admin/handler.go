@@ -20,6 +20,7 @@ type Handler struct {
 	openReads, openActs bool
 	readOnly            bool
 	maxTTL              time.Duration // zero without locks
+	maxConns            int
 	hosts               []string
 
 	leases  leases
@@ -77,7 +78,7 @@ func New(mesh *lockmesh.Mesh, opts ...Option) *Handler {
 		panic("admin: New was called with a nil mesh")
 	}
 	h := &Handler{
-		mesh: mesh, log: slog.Default(),
+		mesh: mesh, log: slog.Default(), maxConns: MaxConns,
 		slots:   gauge{most: MaxLeases, what: "leases of clients are held or waited for"},
 		holds:   gauge{most: MaxHolds, what: "keys are held or waited for over connections"},
 		streams: gauge{most: MaxStreams, what: "streams of events are open, or requests wait for a condition"},

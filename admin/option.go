@@ -34,10 +34,10 @@ const (
 	// connections doesn't bound them.
 	MaxActions = 64
 
-	// MaxConns is how many connections [Serve] keeps open at a time. Further connections are
-	// answered 503 at once. It exceeds MaxHolds, MaxStreams, MaxAnswers and MaxActions together.
-	// Each call of Serve has its own limit: clients over TCP can't keep an operator from the
-	// socket.
+	// MaxConns is how many connections [Serve] keeps open at a time, unless [LimitConns] says less.
+	// Further connections are answered 503. It exceeds MaxHolds, MaxStreams, MaxAnswers and
+	// MaxActions together. Each call of Serve has its own limit: clients over TCP can't keep an
+	// operator from the socket.
 	MaxConns = 8192
 
 	// MaxBody is the length of the longest body of a request in bytes. The longest legitimate body
@@ -111,6 +111,16 @@ const (
 	// their connections: longer than stopGrace, releaseTime and writeTime one after the other.
 	stopTime = 20 * time.Second
 
+	// maxRefusals is how many clients without a place are refused at a time after their requests
+	// were read (fewer where LimitConns leaves few file descriptors), and refuseTime how long such
+	// a client may take to send the request, and to read the answer. A client beyond is refused at
+	// once.
+	maxRefusals = 64
+	refuseTime  = time.Second
+
+	// logPause is the pause between lines of the log about the same complaint of a listener.
+	logPause = time.Minute
+
 	// lookTime is how long a refused request for a lock looks for the present holders, which its
 	// answer shows. A majority answers within milliseconds or not at all.
 	lookTime = time.Second
@@ -177,9 +187,20 @@ func AllowHosts(names ...string) Option {
 	return func(h *Handler) { h.hosts = append(h.hosts, names...) }
 }
 
-// Logger sets the destination of log lines: each acting request, and complaints of the HTTP server
-// at Debug. Default: [slog.Default]. The lines have no tokens.
-// A nil logger stands for the default.
+// LimitConns sets how many connections each call of [Serve] keeps open at a time, instead of
+// [MaxConns]. Each connection takes a file descriptor: a process whose descriptors are all taken by
+// clients can't accept or open connections to other nodes. LimitConns panics if n isn't from 1 to
+// MaxConns.
+func LimitConns(n int) Option {
+	if n < 1 || n > MaxConns {
+		panic(fmt.Sprintf("admin: LimitConns(%d): a number from 1 to MaxConns, %d, is needed", n, MaxConns))
+	}
+	return func(h *Handler) { h.maxConns = n }
+}
+
+// Logger sets the destination of log lines: each acting request, complaints of listeners (once a
+// minute), and complaints of the HTTP server at Debug. Default: [slog.Default]. The lines have no
+// tokens. A nil logger stands for the default.
 func Logger(l *slog.Logger) Option {
 	return func(h *Handler) {
 		if l != nil {

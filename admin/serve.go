@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,7 +20,7 @@ import (
 // seconds as a rule and 20 at most. End ctx before the mesh is closed, so that keys are released.
 //
 // Headers, bodies, idle connections, slow readers and the number of connections are bounded: see
-// [MaxConns] and the other limits. For TLS pass a listener of package crypto/tls.
+// [MaxConns], [LimitConns] and the other limits. For TLS pass a listener of package crypto/tls.
 func Serve(ctx context.Context, l net.Listener, h *Handler) error {
 	_, ownerOnly := l.(*Socket)
 	return serve(ctx, l, h, ownerOnly)
@@ -46,7 +45,7 @@ func serve(ctx context.Context, l net.Listener, h *Handler, ownerOnly bool) erro
 			return context.WithValue(ctx, connectionKey{}, &connection{ownerOnly: ownerOnly, serving: serving})
 		},
 	}
-	bounded := &boundedListener{Listener: l, places: make(chan struct{}, MaxConns)}
+	bounded := newBoundedListener(l, h.maxConns, h.log)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(bounded) }()
 	var err error
@@ -68,6 +67,7 @@ func serve(ctx context.Context, l net.Listener, h *Handler, ownerOnly bool) erro
 	if server.Shutdown(last) != nil {
 		_ = server.Close() // the connections are to be cut
 	}
+	bounded.end()
 	return err
 }
 
@@ -120,50 +120,4 @@ func (s *requests) end() {
 	case <-s.idle:
 	case <-limit.C:
 	}
-}
-
-// boundedListener bounds the number of open connections. Further ones are told so and closed at
-// once, rather than left waiting for a place.
-type boundedListener struct {
-	net.Listener
-	places chan struct{}
-}
-
-const fullBody = `{"error":"limit","message":"too many connections are open","advice":"try again when others have ended","reasons":["limit"]}`
-
-// full is the answer to a connection without a place.
-var full = fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"+
-	"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(fullBody), fullBody)
-
-// Accept implements [net.Listener].
-func (l *boundedListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.places <- struct{}{}:
-			cutVanished(c)
-			return &boundedConn{Conn: c, give: sync.OnceFunc(func() { <-l.places })}, nil
-		default:
-		}
-		// The system's buffer of a fresh connection has room for the answer; the deadline is for
-		// listeners without such a buffer.
-		_ = c.SetWriteDeadline(time.Now().Add(time.Millisecond))
-		_, _ = c.Write(full)
-		_ = c.Close()
-	}
-}
-
-// boundedConn gives its place back when it is closed.
-type boundedConn struct {
-	net.Conn
-	give func()
-}
-
-// Close implements [net.Conn].
-func (c *boundedConn) Close() error {
-	defer c.give()
-	return c.Conn.Close()
 }

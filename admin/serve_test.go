@@ -2,13 +2,18 @@ package admin
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,29 +78,109 @@ func TestRequestsWithoutEnd(t *testing.T) {
 func TestConnectionsAreBounded(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		l := newPipes()
-		bounded := &boundedListener{Listener: l, places: make(chan struct{}, 1)}
+		log := new(bytes.Buffer)
+		bounded := newBoundedListener(l, 1, slog.New(slog.NewTextHandler(log, nil)))
 		server := &http.Server{Handler: New(m.Node("a"), AllowReads()), ReadHeaderTimeout: time.Minute}
 		served := make(chan error)
 		go func() { served <- server.Serve(bounded) }()
-		first, err := l.dial(t.Context())
-		must(t, err)
-		second, err := l.dial(t.Context())
-		must(t, err)
-		if status, body := answer(t, second); status != http.StatusServiceUnavailable || !strings.Contains(body, `"limit"`) {
-			t.Errorf("%d %s", status, body)
+		dial := func() net.Conn {
+			t.Helper()
+			synctest.Wait() // the refusal before is over
+			c, err := l.dial(t.Context())
+			must(t, err)
+			return c
+		}
+		const text = "GET /v1/members HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+		refused := func(c net.Conn) {
+			t.Helper()
+			if status, body := answer(t, c); status != http.StatusServiceUnavailable || !strings.Contains(body, `"limit"`) {
+				t.Errorf("%d %s", status, body)
+			}
+			must(t, c.Close())
+		}
+		first, from := dial(), time.Now()
+		for range 3 { // the request is read first
+			c := dial()
+			must(t, second(io.WriteString(c, text)))
+			refused(c)
+		}
+		if d := time.Since(from); d != 0 {
+			t.Errorf("the refusals took %v", d)
+		}
+		// Silent clients are told, too, and keep nobody from the refusal: the second is one too
+		// many, and refused at once, which a connection without a buffer doesn't show.
+		silent := dial()
+		synctest.Wait()
+		hasty := dial()
+		if n, err := hasty.Read(make([]byte, 1)); n > 1 || err == nil && n == 0 {
+			t.Errorf("%d, %v", n, err)
+		}
+		must(t, hasty.Close())
+		refused(silent)
+		if d := time.Since(from); d != refuseTime {
+			t.Errorf("the silent client was waited for for %v", d)
 		}
 		must(t, first.Close())
-		synctest.Wait()
-		third, err := l.dial(t.Context())
-		must(t, err)
-		_, err = io.WriteString(third, "GET /v1/members HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-		must(t, err)
+		third := dial()
+		must(t, second(io.WriteString(third, text)))
 		if status, body := answer(t, third); status != http.StatusOK {
 			t.Errorf("%d %s", status, body)
 		}
+		must(t, third.Close())
+		synctest.Wait()
+		if n := strings.Count(log.String(), "too many connections"); n != 1 {
+			t.Errorf("%d lines in a second: %s", n, log)
+		}
+		first = dial()
+		time.Sleep(logPause - time.Second)
+		refused(dial())
+		must(t, first.Close())
+		synctest.Wait()
+		if n := strings.Count(log.String(), "too many connections"); n != 2 || !strings.Contains(log.String(), "others=4") {
+			t.Errorf("%d lines after a minute: %s", n, log)
+		}
 		must(t, server.Close())
 		<-served
+		bounded.end()
 	})
+}
+
+// TestAListenerThatFailsForAMoment : the errors of a process without file descriptors are told once,
+// and clients are served afterwards.
+func TestAListenerThatFailsForAMoment(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		l := &failing{pipes: newPipes()}
+		l.failures.Store(5)
+		log := new(bytes.Buffer)
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error)
+		h := New(m.Node("a"), Token(testToken), Logger(slog.New(slog.NewTextHandler(log, nil))))
+		go func() { served <- serve(ctx, l, h, false) }()
+		c, err := l.dial(t.Context())
+		must(t, err)
+		must(t, second(io.WriteString(c, "GET /v1/access HTTP/1.1\r\nHost: localhost\r\n\r\n")))
+		if status, body := answer(t, c); status != http.StatusOK {
+			t.Errorf("%d %s", status, body)
+		}
+		cancel()
+		must(t, <-served)
+		if n := strings.Count(log.String(), "too many open files"); n != 1 {
+			t.Errorf("%d lines: %s", n, log)
+		}
+	})
+}
+
+// failing is a listener that fails for some calls, as without file descriptors.
+type failing struct {
+	*pipes
+	failures atomic.Int32
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	if f.failures.Add(-1) >= 0 {
+		return nil, &net.OpError{Op: "accept", Net: "unix", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return f.pipes.Accept()
 }
 
 func TestTheStopIsntDelayed(t *testing.T) {

@@ -55,7 +55,8 @@ its own user can open: the other verbs, curl and programs in any language take l
 (docs/admin.md). It logs to standard error, tells systemd when it is ready, and ends in good order
 upon SIGTERM or SIGINT: locks that clients hold end, with --expect the node leaves the mesh, and
 otherwise it keeps its seat. Upon SIGHUP the file of LOCKMESH_SECRET_FILE is read again: see
-lockmesh rotate -h.
+lockmesh rotate -h. Of the files that the agent may have open (ulimit -n), 1024, or half of fewer,
+are kept for the mesh; clients' connections share the rest, and those without a place are refused.
 
 Examples:
   lockmesh agent --expect 1                         alone, to try things out
@@ -97,8 +98,9 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 		return causeOf(ctx, err)
 	}
 	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0, hangups: hangups}
-	handler := admin.New(mesh, v.options(doors.token, cfg, log)...)
-	clients := resp.New(mesh, v.respOptions(doors.password, cfg, log)...)
+	conns := placesPerDoor(len(doors.http) + len(doors.resp))
+	handler := admin.New(mesh, append(v.options(doors.token, cfg, log), admin.LimitConns(min(conns, admin.MaxConns)))...)
+	clients := resp.New(mesh, append(v.respOptions(doors.password, cfg, log), resp.MaxConns(min(conns, resp.DefaultMaxConns)))...)
 	return a.serve(ctx, doors, handler, clients)
 }
 

@@ -100,6 +100,9 @@ const (
 	// was sent before.
 	releaseTime = 5 * time.Second
 
+	// logPause is the pause between lines of the log about the same complaint of a listener.
+	logPause = time.Minute
+
 	// leastStretch is how much a lease must lack to be extended for its client, and have left: a
 	// timer fires late, and the voters take a moment.
 	leastStretch = 20 * time.Millisecond

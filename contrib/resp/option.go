@@ -77,9 +77,10 @@ func MaxLeases(n int) Option {
 	return func(s *Server) { s.slots.limit = n }
 }
 
-// Logger sets the destination of log lines: lost leases and cut connections at
-// Warn, refused passwords and broken requests at Debug. Default: [slog.Default]. The lines have
-// keys, but neither values nor passwords. A nil logger stands for the default.
+// Logger sets the destination of log lines: lost leases, cut connections, and complaints of
+// listeners (once a minute) at Warn, refused passwords and broken requests at Debug. Default:
+// [slog.Default]. The lines have keys, but neither values nor passwords. A nil logger stands for
+// the default.
 func Logger(l *slog.Logger) Option {
 	return func(s *Server) {
 		if l != nil {

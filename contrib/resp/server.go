@@ -32,6 +32,9 @@ type Server struct {
 	decided decidedTTL
 	ids     counter
 	begun   time.Time
+
+	crowded seldom // lines about clients without a place
+	failing seldom // lines about errors of listeners
 }
 
 // New returns a server of a node's locks. The application owns the mesh, to be closed after
@@ -103,6 +106,9 @@ func (s *Server) accept(serving context.Context, l net.Listener, set *conns, own
 		if err != nil {
 			if isTemporary(err) {
 				// Out of file descriptors, say: ended connections give some back.
+				s.failing.say(func(others int) {
+					s.log.Warn("can't accept clients", "at", l.Addr().String(), "err", err, "others", others)
+				})
 				pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 				time.Sleep(pause)
 				continue
@@ -113,6 +119,9 @@ func (s *Server) accept(serving context.Context, l net.Listener, set *conns, own
 		cutVanished(nc)
 		c := s.newConn(serving, nc, set, ownerOnly)
 		if !set.add(c, s.maxConns) {
+			s.crowded.say(func(others int) {
+				s.log.Warn("too many connections: clients are refused", "at", l.Addr().String(), "most", s.maxConns, "others", others)
+			})
 			// The system's buffer of a fresh connection has room for the answer; the deadline is
 			// for listeners without such a buffer.
 			_ = nc.SetWriteDeadline(time.Now().Add(time.Millisecond))
@@ -239,4 +248,28 @@ func (c *counter) add(n int64) int64 {
 	defer c.mu.Unlock()
 	c.n += n
 	return c.n
+}
+
+// seldom lets a line into the log once in logPause: clients decide how often there is a reason for
+// the line.
+type seldom struct {
+	mu     sync.Mutex
+	last   time.Time
+	others int // reasons since the last line
+}
+
+// say calls log, unless the last line is younger than logPause, with the number of reasons since
+// then.
+func (s *seldom) say(log func(others int)) {
+	s.mu.Lock()
+	now := time.Now()
+	if !s.last.IsZero() && now.Sub(s.last) < logPause {
+		s.others++
+		s.mu.Unlock()
+		return
+	}
+	others := s.others
+	s.last, s.others = now, 0
+	s.mu.Unlock()
+	log(others)
 }

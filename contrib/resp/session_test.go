@@ -1,7 +1,9 @@
 package resp
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -220,12 +222,18 @@ func TestASlowReaderIsCut(t *testing.T) {
 
 func TestConnectionsAreBounded(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
-		s := newSite(t, m, "a", MaxConns(2))
+		log := new(bytes.Buffer)
+		s := newSite(t, m, "a", MaxConns(2), Logger(slog.New(slog.NewTextHandler(log, nil))))
 		c, d := s.client(), s.client()
 		c.want("+PONG", "PING")
 		d.want("+PONG", "PING")
-		if e := s.client(); e.read() != "-ERR max number of clients reached" || !e.isCut() {
-			t.Error("a third connection is served")
+		for range 3 {
+			if e := s.client(); e.read() != "-ERR max number of clients reached" || !e.isCut() {
+				t.Error("a third connection is served")
+			}
+		}
+		if synctest.Wait(); strings.Count(log.String(), "too many connections") != 1 {
+			t.Errorf("the log has not one line: %s", log)
 		}
 		c.nc.Close()
 		eventually(t, "a place is free", func() bool {
