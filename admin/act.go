@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -116,6 +117,11 @@ func (x *exchange) leave() error { return x.end(x.h.mesh.Leave) }
 
 // end ends the node. It goes on when the client is gone: what was begun would otherwise be left
 // unconfirmed, and a voter not voted out.
+//
+// The end by f releases the node's leases, and a client that has set a lease's ttl can't be told of
+// that: another client would get the key while this one counts on its time. So f is called when no
+// client has a lease any more. Holders over a connection are told. If the wait is too short, the
+// node is closed: leases then end as after a crash.
 func (x *exchange) end(f func(context.Context) error) error {
 	ctx, cancel, err := x.patient(actWait)
 	if err != nil {
@@ -123,6 +129,13 @@ func (x *exchange) end(f func(context.Context) error) error {
 	}
 	defer cancel()
 	x.logged()
+	x.h.beginEnd()
+	if err := errors.Join(x.h.leases.wait(ctx), x.h.beforeEnd(ctx)); err != nil {
+		closing := x.h.mesh.Close()
+		left := failure(lockmesh.ErrHeld, "clients had keys when the wait was over: the node has ended nevertheless, and has left the keys "+
+			"to the ends of their times")
+		return errors.Join(left, closing)
+	}
 	if err := f(ctx); err != nil {
 		return err
 	}

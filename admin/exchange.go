@@ -22,6 +22,7 @@ type exchange struct {
 	rc          *http.ResponseController
 	conn        *connection     // nil unless Serve has accepted it
 	ctx         context.Context // ends when the client is gone, or the server stops
+	cancel      func()          // ends ctx as the stop of the server does
 	route       *route
 	known       bool   // the request proves that its sender may act
 	foreignHost bool   // the Host header may have been chosen by a foreign page

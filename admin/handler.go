@@ -33,6 +33,10 @@ type Handler struct {
 
 	closing context.Context // ends with Close
 	close   context.CancelFunc
+
+	ending    context.Context // ends when a request is about to end the node
+	beginEnd  context.CancelFunc
+	beforeEnd func(context.Context) error
 }
 
 // New returns the handler of a node. The application owns the mesh and closes it; the handler's
@@ -86,6 +90,8 @@ func New(mesh *lockmesh.Mesh, opts ...Option) *Handler {
 		actions: gauge{most: MaxActions, what: "requests act"},
 	}
 	h.closing, h.close = context.WithCancel(context.Background())
+	h.ending, h.beginEnd = context.WithCancel(context.Background())
+	h.beforeEnd = func(context.Context) error { return nil }
 	for _, o := range opts {
 		o(h)
 	}
@@ -110,7 +116,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if conn != nil {
 		defer context.AfterFunc(conn.serving, stop)()
 	}
-	x := &exchange{h: h, w: w, r: r, rc: http.NewResponseController(w), conn: conn, ctx: ctx}
+	x := &exchange{h: h, w: w, r: r, rc: http.NewResponseController(w), conn: conn, ctx: ctx, cancel: stop}
 	if err := x.serve(); err != nil && !x.began {
 		x.fail(err)
 	}

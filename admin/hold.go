@@ -18,6 +18,11 @@ func (x *exchange) hold() error {
 		}
 		opts = append(opts, lockmesh.WithTTL(ttl))
 	}
+	off, err := x.untilNodeEnds()
+	if err != nil {
+		return err
+	}
+	defer off()
 	give, err := x.h.holds.take(true)
 	if err != nil {
 		return err
@@ -29,6 +34,9 @@ func (x *exchange) hold() error {
 	}
 	c := x.h.leases.add(lease, 0, func() {})
 	defer release(lease)
+	if err := x.ctx.Err(); err != nil {
+		return err // the client doesn't know of the lease
+	}
 	if err := x.stream("application/jsonl"); err != nil {
 		return err
 	}

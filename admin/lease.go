@@ -93,12 +93,49 @@ func (t *leases) find(id string) (*clientLease, error) {
 	return nil, failure(ErrUnknownLease, "no lease has the id: it ended long ago, or the process was started again since")
 }
 
+// wait waits until all leases have ended, or ctx has. A lease added meanwhile may be waited for.
+func (t *leases) wait(ctx context.Context) error {
+	for c := t.any(); c != nil; c = t.any() {
+		select {
+		case <-c.lease.Done():
+			c.ended()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// any returns a held lease, or nil.
+func (t *leases) any() *clientLease {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.held {
+		return c
+	}
+	return nil
+}
+
+// untilNodeEnds has the request's context end when another request is about to end the node, until
+// the returned function is called. The node gives no more time to its clients then.
+func (x *exchange) untilNodeEnds() (off func() bool, err error) {
+	if x.h.ending.Err() != nil {
+		return nil, ErrStopping
+	}
+	return context.AfterFunc(x.h.ending, x.cancel), nil
+}
+
 func (x *exchange) lock() error {
 	longest := x.h.longestTTL()
 	ttl, err := x.duration("ttl", longest, longest)
 	if err != nil {
 		return err
 	}
+	off, err := x.untilNodeEnds()
+	if err != nil {
+		return err
+	}
+	defer off()
 	give, err := x.h.slots.take(true)
 	if err != nil {
 		return err
@@ -144,6 +181,11 @@ func (x *exchange) heldLease() (*clientLease, error) {
 }
 
 func (x *exchange) extend() error {
+	off, err := x.untilNodeEnds()
+	if err != nil {
+		return err
+	}
+	defer off()
 	c, err := x.heldLease()
 	if err != nil {
 		return err

@@ -164,6 +164,70 @@ func TestAnOperatorDrainsAndStops(t *testing.T) {
 	})
 }
 
+// TestAStopWaitsForClients : a client that has set a lease's ttl can't be told of the node's end,
+// so the lease is waited for, and neither extended nor followed by others. A holder over a
+// connection is told, and given a moment. The application's own leases aren't waited for.
+func TestAStopWaitsForClients(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		asked := 0
+		s := newSite(t, m, "a", BeforeEnd(func(context.Context) error { asked++; return nil }))
+		ctx := t.Context()
+		must(t, second(m.Node("a").Lock(ctx, "own")))
+		timed, err := s.c.Lock(ctx, "timed", LockOptions{TTL: 8 * time.Second})
+		must(t, err)
+		held, err := s.c.Hold(ctx, "held", LockOptions{})
+		must(t, err)
+		waits := make(chan error, 1)
+		go func() { waits <- second(s.c.Lock(ctx, "timed", LockOptions{Wait: time.Minute})) }()
+		s.becomes("timed", 1, 1)
+		from, stopped := time.Now(), make(chan error)
+		go func() { stopped <- s.c.Stop(ctx, time.Minute) }()
+		wantError(t, <-waits, ErrStopping)
+		<-held.Done()
+		wantError(t, held.Err(), ErrStopping)
+		wantError(t, second(s.c.Extend(ctx, timed.ID, 0)), ErrStopping)
+		wantError(t, second(s.c.Lock(ctx, "other", LockOptions{})), ErrStopping)
+		wantError(t, second(s.c.Hold(ctx, "other", LockOptions{})), ErrStopping)
+		must(t, second(s.c.Lease(ctx, timed.ID)))
+		if n, _ := s.holders("timed"); n != 1 || s.mesh.Status().Closed {
+			t.Error("the node has ended before the lease")
+		}
+		must(t, <-stopped)
+		if d := time.Since(from); d < time.Duration(timed.LeftMS)*time.Millisecond-time.Second || d > 9*time.Second || asked != 1 {
+			t.Errorf("the stop took %v, and asked %d times", d, asked)
+		}
+		s.becomes("timed", 0, 0)
+		s.becomes("own", 0, 0)
+	})
+}
+
+// TestAStopThatIsTooShort : the node ends, and releases nothing on which clients count.
+func TestAStopThatIsTooShort(t *testing.T) {
+	for name, opt := range map[string]Option{
+		"lease": func(*Handler) {},
+		"hook":  BeforeEnd(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }),
+	} {
+		run(t, func(t *testing.T, m *meshtest.Mesh) {
+			s := newSite(t, m, "a", opt)
+			ctx := t.Context()
+			if name == "lease" {
+				must(t, second(s.c.Lock(ctx, "job", LockOptions{TTL: 8 * time.Second})))
+			} else {
+				must(t, second(m.Node("a").Lock(ctx, "job")))
+			}
+			wantError(t, s.c.Stop(ctx, time.Second), lockmesh.ErrHeld)
+			if !s.mesh.Status().Closed {
+				t.Error("the node hasn't ended")
+			}
+			time.Sleep(3 * time.Second)
+			if _, err := m.Node("b").TryLock(ctx, "job"); err == nil {
+				t.Errorf("%s: the key was free at once", name)
+			}
+			must(t, second(m.Node("b").Lock(ctx, "job")))
+		})
+	}
+}
+
 // TestALeaveGoesOnWithoutItsClient : a voter whose operator presses Ctrl-C is voted out
 // nevertheless.
 func TestALeaveGoesOnWithoutItsClient(t *testing.T) {

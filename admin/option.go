@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -196,6 +197,15 @@ func LimitConns(n int) Option {
 		panic(fmt.Sprintf("admin: LimitConns(%d): a number from 1 to MaxConns, %d, is needed", n, MaxConns))
 	}
 	return func(h *Handler) { h.maxConns = n }
+}
+
+// BeforeEnd has a request that ends the node, stop or leave, call f first, when no client of the
+// handler has a lease any more. The end releases all leases of the node, so f waits for leases that
+// others count on who can't be told. f gets a context that ends with the wait of the request. If f
+// returns an error, the mesh is closed instead, which releases nothing: the keys are free when
+// their times are over. The calls may come from several goroutines.
+func BeforeEnd(f func(ctx context.Context) error) Option {
+	return func(h *Handler) { h.beforeEnd = f }
 }
 
 // Logger sets the destination of log lines: each acting request, complaints of listeners (once a

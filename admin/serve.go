@@ -18,6 +18,8 @@ import (
 // When ctx ends, streams end, clients that hold keys are told (see [Handler.Close]) and their keys
 // released; requests that wait fail with [ErrStopping]. Serve waits for all of them, for a few
 // seconds as a rule and 20 at most. End ctx before the mesh is closed, so that keys are released.
+// Leases with a ttl last until their ends; [lockmesh.Mesh.Stop] and Leave would release the leases
+// at once, so that another client gets a key on which this one counts: call Drain first, or Close.
 //
 // Headers, bodies, idle connections, slow readers and the number of connections are bounded: see
 // [MaxConns], [LimitConns] and the other limits. For TLS pass a listener of package crypto/tls.

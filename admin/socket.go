@@ -18,10 +18,23 @@ const maxSocketPath = 103
 // [Listen], and is for [Serve], which closes it.
 type Socket struct {
 	*net.UnixListener
-	path string
-	file os.FileInfo // the file that this process has made
-	once sync.Once
-	err  error
+	path     string
+	file     os.FileInfo // the file that this process has made
+	replaced bool
+	once     sync.Once
+	err      error
+}
+
+// Replaced reports whether [Listen] has replaced a socket that another process has left behind:
+// that process was killed, or has called [Socket.Abandon]. Its clients may count on leases that
+// aren't over yet.
+func (s *Socket) Replaced() bool { return s.replaced }
+
+// Abandon closes the socket like Close, but leaves the file, as a killed process does: the next
+// call of Listen finds the file, see [Socket.Replaced].
+func (s *Socket) Abandon() error {
+	s.once.Do(func() { s.err = s.UnixListener.Close() })
+	return s.err
 }
 
 // Addr returns the address of the socket, with the path given to [Listen].
@@ -74,7 +87,8 @@ func listen(path string) (*Socket, error) {
 		return nil, err
 	}
 	defer unlock()
-	if err := checkFree(path); err != nil {
+	replaced, err := checkFree(path)
+	if err != nil {
 		return nil, err
 	}
 	// The socket is made in a directory that only this user can enter, and moved when its mode is
@@ -93,7 +107,7 @@ func listen(path string) (*Socket, error) {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	s := &Socket{UnixListener: l, path: path}
+	s := &Socket{UnixListener: l, path: path, replaced: replaced}
 	if err = os.Chmod(made, 0o600); err == nil {
 		if s.file, err = os.Lstat(made); err == nil {
 			err = os.Rename(made, path)
@@ -105,23 +119,24 @@ func listen(path string) (*Socket, error) {
 	return s, nil
 }
 
-// checkFree returns an error unless there is nothing at a path, or a socket without a process.
-func checkFree(path string) error {
+// checkFree returns an error unless there is nothing at a path, or a socket without a process,
+// which has left it.
+func checkFree(path string) (left bool, err error) {
 	switch f, err := os.Lstat(path); {
 	case errors.Is(err, os.ErrNotExist):
-		return nil
+		return false, nil
 	case err != nil:
-		return err
+		return false, err
 	case f.Mode()&os.ModeSocket == 0:
-		return errors.New("there is another file that isn't a socket; remove the file or choose another path")
+		return false, errors.New("there is another file that isn't a socket; remove the file or choose another path")
 	}
 	c, err := net.DialTimeout("unix", path, dialTime)
 	if err == nil {
 		_ = c.Close() // it was made for its errors only
-		return errors.New("another process answers there; stop that process, or choose another path")
+		return false, errors.New("another process answers there; stop that process, or choose another path")
 	}
 	if !isRefused(err) {
-		return fmt.Errorf("a process may use the socket there: %w; stop that process, or remove the file", err)
+		return false, fmt.Errorf("a process may use the socket there: %w; stop that process, or remove the file", err)
 	}
-	return nil
+	return true, nil
 }

@@ -52,17 +52,22 @@ func TestOnlyAnAbandonedSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(dir, "s")
 	first, err := Listen(path)
 	must(t, err)
+	if first.Replaced() {
+		t.Error("the first socket has replaced another")
+	}
 	_, err = Listen(path)
 	if err == nil || !strings.Contains(err.Error(), "another process answers") {
 		t.Errorf("a socket in use is replaced: %v", err)
 	}
-	// As a killed process leaves it.
-	must(t, first.UnixListener.Close())
+	must(t, first.Abandon()) // as a killed process leaves it
 	if _, err := os.Lstat(path); err != nil {
 		t.Fatal(err)
 	}
 	second, err := Listen(path)
 	must(t, err)
+	if !second.Replaced() {
+		t.Error("the second socket hasn't replaced the first")
+	}
 	conn, err := net.Dial("unix", path)
 	must(t, err)
 	must(t, conn.Close())

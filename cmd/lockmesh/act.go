@@ -137,7 +137,8 @@ type stopVerb struct{ endFlags }
 // Help implements [kong.HelpProvider].
 func (*stopVerb) Help() string {
 	return `The node releases its locks and ends; it keeps its seat among the voters, and others learn at once
-that it is gone. For a restart or an upgrade.
+that it is gone. For a restart or an upgrade. Locks that clients have set for a time are waited for;
+exit code 75 says that some were left when the wait was over, and end by themselves.
 
 Example:
   lockmesh stop`

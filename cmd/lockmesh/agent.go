@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -53,8 +54,8 @@ func (*agentVerb) Help() string {
 	return `A node of a mesh, like any application that embeds lockmesh. It answers HTTP on its socket, which only
 its own user can open: the other verbs, curl and programs in any language take locks there
 (docs/admin.md). It logs to standard error, tells systemd when it is ready, and ends in good order
-upon SIGTERM or SIGINT: locks that clients hold end, with --expect the node leaves the mesh, and
-otherwise it keeps its seat. Upon SIGHUP the file of LOCKMESH_SECRET_FILE is read again: see
+upon SIGTERM or SIGINT: locks that clients hold end, those set for a time are waited for, with
+--expect the node leaves the mesh, and otherwise it keeps its seat. Upon SIGHUP the file of LOCKMESH_SECRET_FILE is read again: see
 lockmesh rotate -h. Of the files that the agent may have open (ulimit -n), 1024, or half of fewer,
 are kept for the mesh; clients' connections share the rest, and those without a place are refused.
 
@@ -93,15 +94,33 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	defer doors.close()
 	ctx, end := untilSignal(ctx, signals)
 	defer end()
+	alone := cfg.Expect == 1
+	if alone && doors.mayFollow() {
+		log.Info("an agent before may have been killed, and its clients count on their keys: no lock is granted for max-ttl; " +
+			"an agent that is alone remembers nothing")
+		cfg = quietAlone(cfg)
+	}
 	mesh, err := lockmesh.Join(ctx, cfg)
 	if err != nil {
 		return causeOf(ctx, err)
 	}
-	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0, hangups: hangups}
+	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0, alone: alone, socket: v.socket(), hangups: hangups}
 	conns := placesPerDoor(len(doors.http) + len(doors.resp))
-	handler := admin.New(mesh, append(v.options(doors.token, cfg, log), admin.LimitConns(min(conns, admin.MaxConns)))...)
+	handler := admin.New(mesh, append(v.options(doors.token, cfg, log),
+		admin.LimitConns(min(conns, admin.MaxConns)), admin.BeforeEnd(a.drain))...)
 	clients := resp.New(mesh, append(v.respOptions(doors.password, cfg, log), resp.MaxConns(min(conns, resp.DefaultMaxConns)))...)
 	return a.serve(ctx, doors, handler, clients)
+}
+
+// quietAlone returns a configuration like that of a mesh of one process, which grants no lock until
+// MaxTTL after its start. A mesh with Expect: 1 grants at once, since the leases of the process
+// before have ended with that process; but the clients of an agent can outlive the agent.
+func quietAlone(cfg lockmesh.Config) lockmesh.Config {
+	if cfg.Name == "" {
+		cfg.Name = "agent"
+	}
+	cfg.Expect, cfg.MinVoters, cfg.MaxVoters, cfg.Voters = 0, 0, 0, []string{cfg.Name}
+	return cfg
 }
 
 // logger returns the agent's log.
@@ -134,10 +153,25 @@ func (f *nodeFlags) config(g *globals, log *slog.Logger) (lockmesh.Config, error
 	return cfg, nil
 }
 
+// noSocket in place of a path has the agent make no socket.
+const noSocket = "none"
+
 // doors are the ways in.
 type doors struct {
 	http, resp      []net.Listener
 	token, password string
+}
+
+// mayFollow reports whether an agent may have ended here shortly before, and left leases to its
+// clients. An agent that ends in good order leaves no leases, or else its socket. Without a socket
+// nothing is known.
+func (d *doors) mayFollow() bool {
+	for _, l := range d.http {
+		if s, is := l.(*admin.Socket); is {
+			return s.Replaced()
+		}
+	}
+	return true
 }
 
 func (d *doors) close() {
@@ -168,7 +202,7 @@ func (v *agentVerb) open(g *globals) (_ *doors, err error) {
 		return nil, misconfigured("--http needs LOCKMESH_ADMIN_TOKEN or LOCKMESH_ADMIN_TOKEN_FILE, at least %d random "+
 			"characters, such as those of lockmesh keygen; or --open-reads, if all may read and nobody act", admin.MinTokenLen)
 	}
-	if path := v.socket(); path != "none" {
+	if path := v.socket(); path != noSocket {
 		if path == machineSocket || path == userSocket() {
 			_ = os.MkdirAll(filepath.Dir(path), 0o755) // Listen tells what is wrong
 		}
@@ -264,6 +298,9 @@ type agent struct {
 	log    *slog.Logger
 	grace  time.Duration
 	leaves bool // the node won't come back with its identity
+	alone  bool // the mesh has no other node: nobody remembers leases after the end
+	socket string
+	left   atomic.Bool // a request has ended the node while clients had keys
 
 	hangups <-chan os.Signal // SIGHUP: read the secrets again
 }
@@ -370,10 +407,15 @@ func (a *agent) ended(ctx context.Context) <-chan struct{} {
 	return done
 }
 
-// end ends the node, unless it has ended.
+// end ends the node, unless it has ended. The listeners are closed.
 func (a *agent) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.grace)
 	defer cancel()
+	if a.left.Load() {
+		a.mark()
+	} else if !a.waitForClients(ctx) {
+		return a.mesh.Close()
+	}
 	end := a.mesh.Stop
 	if a.leaves {
 		end = a.mesh.Leave
@@ -387,4 +429,52 @@ func (a *agent) end() error {
 		return nil
 	}
 	return err
+}
+
+// drain waits until no client has a key any more, before a request ends the node.
+func (a *agent) drain(ctx context.Context) error {
+	err := a.mesh.Drain(ctx)
+	if errors.Is(err, lockmesh.ErrHeld) {
+		a.left.Store(true)
+	}
+	return err
+}
+
+// waitForClients waits until no client has a key any more. A client that has set a key for a time
+// can't be told of the agent's end: the key mustn't be released before.
+func (a *agent) waitForClients(ctx context.Context) bool {
+	now, cancel := context.WithCancel(ctx)
+	cancel()
+	if !errors.Is(a.mesh.Drain(now), lockmesh.ErrHeld) {
+		return true
+	}
+	a.log.Info("clients count on keys for a time: the agent waits until the keys' times are over", "at_most", a.grace)
+	unmark := a.mark()
+	if !errors.Is(a.mesh.Drain(ctx), lockmesh.ErrHeld) {
+		unmark()
+		return true
+	}
+	a.log.Warn("the agent ends before the times of its clients' keys, and leaves the keys locked", "grace", a.grace)
+	return false
+}
+
+// mark leaves an abandoned socket for the next agent, until unmark is called: only this process
+// knows of the leases in a mesh of one node, and may be killed before the leases end.
+func (a *agent) mark() (unmark func()) {
+	if !a.alone || a.socket == noSocket {
+		return func() {}
+	}
+	s, err := admin.Listen(a.socket)
+	if err == nil {
+		err = s.Abandon()
+	}
+	if err != nil {
+		a.log.Warn("the next agent won't know of this agent's leases", "error", err)
+		return func() {}
+	}
+	return func() {
+		if err := os.Remove(a.socket); err != nil {
+			a.log.Warn("the socket is left", "error", err)
+		}
+	}
 }

@@ -3,125 +3,14 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
-
-const (
-	crowdToken    = "kQ7vXw2-token-hB9zLm4TgY8s"
-	crowdPassword = "pR3nDc6-password-jF5aVu1WeK0x"
-)
-
-// openBench is an agent that clients reach by all ways: its socket, HTTP over TCP, and as a Redis.
-type openBench struct {
-	*bench
-	http, resp string // the addresses over TCP
-}
-
-// newOpenBench starts such an agent, the only voter of its mesh, in which one may open so many
-// files.
-func newOpenBench(t *testing.T, files int, args ...string) *openBench {
-	t.Helper()
-	t.Parallel()
-	dir, err := os.MkdirTemp("", "lm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	b := &openBench{bench: &bench{t: t, dir: dir, socket: filepath.Join(dir, "s")}, http: freeAddress(t), resp: freeAddress(t)}
-	b.startOpenAgent(files, args...)
-	return b
-}
-
-// startOpenAgent starts the agent, and waits until it grants locks.
-func (b *openBench) startOpenAgent(files int, args ...string) {
-	b.t.Helper()
-	words := append([]string{"exec", "lockmesh", "agent", "--socket", b.socket, "--bind", "127.0.0.1:0", "--name", "a", "--voters", "a",
-		"--http", b.http, "--resp", b.resp}, args...)
-	b.agent = b.shell(fmt.Sprintf("ulimit -n %d; %s", files, strings.Join(words, " ")))
-	b.agent.Env = append(b.agent.Env, "LOCKMESH_ADMIN_TOKEN="+crowdToken, "LOCKMESH_RESP_PASSWORD="+crowdPassword)
-	b.agent.start()
-	until(b.t, "the agent grants locks", func() bool { return b.command("status").run() == 0 })
-}
-
-// guest is a client's connection.
-type guest struct {
-	net.Conn
-	r *bufio.Reader
-}
-
-// way is one of the ways to the agent.
-type way struct {
-	name, network, address string
-	greet                  func(g *guest) error // the first exchange; an error of a refused connection has the answer's text
-	refusal                string               // a part of the answer without a place
-}
-
-// ways returns all ways to the agent.
-func (b *openBench) ways() []*way {
-	access := func(g *guest) error {
-		status, body, err := g.request("GET /v1/access", "")
-		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("%d %s", status, body)
-		}
-		return err
-	}
-	auth := func(g *guest) error {
-		line, err := g.command("AUTH " + crowdPassword)
-		if err == nil && line != "+OK" {
-			err = fmt.Errorf("%s", line)
-		}
-		return err
-	}
-	return []*way{
-		{"the socket", "unix", b.socket, access, "too many connections"},
-		{"HTTP over TCP", "tcp", b.http, access, "too many connections"},
-		{"RESP", "tcp", b.resp, auth, "max number of clients"},
-	}
-}
-
-// enter makes a connection, and has the first exchange. The test closes the connection.
-func (w *way) enter(t *testing.T) (*guest, error) {
-	t.Helper()
-	c, err := net.DialTimeout(w.network, w.address, patience)
-	if err != nil {
-		return nil, err
-	}
-	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	g := &guest{c, bufio.NewReader(c)}
-	return g, w.greet(g)
-}
-
-// request sends a request of HTTP without a body, and returns the answer.
-func (g *guest) request(line, headers string) (status int, body string, err error) {
-	// A refused connection may be closed before the request is written: the answer is there.
-	_, _ = io.WriteString(g, line+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+crowdToken+"\r\n"+headers+"\r\n")
-	a, err := http.ReadResponse(g.r, nil)
-	if err != nil {
-		return 0, "", err
-	}
-	defer a.Body.Close()
-	data, err := io.ReadAll(a.Body)
-	return a.StatusCode, string(data), err
-}
-
-// command sends a command of RESP as by hand, and returns the first line of the answer.
-func (g *guest) command(line string) (string, error) {
-	_, _ = io.WriteString(g, line+"\r\n")
-	text, err := g.r.ReadString('\n')
-	return strings.TrimSuffix(text, "\r\n"), err
-}
 
 // openFiles returns how many files the agent has open, as far as the system shows.
 func (b *openBench) openFiles() int {
@@ -133,8 +22,9 @@ func (b *openBench) openFiles() int {
 // nor each other out. Those without a place are told so.
 func TestACrowdOfConnections(t *testing.T) {
 	const files = 200
+	t.Parallel()
 	began := time.Now()
-	b := newOpenBench(t, files, "--max-ttl", brief)
+	b := newOpenBench(t, files, "--name", "a", "--voters", "a", "--max-ttl", brief)
 	mesh := strings.Fields(strings.TrimPrefix(b.wants(0, "status").out.String(), "node a at "))[0]
 	run, in := b.startPiped("run", "victim", "--", "sh", "-c", "echo ready; read x; echo done")
 	run.prints("ready")

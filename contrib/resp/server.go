@@ -65,7 +65,8 @@ func New(mesh *lockmesh.Mesh, opts ...Option) *Server {
 // Keys outlive the connections of their clients, as in Redis, and the end of Serve: each key lasts
 // until its time is over, since its client can't be told more than the end of the connection. A
 // key without such an end, or kept up beyond MaxTTL ([AllowLongTTL]), is released a second after
-// the connections were cut. End ctx before the mesh is closed.
+// the connections were cut. End ctx before the mesh is closed. [lockmesh.Mesh.Stop] and Leave would
+// release all keys at once, before clients know: call Drain first, or Close instead.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	_, ownerOnly := l.(*admin.Socket)
 	return s.serve(ctx, l, ownerOnly)

@@ -1,0 +1,196 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/admin"
+)
+
+// marking is a script for a key's holder: a directory stands for the protected resource, and two
+// holders at a time can't both make it. Asked to end, the holder takes a moment to clean up.
+const marking = `mkdir "$0" || { echo overlap; exit 9; }
+trap 'sleep 0.3; rmdir "$0"; exit 0' TERM
+echo ready
+while :; do sleep 0.01; done`
+
+// taking is a script for the next holder, which tells the time of the grant.
+const taking = `mkdir "$0" 2>/dev/null || { echo overlap; exit 9; }; rmdir "$0"; date +%s%N`
+
+// timed is a key that a client has taken for a time through an agent, and can't be told about.
+type timed struct {
+	key   string
+	until time.Time // the client counts on the key until then
+	next  *process  // wants the key at another agent
+}
+
+// clientTTL is how long the clients of these tests set their keys.
+const clientTTL = 8 * time.Second
+
+// setKeys has clients take keys for a time: by HTTP, and as with a Redis. A client counts the time
+// from before its request: by HTTP the time that the answer tells, as with a Redis the time asked
+// for, less a hundredth for the rates of clocks.
+func (b *openBench) setKeys(prefix string) []*timed {
+	b.t.Helper()
+	byHTTP, byRESP := &timed{key: prefix + "-http"}, &timed{key: prefix + "-resp"}
+	ways := b.ways()
+	asked := time.Now()
+	status, body, err := b.guest(ways[1]).request(fmt.Sprintf("PUT /v1/locks/%s?ttl=%v", byHTTP.key, clientTTL), "")
+	var lease admin.Lease
+	if err = errors.Join(err, json.Unmarshal([]byte(body), &lease)); err != nil || status != http.StatusOK {
+		b.t.Fatal(status, body, err)
+	}
+	byHTTP.until = asked.Add(time.Duration(lease.LeftMS) * time.Millisecond)
+	g := b.guest(ways[2])
+	byRESP.until = time.Now().Add(clientTTL - clientTTL/100)
+	if line, err := g.command(fmt.Sprintf("SET %s v NX PX %d", byRESP.key, clientTTL.Milliseconds())); err != nil || line != "+OK" {
+		b.t.Fatal(line, err)
+	}
+	return []*timed{byHTTP, byRESP}
+}
+
+// check waits until the next holder has the key, and fails if that was too early.
+func (c *timed) check(t *testing.T) {
+	t.Helper()
+	if code := c.next.waitInTime(); code != 0 {
+		t.Errorf("%s: the next holder ends with %d: %s", c.key, code, c.next.err.String())
+		return
+	}
+	at, err := strconv.ParseInt(strings.TrimSpace(c.next.out.String()), 10, 64)
+	if err != nil {
+		t.Errorf("%s: the next holder prints %s", c.key, c.next.out.String())
+		return
+	}
+	if early := c.until.Sub(time.Unix(0, at)); early > 0 {
+		t.Errorf("%s: another client got the key %v before the end of its time", c.key, early)
+	}
+}
+
+// TestKeysAtTheEndOfAnAgent : however an agent ends, no other client gets a key while the agent's
+// client counts on the key, and the key is free afterwards. A client that learns of the end is given
+// a moment to end its work; one that can't be told has the key until its time is over.
+func TestKeysAtTheEndOfAnAgent(t *testing.T) {
+	needsProc(t)
+	voter := newBench(t, "--name", "b", "--voters", "b", "--max-ttl", brief)
+	mesh := strings.Fields(strings.TrimPrefix(voter.wants(0, "status").out.String(), "node b at "))[0]
+	type world struct {
+		*openBench
+		name string
+		end  func(b *openBench)
+		run  *process // holds a key
+		mark string   // the run's resource
+		keys []*timed
+		next *process // wants the run's key
+	}
+	worlds := []*world{
+		{name: "SIGTERM", end: func(b *openBench) { b.agent.signal(sigTerm) }},
+		{name: "SIGKILL", end: func(b *openBench) { b.agent.signal(sigKill) }},
+		{name: "stop", end: func(b *openBench) { b.command("stop").start() }},
+		{name: "leave", end: func(b *openBench) { b.command("leave").start() }},
+	}
+	for _, w := range worlds {
+		w.openBench = newOpenBench(t, 0, "--name", w.name, "--voters", "b", "--peers", mesh, "--max-ttl", brief)
+		w.mark = filepath.Join(w.dir, "mark")
+	}
+	for _, w := range worlds {
+		w.run = w.start("run", w.name, "--", "bash", "-c", marking, w.mark)
+		w.run.prints("ready")
+		w.keys = w.setKeys(w.name)
+		w.next = voter.start("run", w.name, "--", "bash", "-c", taking, w.mark)
+		for _, k := range w.keys {
+			k.next = voter.start("run", k.key, "--", "bash", "-c", taking, filepath.Join(w.dir, k.key))
+		}
+		for _, key := range []string{w.name, w.keys[0].key, w.keys[1].key} {
+			until(t, "a client waits for "+key, func() bool {
+				return strings.Contains(voter.wants(0, "inspect", key).out.String(), "WAITER")
+			})
+		}
+		w.end(w.openBench)
+	}
+	for _, w := range worlds {
+		if code := w.run.waitInTime(); code != 79 {
+			t.Errorf("%s: the run ends with %d: %s%s", w.name, code, w.run.out.String(), w.run.err.String())
+		}
+		if code := w.next.waitInTime(); code != 0 {
+			t.Errorf("%s: the next run ends with %d: %s%s", w.name, code, w.next.out.String(), w.next.err.String())
+		}
+		for _, k := range w.keys {
+			k.check(t)
+		}
+		if code := w.agent.waitInTime(); code != 0 && w.name != "SIGKILL" {
+			t.Errorf("%s: the agent ends with %d: %s", w.name, code, w.agent.err.String())
+		}
+		if _, err := os.Stat(w.socket); err == nil != (w.name == "SIGKILL") {
+			t.Errorf("%s: the socket: %v", w.name, err)
+		}
+	}
+}
+
+// TestKeysOfAnAgentAlone : an agent that is a mesh by itself remembers nothing. Started again after
+// a kill, or after an end that left keys to clients, it grants no key on which a client may count.
+func TestKeysOfAnAgentAlone(t *testing.T) {
+	needsProc(t)
+	t.Parallel()
+	for name, end := range map[string]struct {
+		args  string
+		by    func(b *openBench)
+		code  int
+		waits bool // the next agent grants nothing at first
+	}{
+		"killed":        {"", func(b *openBench) { b.agent.signal(sigKill) }, 128 + 9, true},
+		"a short grace": {"--grace 1s", func(b *openBench) { b.agent.signal(sigTerm) }, 0, true},
+		"a long grace":  {"", func(b *openBench) { b.agent.signal(sigTerm) }, 0, false},
+		"a short wait":  {"", func(b *openBench) { b.wants(75, "stop", "-w", "1s") }, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"--expect", "1", "--max-ttl", brief}, strings.Fields(end.args)...)
+			b := newOpenBench(t, 0, args...)
+			if _, ready, _ := strings.Cut(b.agent.err.String(), "may have been killed"); ready != "" {
+				t.Error("the first agent takes itself for a second one")
+			}
+			mark := filepath.Join(b.dir, "mark")
+			run := b.start("run", "k", "--", "bash", "-c", marking, mark)
+			run.prints("ready")
+			keys := b.setKeys("k")
+			end.by(b)
+			if code := b.agent.waitInTime(); code != end.code {
+				t.Errorf("the agent ends with %d: %s", code, b.agent.err.String())
+			}
+			b.startOpen(args...)
+			if has := strings.Contains(b.agent.err.String(), "may have been killed"); has != end.waits {
+				t.Errorf("the next agent knows of leases: %v", has)
+			}
+			next := b.start("run", "k", "--", "bash", "-c", taking, mark)
+			for _, k := range keys {
+				k.next = b.start("run", k.key, "--", "bash", "-c", taking, filepath.Join(b.dir, k.key))
+			}
+			for _, k := range keys {
+				k.check(t)
+			}
+			if code := next.waitInTime(); code != 0 {
+				t.Errorf("the next run ends with %d: %s%s", code, next.out.String(), next.err.String())
+			}
+			if code := run.waitInTime(); code != 79 {
+				t.Errorf("the run ends with %d: %s", code, run.err.String())
+			}
+			b.agent.signal(sigTerm)
+			if code := b.agent.waitInTime(); code != 0 {
+				t.Errorf("the next agent ends with %d: %s", code, b.agent.err.String())
+			}
+			if _, err := os.Stat(b.socket); err == nil {
+				t.Error("the socket is left")
+			}
+		})
+	}
+}
