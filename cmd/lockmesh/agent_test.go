@@ -43,11 +43,12 @@ func TestAgentEnds(t *testing.T) {
 
 // TestAgentRestarts : a killed agent's socket is taken over by the next one.
 func TestAgentRestarts(t *testing.T) {
-	b := newBench(t)
+	alone := []string{"--expect", "1", "--max-ttl", "2s"} // the restarted agent is quiet for so long
+	b := newBench(t, alone...)
 	b.agent.signal(syscall.SIGKILL)
 	b.agent.waitInTime()
 	b.wants(69, "run", "k", "--", "true")
-	b.startAgent()
+	b.startAgent(alone...)
 	b.wants(0, "run", "k", "--", "true")
 	second := b.command("agent", "--socket", b.socket, "--expect", "1")
 	if code := second.run(); code != 78 || !strings.Contains(second.err.String(), "--socket") {

@@ -107,7 +107,8 @@ func TestWaitForAKey(t *testing.T) {
 
 // TestWaitOutlastsARestart : the agent may start after the wait, and may restart meanwhile.
 func TestWaitOutlastsARestart(t *testing.T) {
-	b := newBench(t)
+	alone := []string{"--expect", "1", "--max-ttl", brief} // the restarted agent is quiet for so long
+	b := newBench(t, alone...)
 	holder, _ := b.startPiped("lock", "k", "--ttl", "10s")
 	holder.prints("k")
 	w := b.start("wait", "--free", "k", "--timeout", "1m", "-v")
@@ -117,7 +118,7 @@ func TestWaitOutlastsARestart(t *testing.T) {
 	w.complains("no node answers")
 	wantsComplaint(t, b.wants(69, "wait", "--ready", "--timeout", "1ms"), "no node answers", "the node isn't up")
 	wantsComplaint(t, b.wants(75, "wait", "--ready", "-w", "0"), "the wait of 0s for locks to be granted is over: no answer")
-	b.startAgent()
+	b.startAgent(alone...)
 	if code := w.waitInTime(); code != 0 {
 		t.Errorf("the wait ends with %d: %s", code, w.err.String())
 	}
