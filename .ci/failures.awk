@@ -22,7 +22,7 @@ BEGIN { most = 20; of_one = 8 }
 }
 
 # A failing test begins here, or what ends a whole test binary.
-/^ *--- FAIL: |^panic: |^fatal error: |^WARNING: DATA RACE|^# / {
+/^ *--- FAIL: |^panic: |^fatal error: |^SIGSEGV: |^WARNING: DATA RACE|^# / {
   begun = 1
   if (/^--- FAIL: / && !test) test = $3
 }
