@@ -64,7 +64,7 @@ func (re *registry) calls(p *process, call vote.RegisterCall) {
 // carryOut has the register do what a call asks for.
 func (re *registry) carryOut(p *process, call vote.RegisterCall) vote.RegisterResult {
 	switch {
-	case !call.Store && len(re.past) > 0 && re.behind.IntN(10) == 0:
+	case !call.Store && !re.w.calm && len(re.past) > 0 && re.behind.IntN(10) == 0:
 		re.w.fig.Behind++
 		return vote.RegisterResult{Record: re.past[re.behind.IntN(len(re.past))]}
 	case !call.Store:
@@ -130,7 +130,8 @@ func (re *registry) harm(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	did(true)
 }
 
-// DrawRegistered is DrawCounted with a register, and with more processes than any bound allows for.
+// DrawRegistered is DrawCounted with a register, with more processes than any bound allows for, and
+// in a third of all worlds with changes of the maximum TTL.
 func DrawRegistered(seed uint64) Options {
 	o := DrawCounted(seed)
 	r := rand.New(rand.NewPCG(seed, 6))
@@ -146,5 +147,7 @@ func DrawRegistered(seed uint64) Options {
 	}
 	w := &o.Faults.Weights
 	w[FaultApart], w[FaultRegister] = max(w[FaultApart], 4), 1+r.IntN(3)
+	o.drawMaxTTLChanges()
+	o.Load.Mix.LengthLeast = o.lengthLeast()
 	return o
 }
