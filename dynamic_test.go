@@ -36,15 +36,18 @@ func (l *logged) Write(b []byte) (int, error) {
 }
 
 // count returns how many lines have all the words.
-func (l *logged) count(words ...string) (n int) {
+func (l *logged) count(words ...string) int { return len(l.all(words...)) }
+
+// all returns the lines that have all the words.
+func (l *logged) all(words ...string) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range l.lines {
 		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
-			n++
+			lines = append(lines, line)
 		}
 	}
-	return n
+	return lines
 }
 
 func inLivingBubble(t *testing.T, f func(t *testing.T, w *living)) {
