@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/transport"
 )
 
 // repository returns the text of all files of the repository that end in a suffix, by path from its root.
@@ -185,4 +187,12 @@ func anchors(page string) []string {
 		names = append(names, "#"+strings.ReplaceAll(name, " ", "-"))
 	}
 	return names
+}
+
+// TestReleasingNamesTheWireVersions : the page of releases says which versions this code speaks.
+func TestReleasingNamesTheWireVersions(t *testing.T) {
+	want := fmt.Sprintf("`WireVersion` is %d, and `OldestVersion` is %d", transport.WireVersion, transport.OldestVersion)
+	if !strings.Contains(page(t, "docs/releasing.md"), want) {
+		t.Errorf("docs/releasing.md doesn't say: %s", want)
+	}
 }
