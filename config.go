@@ -178,9 +178,9 @@ type Config struct {
 	//
 	// With Expect from 2 on, no lock has two holders as long as no more than Expect+1 processes of
 	// the mesh run at once, those that are being terminated included, and NonVoting ones not
-	// counted (with MinVoters 5: Expect+2). Beyond that number two meshes may come to be, if their
-	// processes can't reach each other. See docs/fleets.md for what this means, and what Kubernetes
-	// does to it.
+	// counted (with MinVoters 5: Expect+2), and as all are configured with one MaxTTL. Beyond that
+	// number two meshes may come to be, if their processes can't reach each other. See
+	// docs/fleets.md for what this means, and what Kubernetes does to it.
 	//
 	// Expect 1 is a mesh of a single process, for development: it takes in no other process, and
 	// grants locks at once.

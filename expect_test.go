@@ -377,6 +377,20 @@ func TestBadExpectations(t *testing.T) {
 	}
 }
 
+// TestTwoExpectedProcessesAreWarned : two voters tolerate no failure, and more than one process looks
+// as if they did.
+func TestTwoExpectedProcessesAreWarned(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		for _, name := range []string{"a", "b"} {
+			w.start(name, expect(2))
+		}
+		w.ready("a")
+		if n := w.logs.count("level=WARN", "Expect is 2: two voters survive no failure"); n != 2 {
+			t.Errorf("%d nodes warn: %v", n, w.logs.lines)
+		}
+	})
+}
+
 // A Deployment replaces its processes one after the other: each new process is started beside the
 // others, and one of the old ones is told to leave as soon as the new one is settled, while the next
 // is started already. A lock is served all the while.

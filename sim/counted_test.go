@@ -45,6 +45,49 @@ func TestBeyondTheBoundTwoHold(t *testing.T) {
 	t.Log(v)
 }
 
+// TestFoundersWithAShorterMaxTTL : within the bound, founders that are configured with a shorter
+// MaxTTL than that of an earlier mesh are quiet for too short a time. So the claim asks for one
+// MaxTTL everywhere. With a register the record shows the longer one.
+func TestFoundersWithAShorterMaxTTL(t *testing.T) {
+	for _, registered := range []bool{false, true} {
+		const long, short = 12 * time.Second, 4 * time.Second
+		o := counted(Counted{Expect: 3, Most: 4, First: 3})
+		o.MaxTTL, o.Following = long, &Following{MaxTTL: short, LeastTTL: short}
+		if registered {
+			o.Counted.Register = 3 * long
+		}
+		w := New(o)
+		w.known("a", "b", "c")
+		for _, h := range []string{"b", "c"} {
+			w.ChangeMaxTTL(h, long, 0)
+			w.Run(6 * long)
+		}
+		if e := w.host("b").p.m.Known(); e == nil || e.MaxTTL != long || len(e.Voters) != 3 {
+			t.Fatalf("b goes by %+v", e)
+		}
+		w.Split([]string{"b"}, []string{"d", "e", "f"})
+		held := w.Lock("b", "k")
+		w.Run(2 * time.Second)
+		w.PowerOff("a")
+		w.PowerOff("c")
+		for _, h := range []string{"d", "e", "f"} {
+			w.Start(h)
+		}
+		w.RunUntil(20*time.Second, func() bool { return w.host("d").p.knew != 0 })
+		next := w.Lock("d", "k")
+		w.RunUntil(100*time.Second, func() bool { return w.Violation() != nil || next.State == Granted })
+		v := w.Violation()
+		switch {
+		case w.population.alive() != 4:
+			t.Errorf("%d processes run", w.population.alive())
+		case registered && (v != nil || next.State != Granted || held.State == Granted):
+			t.Errorf("with a register: %v, the leases are %v and %v", v, held.State, next.State)
+		case !registered && (v == nil || v.Check != checkExclusion):
+			t.Errorf("without a register nothing is violated (%v): take the condition out of the pages", v)
+		}
+	}
+}
+
 // countedTTL is longer than the margin in which founders must be the same: only then may a lease of
 // an earlier mesh still stand after a birth.
 const countedTTL = 6 * time.Second
