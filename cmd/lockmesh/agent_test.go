@@ -110,7 +110,7 @@ func TestAgentOverTCP(t *testing.T) {
 	addr := l.Addr().String()
 	l.Close()
 	const token = "0123456789abcdefghij"
-	p := b.command("agent", "--socket", "none", "--http", addr, "--expect", "1")
+	p := b.command("agent", "--socket", "none", "--http", addr, "--expect", "1", "--max-ttl", "1s")
 	p.Env = append(p.Env, "LOCKMESH_ADMIN_TOKEN="+token)
 	p.start()
 	p.complains("the agent listens")

@@ -136,7 +136,7 @@ func TestKindsOfClientsContend(t *testing.T) {
 	const rounds, key = 40, "contended"
 	t.Parallel()
 	voter := newOpenBench(t, 0, "--name", "a", "--voters", "a", "--max-ttl", brief)
-	mesh := strings.Fields(strings.TrimPrefix(voter.wants(0, "status").out.String(), "node a at "))[0]
+	mesh := voter.address()
 	other := newOpenBench(t, 0, "--name", "b", "--voters", "a", "--peers", mesh, "--max-ttl", brief)
 	s := newSite(t)
 	n := strconv.Itoa(rounds)

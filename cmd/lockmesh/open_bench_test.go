@@ -40,12 +40,13 @@ func newOpenBench(t *testing.T, files int, args ...string) *openBench {
 	b := &openBench{
 		bench: &bench{t: t, dir: dir, socket: filepath.Join(dir, "s")}, files: files, http: freeAddress(t), resp: freeAddress(t),
 	}
-	b.startOpen(args...)
+	b.launch(args...)
+	b.answers()
 	return b
 }
 
-// startOpen starts the agent, and waits until it grants locks.
-func (b *openBench) startOpen(args ...string) {
+// launch starts the agent.
+func (b *openBench) launch(args ...string) {
 	b.t.Helper()
 	words := append([]string{"exec", "lockmesh", "agent", "--socket", b.socket, "--bind", "127.0.0.1:0", "--http", b.http, "--resp", b.resp}, args...)
 	script := strings.Join(words, " ")
@@ -55,6 +56,11 @@ func (b *openBench) startOpen(args ...string) {
 	b.agent = b.shell(script)
 	b.agent.Env = append(b.agent.Env, "LOCKMESH_ADMIN_TOKEN="+openToken, "LOCKMESH_RESP_PASSWORD="+openPassword)
 	b.agent.start()
+}
+
+// answers waits until the agent grants locks.
+func (b *openBench) answers() {
+	b.t.Helper()
 	until(b.t, "the agent grants locks", func() bool { return b.command("status").run() == 0 })
 }
 
@@ -62,6 +68,12 @@ func (b *openBench) startOpen(args ...string) {
 type guest struct {
 	net.Conn
 	r *bufio.Reader
+}
+
+// address returns where the agent's node is reached by others.
+func (b *bench) address() string {
+	b.t.Helper()
+	return strings.Fields(strings.TrimPrefix(b.wants(0, "status").out.String(), "node "))[2]
 }
 
 // way is one of the ways to the agent.
