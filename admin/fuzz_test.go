@@ -132,6 +132,49 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
+// FuzzHeaders sends the headers by which the sender of a request is judged. Without the token no
+// request over TCP is let in, whatever the headers are, and the answer has nothing of them but in
+// JSON.
+func FuzzHeaders(f *testing.F) {
+	for _, part := range append(slices.Clone(hostile), testToken, "Bearer "+testToken[:len(testToken)-1], "Bearer "+testToken+"x", "Bearer  "+testToken,
+		"Basic "+testToken, "bearer\x00"+testToken, "localhost:x", "[::1", "::1]", "[::1]:1:1", "http://", "http://[::1", "null", "http://localhost@evil.example",
+		"http://evil.example#localhost", "cross-site", "same-origin",
+	) {
+		f.Add("localhost", part, "", "")
+		f.Add(part, "", "", "")
+		f.Add("evil.example", "", part, "")
+		f.Add("localhost", "", "", part)
+	}
+	m := meshtest.New(f, 1)
+	closed := New(m.Node("a"), Token(testToken), Logger(slog.New(slog.DiscardHandler)))
+	open := New(m.Node("a"), Token(testToken), AllowReads(), Logger(slog.New(slog.DiscardHandler)))
+	f.Fuzz(func(t *testing.T, host, authorization, origin, site string) {
+		for _, h := range []*Handler{closed, open} {
+			for _, target := range []string{"GET /v1/members", "POST /v1/locks/k/revoke"} {
+				method, path, _ := strings.Cut(target, " ")
+				r := short(t, method, path, "")
+				r.Host = host
+				for name, value := range map[string]string{"Authorization": authorization, "Origin": origin, "Sec-Fetch-Site": site} {
+					if value != "" {
+						r.Header.Set(name, value)
+					}
+				}
+				scheme, token, _ := strings.Cut(authorization, " ")
+				proven := strings.EqualFold(scheme, "Bearer") && token == testToken
+				w := serveOnce(h, r, false)
+				may := proven || h == open && method == "GET" && h.isOwnHost(host)
+				if w.Code < 300 && !may {
+					t.Errorf("%s of %q, %q, %q, %q is answered with %d", target, host, authorization, origin, site, w.Code)
+				}
+				told := strings.Contains(w.Body.String(), testToken) && !strings.Contains(host+origin+site, testToken)
+				if body := w.Body.String(); !json.Valid(w.Body.Bytes()) && body != "" || strings.ContainsAny(body, "<>") || told {
+					t.Errorf("%q, %q, %q, %q: %.300q", host, authorization, origin, site, body)
+				}
+			}
+		}
+	})
+}
+
 // FuzzClient has a client read hostile answers.
 func FuzzClient(f *testing.F) {
 	for _, answer := range []string{

@@ -3,12 +3,20 @@ package resp
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/redcon"
+
+	"github.com/lockmesh/lockmesh/meshtest"
 )
 
 // FuzzRequest has the parser read bytes as they could arrive: all at once, and singly. Both
@@ -146,4 +154,98 @@ func FuzzScript(f *testing.F) {
 			t.Errorf("the next script answers %q", got)
 		}
 	})
+}
+
+// FuzzCommands runs commands with words as they could arrive, of a stranger and of a client with the
+// password, in both protocols: each is answered by exactly one reply, and no word gets into the
+// framing of the answers.
+func FuzzCommands(f *testing.F) {
+	for name := range commands {
+		f.Add(true, false, name)
+		f.Add(true, true, strings.ToUpper(name)+"\x00k")
+		f.Add(false, true, name+"\x00k\x001\x00v")
+	}
+	for _, text := range []string{
+		"SET\x00k\x00v\x00NX\x00PX\x001000", "SET\x00k\x00v\x00XX\x00KEEPTTL\x00GET", "SET\x00k\x00v\x00EX\x009223372036854775807", "SET\x00k\x00v\x00PXAT\x00-1",
+		"SET\x00\r\n+OK\r\n\x00v\x00PX\x001", "SET\x00\xff\x00v\x00PX\x001", "NOSUCH\r\n+OK\x00k", "EVAL\x00return {ok='a\\r\\n+b'}\x000",
+		"EVAL\x00return redis.error_reply('x\\r\\n:1')\x000", "EVAL\x00return {KEYS,ARGV}\x00-1", "EVAL\x00return KEYS[1]\x001\x00k\r\n\x00v",
+		"EVAL\x00return redis.call('set',KEYS[1],ARGV[1],'px','10')\x001\x00k\x00v", "EVALSHA\x00" + digestOf("x") + "\x000", "SCRIPT\x00LOAD\x00return 1",
+		"SCRIPT\x00EXISTS\x00a\x00b", "LPUSH\x00l\x00" + strings.Repeat("x", maxSignalLen+1), "BLPOP\x00l\x000.001", "BLPOP\x00l\x00-1", "BLPOP\x00l\x00nan",
+		"BLPOP\x00l\x00m\x000", "LPOP\x00l\x00-1", "GETRANGE\x00k\x00-9223372036854775808\x009223372036854775807", "PEXPIRE\x00k\x009223372036854775807\x00GT",
+		"EXPIRE\x00k\x00-9223372036854775808", "HELLO\x003\x00AUTH\x00default\x00x\x00SETNAME\x00a", "AUTH\x00\r\n", "CLIENT\x00SETNAME\x00a\nb", "CLIENT\x00SETINFO\x00a\x00b",
+		"COMMAND\x00INFO\x00\r\n", "COMMAND\x00GETKEYS\x00SET", "CONFIG\x00GET\x00*", "INFO\x00\r\n", "ECHO\x00\r\n+OK\r\n", "PING\x00$3\r\nabc\r\n", "SELECT\x001\r\n",
+	} {
+		f.Add(true, false, text)
+		f.Add(true, true, text)
+	}
+	// The voter is quiet for MaxTTL before it answers.
+	m := meshtest.New(f, 1, meshtest.MaxTTL(time.Second))
+	m.Ready()
+	s := New(m.Node("a"), Password(testPassword), Logger(slog.New(slog.DiscardHandler)))
+	set := &conns{open: make(map[*conn]struct{})}
+	f.Fuzz(func(t *testing.T, known, third bool, text string) {
+		var args [][]byte
+		for word := range strings.SplitSeq(text, "\x00") {
+			args = append(args, []byte(word))
+		}
+		if len(text) > MaxRequest || len(args) > MaxArgs {
+			return // not let in
+		}
+		there, here := net.Pipe()
+		there.Close() // so that no command waits for long: its client is gone
+		c := s.newConn(t.Context(), here, set, false)
+		defer c.cut()
+		c.known = known
+		if third {
+			c.proto = resp3
+		}
+		answer := s.answer(c, args, false)
+		if _, is := answer.(failure); !known && !is && c.known {
+			t.Errorf("%q lets a stranger in", text)
+		}
+		b := c.proto.appendReply(nil, answer)
+		if n, err := replyLen(b); err != nil || n != len(b) {
+			t.Errorf("%q is answered with %d bytes, the first reply of which has %d: %q, %v", text, len(b), n, b, err)
+		}
+	})
+}
+
+// replyLen returns the length of the reply at the beginning of b.
+func replyLen(b []byte) (int, error) {
+	line, _, found := bytes.Cut(b, []byte("\r\n"))
+	if !found || len(line) == 0 {
+		return 0, errors.New("no line")
+	}
+	if bytes.ContainsAny(line, "\r\n") {
+		return 0, errors.New("half a line's end")
+	}
+	length := len(line) + 2
+	switch line[0] {
+	case '+', '-', ':', '_':
+		return length, nil
+	}
+	n, err := strconv.Atoi(string(line[1:]))
+	switch {
+	case err != nil || n < -1:
+		return 0, fmt.Errorf("the line %q", line)
+	case n == -1:
+		return length, nil
+	case line[0] == '$':
+		if len(b) < length+n+2 || string(b[length+n:length+n+2]) != "\r\n" {
+			return 0, errors.New("a string without its end")
+		}
+		return length + n + 2, nil
+	case line[0] == '%':
+		n *= 2
+	case line[0] != '*':
+		return 0, fmt.Errorf("the line %q", line)
+	}
+	for range n {
+		item, err := replyLen(b[length:])
+		if err != nil {
+			return 0, err
+		}
+		length += item
+	}
+	return length, nil
 }
