@@ -171,7 +171,9 @@ func ReadOnly() Option { return func(h *Handler) { h.readOnly = true } }
 // the length of a connection. maxTTL is the longest ttl of a lease that a client must extend; pass
 // [lockmesh.Config].MaxTTL. (The voters keep a key for no longer after a crash of this node, so a
 // client with a longer lease would rely on a node that may be gone.) While the voters have decided
-// on a smaller maximum, the smaller value counts. AllowLocks panics if maxTTL isn't positive.
+// on a smaller maximum, the smaller value counts. At its end the application calls
+// [lockmesh.Mesh.Drain] after [Serve], since Stop and Leave would release these leases before their
+// clients know. AllowLocks panics if maxTTL isn't positive.
 func AllowLocks(maxTTL time.Duration) Option {
 	if maxTTL <= 0 {
 		panic(fmt.Sprintf("admin: AllowLocks(%v): pass the MaxTTL of the mesh, or lockmesh.DefaultMaxTTL", maxTTL))

@@ -105,7 +105,7 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return causeOf(ctx, err)
 	}
-	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0, alone: alone, socket: v.socket(), hangups: hangups}
+	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0, alone: alone, socket: v.socket(), hangups: hangups, signals: signals}
 	conns := placesPerDoor(len(doors.http) + len(doors.resp))
 	handler := admin.New(mesh, append(v.options(doors.token, cfg, log),
 		admin.LimitConns(min(conns, admin.MaxConns)), admin.BeforeEnd(a.drain))...)
@@ -304,6 +304,7 @@ type agent struct {
 	left   atomic.Bool // a request has ended the node while clients had keys
 
 	hangups <-chan os.Signal // SIGHUP: read the secrets again
+	signals <-chan os.Signal
 }
 
 // serve serves until ctx ends, the node ends (lockmesh stop, say), or a listener fails. Then it
@@ -451,8 +452,10 @@ func (a *agent) waitForClients(ctx context.Context) bool {
 	if len(a.mesh.Status().Held) == 0 { // the listeners are closed: there will be no more
 		return true
 	}
-	a.log.Info("clients count on keys for a time: the agent waits until the keys' times are over", "at_most", a.grace)
+	a.log.Info("clients count on keys for a time: the agent waits until the keys' times are over, or until another signal", "at_most", a.grace)
 	unmark := a.mark()
+	ctx, heard := untilSignal(ctx, a.signals)
+	defer heard()
 	if !errors.Is(a.mesh.Drain(ctx), lockmesh.ErrHeld) {
 		unmark()
 		return true

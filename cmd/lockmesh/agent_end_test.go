@@ -167,6 +167,11 @@ func TestKeysOfAnAgentAlone(t *testing.T) {
 		{name: "killed", end: func(b *openBench) { b.agent.signal(sigKill) }, code: 128 + 9, waits: true},
 		{name: "a short grace", args: []string{"--grace", "1ms"}, end: func(b *openBench) { b.agent.signal(sigTerm) }, waits: true},
 		{name: "a short wait", end: func(b *openBench) { b.wants(75, "stop", "-w", "1ms") }, waits: true},
+		{name: "a second signal", end: func(b *openBench) {
+			b.agent.signal(sigTerm)
+			b.agent.complains("until another signal")
+			b.agent.signal(sigTerm)
+		}, waits: true},
 		{name: "a long grace", end: func(b *openBench) { b.agent.signal(sigTerm) }},
 	}
 	var worlds []*world
