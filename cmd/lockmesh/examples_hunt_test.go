@@ -79,7 +79,7 @@ func TestExamplesInOtherLanguages(t *testing.T) {
 
 // TestExamplesLoseTheLock : the work ends when the lock is evicted, and when the agent is gone.
 func TestExamplesLoseTheLock(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, "--expect", "1", "--max-ttl", brief)
 	for _, end := range []func(){
 		func() { b.wants(0, "evict", "jobs/report", "--node", b.node()) },
 		func() { b.agent.signal(sigKill); b.agent.waitInTime() },
@@ -93,7 +93,7 @@ func TestExamplesLoseTheLock(t *testing.T) {
 				t.Errorf("%s ends with %d: %s%s", name, code, p.out.String(), p.err.String())
 			}
 			if _, err := os.Stat(b.socket); err != nil || b.agent.ProcessState != nil {
-				b.startAgent()
+				b.startAgent("--expect", "1", "--max-ttl", brief)
 			}
 		}
 	}
