@@ -60,7 +60,8 @@ type latch struct{ atomic.Bool }
 //	/livez             200 while the node runs, whatever the other nodes do; 503 after the end of
 //	                   the mesh, or if the node doesn't answer
 //	/readyz            200 once the node has been ready (see [lockmesh.Mesh.Ready]), and from then
-//	                   on, until it drains or ends; also after the [ReadyLimit]
+//	                   on, until it drains or ends; also after the [ReadyLimit]. 503 in any case
+//	                   while the other nodes refuse the node ([lockmesh.ErrRefused])
 //	/readyz?settled=1  the same with [lockmesh.Mesh.Settled]: the gate of a rolling restart
 //	/drain             with [AllowDrain]: calls [lockmesh.Mesh.Drain], and answers 200 when no lease
 //	                   is held, or 503 after [DefaultDrainTime] or ?timeout=10s
@@ -123,7 +124,11 @@ func (p *Probes) serveReady(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	err := p.mesh.Alive(ctx)
-	if err == nil && !is.Load() {
+	switch {
+	case err != nil:
+	case is.Load():
+		err = p.refusal()
+	default:
 		if err = wait(ctx); err == nil {
 			is.Store(true)
 		}
@@ -131,13 +136,24 @@ func (p *Probes) serveReady(w http.ResponseWriter, r *http.Request) {
 	switch waited := time.Since(p.began); {
 	case err == nil:
 		say(w, http.StatusOK, "the node is "+what+", or has been")
-	case errors.Is(err, lockmesh.ErrClosed):
+	case errors.Is(err, lockmesh.ErrClosed), errors.Is(err, lockmesh.ErrRefused):
 		say(w, http.StatusServiceUnavailable, oneLine(err))
 	case p.limit > 0 && waited >= p.limit:
 		say(w, http.StatusOK, fmt.Sprintf("the node isn't %s after %v, and is let through: %s", what, waited.Round(time.Second), oneLine(err)))
 	default:
 		say(w, http.StatusServiceUnavailable, oneLine(err))
 	}
+}
+
+// refusal returns why the other nodes refuse this node; nil if they don't. A refused node's calls
+// fail until its configuration is mended, so no limit lets such a node through.
+func (p *Probes) refusal() error {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel() // only what Ready returns at once
+	if err := p.mesh.Ready(ended); errors.Is(err, lockmesh.ErrRefused) {
+		return err
+	}
+	return nil
 }
 
 func (p *Probes) serveDrain(w http.ResponseWriter, r *http.Request) {

@@ -129,6 +129,33 @@ func TestAnswersComeInTime(t *testing.T) {
 	})
 }
 
+// TestARefusedNodeIsNeverLetThrough : pods that each list only themselves never become ready, nor
+// does a node with another list than the others.
+func TestARefusedNodeIsNeverLetThrough(t *testing.T) {
+	own := meshtest.Configure(func(c *lockmesh.Config) {
+		if c.Name == "c" {
+			c.Voters = []string{"c"}
+		}
+	})
+	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+		if err := m.Node("a").Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h := New(m.Node("c"), ReadyLimit(time.Minute))
+		for range 3 {
+			time.Sleep(time.Minute)
+			want(t, h, "/readyz", "503 lockmesh: ready: ")
+			want(t, h, "/readyz?settled=1", "503 lockmesh: settled: ")
+			want(t, h, "/livez", "200 ")
+		}
+		want(t, New(m.Node("a")), "/readyz", "200 ")
+		// Latched readiness is no way around: a node may be refused after it was ready.
+		latched := New(m.Node("c"))
+		latched.ready.Store(true)
+		want(t, latched, "/readyz", "503 lockmesh: ready: ")
+	}, own)
+}
+
 func TestANilMesh(t *testing.T) {
 	defer func() {
 		if recover() == nil {
