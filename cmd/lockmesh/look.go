@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/admin"
+	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/plain"
 )
 
 // lsVerb lists keys.
@@ -62,20 +63,12 @@ func (v *lsVerb) Run(ctx context.Context, g *globals) error {
 func lockRows(t *table, l *admin.Lock) {
 	waiting := strconv.Itoa(len(l.Waiters))
 	for _, h := range l.Holders {
-		t.row(l.Key, h.Node, modeText(h.Mode, h.Slot, l.Permits), strconv.FormatUint(h.Token, 10),
+		t.row(l.Key, h.Node, plain.Mode(h.Mode, h.Slot, l.Permits), strconv.FormatUint(h.Token, 10),
 			shortTime(time.Since(h.Since)), shortTime(milliseconds(h.LeftMS)), waiting, string(h.Value))
 	}
 	if len(l.Holders) == 0 {
 		t.row(l.Key, "", "", "", "", shortTime(milliseconds(l.DelayedMS)), waiting, "")
 	}
-}
-
-// modeText describes the mode of a lease.
-func modeText(mode string, slot, permits int) string {
-	if permits == 0 {
-		return mode
-	}
-	return fmt.Sprintf("permit %d of %d", slot+1, permits)
 }
 
 // inspectVerb shows a key.
@@ -120,7 +113,7 @@ func writeLock(w io.Writer, p paint, l *admin.Lock) {
 			if h.Unsure {
 				node += " (unsure)"
 			}
-			t.row(node, modeText(h.Mode, h.Slot, l.Permits), strconv.FormatUint(h.Token, 10),
+			t.row(node, plain.Mode(h.Mode, h.Slot, l.Permits), strconv.FormatUint(h.Token, 10),
 				shortTime(time.Since(h.Since)), shortTime(milliseconds(h.LeftMS)), string(h.Value))
 		}
 		t.end()

@@ -124,12 +124,14 @@ func TestCompletion(t *testing.T) {
 	p, _ := b.startPiped("lock", "jobs/1", "jobs/2")
 	p.prints("jobs/2")
 	for words, want := range map[string]string{
-		"":                    "run lock lead ls inspect watch status members electorate wait revoke evict drain stop leave recover agent doctor keygen rotate version completion",
+		"":                    "run lock lead ls inspect watch top status members electorate wait revoke evict drain stop leave recover agent doctor keygen rotate version completion",
 		"l":                   "lock lead ls leave",
 		"inspect jobs/":       "jobs/1 jobs/2",
 		"-o json inspect j":   "jobs/1 jobs/2",
 		"-o ":                 "text json",
 		"completion ":         "bash zsh fish",
+		"top --sort ":         "wait grants held name",
+		"top jobs/":           "jobs/1 jobs/2",
 		"evict --no":          "--node",
 		"wait --free jobs/":   "jobs/1 jobs/2",
 		"run -n jobs/1 jobs/": "jobs/1 jobs/2",

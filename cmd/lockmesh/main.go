@@ -58,6 +58,7 @@ type cli struct {
 	Ls         lsVerb         `cmd:"" help:"List keys with their holders."`
 	Inspect    inspectVerb    `cmd:"" help:"Show who holds a key, and who waits."`
 	Watch      watchVerb      `cmd:"" help:"Print what happens to keys, as it happens."`
+	Top        topVerb        `cmd:"" help:"Show the mesh live, on a whole screen."`
 	Status     statusVerb     `cmd:"" help:"Show the node and the voters."`
 	Members    membersVerb    `cmd:"" help:"List the nodes that gossip knows."`
 	Electorate electorateVerb `cmd:"" help:"Show the voters, and how they change."`

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/admin"
+	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/plain"
 )
 
 // ask connects, and calls f with a client, within the time of --timeout.
@@ -94,14 +95,6 @@ func (p paint) bad(text string) string  { return p.in("31", text) }
 func (p paint) bold(text string) string { return p.in("1", text) }
 
 // shortTime is a duration for a column.
-func shortTime(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
-}
+func shortTime(d time.Duration) string { return plain.Time(d) }
 
-func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+func milliseconds(ms int64) time.Duration { return plain.Milliseconds(ms) }

@@ -20,4 +20,5 @@ func isTerminalStop(syscall.Signal) bool { return false }
 func resume(*job.Job)                    {}
 func ownGroup() int                      { return 0 }
 func signalOwnGroup(syscall.Signal)      {}
+func stopUntilContinued()                {}
 func dieOf(syscall.Signal, bool)         {}

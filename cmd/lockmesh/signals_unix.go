@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -41,6 +42,17 @@ func ownGroup() int { return unix.Getpgrp() }
 
 // signalOwnGroup sends a signal to this process's group, as the terminal does.
 func signalOwnGroup(sig syscall.Signal) { _ = unix.Kill(0, sig) }
+
+// stopUntilContinued stops this process, and returns when it is continued; at once if no process
+// would continue it.
+func stopUntilContinued() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, unix.SIGCONT)
+	defer signal.Stop(continued)
+	if job.StopSelf() {
+		<-continued // the call that stops may return a moment before the process stops
+	}
+}
 
 // dieTime is how long a signal may take to end this process, before the process exits instead.
 const dieTime = 10 * time.Second

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/admin"
+	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/plain"
 )
 
 // statusVerb shows the node.
@@ -70,12 +71,7 @@ func writeStatus(w io.Writer, p paint, s *admin.Status) {
 }
 
 // count returns a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func count(n int, noun string) string { return plain.Count(n, noun) }
 
 func writeElectorate(w io.Writer, p paint, e *admin.Electorate) {
 	verdict := p.bad("locks can't be granted")
@@ -86,7 +82,7 @@ func writeElectorate(w io.Writer, p paint, e *admin.Electorate) {
 	if len(e.Voters) > 0 {
 		t := newTable(w, "VOTER", "STATE", "WHY", "CLOCK")
 		for _, v := range e.Voters {
-			t.row(v.Name, v.State, voterText(&v), v.Drift)
+			t.row(v.Name, v.State, plain.Voter(&v), v.Drift)
 		}
 		t.end()
 	}
@@ -104,15 +100,6 @@ func writeElectorate(w io.Writer, p paint, e *admin.Electorate) {
 			fmt.Fprintf(w, "%s: %s\n", line.what, safe(line.text))
 		}
 	}
-}
-
-// voterText is a voter's text without the name and state at its beginning, which other columns
-// have.
-func voterText(v *admin.Voter) string {
-	text := strings.TrimPrefix(v.Text, v.Name)
-	text = strings.TrimLeft(text, ": ")
-	text = strings.TrimPrefix(text, v.State)
-	return strings.TrimLeft(text, ":, ")
 }
 
 // electorateVerb shows the voters.

@@ -2,11 +2,11 @@ package main
 
 import (
 	"os"
-	"strings"
 	"time"
-	"unicode"
 
 	"golang.org/x/term"
+
+	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/plain"
 )
 
 // clearLine moves to the beginning of a terminal's line and empties the line.
@@ -15,17 +15,8 @@ const clearLine = "\r\x1b[2K"
 // isTerminal reports whether a file is a terminal.
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// safe returns a text without characters that would change what a terminal shows elsewhere. Keys,
-// names and values are of others' making.
-func safe(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == unicode.ReplacementChar, !unicode.IsPrint(r) && r != ' ':
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
-}
+// safe returns a text without characters that would change what a terminal shows elsewhere.
+func safe(text string) string { return plain.Safe(text) }
 
 // roundTime rounds a duration to what a reader wants to know.
 func roundTime(d time.Duration) time.Duration {
