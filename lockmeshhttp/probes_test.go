@@ -3,6 +3,8 @@ package lockmeshhttp
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -129,31 +132,62 @@ func TestAnswersComeInTime(t *testing.T) {
 	})
 }
 
-// TestARefusedNodeIsNeverLetThrough : pods that each list only themselves never become ready, nor
-// does a node with another list than the others.
+// TestARefusedNodeIsNeverLetThrough : a node with another list than the others never becomes ready,
+// though its limit is over at once.
 func TestARefusedNodeIsNeverLetThrough(t *testing.T) {
-	own := meshtest.Configure(func(c *lockmesh.Config) {
-		if c.Name == "c" {
-			c.Voters = []string{"c"}
-		}
-	})
-	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
-		if err := m.Node("a").Ready(t.Context()); err != nil {
+	sampled.Waits(t)
+	names := []string{"a", "b", "c"}
+	var addrs []string
+	var ports []net.Listener
+	for range names {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
 			t.Fatal(err)
 		}
-		h := New(m.Node("c"), ReadyLimit(time.Minute))
-		for range 3 {
-			time.Sleep(time.Minute)
-			want(t, h, "/readyz", "503 lockmesh: ready: ")
-			want(t, h, "/readyz?settled=1", "503 lockmesh: settled: ")
-			want(t, h, "/livez", "200 ")
+		addrs = append(addrs, l.Addr().String())
+		ports = append(ports, l)
+	}
+	for _, l := range ports {
+		l.Close()
+	}
+	var nodes []*lockmesh.Mesh
+	for i, name := range names {
+		list := names
+		if name == "c" {
+			list = []string{name}
 		}
-		want(t, New(m.Node("a")), "/readyz", "200 ")
-		// Latched readiness is no way around: a node may be refused after it was ready.
-		latched := New(m.Node("c"))
-		latched.ready.Store(true)
-		want(t, latched, "/readyz", "503 lockmesh: ready: ")
-	}, own)
+		m, err := lockmesh.Join(t.Context(), lockmesh.Config{
+			Name: name, Bind: addrs[i], Peers: addrs, Voters: list, MaxTTL: time.Second, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		nodes = append(nodes, m)
+		if name == "b" { // a and b count before c starts, and c has only to wait
+			if err := m.Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	h := New(nodes[2], ReadyLimit(time.Nanosecond))
+	refused := func(h http.Handler, path, start string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			switch got := get(t, h, http.MethodGet, path); {
+			case strings.HasPrefix(got, start):
+				return
+			case time.Now().After(end):
+				t.Fatalf("%s: %q, want %q", path, got, start)
+			}
+		}
+	}
+	refused(h, "/readyz", "503 lockmesh: ready: ")
+	refused(h, "/readyz?settled=1", "503 lockmesh: settled: ")
+	want(t, h, "/livez", "200 ")
+	want(t, New(nodes[0]), "/readyz", "200 ")
+	h.ready.Store(true) // a node may be refused after it was ready
+	want(t, h, "/readyz", "503 lockmesh: ready: ")
 }
 
 func TestANilMesh(t *testing.T) {
