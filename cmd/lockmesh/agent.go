@@ -113,17 +113,6 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	return a.serve(ctx, doors, handler, clients)
 }
 
-// quietAlone returns a configuration like that of a mesh of one process, which grants no lock until
-// MaxTTL after its start. A mesh with Expect: 1 grants at once, since the leases of the process
-// before have ended with that process; but the clients of an agent can outlive the agent.
-func quietAlone(cfg lockmesh.Config) lockmesh.Config {
-	if cfg.Name == "" {
-		cfg.Name = "agent"
-	}
-	cfg.Expect, cfg.MinVoters, cfg.MaxVoters, cfg.Voters = 0, 0, 0, []string{cfg.Name}
-	return cfg
-}
-
 // logger returns the agent's log.
 func (v *agentVerb) logger(g *globals) *slog.Logger {
 	o := &slog.HandlerOptions{}
@@ -154,25 +143,10 @@ func (f *nodeFlags) config(g *globals, log *slog.Logger) (lockmesh.Config, error
 	return cfg, nil
 }
 
-// noSocket in place of a path has the agent make no socket.
-const noSocket = "none"
-
 // doors are the ways in.
 type doors struct {
 	http, resp      []net.Listener
 	token, password string
-}
-
-// mayFollow reports whether an agent may have ended here shortly before, and left leases to its
-// clients. An agent that ends in good order leaves no leases, or else its socket. Without a socket
-// nothing is known.
-func (d *doors) mayFollow() bool {
-	for _, l := range d.http {
-		if s, is := l.(*admin.Socket); is {
-			return s.Replaced()
-		}
-	}
-	return true
 }
 
 func (d *doors) close() {
@@ -407,80 +381,4 @@ func (a *agent) ended(ctx context.Context) <-chan struct{} {
 		}
 	}()
 	return done
-}
-
-// end ends the node, unless it has ended. The listeners are closed.
-func (a *agent) end() error {
-	ctx, cancel := context.WithTimeout(context.Background(), a.grace)
-	defer cancel()
-	if a.left.Load() {
-		a.mark()
-	} else if !a.waitForClients(ctx) {
-		return a.mesh.Close()
-	}
-	end := a.mesh.Stop
-	if a.leaves {
-		end = a.mesh.Leave
-	}
-	err := end(ctx)
-	switch {
-	case errors.Is(err, lockmesh.ErrVoter), errors.Is(err, lockmesh.ErrClosed):
-		return nil // the others need this voter until it is replaced; or the node had ended before
-	case errors.Is(err, context.DeadlineExceeded):
-		a.log.Warn("the end wasn't confirmed in time", "error", err)
-		return nil
-	}
-	return err
-}
-
-// drain waits until no client has a key any more, before a request ends the node.
-func (a *agent) drain(ctx context.Context) error {
-	err := a.mesh.Drain(ctx)
-	switch {
-	case !errors.Is(err, lockmesh.ErrHeld):
-		return err
-	case len(a.mesh.Status().Held) == 0: // ctx had ended before
-		return nil
-	}
-	a.left.Store(true)
-	return err
-}
-
-// waitForClients waits until no client has a key any more. A client that has set a key for a time
-// can't be told of the agent's end: the key mustn't be released before.
-func (a *agent) waitForClients(ctx context.Context) bool {
-	if len(a.mesh.Status().Held) == 0 { // the listeners are closed: there will be no more
-		return true
-	}
-	a.log.Info("clients count on keys for a time: the agent waits until the keys' times are over, or until another signal", "at_most", a.grace)
-	unmark := a.mark()
-	ctx, heard := untilSignal(ctx, a.signals)
-	defer heard()
-	if !errors.Is(a.mesh.Drain(ctx), lockmesh.ErrHeld) {
-		unmark()
-		return true
-	}
-	a.log.Warn("the agent ends before the times of its clients' keys, and leaves the keys locked", "grace", a.grace)
-	return false
-}
-
-// mark leaves an abandoned socket for the next agent, until unmark is called: only this process
-// knows of the leases in a mesh of one node, and may be killed before the leases end.
-func (a *agent) mark() (unmark func()) {
-	if !a.alone || a.socket == noSocket {
-		return func() {}
-	}
-	s, err := admin.Listen(a.socket)
-	if err == nil {
-		err = s.Abandon()
-	}
-	if err != nil {
-		a.log.Warn("the next agent won't know of this agent's leases", "error", err)
-		return func() {}
-	}
-	return func() {
-		if err := os.Remove(a.socket); err != nil {
-			a.log.Warn("the socket is left", "error", err)
-		}
-	}
 }

@@ -83,8 +83,8 @@ func (c *timed) check(t *testing.T) {
 }
 
 // TestKeysAtTheEndOfAnAgent : however an agent ends, no other client gets a key while the agent's
-// client counts on the key, and the key is free afterwards. A client that learns of the end is given
-// a moment to end its work; one that can't be told has the key until its time is over.
+// client counts on the key, and the key is free afterwards. A client that learns of the end is
+// given a moment to end its work; one that can't be told has the key until its time is over.
 func TestKeysAtTheEndOfAnAgent(t *testing.T) {
 	needsProc(t)
 	sampled.Waits(t)

@@ -73,8 +73,8 @@ func talk(conn net.Conn, text, want string) string {
 	return string(got)
 }
 
-// TestTenThousandConnections : idle connections, unfinished requests, holds over connections and keys
-// of Redis clients, 10,000 together, leave room for other clients and for the mesh.
+// TestTenThousandConnections : idle connections, unfinished requests, holds over connections and
+// keys of Redis clients, 10,000 together, leave room for other clients and for the mesh.
 func TestTenThousandConnections(t *testing.T) {
 	const n = 10_000
 	var limit syscall.Rlimit

@@ -243,3 +243,23 @@ func TestKindsOfClientsWatch(t *testing.T) {
 		}
 	}
 }
+
+// TestKindsOfUsers : the socket's mode keeps other users out, also where they can enter its
+// directory.
+func TestKindsOfUsers(t *testing.T) {
+	if os.Geteuid() != 0 || !isThere(t, "setpriv") || !isThere(t, "curl") {
+		t.Skip("!!!! NOT TRIED: only root can be another user")
+	}
+	b := newBench(t)
+	if err := os.Chmod(b.dir, 0o755); err != nil { //nolint:gosec // for this test
+		t.Fatal(err)
+	}
+	curl := []string{"curl", "-sS", "--unix-socket", b.socket, "http://lockmesh/v1/access"}
+	if p := b.program(curl[0], curl[1:]...); p.run() != 0 || !strings.Contains(p.out.String(), `"lock":true`) {
+		t.Errorf("the owner gets %s%s", p.out.String(), p.err.String())
+	}
+	p := b.program("setpriv", append([]string{"--reuid=65534", "--regid=65534", "--clear-groups"}, curl...)...)
+	if code := p.run(); code != 7 || p.out.String() != "" {
+		t.Errorf("another user's curl ends with %d: %s%s", code, p.out.String(), p.err.String())
+	}
+}

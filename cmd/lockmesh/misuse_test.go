@@ -16,8 +16,8 @@ import (
 // auth is the header with the token, for requests written by hand.
 const auth = "Host: localhost\r\nAuthorization: Bearer " + openToken + "\r\n"
 
-// pour writes a piece again and again, until the agent breaks the connection off or has read as much
-// as it could keep in memory to no purpose.
+// pour writes a piece again and again, until the agent breaks the connection off or has read as
+// much as it could keep in memory to no purpose.
 func (g *guest) pour(t *testing.T, piece string) {
 	t.Helper()
 	const most = 64 << 20
@@ -102,8 +102,8 @@ func TestRequestsWithoutEnd(t *testing.T) {
 	w.check()
 }
 
-// TestClientsThatVanish : whatever a client waits for as it vanishes, nothing is left of the client,
-// and a key that it held is free as documented.
+// TestClientsThatVanish : whatever a client waits for as it vanishes, nothing is left of the
+// client, and a key that it held is free as documented.
 func TestClientsThatVanish(t *testing.T) {
 	t.Parallel()
 	b := newOpenBench(t, 0, "--expect", "1", "--max-ttl", calm)
