@@ -41,7 +41,7 @@ func TestAgentEnds(t *testing.T) {
 	b.wants(69, "run", "k", "--", "true")
 }
 
-// TestAgentRestarts : a killed agent's socket is taken over by the next one.
+// TestAgentRestarts : the next agent takes over the socket of a killed one, and is quiet at first.
 func TestAgentRestarts(t *testing.T) {
 	alone := []string{"--expect", "1", "--max-ttl", "2s"} // the restarted agent is quiet for so long
 	b := newBench(t, alone...)
