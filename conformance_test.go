@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/locktest"
 )
 
-// TestAMeshKeepsItsPromisesInABubble has package locktest examine a mesh whose nodes can be cut off.
+// TestAMeshKeepsItsPromisesInABubble has package locktest examine a mesh whose nodes can be cut off
+// and whose voters can be stopped.
 // internal/sockettest does the same over sockets.
 func TestAMeshKeepsItsPromisesInABubble(t *testing.T) {
 	lockmesh.InBubble(t, func(t *testing.T, w *lockmesh.Wire) {
@@ -22,7 +23,7 @@ func TestAMeshKeepsItsPromisesInABubble(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		report, err := locktest.Examine(t.Context(), s, locktest.Options{TTL: lockmesh.DefaultMaxTTL, Expect: []locktest.Expected{}})
+		report, err := locktest.Examine(t.Context(), meshservice.Stoppable{Service: s}, locktest.Options{TTL: lockmesh.DefaultMaxTTL, Expect: []locktest.Expected{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,10 @@ import (
 	"github.com/lockmesh/lockmesh/bench/redsyncpeer"
 	"github.com/lockmesh/lockmesh/locktest"
 )
+
+// taken is the sentence with the date and the commit of the runs behind the lists.
+var taken = regexp.MustCompile(`compared with\s+runs\s+of\s+both\s+services\s+on\s+` +
+	`20\d\d-\d\d-\d\d,\s+at\s+commit\s+[0-9a-f]{7,40}\b`)
 
 // The tests of the adapters hold the lists against what is measured; this one holds the page against the lists.
 func TestThePageSaysWhatTheListsSay(t *testing.T) {
@@ -36,6 +41,9 @@ func TestThePageSaysWhatTheListsSay(t *testing.T) {
 		default:
 			return "kept"
 		}
+	}
+	if !taken.MatchString(page) {
+		t.Error("README.md doesn't say on which date and at which commit the lists were taken")
 	}
 	for _, p := range locktest.Promises() {
 		row := "| `" + p.Name + "` | " + p.Text + " | " + cell(find(etcdpeer.Expected, p.Name)) + " | " + cell(find(redsyncpeer.Expected, p.Name)) + " |"

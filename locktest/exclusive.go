@@ -116,6 +116,9 @@ func (p *probe) heldIsTold() {
 		p.errorf("the key is free and the context has ended, and IsHeld returns true for the "+
 			"error %v", err)
 	}
+	if p.x.capabilities[HasStop] {
+		p.heldOfMajority()
+	}
 }
 
 func (p *probe) unlockTwice() {

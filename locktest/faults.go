@@ -36,3 +36,18 @@ func (p *probe) cut(c *client) (heal func()) {
 	p.cleanups = append(p.cleanups, heal)
 	return heal
 }
+
+// stopMajority stops a majority of the servers, and spares the server of the first client. resume,
+// or else the end of the probe, lets the servers run again; resume may be called twice.
+func (p *probe) stopMajority(cs []*client) (resume func()) {
+	for _, c := range cs {
+		c.wasCut = true // how a client recovers from the loss of a majority is up to the service, too
+	}
+	resume, err := p.x.s.(Stopper).StopMajority(cs[0].Client)
+	if err != nil {
+		p.fatalf("StopMajority: %v", err)
+	}
+	resume = sync.OnceFunc(resume)
+	p.cleanups = append(p.cleanups, resume)
+	return resume
+}

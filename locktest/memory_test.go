@@ -20,6 +20,8 @@ type memory struct {
 	mu         sync.Mutex
 	keys       map[string]*memoryKey
 	sessions   int
+	clients    []*memoryClient
+	down       map[string]bool // while the server is stopped: the keys that clients have asked for
 	grants     int
 	token      uint64
 	attempts   map[string]int

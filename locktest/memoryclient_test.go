@@ -33,6 +33,7 @@ func (m *memory) Client(context.Context) (Client, error) {
 	defer m.mu.Unlock()
 	m.sessions++
 	c := &memoryClient{m: m, number: m.sessions, stop: make(chan struct{}), online: make(chan struct{}), locks: map[*memoryLock]struct{}{}}
+	m.clients = append(m.clients, c)
 	close(c.online)
 	c.serverExpiry = time.AfterFunc(m.ttl, func() {
 		m.mu.Lock()
@@ -127,6 +128,9 @@ func (c *memoryClient) acquire(ctx context.Context, key string, permits int, try
 				return nil, errHeld
 			}
 		}
+		if m.has("a request that no server has answered holds the key") && m.askedBefore(name) {
+			return nil, errHeld
+		}
 		select {
 		case <-c.whenOnline():
 		case <-ctx.Done():
@@ -145,6 +149,19 @@ func (c *memoryClient) acquire(ctx context.Context, key string, permits int, try
 			return l, nil
 		}
 	}
+}
+
+// askedBefore reports whether a client has asked for the key since the server was stopped, and notes
+// the request of the caller.
+func (m *memory) askedBefore(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down == nil {
+		return false
+	}
+	asked := m.down[name]
+	m.down[name] = true
+	return asked
 }
 
 // contendTry fails if another tries at the same time.

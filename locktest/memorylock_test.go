@@ -169,6 +169,28 @@ func (c *memoryClient) Cut() (func(), error) {
 	}, nil
 }
 
+// StopMajority cuts all clients off: the reference has one server.
+func (m *memory) StopMajority(Client) (func(), error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var heals []func()
+	for _, c := range m.clients {
+		if !c.stopped {
+			c.online = make(chan struct{})
+			heals = append(heals, func() { close(c.online) })
+		}
+	}
+	m.down = map[string]bool{}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.down = nil
+		for _, heal := range heals {
+			heal()
+		}
+	}, nil
+}
+
 func (m *memory) Waiting(_ context.Context, key string) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,6 +19,7 @@ var mutants = []struct {
 	{"TryLocks are in each other's way", []string{"try-one-wins"}},
 	{"IsHeld says yes to all", []string{"held-is-told"}},
 	{"IsHeld says no", []string{"held-is-told"}},
+	{"a request that no server has answered holds the key", []string{"held-is-told"}},
 	{"who is cut off takes keys for held", []string{"held-on-evidence"}},
 	{"a lock's own context cuts its Unlock short", []string{"unlock-own-context"}},
 	{"who looks sees a lock that was given back", []string{"seen-at-once"}},

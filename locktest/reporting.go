@@ -42,6 +42,49 @@ func (p *probe) heldOnEvidence() {
 	heal()
 }
 
+// heldOfMajority is the part of held-is-told in which a majority of the servers is stopped. All
+// clients ask for a key that no client has ever locked. The calls fail, and no error may say that
+// the key is held: a service could take a request that an earlier failed call has left behind at
+// the running servers for a holder.
+func (p *probe) heldOfMajority() {
+	isHeld := p.x.s.(ErrorClassifier).IsHeld
+	cs, key := p.contenders(), p.key()
+	for _, c := range cs {
+		p.release(p.lock(c, p.key())) // each client has communicated with the service
+	}
+	resume := p.stopMajority(cs)
+	end := time.Now().Add(p.o.TTL + p.o.TTL/2)
+	p.mustParallel(len(cs), func(i int) {
+		// Each client asks twice with either call, also if a call outlasts its context.
+		for n := 0; n < 4 || time.Now().Before(end); n++ {
+			m, own := tryLockMode, key
+			if n%2 == 1 {
+				m = lockMode
+			}
+			if n%8 == 7 {
+				own = p.key() // no client has asked for this key yet
+			}
+			ctx, cancel := context.WithTimeout(p.ctx, p.o.TTL/8)
+			_, err := p.acquire(ctx, cs[i], own, m)
+			cancel()
+			switch {
+			case err == nil:
+				p.fatalf("a majority of the servers is stopped, and %s by %s gets a key",
+					m.name, cs[i].name)
+			case isHeld(err):
+				p.fatalf("a majority of the servers is stopped and no client has ever had the "+
+					"key, and IsHeld returns true for the error of %s by %s: %v",
+					m.name, cs[i].name, err)
+			}
+			p.pause()
+		}
+	})
+	resume()
+	for _, c := range cs {
+		p.release(p.startAcquire(c, key, lockMode).mustAcquire(p.o.TTL))
+	}
+}
+
 func (p *probe) unlockOwnContext() {
 	cs, key := p.nClients(2), p.key()
 	for range 20 {

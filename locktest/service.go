@@ -61,6 +61,15 @@ type ErrorClassifier interface {
 	IsHeld(err error) bool
 }
 
+// Stopper is a [Service] on several servers, of which a majority can be stopped, as SIGSTOP stops a
+// process: the servers keep their memory and their connections, and answer nothing.
+type Stopper interface {
+	// StopMajority stops a majority of the servers. A server in the process of the spared client
+	// isn't among the stopped servers, so that the process can go on. resume lets the stopped
+	// servers run again.
+	StopMajority(spared Client) (resume func(), err error)
+}
+
 // Queue is a [Service] with a first-come, first-served queue of waiters. Queue lets the suite see
 // the queue; otherwise the suite couldn't know the order of two calls.
 type Queue interface {
@@ -139,6 +148,7 @@ const (
 	HasDone       Capability = "Watched"
 	HasErr        Capability = "Checked"
 	HasIsHeld     Capability = "ErrorClassifier"
+	HasStop       Capability = "Stopper"
 	HasQueue      Capability = "Queue"
 	HasCrash      Capability = "Crasher"
 	HasLeave      Capability = "Leaver"
@@ -159,7 +169,7 @@ func has[T any](v any) bool { _, ok := v.(T); return ok }
 func capabilitiesOf(s Service, c Client, l Lock) map[Capability]bool {
 	return map[Capability]bool{
 		HasTokens: has[Fenced](l), HasDeadline: has[Expiring](l), HasDone: has[Watched](l), HasErr: has[Checked](l),
-		HasIsHeld: has[ErrorClassifier](s), HasQueue: has[Queue](s),
+		HasIsHeld: has[ErrorClassifier](s), HasStop: has[Stopper](s), HasQueue: has[Queue](s),
 		HasCrash: has[Crasher](c), HasLeave: has[Leaver](c), HasCut: has[Cutter](c),
 		HasReaders: has[Readers](c), HasSemaphores: has[Semaphores](c), HasValues: has[Values](c),
 		HasContext: has[Contexted](l), HasInspection: has[Inspector](c), HasWatches: has[KeyWatcher](c),

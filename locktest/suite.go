@@ -32,8 +32,8 @@ type client struct {
 	Client
 	name    string
 	stopped bool // crashed or left: the client isn't used any more
-	// wasCut marks a client that was cut off: how such a client recovers is up to the service, so
-	// no other probe gets it.
+	// wasCut marks a client that was cut off, or whose service had a majority stopped: how such a
+	// client recovers is up to the service, so no other probe gets the client.
 	wasCut bool
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
@@ -105,6 +106,28 @@ func (s *Service) IsHeld(err error) bool {
 	var taken *redsync.ErrTaken
 	return errors.As(err, &taken)
 }
+
+// StopMajority has two of the three servers read commands and answer nothing until resume, as
+// servers stopped by SIGSTOP; then both servers execute what they have read. No server runs in a
+// client's process, so there is nothing to spare.
+func (s *Service) StopMajority(locktest.Client) (func(), error) {
+	resumed := make(chan struct{})
+	stopped := s.servers[:servers/2+1]
+	for _, m := range stopped {
+		m.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
+			<-resumed
+			return false
+		})
+	}
+	return func() {
+		for _, m := range stopped {
+			m.Server().SetPreHook(nil)
+		}
+		close(resumed)
+	}, nil
+}
+
+var _ locktest.Stopper = (*Service)(nil)
 
 // client is a redsync with its connections.
 type client struct {

@@ -202,3 +202,36 @@ func (c *cutClient) Cut() (func(), error) {
 	c.s.Cut(c.mesh, true)
 	return func() { c.s.Cut(c.mesh, false) }, nil
 }
+
+// Stoppable is a mesh whose voters can be stopped, as SIGSTOP does: no message passes to or from a
+// stopped voter. Its Cut must not be nil.
+type Stoppable struct{ *Service }
+
+// StopMajority stops the smallest majority of the voters. The node of the spared client runs on.
+func (s Stoppable) StopMajority(spared locktest.Client) (func(), error) {
+	c, ok := spared.(*cutClient)
+	if !ok {
+		return nil, fmt.Errorf("meshservice: a client of another service is to be spared: %T", spared)
+	}
+	if err := s.whole(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var stopped []*lockmesh.Mesh
+	for _, n := range s.nodes[:len(s.Voters)] {
+		if n != c.node && len(stopped) <= len(s.Voters)/2 {
+			stopped = append(stopped, n.mesh)
+		}
+	}
+	for _, m := range stopped {
+		s.Cut(m, true)
+	}
+	return func() {
+		for _, m := range stopped {
+			s.Cut(m, false)
+		}
+	}, nil
+}
+
+var _ locktest.Stopper = Stoppable{}
