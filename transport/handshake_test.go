@@ -319,11 +319,14 @@ func TestAConnectionThatIsResetIsNoStrangers(t *testing.T) {
 		secret []byte
 		words  string
 	}{
-		"before a word":              {nil, ""},
-		"in the middle of our magic": {nil, magicLocks[:3]},
-		"after our magic":            {nil, magicLocks},
-		"in the middle of a hello":   {nil, magicLocks + "\x00\x00\x00\x20"},
-		"in the middle of TLS":       {secretA, "\x16\x03\x01\x02\x00\x01"},
+		"before a word":                 {nil, ""},
+		"after one byte of our magic":   {nil, magicLocks[:1]},
+		"after one byte of TLS":         {secretA, "\x16"},
+		"after one byte of no protocol": {nil, "x"},
+		"in the middle of our magic":    {nil, magicLocks[:3]},
+		"after our magic":               {nil, magicLocks},
+		"in the middle of a hello":      {nil, magicLocks + "\x00\x00\x00\x20"},
+		"in the middle of TLS":          {secretA, "\x16\x03\x01\x02\x00\x01"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, config("a", tt.secret))
