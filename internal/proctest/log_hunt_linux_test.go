@@ -5,7 +5,12 @@ package proctest
 import (
 	"strings"
 	"testing"
+	"time"
 )
+
+// cutLasts is for how long the cut of the test of logs lasts: long enough for a line that gossip
+// repeats each minute to come twice.
+const cutLasts = 2 * time.Minute
 
 // What five real processes log, gossip's lines among it: in a first start, while one after the other is killed and restarted, and in a cut. meshtest has a test of two
 // simulated minutes of a cut and of a calm hour, line by line.
@@ -20,10 +25,15 @@ func TestTheLogOfRealProcessesIsWorthReading(t *testing.T) {
 	for i := range names {
 		procs[i] = start(i)
 	}
-	// expect holds what was logged since the last time to so many lines of each level in all, and gossip's complaints to one a minute for each node.
+	every := append([]*process(nil), procs...) // killed processes as well
+	// expect bounds what was logged since the last call: the lines of each level by the arguments,
+	// and gossip's complaints by one for each node and each minute begun.
+	last := time.Now()
 	expect := func(what string, infos, warns, errors int) {
 		t.Helper()
 		count, all := make(map[string]int), []string(nil)
+		complaints := len(procs) * (1 + int(time.Since(last)/time.Minute))
+		last = time.Now()
 		for i, p := range procs {
 			for _, line := range p.said() {
 				for _, level := range []string{"level=INFO", "level=WARN", "level=ERROR"} {
@@ -36,8 +46,8 @@ func TestTheLogOfRealProcessesIsWorthReading(t *testing.T) {
 		}
 		gossip := strings.Count(strings.Join(all, "\n"), `msg="gossip is in trouble`)
 		t.Logf("%s: %d INFO, %d WARN, %d ERROR, and %d complaints of gossip", what, count["level=INFO"], count["level=WARN"], count["level=ERROR"], gossip)
-		if count["level=INFO"] > infos || count["level=WARN"] > warns || count["level=ERROR"] > errors || gossip > len(procs) {
-			t.Errorf("%s: %v and %d complaints of gossip; at most %d INFO, %d WARN, %d ERROR and %d were expected:\n%s", what, count, gossip, infos, warns, errors, len(procs), strings.Join(all, "\n"))
+		if count["level=INFO"] > infos || count["level=WARN"] > warns || count["level=ERROR"] > errors || gossip > complaints {
+			t.Errorf("%s: %v and %d complaints of gossip; at most %d INFO, %d WARN, %d ERROR and %d were expected:\n%s", what, count, gossip, infos, warns, errors, complaints, strings.Join(all, "\n"))
 		}
 	}
 	settled := func() {
@@ -60,6 +70,7 @@ func TestTheLogOfRealProcessesIsWorthReading(t *testing.T) {
 		}
 		h.unplug(byte(i + 1))
 		procs[i] = start(i)
+		every = append(every, procs[i])
 		procs[i].reached("ready")
 		settled()
 		for j, p := range procs {
@@ -75,8 +86,16 @@ func TestTheLogOfRealProcessesIsWorthReading(t *testing.T) {
 	for _, other := range names[2:] { // after gossip has lost them, too
 		procs[0].awaitVoter(other, "unreachable")
 	}
+	select {
+	case <-time.After(cutLasts):
+	case <-procs[0].ended:
+		t.Fatal("a process ended in the cut")
+	}
 	h.heal()
 	procs[0].awaitLog("majority back")
 	settled()
 	expect("a cut", 12+2, 12+2, 0)
+	for _, p := range every {
+		p.neverLogged("names must be unique")
+	}
 }

@@ -237,6 +237,18 @@ func (p *process) said() []string {
 	return lines
 }
 
+// neverLogged fails the test if a line of the process's log has the words.
+func (p *process) neverLogged(words string) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for text := range strings.Lines(p.log.String()) {
+		if strings.Contains(text, words) {
+			p.t.Errorf("%s has logged a line that no process should: %s", p.name, text)
+		}
+	}
+}
+
 // kill ends the process as kill -9 does, and returns when all that it printed has been read.
 func (p *process) kill() time.Time {
 	p.t.Helper()

@@ -113,6 +113,7 @@ func (r *rolling) judge(began time.Time) {
 		}
 		p.none("lost")
 		p.none("unreadable")
+		p.neverLogged("names must be unique") // a restarted process isn't a second one
 	}
 	usual, longest, count := time.Duration(0), time.Duration(0), 0
 	var all []wait
