@@ -7,11 +7,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/lockmesh"
 )
 
-// seenRounds is how often each look is taken. LOCKMESH_SEEN makes it more.
+// seenRounds is how many looks of each kind are taken. LOCKMESH_SEEN makes it more.
 func seenRounds(t *testing.T) int {
 	t.Helper()
 	return count(t, "LOCKMESH_SEEN", 100, 150)
@@ -21,10 +22,15 @@ func seenRounds(t *testing.T) int {
 func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 	t.Parallel()
 	r := calm(t)
-	ctx := within(t, 10*patience)
 	rounds := seenRounds(t)
-	missed := make(map[string]int)
-	miss := func(what string, n int, more any) {
+	ctx := within(t, time.Duration(10+rounds/500)*patience)
+	looked, missed := make(map[string]int), make(map[string]int)
+	// saw counts a look, and reports the first looks of each kind that have missed what had returned.
+	saw := func(what string, n int, seen bool, more any) {
+		t.Helper()
+		if looked[what]++; seen {
+			return
+		}
 		if missed[what]++; missed[what] <= 3 {
 			t.Errorf("round %d, %s: %+v", n, what, more)
 		}
@@ -35,12 +41,10 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	looks := 0
 	for n := range rounds {
 		own, other := r.nodes[n%4], r.nodes[(n+1+n/4%3)%4]
 		look := func(key string) lockmesh.Info {
 			t.Helper()
-			looks++
 			info, err := other.Inspect(ctx, key)
 			must(err)
 			return info
@@ -50,50 +54,38 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 		lease, err := own.Lock(ctx, key, lockmesh.WithValue([]byte("one")))
 		must(err)
 		info := look(key)
-		if len(info.Holders) != 1 || info.Holders[0].Token != lease.Token() || info.Holders[0].Node != own.Name() || len(info.Waiters) != 0 {
-			miss("a lease was granted", n, info)
-		}
+		saw("a lease was granted", n, len(info.Holders) == 1 && info.Holders[0].Token == lease.Token() &&
+			info.Holders[0].Node == own.Name() && len(info.Waiters) == 0, info)
 		must(lease.SetValue(ctx, []byte("two")))
-		if info := look(key); len(info.Holders) != 1 || string(info.Holders[0].Value) != "two" {
-			miss("a value was set", n, info)
-		}
+		info = look(key)
+		saw("a value was set", n, len(info.Holders) == 1 && string(info.Holders[0].Value) == "two", info)
 		must(lease.Unlock(ctx))
-		if info := look(key); len(info.Holders)+len(info.Waiters) != 0 {
-			miss("a lease was given back", n, info)
-		}
+		info = look(key)
+		saw("a lease was given back", n, len(info.Holders)+len(info.Waiters) == 0, info)
 
 		leadership, err := own.Election("leader").Campaign(ctx, []byte(own.Name()))
 		must(err)
-		looks++
-		if leader, err := other.Election("leader").Leader(ctx); err != nil || string(leader.Value) != own.Name() {
-			miss("a campaign was won", n, err)
-		}
+		leader, err := other.Election("leader").Leader(ctx)
+		saw("a campaign was won", n, err == nil && string(leader.Value) == own.Name(), err)
 		must(leadership.Resign(ctx))
-		looks++
-		if leader, err := other.Election("leader").Leader(ctx); !errors.Is(err, lockmesh.ErrNoLeader) {
-			miss("a leader resigned", n, leader)
-		}
+		leader, err = other.Election("leader").Leader(ctx)
+		saw("a leader resigned", n, errors.Is(err, lockmesh.ErrNoLeader), leader)
 
 		reader, err := own.RLock(ctx, key)
 		must(err)
 		second, err := other.RLock(ctx, key)
 		must(err)
 		third := r.nodes[(n+2)%4]
-		looks++
 		info, err = third.Inspect(ctx, key)
 		must(err)
-		if tokens := []uint64{reader.Token(), second.Token()}; len(info.Holders) != 2 || !slices.Contains(tokens, info.Holders[0].Token) || !slices.Contains(tokens, info.Holders[1].Token) {
-			miss("two readers came", n, info)
-		}
+		tokens := []uint64{reader.Token(), second.Token()}
+		saw("two readers came", n, len(info.Holders) == 2 && slices.Contains(tokens, info.Holders[0].Token) &&
+			slices.Contains(tokens, info.Holders[1].Token), info)
 		must(reader.Unlock(ctx))
 		must(second.Unlock(ctx))
-		if info := look(key); len(info.Holders) != 0 {
-			miss("two readers left", n, info)
-		}
+		info = look(key)
+		saw("two readers left", n, len(info.Holders) == 0, info)
 
-		if n%10 != 0 {
-			continue
-		}
 		latch := fmt.Sprintf("latch-%d", n)
 		counts := make([]*lockmesh.Count, 3)
 		var counting sync.WaitGroup
@@ -107,10 +99,8 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 			})
 		}
 		counting.Wait()
-		looks++
-		if left, err := other.CountDownLatch(latch, 5).Count(ctx); err != nil || left != 2 {
-			miss("three have counted down", n, fmt.Sprint(left, err))
-		}
+		left, err := other.CountDownLatch(latch, 5).Count(ctx)
+		saw("three have counted down", n, err == nil && left == 2, fmt.Sprint(left, err))
 		for _, c := range counts {
 			if c != nil {
 				must(c.TakeBack(context.WithoutCancel(ctx)))
@@ -118,7 +108,7 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 		}
 	}
 	for what, n := range missed {
-		t.Errorf("%s: missed %d times of %d", what, n, rounds)
+		t.Errorf("%s: missed %d times of %d", what, n, looked[what])
 	}
-	t.Logf("%d looks", looks)
+	t.Logf("the looks of each kind, in %d rounds: %v", rounds, looked)
 }
