@@ -49,6 +49,77 @@ func TestTheReadmeNamesTheGoVersion(t *testing.T) {
 	}
 }
 
+// figures returns the cells of the first table after a heading of a page, by the names of a row and
+// a column. Spaces around the cells are cut off.
+func figures(t *testing.T, name, heading string) map[[2]string]string {
+	t.Helper()
+	_, rest, ok := strings.Cut(page(t, name), "\n## "+heading+"\n")
+	if !ok {
+		t.Fatalf("%s has no heading %q", name, heading)
+	}
+	rest, _, _ = strings.Cut(rest, "\n## ")
+	_, rest, ok = strings.Cut(rest, "\n\n| |")
+	if !ok {
+		t.Fatalf("%s has no table under %q", name, heading)
+	}
+	table, _, _ := strings.Cut("| |"+rest, "\n\n")
+	var columns []string
+	cells := make(map[[2]string]string)
+	for i, line := range strings.Split(table, "\n") {
+		row := strings.Split(strings.Trim(line, "|"), "|")
+		for j := range row {
+			row[j] = strings.TrimSpace(row[j])
+		}
+		switch {
+		case i == 0:
+			columns = row
+		case len(row) != len(columns):
+			t.Fatalf("%s: the row %q has %d cells, and the head of its table has %d", name, line, len(row), len(columns))
+		case i > 1: // the second line has the alignment of the columns
+			for j := 1; j < len(row); j++ {
+				cells[[2]string{row[0], columns[j]}] = row[j]
+			}
+		}
+	}
+	return cells
+}
+
+// TestTheReadmesFiguresAreThoseOfThePerformancePage compares each cell of the README's table of
+// figures with the cell of docs/performance.md that has the same measure and the same service, and
+// the README's range for an undisturbed Redis with the page's range. Whoever measures anew has to
+// change both pages.
+func TestTheReadmesFiguresAreThoseOfThePerformancePage(t *testing.T) {
+	rows := map[string]string{ // from the name in the README to the name on the page
+		"acquire":             "to acquire, median",
+		"locks/s, 64 callers": "locks a second, 64 callers",
+		"hand-overs/s":        "handed over between nodes a second, 16 waiters",
+	}
+	columns := map[string]string{
+		"lockmesh voter":       "lockmesh, on a node that votes",
+		"lockmesh non-voter":   "on a node that doesn't vote",
+		"redsync, three Redis": "redsync over three Redis",
+		"one Redis":            "one Redis",
+		"etcd":                 "etcd, three members",
+	}
+	short, long := figures(t, "README.md", "Performance"), figures(t, "docs/performance.md", "At a glance")
+	if len(short) != len(rows)*len(columns) {
+		t.Errorf("README.md has %d figures, and this test knows of %d", len(short), len(rows)*len(columns))
+	}
+	for row, measure := range rows {
+		for column, service := range columns {
+			got, want := short[[2]string{row, column}], long[[2]string{measure, service}]
+			if got == "" || got != want {
+				t.Errorf("%s, %s: README.md says %q, docs/performance.md says %q", row, column, got, want)
+			}
+		}
+	}
+	quick := regexp.MustCompile(`Redis\s+was\s+(\S+)\s+to\s+(\S+)\s+times\s+as\s+fast`).FindStringSubmatch(page(t, "README.md"))
+	slow := regexp.MustCompile(`own\s+run,\s+and\s+(\S+)\s+to\s+(\S+)\s+times\s+as\s+long`).FindStringSubmatch(page(t, "docs/performance.md"))
+	if quick == nil || slow == nil || !slices.Equal(quick[1:], slow[1:]) {
+		t.Errorf("an undisturbed Redis: README.md says %q, docs/performance.md says %q", quick, slow)
+	}
+}
+
 // TestTheReadmeSaysOfEveryPackageWhetherItIsPublic demands that the table of packages in README.md has every top-level directory
 // with Go code, either as public API or as implementation.
 func TestTheReadmeSaysOfEveryPackageWhetherItIsPublic(t *testing.T) {
