@@ -188,12 +188,14 @@ type Page struct {
 	Next string
 }
 
-// ListPage returns the state of keys that begin with prefix, as [Mesh.Inspect] does for a single
-// key: keys that are held, waited for or kept from others. The page has up to most keys: the first
-// by name among those after the name after. An empty prefix means all keys, an empty after the
-// first page, and a most of zero [ListMax]. A page may have fewer keys, or none, although there are
-// more keys; Next is then not empty. Each key is shown as of some moment, which may differ from key
-// to key.
+// ListPage returns the state of keys that begin with prefix: keys that are held, waited for or kept
+// from others. [Mesh.Inspect] shows more of a single key. Callers of one node that want the same
+// key wait behind a single request of their node: Inspect shows the callers behind this node's
+// request, and ListPage shows each node's request only. And ListPage shows a request that may be
+// held (see [Holder.Unsure]) as a waiter. The page has up to most keys: the first by name among
+// those after the name after. An empty prefix means all keys, an empty after the first page, and a
+// most of zero [ListMax]. A page may have fewer keys, or none, although there are more keys; Next
+// is then not empty. Each key is shown as of some moment, which may differ from key to key.
 //
 // Errors: ErrKey; ErrOption if most is negative or above ListMax; ErrNoQuorum if too few voters
 // answer within a TTL; ErrClosed; ErrBusy; or ctx's error.
