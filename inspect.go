@@ -33,7 +33,9 @@ type Holder struct {
 	Slot    int // the number of the permit; zero for other modes
 	Value   []byte
 	Version uint64 // of the value, from 1; zero without a value
-	// Since is about when the lease was granted, by this node's clock.
+	// Since is about when the lease was granted, by this node's clock. Of leases that were passed on
+	// among the callers of one node, Since is when the first was granted, as Token is the first
+	// lease's: voters hear of no hand-over within a node.
 	Since time.Time
 	// Unsure says that the request may be granted or not: its node, a voter itself, ended or was
 	// cut off before any other voter heard of the outcome. The key is kept for the request in any

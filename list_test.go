@@ -107,6 +107,80 @@ func TestAListWhileKeysComeAndGo(t *testing.T) {
 	})
 }
 
+// A key that is passed on among the callers of one node has one holder for all nodes: the node, with
+// the token and the beginning of the first of the leases passed on. The callers that still wait in
+// the holder's node are known to Inspect on this node only.
+func TestALookAtAKeyThatIsPassedOnWithinItsNode(t *testing.T) {
+	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		d := w.client() // no voter
+		before := time.Now()
+		held := passedOn(t, a, "k")
+		passed := time.Now()
+		first := held.Token() - 1
+		var waiting []<-chan outcome
+		for range 3 {
+			next := later(func() (*Lease, error) { return a.Lock(t.Context(), "k") })
+			stillWaits(t, next)
+			waiting = append(waiting, next)
+		}
+		time.Sleep(DefaultMaxTTL) // a lease is passed on to requests older than its newest renewal
+		for left := len(waiting); ; left-- {
+			for name, m := range map[string]*Mesh{"a": a, "b": b, "d": d} {
+				page := must[Page](t)(m.ListPage(t.Context(), "", "", 0))
+				if len(page.Keys) != 1 || page.Keys[0].Key != "k" || page.Next != "" {
+					t.Fatalf("%s lists %+v", name, page)
+				}
+				waiters := 0
+				if m == a {
+					waiters = left
+				}
+				isPassedOn(t, name+" inspects", must[Info](t)(m.Inspect(t.Context(), "k")), first, waiters, before, passed)
+				isPassedOn(t, name+" lists", page.Keys[0], first, 0, before, passed)
+			}
+			unlock(t, held)
+			if left == 0 {
+				break
+			}
+			next := <-waiting[len(waiting)-left]
+			if next.err != nil {
+				t.Fatal(next.err)
+			}
+			if next.lease.Token() != held.Token()+1 {
+				t.Fatalf("token %d after %d: the lease wasn't passed on", next.lease.Token(), held.Token())
+			}
+			held = next.lease
+		}
+		for name, m := range map[string]*Mesh{"a": a, "b": b, "d": d} {
+			if info := must[Info](t)(m.Inspect(t.Context(), "k")); len(info.Holders)+len(info.Waiters) != 0 {
+				t.Errorf("all is over, and %s shows %+v", name, info)
+			}
+		}
+	})
+}
+
+// isPassedOn demands that a view shows node a as the only holder, with the token of the first lease
+// and a beginning well before passed, when that lease was passed on, and so many waiters of node a.
+func isPassedOn(t *testing.T, who string, info Info, first uint64, waiters int, before, passed time.Time) {
+	t.Helper()
+	if len(info.Holders) != 1 || len(info.Waiters) != waiters {
+		t.Errorf("%s: %d holders and %d waiters, want 1 and %d: %+v", who, len(info.Holders), len(info.Waiters), waiters, info)
+		return
+	}
+	h := info.Holders[0]
+	if h.Node != "a" || h.Token != first || h.Mode != Exclusive || h.Unsure || h.Left <= 0 || h.Left > DefaultMaxTTL {
+		t.Errorf("%s: the holder is %+v, want node a, token %d", who, h, first)
+	}
+	if h.Since.Before(before) || !h.Since.Before(passed.Add(-DefaultMaxTTL/2)) {
+		t.Errorf("%s: held since %v; the first lease was granted after %v, and passed on at %v", who, h.Since, before, passed)
+	}
+	for _, waiter := range info.Waiters {
+		if waiter.Node != "a" || waiter.Mode != Exclusive || waiter.Try {
+			t.Errorf("%s: a waiter is %+v", who, waiter)
+		}
+	}
+}
+
 func TestAListSaysWhatIsWrong(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()
