@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -26,8 +27,12 @@ func read(from iter.Seq2[Event, error]) func() (Event, error, bool) {
 		}
 	}()
 	return func() (Event, error, bool) {
-		r, ok := <-results
-		return r.e, r.err, ok
+		select {
+		case r, ok := <-results:
+			return r.e, r.err, ok
+		case <-time.After(2 * time.Hour): // of the bubble's time: else a test would never end
+			return Event{}, errors.New("no event for two hours"), true
+		}
 	}
 }
 
@@ -50,6 +55,7 @@ func TestWatch(t *testing.T) {
 		s := newSite(t, m, "a")
 		ctx := t.Context()
 		must(t, second(m.Node("b").Lock(ctx, "jobs/<b>", lockmesh.WithValue([]byte("<script>")))))
+		time.Sleep(lockmesh.DefaultMaxTTL) // until each voter knows of the lease, not only most of them
 		next := read(s.c.WatchPrefix(ctx, "jobs/"))
 		e := await(t, next, lockmesh.Granted)
 		if e.Key != "jobs/<b>" || e.Node != "b" || !e.Current || string(e.Value) != "<script>" || e.Mode != "exclusive" {
