@@ -86,8 +86,8 @@ func figures(t *testing.T, name, heading string) map[[2]string]string {
 
 // TestTheReadmesFiguresAreThoseOfThePerformancePage compares each cell of the README's table of
 // figures with the cell of docs/performance.md that has the same measure and the same service, and
-// the README's range for an undisturbed Redis with the page's range. Whoever measures anew has to
-// change both pages.
+// the README's range for an undisturbed Redis with the page's range. A new measurement
+// changes both pages.
 func TestTheReadmesFiguresAreThoseOfThePerformancePage(t *testing.T) {
 	rows := map[string]string{ // from the name in the README to the name on the page
 		"acquire":             "to acquire, median",

@@ -107,7 +107,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		if d := time.Since(from); d != 0 {
 			t.Errorf("the refusals took %v", d)
 		}
-		// Silent clients are told, too, and keep nobody from the refusal: the second is one too
+		// Silent clients are told, too, and keep no other client from the refusal: the second is one too
 		// many, and refused at once, which a connection without a buffer doesn't show.
 		silent := dial()
 		synctest.Wait()

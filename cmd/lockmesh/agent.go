@@ -55,8 +55,8 @@ func (*agentVerb) Help() string {
 its own user can open: the other verbs, curl and programs in any language take locks there
 (docs/admin.md). It logs to standard error, tells systemd when it is ready, and ends in good order
 upon SIGTERM or SIGINT: locks that clients hold end, those set for a time are waited for, with
---expect the node leaves the mesh, and otherwise it keeps its seat. Upon SIGHUP the file of LOCKMESH_SECRET_FILE is read again: see
-lockmesh rotate -h. Of the files that the agent may have open (ulimit -n), 1024, or half of fewer,
+--expect the node leaves the mesh, and otherwise it keeps its seat. Upon SIGHUP the file of
+LOCKMESH_SECRET_FILE is read again: see lockmesh rotate -h. Of the files that the agent may have open (ulimit -n), 1024, or half of fewer,
 are kept for the mesh; clients' connections share the rest, and those without a place are refused.
 
 Examples:
@@ -273,7 +273,7 @@ type agent struct {
 	log    *slog.Logger
 	grace  time.Duration
 	leaves bool // the node won't come back with its identity
-	alone  bool // the mesh has no other node: nobody remembers leases after the end
+	alone  bool // the mesh has no other node: no voter remembers leases after the end
 	socket string
 	left   atomic.Bool // a request has ended the node while clients had keys
 

@@ -48,7 +48,7 @@ func TestACrowdOfConnections(t *testing.T) {
 			break
 		}
 	}
-	// Whoever has a connection is served. The keys end soon, since the agent waits for them.
+	// Each client with a connection is served. The keys end soon, since the agent waits for them.
 	for _, g := range []*guest{crowd[0], crowd[len(crowd)-1]} {
 		if g == crowd[0] {
 			if status, body, err := g.request("PUT /v1/locks/own?ttl=1s", ""); err != nil || status != http.StatusOK {

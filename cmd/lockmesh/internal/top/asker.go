@@ -34,7 +34,7 @@ const (
 	beatTime = 250 * time.Millisecond
 
 	// MinEvery is the shortest time between two looks. A look has the voters asked for all keys
-	// shown, and nobody reads faster.
+	// shown, and a person reads no faster.
 	MinEvery = 250 * time.Millisecond
 
 	// listMost is how many keys are asked for: the largest page of a node.
