@@ -110,7 +110,10 @@ func (w *living) crash(name string) {
 	}
 }
 
-// found starts the founders and waits until they can lock.
+// foundAll starts the founders, and waits until every voter counts at each of them. Two voters are a
+// majority, so a node is Ready before it has heard the third, or has stored the electorate itself.
+// If a test then ends two nodes, that word is still under way, and a node that was not Ready becomes
+// Ready for a moment.
 func (w *living) foundAll() {
 	w.t.Helper()
 	for _, name := range w.founders {
@@ -119,8 +122,10 @@ func (w *living) foundAll() {
 	for _, name := range w.founders {
 		w.ready(name)
 	}
-	for _, name := range w.founders { // two of them are a majority, so a node may be ready before it has stored the electorate itself
-		w.until(name, "the electorate stored", func(s ElectorateStatus) bool { return s.Version > 0 && s.Stored == s.Version })
+	for _, name := range w.founders {
+		w.until(name, "the electorate stored, and every voter counting", func(s ElectorateStatus) bool {
+			return s.Version > 0 && s.Stored == s.Version && s.Counting == len(w.founders)
+		})
 	}
 }
 
