@@ -132,6 +132,13 @@ const (
 // Watch reports the events of a key from now on, beginning with the present state. It returns at
 // once; the caller receives the events from [Watch.Events] until ctx ends.
 //
+// The state at the beginning includes everything completed before the call of Watch, on any node,
+// as the answer of [Mesh.Inspect] does: a lease that Lock has returned comes before [Synced], and a
+// lease that Unlock has given back doesn't come. For this, Synced takes up to half a TTL in two
+// cases: if a node has ended in the moment between the votes for its request and its own word of
+// the grant to the voters; or if a voter can be reached from this node and not from the node of a
+// lease.
+//
 // If the node of a lease is in touch with a majority of the voters, the lease's grant and the
 // lease's end are each reported once, in the order of the tokens as far as leases exclude each
 // other. A grant is reported once a majority of the voters has reported the grant. A watched key is

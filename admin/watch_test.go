@@ -55,7 +55,6 @@ func TestWatch(t *testing.T) {
 		s := newSite(t, m, "a")
 		ctx := t.Context()
 		must(t, second(m.Node("b").Lock(ctx, "jobs/<b>", lockmesh.WithValue([]byte("<script>")))))
-		time.Sleep(lockmesh.DefaultMaxTTL) // until each voter knows of the lease, not only most of them
 		next := read(s.c.WatchPrefix(ctx, "jobs/"))
 		e := await(t, next, lockmesh.Granted)
 		if e.Key != "jobs/<b>" || e.Node != "b" || !e.Current || string(e.Value) != "<script>" || e.Mode != "exclusive" {

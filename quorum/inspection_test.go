@@ -100,8 +100,8 @@ func TestAnInspectionSettlesWhoHoldsTheKey(t *testing.T) {
 	}
 }
 
-// Two voters have voted for a token and thereby granted the lease; the third has voted for another one, or in another slot. The lease is told with
-// what the two have.
+// Two voters have voted for a token and thereby granted the lease; the third has voted for another
+// one, or in another slot. The lease is told with what the two have.
 func TestAnInspectionTellsTheTokenThatWon(t *testing.T) {
 	won, other := sight(vote.Promised, "a", 1, vote.Permit, 100), sight(vote.Promised, "a", 1, vote.Permit, 200)
 	won.Slot, other.Slot = 1, 2
@@ -126,7 +126,8 @@ func TestAnInspectionTellsTheTokenThatWon(t *testing.T) {
 	}
 }
 
-// A lease that was seen held in part of the answers keeps its token when a later answer leaves it open.
+// A lease that was seen held in part of the answers keeps its token when a later answer leaves it
+// open.
 func TestAnInspectionKeepsTheTokenThatWasSettled(t *testing.T) {
 	i := inspect(t)
 	won, other := sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Promised, "a", 1, vote.Exclusive, 200)
@@ -146,8 +147,8 @@ func TestAnInspectionKeepsTheTokenThatWasSettled(t *testing.T) {
 	}
 }
 
-// The lease of a rests on v0 and v1. It lets others in, v0 is cut off from a and doesn't hear of it,
-// and b is let in by v1 and v2. With the last answers of v0 and v2 the lease of a looks like an
+// The lease of a rests on v0 and v1. It lets others in, v0 is cut off from a and doesn't hear of
+// it, and b is let in by v1 and v2. With the last answers of v0 and v2 the lease of a looks like an
 // exclusive lease that the newer lease of b contradicts. (Seed 840002671 of worlds with looks.)
 func TestAnInspectionSeesALeaseThatLetsOthersIn(t *testing.T) {
 	alone := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
@@ -189,7 +190,8 @@ func TestAnInspectionSeesALeaseThatLetsOthersIn(t *testing.T) {
 	})
 }
 
-// What stays open with the answers of all voters is asked again in a moment: what they have yet to hear is on its way to them.
+// What stays open with the answers of all voters is asked again in a moment: what they have yet to
+// hear is on its way to them.
 func TestAnInspectionAsksAgain(t *testing.T) {
 	i := inspect(t)
 	one, two := sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Promised, "a", 1, vote.Exclusive, 101)
@@ -210,7 +212,8 @@ func TestAnInspectionAsksAgain(t *testing.T) {
 	i.want("a! ", true)
 }
 
-// A key that is passed on all the time keeps no inspection waiting: of what is open, only what was open at first counts.
+// A key that is passed on all the time keeps no inspection waiting: of what is open, only what was
+// open at first counts.
 func TestAnInspectionOfAKeyInUseEnds(t *testing.T) {
 	i := inspect(t)
 	i.answers("v0", sight(vote.Promised, "a", 1, vote.Exclusive, 100))
@@ -248,8 +251,8 @@ func TestAnInspectionDoesNotStayOpenForEver(t *testing.T) {
 	i.want("a! ", false)
 }
 
-// After half a TTL with a voter out of reach, a request that may have the vote of that voter is unsure, unless a lease
-// rules it out, or it has no vote of another voter either.
+// After half a TTL with a voter out of reach, a request that may have the vote of that voter is
+// unsure, unless a lease rules it out, or it has no vote of another voter either.
 func TestAnInspectionTellsWhichRequestsMayBeHeld(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -288,7 +291,8 @@ func TestAnInspectionTellsWhichRequestsMayBeHeld(t *testing.T) {
 // refreshed has voters acknowledge all that they were told, so that they go on counting.
 func (i *inspected) refreshed(voters ...vote.NodeID) { i.acks(voters...) }
 
-// A voter whose connection is new isn't asked again before it has answered the statement; it is asked then.
+// A voter whose connection is new isn't asked again before it has answered the statement; it is
+// asked then.
 func TestAnInspectionAsksNobodyWhoHasYetToAnswerAStatement(t *testing.T) {
 	i := inspect(t)
 	i.q.Unlink(i.now, i.place("v2"))
@@ -335,9 +339,9 @@ func (i *inspected) showLapsed(v vote.NodeID, ago time.Duration, views ...vote.V
 	i.say(v, vote.Message{Kind: vote.KindShow, Nonce: i.nonces[v], Views: views, End: true, TTL: ago})
 }
 
-// The lease of a rests on v0 and v1. While it is inspected v1 loses sight of a, whose lease comes to rest on v0 and
-// v2. But v2 was asked before that, and v1 is heard after it: the two answers seem to say that only v0 has a vote.
-// (Seed 179556567 of worlds with looks.)
+// The lease of a rests on v0 and v1. While it is inspected v1 loses sight of a, whose lease comes
+// to rest on v0 and v2. But v2 was asked before that, and v1 is heard after it: the two answers
+// seem to say that only v0 has a vote. (Seed 179556567 of worlds with looks.)
 func TestAnInspectionSeesALeaseThatMovesToAnotherVoter(t *testing.T) {
 	holding := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
 	t.Run("known to one of those that answer", func(t *testing.T) {
@@ -387,4 +391,75 @@ func TestAnInspectionSeesALeaseThatMovesToAnotherVoter(t *testing.T) {
 		}
 		i.want("", false)
 	})
+}
+
+// The state of a watch shows a request as held once a voter has heard of the grant. Until then the
+// inspection is repeated, and a request is never shown as one that waits though it may be granted
+// any moment.
+func TestAnInspectionForAWatchWaitsForTheGrant(t *testing.T) {
+	promised, holding := sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Holding, "a", 1, vote.Exclusive, 100)
+	forWatch := func(t *testing.T) *inspected {
+		b := newBench(t, 3)
+		b.all()
+		i := &inspected{b, make(map[vote.NodeID]uint64)}
+		i.q.InspectForWatch(i.now, "k", false)
+		i.questions()
+		i.answers("v0", promised)
+		i.answers("v1", promised)
+		i.answers("v2", promised)
+		i.want("open", false)
+		i.pass(inspectPause)
+		if n := i.questions(); n != 3 {
+			t.Fatalf("%d voters are asked again", n)
+		}
+		i.answers("v0", promised)
+		return i
+	}
+	t.Run("it comes", func(t *testing.T) {
+		i := forWatch(t)
+		i.answers("v1", holding)
+		i.want("a! ", true)
+	})
+	t.Run("the node gave up", func(t *testing.T) {
+		i := forWatch(t)
+		i.answers("v1")
+		i.want("open", false)
+		i.answers("v2")
+		i.want("", true)
+	})
+	t.Run("it doesn't come", func(t *testing.T) {
+		i := forWatch(t)
+		for i.last(EventQueryDone) == nil && i.now.Fast < vote.Instant(10*ttl) {
+			i.answers("v1", promised)
+			i.answers("v2", promised)
+			i.pass(maxInspectPause)
+			i.acks("v0", "v1", "v2")
+			i.questions()
+			i.answers("v0", promised)
+		}
+		i.want("a+ ", false)
+	})
+}
+
+// Answers in any order make the same result as answers in order.
+func TestAnswersOutOfOrderAreMergedByKey(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	nonce := b.q.InspectForWatch(b.now, "", true)
+	held := func(key vote.Key, n vote.Number) vote.View {
+		s := sight(vote.Holding, "a", n, vote.Exclusive, vote.Token(100*n))
+		s.Key = key
+		return s
+	}
+	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{held("c", 3), held("a", 1), held("b", 2)}, End: true})
+	b.say("v1", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{held("b", 2), held("c", 3), held("a", 1)}, End: true})
+	e := b.last(EventQueryDone)
+	if e == nil {
+		t.Fatal("no result")
+	}
+	for i, key := range []vote.Key{"a", "b", "c"} {
+		if len(e.Result.Views) != 3 || e.Result.Views[i].Key != key || e.Result.HeldBy[i].Len() != 2 {
+			t.Fatalf("%+v, held by %v", e.Result.Views, e.Result.HeldBy)
+		}
+	}
 }

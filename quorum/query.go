@@ -63,7 +63,7 @@ func (q *Requester) Query(now vote.Now, key vote.Key) uint64 {
 	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: key}}, nil)
 }
 
-// Inspect does the same as Look, and repeats the query while the answers leave open who holds the
+// Inspect does the same as Query, and repeats the query while the answers leave open who holds the
 // key: see inspection.
 func (q *Requester) Inspect(now vote.Now, key vote.Key) uint64 {
 	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: key}}, &inspection{pause: inspectPause})
@@ -76,9 +76,11 @@ func (q *Requester) Page(now vote.Now, prefix, after vote.Key, most int) uint64 
 	return q.addQuery(now, EventQueryDone, ask, &inspection{pause: inspectPause})
 }
 
-// QueryPrefix does the same as Look for all keys with a prefix.
-func (q *Requester) QueryPrefix(now vote.Now, prefix vote.Key) uint64 {
-	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: prefix}, Prefix: true}, nil)
+// InspectForWatch does the same as Inspect for a key, or for all keys with a prefix, and shows a
+// request as held only once a voter has heard of the grant.
+func (q *Requester) InspectForWatch(now vote.Now, key vote.Key, prefix bool) uint64 {
+	ask := vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: key}, Prefix: prefix}
+	return q.addQuery(now, EventQueryDone, ask, &inspection{pause: inspectPause, heard: true})
 }
 
 // Revoke asks the holders of a key to give it back. EventPassed reports within a TTL that a
@@ -177,6 +179,7 @@ func (q *Requester) receiveResult(p *peer, m *vote.Message) {
 	l.answers[p.place].Permits, l.answers[p.place].Gap = m.Permits, m.Gap
 	l.notified = max(l.notified, m.Count)
 	l.complete = l.complete.With(p.place)
+	sortByKey(l.answers[p.place].Views)
 	// The eighth allows for clocks of different rates.
 	l.spans[p.place].from = q.now.Fast.Add(-m.TTL + m.TTL/8)
 	q.settleQuery(l)
@@ -217,17 +220,14 @@ func (q *Requester) queryOf(p *peer, nonce uint64) *query {
 
 // settleQuery ends a query or a revoke request once a majority has answered.
 func (q *Requester) settleQuery(l *query) {
-	if !q.newest.Decides(l.complete) || q.isOpen(l) {
+	if !q.newest.Decides(l.complete) {
 		return
 	}
 	var result *QueryResult
 	if l.kind == EventQueryDone {
-		result = q.merge(l)
-		if q.isContradicted(l, result) {
-			if q.retryInspection(l.inspection, len(result.Views)+len(result.Superseded)) {
-				return
-			}
-			result.Certain = false
+		var open bool
+		if result, open = q.merge(l); open && q.retryInspection(l.inspection, len(result.Views)+len(result.Superseded)) {
+			return
 		}
 	}
 	q.queries = slices.DeleteFunc(q.queries, func(o *query) bool { return o == l })
@@ -254,147 +254,6 @@ func (q *Requester) endQueries() {
 		return true
 	})
 	q.startQueries()
-}
-
-// truncated reports whether some voter has shown only a part of the keys, and the last key up to
-// which all voters have shown theirs.
-func (l *query) truncated() (cut bool, last vote.Key) {
-	for i := range l.answers {
-		if n := len(l.answers[i].Views); l.answers[i].Gap && n > 0 {
-			if key := l.answers[i].Views[n-1].Key; !cut || key < last {
-				cut, last = true, key
-			}
-		}
-	}
-	return cut, last
-}
-
-// merge combines the answers of several voters. A lease is held if one voter has heard of the grant
-// from the owner. Some voters may not have heard of a release; tokens decide then: a lease older
-// than an exclusive lease is over, and so is an exclusive lease older than any other lease. For a
-// single key, all of this node's own callers are shown, but only the front of another node's local
-// queue: voters know of no other request in the queue.
-func (q *Requester) merge(l *query) *QueryResult {
-	all := &QueryResult{}
-	all.Truncated, all.Last = l.truncated()
-	seen := make(map[requestID]int)
-	said := make(map[requestID]Set)
-	for i := range l.answers {
-		all.Permits = max(all.Permits, l.answers[i].Permits)
-		for _, s := range l.answers[i].Views {
-			if s.State == vote.Waiting {
-				s.Token = 0 // the token of an earlier vote
-			} else {
-				s.Token = s.Token.First()
-			}
-			if s.State == vote.Holding {
-				said[requestID{s.Owner, s.Number}] = said[requestID{s.Owner, s.Number}].With(i)
-			}
-			at, ok := seen[requestID{s.Owner, s.Number}]
-			if !ok {
-				seen[requestID{s.Owner, s.Number}] = len(all.Views)
-				all.Views = append(all.Views, s)
-				continue
-			}
-			o := &all.Views[at]
-			if s.Version > o.Version {
-				o.Version, o.Value = s.Version, s.Value
-			}
-			left, since := max(s.Left, o.Left), max(s.For, o.For)
-			if s.State == vote.Holding && o.State != vote.Holding {
-				version, value := o.Version, o.Value
-				*o = s
-				o.Version, o.Value, since = version, value, s.For
-			}
-			if s.State == vote.Waiting && o.State == vote.Promised {
-				o.State = s.State
-			}
-			if o.State == vote.Promised || o.State == vote.Waiting {
-				o.Token = max(o.Token, s.Token) // the confirmed token, if any
-			}
-			o.Left, o.For = left, since
-			if s.Mode == vote.Shared {
-				o.Mode = vote.Shared
-			}
-		}
-	}
-	var unsure map[requestID]bool
-	if l.inspection != nil {
-		unsure = q.conclude(l, all)
-	}
-	// The newest tokens of the held leases.
-	newest, exclusive := make(map[vote.Key]vote.Token), make(map[vote.Key]vote.Token)
-	for _, s := range all.Views {
-		if s.State == vote.Holding {
-			newest[s.Key] = max(newest[s.Key], s.Token)
-			if s.Mode == vote.Exclusive {
-				exclusive[s.Key] = max(exclusive[s.Key], s.Token)
-			}
-		}
-	}
-	all.Views = slices.DeleteFunc(all.Views, func(s vote.View) bool {
-		over := s.State == vote.Holding && (s.Token < exclusive[s.Key] || s.Mode == vote.Exclusive && s.Token < newest[s.Key])
-		if over {
-			all.Superseded = append(all.Superseded, s)
-		}
-		return over || all.Truncated && s.Key > all.Last
-	})
-	if line := q.localQueues[l.question.Key]; line != nil && !l.question.Prefix {
-		for _, r := range line.waiting.list() {
-			all.Views = append(all.Views, vote.View{
-				State: vote.Waiting, Key: r.key, Owner: q.cfg.Self, Number: r.number, Mode: r.mode, Time: r.time, For: max(q.now.Fast.Sub(r.since), 0),
-			})
-		}
-	}
-	slices.SortFunc(all.Views, func(a, b vote.View) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(stateRank(a.State), stateRank(b.State)), cmp.Compare(rank(&a), rank(&b)),
-			vote.Stamp{Time: a.Time, Owner: a.Owner, Number: a.Number}.Compare(vote.Stamp{Time: b.Time, Owner: b.Owner, Number: b.Number}))
-	})
-	for i := range all.Views {
-		s := &all.Views[i]
-		id := requestID{s.Owner, s.Number}
-		all.HeldBy = append(all.HeldBy, said[id])
-		if l.inspection != nil {
-			all.Unsure = append(all.Unsure, unsure[id] && !all.excludes(s))
-		}
-	}
-	return all
-}
-
-// excludes reports whether the held leases rule out that a request on their key is held, too.
-func (r *QueryResult) excludes(s *vote.View) bool {
-	permits := 0
-	for i := range r.Views {
-		o := &r.Views[i]
-		if o.Key != s.Key || o.State != vote.Holding {
-			continue
-		}
-		if o.Mode == vote.Exclusive || s.Mode == vote.Exclusive {
-			return true
-		}
-		permits++
-	}
-	return s.Mode == vote.Permit && permits >= int(r.Permits)
-}
-
-// rank orders leases by their tokens. Promised and waiting requests are ordered by their stamps.
-func rank(s *vote.View) vote.Token {
-	if stateRank(s.State) == 2 {
-		return 0
-	}
-	return s.Token
-}
-
-// stateRank orders view entries by kind: held leases, residual votes, then promised and waiting
-// requests.
-func stateRank(w vote.State) int {
-	switch w {
-	case vote.Holding:
-		return 0
-	case vote.Delayed:
-		return 1
-	}
-	return 2
 }
 
 // watch is a standing query: the events of a key, or of all keys with a prefix.

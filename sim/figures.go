@@ -40,6 +40,8 @@ type Figures struct {
 	ToldLost     uint64
 	WatchGaps    uint64 // gaps of watches after their first sync
 	WholeWatches uint64 // watches without a gap to the end
+	WatchStates  uint64 // states of watches, at a beginning or after a gap, with a certain answer
+	WatchedFrom  uint64 // leases that such states had to show
 	Takeovers    uint64 // acquisitions after a loss or a crash of the holder
 
 	// Overtakings counts how often a request was granted before an older request for the same key.

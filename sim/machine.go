@@ -21,7 +21,7 @@ type Machine interface {
 	Release(now vote.Now, num vote.Number)
 	Inspect(now vote.Now, key vote.Key) uint64
 	Look(now vote.Now, key vote.Key) uint64
-	LookAll(now vote.Now, prefix vote.Key) uint64
+	InspectForWatch(now vote.Now, key vote.Key, prefix bool) uint64
 	Watch(now vote.Now, key vote.Key, prefix bool) uint64
 	Link(now vote.Now, conn vote.Conn, voter vote.SessionID)
 	Unlink(now vote.Now, conn vote.Conn)

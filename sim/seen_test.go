@@ -15,7 +15,8 @@ func looking(o Options) Options {
 	return o
 }
 
-// TestSwarmLooks has nodes inspect keys amid all faults, and demands that what had returned before is seen.
+// TestSwarmLooks has nodes inspect keys amid all faults, and demands that what had returned before
+// is seen.
 func TestSwarmLooks(t *testing.T) {
 	swarm(t, 24, func(seed uint64) Options { return looking(Draw(seed)) }, lookedEnough(t))
 }
@@ -42,6 +43,10 @@ func lookedEnough(t *testing.T) func(f *Figures) {
 var seenMutants = []mutant{
 	{name: "an inspection takes the first majority's word", build: glances, scenario: inspectedAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
 		options: Options{Clients: 2, Linger: sceneTTL / 8, Looks: time.Hour}},
+	{name: "a watch begins with the first majority's word", build: glances, scenario: watchedAtOnce, draw: func(seed uint64) Options { return watched(Draw(seed)) },
+		options: Options{Clients: 2, Linger: sceneTTL / 8, Watches: true}},
+	{name: "a watch takes votes for a grant", build: takesVotesForGrants, scenario: watchedAtOnce,
+		draw: func(seed uint64) Options { return busy(seed) }, options: Options{Clients: 2, Linger: sceneTTL / 8, Watches: true}},
 }
 
 // glancing is a node that takes a look for an inspection.
@@ -54,6 +59,8 @@ func glances(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 func (g glancing) Inspect(now vote.Now, key vote.Key) uint64 { return g.Look(now, key) }
 
+func (g glancing) InspectForWatch(now vote.Now, _ vote.Key, _ bool) uint64 { return g.Look(now, "k") }
+
 func (g glancing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
 	out, ev = g.Node.Drain(out, ev)
 	for i := range ev {
@@ -64,7 +71,8 @@ func (g glancing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 	return out, ev
 }
 
-// inspectedAtOnce has x2 inspect a key that x1 has just been granted, and just given back: the words about it are on their way to the voters.
+// inspectedAtOnce has x2 inspect a key that x1 has just been granted, and just given back: the
+// words about it are on their way to the voters.
 func inspectedAtOnce(w *World) {
 	for range 5 {
 		r := w.Lock("x1", "k")
@@ -78,6 +86,38 @@ func inspectedAtOnce(w *World) {
 			w.Run(time.Millisecond)
 		}
 		w.Inspect(w.host("x2").p, w.keyOf("k"))
+		w.Run(sceneTTL)
+	}
+}
+
+// believing is a node whose watches begin with what an inspection shows.
+type believing struct{ *node.Node }
+
+func takesVotesForGrants(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return believing{n}, err
+}
+
+func (b believing) InspectForWatch(now vote.Now, prefix vote.Key, _ bool) uint64 {
+	return b.Page(now, prefix, "", 1000)
+}
+
+// watchedAtOnce has x2 begin a watch when x1 has just been granted a key, and the words about the
+// grant reach the voters a bit later.
+func watchedAtOnce(w *World) {
+	for range 5 {
+		r := w.Lock("x1", "k")
+		for r.State == Waiting && w.Err() == nil {
+			w.Run(time.Millisecond)
+		}
+		for _, v := range []string{"a", "b", "c"} {
+			w.Cut("x1", v)
+		}
+		w.startWatching(w.host("x2").p)
+		w.Run(20 * time.Millisecond)
+		w.Heal()
+		w.Run(sceneTTL)
+		w.Release(r)
 		w.Run(sceneTTL)
 	}
 }

@@ -25,6 +25,18 @@ type watching struct {
 	// told has the kind of the last event of each lease.
 	told map[leaseID]watchmerge.Kind
 	news []watchmerge.Event
+	// from belongs to the newest query for all keys: the state of a watch that rests on the query
+	// must show each lease held since the query began.
+	from watchedFrom
+	// basis is the same of the query on which the reports of this moment rest, if its answer is
+	// certain.
+	basis *watchedFrom
+}
+
+// watchedFrom is what the state of a watch has to show.
+type watchedFrom struct {
+	held []*Request // leases held when the query began
+	late bool       // the process didn't know the newest electorate then
 }
 
 // watchers has processes watch all keys, and checks what the watches report.
@@ -71,16 +83,29 @@ func (ws *watchers) watched(p *process, e *quorum.Event) {
 			x.tale.AddKeyResult(wall, *l, e.Result)
 		} else {
 			x.tale.AddResult(wall, e.Result)
+			if e.Result != nil && e.Result.Certain {
+				from := x.from
+				x.basis = &from
+			}
 		}
 	}
 	ws.followTale(p)
+	x.basis = nil
 }
 
 func (ws *watchers) followTale(p *process) {
 	x := p.watch
 	if x.tale.WantsQuery() {
-		x.looks[p.m.LookAll(p.read(ws.w.now), "")] = nil
+		x.looks[p.m.InspectForWatch(p.read(ws.w.now), "", true)] = nil
 		x.asked = true
+		x.from = watchedFrom{late: ws.w.isBehind(p)}
+		for _, k := range ws.w.lockKeys {
+			for _, r := range k.holds {
+				if ws.w.believes(r) && r.base == nil && r.up == nil {
+					x.from.held = append(x.from.held, r)
+				}
+			}
+		}
 	}
 	if x.tale.InDoubt() && !x.armed {
 		x.armed = true
@@ -118,6 +143,7 @@ func (ws *watchers) tells(p *process, e *watchmerge.Event) {
 		return
 	case watchmerge.Synced:
 		x.gap = false
+		ws.checkState(p)
 		if x.synced == 0 {
 			x.synced = ws.w.now
 		}
@@ -166,6 +192,25 @@ func (ws *watchers) tells(p *process, e *watchmerge.Event) {
 		}
 	}
 	x.told[id] = e.Kind
+}
+
+// checkState demands that the state of a watch shows each lease held from before the query on which
+// the state rests until now.
+func (ws *watchers) checkState(p *process) {
+	x := p.watch
+	if x.basis == nil || x.basis.late || ws.w.isBehind(p) || ws.w.opt.TokensOnly || ws.w.twins {
+		return
+	}
+	ws.w.fig.WatchStates++
+	for _, r := range x.basis.held {
+		if !ws.w.believes(r) || r.base != nil || r.up != nil {
+			continue
+		}
+		ws.w.fig.WatchedFrom++
+		if _, ok := x.held[leaseID{r.p.id, r.seat}]; !ok {
+			ws.w.violate(checkWatch, "%s's watch is synced, and doesn't show %s's lease #%d of %q, held since %v", p.host.alias, r.Node, r.seat, r.Key, r.Had)
+		}
+	}
 }
 
 // leaseOf finds a lease by its alias, the number under which voters know the lease. held and

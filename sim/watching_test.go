@@ -68,8 +68,8 @@ func TestWatchesWhereTheElectorateChanges(t *testing.T) {
 
 func watchedEnough(t *testing.T) func(f *Figures) {
 	return func(f *Figures) {
-		if f.Told < 1000 {
-			t.Errorf("%d events were told", f.Told)
+		if f.Told < 1000 || f.WatchedFrom == 0 {
+			t.Errorf("%d events were told; %d states had to show %d leases", f.Told, f.WatchStates, f.WatchedFrom)
 		}
 	}
 }

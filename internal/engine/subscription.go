@@ -191,15 +191,11 @@ func (l *loop) scheduleDoubts(now vote.Now, doubt bool) {
 	}
 }
 
-// publish passes new events to the subscribers, and queries the voters if the merger wants this.
+// publish passes new events to the subscribers, and queries the voters if the merger wants this. The
+// query is an inspection, so that a new watch begins with each lease that was granted before.
 func (l *loop) publish(now vote.Now, s *subscription) {
 	if s.merger.WantsQuery() {
-		var nonce uint64
-		if s.topic.Prefix {
-			nonce = l.node.LookAll(now, s.topic.Key)
-		} else {
-			nonce = l.node.Look(now, s.topic.Key)
-		}
+		nonce := l.node.InspectForWatch(now, s.topic.Key, s.topic.Prefix)
 		l.watchQueries[nonce] = watchQuery{subscription: s}
 	}
 	l.scheduleDoubts(now, s.merger.InDoubt())

@@ -144,9 +144,10 @@ func (n *Node) Page(now vote.Now, prefix, after vote.Key, most int) uint64 {
 // Unanswered names the voters yet to answer a query; see [quorum.Requester.Unanswered].
 func (n *Node) Unanswered(now vote.Now, nonce uint64) string { return n.req.Unanswered(now, nonce) }
 
-// LookAll does the same as Look for all keys with a prefix; see [quorum.Requester.QueryPrefix].
-func (n *Node) LookAll(now vote.Now, prefix vote.Key) uint64 {
-	nonce := n.req.QueryPrefix(now, prefix)
+// InspectForWatch queries the state with which a watch begins; see
+// [quorum.Requester.InspectForWatch].
+func (n *Node) InspectForWatch(now vote.Now, key vote.Key, prefix bool) uint64 {
+	nonce := n.req.InspectForWatch(now, key, prefix)
 	n.settle(now)
 	return nonce
 }

@@ -127,7 +127,8 @@ func (r *harness) hears(views ...vote.View) {
 	}
 }
 
-// doubted demands that a key is in doubt, once it has been for long enough, and shows what looks at it show.
+// doubted demands that a key is in doubt, once it has been for long enough, and shows what looks at
+// it show.
 func (r *harness) doubted(looks int, views ...vote.View) {
 	r.t.Helper()
 	for _, d := range r.merger.Doubts(0, 16) { // that has been in doubt for a while
@@ -153,7 +154,8 @@ func (r *harness) sure() {
 	}
 }
 
-// One voter hasn't heard that the earlier lease was granted, and another not that it was given back.
+// One voter hasn't heard that the earlier lease was granted, and another not that it was given
+// back.
 func TestALeaseDoesntOvertakeTheOneBefore(t *testing.T) {
 	a, b := see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Holding, vote.Exclusive, "b", 40)
 	over := see(vote.Released, vote.Exclusive, "a", 20)
@@ -173,7 +175,8 @@ func TestALeaseDoesntOvertakeTheOneBefore(t *testing.T) {
 	r.sure()
 }
 
-// What a voter has overheard doesn't count: it may still have a vote for the lease before, of whose end it is yet to tell.
+// What a voter has overheard doesn't count: it may still have a vote for the lease before, of whose
+// end it is yet to tell.
 func TestAWordThatWasOverheardDoesntCount(t *testing.T) {
 	a, b := see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Holding, vote.Exclusive, "b", 40)
 	heard := see(vote.GrantedElsewhere, vote.Exclusive, "b", 40)
@@ -263,7 +266,8 @@ func TestAWordIsNewerThanALookUnderWay(t *testing.T) {
 	r.sure()
 }
 
-// A voter that was cut off tells of what it had promised before: a vote for the same request, which lapsed.
+// A voter that was cut off tells of what it had promised before: a vote for the same request, which
+// lapsed.
 func TestTheEndOfAVoteBeforeTheLeaseIsNoneOfTheLease(t *testing.T) {
 	a := see(vote.Holding, vote.Exclusive, "a", 40)
 	before := see(vote.Ended, vote.Exclusive, "a", 40)
@@ -279,7 +283,8 @@ func TestTheEndOfAVoteBeforeTheLeaseIsNoneOfTheLease(t *testing.T) {
 	r.want("lost a40@40")
 }
 
-// A writer that lets others in before it is told stands against what came before it, and not as a reader that was told.
+// A writer that lets others in before it is told stands against what came before it, and not as a
+// reader that was told.
 func TestAWriterThatLetsOthersInIsToldInItsTurn(t *testing.T) {
 	a, b := see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Holding, vote.Exclusive, "b", 40)
 	r := newHarness(t, 3)
@@ -323,7 +328,8 @@ func TestALookThatShowsAnOlderLeaseIsAGap(t *testing.T) {
 	r.want("gap", "granted! b40@40", "synced")
 }
 
-// Who begins to watch is told of what there is only when all is told that the look has shown, also what a voter has told of since the look began.
+// Who begins to watch is told of what there is only when all is told that the look has shown, also
+// what a voter has told of since the look began.
 func TestWhatALookHasShownIsToldBeforeTheStateIsWhole(t *testing.T) {
 	a := see(vote.Holding, vote.Exclusive, "a", 20)
 	r := newHarness(t, 3)
@@ -597,7 +603,8 @@ func (h *history) lease(before func()) {
 	}
 }
 
-// TestATaleOfManyHistories lets voters tell of a key with losses, restarts and all delays, and holds what is told against what was.
+// TestATaleOfManyHistories lets voters tell of a key with losses, restarts and all delays, and
+// holds what is told against what was.
 func TestATaleOfManyHistories(t *testing.T) {
 	for seed := range uint64(1000) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -770,7 +777,8 @@ func TestALeaseIsFirmWhenAMajorityHasSaidSo(t *testing.T) {
 	firm(2)
 }
 
-// To bury a lease forgets the oldest that is remembered, and maybe its key, which a look under way has yet to come to.
+// To bury a lease forgets the oldest that is remembered, and maybe its key, which a look under way
+// has yet to come to.
 func TestALookMayForgetAKeyBeforeItComesToIt(t *testing.T) {
 	at := func(key vote.Key, token vote.Token) vote.View {
 		s := see(vote.Holding, vote.Exclusive, "a", token)
@@ -888,4 +896,22 @@ func TestAViewThatMendsAGapMayShowAForgottenKey(t *testing.T) {
 	r.hear(0, at("held", "a", held))
 	r.merger.AddResult(0, &quorum.QueryResult{Views: []vote.View{at("held", "b", held+40), at("over-00000", "a", 40)}})
 	r.want("gap", fmt.Sprintf("granted! b%d@%[1]d", held+40), "synced")
+}
+
+// All voters have forgotten a lease and its token, and grant the next lease with a smaller one,
+// while the watch still has the gap.
+func TestAfterAGapALeaseMayHaveASmallerToken(t *testing.T) {
+	r := newHarness(t, 3)
+	r.begin(see(vote.Holding, vote.Exclusive, "a", 100))
+	r.want("granted! a100@100", "synced")
+	for place := range 3 {
+		r.merger.AddReports(0, place, true, nil)
+	}
+	r.want("gap")
+	next := see(vote.Holding, vote.Exclusive, "b", 40)
+	r.hear(0, next)
+	r.hear(1, next)
+	next.Token = 40
+	r.show(next)
+	r.want("granted! b40@40", "synced")
 }
