@@ -135,7 +135,8 @@ func TestConnectionsFollowWhoIsWanted(t *testing.T) {
 	})
 }
 
-// Why a voter can't be dialed is told once; whoever learns only later that it is a voter must know it all the same.
+// Why a voter can't be dialed is told once; whoever learns only later that it is a voter must know
+// it all the same.
 func TestWhyAVoterIsUnreachableIsKnownWhenTheElectorateIs(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
@@ -175,6 +176,40 @@ func TestLeaveVotesOutAndThenSaysGoodbye(t *testing.T) {
 		}
 		w.unlock(w.lock("a", "k"))
 	})
+}
+
+// TestFiveVotersThatLeaveInTurnStayThree : a rolling restart by Leave, which votes each voter out,
+// never leaves fewer than three voters, whichever gate lets the next node go.
+func TestFiveVotersThatLeaveInTurnStayThree(t *testing.T) {
+	for name, gate := range map[string]func(*Mesh, context.Context) error{"ready": (*Mesh).Ready, "settled": (*Mesh).Settled} {
+		t.Run(name, func(t *testing.T) {
+			inLivingBubble(t, func(t *testing.T, w *living) {
+				w.foundAll()
+				w.start("d", nil)
+				w.start("e", nil)
+				w.untilVoters("a", "a", "b", "c", "d", "e")
+				for _, name := range []string{"a", "b", "c", "d", "e"} {
+					if err := w.nodes[name].Leave(within(t, 30*time.Second)); err != nil {
+						t.Errorf("%s leaves: %v", name, err)
+					}
+					if err := gate(w.start(name, nil), within(t, 5*time.Minute)); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+				for _, name := range []string{"a", "b", "c", "d", "e"} {
+					w.untilVoters(name, "a", "b", "c", "d", "e")
+				}
+				if w.logs.count("the electorate has changed") == 0 {
+					t.Fatal("no electorate was logged")
+				}
+				for _, line := range w.logs.all("the electorate has changed") {
+					if _, text, found := strings.Cut(line, `voters="[`); !found || len(strings.Fields(text[:strings.Index(text, "]")])) < 3 {
+						t.Errorf("fewer than three voters: %s", line)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestAVoterThatOthersCannotDoWithoutSaysSoWhenItLeaves(t *testing.T) {
@@ -549,7 +584,8 @@ func TestAStateDirectoryThatIsNotThisNodesKeepsItFromStarting(t *testing.T) {
 	})
 }
 
-// A voter takes its time to leave. Who waits for it to be ready mustn't wait as long, or hear that it is: no call is taken any more.
+// A voter takes its time to leave. Who waits for it to be ready mustn't wait as long, or hear that
+// it is: no call is taken any more.
 func TestReadyEndsWhenLeaveBegins(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestTheOldOnesGoBack has the old voters decide that they go on alone when too few of the new ones are there, and only then.
+// TestTheOldOnesGoBack has the old voters decide that they go on alone when too few of the new ones
+// are there, and only then.
 func TestTheOldOnesGoBack(t *testing.T) {
 	for _, c := range []struct{ name, e, others, want string }{
 		{"the new ones are gone", "4: a d e (a b c)", "b c d=gone e=gone", "5: a b c"},
@@ -33,7 +34,8 @@ func TestTheOldOnesGoBack(t *testing.T) {
 	}
 }
 
-// Where too few of the new voters are reachable, nothing is lost: to found the electorate again beside old ones that go back would make two of it.
+// Where too few of the new voters are reachable, nothing is lost: to found the electorate again
+// beside old ones that go back would make two of it.
 func TestNothingIsLostWhileTheOldOnesCanGoBack(t *testing.T) {
 	for _, c := range []struct {
 		e, others string

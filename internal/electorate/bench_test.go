@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// bench is one machine, with everybody else's part played by the test. Node a's directory is 1, that of b 2, and so on.
+// bench is one machine, with everybody else's part played by the test. Node a's directory is 1,
+// that of b 2, and so on.
 type bench struct {
 	t   *testing.T
 	m   *Machine

@@ -83,7 +83,8 @@ func TestFoundersHaveBeenTheSameForAWhile(t *testing.T) {
 	l.want("a b c d", "1: a, b, c")
 }
 
-// A process that reaches both of two others can't found with them while they don't reach each other.
+// A process that reaches both of two others can't found with them while they don't reach each
+// other.
 func TestFoundersReachEachOther(t *testing.T) {
 	l := countLab(t, 3)
 	l.lose = func(m letter) bool { return m.from == "b" && m.to == "c" || m.from == "c" && m.to == "b" }
@@ -291,7 +292,8 @@ func TestNobodyKeepsALostMeshAlive(t *testing.T) {
 	}
 }
 
-// unfinished loses all pledges but that of a, so all pledge, and no process knows the pledges of all.
+// unfinished loses all pledges but that of a, so all pledge, and no process knows the pledges of
+// all.
 func unfinished(m letter) bool {
 	return m.from != "a" && m.m.Kind == vote.KindReport && len(m.m.Consensus.Electorate.Voters) > 0
 }
@@ -382,8 +384,9 @@ func TestNoTwoRebirthsHaveOneIdentity(t *testing.T) {
 	}
 }
 
-// All voters leave at once, while others are on standby: they are replaced one after the other, since
-// an electorate never has fewer voters than its minimum, and most of the next voters vote already.
+// All voters leave at once, while others are on standby: they are replaced one after the other,
+// since an electorate never has fewer voters than its minimum, and most of the next voters vote
+// already.
 func TestAllVotersLeaveAtOnceAndAreReplaced(t *testing.T) {
 	for _, test := range []struct {
 		expect    int
@@ -410,8 +413,8 @@ func TestAllVotersLeaveAtOnceAndAreReplaced(t *testing.T) {
 	}
 }
 
-// No voter should be stopped on purpose while another leaves, or as long as the newest process can't
-// take a voter's place.
+// No voter should be stopped on purpose while another leaves, or as long as the newest process
+// can't take a voter's place.
 func TestWhatIsNotSettled(t *testing.T) {
 	l := countLab(t, 3)
 	l.fresh("a b c")
@@ -444,8 +447,8 @@ func TestWhatIsNotSettled(t *testing.T) {
 	unsettled("e", "the voter b is leaving")
 }
 
-// Three of five voters leave at once, with no process on standby. One of them stays, since three are
-// the least; two of five would have been no majority.
+// Three of five voters leave at once, with no process on standby. One of them stays, since three
+// are the least; two of five would have been no majority.
 func TestOfFiveVotersThreeLeaveAndOneOfThemStays(t *testing.T) {
 	l := countLab(t, 5)
 	l.fresh("a b c d e")

@@ -255,6 +255,29 @@ func (m *Machine) standby(o *other) bool {
 		m.recent(o) && m.isMet(vote.Elector{Name: o.name, Dir: o.dir}) && o.told.dir == o.dir && o.told.elected == m.state.Electorate.Version && !o.told.stuck && !o.told.leaving && o.copied != o.dir
 }
 
+// standbySoon reports whether a node that doesn't vote may be on standby soon: a node has started a
+// short while ago; or the electorate is so new that some nodes have yet to report that they go by
+// it, and that a node that has started just now is yet to be seen. A node that isn't on standby in
+// due time is not waited for any longer.
+func (m *Machine) standbySoon() bool {
+	if m.now.Slow.Sub(m.adopted) < standbyMargin {
+		return true
+	}
+	e := &m.state.Electorate
+	for _, o := range m.others { // in any order
+		votes := slices.ContainsFunc(e.Voters, func(v vote.Elector) bool { return v.Name == o.name })
+		fresh := m.now.Slow.Sub(o.since) < SettleAfter(m.maxTTL())+standbyMargin
+		if fresh && !votes && o.seen == vote.Alive && o.dir != 0 && o.copied != o.dir && !o.told.stuck && !o.told.leaving {
+			return true
+		}
+	}
+	return false
+}
+
+// standbyMargin is how long it takes at most until the voters have seen a node that has started, or
+// have heard from a node that it goes by a new electorate: a few polls, of a busy node, too.
+const standbyMargin = 2 * time.Second
+
 // well reports whether a voter is reachable and can take part in a change. A voter of a mesh with a
 // register is stuck if its votes on locks don't count; it decides on changes all the same.
 func (m *Machine) well(v vote.Elector) bool {

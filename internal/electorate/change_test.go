@@ -12,7 +12,8 @@ import (
 // longAgo is how long everything has been as it is.
 const longAgo = time.Hour
 
-// scene is a machine of node a, in an electorate, beside others each of which is described by a word behind its name: "b=gone".
+// scene is a machine of node a, in an electorate, beside others each of which is described by a
+// word behind its name: "b=gone".
 func scene(t *testing.T, e, others string) *bench {
 	b := &bench{t: t, now: vote.Now{Fast: 1e12, Slow: 1e12, Wall: 1_700_000_000_000_000}}
 	s := vote.DiskState{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate(e)}
@@ -76,6 +77,10 @@ func scene(t *testing.T, e, others string) *bench {
 			o.copied, o.badly = dir, ago(FailAfter(maxTTL)-1)
 		case "new":
 			o.since = ago(SettleAfter(maxTTL) - 1)
+		case "newandleaving":
+			o.since, o.told.leaving = ago(SettleAfter(maxTTL)-1), true
+		case "newnodir": // can't vote
+			o.since, o.dir, o.told.dir = ago(SettleAfter(maxTTL)-1), 0, 0
 		case "nodir":
 			o.dir, o.told.dir = 0, 0
 		case "behind":
@@ -288,7 +293,8 @@ func TestTheLastOneStandsByUnlessThatIsWeOurselves(t *testing.T) {
 	}
 }
 
-// joined is an electorate of three that two more have come to: the joint version is decided, and nobody has begun to drain.
+// joined is an electorate of three that two more have come to: the joint version is decided, and
+// nobody has begun to drain.
 func joined(t *testing.T, prepare func(l *lab)) *lab {
 	t.Helper()
 	l := founded(t, "a b c")
@@ -351,7 +357,8 @@ func TestTheDrainNeedsWhatIsStored(t *testing.T) {
 	l.want("a b c d e", "3: a, b, c, d, e")
 }
 
-// What a new life finds in its directory may not be synced: whoever counts on it counts on what a loss of power takes back.
+// What a new life finds in its directory may not be synced: whoever counts on it counts on what a
+// loss of power takes back.
 func TestTheDrainNeedsWhatThisLifeHasStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.restart(vote.DiskState{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate("4: a d (a b c)")}, 2)
@@ -408,7 +415,8 @@ func TestTheDrainIsAMaximumTTLByAnyClock(t *testing.T) {
 	}
 }
 
-// drainBench is a's machine under a joint electorate of a, b, c (a, b), whose drain is all but over.
+// drainBench is a's machine under a joint electorate of a, b, c (a, b), whose drain is all but
+// over.
 func drainBench(t *testing.T) *bench {
 	b := newBench(t, "4: a b c (a b)")
 	b.m.Stand(Standing{Top: 50, Counting: true})
@@ -529,7 +537,8 @@ func TestABrokenDiskIsVotedOutInTime(t *testing.T) {
 	}
 }
 
-// A voter that was found out as an old copy takes part in nothing. Those who can't tell by what they have heard of it must not keep it for ever.
+// A voter that was found out as an old copy takes part in nothing. Those who can't tell by what
+// they have heard of it must not keep it for ever.
 func TestAnOldCopyIsVotedOutByThoseWhoDontKnow(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d", false)

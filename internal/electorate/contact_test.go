@@ -8,7 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// apart cuts all connections between some nodes and others, and keeps them cut. Gossip sees them all the same.
+// apart cuts all connections between some nodes and others, and keeps them cut. Gossip sees them
+// all the same.
 func (l *lab) apart(some, others string) {
 	for _, c := range l.wires() {
 		w := l.conns[c]
@@ -83,7 +84,8 @@ func TestWhoIsReachedStaysThoughNoGossipSeesIt(t *testing.T) {
 	}
 }
 
-// TestAnOldersWordOnContactIsNone : a node of a version that doesn't tell of its contacts says neither that another is there nor that it isn't.
+// TestAnOldersWordOnContactIsNone : a node of a version that doesn't tell of its contacts says
+// neither that another is there nor that it isn't.
 func TestAnOldersWordOnContactIsNone(t *testing.T) {
 	b := scene(t, "3: a b c", "b c=gone d")
 	b.m.others["b"].told.contacts = nil
@@ -109,7 +111,8 @@ func TestContactsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLostDoesntFlap : two of three voters come back with empty directories, and are started again and again. The voters that they were are gone all the same.
+// TestLostDoesntFlap : two of three voters come back with empty directories, and are started again
+// and again. The voters that they were are gone all the same.
 func TestLostDoesntFlap(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d", false)

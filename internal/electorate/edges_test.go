@@ -7,8 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The new voters of a joint electorate have no vote yet in who comes next, and a node outside of the
-// electorate has none either: what such a node promised or accepted would count for nothing, or twice.
+// The new voters of a joint electorate have no vote yet in who comes next, and a node outside of
+// the electorate has none either: what such a node promised or accepted would count for nothing, or
+// twice.
 func TestOnlyTheVotersThatDecideAnswerAnAttempt(t *testing.T) {
 	for _, row := range []struct {
 		electorate string
@@ -29,8 +30,9 @@ func TestOnlyTheVotersThatDecideAnswerAnAttempt(t *testing.T) {
 	}
 }
 
-// An attempt that took too long is followed by another one. A promise for the first, which comes late,
-// says nothing about the second: its voter may have promised and accepted something else in between.
+// An attempt that took too long is followed by another one. A promise for the first, which comes
+// late, says nothing about the second: its voter may have promised and accepted something else in
+// between.
 func TestAPromiseForAnEarlierAttemptIsNotCounted(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	promised := func(from vote.NodeID, version, number uint64) {
@@ -52,8 +54,8 @@ func TestAPromiseForAnEarlierAttemptIsNotCounted(t *testing.T) {
 	b.expect("a: accept 2/1 4: a, c (a, b, c); b: accept 2/1 4: a, c (a, b, c); c: accept 2/1 4: a, c (a, b, c)")
 }
 
-// Of two values that were accepted, the one of the later attempt may have been decided, in whichever
-// order the two are heard of.
+// Of two values that were accepted, the one of the later attempt may have been decided, in
+// whichever order the two are heard of.
 func TestTheLastOfWhatWasAcceptedIsProposedInAnyOrder(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b c d e (a b c)"))
@@ -85,8 +87,8 @@ func TestAnAnswerThatIsRepeatedIsKeptOnce(t *testing.T) {
 	}
 }
 
-// A question that is repeated while the answer to it is being stored is answered with the first, and
-// not before.
+// A question that is repeated while the answer to it is being stored is answered with the first,
+// and not before.
 func TestAQuestionIsAnsweredThatComesWhileItsAnswerIsBeingStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.say("b", prepare(4, attempt(5, 7)))
@@ -100,7 +102,8 @@ func TestAQuestionIsAnsweredThatComesWhileItsAnswerIsBeingStored(t *testing.T) {
 	b.expect("b: prepared 5/7; b: prepared 5/7")
 }
 
-// A node that has accepted another's attempt lets that one come to its end, as one that has promised.
+// A node that has accepted another's attempt lets that one come to its end, as one that has
+// promised.
 func TestANodeThatHasAcceptedMakesNoAttemptMeanwhile(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b (a b c)"))
@@ -113,8 +116,8 @@ func TestANodeThatHasAcceptedMakesNoAttemptMeanwhile(t *testing.T) {
 	}
 }
 
-// An electorate's floor binds all voters. One that no clock shows is not accepted, and the node that
-// proposed it isn't heeded for a while.
+// An electorate's floor binds all voters. One that no clock shows is not accepted, and the node
+// that proposed it isn't heeded for a while.
 func TestAnElectorateWithAnAbsurdFloorIsNotAccepted(t *testing.T) {
 	b := scene(t, "3: a b c", "b c")
 	b.m.Saves()
@@ -151,8 +154,9 @@ func TestAFounderOfAMeshThatWasFoundedWaitsForNoFounding(t *testing.T) {
 	}
 }
 
-// A node whose disk is slow knows an electorate before it goes by it. Until then its voter acknowledges
-// under the version before, so the drain hasn't begun, and nothing further is proposed.
+// A node whose disk is slow knows an electorate before it goes by it. Until then its voter
+// acknowledges under the version before, so the drain hasn't begun, and nothing further is
+// proposed.
 func TestNothingIsConcludedBeforeWhatIsKnownIsStored(t *testing.T) {
 	b := newBench(t, "3: a b")
 	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{

@@ -172,7 +172,8 @@ func TestFoundersWhoRestartInBetweenFoundTheSame(t *testing.T) {
 	}
 }
 
-// TestNobodyPledgesWithADirectoryThatIsNotStored has a founder die before its new directory is on its disk. It comes back with another, and founds.
+// TestNobodyPledgesWithADirectoryThatIsNotStored has a founder die before its new directory is on
+// its disk. It comes back with another, and founds.
 func TestNobodyPledgesWithADirectoryThatIsNotStored(t *testing.T) {
 	l := newLab(t, "a b")
 	b := l.add("b")
@@ -186,7 +187,8 @@ func TestNobodyPledgesWithADirectoryThatIsNotStored(t *testing.T) {
 	l.want("a b", "1: a, b")
 }
 
-// Whoever is there and can't be reached may know of an electorate, so nothing is founded; whoever looks is told for whom it waits.
+// Whoever is there and can't be reached may know of an electorate, so nothing is founded; whoever
+// looks is told for whom it waits.
 func TestFoundersSayForWhomTheyWaitWhoIsNoFounder(t *testing.T) {
 	for _, founders := range []string{"a b c", "a"} {
 		l := newLab(t, founders)

@@ -206,8 +206,8 @@ func TestAFrozenNodeIsNotVotedIn(t *testing.T) {
 	l.want("a b c d e", "3: a, b, c, d, e")
 }
 
-// A converting node that has lost its directory has the same identity as before, so that it is taken
-// for an old copy, and doesn't vote.
+// A converting node that has lost its directory has the same identity as before, so that it is
+// taken for an old copy, and doesn't vote.
 func TestALostDirectoryOfAConvertingNodeIsDistrusted(t *testing.T) {
 	l := fixed(t)
 	l.convert("a b c", true)

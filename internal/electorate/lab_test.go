@@ -12,8 +12,8 @@ import (
 
 const maxTTL = time.Second
 
-// lab is a few machines with perfect links, disks that do as they are told, and one clock. A link goes both ways; each side has dialed one of its
-// two connections.
+// lab is a few machines with perfect links, disks that do as they are told, and one clock. A link
+// goes both ways; each side has dialed one of its two connections.
 type lab struct {
 	t     *testing.T
 	now   vote.Now
@@ -72,7 +72,8 @@ func nodes(list string) (all []vote.NodeID) {
 	return all
 }
 
-// start begins a life of each of some nodes: with what its directory holds, or with a new one. found: it is told to found the electorate.
+// start begins a life of each of some nodes: with what its directory holds, or with a new one.
+// found: it is told to found the electorate.
 func (l *lab) start(list string, found bool) {
 	for _, name := range nodes(list) {
 		u := l.units[name]
@@ -285,7 +286,8 @@ func (l *lab) deliver(m letter) {
 	l.collect(u)
 }
 
-// pass lets time go by, from one machine's Next to another's. A machine whose Next stays where it was has nothing to do and says that it has.
+// pass lets time go by, from one machine's Next to another's. A machine whose Next stays where it
+// was has nothing to do and says that it has.
 func (l *lab) pass(d time.Duration) {
 	l.t.Helper()
 	end := l.now.Slow.Add(d)

@@ -8,13 +8,21 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestWhoLeavesKnowsWhetherItCan : of three that two leave two stay, those who aren't replaced; and whoever can't be spared needn't wait.
+// TestWhoLeavesKnowsWhetherItCan : of three that two leave two stay, those who aren't replaced; and
+// whoever can't be spared needn't wait.
 func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 	for _, c := range []struct{ name, e, others, want, stays string }{
 		{"one of three", "3: a b c", "b c", "4: b c (a b c)", ""},
 		{"two of three", "3: a b c", "b=leaving c", "4: b c (a b c)", ""},
 		{"all of three", "3: a b c", "b=leaving c=leaving", "4: b c (a b c)", ""},
 		{"all of three, and one stands by", "3: a b c", "b=leaving c=leaving d", "4: c d (a b c)", ""},
+		{"one of three, and another will be on standby", "3: a b c", "b c d=new", "", ""},
+		{"two of three, and another will be on standby", "3: a b c", "b=leaving c d=new", "", ""},
+		{"one of three, and another will leave", "3: a b c", "b c d=newandleaving", "4: b c (a b c)", ""},
+		{"one of three, and another can't vote", "3: a b c", "b c d=newnodir", "4: b c (a b c)", ""},
+		{"one of three, and another isn't on standby in time", "3: a b c", "b c d=behind", "4: b c (a b c)", ""},
+		{"one of three that is replaced, and another will be on standby", "3: a b c", "b c d e=new", "4: b c d (a b c)", ""},
+		{"one of five, and another will be on standby", "3: a b c d e", "b c d e f=new", "4: b c d (a b c d e)", ""},
 		{"one of three, and another is gone", "3: a b c", "b c=gone", "", "the voters c are away and keep their seats"},
 		{"one of three, another is gone, and one stands by", "3: a b c", "b c=gone d", "4: b c d (a b c)", ""},
 		{"one of two", "3: a b", "b", "", "one of two voters"},
@@ -39,7 +47,17 @@ func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 			t.Errorf("%s: it runs for %q, want %q; and says %q, want %q", c.name, got, c.want, s, c.stays)
 		}
 	}
-	b := scene(t, "3: a b c", "b=gone c=gone")
+	b := scene(t, "3: a b c", "b c")
+	b.m.adopted = b.now.Slow.Add(1 - standbyMargin) // a node that has just started may be yet to be seen
+	b.m.Leave(b.now)
+	if b.m.race != nil || b.m.Status(b.now).Stays != "" {
+		t.Errorf("right after a change it runs for %v, and says %q", b.m.race, b.m.Status(b.now).Stays)
+	}
+	b.pass(2)
+	if b.m.race == nil {
+		t.Error("it doesn't leave once no node has come")
+	}
+	b = scene(t, "3: a b c", "b=gone c=gone")
 	b.m.Leave(b.now)
 	if s := b.m.Status(b.now).Stays; !strings.Contains(s, "too few of the voters") {
 		t.Errorf("with nobody there it says %q", s)
@@ -57,7 +75,8 @@ func TestANodeThatReachesNobodySaysSo(t *testing.T) {
 	}
 }
 
-// TestTheLargestElectorateCanBeChanged : both halves of a joint electorate together are no more than a set has room for.
+// TestTheLargestElectorateCanBeChanged : both halves of a joint electorate together are no more
+// than a set has room for.
 func TestTheLargestElectorateCanBeChanged(t *testing.T) {
 	var names, others []string
 	for i := range vote.MaxVoters {

@@ -18,7 +18,8 @@ func (l *lab) configure(most int, list string) {
 	l.pass(maxTTL)
 }
 
-// TestMaxVotersIsDecidedWithTheElectorate : no single node changes it, whether on standby or a voter; a majority of the voters does.
+// TestMaxVotersIsDecidedWithTheElectorate : no single node changes it, whether on standby or a
+// voter; a majority of the voters does.
 func TestMaxVotersIsDecidedWithTheElectorate(t *testing.T) {
 	l := founded(t, "a b c d e f g")
 	if most := l.units["a"].m.Known().Most; most != MaxVoters {
@@ -52,7 +53,8 @@ func TestMaxVotersIsDecidedWithTheElectorate(t *testing.T) {
 	}
 }
 
-// TestMaxVotersGrowsWithoutAnotherChange : the new limit is decided though nobody is there to be voted in yet.
+// TestMaxVotersGrowsWithoutAnotherChange : the new limit is decided though nobody is there to be
+// voted in yet.
 func TestMaxVotersGrowsWithoutAnotherChange(t *testing.T) {
 	l := founded(t, "a b c")
 	l.configure(9, "a")
@@ -89,7 +91,8 @@ func TestFoundersAgreeOnMaxVoters(t *testing.T) {
 	}
 }
 
-// TestAPledgeHoldsItsMaxVoters : a founder that has pledged founds with that, though it is started again with another value before the electorate is founded.
+// TestAPledgeHoldsItsMaxVoters : a founder that has pledged founds with that, though it is started
+// again with another value before the electorate is founded.
 func TestAPledgeHoldsItsMaxVoters(t *testing.T) {
 	l := newLab(t, "a b c")
 	l.lose = func(m letter) bool { // nobody hears of b's pledge, nor of c's
@@ -112,7 +115,8 @@ func TestAPledgeHoldsItsMaxVoters(t *testing.T) {
 	}
 }
 
-// TestWhereNoLimitWasDecided , by a version of before that: what most voters are configured with counts, and it is decided with the next change.
+// TestWhereNoLimitWasDecided , by a version of before that: what most voters are configured with
+// counts, and it is decided with the next change.
 func TestWhereNoLimitWasDecided(t *testing.T) {
 	for _, c := range []struct {
 		name       string

@@ -420,7 +420,8 @@ func TestWhomToStayInTouchWith(t *testing.T) {
 	}
 }
 
-// With a large electorate nobody would ever be voted in otherwise: the voters would take all the room.
+// With a large electorate nobody would ever be voted in otherwise: the voters would take all the
+// room.
 func TestVotersTakeNoRoomFromThoseWhoStandBy(t *testing.T) {
 	voters, others := "a", "z"
 	for i := range wantedMost {

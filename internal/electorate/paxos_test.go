@@ -281,8 +281,9 @@ func TestPromisesForAnEarlierAttemptDoNotCount(t *testing.T) {
 	}
 }
 
-// quarrel has three nodes propose an electorate each for one version, again and again, while words of the election are lost, or come late and in any order. It returns how many
-// of the three electorates were decided, by what each node takes for decided.
+// quarrel has three nodes propose an electorate each for one version, again and again, while words
+// of the election are lost, or come late and in any order. It returns how many of the three
+// electorates were decided, by what each node takes for decided.
 func quarrel(t *testing.T, seed uint64) map[string]bool {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	l := founded(t, "a b c")
@@ -320,8 +321,9 @@ func quarrel(t *testing.T, seed uint64) map[string]bool {
 	return decided
 }
 
-// The proposers never wait for each other here, as they do elsewhere: two that were never at it at the same time
-// found neither the proposer that goes on with the first electorate that it hears was accepted, nor the one that counts promises for an earlier attempt.
+// The proposers never wait for each other here, as they do elsewhere: two that were never at it at
+// the same time found neither the proposer that goes on with the first electorate that it hears was
+// accepted, nor the one that counts promises for an earlier attempt.
 func TestProposersThatQuarrelDecideOneElectorate(t *testing.T) {
 	some := 0
 	for seed := range uint64(300) {
@@ -364,7 +366,8 @@ func TestAnAttemptIsGivenUpInTime(t *testing.T) {
 	}
 }
 
-// A process that dies before its own promise is stored numbers its next proposal, which may be another, as the last: what tells them apart is its life.
+// A process that dies before its own promise is stored numbers its next proposal, which may be
+// another, as the last: what tells them apart is its life.
 func TestTwoLivesOfADirectoryNeverUseOneAttempt(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	disk := b.m.stored
@@ -377,12 +380,13 @@ func TestTwoLivesOfADirectoryNeverUseOneAttempt(t *testing.T) {
 	}
 }
 
-// The whole of that: the first life has b accept its value, and dies; the second proposes another with b gone, and c must not take one for the other.
+// The whole of that: the first life has b accept its value, and dies; the second proposes another
+// with b gone, and c must not take one for the other.
 func TestAProposerThatDiesAfterEachStep(t *testing.T) {
 	for step := range 40 {
 		l := founded(t, "a b c")
-		// a wants to change the electorate, and dies when so many messages have been delivered. Its disk holds back all that comes later than its
-		// own promise in every second run.
+		// a wants to change the electorate, and dies when so many messages have been delivered. Its
+		// disk holds back all that comes later than its own promise in every second run.
 		u := l.units["a"]
 		u.slow = step%2 == 1
 		l.units["a"].m.run(vote.Electorate{Version: 2, Lineage: u.m.Known().Lineage, Voters: u.m.Known().Voters[:2], Old: u.m.Known().Voters, Most: MaxVoters, MaxTTL: maxTTL, OldMaxTTL: maxTTL})
@@ -414,8 +418,8 @@ func TestAProposerThatDiesAfterEachStep(t *testing.T) {
 	}
 }
 
-// anarchy lets proposers propose at random what suits them, over links that lose, with disks that fail and processes that die; whatever is
-// decided must be one for each version.
+// anarchy lets proposers propose at random what suits them, over links that lose, with disks that
+// fail and processes that die; whatever is decided must be one for each version.
 func anarchy(t *testing.T, seed uint64) string {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	l := founded(t, "a b c")

@@ -50,8 +50,8 @@ func TestProposalsThatCantBeMade(t *testing.T) {
 	}
 }
 
-// TestTwoLivesNumberTheirAttemptsApart guards against a life that uses an attempt once more which the one before it has told of, and died before it was
-// stored.
+// TestTwoLivesNumberTheirAttemptsApart guards against a life that uses an attempt once more which
+// the one before it has told of, and died before it was stored.
 func TestTwoLivesNumberTheirAttemptsApart(t *testing.T) {
 	state := vote.DiskState{Name: "a", Dir: voters("a")[0].Dir, Electorate: vote.Electorate{Version: 1, Voters: voters("abc")}}
 	told := make(map[vote.Ballot]bool)

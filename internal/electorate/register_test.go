@@ -152,8 +152,8 @@ func TestNothingIsFoundedWithoutTheRegister(t *testing.T) {
 	l.wantCounting("a b c")
 }
 
-// A process that doesn't reach the register takes no part in a birth, which needn't wait for it, and
-// isn't voted in.
+// A process that doesn't reach the register takes no part in a birth, which needn't wait for it,
+// and isn't voted in.
 func TestAProcessThatDoesntReachTheRegisterDoesntVote(t *testing.T) {
 	l := registerLab(t, 3)
 	l.register.deaf = nodes("a")
@@ -169,8 +169,8 @@ func TestAProcessThatDoesntReachTheRegisterDoesntVote(t *testing.T) {
 	l.wantCounting("b c e")
 }
 
-// Two parts of a fleet that never hear of each other would each found a mesh. The register names one
-// of them.
+// Two parts of a fleet that never hear of each other would each found a mesh. The register names
+// one of them.
 func TestOfTwoFoundingsTheRegisterNamesOne(t *testing.T) {
 	l := registerLab(t, 3)
 	part := func(n vote.NodeID) bool { return n < "d" }
@@ -555,8 +555,8 @@ func TestACallThatNeverEndsIsTrouble(t *testing.T) {
 	}
 }
 
-// A load that succeeds doesn't hide that stores fail: while the next store is under way, the process
-// still is in trouble.
+// A load that succeeds doesn't hide that stores fail: while the next store is under way, the
+// process still is in trouble.
 func TestALoadDoesntHideThatStoresFail(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -662,7 +662,8 @@ func TestAStandbyWithoutTheRegisterIsntSettled(t *testing.T) {
 	}
 }
 
-// A process without a majority renews no record: the mesh may have ended, and another must be founded in time.
+// A process without a majority renews no record: the mesh may have ended, and another must be
+// founded in time.
 func TestAProcessWithoutAMajorityDoesNotKeepTheRegister(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")

@@ -61,8 +61,10 @@ func (m *Machine) lastOf(v vote.Elector) vote.Instant {
 // for the next voter that fails. See [seats].
 //
 // When a voter of three leaves for good without a replacement, two voters are kept, since only an
-// operator may choose a single voter. The remaining voters are a majority of the new voters, so
-// newcomers crashing at once block nothing; only a single voter takes in two newcomers at a time.
+// operator may choose a single voter. If a node has just started and is about to be on standby, the
+// leaving voter votes until then: else a rolling restart by Leave could turn five voters into two.
+// The remaining voters are a majority of the new voters, so newcomers crashing at once block
+// nothing; only a single voter takes in two newcomers at a time.
 func (m *Machine) target() (target []vote.Elector, why string) {
 	e := &m.state.Electorate
 	r := m.roll()
@@ -123,6 +125,9 @@ func (m *Machine) isEnough(stay, in int) bool {
 	if m.byCount() {
 		least := min(m.cfg.MinVoters, len(m.state.Electorate.Voters))
 		return min(stay+in, 2*stay-1) >= least
+	}
+	if stay+in == 2 && len(m.state.Electorate.Voters) > 2 {
+		return !m.standbySoon()
 	}
 	return stay+in >= 2
 }
