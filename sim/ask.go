@@ -49,7 +49,7 @@ func (a *Ask) wish(beside vote.Number) quorum.RequestOptions {
 	}
 	q.Permits, q.Beside, q.Length, q.Fixed, q.Delay, q.MinHold = a.Permits, beside, a.Length, a.Fixed, a.Delay, a.MinHold
 	if a.Value {
-		q.Value = []byte("asks")
+		q.Value = valueOf(1)
 	}
 	if a.Urge {
 		q.Revoke, q.Reason = true, "in a hurry"

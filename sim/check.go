@@ -152,8 +152,11 @@ func (j *judge) told(p *process, e *quorum.Event) {
 			j.w.watched(p, e)
 		}
 		return
-	case quorum.EventContended, quorum.EventNoted, quorum.EventPassed:
-		return // contention, noted values and revocations decide nothing
+	case quorum.EventNoted:
+		j.w.noted(p, e)
+		return
+	case quorum.EventContended, quorum.EventPassed:
+		return // contention and revocations decide nothing
 	case quorum.EventDrift:
 		j.w.note(p.host, "finds drift: %s", e.Text)
 		j.w.fig.Drifts++

@@ -34,6 +34,7 @@ type Figures struct {
 	// of its absence.
 	Undecided   uint64
 	Inspections uint64 // answered
+	Values      uint64 // values of leases that inspections have shown
 	Unsettled   uint64 // of these, answered without settling who holds the key
 	Told        uint64 // lease events reported by watches
 	// Lost counts leases that a watch reported as lost although they had been released.

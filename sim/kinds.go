@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
 )
 
 // Kind says how a key is used. The zero value is a plain exclusive lock.
@@ -224,13 +225,37 @@ func (ld *load) share(r *Request) {
 	r.shared, r.key.changed = ld.w.now, ld.w.now
 }
 
-// values sets a lease's value. Its caller handles an event of the lease's node, so values schedules
-// another event.
+// mostValues is how many values a lease has, one after the other.
+const mostValues = 4
+
+// valueOf returns the value of a version.
+func valueOf(version uint64) []byte { return fmt.Appendf(nil, "value %d", version) }
+
+// values gives a lease a new value. Its caller handles an event of the lease's node, so values
+// schedules another event.
 func (ld *load) values(r *Request) {
 	ld.w.push(event{at: ld.w.now + 1, kind: eventRun, p: r.p, f: func() {
 		if r.State == Granted {
-			r.p.m.Set(r.p.read(ld.w.now), r.Number, []byte("holds"))
+			r.set++
+			if version := r.p.m.Set(r.p.read(ld.w.now), r.Number, valueOf(r.set)); version != r.set && version != 0 {
+				ld.w.violate(checkSeen, "%s gives its lease of %q value %d, and it counts as version %d", r.Node, r.Key, r.set, version)
+			}
 			ld.w.settle(r.p)
 		}
 	}})
+}
+
+// noted takes note of a value that a majority has confirmed, and gives the lease the next value.
+func (ld *load) noted(p *process, e *quorum.Event) {
+	if int(e.Number) >= len(p.asked) {
+		return
+	}
+	r := p.asked[e.Number]
+	if e.Version > r.set {
+		ld.w.violate(checkSeen, "%s is told that a majority has version %d of its value of %q, and has set %d", p.host.alias, e.Version, r.Key, r.set)
+	}
+	r.noted = max(r.noted, e.Version)
+	if r.State == Granted && r.noted == r.set && r.set < mostValues {
+		ld.values(r)
+	}
 }

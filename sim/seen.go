@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -15,8 +16,14 @@ import (
 type inspectedKey struct {
 	key  *lockKey
 	at   Moment
-	held []*Request // leases held at the start
-	late bool       // its process didn't know the newest electorate at the start
+	held []heldLease // leases held at the start
+	late bool        // its process didn't know the newest electorate at the start
+}
+
+// heldLease is a lease held when an inspection begins.
+type heldLease struct {
+	*Request
+	noted uint64 // the newest version of its value that a majority had confirmed by then
 }
 
 // inspections are a process's inspections under way; nil in worlds without inspections.
@@ -50,7 +57,7 @@ func (ins *inspectors) Inspect(p *process, k *lockKey) {
 	l := &inspectedKey{key: k, at: ins.w.now, late: ins.w.isBehind(p)}
 	for _, r := range k.holds {
 		if ins.w.believes(r) && r.base == nil && r.up == nil {
-			l.held = append(l.held, r)
+			l.held = append(l.held, heldLease{r, r.noted})
 		}
 	}
 	p.looks.under[p.m.Inspect(p.read(ins.w.now), k.name)] = l
@@ -66,6 +73,19 @@ func (ins *inspectors) unsure(p *process, l *inspectedKey, r *Request, shown *qu
 			ins.w.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d, held since %v, as a request that waits for certain:%s",
 				p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.seat, r.Had, tell())
 		}
+	}
+}
+
+// value demands that a shown lease has a value no older than the newest value that was confirmed
+// before the inspection, and that this is the value of the shown version.
+func (ins *inspectors) value(p *process, l *inspectedKey, r heldLease, s *vote.View) {
+	if s.Version == 0 && r.noted == 0 {
+		return
+	}
+	ins.w.fig.Values++
+	if s.Version < r.noted || s.Version > r.set || !bytes.Equal(s.Value, valueOf(s.Version)) {
+		ins.w.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with value %q of version %d; version %d was confirmed before, and %d is the newest",
+			p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.seat, s.Value, s.Version, r.noted, r.set)
 	}
 }
 
@@ -92,14 +112,14 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		return b.String()
 	}
 	for _, r := range l.held {
-		if !ins.w.believes(r) || r.base != nil || r.up != nil {
+		if !ins.w.believes(r.Request) || r.base != nil || r.up != nil {
 			continue
 		}
 		at := slices.IndexFunc(e.Result.Views, func(s vote.View) bool {
 			return s.State == vote.Holding && s.Owner == r.p.id && s.Number == r.seat
 		})
 		if at < 0 && !e.Result.Certain {
-			ins.unsure(p, l, r, e.Result, tell)
+			ins.unsure(p, l, r.Request, e.Result, tell)
 			continue
 		}
 		if at < 0 {
@@ -110,6 +130,7 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		if !e.Result.Certain {
 			continue
 		}
+		ins.value(p, l, r, &e.Result.Views[at])
 		if is, want := e.Result.Views[at].Token, r.p.runs[r.seat].First(); is != want {
 			ins.w.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with token %d; it has %d", p.host.alias, l.key.name,
 				time.Duration(l.at), r.Node, r.seat, is, want)

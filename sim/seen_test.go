@@ -33,8 +33,8 @@ func TestLooksWhereTheElectorateChanges(t *testing.T) {
 
 func lookedEnough(t *testing.T) func(f *Figures) {
 	return func(f *Figures) {
-		if f.Inspections < 1000 || f.Unsettled > f.Inspections/10 {
-			t.Errorf("%d inspections, of which %d weren't settled", f.Inspections, f.Unsettled)
+		if f.Inspections < 1000 || f.Unsettled > f.Inspections/10 || f.Values == 0 {
+			t.Errorf("%d inspections, of which %d weren't settled; they showed %d values", f.Inspections, f.Unsettled, f.Values)
 		}
 	}
 }
@@ -43,6 +43,10 @@ func lookedEnough(t *testing.T) func(f *Figures) {
 var seenMutants = []mutant{
 	{name: "an inspection takes the first majority's word", build: glances, scenario: inspectedAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
 		options: Options{Clients: 2, Linger: sceneTTL / 8, Looks: time.Hour}},
+	{name: "a value counts as set before a majority has it", build: notesAtOnce, scenario: valueSetAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
+		options: Options{Clients: 2, Looks: time.Hour}},
+	{name: "an inspection shows an older value", build: showsOlderValues, scenario: valueSetAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
+		options: Options{Clients: 2, Looks: time.Hour}},
 	{name: "a watch begins with the first majority's word", build: glances, scenario: watchedAtOnce, draw: func(seed uint64) Options { return watched(Draw(seed)) },
 		options: Options{Clients: 2, Linger: sceneTTL / 8, Watches: true}},
 	{name: "a watch takes votes for a grant", build: takesVotesForGrants, scenario: watchedAtOnce,
@@ -119,5 +123,69 @@ func watchedAtOnce(w *World) {
 		w.Run(sceneTTL)
 		w.Release(r)
 		w.Run(sceneTTL)
+	}
+}
+
+// noting is a node that reports each value as confirmed when it is set.
+type noting struct {
+	*node.Node
+	set *[]quorum.Event
+}
+
+func notesAtOnce(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return noting{n, new([]quorum.Event)}, err
+}
+
+func (g noting) Set(now vote.Now, n vote.Number, value []byte) uint64 {
+	version := g.Node.Set(now, n, value)
+	if version != 0 {
+		*g.set = append(*g.set, quorum.Event{Kind: quorum.EventNoted, Number: n, Version: version})
+	}
+	return version
+}
+
+func (g noting) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	out, ev = g.Node.Drain(out, append(ev, *g.set...))
+	*g.set = nil
+	return out, ev
+}
+
+// outdating is a node whose inspections show the value before the newest.
+type outdating struct{ *node.Node }
+
+func showsOlderValues(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return outdating{n}, err
+}
+
+func (o outdating) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	out, ev = o.Node.Drain(out, ev)
+	for _, e := range ev {
+		if e.Result == nil {
+			continue
+		}
+		for i := range e.Result.Views {
+			if s := &e.Result.Views[i]; s.Version > 1 {
+				s.Version--
+				s.Value = valueOf(s.Version)
+			}
+		}
+	}
+	return out, ev
+}
+
+// valueSetAtOnce has x2 inspect a key each time x1 has been told that its lease has another value.
+func valueSetAtOnce(w *World) {
+	r := w.Ask(Ask{Node: "x1", Key: "k", Value: true})
+	for r.State == Waiting && w.Err() == nil {
+		w.Run(time.Millisecond)
+	}
+	for range mostValues {
+		for noted := r.noted; r.noted == noted && r.noted < mostValues && w.Err() == nil; {
+			w.Run(time.Microsecond)
+		}
+		w.Inspect(w.host("x2").p, w.keyOf("k"))
+		w.Run(sceneTTL / 8)
 	}
 }

@@ -91,6 +91,9 @@ type Request struct {
 	overAt   Moment        // when the lease was over, if the key was still kept from others
 	was      been
 	era      int // of tokens; see lockKey.topped
+	// set is the version of the newest value that the node has given the lease, and noted the
+	// newest version that a majority has confirmed.
+	set, noted uint64
 
 	overtaken int // by how many younger requests
 }
@@ -201,6 +204,9 @@ func (ld *load) ask(p *process, a Ask, base *Request) *Request {
 		p: p, key: k, client: -1, asked: now.Fast, stops: p.stops, base: base,
 	}
 	// The request is listed before Lock, since the node's own voter may promise the key at once.
+	if r.Ask.Value {
+		r.set = 1
+	}
 	p.asked = append(p.asked, r)
 	n, err := p.m.Lock(now, wish)
 	if err != nil {
