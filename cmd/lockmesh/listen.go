@@ -27,6 +27,11 @@ func listen(without ...syscall.Signal) (<-chan os.Signal, func()) {
 // that ends the waiting for signals; further ones stay in the channel. After that function's call
 // signalOf tells of a signal that has arrived.
 func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context, func()) {
+	return watchSignals(ctx, signals, func() { job.StopSelf() })
+}
+
+// watchSignals does the same as untilSignal, and calls stop for each key that stops processes.
+func watchSignals(ctx context.Context, signals <-chan os.Signal, stop func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -42,7 +47,7 @@ func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context
 					cancel(interrupted{sig})
 					return
 				case sig == stopKey:
-					job.StopSelf()
+					stop()
 				}
 			}
 		}

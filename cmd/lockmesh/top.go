@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/top"
@@ -62,7 +61,13 @@ func (v *topVerb) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	showing, stops, end := splitSignals(ctx, signals)
+	stops := make(chan struct{}, 1)
+	showing, end := watchSignals(ctx, signals, func() {
+		select {
+		case stops <- struct{}{}:
+		default: // one is enough
+		}
+	})
 	defer end()
 	err = top.Run(showing, top.Options{
 		Settings: top.Settings{
@@ -72,37 +77,4 @@ func (v *topVerb) Run(ctx context.Context, g *globals) error {
 		StopSelf: stopUntilContinued, Stops: stops,
 	})
 	return causeOf(showing, err)
-}
-
-// splitSignals returns a context ended by a signal that ends processes, a channel of wishes to stop
-// this process, and a function to end both.
-func splitSignals(ctx context.Context, signals <-chan os.Signal) (
-	showing context.Context, stops <-chan struct{}, end func(),
-) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	asked, done, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-done:
-				return
-			case s := <-signals:
-				switch sig := s.(syscall.Signal); {
-				case isEnd(sig):
-					cancel(interrupted{sig})
-				case sig == stopKey:
-					select {
-					case asked <- struct{}{}:
-					default: // one is enough
-					}
-				}
-			}
-		}
-	}()
-	return ctx, asked, func() {
-		close(done)
-		<-ended
-		cancel(nil)
-	}
 }
