@@ -16,7 +16,8 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// repository returns the text of all files of the repository that end in a suffix, by path from its root.
+// repository returns the text of all files of the repository that end in a suffix, by path from its
+// root.
 func repository(t *testing.T, suffix string) map[string]string {
 	t.Helper()
 	texts := make(map[string]string)
@@ -39,7 +40,8 @@ func repository(t *testing.T, suffix string) map[string]string {
 	return texts
 }
 
-// pages returns the pages of documentation. The changelog and the decisions in docs/adr tell what was, so that what they name may be gone.
+// pages returns the pages of documentation. The changelog and the decisions in docs/adr tell what
+// was, so that what they name may be gone.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	found := repository(t, ".md")
@@ -50,7 +52,8 @@ func pages(t *testing.T) map[string]string {
 	return found
 }
 
-// each calls f with every match of a pattern in a page, page by page, and demands that there are some.
+// each calls f with every match of a pattern in a page, page by page, and demands that there are
+// some.
 func each(t *testing.T, pages map[string]string, pattern string, f func(page string, match []string)) {
 	t.Helper()
 	found := 0
@@ -83,7 +86,8 @@ func TestTheTestsThatPagesNameExist(t *testing.T) {
 // testDecl finds the declarations of tests.
 var testDecl = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
 
-// near returns a directory that a page names: from the root of the repository, or from the page's own module.
+// near returns a directory that a page names: from the root of the repository, or from the page's
+// own module.
 func near(page, dir string) string {
 	if _, err := os.Stat(dir); err != nil || dir == "." {
 		return path.Join(path.Dir(page), dir)
@@ -91,7 +95,8 @@ func near(page, dir string) string {
 	return path.Clean(dir)
 }
 
-// TestTheTestsThatPagesRunExist : where a page says "go test ./dir -run Pattern", the directory exists, and the pattern matches a test in it.
+// TestTheTestsThatPagesRunExist : where a page says "go test ./dir -run Pattern", the directory
+// exists, and the pattern matches a test in it.
 func TestTheTestsThatPagesRunExist(t *testing.T) {
 	sources := repository(t, "_test.go")
 	each(t, pages(t), "go test ([^`|\n]*)", func(page string, m []string) {
@@ -131,8 +136,8 @@ func TestTheTestsThatPagesRunExist(t *testing.T) {
 	})
 }
 
-// TestTheProgramsThatPagesRunExist : "go run ./dir" and "go build ./dir" name a directory with a main package, from the root of the
-// repository or, after "cd dir &&", from there.
+// TestTheProgramsThatPagesRunExist : "go run ./dir" and "go build ./dir" name a directory with a
+// main package, from the root of the repository or, after "cd dir &&", from there.
 func TestTheProgramsThatPagesRunExist(t *testing.T) {
 	each(t, pages(t), `(?:cd (\S+) && )?go (?:run|build|install) (?:-\S+ )*(\.\S*?)[\s`+"`"+`\]|)]`, func(page string, m []string) {
 		dir := near(page, path.Join(m[1], m[2]))
@@ -160,7 +165,51 @@ func TestTheVerbsThatPagesNameExist(t *testing.T) {
 	})
 }
 
-// TestTheLinksOfPagesLeadSomewhere : to a file of the repository, and to a heading in it where they name one.
+// TestTheScriptsThatPagesNameExist : the gate and its helpers.
+func TestTheScriptsThatPagesNameExist(t *testing.T) {
+	each(t, pages(t), `(?:^|[\s(`+"`"+`/])\.ci/([a-z-]+(?:\.[a-z]+)?)`, func(page string, m []string) {
+		if _, err := os.Stat(filepath.Join(".ci", m[1])); err != nil {
+			t.Errorf("%s names .ci/%s: %v", page, m[1], err)
+		}
+	})
+}
+
+// TestTheVariablesThatPagesNameExist : each environment variable of a page is read by a program, by
+// a test or by a script, or is set for a command.
+func TestTheVariablesThatPagesNameExist(t *testing.T) {
+	sampled.Unraced(t)
+	var sources strings.Builder
+	for _, text := range repository(t, ".go") {
+		sources.WriteString(text)
+	}
+	scripts, err := filepath.Glob(".ci/*")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal("no scripts in .ci", err)
+	}
+	for _, name := range append(scripts, "Makefile") {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources.Write(text)
+	}
+	exist := make(map[string]bool)
+	variable := regexp.MustCompile(`LOCKMESH_[A-Z0-9_]*[A-Z0-9]`)
+	for _, name := range variable.FindAllString(sources.String(), -1) {
+		exist[name] = true
+	}
+	each(t, pages(t), variable.String(), func(page string, m []string) {
+		if !exist[m[0]] {
+			t.Errorf("%s names %s, and no program or script does", page, m[0])
+		}
+	})
+}
+
+// TestTheLinksOfPagesLeadSomewhere : to a file of the repository, and to a heading in it where they
+// name one.
 func TestTheLinksOfPagesLeadSomewhere(t *testing.T) {
 	sampled.Unraced(t)
 	all := repository(t, ".md")
@@ -179,7 +228,8 @@ func TestTheLinksOfPagesLeadSomewhere(t *testing.T) {
 	})
 }
 
-// anchors are the names of a page's headings as GitHub makes them: lower case, blanks as hyphens, no other punctuation.
+// anchors are the names of a page's headings as GitHub makes them: lower case, blanks as hyphens,
+// no other punctuation.
 func anchors(page string) []string {
 	var names []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {

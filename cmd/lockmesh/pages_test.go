@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// pages returns the pages of documentation of the whole repository, but for the changelog and the
+// decisions, which tell what was.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := make(map[string]string)
+	err := filepath.WalkDir("../..", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "adr" || d.Name() == "out" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".."):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".md") || d.Name() == "CHANGELOG.md":
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		texts[name] = strings.ReplaceAll(string(text), "\r\n", "\n")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+var (
+	codeBlock = regexp.MustCompile("(?ms)^( *)```[a-z]*\n(.*?)\n *```")
+	// commandLine is a call of the command in a block of code: at the start of a line or of a
+	// command behind another, perhaps with a prompt.
+	commandLine = regexp.MustCompile(`(?m)(?:^ *(?:\$ )?|[;&|(] *)lockmesh +([^\n]*)`)
+	// inlineCall is a call in the text.
+	inlineCall = regexp.MustCompile("`lockmesh ([^`]*)`")
+	// noCalls look like calls and are none: names of spans, and a placeholder.
+	noCalls = []string{"trylock", "lease", "VERB -h"}
+)
+
+// words splits what stands behind the name of the command, up to the end of the command. The
+// quotes of a shell are understood as far as the pages use them.
+func words(line string) (all []string) {
+	word, inWord, quote := "", false, rune(0)
+	end := func() {
+		if inWord {
+			all = append(all, word)
+		}
+		word, inWord = "", false
+	}
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word += string(r)
+		case r == '\'' || r == '"':
+			quote, inWord = r, true
+		case r == ' ':
+			end()
+		case strings.ContainsRune("|;&<>()", r) || r == '#' && !inWord:
+			end()
+			return all
+		default:
+			word, inWord = word+string(r), true
+		}
+	}
+	end()
+	return all
+}
+
+// TestTheCallsInPagesAreUnderstood : each command line with lockmesh in a block of code can be
+// parsed, and each call named in the text has a verb and options that exist.
+func TestTheCallsInPagesAreUnderstood(t *testing.T) {
+	parse := func(args []string) (*kong.Context, error) {
+		c := new(cli)
+		parser, err := newParser(c, &streams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, _, _ = cutCommand(args)
+		return parser.Parse(args)
+	}
+	lines, calls := 0, 0
+	for name, text := range pages(t) {
+		for _, block := range codeBlock.FindAllStringSubmatch(text, -1) {
+			code := strings.ReplaceAll(block[2], "\\\n", " ")
+			for _, m := range commandLine.FindAllStringSubmatch(code, -1) {
+				args := words(m[1])
+				if len(args) == 0 {
+					continue
+				}
+				lines++
+				if _, err := parse(args); err != nil {
+					t.Errorf("%s: lockmesh %s: %v", name, m[1], err)
+				}
+			}
+		}
+		for _, m := range inlineCall.FindAllStringSubmatch(text, -1) {
+			args := words(m[1])
+			if len(args) == 0 || slices.Contains(noCalls, m[1]) {
+				continue
+			}
+			calls++
+			// The text may leave out what the verb needs; then another error comes first.
+			_, err := parse(slices.DeleteFunc(args, func(a string) bool { return a == "…" }))
+			if p := (*kong.ParseError)(nil); err != nil && (!errors.As(err, &p) || !strings.HasPrefix(err.Error(), "expected \"<")) {
+				t.Errorf("%s: `lockmesh %s`: %v", name, m[1], err)
+			}
+		}
+	}
+	if lines < 15 || calls < 15 {
+		t.Errorf("found only %d command lines and %d calls", lines, calls)
+	}
+}
