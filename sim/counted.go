@@ -149,6 +149,8 @@ func (po *population) harmPopulation(h *host, a *Act, r *rand.Rand, did func(boo
 				did(true)
 			})
 		}
+	case FaultZone:
+		po.loseZone(w.hostsOf(a.Hosts), a, r, did)
 	case FaultApart: // processes that know no electorate don't reach those that know one
 		var ways [][2]*host
 		for _, x := range w.hosts {
@@ -163,6 +165,46 @@ func (po *population) harmPopulation(h *host, a *Act, r *rand.Rand, did func(boo
 			w.cutWays(ways, a.For)
 			did(true)
 		}
+	}
+}
+
+// zones is in how many zones the hosts stand, every third in the same.
+const zones = 3
+
+// loseZone cuts the hosts of a zone off from the others, or ends their processes for good. Until
+// the zone is back, others are started elsewhere, as far as the limit allows for them.
+func (po *population) loseZone(zone []*host, a *Act, r *rand.Rand, did func(bool)) {
+	w := po.w
+	var rest []*host
+	for _, h := range w.hosts {
+		if !slices.Contains(zone, h) {
+			rest = append(rest, h)
+		}
+	}
+	if len(zone) == 0 || len(rest) == 0 {
+		return
+	}
+	if a.Back {
+		var ways [][2]*host
+		for _, x := range zone {
+			for _, y := range rest {
+				ways = append(ways, [2]*host{x, y}, [2]*host{y, x})
+			}
+		}
+		w.note(nil, "a zone is cut off")
+		did(w.cutWays(ways, a.For))
+	} else {
+		w.note(nil, "a zone is lost")
+		for _, h := range zone {
+			did(w.crash(h, endingMixed, r))
+		}
+	}
+	for _, h := range rest {
+		w.At(within(r, a.For), func() {
+			if !w.calm && h.p == nil && !po.isFull() {
+				w.start(h)
+			}
+		})
 	}
 }
 
@@ -252,7 +294,7 @@ func DrawCounted(seed uint64) Options {
 	w := &o.Faults.Weights
 	w[FaultBegin], w[FaultEnd], w[FaultRollout], w[FaultApart] = 6, 4, 1, pickInt(r, 0, 2, 4)
 	w[FaultLeave], w[FaultAccuse], w[FaultProposal], w[FaultGray] = r.IntN(2), r.IntN(2), r.IntN(2), r.IntN(2)
-	w[FaultCrashAll] = r.IntN(2)
+	w[FaultCrashAll], w[FaultZone] = r.IntN(2), r.IntN(2)
 	return o
 }
 

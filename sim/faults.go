@@ -103,6 +103,9 @@ const (
 	FaultRollout
 	// FaultApart cuts off the processes that know no electorate from those that know one.
 	FaultApart
+	// FaultZone loses every third host at once: either these hosts are cut off from the others for a
+	// while, or their processes end for good, and others are started elsewhere.
+	FaultZone
 	// FaultRegister keeps the calls of some hosts, or of all, from the register for a while.
 	FaultRegister
 
@@ -149,6 +152,7 @@ var faultNames = [faultEnd]struct{ words, ident string }{
 	{"end of a process", "FaultEnd"},
 	{"rollout", "FaultRollout"},
 	{"newcomers apart", "FaultApart"},
+	{"loss of a zone", "FaultZone"},
 	{"register away", "FaultRegister"},
 }
 
@@ -294,6 +298,14 @@ func (d *dice) draw(a *Act, of *Faults) {
 	case FaultRollout:
 		a.Hosts, a.By = d.names, d.ttl/4+within(d.Rand, 4*d.ttl)
 		d.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
+	case FaultZone:
+		zone := d.IntN(zones)
+		for i, name := range d.names {
+			if i%zones == zone {
+				a.Hosts = append(a.Hosts, name)
+			}
+		}
+		a.For, a.Back = 2*d.ttl+within(d.Rand, 20*d.ttl), d.IntN(2) == 0
 	case FaultApart, FaultRegister:
 		a.Hosts, a.For = d.one(d.names), 2*d.ttl+within(d.Rand, 30*d.ttl)
 	case FaultWipe, FaultGone, FaultLeave, FaultDisk, FaultAccuse, FaultStrike:

@@ -153,7 +153,7 @@ func (ft *faults) Do(a Act) {
 		if h != nil && ft.w.opt.Following != nil {
 			ft.w.harmFollowing(h, &a, r, did)
 		}
-	case FaultBegin, FaultEnd, FaultRollout, FaultApart:
+	case FaultBegin, FaultEnd, FaultRollout, FaultApart, FaultZone:
 		if h != nil && ft.w.opt.Counted != nil {
 			ft.w.harmPopulation(h, &a, r, did)
 		}
