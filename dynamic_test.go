@@ -110,10 +110,10 @@ func (w *living) crash(name string) {
 	}
 }
 
-// foundAll starts the founders, and waits until every voter counts at each of them. Two voters are a
-// majority, so a node is Ready before it has heard the third, or has stored the electorate itself.
-// If a test then ends two nodes, that word is still under way, and a node that was not Ready becomes
-// Ready for a moment.
+// foundAll starts the founders, and waits until every voter counts at each of them. Two voters are
+// a majority, so a node is Ready before it has heard the third, or has stored the electorate
+// itself. If a test then ends two nodes, that word is still under way, and a node that was not
+// Ready becomes Ready for a moment.
 func (w *living) foundAll() {
 	w.t.Helper()
 	for _, name := range w.founders {

@@ -192,12 +192,15 @@ func (q *Requester) beginPass(in *inspection, simultaneous Set, most int) {
 	}
 	in.pass++
 	in.seeing = !in.began
-	in.began = in.began || !q.newest.MayHold(^simultaneous) // otherwise a lease may be missing from all answers
+	// Before that a lease may be missing from all answers.
+	in.began = in.began || !q.newest.MayHold(^simultaneous)
 }
 
 // examine returns the standing of a request in a pass, the last settled standing of a request seen
 // at first, and whether this request leaves open who holds the key.
-func (q *Requester) examine(l *query, simultaneous Set, id requestID, v *evidence) (is, last settled, seen, open bool) {
+func (q *Requester) examine(
+	l *query, simultaneous Set, id requestID, v *evidence,
+) (is, last settled, seen, open bool) {
 	in := l.inspection
 	is = q.standing(in, simultaneous, v)
 	was, seen := in.first[id]

@@ -30,7 +30,9 @@ type merging struct {
 // answers leave open who holds the key. For a single key, all of this node's own callers are shown,
 // but only the front of another node's local queue: voters know of no other request in the queue.
 func (q *Requester) merge(l *query) (result *QueryResult, open bool) {
-	m := &merging{q: q, l: l, result: &QueryResult{}, simultaneous: l.simultaneous(), byID: make(map[requestID]int)}
+	m := &merging{
+		q: q, l: l, result: &QueryResult{}, simultaneous: l.simultaneous(), byID: make(map[requestID]int),
+	}
 	m.result.Truncated, m.result.Last = l.truncated()
 	most := 0
 	for i := range l.answers {
@@ -304,7 +306,10 @@ func excludes(key []vote.View, permits uint16, s *vote.View) bool {
 // byRank orders the views of a key: held leases, residual votes, then promised and waiting
 // requests. Leases are in order of their tokens, and requests in order of their stamps.
 func byRank(a, b vote.View) int {
-	return cmp.Or(cmp.Compare(stateRank(a.State), stateRank(b.State)), cmp.Compare(rank(&a), rank(&b)), stampOf(&a).Compare(stampOf(&b)))
+	return cmp.Or(
+		cmp.Compare(stateRank(a.State), stateRank(b.State)), cmp.Compare(rank(&a), rank(&b)),
+		stampOf(&a).Compare(stampOf(&b)),
+	)
 }
 
 func stampOf(s *vote.View) vote.Stamp {

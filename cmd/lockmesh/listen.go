@@ -31,7 +31,9 @@ func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context
 }
 
 // watchSignals does the same as untilSignal, and calls stop for each key that stops processes.
-func watchSignals(ctx context.Context, signals <-chan os.Signal, stop func()) (context.Context, func()) {
+func watchSignals(
+	ctx context.Context, signals <-chan os.Signal, stop func(),
+) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -267,7 +267,8 @@ func (m *Machine) standbySoon() bool {
 	for _, o := range m.others { // in any order
 		votes := slices.ContainsFunc(e.Voters, func(v vote.Elector) bool { return v.Name == o.name })
 		fresh := m.now.Slow.Sub(o.since) < SettleAfter(m.maxTTL())+standbyMargin
-		if fresh && !votes && o.seen == vote.Alive && o.dir != 0 && o.copied != o.dir && !o.told.stuck && !o.told.leaving {
+		may := o.dir != 0 && o.copied != o.dir && !o.told.stuck && !o.told.leaving
+		if fresh && may && !votes && o.seen == vote.Alive {
 			return true
 		}
 	}

@@ -191,8 +191,8 @@ func (l *loop) scheduleDoubts(now vote.Now, doubt bool) {
 	}
 }
 
-// publish passes new events to the subscribers, and queries the voters if the merger wants this. The
-// query is an inspection, so that a new watch begins with each lease that was granted before.
+// publish passes new events to the subscribers, and queries the voters if the merger wants this.
+// The query is an inspection, so that a new watch begins with each lease that was granted before.
 func (l *loop) publish(now vote.Now, s *subscription) {
 	if s.merger.WantsQuery() {
 		nonce := l.node.InspectForWatch(now, s.topic.Key, s.topic.Prefix)
