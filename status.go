@@ -51,7 +51,8 @@ type Status struct {
 type HandshakeStatus struct {
 	// Open is the number of connections with an unfinished handshake now.
 	Open int
-	// Silent counts connections closed because their first message didn't arrive within a second.
+	// Silent counts connections closed because their first message didn't arrive within a second,
+	// or within five seconds while most places for such connections were free.
 	Silent uint64
 	// Unfinished counts connections closed because their handshake didn't end within five seconds.
 	Unfinished uint64

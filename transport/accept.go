@@ -116,9 +116,8 @@ func addrOf(c *net.TCPConn) netip.Addr {
 // reports whether another owner now takes care of closing the connection.
 func (p *Port) meet(ctx context.Context, c *net.TCPConn, v *visitor) bool {
 	began := time.Now()
-	_ = c.SetDeadline(began.Add(min(p.build.firstWordTime, p.build.handshakeTimeout)))
 	early := newEarlyConn(c)
-	word, err := early.firstWord(p.identity != nil)
+	word, err := p.firstWord(early, v, began.Add(p.build.handshakeTimeout))
 	if err != nil {
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -161,6 +160,27 @@ func (p *Port) meet(ctx context.Context, c *net.TCPConn, v *visitor) bool {
 		return p.gossip.handOver(s, v)
 	}
 	return p.answer(s, v)
+}
+
+// firstWord waits for a connection's first message: for firstWordTime, and until the end of the
+// handshake's time while the door has room.
+func (p *Port) firstWord(early *earlyConn, v *visitor, end time.Time) (word []byte, err error) {
+	wait, last := p.build.firstWordTime, false
+	for {
+		until := time.Now().Add(wait)
+		if !last && end.Before(until) {
+			until = end
+		}
+		_ = early.SetDeadline(until)
+		word, err = early.firstWord(p.identity != nil)
+		if last || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return word, err
+		}
+		wait = max(wait, lastLook)
+		if !time.Now().Before(end) || p.door.scarce(v) {
+			wait, last = lastLook, true
+		}
+	}
 }
 
 // meetTLS performs the TLS handshake, and has both sides prove that they know a secret.

@@ -15,9 +15,15 @@ import (
 
 const (
 	// firstWordTime is how long an incoming connection may take to send its whole first message
-	// (the ClientHello of TLS, or the first 8 bytes in plain text). A dialer sends the first
-	// message at once, so one second covers a lost packet and a busy machine.
+	// (the ClientHello of TLS, or the first 8 bytes in plain text) while places are scarce: see
+	// scarce. A dialer sends the first message at once, so one second covers a lost packet. While
+	// many nodes start on a busy machine, a dialer may get no processor for seconds; so while there
+	// is room, a connection may take its time up to handshakeTimeout.
 	firstWordTime = time.Second
+
+	// lastLook is how long the node still reads after the time for the first message. A node that
+	// hardly gets a processor may come to read only then, and the message has arrived long before.
+	lastLook = 10 * time.Millisecond
 
 	// The rooms of strangers, peers from addresses of no known member, hold connections before
 	// their first message (lobby), and between the first message and the end of the handshake
@@ -151,6 +157,16 @@ func (d *door) enter(from netip.Addr, leave func()) (v *visitor, crowded bool) {
 	}
 	r.add(v, now)
 	return v, crowded
+}
+
+// scarce reports whether more than half of the places open to a visitor are taken, of all places or
+// of those of its source. Silent visitors then have to leave after firstWordTime. So strangers can
+// hold only half of the places for longer, and the other half is soon free again.
+func (d *door) scarce(v *visitor) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := v.in
+	return r == nil || 2*len(r.visitors) > r.most || 2*r.bySource[v.source] > r.perSource
 }
 
 // giveWay evicts a visitor; mu is held.

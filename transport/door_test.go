@@ -115,6 +115,7 @@ func TestWhatComesByDropsIsCutOffBeforeTheHandshakesEnd(t *testing.T) {
 			hasty.firstWordTime = 20 * time.Millisecond // the limit of the handshake alone would be 5 s for each byte, or altogether
 			hasty.handshakeTimeout = patience
 			b := openBuild(t, config("b", m.secret), hasty)
+			narrow(b.Port)
 			c, err := net.Dial("tcp", b.at)
 			if err != nil {
 				t.Fatal(err)
@@ -131,6 +132,97 @@ func TestWhatComesByDropsIsCutOffBeforeTheHandshakesEnd(t *testing.T) {
 			})
 			until(t, "it is counted", func() bool { return b.Stats().Door.Silent == 1 })
 		})
+	}
+}
+
+// narrow makes the places before the first message scarce for each connection.
+func narrow(p *Port) {
+	p.door.mu.Lock()
+	defer p.door.mu.Unlock()
+	for i := range p.door.lobby {
+		p.door.lobby[i].perSource = 1
+	}
+}
+
+// A dialer that gets no processor says its first word late. The node waits while there is room.
+func TestALateFirstMessageIsReadWhileThereIsRoom(t *testing.T) {
+	late := thisBuild
+	late.firstWordTime = 1 // nanosecond: every first message is late
+	late.handshakeTimeout = patience
+	b := openBuild(t, config("b", nil), late)
+	c, err := net.Dial("tcp", b.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	until(t, "the connection is admitted", func() bool { return b.Stats().Door.Open == 1 })
+	for i := range magicLocks { // byte by byte, however slowly the machine runs
+		if _, err := io.WriteString(c, magicLocks[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := make([]byte, magicBytes)
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != magicLocks {
+		t.Errorf("the answer: %q, %v", answer, err)
+	}
+	if d := b.Stats().Door; d.Silent != 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A node that gets no processor reads a first message late, though the message has long arrived.
+func TestAFirstMessageThatHasArrivedIsReadHoweverLate(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			starved := thisBuild
+			starved.firstWordTime = 1 // nanosecond: over before the node reads
+			starved.handshakeTimeout = patience
+			b := openBuild(t, config("b", m.secret), starved)
+			narrow(b.Port)
+			a := open(t, config("a", m.secret))
+			until(t, "an honest node is linked", func() bool { // the first message may come later than lastLook
+				_, err := a.Dial(t.Context(), b.at, "b")
+				return err == nil
+			})
+		})
+	}
+}
+
+func TestPlacesAreScarceWhenHalfAreTaken(t *testing.T) {
+	d := newDoor(discard())
+	defer d.close()
+	var first *visitor
+	for range lobbyStrangersEach / 2 {
+		v, _ := visit(d, "10.0.0.1")
+		if first == nil {
+			first = v
+		}
+		if d.scarce(v) {
+			t.Fatal("a source has half of its places, and they are scarce")
+		}
+	}
+	last, _ := visit(d, "10.0.0.1")
+	if !d.scarce(first) || !d.scarce(last) {
+		t.Error("a source has more than half of its places, and they aren't scarce")
+	}
+	other, _ := visit(d, "10.0.0.2")
+	if d.scarce(other) {
+		t.Error("one source makes the places scarce for another")
+	}
+	for i := len(d.lobby[0].visitors); i <= lobbyStrangers/2; i++ {
+		visit(d, fmt.Sprintf("10.1.0.%d", i))
+	}
+	if !d.scarce(other) {
+		t.Error("more than half of all places are taken, and they aren't scarce")
+	}
+	d.know(netip.MustParseAddr("10.0.0.7"))
+	if member, _ := visit(d, "10.0.0.7"); d.scarce(member) {
+		t.Error("strangers make the places of members scarce")
+	}
+	d.gone(other)
+	if !d.scarce(other) {
+		t.Error("a visitor without a place may wait")
 	}
 }
 
