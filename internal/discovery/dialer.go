@@ -227,10 +227,14 @@ func (d *dialer) try(ctx context.Context) error {
 }
 
 func (d *dialer) dial(ctx context.Context, addr string) error {
-	defer d.f.cfg.Slots.acquire(ctx)()
+	giveBack, err := d.f.takeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer giveBack()
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	_, err := d.f.links.Dial(ctx, addr, d.voter)
+	_, err = d.f.links.Dial(ctx, addr, d.voter)
 	var op *net.OpError
 	switch {
 	case errors.Is(err, transport.ErrNoAnswer):

@@ -30,7 +30,8 @@ const (
 
 // excludedProber keeps a voter informed of nodes kept apart by gossip: nodes with another
 // configuration, and other processes with this node's name. The prober only causes handshakes; the
-// node receives the findings of both sides from its links. One goroutine runs the prober.
+// node receives the findings of both sides from its links. Two goroutines run the prober: one for
+// nodes known to be kept apart, and one for configured peers where gossip knows no member.
 type excludedProber struct {
 	f *Finder
 
@@ -82,22 +83,45 @@ func (p *excludedProber) all() []string {
 	return all
 }
 
-// run probes until ctx ends.
+// run probes the nodes known to be kept apart, until ctx ends.
 func (p *excludedProber) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		p.probe(ctx, append(p.all(), p.unknownPeers(ctx)...))
+		p.probeExcluded(ctx)
 		p.f.sleep(ctx, probeEvery, nil)
 	}
 }
 
-// probe meets the nodes at the given addresses.
-func (p *excludedProber) probe(ctx context.Context, addrs []string) {
+// runUnknown probes the configured peers where gossip knows no live member, until ctx ends. These
+// probes take turns with the dials: while many nodes start, every peer is unknown to gossip.
+func (p *excludedProber) runUnknown(ctx context.Context) {
+	for ctx.Err() == nil {
+		p.probe(ctx, p.unknownPeers(ctx), p.f.takeTurn)
+		p.f.sleep(ctx, probeEvery, nil)
+	}
+}
+
+// probeExcluded probes the nodes known to be kept apart. These probes take no turn: package
+// mismatch has a voter count although another configuration is there if, for a few times
+// probeEvery, the other configuration had no majority by what this node knows. The knowledge must
+// not become old because other meshes of the process dial addresses that don't answer. Such nodes
+// are few, and probesAtOnce bounds their probes.
+func (p *excludedProber) probeExcluded(ctx context.Context) {
+	p.probe(ctx, p.all(), func(context.Context) (func(), error) { return func() {}, nil })
+}
+
+// probe meets the nodes at the given addresses. takeTurn is called before each probe.
+func (p *excludedProber) probe(ctx context.Context, addrs []string, takeTurn func(context.Context) (func(), error)) {
 	slots := make(chan struct{}, probesAtOnce)
 	var work sync.WaitGroup
 	for _, addr := range addrs[:min(len(addrs), probesMost)] {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
+			giveBack, err := takeTurn(ctx)
+			if err != nil {
+				return
+			}
+			defer giveBack()
 			ctx, cancel := context.WithTimeout(ctx, probeEvery)
 			defer cancel()
 			_, _ = p.f.links.Greet(ctx, addr) // the links report the result
@@ -110,13 +134,16 @@ func (p *excludedProber) probe(ctx context.Context, addrs []string) {
 // node there may have been kept apart by a network partition, or by gossip itself, and there is no
 // other source of information about such a node.
 func (p *excludedProber) unknownPeers(ctx context.Context) []string {
-	alive := map[string]bool{p.f.links.AdvertiseAddr(): true}
+	met := map[string]bool{p.f.links.AdvertiseAddr(): true}
+	for _, a := range p.all() {
+		met[a] = true // probed by probeExcluded
+	}
 	for _, g := range p.f.group.Members() {
 		if g.State == vote.Alive {
-			alive[g.Addr] = true
+			met[g.Addr] = true
 		}
 	}
-	return slices.DeleteFunc(p.f.cfg.Peers.All(ctx), func(a string) bool { return alive[a] })
+	return slices.DeleteFunc(p.f.cfg.Peers.All(ctx), func(a string) bool { return met[a] })
 }
 
 // sayGoodbye tells strangers that this node's votes no longer count, for as long as ctx and
@@ -124,5 +151,5 @@ func (p *excludedProber) unknownPeers(ctx context.Context) []string {
 func (p *excludedProber) sayGoodbye(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, goodbyeTimeout)
 	defer cancel()
-	p.probe(ctx, p.all())
+	p.probeExcluded(ctx)
 }

@@ -58,7 +58,7 @@ type Config struct {
 	Peers   Peers // where to look for other nodes
 	Clocks  clock.Clocks
 	Log     *slog.Logger
-	Slots   Slots // bounds the dials under way
+	Turns   world.Turns // bounds the dials under way; nil is no bound
 	// Voter says that the node votes or may become a voter. Only then are excluded nodes probed.
 	Voter bool
 }
@@ -121,6 +121,7 @@ func (f *Finder) Run(group member.Group) {
 	f.work.Go(func() { f.peers.run(f.ctx) })
 	if f.cfg.Voter {
 		f.work.Go(func() { f.excluded.run(f.ctx) })
+		f.work.Go(func() { f.excluded.runUnknown(f.ctx) })
 	}
 }
 

@@ -239,7 +239,11 @@ func (p *peerProber) probeAll(ctx context.Context, addrs []string) []probeResult
 }
 
 func (p *peerProber) probe(ctx context.Context, addr string) probeResult {
-	defer p.f.cfg.Slots.acquire(ctx)()
+	giveBack, err := p.f.takeTurn(ctx)
+	if err != nil {
+		return probeResult{addr: addr, err: err}
+	}
+	defer giveBack()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	who, err := p.f.links.Greet(ctx, addr)

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,49 +11,141 @@ import (
 	"time"
 )
 
+// take takes a turn, which must be there before the test ends.
+func take(t *testing.T, s *Slots) (giveBack func()) {
+	t.Helper()
+	giveBack, err := s.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return giveBack
+}
+
+// dialAll has so many dials, each of which takes so long, start at the same time. It returns the
+// largest number of dials under way, and how long all of them took.
+func dialAll(t *testing.T, s *Slots, dials int, each time.Duration) (most int32, took time.Duration) {
+	t.Helper()
+	var now, largest atomic.Int32
+	var work sync.WaitGroup
+	start := time.Now()
+	for range dials {
+		work.Go(func() {
+			giveBack, err := s.Take(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for n := now.Add(1); ; {
+				old := largest.Load()
+				if n <= old || largest.CompareAndSwap(old, n) {
+					break
+				}
+			}
+			time.Sleep(each)
+			now.Add(-1)
+			giveBack()
+			giveBack() // a second time is nothing
+		})
+	}
+	work.Wait()
+	if len(s.all)+len(s.fresh) != 0 {
+		t.Errorf("after all dials %d turns are taken, %d of them fresh", len(s.all), len(s.fresh))
+	}
+	return largest.Load(), time.Since(start)
+}
+
 func TestOnlySoManyDialAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := make(Slots, 3)
-		var now, most atomic.Int32
-		var work sync.WaitGroup
-		for range 20 {
-			work.Go(func() {
-				giveBack := turns.acquire(t.Context())
-				most.Store(max(most.Load(), now.Add(1)))
-				time.Sleep(dialSlotTime / 2)
-				now.Add(-1)
-				giveBack()
-				giveBack() // a second time is nothing
-			})
-		}
-		start := time.Now()
-		work.Wait()
-		if took := time.Since(start); most.Load() != 3 || took != 7*dialSlotTime/2 {
-			t.Errorf("%d at once, and all took %v", most.Load(), took)
+		if most, took := dialAll(t, newSlots(20, 3), 20, FreshFor/2); most != 3 || took != 7*FreshFor/2 {
+			t.Errorf("%d at once, and all took %v", most, took)
 		}
 	})
 }
 
-func TestADialThatWaitsForTheNetworkKeepsNobodyWaiting(t *testing.T) {
+// Dials that take long, at addresses that don't answer or for want of a processor, are counted until
+// they end.
+func TestOnlySoManySlowDialsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := make(Slots, 1)
-		silent := turns.acquire(t.Context())
+		const each = 4 * FreshFor
+		// Two more begin every FreshFor, until five are under way. Then two, two and one begin when
+		// as many have ended.
+		if most, took := dialAll(t, newSlots(5, 2), 15, each); most != 5 || took != 3*each+2*FreshFor {
+			t.Errorf("%d at once, and all took %v", most, took)
+		}
+		if most, _ := dialAll(t, NewSlots(), 500, dialTimeout); most != DialsAtOnce {
+			t.Errorf("%d dials of a process at once, want %d", most, DialsAtOnce)
+		}
+	})
+}
+
+func TestADialThatHangsKeepsOthersWaitingBriefly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newSlots(3, 1)
 		start := time.Now()
-		turns.acquire(t.Context())()
-		if took := time.Since(start); took != dialSlotTime {
+		hanging := take(t, turns)
+		take(t, turns)()
+		if took := time.Since(start); took != FreshFor {
 			t.Errorf("the next waited for %v", took)
 		}
-		giveBack := turns.acquire(t.Context())
-		silent() // which it has given back long ago: this one must not free the turn of another
-		ctx, cancel := context.WithTimeout(t.Context(), dialSlotTime/2)
+		fresh := take(t, turns)
+		hanging() // which counts as fresh no more: the turn of the fresh dial must not become free
+		ctx, cancel := context.WithTimeout(t.Context(), FreshFor/2)
 		defer cancel()
-		turns.acquire(ctx)()
-		if ctx.Err() == nil {
+		if _, err := turns.Take(ctx); err == nil {
 			t.Error("a turn was given back twice")
 		}
-		giveBack()
-		if len(turns) != 0 {
-			t.Errorf("%d turns are taken", len(turns))
+		fresh()
+		if len(turns.all)+len(turns.fresh) != 0 {
+			t.Errorf("%d turns are taken, %d of them fresh", len(turns.all), len(turns.fresh))
+		}
+	})
+}
+
+// Where addresses that don't answer are dialed again and again, and there are more of them than
+// turns, a dial starts when the dials that came before have started.
+func TestHangingDialsShutNoDialOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newSlots(4, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		for range 8 {
+			work.Go(func() {
+				for {
+					giveBack, err := turns.Take(ctx)
+					if err != nil {
+						return
+					}
+					time.Sleep(dialTimeout)
+					giveBack()
+				}
+			})
+		}
+		time.Sleep(10 * dialTimeout)
+		synctest.Wait()
+		start := time.Now()
+		take(t, turns)()
+		if took := time.Since(start); took > 2*dialTimeout+2*FreshFor {
+			t.Errorf("a dial waited for %v", took)
+		}
+		cancel()
+		work.Wait()
+	})
+}
+
+func TestADialWaitsForItsTurnNoLongerThanItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, s := range []*Slots{newSlots(1, 2), newSlots(2, 1)} {
+			hanging := take(t, s)
+			ctx, cancel := context.WithTimeout(t.Context(), FreshFor/2)
+			giveBack, err := s.Take(ctx)
+			if !errors.Is(err, context.DeadlineExceeded) || giveBack != nil {
+				t.Errorf("with no turn free: %v", err)
+			}
+			cancel()
+			hanging()
+			if len(s.all)+len(s.fresh) != 0 {
+				t.Errorf("%d turns are taken, %d of them fresh", len(s.all), len(s.fresh))
+			}
 		}
 	})
 }

@@ -84,7 +84,7 @@ func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Follo
 	eng.peers = eng.newPeers()
 	eng.finder = discovery.New(eng.ctx, discovery.Config{
 		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: following, Birth: eng.cfg.Birth}, Dynamic: dynamic != nil,
-		Peers: eng.peers, Clocks: eng.clocks, Log: eng.log, Slots: w.Dials, Voter: eng.canVote(),
+		Peers: eng.peers, Clocks: eng.clocks, Log: eng.log, Turns: w.Dials, Voter: eng.canVote(),
 	})
 	eng.links, err = w.Listen(transport.Config{
 		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secrets: eng.cfg.Secrets,

@@ -12,7 +12,7 @@ import (
 
 // World has sockets and disks. Tests may use a world in memory instead.
 var World = world.World{
-	Dials: discovery.ProcessSlots(),
+	Dials: discovery.NewSlots(),
 	State: func(path string) (world.StateDir, error) {
 		dir, err := statedir.Open(path)
 		if err != nil {

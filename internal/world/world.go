@@ -46,9 +46,16 @@ type World struct {
 	Listen func(transport.Config) (Links, error)
 	// Gossip receives the links returned by Listen.
 	Gossip func(Links, member.Config) (member.Group, error)
-	// Dials bounds how many dials all meshes of this world have under way, by its capacity; nil is
-	// no bound.
-	Dials chan struct{}
+	// Dials bounds how many dials all meshes of this world have under way; nil is no bound.
+	Dials Turns
+}
+
+// Turns bounds how many dials are under way. Any goroutine may call the methods.
+type Turns interface {
+	// Take waits for the turn of a dial, or for the end of ctx, and returns a function that gives
+	// the turn back; further calls of the function do nothing. The error is that of ctx, and then
+	// no turn was taken.
+	Take(ctx context.Context) (giveBack func(), err error)
 }
 
 // Join is a func(context.Context, lockmesh.Config, World) (*lockmesh.Mesh, error): [lockmesh.Join]
