@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+
 	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -141,9 +143,15 @@ func (eng *Engine) publishDirs() {
 }
 
 // explain adds to a lack of quorum the reason that only the electorate knows: it is lost, or there
-// is none yet.
+// is none yet. A refusal by the voters gets the text of this node's own refusal, if there is one: a
+// voter that withdrew refuses its own node as well, and knows less about the reason.
 func (l *loop) explain(now vote.Now, w quorum.Wait) quorum.Wait {
-	if w.Reason != quorum.WaitNoQuorum {
+	switch w.Reason {
+	case quorum.WaitNoQuorum:
+	case quorum.WaitRefused:
+		w.Text = cmp.Or(l.refused(now), w.Text)
+		return w
+	default:
 		return w
 	}
 	st, dynamic := l.node.ElectorateStatus(now)

@@ -134,15 +134,17 @@ func (l *loop) logLost(now vote.Now) {
 	if len(l.lost) == 0 {
 		return
 	}
-	// An operator must look at the resources protected by these locks.
 	if why := l.refused(now); why != "" {
+		// An operator must look at the resources protected by these locks.
 		l.log.Error("leases lost: this node withdrew, and other nodes may have held the same "+
 			"locks meanwhile",
 			"leases", len(l.lost), "keys", someKeys(l.lost), "why", why)
+	} else {
+		first := l.lost[0]
+		l.log.Warn("leases lost: they could not be renewed in time",
+			"leases", len(l.lost), "key", first.key, "token", first.token.Load(),
+			"voters", describeVoters(l.node.Voters(now)))
 	}
-	first := l.lost[0]
-	l.log.Warn("leases lost: they could not be renewed in time",
-		"leases", len(l.lost), "key", first.key, "token", first.token.Load(), "voters", describeVoters(l.node.Voters(now)))
 	clear(l.lost)
 	l.lost = l.lost[:0]
 	if cap(l.lost) > roomyMap {
