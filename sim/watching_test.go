@@ -106,7 +106,7 @@ func TestWorldsFindWatchesThatTellUntruths(t *testing.T) {
 			const most = 300
 			first := uint64(0)
 			if name == overheard {
-				first = 42 // the first that shows it, as of now
+				first = 78 // the first that shows it, as of now
 			}
 			for seed := range uint64(most) {
 				o := busy((seed + first) % most)
