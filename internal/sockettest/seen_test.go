@@ -18,23 +18,40 @@ func seenRounds(t *testing.T) int {
 	return count(t, "LOCKMESH_SEEN", 100, 150)
 }
 
+// looks counts the looks of each kind, and those that have missed what had returned.
+type looks struct{ looked, missed map[string]int }
+
+func newLooks() *looks { return &looks{make(map[string]int), make(map[string]int)} }
+
+// saw counts a look, and reports the first looks of each kind that have missed what had returned.
+func (l *looks) saw(t *testing.T, what string, round int, seen bool, more any) {
+	t.Helper()
+	if l.looked[what]++; seen {
+		return
+	}
+	if l.missed[what]++; l.missed[what] <= 3 {
+		t.Errorf("round %d, %s: %+v", round, what, more)
+	}
+}
+
+// report reports how many looks of each kind there were, and how many of them missed.
+func (l *looks) report(t *testing.T, rounds int) {
+	t.Helper()
+	for what, n := range l.missed {
+		t.Errorf("%s: missed %d times of %d", what, n, l.looked[what])
+	}
+	t.Logf("the looks of each kind, in %d rounds: %v", rounds, l.looked)
+}
+
 // What has returned before a look begins is seen by the look, on any node, whether it votes or not: a lease, its end, a value, who leads, and how far a latch is.
 func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 	t.Parallel()
 	r := calm(t)
 	rounds := seenRounds(t)
 	ctx := within(t, time.Duration(10+rounds/500)*patience)
-	looked, missed := make(map[string]int), make(map[string]int)
-	// saw counts a look, and reports the first looks of each kind that have missed what had returned.
-	saw := func(what string, n int, seen bool, more any) {
-		t.Helper()
-		if looked[what]++; seen {
-			return
-		}
-		if missed[what]++; missed[what] <= 3 {
-			t.Errorf("round %d, %s: %+v", n, what, more)
-		}
-	}
+	looks := newLooks()
+	defer looks.report(t, rounds)
+	saw := func(what string, n int, seen bool, more any) { t.Helper(); looks.saw(t, what, n, seen, more) }
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -107,8 +124,4 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 			}
 		}
 	}
-	for what, n := range missed {
-		t.Errorf("%s: missed %d times of %d", what, n, looked[what])
-	}
-	t.Logf("the looks of each kind, in %d rounds: %v", rounds, looked)
 }

@@ -41,71 +41,53 @@ func TestAWatchBeginsWithWhatHasReturned(t *testing.T) {
 	r := calm(t)
 	rounds := seenRounds(t)
 	ctx := within(t, time.Duration(10+rounds/500)*patience)
-	looked, missed := make(map[string]int), make(map[string]int)
-	saw := func(what string, n int, seen bool, more any) {
+	looks := newLooks()
+	defer looks.report(t, rounds)
+	must := func(err error) {
 		t.Helper()
-		if looked[what]++; seen {
-			return
-		}
-		if missed[what]++; missed[what] <= 3 {
-			t.Errorf("round %d, %s: %+v", n, what, more)
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	for n := range rounds {
 		own, other := r.nodes[n%4], r.nodes[(n+1+n/4%3)%4]
 		key := fmt.Sprintf("watchseen-%d", n%7)
-		watchers := []struct {
-			what  string
-			watch func(context.Context) (*lockmesh.Watch, error)
+		watchKey := func(ctx context.Context) (*lockmesh.Watch, error) { return other.Watch(ctx, key) }
+		watchAll := func(ctx context.Context) (*lockmesh.Watch, error) {
+			return other.WatchPrefix(ctx, "watchseen-")
+		}
+		for _, w := range []struct {
+			what    string
+			watch   func(context.Context) (*lockmesh.Watch, error)
+			further bool // the node watches the same already
 		}{
-			{"a watch", func(ctx context.Context) (*lockmesh.Watch, error) { return other.Watch(ctx, key) }},
-			{"a further watch", func(ctx context.Context) (*lockmesh.Watch, error) { return other.Watch(ctx, key) }},
-			{"a watch of a prefix", func(ctx context.Context) (*lockmesh.Watch, error) {
-				return other.WatchPrefix(ctx, "watchseen-")
-			}},
-		}
-		for _, w := range watchers {
+			{"a watch", watchKey, false}, {"a further watch", watchKey, true},
+			{"a watch of a prefix", watchAll, false}, {"a further watch of a prefix", watchAll, true},
+		} {
+			// first returns the first state of a watch, and ends the watch.
+			first := func() []lockmesh.Event {
+				t.Helper()
+				during, end := context.WithCancel(ctx)
+				defer end()
+				watch, err := w.watch(during)
+				must(err)
+				return firstState(t, watch)
+			}
+			before, end := context.WithCancel(ctx)
+			if w.further {
+				watch, err := w.watch(before)
+				must(err)
+				firstState(t, watch)
+			}
 			lease, err := own.Lock(ctx, key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			during, end := context.WithCancel(ctx)
-			if w.what == "a further watch" {
-				first, err := other.Watch(during, key)
-				if err != nil {
-					t.Fatal(err)
-				}
-				firstState(t, first)
-				again := lease.Unlock(ctx)
-				if again == nil {
-					lease, again = own.Lock(ctx, key)
-				}
-				if again != nil {
-					t.Fatal(again)
-				}
-			}
-			watch, err := w.watch(during)
-			if err != nil {
-				t.Fatal(err)
-			}
-			state := firstState(t, watch)
-			saw(w.what+" after a grant", n, len(state) == 1 && state[0].Kind == lockmesh.Granted && state[0].Current &&
-				state[0].Node == own.Name() && state[0].Token == lease.Token(), state)
-			end()
-			if err := lease.Unlock(ctx); err != nil {
-				t.Fatal(err)
-			}
-			during, end = context.WithCancel(ctx)
-			if watch, err = w.watch(during); err != nil {
-				t.Fatal(err)
-			}
-			state = firstState(t, watch)
-			saw(w.what+" after a release", n, len(state) == 0, state)
+			must(err)
+			state := first()
+			looks.saw(t, w.what+" after a grant", n, len(state) == 1 && state[0].Kind == lockmesh.Granted &&
+				state[0].Current && state[0].Node == own.Name() && state[0].Token == lease.Token(), state)
+			must(lease.Unlock(ctx))
+			state = first()
+			looks.saw(t, w.what+" after a release", n, len(state) == 0, state)
 			end()
 		}
 	}
-	for what, n := range missed {
-		t.Errorf("%s: missed %d times of %d", what, n, looked[what])
-	}
-	t.Logf("the watches of each kind, in %d rounds: %v", rounds, looked)
 }
