@@ -195,9 +195,11 @@ func (po *population) loseZone(zone []*host, a *Act, r *rand.Rand, did func(bool
 		did(w.cutWays(ways, a.For))
 	} else {
 		w.note(nil, "a zone is lost")
+		lost := false
 		for _, h := range zone {
-			did(w.crash(h, endingMixed, r))
+			lost = w.crash(h, endingMixed, r) || lost
 		}
+		did(lost)
 	}
 	for _, h := range rest {
 		w.At(within(r, a.For), func() {

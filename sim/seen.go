@@ -52,11 +52,17 @@ func (ins *inspectors) looksAround(p *process) {
 	}})
 }
 
+// showable reports whether a look has to show a lease: its node holds the lease, and no upgrade is
+// under way, which has another number and token.
+func (ins *inspectors) showable(r *Request) bool {
+	return ins.w.believes(r) && r.base == nil && r.up == nil
+}
+
 // Inspect has a process inspect a key.
 func (ins *inspectors) Inspect(p *process, k *lockKey) {
 	l := &inspectedKey{key: k, at: ins.w.now, late: ins.w.isBehind(p)}
 	for _, r := range k.holds {
-		if ins.w.believes(r) && r.base == nil && r.up == nil {
+		if ins.showable(r) {
 			l.held = append(l.held, heldLease{r, r.noted})
 		}
 	}
@@ -112,7 +118,7 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		return b.String()
 	}
 	for _, r := range l.held {
-		if !ins.w.believes(r.Request) || r.base != nil || r.up != nil {
+		if !ins.showable(r.Request) {
 			continue
 		}
 		at := slices.IndexFunc(e.Result.Views, func(s vote.View) bool {

@@ -101,7 +101,7 @@ func (ws *watchers) followTale(p *process) {
 		x.from = watchedFrom{late: ws.w.isBehind(p)}
 		for _, k := range ws.w.lockKeys {
 			for _, r := range k.holds {
-				if ws.w.believes(r) && r.base == nil && r.up == nil {
+				if ws.w.showable(r) {
 					x.from.held = append(x.from.held, r)
 				}
 			}
@@ -203,7 +203,7 @@ func (ws *watchers) checkState(p *process) {
 	}
 	ws.w.fig.WatchStates++
 	for _, r := range x.basis.held {
-		if !ws.w.believes(r) || r.base != nil || r.up != nil {
+		if !ws.w.showable(r) {
 			continue
 		}
 		ws.w.fig.WatchedFrom++
