@@ -77,11 +77,14 @@ func (l *campLog) Write(line []byte) (int, error) {
 }
 
 // errors returns the lines at the level ERROR.
-func (l *campLog) errors() (found []string) {
+func (l *campLog) errors() []string { return l.with("level=ERROR") }
+
+// with returns the lines that contain a text.
+func (l *campLog) with(text string) (found []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range l.lines {
-		if strings.Contains(line, "level=ERROR") {
+		if strings.Contains(line, text) {
 			found = append(found, line)
 		}
 	}

@@ -346,6 +346,9 @@ func (c *clash) logged(f *camps) {
 				f.t.Fatalf("%s, which held a lease, logs %q", name, lines)
 			}
 			f.says(lines[1], "leases lost: this node withdrew", "keys=[k]")
+			if late := f.logs[name].with("could not be renewed"); len(late) > 0 {
+				f.t.Errorf("%s, which withdrew, also logs %q", name, late)
+			}
 			lines = lines[:1]
 		}
 		if len(lines) != 1 {
