@@ -86,7 +86,7 @@ func TestFault78OnlySoManyDialAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		latency time.Duration // of one way; a dial takes two
-		cut     string        // the voter that nobody reaches; empty for none
+		cut     string        // the voter that no other node reaches; empty for none
 		most    int           // the dials under way at most
 	}{
 		{"quick dials", discovery.FreshFor / 4, "", discovery.FreshDials},

@@ -135,7 +135,7 @@ func TestConnectionsFollowWhoIsWanted(t *testing.T) {
 	})
 }
 
-// Why a voter can't be dialed is told once; whoever learns only later that it is a voter must know
+// Why a voter can't be dialed is told once; a node that learns only later of its own vote must know
 // it all the same.
 func TestWhyAVoterIsUnreachableIsKnownWhenTheElectorateIs(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {

@@ -294,7 +294,7 @@ func TestTheLastOneStandsByUnlessThatIsWeOurselves(t *testing.T) {
 }
 
 // joined is an electorate of three that two more have come to: the joint version is decided, and
-// nobody has begun to drain.
+// no voter has begun to drain.
 func joined(t *testing.T, prepare func(l *lab)) *lab {
 	t.Helper()
 	l := founded(t, "a b c")
@@ -357,8 +357,8 @@ func TestTheDrainNeedsWhatIsStored(t *testing.T) {
 	l.want("a b c d e", "3: a, b, c, d, e")
 }
 
-// What a new life finds in its directory may not be synced: whoever counts on it counts on what a
-// loss of power takes back.
+// The state that a new process finds in its directory may not be synced: a drain that relied on
+// this state would rely on what a loss of power takes back.
 func TestTheDrainNeedsWhatThisLifeHasStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.restart(vote.DiskState{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate("4: a d (a b c)")}, 2)

@@ -187,8 +187,8 @@ func TestNobodyPledgesWithADirectoryThatIsNotStored(t *testing.T) {
 	l.want("a b", "1: a, b")
 }
 
-// Whoever is there and can't be reached may know of an electorate, so nothing is founded; whoever
-// looks is told for whom it waits.
+// A node that gossip sees and that can't be reached may know of an electorate, so the founders
+// found nothing; their status names the node that they wait for.
 func TestFoundersSayForWhomTheyWaitWhoIsNoFounder(t *testing.T) {
 	for _, founders := range []string{"a b c", "a"} {
 		l := newLab(t, founders)
