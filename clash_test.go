@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // clash is a cut between two camps that lasts from their start until both have granted one key to a
@@ -93,6 +94,7 @@ var clashes = []clash{
 // TestOfTwoConfigurationsThatCountOneGivesWay has two configurations of one mesh count on the two
 // sides of a cut, and meet.
 func TestOfTwoConfigurationsThatCountOneGivesWay(t *testing.T) {
+	sampled.Unraced(t)
 	for i := range clashes {
 		c := &clashes[i]
 		t.Run(c.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/statedir"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
@@ -181,6 +182,7 @@ func TestLeaveVotesOutAndThenSaysGoodbye(t *testing.T) {
 // TestFiveVotersThatLeaveInTurnStayThree : a rolling restart by Leave, which votes each voter out,
 // never leaves fewer than three voters, whichever gate lets the next node go.
 func TestFiveVotersThatLeaveInTurnStayThree(t *testing.T) {
+	sampled.Unraced(t)
 	for name, gate := range map[string]func(*Mesh, context.Context) error{"ready": (*Mesh).Ready, "settled": (*Mesh).Settled} {
 		t.Run(name, func(t *testing.T) {
 			inLivingBubble(t, func(t *testing.T, w *living) {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/register"
 )
@@ -395,6 +396,7 @@ func TestTwoExpectedProcessesAreWarned(t *testing.T) {
 // others, and one of the old ones is told to leave as soon as the new one is settled, while the next
 // is started already. A lock is served all the while.
 func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
+	sampled.Unraced(t)
 	for _, n := range []int{3, 5} {
 		inCountedBubble(t, func(t *testing.T, w *living) {
 			old := []string{"a", "b", "c", "d", "e"}[:n]

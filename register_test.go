@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/register"
 )
 
@@ -109,6 +110,7 @@ func TestAMeshOutlivesAnOutageOfItsRegister(t *testing.T) {
 
 // After the loss of all processes the next mesh waits for a term, and says so.
 func TestTheNextMeshWaitsForTheRegister(t *testing.T) {
+	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m := new(register.Memory)
 		w.bornRegistered(m)
@@ -197,6 +199,7 @@ func (hung) Store(ctx context.Context, _ []byte, _ string) error {
 }
 
 func TestARegisterThatCantBeUsed(t *testing.T) {
+	sampled.Unraced(t)
 	other := new(register.Memory)
 	err := other.Store(t.Context(), []byte(`{"lockmesh_register":1,"mesh":"orders","lineage":"7","term":"10m0s","max_ttl":"10s","renewal":3,"writer":"x","writer_identity":"9"}`), "0")
 	if err != nil {

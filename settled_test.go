@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // unservedMost is how long nobody may have to wait while nodes are restarted one after the other.
@@ -66,6 +68,7 @@ func roll(t *testing.T, w *wire, voters []string, gate func(*Mesh, context.Conte
 }
 
 func TestFault77EachNodeIsRestartedAsSoonAsItIsSettled(t *testing.T) {
+	sampled.Unraced(t)
 	for _, n := range []int{3, 4, 5} {
 		voters := []string{"a", "b", "c", "d", "e"}[:n]
 		t.Run(fmt.Sprintf("%d voters by Settled", n), func(t *testing.T) {

@@ -47,6 +47,7 @@ func TestActsAreDrawnByThemselves(t *testing.T) {
 
 // TestOnlyWhatDidHarmCounts does acts that find nobody to harm.
 func TestOnlyWhatDidHarmCounts(t *testing.T) {
+	t.Parallel()
 	w := New(Options{Clients: 1, Clocks: Clocks{Exact: true}, TokensOnly: true, Load: Load{Clients: 1, Think: time.Millisecond, Forever: 100}})
 	w.PowerOff("c")
 	w.Run(time.Second)

@@ -14,13 +14,15 @@ import (
 // TestSwarmCounted runs seeds of a mesh that is born by count, under a population that keeps to the
 // bound of the claim.
 func TestSwarmCounted(t *testing.T) {
-	swarm(t, sampled.Count(30, 60), DrawCounted, func(f *Figures) {
+	seeds := sampled.Count(20, 60)
+	swarm(t, seeds, DrawCounted, func(f *Figures) {
+		n := uint64(seeds)
 		for _, k := range f.NotFired() {
 			if k.IsOfCounted() && k != FaultRegister {
 				t.Errorf("no run had this fault: %v", k)
 			}
 		}
-		if f.Births < 30 || f.Rebirths < 10 || f.Changes < 15 {
+		if f.Births < n || f.Rebirths < n/3 || f.Changes < n/2 {
 			t.Errorf("%d births, %d rebirths and %d changes: it has shown too little", f.Births, f.Rebirths, f.Changes)
 		}
 	}, "-counted")
@@ -49,6 +51,7 @@ func TestBeyondTheBoundTwoHold(t *testing.T) {
 // MaxTTL than that of an earlier mesh are quiet for too short a time. So the claim asks for one
 // MaxTTL everywhere. With a register the record shows the longer one.
 func TestFoundersWithAShorterMaxTTL(t *testing.T) {
+	t.Parallel()
 	for _, registered := range []bool{false, true} {
 		const long, short = 12 * time.Second, 4 * time.Second
 		o := counted(Counted{Expect: 3, Most: 4, First: 3})

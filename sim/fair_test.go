@@ -17,6 +17,7 @@ func jain(got []int) float64 {
 
 // TestWaitersAreServedFairly has sixteen users on four nodes come back for a key at once whenever they have given it back, for ten seconds.
 func TestWaitersAreServedFairly(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name    string
 		voters  int

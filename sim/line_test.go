@@ -70,6 +70,7 @@ func (c *crowd) Sent(_, _ vote.SessionID, m *vote.Message, between bool) {
 // TestALineIsFasterAndStarvesNobody shows what a line gains where the callers of one node contend, and that whoever contends from elsewhere is served as often as
 // without it.
 func TestALineIsFasterAndStarvesNobody(t *testing.T) {
+	t.Parallel()
 	run := func(alone bool, a, b int) *crowd {
 		c := newCrowd(alone, map[string]int{"a": a, "b": b})
 		c.w.Run(10 * time.Second)

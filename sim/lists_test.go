@@ -12,7 +12,7 @@ import (
 // Whatever lists of voters and maximum TTLs nodes have, and however these are changed node by node, a
 // key has one holder at a time, and once all have one configuration each node is served.
 func TestListsThatDifferNeverMakeTwoHolders(t *testing.T) {
-	EachSeed(t, sampled.Count(80, 200), func(t *testing.T, seed uint64) {
+	EachSeed(t, sampled.Count(40, 200), func(t *testing.T, seed uint64) {
 		o := DrawLists(seed)
 		o.Trace = TraceFile(t)
 		w := New(o)

@@ -9,6 +9,7 @@ import (
 // TestEveryoneIsServedThoughAMinorityStaysDead looks at what Settle can't show, since it brings everyone back: whether somebody waits for a voter that has died, and that
 // nobody needs. In each of the first worlds somebody did.
 func TestEveryoneIsServedThoughAMinorityStaysDead(t *testing.T) {
+	t.Parallel()
 	seeds := []uint64{1161, 1520, 1864, 2180, 2533, 3500, 4080}
 	for seed := range uint64(50) {
 		seeds = append(seeds, seed)

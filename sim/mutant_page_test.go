@@ -67,6 +67,7 @@ func steady(table string) string {
 // them there; TestEveryMutantIsFound holds it to what random worlds find. With -update it looks for the first seeds of all mutants,
 // which takes minutes, and writes the table anew.
 func TestTheTableOfMutantsIsTrue(t *testing.T) {
+	t.Parallel()
 	check := func(err error) string {
 		var v *Violation
 		if errors.As(err, &v) {

@@ -108,6 +108,7 @@ func TestDelayDecidesHowLongMessagesTravel(t *testing.T) {
 
 // A world that isn't judged runs as it does otherwise.
 func TestAnUnjudgedWorldRunsAsAJudgedOne(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(5) {
 		var hashes [2]uint64
 		var held [2]string

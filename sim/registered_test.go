@@ -12,14 +12,16 @@ import (
 // TestSwarmRegistered runs seeds of a mesh with a register, under a population that is larger than
 // any bound allows for.
 func TestSwarmRegistered(t *testing.T) {
-	swarm(t, sampled.Count(30, 60), DrawRegistered, func(f *Figures) {
+	seeds := sampled.Count(16, 60)
+	swarm(t, seeds, DrawRegistered, func(f *Figures) {
+		n := uint64(seeds)
 		if f.Fired[FaultRegister] == 0 {
 			t.Error("no run kept calls from the register")
 		}
-		if f.Behind < 30 {
+		if f.Behind < n {
 			t.Errorf("%d loads showed an earlier record", f.Behind)
 		}
-		if f.Births < 30 || f.Rebirths < 10 || f.Changes < 15 || f.Registrations < 30 {
+		if f.Births < n || f.Rebirths < n/3 || f.Changes < n/2 || f.Registrations < n {
 			t.Errorf("%d births, %d registrations, %d rebirths and %d changes: it has shown too little", f.Births, f.Registrations, f.Rebirths, f.Changes)
 		}
 	}, "-registered")

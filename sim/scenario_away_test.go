@@ -14,6 +14,7 @@ var longAway = electorate.FailAfter(sceneTTL) + 3*changeTime()
 // TestFault74OneAwayForLongThenAnother : whatever a fixed list of voters survives, an electorate that follows the living survives as well. One voter is
 // away for long, comes back, and at once as many others are away as a fixed list can do without.
 func TestFault74OneAwayForLongThenAnother(t *testing.T) {
+	t.Parallel()
 	sampled.Computes(t)
 	for _, row := range []struct {
 		name   string

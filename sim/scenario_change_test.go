@@ -175,6 +175,7 @@ func TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains(t *testing.T) {
 // TestFault38OnlyAMajorityOfTheOldOnesDecides : in a partition the side that has a majority votes the others out, and the other changes nothing,
 // however many stand by there.
 func TestFault38OnlyAMajorityOfTheOldOnesDecides(t *testing.T) {
+	t.Parallel()
 	s := mesh(t, 5, []string{"f", "g", "h", "i", "j"}, Following{MaxVoters: 5})
 	s.Run(2 * sceneTTL)
 	minority, majority := []string{"a", "b", "f", "g", "h"}, []string{"c", "d", "e", "i", "j"}
@@ -200,6 +201,7 @@ func TestFault38OnlyAMajorityOfTheOldOnesDecides(t *testing.T) {
 // TestFault38AChangeIsCutInTwo : the partition comes as the joint electorate is decided. It goes on where there are majorities of both. Where there
 // aren't, nobody is served until a majority of the old ones has gone back; and nowhere else.
 func TestFault38AChangeIsCutInTwo(t *testing.T) {
+	t.Parallel()
 	sampled.Computes(t)
 	for _, row := range []struct {
 		one, other []string
@@ -258,6 +260,7 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 // TestFault40TwoChangesAtOnce : a and b don't reach each other, and each wants to vote in those whom it and c reach. c, who is stopped until both have asked
 // it, decides for one of them.
 func TestFault40TwoChangesAtOnce(t *testing.T) {
+	t.Parallel()
 	sampled.Computes(t)
 	won, met := map[string]int{}, 0
 	for seed := uint64(1); seed <= 24; seed++ {
@@ -311,6 +314,7 @@ func TestFault40TwoChangesAtOnce(t *testing.T) {
 
 // TestFault40AChangeThatWasAcceptedIsTakenUp : a dies when one other has accepted what it proposed. The others decide that, and not what they want themselves.
 func TestFault40AChangeThatWasAcceptedIsTakenUp(t *testing.T) {
+	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{MaxVoters: 5}, "d", "e", "f", "g")
 	s.Run(2 * sceneTTL)
 	s.Cut("c", "a", "d", "e")

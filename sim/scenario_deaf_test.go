@@ -16,6 +16,7 @@ const soon = sceneTTL / 50
 // TestFault69AHolderIsCutOffInAnyDirection has a holder and its voters cut off from each other, in one direction or in both, and at any moment between two
 // refreshes: the next in line has the key one TTL later. Where fewer than a majority are cut off the lease goes on.
 func TestFault69AHolderIsCutOffInAnyDirection(t *testing.T) {
+	t.Parallel()
 	voters := []string{"a", "b", "c", "d", "e"}
 	for _, way := range []string{"isn't heard", "hears nothing", "neither hears nor is heard", "isn't heard or hears nothing"} {
 		for _, n := range []int{1, 2, 3, 5} {

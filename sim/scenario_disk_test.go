@@ -133,6 +133,7 @@ func TestFault60AllDisksAreFull(t *testing.T) {
 
 // TestFault60ASlowDisk : saves that take a quarter of a TTL delay changes, and no locks.
 func TestFault60ASlowDisk(t *testing.T) {
+	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5, DiskMost: sceneTTL / 4}, "d", "e")
 	s.Run(2 * sceneTTL)
 	r, x := s.holds("a", "k"), s.takes("b")
@@ -169,6 +170,7 @@ func TestFault76ADiskThatHangs(t *testing.T) {
 
 // TestFault35OneAccuserChangesNothing : gossip tells one node that all others are dead. It hears from them, so it isn't misled; nor are the others.
 func TestFault35OneAccuserChangesNothing(t *testing.T) {
+	t.Parallel()
 	for _, accuser := range []string{"a", "b", "d"} {
 		s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
 		s.Run(2 * sceneTTL)
@@ -203,6 +205,7 @@ func TestFault34AllAccuseAll(t *testing.T) {
 
 // TestFault34GossipThatFlaps : gossip loses and finds all others again and again. A node must have been there for a while to be voted in, so nothing changes to and fro.
 func TestFault34GossipThatFlaps(t *testing.T) {
+	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5})
 	s.voting(10*sceneTTL, "a", "b", "c", "d", "e")
 	r := s.holds("d", "k")

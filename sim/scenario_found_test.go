@@ -23,6 +23,7 @@ func (s *scene) foundedOnce(nodes ...string) {
 
 // TestFault42FirstStartInTwoHalves : as long as a founder is missing nobody founds anything, on either side; when all see each other, they do it once.
 func TestFault42FirstStartInTwoHalves(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct{ one, other []string }{
 		{[]string{"a"}, []string{"b", "c", "d", "e"}},
 		{[]string{"a", "b"}, []string{"c", "d", "e"}},
@@ -66,6 +67,7 @@ func TestFault42AFounderComesLate(t *testing.T) {
 
 // TestFault42FoundersDieAsTheyFound : each founder in turn dies at each save of its, in the middle of the founding, and comes back.
 func TestFault42FoundersDieAsTheyFound(t *testing.T) {
+	t.Parallel()
 	for _, victim := range []string{"a", "b", "c"} {
 		for at := 0; at < 200; at += 5 {
 			s := uncalled(t, 3, nil, Following{}, "a", "b", "c")
@@ -143,6 +145,7 @@ func TestFault65AWipedFounderIsNoVoter(t *testing.T) {
 
 // TestFault65AllFoundersAreWipedOneAfterTheOther : and nobody founds anything anew, while a lease is held.
 func TestFault65AllFoundersAreWipedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e"}, Following{})
 	s.voting(10*sceneTTL, "a", "b", "c", "d", "e")
 	r, lineage := s.holds("d", "k"), s.Electorate().Lineage
@@ -163,6 +166,7 @@ func TestFault65AllFoundersAreWipedOneAfterTheOther(t *testing.T) {
 
 // TestFault65AllFoundersComeBackEmptyAtOnce : the mesh has grown to seven, so four are a majority without them.
 func TestFault65AllFoundersComeBackEmptyAtOnce(t *testing.T) {
+	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{})
 	s.voting(20*sceneTTL, "a", "b", "c", "d", "e", "f", "g")
 	r, lineage := s.holds("d", "k"), s.Electorate().Lineage
@@ -186,6 +190,7 @@ func TestFault65AllFoundersComeBackEmptyAtOnce(t *testing.T) {
 // TestFault41FoundersWithoutMemoryInAMinority : the mesh grows and parts; the founders on the smaller side restart without memory. They don't found anything
 // as long as one founder isn't there, or remembers.
 func TestFault41FoundersWithoutMemoryInAMinority(t *testing.T) {
+	t.Parallel()
 	sampled.Computes(t)
 	for _, row := range []struct {
 		name     string

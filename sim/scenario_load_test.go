@@ -56,6 +56,7 @@ func TestFault47ASlowVoterHoldsNobodyUp(t *testing.T) {
 
 // TestFault49AFloodOfRequestsLeavesLeasesAlone has one node ask for hundreds of keys at once, over and over, while another holds a lease.
 func TestFault49AFloodOfRequestsLeavesLeasesAlone(t *testing.T) {
+	t.Parallel()
 	s := awake(t, Options{Clients: 2})
 	held := s.holds("x1", "k")
 	for range 3 {

@@ -57,6 +57,7 @@ type mixed struct {
 // long as a majority of voters is on open links (a node that votes reaches its own voter), the
 // node's lease goes on. Otherwise the next node in line has the key one TTL after the cut.
 func TestFault69LinksAreCutInMixedDirections(t *testing.T) {
+	t.Parallel()
 	for _, m := range []mixed{
 		{voters: "abc", first: "a", next: "x2", stride: 1},
 		{voters: "abc", first: "a", next: "x2", among: true, stride: 5},

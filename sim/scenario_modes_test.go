@@ -69,6 +69,7 @@ func TestHoldersAgreeOnTheNumberOfPermits(t *testing.T) {
 
 // TestAllPermitsCanBeHeldAtOnce takes one permit more than there are; whoever waits gets the one that comes free.
 func TestAllPermitsCanBeHeldAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 2, 3, 16, 128} {
 		s := awake(t, Options{Clients: 3})
 		var all []*Request

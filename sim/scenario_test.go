@@ -407,6 +407,7 @@ func TestFault18LostRelease(t *testing.T) {
 }
 
 func TestFault19And20RenewalRacesExpiry(t *testing.T) {
+	t.Parallel()
 	// Refreshes are held up and let go around the lease's end; lost stays lost, and the renewal after another's hold is refused.
 	for after := sceneTTL - 100*time.Millisecond; after <= sceneTTL+400*time.Millisecond; after += 10 * time.Millisecond {
 		s := awake(t, Options{Clients: 1})
@@ -665,6 +666,7 @@ func TestFault62SessionExpiresAtOneVoterOnly(t *testing.T) {
 }
 
 func TestFault63YieldOrAnswerIsLost(t *testing.T) {
+	t.Parallel()
 	// The connection breaks at any time around a yield or an answer; nothing is pinned and nothing counted twice.
 	for at := time.Duration(0); at < 12*time.Millisecond; at += 250 * time.Microsecond {
 		s := awake(t, Options{Clients: 2})

@@ -40,6 +40,7 @@ func (a *attentive) Next(now vote.Now) time.Duration {
 // TestWhatComesOfAClosedConnectionIsTakenAtOnce : a lease may end in the moment in which its node hangs up on one that isn't to vote any more, and its user
 // has to be told then, instead of with the next message or tick. (Found by seed 686254761 of following worlds: the world told of a loss 27 ms late.)
 func TestWhatComesOfAClosedConnectionIsTakenAtOnce(t *testing.T) {
+	t.Parallel()
 	sampled.Computes(t)
 	closes, forgotten := 0, 0
 	for seed := range uint64(10) {

@@ -152,6 +152,7 @@ func TestWhatHoldsCannotBeShrunk(t *testing.T) {
 
 // TestAnEndLeavesTheSmallestSoFar ends it by the number of runs, and then by the context when something has been found.
 func TestAnEndLeavesTheSmallestSoFar(t *testing.T) {
+	t.Parallel()
 	o := stormy(1, neverTells)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -208,6 +209,7 @@ func TestTheWrittenTestIsGo(t *testing.T) {
 }
 
 func TestTheShrunkPictureShowsTheViolation(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	if err := shrunk(t, sim.MutantBuilder(t, "hearsay of a death ends a session"), 1).WritePicture(&b); err != nil {
 		t.Fatal(err)

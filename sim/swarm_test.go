@@ -87,7 +87,7 @@ const (
 
 // TestSwarmFollowing runs seeds whose electorate follows the living.
 func TestSwarmFollowing(t *testing.T) {
-	seeds := sampled.Count(24, 40)
+	seeds := sampled.Count(16, 40)
 	if sampled.Raced {
 		seeds = 8
 	}
@@ -135,6 +135,7 @@ func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 
 // TestSeedsThatFailedOnceAreFine keeps seeds of long runs that found something, for as long as they go on to mean the same.
 func TestSeedsThatFailedOnceAreFine(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		seed   uint64
 		length time.Duration

@@ -76,6 +76,7 @@ func watchedEnough(t *testing.T) func(f *Figures) {
 
 // TestWorldsFindWatchesThatTellUntruths breaks what a watch rests upon, and looks for a healthy mesh in which it shows.
 func TestWorldsFindWatchesThatTellUntruths(t *testing.T) {
+	t.Parallel()
 	sampled.Computes(t)
 	const overheard = "what was overheard counts as a vote"
 	retold := func(ev []vote.Outbound, tell func(m *vote.Message)) []vote.Outbound {
@@ -141,6 +142,7 @@ func (r retelling) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 // ended by themselves: the judge must see it where nodes and links fail, too, for leases that no fault
 // was near.
 func TestALossThatWasNoneIsFoundAmidFaults(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(100) {
 		o := watched(Draw(seed))
 		o.Build = func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
