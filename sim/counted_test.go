@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/lockmesh/internal/electorate"
-	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -117,67 +115,6 @@ func (w *World) known(names ...string) {
 	}
 }
 
-// othersCome starts d, e and f, as far as the limit allows for it, and later has a and d want the
-// same key.
-func (w *World) othersCome() {
-	for _, name := range []string{"d", "e", "f"} {
-		w.Start(name)
-	}
-	w.Run(3 * countedTTL)
-	w.Lock("a", "k")
-	w.Lock("d", "k")
-	w.Run(2 * countedTTL)
-}
-
-// besideAMesh has a, b and c found. Then c ends, and others come that never hear of a and b: as
-// many as the limit allows for.
-func besideAMesh(w *World) {
-	w.known("a", "b", "c")
-	w.Split([]string{"a", "b"}, []string{"d", "e", "f"})
-	w.PowerOff("c")
-	w.othersCome()
-}
-
-// shrinksToOne has a be the only voter, if the others allow for this. Then b and c end, and three
-// others come that never hear of a.
-func shrinksToOne(w *World) {
-	w.known("a", "b", "c")
-	h := w.host("a")
-	_ = h.p.m.Propose(h.p.read(w.now), []vote.Elector{{Name: "a", Dir: h.p.dir}})
-	w.settle(h.p)
-	w.RunUntil(3*countedTTL, func() bool { e := h.p.m.Known(); return len(e.Voters) == 1 && !e.Joint() })
-	w.Split([]string{"a"}, []string{"d", "e", "f"})
-	w.PowerOff("b")
-	w.PowerOff("c")
-	w.othersCome()
-}
-
-// holdsOverABirth has a hold a lease of a mesh of which the other voters end, so that the lease
-// stands for a while. Others found at once.
-func holdsOverABirth(w *World) {
-	w.known("a", "b", "c")
-	w.Start("d")
-	w.Run(countedTTL / 2) // d is known to the others
-	w.Split([]string{"a"}, []string{"d", "e", "f"})
-	w.expect(w.Lock("a", "k"), Granted, countedTTL)
-	for _, name := range []string{"b", "c", "d"} {
-		w.PowerOff(name)
-	}
-	for _, name := range []string{"d", "e", "f"} {
-		w.Start(name)
-	}
-	w.RunUntil(countedTTL, func() bool { return w.host("d").p.knew != 0 })
-	w.Lock("d", "k")
-	w.Run(3 * countedTTL)
-}
-
-// heardOfAMember has a, b and c found, and then more processes come than the bound allows for. All
-// reach each other, so they join.
-func heardOfAMember(w *World) {
-	w.known("a", "b", "c")
-	w.othersCome()
-}
-
 // Beyond the bound, two meshes may come to be. When they meet, one of them gives way at once, and
 // its processes join the other.
 func TestTwoMeshesThatMeetBecomeOne(t *testing.T) {
@@ -210,67 +147,6 @@ func TestTwoMeshesThatMeetBecomeOne(t *testing.T) {
 	}
 }
 
-// hastilyBorn has the voter's clock leap over the quiet time after a birth.
-type hastilyBorn struct {
-	*node.Node
-	ttl  time.Duration
-	born bool
-}
-
-func (h *hastilyBorn) Tick(now vote.Now) {
-	h.Node.Tick(now)
-	if e := h.Known(); !h.born && vote.VersionNumber(e.Version) == 1 {
-		h.born = true
-		now.Slow = now.Slow.Add(h.ttl)
-		h.Node.Tick(now)
-	}
-}
-
-// deafToMeshes never hears of an electorate of others.
-type deafToMeshes struct {
-	*node.Node
-	w *World
-}
-
-func (d deafToMeshes) isMember(name vote.NodeID) bool {
-	h := d.w.host(string(name))
-	return h.p != nil && h.p.m.Known().Version != 0 && !h.p.m.Known().Names(d.Elector().Name)
-}
-
-func (d deafToMeshes) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	if !d.isMember(from.Node) {
-		d.Node.Deliver(now, conn, from, m)
-	}
-}
-
-func (d deafToMeshes) Gossip(now vote.Now, all []electorate.Seen) {
-	d.Node.Gossip(now, slices.DeleteFunc(all, func(s electorate.Seen) bool { return d.isMember(s.Name) }))
-}
-
-var countedMutants = []struct {
-	name     string
-	counted  Counted
-	build    Builder
-	scenario func(w *World)
-}{
-	{"one process less is expected", Counted{Expect: 3, Most: 4}, func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-		cfg.Birth.Expect--
-		return node.New(cfg, now)
-	}, besideAMesh},
-	{"an electorate of one", Counted{Expect: 3, Most: 4}, func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-		cfg.Birth.MinVoters = 1
-		return node.New(cfg, now)
-	}, shrinksToOne},
-	{"no quiet time after a birth", Counted{Expect: 3, Most: 4}, func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-		n, err := node.New(cfg, now)
-		return &hastilyBorn{Node: n, ttl: cfg.MaxTTL}, err
-	}, holdsOverABirth},
-	{"a birth though a member was heard of", Counted{Expect: 3, Most: 6}, func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
-		n, err := node.New(cfg, now)
-		return deafToMeshes{n, w}, err
-	}, heardOfAMember},
-}
-
 // ruleIsNeeded plays a scenario with nodes as in production, and with nodes that break a rule: two
 // hold a key only without the rule.
 func ruleIsNeeded(t *testing.T, o Options, broken Builder, scenario func(w *World)) {
@@ -294,7 +170,7 @@ func TestEveryRuleOfABirthIsNeeded(t *testing.T) {
 	for _, m := range countedMutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			ruleIsNeeded(t, counted(m.counted), m.build, m.scenario)
+			ruleIsNeeded(t, m.options, m.build, m.scenario)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ type mutant struct {
 }
 
 var mutants = slices.Concat(firstMutants, moreMutants, modeMutants, lineMutants, lingerMutants, holdMutants, deafMutants, followMutants, listMutants,
-	grayMutants, forgedMutants, seenMutants)
+	grayMutants, forgedMutants, seenMutants, countedMutants)
 
 var firstMutants = []mutant{
 	{name: "no quiet time", build: hasty, scenario: votesAgainAtOnce, options: Options{Clients: 2}},
@@ -70,7 +71,7 @@ func (m *mutant) play(b Builder, deaf map[string]bool) error {
 		o := m.options
 		o.Seed = seed
 		o.Clocks.Exact = o.Clocks.Wall == nil
-		o.MaxTTL = sceneTTL
+		o.MaxTTL = cmp.Or(o.MaxTTL, sceneTTL)
 		o.Build = b
 		o.History = true
 		w := New(o)

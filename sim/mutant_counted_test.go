@@ -1,0 +1,301 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// countedMutants break the rules of a birth by count. Each scenario keeps to the bound of the
+// claim, but for the one in which all processes reach each other.
+var countedMutants = []mutant{
+	{
+		name: "one process less is expected", build: expectsLess, scenario: besideAMesh,
+		options: counted(Counted{Expect: 3, Most: 4}), draw: DrawCounted,
+	},
+	{
+		name: "an electorate of one", build: oneSuffices, scenario: shrinksToOne,
+		options: counted(Counted{Expect: 3, Most: 4}), draw: DrawCounted,
+	},
+	{
+		name: "no quiet time after a birth", build: bornHastily, scenario: holdsOverABirth,
+		options: counted(Counted{Expect: 3, Most: 4}), draw: DrawCounted,
+	},
+	{
+		name: "a birth though a member was heard of", build: hearsNoMeshes, scenario: heardOfAMember,
+		options: counted(Counted{Expect: 3, Most: 6}), draw: DrawCounted,
+	},
+	{
+		name: "two pledges by one identity", build: pledgesOn, scenario: pledgesAgain,
+		options: counted(Counted{Expect: 3, Most: 4}), draw: DrawCounted,
+	},
+	{
+		name: "an identity kept over a restart", build: keepsItsIdentity, scenario: restartsAndPledgesAgain,
+		options: counted(Counted{Expect: 3, Most: 4}), draw: DrawCounted,
+	},
+}
+
+// othersCome starts d, e and f, as far as the limit allows for it, and later has a and d want the
+// same key.
+func (w *World) othersCome() {
+	for _, name := range []string{"d", "e", "f"} {
+		w.Start(name)
+	}
+	w.Run(3 * countedTTL)
+	w.Lock("a", "k")
+	w.Lock("d", "k")
+	w.Run(2 * countedTTL)
+}
+
+// besideAMesh has a, b and c found. Then c ends, and others come that never hear of a and b: as
+// many as the limit allows for.
+func besideAMesh(w *World) {
+	w.known("a", "b", "c")
+	w.Split([]string{"a", "b"}, []string{"d", "e", "f"})
+	w.PowerOff("c")
+	w.othersCome()
+}
+
+// shrinksToOne has a be the only voter, if the others allow for this. Then b and c end, and three
+// others come that never hear of a.
+func shrinksToOne(w *World) {
+	w.known("a", "b", "c")
+	h := w.host("a")
+	_ = h.p.m.Propose(h.p.read(w.now), []vote.Elector{{Name: "a", Dir: h.p.dir}})
+	w.settle(h.p)
+	w.RunUntil(3*countedTTL, func() bool { e := h.p.m.Known(); return len(e.Voters) == 1 && !e.Joint() })
+	w.Split([]string{"a"}, []string{"d", "e", "f"})
+	w.PowerOff("b")
+	w.PowerOff("c")
+	w.othersCome()
+}
+
+// holdsOverABirth has a hold a lease of a mesh of which the other voters end, so that the lease
+// stands for a while. Others found at once.
+func holdsOverABirth(w *World) {
+	w.known("a", "b", "c")
+	w.Start("d")
+	w.Run(countedTTL / 2) // d is known to the others
+	w.Split([]string{"a"}, []string{"d", "e", "f"})
+	w.expect(w.Lock("a", "k"), Granted, countedTTL)
+	for _, name := range []string{"b", "c", "d"} {
+		w.PowerOff(name)
+	}
+	for _, name := range []string{"d", "e", "f"} {
+		w.Start(name)
+	}
+	w.RunUntil(countedTTL, func() bool { return w.host("d").p.knew != 0 })
+	w.Lock("d", "k")
+	w.Run(3 * countedTTL)
+}
+
+// heardOfAMember has a, b and c found, and then more processes come than the bound allows for. All
+// reach each other, so they join.
+func heardOfAMember(w *World) {
+	w.known("a", "b", "c")
+	w.othersCome()
+}
+
+func expectsLess(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	cfg.Birth.Expect--
+	return node.New(cfg, now)
+}
+
+func oneSuffices(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	cfg.Birth.MinVoters = 1
+	return node.New(cfg, now)
+}
+
+// hastilyBorn has the voter's clock leap over the quiet time after a birth.
+type hastilyBorn struct {
+	*node.Node
+	ttl  time.Duration
+	born bool
+}
+
+func (h *hastilyBorn) Tick(now vote.Now) {
+	h.Node.Tick(now)
+	if e := h.Known(); !h.born && vote.VersionNumber(e.Version) == 1 {
+		h.born = true
+		now.Slow = now.Slow.Add(h.ttl)
+		h.Node.Tick(now)
+	}
+}
+
+// deafToMeshes never hears of an electorate of others.
+type deafToMeshes struct {
+	*node.Node
+	w *World
+}
+
+func (d deafToMeshes) isMember(name vote.NodeID) bool {
+	h := d.w.host(string(name))
+	return h.p != nil && h.p.m.Known().Version != 0 && !h.p.m.Known().Names(d.Elector().Name)
+}
+
+func (d deafToMeshes) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+	if !d.isMember(from.Node) {
+		d.Node.Deliver(now, conn, from, m)
+	}
+}
+
+func (d deafToMeshes) Gossip(now vote.Now, all []electorate.Seen) {
+	d.Node.Gossip(now, slices.DeleteFunc(all, func(s electorate.Seen) bool { return d.isMember(s.Name) }))
+}
+
+func bornHastily(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return &hastilyBorn{Node: n, ttl: cfg.MaxTTL}, err
+}
+
+func hearsNoMeshes(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return deafToMeshes{n, w}, err
+}
+
+// pledges reports whether a process has pledged itself to founders whose mesh it doesn't know yet.
+func (w *World) pledges(name string) bool {
+	p := w.host(name).p
+	if p == nil {
+		return false
+	}
+	st, _ := p.m.(interface {
+		ElectorateStatus(vote.Now) (electorate.Status, bool)
+	}).ElectorateStatus(p.read(w.now))
+	return strings.HasSuffix(st.Change, "and waits for their pledges")
+}
+
+// foundsAlone has a count the pledges of b and c, which hear neither each other's nor of the birth.
+func foundsAlone(w *World) {
+	w.Cut("a", "d")
+	w.RunUntil(countedTTL, func() bool { return w.pledges("a") })
+	w.Cut("b", "c")
+	w.RunUntil(countedTTL, func() bool { return w.host("a").p.knew != 0 })
+	w.Cut("a", "b", "c")
+}
+
+// foundsWithTheOthers has b, c and d pledge. Then c and d count all pledges; b doesn't hear of the
+// first of theirs, and so of no birth.
+func foundsWithTheOthers(w *World) {
+	w.Mend("b", "c")
+	w.Start("d")
+	w.RunUntil(2*countedTTL, func() bool { return w.pledges("c") || w.pledges("d") })
+	first, second := "c", "d"
+	if w.pledges("d") {
+		first, second = second, first
+	}
+	w.Cut(first, "b")
+	w.RunUntil(countedTTL, func() bool { return w.host("c").p.knew != 0 || w.host("d").p.knew != 0 })
+	w.Cut(second, "b")
+}
+
+// wantBoth has a and d want the same key.
+func wantBoth(w *World) {
+	w.Lock("a", "k")
+	w.Lock("d", "k")
+	w.Run(3 * countedTTL)
+}
+
+// pledgesAgain has b and c undo a pledge that a has counted, and pledge themselves with d. Then a
+// comes back to b.
+func pledgesAgain(w *World) {
+	foundsAlone(w)
+	w.Run(countedTTL) // longer than a pledge may take
+	foundsWithTheOthers(w)
+	w.Mend("a", "b")
+	wantBoth(w)
+}
+
+// restartsAndPledgesAgain is pledgesAgain with restarts in place of what undoes a pledge.
+func restartsAndPledgesAgain(w *World) {
+	foundsAlone(w)
+	w.Restart("b")
+	w.Restart("c")
+	foundsWithTheOthers(w)
+	w.Restart("b")
+	w.Mend("a", "b")
+	wantBoth(w)
+}
+
+// identified is a process with a file that has its identity, and nothing else.
+type identified struct {
+	*node.Node
+	w *World
+	h *host
+}
+
+// newIdentified returns a process whose next start on the same host, if remembered, has its
+// identity.
+func newIdentified(w *World, cfg node.Config, now vote.Now) (identified, error) {
+	h := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
+	// Others take it for an old copy of a directory if it counts its writes from the beginning.
+	cfg.Following.State.Writes = uint64(h.lives) << 32
+	cfg.Following.Fresh = true
+	n, err := node.New(cfg, now)
+	return identified{n, w, h}, err
+}
+
+// remember writes an identity into the file.
+func (i identified) remember(dir vote.Dir) {
+	i.h.disk.exists, i.h.disk.state = true, vote.DiskState{Mesh: "sim", Name: i.h.name, Dir: dir}
+}
+
+// keeper keeps its identity for the next start.
+type keeper struct{ identified }
+
+func keepsItsIdentity(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+	i, err := newIdentified(w, cfg, now)
+	return keeper{i}, err
+}
+
+func (k keeper) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	k.remember(k.Elector().Dir)
+	return k.Node.Drain(out, ev)
+}
+
+// pledger undoes a pledge without a new identity: it begins anew with the one that it has pledged.
+type pledger struct {
+	identified
+	dir     vote.Dir // its identity
+	pledged bool     // it has told others of a pledge, and knows no electorate
+}
+
+func pledgesOn(w *World, cfg node.Config, now vote.Now) (Machine, error) {
+	i, err := newIdentified(w, cfg, now)
+	i.h.disk = disk{made: i.h.disk.made} // only that start has it
+	return &pledger{identified: i, dir: i.Elector().Dir}, err
+}
+
+func (p *pledger) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+	if dir := p.Elector().Dir; dir != p.dir {
+		if p.pledged {
+			p.beginsAnew(p.dir)
+		}
+		p.dir, p.pledged = dir, false
+	}
+	first := len(out)
+	out, ev = p.Node.Drain(out, ev)
+	for i := range out[first:] {
+		if m := &out[first+i].Message; m.Kind == vote.KindReport {
+			p.pledged = len(m.Consensus.Electorate.Voters) > 0
+		}
+	}
+	p.pledged = p.pledged && p.Known().Version == 0
+	return out, ev
+}
+
+// beginsAnew has a process with an identity take the place of this one.
+func (p *pledger) beginsAnew(dir vote.Dir) {
+	was := p.h.p
+	p.w.At(0, func() {
+		if p.h.p == was && p.w.crash(p.h, endingAtOnce, nil) {
+			p.remember(dir)
+			p.w.start(p.h)
+		}
+	})
+}
