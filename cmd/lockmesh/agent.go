@@ -62,6 +62,7 @@ are kept for the mesh; clients' connections share the rest, and those without a 
 Examples:
   lockmesh agent --expect 1                         alone, to try things out
   LOCKMESH_SECRET_FILE=/etc/lockmesh.key lockmesh agent --expect 3 --peers dns:locks.internal:7950
+  lockmesh agent --expect 3 --peers dns:locks:7950 --register configmap:locks-register
   lockmesh agent --name a --voters a,b,c --peers b:7950,c:7950`
 }
 
@@ -134,6 +135,10 @@ func (f *nodeFlags) config(g *globals, log *slog.Logger) (lockmesh.Config, error
 	if g.Mesh.Dynamic {
 		return cfg, misconfigured("--dynamic is for --join; an agent has dynamic membership with --state-dir or --expect")
 	}
+	if cfg.Register, err = g.Mesh.register(); err != nil {
+		return cfg, err
+	}
+	cfg.RegisterTerm = g.Mesh.RegisterTerm
 	cfg.Name, cfg.Peers, cfg.StateDir, cfg.Bootstrap = f.Name, f.Peers, f.StateDir, f.Bootstrap
 	cfg.FromFixed = f.FromFixed
 	cfg.MinVoters, cfg.MaxVoters, cfg.NonVoting, cfg.TTL, cfg.Logger = f.MinVoters, f.MaxVoters, f.NonVoting, f.TTL, log

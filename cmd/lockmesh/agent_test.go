@@ -84,6 +84,16 @@ func TestAgentsSettings(t *testing.T) {
 		{"", "--expect 1 --join a:1", 64, "--peers"},
 		{"", "--expect 1 --dynamic", 78, "--state-dir"},
 		{"", "--expect 1 --grace 0s", 64, "--grace"},
+		{"", "--expect 3 --bind 127.0.0.1:0 --register locks", 78, "--register: \"locks\" is no register: name a ConfigMap by configmap:NAME"},
+		{"", "--expect 3 --bind 127.0.0.1:0 --register http://a:b@host/x", 78, "use a bearer token"},
+		{"KUBERNETES_SERVICE_HOST=", "--expect 3 --bind 127.0.0.1:0 --register configmap:x", 78, "doesn't run in a pod"},
+		{"LOCKMESH_REGISTER_TOKEN=x", "--expect 3 --bind 127.0.0.1:0 --register configmap:x", 78, "LOCKMESH_REGISTER_TOKEN is for a register with a URL"},
+		{"LOCKMESH_REGISTER_TOKEN_FILE=/nowhere", "--expect 3 --bind 127.0.0.1:0 --register http://host/b/m", 78, "LOCKMESH_REGISTER_TOKEN_FILE"},
+		{"", "--name a --voters a --bind 127.0.0.1:0 --register http://host/b/m", 78, "Register"},
+		{"", "--expect 1 --register http://host/b/m", 78, "a mesh of one process"},
+		{"", "--expect 3 --bind 127.0.0.1:0 --register-term 5m", 78, "RegisterTerm"},
+		{"", "--expect 3 --bind 127.0.0.1:0 --register http://host/b/m --register-term 5s", 78, "less than MaxTTL"},
+		{"LOCKMESH_REGISTER_TERM=long", "--expect 3", 64, "register-term"},
 		{"", "--expect 1 --socket /nowhere/s", 78, "/nowhere/s"},
 	} {
 		args := strings.Fields(c.args)

@@ -155,6 +155,9 @@ func (g *globals) join(ctx context.Context) (*ownNode, error) {
 		return nil, err
 	}
 	cfg.Peers, cfg.NonVoting = g.Join, true
+	if g.Mesh.Register != "" {
+		cfg.Register = uncalled{}
+	}
 	cfg.Name = "cli-" + strings.ToLower(rand.Text()[:12])
 	if cfg.Bind == "" {
 		cfg.Bind = anyPort(g.Join)

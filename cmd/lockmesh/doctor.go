@@ -99,6 +99,7 @@ func (v *doctorVerb) Run(ctx context.Context, g *globals) error {
 	x.settings(err)
 	x.files()
 	x.directory()
+	x.register()
 	x.names()
 	x.tcp()
 	x.packets()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
-	"github.com/lockmesh/lockmesh/register/objectregister"
+	"github.com/lockmesh/lockmesh/register/registerflag"
 )
 
 // secretVariable names the environment variable with the secret, for use without a secret file.
@@ -82,7 +82,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 	f.BoolVar(&o.config.Bootstrap, "bootstrap", false, "create the electorate with the other founders, if the state directory is empty; for the first start only")
 	f.BoolVar(&o.config.FromFixed, "from-fixed", false, "give a mesh with fixed -voters dynamic membership: set it with -state-dir for the first of two rolling restarts")
 	f.IntVar(&o.config.Expect, "expect", 0, "`number` of nodes with any names, and without directories, that found the mesh; in place of -voters and -state-dir")
-	f.StringVar(&register, "register", "", "`URL` of an object with conditional writes (If-Match) that says which mesh may act, with -expect")
+	f.StringVar(&register, "register", "", "`URL` of a ConfigMap at an API server of Kubernetes, or of an object with conditional writes (If-Match), that says which mesh may act, with -expect")
 	f.DurationVar(&o.config.RegisterTerm, "register-term", 0, "for how long voters act without the register (default 10m)")
 	f.BoolVar(&o.config.NonVoting, "non-voting", false, "never vote: take locks only; with -state-dir this node is never voted in")
 	f.IntVar(&o.config.MaxVoters, "max-voters", 0, "`number` of voters to which the electorate grows, with -state-dir (default 7)")
@@ -147,7 +147,7 @@ func (o *options) setRegister(text string) error {
 	if text == "" {
 		return nil
 	}
-	at, err := objectregister.AtURL(text, nil)
+	at, err := registerflag.Parse(text, nil)
 	if err != nil {
 		return fmt.Errorf("-register: %w", err)
 	}

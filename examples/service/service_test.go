@@ -51,8 +51,8 @@ func TestSettings(t *testing.T) {
 		{"SERVICE_HOLD", "-1s", "SERVICE_HOLD: "},
 		{"LOCKMESH_NON_VOTING", "maybe", `LOCKMESH_NON_VOTING: "maybe" is neither true nor false`},
 		{"LOCKMESH_SECRET_FILE", file + "x", "LOCKMESH_SECRET_FILE: "},
-		{"LOCKMESH_REGISTER", "configmap:x", "LOCKMESH_REGISTER: kuberegister: KUBERNETES_SERVICE_HOST"},
-		{"LOCKMESH_REGISTER", "locks", "LOCKMESH_REGISTER: it is no configmap:NAME, and objectregister: "},
+		{"LOCKMESH_REGISTER", "configmap:x", "LOCKMESH_REGISTER: configmap:x: kuberegister: KUBERNETES_SERVICE_HOST"},
+		{"LOCKMESH_REGISTER", "locks", `LOCKMESH_REGISTER: "locks" is no register: name a ConfigMap`},
 		{"LOCKMESH_VOTERS", "a,b,c", "either a list of voters or a number of processes"},
 	} {
 		if _, err := parse(environment(test[0], test[1])); err == nil || !strings.Contains(err.Error(), test[2]) {

@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
-	"github.com/lockmesh/lockmesh/register/kuberegister"
-	"github.com/lockmesh/lockmesh/register/objectregister"
+	"github.com/lockmesh/lockmesh/register/registerflag"
 )
 
 const usage = `Service does work that one instance at a time may do, under a lock of lockmesh.
@@ -145,18 +144,9 @@ func (r *reader) register(c *lockmesh.Config) {
 	if text == "" {
 		return
 	}
-	if name, ok := strings.CutPrefix(text, "configmap:"); ok {
-		in, err := kuberegister.InCluster(name)
-		if err != nil {
-			r.fail(variable, "%v", err)
-			return
-		}
-		c.Register = in
-		return
-	}
-	at, err := objectregister.AtURL(text, nil)
+	at, err := registerflag.Parse(text, nil)
 	if err != nil {
-		r.fail(variable, "it is no configmap:NAME, and %v", err)
+		r.fail(variable, "%v", err)
 		return
 	}
 	c.Register = at

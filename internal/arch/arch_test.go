@@ -110,14 +110,14 @@ func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
 }
 
 // shipped are the packages that a program gets which imports lockmesh.
-var shipped = []string{".", "admin", "lockmeshhttp", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/eventqueue", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/realworld", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "register", "transport"}
+var shipped = []string{".", "admin", "lockmeshhttp", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/eventqueue", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/realworld", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "register", "register/kuberegister", "register/objectregister", "register/registerflag", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	for _, dir := range shipped {
 		for name, f := range parse(t, dir) {
 			for _, imp := range f.Imports {
 				path := strings.Trim(imp.Path.Value, `"`)
-				if slices.Contains([]string{"testing", module + "/internal/memnet", module + "/meshtest"}, path) ||
+				if slices.Contains([]string{"testing", module + "/internal/memnet", module + "/internal/registerserver", module + "/meshtest"}, path) ||
 					strings.HasPrefix(path, "testing/") || strings.HasPrefix(path, module+"/sim") {
 					t.Errorf("%s imports %s; only tests, and what is made for them, may", name, path)
 				}

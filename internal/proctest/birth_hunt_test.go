@@ -3,14 +3,11 @@
 package proctest
 
 import (
-	"crypto/sha256"
-	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/registerserver"
 )
 
 // With the default MaxTTL: how long a birth, a replacement, a leave and the loss of most voters take.
@@ -42,58 +39,24 @@ func TestTheLifeOfABornMesh(t *testing.T) {
 	report(t, "most voters are lost, until locks are granted again", time.Since(began), 80*time.Second)
 }
 
-// object is a server with one object and conditional writes.
-type object struct {
-	mu            sync.Mutex
-	content, etag string
-	down          bool
-}
-
-func (o *object) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
-	switch {
-	case o.down:
-		w.WriteHeader(http.StatusServiceUnavailable)
-	case r.Method == http.MethodGet && o.etag == "":
-		w.WriteHeader(http.StatusNotFound)
-	case r.Method == http.MethodGet:
-		w.Header().Set("ETag", o.etag)
-		_, _ = io.WriteString(w, o.content)
-	case none == "*" && o.etag != "", match != "" && match != o.etag, none == "" && match == "":
-		w.WriteHeader(http.StatusPreconditionFailed)
-	default:
-		o.content, o.etag = string(body), fmt.Sprintf(`"%x"`, sha256.Sum256(body))
-		w.WriteHeader(http.StatusCreated)
-	}
-}
-
-func (o *object) set(down bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.down = down
-}
-
 // With a register, six processes at once are one mesh; it outlives its register, and a mesh that is
 // lost as a whole is followed by another after a term.
 func TestABornMeshWithARegister(t *testing.T) {
 	const maxTTL, term = 2 * time.Second, 15 * time.Second
-	o := new(object)
+	o := new(registerserver.Object)
 	server := httptest.NewServer(o)
 	defer server.Close()
 	f := newFleet(t, maxTTL, "-register", server.URL+"/bucket/mesh.json", "-register-term", term.String())
 	f.begin("a", "b", "c", "d", "e", "f")
 	first := f.serves("a", "b", "c", "d", "e", "f")
-	o.set(true)
+	o.SetDown(true)
 	f.procs["a"].await("an electorate in trouble", func(l line) bool { return l.Event == "electorate" && l.Text != "" })
 	f.procs["a"].await("no voter that counts", func(l line) bool {
 		return l.Event == "voters" && l.Voters["b"] != "reachable" && l.Voters["c"] != "reachable"
 	})
 	f.procs["a"].tell("trylock k")
 	f.procs["a"].awaitError("trylock", "noquorum")
-	o.set(false)
+	o.SetDown(false)
 	larger(t, f.serves("a", "b"), first)
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		f.procs[name].kill()

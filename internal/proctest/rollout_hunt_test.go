@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/registerserver"
 )
 
 // rollouts is how often all pods are replaced.
@@ -67,7 +69,7 @@ type deployment struct {
 }
 
 func newDeployment(t *testing.T, program string, s strategy) *deployment {
-	server := httptest.NewServer(new(object))
+	server := httptest.NewServer(new(registerserver.Object))
 	t.Cleanup(server.Close)
 	d := &deployment{t: t, program: program, strategy: s, peers: filepath.Join(t.TempDir(), "peers"), register: server.URL + "/bucket/mesh.json", machine: watchMachine(t)}
 	d.publish()

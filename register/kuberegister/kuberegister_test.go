@@ -22,6 +22,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lockmesh/lockmesh/internal/registerserver"
 	"github.com/lockmesh/lockmesh/register"
 	"github.com/lockmesh/lockmesh/register/registertest"
 )
@@ -29,7 +30,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve returns a ConfigMap at a server.
-func serve(t *testing.T, s *apiServer) *ConfigMap {
+func serve(t *testing.T, s *registerserver.ConfigMaps) *ConfigMap {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	u, err := url.Parse(server.URL)
@@ -41,14 +42,14 @@ func serve(t *testing.T, s *apiServer) *ConfigMap {
 
 func TestAConfigMapComparesAndSets(t *testing.T) {
 	registertest.Run(t, func(t *testing.T) func() register.Register {
-		c := serve(t, new(apiServer))
+		c := serve(t, new(registerserver.ConfigMaps))
 		return func() register.Register { return c }
 	})
 }
 
 // An operator may make the ConfigMap, and give it labels and data of its own.
 func TestWhatElseIsInTheConfigMapStays(t *testing.T) {
-	s := &apiServer{version: 7, objects: map[string]map[string]any{"locks": {
+	s := &registerserver.ConfigMaps{Version: 7, Objects: map[string]map[string]any{"locks": {
 		"apiVersion": "v1", "kind": "ConfigMap", "immutable": false, "binaryData": map[string]any{"b": "AAA="}, "data": map[string]any{"note": "by hand"},
 		"metadata": map[string]any{"name": "locks", "namespace": "ns", "resourceVersion": "7", "uid": "1234", "labels": map[string]any{"app": "x"}},
 	}}}
@@ -64,14 +65,14 @@ func TestWhatElseIsInTheConfigMapStays(t *testing.T) {
 		"apiVersion": "v1", "kind": "ConfigMap", "immutable": false, "binaryData": map[string]any{"b": "AAA="}, "data": map[string]any{"note": "by hand", Key: "r"},
 		"metadata": map[string]any{"name": "locks", "namespace": "ns", "resourceVersion": "8", "uid": "1234", "labels": map[string]any{"app": "x"}},
 	}
-	if got := s.objects["locks"]; !reflect.DeepEqual(got, want) {
+	if got := s.Objects["locks"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("it is\n%v\nwant\n%v", got, want)
 	}
 }
 
 // Between the two requests of a store, another process may store.
 func TestAnUpdateIsConditional(t *testing.T) {
-	s := new(apiServer)
+	s := new(registerserver.ConfigMaps)
 	c := serve(t, s)
 	if err := c.Store(t.Context(), []byte("one"), ""); err != nil {
 		t.Fatal(err)
@@ -80,19 +81,19 @@ func TestAnUpdateIsConditional(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.answer = func(_ http.ResponseWriter, r *http.Request) bool {
+	s.Answer = func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPut {
-			s.version++
-			s.objects["locks"]["metadata"].(map[string]any)["resourceVersion"] = "99"
+			s.Version++
+			s.Objects["locks"]["metadata"].(map[string]any)["resourceVersion"] = "99"
 		}
 		return false
 	}
 	if err := c.Store(t.Context(), []byte("two"), version); err != register.ErrChanged {
 		t.Errorf("%v", err)
 	}
-	s.answer = func(w http.ResponseWriter, r *http.Request) bool {
+	s.Answer = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPut {
-			status(w, http.StatusNotFound, "it has been deleted")
+			registerserver.Status(w, http.StatusNotFound, "it has been deleted")
 		}
 		return r.Method == http.MethodPut
 	}
@@ -102,14 +103,14 @@ func TestAnUpdateIsConditional(t *testing.T) {
 }
 
 func TestTheTokenIsReadForEachRequest(t *testing.T) {
-	s := &apiServer{token: "first"}
+	s := &registerserver.ConfigMaps{Token: "first"}
 	c := serve(t, s)
 	token := "first"
 	c.Token = func() (string, error) { return token, nil }
 	if _, _, err := c.Load(t.Context()); err != nil {
 		t.Error(err)
 	}
-	s.token = "second"
+	s.Token = "second"
 	if _, _, err := c.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "token mounted") {
 		t.Error(err)
 	}
@@ -151,7 +152,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			return r.URL.Path == "/elsewhere"
 		}, "a redirect has made a GET of a POST"},
 	} {
-		c := serve(t, &apiServer{forbid: test.forbid, answer: test.answer})
+		c := serve(t, &registerserver.ConfigMaps{Forbid: test.forbid, Answer: test.answer})
 		_, _, err := c.Load(t.Context())
 		if err == nil {
 			err = c.Store(t.Context(), []byte("x"), "")
@@ -195,7 +196,7 @@ func selfSigned(t *testing.T, host string) tls.Certificate {
 }
 
 func TestInCluster(t *testing.T) {
-	s := &apiServer{token: "secret"}
+	s := &registerserver.ConfigMaps{Token: "secret"}
 	server := httptest.NewTLSServer(s)
 	defer server.Close()
 	u, err := url.Parse(server.URL)

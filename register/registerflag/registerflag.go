@@ -1,0 +1,84 @@
+// Package registerflag makes a register of a text, for programs that take their settings from flags
+// or variables:
+//
+//	configmap:NAME                                                     a ConfigMap in the namespace of the pod
+//	https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME         a ConfigMap, by the URL of an API server
+//	https://host/bucket/mesh.json                                      an object with conditional writes
+//
+// A row of a database (package sqlregister) needs a driver, and is left to programs.
+package registerflag
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/lockmesh/lockmesh/register"
+	"github.com/lockmesh/lockmesh/register/kuberegister"
+	"github.com/lockmesh/lockmesh/register/objectregister"
+)
+
+// inPod is the beginning of a text that names a ConfigMap in the namespace of the pod.
+const inPod = "configmap:"
+
+// configMap is the path of a ConfigMap, behind what an API server or a proxy has in front.
+var configMap = regexp.MustCompile(`^(.*)/api/v1/namespaces/([^/]+)/configmaps/([^/]+)$`)
+
+// Parse returns the register that a text names. Nothing is sent yet. The function token, if not
+// nil, returns the bearer token for each request to a URL; configmap:NAME needs none, since the pod
+// has the token of its service account. An error says what a text may be.
+func Parse(text string, token func() (string, error)) (register.Register, error) {
+	if name, ok := strings.CutPrefix(text, inPod); ok {
+		at, err := kuberegister.InCluster(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", text, err)
+		}
+		return at, nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%q is no register: name a ConfigMap by %sNAME, or by https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME, "+
+			"or an object by its URL, such as https://host/bucket/mesh.json", text, inPod)
+	case u.User != nil:
+		return nil, fmt.Errorf("%s has a user in front of the host: logs would show the password; use a bearer token instead", u.Redacted())
+	}
+	var client *http.Client
+	if token != nil {
+		client = &http.Client{Transport: &bearer{host: u.Host, token: token}}
+	}
+	if m := configMap.FindStringSubmatch(u.Path); m != nil && u.RawQuery == "" {
+		server := url.URL{Scheme: u.Scheme, Host: u.Host, Path: m[1]}
+		return &kuberegister.ConfigMap{Server: &server, Namespace: m[2], Name: m[3], Client: client}, nil
+	}
+	at, err := objectregister.AtURL(text, client)
+	if err != nil {
+		return nil, err
+	}
+	return at, nil
+}
+
+// bearer sends requests to one host with a bearer token. A redirect to another host or port gets
+// none.
+type bearer struct {
+	host  string
+	token func() (string, error)
+}
+
+// RoundTrip sends a request.
+func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host == b.host {
+		token, err := b.token()
+		if err != nil {
+			if req.Body != nil {
+				_ = req.Body.Close() // nothing was read
+			}
+			return nil, err
+		}
+		req = req.Clone(req.Context())
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return http.DefaultTransport.RoundTrip(req)
+}

@@ -1,0 +1,117 @@
+package registerflag
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmesh/lockmesh/internal/registerserver"
+	"github.com/lockmesh/lockmesh/register"
+	"github.com/lockmesh/lockmesh/register/registertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve returns the URL of a server.
+func serve(t *testing.T, h http.Handler) string {
+	server := httptest.NewServer(h)
+	t.Cleanup(func() {
+		server.Close()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	})
+	return server.URL
+}
+
+// word returns a function that returns a token.
+func word(token string) func() (string, error) {
+	return func() (string, error) { return token, nil }
+}
+
+const configMapPath = "/api/v1/namespaces/" + registerserver.Namespace + "/configmaps/locks"
+
+func TestURLsNameRegisters(t *testing.T) {
+	for _, test := range []struct {
+		name, path string
+		server     func() http.Handler
+	}{
+		{"a ConfigMap", configMapPath, func() http.Handler { return &registerserver.ConfigMaps{Token: "secret"} }},
+		{"a ConfigMap behind a proxy", "/cluster/7" + configMapPath, func() http.Handler {
+			return http.StripPrefix("/cluster/7", &registerserver.ConfigMaps{Token: "secret"})
+		}},
+		{"an object", "/bucket/mesh.json", func() http.Handler {
+			o := new(registerserver.Object)
+			o.SetToken("secret")
+			return o
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			registertest.Run(t, func(t *testing.T) func() register.Register {
+				text := serve(t, test.server()) + test.path
+				return func() register.Register {
+					r, err := Parse(text, word("secret"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return r
+				}
+			})
+			for _, token := range []func() (string, error){nil, word("guess"), func() (string, error) { return "", errors.New("no file") }} {
+				r, err := Parse(serve(t, test.server())+test.path, token)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := r.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "401") && !strings.Contains(err.Error(), "no file") {
+					t.Errorf("without the token: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// A server may send the requests elsewhere, and the token isn't for whatever is there.
+func TestARedirectToAnotherHostGetsNoToken(t *testing.T) {
+	got := make(chan string, 1)
+	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get("Authorization")
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	first := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other+"/elsewhere", http.StatusTemporaryRedirect)
+	}))
+	for _, path := range []string{"/bucket/mesh.json", configMapPath} {
+		r, err := Parse(first+path, word("secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, _ = r.Load(t.Context()) // whatever comes of it
+		if token := <-got; token != "" {
+			t.Errorf("%s: the other host gets %q", path, token)
+		}
+	}
+}
+
+func TestErrorsSayWhatATextMayBe(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for text, want := range map[string]string{
+		"":                      `"" is no register: name a ConfigMap by configmap:NAME`,
+		"locks":                 "or an object by its URL, such as https://host/bucket/mesh.json",
+		"ftp://host/x":          "is no register",
+		"http:///x":             "is no register",
+		"%":                     "is no register",
+		"configmap:":            "configmap:: kuberegister: KUBERNETES_SERVICE_HOST",
+		"configmap:x":           "this process doesn't run in a pod",
+		"http://host":           "is no URL of an object",
+		"http://host/bucket/":   "is no URL of an object",
+		"http://u:pass@host/x":  "use a bearer token instead",
+		"http://host/x?key=val": "is no URL of an object",
+	} {
+		_, err := Parse(text, nil)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pass@") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
