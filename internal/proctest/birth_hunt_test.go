@@ -3,7 +3,10 @@
 package proctest
 
 import (
+	"encoding/json"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -69,4 +72,81 @@ func TestABornMeshWithARegister(t *testing.T) {
 	}
 	larger(t, f.serves("g", "h", "i"), first)
 	report(t, "all processes are lost, until locks are granted again", time.Since(began), term+maxTTL+5*time.Second)
+}
+
+// All processes of a mesh with a ConfigMap for a register end at once, in the middle of leases. Those
+// that come in their place wait until the record has stood for a term, and found another mesh. No
+// key has two holders.
+func TestABornMeshWithAConfigMap(t *testing.T) {
+	const maxTTL, term, name = 2 * time.Second, 15 * time.Second, "locks-register"
+	maps := new(registerserver.ConfigMaps)
+	server := httptest.NewServer(maps)
+	defer server.Close()
+	ledger := filepath.Join(t.TempDir(), "ledger")
+	f := newFleet(t, maxTTL, "-register", server.URL+"/api/v1/namespaces/"+registerserver.Namespace+"/configmaps/"+name, "-register-term", term.String(),
+		"-lock", "k", "-hold", "20ms", "-pause", "1ms", "-ledger", ledger)
+	lineage := func() string {
+		maps.Mu.Lock()
+		defer maps.Mu.Unlock()
+		var r struct {
+			Data struct{ Record string }
+		}
+		var record struct{ Lineage string }
+		text, err := json.Marshal(maps.Objects[name])
+		if err == nil {
+			err = json.Unmarshal(text, &r)
+		}
+		if err == nil {
+			err = json.Unmarshal([]byte(r.Data.Record), &record)
+		}
+		if err != nil || record.Lineage == "" {
+			t.Fatalf("the ConfigMap is %s, %v", text, err)
+		}
+		return record.Lineage
+	}
+	works := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			f.procs[name].awaitElectorate(names...)
+			for range 20 {
+				f.procs[name].awaitEvent("granted", "k")
+			}
+		}
+	}
+	f.begin("a", "b", "c")
+	works("a", "b", "c")
+	held, first := f.procs["b"].lock("held"), lineage()
+	for _, name := range abc {
+		f.procs[name].kill()
+	}
+	began := time.Now()
+	f.begin("g", "h", "i")
+	f.procs["g"].awaitElectorate("g", "h", "i")
+	if took := time.Since(began); took < term {
+		t.Errorf("another mesh was founded after %v, within the term of the one before", took)
+	}
+	works("g", "h", "i")
+	report(t, "all processes are lost, until locks are granted again", time.Since(began), term+maxTTL+5*time.Second)
+	larger(t, f.procs["h"].lock("held"), held)
+	if second := lineage(); second == first {
+		t.Errorf("the ConfigMap still names mesh %s", first)
+	}
+	for _, name := range []string{"g", "h", "i"} {
+		f.procs[name].tell("stop")
+	}
+	for _, name := range []string{"g", "h", "i"} {
+		if code := f.procs[name].exitCode(); code != 0 {
+			t.Errorf("%s ends with code %d, want 0", name, code)
+		}
+		f.procs[name].none("lost")
+	}
+	text, err := os.ReadFile(ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases, _, err := judge(string(text))
+	if err != nil {
+		t.Errorf("%v\nin a ledger that ends with:\n%s", err, tail(string(text), 4000))
+	}
+	t.Logf("%d leases one after the other", len(leases))
 }
