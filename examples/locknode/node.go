@@ -43,7 +43,7 @@ func (n *node) finish(cause error) int {
 		return n.ended("stop", "stopped", n.mesh.Stop(ctx))
 	}
 	patience := goodbyeTime
-	if n.opts.config.StateDir != "" {
+	if n.opts.config.StateDir != "" || n.opts.config.Expect > 0 {
 		patience += partsTTLs * cmp.Or(n.opts.config.MaxTTL, lockmesh.DefaultMaxTTL)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

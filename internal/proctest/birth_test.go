@@ -1,6 +1,7 @@
 package proctest
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func (f *fleet) begin(names ...string) {
 			peers = append(peers, f.addrs[n])
 		}
 		args := []string{"-expect", "3", "-max-ttl", f.maxTTL.String(), "-bind", f.addrs[name], "-peers", strings.Join(peers, ",")}
-		f.procs[name] = launch(f.t, name, secret, append(args, f.extra...)...)
+		f.procs[name] = launchProgram(f.t, cmp.Or(f.runs, program), name, secret, append(args, f.extra...)...)
 	}
 }
 

@@ -112,6 +112,58 @@ func TestTwoVersionsAreOneMesh(t *testing.T) {
 	}
 }
 
+// Processes of two versions are one mesh that is born by count: three of the version before found
+// it, and are replaced by processes of this one, each started beside the others and waited for; and
+// then those by the version before. No more than four run at a time, the bound of the promise.
+func TestTwoVersionsAreOneMeshBornByCount(t *testing.T) {
+	for _, c := range []struct{ name, commit string }{
+		{"the version before", versionWithoutConversions},
+		{"wire version 1", versionWithoutMaxTTL},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := buildOf(t, c.commit)
+			f := newFleet(t, rollTTL, "-lock", "k", "-hold", "5ms", "-pause", "5ms")
+			r := &rolling{mesh: f.mesh, machine: watchMachine(t)}
+			launch := func(name, runs string) *process {
+				f.runs = runs
+				f.begin(name)
+				r.names, r.every = append(r.names, name), append(r.every, f.procs[name])
+				return f.procs[name]
+			}
+			for _, name := range abc {
+				launch(name, before)
+			}
+			began := r.underLoad()
+			for what, next := range [][]string{{"d", "e", "f"}, {"g", "h", "i"}} {
+				runs := [...]string{program, before}[what]
+				for _, name := range next {
+					launch(name, runs).reached("settled")
+					f.procs[name].lock(kept(name))
+					old := r.names[0]
+					r.names = r.names[1:]
+					p := f.procs[old]
+					p.tell("unlock " + kept(old))
+					p.awaitEvent("released", kept(old))
+					p.tell("leave")
+					if runs == program {
+						// Without a state directory the version before gives itself 5 s to leave, and a
+						// little more may be needed. It has released its leases by then.
+						r.hasty = append(r.hasty, p)
+					}
+					if code := p.exitCode(); code != 0 && runs == before {
+						t.Errorf("%s ends with code %d, want 0", old, code)
+					}
+				}
+				for _, name := range next {
+					f.procs[name].awaitElectorate(next...)
+				}
+				t.Logf("change %d of 2 is done after %v", what+1, time.Since(began).Round(time.Millisecond))
+			}
+			r.judge(began)
+		})
+	}
+}
+
 // What a version doesn't know it refuses, and names: a mesh that is born by count is unknown to the
 // version without births, and one with a fixed list is another kind to this one.
 func TestAVersionWithoutBirthsAndAMeshBornByCount(t *testing.T) {
