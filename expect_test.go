@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/register"
 )
@@ -390,82 +389,6 @@ func TestTwoExpectedProcessesAreWarned(t *testing.T) {
 			t.Errorf("%d nodes warn: %v", n, w.logs.lines)
 		}
 	})
-}
-
-// A Deployment replaces its processes one after the other: each new process is started beside the
-// others, and one of the old ones is told to leave as soon as the new one is settled, while the next
-// is started already. A lock is served all the while.
-func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
-	sampled.Unraced(t)
-	for _, n := range []int{3, 5} {
-		inCountedBubble(t, func(t *testing.T, w *living) {
-			old := []string{"a", "b", "c", "d", "e"}[:n]
-			next := []string{"f", "g", "h", "i", "j"}[:n]
-			m := new(register.Memory)
-			for _, name := range old {
-				w.start(name, expect(3, registered(m)))
-			}
-			w.untilVoters("a", old...)
-			w.start("x", expect(3, registered(m), nonVoting))
-			w.ready("x")
-			held := w.lock("x", "held")
-			client, stop, longest := w.nodes["x"], make(chan struct{}), make(chan time.Duration)
-			go func() {
-				most := time.Duration(0)
-				for {
-					select {
-					case <-stop:
-						longest <- most
-						return
-					default:
-					}
-					asked := time.Now()
-					l, err := client.Lock(t.Context(), "k")
-					if err != nil {
-						t.Error(err)
-						longest <- most
-						return
-					}
-					most = max(most, time.Since(asked))
-					time.Sleep(20 * time.Millisecond)
-					if err := l.Unlock(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			}()
-			began, leaves := time.Now(), make(chan error, n)
-			for i, name := range next {
-				w.start(name, expect(3, registered(m)))
-				if err := w.nodes[name].Settled(within(t, 5*time.Minute)); err != nil {
-					t.Fatal(err)
-				}
-				leaving := w.nodes[old[i]]
-				go func() {
-					ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second)
-					defer cancel()
-					leaves <- leaving.Leave(ctx)
-				}()
-			}
-			for range n {
-				if err := <-leaves; err != nil {
-					t.Error(err)
-				}
-			}
-			w.untilVoters("x", next...)
-			close(stop)
-			most := <-longest
-			t.Logf("%d processes were replaced within %v; the longest wait was %v", n, time.Since(began), most)
-			if most > unservedMost {
-				t.Errorf("the lock was unserved for %v", most)
-			}
-			if held.Context().Err() != nil {
-				t.Errorf("a lease was lost: %v", context.Cause(held.Context()))
-			}
-			for _, name := range old {
-				delete(w.nodes, name)
-			}
-		})
-	}
 }
 
 // A survivor of a lost mesh that isn't among the founders of the next is voted in later, under its new

@@ -1,0 +1,210 @@
+package lockmesh
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/register"
+)
+
+// leaveGrace is how long a process may take to leave: what an orchestrator gives by default, less
+// the time for the rest of its end.
+const leaveGrace = 25 * time.Second
+
+// burden is what three nodes that never vote do while the other processes are replaced: x and y
+// take one lock over and over, and z holds another throughout.
+type burden struct {
+	w      *living
+	nodes  map[string]chan *Mesh // of x and y; empty while the node is in use
+	stop   chan struct{}
+	waits  chan time.Duration // the longest of each
+	inside atomic.Int32       // how many hold the lock
+	taken  atomic.Int64       // how often the lock was taken
+	held   *Lease
+}
+
+// burden starts the three nodes, and has them begin.
+func (w *living) burden(edit func(*Config)) *burden {
+	w.t.Helper()
+	b := &burden{w: w, nodes: make(map[string]chan *Mesh), stop: make(chan struct{}), waits: make(chan time.Duration, 2)}
+	for _, name := range []string{"x", "y", "z"} {
+		w.start(name, func(c *Config) { edit(c); nonVoting(c) })
+		w.ready(name)
+	}
+	b.held = w.lock("z", "held")
+	for _, name := range []string{"x", "y"} {
+		turn := make(chan *Mesh, 1)
+		turn <- w.nodes[name]
+		b.nodes[name] = turn
+		go b.works(turn)
+	}
+	return b
+}
+
+// works takes the lock until the burden ends.
+func (b *burden) works(turn chan *Mesh) {
+	longest := time.Duration(0)
+	defer func() { b.waits <- longest }()
+	for {
+		select {
+		case <-b.stop:
+			return
+		default:
+		}
+		m := <-turn
+		asked := time.Now()
+		l, err := m.Lock(b.w.t.Context(), "k")
+		if err != nil {
+			b.w.t.Errorf("%s: %v", m.Name(), err)
+			turn <- m
+			return
+		}
+		longest = max(longest, time.Since(asked))
+		if b.inside.Add(1) > 1 {
+			b.w.t.Errorf("%s has the lock, and so has another", m.Name())
+		}
+		b.taken.Add(1)
+		time.Sleep(20 * time.Millisecond)
+		b.inside.Add(-1)
+		if err := l.Unlock(b.w.t.Context()); err != nil {
+			b.w.t.Errorf("%s: %v", m.Name(), err)
+		}
+		turn <- m
+	}
+}
+
+// end ends the burden, and fails the test if a lock was unserved or lost.
+func (b *burden) end() {
+	t := b.w.t
+	t.Helper()
+	close(b.stop)
+	longest := max(<-b.waits, <-b.waits)
+	t.Logf("the lock was taken %d times, and the longest wait was %v", b.taken.Load(), longest)
+	if longest > unservedMost {
+		t.Errorf("the lock was unserved for %v", longest)
+	}
+	if err := b.held.Err(); err != nil {
+		t.Errorf("a lease was lost: %v", err)
+	}
+}
+
+// rollout replaces processes of a mesh that is born by count, one after the other.
+type rollout struct {
+	w     *living
+	surge bool // the next process is settled before the one before it begins to end
+	// overlap lets the next replacement begin while a process still ends, as orchestrators do.
+	overlap bool
+	grace   time.Duration
+	alive   atomic.Int32
+	most    int32
+}
+
+// start starts a process, and counts it.
+func (r *rollout) start(name string, edit func(*Config)) {
+	r.w.t.Helper()
+	r.w.start(name, edit)
+	r.most = max(r.most, r.alive.Add(1))
+}
+
+// found starts the first processes, and waits until they are the voters.
+func (r *rollout) found(names []string, edit func(*Config)) {
+	r.w.t.Helper()
+	for _, name := range names {
+		r.start(name, edit)
+	}
+	for _, name := range names {
+		r.w.ready(name)
+	}
+	r.w.untilVoters(names[0], names...)
+}
+
+// replace replaces each process of a list by the next one of another, and waits until these are the
+// voters.
+func (r *rollout) replace(old, next []string, edit func(*Config)) {
+	t := r.w.t
+	t.Helper()
+	began, left := time.Now(), make(chan error, len(old))
+	leave := func(name string) {
+		m := r.w.nodes[name]
+		delete(r.w.nodes, name)
+		ctx, cancel := context.WithTimeout(context.Background(), r.grace)
+		defer cancel()
+		err := m.Leave(ctx)
+		r.alive.Add(-1)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		left <- err
+	}
+	waits := 0
+	for i, name := range next {
+		if !r.surge {
+			go leave(old[i])
+			time.Sleep(time.Millisecond) // it begins to end before the next one begins
+		}
+		r.start(name, edit)
+		if err := r.w.nodes[name].Settled(within(t, 5*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if r.surge {
+			go leave(old[i])
+		}
+		if waits++; !r.overlap {
+			if err := <-left; err != nil {
+				t.Error(err)
+			}
+			waits--
+		}
+	}
+	for range waits {
+		if err := <-left; err != nil {
+			t.Error(err)
+		}
+	}
+	r.w.untilVoters("z", next...)
+	t.Logf("%d processes were replaced within %v", len(old), time.Since(began))
+}
+
+// A Deployment replaces its processes one after the other: each new process is started beside the
+// others, and one of the old ones is told to leave as soon as the new one is settled, while the
+// next is started already. A lock is served all the while.
+func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		t.Run(fmt.Sprintf("%d processes", n), func(t *testing.T) {
+			inCountedBubble(t, func(t *testing.T, w *living) {
+				old, next := []string{"a", "b", "c", "d", "e"}[:n], []string{"f", "g", "h", "i", "j"}[:n]
+				with := expect(3, registered(new(register.Memory)))
+				r := &rollout{w: w, surge: true, overlap: true, grace: leaveGrace}
+				r.found(old, with)
+				b := w.burden(with)
+				r.replace(old, next, with)
+				b.end()
+			})
+		})
+	}
+}
+
+// A Deployment without a surge lets one process end, starts another in its place at once, and goes
+// on as soon as that one is settled. No register is needed, since no more run at a time than the
+// promise allows for, the one that ends included. A lock is served all the while.
+func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		t.Run(fmt.Sprintf("%d processes", n), func(t *testing.T) {
+			inCountedBubble(t, func(t *testing.T, w *living) {
+				old, next := []string{"a", "b", "c", "d", "e"}[:n], []string{"f", "g", "h", "i", "j"}[:n]
+				r := &rollout{w: w, overlap: true, grace: leaveGrace}
+				r.found(old, expect(n))
+				b := w.burden(expect(n))
+				r.replace(old, next, expect(n))
+				b.end()
+				const smallestMajority = 2 // of the MinVoters, three
+				if most := int(r.most); most != n+1 || most >= n+smallestMajority {
+					t.Errorf("%d processes ran at a time", most)
+				}
+			})
+		})
+	}
+}
