@@ -2,7 +2,9 @@ package lockmesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,6 +76,18 @@ func (b *burden) works(turn chan *Mesh) {
 		}
 		turn <- m
 	}
+}
+
+// restart replaces x or y by a process with another configuration, between two locks of the node.
+func (b *burden) restart(name string, edit func(*Config)) {
+	b.w.t.Helper()
+	m := <-b.nodes[name]
+	if err := m.Stop(within(b.w.t, time.Minute)); err != nil {
+		b.w.t.Error(err)
+	}
+	b.w.start(name, func(c *Config) { edit(c); nonVoting(c) })
+	b.w.ready(name)
+	b.nodes[name] <- b.w.nodes[name]
 }
 
 // end ends the burden, and fails the test if a lock was unserved or lost.
@@ -207,4 +221,96 @@ func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The maximum TTL of a mesh that is born by count is raised, and lowered again, by a rollout each,
+// with a register and without.
+func TestMaxTTLIsChangedByRollouts(t *testing.T) {
+	const short, long = DefaultMaxTTL, 2 * DefaultMaxTTL
+	for _, hasRegister := range []bool{true, false} {
+		t.Run(fmt.Sprintf("with a register %v", hasRegister), func(t *testing.T) {
+			inCountedBubble(t, func(t *testing.T, w *living) {
+				m := new(register.Memory)
+				with := func(maxTTL time.Duration) func(*Config) {
+					return expect(3, func(c *Config) {
+						c.MaxTTL = maxTTL
+						if hasRegister {
+							c.Register = m
+						}
+					})
+				}
+				// A voter takes two MaxTTL and a second to leave, and a fleet without a register
+				// may not have more than one process end at a time.
+				r := &rollout{w: w, surge: true, overlap: hasRegister, grace: 2*long + 5*time.Second}
+				fleets := [][]string{{"a", "b", "c"}, {"d", "e", "f"}, {"g", "h", "i"}}
+				r.found(fleets[0], with(short))
+				b := w.burden(with(short))
+				for i, maxTTL := range []time.Duration{long, short} {
+					r.replace(fleets[i], fleets[i+1], with(maxTTL))
+					b.restart("x", with(maxTTL)) // y and z keep what they are configured with
+					for _, name := range []string{"x", "y", "z", fleets[i+1][0]} {
+						w.until(name, "a MaxTTL of "+maxTTL.String(), func(s ElectorateStatus) bool { return s.MaxTTL == maxTTL && !s.Joint })
+					}
+				}
+				b.end()
+				if !hasRegister && r.most > 4 {
+					t.Errorf("%d processes ran at a time", r.most)
+				}
+			})
+		})
+	}
+}
+
+// The secret of a mesh that is born by count is changed by three rollouts: all accept both secrets,
+// then send the new one, then drop the old one.
+func TestTheSecretIsChangedByRollouts(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		old, fresh := NewSecret(), NewSecret()
+		with := func(secrets ...Secret) func(*Config) {
+			return expect(3, func(c *Config) { c.Secrets, c.Insecure = secrets, false })
+		}
+		r := &rollout{w: w, surge: true, grace: leaveGrace}
+		fleets := [][]string{{"a", "b", "c"}, {"d", "e", "f"}, {"g", "h", "i"}, {"j", "k", "l"}}
+		r.found(fleets[0], with(old))
+		b := w.burden(with(old))
+		for i, secrets := range [][]Secret{{old, fresh}, {fresh, old}, {fresh}} {
+			r.replace(fleets[i], fleets[i+1], with(secrets...))
+			for _, name := range []string{"x", "y"} {
+				b.restart(name, with(secrets...))
+			}
+			// z holds a lease, and so isn't restarted.
+			if err := w.nodes["z"].SetSecrets(secrets...); err != nil {
+				t.Fatal(err)
+			}
+			all := append(slices.Clone(fleets[i+1]), "x", "y", "z")
+			for limit := time.Now().Add(time.Minute); !isStepDone(w.nodes["z"].Status().Secrets, len(secrets), all); time.Sleep(time.Second) {
+				if time.Now().After(limit) {
+					t.Fatalf("step %d isn't complete: %+v", i+1, w.nodes["z"].Status().Secrets)
+				}
+			}
+		}
+		b.end()
+		if r.most > 4 {
+			t.Errorf("%d processes ran at a time", r.most)
+		}
+		w.start("s", with(old)) // a stranger now
+		if err := w.nodes["s"].Ready(within(t, time.Minute)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a node with the old secret: %v", err)
+		}
+		w.unlock(w.lock("j", "other"))
+	})
+}
+
+// isStepDone reports whether all live nodes accept each of some secrets, and send the same one.
+func isStepDone(all []SecretStatus, secrets int, names []string) bool {
+	sent := 0
+	for _, s := range all {
+		if !slices.Equal(s.AcceptedBy, names) {
+			return false
+		}
+		if slices.Equal(s.SentBy, names) {
+			sent++
+		}
+	}
+	return len(all) == secrets && sent == 1
 }
