@@ -21,7 +21,8 @@ All settings come from the environment. Of the mesh:
   LOCKMESH_VOTERS         the names of the instances that vote, with commas between them
   LOCKMESH_STATE_DIR      a directory of this instance alone, with LOCKMESH_VOTERS
   LOCKMESH_BOOTSTRAP      true at the very first start of the voters with directories
-  LOCKMESH_REGISTER       with LOCKMESH_EXPECT: configmap:NAME, or the URL of an object with conditional writes
+  LOCKMESH_REGISTER       with LOCKMESH_EXPECT: configmap:NAME, or the URL of a ConfigMap
+                          or of an object with conditional writes
   LOCKMESH_REGISTER_TERM  for how long voters act without the register (default 10m)
   LOCKMESH_NON_VOTING     true for an instance that never votes
   LOCKMESH_NAME           this instance's name (default: the host's)
