@@ -1,5 +1,5 @@
-// Package registerserver has servers for tests of registers: one that stands for an API server of
-// Kubernetes, and one for an object storage with conditional writes.
+// Package registerserver has servers for tests of registers: one stands for an API server of
+// Kubernetes, one for an object storage with conditional writes.
 package registerserver
 
 import (
@@ -11,9 +11,10 @@ import (
 )
 
 // ConfigMaps stands for an API server with the ConfigMaps of one namespace, as far as the public
-// description of the API goes: each write yields a new resourceVersion, an update with another one
-// than the present is a conflict, and so is the creation of what exists. The zero value has no
-// ConfigMap. A test that reads or changes the fields while requests may come holds Mu.
+// description of the API goes: each write yields a new resourceVersion, an update with another
+// resourceVersion than the present is a conflict, and so is the creation of a ConfigMap that
+// exists. The zero value has no ConfigMap. A test that reads or changes the fields while requests
+// may come holds Mu.
 type ConfigMaps struct {
 	Mu      sync.Mutex
 	Objects map[string]map[string]any // by name

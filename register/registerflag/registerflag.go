@@ -1,9 +1,10 @@
 // Package registerflag makes a register of a text, for programs that take their settings from flags
 // or variables:
 //
-//	configmap:NAME                                                     a ConfigMap in the namespace of the pod
-//	https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME         a ConfigMap, by the URL of an API server
-//	https://host/bucket/mesh.json                                      an object with conditional writes
+//   - configmap:NAME is a ConfigMap in the namespace of the pod.
+//   - https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME is a ConfigMap, by the URL of an API
+//     server.
+//   - Another URL, such as https://host/bucket/mesh.json, is an object with conditional writes.
 //
 // A row of a database (package sqlregister) needs a driver, and is left to programs.
 package registerflag
