@@ -229,11 +229,10 @@ type identified struct {
 	h *host
 }
 
-// newIdentified returns a process whose next start on the same host, if remembered, has its
-// identity.
+// newIdentified returns a process with the identity in the host's file, or with a new one.
 func newIdentified(w *World, cfg node.Config, now vote.Now) (identified, error) {
 	h := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
-	// Others take it for an old copy of a directory if it counts its writes from the beginning.
+	// Others refuse an identity whose writes are counted from the beginning, as an old copy's.
 	cfg.Following.State.Writes = uint64(h.lives) << 32
 	cfg.Following.Fresh = true
 	n, err := node.New(cfg, now)
@@ -258,7 +257,8 @@ func (k keeper) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, 
 	return k.Node.Drain(out, ev)
 }
 
-// pledger undoes a pledge without a new identity: it begins anew with the one that it has pledged.
+// pledger undoes a pledge without a new identity: another process with the pledged identity takes
+// its place.
 type pledger struct {
 	identified
 	dir     vote.Dir // its identity
