@@ -138,7 +138,7 @@ func inGroup(group string, token uint64) bool {
 // under way; or ctx's error, with the number of members present.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	b.checkUsable("DoubleBarrier.Enter")
-	checkContext(ctx, "DoubleBarrier.Enter")
+	ctx = guardContext(ctx, "DoubleBarrier.Enter")
 	if err := b.startCall("enter", false); err != nil {
 		return err
 	}
@@ -264,7 +264,8 @@ func (b *DoubleBarrier) formGroup(v *view, token uint64) (group string, almost b
 // left without it; ErrClosed; or ctx's error.
 func (b *DoubleBarrier) Leave(ctx context.Context) error {
 	b.checkUsable("DoubleBarrier.Leave")
-	checkContext(ctx, "DoubleBarrier.Leave")
+	ctx, rethrow := guardGivingUp(ctx, "DoubleBarrier.Leave")
+	defer rethrow()
 	if err := b.startCall("leave", true); err != nil {
 		return err
 	}

@@ -20,13 +20,21 @@ func checkUsable(is bool, method, maker string) {
 	}
 }
 
-// checkContext panics if a method was called with a nil context. A context with a panicking Done
-// method panics here, in the caller's goroutine, before there is a request to be left behind.
-func checkContext(ctx context.Context, method string) {
+// checkNotNil panics if a method was called with a nil context.
+func checkNotNil(ctx context.Context, method string) {
 	if ctx == nil {
 		panic("lockmesh: " + method + " was called with a nil context; pass context.Background() if there is no other")
 	}
+}
+
+// checkContext panics if a method was called with a nil context. A context with a panicking method
+// panics here, in the caller's goroutine, before there is a request to be left behind; see
+// guardContext.
+func checkContext(ctx context.Context, method string) {
+	checkNotNil(ctx, method)
 	_ = ctx.Done()
+	_ = ctx.Err()
+	_, _ = ctx.Deadline()
 }
 
 // checkFunc panics if a method was called with a nil function.

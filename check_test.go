@@ -67,63 +67,34 @@ func TestZeroValuesSayWhatMakesUsableOnes(t *testing.T) {
 	}
 }
 
-// Every method that takes a context panics with our own words when it gets none, and every one that takes a function.
-func TestNilContextsAndFunctions(t *testing.T) {
+// Every method that takes a function panics with our own words when it gets none. (For contexts see
+// contexts_test.go.)
+func TestNilFunctions(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		m, _, _ := w.three()
-		lease := must[*Lease](t)(m.Lock(t.Context(), "k"))
-		leases := must[*Leases](t)(m.LockAll(t.Context(), "l", "m"))
-		leader, err := m.Election("e").Campaign(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		count, err := m.CountDownLatch("c", 2).CountDown(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		watch, err := m.Watch(t.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		usable := map[reflect.Type]any{}
-		for _, u := range []any{
-			m, lease, leases, leader, count, watch, m.Semaphore("s", 2), m.Election("e"), m.DoubleBarrier("b", 2), m.CountDownLatch("c", 2),
-		} {
-			usable[reflect.TypeOf(u)] = u
-		}
-		contexts, functions := 0, 0
+		functions := 0
 		for _, zero := range users() {
 			typ := reflect.TypeOf(zero)
-			v := reflect.ValueOf(usable[typ])
 			for i := range typ.NumMethod() {
-				method, name := v.Method(i), typ.Elem().Name()+"."+typ.Method(i).Name
-				for in := range method.Type().Ins() {
-					switch {
-					case in == reflect.TypeFor[context.Context]():
-						contexts++
-						want := "lockmesh: " + name + " was called with a nil context; pass context.Background() if there is no other"
-						if got := panicOf(method, arguments(t, method.Type(), nil, true)); got != want {
-							t.Errorf("%s: %q", name, got)
-						}
-					case in.Kind() == reflect.Func:
-						functions++
-						want := "lockmesh: " + name + " was called with a nil function"
-						if got := panicOf(method, arguments(t, method.Type(), t.Context(), false)); got != want {
-							t.Errorf("%s: %q", name, got)
-						}
+				for in := range typ.Method(i).Type.Ins() {
+					if in.Kind() != reflect.Func {
+						continue
+					}
+					functions++
+					name := typ.Elem().Name() + "." + typ.Method(i).Name
+					method := reflect.ValueOf(m).MethodByName(typ.Method(i).Name)
+					if typ != reflect.TypeOf(m) {
+						t.Fatalf("%s takes a function; this test calls methods of Mesh only", name)
+					}
+					want := "lockmesh: " + name + " was called with a nil function"
+					if got := panicOf(method, arguments(t, method.Type(), t.Context(), false)); got != want {
+						t.Errorf("%s: %q", name, got)
 					}
 				}
 			}
 		}
-		if contexts < 35 || functions != 3 {
-			t.Errorf("%d methods take a context and %d a function; are some left out?", contexts, functions)
-		}
-		if got, want := panicOf(reflect.ValueOf(Join), []reflect.Value{reflect.Zero(reflect.TypeFor[context.Context]()), reflect.ValueOf(Config{})}),
-			"lockmesh: Join was called with a nil context; pass context.Background() if there is no other"; got != want {
-			t.Errorf("%q", got)
-		}
-		if lease.Err() != nil || leases.Err() != nil || leader.Err() != nil || count.Err() != nil {
-			t.Error("a mistake has ended a lease")
+		if functions != 3 {
+			t.Errorf("%d methods take a function; are some left out?", functions)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func (m *Mesh) Election(name string) *Election {
 // that was paused unseen. Errors are as with [Mesh.Lock].
 func (e *Election) Campaign(ctx context.Context, value []byte, opts ...Option) (*Leadership, error) {
 	e.checkUsable("Election.Campaign")
-	checkContext(ctx, "Election.Campaign")
+	ctx = guardContext(ctx, "Election.Campaign")
 	opts = append([]Option{WithValue(value)}, opts...)
 	lease, err := e.mesh.acquire(ctx, "campaign", newAcquireOptions(e.name, vote.Exclusive, false, opts))
 	if err != nil {
@@ -103,7 +103,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value []byte) error {
 // [Lease.Unlock].
 func (l *Leadership) Resign(ctx context.Context) error {
 	l.checkUsable("Leadership.Resign")
-	checkContext(ctx, "Leadership.Resign")
+	checkNotNil(ctx, "Leadership.Resign")
 	return withOp(l.lease.Unlock(ctx), "resign")
 }
 
@@ -133,7 +133,7 @@ func (l Leader) String() string {
 // Other errors are as with [Mesh.Inspect].
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	e.checkUsable("Election.Leader")
-	checkContext(ctx, "Election.Leader")
+	ctx = guardContext(ctx, "Election.Leader")
 	info, err := e.mesh.Inspect(ctx, e.name)
 	if err != nil {
 		return Leader{}, withOp(err, "leader")
@@ -159,7 +159,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // [Mesh.Watch].
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	e.checkUsable("Election.Observe")
-	checkContext(ctx, "Election.Observe")
+	ctx = guardContext(ctx, "Election.Observe")
 	return func(yield func(Leader, error) bool) {
 		v, err := e.mesh.view(ctx, "observe", e.name)
 		if err != nil {
@@ -223,7 +223,7 @@ const (
 // [WithValue] shows others who leads.
 func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) error, opts ...Option) error {
 	m.checkUsable("Mesh.Lead")
-	checkContext(ctx, "Mesh.Lead")
+	ctx = guardContext(ctx, "Mesh.Lead")
 	checkFunc(f != nil, "Mesh.Lead")
 	pauses := backoff.Backoff{Least: leadPauseMin, Most: leadPauseMax}
 	for {
@@ -278,7 +278,7 @@ func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) er
 // leads.
 func (m *Mesh) LeadOnce(ctx context.Context, name string, f func(context.Context) error, opts ...Option) error {
 	m.checkUsable("Mesh.LeadOnce")
-	checkContext(ctx, "Mesh.LeadOnce")
+	ctx = guardContext(ctx, "Mesh.LeadOnce")
 	checkFunc(f != nil, "Mesh.LeadOnce")
 	return withOp(m.Do(ctx, name, func(ctx context.Context, _ *Lease) error { return f(ctx) }, opts...), "lead")
 }

@@ -31,7 +31,7 @@ type electorateWatch struct {
 // open, ErrClosed, or ctx's.
 func (m *Mesh) WatchElectorate(ctx context.Context) (<-chan ElectorateStatus, error) {
 	m.checkUsable("Mesh.WatchElectorate")
-	checkContext(ctx, "Mesh.WatchElectorate")
+	ctx = guardContext(ctx, "Mesh.WatchElectorate")
 	fail := func(reason error, text string, err error) error {
 		return &Error{Op: "watchelectorate", Reason: reason, Text: text, Err: err}
 	}
@@ -213,7 +213,7 @@ func (s *ElectorateStatus) write(b *strings.Builder) {
 // After ctx's error the new electorate may exist nevertheless: see Status.
 func (m *Mesh) Recover(ctx context.Context, voters ...string) error {
 	m.checkUsable("Mesh.Recover")
-	checkContext(ctx, "Mesh.Recover")
+	ctx = guardContext(ctx, "Mesh.Recover")
 	fail := func(reason error, text string, err error) error {
 		return &Error{Op: "recover", Reason: reason, Text: text, Err: err}
 	}

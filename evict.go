@@ -34,7 +34,7 @@ const evictPause = 5 * time.Millisecond
 // if the token may be of a lease that was passed on within its node.
 func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Option) error {
 	m.checkUsable("Mesh.Evict")
-	checkContext(ctx, "Mesh.Evict")
+	ctx = guardContext(ctx, "Mesh.Evict")
 	if err := checkKey("evict", key); err != nil {
 		return err
 	}

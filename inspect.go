@@ -74,7 +74,7 @@ type Waiter struct {
 // error.
 func (m *Mesh) Inspect(ctx context.Context, key string) (Info, error) {
 	m.checkUsable("Mesh.Inspect")
-	checkContext(ctx, "Mesh.Inspect")
+	ctx = guardContext(ctx, "Mesh.Inspect")
 	if err := checkKey("inspect", key); err != nil {
 		return Info{}, err
 	}
@@ -123,7 +123,7 @@ func (m *Mesh) info(key string, permits uint16, views []vote.View, unsure []bool
 // or ctx's error.
 func (m *Mesh) Revoke(ctx context.Context, key string, opts ...Option) error {
 	m.checkUsable("Mesh.Revoke")
-	checkContext(ctx, "Mesh.Revoke")
+	ctx = guardContext(ctx, "Mesh.Revoke")
 	if err := checkKey("revoke", key); err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ type Page struct {
 // answer within a TTL; ErrClosed; ErrBusy; or ctx's error.
 func (m *Mesh) ListPage(ctx context.Context, prefix, after string, most int) (Page, error) {
 	m.checkUsable("Mesh.ListPage")
-	checkContext(ctx, "Mesh.ListPage")
+	ctx = guardContext(ctx, "Mesh.ListPage")
 	for _, part := range []string{prefix, after} {
 		if part != "" {
 			if err := checkKey("list", part); err != nil {
@@ -251,7 +251,7 @@ func (m *Mesh) ListPage(ctx context.Context, prefix, after string, most int) (Pa
 //	for info, err := range mesh.List(ctx, "jobs/") {
 func (m *Mesh) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	m.checkUsable("Mesh.List")
-	checkContext(ctx, "Mesh.List")
+	ctx = guardContext(ctx, "Mesh.List")
 	return func(yield func(Info, error) bool) {
 		after := ""
 		for {

@@ -81,7 +81,7 @@ func (c *Count) Err() error {
 // users that haven't seen it open. Errors are as with [Lease.Unlock].
 func (c *Count) TakeBack(ctx context.Context) error {
 	c.checkUsable("Count.TakeBack")
-	checkContext(ctx, "Count.TakeBack")
+	checkNotNil(ctx, "Count.TakeBack")
 	return withOp(c.lease.Unlock(ctx), "takeback")
 }
 
@@ -89,7 +89,7 @@ func (c *Count) TakeBack(ctx context.Context) error {
 // without this count. Other errors are as with [Semaphore.Acquire].
 func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 	l.checkUsable("CountDownLatch.CountDown")
-	checkContext(ctx, "CountDownLatch.CountDown")
+	ctx = guardContext(ctx, "CountDownLatch.CountDown")
 	if err := l.valid("countdown"); err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (l *CountDownLatch) keepOpen(lease *Lease) {
 // of range, or if n counts exist but other users of the key have another number; ErrBusy.
 func (l *CountDownLatch) Await(ctx context.Context) error {
 	l.checkUsable("CountDownLatch.Await")
-	checkContext(ctx, "CountDownLatch.Await")
+	ctx = guardContext(ctx, "CountDownLatch.Await")
 	if l.hasSeenOpen() {
 		return nil
 	}
@@ -240,7 +240,7 @@ func (l *CountDownLatch) valid(op string) error {
 // users of the key have another number.
 func (l *CountDownLatch) Count(ctx context.Context) (int, error) {
 	l.checkUsable("CountDownLatch.Count")
-	checkContext(ctx, "CountDownLatch.Count")
+	ctx = guardContext(ctx, "CountDownLatch.Count")
 	if l.hasSeenOpen() {
 		return 0, nil
 	}

@@ -154,12 +154,12 @@ func (l *Lease) end() bool {
 // become a reader without a moment in which it is neither, as with Downgrade.
 func (l *Lease) Unlock(ctx context.Context) error {
 	l.checkUsable("Lease.Unlock")
-	checkContext(ctx, "Lease.Unlock")
+	checkNotNil(ctx, "Lease.Unlock")
 	if over, err := l.beginUnlock(); over {
 		return err
 	}
 	if eng := l.core().Engine(); carriesLease(ctx, eng) { // otherwise Unlock allocates no memory
-		patient, free := detachFromLeases(ctx, eng, l)
+		patient, free := detachFromLeases(guardContext(ctx, "Lease.Unlock"), eng, l)
 		defer free()
 		ctx = patient
 	}

@@ -28,7 +28,7 @@ import (
 // order of the keys.
 func (m *Mesh) LockAll(ctx context.Context, keys ...string) (*Leases, error) {
 	m.checkUsable("Mesh.LockAll")
-	checkContext(ctx, "Mesh.LockAll")
+	ctx = guardContext(ctx, "Mesh.LockAll")
 	if len(keys) == 0 {
 		return nil, &Error{Op: "lockall", Reason: ErrKey, Text: "no key is named"}
 	}
@@ -159,7 +159,7 @@ func (l *Leases) Context() context.Context {
 // leases' own context, as with [Lease.Unlock].
 func (l *Leases) Unlock(ctx context.Context) error {
 	l.checkUsable("Leases.Unlock")
-	checkContext(ctx, "Leases.Unlock")
+	checkNotNil(ctx, "Leases.Unlock")
 	errs := make([]error, len(l.all))
 	var wait []int
 	for i, lease := range slices.Backward(l.all) {
@@ -173,6 +173,7 @@ func (l *Leases) Unlock(ctx context.Context) error {
 	for _, stop := range l.stops {
 		stop()
 	}
+	ctx = guardContext(ctx, "Leases.Unlock")
 	ctx, free := detachFromLeases(ctx, l.mesh.eng, l.all...)
 	defer free()
 	for _, i := range wait {

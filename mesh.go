@@ -45,7 +45,6 @@ type Mesh struct {
 // on; ErrState for an unusable state directory, with a text that says what to do; or ctx's. A node
 // refused by the others learns of the refusal later, as ErrRefused from its calls.
 func Join(ctx context.Context, cfg Config) (*Mesh, error) {
-	checkContext(ctx, "Join")
 	return join(ctx, cfg, realworld.World)
 }
 
@@ -53,6 +52,7 @@ func init() { world.Join = join }
 
 // join is Join in any world; see [world.Join].
 func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
+	ctx = guardContext(ctx, "Join")
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (m *Mesh) TryLock(ctx context.Context, key string, opts ...Option) (*Lease,
 // earlier.
 func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Lease) error, opts ...Option) (err error) {
 	m.checkUsable("Mesh.Do")
-	checkContext(ctx, "Mesh.Do")
+	ctx = guardContext(ctx, "Mesh.Do")
 	checkFunc(f != nil, "Mesh.Do")
 	lease, err := m.acquire(ctx, "lock", newAcquireOptions(key, vote.Exclusive, false, opts))
 	if err != nil {
@@ -170,7 +170,7 @@ func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Leas
 // probe that restarts a node that hangs. Errors: ErrClosed after the end of the mesh, or ctx's.
 func (m *Mesh) Alive(ctx context.Context) error {
 	m.checkUsable("Mesh.Alive")
-	checkContext(ctx, "Mesh.Alive")
+	ctx = guardContext(ctx, "Mesh.Alive")
 	return m.eng.Alive(ctx)
 }
 
@@ -183,7 +183,7 @@ func (m *Mesh) Alive(ctx context.Context) error {
 // ErrClosed; an error that is context.DeadlineExceeded if no answer comes, or ctx's.
 func (m *Mesh) Ping(ctx context.Context, node string) (time.Duration, error) {
 	m.checkUsable("Mesh.Ping")
-	checkContext(ctx, "Mesh.Ping")
+	ctx = guardContext(ctx, "Mesh.Ping")
 	e := &Error{Op: "ping"}
 	if m.eng.IsClosing() {
 		e.Reason = ErrClosed
@@ -231,7 +231,8 @@ func (m *Mesh) Draining() bool {
 // calls wait for the first.
 func (m *Mesh) Leave(ctx context.Context) error {
 	m.checkUsable("Mesh.Leave")
-	checkContext(ctx, "Mesh.Leave")
+	ctx, rethrow := guardGivingUp(ctx, "Mesh.Leave")
+	defer rethrow()
 	return m.leave(ctx, "leave", m.eng.Leave)
 }
 
@@ -248,7 +249,8 @@ func (m *Mesh) Leave(ctx context.Context) error {
 // calls of Stop and Leave wait for the first.
 func (m *Mesh) Stop(ctx context.Context) error {
 	m.checkUsable("Mesh.Stop")
-	checkContext(ctx, "Mesh.Stop")
+	ctx, rethrow := guardGivingUp(ctx, "Mesh.Stop")
+	defer rethrow()
 	return m.leave(ctx, "stop", m.eng.Stop)
 }
 
@@ -277,7 +279,7 @@ func (m *Mesh) leave(ctx context.Context, op string, end func(context.Context) e
 // and Stop or Leave then releases the remaining leases.
 func (m *Mesh) Drain(ctx context.Context) error {
 	m.checkUsable("Mesh.Drain")
-	checkContext(ctx, "Mesh.Drain")
+	ctx = guardContext(ctx, "Mesh.Drain")
 	m.draining.Store(true)
 	ctx, free := detachFromLeases(ctx, m.eng) // ctx may be a lease's
 	defer free()
@@ -307,7 +309,7 @@ func (m *Mesh) acquire(ctx context.Context, op string, w acquireOptions) (*Lease
 	w.Observation = m.eng.Ask(ctx, op, &w.Request)
 	if w.waitSet && w.wait > 0 {
 		w.Patience = w.wait
-		limited, cancel := context.WithCancelCause(ctx)
+		limited, cancel := context.WithCancelCause(guardContext(ctx, op))
 		defer cancel(nil)
 		defer m.eng.Clocks().After(w.wait, func() { cancel(errs.WaitTimeout) })()
 		ctx = limited
@@ -332,7 +334,7 @@ func (m *Mesh) acquire(ctx context.Context, op string, w acquireOptions) (*Lease
 // are returned at once.
 func (m *Mesh) Ready(ctx context.Context) error {
 	m.checkUsable("Mesh.Ready")
-	checkContext(ctx, "Mesh.Ready")
+	ctx = guardContext(ctx, "Mesh.Ready")
 	return m.eng.Ready(ctx)
 }
 
@@ -356,6 +358,6 @@ func (m *Mesh) Ready(ctx context.Context) error {
 // and ErrClosed are returned at once.
 func (m *Mesh) Settled(ctx context.Context) error {
 	m.checkUsable("Mesh.Settled")
-	checkContext(ctx, "Mesh.Settled")
+	ctx = guardContext(ctx, "Mesh.Settled")
 	return m.eng.Settled(ctx)
 }

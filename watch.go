@@ -154,7 +154,7 @@ const (
 // ErrKey, ErrBusy with [MaxWatches] watches open, ErrClosed, or ctx's.
 func (m *Mesh) Watch(ctx context.Context, key string) (*Watch, error) {
 	m.checkUsable("Mesh.Watch")
-	checkContext(ctx, "Mesh.Watch")
+	ctx = guardContext(ctx, "Mesh.Watch")
 	if err := checkKey("watch", key); err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (m *Mesh) Watch(ctx context.Context, key string) (*Watch, error) {
 // many prefixes Synced may take several times as long as Watch says.
 func (m *Mesh) WatchPrefix(ctx context.Context, prefix string) (*Watch, error) {
 	m.checkUsable("Mesh.WatchPrefix")
-	checkContext(ctx, "Mesh.WatchPrefix")
+	ctx = guardContext(ctx, "Mesh.WatchPrefix")
 	if prefix != "" {
 		if err := checkKey("watch", prefix); err != nil {
 			return nil, err

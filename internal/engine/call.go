@@ -114,6 +114,7 @@ func (eng *Engine) Request(ctx context.Context, op string, r *Request) (handle a
 		return nil, c.refuse(errs.NoQuorum, "the context had ended before any voter was asked",
 			errs.OfContext(ctx))
 	}
+	done := ctx.Done() // asked before the request is made: a panic would leave the request behind
 	owner, err := eng.loop.box.putRequest(c)
 	if err != nil {
 		return nil, c.refuse(err, "", nil)
@@ -123,7 +124,7 @@ func (eng *Engine) Request(ctx context.Context, op string, r *Request) (handle a
 	}
 	// The loop answers every call it has taken, at the latest when the loop ends.
 	var got result
-	if done := ctx.Done(); done == nil {
+	if done == nil {
 		got = <-c.result
 	} else {
 		select {

@@ -143,7 +143,7 @@ func (l *Lease) inLoop(ctx context.Context, op string, cause func() error, f fun
 	fail := func(reason, err error) error {
 		return l.fail(errs.Failure{Op: op, Key: string(l.key), Reason: reason, Err: err})
 	}
-	done := make(chan error, 1)
+	done, canceled := make(chan error, 1), ctx.Done()
 	err := l.loop.box.putCall(func(now vote.Now) {
 		if ended := cause(); ended != nil || l.loop.held.m[l.number] != l {
 			if ended == nil {
@@ -167,7 +167,7 @@ func (l *Lease) inLoop(ctx context.Context, op string, cause func() error, f fun
 		default:
 			return fail(errs.Closed, nil)
 		}
-	case <-ctx.Done():
+	case <-canceled:
 		return fail(nil, errs.OfContext(ctx))
 	}
 }

@@ -4,6 +4,7 @@ package errs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -50,8 +51,15 @@ type Failure struct {
 	Err     error
 }
 
-// OfContext returns the error of a context after its end, and the cause if the cause says more.
-func OfContext(ctx context.Context) error {
+// OfContext returns the error of a context after its end, and the cause if the cause says more. A
+// context of the application whose methods panic counts as canceled: a call whose context has ended
+// must go on to give its request up.
+func OfContext(ctx context.Context) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("%w, and a method of the context panicked: %v", context.Canceled, fault)
+		}
+	}()
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause == WaitTimeout {
 		return cause // an exceeded deadline, not a cancellation by the caller
