@@ -158,7 +158,9 @@ func (w *acquireOptions) complete(cfg *Config, granted time.Duration) error {
 		if ttl != cfg.TTL {
 			w.Length = ttl
 		}
-	case w.Fixed || ttl != cfg.TTL:
+	case w.Fixed:
+		w.Length, w.EndsAfter = ttl, ttl
+	case ttl != cfg.TTL:
 		w.Length = ttl
 	}
 	switch {

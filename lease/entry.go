@@ -64,9 +64,11 @@ const (
 type extras struct {
 	beside                 vote.Number // see vote.Wish
 	length, delay, minHold time.Duration
-	// How long after the grant the owner's node ends the lease; zero if it doesn't. For queries
-	// only
-	lasts time.Duration
+	// How long after the grant the owner's node ends the lease, or how much longer the lease lasts
+	// if the owner has said so since the grant; zero if the node doesn't end the lease. For queries
+	// only, as endsAt
+	lasts  time.Duration
+	endsAt vote.Instant // of a held lease that lasts for a set time: its end
 
 	// Of the lease reported to a TryLock, as long as the lease keeps the key from the TryLock; zero
 	// for none
@@ -115,6 +117,19 @@ func (v *Voter) wishes(e *entry, w *vote.Spec) {
 	x := v.extra(e)
 	x.beside, x.length, x.delay, x.minHold = w.Beside, max(w.Length, 0), v.within(w.Delay), v.within(w.MinHold)
 	x.lasts = w.EndsAfter
+}
+
+// hold marks an entry as a lease from now on.
+func (e *entry) hold(now vote.Instant) {
+	e.held, e.wonAt = true, now
+	e.ends(now)
+}
+
+// ends notes when a held lease that lasts for a set time from now will end.
+func (e *entry) ends(now vote.Instant) {
+	if e.rare().lasts > 0 {
+		e.extras.endsAt = now.Add(e.extras.lasts)
+	}
 }
 
 // discard recycles the memory of an entry without references.

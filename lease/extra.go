@@ -113,7 +113,7 @@ func (v *Voter) sight(e *entry) vote.View {
 	switch {
 	case x.lasts == 0 || e.ghost:
 	case s.State == vote.Holding:
-		s.Left = max(x.lasts-s.For, 0)
+		s.Left = max(x.endsAt.Sub(v.now.Slow), 0)
 	case s.State == vote.Promised:
 		s.Left = x.lasts // the request may have been granted just now
 	}

@@ -257,7 +257,9 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 		return
 	}
 	if m.TTL > 0 {
-		v.extra(e).lasts = m.TTL
+		if v.extra(e).lasts = m.TTL; e.held {
+			e.ends(v.now.Slow)
+		}
 	}
 	if e.rare().length == 0 {
 		return

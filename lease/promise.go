@@ -65,7 +65,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	v.wishes(e, &st.Spec)
 	e.round = k.roundOf(e)
 	if e.held {
-		e.wonAt = v.now.Slow
+		e.hold(v.now.Slow)
 	}
 	if e.round > 0 {
 		s.passOver(e)
@@ -327,7 +327,7 @@ func (v *Voter) confirmed(e *entry) {
 // wins records the report of an entry's owner that the request has won.
 func (v *Voter) wins(e *entry) {
 	if !e.held {
-		e.held, e.wonAt = true, v.now.Slow
+		e.hold(v.now.Slow)
 		v.report(vote.Holding, e)
 	}
 }

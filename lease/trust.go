@@ -211,7 +211,7 @@ func (v *Voter) prove() {
 func (e *entry) holdUnproven(now vote.Instant, t vote.Token) {
 	e.token = t
 	if !e.held {
-		e.held, e.wonAt = true, now
+		e.hold(now)
 	}
 }
 

@@ -21,6 +21,9 @@ type coldFields struct {
 	// The votes of a majority are to last until then, as requested by Extend; zero without such a
 	// request.
 	goal vote.Instant
+	// When the node ends the lease by itself, on the fast clock; zero if never, and before the
+	// grant.
+	ends vote.Instant
 	// With a length: when the votes are extended next; zero if they aren't.
 	extendAt vote.Instant
 	revokes  uint32     // how many revoke requests were reported to the shell
@@ -85,13 +88,26 @@ func (b *tally) releasedOn(place int, s vote.Stream) bool {
 }
 
 // spec returns the voters' part of the request spec.
-func (r *request) spec() vote.Spec {
+func (r *request) spec(now vote.Instant) vote.Spec {
 	if r.cold == nil {
 		return vote.Spec{Key: r.key, Mode: r.mode, Try: r.try}
 	}
 	w := r.cold.opts.Spec
-	w.Key, w.Mode, w.Try = r.key, r.mode, r.try
+	w.Key, w.Mode, w.Try, w.EndsAfter = r.key, r.mode, r.try, r.endsAfter(now)
 	return w
+}
+
+// endsAfter returns how much longer the lease lasts before the node ends it, or how long from the
+// grant; zero if the node doesn't end the lease. A voter counts from when it hears of the lease.
+func (r *request) endsAfter(now vote.Instant) time.Duration {
+	switch {
+	case r.cold == nil:
+		return 0
+	case r.cold.ends == 0:
+		return r.cold.opts.EndsAfter
+	default:
+		return max(r.cold.ends.Sub(now), 1) // zero would say that the node doesn't end the lease
+	}
 }
 
 // length returns how long the votes last without a message; zero means as long as the session.

@@ -297,6 +297,10 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 	if !r.confirmed {
 		q.count.FirstRound++
 	}
+	upgraded := r.cold != nil && r.cold.ends != 0
+	if x := r.cold; x != nil && !upgraded && x.opts.EndsAfter > 0 {
+		x.ends = q.now.Fast.Add(x.opts.EndsAfter)
+	}
 	q.regroup(r)
 	if r.fixed() {
 		q.stopExtending(r)
@@ -316,6 +320,9 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 				q.later()
 			}
 		}
+	}
+	if upgraded {
+		q.tellEnd(r)
 	}
 }
 

@@ -20,13 +20,13 @@ func (q *Requester) extend(r *request, set Set) {
 		if set.Has(p.place) && v.stands() && !x.extending && p.up() && p.answered {
 			x.extending = true
 			m := q.sendOrdered(p, vote.Digest{}, vote.KindExtend, r.number)
-			m.Serial, m.Sent, m.TTL = v.serial, q.now.Fast, r.cold.opts.EndsAfter
+			m.Serial, m.Sent, m.TTL = v.serial, q.now.Fast, r.endsAfter(q.now.Fast)
 		}
 	}
 }
 
 // Extend makes a lease that is to end by itself last for d from now, as far as the voters are
-// concerned; ends is the time from the grant at which the node then ends the lease, for display to
+// concerned; ends is how long from now the node then ends the lease, for display to
 // other nodes. A lease with votes as lasting as its node's session needs no extension: voters are
 // only told of ends. The votes of a lease with a length are extended at once, and EventExtended
 // reports the confirmation by a majority. If d exceeds the length, the votes are extended further
@@ -40,14 +40,9 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 		return false, false
 	}
 	x := q.coldOf(r)
-	x.opts.EndsAfter = ends
+	x.ends = q.now.Fast.Add(ends)
 	if r.length() == 0 {
-		for _, p := range q.peers {
-			if v := &r.votes[p.place]; p.up() && v.sent {
-				m := q.sendOrdered(p, vote.Digest{}, vote.KindExtend, r.number)
-				m.Serial, m.Sent, m.TTL = v.serial, q.now.Fast, ends
-			}
-		}
+		q.tellEnd(r)
 		return true, false
 	}
 	if d > q.lengthOf(r) {
@@ -62,6 +57,16 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 	}
 	q.extend(r, ^Set(0))
 	return true, true
+}
+
+// tellEnd tells the voters how much longer a lease lasts. It extends no vote: no serial is named.
+func (q *Requester) tellEnd(r *request) {
+	for _, p := range q.peers {
+		if p.up() && r.votes[p.place].sent {
+			m := q.sendOrdered(p, vote.Digest{}, vote.KindExtend, r.number)
+			m.Sent, m.TTL = q.now.Fast, r.endsAfter(q.now.Fast)
+		}
+	}
 }
 
 // settleExtended reports an extension once a majority has confirmed it.

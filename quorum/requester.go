@@ -197,6 +197,9 @@ func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) 
 		if len(ask.Value) > 0 {
 			x.version = 1
 		}
+		if ask.Beside != 0 && ask.EndsAfter > 0 {
+			x.ends = q.now.Fast.Add(ask.EndsAfter) // an upgrade doesn't move the end of the lease
+		}
 	}
 	q.requests[n] = r
 	q.most.requests = max(q.most.requests, len(q.requests))
@@ -579,7 +582,7 @@ func (q *Requester) describeWait(r *request, reason WaitReason) Wait {
 		for i := range r.votes {
 			others = max(others, r.votes[i].unfit)
 		}
-		return Wait{reason, fmt.Sprintf("%d permits are asked for here, while others use %d; all must agree", r.spec().Permits, others)}
+		return Wait{reason, fmt.Sprintf("%d permits are asked for here, while others use %d; all must agree", r.spec(q.now.Fast).Permits, others)}
 	case WaitClash:
 		return Wait{reason, "an older upgrade of the same key waits for this lease to end"}
 	case WaitNoQuorum:

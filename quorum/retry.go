@@ -32,6 +32,6 @@ func (q *Requester) sendRequest(p *peer, r *request) {
 	r.votes[p.place].sent = true
 	q.noteSent(r)
 	m := q.sendOrdered(p, vote.DigestOfRequest(r.number), vote.KindRequest, r.number)
-	m.Spec, m.Time, m.Bid = r.spec(), r.time, r.bid
+	m.Spec, m.Time, m.Bid = r.spec(q.now.Fast), r.time, r.bid
 	q.sendExtras(p, r)
 }

@@ -139,7 +139,7 @@ func (q *Requester) resync(p *peer) {
 			slot = r.want(p.place)
 		}
 		m.Entries = append(m.Entries, vote.Entry{
-			Spec: r.spec(), Number: r.number, Time: r.time, Bid: r.bid, Serial: v.serial, Yielded: r.yielded(p.place), Slot: slot, Token: r.token,
+			Spec: r.spec(q.now.Fast), Number: r.number, Time: r.time, Bid: r.bid, Serial: v.serial, Yielded: r.yielded(p.place), Slot: slot, Token: r.token,
 		})
 	}
 	m.End = true

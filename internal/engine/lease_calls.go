@@ -178,7 +178,7 @@ func (l *Lease) extend(now vote.Now, d time.Duration, done chan<- error) {
 	loop, a := l.loop, l.options
 	to := max(now.Fast.Add(d), a.endsAt())
 	ends := a.length + to.Sub(a.endsAt())
-	held, later := loop.node.Extend(now, l.number, d, ends)
+	held, later := loop.node.Extend(now, l.number, d, to.Sub(now.Fast))
 	if !held { // the node is about to report the end of the lease
 		done <- l.fail(errs.Failure{Op: "extend", Key: string(l.key), Reason: errs.Lost})
 		return

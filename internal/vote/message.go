@@ -27,8 +27,8 @@ const (
 	// requests.
 	KindRelease
 	// KindExtend makes a vote last for its request's length from now: Number, Serial, Sent; TTL is
-	// the new Spec.EndsAfter of the lease, zero if EndsAfter stays. For a request without a length
-	// only TTL matters.
+	// the new Spec.EndsAfter of the lease, from now on if the lease is held, zero if EndsAfter
+	// stays. For a request without a length only TTL matters.
 	KindExtend
 	// KindShare turns an exclusive lease into a shared lease: Number.
 	KindShare

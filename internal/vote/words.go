@@ -176,9 +176,9 @@ type Spec struct {
 	// MinHold is how long after the grant the key stays blocked for other requests, even if the
 	// lease is given back.
 	MinHold time.Duration
-	// EndsAfter is how long after the grant the requester's node ends the lease by itself; zero if
-	// the node keeps the lease until the unlock, or if Length limits the lease. Voters only show
-	// Ends: no vote depends on it.
+	// EndsAfter is how long after the grant the lease ends by itself or, of a lease that a voter
+	// hears of after the grant, how much longer the lease lasts; zero if the lease lasts until the
+	// unlock. Voters only show EndsAfter: no vote depends on it.
 	EndsAfter time.Duration
 }
 
