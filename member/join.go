@@ -89,8 +89,13 @@ func (j *joiner) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		pause := j.announceAll(ctx)
+		present := j.present()
 		for _, p := range j.peers {
-			pause = min(pause, j.look(ctx, p))
+			wait, joined := j.look(ctx, p, present)
+			pause = min(pause, wait)
+			if joined { // that took time, and made more members known
+				present = j.present()
+			}
 		}
 		timer.Reset(pause)
 	}
@@ -113,24 +118,23 @@ func (j *joiner) announceAll(ctx context.Context) time.Duration {
 	return announceProbes * j.timing.Probe
 }
 
-// look tries a peer if the peer is missing and its next try is due. It returns the time until the
-// next call is needed.
-func (j *joiner) look(ctx context.Context, p *peer) time.Duration {
-	present := j.present()
+// look tries a peer if the peer is missing from the live members and its next try is due. It returns
+// the time until the next call is needed, and whether it tried the peer.
+func (j *joiner) look(ctx context.Context, p *peer, present map[netip.AddrPort]bool) (wait time.Duration, tried bool) {
 	there := len(p.addrs) > 0 && countPresent(p.addrs, present) == len(p.addrs)
 	if there && (!p.Changes || time.Since(p.looked) < changedAgain) {
 		p.there, p.pause = true, 0
-		return lookAgain
+		return lookAgain, false
 	}
 	if p.there && !there { // the peer has just disappeared
 		p.there = false
 		p.next = time.Now().Add(j.spread(j.timing.RetryMin))
 	}
 	if d := time.Until(p.next); d > 0 {
-		return d
+		return d, false
 	}
 	j.try(ctx, p, present)
-	return max(0, time.Until(p.next))
+	return max(0, time.Until(p.next)), true
 }
 
 // try resolves the peer, joins each of its addresses that isn't present, and sets the time of the
