@@ -34,7 +34,6 @@ func checkContext(ctx context.Context, method string) {
 	checkNotNil(ctx, method)
 	_ = ctx.Done()
 	_ = ctx.Err()
-	_, _ = ctx.Deadline()
 }
 
 // checkFunc panics if a method was called with a nil function.

@@ -425,7 +425,7 @@ func (c *contextCall) play(s *contextScene, apart bool) {
 	case fault := <-returned:
 		switch {
 		case fault == nil:
-			if s.ctx.from == 1 && !c.givesUp && s.ctx.method != "Value" {
+			if s.ctx.from == 1 && s.ctx.fired() && !c.givesUp && s.ctx.method != "Value" {
 				s.Errorf("%s: no panic reaches the caller", what)
 			}
 		case fault != any(contextFault{s.ctx}):

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/register"
 )
 
@@ -186,6 +187,7 @@ func (r *rollout) replace(old, next []string, edit func(*Config)) {
 // others, and one of the old ones is told to leave as soon as the new one is settled, while the
 // next is started already. A lock is served all the while.
 func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
+	sampled.Unraced(t)
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprintf("%d processes", n), func(t *testing.T) {
 			inCountedBubble(t, func(t *testing.T, w *living) {
@@ -205,6 +207,7 @@ func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 // on as soon as that one is settled. No register is needed, since no more run at a time than the
 // promise allows for, the one that ends included. A lock is served all the while.
 func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
+	sampled.Unraced(t)
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprintf("%d processes", n), func(t *testing.T) {
 			inCountedBubble(t, func(t *testing.T, w *living) {
@@ -226,6 +229,7 @@ func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 // The maximum TTL of a mesh that is born by count is raised, and lowered again, by a rollout each,
 // with a register and without.
 func TestMaxTTLIsChangedByRollouts(t *testing.T) {
+	sampled.Unraced(t)
 	const short, long = DefaultMaxTTL, 2 * DefaultMaxTTL
 	for _, hasRegister := range []bool{true, false} {
 		t.Run(fmt.Sprintf("with a register %v", hasRegister), func(t *testing.T) {
@@ -264,6 +268,7 @@ func TestMaxTTLIsChangedByRollouts(t *testing.T) {
 // The secret of a mesh that is born by count is changed by three rollouts: all accept both secrets,
 // then send the new one, then drop the old one.
 func TestTheSecretIsChangedByRollouts(t *testing.T) {
+	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		old, fresh := NewSecret(), NewSecret()
 		with := func(secrets ...Secret) func(*Config) {

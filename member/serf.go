@@ -31,7 +31,8 @@ const (
 	goodbyeMax   = 900 * time.Millisecond
 	propagateMax = 100 * time.Millisecond
 	// tellPause is the shortest time between two reports of changed members: in a large mesh each
-	// change of one member has each node examine all members. Gossip itself takes several times as long.
+	// change of one member has each node examine all members. Gossip itself takes several times as
+	// long.
 	tellPause = 50 * time.Millisecond
 	// reclaimAfter is how long after a failure a name may return with another address: at once.
 	// memberlist interprets zero as never.

@@ -48,7 +48,7 @@ func Parse(text string, token func() (string, error)) (register.Register, error)
 	}
 	var client *http.Client
 	if token != nil {
-		client = &http.Client{Transport: &bearer{host: u.Host, token: token}}
+		client = &http.Client{Transport: &bearer{scheme: u.Scheme, host: u.Host, token: token}}
 	}
 	if m := configMap.FindStringSubmatch(u.Path); m != nil && u.RawQuery == "" {
 		server := url.URL{Scheme: u.Scheme, Host: u.Host, Path: m[1]}
@@ -61,16 +61,16 @@ func Parse(text string, token func() (string, error)) (register.Register, error)
 	return at, nil
 }
 
-// bearer sends requests to one host with a bearer token. A redirect to another host or port gets
-// none.
+// bearer sends requests to one host with a bearer token. A redirect to another host, port or scheme
+// gets none.
 type bearer struct {
-	host  string
-	token func() (string, error)
+	scheme, host string
+	token        func() (string, error)
 }
 
 // RoundTrip sends a request.
 func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Host == b.host {
+	if req.URL.Scheme == b.scheme && req.URL.Host == b.host {
 		token, err := b.token()
 		if err != nil {
 			if req.Body != nil {
