@@ -142,9 +142,7 @@ func (r *rollout) replace(old, next []string, edit func(*Config)) {
 	t := r.w.t
 	t.Helper()
 	began, left := time.Now(), make(chan error, len(old))
-	leave := func(name string) {
-		m := r.w.nodes[name]
-		delete(r.w.nodes, name)
+	leave := func(name string, m *Mesh) {
 		ctx, cancel := context.WithTimeout(context.Background(), r.grace)
 		defer cancel()
 		err := m.Leave(ctx)
@@ -157,7 +155,7 @@ func (r *rollout) replace(old, next []string, edit func(*Config)) {
 	waits := 0
 	for i, name := range next {
 		if !r.surge {
-			go leave(old[i])
+			go leave(old[i], r.w.nodes[old[i]])
 			time.Sleep(time.Millisecond) // it begins to end before the next one begins
 		}
 		r.start(name, edit)
@@ -165,8 +163,9 @@ func (r *rollout) replace(old, next []string, edit func(*Config)) {
 			t.Fatal(err)
 		}
 		if r.surge {
-			go leave(old[i])
+			go leave(old[i], r.w.nodes[old[i]])
 		}
+		delete(r.w.nodes, old[i])
 		if waits++; !r.overlap {
 			if err := <-left; err != nil {
 				t.Error(err)
