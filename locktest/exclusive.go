@@ -22,7 +22,8 @@ var exclusivePromises = []Promise{
 	{"done", "Done is open while the lock is held, and closed after Unlock.", requires(HasDone), (*probe).done},
 	{"err", "Err is nil while the lock is held, and an error after Unlock.", requires(HasErr), (*probe).err},
 	{"tokens-rise", "Each holder of a key has a larger token than every earlier holder.", requires(HasTokens), (*probe).tokensRise},
-	{"value", "Other clients read the value written by the holder until the lock is released.", requires(HasValues), (*probe).value},
+	{"value", "Once LockValue has returned, every client reads the value; once Unlock has returned, none does.", requires(HasValues), (*probe).value},
+	{"value-changes", "Once SetValue has returned, every client reads the new value, until the lock is released.", requires(HasValues, HasSetValue), (*probe).valueChanges},
 }
 
 // contend lets clients hold a key in turn, one goroutine for each client, under the eye of a
@@ -242,26 +243,57 @@ func (p *probe) tokensRise() {
 }
 
 func (p *probe) value() {
-	cs, key := p.nClients(2), p.key()
-	read := func(want string) {
-		p.eventually(0, fmt.Sprintf("Value is %q", want), func() bool {
-			ctx, cancel := p.timeoutContext()
-			defer cancel()
-			var got []byte
-			if err := p.invoke(ctx, "Value", func() (err error) { got, err = cs[1].Client.(Values).Value(ctx, key); return err }); err != nil {
-				p.fatalf("Value: %v", err)
-			}
-			return string(got) == want
-		})
-	}
-	read("")
-	for _, value := range []string{"10.0.0.7:80", "\x00\xff is bytes, not text"} {
-		g := p.mustAcquire(cs[0], key, mode{"LockValue", 1, lockValue(value)})
-		read(value)
-		p.release(g)
-		read("")
+	cs, key := p.nClients(3), p.key()
+	p.mustRead(cs, key, "")
+	for i, value := range []string{"10.0.0.7:80", "\x00\xff is bytes, not text"} {
+		for range 5 {
+			g := p.mustAcquire(cs[i], key, mode{"LockValue", 1, lockValue(value)})
+			p.mustRead(cs, key, value)
+			p.release(g)
+			p.mustRead(cs, key, "")
+		}
 	}
 	g := p.lock(cs[1], key)
-	read("") // the value isn't left to the next holder
+	p.mustRead(cs, key, "") // the value isn't left to the next holder
 	p.release(g)
+}
+
+func (p *probe) valueChanges() {
+	cs, key := p.nClients(3), p.key()
+	for i, c := range cs {
+		g := p.mustAcquire(c, key, mode{"LockValue", 1, lockValue("at first")})
+		for n := range 10 {
+			value := fmt.Sprintf("value %d of %d", n, i)
+			ctx, cancel := p.timeoutContext()
+			err := p.invoke(ctx, "SetValue", func() error {
+				return g.lock.(ValueSetter).SetValue(ctx, []byte(value))
+			})
+			cancel()
+			if err != nil {
+				p.fatalf("SetValue: %v", err)
+			}
+			p.mustRead(cs, key, value)
+		}
+		p.release(g)
+		p.mustRead(cs, key, "")
+	}
+}
+
+// mustRead has each client read the value of a key, once.
+func (p *probe) mustRead(cs []*client, key, want string) {
+	for _, c := range cs {
+		ctx, cancel := p.timeoutContext()
+		var got []byte
+		err := p.invoke(ctx, "Value", func() (err error) {
+			got, err = c.Client.(Values).Value(ctx, key)
+			return err
+		})
+		cancel()
+		switch {
+		case err != nil:
+			p.fatalf("Value: %v", err)
+		case string(got) != want:
+			p.fatalf("%s reads the value %q, want %q", c.name, got, want)
+		}
+	}
 }

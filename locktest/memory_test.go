@@ -51,15 +51,17 @@ type memoryKey struct {
 
 // memoryRequest wants a key, or holds it. The server's mutex guards it.
 type memoryRequest struct {
-	c         *memoryClient
-	name      string
-	permits   int // 0 for a reader, 1 for a writer or a holder of the only permit
-	try       bool
-	value     []byte
-	token     uint64
-	granted   chan struct{} // closed when the client has heard of its grant
-	forgotten chan struct{} // closed when the server has forgotten it
-	ended     bool          // given back or forgotten
+	c           *memoryClient
+	name        string
+	permits     int // 0 for a reader, 1 for a writer or a holder of the only permit
+	try         bool
+	value       []byte
+	valueAt     time.Time // when the value was written; valueBefore is the one before
+	valueBefore []byte
+	token       uint64
+	granted     chan struct{} // closed when the client has heard of its grant
+	forgotten   chan struct{} // closed when the server has forgotten it
+	ended       bool          // given back or forgotten
 }
 
 func newMemory(ttl time.Duration, fault string) *memory {
@@ -186,6 +188,7 @@ func (m *memory) grant(k *memoryKey, r *memoryRequest) {
 		m.token++
 	}
 	r.token = m.token
+	r.valueAt = time.Now()
 	m.change(k.name, Change{Granted: true, Token: r.token})
 	if !m.has("values get lost") && m.has("values stay") && r.value == nil {
 		r.value = []byte("somebody's")

@@ -99,6 +99,20 @@ func (l *memoryLock) Unlock(ctx context.Context) error {
 	}
 }
 
+func (l *memoryLock) SetValue(_ context.Context, value []byte) error {
+	m := l.r.c.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if m.has("a value stays as it was written first") {
+		return nil
+	}
+	l.r.valueAt, l.r.valueBefore, l.r.value = time.Now(), l.r.value, value
+	return nil
+}
+
 func (l *memoryLock) Token() uint64 { return l.r.token }
 
 func (l *memoryLock) Deadline() time.Time {

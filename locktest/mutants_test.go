@@ -36,6 +36,8 @@ var mutants = []struct {
 	{"tokens fall now and then", []string{"soak"}},
 	{"values get lost", []string{"value"}},
 	{"values stay", []string{"value"}},
+	{"values are read late", []string{"value", "value-changes"}},
+	{"a value stays as it was written first", []string{"value-changes"}},
 	{"nobody is woken where two wait", []string{"wake"}},
 	{"who gives up hears something else", []string{"cancel-error"}},
 	{"Lock doesn't heed its context", []string{"cancel-error"}},

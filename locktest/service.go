@@ -117,6 +117,11 @@ type Values interface {
 	Value(ctx context.Context, key string) ([]byte, error)
 }
 
+// ValueSetter is a [Lock] of a client with [Values] whose value can be changed.
+type ValueSetter interface {
+	SetValue(ctx context.Context, value []byte) error
+}
+
 // Inspector is a [Client] that can look up whether a key is held.
 type Inspector interface {
 	Held(ctx context.Context, key string) (bool, error)
@@ -156,6 +161,7 @@ const (
 	HasReaders    Capability = "Readers"
 	HasSemaphores Capability = "Semaphores"
 	HasValues     Capability = "Values"
+	HasSetValue   Capability = "ValueSetter"
 	HasContext    Capability = "Contexted"
 	HasInspection Capability = "Inspector"
 	HasWatches    Capability = "KeyWatcher"
@@ -171,7 +177,7 @@ func capabilitiesOf(s Service, c Client, l Lock) map[Capability]bool {
 		HasTokens: has[Fenced](l), HasDeadline: has[Expiring](l), HasDone: has[Watched](l), HasErr: has[Checked](l),
 		HasIsHeld: has[ErrorClassifier](s), HasStop: has[Stopper](s), HasQueue: has[Queue](s),
 		HasCrash: has[Crasher](c), HasLeave: has[Leaver](c), HasCut: has[Cutter](c),
-		HasReaders: has[Readers](c), HasSemaphores: has[Semaphores](c), HasValues: has[Values](c),
+		HasReaders: has[Readers](c), HasSemaphores: has[Semaphores](c), HasValues: has[Values](c), HasSetValue: has[ValueSetter](l),
 		HasContext: has[Contexted](l), HasInspection: has[Inspector](c), HasWatches: has[KeyWatcher](c),
 	}
 }

@@ -80,20 +80,31 @@ func TestALookNeedsAMajorityAndMergesWhatItSees(t *testing.T) {
 	}
 }
 
+// Whichever voter answers first, and whether the voters know of the grant or not.
 func TestALookShowsTheNewestValueAndTheFirstTokenOfTheRun(t *testing.T) {
-	b := newBench(t, 3)
-	b.all()
-	n := b.q.Query(b.now, "k")
-	old, young := sight(vote.Holding, "a", 1, vote.Exclusive, 100), sight(vote.Promised, "a", 1, vote.Exclusive, 100)
-	old.Version, old.Value, old.Left = 1, []byte("old"), time.Second
-	young.Version, young.Value, young.Left = 2, []byte("new"), 2*time.Second
-	b.show("v0", n, young)
-	b.show("v0", n, old) // a voter answers once
-	b.show("v2", n, old)
-	s := b.last(EventQueryDone).Result.Views
-	if len(s) != 1 || s[0].State != vote.Holding || string(s[0].Value) != "new" || s[0].Version != 2 || s[0].Left != 2*time.Second ||
-		s[0].Token != vote.Token(100).First() {
-		t.Fatalf("%+v", s)
+	for _, youngFirst := range []bool{false, true} {
+		for _, states := range [][2]vote.State{
+			{vote.Holding, vote.Promised}, {vote.Promised, vote.Holding}, {vote.Holding, vote.Holding},
+		} {
+			b := newBench(t, 3)
+			b.all()
+			n := b.q.Query(b.now, "k")
+			old, young := sight(states[0], "a", 1, vote.Exclusive, 100), sight(states[1], "a", 1, vote.Exclusive, 100)
+			old.Version, old.Value, old.Left = 1, []byte("old"), time.Second
+			young.Version, young.Value, young.Left = 2, []byte("new"), 2*time.Second
+			first, second := old, young
+			if youngFirst {
+				first, second = young, old
+			}
+			b.show("v0", n, first)
+			b.show("v0", n, second) // a voter answers once
+			b.show("v2", n, second)
+			s := b.last(EventQueryDone).Result.Views
+			if len(s) != 1 || s[0].State != vote.Holding || string(s[0].Value) != "new" || s[0].Version != 2 || s[0].Left != 2*time.Second ||
+				s[0].Token != vote.Token(100).First() {
+				t.Fatalf("the newer value first %v, states %v: %+v", youngFirst, states, s)
+			}
+		}
 	}
 }
 

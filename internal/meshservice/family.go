@@ -74,4 +74,6 @@ var (
 	_ locktest.Inspector  = (*client)(nil)
 	_ locktest.KeyWatcher = (*client)(nil)
 	_ locktest.Contexted  = (*lockmesh.Lease)(nil)
+
+	_ locktest.ValueSetter = (*lockmesh.Lease)(nil)
 )
