@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -33,4 +34,49 @@ func (rc *refusalCheck) checkRefusal(r *Request) {
 			rc.w.violate(checkRefusal, "%s's request %d of %q fails as others use another number of permits, and there are none", r.Node, r.Number, r.Key)
 		}
 	}
+}
+
+// checkGivenUp judges what a caller is told that gives up waiting: that the key is held, or an
+// earlier request queued, only if there was another request; and that too few voters answer only if
+// something is or was wrong.
+func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
+	o := &rc.w.opt
+	if o.TokensOnly || rc.w.twins {
+		return
+	}
+	switch told.Reason {
+	case quorum.WaitHeld:
+		if !rc.hadRival(r) {
+			rc.w.violate(checkRefusal, "%s gives up request %d of %q, asked for at %v, and is told that the key is held: no other request has been there",
+				r.Node, r.Number, r.Key, r.Asked)
+		}
+	case quorum.WaitNoQuorum:
+		well := rc.w.wellSince()
+		if o.Following != nil || o.Counted != nil || o.Lists != nil || well == never ||
+			rc.w.now < well.add(calmTTLs*o.MaxTTL+servedFixed) || rc.w.Now() < r.Asked+o.MaxTTL {
+			return
+		}
+		// A request that stood in its node's local queue may have reached the voters just now, after
+		// the end of another; with the next refresh they say that they know the request. (Seed 2586.)
+		if rc.w.now < r.key.changed.add(o.MaxTTL/4+rc.w.slowestTrip()) {
+			return
+		}
+		rc.w.violate(checkRefusal, "%s gives up request %d of %q, asked for at %v, and is told that too few voters answer: nothing has been wrong since %v (%s)",
+			r.Node, r.Number, r.Key, r.Asked, time.Duration(well), told.Text)
+	}
+}
+
+// hadRival reports whether there is another request for a request's key, or was one that a voter
+// may still know of: a session, a delay, and the messages in flight.
+func (rc *refusalCheck) hadRival(r *Request) bool {
+	linger := 4*rc.w.opt.MaxTTL + servedFixed
+	for _, p := range rc.w.bySession {
+		if slices.ContainsFunc(p.asked[1:], func(o *Request) bool {
+			return o.key == r.key && o != r &&
+				(o.State < Failed || o.State == Releasing || o.Ended+linger >= rc.w.Now())
+		}) {
+			return true
+		}
+	}
+	return false
 }

@@ -26,7 +26,7 @@ type mutant struct {
 }
 
 var mutants = slices.Concat(firstMutants, moreMutants, modeMutants, lineMutants, lingerMutants, holdMutants, deafMutants, followMutants, listMutants,
-	grayMutants, forgedMutants, seenMutants, countedMutants)
+	grayMutants, forgedMutants, seenMutants, countedMutants, toldMutants)
 
 var firstMutants = []mutant{
 	{name: "no quiet time", build: hasty, scenario: votesAgainAtOnce, options: Options{Clients: 2}},

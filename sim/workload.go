@@ -244,6 +244,8 @@ func (ld *load) release(r *Request) {
 	p := r.p
 	switch r.State {
 	case Waiting:
+		// The shell asks why as it gives a call up, and tells the caller.
+		ld.w.checkGivenUp(r, p.m.Why(p.read(ld.w.now), r.Number))
 		ld.unwait(r)
 		ld.w.fig.Abandoned++
 	case Granted:

@@ -1,0 +1,61 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// toldMutants lie to a caller that gives up waiting.
+var toldMutants = []mutant{
+	{name: "silent voters are taken for a holder", build: takesSilenceForAHolder, scenario: givenUpInSilence, options: Options{Clients: 2}},
+	{name: "a holder is taken for silent voters", build: takesAHolderForSilence, scenario: givenUpBehindAnother, options: Options{Clients: 2}},
+}
+
+// lying is a node that says one reason for another.
+type lying struct {
+	*node.Node
+	is, says quorum.WaitReason
+}
+
+func takesSilenceForAHolder(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return lying{n, quorum.WaitNoQuorum, quorum.WaitHeld}, err
+}
+
+func takesAHolderForSilence(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	n, err := node.New(cfg, now)
+	return lying{n, quorum.WaitHeld, quorum.WaitNoQuorum}, err
+}
+
+func (l lying) Why(now vote.Now, num vote.Number) quorum.Wait {
+	w := l.Node.Why(now, num)
+	if w.Reason == l.is {
+		w.Reason = l.says
+	}
+	return w
+}
+
+// givenUpInSilence has x1 ask for a key that nobody has ever asked for, while two of three voters
+// are out of reach, and give up.
+func givenUpInSilence(w *World) {
+	w.Cut("x1", "b")
+	w.Cut("x1", "c")
+	for _, patience := range []time.Duration{sceneTTL / 4, sceneTTL, 3 * sceneTTL} {
+		r := w.Lock("x1", "k")
+		w.Run(patience)
+		w.Release(r)
+	}
+}
+
+// givenUpBehindAnother has x1 give up a key that x2 holds, in a mesh where nothing is wrong.
+func givenUpBehindAnother(w *World) {
+	w.Run(calmTTLs*sceneTTL + servedFixed)
+	w.Lock("x2", "k")
+	w.Run(sceneTTL)
+	r := w.Lock("x1", "k")
+	w.Run(2 * sceneTTL)
+	w.Release(r)
+}
