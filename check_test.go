@@ -15,7 +15,8 @@ func users() []any {
 	}
 }
 
-// panicOf calls a method with the arguments and returns what it panics with, as a text; empty if it doesn't.
+// panicOf calls a method with the arguments and returns what it panics with, as a text; empty if it
+// doesn't.
 func panicOf(method reflect.Value, args []reflect.Value) (text string) {
 	defer func() {
 		if r := recover(); r != nil {

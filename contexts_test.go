@@ -109,8 +109,8 @@ var contextCalls = map[string]contextCall{
 	"Mesh.Lock/WithWait": {call: func(s *contextScene, ctx context.Context) error {
 		return s.got(s.a.Lock(ctx, s.key, WithWait(time.Minute)))
 	}},
-	// The caller cancels a context derived from the lease's, which has the values of the context with
-	// the mistake, and Unlock looks for who has ended the derived context.
+	// The caller cancels a context derived from the lease's, which has the values of the context
+	// with the mistake, and Unlock looks for who has ended the derived context.
 	"Mesh.Lock/and Unlock with a derived context": {call: func(s *contextScene, ctx context.Context) error {
 		if err := s.got(s.a.Lock(ctx, s.key)); err != nil {
 			return err
@@ -495,7 +495,8 @@ func TestContextsThatPanic(t *testing.T) {
 	}
 }
 
-// eachFault calls f with a context for each call that f's function makes of a method of its context.
+// eachFault calls f with a context for each call that f's function makes of a method of its
+// context.
 func eachFault(f func(ctx *faultyContext, apart bool, n int)) {
 	n := 0
 	for _, apart := range []bool{false, true} {

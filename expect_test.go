@@ -206,8 +206,8 @@ func TestAWatchOutlivesAnElectorate(t *testing.T) {
 		for _, name := range []string{"d", "e", "f"} {
 			w.start(name, expect(3))
 		}
-		// If x hasn't noticed the end of the voters when d meets x, d knows the electorate from x, and
-		// gives it up like x.
+		// If x hasn't noticed the end of the voters when d meets x, d knows the electorate from x,
+		// and gives it up like x.
 		_, err = w.nodes["d"].Lock(within(t, 30*time.Second), "k")
 		waits := contains(fmt.Sprint(err), "x knows an electorate", "gives it up after 1m0s")
 		if gives := contains(fmt.Sprint(err), "a majority of electorate 1 (a, b, c) is gone", "gives the electorate up"); !waits && !gives {
@@ -377,8 +377,8 @@ func TestBadExpectations(t *testing.T) {
 	}
 }
 
-// TestTwoExpectedProcessesAreWarned : two voters tolerate no failure, and more than one process looks
-// as if they did.
+// TestTwoExpectedProcessesAreWarned : two voters tolerate no failure, and more than one process
+// looks as if they did.
 func TestTwoExpectedProcessesAreWarned(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		for _, name := range []string{"a", "b"} {
@@ -391,8 +391,8 @@ func TestTwoExpectedProcessesAreWarned(t *testing.T) {
 	})
 }
 
-// A survivor of a lost mesh that isn't among the founders of the next is voted in later, under its new
-// identity, which gossip has told the others.
+// A survivor of a lost mesh that isn't among the founders of the next is voted in later, under its
+// new identity, which gossip has told the others.
 func TestASurvivorIsVotedInUnderItsNewIdentity(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		for _, name := range []string{"x", "y", "z"} {

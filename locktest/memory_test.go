@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// memory is a lock service in memory that keeps every promise, unless it is given a fault. It is a server, sessions with a TTL that clients
-// renew, and a network that takes a moment.
+// memory is a lock service in memory that keeps every promise, unless it is given a fault. It is a
+// server, sessions with a TTL that clients renew, and a network that takes a moment.
 type memory struct {
 	ttl   time.Duration
 	fault string

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// memoryClient is a client of a memory. The server's mutex guards its fields, as if the two were one process; but what crosses the cut doesn't.
+// memoryClient is a client of a memory. The server's mutex guards its fields, as if the two were
+// one process; but what crosses the cut doesn't.
 type memoryClient struct {
 	m            *memory
 	number       int
@@ -151,8 +152,8 @@ func (c *memoryClient) acquire(ctx context.Context, key string, permits int, try
 	}
 }
 
-// askedBefore reports whether a client has asked for the key since the server was stopped, and notes
-// the request of the caller.
+// askedBefore reports whether a client has asked for the key since the server was stopped, and
+// notes the request of the caller.
 func (m *memory) askedBefore(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,7 +228,8 @@ func (c *memoryClient) enqueue(r *memoryRequest) error {
 	return nil
 }
 
-// await waits for the grant of a request. It returns neither a lock nor an error if the request was forgotten while the client was away.
+// await waits for the grant of a request. It returns neither a lock nor an error if the request was
+// forgotten while the client was away.
 func (c *memoryClient) await(ctx context.Context, stop chan struct{}, r *memoryRequest) (*memoryLock, error) {
 	m, ended := c.m, ctx.Done()
 	if m.has("Lock doesn't heed its context") || m.has("contexts that have ended aren't noticed") && ctx.Err() != nil {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// mutants are faults of the reference, each with the promises that it breaks; they may break others, too.
+// mutants are faults of the reference, each with the promises that it breaks; they may break
+// others, too.
 var mutants = []struct {
 	fault  string
 	breaks []string

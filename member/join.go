@@ -118,8 +118,8 @@ func (j *joiner) announceAll(ctx context.Context) time.Duration {
 	return announceProbes * j.timing.Probe
 }
 
-// look tries a peer if the peer is missing from the live members and its next try is due. It returns
-// the time until the next call is needed, and whether it tried the peer.
+// look tries a peer if the peer is missing from the live members and its next try is due. It
+// returns the time until the next call is needed, and whether it tried the peer.
 func (j *joiner) look(ctx context.Context, p *peer, present map[netip.AddrPort]bool) (wait time.Duration, tried bool) {
 	there := len(p.addrs) > 0 && countPresent(p.addrs, present) == len(p.addrs)
 	if there && (!p.Changes || time.Since(p.looked) < changedAgain) {

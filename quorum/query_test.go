@@ -190,7 +190,8 @@ func TestAWatchGoesOn(t *testing.T) {
 		t.Fatalf("asked anew for %+v", again)
 	}
 	b.told("v0")
-	// The voter has too many watches and lets this one go, with nothing to tell. It is asked again, but not at once: so many would keep it busy.
+	// The voter has too many watches and lets this one go, with nothing to tell. It is asked again,
+	// but not at once: so many would keep it busy.
 	b.news("v0", n, 8, false)
 	if got := b.told("v0"); got != "" {
 		t.Fatalf("told %q at once", got)

@@ -12,8 +12,9 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// A mutant is a node that breaks one rule of the protocol. It is the genuine node in a wrapper that tampers with what the node hears
-// and says; production code has no switch for it. Each must be found out.
+// A mutant is a node that breaks one rule of the protocol. It is the genuine node in a wrapper that
+// tampers with what the node hears and says; production code has no switch for it. Each must be
+// found out.
 type mutant struct {
 	name  string
 	build Builder
@@ -52,7 +53,8 @@ const (
 	mutantSeeds  = 300              // a mutant that survives so many worlds counts as not found by them
 )
 
-// run tries a default seed. It looks for safety alone: a mutant that merely gets stuck isn't found out.
+// run tries a default seed. It looks for safety alone: a mutant that merely gets stuck isn't found
+// out.
 func (m *mutant) run(seed uint64, b Builder) error {
 	draw, length := Draw, mutantLength
 	if m.draw != nil {
@@ -101,9 +103,10 @@ var outcomes = map[string]bool{
 	checkBooks: true,
 }
 
-// kill runs the world that was the first to find the mutant when the page was written. If the core has changed since, so that this
-// world finds nothing any more, it runs all of them, up to the first that does. It returns that world's seed and violation; zero and
-// nil if none finds the mutant.
+// kill runs the world that was the first to find the mutant when the page was written. If the core
+// has changed since, so that this world finds nothing any more, it runs all of them, up to the
+// first that does. It returns that world's seed and violation; zero and nil if none finds the
+// mutant.
 func (m *mutant) kill(noted uint64) (seed uint64, err error) {
 	if noted != 0 {
 		if err := m.run(noted, m.build); err != nil {
@@ -113,7 +116,8 @@ func (m *mutant) kill(noted uint64) (seed uint64, err error) {
 	return m.firstKill()
 }
 
-// firstKill returns the first default seed that finds the mutant, and its violation: how many seeds it takes to kill.
+// firstKill returns the first default seed that finds the mutant, and its violation: how many seeds
+// it takes to kill.
 func (m *mutant) firstKill() (seed uint64, err error) {
 	for seed := uint64(1); seed <= mutantSeeds; seed++ {
 		if err := m.run(seed, m.build); err != nil {
@@ -123,8 +127,9 @@ func (m *mutant) firstKill() (seed uint64, err error) {
 	return 0, nil
 }
 
-// TestEveryMutantIsFound finds each mutant by a default seed, but for those of which docs/simulation.md says that none finds them; by its
-// scenario, with all checks; and there by what users see alone, unless they can't. The same seed, or scenario, is fine without the mutant.
+// TestEveryMutantIsFound finds each mutant by a default seed, but for those of which
+// docs/simulation.md says that none finds them; by its scenario, with all checks; and there by what
+// users see alone, unless they can't. The same seed, or scenario, is fine without the mutant.
 func TestEveryMutantIsFound(t *testing.T) {
 	sampled.Computes(t)
 	_, table, _ := readMutants(t)
@@ -201,8 +206,8 @@ func votesAgainAtOnce(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// forger believes that a voter stands by votes that its answer doesn't list: of those that the requester has stated, the ones for
-// which keep holds.
+// forger believes that a voter stands by votes that its answer doesn't list: of those that the
+// requester has stated, the ones for which keep holds.
 type forger struct {
 	Machine
 	keep    func(e *vote.Entry, from vote.SessionID, answer *vote.Message) bool
@@ -353,7 +358,8 @@ func keepsVotes(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return f, err
 }
 
-// forgottenVote has b vote for x1, who hasn't won, forget it in a restart, and vote for x2, who is older.
+// forgottenVote has b vote for x1, who hasn't won, forget it in a restart, and vote for x2, who is
+// older.
 func forgottenVote(w *World) {
 	w.Cut("x2", "a", "b")
 	w.Cut("x1", "a", "c")
@@ -369,7 +375,8 @@ func forgottenVote(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// anotherMajority has x1 lose b's vote to x2, while c, which is quiet and hasn't voted for x1, acknowledges its refreshes.
+// anotherMajority has x1 lose b's vote to x2, while c, which is quiet and hasn't voted for x1,
+// acknowledges its refreshes.
 func anotherMajority(w *World) {
 	w.Cut("x1", "c")
 	w.Run(2 * sceneTTL)
@@ -384,7 +391,8 @@ func anotherMajority(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// anyone takes its sessions' cover from whatever voters acknowledge, whether they have voted for a lease or not.
+// anyone takes its sessions' cover from whatever voters acknowledge, whether they have voted for a
+// lease or not.
 type anyone struct {
 	Machine
 	ttl    time.Duration
@@ -469,8 +477,9 @@ func (a *anyone) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 	return out, ev
 }
 
-// confirmedAfterYield has x1 yield b's vote to x2 when it has asked b to confirm that vote, which it must since a, whose clock stands an
-// hour ahead like its own, proposes more. The confirmation comes when x2 has won.
+// confirmedAfterYield has x1 yield b's vote to x2 when it has asked b to confirm that vote, which
+// it must since a, whose clock stands an hour ahead like its own, proposes more. The confirmation
+// comes when x2 has won.
 func confirmedAfterYield(w *World) {
 	w.Cut("x1", "c")
 	w.Cut("x2", "a")
@@ -527,7 +536,8 @@ func (l *late) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 	l.Machine.Deliver(now, conn, from, m)
 }
 
-// renewing is a voter that makes a session anew by a refresh when it has ended, in whatever generation.
+// renewing is a voter that makes a session anew by a refresh when it has ended, in whatever
+// generation.
 type renewing struct {
 	Machine
 	acks map[vote.Conn]vote.Message
@@ -627,8 +637,8 @@ func (c *trusting) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m 
 	c.Machine.Deliver(now, conn, from, m)
 }
 
-// tokenOfOneVoter has x1 take its token from a, whose clock stands an hour ahead. b, which proposed less, doesn't hear of it; then only
-// b and c are left.
+// tokenOfOneVoter has x1 take its token from a, whose clock stands an hour ahead. b, which proposed
+// less, doesn't hear of it; then only b and c are left.
 func tokenOfOneVoter(w *World) {
 	w.Cut("x1", "c")
 	w.Run(2 * sceneTTL)
@@ -686,7 +696,8 @@ func (s *silent) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 	return out, ev
 }
 
-// tokenBeyondTheClocks has a lease's token stand an hour ahead of b's and c's clocks; then the voters restart, one at a time.
+// tokenBeyondTheClocks has a lease's token stand an hour ahead of b's and c's clocks; then the
+// voters restart, one at a time.
 func tokenBeyondTheClocks(w *World) {
 	r := w.Lock("x1", "k")
 	w.Run(100 * time.Millisecond)

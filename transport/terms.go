@@ -107,7 +107,8 @@ func compare(a, b *offer) (version uint8, text string) {
 	return version, strings.Join(points, "; ")
 }
 
-// takes reports whether the node a is converting, and b knows that, so that b may be of either kind.
+// takes reports whether the node a is converting, and b knows that, so that b may be of either
+// kind.
 func takes(a, b *offer) bool { return a.terms.Converting && !b.unaware }
 
 // bothDecide reports whether the voters of both nodes decide the maximum TTL, as far as the kinds

@@ -82,8 +82,8 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	// Before the socket exists: SIGHUP, which ends a process by default, may come as soon as the socket
-	// is seen.
+	// Before the socket exists: SIGHUP, which ends a process by default, may come as soon as the
+	// socket is seen.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)

@@ -1,4 +1,5 @@
-// Package arch holds the shape of the house: which package may import which, and what the pure core must not touch.
+// Package arch holds the shape of the house: which package may import which, and what the pure core
+// must not touch.
 package arch
 
 import (
@@ -14,8 +15,9 @@ import (
 
 const module = "github.com/lockmesh/lockmesh"
 
-// pure are the packages that decide. They may import these packages of our own and these of the standard library, and nothing
-// else: a clock, I/O, a random source or a lock in them would make a run impossible to replay from its seed.
+// pure are the packages that decide. They may import these packages of our own and these of the
+// standard library, and nothing else: a clock, I/O, a random source or a lock in them would make a
+// run impossible to replay from its seed.
 var pure = map[string][]string{
 	"internal/vote":       nil,
 	"lease":               {"internal/vote"},
@@ -126,7 +128,8 @@ func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	}
 }
 
-// What an application's tests use must be what an application uses; so meshtest sees of lockmesh what is exported, and the seam.
+// What an application's tests use must be what an application uses; so meshtest sees of lockmesh
+// what is exported, and the seam.
 func TestMeshtestSeesTheMeshFromOutside(t *testing.T) {
 	own := []string{"internal/memnet", "internal/world"}
 	files := parse(t, "meshtest")

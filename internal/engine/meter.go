@@ -76,8 +76,8 @@ type pauseMeter struct {
 
 // note takes in a reading of the clocks at the beginning of a round, and when the round was due.
 // The timer of that due time may fire after later rounds, so only the time since the round before
-// counts. The fast clock also goes on while the machine sleeps, so a leap of the fast clock alone is
-// a sleep, or a wall clock that was set forward.
+// counts. The fast clock also goes on while the machine sleeps, so a leap of the fast clock alone
+// is a sleep, or a wall clock that was set forward.
 func (m *pauseMeter) note(now vote.Now, due vote.Instant) {
 	apart := now.Fast.Sub(now.Slow)
 	pause := max(now.Slow.Sub(max(due, m.last)), 0) + max(apart-m.apart, 0)

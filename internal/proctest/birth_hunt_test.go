@@ -13,7 +13,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/registerserver"
 )
 
-// With the default MaxTTL: how long a birth, a replacement, a leave and the loss of most voters take.
+// With the default MaxTTL: how long a birth, a replacement, a leave and the loss of most voters
+// take.
 func TestTheLifeOfABornMesh(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	began := time.Now()
@@ -74,9 +75,9 @@ func TestABornMeshWithARegister(t *testing.T) {
 	report(t, "all processes are lost, until locks are granted again", time.Since(began), term+maxTTL+5*time.Second)
 }
 
-// All processes of a mesh with a ConfigMap for a register end at once, in the middle of leases. Those
-// that come in their place wait until the record has stood for a term, and found another mesh. No
-// key has two holders.
+// All processes of a mesh with a ConfigMap for a register end at once, in the middle of leases.
+// Those that come in their place wait until the record has stood for a term, and found another
+// mesh. No key has two holders.
 func TestABornMeshWithAConfigMap(t *testing.T) {
 	const maxTTL, term, name = 2 * time.Second, 15 * time.Second, "locks-register"
 	maps := new(registerserver.ConfigMaps)

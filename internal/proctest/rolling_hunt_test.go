@@ -10,14 +10,17 @@ import (
 	"time"
 )
 
-// unservedMost is for how long nobody may wait for a lock while nodes are restarted one after the other.
+// unservedMost is for how long nobody may wait for a lock while nodes are restarted one after the
+// other.
 const unservedMost = time.Second
 
-// rollTTL is the MaxTTL of meshes that are rolled: long enough for a lease to outlive whatever a busy machine does to its processes.
+// rollTTL is the MaxTTL of meshes that are rolled: long enough for a lease to outlive whatever a
+// busy machine does to its processes.
 const rollTTL = 3 * time.Second
 
-// Five processes are restarted, each as soon as the one before is settled, while all of them take one lock over and over, and each but the one that is restarted holds a
-// lease. No lease is lost, and nobody is unserved for over a second more than the machine itself was.
+// Five processes are restarted, each as soon as the one before is settled, while all of them take
+// one lock over and over, and each but the one that is restarted holds a lease. No lease is lost,
+// and nobody is unserved for over a second more than the machine itself was.
 func TestFault77FiveNodesAreRestartedOneAfterTheOther(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -80,8 +83,8 @@ func (r *rolling) launch(name string, more ...string) *process {
 	return p
 }
 
-// underLoad waits until all processes are settled, has each hold a lease, and shows what the mesh is
-// able to do while nothing is changed. It returns when that was over.
+// underLoad waits until all processes are settled, has each hold a lease, and shows what the mesh
+// is able to do while nothing is changed. It returns when that was over.
 func (r *rolling) underLoad() time.Time {
 	r.t.Helper()
 	for _, name := range r.names {
@@ -150,7 +153,8 @@ type wait struct {
 
 func (w wait) took() time.Duration { return w.to.Sub(w.from) }
 
-// waits returns the waits of a process for a key that began when it was ready: before that it looks for the others, and not for the lock.
+// waits returns the waits of a process for a key that began when it was ready: before that it looks
+// for the others, and not for the lock.
 func (p *process) waits(key string) (all []wait) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,13 +176,15 @@ func (p *process) waits(key string) (all []wait) {
 	return all
 }
 
-// machine notes when a goroutine of this process that wants to run every few milliseconds can't: then the machine does something else, and nodes stand still, too.
+// machine notes when a goroutine of this process that wants to run every few milliseconds can't:
+// then the machine does something else, and nodes stand still, too.
 type machine struct {
 	mu    sync.Mutex
 	stops []wait
 }
 
-// tickEvery is how often the goroutine wants to run, and tickLate how late it must be for the machine to have stood still.
+// tickEvery is how often the goroutine wants to run, and tickLate how late it must be for the
+// machine to have stood still.
 const tickEvery, tickLate = 5 * time.Millisecond, 20 * time.Millisecond
 
 func watchMachine(t *testing.T) *machine {

@@ -26,10 +26,10 @@ import (
 // rollouts is how often all pods are replaced.
 const rollouts = 10
 
-// Pods of examples/service are replaced as a Deployment replaces them: one more than the replicas at
-// a time, none unavailable, and those that are being terminated not counted, so that more run than
-// the promise without a register allows for. Under load no lock is unserved for over a second, no
-// lease of a live pod is lost, and no key has two holders.
+// Pods of examples/service are replaced as a Deployment replaces them: one more than the replicas
+// at a time, none unavailable, and those that are being terminated not counted, so that more run
+// than the promise without a register allows for. Under load no lock is unserved for over a second,
+// no lease of a live pod is lost, and no key has two holders.
 func TestRolloutsOfADeployment(t *testing.T) {
 	service := filepath.Join(t.TempDir(), "service.exe")
 	if out, err := exec.Command("go", "build", "-o", service, "github.com/lockmesh/lockmesh/examples/service").CombinedOutput(); err != nil {
