@@ -30,10 +30,6 @@ const (
 	// most, and usually about half of 2 s.
 	goodbyeMax   = 900 * time.Millisecond
 	propagateMax = 100 * time.Millisecond
-	// tellPause is the shortest time between two reports of changed members: in a large mesh each
-	// change of one member has each node examine all members. Gossip itself takes several times as
-	// long.
-	tellPause = 50 * time.Millisecond
 	// reclaimAfter is how long after a failure a name may return with another address: at once.
 	// memberlist interprets zero as never.
 	reclaimAfter = time.Millisecond
@@ -392,18 +388,14 @@ func (s *Serf) drain() {
 	}
 }
 
-// tell calls the Handler. The first change of the members is reported at once, and further changes
-// together, at most one report each tellPause.
+// tell calls the Handler.
 func (s *Serf) tell(ctx context.Context) {
 	known := make(map[vote.NodeID]Member)
-	changed := s.changed
-	pause := time.NewTimer(0)
-	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-changed:
+		case <-s.changed:
 			events := diff(known, s.Members(), s.cfg.Self.Node)
 			lives := make(map[vote.NodeID]vote.Incarnation, len(known))
 			for name, m := range known {
@@ -413,10 +405,6 @@ func (s *Serf) tell(ctx context.Context) {
 			for _, e := range events {
 				s.cfg.Handler(e)
 			}
-			changed = nil
-			pause.Reset(tellPause)
-		case <-pause.C:
-			changed = s.changed
 		case e := <-s.direct:
 			s.cfg.Handler(e)
 		}
