@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func endedBy(ctx context.Context, eng *engine.Engine, leases []*Lease) (ours boo
 
 // A context is code of the application, and that code may be wrong: a method of the context may
 // panic. In the caller's goroutine, before anything is sent, such a panic is the caller's affair.
-// Later a panic would leave a request behind with nobody to release the key, and in a goroutine of
+// Later a panic would leave a request behind that no caller can release, and in a goroutine of
 // this package, or of a context derived here, a panic would end the process. So a call has its
 // context probed first (checkContext), and a call that derives contexts from its context, or hands
 // its context to another goroutine, uses a guarded context (guardContext).
@@ -164,25 +165,21 @@ func (g *guardedContext) Done() <-chan struct{} { return g.done }
 
 func (g *guardedContext) Deadline() (time.Time, bool) { return g.deadline, g.hasDeadline }
 
-// Err returns an error if and only if Done is closed, whatever the caller's context does.
+// Err returns an error if and only if Done is closed, whatever the caller's context does. Done is
+// asked first: a context that ends after its Err has returned nil would be taken for canceled, even
+// if its deadline has passed.
 func (g *guardedContext) Err() (err error) {
+	select {
+	case <-g.done:
+	default:
+		return nil
+	}
 	defer func() {
-		fault := recover()
-		select {
-		case <-g.done:
-			switch {
-			case fault != nil:
-				err = fmt.Errorf("%w, and its method Err panicked: %v", context.Canceled, fault)
-			case err == nil:
-				err = context.Canceled
-			}
-		default:
-			if fault != nil {
-				err = nil
-			}
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("%w, and its method Err panicked: %v", context.Canceled, fault)
 		}
 	}()
-	return g.Context.Err()
+	return cmp.Or(g.Context.Err(), context.Canceled)
 }
 
 // Value returns nil if the caller's context panics.

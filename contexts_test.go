@@ -2,6 +2,7 @@ package lockmesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -537,4 +538,35 @@ func TestNilContexts(t *testing.T) {
 			t.Error("the mistake has ended the node")
 		}
 	})
+}
+
+// endsAsAsked is a context whose deadline passes while its method Err returns nil.
+type endsAsAsked struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c *endsAsAsked) Done() <-chan struct{} { return c.done }
+
+func (c *endsAsAsked) Err() error {
+	select {
+	case <-c.done:
+		return context.DeadlineExceeded
+	default:
+		close(c.done)
+		return nil
+	}
+}
+
+// A context whose deadline passes while the context is asked isn't taken for a canceled one.
+func TestAGuardedContextTellsWhyItEnded(t *testing.T) {
+	c := &endsAsAsked{context.Background(), make(chan struct{})}
+	g := &guardedContext{Context: c, done: c.done}
+	if err := g.Err(); err != nil {
+		t.Errorf("before its end: %v", err)
+	}
+	_ = c.Err() // the deadline passes
+	if err := g.Err(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("after its end: %v", err)
+	}
 }
