@@ -26,11 +26,11 @@ func (q *Requester) extend(r *request, set Set) {
 }
 
 // Extend makes a lease that is to end by itself last for d from now, as far as the voters are
-// concerned; ends is how long from now the node then ends the lease, for display to
-// other nodes. A lease with votes as lasting as its node's session needs no extension: voters are
-// only told of ends. The votes of a lease with a length are extended at once, and EventExtended
-// reports the confirmation by a majority. If d exceeds the length, the votes are extended further
-// until the lease is released: its node ends it.
+// concerned; ends is how long from now the node then ends the lease, for display to other nodes. A
+// lease with votes as lasting as its node's session needs no extension: voters are only told of
+// ends. The votes of a lease with a length are extended at once, and EventExtended reports the
+// confirmation by a majority. If d exceeds the length, the votes are extended further until the
+// lease is released: its node ends it.
 //
 // Extend reports whether there is such a lease, and whether EventExtended will follow.
 func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (held, later bool) {

@@ -38,8 +38,8 @@ func (l lying) Why(now vote.Now, num vote.Number) quorum.Wait {
 	return w
 }
 
-// givenUpInSilence has x1 ask for a key that nobody has ever asked for, while two of three voters
-// are out of reach, and give up.
+// givenUpInSilence has x1 ask for a key that no other request names, while two of three voters are
+// out of reach, and give up.
 func givenUpInSilence(w *World) {
 	w.Cut("x1", "b")
 	w.Cut("x1", "c")

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// unservedMost is for how long nobody may wait for a lock while nodes are restarted one after the
-// other.
+// unservedMost is how long a process may wait for a lock at most, while nodes are restarted one
+// after the other.
 const unservedMost = time.Second
 
 // rollTTL is the MaxTTL of meshes that are rolled: long enough for a lease to outlive whatever a
@@ -20,7 +20,7 @@ const rollTTL = 3 * time.Second
 
 // Five processes are restarted, each as soon as the one before is settled, while all of them take
 // one lock over and over, and each but the one that is restarted holds a lease. No lease is lost,
-// and nobody is unserved for over a second more than the machine itself was.
+// and no process waits for a lock for over a second longer than the machine itself stood still.
 func TestFault77FiveNodesAreRestartedOneAfterTheOther(t *testing.T) {
 	for _, c := range []struct {
 		name      string
