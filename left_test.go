@@ -3,12 +3,15 @@ package lockmesh
 import (
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // What others see to be left of a lease of a set length is the time to the lease's end, but for the
 // time that messages take: from the grant on, without any extension, and whatever happens to the
 // voters and to the lease meanwhile.
 func TestWhatIsLeftOfALeaseOfASetLength(t *testing.T) {
+	sampled.Unraced(t)
 	const latency = time.Millisecond
 	// late is for how long a voter is out of reach while a lease is granted.
 	const late = 300 * time.Millisecond
