@@ -53,8 +53,10 @@ sim: ## runs SEEDS (1000) simulated meshes of SECONDS (60) each with all faults,
 	LOCKMESH_SIM_SEED=$(SEED) LOCKMESH_SIM_SEEDS=$(SEEDS) LOCKMESH_SIM_SECONDS=$(SECONDS) \
 		$(GO) test ./sim -run '^TestSwarm' -count=1 -timeout 0 -v
 
-soak: ## runs simulated meshes for SOAK (4h) from SEED on, within the assumptions, beyond them, with dynamic membership, born by count, with a register, and with messages that linger; and uses KEYS keys once
+soak: ## runs simulated meshes for SOAK (4h) from SEED on, within the assumptions, beyond them, with dynamic membership, born by count, with a register, and with messages that linger; uses KEYS keys once; and counts the work of a million keys and waiters
 	LOCKMESH_KEYS=$(KEYS) $(GO) test ./internal/node -run KeysUsedOnce -count=1 -timeout 0 -v
+	LOCKMESH_WORK_KEYS=1000000 $(GO) test ./internal/node -run NoStepOfANodeExceedsItsBudget -parallel 1 -count=1 -timeout 0 -v
+	LOCKMESH_WORK_KEYS=60000 $(GO) test ./internal/sockettest -run WatchesOfAllKeysLoseNobodysLease -count=1 -timeout 0 -v
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK)
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -beyond
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -following

@@ -149,6 +149,7 @@ func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
 
 // evaluateAll evaluates the given requests anew, in order, since a voter's votes have changed.
 func (q *Requester) evaluateAll(all []*request) {
+	q.toil(costEvaluated * len(all))
 	for _, r := range all {
 		q.evaluate(r) // a request gone meanwhile has ended, and nothing happens
 	}
@@ -160,6 +161,7 @@ func (q *Requester) evaluatePending() {
 	if len(q.pending) == 0 {
 		return // the cost doesn't depend on the number of held leases
 	}
+	q.toil(costEvaluated * len(q.pending))
 	for _, r := range byNumber(slices.Clone(q.pending)) {
 		q.evaluate(r)
 	}

@@ -160,10 +160,12 @@ func (q *Requester) extendDue() {
 	if q.now.Fast < q.extendsNext.at {
 		return
 	}
+	q.toil(len(q.lengths) / scanned)
 	for _, r := range q.lengths {
 		if r.cold.extendAt > q.now.Fast {
 			continue
 		}
+		q.toil(1)
 		r.cold.extendAt = q.now.Fast.Add(q.extendEvery(r))
 		for i := range r.cold.votes {
 			r.cold.votes[i].extending = false // an answer still missing may be lost with its stream

@@ -302,6 +302,7 @@ func (q *Requester) Unwatch(now vote.Now, nonce uint64) {
 }
 
 func (q *Requester) sendWatch(w *watch, p *peer) {
+	q.toil(1)
 	if p.reachable() { // otherwise the voter is asked once reachable
 		at := &w.positions[p.place]
 		at.retry = false
@@ -346,6 +347,7 @@ func (q *Requester) receiveNews(p *peer, m *vote.Message) {
 
 // retryWatches repeats the watches to voters that had no room for them.
 func (q *Requester) retryWatches() {
+	q.toil(len(q.watches) / scanned)
 	for _, w := range q.watches {
 		for _, p := range q.peers {
 			if w.positions[p.place].retry {

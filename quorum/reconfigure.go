@@ -150,6 +150,7 @@ func (q *Requester) Reconfigure(now vote.Now, e *vote.Electorate) {
 	for _, p := range q.peers {
 		shift(&p.validity)
 	}
+	q.toil(len(q.requests) / scanned)
 	for _, r := range q.requests {
 		if r.cold != nil {
 			for i := range r.cold.votes {
@@ -234,6 +235,7 @@ func (q *Requester) setConfig(e, before vote.Electorate) {
 // settleAll ends the requests and queries with enough confirmations. In a smaller electorate the
 // confirmations so far may be enough, and no voter repeats them.
 func (q *Requester) settleAll() {
+	q.toil(len(q.requests))
 	for _, r := range q.sorted(nil) {
 		if r.state == stateEnding {
 			q.settleEnd(r)
@@ -267,6 +269,7 @@ func (q *Requester) movePeers(places []vote.Elector, to []int) {
 }
 
 func (q *Requester) moveVotes(to []int) {
+	q.toil(len(q.requests))
 	for _, r := range q.requests {
 		votes := make([]countedVote, len(q.peers))
 		movePlaces(votes, r.votes, to)

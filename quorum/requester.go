@@ -86,6 +86,7 @@ type Requester struct {
 	nonce                 uint64
 	nameTaken             bool
 	count                 Counters
+	work                  uint64 // see Work
 	renewals              renewals
 	free                  pools
 }
@@ -185,6 +186,7 @@ func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) 
 	}
 	q.last++
 	q.count.Requests++
+	q.toil(costAsked)
 	r, n := q.newRequest(), q.last
 	r.key, r.mode, r.try = ask.Key, max(ask.Mode, vote.Exclusive), ask.Try
 	r.number, r.caller, r.time, r.since = n, n, q.stamp(), q.now.Fast
@@ -280,6 +282,7 @@ func (q *Requester) release(now vote.Now, n vote.Number, lost bool) {
 // end stops counting the votes of a request and tells the voters that the request is over; lost
 // marks a lease that ended without a release by its holder.
 func (q *Requester) end(r *request, lost bool) {
+	q.toil(costEnded)
 	q.leaveLocalQueue(r)
 	if r.state == statePending {
 		remove(&q.pending, r)
@@ -356,6 +359,7 @@ func (q *Requester) forget(r *request) {
 // giveUp stops waiting for confirmations. The sessions with the request have ended by now, or will
 // end without a confirmation.
 func (q *Requester) giveUp(r *request) {
+	q.toil(1)
 	if r.reportEnd {
 		done := r.released()
 		var missing []string

@@ -41,6 +41,7 @@ func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	}
 	if p.incarnation != voter.Incarnation {
 		// Serials of an incarnation say nothing about another incarnation.
+		q.toil(len(q.requests) / scanned)
 		for _, r := range q.requests {
 			if x := r.coldOf(p.place); x != nil {
 				x.yielded, x.noted, x.revokes, x.barred = 0, 0, 0, nil
@@ -112,6 +113,7 @@ func (q *Requester) resync(p *peer) {
 	q.urgent(p, &open)
 	m := vote.Message{Kind: vote.KindSync, Stream: p.stream}
 	all := q.sorted(nil)
+	q.toil(costStated * len(all))
 	for i, r := range all {
 		if r.state == stateEnding || r.queued {
 			continue
@@ -245,6 +247,7 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 		// A different session: the cover of the old session's votes doesn't extend to the new
 		// votes.
 		p.gen, p.validity = m.Generation, validity{}
+		q.toil(len(q.requests) / scanned)
 		for _, r := range q.requests {
 			if x := r.coldOf(p.place); x != nil {
 				x.noted = 0
@@ -260,6 +263,7 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 	q.setQuiet(p, m)
 
 	all := q.sorted(nil)
+	q.toil(costRead * len(all))
 	for _, r := range all {
 		v := &r.votes[p.place]
 		e, ok := listed.of(r.number)

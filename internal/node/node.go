@@ -42,9 +42,14 @@ type Node struct {
 	fromFixed
 	guarded
 	out   []vote.Outbound
-	local []vote.Message                 // between the requester and the voter of this node
+	// Messages between the requester and the voter of this node: those that are being delivered,
+	// how many of them are, and those sent in the meantime.
+	batch     []vote.Message
+	delivered int
+	local     []vote.Message
 	tap   func(vote.Conn, *vote.Message) // see Tap
 	work  uint64                         // see Work
+	began uint64                         // the work done when the call under way began
 
 	spare      []vote.Outbound // empty, and its memory is zero, as with the other spare lists
 	spareSaid  []vote.Outbound
@@ -271,6 +276,12 @@ func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 
 // Tick lets time pass.
 func (n *Node) Tick(now vote.Now) {
+	n.began = n.Work()
+	if n.hasLocal() {
+		if n.settle(now); n.hasLocal() {
+			return
+		}
+	}
 	if n.voter != nil {
 		n.route(n.voter.Tick(now, n.spare[:0]))
 		if nonce, ask := n.voter.Asking(now); ask {
@@ -289,6 +300,9 @@ func (n *Node) Tick(now vote.Now) {
 
 // Next returns how long from now Tick has something to do; zero or less means now.
 func (n *Node) Next(now vote.Now) time.Duration {
+	if n.hasLocal() {
+		return 0
+	}
 	d := n.req.Next().Sub(now.Fast)
 	if n.voter != nil {
 		d = min(d, n.voter.Next().Sub(now.Slow))
@@ -394,7 +408,11 @@ func (n *Node) post(o *vote.Outbound) {
 // settle delivers the messages between this node's requester and voter, over the same path as the
 // messages of other nodes, until neither has more to send; then settle collects the alarms. Each
 // local exchange is bounded: each cause promises, confirms, inquires of or releases a request once.
+// Where one cause has thousands of messages, as a lock has that many watches wait for, the call
+// ends once its work has reached the budget. The other messages wait for the next call, in order,
+// as they would wait on the way to another node.
 func (n *Node) settle(now vote.Now) {
+	defer func() { n.began = n.Work() }()
 	for {
 		n.collect()
 		n.electorates(now)
@@ -403,20 +421,10 @@ func (n *Node) settle(now vote.Now) {
 		if n.req.NameTaken() && n.voter != nil {
 			n.route(n.voter.Withdraw(now, n.spare[:0]))
 		}
-		if len(n.local) == 0 {
+		if !n.hasLocal() || n.Work()-n.began >= Budget {
 			break
 		}
-		batch := n.local
-		n.local = n.spareLocal
-		for i := range batch {
-			if n.tap != nil && batch[i].Kind.ToVoter() {
-				n.tap(vote.LocalConn, &batch[i])
-			}
-			n.deliver(now, vote.LocalConn, n.self, &batch[i])
-			n.collect()
-		}
-		clear(batch)
-		n.spareLocal = roomOf(batch)
+		n.deliverLocal(now)
 	}
 	if n.voter == nil {
 		return
@@ -433,6 +441,31 @@ func (n *Node) settle(now vote.Now) {
 		for _, text := range n.elect.Alarms() {
 			n.req.Alarm(text)
 		}
+	}
+}
+
+// hasLocal reports whether messages between this node's requester and voter are left.
+func (n *Node) hasLocal() bool { return n.delivered < len(n.batch) || len(n.local) > 0 }
+
+// deliverLocal delivers the messages sent so far between this node's requester and voter, but no
+// message after the work of the call has reached the budget.
+func (n *Node) deliverLocal(now vote.Now) {
+	if n.delivered == len(n.batch) {
+		n.batch, n.local, n.delivered = n.local, n.spareLocal, 0
+	}
+	for n.delivered < len(n.batch) && n.Work()-n.began < Budget {
+		m := &n.batch[n.delivered]
+		n.delivered++
+		if n.tap != nil && m.Kind.ToVoter() {
+			n.tap(vote.LocalConn, m)
+		}
+		n.deliver(now, vote.LocalConn, n.self, m)
+		n.collect()
+	}
+	if n.delivered == len(n.batch) {
+		clear(n.batch)
+		n.spareLocal = roomOf(n.batch)
+		n.batch, n.delivered = nil, 0
 	}
 }
 

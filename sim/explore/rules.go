@@ -22,14 +22,14 @@ var rules, forms map[string]rule
 func init() {
 	rules = map[string]rule{
 		// Never changes, or is empty between calls, or is a figure on which no decision depends.
-		"node.Node.self": skip, "node.Node.out": skip, "node.Node.local": skip, "node.Node.spare": skip, "node.Node.spareSaid": skip, "node.Node.spareLocal": skip,
+		"node.Node.self": skip, "node.Node.out": skip, "node.Node.local": skip, "node.Node.batch": skip, "node.Node.delivered": skip, "node.Node.began": skip, "node.Node.spare": skip, "node.Node.spareSaid": skip, "node.Node.spareLocal": skip,
 		"quorum.Requester.cfg": skip, "quorum.Requester.out": skip, "quorum.Requester.events": skip, "quorum.Requester.count": skip,
 		"lease.Voter.cfg": skip, "lease.Voter.elected": skip, "lease.Voter.out": skip, "lease.Voter.alarms": skip, "lease.Voter.count": skip,
 		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.peer.ackEpoch": skip, "quorum.Requester.electorates": skip,
 
 		// All nodes have one configuration and one process for each name, so no voter is kept from
 		// counting. The figures of work decide when a task is cut, and no task is long enough here.
-		"node.Node.guarded": skip, "node.Node.work": skip,
+		"node.Node.guarded": skip, "node.Node.work": skip, "quorum.Requester.work": skip,
 		"lease.Voter.work": noTasks, "lease.Voter.endings": none,
 		// Each token is near a clock here, and none is refused.
 		"lease.Voter.trust": refusesNone,

@@ -1,0 +1,467 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// envWork says how many keys and waiters there are; make soak has a million.
+const envWork = "LOCKMESH_WORK_KEYS"
+
+// workKeys returns how many keys and waiters the tests below have. A step that went through all of
+// them would exceed the budget several times.
+func workKeys(t *testing.T) int {
+	const keys = 4 * Budget
+	text := os.Getenv(envWork)
+	if text == "" {
+		return keys
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < keys {
+		t.Fatalf("%s=%q: it must be a whole number of at least %d", envWork, text, keys)
+	}
+	return n
+}
+
+// crew is three voters and thirteen other nodes, whose messages arrive at once and in order. It
+// counts the work of each call of a node.
+type crew struct {
+	t     *testing.T
+	now   vote.Now
+	names []vote.NodeID
+	lives []vote.Incarnation
+	nodes []*Node
+	links []crewLink // by number of the connection, from 1 on
+	dead  map[int]bool
+	under []crewPost // on their way, in order
+
+	counted bool           // steps are held against the budget
+	most    map[string]int // the dearest step of each sort that exceeds the limit
+	dearest int            // of all other steps
+
+	granted map[int]int // events by node
+	lost    map[int]int
+	shown   int // queries with a result
+	news    int
+}
+
+type crewLink struct {
+	from, to int
+	down     bool
+}
+
+type crewPost struct {
+	to, number int
+	out        vote.Outbound
+}
+
+const (
+	crewVoters = 3
+	crewNodes  = 16
+	crewTTL    = 10 * time.Second
+)
+
+func newCrew(t *testing.T) *crew {
+	c := &crew{
+		t: t, now: vote.Now{Fast: 1e12, Slow: 1e12, Wall: 1_700_000_000_000_000}, dead: map[int]bool{},
+		most: map[string]int{}, granted: map[int]int{}, lost: map[int]int{},
+	}
+	for i := range crewNodes {
+		c.names = append(c.names, vote.NodeID(fmt.Sprintf("n%02d", i)))
+		c.lives = append(c.lives, vote.Incarnation(i+1))
+		c.nodes = append(c.nodes, nil)
+	}
+	for i := range c.names {
+		c.start(i)
+	}
+	for from := range c.names {
+		for to := range crewVoters {
+			if from != to {
+				c.links = append(c.links, crewLink{from: from, to: to, down: true})
+				c.link(len(c.links))
+			}
+		}
+	}
+	c.pass(crewTTL + 2*vote.TokenQueryTimeout)
+	for i, n := range c.nodes {
+		if !n.Ready() {
+			t.Fatalf("%s isn't ready: %v", c.names[i], n.Voters(c.now))
+		}
+	}
+	return c
+}
+
+func (c *crew) start(i int) {
+	n, err := New(Config{
+		Name: c.names[i], Life: c.lives[i], Voters: c.names[:crewVoters], TTL: crewTTL, MaxTTL: crewTTL,
+	}, c.now)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.nodes[i] = n
+}
+
+func (c *crew) id(i int) vote.SessionID {
+	return vote.SessionID{Node: c.names[i], Incarnation: c.lives[i]}
+}
+
+// step is one call of a node. The sort of a step is the name under which a step beyond the limit is
+// reported.
+func (c *crew) step(i int, sort string, call func(n *Node)) {
+	n := c.nodes[i]
+	before := n.Work()
+	call(n)
+	cost := int(n.Work() - before)
+	switch {
+	case !c.counted:
+	case cost > stepMax:
+		c.most[sort] = max(c.most[sort], cost)
+	default:
+		c.dearest = max(c.dearest, cost)
+	}
+	c.collect(i)
+}
+
+// stepMax is what a step may cost: the budget, and the rest of the last piece of work.
+const stepMax = Budget + Budget/8
+
+// collect takes what a node has to say and to tell, and has it arrive.
+func (c *crew) collect(i int) {
+	out, events := c.nodes[i].Drain(nil, nil)
+	for j := range events {
+		switch e := &events[j]; e.Kind {
+		case quorum.EventGranted:
+			c.granted[i]++
+		case quorum.EventLost:
+			c.lost[i]++
+		case quorum.EventQueryDone:
+			if e.Result == nil {
+				c.t.Errorf("a query has no result: %s", e.Wait.Text)
+			}
+			c.shown++
+		case quorum.EventNews:
+			c.news++
+		case quorum.EventAlarm, quorum.EventDrift:
+			c.t.Errorf("%s: %s", c.names[i], e.Text)
+		}
+	}
+	for j := range out {
+		l := c.links[out[j].Conn-1]
+		c.under = append(c.under, crewPost{l.from + l.to - i, int(out[j].Conn), out[j]})
+	}
+}
+
+// settle has all messages arrive, and does all work that is due now.
+func (c *crew) settle() {
+	for busy := true; busy; {
+		busy = false
+		for len(c.under) > 0 {
+			batch := c.under
+			c.under = nil
+			for j := range batch {
+				c.arrive(&batch[j])
+			}
+		}
+		for i, n := range c.nodes {
+			if !c.dead[i] && n.Next(c.now) <= 0 {
+				c.step(i, "tick", func(n *Node) { n.Tick(c.now) })
+				busy = true
+			}
+		}
+	}
+}
+
+func (c *crew) arrive(p *crewPost) {
+	l := c.links[p.number-1]
+	if l.down || c.dead[p.to] {
+		return
+	}
+	from, m := l.from+l.to-p.to, &p.out.Message
+	if p.out.Close {
+		c.t.Fatalf("%s closes its connection with %s", c.names[from], c.names[p.to])
+	}
+	c.step(p.to, "deliver "+m.Kind.String(), func(n *Node) {
+		n.Deliver(c.now, vote.Conn(p.number), c.id(from), m)
+	})
+}
+
+// cut ends a connection, of which both ends hear.
+func (c *crew) cut(number int) {
+	l := &c.links[number-1]
+	if l.down {
+		return
+	}
+	l.down = true
+	for _, i := range []int{l.from, l.to} {
+		if !c.dead[i] {
+			c.step(i, "unlink", func(n *Node) { n.Unlink(c.now, vote.Conn(number)) })
+		}
+	}
+}
+
+func (c *crew) link(number int) {
+	l := &c.links[number-1]
+	l.down = false
+	c.step(l.from, "link", func(n *Node) { n.Link(c.now, vote.Conn(number), c.id(l.to)) })
+	c.settle()
+}
+
+// linkOf returns the number of the connection from one node to another.
+func (c *crew) linkOf(from, to int) int {
+	return 1 + slices.IndexFunc(c.links, func(l crewLink) bool { return l.from == from && l.to == to })
+}
+
+// kill ends a process: the other ends of its connections hear of it.
+func (c *crew) kill(i int) {
+	c.dead[i] = true
+	for number := range c.links {
+		if l := c.links[number]; l.from == i || l.to == i {
+			c.cut(number + 1)
+		}
+	}
+}
+
+// pass lets time pass.
+func (c *crew) pass(d time.Duration) {
+	const long = 100 * time.Millisecond
+	for ; d > 0; d -= long {
+		c.now.Fast, c.now.Slow = c.now.Fast.Add(long), c.now.Slow.Add(long)
+		c.now.Wall += vote.Micros(long.Microseconds())
+		c.settle()
+	}
+}
+
+// ask has a node ask for keys, one for each of n, and time pass as it does.
+func (c *crew) ask(i, n int, wish func(j int) vote.Spec) {
+	for j := range n {
+		c.step(i, "lock", func(n *Node) {
+			if _, err := n.Lock(c.now, quorum.RequestOptions{Spec: wish(j)}); err != nil {
+				c.t.Fatal(err)
+			}
+		})
+		c.settle()
+		if j%1000 == 999 {
+			c.pass(100 * time.Millisecond)
+		}
+	}
+}
+
+func (c *crew) key(i, j int) vote.Key {
+	return vote.Key(fmt.Sprintf("%s/%07d", c.names[i], j))
+}
+
+// hold has a node hold n keys.
+func (c *crew) hold(i, n int) {
+	was := c.granted[i]
+	c.ask(i, n, func(j int) vote.Spec {
+		return vote.Spec{Key: c.key(i, j), Mode: vote.Exclusive}
+	})
+	c.pass(time.Second)
+	if got := c.granted[i] - was; got != n {
+		c.t.Fatalf("%d of %d keys are granted", got, n)
+	}
+}
+
+// within holds the dearest steps against the exceptions: for each sort of step that is known to be
+// done in one piece, how much its dearest may cost. A step that costs no more than any other is no
+// exception.
+func (c *crew) within(known map[string]int) {
+	c.t.Helper()
+	c.t.Logf("the dearest step costs %d of %d units; in one piece: %v", c.dearest, Budget, c.most)
+	for _, sort := range slices.Sorted(maps.Keys(c.most)) {
+		if most := known[sort]; c.most[sort] > most {
+			c.t.Errorf("%s costs %d units in one step, of a budget of %d; known: %d", sort, c.most[sort], Budget, most)
+		}
+	}
+	for _, sort := range slices.Sorted(maps.Keys(known)) {
+		if c.most[sort] == 0 {
+			c.t.Errorf("%s is done in pieces, and is still listed as done in one piece", sort)
+		}
+	}
+	for i := range c.nodes {
+		if c.lost[i] > 0 {
+			c.t.Errorf("%s has lost %d leases", c.names[i], c.lost[i])
+		}
+	}
+}
+
+// TestNoStepOfANodeExceedsItsBudget has a node do what costs most, voter and requester together,
+// and counts what each call costs. What is known to be done in one piece is listed with its cost.
+func TestNoStepOfANodeExceedsItsBudget(t *testing.T) {
+	sampled.Computes(t)
+	keys := workKeys(t)
+	const holder, other = crewNodes - 1, crewNodes - 2
+	for _, worst := range []struct {
+		name  string
+		run   func(c *crew)
+		known map[string]int
+	}{
+		{"others look at all keys", func(c *crew) {
+			c.hold(holder, keys)
+			c.counted = true
+			for i := range 2 {
+				c.step(other-i, "look", func(n *Node) { n.InspectForWatch(c.now, "", true) })
+				c.step(other-i, "watch", func(n *Node) { n.Watch(c.now, "", true) })
+			}
+			c.pass(crewTTL)
+			if c.shown != 2 {
+				c.t.Errorf("%d of 2 queries have a result", c.shown)
+			}
+		}, map[string]int{
+			// Merging the answers of two or three voters.
+			"deliver show": costMergedEach * min(keys, shownMost),
+		}},
+		{"a process with many waiters dies", func(c *crew) {
+			permit := func(int) vote.Spec { return vote.Spec{Key: "k", Mode: vote.Permit, Permits: 1} }
+			c.ask(other, 1, permit)
+			c.ask(holder, keys, permit)
+			c.ask(other-1, 1, permit)
+			c.counted = true
+			c.kill(holder)
+			c.pass(2 * crewTTL)
+			for i := range crewVoters {
+				if got := c.nodes[i].Voter().Size(); got.Requests != 2 {
+					c.t.Errorf("%s keeps %+v", c.names[i], got)
+				}
+			}
+		}, nil},
+		{"a process with many leases dies", func(c *crew) {
+			c.hold(holder, keys)
+			c.counted = true
+			c.kill(holder)
+			c.pass(2 * crewTTL)
+			for i := range crewVoters {
+				if got := c.nodes[i].Voter().Size(); got.Requests != 0 {
+					c.t.Errorf("%s keeps %+v", c.names[i], got)
+				}
+			}
+		}, nil},
+		{"many watches on each node", func(c *crew) {
+			const each = 1024
+			for i := range c.nodes {
+				for range each {
+					c.step(i, "watch", func(n *Node) { n.Watch(c.now, "w/", true) })
+				}
+				c.settle()
+			}
+			c.counted, c.news = true, 0
+			c.ask(holder, 1, func(int) vote.Spec { return vote.Spec{Key: "w/x", Mode: vote.Exclusive} })
+			c.pass(time.Second)
+			if least := crewNodes * each * (crewVoters/2 + 1); c.news < least {
+				c.t.Errorf("%d reports of a lock, fewer than %d", c.news, least)
+			}
+			for i := range c.nodes[crewVoters:] {
+				c.cut(c.linkOf(crewVoters+i, 0))
+				c.link(c.linkOf(crewVoters+i, 0))
+			}
+			c.pass(time.Second)
+		}, nil},
+		{"a stream of a holder begins anew", func(c *crew) {
+			c.hold(holder, keys)
+			c.counted = true
+			c.again(holder)
+		}, map[string]int{
+			"link":           2 * keys,
+			"deliver answer": 4*keys + heard,
+		}},
+		{"a stream of a voter that is a holder begins anew", func(c *crew) {
+			c.hold(0, keys)
+			c.counted = true
+			c.again(0)
+		}, map[string]int{
+			"link":           2 * keys,
+			"deliver answer": 4*keys + heard,
+		}},
+		{"a voter starts anew", func(c *crew) {
+			c.hold(holder, keys)
+			c.counted = true
+			c.kill(1)
+			c.pass(time.Second)
+			c.dead[1] = false
+			c.lives[1] += 1000
+			c.start(1)
+			for number := range c.links {
+				if l := c.links[number]; l.from == 1 || l.to == 1 {
+					c.link(number + 1)
+				}
+			}
+			c.pass(2 * crewTTL)
+			c.backed(holder, keys)
+		}, map[string]int{
+			"link":           3 * keys,
+			"deliver answer": 5*keys + heard,
+		}},
+		{"a link of a node with many waiters breaks", func(c *crew) {
+			permit := func(int) vote.Spec { return vote.Spec{Key: "k", Mode: vote.Permit, Permits: 1} }
+			c.ask(other, 1, permit)
+			c.ask(holder, keys, permit)
+			c.counted = true
+			c.again(holder)
+		}, map[string]int{
+			"unlink":         2 * (keys + 1),
+			"link":           2 * (keys + 1),
+			"deliver answer": 4*(keys+1) + heard,
+		}},
+		{"a node loses all its leases", func(c *crew) {
+			c.hold(holder, keys)
+			c.counted = true
+			for v := range crewVoters {
+				c.cut(c.linkOf(holder, v))
+			}
+			c.pass(2 * crewTTL)
+			if c.lost[holder] != keys {
+				c.t.Errorf("%d of %d leases are lost", c.lost[holder], keys)
+			}
+			c.lost[holder] = 0
+		}, map[string]int{
+			"tick": 3 * keys,
+		}},
+	} {
+		t.Run(worst.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCrew(t)
+			worst.run(c)
+			c.within(worst.known)
+		})
+	}
+}
+
+// again has the stream of a node to a voter begin anew.
+func (c *crew) again(i int) {
+	number := c.linkOf(i, 1)
+	c.cut(number)
+	c.pass(100 * time.Millisecond)
+	c.link(number)
+	c.pass(time.Second)
+	if n := c.nodes[i]; !n.Ready() || n.Spare() != 1 {
+		c.t.Errorf("%s: %v", c.names[i], n.Voters(c.now))
+	}
+}
+
+// backed asks for the votes of all voters for all leases of a node.
+func (c *crew) backed(i, leases int) {
+	for v := range crewVoters {
+		for j := range leases {
+			got, ok := c.nodes[v].Voter().Vote(c.key(i, j))
+			if !ok || got.Owner.Node != c.names[i] {
+				c.t.Fatalf("%s has voted for %+v", c.names[v], got)
+			}
+		}
+	}
+}
+
+const (
+	// costMergedEach is what merging the answers of three voters costs for each request.
+	costMergedEach = 6
+	// shownMost is how many requests an answer shows at most.
+	shownMost = 65_536
+)
