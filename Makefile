@@ -53,7 +53,7 @@ sim: ## runs SEEDS (1000) simulated meshes of SECONDS (60) each with all faults,
 	LOCKMESH_SIM_SEED=$(SEED) LOCKMESH_SIM_SEEDS=$(SEEDS) LOCKMESH_SIM_SECONDS=$(SECONDS) \
 		$(GO) test ./sim -run '^TestSwarm' -count=1 -timeout 0 -v
 
-soak: ## runs simulated meshes for SOAK (4h) from SEED on, within the assumptions, beyond them, with dynamic membership, born by count, with a register, and with messages that linger; uses KEYS keys once; and counts the work of a million keys and waiters
+soak: ## runs simulated meshes for SOAK (4h) from SEED on, within the assumptions, beyond them, with dynamic membership, born by count, with a register, with messages that linger, and with syncs in pieces; uses KEYS keys once; and counts the work of a million keys and waiters
 	LOCKMESH_KEYS=$(KEYS) $(GO) test ./internal/node -run KeysUsedOnce -count=1 -timeout 0 -v
 	LOCKMESH_WORK_KEYS=1000000 $(GO) test ./internal/node -run NoStepOfANodeExceedsItsBudget -parallel 1 -count=1 -timeout 0 -v
 	LOCKMESH_WORK_KEYS=60000 $(GO) test ./internal/sockettest -run WatchesOfAllKeysLoseNobodysLease -count=1 -timeout 0 -v
@@ -63,6 +63,7 @@ soak: ## runs simulated meshes for SOAK (4h) from SEED on, within the assumption
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -counted
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -registered
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -lingering
+	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -pieces
 
 explore: ## explores every order of events within small limits, and wider ones: locks for FOR (50s), then changes of an electorate and births by count for as long each
 	$(GO) run ./sim/cmd/lockmesh-explore -for $(or $(FOR),50s)

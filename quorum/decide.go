@@ -161,9 +161,45 @@ func (q *Requester) evaluatePending() {
 	if len(q.pending) == 0 {
 		return // the cost doesn't depend on the number of held leases
 	}
+	if len(q.pending) > q.turn() {
+		q.review.begin(q.pass())
+		return
+	}
 	q.toil(costEvaluated * len(q.pending))
 	for _, r := range byNumber(slices.Clone(q.pending)) {
 		q.evaluate(r)
+	}
+}
+
+// review is the task of evaluating the pending requests anew, where there are many: a pass over all
+// requests. A voter that comes or goes during a pass makes for another pass afterwards.
+type review struct {
+	pass
+	again bool
+}
+
+func (v *review) begin(p pass) {
+	if v.next != nil {
+		v.again = true
+		return
+	}
+	v.pass = p
+}
+
+func (q *Requester) goOnReviewing() {
+	for q.review.next != nil && !q.tired() {
+		r := q.review.take()
+		if r == nil {
+			if q.review.again {
+				q.review.again, q.review.pass = false, q.pass()
+			}
+			continue
+		}
+		q.toil(1)
+		if r.state == statePending {
+			q.toil(costEvaluated - 1)
+			q.evaluate(r)
+		}
 	}
 }
 
@@ -292,6 +328,7 @@ func (q *Requester) confirm(r *request, t vote.Token) {
 
 // win grants a request: a majority has voted for its token and is covered.
 func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
+	q.beforeChange(r)
 	remove(&q.pending, r)
 	r.state, r.token, r.slot = stateWon, t, slot
 	q.seen = max(q.seen, t)
@@ -319,7 +356,7 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 			if q.isUncontended(r) {
 				// No request waits for the report, and a release soon afterwards takes the report
 				// along.
-				q.later()
+				q.later(p)
 			}
 		}
 	}

@@ -223,3 +223,18 @@ type earliest struct {
 func (e *earliest) add(at vote.Instant) { e.at = min(e.at, at) }
 
 func (e *earliest) remove(at vote.Instant) { e.stale = e.stale || at <= e.at }
+
+// keepValidity makes the leases supported by a voter keep the validity that they have, whatever the
+// voter's cover is from now on.
+func (q *Requester) keepValidity(p *peer) {
+	for _, g := range q.groups {
+		if g.own == nil && g.set.Has(p.place) {
+			g.minUntil = max(g.minUntil, g.until)
+		}
+	}
+	q.sortGroups()
+}
+
+func (q *Requester) sortGroups() {
+	slices.SortStableFunc(q.groups, func(g, h *group) int { return g.compare(h.set, h.minUntil, h.ownNumber()) })
+}

@@ -17,7 +17,7 @@ import (
 func (q *Requester) extend(r *request, set Set) {
 	for _, p := range q.peers {
 		v, x := &r.votes[p.place], r.coldOf(p.place)
-		if set.Has(p.place) && v.stands() && !x.extending && p.up() && p.answered {
+		if set.Has(p.place) && v.stands() && !x.extending && p.up() && p.answeredAbout(r) {
 			x.extending = true
 			m := q.sendOrdered(p, vote.Digest{}, vote.KindExtend, r.number)
 			m.Serial, m.Sent, m.TTL = v.serial, q.now.Fast, r.endsAfter(q.now.Fast)
@@ -39,6 +39,7 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 	if r == nil || r.state != stateWon {
 		return false, false
 	}
+	q.beforeChange(r)
 	x := q.coldOf(r)
 	x.ends = q.now.Fast.Add(ends)
 	if r.length() == 0 {

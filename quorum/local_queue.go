@@ -98,7 +98,7 @@ func (q *Requester) dropLocalQueue(k vote.Key, l *localQueue) {
 // forgetUnsent forgets a request that is over before any voter has heard of it.
 func (q *Requester) forgetUnsent(r *request) {
 	remove(&q.pending, r)
-	q.requests = drop(q.requests, r.number, &q.most.requests)
+	q.strike(r)
 	q.recycle(r)
 }
 

@@ -101,5 +101,11 @@ func (q *Requester) isUncontended(r *request) bool {
 	return !r.contended && q.localQueues[r.key] == nil
 }
 
-// later allows the message sent last to linger, since no request waits for it.
-func (q *Requester) later() { q.out[len(q.out)-1].Later = true }
+// later allows the ordered message sent last to a voter to linger, since no request waits for it.
+func (q *Requester) later(p *peer) {
+	out := q.out
+	if p.making != nil {
+		out = p.making.after
+	}
+	out[len(out)-1].Later = true
+}

@@ -1,21 +1,28 @@
 package quorum
 
 import (
-	"math"
 	"slices"
 	"testing"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The votes in an answer are found in any order in which a voter lists them; of several votes of a
-// request the last one counts.
+// The votes in an answer are found in any order in which a voter lists them, requests that were
+// listed ahead among them; of several votes of a request the last one counts.
 func TestVotesAreFoundInAnAnswer(t *testing.T) {
+	ahead := map[vote.Number]struct{}{5: {}}
 	for name, all := range map[string][]vote.Entry{
 		"in order":     {{Number: 2, Serial: 9}, {Number: 2, Serial: 20}, {Number: 5, Serial: 50}, {Number: 8, Serial: 80}},
+		"one ahead":    {{Number: 5, Serial: 50}, {Number: 2, Serial: 9}, {Number: 2, Serial: 20}, {Number: 8, Serial: 80}},
 		"out of order": {{Number: 8, Serial: 80}, {Number: 2, Serial: 9}, {Number: 5, Serial: 50}, {Number: 2, Serial: 20}},
 	} {
-		l := newListing(appendVotes(nil, all))
+		var l listing
+		l.add(all[:2], ahead)
+		l.add(all[2:], ahead)
+		if mixed := name == "out of order"; l.mixed != mixed {
+			t.Errorf("%s: out of order: %v", name, l.mixed)
+		}
+		l.sort()
 		for n, want := range []vote.Serial{1: 0, 2: 20, 3: 0, 5: 50, 7: 0, 8: 80, 9: 0} {
 			got := vote.Serial(0)
 			if e, ok := l.of(vote.Number(n)); ok {
@@ -28,25 +35,55 @@ func TestVotesAreFoundInAnAnswer(t *testing.T) {
 	}
 }
 
-// Requests come out in order of their numbers, whether those lie close together or far apart.
-func TestRequestsComeInOrder(t *testing.T) {
-	for name, numbers := range map[string][]vote.Number{
-		"none":        nil,
-		"one":         {7},
-		"the largest": {math.MaxUint64},
-		"close":       {5, 3, 9, 4, 17},
-		"apart":       {1 << 40, 3, math.MaxUint64, 1},
-	} {
-		requests := make(map[vote.Number]*request)
-		for _, n := range numbers {
-			requests[n] = &request{number: n}
+// A long answer is kept in pages, and each of its votes is found.
+func TestVotesOfManyPagesAreFound(t *testing.T) {
+	var l listing
+	const last = 3*listedPage + 7
+	for n := vote.Number(1); n <= last; n++ {
+		l.add([]vote.Entry{{Number: n, Serial: vote.Serial(2 * n)}}, nil)
+	}
+	for n := vote.Number(1); n <= last; n++ {
+		if e, ok := l.of(n); !ok || e.serial != vote.Serial(2*n) {
+			t.Fatalf("request %d of %d has vote %+v", n, last, e)
 		}
-		var got []vote.Number
-		for _, r := range inOrder(requests) {
-			got = append(got, r.number)
+	}
+	if len(l.pages) != 0 {
+		t.Errorf("%d pages are left", len(l.pages))
+	}
+}
+
+// A pass over the roll meets each request once, in order, whatever ends in the meantime.
+func TestAPassMeetsEachRequestOnce(t *testing.T) {
+	q := New(Config{Self: vote.SessionID{Node: "r", Incarnation: 1}}, vote.Now{})
+	all := make([]*request, 20)
+	for i := range all {
+		q.last++
+		all[i] = &request{number: q.last}
+		q.enroll(all[i])
+	}
+	q.review.pass = q.pass()
+	var got []vote.Number
+	for r := q.review.take(); r != nil; r = q.review.take() {
+		if got = append(got, r.number); !q.review.has(r) {
+			t.Errorf("request %d isn't passed", r.number)
 		}
-		if want := slices.Sorted(slices.Values(numbers)); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", name, got, want)
+		q.strike(r)
+		if n := int(r.number); n%5 == 0 && n < len(all) {
+			if q.review.has(all[n]) {
+				t.Errorf("request %d is passed", n+1)
+			}
+			q.strike(all[n]) // the next one
 		}
+		q.last++
+		late := &request{number: q.last}
+		if q.enroll(late); !q.review.has(late) {
+			t.Errorf("request %d, made during the pass, isn't passed", late.number)
+		}
+	}
+	if want := []vote.Number{1, 2, 3, 4, 5, 7, 8, 9, 10, 12, 13, 14, 15, 17, 18, 19, 20}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if rest := q.sorted(nil); len(rest) != len(got) || len(q.requests) != len(got) || rest[0].number != 21 {
+		t.Errorf("%d requests are left", len(rest))
 	}
 }

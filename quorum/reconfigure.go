@@ -226,7 +226,7 @@ func (q *Requester) setConfig(e, before vote.Electorate) {
 		// The promised validity holds, whichever voters support the group from now on.
 		g.set, g.minUntil = g.set.Moved(to), max(g.minUntil, g.until)
 	}
-	slices.SortStableFunc(q.groups, func(g, h *group) int { return g.compare(h.set, h.minUntil, h.ownNumber()) })
+	q.sortGroups()
 	q.evaluateAll(q.sorted(nil))
 	q.settleAll()
 	q.updateValidity()

@@ -3,8 +3,6 @@ package quorum
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +34,9 @@ type Config struct {
 	NoReceipts bool
 	// EventRenewed reports each answer to a refresh.
 	ReportRenewals bool
+	// How much work in pieces is done in a Tick, in units of lease.Budget. Zero means the usual
+	// amount; tests use less.
+	Turn int
 }
 
 // Requester requests keys from the voters. Its zero value is not usable; see New.
@@ -49,6 +50,7 @@ type Requester struct {
 	firstPlace int     // the first place among equally near voters
 	order      []int   // the voters' places, nearest first
 	requests   map[vote.Number]*request
+	roll       roll // the same requests
 	// Leases that were handed off, by the numbers of their present callers.
 	aliases map[vote.Number]*request
 	// The request at the front of each key's local queue.
@@ -87,6 +89,9 @@ type Requester struct {
 	nameTaken             bool
 	count                 Counters
 	work                  uint64 // see Work
+	limit                 uint64 // of the work of the turn under way
+	turns                 int
+	review                review
 	renewals              renewals
 	free                  pools
 }
@@ -94,6 +99,9 @@ type Requester struct {
 // Counters count the activity of a requester since its creation.
 type Counters struct {
 	Requests, Wins, FirstRound, Confirmations, Yields, Losses, Resyncs, Mismatches, HandOffs, Distrusted uint64
+	// Of syncs and answers in pieces: how many there were, requests listed before they changed, and
+	// messages that waited for the end of an answer.
+	MadeInPieces, ReadInPieces, ListedAhead, Kept uint64
 }
 
 type requestState uint8
@@ -104,12 +112,13 @@ const (
 	stateEnding // released, lost, failed or abandoned; only confirmations are missing
 )
 
-// request is a request of this node for a key. Its 128 bytes fill one of the allocator's size
-// classes; the fields needed by few requests are in ballot.rare.
+// request is a request of this node for a key. Its 152 bytes leave 8 of the allocator's size class;
+// the fields needed by few requests are in tally.cold.
 type request struct {
 	tally
-	key    vote.Key
-	number vote.Number
+	prev, next *request // in the roll
+	key        vote.Key
+	number     vote.Number
 	// The number of the caller: the same as number, unless the lease was handed off.
 	caller vote.Number
 	// This node's newest request when this request was sent to the voters.
@@ -203,8 +212,7 @@ func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) 
 			x.ends = q.now.Fast.Add(ask.EndsAfter) // an upgrade doesn't move the end of the lease
 		}
 	}
-	q.requests[n] = r
-	q.most.requests = max(q.most.requests, len(q.requests))
+	q.enroll(r)
 	put(&q.pending, r)
 	if q.enqueueLocal(r) {
 		q.evaluateQueued(r)
@@ -282,6 +290,7 @@ func (q *Requester) release(now vote.Now, n vote.Number, lost bool) {
 // end stops counting the votes of a request and tells the voters that the request is over; lost
 // marks a lease that ended without a release by its holder.
 func (q *Requester) end(r *request, lost bool) {
+	q.beforeChange(r)
 	q.toil(costEnded)
 	q.leaveLocalQueue(r)
 	if r.state == statePending {
@@ -307,14 +316,14 @@ func (q *Requester) end(r *request, lost bool) {
 			x := q.coldVote(r, p.place)
 			x.relSerial = 0
 			// Before the sync is answered, the book counts no votes.
-			if v.stands() && p.answered {
+			if v.stands() && p.answeredAbout(r) {
 				gone = gone.Plus(vote.DigestOfVote(v.serial))
 				x.relSerial = v.serial
 			}
 			m := q.sendOrdered(p, vote.Digest{}.Minus(gone), vote.KindRelease, r.number)
 			m.Lost, m.Bid = lost, bid
 			if !first.Has(p.place) {
-				q.later()
+				q.later(p)
 			}
 			x.relStream, x.relAt = p.stream, p.sent
 		}
@@ -349,7 +358,7 @@ func (q *Requester) settleEnd(r *request) {
 
 // forget drops a request that is over.
 func (q *Requester) forget(r *request) {
-	q.requests = drop(q.requests, r.number, &q.most.requests)
+	q.strike(r)
 	if len(q.aliases) > 0 {
 		q.aliases = drop(q.aliases, r.caller, &q.most.seats)
 	}
@@ -409,7 +418,13 @@ func (q *Requester) sendOrdered(p *peer, delta vote.Digest, kind vote.Kind, n vo
 	if p.digest.full() && p.answered {
 		p.refreshAt = min(p.refreshAt, p.refreshed.Add(digestRefreshEvery))
 	}
-	m := q.send(p.conn)
+	var m *vote.Message
+	if t := p.making; t != nil {
+		t.after = append(t.after, vote.Outbound{Conn: p.conn})
+		m = &t.after[len(t.after)-1].Message
+	} else {
+		m = q.send(p.conn)
+	}
 	m.Kind, m.Stream, m.Number = kind, p.stream, n
 	return m
 }
@@ -496,6 +511,9 @@ func (q *Requester) Tick(now vote.Now) {
 		if p.refreshAt <= q.now.Fast {
 			q.refresh(p)
 		}
+		if p.making != nil || p.reading != nil {
+			continue // this node is to blame
+		}
 		if p.up() && p.conn != vote.LocalConn && q.now.Fast >= p.lastReceived.Add(q.patience(p)) {
 			if p.notVoterYet {
 				// The peer answers, but isn't a voter yet. Without lasting connections no majority
@@ -523,6 +541,9 @@ func (q *Requester) Tick(now vote.Now) {
 		}
 		q.ending.pop()
 	}
+	if q.Busy() {
+		q.goOn()
+	}
 }
 
 // patience returns how long a voter may be silent. A long sync takes a while to arrive, and a voter
@@ -541,6 +562,9 @@ func (q *Requester) isPending(n vote.Number) bool {
 
 // Next returns the instant of the fast clock at which Tick has something to do next.
 func (q *Requester) Next() vote.Instant {
+	if q.Busy() {
+		return q.now.Fast
+	}
 	next := min(q.refreshAt, q.beforeEnds(), q.firstEnd(), q.firstExtension())
 	if len(q.pending) > 0 {
 		next = min(next, q.proveAt)
@@ -707,46 +731,6 @@ func (q *Requester) stateOf(p *peer, now vote.Now) VoterState {
 		s.State, s.Text = Silent, fmt.Sprintf("no answer for %v", roughly(now.Fast.Sub(p.lastReceived)))
 	}
 	return s
-}
-
-// sorted returns the wanted requests (all if wanted is nil) in order of their numbers, so that
-// nothing depends on the order of a map.
-func (q *Requester) sorted(wanted func(*request) bool) []*request {
-	if wanted == nil {
-		return inOrder(q.requests)
-	}
-	var all []*request
-	for _, r := range q.requests {
-		if wanted(r) {
-			all = append(all, r)
-		}
-	}
-	return byNumber(all)
-}
-
-// gappy is how many times as many numbers as requests there may be, from the smallest to the
-// largest, for inOrder to give each number a place: a place takes 8 bytes.
-const gappy = 8
-
-// inOrder returns all requests in order of their numbers. The numbers of a million leases lie close
-// together as a rule, so each request is put at its number's place: a sort takes several times as
-// long.
-func inOrder(requests map[vote.Number]*request) []*request {
-	if len(requests) == 0 {
-		return nil
-	}
-	lo, hi := vote.Number(math.MaxUint64), vote.Number(0)
-	for n := range requests {
-		lo, hi = min(lo, n), max(hi, n)
-	}
-	if hi-lo >= vote.Number(gappy*len(requests)) {
-		return byNumber(slices.Collect(maps.Values(requests)))
-	}
-	places := make([]*request, hi-lo+1)
-	for n, r := range requests {
-		places[n-lo] = r
-	}
-	return slices.DeleteFunc(places, func(r *request) bool { return r == nil })
 }
 
 // byNumber sorts requests. Their numbers are copied next to each other for the sort: of a million

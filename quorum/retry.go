@@ -28,10 +28,13 @@ func (q *Requester) retryRejected() {
 	}
 }
 
-// sendRequest sends a request to a voter.
+// sendRequest sends a request to a voter, or lists it in the sync that is being made.
 func (q *Requester) sendRequest(p *peer, r *request) {
 	r.votes[p.place].sent = true
 	q.noteSent(r)
+	if q.listAhead(p, r) {
+		return
+	}
 	m := q.sendOrdered(p, vote.DigestOfRequest(r.number), vote.KindRequest, r.number)
 	m.Spec, m.Time, m.Bid = r.spec(q.now.Fast), r.time, r.bid
 	q.sendExtras(p, r)

@@ -39,6 +39,7 @@ type peer struct {
 	refused     vote.Reason      // the reason why the voter refuses this node, until an answer comes
 	incarnation vote.Incarnation // the voter's incarnation, from the handshake
 	stream      vote.Stream
+	reborn      bool   // the sync of the incarnation's first stream isn't complete
 	answered    bool   // the sync of this stream was answered, so messages count
 	ackEpoch    uint64 // the config epoch that the voter reported last
 	notVoterYet bool   // the voter doesn't know of its own membership, so it has seen no sync
@@ -52,10 +53,14 @@ type peer struct {
 	sent, received uint64 // ordered messages of this stream, after the sync and its answer
 	digest         expectedDigest
 	earlyAcks      []vote.Message // acknowledgements that overtook the messages they count, in order
-	syncAnswer     []listedVote   // the answer to the sync, as far as received
-	syncSent       vote.Instant   // when the sync was sent
-	refreshed      vote.Instant   // when the newest refresh was sent
-	mark           mark
+	making         *making        // the task of making the sync; nil if there is none
+	// The requests that the sync lists out of order; nil once the answer is complete.
+	ahead      map[vote.Number]struct{}
+	syncAnswer listing        // the answer to the sync, as far as received
+	reading    *answerReading // the task of taking in the answer; nil if there is none
+	syncSent   vote.Instant   // when the sync was sent
+	refreshed  vote.Instant   // when the newest refresh was sent
+	mark       mark
 	// Messages sent on this stream before then were processed, and their answers are here.
 	acked        vote.Instant
 	lastReceived vote.Instant // when the voter last answered

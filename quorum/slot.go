@@ -75,7 +75,7 @@ func (q *Requester) moveTo(r *request, slot vote.Slot) {
 	}
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
-		if v.stands() && v.slot != slot && p.up() && p.answered && !r.isBarred(p.place, slot) {
+		if v.stands() && v.slot != slot && p.up() && p.answeredAbout(r) && !r.isBarred(p.place, slot) {
 			q.yield(p, r, slot)
 		}
 	}

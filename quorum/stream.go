@@ -40,13 +40,8 @@ func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 		q.closes(p.conn)
 	}
 	if p.incarnation != voter.Incarnation {
-		// Serials of an incarnation say nothing about another incarnation.
-		q.toil(len(q.requests) / scanned)
-		for _, r := range q.requests {
-			if x := r.coldOf(p.place); x != nil {
-				x.yielded, x.noted, x.revokes, x.barred = 0, 0, 0, nil
-			}
-		}
+		// Serials of an incarnation say nothing about another incarnation: see list.
+		p.reborn = true
 		// Nor do generations: zero is none, so the answer resets the cover.
 		p.incarnation, p.gen, p.receipts = voter.Incarnation, 0, receipts{}
 		p.suspect.top = 0 // nor do the tokens known to the earlier incarnation
@@ -60,6 +55,7 @@ func (q *Requester) Unlink(now vote.Now, conn vote.Conn) {
 	q.begin(now)
 	for _, p := range q.peers {
 		if p.up() && p.conn == conn {
+			p.forgetSync()
 			p.link, p.answered, p.refreshAt = linkConnecting, false, vote.Never
 			q.evaluatePending()
 		}
@@ -88,19 +84,26 @@ func (q *Requester) Refused(now vote.Now, voter vote.NodeID, reason vote.Reason,
 	}
 }
 
+// forgetSync gives up the sync of the stream, and the answer, as far as they have got.
+func (p *peer) forgetSync() {
+	p.making, p.reading, p.ahead, p.syncAnswer = nil, nil, nil, listing{}
+}
+
 // hangUp closes the stream to a voter; the owner of the connections will dial again.
 func (q *Requester) hangUp(p *peer, text string) {
 	q.closes(p.conn)
+	p.forgetSync()
 	p.link, p.answered, p.refreshAt, p.text = linkConnecting, false, vote.Never, text
 	q.evaluatePending()
 }
 
 // resync begins a new stream with a sync: a list of everything the session wants and holds at the
-// voter.
+// voter. A long sync is made in pieces.
 func (q *Requester) resync(p *peer) {
 	q.count.Resyncs++
 	p.stream++
-	p.answered, p.earlyAcks, p.syncAnswer, p.refreshAt = false, nil, nil, vote.Never
+	p.forgetSync()
+	p.answered, p.earlyAcks, p.refreshAt = false, nil, vote.Never
 	p.sent, p.received = 0, 0
 	p.digest.reset()
 	p.syncSent, p.refreshed = q.now.Fast, q.now.Fast
@@ -112,39 +115,16 @@ func (q *Requester) resync(p *peer) {
 	}
 	q.urgent(p, &open)
 	m := vote.Message{Kind: vote.KindSync, Stream: p.stream}
-	all := q.sorted(nil)
-	q.toil(costStated * len(all))
-	for i, r := range all {
-		if r.state == stateEnding || r.queued {
-			continue
-		}
-		v := &r.votes[p.place]
-		if !q.newest.Committee(r.key).Has(p.place) {
-			v.sent = false // the voter drops unlisted requests
-			continue
-		}
-		// The voter may have confirmed the requested token, so v.asking stays.
-		v.sent, v.busy, v.unfit, v.released = true, false, 0, false
-		if x := r.coldOf(p.place); x != nil {
-			x.taken, x.extending = 0, false
-		}
-		p.digest.base = p.digest.base.Plus(vote.DigestOfRequest(r.number))
-		if len(m.Entries) == vote.MaxEntries {
-			q.urgent(p, &m)
-			m.Entries = nil
-		}
-		if m.Entries == nil {
-			m.Entries = make([]vote.Entry, 0, min(vote.MaxEntries, len(all)-i))
-		}
-		slot := r.slot
-		if slot == 0 {
-			slot = r.want(p.place)
-		}
-		m.Entries = append(m.Entries, vote.Entry{
-			Spec: r.spec(q.now.Fast), Number: r.number, Time: r.time, Bid: r.bid, Serial: v.serial, Yielded: r.yielded(p.place), Slot: slot, Token: r.token,
-		})
+	if len(q.requests) > q.turn() {
+		q.count.MadeInPieces++
+		p.making = &making{pass: q.pass(), ahead: make(map[vote.Number]struct{}), chunk: m}
+		return
 	}
-	m.End = true
+	q.toil(costStated * len(q.requests))
+	for r := q.roll.first; r != nil; r = r.next {
+		q.list(p, r, &m)
+	}
+	m.End, p.reborn = true, false
 	q.urgent(p, &m)
 }
 
@@ -185,15 +165,24 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 			q.receiveAck(p, m)
 		}
 	default:
-		if p.answered {
-			p.received++
-			q.receive(p, m)
-			for len(p.earlyAcks) > 0 && p.earlyAcks[0].Pushed <= p.received {
-				ack := p.earlyAcks[0]
-				p.earlyAcks = p.earlyAcks[1:]
-				q.settle(p, &ack)
-			}
+		switch {
+		case p.reading != nil:
+			q.keepLater(p, m)
+		case p.answered:
+			q.receiveOrdered(p, m)
 		}
+	}
+}
+
+// receiveOrdered takes in an ordered message on a voter's current stream, and the acknowledgements
+// that overtook the message.
+func (q *Requester) receiveOrdered(p *peer, m *vote.Message) {
+	p.received++
+	q.receive(p, m)
+	for len(p.earlyAcks) > 0 && p.earlyAcks[0].Pushed <= p.received {
+		ack := p.earlyAcks[0]
+		p.earlyAcks = p.earlyAcks[1:]
+		q.settle(p, &ack)
 	}
 }
 
@@ -202,6 +191,7 @@ func (q *Requester) receiveRefusal(p *peer, reason vote.Reason) {
 	if reason == vote.ReasonNotVoter && q.cfg.Dynamic {
 		// The voter doesn't know yet of its own vote, or knows a newer electorate; either way
 		// electorates are being exchanged. See Requester.Goes.
+		p.forgetSync()
 		p.answered, p.refreshAt, p.notVoterYet, p.lastReceived = false, vote.Never, true, q.now.Fast
 		q.evaluatePending()
 		return
@@ -218,139 +208,6 @@ func (q *Requester) receiveRefusal(p *peer, reason vote.Reason) {
 		}
 	}
 	q.hangUp(p, reason.String())
-}
-
-// receiveAnswer collects the answer to the sync. At its end the listed votes hold, and no others.
-func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
-	if p.answered || len(p.syncAnswer)+len(m.Entries) > MaxRequests {
-		return
-	}
-	p.syncAnswer = appendVotes(p.syncAnswer, m.Entries)
-	p.lastReceived = q.now.Fast
-	if !m.End {
-		return
-	}
-	if m.Dir != p.dir {
-		q.hangUp(p, "its state directory isn't the voter's: the directory was wiped or replaced, "+
-			"and the node has to be voted in anew")
-		return
-	}
-	if m.Sent != p.syncSent || m.Incarnation != p.incarnation {
-		q.hangUp(p, "its answer doesn't match the sync of this node")
-		return
-	}
-	listed := newListing(p.syncAnswer)
-	p.syncAnswer = nil
-	p.answered, p.refused, p.text, p.ackEpoch = true, vote.ReasonNone, "", m.Epoch
-	p.acked = p.syncSent
-	if p.gen != m.Generation {
-		// A different session: the cover of the old session's votes doesn't extend to the new
-		// votes.
-		p.gen, p.validity = m.Generation, validity{}
-		q.toil(len(q.requests) / scanned)
-		for _, r := range q.requests {
-			if x := r.coldOf(p.place); x != nil {
-				x.noted = 0
-			}
-			if r.votes[p.place].stands() {
-				// Between the two sessions another node may have had the key: see supportedAt.
-				r.contended = true
-			}
-		}
-	}
-	prove := !q.cfg.NoReceipts && p.receipts.syncAnswered(m)
-	q.renew(p, m)
-	q.setQuiet(p, m)
-
-	all := q.sorted(nil)
-	q.toil(costRead * len(all))
-	for _, r := range all {
-		v := &r.votes[p.place]
-		e, ok := listed.of(r.number)
-		if ok {
-			p.digest.base = p.digest.base.Plus(vote.DigestOfVote(e.serial))
-		}
-		switch {
-		case r.state == stateEnding:
-			// Unless the release was sent on this stream, the sync didn't list the request, so
-			// nothing is left of the request.
-			if !r.releasedOn(p.place, p.stream) {
-				v.released = true
-				q.settleEnd(r)
-			} else if ok {
-				x := r.coldOf(p.place)
-				x.relSerial = e.serial
-				p.digest.amend(x.relAt, vote.Digest{}.Minus(vote.DigestOfVote(e.serial)))
-			}
-		case ok && r.state == stateWon && e.serial == v.serial && v.token == r.token:
-			// The vote is unchanged, even if an earlier round of the tally has reached the voter
-			// since.
-		case ok && e.serial == v.serial:
-			q.noteToken(p, e.token)
-			v.slot, v.token, v.confirming = e.slot, e.token, 0
-		case ok && e.serial > r.yielded(p.place):
-			r.drop(p.place)
-			q.noteToken(p, e.token)
-			v.serial, v.slot, v.token = e.serial, e.slot, e.token
-			q.settleWant(r, p.place)
-		default:
-			r.drop(p.place)
-		}
-		if r.state != stateEnding && v.sent {
-			q.sendExtras(p, r)
-		}
-	}
-	q.resendWatches(p)
-	q.resendQueries(p)
-	q.evaluateAll(all) // first, so that this answer extends no vote outside its list
-	q.renewals.begin()
-	q.updateValidity()
-	q.reportRenewal(p, m.Sent, q.ttl())
-	if prove {
-		q.refresh(p)
-	}
-}
-
-// listedVote is a vote in the answer to a sync: the fields of an entry that an answer uses. Entries
-// are several times as large, and of a million of them each growth of the list would be long.
-type listedVote struct {
-	number vote.Number
-	serial vote.Serial
-	token  vote.Token
-	slot   vote.Slot
-}
-
-func appendVotes(all []listedVote, entries []vote.Entry) []listedVote {
-	for i := range entries {
-		e := &entries[i]
-		all = append(all, listedVote{e.Number, e.Serial, e.Token, e.Slot})
-	}
-	return all
-}
-
-// listing is the list of votes in the answer to a sync, read in order of the requests' numbers.
-type listing struct{ left []listedVote }
-
-// newListing takes a voter's list. The voter lists the requests in the order of the sync, which is
-// that of their numbers; a list in another order is sorted.
-func newListing(all []listedVote) listing {
-	byNumber := func(a, b listedVote) int { return cmp.Compare(a.number, b.number) }
-	if !slices.IsSortedFunc(all, byNumber) {
-		slices.SortStableFunc(all, byNumber)
-	}
-	return listing{all}
-}
-
-// of returns the vote listed for a request, the last one if there are several; false if there is
-// none. The numbers asked for must rise.
-func (l *listing) of(n vote.Number) (v listedVote, ok bool) {
-	for len(l.left) > 0 && l.left[0].number <= n {
-		if l.left[0].number == n {
-			v, ok = l.left[0], true
-		}
-		l.left = l.left[1:]
-	}
-	return v, ok
 }
 
 // setQuiet records whether the voter's votes count, and schedules a refresh for the end of the
@@ -422,9 +279,17 @@ func (q *Requester) receiveAck(p *peer, m *vote.Message) {
 // renew extends the cover of a session after the answer to a sync or a refresh, and learns the
 // voter's clock offset and round trip from the answer.
 func (q *Requester) renew(p *peer, m *vote.Message) {
+	q.extendCover(p, m)
+	q.learnClock(p, m)
+}
+
+func (q *Requester) extendCover(p *peer, m *vote.Message) {
 	if p.receipts.counts(m) {
 		q.extendValidity(&p.validity, m.Epoch, m.Sent, q.cfg.TTL)
 	}
+}
+
+func (q *Requester) learnClock(p *peer, m *vote.Message) {
 	p.clock(q.now, m.Sent, m.Wall, q.ttl())
 	q.setMedian()
 	q.setOrder()

@@ -34,7 +34,7 @@ func (q *Requester) setValue(r *request, value []byte) uint64 {
 	x.opts.Value = value
 	x.version++
 	for _, p := range q.peers {
-		if p.up() && p.answered && r.votes[p.place].sent {
+		if p.up() && p.answeredAbout(r) && r.votes[p.place].sent {
 			q.sendExtras(p, r)
 		}
 	}
@@ -104,6 +104,7 @@ func (q *Requester) Share(now vote.Now, n vote.Number) bool {
 	if r == nil || r.state != stateWon || r.mode != vote.Exclusive {
 		return false
 	}
+	q.beforeChange(r)
 	// The next request in the local queue must be known to the voters; otherwise readers might
 	// overtake it without end.
 	q.leaveLocalQueue(r)

@@ -28,3 +28,54 @@ func (q *Requester) Work() uint64 { return q.work }
 
 // toil counts work done.
 func (q *Requester) toil(units int) { q.work += uint64(units) }
+
+// turn is how much work the requester does in a Tick on what it does in pieces. Syncs and answers
+// of at most as many requests are made and taken in at once.
+const turn = 512
+
+// turn returns the same for this requester.
+func (q *Requester) turn() int {
+	if q.cfg.Turn > 0 {
+		return q.cfg.Turn
+	}
+	return turn
+}
+
+// tired reports whether work in pieces has to go on in the next Tick.
+func (q *Requester) tired() bool { return q.work >= q.limit }
+
+// Busy reports whether there is work for Tick to continue at once.
+func (q *Requester) Busy() bool {
+	if q.review.next != nil {
+		return true
+	}
+	for _, p := range q.peers {
+		if p.making != nil || p.reading != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// goOn continues the work done in pieces. Each Tick begins with another voter.
+func (q *Requester) goOn() {
+	q.limit = q.work + uint64(q.turn())
+	n := len(q.peers)
+	for i := range n {
+		// A voter may leave the list meanwhile.
+		if at := (q.turns + i) % n; at < len(q.peers) {
+			q.goOnWith(q.peers[at])
+		}
+	}
+	q.goOnReviewing()
+	q.turns++
+}
+
+func (q *Requester) goOnWith(p *peer) {
+	if p.making != nil {
+		q.goOnMaking(p)
+	}
+	if p.reading != nil {
+		q.goOnReading(p)
+	}
+}

@@ -85,3 +85,7 @@ func (o *Options) DrawLinger() {
 // among the first that were contacted doesn't answer, the release may wait in a queue on its way to
 // another voter, and so may the request before it.
 func (nw *network) lingersAtMost() time.Duration { return 2 * nw.w.opt.Linger }
+
+// DrawTurn draws from a world's seed how small the pieces are in which nodes make syncs and take in
+// answers.
+func (o *Options) DrawTurn() { o.Turn = 1 + int(o.Seed%3) }

@@ -78,6 +78,11 @@ type Options struct {
 	// with other messages; zero sends every message at once.
 	Linger time.Duration
 
+	// Turn is how much work a node's requester does in a Tick on syncs and answers that it makes
+	// and takes in in pieces; zero means as much as in production, where no sync of a world is as
+	// long.
+	Turn int
+
 	// History records all calls and returns. Settle then searches for an order of the calls that
 	// explains each result.
 	History bool
@@ -368,7 +373,7 @@ func (w *World) start(h *host) {
 	w.bySession[p.id] = p
 	p.quiet = w.opt.MaxTTL
 	cfg := node.Config{
-		Name: h.name, Life: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.configuredTTL(h)), MaxTTL: w.configuredTTL(h), Alone: w.opt.Alone, Following: w.followingConfig(h),
+		Name: h.name, Life: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.configuredTTL(h)), MaxTTL: w.configuredTTL(h), Alone: w.opt.Alone, Following: w.followingConfig(h), Turn: w.opt.Turn,
 	}
 	if w.opt.Following != nil {
 		cfg.Voters, p.eyes = w.voters[:w.opt.Voters], make([]eyes, len(w.hosts))

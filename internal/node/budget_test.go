@@ -230,12 +230,20 @@ func (c *crew) kill(i int) {
 	}
 }
 
-// pass lets time pass.
+// pass lets time pass, from one instant at which a node is due to the next, at least a millisecond
+// later.
 func (c *crew) pass(d time.Duration) {
-	const long = 100 * time.Millisecond
-	for ; d > 0; d -= long {
-		c.now.Fast, c.now.Slow = c.now.Fast.Add(long), c.now.Slow.Add(long)
-		c.now.Wall += vote.Micros(long.Microseconds())
+	for d > 0 {
+		next := 100 * time.Millisecond
+		for i, n := range c.nodes {
+			if !c.dead[i] {
+				next = min(next, n.Next(c.now))
+			}
+		}
+		next = min(max(next, time.Millisecond), d)
+		d -= next
+		c.now.Fast, c.now.Slow = c.now.Fast.Add(next), c.now.Slow.Add(next)
+		c.now.Wall += vote.Micros(next.Microseconds())
 		c.settle()
 	}
 }
@@ -279,7 +287,8 @@ func (c *crew) within(known map[string]int) {
 	c.t.Logf("the dearest step costs %d of %d units; in one piece: %v", c.dearest, Budget, c.most)
 	for _, sort := range slices.Sorted(maps.Keys(c.most)) {
 		if most := known[sort]; c.most[sort] > most {
-			c.t.Errorf("%s costs %d units in one step, of a budget of %d; known: %d", sort, c.most[sort], Budget, most)
+			c.t.Errorf("%s costs %d units in one step, of a budget of %d; known: %d",
+				sort, c.most[sort], Budget, most)
 		}
 	}
 	for _, sort := range slices.Sorted(maps.Keys(known)) {
@@ -369,18 +378,12 @@ func TestNoStepOfANodeExceedsItsBudget(t *testing.T) {
 			c.hold(holder, keys)
 			c.counted = true
 			c.again(holder)
-		}, map[string]int{
-			"link":           2 * keys,
-			"deliver answer": 4*keys + heard,
-		}},
+		}, nil},
 		{"a stream of a voter that is a holder begins anew", func(c *crew) {
 			c.hold(0, keys)
 			c.counted = true
 			c.again(0)
-		}, map[string]int{
-			"link":           2 * keys,
-			"deliver answer": 4*keys + heard,
-		}},
+		}, nil},
 		{"a voter starts anew", func(c *crew) {
 			c.hold(holder, keys)
 			c.counted = true
@@ -396,21 +399,14 @@ func TestNoStepOfANodeExceedsItsBudget(t *testing.T) {
 			}
 			c.pass(2 * crewTTL)
 			c.backed(holder, keys)
-		}, map[string]int{
-			"link":           3 * keys,
-			"deliver answer": 5*keys + heard,
-		}},
+		}, nil},
 		{"a link of a node with many waiters breaks", func(c *crew) {
 			permit := func(int) vote.Spec { return vote.Spec{Key: "k", Mode: vote.Permit, Permits: 1} }
 			c.ask(other, 1, permit)
 			c.ask(holder, keys, permit)
 			c.counted = true
 			c.again(holder)
-		}, map[string]int{
-			"unlink":         2 * (keys + 1),
-			"link":           2 * (keys + 1),
-			"deliver answer": 4*(keys+1) + heard,
-		}},
+		}, nil},
 		{"a node loses all its leases", func(c *crew) {
 			c.hold(holder, keys)
 			c.counted = true
@@ -423,7 +419,7 @@ func TestNoStepOfANodeExceedsItsBudget(t *testing.T) {
 			}
 			c.lost[holder] = 0
 		}, map[string]int{
-			"tick": 3 * keys,
+			"tick": 2 * keys,
 		}},
 	} {
 		t.Run(worst.name, func(t *testing.T) {

@@ -27,6 +27,7 @@ type Config struct {
 	Silent bool // the node doesn't report received answers; see quorum.Config
 	// The node reports renewals; see quorum.Config.
 	Renewals bool
+	Turn     int // how much work in pieces is done in a Tick; see quorum.Config
 
 	Following *Following // nil if the electorate is fixed
 	Birth     vote.Birth // zero unless the mesh is born by count; then there are no Voters
@@ -41,15 +42,15 @@ type Node struct {
 	following
 	fromFixed
 	guarded
-	out   []vote.Outbound
+	out []vote.Outbound
 	// Messages between the requester and the voter of this node: those that are being delivered,
 	// how many of them are, and those sent in the meantime.
 	batch     []vote.Message
 	delivered int
 	local     []vote.Message
-	tap   func(vote.Conn, *vote.Message) // see Tap
-	work  uint64                         // see Work
-	began uint64                         // the work done when the call under way began
+	tap       func(vote.Conn, *vote.Message) // see Tap
+	work      uint64                         // see Work
+	began     uint64                         // the work done when the call under way began
 
 	spare      []vote.Outbound // empty, and its memory is zero, as with the other spare lists
 	spareSaid  []vote.Outbound
@@ -79,7 +80,7 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 		n.follow(&cfg, now)
 		return n, nil
 	}
-	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.Alone, BroadcastAll: cfg.ToAll, NoReceipts: cfg.Silent, ReportRenewals: cfg.Renewals}, now)
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.Alone, BroadcastAll: cfg.ToAll, NoReceipts: cfg.Silent, ReportRenewals: cfg.Renewals, Turn: cfg.Turn}, now)
 	for _, v := range electorate.Voters {
 		if v.Name == cfg.Name {
 			n.voter = lease.New(lease.Config{Self: n.self, Electorate: electorate, MaxTTL: cfg.MaxTTL}, now)

@@ -40,6 +40,8 @@ type wild struct {
 	keep   bool                                // what is asked for isn't given back at the end
 	mute   func(from vote.NodeID, l link) bool // whose words are lost
 	disks  map[vote.NodeID]*disk               // where the electorate follows the living
+	turn   int                                 // see Config.Turn
+	most   int                                 // how much may be asked for at once
 }
 
 type wishID struct {
@@ -91,12 +93,17 @@ func (m manner) ttl() time.Duration {
 }
 
 func newWild(t *testing.T, how manner, seed uint64, voters, nodes int) *wild {
+	return newWildInPieces(t, how, seed, voters, nodes, 0)
+}
+
+// newWildInPieces is newWild, where long work is what takes more than a turn.
+func newWildInPieces(t *testing.T, how manner, seed uint64, voters, nodes, turn int) *wild {
 	w := &wild{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
 		nodes: map[vote.NodeID]*Node{}, conns: map[vote.Conn]link{}, slow: []time.Duration{30e6, 100e6, 300e6, 3e6}[seed%4],
 		wishes: map[wishID]quorum.RequestOptions{}, served: map[wishID]quorum.Event{}, past: map[vote.Key][]*held{},
 		kinds: map[vote.Kind]int{}, how: how, lives: map[vote.NodeID]vote.Incarnation{},
-		mute: func(vote.NodeID, link) bool { return false },
+		mute: func(vote.NodeID, link) bool { return false }, turn: turn, most: 14,
 	}
 	if how == follows {
 		w.disks = map[vote.NodeID]*disk{}
@@ -131,7 +138,7 @@ func newWild(t *testing.T, how manner, seed uint64, voters, nodes int) *wild {
 // begin starts a life of a node.
 func (w *wild) begin(name vote.NodeID) {
 	w.lives[name]++
-	cfg := Config{Name: name, Life: w.lives[name], Voters: w.voters, TTL: w.how.ttl(), MaxTTL: w.how.ttl()}
+	cfg := Config{Name: name, Life: w.lives[name], Voters: w.voters, TTL: w.how.ttl(), MaxTTL: w.how.ttl(), Turn: w.turn}
 	if w.how == follows {
 		cfg.Life += vote.Incarnation(name[0]) << 32 // no two of all nodes are the same
 		w.lives[name] = cfg.Life
@@ -466,7 +473,7 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.RequestOpti
 		ids := open()
 		switch w.rng.IntN(16) {
 		case 0, 1, 2, 3:
-			if ask, ok := asks(name); ok && len(ids) < 14 {
+			if ask, ok := asks(name); ok && len(ids) < w.most {
 				w.lock(name, ask)
 			}
 		case 4, 5, 6, 7, 8:

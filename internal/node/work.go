@@ -22,7 +22,7 @@ func (n *Node) Work() uint64 {
 // Busy reports whether the node has work to continue at once; each Tick performs a part of the
 // work. The owner must not nap then, as it would after a due Tick without any effect.
 func (n *Node) Busy() bool {
-	return n.hasLocal() || n.voter != nil && n.voter.Busy()
+	return n.hasLocal() || n.req.Busy() || n.voter != nil && n.voter.Busy()
 }
 
 // Spend adds the owner's work on the node's events to Work, so that the owner stops in time.

@@ -29,7 +29,8 @@ func init() {
 
 		// All nodes have one configuration and one process for each name, so no voter is kept from
 		// counting. The figures of work decide when a task is cut, and no task is long enough here.
-		"node.Node.guarded": skip, "node.Node.work": skip, "quorum.Requester.work": skip,
+		"node.Node.guarded": skip, "node.Node.work": skip, "quorum.Requester.work": skip, "quorum.Requester.limit": skip, "quorum.Requester.turns": skip,
+		"quorum.peer.making": none, "quorum.peer.reading": none, "quorum.peer.ahead": none, "quorum.Requester.review": none,
 		"lease.Voter.work": noTasks, "lease.Voter.endings": none,
 		// Each token is near a clock here, and none is refused.
 		"lease.Voter.trust": refusesNone,
@@ -38,6 +39,7 @@ func init() {
 
 		// Memory for reuse, and values derived from the states of requests and from their groups.
 		"quorum.Requester.free": skip, "quorum.Requester.most": skip, "quorum.Requester.pending": skip, "quorum.request.at": skip,
+		"quorum.Requester.roll": skip, "quorum.request.prev": skip, "quorum.request.next": skip,
 		"quorum.Requester.endsNext": skip, "quorum.Requester.extendsNext": skip,
 
 		// Messages go to all voters here, without hedging; see quorum.Config.BroadcastAll.

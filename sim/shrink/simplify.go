@@ -17,6 +17,7 @@ func (s *Result) simplify(ctx context.Context) {
 		func(o *sim.Options) { o.TTL = nil },
 		func(o *sim.Options) { o.Net = sim.Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1} },
 		func(o *sim.Options) { o.Linger = 0 },
+		func(o *sim.Options) { o.Turn = 0 },
 		func(o *sim.Options) { o.Net.Spikes = 0 },
 		func(o *sim.Options) { o.Net.Jitter = -1 },
 		func(o *sim.Options) { o.Net.Least = o.Net.Most },

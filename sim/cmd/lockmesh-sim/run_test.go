@@ -67,7 +67,7 @@ func TestHelpHelps(t *testing.T) {
 	if err := run([]string{"-h"}, io.Discard, &b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "-following", "-counted", "-crowded", "-registered", "-converting", "-lingering", "Exit status"} {
+	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "-following", "-counted", "-crowded", "-registered", "-converting", "-lingering", "-pieces", "Exit status"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the help doesn't mention %s", want)
 		}

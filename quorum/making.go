@@ -1,0 +1,124 @@
+package quorum
+
+import "github.com/lockmesh/lockmesh/internal/vote"
+
+// making is the task of making a sync: a list of everything the session wants and holds at a voter.
+//
+// A sync of many requests is made in several pieces, and what is said on the stream behind the sync
+// waits for its end. So to the voter a sync made in pieces is the same as a sync made at once that
+// was on its way for longer, if each request is listed as of one moment, and every later change of
+// the request is told behind the sync. To this end a request that is about to change, by a win, a
+// release, or a change of its mode or of its end, is listed before the change. A request that has
+// to be sent to the voter is listed instead. A request made after the beginning of the stream isn't
+// listed, so that the sync comes to an end, but sent behind the sync.
+//
+// A voter's votes don't change meanwhile: on this stream the voter can't have said anything yet.
+type making struct {
+	pass
+	// The requests listed ahead of the pass, since they were about to change.
+	ahead map[vote.Number]struct{}
+	chunk vote.Message
+	ended bool            // the sync is complete
+	after []vote.Outbound // the messages behind the sync
+	sent  int             // how many of them are sent
+}
+
+// listed reports whether a request was listed, or passed over for good.
+func (t *making) listed(r *request) bool {
+	if t.ended || t.has(r) {
+		return true
+	}
+	_, ok := t.ahead[r.number]
+	return ok
+}
+
+// list adds a request to the sync.
+func (q *Requester) list(p *peer, r *request, m *vote.Message) {
+	if x := r.coldOf(p.place); x != nil && p.reborn {
+		x.yielded, x.noted, x.revokes, x.barred = 0, 0, 0, nil
+	}
+	if r.state == stateEnding || r.queued {
+		return
+	}
+	v := &r.votes[p.place]
+	if !q.newest.Committee(r.key).Has(p.place) {
+		v.sent = false // the voter drops unlisted requests
+		return
+	}
+	// The voter may have confirmed the requested token, so v.asking stays.
+	v.sent, v.busy, v.unfit, v.released = true, false, 0, false
+	if x := r.coldOf(p.place); x != nil {
+		x.taken, x.extending = 0, false
+	}
+	p.digest.base = p.digest.base.Plus(vote.DigestOfRequest(r.number))
+	if len(m.Entries) == vote.MaxEntries {
+		q.urgent(p, m)
+		m.Entries = nil
+	}
+	if m.Entries == nil {
+		m.Entries = make([]vote.Entry, 0, min(vote.MaxEntries, len(q.requests)))
+	}
+	slot := r.slot
+	if slot == 0 {
+		slot = r.want(p.place)
+	}
+	m.Entries = append(m.Entries, vote.Entry{
+		Spec: r.spec(q.now.Fast), Number: r.number, Time: r.time, Bid: r.bid,
+		Serial: v.serial, Yielded: r.yielded(p.place), Slot: slot, Token: r.token,
+	})
+}
+
+// beforeChange lists a request that is about to change in the syncs that are being made.
+func (q *Requester) beforeChange(r *request) {
+	for _, p := range q.peers {
+		if p.making != nil {
+			q.listAhead(p, r)
+		}
+	}
+}
+
+// listAhead lists a request in the sync that is being made for a voter, and reports whether the
+// request had not been listed yet.
+func (q *Requester) listAhead(p *peer, r *request) bool {
+	t := p.making
+	if t == nil || t.listed(r) {
+		return false
+	}
+	t.ahead[r.number] = struct{}{}
+	q.count.ListedAhead++
+	q.toil(costStated)
+	q.list(p, r, &t.chunk)
+	return true
+}
+
+// goOnMaking continues the making of a sync, until it and the messages behind it are sent.
+func (q *Requester) goOnMaking(p *peer) {
+	t := p.making
+	for !t.ended {
+		if q.tired() {
+			return
+		}
+		r := t.take()
+		if r == nil {
+			t.ended, t.chunk.End, p.ahead, p.reborn = true, true, t.ahead, false
+			q.urgent(p, &t.chunk)
+			break
+		}
+		if _, ok := t.ahead[r.number]; ok {
+			continue
+		}
+		q.toil(costStated)
+		q.list(p, r, &t.chunk)
+	}
+	for t.sent < len(t.after) {
+		if q.tired() {
+			return
+		}
+		q.toil(1)
+		q.out = append(q.out, t.after[t.sent])
+		t.after[t.sent] = vote.Outbound{}
+		t.sent++
+	}
+	p.making = nil
+	p.lastReceived = q.now.Fast // so long the voter had nothing to answer
+}

@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// TestSwarmInPieces runs seeds in which nodes make syncs, and take in answers, one to three
+// requests at a time.
+func TestSwarmInPieces(t *testing.T) {
+	draw := func(seed uint64) Options { return inPieces(Draw(seed)) }
+	swarm(t, 16, draw, func(*Figures) {}, "-pieces")
+}
+
+// TestSwarmInPiecesFollowing is the same where the electorate follows the living.
+func TestSwarmInPiecesFollowing(t *testing.T) {
+	draw := func(seed uint64) Options { return inPieces(DrawFollowing(seed)) }
+	swarm(t, 6, draw, func(*Figures) {}, "-following", "-pieces")
+}
+
+func inPieces(o Options) Options {
+	o.DrawTurn()
+	return o
+}
+
+// TestWorldsInPiecesMeetWhatTheyAreFor has syncs in worlds with small pieces be made in pieces, and
+// things happen in between.
+func TestWorldsInPiecesMeetWhatTheyAreFor(t *testing.T) {
+	var sum quorum.Counters
+	for seed := range uint64(40) {
+		w := New(inPieces(Draw(seed)))
+		w.Run(20 * time.Second)
+		for _, h := range w.hosts {
+			if h.p == nil {
+				continue
+			}
+			c := h.p.m.Requester().Counters()
+			sum.MadeInPieces += c.MadeInPieces
+			sum.ReadInPieces += c.ReadInPieces
+			sum.ListedAhead += c.ListedAhead
+			sum.Kept += c.Kept
+		}
+	}
+	if sum.MadeInPieces < 100 || sum.ReadInPieces < 50 || sum.ListedAhead < 5 || sum.Kept == 0 {
+		t.Errorf("too little was done in pieces: %+v", sum)
+	}
+	t.Logf("%d syncs were made in pieces and %d answers taken in, with %d requests listed ahead and %d "+
+		"messages kept", sum.MadeInPieces, sum.ReadInPieces, sum.ListedAhead, sum.Kept)
+}
