@@ -230,8 +230,11 @@ func TestALeaseKeepsItsValidityWhileAnAnswerIsTakenIn(t *testing.T) {
 	for b.q.Busy() {
 		b.ack("v1", func(m *vote.Message) { m.Generation = 1 })
 		for n, r := range b.q.requests {
-			if r.state != stateWon || r.group.until != was {
-				t.Fatalf("request %d is a lease: %v; until %v, and was %v", n, r.state == stateWon, r.group.until, was)
+			if r.state != stateWon {
+				t.Fatalf("request %d isn't a lease any more", n)
+			}
+			if r.group.until != was {
+				t.Fatalf("request %d is a lease until %v, and was one until %v", n, r.group.until, was)
 			}
 		}
 		b.pass(0)
