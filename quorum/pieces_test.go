@@ -309,15 +309,26 @@ func TestWhatComesBehindAnAnswerWaitsForItsEnd(t *testing.T) {
 // answer on.
 func TestAVoterIsNotSilentWhileThisNodeWorks(t *testing.T) {
 	b := inPieces(t)
-	b.hold("a", "b", "c", "d", "e", "f", "g", "h")
+	v0 := b.q.peerOf("v0")
+	for i := range 8 { // requests that wait, however long the test takes
+		if _, err := b.q.Lock(b.now, Exclusive(vote.Key(fmt.Sprint("k", i)), false)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	b.q.Unlink(b.now, b.place("v0"))
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
-	for b.q.Busy() {
+	if v0.making == nil {
+		t.Fatal("the sync is made at once")
+	}
+	for v0.making != nil {
 		b.pass(ttl / 4)
 	}
 	b.pass(ttl / 2)
 	b.answer("v0", vote.Entry{Number: 1, Serial: 1, Token: 1000})
-	for b.q.Busy() {
+	if v0.reading == nil {
+		t.Fatal("the answer is taken in at once")
+	}
+	for v0.reading != nil {
 		b.pass(ttl / 4)
 	}
 	for _, s := range b.words("v0") {
