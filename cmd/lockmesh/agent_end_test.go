@@ -120,7 +120,7 @@ func TestKeysAtTheEndOfAnAgent(t *testing.T) {
 		for _, next := range []*process{w.next, w.keys[0].next, w.keys[1].next} {
 			key := next.Args[2]
 			until(t, "a client waits for "+key, func() bool { // or has the key already, on a busy machine
-				return next.out.String() != "" || strings.Contains(voter.wants(0, "inspect", key).out.String(), "WAITER")
+				return next.out.String() != "" || voter.waiters(key) > 0
 			})
 		}
 		w.end(w.openBench)

@@ -58,7 +58,8 @@ func TestAgentRestarts(t *testing.T) {
 }
 
 func TestAgentsSettings(t *testing.T) {
-	b := newBench(t)
+	t.Parallel()
+	b := newRoom(t)
 	long := filepath.Join(b.dir, "token")
 	if err := os.WriteFile(long, []byte(strings.Repeat("t", 32)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -112,7 +113,8 @@ func TestAgentsSettings(t *testing.T) {
 
 // TestAgentOverTCP : the token of the agent is needed, and enough.
 func TestAgentOverTCP(t *testing.T) {
-	b := newBench(t)
+	t.Parallel()
+	b := newRoom(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +148,8 @@ func TestAgentOverTCP(t *testing.T) {
 
 // TestSystemd : the service manager is told that the agent is up, that it lives, and that it ends.
 func TestSystemd(t *testing.T) {
-	b := newBench(t)
+	t.Parallel()
+	b := newRoom(t)
 	path := filepath.Join(b.dir, "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -232,7 +235,8 @@ func TestJoin(t *testing.T) {
 // TestRedisClients : a lock taken by a Redis client and a lock of a shell exclude each other.
 func TestRedisClients(t *testing.T) {
 	const password = "kQ7vXw2-first-hB9zLm4TgY8s"
-	b := newBench(t)
+	t.Parallel()
+	b := newRoom(t)
 	addr, socket := freeAddress(t), filepath.Join(b.dir, "other")
 	p := b.command("agent", "--socket", socket, "--expect", "1", "--max-ttl", calm, "--resp", addr)
 	p.Env = append(p.Env, "LOCKMESH_RESP_PASSWORD="+password)

@@ -68,7 +68,7 @@ func TestDoctorOnAFaultyNetwork(t *testing.T) {
 	socket := filepath.Join(b.dir, "a")
 	agent := m.in(m.a, "agent", "--socket", socket, "--bind", "10.78.0.1:7950", "--name", "a", "--voters", "a", "--max-ttl", "2s")
 	agent.start()
-	until(t, "the voter counts", func() bool { return b.command("-a", socket, "status").run() == 0 })
+	grants(t, socket)
 	diagnose := func() ([]finding, int) {
 		p := m.in(m.d, "doctor", "-o", "json", "--name", "d", "--voters", "a", "--peers", "10.78.0.1:7950", "--max-ttl", "2s")
 		code := p.run()

@@ -48,12 +48,13 @@ func wantFinding(t *testing.T, all []finding, check string, v verdict, text stri
 // TestDoctor : each check is shown by the fault that it looks for.
 func TestDoctor(t *testing.T) {
 	const secret, other = "kQ7vXw2-first-hB9zLm4TgY8s", "pR3nDc6-second-jF5aVu1WeK0x"
-	b := newBench(t)
+	t.Parallel()
+	b := newRoom(t)
 	addr := freeAddress(t)
 	p := b.command("agent", "--socket", filepath.Join(b.dir, "a"), "--bind", addr, "--name", "a", "--voters", "a", "--max-ttl", "2s")
 	p.Env = append(p.Env, "LOCKMESH_SECRET="+secret)
 	p.start()
-	until(t, "the voter counts", func() bool { return b.command("-a", filepath.Join(b.dir, "a"), "status").run() == 0 })
+	grants(t, filepath.Join(b.dir, "a"))
 	right := []string{"--voters", "a", "--peers", addr, "--max-ttl", "2s", "--name", "b"}
 	with := func(args ...string) []string { return append(append([]string{}, right...), args...) }
 
@@ -111,7 +112,8 @@ func TestDoctor(t *testing.T) {
 
 // TestDoctorOnDirectories : what is wrong with a state directory.
 func TestDoctorOnDirectories(t *testing.T) {
-	b := newBench(t)
+	t.Parallel()
+	b := newRoom(t)
 	dir := filepath.Join(b.dir, "state")
 	diagnose := func(args ...string) []finding {
 		all, _ := b.diagnosis("kQ7vXw2-first-hB9zLm4TgY8s", append([]string{"--voters", "b", "--name", "b", "--state-dir", dir}, args...)...)

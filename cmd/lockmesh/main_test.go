@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/admin"
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 			os.Unsetenv(name)
 		}
 	}
-	sampled.Together(6)
+	sampled.Together(10)
 	os.Exit(m.Run())
 }
 
@@ -58,15 +59,21 @@ type bench struct {
 func newBench(t *testing.T, args ...string) *bench {
 	t.Helper()
 	t.Parallel()
+	b := newRoom(t)
+	b.startAgent(args...)
+	return b
+}
+
+// newRoom returns a bench without an agent.
+func newRoom(t *testing.T) *bench {
+	t.Helper()
 	// Not t.TempDir: its path may be too long for a socket.
 	dir, err := os.MkdirTemp("", "lm")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	b := &bench{t: t, dir: dir, socket: filepath.Join(dir, "s")}
-	b.startAgent(args...)
-	return b
+	return &bench{t: t, dir: dir, socket: filepath.Join(dir, "s")}
 }
 
 func (b *bench) startAgent(args ...string) {
@@ -76,7 +83,45 @@ func (b *bench) startAgent(args ...string) {
 	}
 	b.agent = b.start(append([]string{"agent", "--socket", b.socket, "--bind", "127.0.0.1:0"}, args...)...)
 	b.t.Cleanup(func() { b.agent.signal(syscall.SIGCONT) }) // so that it can be ended
-	until(b.t, "the agent grants locks", func() bool { return b.command("status").run() == 0 })
+	grants(b.t, b.socket)
+}
+
+// grants waits until the agent with a socket grants locks. The test's own process asks: a new
+// process for each question would take the processors from the agents.
+func grants(t *testing.T, socket string) {
+	t.Helper()
+	c := newClient(t, socket)
+	defer c.Close()
+	until(t, "the agent grants locks", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, err := c.Ready(ctx, patience)
+		return err == nil
+	})
+}
+
+// newClient returns a client of the agent with a socket.
+func newClient(t *testing.T, socket string) *admin.Client {
+	t.Helper()
+	c, err := admin.NewClient(socket, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// waiters returns how many requests wait for a key.
+func (b *bench) waiters(key string) int {
+	b.t.Helper()
+	c := newClient(b.t, b.socket)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	l, err := c.Inspect(ctx, key)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return len(l.Waiters)
 }
 
 // command returns a command line of lockmesh that talks to the agent.

@@ -3,14 +3,11 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/lockmesh/lockmesh/admin"
 )
 
 // auth is the header with the token, for requests written by hand.
@@ -109,22 +106,15 @@ func TestClientsThatVanish(t *testing.T) {
 	b := newOpenBench(t, 0, "--expect", "1", "--max-ttl", calm)
 	w := b.watch()
 	ways := b.ways()
-	waiters := func() int {
-		var l admin.Lock
-		if err := json.Unmarshal([]byte(b.wants(0, "inspect", "victim", "-o", "json").out.String()), &l); err != nil {
-			t.Fatal(err)
-		}
-		return len(l.Waiters)
-	}
 	for _, way := range ways[:2] {
 		for _, line := range []string{
 			"PUT /v1/locks/victim?wait=1h", "PUT /v1/hold/victim?wait=1h", "PUT /v1/locks/victim?wait=1h&mode=shared",
 		} {
 			g := b.guest(way)
 			_, _ = io.WriteString(g, line+" HTTP/1.1\r\n"+auth+"\r\n")
-			until(t, "it waits", func() bool { return waiters() == 1 })
+			until(t, "it waits", func() bool { return b.waiters("victim") == 1 })
 			g.Close()
-			until(t, way.name+" "+line+": nothing waits", func() bool { return waiters() == 0 })
+			until(t, way.name+" "+line+": nothing waits", func() bool { return b.waiters("victim") == 0 })
 		}
 		for _, part := range []string{
 			"POST /v1/locks/victim/revoke HTTP/1.1\r\n" + auth + "Content-Length: 1000\r\n\r\n{", "PUT /v1/hold/vic", "GET /v1/watch HTTP/1.1\r\n" + auth + "\r\n",

@@ -9,8 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,14 +30,7 @@ type openBench struct {
 // files open, or as many as the system allows if files is zero.
 func newOpenBench(t *testing.T, files int, args ...string) *openBench {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "lm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	b := &openBench{
-		bench: &bench{t: t, dir: dir, socket: filepath.Join(dir, "s")}, files: files, http: freeAddress(t), resp: freeAddress(t),
-	}
+	b := &openBench{bench: newRoom(t), files: files, http: freeAddress(t), resp: freeAddress(t)}
 	b.launch(args...)
 	b.answers()
 	return b
@@ -61,7 +52,7 @@ func (b *openBench) launch(args ...string) {
 // answers waits until the agent grants locks.
 func (b *openBench) answers() {
 	b.t.Helper()
-	until(b.t, "the agent grants locks", func() bool { return b.command("status").run() == 0 })
+	grants(b.t, b.socket)
 }
 
 // guest is a client's connection.

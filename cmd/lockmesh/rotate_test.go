@@ -36,7 +36,8 @@ func TestNextStep(t *testing.T) {
 
 // TestRotate : an agent reads its file again upon SIGHUP, and no secret is shown.
 func TestRotate(t *testing.T) {
-	b := newBench(t)
+	t.Parallel()
+	b := newRoom(t)
 	const first, second = "kQ7vXw2-first-hB9zLm4TgY8s", "pR3nDc6-second-jF5aVu1WeK0x"
 	path := filepath.Join(b.dir, "key")
 	write := func(text string) {
@@ -82,7 +83,8 @@ func TestRotate(t *testing.T) {
 
 // TestHangupWhileTheAgentStarts : by default SIGHUP ends a process.
 func TestHangupWhileTheAgentStarts(t *testing.T) {
-	b := newBench(t)
+	t.Parallel()
+	b := newRoom(t)
 	socket := filepath.Join(b.dir, "other")
 	p := b.start("agent", "--socket", socket, "--expect", "1")
 	until(t, "a socket", func() bool { _, err := os.Stat(socket); return err == nil })

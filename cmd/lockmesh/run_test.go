@@ -83,7 +83,7 @@ func TestLocksOfARun(t *testing.T) {
 		t.Errorf("the complaint is %s", text)
 	}
 	waiting := b.start("run", "a", "--", "echo", "had")
-	until(t, "the second waits", func() bool { return strings.Contains(b.wants(0, "inspect", "a").out.String(), "WAITER") })
+	until(t, "the second waits", func() bool { return b.waiters("a") > 0 })
 	in.Close()
 	if first.waitInTime() != 1 || waiting.waitInTime() != 0 || waiting.out.String() != "had\n" {
 		t.Errorf("the waiting run prints %q", waiting.out.String())
@@ -140,10 +140,10 @@ func TestLead(t *testing.T) {
 	first := b.start("lead", "boss", "--pause", "10ms", "--", "sh", "-c", "echo first leads; sleep 1000")
 	first.prints("leads")
 	second := b.start("lead", "boss", "--", "sh", "-c", "echo second leads; sleep 1000")
-	until(t, "the second waits", func() bool { return strings.Contains(b.wants(0, "inspect", "boss").out.String(), "WAITER") })
+	until(t, "the second waits", func() bool { return b.waiters("boss") > 0 })
 	b.wants(0, "evict", "boss", "--node", b.node())
 	second.prints("second leads")
-	until(t, "the first campaigns again", func() bool { return strings.Contains(b.wants(0, "inspect", "boss").out.String(), "WAITER") })
+	until(t, "the first campaigns again", func() bool { return b.waiters("boss") > 0 })
 	second.signal(sigTerm)
 	if code := second.waitInTime(); code != 143 {
 		t.Errorf("the second ends with %d: %s", code, second.err.String())

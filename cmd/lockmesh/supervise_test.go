@@ -134,12 +134,12 @@ func TestSignalsWhileWaiting(t *testing.T) {
 	holder.prints("ready")
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		p := b.start("run", "k", "--", "echo", "ran")
-		until(t, "it waits", func() bool { return strings.Contains(b.wants(0, "inspect", "k").out.String(), "WAITER") })
+		until(t, "it waits", func() bool { return b.waiters("k") > 0 })
 		p.signal(sig)
 		if code := p.waitInTime(); code != 128+int(sig) || p.out.String() != "" {
 			t.Errorf("%v: the wait ends with %d", sig, code)
 		}
-		until(t, "nothing waits", func() bool { return !strings.Contains(b.wants(0, "inspect", "k").out.String(), "WAITER") })
+		until(t, "nothing waits", func() bool { return b.waiters("k") == 0 })
 	}
 }
 
