@@ -215,7 +215,7 @@ func TestARegisterThatCantBeUsed(t *testing.T) {
 		want     string
 	}{
 		{"it doesn't answer", hung{}, "the register can't be used: context deadline exceeded"},
-		{"it is another mesh's", other, `the register is in use by the mesh "orders": give each mesh a register of its own`},
+		{"it is another mesh's", other, `the register is in use by the mesh "orders", and this one is "default": give each mesh a register of its own`},
 		{"it holds something else", foreign, "the register holds something else than a record of lockmesh (no format)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -3,11 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"strings"
 
+	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/record"
 	"github.com/lockmesh/lockmesh/register"
 	"github.com/lockmesh/lockmesh/register/registerflag"
 )
@@ -53,21 +54,22 @@ func (x *examination) register() {
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, dialTime)
 	defer cancel()
-	record, _, err := x.cfg.Register.Load(ctx)
-	var r struct {
-		Format int    `json:"lockmesh_register"`
-		Mesh   string `json:"mesh"`
-	}
-	mesh := cmp.Or(x.cfg.Mesh, "default")
+	data, _, err := x.cfg.Register.Load(ctx)
 	switch {
 	case x.ctx.Err() != nil:
+		return
 	case err != nil:
 		x.add("register", fail, "do as the text says, or have the firewalls between let HTTP through", "the register can't be read: %v", err)
-	case len(record) == 0:
+		return
+	}
+	r, err := record.Decode(data)
+	mesh := cmp.Or(x.cfg.Mesh, lockmesh.DefaultMesh)
+	switch bad, is := errors.AsType[*record.Error](err); {
+	case is:
+		x.add("register", fail, bad.Advice, "%s", bad.Reason)
+	case r.IsZero():
 		x.add("register", ok, "", "the register can be read, and has no record yet")
-	case json.Unmarshal(record, &r) != nil || r.Format == 0:
-		x.add("register", fail, "name another ConfigMap or object with --register", "the register holds something else than a record of lockmesh")
-	case r.Mesh != mesh:
+	case !r.IsOf(mesh):
 		x.add("register", fail, "give each mesh a register of its own", "the register is in use by the mesh %q, and this one is %q", r.Mesh, mesh)
 	default:
 		x.add("register", ok, "", "the register can be read, and has a record of this mesh")

@@ -103,7 +103,7 @@ func (m *Machine) term() time.Duration {
 // isForeign reports whether the register is in use by a mesh of another name.
 func (m *Machine) isForeign() bool {
 	r := &m.register
-	return r.known && !r.record.IsZero() && r.record.Mesh != m.state.Mesh
+	return r.known && !r.record.IsOf(m.state.Mesh)
 }
 
 // standsFor returns for how much longer the record of another mesh must stand unchanged before it
@@ -308,7 +308,7 @@ func (m *Machine) registerTrouble() string {
 	case !m.registers():
 		return ""
 	case m.isForeign():
-		return fmt.Sprintf("the register is in use by the mesh %q: give each mesh a register of its own", r.record.Mesh)
+		return fmt.Sprintf("the register is in use by the mesh %q, and this one is %q: give each mesh a register of its own", r.record.Mesh, m.state.Mesh)
 	}
 	why := r.failed
 	switch {

@@ -19,6 +19,10 @@ type RegisterRecord struct {
 // IsZero reports whether there is no record.
 func (r *RegisterRecord) IsZero() bool { return r.Lineage == 0 }
 
+// IsOf reports whether the mesh of the given name may use the register: there is no record, or the
+// record is of a mesh of that name.
+func (r *RegisterRecord) IsOf(mesh string) bool { return r.IsZero() || r.Mesh == mesh }
+
 // RegisterCall is a call of the register that a process is to make. There is one at a time.
 type RegisterCall struct {
 	// Store : the record Old is to be replaced by New; otherwise the record is to be loaded.
