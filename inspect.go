@@ -19,7 +19,9 @@ type Info struct {
 	// than a second apart.
 	Waiters []Waiter
 	// Delayed is how long the key, or a permit, is still kept from all nodes without a holder
-	// (WithMinHold, WithDelay); zero if no key or permit is kept so.
+	// (WithMinHold, WithDelay); zero if no key or permit is kept so. Of a hold that is kept up by
+	// the lease's node, Delayed is too much by no more than the time for which the slowest message
+	// about the end of the lease was on its way to a voter.
 	Delayed time.Duration
 }
 
@@ -33,8 +35,8 @@ type Holder struct {
 	Slot    int // the number of the permit; zero for other modes
 	Value   []byte
 	Version uint64 // of the value, from 1; zero without a value
-	// Since is about when the lease was granted, by this node's clock. Of leases that were passed on
-	// among the callers of one node, Since is when the first was granted, as Token is the first
+	// Since is about when the lease was granted, by this node's clock. Of leases that were passed
+	// on among the callers of one node, Since is when the first was granted, as Token is the first
 	// lease's: voters hear of no hand-over within a node.
 	Since time.Time
 	// Unsure says that the request may be granted or not: its node, a voter itself, ended or was

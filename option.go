@@ -52,7 +52,8 @@ func WithoutRenewal() Option { return optionFunc(func(w *acquireOptions) { w.Fix
 
 // WithMinHold keeps the key from all other requests until d has passed since the grant, even if the
 // lease is unlocked before. So a job started by many nodes on the hour runs once, however short the
-// job is and however much the nodes' clocks differ. Unlock returns without waiting for d.
+// job is and however much the nodes' clocks differ. Unlock returns without waiting for
+// d, once a majority knows of the end as always.
 //
 // Voters enforce a d of up to three quarters of MaxTTL (less 1 %), whatever happens to the node and
 // whichever voters restart or are voted out: the lease is granted once the acknowledgements of a
@@ -60,6 +61,10 @@ func WithoutRenewal() Option { return optionFunc(func(w *acquireOptions) { w.Fix
 // node crashes, the hold ends within the node's TTL, but not before those three quarters are over.
 // A call that fails because its context ends at the moment of the grant may also keep the key, for
 // up to MaxTTL.
+//
+// Whatever d is, other nodes see no holder after Unlock has returned: Inspect shows in
+// [Info.Delayed] how long the key still rests. A watch tells of the end of the lease, and of
+// nothing at the end of d.
 func WithMinHold(d time.Duration) Option {
 	return optionFunc(func(w *acquireOptions) { w.minHold = d })
 }

@@ -172,6 +172,7 @@ func (q *Requester) receiveResult(p *peer, m *vote.Message) {
 		return
 	}
 	views, _ := q.filterViews(p, m.Views)
+	views = readEach(views, (*vote.View).ReadState)
 	l.answers[p.place].Views = append(l.answers[p.place].Views, views...)
 	if m.Kind == vote.KindShow && !m.End {
 		return
@@ -341,6 +342,7 @@ func (q *Requester) receiveNews(p *peer, m *vote.Message) {
 	}
 	q.sendWatch(w, p)
 	views, wild := q.filterViews(p, m.Views)
+	views = readEach(views, (*vote.View).ReadEvent)
 	e := q.emit(EventNews, 0)
 	e.Nonce, e.Place, e.Gap, e.Views = w.nonce, p.place, gap || wild, views
 }

@@ -30,9 +30,12 @@ func (q *Requester) Set(now vote.Now, n vote.Number, value []byte) uint64 {
 }
 
 func (q *Requester) setValue(r *request, value []byte) uint64 {
+	return q.setVersion(r, q.coldOf(r).version+1, value)
+}
+
+func (q *Requester) setVersion(r *request, version uint64, value []byte) uint64 {
 	x := q.coldOf(r)
-	x.opts.Value = value
-	x.version++
+	x.opts.Value, x.version = value, version
 	for _, p := range q.peers {
 		if p.up() && p.answeredAbout(r) && r.votes[p.place].sent {
 			q.sendExtras(p, r)

@@ -46,11 +46,16 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 			if !lease.isFixed() { // else the lease was to end by itself
 				l.lost = append(l.lost, lease)
 			}
-		} else if lease := l.released.take(e.Number); lease != nil {
-			lease.finish(lease.UnlockError(errs.Lost))
 		} else if lease := l.kept.take(e.Number); lease != nil {
 			lease.pending.stop()
 			lease.move(nil)
+			if l.released.take(e.Number) != nil {
+				lease.finish(lease.unconfirmed(quorum.Wait{
+					Reason: quorum.WaitNoQuorum, Text: "the voters have not confirmed the end of the lease",
+				}))
+			}
+		} else if lease := l.released.take(e.Number); lease != nil {
+			lease.finish(lease.UnlockError(errs.Lost))
 		}
 	case quorum.EventReleased:
 		if lease := l.released.take(e.Number); lease != nil {
@@ -81,6 +86,10 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 	case quorum.EventNoted:
 		if lease := l.held.m[e.Number]; lease != nil {
 			lease.confirmValue(e.Version)
+		} else if l.kept.m[e.Number] != nil && e.Version >= vote.VersionEnded {
+			if lease := l.released.take(e.Number); lease != nil {
+				lease.finish(nil)
+			}
 		}
 	case quorum.EventNews:
 		l.receiveNews(now, e)

@@ -16,8 +16,9 @@ func (l *loop) release(now vote.Now, lease *Lease, reason EndReason) {
 	l.noteEnd(lease, reason)
 	l.stopPending(now, lease)
 	if left := lease.keptFor(now); left > 0 {
-		lease.finish(nil)
-		l.keepKey(lease, left)
+		l.keepKey(now, lease, left, false)
+		// Unlock returns once a majority knows of the end, as it does of any release.
+		l.released.put(lease.number, lease)
 		return
 	}
 	lease.move(nil)
@@ -27,9 +28,11 @@ func (l *loop) release(now vote.Now, lease *Lease, reason EndReason) {
 
 // keepKey keeps the key of an ended lease from others for longer than voters can promise; the
 // request lasts until then. The lease stays counted in its cover: another lease may join the same
-// group, and the node reports the group's validity again only when it changes.
-func (l *loop) keepKey(lease *Lease, left time.Duration) {
+// group, and the node reports the group's validity again only when it changes. The voters are told
+// that the lease is over; lost says that it wasn't unlocked.
+func (l *loop) keepKey(now vote.Now, lease *Lease, left time.Duration, lost bool) {
 	l.kept.put(lease.number, lease)
+	l.node.Rest(now, lease.number, left, lost)
 	lease.ensurePending().stop = l.clocks.After(left, func() { l.box.post(false, func(now vote.Now) { l.releaseKept(now, lease) }) })
 }
 
@@ -77,7 +80,7 @@ func (l *loop) endHeld(now vote.Now, lease *Lease, cause *error, reason EndReaso
 	lease.finish(lease.UnlockError(*cause))
 	// Otherwise the voters' lock-delay lasts longer.
 	if left := lease.keptFor(now); left > lease.request().Delay {
-		l.keepKey(lease, left)
+		l.keepKey(now, lease, left, true)
 		return
 	}
 	lease.move(nil)

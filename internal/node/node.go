@@ -125,6 +125,14 @@ func (n *Node) Set(now vote.Now, num vote.Number, value []byte) uint64 {
 	return version
 }
 
+// Rest tells the voters that a lease is over while its request keeps the key; see
+// [quorum.Requester.Rest].
+func (n *Node) Rest(now vote.Now, num vote.Number, left time.Duration, lost bool) bool {
+	ok := n.req.Rest(now, num, left, lost)
+	n.settle(now)
+	return ok
+}
+
 // Look queries who holds a key and who waits for it; see [quorum.Requester.Look].
 func (n *Node) Look(now vote.Now, key vote.Key) uint64 {
 	nonce := n.req.Query(now, key)

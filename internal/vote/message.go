@@ -32,7 +32,9 @@ const (
 	KindExtend
 	// KindShare turns an exclusive lease into a shared lease: Number.
 	KindShare
-	// KindSet gives a request a value for other nodes to see: Number, Version, Value.
+	// KindSet gives a request a value for other nodes to see: Number, Version, Value. With
+	// VersionReleased or VersionEnded, the lease is over, and the request keeps the key for the
+	// rest of a minimum hold.
 	KindSet
 	// KindUrge asks the holders of the key to give it back, as long as the request waits: Number,
 	// Text.

@@ -31,6 +31,17 @@ const (
 	whatEnd
 )
 
+// Versions that aren't the version of a value: a node has ended a lease, and keeps the request up
+// only so that the key rests for longer than voters can promise. They are above the version of any
+// value, so they replace the value. To a voter they are versions like any other: the reader of a
+// view entry takes the lease for over. See View.ReadState and View.ReadEvent.
+const (
+	// VersionEnded : the lease ended without having been unlocked.
+	VersionEnded uint64 = 1<<64 - 2
+	// VersionReleased : the lease was unlocked.
+	VersionReleased uint64 = 1<<64 - 1
+)
+
 // Valid reports whether this version knows the value.
 func (w State) Valid() bool { return w > 0 && w < whatEnd }
 
@@ -56,4 +67,33 @@ type View struct {
 	Left    time.Duration
 	Version uint64 // of the value
 	Value   []byte // must not be changed
+}
+
+// IsOver reports whether the version says that the request's lease is over.
+func (s *View) IsOver() bool { return s.Version >= VersionEnded }
+
+// ReadState makes an entry of the answer to a query say what its version says: the lease is over,
+// and the key rests.
+func (s *View) ReadState() {
+	if s.IsOver() {
+		if s.State == Holding {
+			s.State = Delayed
+		}
+		s.Version, s.Value = 0, nil
+	}
+}
+
+// ReadEvent makes an event say what its version says: the lease was released, or has ended.
+func (s *View) ReadEvent() {
+	if !s.IsOver() {
+		return
+	}
+	switch s.State {
+	case Holding, GrantedElsewhere, Changed:
+		s.State = Released
+		if s.Version == VersionEnded {
+			s.State = Ended
+		}
+	}
+	s.Version, s.Value = 0, nil
 }
