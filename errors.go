@@ -11,8 +11,11 @@ import (
 // The errors of this package, for [errors.Is]. Each error tells the caller what to do next; the
 // [Error] that wraps it has the numbers.
 var (
-	// ErrHeld means the key is held, or an earlier request is queued. A voter has said so, and a
-	// majority of the voters answers. Wait longer, or come back later. If the context ends within a
+	// ErrHeld means the key is held, or rests after a lease ([WithMinHold], [WithDelay]), or an
+	// earlier request is queued. A voter has said so, and a majority of the voters answers. The
+	// error doesn't say which of the three: a voter tells a request only that it waits, and a
+	// further question would slow down each TryLock. [Mesh.Inspect] shows it, and how long a key
+	// still rests ([Info.Delayed]). Wait longer, or come back later. If the context ends within a
 	// few milliseconds, the call may end before a voter can answer, and the error is ErrNoQuorum.
 	ErrHeld error = errs.Held
 

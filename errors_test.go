@@ -12,7 +12,7 @@ func TestErrorTexts(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"a sentinel alone", ErrHeld, "lockmesh: the lock is held, or an earlier request is queued"},
+		{"a sentinel alone", ErrHeld, "lockmesh: the lock is held or rests after a lease, or an earlier request is queued"},
 		{
 			"all fields", &Error{Op: "lock", Key: "k", Reason: ErrNoQuorum, Text: "1 of 3 voters counts", Err: context.Canceled},
 			`lockmesh: lock "k": too few voters answer or count: 1 of 3 voters counts: context canceled`,

@@ -212,7 +212,7 @@ func TestStatusShowsWhatThereIs(t *testing.T) {
 		if len(s.Held) != 2 || s.Held[0].Key != "k1" || s.Held[1].Key != "k2" || time.Until(s.Held[0].Deadline) <= 0 || s.Held[0].Token == 0 {
 			t.Errorf("held: %v", s.Held)
 		}
-		if len(s.Waiting) != 1 || s.Waiting[0].Key != "theirs" || !strings.Contains(s.Waiting[0].Text, "the lock is held, or an earlier request is queued; 2 of 3 voters count") ||
+		if len(s.Waiting) != 1 || s.Waiting[0].Key != "theirs" || !strings.Contains(s.Waiting[0].Text, "the lock is held or rests after a lease, or an earlier request is queued; 2 of 3 voters count") ||
 			time.Since(s.Waiting[0].Since) < time.Second {
 			t.Errorf("waiting: %v", s.Waiting)
 		}

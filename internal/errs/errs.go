@@ -13,7 +13,7 @@ type Sentinel string
 
 // The sentinels; package lockmesh exports each with an Err before its name.
 const (
-	Held     Sentinel = "the lock is held, or an earlier request is queued"
+	Held     Sentinel = "the lock is held or rests after a lease, or an earlier request is queued"
 	NoQuorum Sentinel = "too few voters answer or count"
 	Lost     Sentinel = "the lease is lost"
 	Evicted  Sentinel = "the lease was evicted"
