@@ -28,8 +28,11 @@ type Info struct {
 // Holder is a lease as other nodes see it.
 type Holder struct {
 	Node string
-	// Token is the lease's first token. The holder's node may have handed the key to later leases
-	// with larger tokens, see [Lease.Token].
+	// Token is the token of the lease that the voters granted. The node may have handed that lease
+	// over to its own later callers, see [Mesh.Lock]: Token is then the first caller's, although
+	// that caller has unlocked, and the present holder's token is larger by 31 at most. [Permit]
+	// and [Shared] leases, and leases with an option (but [WithWait]) or a value, aren't handed
+	// over.
 	Token   uint64
 	Mode    Mode
 	Slot    int // the number of the permit; zero for other modes
@@ -63,7 +66,9 @@ type Waiter struct {
 // Inspect returns the holders and waiters of a key, without requesting the key. The answer comes
 // from a majority of the voters that count, and includes everything completed before the call of
 // Inspect, on any node: a granted lease is shown as held, a released lease isn't shown, and a new
-// value is shown. Inspect may or may not show concurrent events.
+// value is shown. Inspect may or may not show concurrent events. The only exception is a lease that
+// was handed over within its node (see [Mesh.Lock]): node, mode and waiters are right, while Token
+// and Since are those of the first caller, who has unlocked.
 //
 // While the voters' answers leave open who holds the key, the query is repeated, for half a TTL at
 // most. The query takes so long if a voter can be reached from this node and not from the node of

@@ -143,12 +143,14 @@ const (
 // lease's end are each reported once, in the order of the tokens as far as leases exclude each
 // other. A grant is reported once a majority of the voters has reported the grant. A watched key is
 // not handed over among the callers of one node without the voters, so each of their leases is
-// reported, too; only a lease that was held when the watch of a prefix began may be handed over
-// unreported for a while, at most 31 times. When a node crashes, its leases are reported as [Lost]
-// when their TTL ends; when a single voter crashes or restarts, nothing is missed. When fewer than
-// a majority of the voters have reported without interruption, or when the reader is so slow that
-// 256 events wait, a [Gap] says that events may be missing, and the state follows. A slow reader
-// never delays others.
+// reported, too. Only a lease that was held when the watch began may be handed over unreported, at
+// most 31 times: by Watch until the lease's node has heard of the watch from a voter, which may be
+// after Synced if the way from the voters to that node is slower than the way to this node; by
+// WatchPrefix until the lease has been handed over 31 times or another node waits. When a node
+// crashes, its leases are reported as [Lost] when their TTL ends; when a single voter crashes or
+// restarts, nothing is missed. When fewer than a majority of the voters have reported without
+// interruption, or when the reader is so slow that 256 events wait, a [Gap] says that events may be
+// missing, and the state follows. A slow reader never delays others.
 //
 // A reported state has existed, and may have changed since: for decisions, hold a lock. Errors:
 // ErrKey, ErrBusy with [MaxWatches] watches open, ErrClosed, or ctx's.
