@@ -116,7 +116,9 @@ func TestAnObserverThatIsTooSlowIsToldThatItMissedLeaders(t *testing.T) {
 					if err := l.Resign(t.Context()); err != nil {
 						t.Fatal(err)
 					}
+					synctest.Wait() // so that only the first leaders are on their way to the observer
 				}
+				time.Sleep(watchPatience)
 				must[*Leadership](t)(a.Election("e").Campaign(t.Context(), []byte("last")))
 				synctest.Wait()
 			}
@@ -127,7 +129,7 @@ func TestAnObserverThatIsTooSlowIsToldThatItMissedLeaders(t *testing.T) {
 				break
 			}
 		}
-		if missed != 1 || n < watchQueue/2 || n >= leaders { // how many are told before the queue is full depends on who runs when
+		if missed != 1 || n > 10 { // the first leaders were on their way to the observer already
 			t.Errorf("%d leaders were told, %d times some were missed", n, missed)
 		}
 		synctest.Wait()

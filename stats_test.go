@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/engine"
 	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/internal/watchmerge"
 )
 
 func TestStatsOfLocks(t *testing.T) {
@@ -173,17 +172,11 @@ func TestStatsCountEventsThatAWatchLeavesOut(t *testing.T) {
 		a := w.alone()
 		watch := must[*Watch](t)(a.WatchPrefix(t.Context(), ""))
 		synctest.Wait()
-		const many = watchQueue + 10
-		a.eng.Post(false, func(vote.Now) {
-			told := make([]watchmerge.Event, many)
-			for i := range told {
-				told[i] = watchmerge.Event{Kind: watchmerge.Granted, View: vote.View{Key: "k", Token: vote.Token(i + 1)}}
-			}
-			watch.put(told)
-		})
+		told := tooLong()
+		a.eng.Post(false, func(vote.Now) { watch.put(told) })
 		synctest.Wait()
-		if got := a.Stats().Dropped.WatchEvents; got != 10 {
-			t.Errorf("%d events were left out, want 10", got)
+		if got := a.Stats().Dropped.WatchEvents; got != uint64(len(told)) {
+			t.Errorf("%d events were left out, want %d", got, len(told))
 		}
 	})
 }

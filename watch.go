@@ -18,10 +18,22 @@ const (
 	// voter, and a goroutine at this node.
 	MaxWatches = 1024
 
-	// watchQueue is how many events wait for a slow reader, in addition to the state at the
-	// beginning or after a gap. A burst of a busy key makes some hundred events; beyond so many,
-	// the state is more useful than the history.
+	// watchQueue is how many events may wait for a reader for longer than watchPatience, in addition
+	// to the state at the beginning or after a gap. Beyond so many, the state is more useful than
+	// the history.
 	watchQueue = 256
+
+	// watchPatience is how long more than watchQueue events may wait. The many leases of a node may
+	// begin or end in one moment, before any reader can run, however fast the reader is. A busy
+	// machine may stop a process for a second or two.
+	watchPatience = 5 * time.Second
+
+	// watchQueueBytes bounds the memory of the events that wait within watchPatience. The limit has
+	// room for 5,000 events with the largest values and keys, and for 100,000 small events.
+	watchQueueBytes = 32 << 20
+
+	// eventBytes is about the memory of an event and of the name of its node.
+	eventBytes = 300
 )
 
 // EventKind is the kind of an event of a key.
@@ -113,7 +125,9 @@ type Watch struct {
 
 	mu       sync.Mutex
 	queue    []Event
+	since    time.Time     // when the oldest event of the queue was queued
 	live     int           // number of queued events that aren't part of the state
+	bytes    int           // memory of these events
 	overflow overflowState // why no further events are queued
 	wake     chan struct{} // capacity 1: wakes pump
 	err      error
@@ -124,7 +138,8 @@ type overflowState uint8
 
 const (
 	overflowNone overflowState = iota
-	// the queue was full; once the queue is empty, the loop is asked for the state
+	// the queue was discarded; once the reader has the events before, the loop is asked for the
+	// state
 	overflowDropped
 	overflowRequested // the loop was asked
 )
@@ -148,9 +163,22 @@ const (
 // after Synced if the way from the voters to that node is slower than the way to this node; by
 // WatchPrefix until the lease has been handed over 31 times or another node waits. When a node
 // crashes, its leases are reported as [Lost] when their TTL ends; when a single voter crashes or
-// restarts, nothing is missed. When fewer than a majority of the voters have reported without
-// interruption, or when the reader is so slow that 256 events wait, a [Gap] says that events may be
-// missing, and the state follows. A slow reader never delays others.
+// restarts, nothing is missed.
+//
+// A [Gap] says that events may be missing, and the state follows. A Gap has four causes:
+//
+//   - Fewer than a majority of the voters have reported without interruption: their nodes ended, or
+//     a voter has forgotten events before the watching node received them. A voter remembers 8,192
+//     events or more, and sends 40 in a round trip to a watch on another node, or fewer if their
+//     values have over 16 KiB together: over a round trip of 40 ms that is 1,000 events a second.
+//   - The reader is slow: more than 256 events wait, the oldest for 5 s, or the events that wait
+//     take 32 MiB. All waiting events are discarded. A slow reader never delays others.
+//   - More than 16,384 keys are in doubt: a voter has reported an event of the key, and no majority
+//     has confirmed the event yet.
+//   - A lease is reported only after a later lease on its key. This happens after a partition.
+//
+// On a healthy mesh a reader that only reads gets no Gap, also when the many leases of a node begin
+// or end at once, as long as these events are no more than the voters remember.
 //
 // A reported state has existed, and may have changed since: for decisions, hold a lock. Errors:
 // ErrKey, ErrBusy with [MaxWatches] watches open, ErrClosed, or ctx's.
@@ -217,30 +245,41 @@ func (w *Watch) Err() error {
 func (w *Watch) put(events []watchmerge.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := time.Now()
 	for i := range events {
 		e := &events[i]
-		state := e.Current || e.Kind == watchmerge.Synced
+		if e.Kind == watchmerge.Confirmed && !w.wantsConfirmed {
+			continue
+		}
 		if e.Kind == watchmerge.Gap && len(w.queue) > watchQueue {
 			// The reader must discard the queue; otherwise states longer than a queue would pile
 			// up.
-			w.mesh.watchEventsDropped.Add(uint64(len(w.queue)))
-			w.queue, w.live = nil, 0
+			w.discard()
 		}
-		switch {
-		case e.Kind == watchmerge.Confirmed && !w.wantsConfirmed:
-		case w.overflow != overflowNone: // the state that follows includes the event
+		if w.overflow != overflowNone { // the state that follows includes the event
 			w.mesh.watchEventsDropped.Add(1)
-		case w.live >= watchQueue && !state:
+			continue
+		}
+		if len(w.queue) == 0 {
+			w.since = now
+		}
+		if !e.Current && e.Kind != watchmerge.Synced { // not part of the state
+			w.live++
+			w.bytes += eventBytes + len(e.View.Key) + len(e.View.Value)
+		}
+		w.queue = append(w.queue, event(e))
+		if w.live > watchQueue && now.Sub(w.since) >= watchPatience || w.bytes > watchQueueBytes {
 			w.overflow = overflowDropped
-			w.mesh.watchEventsDropped.Add(1)
-		default:
-			w.queue = append(w.queue, event(e))
-			if !state {
-				w.live++
-			}
+			w.discard()
 		}
 	}
 	wakeup.Send(w.wake)
+}
+
+// discard drops the queued events, since the reader gets a gap and the state.
+func (w *Watch) discard() {
+	w.mesh.watchEventsDropped.Add(uint64(len(w.queue)))
+	w.queue, w.live, w.bytes = nil, 0, 0
 }
 
 // catchUp queues the state for a reader that was too slow, instead of the missed events. The loop
@@ -260,7 +299,7 @@ func (w *Watch) take() []Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	queue := w.queue
-	w.queue, w.live = nil, 0
+	w.queue, w.live, w.bytes = nil, 0, 0
 	if len(queue) == 0 && w.overflow == overflowDropped {
 		w.overflow = overflowRequested
 		w.mesh.eng.PassState(&w.sub, w.catchUp)

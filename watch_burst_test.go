@@ -8,45 +8,25 @@ import (
 	"github.com/lockmesh/lockmesh/internal/watchmerge"
 )
 
+// tooLong are more events than may wait for a reader at all.
+func tooLong() []watchmerge.Event {
+	const n = watchQueueBytes/(eventBytes+vote.MaxValueLen) + 1
+	told := make([]watchmerge.Event, n)
+	for i := range told {
+		value := make([]byte, vote.MaxValueLen)
+		told[i] = watchmerge.Event{Kind: watchmerge.Granted, View: vote.View{Key: "k", Token: vote.Token(i + 1), Value: value}}
+	}
+	return told
+}
+
 // A look may show so much at once that it is more than a reader may leave waiting. The reader, who waits for events, hears of it all the same.
 func TestAReaderIsWokenByABurstThatIsTooLongForIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a := w.alone()
 		watch := must[*Watch](t)(a.WatchPrefix(t.Context(), ""))
-		if e := <-watch.Events(); e.Kind != Synced {
-			t.Fatalf("%v", e)
-		}
-		synctest.Wait()
-		a.eng.Post(false, func(vote.Now) {
-			told := make([]watchmerge.Event, watchQueue+2)
-			for i := range told {
-				told[i] = watchmerge.Event{Kind: watchmerge.Granted, View: vote.View{Key: "k", Token: vote.Token(i + 1)}}
-			}
-			watch.put(told)
-		})
-		synctest.Wait()
-		for i := range watchQueue {
-			select {
-			case e := <-watch.Events():
-				if e.Kind != Granted || e.Token != uint64(i+1) {
-					t.Fatalf("event %d is %v", i, e)
-				}
-			default:
-				t.Fatalf("after %d events the reader waits for ever", i)
-			}
-			synctest.Wait()
-		}
-		for _, kind := range []EventKind{Gap, Synced} {
-			synctest.Wait()
-			select {
-			case e := <-watch.Events():
-				if e.Kind != kind {
-					t.Fatalf("%v instead of %v", e, kind)
-				}
-			default:
-				t.Fatalf("%v doesn't come", kind)
-			}
-		}
+		wantSeen(t, watch, "synced")
+		a.eng.Post(false, func(vote.Now) { watch.put(tooLong()) })
+		wantSeen(t, watch, "gap", "synced")
 	})
 }
 

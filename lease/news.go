@@ -9,8 +9,10 @@ import (
 
 // newsMax is how many of the newest events a voter always remembers for watches. When there are
 // twice as many, the older half is forgotten. A watch that comes back later has missed events, and
-// is told of a gap. At about 200 bytes each, the events take at most 1.6 MB.
-const newsMax = 4096
+// is told of a gap. The limit is for bursts: a node's many leases may begin and end at once, and a
+// watch far away receives the events in messages of [vote.MaxViews], one in a round trip. At about
+// 200 bytes each, the events take at most 3.3 MB, in addition to the values.
+const newsMax = 8192
 
 // watchersMax bounds how many watches may wait at a voter, at about 100 bytes each. Further watches
 // ask again from time to time.

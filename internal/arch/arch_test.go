@@ -28,7 +28,7 @@ var pure = map[string][]string{
 	"internal/node":       {"internal/vote", "internal/electorate", "internal/mismatch", "lease", "quorum"},
 }
 
-var harmless = []string{"bytes", "cmp", "container/heap", "errors", "fmt", "hash/fnv", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time"}
+var harmless = []string{"bytes", "cmp", "container/heap", "container/list", "errors", "fmt", "hash/fnv", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time"}
 
 // clocks are the parts of package time that read or wait for one; durations are fine.
 var clocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Local"}

@@ -5,6 +5,7 @@ package watchmerge
 
 import (
 	"cmp"
+	"container/list"
 	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -87,9 +88,10 @@ type Merger struct {
 	waiters    ring   // requests reported as waiting
 	reports    uint64 // how many reports there have been
 
-	doubts          map[vote.Key]bool // keys with an overdue report, or with a lease that may be over
-	reportsAtDoubts uint64            // the value of words at the last call of Doubts
-	nextDoubt       vote.Key          // where the next call of Doubts resumes
+	doubts          doubtList
+	reportsAtDoubts uint64   // the value of reports at the last call of Doubts
+	callsUntilAll   int      // calls of Doubts until one may want a query for all keys again
+	unreported      vote.Key // a key with a lease that a query has shown, at the last call of Applied
 
 	querying       bool
 	queryWanted    bool       // another query is wanted as soon as the current query is over
@@ -108,6 +110,7 @@ type keyState struct {
 	waiting    map[requestRef]*waiter // waiting requests, as far as they are remembered
 	tombstones int                    // how many tombstones refer to the key
 	querying   bool                   // a query for the key is in progress, since the key was in doubt
+	doubt      *list.Element          // the key's place in Merger.doubts; nil if the key isn't in doubt
 }
 
 // requestRef identifies a request.
@@ -149,14 +152,14 @@ type leaseState struct {
 
 // New returns a Tale without any state.
 func New(e quorum.Electorate) *Merger {
-	return &Merger{electorate: e, keys: make(map[vote.Key]*keyState), doubts: make(map[vote.Key]bool), tombstones: ring{max: maxTombstones}, released: ring{max: maxTombstones}, waiters: ring{max: maxWaiters}}
+	return &Merger{electorate: e, keys: make(map[vote.Key]*keyState), tombstones: ring{max: maxTombstones}, released: ring{max: maxTombstones}, waiters: ring{max: maxWaiters}}
 }
 
 const (
 	// maxTombstones is how many finished leases are remembered, so that a late report does not
-	// announce a lease anew. A voter remembers about as many events, so an even later report is
-	// rare.
-	maxTombstones = 8192
+	// announce a lease anew. A voter remembers no more events, so the reports of two voters that
+	// both report without a gap are no further apart.
+	maxTombstones = 16384
 	// maxWaiters is how many waiting requests are remembered. The voters' reports about one request
 	// arrive close together.
 	maxWaiters = 4096
@@ -266,7 +269,7 @@ func (t *Merger) gapUnless(whole bool) {
 		t.wantQuery()
 	case t.synced:
 		t.synced = false
-		clear(t.doubts)
+		t.doubts.clear()
 		t.out = append(t.out, Event{Kind: Gap, At: t.now})
 		for _, p := range t.keys {
 			p.newest = [4]vote.Token{} // voters that forgot may begin anew with lower tokens
@@ -290,9 +293,17 @@ func (t *Merger) Applied() (look uint64, whole bool) {
 	if !t.synced {
 		return t.applied, false
 	}
-	for name := range t.doubts {
-		if slices.ContainsFunc(t.keys[name].pending, func(c *leaseState) bool { return c.shownHeld }) {
-			return t.applied, false // shown by a query, but not reported yet
+	shown := func(p *keyState) bool { // by a query, but not reported yet
+		return slices.ContainsFunc(p.pending, func(c *leaseState) bool { return c.shownHeld })
+	}
+	// The key found at the last call usually decides the next calls as well, without a search.
+	if p := t.keys[t.unreported]; p != nil && p.doubt != nil && shown(p) {
+		return t.applied, false
+	}
+	for d := range t.doubts.all() {
+		if shown(d.state) {
+			t.unreported = d.key
+			return t.applied, false
 		}
 	}
 	return t.applied, true
@@ -609,6 +620,7 @@ func (t *Merger) addTombstone(name vote.Key, p *keyState, id requestRef) {
 // forget deletes a key without any state.
 func (t *Merger) forget(name vote.Key, p *keyState) {
 	if len(p.held)+len(p.pending)+len(p.waiting)+p.tombstones == 0 {
+		t.doubts.remove(p)
 		delete(t.keys, name)
 	}
 }

@@ -2,92 +2,13 @@ package watchmerge
 
 import (
 	"slices"
-	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-const (
-	// DoubtPause is how long a key stays in doubt before a query, and the pause between two such
-	// queries. Reports of several healthy voters about one event are far closer together.
-	DoubtPause = 50 * time.Millisecond
-
-	// queriesToSettle is how many queries in a row, DoubtPause apart, settle a doubt. A single
-	// query may show the state from a moment before the reports under way.
-	queriesToSettle = 2
-
-	// maxDoubts is how many keys may be in doubt. With more, a single query for all keys is
-	// cheaper.
-	maxDoubts = 1024
-)
-
 // The place of a majority's view, which belongs to no single voter.
 const noVoter = -1
-
-// doubt records whether a key is in doubt: a lease can't be reported yet, or a held lease may be
-// over.
-func (t *Merger) doubt(name vote.Key, p *keyState) {
-	if t.synced && (len(p.pending) > 0 || slices.ContainsFunc(p.held, (*leaseState).mayBeOver)) {
-		t.doubts[name] = true
-	} else {
-		delete(t.doubts, name)
-	}
-}
-
-// mayBeOver reports whether a report or a query speaks against a reported lease.
-func (c *leaseState) mayBeOver() bool { return c.end == 0 && (c.endedBy != 0 || c.misses > 0) }
-
-// InDoubt reports whether Doubts is to be called in DoubtPause.
-func (t *Merger) InDoubt() bool { return len(t.doubts) > 0 }
-
-// Doubt is a key to query.
-type Doubt struct {
-	Key   vote.Key
-	began uint64 // the value of Tale.words when the query begins
-}
-
-// Doubts returns up to most keys to query now. The caller queries each key on its own, and passes
-// the result to AddKeyResult. The keys have been in doubt since the last call of Doubts, and no
-// query for them is in progress.
-//
-// Voters report an event within moments of each other. If a report fails to arrive, a voter has
-// missed the event or is unreachable. The key is then queried until queriesToSettle queries in a
-// row agree, so that no watch has to be resynced.
-func (t *Merger) Doubts(now vote.Micros, most int) []Doubt {
-	t.now = now
-	aged := t.reportsAtDoubts
-	t.reportsAtDoubts = t.reports
-	if len(t.doubts) > maxDoubts {
-		clear(t.doubts)
-		t.gapUnless(false)
-		return nil
-	}
-	var due []vote.Key
-	for name := range t.doubts { // in any order
-		p := t.keys[name]
-		if p.querying {
-			continue
-		}
-		old := func(c *leaseState) bool { return c.lastReport <= aged }
-		if slices.ContainsFunc(p.pending, old) || slices.ContainsFunc(p.held, func(c *leaseState) bool { return old(c) && c.mayBeOver() }) {
-			due = append(due, name)
-		}
-	}
-	slices.Sort(due)
-	at, _ := slices.BinarySearch(due, t.nextDoubt)
-	due = append(due[at:], due[:at]...)
-	if len(due) > most {
-		t.nextDoubt = due[most]
-		due = due[:most]
-	}
-	doubts := make([]Doubt, len(due))
-	for i, name := range due {
-		t.keys[name].querying = true
-		doubts[i] = Doubt{name, t.reports}
-	}
-	return doubts
-}
 
 // AddKeyResult takes in the view that a query for a key in doubt returned; nil if the query failed.
 func (t *Merger) AddKeyResult(now vote.Micros, d Doubt, shown *quorum.QueryResult) {

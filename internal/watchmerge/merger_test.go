@@ -437,17 +437,82 @@ func TestDoubtsAreBounded(t *testing.T) {
 	if len(all) != 20 {
 		t.Errorf("asked for %q", all)
 	}
-	begin(10, maxDoubts)
+}
+
+// With many keys in doubt a single look at all of them settles their doubts as well as looks at each
+// key do, and from time to time only. No gap is told.
+func TestManyDoubtsAreSettledByLooksAtAllKeys(t *testing.T) {
+	r := newHarness(t, 3)
+	r.begin()
+	r.want("synced")
+	const n = 5 * maxExamined / 2
+	var views []vote.View
+	for i := range n {
+		s := see(vote.Holding, vote.Exclusive, "a", vote.Token(20*(i+1)))
+		s.Key = vote.Key(fmt.Sprintf("%04d", i))
+		views = append(views, s)
+		r.hear(0, s)
+	}
+	if doubts := r.merger.Doubts(0, 4); len(doubts) != 0 || r.merger.WantsQuery() {
+		t.Fatalf("asked for %v, and all reports are new", doubts)
+	}
+	for look := range queriesToSettle {
+		if doubts := r.merger.Doubts(0, 4); len(doubts) != 0 {
+			t.Fatalf("asked for %v, and all are looked at", doubts)
+		}
+		r.show(views...)
+		if look == queriesToSettle-1 {
+			break
+		}
+		r.want()
+		for range pausesBetweenAll {
+			doubts := r.merger.Doubts(0, 4)
+			if len(doubts) != 4 || r.merger.WantsQuery() {
+				t.Fatalf("asked for %v between two looks at all", doubts)
+			}
+			for _, d := range doubts {
+				r.merger.AddKeyResult(0, d, nil)
+			}
+		}
+	}
+	granted := 0
+	for _, e := range r.merger.Drain(nil) {
+		switch e.Kind {
+		case Granted:
+			granted++
+		case Confirmed:
+		default:
+			t.Fatalf("told %v", short(e))
+		}
+	}
+	if granted != n || r.merger.InDoubt() {
+		t.Errorf("%d grants were told", granted)
+	}
+}
+
+// The number of keys in doubt is bounded: with more there is a gap.
+func TestTooManyDoubtsAreAGap(t *testing.T) {
+	r := newHarness(t, 3)
+	r.begin()
+	r.want("synced")
+	begin := func(from, to int) {
+		for i := from; i < to; i++ {
+			s := see(vote.Holding, vote.Exclusive, "a", vote.Token(20*(i+1)))
+			s.Key = vote.Key(fmt.Sprintf("%05d", i))
+			r.hear(0, s)
+		}
+	}
+	begin(0, maxDoubts)
 	r.merger.Doubts(0, 4)
 	r.want()
 	begin(maxDoubts, maxDoubts+1)
-	if doubts := r.merger.Doubts(0, 4); doubts != nil {
+	if doubts := r.merger.Doubts(0, 4); doubts != nil || r.merger.InDoubt() {
 		t.Errorf("asked for %v, and all are looked at", doubts)
 	}
 	r.want("gap")
 	r.sure()
 	s := see(vote.Holding, vote.Exclusive, "a", 20)
-	s.Key = name(0)
+	s.Key = "00000"
 	r.show(s)
 	r.want("granted! a20@20", "synced")
 }
