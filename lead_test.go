@@ -126,3 +126,53 @@ func TestLeadEnds(t *testing.T) {
 		_ = l
 	})
 }
+
+// A drained node takes no locks any more, so no further campaign can succeed: Lead ends, and doesn't
+// campaign, and fill the log, for as long as the process lives.
+func TestLeadEndsOnADrainedNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		log := &lockedBuffer{}
+		voters := []string{"a", "b", "c"}
+		a := w.join("a", voters, func(cfg *Config) { cfg.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+		b, c := w.join("b", voters, nil), w.join("c", voters, nil)
+		for _, m := range []*Mesh{a, b, c} {
+			if err := m.Settled(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		never := func(context.Context) error { t.Error("called"); return nil }
+		l := must[*Lease](t)(b.Lock(t.Context(), "waits"))
+		led, release := make(chan error, 1), make(chan struct{})
+		turn := func(ctx context.Context) error {
+			led <- nil
+			<-release
+			led <- ctx.Err()
+			return nil
+		}
+		waits, leads, drained := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+		go func() { waits <- a.Lead(t.Context(), "waits", never) }()
+		go func() { leads <- a.Lead(t.Context(), "leads", turn) }()
+		<-led
+		synctest.Wait()
+		go func() { drained <- a.Drain(t.Context()) }()
+		wantIs(t, <-waits, ErrClosed) // the campaign under way
+		time.Sleep(time.Minute)
+		if open(leads) || open(drained) {
+			t.Error("the turn under way wasn't awaited")
+		}
+		close(release)
+		if err := <-led; err != nil {
+			t.Errorf("the turn under way was ended: %v", err)
+		}
+		wantIs(t, <-leads, ErrClosed)
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+		wantIs(t, a.Lead(t.Context(), "later", never), ErrClosed)
+		unlock(t, l)
+		time.Sleep(time.Minute)
+		if strings.Contains(log.String(), "this node campaigns again") {
+			t.Errorf("the log of a drained node:\n%s", log.String())
+		}
+	})
+}
