@@ -55,6 +55,9 @@ type outage struct {
 	seen     bool         // was present at some time
 	since    vote.Instant // since when missing; zero while present
 	loggedAt vote.Instant // when the outage was last logged; zero: never
+	// A quiet voter counts by itself after a known time; a voter that can't be reached doesn't.
+	unreachable vote.Instant // since when missing and not quiet; zero otherwise
+	warned      bool         // the outage was logged as a warning
 }
 
 // newVoterMonitor returns the lookout of a node that starts now. No voter counts for quiet, the
@@ -71,7 +74,7 @@ func (o *voterMonitor) due(now vote.Instant) (time.Duration, bool) {
 	}
 	waits := o.checkPending || o.majorityOutage.since != 0
 	for _, v := range o.voters {
-		waits = waits || v.since != 0 && v.loggedAt == 0
+		waits = waits || v.since != 0 && v.loggedAt == 0 || v.unreachable != 0 && !v.warned
 	}
 	return max(o.checkedAt.Add(outageGrace/2).Sub(now), 0), waits
 }
@@ -121,16 +124,23 @@ func (o *voterMonitor) voter(now vote.Instant, v *quorum.VoterState) *notice {
 	if of.since == 0 {
 		of.since = now
 	}
-	switch {
-	case of.loggedAt != 0, now.Sub(of.since) < outageGrace:
-		return nil
-	case !of.seen && (v.State == quorum.Quiet || now.Sub(of.since) < startupGrace):
-		return nil // the voter is starting, as this node is
-	}
-	of.loggedAt = now
 	if v.State == quorum.Quiet {
+		of.unreachable = 0
+		if of.loggedAt != 0 || !of.seen || now.Sub(of.since) < outageGrace {
+			return nil // logged before; or the voter is starting, as this node is
+		}
+		of.loggedAt = now
 		return &notice{slog.LevelInfo, "a voter has restarted, and doesn't count yet", []any{"voter", v.Name, "state", v.String()}}
 	}
+	if of.unreachable == 0 {
+		of.unreachable = now
+	}
+	// A voter that dies while it is quiet after a restart is no voter that has restarted any more,
+	// so the line about the restart doesn't replace the warning.
+	if of.warned || now.Sub(of.unreachable) < outageGrace || !of.seen && now.Sub(of.since) < startupGrace {
+		return nil
+	}
+	of.loggedAt, of.warned = now, true
 	return &notice{slog.LevelWarn, "a voter doesn't count", []any{"voter", v.Name, "state", v.String()}}
 }
 

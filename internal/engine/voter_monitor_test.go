@@ -83,6 +83,26 @@ func TestTheLogTellsOfVotersOnce(t *testing.T) {
 			"1m1s INFO a voter has restarted, and doesn't count yet [voter c state c quiet until other voters have reported the highest token]",
 			"1m10s INFO a voter counts again [voter c after 10s]",
 		}},
+		{name: "one is restarted, and dies while it is quiet", steps: []step{{0, "a b c"}, {time.Minute, "a b c~"}, {65 * time.Second, "a b c?"}, {67 * time.Second, "a b c-"}},
+			end: time.Hour, want: []string{
+				"1m1s INFO a voter has restarted, and doesn't count yet [voter c state c quiet until other voters have reported the highest token]",
+				"1m6s WARN a voter doesn't count [voter c state c connecting]",
+			}},
+		{name: "one is restarted twice, and its connection breaks for a moment", steps: []step{{0, "a b c"}, {time.Minute, "a b c~"}, {65 * time.Second, "a b c?"},
+			{65*time.Second + 500*time.Millisecond, "a b c~"}, {68 * time.Second, "a b c?"}, {68*time.Second + 900*time.Millisecond, "a b c~"}, {80 * time.Second, "a b c"}},
+			end: time.Hour, want: []string{
+				"1m1s INFO a voter has restarted, and doesn't count yet [voter c state c quiet until other voters have reported the highest token]",
+				"1m20s INFO a voter counts again [voter c after 20s]",
+			}},
+		{name: "one dies while it is quiet, and is back", steps: []step{{0, "a b c"}, {time.Minute, "a b c~"}, {65 * time.Second, "a b c-"}, {90 * time.Second, "a b c~"},
+			{100 * time.Second, "a b c"}, {5 * time.Minute, "a b c-"}}, end: time.Hour, want: []string{
+			"1m1s INFO a voter has restarted, and doesn't count yet [voter c state c quiet until other voters have reported the highest token]",
+			"1m6s WARN a voter doesn't count [voter c state c unreachable]",
+			"1m40s INFO a voter counts again [voter c after 40s]",
+			"5m1s WARN a voter doesn't count [voter c state c unreachable]",
+		}},
+		{name: "one dies while it is quiet after the first start", steps: []step{{0, first}, {time.Second, "a~ b~ c~"}, {7 * time.Second, "a~ b~ c-"}, {11 * time.Second, "a b c-"}},
+			end: time.Hour, want: []string{"8s WARN a voter doesn't count [voter c state c unreachable]"}},
 		{name: "a cut of two minutes", steps: []step{{0, "a b c"}, {time.Minute, "a b? c?"}, {63 * time.Second, "a b- c-"}, {3 * time.Minute, "a b c-"}, {181 * time.Second, "a b c"}},
 			end: time.Hour, want: []string{
 				"1m1s WARN a voter doesn't count [voter b state b connecting]", "1m1s WARN a voter doesn't count [voter c state c connecting]",
@@ -125,8 +145,24 @@ func TestALookoutRestsWhileAllIsWell(t *testing.T) {
 	if d, waits := o.due(start.Add(voterCheckEvery / 2)); !waits || d > outageGrace {
 		t.Errorf("something happened while it rested: the next look is due after %v (%v)", d, waits)
 	}
-	o.check(now, true, []quorum.VoterState{{Name: "a", State: quorum.Unreachable}})
-	if d, waits := o.due(start); !waits || d <= 0 || d > outageGrace {
-		t.Errorf("a voter is missing: the next look is due after %v (%v)", d, waits)
+	look := func(after time.Duration, state quorum.State) (time.Duration, bool) {
+		now := vote.Now{Slow: start.Add(after)}
+		o.check(now, true, []quorum.VoterState{{Name: "a", State: state}})
+		return o.due(now.Slow)
+	}
+	for _, step := range []struct {
+		at    time.Duration
+		state quorum.State
+		waits bool
+		name  string
+	}{
+		{time.Second, quorum.Quiet, true, "a voter has restarted"},
+		{3 * time.Second, quorum.Quiet, false, "the log tells of the restart"},
+		{4 * time.Second, quorum.Unreachable, true, "the voter can't be reached any more"},
+		{6 * time.Second, quorum.Unreachable, false, "the log tells of the outage"},
+	} {
+		if d, waits := look(step.at, step.state); waits != step.waits || waits && (d <= 0 || d > outageGrace) {
+			t.Errorf("%s: the next look is due after %v (%v)", step.name, d, waits)
+		}
 	}
 }
