@@ -32,8 +32,10 @@ type nested struct {
 	ctx   *engine.BaseContext
 
 	// Guarded by the lock of root's reentries:
-	inner  int  // the number of held leases that have re-entered this lease
 	reader bool // this lease outlives the leases around it
+	// inner is the first of the held leases that have re-entered this lease and end with it; next
+	// and previous are the neighbors of this lease in the list of the lease around it.
+	inner, next, previous *Lease
 }
 
 // core returns the lease as the loop knows it: that of the outermost lease.

@@ -187,14 +187,44 @@ func (r *reentries) add(l *Lease) reenterResult {
 	case !l.nested.reader && l.Mode() != Exclusive:
 		return enteredShared
 	}
+	outer := l.nested.outer
+	if _, held := r.open[outer]; !l.nested.reader && outer.nested != nil && !held {
+		return enteredTooLate // the lease around this one has ended, and so would this one
+	}
 	r.open[l] = struct{}{}
 	if l.nested.reader {
 		r.readers++
-	}
-	if outer := l.nested.outer.nested; outer != nil {
-		outer.inner++
+	} else {
+		l.nested.link(l)
 	}
 	return entered
+}
+
+// link adds a lease to the list of the lease around it, if that lease has re-entered, too. (All
+// open leases end with the outermost, which needs no list.)
+func (n *nested) link(l *Lease) {
+	outer := n.outer.nested
+	if outer == nil {
+		return
+	}
+	if n.next = outer.inner; n.next != nil {
+		n.next.nested.previous = l
+	}
+	outer.inner = l
+}
+
+// unlink removes a lease from the list of the lease around it, if the lease is in the list.
+func (n *nested) unlink(l *Lease) {
+	switch outer := n.outer.nested; {
+	case n.previous != nil:
+		n.previous.nested.next = n.next
+	case outer != nil && outer.inner == l:
+		outer.inner = n.next
+	}
+	if n.next != nil {
+		n.next.nested.previous = n.previous
+	}
+	n.next, n.previous = nil, nil
 }
 
 // remove removes an ended lease. The caller holds the lock.
@@ -203,8 +233,23 @@ func (r *reentries) remove(l *Lease) {
 		return
 	}
 	delete(r.open, l)
+	l.nested.unlink(l)
 	if l.nested.reader {
 		r.readers--
+	}
+}
+
+// removeWithin removes the leases that have ended with a lease. Each costs one step, however many
+// other leases are open. The caller holds the lock.
+func (r *reentries) removeWithin(l *Lease) {
+	for ended := []*Lease{l}; len(ended) > 0; {
+		outer := ended[len(ended)-1].nested
+		ended = ended[:len(ended)-1]
+		for outer.inner != nil {
+			inner := outer.inner
+			r.remove(inner)
+			ended = append(ended, inner)
+		}
 	}
 }
 
@@ -214,16 +259,7 @@ func (r *reentries) end(l *Lease) (last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.remove(l)
-	if outer := l.nested.outer.nested; outer != nil {
-		outer.inner--
-	}
-	if l.nested.inner > 0 {
-		for inner := range r.open {
-			if inner.nested.ctx.Err() != nil { // its context derives from l's
-				r.remove(inner)
-			}
-		}
-	}
+	r.removeWithin(l)
 	if r.state != heldByReaders || r.readers > 0 {
 		return false
 	}

@@ -51,6 +51,112 @@ func TestDepthCountsTheReentriesThatAreOpen(t *testing.T) {
 	})
 }
 
+// Each of many re-entries, and each of their ends, costs as much as the first: writers, readers and
+// both in turn, each within the one before, unlocked from either end. (With a cost that grows with
+// the number of open leases, a row takes minutes.)
+func TestAHundredThousandReentriesOfEachKind(t *testing.T) {
+	sampled.Unraced(t)
+	const most = 100_000
+	read := (*Mesh).RLock
+	write := (*Mesh).Lock
+	for _, kind := range []struct {
+		name  string
+		enter [2]func(*Mesh, context.Context, string, ...Option) (*Lease, error) // in turn
+		alive int                                                                // how many are held once only the outermost re-entry has been unlocked
+	}{
+		{"writers", [...]func(*Mesh, context.Context, string, ...Option) (*Lease, error){write, write}, 0},
+		{"readers", [...]func(*Mesh, context.Context, string, ...Option) (*Lease, error){read, read}, most - 1},
+		{"readers and writers", [...]func(*Mesh, context.Context, string, ...Option) (*Lease, error){read, write}, most - 2},
+	} {
+		for _, order := range []string{"from the inside", "from the outside", "from the outside, the outermost last"} {
+			t.Run(kind.name+" "+order, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *wire) {
+					a, b, _ := w.three()
+					outermost := must[*Lease](t)(a.Lock(t.Context(), "k"))
+					all := []*Lease{outermost}
+					for i := range most {
+						enter := kind.enter[i%2]
+						all = append(all, must[*Lease](t)(enter(a, all[i].Context(), "k")))
+					}
+					if n := outermost.Depth(); n != most+1 {
+						t.Fatalf("the depth is %d", n)
+					}
+					end := func(l *Lease) {
+						if l.Err() == nil { // else it has ended with a lease around it
+							unlock(t, l)
+						}
+					}
+					switch order {
+					case "from the inside":
+						for i := most; i > 0; i-- {
+							end(all[i])
+							if n := outermost.Depth(); n != i {
+								t.Fatalf("the depth is %d, want %d", n, i)
+							}
+						}
+						end(outermost)
+					case "from the outside":
+						for _, l := range all {
+							end(l)
+						}
+					default:
+						end(all[1])
+						if n := outermost.Depth(); n != kind.alive+1 {
+							t.Errorf("after the first end the depth is %d, want %d", n, kind.alive+1)
+						}
+						for _, l := range all[2:] {
+							end(l)
+						}
+						if n := outermost.Depth(); n != 1 {
+							t.Errorf("of the re-entries all have ended, and the depth is %d", n)
+						}
+						end(outermost)
+					}
+					if n := outermost.Depth(); n != 0 {
+						t.Errorf("all have ended, and the depth is %d", n)
+					}
+					unlock(t, must[*Lease](t)(b.TryLock(t.Context(), "k")))
+				})
+			})
+		}
+	}
+}
+
+// A writer ends with the lease around it, and so do the writers within, whatever ended before: the
+// depth counts those that are held.
+func TestWritersEndWithTheLeaseAroundThem(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		outermost := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		within := must[*Lease](t)(a.Lock(outermost.Context(), "k"))
+		var beside []*Lease // 0 to 4, all within the same lease
+		for range 5 {
+			beside = append(beside, must[*Lease](t)(a.Lock(within.Context(), "k")))
+		}
+		reader := must[*Lease](t)(a.RLock(beside[3].Context(), "k"))
+		byReader := must[*Lease](t)(a.Lock(reader.Context(), "k"))
+		for i, row := range []struct {
+			end   *Lease
+			depth int // afterwards
+		}{
+			{beside[2], 8}, {beside[4], 7}, {beside[0], 6}, // from the middle, and from either end
+			{within, 3}, // and with it 1 and 3: the outermost, the reader and the writer within are left
+			{reader, 1},
+		} {
+			unlock(t, row.end)
+			if n := outermost.Depth(); n != row.depth {
+				t.Errorf("after end %d the depth is %d, want %d", i, n, row.depth)
+			}
+		}
+		for _, l := range append(beside, byReader) {
+			wantIs(t, l.Err(), ErrReleased)
+		}
+		if err := outermost.Err(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Each of many re-entries costs as much as the first.
 func TestAHundredThousandReentries(t *testing.T) {
 	sampled.Unraced(t)
