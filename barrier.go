@@ -216,6 +216,9 @@ func (b *DoubleBarrier) callError(ctx context.Context, op string, why error, tex
 			return err
 		}
 	}
+	if errors.Is(why, ErrEvicted) {
+		return endError(op, b.key, why, text)
+	}
 	if ctx.Err() != nil && !errors.Is(why, ErrLost) {
 		err.Reason, err.Err = nil, errs.OfContext(ctx)
 	}

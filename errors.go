@@ -144,15 +144,25 @@ func withOp(err error, op string) error {
 	return err
 }
 
-// unlockError returns the error of a call of Unlock that finds the lease of a key ended for a
-// reason.
-func unlockError(key string, reason error) error {
-	if errors.Is(reason, ErrClosed) {
-		return &Error{Op: "unlock", Key: key, Reason: ErrClosed, Err: ErrLost}
-	}
+// endError returns the error of a call that finds the lease of a key ended. The error has all that
+// the cause says, such as who has evicted the lease. text says what the call couldn't do; it may be
+// empty.
+func endError(op, key string, cause error, text string) error {
+	e := &Error{Op: op, Key: key, Reason: cause, Text: text}
 	var why *Error
-	if errors.As(reason, &why) { // the lease was evicted
-		return &Error{Op: "unlock", Key: key, Reason: why.Reason, Text: why.Text, Err: why.Err}
+	switch {
+	case errors.Is(cause, ErrClosed):
+		e.Reason, e.Err = ErrClosed, ErrLost
+	case errors.As(cause, &why): // the lease was evicted
+		e.Reason, e.Text, e.Err = why.Reason, joinTexts(why.Text, text), why.Err
 	}
-	return &Error{Op: "unlock", Key: key, Reason: reason}
+	return e
+}
+
+// joinTexts joins two texts of an error, each of which may be empty.
+func joinTexts(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
 }

@@ -25,9 +25,9 @@ const evictPause = 5 * time.Millisecond
 // lease: the protected resource should check the token. [WithDelay] and [WithMinHold] apply as for
 // any lease that ends without an Unlock.
 //
-// A crashed or partitioned node can't be notified. Its lease ends within the node's TTL, as without
-// Evict: nothing ends the lease sooner, since the node may be alive and believe that it holds the
-// key. Evict also waits for this end, as long as ctx allows.
+// A crashed or partitioned node can't be notified. Its lease ends as without Evict: within the
+// lease's TTL, which is the node's unless [WithTTL] has set another, and within MaxTTL in any case.
+// Nothing ends the lease sooner, since the node may be alive and believe that it holds the key. Evict also waits for this end, as long as ctx allows.
 //
 // Errors: ErrKey; ErrOption; ErrNoQuorum if too few voters answer within a TTL; ErrClosed; ErrBusy;
 // or ctx's error, with ErrHeld if the lease was still shown as held; ErrHeld, and nothing is ended,
@@ -65,7 +65,8 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 			return &Error{
 				Op: "evict", Key: key, Reason: ErrHeld, Err: errs.OfContext(ctx),
 				Text: fmt.Sprintf("%s was asked to end the lease and hasn't yet; if the node is "+
-					"dead or cut off, the lease ends within its TTL", held.Node),
+					"dead or cut off, the lease ends by itself within the lease's TTL, %v at most",
+					held.Node, m.eng.GrantLimit()),
 			}
 		}
 	}

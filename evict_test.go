@@ -71,6 +71,115 @@ func TestALeaseIsEvicted(t *testing.T) {
 	}
 }
 
+// Whoever waits for something of an evicted lease is told of the eviction, not only of a loss.
+func TestEachCallOfAnEvictedLeaseTellsWhy(t *testing.T) {
+	// wantWhy checks that an error tells of the eviction.
+	wantWhy := func(t *testing.T, op string, err error) {
+		t.Helper()
+		wantIs(t, err, ErrLost, ErrEvicted)
+		text := fmt.Sprint(err)
+		if !strings.HasPrefix(text, "lockmesh: "+op+` "k": the lease was evicted: by b: it hangs`) || strings.Count(text, "lockmesh") > 1 {
+			t.Errorf("it says %q", text)
+		}
+	}
+	evict := func(t *testing.T, b *Mesh, token uint64) {
+		t.Helper()
+		if err := b.Evict(t.Context(), "k", token, WithReason("it hangs")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("leases", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, b, _ := w.three()
+			all := must[*Leases](t)(a.LockAll(t.Context(), "j", "k", "l"))
+			ctx := all.Context()
+			evict(t, b, tokenOf(t, b, "k"))
+			<-all.Done()
+			wantWhy(t, "lease", all.Err())
+			wantWhy(t, "lease", context.Cause(ctx))
+			wantWhy(t, "unlock", all.Unlock(t.Context()))
+		})
+	})
+	t.Run("lockall", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, b, c := w.three()
+			must[*Lease](t)(c.Lock(t.Context(), "l"))
+			locked := make(chan error, 1)
+			go func() {
+				_, err := a.LockAll(t.Context(), "j", "k", "l")
+				locked <- err
+			}()
+			synctest.Wait()
+			evict(t, b, tokenOf(t, b, "k"))
+			err := <-locked
+			wantWhy(t, "lockall", err)
+			if !strings.Contains(fmt.Sprint(err), `the lease ended before "l" was held`) {
+				t.Error(err)
+			}
+			must[*Lease](t)(b.Lock(t.Context(), "j")) // none is left behind
+		})
+	})
+	t.Run("upgrade", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, b, c := w.three()
+			must[*Lease](t)(c.RLock(t.Context(), "k"))
+			l := must[*Lease](t)(a.RLock(t.Context(), "k"))
+			upgraded := make(chan error, 1)
+			go func() { upgraded <- l.Upgrade(t.Context()) }()
+			time.Sleep(time.Second)
+			if open(upgraded) {
+				t.Fatal("it doesn't wait for the other reader")
+			}
+			evict(t, b, l.Token())
+			err := <-upgraded
+			wantWhy(t, "upgrade", err)
+			if !strings.HasSuffix(fmt.Sprint(err), "the lease ended before it was upgraded: the lease is lost") {
+				t.Error(err)
+			}
+			for op, err := range map[string]error{ // and whoever comes later
+				"upgrade": l.Upgrade(t.Context()), "downgrade": l.Downgrade(t.Context()), "setvalue": l.SetValue(t.Context(), nil),
+			} {
+				wantWhy(t, op, err)
+			}
+		})
+	})
+	for op, call := range map[string]func(context.Context, *Lease) error{
+		"setvalue": func(ctx context.Context, l *Lease) error { return l.SetValue(ctx, []byte("v")) },
+		"extend":   func(ctx context.Context, l *Lease) error { return l.Extend(ctx, 9*time.Second) },
+	} {
+		t.Run(op, func(t *testing.T) {
+			inBubbleOver(t, 10*time.Millisecond, func(t *testing.T, w *wire) {
+				a, b, _ := w.three()
+				l := must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(8*time.Second), WithoutRenewal()))
+				token := tokenOf(t, b, "k")
+				evicted := make(chan error, 1)
+				go func() { evicted <- b.Evict(t.Context(), "k", token, WithReason("it hangs")) }()
+				for {
+					err := call(t.Context(), l) // under way when the request to end the lease comes
+					if err != nil {
+						wantWhy(t, op, err)
+						break
+					}
+				}
+				if err := <-evicted; err != nil {
+					t.Fatal(err)
+				}
+				wantWhy(t, op, call(t.Context(), l))
+			})
+		})
+	}
+	t.Run("barrier", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, b, _ := w.three()
+			entered := make(chan error, 1)
+			go func() { entered <- a.DoubleBarrier("k", 2).Enter(t.Context()) }()
+			time.Sleep(time.Second)
+			evict(t, b, tokenOf(t, b, "k"))
+			wantWhy(t, "enter", <-entered)
+		})
+	})
+}
+
 // Of several holders only the one is meant whose token it is.
 func TestOneOfSeveralHoldersIsEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/lockmesh/internal/engine"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -18,8 +17,8 @@ import (
 // call.
 //
 // Each key has its own lease with its own token. If a lease is lost while a later key is still
-// waited for, all are released and the error is [ErrLost]; if the node crashes, all its leases
-// expire within its TTL. On error no lease is left behind, and the error names the key that failed;
+// waited for, all are released and the error is [ErrLost], with ErrEvicted and the reason after
+// [Mesh.Evict]; if the node crashes, all its leases expire within its TTL. On error no lease is left behind, and the error names the key that failed;
 // otherwise errors are as with [Mesh.Lock]. A call without keys fails with ErrKey.
 //
 // LockAll takes no options. To bound the wait, use ctx's deadline. Options for a single lease
@@ -49,8 +48,7 @@ func (m *Mesh) LockAll(ctx context.Context, keys ...string) (*Leases, error) {
 			context.AfterFunc(lease.context(), func() { stop(ErrLost) })
 		}
 		if lost := all.Err(); lost != nil {
-			err = &Error{Op: "lockall", Key: keyOf(lost), Reason: engine.CauseOf(lost),
-				Text: fmt.Sprintf("the lease ended before %q was held", key), Err: closedOf(lost)}
+			err = endError("lockall", keyOf(lost), lost, fmt.Sprintf("the lease ended before %q was held", key))
 			if errors.Is(lost, ErrReleased) && m.leaving.Load() {
 				err = &Error{Op: "lockall", Key: key, Reason: ErrClosed, Text: "this node is leaving"}
 			}
@@ -80,8 +78,7 @@ func (l *Leases) add(lease *Lease) {
 
 // end ends the whole because a lease has ended.
 func (l *Leases) end(lease *Lease) {
-	cause := lease.cause()
-	l.cancel(&Error{Op: "lease", Key: lease.Key(), Reason: engine.CauseOf(cause), Err: closedOf(cause)})
+	l.cancel(endError("lease", lease.Key(), lease.cause(), ""))
 }
 
 // Leases returns the leases in the order of their keys. The caller owns the slice.
@@ -130,8 +127,8 @@ func (l *Leases) Done() <-chan struct{} {
 }
 
 // Err returns nil while all the leases are held, and afterwards, permanently, an error that names
-// the key of the first lease to end and is [ErrLost] or [ErrReleased]. Err reads the clock, as
-// [Lease.Err] does.
+// the key of the first lease to end and is [ErrLost] or [ErrReleased], with ErrClosed or ErrEvicted
+// as with [Lease.Err]. Err reads the clock, as [Lease.Err] does.
 func (l *Leases) Err() error {
 	l.checkUsable("Leases.Err")
 	if l.ctx.Err() == nil {
@@ -228,12 +225,4 @@ func keyOf(err error) string {
 		return e.Key
 	}
 	return ""
-}
-
-// closedOf returns ErrClosed if this is the reason why a lease has ended.
-func closedOf(err error) error {
-	if errors.Is(err, ErrClosed) {
-		return ErrClosed
-	}
-	return nil
 }

@@ -92,7 +92,9 @@ func (api) Error(f errs.Failure) error {
 	return &e
 }
 
-func (api) UnlockError(key string, reason error) error { return unlockError(key, reason) }
+func (api) EndError(op, key string, cause error, text string) error {
+	return endError(op, key, cause, text)
+}
 
 func (api) NewLease() (*engine.Lease, any) {
 	l := new(Lease)

@@ -55,7 +55,7 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	l.checkUsable("Lease.Upgrade")
 	checkContext(ctx, "Lease.Upgrade")
 	if err := l.Err(); err != nil {
-		return withOp(l.core().UnlockError(err), "upgrade")
+		return l.core().EndError("upgrade", err, "")
 	}
 	if l.nested != nil {
 		l.nested.root.reentries().makeWriter(l)

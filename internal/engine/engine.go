@@ -53,8 +53,9 @@ type Config struct {
 type API interface {
 	// Error returns the error for a failed call.
 	Error(errs.Failure) error
-	// UnlockError returns the error of a call that finds the lease of a key ended for a reason.
-	UnlockError(key string, reason error) error
+	// EndError returns the error of a call that finds the lease of a key ended, with the cause of
+	// the end and all that the cause says. text says what the call couldn't do; it may be empty.
+	EndError(op, key string, cause error, text string) error
 	// NewLease returns a new lease, and the value by which the API knows the lease.
 	NewLease() (lease *Lease, handle any)
 	// NewRevocations returns a queue for the revoke requests of a lease.

@@ -149,7 +149,7 @@ func (l *Lease) inLoop(ctx context.Context, op string, cause func() error, f fun
 			if ended == nil {
 				ended = errs.Lost
 			}
-			done <- fail(ended, nil)
+			done <- l.EndError(op, ended, "")
 			return
 		}
 		f(now, done)

@@ -123,8 +123,8 @@ func (f failure) Unwrap() []error { return []error{f.Reason, f.Err} }
 
 func (api) Error(f errs.Failure) error { return failure{f} }
 
-func (api) UnlockError(key string, reason error) error {
-	return failure{errs.Failure{Op: "unlock", Key: key, Reason: reason}}
+func (api) EndError(op, key string, cause error, text string) error {
+	return failure{errs.Failure{Op: op, Key: key, Reason: cause, Text: text}}
 }
 
 func (api) NewLease() (*Lease, any) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/errs"
@@ -34,16 +35,16 @@ type valueWait struct {
 }
 
 // answerExtensions answers the calls of Extend: with nil if the voters have confirmed, or with the
-// reason for the lease's end.
-func (l *Lease) answerExtensions(reason error) {
+// cause of the lease's end.
+func (l *Lease) answerExtensions(cause error) {
 	if l.pending == nil {
 		return
 	}
 	for _, done := range l.pending.extending {
-		if reason == nil {
+		if cause == nil {
 			done <- nil
 		} else {
-			done <- l.fail(errs.Failure{Op: "extend", Key: string(l.key), Reason: reason})
+			done <- l.EndError("extend", cause, "")
 		}
 	}
 	l.pending.extending = nil
@@ -69,7 +70,7 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 		// The caller owns the call again, and may reuse the call before the lease is dropped.
 		lease.ensurePending().upgrading = nil
 		l.node.Release(now, c.number)
-		c.answer(result{err: c.error(errs.Lost, "the lease ended before it was upgraded", nil)})
+		c.answer(result{err: lease.upgradeError(c, cmp.Or(lease.Cause(), error(errs.Lost)))})
 		return
 	}
 	old := lease.number
@@ -95,20 +96,26 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 	c.answer(result{})
 }
 
-// failPending answers the pending upgrade, value changes and extensions of an ended lease.
-func (l *loop) failPending(now vote.Now, lease *Lease, reason error) {
+// upgradeError returns the error of an upgrade of an ended lease.
+func (l *Lease) upgradeError(c *call, cause error) error {
+	return l.EndError(c.op, cause, "the lease ended before it was upgraded")
+}
+
+// failPending answers the pending upgrade, value changes and extensions of an ended lease with the
+// cause of its end.
+func (l *loop) failPending(now vote.Now, lease *Lease, cause error) {
 	b := lease.pending
 	if b == nil {
 		return
 	}
 	if c := b.upgrading; c != nil && l.calls.take(c.number) == c {
 		l.node.Release(now, c.number)
-		c.answer(result{err: c.error(reason, "the lease ended before it was upgraded", nil)})
+		c.answer(result{err: lease.upgradeError(c, cause)})
 	}
 	b.upgrading = nil
 	for _, w := range b.valueWaits {
-		w.done <- l.fail(errs.Failure{Op: "setvalue", Key: string(lease.key), Reason: reason})
+		w.done <- lease.EndError("setvalue", cause, "")
 	}
 	b.valueWaits = nil
-	lease.answerExtensions(reason)
+	lease.answerExtensions(cause)
 }

@@ -93,7 +93,7 @@ func (l *loop) stopPending(now vote.Now, lease *Lease) {
 		b.stop()
 		b.stop = nil
 	}
-	l.failPending(now, lease, CauseOf(lease.Cause()))
+	l.failPending(now, lease, lease.Cause())
 }
 
 // drop releases a lease that Err has found expired.

@@ -71,9 +71,12 @@ func (l *Lease) AwaitRelease(ctx context.Context) error {
 	}
 }
 
-// UnlockError returns the error of a call that finds the lease ended for a reason.
-func (l *Lease) UnlockError(reason error) error {
-	return l.loop.api.UnlockError(string(l.key), reason)
+// UnlockError returns the error of a call of Unlock that finds the lease ended for a reason.
+func (l *Lease) UnlockError(reason error) error { return l.EndError("unlock", reason, "") }
+
+// EndError returns the error of a call that finds the lease ended; see [API].
+func (l *Lease) EndError(op string, cause error, text string) error {
+	return l.loop.api.EndError(op, string(l.key), cause, text)
 }
 
 // notReleased returns the outcome of a release cut off by the end of the node.

@@ -77,7 +77,7 @@ func TestAnUpgradeThatCameTooLateIsForgotten(t *testing.T) {
 		l, other, upgrade := upgrading(t, a, b)
 		a.Post(false, func(vote.Now) { l.End() }) // as Unlock does, before the loop hears of it
 		mustUnlock(t, other)
-		if err := <-upgrade; !errors.Is(err, errs.Lost) {
+		if err := <-upgrade; !errors.Is(err, errs.Released) {
 			t.Fatal(err)
 		}
 		kept := make(chan bool, 1)
