@@ -135,7 +135,8 @@ func inGroup(group string, token uint64) bool {
 //
 // Errors: as with [Semaphore.Acquire]; ErrLost if the place was lost while Enter waited for other
 // members; ErrClash if this member has entered already, or if another call of Enter or Leave is
-// under way; or ctx's error, with the number of members present.
+// under way; or ctx's error, with the number of members present, or with ErrNoQuorum if too few
+// voters answer and the number isn't known.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	b.checkUsable("DoubleBarrier.Enter")
 	ctx = guardContext(ctx, "DoubleBarrier.Enter")
@@ -200,13 +201,14 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*insideState, error) {
 		}
 	}
 	_, _ = lease.beginUnlock() // not waiting for confirmation, as with any canceled call
-	return nil, b.callError(ctx, "enter", err,
+	return nil, b.callError(ctx, v, "enter", err,
 		fmt.Sprintf("%d of %d members have come", len(v.permits()), b.n))
 }
 
-// callError returns the error of an unsuccessful call.
-func (b *DoubleBarrier) callError(ctx context.Context, op string, why error, text string) error {
-	err := &Error{Op: op, Key: b.key, Reason: ErrLost, Text: text}
+// callError returns the error of an unsuccessful call. text describes the barrier as shown by the
+// view.
+func (b *DoubleBarrier) callError(ctx context.Context, v *view, op string, why error, text string) error {
+	err := &Error{Op: op, Key: b.key}
 	if errors.Is(why, ErrReleased) { // by Mesh.Leave: only this member has the lease
 		why = ErrClosed
 	}
@@ -216,11 +218,17 @@ func (b *DoubleBarrier) callError(ctx context.Context, op string, why error, tex
 			return err
 		}
 	}
+	text, reason := v.inVain(text)
 	if errors.Is(why, ErrEvicted) {
 		return endError(op, b.key, why, text)
 	}
+	err.Reason, err.Text = ErrLost, text
 	if ctx.Err() != nil && !errors.Is(why, ErrLost) {
-		err.Reason, err.Err = nil, errs.OfContext(ctx)
+		err.Reason, err.Err = reason, errs.OfContext(ctx)
+		var late *Error
+		if reason == nil && errors.As(why, &late) && late.Reason == ErrNoQuorum { // of SetValue
+			err.Reason, err.Text = ErrNoQuorum, joinTexts(text, late.Text)
+		}
 	}
 	return err
 }
@@ -264,7 +272,7 @@ func (b *DoubleBarrier) formGroup(v *view, token uint64) (group string, almost b
 //
 // Errors: ErrReleased if this member hasn't entered; ErrClash if another call of Enter or Leave is
 // under way; ErrLost if the place was lost while this member was inside, so the others may have
-// left without it; ErrClosed; or ctx's error.
+// left without it; ErrClosed; or ctx's error, with ErrNoQuorum if too few voters answer.
 func (b *DoubleBarrier) Leave(ctx context.Context) error {
 	b.checkUsable("DoubleBarrier.Leave")
 	ctx, rethrow := guardGivingUp(ctx, "DoubleBarrier.Leave")
@@ -298,7 +306,7 @@ func (b *DoubleBarrier) leave(ctx context.Context) error {
 		err = gone
 	}
 	if err != nil {
-		return b.callError(ctx, "leave", err,
+		return b.callError(ctx, in.view, "leave", err,
 			fmt.Sprintf("%d members are still inside, as far as is known", inside))
 	}
 	return nil

@@ -198,7 +198,8 @@ func (l *CountDownLatch) keepOpen(lease *Lease) {
 
 // Await waits until the latch is open, or ctx ends. Await doesn't poll: voters report each count.
 //
-// Errors: ctx's, with the number of counts made so far; ErrClosed; ErrKey; ErrPermits if n is out
+// Errors: ctx's, with the number of counts made so far, or with ErrNoQuorum if too few voters answer
+// and the number isn't known; ErrClosed; ErrKey; ErrPermits if n is out
 // of range, or if n counts exist but other users of the key have another number; ErrBusy.
 func (l *CountDownLatch) Await(ctx context.Context) error {
 	l.checkUsable("CountDownLatch.Await")
@@ -215,11 +216,11 @@ func (l *CountDownLatch) Await(ctx context.Context) error {
 	}
 	defer v.stop()
 	if err := v.waitUntil(ctx, nil, func() bool { return l.isOpen(v) }); err != nil {
-		text := fmt.Sprintf("%d of %d counts are made", len(v.permits()), l.n)
 		if ctx.Err() == nil {
-			return &Error{Op: "await", Key: l.key, Reason: ErrClosed, Text: text}
+			return &Error{Op: "await", Key: l.key, Reason: ErrClosed}
 		}
-		return &Error{Op: "await", Key: l.key, Text: text, Err: errs.OfContext(ctx)}
+		text, reason := v.inVain(fmt.Sprintf("%d of %d counts are made", len(v.permits()), l.n))
+		return &Error{Op: "await", Key: l.key, Reason: reason, Text: text, Err: errs.OfContext(ctx)}
 	}
 	if err := l.checkAgreed(ctx, "await"); err != nil {
 		return err

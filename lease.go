@@ -2,7 +2,6 @@ package lockmesh
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -139,8 +138,9 @@ func (l *Lease) end() bool {
 // release; a waiter on another node may get the key before.
 //
 // The lease is over at once, whatever Unlock returns, and Unlock never hangs. If ctx ends first, or
-// has ended before the call, the release is sent nevertheless, and the error wraps ctx's error. If
-// too few voters confirm within the TTL, the error is ErrNoQuorum; by then the lease has lapsed at
+// has ended before the call, the release is sent nevertheless, and the error wraps ctx's error; it is
+// ErrNoQuorum, too, if Unlock has waited for the voters in vain. If too few voters confirm within the
+// TTL, the error is ErrNoQuorum; by then the lease has lapsed at
 // the other voters. If the lease was lost before, the error is ErrLost; after Close, the error is
 // ErrClosed. If Unlock was called before, or Leave has released the lease, the error is
 // ErrReleased.
@@ -213,7 +213,8 @@ func (m Mode) String() string { return vote.Mode(m).String() }
 // value.
 //
 // Errors: ErrOption for a value that is too long; the error of Err if the lease has ended, or ends
-// before; ErrClosed; or ctx's, after which the value may still become visible.
+// before; ErrClosed; or ErrNoQuorum and ctx's error if ctx ends first, after which the value may
+// still become visible.
 func (l *Lease) SetValue(ctx context.Context, value []byte) error {
 	l.checkUsable("Lease.SetValue")
 	checkContext(ctx, "Lease.SetValue")
@@ -245,10 +246,5 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 		return wrong("the lease renews itself until it is unlocked; only a lease acquired " +
 			"WithoutRenewal can be extended")
 	}
-	err := l.core().Extend(ctx, l.Err, d)
-	var late *Error
-	if errors.As(err, &late) && late.Reason == nil { // ctx has ended
-		late.Reason, late.Text = ErrNoQuorum, "no majority of the voters has confirmed the extension yet"
-	}
-	return err
+	return l.core().Extend(ctx, l.Err, d)
 }

@@ -109,6 +109,17 @@ func (v *view) applyUntil(ctx context.Context, lease *Lease, wake <-chan struct{
 	}
 }
 
+// inVain returns the text and the reason for the error of a call that has waited for the view until
+// the end of the call's context. known describes the state of the key, which is known only while a
+// majority of the voters reports it.
+func (v *view) inVain(known string) (text string, reason error) {
+	voters, ready := v.watch.mesh.eng.DescribeVoters()
+	if v.synced && ready {
+		return known, nil
+	}
+	return joinTexts("no majority of the voters reports the state of the key", voters), ErrNoQuorum
+}
+
 // uniqueValue returns a unique value for a lease, by which a call recognizes its own lease.
 func (m *Mesh) uniqueValue() []byte {
 	mark := binary.BigEndian.AppendUint64([]byte("#"), uint64(m.eng.Self().Incarnation))

@@ -96,7 +96,7 @@ func (l *Lease) Share() error {
 // Downgrade turns an exclusive lease into a shared lease. cause returns why the caller's lease,
 // this or one that has re-entered it, has ended; nil while it is held.
 func (l *Lease) Downgrade(ctx context.Context, cause func() error) error {
-	return l.inLoop(ctx, "downgrade", cause, func(now vote.Now, done chan<- error) {
+	return l.inLoop(ctx, "downgrade", "", cause, func(now vote.Now, done chan<- error) {
 		switch l.Mode() {
 		case vote.Permit:
 			done <- l.fail(errs.Failure{Op: "downgrade", Key: string(l.key), Reason: errs.Option, Text: "a permit has no modes"})
@@ -121,7 +121,7 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 // SetValue changes the value shown with the lease, which the lease then owns. It returns once a
 // majority of the voters has the value. cause is as for Downgrade.
 func (l *Lease) SetValue(ctx context.Context, cause func() error, value []byte) error {
-	return l.inLoop(ctx, "setvalue", cause, func(now vote.Now, done chan<- error) {
+	return l.inLoop(ctx, "setvalue", "no majority of the voters has confirmed the value yet", cause, func(now vote.Now, done chan<- error) {
 		version := l.loop.node.Set(now, l.number, value)
 		if version == 0 { // the node is about to report the lease's end
 			done <- l.fail(errs.Failure{Op: "setvalue", Key: string(l.key), Reason: errs.Lost})
@@ -134,12 +134,14 @@ func (l *Lease) SetValue(ctx context.Context, cause func() error, value []byte) 
 
 // Extend has the lease last until d from now, and waits for the voters. cause is as for Downgrade.
 func (l *Lease) Extend(ctx context.Context, cause func() error, d time.Duration) error {
-	return l.inLoop(ctx, "extend", cause, func(now vote.Now, done chan<- error) { l.extend(now, d, done) })
+	return l.inLoop(ctx, "extend", "no majority of the voters has confirmed the extension yet", cause,
+		func(now vote.Now, done chan<- error) { l.extend(now, d, done) })
 }
 
 // inLoop runs f in the loop if the lease is held, and waits for the answer. f must answer on done,
-// which has room for one answer.
-func (l *Lease) inLoop(ctx context.Context, op string, cause func() error, f func(now vote.Now, done chan<- error)) error {
+// which has room for one answer. unconfirmed says what the voters haven't confirmed if ctx ends
+// first; empty if f waits for no voters.
+func (l *Lease) inLoop(ctx context.Context, op, unconfirmed string, cause func() error, f func(now vote.Now, done chan<- error)) error {
 	fail := func(reason, err error) error {
 		return l.fail(errs.Failure{Op: op, Key: string(l.key), Reason: reason, Err: err})
 	}
@@ -168,7 +170,10 @@ func (l *Lease) inLoop(ctx context.Context, op string, cause func() error, f fun
 			return fail(errs.Closed, nil)
 		}
 	case <-canceled:
-		return fail(nil, errs.OfContext(ctx))
+		if unconfirmed == "" {
+			return fail(nil, errs.OfContext(ctx))
+		}
+		return l.loop.engine.unanswered(op, l.key, unconfirmed, errs.OfContext(ctx))
 	}
 }
 

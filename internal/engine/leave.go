@@ -162,9 +162,7 @@ func (eng *Engine) releaseAll(ctx context.Context, op string) error {
 	case <-eng.loop.done:
 		return nil
 	case <-ctx.Done():
-		return eng.fail(errs.Failure{
-			Op: op, Text: "not all leases are confirmed to be released", Err: errs.OfContext(ctx),
-		})
+		return eng.unanswered(op, "", "not all leases are confirmed to be released", errs.OfContext(ctx))
 	}
 }
 

@@ -129,9 +129,9 @@ func (l *loop) abandonWait(now vote.Now, w *readyWait, ended error) error {
 	if answer, known := l.readiness(now, w.op); known {
 		return answer
 	}
-	why := l.explain(now, quorum.Wait{Reason: quorum.WaitNoQuorum, Text: describeVoters(l.node.Voters(now))})
+	why := l.describeVoters(now)
 	if text := l.node.Unsettled(now); w.op == opSettled && text != "" {
-		why.Text += "; " + text
+		why += "; " + text
 	}
-	return l.fail(errs.Failure{Op: w.op, Reason: errs.NoQuorum, Text: why.Text, Err: ended})
+	return l.fail(errs.Failure{Op: w.op, Reason: errs.NoQuorum, Text: why, Err: ended})
 }

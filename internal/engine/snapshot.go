@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/mismatch"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -113,6 +114,41 @@ func describeVoters(voters []quorum.VoterState) string {
 		text += ": " + strings.Join(missing, ", ")
 	}
 	return text
+}
+
+// DescribeVoters describes how many voters count, and why the others don't, for the error of a call
+// that has waited in vain for an answer of a majority. ready reports whether a majority counts. The
+// text is empty after the end of the loop.
+func (eng *Engine) DescribeVoters() (text string, ready bool) {
+	type voters struct {
+		text  string
+		ready bool
+	}
+	got := make(chan voters, 1)
+	if eng.loop.box.post(false, func(now vote.Now) {
+		got <- voters{eng.loop.describeVoters(now), eng.loop.node.Ready()}
+	}) {
+		select {
+		case v := <-got:
+			return v.text, v.ready
+		case <-eng.loop.done:
+		}
+	}
+	return "", false
+}
+
+// describeVoters is DescribeVoters for the loop.
+func (l *loop) describeVoters(now vote.Now) string {
+	return l.explain(now, quorum.Wait{Reason: quorum.WaitNoQuorum, Text: describeVoters(l.node.Voters(now))}).Text
+}
+
+// unanswered returns the error of a call that has waited for a majority of the voters until its
+// context ended. text says what no majority has confirmed.
+func (eng *Engine) unanswered(op string, key vote.Key, text string, ended error) error {
+	if voters, _ := eng.DescribeVoters(); voters != "" {
+		text += ": " + voters
+	}
+	return eng.fail(errs.Failure{Op: op, Key: string(key), Reason: errs.NoQuorum, Text: text, Err: ended})
 }
 
 // IncarnationText formats the number of an incarnation for people.

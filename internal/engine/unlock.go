@@ -61,13 +61,17 @@ func (l *Lease) AwaitRelease(ctx context.Context) error {
 		return told()
 	default: // a confirmed release counts, even after the end of ctx
 	}
+	const unconfirmed = "the lease is given up, but no majority has confirmed the release yet"
+	select {
+	case <-done: // the voters had no time to answer, so they aren't to blame
+		return l.fail(errs.Failure{Op: "unlock", Key: string(l.key), Text: unconfirmed, Err: errs.OfContext(ctx)})
+	default:
+	}
 	select {
 	case <-w.done:
 		return told()
 	case <-done:
-		return l.fail(errs.Failure{
-			Op: "unlock", Key: string(l.key), Text: "the lease is given up, but no majority has confirmed the release yet", Err: errs.OfContext(ctx),
-		})
+		return l.loop.engine.unanswered("unlock", l.key, unconfirmed, errs.OfContext(ctx))
 	}
 }
 

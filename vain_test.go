@@ -1,0 +1,152 @@
+package lockmesh
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// wantNoQuorum checks the error of a call that has waited for voters in vain: it is the context's and
+// ErrNoQuorum, and names the voters that don't answer.
+func wantNoQuorum(t *testing.T, call string, err error) {
+	t.Helper()
+	wantIs(t, err, context.DeadlineExceeded, ErrNoQuorum)
+	text := fmt.Sprint(err)
+	for _, part := range []string{"lockmesh: " + call, "1 of 3 voters counts: b ", ", c "} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s: %q isn't in %q", call, part, text)
+		}
+	}
+}
+
+// stallOthers holds back what b and c send and are sent, and returns once a has noticed.
+func (w *wire) stallOthers(a *Mesh) {
+	w.t.Helper()
+	w.stall("b", true)
+	w.stall("c", true)
+	for a.Status().Electorate.Ready {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Two of three counts are made when a majority of the voters stops. Await doesn't say that none is.
+func TestAwaitWithoutAMajorityStatesNoNumber(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		early bool // Await is called before the voters stop
+	}{{"before", true}, {"after", false}} {
+		t.Run(row.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, c := w.three()
+				for _, m := range []*Mesh{b, c} {
+					must[*Count](t)(m.CountDownLatch("l", 3).CountDown(t.Context()))
+				}
+				wait := 5 * time.Second
+				if row.early {
+					wait = time.Minute
+				}
+				awaits := make(chan error, 1)
+				await := func() { awaits <- a.CountDownLatch("l", 3).Await(within(t, wait)) }
+				if row.early {
+					go await()
+					time.Sleep(time.Second)
+					w.stallOthers(a)
+				} else {
+					w.stallOthers(a)
+					go await()
+				}
+				err := <-awaits
+				wantNoQuorum(t, `await "l"`, err)
+				if strings.Contains(fmt.Sprint(err), "counts are made") {
+					t.Errorf("it states a number: %v", err)
+				}
+				w.stall("b", false)
+				w.stall("c", false)
+			})
+		})
+	}
+}
+
+// With a majority Await states the number, and isn't ErrNoQuorum.
+func TestAwaitWithAMajorityStatesTheNumber(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		must[*Count](t)(b.CountDownLatch("l", 3).CountDown(t.Context()))
+		err := a.CountDownLatch("l", 3).Await(within(t, time.Minute))
+		wantIs(t, err, context.DeadlineExceeded)
+		wantNot(t, err, ErrNoQuorum)
+		if !strings.Contains(fmt.Sprint(err), "1 of 3 counts are made") {
+			t.Error(err)
+		}
+	})
+}
+
+// Calls about a lease, while the lease lasts and too few voters answer.
+func TestCallsOfALeaseWithoutAMajority(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *Lease) error{
+		"setvalue": func(ctx context.Context, l *Lease) error { return l.SetValue(ctx, []byte("v")) },
+		"extend":   func(ctx context.Context, l *Lease) error { return l.Extend(ctx, time.Minute) },
+		"unlock":   func(ctx context.Context, l *Lease) error { return l.Unlock(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, _, _ := w.three()
+				l := must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(10*time.Second), WithoutRenewal()))
+				w.stallOthers(a)
+				if err := l.Err(); err != nil {
+					t.Fatal(err)
+				}
+				wantNoQuorum(t, name+` "k": too few voters answer or count: `, call(within(t, 100*time.Millisecond), l))
+			})
+		})
+	}
+	t.Run("leave", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, _, _ := w.three()
+			must[*Lease](t)(a.Lock(t.Context(), "k"))
+			w.stallOthers(a)
+			wantNoQuorum(t, "leave: ", a.Leave(within(t, 100*time.Millisecond)))
+		})
+	})
+}
+
+// The voters of a healthy mesh aren't to blame if the context had ended before Unlock was called.
+func TestUnlockAfterTheEndOfItsContext(t *testing.T) {
+	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		l := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := l.Unlock(ctx)
+		wantIs(t, err, context.Canceled)
+		wantNot(t, err, ErrNoQuorum)
+		must[*Lease](t)(b.Lock(within(t, time.Second), "k"))
+	})
+}
+
+// A member waits for others when a majority of the voters stops.
+func TestABarrierWithoutAMajorityStatesNoNumber(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		entered := make(chan error, 1)
+		go func() { entered <- a.DoubleBarrier("b", 2).Enter(within(t, 7*time.Second)) }()
+		time.Sleep(time.Second)
+		w.stallOthers(a)
+		err := <-entered
+		wantNoQuorum(t, `enter "b": `, err)
+		if strings.Contains(fmt.Sprint(err), "members have come") {
+			t.Errorf("it states a number: %v", err)
+		}
+	})
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		in := a.DoubleBarrier("b", 1)
+		if err := in.Enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.stallOthers(a)
+		wantNoQuorum(t, `leave "b": `, in.Leave(within(t, time.Second)))
+	})
+}
