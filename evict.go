@@ -27,7 +27,8 @@ const evictPause = 5 * time.Millisecond
 //
 // A crashed or partitioned node can't be notified. Its lease ends as without Evict: within the
 // lease's TTL, which is the node's unless [WithTTL] has set another, and within MaxTTL in any case.
-// Nothing ends the lease sooner, since the node may be alive and believe that it holds the key. Evict also waits for this end, as long as ctx allows.
+// Nothing ends the lease sooner, since the node may be alive and believe that it holds the key.
+// Evict also waits for this end, as long as ctx allows.
 //
 // Errors: ErrKey; ErrOption; ErrNoQuorum if too few voters answer within a TTL; ErrClosed; ErrBusy;
 // or ctx's error, with ErrHeld if the lease was still shown as held; ErrHeld, and nothing is ended,

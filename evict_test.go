@@ -203,7 +203,8 @@ func TestOneOfSeveralHoldersIsEvicted(t *testing.T) {
 	})
 }
 
-// A token that no holder has ends nothing: that of a lease that is over, and one that is yet to come.
+// A token that no holder has ends nothing: that of a lease that is over, and one that is yet to
+// come.
 func TestNoOtherLeaseIsEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -226,8 +227,8 @@ func TestNoOtherLeaseIsEvicted(t *testing.T) {
 	})
 }
 
-// passedOn returns a lease that its node has passed on to this caller without a message, so that the
-// voters know the token of the lease before.
+// passedOn returns a lease that its node has passed on to this caller without a message, so that
+// the voters know the token of the lease before.
 func passedOn(t *testing.T, m *Mesh, key string, opts ...Option) *Lease {
 	t.Helper()
 	first := must[*Lease](t)(m.Lock(t.Context(), key, opts...))
@@ -242,9 +243,9 @@ func passedOn(t *testing.T, m *Mesh, key string, opts ...Option) *Lease {
 	return r.lease
 }
 
-// Of leases passed on within a node Inspect shows the token of the first. Evict with that token ends
-// the lease that is held now. With the token of the lease itself Evict doesn't say that the lease has
-// ended, since that isn't so: it says which token to use.
+// Of leases passed on within a node Inspect shows the token of the first. Evict with that token
+// ends the lease that is held now. With the token of the lease itself Evict doesn't say that the
+// lease has ended, since that isn't so: it says which token to use.
 func TestALeaseThatWasPassedOnWithinItsNodeIsEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -300,7 +301,8 @@ func TestALeasePassedOnHasNoValue(t *testing.T) {
 	})
 }
 
-// What is to follow upon a lease that ends without an Unlock follows: a lock-delay, and a least time to hold.
+// What is to follow upon a lease that ends without an Unlock follows: a lock-delay, and a least
+// time to hold.
 func TestTheKeyRestsAfterAnEviction(t *testing.T) {
 	for name, opt := range map[string]Option{"lock-delay": WithDelay(4 * time.Second), "least time": WithMinHold(4 * time.Second)} {
 		t.Run(name, func(t *testing.T) {
@@ -318,7 +320,8 @@ func TestTheKeyRestsAfterAnEviction(t *testing.T) {
 	}
 }
 
-// A dead node's lease ends within its TTL, evicted or not; Evict waits for that, or says for whom it waits.
+// A dead node's lease ends within its TTL, evicted or not; Evict waits for that, or says for whom
+// it waits.
 func TestADeadHolderIsEvictedByTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		_, b, _ := w.three()

@@ -198,9 +198,9 @@ func (l *CountDownLatch) keepOpen(lease *Lease) {
 
 // Await waits until the latch is open, or ctx ends. Await doesn't poll: voters report each count.
 //
-// Errors: ctx's, with the number of counts made so far, or with ErrNoQuorum if too few voters answer
-// and the number isn't known; ErrClosed; ErrKey; ErrPermits if n is out
-// of range, or if n counts exist but other users of the key have another number; ErrBusy.
+// Errors: ctx's, with the number of counts made so far, or with ErrNoQuorum if too few voters
+// answer and the number isn't known; ErrClosed; ErrKey; ErrPermits if n is out of range, or if n
+// counts exist but other users of the key have another number; ErrBusy.
 func (l *CountDownLatch) Await(ctx context.Context) error {
 	l.checkUsable("CountDownLatch.Await")
 	ctx = guardContext(ctx, "CountDownLatch.Await")

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A leader that is cut off loses its leadership. When it is back it campaigns again by itself, and leads again.
+// A leader that is cut off loses its leadership. When it is back it campaigns again by itself, and
+// leads again.
 func TestLeadLeadsAgainAfterALoss(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -44,7 +45,8 @@ func TestLeadLeadsAgainAfterALoss(t *testing.T) {
 	})
 }
 
-// A function that fails at once costs turns, and the pauses between them grow; it doesn't keep others from leading.
+// A function that fails at once costs turns, and the pauses between them grow; it doesn't keep
+// others from leading.
 func TestLeadCallsAgainAFunctionThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		var log bytes.Buffer
@@ -127,8 +129,8 @@ func TestLeadEnds(t *testing.T) {
 	})
 }
 
-// A drained node takes no locks any more, so no further campaign can succeed: Lead ends, and doesn't
-// campaign, and fill the log, for as long as the process lives.
+// A drained node takes no locks any more, so no further campaign can succeed: Lead ends, and
+// doesn't campaign, and fill the log, for as long as the process lives.
 func TestLeadEndsOnADrainedNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		log := &lockedBuffer{}

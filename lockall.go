@@ -18,8 +18,9 @@ import (
 //
 // Each key has its own lease with its own token. If a lease is lost while a later key is still
 // waited for, all are released and the error is [ErrLost], with ErrEvicted and the reason after
-// [Mesh.Evict]; if the node crashes, all its leases expire within its TTL. On error no lease is left behind, and the error names the key that failed;
-// otherwise errors are as with [Mesh.Lock]. A call without keys fails with ErrKey.
+// [Mesh.Evict]; if the node crashes, all its leases expire within its TTL. On error no lease is
+// left behind, and the error names the key that failed; otherwise errors are as with [Mesh.Lock]. A
+// call without keys fails with ErrKey.
 //
 // LockAll takes no options. To bound the wait, use ctx's deadline. Options for a single lease
 // ([WithTTL], [WithMinHold], [WithValue] and the others) have no meaning for several leases with

@@ -287,7 +287,8 @@ func TestARefusalEndsWhenItsCauseDoes(t *testing.T) {
 			w.join(m.Name(), voters, nil)
 		}
 		time.Sleep(10 * time.Second)
-		// Without gossip a restarted voter hears late that the other one has been restarted too, and is quiet for a MaxTTL more.
+		// Without gossip a restarted voter hears late that the other one has been restarted too,
+		// and is quiet for a MaxTTL more.
 		if err := odd.Ready(within(t, time.Minute)); err != nil {
 			t.Error(err)
 		}
@@ -409,7 +410,8 @@ func TestJoinFailsOnAnAddressThatIsTaken(t *testing.T) {
 	})
 }
 
-// The lease moves from one majority to another; if the shell didn't follow, it would end with the first.
+// The lease moves from one majority to another; if the shell didn't follow, it would end with the
+// first.
 func TestALeaseOutlivesARollingRestart(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()

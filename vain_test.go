@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// wantNoQuorum checks the error of a call that has waited for voters in vain: it is the context's and
-// ErrNoQuorum, and names the voters that don't answer.
+// wantNoQuorum checks the error of a call that has waited for voters in vain: it is the context's
+// and ErrNoQuorum, and names the voters that don't answer.
 func wantNoQuorum(t *testing.T, call string, err error) {
 	t.Helper()
 	wantIs(t, err, context.DeadlineExceeded, ErrNoQuorum)

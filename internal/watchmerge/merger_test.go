@@ -439,8 +439,8 @@ func TestDoubtsAreBounded(t *testing.T) {
 	}
 }
 
-// With many keys in doubt a single look at all of them settles their doubts as well as looks at each
-// key do, and from time to time only. No gap is told.
+// With many keys in doubt a single look at all of them settles their doubts as well as looks at
+// each key do, and from time to time only. No gap is told.
 func TestManyDoubtsAreSettledByLooksAtAllKeys(t *testing.T) {
 	r := newHarness(t, 3)
 	r.begin()
