@@ -71,7 +71,7 @@ func TestALeaseIsEvicted(t *testing.T) {
 	}
 }
 
-// Whoever waits for something of an evicted lease is told of the eviction, not only of a loss.
+// Each call that waits for something of an evicted lease tells of the eviction, not only of a loss.
 func TestEachCallOfAnEvictedLeaseTellsWhy(t *testing.T) {
 	// wantWhy checks that an error tells of the eviction.
 	wantWhy := func(t *testing.T, op string, err error) {
@@ -136,7 +136,7 @@ func TestEachCallOfAnEvictedLeaseTellsWhy(t *testing.T) {
 			if !strings.HasSuffix(fmt.Sprint(err), "the lease ended before it was upgraded: the lease is lost") {
 				t.Error(err)
 			}
-			for op, err := range map[string]error{ // and whoever comes later
+			for op, err := range map[string]error{ // and calls that come later
 				"upgrade": l.Upgrade(t.Context()), "downgrade": l.Downgrade(t.Context()), "setvalue": l.SetValue(t.Context(), nil),
 			} {
 				wantWhy(t, op, err)

@@ -52,8 +52,8 @@ func WithoutRenewal() Option { return optionFunc(func(w *acquireOptions) { w.Fix
 
 // WithMinHold keeps the key from all other requests until d has passed since the grant, even if the
 // lease is unlocked before. So a job started by many nodes on the hour runs once, however short the
-// job is and however much the nodes' clocks differ. Unlock returns without waiting for
-// d, once a majority knows of the end as always.
+// job is and however much the nodes' clocks differ. Unlock returns without waiting for d,
+// once a majority knows of the end as always.
 //
 // Voters enforce a d of up to three quarters of MaxTTL (less 1 %), whatever happens to the node and
 // whichever voters restart or are voted out: the lease is granted once the acknowledgements of a

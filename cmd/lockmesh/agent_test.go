@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
 // TestAgentEnds : upon a signal, or the verb stop, the agent ends in good order.
@@ -237,7 +239,7 @@ func TestRedisClients(t *testing.T) {
 	const password = "kQ7vXw2-first-hB9zLm4TgY8s"
 	t.Parallel()
 	b := newRoom(t)
-	addr, socket := freeAddress(t), filepath.Join(b.dir, "other")
+	addr, socket := freeport.Address(t), filepath.Join(b.dir, "other")
 	p := b.command("agent", "--socket", socket, "--expect", "1", "--max-ttl", calm, "--resp", addr)
 	p.Env = append(p.Env, "LOCKMESH_RESP_PASSWORD="+password)
 	p.start()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lockmesh/lockmesh/admin"
+	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
 // wantsComplaint fails unless the process has ended with one line on standard error, which has the
@@ -46,7 +47,7 @@ func TestWaitWithoutAMajority(t *testing.T) {
 	b := newBench(t)
 	b.agent.signal(syscall.SIGTERM)
 	b.agent.waitInTime()
-	first, second := freeAddress(t), freeAddress(t)
+	first, second := freeport.Address(t), freeport.Address(t)
 	agent := func(name, bind string) []string {
 		return []string{
 			"agent", "--name", name, "--socket", b.socket + name, "--bind", bind,

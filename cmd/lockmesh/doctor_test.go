@@ -4,8 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
 // diagnosis runs doctor, and returns its findings and its code.
@@ -50,7 +49,7 @@ func TestDoctor(t *testing.T) {
 	const secret, other = "kQ7vXw2-first-hB9zLm4TgY8s", "pR3nDc6-second-jF5aVu1WeK0x"
 	t.Parallel()
 	b := newRoom(t)
-	addr := freeAddress(t)
+	addr := freeport.Address(t)
 	p := b.command("agent", "--socket", filepath.Join(b.dir, "a"), "--bind", addr, "--name", "a", "--voters", "a", "--max-ttl", "2s")
 	p.Env = append(p.Env, "LOCKMESH_SECRET="+secret)
 	p.start()
@@ -84,7 +83,7 @@ func TestDoctor(t *testing.T) {
 	all, _ = b.diagnosis(secret, "--voters", "a,c,d", "--peers", addr, "--max-ttl", "2s", "--name", "b")
 	wantFinding(t, all, "agreement", fail, "list of voters")
 
-	closed := freeAddress(t)
+	closed := freeport.Address(t)
 	all, code = b.diagnosis(secret, "--voters", "a", "--peers", closed, "--name", "b")
 	if code != 1 {
 		t.Errorf("doctor ends with %d where no peer is up", code)
@@ -169,15 +168,4 @@ func TestDoctorOnVoters(t *testing.T) {
 	s.Electorate.Lost = "a majority is gone"
 	x.voters(&s)
 	wantFinding(t, x.found, "ready", fail, "recover")
-}
-
-// freeAddress returns an address of loopback that no process listens on now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return fmt.Sprint(l.Addr())
 }

@@ -198,7 +198,8 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// start starts the process, which is killed when the test ends.
+// start starts the process, which is killed when the test ends. Of a test that fails, the log shows
+// what the process has written to standard error.
 func (p *process) start() {
 	p.t.Helper()
 	// A process that the command has left behind must not keep Wait from ending.
@@ -209,6 +210,9 @@ func (p *process) start() {
 	p.t.Cleanup(func() {
 		_ = p.Process.Kill()
 		p.wait()
+		if text := p.err.String(); p.t.Failed() && text != "" {
+			p.t.Logf("%q says:\n%s", p.Args, text)
+		}
 	})
 }
 

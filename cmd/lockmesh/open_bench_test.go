@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
 const (
@@ -30,7 +32,7 @@ type openBench struct {
 // files open, or as many as the system allows if files is zero.
 func newOpenBench(t *testing.T, files int, args ...string) *openBench {
 	t.Helper()
-	b := &openBench{bench: newRoom(t), files: files, http: freeAddress(t), resp: freeAddress(t)}
+	b := &openBench{bench: newRoom(t), files: files, http: freeport.Address(t), resp: freeport.Address(t)}
 	b.launch(args...)
 	b.answers()
 	return b

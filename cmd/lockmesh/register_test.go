@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmesh/lockmesh/internal/freeport"
 	"github.com/lockmesh/lockmesh/internal/registerserver"
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/register/registerflag"
@@ -43,7 +44,7 @@ func TestAgentsWithARegister(t *testing.T) {
 			mesh := []string{"--expect", "3", "--max-ttl", brief, "--register", server.URL + c.path}
 			agents := make(map[string]string) // socket by address
 			for _, name := range []string{"x", "y", "z"} {
-				agents[freeAddress(t)] = filepath.Join(b.dir, name)
+				agents[freeport.Address(t)] = filepath.Join(b.dir, name)
 			}
 			var peers []string
 			for address := range agents {

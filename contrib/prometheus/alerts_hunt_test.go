@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
 // Two of three voters die, one after the other, in real processes that a real Prometheus scrapes:
@@ -68,7 +69,7 @@ func startNodes(t *testing.T, names ...string) map[string]*nodeProcess {
 	t.Helper()
 	addrs := make(map[string]string)
 	for _, name := range names {
-		addrs[name] = freeAddr(t)
+		addrs[name] = freeport.Address(t)
 	}
 	all := make(map[string]*nodeProcess)
 	for _, name := range names {
@@ -104,17 +105,6 @@ func startNodes(t *testing.T, names ...string) map[string]*nodeProcess {
 	return all
 }
 
-// freeAddr returns an address of this machine at which nothing listens now.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // server is a running Prometheus.
 type server struct {
 	t    *testing.T
@@ -140,7 +130,7 @@ func startPrometheus(t *testing.T, program string, nodes map[string]*nodeProcess
 	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := freeAddr(t)
+	addr := freeport.Address(t)
 	cmd := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr, "--log.level=warn")
 	cmd.Stderr = t.Output()
 	if err := cmd.Start(); err != nil {

@@ -2,14 +2,12 @@ package proctest
 
 import (
 	"cmp"
-	"fmt"
-	"net"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
 // ttl is the MaxTTL and TTL of the meshes here, unless a test says otherwise: a lease must not be lost
@@ -59,7 +57,7 @@ func newMesh(t *testing.T, names []string, extra ...string) *mesh {
 // admit gives a node a port, and has those who start after it told of it.
 func (m *mesh) admit(name string) {
 	m.t.Helper()
-	m.addrs[name] = fmt.Sprintf("127.0.0.1:%d", freePort(m.t))
+	m.addrs[name] = freeport.Address(m.t)
 	m.nodes = append(m.nodes, name)
 }
 
@@ -86,31 +84,6 @@ func (m *mesh) start(name, bind string, more ...string) *process {
 
 // stateDir is the state directory of a node.
 func (m *mesh) stateDir(name string) string { return filepath.Join(m.dirs, name) }
-
-var portsGiven atomic.Uint32
-
-// freePort returns a port that nobody on loopback listens on. A process that restarts must find its port free again, so it stays out
-// of the range from which systems take the ports of outgoing connections (on Linux 32768 and above), and is given out once.
-func freePort(t *testing.T) int {
-	t.Helper()
-	const low, count = 12_000, 18_000
-	for range count {
-		port := low + (os.Getpid()*97+int(portsGiven.Add(1)))%count // test processes start at different places
-		tcp, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		udp, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port))
-		_ = tcp.Close() // nothing was ever accepted
-		if err != nil {
-			continue
-		}
-		_ = udp.Close()
-		return port
-	}
-	t.Fatal("no free port")
-	return 0
-}
 
 // report tells how long something took beside what is promised for an idle machine. It fails nothing: a
 // busy machine takes longer, and what hangs is ended by the wait for it.

@@ -3,20 +3,21 @@
 package proctest
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
 // translate has a free address of loopback stand for another, as address translation does: what is sent to it arrives at the other, and comes from an
 // address that no node has. It returns the address.
 func translate(t *testing.T, to string) string {
 	t.Helper()
-	at := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	at := freeport.Address(t)
 	tcp, err := net.Listen("tcp", at)
 	if err != nil {
 		t.Fatal(err)
