@@ -30,7 +30,7 @@ func (v *Voter) standAside(e *entry, t vote.Token, barred bool) {
 	k := e.key
 	x := v.extra(e)
 	if x.taken == 0 {
-		k.remove(e)
+		v.dequeue(e)
 		if k.told == nil {
 			k.told = new(aside)
 		}

@@ -48,7 +48,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 		// other request does. A vote of the request that still stands has another token.
 		token = 0
 	}
-	if !k.suits(&st.Spec) && token == 0 {
+	if !v.suits(k, &st.Spec) && token == 0 {
 		return nil, refusal{vote.KindUnfit, st.Number, k.permits}
 	}
 	e := v.spareEntries.get()
@@ -63,7 +63,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 		tenure: s.tenure,
 	}
 	v.wishes(e, &st.Spec)
-	e.round = k.roundOf(e)
+	e.round = v.roundOf(e)
 	if e.held {
 		e.hold(v.now.Slow)
 	}
@@ -99,6 +99,7 @@ func (v *Voter) serves(w *vote.Spec) bool {
 // request as the oldest aren't rejected: they hold no other lease, and get the key one after
 // another.
 func (v *Voter) settleClash(k *key) {
+	v.toilOver(k)
 	lists := k.lists()
 	var first *entry
 	n := 0
@@ -114,6 +115,7 @@ func (v *Voter) settleClash(k *key) {
 	if n < 2 {
 		return
 	}
+	v.toilOver(k)
 	for _, all := range lists {
 		for _, e := range all {
 			if e != first && e.clashes() && (e.s.id != first.s.id || e.rare().beside != first.rare().beside) {
@@ -177,7 +179,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	if !v.fit(e, slot) {
 		return false
 	}
-	k.remove(e)
+	v.dequeue(e)
 	v.serial++
 	e.serial, e.slot, e.want = v.serial, slot, 0
 	v.votedAt(e, v.now.Slow)
@@ -257,7 +259,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	k := e.key
 	if !v.takes(s, m.Token, k.name) {
 		if m.Won && !v.quiet.over && e.serial == 0 { // an existing vote keeps its own token
-			k.remove(e)
+			v.dequeue(e)
 			e.has, e.want = useful(m.Slot, e.permits), useful(m.Slot, e.permits)
 			e.holdUnproven(v.now.Slow, m.Token)
 			k.insert(e)
@@ -274,7 +276,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	case e.serial == 0:
 		// The request has won without this voter's vote, and wants the vote as well, so that the
 		// lease's validity doesn't erode.
-		k.remove(e)
+		v.dequeue(e)
 		e.dormant, e.token, e.want = false, m.Token, useful(m.Slot, e.permits)
 		v.wins(e)
 		k.insert(e)
@@ -433,7 +435,7 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 	kept := e.held || e.mode != vote.Shared && k.told != nil && k.told.barred > 0
 	switch {
 	case e.serial == 0:
-		k.remove(e)
+		v.dequeue(e)
 	case until > v.now.Slow:
 		v.leaveGhost(e, until, lapsed)
 		over, kept = false, true

@@ -30,6 +30,11 @@ type key struct {
 // lists returns all entries of the key: with a vote, waiting, and told.
 func (k *key) lists() [3][]*entry { return [...][]*entry{k.votes.all(), k.queue.all(), k.aside()} }
 
+// toilOver counts a pass over all entries of a key, each of which costs a comparison.
+func (v *Voter) toilOver(k *key) {
+	v.toil((len(k.votes.all()) + len(k.queue.all()) + len(k.aside())) / scanned)
+}
+
 // insert puts an entry into the queue.
 func (k *key) insert(e *entry) {
 	queue := k.queue.all()
@@ -41,18 +46,21 @@ func (k *key) insert(e *entry) {
 	k.queue.insert(i, e)
 }
 
-// remove takes an entry without a vote off the key.
-func (k *key) remove(e *entry) {
+// dequeue takes an entry without a vote off its key: out of the queue, or from among the TryLocks
+// that were told.
+func (v *Voter) dequeue(e *entry) {
+	k := e.key
 	if e.rare().taken != 0 {
 		k.leaveAside(e)
 		return
 	}
-	queue := k.queue.all()
-	if len(queue) > 0 && queue[0] == e {
-		k.queue.delete(0)
-	} else if i, ok := slices.BinarySearchFunc(queue, e, (*entry).compare); ok {
-		k.queue.delete(i)
+	i, ok := slices.BinarySearchFunc(k.queue.all(), e, (*entry).compare)
+	if !ok {
+		v.violated("request %d of session %v, without a vote, isn't in the queue of key %q",
+			e.number, e.s.id, k.name)
+		return
 	}
+	k.queue.delete(i)
 }
 
 // next returns the first request in the queue that could be given a vote.
@@ -119,10 +127,12 @@ func (k *key) round() uint32 {
 // majority, the request waits by age alone, as it would from the node's next refresh on (see
 // forgive). Other new requests join the last round of the older requests, so that they don't
 // overtake a request that was demoted.
-func (k *key) roundOf(newcomer *entry) (r uint32) {
+func (v *Voter) roundOf(newcomer *entry) (r uint32) {
 	if newcomer.s.reaches {
 		return 0
 	}
+	k := newcomer.key
+	v.toilOver(k)
 	for _, all := range [...][]*entry{k.votes.all(), k.queue.all()} {
 		for _, e := range all {
 			if e.round > r && e.older(newcomer) < 0 {
@@ -179,10 +189,11 @@ func (k *key) idleNow() bool { return k.votes.empty() && k.queue.empty() && k.to
 
 // suits reports whether a request may join the present requests: all must agree on the number of
 // permits. The first request sets the number.
-func (k *key) suits(w *vote.Spec) bool {
+func (v *Voter) suits(k *key, w *vote.Spec) bool {
 	if w.Mode != vote.Permit || k.permits == w.Permits {
 		return true
 	}
+	v.toilOver(k)
 	uses := func(e *entry) bool { return e.mode == vote.Permit }
 	for _, all := range k.lists() {
 		if slices.ContainsFunc(all, uses) {

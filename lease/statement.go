@@ -51,7 +51,7 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 		}
 	}
 	if e.serial == 0 {
-		k.remove(e)
+		v.dequeue(e)
 		defer k.insert(e)
 		e.want = useful(st.Slot, e.permits)
 	}

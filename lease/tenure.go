@@ -58,7 +58,7 @@ func (v *Voter) forgiveOne(e *entry) {
 	case e.rare().taken != 0:
 		e.round = 0 // the list of those that were told has no order
 	default:
-		e.key.remove(e)
+		v.dequeue(e)
 		e.round = 0
 		e.key.insert(e)
 	}

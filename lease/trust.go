@@ -234,7 +234,7 @@ func (v *Voter) proveQuiet() {
 				if s.doubted == 0 || e.token < s.doubted {
 					s.doubted = e.token
 				}
-				k.remove(e)
+				v.dequeue(e)
 				e.held, e.wonAt, e.token = false, 0, 0
 				k.insert(e)
 			}

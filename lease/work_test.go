@@ -259,3 +259,49 @@ func TestTryLocksOnOneKeyCostNothingToEachOther(t *testing.T) {
 		t.Errorf("the end of the lease costs %d units with %d TryLocks, want at least %d", cost, n, n/weighed)
 	}
 }
+
+// A request may cost a pass over all that wait for its key; then the pass is counted, so that the
+// node stops in time among a thousand such requests.
+func TestAPassOverAKeyIsCounted(t *testing.T) {
+	const waiting = 4096
+	for _, pass := range []struct {
+		name   string
+		wish   vote.Spec
+		before func(b *booth, c *caller)
+		passes int
+	}{
+		{"a semaphore of another size", vote.Spec{Mode: vote.Permit, Permits: 3}, nil, 1},
+		{"a request of a node that has told of no majority", vote.Spec{Mode: vote.Exclusive},
+			func(b *booth, c *caller) { b.v.sessions[c.id].reaches = false }, 1},
+		{"an upgrade", vote.Spec{Mode: vote.Exclusive, Beside: 1},
+			func(b *booth, c *caller) {
+				b.gather(c, "k", vote.Spec{Mode: vote.Shared}, 1)
+			}, 1},
+		{"an upgrade beside another one", vote.Spec{Mode: vote.Exclusive, Beside: 1},
+			func(b *booth, c *caller) {
+				other := b.sessions[1]
+				for _, one := range []*caller{c, other} {
+					b.gather(one, "k", vote.Spec{Mode: vote.Shared}, 1)
+				}
+				b.gather(other, "k", vote.Spec{Mode: vote.Exclusive, Beside: other.number}, 1)
+			}, 2},
+	} {
+		t.Run(pass.name, func(t *testing.T) {
+			b := newBooth(t, 3)
+			holder, crowd, asker := b.sessions[0], b.sessions[1], b.sessions[2]
+			b.gather(holder, "k", vote.Spec{Mode: vote.Permit, Permits: 1}, 1)
+			b.win(holder)
+			b.gather(crowd, "k", vote.Spec{Mode: vote.Permit, Permits: 1}, waiting)
+			if pass.before != nil {
+				pass.before(b, asker)
+			}
+			asker.number++
+			wish := pass.wish
+			wish.Key = "k"
+			m := vote.Message{Kind: vote.KindRequest, Number: asker.number, Spec: wish, Time: b.now.Wall}
+			if got := b.cost(func() { b.say(asker, m) }); got < pass.passes*waiting/scanned {
+				t.Errorf("%d passes over %d requests count as %d units", pass.passes, waiting, got)
+			}
+		})
+	}
+}

@@ -115,9 +115,7 @@ func (q *Requester) extendNew(r *request, set Set) {
 			fresh = fresh.With(i)
 		}
 	}
-	if fresh != 0 {
-		q.extend(r, fresh)
-	}
+	q.extend(r, fresh)
 }
 
 // old returns the voters with votes extended more than the margin (vote.Guard) ago: a lease without

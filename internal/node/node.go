@@ -276,8 +276,8 @@ func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 			n.route(n.voter.Told(now, from.Node, m, n.spare[:0]))
 		}
 	default:
-		if n.voter != nil && (m.Kind == vote.KindAck || m.Kind == vote.KindAnswer && m.End) {
-			n.voter.HearClock(m.Wall)
+		if n.voter != nil {
+			n.voter.HearClock(m.Wall) // zero, if the message shows no clock, is never ahead
 		}
 		n.req.Deliver(now, conn, from, m)
 	}

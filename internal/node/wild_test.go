@@ -397,6 +397,9 @@ func (w *wild) step(d time.Duration) {
 				w.t.Fatalf("the voter of %s: %v", name, err)
 			}
 		}
+		if err := w.nodes[name].Requester().Audit(); err != nil {
+			w.t.Fatalf("the requester of %s: %v", name, err)
+		}
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 // verdictText has the known survivors, one a line: the mutant's id, a verdict and the reason,
 // separated by tabs. The verdicts:
 //
-//	equal      no test can tell the mutant from the genuine code; the reason says why
-//	asserted   as equal, and an assertion in the code would raise an alarm if the reason were wrong
+//	asserted   no test can tell the mutant from the genuine code, for a reason that an assertion in
+//	           the code or in an audit of its state would refute with an alarm if it were wrong
 //	cost       the mutant makes locks slower or dearer, never wrong; benchmarks show it, tests don't
 //
 //go:embed verdicts.txt
@@ -26,9 +26,9 @@ func known() (map[string]string, error) {
 		id, rest, _ := strings.Cut(line, "\t")
 		verdict, reason, _ := strings.Cut(rest, "\t")
 		switch {
-		case verdict != "equal" && verdict != "asserted" && verdict != "cost" || reason == "":
-			return nil, fmt.Errorf("verdicts.txt:%d: want id, verdict (equal, asserted or cost) "+
-				"and a reason, separated by tabs", i+1)
+		case verdict != "asserted" && verdict != "cost" || reason == "":
+			return nil, fmt.Errorf("verdicts.txt:%d: want id, verdict (asserted or cost) and "+
+				"a reason, separated by tabs", i+1)
 		case all[id] != "":
 			return nil, fmt.Errorf("verdicts.txt:%d: %s has a verdict already", i+1, id)
 		}
