@@ -180,7 +180,7 @@ func (l *Lease) beginUnlock() (over bool, err error) {
 	if l.Err() != nil {
 		return true, l.core().UnlockError(l.cause())
 	}
-	if open := l.openReentries(); l.nested == nil && open != nil && open.leaveToReaders(l) {
+	if l.nested == nil && l.endReentries() {
 		return true, l.leaveToReaders()
 	}
 	if !l.end() {

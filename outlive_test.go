@@ -140,6 +140,25 @@ func TestAReaderThatHasOutlivedItsWriterEnds(t *testing.T) {
 	})
 }
 
+// Unlock may have found no reader, and not have ended the lease yet, as the first reader comes. That
+// reader isn't let in: it would end with the writer.
+func TestTheFirstReaderIsTooLateForAnUnlockThatHasBegun(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a := w.alone()
+		writer := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		if writer.endReentries() {
+			t.Error("readers keep the key")
+		}
+		wantIs(t, second(a.TryRLock(writer.Context(), "k")), ErrHeld)
+		wantIs(t, second(a.TryLock(writer.Context(), "k")), ErrHeld)
+		if n := writer.Depth(); n != 1 {
+			t.Errorf("the key is held %d times", n)
+		}
+		unlock(t, writer)
+		unlock(t, must[*Lease](t)(a.TryLock(t.Context(), "k")))
+	})
+}
+
 // A writer unlocks while readers re-enter it, and while it is lost, all at once. Whatever comes first, the key is free once
 // all that were granted are unlocked, and no lease is held that isn't covered.
 func TestReadersReenterWhileTheWriterUnlocks(t *testing.T) {

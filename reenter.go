@@ -154,14 +154,32 @@ const (
 	enteredShared                // the key is held by readers only
 )
 
-var _ engine.Nested = (*reentries)(nil)
+// noReentries is what an outermost lease has instead of re-entries if it was unlocked before any.
+type noReentries struct{}
 
-// reentries returns the re-entries of an outermost lease.
+func (noReentries) EndAll(error) bool { return false }
+func (noReentries) HoldKey() bool     { return false }
+
+var (
+	_ engine.Nested = (*reentries)(nil)
+
+	none engine.Nested = noReentries{}
+)
+
+// reentries returns the re-entries of an outermost lease; nil if the lease was unlocked before any.
 func (l *Lease) reentries() *reentries {
-	if r := l.openReentries(); r != nil {
-		return r
+	if l.own.Nested() == nil {
+		var first engine.Nested = &reentries{open: make(map[*Lease]struct{})}
+		l.own.SetNested(&first)
 	}
-	return l.own.SetNested(&reentries{open: make(map[*Lease]struct{})}).(*reentries)
+	return l.openReentries()
+}
+
+// endReentries begins the unlock of an outermost lease. It reports whether open readers keep the
+// key; if not, no lease re-enters this lease from now on, the first included.
+func (l *Lease) endReentries() (keptByReaders bool) {
+	r, _ := l.own.SetNested(&none).(*reentries)
+	return r != nil && r.leaveToReaders(l)
 }
 
 // openReentries returns the re-entries of an outermost lease; nil if there have been none.
@@ -176,8 +194,11 @@ func (r *reentries) count() int {
 	return len(r.open)
 }
 
-// add adds a lease that re-enters another.
+// add adds a lease that re-enters another. There is no r if the outermost lease was unlocked.
 func (r *reentries) add(l *Lease) reenterResult {
+	if r == nil {
+		return enteredTooLate
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

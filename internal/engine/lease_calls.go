@@ -42,10 +42,10 @@ func (l *Lease) Nested() Nested {
 	return nil
 }
 
-// SetNested sets the nested leases, unless another goroutine has set them before, and returns those
-// that are set.
-func (l *Lease) SetNested(n Nested) Nested {
-	l.nested.CompareAndSwap(nil, &n)
+// SetNested sets the nested leases, unless they have been set before, and returns those that are
+// set. (The argument is a pointer, so that SetNested allocates no memory.)
+func (l *Lease) SetNested(n *Nested) Nested {
+	l.nested.CompareAndSwap(nil, n)
 	return *l.nested.Load()
 }
 
