@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // restSlack bounds how long the messages of these tests are on their way.
@@ -60,6 +62,9 @@ func TestALongHoldIsSeenAsTheKeysRest(t *testing.T) {
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, %v", name, hold), func(t *testing.T) {
+				if hold == time.Hour {
+					sampled.Unraced(t)
+				}
 				inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 					a, b, c := w.three()
 					client := w.client()

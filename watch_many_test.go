@@ -117,6 +117,9 @@ func TestABatchIsToldToAFastReaderWithoutAGap(t *testing.T) {
 func TestManyKeysAtOnceAreToldWithoutAGap(t *testing.T) {
 	for _, latency := range []time.Duration{time.Millisecond, 20 * time.Millisecond} {
 		t.Run(latency.String(), func(t *testing.T) {
+			if latency > time.Millisecond {
+				sampled.Unraced(t)
+			}
 			inBubbleOver(t, latency, func(t *testing.T, w *wire) {
 				a, b, _ := w.three()
 				d := w.join("d", []string{"a", "b", "c"}, nil)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -16,6 +17,9 @@ import (
 func TestAWatchOfATurbulentMesh(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			if seed > 0 {
+				sampled.Unraced(t)
+			}
 			inBubble(t, func(t *testing.T, w *wire) { turbulent(t, w, seed) })
 		})
 	}
