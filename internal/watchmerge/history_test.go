@@ -1,0 +1,220 @@
+package watchmerge
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/quorum"
+)
+
+// history is a true history of one exclusive key, and what its voters have yet to tell of it.
+type history struct {
+	random *rand.Rand
+	n, q   int
+	news   [][]vote.View         // by voter, not delivered yet
+	gap    []bool                // what the voter tells next begins with a gap
+	known  []map[vote.Token]bool // by voter: leases that it has a vote for, and whether it has heard that they are held
+	truth  []string
+	last   vote.Token
+}
+
+func (h *history) some(least int) []int {
+	places := h.random.Perm(h.n)
+	return places[:least+h.random.IntN(h.n-least+1)]
+}
+
+func (h *history) report(place int, s vote.View) { h.news[place] = append(h.news[place], s) }
+
+// lease lets one lease come and go.
+func (h *history) lease(before func()) {
+	token := h.last + vote.Token(20+h.random.IntN(20))
+	h.last = token
+	s := func(what vote.State) vote.View {
+		s := see(what, vote.Exclusive, fmt.Sprintf("n%d", token%3), token)
+		s.Token += vote.BlockSize - 1
+		return s
+	}
+	voters := h.some(h.q)
+	for _, v := range voters {
+		h.known[v][token] = false
+	}
+	for _, v := range voters {
+		if _, ok := h.known[v][token]; !ok {
+			continue // it has restarted
+		}
+		h.known[v][token] = true
+		h.report(v, s(vote.Holding))
+		before()
+	}
+	freed := h.random.IntN(3) > 0
+	var left []int
+	if freed {
+		told := h.some(h.q) // a majority has confirmed the release
+		for _, v := range told {
+			if h.known[v][token] {
+				h.report(v, s(vote.Released))
+			}
+			delete(h.known[v], token)
+		}
+		for _, v := range voters {
+			if h.known[v][token] {
+				left = append(left, v)
+			}
+		}
+	} else {
+		left = voters
+	}
+	h.truth = append(h.truth, fmt.Sprintf("%d", token))
+	for _, v := range left {
+		if h.known[v][token] {
+			h.report(v, s(vote.Ended))
+		}
+		delete(h.known[v], token)
+		before()
+	}
+}
+
+// TestATaleOfManyHistories lets voters tell of a key with losses, restarts and all delays, and
+// holds what is told against what was.
+func TestATaleOfManyHistories(t *testing.T) {
+	for seed := range uint64(1000) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		n := []int{1, 3, 5}[random.IntN(3)]
+		h := &history{random: random, n: n, q: n/2 + 1, news: make([][]vote.View, n), gap: make([]bool, n), last: 100}
+		for range n {
+			h.known = append(h.known, map[vote.Token]bool{})
+		}
+		r := newHarness(t, n)
+		var told []Event
+		gaps := seed%2 == 0
+		timely := h.some(h.q) // what these say comes at once, if nobody restarts
+		step := func() {
+			for _, place := range timely {
+				if !gaps {
+					r.merger.AddReports(0, place, false, h.news[place])
+					h.news[place] = nil
+				}
+			}
+			place := random.IntN(n)
+			if gaps && random.IntN(60) == 0 { // it restarts
+				h.gap[place], h.news[place], h.known[place] = true, nil, map[vote.Token]bool{}
+			}
+			if random.IntN(3) == 0 {
+				k := random.IntN(len(h.news[place]) + 1)
+				if h.gap[place] {
+					r.merger.AddReports(0, place, true, nil)
+					h.gap[place] = false
+				}
+				r.merger.AddReports(0, place, false, h.news[place][:k])
+				h.news[place] = h.news[place][k:]
+			}
+			if random.IntN(4) == 0 && r.merger.WantsQuery() {
+				if random.IntN(5) == 0 {
+					r.merger.AddResult(0, nil)
+				} else {
+					r.merger.AddResult(0, h.picture())
+				}
+			}
+			if random.IntN(4) == 0 {
+				for _, d := range r.merger.Doubts(0, 1) {
+					r.merger.AddKeyResult(0, d, h.picture())
+				}
+			}
+			told = r.merger.Drain(told)
+		}
+		r.begin()
+		for range 30 {
+			h.lease(step)
+		}
+		for range 400 {
+			step()
+		}
+		for place := range n {
+			r.merger.AddReports(0, place, h.gap[place], h.news[place])
+		}
+		for r.merger.WantsQuery() {
+			r.merger.AddResult(0, h.picture())
+		}
+		for range 2 * (queriesToSettle + 1) {
+			for _, d := range r.merger.Doubts(0, 1) {
+				r.merger.AddKeyResult(0, d, h.picture())
+			}
+		}
+		told = r.merger.Drain(told)
+		if reason := judge(told, h.truth, gaps); reason != "" {
+			var words []string
+			for _, e := range told {
+				words = append(words, short(e))
+			}
+			t.Fatalf("seed %d, %d voters: %s\ntruth %v\ntold %s", seed, n, reason, h.truth, strings.Join(words, ", "))
+		}
+	}
+}
+
+// picture is what a majority sees now.
+func (h *history) picture() *quorum.QueryResult {
+	shown := &quorum.QueryResult{}
+	for _, v := range h.some(h.q) {
+		for token, heard := range h.known[v] {
+			s := see(vote.Promised, vote.Exclusive, fmt.Sprintf("n%d", token%3), token)
+			if heard {
+				s.State = vote.Holding
+			}
+			i := slices.IndexFunc(shown.Views, func(o vote.View) bool { return o.Number == s.Number })
+			if i < 0 {
+				shown.Views = append(shown.Views, s)
+			} else if heard {
+				shown.Views[i] = s
+			}
+		}
+	}
+	slices.SortFunc(shown.Views, func(a, b vote.View) int { return int(a.Token) - int(b.Token) })
+	return shown
+}
+
+// judge says what is wrong with what was told of one exclusive key.
+func judge(told []Event, truth []string, gaps bool) string {
+	held, last := vote.Token(0), vote.Token(0)
+	granted := 0
+	gap := false
+	for _, e := range told {
+		switch e.Kind {
+		case Gap:
+			if !gaps {
+				return "a gap without a restart"
+			}
+			gap, held = true, 0
+		case Synced:
+			gap = false
+		case Granted:
+			switch {
+			case held != 0:
+				return fmt.Sprintf("%d is granted while %d is held", e.View.Token, held)
+			case e.View.Token <= last && !e.Current:
+				return fmt.Sprintf("%d is told after %d", e.View.Token, last)
+			case !slices.Contains(truth, fmt.Sprint(e.View.Token)):
+				return fmt.Sprintf("%d never was", e.View.Token)
+			}
+			held, last = e.View.Token, e.View.Token
+			granted++
+		case Released, Lost:
+			if gap || e.View.Token != held {
+				return fmt.Sprintf("the end of %d is told while %d is held", e.View.Token, held)
+			}
+			held = 0
+		}
+	}
+	switch {
+	case gap:
+		return "the gap doesn't end"
+	case held != 0:
+		return fmt.Sprintf("%d is held for ever", held)
+	case !gaps && granted != len(truth):
+		return fmt.Sprintf("%d of %d grants were told", granted, len(truth))
+	}
+	return ""
+}
