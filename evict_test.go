@@ -320,8 +320,8 @@ func TestTheKeyRestsAfterAnEviction(t *testing.T) {
 	}
 }
 
-// A dead node's lease ends within its TTL, evicted or not; Evict waits for that, or says for whom
-// it waits.
+// A dead node's lease ends within its TTL, evicted or not. Evict waits for that end, and if the
+// context ends first, the error names the node that has the lease.
 func TestADeadHolderIsEvictedByTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		_, b, _ := w.three()

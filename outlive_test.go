@@ -140,8 +140,8 @@ func TestAReaderThatHasOutlivedItsWriterEnds(t *testing.T) {
 	})
 }
 
-// Unlock may have found no reader, and not have ended the lease yet, as the first reader comes. That
-// reader isn't let in: it would end with the writer.
+// Unlock may have found no reader, and not have ended the lease yet, as the first reader comes.
+// That reader isn't let in: it would end with the writer.
 func TestTheFirstReaderIsTooLateForAnUnlockThatHasBegun(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a := w.alone()

@@ -175,8 +175,10 @@ func (l *Lease) reentries() *reentries {
 	return l.openReentries()
 }
 
-// endReentries begins the unlock of an outermost lease. It reports whether open readers keep the
-// key; if not, no lease re-enters this lease from now on, the first included.
+// endReentries begins the unlock of an outermost lease, and reports whether open readers keep the
+// key. If not, no lease re-enters this lease from now on, the first included. Looking for
+// re-entries and shutting out the first is one step: a reader that came in between would be
+// granted, and end with the lease.
 func (l *Lease) endReentries() (keptByReaders bool) {
 	r, _ := l.own.SetNested(&none).(*reentries)
 	return r != nil && r.leaveToReaders(l)

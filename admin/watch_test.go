@@ -108,8 +108,8 @@ func TestABrowserThatConnectsAgainIsToldOfTheGap(t *testing.T) {
 	})
 }
 
-// TestASlowReaderIsToldOfItsGap : a reader that doesn't read while events come, and for some seconds
-// more, misses events, and is told so.
+// TestASlowReaderIsToldOfItsGap : a reader that doesn't read while events come, and for some
+// seconds more, misses events, and is told so.
 func TestASlowReaderIsToldOfItsGap(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

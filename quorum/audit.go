@@ -12,9 +12,12 @@ func (q *Requester) Audit() error {
 			continue
 		}
 		for _, p := range q.peers {
+			if p.making != nil && !p.making.listed(r) { // the sync will list the request
+				continue
+			}
 			v := &r.votes[p.place]
-			listed := p.making == nil || p.making.listed(r)
-			if p.reachable() && listed && q.newest.Committee(r.key).Has(p.place) && !v.sent && !v.busy && v.unfit == 0 {
+			asked := v.sent || v.busy || v.unfit != 0
+			if p.reachable() && q.newest.Committee(r.key).Has(p.place) && !asked {
 				return fmt.Errorf("request %d isn't deferred, and %s was never asked for key %q",
 					r.number, p.name, r.key)
 			}

@@ -121,7 +121,8 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 // SetValue changes the value shown with the lease, which the lease then owns. It returns once a
 // majority of the voters has the value. cause is as for Downgrade.
 func (l *Lease) SetValue(ctx context.Context, cause func() error, value []byte) error {
-	return l.inLoop(ctx, "setvalue", "no majority of the voters has confirmed the value yet", cause, func(now vote.Now, done chan<- error) {
+	const unconfirmed = "no majority of the voters has confirmed the value yet"
+	return l.inLoop(ctx, "setvalue", unconfirmed, cause, func(now vote.Now, done chan<- error) {
 		version := l.loop.node.Set(now, l.number, value)
 		if version == 0 { // the node is about to report the lease's end
 			done <- l.fail(errs.Failure{Op: "setvalue", Key: string(l.key), Reason: errs.Lost})
@@ -134,8 +135,10 @@ func (l *Lease) SetValue(ctx context.Context, cause func() error, value []byte) 
 
 // Extend has the lease last until d from now, and waits for the voters. cause is as for Downgrade.
 func (l *Lease) Extend(ctx context.Context, cause func() error, d time.Duration) error {
-	return l.inLoop(ctx, "extend", "no majority of the voters has confirmed the extension yet", cause,
-		func(now vote.Now, done chan<- error) { l.extend(now, d, done) })
+	const unconfirmed = "no majority of the voters has confirmed the extension yet"
+	return l.inLoop(ctx, "extend", unconfirmed, cause, func(now vote.Now, done chan<- error) {
+		l.extend(now, d, done)
+	})
 }
 
 // inLoop runs f in the loop if the lease is held, and waits for the answer. f must answer on done,
