@@ -18,6 +18,12 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 			l.node.Release(now, e.Number)
 			return
 		}
+		if text := l.endingText(c); text != "" && c.upgradeOf == nil {
+			// The loop hasn't come to this call yet: calls are failed in pieces.
+			l.node.Release(now, e.Number)
+			c.answer(result{err: c.error(errs.Closed, text, nil)})
+			return
+		}
 		if c.upgradeOf != nil {
 			l.completeUpgrade(now, c, e.Token, l.validityOf(e.Group))
 			return

@@ -136,7 +136,7 @@ func (eng *Engine) Stop(ctx context.Context) error {
 // Drain refuses new calls for locks from now on, and waits until no lease is held.
 func (eng *Engine) Drain(ctx context.Context) error {
 	done := make(chan struct{}, 1)
-	eng.loop.box.post(false, func(now vote.Now) { eng.loop.drain(now, done) })
+	eng.loop.box.post(false, func(vote.Now) { eng.loop.drain(done) })
 	select {
 	case <-done:
 		return nil
@@ -155,7 +155,7 @@ func (eng *Engine) Drain(ctx context.Context) error {
 // releaseAll releases all leases and waits for the voters' confirmations.
 func (eng *Engine) releaseAll(ctx context.Context, op string) error {
 	gone := make(chan error, 1)
-	eng.loop.box.post(false, func(now vote.Now) { eng.loop.releaseAll(now, op, gone) })
+	eng.loop.box.post(false, func(vote.Now) { eng.loop.releaseAll(op, gone) })
 	select {
 	case err := <-gone:
 		return err

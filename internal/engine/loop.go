@@ -99,7 +99,8 @@ type loop struct {
 	urgent        bool // at least one message of this round is urgent
 	timer         timer
 
-	nodeBusy     bool         // the node has work to continue at once
+	chores       []chore      // to do in pieces, one after the other
+	busy         bool         // the node or a chore has work to continue at once
 	roundStart   vote.Instant // when the last round began, on the slow clock
 	yield        adaptiveYield
 	voterMonitor voterMonitor
@@ -182,14 +183,14 @@ func (l *loop) roundAndFlush() {
 	}
 	l.flush()
 	l.observeWork()
-	if l.nodeBusy {
+	if l.busy {
 		// The readers of urgent messages must get to run, on a single processor as well.
 		runtime.Gosched()
 	}
 }
 
 // disown gives up the turn, unless there is work to do. It reports whether the turn was given up.
-func (l *loop) disown() bool { return len(l.backlog) == 0 && !l.nodeBusy && l.box.disown() }
+func (l *loop) disown() bool { return len(l.backlog) == 0 && !l.busy && l.box.disown() }
 
 // crashOnPanic makes a panic of this package end the process, as it would in a goroutine of its
 // own. If the application, running the loop in its goroutine, recovered from the panic, the turn
@@ -260,6 +261,7 @@ func (l *loop) round() {
 	if len(l.backlog) == 0 {
 		l.freeOrdered = reuse(l.freeOrdered, l.freeOrdered)
 	}
+	l.doChores(now)
 	l.queryDoubts(now)
 	l.drainNode(now)
 	d := l.node.Next(now)
@@ -268,7 +270,7 @@ func (l *loop) round() {
 		l.drainNode(now)
 		d = l.node.Next(now)
 	}
-	l.nodeBusy = l.node.Busy()
+	l.busy = l.node.Busy() || len(l.chores) > 0
 	if d <= 0 {
 		d = napTime
 	}
@@ -356,18 +358,7 @@ func (l *loop) drainNode(now vote.Now) {
 	l.checkIdentity()
 	l.answerReady(now)
 	l.saveAndDial()
-	if len(l.held.m)+len(l.released.m) == 0 {
-		for _, c := range l.drainWaiters {
-			c <- struct{}{}
-		}
-		l.drainWaiters = nil
-	}
-	if len(l.released.m) == 0 {
-		for _, c := range l.releaseWaiters {
-			c <- l.leaveError()
-		}
-		l.releaseWaiters = nil
-	}
+	l.answerEnding()
 	// Only here do the node and the loop agree on which group each lease belongs to.
 	if l.unreferenced {
 		l.unreferenced = false

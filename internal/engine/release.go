@@ -122,34 +122,69 @@ const (
 
 // drain refuses new calls from now on, and answers the waiting calls; upgrades of held leases go
 // on. done, which must have room, is notified when no lease is held or being released.
-func (l *loop) drain(now vote.Now, done chan<- struct{}) {
+func (l *loop) drain(done chan<- struct{}) {
 	l.draining = true
-	l.failSome(now, func(c *call) bool { return c.upgradeOf == nil }, func(c *call) {
-		c.answer(result{err: c.error(errs.Closed, drainingText, nil)})
-	})
+	l.failCalls(false, func(c *call) { c.answer(result{err: c.error(errs.Closed, drainingText, nil)}) })
 	l.drainWaiters = append(l.drainWaiters, done)
 }
 
 // releaseAll releases every lease and answers every call. gone, which must have room, is notified
 // when all releases are confirmed or given up.
-func (l *loop) releaseAll(now vote.Now, op string, gone chan<- error) {
+func (l *loop) releaseAll(op string, gone chan<- error) {
 	l.leaveOp = op
 	l.leaving = true
 	// The calls are answered first, since a released lease would be handed to the next call in the
 	// local queue.
-	l.failAll(now, func(c *call) { c.answer(result{err: c.error(errs.Closed, leavingText, nil)}) })
+	l.failCalls(true, func(c *call) { c.answer(result{err: c.error(errs.Closed, leavingText, nil)}) })
 	for w := range l.awaiting {
 		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed, Text: leavingText})
 	}
 	clear(l.awaiting)
-	for _, lease := range l.held.m {
+	l.addChore(chore{list: l.held.numbers, do: func(now vote.Now, n vote.Number) {
+		lease := l.held.m[n]
+		if lease == nil {
+			return
+		}
 		reason := EndReleased
 		if !lease.end(&causeReleased) {
 			reason = EndUnlocked // the first end counts, if another came just before
 		}
 		l.release(now, lease, reason)
-	}
+		l.node.Spend(costFreed)
+	}})
 	l.releaseWaiters = append(l.releaseWaiters, gone)
+}
+
+// endingText returns why a call gets no lease: the node leaves or drains. It is empty if the call
+// may get a lease. A draining node still grants upgrades of held leases.
+func (l *loop) endingText(c *call) string {
+	switch {
+	case l.leaving:
+		return leavingText
+	case l.draining && c.upgradeOf == nil:
+		return drainingText
+	}
+	return ""
+}
+
+// answerEnding answers Drain once no lease is held or being released, and Leave and Stop once no
+// lease is being released.
+func (l *loop) answerEnding() {
+	if len(l.chores) > 0 {
+		return
+	}
+	if len(l.held.m)+len(l.released.m) == 0 {
+		for _, c := range l.drainWaiters {
+			c <- struct{}{}
+		}
+		l.drainWaiters = nil
+	}
+	if len(l.released.m) == 0 {
+		for _, c := range l.releaseWaiters {
+			c <- l.leaveError()
+		}
+		l.releaseWaiters = nil
+	}
 }
 
 func (l *loop) leaveError() error {

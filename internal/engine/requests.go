@@ -12,12 +12,8 @@ import (
 
 // submit passes a call to the node.
 func (l *loop) submit(now vote.Now, c *call) {
-	if l.leaving {
-		c.answer(result{err: c.error(errs.Closed, leavingText, nil)})
-		return
-	}
-	if l.draining && c.upgradeOf == nil {
-		c.answer(result{err: c.error(errs.Closed, drainingText, nil)})
+	if text := l.endingText(c); text != "" {
+		c.answer(result{err: c.error(errs.Closed, text, nil)})
 		return
 	}
 	if text := l.refused(now); text != "" {
@@ -101,16 +97,12 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 	return c.error(errs.Held, "it was granted as the context ended, and has been given back", ended)
 }
 
-// failAll cancels and answers all pending calls.
-func (l *loop) failAll(now vote.Now, answer func(*call)) {
-	l.failSome(now, func(*call) bool { return true }, answer)
-}
-
-// failSome cancels and answers some of the pending calls.
-func (l *loop) failSome(now vote.Now, which func(*call) bool, answer func(*call)) {
-	for n, c := range l.calls.m {
-		if !which(c) {
-			continue
+// failCalls cancels and answers the pending calls, in pieces: all of them, or all but upgrades.
+func (l *loop) failCalls(upgrades bool, answer func(*call)) {
+	l.addChore(chore{list: l.calls.numbers, do: func(now vote.Now, n vote.Number) {
+		c := l.calls.m[n]
+		if c == nil || c.upgradeOf != nil && !upgrades {
+			return
 		}
 		l.calls.take(n)
 		l.node.Release(now, n)
@@ -118,19 +110,14 @@ func (l *loop) failSome(now vote.Now, which func(*call) bool, answer func(*call)
 			c.upgradeOf.ensurePending().upgrading = nil
 		}
 		answer(c)
-	}
+		l.node.Spend(costFailed)
+	}})
 }
 
 // setDuplicateName sets the reason why every call is refused; with "" no call is refused any more.
 func (l *loop) setDuplicateName(now vote.Now, text string) {
 	l.duplicateName = text
-	if text != "" {
-		l.refuseAll(now, text)
-	}
-}
-
-func (l *loop) refuseAll(now vote.Now, text string) {
-	l.failAll(now, func(c *call) { c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: text}) })
+	l.failRefused(now)
 }
 
 // refused returns the reason why every call is refused, whatever the voters answer; empty if calls
@@ -140,7 +127,7 @@ func (l *loop) refused(now vote.Now) string { return cmp.Or(l.duplicateName, l.n
 // failRefused answers all pending calls if this node refuses calls now.
 func (l *loop) failRefused(now vote.Now) {
 	text := l.refused(now)
-	if text != "" && len(l.calls.m) > 0 {
-		l.refuseAll(now, text)
+	if text != "" && len(l.calls.m) > 0 && len(l.chores) == 0 {
+		l.failCalls(true, func(c *call) { c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: text}) })
 	}
 }

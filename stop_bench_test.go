@@ -1,0 +1,63 @@
+package lockmesh
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// BenchmarkStop stops a node that doesn't vote and has 100,000 leases, over loopback. It reports the
+// longest round of the node's loop: for so long a refresh or a message of another node may wait.
+func BenchmarkStop(b *testing.B) {
+	const leases, callers = 100_000, 512
+	for range b.N {
+		b.StopTimer()
+		var longest atomic.Int64
+		var nodes []*Mesh
+		var peers []string
+		for _, name := range []string{"a", "b", "c", "d"} {
+			cfg := Config{
+				Name: name, Bind: "127.0.0.1:0", Peers: peers, Voters: []string{"a", "b", "c"},
+				MaxTTL: 10 * time.Second, Insecure: true, Logger: slog.New(slog.DiscardHandler),
+			}
+			if name == "d" {
+				cfg.Observer = &Observer{LoopWorked: func(w LoopWorked) { longest.Store(max(longest.Load(), int64(w.Longest))) }}
+			}
+			m, err := Join(b.Context(), cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			nodes, peers = append(nodes, m), append(peers, m.Addr())
+		}
+		for _, m := range nodes {
+			if err := m.Ready(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		var work sync.WaitGroup
+		for c := range callers {
+			work.Go(func() {
+				for i := c; i < leases; i += callers {
+					if _, err := nodes[3].Lock(b.Context(), fmt.Sprintf("key-%d", i)); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		work.Wait()
+		longest.Store(0)
+		b.StartTimer()
+		if err := nodes[3].Stop(b.Context()); err != nil {
+			b.Error(err)
+		}
+		b.StopTimer()
+		b.ReportMetric(float64(longest.Load())/1e6, "ms/longest-round")
+		for _, m := range nodes {
+			m.Close()
+		}
+	}
+}
