@@ -18,7 +18,7 @@ import (
 type trust struct {
 	mark    vote.Token   // the highest token known here, as of at most markEvery ago
 	markAt  vote.Instant // when mark was taken
-	clock   vote.Token   // the latest time seen on a voter's clock, if ahead of this voter's clock
+	clock   vote.Token   // the latest time on a voter's clock, if ahead of this voter's clock
 	vouched vote.Token   // the highest token vouched for by enough voters
 
 	phase   trustPhase
@@ -245,11 +245,13 @@ func (v *Voter) proveQuiet() {
 	}
 }
 
-// HearClock records the time on another voter's clock. Tokens begin with clocks, so a token named
-// by a voter may be as far ahead as the voter's clock.
+// HearClock takes in the latest time on the clocks of the voters, as the node's requester knows
+// them. Tokens begin with clocks, so a token named by a voter may be as far ahead as a voter's
+// clock.
 func (v *Voter) HearClock(wall vote.Micros) {
+	v.trust.clock = 0
 	if t := vote.TokenAt(wall); t > vote.TokenAt(v.now.Wall)+clockLead {
-		v.trust.clock = max(v.trust.clock, t)
+		v.trust.clock = t
 	}
 }
 

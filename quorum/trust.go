@@ -35,17 +35,22 @@ type suspectTokens struct {
 // tokens named by so many voters that they can't all be wrong: as many as share a voter with every
 // majority, and never a single voter out of several.
 func (q *Requester) tokenLimit() vote.Token {
-	known, clocked := q.seen, false
+	clock := q.LatestClock()
+	if clock == 0 {
+		clock = q.now.Wall
+	}
+	return vote.MaxFrom(max(q.seen, vote.TokenAt(clock), q.backedToken()))
+}
+
+// LatestClock returns the latest time on the clocks of the voters, from answers of voters that this
+// requester has accepted; zero if none is known.
+func (q *Requester) LatestClock() (latest vote.Micros) {
 	for _, p := range q.peers {
 		if p.clocked {
-			clocked = true
-			known = max(known, vote.TokenAt(q.now.Wall+p.offset))
+			latest = max(latest, q.now.Wall+p.offset)
 		}
 	}
-	if !clocked {
-		known = max(known, vote.TokenAt(q.now.Wall))
-	}
-	return vote.MaxFrom(max(known, q.backedToken()))
+	return latest
 }
 
 func (q *Requester) backedToken() (top vote.Token) {

@@ -160,6 +160,43 @@ func TestOneNodeThatNamesWrongTokensMovesNoOthers(t *testing.T) {
 	}
 }
 
+// TestOnlyVotersShowAClock has a node that does not vote, and a voter that was asked nothing, send a voter
+// acknowledgements with a late clock; the limit of accepted tokens stays near the clocks. A late
+// clock of a voter counts, until the clock is set back.
+func TestOnlyVotersShowAClock(t *testing.T) {
+	m := awakeOf(t, 4, 3)
+	late := m.now.Wall + vote.Micros(vote.LastClock/2)
+	limit := func() vote.Token {
+		m.pass(2 * time.Minute) // the limit follows the tokens named, a minute later
+		return m.nodes["a"].Voter().Limit() - vote.TokenAt(m.now.Wall)
+	}
+	usual := limit()
+	for from, kind := range map[vote.NodeID]vote.Kind{"d": vote.KindRefresh, "c": vote.KindRefresh} {
+		m.twist = func(f, to vote.NodeID, msg *vote.Message) {
+			if f == from && to == "a" && msg.Kind == kind {
+				*msg = vote.Message{Kind: vote.KindAck, Wall: late, Stream: msg.Stream, Sent: msg.Sent}
+			}
+		}
+		m.pass(ttl)
+		m.twist = nil
+		if got := limit(); got > usual {
+			t.Errorf("an acknowledgement of %s that answers nothing raised the limit by %v", from, (got-usual)/vote.TokenStep)
+		}
+	}
+	m.twist = func(from, to vote.NodeID, msg *vote.Message) {
+		if from == "c" && msg.Kind == vote.KindAck {
+			msg.Wall = late
+		}
+	}
+	if got := limit(); got <= usual {
+		t.Error("the clock of a voter doesn't count")
+	}
+	m.twist = nil
+	if got := limit(); got > usual {
+		t.Error("a clock that was set back counts")
+	}
+}
+
 func TestWrongTokensAreToldOfOnceInAWhile(t *testing.T) {
 	m := awakeOf(t, 4, 3)
 	m.twist = forging("it confirms one", "it proposes one", "it states leases with one")

@@ -276,10 +276,11 @@ func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 			n.route(n.voter.Told(now, from.Node, m, n.spare[:0]))
 		}
 	default:
-		if n.voter != nil {
-			n.voter.HearClock(m.Wall) // zero, if the message shows no clock, is never ahead
-		}
 		n.req.Deliver(now, conn, from, m)
+		if n.voter != nil && m.Wall != 0 {
+			// The requester has the clocks of voters only, from answers that it has accepted.
+			n.voter.HearClock(n.req.LatestClock())
+		}
 	}
 }
 
