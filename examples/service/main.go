@@ -116,16 +116,21 @@ func (s *settings) end(mesh *lockmesh.Mesh) error {
 	return errors.Join(err, gone)
 }
 
-// work takes a lock over and over, until ctx ends.
+// work takes a lock over and over, until ctx ends or the node takes no more locks: it drains, or
+// has ended.
 func (s *settings) work(ctx context.Context, mesh *lockmesh.Mesh, key string, out *events) {
 	for ctx.Err() == nil {
 		asked := time.Now()
 		lease, err := mesh.Lock(ctx, key)
 		if err != nil {
-			if ctx.Err() == nil {
-				out.print(event{Event: "error", Key: key, Text: err.Error()})
-				sleep(ctx, time.Second)
+			if ctx.Err() != nil {
+				return
 			}
+			out.print(event{Event: "error", Key: key, Text: err.Error()})
+			if errors.Is(err, lockmesh.ErrClosed) {
+				return
+			}
+			sleep(ctx, time.Second)
 			continue
 		}
 		out.print(event{Event: "granted", Key: key, Token: lease.Token(), Waited: time.Since(asked).Seconds()})

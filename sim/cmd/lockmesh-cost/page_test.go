@@ -18,7 +18,7 @@ const (
 	pageBegins      = "<!-- lockmesh-cost -->\n"
 	pageEnds        = "<!-- end of lockmesh-cost -->"
 
-	// envPages, if set, has all of it held against what the command prints, as CI does. Without it the part that takes no time stands for all.
+	// envPages, if set, has all of it held against what the command prints, as the hunt does. Without it the part that takes no time stands for all.
 	envPages = "LOCKMESH_PAGES"
 
 	// drift is how far a figure of the page may be off before the page must be written anew.

@@ -46,7 +46,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 		printf(stderr, "%s", `Breaks the source of the core, a line at a time, and tells which broken lines no test notices.
 
   go run ./sim/cmd/lockmesh-mutants                      all that verdicts.txt is about
-  go run ./sim/cmd/lockmesh-mutants -tenth 3             a tenth of them, as CI does
+  go run ./sim/cmd/lockmesh-mutants -tenth 3             a tenth of them, as the hunt does
   go run ./sim/cmd/lockmesh-mutants -only 'lease/quiet'  what is in one file
   go run ./sim/cmd/lockmesh-mutants -keep 1 -list        every line that could be broken
 

@@ -152,7 +152,7 @@ func prints(t *testing.T, command string) string {
 	return b.String()
 }
 
-// envPages, if set, has every output of the page held against what the command prints, as CI does, which takes half a minute. Without it
+// envPages, if set, has every output of the page held against what the command prints, as the hunt does, which takes half a minute. Without it
 // the first one stands for all.
 const envPages = "LOCKMESH_PAGES"
 
