@@ -14,12 +14,11 @@ import (
 const evictPause = 5 * time.Millisecond
 
 // Evict ends a lease against its holder's will. The token selects the lease: use the token shown by
-// [Mesh.Inspect], so that only the inspected lease is ended. Leases that a node passes on among its
-// own callers count as one lease here, and Inspect shows the token of the first: Evict ends the
-// present lease. The holder's node ends the lease and notifies its user: [Lease.Done] is closed,
-// and [Lease.Err] is ErrLost and [ErrEvicted], with the name of the calling node and the reason
-// given by [WithReason], the only option accepted. Evict returns nil once no majority of the voters
-// holds the key for the lease any more, also if the lease has ended before.
+// [Mesh.Inspect], so that only the inspected lease is ended. ([Mesh.List] may show the token of an
+// earlier lease, see [Holder].) The holder's node ends the lease and notifies its user:
+// [Lease.Done] is closed, and [Lease.Err] is ErrLost and [ErrEvicted], with the name of the calling
+// node and the reason given by [WithReason], the only option accepted. Evict returns nil once no
+// majority of the voters holds the key for the lease any more, also if the lease has ended before.
 //
 // The user of the lease may continue for a moment until notified of the end, as with every lost
 // lease: the protected resource should check the token. [WithDelay] and [WithMinHold] apply as for
@@ -32,7 +31,7 @@ const evictPause = 5 * time.Millisecond
 //
 // Errors: ErrKey; ErrOption; ErrNoQuorum if too few voters answer within a TTL; ErrClosed; ErrBusy;
 // or ctx's error, with ErrHeld if the lease was still shown as held; ErrHeld, and nothing is ended,
-// if the token may be of a lease that was passed on within its node.
+// if the token may be of an earlier lease that was passed on within its node.
 func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Option) error {
 	m.checkUsable("Mesh.Evict")
 	ctx = guardContext(ctx, "Mesh.Evict")
@@ -73,16 +72,16 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 	}
 }
 
-// checkPassedOn returns an error if a lease of the given token may be held although Inspect shows
-// another token: a node passes leases on among its callers without a message, each with the next
-// token of one block, and the voters know the first.
+// checkPassedOn returns an error if the token may be of the same block as a holder's: a node passes
+// leases on among its callers, each with the next token of one block, and the voters count them as
+// one lease.
 func checkPassedOn(info Info, token uint64) error {
 	for i := range info.Holders {
-		if h := &info.Holders[i]; token > h.Token && token-h.Token < vote.BlockSize {
+		if h := &info.Holders[i]; max(token, h.Token)-min(token, h.Token) < vote.BlockSize {
 			return &Error{
 				Op: "evict", Key: info.Key, Reason: ErrHeld,
-				Text: fmt.Sprintf("nothing was ended: %s passes leases on among its callers, and Inspect shows "+
-					"the token of the first lease; use the token %d to end the present lease", h.Node, h.Token),
+				Text: fmt.Sprintf("nothing was ended: %s passes leases on among its callers; use the token %d to "+
+					"end the present lease", h.Node, h.Token),
 			}
 		}
 	}

@@ -28,19 +28,18 @@ type Info struct {
 // Holder is a lease as other nodes see it.
 type Holder struct {
 	Node string
-	// Token is the token of the lease that the voters granted. The node may have handed that lease
-	// over to its own later callers, see [Mesh.Lock]: Token is then the first caller's, although
-	// that caller has unlocked, and the present holder's token is larger by 31 at most. [Permit]
-	// and [Shared] leases, and leases with an option (but [WithWait]) or a value, aren't handed
-	// over.
+	// Token is the token of the lease. If the node has handed the lease over to its own later
+	// callers, see [Mesh.Lock], and doesn't say so within a tenth of a second, Token is the first
+	// caller's, although that caller has unlocked; in the answer of [Mesh.List] Token is the first
+	// caller's in any case. The present holder's token is then larger by 31 at most. [Permit] and
+	// [Shared] leases, and leases with an option (but [WithWait]) or a value, aren't handed over.
 	Token   uint64
 	Mode    Mode
 	Slot    int // the number of the permit; zero for other modes
 	Value   []byte
 	Version uint64 // of the value, from 1; zero without a value
 	// Since is about when the lease was granted, by this node's clock. Of leases that were passed
-	// on among the callers of one node, Since is when the first was granted, as Token is the first
-	// lease's: voters hear of no hand-over within a node.
+	// on among the callers of one node, Since is when the first was granted.
 	Since time.Time
 	// Unsure says that the request may be granted or not: its node, a voter itself, ended or was
 	// cut off before any other voter heard of the outcome. The key is kept for the request in any
@@ -66,9 +65,9 @@ type Waiter struct {
 // Inspect returns the holders and waiters of a key, without requesting the key. The answer comes
 // from a majority of the voters that count, and includes everything completed before the call of
 // Inspect, on any node: a granted lease is shown as held, a released lease isn't shown, and a new
-// value is shown. Inspect may or may not show concurrent events. The only exception is a lease that
-// was handed over within its node (see [Mesh.Lock]): node, mode and waiters are right, while Token
-// and Since are those of the first caller, who has unlocked.
+// value is shown. Inspect may or may not show concurrent events. A lease that was handed over
+// within its node (see [Mesh.Lock]) is shown with the token of the present caller, which the voters
+// ask of that node, and isn't handed over any more.
 //
 // While the voters' answers leave open who holds the key, the query is repeated, for half a TTL at
 // most. The query takes so long if a voter can be reached from this node and not from the node of

@@ -108,8 +108,9 @@ func TestAListWhileKeysComeAndGo(t *testing.T) {
 }
 
 // A key that is passed on among the callers of one node has one holder for all nodes: the node, with
-// the token and the beginning of the first of the leases passed on. The callers that still wait in
-// the holder's node are known to Inspect on this node only.
+// the beginning of the first of the leases passed on. A list shows the token of the first, and
+// Inspect that of the present lease, which is then passed on no more. The callers that still wait
+// in the holder's node are known to Inspect on this node only.
 func TestALookAtAKeyThatIsPassedOnWithinItsNode(t *testing.T) {
 	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -131,17 +132,12 @@ func TestALookAtAKeyThatIsPassedOnWithinItsNode(t *testing.T) {
 				if len(page.Keys) != 1 || page.Keys[0].Key != "k" || page.Next != "" {
 					t.Fatalf("%s lists %+v", name, page)
 				}
-				waiters := 0
-				if m == a {
-					waiters = left
-				}
-				isPassedOn(t, name+" inspects", must[Info](t)(m.Inspect(t.Context(), "k")), first, waiters, before, passed)
 				isPassedOn(t, name+" lists", page.Keys[0], first, 0, before, passed)
 			}
-			unlock(t, held)
-			if left == 0 {
+			if left == 1 {
 				break
 			}
+			unlock(t, held)
 			next := <-waiting[len(waiting)-left]
 			if next.err != nil {
 				t.Fatal(next.err)
@@ -152,6 +148,19 @@ func TestALookAtAKeyThatIsPassedOnWithinItsNode(t *testing.T) {
 			held = next.lease
 		}
 		for name, m := range map[string]*Mesh{"a": a, "b": b, "d": d} {
+			waiters := 0
+			if m == a {
+				waiters = 1
+			}
+			isPassedOn(t, name+" inspects", must[Info](t)(m.Inspect(t.Context(), "k")), held.Token(), waiters, before, passed)
+		}
+		unlock(t, held)
+		last := <-waiting[len(waiting)-1]
+		if last.err != nil || last.lease.Token() <= first+31 {
+			t.Fatalf("after an inspection the lease was passed on: %v, %v", last.lease, last.err)
+		}
+		unlock(t, last.lease)
+		for name, m := range map[string]*Mesh{"a": a, "b": b, "d": d} {
 			if info := must[Info](t)(m.Inspect(t.Context(), "k")); len(info.Holders)+len(info.Waiters) != 0 {
 				t.Errorf("all is over, and %s shows %+v", name, info)
 			}
@@ -159,17 +168,17 @@ func TestALookAtAKeyThatIsPassedOnWithinItsNode(t *testing.T) {
 	})
 }
 
-// isPassedOn demands that a view shows node a as the only holder, with the token of the first lease
-// and a beginning well before passed, when that lease was passed on, and so many waiters of node a.
-func isPassedOn(t *testing.T, who string, info Info, first uint64, waiters int, before, passed time.Time) {
+// isPassedOn demands that a view shows node a as the only holder, with a token, a beginning well
+// before passed, when the lease was passed on, and so many waiters of node a.
+func isPassedOn(t *testing.T, who string, info Info, token uint64, waiters int, before, passed time.Time) {
 	t.Helper()
 	if len(info.Holders) != 1 || len(info.Waiters) != waiters {
 		t.Errorf("%s: %d holders and %d waiters, want 1 and %d: %+v", who, len(info.Holders), len(info.Waiters), waiters, info)
 		return
 	}
 	h := info.Holders[0]
-	if h.Node != "a" || h.Token != first || h.Mode != Exclusive || h.Unsure || h.Left <= 0 || h.Left > DefaultMaxTTL {
-		t.Errorf("%s: the holder is %+v, want node a, token %d", who, h, first)
+	if h.Node != "a" || h.Token != token || h.Mode != Exclusive || h.Unsure || h.Left <= 0 || h.Left > DefaultMaxTTL {
+		t.Errorf("%s: the holder is %+v, want node a, token %d", who, h, token)
 	}
 	if h.Since.Before(before) || !h.Since.Before(passed.Add(-DefaultMaxTTL/2)) {
 		t.Errorf("%s: held since %v; the first lease was granted after %v, and passed on at %v", who, h.Since, before, passed)

@@ -119,12 +119,12 @@ func (m *Mesh) Addr() string {
 // Lock waits until the key is held, or ctx ends. Waiting requests are served in order of age, the
 // oldest first.
 //
-// After Lock has returned, other nodes see the lease as [Mesh.Inspect] says, with one exception. An
-// exclusive lease without options (but [WithWait]) and without a value may come from an earlier
-// caller of the same node, while no other node waits for the key and no watch of the key is known
-// to the node: then the node hands the lease over without a message, up to 31 times in a row. Other
-// nodes go on to see the first of these leases, with its token and its time, until the last of them
-// has ended.
+// After Lock has returned, other nodes see the lease, as [Mesh.Inspect] says. An exclusive lease
+// without options (but [WithWait]) and without a value may come from an earlier caller of the same
+// node, while no other node waits for the key and no watch of the key is known to the node: then
+// the node hands the lease over without a message, up to 31 times in a row. Inspect asks the node
+// how often; [Mesh.List] and watches go on to show the first of these leases, with its token, until
+// the last of them has ended.
 //
 // If ctx ends first, the error is ctx's and also says why the request was still waiting: [ErrHeld]
 // or [ErrNoQuorum]. (If ctx had ended before the call, no voter is asked, and the error is

@@ -88,7 +88,8 @@ type Event struct {
 	Kind EventKind
 	Key  string
 	Node string // the node of the lease, or of the waiting request
-	// Token is the first token of the lease, as in [Holder]; zero for a waiting request.
+	// Token is the token of the lease, or of the first of the leases handed over within a node (see
+	// [Mesh.Watch]); zero for a waiting request.
 	Token    uint64
 	Previous uint64 // the token before an upgrade; zero otherwise
 	Mode     Mode
@@ -158,10 +159,9 @@ const (
 // lease's end are each reported once, in the order of the tokens as far as leases exclude each
 // other. A grant is reported once a majority of the voters has reported the grant. A watched key is
 // not handed over among the callers of one node without the voters, so each of their leases is
-// reported, too. Only a lease that was held when the watch began may be handed over unreported, at
-// most 31 times: by Watch until the lease's node has heard of the watch from a voter, which may be
-// after Synced if the way from the voters to that node is slower than the way to this node; by
-// WatchPrefix until the lease has been handed over 31 times or another node waits. When a node
+// reported, too. A lease that was held when the watch began may have been handed over before; its
+// events then have the token of its first caller. While WatchPrefix goes on, such a lease may be
+// handed over unreported, at most 31 times in all, or until another node waits. When a node
 // crashes, its leases are reported as [Lost] when their TTL ends; when a single voter crashes or
 // restarts, nothing is missed.
 //

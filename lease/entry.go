@@ -85,6 +85,7 @@ type extras struct {
 
 	version uint64 // of the value
 	value   []byte
+	counts  bool // the owner was asked how often it has handed the lease off
 	urge    bool // holders are asked to give the key back
 	why     string
 }

@@ -10,8 +10,10 @@ func (v *Voter) set(s *session, m *vote.Message) {
 		return
 	}
 	if x := v.extra(e); m.Version > x.version {
+		was, _ := vote.ReadVersion(x.version)
+		is, _ := vote.ReadVersion(m.Version)
 		x.version, x.value = m.Version, m.Value
-		if e.held {
+		if e.held && is != was {
 			v.report(vote.Changed, e)
 		}
 	}
@@ -59,7 +61,7 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	told := uint64(0)
 	if k := v.keys.m[m.Key]; k != nil {
 		for _, e := range k.votes.all() {
-			if m.Token != 0 && e.token.First() != m.Token {
+			if m.Token != 0 && (m.Token < e.token.First() || m.Token > e.token) {
 				continue // the sender means another lease
 			}
 			if !e.ghost && e.s.ready() {

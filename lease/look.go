@@ -44,13 +44,14 @@ type sighting struct {
 
 // look answers a query: who holds a key and who waits for it, or the same for all keys with a
 // prefix, in order of their names.
-func (v *Voter) look(conn vote.Conn, m *vote.Message) {
+func (v *Voter) look(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 	l := sighting{nonce: m.Nonce, prefix: m.Key}
 	if !m.Prefix {
 		if k := v.keys.m[m.Key]; k != nil {
 			v.show(conn, &l, k)
 		}
 		v.showLast(conn, &l, false)
+		v.askHandOffs(v.keys.m[m.Key], from)
 		return
 	}
 	if after := vote.Key(m.Value); after != "" && after >= l.prefix {
@@ -68,6 +69,22 @@ func (v *Voter) look(conn vote.Conn, m *vote.Message) {
 	}
 	if len(k.asks) < looksMax {
 		k.asks = append(k.asks, l)
+	}
+}
+
+// askHandOffs asks the owner of a key's exclusive lease how often the owner has handed off the
+// lease among its callers. The voter asks once, and only if the lease has no value: see
+// vote.VersionCounted.
+func (v *Voter) askHandOffs(k *key, by vote.NodeID) {
+	if k == nil {
+		return
+	}
+	for _, f := range slices.Clone(k.votes.all()) {
+		if x := f.rare(); f.mode == vote.Exclusive && f.held && !f.ghost && x.version == 0 && !x.counts && f.s.ready() && !f.s.applying.isSilent() {
+			v.extra(f).counts = true
+			m := v.push(f.s, vote.KindWanted, f.number)
+			m.Who, m.Token = by, vote.AskHandOffs
+		}
 	}
 }
 

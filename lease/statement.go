@@ -42,6 +42,9 @@ func (v *Voter) restate(e *entry, st *vote.Entry) {
 		v.requeue(e, st.Slot)
 	}
 	e.inquired, e.asked, e.dormant = false, askedNothing, false
+	if e.extras != nil {
+		e.extras.counts = false
+	}
 	k.rejoin(e)
 	if e.mode == vote.Exclusive && st.Mode == vote.Shared {
 		e.mode = vote.Shared

@@ -151,7 +151,7 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 		t := v.say(conn, vote.KindTell)
 		t.Nonce, t.Token, t.Counting = m.Nonce, v.tokens.top, v.counting()
 	case vote.KindLook:
-		v.look(conn, m)
+		v.look(conn, from.Node, m)
 	case vote.KindWatch:
 		v.watch(conn, from.Node, m)
 	case vote.KindRevoke:

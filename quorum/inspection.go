@@ -37,7 +37,9 @@ type inspection struct {
 	until   vote.Instant          // when the inspection ends at the latest
 	retryAt vote.Instant          // when all voters are asked again; zero while not scheduled
 	pause   time.Duration         // before the next repetition
-	heard   bool                  // a request counts as held only once a voter has heard of its grant
+	// until when the inspection waits for owners that say how often they have handed a lease off
+	countUntil vote.Instant
+	heard      bool // a request counts as held only once a voter has heard of its grant
 }
 
 // requestID identifies a request of any node.
@@ -57,6 +59,11 @@ const inspectEach = 20 * time.Microsecond
 // maxInspectPause is the limit of the doubling pause; large answers and distant voters may need
 // longer pauses.
 const maxInspectPause = 50 * time.Millisecond
+
+// HandOffsWait is how long an inspection waits, beside some round trips, until the owner of a lease
+// has said how often it has handed the lease off. Owners answer at once, so this is for owners that
+// were stopped or cut off; then the token of the first caller is shown.
+const HandOffsWait = 100 * time.Millisecond
 
 // standing is the state of a request according to the answers so far.
 type standing uint8
@@ -189,6 +196,7 @@ func (q *Requester) mayBeOver(l *query, v *evidence) bool {
 func (q *Requester) beginPass(in *inspection, simultaneous Set, most int) {
 	if in.first == nil {
 		in.until, in.first = q.now.Fast.Add(q.ttl()/2), make(map[requestID]settled, most)
+		in.countUntil = min(in.until, q.now.Fast.Add(HandOffsWait+4*q.far))
 	}
 	in.pass++
 	in.seeing = !in.began

@@ -35,7 +35,14 @@ func (i *inspected) questions() int {
 	return n
 }
 
-func (i *inspected) answers(v vote.NodeID, views ...vote.View) { i.show(v, i.nonces[v], views...) }
+// answers has a voter answer. The owner of each lease has said that it was never handed off.
+func (i *inspected) answers(v vote.NodeID, views ...vote.View) {
+	views = slices.Clone(views)
+	for n := range views {
+		views[n].Version = max(views[n].Version, vote.CountHandOffs(0, 0))
+	}
+	i.show(v, i.nonces[v], views...)
+}
 
 // want demands what was shown, or that it is still open; with sure, that nothing was left open.
 func (i *inspected) want(want string, sure bool) {
@@ -462,4 +469,81 @@ func TestAnswersOutOfOrderAreMergedByKey(t *testing.T) {
 			t.Fatalf("%+v, held by %v", e.Result.Views, e.Result.HeldBy)
 		}
 	}
+}
+
+// TestAnInspectionWaitsForTheNumberOfHandOffs : a lease may have been handed off among the callers of
+// its node. The inspection asks again until the owner has told the voters how often, and shows the
+// token of the present holder; it asks for a moment only, and for exclusive leases without a value.
+func TestAnInspectionWaitsForTheNumberOfHandOffs(t *testing.T) {
+	lease := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
+	start := func(t *testing.T, view vote.View) *inspected {
+		i := inspect(t)
+		i.show("v0", i.nonces["v0"], view)
+		i.show("v1", i.nonces["v1"], view)
+		return i
+	}
+	token := func(i *inspected) vote.Token { return i.last(EventQueryDone).Result.Views[0].Token }
+	t.Run("the owner tells one voter", func(t *testing.T) {
+		i := start(t, lease)
+		i.want("open", false)
+		i.pass(inspectPause)
+		if n := i.questions(); n != 3 {
+			t.Fatalf("%d voters are asked again, want 3", n)
+		}
+		told := lease
+		told.Version = vote.CountHandOffs(0, 7)
+		i.show("v0", i.nonces["v0"], lease)
+		i.show("v1", i.nonces["v1"], told)
+		i.want("a! ", true)
+		if got, want := token(i), lease.Token.First()+7; got != want {
+			t.Errorf("token %d is shown, want %d", got, want)
+		}
+		if v := i.last(EventQueryDone).Result.Views[0].Version; v != 0 {
+			t.Errorf("version %d is shown of a lease without a value", v)
+		}
+	})
+	t.Run("the owner tells no voter", func(t *testing.T) {
+		i := start(t, lease)
+		for past := time.Duration(0); i.last(EventQueryDone) == nil; past += maxInspectPause {
+			if past > 2*HandOffsWait {
+				t.Fatal("the inspection goes on")
+			}
+			i.refreshed("v0", "v1", "v2")
+			i.pass(maxInspectPause)
+			i.questions()
+			i.show("v0", i.nonces["v0"], lease)
+			i.show("v1", i.nonces["v1"], lease)
+		}
+		i.want("a! ", true)
+		if got, want := token(i), lease.Token.First(); got != want {
+			t.Errorf("token %d is shown, want %d", got, want)
+		}
+	})
+	t.Run("the lease has a value", func(t *testing.T) {
+		withValue := lease
+		withValue.Version, withValue.Value = 1, []byte("v")
+		start(t, withValue).want("a! ", true)
+	})
+	t.Run("a value that was set after hand-offs", func(t *testing.T) {
+		withValue := lease
+		withValue.Version, withValue.Value = vote.CountHandOffs(2, 31), []byte("v")
+		i := start(t, withValue)
+		i.want("a! ", true)
+		if s := i.last(EventQueryDone).Result.Views[0]; s.Token != lease.Token || s.Version != 2 {
+			t.Errorf("token %d with version %d is shown, want %d and 2", s.Token, s.Version, lease.Token)
+		}
+	})
+	t.Run("a reader", func(t *testing.T) {
+		start(t, sight(vote.Holding, "a", 1, vote.Shared, 100)).want("a!s ", true)
+	})
+	t.Run("a lease that began after the inspection", func(t *testing.T) {
+		i := start(t, lease)
+		i.pass(inspectPause)
+		i.questions()
+		next := sight(vote.Holding, "b", 2, vote.Exclusive, 200)
+		i.show("v0", i.nonces["v0"], next)
+		i.show("v1", i.nonces["v1"], next)
+		i.show("v2", i.nonces["v2"], next)
+		i.want("b! ", true)
+	})
 }

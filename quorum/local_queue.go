@@ -155,6 +155,18 @@ func (q *Requester) handOff(r *request) bool {
 	return true
 }
 
+// handOffs returns how often a lease was handed off.
+func (q *Requester) handOffs(r *request) vote.Token {
+	if v := r.version(); v >= vote.VersionCounted && v < vote.VersionEnded {
+		_, handOffs := vote.ReadVersion(v)
+		return handOffs // the local queue forgets the number when the lease becomes a reader
+	}
+	if l := q.localQueues[r.key]; l != nil && r.inLocalQueue && q.fronts[r.key] == r {
+		return l.handOffs
+	}
+	return 0
+}
+
 // supportedAt returns an instant at which a majority surely supported a lease: when the refreshes
 // behind its present validity were sent.
 //

@@ -143,6 +143,7 @@ func (m *merging) addKey(answers [][]vote.View) {
 	key := m.result.Views[from:]
 	slices.SortFunc(key, byRank)
 	for i := range key {
+		m.readVersion(&key[i])
 		id := requestID{key[i].Owner, key[i].Number}
 		heldBy := Set(0)
 		if at, ok := m.byID[id]; ok { // not a caller of the local queue
@@ -152,6 +153,16 @@ func (m *merging) addKey(answers [][]vote.View) {
 		if m.l.inspection != nil {
 			m.result.Unsure = append(m.result.Unsure, unsure[id] && !excludes(key, m.result.Permits, &key[i]))
 		}
+	}
+}
+
+// readVersion makes a view entry say what its version says. A watch knows a lease by the token of
+// its first caller, as the voters' events do.
+func (m *merging) readVersion(s *vote.View) {
+	version, handOffs := vote.ReadVersion(s.Version)
+	s.Version = version
+	if in := m.l.inspection; s.State == vote.Holding && (in == nil || !in.heard) {
+		s.Token += handOffs
 	}
 }
 
@@ -227,6 +238,7 @@ func (m *merging) conclude(from int) (unsure map[requestID]bool) {
 			case last.standing == standsHeld:
 				// A voter with a vote for another token hasn't heard which token won.
 				s.State, s.Slot, s.Token = vote.Holding, last.slot, last.token.First()
+				m.open = m.open || seen && m.awaitsHandOffs(&s)
 			case s.State == vote.Holding:
 				continue // over
 			case m.l.inspection.heard: // a watch tells of no waiting request that may be granted any moment
@@ -240,6 +252,12 @@ func (m *merging) conclude(from int) (unsure map[requestID]bool) {
 	clear(m.result.Views[kept:])
 	m.result.Views = m.result.Views[:kept]
 	return unsure
+}
+
+// awaitsHandOffs reports whether the inspection waits for the owner of a lease, who may have handed
+// off the lease among its callers, to say how often: see vote.VersionCounted.
+func (m *merging) awaitsHandOffs(s *vote.View) bool {
+	return s.Mode == vote.Exclusive && s.Version == 0 && !m.l.question.Prefix && m.q.now.Fast < m.l.inspection.countUntil
 }
 
 // supersede leaves out the leases of the current key that a newer lease contradicts.

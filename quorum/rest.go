@@ -37,7 +37,7 @@ func (q *Requester) Rest(now vote.Now, n vote.Number, left time.Duration, lost b
 // readEach returns view entries that say what their versions say. Entries of other leases, nearly
 // always all, aren't copied.
 func readEach(views []vote.View, read func(*vote.View)) []vote.View {
-	if !slices.ContainsFunc(views, func(s vote.View) bool { return s.IsOver() }) {
+	if !slices.ContainsFunc(views, func(s vote.View) bool { return s.Version >= vote.VersionCounted }) {
 		return views
 	}
 	views = slices.Clone(views) // the voter on this node may remember these entries

@@ -30,10 +30,26 @@ func (q *Requester) Set(now vote.Now, n vote.Number, value []byte) uint64 {
 }
 
 func (q *Requester) setValue(r *request, value []byte) uint64 {
-	return q.setVersion(r, q.coldOf(r).version+1, value)
+	was := q.coldOf(r).version
+	version, _ := vote.ReadVersion(was)
+	version, handOffs := version+1, q.handOffs(r)
+	if was >= vote.VersionCounted || handOffs > 0 {
+		q.setVersion(r, vote.CountHandOffs(version, handOffs), value)
+	} else {
+		q.setVersion(r, version, value)
+	}
+	return version
 }
 
-func (q *Requester) setVersion(r *request, version uint64, value []byte) uint64 {
+// tellHandOffs tells the voters how often a lease was handed off, for other nodes to see its token.
+// From now on the lease has a version, and isn't handed off.
+func (q *Requester) tellHandOffs(r *request) {
+	if r.version() == 0 {
+		q.setVersion(r, vote.CountHandOffs(0, q.handOffs(r)), nil)
+	}
+}
+
+func (q *Requester) setVersion(r *request, version uint64, value []byte) {
 	x := q.coldOf(r)
 	x.opts.Value, x.version = value, version
 	for _, p := range q.peers {
@@ -41,7 +57,6 @@ func (q *Requester) setVersion(r *request, version uint64, value []byte) uint64 
 			q.sendExtras(p, r)
 		}
 	}
-	return x.version
 }
 
 // noted takes in a voter's confirmation of a value.
@@ -67,7 +82,13 @@ func (q *Requester) settleNoted(r *request) {
 	}
 	if q.newest.Decides(all) {
 		x.confirmedVersion = x.version
-		q.emit(EventNoted, r.caller).Version = x.version
+		version := x.version
+		if version < vote.VersionEnded {
+			version, _ = vote.ReadVersion(version)
+		}
+		if version > 0 { // else the version only says how often the lease was handed off
+			q.emit(EventNoted, r.caller).Version = version
+		}
 	}
 }
 
@@ -77,8 +98,12 @@ func (q *Requester) receiveContended(p *peer, r *request, m *vote.Message) {
 	if r.state != stateWon {
 		return
 	}
+	if m.Token == vote.AskHandOffs {
+		q.tellHandOffs(r)
+		return
+	}
 	if m.Token != 0 {
-		if m.Token == r.token.First() {
+		if m.Token == r.token.First()+q.handOffs(r) {
 			e := q.emit(EventEvicted, r.caller)
 			e.Who, e.Text = m.Who, m.Text
 		}
@@ -110,6 +135,9 @@ func (q *Requester) Share(now vote.Now, n vote.Number) bool {
 	q.beforeChange(r)
 	// The next request in the local queue must be known to the voters; otherwise readers might
 	// overtake it without end.
+	if q.handOffs(r) > 0 {
+		q.tellHandOffs(r) // the number is forgotten with the queue
+	}
 	q.leaveLocalQueue(r)
 	r.mode = vote.Shared
 	if r.cold != nil {

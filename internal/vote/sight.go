@@ -42,6 +42,38 @@ const (
 	VersionReleased uint64 = 1<<64 - 1
 )
 
+// A node hands an exclusive lease off among its own callers without a message to the voters, so the
+// voters know the token of the first caller only. When a node asks who holds the key, the voters
+// ask the owner (see AskHandOffs), and the owner answers with a version that says how often the
+// lease was handed off, and hands the lease off no more. Such a version is
+//
+//	VersionCounted + BlockSize * (the version of the value, zero without one) + hand-offs
+//
+// and so is each later version of the lease's value. To a voter it is a version like any other.
+const (
+	// VersionCounted is the smallest version with a number of hand-offs.
+	VersionCounted uint64 = 1 << 63
+	// AskHandOffs is the Token of a KindWanted that asks for the number of hand-offs. No block of
+	// tokens begins with it.
+	AskHandOffs = MaxToken
+)
+
+// CountHandOffs returns the version that says how often a lease was handed off, with the given
+// version of its value.
+func CountHandOffs(value uint64, handOffs Token) uint64 {
+	return VersionCounted + BlockSize*value + uint64(handOffs)
+}
+
+// ReadVersion returns the version of the value, and how often the lease was handed off, which is
+// zero if the owner wasn't asked. The version doesn't say that the lease is over.
+func ReadVersion(version uint64) (value uint64, handOffs Token) {
+	if version < VersionCounted {
+		return version, 0
+	}
+	version -= VersionCounted
+	return version / BlockSize, Token(version % BlockSize)
+}
+
 // Valid reports whether this version knows the value.
 func (w State) Valid() bool { return w > 0 && w < whatEnd }
 
@@ -86,6 +118,8 @@ func (s *View) ReadState() {
 // ReadEvent makes an event say what its version says: the lease was released, or has ended.
 func (s *View) ReadEvent() {
 	if !s.IsOver() {
+		// The token stays that of the first caller in all events of a lease.
+		s.Version, _ = ReadVersion(s.Version)
 		return
 	}
 	switch s.State {
