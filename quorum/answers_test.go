@@ -154,3 +154,23 @@ func TestASilentVoterIsntCountedOn(t *testing.T) {
 		t.Errorf("%v", s)
 	}
 }
+
+// A caller with little patience is served in time, also where more voters are asked meanwhile: the
+// time for the voters' question is the caller's, not that of the newest message.
+func TestACallerInAHurryIsServedThoughMoreVotersAreAskedMeanwhile(t *testing.T) {
+	const patience = 40 * time.Millisecond
+	b := as(t, "v0", 3)
+	if _, err := b.q.Lock(b.now, RequestOptions{Spec: vote.Spec{Key: "k"}, Patience: patience}); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(minHedgeDelay)
+	if got := b.told("v2"); got != "request" {
+		t.Fatalf("v2 was told %q", got)
+	}
+	b.refreshesOf("v1")
+	b.pass(patience/4 - minHedgeDelay)
+	b.pass(0)
+	if n := b.refreshesOf("v1"); n != 1 {
+		t.Errorf("v1 is asked %d times in a quarter of the caller's patience", n)
+	}
+}

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -93,4 +94,20 @@ func at(now bool, d time.Duration) time.Duration {
 		return d
 	}
 	return 0
+}
+
+// A voter's acknowledgements show that its clock runs too fast.
+func TestAVotersAcknowledgementsShowItsDrift(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	clock := b.now.Fast
+	for range 5 {
+		b.pass(ttl / vote.RefreshesPerTTL)
+		clock = clock.Add(ttl / vote.RefreshesPerTTL * 6 / 5)
+		b.ack("v0", func(m *vote.Message) { m.Clock = clock })
+		b.ack("v1", func(m *vote.Message) { m.Clock = b.now.Fast })
+	}
+	if e := b.last(EventDrift); e == nil || !strings.Contains(e.Text, "the clocks of v0 and of this node differ") {
+		t.Errorf("%+v", e)
+	}
 }

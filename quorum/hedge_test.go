@@ -426,3 +426,22 @@ func TestAVoteThatWasGivenBackIsFollowedByARefreshThoughAnotherIsAcknowledged(t 
 		t.Errorf("v1 was told %q once more", got)
 	}
 }
+
+// A voter that was spared and confirms a release belongs to the majority that shows how long a round
+// trip is.
+func TestTheWordOfASparedVoterShowsHowLongARoundTripIs(t *testing.T) {
+	b := as(t, "v0", 3)
+	n := b.put("k")
+	b.wins(n, 1, 100)
+	b.q.Release(b.now, n)
+	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.pass(minHedgeDelay)
+	if got := b.told("v2"); got != "release" {
+		t.Fatalf("v2 was told %q", got)
+	}
+	b.now.Fast = b.now.Fast.Add(10 * time.Millisecond)
+	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
+	if got := b.q.hedgeDelay(); got < 10*time.Millisecond {
+		t.Errorf("voters are spared for %v, where a release took more than 10ms", got)
+	}
+}

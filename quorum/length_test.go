@@ -315,3 +315,25 @@ func TestARequestWithALengthDoesNotWaitForTheNextExtensionWhenTheElectorateChang
 		f.want(n, EventGranted)
 	}
 }
+
+// A lease that rests on its node's session is extended without a vote. The voters hear when the
+// node ends the lease, for others to see.
+func TestVotersHearOfTheNewEndOfALease(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", EndsAfter: 2 * time.Second}})
+	b.promise("v0", n, 1, 100)
+	b.promise("v1", n, 1, 100)
+	b.granted(n, true)
+	b.told("v0")
+	b.pass(time.Millisecond)
+	b.heard["v0"] = nil
+	if held, later := b.q.Extend(b.now, n, 3*time.Second, 3*time.Second); !held || later {
+		t.Fatalf("held: %t, confirmed later: %t", held, later)
+	}
+	b.drain()
+	m := b.heard["v0"]
+	if len(m) != 1 || m[0].Kind != vote.KindExtend || m[0].Sent != b.now.Fast || m[0].TTL != 3*time.Second || m[0].Serial != 0 {
+		t.Errorf("v0 was told %+v", m)
+	}
+}

@@ -142,3 +142,51 @@ func TestSpareVoters(t *testing.T) {
 		}
 	}
 }
+
+// Of two groups that one answer extends the least margin counts, whichever group comes first.
+func TestARenewalOfTwoGroupsReportsTheLeastMargin(t *testing.T) {
+	b := newBench(t, 3)
+	b.q.renewals.report = true
+	start := b.now.Fast
+	for _, v := range b.names { // each voter's cover begins later than the last voter's
+		b.link(v)
+		b.pass(time.Millisecond)
+	}
+	for i, key := range []vote.Key{"two", "all"} {
+		n := b.ask(Exclusive(key, false))
+		for _, v := range b.names[:2+i] {
+			b.promise(v, n, vote.Serial(n), 100)
+		}
+		b.granted(n, true)
+	}
+	b.pass(b.q.refreshAt.Sub(b.now.Fast))
+	b.ack("v0", nil)
+	left := start.Add(vote.Validity(ttl) - vote.Margin(ttl)).Sub(b.now.Fast)
+	if got, want := *b.last(EventRenewed).Renewal, (Renewal{Leases: 2, Left: left, TTL: ttl}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// An answer may take cover away: of another session at the voter, in which a late answer is void.
+// Leases that end sooner are no part of the report.
+func TestARenewalReportsNoLeaseThatEndsSooner(t *testing.T) {
+	b := newBench(t, 3)
+	b.q.renewals.report = true
+	b.all()
+	n := b.lock(false)
+	b.promise("v0", n, 1, 100)
+	b.promise("v1", n, 1, 100)
+	b.granted(n, true)
+	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
+	b.gen++
+	b.say("v0", vote.Message{
+		Kind: vote.KindAnswer, Entries: []vote.Entry{{Number: n, Serial: 1, Token: 100}}, End: true, Void: true,
+		Sent: b.q.peerOf("v0").syncSent, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall,
+	})
+	if e := b.last(EventLost); e == nil || e.Number != n {
+		t.Fatal("the lease goes on")
+	}
+	if e := b.last(EventRenewed); e == nil || *e.Renewal != (Renewal{}) {
+		t.Errorf("%+v", e.Renewal)
+	}
+}

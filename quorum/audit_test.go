@@ -1,0 +1,24 @@
+package quorum
+
+import "testing"
+
+// The audit demands that voters that answer have each request that isn't deferred, and nothing of
+// the others: the sync will list the request.
+func TestTheAuditDemandsRequestsOfVotersThatAnswerOnly(t *testing.T) {
+	b := newBench(t, 3)
+	b.link("v0")
+	b.link("v1")
+	n := b.lock(false)
+	b.pass(maxHedgeDelay)
+	r := b.q.requests[n]
+	if r.hedging || !r.votes[0].sent || r.votes[2].sent {
+		t.Fatalf("deferred: %t, votes %+v", r.hedging, r.votes)
+	}
+	if err := b.q.Audit(); err != nil {
+		t.Errorf("v2 doesn't answer: %v", err)
+	}
+	r.votes[1].sent = false
+	if b.q.Audit() == nil {
+		t.Error("v1 answers, was not asked, and the audit finds nothing")
+	}
+}

@@ -1,0 +1,29 @@
+package quorum
+
+import (
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A half of a joint electorate may be a single voter. Its word alone isn't enough for a token above
+// all clocks; the words of two voters are.
+func TestOneVoterOfAJointElectorateIsNotBelievedAlone(t *testing.T) {
+	f := follow(t, "1: b")
+	f.reelect("2: a b c (b)")
+	f.link("a c")
+	for range 10 { // the electorate before counts for a TTL; then the joint one alone
+		f.pass(ttl / 10)
+		f.ack("a b c")
+	}
+	n := f.lock(false)
+	far := vote.MaxFrom(vote.TokenAt(f.now.Wall)) + 1_000_000
+	f.say("b", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: far})
+	if got := f.q.Counters().Distrusted; got != 1 || f.q.bid() > far {
+		t.Errorf("%d tokens are refused, and the next bid is %d, where one voter has named %d", got, f.q.bid(), far)
+	}
+	f.say("a", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: far})
+	if got := f.q.Counters().Distrusted; got != 1 || f.q.bid() <= far {
+		t.Errorf("%d tokens are refused, and the next bid is %d, where two voters have named %d", got, f.q.bid(), far)
+	}
+}

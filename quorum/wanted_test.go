@@ -1,0 +1,33 @@
+package quorum
+
+import (
+	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// A voter's report that others wait may cross the release. The caller that has given the lease back
+// hears nothing more.
+func TestAReportOfOthersThatCrossesAReleaseIsNotPassedOn(t *testing.T) {
+	for _, m := range []vote.Message{
+		{Kind: vote.KindWanted, Who: "x"},
+		{Kind: vote.KindWanted, Who: "x", Revoke: true},
+		{Kind: vote.KindWanted, Who: "x", Token: vote.Token(100).First()},
+	} {
+		b := newBench(t, 3)
+		b.all()
+		n := b.lock(false)
+		b.promise("v0", n, 1, 100)
+		b.promise("v1", n, 1, 100)
+		b.granted(n, true)
+		b.q.Release(b.now, n)
+		m.Number = n
+		b.say("v0", m)
+		if e := b.last(EventContended); e != nil {
+			t.Errorf("%+v: %+v", m, e)
+		}
+		if e := b.last(EventEvicted); e != nil {
+			t.Errorf("%+v: %+v", m, e)
+		}
+	}
+}
