@@ -18,6 +18,7 @@ type stater struct {
 	votes    map[vote.Number]vote.Serial
 	answered bool
 	told     int // promises since the answer
+	taken    []vote.Number
 	unknown  bool
 	closed   bool
 	ack      *vote.Message
@@ -57,6 +58,8 @@ func (s *stater) do(f func() []vote.Outbound) {
 			}
 			s.told++
 			s.promised(m.Number, m.Serial)
+		case m.Kind == vote.KindTaken:
+			s.taken = append(s.taken, m.Number)
 		case m.Kind == vote.KindAck:
 			s.ack = m
 		}
@@ -277,6 +280,36 @@ func TestTokensThatAreRaisedDuringAnAnswer(t *testing.T) {
 		s.tick()
 	}
 	s.agrees(0)
+}
+
+// A lease may be won while a session's answer is under way. A TryLock of the session hears of the
+// lease behind the answer: a message before the end of the answer would be void.
+func TestATryLockHearsOfALeaseThatIsWonDuringItsAnswer(t *testing.T) {
+	const n = 20_000
+	s := newStater(t, 2)
+	holder := s.sessions[1]
+	s.ask(holder, keyOf(1))
+	s.opens()
+	s.says(vote.Message{Kind: vote.KindSync, Entries: []vote.Entry{
+		{Number: 1, Time: s.now.Wall, Spec: vote.Spec{Key: keyOf(1), Mode: vote.Exclusive, Try: true}},
+	}})
+	s.states(2, n)
+	for s.v.sessions[s.c.id].applying.phase < applyAnswers {
+		s.tick()
+	}
+	m := vote.Message{
+		Kind: vote.KindConfirm, Stream: 1, Number: holder.number, Serial: holder.serial, Token: holder.token, Won: true,
+	}
+	s.do(func() []vote.Outbound { return s.v.Step(s.now, holder.conn, holder.id, &m, nil) })
+	if s.answered || len(s.taken) != 0 {
+		t.Fatalf("answered: %t, told of a lease: %v", s.answered, s.taken)
+	}
+	for s.v.Busy() {
+		s.tick()
+	}
+	if !s.answered || len(s.taken) != 1 || s.taken[0] != 1 {
+		t.Errorf("answered: %t, told of a lease: %v, want the first request", s.answered, s.taken)
+	}
 }
 
 // A session that ends, opens another stream, or loses its connection while its statement is applied leaves nothing

@@ -260,6 +260,25 @@ func TestTryLocksOnOneKeyCostNothingToEachOther(t *testing.T) {
 	}
 }
 
+// A reader that comes to wait behind a writer changes nothing for the TryLocks that were told: no
+// look at each of them is needed.
+func TestAReaderThatComesToWaitLooksAtNoTryLock(t *testing.T) {
+	const n = 4096
+	b := newBooth(t, 3)
+	holder, writer, crowd := b.sessions[0], b.sessions[1], b.sessions[2]
+	reads := vote.Spec{Mode: vote.Shared}
+	b.gather(holder, "k", reads, 1)
+	b.win(holder)
+	b.gather(writer, "k", vote.Spec{Mode: vote.Exclusive}, 1)
+	b.gather(crowd, "k", vote.Spec{Mode: vote.Shared, Try: true}, n)
+	if k := b.v.keys.m["k"]; k.told == nil || k.told.barred != n {
+		t.Fatalf("%+v readers are told of the writer", k.told)
+	}
+	if cost := b.cost(func() { b.gather(crowd, "k", reads, 1) }); cost > 8 {
+		t.Errorf("a reader beside %d TryLocks costs %d units", n, cost)
+	}
+}
+
 // A request may cost a pass over all that wait for its key; then the pass is counted, so that the
 // node stops in time among a thousand such requests.
 func TestAPassOverAKeyIsCounted(t *testing.T) {

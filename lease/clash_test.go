@@ -1,0 +1,12 @@
+package lease
+
+import "testing"
+
+// A sync may list an upgrade without the reader that it stands beside, which was released
+// meanwhile. A clash with an older upgrade of another node is reported behind the answer all the
+// same: no message can report the clash before.
+func TestAClashOfAListedUpgradeIsReportedBehindTheAnswer(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k shared at=10", "b asks 1:k shared at=20", "b asks 2:k at=30 beside=1")
+	wants(t, c.said(t, "a states 40:k:beside=1"), "a: answer generation=1\n    a: clash 40\n")
+}
