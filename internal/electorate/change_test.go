@@ -79,6 +79,8 @@ func scene(t *testing.T, e, others string) *bench {
 			o.since = ago(SettleAfter(maxTTL) - 1)
 		case "newandleaving":
 			o.since, o.told.leaving = ago(SettleAfter(maxTTL)-1), true
+		case "newcopied": // can't vote either
+			o.since, o.copied, o.badly = ago(SettleAfter(maxTTL)-1), dir, ago(longAgo)
 		case "newnodir": // can't vote
 			o.since, o.dir, o.told.dir = ago(SettleAfter(maxTTL)-1), 0, 0
 		case "nodir":

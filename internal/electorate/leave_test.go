@@ -20,6 +20,7 @@ func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 		{"two of three, and another will be on standby", "3: a b c", "b=leaving c d=new", "", ""},
 		{"one of three, and another will leave", "3: a b c", "b c d=newandleaving", "4: b c (a b c)", ""},
 		{"one of three, and another can't vote", "3: a b c", "b c d=newnodir", "4: b c (a b c)", ""},
+		{"one of three, and another has an old copy", "3: a b c", "b c d=newcopied", "4: b c (a b c)", ""},
 		{"one of three, and another isn't on standby in time", "3: a b c", "b c d=behind", "4: b c (a b c)", ""},
 		{"one of three that is replaced, and another will be on standby", "3: a b c", "b c d e=new", "4: b c d (a b c)", ""},
 		{"one of five, and another will be on standby", "3: a b c d e", "b c d e f=new", "4: b c d (a b c d e)", ""},
@@ -100,5 +101,22 @@ func TestTheLargestElectorateCanBeChanged(t *testing.T) {
 	next := vote.Electorate{Version: 4, Voters: target, Old: b.m.state.Electorate.Voters}
 	if err := next.Check(); err != nil {
 		t.Errorf("%s: %v", why, err)
+	}
+}
+
+// A node whose majority is away learns of a newer electorate, whose majority is away just the same.
+// The node has been without a majority since before.
+func TestANewerElectorateEndsNoAbsence(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	b.pass(maxTTL / 10) // neither b nor c says anything
+	b.pass(maxTTL)
+	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: electorate("4: a d e")}})
+	b.pass(maxTTL / 10)
+	if got := text(b.m.Known()); got != "4: a, d, e" {
+		t.Fatalf("a knows %q", got)
+	}
+	b.m.Leave(b.now)
+	if b.m.Status(b.now).Stays == "" {
+		t.Error("it waits for a majority that has been away for a maximum TTL")
 	}
 }

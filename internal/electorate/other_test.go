@@ -458,3 +458,20 @@ func TestGossipThatForgetsSomebody(t *testing.T) {
 		t.Error("that one who is gone is forgotten is no news")
 	}
 }
+
+// A node that is forgotten is in no list any more: nothing is decided with the node's last report.
+func TestANodeThatIsForgottenIsInNoList(t *testing.T) {
+	b := newBench(t, "3: a b c")
+	all := []Seen{{"a", 1, vote.Alive}, {"b", 2, vote.Alive}, {"c", 3, vote.Alive}}
+	for range 2 {
+		b.m.Gossip(b.now, append(slices.Clone(all), Seen{"d", 4, vote.Alive}))
+		b.m.Gossip(b.now, all)
+		var left []vote.NodeID
+		for _, o := range b.m.sorted() {
+			left = append(left, o.name)
+		}
+		if !slices.Equal(left, nodes("b c")) {
+			t.Fatalf("%q are listed, and d is forgotten", left)
+		}
+	}
+}

@@ -317,6 +317,27 @@ func TestARegisterOfAnotherMeshIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A record of another mesh's name founds nothing here, whatever lineage it has: the founders here
+// may have no register at all.
+func TestARecordOfAnotherMeshFoundsNothing(t *testing.T) {
+	l := registerLab(t, 3)
+	l.lose = unfinished
+	l.fresh("a b c")
+	l.pass(aMoment)
+	pledge := l.units["a"].m.stored.Pledge
+	if len(pledge) != 3 {
+		t.Fatalf("a has pledged to %v", pledge)
+	}
+	l.register.record = vote.RegisterRecord{
+		Mesh: "other", Lineage: lineage(pledge), Term: registerTerm, Renewal: 5, Writer: vote.Elector{Name: "x", Dir: 9},
+	}
+	l.pass(2 * time.Second)
+	if r := &l.units["a"].m.register; !r.known || r.record != l.register.record {
+		t.Fatalf("a knows the record %+v", r.record)
+	}
+	l.want("a b c", "none")
+}
+
 // A record that was deleted is written again by the mesh that it named.
 func TestADeletedRecordIsWrittenAgain(t *testing.T) {
 	l := registerLab(t, 3)
@@ -448,6 +469,11 @@ func TestAMeshThatCantUseTheRegisterGivesUpForOthers(t *testing.T) {
 	l.pass(3 * registerTerm)
 	l.want("d e f", "1: d, e, f")
 	l.wantCounting("d e f")
+	for _, name := range nodes("a b c") {
+		if all := strings.Join(l.units[name].alarms, "; "); !strings.Contains(all, "has been unable to use the register") {
+			t.Errorf("%s gives up its electorate, and the operator hears %q", name, all)
+		}
+	}
 	// Where no process can use it, they wait for it.
 	l = registerLab(t, 3)
 	l.fresh("a b c")
