@@ -427,8 +427,8 @@ func TestAVoteThatWasGivenBackIsFollowedByARefreshThoughAnotherIsAcknowledged(t 
 	}
 }
 
-// A voter that was spared and confirms a release belongs to the majority that shows how long a round
-// trip is.
+// A voter that was spared and confirms a release belongs to the majority that shows how long a
+// round trip is.
 func TestTheWordOfASparedVoterShowsHowLongARoundTripIs(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
