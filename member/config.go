@@ -59,6 +59,8 @@ type Config struct {
 	// Jitter returns a number in [0, 1), for back-off; one goroutine calls Jitter. nil: math/rand.
 	Jitter func() float64
 	Timing Timing // zero: the defaults
+	// Crowd counts the open groups of this process. nil: this group is the only group.
+	Crowd *Crowd
 }
 
 // Peer is an address, or a group of addresses, at which to look for other nodes.
@@ -78,7 +80,8 @@ type Timing struct {
 	// Probe is the interval at which one other member is probed, and the maximum duration of a
 	// probe. Default 500 ms: in a mesh of three a failure is known after 2.4 to 3 s. A shorter
 	// interval means more packets and more false alarms on slow links; a longer interval means
-	// later detection, and a slower Close, which waits for a probe under way.
+	// later detection, and a slower Close, which waits for a probe under way. For a group
+	// that starts in a large crowd the default is 1 to 2 s; see [Crowd].
 	Probe time.Duration
 	// ProbeTimeout is how long to wait for the answer to a probe before other members are asked to
 	// probe too. ProbeTimeout should be above the usual round trip. Default two thirds of Probe.
@@ -103,13 +106,13 @@ const (
 	retryMaxDefault = 5 * time.Second
 )
 
-func (t Timing) withDefaults() Timing {
+func (t Timing) withDefaults(size crowdSize) Timing {
 	set := func(d *time.Duration, def time.Duration) {
 		if *d == 0 {
 			*d = def
 		}
 	}
-	set(&t.Probe, probeDefault)
+	set(&t.Probe, size.probe())
 	set(&t.ProbeTimeout, t.Probe*2/3)
 	set(&t.Gossip, gossipDefault)
 	set(&t.Sync, syncDefault)
@@ -140,7 +143,7 @@ func (t Timing) validate() error {
 	return errors.Join(errs...)
 }
 
-func (c Config) withDefaults() Config {
+func (c Config) withDefaults(size crowdSize) Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -150,7 +153,7 @@ func (c Config) withDefaults() Config {
 	if c.Jitter == nil {
 		c.Jitter = rand.Float64
 	}
-	c.Timing = c.Timing.withDefaults()
+	c.Timing = c.Timing.withDefaults(size)
 	return c
 }
 

@@ -58,6 +58,7 @@ const refusedMark = "lockmesh refuses member "
 // have ended when Close returns, and so have serf's and memberlist's.
 type Serf struct {
 	cfg  Config
+	size crowdSize // of the process's crowd when this group started, with this group
 	log  *slog.Logger
 	tags map[string]string // without the tags that change: dir and keys
 	own  netip.AddrPort
@@ -99,7 +100,17 @@ var _ Group = (*Serf)(nil)
 // Start makes this node a member of the mesh and returns at once; peers are joined in the
 // background until the group closes. When Start fails, the caller still owns the transport.
 func Start(cfg Config) (*Serf, error) {
-	cfg = cfg.withDefaults()
+	s, err := start(cfg, cfg.Crowd.enter())
+	if err != nil {
+		cfg.Crowd.leave()
+		return nil, err
+	}
+	return s, nil
+}
+
+// start starts a group in a crowd of the given size.
+func start(cfg Config, size crowdSize) (*Serf, error) {
+	cfg = cfg.withDefaults(size)
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("member: %w", err)
 	}
@@ -122,7 +133,7 @@ func Start(cfg Config) (*Serf, error) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Serf{
-		cfg: cfg, log: cfg.Logger, tags: tags, own: own, keys: keys, dir: cfg.Dir, sent: cfg.Keys,
+		cfg: cfg, size: size, log: cfg.Logger, tags: tags, own: own, keys: keys, dir: cfg.Dir, sent: cfg.Keys,
 		gate: newGate(cfg.Transport, dialMax), cancel: cancel,
 		changed: make(chan struct{}, 1), direct: make(chan Event), events: make(chan serf.Event, eventsMax),
 		down: make(chan struct{}), ended: make(chan struct{}), say: make(paces),
@@ -185,6 +196,7 @@ func (s *Serf) serfConfig(published map[string]string) *serf.Config {
 	m.TCPTimeout = streamMax
 	m.EnableCompression = false // packets are small, and there is less to attack
 	s.cfg.Timing.apply(m)
+	s.cfg.Crowd.apply(s.size, m)
 	// A suspect has four probe intervals to object, or eight if no second accuser is found. A false
 	// alarm does no harm: no decision depends on gossip.
 	m.SuspicionMult, m.SuspicionMaxTimeoutMult = 4, 2
@@ -206,6 +218,9 @@ func (s *Serf) serfConfig(published map[string]string) *serf.Config {
 	c.ReconnectInterval = reconnectEvery
 	return c
 }
+
+// Timing returns the speed of gossip: as configured, or the defaults.
+func (s *Serf) Timing() Timing { return s.cfg.Timing }
 
 // Members returns all known members, including this node, sorted by name.
 func (s *Serf) Members() []Member {
@@ -343,6 +358,7 @@ func (s *Serf) Close() error {
 		return nil
 	}
 	defer close(s.ended)
+	defer s.cfg.Crowd.leave()
 	if said != nil {
 		<-said // memberlist panics when shut down in the middle of a departure
 	}

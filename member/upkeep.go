@@ -49,7 +49,7 @@ const packetMax = 1048
 // fields of t are the defaults.
 func UpkeepOf(t Timing, members int) Upkeep {
 	m := memberlist.DefaultLANConfig()
-	t.withDefaults().apply(m)
+	t.withDefaults(1).apply(m)
 	u := Upkeep{
 		Probes: 2 / m.ProbeInterval.Seconds(), News: float64(m.GossipNodes) / m.GossipInterval.Seconds(), Packet: packetMax, Sync: m.PushPullInterval,
 	}

@@ -27,13 +27,18 @@ var World = world.World{
 		}
 		return port, nil
 	},
-	Gossip: func(l world.Links, c member.Config) (member.Group, error) {
+	Gossip: gossipIn(new(member.Crowd)),
+}
+
+// gossipIn returns a [world.World.Gossip] that counts all groups in a crowd.
+func gossipIn(crowd *member.Crowd) func(world.Links, member.Config) (member.Group, error) {
+	return func(l world.Links, c member.Config) (member.Group, error) {
 		port := l.(*transport.Port)
-		c.Transport, c.Keys = port.Gossip(), port.GossipKeys()
+		c.Transport, c.Keys, c.Crowd = port.Gossip(), port.GossipKeys(), crowd
 		group, err := member.Start(c)
 		if err != nil {
 			return nil, err
 		}
 		return group, nil
-	},
+	}
 }

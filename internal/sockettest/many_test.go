@@ -24,8 +24,8 @@ import (
 )
 
 // TestFault78ManyNodesStartAtOnce has many nodes of one process start at the same moment, with each
-// other's addresses; in the hunt, 100 of them (30 under the race detector) while all processors but
-// one are busy with other work.
+// other's addresses; in the hunt, 100 of them (30 under the race detector) while all processors are
+// busy with other work.
 // Each gets ready, and no more dials are under way at any time than a process may have. How long it
 // takes is reported; LOCKMESH_MANY sets how many nodes there are. TestFault78OnlySoManyDialAtOnce of
 // the root package reaches the limit in simulated time.
@@ -45,7 +45,7 @@ func TestFault78ManyNodesStartAtOnce(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	var work sync.WaitGroup
-	for range sampled.Count(0, max(runtime.GOMAXPROCS(0)-1, 1)) {
+	for range sampled.Count(0, runtime.GOMAXPROCS(0)) {
 		work.Go(func() { compute(stop) })
 	}
 	defer work.Wait()
