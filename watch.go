@@ -18,9 +18,9 @@ const (
 	// voter, and a goroutine at this node.
 	MaxWatches = 1024
 
-	// watchQueue is how many events may wait for a reader for longer than watchPatience, in addition
-	// to the state at the beginning or after a gap. Beyond so many, the state is more useful than
-	// the history.
+	// watchQueue is how many events may wait for a reader for longer than watchPatience, in
+	// addition to the state at the beginning or after a gap. Beyond so many, the state is more
+	// useful than the history.
 	watchQueue = 256
 
 	// watchPatience is how long more than watchQueue events may wait. The many leases of a node may

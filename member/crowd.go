@@ -52,8 +52,8 @@ const (
 	// crowdProbeMax bounds the interval between probes, however large the crowd is. The time until
 	// a failure is known grows with the interval, and so does the time of Close.
 	crowdProbeMax = 2 * time.Second
-	// crowdRetransmitMult is RetransmitMult of memberlist in a large crowd: each node passes news on
-	// half as often as by default.
+	// crowdRetransmitMult is RetransmitMult of memberlist in a large crowd: each node passes news
+	// on half as often as by default.
 	crowdRetransmitMult = 2
 )
 

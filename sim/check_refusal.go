@@ -56,8 +56,9 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 			rc.w.now < well.add(calmTTLs*o.MaxTTL+servedFixed) || rc.w.Now() < r.Asked+o.MaxTTL {
 			return
 		}
-		// A request that stood in its node's local queue may have reached the voters just now, after
-		// the end of another; with the next refresh they say that they know the request. (Seed 2586.)
+		// A request that stood in its node's local queue may have reached the voters just now,
+		// after the end of another; with the next refresh the voters say that they know the
+		// request. (Seed 2586.)
 		if rc.w.now < r.key.changed.add(o.MaxTTL/4+rc.w.slowestTrip()) {
 			return
 		}

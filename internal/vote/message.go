@@ -92,7 +92,8 @@ const (
 	KindNoted
 	// KindWanted tells a holder that another request waits for the key: Number, Who, Text, Revoke,
 	// Token. With Revoke the holder is asked to give the key back; with Token the holder's node is
-	// to end the lease (see KindRevoke), or to say how often the lease was handed off (AskHandOffs).
+	// to end the lease (see KindRevoke), or to say how often the lease was handed off
+	// (AskHandOffs).
 	KindWanted
 	// KindShow is a chunk of the answer to a query: Nonce, Views, End; with End also Permits, Gap
 	// if there is more than shown, and TTL, the time since the voter last lost a vote without a
