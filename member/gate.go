@@ -12,7 +12,13 @@ import (
 // errCut is the error for any send by gossip after the end.
 var errCut = errors.New("gossip has ended")
 
-// A gate stands between memberlist and the transport, and can be shut at once.
+// A gate stands between memberlist and the transport. The gate lets nothing in until open is called,
+// and can be shut at once.
+//
+// memberlist listens before it has entered its own node into its list of members. If a message
+// about an earlier incarnation of this node arrived in between, memberlist would take the earlier
+// incarnation for itself: the other nodes would never learn of this incarnation, and would count
+// this node as failed.
 //
 // memberlist's shutdown doesn't wait for its goroutines, and some of them read from streams for
 // seconds. The gate tracks every stream and closes all of them, so that no goroutine outlives the
@@ -22,8 +28,10 @@ type gate struct {
 	dialMax time.Duration
 
 	streams chan net.Conn
+	packets chan *memberlist.Packet
+	opened  chan struct{} // closed by open
 	done    chan struct{} // closed by cut
-	fed     chan struct{} // closed when feed has ended
+	feeds   sync.WaitGroup
 
 	mu    sync.Mutex
 	shut  bool
@@ -35,16 +43,54 @@ var _ memberlist.Transport = (*gate)(nil)
 func newGate(inner memberlist.Transport, dialMax time.Duration) *gate {
 	g := &gate{
 		Transport: inner, dialMax: dialMax,
-		streams: make(chan net.Conn), done: make(chan struct{}), fed: make(chan struct{}),
-		conns: make(map[*gateConn]struct{}),
+		streams: make(chan net.Conn), packets: make(chan *memberlist.Packet),
+		opened: make(chan struct{}), done: make(chan struct{}), conns: make(map[*gateConn]struct{}),
 	}
-	go g.feed()
+	g.feeds.Go(g.feedStreams)
+	g.feeds.Go(g.feedPackets)
 	return g
 }
 
-// feed passes accepted streams on until the gate is shut.
-func (g *gate) feed() {
-	defer close(g.fed)
+// open lets streams and packets in. It is called once.
+func (g *gate) open() { close(g.opened) }
+
+// waitsForOpen waits until the gate is opened, and reports false if the gate is shut first.
+func (g *gate) waitsForOpen() bool {
+	select {
+	case <-g.opened:
+		return true
+	case <-g.done:
+		return false
+	}
+}
+
+// feedPackets passes packets on until the gate is shut.
+func (g *gate) feedPackets() {
+	if !g.waitsForOpen() {
+		return
+	}
+	for {
+		select {
+		case <-g.done:
+			return
+		case p, ok := <-g.Transport.PacketCh():
+			if !ok {
+				return
+			}
+			select {
+			case g.packets <- p:
+			case <-g.done:
+				return
+			}
+		}
+	}
+}
+
+// feedStreams passes accepted streams on until the gate is shut.
+func (g *gate) feedStreams() {
+	if !g.waitsForOpen() {
+		return
+	}
 	for {
 		select {
 		case <-g.done:
@@ -87,12 +133,15 @@ func (g *gate) cut() {
 // Shutdown cuts all traffic, and shuts the transport down.
 func (g *gate) Shutdown() error {
 	g.cut()
-	<-g.fed
+	g.feeds.Wait()
 	return g.Transport.Shutdown()
 }
 
 // StreamCh returns the incoming streams.
 func (g *gate) StreamCh() <-chan net.Conn { return g.streams }
+
+// PacketCh returns the incoming packets.
+func (g *gate) PacketCh() <-chan *memberlist.Packet { return g.packets }
 
 // WriteTo sends a packet.
 func (g *gate) WriteTo(b []byte, addr string) (time.Time, error) {

@@ -54,7 +54,7 @@ const refusedMark = "lockmesh refuses member "
 // Serf is a group maintained by gossip. Its methods may be called from many goroutines.
 //
 // Its goroutines: drain (empties serf's event channel), tell (calls the Handler), join (see
-// joiner), look (see namesakes), watch (detects serf ending by itself) and the gate's feed. All
+// joiner), look (see namesakes), watch (detects serf ending by itself) and the gate's feeds. All
 // have ended when Close returns, and so have serf's and memberlist's.
 type Serf struct {
 	cfg  Config
@@ -143,7 +143,7 @@ func start(cfg Config, size crowdSize) (*Serf, error) {
 	if err != nil {
 		cancel()
 		s.gate.cut()
-		<-s.gate.fed
+		s.gate.feeds.Wait()
 		return nil, fmt.Errorf("member: gossip can't start: %w", err)
 	}
 	s.joiner = &joiner{
@@ -155,6 +155,7 @@ func start(cfg Config, size crowdSize) (*Serf, error) {
 	s.namesakes.tell = func(e Event) { s.tellDirect(ctx, e) }
 	s.namesakes.stale = func() { poke(s.joiner.announce) }
 	s.namesakes.rumour = s.addRumour
+	s.gate.open()
 
 	s.work.Go(s.drain)
 	s.work.Go(func() { s.tell(ctx) })

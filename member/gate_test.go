@@ -1,0 +1,45 @@
+package member
+
+import (
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// TestNothingComesInBeforeTheGateIsOpen : memberlist has no member yet, and would take a message
+// about an earlier incarnation of its node for itself.
+func TestNothingComesInBeforeTheGateIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		port := newFakeNet().listen(addr(1))
+		g := newGate(port, time.Second)
+		here, there := net.Pipe()
+		defer there.Close()
+		go func() { port.packets <- &memberlist.Packet{Buf: []byte("p")} }()
+		go func() { port.streams <- here }()
+		synctest.Wait()
+		select {
+		case <-g.PacketCh():
+			t.Error("a packet came in")
+		case <-g.StreamCh():
+			t.Error("a stream came in")
+		default:
+		}
+		g.open()
+		if p := <-g.PacketCh(); string(p.Buf) != "p" {
+			t.Errorf("the packet is %q", p.Buf)
+		}
+		(<-g.StreamCh()).Close()
+		if err := g.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // shut before it was opened
+		g := newGate(newFakeNet().listen(addr(1)), time.Second)
+		if err := g.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	})
+}
