@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -253,12 +254,39 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 		t.Logf("left after %v", time.Since(began))
 		w.untilVoters("b", "b", "c", "d")
 		// The electorate never has fewer than three voters, so without a replacement a voter stays.
+		time.Sleep(time.Minute) // until a process that has just started would be on standby
+		began = time.Now()
 		err := w.nodes["b"].Leave(within(t, 5*time.Minute))
 		wantIs(t, err, ErrVoter)
-		if strings.Contains(err.Error(), "directory") {
+		if strings.Contains(err.Error(), "directory") || !strings.Contains(err.Error(), "no other process is there to take its place") {
 			t.Error(err)
 		}
+		if took := time.Since(began); took > DefaultMaxTTL {
+			t.Errorf("Leave took %v to know that", took)
+		}
 		w.unlock(w.lock("c", "k"))
+	})
+}
+
+// TestAMeshScaledToZeroLeavesAtOnce : of three processes that leave at the same time none can be
+// replaced, and none waits for the others to go first.
+func TestAMeshScaledToZeroLeavesAtOnce(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.born()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		var leaving sync.WaitGroup
+		for name, m := range w.nodes {
+			leaving.Go(func() {
+				if err := m.Leave(within(t, 5*time.Minute)); !errors.Is(err, ErrVoter) {
+					t.Errorf("%s leaves with %v", name, err)
+				}
+			})
+		}
+		leaving.Wait()
+		if took := time.Since(began); took > 2*DefaultMaxTTL {
+			t.Errorf("it took %v", took)
+		}
 	})
 }
 

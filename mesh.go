@@ -229,12 +229,13 @@ func (m *Mesh) Draining() bool {
 // With dynamic membership, Leave also has a voter voted out and waits for the result, which takes
 // MaxTTL and a little more; locks are granted meanwhile. If no other node takes the place, three
 // voters become two, and neither of the two may fail: to stop a node that will come back, use
-// Close. Give ctx about three MaxTTL. A node stays a voter if the others can't do without its vote:
-// the only voter, one of two voters without a node on standby, or a voter with unreachable fellow
-// voters. Leave ends such a node nevertheless, as soon as this is known, shortly before ctx ends,
-// or after ten MaxTTL; the error is ErrVoter: the other voters need the node for their majority
-// until it is back with its directory, or until it is voted out. A node that is no voter leaves at
-// once.
+// [Mesh.Stop]. Give ctx about three MaxTTL. A node stays a voter if the others can't do without its
+// vote: the only voter, one of two voters without a node on standby, one of the least number of
+// voters of a mesh born by count ([Config.MinVoters]) without a process on standby, or a voter with
+// unreachable fellow voters. Leave ends such a node nevertheless, as soon as this is known, shortly
+// before ctx ends, or after ten MaxTTL; the error is ErrVoter: the other voters need the node for
+// their majority until it is back with its directory, or until it is voted out. A node that is no
+// voter leaves at once.
 //
 // ErrNoQuorum or ctx's error says what is unconfirmed; the mesh is closed in any case. Further
 // calls wait for the first.

@@ -61,7 +61,8 @@ type latch struct{ atomic.Bool }
 //	                   the mesh, or if the node doesn't answer
 //	/readyz            200 once the node has been ready (see [lockmesh.Mesh.Ready]), and from then
 //	                   on, until it drains or ends; also after the [ReadyLimit]. 503 in any case
-//	                   while the other nodes refuse the node ([lockmesh.ErrRefused])
+//	                   while the other nodes refuse the node ([lockmesh.ErrRefused]), or while the
+//	                   node doesn't answer
 //	/readyz?settled=1  the same with [lockmesh.Mesh.Settled]: the gate of a rolling restart
 //	/drain             with [AllowDrain]: calls [lockmesh.Mesh.Drain], and answers 200 when no lease
 //	                   is held, or 503 after [DefaultDrainTime] or ?timeout=10s
@@ -123,9 +124,12 @@ func (p *Probes) serveReady(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusServiceUnavailable, "the node is draining, or has ended")
 		return
 	}
-	err := p.mesh.Alive(ctx)
+	if err := p.mesh.Alive(ctx); err != nil { // no limit lets a node through that doesn't answer
+		say(w, http.StatusServiceUnavailable, oneLine(err))
+		return
+	}
+	var err error
 	switch {
-	case err != nil:
 	case is.Load():
 		err = p.refusal()
 	default:

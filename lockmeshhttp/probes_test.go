@@ -123,6 +123,8 @@ func TestAnswersComeInTime(t *testing.T) {
 				t.Errorf("%s took %v", path, took)
 			}
 		}
+		// The limit isn't for a node that doesn't answer.
+		want(t, New(m.Node("a"), ReadyLimit(time.Nanosecond)), "/readyz", "503 lockmesh: alive: the node's loop has not answered")
 		m.Resume("a")
 		want(t, h, "/readyz", "200 ")
 		ctx, cancel := context.WithCancel(t.Context())

@@ -263,16 +263,18 @@ func (m *Machine) standbySoon() bool {
 	if m.now.Slow.Sub(m.adopted) < standbyMargin {
 		return true
 	}
-	e := &m.state.Electorate
 	for _, o := range m.others { // in any order
-		votes := slices.ContainsFunc(e.Voters, func(v vote.Elector) bool { return v.Name == o.name })
-		fresh := m.now.Slow.Sub(o.since) < SettleAfter(m.maxTTL())+standbyMargin
-		may := o.dir != 0 && o.copied != o.dir && !o.told.stuck && !o.told.leaving
-		if fresh && may && !votes && o.seen == vote.Alive {
+		if m.mayStandBy(o) && m.now.Slow.Sub(o.since) < SettleAfter(m.maxTTL())+standbyMargin {
 			return true
 		}
 	}
 	return false
+}
+
+// mayStandBy reports whether another node is alive, doesn't vote, and has what a voter needs.
+func (m *Machine) mayStandBy(o *other) bool {
+	votes := slices.ContainsFunc(m.state.Electorate.Voters, func(v vote.Elector) bool { return v.Name == o.name })
+	return !votes && o.seen == vote.Alive && o.dir != 0 && o.copied != o.dir && !o.told.stuck && !o.told.leaving
 }
 
 // standbyMargin is how long it takes at most until the voters have seen a node that has started, or

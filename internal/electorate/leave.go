@@ -34,6 +34,13 @@ func (m *Machine) stays() string {
 	r := m.roll()
 	others := len(r.stay) + len(r.in)
 	switch {
+	case m.byCount() && len(e.Voters) > 2 && len(r.in) == 0 && !m.isEnough(len(r.stay), 0):
+		if m.standbySoon() || m.mayReplace() {
+			return ""
+		}
+		// A process that starts later takes the seat as it takes that of an absent voter.
+		return fmt.Sprintf("no other process is there to take its place, and the electorate keeps at "+
+			"least %d voters (MinVoters)", m.cfg.MinVoters)
 	case others >= 2 || len(e.Voters) == 1 && others > 0:
 		return ""
 	case len(e.Voters) == 1:
@@ -44,4 +51,15 @@ func (m *Machine) stays() string {
 		return fmt.Sprintf("of the voters %s are away and keep their seats, and without this node the others are too few to decide anything", names(r.absent))
 	}
 	return "" // the other voters leave as well, and go first
+}
+
+// mayReplace reports whether there is a live process that doesn't vote, and may be on standby some
+// time: it may wait to be settled, or to hear of the newest electorate.
+func (m *Machine) mayReplace() bool {
+	for _, o := range m.others { // in any order
+		if m.mayStandBy(o) {
+			return true
+		}
+	}
+	return false
 }

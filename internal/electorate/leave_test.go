@@ -65,6 +65,31 @@ func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 	}
 }
 
+// TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace : an electorate with a minimum of three voters
+// gives up none of three without a replacement, so Leave needn't wait, also if all leave at once.
+func TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace(t *testing.T) {
+	const none = "no other process is there to take its place"
+	for _, c := range []struct{ name, e, others, want string }{
+		{"one of three", "3: a b c", "b c", none},
+		{"all of three", "3: a b c", "b=leaving c=leaving", none},
+		{"one of three, and one stands by", "3: a b c", "b c d", ""},
+		{"two of three, and one stands by", "3: a b c", "b=leaving c d", ""},
+		{"one of three, and another will be on standby", "3: a b c", "b c d=new", ""},
+		{"one of three, and another can't vote", "3: a b c", "b c d=newnodir", none},
+		{"one of three, and another isn't on standby in time", "3: a b c", "b c d=behind", ""},
+		{"one of three, and another will leave", "3: a b c", "b c d=newandleaving", none},
+		{"one of five", "3: a b c d e", "b c d e", ""},
+		{"the only one", "3: a", "", "the only voter"},
+	} {
+		b := scene(t, c.e, c.others)
+		b.m.cfg.Expect, b.m.cfg.MinVoters = 3, 3
+		b.m.Leave(b.now)
+		if s := b.m.Status(b.now).Stays; (s == "") != (c.want == "") || !strings.Contains(s, c.want) {
+			t.Errorf("%s: it says %q, want %q", c.name, s, c.want)
+		}
+	}
+}
+
 // TestANodeThatReachesNobodySaysSo : it may be the one that is lost.
 func TestANodeThatReachesNobodySaysSo(t *testing.T) {
 	b := scene(t, "3: a b c", "b=never c=never")
