@@ -126,8 +126,11 @@ func TestASlowReaderIsToldOfItsGap(t *testing.T) {
 		until("synced")
 		for i := range 1000 { // nothing is read meanwhile, for less than writeTime
 			must(t, second(m.Node("b").Lock(t.Context(), fmt.Sprint("k", i))))
-			if i == 500 {
-				time.Sleep(writeTime / 2) // longer than the events of a burst may wait
+			switch i {
+			case 450: // by then the stream is full, and further events wait
+				time.Sleep(time.Second)
+			case 900:
+				time.Sleep(writeTime/2 + time.Second) // longer than the events of a burst may wait
 			}
 		}
 		until(`"kind":"gap"`)

@@ -39,11 +39,19 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := s.lock
-	if c.Expect != 3 || len(c.Peers) != 2 || string(c.Secret) != aSecret || c.MaxTTL != 3*time.Second || c.Register == nil || c.RegisterTerm != 5*time.Minute {
+	if c.Expect != 3 || len(c.Peers) != 2 || len(c.Secrets) != 1 || string(c.Secrets[0]) != aSecret || c.MaxTTL != 3*time.Second || c.Register == nil || c.RegisterTerm != 5*time.Minute {
 		t.Errorf("%+v", c)
 	}
 	if len(s.keys) != 2 || s.hold != time.Second || s.pause != 100*time.Millisecond || s.grace != 25*time.Second {
 		t.Errorf("%+v", s)
+	}
+	const another = "mW4pRz8-second-tD6kQy1HsUe2"
+	if err := os.WriteFile(file, []byte("\n"+another+"\r\n "+aSecret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err = parse(environment("LOCKMESH_EXPECT", "3", "LOCKMESH_PEERS", "dns:locks:7950", "LOCKMESH_SECRET_FILE", file))
+	if got := s.lock.Secrets; err != nil || len(got) != 2 || string(got[0]) != another || string(got[1]) != aSecret {
+		t.Errorf("the secrets are %d, %v", len(got), err)
 	}
 	for _, test := range [][3]string{
 		{"LOCKMESH_EXPECT", "three", `LOCKMESH_EXPECT: "three" is no number`},

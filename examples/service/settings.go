@@ -16,7 +16,8 @@ const usage = `Service does work that one instance at a time may do, under a loc
 
 All settings come from the environment. Of the mesh:
   LOCKMESH_PEERS          where other instances are: host:port, dns:name:port, srv:name, file:path; with commas between them
-  LOCKMESH_SECRET         the secret that all instances share; or LOCKMESH_SECRET_FILE, a file with it
+  LOCKMESH_SECRET         the secret that all instances share; or LOCKMESH_SECRET_FILE, a file with it.
+                          During a change of the secret: several, a line each, the one to send first
   LOCKMESH_EXPECT         how many instances with any names, and without disks, found the mesh; or
   LOCKMESH_VOTERS         the names of the instances that vote, with commas between them
   LOCKMESH_STATE_DIR      a directory of this instance alone, with LOCKMESH_VOTERS
@@ -127,6 +128,7 @@ func parse(env func(string) string) (*settings, error) {
 	return s, errors.Join(r.errs...)
 }
 
+// secret reads the secrets, a line each: the first is sent, and all are accepted.
 func (r *reader) secret(c *lockmesh.Config) {
 	secret := r.env("LOCKMESH_SECRET")
 	if file := r.text("LOCKMESH_SECRET_FILE", ""); file != "" {
@@ -136,7 +138,11 @@ func (r *reader) secret(c *lockmesh.Config) {
 		}
 		secret = string(data)
 	}
-	c.Secret = []byte(strings.TrimSpace(secret))
+	for line := range strings.Lines(secret) {
+		if line = strings.TrimSpace(line); line != "" {
+			c.Secrets = append(c.Secrets, lockmesh.Secret(line))
+		}
+	}
 }
 
 func (r *reader) register(c *lockmesh.Config) {
