@@ -17,7 +17,7 @@ const burst = 64
 
 // stream begins an answer that is written in pieces.
 //
-// A server that can't bound the time of a write could be kept busy for ever by a client that stops
+// A server that can't bound the time of a write could be kept busy without end by a client that stops
 // reading, and with it the key that is held for that client.
 func (x *exchange) stream(contentType string) error {
 	err := x.rc.SetWriteDeadline(time.Now().Add(writeTime))

@@ -230,7 +230,7 @@ func (cv *conversion) tellsKind(l *link, side uint8) {
 
 // isOutOfOrder reports whether the order of the restarts keeps some nodes from being served: two
 // processes keep each other apart for their kinds; or the first electorate lacks a voter that has
-// skipped the conversion, whose seat nobody can give away yet.
+// skipped the conversion, whose seat can't be given away yet.
 func (cv *conversion) isOutOfOrder() bool {
 	if !cv.converts() {
 		return false

@@ -326,7 +326,7 @@ func (hs *histories) checkTaken() {
 			})
 		}
 		if !somebody {
-			hs.w.violate(CheckHistory, "%s's TryLock of %q (%v), from %v to %v, is told that it is taken, and nobody has it", r.Node, r.Key, r.Mode,
+			hs.w.violate(CheckHistory, "%s's TryLock of %q (%v), from %v to %v, is told that it is taken, and no request has it", r.Node, r.Key, r.Mode,
 				time.Duration(t.Call), time.Duration(t.Return))
 		}
 	}

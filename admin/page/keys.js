@@ -220,8 +220,8 @@ export class Keys {
 // holders names who holds a key.
 function holders(lock) {
   if (lock.holders.length === 0) {
-    if (lock.delayed_ms > 0) return el("i", {}, "nobody yet: kept free");
-    return el("i", {}, lock.waiters.length > 0 ? "nobody yet" : "nobody");
+    if (lock.delayed_ms > 0) return el("i", {}, "none yet: kept free");
+    return el("i", {}, lock.waiters.length > 0 ? "none yet" : "none");
   }
   const nodes = [...new Set(lock.holders.map((h) => h.node))];
   const names = nodes.slice(0, namesMost).map((n) => foreign(n, 40));

@@ -7,8 +7,8 @@ import { stream } from "./api.js";
 const firstPause = 500;
 const longestPause = 30_000;
 
-// How long a page that nobody sees stays connected, in milliseconds. A browser opens six
-// connections to a server, two for each page, and further pages would wait for ever.
+// How long a hidden page stays connected, in milliseconds. A browser opens six
+// connections to a server, two for each page, and further pages would wait without end.
 const unseenPatience = 60_000;
 
 export class Live {

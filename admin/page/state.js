@@ -96,7 +96,7 @@ function shortly(v, several) {
   return several ? more : one;
 }
 
-// notes are further matters that somebody should look at.
+// notes are further matters that need a person's attention.
 function notes(e, status) {
   const all = [];
   const add = (key, ...text) => all.push({ key, text });

@@ -67,18 +67,18 @@ function headline(lock, { electorate }) {
   if (holders.length === 0) {
     if (lock.delayed_ms > 0)
       return (
-        `Nobody holds the key, and it is kept free for another ${countdown(lock.delayed_ms)}.` +
+        `No node holds the key, and it is kept free for another ${countdown(lock.delayed_ms)}.` +
         stop
       );
     if (waiters.length > 0)
       return (
         (electorate.ready
           ? "The key is about to go to the first that waits."
-          : "Nobody holds the key.") + stop
+          : "No node holds the key.") + stop
       );
     return electorate.ready
       ? "The key is free. A request gets it at once."
-      : "Nobody holds the key." + stop;
+      : "No node holds the key." + stop;
   }
   const mode = holders[0].mode;
   if (mode === "permit") {
@@ -102,7 +102,7 @@ function headline(lock, { electorate }) {
   const h = holders[0];
   return [
     foreign(h.node, 60),
-    ` has held the key for ${duration(since(h.since))}, and nobody else can hold it meanwhile.`,
+    ` has held the key for ${duration(since(h.since))}, and no other can hold it meanwhile.`,
     stop,
   ];
 }

@@ -74,7 +74,7 @@ var (
 //	lockmesh_electorate_trouble               1: this node can't take part in changes
 //	lockmesh_refused_peers                    live nodes with another configuration
 //	lockmesh_refused_total{reason}            connections refused
-//	lockmesh_dropped_total{what}              things lost where somebody was too slow
+//	lockmesh_dropped_total{what}              things lost where a reader was too slow
 //	lockmesh_handshakes_open                  unfinished handshakes
 //	lockmesh_handshakes_failed_total{reason}  handshakes that came to nothing
 //	lockmesh_observer_panics_total            panics of observers

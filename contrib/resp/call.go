@@ -158,7 +158,7 @@ var whyNot = map[string]string{
 	"hincrby":          hashes,
 	"hexists":          hashes,
 	"time":             "a script has no clock here; the server keeps the ends of keys",
-	"persist":          "a key without an end would be locked for ever after a crash of its client; extend the key with PEXPIRE",
+	"persist":          "a key without an end would stay locked after a crash of its client; extend the key with PEXPIRE",
 	"flushall":         "the keys are locks, and other clients hold them",
 	"flushdb":          "the keys are locks, and other clients hold them",
 	"keys":             "use the command lockmesh, or package admin, to list keys",

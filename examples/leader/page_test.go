@@ -95,7 +95,7 @@ func TestThePageSaysSoWhenNobodyLeads(t *testing.T) {
 	t.Parallel()
 	p := shown(t, state{Election: "e", Node: "a"})
 	_, _, body := get(t, p.url())
-	for _, want := range []string{"Nobody leads – e", "Too few voters answer", `<p class="who">nobody</p>`, "none since this node has started"} {
+	for _, want := range []string{"No node leads – e", "Too few voters answer", `<p class="who">no node</p>`, "none since this node has started"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %s:\n%s", want, body)
 		}
@@ -153,7 +153,7 @@ func TestTheStreamTellsOfEachChange(t *testing.T) {
 	}
 	p.board.update(func(s *state) { s.Waiters = s.Waiters[:2] }) // which is no change
 	p.board.update(func(s *state) { s.clearLeader(time.Now()) })
-	if second := next(); second["title"] != "Nobody leads – e" || strings.Count(second["live"], `<th scope="row">`) != 2 {
+	if second := next(); second["title"] != "No node leads – e" || strings.Count(second["live"], `<th scope="row">`) != 2 {
 		t.Errorf("it goes on with %q", second)
 	}
 	p.close() // ends the stream, too

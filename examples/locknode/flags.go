@@ -93,7 +93,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (*options, 
 	f.StringVar(&o.lock, "lock", "", "`key` of a lock to take over and over")
 	f.DurationVar(&o.hold, "hold", time.Second, "how long to hold the lock each time")
 	f.DurationVar(&o.pause, "pause", 100*time.Millisecond, "how long to wait after each time")
-	f.IntVar(&o.count, "count", 0, "how many times to take the lock before leaving; 0 is for ever")
+	f.IntVar(&o.count, "count", 0, "how many times to take the lock before leaving; 0 is without end")
 	f.BoolVar(&o.try, "try", false, "don't wait when the lock is held; the attempt counts as one "+
 		"time")
 	f.StringVar(&o.ledger, "ledger", "", "`file`, shared by all nodes, to which each lease of -lock is written")

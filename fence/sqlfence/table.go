@@ -88,7 +88,7 @@ func (t *Table) Check(ctx context.Context, tx *sql.Tx, resource string, token ui
 		return err
 	}
 	if newest <= token {
-		return fmt.Errorf("sqlfence: the row of %q is gone or went back to token %d during the check; has somebody changed it by hand?", resource, newest)
+		return fmt.Errorf("sqlfence: the row of %q is gone or went back to token %d during the check; was it changed by hand?", resource, newest)
 	}
 	return &fence.StaleError{Resource: resource, Token: token, Newest: newest}
 }
@@ -122,7 +122,7 @@ func scanToken(row *sql.Row) (uint64, error) {
 		return 0, fmt.Errorf("sqlfence: reading the newest token: %w", err)
 	}
 	if token < 0 {
-		return 0, fmt.Errorf("sqlfence: the table has token %d; has somebody changed it by hand?", token)
+		return 0, fmt.Errorf("sqlfence: the table has token %d; was it changed by hand?", token)
 	}
 	return uint64(token), nil
 }

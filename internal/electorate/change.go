@@ -282,7 +282,7 @@ func (m *Machine) mayStandBy(o *other) bool {
 const standbyMargin = 2 * time.Second
 
 // well reports whether a voter is reachable and can take part in a change. A voter of a mesh with a
-// register is stuck if its votes on locks don't count; it decides on changes all the same.
+// register is stuck if its votes on locks don't count; the voter decides on changes nevertheless.
 func (m *Machine) well(v vote.Elector) bool {
 	if v == m.Elector() {
 		return true

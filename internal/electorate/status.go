@@ -158,7 +158,7 @@ func (m *Machine) foundingText() string {
 // count, the old ones: where only the new voters are gone, the old voters are restored.
 func (m *Machine) lost() string {
 	e := &m.state.Electorate
-	if e.Version == 0 || m.cfg.Frozen { // a frozen node asks nobody, and fixed nodes tell nothing
+	if e.Version == 0 || m.cfg.Frozen { // a frozen node asks no node, and fixed nodes tell nothing
 		return ""
 	}
 	var gone []string

@@ -89,5 +89,5 @@ func (x *explorer) starving(s *state) string {
 			}
 		}
 	}
-	return fmt.Sprintf("waiting: %v would wait for ever, though nothing goes wrong any more", all)
+	return fmt.Sprintf("waiting: %v would wait without end, though nothing goes wrong any more", all)
 }

@@ -192,7 +192,7 @@ func (o *Options) checkModes() error {
 	case min(o.Length, o.Delay, o.MinHold) < 0 || max(o.Length, o.Delay, o.MinHold) > ttl:
 		return fmt.Errorf("a length, a delay or a least time to hold is negative or above %v", ttl)
 	case o.Served && o.Keep:
-		return errors.New("nobody can be served while leases are kept")
+		return errors.New("no request can be served while leases are kept")
 	}
 	return nil
 }

@@ -410,7 +410,7 @@ func missesNothing(_ *encoder, in, v reflect.Value) {
 		check(true, get(r.Index(0), "at").Int(), "a vote that is to be looked at again")
 	}
 	if k, first := inLine(get(in, "idle")); k.Len() > first {
-		check(true, get(k.Index(first), "at").Int(), "a key that nobody wants")
+		check(true, get(k.Index(first), "at").Int(), "a key that no request wants")
 	}
 }
 

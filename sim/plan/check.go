@@ -135,7 +135,7 @@ func (s *Scenario) checkNodes(all *problems) {
 	case total > nodesMost:
 		all.add("others", "%d nodes in all: there may be %d", total, nodesMost)
 	case s.LockOn == "others" && total == voters:
-		all.add("lock_on", `"others": there are no others, so nobody would take locks`)
+		all.add("lock_on", `"others": there are no others, so no node would take locks`)
 	}
 }
 

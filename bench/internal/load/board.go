@@ -75,7 +75,7 @@ func (b *Board) HandOvers() int { return int(b.page.HandOvers.Load()) }
 func (b *Board) Check() error {
 	var err error
 	if n := b.page.Overlaps.Load(); n > 0 {
-		err = fmt.Errorf("%d times somebody got a key that another held", n)
+		err = fmt.Errorf("%d times a client got a key that another held", n)
 	}
 	if n := b.page.TokenRegressions.Load(); n > 0 {
 		err = errors.Join(err, fmt.Errorf("%d times a token wasn't larger than the one before it", n))

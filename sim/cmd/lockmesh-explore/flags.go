@@ -39,8 +39,8 @@ type settings struct {
 
 const usage = `lockmesh-explore drives lockmesh's nodes, the very code of production, through everything that can happen within small limits:
 every order of messages, breaks of connections, crashes and ticks of the clock, for two or three clients that contend. After each step it
-checks that nobody holds a key beside somebody who must not, that voters stand by what clients believe they hold, that tokens rise, and that no
-node panics or finds an invariant of its own broken; where keys are shared, also that nobody waits for ever.
+checks that no client holds a key beside another that must not, that voters stand by what clients believe they hold, that tokens rise, and that no
+node panics or finds an invariant of its own broken; where keys are shared, also that no request waits without end.
 
 The limits together make a scope. Scopes come in kinds. Clients want different things: two lock keys for themselves (locks), two read and one
 writes (readers), three want the two permits of a key (permits) or its only one (permit), one of two readers wants to write (upgrade), both do

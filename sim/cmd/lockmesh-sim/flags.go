@@ -64,7 +64,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -crowded -seeds 500 -seconds 30  the same beyond their bound: in some worlds two hold a lock
   go run ./sim/cmd/lockmesh-sim -registered -seeds 500           and further beyond it, with a register: none do
   go run ./sim/cmd/lockmesh-sim -converting -seeds 500           meshes with fixed voters that get dynamic membership
-  go run ./sim/cmd/lockmesh-sim -lingering -seeds 500            worlds in which words linger that nobody waits for
+  go run ./sim/cmd/lockmesh-sim -lingering -seeds 500            worlds in which messages linger that no call waits for
   go run ./sim/cmd/lockmesh-sim -pieces -seeds 500               worlds in which nodes make and take in syncs in pieces
   go run ./sim/cmd/lockmesh-sim -seed 7 -shrink shrunk           make a world that fails as small as can be
 
@@ -89,7 +89,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.BoolVar(&s.crowded, "crowded", false, "the same with one process more at a time than the claim allows for: some of these worlds find two holders")
 	f.BoolVar(&s.registered, "registered", false, "the same with a register, and with up to four processes more than the claim allows for without one")
 	f.BoolVar(&s.converting, "converting", false, "a mesh with fixed voters gets dynamic membership by restarts, in the right order or in any other; such worlds aren't shrunk")
-	f.BoolVar(&s.lingering, "lingering", false, "let words that nobody waits for stay in their sender's queue, in each world for as long as its seed draws, from half a millisecond to a quarter of the shortest TTL")
+	f.BoolVar(&s.lingering, "lingering", false, "let messages that no call waits for stay in their sender's queue, in each world for as long as its seed draws, from half a millisecond to a quarter of the shortest TTL")
 	f.BoolVar(&s.pieces, "pieces", false, "have nodes make syncs, and take in answers, one to three requests at a time, with a pause of up to a millisecond in between")
 	f.Float64Var(&s.seconds, "seconds", 30, "how many simulated `seconds` the faults last; healing comes on top")
 	f.StringVar(&s.svg, "svg", "", "write a picture to this `file`: of the first 30 s, or of the last 10 s before a violation; with -seeds, of the first world that fails, or else of the first")

@@ -167,7 +167,7 @@ func (o *Options) check() (all []proposal, nodes int, err error) {
 		return nil, 0, fmt.Errorf("%d crashes and %d waits: it can be %d and 1 at most", o.Crashes, o.Waits, maxCrashes)
 	}
 	if o.Failures > 0 && o.Waits > 0 {
-		return nil, 0, errors.New("failing saves and waits: whoever can't save for so long is voted out, which isn't followed; drop one of both")
+		return nil, 0, errors.New("failing saves and waits: a voter that can't save for so long is voted out, which isn't followed; drop one of both")
 	}
 	if o.Drains == 0 && o.Waits == 0 {
 		o.Drains = 1
