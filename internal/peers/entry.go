@@ -176,7 +176,7 @@ func (s *source) lookUpSRV(ctx context.Context, r Resolver) (addrs []netip.AddrP
 // readFile returns the addresses in a file: an address or a host name with a port in each line.
 // Empty lines, and text after a #, are ignored.
 func (s *source) readFile(ctx context.Context, r Resolver) (addrs []netip.AddrPort, err error) {
-	f, err := os.Open(s.path)
+	f, err := os.OpenFile(s.path, os.O_RDONLY|noWait, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (s *source) readFile(ctx context.Context, r Resolver) (addrs []netip.AddrPo
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", s.path)
+		return nil, fmt.Errorf("%s is no regular file; name a file with an address host:port in each line", s.path)
 	case info.Size() > fileMost:
 		return nil, fmt.Errorf("%s has %d bytes, more than %d", s.path, info.Size(), fileMost)
 	}
