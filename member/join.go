@@ -29,6 +29,9 @@ const (
 	// changedAgain is the interval of looking up a peer that stands for many nodes, while all its
 	// addresses are members.
 	changedAgain = 30 * time.Second
+	// searchAgain is the longest interval of looking up such a peer while this node knows no other
+	// live node.
+	searchAgain = 2 * time.Second
 )
 
 // A joiner makes every configured peer a member, and keeps doing so as long as the joiner runs.
@@ -121,8 +124,15 @@ func (j *joiner) announceAll(ctx context.Context) time.Duration {
 // look tries a peer if the peer is missing from the live members and its next try is due. It
 // returns the time until the next call is needed, and whether it tried the peer.
 func (j *joiner) look(ctx context.Context, p *peer, present map[netip.AddrPort]bool) (wait time.Duration, tried bool) {
+	again := changedAgain
+	if p.Changes && j.alone(present) {
+		again = j.searchAgain()
+		if p.pause > again { // as of a time when this node knew another
+			p.pause, p.next = again, time.Now().Add(j.spread(again))
+		}
+	}
 	there := len(p.addrs) > 0 && countPresent(p.addrs, present) == len(p.addrs)
-	if there && (!p.Changes || time.Since(p.looked) < changedAgain) {
+	if there && (!p.Changes || time.Since(p.looked) < again) {
 		p.there, p.pause = true, 0
 		return lookAgain, false
 	}
@@ -151,18 +161,30 @@ func (j *joiner) try(ctx context.Context, p *peer, present map[netip.AddrPort]bo
 			limit = max(limit, aliasRetry)
 		}
 	}
+	if p.Changes && j.alone(j.present()) {
+		limit = j.searchAgain()
+	}
 	p.pause = min(max(2*p.pause, j.timing.RetryMin), limit)
 	p.next = time.Now().Add(j.spread(p.pause))
 }
 
+// alone reports whether no other live member is known.
+func (j *joiner) alone(present map[netip.AddrPort]bool) bool {
+	return len(present) == 0 || len(present) == 1 && present[j.own]
+}
+
+// searchAgain is the constant, or RetryMin if the application wants longer pauses.
+func (j *joiner) searchAgain() time.Duration { return max(searchAgain, j.timing.RetryMin) }
+
 // joinAll joins the addresses of p that aren't present. It reports whether at least one address was
-// reached or present.
+// reached or present. This node's own address counts only for a peer that stands for one node: a
+// name for many nodes always has the address.
 func (j *joiner) joinAll(ctx context.Context, p *peer, present map[netip.AddrPort]bool) bool {
 	reached := false
 	var errs []error
 	for _, a := range p.addrs {
 		if present[a] || a == j.own {
-			reached = true
+			reached = reached || a != j.own || !p.Changes
 			continue
 		}
 		if ctx.Err() != nil {
@@ -180,7 +202,7 @@ func (j *joiner) joinAll(ctx context.Context, p *peer, present map[netip.AddrPor
 			j.log.Info("a peer is reachable now", "peer", p.Text)
 		}
 		p.met, p.missing, p.failing, p.unjoined = true, false, time.Time{}, pace{}
-	case ctx.Err() == nil:
+	case len(errs) > 0 && ctx.Err() == nil:
 		now := time.Now()
 		if p.failing.IsZero() {
 			p.failing = now

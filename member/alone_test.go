@@ -1,0 +1,83 @@
+package member
+
+import (
+	"context"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A name with an address for each node always has the node's own address. While the node knows no
+// other, the name is asked every few seconds, so that the first other address is found at once.
+func TestANodeThatIsAloneLooksItsPeerUpEveryFewSeconds(t *testing.T) {
+	const dead = 9
+	for claim, first := range map[string][]netip.AddrPort{
+		"its own address":            {at(2)},
+		"its own and a dead address": {at(2), at(dead)},
+		"only a dead address":        {at(dead)},
+		"no address":                 nil,
+	} {
+		t.Run(claim, func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				var more atomic.Bool
+				var lookUps atomic.Int32
+				l.start("a", 1, addr(1), func(c *Config) { c.Peers = nil })
+				b := l.start("b", 2, addr(2), func(c *Config) {
+					c.Peers = []Peer{{Text: "all.example", Changes: true, LookUp: func(context.Context) ([]netip.AddrPort, error) {
+						lookUps.Add(1)
+						switch {
+						case more.Load():
+							return append([]netip.AddrPort{at(1)}, first...), nil
+						case len(first) == 0:
+							return nil, context.DeadlineExceeded
+						}
+						return first, nil
+					}}}
+				})
+				time.Sleep(time.Minute)
+				if n := lookUps.Load(); n < 25 || n > 70 {
+					l.t.Errorf("%d look-ups in a minute", n)
+				}
+				more.Store(true)
+				took := l.within(time.Minute, "b sees a", func() bool { return b.sees("a", "b") })
+				if took > 3*time.Second {
+					l.t.Errorf("it took %v", took)
+				}
+				before := lookUps.Load()
+				time.Sleep(10 * time.Minute)
+				if n := lookUps.Load() - before; n > 40 && claim != "only a dead address" {
+					l.t.Errorf("%d look-ups in ten minutes with another node", n)
+				}
+			})
+		})
+	}
+}
+
+// A node with a pause of half a minute, since it knew another node, looks again soon once the other
+// is gone.
+func TestANodeThatIsLeftAloneLooksItsPeerUpSoon(t *testing.T) {
+	inLab(t, func(l *lab) {
+		var next atomic.Bool
+		a := l.start("a", 1, addr(1), func(c *Config) { c.Peers = nil })
+		b := l.start("b", 2, addr(2), func(c *Config) {
+			c.Peers = []Peer{{Text: "all.example", Changes: true, LookUp: func(context.Context) ([]netip.AddrPort, error) {
+				if next.Load() {
+					return []netip.AddrPort{at(2), at(3)}, nil
+				}
+				return []netip.AddrPort{at(1), at(2), at(9)}, nil
+			}}}
+		})
+		l.within(5*time.Second, "b sees a", func() bool { return b.sees("a", "b") })
+		time.Sleep(5 * time.Minute)
+		l.start("c", 3, addr(3), func(c *Config) { c.Peers = nil })
+		next.Store(true)
+		if err := a.Leave(l.t.Context()); err != nil {
+			l.t.Error(err)
+		}
+		l.within(10*time.Second, "b has noticed", func() bool { return !b.sees("a", "b") })
+		l.within(3*time.Second, "b sees c", func() bool { return b.sees("b", "c") })
+	})
+}
+
+func at(n int) netip.AddrPort { return netip.MustParseAddrPort(addr(n)) }
