@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -236,4 +237,51 @@ func TestARegisterThatCantBeUsed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// deafRegister is a register whose calls ignore their context, and return at the end of the test.
+type deafRegister struct{ over chan struct{} }
+
+func (d *deafRegister) Load(context.Context) ([]byte, string, error) {
+	<-d.over
+	return nil, "", errors.New("the test is over")
+}
+
+func (d *deafRegister) Store(context.Context, []byte, string) error {
+	<-d.over
+	return errors.New("the test is over")
+}
+
+func TestCloseDoesNotWaitForADeafRegister(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		d := &deafRegister{over: make(chan struct{})}
+		release := sync.OnceFunc(func() { close(d.over) })
+		defer release()
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, expect(3, registered(d)))
+		}
+		_, err := w.nodes["a"].Lock(within(t, time.Minute), "k")
+		wantIs(t, err, ErrNoQuorum)
+		if !contains(fmt.Sprint(err), "the register can't be used") {
+			t.Error(err)
+		}
+		began := time.Now()
+		stuck := time.AfterFunc(time.Minute, release)
+		for _, end := range []func() error{
+			w.nodes["a"].Close,
+			func() error { return w.nodes["b"].Leave(within(t, 10*time.Second)) },
+			func() error { return w.nodes["c"].Stop(within(t, 10*time.Second)) },
+		} {
+			_ = end() // may say that no voter is left
+		}
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("the ends of three nodes took %v", took)
+		}
+		if !stuck.Stop() {
+			t.Error("a node waited for the register")
+		}
+		if n := w.logs.count("the register has not returned"); n != 3 {
+			t.Errorf("%d nodes log what goes on: %v", n, w.logs.lines)
+		}
+	})
 }

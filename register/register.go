@@ -20,8 +20,10 @@ import (
 
 // Register is a place for one record, with compare-and-set. Each mesh needs a register of its own,
 // which all of its nodes that may vote reach. lockmesh makes one call at a time, with a context
-// that ends after some seconds; a method must return soon after its context has ended. Other
-// processes make calls at the same time.
+// that ends after some seconds; a method must return soon after its context has ended. Until the
+// method returns, lockmesh makes no other call. At the end of the node Close, Leave and Stop wait
+// for the method no longer than a second; after that, a goroutine stays until the method returns.
+// Other processes make calls at the same time.
 //
 // A record must never be taken back to an earlier content, as by restoring a backup, and never be
 // deleted while processes of the mesh run: either may let two meshes act.

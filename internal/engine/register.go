@@ -19,6 +19,10 @@ const registerTimeout = 10 * time.Second
 // without an answer doesn't stop a voter.
 const registerTries = 6
 
+// registerGrace is how long the end of the node waits for a call under way, which the end of the
+// node cancels.
+const registerGrace = time.Second
+
 // callRegister makes the node's register calls, one at a time, until the node stops.
 func (eng *Engine) callRegister() {
 	r := registrar{register: eng.cfg.Register}
@@ -26,10 +30,8 @@ func (eng *Engine) callRegister() {
 	for {
 		select {
 		case call := <-eng.registerCalls:
-			ctx, cancel := context.WithTimeout(eng.ctx, min(registerTimeout, call.Term/registerTries))
-			result := r.do(ctx, &call)
-			cancel()
-			if eng.ctx.Err() != nil {
+			result, answered := eng.askRegister(&r, &call)
+			if !answered {
 				return
 			}
 			was := failing[true] || failing[false]
@@ -48,6 +50,29 @@ func (eng *Engine) callRegister() {
 			return
 		}
 	}
+}
+
+// askRegister makes a call in a goroutine, since the register may ignore its context. The result is
+// false at the end of the node; then a call that ignores its context, and its goroutine, end late,
+// and no other call follows.
+func (eng *Engine) askRegister(r *registrar, call *vote.RegisterCall) (result vote.RegisterResult, answered bool) {
+	results := make(chan vote.RegisterResult, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(eng.ctx, min(registerTimeout, call.Term/registerTries))
+		defer cancel()
+		results <- r.do(ctx, call)
+	}()
+	select {
+	case result = <-results:
+		return result, eng.ctx.Err() == nil
+	case <-eng.ctx.Done():
+	}
+	select {
+	case <-results:
+	case <-time.After(registerGrace):
+		eng.log.Warn("the register has not returned although its context has ended; the node ends, and a goroutine stays until the register returns")
+	}
+	return result, false
 }
 
 // registrar makes the calls of one process, and remembers the version of the record that it has
