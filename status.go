@@ -123,7 +123,8 @@ type ElectorateStatus struct {
 	// room, as far as this node is a voter and knows.
 	Standby []string
 	// Change says which nodes are being voted in or out, and why the change waits; before the first
-	// electorate is known, what this node waits for. Empty if nothing changes.
+	// electorate is known, what this node waits for, and which entries of Peers lead to no other
+	// node, and why. Empty if nothing changes.
 	Change string
 	// Trouble says why this node can't take part in changes; empty if it can. The node continues to
 	// vote on locks.

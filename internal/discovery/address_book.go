@@ -28,6 +28,8 @@ type addressBook struct {
 	duplicates map[vote.NodeID]string
 	unanswered []string // probed addresses that accept connections but don't answer
 	failing    []string // configured peers without an address, and why
+	// why the last probes have found no node, refusals first; each text has an address
+	fruitless []string
 	// set while every peer that answers refuses this node; then no peer reports where the voters
 	// are
 	refusal *refusal
@@ -135,6 +137,20 @@ func (b *addressBook) setFailing(texts []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failing = texts
+}
+
+// setFruitless records why the last probes have found no node.
+func (b *addressBook) setFruitless(texts []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fruitless = texts
+}
+
+// fruitlessProbes describes why the last probes have found no node; empty if there is no reason.
+func (b *addressBook) fruitlessProbes() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return someOf(b.fruitless)
 }
 
 // errUnknown is the error for a voter without a known address.

@@ -235,6 +235,12 @@ func (d *dialer) dial(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	_, err = d.f.links.Dial(ctx, addr, d.voter)
+	return unreachedError(addr, err, dialTimeout)
+}
+
+// unreachedError returns the error for an address, in words that stay the same at each try. timeout
+// is that of the try.
+func unreachedError(addr string, err error, timeout time.Duration) error {
 	var op *net.OpError
 	switch {
 	case errors.Is(err, transport.ErrNoAnswer):
@@ -243,7 +249,7 @@ func (d *dialer) dial(ctx context.Context, addr string) error {
 		// without this node's own port, which differs each time
 		return fmt.Errorf("%s: %w", addr, op.Err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s: no answer within %v", addr, dialTimeout)
+		return fmt.Errorf("%s: no answer within %v", addr, timeout)
 	}
 	return err
 }

@@ -11,7 +11,9 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/clock"
@@ -75,6 +77,7 @@ type Finder struct {
 	excluded *excludedProber
 	feed     *membershipFeed // nil unless membership is dynamic
 	work     sync.WaitGroup  // the finder's goroutines
+	unborn   atomic.Bool     // the node knows no electorate
 
 	mu      sync.Mutex
 	dialers map[vote.NodeID]*dialer // by the name of the wanted node
@@ -136,6 +139,30 @@ func (f *Finder) Joined() bool {
 	return len(f.alive) > 0
 }
 
+// SetUnborn says whether the node knows no electorate yet. Such a node may want no link, and looks
+// for other nodes until gossip knows one.
+func (f *Finder) SetUnborn(unborn bool) {
+	if f.unborn.Swap(unborn) != unborn {
+		wakeup.Send(f.peers.wake)
+	}
+}
+
+// Trouble says why the configured peers lead to no other node: which have no address and, while
+// gossip knows no other node, which don't answer or refuse this node. Empty if there is nothing to
+// say.
+func (f *Finder) Trouble() string {
+	var texts []string
+	if failing := f.cfg.Peers.Failing(); len(failing) > 0 {
+		texts = append(texts, someOf(failing))
+	}
+	if !f.Joined() {
+		if text := f.book.fruitlessProbes(); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
 // noteAlive records which other members are alive.
 func (f *Finder) noteAlive(m *member.Member) {
 	f.mu.Lock()
@@ -144,6 +171,9 @@ func (f *Finder) noteAlive(m *member.Member) {
 		f.alive[m.Name] = true
 	} else {
 		delete(f.alive, m.Name)
+		if len(f.alive) == 0 {
+			wakeup.Send(f.peers.wake)
+		}
 	}
 }
 

@@ -118,8 +118,12 @@ func (p *peerProber) run(ctx context.Context) {
 	}
 }
 
-// seeking reports whether some voter is neither linked nor known to gossip.
+// seeking reports whether some voter is neither linked nor known to gossip, or whether neither an
+// electorate nor another node is known.
 func (p *peerProber) seeking() bool {
+	if p.f.unborn.Load() && !p.f.Joined() {
+		return true
+	}
 	return slices.ContainsFunc(p.f.allDialers(), func(d *dialer) bool { return !d.linked() && !p.f.book.inGossip(d.voter) })
 }
 
@@ -137,12 +141,13 @@ func (p *peerProber) round(ctx context.Context) {
 		}
 	}
 	var refused *refusal
-	var silent []string
+	var silent, refusing, unreached []string
 	for _, r := range results {
 		var no *transport.RefusedError
 		switch {
 		case errors.Is(r.err, transport.ErrNoAnswer):
 			silent = append(silent, r.addr)
+			unreached = append(unreached, unreachedError(r.addr, r.err, probeTimeout).Error())
 		case r.err == nil:
 			accepted++
 			delete(p.warned, r.addr)
@@ -152,6 +157,7 @@ func (p *peerProber) round(ctx context.Context) {
 			p.addressFound(r.who.Node, r.addr)
 		case errors.As(r.err, &no):
 			p.warn(r.addr, no)
+			refusing = append(refusing, fmt.Sprintf("%s at %s refuses this node: %s", peerName(no.Peer), r.addr, no.Text))
 			// The voter's dialer receives and reports the refusal, too, unless the peer belongs to
 			// another mesh and only has the voter's name.
 			if !welcome[no.Peer] {
@@ -159,6 +165,8 @@ func (p *peerProber) round(ctx context.Context) {
 			}
 			refused = &refusal{no.Reason, fmt.Sprintf(
 				"its address is unknown, since every peer that answered refuses this node; %s at %s: %s", peerName(no.Peer), r.addr, no.Text)}
+		default:
+			unreached = append(unreached, unreachedError(r.addr, r.err, probeTimeout).Error())
 		}
 	}
 	if accepted > 0 {
@@ -166,6 +174,9 @@ func (p *peerProber) round(ctx context.Context) {
 	}
 	unheard := p.f.book.setUnanswered(silent)
 	p.f.book.setFailing(p.f.cfg.Peers.Failing())
+	slices.Sort(refusing) // the rounds are in random orders
+	slices.Sort(unreached)
+	p.f.book.setFruitless(append(refusing, unreached...))
 	if unheard && len(silent) > 0 {
 		p.f.cfg.Log.Warn("peers can be connected to, but don't answer; will keep trying. Do packets of 1,100 bytes get through?",
 			"addrs", silent, "error", transport.ErrNoAnswer)

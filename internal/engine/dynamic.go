@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 
+	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -154,7 +155,7 @@ func (l *loop) explain(now vote.Now, w quorum.Wait) quorum.Wait {
 	default:
 		return w
 	}
-	st, dynamic := l.node.ElectorateStatus(now)
+	st, dynamic := l.electorateStatus(now)
 	switch {
 	case !dynamic:
 	case st.Electorate.Version == 0:
@@ -168,6 +169,19 @@ func (l *loop) explain(now vote.Now, w quorum.Wait) quorum.Wait {
 		w.Text += "; " + st.Trouble
 	}
 	return w
+}
+
+// electorateStatus returns the state of a dynamic electorate as seen by this node; false if the
+// electorate is fixed. While no electorate is known, Change also says why the configured peers lead
+// to no other node.
+func (l *loop) electorateStatus(now vote.Now) (electorate.Status, bool) {
+	st, dynamic := l.node.ElectorateStatus(now)
+	if dynamic && st.Electorate.Version == 0 {
+		if text := l.engine.finder.Trouble(); text != "" {
+			st.Change += "; " + text
+		}
+	}
+	return st, dynamic
 }
 
 // endElectorate tells all waiting calls and watches that nothing more will come.

@@ -54,7 +54,7 @@ func (eng *Engine) UnwatchElectorate(w *ElectorateWatcher) {
 // electorateView returns the electorate as seen by this node.
 func (l *loop) electorateView(now vote.Now) ElectorateView {
 	v := ElectorateView{Majority: l.node.Electorate().Majority(), Ready: l.node.Ready(), Spare: l.node.Spare(), Voters: l.node.Voters(now)}
-	v.Status, v.Dynamic = l.node.ElectorateStatus(now)
+	v.Status, v.Dynamic = l.electorateStatus(now)
 	return v
 }
 

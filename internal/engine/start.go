@@ -55,7 +55,7 @@ func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
 	if eng.cfg.Register != nil {
 		eng.work.Go(eng.callRegister)
 	}
-	eng.finder.Want(eng.loop.node.Wanted())
+	eng.seek()
 	eng.work.Go(func() { eng.loop.run(eng.ctx) })
 	eng.finder.Run(eng.group)
 	eng.logStart(voters, dynamic)

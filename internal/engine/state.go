@@ -198,8 +198,16 @@ func (l *loop) saveAndDial() {
 	}
 	if l.electorate.dialsStale {
 		l.electorate.dialsStale = false
-		l.engine.finder.Want(l.node.Wanted())
+		l.engine.seek()
 	}
+}
+
+// seek has the finder look for the nodes that this node needs. Only the loop calls seek, and the
+// start of the node before the loop runs.
+func (eng *Engine) seek() {
+	node := eng.loop.node
+	eng.finder.SetUnborn(node.IsUnborn())
+	eng.finder.Want(node.Wanted())
 }
 
 // saved reports the result of a save to the node.

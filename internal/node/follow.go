@@ -324,6 +324,9 @@ func (n *Node) ElectorateStatus(now vote.Now) (electorate.Status, bool) {
 	return st, true
 }
 
+// IsUnborn reports whether the electorate is dynamic and this node knows none.
+func (n *Node) IsUnborn() bool { return n.elect != nil && n.elect.Known().Version == 0 }
+
 // Propose starts one ballot to change the electorate to the given voters, regardless of gossip; see
 // [electorate.Machine.Propose]. Propose fails if the electorate is fixed.
 func (n *Node) Propose(now vote.Now, voters []vote.Elector) error {
