@@ -80,4 +80,61 @@ func TestANodeThatIsLeftAloneLooksItsPeerUpSoon(t *testing.T) {
 	})
 }
 
+// Peers whose look-up takes long hold up no other peer.
+func TestSlowLookUpsAreMadeAtTheSameTime(t *testing.T) {
+	inLab(t, func(l *lab) {
+		a := l.start("a", 1, addr(1), func(c *Config) { c.Peers = nil })
+		var running, most atomic.Int32
+		b := l.start("b", 2, addr(2), func(c *Config) {
+			c.Peers = nil
+			for range 2 * lookUpsAtOnce {
+				c.Peers = append(c.Peers, Peer{Text: "silent.example", Changes: true, LookUp: func(ctx context.Context) ([]netip.AddrPort, error) {
+					n := running.Add(1)
+					defer running.Add(-1)
+					for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
+					}
+					ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+					defer cancel()
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}})
+			}
+			c.Peers = append(peersAt(addr(1)), c.Peers...)
+		})
+		l.within(time.Second, "b and a know each other", func() bool { return b.sees("a", "b") && a.sees("a", "b") })
+		time.Sleep(time.Minute)
+		if n := most.Load(); n != lookUpsAtOnce {
+			l.t.Errorf("%d look-ups at once", n)
+		}
+		if err := a.Close(); err != nil {
+			l.t.Error(err)
+		}
+		l.within(time.Minute, "b has noticed", func() bool { return b.sees("b") })
+		a = l.start("a", 11, addr(1), func(c *Config) { c.Peers = nil })
+		l.within(15*time.Second, "they know each other again", func() bool { return b.sees("a", "b") && a.sees("a", "b") })
+		began := time.Now()
+		if err := b.Close(); err != nil {
+			l.t.Error(err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			l.t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+// Of peers that take long, the last is tried with the first.
+func TestTheLastPeerDoesNotWaitForTheOthers(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.start("a", 1, addr(1), func(c *Config) { c.Peers = nil })
+		b := l.start("b", 2, addr(2), func(c *Config) {
+			silent := Peer{Text: "silent.example", LookUp: func(ctx context.Context) ([]netip.AddrPort, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}}
+			c.Peers = append([]Peer{silent, silent, silent}, peersAt(addr(1))...)
+		})
+		l.within(time.Second, "b sees a", func() bool { return b.sees("a", "b") })
+	})
+}
+
 func at(n int) netip.AddrPort { return netip.MustParseAddrPort(addr(n)) }

@@ -68,6 +68,7 @@ type Peer struct {
 	Text string // for the log
 	// LookUp returns the present addresses, at least one, or an error. The group calls LookUp at
 	// each try, so a LookUp that costs much should remember its answer for a while.
+	// The functions of several peers are called at the same time, from goroutines of the group.
 	LookUp func(ctx context.Context) ([]netip.AddrPort, error)
 	// Changes says that the addresses are looked up again although all of them belong to members:
 	// the peer stands for many nodes that come and go.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -29,6 +30,8 @@ const (
 	// changedAgain is the interval of looking up a peer that stands for many nodes, while all its
 	// addresses are members.
 	changedAgain = 30 * time.Second
+	// lookUpsAtOnce is how many peers are looked up at the same time.
+	lookUpsAtOnce = 32
 	// searchAgain is the longest interval of looking up such a peer while this node knows no other
 	// live node.
 	searchAgain = 2 * time.Second
@@ -38,7 +41,8 @@ const (
 // memberlist forgets dead members after 30 s and never joins again, so only the joiner heals a
 // partition that lasts longer.
 //
-// One goroutine calls run and owns all fields but the channel announce.
+// One goroutine calls run and owns all fields but the channel announce. Other goroutines look peers
+// up, and end before the owner goes on.
 type joiner struct {
 	peers []*peer
 	// exchanges members with the process at the address; bounded in time
@@ -93,12 +97,17 @@ func (j *joiner) run(ctx context.Context) {
 		}
 		pause := j.announceAll(ctx)
 		present := j.present()
+		var due []*peer
 		for _, p := range j.peers {
-			wait, joined := j.look(ctx, p, present)
-			pause = min(pause, wait)
-			if joined { // that took time, and made more members known
-				present = j.present()
+			if wait := j.look(p, present); wait > 0 {
+				pause = min(pause, wait)
+			} else {
+				due = append(due, p)
 			}
+		}
+		j.tryAll(ctx, due, j.present)
+		for _, p := range due {
+			pause = min(pause, max(0, time.Until(p.next)))
 		}
 		timer.Reset(pause)
 	}
@@ -114,16 +123,14 @@ func (j *joiner) announceAll(ctx context.Context) time.Duration {
 		return d
 	}
 	j.announces--
-	for _, p := range j.peers {
-		j.try(ctx, p, nil)
-	}
+	j.tryAll(ctx, j.peers, func() map[netip.AddrPort]bool { return nil })
 	j.announceNext = time.Now().Add(announceProbes * j.timing.Probe)
 	return announceProbes * j.timing.Probe
 }
 
-// look tries a peer if the peer is missing from the live members and its next try is due. It
-// returns the time until the next call is needed, and whether it tried the peer.
-func (j *joiner) look(ctx context.Context, p *peer, present map[netip.AddrPort]bool) (wait time.Duration, tried bool) {
+// look returns the time until the next look at a peer; zero if the peer is missing from the live
+// members, or may be, and its next try is due.
+func (j *joiner) look(p *peer, present map[netip.AddrPort]bool) time.Duration {
 	again := changedAgain
 	if p.Changes && j.alone(present) {
 		again = j.searchAgain()
@@ -134,29 +141,60 @@ func (j *joiner) look(ctx context.Context, p *peer, present map[netip.AddrPort]b
 	there := len(p.addrs) > 0 && countPresent(p.addrs, present) == len(p.addrs)
 	if there && (!p.Changes || time.Since(p.looked) < again) {
 		p.there, p.pause = true, 0
-		return lookAgain, false
+		return lookAgain
 	}
 	if p.there && !there { // the peer has just disappeared
 		p.there = false
 		p.next = time.Now().Add(j.spread(j.timing.RetryMin))
 	}
-	if d := time.Until(p.next); d > 0 {
-		return d, false
-	}
-	j.try(ctx, p, present)
-	return max(0, time.Until(p.next)), true
+	return max(0, time.Until(p.next))
 }
 
-// try resolves the peer, joins each of its addresses that isn't present, and sets the time of the
-// next try.
-func (j *joiner) try(ctx context.Context, p *peer, present map[netip.AddrPort]bool) {
-	if ctx.Err() != nil {
-		return
+// answer is the result of looking a peer up.
+type answer struct {
+	peer  *peer
+	addrs []netip.AddrPort
+	err   error
+}
+
+// tryAll looks peers up, some at the same time, and tries each as soon as its addresses are known.
+// present returns the addresses to leave out, as of now. The goroutines end with the call.
+func (j *joiner) tryAll(ctx context.Context, peers []*peer, present func() map[netip.AddrPort]bool) {
+	next := make(chan *peer, len(peers))
+	for _, p := range peers {
+		next <- p
 	}
-	limit := j.timing.RetryMax
-	addrs, err := p.LookUp(ctx)
-	if err == nil {
-		p.addrs, p.looked = addrs, time.Now()
+	close(next)
+	answers := make(chan answer, len(peers))
+	var work sync.WaitGroup
+	defer work.Wait()
+	for range min(len(peers), lookUpsAtOnce) {
+		work.Go(func() {
+			for p := range next {
+				addrs, err := p.LookUp(ctx)
+				answers <- answer{p, addrs, err}
+			}
+		})
+	}
+	known := present()
+	for range peers {
+		a := <-answers
+		if j.try(ctx, &a, known) { // that took time, and made more members known
+			known = present()
+		}
+	}
+}
+
+// try joins each address of a peer that isn't present, and sets the time of the next try. It
+// reports whether there was such an address.
+func (j *joiner) try(ctx context.Context, a *answer, present map[netip.AddrPort]bool) (tried bool) {
+	if ctx.Err() != nil {
+		return false
+	}
+	p, limit := a.peer, j.timing.RetryMax
+	if a.err == nil {
+		p.addrs, p.looked = a.addrs, time.Now()
+		tried = countPresent(p.addrs, present) < len(p.addrs)
 		if j.joinAll(ctx, p, present) {
 			limit = max(limit, aliasRetry)
 		}
@@ -166,6 +204,7 @@ func (j *joiner) try(ctx context.Context, p *peer, present map[netip.AddrPort]bo
 	}
 	p.pause = min(max(2*p.pause, j.timing.RetryMin), limit)
 	p.next = time.Now().Add(j.spread(p.pause))
+	return tried
 }
 
 // alone reports whether no other live member is known.

@@ -1,12 +1,14 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -24,6 +26,9 @@ const (
 
 	// lookUpMax is the timeout for looking an entry up.
 	lookUpMax = 5 * time.Second
+
+	// lookUpsAtOnce is how many entries a call looks up at the same time.
+	lookUpsAtOnce = 32
 
 	// discoverText names the application's function in logs and errors.
 	discoverText = "Discover"
@@ -68,7 +73,8 @@ type Entry struct {
 	failing atomic.Pointer[string]
 }
 
-// New returns a book of the entries.
+// New returns a book of the entries in their order, except that addresses, which need no look-up,
+// come first.
 func New(cfg Config) *Book {
 	b := &Book{cfg: cfg}
 	for _, text := range cfg.Entries {
@@ -78,6 +84,9 @@ func New(cfg Config) *Book {
 		}
 		b.entries = append(b.entries, &Entry{book: b, text: text, source: s, turn: make(chan struct{}, 1)})
 	}
+	slices.SortStableFunc(b.entries, func(x, y *Entry) int {
+		return cmp.Compare(min(x.kind, kindName), min(y.kind, kindName)) // kindAddress is the least
+	})
 	if cfg.Discover != nil {
 		b.entries = append(b.entries, &Entry{book: b, text: discoverText, source: source{kind: kindDiscover}, turn: make(chan struct{}, 1)})
 	}
@@ -87,15 +96,26 @@ func New(cfg Config) *Book {
 // Entries returns the entries.
 func (b *Book) Entries() []*Entry { return b.entries }
 
-// All returns the addresses of all entries, host:port, sorted and without duplicates.
+// All returns the addresses of all entries, host:port, sorted and without duplicates. It looks up
+// to lookUpsAtOnce entries up at the same time, in goroutines that end with the call.
 func (b *Book) All(ctx context.Context) []string {
+	var mu sync.Mutex
 	var all []string
+	var work sync.WaitGroup
+	slots := make(chan struct{}, lookUpsAtOnce)
 	for _, e := range b.entries {
-		addrs, _ := e.LookUp(ctx) // LookUp logs the error
-		for _, a := range addrs {
-			all = append(all, a.String())
-		}
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			addrs, _ := e.LookUp(ctx) // LookUp logs the error
+			mu.Lock()
+			defer mu.Unlock()
+			for _, a := range addrs {
+				all = append(all, a.String())
+			}
+		})
 	}
+	work.Wait()
 	slices.Sort(all)
 	return slices.Compact(all)
 }

@@ -318,6 +318,30 @@ func TestASlowServer(t *testing.T) {
 	})
 }
 
+// Names without an answer hold up neither each other nor an address, which comes first.
+func TestSlowServersAreAskedAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entries := []string{"srv:_mesh._tcp.x", "named:7950"}
+		for i := range lookUpsAtOnce - len(entries) - 2 {
+			entries = append(entries, fmt.Sprintf("dns:all-%d:1", i))
+		}
+		f := open(nil, append(entries, "10.0.0.1:7950", "[fd00::1]:7950")...)
+		f.names.lag = time.Hour
+		began := time.Now()
+		f.want(t, "10.0.0.1:7950", "[fd00::1]:7950")
+		if took := time.Since(began); took != lookUpMax {
+			t.Errorf("it took %v", took)
+		}
+		var order []string
+		for _, e := range f.Entries()[:4] {
+			order = append(order, e.Text())
+		}
+		if want := []string{"10.0.0.1:7950", "[fd00::1]:7950", entries[0], entries[1]}; !slices.Equal(order, want) {
+			t.Errorf("the entries begin with %q, want %q", order, want)
+		}
+	})
+}
+
 // finder is an application's function that finds addresses.
 type finder struct {
 	t       *testing.T
