@@ -82,6 +82,21 @@ func TestLooks(t *testing.T) {
 	waiting.signal(sigTerm)
 }
 
+// TestPermitsAreNumbered : the permits of a semaphore count from 1, as Lease.Slot does.
+func TestPermitsAreNumbered(t *testing.T) {
+	b := newBench(t)
+	for range 2 {
+		p, _ := b.startPiped("lock", "--permits", "2", "sem")
+		p.prints("sem")
+	}
+	for _, verb := range []string{"inspect", "ls"} {
+		text := b.wants(0, verb, "sem").out.String()
+		if !strings.Contains(text, "permit 1 of 2") || !strings.Contains(text, "permit 2 of 2") {
+			t.Errorf("%s prints %s", verb, text)
+		}
+	}
+}
+
 func TestWatch(t *testing.T) {
 	b := newBench(t)
 	text := b.start("watch", "jobs/")

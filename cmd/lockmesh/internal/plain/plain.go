@@ -46,12 +46,13 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Mode describes the mode of a lease of a key: with permits, which of the permits the lease is.
+// Mode describes the mode of a lease of a key: with permits, the number of the lease's permit, from
+// 1, as [admin.Holder] has the number in Slot.
 func Mode(mode string, slot, permits int) string {
 	if permits == 0 {
 		return mode
 	}
-	return fmt.Sprintf("permit %d of %d", slot+1, permits)
+	return fmt.Sprintf("permit %d of %d", slot, permits)
 }
 
 // Voter is a voter's text without the name and the state at its beginning, which other columns

@@ -41,7 +41,7 @@ func TestTime(t *testing.T) {
 func TestWords(t *testing.T) {
 	for got, want := range map[string]string{
 		Count(1, "voter"): "1 voter", Count(0, "voter"): "0 voters", Count(3, "lease"): "3 leases",
-		Mode("shared", 0, 0): "shared", Mode("permit", 1, 3): "permit 2 of 3",
+		Mode("shared", 0, 0): "shared", Mode("permit", 1, 3): "permit 1 of 3",
 		Voter(&admin.Voter{Name: "b", State: "quiet", Text: "b: quiet for another 3s"}):    "for another 3s",
 		Voter(&admin.Voter{Name: "b", State: "reachable", Text: "b: reachable"}):           "",
 		Voter(&admin.Voter{Name: "b", State: "unreachable", Text: "b unreachable (gone)"}): "(gone)",

@@ -84,7 +84,7 @@ func keys(at time.Time) []admin.Lock {
 	}
 	return []admin.Lock{
 		{Key: "encoder", Permits: 3, Holders: []admin.Holder{
-			{Node: "beta", Mode: "permit", Slot: 0, Since: at.Add(-time.Hour), LeftMS: 9_000},
+			{Node: "beta", Mode: "permit", Slot: 1, Since: at.Add(-time.Hour), LeftMS: 9_000},
 			{Node: "gamma", Mode: "permit", Slot: 2, Since: at.Add(-time.Minute), LeftMS: 7_000},
 		}},
 		{Key: "jobs/1", Holders: []admin.Holder{hold("beta", "10.0.0.7:8080", 31*time.Minute)}, Waiters: []admin.Waiter{
