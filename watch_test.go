@@ -103,7 +103,7 @@ func TestAWatchsEventsHaveTheLeasesTokensAndTimes(t *testing.T) {
 		if e.Token != l.Token() || e.Mode != Shared || !e.Current || e.At.Sub(since).Abs() > 10*time.Millisecond {
 			t.Errorf("%+v", e)
 		}
-		if e = <-watch.Events(); e.Kind != Synced {
+		if e = <-watch.Events(); e.Kind != Synced || time.Since(e.At) > 10*time.Millisecond {
 			t.Errorf("%+v", e)
 		}
 		token := l.Token()

@@ -60,7 +60,9 @@ func TestWatch(t *testing.T) {
 		if e.Key != "jobs/<b>" || e.Node != "b" || !e.Current || string(e.Value) != "<script>" || e.Mode != "exclusive" {
 			t.Errorf("the present state is %+v", e)
 		}
-		await(t, next, lockmesh.Synced)
+		if e = await(t, next, lockmesh.Synced); time.Since(e.At).Abs() > time.Second {
+			t.Errorf("synced is dated %v", e.At)
+		}
 		time.Sleep(time.Hour) // with heartbeats in between
 		lease, err := m.Node("c").Lock(ctx, "jobs/2")
 		must(t, err)
@@ -69,6 +71,11 @@ func TestWatch(t *testing.T) {
 		}
 		must(t, lease.Unlock(ctx))
 		await(t, next, lockmesh.Released)
+		time.Sleep(time.Hour)
+		late := read(s.c.WatchPrefix(ctx, "jobs/")) // another watch of the same keys
+		if e = await(t, late, lockmesh.Synced); time.Since(e.At).Abs() > time.Second {
+			t.Errorf("synced of a later watch is dated %v", e.At)
+		}
 
 		one := read(s.c.Watch(ctx, "jobs/3"))
 		await(t, one, lockmesh.Synced)

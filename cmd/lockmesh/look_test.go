@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/lockmesh/admin"
 )
@@ -119,6 +120,9 @@ func TestWatch(t *testing.T) {
 	kinds := ""
 	for _, e := range objects[admin.Event](t, lines.out.String()) {
 		kinds += e.Kind + " "
+		if time.Since(e.At).Abs() > 2*patience {
+			t.Errorf("an event is dated %v: %+v", e.At, e)
+		}
 	}
 	if kinds != "synced granted released " {
 		t.Errorf("the events are %s", kinds)

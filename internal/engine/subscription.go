@@ -116,9 +116,8 @@ func (l *loop) unsubscribe(now vote.Now, w *Subscriber) {
 
 // stateOf returns the state of a subscriber's topic as events, the gap at the beginning included.
 func (l *loop) stateOf(now vote.Now, w *Subscriber) []watchmerge.Event {
-	state := w.subscription.merger.State()
+	state := w.subscription.merger.State(now.Wall)
 	l.node.Spend(len(state))
-	state[0].At = now.Wall
 	return state
 }
 
@@ -218,7 +217,7 @@ func (l *loop) joinNext(s *subscription) {
 		return
 	}
 	s.joining = true
-	l.box.post(false, func(vote.Now) {
+	l.box.post(false, func(now vote.Now) {
 		s.joining = false
 		if !s.ready() { // the subscriber has left meanwhile, or there is a gap
 			return
@@ -226,7 +225,7 @@ func (l *loop) joinNext(s *subscription) {
 		w := s.waiting[0]
 		s.waiting = slices.Delete(s.waiting, 0, 1)
 		s.subscribers = append(s.subscribers, w)
-		state := s.merger.State()[1:] // without the gap at the beginning
+		state := s.merger.State(now.Wall)[1:] // without the gap at the beginning
 		l.node.Spend(len(state))
 		w.Put(state)
 		l.joinNext(s)

@@ -175,9 +175,10 @@ func (t *Merger) Drain(out []Event) []Event {
 
 // State returns Gap, the held leases and the known waiting requests, and Synced. Keys are
 // in order of names, leases in order of tokens. While the merger has a gap, State returns Gap
-// alone.
-func (t *Merger) State() []Event {
-	return t.state([]Event{{Kind: Gap}})
+// alone. Gap and Synced have the wall-clock time now.
+func (t *Merger) State(now vote.Micros) []Event {
+	t.now = now
+	return t.state([]Event{{Kind: Gap, At: now}})
 }
 
 func (t *Merger) state(out []Event) []Event {
@@ -203,7 +204,7 @@ func (t *Merger) state(out []Event) []Event {
 			out = append(out, Event{Kind: Waiting, Current: true, At: w.since, View: w.view})
 		}
 	}
-	return append(out, Event{Kind: Synced})
+	return append(out, Event{Kind: Synced, At: t.now})
 }
 
 // names returns the known keys in order, so that nothing depends on the order of a map.

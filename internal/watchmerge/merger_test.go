@@ -293,7 +293,7 @@ func TestALeaseIsFirmWhenAMajorityHasSaidSo(t *testing.T) {
 		r.merger.AddResult(0, &quorum.QueryResult{Views: []vote.View{see(vote.Holding, vote.Shared, "a", 20), see(vote.Holding, vote.Shared, "b", 40)}, HeldBy: []quorum.Set{1, 3}})
 	}
 	firm(1)
-	r.merger.out = r.merger.State()
+	r.merger.out = r.merger.State(0)
 	firm(2)
 }
 
