@@ -27,7 +27,7 @@ const (
 // Client calls a [Handler] from another process. The methods may be called from any goroutine.
 //
 // An error of the server is an [*Error], for which errors.Is finds the errors of package lockmesh
-// and of this package. Other errors mean that the server wasn't reached or that its answer was
+// and of this package. [ErrNoAnswer] means that the server wasn't reached or that its answer was
 // lost, after which the call may have had its effect, or that ctx has ended.
 type Client struct {
 	// HTTP sends the requests. Replace it before the first call, for a proxy or certificates of
@@ -124,7 +124,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		if errors.As(err, &u) {
 			err = u.Err // the URL has the query, which may be long
 		}
-		return nil, fmt.Errorf("admin: no answer from the node at %s: %w", c.address, err)
+		return nil, &unanswered{"admin: no answer from the node at " + c.address, err}
 	}
 	if answer.StatusCode < 300 {
 		return answer, nil
@@ -137,7 +137,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 func readError(answer *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxLine))
 	if err != nil {
-		return fmt.Errorf("admin: the answer broke off: %w", err)
+		return &unanswered{"admin: the answer broke off", err}
 	}
 	e := new(Error)
 	if err := json.Unmarshal(data, e); err != nil || e.Code == "" {
@@ -155,14 +155,16 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	}
 	defer answer.Body.Close()
 	if out == nil {
-		_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
-		return err
+		if _, err = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)); err != nil {
+			return &unanswered{"admin: the answer broke off", err}
+		}
+		return nil
 	}
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err == nil {
-		err = json.Unmarshal(data, out)
-	}
 	if err != nil {
+		return &unanswered{"admin: the answer broke off", err}
+	}
+	if err := json.Unmarshal(data, out); err != nil {
 		return fmt.Errorf("admin: the answer can't be read: %w", err)
 	}
 	return nil

@@ -59,7 +59,10 @@ func (c *Client) hold(ctx context.Context, cancel func(), key string, o LockOpti
 	}
 	lines := newLines(answer.Body)
 	first, err := readLine(lines)
-	if err == nil && first.Failure != nil {
+	switch {
+	case err != nil:
+		err = &unanswered{"the answer broke off", err}
+	case first.Failure != nil:
 		err = first.Failure
 	}
 	if err != nil {

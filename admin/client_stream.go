@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -58,7 +57,7 @@ func watch[T any](ctx context.Context, c *Client, path string, query url.Values)
 			case ctx.Err() != nil:
 				err = context.Cause(ctx)
 			default:
-				err = fmt.Errorf("admin: the stream broke off: %w", err)
+				err = &unanswered{"admin: the stream broke off", err}
 			}
 			if err != nil {
 				yield(none, err)

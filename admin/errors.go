@@ -35,6 +35,11 @@ var (
 
 	// ErrStopping means that the server ends.
 	ErrStopping = errors.New("admin: the server stops")
+
+	// ErrNoAnswer means that a [Client] has no answer, or only a part: the node wasn't reached, its
+	// process ended, the connection broke off, or the context of the call ended first. The call may
+	// have had its effect. No server answers this error.
+	ErrNoAnswer = errors.New("admin: no answer from the node")
 )
 
 // Error is an error as the server answers it, and as [Client] returns it. The codes, with their
@@ -145,6 +150,15 @@ var codes = []code{
 	{"timeout", context.DeadlineExceeded, http.StatusGatewayTimeout, "wait longer, with wait=30s for example"},
 	{"canceled", context.Canceled, http.StatusServiceUnavailable, "try again"},
 }
+
+// unanswered is an [ErrNoAnswer] with a text and a cause.
+type unanswered struct {
+	text  string
+	cause error
+}
+
+func (u *unanswered) Error() string   { return u.text + ": " + u.cause.Error() }
+func (u *unanswered) Unwrap() []error { return []error{ErrNoAnswer, u.cause} }
 
 // failed is an error with a text, and a status other than usual.
 type failed struct {

@@ -336,6 +336,9 @@ func TestAnswersThatArentOurs(t *testing.T) {
 			switch r.URL.Path {
 			case "/v1/status":
 				http.Error(w, "bad gateway", http.StatusBadGateway)
+			case "/v1/locks/k":
+				w.Header().Set("Content-Length", "100")
+				fmt.Fprint(w, "{")
 			case "/v1/members":
 				http.Redirect(w, r, "http://elsewhere.example/", http.StatusTemporaryRedirect)
 			default:
@@ -350,8 +353,10 @@ func TestAnswersThatArentOurs(t *testing.T) {
 				t.Errorf("the error is %v", err)
 			}
 		}
+		wantError(t, second(c.Inspect(t.Context(), "k")), ErrNoAnswer, io.ErrUnexpectedEOF)
 		must(t, server.Close())
 		<-served
+		wantError(t, second(c.Inspect(t.Context(), "k")), ErrNoAnswer)
 	})
 }
 

@@ -79,7 +79,7 @@ func codeOf(err error) int {
 		return exitConfig
 	case is(lockmesh.ErrKey, lockmesh.ErrOption, lockmesh.ErrPermits, admin.ErrRequest):
 		return exitUsage
-	case is(lockmesh.ErrNoQuorum, lockmesh.ErrClosed, lockmesh.ErrBusy, admin.ErrStopping, admin.ErrLimit, errNoAgent, context.DeadlineExceeded):
+	case is(lockmesh.ErrNoQuorum, lockmesh.ErrClosed, lockmesh.ErrBusy, admin.ErrStopping, admin.ErrLimit, admin.ErrNoAnswer, errNoAgent, context.DeadlineExceeded):
 		return exitNoQuorum
 	}
 	return exitFailure

@@ -223,6 +223,27 @@ func TestTheAgentIsKilled(t *testing.T) {
 	gone(t, pids)
 }
 
+// TestTheAgentIsKilledUnderClientsThatWait : no node answers any more, says their exit code.
+func TestTheAgentIsKilledUnderClientsThatWait(t *testing.T) {
+	b := newBench(t)
+	holder, _ := b.startPiped("lock", "k")
+	holder.prints("k")
+	run, lock := b.start("run", "k", "--", "true"), b.start("lock", "k")
+	until(t, "two wait", func() bool { return b.waiters("k") == 2 })
+	clients := []*process{run, lock}
+	for _, args := range [][]string{{"watch", "-o", "json"}, {"electorate", "--watch", "-o", "json"}} {
+		p := b.start(args...)
+		p.prints("}\n")
+		clients = append(clients, p)
+	}
+	b.agent.signal(syscall.SIGKILL)
+	for _, p := range clients {
+		if code := p.waitInTime(); code != 69 || !strings.Contains(p.err.String(), "lockmesh status") {
+			t.Errorf("%q ends with %d: %s", p.Args, code, p.err.String())
+		}
+	}
+}
+
 func TestRevocation(t *testing.T) {
 	b := newBench(t)
 	p, in := b.startPiped("run", "k", "--", "sh", "-c", "echo ready; read x")

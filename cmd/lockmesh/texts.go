@@ -24,6 +24,9 @@ func describe(err error) string {
 		}
 		text = strings.Replace(text, e.Error(), message+" ("+advice+")", 1)
 	}
+	if errors.Is(err, admin.ErrNoAnswer) && !errors.Is(err, errNoAgent) {
+		text += " (" + noAnswerAdvice + ")"
+	}
 	text = strings.ReplaceAll(text, "\n", "; ")
 	for {
 		short := strings.TrimPrefix(strings.TrimPrefix(text, "lockmesh: "), "admin: ")
@@ -33,6 +36,9 @@ func describe(err error) string {
 		text = short
 	}
 }
+
+// noAnswerAdvice is what to do about a node that was reached, and from which no answer has come.
+const noAnswerAdvice = "its process may have ended; lockmesh status tells whether the node is back"
 
 // advices take the place of those that name parts of HTTP requests.
 var advices = map[string]string{
