@@ -58,7 +58,9 @@ type examination struct {
 	cfg   lockmesh.Config // of the machine's agent
 	peers []peer
 	found []finding
-	tell  func(finding)
+	tell  func(finding) error
+
+	unwritten error // of the first finding that couldn't be told
 }
 
 // peer is a node's address, as a setting names it.
@@ -71,7 +73,9 @@ type peer struct {
 func (x *examination) add(check string, v verdict, fix, reason string, args ...any) {
 	f := finding{Check: check, Verdict: v, Reason: fmt.Sprintf(reason, args...), Fix: fix}
 	x.found = append(x.found, f)
-	x.tell(f)
+	if err := x.tell(f); x.unwritten == nil {
+		x.unwritten = err
+	}
 }
 
 // failed reports whether a check has failed.
@@ -107,6 +111,9 @@ func (v *doctorVerb) Run(ctx context.Context, g *globals) error {
 	if err := causeOf(ctx, nil); err != nil {
 		return err
 	}
+	if x.unwritten != nil {
+		return x.unwritten
+	}
 	for _, f := range x.found {
 		if f.Verdict == fail {
 			return &exit{code: exitFailure}
@@ -116,10 +123,9 @@ func (v *doctorVerb) Run(ctx context.Context, g *globals) error {
 }
 
 // tellFinding prints a finding.
-func (g *globals) tellFinding(f finding) {
+func (g *globals) tellFinding(f finding) error {
 	if g.Output == "json" {
-		_ = json.NewEncoder(g.out).Encode(f)
-		return
+		return json.NewEncoder(g.out).Encode(f)
 	}
 	p, word := g.paint(), fmt.Sprintf("%-4s", f.Verdict)
 	switch f.Verdict {
@@ -130,10 +136,12 @@ func (g *globals) tellFinding(f finding) {
 	case warn:
 		word = p.bold(word)
 	}
-	_, _ = io.WriteString(g.out, fmt.Sprintf("%s  %-9s  %s\n", word, f.Check, safe(f.Reason)))
+	text := fmt.Sprintf("%s  %-9s  %s\n", word, f.Check, safe(f.Reason))
 	if f.Fix != "" {
-		_, _ = io.WriteString(g.out, fmt.Sprintf("      %-9s  -> %s\n", "", safe(f.Fix)))
+		text += fmt.Sprintf("      %-9s  -> %s\n", "", safe(f.Fix))
 	}
+	_, err := io.WriteString(g.out, text)
+	return err
 }
 
 // settings examines what can be known without the network.

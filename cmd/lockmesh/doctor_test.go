@@ -152,7 +152,7 @@ func TestDoctorOnVoters(t *testing.T) {
 			{Name: "d", State: lockmesh.VoterReachable, Drift: "its clock gains 2 s an hour"},
 		},
 	}
-	x := &examination{ctx: context.Background(), tell: func(finding) {}}
+	x := &examination{ctx: context.Background(), tell: func(finding) error { return nil }}
 	x.voters(&s)
 	wantFinding(t, x.found, "clocks", warn, "run NTP")
 	wantFinding(t, x.found, "clocks", fail, "its clock gains 2 s an hour")

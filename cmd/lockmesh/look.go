@@ -53,7 +53,7 @@ func (v *lsVerb) Run(ctx context.Context, g *globals) error {
 			lockRows(t, &l)
 		}
 		if g.Output != "json" {
-			t.end()
+			return t.end()
 		}
 		return nil
 	})
@@ -116,14 +116,14 @@ func writeLock(w io.Writer, p paint, l *admin.Lock) {
 			t.row(node, plain.Mode(h.Mode, h.Slot, l.Permits), strconv.FormatUint(h.Token, 10),
 				shortTime(time.Since(h.Since)), shortTime(milliseconds(h.LeftMS)), string(h.Value))
 		}
-		t.end()
+		_ = t.end() // to memory
 	}
 	if len(l.Waiters) > 0 {
 		t := newTable(w, "WAITER", "MODE", "FOR", "VALUE")
 		for _, q := range l.Waiters {
 			t.row(q.Node, q.Mode, shortTime(time.Since(q.Since)), string(q.Value))
 		}
-		t.end()
+		_ = t.end() // to memory
 	}
 }
 

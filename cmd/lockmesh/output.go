@@ -57,11 +57,14 @@ func (g *globals) print(v any, text func(w io.Writer)) error {
 }
 
 // table writes columns.
-type table struct{ w *tabwriter.Writer }
+type table struct {
+	w   *tabwriter.Writer
+	err error // of the first write that failed
+}
 
 // newTable returns a table with the names of its columns.
 func newTable(w io.Writer, columns ...string) *table {
-	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	t := &table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	t.row(columns...)
 	return t
 }
@@ -72,11 +75,18 @@ func (t *table) row(cells ...string) {
 			cells[i] = "-"
 		}
 	}
-	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+	if _, err := fmt.Fprintln(t.w, strings.Join(cells, "\t")); t.err == nil {
+		t.err = err
+	}
 }
 
-// end writes the table.
-func (t *table) end() { _ = t.w.Flush() }
+// end writes the table. The error is that of the first write that failed.
+func (t *table) end() error {
+	if err := t.w.Flush(); t.err == nil {
+		t.err = err
+	}
+	return t.err
+}
 
 // paint is for texts with a meaning on a terminal.
 type paint bool

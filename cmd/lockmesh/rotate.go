@@ -52,7 +52,7 @@ func (*rotateVerb) Run(ctx context.Context, g *globals) error {
 			for _, u := range r.Secrets {
 				t.row(u.ID, strings.Join(u.AcceptedBy, ", "), strings.Join(u.SentBy, ", "))
 			}
-			t.end()
+			_ = t.end() // to memory
 			for _, name := range r.Missing {
 				fmt.Fprintf(w, "%s doesn't answer: give the node the file of this step before it starts\n", safe(name))
 			}

@@ -84,7 +84,7 @@ func writeElectorate(w io.Writer, p paint, e *admin.Electorate) {
 		for _, v := range e.Voters {
 			t.row(v.Name, v.State, plain.Voter(&v), v.Drift)
 		}
-		t.end()
+		_ = t.end() // to memory
 	}
 	if !e.Dynamic {
 		return
@@ -139,7 +139,9 @@ func (v *electorateVerb) Run(ctx context.Context, g *globals) error {
 				return err
 			}
 			if g.Output == "text" {
-				fmt.Fprintln(g.out, time.Now().Format("15:04:05"))
+				if _, err := fmt.Fprintln(g.out, time.Now().Format("15:04:05")); err != nil {
+					return err
+				}
 			}
 			if err := show(&e); err != nil {
 				return err
@@ -178,7 +180,7 @@ func (*membersVerb) Run(ctx context.Context, g *globals) error {
 			t.row(m.Name, m.Addr, m.State, m.Incarnation)
 		}
 		if g.Output != "json" {
-			t.end()
+			return t.end()
 		}
 		return nil
 	})
