@@ -5,7 +5,7 @@
 // The processes of a job are those of the command's process group. On Linux they are also those
 // that the command's shell has put into groups of their own (set -m): they are found by a variable
 // in their environment, [MarkVariable]. A process that makes a session of its own, as a daemon
-// does, is no part of the job.
+// does, is no part of the job. A job that a process of this job starts is a part of this job.
 package job
 
 import (
@@ -14,8 +14,9 @@ import (
 	"syscall"
 )
 
-// MarkVariable is the environment variable that marks the processes of a job. Its value differs
-// from job to job.
+// MarkVariable is the environment variable that marks the processes of a job. Its value has a mark
+// for each job that the process is a part of, the outermost first, with colons between the marks.
+// Marks differ from job to job.
 const MarkVariable = "LOCKMESH_RUN"
 
 // GuardVerb is the first argument of a process that must call [Guard] at once, and nothing else.
@@ -43,7 +44,7 @@ type Change struct {
 type Command struct {
 	// Args are the command's name, a path or looked up in PATH, and its arguments.
 	Args []string
-	// Env is the environment without [MarkVariable].
+	// Env is the environment. The mark of the job is added to the marks in [MarkVariable].
 	Env []string
 	// Keep are files that the guard of the job keeps open until all processes of the job have
 	// ended, even if this process is killed: the connections that hold the locks. Start doesn't

@@ -47,7 +47,7 @@ func Start(c Command) (*Job, error) {
 	}
 	attr := &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Env:   append(without(c.Env, MarkVariable), MarkVariable+"="+j.mark),
+		Env:   marked(c.Env, j.mark),
 		Sys:   attributes(),
 	}
 	p, err := os.StartProcess(path, c.Args, attr)
@@ -60,6 +60,17 @@ func Start(c Command) (*Job, error) {
 	j.guard.tell(j.pid)
 	go j.wait()
 	return j, nil
+}
+
+// marked returns an environment with a further mark.
+func marked(env []string, mark string) []string {
+	for _, v := range env {
+		if before, is := strings.CutPrefix(v, MarkVariable+"="); is && before != "" {
+			mark = before + ":" + mark
+			break
+		}
+	}
+	return append(without(env, MarkVariable), MarkVariable+"="+mark)
 }
 
 // without returns an environment without a variable.
@@ -108,9 +119,10 @@ func (j *Job) Signal(sig syscall.Signal) {
 	_ = unix.Kill(-j.pid, sig) // the group may be gone
 }
 
-// SignalAll sends a signal to all processes of the job.
+// SignalAll sends a signal to all processes of the job but for jobs within this job: the process
+// that has started such a job gets the signal, and passes the signal on.
 func (j *Job) SignalAll(sig syscall.Signal) {
-	others := processes(j.pid, j.mark)
+	others := ownProcesses(j.pid, j.mark)
 	j.Signal(sig)
 	for _, pid := range others {
 		if group, err := unix.Getpgid(pid); err == nil && group != j.pid {

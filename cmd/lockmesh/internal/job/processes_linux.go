@@ -3,7 +3,9 @@ package job
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -14,9 +16,23 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// processes returns the processes of a job that go on, in no order. Processes that have ended and
-// aren't waited for yet by their parents don't go on.
-func processes(group int, mark string) (pids []int) {
+// processes returns the processes of a job that go on, in no order, and those of jobs within the
+// job. Processes that have ended and aren't waited for yet by their parents don't go on.
+func processes(group int, mark string) []int {
+	return find(group, func(env []byte) bool { return slices.Contains(marks(env), mark) })
+}
+
+// ownProcesses does the same as processes, without jobs within the job.
+func ownProcesses(group int, mark string) []int {
+	return find(group, func(env []byte) bool {
+		all := marks(env)
+		return len(all) > 0 && all[len(all)-1] == mark
+	})
+}
+
+// find returns the processes that go on and are of a group, or of this process's session and have
+// an environment for which has is true.
+func find(group int, has func(env []byte) bool) (pids []int) {
 	session, err := unix.Getsid(0)
 	if err != nil {
 		session = -1
@@ -25,7 +41,6 @@ func processes(group int, mark string) (pids []int) {
 	if len(all) == 0 && unix.Kill(-group, 0) == nil {
 		return []int{-group}
 	}
-	variable := []byte(MarkVariable + "=" + mark)
 	for _, entry := range all {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil || pid == os.Getpid() {
@@ -44,7 +59,7 @@ func processes(group int, mark string) (pids []int) {
 				continue
 			}
 			env, err := os.ReadFile("/proc/" + entry.Name() + "/environ")
-			if err != nil || !hasVariable(env, variable) {
+			if err != nil || !has(env) {
 				continue
 			}
 		}
@@ -82,12 +97,12 @@ func readStat(text []byte) (s stat, ok bool) {
 	return s, true
 }
 
-// hasVariable reports whether an environment has a variable with exactly this value.
-func hasVariable(env, variable []byte) bool {
+// marks returns the marks in an environment, the outermost job's first.
+func marks(env []byte) []string {
 	for v := range bytes.SplitSeq(env, []byte{0}) {
-		if bytes.Equal(v, variable) {
-			return true
+		if all, is := bytes.CutPrefix(v, []byte(MarkVariable+"=")); is {
+			return strings.Split(string(all), ":")
 		}
 	}
-	return false
+	return nil
 }

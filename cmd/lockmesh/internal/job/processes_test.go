@@ -4,6 +4,7 @@ package job
 
 import (
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -33,13 +34,24 @@ func TestReadStat(t *testing.T) {
 	}
 }
 
-func TestHasVariable(t *testing.T) {
-	env := []byte("A=1\x00" + MarkVariable + "=XY\x00B=" + MarkVariable + "=Q\x00")
-	for variable, want := range map[string]bool{
-		MarkVariable + "=XY": true, MarkVariable + "=X": false, MarkVariable + "=Y": false, MarkVariable + "=Q": false, "A=1": true, "A": false,
+func TestMarks(t *testing.T) {
+	for env, want := range map[string][]string{
+		"A=1\x00" + MarkVariable + "=X\x00B=" + MarkVariable + "=Q\x00": {"X"},
+		MarkVariable + "=X:Y\x00":      {"X", "Y"},
+		"B=" + MarkVariable + "=Q\x00": nil,
 	} {
-		if got := hasVariable(env, []byte(variable)); got != want {
-			t.Errorf("%s: %v", variable, got)
+		if got := marks([]byte(env)); !slices.Equal(got, want) {
+			t.Errorf("%q has the marks %q", env, got)
 		}
+	}
+	env := []string{"A=1"}
+	for _, want := range []string{"X", "X:Y"} {
+		env = marked(env, want[len(want)-1:])
+		if !slices.Equal(env, []string{"A=1", MarkVariable + "=" + want}) {
+			t.Errorf("the environment is %q", env)
+		}
+	}
+	if env = withoutMesh(env); !slices.Equal(env, []string{"A=1"}) {
+		t.Errorf("the guard's environment is %q", env)
 	}
 }
