@@ -46,7 +46,7 @@ type agentVerb struct {
 	RESPOpen  bool          `name:"resp-open" env:"LOCKMESH_RESP_OPEN" help:"Serve Redis lock clients without a password."`
 	RESPLong  bool          `name:"resp-long-ttl" env:"LOCKMESH_RESP_LONG_TTL" help:"Let Redis lock clients set keys for longer than --max-ttl, and cut their connections when the lease is lost."`
 	LogJSON   bool          `name:"log-json" env:"LOCKMESH_LOG_JSON" help:"Log lines of JSON."`
-	Grace     time.Duration `env:"LOCKMESH_GRACE" default:"25s" placeholder:"TIME" help:"How long the end may take upon SIGTERM. (${default})"`
+	Grace     time.Duration `env:"LOCKMESH_AGENT_GRACE" default:"25s" placeholder:"TIME" help:"How long the end may take upon SIGTERM. (${default})"`
 }
 
 // Help implements [kong.HelpProvider].
