@@ -191,8 +191,8 @@ func (v *agentVerb) open(g *globals) (_ *doors, err error) {
 			return nil, &exit{code: exitConfig, err: fmt.Errorf("%w; --socket names another one", err)}
 		}
 		d.http = append(d.http, socket)
-	} else if len(v.HTTP) == 0 {
-		return nil, misconfigured("--socket none needs --http: nobody could reach the agent")
+	} else if len(v.HTTP) == 0 && len(v.RESP) == 0 {
+		return nil, misconfigured("--socket none needs --http or --resp: no client could reach the agent")
 	}
 	if d.http, err = listenAll(d.http, "--http", v.HTTP); err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func TestAgentsSettings(t *testing.T) {
 		{"", "--expect 1 --http 127.0.0.1:0", 78, "LOCKMESH_ADMIN_TOKEN"},
 		{"LOCKMESH_ADMIN_TOKEN=short", "--expect 1 --http 127.0.0.1:0", 78, "LOCKMESH_ADMIN_TOKEN"},
 		{"LOCKMESH_ADMIN_TOKEN_FILE=" + long, "--expect 1 --http nowhere", 78, "--http"},
-		{"", "--expect 1 --socket none", 78, "--http"},
+		{"", "--expect 1 --socket none", 78, "--socket none needs --http or --resp"},
 		{"", "--expect 1 --resp 127.0.0.1:0", 78, "LOCKMESH_RESP_PASSWORD"},
 		{"LOCKMESH_RESP_PASSWORD=short", "--expect 1 --resp 127.0.0.1:0", 78, "LOCKMESH_RESP_PASSWORD"},
 		{"", "--expect 1 --resp-open --resp nowhere", 78, "--resp"},
@@ -111,6 +111,14 @@ func TestAgentsSettings(t *testing.T) {
 			t.Errorf("%s agent %s ends with %d: %s", c.env, c.args, code, p.err.String())
 		}
 	}
+}
+
+// TestAgentForRedisClientsAlone : an agent needs neither a socket nor HTTP.
+func TestAgentForRedisClientsAlone(t *testing.T) {
+	t.Parallel()
+	b := newRoom(t)
+	b.start("agent", "--expect", "1", "--bind", "127.0.0.1:0", "--socket", "none", "--resp", "127.0.0.1:0", "--resp-open").
+		complains("the agent listens for Redis lock clients")
 }
 
 // TestAgentOverTCP : the token of the agent is needed, and enough.
