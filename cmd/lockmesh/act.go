@@ -30,8 +30,15 @@ Example:
 // Run runs the verb.
 func (v *revokeVerb) Run(ctx context.Context, g *globals) error {
 	return g.ask(ctx, func(ctx context.Context, c *admin.Client) error {
+		l, err := c.Inspect(ctx, v.Key)
+		if err != nil {
+			return err
+		}
 		if err := c.Revoke(ctx, v.Key, v.Why); err != nil {
 			return err
+		}
+		if len(l.Holders) == 0 {
+			return g.done(fmt.Sprintf("no node holds %s: no holder is asked", safe(v.Key)))
 		}
 		return g.done(fmt.Sprintf("the holders of %s are asked to release it", safe(v.Key)))
 	})

@@ -246,9 +246,14 @@ func TestTheAgentIsKilledUnderClientsThatWait(t *testing.T) {
 
 func TestRevocation(t *testing.T) {
 	b := newBench(t)
+	if text := b.wants(0, "revoke", "k").out.String(); text != "no node holds k: no holder is asked\n" {
+		t.Errorf("revoke of a free key prints %q", text)
+	}
 	p, in := b.startPiped("run", "k", "--", "sh", "-c", "echo ready; read x")
 	p.prints("ready")
-	b.wants(0, "revoke", "k", "--why", "free the disk")
+	if text := b.wants(0, "revoke", "k", "--why", "free the disk").out.String(); text != "the holders of k are asked to release it\n" {
+		t.Errorf("revoke prints %q", text)
+	}
 	p.complains("to free the disk: the command goes on")
 	in.Close()
 	p.waitInTime()
