@@ -24,7 +24,7 @@ type lockFlags struct {
 	ConflictExit int           `short:"E" name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code when the lock is held or the wait is over. (${default})"`
 	Shared       bool          `short:"s" xor:"mode" help:"Take a shared lock: others may share the key meanwhile."`
 	Exclusive    bool          `short:"x" xor:"mode" hidden:""` // flock has it, and it is the default
-	Permits      int           `xor:"mode" placeholder:"N" help:"Take one of N permits, a semaphore. All users of the key give the same N."`
+	Permits      *int          `xor:"mode" placeholder:"N" help:"Take one of N permits, a semaphore. All users of the key give the same N."`
 	TTL          time.Duration `name:"ttl" placeholder:"TIME" help:"How long others wait after a crash of the node: the length of the lease, which the node renews. (the node's own)"`
 	Value        string        `placeholder:"TEXT" help:"What others see with the lock. (the host, the number of the process, the command's name)"`
 	Revoke       string        `placeholder:"WHY" help:"Ask the present holders to release the key, and tell them why."`
@@ -37,8 +37,8 @@ func (f *lockFlags) check() error {
 		return usage("-w %v: a wait is not negative", time.Duration(*f.Wait))
 	case f.Wait != nil && time.Duration(*f.Wait) > admin.MaxWait:
 		return usage("-w %v: at most %v; without -w the wait has no end", time.Duration(*f.Wait), admin.MaxWait)
-	case f.Permits < 0:
-		return usage("--permits %d: a semaphore has at least one permit", f.Permits)
+	case f.Permits != nil && *f.Permits < 1:
+		return usage("--permits %d: a semaphore has at least one permit", *f.Permits)
 	case f.TTL < 0:
 		return usage("--ttl %v: a lease has a positive length", f.TTL)
 	case f.ConflictExit < 0 || f.ConflictExit > 255:
@@ -108,7 +108,10 @@ func (h *holder) takeOne(ctx context.Context, key string, until time.Time) (*adm
 }
 
 func (h *holder) options() admin.LockOptions {
-	o := admin.LockOptions{TTL: h.TTL, Permits: h.Permits, Value: []byte(h.Value), Revoke: h.Revoke != "", Reason: h.Revoke}
+	o := admin.LockOptions{TTL: h.TTL, Value: []byte(h.Value), Revoke: h.Revoke != "", Reason: h.Revoke}
+	if h.Permits != nil {
+		o.Permits = *h.Permits
+	}
 	if h.Shared {
 		o.Mode = lockmesh.Shared
 	}

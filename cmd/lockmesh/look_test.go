@@ -210,6 +210,9 @@ func TestHelp(t *testing.T) {
 		if !strings.Contains(text, "Example") || !strings.Contains(text, "  lockmesh "+verb) && !strings.Contains(text, "lockmesh "+verb) {
 			t.Errorf("%s -h has no example: %s", verb, text)
 		}
+		if usage, _, _ := strings.Cut(text, "\n"); strings.HasSuffix(usage, "[flags] -- COMMAND [ARG ...]") != (verb == "run" || verb == "lead") {
+			t.Errorf("%s -h has the usage %s", verb, usage)
+		}
 	}
 	if a, c := b.wants(0).out.String(), b.wants(0, "--help").out.String(); a != c || !strings.Contains(a, "Commands:") {
 		t.Error("without arguments there is no help")

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -122,7 +123,7 @@ func dispatch(args []string, s *streams) (err error) {
 			err = errAnswered
 		}
 	}()
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(joinNegatives(args))
 	if err != nil {
 		var p *kong.ParseError
 		if errors.As(err, &p) {
@@ -130,7 +131,7 @@ func dispatch(args []string, s *streams) (err error) {
 		}
 		return err
 	}
-	if has && !slices.Contains([]string{"run", "lead"}, verb(parsed)) {
+	if has && !takesCommand(verb(parsed)) {
 		return usage("%q takes no command after --", verb(parsed))
 	}
 	c.streams = s
@@ -140,15 +141,58 @@ func dispatch(args []string, s *streams) (err error) {
 func newParser(c *cli, s *streams) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("lockmesh"), kong.Description(description),
 		kong.Writers(s.out, s.err), kong.Exit(func(int) { panic(errAnswered) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(printHelp),
 		kong.ShortUsageOnError(), kong.BindTo(context.Background(), (*context.Context)(nil)),
 		kong.Vars{"defaultAddr": defaultAddr(), "machineSocket": machineSocket})
+}
+
+// printHelp prints the help of a verb. kong knows nothing of the command after --.
+func printHelp(o kong.HelpOptions, c *kong.Context) error {
+	var b strings.Builder
+	out := c.Stdout
+	c.Stdout = &b
+	err := kong.DefaultHelpPrinter(o, c)
+	c.Stdout = out
+	if err != nil {
+		return err
+	}
+	text := b.String()
+	if v := c.Selected(); v != nil && takesCommand(v.Name) {
+		text = strings.Replace(text, " [flags]\n", " [flags] -- COMMAND [ARG ...]\n", 1)
+	}
+	_, err = io.WriteString(out, text)
+	return err
+}
+
+// takesCommand reports whether a verb runs a command.
+func takesCommand(verb string) bool { return verb == "run" || verb == "lead" }
+
+// joinNegatives joins negative numbers with the flags before: kong takes a number for a flag
+// otherwise, and tells nothing that helps.
+func joinNegatives(args []string) (joined []string) {
+	for i, a := range args {
+		if a == "--" {
+			return append(joined, args[i:]...)
+		}
+		last := len(joined) - 1
+		switch {
+		case len(a) < 2 || a[0] != '-' || !strings.Contains("0123456789.", a[1:2]) || last < 0:
+		case strings.HasPrefix(joined[last], "--") && !strings.Contains(joined[last], "="):
+			joined[last] += "=" + a
+			continue
+		case len(joined[last]) == 2 && joined[last][0] == '-':
+			joined[last] += a
+			continue
+		}
+		joined = append(joined, a)
+	}
+	return joined
 }
 
 // cutCommand returns what stands before -- if that is for run or lead, and what stands behind.
 func cutCommand(args []string) (before, command []string, has bool) {
 	i := slices.Index(args, "--")
-	if i < 0 || !slices.ContainsFunc(args[:i], func(a string) bool { return a == "run" || a == "lead" }) {
+	if i < 0 || !slices.ContainsFunc(args[:i], takesCommand) {
 		return args, nil, false
 	}
 	return args[:i], args[i+1:], true

@@ -39,6 +39,19 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%q: the complaint is %q", args, p.err.String())
 		}
 	}
+	for text, args := range map[string][]string{
+		"--permits 0: a semaphore has at least one permit":  {"run", "--permits", "0", "k", "--", "true"},
+		"--permits -2: a semaphore has at least one permit": {"lock", "--permits", "-2", "k"},
+		"-w -1s: a wait is not negative":                    {"run", "-w", "-1", "k", "--", "true"},
+		"-w -500ms: a wait is not negative":                 {"run", "--wait", "-.5s", "k", "--", "true"},
+		"--limit -1 is negative":                            {"ls", "--limit", "-1"},
+		"--ttl -3s: a lease has a positive length":          {"lock", "k", "--ttl", "-3s"},
+	} {
+		if p := b.wants(64, args...); p.err.String() != "lockmesh: "+text+"\n" {
+			t.Errorf("%q: the complaint is %q", args, p.err.String())
+		}
+	}
+	b.wants(64, "lock", "--value=x", "-1", "k") // no negative number of a flag
 	b.wants(69, "-a", "/nowhere/s", "run", "k", "--", "true")
 	b.wants(69, "-a", "http://127.0.0.1:1", "status")
 	b.wants(78, "-a", "ftp://x", "status")

@@ -56,7 +56,7 @@ type waitTime time.Duration
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (w *waitTime) UnmarshalText(text []byte) error {
 	s := string(text)
-	if s != "" && strings.Trim(s, "0123456789.") == "" {
+	if s != "" && strings.Trim(strings.TrimPrefix(s, "-"), "0123456789.") == "" {
 		s += "s"
 	}
 	d, err := time.ParseDuration(s)
