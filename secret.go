@@ -10,10 +10,11 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Secret is the shared secret of a mesh, for [Config]. A Secret doesn't print itself: not by package
-// fmt with any verb, as JSON or any other text, or to a log. But package fmt calls no methods of
-// what it reaches through an unexported field, and prints the bytes there: don't print a struct
-// with a Config in such a field. string(secret) is the secret, for the place where it is kept.
+// Secret is the shared secret of a mesh, for [Config]. A Secret doesn't print itself: not by
+// package fmt with any verb, as JSON or any other text, or to a log. But package fmt calls no
+// methods of what it reaches through an unexported field, and prints the bytes there: don't print a
+// struct with a Config in such a field. string(secret) is the secret, for the place where it is
+// kept.
 //
 // A []byte can be assigned to a field of this type.
 type Secret []byte
@@ -60,8 +61,8 @@ const (
 	sequenceShare = 2
 )
 
-// weakness returns why a secret can be guessed; empty if nothing obvious is wrong. It finds repeated
-// and consecutive bytes, and can't tell whether a secret is random.
+// weakness returns why a secret can be guessed; empty if nothing obvious is wrong. It finds
+// repeated and consecutive bytes, and can't tell whether a secret is random.
 func (s Secret) weakness() string {
 	distinct := make(map[byte]bool)
 	steps := 0

@@ -17,8 +17,8 @@ const burst = 64
 
 // stream begins an answer that is written in pieces.
 //
-// A server that can't bound the time of a write could be kept busy without end by a client that stops
-// reading, and with it the key that is held for that client.
+// A server that can't bound the time of a write could be kept busy without end by a client that
+// stops reading, and with it the key that is held for that client.
 func (x *exchange) stream(contentType string) error {
 	err := x.rc.SetWriteDeadline(time.Now().Add(writeTime))
 	if err != nil {

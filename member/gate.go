@@ -12,8 +12,8 @@ import (
 // errCut is the error for any send by gossip after the end.
 var errCut = errors.New("gossip has ended")
 
-// A gate stands between memberlist and the transport. The gate lets nothing in until open is called,
-// and can be shut at once.
+// A gate stands between memberlist and the transport. The gate lets nothing in until open is
+// called, and can be shut at once.
 //
 // memberlist listens before it has entered its own node into its list of members. If a message
 // about an earlier incarnation of this node arrived in between, memberlist would take the earlier

@@ -36,9 +36,10 @@ func TestWaitForVoters(t *testing.T) {
 			t.Errorf("%s prints %+v", condition, e)
 		}
 	}
-	for _, args := range [][]string{{}, {"--ready", "--settled"}, {"--ready", "--free", "k"}, {"--ready", "-w", "-1s"}, {"--ready", "-w", "soon"}} {
+	for _, args := range [][]string{{}, {"--ready", "--settled"}, {"--ready", "--free", "k"}, {"--ready", "-w", "soon"}} {
 		wantsComplaint(t, b.wants(64, append([]string{"wait"}, args...)...), "--")
 	}
+	wantsComplaint(t, b.wants(64, "wait", "--ready", "-w", "-1s"), "-w -1s: a wait is not negative")
 	wantsComplaint(t, b.wants(64, "wait", "--free", "a\nb"), "key")
 }
 

@@ -92,8 +92,8 @@ func startGuard(mark string, keep []*os.File) (*guard, error) {
 }
 
 // withoutMesh returns an environment without the settings of the mesh, among which is the secret:
-// the guard has no use for these. The guard has no marks either: a job around this one would end the
-// guard together with this process, and nothing would be left to end this job.
+// the guard has no use for these. The guard has no marks either: a job around this one would end
+// the guard together with this process, and nothing would be left to end this job.
 func withoutMesh(env []string) (out []string) {
 	for _, v := range without(env, MarkVariable) {
 		if !strings.HasPrefix(v, "LOCKMESH_SECRET") && !strings.HasPrefix(v, "LOCKMESH_ADMIN_TOKEN") {
