@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/lockmesh/lockmesh"
 )
 
@@ -17,6 +19,9 @@ type globals struct {
 	Output  string        `short:"o" enum:"text,json" default:"text" help:"text, or json: one object, or one a line where there are many."`
 	Timeout time.Duration `env:"LOCKMESH_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long to wait for the node and for a majority of the voters. (${default})"`
 	Verbose bool          `short:"v" help:"Tell on standard error what is done; with --join, the node's log too."`
+
+	// ShowVersion prints the version and nothing else, before a verb is looked for.
+	ShowVersion kong.VersionFlag `name:"version" short:"V" help:"Print the version."`
 
 	Mesh     meshFlags `embed:"" group:"The mesh, for --join and agent"`
 	*streams `kong:"-"`

@@ -38,12 +38,24 @@ func (*versionVerb) Help() string {
 
 // Run runs the verb.
 func (*versionVerb) Run(g *globals) error {
-	v := struct {
-		Version string `json:"version"`
-		Go      string `json:"go"`
-	}{Version: "unknown"}
+	v := newVersion()
+	return g.print(v, func(w io.Writer) { fmt.Fprintln(w, v) })
+}
+
+// version is the version of this program.
+type version struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+}
+
+func newVersion() version {
+	v := version{Version: "unknown"}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.Version, v.Go = info.Main.Version, info.GoVersion
 	}
-	return g.print(v, func(w io.Writer) { fmt.Fprintf(w, "lockmesh %s, built by %s\n", v.Version, v.Go) })
+	return v
+}
+
+func (v version) String() string {
+	return fmt.Sprintf("lockmesh %s, built by %s", v.Version, v.Go)
 }

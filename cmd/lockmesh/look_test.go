@@ -220,7 +220,9 @@ func TestHelp(t *testing.T) {
 	if key := strings.TrimSpace(b.wants(0, "keygen").out.String()); len(key) < 32 {
 		t.Errorf("the secret is %q", key)
 	}
-	if v := b.wants(0, "version").out.String(); !strings.Contains(v, "go1.") {
-		t.Errorf("the version is %q", v)
+	for _, word := range []string{"version", "--version", "-V"} {
+		if v := b.wants(0, word).out.String(); !strings.Contains(v, "go1.") {
+			t.Errorf("%s prints %q", word, v)
+		}
 	}
 }

@@ -143,7 +143,7 @@ func newParser(c *cli, s *streams) (*kong.Kong, error) {
 		kong.Writers(s.out, s.err), kong.Exit(func(int) { panic(errAnswered) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(printHelp),
 		kong.ShortUsageOnError(), kong.BindTo(context.Background(), (*context.Context)(nil)),
-		kong.Vars{"defaultAddr": defaultAddr(), "machineSocket": machineSocket})
+		kong.Vars{"defaultAddr": defaultAddr(), "machineSocket": machineSocket, "version": newVersion().String()})
 }
 
 // printHelp prints the help of a verb. kong knows nothing of the command after --.

@@ -11,14 +11,14 @@ import (
 type jobFlags struct {
 	Grace time.Duration `env:"LOCKMESH_GRACE" placeholder:"TIME" help:"When the lock is lost, how long the command has between SIGTERM and SIGKILL. SIGKILL is sent TIME before the end of a lease that isn't renewed. (1s, or a quarter of a shorter lease)"`
 	Yield bool          `help:"Send the command SIGTERM when another node asks for the lock."`
-	Alone bool          `name:"command-only" help:"Release the lock when the command itself has ended, even if processes that it has started in its process group go on. flock(1) has -o for this."`
+	Alone bool          `name:"command-only" aliases:"close" help:"Release the lock when the command itself has ended, even if processes that it has started in its process group go on. flock(1) has -o for this."`
 }
 
 // runVerb runs a command while locks are held.
 type runVerb struct {
 	lockFlags
 	jobFlags
-	Shell string   `short:"c" placeholder:"COMMAND" help:"Run COMMAND by sh -c, in place of a command after --."`
+	Shell string   `short:"c" aliases:"command" placeholder:"COMMAND" help:"Run COMMAND by sh -c, in place of a command after --."`
 	Keys  []string `arg:"" name:"key" help:"The keys to lock: all of them, in the order of their names."`
 
 	command []string // what follows --

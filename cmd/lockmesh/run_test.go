@@ -26,7 +26,9 @@ func TestExitCodes(t *testing.T) {
 	} {
 		b.wants(code, append([]string{"run", "k", "--"}, command...)...)
 	}
-	b.wants(5, "run", "k", "-c", "exit 5")
+	for _, flag := range []string{"-c", "--command", "--shell"} {
+		b.wants(5, "run", "--close", "k", flag, "exit 5")
+	}
 	for _, args := range [][]string{
 		{"run", "k"}, {"run", "--", "true"}, {"run", "k", "--no-such-flag", "--", "true"},
 		{"run", "k", "-c", "true", "--", "true"}, {"run", "-w", "soon", "k", "--", "true"},
@@ -58,6 +60,22 @@ func TestExitCodes(t *testing.T) {
 	b.wants(0, "ls") // all keys are free
 	if p := b.wants(0, "ls", "-o", "json"); p.out.String() != "" {
 		t.Errorf("keys are left: %s", p.out.String())
+	}
+}
+
+// TestOptionsOfFlockAreExplained : docs/command.md says of each what is in its place.
+func TestOptionsOfFlockAreExplained(t *testing.T) {
+	page, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "### Compared with flock(1)")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for _, option := range strings.Fields("-s --shared -x -e --exclusive -u --unlock -n --nb --nonblock -w --wait --timeout " +
+		"-E --conflict-exit-code -o --close -c --command -F --no-fork --fcntl --verbose -h --help -V --version") {
+		if !strings.Contains(table, "`"+option+"`") {
+			t.Errorf("nothing is said of %s", option)
+		}
 	}
 }
 
