@@ -210,11 +210,3 @@ func (q *Requester) leaveLocalQueue(r *request) {
 	next.queued = false
 	q.submit(next)
 }
-
-// Queued returns how many requests of this node are queued locally behind the front for a key.
-func (q *Requester) Queued(k vote.Key) int {
-	if l := q.localQueues[k]; l != nil {
-		return l.waiting.len()
-	}
-	return 0
-}

@@ -163,6 +163,31 @@ func TestWhatServesANodeSeesItFromOutside(t *testing.T) {
 	}
 }
 
+// TestWhatIsBuiltOnLeasesUsesTheAPI : elections, barriers, latches and several keys take leases as
+// an application would. Of the engine they use what an application has of its own: clocks, a log,
+// goroutines with an end; and they name themselves as the operation in errors (acquire, Inspect).
+func TestWhatIsBuiltOnLeasesUsesTheAPI(t *testing.T) {
+	may := []string{"Clocks", "Log", "Closing", "Spawn", "Self", "Inspect"}
+	files := parse(t, ".")
+	for _, name := range []string{"election.go", "barrier.go", "latch.go", "lockall.go"} {
+		file := files[name]
+		if file == nil {
+			t.Errorf("no %s; has it moved?", name)
+			continue
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if of, ok := s.X.(*ast.SelectorExpr); ok && of.Sel.Name == "eng" && !slices.Contains(may, s.Sel.Name) {
+				t.Errorf("%s uses %s of the engine: use the API, or add to the API what is missing", name, s.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
 func TestTheExaminationOfLockServicesKnowsNone(t *testing.T) {
 	files := parse(t, "locktest")
 	if len(files) == 0 {

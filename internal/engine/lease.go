@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -267,12 +266,4 @@ func (l *Lease) Revocations() Revocations {
 	made := l.loop.api.NewRevocations()
 	l.revokeRequests.CompareAndSwap(nil, &made)
 	return *l.revokeRequests.Load()
-}
-
-// CauseOf returns the sentinel for the end of a lease.
-func CauseOf(err error) error {
-	if errors.Is(err, errs.Released) {
-		return errs.Released
-	}
-	return errs.Lost
 }
