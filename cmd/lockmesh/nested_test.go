@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,6 +53,56 @@ func (b *bench) startNest(flags ...string) *nest {
 		}
 	})
 	return n
+}
+
+// childrenOf returns the processes that a process has started and that go on.
+func childrenOf(t *testing.T, parent int) (pids []int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // the process has ended
+		}
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err == nil && fields[1] == strconv.Itoa(parent) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// TestTheGuardHasItsOwnName : a user who ends all processes named lockmesh, by killall or pkill,
+// leaves the guard, which ends the command.
+func TestTheGuardHasItsOwnName(t *testing.T) {
+	needsProc(t)
+	b := newBench(t)
+	p, pids := b.startFamily("sleep 1000")
+	guards := 0
+	for _, pid := range childrenOf(t, p.Process.Pid) {
+		if slices.Contains(pids, pid) {
+			continue // the command
+		}
+		guards++
+		until(t, "the guard's name", func() bool {
+			name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+			return err == nil && string(name) == "lm-guard\n"
+		})
+		line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		if err != nil || strings.Contains(string(line), "lockmesh") || !strings.HasPrefix(string(line), "lm-guard\x00") {
+			t.Errorf("the guard's command line is %q, %v", line, err)
+		}
+	}
+	if guards != 1 {
+		t.Errorf("the run has %d guards", guards)
+	}
+	p.signal(syscall.SIGKILL)
+	p.waitInTime()
+	gone(t, pids)
 }
 
 // freeOnlyAfter waits until both keys are free, and fails if a process of the nest goes on then.

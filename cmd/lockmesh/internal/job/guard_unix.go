@@ -23,6 +23,10 @@ type guard struct {
 	pid  int
 }
 
+// guardName is the name of the guard's process: a user who ends all processes named lockmesh, as
+// killall does, leaves the guard.
+const guardName = "lm-guard"
+
 // Guard is the guard's whole program: call it, and exit, if the first argument of the process is
 // [GuardVerb]. The second is the mark of the job.
 //
@@ -32,6 +36,7 @@ func Guard(mark string) {
 	// Neither the terminal nor a user who ends all processes of that name in good order ends the
 	// guard before the process that it watches.
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGPIPE)
+	setName(guardName)
 	lines := bufio.NewScanner(os.NewFile(3, "pipe"))
 	group := 0
 	for lines.Scan() {
@@ -79,7 +84,7 @@ func startGuard(mark string, keep []*os.File) (*guard, error) {
 		defer unix.Close(fd)
 		files = append(files, uintptr(fd))
 	}
-	pid, err := syscall.ForkExec(self, []string{"lockmesh", GuardVerb, mark}, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(self, []string{guardName, GuardVerb, mark}, &syscall.ProcAttr{
 		Env:   withoutMesh(os.Environ()),
 		Files: files,
 		Sys:   &syscall.SysProcAttr{Setpgid: true},

@@ -16,6 +16,11 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// setName changes the name of this process, so far as other processes see a name in /proc.
+func setName(name string) {
+	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // without /proc no process looks for names
+}
+
 // processes returns the processes of a job that go on, in no order, and those of jobs within the
 // job. Processes that have ended and aren't waited for yet by their parents don't go on.
 func processes(group int, mark string) []int {
