@@ -17,6 +17,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/admin"
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/systemd"
+	promlock "github.com/lockmesh/lockmesh/contrib/prometheus"
 	"github.com/lockmesh/lockmesh/contrib/resp"
 )
 
@@ -45,6 +46,7 @@ type agentVerb struct {
 	RESP      []string      `name:"resp" env:"LOCKMESH_RESP" placeholder:"HOST:PORT" help:"Serve Redis lock clients, with the password of LOCKMESH_RESP_PASSWORD or LOCKMESH_RESP_PASSWORD_FILE."`
 	RESPOpen  bool          `name:"resp-open" env:"LOCKMESH_RESP_OPEN" help:"Serve Redis lock clients without a password."`
 	RESPLong  bool          `name:"resp-long-ttl" env:"LOCKMESH_RESP_LONG_TTL" help:"Let Redis lock clients set keys for longer than --max-ttl, and cut their connections when the lease is lost."`
+	Metrics   []string      `env:"LOCKMESH_METRICS" placeholder:"HOST:PORT" help:"Serve the node's metrics to Prometheus at /metrics, without a token: keep strangers from the port."`
 	LogJSON   bool          `name:"log-json" env:"LOCKMESH_LOG_JSON" help:"Log lines of JSON."`
 	Grace     time.Duration `env:"LOCKMESH_AGENT_GRACE" default:"25s" placeholder:"TIME" help:"How long the end may take upon SIGTERM. (${default})"`
 }
@@ -102,16 +104,21 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 			"an agent that is alone remembers nothing")
 		cfg = quietAlone(cfg)
 	}
+	metrics := promlock.New()
+	if len(doors.metrics) > 0 {
+		cfg.Observer = metrics.Observer() // costs something for each lock
+	}
 	mesh, err := lockmesh.Join(ctx, cfg)
 	if err != nil {
 		return causeOf(ctx, err)
 	}
+	metrics.Watch(mesh)
 	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0, alone: alone, socket: v.socket(), hangups: hangups, signals: signals}
-	conns := placesPerDoor(len(doors.http) + len(doors.resp))
+	conns := placesPerDoor(len(doors.http) + len(doors.resp) + len(doors.metrics))
 	handler := admin.New(mesh, append(v.options(doors.token, cfg, log),
 		admin.LimitConns(min(conns, admin.MaxConns)), admin.BeforeEnd(a.drain))...)
 	clients := resp.New(mesh, append(v.respOptions(doors.password, cfg, log), resp.MaxConns(min(conns, resp.DefaultMaxConns)))...)
-	return a.serve(ctx, doors, handler, clients)
+	return a.serve(ctx, doors, handler, clients, newScrapes(metrics, conns, log))
 }
 
 // logger returns the agent's log.
@@ -150,12 +157,12 @@ func (f *nodeFlags) config(g *globals, log *slog.Logger) (lockmesh.Config, error
 
 // doors are the ways in.
 type doors struct {
-	http, resp      []net.Listener
-	token, password string
+	http, resp, metrics []net.Listener
+	token, password     string
 }
 
 func (d *doors) close() {
-	for _, l := range slices.Concat(d.http, d.resp) {
+	for _, l := range slices.Concat(d.http, d.resp, d.metrics) {
 		_ = l.Close() // again, if it was served
 	}
 }
@@ -197,7 +204,10 @@ func (v *agentVerb) open(g *globals) (_ *doors, err error) {
 	if d.http, err = listenAll(d.http, "--http", v.HTTP); err != nil {
 		return nil, err
 	}
-	d.resp, err = listenAll(nil, "--resp", v.RESP)
+	if d.resp, err = listenAll(nil, "--resp", v.RESP); err != nil {
+		return nil, err
+	}
+	d.metrics, err = listenAll(nil, "--metrics", v.Metrics)
 	return d, err
 }
 
@@ -288,10 +298,10 @@ type agent struct {
 
 // serve serves until ctx ends, the node ends (lockmesh stop, say), or a listener fails. Then it
 // ends the node.
-func (a *agent) serve(ctx context.Context, d *doors, h *admin.Handler, clients *resp.Server) error {
+func (a *agent) serve(ctx context.Context, d *doors, h *admin.Handler, clients *resp.Server, s *scrapes) error {
 	serving, stop := context.WithCancel(context.Background())
 	defer stop()
-	left := len(d.http) + len(d.resp)
+	left := len(d.http) + len(d.resp) + len(d.metrics)
 	failed := make(chan error, left)
 	for _, l := range d.http {
 		go func() { failed <- admin.Serve(serving, l, h) }()
@@ -300,6 +310,10 @@ func (a *agent) serve(ctx context.Context, d *doors, h *admin.Handler, clients *
 	for _, l := range d.resp {
 		go func() { failed <- clients.Serve(serving, l) }()
 		a.log.Info("the agent listens for Redis lock clients", "at", l.Addr().String())
+	}
+	for _, l := range d.metrics {
+		go func() { failed <- s.serve(serving, l) }()
+		a.log.Info("the agent listens for Prometheus", "at", l.Addr().String())
 	}
 	notifier := systemd.Open(a.log)
 	ready := make(chan struct{})
