@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -34,10 +36,16 @@ type workload struct {
 	pod      corev1.PodTemplateSpec
 }
 
-// decode reads a document into a value, strictly.
+// decode reads a document into a value as an API server does: each field exists, once, with the
+// case of its letters.
 func decode[T any](t *testing.T, text string) (v T) {
 	t.Helper()
-	if err := yaml.UnmarshalStrict([]byte(text), &v); err != nil {
+	data, err := yaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	unknown, err := json.UnmarshalStrict(data, &v)
+	if err = errors.Join(append(unknown, err)...); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	return v
@@ -126,6 +134,9 @@ func (o *objects) checkPod(t *testing.T) {
 		if probe == nil || probe.HTTPGet == nil || !names[probe.HTTPGet.Port.String()] {
 			t.Fatalf("%s: %+v", what, probe)
 		}
+	}
+	if r := c.Resources.Requests; r.Cpu().IsZero() || r.Memory().IsZero() {
+		t.Error("a voter needs a share of the processor that is its own")
 	}
 	if p := c.LivenessProbe.HTTPGet.Path; p != "/livez" {
 		t.Errorf("a pod is restarted by %s, and must not be for lack of a majority", p)
@@ -235,5 +246,18 @@ func (o *objects) checkReplacement(t *testing.T) {
 	}
 	if len(o.budgets) != 1 || o.budgets[0].Spec.MaxUnavailable.IntValue() != 1 {
 		t.Errorf("%+v", o.budgets)
+	}
+}
+
+// TestAFieldThatDoesNotExistIsFound : the check of the manifests is as strict as an API server.
+func TestAFieldThatDoesNotExistIsFound(t *testing.T) {
+	for _, field := range []string{"ReadinessProbe", "readinesProbe"} {
+		data, err := yaml.YAMLToJSONStrict([]byte("containers:\n- name: c\n  " + field + ": {}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if unknown, err := json.UnmarshalStrict(data, new(corev1.PodSpec)); err != nil || len(unknown) != 1 {
+			t.Errorf("%s: %v, %v", field, unknown, err)
+		}
 	}
 }

@@ -79,12 +79,15 @@ func (v *Voter) askHandOffs(k *key, by vote.NodeID) {
 	if k == nil {
 		return
 	}
-	for _, f := range slices.Clone(k.votes.all()) {
-		if x := f.rare(); f.mode == vote.Exclusive && f.held && !f.ghost && x.version == 0 && !x.counts && f.s.ready() && !f.s.applying.isSilent() {
-			v.extra(f).counts = true
-			m := v.push(f.s, vote.KindWanted, f.number)
-			m.Who, m.Token = by, vote.AskHandOffs
-		}
+	i := slices.IndexFunc(k.votes.all(), func(f *entry) bool { return f.mode == vote.Exclusive && f.held && !f.ghost })
+	if i < 0 {
+		return
+	}
+	f := k.votes.all()[i]
+	if x := f.rare(); x.version == 0 && !x.counts && f.s.ready() && !f.s.applying.isSilent() {
+		v.extra(f).counts = true
+		m := v.push(f.s, vote.KindWanted, f.number)
+		m.Who, m.Token = by, vote.AskHandOffs
 	}
 }
 
