@@ -48,6 +48,7 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 			Text: "the token is zero; Inspect shows the token of each holder",
 		}
 	}
+	seen := false
 	for pause := evictPause; ; pause = min(2*pause, m.cfg.TTL/20) {
 		if err := m.eng.Evict(ctx, vote.Key(key), vote.Token(token), why); err != nil {
 			return err
@@ -57,9 +58,13 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 			return withOp(err, "evict")
 		}
 		held := holderOf(info, token)
-		if held == nil {
+		switch {
+		case held == nil && seen:
+			return nil // whatever the next holder's token is
+		case held == nil:
 			return checkPassedOn(info, token)
 		}
+		seen = true
 		clock.Sleep(ctx, m.eng.Clocks(), pause, nil)
 		if ctx.Err() != nil {
 			return &Error{

@@ -65,11 +65,16 @@ func (q *Requester) enqueueLocal(r *request) bool {
 	}
 	r.inLocalQueue, r.queued = true, true
 	l := q.localQueueOf(r.key)
+	l.waiting.insert(l.indexOf(r), r)
+	return true
+}
+
+// indexOf returns the place of a request in the queue, or the place for a new request.
+func (l *localQueue) indexOf(r *request) int {
 	i, _ := slices.BinarySearchFunc(l.waiting.list(), r, func(a, b *request) int {
 		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.number, b.number))
 	})
-	l.waiting.insert(i, r)
-	return true
+	return i
 }
 
 // localQueueOf returns the line for a key with a front, and makes the line if missing.
@@ -189,7 +194,7 @@ func (q *Requester) leaveLocalQueue(r *request) {
 	r.inLocalQueue = false
 	l := q.localQueues[r.key]
 	if q.fronts[r.key] != r {
-		l.waiting.remove(slices.Index(l.waiting.list(), r))
+		l.waiting.remove(l.indexOf(r))
 		q.dropLocalQueue(r.key, l)
 		return
 	}

@@ -157,11 +157,11 @@ func (m *merging) addKey(answers [][]vote.View) {
 }
 
 // readVersion makes a view entry say what its version says. A watch knows a lease by the token of
-// its first caller, as the voters' events do.
+// its first caller, as the voters' events do, and makes its queries plain or for watches.
 func (m *merging) readVersion(s *vote.View) {
 	version, handOffs := vote.ReadVersion(s.Version)
 	s.Version = version
-	if in := m.l.inspection; s.State == vote.Holding && (in == nil || !in.heard) {
+	if in := m.l.inspection; s.State == vote.Holding && in != nil && !in.heard {
 		s.Token += handOffs
 	}
 }

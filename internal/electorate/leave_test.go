@@ -79,6 +79,8 @@ func TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace(t *testing.T) {
 		{"one of three, and another isn't on standby in time", "3: a b c", "b c d=behind", ""},
 		{"one of three, and another will leave", "3: a b c", "b c d=newandleaving", none},
 		{"one of five", "3: a b c d e", "b c d e", ""},
+		{"three of five", "3: a b c d e", "b=leaving c=leaving d e", ""},
+		{"all of five", "3: a b c d e", "b=leaving c=leaving d=leaving e=leaving", ""},
 		{"the only one", "3: a", "", "the only voter"},
 	} {
 		b := scene(t, c.e, c.others)

@@ -14,6 +14,8 @@ type chore struct {
 	list func() []vote.Number
 	// do does the work for a number. The call or the lease may have ended since the listing.
 	do func(now vote.Now, n vote.Number)
+	// done, if not nil, is closed when the chore is done.
+	done chan<- struct{}
 
 	begun   bool
 	numbers []vote.Number // still to do
@@ -47,6 +49,9 @@ func (l *loop) doChores(now vote.Now) {
 			}
 			c.do(now, c.numbers[0])
 			c.numbers = c.numbers[1:]
+		}
+		if c.done != nil {
+			close(c.done)
 		}
 		l.chores = l.chores[1:]
 	}

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/node"
@@ -60,7 +62,7 @@ func TestLeavingReleasesLeasesInPieces(t *testing.T) {
 		synctest.Wait()
 		takeTurn(t, l.box)
 		gone := make(chan error, 1)
-		l.box.post(false, func(vote.Now) { l.releaseAll("leave", gone) })
+		l.box.post(false, func(vote.Now) { l.releaseAll("leave", make(chan struct{}), gone) })
 		l.roundAndFlush()
 		if n := len(l.calls.m); n < many/2 || n == many {
 			t.Fatalf("%d of %d calls wait after the first round", n, many)
@@ -144,4 +146,28 @@ func TestDrainAndRefusalsFailCallsInPieces(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStopTellsOfAllLeasesThoughItsTimeIsOver has a node stop with a context that has ended, and
+// close: the voters have heard of the end of each lease, so another node gets the keys at once.
+func TestStopTellsOfAllLeasesThoughItsTimeIsOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *mesh) {
+		a, b, _ := w.three()
+		for i := range many {
+			mustLock(t, a, fmt.Sprintf("held-%d", i), vote.Exclusive)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		wantIs(t, a.Stop(ended), context.Canceled)
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		began := time.Now()
+		for i := range many {
+			mustLock(t, b, fmt.Sprintf("held-%d", i), vote.Exclusive)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the keys were free after %v", took)
+		}
+	})
 }

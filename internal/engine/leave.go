@@ -154,14 +154,19 @@ func (eng *Engine) Drain(ctx context.Context) error {
 
 // releaseAll releases all leases and waits for the voters' confirmations.
 func (eng *Engine) releaseAll(ctx context.Context, op string) error {
-	gone := make(chan error, 1)
-	eng.loop.box.post(false, func(vote.Now) { eng.loop.releaseAll(op, gone) })
+	freed, gone := make(chan struct{}), make(chan error, 1)
+	eng.loop.box.post(false, func(vote.Now) { eng.loop.releaseAll(op, freed, gone) })
 	select {
 	case err := <-gone:
 		return err
 	case <-eng.loop.done:
 		return nil
 	case <-ctx.Done():
+		// The voters are told of all leases in any case, which takes this node's time only.
+		select {
+		case <-freed:
+		case <-eng.loop.done:
+		}
 		return eng.unanswered(op, "", "not all leases are confirmed to be released", errs.OfContext(ctx))
 	}
 }

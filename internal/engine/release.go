@@ -130,7 +130,8 @@ func (l *loop) drain(done chan<- struct{}) {
 
 // releaseAll releases every lease and answers every call. gone, which must have room, is notified
 // when all releases are confirmed or given up.
-func (l *loop) releaseAll(op string, gone chan<- error) {
+// freed is closed when all of them have been ended here, and the voters are being told.
+func (l *loop) releaseAll(op string, freed chan<- struct{}, gone chan<- error) {
 	l.leaveOp = op
 	l.leaving = true
 	// The calls are answered first, since a released lease would be handed to the next call in the
@@ -151,7 +152,7 @@ func (l *loop) releaseAll(op string, gone chan<- error) {
 		}
 		l.release(now, lease, reason)
 		l.node.Spend(costFreed)
-	}})
+	}, done: freed})
 	l.releaseWaiters = append(l.releaseWaiters, gone)
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -99,7 +100,14 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 
 // failCalls cancels and answers the pending calls, in pieces: all of them, or all but upgrades.
 func (l *loop) failCalls(upgrades bool, answer func(*call)) {
-	l.addChore(chore{list: l.calls.numbers, do: func(now vote.Now, n vote.Number) {
+	// The newest are cancelled first: of the callers in a local queue the last is removed with the
+	// least work.
+	list := func() []vote.Number {
+		numbers := l.calls.numbers()
+		slices.SortFunc(numbers, func(a, b vote.Number) int { return cmp.Compare(b, a) })
+		return numbers
+	}
+	l.addChore(chore{list: list, do: func(now vote.Now, n vote.Number) {
 		c := l.calls.m[n]
 		if c == nil || c.upgradeOf != nil && !upgrades {
 			return
