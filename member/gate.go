@@ -54,59 +54,49 @@ func newGate(inner memberlist.Transport, dialMax time.Duration) *gate {
 // open lets streams and packets in. It is called once.
 func (g *gate) open() { close(g.opened) }
 
-// waitsForOpen waits until the gate is opened, and reports false if the gate is shut first.
-func (g *gate) waitsForOpen() bool {
-	select {
-	case <-g.opened:
-		return true
-	case <-g.done:
-		return false
-	}
-}
-
 // feedPackets passes packets on until the gate is shut.
 func (g *gate) feedPackets() {
-	if !g.waitsForOpen() {
-		return
-	}
-	for {
+	feed(g, g.Transport.PacketCh(), func(p *memberlist.Packet) bool {
 		select {
+		case g.packets <- p:
+			return true
 		case <-g.done:
-			return
-		case p, ok := <-g.Transport.PacketCh():
-			if !ok {
-				return
-			}
-			select {
-			case g.packets <- p:
-			case <-g.done:
-				return
-			}
+			return false
 		}
-	}
+	})
 }
 
 // feedStreams passes accepted streams on until the gate is shut.
 func (g *gate) feedStreams() {
-	if !g.waitsForOpen() {
+	feed(g, g.Transport.StreamCh(), func(c net.Conn) bool {
+		conn, err := g.keep(c)
+		if err != nil {
+			return false
+		}
+		select {
+		case g.streams <- conn:
+			return true
+		case <-g.done:
+			conn.Close()
+			return false
+		}
+	})
+}
+
+// feed waits until the gate is open, and calls pass for each packet or stream from the transport,
+// until the gate is shut or pass returns false.
+func feed[T any](g *gate, from <-chan T, pass func(T) bool) {
+	select {
+	case <-g.opened:
+	case <-g.done:
 		return
 	}
 	for {
 		select {
 		case <-g.done:
 			return
-		case c, ok := <-g.Transport.StreamCh():
-			if !ok {
-				return
-			}
-			conn, err := g.keep(c)
-			if err != nil {
-				return
-			}
-			select {
-			case g.streams <- conn:
-			case <-g.done:
-				conn.Close()
+		case x, ok := <-from:
+			if !ok || !pass(x) {
 				return
 			}
 		}

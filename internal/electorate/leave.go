@@ -34,8 +34,9 @@ func (m *Machine) stays() string {
 	r := m.roll()
 	others := len(r.stay) + len(r.in)
 	switch {
-	case m.byCount() && len(e.Voters) > 2 && len(e.Voters) <= m.cfg.MinVoters && len(r.in) == 0 && !m.isEnough(len(r.stay), 0):
-		// Of more voters, some that leave can be voted out; the others know once that has happened.
+	// Of more voters than the minimum, some that leave can be voted out, and the others know later.
+	case m.byCount() && len(e.Voters) > 2 && len(e.Voters) <= m.cfg.MinVoters &&
+		len(r.in) == 0 && !m.isEnough(len(r.stay), 0):
 		if m.standbySoon() || m.mayReplace() {
 			return ""
 		}

@@ -99,8 +99,8 @@ type loop struct {
 	urgent        bool // at least one message of this round is urgent
 	timer         timer
 
-	chores       []chore      // to do in pieces, one after the other
-	busy         bool         // the node or a chore has work to continue at once
+	tasks        []task       // to do in pieces, one after the other
+	busy         bool         // the node or a task has work to continue at once
 	roundStart   vote.Instant // when the last round began, on the slow clock
 	yield        adaptiveYield
 	voterMonitor voterMonitor
@@ -261,7 +261,7 @@ func (l *loop) round() {
 	if len(l.backlog) == 0 {
 		l.freeOrdered = reuse(l.freeOrdered, l.freeOrdered)
 	}
-	l.doChores(now)
+	l.doTasks(now)
 	l.queryDoubts(now)
 	l.drainNode(now)
 	d := l.node.Next(now)
@@ -270,7 +270,7 @@ func (l *loop) round() {
 		l.drainNode(now)
 		d = l.node.Next(now)
 	}
-	l.busy = l.node.Busy() || len(l.chores) > 0
+	l.busy = l.node.Busy() || len(l.tasks) > 0
 	if d <= 0 {
 		d = napTime
 	}

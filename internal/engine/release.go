@@ -141,7 +141,7 @@ func (l *loop) releaseAll(op string, freed chan<- struct{}, gone chan<- error) {
 		w.result <- l.fail(errs.Failure{Op: w.op, Reason: errs.Closed, Text: leavingText})
 	}
 	clear(l.awaiting)
-	l.addChore(chore{list: l.held.numbers, do: func(now vote.Now, n vote.Number) {
+	l.addTask(task{list: l.held.numbers, do: func(now vote.Now, n vote.Number) {
 		lease := l.held.m[n]
 		if lease == nil {
 			return
@@ -171,7 +171,7 @@ func (l *loop) endingText(c *call) string {
 // answerEnding answers Drain once no lease is held or being released, and Leave and Stop once no
 // lease is being released.
 func (l *loop) answerEnding() {
-	if len(l.chores) > 0 {
+	if len(l.tasks) > 0 {
 		return
 	}
 	if len(l.held.m)+len(l.released.m) == 0 {

@@ -107,7 +107,7 @@ func (l *loop) failCalls(upgrades bool, answer func(*call)) {
 		slices.SortFunc(numbers, func(a, b vote.Number) int { return cmp.Compare(b, a) })
 		return numbers
 	}
-	l.addChore(chore{list: list, do: func(now vote.Now, n vote.Number) {
+	l.addTask(task{list: list, do: func(now vote.Now, n vote.Number) {
 		c := l.calls.m[n]
 		if c == nil || c.upgradeOf != nil && !upgrades {
 			return
@@ -135,7 +135,7 @@ func (l *loop) refused(now vote.Now) string { return cmp.Or(l.duplicateName, l.n
 // failRefused answers all pending calls if this node refuses calls now.
 func (l *loop) failRefused(now vote.Now) {
 	text := l.refused(now)
-	if text != "" && len(l.calls.m) > 0 && len(l.chores) == 0 {
+	if text != "" && len(l.calls.m) > 0 && len(l.tasks) == 0 {
 		l.failCalls(true, func(c *call) { c.fail(quorum.Wait{Reason: quorum.WaitRefused, Text: text}) })
 	}
 }

@@ -91,7 +91,7 @@ func TestATaleOfManyHistories(t *testing.T) {
 		r := newHarness(t, n)
 		var told []Event
 		gaps := seed%2 == 0
-		timely := h.some(h.q) // what these say comes at once, if nobody restarts
+		timely := h.some(h.q) // reports of these voters come at once, unless a voter restarts
 		step := func() {
 			for _, place := range timely {
 				if !gaps {

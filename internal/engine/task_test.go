@@ -14,18 +14,18 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// roundMax is what a round may cost that does nothing but a chore, in the unit of node.Budget: the
+// roundMax is what a round may cost that does nothing but a task, in the unit of node.Budget: the
 // budget, a last lease, and the answers of voters.
 const roundMax = node.Budget + node.Budget/8
 
 // many is a number of calls that take about five rounds to end, and of leases that take 20.
 const many = 5 * node.Budget / costFailed
 
-// choreRounds runs rounds of the loop, of which the test has the turn, until the loop's chores are
+// taskRounds runs rounds of the loop, of which the test has the turn, until the loop's tasks are
 // done. It checks the work of each round, and returns the number of rounds.
-func choreRounds(t *testing.T, l *loop) (rounds int) {
+func taskRounds(t *testing.T, l *loop) (rounds int) {
 	t.Helper()
-	for rounds == 0 || len(l.chores) > 0 {
+	for rounds == 0 || len(l.tasks) > 0 {
 		before := l.node.Work()
 		heard := false
 		l.box.post(true, func(vote.Now) { heard = true })
@@ -68,12 +68,12 @@ func TestLeavingReleasesLeasesInPieces(t *testing.T) {
 			t.Fatalf("%d of %d calls wait after the first round", n, many)
 		}
 		// The node itself would hand a released key to its waiting call.
-		waiting := l.calls.m[l.chores[0].numbers[len(l.chores[0].numbers)-1]]
+		waiting := l.calls.m[l.tasks[0].numbers[len(l.tasks[0].numbers)-1]]
 		unlocked := leases[slices.IndexFunc(leases, func(lease *Lease) bool { return lease.key == waiting.Key })]
 		unlocked.End()
 		l.box.post(false, func(now vote.Now) { l.release(now, unlocked, EndUnlocked) })
-		if rounds := choreRounds(t, l); rounds < many*(costFreed+costFailed)/roundMax-1 {
-			t.Errorf("the chores took %d rounds", rounds)
+		if rounds := taskRounds(t, l); rounds < many*(costFreed+costFailed)/roundMax-1 {
+			t.Errorf("the tasks took %d rounds", rounds)
 		}
 		l.runAsOwner()
 		synctest.Wait()
@@ -123,7 +123,7 @@ func TestDrainAndRefusalsFailCallsInPieces(t *testing.T) {
 				takeTurn(t, l.box)
 				drained := make(chan struct{}, 1)
 				l.box.post(false, func(now vote.Now) { row.begin(l, now, drained) })
-				if rounds := choreRounds(t, l); rounds < 4 {
+				if rounds := taskRounds(t, l); rounds < 4 {
 					t.Errorf("the calls failed in %d rounds", rounds)
 				}
 				l.runAsOwner()

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestOutputThatCannotBeWritten : a verb whose output is lost fails.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	b := newBench(t)
+	for _, args := range [][]string{
+		{"ls"}, {"members"}, {"status"}, {"electorate"}, {"inspect", "k"}, {"version"}, {"members", "-o", "json"}, {"rotate"},
+		{"electorate", "--watch"}, {"doctor", "--expect", "1", "--bind", "127.0.0.1:0"},
+	} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := b.command(args...)
+		p.Stdout = full
+		code := p.run()
+		full.Close()
+		if code != 1 || !strings.Contains(p.err.String(), "no space left") {
+			t.Errorf("%q ends with %d, and says %q", args, code, p.err.String())
+		}
+	}
+}
