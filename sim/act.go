@@ -3,7 +3,7 @@ package sim
 import "time"
 
 // Act is one fault with all its random parameters. Which fields are used depends on the kind of
-// fault: see [World.Do]. An act has no effect when a host is missing or the fault has nothing to
+// fault: see [faults.Do]. An act has no effect when a host is missing or the fault has nothing to
 // act on.
 type Act struct {
 	At    time.Duration // in world time
@@ -26,4 +26,4 @@ type Act struct {
 // Acts returns the faults of a run up to now, as drawn or given, including faults without effect.
 // The last act may lie in the future. Passed as Options.Acts, together with the run's other
 // options, the acts replay the same run event by event.
-func (ft *faults) Acts() []Act { return append([]Act{}, ft.acts...) }
+func (w *World) Acts() []Act { return append([]Act{}, w.faults.acts...) }

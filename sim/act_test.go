@@ -49,20 +49,20 @@ func TestActsAreDrawnByThemselves(t *testing.T) {
 func TestOnlyWhatDidHarmCounts(t *testing.T) {
 	t.Parallel()
 	w := New(Options{Clients: 1, Clocks: Clocks{Exact: true}, TokensOnly: true, Load: Load{Clients: 1, Think: time.Millisecond, Forever: 100}})
-	w.PowerOff("c")
+	w.Script.PowerOff("c")
 	w.Run(time.Second)
 	some, none := []string{"c"}, []string{"z"}
 	for f := range faultEnd {
 		for _, a := range []Act{
 			{Fault: f}, {Fault: f, Hosts: none, Far: none, By: 1, PPM: 1}, {Fault: f, Hosts: none, Far: some, By: 1}, {Fault: f, Hosts: some, Far: none},
 		} {
-			w.Do(a)
+			w.faults.Do(a)
 		}
 	}
 	if got := w.Figures().Fired; got != [faultEnd]uint64{} {
 		t.Errorf("fired: %v", got)
 	}
-	w.Start("c")
+	w.Script.Start("c")
 	w.Run(time.Second)
 	for f := range faultFixed {
 		a := Act{Fault: f, Hosts: []string{"x1"}, Far: []string{"a", "b"}, For: time.Millisecond, By: time.Millisecond, PPM: 1234 + int64(f)}
@@ -74,7 +74,7 @@ func TestOnlyWhatDidHarmCounts(t *testing.T) {
 			a.For, tries = 100*time.Millisecond, 20
 		}
 		for ; a.Luck < tries && w.Figures().Fired[f] == 0; a.Luck++ {
-			w.Do(a)
+			w.faults.Do(a)
 			w.Run(2 * time.Second)
 		}
 		if w.Figures().Fired[f] != 1 {

@@ -59,13 +59,13 @@ func (a *Ask) wish(beside vote.Number) quorum.RequestOptions {
 
 // Asks returns the requests of a run up to now, as drawn by the clients or as given. Requests of a
 // scenario are not included.
-func (ld *load) Asks() []Ask { return append([]Ask{}, ld.asks...) }
+func (w *World) Asks() []Ask { return append([]Ask{}, w.load.asks...) }
 
 // setUpAsks schedules the requests given in Load.Asks.
 func (ld *load) setUpAsks() {
 	for i, a := range ld.w.opt.Load.Asks {
 		ld.w.At(a.At, func() {
-			if h := ld.w.find(a.Node); h != nil && h.p != nil {
+			if h := ld.w.faults.find(a.Node); h != nil && h.p != nil {
 				ld.w.push(event{at: ld.w.now, kind: eventAsk, p: h.p, n: uint64(i)})
 			}
 		})

@@ -110,9 +110,9 @@ type lockKey struct {
 
 func (j *judge) setUpJudge() {
 	if j.w.opt.History {
-		j.w.hist = &history{}
+		j.w.histories.hist = &history{}
 	}
-	j.w.resourceLuck = rand.New(j.w.chance("resource"))
+	j.w.resources.resourceLuck = rand.New(j.w.chance("resource"))
 	j.byName = make(map[vote.Key]*lockKey)
 	j.bySession = make(map[vote.SessionID]*process)
 }
@@ -146,14 +146,14 @@ func (j *judge) told(p *process, e *quorum.Event) {
 		return
 	case quorum.EventQueryDone, quorum.EventNews, quorum.EventElectorate:
 		if p.looks != nil && e.Kind == quorum.EventQueryDone {
-			j.w.shown(p, e)
+			j.w.inspectors.shown(p, e)
 		}
 		if p.watch != nil {
-			j.w.watched(p, e)
+			j.w.watchers.watched(p, e)
 		}
 		return
 	case quorum.EventNoted:
-		j.w.noted(p, e)
+		j.w.load.noted(p, e)
 		return
 	case quorum.EventContended, quorum.EventPassed:
 		return // contention and revocations decide nothing
@@ -170,7 +170,7 @@ func (j *judge) told(p *process, e *quorum.Event) {
 		// A message of an incarnation long dead may arrive so late that a voter takes the sender
 		// for a duplicate process and reports an alarm. But no process may be told to be the
 		// duplicate.
-		if !j.twins && !strings.HasPrefix(e.Text, "two processes") && !j.w.ofLists(e.Text) && !j.w.countedAlarm(e.Text) && !j.w.diskAlarm(p, e.Text) && !j.w.mayBeLate(e.Text) {
+		if !j.twins && !strings.HasPrefix(e.Text, "two processes") && !j.w.ofLists(e.Text) && !j.w.population.countedAlarm(e.Text) && !j.w.dynamic.diskAlarm(p, e.Text) && !j.w.mayBeLate(e.Text) {
 			j.violate(checkAlarm, "%s: %s", p.host.alias, e.Text)
 		}
 		return
@@ -202,8 +202,8 @@ func (j *judge) told(p *process, e *quorum.Event) {
 		j.w.fig.Failures++
 		j.tryInTime(r)
 		r.Wait = e.Wait
-		j.w.checkRefusal(r)
-		j.w.finish(r, Failed)
+		j.w.refusals.checkRefusal(r)
+		j.w.load.finish(r, Failed)
 	case quorum.EventLost:
 		j.lost(p, r)
 	case quorum.EventReleased:
@@ -216,7 +216,7 @@ func (j *judge) told(p *process, e *quorum.Event) {
 			j.violate(checkUnlock, "%s took %v to end request %d", p.host.alias, took, r.Number)
 		}
 		j.w.note(p.host, "ends request %d", r.Number)
-		j.w.finish(r, Released)
+		j.w.load.finish(r, Released)
 	default:
 		j.violate(checkEvents, "%s tells %+v", p.host.alias, *e)
 	}
@@ -244,11 +244,11 @@ func (j *judge) believes(r *Request) bool {
 // grant handles the moment when a user begins to believe in a lease.
 func (j *judge) grant(p *process, r *Request, e *quorum.Event) {
 	k := r.key
-	j.w.unwait(r)
+	j.w.load.unwait(r)
 	j.w.fig.Acquisitions++
 	j.tryInTime(r)
 	r.State, r.Token, r.Slot, r.Had = Granted, e.Token, e.Slot, j.w.Now()
-	j.w.seats(r)
+	j.w.tokens.seats(r)
 	r.fixed = p.clock.fastAt(j.w.now).Add(r.Ask.Length)
 	k.changed = j.w.now
 	j.w.note(p.host, "is granted request %d, %q with token %d", r.Number, k.name, e.Token)
@@ -258,7 +258,7 @@ func (j *judge) grant(p *process, r *Request, e *quorum.Event) {
 		k.lossAt = 0
 	}
 	if k.died {
-		j.w.mark(MarkHolderDied)
+		j.w.marks.mark(MarkHolderDied)
 		k.died = false
 	}
 	j.assign(r, e.Group)
@@ -268,11 +268,11 @@ func (j *judge) grant(p *process, r *Request, e *quorum.Event) {
 	if !j.believes(r) {
 		j.violate(checkEvents, "%s is granted request %d when its cover is over", p.host.alias, r.Number)
 	}
-	j.w.checkExclusion(r)
+	j.w.exclusion.checkExclusion(r)
 	if j.w.failed != nil {
 		return
 	}
-	excused := j.w.checkToken(r)
+	excused := j.w.tokens.checkToken(r)
 	if j.w.failed != nil {
 		return
 	}
@@ -280,19 +280,19 @@ func (j *judge) grant(p *process, r *Request, e *quorum.Event) {
 	if r.Mode != vote.Shared && k.eras[r.Slot] != r.era {
 		k.eras[r.Slot], excused = r.era, true
 	}
-	j.w.hist.granted(j.w, r, excused)
+	j.w.histories.hist.granted(j.w, r, excused)
 	k.holds = append(k.holds, r)
-	j.w.checkBid(r)
-	j.w.checkCover(r)
-	j.w.checkOrder(r)
-	j.w.marksOfGrant(r)
-	j.w.writes(r)
-	j.w.granted(r)
+	j.w.tokens.checkBid(r)
+	j.w.cover.checkCover(r)
+	j.w.order.checkOrder(r)
+	j.w.marks.marksOfGrant(r)
+	j.w.resources.writes(r)
+	j.w.load.granted(r)
 	if r.Ask.Value {
-		j.w.values(r)
+		j.w.load.values(r)
 	}
 	if r.base != nil {
-		j.w.upgraded(r)
+		j.w.load.upgraded(r)
 	}
 }
 
@@ -311,7 +311,7 @@ func (j *judge) assign(r *Request, g quorum.GroupID) {
 func (j *judge) ends(r *Request, end vote.Instant) {
 	r.end, r.over = end, end
 	j.place(r)
-	j.w.checkLength(r)
+	j.w.lengths.checkLength(r)
 }
 
 // place converts the end of a lease into world time at the current rate of the node's clock.
@@ -355,12 +355,12 @@ func (j *judge) extend(r *Request, fast, end vote.Instant) {
 		}
 	}
 	if end > r.end {
-		j.w.marksOfMore(r)
+		j.w.marks.marksOfMore(r)
 	}
 	j.ends(r, end)
 	r.over = max(end, fast)
 	if fast < end {
-		j.w.checkCover(r)
+		j.w.cover.checkCover(r)
 	}
 }
 
@@ -368,7 +368,7 @@ func (j *judge) extend(r *Request, fast, end vote.Instant) {
 func (j *judge) lost(p *process, r *Request) {
 	if r.State == Releasing { // the lease ended before the release
 		r.expired = true
-		j.w.finish(r, Released)
+		j.w.load.finish(r, Released)
 		return
 	}
 	if r.State != Granted {
@@ -380,7 +380,7 @@ func (j *judge) lost(p *process, r *Request) {
 	switch {
 	// A voter stepped back, so its promises are void. What the lease keeps, its lock-delay, begins
 	// now.
-	case fast < r.end && j.w.mayForfeit():
+	case fast < r.end && j.w.conversion.mayForfeit():
 		if j.w.lists == nil {
 			r.endAt = j.w.now
 		}
@@ -394,7 +394,7 @@ func (j *judge) lost(p *process, r *Request) {
 	j.w.fig.Losses++
 	r.key.lossAt = j.w.now
 	j.unhold(r)
-	j.w.finish(r, Lost)
+	j.w.load.finish(r, Lost)
 }
 
 // stoppedSince reports whether a process has resumed only just now.
@@ -423,7 +423,7 @@ func (j *judge) buried(p *process) {
 				j.unhold(r)
 				r.key.lossAt = j.w.now
 			}
-			j.w.finish(r, Crashed)
+			j.w.load.finish(r, Crashed)
 		}
 	}
 }
@@ -442,9 +442,9 @@ func (j *judge) check(p *process) {
 		some := uint64(len(k.holds)/lookedAt + 1)
 		for i, r := range k.holds {
 			if (some == 1 || (uint64(i)+j.w.fig.Events)%some == 0) && j.believes(r) {
-				j.w.checkCover(r)
+				j.w.cover.checkCover(r)
 			}
 		}
-		j.w.checkIdle(k)
+		j.w.idle.checkIdle(k)
 	}
 }

@@ -13,8 +13,8 @@ type booksCheck struct{ w *World }
 // requester's expected digest. After a mismatch the requester resyncs, so messages lost or
 // reordered on an open connection would cost users no more than a refresh and show nowhere else.
 func (bc *booksCheck) checkBooks(p *process) {
-	if n := p.m.Requester().Counters().Mismatches; n > 0 && !p.forgot && !bc.w.twins {
-		bc.w.violate(checkBooks, "%d acknowledgements told %s of other requests and votes than it knows of", n, p.host.alias)
+	if n := p.m.Requester().Counters().Mismatches; n > 0 && !p.forgot && !bc.w.judge.twins {
+		bc.w.judge.violate(checkBooks, "%d acknowledgements told %s of other requests and votes than it knows of", n, p.host.alias)
 	}
 }
 

@@ -44,24 +44,24 @@ func (r *Request) isVoted(m vote.Mode, s vote.Slot, t vote.Token) bool {
 // included, a majority must still be bound to the lease.
 func (cc *coverCheck) checkCover(r *Request) {
 	// A voter that steps back forgets its votes, and still keeps their keys from other requests.
-	if cc.w.opt.TokensOnly || cc.w.mayForfeit() {
+	if cc.w.opt.TokensOnly || cc.w.conversion.mayForfeit() {
 		return
 	}
 	if cc.w.opt.Following != nil {
-		if !cc.w.coveredFollowing(r) {
-			cc.w.violate(checkCover, "%s's lease of %q with token %d lasts for %v, but no majority under any electorate is bound to it for so long:%s", r.Node,
+		if !cc.w.dynamic.coveredFollowing(r) {
+			cc.w.judge.violate(checkCover, "%s's lease of %q with token %d lasts for %v, but no majority under any electorate is bound to it for so long:%s", r.Node,
 				r.Key, r.Token, r.p.left(cc.w.now, r.end), cc.bonds(r))
 		}
 		return
 	}
 	n := 0
-	for _, i := range cc.w.route {
+	for _, i := range cc.w.net.route {
 		if cc.binds(cc.w.hosts[i], r) {
 			n++
 		}
 	}
 	if n < cc.w.quorum {
-		cc.w.violate(checkCover, "%s's lease of %q with token %d lasts for %v, but only %d of %d voters are bound to it for so long:%s", r.Node,
+		cc.w.judge.violate(checkCover, "%s's lease of %q with token %d lasts for %v, but only %d of %d voters are bound to it for so long:%s", r.Node,
 			r.Key, r.Token, r.p.left(cc.w.now, r.end), n, len(cc.w.voters), cc.bonds(r))
 	}
 }
@@ -92,7 +92,7 @@ func (cc *coverCheck) bonds(r *Request) string {
 	tell := func(life string, owner vote.SessionID, n vote.Number, m vote.Mode, s vote.Slot, t vote.Token, until Moment) {
 		fmt.Fprintf(&b, " %s to request %d of %v (%v, slot %d) with token %d until %v;", life, n, owner, m, s, t, time.Duration(until-cc.w.now))
 	}
-	for _, i := range cc.w.route {
+	for _, i := range cc.w.net.route {
 		h := cc.w.hosts[i]
 		fmt.Fprintf(&b, " %s:", h.name)
 		if p := h.p; p != nil && p.m.Voter() != nil {
@@ -128,7 +128,7 @@ func (cc *coverCheck) bequeathOf(p *process, v *lease.Voter) {
 		}
 	}
 	if !cc.isQuiet(p) {
-		for _, k := range cc.w.lockKeys {
+		for _, k := range cc.w.judge.lockKeys {
 			for _, x := range v.Votes(k.name) {
 				kept = append(kept, will{k, x.Owner, x.Number, x.Mode, x.Slot, x.Token, p.clock.whenSlow(x.Deadline)})
 			}

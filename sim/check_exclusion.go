@@ -53,18 +53,18 @@ func (r *Request) keptUntil() (until Moment) {
 func (ec *exclusionCheck) checkExclusion(r *Request) {
 	k := r.key
 	if r.Mode == vote.Permit && (r.Slot == 0 || r.Slot > vote.Slot(r.Ask.Permits)) {
-		ec.w.violate(checkExclusion, "%s is granted %q in slot %d of %d", r.Node, k.name, r.Slot, r.Ask.Permits)
+		ec.w.judge.violate(checkExclusion, "%s is granted %q in slot %d of %d", r.Node, k.name, r.Slot, r.Ask.Permits)
 		return
 	}
 	for _, o := range k.holds {
-		if !ec.w.believes(o) || !r.bars(o) {
+		if !ec.w.judge.believes(o) || !r.bars(o) {
 			continue
 		}
 		ec.w.fig.Overlaps++
 		if ec.w.opt.TokensOnly {
 			continue
 		}
-		ec.w.violate(checkExclusion, "%s is granted %q (%v, slot %d) with token %d while %s holds it (%v, slot %d) with token %d, for %v more", r.Node,
+		ec.w.judge.violate(checkExclusion, "%s is granted %q (%v, slot %d) with token %d while %s holds it (%v, slot %d) with token %d, for %v more", r.Node,
 			k.name, r.Mode, r.Slot, r.Token, o.Node, o.Mode, o.Slot, o.Token, o.p.left(ec.w.now, o.end))
 		if ec.w.failed != nil {
 			return
@@ -75,8 +75,8 @@ func (ec *exclusionCheck) checkExclusion(r *Request) {
 		return
 	}
 	for _, o := range slices.Concat(k.holds, k.past) {
-		if r.bars(o) && !ec.w.believes(o) && o.keptUntil() > ec.w.now {
-			ec.w.violate(checkRest, "%s is granted %q with token %d, which %s's lease with token %d, granted at %v, keeps from it for %v more", r.Node,
+		if r.bars(o) && !ec.w.judge.believes(o) && o.keptUntil() > ec.w.now {
+			ec.w.judge.violate(checkRest, "%s is granted %q with token %d, which %s's lease with token %d, granted at %v, keeps from it for %v more", r.Node,
 				k.name, r.Token, o.Node, o.Token, o.Had, time.Duration(o.keptUntil()-ec.w.now))
 			return
 		}

@@ -18,10 +18,10 @@ type idleCheck struct{ w *World }
 // slots in different orders are asked again at the next refresh; a lease ends at its voters a
 // little later than its holder believes; and messages take some round trips.
 func (ic *idleCheck) checkIdle(k *lockKey) {
-	if len(k.waits) == 0 || ic.w.opt.TokensOnly || ic.w.twins || ic.w.now < k.changed.add(ic.idleAtMost()) {
+	if len(k.waits) == 0 || ic.w.opt.TokensOnly || ic.w.judge.twins || ic.w.now < k.changed.add(ic.idleAtMost()) {
 		return
 	}
-	well := ic.w.wellSince()
+	well := ic.w.order.wellSince()
 	if well == never || ic.w.now < well.add(calmTTLs*ic.w.opt.MaxTTL+servedFixed) {
 		return
 	}
@@ -30,12 +30,12 @@ func (ic *idleCheck) checkIdle(k *lockKey) {
 			return // the requests behind r may be blocked as well
 		}
 	}
-	ic.w.violate(checkIdle, "%q has room for each of %d that wait since %v:%s", k.name, len(k.waits), time.Duration(k.changed), ic.w.whoWaits())
+	ic.w.judge.violate(checkIdle, "%q has room for each of %d that wait since %v:%s", k.name, len(k.waits), time.Duration(k.changed), ic.w.whoWaits())
 }
 
 // idleAtMost is how long a key may have room while a request waits.
 func (ic *idleCheck) idleAtMost() time.Duration {
-	return 2*ic.w.opt.MaxTTL/vote.RefreshesPerTTL + vote.Margin(ic.w.opt.MaxTTL) + 8*ic.w.slowestTrip() + ic.w.opt.MaxTTL/20 + ic.w.lingersAtMost()
+	return 2*ic.w.opt.MaxTTL/vote.RefreshesPerTTL + vote.Margin(ic.w.opt.MaxTTL) + 8*ic.w.order.slowestTrip() + ic.w.opt.MaxTTL/20 + ic.w.net.lingersAtMost()
 }
 
 // isBarred reports whether a request is blocked by current leases of a key, or by what past leases

@@ -12,8 +12,8 @@ func (lc *lengthCheck) checkLength(r *Request) {
 	}
 	switch {
 	case r.end > fast.Add(most):
-		lc.w.violate(checkLength, "%s's lease of %q is to last for %v, and at most %v is right", r.Node, r.Key, r.end.Sub(fast), most)
+		lc.w.judge.violate(checkLength, "%s's lease of %q is to last for %v, and at most %v is right", r.Node, r.Key, r.end.Sub(fast), most)
 	case r.Ask.Fixed && r.Ask.Length > 0 && r.end > r.fixed:
-		lc.w.violate(checkLength, "%s's lease of %q isn't to be extended, and lasts %v too long", r.Node, r.Key, r.end.Sub(r.fixed))
+		lc.w.judge.violate(checkLength, "%s's lease of %q isn't to be extended, and lasts %v too long", r.Node, r.Key, r.end.Sub(r.fixed))
 	}
 }

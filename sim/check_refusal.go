@@ -15,7 +15,7 @@ type refusalCheck struct{ w *World }
 // number of permits.
 func (rc *refusalCheck) checkRefusal(r *Request) {
 	other := func(is func(o *Request) bool) bool {
-		for _, p := range rc.w.bySession { // dead processes too: voters learn late of a crash
+		for _, p := range rc.w.judge.bySession { // dead processes too: voters learn late of a crash
 			if slices.ContainsFunc(p.asked[1:], func(o *Request) bool { return o.key == r.key && o != r && is(o) }) {
 				return true
 			}
@@ -24,14 +24,14 @@ func (rc *refusalCheck) checkRefusal(r *Request) {
 	}
 	switch r.Wait.Reason {
 	case quorum.WaitClash:
-		rc.w.mark(MarkClash)
+		rc.w.marks.mark(MarkClash)
 		if r.base == nil || !other(func(o *Request) bool { return o.base != nil }) {
-			rc.w.violate(checkRefusal, "%s's request %d of %q fails as another upgrade is older, and there is none", r.Node, r.Number, r.Key)
+			rc.w.judge.violate(checkRefusal, "%s's request %d of %q fails as another upgrade is older, and there is none", r.Node, r.Number, r.Key)
 		}
 	case quorum.WaitUnfit:
-		rc.w.mark(MarkUnfit)
+		rc.w.marks.mark(MarkUnfit)
 		if !other(func(o *Request) bool { return o.Mode == vote.Permit && o.Ask.Permits != r.Ask.Permits }) {
-			rc.w.violate(checkRefusal, "%s's request %d of %q fails as others use another number of permits, and there are none", r.Node, r.Number, r.Key)
+			rc.w.judge.violate(checkRefusal, "%s's request %d of %q fails as others use another number of permits, and there are none", r.Node, r.Number, r.Key)
 		}
 	}
 }
@@ -41,17 +41,17 @@ func (rc *refusalCheck) checkRefusal(r *Request) {
 // something is or was wrong.
 func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 	o := &rc.w.opt
-	if o.TokensOnly || rc.w.twins {
+	if o.TokensOnly || rc.w.judge.twins {
 		return
 	}
 	switch told.Reason {
 	case quorum.WaitHeld:
 		if !rc.hadRival(r) {
-			rc.w.violate(checkRefusal, "%s gives up request %d of %q, asked for at %v, and is told that the key is held: no other request has been there",
+			rc.w.judge.violate(checkRefusal, "%s gives up request %d of %q, asked for at %v, and is told that the key is held: no other request has been there",
 				r.Node, r.Number, r.Key, r.Asked)
 		}
 	case quorum.WaitNoQuorum:
-		well := rc.w.wellSince()
+		well := rc.w.order.wellSince()
 		if o.Following != nil || o.Counted != nil || o.Lists != nil || well == never ||
 			rc.w.now < well.add(calmTTLs*o.MaxTTL+servedFixed) || rc.w.Now() < r.Asked+o.MaxTTL {
 			return
@@ -59,10 +59,10 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 		// A request that stood in its node's local queue may have reached the voters just now,
 		// after the end of another; with the next refresh the voters say that they know the
 		// request. (Seed 2586.)
-		if rc.w.now < r.key.changed.add(o.MaxTTL/4+rc.w.slowestTrip()) {
+		if rc.w.now < r.key.changed.add(o.MaxTTL/4+rc.w.order.slowestTrip()) {
 			return
 		}
-		rc.w.violate(checkRefusal, "%s gives up request %d of %q, asked for at %v, and is told that too few voters answer: nothing has been wrong since %v (%s)",
+		rc.w.judge.violate(checkRefusal, "%s gives up request %d of %q, asked for at %v, and is told that too few voters answer: nothing has been wrong since %v (%s)",
 			r.Node, r.Number, r.Key, r.Asked, time.Duration(well), told.Text)
 	}
 }
@@ -71,7 +71,7 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 // may still know of: a session, a delay, and the messages in flight.
 func (rc *refusalCheck) hadRival(r *Request) bool {
 	linger := 4*rc.w.opt.MaxTTL + servedFixed
-	for _, p := range rc.w.bySession {
+	for _, p := range rc.w.judge.bySession {
 		if slices.ContainsFunc(p.asked[1:], func(o *Request) bool {
 			return o.key == r.key && o != r &&
 				(o.State < Failed || o.State == Releasing || o.Ended+linger >= rc.w.Now())

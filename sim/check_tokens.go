@@ -56,10 +56,10 @@ func (tc *tokenCheck) checkToken(r *Request) (excused bool) {
 			tc.w.fig.Excused++
 		case meets && tc.w.opt.TokensOnly:
 		case meets:
-			tc.w.violate(checkTokens, "%s is granted %q with tokens %d to %d, and another lease has them up to %d", r.Node, k.name, r.Token, r.last(), k.runs[i])
+			tc.w.judge.violate(checkTokens, "%s is granted %q with tokens %d to %d, and another lease has them up to %d", r.Node, k.name, r.Token, r.last(), k.runs[i])
 			return false
 		default:
-			tc.w.violate(checkTokens, "%s is granted %q with token %d after %d", r.Node, k.name, r.Token, before)
+			tc.w.judge.violate(checkTokens, "%s is granted %q with token %d after %d", r.Node, k.name, r.Token, before)
 			return false
 		}
 	}
@@ -101,7 +101,7 @@ func (tc *tokenCheck) checkPassedOn(r *Request) {
 		return
 	}
 	if before := k.passed; before == nil || before.p != r.p || before.seat != r.seat || r.Token != before.Token+1 || r.Token > r.top || k.last != r.top {
-		tc.w.violate(checkTokens, "%s passes %q on with token %d of a run up to %d, after %+v, and the newest run ends at %d", r.Node, k.name, r.Token,
+		tc.w.judge.violate(checkTokens, "%s passes %q on with token %d of a run up to %d, after %+v, and the newest run ends at %d", r.Node, k.name, r.Token,
 			r.top, before, k.last)
 	}
 }
@@ -116,13 +116,13 @@ const runsApart = 64
 // foremost voter's clock has ever shown.
 func (tc *tokenCheck) checkBid(r *Request) {
 	var foremost vote.Micros
-	for _, i := range tc.w.route {
+	for _, i := range tc.w.net.route {
 		h := tc.w.hosts[i]
 		foremost = max(foremost, h.foremost, h.clock.at(tc.w.now).Wall)
 	}
 	most := vote.TokenAt(foremost+vote.Micros(vote.Skew.Microseconds())) + vote.BlockSize*vote.Token(tc.w.fig.Promises+runsApart*tc.w.fig.Confirmed) + 1
 	if r.Token > most {
-		tc.w.violate(checkBids, "%s is granted %q with token %d, %v above what any voter's clock allows", r.Node, r.Key, r.Token,
+		tc.w.judge.violate(checkBids, "%s is granted %q with token %d, %v above what any voter's clock allows", r.Node, r.Key, r.Token,
 			time.Duration(r.Token-most)*time.Microsecond)
 	}
 }
@@ -135,10 +135,10 @@ func (tc *tokenCheck) resorted(p *process) {
 		return
 	}
 	if n := v.Counters().LastResort; n != p.resorts {
-		tc.w.mark(MarkLastResort)
+		tc.w.marks.mark(MarkLastResort)
 		tc.w.fig.ByClock += n - p.resorts
 		p.resorts = n
-		for _, k := range tc.w.lockKeys {
+		for _, k := range tc.w.judge.lockKeys {
 			if v.Floor() < k.last {
 				k.excused = true
 			}

@@ -132,8 +132,8 @@ func (wc *wordCheck) sent(p *process, m *vote.Message) {
 	case vote.KindTell:
 		counts = m.Counting
 	}
-	if counts && wc.w.isQuiet(p) {
-		wc.w.violate(checkQuiet, "%s says %q as if it counted, %v after its start", p.host.alias, appendMessage(nil, m),
+	if counts && wc.w.cover.isQuiet(p) {
+		wc.w.judge.violate(checkQuiet, "%s says %q as if it counted, %v after its start", p.host.alias, appendMessage(nil, m),
 			p.clock.slowAt(wc.w.now).Sub(p.started))
 	}
 }
@@ -141,16 +141,16 @@ func (wc *wordCheck) sent(p *process, m *vote.Message) {
 // saidBy records a message from a voter to a session.
 func (wc *wordCheck) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 	wc.sent(p, m)
-	wc.w.marksOfWord(to, m)
+	wc.w.marks.marksOfWord(to, m)
 	switch m.Kind {
 	case vote.KindPromise:
 		wc.w.fig.Promises++
 		wc.promised(p, to, m.Number, m.Serial, m.Slot, true)
 	case vote.KindAck, vote.KindAnswer:
 		// The session comes first: the votes listed by an answer stand as long as the session.
-		if owner := wc.w.bySession[to]; owner != nil {
+		if owner := wc.w.judge.bySession[to]; owner != nil {
 			if !m.Void && (m.End || m.Kind == vote.KindAck) {
-				p.said.extends(to, m.Sent, p.clock.slowAt(wc.w.now).Add(wc.w.grants(m.Epoch, owner.ttl)))
+				p.said.extends(to, m.Sent, p.clock.slowAt(wc.w.now).Add(wc.w.maxTTLs.grants(m.Epoch, owner.ttl)))
 			}
 		}
 		if m.Kind == vote.KindAnswer {
@@ -173,14 +173,14 @@ func (wc *wordCheck) saidBy(p *process, to vote.SessionID, m *vote.Message) {
 
 // promised records that a voter has given a vote, or still keeps a vote.
 func (wc *wordCheck) promised(p *process, to vote.SessionID, n vote.Number, s vote.Serial, slot vote.Slot, fresh bool) {
-	owner := wc.w.bySession[to]
+	owner := wc.w.judge.bySession[to]
 	if owner == nil || int(n) >= len(owner.asked) {
-		wc.w.violate(checkEvents, "%s promises something to request %d of %v, which is unknown", p.host.alias, n, to)
+		wc.w.judge.violate(checkEvents, "%s promises something to request %d of %v, which is unknown", p.host.alias, n, to)
 		return
 	}
 	slow := p.clock.slowAt(wc.w.now)
 	if !p.said.says(s) && fresh {
-		wc.w.violate(checkSerial, "%s promises serial %d again", p.host.alias, s)
+		wc.w.judge.violate(checkSerial, "%s promises serial %d again", p.host.alias, s)
 	}
 	r := owner.asked[n]
 	k := r.key.name
@@ -199,7 +199,7 @@ func (wc *wordCheck) promised(p *process, to vote.SessionID, n vote.Number, s vo
 			continue
 		case old.unsure:
 		case r.barsIn(slot, old.r, old.slot):
-			wc.w.violate(checkWord, "%s promises %q to request %d of %v, while request %d of %v has it for %v more", p.host.alias, k, n, to,
+			wc.w.judge.violate(checkWord, "%s promises %q to request %d of %v, while request %d of %v has it for %v more", p.host.alias, k, n, to,
 				old.number, old.owner, until.Sub(slow))
 		}
 		kept = append(kept, old)
@@ -211,15 +211,15 @@ func (wc *wordCheck) promised(p *process, to vote.SessionID, n vote.Number, s vo
 // lasts observes a voter's message about a vote: the vote lasts for its lease's length from now on,
 // or has outlasted this length.
 func (wc *wordCheck) lasts(p *process, to vote.SessionID, m *vote.Message) {
-	for _, k := range wc.w.lockKeys {
+	for _, k := range wc.w.judge.lockKeys {
 		for _, s := range p.said.votes[k.name] {
 			if s.owner != to || s.number != m.Number || s.serial != m.Serial {
 				continue
 			}
 			if m.Kind == vote.KindExtended {
-				s.until = max(s.until, p.clock.slowAt(wc.w.now).Add(wc.w.grants(m.Epoch, s.r.Ask.Length)))
+				s.until = max(s.until, p.clock.slowAt(wc.w.now).Add(wc.w.maxTTLs.grants(m.Epoch, s.r.Ask.Length)))
 			} else if slow := p.clock.slowAt(wc.w.now); slow < s.until {
-				wc.w.violate(checkWord, "%s says %v too early that request %d of %v has outlasted its length", p.host.alias, s.until.Sub(slow), m.Number, to)
+				wc.w.judge.violate(checkWord, "%s says %v too early that request %d of %v has outlasted its length", p.host.alias, s.until.Sub(slow), m.Number, to)
 			}
 		}
 	}
@@ -227,7 +227,7 @@ func (wc *wordCheck) lasts(p *process, to vote.SessionID, m *vote.Message) {
 
 // deliveredTo records a message from a requester as it reaches a process.
 func (wc *wordCheck) deliveredTo(p *process, from vote.SessionID, m *vote.Message) {
-	wc.w.marksOfReply(p, from, m)
+	wc.w.marks.marksOfReply(p, from, m)
 	p.hearsOfTheForgotten(wc.w.now, m)
 	switch m.Kind {
 	case vote.KindYield:
@@ -254,7 +254,7 @@ func (wc *wordCheck) deliveredTo(p *process, from vote.SessionID, m *vote.Messag
 
 // each calls f for every vote that a voter has given to a session.
 func (wc *wordCheck) each(p *process, owner vote.SessionID, f func(*spoken)) {
-	for _, k := range wc.w.lockKeys {
+	for _, k := range wc.w.judge.lockKeys {
 		for _, s := range p.said.votes[k.name] {
 			if s.owner == owner {
 				f(s)

@@ -84,13 +84,13 @@ func (cv *conversion) setUpConversion() {
 	}
 	if cv.w.lists == nil {
 		first := electorate.FromFixed("sim", cv.w.voters[:cv.w.opt.Voters], cv.w.opt.MaxTTL)
-		cv.w.decided[1], cv.w.newest = first, 1
+		cv.w.dynamic.decided[1], cv.w.dynamic.newest = first, 1
 	}
 	for _, s := range c.Steps {
 		cv.w.At(s.At, func() {
 			if !cv.over && cv.mayBecome(cv.w.host(s.Host), s.Stage) {
 				if s.MaxTTL != 0 {
-					cv.w.configured[cv.w.host(s.Host)] = s.MaxTTL
+					cv.w.maxTTLs.configured[cv.w.host(s.Host)] = s.MaxTTL
 				}
 				cv.w.Become(s.Host, s.Stage, s.Down)
 			}
@@ -125,17 +125,17 @@ func (cv *conversion) skipping() (n int) {
 
 // isConverted reports whether a host has the directory of a voter of the first electorate.
 func (cv *conversion) isConverted(h *host) bool {
-	first := cv.w.decided[1]
+	first := cv.w.dynamic.decided[1]
 	return h.disk.exists && first.Has(vote.Elector{Name: h.name, Dir: h.disk.state.Dir})
 }
 
 // Become restarts a host at another stage, after a while.
 func (w *World) Become(name string, to Stage, down time.Duration) {
 	h := w.host(name)
-	w.stages[h] = to
+	w.conversion.stages[h] = to
 	w.note(h, "is to be %v", to)
 	if w.crash(h, endingAtOnce, nil) {
-		w.bringBack(h, down)
+		w.faults.bringBack(h, down)
 	}
 }
 
@@ -211,7 +211,7 @@ func agreeOnKinds(p, q *process) bool {
 // may be linked.
 func (cv *conversion) greets(p, q *process) bool {
 	// A dial may arrive long after its process has died.
-	if !p.dead && !cv.w.opt.Convert.Unmet && cv.w.isOpen(p.host, q.host) && cv.w.isOpen(q.host, p.host) {
+	if !p.dead && !cv.w.opt.Convert.Unmet && cv.w.net.isOpen(p.host, q.host) && cv.w.net.isOpen(q.host, p.host) {
 		return cv.w.meet(p, q)
 	}
 	return p.agrees(q)
@@ -235,7 +235,7 @@ func (cv *conversion) isOutOfOrder() bool {
 	if !cv.converts() {
 		return false
 	}
-	if cv.w.newest == 1 && cv.skipping() > 0 {
+	if cv.w.dynamic.newest == 1 && cv.skipping() > 0 {
 		return true
 	}
 	var fixed, dynamic bool

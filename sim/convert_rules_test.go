@@ -28,7 +28,7 @@ func (w *World) counts() { w.Run(conversionTTL + 2*vote.TokenQueryTimeout) }
 
 // votedIn lets time pass until the named nodes are the voters, and go by that; but not for long.
 func (w *World) votedIn(names ...string) {
-	w.RunUntil(20*conversionTTL, func() bool { return w.Voting(names...) })
+	w.RunUntil(20*conversionTTL, func() bool { return w.dynamic.Voting(names...) })
 	w.Run(conversionTTL / 2)
 }
 
@@ -94,13 +94,13 @@ func (t *thawed) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 func takenBack(w *World) {
 	w.counts()
 	w.votedIn("a", "b", "c", "d", "e", "f", "g")
-	w.Split([]string{"a", "b", "c"}, []string{"d", "e", "f", "g"})
+	w.Script.Split([]string{"a", "b", "c"}, []string{"d", "e", "f", "g"})
 	for _, name := range []string{"a", "b", "c"} {
 		w.Become(name, StageFixed, 0)
 	}
 	w.counts()
-	w.expect(w.Lock("a", "k"), Granted, time.Second)
-	w.Lock("d", "k")
+	w.expect(w.Script.Lock("a", "k"), Granted, time.Second)
+	w.Script.Lock("d", "k")
 	w.Run(time.Second)
 }
 
@@ -117,22 +117,22 @@ func leftBehind(w *World) {
 		w.Become(name, StageConverting, 0)
 		w.counts()
 	}
-	w.Split([]string{"a", "b", "c"}, []string{"d", "e", "f"})
-	w.Lock("c", "k")
+	w.Script.Split([]string{"a", "b", "c"}, []string{"d", "e", "f"})
+	w.Script.Lock("c", "k")
 	w.Run(time.Second)
-	w.expect(w.Lock("d", "k"), Granted, time.Second)
+	w.expect(w.Script.Lock("d", "k"), Granted, time.Second)
 }
 
 // heldByFixed has y hold a key by the votes of fixed nodes, and reach none of them any more as two
 // of them are converted.
 func heldByFixed(w *World) {
 	w.counts()
-	w.expect(w.Lock("y", "k"), Granted, time.Second)
-	w.Cut("y", "a", "b", "c")
+	w.expect(w.Script.Lock("y", "k"), Granted, time.Second)
+	w.Script.Cut("y", "a", "b", "c")
 	w.Become("a", StageConverting, 0)
 	w.Become("b", StageConverting, 0)
 	w.Run(300 * time.Millisecond)
-	r := w.Lock("z", "k")
+	r := w.Script.Lock("z", "k")
 	w.Run(conversionTTL / 2)
 	w.expect(r, Granted, 2*conversionTTL)
 }
@@ -150,12 +150,12 @@ func freshly(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 // from a and b as soon as c has the longer list, too.
 func grownWhileConverted(w *World) {
 	w.counts()
-	w.Split([]string{"a", "b"}, []string{"c", "d", "e"})
-	w.stages[w.host("c")] = StageConverting
+	w.Script.Split([]string{"a", "b"}, []string{"c", "d", "e"})
+	w.conversion.stages[w.host("c")] = StageConverting
 	w.Relist("c", 0, fiveNames...)
 	w.counts()
-	w.expect(w.Lock("a", "k"), Granted, time.Second)
-	w.Lock("d", "k")
+	w.expect(w.Script.Lock("a", "k"), Granted, time.Second)
+	w.Script.Lock("d", "k")
 	w.Run(conversionTTL)
 }
 
@@ -176,24 +176,26 @@ func forgottenOnce(w *World) {
 		w.Become(name, StageDynamic, 0)
 		w.counts()
 	}
-	w.Cut("x", "a", "d", "e")
-	w.when("a", false, vote.KindAccepted, func() { w.Cut("b", "a", "c", "d", "e") })
-	w.Start("d")
-	w.Start("e")
-	w.RunUntil(4*conversionTTL, func() bool { return w.Knows("c") == 2 })
+	w.Script.Cut("x", "a", "d", "e")
+	w.dynamic.when("a", false, vote.KindAccepted, func() { w.Script.Cut("b", "a", "c", "d", "e") })
+	w.Script.Start("d")
+	w.Script.Start("e")
+	w.RunUntil(4*conversionTTL, func() bool { return w.dynamic.Knows("c") == 2 })
 	w.Run(3 * conversionTTL / 10) // it has told a so
-	w.Cut("c", "a", "d", "e")
-	w.PowerOff("c")
-	w.Wipe("c")
-	w.Restart("b") // or it would know how often c's directory was written
-	w.Start("c")
-	w.Mend("c", "b")
-	w.Start("x")
+	w.Script.Cut("c", "a", "d", "e")
+	w.Script.PowerOff("c")
+	w.dynamic.Wipe("c")
+	w.Script.Restart("b") // or it would know how often c's directory was written
+	w.Script.Start("c")
+	w.Script.Mend("c", "b")
+	w.Script.Start("x")
 	w.counts()
-	w.expect(w.Lock("x", "k"), Granted, 2*time.Second)
-	w.Mend("b", "a", "d", "e")
-	w.RunUntil(conversionTTL/2, func() bool { return w.Knows("a") == 3 && w.Knows("d") == 3 && w.Knows("e") == 3 })
-	w.Lock("d", "k")
+	w.expect(w.Script.Lock("x", "k"), Granted, 2*time.Second)
+	w.Script.Mend("b", "a", "d", "e")
+	w.RunUntil(conversionTTL/2, func() bool {
+		return w.dynamic.Knows("a") == 3 && w.dynamic.Knows("d") == 3 && w.dynamic.Knows("e") == 3
+	})
+	w.Script.Lock("d", "k")
 	w.Run(conversionTTL / 2)
 }
 
@@ -223,11 +225,11 @@ func bothNeeded(w *World) {
 	w.Become("a", StageConverting, 0)
 	w.counts()
 	w.counts()
-	w.Crash("c")
+	w.Script.Crash("c")
 	for _, name := range []string{"a", "b", "y", "z"} {
-		r := w.Lock(name, "k")
+		r := w.Script.Lock(name, "k")
 		w.expect(r, Granted, time.Second)
-		w.Release(r)
+		w.Script.Release(r)
 	}
 }
 
@@ -335,7 +337,7 @@ func TestEveryRuleOfAConversionIsNeeded(t *testing.T) {
 				o := c.options
 				o.Build = build
 				w := New(o)
-				w.deaf = deaf
+				w.judge.deaf = deaf
 				c.scenario(w)
 				return w
 			}

@@ -76,7 +76,7 @@ func (po *population) renews(p *process) {
 		return
 	}
 	if p.voter != nil {
-		po.w.bequeathOf(p, p.voter)
+		po.w.cover.bequeathOf(p, p.voter)
 		p.said, p.resorts = newSaid(), 0
 	}
 	p.voter = v
@@ -84,7 +84,7 @@ func (po *population) renews(p *process) {
 		po.w.note(p.host, "gives up its identity %x for %x", uint64(p.dir), uint64(d))
 		po.w.fig.Rebirths++
 		p.dir, p.knew = d, 0
-		po.w.disturb()
+		po.w.order.disturb()
 	}
 }
 
@@ -134,9 +134,9 @@ func (po *population) harmPopulation(h *host, a *Act, r *rand.Rand, did func(boo
 			did(true)
 		}
 	case FaultRollout: // each process is replaced by one on another host
-		for i, old := range w.hostsOf(a.Hosts) {
+		for i, old := range w.faults.hostsOf(a.Hosts) {
 			w.At(time.Duration(i)*a.By, func() {
-				if w.calm || old.p == nil {
+				if w.faults.calm || old.p == nil {
 					return
 				}
 				// With room for one more, the next process is started before the old one ends.
@@ -150,7 +150,7 @@ func (po *population) harmPopulation(h *host, a *Act, r *rand.Rand, did func(boo
 			})
 		}
 	case FaultZone:
-		po.loseZone(w.hostsOf(a.Hosts), a, r, did)
+		po.loseZone(w.faults.hostsOf(a.Hosts), a, r, did)
 	case FaultApart: // processes that know no electorate don't reach those that know one
 		var ways [][2]*host
 		for _, x := range w.hosts {
@@ -162,7 +162,7 @@ func (po *population) harmPopulation(h *host, a *Act, r *rand.Rand, did func(boo
 		}
 		if len(ways) > 0 {
 			w.note(nil, "processes without an electorate are cut off from those with one")
-			w.cutWays(ways, a.For)
+			w.nemesis.cutWays(ways, a.For)
 			did(true)
 		}
 	}
@@ -192,7 +192,7 @@ func (po *population) loseZone(zone []*host, a *Act, r *rand.Rand, did func(bool
 			}
 		}
 		w.note(nil, "a zone is cut off")
-		did(w.cutWays(ways, a.For))
+		did(w.nemesis.cutWays(ways, a.For))
 	} else {
 		w.note(nil, "a zone is lost")
 		lost := false
@@ -203,7 +203,7 @@ func (po *population) loseZone(zone []*host, a *Act, r *rand.Rand, did func(bool
 	}
 	for _, h := range rest {
 		w.At(within(r, a.For), func() {
-			if !w.calm && h.p == nil && !po.isFull() {
+			if !w.faults.calm && h.p == nil && !po.isFull() {
 				w.start(h)
 			}
 		})
@@ -224,7 +224,7 @@ func (po *population) begins(h *host, a *Act, r *rand.Rand, did func(bool)) {
 				ways = append(ways, [2]*host{h, o}, [2]*host{o, h})
 			}
 		}
-		w.cutWays(ways, a.For)
+		w.nemesis.cutWays(ways, a.For)
 	}
 	w.start(h)
 	did(true)
@@ -233,11 +233,11 @@ func (po *population) begins(h *host, a *Act, r *rand.Rand, did func(bool)) {
 // replaced ends a process, and has its host or another take its place some time later.
 func (po *population) replaced(old *host, r *rand.Rand) {
 	w := po.w
-	if w.calm || !w.crash(old, endingMixed, r) {
+	if w.faults.calm || !w.crash(old, endingMixed, r) {
 		return
 	}
 	if next := po.idle(r); next != nil {
-		w.bringBack(next, within(r, w.opt.MaxTTL))
+		w.faults.bringBack(next, within(r, w.opt.MaxTTL))
 	}
 }
 
@@ -320,7 +320,7 @@ func newSaid() said {
 // lease's node knows, and newer ones of the same birth.
 func (po *population) underWhich(r *Request) []uint64 {
 	var versions []uint64
-	for v := range po.w.decided {
+	for v := range po.w.dynamic.decided {
 		if vote.SameBirth(v, r.p.knew) && v+8 > r.p.knew {
 			versions = append(versions, v)
 		}
@@ -332,7 +332,7 @@ func (po *population) underWhich(r *Request) []uint64 {
 // isBehindCounted reports whether a process doesn't know the newest electorate, or knows one of
 // several births.
 func (po *population) isBehindCounted(p *process) bool {
-	for v := range po.w.decided {
+	for v := range po.w.dynamic.decided {
 		if v > p.knew || !vote.SameBirth(v, p.knew) {
 			return true
 		}

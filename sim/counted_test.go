@@ -66,16 +66,16 @@ func TestFoundersWithAShorterMaxTTL(t *testing.T) {
 		if e := w.host("b").p.m.Known(); e == nil || e.MaxTTL != long || len(e.Voters) != 3 {
 			t.Fatalf("b goes by %+v", e)
 		}
-		w.Split([]string{"b"}, []string{"d", "e", "f"})
-		held := w.Lock("b", "k")
+		w.Script.Split([]string{"b"}, []string{"d", "e", "f"})
+		held := w.Script.Lock("b", "k")
 		w.Run(2 * time.Second)
-		w.PowerOff("a")
-		w.PowerOff("c")
+		w.Script.PowerOff("a")
+		w.Script.PowerOff("c")
 		for _, h := range []string{"d", "e", "f"} {
-			w.Start(h)
+			w.Script.Start(h)
 		}
 		w.RunUntil(20*time.Second, func() bool { return w.host("d").p.knew != 0 })
-		next := w.Lock("d", "k")
+		next := w.Script.Lock("d", "k")
 		w.RunUntil(100*time.Second, func() bool { return w.Violation() != nil || next.State == Granted })
 		v := w.Violation()
 		switch {
@@ -111,7 +111,7 @@ func (w *World) known(names ...string) {
 		}
 		return true
 	}) && w.failed == nil {
-		w.violate(checkLiveness, "%v know no electorate", names)
+		w.judge.violate(checkLiveness, "%v know no electorate", names)
 	}
 }
 
@@ -121,20 +121,20 @@ func TestTwoMeshesThatMeetBecomeOne(t *testing.T) {
 	o := counted(Counted{Expect: 3, Most: 5})
 	w := New(o)
 	w.known("a", "b", "c")
-	w.Split([]string{"a", "b"}, []string{"d", "e", "f"})
-	w.PowerOff("c")
+	w.Script.Split([]string{"a", "b"}, []string{"d", "e", "f"})
+	w.Script.PowerOff("c")
 	for _, name := range []string{"d", "e", "f"} {
-		w.Start(name)
+		w.Script.Start(name)
 	}
 	w.known("d", "e", "f")
 	if w.fig.Births != 2 {
 		t.Fatalf("%d births", w.fig.Births)
 	}
-	w.Join([]string{"a", "b"}, []string{"d", "e", "f"})
+	w.Script.Join([]string{"a", "b"}, []string{"d", "e", "f"})
 	all := []string{"a", "b", "d", "e", "f"}
 	one := func() bool {
 		first := w.host("a").p.knew
-		return first != 0 && !slices.ContainsFunc(all, func(n string) bool { return !vote.SameBirth(w.host(n).p.knew, first) || !w.Ready(n) })
+		return first != 0 && !slices.ContainsFunc(all, func(n string) bool { return !vote.SameBirth(w.host(n).p.knew, first) || !w.Script.Ready(n) })
 	}
 	if !w.RunUntil(3*countedTTL, one) {
 		t.Errorf("they are not one: %v", w.Err())

@@ -123,7 +123,7 @@ func (fs *followers) save(p *process, s vote.DiskState) {
 	h := p.host
 	h.disk.saving = &s
 	p.savingSince = fs.w.now + 1
-	fs.w.strike(h, stepSaves, nil)
+	fs.w.nemesis.strike(h, stepSaves, nil)
 	most := fs.w.opt.Following.DiskMost
 	if most == 0 {
 		most = 5 * time.Millisecond
@@ -139,7 +139,7 @@ func (fs *followers) save(p *process, s vote.DiskState) {
 		}
 		p.m.Saved(p.read(fs.w.now), s.Writes, failed)
 		fs.w.settle(p)
-		fs.w.strike(h, stepSaved, nil)
+		fs.w.nemesis.strike(h, stepSaved, nil)
 	}}
 	if h.disk.frozen {
 		h.disk.waits = append(h.disk.waits, saved)
@@ -178,7 +178,7 @@ func (fs *followers) connects(p *process) (closed bool) {
 		}
 		d.wanted = is
 		if l := d.l; !is && l != nil && l.state == linkUp && l.ends[0].open {
-			fs.w.close(p, l.ends[0].conn)
+			fs.w.net.close(p, l.ends[0].conn)
 			closed = true
 		}
 	}
@@ -193,27 +193,27 @@ func (fs *followers) knows(p *process) {
 		return
 	}
 	if e.Version < p.knew {
-		fs.w.violate(checkElectorate, "%s knew electorate %d, and goes back to %d", p.host.alias, p.knew, e.Version)
+		fs.w.judge.violate(checkElectorate, "%s knew electorate %d, and goes back to %d", p.host.alias, p.knew, e.Version)
 	}
 	p.knew = e.Version
-	fs.w.strike(p.host, stepKnows, e)
+	fs.w.nemesis.strike(p.host, stepKnows, e)
 	if known, ok := fs.decided[e.Version]; ok {
 		if !known.Equal(e) {
-			fs.w.violate(checkElectorate, "there are two electorates %d: %+v, and at %s %+v", e.Version, known, p.host.alias, *e)
+			fs.w.judge.violate(checkElectorate, "there are two electorates %d: %+v, and at %s %+v", e.Version, known, p.host.alias, *e)
 		}
 		return
 	}
 	if before, ok := fs.decided[e.Version-1]; ok {
 		if err := electorate.Follows(&before, e); err != nil {
-			fs.w.violate(checkElectorate, "%s goes by %+v: %v", p.host.alias, *e, err)
+			fs.w.judge.violate(checkElectorate, "%s goes by %+v: %v", p.host.alias, *e, err)
 		}
 	}
-	fs.w.begets(e)
+	fs.w.population.begets(e)
 	fs.decided[e.Version] = *e
 	fs.newest = max(fs.newest, e.Version)
 	fs.w.fig.Electorates++
 	fs.w.fig.Changes += uint64(bit(e.Joint()))
-	fs.w.disturb()
+	fs.w.order.disturb()
 	fs.w.note(p.host, "goes by electorate %d: %v, old %v", e.Version, e.Voters, e.Old)
 }
 
@@ -226,7 +226,7 @@ func (fs *followers) gossips(p *process) {
 			continue
 		}
 		e := &p.eyes[i]
-		there := o.p != nil && o.hung == pauseNone && fs.w.passesGossip(p.host, o) && fs.w.passesGossip(o, p.host)
+		there := o.p != nil && o.hung == pauseNone && fs.w.nemesis.passesGossip(p.host, o) && fs.w.nemesis.passesGossip(o, p.host)
 		switch {
 		case fs.accused[p.host] > 0 && e.state == vote.Alive:
 			e.state = vote.Failed // although the host may be alive
@@ -253,7 +253,7 @@ func (fs *followers) gossips(p *process) {
 func (fs *followers) coveredFollowing(r *Request) bool {
 	bound := make(map[vote.NodeID]bool, len(fs.w.hosts))
 	for _, h := range fs.w.hosts {
-		bound[h.name] = bound[h.name] || fs.w.binds(h, r)
+		bound[h.name] = bound[h.name] || fs.w.cover.binds(h, r)
 	}
 	majority := func(voters []vote.Elector) bool {
 		n := 0
@@ -265,7 +265,7 @@ func (fs *followers) coveredFollowing(r *Request) bool {
 		return n >= len(voters)/2+1
 	}
 	if fs.w.opt.Counted != nil {
-		return slices.ContainsFunc(fs.w.underWhich(r), func(v uint64) bool {
+		return slices.ContainsFunc(fs.w.population.underWhich(r), func(v uint64) bool {
 			e := fs.decided[v]
 			return majority(e.Voters) && (!e.Joint() || majority(e.Old))
 		})

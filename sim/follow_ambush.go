@@ -19,7 +19,7 @@ func (ne *nemesis) ambushFloor(r *rand.Rand) bool {
 	d := 3 * ne.w.opt.MaxTTL
 	ne.ambushedUntil = ne.w.now.add(d)
 	ne.await(&lurk{step: stepKnows, joint: true, strike: func(*host) {
-		if !ne.w.calm && (r.IntN(2) == 0 || !ne.winsLate(r)) {
+		if !ne.w.faults.calm && (r.IntN(2) == 0 || !ne.winsLate(r)) {
 			ne.partsAtDrain(r)
 		}
 	}}, d)
@@ -27,7 +27,7 @@ func (ne *nemesis) ambushFloor(r *rand.Rand) bool {
 }
 
 func (ne *nemesis) partsAtDrain(r *rand.Rand) {
-	e, ttl := ne.w.decided[ne.w.newest], ne.w.opt.MaxTTL
+	e, ttl := ne.w.dynamic.decided[ne.w.dynamic.newest], ne.w.opt.MaxTTL
 	var fresh, others, old []*host
 	for _, h := range ne.w.hosts {
 		switch {
@@ -45,13 +45,13 @@ func (ne *nemesis) partsAtDrain(r *rand.Rand) {
 	from := ttl/10 + within(r, ttl*3/4)
 	until := electorate.Drain(ttl) + ttl/20 + within(r, ttl/2)
 	ne.w.At(from, func() {
-		if !ne.w.calm {
+		if !ne.w.faults.calm {
 			ne.cutBetween(fresh, others, bothWays, until-from)
 		}
 	})
 	if o := oneOf(old, r); o != nil && r.IntN(3) == 0 {
 		ne.w.At(from, func() {
-			if !ne.w.calm {
+			if !ne.w.faults.calm {
 				ne.cutFor(o, ne.w.hosts, bothWays, 2*ttl)
 			}
 		})
@@ -95,8 +95,8 @@ func (ne *nemesis) harassFounding() {
 				if r.IntN(4) > 0 {
 					h.disk.saving = nil
 				}
-				if !ne.w.calm && ne.w.crash(h, endingAtOnce, r) {
-					ne.w.bringBack(h, within(r, ttl/5))
+				if !ne.w.faults.calm && ne.w.crash(h, endingAtOnce, r) {
+					ne.w.faults.bringBack(h, within(r, ttl/5))
 				}
 			}
 			ne.await(b, d)
@@ -110,7 +110,7 @@ func (ne *nemesis) harassFounding() {
 // movesOver wipes the directory of a founder in the electorate, and restarts the host among the
 // founders outside of the electorate.
 func (ne *nemesis) movesOver(founders []*host, heal func(), r *rand.Rand) {
-	e := ne.w.decided[1]
+	e := ne.w.dynamic.decided[1]
 	var in, out []*host
 	for _, h := range founders {
 		if ne.votesIn(e.Voters, h) {
@@ -120,7 +120,7 @@ func (ne *nemesis) movesOver(founders []*host, heal func(), r *rand.Rand) {
 		}
 	}
 	h := oneOf(in, r)
-	if ne.w.calm || h == nil || !ne.w.spares(h) {
+	if ne.w.faults.calm || h == nil || !ne.w.dynamic.spares(h) {
 		return
 	}
 	d := ne.w.opt.MaxTTL + within(r, 3*ne.w.opt.MaxTTL)
@@ -130,10 +130,10 @@ func (ne *nemesis) movesOver(founders []*host, heal func(), r *rand.Rand) {
 	ne.w.crash(h, endingAtOnce, r)
 	ne.w.note(h, "has its directory wiped")
 	h.disk = disk{made: h.disk.made}
-	ne.w.bringBack(h, within(r, ne.w.opt.MaxTTL/5))
+	ne.w.faults.bringBack(h, within(r, ne.w.opt.MaxTTL/5))
 	for _, o := range out {
 		if r.IntN(2) == 0 && ne.w.crash(o, endingAtOnce, r) {
-			ne.w.bringBack(o, within(r, ne.w.opt.MaxTTL/5))
+			ne.w.faults.bringBack(o, within(r, ne.w.opt.MaxTTL/5))
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // ambushElection starts an ambush as soon as the newest electorate is final and all its voters run,
 // unless an ambush is under way or the wait takes too long.
 func (ne *nemesis) ambushElection(r *rand.Rand, left time.Duration, did func(bool)) {
-	if ne.w.calm || ne.w.now < ne.ambushedUntil {
+	if ne.w.faults.calm || ne.w.now < ne.ambushedUntil {
 		return
 	}
 	ambush := ne.duel
@@ -45,7 +45,7 @@ func (ne *nemesis) duel(r *rand.Rand) (lasts time.Duration) {
 	if n < 3 {
 		return 0
 	}
-	ttl, version := ne.w.opt.MaxTTL, ne.w.newest
+	ttl, version := ne.w.opt.MaxTTL, ne.w.dynamic.newest
 	d := 2*ttl + within(r, ttl)
 	side := (n - 1) / 2
 	one, other, between := voters[:side], voters[side:2*side], voters[2*side:]
@@ -66,7 +66,7 @@ func (ne *nemesis) duel(r *rand.Rand) (lasts time.Duration) {
 			f.word, deaf = vote.KindAccepted, true
 			if r.IntN(4) == 0 {
 				ne.await(&lurk{host: h, step: stepHears, word: vote.KindAccept, strike: func(*host) { h.disk.broken = true }}, d)
-				ne.w.lasting(d, func() { h.disk.broken = false; ne.w.disturb() })
+				ne.w.faults.lasting(d, func() { h.disk.broken = false; ne.w.order.disturb() })
 			}
 		default:
 			f.step, f.word = duelSteps[r.IntN(len(duelSteps))], duelWords[r.IntN(len(duelWords))]
@@ -122,7 +122,7 @@ var (
 func (ne *nemesis) fallsAt(h *host, b *lurk, then func(), r *rand.Rand) {
 	b.strike = func(*host) {
 		p := h.p
-		if ne.w.calm || p == nil {
+		if ne.w.faults.calm || p == nil {
 			return
 		}
 		ne.w.halt(h, pauseStopped)
@@ -130,11 +130,11 @@ func (ne *nemesis) fallsAt(h *host, b *lurk, then func(), r *rand.Rand) {
 			if h.p != p {
 				return
 			}
-			if ne.w.calm {
+			if ne.w.faults.calm {
 				ne.w.wake(h)
 				return
 			}
-			wiped := r.IntN(6) == 0 && ne.w.spares(h)
+			wiped := r.IntN(6) == 0 && ne.w.dynamic.spares(h)
 			if r.IntN(4) > 0 {
 				h.disk.saving = nil // the crash precedes any write to the disk
 			}
@@ -144,7 +144,7 @@ func (ne *nemesis) fallsAt(h *host, b *lurk, then func(), r *rand.Rand) {
 				h.disk = disk{made: h.disk.made}
 			}
 			h.disk.broken = false
-			ne.w.bringBack(h, within(r, ne.w.opt.MaxTTL/20))
+			ne.w.faults.bringBack(h, within(r, ne.w.opt.MaxTTL/20))
 			then()
 		})
 	}
@@ -159,7 +159,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 	if len(voters) < 3 {
 		return 0
 	}
-	d, version := 2*ne.w.opt.MaxTTL+within(r, ne.w.opt.MaxTTL), ne.w.newest
+	d, version := 2*ne.w.opt.MaxTTL+within(r, ne.w.opt.MaxTTL), ne.w.dynamic.newest
 	ne.w.note(nil, "an attempt is to be interrupted: %s", aliases(voters))
 	first, second, third := voters[0], voters[1], voters[2]
 	if r.IntN(2) == 0 {
@@ -178,7 +178,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 		trigger.step, trigger.word = stepHears, vote.KindPrepare
 	}
 	trigger.strike = func(*host) {
-		if ne.w.calm {
+		if ne.w.faults.calm {
 			return
 		}
 		if !again {
@@ -193,7 +193,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 		}
 		first.disk.saving = nil
 		if ne.w.crash(first, endingAtOnce, r) {
-			ne.w.bringBack(first, within(r, ne.w.opt.MaxTTL/20))
+			ne.w.faults.bringBack(first, within(r, ne.w.opt.MaxTTL/20))
 		}
 		if r.IntN(3) > 0 {
 			cut(third, ne.w.hosts, bothWays)
@@ -202,7 +202,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 	}
 	ne.await(trigger, d)
 	ne.await(&lurk{step: stepKnows, any: true, strike: func(h *host) {
-		if ne.w.calm {
+		if ne.w.faults.calm {
 			return
 		}
 		ne.cutUntil(h, ne.w.hosts, bothWays, d)
@@ -227,7 +227,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 // finalVoters returns the voters of the newest electorate in random order; none if the electorate
 // is joint, or if a voter is down or hasn't stored the electorate.
 func (ne *nemesis) finalVoters(r *rand.Rand) []*host {
-	e := ne.w.decided[ne.w.newest]
+	e := ne.w.dynamic.decided[ne.w.dynamic.newest]
 	var voters []*host
 	for _, h := range ne.w.hosts {
 		if ne.votesIn(e.Voters, h) && h.p != nil && h.hung == pauseNone && h.disk.state.Electorate.Version == e.Version && h.disk.saving == nil {
@@ -252,7 +252,7 @@ func (ne *nemesis) await(b *lurk, d time.Duration) {
 // proposesOn makes a node propose again and again, for as long as the node knows no electorate
 // newer than the given version.
 func (ne *nemesis) proposesOn(version uint64, h *host, r *rand.Rand, left time.Duration) {
-	if ne.w.calm || left <= 0 {
+	if ne.w.faults.calm || left <= 0 {
 		return
 	}
 	p := h.p
@@ -289,11 +289,11 @@ func (ne *nemesis) cutUntil(h *host, others []*host, way direction, d time.Durat
 	}
 	ne.w.fig.Partitions++
 	for _, way := range ways {
-		ne.w.setCut(way[0], way[1], 1)
+		ne.w.net.setCut(way[0], way[1], 1)
 	}
-	return ne.w.until(d, func() {
+	return ne.w.faults.until(d, func() {
 		for _, way := range ways {
-			ne.w.setCut(way[0], way[1], -1)
+			ne.w.net.setCut(way[0], way[1], -1)
 		}
 	})
 }
@@ -301,7 +301,7 @@ func (ne *nemesis) cutUntil(h *host, others []*host, way direction, d time.Durat
 // slowDisk makes each save of a host take longer for a while.
 func (ne *nemesis) slowDisk(h *host, by, d time.Duration) {
 	h.slowDisk += by
-	ne.w.lasting(d, func() { h.slowDisk -= by })
+	ne.w.faults.lasting(d, func() { h.slowDisk -= by })
 }
 
 func pickDuration(r *rand.Rand, of ...time.Duration) time.Duration { return of[r.IntN(len(of))] }

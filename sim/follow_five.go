@@ -13,22 +13,22 @@ import (
 // ballot goes on, and after it the later ballot.
 func (ne *nemesis) ambushFive(voters []*host, r *rand.Rand) (lasts time.Duration) {
 	d := ne.w.opt.MaxTTL + within(r, ne.w.opt.MaxTTL)
-	t := &trio{ne.w, r, ne.w.newest, voters[0], voters[1], voters[4], d}
+	t := &trio{ne.w, r, ne.w.dynamic.newest, voters[0], voters[1], voters[4], d}
 	first, second, between := t.first, t.second, t.between
 	helper, other := voters[2], voters[3]
-	t.cutBetween([]*host{first, helper}, []*host{second, other}, bothWays, d)
-	answerFirst := t.cutUntil(helper, []*host{first}, saysNothing, d)
-	answerSecond := t.cutUntil(other, []*host{second}, saysNothing, d)
+	t.nemesis.cutBetween([]*host{first, helper}, []*host{second, other}, bothWays, d)
+	answerFirst := t.nemesis.cutUntil(helper, []*host{first}, saysNothing, d)
+	answerSecond := t.nemesis.cutUntil(other, []*host{second}, saysNothing, d)
 	t.promisesTwice(func() {
 		t.diesUnsaved(between, func() {
 			t.onceLinked([]*host{first, second}, between, answerFirst)
 		})
 	})
 	t.awaits(&lurk{host: between, step: stepSays, word: vote.KindAccepted}, func() {
-		t.cutFor(first, t.hosts, saysNothing, t.lasts) // keeps the decision from the others
+		t.nemesis.cutFor(first, t.hosts, saysNothing, t.lasts) // keeps the decision from the others
 		answerSecond()
 	})
-	t.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
+	t.nemesis.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
 	return d
 }
 
@@ -41,10 +41,10 @@ func (t *trio) promisesTwice(die func()) {
 	var earlier vote.Ballot
 	byFirst := func() bool { return t.isOf(t.first) }
 	t.awaits(&lurk{host: between, step: stepHears, word: vote.KindPrepare, only: byFirst}, func() {
-		t.proposesOn(t.version, t.second, t.r, t.opt.MaxTTL)
+		t.nemesis.proposesOn(t.version, t.second, t.r, t.opt.MaxTTL)
 	})
 	t.awaits(&lurk{host: between, step: stepHears, word: vote.KindPrepare, only: func() bool {
-		if a := t.heard.Consensus.Ballot; t.isOf(t.first) {
+		if a := t.net.heard.Consensus.Ballot; t.isOf(t.first) {
 			earlier = a
 		} else if t.isOf(t.second) {
 			return earlier.Counter > 0 && a.Compare(earlier) > 0
@@ -56,7 +56,7 @@ func (t *trio) promisesTwice(die func()) {
 			die()
 		case 1:
 			between.disk.broken = true
-			t.lasting(t.lasts, func() { between.disk.broken = false; t.disturb() })
+			t.faults.lasting(t.lasts, func() { between.disk.broken = false; t.order.disturb() })
 			fallthrough
 		default:
 			t.awaits(&lurk{host: between, step: stepSaved}, die)

@@ -12,7 +12,7 @@ import (
 // want the key. In half of the cases the old voters are also cut off from the new voters, and stand
 // still at the end of the drain. winsLate reports whether such a setup is possible.
 func (ne *nemesis) winsLate(r *rand.Rand) bool {
-	e, ttl := ne.w.decided[ne.w.newest], ne.w.opt.MaxTTL
+	e, ttl := ne.w.dynamic.decided[ne.w.dynamic.newest], ne.w.opt.MaxTTL
 	var fresh, old, users []*host
 	for _, h := range ne.w.hosts {
 		switch {
@@ -41,7 +41,7 @@ func (ne *nemesis) winsLate(r *rand.Rand) bool {
 	}
 	wake := ne.w.Now() + ttl*23/20 + within(r, ttl/8)
 	ne.w.At(from, func() {
-		if ne.w.calm {
+		if ne.w.faults.calm {
 			return
 		}
 		ne.cutBetween([]*host{u}, fresh, bothWays, 4*ttl)
@@ -54,7 +54,7 @@ func (ne *nemesis) winsLate(r *rand.Rand) bool {
 				return
 			}
 			for _, h := range old {
-				ne.w.haltFor(h, pauseStopped, wake-ne.w.Now())
+				ne.w.faults.haltFor(h, pauseStopped, wake-ne.w.Now())
 			}
 			heal()
 		}
@@ -76,14 +76,14 @@ func (ne *nemesis) winsLate(r *rand.Rand) bool {
 // hurries makes the idle clients of some hosts ask at once, again and again until enough returns
 // true.
 func (ne *nemesis) hurries(some []*host, left time.Duration, enough func() bool) {
-	if ne.w.calm || ne.w.draining || left <= 0 || enough() {
+	if ne.w.faults.calm || ne.w.load.draining || left <= 0 || enough() {
 		return
 	}
 	for _, h := range some {
 		if p := h.p; p != nil {
 			for i := range p.clients {
 				if p.clients[i].r == nil {
-					ne.w.plan(p, i, 0)
+					ne.w.load.plan(p, i, 0)
 				}
 			}
 		}
@@ -94,7 +94,7 @@ func (ne *nemesis) hurries(some []*host, left time.Duration, enough func() bool)
 
 // holdsSince reports whether a client of a host holds a key granted at the given time or later.
 func (ne *nemesis) holdsSince(h *host, since time.Duration) bool {
-	for _, k := range ne.w.lockKeys {
+	for _, k := range ne.w.judge.lockKeys {
 		for _, q := range k.holds {
 			if q.p.host == h && q.Had >= since {
 				return true

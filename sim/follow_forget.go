@@ -34,7 +34,7 @@ func (ne *nemesis) ambushTrio(r *rand.Rand) (lasts time.Duration) {
 		return 0
 	}
 	d := ne.w.opt.MaxTTL + within(r, ne.w.opt.MaxTTL)
-	t := &trio{ne.w, r, ne.w.newest, voters[0], voters[1], voters[2], d}
+	t := &trio{ne.w, r, ne.w.dynamic.newest, voters[0], voters[1], voters[2], d}
 	ne.w.note(nil, "three are ambushed: %s", aliases(voters))
 	trioAmbushes[r.IntN(len(trioAmbushes))](t)
 	return d
@@ -45,57 +45,57 @@ func (ne *nemesis) ambushTrio(r *rand.Rand) (lasts time.Duration) {
 // the earlier ballot goes on first, and then the later ballot.
 func (t *trio) promisesAndDies() {
 	first, second, between := t.first, t.second, t.between
-	t.cutBetween([]*host{first}, []*host{second}, bothWays, t.lasts)
+	t.nemesis.cutBetween([]*host{first}, []*host{second}, bothWays, t.lasts)
 	thawFirst, thawSecond := t.freezes(first), t.freezes(second)
 	t.promisesTwice(func() {
 		t.diesUnsaved(between, func() { t.onceLinked([]*host{first, second}, between, thawFirst) })
 	})
 	t.awaits(&lurk{host: between, step: stepSays, word: vote.KindAccepted}, func() {
-		t.cutFor(first, t.hosts, saysNothing, t.lasts) // keeps the decision from the others
+		t.nemesis.cutFor(first, t.hosts, saysNothing, t.lasts) // keeps the decision from the others
 		thawSecond()
 	})
-	t.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
+	t.nemesis.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
 }
 
 // movesAway makes the voter between two proposers lose its directory as soon as the first proposer
 // has decided with its vote, and come back on the second proposer's side.
 func (t *trio) movesAway() {
 	first, second, between := t.first, t.second, t.between
-	t.cutBetween([]*host{first}, []*host{second}, bothWays, t.lasts)
+	t.nemesis.cutBetween([]*host{first}, []*host{second}, bothWays, t.lasts)
 	t.awaits(t.decides(first), func() {
-		t.cutFor(first, t.hosts, bothWays, t.lasts)
-		if !t.spares(between) {
+		t.nemesis.cutFor(first, t.hosts, bothWays, t.lasts)
+		if !t.dynamic.spares(between) {
 			return
 		}
 		t.crash(between, endingAtOnce, nil)
 		t.note(between, "has its directory wiped")
 		between.disk = disk{made: between.disk.made}
-		t.bringBack(between, within(t.r, t.opt.MaxTTL/20))
-		t.proposesOn(t.version, second, t.r, t.lasts)
+		t.faults.bringBack(between, within(t.r, t.opt.MaxTTL/20))
+		t.nemesis.proposesOn(t.version, second, t.r, t.lasts)
 	})
-	t.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
+	t.nemesis.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
 }
 
 // answersLate holds up the first promise to a proposer until another proposer's ballot has been
 // decided and the first proposer has begun a new ballot.
 func (t *trio) answersLate() {
 	first, second, between := t.first, t.second, t.between
-	t.cutBetween([]*host{first}, []*host{second}, saysNothing, t.lasts)
+	t.nemesis.cutBetween([]*host{first}, []*host{second}, saysNothing, t.lasts)
 	heal := func() {}
 	t.awaits(&lurk{host: between, step: stepSays, word: vote.KindPrepared}, func() {
-		heal = t.cutUntil(between, []*host{first}, saysNothing, t.lasts)
-		t.proposesOn(t.version, second, t.r, t.opt.MaxTTL)
+		heal = t.nemesis.cutUntil(between, []*host{first}, saysNothing, t.lasts)
+		t.nemesis.proposesOn(t.version, second, t.r, t.opt.MaxTTL)
 	})
 	bySecond := func() bool { return t.isOf(second) }
 	t.awaits(&lurk{host: first, step: stepHears, word: vote.KindPrepare, only: bySecond}, func() {
-		t.cutBetween([]*host{second}, []*host{first}, saysNothing, t.lasts)
+		t.nemesis.cutBetween([]*host{second}, []*host{first}, saysNothing, t.lasts)
 	})
 	t.awaits(t.decides(second), func() {
-		t.cutFor(second, t.hosts, bothWays, t.lasts)
+		t.nemesis.cutFor(second, t.hosts, bothWays, t.lasts)
 		t.awaits(&lurk{host: first, step: stepSaved}, func() { heal() })
-		t.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
+		t.nemesis.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
 	})
-	t.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
+	t.nemesis.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
 }
 
 // numbersAnew makes a proposer crash and propose once more, in an incarnation that has forgotten
@@ -106,31 +106,31 @@ func (t *trio) numbersAnew() {
 	restart := func() {
 		first.disk.saving, first.disk.frozen, first.disk.waits = nil, false, nil
 		t.crash(first, endingAtOnce, t.r)
-		t.bringBack(first, t.opt.MaxTTL/50)
+		t.faults.bringBack(first, t.opt.MaxTTL/50)
 	}
 	restart()
 	t.onceLinked([]*host{first}, second, func() {
 		t.onceLinked([]*host{first}, between, func() {
 			t.freezes(first)
-			t.proposesFor(first, t.r, t.opt.MaxTTL/2, func(bool) {})
+			t.nemesis.proposesFor(first, t.r, t.opt.MaxTTL/2, func(bool) {})
 		})
 	})
 	heal := func() {}
 	t.awaits(&lurk{host: first, step: stepSays, word: vote.KindAccept}, func() {
-		heal = t.cutUntil(first, []*host{between}, saysNothing, t.lasts)
+		heal = t.nemesis.cutUntil(first, []*host{between}, saysNothing, t.lasts)
 	})
 	t.awaits(&lurk{host: second, step: stepSays, word: vote.KindAccepted}, func() {
-		healSecond := t.cutUntil(second, t.hosts, bothWays, t.lasts)
+		healSecond := t.nemesis.cutUntil(second, t.hosts, bothWays, t.lasts)
 		restart()
 		heal()
 		t.onceLinked([]*host{first}, between, func() {
-			t.proposesOn(t.version, first, t.r, t.opt.MaxTTL)
+			t.nemesis.proposesOn(t.version, first, t.r, t.opt.MaxTTL)
 		})
 		t.awaits(t.decides(first), func() {
-			t.cutFor(first, t.hosts, bothWays, t.lasts)
-			t.slowDisk(between, t.opt.MaxTTL/10, t.lasts)
+			t.nemesis.cutFor(first, t.hosts, bothWays, t.lasts)
+			t.nemesis.slowDisk(between, t.opt.MaxTTL/10, t.lasts)
 			healSecond()
-			t.proposesOn(t.version, second, t.r, t.opt.MaxTTL)
+			t.nemesis.proposesOn(t.version, second, t.r, t.opt.MaxTTL)
 		})
 	})
 }
@@ -138,11 +138,11 @@ func (t *trio) numbersAnew() {
 // awaits calls then as soon as the step of b is taken.
 func (t *trio) awaits(b *lurk, then func()) {
 	b.strike = func(*host) {
-		if !t.calm {
+		if !t.faults.calm {
 			then()
 		}
 	}
-	t.await(b, t.lasts)
+	t.nemesis.await(b, t.lasts)
 }
 
 // decides is the step in which a host learns of the next electorate, as opposed to its own
@@ -154,13 +154,13 @@ func (t *trio) decides(h *host) *lurk {
 
 // isOf reports whether the ballot just received belongs to a host's process.
 func (t *trio) isOf(h *host) bool {
-	return h.p != nil && t.heard.Consensus != nil && t.heard.Consensus.Ballot.By == h.p.id.Incarnation
+	return h.p != nil && t.net.heard.Consensus != nil && t.net.heard.Consensus.Ballot.By == h.p.id.Incarnation
 }
 
 // freezes freezes a host's disk until thaw is called, or for three quarters of a maximum TTL.
 func (t *trio) freezes(h *host) (thaw func()) {
-	t.FreezeDisk(h.alias)
-	return t.until(t.opt.MaxTTL*3/4, func() { t.ThawDisk(h.alias) })
+	t.dynamic.FreezeDisk(h.alias)
+	return t.faults.until(t.opt.MaxTTL*3/4, func() { t.dynamic.ThawDisk(h.alias) })
 }
 
 // diesUnsaved crashes a host once its messages have been received, with the loss of the save under
@@ -174,13 +174,13 @@ func (t *trio) diesUnsaved(h *host, then func()) {
 		if h.p != p {
 			return
 		}
-		if t.calm {
+		if t.faults.calm {
 			t.wake(h)
 			return
 		}
 		h.disk.saving, h.disk.broken, h.disk.frozen, h.disk.waits = nil, false, false, nil
 		t.crash(h, endingAtOnce, nil)
-		t.bringBack(h, t.opt.MaxTTL/50)
+		t.faults.bringBack(h, t.opt.MaxTTL/50)
 		then()
 	})
 }
@@ -192,7 +192,7 @@ func (t *trio) onceLinked(some []*host, to *host, then func()) {
 	every := t.opt.MaxTTL / 100
 	var look func()
 	look = func() {
-		if left -= every; t.calm || left < 0 {
+		if left -= every; t.faults.calm || left < 0 {
 			return
 		}
 		for _, h := range some {

@@ -13,14 +13,14 @@ import (
 func (ne *nemesis) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	switch a.Fault {
 	case FaultWipe:
-		if ne.w.spares(h) && ne.w.crash(h, endingMixed, r) {
+		if ne.w.dynamic.spares(h) && ne.w.crash(h, endingMixed, r) {
 			ne.w.note(h, "has its directory wiped")
 			h.disk = disk{made: h.disk.made}
-			ne.w.bringBack(h, a.For)
+			ne.w.faults.bringBack(h, a.For)
 			did(true)
 		}
 	case FaultGone:
-		if len(ne.w.hosts) > 3 && ne.w.spares(h) && ne.w.crash(h, endingMixed, r) {
+		if len(ne.w.hosts) > 3 && ne.w.dynamic.spares(h) && ne.w.crash(h, endingMixed, r) {
 			ne.w.note(h, "is gone for good")
 			h.retired = true
 			did(true)
@@ -40,12 +40,12 @@ func (ne *nemesis) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) 
 			h.disk.broken = true
 			ne.w.note(h, "can't write to its disk")
 			// Until then wellSince counts the disk as faulty.
-			ne.w.lasting(a.For, func() { h.disk.broken = false; ne.w.disturb() })
+			ne.w.faults.lasting(a.For, func() { h.disk.broken = false; ne.w.order.disturb() })
 			did(true)
 		}
 	case FaultProposal:
 		ne.proposesFor(h, r, a.For, did)
-		far := ne.w.hostOf(a.Far)
+		far := ne.w.faults.hostOf(a.Far)
 		if far == nil || far == h || r.IntN(4) == 0 {
 			return
 		}
@@ -56,7 +56,7 @@ func (ne *nemesis) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) 
 	case FaultStrike:
 		ne.lurk(h, a.For, r, did)
 	case FaultGray:
-		ways := ne.w.ways(a)
+		ways := ne.w.faults.ways(a)
 		if len(ways) == 0 {
 			return
 		}
@@ -65,18 +65,18 @@ func (ne *nemesis) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) 
 			ne.setGray(way[0], way[1], 1)
 		}
 		if r.IntN(2) == 0 {
-			ne.w.breakAcross(ways, r)
+			ne.w.faults.breakAcross(ways, r)
 		}
-		ne.w.lasting(a.For, func() {
+		ne.w.faults.lasting(a.For, func() {
 			for _, way := range ways {
 				ne.setGray(way[0], way[1], -1)
 			}
 		})
 		did(true)
 	case FaultAccuse:
-		ne.w.accused[h]++
+		ne.w.dynamic.accused[h]++
 		ne.w.note(h, "takes all others for dead")
-		ne.w.lasting(a.For, func() { ne.w.accused[h]--; ne.w.disturb() })
+		ne.w.faults.lasting(a.For, func() { ne.w.dynamic.accused[h]--; ne.w.order.disturb() })
 		did(true)
 	}
 }
@@ -84,13 +84,13 @@ func (ne *nemesis) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) 
 // setGray adds to (or takes from) the cuts of a link for all traffic but gossip, as by a firewall
 // dropping only TCP.
 func (ne *nemesis) setGray(from, to *host, by int) {
-	ne.w.gray[[2]*host{from, to}] += by
-	ne.w.setCut(from, to, by)
+	ne.w.dynamic.gray[[2]*host{from, to}] += by
+	ne.w.net.setCut(from, to, by)
 }
 
 // passesGossip reports whether gossip packets pass from one host to another.
 func (ne *nemesis) passesGossip(from, to *host) bool {
-	return ne.w.cut[from.i][to.i] == ne.w.gray[[2]*host{from, to}]
+	return ne.w.net.cut[from.i][to.i] == ne.w.dynamic.gray[[2]*host{from, to}]
 }
 
 // leavesTries is how often a leaving node checks, every quarter of a maximum TTL, whether it is
@@ -104,7 +104,7 @@ func (ne *nemesis) endsOnceOut(p *process, r *rand.Rand, down time.Duration, tri
 		h := p.host
 		// Without its disk, a process that leaves is of no use to a birth either.
 		counted := ne.w.opt.Counted != nil
-		if h.p != p || ne.w.calm && !counted {
+		if h.p != p || ne.w.faults.calm && !counted {
 			return
 		}
 		if e := p.m.Known(); e != nil && tries > 0 && (e.Version == 0 && !counted || e.Has(vote.Elector{Name: h.name, Dir: p.dir})) {
@@ -112,8 +112,8 @@ func (ne *nemesis) endsOnceOut(p *process, r *rand.Rand, down time.Duration, tri
 			return
 		}
 		if ne.w.crash(h, endingAtOnce, r) {
-			ne.w.said[h] = true
-			ne.w.bringBack(h, down)
+			ne.w.dynamic.said[h] = true
+			ne.w.faults.bringBack(h, down)
 		}
 	})
 }

@@ -40,19 +40,19 @@ func (ne *nemesis) harassPledges(founders []*host, r *rand.Rand) {
 func (ne *nemesis) forgetsItsName(h *host, r *rand.Rand) {
 	ne.slowDisk(h, ne.w.opt.MaxTTL, ne.w.opt.MaxTTL)
 	ne.w.At(ne.w.opt.MaxTTL/4+within(r, ne.w.opt.MaxTTL*3/4), func() {
-		if ne.w.calm || h.p == nil || h.disk.exists {
+		if ne.w.faults.calm || h.p == nil || h.disk.exists {
 			return
 		}
 		h.disk.saving = nil
 		ne.w.crash(h, endingAtOnce, r)
-		ne.w.bringBack(h, within(r, ne.w.opt.MaxTTL/5))
+		ne.w.faults.bringBack(h, within(r, ne.w.opt.MaxTTL/5))
 	})
 }
 
 // foundsAnew crashes all founders, and restarts h with another directory where the mesh can bear
 // the loss.
 func (ne *nemesis) foundsAnew(h *host, founders []*host, r *rand.Rand) {
-	if ne.w.calm || !slices.Contains(founders, h) {
+	if ne.w.faults.calm || !slices.Contains(founders, h) {
 		return
 	}
 	for _, o := range founders {
@@ -86,7 +86,7 @@ func (ne *nemesis) foundsAnew(h *host, founders []*host, r *rand.Rand) {
 		ne.mislays(h, ne.w.opt.MaxTTL+within(r, ne.w.opt.MaxTTL))
 	}
 	for _, o := range founders {
-		ne.w.bringBack(o, ne.w.opt.MaxTTL/50+within(r, ne.w.opt.MaxTTL/5))
+		ne.w.faults.bringBack(o, ne.w.opt.MaxTTL/50+within(r, ne.w.opt.MaxTTL/5))
 	}
 }
 
@@ -97,7 +97,7 @@ func (ne *nemesis) mislays(h *host, d time.Duration) {
 	ne.w.note(h, "can't find its directory")
 	own := h.disk
 	h.disk = disk{made: own.made}
-	ne.w.lasting(d, func() {
+	ne.w.faults.lasting(d, func() {
 		s := h.disk.saving
 		if h.disk.state.Electorate.Version > 0 || s != nil && s.Electorate.Version > 0 {
 			return
@@ -107,6 +107,6 @@ func (ne *nemesis) mislays(h *host, d time.Duration) {
 		made := h.disk.made
 		h.disk = own
 		h.disk.made, h.disk.broken, h.disk.frozen, h.disk.waits = made, false, false, nil
-		ne.w.bringBack(h, ne.w.opt.MaxTTL/20)
+		ne.w.faults.bringBack(h, ne.w.opt.MaxTTL/20)
 	})
 }

@@ -52,7 +52,7 @@ func (fs *followers) Lose(node string) {
 	fs.w.crash(h, endingSilent, nil)
 	h.retired, h.disk = true, disk{made: h.disk.made}
 	fs.w.note(h, "is gone for good")
-	fs.w.disturb()
+	fs.w.order.disturb()
 }
 
 // Wipe empties the directory of a stopped node. The node comes back as a different voter of the
@@ -116,8 +116,8 @@ func (fs *followers) MendGray(node string, others ...string) { fs.grays(node, ot
 
 func (fs *followers) grays(node string, others []string, by int) {
 	for _, o := range others {
-		fs.w.setGray(fs.w.host(node), fs.w.host(o), by)
-		fs.w.setGray(fs.w.host(o), fs.w.host(node), by)
+		fs.w.nemesis.setGray(fs.w.host(node), fs.w.host(o), by)
+		fs.w.nemesis.setGray(fs.w.host(o), fs.w.host(node), by)
 	}
 }
 

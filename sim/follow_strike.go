@@ -94,7 +94,7 @@ func (ne *nemesis) lurk(h *host, down time.Duration, r *rand.Rand, did func(bool
 		b.host = h
 	}
 	b.strike = func(h *host) {
-		if !ne.w.calm {
+		if !ne.w.faults.calm {
 			did(ne.harmChange(h, down, r))
 		}
 	}
@@ -136,7 +136,7 @@ func (ne *nemesis) strikes(h *host, meant func(*lurk) bool) {
 // harmChange injects a fault into a change after a step taken by host h. It reports whether the
 // fault had an effect.
 func (ne *nemesis) harmChange(h *host, down time.Duration, r *rand.Rand) bool {
-	e := ne.w.decided[ne.w.newest]
+	e := ne.w.dynamic.decided[ne.w.dynamic.newest]
 	var deciding []*host // without h
 	for _, o := range ne.w.hosts {
 		if o != h && ne.votesIn(e.Deciding(), o) {
@@ -155,7 +155,7 @@ func (ne *nemesis) harmChange(h *host, down time.Duration, r *rand.Rand) bool {
 	case 1, 12:
 		if len(ne.lurks) < lurksMost {
 			ne.lurks = append(ne.lurks, &lurk{step: stepKnows, any: true, strike: func(o *host) {
-				if !ne.w.calm {
+				if !ne.w.faults.calm {
 					ne.cutFor(o, ne.w.hosts, way, d)
 				}
 			}})
@@ -175,16 +175,16 @@ func (ne *nemesis) harmChange(h *host, down time.Duration, r *rand.Rand) bool {
 	case 3: // the node is cut off from some of the deciding voters
 		return ne.cutFor(h, some(deciding, r), way, d)
 	case 4: // the node stands still
-		return ne.w.haltFor(h, pauseStopped, d)
+		return ne.w.faults.haltFor(h, pauseStopped, d)
 	case 5: // a node holding a key, or waiting for one, stands still
-		return ne.w.haltFor(ne.user(r), pauseStopped, d)
+		return ne.w.faults.haltFor(ne.user(r), pauseStopped, d)
 	case 6: // such a node is cut off from some of the others
 		return ne.cutFor(ne.user(r), some(ne.w.hosts, r), way, d)
 	case 7, 8: // such a node is cut off from all others
 		return ne.cutFor(ne.user(r), ne.w.hosts, way, d)
 	case 14: // all nodes holding a key are cut off from all others
 		did := false
-		for _, k := range ne.w.lockKeys {
+		for _, k := range ne.w.judge.lockKeys {
 			for _, q := range k.holds {
 				did = ne.cutFor(q.p.host, ne.w.hosts, way, ne.w.opt.MaxTTL/2+within(r, ne.w.opt.MaxTTL)) || did
 			}
@@ -259,14 +259,14 @@ func (ne *nemesis) dies(h *host, down time.Duration, r *rand.Rand) bool {
 	if !ne.w.crash(h, how, luck) {
 		return false
 	}
-	ne.w.bringBack(h, within(r, down+1))
+	ne.w.faults.bringBack(h, within(r, down+1))
 	return true
 }
 
 // user returns a node holding a key, or waiting for a key; nil if there is none.
 func (ne *nemesis) user(r *rand.Rand) *host {
 	var holders, waiters []*host
-	for _, k := range ne.w.lockKeys {
+	for _, k := range ne.w.judge.lockKeys {
 		for _, q := range k.holds {
 			holders = append(holders, q.p.host)
 		}
@@ -297,7 +297,7 @@ func (ne *nemesis) cutFor(h *host, others []*host, way direction, d time.Duratio
 // cutHolders puts most holders of all keys, and some voters, on one side of a partition.
 func (ne *nemesis) cutHolders(side []*host, way direction, d time.Duration, r *rand.Rand) bool {
 	side = slices.Clone(side)
-	for _, k := range ne.w.lockKeys {
+	for _, k := range ne.w.judge.lockKeys {
 		for _, q := range k.holds {
 			if !slices.Contains(side, q.p.host) && r.IntN(4) > 0 {
 				side = append(side, q.p.host)
@@ -322,11 +322,11 @@ func (ne *nemesis) cutWays(ways [][2]*host, d time.Duration) bool {
 	}
 	ne.w.fig.Partitions++
 	for _, way := range ways {
-		ne.w.setCut(way[0], way[1], 1)
+		ne.w.net.setCut(way[0], way[1], 1)
 	}
-	ne.w.lasting(d, func() {
+	ne.w.faults.lasting(d, func() {
 		for _, way := range ways {
-			ne.w.setCut(way[0], way[1], -1)
+			ne.w.net.setCut(way[0], way[1], -1)
 		}
 	})
 	return true
@@ -340,7 +340,7 @@ func (ne *nemesis) votesIn(voters []vote.Elector, h *host) bool {
 // proposesFor makes a node propose, as soon as possible within the given time, some of the running
 // nodes as the next voters. Gossip may suggest anything, and so may a proposal.
 func (ne *nemesis) proposesFor(h *host, r *rand.Rand, left time.Duration, did func(bool)) {
-	if ne.w.calm {
+	if ne.w.faults.calm {
 		return
 	}
 	if p := h.p; p != nil && h.hung == pauseNone {
@@ -360,13 +360,13 @@ func (ne *nemesis) proposesFor(h *host, r *rand.Rand, left time.Duration, did fu
 func (ne *nemesis) someVoters(h *host, r *rand.Rand) []vote.Elector {
 	var voters []vote.Elector
 	for _, o := range ne.w.hosts {
-		if o.p != nil && o.disk.exists && o.disk.state.Electorate.Version > 0 && ne.w.isOpen(h, o) && ne.w.isOpen(o, h) {
+		if o.p != nil && o.disk.exists && o.disk.state.Electorate.Version > 0 && ne.w.net.isOpen(h, o) && ne.w.net.isOpen(o, h) {
 			voters = append(voters, vote.Elector{Name: o.name, Dir: o.disk.state.Dir})
 		}
 	}
 	r.Shuffle(len(voters), func(i, j int) { voters[i], voters[j] = voters[j], voters[i] })
 	// Nodes that don't vote yet come first.
-	if e := ne.w.decided[ne.w.newest]; r.IntN(2) == 0 || ne.w.opt.Following.Aim == AimDrain || ne.w.opt.Following.Aim == AimFloor {
+	if e := ne.w.dynamic.decided[ne.w.dynamic.newest]; r.IntN(2) == 0 || ne.w.opt.Following.Aim == AimDrain || ne.w.opt.Following.Aim == AimFloor {
 		slices.SortStableFunc(voters, func(v, o vote.Elector) int { return bit(e.Has(v)) - bit(e.Has(o)) })
 	}
 	n := pickInt(r, 1, 2, 3, 3, 3, 4, 5)

@@ -76,7 +76,7 @@ func (ft *faults) Do(a Act) {
 		if harm && !fired {
 			fired = true
 			ft.w.fig.Fired[a.Fault]++
-			ft.w.firedUnder(a.Fault)
+			ft.w.marks.firedUnder(a.Fault)
 			ft.w.mix(uint64(a.Fault))
 		}
 	}
@@ -124,21 +124,21 @@ func (ft *faults) Do(a Act) {
 		did(ft.partition(&a, r))
 	case FaultBreak:
 		if l := ft.linkBetween(a.Hosts, a.Far); l != nil {
-			ft.w.breakLink(l, r)
+			ft.w.net.breakLink(l, r)
 			did(true)
 		}
 	case FaultStall:
 		if l := ft.linkBetween(a.Hosts, a.Far); l != nil {
 			side := uint8(bit(a.Back))
 			ft.w.note(nil, "%v stalls", l)
-			ft.w.setStall(l, side, 1)
-			ft.lasting(a.For, func() { ft.w.setStall(l, side, -1) })
+			ft.w.net.setStall(l, side, 1)
+			ft.lasting(a.For, func() { ft.w.net.setStall(l, side, -1) })
 			did(true)
 		}
 	case FaultSlow:
 		if far := ft.hostOf(a.Far); h != nil && far != nil {
-			ft.w.setSlow(h, far, a.By)
-			ft.lasting(a.For, func() { ft.w.setSlow(h, far, -a.By) })
+			ft.w.net.setSlow(h, far, a.By)
+			ft.lasting(a.For, func() { ft.w.net.setSlow(h, far, -a.By) })
 			did(a.By > 0)
 		}
 	case FaultWall:
@@ -151,11 +151,11 @@ func (ft *faults) Do(a Act) {
 	case FaultWipe, FaultGone, FaultLeave, FaultDisk, FaultAccuse, FaultProposal, FaultStrike,
 		FaultGray:
 		if h != nil && ft.w.opt.Following != nil {
-			ft.w.harmFollowing(h, &a, r, did)
+			ft.w.nemesis.harmFollowing(h, &a, r, did)
 		}
 	case FaultBegin, FaultEnd, FaultRollout, FaultApart, FaultZone:
 		if h != nil && ft.w.opt.Counted != nil {
-			ft.w.harmPopulation(h, &a, r, did)
+			ft.w.population.harmPopulation(h, &a, r, did)
 		}
 	case FaultRegister:
 		if h != nil && ft.w.opt.Counted != nil {
@@ -203,7 +203,7 @@ func (ft *faults) hostsOf(names []string) []*host {
 // voter's knowledge; nil if there is none.
 func (ft *faults) linkBetween(from, voter []string) *link {
 	a, b := ft.hostOf(from), ft.hostOf(voter)
-	for _, l := range ft.w.links {
+	for _, l := range ft.w.net.links {
 		if l.ends[0].host == a && l.ends[1].host == b && l.fate == fateStands {
 			return l
 		}
@@ -255,7 +255,7 @@ func (ft *faults) twinFault(h *host, d time.Duration, r *rand.Rand) bool {
 	if h == nil || h.voter || h.twinned || len(ft.w.hosts) >= ft.w.opt.Voters+ft.w.opt.Clients+twinsMost || !ft.w.halt(h, pauseStopped) {
 		return false
 	}
-	first, t := h.p, ft.w.twin(h)
+	first, t := h.p, ft.w.Script.twin(h)
 	h.twinned, t.twinned = true, true
 	end := func() {
 		victim := []*host{h, t}[r.IntN(2)]
@@ -285,7 +285,7 @@ func (ft *faults) bringBack(h *host, d time.Duration) {
 		delete(ft.wanted, h)
 		if h.p == nil && !h.retired {
 			ft.w.start(h)
-			ft.w.herald(h)
+			ft.w.net.herald(h)
 		}
 	})
 }
@@ -324,7 +324,7 @@ func (ft *faults) partition(a *Act, r *rand.Rand) bool {
 	}
 	ft.w.fig.Partitions++
 	for _, way := range ways {
-		ft.w.setCut(way[0], way[1], 1)
+		ft.w.net.setCut(way[0], way[1], 1)
 	}
 	if ft.w.trace != nil {
 		names := ""
@@ -341,7 +341,7 @@ func (ft *faults) partition(a *Act, r *rand.Rand) bool {
 			ft.breakAcross(ways, r)
 		}
 		for _, way := range ways {
-			ft.w.setCut(way[0], way[1], -1)
+			ft.w.net.setCut(way[0], way[1], -1)
 		}
 		ft.w.note(nil, "%v is over", a.Fault)
 	})
@@ -349,12 +349,12 @@ func (ft *faults) partition(a *Act, r *rand.Rand) bool {
 }
 
 func (ft *faults) breakAcross(ways [][2]*host, r *rand.Rand) {
-	for i := len(ft.w.links) - 1; i >= 0; i-- {
-		l := ft.w.links[i]
+	for i := len(ft.w.net.links) - 1; i >= 0; i-- {
+		l := ft.w.net.links[i]
 		for _, way := range ways {
 			a, b := l.ends[0].host, l.ends[1].host
 			if l.fate == fateStands && (a == way[0] && b == way[1] || a == way[1] && b == way[0]) {
-				ft.w.breakLink(l, r)
+				ft.w.net.breakLink(l, r)
 			}
 		}
 	}
@@ -371,26 +371,26 @@ func (ft *faults) Heal() {
 	}
 	for i := range ft.w.hosts {
 		for j := range ft.w.hosts {
-			ft.w.slow[i][j] = 0
-			if n := ft.w.cut[i][j]; n > 0 {
-				ft.w.setCut(ft.w.hosts[i], ft.w.hosts[j], -n)
+			ft.w.net.slow[i][j] = 0
+			if n := ft.w.net.cut[i][j]; n > 0 {
+				ft.w.net.setCut(ft.w.hosts[i], ft.w.hosts[j], -n)
 			}
 		}
 	}
-	clear(ft.w.gray)
+	clear(ft.w.dynamic.gray)
 	for _, h := range ft.w.hosts {
 		h.ambush = nil
 		ft.w.wake(h)
 		if h.p == nil && !h.retired {
 			ft.w.start(h)
-			ft.w.herald(h)
+			ft.w.net.herald(h)
 		}
 	}
 }
 
 // voterAt returns the host reachable under a voter's name.
 func (ft *faults) voterAt(name vote.NodeID) *host {
-	return ft.w.hosts[ft.w.route[ft.w.voterPlace(name)]]
+	return ft.w.hosts[ft.w.net.route[ft.w.net.voterPlace(name)]]
 }
 
 func bit(b bool) int {

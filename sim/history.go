@@ -138,7 +138,7 @@ func (h *history) granted(w *World, r *Request, excused bool) {
 	if h == nil {
 		return
 	}
-	w.closeOpen(r.one())
+	w.histories.closeOpen(r.one())
 	if r.Mode == vote.Shared {
 		return
 	}
@@ -149,7 +149,7 @@ func (h *history) granted(w *World, r *Request, excused bool) {
 // been active for long, the time by which all voters have ended the sessions of dead processes.
 func (hs *histories) closeOpen(k one) {
 	latest := hs.w.now
-	if since := hs.w.wellSince(); since != never {
+	if since := hs.w.order.wellSince(); since != never {
 		latest = min(latest, since.add(2*hs.w.opt.MaxTTL+servedFixed))
 	}
 	for _, i := range hs.hist.open[k] {
@@ -190,7 +190,7 @@ func (h *history) over(w *World, r *Request, s State) {
 			end = min(r.endAt, end)
 		}
 		h.add(op{kind: opExpire, r: r}, end, w.now+later, false)
-	case s == Failed && r.Try && w.isBehind(r.p):
+	case s == Failed && r.Try && w.histories.isBehind(r.p):
 		// The voters known to the node may have granted a lease, and a majority of a newer
 		// electorate confirmed its end without them (seed 106828694, following). Exclusion holds;
 		// only the result "taken" is out of date.
@@ -203,9 +203,9 @@ func (h *history) over(w *World, r *Request, s State) {
 // isBehind reports whether a process doesn't know the newest electorate.
 func (hs *histories) isBehind(p *process) bool {
 	if hs.w.opt.Counted != nil {
-		return hs.w.isBehindCounted(p)
+		return hs.w.population.isBehindCounted(p)
 	}
-	return hs.w.opt.Following != nil && p.knew < hs.w.newest
+	return hs.w.opt.Following != nil && p.knew < hs.w.dynamic.newest
 }
 
 // pending records a call without a return at the end of the run, or a lease over without its loss
@@ -295,7 +295,7 @@ func (hs *histories) checkHistory() {
 		case porcupine.Unknown:
 			hs.w.fig.Undecided++
 		default:
-			hs.w.violate(CheckHistory, "no order of the %d calls on %q explains their results:%s", len(ops), k.key.name, firstUnexplained(ops, info))
+			hs.w.judge.violate(CheckHistory, "no order of the %d calls on %q explains their results:%s", len(ops), k.key.name, firstUnexplained(ops, info))
 		}
 	}
 }
@@ -312,7 +312,7 @@ func (hs *histories) checkTaken() {
 	for _, t := range hs.hist.taken {
 		r := t.Input.(op).r
 		somebody := false
-		for _, p := range hs.w.bySession {
+		for _, p := range hs.w.judge.bySession {
 			somebody = somebody || slices.ContainsFunc(p.asked[1:], func(o *Request) bool {
 				had := o.Had != 0 || o.State != Failed || o.Ask.Delay > 0 || o.Ask.MinHold > 0 || o.Ask.Length > 0
 				if o.key != r.key || o == r || int64(o.Asked) > t.Return || r.Mode == vote.Exclusive && !had {
@@ -326,7 +326,7 @@ func (hs *histories) checkTaken() {
 			})
 		}
 		if !somebody {
-			hs.w.violate(CheckHistory, "%s's TryLock of %q (%v), from %v to %v, is told that it is taken, and no request has it", r.Node, r.Key, r.Mode,
+			hs.w.judge.violate(CheckHistory, "%s's TryLock of %q (%v), from %v to %v, is told that it is taken, and no request has it", r.Node, r.Key, r.Mode,
 				time.Duration(t.Call), time.Duration(t.Return))
 		}
 	}

@@ -46,13 +46,13 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 		luck = h.luck
 	}
 	w.note(h, "dies")
-	w.disturb()
+	w.order.disturb()
 	w.pic.Died(w.Now(), h.i)
 	w.fig.Crashes++
 	if h.hung != pauseNone {
 		w.wake(h)
 	}
-	w.bequeath(p)
+	w.cover.bequeath(p)
 	p.dead = true
 	h.disk.powerFails(luck)
 	h.p = nil
@@ -69,7 +69,7 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 				a.keep(r.IntN(a.len() + 1))
 			}
 		}
-		w.forget(l, side)
+		w.net.forget(l, side)
 		far := &l.ends[1-side]
 		if !far.open {
 			continue
@@ -83,14 +83,14 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 			l.fate = fateSilent
 		case fate == 6:
 		case fate == 5:
-			w.learnWithin(l, 1-side, 3*w.opt.MaxTTL, luck)
+			w.net.learnWithin(l, 1-side, 3*w.opt.MaxTTL, luck)
 		default:
-			if w.isOpen(h, far.host) {
-				w.learnWithin(l, 1-side, 20*time.Millisecond, luck)
+			if w.net.isOpen(h, far.host) {
+				w.net.learnWithin(l, 1-side, 20*time.Millisecond, luck)
 			}
 		}
 	}
-	w.buried(p)
+	w.judge.buried(p)
 	return true
 }
 
@@ -101,7 +101,7 @@ func (w *World) halt(h *host, how pause) bool {
 		return false
 	}
 	w.note(h, "stops (%s)", pauseNames[how])
-	w.disturb()
+	w.order.disturb()
 	w.pic.Paused(w.Now(), h.i, pauseNames[how], how == pauseUnseen)
 	h.hung = how
 	h.p.stops++
@@ -125,7 +125,7 @@ func (w *World) wake(h *host) {
 		return
 	}
 	w.note(h, "goes on")
-	w.disturb()
+	w.order.disturb()
 	w.pic.Resumed(w.Now(), h.i)
 	h.hung = pauseNone
 	h.clock.resume(w.now)
@@ -155,7 +155,7 @@ func (w *World) wake(h *host) {
 // stepWall moves a host's wall clock.
 func (w *World) stepWall(h *host, by time.Duration) {
 	w.note(h, "has its wall clock moved by %v", by)
-	w.disturb()
+	w.order.disturb()
 	if w.pic != nil {
 		w.pic.ClockChanged(w.Now(), h.i, fmt.Sprintf("wall clock moved by %v", by))
 	}
@@ -179,10 +179,10 @@ func (w *World) retune(h *host, ppm int64) {
 	}
 	h.p.clock.retune(w.now, ppm)
 	w.arm(h.p)
-	for _, k := range w.lockKeys {
+	for _, k := range w.judge.lockKeys {
 		for _, r := range k.holds {
-			if r.p == h.p && w.believes(r) {
-				w.place(r)
+			if r.p == h.p && w.judge.believes(r) {
+				w.judge.place(r)
 			}
 		}
 	}

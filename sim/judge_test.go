@@ -94,7 +94,7 @@ func TestTheJudgeBeyondTheAssumptionsIsJudged(t *testing.T) {
 					o := DrawBeyond(seed)
 					o.Build = b
 					w := New(o)
-					w.deaf = outcomes
+					w.judge.deaf = outcomes
 					w.Run(mutantLength)
 					return w.Err()
 				}
@@ -149,13 +149,13 @@ func (e eldest) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vo
 // threeWait has one hold, and two wait for more than clocks can explain one after the other.
 func threeWait(w *World) {
 	w.Run(calmTTLs*sceneTTL + servedFixed)
-	held := w.Lock("x1", "k")
+	held := w.Script.Lock("x1", "k")
 	w.Run(time.Second)
-	first := w.Lock("x2", "k")
+	first := w.Script.Lock("x2", "k")
 	w.Run(3 * time.Second)
-	second := w.Lock("x3", "k")
+	second := w.Script.Lock("x3", "k")
 	w.Run(time.Second)
-	w.Release(held)
+	w.Script.Release(held)
 	w.RunUntil(sceneTTL, func() bool { return first.State == Granted || second.State == Granted })
 }
 
@@ -204,15 +204,15 @@ func TestHistories(t *testing.T) {
 // TestAnUnexplainedCallIsNamed has a history whose fault is plain to see.
 func TestAnUnexplainedCallIsNamed(t *testing.T) {
 	w := New(Options{History: true, Clocks: Clocks{Exact: true}})
-	w.Awake()
-	a, b := w.Lock("a", "k"), w.Lock("b", "k")
+	w.Script.Awake()
+	a, b := w.Script.Lock("a", "k"), w.Script.Lock("b", "k")
 	w.Run(time.Second)
 	if a.State != Granted || b.State != Waiting {
 		t.Fatalf("%v, %v", a.State, b.State)
 	}
 	b.Token, b.Asked, b.Had = a.Token+1, w.Now(), w.Now()
-	w.hist.granted(w, b, false) // it isn't so
-	w.checkHistory()
+	w.histories.hist.granted(w, b, false) // it isn't so
+	w.histories.checkHistory()
 	want := fmt.Sprintf("lock by b's request %d: token %d", b.Number, b.Token)
 	if err := w.Err(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v; want %q named", err, want)

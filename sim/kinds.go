@@ -180,7 +180,7 @@ func (ld *load) turns(r *Request) {
 // upgraded has a reader release its shared lease after its upgrade was granted, as the shell does.
 func (ld *load) upgraded(u *Request) {
 	r, p := u.base, u.p
-	ld.w.mark(MarkUpgraded)
+	ld.w.marks.mark(MarkUpgraded)
 	r.up = nil
 	if u.client >= 0 {
 		p.clients[u.client].r = u
@@ -221,7 +221,7 @@ func (ld *load) share(r *Request) {
 		r.Mode, seat.Mode = vote.Exclusive, vote.Exclusive // the lease just ended; an event follows
 		return
 	}
-	ld.w.hist.shared(ld.w, r)
+	ld.w.histories.hist.shared(ld.w, r)
 	r.shared, r.key.changed = ld.w.now, ld.w.now
 }
 
@@ -238,7 +238,7 @@ func (ld *load) values(r *Request) {
 		if r.State == Granted {
 			r.set++
 			if version := r.p.m.Set(r.p.read(ld.w.now), r.Number, valueOf(r.set)); version != r.set && version != 0 {
-				ld.w.violate(checkSeen, "%s gives its lease of %q value %d, and it counts as version %d", r.Node, r.Key, r.set, version)
+				ld.w.judge.violate(checkSeen, "%s gives its lease of %q value %d, and it counts as version %d", r.Node, r.Key, r.set, version)
 			}
 			ld.w.settle(r.p)
 		}
@@ -252,7 +252,7 @@ func (ld *load) noted(p *process, e *quorum.Event) {
 	}
 	r := p.asked[e.Number]
 	if e.Version > r.set {
-		ld.w.violate(checkSeen, "%s is told that a majority has version %d of its value of %q, and has set %d", p.host.alias, e.Version, r.Key, r.set)
+		ld.w.judge.violate(checkSeen, "%s is told that a majority has version %d of its value of %q, and has set %d", p.host.alias, e.Version, r.Key, r.set)
 	}
 	r.noted = max(r.noted, e.Version)
 	if r.State == Granted && r.noted == r.set && r.set < mostValues {

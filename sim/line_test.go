@@ -43,7 +43,7 @@ func newCrowd(alone bool, callers map[string]int) *crowd {
 	c.w.RunUntil(5*time.Second, func() bool { return c.w.host("a").p.m.Ready() })
 	for _, node := range []string{"a", "b", "c"} {
 		for range callers[node] {
-			c.w.AtNode(node, time.Millisecond, func() { c.w.Lock(node, "k") })
+			c.w.AtNode(node, time.Millisecond, func() { c.w.Script.Lock(node, "k") })
 		}
 	}
 	return c
@@ -52,12 +52,12 @@ func newCrowd(alone bool, callers map[string]int) *crowd {
 // Granted has a holder give the key back in a while.
 func (c *crowd) Granted(r *Request) {
 	c.by[r.Node]++
-	c.w.AtNode(r.Node, time.Millisecond, func() { c.w.Release(r) })
+	c.w.AtNode(r.Node, time.Millisecond, func() { c.w.Script.Release(r) })
 }
 
 // Ended has it ask anew.
 func (c *crowd) Ended(r *Request) {
-	c.w.AtNode(r.Node, time.Microsecond, func() { c.w.Lock(r.Node, "k") })
+	c.w.AtNode(r.Node, time.Microsecond, func() { c.w.Script.Lock(r.Node, "k") })
 }
 
 // Sent counts what locks cost.

@@ -71,7 +71,9 @@ func (s *scene) refreshed() {
 }
 
 // lingeringAt is how many words of x1 to a voter linger.
-func (s *scene) lingeringAt(voter string) int { return len(s.linkOf("x1", voter).queued[0].frames) }
+func (s *scene) lingeringAt(voter string) int {
+	return len(s.linkOf("x1", voter).queued[0].frames)
+}
 
 // knows reports whether a voter knows that a request has won.
 func (s *scene) knows(voter string, r *Request) bool {

@@ -57,15 +57,15 @@ func (w *World) setUpLists() {
 	}
 	w.lists = &lists{of: make(map[*host][]vote.NodeID), most: make(map[*host]time.Duration)}
 	for _, h := range w.hosts {
-		w.of[h], w.most[h] = nodeIDs(l.First[h.alias]), cmp.Or(l.MaxTTL[h.alias], w.opt.MaxTTL)
+		w.lists.of[h], w.lists.most[h] = nodeIDs(l.First[h.alias]), cmp.Or(l.MaxTTL[h.alias], w.opt.MaxTTL)
 	}
 	for _, c := range l.Changes {
 		w.At(c.At, func() {
-			if w.settled {
+			if w.lists.settled {
 				return
 			}
 			if h := w.host(c.Host); c.MaxTTL != 0 {
-				w.most[h] = c.MaxTTL
+				w.lists.most[h] = c.MaxTTL
 			}
 			w.Relist(c.Host, c.Down, c.Voters...)
 		})
@@ -76,10 +76,10 @@ func (w *World) setUpLists() {
 // voters.
 func (w *World) Relist(name string, down time.Duration, voters ...string) {
 	h := w.host(name)
-	w.of[h] = nodeIDs(voters)
-	w.note(h, "is given the list %v and the maximum TTL %v", voters, w.most[h])
+	w.lists.of[h] = nodeIDs(voters)
+	w.note(h, "is given the list %v and the maximum TTL %v", voters, w.lists.most[h])
 	if w.crash(h, endingAtOnce, nil) {
-		w.bringBack(h, down)
+		w.faults.bringBack(h, down)
 	}
 }
 
@@ -88,9 +88,9 @@ func (w *World) relistAll() {
 	if w.lists == nil {
 		return
 	}
-	w.settled = true
+	w.lists.settled = true
 	for _, h := range w.hosts {
-		w.most[h] = w.opt.MaxTTL
+		w.lists.most[h] = w.opt.MaxTTL
 		last := nodeIDs(w.opt.Lists.Last)
 		if h.p == nil || !slices.Equal(h.p.voters, last) || h.p.maxTTL != w.opt.MaxTTL {
 			w.Relist(h.alias, 0, w.opt.Lists.Last...)
@@ -117,7 +117,7 @@ func (w *World) meet(p, q *process) bool {
 		to.m.Met(to.read(w.now), &s)
 		w.settle(to)
 	}
-	w.clashed = w.clashed || !agreeOnKinds(p, q)
+	w.conversion.clashed = w.conversion.clashed || !agreeOnKinds(p, q)
 	tell(p, q)
 	tell(q, p)
 	return p.agrees(q)
@@ -132,7 +132,7 @@ func (p *process) agrees(q *process) bool {
 // meetsAll has a process meet all processes within its reach, and schedules the next meeting.
 func (w *World) meetsAll(p *process) {
 	for _, o := range w.hosts {
-		if o.p != nil && o != p.host && o.hung == pauseNone && w.isOpen(p.host, o) && w.isOpen(o, p.host) {
+		if o.p != nil && o != p.host && o.hung == pauseNone && w.net.isOpen(p.host, o) && w.net.isOpen(o, p.host) {
 			w.meet(p, o.p)
 		}
 	}
@@ -164,7 +164,7 @@ func (w *World) listsDiffer() bool {
 
 // ofLists reports whether an alarm is expected in a world with different voter lists.
 func (w *World) ofLists(alarm string) bool {
-	return (w.lists != nil || w.mayForfeit()) && strings.Contains(alarm, "configuration")
+	return (w.lists != nil || w.conversion.mayForfeit()) && strings.Contains(alarm, "configuration")
 }
 
 // DrawLists draws a world like [Draw], but with a voter list for each node. The lists are changed

@@ -56,8 +56,8 @@ func grownNodeByNode(w *World) {
 	w.Run(3 * sceneTTL)
 	w.Relist("c", 0, fiveNames...)
 	w.Run(3 * sceneTTL)
-	w.Lock("a", "k")
-	w.Lock("d", "k")
+	w.Script.Lock("a", "k")
+	w.Script.Lock("d", "k")
 	w.Run(sceneTTL)
 }
 
@@ -94,19 +94,19 @@ func TestOfTwoListsThatCountTheShorterGivesWay(t *testing.T) {
 	o.MaxTTL = sceneTTL
 	w := New(o)
 	w.Run(3 * sceneTTL)
-	w.Cut("a", "c", "d", "e")
-	w.Cut("b", "c", "d", "e")
+	w.Script.Cut("a", "c", "d", "e")
+	w.Script.Cut("b", "c", "d", "e")
 	for _, n := range []string{"c", "d", "e"} {
 		w.Relist(n, 0, fiveNames...)
 	}
 	w.Run(4 * sceneTTL)
-	short, long := w.Lock("a", "of the short list"), w.Lock("d", "of the long list")
+	short, long := w.Script.Lock("a", "of the short list"), w.Script.Lock("d", "of the long list")
 	w.Run(sceneTTL)
 	if short.State != Granted || long.State != Granted {
 		t.Fatalf("the occasion isn't there: %v and %v", short.State, long.State)
 	}
-	w.Mend("a", "c", "d", "e")
-	w.Mend("b", "c", "d", "e")
+	w.Script.Mend("a", "c", "d", "e")
+	w.Script.Mend("b", "c", "d", "e")
 	w.Run(2 * meetEvery)
 	if short.State != Lost || long.State != Granted {
 		t.Errorf("after they have met: of the short list %v, of the long list %v", short.State, long.State)
@@ -129,23 +129,23 @@ func TestOfTwoListsThatCountTheShorterGivesWay(t *testing.T) {
 func TestOfTwoListsThatCountTheYoungerGivesWay(t *testing.T) {
 	o := Options{Voters: 2, MaxTTL: sceneTTL, Lists: &Lists{First: map[string][]string{"a": {"a"}, "b": {"b"}}, Last: []string{"a"}}}
 	w := New(o)
-	w.Cut("a", "b")
+	w.Script.Cut("a", "b")
 	w.Relist("b", 0, "b") // in their first lives they have met
 	w.Run(sceneTTL)
 	w.Relist("a", 0, "a") // the younger, though its name comes first
 	w.Run(4 * sceneTTL)
-	younger, older := w.Lock("a", "k1"), w.Lock("b", "k2")
+	younger, older := w.Script.Lock("a", "k1"), w.Script.Lock("b", "k2")
 	w.Run(sceneTTL)
 	if younger.State != Granted || older.State != Granted {
 		t.Fatalf("the occasion isn't there: %v and %v", younger.State, older.State)
 	}
-	w.Mend("a", "b")
+	w.Script.Mend("a", "b")
 	w.Run(2 * meetEvery)
 	if younger.State != Lost || older.State != Granted {
 		t.Errorf("after they have met: younger %v, older %v", younger.State, older.State)
 	}
 	// Being cut off again is no evidence that the other is gone.
-	w.Cut("a", "b")
+	w.Script.Cut("a", "b")
 	w.Run(10 * sceneTTL)
 	if w.host("a").p.m.Ready() {
 		t.Error("the younger counts again as soon as it sees nobody")
@@ -165,17 +165,17 @@ func TestVotersRestartedWithAShorterMaxTTLAwaitAHolderWithoutAVote(t *testing.T)
 	}
 	w := New(o)
 	w.Run(2 * longer)
-	held := w.Lock("d", "k")
+	held := w.Script.Lock("d", "k")
 	w.Run(sceneTTL)
 	if held.State != Granted {
 		t.Fatalf("the occasion isn't there: %v", held.State)
 	}
 	for _, n := range []string{"a", "b", "c", "e"} {
-		w.most[w.host(n)] = sceneTTL
+		w.lists.most[w.host(n)] = sceneTTL
 		w.Relist(n, 0, fiveNames[:3]...)
 	}
 	w.Run(time.Millisecond) // then e has started
-	next := w.Lock("e", "k")
+	next := w.Script.Lock("e", "k")
 	if !w.RunUntil(2*longer, func() bool { return next.State == Granted }) {
 		t.Errorf("the key isn't granted again: %v", next.State)
 	}

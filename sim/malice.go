@@ -18,7 +18,7 @@ func (ft *faults) flap(a *Act) bool {
 	turn := func() {
 		on = !on
 		for _, way := range ways {
-			ft.w.setCut(way[0], way[1], 2*bit(on)-1)
+			ft.w.net.setCut(way[0], way[1], 2*bit(on)-1)
 		}
 	}
 	var again func()
@@ -49,7 +49,7 @@ func (ft *faults) chokeFor(l *link, side uint8, d time.Duration, r *rand.Rand, d
 		return
 	}
 	most := r.IntN(fullest)
-	ft.w.setStall(l, side, 1)
+	ft.w.net.setStall(l, side, 1)
 	l.full[side] = func() bool {
 		if l.lanes[side][ordered].len() < most {
 			return false
@@ -62,13 +62,13 @@ func (ft *faults) chokeFor(l *link, side uint8, d time.Duration, r *rand.Rand, d
 		ft.w.fig.Overflows++
 		ft.w.push(event{at: ft.w.now, kind: eventLearn, p: l.ends[side].p, l: l, side: side})
 		if l.ends[1-side].open {
-			ft.w.learnWithin(l, 1-side, 50*time.Millisecond, r)
+			ft.w.net.learnWithin(l, 1-side, 50*time.Millisecond, r)
 		}
 		return true
 	}
 	ft.lasting(d, func() {
 		l.full[side] = nil
-		ft.w.setStall(l, side, -1)
+		ft.w.net.setStall(l, side, -1)
 	})
 }
 
@@ -87,11 +87,11 @@ func (ft *faults) misleadFor(h, voter *host, a *Act, r *rand.Rand, did func(bool
 	}
 	ft.misled[way] = &misled{a.Fault == FaultRefuse, did}
 	if l := ft.linkBetween(a.Hosts, a.Far); l != nil && l.fate == fateStands && r.IntN(2) == 0 {
-		ft.w.breakLink(l, r)
+		ft.w.net.breakLink(l, r)
 	}
 	news := func() {
 		if h.p != nil {
-			ft.w.push(event{at: ft.w.now, kind: eventDial, p: h.p, n: uint64(ft.w.voterPlace(voter.name))})
+			ft.w.push(event{at: ft.w.now, kind: eventDial, p: h.p, n: uint64(ft.w.net.voterPlace(voter.name))})
 		}
 	}
 	if a.Fault == FaultGossip {
@@ -99,9 +99,9 @@ func (ft *faults) misleadFor(h, voter *host, a *Act, r *rand.Rand, did func(bool
 			ft.w.At(within(r, a.For), news)
 		}
 	}
-	ft.w.disturb()
+	ft.w.order.disturb()
 	ft.lasting(a.For, func() {
-		ft.w.disturb()
+		ft.w.order.disturb()
 		delete(ft.misled, way)
 	})
 }
@@ -150,8 +150,8 @@ func (ft *faults) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(
 // springs reports whether an ambush crashes the process before the message is handled. A crash due
 // after the message was handled or sent is scheduled.
 func (ft *faults) springs(h *host, word vote.Kind, says bool) bool {
-	if len(ft.w.lurks) > 0 && word.IsConsensus() {
-		ft.w.strikeWord(h, word, says)
+	if len(ft.w.nemesis.lurks) > 0 && word.IsConsensus() {
+		ft.w.nemesis.strikeWord(h, word, says)
 	}
 	b := h.ambush
 	switch {

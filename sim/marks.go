@@ -172,7 +172,7 @@ func (mk *marker) marksOfGrant(r *Request) {
 func (mk *marker) marksOfKind(r *Request) {
 	held := vote.Slot(0)
 	for _, o := range r.key.holds {
-		if o == r || !mk.w.believes(o) {
+		if o == r || !mk.w.judge.believes(o) {
 			continue
 		}
 		switch {
@@ -214,8 +214,8 @@ func (mk *marker) marksOfMore(r *Request) {
 
 // marksOfStart records that a restarted voter has forgotten all held leases.
 func (mk *marker) marksOfStart(h *host) {
-	if v := mk.w.voterPlace(h.name); v >= 0 && h.voter {
-		for _, k := range mk.w.lockKeys {
+	if v := mk.w.net.voterPlace(h.name); v >= 0 && h.voter {
+		for _, k := range mk.w.judge.lockKeys {
 			for _, r := range k.holds {
 				r.was.restarted |= 1 << v
 			}
@@ -239,7 +239,7 @@ func (mk *marker) marksOfEnd(r *Request, s State) {
 		mk.mark(MarkNoQuorum)
 	case s == Lost && r.Ask.Fixed && r.Ask.Length > 0:
 		mk.mark(MarkFixed)
-	case s == Lost && mk.w.stoppedSince(r.p):
+	case s == Lost && mk.w.judge.stoppedSince(r.p):
 		mk.mark(MarkWokeUpLost)
 	case s == Released && (r.expired || r.Wait.Reason != quorum.WaitNone):
 		mk.mark(MarkUnconfirmed)
@@ -252,7 +252,7 @@ func (mk *marker) marksOfEnd(r *Request, s State) {
 func (mk *marker) marksOfWord(to vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindPromise:
-		o := mk.w.bySession[to]
+		o := mk.w.judge.bySession[to]
 		if o == nil || o.dead {
 			return
 		}
@@ -265,7 +265,7 @@ func (mk *marker) marksOfWord(to vote.SessionID, m *vote.Message) {
 			mk.mark(MarkMoved)
 		}
 	case vote.KindConfirmed:
-		if o := mk.w.bySession[to]; o != nil && !o.dead {
+		if o := mk.w.judge.bySession[to]; o != nil && !o.dead {
 			if r := o.requests[m.Number]; r != nil && r.State == Waiting && m.Token > r.was.confirm {
 				mk.mark(MarkApart)
 			}
@@ -279,7 +279,7 @@ func (mk *marker) marksOfWord(to vote.SessionID, m *vote.Message) {
 			mk.mark(MarkTurnedAway)
 		}
 	case vote.KindInquire:
-		if o := mk.w.bySession[to]; o != nil && !o.dead {
+		if o := mk.w.judge.bySession[to]; o != nil && !o.dead {
 			if r := o.requests[m.Number]; r != nil && r.State == Granted {
 				mk.mark(MarkHeldOn)
 			}
@@ -291,7 +291,7 @@ func (mk *marker) marksOfWord(to vote.SessionID, m *vote.Message) {
 func (mk *marker) marksOfReply(p *process, from vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindYield, vote.KindConfirm:
-		if o := mk.w.bySession[from]; o != nil && !o.dead {
+		if o := mk.w.judge.bySession[from]; o != nil && !o.dead {
 			if r := o.requests[m.Number]; r != nil && r.State == Waiting {
 				if m.Kind == vote.KindYield {
 					r.was.want = m.Slot
@@ -304,7 +304,7 @@ func (mk *marker) marksOfReply(p *process, from vote.SessionID, m *vote.Message)
 		}
 	case vote.KindSync:
 		for i := range m.Entries {
-			if m.Entries[i].Token != 0 && mk.w.isQuiet(p) {
+			if m.Entries[i].Token != 0 && mk.w.cover.isQuiet(p) {
 				mk.mark(MarkRestated)
 			}
 		}

@@ -37,7 +37,7 @@ func (m *maxTTLs) setUpMaxTTLs() {
 	for _, c := range f.MaxTTLChanges {
 		m.w.At(c.At, func() {
 			// The founding waits until all founders are configured alike.
-			if m.w.newest > 0 && !m.w.calm {
+			if m.w.dynamic.newest > 0 && !m.w.faults.calm {
 				m.w.ChangeMaxTTL(c.Host, c.MaxTTL, c.Down)
 			}
 		})
@@ -48,10 +48,10 @@ func (m *maxTTLs) setUpMaxTTLs() {
 // Options.MaxTTL must be the largest of all.
 func (w *World) ChangeMaxTTL(node string, maxTTL, down time.Duration) {
 	h := w.host(node)
-	w.configured[h] = maxTTL
+	w.maxTTLs.configured[h] = maxTTL
 	w.note(h, "is configured with the maximum TTL %v", maxTTL)
 	if w.crash(h, endingAtOnce, nil) {
-		w.bringBack(h, down)
+		w.faults.bringBack(h, down)
 	}
 }
 
@@ -66,7 +66,7 @@ func (m *maxTTLs) configuredTTL(h *host) time.Duration {
 // grants returns for how long a voter that applies a version of the electorate extends a session or
 // a vote, if asked for d.
 func (m *maxTTLs) grants(version uint64, d time.Duration) time.Duration {
-	e, ok := m.w.decided[version]
+	e, ok := m.w.dynamic.decided[version]
 	if !ok {
 		return d
 	}

@@ -20,17 +20,19 @@ func restartsOnceLowered(w *World) *Request {
 	w.founded()
 	w.ChangeMaxTTL("a", shortTTL, 0)
 	w.Run(longTTL + 3*time.Second) // until a counts again
-	w.expect(w.Lock("y", "k"), Granted, time.Second)
+	w.expect(w.Script.Lock("y", "k"), Granted, time.Second)
 	w.ChangeMaxTTL("b", shortTTL, 0)
-	joint := func() bool { return w.newest > 0 && w.decided[w.newest].OldMaxTTL == longTTL }
+	joint := func() bool { return w.dynamic.newest > 0 && w.dynamic.decided[w.dynamic.newest].OldMaxTTL == longTTL }
 	w.RunUntil(longTTL, joint)
-	w.Cut("y", "a", "b", "c")
-	lowered := func() bool { e := w.decided[w.newest]; return !e.Joint() && e.MaxTTL == shortTTL }
-	w.RunUntil(2*longTTL, func() bool { return lowered() && w.Knows("a") == w.newest && w.Knows("c") == w.newest })
+	w.Script.Cut("y", "a", "b", "c")
+	lowered := func() bool { e := w.dynamic.decided[w.dynamic.newest]; return !e.Joint() && e.MaxTTL == shortTTL }
+	w.RunUntil(2*longTTL, func() bool {
+		return lowered() && w.dynamic.Knows("a") == w.dynamic.newest && w.dynamic.Knows("c") == w.dynamic.newest
+	})
 	w.Run(50 * time.Millisecond) // it is on their disks
-	w.Restart("a")
-	w.Restart("c")
-	z := w.Lock("z", "k")
+	w.Script.Restart("a")
+	w.Script.Restart("c")
+	z := w.Script.Lock("z", "k")
 	w.Run(longTTL)
 	return z
 }

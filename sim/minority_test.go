@@ -21,7 +21,7 @@ func TestEveryoneIsServedThoughAMinorityStaysDead(t *testing.T) {
 		o.Load.Try, o.Load.Patience = 0, time.Hour
 		o.Load.Mix.Unfit = 0 // where permits are mistaken, two may wait for a third to decide who is right
 		w := New(o)
-		if !w.Awake() {
+		if !w.Script.Awake() {
 			continue
 		}
 		w.Run(time.Duration(luck.IntN(10000)) * time.Millisecond)
@@ -34,13 +34,13 @@ func TestEveryoneIsServedThoughAMinorityStaysDead(t *testing.T) {
 			w.Run(time.Duration(luck.IntN(1000)) * time.Millisecond)
 		}
 		w.Run(time.Duration(luck.IntN(3000)) * o.MaxTTL / 1000)
-		w.Heal()
-		w.drain()
-		waited += w.waiting
+		w.faults.Heal()
+		w.load.drain()
+		waited += w.load.waiting
 		trip := 2 * o.Net.Most * time.Duration(100+o.Net.Jitter) / 100
-		limit := servedTTLs*o.MaxTTL + servedFixed + time.Duration(w.waiting)*(servedEach+servedTrips*trip)
-		if !w.RunUntil(limit, func() bool { return w.waiting == 0 }) || w.Err() != nil {
-			t.Errorf("seed %d: %d wait%s %v", seed, w.waiting, w.whoWaits(), w.Err())
+		limit := servedTTLs*o.MaxTTL + servedFixed + time.Duration(w.load.waiting)*(servedEach+servedTrips*trip)
+		if !w.RunUntil(limit, func() bool { return w.load.waiting == 0 }) || w.Err() != nil {
+			t.Errorf("seed %d: %d wait%s %v", seed, w.load.waiting, w.whoWaits(), w.Err())
 		}
 	}
 	if waited < 100 {

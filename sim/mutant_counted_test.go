@@ -44,11 +44,11 @@ var countedMutants = []mutant{
 // same key.
 func (w *World) othersCome() {
 	for _, name := range []string{"d", "e", "f"} {
-		w.Start(name)
+		w.Script.Start(name)
 	}
 	w.Run(3 * countedTTL)
-	w.Lock("a", "k")
-	w.Lock("d", "k")
+	w.Script.Lock("a", "k")
+	w.Script.Lock("d", "k")
 	w.Run(2 * countedTTL)
 }
 
@@ -56,8 +56,8 @@ func (w *World) othersCome() {
 // many as the limit allows for.
 func besideAMesh(w *World) {
 	w.known("a", "b", "c")
-	w.Split([]string{"a", "b"}, []string{"d", "e", "f"})
-	w.PowerOff("c")
+	w.Script.Split([]string{"a", "b"}, []string{"d", "e", "f"})
+	w.Script.PowerOff("c")
 	w.othersCome()
 }
 
@@ -69,9 +69,9 @@ func shrinksToOne(w *World) {
 	_ = h.p.m.Propose(h.p.read(w.now), []vote.Elector{{Name: "a", Dir: h.p.dir}})
 	w.settle(h.p)
 	w.RunUntil(3*countedTTL, func() bool { e := h.p.m.Known(); return len(e.Voters) == 1 && !e.Joint() })
-	w.Split([]string{"a"}, []string{"d", "e", "f"})
-	w.PowerOff("b")
-	w.PowerOff("c")
+	w.Script.Split([]string{"a"}, []string{"d", "e", "f"})
+	w.Script.PowerOff("b")
+	w.Script.PowerOff("c")
 	w.othersCome()
 }
 
@@ -79,18 +79,18 @@ func shrinksToOne(w *World) {
 // stands for a while. Others found at once.
 func holdsOverABirth(w *World) {
 	w.known("a", "b", "c")
-	w.Start("d")
+	w.Script.Start("d")
 	w.Run(countedTTL / 2) // d is known to the others
-	w.Split([]string{"a"}, []string{"d", "e", "f"})
-	w.expect(w.Lock("a", "k"), Granted, countedTTL)
+	w.Script.Split([]string{"a"}, []string{"d", "e", "f"})
+	w.expect(w.Script.Lock("a", "k"), Granted, countedTTL)
 	for _, name := range []string{"b", "c", "d"} {
-		w.PowerOff(name)
+		w.Script.PowerOff(name)
 	}
 	for _, name := range []string{"d", "e", "f"} {
-		w.Start(name)
+		w.Script.Start(name)
 	}
 	w.RunUntil(countedTTL, func() bool { return w.host("d").p.knew != 0 })
-	w.Lock("d", "k")
+	w.Script.Lock("d", "k")
 	w.Run(3 * countedTTL)
 }
 
@@ -172,32 +172,32 @@ func (w *World) pledges(name string) bool {
 
 // foundsAlone has a count the pledges of b and c, which hear neither each other's nor of the birth.
 func foundsAlone(w *World) {
-	w.Cut("a", "d")
+	w.Script.Cut("a", "d")
 	w.RunUntil(countedTTL, func() bool { return w.pledges("a") })
-	w.Cut("b", "c")
+	w.Script.Cut("b", "c")
 	w.RunUntil(countedTTL, func() bool { return w.host("a").p.knew != 0 })
-	w.Cut("a", "b", "c")
+	w.Script.Cut("a", "b", "c")
 }
 
 // foundsWithTheOthers has b, c and d pledge. Then c and d count all pledges; b doesn't hear of the
 // first of theirs, and so of no birth.
 func foundsWithTheOthers(w *World) {
-	w.Mend("b", "c")
-	w.Start("d")
+	w.Script.Mend("b", "c")
+	w.Script.Start("d")
 	w.RunUntil(2*countedTTL, func() bool { return w.pledges("c") || w.pledges("d") })
 	first, second := "c", "d"
 	if w.pledges("d") {
 		first, second = second, first
 	}
-	w.Cut(first, "b")
+	w.Script.Cut(first, "b")
 	w.RunUntil(countedTTL, func() bool { return w.host("c").p.knew != 0 || w.host("d").p.knew != 0 })
-	w.Cut(second, "b")
+	w.Script.Cut(second, "b")
 }
 
 // wantBoth has a and d want the same key.
 func wantBoth(w *World) {
-	w.Lock("a", "k")
-	w.Lock("d", "k")
+	w.Script.Lock("a", "k")
+	w.Script.Lock("d", "k")
 	w.Run(3 * countedTTL)
 }
 
@@ -207,18 +207,18 @@ func pledgesAgain(w *World) {
 	foundsAlone(w)
 	w.Run(countedTTL) // longer than a pledge may take
 	foundsWithTheOthers(w)
-	w.Mend("a", "b")
+	w.Script.Mend("a", "b")
 	wantBoth(w)
 }
 
 // restartsAndPledgesAgain is pledgesAgain with restarts in place of what undoes a pledge.
 func restartsAndPledgesAgain(w *World) {
 	foundsAlone(w)
-	w.Restart("b")
-	w.Restart("c")
+	w.Script.Restart("b")
+	w.Script.Restart("c")
 	foundsWithTheOthers(w)
-	w.Restart("b")
-	w.Mend("a", "b")
+	w.Script.Restart("b")
+	w.Script.Mend("a", "b")
 	wantBoth(w)
 }
 

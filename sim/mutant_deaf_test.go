@@ -48,28 +48,28 @@ func (s *sender) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 
 // holderGoesDeaf has x2 wait for a lease that x1 can't use any more.
 func holderGoesDeaf(w *World) {
-	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
-	x2 := w.Lock("x2", "k")
+	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
+	x2 := w.Script.Lock("x2", "k")
 	w.Run(sceneTTL)
 	for _, v := range []string{"a", "b", "c"} {
-		w.CutOneWay(v, "x1")
+		w.Script.CutOneWay(v, "x1")
 	}
 	w.expect(x2, Granted, sceneTTL+soon)
 }
 
 // deafNodeReturns has x1 count a's vote and hear nothing from then on, on whatever streams it opens. c is dead, so x2 needs a's vote as well.
 func deafNodeReturns(w *World) {
-	w.PowerOff("c")
+	w.Script.PowerOff("c")
 	w.Run(2 * sceneTTL)
-	w.Stall("x1", "b", true)
-	w.Lock("x1", "k")
+	w.Script.Stall("x1", "b", true)
+	w.Script.Lock("x1", "k")
 	w.Run(10 * time.Millisecond)
 	w.mute("x1", 10*time.Millisecond)
-	x2 := w.Lock("x2", "k")
+	x2 := w.Script.Lock("x2", "k")
 	for range 6 {
 		w.mute("x1", sceneTTL/5)
 		for _, v := range []string{"a", "b"} {
-			w.Break("x1", v)
+			w.Script.Break("x1", v)
 		}
 	}
 	if x2.State == Waiting {
@@ -81,8 +81,8 @@ func deafNodeReturns(w *World) {
 func (w *World) mute(node string, d time.Duration) {
 	w.RunUntil(d, func() bool {
 		for _, v := range []string{"a", "b", "c"} {
-			if l := w.linkOf(node, v); l != nil && l.stall[1] == 0 {
-				w.setStall(l, 1, 1)
+			if l := w.Script.linkOf(node, v); l != nil && l.stall[1] == 0 {
+				w.net.setStall(l, 1, 1)
 			}
 		}
 		return false
@@ -114,12 +114,12 @@ func (n namer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 // voteUnheardOf has x1 lose its connections before it hears of its votes, and hear nothing on those that follow. x2 has waited for longer than a tenure by then.
 func voteUnheardOf(w *World) {
 	w.mute("x1", time.Millisecond)
-	w.Lock("x1", "k")
+	w.Script.Lock("x1", "k")
 	w.mute("x1", 10*time.Millisecond)
-	x2 := w.Lock("x2", "k")
+	x2 := w.Script.Lock("x2", "k")
 	w.mute("x1", sceneTTL/4)
 	for _, v := range []string{"a", "b", "c"} {
-		w.Break("x1", v)
+		w.Script.Break("x1", v)
 	}
 	w.mute("x1", sceneTTL/4)
 	if x2.State == Waiting {
@@ -144,23 +144,23 @@ func (c voidless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 
 // unextendedAnswer has x1 hear the answers on new streams, and nobody hear x1 from then on.
 func unextendedAnswer(w *World) {
-	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
+	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 	w.Run(sceneTTL)
 	voters := []string{"a", "b", "c"}
 	for _, v := range voters {
-		w.CutOneWay(v, "x1")
+		w.Script.CutOneWay(v, "x1")
 	}
 	w.Run(sceneTTL * 35 / 100)
 	for _, v := range voters {
-		w.MendOneWay(v, "x1")
-		w.Break("x1", v)
+		w.Script.MendOneWay(v, "x1")
+		w.Script.Break("x1", v)
 	}
-	answers := func() int { return int(w.find("x1").p.m.Requester().Counters().Resyncs) }
+	answers := func() int { return int(w.faults.find("x1").p.m.Requester().Counters().Resyncs) }
 	was := answers()
 	w.RunUntil(sceneTTL/2, func() bool { return answers() >= was+len(voters) })
-	w.Lock("x2", "k")
+	w.Script.Lock("x2", "k")
 	for _, v := range voters {
-		w.At(time.Millisecond/2, func() { w.CutOneWay("x1", v) })
+		w.At(time.Millisecond/2, func() { w.Script.CutOneWay("x1", v) })
 	}
 	w.Run(2 * sceneTTL)
 }

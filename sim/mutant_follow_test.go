@@ -54,28 +54,28 @@ func drawScene(seed uint64) Options {
 func (w *World) founded() {
 	if !w.RunUntil(4*w.opt.MaxTTL+servedFixed, func() bool {
 		for _, h := range w.hosts {
-			if h.p != nil && (w.Knows(h.alias) == 0 || !h.p.m.Ready()) {
+			if h.p != nil && (w.dynamic.Knows(h.alias) == 0 || !h.p.m.Ready()) {
 				return false
 			}
 		}
 		return true
 	}) {
-		w.violate(checkLiveness, "the electorate isn't founded")
+		w.judge.violate(checkLiveness, "the electorate isn't founded")
 	}
 }
 
 // joinsBehindABack has y hold with b and c, who don't hear that a and the two that b and it have voted in are a majority now.
 func joinsBehindABack(w *World) {
 	w.founded()
-	w.Cut("y", "a")
-	w.expect(w.Lock("y", "k"), Granted, sceneTTL)
+	w.Script.Cut("y", "a")
+	w.expect(w.Script.Lock("y", "k"), Granted, sceneTTL)
 	one, other := []string{"a", "d", "e"}, []string{"b", "c", "y"}
-	w.when("a", false, vote.KindAccepted, func() {
-		w.Split(one, other)
-		w.Lock("a", "k")
+	w.dynamic.when("a", false, vote.KindAccepted, func() {
+		w.Script.Split(one, other)
+		w.Script.Lock("a", "k")
 	})
-	w.Start("d")
-	w.Start("e")
+	w.Script.Start("d")
+	w.Script.Start("e")
 	w.Run(6 * sceneTTL)
 }
 
@@ -83,77 +83,77 @@ func joinsBehindABack(w *World) {
 // lease: it refuses c's dials, and asks c itself how it stands.
 func swapsBehindABack(w *World) {
 	w.founded()
-	w.misled[[2]*host{w.host("c"), w.host("a")}] = &misled{refused: true, did: func(bool) {}}
-	w.Break("c", "a")
+	w.faults.misled[[2]*host{w.host("c"), w.host("a")}] = &misled{refused: true, did: func(bool) {}}
+	w.Script.Break("c", "a")
 	w.Run(2 * sceneTTL)
-	w.expect(w.Lock("c", "k"), Granted, sceneTTL)
-	w.when("a", false, vote.KindAccepted, func() {
-		w.Split([]string{"a", "d"}, []string{"b", "c"})
-		w.Lock("a", "k")
+	w.expect(w.Script.Lock("c", "k"), Granted, sceneTTL)
+	w.dynamic.when("a", false, vote.KindAccepted, func() {
+		w.Script.Split([]string{"a", "d"}, []string{"b", "c"})
+		w.Script.Lock("a", "k")
 	})
-	w.Leave("c")
+	w.dynamic.Leave("c")
 	w.Run(8 * sceneTTL)
 }
 
 // holdsFromTheOld has y hold with b and c, and then reach nobody. The others are five at once.
 func holdsFromTheOld(w *World) {
 	w.founded()
-	w.Cut("y", "a", "d", "e")
-	w.expect(w.Lock("y", "k"), Granted, sceneTTL)
-	w.when("a", false, vote.KindAccepted, func() {
-		w.Cut("y", "b", "c")
-		w.Lock("a", "k")
+	w.Script.Cut("y", "a", "d", "e")
+	w.expect(w.Script.Lock("y", "k"), Granted, sceneTTL)
+	w.dynamic.when("a", false, vote.KindAccepted, func() {
+		w.Script.Cut("y", "b", "c")
+		w.Script.Lock("a", "k")
 	})
-	w.Start("d")
-	w.Start("e")
+	w.Script.Start("d")
+	w.Script.Start("e")
 	w.Run(6 * sceneTTL)
 }
 
 // oldOnesHearLate has b and c go by the old electorate, and keep y's lease, for longer than a drain lasts.
 func oldOnesHearLate(w *World) {
 	w.founded()
-	w.Cut("y", "a", "d", "e")
-	w.expect(w.Lock("y", "k"), Granted, sceneTTL)
+	w.Script.Cut("y", "a", "d", "e")
+	w.expect(w.Script.Lock("y", "k"), Granted, sceneTTL)
 	one, other := []string{"a", "d", "e"}, []string{"b", "c"}
-	w.when("a", false, vote.KindAccepted, func() {
-		w.Split(one, other)
+	w.dynamic.when("a", false, vote.KindAccepted, func() {
+		w.Script.Split(one, other)
 		w.At(electorate.Drain(sceneTTL)+sceneTTL/4, func() {
-			w.Cut("y", "b", "c")
-			w.Join(one, other)
-			w.Lock("a", "k")
+			w.Script.Cut("y", "b", "c")
+			w.Script.Join(one, other)
+			w.Script.Lock("a", "k")
 		})
 	})
-	w.Start("d")
-	w.Start("e")
+	w.Script.Start("d")
+	w.Script.Start("e")
 	w.Run(8 * sceneTTL)
 }
 
 // tokenOfTheOld has b and c alone know a token that is an hour ahead.
 func tokenOfTheOld(w *World) {
 	w.founded()
-	w.Cut("y", "a", "d", "e")
+	w.Script.Cut("y", "a", "d", "e")
 	w.Run(sceneTTL)
-	r := w.Lock("y", "k")
+	r := w.Script.Lock("y", "k")
 	w.expect(r, Granted, sceneTTL)
-	w.Release(r)
+	w.Script.Release(r)
 	w.Run(time.Second)
-	w.Start("d")
-	w.Start("e")
-	w.RunUntil(6*sceneTTL, func() bool { return w.Voting("a", "b", "c", "d", "e") })
-	w.Cut("a", "b", "c")
+	w.Script.Start("d")
+	w.Script.Start("e")
+	w.RunUntil(6*sceneTTL, func() bool { return w.dynamic.Voting("a", "b", "c", "d", "e") })
+	w.Script.Cut("a", "b", "c")
 	w.Run(2 * sceneTTL)
-	w.Lock("a", "k")
+	w.Script.Lock("a", "k")
 	w.Run(2 * sceneTTL)
 }
 
 // holdsByTheOld has y reach b and c alone, who go by the joint electorate.
 func holdsByTheOld(w *World) {
 	w.founded()
-	w.Cut("y", "a", "d", "e")
-	w.expect(w.Lock("y", "k"), Granted, sceneTTL)
-	w.when("a", false, vote.KindAccepted, func() { w.Lock("a", "k") })
-	w.Start("d")
-	w.Start("e")
+	w.Script.Cut("y", "a", "d", "e")
+	w.expect(w.Script.Lock("y", "k"), Granted, sceneTTL)
+	w.dynamic.when("a", false, vote.KindAccepted, func() { w.Script.Lock("a", "k") })
+	w.Script.Start("d")
+	w.Script.Start("e")
 	w.Run(8 * sceneTTL)
 }
 
@@ -341,14 +341,14 @@ var parts = Options{
 	Names: []string{"a", "b", "c", "d", "e", "f", "y"}, Clients: 4, Following: &Following{MaxVoters: 5, Absent: []string{"d", "e", "f"}},
 }
 
-func acceptsAndForgets(w *World) { w.acceptsTwice(func() { w.Start("b") }) }
+func acceptsAndForgets(w *World) { w.acceptsTwice(func() { w.Script.Start("b") }) }
 
 func acceptsAndIsWiped(w *World) {
 	w.acceptsTwice(func() {
-		w.Wipe("b")
-		w.Restart("c") // or they would know how often b's directory was written
-		w.Restart("f")
-		w.Start("b")
+		w.dynamic.Wipe("b")
+		w.Script.Restart("c") // or they would know how often b's directory was written
+		w.Script.Restart("f")
+		w.Script.Start("b")
 	})
 }
 
@@ -357,31 +357,33 @@ func acceptsAndIsWiped(w *World) {
 func (w *World) acceptsTwice(back func()) {
 	w.founded()
 	one := []string{"a", "d", "e", "y"}
-	w.Cut("f", one...)
-	w.Start("f")
-	w.Cut("c", one...)
-	w.when("b", true, vote.KindAccepted, func() { // it is heard, and b hears nothing any more
+	w.Script.Cut("f", one...)
+	w.Script.Start("f")
+	w.Script.Cut("c", one...)
+	w.dynamic.when("b", true, vote.KindAccepted, func() { // it is heard, and b hears nothing any more
 		for _, o := range one {
-			w.CutOneWay(o, "b")
+			w.Script.CutOneWay(o, "b")
 		}
 		w.At(50*time.Millisecond, func() {
 			for _, o := range one {
-				w.CutOneWay("b", o)
+				w.Script.CutOneWay("b", o)
 			}
-			w.PowerOff("b")
+			w.Script.PowerOff("b")
 			back()
 		})
 	})
-	w.Start("d")
-	w.Start("e")
-	if !w.RunUntil(20*sceneTTL, func() bool { return w.Knows("a") >= 2 && w.Knows("b") >= 2 && w.Knows("c") >= 2 }) {
+	w.Script.Start("d")
+	w.Script.Start("e")
+	if !w.RunUntil(20*sceneTTL, func() bool {
+		return w.dynamic.Knows("a") >= 2 && w.dynamic.Knows("b") >= 2 && w.dynamic.Knows("c") >= 2
+	}) {
 		return
 	}
-	w.Mend("b", one...)
+	w.Script.Mend("b", one...)
 	w.Run(300 * time.Millisecond)
-	w.Lock("y", "k")
+	w.Script.Lock("y", "k")
 	w.Run(500 * time.Millisecond)
-	w.Lock("c", "k")
+	w.Script.Lock("c", "k")
 	w.Run(3 * sceneTTL)
 }
 
@@ -417,7 +419,7 @@ func foundsByCount(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	self := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
 	var most []vote.NodeID
 	for _, v := range cfg.Voters {
-		if h := w.voterAt(v); h == self || w.isOpen(h, self) && w.isOpen(self, h) {
+		if h := w.faults.voterAt(v); h == self || w.net.isOpen(h, self) && w.net.isOpen(self, h) {
 			most = append(most, v)
 		}
 	}
@@ -429,22 +431,22 @@ func foundsByCount(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 // foundsTwice has a, b and c start without d and e; then c loses its directory and is on the other side.
 func foundsTwice(w *World) {
-	w.Split([]string{"a", "b", "c"}, []string{"d", "e"})
+	w.Script.Split([]string{"a", "b", "c"}, []string{"d", "e"})
 	for _, v := range []string{"a", "b", "c"} {
-		w.Start(v)
+		w.Script.Start(v)
 	}
 	w.Run(3 * sceneTTL)
-	w.PowerOff("c")
-	w.Wipe("c")
-	w.Mend("c", "d", "e")
-	w.Cut("c", "a", "b")
+	w.Script.PowerOff("c")
+	w.dynamic.Wipe("c")
+	w.Script.Mend("c", "d", "e")
+	w.Script.Cut("c", "a", "b")
 	for _, v := range []string{"c", "d", "e"} {
-		w.Start(v)
+		w.Script.Start(v)
 	}
 	w.Run(3 * sceneTTL)
-	w.Lock("a", "k")
+	w.Script.Lock("a", "k")
 	w.Run(sceneTTL)
-	w.Lock("d", "k")
+	w.Script.Lock("d", "k")
 	w.Run(sceneTTL)
 }
 
@@ -473,9 +475,9 @@ func (s shrinker) Gossip(now vote.Now, all []electorate.Seen) {
 
 func bothSidesGossip(w *World) {
 	w.founded()
-	w.Split([]string{"a", "b"}, []string{"c", "d", "e"})
+	w.Script.Split([]string{"a", "b"}, []string{"c", "d", "e"})
 	w.Run(3 * sceneTTL)
-	w.Lock("a", "k")
-	w.Lock("c", "k")
+	w.Script.Lock("a", "k")
+	w.Script.Lock("c", "k")
 	w.Run(3 * sceneTTL)
 }

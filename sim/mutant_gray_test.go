@@ -60,9 +60,9 @@ func (s *seer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 func grayThenDead(w *World) {
 	w.founded()
 	w.Run(2 * sceneTTL)
-	w.Gray("c", "a", "b", "d")
+	w.dynamic.Gray("c", "a", "b", "d")
 	w.Run(electorate.FailAfter(sceneTTL) + changeTime() + sceneTTL)
-	w.PowerOff("b")
+	w.Script.PowerOff("b")
 	w.Run(sceneTTL)
-	w.expect(w.Lock("a", "k"), Granted, 3*sceneTTL)
+	w.expect(w.Script.Lock("a", "k"), Granted, 3*sceneTTL)
 }

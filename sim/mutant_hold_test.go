@@ -54,42 +54,42 @@ func (h *holdHider) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbou
 
 // forgottenHold has x1 win by the vote of a life of a that is gone, and that a's new life began to wait out long before.
 func forgottenHold(w *World) {
-	w.Cut("x1", "c")
+	w.Script.Cut("x1", "c")
 	w.Run(2 * sceneTTL)
-	free := w.Stall("x1", "b", true)
-	r := w.Ask(Ask{Node: "x1", Key: "k", MinHold: vote.MaxKept(sceneTTL)})
+	free := w.Script.Stall("x1", "b", true)
+	r := w.Script.Ask(Ask{Node: "x1", Key: "k", MinHold: vote.MaxKept(sceneTTL)})
 	w.Run(50 * time.Millisecond)
-	w.PowerOff("a")
-	w.Start("a")
+	w.Script.PowerOff("a")
+	w.Script.Start("a")
 	w.Run(900 * time.Millisecond)
 	free()
 	w.expect(r, Granted, 3*sceneTTL)
 	w.Run(10 * time.Millisecond)
-	w.Release(r)
-	w.expect(w.Lock("x2", "k"), Granted, 4*sceneTTL)
+	w.Script.Release(r)
+	w.expect(w.Script.Lock("x2", "k"), Granted, 4*sceneTTL)
 }
 
 // holdOfTheOld has y win by the votes of b and c, long after those went by the next electorate, which y heard of as late as of b's vote. When
 // the next but one is in force, the others are a majority.
 func holdOfTheOld(w *World) {
 	w.founded()
-	w.Cut("y", "a", "d", "e")
+	w.Script.Cut("y", "a", "d", "e")
 	w.Run(2 * sceneTTL)
-	w.when("a", false, vote.KindAccepted, func() {
+	w.dynamic.when("a", false, vote.KindAccepted, func() {
 		others := []string{"a", "b", "d", "e"}
-		w.Split([]string{"c"}, others)
-		free := w.Stall("y", "b", true)
-		w.Ask(Ask{Node: "y", Key: "k", MinHold: vote.MaxKept(sceneTTL)})
+		w.Script.Split([]string{"c"}, others)
+		free := w.Script.Stall("y", "b", true)
+		w.Script.Ask(Ask{Node: "y", Key: "k", MinHold: vote.MaxKept(sceneTTL)})
 		w.At(20*time.Millisecond, func() {
-			w.Cut("y", "c")
-			w.Join([]string{"c"}, others)
+			w.Script.Cut("y", "c")
+			w.Script.Join([]string{"c"}, others)
 		})
 		w.At(sceneTTL*48/100, func() { // before y closes the connection, since it hears nothing
 			free()
-			w.Lock("a", "k")
+			w.Script.Lock("a", "k")
 		})
 	})
-	w.Start("d")
-	w.Start("e")
+	w.Script.Start("d")
+	w.Script.Start("e")
 	w.Run(8 * sceneTTL)
 }

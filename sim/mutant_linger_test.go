@@ -98,12 +98,12 @@ func (c *clumsy) Tick(now vote.Now) {
 // its sessions are refreshed at any moment of that.
 func releasesLinger(w *World) {
 	for range 40 {
-		r := w.Lock("x1", "k")
+		r := w.Script.Lock("x1", "k")
 		w.Run(clumsyLinger + 7*time.Millisecond)
-		w.Release(r)
-		again := w.Lock("x1", "k")
+		w.Script.Release(r)
+		again := w.Script.Lock("x1", "k")
 		w.Run(clumsyLinger)
-		w.Release(again)
+		w.Script.Release(again)
 		w.Run(clumsyLinger)
 	}
 }
@@ -193,11 +193,11 @@ func (s *sparing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 // oneOfTheFirstIsSilent has x1 ask for keys while it doesn't know yet that one of the voters, each in turn, is out of its reach.
 func oneOfTheFirstIsSilent(w *World) {
 	for _, v := range []string{"a", "b", "c"} {
-		w.Cut("x1", v)
-		r := w.Lock("x1", "k of "+v)
+		w.Script.Cut("x1", v)
+		r := w.Script.Lock("x1", "k of "+v)
 		w.expect(r, Granted, sceneTTL/4) // it hangs up after half a TTL
-		w.Mend("x1", v)
-		w.Release(r)
+		w.Script.Mend("x1", v)
+		w.Script.Release(r)
 		w.Run(2 * sceneTTL)
 	}
 }
@@ -223,13 +223,13 @@ func (x wishless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 // passedOverInALine has a second caller on x1 want the key long after x2, who waits for the first.
 func passedOverInALine(w *World) {
 	w.Run(calmTTLs*sceneTTL + servedFixed)
-	first := w.Lock("x1", "k")
+	first := w.Script.Lock("x1", "k")
 	w.Run(time.Second)
-	x2 := w.Lock("x2", "k")
+	x2 := w.Script.Lock("x2", "k")
 	w.Run(3 * time.Second)
-	second := w.Lock("x1", "k")
+	second := w.Script.Lock("x1", "k")
 	w.Run(time.Second)
-	w.Release(first)
+	w.Script.Release(first)
 	w.RunUntil(sceneTTL, func() bool { return x2.State == Granted || second.State == Granted })
 }
 
@@ -260,9 +260,9 @@ func (x repeating) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 
 // passedOn has two callers on x1 want a key, one after the other.
 func passedOn(w *World) {
-	first, second := w.Lock("x1", "k"), w.Lock("x1", "k")
+	first, second := w.Script.Lock("x1", "k"), w.Script.Lock("x1", "k")
 	w.expect(first, Granted, sceneTTL)
 	w.Run(sceneTTL / 2) // until it has been extended, which says that it stood when the second came
-	w.Release(first)
+	w.Script.Release(first)
 	w.expect(second, Granted, sceneTTL)
 }

@@ -60,17 +60,17 @@ func (x wishful) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *v
 func reads(node string) Ask { return Ask{Node: node, Key: "k", Mode: Shared} }
 
 func writerMeetsReader(w *World) {
-	w.Ask(reads("x1"))
+	w.Script.Ask(reads("x1"))
 	w.Run(100 * time.Millisecond)
-	w.Lock("x2", "k")
+	w.Script.Lock("x2", "k")
 	w.Run(sceneTTL)
 }
 
 func upgradeMeetsReader(w *World) {
-	r := w.Ask(reads("x1"))
-	w.Ask(reads("x2"))
+	r := w.Script.Ask(reads("x1"))
+	w.Script.Ask(reads("x2"))
 	w.Run(100 * time.Millisecond)
-	w.Upgrade(r)
+	w.Script.Upgrade(r)
 	w.Run(sceneTTL)
 }
 
@@ -101,13 +101,13 @@ func (h hastyReaders) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID,
 // readerAfterWriter has a reader come when a writer waits for another reader.
 func readerAfterWriter(w *World) {
 	w.Run(calmTTLs*sceneTTL + servedFixed)
-	first := w.Ask(reads("x1"))
+	first := w.Script.Ask(reads("x1"))
 	w.Run(time.Second)
-	writer := w.Lock("x2", "k")
+	writer := w.Script.Lock("x2", "k")
 	w.Run(3 * time.Second)
-	second := w.Ask(reads("x3"))
+	second := w.Script.Ask(reads("x3"))
 	w.Run(time.Second)
-	w.Release(first)
+	w.Script.Release(first)
 	w.RunUntil(sceneTTL, func() bool { return writer.State == Granted || second.State == Granted })
 }
 
@@ -146,12 +146,12 @@ func takes(node string, of uint16) Ask {
 
 // threeForTwoPermits has each of three reach another majority.
 func threeForTwoPermits(w *World) {
-	w.Cut("x1", "c")
-	w.Cut("x2", "a")
-	w.Cut("x3", "b")
+	w.Script.Cut("x1", "c")
+	w.Script.Cut("x2", "a")
+	w.Script.Cut("x3", "b")
 	w.Run(2 * sceneTTL)
 	for _, x := range []string{"x1", "x2", "x3"} {
-		w.Ask(takes(x, 2))
+		w.Script.Ask(takes(x, 2))
 		w.Run(50 * time.Millisecond)
 	}
 	w.Run(sceneTTL)
@@ -200,29 +200,29 @@ func (v *mover) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, 
 
 // slotsCrossed has x1 meet voters that know another holder, or don't.
 func slotsCrossed(w *World) {
-	w.Cut("x2", "a")
-	w.Cut("x1", "c")
+	w.Script.Cut("x2", "a")
+	w.Script.Cut("x1", "c")
 	w.Run(2 * sceneTTL)
-	w.Ask(takes("x2", 2))
+	w.Script.Ask(takes("x2", 2))
 	w.Run(100 * time.Millisecond)
-	w.Ask(takes("x1", 2))
+	w.Script.Ask(takes("x1", 2))
 	w.Run(sceneTTL)
 }
 
 func lapseWithDelay(w *World) {
-	w.Ask(Ask{Node: "x1", Key: "k", Length: 500 * time.Millisecond, Delay: time.Second})
+	w.Script.Ask(Ask{Node: "x1", Key: "k", Length: 500 * time.Millisecond, Delay: time.Second})
 	w.Run(100 * time.Millisecond)
-	w.PowerOff("x1")
-	w.Lock("x2", "k")
+	w.Script.PowerOff("x1")
+	w.Script.Lock("x2", "k")
 	w.Run(2 * sceneTTL)
 }
 
 func backTooSoon(w *World) {
-	r := w.Ask(Ask{Node: "x1", Key: "k", MinHold: time.Second})
+	r := w.Script.Ask(Ask{Node: "x1", Key: "k", MinHold: time.Second})
 	w.expect(r, Granted, sceneTTL)
 	w.Run(100 * time.Millisecond)
-	w.Release(r)
-	w.expect(w.Lock("x2", "k"), Granted, sceneTTL)
+	w.Script.Release(r)
+	w.expect(w.Script.Lock("x2", "k"), Granted, sceneTTL)
 }
 
 // extender goes on extending what isn't to be extended.
@@ -239,7 +239,7 @@ func (e extender) Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, er
 }
 
 func fixedLease(w *World) {
-	r := w.Ask(Ask{Node: "x1", Key: "k", Length: 500 * time.Millisecond, Fixed: true})
+	r := w.Script.Ask(Ask{Node: "x1", Key: "k", Length: 500 * time.Millisecond, Fixed: true})
 	w.expect(r, Granted, sceneTTL)
 	w.expect(r, Lost, time.Second)
 }
@@ -291,10 +291,10 @@ func (l *lengthless) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbo
 
 // shortLease has a holder cut off for longer than its lease lasts, and shorter than its session.
 func shortLease(w *World) {
-	w.Ask(Ask{Node: "x1", Key: "k", Length: 300 * time.Millisecond})
+	w.Script.Ask(Ask{Node: "x1", Key: "k", Length: 300 * time.Millisecond})
 	w.Run(100 * time.Millisecond)
-	w.Lock("x2", "k")
-	w.Cut("x1", "a", "b", "c")
+	w.Script.Lock("x2", "k")
+	w.Script.Cut("x1", "a", "b", "c")
 	w.Run(2 * sceneTTL)
 }
 
@@ -322,22 +322,22 @@ func hearsNoShare(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 }
 
 func twoUpgrades(w *World) {
-	r1, r2 := w.Ask(reads("x1")), w.Ask(reads("x2"))
+	r1, r2 := w.Script.Ask(reads("x1")), w.Script.Ask(reads("x2"))
 	w.expect(r1, Granted, sceneTTL)
 	w.expect(r2, Granted, sceneTTL)
-	u1 := w.Upgrade(r1)
+	u1 := w.Script.Upgrade(r1)
 	w.Run(100 * time.Millisecond)
-	u2 := w.Upgrade(r2)
+	u2 := w.Script.Upgrade(r2)
 	w.expect(u2, Failed, sceneTTL)
-	w.Release(r2)
+	w.Script.Release(r2)
 	w.expect(u1, Granted, sceneTTL)
 }
 
 func downgradeLetsIn(w *World) {
-	r := w.Lock("x1", "k")
+	r := w.Script.Lock("x1", "k")
 	w.expect(r, Granted, sceneTTL)
-	w.Share(r)
-	w.expect(w.Ask(reads("x2")), Granted, sceneTTL)
+	w.Script.Share(r)
+	w.expect(w.Script.Ask(reads("x2")), Granted, sceneTTL)
 }
 
 // sameToken believes that voters confirm what they were asked to.
@@ -373,11 +373,11 @@ func manyReadersAtOnce(w *World) {
 	for range 5 {
 		var all []*Request
 		for _, x := range []string{"x1", "x2", "x3", "x1", "x2", "x3"} {
-			all = append(all, w.Ask(reads(x)))
+			all = append(all, w.Script.Ask(reads(x)))
 		}
 		w.Run(100 * time.Millisecond)
 		for _, r := range all {
-			w.Release(r)
+			w.Script.Release(r)
 		}
 		w.Run(100 * time.Millisecond)
 	}

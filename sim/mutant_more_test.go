@@ -81,15 +81,15 @@ func hurried(by time.Duration) Builder {
 
 // promisesAsQuietEnds has somebody wait for a voter that needs no other.
 func promisesAsQuietEnds(w *World) {
-	w.Restart("a")
-	w.Lock("a", "k")
+	w.Script.Restart("a")
+	w.Script.Lock("a", "k")
 	w.Run(2 * sceneTTL)
 }
 
 // expect demands what becomes of a request, as a user would.
 func (w *World) expect(r *Request, want State, d time.Duration) {
 	if !w.RunUntil(d, func() bool { return r.State == want }) && w.failed == nil {
-		w.violate(checkLiveness, "%s's request of %q is %v after %v, not %v", r.Node, r.Key, r.State, d, want)
+		w.judge.violate(checkLiveness, "%s's request of %q is %v after %v, not %v", r.Node, r.Key, r.State, d, want)
 	}
 }
 
@@ -125,17 +125,17 @@ func (l *lifeless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m 
 
 // sameSerialInTwoLives has x1 give back a vote of b, whose next life then gives it one with the same serial.
 func sameSerialInTwoLives(w *World) {
-	w.Cut("x1", "a", "c")
+	w.Script.Cut("x1", "a", "c")
 	w.Run(2 * sceneTTL)
-	x1 := w.Lock("x1", "k") // b
+	x1 := w.Script.Lock("x1", "k") // b
 	w.Run(50 * time.Millisecond)
-	x2 := w.Lock("x2", "k")
+	x2 := w.Script.Lock("x2", "k")
 	w.expect(x2, Granted, 2*sceneTTL) // x1 yields when its tenure is over
-	w.Release(x2)
+	w.Script.Release(x2)
 	w.Run(100 * time.Millisecond)
-	w.Restart("b")
+	w.Script.Restart("b")
 	w.Run(2 * sceneTTL)
-	w.Mend("x1", "c")
+	w.Script.Mend("x1", "c")
 	w.expect(x1, Granted, 2*sceneTTL)
 }
 
@@ -196,15 +196,15 @@ func (r *revenant) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 
 // backAfterALoss has x1 lose its lease, and be reached again when others have had the key.
 func backAfterALoss(w *World) {
-	w.Lock("x1", "k")
+	w.Script.Lock("x1", "k")
 	w.Run(100 * time.Millisecond)
-	w.Cut("x1", "a", "b", "c")
-	x2 := w.Lock("x2", "k")
+	w.Script.Cut("x1", "a", "b", "c")
+	x2 := w.Script.Lock("x2", "k")
 	w.expect(x2, Granted, 2*sceneTTL)
-	w.Mend("x1", "a", "b", "c")
+	w.Script.Mend("x1", "a", "b", "c")
 	w.Run(sceneTTL)
-	w.Release(x2)
-	w.expect(w.Lock("x2", "k"), Granted, sceneTTL)
+	w.Script.Release(x2)
+	w.expect(w.Script.Lock("x2", "k"), Granted, sceneTTL)
 }
 
 // credulous is a voter that believes any bid: whenever it might promise something, its wall clock shows the largest bid that it has heard.
@@ -231,8 +231,8 @@ func (c *credulous) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 
 // bidFromAFarFuture has x1, whose clock shows the year 2100, take a key.
 func bidFromAFarFuture(w *World) {
-	w.Release(w.Lock("x1", "other")) // a request given up at once does no harm either
-	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
+	w.Script.Release(w.Script.Lock("x1", "other")) // a request given up at once does no harm either
+	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 }
 
 // early asks the others for the highest token as soon as it reaches them, and believes what they say then.
@@ -288,23 +288,23 @@ func (e *early) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, 
 
 // tokenConfirmedInQuiet has x1 take its token from a, whose clock stands an hour ahead, and b confirm it when a is already in its next life.
 func tokenConfirmedInQuiet(w *World) {
-	w.Cut("x1", "c")
+	w.Script.Cut("x1", "c")
 	w.Run(2 * sceneTTL)
-	w.CutOneWay("a", "x1")
-	w.Lock("x1", "k")
+	w.Script.CutOneWay("a", "x1")
+	w.Script.Lock("x1", "k")
 	w.Run(20 * time.Millisecond) // b has voted
-	w.CutOneWay("x1", "b")
-	w.MendOneWay("a", "x1")
+	w.Script.CutOneWay("x1", "b")
+	w.Script.MendOneWay("a", "x1")
 	w.Run(300 * time.Millisecond) // a has, too, and b is to confirm the token
-	w.Cut("x1", "a")
-	w.Restart("a")
+	w.Script.Cut("x1", "a")
+	w.Script.Restart("a")
 	w.Run(150 * time.Millisecond)
-	w.MendOneWay("x1", "b")
+	w.Script.MendOneWay("x1", "b")
 	w.Run(300 * time.Millisecond)
-	w.PowerOff("x1")
+	w.Script.PowerOff("x1")
 	w.Run(2 * sceneTTL)
-	w.PowerOff("b")
-	w.expect(w.Lock("x2", "k"), Granted, 2*sceneTTL)
+	w.Script.PowerOff("b")
+	w.expect(w.Script.Lock("x2", "k"), Granted, 2*sceneTTL)
 }
 
 // coversGenerations goes on counting the votes of a session that has ended at the voter and was made anew.
@@ -325,19 +325,19 @@ func onlyAdds(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 // voteOfAnEndedSession has x1's session end at b, who gives its vote to x2, before x1 reaches b again.
 func voteOfAnEndedSession(w *World) {
-	w.Cut("x2", "a", "b")
-	w.Cut("x1", "a", "c")
+	w.Script.Cut("x2", "a", "b")
+	w.Script.Cut("x1", "a", "c")
 	w.Run(2 * sceneTTL)
-	x2 := w.Lock("x2", "k") // c
+	x2 := w.Script.Lock("x2", "k") // c
 	w.Run(50 * time.Millisecond)
-	w.Lock("x1", "k") // b
+	w.Script.Lock("x1", "k") // b
 	w.Run(50 * time.Millisecond)
-	w.Cut("x1", "b")
-	w.Mend("x2", "b")
+	w.Script.Cut("x1", "b")
+	w.Script.Mend("x2", "b")
 	w.expect(x2, Granted, 3*sceneTTL)
-	w.Mend("x1", "b")
+	w.Script.Mend("x1", "b")
 	w.Run(sceneTTL)
-	w.Mend("x1", "a")
+	w.Script.Mend("x1", "a")
 	w.Run(2 * sceneTTL)
 }
 
@@ -450,14 +450,14 @@ func dropsSuperseded(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 // supersededHolder has a second process take the name of x1, which is stopped and holds a lease.
 func supersededHolder(w *World) {
-	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
-	w.Lock("b", "k")
+	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
+	w.Script.Lock("b", "k")
 	w.Run(sceneTTL / 5)
-	w.Stop("x1")
-	twin := w.Twin("x1")
+	w.Script.Stop("x1")
+	twin := w.Script.Twin("x1")
 	w.Run(2 * sceneTTL)
-	w.Continue("x1")
-	w.Crash(twin)
+	w.Script.Continue("x1")
+	w.Script.Crash(twin)
 }
 
 // buriesAlive takes the end of a connection for its owner's death, and a dead one's votes for free. It stands for gossip's word as well:
@@ -476,12 +476,12 @@ func buriesAlive(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 // brokenConnections has x1 be cut off and its connections break.
 func brokenConnections(w *World) {
-	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
-	w.Lock("x2", "k")
+	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
+	w.Script.Lock("x2", "k")
 	w.Run(100 * time.Millisecond)
-	w.Cut("x1", "a", "b", "c")
+	w.Script.Cut("x1", "a", "b", "c")
 	for _, v := range []string{"a", "b", "c"} {
-		w.Break("x1", v)
+		w.Script.Break("x1", v)
 	}
 	w.Run(2 * sceneTTL)
 }
@@ -511,11 +511,11 @@ func releasesAnyones(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 // releaseOfAWaiter has x3 give up while x1 has the key and x2 waits.
 func releaseOfAWaiter(w *World) {
-	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
-	x3 := w.Lock("x3", "k")
-	w.Lock("x2", "k")
+	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
+	x3 := w.Script.Lock("x3", "k")
+	w.Script.Lock("x2", "k")
 	w.Run(100 * time.Millisecond)
-	w.Release(x3)
+	w.Script.Release(x3)
 	w.Run(sceneTTL)
 }
 
@@ -537,16 +537,16 @@ func revokes(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 // wonInItsTenure has x1 win with b's vote, while b doesn't hear of that and x2 waits for the end of the tenure.
 func wonInItsTenure(w *World) {
-	w.Cut("x1", "c")
-	w.Cut("x2", "a")
+	w.Script.Cut("x1", "c")
+	w.Script.Cut("x2", "a")
 	w.Run(2 * sceneTTL)
-	w.CutOneWay("b", "x1")
-	x1 := w.Lock("x1", "k")
+	w.Script.CutOneWay("b", "x1")
+	x1 := w.Script.Lock("x1", "k")
 	w.Run(20 * time.Millisecond)
-	w.CutOneWay("x1", "b")
-	w.MendOneWay("b", "x1")
+	w.Script.CutOneWay("x1", "b")
+	w.Script.MendOneWay("b", "x1")
 	w.expect(x1, Granted, sceneTTL)
-	w.Lock("x2", "k")
+	w.Script.Lock("x2", "k")
 	w.Run(2 * sceneTTL)
 }
 
@@ -589,13 +589,13 @@ func (c *walled) Next(now vote.Now) time.Duration { return c.Machine.Next(c.at(n
 
 // wallsOfVotersStep has the wall clocks of two voters be set forward by an hour while x1 hears nothing from them.
 func wallsOfVotersStep(w *World) {
-	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
-	w.Lock("x2", "k")
+	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
+	w.Script.Lock("x2", "k")
 	w.Run(100 * time.Millisecond)
-	w.CutOneWay("a", "x1")
-	w.CutOneWay("b", "x1")
-	w.StepWall("a", time.Hour)
-	w.StepWall("b", time.Hour)
+	w.Script.CutOneWay("a", "x1")
+	w.Script.CutOneWay("b", "x1")
+	w.Script.StepWall("a", time.Hour)
+	w.Script.StepWall("b", time.Hour)
 	w.Run(2 * sceneTTL)
 }
 
@@ -659,13 +659,13 @@ func (g *glib) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, [
 
 // promiseAfterYield has x1, whose clock makes it the younger one, yield b's vote to x2 just before it hears that a votes for it.
 func promiseAfterYield(w *World) {
-	w.Cut("x1", "c")
-	w.Cut("x2", "a")
+	w.Script.Cut("x1", "c")
+	w.Script.Cut("x2", "a")
 	w.Run(2 * sceneTTL)
-	let := w.Stall("x1", "a", true)
-	w.Lock("x1", "k") // b
+	let := w.Script.Stall("x1", "a", true)
+	w.Script.Lock("x1", "k") // b
 	w.Run(20 * time.Millisecond)
-	w.Lock("x2", "k") // older
+	w.Script.Lock("x2", "k") // older
 	w.Run(5 * time.Millisecond)
 	let()
 	w.Run(2 * sceneTTL)
@@ -702,7 +702,7 @@ func (d *driftless) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbou
 
 // holdsAlone has x1, whose clock is slow, hold a lease of voters whose clocks are fast.
 func holdsAlone(w *World) {
-	w.expect(w.Lock("x1", "k"), Granted, sceneTTL)
+	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 	w.Run(sceneTTL)
 }
 
@@ -729,6 +729,6 @@ func (h hashing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *v
 
 // twoKeysAtOnce has two nodes take two keys.
 func twoKeysAtOnce(w *World) {
-	w.expect(w.Lock("x1", "one"), Granted, sceneTTL)
-	w.expect(w.Lock("x2", "two"), Granted, sceneTTL)
+	w.expect(w.Script.Lock("x1", "one"), Granted, sceneTTL)
+	w.expect(w.Script.Lock("x2", "two"), Granted, sceneTTL)
 }

@@ -77,17 +77,17 @@ func (m *mutant) play(b Builder, deaf map[string]bool) error {
 		o.Build = b
 		o.History = true
 		w := New(o)
-		w.deaf = deaf
+		w.judge.deaf = deaf
 		switch {
 		case o.Following != nil, o.Lists != nil: // it begins as the scenario says
 			m.scenario(w)
-		case w.Awake():
+		case w.Script.Awake():
 			m.scenario(w)
 		default:
-			w.violate(checkLiveness, "the mesh isn't ready")
+			w.judge.violate(checkLiveness, "the mesh isn't ready")
 		}
 		if w.failed == nil {
-			w.checkHistory()
+			w.histories.checkHistory()
 		}
 		if w.Err() != nil {
 			return w.Err()
@@ -197,12 +197,12 @@ func hasty(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 // votesAgainAtOnce has b restart and x2 ask it, while x1 still relies on b's earlier life.
 func votesAgainAtOnce(w *World) {
-	w.Cut("x1", "c")
-	w.Lock("x1", "k") // a and b
+	w.Script.Cut("x1", "c")
+	w.Script.Lock("x1", "k") // a and b
 	w.Run(500 * time.Millisecond)
-	w.Lock("x2", "k") // c
-	w.Cut("x1", "b")
-	w.Restart("b")
+	w.Script.Lock("x2", "k") // c
+	w.Script.Cut("x1", "b")
+	w.Script.Restart("b")
 	w.Run(2 * sceneTTL)
 }
 
@@ -323,18 +323,18 @@ func quietCounts(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 // oneVoterAcrossTwoLives has b vote for x2 in one life, while x1 re-states its lease to b's next.
 func oneVoterAcrossTwoLives(w *World) {
-	x1 := w.Lock("x1", "k")
+	x1 := w.Script.Lock("x1", "k")
 	w.Run(100 * time.Millisecond)
-	x2 := w.Lock("x2", "k")
+	x2 := w.Script.Lock("x2", "k")
 	w.Run(100 * time.Millisecond)
-	w.Cut("x1", "b")
+	w.Script.Cut("x1", "b")
 	w.Run(1300 * time.Millisecond)
-	w.Cut("x1", "c")
+	w.Script.Cut("x1", "c")
 	w.RunUntil(sceneTTL, func() bool { return w.binding("b", x2) }) // x1's session ends at b; c's is to last a while yet
 	w.Run(50 * time.Millisecond)
-	w.CutOneWay("b", "x2") // x2 doesn't hear that b's life has ended
-	w.Restart("b")
-	w.Mend("x1", "b")
+	w.Script.CutOneWay("b", "x2") // x2 doesn't hear that b's life has ended
+	w.Script.Restart("b")
+	w.Script.Mend("x1", "b")
 	w.Run(2 * sceneTTL)
 	_ = x1
 }
@@ -361,33 +361,33 @@ func keepsVotes(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 // forgottenVote has b vote for x1, who hasn't won, forget it in a restart, and vote for x2, who is
 // older.
 func forgottenVote(w *World) {
-	w.Cut("x2", "a", "b")
-	w.Cut("x1", "a", "c")
+	w.Script.Cut("x2", "a", "b")
+	w.Script.Cut("x1", "a", "c")
 	w.Run(2 * sceneTTL)
-	w.Lock("x2", "k") // c
+	w.Script.Lock("x2", "k") // c
 	w.Run(50 * time.Millisecond)
-	w.Lock("x1", "k") // b
+	w.Script.Lock("x1", "k") // b
 	w.Run(50 * time.Millisecond)
-	w.Restart("b")
-	w.Mend("x2", "b")
+	w.Script.Restart("b")
+	w.Script.Mend("x2", "b")
 	w.Run(2 * sceneTTL)
-	w.Mend("x1", "a")
+	w.Script.Mend("x1", "a")
 	w.Run(2 * sceneTTL)
 }
 
 // anotherMajority has x1 lose b's vote to x2, while c, which is quiet and hasn't voted for x1,
 // acknowledges its refreshes.
 func anotherMajority(w *World) {
-	w.Cut("x1", "c")
+	w.Script.Cut("x1", "c")
 	w.Run(2 * sceneTTL)
-	w.Lock("x1", "k") // a and b
+	w.Script.Lock("x1", "k") // a and b
 	w.Run(50 * time.Millisecond)
-	w.Lock("x2", "k") // c
+	w.Script.Lock("x2", "k") // c
 	w.Run(50 * time.Millisecond)
-	w.Cut("x1", "b")
+	w.Script.Cut("x1", "b")
 	w.Run(100 * time.Millisecond)
-	w.Restart("c")
-	w.Mend("x1", "c")
+	w.Script.Restart("c")
+	w.Script.Mend("x1", "c")
 	w.Run(2 * sceneTTL)
 }
 
@@ -481,20 +481,20 @@ func (a *anyone) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 // it must since a, whose clock stands an hour ahead like its own, proposes more. The confirmation
 // comes when x2 has won.
 func confirmedAfterYield(w *World) {
-	w.Cut("x1", "c")
-	w.Cut("x2", "a")
-	w.CutOneWay("a", "x1")
-	w.Lock("x1", "k")
+	w.Script.Cut("x1", "c")
+	w.Script.Cut("x2", "a")
+	w.Script.CutOneWay("a", "x1")
+	w.Script.Lock("x1", "k")
 	w.Run(20 * time.Millisecond) // x1 has b's vote
-	w.CutOneWay("x1", "b")
-	w.MendOneWay("a", "x1")
+	w.Script.CutOneWay("x1", "b")
+	w.Script.MendOneWay("a", "x1")
 	w.Run(300 * time.Millisecond) // and a's, and asks b to confirm
-	w.Lock("x2", "k")             // older, by the voters' clocks: b inquires, and x1 yields
+	w.Script.Lock("x2", "k")      // older, by the voters' clocks: b inquires, and x1 yields
 	w.Run(20 * time.Millisecond)
-	w.CutOneWay("b", "x1")
-	w.MendOneWay("x1", "b")
+	w.Script.CutOneWay("b", "x1")
+	w.Script.MendOneWay("x1", "b")
 	w.Run(300 * time.Millisecond) // b confirms, then takes its vote back and gives it to x2
-	w.MendOneWay("b", "x1")
+	w.Script.MendOneWay("b", "x1")
 	w.Run(2 * sceneTTL)
 }
 
@@ -574,20 +574,20 @@ func (r *renewing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 
 // sessionRenewed has x1's session end at b, unseen by x1, and b's vote go to x2.
 func sessionRenewed(w *World) {
-	w.Lock("x1", "k")
+	w.Script.Lock("x1", "k")
 	w.Run(100 * time.Millisecond)
-	w.Lock("x2", "k")
+	w.Script.Lock("x2", "k")
 	w.Run(500 * time.Millisecond)
-	there, back := w.Stall("x1", "b", false), w.Stall("x1", "b", true) // an acknowledgement, too, is on its way
+	there, back := w.Script.Stall("x1", "b", false), w.Script.Stall("x1", "b", true) // an acknowledgement, too, is on its way
 	w.Run(400 * time.Millisecond)
-	w.Stop("x1")
-	w.Cut("x1", "c")
+	w.Script.Stop("x1")
+	w.Script.Cut("x1", "c")
 	w.Run(sceneTTL/2 - 200*time.Millisecond)
 	back()
 	w.RunUntil(sceneTTL, func() bool { v, ok := w.host("b").p.m.Voter().Vote("k"); return ok && v.Owner.Node == "x2" })
 	there()
 	w.Run(10 * time.Millisecond)
-	w.Continue("x1")
+	w.Script.Continue("x1")
 	w.Run(2 * sceneTTL)
 }
 
@@ -640,18 +640,18 @@ func (c *trusting) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m 
 // tokenOfOneVoter has x1 take its token from a, whose clock stands an hour ahead. b, which proposed
 // less, doesn't hear of it; then only b and c are left.
 func tokenOfOneVoter(w *World) {
-	w.Cut("x1", "c")
+	w.Script.Cut("x1", "c")
 	w.Run(2 * sceneTTL)
-	w.CutOneWay("a", "x1")
-	w.Lock("x1", "k")
+	w.Script.CutOneWay("a", "x1")
+	w.Script.Lock("x1", "k")
 	w.Run(100 * time.Millisecond) // b has voted
-	w.CutOneWay("x1", "b")
-	w.MendOneWay("a", "x1")
+	w.Script.CutOneWay("x1", "b")
+	w.Script.MendOneWay("a", "x1")
 	w.Run(400 * time.Millisecond)
-	w.PowerOff("x1")
+	w.Script.PowerOff("x1")
 	w.Run(2 * sceneTTL)
-	w.PowerOff("a")
-	w.Lock("x2", "k")
+	w.Script.PowerOff("a")
+	w.Script.Lock("x2", "k")
 	w.Run(2 * sceneTTL)
 }
 
@@ -699,26 +699,26 @@ func (s *silent) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 // tokenBeyondTheClocks has a lease's token stand an hour ahead of b's and c's clocks; then the
 // voters restart, one at a time.
 func tokenBeyondTheClocks(w *World) {
-	r := w.Lock("x1", "k")
+	r := w.Script.Lock("x1", "k")
 	w.Run(100 * time.Millisecond)
-	w.Release(r)
+	w.Script.Release(r)
 	for _, v := range []string{"a", "b", "c"} {
-		w.Restart(v)
+		w.Script.Restart(v)
 		w.Run(2 * sceneTTL)
 	}
-	w.Lock("x2", "k")
+	w.Script.Lock("x2", "k")
 	w.Run(sceneTTL)
 }
 
 // bothSidesRestart has each side of a partition start without the other.
 func bothSidesRestart(w *World) {
-	w.Cut("a", "b", "c")
+	w.Script.Cut("a", "b", "c")
 	for _, v := range []string{"a", "b", "c"} {
-		w.Restart(v)
+		w.Script.Restart(v)
 	}
 	w.Run(3 * sceneTTL)
-	w.Lock("a", "k")
-	w.Lock("b", "k")
+	w.Script.Lock("a", "k")
+	w.Script.Lock("b", "k")
 	w.Run(sceneTTL)
 }
 
@@ -727,7 +727,7 @@ func looksAlive(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	self := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
 	var alive []vote.NodeID
 	for _, v := range cfg.Voters {
-		if h := w.voterAt(v); h == self || w.isOpen(h, self) && w.isOpen(self, h) && (h.p != nil || w.now == 0) {
+		if h := w.faults.voterAt(v); h == self || w.net.isOpen(h, self) && w.net.isOpen(self, h) && (h.p != nil || w.now == 0) {
 			alive = append(alive, v)
 		}
 	}

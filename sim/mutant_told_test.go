@@ -41,21 +41,21 @@ func (l lying) Why(now vote.Now, num vote.Number) quorum.Wait {
 // givenUpInSilence has x1 ask for a key that no other request names, while two of three voters are
 // out of reach, and give up.
 func givenUpInSilence(w *World) {
-	w.Cut("x1", "b")
-	w.Cut("x1", "c")
+	w.Script.Cut("x1", "b")
+	w.Script.Cut("x1", "c")
 	for _, patience := range []time.Duration{sceneTTL / 4, sceneTTL, 3 * sceneTTL} {
-		r := w.Lock("x1", "k")
+		r := w.Script.Lock("x1", "k")
 		w.Run(patience)
-		w.Release(r)
+		w.Script.Release(r)
 	}
 }
 
 // givenUpBehindAnother has x1 give up a key that x2 holds, in a mesh where nothing is wrong.
 func givenUpBehindAnother(w *World) {
 	w.Run(calmTTLs*sceneTTL + servedFixed)
-	w.Lock("x2", "k")
+	w.Script.Lock("x2", "k")
 	w.Run(sceneTTL)
-	r := w.Lock("x1", "k")
+	r := w.Script.Lock("x1", "k")
 	w.Run(2 * sceneTTL)
-	w.Release(r)
+	w.Script.Release(r)
 }

@@ -215,7 +215,7 @@ func (nw *network) dial(p *process, voter int) {
 	l.ends[0] = end{host: p.host, p: p}
 	l.ends[1] = end{host: nw.w.hosts[nw.route[voter]]}
 	d.l = l
-	if m := nw.w.misled[[2]*host{p.host, l.ends[1].host}]; m != nil && !m.refused {
+	if m := nw.w.faults.misled[[2]*host{p.host, l.ends[1].host}]; m != nil && !m.refused {
 		m.did(true)
 		nw.w.push(event{at: nw.w.now.add(2 * nw.latency(p.host, l.ends[1].host)), kind: eventDialFail, p: p, l: l, n: dialMisled})
 		return
@@ -243,15 +243,15 @@ func (nw *network) accept(e event) {
 		if nw.isOpen(to, from) {
 			nw.w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l})
 		}
-	case nw.w.misled[[2]*host{from, to}] != nil && nw.w.misled[[2]*host{from, to}].refused:
-		nw.w.misled[[2]*host{from, to}].did(true)
+	case nw.w.faults.misled[[2]*host{from, to}] != nil && nw.w.faults.misled[[2]*host{from, to}].refused:
+		nw.w.faults.misled[[2]*host{from, to}].did(true)
 		if nw.isOpen(to, from) {
 			nw.w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
 		}
 	case to.hung != pauseNone:
 		e.n = 1 // the dial waits in the machine for the process
 		p.backlog = append(p.backlog, e)
-	case nw.w.converts() && !nw.w.greets(l.ends[0].p, p):
+	case nw.w.conversion.converts() && !nw.w.conversion.greets(l.ends[0].p, p):
 		if nw.isOpen(to, from) {
 			nw.w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
 		}
@@ -260,7 +260,7 @@ func (nw *network) accept(e event) {
 	default:
 		nw.join(l, 1, p)
 		nw.links = append(nw.links, l)
-		nw.w.tellsKind(l, 1)
+		nw.w.conversion.tellsKind(l, 1)
 		if nw.isOpen(to, from) {
 			nw.w.push(event{at: back, kind: eventUp, p: l.ends[0].p, l: l})
 		} else {
@@ -290,7 +290,7 @@ func (nw *network) up(p *process, l *link) {
 	nw.join(l, 0, p)
 	nw.w.fig.Connections++
 	nw.w.note(p.host, "is connected to %v", far.p.id)
-	nw.w.tellsKind(l, 0)
+	nw.w.conversion.tellsKind(l, 0)
 	if !l.ends[0].open {
 		return // the process takes no fixed node any more
 	}
@@ -347,7 +347,7 @@ func (nw *network) herald(h *host) {
 		return
 	}
 	for _, o := range nw.w.hosts {
-		if o.p != nil && o != h && nw.w.misled[[2]*host{o, h}] == nil && o.luck.IntN(2) == 0 && nw.isOpen(h, o) {
+		if o.p != nil && o != h && nw.w.faults.misled[[2]*host{o, h}] == nil && o.luck.IntN(2) == 0 && nw.isOpen(h, o) {
 			nw.w.push(event{at: nw.w.now.add(within(o.luck, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
 		}
 	}
@@ -355,7 +355,7 @@ func (nw *network) herald(h *host) {
 
 // send sends a message. Every message passes through the codec, as on a wire.
 func (nw *network) send(p *process, o *vote.Outbound) {
-	nw.w.sent(p, &o.Message)
+	nw.w.words.sent(p, &o.Message)
 	if o.Conn == vote.LocalConn || int(o.Conn) >= len(p.conns) || p.conns[o.Conn].l == nil {
 		return // the connection is gone
 	}
@@ -371,13 +371,13 @@ func (nw *network) send(p *process, o *vote.Outbound) {
 	}
 	f, err := transport.Append(buf, &o.Message)
 	if err != nil {
-		nw.w.violate(checkCodec, "%s can't send %+v: %v", p.host.name, o.Message, err)
+		nw.w.judge.violate(checkCodec, "%s can't send %+v: %v", p.host.name, o.Message, err)
 		return
 	}
 	nw.w.fig.Messages++
 	if o.Message.Kind == vote.KindOpen {
 		if l.opened {
-			nw.w.mark(MarkMismatch)
+			nw.w.marks.mark(MarkMismatch)
 		}
 		l.opened = true
 	}
@@ -394,7 +394,7 @@ func (nw *network) send(p *process, o *vote.Outbound) {
 		nw.spare = append(nw.spare, f)
 		return
 	}
-	nw.w.springs(p.host, o.Message.Kind, true)
+	nw.w.faults.springs(p.host, o.Message.Kind, true)
 	if o.Later && which == ordered && nw.w.opt.Linger > 0 {
 		nw.linger(p, l, c.side, f)
 		return
@@ -475,7 +475,7 @@ func (nw *network) receive(l *link, side, which uint8) {
 	}
 	m := &nw.heard
 	if err := transport.Decode(f, m); err != nil {
-		nw.w.violate(checkCodec, "%s can't read what %s sent: %v", to.host.name, l.ends[side].host.name, err)
+		nw.w.judge.violate(checkCodec, "%s can't read what %s sent: %v", to.host.name, l.ends[side].host.name, err)
 		return
 	}
 	for i := 0; i+8 <= len(f); i += 8 {
@@ -496,10 +496,10 @@ func (nw *network) deliver(p *process, conn vote.Conn, from *process, m *vote.Me
 	if nw.w.trace != nil {
 		nw.w.trace.message(nw.w.now, from.host, p.host, m)
 	}
-	if nw.w.springs(p.host, m.Kind, false) {
+	if nw.w.faults.springs(p.host, m.Kind, false) {
 		return
 	}
-	nw.w.deliveredTo(p, from.id, m)
+	nw.w.words.deliveredTo(p, from.id, m)
 	p.m.Deliver(p.read(nw.w.now), conn, from.id, m)
 	nw.w.settle(p)
 }
@@ -514,7 +514,7 @@ func (nw *network) learn(l *link, side uint8) {
 		l.fate = fateBroken
 	}
 	p := nw.forget(l, side)
-	nw.w.disturb()
+	nw.w.order.disturb()
 	if side == 0 {
 		p.marksOfUnlink()
 	}
@@ -552,8 +552,8 @@ func (nw *network) close(p *process, conn vote.Conn) {
 	}
 	c := p.conns[conn]
 	nw.w.fig.Closes++
-	nw.w.mark(MarkClosed)
-	nw.w.disturb()
+	nw.w.marks.mark(MarkClosed)
+	nw.w.order.disturb()
 	nw.w.note(p.host, "closes the connection to %s", c.l.ends[1-c.side].host.name)
 	nw.carry(c.l, c.side)
 	if c.l.fate == fateStands {
@@ -576,7 +576,7 @@ func (nw *network) breakLink(l *link, r *rand.Rand) {
 	l.fate = fateBroken
 	nw.w.pic.Broke(nw.w.Now(), l.hosts())
 	nw.w.fig.Breaks++
-	nw.w.disturb()
+	nw.w.order.disturb()
 	for side := range uint8(2) {
 		for i := range l.lanes[side] {
 			if a := &l.lanes[side][i]; a.len() > 0 {
@@ -597,7 +597,7 @@ func (nw *network) breakLink(l *link, r *rand.Rand) {
 
 // setCut adds to (or takes from) the number of cuts of the way between two hosts.
 func (nw *network) setCut(from, to *host, by int) {
-	nw.w.disturb()
+	nw.w.order.disturb()
 	nw.cut[from.i][to.i] += by
 	nw.w.pic.Cutting(nw.w.Now(), from.i, to.i, nw.cut[from.i][to.i])
 	if nw.cut[from.i][to.i] > 0 {
@@ -614,13 +614,13 @@ func (nw *network) setCut(from, to *host, by int) {
 
 // setSlow changes the delay that faults add to the way between two hosts.
 func (nw *network) setSlow(from, to *host, by time.Duration) {
-	nw.w.disturb()
+	nw.w.order.disturb()
 	nw.slow[from.i][to.i] += by
 }
 
 // setStall holds up, or releases, the messages of a link's side.
 func (nw *network) setStall(l *link, side uint8, by int) {
-	nw.w.disturb()
+	nw.w.order.disturb()
 	l.stall[side] += by
 	nw.w.pic.Stalling(nw.w.Now(), l.n, l.hosts(), side, l.stall[side])
 	nw.unhang(l, side)

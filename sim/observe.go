@@ -67,17 +67,17 @@ func (w *World) Stopped(node string) bool { return w.host(node).hung != pauseNon
 
 // ReachesMajority reports whether a node runs, and has open ways to and from enough running and
 // counting voters for a majority. The node may not know yet, and may not be connected to these
-// voters: see [World.Ready].
+// voters: see [scenario.Ready].
 func (w *World) ReachesMajority(node string) bool {
 	h := w.host(node)
 	if h.p == nil || h.hung != pauseNone {
 		return false
 	}
 	n := 0
-	for _, i := range w.route {
+	for _, i := range w.net.route {
 		v := w.hosts[i]
-		if v.p != nil && v.hung == pauseNone && !w.isQuiet(v.p) && v.p.m.Voter().Quiet() <= 0 &&
-			(v == h || w.isOpen(h, v) && w.isOpen(v, h)) {
+		if v.p != nil && v.hung == pauseNone && !w.cover.isQuiet(v.p) && v.p.m.Voter().Quiet() <= 0 &&
+			(v == h || w.net.isOpen(h, v) && w.net.isOpen(v, h)) {
 			n++
 		}
 	}

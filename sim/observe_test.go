@@ -55,7 +55,7 @@ func TestAnObserverChangesNothing(t *testing.T) {
 
 func TestAtNodeRunsInTheNodesProcess(t *testing.T) {
 	w := New(Options{MaxTTL: time.Second, Names: []string{"left", "right", "top"}, Clients: 1})
-	w.Awake()
+	w.Script.Awake()
 	start := w.Now()
 	var told []string
 	tell := func(what string) func() {
@@ -65,11 +65,11 @@ func TestAtNodeRunsInTheNodesProcess(t *testing.T) {
 	w.AtNode("right", time.Second, tell("stopped"))
 	w.AtNode("top", time.Second, tell("dead"))
 	w.AtNode("x1", 0, tell("at once"))
-	w.Stop("right")
+	w.Script.Stop("right")
 	if id := w.Session("top"); id.Node != "top" || id.Incarnation == 0 {
 		t.Errorf("top's session is %v", id)
 	}
-	w.Crash("top")
+	w.Script.Crash("top")
 	if id := w.Session("top"); id != (vote.SessionID{}) || !w.Stopped("right") || w.Stopped("left") {
 		t.Errorf("top is dead and has the session %v, and only right is stopped", id)
 	}
@@ -77,8 +77,8 @@ func TestAtNodeRunsInTheNodesProcess(t *testing.T) {
 		t.Error("left alone is a majority")
 	}
 	w.Run(2 * time.Second)
-	w.Continue("right")
-	w.Start("top")
+	w.Script.Continue("right")
+	w.Script.Start("top")
 	w.Run(100 * time.Millisecond)
 	if want := []string{"at once 0s", "runs 1s", "stopped 2s"}; !slices.Equal(told, want) {
 		t.Errorf("it went %q, want %q", told, want)
@@ -86,7 +86,7 @@ func TestAtNodeRunsInTheNodesProcess(t *testing.T) {
 	if !w.ReachesMajority("left") || !w.ReachesMajority("x1") {
 		t.Error("left and right are no majority")
 	}
-	w.Cut("x1", "left", "top")
+	w.Script.Cut("x1", "left", "top")
 	if w.ReachesMajority("x1") || !w.ReachesMajority("left") {
 		t.Error("who reaches right only reaches a majority, or left doesn't")
 	}
@@ -96,9 +96,9 @@ func TestDelayDecidesHowLongMessagesTravel(t *testing.T) {
 	w := New(Options{Voters: 1, Clients: 2, MaxTTL: time.Second, Clocks: Clocks{Exact: true}, Net: Net{
 		Delay: func(from, to int, _ uint64) time.Duration { return time.Duration(1+from+2*to) * time.Millisecond },
 	}})
-	w.Awake()
+	w.Script.Awake()
 	for node, want := range map[string]time.Duration{"x1": (1 + 1 + 1 + 2) * time.Millisecond, "x2": (1 + 2 + 1 + 4) * time.Millisecond} {
-		r := w.Lock(node, node)
+		r := w.Script.Lock(node, node)
 		w.Run(100 * time.Millisecond)
 		if r.Had-r.Asked != want {
 			t.Errorf("%s's lock took %v, want %v", node, r.Had-r.Asked, want)
@@ -114,15 +114,15 @@ func TestAnUnjudgedWorldRunsAsAJudgedOne(t *testing.T) {
 		var held [2]string
 		for i := range hashes {
 			w := New(Options{Seed: seed, Clients: 1, Load: Load{Clients: 3, Keys: 2, Think: 20 * time.Millisecond, Hold: 50 * time.Millisecond, Patience: time.Second}, Unjudged: i == 1})
-			if !w.Awake() {
+			if !w.Script.Awake() {
 				t.Fatal(w.Err())
 			}
-			r := w.Lock("x1", "kept")
+			r := w.Script.Lock("x1", "kept")
 			w.Run(20 * time.Second)
 			if err := w.Err(); err != nil {
 				t.Fatal(err)
 			}
-			hashes[i], held[i] = w.Hash(), fmt.Sprint(w.Held(r), w.Figures().Acquisitions > 100)
+			hashes[i], held[i] = w.Hash(), fmt.Sprint(w.Script.Held(r), w.Figures().Acquisitions > 100)
 		}
 		if hashes[0] != hashes[1] || held[0] != "true true" || held[1] != "true true" {
 			t.Errorf("seed %d: %x, held and busy %s, and unjudged %x, %s", seed, hashes[0], held[0], hashes[1], held[1])

@@ -42,23 +42,23 @@ func (so *serviceOrder) calmFrom(from, to Moment) bool {
 
 // wellSince returns since when nothing has gone wrong; never if something is wrong now.
 func (so *serviceOrder) wellSince() Moment {
-	if so.w.listsDiffer() || so.w.isOutOfOrder() {
+	if so.w.listsDiffer() || so.w.conversion.isOutOfOrder() {
 		return never
 	}
 	for i, h := range so.w.hosts {
-		if so.w.opt.Counted != nil && h.p != nil && !so.w.settledIn(h.p) {
+		if so.w.opt.Counted != nil && h.p != nil && !so.w.population.settledIn(h.p) {
 			return never
 		}
-		if h.p == nil && !h.retired && so.w.opt.Counted == nil || h.hung != pauseNone || h.disk.broken || so.w.accused[h] > 0 {
+		if h.p == nil && !h.retired && so.w.opt.Counted == nil || h.hung != pauseNone || h.disk.broken || so.w.dynamic.accused[h] > 0 {
 			return never
 		}
 		for j := range so.w.hosts {
-			if so.w.cut[i][j] > 0 || so.w.slow[i][j] > 0 {
+			if so.w.net.cut[i][j] > 0 || so.w.net.slow[i][j] > 0 {
 				return never
 			}
 		}
 	}
-	for _, l := range so.w.links {
+	for _, l := range so.w.net.links {
 		if l.fate != fateStands || l.stall[0]+l.stall[1] > 0 {
 			return never
 		}
@@ -84,8 +84,8 @@ func (so *serviceOrder) checkOrder(r *Request) {
 		well := so.wellSince()
 		return well != never && since > time.Duration(well)+calmTTLs*so.w.opt.MaxTTL+servedFixed
 	}
-	if n := len(waits); n > 0 && waits[n-1].Asked-r.Asked > apart && !so.w.opt.TokensOnly && !so.w.twins && calm(r.Asked) {
-		so.w.mark(MarkOrder)
+	if n := len(waits); n > 0 && waits[n-1].Asked-r.Asked > apart && !so.w.opt.TokensOnly && !so.w.judge.twins && calm(r.Asked) {
+		so.w.marks.mark(MarkOrder)
 	}
 	if r.base != nil {
 		// An upgrade precedes all waiting requests, since they wait for the lease that is upgraded.
@@ -102,23 +102,23 @@ func (so *serviceOrder) checkOrder(r *Request) {
 		so.w.fig.Overtakings++
 		o.overtaken++
 		so.w.fig.MostOvertaken = max(so.w.fig.MostOvertaken, int64(o.overtaken))
-		if r.Asked-o.Asked <= apart || so.w.opt.TokensOnly || so.w.twins {
+		if r.Asked-o.Asked <= apart || so.w.opt.TokensOnly || so.w.judge.twins {
 			continue
 		}
 		if calm(o.Asked) && !r.bars(o) && o.Mode == r.Mode {
 			// Both may be granted, and the younger first only because the older request's votes
 			// must be extended or moved before.
-			so.w.At(so.w.idleAtMost(), func() {
+			so.w.At(so.w.idle.idleAtMost(), func() {
 				// An upgrade precedes all waiting requests, and takes votes from them while they
 				// haven't won.
 				if o.State == Waiting && calm(o.Asked) && o.key.upgrading < o.Asked {
-					so.w.violate(checkOrder, "%s was granted %q, asked for at %v, and %s's request of %v waits still", r.Node, r.Key, r.Asked, o.Node, o.Asked)
+					so.w.judge.violate(checkOrder, "%s was granted %q, asked for at %v, and %s's request of %v waits still", r.Node, r.Key, r.Asked, o.Node, o.Asked)
 				}
 			})
 			continue
 		}
 		if calm(o.Asked) {
-			so.w.violate(checkOrder, "%s is granted %q, asked for at %v, while %s's request of %v waits and nothing has been wrong since %v", r.Node, r.Key,
+			so.w.judge.violate(checkOrder, "%s is granted %q, asked for at %v, while %s's request of %v waits and nothing has been wrong since %v", r.Node, r.Key,
 				r.Asked, o.Node, o.Asked, time.Duration(so.wellSince()))
 			return
 		}

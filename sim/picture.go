@@ -17,7 +17,7 @@ func (w *World) WritePicture(out io.Writer) error {
 	}
 	r := timeline.Run{
 		Seed: w.opt.Seed, Voters: w.opt.Voters, MaxTTL: w.opt.MaxTTL, Lasted: w.Now(),
-		KeyIndex: func(key string) int { return w.byName[vote.Key(key)].i },
+		KeyIndex: func(key string) int { return w.judge.byName[vote.Key(key)].i },
 	}
 	if v := w.failed; v != nil {
 		r.Violation = &timeline.Violation{Check: v.Check, At: v.At, Text: v.Text}

@@ -87,7 +87,7 @@ func TestAPictureShowsEveryLease(t *testing.T) {
 		short, early := New(Draw(seed)), New(Draw(seed))
 		early.Run(8 * time.Second)
 		held := 0
-		for _, k := range early.lockKeys {
+		for _, k := range early.judge.lockKeys {
 			held += len(k.holds)
 		}
 		_, window := depict(t, Draw(seed), 20*time.Second, timeline.Recording{From: 8 * time.Second, To: 12 * time.Second})

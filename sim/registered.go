@@ -64,7 +64,7 @@ func (re *registry) calls(p *process, call vote.RegisterCall) {
 // carryOut has the register do what a call asks for.
 func (re *registry) carryOut(p *process, call vote.RegisterCall) vote.RegisterResult {
 	switch {
-	case !call.Store && !re.w.calm && len(re.past) > 0 && re.behind.IntN(10) == 0:
+	case !call.Store && !re.w.faults.calm && len(re.past) > 0 && re.behind.IntN(10) == 0:
 		re.w.fig.Behind++
 		return vote.RegisterResult{Record: re.past[re.behind.IntN(len(re.past))]}
 	case !call.Store:
@@ -116,7 +116,7 @@ func (re *registry) harm(h *host, a *Act, r *rand.Rand, did func(bool)) {
 				}
 			}
 		}
-		w.cutWays(ways, a.For)
+		w.nemesis.cutWays(ways, a.For)
 	}
 	change := func(by int) {
 		for _, h := range hosts {
@@ -124,9 +124,9 @@ func (re *registry) harm(h *host, a *Act, r *rand.Rand, did func(bool)) {
 		}
 	}
 	change(1)
-	w.disturb()
+	w.order.disturb()
 	w.note(h, "the register is out of reach of %d hosts", len(hosts))
-	w.At(a.For, func() { change(-1); w.disturb() })
+	w.At(a.For, func() { change(-1); w.order.disturb() })
 	did(true)
 }
 

@@ -49,7 +49,7 @@ func registered() Options {
 
 // apart cuts a, b and c off: from the others, and from the register if they are to be.
 func apart(w *World, unregistered bool) {
-	w.Split([]string{"a", "b", "c"}, []string{"d", "e", "f"})
+	w.Script.Split([]string{"a", "b", "c"}, []string{"d", "e", "f"})
 	w.registry.cut = make(map[*host]int)
 	for _, name := range []string{"a", "b", "c"} {
 		w.registry.cut[w.host(name)] = bit(unregistered)
@@ -60,11 +60,11 @@ func apart(w *World, unregistered bool) {
 func twoFleets(w *World) {
 	apart(w, false)
 	for _, name := range []string{"d", "e", "f"} {
-		w.Start(name)
+		w.Script.Start(name)
 	}
 	w.Run(3 * countedTTL)
-	w.Lock("a", "k")
-	w.Lock("d", "k")
+	w.Script.Lock("a", "k")
+	w.Script.Lock("d", "k")
 	w.Run(4 * countedTTL)
 }
 
@@ -72,13 +72,13 @@ func twoFleets(w *World) {
 // take their place.
 func cutOff(w *World) {
 	w.known("a", "b", "c")
-	w.expect(w.Lock("a", "k"), Granted, countedTTL)
+	w.expect(w.Script.Lock("a", "k"), Granted, countedTTL)
 	apart(w, true)
 	for _, name := range []string{"d", "e", "f"} {
-		w.Start(name)
+		w.Script.Start(name)
 	}
 	w.RunUntil(6*countedTTL, func() bool { return w.host("d").p.knew != 0 })
-	w.Lock("d", "k")
+	w.Script.Lock("d", "k")
 	w.Run(3 * countedTTL)
 }
 

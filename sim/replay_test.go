@@ -27,7 +27,7 @@ func (e *echoing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 	kept := heard{from.Node, *m}
 	kept.m.Entries = slices.Clone(m.Entries)
 	e.Machine.Deliver(now, conn, from, m)
-	if e.w.calm {
+	if e.w.faults.calm {
 		return
 	}
 	if e.rnd.IntN(50) == 0 {
@@ -52,7 +52,7 @@ func TestFault15And44WordsThatComeTwiceOrTooLate(t *testing.T) {
 			return &echoing{Machine: n, w: w, rnd: rand.New(rand.NewPCG(uint64(cfg.Life), 0))}, err
 		}
 		w := New(o)
-		w.deaf = map[string]bool{checkBooks: true} // these words are counted, too
+		w.judge.deaf = map[string]bool{checkBooks: true} // these words are counted, too
 		w.Run(20 * time.Second)
 		if err := w.Settle(); err != nil {
 			t.Errorf("%v", err)
@@ -76,7 +76,7 @@ func TestFault05QuietTooShort(t *testing.T) {
 				return node.New(cfg, now)
 			}})
 			w.Run(2 * sceneTTL)
-			w.Restart("c")
+			w.Script.Restart("c")
 			w.Run(2 * sceneTTL)
 			got := ""
 			if w.failed != nil {

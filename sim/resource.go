@@ -39,7 +39,7 @@ func (rs *resources) writes(r *Request) {
 			travel = time.Duration(rs.resourceLuck.Int64N(int64(lateTTLs * rs.w.opt.MaxTTL)))
 		}
 		rs.w.At(at, func() {
-			if !rs.w.believes(r) || r.p.host.hung != pauseNone {
+			if !rs.w.judge.believes(r) || r.p.host.hung != pauseNone {
 				return
 			}
 			if reads := r.Mode == vote.Shared; reads {
@@ -56,8 +56,8 @@ func (rs *resources) read(r *Request) {
 	switch last := r.key.written[0]; {
 	case last == nil || r.last() >= last.Token || r.era != last.era:
 		rs.w.fig.Reads++
-	case !rs.w.opt.TokensOnly && rs.w.believes(r):
-		rs.w.violate(checkResource, "%q refuses to be read by %s, which holds it with token %d, as %s wrote with %d", r.Key, r.Node, r.Token,
+	case !rs.w.opt.TokensOnly && rs.w.judge.believes(r):
+		rs.w.judge.violate(checkResource, "%q refuses to be read by %s, which holds it with token %d, as %s wrote with %d", r.Key, r.Node, r.Token,
 			last.Node, last.Token)
 	default:
 		rs.w.fig.Fenced++
@@ -73,21 +73,21 @@ func (rs *resources) written(r *Request) {
 		k.written[r.Slot] = r
 		rs.w.fig.Writes++
 		if last != nil && r.before(last) && r.era == last.era {
-			rs.w.violate(checkResource, "%q takes %s's write with token %d after one of %s with %d, who asked when %s had been granted it", k.name, r.Node,
+			rs.w.judge.violate(checkResource, "%q takes %s's write with token %d after one of %s with %d, who asked when %s had been granted it", k.name, r.Node,
 				r.Token, last.Node, last.Token, r.Node)
 		}
 	case r == last, r.Token == last.Token && r.era != last.era:
 		rs.w.fig.Writes++
 	case r.Token == last.Token:
-		rs.w.violate(checkResource, "%q takes writes of %s and of %s, whose tokens are both %d", k.name, r.Node, last.Node, r.Token)
+		rs.w.judge.violate(checkResource, "%q takes writes of %s and of %s, whose tokens are both %d", k.name, r.Node, last.Node, r.Token)
 	default:
 		rs.w.fig.Fenced++
-		rs.w.mark(MarkFenced)
+		rs.w.marks.mark(MarkFenced)
 		if last.before(r) && r.era == last.era {
-			rs.w.violate(checkResource, "%q refuses a write of %s with token %d after one of %s with %d, whose lease is the older one", k.name, r.Node,
+			rs.w.judge.violate(checkResource, "%q refuses a write of %s with token %d after one of %s with %d, whose lease is the older one", k.name, r.Node,
 				r.Token, last.Node, last.Token)
-		} else if !rs.w.opt.TokensOnly && rs.w.believes(r) && r.era == last.era {
-			rs.w.violate(checkResource, "%q refuses a write of %s, which holds it with token %d, as %s wrote with %d", k.name, r.Node, r.Token,
+		} else if !rs.w.opt.TokensOnly && rs.w.judge.believes(r) && r.era == last.era {
+			rs.w.judge.violate(checkResource, "%q refuses a write of %s, which holds it with token %d, as %s wrote with %d", k.name, r.Node, r.Token,
 				last.Node, last.Token)
 		}
 	}

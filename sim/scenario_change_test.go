@@ -17,10 +17,11 @@ import (
 // growing is a mesh of three in which y holds a lease, and to which d and e come: they are about to be voted in. y stands by. There are many such
 // worlds, so they have no trace, and nobody settles them.
 func growing(t *testing.T) (s *scene, r *Request) {
-	s = &scene{t: t, World: New(Options{
+	w := New(Options{
 		Seed: 1, Voters: 3, Clients: 3, Names: []string{"a", "b", "c", "d", "e", "y"}, MaxTTL: sceneTTL, Clocks: Clocks{Exact: true},
 		Following: &Following{MaxVoters: 5, Absent: []string{"d", "e"}},
-	})}
+	})
+	s = &scene{t: t, World: w, scenario: w.Script}
 	s.founded()
 	s.Run(sceneTTL / 2)
 	return s, s.holds("y", "k")
@@ -33,7 +34,7 @@ var harmsAtAStep = []struct {
 	gone  bool // the victim is gone for good, and y votes in its place
 	harm  func(s *scene, victim string)
 }{
-	{"is lost", true, true, func(s *scene, v string) { s.Lose(v) }},
+	{"is lost", true, true, func(s *scene, v string) { s.dynamic.Lose(v) }},
 	{"restarts", true, false, func(s *scene, v string) {
 		s.crash(s.host(v), endingSilent, s.host(v).luck) // with a part of what it has said, and with or without what it was writing
 		s.Start(v)
@@ -94,13 +95,13 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 							s.Run(sceneTTL - 100*time.Millisecond) // until shortly before they may be voted in
 							arm()
 						} else {
-							s.RunUntil(20*sceneTTL, func() bool { return s.Electorate().Version == 2 })
+							s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 2 })
 							s.Run(electorate.Drain(sceneTTL) - 100*time.Millisecond)
 							arm()
 						}
-						s.RunUntil(20*sceneTTL, func() bool { return fired || s.Electorate().Version == 3 })
+						s.RunUntil(20*sceneTTL, func() bool { return fired || s.dynamic.Electorate().Version == 3 })
 						s.Run(20 * time.Millisecond)
-						if s.judge(); fired {
+						if s.verdict(); fired {
 							s.changed(t, name, r, h.keeps, func() bool { return h.gone }, victim)
 							steps[fmt.Sprintf("%s %s %v %d", victim, mode, word, version)] = true
 						}
@@ -130,21 +131,21 @@ func (s *scene) changed(t *testing.T, name string, r *Request, keeps bool, gone 
 	t.Helper()
 	want := func() bool {
 		if gone() {
-			return s.Voting(without([]string{"a", "b", "c", "d", "e", "y"}, []string{victim})...)
+			return s.dynamic.Voting(without([]string{"a", "b", "c", "d", "e", "y"}, []string{victim})...)
 		}
-		return !s.joint() && len(s.Electorate().Voters) == 5 // y may be one of them, for one that wasn't there
+		return !s.joint() && len(s.dynamic.Electorate().Voters) == 5 // y may be one of them, for one that wasn't there
 	}
 	if !s.RunUntil(20*sceneTTL, want) && s.failed == nil {
-		t.Fatalf("%s: at %v it is electorate %+v", name, s.Now(), s.Electorate())
+		t.Fatalf("%s: at %v it is electorate %+v", name, s.Now(), s.dynamic.Electorate())
 	}
 	all := slices.DeleteFunc([]string{"a", "b", "c", "d", "e", "y"}, func(n string) bool { return n == victim && gone() })
 	s.RunUntil(6*sceneTTL, func() bool {
-		return !slices.ContainsFunc(all, func(n string) bool { return s.Knows(n) != s.Electorate().Version })
+		return !slices.ContainsFunc(all, func(n string) bool { return s.dynamic.Knows(n) != s.dynamic.Electorate().Version })
 	})
 	if s.failed == nil && keeps && r.State != Granted {
 		t.Fatalf("%s: y's lease is %v", name, r.State)
 	}
-	if s.judge(); s.failed == nil {
+	if s.verdict(); s.failed == nil {
 		s.goesBy(all...)
 	}
 }
@@ -160,7 +161,7 @@ func TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains(t *testing.T) {
 				s, r := growing(t)
 				s.Start("d")
 				s.Start("e")
-				s.RunUntil(20*sceneTTL, func() bool { return s.Electorate().Version == 2 })
+				s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 2 })
 				s.Run(time.Duration(percent) * (electorate.Drain(sceneTTL) / 100))
 				h.harm(s, victim)
 				s.changed(t, name, r, h.keeps, func() bool { return h.gone }, victim)
@@ -183,8 +184,8 @@ func TestFault38OnlyAMajorityOfTheOldOnesDecides(t *testing.T) {
 	s.Split(minority, majority)
 	s.voting(20*sceneTTL, majority...)
 	for _, n := range minority {
-		if s.Knows(n) != 1 {
-			t.Errorf("%s knows electorate %d", n, s.Knows(n))
+		if s.dynamic.Knows(n) != 1 {
+			t.Errorf("%s knows electorate %d", n, s.dynamic.Knows(n))
 		}
 	}
 	s.serveNot(10*sceneTTL, minority...)
@@ -224,7 +225,7 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 			s.Start("d")
 			s.Start("e")
 			one, other := without(row.one, []string{"x"}), without(row.other, []string{"x"})
-			if !s.RunUntil(20*sceneTTL, func() bool { return s.Electorate().Version == 2 }) {
+			if !s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 2 }) {
 				t.Fatal("nothing changes")
 			}
 			s.Run(30 * time.Millisecond) // all have heard of it
@@ -238,8 +239,8 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 				s.serves(sides[row.serves][0])
 			} else {
 				back, rest := sides[-1-row.serves], sides[2+row.serves]
-				if !s.RunUntil(20*sceneTTL, func() bool { return s.Electorate().Version == 3 }) || s.joint() {
-					t.Fatalf("the old ones don't go back: %+v", s.Electorate())
+				if !s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 3 }) || s.joint() {
+					t.Fatalf("the old ones don't go back: %+v", s.dynamic.Electorate())
 				}
 				s.Run(sceneTTL)
 				s.serves(back[0])
@@ -249,7 +250,7 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 			s.Join(one, other)
 			s.Run(10 * sceneTTL)
 			if s.joint() {
-				t.Errorf("it is electorate %+v", s.Electorate())
+				t.Errorf("it is electorate %+v", s.dynamic.Electorate())
 			}
 			s.goesBy("a", "b", "c", "d", "e")
 			s.serves("y")
@@ -273,7 +274,7 @@ func TestFault40TwoChangesAtOnce(t *testing.T) {
 		r := s.holds("c", "k")
 		asked := map[string]bool{}
 		for _, v := range []string{"a", "b"} {
-			s.when(v, true, vote.KindPrepare, func() {
+			s.dynamic.when(v, true, vote.KindPrepare, func() {
 				if asked[v] = true; len(asked) == 2 {
 					s.Continue("c")
 					return
@@ -286,16 +287,16 @@ func TestFault40TwoChangesAtOnce(t *testing.T) {
 		for _, n := range []string{"d", "e", "f", "g"} {
 			s.Start(n)
 		}
-		s.RunUntil(20*sceneTTL, func() bool { return s.Electorate().Version == 2 })
+		s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 2 })
 		met += bit(len(asked) == 2)
-		if !s.RunUntil(20*sceneTTL, func() bool { return s.Electorate().Version == 3 }) && s.failed == nil {
-			t.Fatalf("seed %d: nobody wins: %+v", seed, s.Electorate())
+		if !s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 3 }) && s.failed == nil {
+			t.Fatalf("seed %d: nobody wins: %+v", seed, s.dynamic.Electorate())
 		}
 		winner := "a"
-		if s.Voting("a", "b", "c", "f", "g") {
+		if s.dynamic.Voting("a", "b", "c", "f", "g") {
 			winner = "b"
-		} else if !s.Voting("a", "b", "c", "d", "e") {
-			t.Fatalf("seed %d: it is electorate %+v", seed, s.Electorate())
+		} else if !s.dynamic.Voting("a", "b", "c", "d", "e") {
+			t.Fatalf("seed %d: it is electorate %+v", seed, s.dynamic.Electorate())
 		}
 		won[winner]++
 		s.is(r, Granted)
@@ -318,8 +319,8 @@ func TestFault40AChangeThatWasAcceptedIsTakenUp(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{MaxVoters: 5}, "d", "e", "f", "g")
 	s.Run(2 * sceneTTL)
 	s.Cut("c", "a", "d", "e")
-	s.when("b", true, vote.KindAccepted, func() {
-		s.Lose("a")
+	s.dynamic.when("b", true, vote.KindAccepted, func() {
+		s.dynamic.Lose("a")
 		s.Cut("b", "d", "e") // b and c don't see those whom a has voted in
 	})
 	s.Start("f") // and see others
@@ -327,10 +328,10 @@ func TestFault40AChangeThatWasAcceptedIsTakenUp(t *testing.T) {
 	s.Cut("a", "f", "g")
 	s.Start("d")
 	s.Start("e")
-	if !s.RunUntil(20*sceneTTL, func() bool { return s.Electorate().Version == 2 }) && s.failed == nil {
+	if !s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 2 }) && s.failed == nil {
 		t.Fatal("nothing is decided")
 	}
-	if e := s.Electorate(); len(e.Voters) != 5 || e.Voters[0].Name != "a" || e.Voters[3].Name != "d" {
+	if e := s.dynamic.Electorate(); len(e.Voters) != 5 || e.Voters[0].Name != "a" || e.Voters[3].Name != "d" {
 		t.Fatalf("what a had one accept is passed over: %+v", e)
 	}
 	s.Mend("c", "d", "e")

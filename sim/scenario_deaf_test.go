@@ -42,13 +42,13 @@ func TestFault69AHolderIsCutOffInAnyDirection(t *testing.T) {
 					if n <= 2 {
 						s.Run(5 * sceneTTL)
 						s.is(x1, Granted)
-						s.judge()
+						s.verdict()
 						continue
 					}
 					s.becomes(x2, Granted, 3*sceneTTL)
 					s.is(x1, Lost)
 					s.between(fmt.Sprintf("the way to the key, phase %d,", phase), x2.Had-cut, sceneTTL/2, sceneTTL+soon)
-					s.judge()
+					s.verdict()
 				}
 			})
 		}
@@ -135,7 +135,7 @@ func TestFault69ALossyLinkLosesNoLease(t *testing.T) {
 		}
 		s.is(x1, Granted)
 		s.Release(x1)
-		if v := s.find("a").p.m.Voter().Counters().Voided; v == 0 {
+		if v := s.faults.find("a").p.m.Voter().Counters().Voided; v == 0 {
 			t.Errorf("no answer was declared void")
 		}
 	}
@@ -160,7 +160,7 @@ func TestFault69ALeaseOfASetLength(t *testing.T) {
 			t.Run(fmt.Sprint(length, ", ", cut.name), func(t *testing.T) {
 				for turn := range 10 {
 					s := awake(t, Options{Clients: 2, Seed: uint64(turn + 1)})
-					s.deaf = map[string]bool{checkIdle: true} // which knows of sessions only
+					s.judge.deaf = map[string]bool{checkIdle: true} // which knows of sessions only
 					r := s.Ask(Ask{Node: "x1", Key: "k", Length: length})
 					s.becomes(r, Granted, sceneTTL)
 					x2 := s.Lock("x2", "k")

@@ -13,14 +13,14 @@ import (
 // more, its operator is told, and a standby votes in its place.
 func TestFault28AnOldCopyIsRefused(t *testing.T) {
 	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
-	s.deaf = map[string]bool{checkAlarm: true}
+	s.judge.deaf = map[string]bool{checkAlarm: true}
 	s.Run(2 * sceneTTL)
-	copied := s.Writes("c")
+	copied := s.dynamic.Writes("c")
 	s.Restart("c")
 	s.Run(2 * sceneTTL)
 	r := s.holds("d", "k")
 	s.PowerOff("c")
-	s.PutBack("c", copied)
+	s.dynamic.PutBack("c", copied)
 	s.Start("c")
 	s.Run(time.Second)
 	for _, want := range []string{"the state directory of c is an old copy, and is not trusted", "the state directory is an old copy: "} {
@@ -43,10 +43,10 @@ func TestFault28AnOldCopyIsRefused(t *testing.T) {
 	s.Run(sceneTTL)
 	s.unchanged(10 * sceneTTL)
 	s.PowerOff("c") // as its operator is told to
-	s.Wipe("c")
+	s.dynamic.Wipe("c")
 	s.Start("c")
 	s.Run(2 * sceneTTL)
-	s.Leave("d")
+	s.dynamic.Leave("d")
 	s.voting(20*sceneTTL, "a", "b", "c")
 	s.serves("c")
 }
@@ -56,11 +56,11 @@ func TestFault28AnOldCopyIsRefused(t *testing.T) {
 func TestFault28AnOldCopyThatNobodyKnowsBetter(t *testing.T) {
 	s := mesh(t, 3, nil, Following{})
 	s.Run(2 * sceneTTL)
-	copied := s.Writes("c")
+	copied := s.dynamic.Writes("c")
 	s.Restart("c")
 	s.Run(2 * sceneTTL)
 	s.PowerOff("c")
-	s.PutBack("c", copied)
+	s.dynamic.PutBack("c", copied)
 	s.Restart("a")
 	s.Restart("b")
 	s.Start("c")
@@ -75,9 +75,9 @@ func TestFault28AnOldCopyThatNobodyKnowsBetter(t *testing.T) {
 // after a while.
 func TestFault60ABrokenDisk(t *testing.T) {
 	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
-	s.deaf = map[string]bool{checkAlarm: true}
+	s.judge.deaf = map[string]bool{checkAlarm: true}
 	s.Run(2 * sceneTTL)
-	s.BreakDisk("c")
+	s.dynamic.BreakDisk("c")
 	s.Restart("c") // each start is written
 	s.Run(sceneTTL + learning)
 	if !s.alarmed("the state directory can't be written, so this node takes no part in changes of the electorate; it goes on voting on locks: no space left on device") {
@@ -93,7 +93,7 @@ func TestFault60ABrokenDisk(t *testing.T) {
 	s.between("to replace c", s.voting(20*sceneTTL, "a", "b", "d"), electorate.Drain(sceneTTL), 2*sceneTTL+changeTime())
 	s.is(r, Granted)
 	s.Run(time.Second)
-	s.MendDisk("c")
+	s.dynamic.MendDisk("c")
 	s.Run(2 * sceneTTL)
 	s.goesBy("a", "b", "c", "d")
 	s.serves("c")
@@ -102,9 +102,9 @@ func TestFault60ABrokenDisk(t *testing.T) {
 // TestFault60ABrokenDiskOnTime : where all others are there, a standby votes in its place once FailAfter and a change have passed.
 func TestFault60ABrokenDiskOnTime(t *testing.T) {
 	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
-	s.deaf = map[string]bool{checkAlarm: true}
+	s.judge.deaf = map[string]bool{checkAlarm: true}
 	s.Run(2 * sceneTTL)
-	s.BreakDisk("b")
+	s.dynamic.BreakDisk("b")
 	s.Restart("b")
 	s.between("to replace b", s.voting(20*sceneTTL, "a", "c", "d"), electorate.FailAfter(sceneTTL), electorate.FailAfter(sceneTTL)+time.Second+changeTime())
 	s.serves("b")
@@ -113,11 +113,11 @@ func TestFault60ABrokenDiskOnTime(t *testing.T) {
 // TestFault60AllDisksAreFull : nothing changes, and all are served, as long as nobody is voted out.
 func TestFault60AllDisksAreFull(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5}, "d", "e")
-	s.deaf = map[string]bool{checkAlarm: true}
+	s.judge.deaf = map[string]bool{checkAlarm: true}
 	s.Run(2 * sceneTTL)
 	r := s.holds("a", "k")
 	for _, v := range []string{"a", "b", "c", "d", "e"} {
-		s.BreakDisk(v)
+		s.dynamic.BreakDisk(v)
 	}
 	s.Start("d")
 	s.Start("e")
@@ -125,7 +125,7 @@ func TestFault60AllDisksAreFull(t *testing.T) {
 	s.is(r, Granted)
 	s.serves("b")
 	for _, v := range []string{"a", "b", "c", "d", "e"} {
-		s.MendDisk(v)
+		s.dynamic.MendDisk(v)
 	}
 	s.voting(20*sceneTTL, "a", "b", "c", "d", "e")
 	s.is(r, Granted)
@@ -147,10 +147,10 @@ func TestFault60ASlowDisk(t *testing.T) {
 // TestFault76ADiskThatHangs : c's disk neither answers nor fails. That is trouble within a TTL, and a standby takes its seat as that of one that is gone; leases don't feel it.
 func TestFault76ADiskThatHangs(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e", "f"}, Following{MaxVoters: 5}, "d", "e", "f")
-	s.deaf = map[string]bool{checkAlarm: true}
+	s.judge.deaf = map[string]bool{checkAlarm: true}
 	s.Run(2 * sceneTTL)
 	r := s.holds("c", "k")
-	s.FreezeDisk("c")
+	s.dynamic.FreezeDisk("c")
 	s.Start("d")
 	s.Start("e")
 	s.voting(20*sceneTTL, "a", "b", "c", "d", "e") // by a and b
@@ -162,7 +162,7 @@ func TestFault76ADiskThatHangs(t *testing.T) {
 	s.between("to vote c out", s.voting(20*sceneTTL, "a", "b", "d", "e", "f"), 0, electorate.FailAfter(sceneTTL)+time.Second+changeTime())
 	s.is(r, Granted)
 	s.serves("c")
-	s.ThawDisk("c")
+	s.dynamic.ThawDisk("c")
 	s.Run(2 * sceneTTL)
 	s.goesBy("a", "b", "c", "d", "e", "f")
 	s.is(r, Granted)
@@ -175,11 +175,11 @@ func TestFault35OneAccuserChangesNothing(t *testing.T) {
 		s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
 		s.Run(2 * sceneTTL)
 		r := s.holds("d", "k")
-		s.Accuse(accuser)
+		s.dynamic.Accuse(accuser)
 		s.unchanged(20 * sceneTTL)
 		s.is(r, Granted)
 		s.serves("b")
-		s.Acquit(accuser)
+		s.dynamic.Acquit(accuser)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestFault34AllAccuseAll(t *testing.T) {
 	s.Run(2 * sceneTTL)
 	r := s.holds("a", "k")
 	for _, n := range []string{"a", "b", "c", "d", "e"} {
-		s.Accuse(n)
+		s.dynamic.Accuse(n)
 	}
 	s.Start("d")
 	s.Start("e")
@@ -197,7 +197,7 @@ func TestFault34AllAccuseAll(t *testing.T) {
 	s.is(r, Granted)
 	s.serves("b")
 	for _, n := range []string{"a", "b", "c", "d", "e"} {
-		s.Acquit(n)
+		s.dynamic.Acquit(n)
 	}
 	s.voting(20*sceneTTL, "a", "b", "c", "d", "e")
 	s.is(r, Granted)
@@ -209,19 +209,19 @@ func TestFault34GossipThatFlaps(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5})
 	s.voting(10*sceneTTL, "a", "b", "c", "d", "e")
 	r := s.holds("d", "k")
-	version := s.Electorate().Version
+	version := s.dynamic.Electorate().Version
 	for range 20 {
 		for _, n := range []string{"a", "b", "c", "d", "e"} {
-			s.Accuse(n)
+			s.dynamic.Accuse(n)
 		}
 		s.Run(sceneTTL / 2)
 		for _, n := range []string{"a", "b", "c", "d", "e"} {
-			s.Acquit(n)
+			s.dynamic.Acquit(n)
 		}
 		s.Run(sceneTTL / 2)
 	}
 	s.is(r, Granted)
-	if s.Electorate().Version != version {
-		t.Errorf("it has changed: %+v", s.Electorate())
+	if s.dynamic.Electorate().Version != version {
+		t.Errorf("it has changed: %+v", s.dynamic.Electorate())
 	}
 }

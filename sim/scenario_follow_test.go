@@ -20,7 +20,7 @@ func mesh(t *testing.T, founders int, others []string, f Following, absent ...st
 	s := uncalled(t, founders, others, f, absent...)
 	s.founded()
 	if s.failed != nil {
-		s.judge()
+		s.verdict()
 		t.FailNow()
 	}
 	return s
@@ -40,8 +40,8 @@ func uncalled(t *testing.T, founders int, others []string, f Following, absent .
 func (s *scene) voting(d time.Duration, names ...string) time.Duration {
 	s.t.Helper()
 	start := s.Now()
-	if !s.RunUntil(d, func() bool { return s.Voting(names...) }) && s.failed == nil {
-		s.t.Fatalf("at %v it is electorate %+v; %v must vote", s.Now(), s.Electorate(), names)
+	if !s.RunUntil(d, func() bool { return s.dynamic.Voting(names...) }) && s.failed == nil {
+		s.t.Fatalf("at %v it is electorate %+v; %v must vote", s.Now(), s.dynamic.Electorate(), names)
 	}
 	return s.Now() - start
 }
@@ -50,8 +50,8 @@ func (s *scene) voting(d time.Duration, names ...string) time.Duration {
 func (s *scene) goesBy(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
-		if s.failed == nil && s.Knows(name) != s.Electorate().Version {
-			s.t.Fatalf("%s goes by electorate %d of %d", name, s.Knows(name), s.Electorate().Version)
+		if s.failed == nil && s.dynamic.Knows(name) != s.dynamic.Electorate().Version {
+			s.t.Fatalf("%s goes by electorate %d of %d", name, s.dynamic.Knows(name), s.dynamic.Electorate().Version)
 		}
 	}
 }
@@ -59,9 +59,9 @@ func (s *scene) goesBy(names ...string) {
 // unchanged lets time pass in which the electorate must stay as it is.
 func (s *scene) unchanged(d time.Duration) {
 	s.t.Helper()
-	version := s.Electorate().Version
-	if s.RunUntil(d, func() bool { return s.Electorate().Version != version }) && s.failed == nil {
-		s.t.Fatalf("at %v there is electorate %+v; nothing was to change", s.Now(), s.Electorate())
+	version := s.dynamic.Electorate().Version
+	if s.RunUntil(d, func() bool { return s.dynamic.Electorate().Version != version }) && s.failed == nil {
+		s.t.Fatalf("at %v there is electorate %+v; nothing was to change", s.Now(), s.dynamic.Electorate())
 	}
 }
 
@@ -91,7 +91,7 @@ func (s *scene) serveNot(d time.Duration, nodes ...string) {
 
 // joint reports whether the newest electorate is.
 func (w *World) joint() bool {
-	e := w.Electorate()
+	e := w.dynamic.Electorate()
 	return e.Joint()
 }
 
@@ -126,24 +126,24 @@ func TestFollowGrowsAndShrinks(t *testing.T) {
 	held := s.holds("a", "k")
 	s.Start("d")
 	s.Run(3 * sceneTTL)
-	if !s.Voting("a", "b", "c") {
-		t.Fatalf("four vote, which is no better than three: %+v", s.Electorate())
+	if !s.dynamic.Voting("a", "b", "c") {
+		t.Fatalf("four vote, which is no better than three: %+v", s.dynamic.Electorate())
 	}
 	s.Start("e")
 	s.between("to grow", s.voting(20*sceneTTL, "a", "b", "c", "d", "e"), electorate.Drain(sceneTTL), settles()+changeTime())
 	s.Run(100 * time.Millisecond)
 	s.goesBy("a", "b", "c", "d", "e")
-	s.Lose("d")
-	s.Lose("e")
+	s.dynamic.Lose("d")
+	s.dynamic.Lose("e")
 	s.serves("b") // three of five
 	s.between("to shrink", s.voting(20*sceneTTL, "a", "b", "c"), electorate.FailAfter(sceneTTL), replaceTime())
 	s.is(held, Granted)
-	s.Lose("c")
+	s.dynamic.Lose("c")
 	s.serves("b")
 	s.unchanged(20 * sceneTTL) // its seat costs nothing: of two voters both are needed as well
 	s.serves("a")
 	s.is(held, Granted)
-	s.Lose("b")
+	s.dynamic.Lose("b")
 	s.unchanged(20 * sceneTTL) // one doesn't go on alone
 	s.is(held, Lost)
 	s.serveNot(3*sceneTTL, "a")
@@ -156,7 +156,7 @@ func TestFollowALeaverIsVotedOut(t *testing.T) {
 			s := mesh(t, 3, []string{"d"}, Following{})
 			s.Run(2 * sceneTTL)
 			r := s.holds("d", "k")
-			s.Leave(leaver)
+			s.dynamic.Leave(leaver)
 			left := slices.DeleteFunc([]string{"a", "b", "c", "d"}, func(n string) bool { return n == leaver })
 			s.between("to leave", s.voting(20*sceneTTL, left...), electorate.Drain(sceneTTL), changeTime())
 			s.is(r, Granted)
@@ -171,7 +171,7 @@ func TestFollowALeaverIsVotedOut(t *testing.T) {
 	}
 	t.Run("without anybody in its place", func(t *testing.T) {
 		s := mesh(t, 3, nil, Following{})
-		s.Leave("c")
+		s.dynamic.Leave("c")
 		s.voting(20*sceneTTL, "a", "b")
 		s.serves("a")
 	})
@@ -185,7 +185,7 @@ func TestFollowALostVoterIsReplaced(t *testing.T) {
 			s := mesh(t, 3, []string{"d"}, Following{})
 			s.Run(2 * sceneTTL)
 			r := s.holds("d", "k")
-			s.Lose(lost)
+			s.dynamic.Lose(lost)
 			left := slices.DeleteFunc([]string{"a", "b", "c", "d"}, func(n string) bool { return n == lost })
 			s.between("to replace it", s.voting(20*sceneTTL, left...), electorate.FailAfter(sceneTTL)+electorate.Drain(sceneTTL), replaceTime())
 			s.is(r, Granted)
@@ -212,8 +212,8 @@ func TestFollowARestartIsNoLoss(t *testing.T) {
 		s.unchanged(sceneTTL + learning)
 	}
 	s.is(r, Granted)
-	if !s.Voting("a", "b", "c") {
-		t.Fatalf("it is electorate %+v", s.Electorate())
+	if !s.dynamic.Voting("a", "b", "c") {
+		t.Fatalf("it is electorate %+v", s.dynamic.Electorate())
 	}
 }
 
@@ -234,7 +234,7 @@ func TestFollowSizes(t *testing.T) {
 			t.Parallel()
 			s := mesh(t, row.founders, others, Following{MaxVoters: row.most})
 			s.Run(12 * sceneTTL)
-			if e := s.Electorate(); len(e.Voters) != row.want || e.Joint() {
+			if e := s.dynamic.Electorate(); len(e.Voters) != row.want || e.Joint() {
 				t.Errorf("%+v; %d are to vote", e, row.want)
 			}
 			s.unchanged(6 * sceneTTL)
@@ -252,8 +252,8 @@ func TestFollowTwoVoters(t *testing.T) {
 	s.Start("b")
 	s.Run(2 * sceneTTL)
 	s.serves("a")
-	if !s.Voting("a", "b") {
-		t.Fatalf("it is electorate %+v", s.Electorate())
+	if !s.dynamic.Voting("a", "b") {
+		t.Fatalf("it is electorate %+v", s.dynamic.Electorate())
 	}
 }
 
@@ -287,8 +287,8 @@ func (x *taker) take() {
 			if p := r.Had - r.Asked; p > x.pause {
 				x.pause, x.when = p, r.Asked
 			}
-			if w.Held(r) {
-				w.Release(r)
+			if w.Script.Held(r) {
+				w.Script.Release(r)
 			} else {
 				x.failed++
 			}
@@ -306,7 +306,7 @@ func (x *taker) take() {
 		x.r = r
 	}
 	if x.r == nil {
-		x.r = w.Lock(x.node, "taken")
+		x.r = w.Script.Lock(x.node, "taken")
 	}
 	w.At(10*time.Millisecond, x.take)
 }
@@ -331,13 +331,13 @@ func TestFollowLocksGoOnThroughTwentyChanges(t *testing.T) {
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e", "f", "x", "y"}, Following{MaxVoters: 5}, "d", "e", "f")
 	held, x := s.holds("x", "k"), s.takes("y")
-	changes := func() uint64 { return s.Electorate().Version / 2 } // each has a joint version
+	changes := func() uint64 { return s.dynamic.Electorate().Version / 2 } // each has a joint version
 	change := func(what string, f func()) {
 		t.Helper()
 		before := changes()
 		f()
 		if !s.RunUntil(20*sceneTTL, func() bool { return changes() > before && !s.joint() }) && s.failed == nil {
-			t.Fatalf("at %v nothing has changed (%s): %+v", s.Now(), what, s.Electorate())
+			t.Fatalf("at %v nothing has changed (%s): %+v", s.Now(), what, s.dynamic.Electorate())
 		}
 		s.is(held, Granted)
 	}
@@ -348,16 +348,16 @@ func TestFollowLocksGoOnThroughTwentyChanges(t *testing.T) {
 	s.Run(2 * sceneTTL)
 	twenty := uint64(sampled.Count(7, 20))
 	for i := 0; changes() < twenty && s.failed == nil; i++ {
-		voters := slices.DeleteFunc(slices.Clone(s.Electorate().Voters), func(v vote.Elector) bool { return v.Name == "x" || v.Name == "y" })
+		voters := slices.DeleteFunc(slices.Clone(s.dynamic.Electorate().Voters), func(v vote.Elector) bool { return v.Name == "x" || v.Name == "y" })
 		v := string(voters[i%len(voters)].Name)
 		switch i % 4 {
 		case 0, 1:
-			change(v+" leaves", func() { s.Leave(v) })
+			change(v+" leaves", func() { s.dynamic.Leave(v) })
 			s.Restart(v)
 		case 2: // it dies, and its directory is lost with it
 			change(v+" comes back with an empty directory", func() {
 				s.Crash(v)
-				s.Wipe(v)
+				s.dynamic.Wipe(v)
 				s.Start(v)
 			})
 		default:
@@ -383,10 +383,10 @@ func TestFollowAHolderOutlivesEachChange(t *testing.T) {
 			s.Start(row.in)
 			s.Run(2 * sceneTTL)
 		}
-		before := s.Electorate()
-		s.Leave(row.out)
-		if !s.RunUntil(20*sceneTTL, func() bool { return s.Electorate().Version == before.Version+2 }) && s.failed == nil {
-			t.Fatalf("%s doesn't leave: %+v", row.out, s.Electorate())
+		before := s.dynamic.Electorate()
+		s.dynamic.Leave(row.out)
+		if !s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == before.Version+2 }) && s.failed == nil {
+			t.Fatalf("%s doesn't leave: %+v", row.out, s.dynamic.Electorate())
 		}
 		if row.out == "a" {
 			s.is(other, Waiting)
@@ -394,7 +394,7 @@ func TestFollowAHolderOutlivesEachChange(t *testing.T) {
 		}
 		s.Run(time.Second)
 		if row.out != "d" {
-			s.Lose(row.out)
+			s.dynamic.Lose(row.out)
 		}
 		s.stays(r, Granted, 3*sceneTTL)
 	}
@@ -418,15 +418,15 @@ func TestFollowTokensRiseAcrossElectoratesWithoutAVoterInCommon(t *testing.T) {
 	s.Release(last)
 	for i, out := range []string{"a", "b", "c"} {
 		s.Run(2 * sceneTTL)
-		s.Leave(out)
+		s.dynamic.Leave(out)
 		left := slices.Sorted(slices.Values(append(slices.Clone(names[i+1:3]), names[3:4+i]...)))
 		s.voting(20*sceneTTL, left...)
-		s.Lose(out)
+		s.dynamic.Lose(out)
 	}
 	r := s.holds("d", "k")
 	s.rises(last, r)
-	if s.Electorate().Floor < last.Token {
-		t.Errorf("the floor is %d, below the token %d", s.Electorate().Floor, last.Token)
+	if s.dynamic.Electorate().Floor < last.Token {
+		t.Errorf("the floor is %d, below the token %d", s.dynamic.Electorate().Floor, last.Token)
 	}
 }
 
@@ -442,6 +442,6 @@ func TestFollowAStandbyThatLostItsPowerComesBack(t *testing.T) {
 	s.PowerOff("d")
 	s.Start("d")
 	s.Run(4 * sceneTTL)
-	s.Leave("c")
+	s.dynamic.Leave("c")
 	s.voting(10*sceneTTL, "a", "b", "d")
 }

@@ -74,16 +74,16 @@ func (b believer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 
 // oneConfirmsAbsurdTokens has x2 confirm absurd tokens, and then x1 and the voters use the key.
 func oneConfirmsAbsurdTokens(w *World) {
-	w.deaf = withAlarms(w.deaf)
-	w.Forge("x2", forgeries["confirms"])
-	x2 := w.Lock("x2", "k")
+	w.judge.deaf = withAlarms(w.judge.deaf)
+	w.Script.Forge("x2", forgeries["confirms"])
+	x2 := w.Script.Lock("x2", "k")
 	w.Run(sceneTTL)
-	w.Release(x2)
+	w.Script.Release(x2)
 	w.Run(2 * sceneTTL)
 	for _, name := range []string{"a", "x1", "b"} {
-		r := w.Lock(name, "k")
+		r := w.Script.Lock(name, "k")
 		w.expect(r, Granted, sceneTTL)
-		w.Release(r)
+		w.Script.Release(r)
 		w.Run(100 * time.Millisecond)
 	}
 }
@@ -107,7 +107,7 @@ func TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 			t.Run(broken+" "+what, func(t *testing.T) {
 				for seed := uint64(1); seed <= 3; seed++ {
 					s := awake(t, Options{Seed: seed, Clients: 3})
-					s.deaf = withAlarms(nil)
+					s.judge.deaf = withAlarms(nil)
 					s.Forge(broken, change)
 					own := s.Lock(broken, "its own")
 					for turn := range 4 {
@@ -131,7 +131,7 @@ func TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 					}
 					s.Release(own)
 					for _, v := range []string{"a", "b"} {
-						if top, _ := s.find(v).p.m.Voter().Top(); top > vote.MaxFrom(vote.TokenAt(s.find(v).clock.at(s.now).Wall)) {
+						if top, _ := s.faults.find(v).p.m.Voter().Top(); top > vote.MaxFrom(vote.TokenAt(s.faults.find(v).clock.at(s.now).Wall)) {
 							t.Errorf("%s knows of the token %d", v, top)
 						}
 					}

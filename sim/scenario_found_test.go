@@ -15,7 +15,7 @@ import (
 func (s *scene) foundedOnce(nodes ...string) {
 	s.t.Helper()
 	for _, n := range nodes {
-		if p := s.host(n).p; s.failed == nil && (p == nil || p.m.Known().Version == 0 || p.m.Known().Lineage != s.Electorate().Lineage) {
+		if p := s.host(n).p; s.failed == nil && (p == nil || p.m.Known().Version == 0 || p.m.Known().Lineage != s.dynamic.Electorate().Lineage) {
 			s.t.Fatalf("at %v %s goes by %+v", s.Now(), n, p.m.Known())
 		}
 	}
@@ -37,8 +37,8 @@ func TestFault42FirstStartInTwoHalves(t *testing.T) {
 				s.Start(n)
 			}
 			s.serveNot(10*sceneTTL, "a", "e", "x")
-			if s.Electorate().Version != 0 {
-				t.Fatalf("without all founders there is %+v", s.Electorate())
+			if s.dynamic.Electorate().Version != 0 {
+				t.Fatalf("without all founders there is %+v", s.dynamic.Electorate())
 			}
 			s.Join(row.one, row.other)
 			s.voting(3*sceneTTL, "a", "b", "c", "d", "e")
@@ -46,8 +46,8 @@ func TestFault42FirstStartInTwoHalves(t *testing.T) {
 			s.foundedOnce("a", "b", "c", "d", "e", "x")
 			s.serves("a")
 			s.serves("x")
-			if s.Electorate().Version != 1 {
-				t.Errorf("it is electorate %+v", s.Electorate())
+			if s.dynamic.Electorate().Version != 1 {
+				t.Errorf("it is electorate %+v", s.dynamic.Electorate())
 			}
 		})
 	}
@@ -57,8 +57,8 @@ func TestFault42FirstStartInTwoHalves(t *testing.T) {
 func TestFault42AFounderComesLate(t *testing.T) {
 	s := uncalled(t, 3, []string{"d", "e"}, Following{}, "c")
 	s.serveNot(50*sceneTTL, "a", "b", "d")
-	if s.Electorate().Version != 0 {
-		t.Fatalf("without c there is %+v", s.Electorate())
+	if s.dynamic.Electorate().Version != 0 {
+		t.Fatalf("without c there is %+v", s.dynamic.Electorate())
 	}
 	s.Start("c")
 	s.voting(sceneTTL, "a", "b", "c")
@@ -90,7 +90,7 @@ func TestFault42FoundersDieAsTheyFound(t *testing.T) {
 func TestFault42AFounderAloneDiesAsItFounds(t *testing.T) {
 	s := uncalled(t, 1, nil, Following{}, "a")
 	s.Start("a")
-	if !s.RunUntil(5*sceneTTL, func() bool { return s.Electorate().Version == 1 }) {
+	if !s.RunUntil(5*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 1 }) {
 		t.Fatal("nothing is founded")
 	}
 	h := s.host("a")
@@ -110,15 +110,15 @@ func TestFault65AWipedFounderIsVotedIn(t *testing.T) {
 		s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
 		s.Run(2 * sceneTTL)
 		r := s.holds("d", "k")
-		before := s.Electorate()
+		before := s.dynamic.Electorate()
 		s.PowerOff(victim)
-		s.Wipe(victim)
+		s.dynamic.Wipe(victim)
 		s.Start(victim)
-		if s.RunUntil(20*sceneTTL, func() bool { return s.Electorate().Version == 3 }); s.Electorate().Version != 3 {
-			t.Fatalf("%s is still trusted: %+v", victim, s.Electorate())
+		if s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 3 }); s.dynamic.Electorate().Version != 3 {
+			t.Fatalf("%s is still trusted: %+v", victim, s.dynamic.Electorate())
 		}
 		for _, v := range before.Voters { // its old self votes no longer
-			if e := s.Electorate(); string(v.Name) == victim && e.Has(v) {
+			if e := s.dynamic.Electorate(); string(v.Name) == victim && e.Has(v) {
 				t.Errorf("%s votes, though it has forgotten what it promised", victim)
 			}
 		}
@@ -134,7 +134,7 @@ func TestFault65AWipedFounderIsNoVoter(t *testing.T) {
 	s := mesh(t, 3, nil, Following{})
 	s.PowerOff("c")
 	s.PowerOff("b")
-	s.Wipe("b")
+	s.dynamic.Wipe("b")
 	s.Start("b")
 	s.serveNot(20*sceneTTL, "a", "b")
 	s.unchanged(0)
@@ -148,17 +148,17 @@ func TestFault65AllFoundersAreWipedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e"}, Following{})
 	s.voting(10*sceneTTL, "a", "b", "c", "d", "e")
-	r, lineage := s.holds("d", "k"), s.Electorate().Lineage
+	r, lineage := s.holds("d", "k"), s.dynamic.Electorate().Lineage
 	for _, v := range []string{"a", "b", "c"} {
 		s.Crash(v)
-		s.Wipe(v)
+		s.dynamic.Wipe(v)
 		s.Start(v)
 		s.voting(20*sceneTTL, "a", "b", "c", "d", "e")
 		s.Run(sceneTTL)
 		s.is(r, Granted)
 	}
 	s.foundedOnce("a", "b", "c", "d", "e")
-	if s.Electorate().Lineage != lineage {
+	if s.dynamic.Electorate().Lineage != lineage {
 		t.Error("it was founded again")
 	}
 	s.serves("a")
@@ -169,10 +169,10 @@ func TestFault65AllFoundersComeBackEmptyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{})
 	s.voting(20*sceneTTL, "a", "b", "c", "d", "e", "f", "g")
-	r, lineage := s.holds("d", "k"), s.Electorate().Lineage
+	r, lineage := s.holds("d", "k"), s.dynamic.Electorate().Lineage
 	for _, v := range []string{"a", "b", "c"} {
 		s.PowerOff(v)
-		s.Wipe(v)
+		s.dynamic.Wipe(v)
 	}
 	for _, v := range []string{"a", "b", "c"} {
 		s.Start(v)
@@ -181,7 +181,7 @@ func TestFault65AllFoundersComeBackEmptyAtOnce(t *testing.T) {
 	s.Run(sceneTTL)
 	s.foundedOnce("a", "b", "c", "d", "e", "f", "g")
 	s.is(r, Granted)
-	if s.Electorate().Lineage != lineage {
+	if s.dynamic.Electorate().Lineage != lineage {
 		t.Error("it was founded again")
 	}
 	s.serves("a")
@@ -212,7 +212,7 @@ func TestFault41FoundersWithoutMemoryInAMinority(t *testing.T) {
 				s.PowerOff(v)
 			}
 			for _, v := range row.wiped {
-				s.Wipe(v)
+				s.dynamic.Wipe(v)
 			}
 			for _, v := range row.minority {
 				s.Start(v)
@@ -233,20 +233,20 @@ func TestFault41FoundersWithoutMemoryInAMinority(t *testing.T) {
 // found. Nothing tells them from a mesh that is new. It is two then, which is noticed as soon as they meet, and operators must be told not to do it.
 func TestFault41AllFoundersWithoutMemoryAreAnotherMesh(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{})
-	s.deaf = map[string]bool{checkElectorate: true, checkAlarm: true, checkBaseline: true}
+	s.judge.deaf = map[string]bool{checkElectorate: true, checkAlarm: true, checkBaseline: true}
 	s.voting(20*sceneTTL, "a", "b", "c", "d", "e", "f", "g")
 	s.Run(2 * sceneTTL)
 	founders, others := []string{"a", "b", "c"}, []string{"d", "e", "f", "g"}
 	s.Split(founders, others)
 	for _, v := range founders {
 		s.PowerOff(v)
-		s.Wipe(v)
+		s.dynamic.Wipe(v)
 	}
 	for _, v := range founders {
 		s.Start(v)
 	}
-	s.RunUntil(10*sceneTTL, func() bool { return s.Knows("a") == 1 })
-	if s.Knows("a") != 1 || s.host("a").p.m.Known().Lineage == s.Electorate().Lineage {
+	s.RunUntil(10*sceneTTL, func() bool { return s.dynamic.Knows("a") == 1 })
+	if s.dynamic.Knows("a") != 1 || s.host("a").p.m.Known().Lineage == s.dynamic.Electorate().Lineage {
 		t.Fatal("the founders found nothing: then the text of docs/simulation.md is too careful")
 	}
 	s.Join(founders, others)
@@ -274,22 +274,22 @@ func TestADiskIsSparedOnlyIfTheOthersCanLearnOfTheElectorate(t *testing.T) {
 	joint := vote.Electorate{Version: 2, Voters: []vote.Elector{a, b, e}, Old: []vote.Elector{a, e, x}}
 	final := vote.Electorate{Version: 3, Voters: joint.Voters}
 	w := &World{}
-	w.followers.w = w
-	w.newest, w.decided = 3, map[uint64]vote.Electorate{2: joint, 3: final}
+	w.dynamic.w = w
+	w.dynamic.newest, w.dynamic.decided = 3, map[uint64]vote.Electorate{2: joint, 3: final}
 	for _, v := range []vote.Elector{a, b, e, x} {
 		h := &host{name: v.Name, retired: v == x}
 		h.disk.exists, h.disk.state = true, vote.DiskState{Dir: v.Dir, Electorate: joint}
 		w.hosts = append(w.hosts, h)
 	}
 	w.hosts[0].disk.state.Electorate = final
-	if w.spares(w.hosts[0]) {
+	if w.dynamic.spares(w.hosts[0]) {
 		t.Error("the only disk that has the electorate is spared")
 	}
-	if !w.spares(w.hosts[1]) {
+	if !w.dynamic.spares(w.hosts[1]) {
 		t.Error("a has the electorate, and e has, and b isn't needed")
 	}
 	w.hosts[2].disk.state.Electorate = final
-	if !w.spares(w.hosts[0]) {
+	if !w.dynamic.spares(w.hosts[0]) {
 		t.Error("e has the electorate and can tell b, and a isn't spared")
 	}
 }

@@ -11,13 +11,13 @@ import (
 func TestFault75AGrayVoterIsReplaced(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "y"}, Following{MaxVoters: 3})
 	s.Run(2 * sceneTTL)
-	s.Gray("c", "a", "b", "d", "y")
+	s.dynamic.Gray("c", "a", "b", "d", "y")
 	s.unchanged(electorate.FailAfter(sceneTTL))
 	s.voting(changeTime()+2*sceneTTL, "a", "b", "d")
 	s.serves("y")
 	s.PowerOff("b")
 	s.serves("y")
-	s.MendGray("c", "a", "b", "d", "y")
+	s.dynamic.MendGray("c", "a", "b", "d", "y")
 	s.voting(2*replaceTime(), "a", "c", "d")
 	s.serves("c")
 }
@@ -26,14 +26,14 @@ func TestFault75AGrayVoterIsReplaced(t *testing.T) {
 // neither may vote, since the voters couldn't decide anything with it.
 func TestFault75AGrayNodeIsNotVotedIn(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e", "y"}, Following{MaxVoters: 5}, "d", "e")
-	s.Gray("d", "a", "b", "c", "e", "y")
-	s.Gray("e", "b", "c", "d", "y")
+	s.dynamic.Gray("d", "a", "b", "c", "e", "y")
+	s.dynamic.Gray("e", "b", "c", "d", "y")
 	s.Start("d")
 	s.Start("e")
 	s.unchanged(10 * sceneTTL)
 	s.serves("y")
-	s.MendGray("d", "a", "b", "c", "y", "e")
-	s.MendGray("e", "b", "c", "y", "d")
+	s.dynamic.MendGray("d", "a", "b", "c", "y", "e")
+	s.dynamic.MendGray("e", "b", "c", "y", "d")
 	s.voting(settles()+changeTime()+2*sceneTTL, "a", "b", "c", "d", "e")
 }
 

@@ -12,7 +12,7 @@ func TestFollowMaxVotersAloneChanges(t *testing.T) {
 	t.Parallel()
 	most := make(map[string]int)
 	s := mesh(t, 3, []string{"y"}, Following{MaxVoters: 3, Most: most})
-	if e := s.Electorate(); e.Most != 3 {
+	if e := s.dynamic.Electorate(); e.Most != 3 {
 		t.Fatalf("the founders have decided on %+v", e)
 	}
 	s.Run(2 * sceneTTL)
@@ -27,13 +27,13 @@ func TestFollowMaxVotersAloneChanges(t *testing.T) {
 	equal := false
 	again("b")
 	changed := s.RunUntil(changeTime()+4*sceneTTL, func() bool {
-		e := s.Electorate()
+		e := s.dynamic.Electorate()
 		if e.Joint() {
 			equal = len(e.Old) == 3 && slices.Equal(e.Old, e.Voters)
 		}
 		return e.Most == 5 && !e.Joint()
 	})
-	if e := s.Electorate(); s.failed == nil && (!changed || !equal || !s.Voting("a", "b", "c")) {
+	if e := s.dynamic.Electorate(); s.failed == nil && (!changed || !equal || !s.dynamic.Voting("a", "b", "c")) {
 		t.Fatalf("it is %+v; a joint electorate with equal halves was seen: %v", e, equal)
 	}
 	s.unchanged(6 * sceneTTL) // c is still configured with 3, which changes nothing
@@ -59,14 +59,14 @@ func TestFollowAChangeOfTheLimitOutlivesItsVoters(t *testing.T) {
 			}
 		}
 		if !s.RunUntil(8*sceneTTL, s.joint) && s.failed == nil {
-			t.Fatalf("it is %+v", s.Electorate())
+			t.Fatalf("it is %+v", s.dynamic.Electorate())
 		}
 		s.PowerOff(victim)
 		s.Run(sceneTTL)
 		s.Start(victim)
-		ended := func() bool { return s.Electorate().Most == 5 && s.Voting("a", "b", "c") }
+		ended := func() bool { return s.dynamic.Electorate().Most == 5 && s.dynamic.Voting("a", "b", "c") }
 		if !s.RunUntil(changeTime()+6*sceneTTL, ended) && s.failed == nil {
-			t.Fatalf("%s died; it is %+v", victim, s.Electorate())
+			t.Fatalf("%s died; it is %+v", victim, s.dynamic.Electorate())
 		}
 		s.serves("y")
 	}

@@ -16,7 +16,7 @@ func TestFault34And35GossipLiesAboutALiveHolder(t *testing.T) {
 			for _, v := range []string{"a", "b", "c"} {
 				if n != v {
 					lies++
-					s.Do(Act{Fault: FaultGossip, Hosts: []string{n}, Far: []string{v}, For: sceneTTL / 4, Luck: 3*uint64(round) + 1})
+					s.faults.Do(Act{Fault: FaultGossip, Hosts: []string{n}, Far: []string{v}, For: sceneTTL / 4, Luck: 3*uint64(round) + 1})
 				}
 			}
 		}
@@ -36,8 +36,8 @@ func TestFault47ASlowVoterHoldsNobodyUp(t *testing.T) {
 	const way = time.Millisecond
 	s := awake(t, Options{Clients: 2, Net: Net{Least: way, Most: way, Jitter: -1}})
 	for _, n := range []string{"a", "b", "x1", "x2"} {
-		s.setSlow(s.host(n), s.host("c"), 149*way)
-		s.setSlow(s.host("c"), s.host(n), 149*way)
+		s.net.setSlow(s.host(n), s.host("c"), 149*way)
+		s.net.setSlow(s.host("c"), s.host(n), 149*way)
 	}
 	s.Run(sceneTTL)
 	for i := range 100 {

@@ -149,7 +149,7 @@ func (m *mixed) play(
 		s.is(next, Waiting)
 		s.Release(first)
 		s.becomes(next, Granted, sceneTTL+soon)
-		s.judge()
+		s.verdict()
 		return
 	}
 	s.becomes(next, Granted, 3*sceneTTL)
@@ -169,5 +169,5 @@ func (m *mixed) play(
 		s.becomes(then, Granted, sceneTTL+soon)
 		next = then
 	}
-	s.judge()
+	s.verdict()
 }

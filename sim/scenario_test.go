@@ -12,6 +12,7 @@ import (
 // scene is a world that a scenario plays in, with words for what scenarios expect. Whatever happens, the world checks everything.
 type scene struct {
 	*World
+	scenario
 	t     *testing.T
 	trace strings.Builder
 }
@@ -33,12 +34,13 @@ func stage(t *testing.T, o Options) *scene {
 	if o.Seed == 0 {
 		o.Seed = 1
 	}
-	s.World = New(o)
+	w := New(o)
+	s.World, s.scenario = w, w.Script
 	t.Cleanup(func() {
 		if s.Err() == nil && !t.Failed() {
 			_ = s.Settle()
 		}
-		s.judge()
+		s.verdict()
 	})
 	return s
 }
@@ -48,14 +50,14 @@ func awake(t *testing.T, o Options) *scene {
 	t.Helper()
 	s := stage(t, o)
 	if !s.Awake() {
-		s.judge()
+		s.verdict()
 		t.Fatalf("the mesh isn't ready after %v", s.Now())
 	}
 	return s
 }
 
-// judge reports a violation, with what led to it.
-func (s *scene) judge() {
+// verdict reports a violation, with what led to it.
+func (s *scene) verdict() {
 	s.t.Helper()
 	if err := s.Err(); err != nil {
 		s.t.Errorf("%v", err)
@@ -314,10 +316,10 @@ func TestFault11MinoritiesThatWereCutAcrossAreServedInTheEnd(t *testing.T) {
 		}
 	}
 	s.Run(5 * sceneTTL)
-	s.Heal()
+	s.faults.Heal()
 	for range all {
 		if !s.RunUntil(2*sceneTTL, func() bool { return held(all) != nil }) {
-			s.judge()
+			s.verdict()
 			t.Fatal("nobody is served")
 		}
 		s.Release(held(all))
@@ -366,7 +368,7 @@ func TestFault14VoteArrivesAfterExpiry(t *testing.T) {
 		s.CutOneWay(v, "x1")
 	}
 	x := s.Lock("x1", "k") // all vote, and nothing of it arrives
-	s.Run(2 * sceneTTL)    // the sessions end
+	s.Run(2 * sceneTTL)           // the sessions end
 	b := s.holds("b", "k")
 	for _, v := range []string{"a", "b", "c"} {
 		s.MendOneWay(v, "x1")
@@ -621,7 +623,7 @@ func TestFault43MessagesOfAnEarlierLife(t *testing.T) {
 	s := awake(t, Options{Clients: 1})
 	let := s.Stall("x1", "a", false)
 	x := s.holds("x1", "k") // with b and c
-	s.Release(x)            // a hears neither the request nor the release
+	s.Release(x)     // a hears neither the request nor the release
 	s.Crash("x1")
 	s.Start("x1")
 	s.Run(sceneTTL)
@@ -654,9 +656,9 @@ func TestFault61BidFromTheYear2100(t *testing.T) {
 func TestFault62SessionExpiresAtOneVoterOnly(t *testing.T) {
 	s := awake(t, Options{Clients: 2})
 	s.Cut("x1", "c")
-	x := s.holds("x1", "k") // a and b
-	s.Cut("x1", "b")        // b's session ends
-	y := s.Lock("x2", "k")  // gets c at once and b when x1's session ends there
+	x := s.holds("x1", "k")       // a and b
+	s.Cut("x1", "b")       // b's session ends
+	y := s.Lock("x2", "k") // gets c at once and b when x1's session ends there
 	s.Run(sceneTTL - 300*time.Millisecond)
 	s.Mend("x1", "b", "c") // x1 is back about when b gives its vote to x2
 	s.Run(2 * sceneTTL)
@@ -670,8 +672,8 @@ func TestFault63YieldOrAnswerIsLost(t *testing.T) {
 	// The connection breaks at any time around a yield or an answer; nothing is pinned and nothing counted twice.
 	for at := time.Duration(0); at < 12*time.Millisecond; at += 250 * time.Microsecond {
 		s := awake(t, Options{Clients: 2})
-		s.slow[3][0] = 2 * time.Millisecond // x1 is far from a, and near b and c
-		s.slow[4][1], s.slow[4][2] = 2*time.Millisecond, 2*time.Millisecond
+		s.net.slow[3][0] = 2 * time.Millisecond // x1 is far from a, and near b and c
+		s.net.slow[4][1], s.net.slow[4][2] = 2*time.Millisecond, 2*time.Millisecond
 		y, x := s.Lock("x2", "k"), s.Lock("x1", "k") // the votes are split, and inquired of
 		s.Run(at)
 		s.Break("x1", "b")
@@ -680,7 +682,7 @@ func TestFault63YieldOrAnswerIsLost(t *testing.T) {
 		all := []*Request{x, y}
 		for range all {
 			if !s.RunUntil(sceneTTL, func() bool { return held(all) != nil }) {
-				s.judge()
+				s.verdict()
 				t.Fatalf("broken after %v: nobody is served", at)
 			}
 			s.Release(held(all))

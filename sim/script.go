@@ -30,7 +30,7 @@ func (sc *scenario) Upgrade(r *Request) *Request { return sc.request(r.Ask.upgra
 
 // Share has a writer downgrade its lease to shared.
 func (sc *scenario) Share(r *Request) {
-	sc.w.share(r)
+	sc.w.load.share(r)
 	sc.w.settle(r.p)
 }
 
@@ -39,7 +39,7 @@ func (sc *scenario) request(a Ask, base *Request) *Request {
 	if p == nil {
 		panic(fmt.Sprintf("sim: %s isn't running", a.Node))
 	}
-	r := sc.w.ask(p, a, base)
+	r := sc.w.load.ask(p, a, base)
 	if r == nil {
 		panic(fmt.Sprintf("sim: %s takes no request", a.Node))
 	}
@@ -48,10 +48,10 @@ func (sc *scenario) request(a Ask, base *Request) *Request {
 }
 
 // Release releases a lease, or gives a waiting request up.
-func (sc *scenario) Release(r *Request) { sc.w.release(r) }
+func (sc *scenario) Release(r *Request) { sc.w.load.release(r) }
 
 // Held reports whether a request's node would tell its user now that the lease is held.
-func (sc *scenario) Held(r *Request) bool { return sc.w.believes(r) }
+func (sc *scenario) Held(r *Request) bool { return sc.w.judge.believes(r) }
 
 // Left returns for how much longer a lease is held without further extension, by its node's own
 // clock.
@@ -65,7 +65,7 @@ func (sc *scenario) Crash(node string) { sc.w.crash(sc.w.host(node), endingAtOnc
 func (sc *scenario) PowerOff(node string) { sc.w.crash(sc.w.host(node), endingSilent, nil) }
 
 // Start begins a new incarnation of a node that is down.
-func (sc *scenario) Start(node string) { h := sc.w.host(node); sc.w.start(h); sc.w.herald(h) }
+func (sc *scenario) Start(node string) { h := sc.w.host(node); sc.w.start(h); sc.w.net.herald(h) }
 
 // Restart ends a node's process and starts another at once.
 func (sc *scenario) Restart(node string) { sc.Crash(node); sc.Start(node) }
@@ -85,10 +85,10 @@ func (sc *scenario) Continue(node string) { sc.w.wake(sc.w.host(node)) }
 
 // CutOneWay blocks all messages from one node to another. Messages under way, or sent meanwhile,
 // arrive after MendOneWay.
-func (sc *scenario) CutOneWay(from, to string) { sc.w.setCut(sc.w.host(from), sc.w.host(to), 1) }
+func (sc *scenario) CutOneWay(from, to string) { sc.w.net.setCut(sc.w.host(from), sc.w.host(to), 1) }
 
 // MendOneWay ends one CutOneWay.
-func (sc *scenario) MendOneWay(from, to string) { sc.w.setCut(sc.w.host(from), sc.w.host(to), -1) }
+func (sc *scenario) MendOneWay(from, to string) { sc.w.net.setCut(sc.w.host(from), sc.w.host(to), -1) }
 
 // Cut cuts a node from others, both ways.
 func (sc *scenario) Cut(node string, others ...string) {
@@ -132,8 +132,8 @@ func (sc *scenario) Break(node, voter string) {
 			}
 		}
 		l.fate = fateBroken
-		sc.w.learn(l, 0)
-		sc.w.learn(l, 1)
+		sc.w.net.learn(l, 0)
+		sc.w.net.learn(l, 1)
 	}
 }
 
@@ -148,24 +148,24 @@ func (sc *scenario) Stall(node, voter string, back bool) (release func()) {
 	if back {
 		side = 1
 	}
-	sc.w.setStall(l, side, 1)
-	return func() { sc.w.setStall(l, side, -1) }
+	sc.w.net.setStall(l, side, 1)
+	return func() { sc.w.net.setStall(l, side, -1) }
 }
 
 // Forge has change alter all messages of a node to others on their way out, as a broken machine or
 // program would, without the node's knowledge. A nil change ends the forging. A change must not
 // modify memory behind a message's pointers.
 func (sc *scenario) Forge(node string, change func(*vote.Message)) {
-	if sc.w.forge == nil {
-		sc.w.forge = make(map[*host]func(*vote.Message))
+	if sc.w.net.forge == nil {
+		sc.w.net.forge = make(map[*host]func(*vote.Message))
 	}
-	sc.w.forge[sc.w.host(node)] = change
+	sc.w.net.forge[sc.w.host(node)] = change
 }
 
 // linkOf returns the connection that a node has dialed to a voter; nil if none is up.
 func (sc *scenario) linkOf(node, voter string) *link {
 	h := sc.w.host(node)
-	for _, l := range sc.w.links {
+	for _, l := range sc.w.net.links {
 		if l.ends[0].host == h && l.ends[0].open && string(l.ends[1].host.name) == voter {
 			return l
 		}
@@ -190,7 +190,7 @@ func (sc *scenario) Ready(node string) bool {
 func (sc *scenario) Awake() bool {
 	return sc.w.RunUntil(2*sc.w.opt.MaxTTL+servedFixed, func() bool {
 		for _, h := range sc.w.hosts {
-			if h.p == nil || !h.p.m.Ready() || h.p.m.Voter() != nil && sc.w.isQuiet(h.p) {
+			if h.p == nil || !h.p.m.Ready() || h.p.m.Voter() != nil && sc.w.cover.isQuiet(h.p) {
 				return false
 			}
 		}
@@ -215,26 +215,26 @@ func (sc *scenario) twin(h *host) *host {
 	}
 	t.luck = rand.New(sc.w.chance("host", t.alias, t.nth))
 	t.clock.resume(sc.w.now)
-	sc.w.twins = true
+	sc.w.judge.twins = true
 	sc.w.hosts = append(sc.w.hosts, t)
 	sc.w.pic.Host(t.i, t.alias, t.voter)
-	for i, row := range sc.w.bases {
-		sc.w.bases[i] = append(row, sc.w.opt.Net.Least)
-		sc.w.slow[i] = append(sc.w.slow[i], 0)
-		sc.w.cut[i] = append(sc.w.cut[i], 0)
-		sc.w.luck[i] = append(sc.w.luck[i], *sc.w.chance("way", sc.w.hosts[i].alias, t.alias, t.nth))
+	for i, row := range sc.w.net.bases {
+		sc.w.net.bases[i] = append(row, sc.w.opt.Net.Least)
+		sc.w.net.slow[i] = append(sc.w.net.slow[i], 0)
+		sc.w.net.cut[i] = append(sc.w.net.cut[i], 0)
+		sc.w.net.luck[i] = append(sc.w.net.luck[i], *sc.w.chance("way", sc.w.hosts[i].alias, t.alias, t.nth))
 	}
 	luck := make([]rand.PCG, len(sc.w.hosts))
 	for i, o := range sc.w.hosts {
 		luck[i] = *sc.w.chance("way", t.alias, t.nth, o.alias)
 	}
-	sc.w.luck = append(sc.w.luck, luck)
-	sc.w.bases = append(sc.w.bases, make([]time.Duration, len(sc.w.hosts)))
-	for i := range sc.w.bases {
-		sc.w.bases[t.i][i] = sc.w.opt.Net.Least
+	sc.w.net.luck = append(sc.w.net.luck, luck)
+	sc.w.net.bases = append(sc.w.net.bases, make([]time.Duration, len(sc.w.hosts)))
+	for i := range sc.w.net.bases {
+		sc.w.net.bases[t.i][i] = sc.w.opt.Net.Least
 	}
-	sc.w.slow = append(sc.w.slow, make([]time.Duration, len(sc.w.hosts)))
-	sc.w.cut = append(sc.w.cut, make([]int, len(sc.w.hosts)))
+	sc.w.net.slow = append(sc.w.net.slow, make([]time.Duration, len(sc.w.hosts)))
+	sc.w.net.cut = append(sc.w.net.cut, make([]int, len(sc.w.hosts)))
 	sc.w.fig.Twins++
 	sc.w.start(t)
 	return t

@@ -47,7 +47,7 @@ func (ins *inspectors) startLooking(p *process) {
 
 func (ins *inspectors) looksAround(p *process) {
 	ins.w.push(event{at: ins.w.now.add(within(p.looks.luck, 2*ins.w.opt.Looks)) + 1, kind: eventRun, p: p, f: func() {
-		ins.Inspect(p, ins.w.lockKeys[p.looks.luck.IntN(len(ins.w.lockKeys))])
+		ins.Inspect(p, ins.w.judge.lockKeys[p.looks.luck.IntN(len(ins.w.judge.lockKeys))])
 		ins.looksAround(p)
 	}})
 }
@@ -55,12 +55,12 @@ func (ins *inspectors) looksAround(p *process) {
 // showable reports whether a look has to show a lease: its node holds the lease, and no upgrade is
 // under way, which has another number and token.
 func (ins *inspectors) showable(r *Request) bool {
-	return ins.w.believes(r) && r.base == nil && r.up == nil
+	return ins.w.judge.believes(r) && r.base == nil && r.up == nil
 }
 
 // Inspect has a process inspect a key.
 func (ins *inspectors) Inspect(p *process, k *lockKey) {
-	l := &inspectedKey{key: k, at: ins.w.now, late: ins.w.isBehind(p)}
+	l := &inspectedKey{key: k, at: ins.w.now, late: ins.w.histories.isBehind(p)}
 	for _, r := range k.holds {
 		if ins.showable(r) {
 			l.held = append(l.held, heldLease{r, r.noted})
@@ -76,7 +76,7 @@ func (ins *inspectors) Inspect(p *process, k *lockKey) {
 func (ins *inspectors) unsure(p *process, l *inspectedKey, r *Request, shown *quorum.QueryResult, tell func() string) {
 	for i, s := range shown.Views {
 		if s.Owner == r.p.id && s.Number == r.seat && !shown.Unsure[i] {
-			ins.w.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d, held since %v, as a request that waits for certain:%s",
+			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d, held since %v, as a request that waits for certain:%s",
 				p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.seat, r.Had, tell())
 		}
 	}
@@ -90,7 +90,7 @@ func (ins *inspectors) value(p *process, l *inspectedKey, r heldLease, s *vote.V
 	}
 	ins.w.fig.Values++
 	if s.Version < r.noted || s.Version > r.set || !bytes.Equal(s.Value, valueOf(s.Version)) {
-		ins.w.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with value %q of version %d; version %d was confirmed before, and %d is the newest",
+		ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with value %q of version %d; version %d was confirmed before, and %d is the newest",
 			p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.seat, s.Value, s.Version, r.noted, r.set)
 	}
 }
@@ -107,7 +107,7 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		return
 	}
 	delete(p.looks.under, e.Nonce)
-	if e.Wait.Reason != quorum.WaitNone || ins.w.opt.TokensOnly || ins.w.twins || l.late || ins.w.isBehind(p) {
+	if e.Wait.Reason != quorum.WaitNone || ins.w.opt.TokensOnly || ins.w.judge.twins || l.late || ins.w.histories.isBehind(p) {
 		return
 	}
 	ins.w.fig.Inspections++
@@ -130,7 +130,7 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 			continue
 		}
 		if at < 0 {
-			ins.w.violate(checkSeen, "%s looks at %q since %v, and doesn't see %s's lease #%d of request %d, held since %v:%s", p.host.alias, l.key.name,
+			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and doesn't see %s's lease #%d of request %d, held since %v:%s", p.host.alias, l.key.name,
 				time.Duration(l.at), r.Node, r.seat, r.Number, r.Had, tell())
 			continue
 		}
@@ -140,7 +140,7 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		ins.value(p, l, r, &e.Result.Views[at])
 		is, first := e.Result.Views[at].Token, r.p.runs[r.seat].First()
 		if is != r.Token && (is != first || ins.w.now-l.at < Moment(quorum.HandOffsWait)) {
-			ins.w.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with token %d; it has %d, and %d was its first", p.host.alias, l.key.name,
+			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with token %d; it has %d, and %d was its first", p.host.alias, l.key.name,
 				time.Duration(l.at), r.Node, r.seat, is, r.Token, first)
 		}
 	}
@@ -153,7 +153,7 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		if s.State != vote.Holding {
 			continue
 		}
-		owner := ins.w.bySession[s.Owner]
+		owner := ins.w.judge.bySession[s.Owner]
 		if owner == nil || int(s.Number) >= len(owner.asked) {
 			continue
 		}
@@ -163,7 +163,7 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 			over = over && (r.seat != s.Number && r.Number != s.Number || confirmed)
 		}
 		if over {
-			ins.w.violate(checkSeen, "%s looks at %q since %v, and sees %s's request #%d, whose end was confirmed before:%s", p.host.alias, l.key.name,
+			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's request #%d, whose end was confirmed before:%s", p.host.alias, l.key.name,
 				time.Duration(l.at), s.Owner.Node, s.Number, tell())
 		}
 	}

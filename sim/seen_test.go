@@ -79,17 +79,17 @@ func (g glancing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 // words about it are on their way to the voters.
 func inspectedAtOnce(w *World) {
 	for range 5 {
-		r := w.Lock("x1", "k")
+		r := w.Script.Lock("x1", "k")
 		for r.State == Waiting && w.Err() == nil {
 			w.Run(time.Millisecond)
 		}
-		w.Inspect(w.host("x2").p, w.keyOf("k"))
+		w.inspectors.Inspect(w.host("x2").p, w.judge.keyOf("k"))
 		w.Run(sceneTTL)
-		w.Release(r)
+		w.Script.Release(r)
 		for r.State == Releasing && w.Err() == nil {
 			w.Run(time.Millisecond)
 		}
-		w.Inspect(w.host("x2").p, w.keyOf("k"))
+		w.inspectors.Inspect(w.host("x2").p, w.judge.keyOf("k"))
 		w.Run(sceneTTL)
 	}
 }
@@ -110,18 +110,18 @@ func (b believing) InspectForWatch(now vote.Now, prefix vote.Key, _ bool) uint64
 // grant reach the voters a bit later.
 func watchedAtOnce(w *World) {
 	for range 5 {
-		r := w.Lock("x1", "k")
+		r := w.Script.Lock("x1", "k")
 		for r.State == Waiting && w.Err() == nil {
 			w.Run(time.Millisecond)
 		}
 		for _, v := range []string{"a", "b", "c"} {
-			w.Cut("x1", v)
+			w.Script.Cut("x1", v)
 		}
-		w.startWatching(w.host("x2").p)
+		w.watchers.startWatching(w.host("x2").p)
 		w.Run(20 * time.Millisecond)
-		w.Heal()
+		w.faults.Heal()
 		w.Run(sceneTTL)
-		w.Release(r)
+		w.Script.Release(r)
 		w.Run(sceneTTL)
 	}
 }
@@ -177,7 +177,7 @@ func (o outdating) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 
 // valueSetAtOnce has x2 inspect a key each time x1 has been told that its lease has another value.
 func valueSetAtOnce(w *World) {
-	r := w.Ask(Ask{Node: "x1", Key: "k", Value: true})
+	r := w.Script.Ask(Ask{Node: "x1", Key: "k", Value: true})
 	for r.State == Waiting && w.Err() == nil {
 		w.Run(time.Millisecond)
 	}
@@ -185,7 +185,7 @@ func valueSetAtOnce(w *World) {
 		for noted := r.noted; r.noted == noted && r.noted < mostValues && w.Err() == nil; {
 			w.Run(time.Microsecond)
 		}
-		w.Inspect(w.host("x2").p, w.keyOf("k"))
+		w.inspectors.Inspect(w.host("x2").p, w.judge.keyOf("k"))
 		w.Run(sceneTTL / 8)
 	}
 }

@@ -31,17 +31,17 @@ func (w *World) Settle() error {
 	if w.failed != nil {
 		return w.failed
 	}
-	w.Heal()
+	w.faults.Heal()
 	w.relistAll()
-	w.becomeAll()
-	w.drain()
-	waiting := w.waiting
+	w.conversion.becomeAll()
+	w.load.drain()
+	waiting := w.load.waiting
 	trip := 2 * w.opt.Net.Most * time.Duration(100+w.opt.Net.Jitter) / 100
-	limit := servedTTLs*w.opt.MaxTTL + servedFixed + time.Duration(waiting)*(servedEach+servedTrips*trip+w.lingersAtMost())
-	limit += w.rebirthLimit() + w.settlesLater()
+	limit := servedTTLs*w.opt.MaxTTL + servedFixed + time.Duration(waiting)*(servedEach+servedTrips*trip+w.net.lingersAtMost())
+	limit += w.population.rebirthLimit() + w.conversion.settlesLater()
 	start := w.Now()
-	if !w.RunUntil(limit, func() bool { return w.waiting == 0 }) && w.failed == nil {
-		w.violate(checkLiveness, "%d of %d that waited aren't served within %v:%s", w.waiting, waiting, limit, w.whoWaits())
+	if !w.RunUntil(limit, func() bool { return w.load.waiting == 0 }) && w.failed == nil {
+		w.judge.violate(checkLiveness, "%d of %d that waited aren't served within %v:%s", w.load.waiting, waiting, limit, w.whoWaits())
 	}
 	w.fig.Settling = int64(100 * (w.Now() - start) / limit)
 	// Held leases are given back soon, and a release takes at most a TTL.
@@ -52,7 +52,7 @@ func (w *World) Settle() error {
 				continue
 			}
 			if n := len(h.p.requests); n > 0 {
-				w.violate(checkLiveness, "%s still has %d requests:%s", h.name, n, w.whoWaits())
+				w.judge.violate(checkLiveness, "%s still has %d requests:%s", h.name, n, w.whoWaits())
 			}
 		}
 	}
@@ -60,10 +60,10 @@ func (w *World) Settle() error {
 	w.Run(2*w.opt.MaxTTL + 3*vote.Skew)
 	if w.failed == nil {
 		w.baseline()
-		w.checkWatches()
+		w.watchers.checkWatches()
 	}
 	if w.failed == nil {
-		w.checkHistory()
+		w.histories.checkHistory()
 	}
 	return w.Err()
 }
@@ -91,11 +91,11 @@ func (w *World) baseline() {
 			continue
 		}
 		if n := h.p.m.Requester().Open(); n > 0 {
-			w.violate(checkBaseline, "%s's requester keeps %d requests", h.name, n)
+			w.judge.violate(checkBaseline, "%s's requester keeps %d requests", h.name, n)
 		}
 		if v := h.p.m.Voter(); v != nil {
 			if s := v.Size(); s.Keys > 0 || s.Requests > 0 || s.Sessions > len(w.hosts) {
-				w.violate(checkBaseline, "%s's voter keeps %d keys, %d requests and %d sessions of %d nodes", h.name, s.Keys, s.Requests,
+				w.judge.violate(checkBaseline, "%s's voter keeps %d keys, %d requests and %d sessions of %d nodes", h.name, s.Keys, s.Requests,
 					s.Sessions, len(w.hosts))
 			}
 		}

@@ -38,14 +38,14 @@ var stoppedWhileCutOff = votesAgainAtOnce
 // in its directory: "no vote of mine counts any more". The next start reads the mark, removes it,
 // and votes for x1. Then the machine is put back from a copy of its disk that still has the mark.
 func stoppedTwiceByOneMark(w *World) {
-	w.Restart("b") // reads the mark
+	w.Script.Restart("b") // reads the mark
 	w.Run(sceneTTL / 2)
-	w.Cut("x1", "c")
-	w.Lock("x1", "k") // a and b
+	w.Script.Cut("x1", "c")
+	w.Script.Lock("x1", "k") // a and b
 	w.Run(500 * time.Millisecond)
-	w.Lock("x2", "k") // c
-	w.Cut("x1", "b")
-	w.Restart("b") // reads the copy of the mark
+	w.Script.Lock("x2", "k") // c
+	w.Script.Cut("x1", "b")
+	w.Script.Restart("b") // reads the copy of the mark
 	w.Run(2 * sceneTTL)
 }
 
@@ -67,8 +67,8 @@ func TestAStopInGoodOrderDoesntSpareTheQuietTime(t *testing.T) {
 				Seed: 1, Clients: 2, MaxTTL: sceneTTL, Clocks: Clocks{Exact: true},
 				Build: spares("b", c.spared...),
 			})
-			w.deaf = outcomes // what users see alone
-			if !w.Awake() {
+			w.judge.deaf = outcomes // what users see alone
+			if !w.Script.Awake() {
 				t.Fatalf("the mesh isn't ready: %v", w.Err())
 			}
 			c.scenario(w)

@@ -51,7 +51,7 @@ func (r *Request) uses(f func(Used)) {
 // firedUnder counts a fired fault for each way in which any key is held or wanted at the time.
 func (mk *marker) firedUnder(f Fault) {
 	var under [usedEnd]bool
-	for _, k := range mk.w.lockKeys {
+	for _, k := range mk.w.judge.lockKeys {
 		for _, list := range [][]*Request{k.holds, k.waits} {
 			for _, r := range list {
 				r.uses(func(u Used) { under[u] = true })

@@ -98,10 +98,10 @@ func (ws *watchers) followTale(p *process) {
 	if x.tale.WantsQuery() {
 		x.looks[p.m.InspectForWatch(p.read(ws.w.now), "", true)] = nil
 		x.asked = true
-		x.from = watchedFrom{late: ws.w.isBehind(p)}
-		for _, k := range ws.w.lockKeys {
+		x.from = watchedFrom{late: ws.w.histories.isBehind(p)}
+		for _, k := range ws.w.judge.lockKeys {
 			for _, r := range k.holds {
-				if ws.w.showable(r) {
+				if ws.w.inspectors.showable(r) {
 					x.from.held = append(x.from.held, r)
 				}
 			}
@@ -153,13 +153,13 @@ func (ws *watchers) tells(p *process, e *watchmerge.Event) {
 	}
 	ws.w.fig.Told++
 	ws.w.note(p.host, "tells %d of %q, %v #%d with token %d", e.Kind, s.Key, s.Owner, s.Number, s.Token)
-	owner := ws.w.bySession[s.Owner]
+	owner := ws.w.judge.bySession[s.Owner]
 	if owner == nil {
 		return
 	}
 	violate := func(format string, args ...any) {
-		if !ws.w.opt.TokensOnly && !ws.w.twins {
-			ws.w.violate(checkWatch, format, args...)
+		if !ws.w.opt.TokensOnly && !ws.w.judge.twins {
+			ws.w.judge.violate(checkWatch, format, args...)
 		}
 	}
 	held, granted, givenBack := ws.leaseOf(owner, s.Number)
@@ -184,7 +184,7 @@ func (ws *watchers) tells(p *process, e *watchmerge.Event) {
 			violate("%s tells of the end of %s's lease #%d of %q, of which it hasn't told", p.host.alias, s.Owner.Node, s.Number, s.Key)
 		}
 		delete(x.held, id)
-		if held && !ws.w.mayForfeit() && !ws.w.isBehind(p) {
+		if held && !ws.w.conversion.mayForfeit() && !ws.w.histories.isBehind(p) {
 			violate("%s tells that %s's lease #%d of %q is over (%d), and its node holds it", p.host.alias, s.Owner.Node, s.Number, s.Key, e.Kind)
 		}
 		if e.Kind == watchmerge.Lost && givenBack {
@@ -198,17 +198,17 @@ func (ws *watchers) tells(p *process, e *watchmerge.Event) {
 // the state rests until now.
 func (ws *watchers) checkState(p *process) {
 	x := p.watch
-	if x.basis == nil || x.basis.late || ws.w.isBehind(p) || ws.w.opt.TokensOnly || ws.w.twins {
+	if x.basis == nil || x.basis.late || ws.w.histories.isBehind(p) || ws.w.opt.TokensOnly || ws.w.judge.twins {
 		return
 	}
 	ws.w.fig.WatchStates++
 	for _, r := range x.basis.held {
-		if !ws.w.showable(r) {
+		if !ws.w.inspectors.showable(r) {
 			continue
 		}
 		ws.w.fig.WatchedFrom++
 		if _, ok := x.held[leaseID{r.p.id, r.seat}]; !ok {
-			ws.w.violate(checkWatch, "%s's watch is synced, and doesn't show %s's lease #%d of %q, held since %v", p.host.alias, r.Node, r.seat, r.Key, r.Had)
+			ws.w.judge.violate(checkWatch, "%s's watch is synced, and doesn't show %s's lease #%d of %q, held since %v", p.host.alias, r.Node, r.seat, r.Key, r.Had)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func (ws *watchers) leaseOf(p *process, seat vote.Number) (held, granted, givenB
 	for _, r := range p.asked[1:] {
 		if r.Had != 0 && r.seat == seat {
 			granted = true
-			held = held || ws.w.believes(r)
+			held = held || ws.w.judge.believes(r)
 			givenBack = (r.State == Released || r.State == Releasing) && !r.expired
 		}
 	}
@@ -231,7 +231,7 @@ func (ws *watchers) leaseOf(p *process, seat vote.Number) (held, granted, givenB
 // this state. A watch without a gap must also have reported each lease that came and went
 // undisturbed meanwhile.
 func (ws *watchers) checkWatches() {
-	if ws.w.twins || ws.w.opt.TokensOnly {
+	if ws.w.judge.twins || ws.w.opt.TokensOnly {
 		return
 	}
 	for _, h := range ws.w.hosts {
@@ -240,7 +240,7 @@ func (ws *watchers) checkWatches() {
 		}
 		x := h.p.watch
 		if x.synced == 0 || x.gap || x.tale.InDoubt() || len(x.held) > 0 {
-			ws.w.violate(checkWatch, "when all is over, %s's watch has a gap (%t) or a doubt (%t), or tells of leases that are held:%s", h.alias, x.gap || x.synced == 0,
+			ws.w.judge.violate(checkWatch, "when all is over, %s's watch has a gap (%t) or a doubt (%t), or tells of leases that are held:%s", h.alias, x.gap || x.synced == 0,
 				x.tale.InDoubt(), x.stillHeld())
 			return
 		}
@@ -248,23 +248,23 @@ func (ws *watchers) checkWatches() {
 			continue
 		}
 		ws.w.fig.WholeWatches++
-		owners := slices.SortedFunc(maps.Values(ws.w.bySession), func(a, b *process) int { return strings.Compare(a.id.String(), b.id.String()) })
+		owners := slices.SortedFunc(maps.Values(ws.w.judge.bySession), func(a, b *process) int { return strings.Compare(a.id.String(), b.id.String()) })
 		for _, p := range owners {
 			for _, r := range p.asked[1:] {
 				ended := r.State == Released && r.Wait.Reason == quorum.WaitNone && !r.expired && !r.behind
-				if !ended || Moment(r.Had) <= x.synced || r.passedOn() || !ws.w.calmFrom(Moment(r.Had), Moment(r.Ended)) {
+				if !ended || Moment(r.Had) <= x.synced || r.passedOn() || !ws.w.order.calmFrom(Moment(r.Had), Moment(r.Ended)) {
 					// A watch may miss a lease if the lease's node wasn't in touch with a majority.
 					continue
 				}
 				k := x.told[leaseID{p.id, r.seat}]
 				if k == 0 {
-					ws.w.violate(checkWatch, "%s's watch has told of no gap, and not of %s's lease #%d of %q, held from %v to %v", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
+					ws.w.judge.violate(checkWatch, "%s's watch has told of no gap, and not of %s's lease #%d of %q, held from %v to %v", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
 					return
 				}
 				// The release is confirmed within a TTL, or else the voters see the lease end by
 				// itself.
-				if k == watchmerge.Lost && ws.w.calmFrom(Moment(r.Had), Moment(r.Ended).add(ws.w.opt.MaxTTL)) {
-					ws.w.violate(checkWatch, "%s's watch has told %s's lease #%d of %q as lost, held from %v to %v and given back", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
+				if k == watchmerge.Lost && ws.w.order.calmFrom(Moment(r.Had), Moment(r.Ended).add(ws.w.opt.MaxTTL)) {
+					ws.w.judge.violate(checkWatch, "%s's watch has told %s's lease #%d of %q as lost, held from %v to %v and given back", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
 					return
 				}
 			}

@@ -120,7 +120,7 @@ func (ld *load) setUpLoad() {
 	l := &ld.w.opt.Load
 	l.Keys = max(l.Keys, 1)
 	for i := range l.Keys {
-		ld.w.keyOf(vote.Key(fmt.Sprintf("key-%d", i)))
+		ld.w.judge.keyOf(vote.Key(fmt.Sprintf("key-%d", i)))
 	}
 	ld.setUpAsks()
 }
@@ -163,7 +163,7 @@ func (ld *load) act(p *process, n uint64) {
 		if ld.draining {
 			return
 		}
-		k := ld.w.lockKeys[c.luck.IntN(l.Keys)]
+		k := ld.w.judge.lockKeys[c.luck.IntN(l.Keys)]
 		a := Ask{At: time.Duration(c.due), Node: p.host.alias, Key: string(k.name), Try: c.percent(l.Try), Hold: c.mean(l.Hold)}
 		if c.percent(l.Long) {
 			a.Hold *= 10
@@ -193,7 +193,7 @@ func (ld *load) act(p *process, n uint64) {
 // the request. The caller must call settle.
 func (ld *load) ask(p *process, a Ask, base *Request) *Request {
 	now := p.read(ld.w.now)
-	k := ld.w.keyOf(vote.Key(a.Key))
+	k := ld.w.judge.keyOf(vote.Key(a.Key))
 	beside := vote.Number(0)
 	if base != nil {
 		beside = base.Number
@@ -215,7 +215,7 @@ func (ld *load) ask(p *process, a Ask, base *Request) *Request {
 		return nil
 	}
 	if n != r.Number {
-		ld.w.violate(checkNumbers, "%s numbers a request %d after %d", p.host.name, n, r.Number-1)
+		ld.w.judge.violate(checkNumbers, "%s numbers a request %d after %d", p.host.name, n, r.Number-1)
 		return nil
 	}
 	p.requests[n] = r
@@ -245,12 +245,12 @@ func (ld *load) release(r *Request) {
 	switch r.State {
 	case Waiting:
 		// The shell asks why as it gives a call up, and tells the caller.
-		ld.w.checkGivenUp(r, p.m.Why(p.read(ld.w.now), r.Number))
+		ld.w.refusals.checkGivenUp(r, p.m.Why(p.read(ld.w.now), r.Number))
 		ld.unwait(r)
 		ld.w.fig.Abandoned++
 	case Granted:
-		r.given = ld.w.believes(r)
-		ld.w.unhold(r)
+		r.given = ld.w.judge.believes(r)
+		ld.w.judge.unhold(r)
 	default:
 		return
 	}
@@ -265,12 +265,12 @@ func (ld *load) release(r *Request) {
 
 // finish ends a request, and frees its client for the next.
 func (ld *load) finish(r *Request, s State) {
-	ld.w.hist.over(ld.w, r, s)
-	ld.w.marksOfEnd(r, s)
+	ld.w.histories.hist.over(ld.w, r, s)
+	ld.w.marks.marksOfEnd(r, s)
 	if r.State == Waiting {
 		ld.unwait(r)
 	}
-	r.State, r.Ended, r.behind = s, ld.w.Now(), ld.w.isBehind(r.p)
+	r.State, r.Ended, r.behind = s, ld.w.Now(), ld.w.histories.isBehind(r.p)
 	if ld.w.opt.Observe != nil {
 		ld.w.opt.Observe.Ended(r)
 	}
@@ -327,7 +327,7 @@ func (ld *load) drain() {
 		if h.p == nil {
 			continue
 		}
-		for _, k := range ld.w.lockKeys {
+		for _, k := range ld.w.judge.lockKeys {
 			for _, r := range k.holds {
 				if r.p == h.p && r.client < 0 {
 					ld.granted(r)

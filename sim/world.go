@@ -122,32 +122,33 @@ type World struct {
 	quorum int
 
 	// The parts. Each owns its fields and knows the world.
-	network
-	load
-	faults
-	followers
-	population
-	registry registry
-	nemesis
-	scenario
-	judge
-	exclusionCheck
-	tokenCheck
-	coverCheck
-	wordCheck
-	booksCheck
-	lengthCheck
-	refusalCheck
-	idleCheck
-	histories
-	serviceOrder
-	resources
-	inspectors
-	watchers
-	marker
-	*lists
-	maxTTLs
-	conversion
+	net        network
+	load       load
+	faults     faults
+	dynamic    followers
+	population population
+	registry   registry
+	nemesis    nemesis
+	// Script is the hand of a scenario's author.
+	Script     scenario
+	judge      judge
+	exclusion  exclusionCheck
+	tokens     tokenCheck
+	cover      coverCheck
+	words      wordCheck
+	books      booksCheck
+	lengths    lengthCheck
+	refusals   refusalCheck
+	idle       idleCheck
+	histories  histories
+	order      serviceOrder
+	resources  resources
+	inspectors inspectors
+	watchers   watchers
+	marks      marker
+	lists      *lists
+	maxTTLs    maxTTLs
+	conversion conversion
 
 	trace  *tracer
 	pic    *timeline.Recording // nil without a picture
@@ -270,11 +271,11 @@ func New(opt Options) *World {
 		opt.Build = Genuine
 	}
 	w := &World{opt: opt, quorum: opt.Voters/2 + 1}
-	w.network.w, w.load.w, w.faults.w, w.followers.w, w.nemesis.w, w.scenario.w = w, w, w, w, w, w
-	w.judge.w, w.histories.w, w.serviceOrder.w, w.resources.w = w, w, w, w
-	w.exclusionCheck.w, w.tokenCheck.w, w.coverCheck.w, w.wordCheck.w = w, w, w, w
-	w.booksCheck.w, w.lengthCheck.w, w.refusalCheck.w, w.idleCheck.w = w, w, w, w
-	w.inspectors.w, w.watchers.w, w.marker.w, w.population.w = w, w, w, w
+	w.net.w, w.load.w, w.faults.w, w.dynamic.w, w.nemesis.w, w.Script.w = w, w, w, w, w, w
+	w.judge.w, w.histories.w, w.order.w, w.resources.w = w, w, w, w
+	w.exclusion.w, w.tokens.w, w.cover.w, w.words.w = w, w, w, w
+	w.books.w, w.lengths.w, w.refusals.w, w.idle.w = w, w, w, w
+	w.inspectors.w, w.watchers.w, w.marks.w, w.population.w = w, w, w, w
 	w.registry.w, w.maxTTLs.w, w.conversion.w = w, w, w
 	if opt.Trace != nil {
 		w.trace = &tracer{w: opt.Trace}
@@ -293,25 +294,25 @@ func New(opt Options) *World {
 		w.hosts = append(w.hosts, h)
 		w.pic.Host(h.i, h.alias, h.voter)
 	}
-	w.setUpNetwork()
-	w.setUpJudge()
-	w.setUpLoad()
-	w.setUpFollowing()
-	w.setUpMaxTTLs()
-	w.wanted = make(map[*host]bool)
+	w.net.setUpNetwork()
+	w.judge.setUpJudge()
+	w.load.setUpLoad()
+	w.dynamic.setUpFollowing()
+	w.maxTTLs.setUpMaxTTLs()
+	w.faults.wanted = make(map[*host]bool)
 	w.setUpLists()
-	w.setUpConversion()
-	w.harassFounding()
+	w.conversion.setUpConversion()
+	w.nemesis.harassFounding()
 	for _, h := range w.hosts {
-		switch late := w.lateness(h); {
-		case w.isAbsent(h) || w.waitsFirst(h):
+		switch late := w.dynamic.lateness(h); {
+		case w.dynamic.isAbsent(h) || w.population.waitsFirst(h):
 		case late > 0:
-			w.bringBack(h, late)
+			w.faults.bringBack(h, late)
 		default:
 			w.start(h)
 		}
 	}
-	w.setUpFaults()
+	w.faults.setUpFaults()
 	return w
 }
 
@@ -349,7 +350,7 @@ func (c *Clocks) draw(r *rand.Rand, i int) clock {
 
 // start begins a new incarnation on a host.
 func (w *World) start(h *host) {
-	if h.p != nil || w.isFull() {
+	if h.p != nil || w.population.isFull() {
 		return
 	}
 	h.clock.rebase(w.now)
@@ -358,7 +359,7 @@ func (w *World) start(h *host) {
 		host: h, id: vote.SessionID{Node: h.name, Incarnation: vote.Incarnation(luck.Uint64() | 1)}, clock: h.clock,
 		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,
 		requests: make(map[vote.Number]*Request), asked: make([]*Request, 1), groups: make(map[quorum.GroupID]vote.Instant),
-		runs: make(map[vote.Number]vote.Token), stage: w.stageOf(h),
+		runs: make(map[vote.Number]vote.Token), stage: w.conversion.stageOf(h),
 	}
 	p.clock.frozen, p.clock.suspended = false, false
 	p.clock.fast = vote.Instant(luck.Int64N(1e15))
@@ -370,19 +371,19 @@ func (w *World) start(h *host) {
 	if h.lives > 1 {
 		w.fig.Restarts++
 	}
-	w.bySession[p.id] = p
+	w.judge.bySession[p.id] = p
 	p.quiet = w.opt.MaxTTL
 	cfg := node.Config{
-		Name: h.name, Life: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.configuredTTL(h)), MaxTTL: w.configuredTTL(h), Alone: w.opt.Alone, Following: w.followingConfig(h), Turn: w.opt.Turn,
+		Name: h.name, Life: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.maxTTLs.configuredTTL(h)), MaxTTL: w.maxTTLs.configuredTTL(h), Alone: w.opt.Alone, Following: w.dynamic.followingConfig(h), Turn: w.opt.Turn,
 	}
 	if w.opt.Following != nil {
 		cfg.Voters, p.eyes = w.voters[:w.opt.Voters], make([]eyes, len(w.hosts))
-		w.said[h] = false
+		w.dynamic.said[h] = false
 	}
 	if w.lists != nil {
-		cfg.Voters = w.of[h]
+		cfg.Voters = w.lists.of[h]
 	}
-	cfg.Following = w.convertConfig(h, cfg.Following, cfg.Voters)
+	cfg.Following = w.conversion.convertConfig(h, cfg.Following, cfg.Voters)
 	if f := cfg.Following; f != nil {
 		p.quiet = f.State.Electorate.QuietTime(cfg.MaxTTL)
 		p.dir, p.fresh = f.State.Dir, f.Fresh
@@ -392,8 +393,8 @@ func (w *World) start(h *host) {
 		cfg.Following.RegisterTerm = c.Register
 	}
 	if w.lists != nil {
-		h.ttl = w.most[h] // sessions last as long as this process allows
-		cfg.Voters, cfg.MaxTTL, cfg.TTL = w.of[h], w.most[h], h.ttl
+		h.ttl = w.lists.most[h] // sessions last as long as this process allows
+		cfg.Voters, cfg.MaxTTL, cfg.TTL = w.lists.of[h], w.lists.most[h], h.ttl
 	}
 	p.voters, p.maxTTL, p.ttl = cfg.Voters, cfg.MaxTTL, cfg.TTL
 	m, err := w.opt.Build(w, cfg, p.read(w.now))
@@ -403,30 +404,30 @@ func (w *World) start(h *host) {
 	p.m = m
 	m.Tap(func(c vote.Conn, m *vote.Message) {
 		w.observeLocal(p, c, m)
-		w.tapped(p, c, m)
+		w.words.tapped(p, c, m)
 	})
-	w.disturb()
-	w.marksOfStart(h)
+	w.order.disturb()
+	w.marks.marksOfStart(h)
 	w.note(h, "starts as %v", p.id)
 	w.pic.Started(w.Now(), h.i, p.id.String())
 	w.picturesQuiet(p)
 	w.settle(p)
 	if w.opt.Following != nil {
-		w.gossips(p)
+		w.dynamic.gossips(p)
 	}
 	if w.lists != nil {
 		w.meetsAll(p)
 	} else {
-		w.started(p)
+		w.conversion.started(p)
 	}
 	for v, name := range w.voters {
 		if name != h.name && w.opt.Following == nil && w.listed(p, v) {
 			w.push(event{at: w.now.add(within(h.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
 		}
 	}
-	w.startClients(p)
-	w.startLooking(p)
-	w.startWatching(p)
+	w.load.startClients(p)
+	w.inspectors.startLooking(p)
+	w.watchers.startWatching(p)
 }
 
 // read returns what the process reads on its clocks.
@@ -486,7 +487,7 @@ func (w *World) run(end Moment, holds func() bool) (held bool) {
 			if w.failed != nil {
 				panic(r)
 			}
-			w.violate(checkPanic, "%v\n%s", r, debug.Stack())
+			w.judge.violate(checkPanic, "%v\n%s", r, debug.Stack())
 		}
 	}()
 	for w.failed == nil && w.queue.next() <= end {
@@ -512,7 +513,7 @@ func (w *World) step(e event) {
 		}
 		if p.host.hung != pauseNone {
 			if e.kind == eventArrive {
-				if w.hang(e.l, e.side, e.lane) {
+				if w.net.hang(e.l, e.side, e.lane) {
 					return
 				}
 				e.kind = eventRead
@@ -527,29 +528,29 @@ func (w *World) step(e event) {
 	case eventTick:
 		w.tick(e)
 	case eventArrive:
-		if !w.hang(e.l, e.side, e.lane) {
-			w.receive(e.l, e.side, e.lane)
+		if !w.net.hang(e.l, e.side, e.lane) {
+			w.net.receive(e.l, e.side, e.lane)
 		}
 	case eventRead:
-		w.receive(e.l, e.side, e.lane)
+		w.net.receive(e.l, e.side, e.lane)
 	case eventLearn:
-		w.learn(e.l, e.side)
+		w.net.learn(e.l, e.side)
 	case eventDial:
-		w.dial(e.p, int(e.n))
+		w.net.dial(e.p, int(e.n))
 	case eventSyn:
-		w.accept(e)
+		w.net.accept(e)
 	case eventUp:
-		w.up(e.p, e.l)
+		w.net.up(e.p, e.l)
 	case eventDialFail:
-		w.dialFailed(e.p, e.l, dialTexts[e.n])
+		w.net.dialFailed(e.p, e.l, dialTexts[e.n])
 	case eventDialTimeout:
-		w.dialFailed(e.p, e.l, "no answer")
+		w.net.dialFailed(e.p, e.l, "no answer")
 	case eventClient:
-		w.act(e.p, e.n)
+		w.load.act(e.p, e.n)
 	case eventAsk:
-		w.askOnce(e.p, int(e.n))
+		w.load.askOnce(e.p, int(e.n))
 	case eventLinger:
-		w.lingered(e.l, e.side, e.n)
+		w.net.lingered(e.l, e.side, e.n)
 	}
 }
 
@@ -583,17 +584,17 @@ func (w *World) tick(e event) {
 // reaction to a connection that it closes belongs to the same output: in production, the close
 // comes in by the mailbox, and the reaction is handed out at once.
 func (w *World) settle(p *process) {
-	w.renews(p)
-	w.resorted(p)
+	w.population.renews(p)
+	w.tokens.resorted(p)
 	for more := true; more; {
 		for w.speaks(p) {
 		}
-		more = w.opt.Following != nil && w.follows(p)
+		more = w.opt.Following != nil && w.dynamic.follows(p)
 	}
 	w.arm(p)
 	w.picturesQuiet(p)
-	w.checkBooks(p)
-	w.check(p)
+	w.books.checkBooks(p)
+	w.judge.check(p)
 }
 
 // speaks takes a process's messages and events. It reports whether there may be more, because the
@@ -601,7 +602,7 @@ func (w *World) settle(p *process) {
 func (w *World) speaks(p *process) bool {
 	w.out, w.ev = p.m.Drain(w.out[:0], w.ev[:0])
 	for i := range w.ev {
-		w.told(p, &w.ev[i])
+		w.judge.told(p, &w.ev[i])
 	}
 	var closes []vote.Conn
 	for i := range w.out {
@@ -609,13 +610,13 @@ func (w *World) speaks(p *process) bool {
 		if o.Close {
 			closes = append(closes, o.Conn)
 		} else {
-			w.send(p, o)
+			w.net.send(p, o)
 		}
 	}
 	clear(w.out)
 	clear(w.ev)
 	for _, c := range closes {
-		w.close(p, c)
+		w.net.close(p, c)
 	}
 	if p.watch != nil && p.watch.asked {
 		p.watch.asked = false

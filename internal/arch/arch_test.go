@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
 	"slices"
@@ -239,11 +240,34 @@ func TestRoomsStaySmall(t *testing.T) {
 					methods++
 				}
 			}
+			for _, part := range embeddedIn(d, "World") {
+				t.Errorf("sim.World embeds %s, whose methods become methods of World: give the field a name", part)
+			}
 		}
 	}
 	if methods == 0 || methods > mostMethods {
 		t.Errorf("sim.World has %d methods, more than %d: give them to the component that owns the fields", methods, mostMethods)
 	}
+}
+
+// embeddedIn returns the fields without a name of a struct that a declaration declares.
+func embeddedIn(d ast.Decl, name string) (parts []string) {
+	gen, ok := d.(*ast.GenDecl)
+	if !ok {
+		return nil
+	}
+	for _, spec := range gen.Specs {
+		typ, ok := spec.(*ast.TypeSpec)
+		if !ok || typ.Name.Name != name {
+			continue
+		}
+		for _, field := range typ.Type.(*ast.StructType).Fields.List {
+			if len(field.Names) == 0 {
+				parts = append(parts, types.ExprString(field.Type))
+			}
+		}
+	}
+	return parts
 }
 
 // parse returns the files of a folder of the module that aren't tests.

@@ -12,7 +12,7 @@ const setEvery = 64 * time.Second
 // keepTime keeps a node's wall clock at its drawn distance from true time.
 func (x *world) keepTime(n *nodeState, ppm int64) {
 	x.w.At(setEvery, func() {
-		x.w.StepWall(n.name, -time.Duration(int64(setEvery)*ppm/1_000_000))
+		x.w.Script.StepWall(n.name, -time.Duration(int64(setEvery)*ppm/1_000_000))
 		x.keepTime(n, ppm)
 	})
 }
@@ -32,14 +32,14 @@ func (x *world) crashing(n *nodeState) {
 		x.up--
 		back := c.Return
 		if n.luck.Float64() < c.StaysDown {
-			x.w.PowerOff(n.name)
+			x.w.Script.PowerOff(n.name)
 			back = c.Replaced
 		} else {
-			x.w.Crash(n.name)
+			x.w.Script.Crash(n.name)
 		}
 		n.life = nil
 		x.w.At(x.exp(n.luck, back), func() {
-			x.w.Start(n.name)
+			x.w.Script.Start(n.name)
 			x.begin(n)
 			x.crashing(n)
 		})
@@ -55,10 +55,10 @@ func (x *world) pausing(n *nodeState) {
 	x.w.At(x.exp(n.stops, p.Every), func() {
 		if n.life != nil {
 			x.pauses++
-			x.w.Stop(n.name)
+			x.w.Script.Stop(n.name)
 		}
 		x.w.At(x.exp(n.stops, p.Last), func() {
-			x.w.Continue(n.name)
+			x.w.Script.Continue(n.name)
 			x.pausing(n)
 		})
 	})
@@ -86,8 +86,8 @@ func (x *world) parting(r *rand.Rand) {
 				other = append(other, n.name)
 			}
 		}
-		x.w.Split(one, other)
-		x.w.At(x.exp(r, p.Last), func() { x.w.Join(one, other) })
+		x.w.Script.Split(one, other)
+		x.w.At(x.exp(r, p.Last), func() { x.w.Script.Join(one, other) })
 		x.parting(r)
 	})
 }
@@ -106,9 +106,9 @@ func (x *world) outages(seed uint64) {
 func (x *world) outage(a, b *nodeState, l *Link, r *rand.Rand) {
 	x.w.At(x.exp(r, l.Outage.Every), func() {
 		x.cuts++
-		x.w.Cut(a.name, b.name)
+		x.w.Script.Cut(a.name, b.name)
 		x.w.At(x.exp(r, l.Outage.Last), func() {
-			x.w.Mend(a.name, b.name)
+			x.w.Script.Mend(a.name, b.name)
 			x.outage(a, b, l, r)
 		})
 	})

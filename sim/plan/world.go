@@ -160,7 +160,7 @@ func newWorld(s *Scenario, seed uint64, alter func(*sim.Options)) *world {
 		alter(&o)
 	}
 	x.w = sim.New(o)
-	x.w.Awake()
+	x.w.Script.Awake()
 	x.ready, x.since = true, x.w.Now()
 	for _, n := range x.nodes {
 		x.keepTime(n, o.Clocks.PPM[n.i])
@@ -234,7 +234,7 @@ func (x *world) lock(l *life, k *key, then, after func()) *wish {
 	k.waiting = append(k.waiting, i)
 	l.classes = append(l.classes, k.class)
 	l.open[vote.Number(len(l.classes)-1)] = i
-	i.r = x.w.Lock(l.node.name, k.name)
+	i.r = x.w.Script.Lock(l.node.name, k.name)
 	return i
 }
 
@@ -248,7 +248,7 @@ func (x *world) release(i *wish) {
 	}
 	x.unwait(i)
 	i.after = nil
-	x.w.Release(i.r)
+	x.w.Script.Release(i.r)
 }
 
 func (x *world) unhold(i *wish) {

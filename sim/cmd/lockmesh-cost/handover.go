@@ -54,12 +54,12 @@ func handOvers(voters int, vote bool, grants int) (*relay, error) {
 		}
 		m.At(held, func() {
 			given.by, given.at = q.Node, m.Now()
-			m.Release(q)
-			m.Lock(q.Node, q.Key)
+			m.Script.Release(q)
+			m.Script.Lock(q.Node, q.Key)
 		})
 	}
 	for i := range callers * askers {
-		m.Lock(nodes[i%askers], contested)
+		m.Script.Lock(nodes[i%askers], contested)
 		m.Run(delay)
 	}
 	m.Run(2 * callers * askers * (held + 2*delay)) // until every caller has had its turn, twice

@@ -36,12 +36,12 @@ func lockWords(voters int, byVoter bool, long time.Duration, locks int) (map[vot
 	}
 	m.reset()
 	for i := range locks {
-		r := m.Lock(node, keyOf(i))
+		r := m.Script.Lock(node, keyOf(i))
 		if err := m.becomes(r, sim.Granted); err != nil {
 			return nil, traffic{}, err
 		}
 		m.Run(long)
-		m.Release(r)
+		m.Script.Release(r)
 		if err := m.becomes(r, sim.Released); err != nil {
 			return nil, traffic{}, err
 		}

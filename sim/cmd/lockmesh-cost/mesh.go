@@ -61,7 +61,7 @@ func newMesh(s shape, net sim.Net, seed uint64, unjudged bool) (*mesh, error) {
 		Seed: seed, Voters: s.voters, Clients: s.nodes - s.voters, Names: m.names, MaxTTL: ttl,
 		Net: net, Clocks: sim.Clocks{Exact: true}, Observe: m, Unjudged: unjudged,
 	})
-	if !m.Awake() {
+	if !m.Script.Awake() {
 		return nil, m.why("the mesh isn't ready")
 	}
 	m.Run(ttl) // until refreshes are in their steady state
@@ -86,11 +86,11 @@ func (m *mesh) becomes(r *sim.Request, s sim.State) error {
 
 // take makes a node lock a key and release it, and returns how long the lock took.
 func (m *mesh) take(node, key string) (time.Duration, error) {
-	r := m.Lock(node, key)
+	r := m.Script.Lock(node, key)
 	if err := m.becomes(r, sim.Granted); err != nil {
 		return 0, err
 	}
-	m.Release(r)
+	m.Script.Release(r)
 	return r.Had - r.Asked, m.becomes(r, sim.Released)
 }
 

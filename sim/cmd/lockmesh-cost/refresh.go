@@ -52,7 +52,7 @@ func refreshes(s shape, leases int) (u upkeep, err error) {
 func (m *mesh) hold(node string, leases int) error {
 	var r *sim.Request
 	for i := range leases {
-		r = m.Lock(node, keyOf(i))
+		r = m.Script.Lock(node, keyOf(i))
 		if i%100 == 99 || i == leases-1 {
 			if err := m.becomes(r, sim.Granted); err != nil {
 				return err
@@ -60,7 +60,7 @@ func (m *mesh) hold(node string, leases int) error {
 		}
 	}
 	m.Run(ttl)
-	if leases > 0 && !m.Held(r) {
+	if leases > 0 && !m.Script.Held(r) {
 		return m.why("a lease was lost")
 	}
 	return nil

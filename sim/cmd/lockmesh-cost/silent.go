@@ -30,10 +30,10 @@ func silent(net sim.Net, samples int) (all, first, after []time.Duration, err er
 	}
 	for i := range samples / 10 {
 		take(10, &all)
-		m.Stop(m.names[i%3])
+		m.Script.Stop(m.names[i%3])
 		take(1, &first)
 		take(9, &after)
-		m.Continue(m.names[i%3])
+		m.Script.Continue(m.names[i%3])
 		m.Run(20 * delay)
 	}
 	if err == nil {
