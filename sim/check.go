@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // Violation is a broken invariant.
@@ -21,22 +22,17 @@ func (v *Violation) Error() string {
 	return fmt.Sprintf("%s violated at %v: %s", v.Check, v.At, v.Text)
 }
 
-// The names of the checks.
+// The names of the checks that compare a world with its nodes' own records. Those of package check
+// have names there.
 const (
-	// checkExclusion: all nodes believing that they hold a key may hold the key together.
-	checkExclusion = "exclusion"
-	checkTokens    = "tokens"          // tokens of a key rise in the order of the grants
-	checkBids      = "bids"            // no token runs ahead of all voters' clocks
-	checkLost      = "lost stays lost" // a lease never comes back after its end
-	checkTold      = "told in time"    // a holder is told of a loss before its lease ends
+	checkBids = "bids"            // no token runs ahead of all voters' clocks
+	checkLost = "lost stays lost" // a lease never comes back after its end
+	checkTold = "told in time"    // a holder is told of a loss before its lease ends
 	// checkCover: a lease never outlasts the promises of a majority for this very lease.
-	checkCover = "cover"
-	checkQuiet = "quiet" // a voter's votes don't count during its startup quarantine
-	// checkWord: before the session's deadline only a message from the owner moves a vote.
-	checkWord   = "owner's word"
-	checkSerial = "serials" // an incarnation of a voter uses each serial once
-	checkTry    = "try"     // a TryLock ends within a TTL
-	checkUnlock = "unlock"  // a release is answered within a TTL
+	checkCover  = "cover"
+	checkQuiet  = "quiet"  // a voter's votes don't count during its startup quarantine
+	checkTry    = "try"    // a TryLock ends within a TTL
+	checkUnlock = "unlock" // a release is answered within a TTL
 	// checkSeen: an inspection shows all grants and releases completed before the inspection began.
 	checkSeen = "seen"
 	// checkWatch: a watch reports only events that happened, and reports all of them or a gap.
@@ -45,20 +41,11 @@ const (
 	checkLiveness = "liveness" // after the faults every request is served
 	checkBaseline = "baseline" // after the drain no state is left behind
 	checkEvents   = "events"   // a node reports only plausible events to its shell
-	// CheckHistory is exported for package shrink.
-	CheckHistory = "history" // a single fenced lock explains all observations of users
-	// checkResource: a resource that checks tokens accepts no write out of order and refuses no
-	// rightful holder.
-	checkResource = "resource"
-	checkPanic    = "panic"   // no node panics
-	checkCodec    = "codec"   // every message sent can be encoded and decoded
-	checkNumbers  = "numbers" // a node numbers its requests consecutively
-	checkDrift    = "drift"   // no clock within its bound is reported as drifting
-	checkOrder    = "order"   // requests are served in the order of their arrival
-	checkRest     = "rest"    // after its end a lease keeps the key for as long as agreed
-	checkLength   = "length"  // no lease lasts longer than agreed
-	checkIdle     = "idle"    // a free key is granted to a waiting request
-	checkRefusal  = "refusal" // a request is refused only for a valid reason
+	checkPanic    = "panic"    // no node panics
+	checkCodec    = "codec"    // every message sent can be encoded and decoded
+	checkNumbers  = "numbers"  // a node numbers its requests consecutively
+	checkDrift    = "drift"    // no clock within its bound is reported as drifting
+	checkRefusal  = "refusal"  // a request is refused only for a valid reason
 	// checkBooks: a voter keeps for a session exactly the state expected by the session's
 	// requester.
 	checkBooks = "books"
@@ -81,37 +68,21 @@ type judge struct {
 type lockKey struct {
 	i         int
 	name      vote.Key
-	last      vote.Token               // the largest token of any lease
-	upgrading time.Duration            // when an upgrade was last asked for
-	passed    *Request                 // the newest lease
-	forgiven  time.Duration            // when the excuse was last used up
-	alone     vote.Token               // the largest token of any exclusive lease
-	slots     map[vote.Slot]vote.Token // the largest token of any lease in a slot
-	runs      []vote.Token             // the last tokens of all leases of this era, sorted
-	holds     []*Request               // granted requests, neither lost nor released
-	past      []*Request               // leases that are over but still keep the key
-	kept      *Request                 // the last lease of past, until the next grant
-	waits     []*Request               // waiting requests in the order of their arrival
-	changed   Moment                   // when a request last changed its state
-	mixed     bool                     // also used by other than plain exclusive requests
-	// excused is set when, since the newest lease, a voter had to trust a clock that stood behind
-	// the lease's token.
-	excused bool
-	lossAt  Moment // when a lease was last lost
-	died    bool   // the holder died, and no request was granted since
-
-	// tops are the leases of this era with a token above all earlier tokens, in the order of the
-	// grants.
-	tops    []*Request
-	era     int                    // how often the tokens had to begin anew
-	eras    map[vote.Slot]int      // the era of the newest lease in a slot
-	written map[vote.Slot]*Request // the lease with the last write accepted by the resource
+	upgrading time.Duration // when an upgrade was last asked for
+	holds     []*Request    // granted requests, neither lost nor released
+	past      []*Request    // leases that are over but still keep the key
+	kept      *Request      // the last lease of past, until the next grant
+	waits     []*Request    // waiting requests in the order of their arrival
+	changed   Moment        // when a request last changed its state
+	mixed     bool          // also used by other than plain exclusive requests
+	lossAt    Moment        // when a lease was last lost
+	died      bool          // the holder died, and no request was granted since
+	tokens    check.Tokens
+	resource  check.Resource
 }
 
 func (j *judge) setUpJudge() {
-	if j.w.opt.History {
-		j.w.histories.hist = &history{}
-	}
+	j.w.histories.setUp()
 	j.w.resources.resourceLuck = rand.New(j.w.chance("resource"))
 	j.byName = make(map[vote.Key]*lockKey)
 	j.bySession = make(map[vote.SessionID]*process)
@@ -121,7 +92,11 @@ func (j *judge) setUpJudge() {
 func (j *judge) keyOf(name vote.Key) *lockKey {
 	k := j.byName[name]
 	if k == nil {
-		k = &lockKey{i: len(j.lockKeys), name: name, slots: make(map[vote.Slot]vote.Token), eras: make(map[vote.Slot]int), written: make(map[vote.Slot]*Request)}
+		only := j.w.opt.TokensOnly
+		k = &lockKey{
+			i: len(j.lockKeys), name: name, tokens: check.Tokens{TokensOnly: only, Report: j.violate},
+			resource: check.Resource{TokensOnly: only, Report: j.violate},
+		}
 		j.lockKeys = append(j.lockKeys, k)
 		j.byName[name] = k
 	}
@@ -129,12 +104,12 @@ func (j *judge) keyOf(name vote.Key) *lockKey {
 }
 
 // violate records the first violation and ends the run.
-func (j *judge) violate(check, format string, args ...any) {
-	if j.w.failed != nil || j.deaf != nil && j.deaf[check] {
+func (j *judge) violate(rule, format string, args ...any) {
+	if j.w.failed != nil || j.deaf != nil && j.deaf[rule] {
 		return
 	}
-	j.w.failed = &Violation{check, j.w.Now(), fmt.Sprintf(format, args...)}
-	j.w.note(nil, "VIOLATION of %s: %s", check, j.w.failed.Text)
+	j.w.failed = &Violation{rule, j.w.Now(), fmt.Sprintf(format, args...)}
+	j.w.note(nil, "VIOLATION of %s: %s", rule, j.w.failed.Text)
 }
 
 // told handles an event reported by a node to its shell.
@@ -272,15 +247,14 @@ func (j *judge) grant(p *process, r *Request, e *quorum.Event) {
 	if j.w.failed != nil {
 		return
 	}
-	excused := j.w.tokens.checkToken(r)
+	rise := k.tokens.Granted(j.w.Now(), &r.Lease)
 	if j.w.failed != nil {
 		return
 	}
-	// Tokens have begun anew since the last lease of the slot.
-	if r.Mode != vote.Shared && k.eras[r.Slot] != r.era {
-		k.eras[r.Slot], excused = r.era, true
+	if rise.Excused {
+		j.w.fig.Excused++
 	}
-	j.w.histories.hist.granted(j.w, r, excused)
+	j.w.histories.granted(r, rise.Behind)
 	k.holds = append(k.holds, r)
 	j.w.tokens.checkBid(r)
 	j.w.cover.checkCover(r)
@@ -311,14 +285,14 @@ func (j *judge) assign(r *Request, g quorum.GroupID) {
 func (j *judge) ends(r *Request, end vote.Instant) {
 	r.end, r.over = end, end
 	j.place(r)
-	j.w.lengths.checkLength(r)
+	j.checkLength(r)
 }
 
 // place converts the end of a lease into world time at the current rate of the node's clock.
 func (j *judge) place(r *Request) {
 	end := r.end
 	r.until = r.p.clock.whenFast(end.Add(r.guard()))
-	r.endAt = r.p.clock.whenFast(end)
+	r.EndAt = r.p.clock.whenFast(end)
 }
 
 // covered moves the end of a lease group. A lease stays lost once its end has passed.
@@ -367,7 +341,7 @@ func (j *judge) extend(r *Request, fast, end vote.Instant) {
 // lost handles a node's report that a lease is over.
 func (j *judge) lost(p *process, r *Request) {
 	if r.State == Releasing { // the lease ended before the release
-		r.expired = true
+		r.Expired = true
 		j.w.load.finish(r, Released)
 		return
 	}
@@ -382,7 +356,7 @@ func (j *judge) lost(p *process, r *Request) {
 	// now.
 	case fast < r.end && j.w.conversion.mayForfeit():
 		if j.w.lists == nil {
-			r.endAt = j.w.now
+			r.EndAt = j.w.now
 		}
 	// The process has given up its electorate on hearing of another mesh, which is quiet.
 	case fast < r.end && j.w.opt.Counted != nil:
@@ -398,7 +372,7 @@ func (j *judge) lost(p *process, r *Request) {
 }
 
 // stoppedSince reports whether a process has resumed only just now.
-func (j *judge) stoppedSince(p *process) bool { return p.woke != 0 && j.w.now <= p.woke.add(slack) }
+func (j *judge) stoppedSince(p *process) bool { return p.woke != 0 && j.w.now <= p.woke.Add(slack) }
 
 // unhold ends the belief in a lease.
 func (j *judge) unhold(r *Request) {
@@ -409,7 +383,7 @@ func (j *judge) unhold(r *Request) {
 			break
 		}
 	}
-	if r.keptUntil() > j.w.now {
+	if r.KeptUntil() > j.w.now {
 		k.past = append(k.past, r)
 		r.overAt, k.kept = j.w.now, r
 	}

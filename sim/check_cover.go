@@ -37,7 +37,7 @@ func (r *Request) guard() time.Duration {
 // isVoted reports whether a vote with the given mode, slot and token is for the lease r.
 func (r *Request) isVoted(m vote.Mode, s vote.Slot, t vote.Token) bool {
 	// An exclusive vote may be for a shared lease: voters learn late of a downgrade.
-	return s == r.Slot && t >= r.last() && (m == r.Mode || m == vote.Exclusive && r.Mode == vote.Shared)
+	return s == r.Slot && t >= r.Last && (m == r.Mode || m == vote.Exclusive && r.Mode == vote.Shared)
 }
 
 // checkCover compares a lease with the voters' own records: at the end of the lease, guard
@@ -73,13 +73,13 @@ func (cc *coverCheck) binds(h *host, r *Request) bool {
 	if p := h.p; p != nil && p.m.Voter() != nil {
 		cc.votes = p.m.Voter().AppendVotes(cc.votes[:0], r.key.name)
 		for _, x := range cc.votes {
-			if x.Number == r.seat && x.Owner == r.p.id && r.isVoted(x.Mode, x.Slot, x.Token) && p.clock.whenSlow(x.Deadline) >= r.until && !cc.isQuiet(p) {
+			if x.Number == r.Alias && x.Owner == r.p.id && r.isVoted(x.Mode, x.Slot, x.Token) && p.clock.whenSlow(x.Deadline) >= r.until && !cc.isQuiet(p) {
 				return true
 			}
 		}
 	}
 	for i := range h.wills {
-		if x := &h.wills[i]; x.key == r.key && x.number == r.seat && x.owner == r.p.id && r.isVoted(x.mode, x.slot, x.token) && x.until >= r.until {
+		if x := &h.wills[i]; x.key == r.key && x.number == r.Alias && x.owner == r.p.id && r.isVoted(x.mode, x.slot, x.token) && x.until >= r.until {
 			return true
 		}
 	}

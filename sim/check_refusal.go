@@ -53,13 +53,13 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 	case quorum.WaitNoQuorum:
 		well := rc.w.order.wellSince()
 		if o.Following != nil || o.Counted != nil || o.Lists != nil || well == never ||
-			rc.w.now < well.add(calmTTLs*o.MaxTTL+servedFixed) || rc.w.Now() < r.Asked+o.MaxTTL {
+			rc.w.now < well.Add(calmTTLs*o.MaxTTL+servedFixed) || rc.w.Now() < r.Asked+o.MaxTTL {
 			return
 		}
 		// A request that stood in its node's local queue may have reached the voters just now,
 		// after the end of another; with the next refresh the voters say that they know the
 		// request. (Seed 2586.)
-		if rc.w.now < r.key.changed.add(o.MaxTTL/4+rc.w.order.slowestTrip()) {
+		if rc.w.now < r.key.changed.Add(o.MaxTTL/4+rc.w.order.slowestTrip()) {
 			return
 		}
 		rc.w.judge.violate(checkRefusal, "%s gives up request %d of %q, asked for at %v, and is told that too few voters answer: nothing has been wrong since %v (%s)",
@@ -70,7 +70,7 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 // hadRival reports whether there is another request for a request's key, or was one that a voter
 // may still know of: a session, a delay, and the messages in flight.
 func (rc *refusalCheck) hadRival(r *Request) bool {
-	linger := 4*rc.w.opt.MaxTTL + servedFixed
+	linger := rc.w.lingers()
 	for _, p := range rc.w.judge.bySession {
 		if slices.ContainsFunc(p.asked[1:], func(o *Request) bool {
 			return o.key == r.key && o != r &&

@@ -1,20 +1,17 @@
 package sim
 
 import (
-	"math"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
-// Moment is a point in world time, in nanoseconds since the world began. Nodes can't observe world
-// time.
-type Moment int64
+// Moment is a point in world time.
+type Moment = check.Moment
 
 // never is later than every moment of a run.
-const never Moment = math.MaxInt64
-
-func (m Moment) add(d time.Duration) Moment { return m + Moment(d) }
+const never = check.Never
 
 // epoch is the correct wall-clock time at the start of a world: 2025-01-01 00:00 UTC, in
 // nanoseconds of the Unix epoch.

@@ -7,6 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // The scenarios of this file break the rules of a conversion from a fixed list, one at a time.
@@ -284,20 +285,20 @@ var conversionRules = []struct {
 }{
 	{
 		"a converting node is frozen", convertingAs(map[string]Stage{"a": 1, "b": 1, "c": 1, "d": 2, "e": 2, "f": 2, "g": 2}, "a", "b", "c", "d", "e", "f", "g"),
-		thaws(true), takenBack, checkExclusion,
+		thaws(true), takenBack, check.RuleExclusion,
 	},
 	{
 		"a converting node parts from fixed nodes", convertingAs(map[string]Stage{"a": 1, "b": 1, "d": 2, "e": 2, "f": 2}, "a", "b", "c", "d", "e", "f"),
-		thaws(false), leftBehind, checkExclusion,
+		thaws(false), leftBehind, check.RuleExclusion,
 	},
-	{"a converting voter is quiet though its directory is new", convertingAs(nil, "a", "b", "c", "y", "z"), freshly, heldByFixed, checkExclusion},
-	{"a converting voter heeds other lists", grownConverting(), obliviousOnceConverting, grownWhileConverted, checkExclusion},
+	{"a converting voter is quiet though its directory is new", convertingAs(nil, "a", "b", "c", "y", "z"), freshly, heldByFixed, check.RuleExclusion},
+	{"a converting voter heeds other lists", grownConverting(), obliviousOnceConverting, grownWhileConverted, check.RuleExclusion},
 	{
 		"no drain rests on a frozen node", func() Options {
 			o := convertingAs(map[string]Stage{"a": 1, "b": 1, "c": 1, "d": 2, "e": 2, "x": 2}, "a", "b", "c", "d", "e", "x")
 			o.Following.Absent = []string{"d", "e", "x"}
 			return o
-		}(), recalls, forgottenOnce, checkExclusion,
+		}(), recalls, forgottenOnce, check.RuleExclusion,
 	},
 	{
 		"the epoch of fixed nodes is translated", convertingAs(nil, "a", "b", "c", "y", "z"), untranslates(func(m *vote.Message) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // Counted makes the mesh one that is born by count (package electorate), of processes without
@@ -77,7 +78,7 @@ func (po *population) renews(p *process) {
 	}
 	if p.voter != nil {
 		po.w.cover.bequeathOf(p, p.voter)
-		p.said, p.resorts = newSaid(), 0
+		p.promises, p.resorts = check.NewPromises(p.host.alias, po.w.judge.violate), 0
 	}
 	p.voter = v
 	if d := p.m.Elector().Dir; d != p.dir {
@@ -307,13 +308,6 @@ func DrawCrowded(seed uint64) Options {
 	o.Voters++
 	o.Faults.Weights[FaultApart] = max(o.Faults.Weights[FaultApart], 4)
 	return o
-}
-
-// newSaid returns the record of a voter that has said nothing.
-func newSaid() said {
-	return said{
-		votes: make(map[vote.Key][]*spoken), until: make(map[vote.SessionID]vote.Instant), heard: make(map[vote.SessionID][]extended), unsaid: make(map[vote.Serial]bool),
-	}
 }
 
 // underWhich returns the versions under which a lease may be covered: the last ones that the

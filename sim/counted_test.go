@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // TestSwarmCounted runs seeds of a mesh that is born by count, under a population that keeps to the
@@ -39,7 +40,7 @@ func TestBeyondTheBoundTwoHold(t *testing.T) {
 	w := New(o)
 	w.Run(30 * time.Second)
 	v := w.Violation()
-	if v == nil || v.Check != checkExclusion {
+	if v == nil || v.Check != check.RuleExclusion {
 		t.Fatalf("seed %d shows nothing any more (%v): look for another with lockmesh-sim -crowded", crowdedSeed, v)
 	}
 	t.Log(v)
@@ -83,7 +84,7 @@ func TestFoundersWithAShorterMaxTTL(t *testing.T) {
 			t.Errorf("%d processes run", w.population.alive())
 		case registered && (v != nil || next.State != Granted || held.State == Granted):
 			t.Errorf("with a register: %v, the leases are %v and %v", v, held.State, next.State)
-		case !registered && (v == nil || v.Check != checkExclusion):
+		case !registered && (v == nil || v.Check != check.RuleExclusion):
 			t.Errorf("without a register nothing is violated (%v): take the condition out of the pages", v)
 		}
 	}
@@ -160,7 +161,7 @@ func ruleIsNeeded(t *testing.T, o Options, broken Builder, scenario func(w *Worl
 	if w := run(Genuine); w.Err() != nil || w.fig.Births == 0 || w.fig.Acquisitions == 0 {
 		t.Errorf("with the rule: %d births, %d leases, %v", w.fig.Births, w.fig.Acquisitions, w.Err())
 	}
-	if v := run(broken).Violation(); v == nil || v.Check != checkExclusion {
+	if v := run(broken).Violation(); v == nil || v.Check != check.RuleExclusion {
 		t.Errorf("without the rule: %v", v)
 	}
 }

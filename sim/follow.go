@@ -128,7 +128,7 @@ func (fs *followers) save(p *process, s vote.DiskState) {
 	if most == 0 {
 		most = 5 * time.Millisecond
 	}
-	saved := event{at: fs.w.now.add(within(h.luck, most)+h.slowDisk) + 1, kind: eventRun, p: p, f: func() {
+	saved := event{at: fs.w.now.Add(within(h.luck, most)+h.slowDisk) + 1, kind: eventRun, p: p, f: func() {
 		h.disk.saving = nil
 		p.savingSince = 0
 		failed := ""
@@ -174,7 +174,7 @@ func (fs *followers) connects(p *process) (closed bool) {
 		d := &p.dials[i]
 		is := slices.Contains(fs.toDial, name)
 		if is && !d.wanted {
-			fs.w.push(event{at: fs.w.now.add(within(p.host.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(i)})
+			fs.w.push(event{at: fs.w.now.Add(within(p.host.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(i)})
 		}
 		d.wanted = is
 		if l := d.l; !is && l != nil && l.state == linkUp && l.ends[0].open {
@@ -234,9 +234,9 @@ func (fs *followers) gossips(p *process) {
 			e.last, e.state, e.dir = fs.w.now, vote.Alive, o.p.gossipDir()
 		case fs.said[o] && o.p == nil && e.state != vote.Unseen:
 			e.state = vote.Left
-		case e.state == vote.Alive && fs.w.now > e.last.add(unseenTTLs*fs.w.opt.MaxTTL):
+		case e.state == vote.Alive && fs.w.now > e.last.Add(unseenTTLs*fs.w.opt.MaxTTL):
 			e.state = vote.Failed
-		case fs.w.now > e.last.add(forgottenTTLs*fs.w.opt.MaxTTL):
+		case fs.w.now > e.last.Add(forgottenTTLs*fs.w.opt.MaxTTL):
 			e.state = vote.Unseen
 		}
 		if e.state != vote.Unseen {
@@ -245,7 +245,7 @@ func (fs *followers) gossips(p *process) {
 	}
 	p.m.Gossip(p.read(fs.w.now), all)
 	fs.w.settle(p)
-	fs.w.push(event{at: fs.w.now.add(every/2 + within(p.host.luck, every)), kind: eventRun, p: p, f: func() { fs.gossips(p) }})
+	fs.w.push(event{at: fs.w.now.Add(every/2 + within(p.host.luck, every)), kind: eventRun, p: p, f: func() { fs.gossips(p) }})
 }
 
 // coveredFollowing reports whether, under one of the last eight electorates, a majority is bound to
@@ -477,5 +477,5 @@ func (fs *followers) diskAlarm(p *process, text string) bool {
 		return false
 	}
 	overdue := vote.Validity(electorate.SaveLimit(fs.w.opt.leastTTL())) // by a clock that runs fast
-	return p.saveFailed == fs.w.now && fs.w.now > 0 || p.savingSince > 0 && fs.w.now >= p.savingSince.add(overdue)
+	return p.saveFailed == fs.w.now && fs.w.now > 0 || p.savingSince > 0 && fs.w.now >= p.savingSince.Add(overdue)
 }

@@ -17,7 +17,7 @@ func (ne *nemesis) ambushFloor(r *rand.Rand) bool {
 		return false
 	}
 	d := 3 * ne.w.opt.MaxTTL
-	ne.ambushedUntil = ne.w.now.add(d)
+	ne.ambushedUntil = ne.w.now.Add(d)
 	ne.await(&lurk{step: stepKnows, joint: true, strike: func(*host) {
 		if !ne.w.faults.calm && (r.IntN(2) == 0 || !ne.winsLate(r)) {
 			ne.partsAtDrain(r)

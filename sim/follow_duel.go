@@ -26,7 +26,7 @@ func (ne *nemesis) ambushElection(r *rand.Rand, left time.Duration, did func(boo
 		ambush = ne.ambushTrio
 	}
 	if d := ambush(r); d > 0 {
-		ne.ambushedUntil = ne.w.now.add(d)
+		ne.ambushedUntil = ne.w.now.Add(d)
 		did(true)
 		return
 	}

@@ -7,21 +7,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // allBut leaves a world with a single check.
-func allBut(check string) map[string]bool {
+func allBut(rule string) map[string]bool {
 	deaf := make(map[string]bool)
 	for _, c := range []string{
-		checkExclusion, checkTokens, checkBids, checkLost, checkTold, checkCover, checkQuiet, checkWord, checkSerial, checkTry, checkUnlock,
-		checkAlarm, checkLiveness, checkBaseline, checkEvents, CheckHistory, checkResource, checkOrder, checkDrift, checkRest, checkLength, checkIdle, checkRefusal,
+		check.RuleExclusion, check.RuleTokens, checkBids, checkLost, checkTold, checkCover, checkQuiet, check.RulePromises, check.RuleSerial, checkTry, checkUnlock,
+		checkAlarm, checkLiveness, checkBaseline, checkEvents, check.RuleHistory, check.RuleResource, check.RuleOrder, checkDrift, check.RuleRest, check.RuleLength, check.RuleIdle, checkRefusal,
 	} {
-		deaf[c] = c != check
+		deaf[c] = c != rule
 	}
 	return deaf
 }
@@ -29,27 +28,27 @@ func allBut(check string) map[string]bool {
 // TestOneCheckAloneFindsMutants has a check find mutants without any other: those whose harm it exists for.
 func TestOneCheckAloneFindsMutants(t *testing.T) {
 	for _, row := range []struct{ check, mutant string }{
-		{CheckHistory, "no quiet time"},
-		{CheckHistory, "quiet votes that count"},
-		{CheckHistory, "votes kept across a voter's lives"},
-		{CheckHistory, "session cover by any majority"},
-		{CheckHistory, "late serials honoured"},
-		{CheckHistory, "generations ignored"},
-		{CheckHistory, "no confirmation of tokens"},
-		{CheckHistory, "restarted voters that don't ask for the highest token"},
-		{CheckHistory, "majority of the peers that look alive"},
-		{CheckHistory, "a lost lease comes back"},
-		{CheckHistory, "highest token asked for at the start of the quiet time"},
-		{CheckHistory, "an acknowledgement covers votes of another generation"},
-		{CheckHistory, "a superseded life's votes dropped at once"},
-		{CheckHistory, "expiry on wall clocks"},
-		{CheckHistory, "hearsay of a death ends a session"},
-		{CheckHistory, "release without owner check"},
-		{CheckHistory, "an answer that only adds"},
-		{CheckHistory, "a tenure that revokes without the owner's word"},
-		{checkResource, "no confirmation of tokens"},
-		{checkResource, "restarted voters that don't ask for the highest token"},
-		{checkOrder, "the youngest is served first"},
+		{check.RuleHistory, "no quiet time"},
+		{check.RuleHistory, "quiet votes that count"},
+		{check.RuleHistory, "votes kept across a voter's lives"},
+		{check.RuleHistory, "session cover by any majority"},
+		{check.RuleHistory, "late serials honoured"},
+		{check.RuleHistory, "generations ignored"},
+		{check.RuleHistory, "no confirmation of tokens"},
+		{check.RuleHistory, "restarted voters that don't ask for the highest token"},
+		{check.RuleHistory, "majority of the peers that look alive"},
+		{check.RuleHistory, "a lost lease comes back"},
+		{check.RuleHistory, "highest token asked for at the start of the quiet time"},
+		{check.RuleHistory, "an acknowledgement covers votes of another generation"},
+		{check.RuleHistory, "a superseded life's votes dropped at once"},
+		{check.RuleHistory, "expiry on wall clocks"},
+		{check.RuleHistory, "hearsay of a death ends a session"},
+		{check.RuleHistory, "release without owner check"},
+		{check.RuleHistory, "an answer that only adds"},
+		{check.RuleHistory, "a tenure that revokes without the owner's word"},
+		{check.RuleResource, "no confirmation of tokens"},
+		{check.RuleResource, "restarted voters that don't ask for the highest token"},
+		{check.RuleOrder, "the youngest is served first"},
 	} {
 		t.Run(row.check+" finds "+row.mutant, func(t *testing.T) {
 			t.Parallel()
@@ -159,48 +158,6 @@ func threeWait(w *World) {
 	w.RunUntil(sceneTTL, func() bool { return first.State == Granted || second.State == Granted })
 }
 
-// TestHistories gives the model histories by hand.
-func TestHistories(t *testing.T) {
-	var a, b, c Request
-	lock := func(r *Request, token vote.Token, call, back int64) porcupine.Operation {
-		return porcupine.Operation{Input: op{kind: opLock, r: r, token: token}, Call: call, Return: back}
-	}
-	does := func(k opKind, r *Request, call, back int64) porcupine.Operation {
-		return porcupine.Operation{Input: op{kind: k, r: r}, Call: call, Return: back}
-	}
-	for _, row := range []struct {
-		name string
-		ops  []porcupine.Operation
-		want bool
-	}{
-		{"nothing", nil, true},
-		{"one after the other", []porcupine.Operation{lock(&a, 1, 0, 1), does(opUnlock, &a, 2, 3), lock(&b, 2, 4, 5)}, true},
-		{"a token that doesn't rise", []porcupine.Operation{lock(&a, 2, 0, 1), does(opUnlock, &a, 2, 3), lock(&b, 2, 4, 5)}, false},
-		{"two at once", []porcupine.Operation{lock(&a, 1, 0, 1), lock(&b, 2, 2, 3), does(opUnlock, &a, 4, 5)}, false},
-		{"as the first gives back", []porcupine.Operation{lock(&a, 1, 0, 1), lock(&b, 2, 2, 5), does(opUnlock, &a, 4, 6)}, true},
-		{"after an expiry", []porcupine.Operation{lock(&a, 1, 0, 1), does(opExpire, &a, 2, 9), lock(&b, 2, 3, 9)}, true},
-		{"before an expiry", []porcupine.Operation{lock(&a, 1, 0, 1), lock(&b, 2, 2, 3), does(opExpire, &a, 4, 9)}, false},
-		{"another's unlock frees nothing", []porcupine.Operation{lock(&a, 1, 0, 1), does(opUnlock, &c, 2, 3), lock(&b, 2, 4, 5)}, false},
-		{"taken by a holder", []porcupine.Operation{lock(&a, 1, 0, 1), does(opTaken, &b, 2, 3)}, true},
-		{"taken by nobody", []porcupine.Operation{lock(&a, 1, 0, 1), does(opUnlock, &a, 2, 3), does(opTaken, &b, 4, 5)}, false},
-		{"taken by one of unknown outcome", []porcupine.Operation{
-			does(opUnknown, &a, 0, 2), does(opExpire, &a, 2, 9), does(opTaken, &b, 4, 5), lock(&c, 1, 6, 9),
-		}, true},
-		{"one of unknown outcome that must have ended", []porcupine.Operation{
-			does(opUnknown, &a, 0, 1), does(opExpire, &a, 2, 3), does(opTaken, &b, 4, 5),
-		}, false},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			if got := porcupine.CheckOperations(fencedLock, row.ops); got != row.want {
-				t.Errorf("explained: %v, want %v", got, row.want)
-			}
-			if got := porcupine.CheckOperations(fencedLock, needed(row.ops)); got != row.want {
-				t.Errorf("explained without those of no effect: %v, want %v", got, row.want)
-			}
-		})
-	}
-}
-
 // TestAnUnexplainedCallIsNamed has a history whose fault is plain to see.
 func TestAnUnexplainedCallIsNamed(t *testing.T) {
 	w := New(Options{History: true, Clocks: Clocks{Exact: true}})
@@ -211,7 +168,7 @@ func TestAnUnexplainedCallIsNamed(t *testing.T) {
 		t.Fatalf("%v, %v", a.State, b.State)
 	}
 	b.Token, b.Asked, b.Had = a.Token+1, w.Now(), w.Now()
-	w.histories.hist.granted(w, b, false) // it isn't so
+	w.histories.granted(b, false) // it isn't so
 	w.histories.checkHistory()
 	want := fmt.Sprintf("lock by b's request %d: token %d", b.Number, b.Token)
 	if err := w.Err(); err == nil || !strings.Contains(err.Error(), want) {

@@ -19,7 +19,7 @@ type queued struct {
 func (nw *network) linger(p *process, l *link, side uint8, f []byte) {
 	q := &l.queued[side]
 	if len(q.frames) == 0 {
-		nw.w.push(event{at: nw.w.now.add(nw.w.opt.Linger), kind: eventLinger, p: p, l: l, side: side, n: q.turn})
+		nw.w.push(event{at: nw.w.now.Add(nw.w.opt.Linger), kind: eventLinger, p: p, l: l, side: side, n: q.turn})
 	}
 	q.frames = append(q.frames, f)
 	nw.w.fig.Lingered++

@@ -189,7 +189,7 @@ func (mk *marker) marksOfKind(r *Request) {
 	}
 	if o := r.key.kept; o != nil && o != r.base && time.Duration(o.overAt) > r.Asked {
 		switch {
-		case o.given:
+		case o.Given:
 			mk.mark(MarkHeldLeast)
 		case o.State == Crashed && o.Ask.Length > 0:
 			mk.mark(MarkOutlivedNode)
@@ -241,7 +241,7 @@ func (mk *marker) marksOfEnd(r *Request, s State) {
 		mk.mark(MarkFixed)
 	case s == Lost && mk.w.judge.stoppedSince(r.p):
 		mk.mark(MarkWokeUpLost)
-	case s == Released && (r.expired || r.Wait.Reason != quorum.WaitNone):
+	case s == Released && (r.Expired || r.Wait.Reason != quorum.WaitNone):
 		mk.mark(MarkUnconfirmed)
 	case s == Crashed && r.State == Granted:
 		r.key.died = true

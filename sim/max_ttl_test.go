@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // The maximum TTLs of the scenario below.
@@ -51,7 +52,7 @@ func TestALoweredMaxTTLIsDrainedForTheLonger(t *testing.T) {
 	if w, z := run(Genuine); w.Err() != nil || z.State != Granted {
 		t.Errorf("with the drain of the longer: z's request is %v, %v", z.State, w.Err())
 	}
-	if w, _ := run(concludes(electorate.Drain(shortTTL))); w.Violation() == nil || w.Violation().Check != checkExclusion {
+	if w, _ := run(concludes(electorate.Drain(shortTTL))); w.Violation() == nil || w.Violation().Check != check.RuleExclusion {
 		t.Errorf("with the drain of the shorter: %v", w.Violation())
 	}
 }

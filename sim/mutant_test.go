@@ -10,6 +10,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // A mutant is a node that breaks one rule of the protocol. It is the genuine node in a wrapper that
@@ -98,7 +99,7 @@ func (m *mutant) play(b Builder, deaf map[string]bool) error {
 
 // outcomes leaves a world with what users see alone: two holders at once, and tokens out of order.
 var outcomes = map[string]bool{
-	checkCover: true, checkQuiet: true, checkWord: true, checkSerial: true, checkAlarm: true, checkEvents: true, checkTold: true,
+	checkCover: true, checkQuiet: true, check.RulePromises: true, check.RuleSerial: true, checkAlarm: true, checkEvents: true, checkTold: true,
 	checkTry: true, checkUnlock: true, checkLost: true, checkBaseline: true, checkDrift: true, checkElectorate: true,
 	checkBooks: true,
 }

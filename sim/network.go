@@ -217,11 +217,11 @@ func (nw *network) dial(p *process, voter int) {
 	d.l = l
 	if m := nw.w.faults.misled[[2]*host{p.host, l.ends[1].host}]; m != nil && !m.refused {
 		m.did(true)
-		nw.w.push(event{at: nw.w.now.add(2 * nw.latency(p.host, l.ends[1].host)), kind: eventDialFail, p: p, l: l, n: dialMisled})
+		nw.w.push(event{at: nw.w.now.Add(2 * nw.latency(p.host, l.ends[1].host)), kind: eventDialFail, p: p, l: l, n: dialMisled})
 		return
 	}
-	nw.w.push(event{at: nw.w.now.add(nw.latency(p.host, l.ends[1].host)), kind: eventSyn, l: l})
-	nw.w.push(event{at: nw.w.now.add(nw.brisk(dialTimeout)), kind: eventDialTimeout, p: p, l: l})
+	nw.w.push(event{at: nw.w.now.Add(nw.latency(p.host, l.ends[1].host)), kind: eventSyn, l: l})
+	nw.w.push(event{at: nw.w.now.Add(nw.brisk(dialTimeout)), kind: eventDialTimeout, p: p, l: l})
 }
 
 // accept handles a dial that reaches the voter's machine. The handshake tells each process which
@@ -233,11 +233,11 @@ func (nw *network) accept(e event) {
 		return
 	}
 	if !nw.isOpen(from, to) && e.n == 0 {
-		e.at = nw.w.now.add(nw.brisk(synAgain))
+		e.at = nw.w.now.Add(nw.brisk(synAgain))
 		nw.w.push(e)
 		return
 	}
-	back := nw.w.now.add(nw.latency(to, from))
+	back := nw.w.now.Add(nw.latency(to, from))
 	switch p := to.p; {
 	case p == nil:
 		if nw.isOpen(to, from) {
@@ -336,7 +336,7 @@ func (nw *network) redial(p *process, voter int) {
 		most := nw.brisk(min(redialLeast<<min(fails-1, 10), redialMost))
 		pause = most/2 + within(p.host.luck, most/2)
 	}
-	nw.w.push(event{at: nw.w.now.add(pause), kind: eventDial, p: p, n: uint64(voter)})
+	nw.w.push(event{at: nw.w.now.Add(pause), kind: eventDial, p: p, n: uint64(voter)})
 }
 
 // herald lets gossip report a node's return to the other hosts, so that they dial the node at once.
@@ -348,14 +348,14 @@ func (nw *network) herald(h *host) {
 	}
 	for _, o := range nw.w.hosts {
 		if o.p != nil && o != h && nw.w.faults.misled[[2]*host{o, h}] == nil && o.luck.IntN(2) == 0 && nw.isOpen(h, o) {
-			nw.w.push(event{at: nw.w.now.add(within(o.luck, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
+			nw.w.push(event{at: nw.w.now.Add(within(o.luck, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
 		}
 	}
 }
 
 // send sends a message. Every message passes through the codec, as on a wire.
 func (nw *network) send(p *process, o *vote.Outbound) {
-	nw.w.words.sent(p, &o.Message)
+	nw.w.promises.sent(p, &o.Message)
 	if o.Conn == vote.LocalConn || int(o.Conn) >= len(p.conns) || p.conns[o.Conn].l == nil {
 		return // the connection is gone
 	}
@@ -407,7 +407,7 @@ func (nw *network) send(p *process, o *vote.Outbound) {
 func (nw *network) dispatch(l *link, side, which uint8, f []byte) {
 	lanes := &l.lanes[side]
 	a := &lanes[which]
-	at := max(nw.w.now.add(nw.latency(l.ends[side].host, l.ends[1-side].host)), a.last)
+	at := max(nw.w.now.Add(nw.latency(l.ends[side].host, l.ends[1-side].host)), a.last)
 	if which == ordered {
 		at = max(at, lanes[urgent].last)
 	}
@@ -422,7 +422,7 @@ func (nw *network) dispatch(l *link, side, which uint8, f []byte) {
 func (nw *network) reset(l *link, side uint8) {
 	a, b := l.ends[side].host, l.ends[1-side].host
 	if l.fate == fateBroken && !l.ends[1-side].open && nw.isOpen(a, b) && nw.isOpen(b, a) {
-		nw.w.push(event{at: nw.w.now.add(nw.latency(a, b) + nw.latency(b, a)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
+		nw.w.push(event{at: nw.w.now.Add(nw.latency(a, b) + nw.latency(b, a)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
 	}
 }
 
@@ -443,7 +443,7 @@ func (nw *network) unhang(l *link, side uint8) {
 		return
 	}
 	// Senders retry at growing intervals.
-	at := nw.w.now.add(nw.latency(from, to) + within(from.luck, nw.brisk(resendMost)))
+	at := nw.w.now.Add(nw.latency(from, to) + within(from.luck, nw.brisk(resendMost)))
 	for _, which := range []uint8{urgent, ordered} {
 		a := &l.lanes[side][which]
 		for ; a.hung > 0; a.hung-- {
@@ -499,7 +499,7 @@ func (nw *network) deliver(p *process, conn vote.Conn, from *process, m *vote.Me
 	if nw.w.faults.springs(p.host, m.Kind, false) {
 		return
 	}
-	nw.w.words.deliveredTo(p, from.id, m)
+	nw.w.promises.deliveredTo(p, from.id, m)
 	p.m.Deliver(p.read(nw.w.now), conn, from.id, m)
 	nw.w.settle(p)
 }
@@ -533,7 +533,7 @@ func (nw *network) forget(l *link, side uint8) *process {
 	if side == 0 && !p.dead {
 		d := &p.dials[l.voter]
 		d.l = nil
-		if d.fails++; nw.w.now >= l.since.add(nw.brisk(steadyAfter)) {
+		if d.fails++; nw.w.now >= l.since.Add(nw.brisk(steadyAfter)) {
 			d.fails = 0
 		}
 		nw.redial(p, l.voter)
@@ -567,7 +567,7 @@ func (nw *network) close(p *process, conn vote.Conn) {
 }
 
 func (nw *network) learnWithin(l *link, side uint8, d time.Duration, r *rand.Rand) {
-	nw.w.push(event{at: nw.w.now.add(within(r, d)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
+	nw.w.push(event{at: nw.w.now.Add(within(r, d)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
 }
 
 // breakLink breaks a connection somewhere on its way. A part of the messages under way still

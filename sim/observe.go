@@ -50,7 +50,7 @@ func (w *World) AtNode(node string, d time.Duration, f func()) {
 	if p == nil {
 		panic(fmt.Sprintf("sim: %s isn't running", node))
 	}
-	w.push(event{at: w.now.add(d), kind: eventRun, p: p, f: f})
+	w.push(event{at: w.now.Add(d), kind: eventRun, p: p, f: f})
 }
 
 // Session returns the name and incarnation of the process that runs on a node; a zero SessionID if

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // Order of service: requests are served in the order in which they were made. Stamps lie within S
@@ -37,7 +38,7 @@ func (so *serviceOrder) disturb() {
 // calmFrom reports whether nothing went wrong from a while before the first moment until the
 // second.
 func (so *serviceOrder) calmFrom(from, to Moment) bool {
-	return !slices.ContainsFunc(so.disturbances, func(at Moment) bool { return at.add(calmTTLs*so.w.opt.MaxTTL) >= from && at <= to })
+	return !slices.ContainsFunc(so.disturbances, func(at Moment) bool { return at.Add(calmTTLs*so.w.opt.MaxTTL) >= from && at <= to })
 }
 
 // wellSince returns since when nothing has gone wrong; never if something is wrong now.
@@ -75,53 +76,41 @@ func (so *serviceOrder) slowestTrip() time.Duration {
 	return 2 * way
 }
 
-// checkOrder demands that a granted request isn't younger than a waiting request by more than the
-// time apart.
+// checkOrder feeds [check.Order] with a new lease, and counts the requests that it overtakes.
 func (so *serviceOrder) checkOrder(r *Request) {
 	waits := r.key.waits
-	apart := 2*vote.Skew + so.slowestTrip() + so.w.opt.MaxTTL/100 + so.w.opt.Linger
-	calm := func(since time.Duration) bool {
-		well := so.wellSince()
-		return well != never && since > time.Duration(well)+calmTTLs*so.w.opt.MaxTTL+servedFixed
+	o := check.Order{
+		Apart:   2*vote.Skew + so.slowestTrip() + so.w.opt.MaxTTL/100 + so.w.opt.Linger,
+		Lenient: so.w.opt.TokensOnly || so.w.judge.twins,
+		Calm: func(since time.Duration) bool {
+			well := so.wellSince()
+			return well != never && since > time.Duration(well)+calmTTLs*so.w.opt.MaxTTL+servedFixed
+		},
+		WellSince: so.wellSince,
+		Soon:      func(f func()) { so.w.At(so.w.idle.idleAtMost(), f) },
+		Report:    so.w.judge.violate,
 	}
-	if n := len(waits); n > 0 && waits[n-1].Asked-r.Asked > apart && !so.w.opt.TokensOnly && !so.w.judge.twins && calm(r.Asked) {
+	if n := len(waits); n > 0 && waits[n-1].Asked-r.Asked > o.Apart && !o.Lenient && o.Calm(r.Asked) {
 		so.w.marks.mark(MarkOrder)
 	}
 	if r.base != nil {
-		// An upgrade precedes all waiting requests, since they wait for the lease that is upgraded.
 		return
 	}
-	for _, o := range waits {
-		if o.Asked >= r.Asked {
+	for _, older := range waits {
+		if older.Asked >= r.Asked {
 			break
 		}
-		if r.Mode == vote.Permit && o.Mode == vote.Permit && o.Ask.Permits != r.Ask.Permits {
-			// The request o is going to be refused.
+		if !o.IsPassed(&r.Lease, &older.Lease) {
 			continue
 		}
 		so.w.fig.Overtakings++
-		o.overtaken++
-		so.w.fig.MostOvertaken = max(so.w.fig.MostOvertaken, int64(o.overtaken))
-		if r.Asked-o.Asked <= apart || so.w.opt.TokensOnly || so.w.judge.twins {
-			continue
-		}
-		if calm(o.Asked) && !r.bars(o) && o.Mode == r.Mode {
-			// Both may be granted, and the younger first only because the older request's votes
-			// must be extended or moved before.
-			so.w.At(so.w.idle.idleAtMost(), func() {
-				// An upgrade precedes all waiting requests, and takes votes from them while they
-				// haven't won.
-				if o.State == Waiting && calm(o.Asked) && o.key.upgrading < o.Asked {
-					so.w.judge.violate(checkOrder, "%s was granted %q, asked for at %v, and %s's request of %v waits still", r.Node, r.Key, r.Asked, o.Node, o.Asked)
-				}
-			})
-			continue
-		}
-		if calm(o.Asked) {
-			so.w.judge.violate(checkOrder, "%s is granted %q, asked for at %v, while %s's request of %v waits and nothing has been wrong since %v", r.Node, r.Key,
-				r.Asked, o.Node, o.Asked, time.Duration(so.wellSince()))
+		older.overtaken++
+		so.w.fig.MostOvertaken = max(so.w.fig.MostOvertaken, int64(older.overtaken))
+		switch o.Overtakes(&r.Lease, &older.Lease, func() time.Duration { return r.key.upgrading }) {
+		case check.OvertakenInTrouble:
+			so.w.fig.OvertakenInTrouble++
+		case check.OvertakenWrongly:
 			return
 		}
-		so.w.fig.OvertakenInTrouble++
 	}
 }

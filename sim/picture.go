@@ -40,7 +40,7 @@ func (w *World) picturesGrant(r *Request) {
 	if w.pic != nil {
 		w.pic.Granted(w.Now(), r.p.host.i, r.pictured(), timeline.Lease{
 			Key: r.Key, Token: r.Token, Granted: r.Had,
-			Believed: func() time.Duration { return time.Duration(r.until.add(-vote.Margin(r.p.host.ttl))) },
+			Believed: func() time.Duration { return time.Duration(r.until.Add(-vote.Margin(r.p.host.ttl))) },
 		})
 	}
 }

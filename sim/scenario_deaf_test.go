@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // soon is how much later than a TTL a key may be free: some trips, and timers that fire late.
@@ -160,7 +161,7 @@ func TestFault69ALeaseOfASetLength(t *testing.T) {
 			t.Run(fmt.Sprint(length, ", ", cut.name), func(t *testing.T) {
 				for turn := range 10 {
 					s := awake(t, Options{Clients: 2, Seed: uint64(turn + 1)})
-					s.judge.deaf = map[string]bool{checkIdle: true} // which knows of sessions only
+					s.judge.deaf = map[string]bool{check.RuleIdle: true} // which knows of sessions only
 					r := s.Ask(Ask{Node: "x1", Key: "k", Length: length})
 					s.becomes(r, Granted, sceneTTL)
 					x2 := s.Lock("x2", "k")

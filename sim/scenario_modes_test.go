@@ -110,7 +110,7 @@ func TestALengthDecidesWhenADeadNodesKeyIsFree(t *testing.T) {
 		s.Run(3 * time.Second)
 		s.is(x1, Granted)
 		s.PowerOff("x1")
-		end := x1.endAt
+		end := x1.EndAt
 		x2 := s.Lock("x2", "k")
 		s.becomes(x2, Granted, 3*sceneTTL)
 		s.between("the key", time.Duration(s.now-end), 0, length/50+vote.Margin(length)+50*time.Millisecond)

@@ -368,7 +368,7 @@ func TestFault14VoteArrivesAfterExpiry(t *testing.T) {
 		s.CutOneWay(v, "x1")
 	}
 	x := s.Lock("x1", "k") // all vote, and nothing of it arrives
-	s.Run(2 * sceneTTL)           // the sessions end
+	s.Run(2 * sceneTTL)    // the sessions end
 	b := s.holds("b", "k")
 	for _, v := range []string{"a", "b", "c"} {
 		s.MendOneWay(v, "x1")
@@ -623,7 +623,7 @@ func TestFault43MessagesOfAnEarlierLife(t *testing.T) {
 	s := awake(t, Options{Clients: 1})
 	let := s.Stall("x1", "a", false)
 	x := s.holds("x1", "k") // with b and c
-	s.Release(x)     // a hears neither the request nor the release
+	s.Release(x)            // a hears neither the request nor the release
 	s.Crash("x1")
 	s.Start("x1")
 	s.Run(sceneTTL)
@@ -656,9 +656,9 @@ func TestFault61BidFromTheYear2100(t *testing.T) {
 func TestFault62SessionExpiresAtOneVoterOnly(t *testing.T) {
 	s := awake(t, Options{Clients: 2})
 	s.Cut("x1", "c")
-	x := s.holds("x1", "k")       // a and b
-	s.Cut("x1", "b")       // b's session ends
-	y := s.Lock("x2", "k") // gets c at once and b when x1's session ends there
+	x := s.holds("x1", "k") // a and b
+	s.Cut("x1", "b")        // b's session ends
+	y := s.Lock("x2", "k")  // gets c at once and b when x1's session ends there
 	s.Run(sceneTTL - 300*time.Millisecond)
 	s.Mend("x1", "b", "c") // x1 is back about when b gives its vote to x2
 	s.Run(2 * sceneTTL)

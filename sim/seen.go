@@ -46,7 +46,7 @@ func (ins *inspectors) startLooking(p *process) {
 }
 
 func (ins *inspectors) looksAround(p *process) {
-	ins.w.push(event{at: ins.w.now.add(within(p.looks.luck, 2*ins.w.opt.Looks)) + 1, kind: eventRun, p: p, f: func() {
+	ins.w.push(event{at: ins.w.now.Add(within(p.looks.luck, 2*ins.w.opt.Looks)) + 1, kind: eventRun, p: p, f: func() {
 		ins.Inspect(p, ins.w.judge.lockKeys[p.looks.luck.IntN(len(ins.w.judge.lockKeys))])
 		ins.looksAround(p)
 	}})
@@ -75,9 +75,9 @@ func (ins *inspectors) Inspect(p *process, k *lockKey) {
 // only waits.
 func (ins *inspectors) unsure(p *process, l *inspectedKey, r *Request, shown *quorum.QueryResult, tell func() string) {
 	for i, s := range shown.Views {
-		if s.Owner == r.p.id && s.Number == r.seat && !shown.Unsure[i] {
+		if s.Owner == r.p.id && s.Number == r.Alias && !shown.Unsure[i] {
 			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d, held since %v, as a request that waits for certain:%s",
-				p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.seat, r.Had, tell())
+				p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.Alias, r.Had, tell())
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (ins *inspectors) value(p *process, l *inspectedKey, r heldLease, s *vote.V
 	ins.w.fig.Values++
 	if s.Version < r.noted || s.Version > r.set || !bytes.Equal(s.Value, valueOf(s.Version)) {
 		ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with value %q of version %d; version %d was confirmed before, and %d is the newest",
-			p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.seat, s.Value, s.Version, r.noted, r.set)
+			p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.Alias, s.Value, s.Version, r.noted, r.set)
 	}
 }
 
@@ -123,7 +123,7 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 			continue
 		}
 		at := slices.IndexFunc(e.Result.Views, func(s vote.View) bool {
-			return s.State == vote.Holding && s.Owner == r.p.id && s.Number == r.seat
+			return s.State == vote.Holding && s.Owner == r.p.id && s.Number == r.Alias
 		})
 		if at < 0 && !e.Result.Certain {
 			ins.unsure(p, l, r.Request, e.Result, tell)
@@ -131,17 +131,17 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		}
 		if at < 0 {
 			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and doesn't see %s's lease #%d of request %d, held since %v:%s", p.host.alias, l.key.name,
-				time.Duration(l.at), r.Node, r.seat, r.Number, r.Had, tell())
+				time.Duration(l.at), r.Node, r.Alias, r.Number, r.Had, tell())
 			continue
 		}
 		if !e.Result.Certain {
 			continue
 		}
 		ins.value(p, l, r, &e.Result.Views[at])
-		is, first := e.Result.Views[at].Token, r.p.runs[r.seat].First()
+		is, first := e.Result.Views[at].Token, r.p.runs[r.Alias].First()
 		if is != r.Token && (is != first || ins.w.now-l.at < Moment(quorum.HandOffsWait)) {
 			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with token %d; it has %d, and %d was its first", p.host.alias, l.key.name,
-				time.Duration(l.at), r.Node, r.seat, is, r.Token, first)
+				time.Duration(l.at), r.Node, r.Alias, is, r.Token, first)
 		}
 	}
 	if !e.Result.Certain {
@@ -159,8 +159,8 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		}
 		over := true
 		for _, r := range owner.asked[1:] {
-			confirmed := r.State == Released && r.Wait.Reason == quorum.WaitNone && !r.expired && !r.behind && Moment(r.Ended) < l.at
-			over = over && (r.seat != s.Number && r.Number != s.Number || confirmed)
+			confirmed := r.State == Released && r.Wait.Reason == quorum.WaitNone && !r.Expired && !r.behind && Moment(r.Ended) < l.at
+			over = over && (r.Alias != s.Number && r.Number != s.Number || confirmed)
 		}
 		if over {
 			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's request #%d, whose end was confirmed before:%s", p.host.alias, l.key.name,

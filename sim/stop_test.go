@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // A voter that was stopped in good order is quiet after its next start as well, as after a crash.
@@ -57,10 +58,10 @@ func TestAStopInGoodOrderDoesntSpareTheQuietTime(t *testing.T) {
 		check    string
 	}{
 		{"cut off, as it is", stoppedWhileCutOff, nil, ""},
-		{"cut off, spared", stoppedWhileCutOff, []int{2}, checkExclusion},
+		{"cut off, spared", stoppedWhileCutOff, []int{2}, check.RuleExclusion},
 		{"a mark, as it is", stoppedTwiceByOneMark, nil, ""},
 		{"a mark, read once", stoppedTwiceByOneMark, []int{2}, ""},
-		{"a mark, read twice", stoppedTwiceByOneMark, []int{2, 3}, checkExclusion},
+		{"a mark, read twice", stoppedTwiceByOneMark, []int{2, 3}, check.RuleExclusion},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := New(Options{

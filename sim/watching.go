@@ -109,7 +109,7 @@ func (ws *watchers) followTale(p *process) {
 	}
 	if x.tale.InDoubt() && !x.armed {
 		x.armed = true
-		ws.w.push(event{at: ws.w.now.add(watchmerge.DoubtPause), kind: eventRun, p: p, f: func() {
+		ws.w.push(event{at: ws.w.now.Add(watchmerge.DoubtPause), kind: eventRun, p: p, f: func() {
 			x.armed = false
 			now := p.read(ws.w.now)
 			for _, d := range x.tale.Doubts(now.Wall, 4) {
@@ -207,8 +207,8 @@ func (ws *watchers) checkState(p *process) {
 			continue
 		}
 		ws.w.fig.WatchedFrom++
-		if _, ok := x.held[leaseID{r.p.id, r.seat}]; !ok {
-			ws.w.judge.violate(checkWatch, "%s's watch is synced, and doesn't show %s's lease #%d of %q, held since %v", p.host.alias, r.Node, r.seat, r.Key, r.Had)
+		if _, ok := x.held[leaseID{r.p.id, r.Alias}]; !ok {
+			ws.w.judge.violate(checkWatch, "%s's watch is synced, and doesn't show %s's lease #%d of %q, held since %v", p.host.alias, r.Node, r.Alias, r.Key, r.Had)
 		}
 	}
 }
@@ -218,10 +218,10 @@ func (ws *watchers) checkState(p *process) {
 // the lease was given back in time.
 func (ws *watchers) leaseOf(p *process, seat vote.Number) (held, granted, givenBack bool) {
 	for _, r := range p.asked[1:] {
-		if r.Had != 0 && r.seat == seat {
+		if r.Had != 0 && r.Alias == seat {
 			granted = true
 			held = held || ws.w.judge.believes(r)
-			givenBack = (r.State == Released || r.State == Releasing) && !r.expired
+			givenBack = (r.State == Released || r.State == Releasing) && !r.Expired
 		}
 	}
 	return held, granted, givenBack
@@ -251,20 +251,20 @@ func (ws *watchers) checkWatches() {
 		owners := slices.SortedFunc(maps.Values(ws.w.judge.bySession), func(a, b *process) int { return strings.Compare(a.id.String(), b.id.String()) })
 		for _, p := range owners {
 			for _, r := range p.asked[1:] {
-				ended := r.State == Released && r.Wait.Reason == quorum.WaitNone && !r.expired && !r.behind
-				if !ended || Moment(r.Had) <= x.synced || r.passedOn() || !ws.w.order.calmFrom(Moment(r.Had), Moment(r.Ended)) {
+				ended := r.State == Released && r.Wait.Reason == quorum.WaitNone && !r.Expired && !r.behind
+				if !ended || Moment(r.Had) <= x.synced || r.HandedOff() || !ws.w.order.calmFrom(Moment(r.Had), Moment(r.Ended)) {
 					// A watch may miss a lease if the lease's node wasn't in touch with a majority.
 					continue
 				}
-				k := x.told[leaseID{p.id, r.seat}]
+				k := x.told[leaseID{p.id, r.Alias}]
 				if k == 0 {
-					ws.w.judge.violate(checkWatch, "%s's watch has told of no gap, and not of %s's lease #%d of %q, held from %v to %v", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
+					ws.w.judge.violate(checkWatch, "%s's watch has told of no gap, and not of %s's lease #%d of %q, held from %v to %v", h.alias, r.Node, r.Alias, r.Key, r.Had, r.Ended)
 					return
 				}
 				// The release is confirmed within a TTL, or else the voters see the lease end by
 				// itself.
-				if k == watchmerge.Lost && ws.w.order.calmFrom(Moment(r.Had), Moment(r.Ended).add(ws.w.opt.MaxTTL)) {
-					ws.w.judge.violate(checkWatch, "%s's watch has told %s's lease #%d of %q as lost, held from %v to %v and given back", h.alias, r.Node, r.seat, r.Key, r.Had, r.Ended)
+				if k == watchmerge.Lost && ws.w.order.calmFrom(Moment(r.Had), Moment(r.Ended).Add(ws.w.opt.MaxTTL)) {
+					ws.w.judge.violate(checkWatch, "%s's watch has told %s's lease #%d of %q as lost, held from %v to %v and given back", h.alias, r.Node, r.Alias, r.Key, r.Had, r.Ended)
 					return
 				}
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // Load says what the clients on each node request. All durations are means.
@@ -31,44 +32,27 @@ type Load struct {
 }
 
 // State is the state of a request.
-type State uint8
+type State = check.State
 
-// A request goes from Waiting to Granted or to an end, and from Granted to Lost, to Crashed or, by
-// way of Releasing, to Released.
+// The states of a request; see [check.State].
 const (
-	Waiting State = iota
-	Granted
-	Failed    // a TryLock lost, or the voters refused
-	Lost      // the lease has expired
-	Releasing // given back, and not confirmed yet
-	Released
-	Crashed // its process has crashed
+	Waiting   = check.Waiting
+	Granted   = check.Granted
+	Failed    = check.Failed
+	Lost      = check.Lost
+	Releasing = check.Releasing
+	Released  = check.Released
+	Crashed   = check.Crashed
 )
-
-func (s State) String() string {
-	return [...]string{"waiting", "granted", "failed", "lost", "releasing", "released", "crashed"}[s]
-}
 
 // Request is a client's request for a key, as the client sees it.
 type Request struct {
-	Node   string
-	Key    string
-	Ask    Ask       // the request as made
-	Mode   vote.Mode // the present mode: a writer may downgrade to shared
-	Slot   vote.Slot // of a permit
-	Try    bool
-	Number vote.Number
-	State  State
-	Token  vote.Token
-	Wait   quorum.Wait // why the request failed, or wasn't confirmed as released
-	Asked  time.Duration
-	Had    time.Duration // when it was granted
-	Ended  time.Duration
+	check.Lease
+	Ask  Ask         // the request as made
+	Wait quorum.Wait // why the request failed, or wasn't confirmed as released
 
 	p        *process
 	key      *lockKey
-	seat     vote.Number // alias: the number under which voters know the lease
-	top      vote.Token  // the last token of its block
 	group    quorum.GroupID
 	client   int          // index in its process; -1 for a scenario's request
 	asked    vote.Instant // on the fast clock
@@ -78,11 +62,7 @@ type Request struct {
 	until    Moment        // when its validity ends in the world's time, with the guard
 	end      vote.Instant  // the same on its node's fast clock, without the guard
 	over     vote.Instant  // the earliest instant at which its node could know of the end
-	endAt    Moment        // end in the world's time
-	gaveBack Moment
-	expired  bool          // the lease ended before its release was confirmed
 	behind   bool          // its node didn't know the newest electorate at the end
-	given    bool          // given back while held
 	turn     time.Duration // see Ask.Turn
 	base     *Request      // for an upgrade: the shared lease to replace
 	up       *Request      // the upgrade that waits beside this lease
@@ -90,7 +70,6 @@ type Request struct {
 	shared   Moment        // when the lease was downgraded to shared
 	overAt   Moment        // when the lease was over, if the key was still kept from others
 	was      been
-	era      int // of tokens; see lockKey.topped
 	// set is the version of the newest value that the node has given the lease, and noted the
 	// newest version that a majority has confirmed.
 	set, noted uint64
@@ -145,7 +124,7 @@ func (c *client) percent(n int) bool { return c.luck.IntN(100) < n }
 // plan has a client act after d, unless something happens to the client before.
 func (ld *load) plan(p *process, i int, d time.Duration) {
 	c := &p.clients[i]
-	c.due = ld.w.now.add(d) + 1
+	c.due = ld.w.now.Add(d) + 1
 	c.plan++
 	ld.w.push(event{at: c.due, kind: eventClient, p: p, n: uint64(c.plan)<<32 | uint64(i)})
 }
@@ -200,8 +179,14 @@ func (ld *load) ask(p *process, a Ask, base *Request) *Request {
 	}
 	wish := a.wish(beside)
 	r := &Request{
-		Node: p.host.alias, Key: a.Key, Ask: a, Mode: wish.Mode, Try: a.Try, Number: vote.Number(len(p.asked)), Asked: ld.w.Now(),
-		p: p, key: k, client: -1, asked: now.Fast, stops: p.stops, base: base,
+		Lease: check.Lease{
+			Node: p.host.alias, Key: a.Key, Mode: wish.Mode, Try: a.Try, Number: vote.Number(len(p.asked)), Asked: ld.w.Now(), Owner: p.id, Host: p.host.i,
+			Permits: a.Permits, Delay: a.Delay, MinHold: a.MinHold, Length: a.Length,
+		},
+		Ask: a, p: p, key: k, client: -1, asked: now.Fast, stops: p.stops, base: base,
+	}
+	if base != nil {
+		r.Base = &base.Lease
 	}
 	// The request is listed before Lock, since the node's own voter may promise the key at once.
 	if r.Ask.Value {
@@ -249,14 +234,14 @@ func (ld *load) release(r *Request) {
 		ld.unwait(r)
 		ld.w.fig.Abandoned++
 	case Granted:
-		r.given = ld.w.judge.believes(r)
+		r.Given = ld.w.judge.believes(r)
 		ld.w.judge.unhold(r)
 	default:
 		return
 	}
 	now := p.read(ld.w.now)
 	r.key.changed = ld.w.now
-	r.State, r.released, r.gaveBack, r.stops = Releasing, now.Fast, ld.w.now, p.stops
+	r.State, r.released, r.GaveBack, r.stops = Releasing, now.Fast, ld.w.now, p.stops
 	ld.w.picturesEnd(r, Released)
 	ld.w.note(p.host, "releases request %d", r.Number)
 	p.m.Release(now, r.Number)
@@ -265,7 +250,8 @@ func (ld *load) release(r *Request) {
 
 // finish ends a request, and frees its client for the next.
 func (ld *load) finish(r *Request, s State) {
-	ld.w.histories.hist.over(ld.w, r, s)
+	r.Confirmed = s == Released && r.Wait.Reason == quorum.WaitNone && !r.Expired
+	ld.w.histories.over(r, s)
 	ld.w.marks.marksOfEnd(r, s)
 	if r.State == Waiting {
 		ld.unwait(r)

@@ -21,6 +21,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/lease"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/check"
 	"github.com/lockmesh/lockmesh/sim/timeline"
 )
 
@@ -135,9 +136,8 @@ type World struct {
 	exclusion  exclusionCheck
 	tokens     tokenCheck
 	cover      coverCheck
-	words      wordCheck
+	promises   promiseCheck
 	books      booksCheck
-	lengths    lengthCheck
 	refusals   refusalCheck
 	idle       idleCheck
 	histories  histories
@@ -219,7 +219,7 @@ type process struct {
 	asked    []*Request // by number, with ended requests
 	groups   map[quorum.GroupID]vote.Instant
 	runs     map[vote.Number]vote.Token // last token of each lease's block, by alias
-	said     said
+	promises *check.Promises
 	clients  []client
 	looks    *inspections
 	watch    *watching
@@ -273,8 +273,8 @@ func New(opt Options) *World {
 	w := &World{opt: opt, quorum: opt.Voters/2 + 1}
 	w.net.w, w.load.w, w.faults.w, w.dynamic.w, w.nemesis.w, w.Script.w = w, w, w, w, w, w
 	w.judge.w, w.histories.w, w.order.w, w.resources.w = w, w, w, w
-	w.exclusion.w, w.tokens.w, w.cover.w, w.words.w = w, w, w, w
-	w.books.w, w.lengths.w, w.refusals.w, w.idle.w = w, w, w, w
+	w.exclusion.w, w.tokens.w, w.cover.w, w.promises.w = w, w, w, w
+	w.books.w, w.refusals.w, w.idle.w = w, w, w
 	w.inspectors.w, w.watchers.w, w.marks.w, w.population.w = w, w, w, w
 	w.registry.w, w.maxTTLs.w, w.conversion.w = w, w, w
 	if opt.Trace != nil {
@@ -365,7 +365,7 @@ func (w *World) start(h *host) {
 	p.clock.fast = vote.Instant(luck.Int64N(1e15))
 	p.clock.slow = vote.Instant(luck.Int64N(1e15))
 	p.started = p.clock.slowAt(w.now)
-	p.said = newSaid()
+	p.promises = check.NewPromises(h.alias, w.judge.violate)
 	h.p = p
 	h.lives++
 	if h.lives > 1 {
@@ -404,7 +404,7 @@ func (w *World) start(h *host) {
 	p.m = m
 	m.Tap(func(c vote.Conn, m *vote.Message) {
 		w.observeLocal(p, c, m)
-		w.words.tapped(p, c, m)
+		w.promises.tapped(p, c, m)
 	})
 	w.order.disturb()
 	w.marks.marksOfStart(h)
@@ -422,7 +422,7 @@ func (w *World) start(h *host) {
 	}
 	for v, name := range w.voters {
 		if name != h.name && w.opt.Following == nil && w.listed(p, v) {
-			w.push(event{at: w.now.add(within(h.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
+			w.push(event{at: w.now.Add(within(h.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
 		}
 	}
 	w.load.startClients(p)
@@ -436,7 +436,7 @@ func (p *process) read(g Moment) vote.Now { return p.clock.at(g) }
 func (w *World) push(e event) { w.queue.push(e) }
 
 // At has f called after d.
-func (w *World) At(d time.Duration, f func()) { w.push(event{at: w.now.add(d), kind: eventRun, f: f}) }
+func (w *World) At(d time.Duration, f func()) { w.push(event{at: w.now.Add(d), kind: eventRun, f: f}) }
 
 // Now returns how long the world has lasted.
 func (w *World) Now() time.Duration { return time.Duration(w.now) }
@@ -469,7 +469,7 @@ func (w *World) Hash() uint64 { return w.hash }
 
 // Run lets d pass, or less if a check is violated.
 func (w *World) Run(d time.Duration) {
-	w.run(w.now.add(d), nil)
+	w.run(w.now.Add(d), nil)
 }
 
 // RunUntil lets at most d pass until the condition holds. It reports whether the condition holds.
@@ -477,7 +477,7 @@ func (w *World) RunUntil(d time.Duration, holds func() bool) bool {
 	if holds() {
 		return true
 	}
-	return w.run(w.now.add(d), holds)
+	return w.run(w.now.Add(d), holds)
 }
 
 // run works through the queue until end. A panic of a node is a violation like any other.
@@ -565,10 +565,10 @@ const longest = time.Hour
 func (w *World) arm(p *process) {
 	d := min(max(p.m.Next(p.read(w.now)), 0), longest)
 	due := w.now + p.clock.duration(int64(d))
-	if p.tick >= due && p.tick <= due.add(maxLate) {
+	if p.tick >= due && p.tick <= due.Add(maxLate) {
 		return
 	}
-	p.tick = due.add(within(p.host.luck, maxLate)) + 1
+	p.tick = due.Add(within(p.host.luck, maxLate)) + 1
 	w.push(event{at: p.tick, kind: eventTick, p: p})
 }
 

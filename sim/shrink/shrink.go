@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/sim"
+	"github.com/lockmesh/lockmesh/sim/check"
 )
 
 // Settings say how far [Run] goes.
@@ -192,7 +193,7 @@ func (s *Result) pin(ctx context.Context, w *sim.World, v *sim.Violation) {
 	o.Acts, o.Faults = w.Acts(), sim.Faults{}
 	o.Load = sim.Load{Keys: o.Load.Keys, Asks: w.Asks()}
 	// The history takes time, and changes nothing else.
-	o.History = o.History && s.Check == sim.CheckHistory
+	o.History = o.History && s.Check == check.RuleHistory
 	was, length := s.Options, s.Length
 	s.take(o, length, w, v) // to measure the size
 	s.Before = s.After
