@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/backoff"
@@ -236,7 +237,7 @@ func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) er
 			return failed
 		}, opts...)
 		if ctx.Err() != nil {
-			if led && err != nil && !errors.Is(err, ctx.Err()) {
+			if led && !isOnly(err, ctx.Err()) {
 				return errors.Join(err, &Error{Op: "lead", Key: name, Err: errs.OfContext(ctx)})
 			}
 			return &Error{Op: "lead", Key: name, Err: errs.OfContext(ctx)}
@@ -264,6 +265,16 @@ func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) er
 		}
 		clock.Sleep(ctx, m.eng.Clocks(), pause, m.eng.Closing())
 	}
+}
+
+// isOnly reports whether err says nothing more than target: err is target, or joins it alone.
+func isOnly(err, target error) bool {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err == nil || err == target
+	}
+	parts := joined.Unwrap()
+	return len(parts) > 0 && !slices.ContainsFunc(parts, func(part error) bool { return !isOnly(part, target) })
 }
 
 // LeadOnce waits until this node leads, and then calls f, once: a single turn of [Mesh.Lead]. f's

@@ -2,6 +2,7 @@ package lockmesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -48,31 +49,35 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 			Text: "the token is zero; Inspect shows the token of each holder",
 		}
 	}
-	seen := false
+	var held *Holder // as last seen
+	stillHeld := func() error {
+		return &Error{
+			Op: "evict", Key: key, Reason: ErrHeld, Err: errs.OfContext(ctx),
+			Text: fmt.Sprintf("%s was asked to end the lease and hasn't yet; if the node is "+
+				"dead or cut off, the lease ends by itself within the lease's TTL, %v at most",
+				held.Node, m.eng.GrantLimit()),
+		}
+	}
 	for pause := evictPause; ; pause = min(2*pause, m.cfg.TTL/20) {
 		if err := m.eng.Evict(ctx, vote.Key(key), vote.Token(token), why); err != nil {
 			return err
 		}
 		info, err := m.Inspect(ctx, key)
-		if err != nil {
+		switch now := holderOf(info, token); {
+		case err != nil && held != nil && ctx.Err() != nil && !errors.Is(err, ErrNoQuorum):
+			return stillHeld()
+		case err != nil:
 			return withOp(err, "evict")
-		}
-		held := holderOf(info, token)
-		switch {
-		case held == nil && seen:
+		case now == nil && held != nil:
 			return nil // whatever the next holder's token is
-		case held == nil:
+		case now == nil:
 			return checkPassedOn(info, token)
+		default:
+			held = now
 		}
-		seen = true
 		clock.Sleep(ctx, m.eng.Clocks(), pause, nil)
 		if ctx.Err() != nil {
-			return &Error{
-				Op: "evict", Key: key, Reason: ErrHeld, Err: errs.OfContext(ctx),
-				Text: fmt.Sprintf("%s was asked to end the lease and hasn't yet; if the node is "+
-					"dead or cut off, the lease ends by itself within the lease's TTL, %v at most",
-					held.Node, m.eng.GrantLimit()),
-			}
+			return stillHeld()
 		}
 	}
 }

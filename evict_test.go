@@ -343,6 +343,39 @@ func TestADeadHolderIsEvictedByTime(t *testing.T) {
 	})
 }
 
+// All voters have answered, and the holder, who alone knows how often it handed its lease off, is
+// dead. An inspection whose context ends meanwhile isn't short of voters.
+func TestAnInspectionThatGoesOnIsNotShortOfVoters(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		_, b, _ := w.three()
+		client := w.client()
+		token := must[*Lease](t)(client.Lock(t.Context(), "k")).Token()
+		if err := client.Close(); err != nil {
+			t.Fatal(err)
+		}
+		looks := map[string]func(context.Context) error{
+			"inspect": func(ctx context.Context) error { _, err := b.Inspect(ctx, "k"); return err },
+			"leader":  func(ctx context.Context) error { _, err := b.Election("k").Leader(ctx); return err },
+			"list":    func(ctx context.Context) error { _, err := b.ListPage(ctx, "k", "", 1); return err },
+			"evict":   func(ctx context.Context) error { return b.Evict(ctx, "k", token) },
+		}
+		for name, look := range looks {
+			for _, d := range []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 90 * time.Millisecond} {
+				err := look(within(t, d))
+				if name == "list" && err == nil {
+					continue // it shows the first token, and waits for no holder
+				}
+				wantIs(t, err, context.DeadlineExceeded)
+				wantNot(t, err, ErrNoQuorum)
+			}
+		}
+		// Evict has seen the holder before its context ends within a later inspection.
+		for d := 120 * time.Millisecond; d < 300*time.Millisecond; d += 10 * time.Millisecond {
+			wantIs(t, b.Evict(within(t, d), "k", token), context.DeadlineExceeded, ErrHeld)
+		}
+	})
+}
+
 func TestWhatEvictRefuses(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()

@@ -144,14 +144,18 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 	}
 }
 
-// checkAgreed returns ErrPermits if other users of the key are known to have another number: l.n
-// counts then aren't all the counts needed by them. A view doesn't show the number.
+// checkAgreed returns ErrPermits if other users of the key have another number: l.n counts then
+// aren't all the counts needed by them. A view doesn't show the number, so checkAgreed asks the
+// voters; its other errors are those of Inspect.
 func (l *CountDownLatch) checkAgreed(ctx context.Context, op string) error {
-	// Without an answer the number isn't known; without permits the key isn't in use.
-	if info, err := l.mesh.Inspect(ctx, l.key); err == nil && info.Permits != 0 {
-		return l.checkNumber(op, info.Permits)
+	info, err := l.mesh.Inspect(ctx, l.key)
+	switch {
+	case err != nil:
+		return withOp(err, op)
+	case info.Permits == 0: // the key isn't in use any more
+		return nil
 	}
-	return nil
+	return l.checkNumber(op, info.Permits)
 }
 
 // checkNumber returns ErrPermits unless other users of the key have the same number.

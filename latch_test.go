@@ -111,6 +111,11 @@ func TestALatchIsNotOpenedByCountsOfAnotherNumber(t *testing.T) {
 		if latch.hasSeenOpen() {
 			t.Error("it is open")
 		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if wantIs(t, latch.checkAgreed(ended, "await"), context.Canceled); latch.hasSeenOpen() {
+			t.Error("it is open, though no voter has said how many counts it takes")
+		}
 		none := b.CountDownLatch("m", 0)
 		_, err = none.CountDown(t.Context())
 		wantIs(t, err, ErrPermits)

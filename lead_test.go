@@ -114,6 +114,25 @@ func TestLeadEnds(t *testing.T) {
 			t.Error(err)
 		}
 
+		// A function that returns the context's error, as most do, doesn't hide how the turn ended.
+		ctx, cancel = context.WithCancel(t.Context())
+		err = a.Lead(ctx, "e", func(turn context.Context) error {
+			leader := must[Leader](t)(b.Election("e").Leader(t.Context()))
+			if err := b.Evict(t.Context(), "e", leader.Token); err != nil {
+				t.Error(err)
+			}
+			cancel()
+			<-turn.Done()
+			return ctx.Err()
+		})
+		wantIs(t, err, context.Canceled, ErrLost, ErrEvicted)
+
+		ctx, cancel = context.WithCancel(t.Context())
+		err = a.Lead(ctx, "e", func(context.Context) error { cancel(); return ctx.Err() })
+		if wantIs(t, err, context.Canceled); strings.Count(err.Error(), "canceled") != 1 {
+			t.Errorf("%v says twice that it was cancelled", err)
+		}
+
 		l := must[*Lease](t)(b.Lock(t.Context(), "e"))
 		for _, end := range []func(*Mesh) error{(*Mesh).Close, func(m *Mesh) error { return m.Leave(t.Context()) }} {
 			m := map[bool]*Mesh{true: a, false: c}[!a.eng.IsClosing()]

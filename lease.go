@@ -31,7 +31,8 @@ type nested struct {
 	ctx   *engine.BaseContext
 
 	// Guarded by the lock of root's reentries:
-	reader bool // this lease outlives the leases around it
+	reader   bool // this lease outlives the leases around it
+	upgrades int  // of a reader: upgrades under way or done, which make it end like a writer
 	// inner is the first of the held leases that have re-entered this lease and end with it; next
 	// and previous are the neighbors of this lease in the list of the lease around it.
 	inner, next, previous *Lease

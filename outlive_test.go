@@ -205,3 +205,31 @@ func TestReadersReenterWhileTheWriterUnlocks(t *testing.T) {
 		}
 	})
 }
+
+// An upgrade that fails leaves a nested reader what it was: it outlives the leases around it.
+func TestAReaderOutlivesTheOthersAfterAFailedUpgrade(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		outer := must[*Lease](t)(a.RLock(t.Context(), "k"))
+		reader := must[*Lease](t)(a.RLock(outer.Context(), "k"))
+		other := must[*Lease](t)(b.RLock(t.Context(), "k"))
+		short, long := within(t, time.Second), within(t, 2*time.Second)
+		both := make(chan error, 2)
+		go func() { both <- reader.Upgrade(short) }()
+		go func() { both <- reader.Upgrade(long) }()
+		for range 2 { // the later one clashes with the earlier one
+			if err := <-both; err == nil {
+				t.Error("both other readers hold the key, and the upgrade is granted")
+			}
+		}
+		unlock(t, other)
+		unlock(t, outer)
+		if err := errors.Join(reader.Err(), reader.Context().Err()); err != nil || reader.Mode() != Shared {
+			t.Fatalf("%v, mode %v", err, reader.Mode())
+		}
+		_, err := b.TryLock(t.Context(), "k")
+		wantIs(t, err, ErrHeld)
+		unlock(t, reader)
+		must[*Lease](t)(b.TryLock(t.Context(), "k"))
+	})
+}

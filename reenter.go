@@ -328,13 +328,27 @@ func (r *reentries) EndAll(cause error) (held bool) {
 
 // makeWriter makes a reader end like a writer, together with the lease around it, because the
 // reader wants to write. There is no effect once the outermost lease has left: then no other lease
-// ends before the reader.
-func (r *reentries) makeWriter(l *Lease) {
+// ends before the reader. If the upgrade fails, the caller calls undo, and the reader is a reader
+// again; other upgrades of the same reader may be under way.
+func (r *reentries) makeWriter(l *Lease) (undo func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.open[l]; ok && r.state == heldByOutermost && l.nested.reader {
+	if _, ok := r.open[l]; !ok || r.state != heldByOutermost || !l.nested.reader && l.nested.upgrades == 0 {
+		return func() {}
+	}
+	if l.nested.reader {
 		l.nested.reader = false
 		r.readers--
+	}
+	l.nested.upgrades++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		l.nested.upgrades--
+		if _, ok := r.open[l]; ok && l.nested.upgrades == 0 && r.state == heldByOutermost {
+			l.nested.reader = true
+			r.readers++
+		}
 	}
 }
 

@@ -57,15 +57,19 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return l.core().EndError("upgrade", err, "")
 	}
+	root, undo := l.root(), func() {}
 	if l.nested != nil {
-		l.nested.root.reentries().makeWriter(l)
-		l = l.nested.root
+		undo = root.reentries().makeWriter(l)
 	}
-	switch l.Mode() {
+	switch root.Mode() {
 	case Exclusive:
 		return nil
 	case Permit:
 		return &Error{Op: "upgrade", Key: l.Key(), Reason: ErrOption, Text: "a permit has no modes"}
 	}
-	return l.own.Upgrade(ctx)
+	err := root.own.Upgrade(ctx)
+	if err != nil {
+		undo() // the lease stays shared, and outlives the leases around it as before
+	}
+	return err
 }

@@ -150,3 +150,79 @@ func TestABarrierWithoutAMajorityStatesNoNumber(t *testing.T) {
 		wantNoQuorum(t, `leave "b": `, in.Leave(within(t, time.Second)))
 	})
 }
+
+// Calls about a lease whose context ends for another reason than the voters, who all answer.
+func TestCallsOfALeaseDoNotBlameTheVoters(t *testing.T) {
+	calls := map[string]func(context.Context, *Lease) error{
+		"setvalue": func(ctx context.Context, l *Lease) error { return l.SetValue(ctx, []byte("v")) },
+		"extend":   func(ctx context.Context, l *Lease) error { return l.Extend(ctx, time.Minute) },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, _ := w.three()
+				lock := func() *Lease { return must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(10*time.Second), WithoutRenewal())) }
+				l := lock()
+				ended, cancel := context.WithCancel(t.Context())
+				cancel()
+				for range 20 { // select chooses at random among what is ready
+					err := call(ended, l)
+					wantIs(t, err, context.Canceled)
+					wantNot(t, err, ErrNoQuorum)
+				}
+				ctx := l.Context()
+				unlock(t, l)
+				for range 20 {
+					err := call(ctx, l)
+					wantIs(t, err, ErrReleased)
+					wantNot(t, err, ErrNoQuorum)
+				}
+				// While a majority is away, the lease is evicted during the call.
+				l = lock()
+				token := l.Token()
+				w.stall("c", true)
+				w.stall("b", true)
+				failed := make(chan error, 1)
+				go func() { failed <- call(l.Context(), l) }()
+				time.Sleep(time.Millisecond)
+				w.stall("b", false)
+				w.stall("c", false)
+				_ = b.Evict(within(t, 5*time.Second), "k", token)
+				if err := <-failed; err != nil {
+					wantIs(t, err, ErrLost)
+					wantNot(t, err, ErrNoQuorum)
+				}
+			})
+		})
+	}
+}
+
+// The context of a lease that is lost ends the calls about the lease: by the loss.
+func TestALossIsTheReasonOfTheCallsItEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		l := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		w.stall("b", true)
+		w.stall("c", true)
+		err := l.SetValue(l.Context(), []byte("v"))
+		wantIs(t, err, ErrLost)
+		wantNot(t, err, ErrNoQuorum)
+		w.stall("b", false)
+		w.stall("c", false)
+	})
+}
+
+// Drain waits for the confirmation of what was unlocked; a lease isn't held any more.
+func TestDrainWithoutAMajorityIsNotHeld(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		l := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		w.stallOthers(a)
+		wantIs(t, l.Unlock(within(t, 100*time.Millisecond)), ErrNoQuorum)
+		err := a.Drain(within(t, 100*time.Millisecond))
+		wantNoQuorum(t, "drain: ", err)
+		wantNot(t, err, ErrHeld)
+		w.stall("b", false)
+		w.stall("c", false)
+	})
+}

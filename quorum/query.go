@@ -43,6 +43,7 @@ type query struct {
 	answers  []vote.Message
 	asked    Set
 	complete Set    // the voters with complete answers
+	decided  bool   // a majority has answered, though an inspection may ask again
 	spans    []span // by place: the time for which each answer speaks
 	// The largest number of holders that a voter has notified of a revoke request.
 	notified uint64
@@ -187,11 +188,12 @@ func (q *Requester) receiveResult(p *peer, m *vote.Message) {
 }
 
 // Unanswered describes the progress of a query, and names the voters yet to answer. The text is
-// empty once the query is over.
+// empty once the query is over, and once a majority has answered: an inspection may go on after
+// that, but not for want of voters.
 func (q *Requester) Unanswered(now vote.Now, nonce uint64) string {
 	q.begin(now)
 	i, ok := slices.BinarySearchFunc(q.queries, nonce, func(l *query, n uint64) int { return cmp.Compare(l.nonce, n) })
-	if !ok {
+	if !ok || q.queries[i].decided {
 		return ""
 	}
 	l := q.queries[i]
@@ -224,6 +226,7 @@ func (q *Requester) settleQuery(l *query) {
 	if !q.newest.Decides(l.complete) {
 		return
 	}
+	l.decided = true
 	var result *QueryResult
 	if l.kind == EventQueryDone {
 		var open bool

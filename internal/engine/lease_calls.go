@@ -149,6 +149,16 @@ func (l *Lease) inLoop(ctx context.Context, op, unconfirmed string, cause func()
 		return l.fail(errs.Failure{Op: op, Key: string(l.key), Reason: reason, Err: err})
 	}
 	done, canceled := make(chan error, 1), ctx.Done()
+	// The end of the lease ends its own context, and then is the reason; and a context that had
+	// ended before says nothing of the voters.
+	select {
+	case <-canceled:
+		if ended := cause(); ended != nil {
+			return l.EndError(op, ended, "")
+		}
+		return fail(nil, errs.OfContext(ctx))
+	default:
+	}
 	err := l.loop.box.putCall(func(now vote.Now) {
 		if ended := cause(); ended != nil || l.loop.held.m[l.number] != l {
 			if ended == nil {
@@ -173,6 +183,9 @@ func (l *Lease) inLoop(ctx context.Context, op, unconfirmed string, cause func()
 			return fail(errs.Closed, nil)
 		}
 	case <-canceled:
+		if ended := cause(); ended != nil {
+			return l.EndError(op, ended, "")
+		}
 		if unconfirmed == "" {
 			return fail(nil, errs.OfContext(ctx))
 		}

@@ -145,6 +145,9 @@ func (eng *Engine) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	state, _ := eng.Snapshot()
+	if len(state.Held) == 0 {
+		return eng.unanswered("drain", "", "not all leases are confirmed to be released", errs.OfContext(ctx))
+	}
 	text := fmt.Sprintf("%d leases are still held", len(state.Held))
 	if len(state.Held) == 1 {
 		text = fmt.Sprintf("the lease of %q is still held", state.Held[0].key)

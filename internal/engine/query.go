@@ -65,7 +65,7 @@ func (eng *Engine) query(ctx context.Context, op string, key vote.Key, ask func(
 	if eng.loop.box.post(false, func(now vote.Now) { unanswered <- eng.loop.node.Unanswered(now, nonce) }) {
 		select {
 		case text := <-unanswered:
-			if text == "" { // the answer arrived as the context ended
+			if text == "" { // a majority has answered
 				return nil, fail(nil, "", why)
 			}
 			return nil, fail(errs.NoQuorum, text, why)

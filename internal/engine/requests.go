@@ -95,7 +95,7 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 	}
 	lease.end(&causeReleased)
 	l.release(now, lease, EndAbandoned)
-	return c.error(errs.Held, "it was granted as the context ended, and has been given back", ended)
+	return c.error(nil, "it was granted as the context ended, and has been given back", ended)
 }
 
 // failCalls cancels and answers the pending calls, in pieces: all of them, or all but upgrades.

@@ -181,7 +181,11 @@ func TestAVersionWithoutBirthsAndAMeshBornByCount(t *testing.T) {
 	f.procs["a"].onLog("the other kind", func(text string) bool { return strings.Contains(text, "Expect is 3") })
 	f.serves("a", "b", "c")
 	// Beside a mesh that counts, another kind of the same name and secret doesn't begin.
-	x.awaitError("ready", "refused") // until then it is only quiet, as each voter is after its start
+	// Until x's voter knows that it waits, x is only quiet, as each voter is after its start; x may be
+	// refused by each peer that has answered so far, too.
+	x.await("a refusal by a voter that waits", func(l line) bool {
+		return l.Event == "error" && l.Op == "ready" && strings.Contains(l.Text, "the voter of x waits")
+	})
 	x.tell("trylock k")
 	x.awaitError("trylock", "refused")
 }
