@@ -31,7 +31,7 @@ const (
 	// LongestTTL is the largest value of MaxTTL and TTL. After a crash, a lease blocks its key for
 	// a TTL, and a restarted voter is quiet for MaxTTL; an application that needs a day of either
 	// needs something other than a lease. The limit also keeps all arithmetic far from overflow.
-	LongestTTL = vote.LongestTTL
+	LongestTTL = 24 * time.Hour
 
 	// DefaultMaxTTL is the default of MaxTTL.
 	DefaultMaxTTL = 10 * time.Second

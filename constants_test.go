@@ -1,6 +1,11 @@
 package lockmesh
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
@@ -16,6 +21,7 @@ func TestConstantsAreThoseOfTheCore(t *testing.T) {
 		here, of any
 	}{
 		{"MinTTL", MinTTL, vote.MinTTL},
+		{"LongestTTL", LongestTTL, vote.LongestTTL},
 		{"MaxVoters", MaxVoters, vote.MaxVoters},
 		{"DefaultMaxVoters", DefaultMaxVoters, electorate.MaxVoters},
 		{"MaxKeyLen", MaxKeyLen, vote.MaxKeyLen},
@@ -39,4 +45,52 @@ func TestConstantsAreThoseOfTheCore(t *testing.T) {
 			t.Errorf("%s is %v here and %v in the core", row.name, row.here, row.of)
 		}
 	}
+}
+
+// An exported constant that is written as another package's constant shows users an internal name.
+func TestNoConstantShowsAnInternalName(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	constants := 0
+	for _, path := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			gen, ok := d.(*ast.GenDecl)
+			if !ok || gen.Tok != token.CONST || strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			for _, spec := range gen.Specs {
+				for i, name := range spec.(*ast.ValueSpec).Names {
+					if !name.IsExported() {
+						continue
+					}
+					constants++
+					if values := spec.(*ast.ValueSpec).Values; i < len(values) && showsInternalName(values[i]) {
+						t.Errorf("%s: go doc shows an internal name for %s; write its value, and add it to TestConstantsAreThoseOfTheCore", path, name)
+					}
+				}
+			}
+		}
+	}
+	if constants < 20 {
+		t.Errorf("only %d exported constants were found", constants)
+	}
+}
+
+// showsInternalName reports whether an expression names something of another package than time.
+func showsInternalName(e ast.Expr) (shows bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name != "time" {
+				shows = true
+			}
+		}
+		return true
+	})
+	return shows
 }

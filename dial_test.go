@@ -2,6 +2,8 @@ package lockmesh
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -117,6 +119,27 @@ func TestAVoterThatNoNodeIsCalled(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), missing); n != 1 {
 			t.Errorf("the log says it %d times", n)
+		}
+	})
+}
+
+// An entry of Peers that is wrong as well doesn't hide that no node has a voter's name.
+func TestAVoterThatNoNodeIsCalledBesideAStalePeer(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		voters := []string{"a", "b", "e"}
+		a := w.join("a", voters, func(cfg *Config) {
+			cfg.Discover = func(context.Context) ([]string, error) { return nil, errors.New("no such host") }
+		})
+		w.join("b", voters, nil)
+		if err := a.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		got := a.Status().Electorate.Voters[2].Text
+		for _, part := range []string{"no node of this name has been seen for 30s", "no such host"} {
+			if !contains(got, part) {
+				t.Errorf("%q isn't in %q", part, got)
+			}
 		}
 	})
 }

@@ -161,7 +161,9 @@ func TestCallsOfALeaseDoNotBlameTheVoters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *wire) {
 				a, b, _ := w.three()
-				lock := func() *Lease { return must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(10*time.Second), WithoutRenewal())) }
+				lock := func() *Lease {
+					return must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(10*time.Second), WithoutRenewal()))
+				}
 				l := lock()
 				ended, cancel := context.WithCancel(t.Context())
 				cancel()

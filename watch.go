@@ -45,7 +45,7 @@ const (
 	// Released means that a lease was unlocked.
 	Released EventKind = 2
 	// Lost means that a lease ended without having been unlocked, as far as voters have reported:
-	// its node has crashed or was cut off, or its set length is over.
+	// its node has crashed or was cut off, the lease was evicted, or its set length is over.
 	Lost EventKind = 3
 	// Waiting means that a request waits: so many voters say so that, for now, there is no majority
 	// left to grant the request. Requests that don't want to wait cause no event.

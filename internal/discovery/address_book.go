@@ -175,6 +175,8 @@ func (b *addressBook) unknownError(sought time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
+	case len(b.unanswered) == 0 && len(b.failing) > 0 && sought >= missingAfter:
+		return fmt.Errorf("%w (%s)", errMissing, someOf(b.failing))
 	case len(b.unanswered) == 0 && len(b.failing) > 0:
 		return fmt.Errorf("address unknown: gossip has not seen the node, and no probed peer has "+
 			"this name; %s", someOf(b.failing))

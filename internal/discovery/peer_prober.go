@@ -305,7 +305,7 @@ func (p *peerProber) checkDuplicate(ctx context.Context) {
 		p.misses = 0
 	default:
 		if p.misses++; p.misses >= duplicateMisses {
-			p.f.cfg.Log.Warn("the other process with this node's name is gone", "name", p.f.cfg.Self.Node, "addr", p.duplicateAddr)
+			p.f.cfg.Log.Info("the other process with this node's name is gone", "name", p.f.cfg.Self.Node, "addr", p.duplicateAddr)
 			p.duplicateAddr = ""
 			p.f.cfg.Host.SetDuplicateName("")
 		}

@@ -67,23 +67,36 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 			return info
 		}
 		key := fmt.Sprintf("seen-%d", n%7)
+		list := func() []lockmesh.Info {
+			t.Helper()
+			page, err := other.ListPage(ctx, key, "", 1)
+			must(err)
+			return page.Keys
+		}
 
 		lease, err := own.Lock(ctx, key, lockmesh.WithValue([]byte("one")))
 		must(err)
 		info := look(key)
 		saw("a lease was granted", n, len(info.Holders) == 1 && info.Holders[0].Token == lease.Token() &&
 			info.Holders[0].Node == own.Name() && len(info.Waiters) == 0, info)
+		keys := list()
+		saw("a lease was granted, in a list", n, len(keys) == 1 && len(keys[0].Holders) == 1 && keys[0].Holders[0].Node == own.Name(), keys)
 		must(lease.SetValue(ctx, []byte("two")))
 		info = look(key)
 		saw("a value was set", n, len(info.Holders) == 1 && string(info.Holders[0].Value) == "two", info)
 		must(lease.Unlock(ctx))
 		info = look(key)
 		saw("a lease was given back", n, len(info.Holders)+len(info.Waiters) == 0, info)
+		keys = list()
+		saw("a lease was given back, in a list", n, len(keys) == 0 || len(keys[0].Holders) == 0, keys)
 
 		leadership, err := own.Election("leader").Campaign(ctx, []byte(own.Name()))
 		must(err)
 		leader, err := other.Election("leader").Leader(ctx)
 		saw("a campaign was won", n, err == nil && string(leader.Value) == own.Name(), err)
+		must(leadership.Proclaim(ctx, []byte("new")))
+		leader, err = other.Election("leader").Leader(ctx)
+		saw("a leader proclaimed", n, err == nil && string(leader.Value) == "new", leader)
 		must(leadership.Resign(ctx))
 		leader, err = other.Election("leader").Leader(ctx)
 		saw("a leader resigned", n, errors.Is(err, lockmesh.ErrNoLeader), leader)
@@ -123,5 +136,7 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 				must(c.TakeBack(context.WithoutCancel(ctx)))
 			}
 		}
+		left, err = other.CountDownLatch(latch, 5).Count(ctx)
+		saw("three counts were taken back", n, err == nil && left == 5, fmt.Sprint(left, err))
 	}
 }
