@@ -1,13 +1,14 @@
 package discovery
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/transport"
 )
 
 const (
@@ -16,13 +17,8 @@ const (
 	// relies on this interval.
 	probeEvery = time.Second
 
-	// probesAtOnce is how many probes run at the same time; probesMost is how many addresses are
-	// probed in one round.
+	// probesAtOnce is how many probes run at the same time.
 	probesAtOnce = 16
-	probesMost   = 64
-
-	// maxExcluded bounds the number of strangers' addresses kept.
-	maxExcluded = 256
 
 	// goodbyeTimeout bounds how long a leaving node tries to tell strangers of its leaving.
 	goodbyeTimeout = time.Second
@@ -35,85 +31,84 @@ const (
 type excludedProber struct {
 	f *Finder
 
-	mu       sync.Mutex
-	excluded map[string]time.Time // addresses to probe, and when they became known
+	mu        sync.Mutex
+	strangers *strangers
 }
 
 func newExcludedProber(f *Finder) *excludedProber {
-	return &excludedProber{f: f, excluded: make(map[string]time.Time)}
+	return &excludedProber{f: f, strangers: newStrangers()}
+}
+
+// locked calls f with the strangers, which no other goroutine uses meanwhile.
+func (p *excludedProber) locked(f func(s *strangers)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(p.strangers)
 }
 
 // add records the address of a node that gossip doesn't admit. It never blocks.
 func (p *excludedProber) add(addr string) {
-	if addr == "" {
-		return
+	if addr != "" {
+		p.locked(func(s *strangers) { s.add(addr) })
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, ok := p.excluded[addr]; ok {
-		return
+}
+
+// met records an encounter with a stranger.
+func (p *excludedProber) met(who *vote.Sighting) {
+	if who.Addr != "" {
+		p.locked(func(s *strangers) { s.met(who.Addr, who.Standing != vote.StandingNone) })
 	}
-	if len(p.excluded) >= maxExcluded {
-		oldest := ""
-		for a, at := range p.excluded {
-			if oldest == "" || cmp.Or(at.Compare(p.excluded[oldest]), cmp.Compare(a, oldest)) < 0 {
-				oldest = a
-			}
-		}
-		delete(p.excluded, oldest)
-	}
-	p.excluded[addr] = time.Now()
 }
 
 // remove records that the node at an address is no stranger any more.
-func (p *excludedProber) remove(addr string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.excluded, addr)
-}
+func (p *excludedProber) remove(addr string) { p.locked(func(s *strangers) { s.remove(addr) }) }
 
-func (p *excludedProber) all() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := make([]string, 0, len(p.excluded))
-	for a := range p.excluded {
-		all = append(all, a)
-	}
-	slices.Sort(all)
-	return all
-}
-
-// run probes the nodes known to be kept apart, until ctx ends.
+// run probes the nodes known to be kept apart, until ctx ends. A new round begins every probeEvery,
+// or later if a round takes longer.
+//
+// These probes take no turn: package mismatch has a voter count although another configuration is
+// there if, for a few times probeEvery, the other configuration had no majority by what this node
+// knows. The knowledge must not become old because other meshes of the process dial addresses that
+// don't answer. Such nodes are few, and probesAtOnce bounds their probes.
 func (p *excludedProber) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		p.probeExcluded(ctx)
-		p.f.sleep(ctx, probeEvery, nil)
+		began := p.f.cfg.Clocks.Now().Slow
+		var addrs []string
+		p.locked(func(s *strangers) { addrs = s.next() })
+		p.probe(ctx, addrs, atOnce)
+		p.f.sleep(ctx, max(0, probeEvery-p.f.cfg.Clocks.Now().Slow.Sub(began)), nil)
 	}
 }
+
+// atOnce is what a probe waits for that takes no turn.
+func atOnce(context.Context) (func(), error) { return func() {}, nil }
 
 // runUnknown probes the configured peers where gossip knows no live member, until ctx ends. These
 // probes take turns with the dials: while many nodes start, every peer is unknown to gossip.
 func (p *excludedProber) runUnknown(ctx context.Context) {
-	for ctx.Err() == nil {
-		p.probe(ctx, p.unknownPeers(ctx), p.f.takeTurn)
+	for first := 0; ctx.Err() == nil; {
+		addrs := p.unknownPeers(ctx)
+		addrs, first = window(addrs, first, probesMost)
+		p.probe(ctx, addrs, p.f.takeTurn)
 		p.f.sleep(ctx, probeEvery, nil)
 	}
 }
 
-// probeExcluded probes the nodes known to be kept apart. These probes take no turn: package
-// mismatch has a voter count although another configuration is there if, for a few times
-// probeEvery, the other configuration had no majority by what this node knows. The knowledge must
-// not become old because other meshes of the process dial addresses that don't answer. Such nodes
-// are few, and probesAtOnce bounds their probes.
-func (p *excludedProber) probeExcluded(ctx context.Context) {
-	p.probe(ctx, p.all(), func(context.Context) (func(), error) { return func() {}, nil })
+// window returns at most so many of the addresses, from the first on, and begins again at the start
+// after the last. It also returns where the next window begins.
+func window(addrs []string, first, most int) (some []string, next int) {
+	if len(addrs) <= most {
+		return addrs, 0
+	}
+	first %= len(addrs)
+	return slices.Concat(addrs[first:], addrs[:first])[:most], first + most
 }
 
 // probe meets the nodes at the given addresses. takeTurn is called before each probe.
 func (p *excludedProber) probe(ctx context.Context, addrs []string, takeTurn func(context.Context) (func(), error)) {
 	slots := make(chan struct{}, probesAtOnce)
 	var work sync.WaitGroup
-	for _, addr := range addrs[:min(len(addrs), probesMost)] {
+	for _, addr := range addrs {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
@@ -124,7 +119,9 @@ func (p *excludedProber) probe(ctx context.Context, addrs []string, takeTurn fun
 			defer giveBack()
 			ctx, cancel := context.WithTimeout(ctx, probeEvery)
 			defer cancel()
-			_, _ = p.f.links.Greet(ctx, addr) // the links report the result
+			_, err = p.f.links.Greet(ctx, addr) // the links report what they have met
+			var refused *transport.RefusedError
+			p.locked(func(s *strangers) { s.probed(addr, err == nil || errors.As(err, &refused)) })
 		})
 	}
 	work.Wait()
@@ -135,9 +132,11 @@ func (p *excludedProber) probe(ctx context.Context, addrs []string, takeTurn fun
 // other source of information about such a node.
 func (p *excludedProber) unknownPeers(ctx context.Context) []string {
 	met := map[string]bool{p.f.links.AdvertiseAddr(): true}
-	for _, a := range p.all() {
-		met[a] = true // probed by probeExcluded
-	}
+	p.locked(func(s *strangers) {
+		for a := range s.m {
+			met[a] = true // run probes it
+		}
+	})
 	for _, g := range p.f.group.Members() {
 		if g.State == vote.Alive {
 			met[g.Addr] = true
@@ -151,5 +150,7 @@ func (p *excludedProber) unknownPeers(ctx context.Context) []string {
 func (p *excludedProber) sayGoodbye(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, goodbyeTimeout)
 	defer cancel()
-	p.probeExcluded(ctx)
+	var addrs []string
+	p.locked(func(s *strangers) { addrs = s.inOrder() })
+	p.probe(ctx, addrs, atOnce)
 }

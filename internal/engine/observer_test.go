@@ -138,7 +138,7 @@ func TestALeaseGrantedAsItsCallEndsIsAbandoned(t *testing.T) {
 			eng.loop.submit(now, c)
 			failed <- eng.loop.abandon(now, c, context.Canceled)
 		})
-		wantIs(t, <-failed, errs.Held, context.Canceled)
+		wantIs(t, <-failed, context.Canceled)
 		synctest.Wait()
 		if !slices.Equal(told, []string{"granted", "ended"}) {
 			t.Errorf("told %q", told)

@@ -1,0 +1,154 @@
+package discovery
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	// maxExcluded bounds the number of strangers' addresses kept.
+	maxExcluded = 256
+
+	// probesMost is how many strangers are probed in one round. At most silentMost of them didn't
+	// answer their last probe: such a probe takes a second, in which the next round should begin.
+	probesMost = 64
+	silentMost = probesAtOnce / 2
+)
+
+// strangers are the addresses of nodes kept apart by gossip, and what is known of each. All of them
+// have their turn: voters among them before others, since two lists of voters that don't meet may
+// both count. Not safe for concurrent use.
+type strangers struct {
+	m      map[string]*stranger
+	probes uint64
+}
+
+// stranger is what is known of a node at an address.
+type stranger struct {
+	addr   string
+	voter  bool   // or not known yet
+	silent int    // how many probes in a row had no answer
+	turn   uint64 // the number of the last probe, among all probes; zero for none
+}
+
+func newStrangers() *strangers { return &strangers{m: make(map[string]*stranger)} }
+
+// add adds an address of which nothing is known but that a node may be there. An address that is
+// known already stays as it is.
+func (s *strangers) add(addr string) *stranger {
+	if x, ok := s.m[addr]; ok {
+		return x
+	}
+	if len(s.m) >= maxExcluded {
+		s.evict()
+	}
+	x := &stranger{addr: addr, voter: true}
+	s.m[addr] = x
+	return x
+}
+
+// met records that a node has answered from an address, or has called from it.
+func (s *strangers) met(addr string, voter bool) {
+	x := s.add(addr)
+	x.voter, x.silent = voter, 0
+}
+
+// probed records whether a probe had an answer. The node there may say that its address is another.
+func (s *strangers) probed(addr string, answered bool) {
+	switch x, ok := s.m[addr]; {
+	case !ok:
+	case answered:
+		x.silent = 0
+	default:
+		x.silent++
+	}
+}
+
+// remove removes an address at which no stranger is any more.
+func (s *strangers) remove(addr string) { delete(s.m, addr) }
+
+// evict makes room: it removes the address that has been silent for longest, and a voter's only if
+// all are voters'.
+func (s *strangers) evict() {
+	victim := slices.MaxFunc(s.all(), func(a, b *stranger) int {
+		return cmp.Or(compareBool(!a.voter, !b.voter), cmp.Compare(a.silent, b.silent))
+	})
+	delete(s.m, victim.addr)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// rank orders strangers by how much depends on meeting them soon.
+func rank(x *stranger) int {
+	rank := 0
+	if x.silent > 0 {
+		rank += 2
+	}
+	if !x.voter {
+		rank++
+	}
+	return rank
+}
+
+// next returns the addresses to probe in the next round: those that are silent last.
+func (s *strangers) next() []string {
+	all := s.all()
+	slices.SortStableFunc(all, func(a, b *stranger) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.turn, b.turn)) })
+	silentAt := slices.IndexFunc(all, func(x *stranger) bool { return x.silent > 0 })
+	if silentAt < 0 {
+		silentAt = len(all)
+	}
+	live, silent := all[:silentAt], all[silentAt:]
+	live = share(live, probesMost-min(len(silent), silentMost))
+	silent = share(silent, silentMost)
+	addrs := make([]string, 0, len(live)+len(silent))
+	for _, x := range slices.Concat(live, silent) {
+		s.probes++
+		x.turn = s.probes
+		addrs = append(addrs, x.addr)
+	}
+	return addrs
+}
+
+// share returns at most so many strangers: the first, which vote, but where there are too many of
+// them a quarter of the places is left to others.
+func share(all []*stranger, most int) []*stranger {
+	if len(all) <= most {
+		return all
+	}
+	voters := slices.IndexFunc(all, func(x *stranger) bool { return !x.voter })
+	if voters < 0 {
+		return all[:most]
+	}
+	others := max(most-voters, min(most/4, len(all)-voters))
+	return slices.Concat(all[:most-others], all[voters:voters+others])
+}
+
+// all returns all strangers, in order of their addresses.
+func (s *strangers) all() []*stranger {
+	all := make([]*stranger, 0, len(s.m))
+	for _, x := range s.m {
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b *stranger) int { return cmp.Compare(a.addr, b.addr) })
+	return all
+}
+
+// inOrder returns all addresses, those first on which most depends.
+func (s *strangers) inOrder() []string {
+	all := s.all()
+	slices.SortStableFunc(all, func(a, b *stranger) int { return cmp.Compare(rank(a), rank(b)) })
+	addrs := make([]string, len(all))
+	for i, x := range all {
+		addrs[i] = x.addr
+	}
+	return addrs
+}

@@ -1,0 +1,207 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/clock"
+	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/world"
+)
+
+// addresses are so many addresses that sort after those of other names that come before.
+func addresses(name string, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("%s-%03d", name, i)
+	}
+	return all
+}
+
+// rounds runs so many rounds of probes, which the nodes at the live addresses answer, and returns
+// how often each address was probed.
+func rounds(s *strangers, n int, live ...string) map[string]int {
+	probes := map[string]int{}
+	for range n {
+		for _, addr := range s.next() {
+			probes[addr]++
+			s.probed(addr, slices.Contains(live, addr))
+		}
+	}
+	return probes
+}
+
+// Two voters sort after 200 addresses at which no node is any more, as a process leaves that is
+// restarted again and again on new addresses. They are probed in each round.
+func TestVotersAreProbedBesideManyDeadAddresses(t *testing.T) {
+	s := newStrangers()
+	voters := []string{"y", "z"}
+	for _, addr := range slices.Concat(addresses("dead", 200), voters) {
+		s.met(addr, true)
+	}
+	rounds(s, 10, voters...) // each was probed once
+	for range 20 {
+		addrs := s.next()
+		for _, addr := range voters {
+			if !slices.Contains(addrs, addr) {
+				t.Fatalf("%s isn't probed; of %d", addr, len(addrs))
+			}
+		}
+		if silent := len(addrs) - len(voters); silent > silentMost {
+			t.Fatalf("%d addresses without an answer are probed in one round, which takes as many seconds as they take turns", silent)
+		}
+		for _, addr := range addrs {
+			s.probed(addr, slices.Contains(voters, addr))
+		}
+	}
+}
+
+// All strangers have their turn, those that don't answer, too.
+func TestEachStrangerHasItsTurn(t *testing.T) {
+	s := newStrangers()
+	dead, clients, voters := addresses("dead", 60), addresses("client", 100), addresses("voter", 70)
+	for _, addr := range dead {
+		s.met(addr, true)
+	}
+	for _, addr := range clients {
+		s.met(addr, false)
+	}
+	for _, addr := range voters {
+		s.met(addr, true)
+	}
+	live := slices.Concat(clients, voters)
+	rounds(s, 10, live...) // the dead ones are known not to answer
+	probes := rounds(s, 20, live...)
+	for _, addr := range slices.Concat(dead, live) {
+		if probes[addr] == 0 {
+			t.Errorf("%s isn't probed in 20 rounds", addr)
+		}
+	}
+	for _, addr := range voters { // 56 places for the living, a quarter of them for clients
+		if probes[addr] < 20*42/len(voters) {
+			t.Errorf("%s is probed %d times in 20 rounds", addr, probes[addr])
+		}
+	}
+}
+
+// More strangers than are kept: voters that answer stay.
+func TestVotersThatAnswerAreKept(t *testing.T) {
+	s := newStrangers()
+	voters := addresses("a-voter", 9)
+	for _, addr := range voters {
+		s.met(addr, true)
+	}
+	for _, addr := range addresses("dead", 2*maxExcluded) {
+		s.met(addr, true)
+		s.probed(addr, false)
+	}
+	for _, addr := range addresses("client", 2*maxExcluded) {
+		s.met(addr, false)
+	}
+	for _, addr := range voters {
+		if s.m[addr] == nil {
+			t.Errorf("%s is forgotten", addr)
+		}
+	}
+	if len(s.m) != maxExcluded {
+		t.Errorf("%d strangers are kept", len(s.m))
+	}
+	s.remove(voters[0])
+	if s.m[voters[0]] != nil || slices.Contains(s.inOrder(), voters[0]) {
+		t.Error("a node that is no stranger any more is among them")
+	}
+	if first := s.inOrder()[:8]; !slices.Equal(first, voters[1:]) {
+		t.Errorf("a goodbye is for %v first", first)
+	}
+}
+
+func TestConfiguredPeersHaveTheirTurns(t *testing.T) {
+	all := addresses("peer", 150)
+	probes, first := map[string]int{}, 0
+	for range 5 {
+		var some []string
+		some, first = window(all, first, probesMost)
+		if len(some) != probesMost {
+			t.Fatalf("%d at once", len(some))
+		}
+		for _, addr := range some {
+			probes[addr]++
+		}
+	}
+	if len(probes) != len(all) {
+		t.Errorf("%d of %d are probed in five rounds", len(probes), len(all))
+	}
+	if some, next := window(all[:3], 77, probesMost); len(some) != 3 || next != 0 {
+		t.Errorf("of 3 addresses %v, and then from %d on", some, next)
+	}
+}
+
+// answering are links at whose living addresses a node answers; at others a probe times out.
+type answering struct {
+	world.Links
+	live func(addr string) bool
+
+	mu sync.Mutex
+	at map[string][]time.Time
+}
+
+func (a *answering) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
+	a.mu.Lock()
+	a.at[addr] = append(a.at[addr], time.Now())
+	a.mu.Unlock()
+	if a.live(addr) {
+		return vote.SessionID{}, nil
+	}
+	<-ctx.Done()
+	return vote.SessionID{}, errors.New("no answer")
+}
+
+// The rounds of the prober keep their pace, on which the decision of a voter relies, beside 100
+// addresses without an answer; and a leaving node tells all that answer.
+func TestStrangersThatAnswerAreMetEachSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		links := &answering{at: map[string][]time.Time{}, live: func(addr string) bool { return addr[0] == 'v' }}
+		f := New(t.Context(), Config{Clocks: clock.New(nil), Terms: vote.Terms{Voters: []vote.NodeID{"a"}}})
+		f.Connect(links)
+		voters := addresses("voter", 40)
+		for _, addr := range slices.Concat(addresses("dead", 100), voters) {
+			f.excluded.met(&vote.Sighting{Account: vote.Account{Addr: addr, Standing: vote.StandingCounting}})
+		}
+		ctx, end := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { f.excluded.run(ctx) })
+		time.Sleep(20 * time.Second) // each dead address was probed
+		since := time.Now()
+		time.Sleep(30 * time.Second)
+		end()
+		running.Wait()
+		for _, addr := range voters {
+			last := since
+			for _, at := range links.at[addr] {
+				if at.Before(since) {
+					continue
+				}
+				if gap := at.Sub(last); gap > probeEvery+probeEvery/4 {
+					t.Errorf("%s was met %v after the time before", addr, gap)
+				}
+				last = at
+			}
+			if time.Since(last) > 2*probeEvery {
+				t.Errorf("%s was last met %v ago", addr, time.Since(last))
+			}
+		}
+		clear(links.at)
+		f.SayGoodbye(t.Context())
+		for _, addr := range voters {
+			if len(links.at[addr]) != 1 {
+				t.Errorf("%s is told %d times that this node leaves", addr, len(links.at[addr]))
+			}
+		}
+	})
+}
