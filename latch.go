@@ -139,6 +139,7 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 					l.sawOpen()
 				}
 				stop()
+				events = nil // the outcome is known; the other goroutine is about to end
 			}
 		}
 	}
