@@ -9,10 +9,15 @@ import (
 	"time"
 )
 
-// BenchmarkStop stops a node that doesn't vote and has 100,000 leases, over loopback. It reports the
+// BenchmarkStop stops a node that doesn't vote and has many leases, over loopback. It reports the
 // longest round of the node's loop: for so long a refresh or a message of another node may wait.
 func BenchmarkStop(b *testing.B) {
-	const leases, callers = 100_000, 512
+	b.Run("leases=100000", func(b *testing.B) { benchmarkStop(b, 100_000) })
+	b.Run("ttl/leases=20000", func(b *testing.B) { benchmarkStop(b, 20_000, WithTTL(8*time.Second)) })
+}
+
+func benchmarkStop(b *testing.B, leases int, opts ...Option) {
+	const callers = 512
 	for range b.N {
 		b.StopTimer()
 		var longest atomic.Int64
@@ -41,7 +46,7 @@ func BenchmarkStop(b *testing.B) {
 		for c := range callers {
 			work.Go(func() {
 				for i := c; i < leases; i += callers {
-					if _, err := nodes[3].Lock(b.Context(), fmt.Sprintf("key-%d", i)); err != nil {
+					if _, err := nodes[3].Lock(b.Context(), fmt.Sprintf("key-%d", i), opts...); err != nil {
 						b.Error(err)
 						return
 					}

@@ -193,7 +193,11 @@ func (t *applying) restates(v *Voter, i int) {
 			return
 		}
 	} else {
+		was, serial := e.mode, e.serial
 		v.restate(e, st)
+		if was == vote.Shared && serial != 0 && e.serial == serial {
+			return // a vote among perhaps thousands that stays as it was changes nothing for its key
+		}
 	}
 	v.serve(e.key)
 }
@@ -223,9 +227,12 @@ func (t *applying) tells(v *Voter, i int) {
 	if e.serial != t.told[i] && e.serial <= t.upTo {
 		v.tellPromise(e)
 	}
-	if e.held {
+	switch {
+	case e.mode == vote.Shared && e.serial != 0:
+		v.tellsOne(e)
+	case e.held:
 		v.attend(e.key)
-	} else {
+	default:
 		v.attendTo(e)
 	}
 	if e.held && e.serial != 0 {
@@ -235,6 +242,19 @@ func (t *applying) tells(v *Voter, i int) {
 		v.settleClash(e.key)
 	}
 	v.reportWait(e)
+}
+
+// tellsOne is attend for a reader with a vote, to whose owner the voter may send messages again: the
+// owner is asked for the vote, or told that another request waits. Nothing has changed for the other
+// readers of the key, of whom there may be thousands.
+func (v *Voter) tellsOne(e *entry) {
+	k := e.key
+	if w := k.next(v.now.Slow); w != nil && !w.bears(e) {
+		v.press(e, w)
+	}
+	if e.held && v.tellTaken(k) {
+		v.serve(k)
+	}
 }
 
 // answer ends the answer to a sync with the last of the session's votes.

@@ -48,7 +48,9 @@ func (t *ending) run(v *Voter) (done bool) {
 		v.toil(1)
 		e := s.all[t.next]
 		if e != nil && e.key != nil && (t.over || e.serial == 0) {
-			v.clear(e.key)
+			if !v.clear(e.key) {
+				return false
+			}
 			e = s.all[t.next]
 		}
 		if e != nil && e.key == nil {
@@ -116,11 +118,20 @@ func (v *Voter) freeOfEnded(k *key) {
 // after each removal would take time quadratic in the number of entries. clear makes a single pass
 // over the key's queue; the order of the queue leaves no other way. The rest of the work for each
 // removed entry is left to the task, which finds the entry without a key.
-func (v *Voter) clear(k *key) {
+//
+// Where thousands of readers share the key, clear may end with the work half done, and reports that
+// it isn't done: the votes left keep writers from the key a little longer.
+func (v *Voter) clear(k *key) (done bool) {
 	votes := k.votes.all()
 	left := 0
-	for _, e := range votes {
+	for i, e := range votes {
 		if e.s.over && !e.ghost {
+			if v.tired() {
+				left += copy(votes[left:], votes[i:])
+				k.votes.cut(left)
+				v.toil(left / shifted)
+				return false
+			}
 			v.toil(1)
 			g := v.outlives(e)
 			v.part(e)
@@ -164,6 +175,7 @@ func (v *Voter) clear(k *key) {
 	if k.idleNow() {
 		v.rest(k)
 	}
+	return true
 }
 
 // part takes an entry that has left its key out of the key's counts.

@@ -371,6 +371,7 @@ func (v *Voter) remind(e *entry, at vote.Instant) {
 }
 
 func (v *Voter) advanceReminders() {
+	var served *key // by the reminder before; nothing has happened to the key since
 	for len(v.reminders) > 0 && v.reminders[0].at <= v.now.Slow && !v.tired() {
 		v.toil(1)
 		r := v.reminders.take()
@@ -388,11 +389,15 @@ func (v *Voter) advanceReminders() {
 		switch {
 		case x.until != 0 && x.until <= v.now.Slow:
 			v.outlasted(e)
+			served = nil
 		default:
 			if x.until != 0 {
 				v.remind(e, x.until)
 			}
-			v.serve(r.key)
+			if r.key != served { // the timeouts of many readers end together
+				v.serve(r.key)
+				served = r.key
+			}
 		}
 	}
 	if len(v.reminders) > 0 {

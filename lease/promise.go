@@ -131,6 +131,7 @@ func (e *entry) clashes() bool { return e.rare().beside != 0 && !e.held && !e.gh
 
 // serve gives votes for a key to the next requests in the queue for which there is room. For a
 // request without room, serve asks the owners of the blocking votes whether they need the votes.
+// Where many readers wait, a task serves the rest of them: see serving.
 func (v *Voter) serve(k *key) {
 	v.freeOfEnded(k)
 	if k.queue.empty() || !v.counting() {
@@ -140,8 +141,11 @@ func (v *Voter) serve(k *key) {
 	passed := 0
 	defer func() { v.toil(1 + passed/scanned) }()
 	for i := 0; i < len(k.queue.all()); {
-		passed += 1 + len(k.votes.all())
+		passed++
 		e := k.queue.all()[i]
+		if e.mode == vote.Permit {
+			passed += len(k.votes.all()) // room looks for a slot
+		}
 		if !e.hears(v.now.Slow) {
 			i++
 			continue
@@ -153,6 +157,10 @@ func (v *Voter) serve(k *key) {
 		}
 		if ok {
 			if !v.promise(e, slot) {
+				return
+			}
+			if v.toil(1); v.tired() {
+				v.serveLater(k)
 				return
 			}
 			if back {
@@ -170,6 +178,26 @@ func (v *Voter) serve(k *key) {
 		spokenFor.add(e.want) // later requests may have the other slots
 		i++
 	}
+}
+
+// serving is the task of giving votes for a key to the rest of the requests for which there is room.
+// Until then they wait, as if their requests came later.
+type serving struct{ k *key }
+
+// serveLater leaves the rest of a key's queue to a task.
+func (v *Voter) serveLater(k *key) {
+	if !k.serving && !k.queue.empty() {
+		k.serving = true
+		v.work.tasks = append(v.work.tasks, &serving{k})
+	}
+}
+
+func (t *serving) run(v *Voter) (done bool) {
+	// The key may have been forgotten meanwhile, and the struct have another name: serving a key
+	// once more does no harm.
+	t.k.serving = false
+	v.serve(t.k)
+	return true // the rest has another task
 }
 
 // promise gives a vote for the key to an entry of the queue, unless the vote would break an
@@ -215,13 +243,13 @@ func (v *Voter) tellPromise(e *entry) {
 // violation and returns false.
 func (v *Voter) fit(e *entry, slot vote.Slot) bool {
 	k := e.key
-	for _, f := range k.votes.all() {
-		if !e.bears(f) || slot != 0 && f.slot == slot {
-			v.violated("key %q is promised to %v and to %v at once", k.name, f.s.id, e.s.id)
-			return false
-		}
+	f := k.excluding(e)
+	if f == nil && slot != 0 {
+		f = k.inSlot(slot)
 	}
 	switch {
+	case f != nil:
+		v.violated("key %q is promised to %v and to %v at once", k.name, f.s.id, e.s.id)
 	case !v.counting():
 		v.violated("key %q is promised while quiet", k.name)
 	case e.s.deadline <= v.now.Slow:

@@ -24,6 +24,7 @@ type key struct {
 	urging  uint32       // how many of the requests urge the holder
 	permits uint16       // the users' common number of permits; valid while there are users
 	listed  bool         // the key is in Voter.idle
+	serving bool         // a task is about to serve the key
 	at      uint32       // the key's index in Voter.every
 }
 
@@ -102,10 +103,8 @@ func (k *key) count(e *entry, n int32) {
 
 // voteOf returns the entry with the vote of serial s.
 func (k *key) voteOf(s vote.Serial) *entry {
-	for _, e := range k.votes.all() {
-		if e.serial == s {
-			return e
-		}
+	if i, ok := k.votes.bySerial(s); ok {
+		return k.votes.all()[i]
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -97,7 +98,15 @@ func (l *few) delete(i int) {
 		l.one[0] = nil
 		return
 	}
-	left := slices.Delete(*l.more, i, i+1)
+	left := *l.more
+	if i == 0 && len(left) > roomy {
+		// To move all the others for each request that is served would take time quadratic in their
+		// number.
+		left[0] = nil
+		left = left[1:]
+	} else {
+		left = slices.Delete(left, i, i+1)
+	}
 	if c := cap(left); c > roomy && len(left) <= c/4 {
 		left = append(make([]*entry, 0, c/2), left...)
 	}
@@ -121,9 +130,14 @@ func (l *few) cut(n int) {
 	*l.more = left
 }
 
-// remove removes an entry, if present.
+// bySerial finds the vote of a serial in a list in order of serials.
+func (l *few) bySerial(s vote.Serial) (i int, ok bool) {
+	return slices.BinarySearchFunc(l.all(), s, func(e *entry, s vote.Serial) int { return cmp.Compare(e.serial, s) })
+}
+
+// remove removes an entry from a list in order of serials, if present.
 func (l *few) remove(e *entry) {
-	if i := slices.Index(l.all(), e); i >= 0 {
+	if i, ok := l.bySerial(e.serial); ok && l.all()[i] == e {
 		l.delete(i)
 	}
 }
@@ -166,7 +180,7 @@ func (l *rests) take() resting {
 	return r
 }
 
-// maxHedgeDelay is how many free structs of a type are kept for reuse: enough for a steady flow,
+// spareMax is how many free structs of a type are kept for reuse: enough for a steady flow,
 // and about 100 KB.
 const spareMax = 512
 

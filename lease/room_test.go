@@ -207,16 +207,31 @@ func TestListsThatSaveRoom(t *testing.T) {
 				l.insert(i, e)
 				want = slices.Insert(want, i, e)
 			} else {
-				i := rng.IntN(n)
-				if e := want[i]; rng.IntN(2) == 0 {
-					l.remove(e)
-				} else {
-					l.delete(i)
-				}
+				i := rng.IntN(n) * rng.IntN(2) // the first as often as any other
+				l.delete(i)
 				want = slices.Delete(want, i, i+1)
 			}
 			if !slices.Equal(l.all(), want) || l.empty() != (len(want) == 0) {
 				t.Fatalf("%d entries, not %d", len(l.all()), len(want))
+			}
+		}
+	}
+	for _, most := range []int{1, 2, 5, 3000} { // votes are in order of serials
+		var l few
+		var want []*entry
+		for serial := range vote.Serial(10 * most) {
+			if n := len(want); rng.IntN(most) >= n {
+				e := &entry{serial: serial + 1}
+				l.add(e)
+				want = append(want, e)
+			} else {
+				i := rng.IntN(n)
+				l.remove(want[i])
+				l.remove(&entry{serial: want[i].serial}) // isn't there
+				want = slices.Delete(want, i, i+1)
+			}
+			if !slices.Equal(l.all(), want) {
+				t.Fatalf("%d votes, not %d", len(l.all()), len(want))
 			}
 		}
 	}

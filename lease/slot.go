@@ -27,8 +27,20 @@ func useful(want vote.Slot, permits uint16) vote.Slot {
 
 // bearsAll reports whether e is compatible with all present votes, slots aside. A request that
 // overtook an incompatible e would be asked for its vote at once.
-func (k *key) bearsAll(e *entry) bool {
-	return !slices.ContainsFunc(k.votes.all(), func(f *entry) bool { return !e.bears(f) })
+//
+// All votes of a key are compatible with each other. So three or more are all shared, or all permits
+// of one size: an exclusive vote stands only beside the shared vote that it upgrades. Then e is
+// compatible with all of them if it is with two. (With one alone, e may be its upgrade.)
+func (k *key) bearsAll(e *entry) bool { return k.excluding(e) == nil }
+
+// excluding returns a vote with which e isn't compatible; nil if there is none.
+func (k *key) excluding(e *entry) *entry {
+	votes := k.votes.all()
+	votes = votes[:min(len(votes), 2)]
+	if i := slices.IndexFunc(votes, func(f *entry) bool { return !e.bears(f) }); i >= 0 {
+		return votes[i]
+	}
+	return nil
 }
 
 // room reports whether a vote could be promised to e beside the present votes, and in which slot.
@@ -101,6 +113,7 @@ func (v *Voter) contend(k *key, w *entry) {
 			return
 		}
 	}
+	v.toil(2 * len(k.votes.all()) / scanned)
 	var youngest *entry
 	for _, f := range k.votes.all() {
 		switch {

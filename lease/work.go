@@ -17,6 +17,9 @@ const turn = Budget / 8
 // comparison.
 const scanned = 32
 
+// shifted is how many entries of a list may be moved for a unit of work.
+const shifted = 1024
+
 // weighed is how many TryLocks of a key are examined for a unit of work, each compared with the
 // votes of the key.
 const weighed = 8

@@ -105,6 +105,57 @@ func TestTheEndOfASessionIsLinearInWhatItHas(t *testing.T) {
 	}
 }
 
+// settle does all work that is due now, and returns the costs of the dearest step and of all.
+func (b *booth) settle() (most, all int) {
+	for b.v.Next() <= b.now.Slow {
+		n := b.cost(func() { b.hear(b.v.Tick(b.now, b.out[:0])) })
+		most, all = max(most, n), all+n
+	}
+	return most, all
+}
+
+// A writer gives the key back for which many readers wait: each costs the same however many they
+// are, and no step costs more than the budget. So does the death of the process that has all of
+// them, and a writer gets the key.
+func TestManyReadersAreServedAndLeaveWithinTheBudget(t *testing.T) {
+	var served, ended [2]float64
+	const size = 3000
+	for i, n := range []int{size, 10 * size} {
+		b := newBooth(t, 3)
+		writer, readers, next := b.sessions[0], b.sessions[1], b.sessions[2]
+		b.gather(writer, "k", vote.Spec{Mode: vote.Exclusive}, 1)
+		b.win(writer)
+		b.gather(readers, "k", vote.Spec{Mode: vote.Shared}, n)
+		first := b.cost(func() { b.giveBack(writer, writer.number) })
+		most, all := b.settle()
+		if got := len(b.v.Votes("k")); got != n {
+			t.Fatalf("%d of %d readers have the key", got, n)
+		}
+		served[i] = float64(first+all) / float64(n)
+		if most = max(most, first); most > Budget+64 {
+			t.Errorf("%d readers: a step costs %d when they get the key", n, most)
+		}
+		for _, won := range b.v.Votes("k") {
+			b.say(readers, vote.Message{Kind: vote.KindConfirm, Number: won.Number, Serial: won.Serial, Token: won.Token, Won: true})
+		}
+		b.gather(next, "k", vote.Spec{Mode: vote.Exclusive}, 1)
+		next.serial = 0
+		most, all = b.end(readers)
+		if next.serial == 0 || len(b.v.Votes("k")) != 1 {
+			t.Errorf("the writer behind %d readers isn't served: %d votes", n, len(b.v.Votes("k")))
+		}
+		ended[i] = float64(all) / float64(n)
+		if most > Budget+n/scanned+64 {
+			t.Errorf("%d readers: a step costs %d when they leave", n, most)
+		}
+	}
+	for what, each := range map[string][2]float64{"get the key": served, "leave": ended} {
+		if each[1] > 1.5*each[0] {
+			t.Errorf("when they %s, %.2f units for each of %d readers, %.2f for each of ten times as many", what, each[0], size, each[1])
+		}
+	}
+}
+
 // What a session held is given to others one key after the other, within the budget.
 func TestTheEndOfASessionOfManyKeysGivesWay(t *testing.T) {
 	const keys = 20_000
@@ -321,6 +372,31 @@ func TestAPassOverAKeyIsCounted(t *testing.T) {
 			if got := b.cost(func() { b.say(asker, m) }); got < pass.passes*waiting/scanned {
 				t.Errorf("%d passes over %d requests count as %d units", pass.passes, waiting, got)
 			}
+		})
+	}
+}
+
+// BenchmarkReaders measures what a voter does as a writer gives way to many readers.
+func BenchmarkReaders(b *testing.B) {
+	for _, n := range []int{1000, 10_000, 30_000} {
+		b.Run(fmt.Sprintf("readers=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				t := newBooth(b, 2)
+				writer, readers := t.sessions[0], t.sessions[1]
+				t.gather(writer, "k", vote.Spec{Mode: vote.Exclusive}, 1)
+				t.win(writer)
+				t.gather(readers, "k", vote.Spec{Mode: vote.Shared}, n)
+				b.StartTimer()
+				t.giveBack(writer, writer.number)
+				for t.v.Next() <= t.now.Slow {
+					t.hear(t.v.Tick(t.now, t.out[:0]))
+				}
+				if got := len(t.v.Votes("k")); got != n {
+					b.Fatalf("%d of %d readers are served", got, n)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/reader")
 		})
 	}
 }

@@ -174,8 +174,10 @@ func TestNothingIsDueBeforeItsTime(t *testing.T) {
 		for _, g := range b.q.groups {
 			due = min(due, g.until)
 		}
-		for _, r := range b.q.lengths {
-			due = min(due, r.cold.extendAt)
+		for _, r := range b.q.lengths.all {
+			if r != nil {
+				due = min(due, r.cold.extendAt)
+			}
 		}
 		if b.q.ending.len() > 0 {
 			due = min(due, b.q.ending.first().at)
@@ -215,7 +217,7 @@ func TestNothingIsDueBeforeItsTime(t *testing.T) {
 		b.pass(ttl / 64)
 		check()
 	}
-	if len(b.q.lengths) != 0 || b.q.firstEnd() != vote.Never || b.q.firstExtension() != vote.Never {
+	if b.q.lengths.len() != 0 || b.q.firstEnd() != vote.Never || b.q.firstExtension() != vote.Never {
 		t.Error("something is due of leases that are over")
 	}
 }

@@ -110,12 +110,21 @@ func (q *Requester) ungroup(r *request) {
 		return
 	}
 	q.endsNext.remove(g.until)
-	i := slices.Index(q.groups, g)
+	i := q.placeOf(g)
 	q.groups = slices.Delete(q.groups, i, i+1)
 	*g = group{members: g.members}
 	if cap(g.members) <= roomyList {
 		q.free.groups.give(g)
 	}
+}
+
+// placeOf returns the index of a group. The groups are in order.
+func (q *Requester) placeOf(g *group) int {
+	i, _ := slices.BinarySearchFunc(q.groups, g, func(o, g *group) int { return o.compare(g.set, g.minUntil, g.ownNumber()) })
+	for q.groups[i] != g { // groups that a change of the electorate has made equal
+		i++
+	}
+	return i
 }
 
 // put adds a request to an unordered list, and stores the index in the request.
@@ -181,23 +190,27 @@ func (q *Requester) expire() {
 	if q.now.Fast < q.endsNext.at {
 		return
 	}
-	for i := 0; i < len(q.groups); i++ {
-		g := q.groups[i]
-		if q.now.Fast < g.until {
-			continue
+	for again := true; again; { // the groups change with each that ends
+		again = false
+		for i := 0; i < len(q.groups); i++ {
+			g := q.groups[i]
+			if q.now.Fast < g.until {
+				continue
+			}
+			again = true
+			lost := make([]vote.Number, 0, len(g.members))
+			for _, r := range g.members {
+				lost = append(lost, r.number)
+			}
+			slices.Sort(lost)
+			for _, n := range lost {
+				r := q.requests[n]
+				q.count.Losses++
+				q.emit(EventLost, r.caller)
+				q.end(r, true)
+			}
+			i-- // the next group is in its place
 		}
-		lost := make([]vote.Number, 0, len(g.members))
-		for _, r := range g.members {
-			lost = append(lost, r.number)
-		}
-		slices.Sort(lost)
-		for _, n := range lost {
-			r := q.requests[n]
-			q.count.Losses++
-			q.emit(EventLost, r.caller)
-			q.end(r, true)
-		}
-		i = -1 // the groups have changed
 	}
 	q.firstEnd()
 }

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"slices"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -11,6 +10,35 @@ import (
 // votes has its own deadline: the vote is extended separately, and covers the lease separately.
 // This costs a message for each lease and voter, so it is for few leases; all others rest on the
 // session.
+
+// lengthList lists requests with a length of their own, in the order in which they were added. To
+// remove one of thousands costs no more than to remove the only one.
+type lengthList struct {
+	all  []*request // nil in the place of a removed request
+	gone int        // how many are nil
+}
+
+func (l *lengthList) add(r *request) {
+	r.cold.lengthAt = uint32(len(l.all))
+	l.all = append(l.all, r)
+}
+
+func (l *lengthList) remove(r *request) {
+	l.all[r.cold.lengthAt] = nil
+	if l.gone++; l.gone <= len(l.all)/2 {
+		return
+	}
+	left := make([]*request, 0, len(l.all)-l.gone)
+	for _, o := range l.all {
+		if o != nil {
+			o.cold.lengthAt = uint32(len(left))
+			left = append(left, o)
+		}
+	}
+	l.all, l.gone = left, 0
+}
+
+func (l *lengthList) len() int { return len(l.all) - l.gone }
 
 // extend asks the voters of a set to extend their votes for a request by its length from now. The
 // request must have a length.
@@ -141,7 +169,7 @@ func (q *Requester) startExtending(r *request) {
 	if r.cold.extendAt == 0 {
 		r.cold.extendAt = q.now.Fast.Add(q.extendEvery(r))
 		q.extendsNext.add(r.cold.extendAt)
-		q.lengths = append(q.lengths, r)
+		q.lengths.add(r)
 	}
 }
 
@@ -150,7 +178,7 @@ func (q *Requester) stopExtending(r *request) {
 	if r.cold != nil && r.cold.extendAt != 0 {
 		q.extendsNext.remove(r.cold.extendAt)
 		r.cold.extendAt = 0
-		q.lengths = slices.DeleteFunc(q.lengths, func(o *request) bool { return o == r })
+		q.lengths.remove(r)
 	}
 }
 
@@ -159,9 +187,9 @@ func (q *Requester) extendDue() {
 	if q.now.Fast < q.extendsNext.at {
 		return
 	}
-	q.toil(len(q.lengths) / scanned)
-	for _, r := range q.lengths {
-		if r.cold.extendAt > q.now.Fast {
+	q.toil(len(q.lengths.all) / scanned)
+	for _, r := range q.lengths.all {
+		if r == nil || r.cold.extendAt > q.now.Fast {
 			continue
 		}
 		q.toil(1)
@@ -179,8 +207,11 @@ func (q *Requester) extendDue() {
 func (q *Requester) firstExtension() vote.Instant {
 	if e := &q.extendsNext; e.stale {
 		*e = earliest{at: vote.Never}
-		for _, r := range q.lengths {
-			e.add(r.cold.extendAt)
+		q.toil(len(q.lengths.all) / scanned)
+		for _, r := range q.lengths.all {
+			if r != nil {
+				e.add(r.cold.extendAt)
+			}
 		}
 	}
 	return q.extendsNext.at

@@ -78,7 +78,7 @@ type Requester struct {
 	ending                sliding[timed]         // releases, by when they are given up
 	hedged                sliding[hedgedRequest] // requests deferred to some voters, by when they are sent
 	releaseRTT            rttEstimator           // from a release to its confirmation by a majority
-	lengths               []*request             // with a length of their own and votes to extend
+	lengths               lengthList             // with a length of their own and votes to extend
 	extendsNext, endsNext earliest               // of these requests, and of the groups
 	barred                bool                   // some voter gave a request another slot than requested
 	rejected              bool                   // some voter turned a request down

@@ -343,6 +343,35 @@ func TestNoStepOfANodeExceedsItsBudget(t *testing.T) {
 				}
 			}
 		}, overBudget("tick", keys/queuedForAUnit+4)},
+		{"a writer gives way to many readers, and their process dies", func(c *crew) {
+			c.ask(other, 1, func(int) vote.Spec { return vote.Spec{Key: "k", Mode: vote.Exclusive} })
+			c.ask(holder, keys, func(int) vote.Spec { return vote.Spec{Key: "k", Mode: vote.Shared} })
+			c.counted = true
+			c.step(other, "release", func(n *Node) { n.Release(c.now, 1) })
+			c.pass(time.Second)
+			if got := c.granted[holder]; got != keys {
+				c.t.Errorf("%d of %d readers have the key", got, keys)
+			}
+			c.ask(other, 1, func(int) vote.Spec { return vote.Spec{Key: "k", Mode: vote.Exclusive} })
+			c.kill(holder)
+			c.pass(2 * crewTTL)
+			if got := c.granted[other]; got != 2 {
+				c.t.Errorf("the writer has the key %d times", got)
+			}
+			for i := range crewVoters {
+				if got := c.nodes[i].Voter().Size(); got.Requests != 1 {
+					c.t.Errorf("%s keeps %+v", c.names[i], got)
+				}
+			}
+		}, nil},
+		{"a link of a node with many readers breaks", func(c *crew) {
+			reads := func(int) vote.Spec { return vote.Spec{Key: "k", Mode: vote.Shared} }
+			c.ask(holder, keys, reads)
+			c.pass(time.Second)
+			c.ask(other, 1, func(int) vote.Spec { return vote.Spec{Key: "k", Mode: vote.Exclusive} })
+			c.counted = true
+			c.again(holder)
+		}, nil},
 		{"a process with many leases dies", func(c *crew) {
 			c.hold(holder, keys)
 			c.counted = true
@@ -421,6 +450,22 @@ func TestNoStepOfANodeExceedsItsBudget(t *testing.T) {
 		}, map[string]int{
 			"tick": 2 * keys,
 		}},
+		{"a node gives leases with lengths of their own back", func(c *crew) {
+			n := keys / 4 // each costs messages of its own
+			c.ask(holder, n, func(j int) vote.Spec {
+				return vote.Spec{Key: c.key(holder, j), Mode: vote.Exclusive, Length: crewTTL / 2}
+			})
+			c.counted = true
+			for j := range n { // in another order than they were taken
+				c.step(holder, "release", func(node *Node) { node.Release(c.now, vote.Number(1+(j*7919)%n)) })
+			}
+			c.pass(time.Second)
+			for i := range crewVoters {
+				if got := c.nodes[i].Voter().Size(); got.Requests != 0 {
+					c.t.Errorf("%s keeps %+v", c.names[i], got)
+				}
+			}
+		}, nil},
 	} {
 		t.Run(worst.name, func(t *testing.T) {
 			t.Parallel()
