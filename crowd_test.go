@@ -68,8 +68,8 @@ func (u *underWay) counted(p *memnet.Process, turns world.Turns) world.World {
 	w := p.World()
 	listen, gossip := w.Listen, w.Gossip
 	w.Dials = turns
-	w.Listen = func(c transport.Config) (world.Links, error) {
-		links, err := listen(c)
+	w.Listen = func(ctx context.Context, c transport.Config) (world.Links, error) {
+		links, err := listen(ctx, c)
 		if err != nil {
 			return nil, err
 		}

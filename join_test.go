@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -32,8 +33,8 @@ func TestJoinFailsWithoutGossipThoughPeersHaveMuchToSay(t *testing.T) {
 		p := w.Start()
 		in := p.World()
 		listen := in.Listen
-		in.Listen = func(c transport.Config) (world.Links, error) {
-			links, err := listen(c)
+		in.Listen = func(ctx context.Context, c transport.Config) (world.Links, error) {
+			links, err := listen(ctx, c)
 			l := &attended{Links: links}
 			l.handlers.Go(func() {
 				for range engine.LaneMax + 1 {

@@ -21,8 +21,8 @@ const (
 	packetBuffer = 1 << 20
 )
 
-// bind opens the TCP and UDP sockets.
-func (p *Port) bind(address, advertise string) error {
+// bind opens the TCP and UDP sockets. ctx bounds the look-up of a host name.
+func (p *Port) bind(ctx context.Context, address, advertise string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("listening: Bind %q: %w: give host:port, for instance 0.0.0.0:7950 or :0", address, err)
@@ -32,7 +32,7 @@ func (p *Port) bind(address, advertise string) error {
 		tries = bindTries
 	}
 	for range tries {
-		if err = p.bindBoth(family(host), address); err == nil {
+		if err = p.bindBoth(ctx, family(host), address); err == nil {
 			break
 		}
 	}
@@ -59,12 +59,12 @@ func family(host string) string {
 	return ""
 }
 
-func (p *Port) bindBoth(family, address string) error {
+func (p *Port) bindBoth(ctx context.Context, family, address string) error {
 	cfg := net.ListenConfig{Control: clampBefore}
 	// Go requests multipath TCP by default, and most kernels don't allow the segment size of an
 	// MPTCP socket to be clamped.
 	cfg.SetMultipathTCP(false)
-	l, err := cfg.Listen(context.Background(), "tcp"+family, address)
+	l, err := cfg.Listen(ctx, "tcp"+family, address)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"strings"
@@ -42,7 +43,7 @@ func TestABindThatIsTakenSaysSo(t *testing.T) {
 	first := open(t, cfg)
 	cfg.Bind = first.at
 	cfg.Handler = newWitness()
-	_, err := Listen(cfg)
+	_, err := Listen(t.Context(), cfg)
 	if err == nil || !strings.Contains(err.Error(), first.at) || !strings.Contains(err.Error(), "taken") {
 		t.Fatalf("error %v", err)
 	}
@@ -52,7 +53,7 @@ func TestABindThatIsTakenSaysSo(t *testing.T) {
 	}
 	defer udp.Close()
 	cfg.Bind = udp.LocalAddr().String()
-	if _, err := Listen(cfg); err == nil || !strings.Contains(err.Error(), "taken") {
+	if _, err := Listen(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "taken") {
 		t.Fatalf("with the UDP port taken: error %v", err)
 	}
 }
@@ -83,7 +84,7 @@ func TestBadConfigurationsAreErrors(t *testing.T) {
 			cfg := config("a", nil)
 			cfg.Handler = newWitness()
 			tt.spoil(&cfg)
-			p, err := Listen(cfg)
+			p, err := Listen(t.Context(), cfg)
 			if err == nil {
 				_ = p.Close()
 				t.Fatal("it was taken")
@@ -127,6 +128,37 @@ func TestTheAdvertisedAddress(t *testing.T) {
 			got, err := advertised(tt.configured, netip.MustParseAddrPort(tt.bound), tt.interfaces)
 			if err != nil || got != tt.want {
 				t.Fatalf("got %q, error %v", got, err)
+			}
+		})
+	}
+}
+
+// A name server that doesn't answer holds Listen up for no longer than its context allows. (The test
+// replaces the resolver of the process, so it doesn't run beside others.)
+func TestLookUpsOfOwnNamesEndWithTheContext(t *testing.T) {
+	was := net.DefaultResolver
+	defer func() { net.DefaultResolver = was }()
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	for name, set := range map[string]func(*Config){
+		"Bind":      func(cfg *Config) { cfg.Bind = "nowhere.invalid:0" },
+		"Advertise": func(cfg *Config) { cfg.Advertise = "nowhere.invalid" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config("a", nil)
+			set(&cfg)
+			cfg.Handler = newWitness()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			p, err := Listen(ctx, cfg)
+			if err == nil {
+				t.Error(p.Close())
+				t.Fatal("it listens")
+			}
+			if !strings.Contains(err.Error(), "nowhere.invalid") {
+				t.Errorf("the error doesn't name the host: %v", err)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -35,6 +36,8 @@ type gossip struct {
 	down    chan struct{} // closed by Shutdown
 
 	unpacker *unpacker
+
+	advertised atomic.Pointer[advertisedHost] // found by Listen; nil once used
 
 	mu     sync.Mutex
 	isDown bool
@@ -75,16 +78,42 @@ func (g *gossip) FinalAdvertiseAddr(host string, port int) (net.IP, int, error) 
 	if port == 0 {
 		port = int(g.port.addr.Port())
 	}
-	ip, err := g.lookup(host)
+	if found := g.advertised.Swap(nil); found != nil && found.host == host {
+		return found.ip, port, nil
+	}
+	ip, err := lookup(g.port.ctx, host)
 	if err != nil {
 		return nil, 0, fmt.Errorf("the address to advertise: %w", err)
 	}
 	return ip, port, nil
 }
 
-// lookup resolves host to an address, IPv4 if there is one.
-func (g *gossip) lookup(host string) (net.IP, error) {
-	ctx, cancel := context.WithTimeout(g.port.ctx, handshakeTimeout)
+// advertisedHost is the result of a look-up.
+type advertisedHost struct {
+	host string
+	ip   net.IP
+}
+
+// findAdvertised looks up the host of the port's own advertised address, for the first call of
+// FinalAdvertiseAddr: memberlist calls it without a context as gossip starts, and again whenever the
+// node's tags change.
+func (g *gossip) findAdvertised(ctx context.Context) error {
+	host, _, err := net.SplitHostPort(g.port.advertise)
+	if err != nil {
+		return err
+	}
+	ip, err := lookup(ctx, host)
+	if err != nil {
+		return fmt.Errorf("the address to advertise: %w", err)
+	}
+	g.advertised.Store(&advertisedHost{host, ip})
+	return nil
+}
+
+// lookup resolves host to an address, IPv4 if there is one. A look-up takes handshakeTimeout at
+// most.
+func lookup(ctx context.Context, host string) (net.IP, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {

@@ -300,7 +300,7 @@ func TestASlowHandlerHoldsUpItsConnectionOnly(t *testing.T) {
 	h := &slow{newWitness(), make(chan struct{}, 1), make(chan struct{})}
 	cfg := config("b", nil)
 	cfg.Handler = h
-	p, err := Listen(cfg)
+	p, err := Listen(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func openBuild(t testing.TB, cfg Config, b build) *side {
 	s := &side{witness: newWitness(), log: new(logbook)}
 	cfg.Handler = s.witness
 	cfg.Logger = slog.New(slog.NewTextHandler(s.log, nil))
-	p, err := listen(cfg, b)
+	p, err := listen(t.Context(), cfg, b)
 	if err != nil {
 		t.Fatal(err)
 	}

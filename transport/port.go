@@ -134,9 +134,10 @@ type Port struct {
 }
 
 // Listen opens a port and starts to accept connections. The caller owns the port and must Close it.
-// Errors concern the configuration or the address, and say what to change.
-func Listen(cfg Config) (*Port, error) {
-	return listen(cfg, thisBuild)
+// ctx bounds the look-ups of host names in Bind and Advertise. Errors concern the configuration or
+// the address, and say what to change.
+func Listen(ctx context.Context, cfg Config) (*Port, error) {
+	return listen(ctx, cfg, thisBuild)
 }
 
 // build holds constants of the program's build. Tests vary them to imitate nodes of other builds,
@@ -158,7 +159,7 @@ var thisBuild = build{
 	idleTime: idleTime, maxQueued: maxQueued,
 }
 
-func listen(cfg Config, b build) (*Port, error) {
+func listen(ctx context.Context, cfg Config, b build) (*Port, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -184,11 +185,15 @@ func listen(cfg Config, b build) (*Port, error) {
 			return nil, fmt.Errorf("deriving keys from the secret: %w", err)
 		}
 	}
-	if err := p.bind(cfg.Bind, cfg.Advertise); err != nil {
+	if err := p.bind(ctx, cfg.Bind, cfg.Advertise); err != nil {
 		return nil, err
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.gossip = newGossip(p, unpacker)
+	if err := p.gossip.findAdvertised(ctx); err != nil {
+		p.stop()
+		return nil, errors.Join(err, p.tcp.Close(), p.udp.Close())
+	}
 	p.running.Add(3)
 	go p.accept()
 	go p.endIdle(max(b.idleTime, 2*cfg.Terms.MaxTTL))

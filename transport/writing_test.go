@@ -482,7 +482,7 @@ func TestALinkThatGetsABadFrameDeliversTheGoodOnesAndEnds(t *testing.T) {
 			h := &teller{newWitness(), make(chan string, 100)}
 			cfg := config("b", m.secret)
 			cfg.Handler = h
-			p, err := Listen(cfg)
+			p, err := Listen(t.Context(), cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

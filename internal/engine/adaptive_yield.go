@@ -43,7 +43,7 @@ const (
 
 // adaptiveYield is the adaptive yield for write coalescing: it decides whether the loop's owner
 // lets other goroutines run before writing, so that their messages share the same writes. The
-// caller passes times and queue lengths; courtesy reads no clock.
+// caller passes times and queue lengths; the adaptive yield reads no clock.
 type adaptiveYield struct {
 	notBefore   vote.Instant // no yield before this instant, except to a crowd
 	pause       time.Duration

@@ -62,20 +62,20 @@ func TestCourtesyEndsWhereOthersCompute(t *testing.T) {
 	}
 }
 
-// TestACrowdIsBatchedByTheQueue : on a busy machine a courtesy takes long again and again, and
+// TestACrowdIsBatchedByTheQueue : on a busy machine a yield takes long again and again, and
 // brings many callers' words. None of them is left out.
 func TestACrowdIsBatchedByTheQueue(t *testing.T) {
 	var c adaptiveYield
 	now := vote.Instant(0)
 	for range 1000 {
 		if !c.due(now, 1024) {
-			t.Fatalf("no courtesy to a crowd at %v", now)
+			t.Fatalf("no yield to a crowd at %v", now)
 		}
 		c.record(50*time.Millisecond, now, 1024, 300)
 		now = now.Add(50 * time.Millisecond)
 	}
 	// A crowd whose callers all wait for others brings nothing: it is treated as a few callers are,
-	// until one courtesy brings something again.
+	// until one yield brings something again.
 	c.record(50*time.Millisecond, now, 1024, 1)
 	if end := now.Add(50 * time.Millisecond); c.due(end, 1024) || !c.due(end.Add(yieldPauseMin), 1024) {
 		t.Error("a crowd that has nothing to say is let run first at once, or not after a pause")

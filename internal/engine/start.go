@@ -38,12 +38,15 @@ func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
 		eng.closeQueues()
 		return nil, err
 	}
-	if err := eng.open(w, voters, dynamic); err != nil {
+	if err := eng.open(ctx, w, voters, dynamic); err != nil {
 		if eng.stateWriter != nil {
 			err = errors.Join(err, eng.stateDir.Close())
 		}
 		eng.stop()
 		eng.closeQueues()
+		if ctx.Err() != nil {
+			return nil, eng.fail(errs.Failure{Op: "join", Text: err.Error(), Err: errs.OfContext(ctx)})
+		}
 		return nil, eng.fail(errs.Failure{Op: "join", Reason: errs.Config, Err: err})
 	}
 	if eng.stateWriter != nil {
@@ -64,7 +67,7 @@ func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
 
 // open makes the parts of the node and listens. Apart from the parts' own goroutines nothing runs
 // yet: inputs wait in the mailbox.
-func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Following) error {
+func (eng *Engine) open(ctx context.Context, w world.World, voters []vote.NodeID, dynamic *node.Following) error {
 	core, err := node.New(node.Config{
 		Name: eng.self.Node, Life: eng.self.Incarnation, Voters: voters, TTL: eng.cfg.TTL, MaxTTL: eng.cfg.MaxTTL, Following: dynamic, Birth: eng.cfg.Birth,
 		Renewals: eng.cfg.Observer != nil && eng.cfg.Observer.Renewed != nil,
@@ -86,7 +89,7 @@ func (eng *Engine) open(w world.World, voters []vote.NodeID, dynamic *node.Follo
 		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: following, Birth: eng.cfg.Birth}, Dynamic: dynamic != nil,
 		Peers: eng.peers, Clocks: eng.clocks, Log: eng.log, Turns: w.Dials, Voter: eng.canVote(),
 	})
-	eng.links, err = w.Listen(transport.Config{
+	eng.links, err = w.Listen(ctx, transport.Config{
 		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secrets: eng.cfg.Secrets,
 		Self: eng.self, Logger: eng.log,
 		Terms: transport.Terms{

@@ -101,7 +101,7 @@ func listen(t *testing.T, n *Network, name string, edit func(*transport.Config))
 	if edit != nil {
 		edit(&cfg)
 	}
-	links, err := b.process.World().Listen(cfg)
+	links, err := b.process.World().Listen(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -449,7 +449,7 @@ func TestAPortThatClosesEndsItsDials(t *testing.T) {
 func TestAnAddressIsTakenWhileSomebodyListens(t *testing.T) {
 	run(t, 0, func(t *testing.T, n *Network, a, b *box, _ vote.Conn) {
 		cfg := b.cfg
-		if _, err := n.Start().World().Listen(cfg); err == nil || !strings.Contains(err.Error(), `"b:1" is taken`) {
+		if _, err := n.Start().World().Listen(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), `"b:1" is taken`) {
 			t.Error(err)
 		}
 		if err := b.Close(); err != nil {

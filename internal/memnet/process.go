@@ -1,6 +1,7 @@
 package memnet
 
 import (
+	"context"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -34,7 +35,7 @@ func (n *Network) Start() *Process {
 func (p *Process) World() world.World {
 	return world.World{
 		State:  p.openState,
-		Listen: func(c transport.Config) (world.Links, error) { return p.listen(c) },
+		Listen: func(_ context.Context, c transport.Config) (world.Links, error) { return p.listen(c) },
 		Gossip: func(l world.Links, c member.Config) (member.Group, error) { return l.(*port).joinGossip(c), nil },
 	}
 }

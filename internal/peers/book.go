@@ -41,6 +41,8 @@ type Discover func(ctx context.Context) ([]string, error)
 type Config struct {
 	Entries  []string // entries without problems: see [Check]
 	Discover Discover // may be nil
+	// ReadFile returns the lines of a file; nil for the files of this machine.
+	ReadFile func(path string) ([]string, error)
 	Resolver Resolver
 	// Joined reports whether this node knows another live node.
 	Joined func() bool
@@ -66,7 +68,8 @@ type Entry struct {
 	at    time.Time // when the entry was looked up; zero: never
 	addrs []netip.AddrPort
 	err   error
-	// the call of Discover that hasn't returned in time; nil if there is none
+	// the call of Discover, or the reading of the file, that hasn't ended in time; nil if there is
+	// none
 	pending chan answer
 
 	logged  bool // the log says that the entry has no address
@@ -76,6 +79,9 @@ type Entry struct {
 // New returns a book of the entries in their order, except that addresses, which need no look-up,
 // come first.
 func New(cfg Config) *Book {
+	if cfg.ReadFile == nil {
+		cfg.ReadFile = readFile
+	}
 	b := &Book{cfg: cfg}
 	for _, text := range cfg.Entries {
 		s, problem := parse(text)
@@ -157,9 +163,10 @@ func (e *Entry) LookUp(ctx context.Context) ([]netip.AddrPort, error) {
 	defer cancel()
 	var addrs []netip.AddrPort
 	var err error
-	if e.kind == kindDiscover {
-		addrs, err = e.discover(limited)
-	} else {
+	switch e.kind {
+	case kindDiscover, kindFile:
+		addrs, err = e.ask(limited)
+	default:
 		addrs, err = e.lookUp(limited, e.book.cfg.Resolver)
 	}
 	if ctx.Err() != nil {
@@ -196,25 +203,34 @@ func (e *Entry) fresh() time.Duration {
 	return searchFresh
 }
 
-// answer is the result of a call of Discover.
+// answer is the result of a call of Discover, or the lines of a file.
 type answer struct {
 	texts []string
 	err   error
 }
 
-// discover calls the application's function in a goroutine, since the function may ignore its
-// context. Then the goroutine ends late, and until then the function isn't called again.
-func (e *Entry) discover(ctx context.Context) ([]netip.AddrPort, error) {
+// ask calls the application's function, or reads the file, in a goroutine: the function may ignore
+// its context, and the file system may hang. Then the goroutine ends late, and until then there is
+// no second one.
+func (e *Entry) ask(ctx context.Context) ([]netip.AddrPort, error) {
 	if e.pending == nil {
 		e.pending = make(chan answer, 1)
 		go func(answered chan<- answer) {
-			texts, err := e.book.cfg.Discover(ctx)
-			answered <- answer{texts, err}
+			var a answer
+			if e.kind == kindFile {
+				a.texts, a.err = e.book.cfg.ReadFile(e.path)
+			} else {
+				a.texts, a.err = e.book.cfg.Discover(ctx)
+			}
+			answered <- a
 		}(e.pending)
 	}
 	select {
 	case a := <-e.pending:
 		e.pending = nil
+		if e.kind == kindFile {
+			return fileAddrs(ctx, e.book.cfg.Resolver, a.texts, a.err)
+		}
 		return e.parsed(ctx, a.texts, a.err)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("it has not returned in time: %w", ctx.Err())
@@ -227,15 +243,9 @@ func (e *Entry) parsed(ctx context.Context, texts []string, err error) ([]netip.
 	errs := []error{err}
 	var addrs []netip.AddrPort
 	for _, text := range texts[:min(len(texts), groupAddresses)] {
-		found, err := lookUpText(ctx, e.book.cfg.Resolver, text)
+		some, err := lookUpText(ctx, e.book.cfg.Resolver, text)
 		errs = append(errs, err)
-		addrs = append(addrs, found...)
+		addrs = append(addrs, some...)
 	}
-	if addrs = unique(addrs); len(addrs) > 0 {
-		return addrs[:min(len(addrs), groupAddresses)], nil
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return nil, errNoAddress
+	return found(addrs, errors.Join(errs...), groupAddresses)
 }

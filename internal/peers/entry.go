@@ -124,17 +124,8 @@ func (s *source) lookUp(ctx context.Context, r Resolver) (addrs []netip.AddrPort
 		addrs, err = hostAddrs(ctx, r, s.host, s.port)
 	case kindSRV:
 		addrs, err = s.lookUpSRV(ctx, r)
-	case kindFile:
-		addrs, err = s.readFile(ctx, r)
 	}
-	if err != nil && len(addrs) == 0 {
-		return nil, err
-	}
-	addrs = unique(addrs)
-	if len(addrs) == 0 {
-		return nil, errNoAddress
-	}
-	return addrs[:min(len(addrs), most)], nil
+	return found(addrs, err, most)
 }
 
 func unique(addrs []netip.AddrPort) []netip.AddrPort {
@@ -173,10 +164,9 @@ func (s *source) lookUpSRV(ctx context.Context, r Resolver) (addrs []netip.AddrP
 	return addrs, errors.Join(errs...)
 }
 
-// readFile returns the addresses in a file: an address or a host name with a port in each line.
-// Empty lines, and text after a #, are ignored.
-func (s *source) readFile(ctx context.Context, r Resolver) (addrs []netip.AddrPort, err error) {
-	f, err := os.OpenFile(s.path, os.O_RDONLY|noWait, 0)
+// readFile returns the lines of a file. It returns late if the file system hangs.
+func readFile(path string) (lines []string, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|noWait, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -186,24 +176,50 @@ func (s *source) readFile(ctx context.Context, r Resolver) (addrs []netip.AddrPo
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file; name a file with an address host:port in each line", s.path)
+		return nil, fmt.Errorf("%s is no regular file; name a file with an address host:port in each line", path)
 	case info.Size() > fileMost:
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", s.path, info.Size(), fileMost)
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), fileMost)
 	}
-	var errs []error
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan() && len(addrs) < groupAddresses && ctx.Err() == nil; n++ {
-		text, _, _ := strings.Cut(lines.Text(), "#")
+	scanner := bufio.NewScanner(f)
+	for scanner.Scan() {
+		lines = append(lines, scanner.Text())
+	}
+	return lines, scanner.Err()
+}
+
+// fileAddrs returns the addresses in the lines of a file: an address or a host name with a port in
+// each line. Empty lines, and text after a #, are ignored. err is the error of reading the file.
+func fileAddrs(ctx context.Context, r Resolver, lines []string, err error) ([]netip.AddrPort, error) {
+	errs := []error{err}
+	var addrs []netip.AddrPort
+	for i, line := range lines {
+		if len(addrs) >= groupAddresses || ctx.Err() != nil {
+			break
+		}
+		text, _, _ := strings.Cut(line, "#")
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
 		found, err := lookUpText(ctx, r, text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("line %d: %w", n, err))
+			errs = append(errs, fmt.Errorf("line %d: %w", i+1, err))
 		}
 		addrs = append(addrs, found...)
 	}
-	return addrs, errors.Join(append(errs, lines.Err())...)
+	return found(addrs, errors.Join(errs...), groupAddresses)
+}
+
+// found returns at most so many of the addresses that were found, without duplicates. Errors count
+// only if there is no address.
+func found(addrs []netip.AddrPort, err error, most int) ([]netip.AddrPort, error) {
+	addrs = unique(addrs)
+	switch {
+	case len(addrs) > 0:
+		return addrs[:min(len(addrs), most)], nil
+	case err != nil:
+		return nil, err
+	}
+	return nil, errNoAddress
 }
 
 // lookUpText returns the addresses of host:port; no other kind of entry is possible.

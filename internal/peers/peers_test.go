@@ -397,6 +397,46 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
+// A file system that hangs holds no call up for longer than a look-up may take, and the file isn't
+// opened again meanwhile.
+func TestAFileOnAFileSystemThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		var reads atomic.Int32
+		book := New(Config{
+			Entries: []string{"file:/mnt/peers"}, Joined: func() bool { return false }, Log: slog.New(slog.DiscardHandler),
+			ReadFile: func(path string) ([]string, error) {
+				if reads.Add(1); path != "/mnt/peers" {
+					t.Errorf("%s is read", path)
+				}
+				<-hang
+				return []string{"10.0.0.1:1 # one"}, nil
+			},
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if addrs := book.All(ctx); len(addrs) != 0 || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", addrs, time.Since(began))
+		}
+		for range 3 {
+			book.All(t.Context())
+		}
+		if took := time.Since(began); reads.Load() != 1 || took > time.Second+3*lookUpMax {
+			t.Errorf("%d reads, and four calls took %v", reads.Load(), took)
+		}
+		if failing := book.Failing(); len(failing) != 1 || !strings.Contains(failing[0], "it has not returned in time") {
+			t.Errorf("failing: %v", failing)
+		}
+		close(hang)
+		synctest.Wait()
+		time.Sleep(searchFresh)
+		if addrs := book.All(t.Context()); !slices.Equal(addrs, []string{"10.0.0.1:1"}) {
+			t.Errorf("afterwards %v", addrs)
+		}
+	})
+}
+
 func TestAFileIsReadAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "peers")

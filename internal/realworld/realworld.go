@@ -3,6 +3,8 @@
 package realworld
 
 import (
+	"context"
+
 	"github.com/lockmesh/lockmesh/internal/discovery"
 	"github.com/lockmesh/lockmesh/internal/statedir"
 	"github.com/lockmesh/lockmesh/internal/world"
@@ -20,8 +22,8 @@ var World = world.World{
 		}
 		return dir, nil
 	},
-	Listen: func(c transport.Config) (world.Links, error) {
-		port, err := transport.Listen(c)
+	Listen: func(ctx context.Context, c transport.Config) (world.Links, error) {
+		port, err := transport.Listen(ctx, c)
 		if err != nil {
 			return nil, err // not an interface with a nil *Port
 		}

@@ -21,7 +21,7 @@ func alone(t *testing.T, n int) (probe time.Duration, end func()) {
 	t.Helper()
 	self := vote.SessionID{Node: vote.NodeID(fmt.Sprintf("n%d", n)), Incarnation: 1}
 	voters := []vote.NodeID{self.Node}
-	links, err := World.Listen(transport.Config{
+	links, err := World.Listen(t.Context(), transport.Config{
 		Bind: "127.0.0.1:0", Self: self, Handler: struct{ transport.Handler }{}, Terms: transport.Terms{Mesh: "m", MaxTTL: time.Second, Voters: voters},
 	})
 	if err != nil {

@@ -50,8 +50,8 @@ func (f forger) Queue(c vote.Conn, m *vote.Message) {
 // forging is the real world with such a network.
 func forging() world.World {
 	w := realworld.World
-	w.Listen = func(c transport.Config) (world.Links, error) {
-		port, err := transport.Listen(c)
+	w.Listen = func(ctx context.Context, c transport.Config) (world.Links, error) {
+		port, err := transport.Listen(ctx, c)
 		if err != nil {
 			return nil, err
 		}

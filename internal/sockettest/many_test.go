@@ -110,8 +110,8 @@ type dialCounter struct{ now, most, count, late atomic.Int64 }
 // in returns a world in which the dials and probes are counted.
 func (d *dialCounter) in(w world.World) world.World {
 	listen, gossip := w.Listen, w.Gossip
-	w.Listen = func(c transport.Config) (world.Links, error) {
-		links, err := listen(c)
+	w.Listen = func(ctx context.Context, c transport.Config) (world.Links, error) {
+		links, err := listen(ctx, c)
 		if err != nil {
 			return nil, err
 		}

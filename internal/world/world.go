@@ -42,8 +42,9 @@ type StateDir interface {
 // World provides a mesh with links, gossip and a state directory.
 type World struct {
 	// State opens a state directory.
-	State  func(path string) (StateDir, error)
-	Listen func(transport.Config) (Links, error)
+	State func(path string) (StateDir, error)
+	// Listen opens the links. The context bounds look-ups of the node's own names.
+	Listen func(context.Context, transport.Config) (Links, error)
 	// Gossip receives the links returned by Listen.
 	Gossip func(Links, member.Config) (member.Group, error)
 	// Dials bounds how many dials all meshes of this world have under way; nil is no bound.
