@@ -81,7 +81,7 @@ tables: ## looks for the first seed that finds each mutant and each broken rule,
 	$(GO) test ./sim/cmd/lockmesh-sim -run PlanningPage -update
 	$(GO) test ./sim/cmd/lockmesh-cost -run PerformancePage -update
 
-mutants-source: ## breaks the core's source, some 200 lines, one at a time, and tells which no test notices: a quarter of an hour; ARGS="-only lease" and the like make it less
+mutants-source: ## breaks the core's source, some 330 lines, one at a time, and tells which no test notices: a quarter of an hour; ARGS="-only lease" and the like make it less
 	$(GO) run ./sim/cmd/lockmesh-mutants $(ARGS)
 
 chaos: ## kills, stops and restarts real processes, three times over

@@ -10,9 +10,9 @@ import (
 // resources draws when holders write to the resources behind the keys. It has a random generator of
 // its own, and changes nothing for the mesh.
 //
-// Each key protects a [check.Resource]. A holder checks that its lease is still held, and then writes. Between the two, a pause
-// may delay the write until far too late. Fencing tokens are meant for this case, so the resource
-// is checked whatever the clocks do.
+// Each key protects a [check.Resource]. A holder checks that its lease is still held, and then
+// writes. Between the two, a pause may delay the write until far too late. Fencing tokens are meant
+// for this case, so the resource is checked whatever the clocks do.
 type resources struct {
 	w            *World
 	resourceLuck *rand.Rand
