@@ -261,8 +261,8 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 		if strings.Contains(err.Error(), "directory") || !strings.Contains(err.Error(), "no other process is there to take its place") {
 			t.Error(err)
 		}
-		if took := time.Since(began); took > DefaultMaxTTL {
-			t.Errorf("Leave took %v to know that", took)
+		if took := time.Since(began); took < DefaultMaxTTL || took > DefaultMaxTTL+2*time.Second {
+			t.Errorf("Leave took %v to know that", took) // a process may be started only now, as in a rollout
 		}
 		w.unlock(w.lock("c", "k"))
 	})

@@ -109,7 +109,8 @@ func (b *burden) end() {
 // rollout replaces processes of a mesh that is born by count, one after the other.
 type rollout struct {
 	w     *living
-	surge bool // the next process is settled before the one before it begins to end
+	surge bool          // the next process is settled before the one before it begins to end
+	pause time.Duration // without a surge: from then until the next process is started
 	// overlap lets the next replacement begin while a process still ends, as orchestrators do.
 	overlap bool
 	grace   time.Duration
@@ -156,7 +157,7 @@ func (r *rollout) replace(old, next []string, edit func(*Config)) {
 	for i, name := range next {
 		if !r.surge {
 			go leave(old[i], r.w.nodes[old[i]])
-			time.Sleep(time.Millisecond) // it begins to end before the next one begins
+			time.Sleep(r.pause) // it begins to end before the next one begins
 		}
 		r.start(name, edit)
 		if err := r.w.nodes[name].Settled(within(t, 5*time.Minute)); err != nil {
@@ -208,20 +209,22 @@ func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 	sampled.Unraced(t)
 	for _, n := range []int{3, 5} {
-		t.Run(fmt.Sprintf("%d processes", n), func(t *testing.T) {
-			inCountedBubble(t, func(t *testing.T, w *living) {
-				old, next := []string{"a", "b", "c", "d", "e"}[:n], []string{"f", "g", "h", "i", "j"}[:n]
-				r := &rollout{w: w, overlap: true, grace: leaveGrace}
-				r.found(old, expect(n))
-				b := w.burden(expect(n))
-				r.replace(old, next, expect(n))
-				b.end()
-				const smallestMajority = 2 // of the MinVoters, three
-				if most := int(r.most); most != n+1 || most >= n+smallestMajority {
-					t.Errorf("%d processes ran at a time", most)
-				}
+		for _, pause := range []time.Duration{time.Millisecond, 5 * time.Second} {
+			t.Run(fmt.Sprintf("%d processes, the next after %v", n, pause), func(t *testing.T) {
+				inCountedBubble(t, func(t *testing.T, w *living) {
+					old, next := []string{"a", "b", "c", "d", "e"}[:n], []string{"f", "g", "h", "i", "j"}[:n]
+					r := &rollout{w: w, overlap: true, grace: leaveGrace + pause, pause: pause}
+					r.found(old, expect(n))
+					b := w.burden(expect(n))
+					r.replace(old, next, expect(n))
+					b.end()
+					const smallestMajority = 2 // of the MinVoters, three
+					if most := int(r.most); most != n+1 || most >= n+smallestMajority {
+						t.Errorf("%d processes ran at a time", most)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ type coldFields struct {
 	ends vote.Instant
 	// With a length: when the votes are extended next; zero if they aren't.
 	extendAt vote.Instant
-	lengthAt uint32 // the index in Requester.lengths, while extendAt isn't zero
+	lengthAt uint32     // the index in Requester.lengths, while extendAt isn't zero
 	revokes  uint32     // how many revoke requests were reported to the shell
 	votes    []coldVote // by place of the voter
 }

@@ -13,7 +13,9 @@ func (m *Machine) Leave(now vote.Now) {
 	if m.cfg.Frozen && m.Votes() {
 		return
 	}
-	m.leaving = true
+	if !m.leaving {
+		m.leaving, m.leftAt = true, m.now.Slow
+	}
 	m.pollAt = m.now.Slow
 	m.move()
 	m.finish()
@@ -38,6 +40,11 @@ func (m *Machine) stays() string {
 	case m.byCount() && len(e.Voters) > 2 && len(e.Voters) <= m.cfg.MinVoters &&
 		len(r.in) == 0 && !m.isEnough(len(r.stay), 0):
 		if m.standbySoon() || m.mayReplace() {
+			return ""
+		}
+		// An orchestrator without a surge starts the replacement once this node has begun to leave.
+		// Where all voters leave there is none.
+		if len(r.stay) > 0 && m.now.Slow.Sub(m.leftAt) < m.maxTTL() {
 			return ""
 		}
 		// A process that starts later takes the seat as it takes that of an absent voter.

@@ -66,28 +66,35 @@ func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 }
 
 // TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace : an electorate with a minimum of three voters
-// gives up none of three without a replacement, so Leave needn't wait, also if all leave at once.
+// gives up none of three without a replacement. Leave waits a MaxTTL for the start of one, unless
+// all leave at once.
 func TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace(t *testing.T) {
 	const none = "no other process is there to take its place"
-	for _, c := range []struct{ name, e, others, want string }{
-		{"one of three", "3: a b c", "b c", none},
-		{"all of three", "3: a b c", "b=leaving c=leaving", none},
-		{"one of three, and one stands by", "3: a b c", "b c d", ""},
-		{"two of three, and one stands by", "3: a b c", "b=leaving c d", ""},
-		{"one of three, and another will be on standby", "3: a b c", "b c d=new", ""},
-		{"one of three, and another can't vote", "3: a b c", "b c d=newnodir", none},
-		{"one of three, and another isn't on standby in time", "3: a b c", "b c d=behind", ""},
-		{"one of three, and another will leave", "3: a b c", "b c d=newandleaving", none},
-		{"one of five", "3: a b c d e", "b c d e", ""},
-		{"three of five", "3: a b c d e", "b=leaving c=leaving d e", ""},
-		{"all of five", "3: a b c d e", "b=leaving c=leaving d=leaving e=leaving", ""},
-		{"the only one", "3: a", "", "the only voter"},
+	for _, c := range []struct {
+		name, e, others, want string
+		atOnce                bool // the answer doesn't wait for a process that may be started yet
+	}{
+		{"one of three", "3: a b c", "b c", none, false},
+		{"two of three", "3: a b c", "b=leaving c", none, false},
+		{"all of three", "3: a b c", "b=leaving c=leaving", none, true},
+		{"one of three, and one stands by", "3: a b c", "b c d", "", false},
+		{"two of three, and one stands by", "3: a b c", "b=leaving c d", "", false},
+		{"one of three, and another will be on standby", "3: a b c", "b c d=new", "", false},
+		{"one of three, and another can't vote", "3: a b c", "b c d=newnodir", none, false},
+		{"one of three, and another isn't on standby in time", "3: a b c", "b c d=behind", "", false},
+		{"one of three, and another will leave", "3: a b c", "b c d=newandleaving", none, false},
+		{"one of five", "3: a b c d e", "b c d e", "", false},
+		{"three of five", "3: a b c d e", "b=leaving c=leaving d e", "", false},
+		{"all of five", "3: a b c d e", "b=leaving c=leaving d=leaving e=leaving", "", false},
+		{"the only one", "3: a", "", "the only voter", true},
 	} {
 		b := scene(t, c.e, c.others)
 		b.m.cfg.Expect, b.m.cfg.MinVoters = 3, 3
 		b.m.Leave(b.now)
-		if s := b.m.Status(b.now).Stays; (s == "") != (c.want == "") || !strings.Contains(s, c.want) {
-			t.Errorf("%s: it says %q, want %q", c.name, s, c.want)
+		first := b.m.Status(b.now).Stays
+		b.m.leftAt = b.m.leftAt.Add(-b.m.maxTTL())
+		if s := b.m.Status(b.now).Stays; (s == "") != (c.want == "") || !strings.Contains(s, c.want) || (first != "") != c.atOnce {
+			t.Errorf("%s: it says %q, and at first %q, want %q", c.name, s, first, c.want)
 		}
 	}
 }

@@ -82,6 +82,7 @@ type Machine struct {
 
 	distrusted string // why this node's directory can't be trusted; empty if it can
 	leaving    bool
+	leftAt     vote.Instant // when this node began to leave
 	// away is since when too few of the deciding voters are reachable; zero while enough are.
 	away  vote.Instant
 	drain drain
