@@ -1,27 +1,12 @@
 package sim
 
-import "time"
+import "github.com/lockmesh/lockmesh/sim/fault"
 
-// Act is one fault with all its random parameters. Which fields are used depends on the kind of
-// fault: see [faults.Do]. An act has no effect when a host is missing or the fault has nothing to
-// act on.
-type Act struct {
-	At    time.Duration // in world time
-	Fault Fault
-	// Hosts are the affected hosts; one side of a partition; the host that dialed a connection.
-	Hosts  []string
-	Far    []string // the other side; the voter that was dialed
-	OneWay bool     // a partition holds up only messages from Hosts to Far
-	// Back makes a stall (or a full queue) hold up messages from the voter, not to the voter.
-	Back bool
-	For  time.Duration // how long the fault lasts; how long a process is down
-	// By is how far a wall clock steps, how much slower a link gets, or the time between two
-	// restarts or two flaps.
-	By  time.Duration
-	PPM int64 // the new error of a clock's rate
-	// Luck seeds the remaining random choices, such as how much of the data in flight arrives.
-	Luck uint64
-}
+// Act is a fault of a run.
+type Act = fault.Act
+
+// Faults says which faults are drawn at random, and how often.
+type Faults = fault.Mix
 
 // Acts returns the faults of a run up to now, as drawn or given, including faults without effect.
 // The last act may lie in the future. Passed as Options.Acts, together with the run's other

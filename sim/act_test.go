@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // TestARecordedRunReplays gives a world the acts of an earlier one.
@@ -52,25 +54,25 @@ func TestOnlyWhatDidHarmCounts(t *testing.T) {
 	w.Script.PowerOff("c")
 	w.Run(time.Second)
 	some, none := []string{"c"}, []string{"z"}
-	for f := range faultEnd {
+	for f := range fault.Kinds {
 		for _, a := range []Act{
 			{Fault: f}, {Fault: f, Hosts: none, Far: none, By: 1, PPM: 1}, {Fault: f, Hosts: none, Far: some, By: 1}, {Fault: f, Hosts: some, Far: none},
 		} {
 			w.faults.Do(a)
 		}
 	}
-	if got := w.Figures().Fired; got != [faultEnd]uint64{} {
+	if got := w.Figures().Fired; got != [fault.Kinds]uint64{} {
 		t.Errorf("fired: %v", got)
 	}
 	w.Script.Start("c")
 	w.Run(time.Second)
-	for f := range faultFixed {
+	for f := range fault.Dynamic {
 		a := Act{Fault: f, Hosts: []string{"x1"}, Far: []string{"a", "b"}, For: time.Millisecond, By: time.Millisecond, PPM: 1234 + int64(f)}
 		tries := uint64(1)
 		switch f {
-		case FaultRing:
+		case fault.Ring:
 			a.Hosts = []string{"x1", "a", "b", "c"}
-		case FaultFull, FaultRefuse, FaultGossip, FaultAmbush: // it depends on their luck whether an occasion comes
+		case fault.Full, fault.Refuse, fault.Gossip, fault.Ambush: // it depends on their luck whether an occasion comes
 			a.For, tries = 100*time.Millisecond, 20
 		}
 		for ; a.Luck < tries && w.Figures().Fired[f] == 0; a.Luck++ {
@@ -87,9 +89,9 @@ func TestOnlyWhatDidHarmCounts(t *testing.T) {
 }
 
 func TestFaultsHaveNames(t *testing.T) {
-	for f := range faultEnd {
-		if n := faultNames[f]; n.words == "" || n.ident == "" {
-			t.Errorf("fault %d has the names %q and %q", f, n.words, n.ident)
+	for f := range fault.Kinds {
+		if f.String() == "" || f.GoName() == "" {
+			t.Errorf("fault %d has the names %q and %q", f, f, f.GoName())
 		}
 	}
 }

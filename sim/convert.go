@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Stage is how far a node has come on the way from a fixed list of voters to dynamic membership.
@@ -281,15 +282,15 @@ func DrawConverting(seed uint64) Options {
 	l.Think, l.Hold = pick(20*time.Millisecond, 100*time.Millisecond, o.MaxTTL), pick(20*time.Millisecond, o.MaxTTL, 2*o.MaxTTL)
 	l.Patience, l.Long = 3*o.MaxTTL, 0
 	every := o.Faults.Weights
-	o.Faults.Weights = [faultEnd]int{}
-	for _, f := range []Fault{
-		FaultCrash, FaultStop, FaultSuspend, FaultSplit, FaultOneWay, FaultBridge, FaultIsolate, FaultLink, FaultBreak, FaultStall, FaultSlow, FaultWall, FaultRate, FaultRing, FaultFlap,
-		FaultFull, FaultAmbush,
+	o.Faults.Weights = [fault.Kinds]int{}
+	for _, f := range []fault.Kind{
+		fault.Crash, fault.Stop, fault.Suspend, fault.Split, fault.OneWay, fault.Bridge, fault.Isolate, fault.Link, fault.Break, fault.Stall, fault.Slow, fault.Wall, fault.Rate, fault.Ring, fault.Flap,
+		fault.Full, fault.Ambush,
 	} {
 		o.Faults.Weights[f] = min(every[f], 1)
 	}
 	w := &o.Faults.Weights
-	w[FaultProposal], w[FaultStrike], w[FaultDisk], w[FaultAccuse], w[FaultGray] = pickInt(r, 0, 2, 4), pickInt(r, 0, 2, 4), r.IntN(2), r.IntN(2), r.IntN(2)
+	w[fault.Proposal], w[fault.Strike], w[fault.Disk], w[fault.Accuse], w[fault.Gray] = pickInt(r, 0, 2, 4), pickInt(r, 0, 2, 4), r.IntN(2), r.IntN(2), r.IntN(2)
 	o.Faults.Every = pick(o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
 	o.Convert = &Convert{First: make(map[string]Stage), Unmet: r.IntN(2) == 0, Finish: r.IntN(2) == 0}
 	o.drawSteps(r)
@@ -301,9 +302,9 @@ func DrawConverting(seed uint64) Options {
 // others each node goes its own way.
 func (o *Options) drawSteps(r *rand.Rand) {
 	c, names := o.Convert, o.NodeNames()
-	at := within(r, 4*o.MaxTTL)
+	at := fault.Within(r, 4*o.MaxTTL)
 	step := func(host string, to Stage) {
-		c.Steps = append(c.Steps, ConvertStep{At: at, Host: host, Stage: to, Down: within(r, o.MaxTTL/2)})
+		c.Steps = append(c.Steps, ConvertStep{At: at, Host: host, Stage: to, Down: fault.Within(r, o.MaxTTL/2)})
 	}
 	for _, name := range names[o.Voters:] {
 		c.First[name] = Stage(r.IntN(3))
@@ -313,7 +314,7 @@ func (o *Options) drawSteps(r *rand.Rand) {
 		if r.IntN(2) == 0 {
 			left = r.IntN(o.Voters/2 + 2)
 		}
-		pace := 2*o.MaxTTL + within(r, 2*o.MaxTTL)
+		pace := 2*o.MaxTTL + fault.Within(r, 2*o.MaxTTL)
 		for _, to := range []Stage{StageConverting, StageDynamic} {
 			order := slices.Clone(names)
 			r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
@@ -322,7 +323,7 @@ func (o *Options) drawSteps(r *rand.Rand) {
 					continue
 				}
 				step(name, to)
-				at += pace/2 + within(r, pace)
+				at += pace/2 + fault.Within(r, pace)
 			}
 		}
 		return
@@ -330,7 +331,7 @@ func (o *Options) drawSteps(r *rand.Rand) {
 	end := at + 20*o.MaxTTL
 	for _, name := range names {
 		now := c.First[name]
-		for at = within(r, 6*o.MaxTTL); at < end && now != StageDynamic; at += o.MaxTTL/4 + within(r, 6*o.MaxTTL) {
+		for at = fault.Within(r, 6*o.MaxTTL); at < end && now != StageDynamic; at += o.MaxTTL/4 + fault.Within(r, 6*o.MaxTTL) {
 			switch k := r.IntN(10); {
 			case now == StageFixed && k == 0:
 				now = StageDynamic

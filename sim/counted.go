@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim/check"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Counted makes the mesh one that is born by count (package electorate), of processes without
@@ -127,14 +128,14 @@ func (po *population) rebirthLimit() time.Duration {
 func (po *population) harmPopulation(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	w := po.w
 	switch a.Fault {
-	case FaultBegin: // another process is started, perhaps one that reaches no other for a while
+	case fault.Begin: // another process is started, perhaps one that reaches no other for a while
 		po.begins(h, a, r, did)
-	case FaultEnd:
+	case fault.End:
 		if w.crash(h, endingMixed, r) {
 			w.note(h, "is ended for good")
 			did(true)
 		}
-	case FaultRollout: // each process is replaced by one on another host
+	case fault.Rollout: // each process is replaced by one on another host
 		for i, old := range w.faults.hostsOf(a.Hosts) {
 			w.At(time.Duration(i)*a.By, func() {
 				if w.faults.calm || old.p == nil {
@@ -143,16 +144,16 @@ func (po *population) harmPopulation(h *host, a *Act, r *rand.Rand, did func(boo
 				// With room for one more, the next process is started before the old one ends.
 				if next := po.idle(r); next != nil && !po.isFull() {
 					w.start(next)
-					w.At(within(r, 2*a.By), func() { po.replaced(old, r) })
+					w.At(fault.Within(r, 2*a.By), func() { po.replaced(old, r) })
 				} else {
 					po.replaced(old, r)
 				}
 				did(true)
 			})
 		}
-	case FaultZone:
+	case fault.Zone:
 		po.loseZone(w.faults.hostsOf(a.Hosts), a, r, did)
-	case FaultApart: // processes that know no electorate don't reach those that know one
+	case fault.Apart: // processes that know no electorate don't reach those that know one
 		var ways [][2]*host
 		for _, x := range w.hosts {
 			for _, y := range w.hosts {
@@ -203,7 +204,7 @@ func (po *population) loseZone(zone []*host, a *Act, r *rand.Rand, did func(bool
 		did(lost)
 	}
 	for _, h := range rest {
-		w.At(within(r, a.For), func() {
+		w.At(fault.Within(r, a.For), func() {
 			if !w.faults.calm && h.p == nil && !po.isFull() {
 				w.start(h)
 			}
@@ -238,7 +239,7 @@ func (po *population) replaced(old *host, r *rand.Rand) {
 		return
 	}
 	if next := po.idle(r); next != nil {
-		w.faults.bringBack(next, within(r, w.opt.MaxTTL))
+		w.faults.bringBack(next, fault.Within(r, w.opt.MaxTTL))
 	}
 }
 
@@ -287,17 +288,17 @@ func DrawCounted(seed uint64) Options {
 	l.Think, l.Hold = pick(20*time.Millisecond, 100*time.Millisecond, o.MaxTTL), pick(20*time.Millisecond, o.MaxTTL, 2*o.MaxTTL)
 	l.Patience, l.Try, l.Long = pick(3*o.MaxTTL, 10*o.MaxTTL), pickInt(r, 0, 20), 0
 	every := o.Faults.Weights
-	o.Faults.Weights, o.Faults.WallSteps = [faultEnd]int{}, 0
-	for _, f := range []Fault{
-		FaultCrash, FaultStop, FaultSuspend, FaultSplit, FaultOneWay, FaultIsolate, FaultLink, FaultBreak, FaultStall, FaultSlow, FaultRate, FaultFlap, FaultAmbush,
+	o.Faults.Weights, o.Faults.WallSteps = [fault.Kinds]int{}, 0
+	for _, f := range []fault.Kind{
+		fault.Crash, fault.Stop, fault.Suspend, fault.Split, fault.OneWay, fault.Isolate, fault.Link, fault.Break, fault.Stall, fault.Slow, fault.Rate, fault.Flap, fault.Ambush,
 	} {
 		o.Faults.Weights[f] = min(every[f], 1)
 	}
 	o.Faults.Every = pick(o.MaxTTL/2, o.MaxTTL, 3*o.MaxTTL)
 	w := &o.Faults.Weights
-	w[FaultBegin], w[FaultEnd], w[FaultRollout], w[FaultApart] = 6, 4, 1, pickInt(r, 0, 2, 4)
-	w[FaultLeave], w[FaultAccuse], w[FaultProposal], w[FaultGray] = r.IntN(2), r.IntN(2), r.IntN(2), r.IntN(2)
-	w[FaultCrashAll], w[FaultZone] = r.IntN(2), r.IntN(2)
+	w[fault.Begin], w[fault.End], w[fault.Rollout], w[fault.Apart] = 6, 4, 1, pickInt(r, 0, 2, 4)
+	w[fault.Leave], w[fault.Accuse], w[fault.Proposal], w[fault.Gray] = r.IntN(2), r.IntN(2), r.IntN(2), r.IntN(2)
+	w[fault.CrashAll], w[fault.Zone] = r.IntN(2), r.IntN(2)
 	return o
 }
 
@@ -306,7 +307,7 @@ func DrawCrowded(seed uint64) Options {
 	o := DrawCounted(seed)
 	o.Counted.Most++
 	o.Voters++
-	o.Faults.Weights[FaultApart] = max(o.Faults.Weights[FaultApart], 4)
+	o.Faults.Weights[fault.Apart] = max(o.Faults.Weights[fault.Apart], 4)
 	return o
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim/check"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // TestSwarmCounted runs seeds of a mesh that is born by count, under a population that keeps to the
@@ -17,7 +18,7 @@ func TestSwarmCounted(t *testing.T) {
 	swarm(t, seeds, DrawCounted, func(f *Figures) {
 		n := uint64(seeds)
 		for _, k := range f.NotFired() {
-			if k.IsOfCounted() && k != FaultRegister {
+			if k.IsOfCounted() && k != fault.Register {
 				t.Errorf("no run had this fault: %v", k)
 			}
 		}

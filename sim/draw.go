@@ -3,6 +3,8 @@ package sim
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Draw draws a world from a seed: three to five voters, lock-only nodes, sessions of several
@@ -52,18 +54,18 @@ func Draw(seed uint64) Options {
 	}
 	o.Faults.Every = pick(o.MaxTTL/4, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
 	o.Faults.WallSteps = o.Clocks.Spread
-	for f := range faultFixed { // DrawFollowing draws the faults of dynamic membership
+	for f := range fault.Dynamic { // DrawFollowing draws the faults of dynamic membership
 		if r.IntN(2) == 0 {
 			o.Faults.Weights[f] = 1 << r.IntN(4)
 		}
 	}
 	// After these faults all voters are quiet for long.
-	for _, f := range []Fault{FaultCrashAll, FaultRolling} {
+	for _, f := range []fault.Kind{fault.CrashAll, fault.Rolling} {
 		o.Faults.Weights[f] = min(o.Faults.Weights[f], 1)
 	}
-	o.Faults.Weights[FaultUnseen], o.Faults.Weights[FaultBeyond] = 0, 0
-	if o.Clients > 0 && o.Faults.Weights[FaultTwin] > 0 {
-		o.Faults.Weights[FaultTwin] = 8 // for most draws of this fault no node qualifies
+	o.Faults.Weights[fault.Unseen], o.Faults.Weights[fault.Beyond] = 0, 0
+	if o.Clients > 0 && o.Faults.Weights[fault.Twin] > 0 {
+		o.Faults.Weights[fault.Twin] = 8 // for most draws of this fault no node qualifies
 	}
 	switch r.IntN(10) {
 	case 0, 1:
@@ -82,9 +84,9 @@ func DrawBeyond(seed uint64) Options {
 	o.TokensOnly = true
 	r := rand.New(rand.NewPCG(seed, 1))
 	for range o.Voters + o.Clients {
-		o.Clocks.PPM = append(o.Clocks.PPM, r.Int64N(2*beyondPPM)-beyondPPM)
+		o.Clocks.PPM = append(o.Clocks.PPM, r.Int64N(2*fault.BeyondPPM)-fault.BeyondPPM)
 	}
-	o.Faults.Weights[FaultUnseen], o.Faults.Weights[FaultBeyond] = 8, 8
+	o.Faults.Weights[fault.Unseen], o.Faults.Weights[fault.Beyond] = 8, 8
 	return o
 }
 
@@ -96,7 +98,7 @@ func (o *Options) careful() {
 	o.Clients = max(o.Clients, 1)
 	o.Load.Hold, o.Load.Long, o.Load.Forever = 2*o.MaxTTL, 50, 90
 	o.Faults.Every = 8 * o.MaxTTL
-	o.Faults.Weights = [faultEnd]int{FaultRolling: 6, FaultBreak: 1, FaultRefuse: 1}
+	o.Faults.Weights = [fault.Kinds]int{fault.Rolling: 6, fault.Break: 1, fault.Refuse: 1}
 }
 
 // calm makes a mesh without faults where many requests wait for long, to judge the order of

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Figures count the events of one run or of many.
@@ -93,10 +95,10 @@ type Figures struct {
 	Stages [StageDynamic + 1]uint64
 
 	// Fired counts the faults that had an effect, by kind.
-	Fired [faultEnd]uint64
+	Fired [fault.Kinds]uint64
 
 	// Under counts the same faults by how keys were held or wanted at the time.
-	Under [usedEnd][faultEnd]uint64
+	Under [usedEnd][fault.Kinds]uint64
 
 	// Marks counts the rare paths that were reached.
 	Marks [markEnd]uint64
@@ -152,7 +154,7 @@ func (f Figures) Table(busy time.Duration) string {
 		}
 	}
 	for i, n := range f.Fired {
-		fmt.Fprintf(&b, "%-22s %14d\n", "fault: "+Fault(i).String(), n)
+		fmt.Fprintf(&b, "%-22s %14d\n", "fault: "+fault.Kind(i).String(), n)
 	}
 	b.WriteString(f.marksTable())
 	return b.String()

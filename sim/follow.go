@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Following configures a world with dynamic membership: every host has a disk and may be voted in.
@@ -128,7 +129,7 @@ func (fs *followers) save(p *process, s vote.DiskState) {
 	if most == 0 {
 		most = 5 * time.Millisecond
 	}
-	saved := event{at: fs.w.now.Add(within(h.luck, most)+h.slowDisk) + 1, kind: eventRun, p: p, f: func() {
+	saved := event{at: fs.w.now.Add(fault.Within(h.luck, most)+h.slowDisk) + 1, kind: eventRun, p: p, f: func() {
 		h.disk.saving = nil
 		p.savingSince = 0
 		failed := ""
@@ -174,7 +175,7 @@ func (fs *followers) connects(p *process) (closed bool) {
 		d := &p.dials[i]
 		is := slices.Contains(fs.toDial, name)
 		if is && !d.wanted {
-			fs.w.push(event{at: fs.w.now.Add(within(p.host.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(i)})
+			fs.w.push(event{at: fs.w.now.Add(fault.Within(p.host.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(i)})
 		}
 		d.wanted = is
 		if l := d.l; !is && l != nil && l.state == linkUp && l.ends[0].open {
@@ -245,7 +246,7 @@ func (fs *followers) gossips(p *process) {
 	}
 	p.m.Gossip(p.read(fs.w.now), all)
 	fs.w.settle(p)
-	fs.w.push(event{at: fs.w.now.Add(every/2 + within(p.host.luck, every)), kind: eventRun, p: p, f: func() { fs.gossips(p) }})
+	fs.w.push(event{at: fs.w.now.Add(every/2 + fault.Within(p.host.luck, every)), kind: eventRun, p: p, f: func() { fs.gossips(p) }})
 }
 
 // coveredFollowing reports whether, under one of the last eight electorates, a majority is bound to
@@ -345,17 +346,17 @@ func DrawFollowing(seed uint64) Options {
 	o.Load.Mix.LengthLeast = o.lengthLeast()
 	o.Load.Clients = min(o.Load.Clients, 3)
 	o.Faults.Every = pick(o.MaxTTL/2, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
-	o.Faults.Weights[FaultTwin], o.Faults.Weights[FaultRefuse], o.Faults.Weights[FaultGossip] = 0, 0, 0
-	for f := faultFixed; f < FaultGray; f++ { // see drawGray
+	o.Faults.Weights[fault.Twin], o.Faults.Weights[fault.Refuse], o.Faults.Weights[fault.Gossip] = 0, 0, 0
+	for f := fault.Dynamic; f < fault.Gray; f++ { // see drawGray
 		if r.IntN(3) > 0 {
 			o.Faults.Weights[f] = 1 + r.IntN(4)
 		}
 	}
 	if r.IntN(3) == 0 { // changes of the electorate, with few faults
-		for f := range faultFixed {
+		for f := range fault.Dynamic {
 			o.Faults.Weights[f] = 0
 		}
-		o.Faults.Weights[FaultCrash] = 1
+		o.Faults.Weights[fault.Crash] = 1
 	}
 	o.hostile()
 	o.drawGray()
@@ -363,17 +364,17 @@ func DrawFollowing(seed uint64) Options {
 	return o
 }
 
-// drawGray gives FaultGray a weight in one world of six. The weight is drawn from a random source
+// drawGray gives fault.Gray a weight in one world of six. The weight is drawn from a random source
 // of its own, so that all other worlds stay the same as before this fault was added.
 func (o *Options) drawGray() {
-	if rand.New(chance(o.Seed, "weight/gray")).IntN(6) > 0 {
+	if rand.New(fault.Chance(o.Seed, "weight/gray")).IntN(6) > 0 {
 		return
 	}
 	total := 0
 	for _, weight := range o.Faults.Weights {
 		total += weight
 	}
-	o.Faults.Weights[FaultGray] = 1 + total/8
+	o.Faults.Weights[fault.Gray] = 1 + total/8
 }
 
 // hostile makes seven of eight worlds change their electorate all the time, aim faults at the steps
@@ -436,24 +437,24 @@ func (o *Options) hostile() {
 	if o.Following.Aim != AimAll {
 		rare = 6
 	}
-	for f := range FaultGray { // see drawGray
+	for f := range fault.Gray { // see drawGray
 		if o.Faults.Weights[f] = min(o.Faults.Weights[f], 1); r.IntN(rare) > 0 {
 			o.Faults.Weights[f] = 0
 		}
 	}
 	// Nothing changes while voters are quiet.
-	for _, f := range []Fault{FaultCrashAll, FaultRolling} {
+	for _, f := range []fault.Kind{fault.CrashAll, fault.Rolling} {
 		o.Faults.Weights[f] = 0
 	}
-	o.Faults.Weights[FaultProposal], o.Faults.Weights[FaultStrike] = pickInt(r, 8, 16), pickInt(r, 4, 8, 16)
+	o.Faults.Weights[fault.Proposal], o.Faults.Weights[fault.Strike] = pickInt(r, 8, 16), pickInt(r, 4, 8, 16)
 	if o.Following.Aim == AimElection { // ambushes propose by themselves
-		o.Faults.Weights[FaultProposal], o.Faults.Weights[FaultStrike] = 1, 16
+		o.Faults.Weights[fault.Proposal], o.Faults.Weights[fault.Strike] = 1, 16
 		o.Voters, o.Clients = pickInt(r, 3, 3, 5), 4
 	}
 	if o.Following.Aim == AimDrain {
-		o.Faults.Every, o.Faults.Weights[FaultStrike] = o.MaxTTL/2, 16
+		o.Faults.Every, o.Faults.Weights[fault.Strike] = o.MaxTTL/2, 16
 	}
-	o.Faults.Weights[FaultLeave], o.Faults.Weights[FaultWipe] = r.IntN(3), r.IntN(3)
+	o.Faults.Weights[fault.Leave], o.Faults.Weights[fault.Wipe] = r.IntN(3), r.IntN(3)
 }
 
 // isAbsent reports whether a scenario starts the host.
@@ -464,7 +465,7 @@ func (fs *followers) isAbsent(h *host) bool {
 // lateness draws the delay of a host's first start.
 func (fs *followers) lateness(h *host) time.Duration {
 	if f := fs.w.opt.Following; f != nil && !h.voter && f.Late > 0 {
-		return within(rand.New(fs.w.chance("late", h.alias)), f.Late)
+		return fault.Within(rand.New(fs.w.chance("late", h.alias)), f.Late)
 	}
 	return 0
 }

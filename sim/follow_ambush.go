@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // ambushFloor waits for a joint electorate, and then separates the new voters from the old voters
@@ -42,8 +43,8 @@ func (ne *nemesis) partsAtDrain(r *rand.Rand) {
 			others = append(others, h)
 		}
 	}
-	from := ttl/10 + within(r, ttl*3/4)
-	until := electorate.Drain(ttl) + ttl/20 + within(r, ttl/2)
+	from := ttl/10 + fault.Within(r, ttl*3/4)
+	until := electorate.Drain(ttl) + ttl/20 + fault.Within(r, ttl/2)
 	ne.w.At(from, func() {
 		if !ne.w.faults.calm {
 			ne.cutBetween(fresh, others, bothWays, until-from)
@@ -59,7 +60,7 @@ func (ne *nemesis) partsAtDrain(r *rand.Rand) {
 	if r.IntN(2) == 0 { // the new voters are late to store the messages received
 		ne.await(&lurk{step: stepKnows, strike: func(*host) {
 			for _, h := range fresh {
-				ne.slowDisk(h, ttl/10+within(r, ttl/2), ttl)
+				ne.slowDisk(h, ttl/10+fault.Within(r, ttl/2), ttl)
 			}
 		}}, 2*until)
 	}
@@ -80,14 +81,14 @@ func (ne *nemesis) harassFounding() {
 		return
 	}
 	side := len(founders)/2 + 1
-	d := ttl + within(r, 4*ttl)
+	d := ttl + fault.Within(r, 4*ttl)
 	heal := func() {}
 	if r.IntN(3) > 0 {
 		heal = ne.cutApart(founders[:side], founders[side:], d)
 	}
 	for _, h := range founders {
 		if r.IntN(2) == 0 {
-			ne.slowDisk(h, within(r, ttl/2), d)
+			ne.slowDisk(h, fault.Within(r, ttl/2), d)
 		}
 		if r.IntN(2) == 0 {
 			b := &lurk{step: stepSaves + step(r.IntN(2)), host: h, nth: r.IntN(3)}
@@ -96,14 +97,14 @@ func (ne *nemesis) harassFounding() {
 					h.disk.saving = nil
 				}
 				if !ne.w.faults.calm && ne.w.crash(h, endingAtOnce, r) {
-					ne.w.faults.bringBack(h, within(r, ttl/5))
+					ne.w.faults.bringBack(h, fault.Within(r, ttl/5))
 				}
 			}
 			ne.await(b, d)
 		}
 	}
 	ne.await(&lurk{step: stepKnows, any: true, strike: func(*host) {
-		ne.w.At(within(r, ttl), func() { ne.movesOver(founders, heal, r) })
+		ne.w.At(fault.Within(r, ttl), func() { ne.movesOver(founders, heal, r) })
 	}}, 10*ttl)
 }
 
@@ -123,17 +124,17 @@ func (ne *nemesis) movesOver(founders []*host, heal func(), r *rand.Rand) {
 	if ne.w.faults.calm || h == nil || !ne.w.dynamic.spares(h) {
 		return
 	}
-	d := ne.w.opt.MaxTTL + within(r, 3*ne.w.opt.MaxTTL)
+	d := ne.w.opt.MaxTTL + fault.Within(r, 3*ne.w.opt.MaxTTL)
 	in = slices.DeleteFunc(in, func(o *host) bool { return o == h })
 	heal()
 	ne.cutApart(in, append(slices.Clone(out), h), d)
 	ne.w.crash(h, endingAtOnce, r)
 	ne.w.note(h, "has its directory wiped")
 	h.disk = disk{made: h.disk.made}
-	ne.w.faults.bringBack(h, within(r, ne.w.opt.MaxTTL/5))
+	ne.w.faults.bringBack(h, fault.Within(r, ne.w.opt.MaxTTL/5))
 	for _, o := range out {
 		if r.IntN(2) == 0 && ne.w.crash(o, endingAtOnce, r) {
-			ne.w.faults.bringBack(o, within(r, ne.w.opt.MaxTTL/5))
+			ne.w.faults.bringBack(o, fault.Within(r, ne.w.opt.MaxTTL/5))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Ambushes of several steps, each aimed at a single rule of an election. With independent strikes
@@ -46,7 +47,7 @@ func (ne *nemesis) duel(r *rand.Rand) (lasts time.Duration) {
 		return 0
 	}
 	ttl, version := ne.w.opt.MaxTTL, ne.w.dynamic.newest
-	d := 2*ttl + within(r, ttl)
+	d := 2*ttl + fault.Within(r, ttl)
 	side := (n - 1) / 2
 	one, other, between := voters[:side], voters[side:2*side], voters[2*side:]
 	ne.w.note(nil, "a duel of %s and %s around %s", aliases(one), aliases(other), aliases(between))
@@ -87,14 +88,14 @@ func (ne *nemesis) duel(r *rand.Rand) (lasts time.Duration) {
 	}
 	for _, h := range []*host{one[0], other[0]} {
 		if forgets == forgetsPromise {
-			ne.slowDisk(h, ttl/10+within(r, ttl/5), d)
+			ne.slowDisk(h, ttl/10+fault.Within(r, ttl/5), d)
 		} else if r.IntN(2) == 0 {
-			ne.slowDisk(h, within(r, ttl/5), d)
+			ne.slowDisk(h, fault.Within(r, ttl/5), d)
 		}
 	}
 	ne.proposesFor(one[0], r, d, func(bool) {})
 	if forgets != forgetsAcceptance {
-		ne.w.At(within(r, ttl/5), second)
+		ne.w.At(fault.Within(r, ttl/5), second)
 	}
 	return d
 }
@@ -144,7 +145,7 @@ func (ne *nemesis) fallsAt(h *host, b *lurk, then func(), r *rand.Rand) {
 				h.disk = disk{made: h.disk.made}
 			}
 			h.disk.broken = false
-			ne.w.faults.bringBack(h, within(r, ne.w.opt.MaxTTL/20))
+			ne.w.faults.bringBack(h, fault.Within(r, ne.w.opt.MaxTTL/20))
 			then()
 		})
 	}
@@ -159,11 +160,11 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 	if len(voters) < 3 {
 		return 0
 	}
-	d, version := 2*ne.w.opt.MaxTTL+within(r, ne.w.opt.MaxTTL), ne.w.dynamic.newest
+	d, version := 2*ne.w.opt.MaxTTL+fault.Within(r, ne.w.opt.MaxTTL), ne.w.dynamic.newest
 	ne.w.note(nil, "an attempt is to be interrupted: %s", aliases(voters))
 	first, second, third := voters[0], voters[1], voters[2]
 	if r.IntN(2) == 0 {
-		ne.slowDisk(first, within(r, ne.w.opt.MaxTTL/5), d)
+		ne.slowDisk(first, fault.Within(r, ne.w.opt.MaxTTL/5), d)
 	}
 	var heal []func()
 	cut := func(h *host, others []*host, way direction) {
@@ -193,7 +194,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 		}
 		first.disk.saving = nil
 		if ne.w.crash(first, endingAtOnce, r) {
-			ne.w.faults.bringBack(first, within(r, ne.w.opt.MaxTTL/20))
+			ne.w.faults.bringBack(first, fault.Within(r, ne.w.opt.MaxTTL/20))
 		}
 		if r.IntN(3) > 0 {
 			cut(third, ne.w.hosts, bothWays)
@@ -219,7 +220,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 	}}, d)
 	ne.proposesFor(first, r, ne.w.opt.MaxTTL, func(bool) {})
 	if trigger.step == stepHears {
-		ne.w.At(within(r, ne.w.opt.MaxTTL/5), func() { ne.proposesFor(second, r, ne.w.opt.MaxTTL, func(bool) {}) })
+		ne.w.At(fault.Within(r, ne.w.opt.MaxTTL/5), func() { ne.proposesFor(second, r, ne.w.opt.MaxTTL, func(bool) {}) })
 	}
 	return d
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // ambushFive makes two of five voters propose, each with a helper of its own, so that both need the
@@ -12,7 +13,7 @@ import (
 // the second promise. The helpers' answers are held up until the voter is back: then the earlier
 // ballot goes on, and after it the later ballot.
 func (ne *nemesis) ambushFive(voters []*host, r *rand.Rand) (lasts time.Duration) {
-	d := ne.w.opt.MaxTTL + within(r, ne.w.opt.MaxTTL)
+	d := ne.w.opt.MaxTTL + fault.Within(r, ne.w.opt.MaxTTL)
 	t := &trio{ne.w, r, ne.w.dynamic.newest, voters[0], voters[1], voters[4], d}
 	first, second, between := t.first, t.second, t.between
 	helper, other := voters[2], voters[3]

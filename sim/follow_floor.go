@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // winsLate lets a user win a key from old voters alone after the drain has begun, which their
@@ -33,13 +35,13 @@ func (ne *nemesis) winsLate(r *rand.Rand) bool {
 		return false
 	}
 	ne.w.note(nil, "%s is to win late, from %s and not from %s", u.alias, aliases(old), aliases(fresh))
-	from := ttl/10 + within(r, ttl/4)
+	from := ttl/10 + fault.Within(r, ttl/4)
 	silent := r.IntN(2) == 0
 	// Connections are given up after half a maximum TTL, and must outlast the drain.
 	if silent {
-		from = ttl*13/20 + within(r, ttl/5)
+		from = ttl*13/20 + fault.Within(r, ttl/5)
 	}
-	wake := ne.w.Now() + ttl*23/20 + within(r, ttl/8)
+	wake := ne.w.Now() + ttl*23/20 + fault.Within(r, ttl/8)
 	ne.w.At(from, func() {
 		if ne.w.faults.calm {
 			return

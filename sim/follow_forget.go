@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // trio is a set of three voters of a final electorate, for ambushes in which each voter has a role.
@@ -33,7 +34,7 @@ func (ne *nemesis) ambushTrio(r *rand.Rand) (lasts time.Duration) {
 	if len(voters) != 3 {
 		return 0
 	}
-	d := ne.w.opt.MaxTTL + within(r, ne.w.opt.MaxTTL)
+	d := ne.w.opt.MaxTTL + fault.Within(r, ne.w.opt.MaxTTL)
 	t := &trio{ne.w, r, ne.w.dynamic.newest, voters[0], voters[1], voters[2], d}
 	ne.w.note(nil, "three are ambushed: %s", aliases(voters))
 	trioAmbushes[r.IntN(len(trioAmbushes))](t)
@@ -70,7 +71,7 @@ func (t *trio) movesAway() {
 		t.crash(between, endingAtOnce, nil)
 		t.note(between, "has its directory wiped")
 		between.disk = disk{made: between.disk.made}
-		t.faults.bringBack(between, within(t.r, t.opt.MaxTTL/20))
+		t.faults.bringBack(between, fault.Within(t.r, t.opt.MaxTTL/20))
 		t.nemesis.proposesOn(t.version, second, t.r, t.lasts)
 	})
 	t.nemesis.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})

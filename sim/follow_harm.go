@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // harmFollowing injects a fault of dynamic membership into a host. Faults beyond the tolerance of
@@ -12,20 +13,20 @@ import (
 // any more, and an operator is needed.
 func (ne *nemesis) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	switch a.Fault {
-	case FaultWipe:
+	case fault.Wipe:
 		if ne.w.dynamic.spares(h) && ne.w.crash(h, endingMixed, r) {
 			ne.w.note(h, "has its directory wiped")
 			h.disk = disk{made: h.disk.made}
 			ne.w.faults.bringBack(h, a.For)
 			did(true)
 		}
-	case FaultGone:
+	case fault.Gone:
 		if len(ne.w.hosts) > 3 && ne.w.dynamic.spares(h) && ne.w.crash(h, endingMixed, r) {
 			ne.w.note(h, "is gone for good")
 			h.retired = true
 			did(true)
 		}
-	case FaultLeave:
+	case fault.Leave:
 		p := h.p
 		if p == nil || h.hung != pauseNone {
 			return
@@ -35,7 +36,7 @@ func (ne *nemesis) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) 
 		ne.w.settle(p)
 		did(true)
 		ne.endsOnceOut(p, r, a.For, leavesTries)
-	case FaultDisk:
+	case fault.Disk:
 		if !h.disk.broken {
 			h.disk.broken = true
 			ne.w.note(h, "can't write to its disk")
@@ -43,7 +44,7 @@ func (ne *nemesis) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) 
 			ne.w.faults.lasting(a.For, func() { h.disk.broken = false; ne.w.order.disturb() })
 			did(true)
 		}
-	case FaultProposal:
+	case fault.Proposal:
 		ne.proposesFor(h, r, a.For, did)
 		far := ne.w.faults.hostOf(a.Far)
 		if far == nil || far == h || r.IntN(4) == 0 {
@@ -53,9 +54,9 @@ func (ne *nemesis) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) 
 		if r.IntN(2) == 0 { // neither voter hears of the other's proposal
 			ne.cutWays([][2]*host{{h, far}, {far, h}}, ne.strikeFor(r))
 		}
-	case FaultStrike:
+	case fault.Strike:
 		ne.lurk(h, a.For, r, did)
-	case FaultGray:
+	case fault.Gray:
 		ways := ne.w.faults.ways(a)
 		if len(ways) == 0 {
 			return
@@ -73,7 +74,7 @@ func (ne *nemesis) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) 
 			}
 		})
 		did(true)
-	case FaultAccuse:
+	case fault.Accuse:
 		ne.w.dynamic.accused[h]++
 		ne.w.note(h, "takes all others for dead")
 		ne.w.faults.lasting(a.For, func() { ne.w.dynamic.accused[h]--; ne.w.order.disturb() })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // harassPledges disturbs the pledges of the founders. Saves take long. In a third of the cases a
@@ -17,9 +18,9 @@ import (
 // pledge alone founds nothing.
 func (ne *nemesis) harassPledges(founders []*host, r *rand.Rand) {
 	ttl := ne.w.opt.MaxTTL
-	d := 2*ttl + within(r, 2*ttl)
+	d := 2*ttl + fault.Within(r, 2*ttl)
 	for _, h := range founders {
-		ne.slowDisk(h, ttl/20+within(r, ttl/2), d)
+		ne.slowDisk(h, ttl/20+fault.Within(r, ttl/2), d)
 	}
 	if r.IntN(3) == 0 {
 		ne.forgetsItsName(founders[0], r)
@@ -39,13 +40,13 @@ func (ne *nemesis) harassPledges(founders []*host, r *rand.Rand) {
 // founder.
 func (ne *nemesis) forgetsItsName(h *host, r *rand.Rand) {
 	ne.slowDisk(h, ne.w.opt.MaxTTL, ne.w.opt.MaxTTL)
-	ne.w.At(ne.w.opt.MaxTTL/4+within(r, ne.w.opt.MaxTTL*3/4), func() {
+	ne.w.At(ne.w.opt.MaxTTL/4+fault.Within(r, ne.w.opt.MaxTTL*3/4), func() {
 		if ne.w.faults.calm || h.p == nil || h.disk.exists {
 			return
 		}
 		h.disk.saving = nil
 		ne.w.crash(h, endingAtOnce, r)
-		ne.w.faults.bringBack(h, within(r, ne.w.opt.MaxTTL/5))
+		ne.w.faults.bringBack(h, fault.Within(r, ne.w.opt.MaxTTL/5))
 	})
 }
 
@@ -83,10 +84,10 @@ func (ne *nemesis) foundsAnew(h *host, founders []*host, r *rand.Rand) {
 		ne.w.note(h, "has its directory wiped")
 		h.disk = disk{made: h.disk.made}
 	case pledged == others:
-		ne.mislays(h, ne.w.opt.MaxTTL+within(r, ne.w.opt.MaxTTL))
+		ne.mislays(h, ne.w.opt.MaxTTL+fault.Within(r, ne.w.opt.MaxTTL))
 	}
 	for _, o := range founders {
-		ne.w.faults.bringBack(o, ne.w.opt.MaxTTL/50+within(r, ne.w.opt.MaxTTL/5))
+		ne.w.faults.bringBack(o, ne.w.opt.MaxTTL/50+fault.Within(r, ne.w.opt.MaxTTL/5))
 	}
 }
 

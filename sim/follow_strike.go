@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // nemesis aims faults at changes of the electorate (Jepsen's word for the process that injects
@@ -186,7 +187,7 @@ func (ne *nemesis) harmChange(h *host, down time.Duration, r *rand.Rand) bool {
 		did := false
 		for _, k := range ne.w.judge.lockKeys {
 			for _, q := range k.holds {
-				did = ne.cutFor(q.p.host, ne.w.hosts, way, ne.w.opt.MaxTTL/2+within(r, ne.w.opt.MaxTTL)) || did
+				did = ne.cutFor(q.p.host, ne.w.hosts, way, ne.w.opt.MaxTTL/2+fault.Within(r, ne.w.opt.MaxTTL)) || did
 			}
 		}
 		return did
@@ -197,7 +198,7 @@ func (ne *nemesis) harmChange(h *host, down time.Duration, r *rand.Rand) bool {
 	// The other deciding voters go on with the holders for longer than a drain, and learn nothing
 	// of the change.
 	default:
-		return ne.cutHolders(deciding, bothWays, ne.w.opt.MaxTTL+within(r, ne.w.opt.MaxTTL), r)
+		return ne.cutHolders(deciding, bothWays, ne.w.opt.MaxTTL+fault.Within(r, ne.w.opt.MaxTTL), r)
 	}
 }
 
@@ -240,11 +241,11 @@ func (ne *nemesis) strikeFor(r *rand.Rand) time.Duration {
 	ttl := ne.w.opt.MaxTTL
 	switch r.IntN(4) {
 	case 0:
-		return within(r, ttl)
+		return fault.Within(r, ttl)
 	case 1, 2:
-		return ttl/2 + within(r, ttl)
+		return ttl/2 + fault.Within(r, ttl)
 	default:
-		return ttl + within(r, 2*ttl)
+		return ttl + fault.Within(r, 2*ttl)
 	}
 }
 
@@ -259,7 +260,7 @@ func (ne *nemesis) dies(h *host, down time.Duration, r *rand.Rand) bool {
 	if !ne.w.crash(h, how, luck) {
 		return false
 	}
-	ne.w.faults.bringBack(h, within(r, down+1))
+	ne.w.faults.bringBack(h, fault.Within(r, down+1))
 	return true
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim/check"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // allBut leaves a world with a single check.
@@ -193,17 +194,17 @@ func TestAnExcuseCoversVotesThatAreOlder(t *testing.T) {
 			{At: 34 * time.Second, Node: "a", Key: "key-0"},
 		}},
 		Acts: []Act{
-			{At: 1800 * time.Millisecond, Fault: FaultBeyond, Hosts: []string{"b"}, PPM: 81256},
-			{At: 8 * time.Second, Fault: FaultBeyond, Hosts: []string{"c"}, PPM: 6577},
-			{At: 11 * time.Second, Fault: FaultStop, Hosts: []string{"a"}, For: 11 * time.Second},
-			{At: 14 * time.Second, Fault: FaultUnseen, Hosts: []string{"c"}, For: 800 * time.Millisecond},
-			{At: 20200 * time.Millisecond, Fault: FaultRolling, Hosts: []string{"b", "a", "c"}, By: 5500 * time.Millisecond, Luck: 0x38aeb84247742645},
-			{At: 22200 * time.Millisecond, Fault: FaultStop, Hosts: []string{"b"}, For: 2300 * time.Millisecond},
-			{At: 24 * time.Second, Fault: FaultFlap, Hosts: []string{"b"}, Far: []string{"a"}, For: 9 * time.Second, By: time.Second},
-			{At: 26700 * time.Millisecond, Fault: FaultUnseen, Hosts: []string{"a"}, For: 3 * time.Second},
-			{At: 30 * time.Second, Fault: FaultStop, Hosts: []string{"a"}, For: 3 * time.Second},
-			{At: 33 * time.Second, Fault: FaultUnseen, Hosts: []string{"b"}, For: 4 * time.Second},
-			{At: 34200 * time.Millisecond, Fault: FaultUnseen, Hosts: []string{"a"}, For: 6 * time.Second},
+			{At: 1800 * time.Millisecond, Fault: fault.Beyond, Hosts: []string{"b"}, PPM: 81256},
+			{At: 8 * time.Second, Fault: fault.Beyond, Hosts: []string{"c"}, PPM: 6577},
+			{At: 11 * time.Second, Fault: fault.Stop, Hosts: []string{"a"}, For: 11 * time.Second},
+			{At: 14 * time.Second, Fault: fault.Unseen, Hosts: []string{"c"}, For: 800 * time.Millisecond},
+			{At: 20200 * time.Millisecond, Fault: fault.Rolling, Hosts: []string{"b", "a", "c"}, By: 5500 * time.Millisecond, Luck: 0x38aeb84247742645},
+			{At: 22200 * time.Millisecond, Fault: fault.Stop, Hosts: []string{"b"}, For: 2300 * time.Millisecond},
+			{At: 24 * time.Second, Fault: fault.Flap, Hosts: []string{"b"}, Far: []string{"a"}, For: 9 * time.Second, By: time.Second},
+			{At: 26700 * time.Millisecond, Fault: fault.Unseen, Hosts: []string{"a"}, For: 3 * time.Second},
+			{At: 30 * time.Second, Fault: fault.Stop, Hosts: []string{"a"}, For: 3 * time.Second},
+			{At: 33 * time.Second, Fault: fault.Unseen, Hosts: []string{"b"}, For: 4 * time.Second},
+			{At: 34200 * time.Millisecond, Fault: fault.Unseen, Hosts: []string{"a"}, For: 6 * time.Second},
 		},
 		TokensOnly: true,
 	})
@@ -233,10 +234,10 @@ func TestAnExcuseCoversALeaseThatIsHandedOff(t *testing.T) {
 			{At: 22040 * time.Millisecond, Node: "a", Key: "key-0", Hold: 300 * time.Millisecond},
 		}},
 		Acts: []Act{
-			{Fault: FaultBeyond, Hosts: []string{"b"}, PPM: 179477},
-			{At: 20 * time.Second, Fault: FaultSplit, Hosts: []string{"a"}, Far: []string{"b", "c"}, For: 5 * time.Second},
-			{At: 22020 * time.Millisecond, Fault: FaultFlap, Hosts: []string{"b"}, Far: []string{"c"}, OneWay: true, For: 3 * time.Second, By: time.Second},
-			{At: 22040 * time.Millisecond, Fault: FaultCrash, Hosts: []string{"c"}},
+			{Fault: fault.Beyond, Hosts: []string{"b"}, PPM: 179477},
+			{At: 20 * time.Second, Fault: fault.Split, Hosts: []string{"a"}, Far: []string{"b", "c"}, For: 5 * time.Second},
+			{At: 22020 * time.Millisecond, Fault: fault.Flap, Hosts: []string{"b"}, Far: []string{"c"}, OneWay: true, For: 3 * time.Second, By: time.Second},
+			{At: 22040 * time.Millisecond, Fault: fault.Crash, Hosts: []string{"c"}},
 		},
 		TokensOnly: true,
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Kind says how a key is used. The zero value is a plain exclusive lock.
@@ -92,14 +93,14 @@ func (ld *load) drawKind(h *host, c *client, k *lockKey, a *Ask) {
 	case kind.Readers && c.percent(m.Shared):
 		a.Mode = vote.Shared
 		if c.percent(m.Upgrade) {
-			a.Turn = within(c.luck, a.Hold) + 1
+			a.Turn = fault.Within(c.luck, a.Hold) + 1
 		}
 	case kind.Readers && c.percent(m.Downgrade):
-		a.Turn = within(c.luck, a.Hold) + 1
+		a.Turn = fault.Within(c.luck, a.Hold) + 1
 	}
 	longest, most := ld.w.opt.MaxTTL, h.least
 	if c.percent(m.Length) {
-		a.Length, a.Fixed = m.LengthLeast+within(c.luck, longest-m.LengthLeast), c.percent(m.Fixed)
+		a.Length, a.Fixed = m.LengthLeast+fault.Within(c.luck, longest-m.LengthLeast), c.percent(m.Fixed)
 		if a.Fixed && a.Length > most {
 			a.Fixed = false // the shell keeps up such a lease, and ends it
 		}
@@ -112,12 +113,12 @@ func (ld *load) drawKind(h *host, c *client, k *lockKey, a *Ask) {
 			last = a.Length
 		}
 		if last < most {
-			a.Delay = within(c.luck, most-last)
+			a.Delay = fault.Within(c.luck, most-last)
 		}
 	}
 	if c.percent(m.MinHold) {
 		// The shell enforces the rest of a longer minimum hold.
-		a.MinHold = within(c.luck, vote.MaxKept(most))
+		a.MinHold = fault.Within(c.luck, vote.MaxKept(most))
 	}
 	a.Value, a.Urge = c.percent(m.Value), c.percent(m.Urge)
 }

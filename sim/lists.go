@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // meetEvery is the longest time between two meetings of a process with the processes within its
@@ -139,7 +140,7 @@ func (w *World) meetsAll(p *process) {
 	if w.lists == nil && w.opt.Convert == nil {
 		return
 	}
-	w.push(event{at: w.now.Add(meetEvery/2 + within(p.host.luck, meetEvery/2)), kind: eventRun, p: p, f: func() { w.meetsAll(p) }})
+	w.push(event{at: w.now.Add(meetEvery/2 + fault.Within(p.host.luck, meetEvery/2)), kind: eventRun, p: p, f: func() { w.meetsAll(p) }})
 }
 
 // listed reports whether a process wants a connection to a voter.
@@ -176,8 +177,8 @@ func DrawLists(seed uint64) Options {
 	o.Net.Most = min(o.Net.Most, 50*time.Millisecond) // so that nodes meet as often as in the field
 	o.Net.Least = min(o.Net.Least, o.Net.Most)
 	every := o.Faults.Weights
-	o.Faults.Weights = [faultEnd]int{}
-	for _, f := range []Fault{FaultCrash, FaultBreak, FaultSlow, FaultWall, FaultRate, FaultAmbush} {
+	o.Faults.Weights = [fault.Kinds]int{}
+	for _, f := range []fault.Kind{fault.Crash, fault.Break, fault.Slow, fault.Wall, fault.Rate, fault.Ambush} {
 		o.Faults.Weights[f] = every[f]
 	}
 	o.Faults.Every = max(o.Faults.Every, o.MaxTTL)
@@ -202,15 +203,15 @@ func DrawLists(seed uint64) Options {
 			o.Lists.First[n] = first[1]
 		}
 	}
-	at := within(r, 3*o.MaxTTL)
+	at := fault.Within(r, 3*o.MaxTTL)
 	for range 1 + r.IntN(3) {
 		next := draw()
 		order := slices.Clone(names)
 		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		pace := within(r, 2*o.MaxTTL)
+		pace := fault.Within(r, 2*o.MaxTTL)
 		for _, n := range order[:1+r.IntN(len(order))] {
-			o.Lists.Changes = append(o.Lists.Changes, Relist{At: at, Host: n, Voters: next, Down: within(r, o.MaxTTL/2)})
-			at += pace/2 + within(r, pace+1)
+			o.Lists.Changes = append(o.Lists.Changes, Relist{At: at, Host: n, Voters: next, Down: fault.Within(r, o.MaxTTL/2)})
+			at += pace/2 + fault.Within(r, pace+1)
 		}
 	}
 	o.drawMaxTTLs(seed)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // marker sets coverage marks, and counts faults by how keys were used at the time.
@@ -143,11 +144,11 @@ func (f *Figures) Missing() []Mark {
 }
 
 // NotFired returns the faults that never took effect.
-func (f *Figures) NotFired() []Fault {
-	var missing []Fault
+func (f *Figures) NotFired() []fault.Kind {
+	var missing []fault.Kind
 	for k, n := range f.Fired {
 		if n == 0 {
-			missing = append(missing, Fault(k))
+			missing = append(missing, fault.Kind(k))
 		}
 	}
 	return missing

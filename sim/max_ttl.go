@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // MaxTTLChange is the restart of a host with another maximum TTL in its configuration.
@@ -90,7 +91,7 @@ func (o *Options) leastTTL() time.Duration {
 // promises for a long time, restarts under a shorter maximum, and is quiet for that only.
 // Options.MaxTTL is the largest.
 func (o *Options) drawMaxTTLChanges() {
-	r := rand.New(chance(o.Seed, "max ttl"))
+	r := rand.New(fault.Chance(o.Seed, "max ttl"))
 	if r.IntN(3) > 0 || o.MaxTTL/2 < vote.MinTTL {
 		return
 	}
@@ -100,16 +101,16 @@ func (o *Options) drawMaxTTLChanges() {
 	}
 	f := o.Following
 	f.MaxTTL = values[r.IntN(len(values))]
-	at := within(r, 6*o.MaxTTL)
+	at := fault.Within(r, 6*o.MaxTTL)
 	for range 1 + r.IntN(4) {
 		next := values[r.IntN(len(values))]
 		hosts := slices.Clone(o.NodeNames())
 		r.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
-		pace := within(r, 3*o.MaxTTL)
+		pace := fault.Within(r, 3*o.MaxTTL)
 		for _, h := range hosts[:1+r.IntN(len(hosts))] {
-			f.MaxTTLChanges = append(f.MaxTTLChanges, MaxTTLChange{At: at, Host: h, MaxTTL: next, Down: within(r, o.MaxTTL/2)})
-			at += pace/2 + within(r, pace+1)
+			f.MaxTTLChanges = append(f.MaxTTLChanges, MaxTTLChange{At: at, Host: h, MaxTTL: next, Down: fault.Within(r, o.MaxTTL/2)})
+			at += pace/2 + fault.Within(r, pace+1)
 		}
-		at += within(r, 4*o.MaxTTL)
+		at += fault.Within(r, 4*o.MaxTTL)
 	}
 }

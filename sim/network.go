@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 	"github.com/lockmesh/lockmesh/transport"
 )
 
@@ -172,7 +173,7 @@ func (nw *network) setUpNetwork() {
 		bases, luck := make([]time.Duration, len(nw.w.hosts)), make([]rand.PCG, len(nw.w.hosts))
 		for j, to := range nw.w.hosts {
 			luck[j] = *nw.w.chance("way", from.alias, to.alias)
-			bases[j] = n.Least + within(rand.New(&luck[j]), n.Most-n.Least+1)
+			bases[j] = n.Least + fault.Within(rand.New(&luck[j]), n.Most-n.Least+1)
 		}
 		nw.bases = append(nw.bases, bases)
 		nw.luck = append(nw.luck, luck)
@@ -331,10 +332,10 @@ func (nw *network) dialFailed(p *process, l *link, why string) {
 // redial schedules the next dial: at once after a steady connection has ended, and the later the
 // more dials have failed.
 func (nw *network) redial(p *process, voter int) {
-	pause := within(p.host.luck, redialAtOnce)
+	pause := fault.Within(p.host.luck, redialAtOnce)
 	if fails := p.dials[voter].fails; fails > 0 {
 		most := nw.brisk(min(redialLeast<<min(fails-1, 10), redialMost))
-		pause = most/2 + within(p.host.luck, most/2)
+		pause = most/2 + fault.Within(p.host.luck, most/2)
 	}
 	nw.w.push(event{at: nw.w.now.Add(pause), kind: eventDial, p: p, n: uint64(voter)})
 }
@@ -348,7 +349,7 @@ func (nw *network) herald(h *host) {
 	}
 	for _, o := range nw.w.hosts {
 		if o.p != nil && o != h && nw.w.faults.misled[[2]*host{o, h}] == nil && o.luck.IntN(2) == 0 && nw.isOpen(h, o) {
-			nw.w.push(event{at: nw.w.now.Add(within(o.luck, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
+			nw.w.push(event{at: nw.w.now.Add(fault.Within(o.luck, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
 		}
 	}
 }
@@ -443,7 +444,7 @@ func (nw *network) unhang(l *link, side uint8) {
 		return
 	}
 	// Senders retry at growing intervals.
-	at := nw.w.now.Add(nw.latency(from, to) + within(from.luck, nw.brisk(resendMost)))
+	at := nw.w.now.Add(nw.latency(from, to) + fault.Within(from.luck, nw.brisk(resendMost)))
 	for _, which := range []uint8{urgent, ordered} {
 		a := &l.lanes[side][which]
 		for ; a.hung > 0; a.hung-- {
@@ -567,7 +568,7 @@ func (nw *network) close(p *process, conn vote.Conn) {
 }
 
 func (nw *network) learnWithin(l *link, side uint8, d time.Duration, r *rand.Rand) {
-	nw.w.push(event{at: nw.w.now.Add(within(r, d)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
+	nw.w.push(event{at: nw.w.now.Add(fault.Within(r, d)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
 }
 
 // breakLink breaks a connection somewhere on its way. A part of the messages under way still

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // registry is the register of a world whose mesh is born by count: a record outside of all hosts,
@@ -31,8 +32,8 @@ func (re *registry) trip() time.Duration { return re.w.opt.MaxTTL / 10 }
 func (re *registry) calls(p *process, call vote.RegisterCall) {
 	w := re.w
 	if re.luck == nil {
-		re.luck = rand.New(chance(w.opt.Seed, "register"))
-		re.behind = rand.New(chance(w.opt.Seed, "register/behind"))
+		re.luck = rand.New(fault.Chance(w.opt.Seed, "register"))
+		re.behind = rand.New(fault.Chance(w.opt.Seed, "register/behind"))
 	}
 	answered := false
 	answer := func(r vote.RegisterResult) {
@@ -46,9 +47,9 @@ func (re *registry) calls(p *process, call vote.RegisterCall) {
 		}})
 	}
 	w.At(w.opt.MaxTTL/2, func() { answer(vote.RegisterResult{Failed: "no answer in time"}) })
-	there := within(re.luck, re.trip())
+	there := fault.Within(re.luck, re.trip())
 	if re.luck.IntN(20) == 0 {
-		there = within(re.luck, 2*w.opt.Counted.Register)
+		there = fault.Within(re.luck, 2*w.opt.Counted.Register)
 	}
 	w.At(there, func() {
 		if re.cut[p.host] > 0 {
@@ -56,7 +57,7 @@ func (re *registry) calls(p *process, call vote.RegisterCall) {
 		}
 		r := re.carryOut(p, call)
 		if re.luck.IntN(20) > 0 {
-			w.At(within(re.luck, re.trip()), func() { answer(r) })
+			w.At(fault.Within(re.luck, re.trip()), func() { answer(r) })
 		}
 	})
 }
@@ -146,7 +147,7 @@ func DrawRegistered(seed uint64) Options {
 		o.Load.Hold = 12 * o.MaxTTL
 	}
 	w := &o.Faults.Weights
-	w[FaultApart], w[FaultRegister] = max(w[FaultApart], 4), 1+r.IntN(3)
+	w[fault.Apart], w[fault.Register] = max(w[fault.Apart], 4), 1+r.IntN(3)
 	o.drawMaxTTLChanges()
 	o.Load.Mix.LengthLeast = o.lengthLeast()
 	return o

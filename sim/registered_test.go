@@ -7,6 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // TestSwarmRegistered runs seeds of a mesh with a register, under a population that is larger than
@@ -15,7 +16,7 @@ func TestSwarmRegistered(t *testing.T) {
 	seeds := sampled.Count(16, 60)
 	swarm(t, seeds, DrawRegistered, func(f *Figures) {
 		n := uint64(seeds)
-		if f.Fired[FaultRegister] == 0 {
+		if f.Fired[fault.Register] == 0 {
 			t.Error("no run kept calls from the register")
 		}
 		if f.Behind < n {

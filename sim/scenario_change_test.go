@@ -10,6 +10,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Rows 38 to 40 of the list of faults: a change of the electorate meets a partition, its proposer's death, and another change.
@@ -40,7 +41,7 @@ var harmsAtAStep = []struct {
 		s.Start(v)
 	}},
 	{"is cut off", true, false, func(s *scene, v string) {
-		others := without([]string{"a", "b", "c", "d", "e", "y"}, []string{v})
+		others := fault.Without([]string{"a", "b", "c", "d", "e", "y"}, []string{v})
 		s.Cut(v, others...)
 		s.At(2*sceneTTL, func() { s.Mend(v, others...) })
 	}},
@@ -49,7 +50,7 @@ var harmsAtAStep = []struct {
 		if v == "d" {
 			one = []string{"d", "e"}
 		}
-		other := without([]string{"a", "b", "c", "d", "e", "y"}, one)
+		other := fault.Without([]string{"a", "b", "c", "d", "e", "y"}, one)
 		s.Split(one, other)
 		s.At(2*sceneTTL, func() { s.Join(one, other) })
 	}},
@@ -131,7 +132,7 @@ func (s *scene) changed(t *testing.T, name string, r *Request, keeps bool, gone 
 	t.Helper()
 	want := func() bool {
 		if gone() {
-			return s.dynamic.Voting(without([]string{"a", "b", "c", "d", "e", "y"}, []string{victim})...)
+			return s.dynamic.Voting(fault.Without([]string{"a", "b", "c", "d", "e", "y"}, []string{victim})...)
 		}
 		return !s.joint() && len(s.dynamic.Electorate().Voters) == 5 // y may be one of them, for one that wasn't there
 	}
@@ -224,7 +225,7 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 			s.Run(2 * sceneTTL)
 			s.Start("d")
 			s.Start("e")
-			one, other := without(row.one, []string{"x"}), without(row.other, []string{"x"})
+			one, other := fault.Without(row.one, []string{"x"}), fault.Without(row.other, []string{"x"})
 			if !s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 2 }) {
 				t.Fatal("nothing changes")
 			}

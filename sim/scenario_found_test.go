@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Rows 41, 42 and 65 of the list of faults: how an electorate is founded, once.
@@ -206,7 +207,7 @@ func TestFault41FoundersWithoutMemoryInAMinority(t *testing.T) {
 			s.voting(20*sceneTTL, "a", "b", "c", "d", "e", "f", "g")
 			s.Run(2 * sceneTTL)
 			r := s.holds("g", "k")
-			majority := without([]string{"a", "b", "c", "d", "e", "f", "g"}, row.minority)
+			majority := fault.Without([]string{"a", "b", "c", "d", "e", "f", "g"}, row.minority)
 			s.Split(row.minority, majority)
 			for _, v := range row.minority {
 				s.PowerOff(v)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // TestFault34And35GossipLiesAboutALiveHolder has every node be lied to about every voter, again and again.
@@ -16,14 +18,14 @@ func TestFault34And35GossipLiesAboutALiveHolder(t *testing.T) {
 			for _, v := range []string{"a", "b", "c"} {
 				if n != v {
 					lies++
-					s.faults.Do(Act{Fault: FaultGossip, Hosts: []string{n}, Far: []string{v}, For: sceneTTL / 4, Luck: 3*uint64(round) + 1})
+					s.faults.Do(Act{Fault: fault.Gossip, Hosts: []string{n}, Far: []string{v}, For: sceneTTL / 4, Luck: 3*uint64(round) + 1})
 				}
 			}
 		}
 		s.stays(held, Granted, sceneTTL/2)
 		s.is(waits, Waiting)
 	}
-	if fired := s.Figures().Fired[FaultGossip]; fired == 0 {
+	if fired := s.Figures().Fired[fault.Gossip]; fired == 0 {
 		t.Errorf("none of %d lies did any harm", lies)
 	}
 	s.Release(held)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // scene is a world that a scenario plays in, with words for what scenarios expect. Whatever happens, the world checks everything.
@@ -467,8 +468,8 @@ func TestFault24RatesBeyondTheBoundLeaveTokensRising(t *testing.T) {
 		o.TokensOnly = true
 		o.Clocks.Spread = 0
 		o.Faults.WallSteps = 0
-		o.Faults.Weights[FaultUnseen] = 4
-		o.Faults.Weights[FaultCrashAll] = 0
+		o.Faults.Weights[fault.Unseen] = 4
+		o.Faults.Weights[fault.CrashAll] = 0
 		for i := range o.Voters + o.Clients {
 			o.Clocks.PPM = append(o.Clocks.PPM, int64(i%3-1)*200_000) // a fifth too slow, right, a fifth too fast
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // inspectedKey is an inspection of a key under way, with the leases that its answer must show.
@@ -46,7 +47,7 @@ func (ins *inspectors) startLooking(p *process) {
 }
 
 func (ins *inspectors) looksAround(p *process) {
-	ins.w.push(event{at: ins.w.now.Add(within(p.looks.luck, 2*ins.w.opt.Looks)) + 1, kind: eventRun, p: p, f: func() {
+	ins.w.push(event{at: ins.w.now.Add(fault.Within(p.looks.luck, 2*ins.w.opt.Looks)) + 1, kind: eventRun, p: p, f: func() {
 		ins.Inspect(p, ins.w.judge.lockKeys[p.looks.luck.IntN(len(ins.w.judge.lockKeys))])
 		ins.looksAround(p)
 	}})

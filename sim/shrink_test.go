@@ -21,6 +21,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 	"github.com/lockmesh/lockmesh/sim"
+	"github.com/lockmesh/lockmesh/sim/fault"
 	"github.com/lockmesh/lockmesh/sim/shrink"
 )
 
@@ -34,10 +35,10 @@ func stormy(seed uint64, b sim.Builder) sim.Options {
 		Load:   sim.Load{Clients: 3, Keys: 3, Think: 100 * time.Millisecond, Hold: 200 * time.Millisecond, Patience: 3 * ttl, Try: 10, Forever: 30},
 		Faults: sim.Faults{Every: ttl / 2, WallSteps: time.Second},
 	}
-	for _, f := range []sim.Fault{sim.FaultCrash, sim.FaultStop, sim.FaultSuspend, sim.FaultSplit, sim.FaultOneWay, sim.FaultIsolate, sim.FaultLink, sim.FaultBreak, sim.FaultStall, sim.FaultSlow, sim.FaultWall} {
+	for _, f := range []fault.Kind{fault.Crash, fault.Stop, fault.Suspend, fault.Split, fault.OneWay, fault.Isolate, fault.Link, fault.Break, fault.Stall, fault.Slow, fault.Wall} {
 		o.Faults.Weights[f] = 2
 	}
-	o.Faults.Weights[sim.FaultRolling], o.Faults.Weights[sim.FaultTwin] = 1, 1
+	o.Faults.Weights[fault.Rolling], o.Faults.Weights[fault.Twin] = 1, 1
 	return o
 }
 
@@ -186,7 +187,7 @@ func TestTheWrittenTestIsGo(t *testing.T) {
 	if err := s.WriteTest(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"func TestShrunkSeed", "//\tcover violated", "[]sim.Act{", "Fault: sim.Fault", "w.Run(", "w.Settle()"} {
+	for _, want := range []string{"func TestShrunkSeed", "//\tcover violated", "[]fault.Act{", "Fault: fault.", "w.Run(", "w.Settle()"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("it lacks %q:\n%s", want, b.String())
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // swarm runs seeds, and prints their figures at the end. The figures of a run of at least the default size are checked, too. The flags have
@@ -48,14 +49,14 @@ func TestSwarm(t *testing.T) {
 			t.Errorf("no run reached this: %v", m)
 		}
 		for _, k := range f.NotFired() {
-			if k != FaultUnseen && k != FaultBeyond && !k.IsOfFollowing() && !k.IsOfCounted() {
+			if k != fault.Unseen && k != fault.Beyond && !k.IsOfFollowing() && !k.IsOfCounted() {
 				t.Errorf("no run had this fault: %v", k)
 			}
 		}
 		for u := range usedEnd {
-			for k := range faultFixed {
+			for k := range fault.Dynamic {
 				often := u != UsedByUpgrade && u != UsedByDowngraded && u != UsedWithDelay && u != UsedWithMinHold
-				if f.Under[u][k] == 0 && k != FaultUnseen && k != FaultBeyond && (often || f.Requests > manyRequests) {
+				if f.Under[u][k] == 0 && k != fault.Unseen && k != fault.Beyond && (often || f.Requests > manyRequests) {
 					t.Errorf("no run had a fault of this kind while a key was held or wanted so: %v, %v", k, u)
 				}
 			}
@@ -71,9 +72,9 @@ func TestSwarm(t *testing.T) {
 // they hold a key; what must hold is that a resource which heeds tokens takes nothing out of order.
 func TestSwarmBeyondTheAssumptions(t *testing.T) {
 	swarm(t, 24, DrawBeyond, func(f *Figures) {
-		if f.Fired[FaultUnseen] == 0 || f.Fired[FaultBeyond] == 0 || f.Fenced == 0 || f.Overlaps == 0 || f.Drifts == 0 {
+		if f.Fired[fault.Unseen] == 0 || f.Fired[fault.Beyond] == 0 || f.Fenced == 0 || f.Overlaps == 0 || f.Drifts == 0 {
 			t.Errorf("%d unseen pauses, %d rates beyond the bound, %d refused writes, %d times two held a key, %d reports of drift: it has shown nothing",
-				f.Fired[FaultUnseen], f.Fired[FaultBeyond], f.Fenced, f.Overlaps, f.Drifts)
+				f.Fired[fault.Unseen], f.Fired[fault.Beyond], f.Fenced, f.Overlaps, f.Drifts)
 		}
 	}, "-beyond")
 }
@@ -100,9 +101,9 @@ func TestSwarmFollowing(t *testing.T) {
 				t.Errorf("no run had this fault: %v", k)
 			}
 		}
-		if f.Changes < changesEach*uint64(seeds) || f.ElectorateAmbushes == 0 || f.Fired[FaultStrike] < strikesEach*uint64(seeds) {
+		if f.Changes < changesEach*uint64(seeds) || f.ElectorateAmbushes == 0 || f.Fired[fault.Strike] < strikesEach*uint64(seeds) {
 			t.Errorf("%d changes of electorates began, %d strikes met one, and %d nodes died of a word about one: it has shown too little",
-				f.Changes, f.Fired[FaultStrike], f.ElectorateAmbushes)
+				f.Changes, f.Fired[fault.Strike], f.ElectorateAmbushes)
 		}
 	}, "-following")
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Used is a way to hold or want a key. A request may have several.
@@ -49,7 +50,7 @@ func (r *Request) uses(f func(Used)) {
 }
 
 // firedUnder counts a fired fault for each way in which any key is held or wanted at the time.
-func (mk *marker) firedUnder(f Fault) {
+func (mk *marker) firedUnder(f fault.Kind) {
 	var under [usedEnd]bool
 	for _, k := range mk.w.judge.lockKeys {
 		for _, list := range [][]*Request{k.holds, k.waits} {
@@ -73,8 +74,8 @@ func (f *Figures) UnderTable() string {
 		fmt.Fprintf(&b, " %v |", u)
 	}
 	b.WriteString("\n|---|" + strings.Repeat("--:|", int(usedEnd)) + "\n")
-	for i := range faultFixed {
-		if i == FaultUnseen || i == FaultBeyond {
+	for i := range fault.Dynamic {
+		if i == fault.Unseen || i == fault.Beyond {
 			continue // beyond the assumptions
 		}
 		fmt.Fprintf(&b, "| %v |", i)

@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 	"github.com/lockmesh/lockmesh/sim/check"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Load says what the clients on each node request. All durations are means.
@@ -117,7 +118,7 @@ func (ld *load) startClients(p *process) {
 }
 
 // mean draws a duration between zero and twice the mean.
-func (c *client) mean(d time.Duration) time.Duration { return within(c.luck, 2*d) }
+func (c *client) mean(d time.Duration) time.Duration { return fault.Within(c.luck, 2*d) }
 
 func (c *client) percent(n int) bool { return c.luck.IntN(100) < n }
 
@@ -334,5 +335,5 @@ func (ld *load) drain() {
 // soon draws when a client gives its lease back at the end. The draw depends on the request alone,
 // so drawn requests and given ones (Load.Asks) behave the same.
 func (ld *load) soon(r *Request, most time.Duration) time.Duration {
-	return within(rand.New(ld.w.chance("soon", r.p.host.alias, r.p.host.lives, r.Number)), most)
+	return fault.Within(rand.New(ld.w.chance("soon", r.p.host.alias, r.p.host.lives, r.Number)), most)
 }

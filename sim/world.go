@@ -22,6 +22,7 @@ import (
 	"github.com/lockmesh/lockmesh/lease"
 	"github.com/lockmesh/lockmesh/quorum"
 	"github.com/lockmesh/lockmesh/sim/check"
+	"github.com/lockmesh/lockmesh/sim/fault"
 	"github.com/lockmesh/lockmesh/sim/timeline"
 )
 
@@ -422,7 +423,7 @@ func (w *World) start(h *host) {
 	}
 	for v, name := range w.voters {
 		if name != h.name && w.opt.Following == nil && w.listed(p, v) {
-			w.push(event{at: w.now.Add(within(h.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
+			w.push(event{at: w.now.Add(fault.Within(h.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
 		}
 	}
 	w.load.startClients(p)
@@ -568,7 +569,7 @@ func (w *World) arm(p *process) {
 	if p.tick >= due && p.tick <= due.Add(maxLate) {
 		return
 	}
-	p.tick = due.Add(within(p.host.luck, maxLate)) + 1
+	p.tick = due.Add(fault.Within(p.host.luck, maxLate)) + 1
 	w.push(event{at: p.tick, kind: eventTick, p: p})
 }
 

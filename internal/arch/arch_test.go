@@ -96,6 +96,7 @@ var outside = map[string][]string{
 	},
 	// A check that knew the simulator or the protocol could share their mistakes.
 	"sim/check": {"internal/vote"},
+	"sim/fault": {"internal/vote"},
 	"register":  nil, // what a register needs comes with the package of its storage
 }
 

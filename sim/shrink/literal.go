@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/sim"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // literal returns a value of package sim as Go code of another package. Fields are left out if
@@ -27,8 +27,8 @@ func writeLiteral(b *strings.Builder, v reflect.Value, typed bool, end string) {
 	case time.Duration:
 		b.WriteString(durationLiteral(x))
 		return
-	case sim.Fault:
-		b.WriteString("sim." + x.GoName())
+	case fault.Kind:
+		b.WriteString("fault." + x.GoName())
 		return
 	case vote.Mode:
 		b.WriteString("sim." + [...]string{"Exclusive", "Exclusive", "Shared", "Permit"}[x])
@@ -87,7 +87,7 @@ func writeLiteral(b *strings.Builder, v reflect.Value, typed bool, end string) {
 const shortNumber = 1_000_000
 
 // isSaid reports whether a field is written. Every act states its kind of fault, even though the
-// first kind, FaultCrash, is zero.
+// first kind, fault.Crash, is zero.
 func isSaid(f reflect.Value) bool {
 	switch f.Kind() {
 	case reflect.Func, reflect.Pointer, reflect.Interface:
@@ -95,7 +95,7 @@ func isSaid(f reflect.Value) bool {
 	case reflect.Slice:
 		return f.Len() > 0
 	}
-	return !f.IsZero() || f.Type() == reflect.TypeFor[sim.Fault]()
+	return !f.IsZero() || f.Type() == reflect.TypeFor[fault.Kind]()
 }
 
 // durationLiteral returns a duration as a multiple of the largest unit that divides the duration.

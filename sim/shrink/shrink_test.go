@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/sim"
+	"github.com/lockmesh/lockmesh/sim/fault"
 	"github.com/lockmesh/lockmesh/sim/timeline"
 )
 
@@ -40,9 +41,9 @@ func TestLiterals(t *testing.T) {
 		v    any
 		want string
 	}{
-		{sim.Act{At: time.Second, Hosts: []string{"a", `"`}, PPM: -3, OneWay: true}, "sim.Act{\nAt: time.Second,\nFault: sim.FaultCrash,\nHosts: []string{\"a\", \"\\\"\", },\nOneWay: true,\nPPM: -3,\n}"},
+		{sim.Act{At: time.Second, Hosts: []string{"a", `"`}, PPM: -3, OneWay: true}, "fault.Act{\nAt: time.Second,\nFault: fault.Crash,\nHosts: []string{\"a\", \"\\\"\", },\nOneWay: true,\nPPM: -3,\n}"},
 		{sim.Options{Seed: 1 << 60, Build: sim.Genuine, Trace: io.Discard, Picture: &timeline.Recording{}, Acts: []sim.Act{}}, "sim.Options{\nSeed: 0x1000000000000000,\n}"},
-		{[]sim.Act{{Fault: sim.FaultWall, By: -time.Hour}}, "[]sim.Act{\n{Fault: sim.FaultWall,By: -time.Hour,}, \n}"},
+		{[]sim.Act{{Fault: fault.Wall, By: -time.Hour}}, "[]fault.Act{\n{Fault: fault.Wall,By: -time.Hour,}, \n}"},
 		{[]time.Duration{0, 90 * time.Second, 1500 * time.Microsecond, 7, -7 * time.Millisecond}, "[]time.Duration{0, 90 * time.Second, 1500 * time.Microsecond, 7 * time.Nanosecond, -7 * time.Millisecond, }"},
 	} {
 		if got := literal(row.v); got != row.want {

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/sim"
-)
+%[6]s)
 
 // %[1]s plays what is left of seed %[2]d without all that its failure can do without. It failed
 // with
@@ -51,7 +51,11 @@ func (s *Result) WriteTest(out io.Writer) error {
 	if len(text) > textMost {
 		text = strings.ToValidUTF8(text[:textMost], "") + "…"
 	}
-	code := fmt.Sprintf(testFormat, s.Test(), s.seed, text, literal(s.Options), durationLiteral(s.Length))
+	options, imports := literal(s.Options), ""
+	if strings.Contains(options, "fault.") {
+		imports = "\t\"github.com/lockmesh/lockmesh/sim/fault\"\n"
+	}
+	code := fmt.Sprintf(testFormat, s.Test(), s.seed, text, options, durationLiteral(s.Length), imports)
 	b, err := format.Source([]byte(code))
 	if err != nil {
 		return fmt.Errorf("the test that was written isn't Go: %w", err)

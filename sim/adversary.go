@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // Faults of longer duration: some come and go, and some wait for an event.
@@ -78,14 +79,14 @@ type misled struct {
 	did     func(bool)
 }
 
-// misleadFor makes a host's dials to a voter fail. With FaultGossip, gossip also reports the
+// misleadFor makes a host's dials to a voter fail. With fault.Gossip, gossip also reports the
 // voter's return, without cause.
 func (ft *faults) misleadFor(h, voter *host, a *Act, r *rand.Rand, did func(bool)) {
 	way := [2]*host{h, voter}
 	if ft.misled[way] != nil || h == voter || !voter.voter {
 		return
 	}
-	ft.misled[way] = &misled{a.Fault == FaultRefuse, did}
+	ft.misled[way] = &misled{a.Fault == fault.Refuse, did}
 	if l := ft.linkBetween(a.Hosts, a.Far); l != nil && l.fate == fateStands && r.IntN(2) == 0 {
 		ft.w.net.breakLink(l, r)
 	}
@@ -94,9 +95,9 @@ func (ft *faults) misleadFor(h, voter *host, a *Act, r *rand.Rand, did func(bool
 			ft.w.push(event{at: ft.w.now, kind: eventDial, p: h.p, n: uint64(ft.w.net.voterPlace(voter.name))})
 		}
 	}
-	if a.Fault == FaultGossip {
+	if a.Fault == fault.Gossip {
 		for range 1 + r.IntN(3) {
-			ft.w.At(within(r, a.For), news)
+			ft.w.At(fault.Within(r, a.For), news)
 		}
 	}
 	ft.w.order.disturb()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // faults is the part of the world that injects faults.
@@ -37,7 +38,10 @@ func (ft *faults) setUpFaults() {
 	}
 	switch draws := ft.w.opt.Acts == nil; {
 	case draws && ft.w.opt.Faults.Every > 0 && total > 0:
-		ft.nextAct(func(n int, before time.Duration) (Act, bool) { return ft.w.opt.drawAct(n, before), true })
+		mesh := fault.Mesh{Names: ft.w.opt.NodeNames(), Voters: ft.w.opt.Voters, MaxTTL: ft.w.opt.MaxTTL}
+		ft.nextAct(func(n int, before time.Duration) (Act, bool) {
+			return ft.w.opt.Faults.Draw(ft.w.opt.Seed, n, before, mesh), true
+		})
 	case !draws:
 		ft.nextAct(func(n int, _ time.Duration) (Act, bool) {
 			if n == len(given) {
@@ -81,53 +85,53 @@ func (ft *faults) Do(a Act) {
 		}
 	}
 	switch a.Fault {
-	case FaultCrash:
+	case fault.Crash:
 		if h != nil && ft.w.crash(h, endingMixed, r) {
 			ft.bringBack(h, a.For)
 			did(true)
 		}
-	case FaultCrashAll: // the processes come back at once or in turn
+	case fault.CrashAll: // the processes come back at once or in turn
 		for _, h := range ft.hostsOf(a.Hosts) {
 			if ft.w.crash(h, endingMixed, r) {
-				ft.bringBack(h, within(r, max(a.For, 10*time.Millisecond)))
+				ft.bringBack(h, fault.Within(r, max(a.For, 10*time.Millisecond)))
 				did(true)
 			}
 		}
-	case FaultRolling:
+	case fault.Rolling:
 		for i, h := range ft.hostsOf(a.Hosts) {
 			ft.w.At(time.Duration(i)*a.By, func() {
 				if !ft.calm && ft.w.crash(h, endingAtOnce, r) {
-					ft.bringBack(h, within(r, a.By/4))
+					ft.bringBack(h, fault.Within(r, a.By/4))
 					did(true)
 				}
 			})
 		}
-	case FaultStop, FaultSuspend, FaultUnseen:
+	case fault.Stop, fault.Suspend, fault.Unseen:
 		for _, h := range ft.hostsOf(a.Hosts) {
-			did(ft.haltFor(h, [...]pause{FaultStop: pauseStopped, FaultSuspend: pauseAsleep, FaultUnseen: pauseUnseen}[a.Fault], a.For))
+			did(ft.haltFor(h, [...]pause{fault.Stop: pauseStopped, fault.Suspend: pauseAsleep, fault.Unseen: pauseUnseen}[a.Fault], a.For))
 		}
-	case FaultFlap:
+	case fault.Flap:
 		did(ft.flap(&a))
-	case FaultFull:
+	case fault.Full:
 		if l := ft.linkBetween(a.Hosts, a.Far); l != nil {
 			ft.chokeFor(l, uint8(bit(a.Back)), a.For, r, did)
 		}
-	case FaultRefuse, FaultGossip:
+	case fault.Refuse, fault.Gossip:
 		if far := ft.hostOf(a.Far); h != nil && far != nil {
 			ft.misleadFor(h, far, &a, r, did)
 		}
-	case FaultAmbush:
+	case fault.Ambush:
 		if h != nil && h.ambush == nil {
 			ft.lieInWait(h, a.For, r, did)
 		}
-	case FaultSplit, FaultOneWay, FaultBridge, FaultIsolate, FaultLink, FaultRing:
+	case fault.Split, fault.OneWay, fault.Bridge, fault.Isolate, fault.Link, fault.Ring:
 		did(ft.partition(&a, r))
-	case FaultBreak:
+	case fault.Break:
 		if l := ft.linkBetween(a.Hosts, a.Far); l != nil {
 			ft.w.net.breakLink(l, r)
 			did(true)
 		}
-	case FaultStall:
+	case fault.Stall:
 		if l := ft.linkBetween(a.Hosts, a.Far); l != nil {
 			side := uint8(bit(a.Back))
 			ft.w.note(nil, "%v stalls", l)
@@ -135,33 +139,33 @@ func (ft *faults) Do(a Act) {
 			ft.lasting(a.For, func() { ft.w.net.setStall(l, side, -1) })
 			did(true)
 		}
-	case FaultSlow:
+	case fault.Slow:
 		if far := ft.hostOf(a.Far); h != nil && far != nil {
 			ft.w.net.setSlow(h, far, a.By)
 			ft.lasting(a.For, func() { ft.w.net.setSlow(h, far, -a.By) })
 			did(a.By > 0)
 		}
-	case FaultWall:
+	case fault.Wall:
 		if h != nil && a.By != 0 {
 			ft.w.stepWall(h, a.By)
 			did(true)
 		}
-	case FaultTwin:
+	case fault.Twin:
 		did(ft.twinFault(h, a.For, r))
-	case FaultWipe, FaultGone, FaultLeave, FaultDisk, FaultAccuse, FaultProposal, FaultStrike,
-		FaultGray:
+	case fault.Wipe, fault.Gone, fault.Leave, fault.Disk, fault.Accuse, fault.Proposal, fault.Strike,
+		fault.Gray:
 		if h != nil && ft.w.opt.Following != nil {
 			ft.w.nemesis.harmFollowing(h, &a, r, did)
 		}
-	case FaultBegin, FaultEnd, FaultRollout, FaultApart, FaultZone:
+	case fault.Begin, fault.End, fault.Rollout, fault.Apart, fault.Zone:
 		if h != nil && ft.w.opt.Counted != nil {
 			ft.w.population.harmPopulation(h, &a, r, did)
 		}
-	case FaultRegister:
+	case fault.Register:
 		if h != nil && ft.w.opt.Counted != nil {
 			ft.w.registry.harm(h, &a, r, did)
 		}
-	case FaultRate, FaultBeyond:
+	case fault.Rate, fault.Beyond:
 		if h != nil && h.clock.ppm != a.PPM {
 			ft.w.retune(h, a.PPM)
 			did(true)
@@ -269,7 +273,7 @@ func (ft *faults) twinFault(h *host, d time.Duration, r *rand.Rand) bool {
 		if ft.calm {
 			end()
 		} else {
-			ft.lasting(span(r, ft.w.opt.MaxTTL), end)
+			ft.lasting(fault.Span(r, ft.w.opt.MaxTTL), end)
 		}
 	})
 	return true
@@ -293,7 +297,7 @@ func (ft *faults) bringBack(h *host, d time.Duration) {
 // ways returns the directed links cut by an act.
 func (ft *faults) ways(a *Act) [][2]*host {
 	var ways [][2]*host
-	if a.Fault == FaultRing {
+	if a.Fault == fault.Ring {
 		ring := ft.hostsOf(a.Hosts)
 		for i, from := range ring {
 			for j, to := range ring {

@@ -1,4 +1,4 @@
-package sim
+package fault
 
 import (
 	"fmt"
@@ -7,21 +7,17 @@ import (
 	"time"
 )
 
-// chance returns a random source for a single concern: each way between two hosts, each client of
+// Chance returns a random source for a single concern: each way between two hosts, each client of
 // each incarnation, and each fault has a source of its own. So the draws of one source, or its
 // absence, don't change the draws of another.
-func (w *World) chance(concern string, about ...any) *rand.PCG {
-	return chance(w.opt.Seed, concern, about...)
-}
-
-func chance(seed uint64, concern string, about ...any) *rand.PCG {
+func Chance(seed uint64, concern string, about ...any) *rand.PCG {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s %v", concern, about) // writing to a hash never fails
 	return rand.NewPCG(seed, h.Sum64())
 }
 
-// within draws a duration below d.
-func within(r *rand.Rand, d time.Duration) time.Duration {
+// Within draws a duration below d.
+func Within(r *rand.Rand, d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
 	}
