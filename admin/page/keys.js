@@ -113,6 +113,7 @@ export class Keys {
   draw() {
     const rows = $("rows");
     const focused = [...rows.children].indexOf(document.activeElement?.closest("#rows > tr"));
+    const pressed = document.activeElement?.closest("#pager > button");
     reconcile(
       rows,
       this.locks,
@@ -128,17 +129,18 @@ export class Keys {
     $("first").disabled = $("previous").disabled = number === 1;
     $("next").disabled = !this.next;
     setText($("where"), `Page ${number.toLocaleString("en")}`);
-    this.keepFocus(focused);
+    this.keepFocus(focused, pressed);
   }
 
   // keepFocus gives the focus to another element if its own has gone: a row whose key is out of
-  // use, or a button that leads no further.
-  keepFocus(row) {
+  // use, or a button that leads no further. (Browsers differ in when a disabled button loses the
+  // focus.)
+  keepFocus(row, button) {
     const rows = $("rows").children;
     if (row >= 0 && !document.activeElement?.closest("#rows > tr")) {
       rows[Math.min(row, rows.length - 1)]?.querySelector("button").focus();
     }
-    if (document.activeElement?.matches("#pager > :disabled")) {
+    if (button?.disabled) {
       ($("next").disabled ? $("previous") : $("next")).focus();
     }
   }
