@@ -160,6 +160,8 @@ export class KeyDialog {
     } finally {
       $("evict-go").disabled = false;
       setText($("evict-go"), "Evict");
+      const dialog = $("evict-dialog"); // some browsers take the focus from a disabled button
+      if (dialog.open && !dialog.contains(document.activeElement)) $("evict-go").focus();
     }
   }
 }
