@@ -39,7 +39,7 @@ type Mesh struct {
 func (m *Mix) Draw(seed uint64, n int, before time.Duration, of Mesh) Act {
 	r := rand.New(Chance(seed, "fault", n))
 	d := dice{Rand: r, ttl: of.MaxTTL, names: slices.Clone(of.Names)}
-	d.votes, d.locks = of.Names[:of.Voters], slices.Clone(of.Names[of.Voters:])
+	d.votes, d.locks = d.names[:of.Voters], slices.Clone(of.Names[of.Voters:])
 	if m.Weights[Twin] > 0 {
 		for _, name := range of.Names[of.Voters:] {
 			d.names = append(d.names, name+"'")
