@@ -170,9 +170,6 @@ func (po *population) harmPopulation(h *host, a *Act, r *rand.Rand, did func(boo
 	}
 }
 
-// zones is in how many zones the hosts stand, every third in the same.
-const zones = 3
-
 // loseZone cuts the hosts of a zone off from the others, or ends their processes for good. Until
 // the zone is back, others are started elsewhere, as far as the limit allows for them.
 func (po *population) loseZone(zone []*host, a *Act, r *rand.Rand, did func(bool)) {

@@ -41,7 +41,9 @@ func TestActsAreDrawnByThemselves(t *testing.T) {
 
 // A generator is of one concern: the same for the same, and another for each other.
 func TestEachConcernHasAGenerator(t *testing.T) {
-	draw := func(seed uint64, concern string, about ...any) uint64 { return Chance(seed, concern, about...).Uint64() }
+	draw := func(seed uint64, concern string, about ...any) uint64 {
+		return Chance(seed, concern, about...).Uint64()
+	}
 	first := draw(1, "fault", 2)
 	if draw(1, "fault", 2) != first {
 		t.Error("it differs from itself")
