@@ -31,7 +31,7 @@ func TestASecretNeverPrintsItself(t *testing.T) {
 	fmt.Fprintln(&out, cfg.Secret, cfg.Secret.String())
 	shown := strings.ToLower(out.String())
 	for _, forbidden := range []string{
-		text, "battery", fmt.Sprintf("%x", text), fmt.Sprintf("%x", text[:4]), strings.Trim(fmt.Sprint([]byte(text[:4])), "[]"), "y29ycmvjd",
+		text, "battery", fmt.Sprintf("%x", text), fmt.Sprintf("%x", text[:4]), strings.Trim(fmt.Sprintf("%d", []byte(text[:4])), "[]"), "y29ycmvjd",
 	} {
 		if strings.Contains(shown, forbidden) {
 			t.Errorf("%q is shown", forbidden)

@@ -167,10 +167,9 @@ func (d *describer) operation(r *route, op operation) object {
 		add(name, "query")
 	}
 	responses := object{"default": object{"description": "An error", "content": object{"application/json": object{"schema": object{"$ref": "#/components/schemas/Error"}}}}}
-	switch {
-	case op.answer == nil:
+	if op.answer == nil {
 		responses["204"] = object{"description": "Done"}
-	default:
+	} else {
 		content := "application/json"
 		if op.stream != "" {
 			content = op.stream

@@ -21,7 +21,7 @@ func TestWhatAnOperatorReads(t *testing.T) {
 		must(t, err)
 		_, err = m.Node("b").RLock(ctx, "jobs/2")
 		must(t, err)
-		go m.Node("c").Lock(ctx, "jobs/1") //nolint:errcheck // it waits until the end of the test
+		go m.Node("c").Lock(ctx, "jobs/1") // it waits until the end of the test
 		s.becomes("jobs/1", 1, 1)
 
 		status, err := s.c.Status(ctx)

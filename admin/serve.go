@@ -58,7 +58,7 @@ func serve(ctx context.Context, l net.Listener, h *Handler, ownerOnly bool) erro
 		if err = l.Close(); errors.Is(err, net.ErrClosed) {
 			err = nil
 		}
-		<-failed
+		<-failed //nolint:errcheck // it says that the listener is closed
 	}
 	cancel()
 	requests.end()

@@ -97,7 +97,7 @@ func listen(path string) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(private)
+	defer func() { _ = os.RemoveAll(private) }()
 	made := filepath.Join(private, "s")
 	if n := max(len(made), len(path)); n > maxSocketPath {
 		return nil, fmt.Errorf("the path is too long by %d bytes; choose a shorter one, such as in /run", n-maxSocketPath)

@@ -79,13 +79,13 @@ func TestOnlyAnAbandonedSocketIsReplaced(t *testing.T) {
 	}
 	must(t, second.Close())
 
-	for name, make := range map[string]func(path string) error{
+	for name, create := range map[string]func(path string) error{
 		"file":      func(p string) error { return os.WriteFile(p, []byte("x"), 0o600) },
 		"directory": func(p string) error { return os.Mkdir(p, 0o700) },
 		"link":      func(p string) error { return os.Symlink(filepath.Join(dir, "nothing"), p) },
 	} {
 		p := filepath.Join(dir, name)
-		must(t, make(p))
+		must(t, create(p))
 		if _, err := Listen(p); err == nil || !strings.Contains(err.Error(), "isn't a socket") {
 			t.Errorf("a %s is replaced: %v", name, err)
 		}

@@ -66,8 +66,8 @@ func TestVersionOneFollowsFromTheList(t *testing.T) {
 func TestConvertMakesTheFirstState(t *testing.T) {
 	first := FromFixed("m", nodes("a b c"), maxTTL)
 	for name, listed := range map[vote.NodeID]bool{"b": true, "d": false} {
-		new := vote.DiskState{Mesh: "m", Name: name, Dir: 7}
-		got, err := Convert(new, false, nodes("c b a"), maxTTL)
+		fresh := vote.DiskState{Mesh: "m", Name: name, Dir: 7}
+		got, err := Convert(fresh, false, nodes("c b a"), maxTTL)
 		if err != nil || !got.Electorate.Equal(&first) || first.Has(vote.Elector{Name: name, Dir: got.Dir}) != listed || !listed && got.Dir != 7 {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}

@@ -43,6 +43,6 @@ func isFree(address string) bool {
 	if err != nil {
 		return false
 	}
-	udp.Close()
+	_ = udp.Close()
 	return true
 }

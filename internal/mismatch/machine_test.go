@@ -302,9 +302,9 @@ func TestConfigurationsAreBounded(t *testing.T) {
 // Voters that were all restarted with a shorter MaxTTL know of the longer one only from a node
 // without a vote, which may hold a lease that the earlier processes granted.
 func TestTheLeasesOfANodeWithoutAVoteAreWaitedFor(t *testing.T) {
-	longer := func(factor time.Duration) vote.Terms {
+	longer := func(factor int) vote.Terms {
 		terms := list("a b c")
-		terms.MaxTTL = factor * maxTTL
+		terms.MaxTTL = time.Duration(factor) * maxTTL
 		return terms
 	}
 	w := start(t, "a", "a b c")
