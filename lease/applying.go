@@ -245,8 +245,8 @@ func (t *applying) tells(v *Voter, i int) {
 }
 
 // tellsOne is attend for a reader with a vote, to whose owner the voter may send messages again: the
-// owner is asked for the vote, or told that another request waits. Nothing has changed for the other
-// readers of the key, of whom there may be thousands.
+// owner is asked for the vote, or told that another request waits. The key may have thousands of other
+// readers, and nothing has changed for them.
 func (v *Voter) tellsOne(e *entry) {
 	k := e.key
 	if w := k.next(v.now.Slow); w != nil && !w.bears(e) {

@@ -67,23 +67,15 @@ func (s *strangers) probed(addr string, answered bool) {
 // remove removes an address at which no stranger is any more.
 func (s *strangers) remove(addr string) { delete(s.m, addr) }
 
-// evict makes room: it removes the address that has been silent for longest, and a voter's only if
-// all are voters'.
+// evict makes room: it removes the address that has been silent for longest, of those of non-voters
+// if there are any.
 func (s *strangers) evict() {
-	victim := slices.MaxFunc(s.all(), func(a, b *stranger) int {
-		return cmp.Or(compareBool(!a.voter, !b.voter), cmp.Compare(a.silent, b.silent))
-	})
-	delete(s.m, victim.addr)
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
+	all := s.all()
+	if others := slices.DeleteFunc(slices.Clone(all), func(x *stranger) bool { return x.voter }); len(others) > 0 {
+		all = others
 	}
-	return 1
+	victim := slices.MaxFunc(all, func(a, b *stranger) int { return cmp.Compare(a.silent, b.silent) })
+	delete(s.m, victim.addr)
 }
 
 // rank orders strangers by how much depends on meeting them soon.
