@@ -10,10 +10,20 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
+// drawFaulty draws the world of a seed if it has faults, and else that of another.
+func drawFaulty(seed uint64) Options {
+	for {
+		if o := Draw(seed); o.Faults.Every > 0 {
+			return o
+		}
+		seed += 1_000_000
+	}
+}
+
 // TestARecordedRunReplays gives a world the acts of an earlier one.
 func TestARecordedRunReplays(t *testing.T) {
 	EachSeed(t, 6, func(t *testing.T, seed uint64) {
-		o := Draw(seed)
+		o := drawFaulty(seed)
 		drawn := New(o)
 		drawn.Run(10 * time.Second)
 		_ = drawn.Settle()
@@ -36,7 +46,8 @@ func TestARecordedRunReplays(t *testing.T) {
 func TestActsAreDrawnByThemselves(t *testing.T) {
 	var acts [2][]Act
 	for i := range acts {
-		o := Draw(3)
+		o := drawFaulty(3)
+		o.Faults.Every = time.Second
 		o.Load.Clients, o.Net.Jitter = 3*i, 10+40*i
 		w := New(o)
 		w.Run(20 * time.Second)

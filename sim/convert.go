@@ -267,19 +267,18 @@ func (cv *conversion) settlesLater() time.Duration {
 // it, and are left behind.
 func DrawConverting(seed uint64) Options {
 	o := Draw(seed)
-	r := rand.New(rand.NewPCG(seed, 6))
-	pick := func(of ...time.Duration) time.Duration { return of[r.IntN(len(of))] }
-	o.MaxTTL, o.TTL = pick(400*time.Millisecond, 600*time.Millisecond, time.Second), nil
-	o.Voters, o.Clients = pickInt(r, 1, 2, 3, 3, 3, 3, 4, 5), r.IntN(5)
-	o.Net = Net{Least: 100 * time.Microsecond, Most: pick(time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: pickInt(r, 0, 5)}
+	d := draws{seed, "converting"}
+	o.MaxTTL, o.TTL = d.pick("max-ttl", 400*time.Millisecond, 600*time.Millisecond, time.Second), nil
+	o.Voters, o.Clients = d.pickInt("voters", 1, 2, 3, 3, 3, 3, 4, 5), d.intN("clients", 5)
+	o.Net = Net{Least: 100 * time.Microsecond, Most: d.pick("net", time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: d.pickInt("spikes", 0, 5)}
 	o.Following = &Following{
-		MaxVoters: pickInt(r, 3, 5, 7), Unfounded: true, Brisk: true, Late: pick(0, 5*o.MaxTTL), DiskMost: pick(time.Millisecond, o.MaxTTL/50, o.MaxTTL/10),
+		MaxVoters: d.pickInt("max-voters", 3, 5, 7), Unfounded: true, Brisk: true, Late: d.pick("late", 0, 5*o.MaxTTL), DiskMost: d.pick("disk", time.Millisecond, o.MaxTTL/50, o.MaxTTL/10),
 	}
 	o.Load.Mix.LengthLeast = o.lengthLeast()
 	l := &o.Load
-	l.Clients, l.Keys = 1+r.IntN(2), 1+r.IntN(3)
+	l.Clients, l.Keys = 1+d.intN("load/clients", 2), 1+d.intN("load/keys", 3)
 	l.Kinds = l.Kinds[:min(len(l.Kinds), l.Keys)]
-	l.Think, l.Hold = pick(20*time.Millisecond, 100*time.Millisecond, o.MaxTTL), pick(20*time.Millisecond, o.MaxTTL, 2*o.MaxTTL)
+	l.Think, l.Hold = d.pick("load/think", 20*time.Millisecond, 100*time.Millisecond, o.MaxTTL), d.pick("load/hold", 20*time.Millisecond, o.MaxTTL, 2*o.MaxTTL)
 	l.Patience, l.Long = 3*o.MaxTTL, 0
 	every := o.Faults.Weights
 	o.Faults.Weights = [fault.Kinds]int{}
@@ -290,10 +289,13 @@ func DrawConverting(seed uint64) Options {
 		o.Faults.Weights[f] = min(every[f], 1)
 	}
 	w := &o.Faults.Weights
-	w[fault.Proposal], w[fault.Strike], w[fault.Disk], w[fault.Accuse], w[fault.Gray] = pickInt(r, 0, 2, 4), pickInt(r, 0, 2, 4), r.IntN(2), r.IntN(2), r.IntN(2)
-	o.Faults.Every = pick(o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
-	o.Convert = &Convert{First: make(map[string]Stage), Unmet: r.IntN(2) == 0, Finish: r.IntN(2) == 0}
-	o.drawSteps(r)
+	w[fault.Proposal], w[fault.Strike] = d.pickInt("weight/Proposal", 0, 2, 4), d.pickInt("weight/Strike", 0, 2, 4)
+	for _, f := range []fault.Kind{fault.Disk, fault.Accuse, fault.Gray} {
+		w[f] = d.intN("weight/"+f.GoName(), 2)
+	}
+	o.Faults.Every = d.pick("every", o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
+	o.Convert = &Convert{First: make(map[string]Stage), Unmet: d.intN("unmet", 2) == 0, Finish: d.intN("finish", 2) == 0}
+	o.drawSteps(d.rng("steps"))
 	return o
 }
 

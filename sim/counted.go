@@ -262,28 +262,27 @@ func (po *population) knows(h *host) bool { return h.p != nil && h.p.m.Known().V
 // and back, replacements of processes that still run, and processes that see no other.
 func DrawCounted(seed uint64) Options {
 	o := Draw(seed)
-	r := rand.New(rand.NewPCG(seed, 5))
-	pick := func(of ...time.Duration) time.Duration { return of[r.IntN(len(of))] }
-	c := &Counted{Expect: pickInt(r, 2, 3, 3, 3, 3, 5)}
+	d := draws{seed, "counted"}
+	c := &Counted{Expect: d.pickInt("expect", 2, 3, 3, 3, 3, 5)}
 	if c.Expect == 5 {
-		c.MinVoters = pickInt(r, 3, 5)
+		c.MinVoters = d.pickInt("min-voters", 3, 5)
 	}
 	c.Most = c.Bound()
-	c.First = pickInt(r, c.Expect, c.Expect, c.Most)
+	c.First = d.pickInt("first", c.Expect, c.Expect, c.Most)
 	o.Counted = c
-	o.MaxTTL, o.TTL = pick(400*time.Millisecond, 600*time.Millisecond, time.Second), nil
-	o.Voters, o.Clients = c.Most+pickInt(r, 0, 1, 3), 0
-	o.Net = Net{Least: 100 * time.Microsecond, Most: pick(time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: pickInt(r, 0, 5)}
-	o.Following = &Following{MaxVoters: pickInt(r, 5, 5, 7), Brisk: true}
+	o.MaxTTL, o.TTL = d.pick("max-ttl", 400*time.Millisecond, 600*time.Millisecond, time.Second), nil
+	o.Voters, o.Clients = c.Most+d.pickInt("hosts", 0, 1, 3), 0
+	o.Net = Net{Least: 100 * time.Microsecond, Most: d.pick("net", time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: d.pickInt("spikes", 0, 5)}
+	o.Following = &Following{MaxVoters: d.pickInt("max-voters", 5, 5, 7), Brisk: true}
 	// The token floor of a mesh is the wall clock, as when all voters have forgotten, so tokens
 	// rise as far as clocks agree: elsewhere clocks are hours apart, here they only drift.
 	o.Clocks = Clocks{}
 	o.Load.Mix.LengthLeast = o.lengthLeast()
 	l := &o.Load
-	l.Clients, l.Keys = 1+r.IntN(2), 1+r.IntN(2)
+	l.Clients, l.Keys = 1+d.intN("load/clients", 2), 1+d.intN("load/keys", 2)
 	l.Kinds = l.Kinds[:min(len(l.Kinds), l.Keys)]
-	l.Think, l.Hold = pick(20*time.Millisecond, 100*time.Millisecond, o.MaxTTL), pick(20*time.Millisecond, o.MaxTTL, 2*o.MaxTTL)
-	l.Patience, l.Try, l.Long = pick(3*o.MaxTTL, 10*o.MaxTTL), pickInt(r, 0, 20), 0
+	l.Think, l.Hold = d.pick("load/think", 20*time.Millisecond, 100*time.Millisecond, o.MaxTTL), d.pick("load/hold", 20*time.Millisecond, o.MaxTTL, 2*o.MaxTTL)
+	l.Patience, l.Try, l.Long = d.pick("load/patience", 3*o.MaxTTL, 10*o.MaxTTL), d.pickInt("load/try", 0, 20), 0
 	every := o.Faults.Weights
 	o.Faults.Weights, o.Faults.WallSteps = [fault.Kinds]int{}, 0
 	for _, f := range []fault.Kind{
@@ -291,11 +290,12 @@ func DrawCounted(seed uint64) Options {
 	} {
 		o.Faults.Weights[f] = min(every[f], 1)
 	}
-	o.Faults.Every = pick(o.MaxTTL/2, o.MaxTTL, 3*o.MaxTTL)
+	o.Faults.Every = d.pick("every", o.MaxTTL/2, o.MaxTTL, 3*o.MaxTTL)
 	w := &o.Faults.Weights
-	w[fault.Begin], w[fault.End], w[fault.Rollout], w[fault.Apart] = 6, 4, 1, pickInt(r, 0, 2, 4)
-	w[fault.Leave], w[fault.Accuse], w[fault.Proposal], w[fault.Gray] = r.IntN(2), r.IntN(2), r.IntN(2), r.IntN(2)
-	w[fault.CrashAll], w[fault.Zone] = r.IntN(2), r.IntN(2)
+	w[fault.Begin], w[fault.End], w[fault.Rollout], w[fault.Apart] = 6, 4, 1, d.pickInt("weight/Apart", 0, 2, 4)
+	for _, f := range []fault.Kind{fault.Leave, fault.Accuse, fault.Proposal, fault.Gray, fault.CrashAll, fault.Zone} {
+		w[f] = d.intN("weight/"+f.GoName(), 2)
+	}
 	return o
 }
 

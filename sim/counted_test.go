@@ -29,7 +29,7 @@ func TestSwarmCounted(t *testing.T) {
 }
 
 // crowdedSeed is a world of one process more than the claim allows for, in which two hold a key.
-const crowdedSeed = 68
+const crowdedSeed = 92
 
 // With one process more than the bound, two meshes come to be, and both grant. So the bound is
 // meant.

@@ -11,13 +11,13 @@ import (
 // lengths, a network from one rack to distant sites, a load, and a random choice of faults with
 // random weights, so that each seed is hostile in a different way.
 func Draw(seed uint64) Options {
-	r := rand.New(rand.NewPCG(seed, 0))
-	pick := func(of ...time.Duration) time.Duration { return of[r.IntN(len(of))] }
-	o := Options{Seed: seed, Voters: 3 + r.IntN(3), MaxTTL: pick(time.Second, 2*time.Second, 3*time.Second, 5*time.Second)}
-	if r.IntN(2) == 0 {
-		o.Clients = r.IntN(3)
+	d := draws{seed, "draw"}
+	o := Options{Seed: seed, Voters: 3 + d.intN("voters", 3), MaxTTL: d.pick("max-ttl", time.Second, 2*time.Second, 3*time.Second, 5*time.Second)}
+	if d.intN("has-clients", 2) == 0 {
+		o.Clients = d.intN("clients", 3)
 	}
-	if r.IntN(3) == 0 { // sessions shorter than the maximum allowed by voters
+	if d.intN("has-ttl", 3) == 0 { // sessions shorter than the maximum allowed by voters
+		r := d.rng("ttl")
 		for range o.Voters + o.Clients {
 			o.TTL = append(o.TTL, o.MaxTTL/time.Duration(1+r.IntN(3)))
 		}
@@ -26,36 +26,36 @@ func Draw(seed uint64) Options {
 	for _, ttl := range o.TTL {
 		least = min(least, ttl)
 	}
-	jitter := []int{10, 50, 200}[r.IntN(3)]
+	jitter := d.pickInt("jitter", 10, 50, 200)
 	// A session can't be kept up over a link where a few round trips take longer than the TTL, so
 	// the slowest one-way delay is a twelfth of the TTL.
 	most := least / 12 * 100 / time.Duration(100+jitter)
-	switch r.IntN(4) {
+	switch d.intN("net", 4) {
 	case 0:
-		o.Net = Net{Least: 50 * time.Microsecond, Most: 500 * time.Microsecond, Spikes: pickInt(r, 0, 5, 50)}
+		o.Net = Net{Least: 50 * time.Microsecond, Most: 500 * time.Microsecond, Spikes: d.pickInt("spikes", 0, 5, 50)}
 	case 1:
-		o.Net = Net{Least: 500 * time.Microsecond, Most: 5 * time.Millisecond, Spikes: pickInt(r, 0, 5, 50)}
+		o.Net = Net{Least: 500 * time.Microsecond, Most: 5 * time.Millisecond, Spikes: d.pickInt("spikes", 0, 5, 50)}
 	case 2:
-		o.Net = Net{Least: most / 4, Most: most, Spikes: pickInt(r, 0, 5)}
+		o.Net = Net{Least: most / 4, Most: most, Spikes: d.pickInt("spikes", 0, 5)}
 	default:
-		o.Net = Net{Least: 200 * time.Microsecond, Most: most, Spikes: pickInt(r, 0, 5)}
+		o.Net = Net{Least: 200 * time.Microsecond, Most: most, Spikes: d.pickInt("spikes", 0, 5)}
 	}
 	o.Net.Jitter = jitter
-	o.Clocks.Spread = pick(0, 100*time.Millisecond, 2*time.Second, 4*time.Hour)
+	o.Clocks.Spread = d.pick("spread", 0, 100*time.Millisecond, 2*time.Second, 4*time.Hour)
 	o.Load = Load{
-		Clients:  1 + r.IntN(6),
-		Keys:     1 + r.IntN(4),
-		Think:    pick(20*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 2*time.Second),
-		Hold:     pick(10*time.Millisecond, 200*time.Millisecond, o.MaxTTL),
-		Patience: pick(o.MaxTTL/2, 3*o.MaxTTL),
-		Try:      pickInt(r, 0, 20, 50),
-		Forever:  pickInt(r, 0, 50, 90),
-		Long:     pickInt(r, 0, 10),
+		Clients:  1 + d.intN("load/clients", 6),
+		Keys:     1 + d.intN("load/keys", 4),
+		Think:    d.pick("load/think", 20*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 2*time.Second),
+		Hold:     d.pick("load/hold", 10*time.Millisecond, 200*time.Millisecond, o.MaxTTL),
+		Patience: d.pick("load/patience", o.MaxTTL/2, 3*o.MaxTTL),
+		Try:      d.pickInt("load/try", 0, 20, 50),
+		Forever:  d.pickInt("load/forever", 0, 50, 90),
+		Long:     d.pickInt("load/long", 0, 10),
 	}
-	o.Faults.Every = pick(o.MaxTTL/4, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
+	o.Faults.Every = d.pick("every", o.MaxTTL/4, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
 	o.Faults.WallSteps = o.Clocks.Spread
 	for f := range fault.Dynamic { // DrawFollowing draws the faults of dynamic membership
-		if r.IntN(2) == 0 {
+		if r := d.rng("weight/" + f.GoName()); r.IntN(2) == 0 {
 			o.Faults.Weights[f] = 1 << r.IntN(4)
 		}
 	}
@@ -67,7 +67,7 @@ func Draw(seed uint64) Options {
 	if o.Clients > 0 && o.Faults.Weights[fault.Twin] > 0 {
 		o.Faults.Weights[fault.Twin] = 8 // for most draws of this fault no node qualifies
 	}
-	switch r.IntN(10) {
+	switch d.intN("manner", 10) {
 	case 0, 1:
 		o.careful()
 	case 2:
@@ -82,7 +82,7 @@ func Draw(seed uint64) Options {
 func DrawBeyond(seed uint64) Options {
 	o := Draw(seed)
 	o.TokensOnly = true
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := (draws{seed, "beyond"}).rng("ppm")
 	for range o.Voters + o.Clients {
 		o.Clocks.PPM = append(o.Clocks.PPM, r.Int64N(2*fault.BeyondPPM)-fault.BeyondPPM)
 	}
@@ -111,4 +111,22 @@ func (o *Options) calm() {
 	o.Load = Load{Clients: 3, Keys: 2, Think: 2 * time.Second, Hold: 300 * time.Millisecond, Try: o.Load.Try / 4, Forever: 100}
 }
 
-func pickInt(r *rand.Rand, of ...int) int { return of[r.IntN(len(of))] }
+// draws draws the options of a world. Each option has a generator of its own, by its name: a new
+// option, or a new choice for one, doesn't change what the others are under any seed.
+type draws struct {
+	seed uint64
+	of   string // the kind of world
+}
+
+// rng returns the generator of an option.
+func (d draws) rng(option string) *rand.Rand {
+	return rand.New(fault.Chance(d.seed, d.of+"/"+option))
+}
+
+func (d draws) intN(option string, n int) int { return d.rng(option).IntN(n) }
+
+func (d draws) pick(option string, from ...time.Duration) time.Duration {
+	return from[d.intN(option, len(from))]
+}
+
+func (d draws) pickInt(option string, from ...int) int { return from[d.intN(option, len(from))] }

@@ -336,23 +336,22 @@ func (fs *followers) foundersRememberWithout(h *host) bool {
 // DrawFollowing draws a world with dynamic membership.
 func DrawFollowing(seed uint64) Options {
 	o := Draw(seed)
-	r := rand.New(rand.NewPCG(seed, 3))
-	pick := func(of ...time.Duration) time.Duration { return of[r.IntN(len(of))] }
-	o.MaxTTL, o.TTL = pick(time.Second, time.Second, 2*time.Second), nil
+	d := draws{seed, "following"}
+	o.MaxTTL, o.TTL = d.pick("max-ttl", time.Second, time.Second, 2*time.Second), nil
 	o.Net.Most = min(o.Net.Most, o.MaxTTL/50)
 	o.Net.Least = min(o.Net.Least, o.Net.Most)
-	o.Voters, o.Clients = pickInt(r, 1, 2, 3, 3, 3, 4, 5), r.IntN(5)
-	o.Following = &Following{MaxVoters: pickInt(r, 3, 5, 7), Late: pick(0, 5*o.MaxTTL, 20*o.MaxTTL), DiskMost: pick(time.Millisecond, 20*time.Millisecond, o.MaxTTL/4)}
+	o.Voters, o.Clients = d.pickInt("voters", 1, 2, 3, 3, 3, 4, 5), d.intN("clients", 5)
+	o.Following = &Following{MaxVoters: d.pickInt("max-voters", 3, 5, 7), Late: d.pick("late", 0, 5*o.MaxTTL, 20*o.MaxTTL), DiskMost: d.pick("disk", time.Millisecond, 20*time.Millisecond, o.MaxTTL/4)}
 	o.Load.Mix.LengthLeast = o.lengthLeast()
 	o.Load.Clients = min(o.Load.Clients, 3)
-	o.Faults.Every = pick(o.MaxTTL/2, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
+	o.Faults.Every = d.pick("every", o.MaxTTL/2, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
 	o.Faults.Weights[fault.Twin], o.Faults.Weights[fault.Refuse], o.Faults.Weights[fault.Gossip] = 0, 0, 0
 	for f := fault.Dynamic; f < fault.Gray; f++ { // see drawGray
-		if r.IntN(3) > 0 {
+		if r := d.rng("weight/" + f.GoName()); r.IntN(3) > 0 {
 			o.Faults.Weights[f] = 1 + r.IntN(4)
 		}
 	}
-	if r.IntN(3) == 0 { // changes of the electorate, with few faults
+	if d.intN("few-faults", 3) == 0 { // changes of the electorate, with few faults
 		for f := range fault.Dynamic {
 			o.Faults.Weights[f] = 0
 		}
@@ -364,10 +363,9 @@ func DrawFollowing(seed uint64) Options {
 	return o
 }
 
-// drawGray gives fault.Gray a weight in one world of six. The weight is drawn from a random source
-// of its own, so that all other worlds stay the same as before this fault was added.
+// drawGray gives fault.Gray a weight in one world of six.
 func (o *Options) drawGray() {
-	if rand.New(fault.Chance(o.Seed, "weight/gray")).IntN(6) > 0 {
+	if (draws{o.Seed, "following"}).intN("weight/Gray", 6) > 0 {
 		return
 	}
 	total := 0
@@ -381,38 +379,37 @@ func (o *Options) drawGray() {
 // of a change, and hold and want keys across changes. By chance alone, faults hardly ever hit the
 // few milliseconds in which a change can go wrong.
 func (o *Options) hostile() {
-	r := rand.New(rand.NewPCG(o.Seed, 4))
-	if r.IntN(8) == 0 {
+	d := draws{o.Seed, "hostile"}
+	if d.intN("not", 8) == 0 {
 		return
 	}
-	pick := func(of ...time.Duration) time.Duration { return of[r.IntN(len(of))] }
-	o.MaxTTL = pick(400*time.Millisecond, 600*time.Millisecond, time.Second)
-	o.Voters = pickInt(r, 1, 2, 3, 3, 3, 4)
-	o.Clients = 1 + r.IntN(4)
+	o.MaxTTL = d.pick("max-ttl", 400*time.Millisecond, 600*time.Millisecond, time.Second)
+	o.Voters = d.pickInt("voters", 1, 2, 3, 3, 3, 4)
+	o.Clients = 1 + d.intN("clients", 4)
 	o.Following.Late, o.Following.Brisk = 2*o.MaxTTL, true
-	o.Following.DiskMost = pick(time.Millisecond, o.MaxTTL/50, o.MaxTTL/10)
-	o.Net = Net{Least: 100 * time.Microsecond, Most: pick(time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: pickInt(r, 0, 5)}
+	o.Following.DiskMost = d.pick("disk", time.Millisecond, o.MaxTTL/50, o.MaxTTL/10)
+	o.Net = Net{Least: 100 * time.Microsecond, Most: d.pick("net", time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: d.pickInt("spikes", 0, 5)}
 	o.Load.Mix.LengthLeast = o.lengthLeast()
 
-	o.Clocks.Spread = pick(0, 2*time.Second, 4*time.Hour, 4*time.Hour)
+	o.Clocks.Spread = d.pick("spread", 0, 2*time.Second, 4*time.Hour, 4*time.Hour)
 	o.Faults.WallSteps = o.Clocks.Spread
-	if r.IntN(2) == 0 { // all clocks run at the very bound, some fast and some slow
+	if r := d.rng("ppm"); r.IntN(2) == 0 { // all clocks run at the very bound, some fast and some slow
 		for range o.Voters + o.Clients {
 			o.Clocks.PPM = append(o.Clocks.PPM, int64(1-2*r.IntN(2))*MaxPPM)
 		}
 	}
 
 	l := &o.Load
-	l.Clients, l.Keys = 1+r.IntN(2), 1+r.IntN(2)
+	l.Clients, l.Keys = 1+d.intN("load/clients", 2), 1+d.intN("load/keys", 2)
 	l.Kinds = l.Kinds[:min(len(l.Kinds), l.Keys)]
-	l.Think = pick(20*time.Millisecond, 100*time.Millisecond, o.MaxTTL)
-	l.Hold = pick(20*time.Millisecond, o.MaxTTL, 2*o.MaxTTL)
-	l.Patience, l.Try, l.Long = 3*o.MaxTTL, pickInt(r, 0, 20), 0
-	o.Following.Aim = Aim(r.IntN(int(aims)))
+	l.Think = d.pick("load/think", 20*time.Millisecond, 100*time.Millisecond, o.MaxTTL)
+	l.Hold = d.pick("load/hold", 20*time.Millisecond, o.MaxTTL, 2*o.MaxTTL)
+	l.Patience, l.Try, l.Long = 3*o.MaxTTL, d.pickInt("load/try", 0, 20), 0
+	o.Following.Aim = Aim(d.intN("aim", int(aims)))
 	switch o.Following.Aim {
 	case AimDrain: // a single client holds, and the others wait
 		l.Clients, l.Think, l.Hold, l.Patience, l.Forever, l.Try = 1, 20*time.Millisecond, 2*o.MaxTTL, 6*o.MaxTTL, 90, 0
-		o.Voters, o.Clients = pickInt(r, 1, 3, 3), pickInt(r, 3, 4)
+		o.Voters, o.Clients = d.pickInt("drain/voters", 1, 3, 3), d.pickInt("drain/clients", 3, 4)
 		// With slower disks or links a change takes longer than the rest of a lease.
 		o.Following.DiskMost, o.Net.Most = time.Millisecond, time.Millisecond
 	case AimElection: // the smaller the maximum TTL, the more elections
@@ -424,21 +421,25 @@ func (o *Options) hostile() {
 	// The key rests during a change, so that new voters learn of its tokens only from the minimum
 	// token.
 	case AimFloor:
-		l.Clients, l.Keys, l.Think, l.Hold = 1, 1, pick(2*o.MaxTTL, 2*o.MaxTTL, 10*o.MaxTTL), o.MaxTTL/10
+		l.Clients, l.Keys, l.Think, l.Hold = 1, 1, d.pick("floor/think", 2*o.MaxTTL, 2*o.MaxTTL, 10*o.MaxTTL), o.MaxTTL/10
 		l.Kinds = l.Kinds[:min(len(l.Kinds), 1)]
 		o.Clocks.Spread, o.Faults.WallSteps = 4*time.Hour, 4*time.Hour
-		o.Voters, o.Clients = pickInt(r, 1, 2, 3, 3), pickInt(r, 3, 4)
+		o.Voters, o.Clients = d.pickInt("floor/voters", 1, 2, 3, 3), d.pickInt("floor/clients", 3, 4)
 	case AimFound:
-		o.Voters, o.Clients = pickInt(r, 3, 4, 5, 5), r.IntN(3)
+		o.Voters, o.Clients = d.pickInt("found/voters", 3, 4, 5, 5), d.intN("found/clients", 3)
 	}
 
-	o.Faults.Every = pick(o.MaxTTL/2, o.MaxTTL)
+	o.Faults.Every = d.pick("every", o.MaxTTL/2, o.MaxTTL)
 	rare := 3
 	if o.Following.Aim != AimAll {
 		rare = 6
 	}
 	for f := range fault.Gray { // see drawGray
-		if o.Faults.Weights[f] = min(o.Faults.Weights[f], 1); r.IntN(rare) > 0 {
+		rare := rare
+		if f.IsOfFollowing() || f == fault.Ambush { // they can meet a change
+			rare = 3
+		}
+		if o.Faults.Weights[f] = min(o.Faults.Weights[f], 1); d.intN("weight/"+f.GoName(), rare) > 0 {
 			o.Faults.Weights[f] = 0
 		}
 	}
@@ -446,15 +447,15 @@ func (o *Options) hostile() {
 	for _, f := range []fault.Kind{fault.CrashAll, fault.Rolling} {
 		o.Faults.Weights[f] = 0
 	}
-	o.Faults.Weights[fault.Proposal], o.Faults.Weights[fault.Strike] = pickInt(r, 8, 16), pickInt(r, 4, 8, 16)
+	o.Faults.Weights[fault.Proposal], o.Faults.Weights[fault.Strike] = d.pickInt("weight/Proposal", 8, 16), d.pickInt("weight/Strike", 4, 8, 16)
 	if o.Following.Aim == AimElection { // ambushes propose by themselves
 		o.Faults.Weights[fault.Proposal], o.Faults.Weights[fault.Strike] = 1, 16
-		o.Voters, o.Clients = pickInt(r, 3, 3, 5), 4
+		o.Voters, o.Clients = d.pickInt("election/voters", 3, 3, 5), 4
 	}
 	if o.Following.Aim == AimDrain {
 		o.Faults.Every, o.Faults.Weights[fault.Strike] = o.MaxTTL/2, 16
 	}
-	o.Faults.Weights[fault.Leave], o.Faults.Weights[fault.Wipe] = r.IntN(3), r.IntN(3)
+	o.Faults.Weights[fault.Leave], o.Faults.Weights[fault.Wipe] = d.intN("leave", 3), d.intN("wipe", 3)
 }
 
 // isAbsent reports whether a scenario starts the host.

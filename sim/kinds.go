@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -40,13 +39,13 @@ type Mix struct {
 // permitsOf lists the sizes of semaphores to draw from.
 var permitsOf = []int{1, 2, 3, 5, 16}
 
-// drawKinds gives two thirds of all worlds keys of several kinds. The draws come from a separate
-// random generator, so the rest of the world stays the same with and without drawKinds.
+// drawKinds gives two thirds of all worlds keys of several kinds.
 func (o *Options) drawKinds() {
-	r := rand.New(rand.NewPCG(o.Seed, 2))
-	if r.IntN(3) == 0 {
+	d := draws{o.Seed, "kinds"}
+	if d.intN("one-kind", 3) == 0 {
 		return
 	}
+	r := d.rng("keys")
 	for range o.Load.Keys {
 		var k Kind
 		switch r.IntN(8) {
@@ -54,16 +53,16 @@ func (o *Options) drawKinds() {
 		case 2, 3, 4:
 			k.Readers = true
 		case 5, 6:
-			k.Permits = uint16(pickInt(r, permitsOf...))
+			k.Permits = uint16(permitsOf[r.IntN(len(permitsOf))])
 		case 7:
-			k = Kind{Readers: true, Permits: uint16(pickInt(r, permitsOf...))}
+			k = Kind{Readers: true, Permits: uint16(permitsOf[r.IntN(len(permitsOf))])}
 		}
 		o.Load.Kinds = append(o.Load.Kinds, k)
 	}
 	o.Load.Mix = Mix{
-		Shared: pickInt(r, 40, 80), Upgrade: pickInt(r, 0, 20, 50), Downgrade: pickInt(r, 0, 30),
-		Length: pickInt(r, 0, 20, 50), Fixed: pickInt(r, 20, 50), Delay: pickInt(r, 0, 30), MinHold: pickInt(r, 0, 0, 30),
-		Value: pickInt(r, 0, 20), Urge: pickInt(r, 0, 20), Unfit: pickInt(r, 0, 0, 10),
+		Shared: d.pickInt("shared", 40, 80), Upgrade: d.pickInt("upgrade", 0, 20, 50), Downgrade: d.pickInt("downgrade", 0, 30),
+		Length: d.pickInt("length", 0, 20, 50), Fixed: d.pickInt("fixed", 20, 50), Delay: d.pickInt("delay", 0, 30), MinHold: d.pickInt("minhold", 0, 0, 30),
+		Value: d.pickInt("value", 0, 20), Urge: d.pickInt("urge", 0, 20), Unfit: d.pickInt("unfit", 0, 0, 10),
 		// Sessions last for at least twelve times the slowest way, too.
 		LengthLeast: o.lengthLeast(),
 	}

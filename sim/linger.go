@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"math/rand/v2"
 	"time"
 )
 
@@ -78,7 +77,7 @@ func (o *Options) DrawLinger() {
 		}
 	}
 	all := [...]time.Duration{500 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond, least / 20, least / 4}
-	o.Linger = all[rand.New(rand.NewPCG(o.Seed, 2)).IntN(len(all))]
+	o.Linger = (draws{o.Seed, "draw"}).pick("linger", all[:]...)
 }
 
 // lingersAtMost returns how much queues add to the time from one holder to the next. If a voter

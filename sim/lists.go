@@ -3,7 +3,6 @@ package sim
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -172,8 +171,8 @@ func (w *World) ofLists(alarm string) bool {
 // node by node while processes crash and restart.
 func DrawLists(seed uint64) Options {
 	o := Draw(seed)
-	r := rand.New(rand.NewPCG(seed, 2))
-	o.Voters, o.Clients, o.TTL = 3+r.IntN(4), 0, nil
+	d := draws{seed, "lists"}
+	o.Voters, o.Clients, o.TTL = 3+d.intN("voters", 4), 0, nil
 	o.Net.Most = min(o.Net.Most, 50*time.Millisecond) // so that nodes meet as often as in the field
 	o.Net.Least = min(o.Net.Least, o.Net.Most)
 	every := o.Faults.Weights
@@ -183,6 +182,7 @@ func DrawLists(seed uint64) Options {
 	}
 	o.Faults.Every = max(o.Faults.Every, o.MaxTTL)
 	names := o.NodeNames()
+	r := d.rng("changes")
 	draw := func() []string {
 		l := slices.Clone(names)
 		r.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
@@ -222,7 +222,7 @@ func DrawLists(seed uint64) Options {
 // the changes. Their sessions then last as long as they allow: the danger is a voter that promises
 // for its long maximum, restarts with a short one, and is quiet for that only.
 func (o *Options) drawMaxTTLs(seed uint64) {
-	r := rand.New(rand.NewPCG(seed, 3))
+	r := (draws{seed, "lists"}).rng("max-ttl")
 	if r.IntN(3) > 0 {
 		return
 	}

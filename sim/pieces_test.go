@@ -29,7 +29,7 @@ func inPieces(o Options) Options {
 // things happen in between.
 func TestWorldsInPiecesMeetWhatTheyAreFor(t *testing.T) {
 	var sum quorum.Counters
-	for seed := range uint64(40) {
+	for seed := range uint64(160) {
 		w := New(inPieces(Draw(seed)))
 		w.Run(20 * time.Second)
 		for _, h := range w.hosts {

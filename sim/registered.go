@@ -135,19 +135,19 @@ func (re *registry) harm(h *host, a *Act, r *rand.Rand, did func(bool)) {
 // in a third of all worlds with changes of the maximum TTL.
 func DrawRegistered(seed uint64) Options {
 	o := DrawCounted(seed)
-	r := rand.New(rand.NewPCG(seed, 6))
-	more := 1 + r.IntN(4)
+	d := draws{seed, "registered"}
+	more := 1 + d.intN("more", 4)
 	o.Counted.Most += more
 	o.Voters += more
-	o.Counted.First = o.Counted.Expect + r.IntN(o.Counted.Most-o.Counted.Expect+1)
-	o.Counted.Register = o.MaxTTL * time.Duration(4+r.IntN(8))
-	if r.IntN(3) == 0 {
+	o.Counted.First = o.Counted.Expect + d.intN("first", o.Counted.Most-o.Counted.Expect+1)
+	o.Counted.Register = o.MaxTTL * time.Duration(4+d.intN("term", 8))
+	if d.intN("long-holds", 3) == 0 {
 		// A lease that is wrongly renewed must still be held when the next mesh grants the key: a
 		// birth takes some seconds.
 		o.Load.Hold = 12 * o.MaxTTL
 	}
 	w := &o.Faults.Weights
-	w[fault.Apart], w[fault.Register] = max(w[fault.Apart], 4), 1+r.IntN(3)
+	w[fault.Apart], w[fault.Register] = max(w[fault.Apart], 4), 1+d.intN("weight/Register", 3)
 	o.drawMaxTTLChanges()
 	o.Load.Mix.LengthLeast = o.lengthLeast()
 	return o

@@ -10,3 +10,5 @@ import (
 func (w *World) chance(concern string, about ...any) *rand.PCG {
 	return fault.Chance(w.opt.Seed, concern, about...)
 }
+
+func pickInt(r *rand.Rand, of ...int) int { return of[r.IntN(len(of))] }

@@ -28,7 +28,7 @@ func TestLooksWhereWordsLinger(t *testing.T) {
 
 // TestLooksWhereTheElectorateChanges is the same where the electorate follows the living.
 func TestLooksWhereTheElectorateChanges(t *testing.T) {
-	swarm(t, 4, func(seed uint64) Options { return looking(DrawFollowing(seed)) }, lookedEnough(t))
+	swarm(t, 12, func(seed uint64) Options { return looking(DrawFollowing(seed)) }, lookedEnough(t))
 }
 
 func lookedEnough(t *testing.T) func(f *Figures) {
