@@ -1,8 +1,6 @@
 package lease
 
 import (
-	"slices"
-
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -27,21 +25,31 @@ func useful(want vote.Slot, permits uint16) vote.Slot {
 
 // bearsAll reports whether e is compatible with all present votes, slots aside. A request that
 // overtook an incompatible e would be asked for its vote at once.
-//
-// All votes of a key are compatible with each other. So three or more are all shared, or all permits
-// of one size: an exclusive vote stands only beside the shared vote that it upgrades. Then e is
-// compatible with all of them if it is with two. (With one alone, e may be its upgrade.)
 func (k *key) bearsAll(e *entry) bool { return k.excluding(e) == nil }
 
 // excluding returns a vote with which e isn't compatible; nil if there is none.
+//
+// A key may have the votes of thousands of readers, so excluding looks at no more votes than
+// needed. All votes of a key are compatible with each other. An exclusive vote stands alone or
+// beside the votes of the one shared request that it upgrades: a live vote and perhaps residual
+// votes. So once two of the votes are of different requests, and e is compatible with both, then no
+// vote is exclusive (or e is the upgraded request), and e is compatible with all. An upgrade is
+// compatible only with the votes of the request that it upgrades.
 func (k *key) excluding(e *entry) *entry {
 	votes := k.votes.all()
-	votes = votes[:min(len(votes), 2)]
-	if i := slices.IndexFunc(votes, func(f *entry) bool { return !e.bears(f) }); i >= 0 {
-		return votes[i]
+	for _, f := range votes {
+		if !e.bears(f) {
+			return f
+		}
+		if !f.isOfRequest(votes[0]) {
+			return nil
+		}
 	}
 	return nil
 }
+
+// isOfRequest reports whether two votes are of one request.
+func (e *entry) isOfRequest(f *entry) bool { return e.number == f.number && e.s.id == f.s.id }
 
 // room reports whether a vote could be promised to e beside the present votes, and in which slot.
 // Slots in spokenFor stay free.

@@ -34,6 +34,7 @@ type Mix struct {
 	// LengthLeast is the least length drawn for leases: over a network this slow, no shorter lease
 	// could be won.
 	LengthLeast time.Duration
+	LengthMost  time.Duration // the largest length drawn; zero for the maximum TTL
 }
 
 // permitsOf lists the sizes of semaphores to draw from.
@@ -66,6 +67,25 @@ func (o *Options) drawKinds() {
 		// Sessions last for at least twelve times the slowest way, too.
 		LengthLeast: o.lengthLeast(),
 	}
+	if d.intN("outliving", 8) == 0 {
+		o.outliving()
+	}
+}
+
+// outliving makes a world of readers that become writers, with leases of short lengths of their own
+// and delays: votes outlast their length at voters that are out of reach for a while, and stay there
+// as residual votes beside the votes that follow.
+func (o *Options) outliving() {
+	o.Load.Keys, o.Load.Kinds = 1, []Kind{{Readers: true}}
+	m := &o.Load.Mix
+	m.Shared, m.Upgrade, m.Length, m.Fixed, m.Delay = 90, 60, 90, 5, 90
+	m.LengthMost = max(o.MaxTTL/4, 2*m.LengthLeast)
+	o.Load.Hold, o.Load.Think, o.Load.Clients = o.MaxTTL, o.MaxTTL/10, max(o.Load.Clients, 3)
+	o.Faults.Every = o.MaxTTL / 4
+	for f := range o.Faults.Weights {
+		o.Faults.Weights[f] = min(o.Faults.Weights[f], 1)
+	}
+	o.Faults.Weights[fault.Link], o.Faults.Weights[fault.OneWay] = 8, 4
 }
 
 // lengthLeast returns the shortest length with which a lease can be won over the network.
@@ -98,6 +118,9 @@ func (ld *load) drawKind(h *host, c *client, k *lockKey, a *Ask) {
 		a.Turn = fault.Within(c.luck, a.Hold) + 1
 	}
 	longest, most := ld.w.opt.MaxTTL, h.least
+	if m.LengthMost > 0 {
+		longest = min(longest, m.LengthMost)
+	}
 	if c.percent(m.Length) {
 		a.Length, a.Fixed = m.LengthLeast+fault.Within(c.luck, longest-m.LengthLeast), c.percent(m.Fixed)
 		if a.Fixed && a.Length > most {

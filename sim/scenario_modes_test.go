@@ -45,6 +45,31 @@ func TestADelayIsKeptByVotersThatHaveNotHeardOfTheLease(t *testing.T) {
 	s.between("the way to the key", s.becomes(x2, Granted, 3*sceneTTL), 1400*time.Millisecond, 1800*time.Millisecond)
 }
 
+// In the test, voter a votes again for a reader, x1, while the reader's earlier vote outlives its
+// length there because of the delay. x2 becomes a reader by a and b, and x1's upgrade must wait for
+// x2. The upgrade was once compared with two votes of a key at most, which were both of x1 at a, and
+// granted by a and c.
+func TestAnUpgradeWaitsForAReaderThoughTheUpgradedRequestHasTwoVotes(t *testing.T) {
+	s := awake(t, Options{Clients: 2})
+	x1 := s.Ask(Ask{Node: "x1", Key: "k", Mode: Shared, Length: 400 * time.Millisecond, Delay: 1500 * time.Millisecond})
+	s.becomes(x1, Granted, time.Second)
+	s.Cut("x1", "a")
+	s.Run(600 * time.Millisecond)
+	s.Mend("x1", "a")
+	s.Run(300 * time.Millisecond)
+	votes := s.host("a").p.m.Voter().Votes("k")
+	if len(votes) != 2 || votes[0].Number != votes[1].Number {
+		t.Fatalf("x1 was to have two votes at a: %+v", votes)
+	}
+	s.Cut("x2", "c")
+	x2 := s.Ask(reads("x2"))
+	s.becomes(x2, Granted, time.Second)
+	x3 := s.Upgrade(x1)
+	s.stays(x3, Waiting, sceneTTL/4)
+	s.Release(x2)
+	s.becomes(x3, Granted, sceneTTL)
+}
+
 // TestHoldersAgreeOnTheNumberOfPermits once failed: voters that were restarted one by one took in a request for one of five first, and then the holder of
 // one of three.
 func TestHoldersAgreeOnTheNumberOfPermits(t *testing.T) {
